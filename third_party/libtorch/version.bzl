@@ -1,0 +1,3 @@
+"""The release of LibTorch that bazelw downloads. bazelw reads this line."""
+
+LIBTORCH_VERSION = "2.15.0"
