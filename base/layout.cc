@@ -1,9 +1,8 @@
 #include "base/layout.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <numeric>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -53,9 +52,9 @@ DimVector DenseStrides(absl::Span<const int64_t> sizes,
 }
 
 bool IsContiguous(const StridedLayout& layout) {
+  if (absl::c_linear_search(layout.sizes, 0)) return true;
   int64_t expected = 1;
   for (size_t i = layout.sizes.size(); i-- > 0;) {
-    if (layout.sizes[i] == 0) return true;
     if (layout.sizes[i] == 1) continue;
     if (layout.strides[i] != expected) return false;
     expected *= layout.sizes[i];
