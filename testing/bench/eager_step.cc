@@ -1,0 +1,60 @@
+#include "testing/bench/eager_step.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <algorithm>
+
+namespace cotan::testing {
+namespace {
+
+// Told by LibTorch's allocator about each block it gives out or takes back.
+class PeakReporter : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void* block, int64_t bytes, size_t total_allocated, size_t total_reserved,
+                         c10::Device device) override {
+    held_ += bytes;
+    peak_ = std::max(peak_, held_);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+
+  int64_t peak() const { return peak_; }
+
+ private:
+  int64_t held_ = 0;  // bytes
+  int64_t peak_ = 0;
+};
+
+at::Generator SeededGenerator(uint64_t seed) { return at::detail::createCPUGenerator(seed); }
+
+std::shared_ptr<Network> MakeNetwork(const ModelCase& model, uint64_t seed) {
+  torch::manual_seed(seed);
+  return model.make_network();
+}
+
+}  // namespace
+
+EagerStep::EagerStep(const ModelCase& model, uint64_t seed)
+    : model_(model),
+      input_(model.make_input(SeededGenerator(seed))),
+      label_(model.make_label(SeededGenerator(seed + 1))),
+      network_(MakeNetwork(model, seed)),
+      optimizer_(network_->parameters(),
+                 torch::optim::SGDOptions(kLearningRate).momentum(kMomentum)) {}
+
+void EagerStep::Run() {
+  optimizer_.zero_grad(/*set_to_none=*/true);
+  model_.loss(network_->forward(input_), label_).backward();
+  optimizer_.step();
+}
+
+int64_t EagerPeakBytes(const ModelCase& model, uint64_t seed) {
+  const auto reporter = std::make_shared<PeakReporter>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, reporter);
+  EagerStep step(model, seed);
+  step.Run();
+  step.Run();
+  return reporter->peak();
+}
+
+}  // namespace cotan::testing

@@ -1,0 +1,41 @@
+// The training step as a LibTorch program runs it: what the benchmark compares
+// with.
+#ifndef COTAN_TESTING_BENCH_EAGER_STEP_H_
+#define COTAN_TESTING_BENCH_EAGER_STEP_H_
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "testing/models/models.h"
+
+namespace cotan::testing {
+
+// Learning rate and momentum of the measured step, the same for both sides.
+inline constexpr double kLearningRate = 0.01;
+inline constexpr double kMomentum = 0.9;
+
+// A model, its batch and torch::optim::SGD. `model` must outlive it.
+class EagerStep {
+ public:
+  // Draws parameters and batch from `seed`.
+  EagerStep(const ModelCase& model, uint64_t seed);
+
+  // Zeroes the gradients, then forward, loss, backward, update.
+  void Run();
+
+ private:
+  const ModelCase& model_;
+  torch::Tensor input_, label_;
+  std::shared_ptr<Network> network_;
+  torch::optim::SGD optimizer_;
+};
+
+// Most bytes that LibTorch's CPU allocator held at once while a new model ran
+// two steps; its parameters, batch, gradients and momentum are counted.
+int64_t EagerPeakBytes(const ModelCase& model, uint64_t seed);
+
+}  // namespace cotan::testing
+
+#endif  // COTAN_TESTING_BENCH_EAGER_STEP_H_
