@@ -35,6 +35,12 @@ def cotan_repositories():
         headers = ["benchmark"],
     )
     system_library(
+        name = "nlohmann_json",
+        build_file = "//third_party/nlohmann_json:system.BUILD",
+        debian_package = "nlohmann-json3-dev",
+        headers = ["nlohmann"],
+    )
+    system_library(
         name = "highway",
         build_file = "//third_party/highway:system.BUILD",
         debian_package = "libhwy-dev",
