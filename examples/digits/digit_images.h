@@ -1,0 +1,41 @@
+// Pictures of digits, drawn or read from a file, and batches of them.
+#ifndef COTAN_EXAMPLES_DIGITS_DIGIT_IMAGES_H_
+#define COTAN_EXAMPLES_DIGITS_DIGIT_IMAGES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace cotan::digits {
+
+inline constexpr int64_t kSide = 28;                // pixels
+inline constexpr int64_t kPixels = kSide * kSide;   // per image
+inline constexpr int kClasses = 10;
+
+// Images and what they show. Image i lies at pixels[i * kPixels], row by row,
+// 0 = background, 255 = ink; labels[i] is in [0, kClasses).
+struct DigitImages {
+  std::vector<uint8_t> pixels;
+  std::vector<uint8_t> labels;
+
+  int64_t count() const { return static_cast<int64_t>(labels.size()); }
+};
+
+// Draws `count` digits in several stroke fonts, each shifted, turned, scaled,
+// slanted, of its own thickness and noisy. The images depend on `seed` alone;
+// the first n of them do not depend on `count`.
+DigitImages DrawDigits(int64_t count, uint64_t seed);
+
+// A random order of [0, count) that depends on `seed` and `epoch` alone.
+std::vector<int64_t> ShuffledOrder(int64_t count, uint64_t seed, uint64_t epoch);
+
+// Writes the images at `order` as the network wants them, mean about 0 and
+// deviation about 1, and their labels. `inputs` has order.size() * kPixels
+// elements, `labels` has order.size().
+void FillBatch(const DigitImages& images, absl::Span<const int64_t> order,
+               absl::Span<float> inputs, absl::Span<int64_t> labels);
+
+}  // namespace cotan::digits
+
+#endif  // COTAN_EXAMPLES_DIGITS_DIGIT_IMAGES_H_
