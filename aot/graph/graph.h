@@ -3,19 +3,24 @@
 // Three dialects share it, told apart by the prefix of a node's op:
 //   aten.*   what the tracer records: "aten.add.Tensor", the schema's name and
 //            overload ("default" if it has none), arguments in schema order
-//            with defaults filled in. Functional ops and views only.
-//   prim.*   what lowering produces: scalar functions ("prim.exp"), reductions,
-//            iota, random draws, and one node for each op of the runtime that
-//            has its own kernel ("prim.matmul").
-//   cotan.*  what fusion produces ("cotan.expr"), and the tracer's own ops
-//            ("cotan.random_uniform").
+//            with defaults filled in. Functional ops and views only. A Python
+//            or C++ number that ATen wrapped into a 0-d tensor is recorded as
+//            the number.
+//   prim.*   what lowering produces (aot/lower/prims.h): one op for each view
+//            and for each op of the runtime that has its own kernel
+//            ("prim.matmul").
+//   cotan.*  "cotan.expr", an expression program: after lowering one pointwise
+//            function or reduction, after fusion a chain of them; and the
+//            tracer's own ops ("cotan.random_uniform").
 //
 // Text form (text.h parses and prints it):
 //
-//   graph @train_step(%0: f32[32,784] "input.0", %1: f32[10,784] "weight") {
+//   graph @train_step {
+//     %0: f32[32,784] = user_input 0 "input.0"
+//     %1: f32[10,784] = parameter 0 "weight"
 //     %2: f32[784,10] = aten.t.default(%1)
 //     %3: f32[32,10] = aten.mm.default(%0, %2)
-//     return %3 "output.0"
+//     user_output 0 "output.0" = %3
 //   }
 #ifndef COTAN_AOT_GRAPH_GRAPH_H_
 #define COTAN_AOT_GRAPH_GRAPH_H_
