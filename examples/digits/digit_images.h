@@ -6,12 +6,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "examples/digits/sizes.h"
 
 namespace cotan::digits {
-
-inline constexpr int64_t kSide = 28;                // pixels
-inline constexpr int64_t kPixels = kSide * kSide;   // per image
-inline constexpr int kClasses = 10;
 
 // Images and what they show. Image i lies at pixels[i * kPixels], row by row,
 // 0 = background, 255 = ink; labels[i] is in [0, kClasses).

@@ -1,0 +1,19 @@
+#include "examples/common/interrupt.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace cotan::examples {
+namespace {
+
+TEST(InterruptTest, FirstSignalIsNotedAndTheSecondEndsTheProcess) {
+  CatchInterrupts();
+  EXPECT_FALSE(Interrupted());
+  std::raise(SIGINT);
+  EXPECT_TRUE(Interrupted());
+  EXPECT_EXIT(std::raise(SIGINT), ::testing::KilledBySignal(SIGINT), "");
+}
+
+}  // namespace
+}  // namespace cotan::examples
