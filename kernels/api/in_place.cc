@@ -1,0 +1,72 @@
+#include "kernels/api/in_place.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/api/expr_program.h"
+
+namespace cotan {
+namespace {
+
+using serialization::Op;
+
+// Expressions run in phases: phase 0 visits the domain and makes the first
+// reductions, reduced values follow from them, phase 1 visits the domain again,
+// and so on. Time 2 p is phase p over the domain, 2 p + 1 the reduced values
+// that become known after it; -1 is what is known before. A full value may be
+// computed anew in any later phase that uses it.
+bool ExprInPlaceSafe(const KernelRequest& request, int input, int output) {
+  const absl::StatusOr<ExprProgram> program = ResolveExpr(request);
+  if (!program.ok()) return false;
+  const std::vector<ExprNode>& nodes = program->nodes;
+  std::vector<int> time(nodes.size());           // when the value is first known
+  std::vector<int> last_read(nodes.size(), -2);  // when the node may last be evaluated
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    int latest = -1;
+    for (int k = 0; k < ExprArity(nodes[i].fn); ++k) {
+      latest = std::max(latest, time[static_cast<size_t>(nodes[i].operands[static_cast<size_t>(k)])]);
+    }
+    if (IsExprReduction(nodes[i].fn)) {
+      time[i] = latest + (latest % 2 == 0 ? 1 : 2);  // in the next visit of the domain
+    } else if (nodes[i].level == ExprLevel::kFull) {
+      time[i] = latest % 2 == 0 ? latest : latest + 1;
+    } else {
+      time[i] = latest;
+    }
+    last_read[i] = time[i];
+  }
+  int last_use = -2;
+  for (size_t i = nodes.size(); i-- > 0;) {
+    if (nodes[i].fn == serialization::FN_RANDOM_UNIFORM && nodes[i].index == input) return false;
+    if (nodes[i].fn == serialization::FN_INPUT && nodes[i].index == input) last_use = std::max(last_use, last_read[i]);
+    for (int k = 0; k < ExprArity(nodes[i].fn); ++k) {
+      const auto operand = static_cast<size_t>(nodes[i].operands[static_cast<size_t>(k)]);
+      // A reduction over values known before runs in its own visit.
+      const int read = IsExprReduction(nodes[i].fn) ? time[i] - 1 : last_read[i];
+      last_read[operand] = std::max(last_read[operand], read);
+    }
+  }
+  const int stored = time[static_cast<size_t>(program->outputs[static_cast<size_t>(output)])];
+  return last_use <= stored;
+}
+
+}  // namespace
+
+bool InPlaceSafe(const KernelRequest& request, int input, int output) {
+  const TensorSpec& from = request.inputs[static_cast<size_t>(input)];
+  const TensorSpec& to = request.outputs[static_cast<size_t>(output)];
+  if (ByteSize(from.dtype) != ByteSize(to.dtype) || from.layout != to.layout) return false;
+  switch (request.op.kind_case()) {
+    case Op::kExpr:
+      return ExprInPlaceSafe(request, input, output);
+    case Op::kCopy:
+      return true;
+    case Op::kScatterAdd:
+      return input == 2;
+    default:
+      return false;
+  }
+}
+
+}  // namespace cotan

@@ -1,0 +1,34 @@
+#include "kernels/reference/register_reference.h"
+
+#include "base/status_macros.h"
+#include "kernels/reference/expr.h"
+
+namespace cotan {
+namespace {
+
+using serialization::Op;
+
+constexpr DType kDTypes[] = {DType::kBool,  DType::kUInt8,   DType::kInt8,     DType::kInt16,   DType::kInt32,
+                             DType::kInt64, DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
+
+struct Entry {
+  OpKind kind;
+  KernelFactory factory;
+};
+
+constexpr Entry kEntries[] = {
+    {Op::kExpr, reference::MakeExpr},
+};
+
+}  // namespace
+
+absl::Status RegisterReferenceKernels(KernelRegistry& registry) {
+  for (const Entry& entry : kEntries) {
+    for (const DType dtype : kDTypes) {
+      COTAN_RETURN_IF_ERROR(registry.Register(DeviceType::kCpu, entry.kind, dtype, entry.factory));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cotan

@@ -1,0 +1,65 @@
+// Builds expression ops by function calls:
+//
+//   ExprBuilder b({2, 3}, /*reduce_dims=*/{1});
+//   const int x = b.Input(0, DType::kFloat32);
+//   b.Output(b.Sub(x, b.Unary(FN_REDUCE_MAX, x)));
+//   serialization::Op op = b.Build();
+#ifndef COTAN_KERNELS_TESTING_EXPR_BUILDER_H_
+#define COTAN_KERNELS_TESTING_EXPR_BUILDER_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/dtype.h"
+#include "serialization/program.pb.h"
+
+namespace cotan::testing {
+
+// Each method that adds an instruction returns its number. Nothing is checked:
+// broken expressions can be built too.
+class ExprBuilder {
+ public:
+  explicit ExprBuilder(absl::Span<const int64_t> domain, absl::Span<const int> reduce_dims = {});
+
+  int Input(int index, DType dtype);
+  int Constant(DType dtype, double value);
+  int Size(DType dtype, absl::string_view size);
+  int Iota(DType dtype, int dim);
+  int Random(int state_input, absl::string_view slice = "");
+  int Cast(int operand, DType dtype);
+  // The dtype is the last operand's; of comparisons and tests bool.
+  int Apply(serialization::ScalarFn fn, std::initializer_list<int> operands);
+
+  int Add(int a, int b) { return Apply(serialization::FN_ADD, {a, b}); }
+  int Sub(int a, int b) { return Apply(serialization::FN_SUB, {a, b}); }
+  int Mul(int a, int b) { return Apply(serialization::FN_MUL, {a, b}); }
+  int Div(int a, int b) { return Apply(serialization::FN_DIV, {a, b}); }
+  int Sum(int a) { return Apply(serialization::FN_REDUCE_SUM, {a}); }
+  int Max(int a) { return Apply(serialization::FN_REDUCE_MAX, {a}); }
+
+  void Output(int instruction);
+
+  DType dtype(int instruction) const;
+  int size() const { return op_.expr().instructions_size(); }
+
+  // An op without operand numbers: kernels do not look at them.
+  serialization::Op Build() const { return op_; }
+  serialization::Expr& expr() { return *op_.mutable_expr(); }
+
+ private:
+  serialization::ExprInstruction& Append(serialization::ScalarFn fn, DType dtype);
+  int Last() const { return op_.expr().instructions_size() - 1; }
+
+  serialization::Op op_;
+};
+
+// One line per instruction, for failure messages.
+std::string ToText(const serialization::Expr& expr);
+
+}  // namespace cotan::testing
+
+#endif  // COTAN_KERNELS_TESTING_EXPR_BUILDER_H_
