@@ -1,0 +1,36 @@
+#include "testing/bench/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace cotan::testing {
+namespace {
+
+StepResult Example() {
+  StepResult result;
+  result.model = "mlp";
+  result.threads = 2;
+  result.cotan = {100, 90};
+  result.eager = {250, 240};
+  result.cotan_peak_bytes = 3 << 20;
+  result.eager_peak_bytes = 6 << 20;
+  result.first_step_ms = 1.5;
+  return result;
+}
+
+TEST(ReportTest, JsonHasTheAgreedKeys) {
+  EXPECT_EQ(FormatJson(Example()),
+            R"({"model": "mlp", "threads": 2, "cotan_us": 100.00, "eager_us": 250.00, "ratio": 2.500, )"
+            R"("cotan_peak_bytes": 3145728, "eager_peak_bytes": 6291456, "first_step_ms": 1.500})");
+}
+
+TEST(ReportTest, TableHasALineForEachResult) {
+  const StepResult results[] = {Example(), Example()};
+  const std::string table = FormatTable(results);
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 4);
+  EXPECT_THAT(table, ::testing::HasSubstr(" 2.50 |"));
+  EXPECT_THAT(table, ::testing::HasSubstr(" 3.00 |"));
+}
+
+}  // namespace
+}  // namespace cotan::testing

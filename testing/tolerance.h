@@ -1,0 +1,54 @@
+// How far results may be from their reference: the one table of tolerances.
+//
+// The error of a tensor is max|actual - expected| in units of
+// eps(dtype) * max|expected| (of 1e-6 at least), so that a bound is a small
+// number that does not depend on the dtype or on the size of the values.
+#ifndef COTAN_TESTING_TOLERANCE_H_
+#define COTAN_TESTING_TOLERANCE_H_
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "absl/types/span.h"
+
+namespace cotan::testing {
+
+// Bounds in those units. Sums are bounded by what another order of adding, or
+// a fused multiply-add, changes for the sizes that the tests use.
+inline constexpr double kExact = 0;           // copies, gathers, comparisons, integers
+inline constexpr double kPointwise = 4;       // arithmetic, a few roundings
+inline constexpr double kTranscendental = 16; // exp, log, tanh, erf, ... and chains of them
+inline constexpr double kReduction = 32;      // sums, means, variances, softmax
+inline constexpr double kMatmul = 64;         // matmul, convolution, attention, and their gradients
+// Whole models: one step, and the drift after some tens of steps.
+inline constexpr double kModelLoss = 64;
+inline constexpr double kModelGradient = 4096;
+inline constexpr double kModelState = 1024;
+inline constexpr double kModelDrift = 65536;
+
+// The error of `actual`, of as many elements as `expected`, in the units
+// above. Infinite if a NaN or infinity is not matched by the same one. T is
+// float or double.
+template <typename T>
+double ErrorInEps(absl::Span<const T> actual, absl::Span<const T> expected) {
+  if (actual.size() != expected.size()) return std::numeric_limits<double>::infinity();
+  double largest = 0, difference = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const double a = actual[i], e = expected[i];
+    if (a == e || (std::isnan(a) && std::isnan(e))) {
+      if (std::isfinite(e)) largest = std::max(largest, std::abs(e));
+      continue;
+    }
+    if (!std::isfinite(a) || !std::isfinite(e)) return std::numeric_limits<double>::infinity();
+    largest = std::max(largest, std::abs(e));
+    difference = std::max(difference, std::abs(a - e));
+  }
+  const double eps = std::numeric_limits<T>::epsilon();
+  return difference / (eps * std::max(largest, 1e-6));
+}
+
+}  // namespace cotan::testing
+
+#endif  // COTAN_TESTING_TOLERANCE_H_
