@@ -1,4 +1,4 @@
-#include "serialization/view_step.h"
+#include "serialization/view_geometry.h"
 
 #include <functional>
 #include <random>
@@ -42,7 +42,7 @@ std::string Text(const absl::StatusOr<ViewGeometry>& result) {
                      : std::string(absl::StatusCodeToString(result.status().code()));
 }
 
-TEST(ViewStepTest, ViewSplitsAndMergesDimensions) {
+TEST(ViewGeometryTest, ViewSplitsAndMergesDimensions) {
   EXPECT_EQ(Text(ApplyViewStep(View({"6", "4"}), Dense({2, 3, 4}), {})), "f32[6,4]{4,1}");
   EXPECT_EQ(Text(ApplyViewStep(View({"s0", "1", "12"}), Dense({2, 3, 4}), {2})), "f32[2,1,12]{12,12,1}");
   EXPECT_EQ(Text(ApplyViewStep(View({}), Strided({1, 1}, {5, 7}, 3), {})), "f32[]{}+3");
@@ -55,7 +55,7 @@ TEST(ViewStepTest, ViewSplitsAndMergesDimensions) {
   EXPECT_EQ(Text(ApplyViewStep(View({"-2", "-3"}), Dense({2, 3}), {})), "INVALID_ARGUMENT");
 }
 
-TEST(ViewStepTest, PermuteReordersAndRefusesOthers) {
+TEST(ViewGeometryTest, PermuteReordersAndRefusesOthers) {
   ViewStep step;
   step.mutable_permute()->add_dims(1);
   step.mutable_permute()->add_dims(0);
@@ -67,7 +67,7 @@ TEST(ViewStepTest, PermuteReordersAndRefusesOthers) {
   EXPECT_EQ(Text(ApplyViewStep(step, Dense({2, 3}), {})), "INVALID_ARGUMENT");
 }
 
-TEST(ViewStepTest, ExpandStretchesOnes) {
+TEST(ViewGeometryTest, ExpandStretchesOnes) {
   ViewStep step;
   for (const char* size : {"4", "2", "3"}) step.mutable_expand()->add_sizes(size);
   EXPECT_EQ(Text(ApplyViewStep(step, Dense({2, 1}), {})), "f32[4,2,3]{0,1,0}");
@@ -75,7 +75,7 @@ TEST(ViewStepTest, ExpandStretchesOnes) {
   EXPECT_EQ(Text(ApplyViewStep(step, Dense({4, 4, 2, 3}), {})), "INVALID_ARGUMENT");
 }
 
-TEST(ViewStepTest, SliceAndSelectMoveTheOffset) {
+TEST(ViewGeometryTest, SliceAndSelectMoveTheOffset) {
   EXPECT_EQ(Text(ApplyViewStep(Slice(0, "1", "s0", "2"), Dense({6, 4}), {6})), "f32[3,4]{8,1}+4");
   EXPECT_EQ(Text(ApplyViewStep(Slice(1, "2", "2", "1"), Dense({6, 4}), {})), "f32[6,0]{4,1}+2");
   EXPECT_EQ(Text(ApplyViewStep(Slice(0, "0", "6", "9000000000000000000"), Dense({6}), {})), "f32[1]{6}");
@@ -90,7 +90,7 @@ TEST(ViewStepTest, SliceAndSelectMoveTheOffset) {
   EXPECT_EQ(Text(ApplyViewStep(select, Dense({6, 3}), {})), "INVALID_ARGUMENT");
 }
 
-TEST(ViewStepTest, AsStridedIsTakenAsGiven) {
+TEST(ViewGeometryTest, AsStridedIsTakenAsGiven) {
   ViewStep step;
   step.mutable_as_strided()->add_sizes("2");
   step.mutable_as_strided()->add_strides("3");
@@ -102,7 +102,7 @@ TEST(ViewStepTest, AsStridedIsTakenAsGiven) {
   EXPECT_EQ(Text(ApplyViewStep(step, Dense({6}), {})), "INVALID_ARGUMENT");
 }
 
-TEST(ViewStepTest, SqueezeUnsqueezeDiagonalUnfold) {
+TEST(ViewGeometryTest, SqueezeUnsqueezeDiagonalUnfold) {
   ViewStep squeeze;
   squeeze.mutable_squeeze()->add_dims(2);
   squeeze.mutable_squeeze()->add_dims(0);
@@ -131,7 +131,7 @@ TEST(ViewStepTest, SqueezeUnsqueezeDiagonalUnfold) {
   EXPECT_EQ(Text(ApplyViewStep(unfold, Dense({8}), {})), "INVALID_ARGUMENT");
 }
 
-TEST(ViewStepTest, DTypeViewsScaleTheLastDimension) {
+TEST(ViewGeometryTest, DTypeViewsScaleTheLastDimension) {
   ViewStep to_bytes;
   to_bytes.mutable_dtype_view()->set_dtype(serialization::DTYPE_U8);
   EXPECT_EQ(Text(ApplyViewStep(to_bytes, Strided({2, 3}, {3, 1}, 3), {})), "u8[2,12]{12,1}+12");
@@ -145,7 +145,7 @@ TEST(ViewStepTest, DTypeViewsScaleTheLastDimension) {
   EXPECT_EQ(Text(ApplyViewStep(to_int, Strided({2, 3}, {1, 2}), {})), "i32[2,3]{1,2}");
 }
 
-TEST(ViewStepTest, ComplexNumbersAreSeenAsPairs) {
+TEST(ViewGeometryTest, ComplexNumbersAreSeenAsPairs) {
   ViewStep as_real;
   as_real.mutable_view_as_real();
   ViewStep as_complex;
@@ -158,7 +158,7 @@ TEST(ViewStepTest, ComplexNumbersAreSeenAsPairs) {
   EXPECT_EQ(Text(ApplyViewStep(as_real, Dense({2}), {})), "INVALID_ARGUMENT");
 }
 
-TEST(ViewStepTest, UnknownKindsAreRefused) {
+TEST(ViewGeometryTest, UnknownKindsAreRefused) {
   EXPECT_EQ(Text(ApplyViewStep(ViewStep(), Dense({2}), {})), "INVALID_ARGUMENT");
   EXPECT_FALSE(CheckViewStep(ViewStep(), 0).ok());
   EXPECT_FALSE(CheckViewStep(View({"s0"}), 0).ok());
@@ -180,7 +180,7 @@ std::vector<int64_t> Offsets(const StridedLayout& layout) {
 }
 
 // A view lists the same elements in the same order, or says that it cannot.
-TEST(ViewStepTest, ViewsOfRandomLayoutsKeepRowMajorOrder) {
+TEST(ViewGeometryTest, ViewsOfRandomLayoutsKeepRowMajorOrder) {
   const uint32_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);

@@ -1,4 +1,4 @@
-#include "serialization/view_step.h"
+#include "serialization/view_geometry.h"
 
 #include <algorithm>
 #include <utility>
@@ -309,7 +309,13 @@ absl::StatusOr<ViewGeometry> ApplyViewStep(const ViewStep& step, const ViewGeome
       return ApplyViewAsReal(step, source);
     case ViewStep::kViewAsComplex:
       return ApplyViewAsComplex(step, source);
+    case ViewStep::kConjugate:
+      if (!IsComplex(source.dtype)) return source;
+      return absl::UnimplementedError("a conjugate view of complex numbers is no geometry");
+    case ViewStep::kNegate:
+      return absl::UnimplementedError("a negative view is no geometry");
     case ViewStep::kDetach:
+    case ViewStep::kAlias:
       return source;
     case ViewStep::KIND_NOT_SET:
       break;
@@ -343,7 +349,10 @@ absl::Status CheckViewStep(const ViewStep& step, int num_symbols) {
     case ViewStep::kUnfold:
     case ViewStep::kViewAsReal:
     case ViewStep::kViewAsComplex:
+    case ViewStep::kConjugate:
+    case ViewStep::kNegate:
     case ViewStep::kDetach:
+    case ViewStep::kAlias:
       return absl::OkStatus();
     case ViewStep::KIND_NOT_SET:
       break;
@@ -384,8 +393,14 @@ std::string ViewStepText(const ViewStep& step) {
       return "view_as_real()";
     case ViewStep::kViewAsComplex:
       return "view_as_complex()";
+    case ViewStep::kConjugate:
+      return "conjugate()";
+    case ViewStep::kNegate:
+      return "negate()";
     case ViewStep::kDetach:
       return "detach()";
+    case ViewStep::kAlias:
+      return "alias()";
     case ViewStep::KIND_NOT_SET:
       break;
   }

@@ -1,6 +1,6 @@
 // Applies view steps to geometry: what a view of a strided tensor looks like.
-#ifndef COTAN_SERIALIZATION_VIEW_STEP_H_
-#define COTAN_SERIALIZATION_VIEW_STEP_H_
+#ifndef COTAN_SERIALIZATION_VIEW_GEOMETRY_H_
+#define COTAN_SERIALIZATION_VIEW_GEOMETRY_H_
 
 #include <cstdint>
 #include <string>
@@ -30,7 +30,8 @@ struct ViewGeometry {
 // InvalidArgument: the step does not fit the source (a dimension or index out
 // of range, other number of elements, malformed sizes); the message names it.
 // FailedPrecondition: it would fit, but this memory cannot be seen so without a
-// copy; after a copy to row-major order it can.
+// copy; after a copy to row-major order it can. Unimplemented: a view that
+// changes how elements are read (conjugate of complex numbers, negate).
 absl::StatusOr<ViewGeometry> ApplyViewStep(const serialization::ViewStep& step, const ViewGeometry& source,
                                            absl::Span<const int64_t> symbols);
 
@@ -43,4 +44,4 @@ std::string ViewStepText(const serialization::ViewStep& step);
 
 }  // namespace cotan
 
-#endif  // COTAN_SERIALIZATION_VIEW_STEP_H_
+#endif  // COTAN_SERIALIZATION_VIEW_GEOMETRY_H_
