@@ -18,14 +18,16 @@ namespace cotan::cpu {
 //
 // count >= 0, grain >= 1, threads >= 1. A lone chunk, or threads == 1, runs on
 // the caller without touching the pool. Nested calls run serially.
-void ParallelFor(int threads, int64_t count, int64_t grain,
-                 absl::FunctionRef<void(int64_t begin, int64_t end)> fn);
+void ParallelFor(int threads, int64_t count, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> fn);
 
 // As ParallelFor; `worker` in [0, threads) tells which of the threads runs the
 // chunk, for scratch memory of its own. At one time a worker runs one chunk.
-void ParallelForWorker(
-    int threads, int64_t count, int64_t grain,
-    absl::FunctionRef<void(int worker, int64_t begin, int64_t end)> fn);
+void ParallelForWorker(int threads, int64_t count, int64_t grain,
+                       absl::FunctionRef<void(int worker, int64_t begin, int64_t end)> fn);
+
+// Threads, at most `threads`, that pay for an op of `flops` floating point
+// operations: below about 10 microseconds each they cost more than they give.
+int ThreadsWorthwhile(int threads, double flops);
 
 // While it lives, libraries called from this thread that size their teams by
 // OpenMP's default (oneDNN) use `threads` threads.

@@ -14,8 +14,7 @@
 namespace cotan::cpu {
 namespace {
 
-std::set<std::pair<int64_t, int64_t>> Chunks(int threads, int64_t count,
-                                             int64_t grain) {
+std::set<std::pair<int64_t, int64_t>> Chunks(int threads, int64_t count, int64_t grain) {
   std::mutex mutex;
   std::multiset<std::pair<int64_t, int64_t>> chunks;
   ParallelFor(threads, count, grain, [&](int64_t begin, int64_t end) {
@@ -28,30 +27,23 @@ std::set<std::pair<int64_t, int64_t>> Chunks(int threads, int64_t count,
 }
 
 TEST(ParallelForTest, ChunksDependOnTheGrainAlone) {
-  const std::set<std::pair<int64_t, int64_t>> expected = {
-      {0, 4}, {4, 8}, {8, 10}};
-  for (int threads : {1, 2, 3, 8})
-    EXPECT_EQ(Chunks(threads, 10, 4), expected) << threads << " threads";
+  const std::set<std::pair<int64_t, int64_t>> expected = {{0, 4}, {4, 8}, {8, 10}};
+  for (int threads : {1, 2, 3, 8}) EXPECT_EQ(Chunks(threads, 10, 4), expected) << threads << " threads";
 }
 
-TEST(ParallelForTest, NothingToDoMakesNoCall) {
-  EXPECT_TRUE(Chunks(4, 0, 16).empty());
-}
+TEST(ParallelForTest, NothingToDoMakesNoCall) { EXPECT_TRUE(Chunks(4, 0, 16).empty()); }
 
 TEST(ParallelForTest, LastChunkOfAHugeRangeDoesNotOverflow) {
   constexpr int64_t kHuge = INT64_MAX - 1;
   EXPECT_EQ(Chunks(1, kHuge, INT64_MAX / 2),
-            (std::set<std::pair<int64_t, int64_t>>{{0, INT64_MAX / 2},
-                                                   {INT64_MAX / 2, kHuge}}));
+            (std::set<std::pair<int64_t, int64_t>>{{0, INT64_MAX / 2}, {INT64_MAX / 2, kHuge}}));
 }
 
 TEST(ParallelForTest, LoneChunkRunsOnTheCaller) {
-  ParallelFor(8, 5, 5,
-              [](int64_t, int64_t) { EXPECT_EQ(omp_in_parallel(), 0); });
+  ParallelFor(8, 5, 5, [](int64_t, int64_t) { EXPECT_EQ(omp_in_parallel(), 0); });
 }
 
-TEST(ParallelForTest,
-     WorkersAreNumberedBelowTheThreadCountAndRunOneChunkAtATime) {
+TEST(ParallelForTest, WorkersAreNumberedBelowTheThreadCountAndRunOneChunkAtATime) {
   constexpr int kThreads = 3;
   std::vector<std::atomic<int>> busy(kThreads);
   ParallelForWorker(kThreads, 1000, 1, [&](int worker, int64_t, int64_t) {
@@ -71,6 +63,12 @@ TEST(ParallelForTest, NestedCallRunsSerially) {
     });
   });
   EXPECT_EQ(sum, 120);
+}
+
+TEST(ThreadsWorthwhileTest, SmallWorkStaysOnOneThread) {
+  EXPECT_EQ(ThreadsWorthwhile(8, 0), 1);
+  EXPECT_EQ(ThreadsWorthwhile(8, 3.5e6), 3);
+  EXPECT_EQ(ThreadsWorthwhile(8, 1e18), 8);
 }
 
 TEST(ScopedThreadsTest, RestoresTheDefault) {

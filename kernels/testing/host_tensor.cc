@@ -1,6 +1,7 @@
 #include "kernels/testing/host_tensor.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -91,6 +92,8 @@ absl::Status RunOp(KernelFactory factory, const serialization::Op& op, absl::Spa
                          factory({op, input_specs, output_specs, symbols, threads}));
   const size_t scratch_bytes = std::max<size_t>(kernel->scratch_bytes(), 64);
   COTAN_ASSIGN_OR_RETURN(void* const scratch, HostDevice().Allocate(scratch_bytes));
+  // All ones is a NaN: a result that depends on old scratch shows.
+  std::memset(scratch, 0xff, scratch_bytes);
   const absl::Status status = kernel->Run({input_data.data(), output_data.data(), scratch});
   HostDevice().Free(scratch, scratch_bytes);
   return status;

@@ -1,0 +1,446 @@
+#include "kernels/cpu/convolution.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "kernels/api/op_check.h"
+#include "kernels/cpu/copy.h"
+#include "kernels/cpu/dnnl/primitive.h"
+#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/pipeline.h"
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/team.h"
+
+namespace cotan::cpu {
+namespace {
+
+using onednn::Argument;
+
+// What oneDNN calls the three products. A transposed convolution is the
+// backward one of data with source and destination exchanged, and so on.
+enum class Product { kForward, kBackwardData, kBackwardWeights };
+
+// A tensor of the convolution and where it lies.
+struct Operand {
+  StridedLayout layout;
+  Slot slot;
+};
+
+struct Problem {
+  Product product = Product::kForward;
+  Operand source;       // [N, C_in, spatial...]
+  Operand weights;      // [C_out, C_in / groups, kernel...]
+  Operand destination;  // [N, C_out, spatial...]
+  std::optional<Operand> bias;
+  int64_t groups = 1;
+  DimVector stride;
+  DimVector dilation;  // 0 = dense, as oneDNN counts
+  DimVector padding_before;
+  DimVector padding_after;
+
+  const Operand& Result() const {
+    if (product == Product::kForward) return destination;
+    return product == Product::kBackwardData ? source : weights;
+  }
+};
+
+// Memory order of oneDNN's choice or ours for the three tensors.
+struct Plan {
+  onednn::OwnedDesc desc;
+  dnnl_memory_desc_t source;
+  dnnl_memory_desc_t weights;
+  dnnl_memory_desc_t destination;
+};
+
+int64_t Size(const StridedLayout& layout) { return NumElements(layout.sizes); }
+size_t Bytes(const StridedLayout& layout) { return static_cast<size_t>(Size(layout)) * sizeof(float); }
+
+StridedLayout ChannelsLast(const StridedLayout& layout) {
+  DimVector order = {0};
+  for (int d = 2; d < layout.rank(); ++d) order.push_back(d);
+  order.push_back(1);
+  return {layout.sizes, DenseStrides(layout.sizes, order), 0};
+}
+
+bool SameStrides(const StridedLayout& a, const StridedLayout& b) {
+  for (size_t d = 0; d < a.sizes.size(); ++d) {
+    if (a.sizes[d] != 1 && a.strides[d] != b.strides[d]) return false;
+  }
+  return true;
+}
+
+bool HasZeroStride(const StridedLayout& layout) {
+  for (size_t d = 0; d < layout.sizes.size(); ++d) {
+    if (layout.sizes[d] != 1 && layout.strides[d] == 0) return true;
+  }
+  return false;
+}
+
+// With groups, the first dimension of the weights as two: [groups, C_out /
+// groups, C_in / groups, kernel...].
+StridedLayout Grouped(const StridedLayout& weights, int64_t groups) {
+  if (groups == 1) return weights;
+  StridedLayout grouped = weights;
+  grouped.sizes[0] /= groups;
+  grouped.sizes.insert(grouped.sizes.begin(), groups);
+  grouped.strides.insert(grouped.strides.begin(), grouped.sizes[1] * weights.strides[0]);
+  return grouped;
+}
+
+absl::StatusOr<dnnl_memory_desc_t> Memory(const StridedLayout& layout) {
+  return onednn::StridedMemory(DType::kFloat32, layout.sizes, layout.strides);
+}
+
+Problem Describe(const serialization::Convolution& op, Operand input, Operand weight, Operand output) {
+  Problem problem;
+  problem.source = op.transposed() ? output : input;
+  problem.weights = std::move(weight);
+  problem.destination = op.transposed() ? input : output;
+  problem.groups = op.groups();
+  for (int d = 0; d < op.stride_size(); ++d) {
+    const auto axis = static_cast<size_t>(d) + 2;
+    const int64_t extent = op.dilation(d) * (problem.weights.layout.sizes[axis] - 1) + 1;
+    const int64_t needed = (problem.destination.layout.sizes[axis] - 1) * op.stride(d) + extent;
+    problem.stride.push_back(op.stride(d));
+    problem.dilation.push_back(op.dilation(d) - 1);
+    problem.padding_before.push_back(op.padding(d));
+    problem.padding_after.push_back(needed - problem.source.layout.sizes[axis] - op.padding(d));
+  }
+  return problem;
+}
+
+absl::StatusOr<dnnl_convolution_desc_t> ForwardOperation(const Problem& p, const dnnl_memory_desc_t& source,
+                                                         const dnnl_memory_desc_t& weights,
+                                                         const dnnl_memory_desc_t& destination) {
+  dnnl_convolution_desc_t operation;
+  std::optional<dnnl_memory_desc_t> bias;
+  if (p.bias.has_value()) {
+    COTAN_ASSIGN_OR_RETURN(bias, Memory({{p.destination.layout.sizes[1]}, {1}, 0}));
+  }
+  COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_forward_desc_init(
+      &operation, dnnl_forward_training, dnnl_convolution_direct, &source, &weights, bias ? &*bias : nullptr,
+      &destination, p.stride.data(), p.dilation.data(), p.padding_before.data(), p.padding_after.data()));
+  return operation;
+}
+
+Plan PlanOf(onednn::OwnedDesc desc, dnnl_query_t source, dnnl_query_t weights, dnnl_query_t destination) {
+  const dnnl_memory_desc_t chosen[] = {onednn::ChosenMemory(desc.get(), source),
+                                       onednn::ChosenMemory(desc.get(), weights),
+                                       onednn::ChosenMemory(desc.get(), destination)};
+  return {std::move(desc), chosen[0], chosen[1], chosen[2]};
+}
+
+// One way to do it: activations with channels last, or in the order that
+// oneDNN likes best.
+absl::StatusOr<Plan> MakePlan(const Problem& p, bool plain) {
+  const StridedLayout source_layout = ChannelsLast(p.source.layout);
+  const StridedLayout destination_layout = ChannelsLast(p.destination.layout);
+  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t weights,
+                         onednn::AnyMemory(DType::kFloat32, Grouped(p.weights.layout, p.groups).sizes));
+  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t source,
+                         plain ? Memory(source_layout) : onednn::AnyMemory(DType::kFloat32, source_layout.sizes));
+  COTAN_ASSIGN_OR_RETURN(
+      const dnnl_memory_desc_t destination,
+      plain ? Memory(destination_layout) : onednn::AnyMemory(DType::kFloat32, destination_layout.sizes));
+  COTAN_ASSIGN_OR_RETURN(const dnnl_convolution_desc_t forward, ForwardOperation(p, source, weights, destination));
+  COTAN_ASSIGN_OR_RETURN(const onednn::OwnedAttr attr, onednn::MakeAttr());
+  COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc desc, onednn::MakeDesc(&forward, attr.get()));
+  if (p.product == Product::kForward) {
+    return PlanOf(std::move(desc), dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md);
+  }
+  dnnl_convolution_desc_t operation;
+  if (p.product == Product::kBackwardData) {
+    COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_backward_data_desc_init(
+        &operation, dnnl_convolution_direct, &source, &weights, &destination, p.stride.data(), p.dilation.data(),
+        p.padding_before.data(), p.padding_after.data()));
+    COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc backward, onednn::MakeDesc(&operation, attr.get(), desc.get()));
+    return PlanOf(std::move(backward), dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md);
+  }
+  COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_backward_weights_desc_init(
+      &operation, dnnl_convolution_direct, &source, &weights, nullptr, &destination, p.stride.data(), p.dilation.data(),
+      p.padding_before.data(), p.padding_after.data()));
+  COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc backward, onednn::MakeDesc(&operation, attr.get(), desc.get()));
+  return PlanOf(std::move(backward), dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md);
+}
+
+// The better one of the two ways.
+absl::StatusOr<Plan> ChoosePlan(const Problem& problem) {
+  absl::StatusOr<Plan> plain = MakePlan(problem, /*plain=*/true);
+  if (plain.ok() && onednn::ImplementationRank(plain->desc.get()) == 0) return plain;
+  absl::StatusOr<Plan> any = MakePlan(problem, /*plain=*/false);
+  if (!any.ok()) return plain;
+  if (!plain.ok()) return any;
+  const bool any_is_better =
+      onednn::ImplementationRank(any->desc.get()) < onednn::ImplementationRank(plain->desc.get());
+  return any_is_better ? std::move(any) : std::move(plain);
+}
+
+// Sums n arrays in order: the first operand, plus the second, and so on.
+class SumKernel final : public Kernel {
+ public:
+  SumKernel(size_t terms, int64_t count, int threads) : terms_(terms), count_(count), threads_(threads) {}
+
+  absl::Status Run(const KernelArgs& args) override {
+    constexpr int64_t kGrain = 16 * 1024;
+    auto* sum = static_cast<float*>(args.outputs[0]);
+    ParallelFor(threads_, count_, kGrain, [&](int64_t begin, int64_t end) {
+      std::copy_n(static_cast<const float*>(args.inputs[0]) + begin, end - begin, sum + begin);
+      for (size_t i = 1; i < terms_; ++i) {
+        Add(static_cast<const float*>(args.inputs[i]) + begin, sum + begin, end - begin);
+      }
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  COTAN_SIMD_VERSIONS static void Add(const float* __restrict from, float* __restrict to, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+  }
+
+  size_t terms_;
+  int64_t count_;
+  int threads_;
+};
+
+// Adds input 0, one number per channel, to output 0.
+class BiasKernel final : public Kernel {
+ public:
+  BiasKernel(StridedLayout layout, int64_t bias_stride, int threads)
+      : layout_(std::move(layout)), bias_stride_(bias_stride), threads_(threads) {
+    channels_ = layout_.sizes[1];
+    channel_stride_ = layout_.strides[1];
+    layout_.sizes[1] = 1;
+  }
+
+  absl::Status Run(const KernelArgs& args) override {
+    const auto* bias = static_cast<const float*>(args.inputs[0]);
+    auto* result = static_cast<float*>(args.outputs[0]);
+    ParallelFor(threads_, Size(layout_), std::max<int64_t>(1, 16 * 1024 / channels_), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        float* row = result + Offset(i);
+        for (int64_t c = 0; c < channels_; ++c) row[c * channel_stride_] += bias[c * bias_stride_];
+      }
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t Offset(int64_t position) const {
+    int64_t offset = 0;
+    for (size_t d = layout_.sizes.size(); d-- > 0;) {
+      offset += position % layout_.sizes[d] * layout_.strides[d];
+      position /= layout_.sizes[d];
+    }
+    return offset;
+  }
+
+  StridedLayout layout_;  // without channels
+  int64_t bias_stride_;
+  int64_t channels_;
+  int64_t channel_stride_;
+  int threads_;
+};
+
+// Puts the steps of a convolution together.
+class Builder {
+ public:
+  Builder(const Problem& problem, int threads)
+      : problem_(problem), threads_(threads), pipeline_(std::make_unique<Pipeline>(threads)) {}
+
+  absl::StatusOr<std::unique_ptr<Kernel>> Build() {
+    const Operand& result = problem_.Result();
+    if (Size(result.layout) == 0) return std::move(pipeline_);
+    const bool is_sum_empty = Size(problem_.source.layout) == 0 || Size(problem_.weights.layout) == 0 ||
+                              Size(problem_.destination.layout) == 0;
+    if (is_sum_empty) {
+      pipeline_->Add(MakeZeroKernel(sizeof(float), result.layout, threads_), {}, {result.slot});
+    } else if (problem_.product == Product::kBackwardWeights) {
+      COTAN_RETURN_IF_ERROR(AddBackwardWeights());
+    } else {
+      COTAN_RETURN_IF_ERROR(AddProduct());
+    }
+    const bool adds_bias = problem_.bias && (is_sum_empty || problem_.product != Product::kForward);
+    if (adds_bias) {
+      pipeline_->Add(std::make_unique<BiasKernel>(result.layout, problem_.bias->layout.strides[0], threads_),
+                     {problem_.bias->slot}, {result.slot});
+    }
+    return std::move(pipeline_);
+  }
+
+ private:
+  // Forward and backward of data: one primitive between reorders.
+  absl::Status AddProduct() {
+    const bool is_forward = problem_.product == Product::kForward;
+    COTAN_ASSIGN_OR_RETURN(const Plan plan, ChoosePlan(problem_));
+    COTAN_ASSIGN_OR_RETURN(const Slot weights, BringWeights(plan.weights));
+    const Operand& from = is_forward ? problem_.source : problem_.destination;
+    const Operand& to = is_forward ? problem_.destination : problem_.source;
+    const dnnl_memory_desc_t& from_memory = is_forward ? plan.source : plan.destination;
+    const dnnl_memory_desc_t& to_memory = is_forward ? plan.destination : plan.source;
+    COTAN_ASSIGN_OR_RETURN(const Slot input, BringActivation(from, from_memory));
+    std::vector<Argument> arguments = {{is_forward ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST, from_memory},
+                                       {DNNL_ARG_WEIGHTS, plan.weights}};
+    std::vector<Slot> inputs = {input, weights};
+    if (problem_.bias && is_forward) {
+      COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t bias, Memory({problem_.bias->layout.sizes, {1}, 0}));
+      arguments.push_back({DNNL_ARG_BIAS, bias});
+      inputs.push_back(BringBias());
+    }
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product,
+                           onednn::MakePrimitive(plan.desc.get(), std::move(arguments),
+                                                 {{is_forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC, to_memory}}));
+    const StridedLayout layout = ChannelsLast(to.layout);
+    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t plain, Memory(layout));
+    const bool is_plain = onednn::SameMemory(plain, to_memory);
+    const bool in_place = is_plain && SameStrides(layout, to.layout);
+    const Slot output = in_place ? to.slot : pipeline_->AddScratch(dnnl_memory_desc_get_size(&to_memory));
+    pipeline_->Add(std::move(product), std::move(inputs), {output});
+    if (in_place) return absl::OkStatus();
+    if (is_plain) {
+      pipeline_->Add(MakeCopyKernel(sizeof(float), to.layout.sizes, layout.strides, to.layout.strides, threads_),
+                     {output}, {to.slot});
+      return absl::OkStatus();
+    }
+    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t user, Memory(to.layout));
+    return AddReorder(to_memory, output, user, to.slot);
+  }
+
+  // Parts of the batch, whose number depends on the sizes alone, make partial
+  // gradients, which are then added in order.
+  absl::Status AddBackwardWeights() {
+    const int64_t batch = problem_.source.layout.sizes[0];
+    int64_t parts = std::min<int64_t>(batch, 4);
+    const int64_t pixels = Size(problem_.destination.layout) / problem_.destination.layout.sizes[1];
+    while (parts > 1 && pixels / parts < 512) parts /= 2;
+
+    const ScopedThreads one_thread(1);
+    COTAN_ASSIGN_OR_RETURN(const Plan whole, ChoosePlan(Part(batch)));
+    COTAN_ASSIGN_OR_RETURN(const Slot source, BringActivation(problem_.source, whole.source));
+    COTAN_ASSIGN_OR_RETURN(const Slot destination, BringActivation(problem_.destination, whole.destination));
+    const size_t weight_bytes = dnnl_memory_desc_get_size(&whole.weights);
+    auto team = std::make_unique<Team>(threads_);
+    std::vector<Slot> partial;
+    for (int64_t i = 0; i < parts; ++i) {
+      const int64_t begin = batch * i / parts;
+      const int64_t end = batch * (i + 1) / parts;
+      COTAN_ASSIGN_OR_RETURN(const Plan plan, ChoosePlan(Part(end - begin)));
+      if (!onednn::SameMemory(plan.weights, whole.weights)) {
+        return absl::InternalError("oneDNN wants the gradient of weights in another order for a part of the batch");
+      }
+      COTAN_ASSIGN_OR_RETURN(
+          std::unique_ptr<Kernel> product,
+          onednn::MakePrimitive(plan.desc.get(), {{DNNL_ARG_SRC, plan.source}, {DNNL_ARG_DIFF_DST, plan.destination}},
+                                {{DNNL_ARG_DIFF_WEIGHTS, plan.weights}}));
+      const auto image = [&](const dnnl_memory_desc_t& memory) {
+        return dnnl_memory_desc_get_size(&memory) / static_cast<size_t>(batch) * static_cast<size_t>(begin);
+      };
+      team->Add(std::move(product), {Slot::Input(0, image(whole.source)), Slot::Input(1, image(whole.destination))},
+                {Slot::Output(static_cast<size_t>(i))});
+      partial.push_back(pipeline_->AddScratch(weight_bytes));
+    }
+    const Slot sum = partial[0];
+    pipeline_->Add(std::move(team), {source, destination}, partial);
+    if (parts > 1) {
+      pipeline_->Add(std::make_unique<SumKernel>(partial.size(), weight_bytes / sizeof(float), threads_), partial,
+                     {sum});
+    }
+    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t user, Memory(Grouped(problem_.weights.layout, problem_.groups)));
+    return AddReorder(whole.weights, sum, user, problem_.weights.slot);
+  }
+
+  Problem Part(int64_t batch) const {
+    Problem part = problem_;
+    part.source.layout.sizes[0] = batch;
+    part.destination.layout.sizes[0] = batch;
+    return part;
+  }
+
+  absl::Status AddReorder(const dnnl_memory_desc_t& from, Slot input, const dnnl_memory_desc_t& to, Slot output) {
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reorder, onednn::MakeReorder(from, to));
+    pipeline_->Add(std::move(reorder), {input}, {output});
+    return absl::OkStatus();
+  }
+
+  // An input in the strides of `layout`.
+  Slot BringStrided(const Operand& operand, const StridedLayout& layout) {
+    if (SameStrides(operand.layout, layout)) return operand.slot;
+    const Slot slot = pipeline_->AddScratch(Bytes(layout));
+    pipeline_->Add(MakeCopyKernel(sizeof(float), layout.sizes, operand.layout.strides, layout.strides, threads_),
+                   {operand.slot}, {slot});
+    return slot;
+  }
+
+  // An input in oneDNN's order.
+  absl::StatusOr<Slot> Bring(const Operand& operand, const StridedLayout& layout, const dnnl_memory_desc_t& target,
+                             const dnnl_memory_desc_t& plain) {
+    const Slot slot = BringStrided(operand, layout);
+    if (onednn::SameMemory(plain, target)) return slot;
+    const Slot ordered = pipeline_->AddScratch(dnnl_memory_desc_get_size(&target));
+    COTAN_RETURN_IF_ERROR(AddReorder(plain, slot, target, ordered));
+    return ordered;
+  }
+
+  absl::StatusOr<Slot> BringActivation(const Operand& operand, const dnnl_memory_desc_t& target) {
+    const StridedLayout layout = ChannelsLast(operand.layout);
+    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t plain, Memory(layout));
+    return Bring(operand, layout, target, plain);
+  }
+
+  absl::StatusOr<Slot> BringWeights(const dnnl_memory_desc_t& target) {
+    const Operand& weights = problem_.weights;
+    StridedLayout layout = weights.layout;
+    if (HasZeroStride(layout)) layout.strides = ContiguousStrides(layout.sizes);
+    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t plain, Memory(Grouped(layout, problem_.groups)));
+    return Bring(weights, layout, target, plain);
+  }
+
+  Slot BringBias() { return BringStrided(*problem_.bias, {problem_.bias->layout.sizes, {1}, 0}); }
+
+  const Problem& problem_;
+  int threads_;
+  std::unique_ptr<Pipeline> pipeline_;
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> BuildProblem(const Problem& problem, int max_threads) {
+  const double per_output = 2.0 * static_cast<double>(Size(problem.weights.layout)) /
+                            static_cast<double>(std::max<int64_t>(1, problem.weights.layout.sizes[0]));
+  const int threads =
+      ThreadsWorthwhile(max_threads, per_output * static_cast<double>(Size(problem.destination.layout)));
+  const ScopedThreads scoped(threads);
+  return Builder(problem, threads).Build();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeConvolution(const KernelRequest& request) {
+  COTAN_RETURN_IF_ERROR(CheckOp(request));
+  const serialization::Convolution& op = request.op.convolution();
+  Problem problem = Describe(op, {request.inputs[0].layout, Slot::Input(0)}, {request.inputs[1].layout, Slot::Input(1)},
+                             {request.outputs[0].layout, Slot::Output(0)});
+  problem.product = op.transposed() ? Product::kBackwardData : Product::kForward;
+  if (request.inputs.size() == 3) problem.bias = Operand{request.inputs[2].layout, Slot::Input(2)};
+  return BuildProblem(problem, request.threads);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeConvolutionBackwardInput(const KernelRequest& request) {
+  COTAN_RETURN_IF_ERROR(CheckOp(request));
+  const serialization::Convolution& op = request.op.convolution_backward_input().forward();
+  Problem problem = Describe(op, {request.outputs[0].layout, Slot::Output(0)},
+                             {request.inputs[1].layout, Slot::Input(1)}, {request.inputs[0].layout, Slot::Input(0)});
+  problem.product = op.transposed() ? Product::kForward : Product::kBackwardData;
+  return BuildProblem(problem, request.threads);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeConvolutionBackwardWeight(const KernelRequest& request) {
+  COTAN_RETURN_IF_ERROR(CheckOp(request));
+  const serialization::Convolution& op = request.op.convolution_backward_weight().forward();
+  Problem problem = Describe(op, {request.inputs[1].layout, Slot::Input(1)},
+                             {request.outputs[0].layout, Slot::Output(0)}, {request.inputs[0].layout, Slot::Input(0)});
+  problem.product = Product::kBackwardWeights;
+  return BuildProblem(problem, request.threads);
+}
+
+}  // namespace cotan::cpu

@@ -1,0 +1,16 @@
+// The default set of CPU kernels.
+#ifndef COTAN_KERNELS_CPU_REGISTER_CPU_H_
+#define COTAN_KERNELS_CPU_REGISTER_CPU_H_
+
+#include "absl/status/status.h"
+#include "kernels/api/registry.h"
+
+namespace cotan {
+
+// Adds kernels for every op: the expression engine, oneDNN and own code.
+// AlreadyExists: `registry` has CPU kernels already.
+absl::Status RegisterCpuKernels(KernelRegistry& registry);
+
+}  // namespace cotan
+
+#endif  // COTAN_KERNELS_CPU_REGISTER_CPU_H_
