@@ -20,7 +20,7 @@ class DoubleKernel final : public Kernel {
   }
 };
 
-absl::Status Run(int threads, int* inputs, int* outputs, size_t count) {
+absl::Status RunTeam(int threads, int* inputs, int* outputs, size_t count) {
   Team team(threads);
   for (size_t i = 0; i < count; ++i) {
     team.Add(std::make_unique<DoubleKernel>(), {Slot::Input(0, i * sizeof(int))}, {Slot::Output(0, i * sizeof(int))});
@@ -36,7 +36,7 @@ TEST(TeamTest, EachPartRunsOnceOnItsOwnScratch) {
   for (int threads : {1, 2, 4}) {
     int inputs[] = {1, 2, 3, 4, 5};
     int outputs[5] = {};
-    ASSERT_TRUE(Run(threads, inputs, outputs, 5).ok());
+    ASSERT_TRUE(RunTeam(threads, inputs, outputs, 5).ok());
     for (int i = 0; i < 5; ++i) EXPECT_EQ(outputs[i], 2 * inputs[i]);
   }
 }
@@ -44,7 +44,7 @@ TEST(TeamTest, EachPartRunsOnceOnItsOwnScratch) {
 TEST(TeamTest, ErrorOfAPartIsReported) {
   int inputs[] = {1, -2, 3};
   int outputs[3] = {};
-  EXPECT_EQ(Run(2, inputs, outputs, 3).message(), "negative");
+  EXPECT_EQ(RunTeam(2, inputs, outputs, 3).message(), "negative");
 }
 
 }  // namespace
