@@ -36,6 +36,7 @@ struct ReferenceRun {
   std::vector<TensorData> inputs;        // the user's inputs
   std::vector<TensorData> outputs;       // the user's outputs
   std::vector<TensorData> mutated;       // per graph output of kind kMutatedInput, in order
+  std::vector<TensorData> tangents;      // per graph input of kind kTangent, in order
   std::vector<TensorData> gradients;     // per graph output of kind kGradient with a value, in order
   int64_t rng_seed = 0;
   int64_t rng_offset = 0;
@@ -45,9 +46,18 @@ struct ReferenceRun {
 //
 // Training: `graph` is the joint graph. Its inputs are, in order, parameters,
 // buffers, user inputs, constants, the RNG state if any op draws, tangents of
-// those user outputs that require grad. Its outputs are mutated inputs, user
-// outputs, gradients of the inputs that require grad.
+// those user outputs that require grad, or of the loss alone. Its outputs are
+// mutated inputs, user outputs, gradients of the inputs that require grad.
 // Inference: no tangents, no gradients.
+//
+// Ops are LibTorch's after its own decompositions: functional ones and views,
+// arguments in schema order. Among them:
+//   - A number in a tensor's place is a 0-d tensor that takes no part in type
+//     promotion: aten.add.Tensor(%0, 2.0, 1).
+//   - Layouts, devices, generators and memory formats are none.
+//   - cotan.random_uniform.default(%rng, [sizes], slice): f32 in [0, 1).
+//   - aten._native_batch_norm_legit_functional.default and
+//     aten._native_batch_norm_legit_no_training.default for batch norm.
 struct TracedProgram {
   Graph graph;
   serialization::ViewAndMutationMeta metadata;

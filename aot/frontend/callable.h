@@ -1,0 +1,139 @@
+// Turns callables on tensors into the one form that tracing takes: a vector of
+// tensors in, a vector of tensors out.
+//
+//   TensorFunction f = AdaptFunction([](at::Tensor x, at::Tensor y) { return x + y; });
+//   ModuleFactory m = AdaptFactory([] { return std::make_shared<Net>(); });
+#ifndef COTAN_AOT_FRONTEND_CALLABLE_H_
+#define COTAN_AOT_FRONTEND_CALLABLE_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "aot/trace/tracer.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace cotan::aot {
+
+// What a factory makes: a module and its forward().
+struct ModuleInstance {
+  std::shared_ptr<torch::nn::Module> module;
+  TensorFunction forward;
+};
+
+// Makes a new module. It runs while tracing keys are on, so parameters and
+// buffers must be created in it, by LibTorch's ops.
+using ModuleFactory = std::function<ModuleInstance()>;
+
+namespace internal {
+
+inline void Flatten(const at::Tensor& value, std::vector<at::Tensor>& out) { out.push_back(value); }
+inline void Flatten(const std::vector<at::Tensor>& values, std::vector<at::Tensor>& out) {
+  out.insert(out.end(), values.begin(), values.end());
+}
+template <typename... T>
+void Flatten(const std::tuple<T...>& values, std::vector<at::Tensor>& out);
+template <typename A, typename B>
+void Flatten(const std::pair<A, B>& values, std::vector<at::Tensor>& out) {
+  Flatten(values.first, out);
+  Flatten(values.second, out);
+}
+template <typename... T>
+void Flatten(const std::tuple<T...>& values, std::vector<at::Tensor>& out) {
+  std::apply([&](const T&... value) { (Flatten(value, out), ...); }, values);
+}
+
+// Calls with as many arguments as there are inputs, if the callable takes that
+// many; else with all of them as one vector, if it takes one.
+template <typename Callable, size_t... kIndex>
+std::vector<at::Tensor> CallWith(Callable& callable, const std::vector<at::Tensor>& inputs,
+                                 std::index_sequence<kIndex...>) {
+  std::vector<at::Tensor> results;
+  if constexpr (requires { callable(inputs[kIndex]...); }) {
+    Flatten(callable(inputs[kIndex]...), results);
+  } else if constexpr (requires { callable(inputs); }) {
+    Flatten(callable(inputs), results);
+  } else {
+    throw std::invalid_argument("it does not take " + std::to_string(sizeof...(kIndex)) +
+                                " tensors");
+  }
+  return results;
+}
+
+template <typename Callable>
+std::vector<at::Tensor> Call(Callable& callable, const std::vector<at::Tensor>& inputs) {
+  switch (inputs.size()) {
+    case 0: return CallWith(callable, inputs, std::make_index_sequence<0>());
+    case 1: return CallWith(callable, inputs, std::make_index_sequence<1>());
+    case 2: return CallWith(callable, inputs, std::make_index_sequence<2>());
+    case 3: return CallWith(callable, inputs, std::make_index_sequence<3>());
+    case 4: return CallWith(callable, inputs, std::make_index_sequence<4>());
+    case 5: return CallWith(callable, inputs, std::make_index_sequence<5>());
+    case 6: return CallWith(callable, inputs, std::make_index_sequence<6>());
+    default: break;
+  }
+  if constexpr (requires { Flatten(callable(inputs), std::declval<std::vector<at::Tensor>&>()); }) {
+    std::vector<at::Tensor> results;
+    Flatten(callable(inputs), results);
+    return results;
+  }
+  throw std::invalid_argument("more than 6 tensors; take a std::vector<at::Tensor> instead");
+}
+
+// A module's forward(), by whatever class declares it.
+template <typename Module>
+struct ForwardOf {
+  std::shared_ptr<Module> module;
+
+  template <typename... Inputs>
+  auto operator()(const Inputs&... inputs) const
+      -> decltype(std::declval<Module&>().forward(inputs...)) {
+    return module->forward(inputs...);
+  }
+};
+
+template <typename Module>
+ModuleInstance FromModule(std::shared_ptr<Module> module) {
+  return {module, [forward = ForwardOf<Module>{module}](const std::vector<at::Tensor>& inputs) {
+            return Call(forward, inputs);
+          }};
+}
+
+}  // namespace internal
+
+// A callable on tensors, or on one vector of tensors; it returns a tensor, or a
+// vector, tuple or pair of such, also nested.
+template <typename Callable>
+TensorFunction AdaptFunction(Callable callable) {
+  return [callable = std::move(callable)](const std::vector<at::Tensor>& inputs) mutable {
+    return internal::Call(callable, inputs);
+  };
+}
+
+// A callable that returns a std::shared_ptr to a torch::nn module, or a module
+// holder; the module's forward() is as for AdaptFunction().
+template <typename Factory>
+ModuleFactory AdaptFactory(Factory factory) {
+  return [factory = std::move(factory)]() mutable -> ModuleInstance {
+    auto made = factory();
+    if constexpr (requires { made.ptr(); }) {
+      return internal::FromModule(made.ptr());
+    } else {
+      return internal::FromModule(std::move(made));
+    }
+  };
+}
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_FRONTEND_CALLABLE_H_

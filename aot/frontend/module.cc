@@ -1,0 +1,171 @@
+#include "aot/frontend/module.h"
+
+#include <fnmatch.h>
+
+#include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/StringUtil.h>
+#include <torch/nn/module.h>
+#include <torch/utils.h>
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "aot/trace/dispatch_keys.h"
+#include "aot/trace/proxy_tensor.h"
+#include "aot/trace/recorder.h"
+#include "base/status_macros.h"
+
+namespace cotan::aot {
+namespace {
+
+using serialization::State;
+
+struct Registered {
+  std::string name;
+  State::Role role;
+  at::Tensor tensor;
+};
+
+std::vector<Registered> RegisteredTensors(const torch::nn::Module& module) {
+  std::vector<Registered> all;
+  for (const auto& item : module.named_parameters()) {
+    if (item.value().defined()) all.push_back({item.key(), State::PARAMETER, item.value()});
+  }
+  for (const auto& item : module.named_buffers()) {
+    if (item.value().defined()) all.push_back({item.key(), State::BUFFER, item.value()});
+  }
+  return all;
+}
+
+ModuleState* FindTensor(std::vector<ModuleState>& states, const at::Tensor& tensor) {
+  for (ModuleState& state : states) {
+    if (state.tensor.is_same(tensor)) return &state;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<std::vector<ModuleState>> CollectStates(const torch::nn::Module& module) {
+  std::vector<ModuleState> states;
+  for (const Registered& registered : RegisteredTensors(module)) {
+    if (ModuleState* tied = FindTensor(states, registered.tensor)) {
+      tied->aliases.push_back(registered.name);
+      continue;
+    }
+    const ProxyTensorImpl* proxy = ProxyOf(registered.tensor);
+    if (proxy == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'", registered.name,
+          "' was not created by an op inside the factory. Create it there (torch::empty, zeros, "
+          "arange, ...), and give its content as CompileOptions.initial_values"));
+    }
+    ModuleState& state = states.emplace_back();
+    state.name = registered.name;
+    state.role = registered.role;
+    state.tensor = registered.tensor;
+    state.initial = proxy->real().detach().clone();
+    state.requires_grad = registered.role == State::PARAMETER && registered.tensor.requires_grad();
+  }
+  return states;
+}
+
+absl::Status Freeze(const std::vector<std::string>& patterns, std::vector<ModuleState>& states) {
+  for (const std::string& pattern : patterns) {
+    bool matched = false;
+    for (ModuleState& state : states) {
+      if (state.role != State::PARAMETER || fnmatch(pattern.c_str(), state.name.c_str(), 0) != 0) continue;
+      state.requires_grad = false;
+      matched = true;
+    }
+    if (matched) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the frozen pattern '", pattern, "' matches no parameter; there are ",
+                     absl::StrJoin(states, ", ", [](std::string* out, const ModuleState& state) {
+                       if (state.role == State::PARAMETER) absl::StrAppend(out, state.name);
+                     })));
+  }
+  return absl::OkStatus();
+}
+
+bool Names(const ModuleState& state, const std::string& name) {
+  if (state.name == name) return true;
+  for (const std::string& alias : state.aliases) {
+    if (alias == name) return true;
+  }
+  return false;
+}
+
+absl::Status SetInitialValues(const NamedTensors& values, std::vector<ModuleState>& states) {
+  for (const auto& [name, value] : values) {
+    ModuleState* found = nullptr;
+    for (ModuleState& state : states) {
+      if (Names(state, name)) found = &state;
+    }
+    if (found == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("initial value '", name, "' names no parameter or buffer of the module"));
+    }
+    if (value.sizes() != found->initial.sizes() ||
+        value.scalar_type() != found->initial.scalar_type()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "initial value '", name, "' is ", c10::str(value.scalar_type(), value.sizes()),
+          ", but the module has ", c10::str(found->initial.scalar_type(), found->initial.sizes())));
+    }
+    found->initial = value.detach().clone();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TraceableModule> TraceableModule::Create(const ModuleFactory& factory,
+                                                        const ModuleOptions& options) {
+  RegisterTracing();
+  torch::manual_seed(options.seed);
+  TraceableModule result;
+  try {
+    auto epoch = std::make_shared<TraceEpoch>();
+    epoch->kind = TraceEpoch::Kind::kConstruction;
+    RecordingScope construction(std::move(epoch));
+    c10::impl::IncludeDispatchKeyGuard keys(kConstructionKeys);
+    at::functionalization::impl::FunctionalizationReapplyViewsGuard views(true);
+    result.instance_ = factory();
+    if (result.instance_.module == nullptr) {
+      return absl::InvalidArgumentError("the module factory returned null");
+    }
+    COTAN_ASSIGN_OR_RETURN(result.states_, CollectStates(*result.instance_.module));
+  } catch (...) {
+    return StatusFromCurrentException("constructing the module");
+  }
+  COTAN_RETURN_IF_ERROR(Freeze(options.frozen, result.states_));
+  COTAN_RETURN_IF_ERROR(SetInitialValues(options.initial_values, result.states_));
+  return result;
+}
+
+void TraceableModule::Train(bool on) { instance_.module->train(on); }
+
+absl::Status TraceableModule::CheckUnchanged() const {
+  std::vector<std::string> changed;
+  size_t known = 0;
+  for (const Registered& registered : RegisteredTensors(*instance_.module)) {
+    bool found = false;
+    for (const ModuleState& state : states_) {
+      found |= Names(state, registered.name) && state.tensor.is_same(registered.tensor);
+    }
+    if (!found) changed.push_back(absl::StrCat("'", registered.name, "'"));
+    known += found;
+  }
+  size_t expected = 0;
+  for (const ModuleState& state : states_) expected += 1 + state.aliases.size();
+  if (changed.empty() && known == expected) return absl::OkStatus();
+  if (changed.empty()) {
+    return absl::UnimplementedError("forward() unregistered a parameter or buffer");
+  }
+  return absl::UnimplementedError(
+      absl::StrCat("forward() replaced or registered ", absl::StrJoin(changed, ", "),
+                   "; write to the registered tensor in place instead (copy_)"));
+}
+
+}  // namespace cotan::aot

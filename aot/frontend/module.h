@@ -1,0 +1,63 @@
+// Constructs a torch::nn module so that it can be traced.
+#ifndef COTAN_AOT_FRONTEND_MODULE_H_
+#define COTAN_AOT_FRONTEND_MODULE_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "aot/frontend/callable.h"
+#include "aot/trace/tracer.h"
+
+namespace cotan::aot {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+struct ModuleOptions {
+  // LibTorch's default generator is seeded with it before the factory runs.
+  uint64_t seed = 0;
+  // Parameters whose names match one of these ('*' is any text, '?' any
+  // character) require no grad.
+  std::vector<std::string> frozen;
+  // Initial content of parameters and buffers by name; all others keep what
+  // the factory gave them.
+  NamedTensors initial_values;
+};
+
+// A module whose parameters and buffers are functional proxies, ready for
+// Trace(). Movable; holds the module.
+class TraceableModule {
+ public:
+  // InvalidArgument: the factory threw or returned null; a parameter or buffer
+  // was not created by an op within it; a pattern of `frozen` matches no
+  // parameter; an initial value names no parameter or buffer, or has another
+  // dtype or other sizes.
+  static absl::StatusOr<TraceableModule> Create(const ModuleFactory& factory,
+                                                const ModuleOptions& options);
+
+  // Parameters, then buffers, in the order in which the module registered
+  // them; a tied tensor once, under its first name.
+  absl::Span<const ModuleState> states() const { return states_; }
+  // Calls forward().
+  const TensorFunction& forward() const { return instance_.forward; }
+  void Train(bool on);
+  // After a trace. Unimplemented: forward() registered or replaced a parameter
+  // or buffer; the message names them.
+  absl::Status CheckUnchanged() const;
+
+ private:
+  TraceableModule() = default;
+
+  ModuleInstance instance_;
+  std::vector<ModuleState> states_;
+};
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_FRONTEND_MODULE_H_

@@ -1,0 +1,68 @@
+#include "aot/joint/joint.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <c10/util/StringUtil.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "base/philox.h"
+
+namespace cotan::aot {
+
+absl::Status CheckLoss(absl::Span<const at::Tensor> outputs, int loss_output) {
+  if (loss_output < 0 || static_cast<size_t>(loss_output) >= outputs.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the loss is output ", loss_output,
+                                                   ", but the function returns ", outputs.size(),
+                                                   " tensors"));
+  }
+  const at::Tensor& loss = outputs[static_cast<size_t>(loss_output)];
+  const auto refuse = [&](absl::string_view reason) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("output ", loss_output, " cannot be the loss: ", reason));
+  };
+  if (!loss.is_floating_point()) {
+    return refuse(absl::StrCat("its dtype ", toString(loss.scalar_type()), " is not floating point"));
+  }
+  if (loss.dim() != 0) {
+    return refuse(absl::StrCat("it has the sizes ", c10::str(loss.sizes()),
+                               "; reduce it to a scalar (sum, mean)"));
+  }
+  if (!loss.requires_grad()) {
+    return refuse("it does not depend on any tensor that requires grad (was it detached?)");
+  }
+  return absl::OkStatus();
+}
+
+std::vector<int> DifferentiableOutputs(absl::Span<const at::Tensor> outputs) {
+  std::vector<int> indexes;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].requires_grad()) indexes.push_back(static_cast<int>(i));
+  }
+  return indexes;
+}
+
+at::Tensor ExampleTangent(const at::Tensor& output, bool is_loss, uint64_t seed, int index) {
+  const at::TensorOptions options(output.scalar_type());
+  if (is_loss) return at::ones({}, options);
+  at::Tensor tangent = at::empty(output.sizes(), at::TensorOptions(at::kFloat));
+  float* data = tangent.mutable_data_ptr<float>();
+  // A stream apart from the one that the function's own draws use.
+  const uint64_t stream = ~seed - static_cast<uint64_t>(index);
+  for (int64_t i = 0; i < tangent.numel(); ++i) {
+    const uint64_t element = static_cast<uint64_t>(i);
+    data[i] = 2 * UniformFloat(Philox(stream, element / 4).lane[element % 4]) - 1;
+  }
+  return tangent.to(options);
+}
+
+std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& roots,
+                                  const std::vector<at::Tensor>& tangents,
+                                  const std::vector<at::Tensor>& inputs) {
+  return torch::autograd::grad(roots, inputs, tangents, /*retain_graph=*/false,
+                               /*create_graph=*/false, /*allow_unused=*/true);
+}
+
+}  // namespace cotan::aot

@@ -1,0 +1,293 @@
+#include "aot/trace/recorder.h"
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/StringUtil.h>
+#include <torch/csrc/autograd/node.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "aot/trace/argument.h"
+#include "aot/trace/dispatch_keys.h"
+#include "aot/trace/tensor_data.h"
+#include "base/philox.h"
+
+namespace cotan::aot {
+namespace {
+
+thread_local Recorder* current_recorder = nullptr;
+thread_local std::shared_ptr<TraceEpoch> construction_epoch;
+
+// Runs an op on real tensors: nothing above the CPU's kernel sees it.
+void RunReal(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  c10::impl::ExcludeDispatchKeyGuard guard(kTracingKeys | c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+  op.callBoxed(stack);
+}
+
+bool HasTensorReturn(const c10::FunctionSchema& schema) {
+  return std::any_of(schema.returns().begin(), schema.returns().end(), [](const c10::Argument& r) {
+    return r.type()->kind() == c10::TypeKind::TensorType ||
+           r.type()->kind() == c10::TypeKind::ListType;
+  });
+}
+
+// Why the op cannot be part of a graph; empty if it can.
+absl::string_view ReasonToRefuse(const c10::OperatorHandle& op) {
+  if (op.hasTag(at::Tag::data_dependent_output)) {
+    return "it reads the content of a tensor, so what is computed next could depend on data; "
+           "compute with tensors instead (torch::where, masks)";
+  }
+  if (op.hasTag(at::Tag::dynamic_output_shape)) {
+    return "the size of its result depends on the content of a tensor";
+  }
+  if (op.hasTag(at::Tag::nondeterministic_seeded)) {
+    return "it draws random numbers in a way that has no counter-based form";
+  }
+  if (op.schema().is_mutable()) return "it writes to its argument and has no functional form";
+  return "";
+}
+
+// Part of the name before the last dot: the module that owns a tensor.
+std::string ModuleOf(const std::string& name) {
+  const size_t dot = name.rfind('.');
+  return dot == std::string::npos ? "" : name.substr(0, dot);
+}
+
+bool SameTensor(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_same(b) ||
+         (a.has_storage() && b.has_storage() && a.const_data_ptr() == b.const_data_ptr() &&
+          a.const_data_ptr() != nullptr && a.scalar_type() == b.scalar_type() &&
+          a.sizes() == b.sizes() && a.strides() == b.strides());
+}
+
+void BoxedRecord(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (current_recorder != nullptr) return current_recorder->Record(op, *stack);
+  // A module under construction, or a tensor that outlived its trace.
+  std::vector<c10::IValue> arguments = torch::jit::pop(*stack, op.schema().arguments().size());
+  bool any_tensor = false;
+  bool any_proxy = false;
+  const auto unwrap = [&](const at::Tensor& tensor) {
+    const ProxyTensorImpl* proxy = AsProxy(tensor);
+    any_tensor = true;
+    any_proxy |= proxy != nullptr;
+    return proxy == nullptr ? tensor : proxy->real();
+  };
+  for (c10::IValue& argument : arguments) {
+    ReplaceTensors(argument, unwrap);
+    torch::jit::push(*stack, std::move(argument));
+  }
+  RunReal(op, *stack);
+  if (construction_epoch == nullptr || (any_tensor && !any_proxy)) return;
+  std::vector<c10::IValue> results = torch::jit::pop(*stack, op.schema().returns().size());
+  for (c10::IValue& result : results) {
+    ReplaceTensors(result, [](const at::Tensor& real) {
+      return MakeProxy(real, kNoValue, construction_epoch);
+    });
+    torch::jit::push(*stack, std::move(result));
+  }
+}
+
+}  // namespace
+
+Recorder* CurrentRecorder() { return current_recorder; }
+
+RecordingScope::RecordingScope(Recorder& recorder)
+    : previous_(std::exchange(current_recorder, &recorder)),
+      previous_epoch_(std::exchange(construction_epoch, nullptr)) {}
+
+RecordingScope::RecordingScope(std::shared_ptr<TraceEpoch> epoch)
+    : previous_(std::exchange(current_recorder, nullptr)),
+      previous_epoch_(std::exchange(construction_epoch, std::move(epoch))) {}
+
+RecordingScope::~RecordingScope() {
+  current_recorder = previous_;
+  construction_epoch = std::move(previous_epoch_);
+}
+
+void RegisterRecorder() {
+  static torch::Library* const library = [] {
+    auto* result = new torch::Library(torch::Library::IMPL, "_", kRecordKey, __FILE__, __LINE__);
+    result->fallback(torch::CppFunction::makeFromBoxedFunction<&BoxedRecord>());
+    return result;
+  }();
+  static_cast<void>(library);
+}
+
+at::Tensor Recorder::AddInput(const at::Tensor& real, InputKind kind, int index,
+                              const std::string& name) {
+  const ValueId value = graph_.AddInput(TypeOf(real), kind, index, name);
+  if (kind == InputKind::kParameter || kind == InputKind::kBuffer) {
+    module_of_value_[value] = ModuleOf(name);
+  }
+  return WrapFunctional(MakeProxy(real, value, epoch_));
+}
+
+void Recorder::Refuse(absl::string_view subject, absl::string_view reason) {
+  std::string refusal = absl::StrCat(subject, ": ", reason);
+  if (std::find(refusals_.begin(), refusals_.end(), refusal) == refusals_.end()) {
+    refusals_.push_back(std::move(refusal));
+  }
+}
+
+int64_t Recorder::TakeRandomSlice(int64_t count) {
+  return std::exchange(random_blocks_, random_blocks_ + static_cast<int64_t>(PhiloxBlocks(
+                                           static_cast<uint64_t>(count))));
+}
+
+ValueId Recorder::ValueOf(const at::Tensor& tensor) {
+  if (!tensor.defined()) return kNoValue;
+  const ProxyTensorImpl* proxy = ProxyOf(tensor);
+  if (proxy == nullptr) return CaptureConstant(tensor);
+  return proxy->epoch() == epoch_ ? proxy->value() : CaptureConstant(proxy->real(), proxy);
+}
+
+at::Tensor Recorder::RealOf(const at::Tensor& tensor) {
+  const ProxyTensorImpl* proxy = ProxyOf(tensor);
+  return proxy == nullptr ? tensor : proxy->real();
+}
+
+ValueId Recorder::CaptureConstant(const at::Tensor& real, const ProxyTensorImpl* proxy) {
+  for (const auto& [captured, value] : captured_) {
+    if (SameTensor(captured, real)) return value;
+  }
+  const std::string name = absl::StrCat("constant.", constants_.size());
+  const std::string subject =
+      absl::StrCat("a captured tensor (", c10::str(real.sizes()), ")");
+  if (proxy != nullptr && proxy->epoch()->kind == TraceEpoch::Kind::kTrace) {
+    Refuse(subject,
+           "it was computed in an earlier call of the function and kept in an attribute or a "
+           "captured variable; make it a registered buffer");
+  }
+  if (real.has_storage()) {
+    const auto found = registered_storages.find(real.storage().data());
+    if (found != registered_storages.end() && found->first != nullptr) {
+      Refuse(subject, absl::StrCat("it is an attribute that views '", found->second,
+                                   "'; take the view inside forward()"));
+    }
+  }
+  const TensorType type = TypeOf(real);
+  if (type.dtype == DType::kUndefined) {
+    Refuse(subject, absl::StrCat("its dtype ", toString(real.scalar_type()), " is unknown to Cotan"));
+    return kNoValue;
+  }
+  const ValueId value = graph_.AddInput(type, InputKind::kConstant,
+                                        static_cast<int>(constants_.size()), name);
+  TracedState& constant = constants_.emplace_back();
+  constant.name = name;
+  constant.role = serialization::State::CONSTANT;
+  constant.initial = ToTensorData(real);
+  constant.persistent = false;
+  captured_.emplace_back(real, value);
+  return value;
+}
+
+std::string Recorder::Source(const Node& node) {
+  if (const auto backward = torch::autograd::get_current_node()) {
+    const auto found = source_of_sequence_.find(backward->sequence_nr());
+    return absl::StrCat("backward of ",
+                        found == source_of_sequence_.end() ? backward->name() : found->second);
+  }
+  std::string module;
+  for (ValueId operand : TensorOperands(node)) {
+    const auto found = module_of_value_.find(operand);
+    if (found == module_of_value_.end()) continue;
+    module = found->second;
+    break;
+  }
+  source_of_sequence_.try_emplace(at::sequence_number::peek() - 1,
+                                  module.empty() ? node.op : module);
+  return module;
+}
+
+void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  const c10::FunctionSchema& schema = op.schema();
+  std::vector<c10::IValue> arguments = torch::jit::pop(stack, schema.arguments().size());
+
+  bool any_tensor = false;
+  bool any_proxy = false;
+  for (const c10::IValue& argument : arguments) {
+    VisitTensors(argument, [&](const at::Tensor& tensor) {
+      any_tensor = true;
+      any_proxy |= AsProxy(tensor) != nullptr;
+    });
+  }
+  // Arithmetic on captured tensors alone, and functionalization's own runs on
+  // shapes, are no part of the function.
+  const bool records = (any_proxy || !any_tensor) && HasTensorReturn(schema);
+  const std::string name = NodeOpName(schema);
+  if (const absl::string_view reason = ReasonToRefuse(op); any_proxy && !reason.empty()) {
+    Refuse(name, reason);
+  }
+
+  Node node;
+  node.op = name;
+  const auto use = [&](const at::Tensor& tensor) -> Argument {
+    const ProxyTensorImpl* proxy = AsProxy(tensor);
+    if (proxy != nullptr && proxy->epoch() == epoch_) return Use{proxy->value()};
+    return Use{CaptureConstant(proxy == nullptr ? tensor : proxy->real(), proxy)};
+  };
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (records) {
+      absl::StatusOr<Argument> argument = ToArgument(arguments[i], schema.arguments()[i], use);
+      if (!argument.ok()) Refuse(name, argument.status().message());
+      node.arguments.push_back(argument.ok() ? *std::move(argument) : None{});
+    }
+    ReplaceTensors(arguments[i], [](const at::Tensor& tensor) {
+      const ProxyTensorImpl* proxy = AsProxy(tensor);
+      return proxy == nullptr ? tensor : proxy->real();
+    });
+    torch::jit::push(stack, std::move(arguments[i]));
+  }
+
+  RunReal(op, stack);
+  if (!records) return;
+
+  std::vector<c10::IValue> results = torch::jit::pop(stack, schema.returns().size());
+  for (c10::IValue& result : results) {
+    if (result.isTensor() && !result.toTensor().defined()) node.outputs.push_back(kNoValue);
+    ReplaceTensors(result, [&](const at::Tensor& real) { return WrapResult(name, real, node); });
+    torch::jit::push(stack, std::move(result));
+  }
+  node.source = Source(node);
+  if (TensorOperands(node).size() == 1 && !node.source.empty()) {
+    for (ValueId output : node.outputs) {
+      if (output != kNoValue) module_of_value_.try_emplace(output, node.source);
+    }
+  }
+  graph_.nodes().push_back(std::move(node));
+}
+
+void Recorder::CheckWrites(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const std::vector<c10::Argument>& declared = op.schema().arguments();
+  for (size_t i = 0; i < declared.size(); ++i) {
+    if (declared[i].alias_info() == nullptr || !declared[i].alias_info()->isWrite()) continue;
+    VisitTensors(torch::jit::peek(stack, i, declared.size()), [&](const at::Tensor& tensor) {
+      if (tensor.is_meta()) return;  // functionalization's own run on shapes
+      const ProxyTensorImpl* proxy = ProxyOf(tensor);
+      if (proxy != nullptr && proxy->epoch() == epoch_) return;
+      Refuse(NodeOpName(op.schema()),
+             absl::StrCat("it writes to a tensor (", c10::str(tensor.sizes()),
+                          ") that is neither a registered parameter or buffer nor an input; "
+                          "register it as a buffer"));
+    });
+  }
+}
+
+at::Tensor Recorder::WrapResult(const std::string& op, const at::Tensor& real, Node& node) {
+  const TensorType type = TypeOf(real);
+  if (type.dtype == DType::kUndefined) {
+    Refuse(op, absl::StrCat("its result has dtype ", toString(real.scalar_type()),
+                            ", which is unknown to Cotan"));
+  }
+  node.outputs.push_back(graph_.AddValue(type));
+  return MakeProxy(real, node.outputs.back(), epoch_);
+}
+
+}  // namespace cotan::aot

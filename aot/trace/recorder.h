@@ -1,0 +1,113 @@
+// Writes the ops that reach the bottom of the tracing stack (dispatch_keys.h)
+// into a graph.
+#ifndef COTAN_AOT_TRACE_RECORDER_H_
+#define COTAN_AOT_TRACE_RECORDER_H_
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "aot/graph/graph.h"
+#include "aot/trace/proxy_tensor.h"
+#include "aot/trace/traced_program.h"
+
+namespace c10 {
+class OperatorHandle;
+}
+
+namespace cotan::aot {
+
+// One recording. While a Recorder is active on a thread (RecordingScope), ops on
+// proxies of its epoch become nodes of graph(), and every other tensor that
+// meets a proxy becomes a constant of it. What the graph cannot express is noted
+// as a refusal, and tracing goes on with real values, so that one trace finds
+// all of them. Not thread-safe.
+class Recorder {
+ public:
+  // Adds a graph input and returns its proxy, under functionalization.
+  at::Tensor AddInput(const at::Tensor& real, InputKind kind, int index, const std::string& name);
+  // The value of a tensor that the traced function returned: a functional
+  // tensor, or a captured one. kNoValue if it is undefined.
+  ValueId ValueOf(const at::Tensor& tensor);
+  // The real content of the same.
+  at::Tensor RealOf(const at::Tensor& tensor);
+
+  // The recorded form of one op: takes its arguments from the stack, runs it on
+  // the real tensors, leaves proxies of the results.
+  void Record(const c10::OperatorHandle& op, torch::jit::Stack& stack);
+
+  // Refuses an op, whose arguments lie on the stack, that writes to a tensor
+  // which is no input and was not computed in this trace.
+  void CheckWrites(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+
+  // Philox blocks for an op of `count` elements; returns the first.
+  int64_t TakeRandomSlice(int64_t count);
+  int64_t random_blocks() const { return random_blocks_; }
+  // The generator state that random ops of this trace read; set by the tracer.
+  at::Tensor rng_state;
+
+  // `reason` is a sentence about `subject`; the place is added.
+  void Refuse(absl::string_view subject, absl::string_view reason);
+  const std::vector<std::string>& refusals() const { return refusals_; }
+
+  Graph& graph() { return graph_; }
+  // Tensors captured while tracing, in the order of the graph's kConstant inputs.
+  const std::vector<TracedState>& constants() const { return constants_; }
+  const std::shared_ptr<TraceEpoch>& epoch() const { return epoch_; }
+
+  // The storages of the module's registered tensors, by address, with a name:
+  // a captured constant must not overlap them.
+  absl::flat_hash_map<const void*, std::string> registered_storages;
+
+ private:
+  // `proxy` is the foreign proxy around `real`, or null.
+  ValueId CaptureConstant(const at::Tensor& real, const ProxyTensorImpl* proxy = nullptr);
+  // The proxy of a new value, which becomes an output of `node`.
+  at::Tensor WrapResult(const std::string& op, const at::Tensor& real, Node& node);
+  // Where the node comes from; see Node.source.
+  std::string Source(const Node& node);
+
+  Graph graph_;
+  std::shared_ptr<TraceEpoch> epoch_ = std::make_shared<TraceEpoch>();
+  std::vector<TracedState> constants_;
+  // Keeps captured tensors alive, so that their addresses stay theirs.
+  std::vector<std::pair<at::Tensor, ValueId>> captured_;
+  std::vector<std::string> refusals_;
+  // The module that owns a parameter, buffer, or something derived from one alone.
+  absl::flat_hash_map<ValueId, std::string> module_of_value_;
+  // What the forward pass recorded under an autograd sequence number.
+  absl::flat_hash_map<uint64_t, std::string> source_of_sequence_;
+  int64_t random_blocks_ = 0;
+};
+
+// The active recorder of this thread, or null.
+Recorder* CurrentRecorder();
+
+// Makes `recorder` the active one, or, with an epoch instead, lets ops run and
+// yield proxies of that epoch, for the construction of a module.
+class RecordingScope {
+ public:
+  explicit RecordingScope(Recorder& recorder);
+  explicit RecordingScope(std::shared_ptr<TraceEpoch> construction_epoch);
+  ~RecordingScope();
+  RecordingScope(const RecordingScope&) = delete;
+  RecordingScope& operator=(const RecordingScope&) = delete;
+
+ private:
+  Recorder* previous_;
+  std::shared_ptr<TraceEpoch> previous_epoch_;
+};
+
+// Tells LibTorch's dispatcher about kRecordKey; the first call counts.
+void RegisterRecorder();
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_TRACE_RECORDER_H_

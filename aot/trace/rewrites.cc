@@ -1,0 +1,147 @@
+#include "aot/trace/rewrites.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/_native_batch_norm_legit.h>
+#include <ATen/ops/_native_batch_norm_legit_no_training.h>
+#include <ATen/ops/all.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/eq.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/ge.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <tuple>
+
+#include "aot/trace/dispatch_keys.h"
+#include "aot/trace/random_ops.h"
+#include "aot/trace/recorder.h"
+
+namespace cotan::aot {
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+
+at::Tensor BatchNorm(const at::Tensor& input, const OptionalTensor& weight,
+                     const OptionalTensor& bias, const OptionalTensor& running_mean,
+                     const OptionalTensor& running_var, bool training, double momentum, double eps,
+                     bool cudnn_enabled) {
+  if (!running_mean.has_value() || !running_mean->defined()) {
+    return std::get<0>(
+        at::_native_batch_norm_legit(input, weight, bias, training, momentum, eps));
+  }
+  at::Tensor mean = *running_mean;
+  at::Tensor var = *running_var;
+  if (!training) {
+    return std::get<0>(at::_native_batch_norm_legit_no_training(input, weight, bias, mean, var,
+                                                                momentum, eps));
+  }
+  return std::get<0>(
+      at::_native_batch_norm_legit(input, weight, bias, mean, var, training, momentum, eps));
+}
+
+// Key and value heads repeated so that each query head has its own.
+at::Tensor RepeatHeads(const at::Tensor& tensor, int64_t heads) {
+  const int64_t repeats = heads / tensor.size(-3);
+  if (repeats == 1) return tensor;
+  std::vector<int64_t> sizes = tensor.sizes().vec();
+  sizes.insert(sizes.end() - 2, repeats);
+  at::Tensor expanded = tensor.unsqueeze(-3).expand(sizes);
+  return expanded.flatten(-4, -3);
+}
+
+// Row i attends to columns 0..i.
+at::Tensor CausalKeep(int64_t rows, int64_t columns) {
+  const at::TensorOptions options(at::kLong);
+  return at::ge(at::arange(rows, options).unsqueeze(1), at::arange(columns, options).unsqueeze(0));
+}
+
+at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                     const OptionalTensor& mask, double dropout_p, bool is_causal,
+                     std::optional<double> scale, bool enable_gqa) {
+  TORCH_CHECK(!(is_causal && mask.has_value() && mask->defined()),
+              "scaled_dot_product_attention: give either a mask or is_causal, not both");
+  const double factor =
+      scale.value_or(1 / std::sqrt(static_cast<double>(query.size(-1))));
+  const at::Tensor keys = enable_gqa ? RepeatHeads(key, query.size(-3)) : key;
+  const at::Tensor values = enable_gqa ? RepeatHeads(value, query.size(-3)) : value;
+  at::Tensor scores = at::matmul(query, keys.transpose(-2, -1)) * factor;
+  if (is_causal) {
+    scores = at::where(CausalKeep(query.size(-2), keys.size(-2)), scores, kMinusInfinity);
+  }
+  at::Tensor probabilities;
+  if (mask.has_value() && mask->defined()) {
+    scores = mask->scalar_type() == at::kBool ? at::where(*mask, scores, kMinusInfinity)
+                                              : scores + *mask;
+    // A row that attends to nothing gives zeros.
+    const at::Tensor empty_row = at::all(at::eq(scores, kMinusInfinity), -1, /*keepdim=*/true);
+    scores = at::where(empty_row, at::zeros_like(scores), scores);
+    probabilities = at::softmax(scores, -1);
+    probabilities = at::where(empty_row, at::zeros_like(probabilities), probabilities);
+  } else {
+    probabilities = at::softmax(scores, -1);
+  }
+  if (dropout_p > 0) probabilities = Dropout(probabilities, dropout_p);
+  return at::matmul(probabilities, values);
+}
+
+// Tensors of different sizes differ and a tensor equals itself; all else needs
+// the data, and is refused further down.
+bool Equal(const at::Tensor& self, const at::Tensor& other) {
+  if (self.sizes() != other.sizes()) return false;
+  if (self.is_same(other)) return true;
+  c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
+  return at::equal(self, other);
+}
+
+// Every op without a rewrite passes through here. A tensor that belongs to
+// nobody must not be written to: the graph could not return its new content.
+void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                 torch::jit::Stack* stack) {
+  Recorder* recorder = CurrentRecorder();
+  if (recorder != nullptr && op.schema().is_mutable()) recorder->CheckWrites(op, *stack);
+  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRewriteKey),
+                     stack);
+}
+
+template <typename Configure>
+torch::Library* MakeLibrary(torch::Library::Kind kind, const char* name,
+                            std::optional<c10::DispatchKey> key, Configure configure) {
+  auto* library = new torch::Library(kind, name, key, __FILE__, __LINE__);
+  configure(*library);
+  return library;
+}
+
+}  // namespace
+
+void RegisterRewrites() {
+  // Registrations last as long as the process.
+  static torch::Library* const definitions = MakeLibrary(
+      torch::Library::DEF, "cotan", std::nullopt, [](torch::Library& m) { DefineRandomUniform(m); });
+  static torch::Library* const fallback =
+      MakeLibrary(torch::Library::IMPL, "_", kRewriteKey, [](torch::Library& m) {
+        m.fallback(torch::CppFunction::makeFromBoxedFunction<&PassThrough>());
+      });
+  static torch::Library* const rewrites =
+      MakeLibrary(torch::Library::IMPL, "aten", kRewriteKey, [](torch::Library& m) {
+        m.impl("batch_norm", BatchNorm);
+        m.impl("scaled_dot_product_attention", Attention);
+        m.impl("equal", Equal);
+        AddRandomRewrites(m);
+      });
+  static_cast<void>(definitions);
+  static_cast<void>(fallback);
+  static_cast<void>(rewrites);
+}
+
+}  // namespace cotan::aot

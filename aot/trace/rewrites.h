@@ -1,0 +1,26 @@
+// Ops that are replaced above autograd while a function is traced, because
+// LibTorch's form of them hides a mutation, draws from a hidden generator, or
+// reads tensors.
+//
+//   batch_norm                      -> _native_batch_norm_legit, whose schema
+//                                      declares that it writes the statistics
+//   scaled_dot_product_attention    -> matmul, softmax
+//   equal                           -> answered without data where possible
+//   dropout, bernoulli, rand, ...   -> cotan::random_uniform and arithmetic
+//
+// cotan::random_uniform(Tensor state, SymInt[] size, int slice) -> Tensor is
+// the one random op: f32 in [0, 1) from base/philox.h, where `state` is
+// i64[2] {seed, offset} and `slice` the op's static place in the program's
+// draws. While tracing it computes the values that the runtime will draw from
+// the same state.
+#ifndef COTAN_AOT_TRACE_REWRITES_H_
+#define COTAN_AOT_TRACE_REWRITES_H_
+
+namespace cotan::aot {
+
+// Tells LibTorch's dispatcher about kRewriteKey; the first call counts.
+void RegisterRewrites();
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_TRACE_REWRITES_H_

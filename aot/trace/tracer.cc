@@ -1,0 +1,302 @@
+#include "aot/trace/tracer.h"
+
+#include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "aot/joint/joint.h"
+#include "aot/metadata/signature.h"
+#include "aot/metadata/view_and_mutation.h"
+#include "aot/trace/dispatch_keys.h"
+#include "aot/trace/proxy_tensor.h"
+#include "aot/trace/recorder.h"
+#include "aot/trace/rewrites.h"
+#include "aot/trace/tensor_data.h"
+#include "base/status_macros.h"
+
+namespace cotan::aot {
+namespace {
+
+using Backward = TraceOptions::Backward;
+
+std::string NameAt(const std::vector<std::string>& names, size_t index, absl::string_view prefix) {
+  return index < names.size() ? names[index] : absl::StrCat(prefix, ".", index);
+}
+
+// Within its scope, ops make real tensors although a trace is under way.
+class RealScope {
+ public:
+  RealScope() : guard_(kTracingKeys) {}
+
+ private:
+  c10::impl::ExcludeDispatchKeyGuard guard_;
+};
+
+at::Tensor RngState(uint64_t seed) {
+  RealScope real;
+  at::Tensor state = at::empty({2}, at::TensorOptions(at::kLong));
+  state.mutable_data_ptr<int64_t>()[0] = static_cast<int64_t>(seed);
+  state.mutable_data_ptr<int64_t>()[1] = 0;
+  return state;
+}
+
+// Order of graph inputs; see TracedProgram.
+int Rank(InputKind kind) {
+  switch (kind) {
+    case InputKind::kParameter: return 0;
+    case InputKind::kBuffer: return 1;
+    case InputKind::kUserInput: return 2;
+    case InputKind::kConstant: return 3;
+    case InputKind::kRngState: return 4;
+    default: return 5;
+  }
+}
+
+// One trace: the steps of Trace() and the tensors that they share.
+class Tracing {
+ public:
+  Tracing(absl::Span<const ModuleState> states, const TraceOptions& options)
+      : states_(states), options_(options), recording_(recorder_) {
+    recorder_.graph().name = options.name;
+  }
+  ~Tracing() { Release(); }
+
+  void SeatInputs(absl::Span<const at::Tensor> examples);
+  absl::Status RunForward(const TensorFunction& function);
+  absl::Status RunBackward();
+  // Drops all tensors of the trace, so that what is left was kept by somebody.
+  void Release();
+  absl::Status CheckRefusals();
+  TracedProgram Finish() &&;
+
+ private:
+  void AddMutatedInputs();
+  void RefuseKeptTensors();
+
+  absl::Span<const ModuleState> states_;
+  const TraceOptions& options_;
+  Recorder recorder_;
+  RecordingScope recording_;
+  TracedProgram program_;
+
+  std::vector<at::Tensor> inputs_;   // states, then user inputs
+  std::vector<ValueId> placeholders_;  // of inputs_ at entry
+  std::vector<at::Tensor> outputs_;
+};
+
+void Tracing::SeatInputs(absl::Span<const at::Tensor> examples) {
+  int counts[2] = {0, 0};
+  for (const ModuleState& state : states_) {
+    const bool parameter = state.role == serialization::State::PARAMETER;
+    const at::Tensor fresh = recorder_.AddInput(
+        state.initial, parameter ? InputKind::kParameter : InputKind::kBuffer,
+        counts[parameter ? 0 : 1]++, state.name);
+    Reseat(state.tensor, at::functionalization::impl::from_functional_tensor(fresh));
+    state.tensor.requires_grad_(state.requires_grad);
+    inputs_.push_back(state.tensor);
+    if (state.initial.has_storage()) {
+      recorder_.registered_storages[state.initial.storage().data()] = state.name;
+    }
+    program_.states.push_back({state.name, state.role, ToTensorData(state.initial),
+                               state.requires_grad, /*persistent=*/true, state.aliases});
+  }
+  for (size_t i = 0; i < examples.size(); ++i) {
+    const std::string name = NameAt(options_.input_names, i, "input");
+    at::Tensor input = recorder_.AddInput(examples[i].detach(), InputKind::kUserInput,
+                                          static_cast<int>(i), name);
+    input.requires_grad_(examples[i].requires_grad());
+    program_.reference.inputs.push_back(ToTensorData(examples[i]));
+    inputs_.push_back(std::move(input));
+  }
+  for (const GraphInput& input : recorder_.graph().inputs()) placeholders_.push_back(input.value);
+  recorder_.rng_state =
+      recorder_.AddInput(RngState(options_.seed), InputKind::kRngState, 0, "rng");
+  program_.reference.rng_seed = static_cast<int64_t>(options_.seed);
+}
+
+absl::Status Tracing::RunForward(const TensorFunction& function) {
+  outputs_ = function(std::vector<at::Tensor>(inputs_.begin() + static_cast<long>(states_.size()),
+                                              inputs_.end()));
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i].defined()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("output ", i, " is an undefined tensor"));
+  }
+  program_.metadata = AnalyzeViewsAndMutations(inputs_, outputs_);
+  AddMutatedInputs();
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    recorder_.graph().AddOutput(recorder_.ValueOf(outputs_[i]), OutputKind::kUserOutput,
+                                static_cast<int>(i), NameAt(options_.output_names, i, "output"));
+    program_.reference.outputs.push_back(ToTensorData(recorder_.RealOf(outputs_[i])));
+  }
+  return absl::OkStatus();
+}
+
+void Tracing::AddMutatedInputs() {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const serialization::InputAliasInfo& info = program_.metadata.input_info(static_cast<int>(i));
+    const std::string& name = recorder_.graph().inputs()[i].name;
+    if (info.mutates_metadata()) {
+      recorder_.Refuse(absl::StrCat("'", name, "'"),
+                       "its sizes, strides or storage are changed (transpose_, resize_, set_)");
+    }
+    if (!info.mutates_data()) continue;
+    const ValueId value = recorder_.ValueOf(inputs_[i]);
+    recorder_.graph().AddOutput(value, OutputKind::kMutatedInput, static_cast<int>(i), name);
+    program_.reference.mutated.push_back(ToTensorData(recorder_.RealOf(inputs_[i])));
+  }
+}
+
+absl::Status Tracing::RunBackward() {
+  if (options_.backward == Backward::kNone) return absl::OkStatus();
+  const bool is_loss = options_.backward == Backward::kLoss;
+  if (is_loss) COTAN_RETURN_IF_ERROR(CheckLoss(outputs_, options_.loss_output));
+  const std::vector<int> with_tangent =
+      is_loss ? std::vector<int>{options_.loss_output} : DifferentiableOutputs(outputs_);
+  if (with_tangent.empty()) return absl::OkStatus();
+
+  std::vector<at::Tensor> roots;
+  std::vector<at::Tensor> tangents;
+  for (int index : with_tangent) {
+    const at::Tensor& output = outputs_[static_cast<size_t>(index)];
+    const at::Tensor tangent = [&] {
+      RealScope real;
+      return ExampleTangent(output, is_loss, options_.seed, index);
+    }();
+    program_.reference.tangents.push_back(ToTensorData(tangent));
+    const std::string name =
+        absl::StrCat("tangent.", NameAt(options_.output_names, static_cast<size_t>(index), "output"));
+    roots.push_back(output);
+    tangents.push_back(recorder_.AddInput(tangent, InputKind::kTangent, index, name));
+    serialization::TangentMeta& meta = *program_.metadata.add_tangents();
+    meta.set_output(static_cast<uint32_t>(index));
+    *meta.mutable_expected() = GeometryOf(output);
+    meta.mutable_expected()->clear_offset();
+  }
+
+  std::vector<size_t> positions;
+  std::vector<at::Tensor> sources;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!program_.metadata.input_info(static_cast<int>(i)).requires_grad()) continue;
+    positions.push_back(i);
+    sources.push_back(inputs_[i]);
+  }
+  const std::vector<at::Tensor> gradients = Gradients(roots, tangents, sources);
+  for (size_t i = 0; i < positions.size(); ++i) {
+    recorder_.graph().AddOutput(recorder_.ValueOf(gradients[i]), OutputKind::kGradient,
+                                static_cast<int>(positions[i]),
+                                recorder_.graph().inputs()[positions[i]].name);
+    if (gradients[i].defined()) {
+      program_.reference.gradients.push_back(ToTensorData(recorder_.RealOf(gradients[i])));
+    }
+  }
+  program_.metadata.set_is_train(true);
+  return absl::OkStatus();
+}
+
+void Tracing::Release() {
+  outputs_.clear();
+  inputs_.clear();
+  recorder_.rng_state = at::Tensor();
+  const auto epoch = std::make_shared<TraceEpoch>();
+  epoch->kind = TraceEpoch::Kind::kConstruction;
+  for (const ModuleState& state : states_) {
+    Reseat(state.tensor, MakeProxy(state.initial, kNoValue, epoch));
+  }
+}
+
+void Tracing::RefuseKeptTensors() {
+  std::vector<ValueId> kept;
+  for (const ProxyTensorImpl* proxy : recorder_.epoch()->live) kept.push_back(proxy->value());
+  std::sort(kept.begin(), kept.end());
+  for (const Node& node : recorder_.graph().nodes()) {
+    for (ValueId output : node.outputs) {
+      if (!std::binary_search(kept.begin(), kept.end(), output)) continue;
+      recorder_.Refuse(
+          absl::StrCat("a result of ", node.op,
+                       node.source.empty() ? "" : absl::StrCat(" in '", node.source, "'")),
+          "it is kept after the call, in an attribute or a captured variable; make that a "
+          "registered buffer and write to it in place (copy_)");
+    }
+  }
+}
+
+absl::Status Tracing::CheckRefusals() {
+  RefuseKeptTensors();
+  if (recorder_.refusals().empty()) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("'", options_.name, "' cannot be compiled:\n  ",
+                                               absl::StrJoin(recorder_.refusals(), "\n  ")));
+}
+
+TracedProgram Tracing::Finish() && {
+  Graph& graph = recorder_.graph();
+  std::vector<GraphInput>& inputs = graph.inputs();
+  if (recorder_.random_blocks() == 0) {
+    std::erase_if(inputs, [](const GraphInput& i) { return i.kind == InputKind::kRngState; });
+  }
+  std::stable_sort(inputs.begin(), inputs.end(), [](const GraphInput& a, const GraphInput& b) {
+    return Rank(a.kind) < Rank(b.kind);
+  });
+  graph.Compact();
+  for (size_t i = 0; i < states_.size(); ++i) {
+    program_.metadata.add_static_input_indices(static_cast<uint32_t>(i));
+  }
+  program_.states.insert(program_.states.end(), recorder_.constants().begin(),
+                         recorder_.constants().end());
+  program_.rng_blocks = SymInt(recorder_.random_blocks());
+  program_.graph = std::move(graph);
+  program_.signature = SignatureOf(program_.graph);
+  return std::move(program_);
+}
+
+}  // namespace
+
+void RegisterTracing() {
+  RegisterRecorder();
+  RegisterRewrites();
+}
+
+absl::Status StatusFromCurrentException(absl::string_view doing) {
+  try {
+    throw;
+  } catch (const c10::Error& error) {
+    return absl::InvalidArgumentError(absl::StrCat(doing, ": ", error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    return absl::InvalidArgumentError(absl::StrCat(doing, ": ", error.what()));
+  }
+}
+
+absl::StatusOr<TracedProgram> Trace(const TensorFunction& function,
+                                    absl::Span<const ModuleState> states,
+                                    absl::Span<const at::Tensor> inputs,
+                                    const TraceOptions& options) {
+  RegisterTracing();
+  try {
+    c10::impl::IncludeDispatchKeyGuard keys(kTracingKeys);
+    at::functionalization::impl::FunctionalizationReapplyViewsGuard views(true);
+    c10::AutoGradMode grad_mode(options.backward != Backward::kNone);
+    Tracing tracing(states, options);
+    tracing.SeatInputs(inputs);
+    const absl::Status ran = [&]() -> absl::Status {
+      COTAN_RETURN_IF_ERROR(tracing.RunForward(function));
+      return tracing.RunBackward();
+    }();
+    tracing.Release();
+    COTAN_RETURN_IF_ERROR(tracing.CheckRefusals());
+    COTAN_RETURN_IF_ERROR(ran);
+    return std::move(tracing).Finish();
+  } catch (...) {
+    return StatusFromCurrentException(absl::StrCat("tracing '", options.name, "'"));
+  }
+}
+
+}  // namespace cotan::aot

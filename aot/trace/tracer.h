@@ -1,0 +1,78 @@
+// Runs a function of tensors once, on example inputs, and returns its graph.
+#ifndef COTAN_AOT_TRACE_TRACER_H_
+#define COTAN_AOT_TRACE_TRACER_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "aot/trace/traced_program.h"
+
+namespace cotan::aot {
+
+// What is traced. Parameters and buffers are not among its arguments: it holds
+// them (ModuleState).
+using TensorFunction =
+    std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)>;
+
+// A parameter or buffer of the function.
+struct ModuleState {
+  std::string name;
+  serialization::State::Role role = serialization::State::PARAMETER;
+  // What the function computes with: a functional tensor made while tracing
+  // keys were on (aot/frontend/module.h), the same object in every trace.
+  at::Tensor tensor;
+  at::Tensor initial;  // real CPU tensor
+  bool requires_grad = false;
+  std::vector<std::string> aliases;
+};
+
+struct TraceOptions {
+  enum class Backward : uint8_t {
+    kNone,     // inference: gradients are disabled while the function runs
+    kOutputs,  // one tangent for each output that requires grad
+    kLoss,     // one tangent, of output `loss_output`
+  };
+  std::string name = "forward";  // of the graph
+  Backward backward = Backward::kNone;
+  int loss_output = 0;
+  // Names of inputs and outputs; missing ones are "input.I" and "output.I".
+  std::vector<std::string> input_names;
+  std::vector<std::string> output_names;
+  // Seed of the session's generator: of what the example run draws.
+  uint64_t seed = 0;
+};
+
+// Traces `function`. An input requires grad if its example does; parameters as
+// their ModuleState says. Random ops draw from Philox with `seed`, offset 0.
+// With kOutputs, if no output requires grad, the result is an inference graph.
+//
+// Unimplemented: the function does what a graph cannot express: reads tensors'
+// data, writes to or keeps tensors that are no registered buffers, has results
+// of data-dependent size, ...; the message lists everything found.
+// InvalidArgument: the function threw (the message is the exception's), an
+// output is undefined, or (kLoss) `loss_output` is out of range, no scalar of
+// a floating point dtype, or does not depend on a tensor that requires grad.
+//
+// Not thread-safe; one trace at a time in a process, as tracing changes
+// process-wide settings of LibTorch's dispatcher when first called.
+absl::StatusOr<TracedProgram> Trace(const TensorFunction& function,
+                                    absl::Span<const ModuleState> states,
+                                    absl::Span<const at::Tensor> inputs,
+                                    const TraceOptions& options);
+
+// What an exception of LibTorch or of user code says, without a stack trace.
+// Call it in a catch block.
+absl::Status StatusFromCurrentException(absl::string_view doing);
+
+// Tells LibTorch's dispatcher about the tracing keys; called by Trace().
+void RegisterTracing();
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_TRACE_TRACER_H_
