@@ -1,0 +1,141 @@
+// The front door of the compile half: a torch::nn module or a function of
+// tensors becomes a .cotan artifact, which //runtime loads and trains without
+// LibTorch.
+//
+//   cotan::aot::CompileOptions options;
+//   options.loss = [](const auto& outputs, const auto& targets) {
+//     return torch::nn::functional::cross_entropy(outputs[0], targets[0]);
+//   };
+//   options.targets = {labels};
+//   options.optimizer = cotan::aot::OptimizerConfig{cotan::aot::SgdOptions{.lr = 0.1}};
+//   COTAN_ASSIGN_OR_RETURN(
+//       auto model, cotan::aot::CompileModule([] { return Digits(); }, {images}, options));
+//   COTAN_RETURN_IF_ERROR(model.Save("digits.cotan"));
+#ifndef COTAN_AOT_COMPILE_H_
+#define COTAN_AOT_COMPILE_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "aot/frontend/callable.h"
+#include "aot/frontend/module.h"
+#include "aot/optimizer/optimizer.h"
+
+namespace cotan::aot {
+
+// A scalar loss of what the model returned and of CompileOptions.targets.
+using LossFunction = std::function<at::Tensor(const std::vector<at::Tensor>& outputs,
+                                              const std::vector<at::Tensor>& targets)>;
+
+// Which methods the artifact has. One that the other options do not allow is
+// left out.
+struct MethodOptions {
+  // Module in train mode, loss, backward and optimizer update in one program.
+  // Needs a loss and an optimizer. Inputs: the model's, then the targets.
+  // Outputs: the model's, then, with a loss function, the loss.
+  // With `accumulate_gradients`: "accumulate" (the same without the update;
+  // gradients are summed) and "apply_optimizer" (no inputs) besides.
+  bool train_step = true;
+  // Module in train mode, "forward" and "backward" apart, for a loss that the
+  // device computes itself. Inputs and outputs: the model's.
+  bool forward_backward = true;
+  // Module in eval mode. Inputs and outputs: the model's. With `loss_output`
+  // the loss is among them.
+  bool eval = true;
+};
+
+struct CompileOptions {
+  // The loss: an output of the model, or a function of its outputs and of
+  // further inputs, for which `targets` are the examples. At most one is set.
+  std::optional<int> loss_output;
+  LossFunction loss;
+  std::vector<at::Tensor> targets;
+
+  std::optional<OptimizerConfig> optimizer;
+  bool accumulate_gradients = false;
+  // Parameters that stay as they are, by name; '*' is any text, '?' any
+  // character.
+  std::vector<std::string> frozen;
+  // Initial content of parameters and buffers by name, for instance
+  // named_parameters() of a trained module. Others keep what the factory gave.
+  NamedTensors initial_values;
+
+  MethodOptions methods;
+  // Seeds LibTorch's generator before the module is constructed, and is the
+  // initial seed of the session's generator.
+  uint64_t seed = 0;
+  // Whether the artifact holds the results of the example inputs, computed by
+  // LibTorch, for `cotan verify`.
+  bool store_references = true;
+  // Folder for the graph's text after each stage,
+  // "METHOD.NN.STAGE.txt"; it is created. Empty: no dump.
+  std::string dump_dir;
+};
+
+// What a compile did, for people.
+struct MethodSummary {
+  std::string name;
+  int traced_ops = 0;   // nodes of the traced graph
+  int runtime_ops = 0;  // ops of the method
+};
+
+// A compiled artifact in memory. Movable, immutable, thread-safe.
+class CompiledModel {
+ public:
+  CompiledModel(std::string bytes, std::vector<MethodSummary> methods)
+      : bytes_(std::move(bytes)), methods_(std::move(methods)) {}
+
+  // Writes the file whole or not at all. Errors of the file system:
+  // ResourceExhausted, PermissionDenied, NotFound, Unavailable.
+  absl::Status Save(const std::string& path) const;
+  // The bytes of the file. Equal models and options give equal bytes.
+  const std::string& bytes() const { return bytes_; }
+  const std::vector<MethodSummary>& methods() const { return methods_; }
+
+ private:
+  std::string bytes_;
+  std::vector<MethodSummary> methods_;
+};
+
+// `examples`: one tensor for each input of the model; sizes are fixed to theirs.
+// InvalidArgument: options that contradict each other, or what Trace() and
+// TraceableModule refuse as such.
+// Unimplemented: the model does what Cotan cannot compile; the message names
+// every op and tensor concerned.
+absl::StatusOr<CompiledModel> CompileModuleFactory(const ModuleFactory& factory,
+                                                   const std::vector<at::Tensor>& examples,
+                                                   const CompileOptions& options);
+
+// The same for a function; its methods are "forward", with "backward" if an
+// output requires grad. Examples that require grad get gradients.
+absl::StatusOr<CompiledModel> CompileTensorFunction(const TensorFunction& function,
+                                                    const std::vector<at::Tensor>& examples,
+                                                    const CompileOptions& options);
+
+// `factory` returns a std::shared_ptr to a module, or a module holder; see
+// callable.h for what its forward() may take and return.
+template <typename Factory>
+absl::StatusOr<CompiledModel> CompileModule(Factory factory,
+                                            const std::vector<at::Tensor>& examples,
+                                            const CompileOptions& options) {
+  return CompileModuleFactory(AdaptFactory(std::move(factory)), examples, options);
+}
+
+template <typename Callable>
+absl::StatusOr<CompiledModel> CompileFunction(Callable function,
+                                              const std::vector<at::Tensor>& examples,
+                                              const CompileOptions& options) {
+  return CompileTensorFunction(AdaptFunction(std::move(function)), examples, options);
+}
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_COMPILE_H_
