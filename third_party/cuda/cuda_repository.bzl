@@ -1,22 +1,33 @@
-"""The CUDA toolkit of this machine, if it has one."""
+"""The CUDA toolkit of this machine, if it has one.
+
+Without a toolkit the repository has the same targets, none of which can be built: Bazel then skips
+whatever depends on them.
+"""
+
+_DEFAULT_ROOT = "/usr/local/cuda"
 
 def _cuda_repository_impl(rctx):
     choice = rctx.os.environ.get("COTAN_CUDA", "")
-    root = choice or "/usr/local/cuda"
+    root = choice or _DEFAULT_ROOT
     available = choice != "none" and rctx.path(root + "/bin/nvcc").exists
-    if choice and choice != "none" and not available:
+    if choice not in ["", "none"] and not available:
         fail(("COTAN_CUDA=%s has no bin/nvcc. It must name a CUDA toolkit, or be `none` to build " +
               "without one.") % choice)
-    rctx.file("defs.bzl", """\"\"\"Whether this machine has a CUDA toolkit.\"\"\"
-
-CUDA_AVAILABLE = %s
-
-CUDA_ROOT = "%s"
-
-def if_cuda(if_true, if_false = []):
-    return if_true if CUDA_AVAILABLE else if_false
-""" % (available, root if available else ""), executable = False)
-    rctx.file("BUILD.bazel", "", executable = False)
+    has_cudnn = False
+    if available:
+        rctx.symlink(root + "/include", "include")
+        rctx.symlink(root + "/lib64/libcudart_static.a", "lib/libcudart_static.a")
+        has_cudnn = rctx.path(root + "/include/cudnn.h").exists
+    rctx.template("defs.bzl", Label("//third_party/cuda:defs.bzl.tpl"), {
+        "%{available}": repr(available),
+        "%{root}": repr(root if available else ""),
+    }, executable = False)
+    incompatible = repr(["@cotan//third_party/cuda:toolkit"])
+    rctx.template("BUILD.bazel", Label("//third_party/cuda:cuda.BUILD"), {
+        "%{compatible_with}": repr([]) if available else incompatible,
+        "%{compatible_with_cudnn}": repr([]) if has_cudnn else incompatible,
+        "%{root}": root,
+    }, executable = False)
 
 cuda_repository = repository_rule(
     implementation = _cuda_repository_impl,

@@ -1,0 +1,17 @@
+// Runs an expression program on the GPU.
+#ifndef COTAN_KERNELS_CUDA_EXPR_LAUNCH_H_
+#define COTAN_KERNELS_CUDA_EXPR_LAUNCH_H_
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/expr_program.h"
+
+namespace cotan::cuda {
+
+// Queues the evaluation of `program` at every index of its domain, which is
+// not empty. The pointers address device memory.
+cudaError_t LaunchExpr(const ExprProgram& program, const ExprPointers& pointers, cudaStream_t stream);
+
+}  // namespace cotan::cuda
+
+#endif  // COTAN_KERNELS_CUDA_EXPR_LAUNCH_H_

@@ -1,0 +1,166 @@
+#include "runtime/plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/memory_planner.h"
+#include "base/status_macros.h"
+
+namespace cotan {
+namespace {
+
+using serialization::Method;
+using serialization::Op;
+
+// A copy of equally laid out memory.
+class DenseCopy final : public Kernel {
+ public:
+  DenseCopy(Device& device, size_t bytes) : device_(device), bytes_(bytes) {}
+  absl::Status Run(const KernelArgs& args) override {
+    return bytes_ == 0 ? absl::OkStatus() : device_.Copy(args.outputs[0], args.inputs[0], bytes_);
+  }
+
+ private:
+  Device& device_;
+  const size_t bytes_;
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const Op& op, absl::Span<const TensorSpec> inputs,
+                                                absl::Span<const TensorSpec> outputs,
+                                                absl::Span<const int64_t> symbols, const ExecutionTarget& target) {
+  COTAN_ASSIGN_OR_RETURN(const KernelFactory factory,
+                         target.kernels->Find(target.device->type(), op.kind_case(), outputs[0].dtype));
+  return factory({.op = op,
+                  .inputs = inputs,
+                  .outputs = outputs,
+                  .symbols = symbols,
+                  .threads = target.threads,
+                  .device = target.device});
+}
+
+bool IsSameDense(const TensorSpec& from, const TensorSpec& to) {
+  return from.dtype == to.dtype && from.layout == to.layout && IsDenseNonOverlapping(from.layout);
+}
+
+class Planner {
+ public:
+  Planner(const Program& program, int method, absl::Span<const int64_t> symbols, const ExecutionTarget& target)
+      : program_(program), method_(program.method(method)), target_(target), plan_(std::make_unique<Plan>()) {
+    plan_->method = method;
+    plan_->symbols.assign(symbols.begin(), symbols.end());
+  }
+
+  absl::StatusOr<std::unique_ptr<Plan>> Make() {
+    COTAN_ASSIGN_OR_RETURN(schedule_, MakeSchedule(program_, method_, plan_->symbols));
+    plan_->inputs = std::move(schedule_.inputs);
+    plan_->outputs = std::move(schedule_.outputs);
+    plan_->stats = schedule_.stats;
+    for (const ScheduledStep& step : schedule_.steps) {
+      const absl::Status status = PrepareStep(step);
+      if (!status.ok()) {
+        return absl::Status(status.code(),
+                            absl::StrCat(StepName(program_, *plan_, {.op = step.op}), ": ", status.message()));
+      }
+    }
+    COTAN_RETURN_IF_ERROR(PlaceBuffers());
+    AddPointers();
+    return std::move(plan_);
+  }
+
+ private:
+  absl::Status PrepareStep(const ScheduledStep& step) {
+    std::vector<TensorSpec> inputs;
+    std::vector<TensorSpec> outputs;
+    for (const Operand& input : step.inputs) inputs.push_back(SpecOf(input));
+    for (const Operand& output : step.outputs) outputs.push_back(SpecOf(output));
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel =
+        step.op < 0 ? PrepareCopy(inputs[0], outputs[0], target_)
+                    : Prepare(OpOf(method_, step), inputs, outputs, plan_->symbols, target_);
+    COTAN_RETURN_IF_ERROR(kernel.status());
+    plan_->kernels.push_back(*std::move(kernel));
+    return absl::OkStatus();
+  }
+
+  // Lifetimes of arena buffers, then of each step's scratch.
+  absl::Status PlaceBuffers() {
+    std::vector<BufferLifetime> lifetimes(schedule_.buffers.size());
+    std::vector<bool> touched(schedule_.buffers.size());
+    for (size_t i = 0; i < schedule_.steps.size(); ++i) {
+      const auto touch = [&](const Operand& operand) {
+        const auto buffer = static_cast<size_t>(operand.buffer);
+        if (schedule_.buffers[buffer].kind != BufferKind::kArena) return;
+        if (!touched[buffer]) lifetimes[buffer].first = static_cast<int>(i);
+        touched[buffer] = true;
+        lifetimes[buffer].last = static_cast<int>(i);
+        lifetimes[buffer].bytes = schedule_.buffers[buffer].bytes;
+      };
+      for (const Operand& input : schedule_.steps[i].inputs) touch(input);
+      for (const Operand& output : schedule_.steps[i].outputs) touch(output);
+    }
+    for (size_t i = 0; i < plan_->kernels.size(); ++i) {
+      const auto step = static_cast<int>(i);
+      lifetimes.push_back({static_cast<int64_t>(plan_->kernels[i]->scratch_bytes()), step, step});
+    }
+    COTAN_ASSIGN_OR_RETURN(arena_, PlanArena(lifetimes));
+    plan_->arena_bytes = arena_.bytes;
+    plan_->peak_bytes = PeakBytes(lifetimes);
+    return absl::OkStatus();
+  }
+
+  void AddPointers() {
+    for (size_t i = 0; i < schedule_.steps.size(); ++i) {
+      const ScheduledStep& step = schedule_.steps[i];
+      plan_->steps.push_back({.kernel = plan_->kernels[i].get(),
+                              .first_pointer = static_cast<int>(plan_->pointers.size()),
+                              .num_inputs = static_cast<int>(step.inputs.size()),
+                              .scratch_offset = arena_.offsets[schedule_.buffers.size() + i],
+                              .op = step.op});
+      for (const Operand& input : step.inputs) AddPointer(input);
+      for (const Operand& output : step.outputs) AddPointer(output);
+    }
+  }
+
+  void AddPointer(const Operand& operand) {
+    const auto index = static_cast<size_t>(operand.buffer);
+    const Buffer& buffer = schedule_.buffers[index];
+    const int64_t offset = operand.geometry.layout.offset * static_cast<int64_t>(ByteSize(operand.geometry.dtype));
+    const int64_t base = buffer.kind == BufferKind::kArena ? arena_.offsets[index] : 0;
+    plan_->pointers.push_back({buffer.kind, buffer.index, base + offset});
+  }
+
+  const Program& program_;
+  const Method& method_;
+  const ExecutionTarget& target_;
+  Schedule schedule_;
+  ArenaLayout arena_;
+  std::unique_ptr<Plan> plan_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Plan>> MakePlan(const Program& program, int method, absl::Span<const int64_t> symbols,
+                                               const ExecutionTarget& target) {
+  return Planner(program, method, symbols, target).Make();
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareCopy(const TensorSpec& from, const TensorSpec& to,
+                                                    const ExecutionTarget& target) {
+  if (IsSameDense(from, to)) {
+    const size_t bytes = static_cast<size_t>(NumElements(to.layout.sizes)) * ByteSize(to.dtype);
+    return std::make_unique<DenseCopy>(*target.device, bytes);
+  }
+  Op op;
+  op.mutable_copy();
+  return Prepare(op, {from}, {to}, {}, target);
+}
+
+std::string StepName(const Program& program, const Plan& plan, const PlannedStep& step) {
+  const Method& method = program.method(plan.method);
+  if (step.op < 0) return absl::StrCat("method '", method.name(), "', a copy");
+  const Op& op = method.ops(step.op);
+  return absl::StrCat("method '", method.name(), "', op ", step.op, " (", OpKindName(op.kind_case()), ")",
+                      op.source().empty() ? "" : " from ", op.source());
+}
+
+}  // namespace cotan

@@ -1,0 +1,424 @@
+#include "runtime/schedule.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "kernels/api/in_place.h"
+#include "kernels/api/op_check.h"
+#include "kernels/api/registry.h"
+#include "serialization/tensor_type.h"
+
+namespace cotan {
+namespace {
+
+using serialization::Method;
+using serialization::Op;
+using serialization::StateRead;
+using serialization::StateUpdate;
+using serialization::TensorType;
+using serialization::ViewStep;
+
+const Op& CopyOp() {
+  static const Op& op = *[] {
+    auto* copy = new Op;
+    copy->mutable_copy();
+    return copy;
+  }();
+  return op;
+}
+
+int64_t BytesOf(const ViewGeometry& geometry) {
+  return NumElements(geometry.layout.sizes) * static_cast<int64_t>(ByteSize(geometry.dtype));
+}
+
+// The index operand of ops that may fail for its values; -1 for other ops.
+int IndexInput(const Op& op) {
+  switch (op.kind_case()) {
+    case Op::kGather:
+    case Op::kScatterAdd:
+    case Op::kMaxPoolBackward:
+      return 1;
+    default:
+      return -1;
+  }
+}
+
+// Size of the dimension that the index of a Gather or ScatterAdd addresses.
+int64_t IndexedSize(const Op& op, const ScheduledStep& step) {
+  const bool gather = op.has_gather();
+  const DimVector& sizes = gather ? step.inputs[0].geometry.layout.sizes : step.outputs[0].geometry.layout.sizes;
+  int64_t dim = gather ? op.gather().dim() : op.scatter_add().dim();
+  if (dim < 0) dim += static_cast<int64_t>(sizes.size());
+  return sizes[static_cast<size_t>(dim)];
+}
+
+class Scheduler {
+ public:
+  Scheduler(const Program& program, const Method& method, absl::Span<const int64_t> symbols)
+      : program_(program), method_(method), symbols_(symbols) {}
+
+  absl::StatusOr<Schedule> Make() {
+    values_.resize(static_cast<size_t>(method_.values_size()));
+    COTAN_RETURN_IF_ERROR(AddInputs());
+    COTAN_RETURN_IF_ERROR(AddStateReads());
+    for (int i = 0; i < method_.ops_size(); ++i) {
+      const absl::Status status = AddOp(i);
+      if (!status.ok()) return absl::Status(status.code(), absl::StrCat(Where(i), ": ", status.message()));
+    }
+    COTAN_RETURN_IF_ERROR(AddOutputs());
+    StageUpdates();
+    UpdateStates();
+    OverwriteDyingInputs();
+    return std::move(schedule_);
+  }
+
+ private:
+  std::string Where(int op_index) const {
+    const Op& op = method_.ops(op_index);
+    return absl::StrCat("method '", method_.name(), "', op ", op_index, " (", OpKindName(op.kind_case()), ")",
+                        op.source().empty() ? "" : " from ", op.source());
+  }
+
+  Operand& ValueOf(uint32_t value) { return values_[value]; }
+
+  int AddBuffer(BufferKind kind, int index, int64_t bytes) {
+    schedule_.buffers.push_back({kind, index, bytes});
+    return static_cast<int>(schedule_.buffers.size()) - 1;
+  }
+
+  Buffer& BufferOf(const Operand& operand) { return schedule_.buffers[static_cast<size_t>(operand.buffer)]; }
+
+  absl::StatusOr<ViewGeometry> DenseGeometry(const TensorType& type) const {
+    ViewGeometry geometry;
+    geometry.dtype = ToDType(type.dtype());
+    COTAN_ASSIGN_OR_RETURN(geometry.layout, DenseLayout(type, symbols_));
+    return geometry;
+  }
+
+  // A dense tensor that fills a new buffer.
+  Operand NewOperand(BufferKind kind, int index, ViewGeometry geometry) {
+    const int64_t bytes = BytesOf(geometry);
+    return {AddBuffer(kind, index, bytes), std::move(geometry)};
+  }
+
+  // --- values ---------------------------------------------------------------
+
+  absl::Status AddInputs() {
+    for (int i = 0; i < method_.inputs_size(); ++i) {
+      const uint32_t value = method_.inputs(i);
+      COTAN_ASSIGN_OR_RETURN(ViewGeometry geometry, DenseGeometry(method_.values(static_cast<int>(value)).type()));
+      schedule_.inputs.push_back({geometry.dtype, geometry.layout});
+      ValueOf(value) = NewOperand(BufferKind::kInput, i, std::move(geometry));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddStateReads() {
+    for (const StateRead& read : method_.state_reads()) {
+      COTAN_ASSIGN_OR_RETURN(Operand operand, StateOperand(read.state()));
+      old_content_.insert(operand.buffer);
+      ValueOf(read.value()) = std::move(operand);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Operand> StateOperand(uint32_t state) {
+    const auto index = static_cast<int>(state);
+    COTAN_ASSIGN_OR_RETURN(ViewGeometry geometry, DenseGeometry(program_.state(index).type()));
+    return NewOperand(BufferKind::kState, index, std::move(geometry));
+  }
+
+  absl::Status AddOp(int index) {
+    const Op& op = method_.ops(index);
+    if (op.has_view()) return AddView(op);
+    ScheduledStep step;
+    step.op = index;
+    for (uint32_t input : op.inputs()) step.inputs.push_back(ValueOf(input));
+    for (uint32_t output : op.outputs()) {
+      COTAN_ASSIGN_OR_RETURN(ViewGeometry geometry, DenseGeometry(method_.values(static_cast<int>(output)).type()));
+      ValueOf(output) = NewOperand(BufferKind::kArena, 0, std::move(geometry));
+      step.outputs.push_back(ValueOf(output));
+    }
+    const std::vector<TensorSpec> inputs = SpecsOf(step.inputs);
+    const std::vector<TensorSpec> outputs = SpecsOf(step.outputs);
+    COTAN_RETURN_IF_ERROR(CheckOp({.op = op, .inputs = inputs, .outputs = outputs, .symbols = symbols_}));
+    schedule_.steps.push_back(std::move(step));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddView(const Op& op) {
+    Operand operand = ValueOf(op.inputs(0));
+    bool copied = false;
+    for (const ViewStep& step : op.view().steps()) {
+      absl::StatusOr<ViewGeometry> seen = ApplyViewStep(step, operand.geometry, symbols_);
+      if (seen.status().code() == absl::StatusCode::kFailedPrecondition) {
+        operand = CopyToRowMajor(operand);
+        copied = true;
+        seen = ApplyViewStep(step, operand.geometry, symbols_);
+      }
+      COTAN_RETURN_IF_ERROR(seen.status());
+      operand.geometry = *std::move(seen);
+      COTAN_RETURN_IF_ERROR(CheckInBuffer(operand));
+    }
+    const TensorType& type = method_.values(static_cast<int>(op.outputs(0))).type();
+    COTAN_ASSIGN_OR_RETURN(const ViewGeometry declared, DenseGeometry(type));
+    if (declared.dtype != operand.geometry.dtype || declared.layout.sizes != operand.geometry.layout.sizes) {
+      return absl::InvalidArgumentError(absl::StrCat("the view is ", DTypeName(operand.geometry.dtype),
+                                                     ToString(operand.geometry.layout), ", its value is declared ",
+                                                     TensorTypeText(type)));
+    }
+    ++(copied ? schedule_.stats.view_copies : schedule_.stats.views);
+    ValueOf(op.outputs(0)) = std::move(operand);
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckInBuffer(const Operand& operand) {
+    const int64_t bytes =
+        StorageExtent(operand.geometry.layout) * static_cast<int64_t>(ByteSize(operand.geometry.dtype));
+    if (bytes <= BufferOf(operand).bytes) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("the view ", ToString(operand.geometry.layout), " leaves its memory of ",
+                                                   BufferOf(operand).bytes, " bytes"));
+  }
+
+  Operand CopyToRowMajor(const Operand& from) {
+    ViewGeometry geometry = from.geometry;
+    geometry.layout.strides = ContiguousStrides(geometry.layout.sizes);
+    geometry.layout.offset = 0;
+    Operand to = NewOperand(BufferKind::kArena, 0, std::move(geometry));
+    AddCopy(from, to);
+    return to;
+  }
+
+  void AddCopy(const Operand& from, const Operand& to) {
+    ScheduledStep step;
+    step.inputs.push_back(from);
+    step.outputs.push_back(to);
+    schedule_.steps.push_back(std::move(step));
+  }
+
+  // --- results --------------------------------------------------------------
+
+  // Whether `operand` is all of an arena buffer, laid out as `wanted`.
+  bool Fills(const Operand& operand, const ViewGeometry& wanted) {
+    return BufferOf(operand).kind == BufferKind::kArena && operand.geometry == wanted &&
+           BufferOf(operand).bytes == BytesOf(wanted);
+  }
+
+  absl::Status AddOutputs() {
+    for (int i = 0; i < method_.outputs_size(); ++i) {
+      const uint32_t value = method_.outputs(i);
+      COTAN_ASSIGN_OR_RETURN(ViewGeometry wanted, DenseGeometry(method_.values(static_cast<int>(value)).type()));
+      schedule_.outputs.push_back({wanted.dtype, wanted.layout});
+      const Operand& operand = ValueOf(value);
+      if (Fills(operand, wanted)) {
+        BufferOf(operand).kind = BufferKind::kOutput;
+        BufferOf(operand).index = i;
+        ++schedule_.stats.outputs_in_place;
+      } else {
+        const Operand source = operand;
+        AddCopy(source, NewOperand(BufferKind::kOutput, i, std::move(wanted)));
+        ++schedule_.stats.output_copies;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  bool IsOldContent(const Operand& operand) const { return old_content_.contains(operand.buffer); }
+
+  // Updates happen at once: the old content of a state that is itself updated
+  // is put aside before any update.
+  void StageUpdates() {
+    absl::flat_hash_set<int> updated;
+    for (const StateUpdate& update : method_.state_updates()) updated.insert(static_cast<int>(update.state()));
+    for (const StateUpdate& update : method_.state_updates()) {
+      const Operand source = ValueOf(update.value());
+      updates_.push_back({static_cast<int>(update.state()), source});
+      if (!IsOldContent(source) || !updated.contains(BufferOf(source).index)) continue;
+      absl::StatusOr<Operand> target = StateOperand(update.state());
+      if (!target.ok()) continue;  // VerifyArtifact() has evaluated its sizes
+      if (BufferOf(source).index == static_cast<int>(update.state()) && source.geometry == target->geometry) {
+        updates_.pop_back();  // it keeps its content
+        continue;
+      }
+      updates_.back().source = CopyToRowMajor(source);
+    }
+  }
+
+  void UpdateStates() {
+    FindWriters();
+    std::vector<std::pair<Operand, Operand>> copies;
+    for (const Update& update : updates_) {
+      absl::StatusOr<Operand> target = StateOperand(static_cast<uint32_t>(update.state));
+      if (!target.ok()) continue;  // as above
+      if (Fills(update.source, target->geometry) && MayWriteEarly(update)) {
+        Buffer& buffer = BufferOf(update.source);
+        buffer.kind = BufferKind::kState;
+        buffer.index = update.state;
+        ++schedule_.stats.updates_in_place;
+      } else {
+        copies.emplace_back(update.source, *std::move(target));
+        ++schedule_.stats.update_copies;
+      }
+    }
+    for (const auto& [from, to] : copies) AddCopy(from, to);
+  }
+
+  // The step that writes each buffer, the last one that may fail for data, and
+  // the steps that read each state's old content.
+  void FindWriters() {
+    absl::flat_hash_set<std::pair<uint32_t, int64_t>> checked;  // index value, size
+    writer_.assign(schedule_.buffers.size(), -1);
+    for (size_t i = 0; i < schedule_.steps.size(); ++i) {
+      const ScheduledStep& step = schedule_.steps[i];
+      for (const Operand& output : step.outputs) writer_[static_cast<size_t>(output.buffer)] = static_cast<int>(i);
+      for (const Operand& input : step.inputs) {
+        if (IsOldContent(input)) readers_[BufferOf(input).index].push_back(static_cast<int>(i));
+      }
+      if (step.op >= 0 && MayFail(step, checked)) last_fallible_ = static_cast<int>(i);
+    }
+  }
+
+  // Whether values of an index can make the step fail: not if an earlier step
+  // has passed the same index for a dimension of the same size.
+  bool MayFail(const ScheduledStep& step, absl::flat_hash_set<std::pair<uint32_t, int64_t>>& checked) const {
+    const Op& op = method_.ops(step.op);
+    const int input = IndexInput(op);
+    if (input < 0) return false;
+    if (!op.has_gather() && !op.has_scatter_add()) return true;
+    return checked.emplace(op.inputs(input), IndexedSize(op, step)).second;
+  }
+
+  // A state whose new content is `source` in the arena, or an intermediate.
+  struct Update {
+    int state;
+    Operand source;
+  };
+
+  // Whether the state's memory may be written when the new content is computed:
+  // its old content is not read later, and no step can fail any more.
+  bool MayWriteEarly(const Update& update) {
+    const int writer = writer_[static_cast<size_t>(update.source.buffer)];
+    if (writer <= last_fallible_) return false;
+    for (int reader : readers_[update.state]) {
+      if (reader > writer) return false;
+      if (reader == writer && !MayOverwriteState(update, writer)) return false;
+    }
+    return true;
+  }
+
+  bool MayOverwriteState(const Update& update, int step_index) {
+    const ScheduledStep& step = schedule_.steps[static_cast<size_t>(step_index)];
+    const int output = OutputIn(step, update.source.buffer);
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const bool reads = IsOldContent(step.inputs[i]) && BufferOf(step.inputs[i]).index == update.state;
+      if (reads && !Safe(step, static_cast<int>(i), output)) return false;
+    }
+    return true;
+  }
+
+  static int OutputIn(const ScheduledStep& step, int buffer) {
+    int output = 0;
+    while (step.outputs[static_cast<size_t>(output)].buffer != buffer) ++output;
+    return output;
+  }
+
+  // --- arena ----------------------------------------------------------------
+
+  // Lets results of elementwise ops take over the memory of inputs that no
+  // later step reads.
+  void OverwriteDyingInputs() {
+    std::vector<int> last_use(schedule_.buffers.size(), -1);
+    for (size_t i = 0; i < schedule_.steps.size(); ++i) {
+      for (const Operand& input : schedule_.steps[i].inputs) {
+        last_use[static_cast<size_t>(input.buffer)] = static_cast<int>(i);
+      }
+    }
+    std::vector<int> moved_to(schedule_.buffers.size());
+    for (size_t i = 0; i < moved_to.size(); ++i) moved_to[i] = static_cast<int>(i);
+    for (size_t i = 0; i < schedule_.steps.size(); ++i) {
+      ScheduledStep& step = schedule_.steps[i];
+      for (Operand& input : step.inputs) input.buffer = moved_to[static_cast<size_t>(input.buffer)];
+      absl::flat_hash_set<int> taken;
+      for (size_t k = 0; k < step.outputs.size(); ++k) {
+        Operand& output = step.outputs[k];
+        const int from = output.buffer;
+        const int to = DyingInput(step, static_cast<int>(i), static_cast<int>(k), last_use, taken);
+        if (to < 0) continue;
+        taken.insert(to);
+        moved_to[static_cast<size_t>(from)] = to;
+        last_use[static_cast<size_t>(to)] = last_use[static_cast<size_t>(from)];
+        output.buffer = to;
+        ++schedule_.stats.inputs_overwritten;
+      }
+    }
+  }
+
+  // The buffer of an input that output `k` of the step may take; -1 if none.
+  int DyingInput(const ScheduledStep& step, int index, int k, const std::vector<int>& last_use,
+                 const absl::flat_hash_set<int>& taken) {
+    const Operand& output = step.outputs[static_cast<size_t>(k)];
+    if (BufferOf(output).kind != BufferKind::kArena) return -1;
+    for (const Operand& input : step.inputs) {
+      const Buffer& buffer = BufferOf(input);
+      if (buffer.kind != BufferKind::kArena || buffer.bytes != BufferOf(output).bytes || taken.contains(input.buffer) ||
+          last_use[static_cast<size_t>(input.buffer)] != index || input.geometry.layout.offset != 0) {
+        continue;
+      }
+      bool safe = true;
+      for (size_t i = 0; safe && i < step.inputs.size(); ++i) {
+        safe = step.inputs[i].buffer != input.buffer ||
+               (step.inputs[i].geometry.layout.offset == 0 && Safe(step, static_cast<int>(i), k));
+      }
+      if (safe) return input.buffer;
+    }
+    return -1;
+  }
+
+  bool Safe(const ScheduledStep& step, int input, int output) const {
+    const std::vector<TensorSpec> inputs = SpecsOf(step.inputs);
+    const std::vector<TensorSpec> outputs = SpecsOf(step.outputs);
+    return InPlaceSafe({.op = OpOf(method_, step), .inputs = inputs, .outputs = outputs, .symbols = symbols_}, input,
+                       output);
+  }
+
+  static std::vector<TensorSpec> SpecsOf(const std::vector<Operand>& operands) {
+    std::vector<TensorSpec> specs;
+    for (const Operand& operand : operands) specs.push_back(SpecOf(operand));
+    return specs;
+  }
+
+  const Program& program_;
+  const Method& method_;
+  const absl::Span<const int64_t> symbols_;
+  Schedule schedule_;
+  std::vector<Operand> values_;           // of the method
+  absl::flat_hash_set<int> old_content_;  // buffers with a state's content at the start
+  std::vector<Update> updates_;
+  std::vector<int> writer_;                            // step by buffer
+  absl::flat_hash_map<int, std::vector<int>> readers_;  // steps by state
+  int last_fallible_ = -1;                             // step
+};
+
+}  // namespace
+
+const Op& OpOf(const Method& method, const ScheduledStep& step) {
+  return step.op >= 0 ? method.ops(step.op) : CopyOp();
+}
+
+TensorSpec SpecOf(const Operand& operand) {
+  TensorSpec spec = {operand.geometry.dtype, operand.geometry.layout};
+  spec.layout.offset = 0;
+  return spec;
+}
+
+absl::StatusOr<Schedule> MakeSchedule(const Program& program, const Method& method,
+                                      absl::Span<const int64_t> symbols) {
+  return Scheduler(program, method, symbols).Make();
+}
+
+}  // namespace cotan

@@ -1,0 +1,89 @@
+// First half of planning: which steps a method takes for concrete sizes, and
+// which memory every operand is in.
+//
+// Values of the method become operands: a place in a buffer. Views become
+// geometry, unless only a copy can be seen so. Results are computed where they
+// are wanted when nobody can tell: outputs in the caller's tensors, new
+// contents of states in the states themselves, elementwise results over inputs
+// that die. What cannot is copied by steps of its own.
+#ifndef COTAN_RUNTIME_SCHEDULE_H_
+#define COTAN_RUNTIME_SCHEDULE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/api/kernel.h"
+#include "runtime/program.h"
+#include "serialization/program.pb.h"
+#include "serialization/view_geometry.h"
+
+namespace cotan {
+
+// Whose memory a buffer is.
+enum class BufferKind : uint8_t {
+  kArena,   // the plan's own, alive for some steps
+  kInput,   // argument `index` of the method
+  kOutput,  // result `index` of the method
+  kState,   // state `index` of the artifact
+};
+
+struct Buffer {
+  BufferKind kind = BufferKind::kArena;
+  int index = 0;      // by kind; 0 for kArena
+  int64_t bytes = 0;  // that steps may touch
+};
+
+// A tensor in a buffer. The layout's offset counts from the buffer's start, and
+// all elements are inside the buffer.
+struct Operand {
+  int buffer = -1;  // index into Schedule.buffers
+  ViewGeometry geometry;
+};
+
+struct ScheduledStep {
+  // Index into Method.ops; -1 for a copy that the schedule added.
+  int op = -1;
+  std::vector<Operand> inputs;
+  std::vector<Operand> outputs;
+};
+
+// What a schedule saved and what it did not, for tools and tests.
+struct ScheduleStats {
+  int views = 0;               // ViewOps that became geometry
+  int view_copies = 0;         // ViewOps that needed a copy
+  int outputs_in_place = 0;    // results computed in the caller's memory
+  int output_copies = 0;
+  int updates_in_place = 0;    // states computed in their own memory
+  int update_copies = 0;
+  int inputs_overwritten = 0;  // ops that write over an input that dies
+};
+
+struct Schedule {
+  std::vector<Buffer> buffers;
+  std::vector<ScheduledStep> steps;
+  // Dense layouts of the method's arguments and results (saved values
+  // included), in that order; offsets are 0.
+  std::vector<TensorSpec> inputs;
+  std::vector<TensorSpec> outputs;
+  ScheduleStats stats;
+};
+
+// The op of a step: of the method, or the copy that the schedule adds.
+const serialization::Op& OpOf(const serialization::Method& method, const ScheduledStep& step);
+
+// Operands as kernels are told of them.
+TensorSpec SpecOf(const Operand& operand);
+
+// `symbols` are the values of the artifact's dynamic dimensions, in their
+// ranges. Every op passes CheckOp() with its operands.
+// InvalidArgument: an op does not fit its operands, or a view does not fit its
+// source; the message names method and op. Unimplemented: an operand that no
+// kernel takes.
+absl::StatusOr<Schedule> MakeSchedule(const Program& program, const serialization::Method& method,
+                                      absl::Span<const int64_t> symbols);
+
+}  // namespace cotan
+
+#endif  // COTAN_RUNTIME_SCHEDULE_H_

@@ -1,0 +1,55 @@
+// LibTorch eager as oracle: the same training, step by step.
+#ifndef COTAN_TESTING_E2E_EAGER_TRAINER_H_
+#define COTAN_TESTING_E2E_EAGER_TRAINER_H_
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "aot/optimizer/optimizer.h"
+#include "testing/models/models.h"
+
+namespace cotan::testing {
+
+// A model and the torch::optim optimizer that an OptimizerConfig stands for.
+// `model` outlives it.
+class EagerTrainer {
+ public:
+  // Initial parameters as torch::manual_seed(seed) gives them.
+  EagerTrainer(const ModelCase& model, uint64_t seed, const aot::OptimizerConfig& config);
+
+  // Forward, loss, backward; adds to the gradients. Returns the loss.
+  double Accumulate(const torch::Tensor& input, const torch::Tensor& label);
+  // Clips, updates the parameters and clears the gradients.
+  void Update();
+  double Step(const torch::Tensor& input, const torch::Tensor& label) {
+    const double loss = Accumulate(input, label);
+    Update();
+    return loss;
+  }
+
+  // Sets the learning rate of every group.
+  void SetLearningRate(double lr);
+
+  // The output in eval mode.
+  torch::Tensor Predict(const torch::Tensor& input);
+
+  // Copies, by the names that states have in an artifact: parameters and
+  // buffers as the module names them, slots as "optimizer.PARAMETER.SLOT".
+  std::map<std::string, torch::Tensor> States() const;
+  // Copies of the gradients by parameter.
+  std::map<std::string, torch::Tensor> Gradients() const;
+
+ private:
+  const ModelCase& model_;
+  const aot::OptimizerConfig config_;
+  const std::shared_ptr<Network> network_;
+  const std::unique_ptr<torch::optim::Optimizer> optimizer_;
+};
+
+}  // namespace cotan::testing
+
+#endif  // COTAN_TESTING_E2E_EAGER_TRAINER_H_
