@@ -1,0 +1,309 @@
+#include "runtime/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "runtime/arguments.h"
+#include "runtime/checkpoint.h"
+#include "runtime/physical_cores.h"
+#include "runtime/scalar.h"
+
+namespace cotan {
+
+using serialization::Method;
+using serialization::StateRead;
+using serialization::StateUpdate;
+using StateProto = serialization::State;
+
+// --- creation ----------------------------------------------------------------
+
+absl::StatusOr<Session> Session::Create(std::shared_ptr<const Program> program, const SessionOptions& options) {
+  if (program == nullptr) return absl::InvalidArgumentError("a session needs a program");
+  if (options.kernels == nullptr) {
+    return absl::InvalidArgumentError("SessionOptions.kernels is not set: link a backend and pass its registry");
+  }
+  if (options.threads < 0 || options.max_plans < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("SessionOptions: threads = ", options.threads, ", max_plans = ",
+                                                   options.max_plans, "; threads >= 0 and max_plans >= 1 are needed"));
+  }
+  const ExecutionTarget target = {.kernels = options.kernels,
+                                  .device = options.device == nullptr ? &HostDevice() : options.device,
+                                  .threads = options.threads == 0 ? PhysicalCores() : options.threads};
+  COTAN_ASSIGN_OR_RETURN(StateStore states, StateStore::Create(program, *target.device));
+  return Session(std::move(program), target, options.max_plans, std::move(states));
+}
+
+Session::Session(std::shared_ptr<const Program> program, ExecutionTarget target, int max_plans, StateStore states)
+    : program_(std::move(program)), target_(target), max_plans_(max_plans), states_(std::move(states)) {
+  methods_.resize(static_cast<size_t>(program_->artifact().methods_size()));
+  for (size_t i = 0; i < methods_.size(); ++i) {
+    const Method& method = program_->method(static_cast<int>(i));
+    methods_[i].index = static_cast<int>(i);
+    methods_[i].num_results = method.outputs_size() - static_cast<int>(method.num_saved());
+    for (const StateUpdate& update : method.state_updates()) {
+      methods_[i].updated_states.push_back(static_cast<int>(update.state()));
+    }
+    for (const StateRead& read : method.state_reads()) {
+      methods_[i].read_states.push_back(static_cast<int>(read.state()));
+    }
+  }
+  PairMethods();
+}
+
+void Session::PairMethods() {
+  for (MethodState& forward : methods_) {
+    const Method& method = program_->method(forward.index);
+    const absl::StatusOr<int> backward = program_->FindMethod(method.backward_method());
+    if (!backward.ok()) continue;
+    forward.backward = *backward;
+    methods_[static_cast<size_t>(*backward)].forward = forward.index;
+    methods_[static_cast<size_t>(*backward)].num_saved_inputs = static_cast<int>(method.num_saved());
+    forward.saved.values.resize(method.num_saved());
+    forward.saved.versions.resize(methods_[static_cast<size_t>(*backward)].read_states.size());
+  }
+}
+
+// --- a call ------------------------------------------------------------------
+
+absl::StatusOr<MethodHandle> Session::FindMethod(absl::string_view name) const {
+  COTAN_ASSIGN_OR_RETURN(const int index, program_->FindMethod(name));
+  return MethodHandle{index};
+}
+
+int Session::NumResults(MethodHandle method) const { return methods_[static_cast<size_t>(method.index)].num_results; }
+
+absl::StatusOr<std::vector<Tensor>> Session::Run(absl::string_view method, absl::Span<const Tensor> arguments) {
+  COTAN_ASSIGN_OR_RETURN(const MethodHandle handle, FindMethod(method));
+  std::vector<Tensor> results(static_cast<size_t>(NumResults(handle)));
+  COTAN_RETURN_IF_ERROR(Run(handle, arguments, absl::MakeSpan(results)));
+  return results;
+}
+
+absl::Status Session::Run(MethodHandle handle, absl::Span<const Tensor> arguments, absl::Span<Tensor> results) {
+  if (handle.index < 0 || handle.index >= static_cast<int>(methods_.size())) {
+    return absl::InvalidArgumentError("a method handle of another program");
+  }
+  if (static_cast<int>(results.size()) != NumResults(handle)) {
+    return absl::InvalidArgumentError(absl::StrCat("method '", program_->method(handle.index).name(), "' has ",
+                                                   NumResults(handle), " results, got room for ", results.size()));
+  }
+  MethodState& method = StateOf(handle);
+  COTAN_RETURN_IF_ERROR(CheckBackward(method));
+  COTAN_ASSIGN_OR_RETURN(Executable* const executable, Prepare(method, arguments));
+  COTAN_RETURN_IF_ERROR(SetArguments(method, arguments, *executable));
+  COTAN_RETURN_IF_ERROR(SetResults(method, arguments, results, *executable));
+  COTAN_RETURN_IF_ERROR(executable->Run());
+  Finish(method, results, *executable);
+  return absl::OkStatus();
+}
+
+// A backward needs what its forward saved, and the states as they were.
+absl::Status Session::CheckBackward(const MethodState& method) const {
+  if (method.forward < 0) return absl::OkStatus();
+  const Saved& saved = methods_[static_cast<size_t>(method.forward)].saved;
+  const auto name = [this](int index) { return absl::StrCat("method '", program_->method(index).name(), "'"); };
+  if (!saved.valid) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(name(method.index), " needs a run of ", name(method.forward), " before it; each run serves one backward"));
+  }
+  for (size_t i = 0; i < method.read_states.size(); ++i) {
+    if (states_.version(method.read_states[i]) == saved.versions[i]) continue;
+    return absl::FailedPreconditionError(absl::StrCat(name(method.index), " reads state '",
+                                                      program_->state(method.read_states[i]).name(),
+                                                      "', which has changed since ", name(method.forward), ": run that again"));
+  }
+  return absl::OkStatus();
+}
+
+// The executable for these arguments: the last one if they are like the last
+// ones, else one from the cache, else a new one.
+absl::StatusOr<Executable*> Session::Prepare(MethodState& method, absl::Span<const Tensor> arguments) {
+  const bool is_backward = method.forward >= 0;
+  const DimVector* known = is_backward ? &methods_[static_cast<size_t>(method.forward)].saved.symbols : nullptr;
+  Executable* executable = method.executables.empty() ? nullptr : method.executables.back().get();
+  const bool same = executable != nullptr && (known == nullptr || executable->plan().symbols == *known) &&
+                    ArgumentsMatch(absl::MakeConstSpan(executable->plan().inputs)
+                                       .subspan(static_cast<size_t>(method.num_saved_inputs)),
+                                   arguments, *target_.device);
+  if (!same) {
+    COTAN_ASSIGN_OR_RETURN(const DimVector symbols,
+                           CheckArguments(*program_, program_->method(method.index), method.num_saved_inputs, arguments,
+                                          *target_.device, known == nullptr ? absl::Span<const int64_t>() : *known));
+    COTAN_ASSIGN_OR_RETURN(executable, FindOrPlan(method, symbols));
+  }
+  COTAN_RETURN_IF_ERROR(ReserveArena(executable->plan().arena_bytes));
+  executable->Bind({.arena = arena_->data(), .states = states_.addresses()}, generation_);
+  return executable;
+}
+
+absl::StatusOr<Executable*> Session::FindOrPlan(MethodState& method, absl::Span<const int64_t> symbols) {
+  auto& cache = method.executables;
+  const auto found = std::find_if(cache.begin(), cache.end(), [&](const std::unique_ptr<Executable>& executable) {
+    return absl::MakeConstSpan(executable->plan().symbols) == symbols;
+  });
+  if (found != cache.end()) {
+    std::rotate(found, found + 1, cache.end());
+    return cache.back().get();
+  }
+  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Executable> made,
+                         Executable::Make(*program_, method.index, symbols, target_));
+  ++num_plans_made_;
+  if (static_cast<int>(cache.size()) == max_plans_) cache.erase(cache.begin());
+  cache.push_back(std::move(made));
+  return cache.back().get();
+}
+
+// All methods share one arena: nothing in it outlives a call.
+absl::Status Session::ReserveArena(int64_t bytes) {
+  if (arena_ != nullptr && static_cast<int64_t>(arena_->bytes()) >= bytes) return absl::OkStatus();
+  arena_ = nullptr;  // the old one goes first: they need not fit together
+  ++generation_;
+  COTAN_ASSIGN_OR_RETURN(arena_, Storage::Allocate(*target_.device, static_cast<size_t>(bytes)));
+  return absl::OkStatus();
+}
+
+absl::Status Session::SetArguments(MethodState& method, absl::Span<const Tensor> arguments, Executable& executable) {
+  for (int i = 0; i < method.num_saved_inputs; ++i) {
+    const Saved& saved = methods_[static_cast<size_t>(method.forward)].saved;
+    COTAN_RETURN_IF_ERROR(executable.SetInput(i, saved.values[static_cast<size_t>(i)]));
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    COTAN_RETURN_IF_ERROR(executable.SetInput(method.num_saved_inputs + static_cast<int>(i), arguments[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Session::SetResults(MethodState& method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
+                                 Executable& executable) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    const auto shares = [&](const Tensor& other) { return other.storage() == results[i].storage(); };
+    const absl::Span<Tensor> earlier = results.first(i);
+    if (std::any_of(arguments.begin(), arguments.end(), shares) ||
+        std::any_of(earlier.begin(), earlier.end(), shares)) {
+      static const Tensor& undefined = *new Tensor;
+      results[i] = undefined;
+    }
+    COTAN_RETURN_IF_ERROR(executable.SetOutput(static_cast<int>(i), results[i]));
+  }
+  method.saved.valid = false;  // about to be overwritten
+  for (size_t i = 0; i < method.saved.values.size(); ++i) {
+    COTAN_RETURN_IF_ERROR(executable.SetOutput(static_cast<int>(results.size() + i), method.saved.values[i]));
+  }
+  return absl::OkStatus();
+}
+
+// What a successful call leaves behind.
+void Session::Finish(MethodState& method, absl::Span<const Tensor> results, const Executable& executable) {
+  for (int state : method.updated_states) states_.Touch(state);
+  if (method.backward >= 0) {
+    const std::vector<int>& read = methods_[static_cast<size_t>(method.backward)].read_states;
+    for (size_t i = 0; i < read.size(); ++i) method.saved.versions[i] = states_.version(read[i]);
+    method.saved.symbols = executable.plan().symbols;
+    method.saved.valid = true;
+  }
+  if (method.forward >= 0) {
+    methods_[static_cast<size_t>(method.forward)].saved.valid = false;
+    method.gradients.assign(results.begin(), results.end());
+  }
+}
+
+absl::StatusOr<Tensor> Session::Gradient(absl::string_view parameter) const {
+  bool computed = false;
+  for (const MethodState& method : methods_) {
+    if (method.forward < 0) continue;
+    const Method& backward = program_->method(method.index);
+    for (int i = 0; i < backward.output_names_size(); ++i) {
+      if (backward.output_names(i) != parameter && backward.output_names(i) != absl::StrCat("gradient.", parameter)) {
+        continue;
+      }
+      computed = true;
+      if (!method.gradients.empty()) return method.gradients[static_cast<size_t>(i)];
+    }
+  }
+  if (computed) return absl::FailedPreconditionError("no backward has run yet");
+  return absl::NotFoundError(absl::StrCat("no method computes a gradient of '", parameter, "'"));
+}
+
+// --- states ------------------------------------------------------------------
+
+absl::StatusOr<Tensor> Session::State(absl::string_view name) const {
+  COTAN_ASSIGN_OR_RETURN(const int state, program_->FindState(name));
+  return states_.Read(state);
+}
+
+absl::Status Session::SetState(absl::string_view name, const Tensor& value) {
+  COTAN_ASSIGN_OR_RETURN(const int state, program_->FindState(name));
+  return states_.Write(state, value);
+}
+
+absl::StatusOr<int> Session::FindHyperparameter(absl::string_view name, int group) const {
+  for (const std::string& full : {absl::StrCat("hyperparameter.", name, ".", group), absl::StrCat("hyperparameter.", name)}) {
+    const absl::StatusOr<int> state = program_->FindState(full);
+    if (state.ok() && program_->state(*state).role() == StateProto::HYPERPARAMETER) return *state;
+  }
+  std::string known;
+  for (const StateProto& state : program_->artifact().states()) {
+    if (state.role() == StateProto::HYPERPARAMETER) absl::StrAppend(&known, known.empty() ? "" : ", ", state.name());
+  }
+  return absl::NotFoundError(absl::StrCat("no hyperparameter '", name, "' of group ", group, "; there are: ", known));
+}
+
+absl::StatusOr<double> Session::Hyperparameter(absl::string_view name, int group) const {
+  COTAN_ASSIGN_OR_RETURN(const int state, FindHyperparameter(name, group));
+  COTAN_ASSIGN_OR_RETURN(const Tensor value, states_.Read(state));
+  return DecodeScalar({static_cast<const char*>(value.address()), value.storage()->bytes()}, value.dtype());
+}
+
+absl::Status Session::SetHyperparameter(absl::string_view name, double value, int group) {
+  COTAN_ASSIGN_OR_RETURN(const int state, FindHyperparameter(name, group));
+  COTAN_ASSIGN_OR_RETURN(Tensor tensor, states_.Read(state));
+  COTAN_ASSIGN_OR_RETURN(const std::string bytes, EncodeScalar(value, tensor.dtype()));
+  if (bytes.size() != tensor.storage()->bytes()) {
+    return absl::InvalidArgumentError(absl::StrCat("hyperparameter '", name, "' is ", tensor.ToString(), ", no number"));
+  }
+  std::copy(bytes.begin(), bytes.end(), static_cast<char*>(tensor.address()));
+  return states_.Write(state, tensor);
+}
+
+absl::StatusOr<int> Session::FindRng() const {
+  for (int i = 0; i < program_->artifact().states_size(); ++i) {
+    if (program_->state(i).role() == StateProto::RNG) return i;
+  }
+  return absl::FailedPreconditionError("the program draws no random numbers");
+}
+
+absl::StatusOr<RngState> Session::Rng() const {
+  COTAN_ASSIGN_OR_RETURN(const int state, FindRng());
+  COTAN_ASSIGN_OR_RETURN(const Tensor value, states_.Read(state));
+  const int64_t* numbers = value.data<int64_t>();  // VerifyArtifact(): i64[2]
+  return RngState{.seed = numbers[0], .offset = numbers[1]};
+}
+
+absl::Status Session::SetRng(RngState rng) {
+  COTAN_ASSIGN_OR_RETURN(const int state, FindRng());
+  COTAN_ASSIGN_OR_RETURN(const Tensor value, Tensor::From<int64_t>({rng.seed, rng.offset}, {2}));
+  return states_.Write(state, value);
+}
+
+absl::Status Session::SaveCheckpoint(const std::string& path) const { return cotan::SaveCheckpoint(states_, path); }
+
+absl::Status Session::LoadCheckpoint(const std::string& path) { return cotan::LoadCheckpoint(path, states_); }
+
+// --- facts -------------------------------------------------------------------
+
+absl::StatusOr<PlanSummary> Session::Summary(MethodHandle handle) const {
+  const MethodState& method = methods_[static_cast<size_t>(handle.index)];
+  if (method.executables.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("method '", program_->method(handle.index).name(), "' has not run yet, so its sizes are unknown"));
+  }
+  const Plan& plan = method.executables.back()->plan();
+  return PlanSummary{.arena_bytes = plan.arena_bytes,
+                     .peak_bytes = plan.peak_bytes,
+                     .num_steps = static_cast<int>(plan.steps.size()),
+                     .stats = plan.stats};
+}
+
+}  // namespace cotan

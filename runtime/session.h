@@ -1,0 +1,184 @@
+// What a user of the device half works with: a program's states and the calls
+// of its methods.
+#ifndef COTAN_RUNTIME_SESSION_H_
+#define COTAN_RUNTIME_SESSION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "kernels/api/device.h"
+#include "kernels/api/registry.h"
+#include "runtime/executable.h"
+#include "runtime/program.h"
+#include "runtime/state_store.h"
+#include "runtime/tensor.h"
+
+namespace cotan {
+
+struct SessionOptions {
+  // The kernels of the linked backend, such as cotan::CpuKernels()
+  // (kernels/cpu/register_cpu.h). Required; outlives the session.
+  const KernelRegistry* kernels = nullptr;
+  // Where states live and steps run; null = the host. Outlives the session and
+  // the tensors that come from it.
+  Device* device = nullptr;
+  // Threads that a step may use; 0 = one for each physical core.
+  int threads = 0;
+  // Plans kept per method, one for each set of sizes that was seen; the one
+  // not used for longest goes. At least 1.
+  int max_plans = 8;
+};
+
+// The random generator (base/philox.h): what is drawn next follows from it.
+struct RngState {
+  int64_t seed = 0;
+  int64_t offset = 0;  // in Philox blocks
+  friend bool operator==(const RngState&, const RngState&) = default;
+};
+
+// A method of a program, looked up. Valid for all sessions of the program.
+struct MethodHandle {
+  int index = -1;
+};
+
+// Memory and work of one method's last plan, for tools and tests.
+struct PlanSummary {
+  int64_t arena_bytes = 0;  // the session's arena is as large as the largest
+  int64_t peak_bytes = 0;   // most of it alive at one step
+  int num_steps = 0;
+  ScheduleStats stats;
+};
+
+// Owns a copy of the program's states and the memory that its methods need.
+// Movable. Not thread-safe: one call at a time; different sessions of one
+// program may run on different threads. Example:
+//
+//   COTAN_ASSIGN_OR_RETURN(auto program, cotan::Program::Load("digits.cotan"));
+//   COTAN_ASSIGN_OR_RETURN(auto session,
+//                          cotan::Session::Create(program, {.kernels = &cotan::CpuKernels()}));
+//   COTAN_ASSIGN_OR_RETURN(auto results, session.Run("train_step", {images, labels}));
+//
+// A call that is refused (InvalidArgument, OutOfRange, NotFound,
+// FailedPrecondition, ResourceExhausted, Unimplemented) leaves all states as
+// they were. Only when the device itself fails (Internal) are they undefined.
+class Session {
+ public:
+  // InvalidArgument: no kernels, or negative numbers in `options`.
+  // ResourceExhausted: from the device.
+  static absl::StatusOr<Session> Create(std::shared_ptr<const Program> program, const SessionOptions& options);
+
+  const Program& program() const { return *program_; }
+
+  // Runs a method once and returns its results in tensors of their own. Updates
+  // of states are done when it returns. The first call for given sizes plans
+  // and prepares kernels.
+  // Arguments of any layout are taken; row-major ones (or as the program says)
+  // without a copy. They are only read.
+  // NotFound: no such method, or the registry lacks a kernel. InvalidArgument:
+  // a wrong count, dtype, rank, size or device of an argument (the message
+  // names it), or values that the program cannot take (an index out of range).
+  // OutOfRange: a dynamic dimension outside its range. FailedPrecondition: a
+  // backward without forward, or whose states have changed since.
+  // ResourceExhausted: from the device. Internal: the device failed.
+  absl::StatusOr<std::vector<Tensor>> Run(absl::string_view method, absl::Span<const Tensor> arguments);
+
+  // The same without allocation once it has run with these sizes: results go to
+  // `results`, into the tensors there if they fit (dtype, sizes, layout,
+  // device, memory shared neither with an argument nor among themselves), else
+  // into new ones that replace them. results.size() is NumResults(method).
+  // On error they may be partly written.
+  absl::StatusOr<MethodHandle> FindMethod(absl::string_view name) const;
+  int NumResults(MethodHandle method) const;
+  absl::Status Run(MethodHandle method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results);
+
+  // The gradient of a parameter that the last backward computed; shares memory
+  // with that call's result.
+  // NotFound: no method computes it. FailedPrecondition: no backward has run.
+  absl::StatusOr<Tensor> Gradient(absl::string_view parameter) const;
+
+  // States by name (or alias): copies, row-major on the host.
+  // NotFound: no such state. InvalidArgument: a wrong dtype or sizes, or a
+  // constant. Errors of the device.
+  absl::StatusOr<Tensor> State(absl::string_view name) const;
+  absl::Status SetState(absl::string_view name, const Tensor& value);
+
+  // Inputs of the optimizer that may change between steps: "lr",
+  // "weight_decay", ... of parameter group `group`.
+  // NotFound: the message lists those there are. OutOfRange: not a number of
+  // its dtype.
+  absl::StatusOr<double> Hyperparameter(absl::string_view name, int group = 0) const;
+  absl::Status SetHyperparameter(absl::string_view name, double value, int group = 0);
+
+  // FailedPrecondition: the program draws no random numbers.
+  absl::StatusOr<RngState> Rng() const;
+  absl::Status SetRng(RngState rng);
+
+  // The states as a safetensors file and back; see checkpoint.h for its content
+  // and for what is guaranteed.
+  absl::Status SaveCheckpoint(const std::string& path) const;
+  absl::Status LoadCheckpoint(const std::string& path);
+
+  StateStore& states() { return states_; }
+  const StateStore& states() const { return states_; }
+  // FailedPrecondition: the method has not been planned, for want of sizes.
+  absl::StatusOr<PlanSummary> Summary(MethodHandle method) const;
+  // Plans made so far, over all methods.
+  int num_plans_made() const { return num_plans_made_; }
+  // Bytes of the arena that all methods share.
+  int64_t arena_bytes() const { return arena_ == nullptr ? 0 : static_cast<int64_t>(arena_->bytes()); }
+
+ private:
+  // What a forward leaves for its backward.
+  struct Saved {
+    std::vector<Tensor> values;
+    DimVector symbols;
+    std::vector<uint64_t> versions;  // of the states that the backward reads
+    bool valid = false;              // between forward and backward
+  };
+  struct MethodState {
+    int index = 0;  // in the artifact
+    int num_results = 0;
+    std::vector<int> read_states;    // by state read
+    std::vector<int> updated_states;
+    int num_saved_inputs = 0;  // a backward's
+    int forward = -1;          // a backward's other half
+    int backward = -1;         // a forward's other half
+    std::vector<std::unique_ptr<Executable>> executables;  // used last comes last
+    Saved saved;                    // a forward's
+    std::vector<Tensor> gradients;  // a backward's last results
+  };
+
+  Session(std::shared_ptr<const Program> program, ExecutionTarget target, int max_plans, StateStore states);
+  void PairMethods();
+  MethodState& StateOf(MethodHandle method) { return methods_[static_cast<size_t>(method.index)]; }
+
+  absl::Status CheckBackward(const MethodState& method) const;
+  absl::StatusOr<Executable*> Prepare(MethodState& method, absl::Span<const Tensor> arguments);
+  absl::StatusOr<Executable*> FindOrPlan(MethodState& method, absl::Span<const int64_t> symbols);
+  absl::Status ReserveArena(int64_t bytes);
+  absl::Status SetArguments(MethodState& method, absl::Span<const Tensor> arguments, Executable& executable);
+  absl::Status SetResults(MethodState& method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
+                          Executable& executable);
+  void Finish(MethodState& method, absl::Span<const Tensor> results, const Executable& executable);
+  absl::StatusOr<int> FindHyperparameter(absl::string_view name, int group) const;
+  absl::StatusOr<int> FindRng() const;
+
+  std::shared_ptr<const Program> program_;
+  ExecutionTarget target_;
+  int max_plans_;
+  StateStore states_;
+  std::vector<MethodState> methods_;  // as in the artifact
+  std::shared_ptr<Storage> arena_;
+  uint64_t generation_ = 1;  // of the addresses that executables are bound to
+  int num_plans_made_ = 0;
+};
+
+}  // namespace cotan
+
+#endif  // COTAN_RUNTIME_SESSION_H_
