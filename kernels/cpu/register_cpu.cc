@@ -41,4 +41,15 @@ absl::Status RegisterCpuKernels(KernelRegistry& registry) {
   return absl::OkStatus();
 }
 
+const KernelRegistry& CpuKernels() {
+  static const KernelRegistry& registry = *[] {
+    auto* kernels = new KernelRegistry;
+    // Only a kernel that is listed twice could make it fail; the test of the
+    // list would tell.
+    RegisterCpuKernels(*kernels).IgnoreError();
+    return kernels;
+  }();
+  return registry;
+}
+
 }  // namespace cotan

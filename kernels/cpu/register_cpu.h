@@ -11,6 +11,9 @@ namespace cotan {
 // AlreadyExists: `registry` has CPU kernels already.
 absl::Status RegisterCpuKernels(KernelRegistry& registry);
 
+// A registry with just these kernels, filled on first use. Thread-safe.
+const KernelRegistry& CpuKernels();
+
 }  // namespace cotan
 
 #endif  // COTAN_KERNELS_CPU_REGISTER_CPU_H_
