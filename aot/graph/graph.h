@@ -11,7 +11,7 @@
 //            ("prim.matmul").
 //   cotan.*  "cotan.expr", an expression program: after lowering one pointwise
 //            function or reduction, after fusion a chain of them; and the
-//            tracer's own ops ("cotan.random_uniform").
+//            tracer's own ops ("cotan.random_uniform.default").
 //
 // Text form (text.h parses and prints it):
 //

@@ -42,7 +42,7 @@ absl::Span<const OpRow> OpTable();
 // Null if there is none.
 const OpRow* FindOp(absl::string_view op);
 
-// Whether `op` ("aten.add.Tensor", "cotan.random_uniform") can be compiled.
+// Whether `op` ("aten.add.Tensor", "cotan.random_uniform.default") can be compiled.
 bool IsSupported(absl::string_view op);
 
 // The ops of `graph` that cannot be compiled, each once, sorted.

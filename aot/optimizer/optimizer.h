@@ -16,9 +16,10 @@
 
 namespace cotan::aot {
 
-// Defaults are torch.optim's. Numbers become HYPERPARAMETER states that the
-// user may change between steps; booleans, and whether momentum is 0, are
-// compiled in.
+// Defaults are torch.optim's. Numbers become HYPERPARAMETER states (f64, 0-d)
+// that the user may change between steps; booleans, and whether there is
+// momentum at all, are compiled in. Updates are counted in one slot for all
+// parameters, "optimizer.step" (f64, 0-d).
 struct SgdOptions {
   double lr = 1e-3;
   double momentum = 0;

@@ -1,0 +1,146 @@
+#include "aot/emit/emit_op.h"
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "aot/graph/text.h"
+
+namespace cotan::aot {
+namespace {
+
+using serialization::Op;
+using serialization::ViewStep;
+
+const std::vector<SymInt>& List(const Node& node, size_t i) { return std::get<std::vector<SymInt>>(node.arguments[i]); }
+const SymInt& Size(const Node& node, size_t i) { return std::get<SymInt>(node.arguments[i]); }
+int64_t Int(const Node& node, size_t i) { return Size(node, i).constant(); }
+bool Flag(const Node& node, size_t i) { return std::get<bool>(node.arguments[i]); }
+uint32_t Dim(const Node& node, size_t i) { return static_cast<uint32_t>(Int(node, i)); }
+
+template <typename Field>
+void AddTexts(const std::vector<SymInt>& values, Field* field) {
+  for (const SymInt& value : values) *field->Add() = value.ToString();
+}
+
+template <typename Field>
+void AddInts(const std::vector<SymInt>& values, Field* field) {
+  for (const SymInt& value : values) field->Add(value.constant());
+}
+
+// Attributes from argument `first` on (Builder's ConvolutionConfig).
+void Fill(const Node& node, size_t first, serialization::Convolution* op) {
+  AddInts(List(node, first), op->mutable_stride());
+  AddInts(List(node, first + 1), op->mutable_padding());
+  AddInts(List(node, first + 2), op->mutable_dilation());
+  op->set_transposed(Flag(node, first + 3));
+  AddInts(List(node, first + 4), op->mutable_output_padding());
+  op->set_groups(Int(node, first + 5));
+}
+
+void Fill(const Node& node, size_t first, serialization::Pool* op) {
+  AddInts(List(node, first), op->mutable_kernel());
+  AddInts(List(node, first + 1), op->mutable_stride());
+  AddInts(List(node, first + 2), op->mutable_padding());
+  AddInts(List(node, first + 3), op->mutable_dilation());
+  op->set_ceil_mode(Flag(node, first + 4));
+  op->set_count_include_pad(Flag(node, first + 5));
+  op->set_divisor_override(Int(node, first + 6));
+}
+
+void Fill(const Node& node, size_t first, serialization::Attention* op) {
+  op->set_is_causal(Flag(node, first));
+  op->set_scale(std::get<double>(node.arguments[first + 1]));
+}
+
+using KernelFiller = void (*)(const Node& node, Op& op);
+using ViewFiller = void (*)(const Node& node, ViewStep& step);
+
+const absl::flat_hash_map<absl::string_view, KernelFiller>& KernelFillers() {
+  static const auto* const kFillers = new absl::flat_hash_map<absl::string_view, KernelFiller>({
+      {"cotan.expr", [](const Node& node, Op& op) { *op.mutable_expr() = *node.expr; }},
+      {"prim.copy", [](const Node& node, Op& op) { op.mutable_copy(); }},
+      {"prim.matmul", [](const Node& node, Op& op) { op.mutable_matmul(); }},
+      {"prim.convolution", [](const Node& node, Op& op) { Fill(node, 3, op.mutable_convolution()); }},
+      {"prim.convolution_backward_input",
+       [](const Node& node, Op& op) { Fill(node, 2, op.mutable_convolution_backward_input()->mutable_forward()); }},
+      {"prim.convolution_backward_weight",
+       [](const Node& node, Op& op) { Fill(node, 2, op.mutable_convolution_backward_weight()->mutable_forward()); }},
+      {"prim.max_pool", [](const Node& node, Op& op) { Fill(node, 1, op.mutable_max_pool()); }},
+      {"prim.max_pool_backward", [](const Node& node, Op& op) { Fill(node, 2, op.mutable_max_pool_backward()); }},
+      {"prim.avg_pool", [](const Node& node, Op& op) { Fill(node, 1, op.mutable_avg_pool()); }},
+      {"prim.avg_pool_backward", [](const Node& node, Op& op) { Fill(node, 1, op.mutable_avg_pool_backward()); }},
+      {"prim.gather", [](const Node& node, Op& op) { op.mutable_gather()->set_dim(Int(node, 2)); }},
+      {"prim.scatter_add",
+       [](const Node& node, Op& op) {
+         op.mutable_scatter_add()->set_dim(Int(node, 3));
+         op.mutable_scatter_add()->set_padding_index(Int(node, 4));
+       }},
+      {"prim.concat", [](const Node& node, Op& op) { op.mutable_concat()->set_dim(Int(node, 1)); }},
+      {"prim.attention", [](const Node& node, Op& op) { Fill(node, 4, op.mutable_attention()); }},
+      {"prim.attention_backward", [](const Node& node, Op& op) { Fill(node, 7, op.mutable_attention_backward()); }},
+  });
+  return *kFillers;
+}
+
+const absl::flat_hash_map<absl::string_view, ViewFiller>& ViewFillers() {
+  static const auto* const kFillers = new absl::flat_hash_map<absl::string_view, ViewFiller>({
+      {"prim.view", [](const Node& node, ViewStep& step) { AddTexts(List(node, 1), step.mutable_view()->mutable_sizes()); }},
+      {"prim.permute", [](const Node& node, ViewStep& step) { AddInts(List(node, 1), step.mutable_permute()->mutable_dims()); }},
+      {"prim.expand", [](const Node& node, ViewStep& step) { AddTexts(List(node, 1), step.mutable_expand()->mutable_sizes()); }},
+      {"prim.slice",
+       [](const Node& node, ViewStep& step) {
+         step.mutable_slice()->set_dim(Dim(node, 1));
+         step.mutable_slice()->set_start(Size(node, 2).ToString());
+         step.mutable_slice()->set_end(Size(node, 3).ToString());
+         step.mutable_slice()->set_step(Size(node, 4).ToString());
+       }},
+      {"prim.select",
+       [](const Node& node, ViewStep& step) {
+         step.mutable_select()->set_dim(Dim(node, 1));
+         step.mutable_select()->set_index(Size(node, 2).ToString());
+       }},
+      {"prim.as_strided",
+       [](const Node& node, ViewStep& step) {
+         AddTexts(List(node, 1), step.mutable_as_strided()->mutable_sizes());
+         AddTexts(List(node, 2), step.mutable_as_strided()->mutable_strides());
+         step.mutable_as_strided()->set_offset(Size(node, 3).ToString());
+       }},
+      {"prim.diagonal",
+       [](const Node& node, ViewStep& step) {
+         step.mutable_diagonal()->set_offset(Int(node, 1));
+         step.mutable_diagonal()->set_dim1(Dim(node, 2));
+         step.mutable_diagonal()->set_dim2(Dim(node, 3));
+       }},
+      {"prim.unfold",
+       [](const Node& node, ViewStep& step) {
+         step.mutable_unfold()->set_dim(Dim(node, 1));
+         step.mutable_unfold()->set_size(Int(node, 2));
+         step.mutable_unfold()->set_step(Int(node, 3));
+       }},
+  });
+  return *kFillers;
+}
+
+}  // namespace
+
+bool IsViewOp(absl::string_view op) { return ViewFillers().contains(op); }
+
+absl::Status EmitKernelOp(const Graph& graph, const Node& node, Op& op) {
+  const auto it = KernelFillers().find(node.op);
+  if (it == KernelFillers().end()) {
+    return absl::InternalError(absl::StrCat("the runtime has no op for ", PrintNode(graph, node)));
+  }
+  it->second(node, op);
+  return absl::OkStatus();
+}
+
+absl::Status EmitViewStep(const Node& node, ViewStep& step) {
+  const auto it = ViewFillers().find(node.op);
+  if (it == ViewFillers().end()) return absl::InternalError(absl::StrCat(node.op, " is no view"));
+  it->second(node, step);
+  return absl::OkStatus();
+}
+
+}  // namespace cotan::aot

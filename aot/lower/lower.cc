@@ -1,0 +1,66 @@
+#include "aot/lower/lower.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "aot/lower/lowering.h"
+#include "aot/lower/op_table.h"
+#include "aot/passes/common_subexpressions.h"
+#include "aot/passes/dead_code.h"
+#include "base/status_macros.h"
+
+namespace cotan::aot {
+
+absl::Status CleanUp(Graph& graph, const DumpFunction& dump) {
+  PassPipeline pipeline("clean_up");
+  pipeline.Add("dead_code", EliminateDeadCode).Add("common_subexpressions", EliminateCommonSubexpressions);
+  pipeline.set_dump(dump);
+  return pipeline.Run(graph).status();
+}
+
+absl::StatusOr<Graph> LowerToPrims(const Graph& graph) {
+  const std::vector<std::string> unsupported = UnsupportedOps(graph);
+  if (!unsupported.empty()) {
+    return absl::UnimplementedError(absl::StrCat("@", graph.name, " uses ops that are not supported: ", absl::StrJoin(unsupported, ", ")));
+  }
+  Graph lowered;
+  lowered.name = graph.name;
+  Builder builder(&lowered);
+  Lowering lowering(&graph, &builder);
+  for (const GraphInput& input : graph.inputs()) {
+    const ValueId value = lowered.AddInput(graph.value(input.value).type, input.kind, input.index, input.name);
+    lowering.Map(input.value, value);
+  }
+  for (const Node& node : graph.nodes()) COTAN_RETURN_IF_ERROR(lowering.Lower(node));
+  for (const GraphOutput& output : graph.outputs()) {
+    const ValueId value = output.value == kNoValue ? kNoValue : lowering.Mapped(output.value);
+    lowered.AddOutput(value, output.kind, output.index, output.name);
+  }
+  COTAN_RETURN_IF_ERROR(EliminateDeadCode(lowered).status());
+  return lowered;
+}
+
+absl::Status AppendRngAdvance(Graph& graph, const SymInt& blocks) {
+  for (const GraphInput& input : graph.inputs()) {
+    if (input.kind != InputKind::kRngState) continue;
+    const std::string name = input.name;
+    Builder b(&graph);
+    const Tensor state = b.Value(input.value);
+    const Tensor is_offset = b.Eq(b.Iota(0, DType::kInt64, {SymInt(2)}), b.Literal(SymInt(1)));
+    const Tensor advanced = b.Select(is_offset, state + b.Literal(blocks), state);
+    graph.AddOutput(advanced.id(), OutputKind::kStateUpdate, 0, name);
+    return b.status();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("@", graph.name, " has no random generator to advance"));
+}
+
+absl::Status Optimize(Graph& graph, const DumpFunction& dump) {
+  PassPipeline pipeline("optimize");
+  pipeline.Add("dead_code", EliminateDeadCode);
+  pipeline.set_dump(dump);
+  return pipeline.Run(graph).status();
+}
+
+}  // namespace cotan::aot

@@ -1,0 +1,22 @@
+// The parts of the op table, one function per family of ops.
+#ifndef COTAN_AOT_LOWER_OP_TABLE_ROWS_H_
+#define COTAN_AOT_LOWER_OP_TABLE_ROWS_H_
+
+#include "absl/types/span.h"
+#include "aot/lower/op_table.h"
+
+namespace cotan::aot {
+
+absl::Span<const OpRow> PointwiseRows();
+absl::Span<const OpRow> ActivationRows();
+absl::Span<const OpRow> ReductionRows();
+absl::Span<const OpRow> NormalizationRows();
+absl::Span<const OpRow> LossRows();
+absl::Span<const OpRow> ViewRows();
+absl::Span<const OpRow> IndexingRows();
+absl::Span<const OpRow> KernelRows();
+absl::Span<const OpRow> CreationRows();
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_LOWER_OP_TABLE_ROWS_H_

@@ -1,0 +1,363 @@
+#include "aot/optimizer/optimizer.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "aot/graph/expr_text.h"
+#include "aot/lower/builder.h"
+#include "base/status_macros.h"
+
+namespace cotan::aot {
+namespace {
+
+using serialization::State;
+
+constexpr char kStepState[] = "optimizer.step";
+
+std::string SlotName(absl::string_view parameter, absl::string_view slot) {
+  return absl::StrCat("optimizer.", parameter, ".", slot);
+}
+
+std::string AccumulatorName(absl::string_view parameter) { return absl::StrCat("gradient.", parameter); }
+
+State MakeState(std::string name, State::Role role, const TensorType& type, double fill, std::string owner) {
+  State state;
+  state.set_name(std::move(name));
+  state.set_role(role);
+  state.mutable_type()->set_dtype(ToProto(type.dtype));
+  for (const SymInt& size : type.sizes) state.mutable_type()->add_sizes(size.ToString());
+  state.set_fill(fill);
+  state.set_owner(std::move(owner));
+  state.set_persistent(true);
+  return state;
+}
+
+absl::Status CheckRange(absl::string_view what, double value, double low, double high) {
+  if (value >= low && value < high) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("optimizer: ", what, " is ", value, ", expected a number in [", low, ", ", high, ")"));
+}
+
+absl::Status Check(const OptimizerOptions& options) {
+  constexpr double kAny = std::numeric_limits<double>::infinity();
+  if (const auto* sgd = std::get_if<SgdOptions>(&options)) {
+    COTAN_RETURN_IF_ERROR(CheckRange("lr", sgd->lr, 0, kAny));
+    COTAN_RETURN_IF_ERROR(CheckRange("momentum", sgd->momentum, 0, kAny));
+    COTAN_RETURN_IF_ERROR(CheckRange("weight_decay", sgd->weight_decay, 0, kAny));
+    if (sgd->nesterov && (sgd->momentum == 0 || sgd->dampening != 0)) {
+      return absl::InvalidArgumentError("optimizer: Nesterov momentum requires a momentum and zero dampening");
+    }
+    return absl::OkStatus();
+  }
+  const AdamOptions& adam = std::get<AdamOptions>(options);
+  COTAN_RETURN_IF_ERROR(CheckRange("lr", adam.lr, 0, kAny));
+  COTAN_RETURN_IF_ERROR(CheckRange("beta1", adam.beta1, 0, 1));
+  COTAN_RETURN_IF_ERROR(CheckRange("beta2", adam.beta2, 0, 1));
+  COTAN_RETURN_IF_ERROR(CheckRange("eps", adam.eps, 0, kAny));
+  return CheckRange("weight_decay", adam.weight_decay, 0, kAny);
+}
+
+// A parameter that gets an update.
+struct Target {
+  std::string name;
+  Tensor parameter;
+  Tensor gradient;
+};
+
+// Emits the updates of all parameters into one graph.
+class Updater {
+ public:
+  Updater(const OptimizerConfig& config, Graph* graph) : config_(config), graph_(graph), b_(graph) {}
+
+  Tensor Value(ValueId id) { return b_.Value(id); }
+
+  // The state becomes 0.
+  void Clear(const std::string& state, const TensorType& type) {
+    graph_->AddOutput(b_.Full(b_.Literal(0.0), type.dtype, type.sizes).id(), OutputKind::kStateUpdate, 0, state);
+  }
+
+  absl::StatusOr<NewStates> Run(std::vector<Target> targets) {
+    COTAN_RETURN_IF_ERROR(CheckConfig(targets));
+    Clip(targets);
+    for (const Target& target : targets) {
+      const int group = GroupOf(target.name);
+      const OptimizerOptions& options = OptionsOf(group);
+      if (const auto* sgd = std::get_if<SgdOptions>(&options)) {
+        UpdateSgd(*sgd, group, target);
+      } else {
+        UpdateAdam(std::get<AdamOptions>(options), group, target);
+      }
+    }
+    if (step_.defined()) graph_->AddOutput(new_step_.id(), OutputKind::kStateUpdate, 0, kStepState);
+    COTAN_RETURN_IF_ERROR(b_.status());
+    return std::move(states_);
+  }
+
+ private:
+  absl::Status CheckConfig(const std::vector<Target>& targets) const {
+    COTAN_RETURN_IF_ERROR(Check(config_.options));
+    for (size_t i = 0; i < config_.groups.size(); ++i) {
+      const ParameterGroup& group = config_.groups[i];
+      COTAN_RETURN_IF_ERROR(Check(group.options));
+      if (group.options.index() != config_.options.index()) {
+        return absl::InvalidArgumentError("optimizer: parameter groups of different optimizers");
+      }
+      const bool used = std::any_of(targets.begin(), targets.end(), [&](const Target& target) { return Matches(group, target.name); });
+      if (!used) return absl::InvalidArgumentError(absl::StrCat("optimizer: parameter group ", i + 1, " matches no trainable parameter"));
+    }
+    if (config_.clip_norm.has_value()) {
+      COTAN_RETURN_IF_ERROR(CheckRange("clip_norm", *config_.clip_norm, 0, std::numeric_limits<double>::infinity()));
+    }
+    if (!config_.clip_value.has_value()) return absl::OkStatus();
+    return CheckRange("clip_value", *config_.clip_value, 0, std::numeric_limits<double>::infinity());
+  }
+
+  static bool Matches(const ParameterGroup& group, const std::string& name) {
+    return std::any_of(group.patterns.begin(), group.patterns.end(),
+                       [&](const std::string& pattern) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; });
+  }
+
+  // 0 is the default group.
+  int GroupOf(const std::string& name) const {
+    for (size_t i = 0; i < config_.groups.size(); ++i) {
+      if (Matches(config_.groups[i], name)) return static_cast<int>(i) + 1;
+    }
+    return 0;
+  }
+
+  const OptimizerOptions& OptionsOf(int group) const {
+    return group == 0 ? config_.options : config_.groups[static_cast<size_t>(group - 1)].options;
+  }
+
+  Tensor AddStateInput(const State& state, InputKind kind, const TensorType& type) {
+    states_.push_back(state);
+    return b_.Value(graph_->AddInput(type, kind, 0, state.name()));
+  }
+
+  // f64, so that 1 - beta keeps its digits; cast to a parameter's dtype last.
+  Tensor Hyperparameter(const std::string& name, double value) {
+    const auto [it, is_new] = hyperparameters_.try_emplace(name);
+    if (is_new) {
+      const TensorType type{DType::kFloat64, {}, {}};
+      it->second = AddStateInput(MakeState(name, State::HYPERPARAMETER, type, value, ""), InputKind::kHyperparameter, type);
+    }
+    return it->second;
+  }
+
+  // The slot of a parameter; its new content goes to Store().
+  Tensor Slot(const Target& target, absl::string_view slot) {
+    TensorType type = target.parameter.type();
+    type.dim_order.clear();
+    return AddStateInput(MakeState(SlotName(target.name, slot), State::OPTIMIZER_SLOT, type, 0, target.name), InputKind::kOptimizerSlot, type);
+  }
+
+  void Store(const Target& target, absl::string_view slot, const Tensor& value) {
+    graph_->AddOutput(value.id(), OutputKind::kStateUpdate, 0, SlotName(target.name, slot));
+  }
+
+  void StoreParameter(const Target& target, const Tensor& value) {
+    graph_->AddOutput(value.id(), OutputKind::kStateUpdate, 0, target.name);
+  }
+
+  // Number of updates before this one, f64.
+  const Tensor& Step() {
+    if (!step_.defined()) {
+      const TensorType type{DType::kFloat64, {}, {}};
+      step_ = AddStateInput(MakeState(kStepState, State::OPTIMIZER_SLOT, type, 0, ""), InputKind::kOptimizerSlot, type);
+      new_step_ = step_ + b_.Literal(1.0);
+    }
+    return step_;
+  }
+
+  // A number that all parameters of a group and dtype share, made once.
+  template <typename Make>
+  Tensor Shared(absl::string_view what, int group, DType dtype, Make make) {
+    const std::string key = absl::StrCat(what, ".", group, ".", DTypeName(dtype));
+    const auto it = shared_.find(key);
+    if (it != shared_.end()) return it->second;
+    return shared_[key] = b_.Cast(make(), dtype);
+  }
+
+  Tensor Scalar(absl::string_view name, int group, double value, DType dtype) {
+    return Shared(name, group, dtype, [&] { return Hyperparameter(HyperparameterName(name, group), value); });
+  }
+
+  void Clip(std::vector<Target>& targets) {
+    if (config_.clip_value.has_value()) {
+      const Tensor limit = Hyperparameter("hyperparameter.clip_value", *config_.clip_value);
+      for (Target& target : targets) {
+        const Tensor bound = Shared("clip_value", 0, target.gradient.dtype(), [&] { return limit; });
+        target.gradient = b_.Minimum(b_.Maximum(target.gradient, -bound), bound);
+      }
+    }
+    if (!config_.clip_norm.has_value() || targets.empty()) return;
+    Tensor sum;
+    for (const Target& target : targets) {
+      const Tensor& g = target.gradient;
+      std::vector<int64_t> dims(static_cast<size_t>(g.rank()));
+      std::iota(dims.begin(), dims.end(), 0);
+      const Tensor part = b_.Cast(b_.View(b_.ReduceSum(g * g, dims), {}), DType::kFloat32);
+      sum = sum.defined() ? sum + part : part;
+    }
+    const Tensor limit = Hyperparameter("hyperparameter.clip_norm", *config_.clip_norm);
+    const Tensor norm = b_.Cast(b_.Sqrt(sum), DType::kFloat64);
+    const Tensor factor = b_.Minimum(limit / (norm + b_.Literal(1e-6)), b_.Literal(1.0));
+    for (Target& target : targets) {
+      target.gradient = target.gradient * Shared("clip_factor", 0, target.gradient.dtype(), [&] { return factor; });
+    }
+  }
+
+  void UpdateSgd(const SgdOptions& options, int group, const Target& target) {
+    const Tensor& p = target.parameter;
+    const DType dtype = p.dtype();
+    Tensor g = options.maximize ? -target.gradient : target.gradient;
+    g = g + Scalar("weight_decay", group, options.weight_decay, dtype) * p;
+    if (options.momentum != 0) {
+      const Tensor momentum = Scalar("momentum", group, options.momentum, dtype);
+      // The first update takes the gradient whole, whatever the dampening.
+      const Tensor weight = Shared("gradient weight", group, dtype, [&] {
+        const Tensor kept = b_.Literal(1.0) - Hyperparameter(HyperparameterName("dampening", group), options.dampening);
+        return b_.Select(b_.Eq(Step(), b_.Literal(0.0)), b_.Literal(1.0), kept);
+      });
+      const Tensor buffer = momentum * Slot(target, "momentum_buffer") + weight * g;
+      Store(target, "momentum_buffer", buffer);
+      g = options.nesterov ? g + momentum * buffer : buffer;
+    }
+    StoreParameter(target, p - Scalar("lr", group, options.lr, dtype) * g);
+  }
+
+  void UpdateAdam(const AdamOptions& options, int group, const Target& target) {
+    const DType dtype = target.parameter.dtype();
+    const auto hyper = [&](absl::string_view name, double value) { return Hyperparameter(HyperparameterName(name, group), value); };
+    const Tensor one = b_.Literal(1.0);
+    Tensor p = target.parameter;
+    Tensor g = options.maximize ? -target.gradient : target.gradient;
+    if (options.decoupled_weight_decay) {
+      p = p * Shared("decay", group, dtype, [&] { return one - hyper("lr", options.lr) * hyper("weight_decay", options.weight_decay); });
+    } else {
+      g = g + Scalar("weight_decay", group, options.weight_decay, dtype) * p;
+    }
+    Step();
+    const Tensor weight1 = Shared("1 - beta1", group, dtype, [&] { return one - hyper("beta1", options.beta1); });
+    const Tensor weight2 = Shared("1 - beta2", group, dtype, [&] { return one - hyper("beta2", options.beta2); });
+    const Tensor beta2 = Scalar("beta2", group, options.beta2, dtype);
+    const Tensor step_size = Shared("step size", group, dtype, [&] {
+      return hyper("lr", options.lr) / (one - b_.Pow(hyper("beta1", options.beta1), new_step_));
+    });
+    const Tensor correction = Shared("correction", group, dtype, [&] {
+      return b_.Sqrt(one - b_.Pow(hyper("beta2", options.beta2), new_step_));
+    });
+    const Tensor average = Slot(target, "exp_avg");
+    const Tensor new_average = average + weight1 * (g - average);
+    const Tensor new_square = Slot(target, "exp_avg_sq") * beta2 + weight2 * g * g;
+    Store(target, "exp_avg", new_average);
+    Store(target, "exp_avg_sq", new_square);
+    Tensor largest = new_square;
+    if (options.amsgrad) {
+      largest = b_.Maximum(Slot(target, "max_exp_avg_sq"), new_square);
+      Store(target, "max_exp_avg_sq", largest);
+    }
+    const Tensor denominator = b_.Sqrt(largest) / correction + Scalar("eps", group, options.eps, dtype);
+    StoreParameter(target, p - step_size * new_average / denominator);
+  }
+
+  const OptimizerConfig& config_;
+  Graph* graph_;
+  Builder b_;
+  NewStates states_;
+  std::map<std::string, Tensor> hyperparameters_;
+  std::map<std::string, Tensor> shared_;
+  Tensor step_;
+  Tensor new_step_;
+};
+
+// Takes the gradients out of the graph's outputs; those of parameters come
+// back with the parameter's input.
+struct Gradient {
+  GraphInput parameter;
+  ValueId value;
+};
+std::vector<Gradient> TakeGradients(Graph& graph) {
+  std::vector<Gradient> gradients;
+  std::vector<GraphOutput> kept;
+  for (const GraphOutput& output : graph.outputs()) {
+    if (output.kind != OutputKind::kGradient) {
+      kept.push_back(output);
+      continue;
+    }
+    const GraphInput& input = graph.inputs()[static_cast<size_t>(output.index)];
+    if (output.value != kNoValue && input.kind == InputKind::kParameter) gradients.push_back({input, output.value});
+  }
+  graph.outputs() = std::move(kept);
+  return gradients;
+}
+
+}  // namespace
+
+std::string OptimizerName(const OptimizerOptions& options) {
+  if (std::holds_alternative<SgdOptions>(options)) return "sgd";
+  return std::get<AdamOptions>(options).decoupled_weight_decay ? "adamw" : "adam";
+}
+
+AdamOptions AdamW() {
+  AdamOptions options;
+  options.weight_decay = 0.01;
+  options.decoupled_weight_decay = true;
+  return options;
+}
+
+std::string HyperparameterName(absl::string_view hyperparameter, int group) {
+  return absl::StrCat("hyperparameter.", hyperparameter, ".", group);
+}
+
+absl::StatusOr<NewStates> AppendOptimizer(const OptimizerConfig& config, Graph& graph) {
+  const std::vector<Gradient> gradients = TakeGradients(graph);
+  std::vector<Target> targets;
+  Updater updater(config, &graph);
+  for (const Gradient& gradient : gradients) {
+    targets.push_back({gradient.parameter.name, updater.Value(gradient.parameter.value), updater.Value(gradient.value)});
+  }
+  return updater.Run(std::move(targets));
+}
+
+absl::StatusOr<NewStates> AppendAccumulation(Graph& graph) {
+  Builder b(&graph);
+  NewStates states;
+  for (const Gradient& gradient : TakeGradients(graph)) {
+    const std::string& name = gradient.parameter.name;
+    const TensorType type{graph.value(gradient.value).type.dtype, graph.value(gradient.value).type.sizes, {}};
+    const State state = MakeState(AccumulatorName(name), State::GRADIENT_ACCUMULATOR, type, 0, name);
+    const Tensor accumulator = b.Value(graph.AddInput(type, InputKind::kGradientAccumulator, 0, state.name()));
+    graph.AddOutput((accumulator + b.Value(gradient.value)).id(), OutputKind::kStateUpdate, 0, state.name());
+    states.push_back(state);
+  }
+  COTAN_RETURN_IF_ERROR(b.status());
+  return states;
+}
+
+absl::StatusOr<ApplyOptimizer> BuildApplyOptimizer(const OptimizerConfig& config, absl::Span<const NamedType> parameters) {
+  ApplyOptimizer result;
+  Graph& graph = result.graph;
+  graph.name = "apply_optimizer";
+  std::vector<Target> targets;
+  Updater updater(config, &graph);
+  for (const NamedType& parameter : parameters) {
+    const Tensor value = updater.Value(graph.AddInput(parameter.type, InputKind::kParameter, 0, parameter.name));
+    const TensorType type{parameter.type.dtype, parameter.type.sizes, {}};
+    const std::string accumulator = AccumulatorName(parameter.name);
+    const Tensor gradient = updater.Value(graph.AddInput(type, InputKind::kGradientAccumulator, 0, accumulator));
+    targets.push_back({parameter.name, value, gradient});
+    updater.Clear(accumulator, type);
+    result.states.push_back(MakeState(accumulator, State::GRADIENT_ACCUMULATOR, type, 0, parameter.name));
+  }
+  COTAN_ASSIGN_OR_RETURN(NewStates states, updater.Run(std::move(targets)));
+  result.states.insert(result.states.end(), states.begin(), states.end());
+  return result;
+}
+
+}  // namespace cotan::aot

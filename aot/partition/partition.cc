@@ -1,0 +1,271 @@
+#include "aot/partition/partition.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "aot/lower/builder.h"
+#include "aot/passes/dead_code.h"
+#include "base/status_macros.h"
+
+namespace cotan::aot {
+namespace {
+
+// A dynamic dimension counts as this many elements when sizes are compared.
+constexpr int64_t kAssumedDynamicSize = 64;
+
+int64_t EstimatedBytes(const TensorType& type) {
+  int64_t bytes = static_cast<int64_t>(ByteSize(type.dtype));
+  for (const SymInt& size : type.sizes) bytes *= size.is_constant() ? std::max<int64_t>(size.constant(), 1) : kAssumedDynamicSize;
+  return bytes;
+}
+
+// Functions that cost about as much as loading their operand.
+bool IsCheap(const serialization::Expr& expr) {
+  if (expr.reduce_dims_size() > 0) return false;
+  return std::all_of(expr.instructions().begin(), expr.instructions().end(), [](const serialization::ExprInstruction& instruction) {
+    const serialization::ScalarFn fn = instruction.fn();
+    const bool is_plain_unary = fn >= serialization::FN_CAST && fn <= serialization::FN_RECIPROCAL;
+    const bool is_transcendental = fn > serialization::FN_RECIPROCAL && fn < serialization::FN_LOGICAL_NOT;
+    return is_plain_unary || (!is_transcendental && fn != serialization::FN_POW && fn != serialization::FN_ATAN2);
+  });
+}
+
+bool IsView(const Node& node) {
+  return node.op == "prim.view" || node.op == "prim.permute" || node.op == "prim.expand" || node.op == "prim.slice" ||
+         node.op == "prim.select" || node.op == "prim.as_strided" || node.op == "prim.diagonal" || node.op == "prim.unfold";
+}
+
+class Partitioner {
+ public:
+  explicit Partitioner(const Graph& joint) : joint_(joint), at_hand_(Size(), false), saved_(Size(), false), dependent_(Size(), false) {}
+
+  absl::StatusOr<Partitioned> Run() {
+    COTAN_RETURN_IF_ERROR(Classify());
+    ChooseSaved();
+    Partitioned result{joint_, Graph()};
+    COTAN_RETURN_IF_ERROR(MakeForward(result.forward));
+    COTAN_RETURN_IF_ERROR(MakeBackward(result.backward));
+    return result;
+  }
+
+ private:
+  size_t Size() const { return static_cast<size_t>(joint_.num_values()); }
+  static size_t At(ValueId id) { return static_cast<size_t>(id); }
+
+  // Finds what depends on a tangent, who defines what, and which inputs the
+  // backward can read itself.
+  absl::Status Classify() {
+    absl::flat_hash_set<int> mutated;
+    for (const GraphOutput& output : joint_.outputs()) {
+      if (output.kind == OutputKind::kMutatedInput) mutated.insert(output.index);
+    }
+    bool has_tangents = false;
+    for (size_t i = 0; i < joint_.inputs().size(); ++i) {
+      const GraphInput& input = joint_.inputs()[i];
+      if (input.kind == InputKind::kTangent) {
+        dependent_[At(input.value)] = has_tangents = true;
+        continue;
+      }
+      const bool is_state = input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer || input.kind == InputKind::kConstant;
+      at_hand_[At(input.value)] = is_state && !mutated.contains(static_cast<int>(i));
+    }
+    if (!has_tangents) return absl::InvalidArgumentError(absl::StrCat("@", joint_.name, " has no tangents to cut at"));
+    for (const Node& node : joint_.nodes()) {
+      bool depends = false;
+      for (const ValueId id : TensorOperands(node)) depends = depends || (id != kNoValue && dependent_[At(id)]);
+      for (const ValueId id : node.outputs) {
+        if (id == kNoValue) continue;
+        dependent_[At(id)] = depends;
+        producers_[id] = &node;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void ChooseSaved() {
+    for (const Node& node : joint_.nodes()) {
+      const bool runs_backward = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return id != kNoValue && dependent_[At(id)]; });
+      if (!runs_backward) continue;
+      for (const ValueId id : TensorOperands(node)) {
+        if (id != kNoValue) Provide(id);
+      }
+    }
+    for (const GraphOutput& output : joint_.outputs()) {
+      if (output.kind == OutputKind::kGradient && output.value != kNoValue) Provide(output.value);
+    }
+  }
+
+  bool Provided(ValueId id) const { return dependent_[At(id)] || at_hand_[At(id)] || saved_[At(id)]; }
+
+  // Makes a value of the forward available to the backward: saved, or repeated
+  // from what is saved.
+  void Provide(ValueId id) {
+    if (Provided(id)) return;
+    if (Repeatable(id)) {
+      for (const ValueId operand : TensorOperands(*producers_.at(id))) Provide(operand);
+      at_hand_[At(id)] = true;
+      return;
+    }
+    saved_[At(id)] = true;
+  }
+
+  bool Repeatable(ValueId id) const {
+    const auto it = producers_.find(id);
+    if (it == producers_.end()) return false;
+    const Node& node = *it->second;
+    if (IsView(node)) return true;
+    if (node.expr == nullptr || !IsCheap(*node.expr)) return false;
+    int64_t extra = 0;
+    for (const ValueId operand : TensorOperands(node)) extra += CostOf(operand, kMaxDepth);
+    return extra < EstimatedBytes(joint_.value(id).type);
+  }
+
+  // Bytes that must be saved to have the value in the backward.
+  int64_t CostOf(ValueId id, int depth) const {
+    if (Provided(id)) return 0;
+    const int64_t whole = EstimatedBytes(joint_.value(id).type);
+    const auto it = producers_.find(id);
+    if (it == producers_.end() || depth == 0) return whole;
+    const Node& node = *it->second;
+    if (!IsView(node) && (node.expr == nullptr || !IsCheap(*node.expr))) return whole;
+    int64_t parts = 0;
+    for (const ValueId operand : TensorOperands(node)) parts += CostOf(operand, depth - 1);
+    return std::min(parts, whole);
+  }
+
+  absl::Status MakeForward(Graph& forward) const {
+    forward.name = "forward";
+    std::vector<int> position(joint_.inputs().size(), -1);  // of a joint input among the forward's
+    std::vector<GraphInput> inputs;
+    for (size_t i = 0; i < joint_.inputs().size(); ++i) {
+      if (joint_.inputs()[i].kind == InputKind::kTangent) continue;
+      position[i] = static_cast<int>(inputs.size());
+      inputs.push_back(joint_.inputs()[i]);
+    }
+    forward.inputs() = std::move(inputs);
+    std::vector<GraphOutput> outputs;
+    for (GraphOutput output : joint_.outputs()) {
+      if (output.kind == OutputKind::kGradient) continue;
+      if (output.kind == OutputKind::kMutatedInput) output.index = position[static_cast<size_t>(output.index)];
+      outputs.push_back(output);
+    }
+    forward.outputs() = std::move(outputs);
+    int count = 0;
+    for (const ValueId id : SavedInOrder()) {
+      forward.AddOutput(id, OutputKind::kSaved, count, absl::StrCat("saved.", count));
+      ++count;
+    }
+    forward.nodes().remove_if([&](const Node& node) {
+      return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return id != kNoValue && dependent_[At(id)]; });
+    });
+    COTAN_RETURN_IF_ERROR(EliminateDeadCode(forward).status());
+    forward.Compact();
+    return absl::OkStatus();
+  }
+
+  std::vector<ValueId> SavedInOrder() const {
+    std::vector<ValueId> saved;
+    for (const GraphInput& input : joint_.inputs()) {
+      if (saved_[At(input.value)]) saved.push_back(input.value);
+    }
+    for (const Node& node : joint_.nodes()) {
+      for (const ValueId id : node.outputs) {
+        if (id != kNoValue && saved_[At(id)]) saved.push_back(id);
+      }
+    }
+    return saved;
+  }
+
+  absl::Status MakeBackward(Graph& backward) const {
+    backward = joint_;
+    backward.name = "backward";
+    std::vector<GraphInput> inputs;
+    for (const ValueId id : SavedInOrder()) {
+      const int index = static_cast<int>(inputs.size());
+      inputs.push_back({id, InputKind::kSaved, index, absl::StrCat("saved.", index)});
+    }
+    for (const GraphInput& input : joint_.inputs()) {
+      if (input.kind == InputKind::kTangent) inputs.push_back(input);
+    }
+    for (const GraphInput& input : joint_.inputs()) {
+      if (input.kind != InputKind::kTangent && at_hand_[At(input.value)]) inputs.push_back(input);
+    }
+    backward.inputs() = std::move(inputs);
+    std::erase_if(backward.outputs(), [](const GraphOutput& output) { return output.kind != OutputKind::kGradient; });
+    // A node with a saved result is not repeated unless another of its results is.
+    backward.nodes().remove_if([&](const Node& node) {
+      return std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
+        return id != kNoValue && !saved_[At(id)] && (dependent_[At(id)] || at_hand_[At(id)]);
+      });
+    });
+    COTAN_RETURN_IF_ERROR(EliminateDeadCode(backward).status());
+    backward.Compact();
+    return absl::OkStatus();
+  }
+
+  static constexpr int kMaxDepth = 6;
+
+  const Graph& joint_;
+  std::vector<bool> at_hand_;    // the backward reads or repeats it
+  std::vector<bool> saved_;
+  std::vector<bool> dependent_;  // on a tangent
+  absl::flat_hash_map<ValueId, const Node*> producers_;
+};
+
+// Values that depend on `id`.
+absl::flat_hash_set<ValueId> DependentsOf(const Graph& graph, ValueId id) {
+  absl::flat_hash_set<ValueId> dependents = {id};
+  for (const Node& node : graph.nodes()) {
+    for (const ValueId operand : TensorOperands(node)) {
+      if (!dependents.contains(operand)) continue;
+      dependents.insert(node.outputs.begin(), node.outputs.end());
+      break;
+    }
+  }
+  dependents.erase(kNoValue);
+  return dependents;
+}
+
+}  // namespace
+
+absl::StatusOr<Partitioned> Partition(const Graph& joint) { return Partitioner(joint).Run(); }
+
+absl::Status SeedLoss(Graph& joint, int loss_output) {
+  const auto loss = std::find_if(joint.inputs().begin(), joint.inputs().end(), [&](const GraphInput& input) {
+    return input.kind == InputKind::kTangent && input.index == loss_output;
+  });
+  if (loss == joint.inputs().end()) {
+    return absl::InvalidArgumentError(absl::StrCat("@", joint.name, ": output ", loss_output, " is no loss: it has no gradient"));
+  }
+  const TensorType type = joint.value(loss->value).type;
+  if (!(NumElementsOf(type.sizes) == SymInt(1)) || !IsFloatingPoint(type.dtype)) {
+    return absl::InvalidArgumentError(absl::StrCat("@", joint.name, ": output ", loss_output, " is no loss: it is not a floating point number"));
+  }
+  for (const GraphInput& input : joint.inputs()) {
+    if (input.kind != InputKind::kTangent || input.index == loss_output) continue;
+    const absl::flat_hash_set<ValueId> dependents = DependentsOf(joint, input.value);
+    for (const GraphOutput& output : joint.outputs()) {
+      if (output.kind != OutputKind::kGradient || !dependents.contains(output.value)) continue;
+      return absl::InvalidArgumentError(absl::StrCat("@", joint.name, ": output ", input.index, " has a gradient too; trace with output ",
+                                                     loss_output, " as the only one that requires grad"));
+    }
+  }
+  const ValueId tangent = loss->value;
+  Builder b(&joint);
+  const ValueId one = b.Full(b.Literal(1.0), type.dtype, type.sizes).id();
+  joint.nodes().splice(joint.nodes().begin(), joint.nodes(), std::prev(joint.nodes().end()));
+  joint.ReplaceAllUses(tangent, one);
+  std::erase_if(joint.inputs(), [](const GraphInput& input) { return input.kind == InputKind::kTangent; });
+  COTAN_RETURN_IF_ERROR(b.status());
+  COTAN_RETURN_IF_ERROR(EliminateDeadCode(joint).status());
+  joint.Compact();
+  return absl::OkStatus();
+}
+
+}  // namespace cotan::aot

@@ -1,0 +1,16 @@
+#ifndef COTAN_AOT_PASSES_COMMON_SUBEXPRESSIONS_H_
+#define COTAN_AOT_PASSES_COMMON_SUBEXPRESSIONS_H_
+
+#include "absl/status/statusor.h"
+#include "aot/graph/graph.h"
+
+namespace cotan::aot {
+
+// Replaces a node by an earlier one with the same op, arguments, program and
+// result types. Draws of random numbers with equal arguments are equal too:
+// they draw from the same slice.
+absl::StatusOr<bool> EliminateCommonSubexpressions(Graph& graph);
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_PASSES_COMMON_SUBEXPRESSIONS_H_
