@@ -4,7 +4,9 @@
 #include "base/status_macros.h"
 #include "kernels/cpu/convolution.h"
 #include "kernels/cpu/copy.h"
+#include "kernels/cpu/gather.h"
 #include "kernels/cpu/matmul.h"
+#include "kernels/cpu/pool.h"
 
 namespace cotan {
 namespace {
@@ -15,6 +17,9 @@ constexpr DType kAll[] = {DType::kBool,    DType::kUInt8,   DType::kInt8,      D
                           DType::kInt32,   DType::kInt64,   DType::kFloat16,   DType::kBFloat16,
                           DType::kFloat32, DType::kFloat64, DType::kComplex64, DType::kComplex128};
 constexpr DType kF32[] = {DType::kFloat32};
+constexpr DType kFloats[] = {DType::kFloat32, DType::kFloat64};
+constexpr DType kSummable[] = {DType::kUInt8, DType::kInt8,    DType::kInt16,  DType::kInt32,
+                               DType::kInt64, DType::kFloat32, DType::kFloat64};
 
 struct Entry {
   OpKind kind;
@@ -28,6 +33,13 @@ constexpr Entry kEntries[] = {
     {Op::kConvolution, kF32, cpu::MakeConvolution},
     {Op::kConvolutionBackwardInput, kF32, cpu::MakeConvolutionBackwardInput},
     {Op::kConvolutionBackwardWeight, kF32, cpu::MakeConvolutionBackwardWeight},
+    {Op::kMaxPool, kFloats, cpu::MakeMaxPool},
+    {Op::kMaxPoolBackward, kFloats, cpu::MakeMaxPoolBackward},
+    {Op::kAvgPool, kFloats, cpu::MakeAvgPool},
+    {Op::kAvgPoolBackward, kFloats, cpu::MakeAvgPoolBackward},
+    {Op::kGather, kAll, cpu::MakeGather},
+    {Op::kScatterAdd, kSummable, cpu::MakeScatterAdd},
+    {Op::kConcat, kAll, cpu::MakeConcat},
 };
 
 }  // namespace
