@@ -1,0 +1,113 @@
+#include "serialization/input_alias_info.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "serialization/field.h"
+
+namespace cotan {
+namespace {
+
+bool ProgramCanMutate(const InputAliasInfo& info) {
+  if (!info.keep_input_mutations) return false;
+  const bool has_form = info.mutates_data || info.mutates_storage_metadata || info.mutation_inductor_storage_resize;
+  const bool beside_autograd = (!info.mutates_metadata && !info.requires_grad) || info.mutations_hidden_from_autograd ||
+                               info.mutations_under_no_grad_or_inference_mode;
+  return has_form && beside_autograd;
+}
+
+std::string DescribeMutation(const InputAliasInfo& info) {
+  std::vector<absl::string_view> what;
+  if (info.mutates_data) what.push_back("data");
+  if (info.mutates_storage_metadata) {
+    what.push_back(info.mutation_is_shallow_copy_data ? "storage (.data)" : "storage (set_)");
+  } else if (info.mutates_metadata) {
+    what.push_back("metadata");
+  }
+  if (info.mutation_inductor_storage_resize) what.push_back("storage size");
+  return absl::StrCat("mutates ", absl::StrJoin(what, " and "));
+}
+
+}  // namespace
+
+absl::Status InputAliasInfo::Validate(absl::string_view field) const {
+  if (mutates_storage_metadata && !mutates_metadata) {
+    return InvalidField(absl::StrCat(field, ".mutates_metadata"),
+                        "must be true, as mutates_storage_metadata is: another storage is other "
+                        "metadata");
+  }
+  if (mutation_is_shallow_copy_data && !mutates_storage_metadata) {
+    return InvalidField(absl::StrCat(field, ".mutates_storage_metadata"),
+                        "must be true, as mutation_is_shallow_copy_data is: assigning .data gives "
+                        "another storage");
+  }
+  if (mutations_under_no_grad_or_inference_mode && !is_mutated()) {
+    return InvalidField(absl::StrCat(field, ".mutations_under_no_grad_or_inference_mode"),
+                        "must be false, as the input is not mutated");
+  }
+  if ((mutates_storage_metadata || mutation_inductor_storage_resize) && !ProgramCanMutate(*this)) {
+    return InvalidField(field, "the storage of the input is ",
+                        mutation_inductor_storage_resize ? "resized (resize_)" : "replaced (set_)",
+                        ", which only the program itself can do, but it may not: keep_input_mutations is ",
+                        keep_input_mutations ? "true" : "false",
+                        ", and mutations must be hidden from autograd or made under no_grad");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<InputAliasInfo> InputAliasInfo::FromProto(const serialization::InputAliasInfo& proto,
+                                                         absl::string_view field) {
+  InputAliasInfo info;
+  info.is_leaf = proto.is_leaf();
+  info.mutates_data = proto.mutates_data();
+  info.mutates_metadata = proto.mutates_metadata();
+  info.mutations_hidden_from_autograd = proto.mutations_hidden_from_autograd();
+  info.mutations_under_no_grad_or_inference_mode = proto.mutations_under_no_grad_or_inference_mode();
+  info.mutates_storage_metadata = proto.mutates_storage_metadata();
+  info.mutation_inductor_storage_resize = proto.mutation_inductor_storage_resize();
+  info.mutation_is_shallow_copy_data = proto.mutation_is_shallow_copy_data();
+  info.requires_grad = proto.requires_grad();
+  info.keep_input_mutations = proto.keep_input_mutations();
+  COTAN_RETURN_IF_ERROR(info.Validate(field));
+  return info;
+}
+
+serialization::InputAliasInfo InputAliasInfo::ToProto() const {
+  serialization::InputAliasInfo proto;
+  proto.set_is_leaf(is_leaf);
+  proto.set_mutates_data(mutates_data);
+  proto.set_mutates_metadata(mutates_metadata);
+  proto.set_mutations_hidden_from_autograd(mutations_hidden_from_autograd);
+  proto.set_mutations_under_no_grad_or_inference_mode(mutations_under_no_grad_or_inference_mode);
+  proto.set_mutates_storage_metadata(mutates_storage_metadata);
+  proto.set_mutation_inductor_storage_resize(mutation_inductor_storage_resize);
+  proto.set_mutation_is_shallow_copy_data(mutation_is_shallow_copy_data);
+  proto.set_requires_grad(requires_grad);
+  proto.set_keep_input_mutations(keep_input_mutations);
+  return proto;
+}
+
+std::string InputAliasInfo::ToString() const {
+  std::vector<std::string> parts;
+  if (is_leaf) parts.push_back("leaf");
+  if (requires_grad) parts.push_back("requires grad");
+  if (!is_mutated()) {
+    parts.push_back("not mutated");
+    return absl::StrJoin(parts, ", ");
+  }
+  parts.push_back(DescribeMutation(*this));
+  if (mutations_under_no_grad_or_inference_mode) parts.push_back("under no_grad");
+  if (mutations_hidden_from_autograd) parts.push_back("hidden from autograd");
+  parts.push_back(MutationTypeOf(*this) == MutationType::kMutatedInGraph ? "written by the program"
+                                                                         : "written back by the runtime");
+  return absl::StrJoin(parts, ", ");
+}
+
+MutationType MutationTypeOf(const InputAliasInfo& info) {
+  if (!info.is_mutated()) return MutationType::kNotMutated;
+  return ProgramCanMutate(info) ? MutationType::kMutatedInGraph : MutationType::kMutatedOutGraph;
+}
+
+}  // namespace cotan

@@ -1,0 +1,135 @@
+#include "serialization/input_alias_info.h"
+
+#include "gtest/gtest.h"
+
+namespace cotan {
+namespace {
+
+// Of a mutated tensor that may be mutated by the program.
+InputAliasInfo Mutated() {
+  InputAliasInfo info;
+  info.mutates_data = true;
+  info.mutations_hidden_from_autograd = false;
+  info.keep_input_mutations = true;
+  return info;
+}
+
+TEST(InputAliasInfo, UntouchedInputIsNotMutated) {
+  EXPECT_EQ(MutationTypeOf(InputAliasInfo()), MutationType::kNotMutated);
+}
+
+TEST(InputAliasInfo, DataOfInputWithoutGradIsWrittenByTheProgram) {
+  EXPECT_EQ(MutationTypeOf(Mutated()), MutationType::kMutatedInGraph);
+}
+
+TEST(InputAliasInfo, NothingIsWrittenByTheProgramUnlessMutationsAreKept) {
+  InputAliasInfo info = Mutated();
+  info.keep_input_mutations = false;
+  EXPECT_EQ(MutationTypeOf(info), MutationType::kMutatedOutGraph);
+}
+
+TEST(InputAliasInfo, MutationThatAutogradSeesIsWrittenBack) {
+  InputAliasInfo info = Mutated();
+  info.requires_grad = true;
+  EXPECT_EQ(MutationTypeOf(info), MutationType::kMutatedOutGraph);
+  info.mutations_under_no_grad_or_inference_mode = true;
+  EXPECT_EQ(MutationTypeOf(info), MutationType::kMutatedInGraph);
+  info.mutations_under_no_grad_or_inference_mode = false;
+  info.mutations_hidden_from_autograd = true;
+  EXPECT_EQ(MutationTypeOf(info), MutationType::kMutatedInGraph);
+}
+
+TEST(InputAliasInfo, NewGeometryIsGivenByTheRuntime) {
+  InputAliasInfo info;
+  info.keep_input_mutations = true;
+  info.mutates_metadata = true;
+  EXPECT_EQ(MutationTypeOf(info), MutationType::kMutatedOutGraph);
+}
+
+TEST(InputAliasInfo, ReplacedStorageIsSetByTheProgram) {
+  InputAliasInfo info;
+  info.keep_input_mutations = true;
+  info.mutates_metadata = true;
+  info.mutates_storage_metadata = true;
+  EXPECT_TRUE(info.Validate("i").ok());
+  EXPECT_EQ(MutationTypeOf(info), MutationType::kMutatedInGraph);
+}
+
+TEST(InputAliasInfo, RefusesReplacedStorageWithOldMetadata) {
+  serialization::InputAliasInfo proto;
+  proto.set_mutates_storage_metadata(true);
+  proto.set_mutations_hidden_from_autograd(true);
+  proto.set_keep_input_mutations(true);
+  EXPECT_EQ(InputAliasInfo::FromProto(proto, "input_info[3]").status(),
+            absl::InvalidArgumentError("input_info[3].mutates_metadata: must be true, as mutates_storage_metadata is: "
+                                       "another storage is other metadata"));
+}
+
+TEST(InputAliasInfo, RefusesAssignedDataWithoutReplacedStorage) {
+  InputAliasInfo info = Mutated();
+  info.mutation_is_shallow_copy_data = true;
+  EXPECT_EQ(info.Validate("i"),
+            absl::InvalidArgumentError("i.mutates_storage_metadata: must be true, as mutation_is_shallow_copy_data is: "
+                                       "assigning .data gives another storage"));
+}
+
+TEST(InputAliasInfo, RefusesMutationUnderNoGradOfAnUntouchedInput) {
+  InputAliasInfo info;
+  info.mutations_under_no_grad_or_inference_mode = true;
+  EXPECT_EQ(info.Validate("i"), absl::InvalidArgumentError("i.mutations_under_no_grad_or_inference_mode: must be "
+                                                           "false, as the input is not mutated"));
+}
+
+TEST(InputAliasInfo, RefusesStorageMutationsThatTheProgramCannotDo) {
+  InputAliasInfo info;
+  info.mutates_metadata = true;
+  info.mutates_storage_metadata = true;
+  EXPECT_EQ(info.Validate("i"), absl::InvalidArgumentError(
+                                    "i: the storage of the input is replaced (set_), which only the program itself can "
+                                    "do, but it may not: keep_input_mutations is false, and mutations must be hidden "
+                                    "from autograd or made under no_grad"));
+  InputAliasInfo resized = Mutated();
+  resized.requires_grad = true;
+  resized.mutation_inductor_storage_resize = true;
+  EXPECT_EQ(
+      resized.Validate("i"),
+      absl::InvalidArgumentError("i: the storage of the input is resized (resize_), which only the program itself "
+                                 "can do, but it may not: keep_input_mutations is true, and mutations must be "
+                                 "hidden from autograd or made under no_grad"));
+}
+
+TEST(InputAliasInfo, EachFieldRoundTrips) {
+  for (int bit = 0; bit < 10; ++bit) {
+    serialization::InputAliasInfo proto;
+    proto.set_keep_input_mutations(true);
+    proto.set_mutations_hidden_from_autograd(bit != 3);
+    if (bit == 0) proto.set_is_leaf(true);
+    if (bit == 1 || bit == 4) proto.set_mutates_data(true);
+    if (bit == 2 || bit == 5 || bit == 7) proto.set_mutates_metadata(true);
+    if (bit == 4) proto.set_mutations_under_no_grad_or_inference_mode(true);
+    if (bit == 5 || bit == 7) proto.set_mutates_storage_metadata(true);
+    if (bit == 6) proto.set_mutation_inductor_storage_resize(true);
+    if (bit == 7) proto.set_mutation_is_shallow_copy_data(true);
+    if (bit == 8) proto.set_requires_grad(true);
+    if (bit == 9) proto.set_keep_input_mutations(false);
+    absl::StatusOr<InputAliasInfo> info = InputAliasInfo::FromProto(proto, "i");
+    ASSERT_TRUE(info.ok()) << bit << ": " << info.status();
+    EXPECT_EQ(info->ToProto().SerializeAsString(), proto.SerializeAsString()) << bit;
+  }
+}
+
+TEST(InputAliasInfo, TextTellsWhatHappensAndWhoDoesIt) {
+  InputAliasInfo info;
+  info.is_leaf = true;
+  EXPECT_EQ(info.ToString(), "leaf, not mutated");
+  EXPECT_EQ(Mutated().ToString(), "mutates data, written by the program");
+  info.requires_grad = true;
+  info.mutates_data = true;
+  info.mutates_metadata = true;
+  EXPECT_EQ(info.ToString(),
+            "leaf, requires grad, mutates data and metadata, hidden from autograd, written back by "
+            "the runtime");
+}
+
+}  // namespace
+}  // namespace cotan

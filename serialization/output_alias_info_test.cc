@@ -1,0 +1,148 @@
+#include "serialization/output_alias_info.h"
+
+#include <utility>
+
+#include "gtest/gtest.h"
+
+namespace cotan {
+namespace {
+
+OutputAliasInfo AliasOfInput(int base) {
+  OutputAliasInfo info;
+  info.output_type = OutputType::kAliasOfInput;
+  info.base_index = base;
+  return info;
+}
+
+std::string RefusalOf(const OutputAliasInfo& info) { return std::string(info.Validate("o").message()); }
+
+TEST(OutputAliasInfo, ScalarsRoundTrip) {
+  const std::vector<ScalarOutput> values = {NoneValue(),       true,     int64_t{-3}, 0.5, std::string("a\"b"),
+                                            SymInt::Symbol(1), SymInt(4)};
+  for (const ScalarOutput& value : values) {
+    OutputAliasInfo info;
+    info.scalar = value;
+    absl::StatusOr<OutputAliasInfo> again = OutputAliasInfo::FromProto(info.ToProto(), "o");
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(*again, info) << info.ToString();
+    EXPECT_FALSE(again->is_tensor());
+    EXPECT_FALSE(again->has_tangent());
+  }
+}
+
+TEST(OutputAliasInfo, AliasRoundTripsWithItsViews) {
+  OutputAliasInfo info = AliasOfInput(2);
+  info.view_steps = {view::Permute{{1, 0}}, view::Select{0, 1}};
+  info.dynamic_dims = {0};
+  info.geometry = TensorGeometry{DType::kFloat32, {SymInt::Symbol(0)}, {1}, 3};
+  info.requires_grad = true;
+  absl::StatusOr<OutputAliasInfo> again = OutputAliasInfo::FromProto(info.ToProto(), "o");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, info);
+  EXPECT_EQ(again->ToString(),
+            "alias_of_input 2 through permute(1, 0).select(dim 0, 1), f32[s0]{1}+3, requires grad, "
+            "has no grad_fn, dynamic dimensions 0");
+}
+
+TEST(OutputAliasInfo, TangentIsExpectedAsRequiresGradSaysUnlessToldOtherwise) {
+  serialization::OutputAliasInfo proto;
+  proto.set_output_type(serialization::NON_ALIAS);
+  proto.set_requires_grad(true);
+  EXPECT_TRUE(OutputAliasInfo::FromProto(proto, "o")->has_tangent());
+  proto.set_requires_grad_for_backward(false);
+  EXPECT_FALSE(OutputAliasInfo::FromProto(proto, "o")->has_tangent());
+}
+
+TEST(OutputAliasInfo, AliasesHaveNoTangent) {
+  OutputAliasInfo info = AliasOfInput(0);
+  info.requires_grad = info.requires_grad_for_backward = true;
+  EXPECT_FALSE(info.has_tangent());
+}
+
+TEST(OutputAliasInfo, RefusesAliasesWithoutBase) {
+  OutputAliasInfo info = AliasOfInput(0);
+  info.base_index.reset();
+  EXPECT_EQ(RefusalOf(info), "o.base_index: is missing, but the output is alias_of_input");
+}
+
+TEST(OutputAliasInfo, RefusesBasesOfFreshMemory) {
+  OutputAliasInfo info = AliasOfInput(0);
+  info.output_type = OutputType::kUnsafeViewAlias;
+  EXPECT_EQ(RefusalOf(info), "o.base_index: must not be set: unsafe_view_alias has no base");
+  info.output_type = OutputType::kNonAlias;  // one of several views of input 0
+  EXPECT_EQ(RefusalOf(info), "");
+}
+
+TEST(OutputAliasInfo, RefusesViewsThatNothingReplays) {
+  OutputAliasInfo info = AliasOfInput(0);
+  info.view_steps = {view::Detach{}};
+  EXPECT_EQ(RefusalOf(info), "");
+  info.output_type = OutputType::kIsInput;
+  EXPECT_EQ(RefusalOf(info), "o.view_steps: must be empty: is_input is replayed through no views");
+}
+
+TEST(OutputAliasInfo, RefusesTensorPropertiesOfOtherValues) {
+  OutputAliasInfo scalar;
+  scalar.scalar = int64_t{3};
+  EXPECT_EQ(RefusalOf(scalar), "");
+  OutputAliasInfo info = scalar;
+  info.requires_grad = true;
+  EXPECT_EQ(RefusalOf(info), "o.requires_grad: the output is no tensor, so it cannot require grad");
+  info = scalar;
+  info.output_type = OutputType::kIsInput;
+  EXPECT_EQ(RefusalOf(info), "o.output_type: the output is no tensor, so it can alias nothing");
+  info = scalar;
+  info.dynamic_dims = {0};
+  EXPECT_EQ(RefusalOf(info), "o.dynamic_dims: the output is no tensor, so it has no dimensions");
+  info = scalar;
+  info.geometry.emplace();
+  EXPECT_EQ(RefusalOf(info), "o.geometry: the output is no tensor, so it has no geometry");
+}
+
+TEST(OutputAliasInfo, RefusesBackwardGradOfOutputWithoutGrad) {
+  OutputAliasInfo info;
+  info.requires_grad_for_backward = true;
+  EXPECT_EQ(RefusalOf(info), "o.requires_grad_for_backward: must be false, as requires_grad is");
+}
+
+TEST(OutputAliasInfo, RefusesDynamicDimensionsBeyondTheRank) {
+  OutputAliasInfo info;
+  info.dynamic_dims = {0, 2};
+  info.geometry = TensorGeometry{DType::kFloat32, {2, 3}, {3, 1}, 0};
+  EXPECT_EQ(RefusalOf(info), "o.dynamic_dims[1]: 2 is no index into the 2 dimensions");
+}
+
+TEST(OutputAliasInfo, RefusesValuesOfAnotherRawType) {
+  serialization::OutputAliasInfo proto;
+  proto.set_output_type(serialization::NON_ALIAS);
+  proto.mutable_scalar()->set_int_value(1);
+  const std::string kMessage = "o.scalar: its value is not of the output's raw type";
+  EXPECT_EQ(OutputAliasInfo::FromProto(proto, "o").status().message(), kMessage);
+  proto.set_raw_type(serialization::RAW_FLOAT);
+  EXPECT_EQ(OutputAliasInfo::FromProto(proto, "o").status().message(), kMessage);
+  proto.set_raw_type(static_cast<serialization::RawTypeProto>(77));
+  EXPECT_EQ(OutputAliasInfo::FromProto(proto, "o").status().message(),
+            "o.raw_type: 77 is no raw type that this version knows");
+}
+
+TEST(OutputAliasInfo, RefusesOutputTypesThatAreNone) {
+  EXPECT_EQ(OutputAliasInfo::FromProto(serialization::OutputAliasInfo(), "o").status().message(),
+            "o.output_type: is not set");
+}
+
+TEST(OutputAliasInfo, OutputTypesOfANewerVersionAreNotImplemented) {
+  serialization::OutputAliasInfo proto;
+  proto.set_output_type(static_cast<serialization::OutputTypeProto>(9));
+  EXPECT_EQ(OutputAliasInfo::FromProto(proto, "o").status(),
+            absl::UnimplementedError("o.output_type: 9 is no output type that this version knows"));
+}
+
+TEST(OutputType, EveryTypeIsFreshOrAliasesAnInputOrAnIntermediate) {
+  for (int i = 1; i <= 8; ++i) {
+    const OutputType type = static_cast<OutputType>(i);
+    EXPECT_EQ(IsFreshMemory(type) + IsAliasOfInput(type) + IsAliasOfIntermediate(type), 1) << OutputTypeName(type);
+  }
+}
+
+}  // namespace
+}  // namespace cotan
