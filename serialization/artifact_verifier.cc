@@ -275,7 +275,7 @@ class Verifier {
     const auto found = methods_.find(method.backward_method());
     if (found == methods_.end()) return Invalid("its backward method '", method.backward_method(), "' does not exist");
     const Method& backward = *found->second;
-    if (!backwards_.insert(backward.name()).second) {
+    if (!backwards_.try_emplace(backward.name(), &method).second) {
       return Invalid("its backward method '", backward.name(), "' is another one's already");
     }
     if (!backward.backward_method().empty()) return Invalid("its backward method has a backward method");
@@ -320,9 +320,12 @@ class Verifier {
     if (found == methods_.end()) return Invalid("no method is called '", reference.method(), "'");
     const Method& method = *found->second;
     const int num_user_outputs = method.outputs_size() - static_cast<int>(method.num_saved());
-    if (reference.inputs_size() != method.inputs_size() || reference.outputs_size() != num_user_outputs) {
+    const auto pair = backwards_.find(method.name());
+    const int num_saved = pair == backwards_.end() ? 0 : static_cast<int>(pair->second->num_saved());
+    const int num_user_inputs = method.inputs_size() - num_saved;
+    if (reference.inputs_size() != num_user_inputs || reference.outputs_size() != num_user_outputs) {
       return Invalid(reference.inputs_size(), " inputs and ", reference.outputs_size(), " outputs; '", method.name(),
-                     "' has ", method.inputs_size(), " and ", num_user_outputs);
+                     "' has ", num_user_inputs, " and ", num_user_outputs);
     }
     for (const ReferenceTensor& tensor : reference.inputs()) COTAN_RETURN_IF_ERROR(CheckReferenceTensor(tensor));
     for (const ReferenceTensor& tensor : reference.outputs()) COTAN_RETURN_IF_ERROR(CheckReferenceTensor(tensor));
@@ -341,7 +344,7 @@ class Verifier {
   const Artifact& artifact_;
   absl::flat_hash_set<std::string> state_names_;
   absl::flat_hash_map<std::string, const Method*> methods_;
-  absl::flat_hash_set<std::string> backwards_;
+  absl::flat_hash_map<std::string, const Method*> backwards_;  // to their forward
 };
 
 }  // namespace

@@ -1,0 +1,79 @@
+#include "runtime/tools/bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/types/span.h"
+#include "base/status_macros.h"
+#include "runtime/tools/references.h"
+
+namespace cotan::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using serialization::Method;
+using serialization::Reference;
+
+double MicrosecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& method, int steps,
+                                  const SessionOptions& options) {
+  const Clock::time_point start = Clock::now();
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(path));
+  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, options));
+  COTAN_ASSIGN_OR_RETURN(const Reference* const reference, FindReference(*program, method));
+  Device& device = options.device == nullptr ? HostDevice() : *options.device;
+  COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> arguments, LoadArguments(*program, *reference, device));
+  COTAN_ASSIGN_OR_RETURN(const MethodHandle handle, session.FindMethod(method));
+  std::vector<Tensor> results(static_cast<size_t>(session.NumResults(handle)));
+  COTAN_RETURN_IF_ERROR(session.Run(handle, arguments, absl::MakeSpan(results)));
+  COTAN_RETURN_IF_ERROR(device.Synchronize());
+
+  BenchResult result = {.method = method, .steps = steps, .first_step_ms = MicrosecondsSince(start) / 1000};
+  std::vector<double> times;
+  for (int i = -steps / 10; i < steps; ++i) {
+    const Clock::time_point begin = Clock::now();
+    COTAN_RETURN_IF_ERROR(session.Run(handle, arguments, absl::MakeSpan(results)));
+    COTAN_RETURN_IF_ERROR(device.Synchronize());
+    if (i >= 0) times.push_back(MicrosecondsSince(begin));
+  }
+  std::sort(times.begin(), times.end());
+  result.median_us = times[times.size() / 2];
+  result.min_us = times.front();
+  COTAN_ASSIGN_OR_RETURN(const PlanSummary summary, session.Summary(handle));
+  result.arena_bytes = summary.arena_bytes;
+  result.state_bytes = session.states().bytes();
+  result.num_steps = summary.num_steps;
+  return result;
+}
+
+std::vector<std::string> BenchMethods(const Program& program) {
+  std::vector<std::string> names;
+  for (const Reference& reference : program.artifact().references()) {
+    bool backward = false;
+    for (const Method& method : program.artifact().methods()) {
+      backward = backward || method.backward_method() == reference.method();
+    }
+    if (!backward && std::find(names.begin(), names.end(), reference.method()) == names.end()) {
+      names.push_back(reference.method());
+    }
+  }
+  return names;
+}
+
+std::string BenchText(const BenchResult& result) {
+  return absl::StrFormat(
+      "%s: median %.1f us, min %.1f us over %d steps of %d kernels; first step %.1f ms after opening the file; "
+      "arena %d bytes, states %d bytes",
+      result.method, result.median_us, result.min_us, result.steps, result.num_steps, result.first_step_ms,
+      result.arena_bytes, result.state_bytes);
+}
+
+}  // namespace cotan::tools

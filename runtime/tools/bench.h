@@ -1,0 +1,41 @@
+// `cotan bench`: how long do an artifact's methods take?
+#ifndef COTAN_RUNTIME_TOOLS_BENCH_H_
+#define COTAN_RUNTIME_TOOLS_BENCH_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/program.h"
+#include "runtime/session.h"
+
+namespace cotan::tools {
+
+struct BenchResult {
+  std::string method;
+  int steps = 0;
+  double median_us = 0;
+  double min_us = 0;
+  double first_step_ms = 0;   // from opening the file to the end of the first call
+  int64_t arena_bytes = 0;
+  int64_t state_bytes = 0;
+  int num_steps = 0;  // kernels that run
+};
+
+// Runs `method` of the file at `path` with its recorded arguments, `steps`
+// times after a tenth as many to warm up. Results are reused as
+// Session::Run(MethodHandle, ...) allows.
+// NotFound: no recorded run of the method, or no file. Errors of Program and
+// Session.
+absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& method, int steps,
+                                  const SessionOptions& options);
+
+// Methods of the file that have recorded arguments, backwards left out.
+std::vector<std::string> BenchMethods(const Program& program);
+
+// "train_step: median 12.3 us, min 11.9 us over 100 steps; ...".
+std::string BenchText(const BenchResult& result);
+
+}  // namespace cotan::tools
+
+#endif  // COTAN_RUNTIME_TOOLS_BENCH_H_

@@ -1,0 +1,126 @@
+#include "runtime/tools/commands.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "runtime/program.h"
+#include "runtime/safetensors.h"
+#include "runtime/session.h"
+#include "runtime/tools/bench.h"
+#include "runtime/tools/command_line.h"
+#include "runtime/tools/inspect.h"
+#include "runtime/tools/references.h"
+#include "runtime/tools/verify.h"
+
+namespace cotan::tools {
+namespace {
+
+using serialization::Reference;
+
+constexpr absl::string_view kOptions[] = {"threads", "steps", "method", "program", "checkpoint", "save"};
+
+// What every command but inspect starts with.
+struct Context {
+  CommandLine line;
+  std::string path;
+  SessionOptions options;
+  std::ostream& out;
+};
+
+absl::Status InspectCommand(const Context& context) {
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path));
+  context.out << context.path << ": " << InspectText(*program, context.line.Has("program"));
+  return absl::OkStatus();
+}
+
+absl::Status VerifyCommand(const Context& context) {
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path));
+  COTAN_ASSIGN_OR_RETURN(const VerifyResult result, Verify(program, context.options, context.out));
+  context.out << result.passed << " passed, " << result.failed << " failed\n";
+  if (result.failed == 0) return absl::OkStatus();
+  return absl::AbortedError("this device computes something else than was recorded");
+}
+
+absl::Status BenchCommand(const Context& context) {
+  COTAN_ASSIGN_OR_RETURN(const int steps, context.line.Number("steps", 100, 1));
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path));
+  std::vector<std::string> methods = BenchMethods(*program);
+  if (context.line.Has("method")) methods = {context.line.Text("method", "")};
+  for (const std::string& method : methods) {
+    COTAN_ASSIGN_OR_RETURN(const BenchResult result, Bench(context.path, method, steps, context.options));
+    context.out << BenchText(result) << "\n";
+  }
+  return absl::OkStatus();
+}
+
+void PrintTensor(const std::string& name, const Tensor& tensor, std::ostream& out) {
+  constexpr int64_t kShown = 8;
+  out << "  " << name << ": " << tensor.ToString();
+  const absl::StatusOr<std::vector<float>> values = tensor.ToVector<float>();
+  if (values.ok() && tensor.num_elements() <= kShown) out << " = [" << absl::StrJoin(*values, ", ") << "]";
+  out << "\n";
+}
+
+// Calls a method with its recorded arguments, again and again.
+absl::Status RunMethod(const Context& context) {
+  COTAN_ASSIGN_OR_RETURN(const int steps, context.line.Number("steps", 1, 1));
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path));
+  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, context.options));
+  if (context.line.Has("checkpoint")) COTAN_RETURN_IF_ERROR(session.LoadCheckpoint(context.line.Text("checkpoint", "")));
+  const std::string method = context.line.Text("method", "train_step");
+  COTAN_ASSIGN_OR_RETURN(const Reference* const reference, FindReference(*program, method));
+  COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> arguments, LoadArguments(*program, *reference, HostDevice()));
+  COTAN_ASSIGN_OR_RETURN(const int index, program->FindMethod(method));
+  for (int step = 1; step <= steps; ++step) {
+    COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> results, session.Run(method, arguments));
+    context.out << method << ", call " << step << "\n";
+    for (size_t i = 0; i < results.size(); ++i) {
+      PrintTensor(program->OutputName(program->method(index), static_cast<int>(i)), results[i], context.out);
+    }
+  }
+  return context.line.Has("save") ? session.SaveCheckpoint(context.line.Text("save", "")) : absl::OkStatus();
+}
+
+struct Command {
+  absl::string_view name;
+  absl::Status (*run)(const Context& context);
+};
+
+constexpr Command kCommands[] = {
+    {"inspect", InspectCommand},
+    {"verify", VerifyCommand},
+    {"bench", BenchCommand},
+    {"run", RunMethod},
+};
+
+}  // namespace
+
+absl::string_view Usage() {
+  return "usage: cotan COMMAND FILE.cotan [options]\n"
+         "  inspect   methods, signatures, metadata, states, ops; --program: the text of each method\n"
+         "  verify    replays the recorded runs on this device; a line for each result\n"
+         "  bench     time per call of each method with a recorded run;\n"
+         "            --method=NAME --steps=N --threads=N\n"
+         "  run       calls a method with its recorded arguments and prints the results;\n"
+         "            --method=NAME --steps=N --threads=N --checkpoint=IN --save=OUT (safetensors)\n";
+}
+
+absl::Status RunCommand(absl::Span<const char* const> arguments, const KernelRegistry& kernels, std::ostream& out) {
+  COTAN_ASSIGN_OR_RETURN(CommandLine line, CommandLine::Parse(arguments, kOptions));
+  if (line.words().size() != 2) {
+    return absl::InvalidArgumentError(absl::StrCat("expected a command and a file\n", Usage()));
+  }
+  COTAN_ASSIGN_OR_RETURN(const int threads, line.Number("threads", 0, 1));
+  const std::string name = line.words()[0];
+  const std::string path = line.words()[1];
+  for (const Command& command : kCommands) {
+    if (command.name == name) return command.run({line, path, {.kernels = &kernels, .threads = threads}, out});
+  }
+  return absl::InvalidArgumentError(absl::StrCat("unknown command '", name, "'\n", Usage()));
+}
+
+}  // namespace cotan::tools

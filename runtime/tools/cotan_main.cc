@@ -1,0 +1,20 @@
+// The cotan tool with the CPU backend.
+#include <iostream>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/cpu/register_cpu.h"
+#include "runtime/tools/commands.h"
+
+int main(int argc, char** argv) {
+  const absl::Span<const char* const> arguments(argv + (argc > 0 ? 1 : 0), static_cast<size_t>(argc > 0 ? argc - 1 : 0));
+  if (arguments.empty() || std::string_view(arguments[0]) == "--help") {
+    std::cout << cotan::tools::Usage();
+    return arguments.empty() ? 2 : 0;
+  }
+  const absl::Status status = cotan::tools::RunCommand(arguments, cotan::CpuKernels(), std::cout);
+  if (status.ok()) return 0;
+  std::cerr << "cotan: " << status.message() << "\n";
+  return 1;
+}

@@ -1,0 +1,156 @@
+#include "runtime/tools/inspect.h"
+
+#include <map>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "serialization/tensor_type.h"
+#include "serialization/text.h"
+#include "serialization/view_geometry.h"
+
+namespace cotan::tools {
+namespace {
+
+using serialization::GraphSignature;
+using serialization::InputAliasInfo;
+using serialization::Method;
+using serialization::Op;
+using serialization::OutputAliasInfo;
+using serialization::State;
+using serialization::SymbolProto;
+using serialization::ViewAndMutationMeta;
+using serialization::ViewStep;
+
+int64_t BytesOf(const serialization::TensorType& type) {
+  const absl::StatusOr<StridedLayout> layout = DenseLayout(type, {});
+  return layout.ok() ? NumElements(layout->sizes) * static_cast<int64_t>(ByteSize(ToDType(type.dtype()))) : 0;
+}
+
+std::string StatesText(const Program& program) {
+  int64_t total = 0;
+  std::string lines;
+  for (const State& state : program.artifact().states()) {
+    const int64_t bytes = BytesOf(state.type());
+    total += bytes;
+    std::vector<std::string> notes;
+    if (state.requires_grad()) notes.push_back("trained");
+    if (!state.owner().empty()) notes.push_back(absl::StrCat("of ", state.owner()));
+    if (!state.persistent()) notes.push_back("not in checkpoints");
+    if (!state.has_segment()) notes.push_back(absl::StrCat("= ", state.fill()));
+    if (state.aliases_size() != 0) notes.push_back(absl::StrCat("also ", absl::StrJoin(state.aliases(), ", ")));
+    absl::StrAppend(&lines, absl::StrFormat("  %-20s %s  %s  %d bytes%s%s\n",
+                                            absl::AsciiStrToLower(State::Role_Name(state.role())), state.name(),
+                                            TensorTypeText(state.type()), bytes, notes.empty() ? "" : "  ",
+                                            absl::StrJoin(notes, ", ")));
+  }
+  return absl::StrCat("states: ", program.artifact().states_size(), ", ", total, " bytes\n", lines);
+}
+
+std::string SignatureText(const Program& program, const Method& method) {
+  std::vector<std::string> arguments;
+  std::vector<std::string> results;
+  const auto type_of = [&](uint32_t value) { return TensorTypeText(method.values(static_cast<int>(value)).type()); };
+  for (int i = 0; i < method.inputs_size(); ++i) {
+    arguments.push_back(absl::StrCat(program.InputName(method, i), ": ", type_of(method.inputs(i))));
+  }
+  const int num_results = method.outputs_size() - static_cast<int>(method.num_saved());
+  for (int i = 0; i < num_results; ++i) {
+    results.push_back(absl::StrCat(program.OutputName(method, i), ": ", type_of(method.outputs(i))));
+  }
+  return absl::StrCat(method.name(), "(", absl::StrJoin(arguments, ", "), ") -> (", absl::StrJoin(results, ", "), ")");
+}
+
+std::string OpsText(const Method& method) {
+  std::map<std::string, int> counts;
+  for (const Op& op : method.ops()) ++counts[std::string(OpName(op))];
+  std::string text = absl::StrCat("  ops: ", method.ops_size());
+  for (const auto& [name, count] : counts) absl::StrAppend(&text, ", ", count, " ", name);
+  return text + "\n";
+}
+
+std::string UpdatesText(const Program& program, const Method& method) {
+  if (method.state_updates_size() == 0) return "";
+  const auto append_name = [&](std::string* out, const serialization::StateUpdate& update) {
+    absl::StrAppend(out, program.state(static_cast<int>(update.state())).name());
+  };
+  return absl::StrCat("  updates: ", absl::StrJoin(method.state_updates(), ", ", append_name), "\n");
+}
+
+// Name of input `index` of the traced function.
+std::string TracedInput(const GraphSignature& signature, int index) {
+  for (const auto* names : {&signature.parameters(), &signature.buffers(), &signature.user_inputs()}) {
+    if (index < names->size()) return names->Get(index);
+    index -= names->size();
+  }
+  return absl::StrCat("input ", index);
+}
+
+std::string InputInfoText(const InputAliasInfo& info) {
+  std::vector<std::string> facts;
+  if (info.requires_grad()) facts.push_back(info.is_leaf() ? "leaf, requires grad" : "requires grad");
+  if (info.mutates_data()) facts.push_back("mutated");
+  if (info.mutates_metadata()) facts.push_back("metadata mutated");
+  if (info.mutates_storage_metadata()) facts.push_back("storage replaced");
+  const bool mutated = info.mutates_data() || info.mutates_metadata();
+  if (mutated && info.mutations_hidden_from_autograd()) facts.push_back("hidden from autograd");
+  if (mutated && info.mutations_under_no_grad_or_inference_mode()) facts.push_back("under no_grad");
+  return absl::StrJoin(facts, ", ");
+}
+
+std::string OutputInfoText(const OutputAliasInfo& info) {
+  std::string text = absl::AsciiStrToLower(serialization::OutputTypeProto_Name(info.output_type()));
+  if (info.has_base_index()) absl::StrAppend(&text, " of ", info.base_index());
+  const auto append_step = [](std::string* out, const ViewStep& step) { absl::StrAppend(out, ViewStepText(step)); };
+  if (info.view_steps_size() != 0) absl::StrAppend(&text, " by ", absl::StrJoin(info.view_steps(), ".", append_step));
+  if (info.requires_grad()) absl::StrAppend(&text, ", requires grad");
+  return text;
+}
+
+std::string MetadataText(const Method& method) {
+  const ViewAndMutationMeta& metadata = method.metadata();
+  if (metadata.input_info_size() == 0 && metadata.output_info_size() == 0) return "";
+  std::string text = absl::StrCat("  ViewAndMutationMeta: ", metadata.is_train() ? "training" : "inference", ", ",
+                                  metadata.num_intermediate_bases(), " intermediate bases\n");
+  for (int i = 0; i < metadata.input_info_size(); ++i) {
+    const std::string facts = InputInfoText(metadata.input_info(i));
+    absl::StrAppend(&text, "    input ", i, " ", TracedInput(method.signature(), i), facts.empty() ? "" : ": ", facts, "\n");
+  }
+  for (int i = 0; i < metadata.output_info_size(); ++i) {
+    const std::string name = i < method.signature().user_outputs_size() ? method.signature().user_outputs(i) : "";
+    absl::StrAppend(&text, "    output ", i, " ", name, ": ", OutputInfoText(metadata.output_info(i)), "\n");
+  }
+  return text;
+}
+
+std::string MethodSummary(const Program& program, const Method& method) {
+  std::string text = absl::StrCat("\n", SignatureText(program, method), "\n", OpsText(method), UpdatesText(program, method));
+  if (!method.rng_blocks().empty()) absl::StrAppend(&text, "  random blocks per call: ", method.rng_blocks(), "\n");
+  if (!method.backward_method().empty()) {
+    absl::StrAppend(&text, "  backward: ", method.backward_method(), ", ", method.num_saved(), " saved values\n");
+  }
+  return text + MetadataText(method);
+}
+
+}  // namespace
+
+std::string InspectText(const Program& program, bool with_program) {
+  const serialization::Artifact& artifact = program.artifact();
+  std::string text = absl::StrCat("format ", artifact.format_version(), ", ", program.size(), " bytes",
+                                  artifact.producer().empty() ? "" : ", by ", artifact.producer(), "\n");
+  for (int i = 0; i < artifact.symbols_size(); ++i) {
+    const SymbolProto& symbol = artifact.symbols(i);
+    absl::StrAppend(&text, "s", i, " = ", symbol.name(), " in [", symbol.min(), ", ", symbol.max(), "]\n");
+  }
+  absl::StrAppend(&text, StatesText(program));
+  absl::StrAppend(&text, "recorded runs: ", artifact.references_size(), "\n");
+  for (const Method& method : artifact.methods()) {
+    absl::StrAppend(&text, MethodSummary(program, method));
+    if (with_program) absl::StrAppend(&text, MethodText(artifact, method));
+  }
+  return text;
+}
+
+}  // namespace cotan::tools

@@ -1,0 +1,96 @@
+#include "runtime/tools/verify.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "runtime/tools/references.h"
+
+namespace cotan::tools {
+namespace {
+
+using serialization::Method;
+using serialization::Reference;
+using serialization::ReferenceState;
+using serialization::ReferenceTensor;
+
+bool IsBackward(const Program& program, absl::string_view name) {
+  for (const Method& method : program.artifact().methods()) {
+    if (method.backward_method() == name) return true;
+  }
+  return false;
+}
+
+class Verifier {
+ public:
+  Verifier(std::shared_ptr<const Program> program, const SessionOptions& options, std::ostream& out)
+      : program_(std::move(program)), options_(options), out_(out) {}
+
+  absl::StatusOr<VerifyResult> Run() {
+    if (program_->artifact().references_size() == 0) {
+      return absl::FailedPreconditionError("the artifact records no runs: compile it with references");
+    }
+    for (const Reference& reference : program_->artifact().references()) COTAN_RETURN_IF_ERROR(Replay(reference));
+    return result_;
+  }
+
+ private:
+  absl::Status Replay(const Reference& reference) {
+    // A backward goes on from its forward, all others from the start.
+    if (!session_.has_value() || !IsBackward(*program_, reference.method())) {
+      session_.reset();
+      COTAN_ASSIGN_OR_RETURN(session_, Session::Create(program_, options_));
+      const absl::Status seeded = session_->SetRng({.seed = reference.rng_seed(), .offset = reference.rng_offset()});
+      if (!seeded.ok() && seeded.code() != absl::StatusCode::kFailedPrecondition) return seeded;
+    }
+    Device& device = options_.device == nullptr ? HostDevice() : *options_.device;
+    COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> arguments, LoadArguments(*program_, reference, device));
+    COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> results, session_->Run(reference.method(), arguments));
+    COTAN_ASSIGN_OR_RETURN(const int index, program_->FindMethod(reference.method()));
+    for (int i = 0; i < reference.outputs_size(); ++i) {
+      COTAN_ASSIGN_OR_RETURN(const Tensor actual, results[static_cast<size_t>(i)].ToHost());
+      const std::string name = program_->OutputName(program_->method(index), i);
+      COTAN_RETURN_IF_ERROR(Report(absl::StrCat(reference.method(), " result ", name), actual, reference.outputs(i)));
+    }
+    for (const ReferenceState& state : reference.states_after()) {
+      COTAN_ASSIGN_OR_RETURN(const Tensor actual, session_->State(state.state()));
+      COTAN_RETURN_IF_ERROR(Report(absl::StrCat(reference.method(), " state ", state.state()), actual, state.tensor()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Report(const std::string& name, const Tensor& actual, const ReferenceTensor& reference) {
+    COTAN_ASSIGN_OR_RETURN(const Tensor expected, LoadTensor(*program_, reference));
+    if (actual.dtype() != expected.dtype() || actual.sizes() != expected.sizes()) {
+      ++result_.failed;
+      out_ << "FAIL " << name << ": " << actual.ToString() << ", expected " << expected.ToString() << "\n";
+      return absl::OkStatus();
+    }
+    COTAN_ASSIGN_OR_RETURN(const Difference difference, Compare(actual, expected));
+    const double allowed = reference.tolerance() * difference.largest_expected;
+    const bool passed = difference.largest_error <= allowed;
+    ++(passed ? result_.passed : result_.failed);
+    out_ << absl::StrFormat("%s %s %s: error %.3g, allowed %.3g\n", passed ? "ok  " : "FAIL", name, expected.ToString(),
+                            difference.largest_error, allowed);
+    return absl::OkStatus();
+  }
+
+  const std::shared_ptr<const Program> program_;
+  const SessionOptions options_;
+  std::ostream& out_;
+  std::optional<Session> session_;
+  VerifyResult result_;
+};
+
+}  // namespace
+
+absl::StatusOr<VerifyResult> Verify(std::shared_ptr<const Program> program, const SessionOptions& options,
+                                    std::ostream& out) {
+  return Verifier(std::move(program), options, out).Run();
+}
+
+}  // namespace cotan::tools
