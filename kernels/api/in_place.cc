@@ -36,6 +36,15 @@ bool ExprInPlaceSafe(const KernelRequest& request, int input, int output) {
     }
     last_read[i] = time[i];
   }
+  // Another output that is the input itself may be stored after this one.
+  for (size_t k = 0; k < program->outputs.size(); ++k) {
+    int stored = program->outputs[k];
+    while (nodes[static_cast<size_t>(stored)].fn == serialization::FN_CAST) {
+      stored = nodes[static_cast<size_t>(stored)].operands[0];
+    }
+    const ExprNode& node = nodes[static_cast<size_t>(stored)];
+    if (static_cast<int>(k) != output && node.fn == serialization::FN_INPUT && node.index == input) return false;
+  }
   int last_use = -2;
   for (size_t i = nodes.size(); i-- > 0;) {
     if (nodes[i].fn == serialization::FN_RANDOM_UNIFORM && nodes[i].index == input) return false;

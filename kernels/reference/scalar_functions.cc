@@ -1,57 +1,15 @@
 #include "kernels/reference/scalar_functions.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
+
+#include "kernels/api/special_functions.h"
 
 namespace cotan::reference {
 namespace {
 
 using namespace serialization;  // NOLINT: the enumerators of ScalarFn are many
-
-constexpr double kPi = 3.14159265358979323846;
-
-// Inverse of erf: Winitzki's approximation, refined by Halley's method.
-double ErfInv(double x) {
-  if (std::isnan(x) || std::abs(x) > 1) return std::numeric_limits<double>::quiet_NaN();
-  if (std::abs(x) == 1) return std::copysign(std::numeric_limits<double>::infinity(), x);
-  const double a = 0.147;
-  const double log_term = std::log1p(-x * x);
-  const double t = 2 / (kPi * a) + log_term / 2;
-  double y = std::copysign(std::sqrt(std::sqrt(t * t - log_term / a) - t), x);
-  // Near +-1 erfc keeps the digits that erf loses.
-  for (int step = 0; step < 4; ++step) {
-    const double error = x > 0 ? (1 - x) - std::erfc(y) : std::erfc(-y) - (1 + x);
-    const double derivative = 2 / std::sqrt(kPi) * std::exp(-y * y);
-    if (derivative == 0) break;
-    const double ratio = error / derivative;
-    y -= ratio / (1 + y * ratio);
-  }
-  return y;
-}
-
-// Logarithmic derivative of the gamma function: recurrence up to 10, then the
-// asymptotic series; reflection for negative arguments.
-double Digamma(double x) {
-  if (x == 0) return std::copysign(std::numeric_limits<double>::infinity(), -x);
-  double result = 0;
-  if (x < 0) {
-    if (x == std::trunc(x)) return std::numeric_limits<double>::quiet_NaN();
-    double whole = 0;
-    const double fraction = std::modf(x, &whole);
-    result = -kPi / std::tan(kPi * fraction);
-    x = 1 - x;
-  }
-  while (x < 10) {
-    result -= 1 / x;
-    x += 1;
-  }
-  const double z = 1 / (x * x);
-  const double series =
-      z * (1.0 / 12 - z * (1.0 / 120 - z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760))))));
-  return result + std::log(x) - 0.5 / x - series;
-}
 
 double FloatUnary(ScalarFn fn, double x) {
   switch (fn) {

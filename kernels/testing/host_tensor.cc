@@ -74,7 +74,8 @@ StridedLayout RandomLayout(absl::Span<const int64_t> sizes, std::mt19937_64& ran
   return layout;
 }
 
-absl::Status RunOp(KernelFactory factory, const serialization::Op& op, absl::Span<HostTensor* const> inputs,
+absl::Status RunOp(absl::FunctionRef<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelRequest&)> factory,
+                   const serialization::Op& op, absl::Span<HostTensor* const> inputs,
                    absl::Span<HostTensor* const> outputs, int threads, absl::Span<const int64_t> symbols) {
   std::vector<TensorSpec> input_specs;
   std::vector<TensorSpec> output_specs;

@@ -3,11 +3,14 @@
 #define COTAN_KERNELS_TESTING_HOST_TENSOR_H_
 
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/dtype.h"
 #include "base/layout.h"
@@ -53,7 +56,8 @@ void FillRandom(HostTensor& tensor, std::mt19937_64& random, double low, double 
 StridedLayout RandomLayout(absl::Span<const int64_t> sizes, std::mt19937_64& random, bool gaps, bool expand);
 
 // Prepares `op` and runs it once. Pointers in `inputs` may repeat.
-absl::Status RunOp(KernelFactory factory, const serialization::Op& op, absl::Span<HostTensor* const> inputs,
+absl::Status RunOp(absl::FunctionRef<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelRequest&)> factory,
+                   const serialization::Op& op, absl::Span<HostTensor* const> inputs,
                    absl::Span<HostTensor* const> outputs, int threads = 1, absl::Span<const int64_t> symbols = {});
 
 }  // namespace cotan::testing

@@ -1,0 +1,130 @@
+// An expression compiled for one set of sizes and strides: what the kernel
+// executes.
+//
+// Values live in *slots*, pointers that a worker sets up: registers in its
+// scratch, memory of operands where tiles lie dense in it, or values that are
+// the same for all tiles and computed once per run. Steps are grouped by how
+// often they run:
+//
+//   shared steps                          once per run
+//   for each unit:
+//     unit_start                          reduced values that need no reduction
+//     for each phase:
+//       start                             spread reduced values over a tile
+//       for each chunk: steps             one tile; reductions take it in
+//       finish                            reductions done, reduced values from them
+//
+// A value that a later phase needs again is computed again, or kept for all
+// chunks of the unit where that is dear and the memory allows it.
+#ifndef COTAN_KERNELS_CPU_EXPR_PLAN_H_
+#define COTAN_KERNELS_CPU_EXPR_PLAN_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/api/expr_program.h"
+#include "kernels/api/kernel.h"
+#include "kernels/cpu/expr/geometry.h"
+#include "kernels/cpu/expr/tile_ops.h"
+
+namespace cotan::cpu::expr {
+
+// Something that is walked through the domain with strides.
+struct PlanOperand {
+  enum class Kind : uint8_t {
+    kInput,
+    kOutput,
+    kPosition,  // no memory: the number that its strides lead to
+  };
+  Kind kind = Kind::kPosition;
+  int index = 0;          // of the op's input or output
+  int64_t item_bytes = 0;
+};
+
+struct Slot {
+  enum class Kind : uint8_t {
+    kConstant,  // offset in Plan::constants
+    kShared,    // offset in the run's shared scratch
+    kRegister,  // offset in the worker's scratch
+    kKept,      // the same, plus the chunk's number times `step`
+    kUnit,      // offset in the state of the unit
+    kMemory,    // the tile's place in operand `operand`
+    kBase,      // the first element of operand `operand`
+  };
+  Kind kind = Kind::kRegister;
+  int operand = 0;
+  int64_t offset = 0;  // bytes
+  int64_t step = 0;    // bytes
+};
+
+struct Step {
+  enum class Kind : uint8_t {
+    kCompute,  // out = fn(in...)
+    kLoad,     // out = operand, strided
+    kStore,    // operand = in[0], strided
+    kSpread,   // out[r, c] = in[0][r * row_stride + c * col_stride]
+    kReduce,   // reduction `index` takes in in[0]
+    kRandom,   // out = draws at positions of `operand`, state in op input `index`
+    kIota,     // out = positions of `operand`
+  };
+  Kind kind = Kind::kCompute;
+  DType dtype = DType::kUndefined;  // kIota
+  uint16_t out = 0;
+  std::array<uint16_t, 3> in = {0, 0, 0};
+  int operand = 0;
+  int index = 0;
+  TileFn fn = nullptr;
+  CopyFn copy = nullptr;
+  int64_t row_stride = 0;
+  int64_t col_stride = 0;
+  uint64_t slice = 0;        // kRandom: first block, relative to the state's offset
+  int64_t state_stride = 0;  // kRandom: elements between seed and offset
+};
+
+struct Reduction {
+  ReduceFns fns;
+  uint16_t out = 0;           // a unit slot
+  int64_t total_offset = 0;   // bytes, in the totals of a unit
+  TileFn round = nullptr;     // rounds the result to f16 or bf16
+};
+
+struct Phase {
+  std::vector<Step> start;
+  std::vector<Step> steps;
+  std::vector<int> reductions;  // indexes into Plan::reductions
+  std::vector<Step> finish;
+};
+
+// Immutable once compiled. Sizes of scratch are bytes, multiples of 64.
+struct Plan {
+  Tiling tiling;
+  std::vector<PlanOperand> operands;
+  std::vector<Slot> slots;
+  std::vector<Step> shared_uniform;  // on one element
+  std::vector<Step> shared_tile;     // on a whole tile
+  std::vector<Step> unit_start;
+  std::vector<Phase> phases;
+  std::vector<Reduction> reductions;
+  // Units are visited by several workers at once, each a range of the chunks:
+  // the number of ranges per unit, which does not depend on the threads.
+  int64_t splits = 1;
+
+  struct alignas(64) Block {
+    char bytes[64];
+  };
+  std::vector<Block> constants;
+  int64_t shared_bytes = 0;
+  int64_t register_bytes = 0;  // per worker: registers and kept values
+  int64_t unit_bytes = 0;      // per unit in flight: reduced values
+  int64_t total_bytes = 0;     // per unit in flight and split
+  double cost_ns = 0;          // rough estimate of a run on one thread
+};
+
+// `ops` outlives the plan.
+Plan CompilePlan(const ExprProgram& program, const KernelRequest& request, const TileOps& ops);
+
+}  // namespace cotan::cpu::expr
+
+#endif  // COTAN_KERNELS_CPU_EXPR_PLAN_H_

@@ -1,0 +1,34 @@
+#include "kernels/cpu/expr/tile_ops.h"
+
+#include <vector>
+
+#include "kernels/cpu/expr/tile_ops_isa.h"
+
+namespace cotan::cpu::expr {
+namespace {
+
+std::vector<const TileOps*> FindRunnable() {
+  std::vector<const TileOps*> runnable = {&GenericTileOps()};
+#ifdef __x86_64__
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
+    runnable.push_back(&Avx2TileOps());
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+      runnable.push_back(&Avx512TileOps());
+    }
+  }
+#endif
+  return runnable;
+}
+
+}  // namespace
+
+absl::Span<const TileOps* const> RunnableTileOps() {
+  static const std::vector<const TileOps*>& runnable = *new std::vector<const TileOps*>(FindRunnable());
+  return runnable;
+}
+
+const TileOps& BestTileOps() { return *RunnableTileOps().back(); }
+
+}  // namespace cotan::cpu::expr

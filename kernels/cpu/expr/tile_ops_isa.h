@@ -1,0 +1,18 @@
+// One TileOps per instruction set; each is defined in a file of its own that
+// is compiled for it. Call only those that the processor runs.
+#ifndef COTAN_KERNELS_CPU_EXPR_TILE_OPS_ISA_H_
+#define COTAN_KERNELS_CPU_EXPR_TILE_OPS_ISA_H_
+
+#include "kernels/cpu/expr/tile_ops.h"
+
+namespace cotan::cpu::expr {
+
+const TileOps& GenericTileOps();
+#ifdef __x86_64__
+const TileOps& Avx2TileOps();    // with FMA and F16C
+const TileOps& Avx512TileOps();  // with F, BW, DQ and VL
+#endif
+
+}  // namespace cotan::cpu::expr
+
+#endif  // COTAN_KERNELS_CPU_EXPR_TILE_OPS_ISA_H_
