@@ -4,6 +4,7 @@
 #include "base/status_macros.h"
 #include "kernels/cpu/convolution.h"
 #include "kernels/cpu/copy.h"
+#include "kernels/cpu/expr/expr_kernel.h"
 #include "kernels/cpu/gather.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cpu/pool.h"
@@ -50,7 +51,7 @@ absl::Status RegisterCpuKernels(KernelRegistry& registry) {
       COTAN_RETURN_IF_ERROR(registry.Register(DeviceType::kCpu, entry.kind, dtype, entry.factory));
     }
   }
-  return absl::OkStatus();
+  return RegisterExprKernels(registry);
 }
 
 const KernelRegistry& CpuKernels() {
