@@ -51,7 +51,7 @@ absl::Status RegisterCpuKernels(KernelRegistry& registry) {
       COTAN_RETURN_IF_ERROR(registry.Register(DeviceType::kCpu, entry.kind, dtype, entry.factory));
     }
   }
-  return RegisterExprKernels(registry);
+  return cpu::RegisterExprKernels(registry);
 }
 
 const KernelRegistry& CpuKernels() {
