@@ -13,7 +13,7 @@ namespace {
 
 class ExprKernel final : public Kernel {
  public:
-  ExprKernel(CudaDevice& device, const ExprProgram& program, size_t num_inputs)
+  ExprKernel(CudaDevice& device, const DeviceExpr& program, size_t num_inputs)
       : device_(device), program_(program), num_inputs_(num_inputs) {}
 
   absl::Status Run(const KernelArgs& args) override {
@@ -28,7 +28,7 @@ class ExprKernel final : public Kernel {
 
  private:
   CudaDevice& device_;
-  const ExprProgram program_;
+  const DeviceExpr program_;
   const size_t num_inputs_;
 };
 
@@ -36,7 +36,7 @@ class ExprKernel final : public Kernel {
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareExpr(const KernelRequest& request) {
   COTAN_ASSIGN_OR_RETURN(CudaDevice * device, AsCudaDevice(request.device));
-  COTAN_ASSIGN_OR_RETURN(ExprProgram program, CompileExpr(request));
+  COTAN_ASSIGN_OR_RETURN(DeviceExpr program, CompileExpr(request));
   return std::make_unique<ExprKernel>(*device, program, request.inputs.size());
 }
 

@@ -2,115 +2,124 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "base/layout.h"
+#include "base/philox.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/kernel_testutil.h"
+#include "kernels/cuda/op_request.h"
+#include "kernels/testing/expr_builder.h"
 
 namespace cotan::cuda {
 namespace {
 
-using serialization::DTYPE_BOOL;
-using serialization::DTYPE_F32;
+using ::cotan::testing::ExprBuilder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+constexpr DType kF32 = DType::kFloat32;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+TensorSpec Spec(DType dtype, const DimVector& sizes) {
+  return {dtype, StridedLayout{.sizes = sizes, .strides = ContiguousStrides(sizes)}};
+}
 
 // Compiles and evaluates on the host; the result of the only output.
 template <typename T = float>
-std::vector<T> Evaluate(const ExprRequest& request, std::vector<const void*> inputs) {
-  absl::StatusOr<ExprProgram> program = CompileExpr(request.Get());
-  EXPECT_TRUE(program.ok()) << program.status();
-  if (!program.ok()) return {};
-  std::vector<T> result(program->num_elements);
+std::vector<T> Evaluate(const OpRequest& request, const std::vector<const void*>& inputs) {
+  absl::StatusOr<DeviceExpr> expr = CompileExpr(request.For(nullptr));
+  EXPECT_TRUE(expr.ok()) << expr.status();
+  if (!expr.ok()) return {};
+  std::vector<T> result(expr->num_elements);
   ExprPointers pointers = {};
   for (size_t i = 0; i < inputs.size(); ++i) pointers.inputs[i] = inputs[i];
   pointers.outputs[0] = result.data();
-  for (int64_t i = 0; i < program->num_elements; ++i) EvaluateExpr<int64_t>(*program, pointers, i);
+  for (int64_t i = 0; i < expr->num_elements; ++i) EvaluateExpr<int64_t>(*expr, pointers, i);
   return result;
 }
 
 TEST(CompileExpr, BroadcastsInputsToTheDomain) {
-  ExprRequest request({2, 3});
-  const int x = request.Input(DType::kFloat32, {2, 3});
-  const int row = request.Input(DType::kFloat32, {3});
-  request.Output(request.Add(serialization::FN_ADD, DTYPE_F32, {x, row}));
-  const float a[] = {1, 2, 3, 4, 5, 6}, b[] = {10, 20, 30};
-  EXPECT_THAT(Evaluate(request, {a, b}), ElementsAre(11, 22, 33, 14, 25, 36));
+  ExprBuilder b({2, 3});
+  b.Output(b.Add(b.Input(0, kF32), b.Input(1, kF32)));
+  const OpRequest request{
+      .op = b.Build(), .inputs = {Spec(kF32, {2, 3}), Spec(kF32, {3})}, .outputs = {Spec(kF32, {2, 3})}};
+  const float x[] = {1, 2, 3, 4, 5, 6}, row[] = {10, 20, 30};
+  EXPECT_THAT(Evaluate(request, {x, row}), ElementsAre(11, 22, 33, 14, 25, 36));
 }
 
 TEST(CompileExpr, ReadsTransposedInputs) {
-  ExprRequest request({2, 3});
-  const int x = request.Input(DType::kFloat32, StridedLayout{.sizes = {2, 3}, .strides = {1, 2}});
-  request.Output(request.Add(serialization::FN_NEG, DTYPE_F32, {x}));
-  const float a[] = {1, 2, 3, 4, 5, 6};
-  EXPECT_THAT(Evaluate(request, {a}), ElementsAre(-1, -3, -5, -2, -4, -6));
+  ExprBuilder b({2, 3});
+  b.Output(b.Apply(serialization::FN_NEG, {b.Input(0, kF32)}));
+  const TensorSpec transposed{kF32, StridedLayout{.sizes = {2, 3}, .strides = {1, 2}}};
+  const OpRequest request{.op = b.Build(), .inputs = {transposed}, .outputs = {Spec(kF32, {2, 3})}};
+  const float x[] = {1, 2, 3, 4, 5, 6};
+  EXPECT_THAT(Evaluate(request, {x}), ElementsAre(-1, -3, -5, -2, -4, -6));
 }
 
 TEST(CompileExpr, MergesDimensionsOfContiguousOperands) {
-  ExprRequest request({2, 1, 3, 4});
-  const int x = request.Input(DType::kFloat32, {2, 1, 3, 4});
-  const int y = request.Input(DType::kFloat32, DimVector{});
-  request.Output(request.Add(serialization::FN_MUL, DTYPE_F32, {x, y}));
-  absl::StatusOr<ExprProgram> program = CompileExpr(request.Get());
-  ASSERT_TRUE(program.ok()) << program.status();
-  EXPECT_EQ(program->rank, 1);
-  EXPECT_EQ(program->sizes[0], 24);
-  EXPECT_EQ(program->inputs[0].strides[0], 1);
-  EXPECT_EQ(program->inputs[1].strides[0], 0);
+  ExprBuilder b({2, 1, 3, 4});
+  b.Output(b.Mul(b.Input(0, kF32), b.Input(1, kF32)));
+  const TensorSpec full = Spec(kF32, {2, 1, 3, 4});
+  const OpRequest request{.op = b.Build(), .inputs = {full, Spec(kF32, {})}, .outputs = {full}};
+  absl::StatusOr<DeviceExpr> expr = CompileExpr(request.For(nullptr));
+  ASSERT_TRUE(expr.ok()) << expr.status();
+  EXPECT_EQ(expr->rank, 1);
+  EXPECT_EQ(expr->sizes[0], 24);
+  EXPECT_EQ(expr->inputs[0].strides[0], 1);
+  EXPECT_EQ(expr->inputs[1].strides[0], 0);
 }
 
 TEST(CompileExpr, SelectsByComparison) {
-  ExprRequest request({4});
-  const int x = request.Input(DType::kFloat32, {4});
-  const int zero = request.Constant(0.0);
-  const int positive = request.Add(serialization::FN_GT, DTYPE_BOOL, {x, zero});
-  const int root = request.Add(serialization::FN_SQRT, DTYPE_F32, {x});
-  request.Output(request.Add(serialization::FN_SELECT, DTYPE_F32, {positive, root, zero}));
-  const float a[] = {-1, 4, 9, kNan};
-  EXPECT_THAT(Evaluate(request, {a}), ElementsAre(0, 2, 3, 0));
+  ExprBuilder b({4});
+  const int x = b.Input(0, kF32), zero = b.Constant(kF32, 0);
+  const int positive = b.Apply(serialization::FN_GT, {x, zero});
+  b.Output(b.Apply(serialization::FN_SELECT, {positive, b.Apply(serialization::FN_SQRT, {x}), zero}));
+  const OpRequest request{.op = b.Build(), .inputs = {Spec(kF32, {4})}, .outputs = {Spec(kF32, {4})}};
+  const float values[] = {-1, 4, 9, kNan};
+  EXPECT_THAT(Evaluate(request, {values}), ElementsAre(0, 2, 3, 0));
 }
 
 TEST(CompileExpr, StoresBool) {
-  ExprRequest request({3});
-  const int x = request.Input(DType::kFloat32, {3});
-  request.Output(request.Add(serialization::FN_CAST, DTYPE_BOOL, {x}), DType::kBool);
-  const float a[] = {0, 0.25f, kNan};
-  EXPECT_THAT(Evaluate<uint8_t>(request, {a}), ElementsAre(0, 1, 1));
+  ExprBuilder b({3});
+  b.Output(b.Cast(b.Input(0, kF32), DType::kBool));
+  const OpRequest request{.op = b.Build(), .inputs = {Spec(kF32, {3})}, .outputs = {Spec(DType::kBool, {3})}};
+  const float values[] = {0, 0.25f, kNan};
+  EXPECT_THAT(Evaluate<uint8_t>(request, {values}), ElementsAre(0, 1, 1));
+}
+
+// Applies a function of two operands to two vectors.
+std::vector<float> Apply(serialization::ScalarFn fn, const std::vector<float>& x, const std::vector<float>& y) {
+  ExprBuilder b({static_cast<int64_t>(x.size())});
+  b.Output(b.Apply(fn, {b.Input(0, kF32), b.Input(1, kF32)}));
+  const TensorSpec spec = Spec(kF32, {static_cast<int64_t>(x.size())});
+  return Evaluate(OpRequest{.op = b.Build(), .inputs = {spec, spec}, .outputs = {spec}}, {x.data(), y.data()});
 }
 
 TEST(CompileExpr, MaximumKeepsNanAndFmaxDropsIt) {
-  for (const auto& [fn, keeps] : {std::pair{serialization::FN_MAXIMUM, true}, {serialization::FN_FMAX, false}}) {
-    ExprRequest request({2});
-    const int x = request.Input(DType::kFloat32, {2}), y = request.Input(DType::kFloat32, {2});
-    request.Output(request.Add(fn, DTYPE_F32, {x, y}));
-    const float a[] = {kNan, 1}, b[] = {2, kNan};
-    for (float value : Evaluate(request, {a, b})) EXPECT_EQ(std::isnan(value), keeps);
-  }
+  for (float value : Apply(serialization::FN_MAXIMUM, {kNan, 1}, {2, kNan})) EXPECT_TRUE(std::isnan(value));
+  EXPECT_THAT(Apply(serialization::FN_FMAX, {kNan, 1}, {2, kNan}), ElementsAre(2, 1));
 }
 
 TEST(CompileExpr, FloorDivisionAndRemainderFollowTheDivisorsSign) {
-  const float a[] = {7, -7, 7, -7}, b[] = {2, 2, -2, -2};
-  for (const auto& [fn, expected] : {std::pair{serialization::FN_FLOOR_DIV, std::vector<float>{3, -4, -4, 3}},
-                                     {serialization::FN_REMAINDER, std::vector<float>{1, 1, -1, -1}}}) {
-    ExprRequest request({4});
-    const int x = request.Input(DType::kFloat32, {4}), y = request.Input(DType::kFloat32, {4});
-    request.Output(request.Add(fn, DTYPE_F32, {x, y}));
-    EXPECT_EQ(Evaluate(request, {a, b}), expected);
-  }
+  const std::vector<float> x = {7, -7, 7, -7}, y = {2, 2, -2, -2};
+  EXPECT_THAT(Apply(serialization::FN_FLOOR_DIV, x, y), ElementsAre(3, -4, -4, 3));
+  EXPECT_THAT(Apply(serialization::FN_REMAINDER, x, y), ElementsAre(1, 1, -1, -1));
 }
 
 TEST(CompileExpr, IotaCountsAlongItsDimension) {
-  ExprRequest request({2, 3});
-  request.Output(request.Iota(1));
+  ExprBuilder b({2, 3});
+  b.Output(b.Iota(kF32, 1));
+  const OpRequest request{.op = b.Build(), .inputs = {}, .outputs = {Spec(kF32, {2, 3})}};
   EXPECT_THAT(Evaluate(request, {}), ElementsAre(0, 1, 2, 0, 1, 2));
 }
 
 TEST(CompileExpr, RandomNumbersAreThePhiloxStreamOfTheElement) {
-  ExprRequest request({2, 3});
-  request.Output(request.RandomUniform("5"));
+  ExprBuilder b({2, 3});
+  b.Output(b.Random(0, "5"));
+  const OpRequest request{.op = b.Build(), .inputs = {Spec(DType::kInt64, {2})}, .outputs = {Spec(kF32, {2, 3})}};
   const int64_t state[] = {1234, 100};
   const std::vector<float> drawn = Evaluate(request, {state});
   ASSERT_EQ(drawn.size(), 6u);
@@ -118,60 +127,48 @@ TEST(CompileExpr, RandomNumbersAreThePhiloxStreamOfTheElement) {
 }
 
 TEST(CompileExpr, SizesAreTakenFromTheSymbols) {
-  ExprRequest request({2});
-  const int x = request.Input(DType::kFloat32, {2});
-  request.Output(request.Add(serialization::FN_DIV, DTYPE_F32, {x, request.Size("(s0 * 2)")}));
-  request.symbols = {4};
-  const float a[] = {8, 16};
-  EXPECT_THAT(Evaluate(request, {a}), ElementsAre(1, 2));
+  ExprBuilder b({2});
+  b.Output(b.Div(b.Input(0, kF32), b.Size(kF32, "(s0 * 2)")));
+  const OpRequest request{.op = b.Build(), .inputs = {Spec(kF32, {2})}, .outputs = {Spec(kF32, {2})}, .symbols = {4}};
+  const float values[] = {8, 16};
+  EXPECT_THAT(Evaluate(request, {values}), ElementsAre(1, 2));
+}
+
+// The error of compiling an expression that the GPU cannot evaluate yet.
+std::string Refusal(const OpRequest& request) {
+  const absl::Status status = CompileExpr(request.For(nullptr)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+  return std::string(status.message());
 }
 
 TEST(CompileExpr, RefusesReductions) {
-  ExprRequest request({2, 3});
-  request.op.mutable_expr()->add_reduce_dims(1);
-  const absl::Status status = CompileExpr(request.Get()).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(status.message(), HasSubstr("no reductions"));
+  ExprBuilder b({2, 3}, {1});
+  b.Output(b.Sum(b.Input(0, kF32)));
+  EXPECT_THAT(Refusal({.op = b.Build(), .inputs = {Spec(kF32, {2, 3})}, .outputs = {Spec(kF32, {2, 1})}}),
+              HasSubstr("no reductions"));
 }
 
 TEST(CompileExpr, RefusesOtherDTypesByName) {
-  ExprRequest request({2});
-  request.Input(DType::kFloat64, {2});
-  request.Output(0, DType::kFloat64);
-  const absl::Status status = CompileExpr(request.Get()).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(status.message(), HasSubstr("f64"));
+  ExprBuilder b({2});
+  b.Output(b.Input(0, DType::kFloat64));
+  const TensorSpec spec = Spec(DType::kFloat64, {2});
+  EXPECT_THAT(Refusal({.op = b.Build(), .inputs = {spec}, .outputs = {spec}}), HasSubstr("no f64"));
 }
 
 TEST(CompileExpr, RefusesFunctionsItLacks) {
-  ExprRequest request({2});
-  const int x = request.Input(DType::kFloat32, {2});
-  request.Output(request.Add(serialization::FN_DIGAMMA, DTYPE_F32, {x}));
-  const absl::Status status = CompileExpr(request.Get()).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(status.message(), HasSubstr("function 44"));
+  ExprBuilder b({2});
+  b.Output(b.Apply(serialization::FN_DIGAMMA, {b.Input(0, kF32)}));
+  EXPECT_THAT(Refusal({.op = b.Build(), .inputs = {Spec(kF32, {2})}, .outputs = {Spec(kF32, {2})}}),
+              HasSubstr("no digamma"));
 }
 
 TEST(CompileExpr, RefusesMoreInstructionsThanItHolds) {
-  ExprRequest request({2});
-  int x = request.Input(DType::kFloat32, {2});
-  for (int i = 0; i < kMaxExprInstructions; ++i) x = request.Add(serialization::FN_NEG, DTYPE_F32, {x});
-  request.Output(x);
-  const absl::Status status = CompileExpr(request.Get()).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(status.message(), HasSubstr("fuse less"));
-}
-
-TEST(CompileExpr, RefusesOperandsThatComeLater) {
-  ExprRequest request({2});
-  request.Output(request.Add(serialization::FN_NEG, DTYPE_F32, {7}));
-  EXPECT_EQ(CompileExpr(request.Get()).status().code(), absl::StatusCode::kInvalidArgument);
-}
-
-TEST(CompileExpr, RefusesInputsThatDoNotFitTheDomain) {
-  ExprRequest request({2, 3});
-  request.Output(request.Input(DType::kFloat32, {2}));
-  EXPECT_EQ(CompileExpr(request.Get()).status().code(), absl::StatusCode::kInvalidArgument);
+  ExprBuilder b({2});
+  int x = b.Input(0, kF32);
+  for (int i = 0; i < kMaxExprInstructions; ++i) x = b.Apply(serialization::FN_NEG, {x});
+  b.Output(x);
+  EXPECT_THAT(Refusal({.op = b.Build(), .inputs = {Spec(kF32, {2})}, .outputs = {Spec(kF32, {2})}}),
+              HasSubstr("fuse less"));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ constexpr int64_t kMaxBlocks = 1 << 14;
 
 template <typename Index>
 __global__ void __launch_bounds__(kThreadsPerBlock)
-    ExprKernel(const __grid_constant__ ExprProgram program, const __grid_constant__ ExprPointers pointers) {
+    ExprKernel(const __grid_constant__ DeviceExpr program, const __grid_constant__ ExprPointers pointers) {
   const Index count = static_cast<Index>(program.num_elements);
   const Index step = static_cast<Index>(gridDim.x) * kThreadsPerBlock;
   for (Index i = static_cast<Index>(blockIdx.x) * kThreadsPerBlock + threadIdx.x; i < count; i += step) {
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock)
 
 }  // namespace
 
-cudaError_t LaunchExpr(const ExprProgram& program, const ExprPointers& pointers, cudaStream_t stream) {
+cudaError_t LaunchExpr(const DeviceExpr& program, const ExprPointers& pointers, cudaStream_t stream) {
   const int64_t blocks = std::min((program.num_elements + kThreadsPerBlock - 1) / kThreadsPerBlock, kMaxBlocks);
   // Half the range of uint32_t, so that `i += step` cannot wrap around.
   if (program.num_elements <= std::numeric_limits<int32_t>::max()) {

@@ -4,13 +4,13 @@
 
 #include <cuda_runtime_api.h>
 
-#include "kernels/cuda/expr_program.h"
+#include "kernels/cuda/device_expr.h"
 
 namespace cotan::cuda {
 
 // Queues the evaluation of `program` at every index of its domain, which is
 // not empty. The pointers address device memory.
-cudaError_t LaunchExpr(const ExprProgram& program, const ExprPointers& pointers, cudaStream_t stream);
+cudaError_t LaunchExpr(const DeviceExpr& program, const ExprPointers& pointers, cudaStream_t stream);
 
 }  // namespace cotan::cuda
 

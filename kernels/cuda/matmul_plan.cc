@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/layout.h"
 #include "base/status_macros.h"
+#include "kernels/api/op_check.h"
 
 namespace cotan::cuda {
 namespace {
@@ -53,40 +54,6 @@ absl::StatusOr<BlasMatrix> TransposedOperand(absl::string_view name, const Strid
   }
   return absl::UnimplementedError(absl::StrCat("the CUDA matmul needs a matrix with one contiguous dimension, not ",
                                                Describe(name, layout), ": copy it before"));
-}
-
-absl::Status CheckOperands(const KernelRequest& request) {
-  if (request.inputs.size() < 2 || request.inputs.size() > 3 || request.outputs.size() != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("a matmul has 2 or 3 inputs and 1 output, not ",
-                                                   request.inputs.size(), " and ", request.outputs.size()));
-  }
-  const StridedLayout& output = request.outputs[0].layout;
-  for (const TensorSpec& input : request.inputs) {
-    if (input.dtype != request.outputs[0].dtype) {
-      return absl::InvalidArgumentError(absl::StrCat("a matmul of ", DTypeName(request.outputs[0].dtype),
-                                                     " has an input of ", DTypeName(input.dtype)));
-    }
-  }
-  const StridedLayout& lhs = request.inputs[0].layout;
-  const StridedLayout& rhs = request.inputs[1].layout;
-  bool fits = output.rank() >= 2 && lhs.rank() >= 2 && rhs.rank() >= 2 && lhs.rank() <= output.rank() &&
-              rhs.rank() <= output.rank() && SizeFromEnd(lhs, 1) == SizeFromEnd(output, 1) &&
-              SizeFromEnd(rhs, 0) == SizeFromEnd(output, 0) && SizeFromEnd(lhs, 0) == SizeFromEnd(rhs, 1);
-  const auto broadcasts = [&](const StridedLayout& input, int from_end) {
-    const int64_t size = SizeFromEnd(input, from_end);
-    return size == 1 || size == SizeFromEnd(output, from_end);
-  };
-  for (int d = 2; d < output.rank(); ++d) fits = fits && broadcasts(lhs, d) && broadcasts(rhs, d);
-  std::string addend;
-  if (request.inputs.size() == 3) {
-    const StridedLayout& layout = request.inputs[2].layout;
-    fits = fits && layout.rank() <= output.rank();
-    for (int d = 0; d < output.rank(); ++d) fits = fits && broadcasts(layout, d);
-    addend = absl::StrCat(" + ", ToString(layout));
-  }
-  if (fits) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("operands of a matmul do not fit: ", ToString(lhs), " @ ",
-                                                 ToString(rhs), addend, " = ", ToString(output)));
 }
 
 absl::Status PlanAddend(const StridedLayout& addend, MatmulPlan& plan) {
@@ -166,7 +133,7 @@ void PlanBatch(std::vector<BatchDimension> dimensions, MatmulPlan& plan) {
 }  // namespace
 
 absl::StatusOr<MatmulPlan> PlanMatmul(const KernelRequest& request) {
-  COTAN_RETURN_IF_ERROR(CheckOperands(request));
+  COTAN_RETURN_IF_ERROR(CheckOp(request));
   const StridedLayout& output = request.outputs[0].layout;
   MatmulPlan plan;
   plan.dtype = request.outputs[0].dtype;

@@ -58,7 +58,7 @@ struct MatmulPlan {
 };
 
 // `request.op` is a Matmul.
-// InvalidArgument: operands that do not fit each other.
+// InvalidArgument: as CheckOp().
 // Unimplemented: an operand that BLAS cannot address (neither of its last two
 // dimensions is contiguous; an output that is not row-major), an addend
 // broadcast along columns, or an addend with K = 0. The message says which.

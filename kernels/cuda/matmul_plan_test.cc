@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/matmul_testutil.h"
+#include "kernels/cuda/matmul_cases.h"
 
 namespace cotan::cuda {
 namespace {
@@ -45,8 +45,8 @@ std::vector<float> Execute(const MatmulPlan& plan, const std::vector<std::vector
 TEST(PlanMatmul, ComputesWhatTheOpDefines) {
   for (const MatmulCase& test : MatmulCases()) {
     SCOPED_TRACE(test.name);
-    const MatmulRequest request(test.inputs, test.output);
-    absl::StatusOr<MatmulPlan> plan = PlanMatmul(request.Get());
+    const OpRequest request = MatmulRequest(test.inputs, test.output);
+    absl::StatusOr<MatmulPlan> plan = PlanMatmul(request.For(nullptr));
     ASSERT_TRUE(plan.ok()) << plan.status();
     std::vector<std::vector<float>> inputs;
     for (const StridedLayout& layout : test.inputs)
@@ -56,38 +56,40 @@ TEST(PlanMatmul, ComputesWhatTheOpDefines) {
 }
 
 TEST(PlanMatmul, PutsEvenlySpacedBatchesIntoOneCall) {
-  const MatmulRequest request({Contiguous({2, 6, 3, 5}), Contiguous({2, 6, 5, 4})}, Contiguous({2, 6, 3, 4}));
-  absl::StatusOr<MatmulPlan> plan = PlanMatmul(request.Get());
+  const OpRequest request =
+      MatmulRequest({Contiguous({2, 6, 3, 5}), Contiguous({2, 6, 5, 4})}, Contiguous({2, 6, 3, 4}));
+  absl::StatusOr<MatmulPlan> plan = PlanMatmul(request.For(nullptr));
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->batch, 12);
   EXPECT_EQ(plan->calls.size(), 1u);
 }
 
 TEST(PlanMatmul, EmptyOutputNeedsNoCall) {
-  const MatmulRequest request({Contiguous({0, 5}), Contiguous({5, 4})}, Contiguous({0, 4}));
-  absl::StatusOr<MatmulPlan> plan = PlanMatmul(request.Get());
+  const OpRequest request = MatmulRequest({Contiguous({0, 5}), Contiguous({5, 4})}, Contiguous({0, 4}));
+  absl::StatusOr<MatmulPlan> plan = PlanMatmul(request.For(nullptr));
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_TRUE(plan->calls.empty());
 }
 
 TEST(PlanMatmul, RefusesOperandsThatDoNotFit) {
-  const MatmulRequest request({Contiguous({3, 5}), Contiguous({6, 4})}, Contiguous({3, 4}));
-  const absl::Status status = PlanMatmul(request.Get()).status();
+  const OpRequest request = MatmulRequest({Contiguous({3, 5}), Contiguous({6, 4})}, Contiguous({3, 4}));
+  const absl::Status status = PlanMatmul(request.For(nullptr)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(status.message(), HasSubstr("[3,5]{5,1} @ [6,4]{4,1}"));
+  EXPECT_THAT(status.message(), HasSubstr("input 1 is f32[6,4], expected f32[5,4]"));
 }
 
 TEST(PlanMatmul, RefusesMatricesWithoutAContiguousDimension) {
   const StridedLayout strided{.sizes = {3, 5}, .strides = {20, 2}};
-  const MatmulRequest request({strided, Contiguous({5, 4})}, Contiguous({3, 4}));
-  const absl::Status status = PlanMatmul(request.Get()).status();
+  const OpRequest request = MatmulRequest({strided, Contiguous({5, 4})}, Contiguous({3, 4}));
+  const absl::Status status = PlanMatmul(request.For(nullptr)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(status.message(), HasSubstr("input 0 [3,5]{20,2}"));
 }
 
 TEST(PlanMatmul, RefusesAColumnAsAddend) {
-  const MatmulRequest request({Contiguous({3, 5}), Contiguous({5, 4}), Contiguous({3, 1})}, Contiguous({3, 4}));
-  EXPECT_EQ(PlanMatmul(request.Get()).status().code(), absl::StatusCode::kUnimplemented);
+  const OpRequest request =
+      MatmulRequest({Contiguous({3, 5}), Contiguous({5, 4}), Contiguous({3, 1})}, Contiguous({3, 4}));
+  EXPECT_EQ(PlanMatmul(request.For(nullptr)).status().code(), absl::StatusCode::kUnimplemented);
 }
 
 }  // namespace

@@ -7,7 +7,8 @@
 #include "base/philox.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/matmul_testutil.h"
+#include "kernels/cuda/matmul_cases.h"
+#include "kernels/testing/expr_builder.h"
 
 namespace cotan::cuda {
 namespace {
@@ -23,9 +24,9 @@ TEST(RegisterCudaKernels, RefusesASecondTime) {
 TEST(RegisterCudaKernels, FactoriesRefuseTheHost) {
   KernelRegistry registry;
   ASSERT_TRUE(RegisterCudaKernels(registry).ok());
-  const MatmulRequest request({Contiguous({2, 2}), Contiguous({2, 2})}, Contiguous({2, 2}));
+  const OpRequest request = MatmulRequest({Contiguous({2, 2}), Contiguous({2, 2})}, Contiguous({2, 2}));
   const KernelFactory factory = registry.Find(DeviceType::kCuda, Op::kMatmul, DType::kFloat32).value();
-  EXPECT_EQ(factory(request.Get()).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(factory(request.For(nullptr)).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 class KernelsOnGpu : public ::testing::Test {
@@ -40,11 +41,10 @@ class KernelsOnGpu : public ::testing::Test {
 
   // Runs the only op of `request` on the GPU; the first output starts as
   // zeros and has `output_size` elements.
-  template <typename Request>
-  absl::StatusOr<std::vector<float>> Run(OpKind kind, const Request& request,
-                                         const std::vector<std::vector<float>>& inputs, size_t output_size) {
-    const KernelFactory factory = registry_.Find(DeviceType::kCuda, kind, DType::kFloat32).value();
-    absl::StatusOr<std::unique_ptr<Kernel>> kernel = factory(request.Get(device_.get()));
+  absl::StatusOr<std::vector<float>> Run(const OpRequest& request, const std::vector<std::vector<float>>& inputs,
+                                         size_t output_size) {
+    const KernelFactory factory = registry_.Find(DeviceType::kCuda, request.op.kind_case(), DType::kFloat32).value();
+    absl::StatusOr<std::unique_ptr<Kernel>> kernel = factory(request.For(device_.get()));
     if (!kernel.ok()) return kernel.status();
     std::vector<std::pair<void*, size_t>> allocated;
     const auto allocate = [&](size_t bytes) {
@@ -76,19 +76,19 @@ class KernelsOnGpu : public ::testing::Test {
 TEST_F(KernelsOnGpu, MatmulComputesWhatTheOpDefines) {
   for (const MatmulCase& test : MatmulCases()) {
     SCOPED_TRACE(test.name);
-    const MatmulRequest request(test.inputs, test.output);
+    const OpRequest request = MatmulRequest(test.inputs, test.output);
     std::vector<std::vector<float>> inputs;
     for (const StridedLayout& layout : test.inputs)
       inputs.push_back(TestValues(layout, static_cast<int>(inputs.size())));
-    absl::StatusOr<std::vector<float>> result = Run(Op::kMatmul, request, inputs, StorageExtent(test.output));
+    absl::StatusOr<std::vector<float>> result = Run(request, inputs, StorageExtent(test.output));
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(*result, ExpectedMatmul(request, inputs));
   }
 }
 
 TEST_F(KernelsOnGpu, MatmulOfNoTermsIsZero) {
-  const MatmulRequest request({Contiguous({3, 0}), Contiguous({0, 4})}, Contiguous({3, 4}));
-  absl::StatusOr<std::vector<float>> result = Run(Op::kMatmul, request, {{}, {}}, 12);
+  const OpRequest request = MatmulRequest({Contiguous({3, 0}), Contiguous({0, 4})}, Contiguous({3, 4}));
+  absl::StatusOr<std::vector<float>> result = Run(request, {{}, {}}, 12);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(*result, std::vector<float>(12));
 }
@@ -96,20 +96,19 @@ TEST_F(KernelsOnGpu, MatmulOfNoTermsIsZero) {
 // relu(x * y + row), with rounding after each step as on the CPU.
 TEST_F(KernelsOnGpu, ExpressionEqualsTheHostBitForBit) {
   constexpr int kRows = 300, kColumns = 1000;
-  ExprRequest request({kRows, kColumns});
-  const int x = request.Input(DType::kFloat32, {kRows, kColumns});
-  const int y = request.Input(DType::kFloat32, {kRows, kColumns});
-  const int row = request.Input(DType::kFloat32, {kColumns});
-  const int product = request.Add(serialization::FN_MUL, serialization::DTYPE_F32, {x, y});
-  const int sum = request.Add(serialization::FN_ADD, serialization::DTYPE_F32, {product, row});
-  request.Output(request.Add(serialization::FN_RELU, serialization::DTYPE_F32, {sum}));
+  testing::ExprBuilder b({kRows, kColumns});
+  const int x = b.Input(0, DType::kFloat32), y = b.Input(1, DType::kFloat32), row = b.Input(2, DType::kFloat32);
+  b.Output(b.Apply(serialization::FN_RELU, {b.Add(b.Mul(x, y), row)}));
+  const TensorSpec matrix{DType::kFloat32, Contiguous({kRows, kColumns})};
+  const OpRequest request{
+      .op = b.Build(), .inputs = {matrix, matrix, {DType::kFloat32, Contiguous({kColumns})}}, .outputs = {matrix}};
   std::vector<std::vector<float>> inputs(3);
   for (int i = 0; i < 2; ++i) {
     for (int j = 0; j < kRows * kColumns; ++j) inputs[i].push_back(UniformFloat(Philox(i, j).lane[0]) - 0.5f);
   }
   for (int j = 0; j < kColumns; ++j) inputs[2].push_back(UniformFloat(Philox(2, j).lane[0]) - 0.5f);
 
-  absl::StatusOr<std::vector<float>> result = Run(Op::kExpr, request, inputs, kRows * kColumns);
+  absl::StatusOr<std::vector<float>> result = Run(request, inputs, kRows * kColumns);
   ASSERT_TRUE(result.ok()) << result.status();
   for (int j = 0; j < kRows * kColumns; ++j) {
     const volatile float rounded = inputs[0][j] * inputs[1][j];

@@ -4,8 +4,8 @@
 // tests are.
 //
 // Values are held as float: f32 exactly, bool as 0 and 1.
-#ifndef COTAN_KERNELS_CUDA_EXPR_PROGRAM_H_
-#define COTAN_KERNELS_CUDA_EXPR_PROGRAM_H_
+#ifndef COTAN_KERNELS_CUDA_DEVICE_EXPR_H_
+#define COTAN_KERNELS_CUDA_DEVICE_EXPR_H_
 
 #include <cmath>
 #include <cstdint>
@@ -121,32 +121,32 @@ enum class ExprFn : uint8_t {
 #undef COTAN_CUDA_FN
 };
 
-struct ExprInstruction {
+struct DeviceInstruction {
   ExprFn fn;
   uint8_t operands[3];  // positions of earlier instructions; unused ones are 0
   uint8_t index;        // kInput, kRandomUniform: input; kIota: domain dimension
   float constant;       // kConstant
-  int64_t slice;        // kRandomUniform: first Philox block, relative to the state's offset
+  uint64_t slice;       // kRandomUniform: first Philox block, relative to the state's offset
 };
 
 // Element type of an input or output in memory.
-enum class ExprDType : uint8_t { kFloat32, kBool, kRngState };
+enum class DeviceDType : uint8_t { kFloat32, kBool };
 
-struct ExprOperand {
-  ExprDType dtype;
+struct DeviceOperand {
+  DeviceDType dtype;
   int64_t strides[kMaxExprRank];  // in elements; 0 where an input is broadcast
 };
 
-struct ExprProgram {
+struct DeviceExpr {
   int64_t num_elements;  // of the domain
   int64_t sizes[kMaxExprRank];
   int32_t rank;
   int32_t num_instructions;
   int32_t num_outputs;
   uint8_t results[kMaxExprOutputs];  // position of the instruction each output stores
-  ExprOperand inputs[kMaxExprInputs];
-  ExprOperand outputs[kMaxExprOutputs];
-  ExprInstruction instructions[kMaxExprInstructions];
+  DeviceOperand inputs[kMaxExprInputs];
+  DeviceOperand outputs[kMaxExprOutputs];
+  DeviceInstruction instructions[kMaxExprInstructions];
 };
 
 struct ExprPointers {
@@ -155,13 +155,13 @@ struct ExprPointers {
 };
 
 // All GPUs and drivers take this many bytes of arguments.
-static_assert(sizeof(ExprProgram) + sizeof(ExprPointers) <= 4096);
+static_assert(sizeof(DeviceExpr) + sizeof(ExprPointers) <= 4096);
 
 // Computes all outputs at row-major index `index` of the domain. `Index` is an
-// integer type that holds ExprProgram::num_elements; divisions of the narrower
+// integer type that holds DeviceExpr::num_elements; divisions of the narrower
 // one are several times faster on a GPU.
 template <typename Index>
-COTAN_HOST_DEVICE inline void EvaluateExpr(const ExprProgram& program, const ExprPointers& pointers, Index index) {
+COTAN_HOST_DEVICE inline void EvaluateExpr(const DeviceExpr& program, const ExprPointers& pointers, Index index) {
   Index coordinates[kMaxExprRank];
   Index rest = index;
   for (int d = program.rank - 1; d >= 0; --d) {
@@ -169,7 +169,7 @@ COTAN_HOST_DEVICE inline void EvaluateExpr(const ExprProgram& program, const Exp
     coordinates[d] = rest % size;
     rest /= size;
   }
-  const auto offset_of = [&](const ExprOperand& operand) {
+  const auto offset_of = [&](const DeviceOperand& operand) {
     int64_t offset = 0;
     for (int d = 0; d < program.rank; ++d) offset += static_cast<int64_t>(coordinates[d]) * operand.strides[d];
     return offset;
@@ -178,16 +178,16 @@ COTAN_HOST_DEVICE inline void EvaluateExpr(const ExprProgram& program, const Exp
   float values[kMaxExprInstructions];
   values[0] = 0;  // read, not used, where an instruction has fewer than three operands
   for (int i = 0; i < program.num_instructions; ++i) {
-    const ExprInstruction& instruction = program.instructions[i];
+    const DeviceInstruction& instruction = program.instructions[i];
     const float a = values[instruction.operands[0]];
     const float b = values[instruction.operands[1]];
     const float c = values[instruction.operands[2]];
     float value = 0;
     switch (instruction.fn) {
       case ExprFn::kInput: {
-        const ExprOperand& input = program.inputs[instruction.index];
+        const DeviceOperand& input = program.inputs[instruction.index];
         const void* data = pointers.inputs[instruction.index];
-        value = input.dtype == ExprDType::kFloat32
+        value = input.dtype == DeviceDType::kFloat32
                     ? static_cast<const float*>(data)[offset_of(input)]
                     : static_cast<float>(static_cast<const uint8_t*>(data)[offset_of(input)] != 0);
         break;
@@ -200,7 +200,7 @@ COTAN_HOST_DEVICE inline void EvaluateExpr(const ExprProgram& program, const Exp
         break;
       case ExprFn::kRandomUniform: {
         const int64_t* state = static_cast<const int64_t*>(pointers.inputs[instruction.index]);
-        const uint64_t block = static_cast<uint64_t>(state[1] + instruction.slice) + index / 4;
+        const uint64_t block = static_cast<uint64_t>(state[1]) + instruction.slice + index / 4;
         value = UniformFloat(Philox(static_cast<uint64_t>(state[0]), block).lane[index % 4]);
         break;
       }
@@ -218,9 +218,9 @@ COTAN_HOST_DEVICE inline void EvaluateExpr(const ExprProgram& program, const Exp
   }
 
   for (int k = 0; k < program.num_outputs; ++k) {
-    const ExprOperand& output = program.outputs[k];
+    const DeviceOperand& output = program.outputs[k];
     const float value = values[program.results[k]];
-    if (output.dtype == ExprDType::kFloat32) {
+    if (output.dtype == DeviceDType::kFloat32) {
       static_cast<float*>(pointers.outputs[k])[offset_of(output)] = value;
     } else {
       static_cast<uint8_t*>(pointers.outputs[k])[offset_of(output)] = value != 0;
@@ -230,4 +230,4 @@ COTAN_HOST_DEVICE inline void EvaluateExpr(const ExprProgram& program, const Exp
 
 }  // namespace cotan::cuda
 
-#endif  // COTAN_KERNELS_CUDA_EXPR_PROGRAM_H_
+#endif  // COTAN_KERNELS_CUDA_DEVICE_EXPR_H_

@@ -1,13 +1,26 @@
-// A matmul by its definition, for tests.
-#ifndef COTAN_KERNELS_CUDA_MATMUL_TESTUTIL_H_
-#define COTAN_KERNELS_CUDA_MATMUL_TESTUTIL_H_
+// Matmuls and what they yield by definition, for tests.
+#ifndef COTAN_KERNELS_CUDA_MATMUL_CASES_H_
+#define COTAN_KERNELS_CUDA_MATMUL_CASES_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cuda/kernel_testutil.h"
+#include "base/layout.h"
+#include "kernels/cuda/op_request.h"
 
 namespace cotan::cuda {
+
+inline StridedLayout Contiguous(const DimVector& sizes) {
+  return StridedLayout{.sizes = sizes, .strides = ContiguousStrides(sizes)};
+}
+
+inline OpRequest MatmulRequest(const std::vector<StridedLayout>& inputs, const StridedLayout& output) {
+  OpRequest request;
+  request.op.mutable_matmul();
+  for (const StridedLayout& layout : inputs) request.inputs.push_back({DType::kFloat32, layout});
+  request.outputs.push_back({DType::kFloat32, output});
+  return request;
+}
 
 // Small integers, so that sums are exact: one per element that `layout`
 // reaches, and as many more as the gaps need.
@@ -28,7 +41,7 @@ inline float ElementAt(const std::vector<float>& data, const StridedLayout& layo
 }
 
 // What the matmul stores; elements that the output's layout skips are 0.
-inline std::vector<float> ExpectedMatmul(const MatmulRequest& request, const std::vector<std::vector<float>>& inputs) {
+inline std::vector<float> ExpectedMatmul(const OpRequest& request, const std::vector<std::vector<float>>& inputs) {
   const StridedLayout& output = request.outputs[0].layout;
   const int rank = output.rank();
   const int64_t k_size = request.inputs[0].layout.sizes.back();
@@ -98,4 +111,4 @@ inline std::vector<MatmulCase> MatmulCases() {
 
 }  // namespace cotan::cuda
 
-#endif  // COTAN_KERNELS_CUDA_MATMUL_TESTUTIL_H_
+#endif  // COTAN_KERNELS_CUDA_MATMUL_CASES_H_
