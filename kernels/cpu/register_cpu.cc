@@ -2,6 +2,7 @@
 
 #include "absl/types/span.h"
 #include "base/status_macros.h"
+#include "kernels/cpu/attention.h"
 #include "kernels/cpu/convolution.h"
 #include "kernels/cpu/copy.h"
 #include "kernels/cpu/expr/expr_kernel.h"
@@ -41,6 +42,8 @@ constexpr Entry kEntries[] = {
     {Op::kGather, kAll, cpu::MakeGather},
     {Op::kScatterAdd, kSummable, cpu::MakeScatterAdd},
     {Op::kConcat, kAll, cpu::MakeConcat},
+    {Op::kAttention, kFloats, cpu::MakeAttention},
+    {Op::kAttentionBackward, kFloats, cpu::MakeAttentionBackward},
 };
 
 }  // namespace

@@ -1,0 +1,229 @@
+// GFLOP/s of the library-like kernels at the sizes of the benchmark's models
+// (mlp, cnn, gpt, resnet), each at 1 and 2 threads.
+//
+//   bazel run //kernels/cpu:kernel_bench -- --benchmark_filter=gpt
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "benchmark/benchmark.h"
+#include "kernels/api/device.h"
+#include "kernels/api/op_check.h"
+#include "kernels/cpu/register_cpu.h"
+#include "kernels/testing/host_tensor.h"
+#include "kernels/testing/random_case.h"
+
+namespace cotan {
+namespace {
+
+using serialization::Op;
+using testing::DenseLayout;
+using testing::HostTensor;
+using testing::RandomTensor;
+
+struct OpCase {
+  std::string name;
+  Op op;
+  std::vector<HostTensor> inputs;
+  std::vector<HostTensor> outputs;
+  double flops = 0;
+};
+
+HostTensor Tensor(StridedLayout layout, DType dtype = DType::kFloat32) {
+  std::mt19937_64 random(1);
+  return RandomTensor(dtype, std::move(layout), random, 0, 2);
+}
+
+StridedLayout ChannelsLast(const DimVector& sizes) { return DenseLayout(sizes, {0, 2, 3, 1}); }
+
+void RunCase(benchmark::State& state, OpCase& c, int threads) {
+  KernelRegistry registry;
+  std::vector<TensorSpec> input_specs;
+  std::vector<TensorSpec> output_specs;
+  std::vector<void*> inputs;
+  std::vector<void*> outputs;
+  for (HostTensor& tensor : c.inputs) {
+    input_specs.push_back(tensor.spec());
+    inputs.push_back(tensor.data());
+  }
+  for (HostTensor& tensor : c.outputs) {
+    output_specs.push_back(tensor.spec());
+    outputs.push_back(tensor.data());
+  }
+  const absl::Status registered = RegisterCpuKernels(registry);
+  const auto factory = registry.Find(DeviceType::kCpu, c.op.kind_case(), c.outputs[0].dtype());
+  if (!registered.ok() || !factory.ok()) return state.SkipWithError("no kernel");
+  const auto kernel = (*factory)({c.op, input_specs, output_specs, {}, threads, nullptr});
+  if (!kernel.ok()) return state.SkipWithError(kernel.status().ToString().c_str());
+  const size_t bytes = std::max<size_t>(64, (*kernel)->scratch_bytes());
+  const auto scratch = HostDevice().Allocate(bytes);
+  if (!scratch.ok()) return state.SkipWithError("no memory");
+  for (auto _ : state) {
+    const absl::Status status = (*kernel)->Run({inputs.data(), outputs.data(), *scratch});
+    if (!status.ok()) {
+      state.SkipWithError(status.ToString().c_str());
+      break;
+    }
+  }
+  HostDevice().Free(*scratch, bytes);
+  if (c.flops > 0) {
+    state.counters["GF/s"] = benchmark::Counter(c.flops * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
+  }
+}
+
+// a or b stored by columns if `a_columns`, `b_columns`.
+OpCase Matmul(std::string name, int64_t m, int64_t k, int64_t n, bool a_columns, bool b_columns) {
+  const DimVector columns = {1, 0};
+  OpCase c;
+  c.name = std::move(name);
+  c.op.mutable_matmul();
+  c.inputs.push_back(Tensor(DenseLayout({m, k}, a_columns ? columns : DimVector{})));
+  c.inputs.push_back(Tensor(DenseLayout({k, n}, b_columns ? columns : DimVector{})));
+  c.outputs.push_back(Tensor(DenseLayout({m, n})));
+  c.flops = 2.0 * static_cast<double>(m * n * k);
+  return c;
+}
+
+// The three products of a linear layer on `rows` rows.
+void AddLinear(const std::string& name, int64_t rows, int64_t in, int64_t out, std::vector<OpCase>& cases) {
+  cases.push_back(Matmul(name + "/forward", rows, in, out, false, true));
+  cases.push_back(Matmul(name + "/grad_input", rows, out, in, false, false));
+  cases.push_back(Matmul(name + "/grad_weight", out, rows, in, true, false));
+}
+
+// The three products of a convolution of images of side `side`.
+void AddConvolution(const std::string& name, int64_t batch, int64_t in, int64_t side, int64_t out, int64_t kernel,
+                    int64_t stride, std::vector<OpCase>& cases) {
+  serialization::Convolution op;
+  for (int d = 0; d < 2; ++d) {
+    op.add_stride(stride);
+    op.add_padding(kernel / 2);
+    op.add_dilation(1);
+  }
+  op.set_groups(1);
+  const int64_t result = ConvolutionOutputSize(op, 0, side, kernel);
+  const HostTensor x = Tensor(ChannelsLast({batch, in, side, side}));
+  const HostTensor w = Tensor(DenseLayout({out, in, kernel, kernel}));
+  const HostTensor y = Tensor(ChannelsLast({batch, out, result, result}));
+  const double flops = 2.0 * static_cast<double>(y.numel() * in * kernel * kernel);
+  Op forward;
+  Op grad_input;
+  Op grad_weight;
+  *forward.mutable_convolution() = op;
+  *grad_input.mutable_convolution_backward_input()->mutable_forward() = op;
+  *grad_weight.mutable_convolution_backward_weight()->mutable_forward() = op;
+  cases.push_back({name + "/forward", forward, {x, w}, {y}, flops});
+  cases.push_back({name + "/grad_input", grad_input, {y, w}, {x}, flops});
+  cases.push_back({name + "/grad_weight", grad_weight, {y, x}, {w}, flops});
+}
+
+void AddMaxPool(const std::string& name, int64_t batch, int64_t channels, int64_t side, std::vector<OpCase>& cases) {
+  serialization::Pool op;
+  for (int d = 0; d < 2; ++d) {
+    op.add_kernel(2);
+    op.add_stride(2);
+    op.add_padding(0);
+    op.add_dilation(1);
+  }
+  const HostTensor x = Tensor(ChannelsLast({batch, channels, side, side}));
+  const HostTensor y = Tensor(ChannelsLast({batch, channels, side / 2, side / 2}));
+  const HostTensor index = Tensor(ChannelsLast({batch, channels, side / 2, side / 2}), DType::kInt64);
+  Op forward;
+  Op backward;
+  *forward.mutable_max_pool() = op;
+  *backward.mutable_max_pool_backward() = op;
+  cases.push_back({name + "/forward", forward, {x}, {y, index}});
+  cases.push_back({name + "/backward", backward, {y, index}, {x}});
+}
+
+void AddAttention(const std::string& name, int64_t batch, int64_t heads, int64_t length, int64_t size,
+                  std::vector<OpCase>& cases) {
+  const DimVector sizes = {batch, heads, length, size};
+  // As a transformer block has them: [batch, length, 3, heads, size].
+  const int64_t row = 3 * heads * size;
+  const HostTensor q = Tensor({sizes, {length * row, size, row, 1}, 0});
+  const HostTensor result = Tensor(DenseLayout(sizes, {0, 2, 1, 3}));
+  const HostTensor logsumexp = Tensor(DenseLayout({batch, heads, length}));
+  Op forward;
+  forward.mutable_attention()->set_is_causal(true);
+  forward.mutable_attention()->set_scale(0.18);
+  Op backward;
+  *backward.mutable_attention_backward() = forward.attention();
+  const double flops = 4.0 * static_cast<double>(batch * heads * length * length * size);
+  cases.push_back({name + "/forward", forward, {q, q, q}, {result, logsumexp}, flops});
+  cases.push_back(
+      {name + "/backward", backward, {result, q, q, q, result, logsumexp}, {result, result, result}, 2.5 * flops});
+}
+
+void AddEmbedding(const std::string& name, int64_t tokens, int64_t rows, int64_t size, std::vector<OpCase>& cases) {
+  const HostTensor table = Tensor(DenseLayout({rows, size}));
+  const HostTensor index = Tensor(DenseLayout({tokens}), DType::kInt64);
+  const HostTensor picked = Tensor(DenseLayout({tokens, size}));
+  Op gather;
+  gather.mutable_gather()->set_dim(0);
+  Op scatter;
+  scatter.mutable_scatter_add()->set_dim(0);
+  scatter.mutable_scatter_add()->set_padding_index(-1);
+  cases.push_back({name + "/gather", gather, {table, index}, {picked}});
+  cases.push_back({name + "/scatter_add", scatter, {picked, index}, {table}});
+}
+
+OpCase Copy(std::string name, StridedLayout from, StridedLayout to) {
+  OpCase c;
+  c.name = std::move(name);
+  c.op.mutable_copy();
+  c.inputs.push_back(Tensor(std::move(from)));
+  c.outputs.push_back(Tensor(std::move(to)));
+  return c;
+}
+
+std::vector<OpCase> AllCases() {
+  std::vector<OpCase> cases;
+  AddLinear("mlp/784x256", 32, 784, 256, cases);
+  AddLinear("mlp/256x128", 32, 256, 128, cases);
+  AddLinear("mlp/128x10", 32, 128, 10, cases);
+  AddConvolution("cnn/1x16", 32, 1, 28, 16, 3, 1, cases);
+  AddConvolution("cnn/16x32", 32, 16, 14, 32, 3, 1, cases);
+  AddMaxPool("cnn/max_pool_28", 32, 16, 28, cases);
+  AddMaxPool("cnn/max_pool_14", 32, 32, 14, cases);
+  AddLinear("cnn/1568x10", 32, 1568, 10, cases);
+  AddLinear("gpt/qkv", 512, 128, 384, cases);
+  AddLinear("gpt/project", 512, 128, 128, cases);
+  AddLinear("gpt/up", 512, 128, 512, cases);
+  AddLinear("gpt/down", 512, 512, 128, cases);
+  AddAttention("gpt/attention_64", 8, 4, 64, 32, cases);
+  AddAttention("gpt/attention_512", 2, 4, 512, 32, cases);
+  AddEmbedding("gpt/embedding", 512, 512, 128, cases);
+  AddConvolution("resnet/3x32", 16, 3, 32, 32, 3, 1, cases);
+  AddConvolution("resnet/32x32", 16, 32, 32, 32, 3, 1, cases);
+  AddConvolution("resnet/32x64_s2", 16, 32, 32, 64, 3, 2, cases);
+  AddConvolution("resnet/64x64", 16, 64, 16, 64, 3, 1, cases);
+  AddConvolution("resnet/32x64_1x1", 16, 32, 32, 64, 1, 2, cases);
+  AddConvolution("resnet/64x128_s2", 16, 64, 16, 128, 3, 2, cases);
+  AddConvolution("resnet/128x128", 16, 128, 8, 128, 3, 1, cases);
+  AddConvolution("resnet/64x128_1x1", 16, 64, 16, 128, 1, 2, cases);
+  cases.push_back(Copy("copy/rows_to_channels_last", DenseLayout({16, 64, 32, 32}), ChannelsLast({16, 64, 32, 32})));
+  cases.push_back(Copy("copy/transpose", DenseLayout({1024, 1024}), DenseLayout({1024, 1024}, {1, 0})));
+  cases.push_back(Copy("copy/dense", DenseLayout({1024, 1024}), DenseLayout({1024, 1024})));
+  return cases;
+}
+
+}  // namespace
+}  // namespace cotan
+
+int main(int argc, char** argv) {
+  std::vector<cotan::OpCase> cases = cotan::AllCases();
+  for (cotan::OpCase& c : cases) {
+    for (const int threads : {1, 2}) {
+      benchmark::RegisterBenchmark((c.name + "/threads:" + std::to_string(threads)).c_str(),
+                                   [&c, threads](benchmark::State& state) { cotan::RunCase(state, c, threads); })
+          ->Unit(benchmark::kMicrosecond)
+          ->UseRealTime();
+    }
+  }
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
