@@ -122,7 +122,13 @@ int64_t Builder::WrapDim(int64_t dim, int rank) {
 }
 
 std::vector<Tensor> Builder::Emit(std::string op, std::vector<Argument> arguments, absl::Span<const TensorType> types) {
-  const Node& node = graph_->InsertNode(graph_->nodes().end(), std::move(op), std::move(arguments), types, source_);
+  return EmitNode(std::move(op), std::move(arguments), types, nullptr);
+}
+
+std::vector<Tensor> Builder::EmitNode(std::string op, std::vector<Argument> arguments, absl::Span<const TensorType> types,
+                                      std::shared_ptr<const Expr> expr) {
+  Node& node = graph_->InsertNode(graph_->nodes().end(), std::move(op), std::move(arguments), types, source_);
+  node.expr = std::move(expr);
   std::vector<Tensor> results;
   for (const ValueId output : node.outputs) {
     producers_[output] = &node;
@@ -133,10 +139,7 @@ std::vector<Tensor> Builder::Emit(std::string op, std::vector<Argument> argument
 
 Tensor Builder::EmitExpr(Expr expr, std::vector<Argument> arguments, TensorType type) {
   expr.add_outputs(static_cast<uint32_t>(expr.instructions_size() - 1));
-  Node& node = graph_->InsertNode(graph_->nodes().end(), "cotan.expr", std::move(arguments), {std::move(type)}, source_);
-  node.expr = std::make_shared<const Expr>(std::move(expr));
-  producers_[node.outputs[0]] = &node;
-  return Value(node.outputs[0]);
+  return EmitNode("cotan.expr", std::move(arguments), {std::move(type)}, std::make_shared<const Expr>(std::move(expr)))[0];
 }
 
 Tensor Builder::StripExpand(const Tensor& tensor) const {

@@ -32,6 +32,7 @@
 #define COTAN_AOT_LOWER_BUILDER_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -182,6 +183,9 @@ class Builder {
 
   // A node with results of the given types.
   std::vector<Tensor> Emit(std::string op, std::vector<Argument> arguments, absl::Span<const TensorType> types);
+  // The same for a node that may carry a program.
+  std::vector<Tensor> EmitNode(std::string op, std::vector<Argument> arguments, absl::Span<const TensorType> types,
+                               std::shared_ptr<const serialization::Expr> expr);
   // The node that defines a value; null for a graph input.
   const Node* Producer(ValueId id) const;
   // Dimension counted from 0.

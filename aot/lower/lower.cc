@@ -5,6 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "aot/lower/canonicalize.h"
+#include "aot/lower/fusion.h"
+#include "aot/lower/layout_assignment.h"
 #include "aot/lower/lowering.h"
 #include "aot/lower/op_table.h"
 #include "aot/passes/common_subexpressions.h"
@@ -12,6 +15,15 @@
 #include "base/status_macros.h"
 
 namespace cotan::aot {
+namespace {
+
+// Equal views become one. Equal expressions do not: where they end up decides
+// whether computing twice is cheaper than storing.
+absl::StatusOr<bool> ShareViews(Graph& graph) {
+  return EliminateCommonSubexpressionsIf(graph, [](const Node& node) { return node.op != "cotan.expr"; });
+}
+
+}  // namespace
 
 absl::Status CleanUp(Graph& graph, const DumpFunction& dump) {
   PassPipeline pipeline("clean_up");
@@ -58,9 +70,25 @@ absl::Status AppendRngAdvance(Graph& graph, const SymInt& blocks) {
 
 absl::Status Optimize(Graph& graph, const DumpFunction& dump) {
   PassPipeline pipeline("optimize");
-  pipeline.Add("dead_code", EliminateDeadCode);
+  pipeline.Add("dead_code", EliminateDeadCode)
+      .Add("transpose_products", TransposeProducts)
+      .Add("share_views", ShareViews)
+      .Add("fusion", FuseExpressions)
+      .Add("layouts", AssignLayouts);
   pipeline.set_dump(dump);
   return pipeline.Run(graph).status();
+}
+
+absl::Status OptimizePair(Graph& forward, Graph& backward, const DumpFunction& dump) {
+  COTAN_RETURN_IF_ERROR(Optimize(forward, dump));
+  std::vector<DimVector> orders;
+  for (const GraphOutput& output : forward.outputs()) {
+    if (output.kind == OutputKind::kSaved) orders.push_back(forward.value(output.value).type.dim_order);
+  }
+  for (const GraphInput& input : backward.inputs()) {
+    if (input.kind == InputKind::kSaved) backward.value(input.value).type.dim_order = orders[static_cast<size_t>(input.index)];
+  }
+  return Optimize(backward, dump);
 }
 
 }  // namespace cotan::aot

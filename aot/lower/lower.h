@@ -33,6 +33,10 @@ absl::Status AppendRngAdvance(Graph& graph, const SymInt& blocks);
 // Fusion, layout, clean-ups of a lowered graph.
 absl::Status Optimize(Graph& graph, const DumpFunction& dump = nullptr);
 
+// Optimizes the two programs of a partition, so that the backward expects its
+// saved values in the layouts in which the forward leaves them.
+absl::Status OptimizePair(Graph& forward, Graph& backward, const DumpFunction& dump = nullptr);
+
 }  // namespace cotan::aot
 
 #endif  // COTAN_AOT_LOWER_LOWER_H_

@@ -18,6 +18,7 @@ namespace {
 
 // A dynamic dimension counts as this many elements when sizes are compared.
 constexpr int64_t kAssumedDynamicSize = 64;
+constexpr int64_t kSmallBytes = 4096;
 
 int64_t EstimatedBytes(const TensorType& type) {
   int64_t bytes = static_cast<int64_t>(ByteSize(type.dtype));
@@ -122,8 +123,23 @@ class Partitioner {
     if (IsView(node)) return true;
     if (node.expr == nullptr || !IsCheap(*node.expr)) return false;
     int64_t extra = 0;
-    for (const ValueId operand : TensorOperands(node)) extra += CostOf(operand, kMaxDepth);
-    return extra < EstimatedBytes(joint_.value(id).type);
+    bool stored_anyway = true;  // what would have to be saved for it
+    for (const ValueId operand : TensorOperands(node)) {
+      extra += CostOf(operand, kMaxDepth);
+      stored_anyway = stored_anyway && IsStoredAnyway(operand);
+    }
+    const int64_t whole = EstimatedBytes(joint_.value(id).type);
+    return extra < whole || (stored_anyway && extra <= whole + whole / 8);
+  }
+
+  // Results of kernels pass through memory, and so do graph inputs; those of
+  // expressions might not. Small values count as stored.
+  bool IsStoredAnyway(ValueId id) const {
+    if (Provided(id) || EstimatedBytes(joint_.value(id).type) <= kSmallBytes) return true;
+    const auto it = producers_.find(id);
+    if (it == producers_.end()) return true;
+    if (IsView(*it->second)) return IsStoredAnyway(TensorOperands(*it->second)[0]);
+    return it->second->expr == nullptr;
   }
 
   // Bytes that must be saved to have the value in the backward.

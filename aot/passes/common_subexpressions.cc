@@ -35,12 +35,20 @@ void Rename(Argument& argument, const std::vector<ValueId>& names) {
 }  // namespace
 
 absl::StatusOr<bool> EliminateCommonSubexpressions(Graph& graph) {
+  return EliminateCommonSubexpressionsIf(graph, [](const Node&) { return true; });
+}
+
+absl::StatusOr<bool> EliminateCommonSubexpressionsIf(Graph& graph, const std::function<bool(const Node&)>& eligible) {
   std::vector<ValueId> names(static_cast<size_t>(graph.num_values()));
   for (size_t i = 0; i < names.size(); ++i) names[i] = static_cast<ValueId>(i);
   absl::flat_hash_map<std::string, const Node*> seen;
   bool changed = false;
   for (auto it = graph.nodes().begin(); it != graph.nodes().end();) {
     for (Argument& argument : it->arguments) Rename(argument, names);
+    if (!eligible(*it)) {
+      ++it;
+      continue;
+    }
     const auto [entry, is_new] = seen.try_emplace(Key(graph, *it), &*it);
     if (is_new) {
       ++it;

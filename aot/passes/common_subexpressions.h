@@ -1,6 +1,8 @@
 #ifndef COTAN_AOT_PASSES_COMMON_SUBEXPRESSIONS_H_
 #define COTAN_AOT_PASSES_COMMON_SUBEXPRESSIONS_H_
 
+#include <functional>
+
 #include "absl/status/statusor.h"
 #include "aot/graph/graph.h"
 
@@ -10,6 +12,9 @@ namespace cotan::aot {
 // result types. Draws of random numbers with equal arguments are equal too:
 // they draw from the same slice.
 absl::StatusOr<bool> EliminateCommonSubexpressions(Graph& graph);
+
+// The same among the nodes that `eligible` accepts.
+absl::StatusOr<bool> EliminateCommonSubexpressionsIf(Graph& graph, const std::function<bool(const Node&)>& eligible);
 
 }  // namespace cotan::aot
 
