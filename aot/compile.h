@@ -38,17 +38,18 @@ using LossFunction = std::function<at::Tensor(const std::vector<at::Tensor>& out
 // Which methods the artifact has. One that the other options do not allow is
 // left out.
 struct MethodOptions {
-  // Module in train mode, loss, backward and optimizer update in one program.
-  // Needs a loss and an optimizer. Inputs: the model's, then the targets.
-  // Outputs: the model's, then, with a loss function, the loss.
-  // With `accumulate_gradients`: "accumulate" (the same without the update;
-  // gradients are summed) and "apply_optimizer" (no inputs) besides.
+  // "train_step": module in train mode, loss, backward and optimizer update in
+  // one program. Needs a loss and an optimizer. Inputs: the model's, then the
+  // targets. Outputs: the model's, then, with a loss function, the loss.
+  // With `accumulate_gradients` besides: "accumulate", the same with gradients
+  // summed instead of an update, and "apply_optimizer", which takes no inputs.
   bool train_step = true;
-  // Module in train mode, "forward" and "backward" apart, for a loss that the
-  // device computes itself. Inputs and outputs: the model's.
+  // "forward" and "backward" apart, module in train mode, for a loss that the
+  // device computes itself. Inputs and outputs: the model's. No "backward" if
+  // no output requires grad.
   bool forward_backward = true;
-  // Module in eval mode. Inputs and outputs: the model's. With `loss_output`
-  // the loss is among them.
+  // "eval": module in eval mode. Inputs and outputs: the model's; with
+  // `loss_output` the loss is among them.
   bool eval = true;
 };
 

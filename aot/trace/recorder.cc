@@ -157,7 +157,7 @@ ValueId Recorder::CaptureConstant(const at::Tensor& real, const ProxyTensorImpl*
   for (const auto& [captured, value] : captured_) {
     if (SameTensor(captured, real)) return value;
   }
-  const std::string name = absl::StrCat("constant.", constants_.size());
+  const std::string name = absl::StrCat(graph_.name, ".constant.", constants_.size());
   const std::string subject =
       absl::StrCat("a captured tensor (", c10::str(real.sizes()), ")");
   if (proxy != nullptr && proxy->epoch()->kind == TraceEpoch::Kind::kTrace) {

@@ -42,6 +42,14 @@ struct ReferenceRun {
   int64_t rng_offset = 0;
 };
 
+// A tensor's expected content after a reference run.
+struct ExpectedState {
+  std::string state;
+  TensorData content;
+  // Absolute error that is allowed besides rounding.
+  double slack = 0;
+};
+
 // One traced function.
 //
 // Training: `graph` is the joint graph. Its inputs are, in order, parameters,

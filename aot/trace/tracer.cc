@@ -80,7 +80,11 @@ class Tracing {
   TracedProgram Finish() &&;
 
  private:
+  // Index of the loss, counted from the start; -1 without one.
+  int LossOutput() const;
+  std::string OutputName(size_t index) const;
   void AddMutatedInputs();
+  void AddTangents(const std::vector<int>& outputs);
   void RefuseKeptTensors();
 
   absl::Span<const ModuleState> states_;
@@ -89,9 +93,9 @@ class Tracing {
   RecordingScope recording_;
   TracedProgram program_;
 
-  std::vector<at::Tensor> inputs_;   // states, then user inputs
-  std::vector<ValueId> placeholders_;  // of inputs_ at entry
+  std::vector<at::Tensor> inputs_;  // states, then user inputs
   std::vector<at::Tensor> outputs_;
+  std::vector<at::Tensor> tangents_;
 };
 
 void Tracing::SeatInputs(absl::Span<const at::Tensor> examples) {
@@ -118,7 +122,6 @@ void Tracing::SeatInputs(absl::Span<const at::Tensor> examples) {
     program_.reference.inputs.push_back(ToTensorData(examples[i]));
     inputs_.push_back(std::move(input));
   }
-  for (const GraphInput& input : recorder_.graph().inputs()) placeholders_.push_back(input.value);
   recorder_.rng_state =
       recorder_.AddInput(RngState(options_.seed), InputKind::kRngState, 0, "rng");
   program_.reference.rng_seed = static_cast<int64_t>(options_.seed);
@@ -135,7 +138,7 @@ absl::Status Tracing::RunForward(const TensorFunction& function) {
   AddMutatedInputs();
   for (size_t i = 0; i < outputs_.size(); ++i) {
     recorder_.graph().AddOutput(recorder_.ValueOf(outputs_[i]), OutputKind::kUserOutput,
-                                static_cast<int>(i), NameAt(options_.output_names, i, "output"));
+                                static_cast<int>(i), OutputName(i));
     program_.reference.outputs.push_back(ToTensorData(recorder_.RealOf(outputs_[i])));
   }
   return absl::OkStatus();
@@ -156,33 +159,47 @@ void Tracing::AddMutatedInputs() {
   }
 }
 
-absl::Status Tracing::RunBackward() {
-  if (options_.backward == Backward::kNone) return absl::OkStatus();
-  const bool is_loss = options_.backward == Backward::kLoss;
-  if (is_loss) COTAN_RETURN_IF_ERROR(CheckLoss(outputs_, options_.loss_output));
-  const std::vector<int> with_tangent =
-      is_loss ? std::vector<int>{options_.loss_output} : DifferentiableOutputs(outputs_);
-  if (with_tangent.empty()) return absl::OkStatus();
+int Tracing::LossOutput() const {
+  if (options_.backward != Backward::kLoss) return -1;
+  const int from_end = options_.loss_output < 0 ? static_cast<int>(outputs_.size()) : 0;
+  return options_.loss_output + from_end;
+}
 
-  std::vector<at::Tensor> roots;
-  std::vector<at::Tensor> tangents;
-  for (int index : with_tangent) {
+std::string Tracing::OutputName(size_t index) const {
+  if (static_cast<int>(index) == LossOutput()) return "loss";
+  return NameAt(options_.output_names, index, "output");
+}
+
+void Tracing::AddTangents(const std::vector<int>& outputs) {
+  for (int index : outputs) {
     const at::Tensor& output = outputs_[static_cast<size_t>(index)];
     const at::Tensor tangent = [&] {
       RealScope real;
-      return ExampleTangent(output, is_loss, options_.seed, index);
+      return ExampleTangent(output, index == LossOutput(), options_.seed, index);
     }();
     program_.reference.tangents.push_back(ToTensorData(tangent));
-    const std::string name =
-        absl::StrCat("tangent.", NameAt(options_.output_names, static_cast<size_t>(index), "output"));
-    roots.push_back(output);
-    tangents.push_back(recorder_.AddInput(tangent, InputKind::kTangent, index, name));
+    tangents_.push_back(
+        recorder_.AddInput(tangent, InputKind::kTangent, index,
+                           absl::StrCat("tangent.", OutputName(static_cast<size_t>(index)))));
     serialization::TangentMeta& meta = *program_.metadata.add_tangents();
     meta.set_output(static_cast<uint32_t>(index));
     *meta.mutable_expected() = GeometryOf(output);
     meta.mutable_expected()->clear_offset();
   }
+}
 
+absl::Status Tracing::RunBackward() {
+  std::vector<int> differentiated;
+  if (options_.backward == Backward::kOutputs) differentiated = DifferentiableOutputs(outputs_);
+  if (options_.backward == Backward::kLoss) {
+    COTAN_RETURN_IF_ERROR(CheckLoss(outputs_, LossOutput()));
+    differentiated = {LossOutput()};
+  }
+  if (differentiated.empty()) return absl::OkStatus();
+  AddTangents(differentiated);
+
+  std::vector<at::Tensor> roots;
+  for (int index : differentiated) roots.push_back(outputs_[static_cast<size_t>(index)]);
   std::vector<size_t> positions;
   std::vector<at::Tensor> sources;
   for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -190,7 +207,7 @@ absl::Status Tracing::RunBackward() {
     positions.push_back(i);
     sources.push_back(inputs_[i]);
   }
-  const std::vector<at::Tensor> gradients = Gradients(roots, tangents, sources);
+  const std::vector<at::Tensor> gradients = Gradients(roots, tangents_, sources);
   for (size_t i = 0; i < positions.size(); ++i) {
     recorder_.graph().AddOutput(recorder_.ValueOf(gradients[i]), OutputKind::kGradient,
                                 static_cast<int>(positions[i]),
@@ -204,6 +221,7 @@ absl::Status Tracing::RunBackward() {
 }
 
 void Tracing::Release() {
+  tangents_.clear();
   outputs_.clear();
   inputs_.clear();
   recorder_.rng_state = at::Tensor();
@@ -232,6 +250,11 @@ void Tracing::RefuseKeptTensors() {
 
 absl::Status Tracing::CheckRefusals() {
   RefuseKeptTensors();
+  if (options_.unsupported_ops != nullptr) {
+    for (const std::string& op : options_.unsupported_ops(recorder_.graph())) {
+      recorder_.Refuse(op, "it is not supported");
+    }
+  }
   if (recorder_.refusals().empty()) return absl::OkStatus();
   return absl::UnimplementedError(absl::StrCat("'", options_.name, "' cannot be compiled:\n  ",
                                                absl::StrJoin(recorder_.refusals(), "\n  ")));
@@ -255,6 +278,7 @@ TracedProgram Tracing::Finish() && {
   program_.rng_blocks = SymInt(recorder_.random_blocks());
   program_.graph = std::move(graph);
   program_.signature = SignatureOf(program_.graph);
+  if (options_.backward == Backward::kLoss) program_.signature.set_loss_output("loss");
   return std::move(program_);
 }
 

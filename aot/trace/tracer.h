@@ -40,12 +40,16 @@ struct TraceOptions {
   };
   std::string name = "forward";  // of the graph
   Backward backward = Backward::kNone;
+  // Negative: counts from the end. The output is named "loss".
   int loss_output = 0;
   // Names of inputs and outputs; missing ones are "input.I" and "output.I".
   std::vector<std::string> input_names;
   std::vector<std::string> output_names;
   // Seed of the session's generator: of what the example run draws.
   uint64_t seed = 0;
+  // Names the ops of a traced graph that cannot be compiled, so that they are
+  // refused in the same message as all else. Null: none.
+  std::function<std::vector<std::string>(const Graph& graph)> unsupported_ops;
 };
 
 // Traces `function`. An input requires grad if its example does; parameters as
@@ -54,7 +58,8 @@ struct TraceOptions {
 //
 // Unimplemented: the function does what a graph cannot express: reads tensors'
 // data, writes to or keeps tensors that are no registered buffers, has results
-// of data-dependent size, ...; the message lists everything found.
+// of data-dependent size, uses unsupported ops; the message lists everything
+// found.
 // InvalidArgument: the function threw (the message is the exception's), an
 // output is undefined, or (kLoss) `loss_output` is out of range, no scalar of
 // a floating point dtype, or does not depend on a tensor that requires grad.

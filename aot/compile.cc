@@ -1,0 +1,287 @@
+#include "aot/compile.h"
+
+#include <torch/version.h>
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "aot/artifact_builder.h"
+#include "aot/dump.h"
+#include "aot/emit/emit.h"
+#include "aot/joint/reference.h"
+#include "aot/lower/lower.h"
+#include "aot/lower/op_table.h"
+#include "aot/partition/partition.h"
+#include "aot/trace/tracer.h"
+#include "base/file.h"
+#include "base/status_macros.h"
+
+namespace cotan::aot {
+namespace {
+
+using Backward = TraceOptions::Backward;
+
+// What the methods of one model have in common while they are compiled.
+struct Compilation {
+  const CompileOptions& options;
+  ArtifactBuilder artifact;
+  std::vector<MethodSummary> summaries;
+};
+
+bool HasLoss(const CompileOptions& options) {
+  return options.loss_output.has_value() || options.loss != nullptr;
+}
+
+absl::Status CheckOptions(const CompileOptions& options) {
+  if (options.loss_output.has_value() && options.loss != nullptr) {
+    return absl::InvalidArgumentError("give either loss_output or a loss function, not both");
+  }
+  if (options.loss == nullptr && !options.targets.empty()) {
+    return absl::InvalidArgumentError("targets are the inputs of a loss function, and there is none");
+  }
+  if (options.accumulate_gradients && !options.optimizer.has_value()) {
+    return absl::InvalidArgumentError("accumulate_gradients needs an optimizer");
+  }
+  return absl::OkStatus();
+}
+
+// The model followed by the loss function, if there is one.
+TensorFunction WithLoss(const TensorFunction& forward, const CompileOptions& options) {
+  if (options.loss == nullptr) return forward;
+  return [&forward, &options](const std::vector<at::Tensor>& inputs) {
+    const auto targets = inputs.end() - static_cast<std::ptrdiff_t>(options.targets.size());
+    std::vector<at::Tensor> outputs = forward({inputs.begin(), targets});
+    outputs.push_back(options.loss(outputs, {targets, inputs.end()}));
+    return outputs;
+  };
+}
+
+std::vector<std::string> UnsupportedLiveOps(const Graph& traced) {
+  Graph live = traced;
+  const absl::Status cleaned = CleanUp(live);
+  return UnsupportedOps(cleaned.ok() ? live : traced);
+}
+
+// --- The stages of every method -------------------------------------------------
+
+// A traced method on its way to the artifact.
+struct Draft {
+  std::string name;
+  TracedProgram traced;
+  Graph graph;  // lowered
+  GraphDump dump;
+};
+
+// Trace, clean up, lower.
+absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function,
+                                    absl::Span<const ModuleState> states,
+                                    const std::vector<at::Tensor>& inputs, TraceOptions trace,
+                                    Compilation& compilation) {
+  trace.seed = compilation.options.seed;
+  trace.unsupported_ops = UnsupportedLiveOps;
+  Draft draft{trace.name, {}, {}, GraphDump(compilation.options.dump_dir, trace.name)};
+  COTAN_ASSIGN_OR_RETURN(draft.traced, Trace(function, states, inputs, trace));
+  draft.dump.Write("trace", draft.traced.graph);
+  Graph cleaned = draft.traced.graph;
+  COTAN_RETURN_IF_ERROR(CleanUp(cleaned, draft.dump.Function()));
+  COTAN_ASSIGN_OR_RETURN(draft.graph, LowerToPrims(cleaned));
+  draft.dump.Write("lower", draft.graph);
+  if (draft.traced.rng_blocks != SymInt(0)) {
+    COTAN_RETURN_IF_ERROR(AppendRngAdvance(draft.graph, draft.traced.rng_blocks));
+  }
+  return draft;
+}
+
+// Optimize, emit, add to the artifact. `graph` is the draft's, or a part of it;
+// `backward` names the method that takes what this one saves.
+absl::Status Finish(Graph graph, const std::string& name, const std::string& backward,
+                    Draft& draft, Compilation& compilation) {
+  graph.name = name;
+  COTAN_RETURN_IF_ERROR(Optimize(graph, draft.dump.Function()));
+  compilation.artifact.AddTracedStates(draft.traced, graph);
+  COTAN_ASSIGN_OR_RETURN(serialization::Method method, Emit(graph, compilation.artifact.states()));
+  method.set_name(name);
+  method.set_backward_method(backward);
+  if (name != "backward") {
+    *method.mutable_metadata() = draft.traced.metadata;
+    *method.mutable_signature() = draft.traced.signature;
+    if (draft.traced.rng_blocks != SymInt(0)) {
+      method.set_rng_blocks(draft.traced.rng_blocks.ToString());
+    }
+  }
+  compilation.summaries.push_back(
+      {name, static_cast<int>(draft.traced.graph.nodes().size()), method.ops_size()});
+  compilation.artifact.AddMethod(std::move(method));
+  return draft.dump.status();
+}
+
+void AddReference(const std::string& method, const TracedProgram& traced,
+                  const std::vector<ExpectedState>& states_after, Compilation& compilation) {
+  if (!compilation.options.store_references) return;
+  compilation.artifact.AddReference(method, traced.reference.inputs, traced.reference.outputs,
+                                    states_after);
+}
+
+// --- The methods --------------------------------------------------------------------
+
+TraceOptions LossTrace(const std::string& name, size_t num_inputs, const CompileOptions& options) {
+  TraceOptions trace;
+  trace.name = name;
+  trace.backward = Backward::kLoss;
+  trace.loss_output = options.loss_output.value_or(-1);  // a loss function's comes last
+  for (size_t i = 0; i < num_inputs; ++i) trace.input_names.push_back(absl::StrCat("input.", i));
+  for (size_t i = 0; i < options.targets.size(); ++i) {
+    trace.input_names.push_back(absl::StrCat("target.", i));
+  }
+  return trace;
+}
+
+int LossIndex(const TracedProgram& traced) {
+  for (int i = 0; i < traced.signature.user_outputs_size(); ++i) {
+    if (traced.signature.user_outputs(i) == traced.signature.loss_output()) return i;
+  }
+  return -1;
+}
+
+// The joint graph of model and loss, its tangent set to 1.
+absl::StatusOr<Draft> DraftLossStep(const std::string& name, TraceableModule& module,
+                                    const std::vector<at::Tensor>& examples,
+                                    Compilation& compilation) {
+  const CompileOptions& options = compilation.options;
+  std::vector<at::Tensor> inputs = examples;
+  inputs.insert(inputs.end(), options.targets.begin(), options.targets.end());
+  module.Train(true);
+  COTAN_ASSIGN_OR_RETURN(
+      Draft draft, TraceAndLower(WithLoss(module.forward(), options), module.states(), inputs,
+                                 LossTrace(name, examples.size(), options), compilation));
+  COTAN_RETURN_IF_ERROR(module.CheckUnchanged());
+  COTAN_RETURN_IF_ERROR(SeedLoss(draft.graph, LossIndex(draft.traced)));
+  return draft;
+}
+
+absl::Status AddTrainStep(TraceableModule& module, const std::vector<at::Tensor>& examples,
+                          Compilation& compilation) {
+  const OptimizerConfig& optimizer = *compilation.options.optimizer;
+  COTAN_ASSIGN_OR_RETURN(Draft draft,
+                         DraftLossStep("train_step", module, examples, compilation));
+  COTAN_ASSIGN_OR_RETURN(const NewStates slots, AppendOptimizer(optimizer, draft.graph));
+  draft.dump.Write("optimizer", draft.graph);
+  compilation.artifact.AddTracedStates(draft.traced, draft.graph);
+  compilation.artifact.AddStates(slots);
+  COTAN_RETURN_IF_ERROR(Finish(draft.graph, "train_step", "", draft, compilation));
+
+  AddReference("train_step", draft.traced, ExpectedAfterStep(draft.traced, optimizer), compilation);
+  return absl::OkStatus();
+}
+
+absl::Status AddAccumulation(TraceableModule& module, const std::vector<at::Tensor>& examples,
+                             Compilation& compilation) {
+  COTAN_ASSIGN_OR_RETURN(Draft draft,
+                         DraftLossStep("accumulate", module, examples, compilation));
+  COTAN_ASSIGN_OR_RETURN(const NewStates accumulators, AppendAccumulation(draft.graph));
+  compilation.artifact.AddTracedStates(draft.traced, draft.graph);
+  compilation.artifact.AddStates(accumulators);
+  COTAN_RETURN_IF_ERROR(Finish(draft.graph, "accumulate", "", draft, compilation));
+  AddReference("accumulate", draft.traced, ExpectedAfterRun(draft.traced), compilation);
+
+  std::vector<NamedType> parameters;
+  for (const GraphOutput& output : draft.traced.graph.outputs()) {
+    if (output.kind != OutputKind::kGradient || output.value == kNoValue) continue;
+    const GraphInput& input = draft.traced.graph.inputs()[static_cast<size_t>(output.index)];
+    if (input.kind != InputKind::kParameter) continue;
+    parameters.push_back({input.name, draft.traced.graph.value(input.value).type});
+  }
+  COTAN_ASSIGN_OR_RETURN(ApplyOptimizer apply,
+                         BuildApplyOptimizer(*compilation.options.optimizer, parameters));
+  compilation.artifact.AddStates(apply.states);
+  Draft apply_draft{"apply_optimizer", {}, {},
+                    GraphDump(compilation.options.dump_dir, "apply_optimizer")};
+  return Finish(std::move(apply.graph), "apply_optimizer", "", apply_draft, compilation);
+}
+
+absl::Status AddForwardBackward(const TensorFunction& function,
+                                absl::Span<const ModuleState> states,
+                                const std::vector<at::Tensor>& examples,
+                                Compilation& compilation) {
+  COTAN_ASSIGN_OR_RETURN(Draft draft,
+                         TraceAndLower(function, states, examples,
+                                       {.name = "forward", .backward = Backward::kOutputs},
+                                       compilation));
+  const ReferenceRun& run = draft.traced.reference;
+  if (run.tangents.empty()) {
+    COTAN_RETURN_IF_ERROR(Finish(draft.graph, "forward", "", draft, compilation));
+    AddReference("forward", draft.traced, ExpectedAfterRun(draft.traced), compilation);
+    return absl::OkStatus();
+  }
+  COTAN_ASSIGN_OR_RETURN(Partitioned parts, Partition(draft.graph));
+  COTAN_RETURN_IF_ERROR(Finish(std::move(parts.forward), "forward", "backward", draft, compilation));
+  COTAN_RETURN_IF_ERROR(Finish(std::move(parts.backward), "backward", "", draft, compilation));
+  AddReference("forward", draft.traced, ExpectedAfterRun(draft.traced), compilation);
+  if (compilation.options.store_references) {
+    compilation.artifact.AddReference("backward", run.tangents, run.gradients, {});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddEval(TraceableModule& module, const std::vector<at::Tensor>& examples,
+                     Compilation& compilation) {
+  module.Train(false);
+  COTAN_ASSIGN_OR_RETURN(Draft draft, TraceAndLower(module.forward(), module.states(), examples,
+                                                    {.name = "eval"}, compilation));
+  COTAN_RETURN_IF_ERROR(module.CheckUnchanged());
+  COTAN_RETURN_IF_ERROR(Finish(draft.graph, "eval", "", draft, compilation));
+  AddReference("eval", draft.traced, ExpectedAfterRun(draft.traced), compilation);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CompiledModel> Build(Compilation compilation) {
+  COTAN_ASSIGN_OR_RETURN(
+      std::string bytes,
+      std::move(compilation.artifact).Build(absl::StrCat("cotan, LibTorch ", TORCH_VERSION)));
+  return CompiledModel(std::move(bytes), std::move(compilation.summaries));
+}
+
+}  // namespace
+
+absl::StatusOr<CompiledModel> CompileModuleFactory(const ModuleFactory& factory,
+                                                   const std::vector<at::Tensor>& examples,
+                                                   const CompileOptions& options) {
+  COTAN_RETURN_IF_ERROR(CheckOptions(options));
+  COTAN_ASSIGN_OR_RETURN(TraceableModule module,
+                         TraceableModule::Create(factory, {.seed = options.seed,
+                                                           .frozen = options.frozen,
+                                                           .initial_values = options.initial_values}));
+  Compilation compilation{options, ArtifactBuilder(options.seed), {}};
+  if (options.methods.train_step && HasLoss(options) && options.optimizer.has_value()) {
+    COTAN_RETURN_IF_ERROR(AddTrainStep(module, examples, compilation));
+    if (options.accumulate_gradients) {
+      COTAN_RETURN_IF_ERROR(AddAccumulation(module, examples, compilation));
+    }
+  }
+  if (options.methods.forward_backward) {
+    module.Train(true);
+    COTAN_RETURN_IF_ERROR(
+        AddForwardBackward(module.forward(), module.states(), examples, compilation));
+    COTAN_RETURN_IF_ERROR(module.CheckUnchanged());
+  }
+  if (options.methods.eval) COTAN_RETURN_IF_ERROR(AddEval(module, examples, compilation));
+  return Build(std::move(compilation));
+}
+
+absl::StatusOr<CompiledModel> CompileTensorFunction(const TensorFunction& function,
+                                                    const std::vector<at::Tensor>& examples,
+                                                    const CompileOptions& options) {
+  COTAN_RETURN_IF_ERROR(CheckOptions(options));
+  Compilation compilation{options, ArtifactBuilder(options.seed), {}};
+  COTAN_RETURN_IF_ERROR(AddForwardBackward(function, {}, examples, compilation));
+  return Build(std::move(compilation));
+}
+
+absl::Status CompiledModel::Save(const std::string& path) const {
+  const absl::string_view piece = bytes_;
+  return WriteFileAtomically(path, {&piece, 1});
+}
+
+}  // namespace cotan::aot

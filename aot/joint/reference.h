@@ -1,0 +1,25 @@
+// What a compiled method is expected to leave in the session's states, by
+// LibTorch's own computation.
+#ifndef COTAN_AOT_JOINT_REFERENCE_H_
+#define COTAN_AOT_JOINT_REFERENCE_H_
+
+#include <vector>
+
+#include "aot/optimizer/optimizer.h"
+#include "aot/trace/traced_program.h"
+
+namespace cotan::aot {
+
+// The parameters and buffers that the traced function writes.
+std::vector<ExpectedState> ExpectedAfterRun(const TracedProgram& traced);
+
+// The same, and the parameters that have a gradient after the first step of
+// LibTorch's optimizer. The config is one that AppendOptimizer() accepts. Adam
+// divides a gradient by its size, which makes rounding visible where a gradient
+// is zero but for rounding: that is the slack.
+std::vector<ExpectedState> ExpectedAfterStep(const TracedProgram& traced,
+                                             const OptimizerConfig& config);
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_JOINT_REFERENCE_H_
