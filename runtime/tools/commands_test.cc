@@ -1,0 +1,151 @@
+#include "runtime/tools/commands.h"
+
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/session.h"
+#include "runtime/testing/program_builder.h"
+
+namespace cotan::tools {
+namespace {
+
+using serialization::Reference;
+using serialization::ReferenceTensor;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::LinearRegression;
+using testing::ProgramBuilder;
+using testing::TestKernels;
+
+void Record(ProgramBuilder& program, const Tensor& tensor, ReferenceTensor& reference) {
+  std::vector<std::string> sizes;
+  for (int64_t size : tensor.sizes()) sizes.push_back(absl::StrCat(size));
+  *reference.mutable_type() = testing::TypeOf(tensor.dtype(), sizes);
+  reference.set_segment(program.writer().AddSegment(
+      std::string(static_cast<const char*>(tensor.address()), tensor.storage()->bytes())));
+  reference.set_tolerance(1e-5);
+}
+
+// LinearRegression() with a recorded run of train_step and of the pair; `error`
+// is added to the recorded loss.
+std::string WriteModel(absl::string_view name, float error = 0) {
+  ProgramBuilder program = LinearRegression();
+  Session session = *Session::Create(LinearRegression().Load(), {.kernels = &TestKernels(), .threads = 1});
+  const Tensor input = *Tensor::From<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  const Tensor target = *Tensor::From<float>({1, 0, 0, 1}, {2, 2});
+  const auto add = [&](const std::string& method, const std::vector<Tensor>& arguments) -> Reference& {
+    Reference& reference = *program.artifact().add_references();
+    reference.set_method(method);
+    for (const Tensor& argument : arguments) Record(program, argument, *reference.add_inputs());
+    const std::vector<Tensor> results = *session.Run(method, arguments);
+    if (method == "train_step") results[0].data<float>()[0] += error;
+    for (const Tensor& result : results) Record(program, result, *reference.add_outputs());
+    return reference;
+  };
+  add("forward", {input});
+  add("backward", {target});
+  Reference& step = add("train_step", {input, target});
+  auto& state = *step.add_states_after();
+  state.set_state("weight");
+  Record(program, *session.State("weight"), *state.mutable_tensor());
+
+  const std::string path = absl::StrCat(::testing::TempDir(), "/", name, ".cotan");
+  const std::string bytes = program.Bytes();
+  EXPECT_TRUE(WriteFileAtomically(path, {bytes}).ok());
+  return path;
+}
+
+struct Outcome {
+  absl::Status status;
+  std::string text;
+};
+
+Outcome RunTool(const std::vector<std::string>& arguments) {
+  std::vector<const char*> pointers;
+  for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
+  std::ostringstream out;
+  absl::Status status = RunCommand(pointers, TestKernels(), out);
+  return {std::move(status), out.str()};
+}
+
+TEST(CommandsTest, InspectShowsStatesMethodsAndProgram) {
+  const std::string path = WriteModel("inspected");
+  const Outcome brief = RunTool({"inspect", path});
+  ASSERT_TRUE(brief.status.ok()) << brief.status;
+  EXPECT_THAT(brief.text, HasSubstr("s0 = batch in [1, 64]"));
+  EXPECT_THAT(brief.text, HasSubstr("parameter            weight  f32[2,3]  24 bytes"));
+  EXPECT_THAT(brief.text, HasSubstr("optimizer_slot       optimizer.weight.momentum  f32[2,3]  24 bytes  of weight, = 0"));
+  EXPECT_THAT(brief.text, HasSubstr("train_step(input: f32[s0,3], target: f32[s0,2]) -> (loss: f32[])"));
+  EXPECT_THAT(brief.text, HasSubstr("updates: weight, bias, optimizer.weight.momentum, step, rng"));
+  EXPECT_THAT(brief.text, HasSubstr("backward: backward, 1 saved values"));
+  EXPECT_THAT(brief.text, Not(HasSubstr("method @")));
+  EXPECT_THAT(RunTool({"inspect", "--program", path}).text, HasSubstr("method @eval(%0: f32[s0,3] \"input\") {"));
+}
+
+TEST(CommandsTest, InspectShowsMutatedBuffers) {
+  ProgramBuilder program = LinearRegression();
+  serialization::Method& method = *program.artifact().mutable_methods(0);
+  method.mutable_signature()->add_buffers("bn.running_mean");
+  method.mutable_signature()->add_user_outputs("loss");
+  method.mutable_metadata()->add_input_info()->set_mutates_data(true);
+  method.mutable_metadata()->add_output_info()->set_output_type(serialization::NON_ALIAS);
+  const std::string path = absl::StrCat(::testing::TempDir(), "/mutated.cotan");
+  const std::string bytes = program.Bytes();
+  ASSERT_TRUE(WriteFileAtomically(path, {bytes}).ok());
+  const Outcome outcome = RunTool({"inspect", path});
+  EXPECT_THAT(outcome.text, HasSubstr("input 0 bn.running_mean: mutated"));
+  EXPECT_THAT(outcome.text, HasSubstr("output 0 loss: non_alias"));
+}
+
+TEST(CommandsTest, VerifyPassesOnWhatWasRecorded) {
+  const Outcome outcome = RunTool({"verify", WriteModel("verified"), "--threads=1"});
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status << outcome.text;
+  EXPECT_THAT(outcome.text, HasSubstr("ok   backward result weight f32[2,3]"));
+  EXPECT_THAT(outcome.text, HasSubstr("ok   train_step state weight f32[2,3]"));
+  EXPECT_THAT(outcome.text, HasSubstr("6 passed, 0 failed"));
+}
+
+TEST(CommandsTest, VerifyNamesWhatDiffers) {
+  const Outcome outcome = RunTool({"verify", WriteModel("wrong", /*error=*/1)});
+  EXPECT_EQ(outcome.status.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(outcome.text, HasSubstr("FAIL train_step result loss f32[]: error 1"));
+  EXPECT_THAT(outcome.text, HasSubstr("5 passed, 1 failed"));
+}
+
+TEST(CommandsTest, BenchTimesEveryMethodThatCanRunAlone) {
+  const Outcome outcome = RunTool({"bench", WriteModel("timed"), "--steps=20", "--threads=1"});
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_THAT(outcome.text, HasSubstr("forward: median "));
+  EXPECT_THAT(outcome.text, HasSubstr("train_step: median "));
+  EXPECT_THAT(outcome.text, Not(HasSubstr("backward")));
+}
+
+TEST(CommandsTest, RunGoesOnFromACheckpoint) {
+  const std::string path = WriteModel("run");
+  const std::string half = absl::StrCat(::testing::TempDir(), "/half.safetensors");
+  const Outcome whole = RunTool({"run", path, "--steps=4"});
+  ASSERT_TRUE(whole.status.ok()) << whole.status;
+  ASSERT_TRUE(RunTool({"run", path, "--steps=2", "--save=" + half}).status.ok());
+  const Outcome rest = RunTool({"run", path, "--steps=2", "--checkpoint=" + half});
+  ASSERT_TRUE(rest.status.ok()) << rest.status;
+  const std::string last = rest.text.substr(rest.text.rfind("loss"));
+  EXPECT_EQ(last, whole.text.substr(whole.text.rfind("loss")));
+}
+
+TEST(CommandsTest, MistakesAreExplained) {
+  EXPECT_THAT(std::string(RunTool({"inspect"}).status.message()), HasSubstr("usage: cotan"));
+  EXPECT_THAT(std::string(RunTool({"explain", "x"}).status.message()), HasSubstr("unknown command 'explain'"));
+  EXPECT_THAT(std::string(RunTool({"bench", "x", "--stpes=3"}).status.message()), HasSubstr("there are: --threads, --steps"));
+  EXPECT_THAT(std::string(RunTool({"bench", "x", "--steps=0"}).status.message()), HasSubstr("at least 1"));
+  EXPECT_THAT(std::string(RunTool({"bench", "x", "--steps=3", "--steps=4"}).status.message()), HasSubstr("twice"));
+  EXPECT_EQ(RunTool({"verify", "/nonexistent.cotan"}).status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(RunTool({"run", WriteModel("plain"), "--method=eval"}).status.code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace cotan::tools
