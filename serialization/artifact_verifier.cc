@@ -10,6 +10,7 @@
 #include "base/layout.h"
 #include "base/status_macros.h"
 #include "serialization/tensor_type.h"
+#include "serialization/verify_metadata.h"
 #include "serialization/view_geometry.h"
 
 namespace cotan {
@@ -155,7 +156,8 @@ class Verifier {
     COTAN_RETURN_IF_ERROR(CheckStateUpdates(method, defined));
     COTAN_RETURN_IF_ERROR(CheckPair(method));
     if (!method.rng_blocks().empty()) COTAN_RETURN_IF_ERROR(ParseSize(method.rng_blocks(), num_symbols()).status());
-    return At("metadata", CheckMetadata(method));
+    COTAN_RETURN_IF_ERROR(CheckNames(method));
+    return VerifyMetadata(artifact_, method);
   }
 
   static absl::Status Use(uint32_t value, const std::vector<bool>& defined) {
@@ -297,17 +299,7 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  absl::Status CheckMetadata(const Method& method) const {
-    const serialization::ViewAndMutationMeta& metadata = method.metadata();
-    for (const serialization::OutputAliasInfo& info : metadata.output_info()) {
-      if (!serialization::OutputTypeProto_IsValid(info.output_type())) {
-        return absl::UnimplementedError(absl::StrCat("output type ", static_cast<int>(info.output_type()), " is unknown"));
-      }
-      for (const ViewStep& step : info.view_steps()) COTAN_RETURN_IF_ERROR(CheckViewStep(step, num_symbols()));
-    }
-    for (uint32_t input : metadata.static_input_indices()) {
-      if (input >= static_cast<uint32_t>(metadata.input_info_size())) return Invalid("static input ", input);
-    }
+  static absl::Status CheckNames(const Method& method) {
     const int num_user_outputs = method.outputs_size() - static_cast<int>(method.num_saved());
     if (method.input_names_size() > method.inputs_size() || method.output_names_size() > num_user_outputs) {
       return Invalid("more names than inputs or outputs");

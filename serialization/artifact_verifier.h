@@ -17,6 +17,7 @@ namespace cotan {
 //     and is defined before it is used. States are updated at most once per
 //     method, with values of their own type, constants never.
 //   - A segment has as many bytes as the tensor that uses it.
+//   - Metadata and signature of a method fit it (verify_metadata.h).
 //   - Methods of a forward/backward pair agree on the saved values, and a
 //     backward belongs to one forward only.
 // Whether ops fit their operands depends on the values of symbols; the planner

@@ -40,7 +40,7 @@ TEST(OutputAliasInfo, AliasRoundTripsWithItsViews) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, info);
   EXPECT_EQ(again->ToString(),
-            "alias_of_input 2 through permute(1, 0).select(dim 0, 1), f32[s0]{1}+3, requires grad, "
+            "alias_of_input 2 through permute(1, 0).select(dim=0, 1), f32[s0]{1}+3, requires grad, "
             "has no grad_fn, dynamic dimensions 0");
 }
 

@@ -11,6 +11,7 @@
 #include "serialization/field.h"
 #include "serialization/graph_signature.h"
 #include "serialization/view_and_mutation_meta.h"
+#include "serialization/view_geometry.h"
 
 namespace cotan {
 namespace {
@@ -86,6 +87,11 @@ class MethodCheck {
       const std::string field = Element("output_info", i);
       if (info.geometry.has_value()) {
         COTAN_RETURN_IF_ERROR(CheckGeometrySymbols(*info.geometry, absl::StrCat(field, ".geometry")));
+      }
+      const auto& steps = method_.metadata().output_info(static_cast<int>(i)).view_steps();
+      for (int k = 0; k < steps.size(); ++k) {
+        const absl::Status status = CheckViewStep(steps.Get(k), artifact_.symbols_size());
+        if (!status.ok()) return InvalidField(Element(absl::StrCat(field, ".view_steps"), k), status.message());
       }
       if (info.is_tensor()) continue;
       const SymInt* value = std::get_if<SymInt>(&*info.scalar);
@@ -236,9 +242,7 @@ class MethodCheck {
 }  // namespace
 
 absl::Status VerifyMetadata(const Artifact& artifact, const Method& method) {
-  const absl::Status status = MethodCheck(artifact, method).Run();
-  if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat("method \"", method.name(), "\": ", status.message()));
+  return MethodCheck(artifact, method).Run();
 }
 
 }  // namespace cotan

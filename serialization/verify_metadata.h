@@ -13,7 +13,8 @@ namespace cotan {
 // Metadata or a signature without any entry counts as absent: that part is not
 // checked. A method that another one names as its backward_method has neither.
 //
-// InvalidArgument, naming method and field, if
+// InvalidArgument, naming the field ("metadata.output_info[1].base_index: ..."),
+// if
 //   - ViewAndMutationMeta::FromProto() or GraphSignature::FromProto() refuses
 //     (Unimplemented if a newer version wrote what they do not know);
 //   - the signature's parameters or buffers are no states of that role, or its

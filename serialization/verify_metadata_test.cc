@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace cotan {
@@ -98,49 +99,49 @@ TEST(VerifyMetadata, AcceptsMethodsWithoutMetadata) {
   EXPECT_EQ(RefusalOf(artifact), "");
 }
 
-TEST(VerifyMetadata, NamesMethodAndFieldOfWhatIsMalformed) {
+TEST(VerifyMetadata, NamesTheFieldThatIsMalformed) {
   Artifact artifact = Example();
   Metadata(artifact).mutable_output_info(0)->set_base_index(9);
   EXPECT_EQ(RefusalOf(artifact),
-            "method \"forward\": metadata.output_info[0].base_index: 9 is no index into the 3 "
+            "metadata.output_info[0].base_index: 9 is no index into the 3 "
             "inputs");
   artifact = Example();
   artifact.mutable_methods(0)->mutable_signature()->set_loss_output("accuracy");
-  EXPECT_EQ(RefusalOf(artifact), "method \"forward\": signature.loss_output: \"accuracy\" is no user output");
+  EXPECT_EQ(RefusalOf(artifact), "signature.loss_output: \"accuracy\" is no user output");
 }
 
 TEST(VerifyMetadata, RefusesNamesOfNoState) {
   Artifact artifact = Example();
   artifact.mutable_methods(0)->mutable_signature()->set_parameters(0, "mean");
   EXPECT_EQ(RefusalOf(artifact),
-            "method \"forward\": signature.parameters[0]: \"mean\" is no state of the artifact with "
+            "signature.parameters[0]: \"mean\" is no state of the artifact with "
             "the role of a parameter");
 }
 
 TEST(VerifyMetadata, RefusesSignaturesOfOtherInputs) {
   Artifact artifact = Example();
   artifact.mutable_methods(0)->mutable_signature()->add_user_inputs("label");
-  EXPECT_EQ(RefusalOf(artifact), "method \"forward\": signature.user_inputs: 2 names, but the method has 1 inputs");
+  EXPECT_EQ(RefusalOf(artifact), "signature.user_inputs: 2 names, but the method has 1 inputs");
 }
 
 TEST(VerifyMetadata, RefusesMetadataOfOtherInputsAndOutputs) {
   Artifact artifact = Example();
   Metadata(artifact).add_input_info()->set_keep_input_mutations(true);
-  EXPECT_EQ(RefusalOf(artifact), "method \"forward\": metadata.input_info: 4 entries, but the function has 3 inputs");
+  EXPECT_EQ(RefusalOf(artifact), "metadata.input_info: 4 entries, but the function has 3 inputs");
   artifact.mutable_methods(0)->clear_signature();
   Metadata(artifact).clear_input_info();
-  EXPECT_EQ(RefusalOf(artifact), "method \"forward\": metadata.input_info: 0 entries, but the method has 1 inputs");
+  EXPECT_EQ(RefusalOf(artifact), "metadata.input_info: 0 entries, but the method has 1 inputs");
 }
 
 TEST(VerifyMetadata, RefusesOtherNumbersOfReturnedValues) {
   Artifact artifact = Example();
   artifact.mutable_methods(0)->add_outputs(1);
   EXPECT_EQ(RefusalOf(artifact),
-            "method \"forward\": metadata.output_info: the method returns 3 values instead of 0 "
+            "metadata.output_info: the method returns 3 values instead of 0 "
             "written-back inputs, 1 tensor outputs, 0 intermediate bases and 1 saved tensors");
   artifact = Example();
   artifact.mutable_methods(0)->set_num_saved(0);
-  EXPECT_EQ(RefusalOf(artifact), "method \"forward\": metadata.saved.num_tensors: 1, but the method saves 0");
+  EXPECT_EQ(RefusalOf(artifact), "metadata.saved.num_tensors: 1, but the method saves 0");
 }
 
 TEST(VerifyMetadata, AcceptsGradientsAsFurtherOutputs) {
@@ -169,13 +170,13 @@ TEST(VerifyMetadata, RefusesGeometryOfAnotherValue) {
   geometry->add_sizes("2");
   geometry->add_strides("1");
   EXPECT_EQ(RefusalOf(artifact),
-            "method \"forward\": metadata.output_info[0].geometry: f32[2]{1} differs in dtype or "
+            "metadata.output_info[0].geometry: f32[2]{1} differs in dtype or "
             "rank from the value that the method returns");
   artifact = Example();
   Metadata(artifact).mutable_output_info(0)->clear_geometry();
   Metadata(artifact).mutable_output_info(0)->add_dynamic_dims(0);
   EXPECT_EQ(RefusalOf(artifact),
-            "method \"forward\": metadata.output_info[0].dynamic_dims[0]: 0 is no index into the 0 "
+            "metadata.output_info[0].dynamic_dims[0]: 0 is no index into the 0 "
             "dimensions of the output");
 }
 
@@ -183,12 +184,12 @@ TEST(VerifyMetadata, RefusesBuffersThatAreMutatedHereAndNotThere) {
   Artifact artifact = Example();
   artifact.mutable_methods(0)->clear_state_updates();
   EXPECT_EQ(RefusalOf(artifact),
-            "method \"forward\": metadata.input_info[1].mutates_data: buffer \"tied_mean\" is "
+            "metadata.input_info[1].mutates_data: buffer \"tied_mean\" is "
             "mutated, but the method does not update it");
   artifact = Example();
   Metadata(artifact).mutable_input_info(1)->set_mutates_data(false);
   EXPECT_EQ(RefusalOf(artifact),
-            "method \"forward\": metadata.input_info[1].mutates_data: buffer \"tied_mean\" is not "
+            "metadata.input_info[1].mutates_data: buffer \"tied_mean\" is not "
             "mutated, but the method updates it");
 }
 
@@ -196,8 +197,20 @@ TEST(VerifyMetadata, RefusesABackwardOfOtherTangents) {
   Artifact artifact = Example();
   artifact.mutable_methods(1)->add_inputs(1);
   EXPECT_EQ(RefusalOf(artifact),
-            "method \"forward\": metadata.tangents: the method \"backward\" takes 3 inputs instead "
+            "metadata.tangents: the method \"backward\" takes 3 inputs instead "
             "of 1 saved tensors and 1 tangents");
+}
+
+TEST(VerifyMetadata, RefusesViewsOverDynamicDimensionsThatTheArtifactLacks) {
+  Artifact artifact = Example();
+  serialization::OutputAliasInfo* info = Metadata(artifact).mutable_output_info(0);
+  info->set_output_type(serialization::ALIAS_OF_INPUT);
+  info->set_base_index(2);
+  Metadata(artifact).clear_tangents();
+  info->add_view_steps()->mutable_view()->add_sizes("4");
+  EXPECT_EQ(RefusalOf(artifact), "");
+  info->add_view_steps()->mutable_view()->add_sizes("s0");
+  EXPECT_THAT(RefusalOf(artifact), ::testing::StartsWith("metadata.output_info[0].view_steps[1]: "));
 }
 
 TEST(VerifyMetadata, RefusesDynamicDimensionsThatTheArtifactLacks) {
@@ -207,7 +220,7 @@ TEST(VerifyMetadata, RefusesDynamicDimensionsThatTheArtifactLacks) {
   EXPECT_EQ(RefusalOf(artifact), "");
   Metadata(artifact).mutable_output_info(0)->mutable_geometry()->set_offset("(s1 * 2)");
   EXPECT_EQ(RefusalOf(artifact),
-            "method \"forward\": metadata.output_info[0].geometry: (s1 * 2) uses a dynamic dimension "
+            "metadata.output_info[0].geometry: (s1 * 2) uses a dynamic dimension "
             "beyond the artifact's 1");
 }
 

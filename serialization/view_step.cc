@@ -8,6 +8,7 @@
 #include "serialization/field.h"
 #include "serialization/tensor_geometry.h"
 #include "serialization/tensor_type.h"
+#include "serialization/view_geometry.h"
 
 namespace cotan {
 namespace {
@@ -151,40 +152,6 @@ void Encode(view::Conjugate, ProtoStep& proto) { proto.mutable_conjugate(); }
 void Encode(view::Negate, ProtoStep& proto) { proto.mutable_negate(); }
 void Encode(view::Alias, ProtoStep& proto) { proto.mutable_alias(); }
 
-std::string Describe(const view::View& step) { return absl::StrCat("view(", JoinSymInts(step.sizes), ")"); }
-std::string Describe(const view::Permute& step) {
-  return absl::StrCat("permute(", absl::StrJoin(step.dims, ", "), ")");
-}
-std::string Describe(const view::Expand& step) { return absl::StrCat("expand(", JoinSymInts(step.sizes), ")"); }
-std::string Describe(const view::Slice& step) {
-  return absl::StrCat("slice(dim ", step.dim, ", ", step.start.ToString(), ":", step.end.ToString(), ":",
-                      step.step.ToString(), ")");
-}
-std::string Describe(const view::Select& step) {
-  return absl::StrCat("select(dim ", step.dim, ", ", step.index.ToString(), ")");
-}
-std::string Describe(const view::AsStrided& step) {
-  return absl::StrCat("as_strided([", JoinSymInts(step.sizes), "], [", JoinSymInts(step.strides), "], ",
-                      step.offset.ToString(), ")");
-}
-std::string Describe(const view::Squeeze& step) {
-  return absl::StrCat("squeeze(", absl::StrJoin(step.dims, ", "), ")");
-}
-std::string Describe(const view::Unsqueeze& step) { return absl::StrCat("unsqueeze(", step.dim, ")"); }
-std::string Describe(const view::Diagonal& step) {
-  return absl::StrCat("diagonal(", step.dim1, ", ", step.dim2, ", offset ", step.offset, ")");
-}
-std::string Describe(const view::Unfold& step) {
-  return absl::StrCat("unfold(dim ", step.dim, ", size ", step.size, ", step ", step.step, ")");
-}
-std::string Describe(const view::DTypeView& step) { return absl::StrCat("view_dtype(", DTypeName(step.dtype), ")"); }
-std::string Describe(view::ViewAsReal) { return "view_as_real"; }
-std::string Describe(view::ViewAsComplex) { return "view_as_complex"; }
-std::string Describe(view::Detach) { return "detach"; }
-std::string Describe(view::Conjugate) { return "conj"; }
-std::string Describe(view::Negate) { return "neg"; }
-std::string Describe(view::Alias) { return "alias"; }
-
 }  // namespace
 
 absl::StatusOr<ViewStep> ParseViewStep(const ProtoStep& proto, absl::string_view field) {
@@ -259,9 +226,7 @@ serialization::ViewStep ToProto(const ViewStep& step) {
   return proto;
 }
 
-std::string ToString(const ViewStep& step) {
-  return std::visit([](const auto& kind) { return Describe(kind); }, step);
-}
+std::string ToString(const ViewStep& step) { return ViewStepText(ToProto(step)); }
 
 std::string ToString(absl::Span<const ViewStep> steps) {
   return absl::StrJoin(steps, ".", [](std::string* out, const ViewStep& step) { out->append(ToString(step)); });

@@ -112,9 +112,9 @@ absl::StatusOr<std::vector<ViewStep>> ParseViewSteps(
 
 serialization::ViewStep ToProto(const ViewStep& step);
 
-// "slice(dim 0, 1:s0:2)".
+// As ViewStepText(): "slice(dim=0, 1:s0:2)".
 std::string ToString(const ViewStep& step);
-// "permute(1, 0).select(dim 0, 2)".
+// "permute(1, 0).select(dim=0, 2)".
 std::string ToString(absl::Span<const ViewStep> steps);
 
 }  // namespace cotan

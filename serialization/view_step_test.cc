@@ -45,10 +45,10 @@ TEST(ViewStep, EachKindRoundTrips) {
 
 TEST(ViewStep, ChainsReadFromTheBaseOn) {
   EXPECT_EQ(ToString(OneOfEachKind()),
-            "view(2, s0).permute(1, 0).expand(s0, 3).slice(dim 0, 1:s0:2).select(dim 1, 2)."
-            "as_strided([2, 3], [3, 1], 4).squeeze(0, 2).unsqueeze(1).diagonal(0, 1, offset -1)."
-            "unfold(dim 0, size 3, step 2).view_dtype(i32).view_as_real.view_as_complex.detach."
-            "conj.neg.alias");
+            "view(2, s0).permute(1, 0).expand(s0, 3).slice(dim=0, 1:s0:2).select(dim=1, 2)."
+            "as_strided([2, 3], [3, 1], 4).squeeze(0, 2).unsqueeze(1).diagonal(0, 1, offset=-1)."
+            "unfold(dim=0, size=3, step=2).dtype_view(i32).view_as_real().view_as_complex()."
+            "detach().conjugate().negate().alias()");
 }
 
 TEST(ViewStep, RefusesUnknownKinds) {

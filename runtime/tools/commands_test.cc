@@ -89,17 +89,44 @@ TEST(CommandsTest, InspectShowsStatesMethodsAndProgram) {
 
 TEST(CommandsTest, InspectShowsMutatedBuffers) {
   ProgramBuilder program = LinearRegression();
+  const uint32_t state =
+      program.AddState("bn.running_mean", serialization::State::BUFFER, DType::kFloat32, {"2"}, /*fill=*/0);
   serialization::Method& method = *program.artifact().mutable_methods(0);
+  testing::MethodBuilder builder(method);
+  builder.Update(state, builder.Read(state, DType::kFloat32, {"2"}));
   method.mutable_signature()->add_buffers("bn.running_mean");
+  method.mutable_signature()->add_user_inputs("input");
+  method.mutable_signature()->add_user_inputs("target");
   method.mutable_signature()->add_user_outputs("loss");
   method.mutable_metadata()->add_input_info()->set_mutates_data(true);
+  method.mutable_metadata()->mutable_input_info(0)->set_mutations_hidden_from_autograd(true);
+  method.mutable_metadata()->add_input_info()->set_requires_grad(true);
+  method.mutable_metadata()->add_input_info();
   method.mutable_metadata()->add_output_info()->set_output_type(serialization::NON_ALIAS);
   const std::string path = absl::StrCat(::testing::TempDir(), "/mutated.cotan");
   const std::string bytes = program.Bytes();
   ASSERT_TRUE(WriteFileAtomically(path, {bytes}).ok());
   const Outcome outcome = RunTool({"inspect", path});
-  EXPECT_THAT(outcome.text, HasSubstr("input 0 bn.running_mean: mutated"));
-  EXPECT_THAT(outcome.text, HasSubstr("output 0 loss: non_alias"));
+  EXPECT_THAT(outcome.text, HasSubstr(R"(  ViewAndMutationMeta:
+    inference
+    input 0 "bn.running_mean": mutates data, hidden from autograd, written back by the runtime
+    input 1 "input": requires grad, not mutated
+    input 2 "target": not mutated
+    output 0 "loss": non_alias
+)"));
+}
+
+TEST(CommandsTest, ContradictoryMetadataIsRefusedAtLoad) {
+  ProgramBuilder program = LinearRegression();
+  serialization::Method& method = *program.artifact().mutable_methods(0);
+  method.mutable_metadata()->add_output_info()->set_output_type(serialization::IS_INPUT);
+  const std::string path = absl::StrCat(::testing::TempDir(), "/contradictory.cotan");
+  const std::string bytes = program.Bytes();
+  ASSERT_TRUE(WriteFileAtomically(path, {bytes}).ok());
+  const Outcome outcome = RunTool({"inspect", path});
+  EXPECT_EQ(outcome.status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(outcome.status.message()),
+              HasSubstr("method 'train_step': metadata.output_info[0].base_index: is missing, but the output is is_input"));
 }
 
 TEST(CommandsTest, VerifyPassesOnWhatWasRecorded) {

@@ -7,22 +7,18 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "serialization/graph_signature.h"
 #include "serialization/tensor_type.h"
 #include "serialization/text.h"
-#include "serialization/view_geometry.h"
+#include "serialization/view_and_mutation_meta.h"
 
 namespace cotan::tools {
 namespace {
 
-using serialization::GraphSignature;
-using serialization::InputAliasInfo;
 using serialization::Method;
 using serialization::Op;
-using serialization::OutputAliasInfo;
 using serialization::State;
 using serialization::SymbolProto;
-using serialization::ViewAndMutationMeta;
-using serialization::ViewStep;
 
 int64_t BytesOf(const serialization::TensorType& type) {
   const absl::StatusOr<StridedLayout> layout = DenseLayout(type, {});
@@ -79,50 +75,14 @@ std::string UpdatesText(const Program& program, const Method& method) {
   return absl::StrCat("  updates: ", absl::StrJoin(method.state_updates(), ", ", append_name), "\n");
 }
 
-// Name of input `index` of the traced function.
-std::string TracedInput(const GraphSignature& signature, int index) {
-  for (const auto* names : {&signature.parameters(), &signature.buffers(), &signature.user_inputs()}) {
-    if (index < names->size()) return names->Get(index);
-    index -= names->size();
-  }
-  return absl::StrCat("input ", index);
-}
-
-std::string InputInfoText(const InputAliasInfo& info) {
-  std::vector<std::string> facts;
-  if (info.requires_grad()) facts.push_back(info.is_leaf() ? "leaf, requires grad" : "requires grad");
-  if (info.mutates_data()) facts.push_back("mutated");
-  if (info.mutates_metadata()) facts.push_back("metadata mutated");
-  if (info.mutates_storage_metadata()) facts.push_back("storage replaced");
-  const bool mutated = info.mutates_data() || info.mutates_metadata();
-  if (mutated && info.mutations_hidden_from_autograd()) facts.push_back("hidden from autograd");
-  if (mutated && info.mutations_under_no_grad_or_inference_mode()) facts.push_back("under no_grad");
-  return absl::StrJoin(facts, ", ");
-}
-
-std::string OutputInfoText(const OutputAliasInfo& info) {
-  std::string text = absl::AsciiStrToLower(serialization::OutputTypeProto_Name(info.output_type()));
-  if (info.has_base_index()) absl::StrAppend(&text, " of ", info.base_index());
-  const auto append_step = [](std::string* out, const ViewStep& step) { absl::StrAppend(out, ViewStepText(step)); };
-  if (info.view_steps_size() != 0) absl::StrAppend(&text, " by ", absl::StrJoin(info.view_steps(), ".", append_step));
-  if (info.requires_grad()) absl::StrAppend(&text, ", requires grad");
-  return text;
-}
-
 std::string MetadataText(const Method& method) {
-  const ViewAndMutationMeta& metadata = method.metadata();
-  if (metadata.input_info_size() == 0 && metadata.output_info_size() == 0) return "";
-  std::string text = absl::StrCat("  ViewAndMutationMeta: ", metadata.is_train() ? "training" : "inference", ", ",
-                                  metadata.num_intermediate_bases(), " intermediate bases\n");
-  for (int i = 0; i < metadata.input_info_size(); ++i) {
-    const std::string facts = InputInfoText(metadata.input_info(i));
-    absl::StrAppend(&text, "    input ", i, " ", TracedInput(method.signature(), i), facts.empty() ? "" : ": ", facts, "\n");
-  }
-  for (int i = 0; i < metadata.output_info_size(); ++i) {
-    const std::string name = i < method.signature().user_outputs_size() ? method.signature().user_outputs(i) : "";
-    absl::StrAppend(&text, "    output ", i, " ", name, ": ", OutputInfoText(metadata.output_info(i)), "\n");
-  }
-  return text;
+  if (method.metadata().input_info_size() == 0 && method.metadata().output_info_size() == 0) return "";
+  // Loading the program has verified both.
+  const absl::StatusOr<ViewAndMutationMeta> metadata = ViewAndMutationMeta::FromProto(method.metadata());
+  const absl::StatusOr<GraphSignature> signature = GraphSignature::FromProto(method.signature());
+  if (!metadata.ok() || !signature.ok()) return "";
+  return absl::StrCat("  ViewAndMutationMeta:\n",
+                      metadata->ToString(signature->InputNames(), signature->user_outputs, "    "));
 }
 
 std::string MethodSummary(const Program& program, const Method& method) {
