@@ -22,6 +22,7 @@ enum class Allowed : uint8_t {
   kAny,
   kFloat,
   kNumber,         // integer or float
+  kInteger,
   kIntegerOrBool,
   kBool,
 };
@@ -122,7 +123,7 @@ FnFacts FactsOf(ScalarFn fn) {
       return {2, Allowed::kIntegerOrBool};
     case FN_SHIFT_LEFT:
     case FN_SHIFT_RIGHT:
-      return {2, Allowed::kIntegerOrBool};
+      return {2, Allowed::kInteger};
     case FN_SELECT:
       return {3, Allowed::kAny};
     case FN_REDUCE_SUM:
@@ -144,6 +145,8 @@ bool Allows(Allowed allowed, DType dtype) {
       return IsFloatingPoint(dtype);
     case Allowed::kNumber:
       return dtype != DType::kBool;
+    case Allowed::kInteger:
+      return IsInteger(dtype);
     case Allowed::kIntegerOrBool:
       return !IsFloatingPoint(dtype);
     case Allowed::kBool:

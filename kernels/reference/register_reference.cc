@@ -2,6 +2,7 @@
 
 #include "base/status_macros.h"
 #include "kernels/reference/expr.h"
+#include "kernels/reference/ops.h"
 
 namespace cotan {
 namespace {
@@ -18,6 +19,20 @@ struct Entry {
 
 constexpr Entry kEntries[] = {
     {Op::kExpr, reference::MakeExpr},
+    {Op::kCopy, reference::MakeCopy},
+    {Op::kMatmul, reference::MakeMatmul},
+    {Op::kConvolution, reference::MakeConvolution},
+    {Op::kConvolutionBackwardInput, reference::MakeConvolutionBackwardInput},
+    {Op::kConvolutionBackwardWeight, reference::MakeConvolutionBackwardWeight},
+    {Op::kMaxPool, reference::MakeMaxPool},
+    {Op::kMaxPoolBackward, reference::MakeMaxPoolBackward},
+    {Op::kAvgPool, reference::MakeAvgPool},
+    {Op::kAvgPoolBackward, reference::MakeAvgPoolBackward},
+    {Op::kGather, reference::MakeGather},
+    {Op::kScatterAdd, reference::MakeScatterAdd},
+    {Op::kConcat, reference::MakeConcat},
+    {Op::kAttention, reference::MakeAttention},
+    {Op::kAttentionBackward, reference::MakeAttentionBackward},
 };
 
 }  // namespace

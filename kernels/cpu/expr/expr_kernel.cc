@@ -416,8 +416,8 @@ class ExprKernel final : public Kernel {
 absl::StatusOr<std::unique_ptr<Kernel>> MakeExprWith(const KernelRequest& request, const ExprOptions& options) {
   COTAN_ASSIGN_OR_RETURN(const ExprProgram program, ResolveExpr(request));
   const expr::TileOps& ops = options.ops != nullptr ? *options.ops : expr::BestTileOps();
-  return std::make_unique<expr::ExprKernel>(expr::CompilePlan(program, request, ops), request.threads,
-                                            options.ns_per_thread, ops);
+  COTAN_ASSIGN_OR_RETURN(expr::Plan plan, expr::CompilePlan(program, request, ops));
+  return std::make_unique<expr::ExprKernel>(std::move(plan), request.threads, options.ns_per_thread, ops);
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeExpr(const KernelRequest& request) {

@@ -109,7 +109,7 @@ class Compiler {
   Compiler(const ExprProgram& program, const KernelRequest& request, const TileOps& ops)
       : nodes_(program.nodes), program_(program), request_(request), ops_(ops), info_(program.nodes.size()) {}
 
-  Plan Compile() {
+  absl::StatusOr<Plan> Compile() {
     Simplify();
     MarkNeeded();
     CollectOperands();
@@ -120,6 +120,7 @@ class Compiler {
     EmitUnitSteps(-1, plan_.unit_start);
     SelectPhases();
     for (int p = 0; p < num_phases_; ++p) EmitPhase(p);
+    if (!status_.ok()) return status_;
     Estimate();
     plan_.register_bytes = Align(plan_.register_bytes);
     plan_.constants = std::move(constants_);
@@ -576,6 +577,9 @@ class Compiler {
       step.fn = RegisterDType(n.dtype) == dtype ? nullptr : ops_.find_cast(dtype, RegisterDType(n.dtype));
     } else {
       step.fn = ops_.find(n.fn, dtype, scalars);
+      if (step.fn == nullptr) {
+        status_ = absl::UnimplementedError(absl::StrCat("expressions have no ", ExprFnName(n.fn), " of ", DTypeName(dtype)));
+      }
     }
     const TileFn round = IsHalf(n.dtype) && !IsExactInHalf(n.fn) ? ops_.find_round(n.dtype) : nullptr;
     if (step.fn != nullptr) {
@@ -866,6 +870,7 @@ class Compiler {
   std::vector<NodeInfo> info_;
   std::vector<DimVector> strides_;  // per operand, per domain dimension
   Plan plan_;
+  absl::Status status_;
   std::vector<Plan::Block> constants_;
   int num_phases_ = 0;
   int64_t kept_bytes_ = 0;
@@ -881,7 +886,7 @@ class Compiler {
 
 }  // namespace
 
-Plan CompilePlan(const ExprProgram& program, const KernelRequest& request, const TileOps& ops) {
+absl::StatusOr<Plan> CompilePlan(const ExprProgram& program, const KernelRequest& request, const TileOps& ops) {
   return Compiler(program, request, ops).Compile();
 }
 

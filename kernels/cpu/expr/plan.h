@@ -123,7 +123,8 @@ struct Plan {
 };
 
 // `ops` outlives the plan.
-Plan CompilePlan(const ExprProgram& program, const KernelRequest& request, const TileOps& ops);
+// Unimplemented: a function of a dtype that `ops` lacks; the message names it.
+absl::StatusOr<Plan> CompilePlan(const ExprProgram& program, const KernelRequest& request, const TileOps& ops);
 
 }  // namespace cotan::cpu::expr
 
