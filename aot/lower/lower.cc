@@ -10,7 +10,9 @@
 #include "aot/lower/layout_assignment.h"
 #include "aot/lower/lowering.h"
 #include "aot/lower/op_table.h"
+#include "aot/passes/algebraic.h"
 #include "aot/passes/common_subexpressions.h"
+#include "aot/passes/constant_folding.h"
 #include "aot/passes/dead_code.h"
 #include "base/status_macros.h"
 
@@ -27,7 +29,10 @@ absl::StatusOr<bool> ShareViews(Graph& graph) {
 
 absl::Status CleanUp(Graph& graph, const DumpFunction& dump) {
   PassPipeline pipeline("clean_up");
-  pipeline.Add("dead_code", EliminateDeadCode).Add("common_subexpressions", EliminateCommonSubexpressions);
+  pipeline.Add("dead_code", EliminateDeadCode)
+      .Add("algebraic", SimplifyAlgebra)
+      .Add("constant_folding", FoldConstants)
+      .Add("common_subexpressions", EliminateCommonSubexpressions);
   pipeline.set_dump(dump);
   return pipeline.Run(graph).status();
 }
