@@ -1,0 +1,49 @@
+// The host as a device that runs out of memory when a test wants it to.
+#ifndef COTAN_RUNTIME_TESTING_LIMITED_DEVICE_H_
+#define COTAN_RUNTIME_TESTING_LIMITED_DEVICE_H_
+
+#include <cstddef>
+#include <limits>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/api/device.h"
+
+namespace cotan::testing {
+
+class LimitedDevice : public Device {
+ public:
+  DeviceType type() const override { return DeviceType::kCpu; }
+
+  absl::StatusOr<void*> Allocate(size_t bytes) override {
+    ++num_allocations_;
+    if (allocations_left_-- == 0 || bytes > bytes_left_) return absl::ResourceExhaustedError("limited device");
+    absl::StatusOr<void*> memory = HostDevice().Allocate(bytes);
+    if (memory.ok()) bytes_left_ -= bytes;
+    return memory;
+  }
+  void Free(void* memory, size_t bytes) override {
+    if (memory != nullptr) bytes_left_ += bytes;
+    HostDevice().Free(memory, bytes);
+  }
+  absl::Status CopyFromHost(void* to, const void* from, size_t bytes) override { return Copy(to, from, bytes); }
+  absl::Status CopyToHost(void* to, const void* from, size_t bytes) override { return Copy(to, from, bytes); }
+  absl::Status Copy(void* to, const void* from, size_t bytes) override { return HostDevice().Copy(to, from, bytes); }
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+
+  // Fails the allocation after the next `count` ones; the ones behind it work.
+  void FailAfter(int count) { allocations_left_ = count; }
+  void LimitBytes(size_t bytes) { bytes_left_ = bytes; }
+  int num_allocations() const { return num_allocations_; }
+  // Whether the failure asked for has happened.
+  bool has_failed() const { return allocations_left_ < 0; }
+
+ private:
+  int allocations_left_ = std::numeric_limits<int>::max();
+  size_t bytes_left_ = std::numeric_limits<size_t>::max() / 2;
+  int num_allocations_ = 0;
+};
+
+}  // namespace cotan::testing
+
+#endif  // COTAN_RUNTIME_TESTING_LIMITED_DEVICE_H_
