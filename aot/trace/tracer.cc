@@ -194,6 +194,9 @@ absl::Status Tracing::RunBackward() {
   if (options_.backward == Backward::kLoss) {
     COTAN_RETURN_IF_ERROR(CheckLoss(outputs_, LossOutput()));
     differentiated = {LossOutput()};
+    for (int i = 0; i < program_.metadata.output_info_size(); ++i) {
+      if (i != LossOutput()) program_.metadata.mutable_output_info(i)->set_requires_grad_for_backward(false);
+    }
   }
   if (differentiated.empty()) return absl::OkStatus();
   AddTangents(differentiated);
