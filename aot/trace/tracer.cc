@@ -10,6 +10,7 @@
 #include <exception>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -84,6 +85,9 @@ class Tracing {
   int LossOutput() const;
   std::string OutputName(size_t index) const;
   void AddMutatedInputs();
+  bool AliasesInput(int output) const;
+  // Records that outputs other than these take no part in the backward.
+  void MarkUndifferentiated(const std::vector<int>& differentiated);
   void AddTangents(const std::vector<int>& outputs);
   void RefuseKeptTensors();
 
@@ -188,9 +192,27 @@ void Tracing::AddTangents(const std::vector<int>& outputs) {
   }
 }
 
+// Its gradient reaches the input beside the program, through the caller's view.
+bool Tracing::AliasesInput(int output) const {
+  const serialization::OutputTypeProto type = program_.metadata.output_info(output).output_type();
+  return type == serialization::ALIAS_OF_INPUT || type == serialization::IS_INPUT;
+}
+
+void Tracing::MarkUndifferentiated(const std::vector<int>& differentiated) {
+  for (int i = 0; i < program_.metadata.output_info_size(); ++i) {
+    serialization::OutputAliasInfo& info = *program_.metadata.mutable_output_info(i);
+    if (!info.requires_grad()) continue;
+    if (std::find(differentiated.begin(), differentiated.end(), i) != differentiated.end()) continue;
+    info.set_requires_grad_for_backward(false);
+  }
+}
+
 absl::Status Tracing::RunBackward() {
   std::vector<int> differentiated;
-  if (options_.backward == Backward::kOutputs) differentiated = DifferentiableOutputs(outputs_);
+  if (options_.backward == Backward::kOutputs) {
+    differentiated = DifferentiableOutputs(outputs_);
+    std::erase_if(differentiated, [this](int i) { return AliasesInput(i); });
+  }
   if (options_.backward == Backward::kLoss) {
     COTAN_RETURN_IF_ERROR(CheckLoss(outputs_, LossOutput()));
     differentiated = {LossOutput()};
@@ -199,6 +221,7 @@ absl::Status Tracing::RunBackward() {
     }
   }
   if (differentiated.empty()) return absl::OkStatus();
+  MarkUndifferentiated(differentiated);
   AddTangents(differentiated);
 
   std::vector<at::Tensor> roots;
