@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "base/status_macros.h"
 #include "kernels/api/op_check.h"
 #include "kernels/cpu/copy.h"
+#include "kernels/cpu/gemm_core.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/pool_geometry.h"
 #include "kernels/cpu/simd.h"
@@ -24,9 +26,9 @@ constexpr int64_t kLanes = 64;
 template <typename Fn>
 [[gnu::always_inline]] inline void ForEachTap(const std::array<PoolAxis, 3>& axes, int64_t d, int64_t h, int64_t w,
                                               Fn fn) {
-  const WindowRange depth = axes[0].Window(d);
-  const WindowRange height = axes[1].Window(h);
-  const WindowRange width = axes[2].Window(w);
+  const WindowRange depth = axes[0].windows[static_cast<size_t>(d)];
+  const WindowRange height = axes[1].windows[static_cast<size_t>(h)];
+  const WindowRange width = axes[2].windows[static_cast<size_t>(w)];
   for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
     const int64_t id = depth.origin + kd * axes[0].dilation;
     for (int64_t kh = height.begin; kh < height.end; ++kh) {
@@ -40,65 +42,127 @@ template <typename Fn>
   }
 }
 
+// A vector of positions with as many elements as Vector<T>, of the same size.
 template <typename T>
-[[gnu::always_inline]] inline void TakeLarger(const T* value, int32_t position, T* best, int32_t* index,
-                                              int64_t count) {
-  for (int64_t c = 0; c < count; ++c) {
-    // The second comparison is true for NaN, which then stays.
-    const bool take = value[c] > best[c] || value[c] != value[c];
-    best[c] = take ? value[c] : best[c];
-    index[c] = take ? position : index[c];
+struct PositionsOf;
+template <>
+struct PositionsOf<float> {
+  using Element = int32_t;
+  typedef int32_t Type __attribute__((vector_size(64)));
+  typedef int64_t Long __attribute__((vector_size(128)));
+};
+template <>
+struct PositionsOf<double> {
+  using Element = int64_t;
+  typedef int64_t Type __attribute__((vector_size(64)));
+  typedef int64_t Long __attribute__((vector_size(64)));
+};
+template <typename T>
+using Positions = typename PositionsOf<T>::Type;
+template <typename T>
+using Position = typename PositionsOf<T>::Element;
+
+// Flattened position of the window's first tap inside the input; 0 if there is
+// none (a dilated window may lie in the padding as a whole).
+[[gnu::always_inline]] inline int64_t FirstTap(const std::array<PoolAxis, 3>& axes, int64_t d, int64_t h, int64_t w) {
+  const std::array<int64_t, 3> at = {d, h, w};
+  int64_t flat = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    const WindowRange& window = axes[i].windows[static_cast<size_t>(at[i])];
+    if (window.begin == window.end) return 0;
+    flat = flat * axes[i].input + window.origin + window.begin * axes[i].dilation;
   }
+  return flat;
+}
+
+// The window's maximum and its position in kVectorSize lanes.
+template <typename T>
+[[gnu::always_inline]] inline void MaxOfLanes(const PoolGeometry& g, int64_t d, int64_t h, int64_t w, const T* input,
+                                              T* output, int64_t* index) {
+  constexpr int64_t kLanes = kVectorSize<T>;
+  T best[kLanes];
+  Position<T> position[kLanes];
+  const auto first = static_cast<Position<T>>(FirstTap(g.axes, d, h, w));
+  for (int64_t c = 0; c < kLanes; ++c) best[c] = -std::numeric_limits<T>::infinity();
+  for (int64_t c = 0; c < kLanes; ++c) position[c] = first;
+  ForEachTap(
+      g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
+        const T* value = input + offset;
+        const auto here = static_cast<Position<T>>(flat);
+        for (int64_t c = 0; c < kLanes; ++c) {
+          // True for a larger value and for NaN, which then stays.
+          const bool take = !(value[c] <= best[c]) & !((best[c] != best[c]) & (value[c] == value[c]));
+          best[c] = take ? value[c] : best[c];
+          position[c] = take ? here : position[c];
+        }
+      });
+  for (int64_t c = 0; c < kLanes; ++c) output[c] = best[c];
+  if (index == nullptr) return;
+  for (int64_t c = 0; c < kLanes; ++c) index[c] = position[c];
+}
+
+template <typename T>
+[[gnu::always_inline]] inline void MaxOfLane(const PoolGeometry& g, int64_t d, int64_t h, int64_t w, const T* input,
+                                             T* output, int64_t* index) {
+  T best = -std::numeric_limits<T>::infinity();
+  int64_t position = FirstTap(g.axes, d, h, w);
+  ForEachTap(
+      g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
+        const T value = input[offset];
+        const bool take = value > best || value != value;
+        best = take ? value : best;
+        position = take ? flat : position;
+      });
+  *output = best;
+  if (index != nullptr) *index = position;
 }
 
 // One row (all w) of the output; `index` may be null.
 template <typename T>
 COTAN_SIMD_VERSIONS void MaxRow(const PoolGeometry& g, int64_t d, int64_t h, const T* input, T* output,
                                 int64_t* index) {
-  T best[kLanes];
-  int32_t position[kLanes];
   for (int64_t w = 0; w < g.axes[2].output; ++w) {
-    for (int64_t lane = 0; lane < g.lanes.size; lane += kLanes) {
-      const int64_t count = std::min(kLanes, g.lanes.size - lane);
-      bool is_first = true;
-      // A dilated window may lie in the padding as a whole.
-      std::fill_n(best, count, -std::numeric_limits<T>::infinity());
-      std::fill_n(position, count, 0);
-      ForEachTap(
-          g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
-            const T* value = input + offset + lane;
-            if (is_first) {
-              std::copy_n(value, count, best);
-              std::fill_n(position, count, static_cast<int32_t>(flat));
-              is_first = false;
-              return;
-            }
-            TakeLarger(value, static_cast<int32_t>(flat), best, position, count);
-          });
-      std::copy_n(best, count, output + w * g.axes[2].output_stride + lane);
-      if (index == nullptr) continue;
-      int64_t* to = index + w * g.axes[2].index_stride + lane;
-      for (int64_t c = 0; c < count; ++c) to[c] = position[c];
+    T* to = output + w * g.axes[2].output_stride;
+    int64_t* at = index == nullptr ? nullptr : index + w * g.axes[2].index_stride;
+    int64_t lane = 0;
+    for (; lane + kVectorSize<T> <= g.lanes.size; lane += kVectorSize<T>) {
+      MaxOfLanes(g, d, h, w, input + lane, to + lane, at == nullptr ? nullptr : at + lane);
+    }
+    for (; lane < g.lanes.size; ++lane) {
+      MaxOfLane(g, d, h, w, input + lane, to + lane, at == nullptr ? nullptr : at + lane);
     }
   }
 }
 
-// Adds the gradients of one output row to the input taps they came from.
+// Adds the gradients of one output row to the input taps they came from; with
+// `assigns` no tap has another window and is set.
 template <typename T>
-COTAN_SIMD_VERSIONS void MaxRowBackward(const PoolGeometry& g, int64_t d, int64_t h, const T* grad_output,
+COTAN_SIMD_VERSIONS void MaxRowBackward(const PoolGeometry& g, bool assigns, int64_t d, int64_t h, const T* grad_output,
                                         const int64_t* index, T* grad_input) {
-  int32_t position[kLanes];
   for (int64_t w = 0; w < g.axes[2].output; ++w) {
-    for (int64_t lane = 0; lane < g.lanes.size; lane += kLanes) {
-      const int64_t count = std::min(kLanes, g.lanes.size - lane);
-      const int64_t* from = index + w * g.axes[2].index_stride + lane;
-      for (int64_t c = 0; c < count; ++c) position[c] = static_cast<int32_t>(from[c]);
-      const T* gradient = grad_output + w * g.axes[2].output_stride + lane;
+    const int64_t* at = index + w * g.axes[2].index_stride;
+    const T* from = grad_output + w * g.axes[2].output_stride;
+    int64_t lane = 0;
+    for (; lane + kVectorSize<T> <= g.lanes.size; lane += kVectorSize<T>) {
+      typename PositionsOf<T>::Long wide;
+      std::memcpy(&wide, at + lane, sizeof(wide));
+      const auto position = __builtin_convertvector(wide, Positions<T>);
+      Vector<T> gradient;
+      Load(from + lane, gradient);
       ForEachTap(
           g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
             T* to = grad_input + offset + lane;
-            const auto here = static_cast<int32_t>(flat);
-            for (int64_t c = 0; c < count; ++c) to[c] += position[c] == here ? gradient[c] : T{0};
+            const Positions<T> here = position == static_cast<Position<T>>(flat);
+            Vector<T> sum = {};
+            if (!assigns) Load(to, sum);
+            Store<T>(sum + (here ? gradient : Vector<T>{}), to);
+          });
+    }
+    for (; lane < g.lanes.size; ++lane) {
+      ForEachTap(
+          g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
+            T& to = grad_input[offset + lane];
+            to = (assigns ? T{0} : to) + (at[lane] == flat ? from[lane] : T{0});
           });
     }
   }
@@ -119,7 +183,7 @@ struct Divisor {
     const std::array<int64_t, 3> at = {d, h, w};
     int64_t size = 1;
     for (size_t i = 0; i < 3; ++i) {
-      const WindowRange window = axes[i].Window(at[i]);
+      const WindowRange window = axes[i].windows[static_cast<size_t>(at[i])];
       size *= counts_padding ? axes[i].PaddedSize(at[i]) : window.end - window.begin;
     }
     return size;
@@ -225,17 +289,19 @@ template <typename T>
 class MaxPoolBackward final : public Kernel {
  public:
   MaxPoolBackward(PoolGeometry geometry, std::unique_ptr<Kernel> zero, int threads)
-      : geometry_(std::move(geometry)), zero_(std::move(zero)), threads_(threads) {}
+      : geometry_(std::move(geometry)), zero_(std::move(zero)), threads_(threads) {
+    assigns_ = geometry_.lanes.size > 1 && geometry_.WindowsAreDisjoint();
+  }
 
   absl::Status Run(const KernelArgs& args) override {
     const auto* grad_output = static_cast<const T*>(args.inputs[0]);
     const auto* index = static_cast<const int64_t*>(args.inputs[1]);
     auto* grad_input = static_cast<T*>(args.outputs[0]);
-    COTAN_RETURN_IF_ERROR(zero_->Run(args));
+    if (!assigns_ || !geometry_.WindowsTile()) COTAN_RETURN_IF_ERROR(zero_->Run(args));
     std::atomic<int64_t> foreign{0};
     ForEachOutputRowByOuter(geometry_, threads_, [&](int64_t d, int64_t h, const PoolOffsets& at) {
       if (geometry_.lanes.size > 1) {
-        MaxRowBackward(geometry_, d, h, grad_output + at.output, index + at.index, grad_input + at.input);
+        MaxRowBackward(geometry_, assigns_, d, h, grad_output + at.output, index + at.index, grad_input + at.input);
       } else if (!Scatter(grad_output + at.output, index + at.index, grad_input + at.input)) {
         foreign.store(1, std::memory_order_relaxed);
       }
@@ -265,6 +331,7 @@ class MaxPoolBackward final : public Kernel {
   }
 
   PoolGeometry geometry_;
+  bool assigns_ = false;          // each input element has one window at most
   std::unique_ptr<Kernel> zero_;  // clears the gradient
   int threads_;
 };

@@ -23,19 +23,35 @@ PoolGeometry::PoolGeometry(const serialization::Pool& op, const StridedLayout& i
   for (int d = 0; d < spatial; ++d) {
     const size_t at = leading + static_cast<size_t>(d);
     PoolAxis& axis = axes[static_cast<size_t>(3 - spatial + d)];
-    axis = {input.sizes[at],   output.sizes[at],   op.kernel(d),
-            op.stride(d),      op.padding(d),      op.dilation_size() == 0 ? 1 : op.dilation(d),
-            input.strides[at], output.strides[at], index.strides[at]};
+    axis = {input.sizes[at],   output.sizes[at],
+            op.kernel(d),      op.stride(d),
+            op.padding(d),     op.dilation_size() == 0 ? 1 : op.dilation(d),
+            input.strides[at], output.strides[at],
+            index.strides[at], {}};
+    for (int64_t o = 0; o < axis.output; ++o) axis.windows.push_back(axis.Window(o));
   }
+  for (int d = 0; d < 3 - spatial; ++d) axes[static_cast<size_t>(d)].windows = {{0, 0, 1}};
   for (size_t d = 0; d < leading; ++d) {
     const PoolLoop loop{input.sizes[d], input.strides[d], output.strides[d], index.strides[d]};
     if (loop.size == 1) continue;
-    if (loop.input == 1 && loop.output == 1 && loop.index == 1) {
+    // Strides of an empty tensor may repeat.
+    if (loop.size > 1 && loop.input == 1 && loop.output == 1 && loop.index == 1) {
       lanes = loop;
     } else {
       outer.push_back(loop);
     }
   }
+}
+
+bool PoolGeometry::WindowsAreDisjoint() const {
+  return std::all_of(axes.begin(), axes.end(),
+                     [](const PoolAxis& axis) { return axis.step >= axis.kernel && axis.dilation == 1; });
+}
+
+bool PoolGeometry::WindowsTile() const {
+  return WindowsAreDisjoint() && std::all_of(axes.begin(), axes.end(), [](const PoolAxis& axis) {
+           return axis.step == axis.kernel && axis.padding == 0 && axis.output * axis.step >= axis.input;
+         });
 }
 
 int64_t PoolGeometry::OuterCount() const {

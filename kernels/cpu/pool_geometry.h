@@ -31,6 +31,9 @@ struct PoolAxis {
   int64_t output_stride = 0;
   int64_t index_stride = 0;
 
+  // Window() of each output position; filled by PoolGeometry.
+  std::vector<WindowRange> windows;
+
   WindowRange Window(int64_t output_position) const;
   // Size of the window cut at the padded input's end, as count_include_pad
   // counts it.
@@ -62,6 +65,10 @@ struct PoolGeometry {
   // layout of the indices or equals `output`.
   PoolGeometry(const serialization::Pool& op, const StridedLayout& input, const StridedLayout& output,
                const StridedLayout& index);
+
+  // Whether each input element lies in one window at most, and in exactly one.
+  bool WindowsAreDisjoint() const;
+  bool WindowsTile() const;
 
   int64_t OuterCount() const;
   PoolOffsets OuterOffsets(int64_t position) const;

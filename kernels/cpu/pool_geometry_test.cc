@@ -42,12 +42,26 @@ TEST(PoolGeometryTest, DenseChannelsAreLanes) {
   const StridedLayout output = DenseLayout({3, 8, 2, 2}, last);
   const PoolGeometry geometry(op, DenseLayout({3, 8, 4, 4}, last), output, output);
   EXPECT_EQ(geometry.lanes.size, 8);
+  EXPECT_TRUE(geometry.WindowsTile());
+  EXPECT_EQ(geometry.axes[2].windows[1].origin, 2);
+  const PoolGeometry uncovered(op, DenseLayout({3, 8, 5, 5}, last), output, output);
+  EXPECT_TRUE(uncovered.WindowsAreDisjoint());
+  EXPECT_FALSE(uncovered.WindowsTile());
   EXPECT_EQ(geometry.OuterCount(), 3);
   EXPECT_EQ(geometry.OuterOffsets(2).input, 2 * 8 * 16);
   EXPECT_EQ(geometry.OutputCount(), 3 * 8 * 4);
   EXPECT_EQ(geometry.Work(), 3 * 8 * 4 * 4);
   const StridedLayout rows = DenseLayout({3, 8, 2, 2});
   EXPECT_EQ(PoolGeometry(op, DenseLayout({3, 8, 4, 4}), rows, rows).lanes.size, 1);
+}
+
+TEST(PoolGeometryTest, EmptyBatchIsNoLane) {
+  serialization::Pool op;
+  op.add_kernel(1);
+  op.add_stride(1);
+  op.add_padding(0);
+  const StridedLayout empty{{70, 0, 4}, {1, 1, 70}, 0};
+  EXPECT_EQ(PoolGeometry(op, empty, empty, empty).OutputCount(), 0);
 }
 
 }  // namespace
