@@ -106,6 +106,7 @@ absl::Status Finish(Graph graph, const std::string& name, const std::string& bac
   method.set_backward_method(backward);
   if (name != "backward") {
     *method.mutable_metadata() = draft.traced.metadata;
+    if (!backward.empty()) method.mutable_metadata()->mutable_saved()->set_num_tensors(method.num_saved());
     *method.mutable_signature() = draft.traced.signature;
     if (draft.traced.rng_blocks != SymInt(0)) {
       method.set_rng_blocks(draft.traced.rng_blocks.ToString());

@@ -225,7 +225,7 @@ std::string OutputAliasInfo::ToString() const {
   if (!view_steps.empty()) absl::StrAppend(&parts[0], " through ", cotan::ToString(view_steps));
   if (geometry.has_value()) parts.push_back(geometry->ToString());
   if (requires_grad) parts.push_back("requires grad");
-  if (requires_grad && !requires_grad_for_backward) parts.push_back("has no grad_fn");
+  if (requires_grad && !requires_grad_for_backward) parts.push_back("takes no part in the backward");
   if (!dynamic_dims.empty()) {
     parts.push_back(absl::StrCat("dynamic dimensions ", absl::StrJoin(dynamic_dims, " ")));
   }

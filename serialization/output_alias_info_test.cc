@@ -41,7 +41,7 @@ TEST(OutputAliasInfo, AliasRoundTripsWithItsViews) {
   EXPECT_EQ(*again, info);
   EXPECT_EQ(again->ToString(),
             "alias_of_input 2 through permute(1, 0).select(dim=0, 1), f32[s0]{1}+3, requires grad, "
-            "has no grad_fn, dynamic dimensions 0");
+            "takes no part in the backward, dynamic dimensions 0");
 }
 
 TEST(OutputAliasInfo, TangentIsExpectedAsRequiresGradSaysUnlessToldOtherwise) {

@@ -69,13 +69,13 @@ std::string DescribeInput(const ViewAndMutationFacts& facts, size_t i) {
   return text;
 }
 
-// Neighbours with the same text share a line.
+// Untouched neighbours with the same text share a line.
 void WriteInputs(const ViewAndMutationFacts& facts, Names names, Writer& writer) {
   const size_t count = facts.input_info.size();
   for (size_t first = 0; first < count;) {
     const std::string text = DescribeInput(facts, first);
     size_t last = first;
-    while (last + 1 < count && DescribeInput(facts, last + 1) == text) ++last;
+    while (!facts.input_info[first].is_mutated() && last + 1 < count && DescribeInput(facts, last + 1) == text) ++last;
     if (first == last) {
       writer.Line("input ", first, Quoted(names, first), ": ", text);
     } else {

@@ -20,10 +20,7 @@ ViewAndMutationFacts Example() {
     info.keep_input_mutations = true;
   }
   facts.input_info[0].requires_grad = facts.input_info[1].requires_grad = true;
-  for (size_t i : {2, 3}) {
-    facts.input_info[i].mutates_data = true;
-    facts.input_info[i].mutations_hidden_from_autograd = i == 2;
-  }
+  for (size_t i : {2, 3}) facts.input_info[i].mutates_data = true;
   facts.static_input_indices = {0, 1, 2, 3};
   facts.output_info.resize(3);
   facts.output_info[0].requires_grad = facts.output_info[0].requires_grad_for_backward = true;
@@ -47,7 +44,7 @@ TEST(ViewAndMutationMetaText, ShowsInputsOutputsAndWhatIsSaved) {
             R"(  training; the program may write inputs itself; not deterministic
   inputs 0-1 "fc.weight" ... "fc.bias": leaf, requires grad, not mutated, static
   input 2 "bn.running_mean": leaf, mutates data, hidden from autograd, written by the program, static
-  input 3 "bn.running_var": leaf, mutates data, written by the program, static
+  input 3 "bn.running_var": leaf, mutates data, hidden from autograd, written by the program, static
   input 4 "batch": leaf, not mutated
   output 0 "loss": non_alias, requires grad
   output 1 "view": alias_of_input 4 through permute(1, 0)
