@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -217,9 +216,6 @@ absl::Status Tracing::RunBackward() {
   if (options_.backward == Backward::kLoss) {
     COTAN_RETURN_IF_ERROR(CheckLoss(outputs_, LossOutput()));
     differentiated = {LossOutput()};
-    for (int i = 0; i < program_.metadata.output_info_size(); ++i) {
-      if (i != LossOutput()) program_.metadata.mutable_output_info(i)->set_requires_grad_for_backward(false);
-    }
   }
   if (differentiated.empty()) return absl::OkStatus();
   MarkUndifferentiated(differentiated);
