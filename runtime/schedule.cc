@@ -144,6 +144,7 @@ class Scheduler {
       ValueOf(output) = NewOperand(BufferKind::kArena, 0, std::move(geometry));
       step.outputs.push_back(ValueOf(output));
     }
+    if (op.has_max_pool() && op.outputs_size() > 1) pool_indices_.insert(op.outputs(1));
     const std::vector<TensorSpec> inputs = SpecsOf(step.inputs);
     const std::vector<TensorSpec> outputs = SpecsOf(step.outputs);
     COTAN_RETURN_IF_ERROR(CheckOp({.op = op, .inputs = inputs, .outputs = outputs, .symbols = symbols_}));
@@ -284,12 +285,13 @@ class Scheduler {
   }
 
   // Whether values of an index can make the step fail: not if an earlier step
-  // has passed the same index for a dimension of the same size.
+  // has passed the same index for a dimension of the same size, nor if the
+  // index comes from a max_pool of this method.
   bool MayFail(const ScheduledStep& step, absl::flat_hash_set<std::pair<uint32_t, int64_t>>& checked) const {
     const Op& op = method_.ops(step.op);
     const int input = IndexInput(op);
     if (input < 0) return false;
-    if (!op.has_gather() && !op.has_scatter_add()) return true;
+    if (op.has_max_pool_backward()) return !pool_indices_.contains(op.inputs(input));
     return checked.emplace(op.inputs(input), IndexedSize(op, step)).second;
   }
 
@@ -398,6 +400,7 @@ class Scheduler {
   Schedule schedule_;
   std::vector<Operand> values_;           // of the method
   absl::flat_hash_set<int> old_content_;  // buffers with a state's content at the start
+  absl::flat_hash_set<uint32_t> pool_indices_;  // values that max_pool computes
   std::vector<Update> updates_;
   std::vector<int> writer_;                            // step by buffer
   absl::flat_hash_map<int, std::vector<int>> readers_;  // steps by state

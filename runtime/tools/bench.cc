@@ -47,10 +47,8 @@ absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& me
   std::sort(times.begin(), times.end());
   result.median_us = times[times.size() / 2];
   result.min_us = times.front();
-  COTAN_ASSIGN_OR_RETURN(const PlanSummary summary, session.Summary(handle));
-  result.arena_bytes = summary.arena_bytes;
+  COTAN_ASSIGN_OR_RETURN(result.plan, session.Summary(handle));
   result.state_bytes = session.states().bytes();
-  result.num_steps = summary.num_steps;
   return result;
 }
 
@@ -71,9 +69,10 @@ std::vector<std::string> BenchMethods(const Program& program) {
 std::string BenchText(const BenchResult& result) {
   return absl::StrFormat(
       "%s: median %.1f us, min %.1f us over %d steps of %d kernels; first step %.1f ms after opening the file; "
-      "arena %d bytes, states %d bytes",
-      result.method, result.median_us, result.min_us, result.steps, result.num_steps, result.first_step_ms,
-      result.arena_bytes, result.state_bytes);
+      "arena %d bytes (%d alive at once), states %d bytes (%d updated in place, %d copied)",
+      result.method, result.median_us, result.min_us, result.steps, result.plan.num_steps, result.first_step_ms,
+      result.plan.arena_bytes, result.plan.peak_bytes, result.state_bytes, result.plan.stats.updates_in_place,
+      result.plan.stats.update_copies);
 }
 
 }  // namespace cotan::tools

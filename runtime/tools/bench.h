@@ -17,9 +17,8 @@ struct BenchResult {
   double median_us = 0;
   double min_us = 0;
   double first_step_ms = 0;   // from opening the file to the end of the first call
-  int64_t arena_bytes = 0;
   int64_t state_bytes = 0;
-  int num_steps = 0;  // kernels that run
+  PlanSummary plan;
 };
 
 // Runs `method` of the file at `path` with its recorded arguments, `steps`
