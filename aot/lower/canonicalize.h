@@ -6,11 +6,15 @@
 
 namespace cotan::aot {
 
-// The transpose of a matrix product becomes the product of the transposes, in
-// the other order: (a @ b)^T = b^T @ a^T, if nothing else uses the product.
-// Weight gradients then come out in the layout of the weight. Permutations of
-// permutations are merged, identities dropped.
-absl::StatusOr<bool> TransposeProducts(Graph& graph);
+// Brings matrix products of a lowered graph into the form that costs least:
+//   - the transpose of a product becomes the product of the transposes, in the
+//     other order, so that weight gradients come out in the weight's layout;
+//   - a vector added to the rows of a product becomes its bias;
+//   - batches that were merged from two dimensions only for the product stay
+//     apart, as merging permuted ones would copy.
+// Only products that nothing else uses are changed. Permutations of
+// permutations and views of views are merged, identities dropped.
+absl::StatusOr<bool> CanonicalizeProducts(Graph& graph);
 
 }  // namespace cotan::aot
 

@@ -55,6 +55,7 @@ bool IsCheap(serialization::ScalarFn fn) {
 struct Unit {
   Node node;
   std::optional<FusedExpr> expr;  // set exactly for cotan.expr
+  int order = 0;  // place in the graph; of the first one merged into it
   bool alive = true;
 };
 
@@ -87,7 +88,7 @@ class Fuser {
 
   int AddUnit(Node node) {
     const int id = static_cast<int>(units_.size());
-    Unit unit{std::move(node), std::nullopt};
+    Unit unit{std::move(node), std::nullopt, id};
     if (unit.node.expr != nullptr) {
       unit.expr = TakeApart(unit.node);
       Simplify(*unit.expr);
@@ -289,8 +290,9 @@ class Fuser {
     Unlink(b);
     Kill(a);
     Unit& unit = units_[static_cast<size_t>(b)];
-    const Node& from = units_[static_cast<size_t>(a)].node;
-    if (unit.node.source.empty()) unit.node.source = from.source;
+    const Unit& from = units_[static_cast<size_t>(a)];
+    if (unit.node.source.empty()) unit.node.source = from.node.source;
+    unit.order = std::min(unit.order, from.order);
     unit.expr = std::move(merged);
     Link(b);
   }
@@ -711,24 +713,69 @@ class Fuser {
 
   // Order -----------------------------------------------------------------------------
 
-  // Puts the units back in the old order where dependencies allow it; views,
-  // which cost nothing, as soon as they can be.
+  // Whether the unit's results leave the graph and are not used in it.
+  bool IsSink(int id) {
+    return std::all_of(ResultsOf(id).begin(), ResultsOf(id).end(), [&](ValueId value) { return value == kNoValue || Readers(value).empty(); });
+  }
+
+  // Units that use a value, views looked through.
+  std::set<int> Readers(ValueId value) {
+    std::set<int> readers;
+    for (const int user : UsersOf(value)) {
+      if (!IsView(user)) {
+        readers.insert(user);
+        continue;
+      }
+      const std::set<int> behind = Readers(units_[static_cast<size_t>(user)].node.outputs[0]);
+      readers.insert(behind.begin(), behind.end());
+    }
+    return readers;
+  }
+
+  bool IsView(int id) const {
+    static const auto* const kViews = new absl::flat_hash_set<std::string>(
+        {"prim.view", "prim.permute", "prim.expand", "prim.slice", "prim.select", "prim.as_strided", "prim.diagonal", "prim.unfold"});
+    return kViews->contains(units_[static_cast<size_t>(id)].node.op);
+  }
+
+  // What must run before a unit. A sink (an update of states) also waits for
+  // the other readers of what it reads, so that it may write in place.
+  std::set<int> Needs(int id) {
+    std::set<int> needs;
+    const bool is_sink = !IsView(id) && IsSink(id);
+    for (const ValueId value : OperandsOf(id)) {
+      if (value == kNoValue) continue;
+      const int producer = Producer(value);
+      if (producer >= 0) needs.insert(producer);
+      const ValueId source = BehindView(value);
+      if (!is_sink || Producer(source) >= 0) continue;
+      for (const int reader : Readers(source)) {
+        if (!IsSink(reader)) needs.insert(reader);
+      }
+    }
+    return needs;
+  }
+
+  // Puts the units back in the old order where dependencies allow it. Views,
+  // which cost nothing, come as soon as they can, and so do sinks, which free
+  // what they read.
   absl::Status Rebuild() {
     std::map<int, std::vector<int>> waiting;  // per unit: those that wait for it
     std::vector<int> missing(units_.size(), 0);
-    std::set<std::pair<bool, int>> ready;  // (is no view, unit)
-    const auto rank = [&](int id) { return std::make_pair(units_[static_cast<size_t>(id)].node.op != "prim.view", id); };
+    std::set<std::pair<int, int>> ready;  // (rank, unit)
+    std::vector<std::pair<int, int>> ranks(units_.size());
     size_t alive = 0;
-    for (size_t id = 0; id < units_.size(); ++id) {
-      if (!units_[id].alive) continue;
+    for (size_t i = 0; i < units_.size(); ++i) {
+      if (!units_[i].alive) continue;
       ++alive;
-      std::set<int> needs;
-      for (const ValueId value : OperandsOf(static_cast<int>(id))) {
-        if (value != kNoValue && Producer(value) >= 0) needs.insert(Producer(value));
-      }
-      missing[id] = static_cast<int>(needs.size());
-      for (const int need : needs) waiting[need].push_back(static_cast<int>(id));
-      if (needs.empty()) ready.insert(rank(static_cast<int>(id)));
+      const int id = static_cast<int>(i);
+      const std::set<int> needs = Needs(id);
+      const bool is_small = IsExpr(id) && Count(ExprOf(id).domain) <= kSmallDomain;
+      const bool at_once = IsView(id) || IsSink(id) || (needs.empty() && is_small);
+      ranks[i] = {at_once ? 0 : units_[i].order, id};
+      missing[i] = static_cast<int>(needs.size());
+      for (const int need : needs) waiting[need].push_back(id);
+      if (needs.empty()) ready.insert(ranks[i]);
     }
     size_t placed = 0;
     while (!ready.empty()) {
@@ -739,7 +786,7 @@ class Fuser {
       graph_.nodes().push_back(std::move(unit.node));
       ++placed;
       for (const int next : waiting[id]) {
-        if (--missing[static_cast<size_t>(next)] == 0) ready.insert(rank(next));
+        if (--missing[static_cast<size_t>(next)] == 0) ready.insert(ranks[static_cast<size_t>(next)]);
       }
     }
     return placed == alive ? absl::OkStatus() : absl::InternalError("fusion made a cycle");

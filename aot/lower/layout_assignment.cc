@@ -29,6 +29,7 @@ class LayoutAssigner {
     for (const GraphInput& input : graph_.inputs()) {
       if (IsChannelsLast(graph_.value(input.value).type)) channels_last_.insert(input.value);
     }
+    FindPermutedUses();
     for (const Node& node : graph_.nodes()) {
       for (const ValueId id : node.outputs) Assign(node, id);
     }
@@ -38,6 +39,23 @@ class LayoutAssigner {
  private:
   static bool IsChannelsLast(const TensorType& type) {
     return type.dim_order.size() > 2 && type.dim_order == ChannelsLast(type.dim_order.size());
+  }
+
+  // Values that only one permutation reads.
+  void FindPermutedUses() {
+    absl::flat_hash_map<ValueId, int> uses;
+    for (const Node& node : graph_.nodes()) {
+      for (const ValueId id : TensorOperands(node)) ++uses[id];
+    }
+    for (const GraphOutput& output : graph_.outputs()) ++uses[output.value];
+    for (const Node& node : graph_.nodes()) {
+      if (node.op != "prim.permute") continue;
+      const ValueId source = TensorOperands(node)[0];
+      if (uses[source] != 1) continue;
+      DimVector order;
+      for (const SymInt& dim : std::get<std::vector<SymInt>>(node.arguments[1])) order.push_back(dim.constant());
+      permuted_.emplace(source, std::move(order));
+    }
   }
 
   void Set(ValueId id, DimVector order) {
@@ -71,6 +89,11 @@ class LayoutAssigner {
     if (node.op == "prim.attention" && rank == 4) return Set(id, {0, 2, 1, 3});
     if (node.op == "prim.attention_backward") return Set(id, {0, 2, 1, 3});
     if (rank < 3) return;
+    // Written as its only reader sees it. A product's rows stay rows.
+    if (const auto it = permuted_.find(id); it != permuted_.end()) {
+      const bool keeps_rows = it->second.back() == static_cast<int64_t>(rank) - 1;
+      if (node.op == "prim.concat" || (node.op == "prim.matmul" && keeps_rows)) return Set(id, it->second);
+    }
     if (node.op == "prim.convolution" || node.op == "prim.convolution_backward_input") return SetChannelsLast(id);
     const bool follows = node.expr != nullptr || node.op == "prim.concat" || absl::StartsWith(node.op, "prim.max_pool") ||
                          absl::StartsWith(node.op, "prim.avg_pool");
@@ -83,6 +106,7 @@ class LayoutAssigner {
   Graph& graph_;
   absl::flat_hash_set<ValueId> fixed_;          // seen by the caller
   absl::flat_hash_set<ValueId> channels_last_;
+  absl::flat_hash_map<ValueId, DimVector> permuted_;  // by its only reader
   bool changed_ = false;
 };
 

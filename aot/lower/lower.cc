@@ -76,7 +76,7 @@ absl::Status AppendRngAdvance(Graph& graph, const SymInt& blocks) {
 absl::Status Optimize(Graph& graph, const DumpFunction& dump) {
   PassPipeline pipeline("optimize");
   pipeline.Add("dead_code", EliminateDeadCode)
-      .Add("transpose_products", TransposeProducts)
+      .Add("canonicalize_products", CanonicalizeProducts)
       .Add("share_views", ShareViews)
       .Add("fusion", FuseExpressions)
       .Add("layouts", AssignLayouts);
