@@ -15,7 +15,7 @@ using serialization::State;
 // How far the runtime may be from LibTorch, relative to a tensor's largest
 // element, in units of its dtype's epsilon: sums in another order, through
 // some dozen layers.
-constexpr double kEpsilons = 2000;
+constexpr double kEpsilons = 4096;
 
 serialization::TensorType TypeOf(const TensorData& tensor) {
   serialization::TensorType type;
@@ -106,7 +106,12 @@ void ArtifactBuilder::AddReference(absl::string_view method, absl::Span<const Te
   serialization::Reference& reference = *artifact_.add_references();
   reference.set_method(std::string(method));
   for (const TensorData& input : inputs) *reference.add_inputs() = ReferenceOf(input, 0);
-  for (const TensorData& output : outputs) *reference.add_outputs() = ReferenceOf(output, 0);
+  // A gradient that is zero but for rounding has the error of what cancelled.
+  double largest = 0;
+  for (const TensorData& output : outputs) largest = std::max(largest, LargestMagnitude(output));
+  for (const TensorData& output : outputs) {
+    *reference.add_outputs() = ReferenceOf(output, largest * Epsilon(output.dtype));
+  }
   for (const ExpectedState& expected : states_after) {
     serialization::ReferenceState& state = *reference.add_states_after();
     state.set_state(expected.state);

@@ -35,6 +35,7 @@ class ArtifactBuilder {
   void AddMethod(serialization::Method method) { *artifact_.add_methods() = std::move(method); }
 
   // A run of `method` from the initial state, with the generator at (seed, 0).
+  // An output may be off by rounding of the largest output.
   void AddReference(absl::string_view method, absl::Span<const TensorData> inputs,
                     absl::Span<const TensorData> outputs,
                     absl::Span<const ExpectedState> states_after);

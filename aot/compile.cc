@@ -50,7 +50,7 @@ absl::Status CheckOptions(const CompileOptions& options) {
 // The model followed by the loss function, if there is one.
 TensorFunction WithLoss(const TensorFunction& forward, const CompileOptions& options) {
   if (options.loss == nullptr) return forward;
-  return [&forward, &options](const std::vector<at::Tensor>& inputs) {
+  return [forward, &options](const std::vector<at::Tensor>& inputs) {
     const auto targets = inputs.end() - static_cast<std::ptrdiff_t>(options.targets.size());
     std::vector<at::Tensor> outputs = forward({inputs.begin(), targets});
     outputs.push_back(options.loss(outputs, {targets, inputs.end()}));
@@ -157,7 +157,6 @@ absl::StatusOr<Draft> DraftLossStep(const std::string& name, TraceableModule& mo
   COTAN_ASSIGN_OR_RETURN(
       Draft draft, TraceAndLower(WithLoss(module.forward(), options), module.states(), inputs,
                                  LossTrace(name, examples.size(), options), compilation));
-  COTAN_RETURN_IF_ERROR(module.CheckUnchanged());
   COTAN_RETURN_IF_ERROR(SeedLoss(draft.graph, LossIndex(draft.traced)));
   return draft;
 }
@@ -231,7 +230,6 @@ absl::Status AddEval(TraceableModule& module, const std::vector<at::Tensor>& exa
   module.Train(false);
   COTAN_ASSIGN_OR_RETURN(Draft draft, TraceAndLower(module.forward(), module.states(), examples,
                                                     {.name = "eval"}, compilation));
-  COTAN_RETURN_IF_ERROR(module.CheckUnchanged());
   COTAN_RETURN_IF_ERROR(Finish(draft.graph, "eval", "", draft, compilation));
   AddReference("eval", draft.traced, ExpectedAfterRun(draft.traced), compilation);
   return absl::OkStatus();
@@ -265,7 +263,6 @@ absl::StatusOr<CompiledModel> CompileModuleFactory(const ModuleFactory& factory,
     module.Train(true);
     COTAN_RETURN_IF_ERROR(
         AddForwardBackward(module.forward(), module.states(), examples, compilation));
-    COTAN_RETURN_IF_ERROR(module.CheckUnchanged());
   }
   if (options.methods.eval) COTAN_RETURN_IF_ERROR(AddEval(module, examples, compilation));
   return Build(std::move(compilation));

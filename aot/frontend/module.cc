@@ -65,7 +65,8 @@ absl::StatusOr<std::vector<ModuleState>> CollectStates(const torch::nn::Module& 
     state.name = registered.name;
     state.role = registered.role;
     state.tensor = registered.tensor;
-    state.initial = proxy->real().detach().clone();
+    state.constructed = proxy->real().detach();
+    state.initial = state.constructed;
     state.requires_grad = registered.role == State::PARAMETER && registered.tensor.requires_grad();
   }
   return states;
@@ -146,26 +147,25 @@ absl::StatusOr<TraceableModule> TraceableModule::Create(const ModuleFactory& fac
 
 void TraceableModule::Train(bool on) { instance_.module->train(on); }
 
-absl::Status TraceableModule::CheckUnchanged() const {
-  std::vector<std::string> changed;
-  size_t known = 0;
+TensorFunction TraceableModule::forward() const {
+  return [this](const std::vector<at::Tensor>& inputs) {
+    std::vector<at::Tensor> outputs = instance_.forward(inputs);
+    RefuseReplacedTensors();
+    return outputs;
+  };
+}
+
+void TraceableModule::RefuseReplacedTensors() const {
   for (const Registered& registered : RegisteredTensors(*instance_.module)) {
     bool found = false;
     for (const ModuleState& state : states_) {
       found |= Names(state, registered.name) && state.tensor.is_same(registered.tensor);
     }
-    if (!found) changed.push_back(absl::StrCat("'", registered.name, "'"));
-    known += found;
+    if (found) continue;
+    CurrentRecorder()->Refuse(absl::StrCat("'", registered.name, "'"),
+                              "forward() replaced or registered it; write to a tensor that the "
+                              "constructor registers in place instead (copy_)");
   }
-  size_t expected = 0;
-  for (const ModuleState& state : states_) expected += 1 + state.aliases.size();
-  if (changed.empty() && known == expected) return absl::OkStatus();
-  if (changed.empty()) {
-    return absl::UnimplementedError("forward() unregistered a parameter or buffer");
-  }
-  return absl::UnimplementedError(
-      absl::StrCat("forward() replaced or registered ", absl::StrJoin(changed, ", "),
-                   "; write to the registered tensor in place instead (copy_)"));
 }
 
 }  // namespace cotan::aot

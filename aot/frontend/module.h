@@ -24,10 +24,10 @@ struct ModuleOptions {
   uint64_t seed = 0;
   // Parameters whose names match one of these ('*' is any text, '?' any
   // character) require no grad.
-  std::vector<std::string> frozen;
+  std::vector<std::string> frozen = {};
   // Initial content of parameters and buffers by name; all others keep what
   // the factory gave them.
-  NamedTensors initial_values;
+  NamedTensors initial_values = {};
 };
 
 // A module whose parameters and buffers are functional proxies, ready for
@@ -44,15 +44,15 @@ class TraceableModule {
   // Parameters, then buffers, in the order in which the module registered
   // them; a tied tensor once, under its first name.
   absl::Span<const ModuleState> states() const { return states_; }
-  // Calls forward().
-  const TensorFunction& forward() const { return instance_.forward; }
+  // The module's forward(), for Trace(); one that replaces or registers
+  // parameters or buffers is refused there, by name. Valid as long as this
+  // object stays where it is.
+  TensorFunction forward() const;
   void Train(bool on);
-  // After a trace. Unimplemented: forward() registered or replaced a parameter
-  // or buffer; the message names them.
-  absl::Status CheckUnchanged() const;
 
  private:
   TraceableModule() = default;
+  void RefuseReplacedTensors() const;
 
   ModuleInstance instance_;
   std::vector<ModuleState> states_;

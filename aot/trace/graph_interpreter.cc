@@ -46,9 +46,10 @@ absl::Status RunNode(const Node& node, std::vector<at::Tensor>& values) {
   }
   op.callBoxed(stack);
   size_t next = 0;
+  // Graphs have no strides: every value is row-major.
   const auto store = [&](const at::Tensor& tensor) {
     const ValueId id = node.outputs[next++];
-    if (id != kNoValue) values[static_cast<size_t>(id)] = tensor;
+    if (id != kNoValue) values[static_cast<size_t>(id)] = tensor.contiguous();
   };
   for (const c10::IValue& result : stack) {
     if (result.isTensor()) {
@@ -68,7 +69,7 @@ absl::StatusOr<std::vector<at::Tensor>> InterpretGraph(const Graph& graph,
   c10::NoGradGuard no_grad;
   std::vector<at::Tensor> values(static_cast<size_t>(graph.num_values()));
   for (size_t i = 0; i < inputs.size(); ++i) {
-    values[static_cast<size_t>(graph.inputs()[i].value)] = inputs[i];
+    values[static_cast<size_t>(graph.inputs()[i].value)] = inputs[i].contiguous();
   }
   for (const Node& node : graph.nodes()) COTAN_RETURN_IF_ERROR(RunNode(node, values));
   std::vector<at::Tensor> outputs;

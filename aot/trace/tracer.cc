@@ -1,6 +1,7 @@
 #include "aot/trace/tracer.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -50,6 +51,19 @@ at::Tensor RngState(uint64_t seed) {
   state.mutable_data_ptr<int64_t>()[1] = 0;
   return state;
 }
+
+// Within its scope, LibTorch computes on one thread: sums come out the same on
+// every machine, and traced models are small or run once.
+class OneThreadScope {
+ public:
+  OneThreadScope() : threads_(at::get_num_threads()) { at::set_num_threads(1); }
+  ~OneThreadScope() { at::set_num_threads(threads_); }
+  OneThreadScope(const OneThreadScope&) = delete;
+  OneThreadScope& operator=(const OneThreadScope&) = delete;
+
+ private:
+  int threads_;
+};
 
 // Order of graph inputs; see TracedProgram.
 int Rank(InputKind kind) {
@@ -112,8 +126,8 @@ void Tracing::SeatInputs(absl::Span<const at::Tensor> examples) {
     Reseat(state.tensor, at::functionalization::impl::from_functional_tensor(fresh));
     state.tensor.requires_grad_(state.requires_grad);
     inputs_.push_back(state.tensor);
-    if (state.initial.has_storage()) {
-      recorder_.registered_storages[state.initial.storage().data()] = state.name;
+    if (state.constructed.defined()) {
+      recorder_.registered_storages[state.constructed.storage().data()] = state.name;
     }
     program_.states.push_back({state.name, state.role, ToTensorData(state.initial),
                                state.requires_grad, /*persistent=*/true, state.aliases});
@@ -327,6 +341,7 @@ absl::StatusOr<TracedProgram> Trace(const TensorFunction& function,
                                     absl::Span<const at::Tensor> inputs,
                                     const TraceOptions& options) {
   RegisterTracing();
+  OneThreadScope one_thread;
   try {
     c10::impl::IncludeDispatchKeyGuard keys(kTracingKeys);
     at::functionalization::impl::FunctionalizationReapplyViewsGuard views(true);

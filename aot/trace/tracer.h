@@ -28,6 +28,9 @@ struct ModuleState {
   // keys were on (aot/frontend/module.h), the same object in every trace.
   at::Tensor tensor;
   at::Tensor initial;  // real CPU tensor
+  // The real tensor that the constructor left; other attributes of the module
+  // may share its storage, which is found out and refused.
+  at::Tensor constructed;
   bool requires_grad = false;
   std::vector<std::string> aliases;
 };
@@ -43,13 +46,13 @@ struct TraceOptions {
   // Negative: counts from the end. The output is named "loss".
   int loss_output = 0;
   // Names of inputs and outputs; missing ones are "input.I" and "output.I".
-  std::vector<std::string> input_names;
-  std::vector<std::string> output_names;
+  std::vector<std::string> input_names = {};
+  std::vector<std::string> output_names = {};
   // Seed of the session's generator: of what the example run draws.
   uint64_t seed = 0;
   // Names the ops of a traced graph that cannot be compiled, so that they are
   // refused in the same message as all else. Null: none.
-  std::function<std::vector<std::string>(const Graph& graph)> unsupported_ops;
+  std::function<std::vector<std::string>(const Graph& graph)> unsupported_ops = nullptr;
 };
 
 // Traces `function`. An input requires grad if its example does; parameters as

@@ -1,0 +1,216 @@
+#include "aot/compile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+
+#include "serialization/container.h"
+
+namespace cotan::aot {
+namespace {
+
+namespace nn = torch::nn;
+using serialization::Artifact;
+using serialization::Method;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Tensors = std::vector<at::Tensor>;
+
+nn::Sequential SmallNet() {
+  return nn::Sequential(nn::Linear(4, 8), nn::BatchNorm1d(8), nn::ReLU(), nn::Dropout(0.5),
+                        nn::Linear(8, 3));
+}
+
+at::Tensor CrossEntropy(const Tensors& outputs, const Tensors& targets) {
+  return nn::functional::cross_entropy(outputs[0], targets[0]);
+}
+
+CompileOptions TrainOptions() {
+  CompileOptions options;
+  options.loss = CrossEntropy;
+  options.targets = {torch::tensor({0, 1, 2, 0, 1})};
+  options.optimizer = OptimizerConfig{SgdOptions{.lr = 0.1, .momentum = 0.9}, {}, {}, {}};
+  return options;
+}
+
+Tensors Examples() { return {torch::arange(20, torch::kFloat).view({5, 4}).sin()}; }
+
+Artifact ArtifactOf(const CompiledModel& model) {
+  return ArtifactFile::Parse(model.bytes())->artifact();
+}
+
+std::vector<std::string> MethodNames(const Artifact& artifact) {
+  std::vector<std::string> names;
+  for (const Method& method : artifact.methods()) names.push_back(method.name());
+  return names;
+}
+
+std::vector<std::string> Strings(const auto& field) { return {field.begin(), field.end()}; }
+
+TEST(CompileTest, ModuleHasAllMethods) {
+  const auto model = CompileModule(SmallNet, Examples(), TrainOptions());
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Artifact artifact = ArtifactOf(*model);
+  EXPECT_THAT(MethodNames(artifact), ElementsAre("train_step", "forward", "backward", "eval"));
+
+  const Method& step = artifact.methods(0);
+  EXPECT_THAT(Strings(step.input_names()), ElementsAre("input.0", "target.0"));
+  EXPECT_THAT(Strings(step.output_names()), ElementsAre("output.0", "loss"));
+  EXPECT_EQ(step.signature().loss_output(), "loss");
+  EXPECT_EQ(step.rng_blocks(), "10");  // 5 * 8 / 4
+  EXPECT_TRUE(step.metadata().is_train());
+  EXPECT_EQ(artifact.methods(1).backward_method(), "backward");
+  EXPECT_THAT(Strings(artifact.methods(1).input_names()), ElementsAre("input.0"));
+  EXPECT_FALSE(artifact.methods(3).metadata().is_train());
+  EXPECT_EQ(artifact.methods(3).rng_blocks(), "");
+}
+
+TEST(CompileTest, MethodsShareOneState) {
+  const auto model = CompileModule(SmallNet, Examples(), TrainOptions());
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Artifact artifact = ArtifactOf(*model);
+  std::vector<std::string> names;
+  for (const auto& state : artifact.states()) names.push_back(state.name());
+  EXPECT_THAT(names, ::testing::IsSupersetOf({"0.weight", "0.bias", "1.running_mean", "rng",
+                                              "optimizer.0.weight.momentum_buffer"}));
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
+}
+
+TEST(CompileTest, StoresWhatLibTorchComputes) {
+  const auto model = CompileModule(SmallNet, Examples(), TrainOptions());
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Artifact artifact = ArtifactOf(*model);
+  std::vector<std::string> methods;
+  for (const auto& reference : artifact.references()) methods.push_back(reference.method());
+  EXPECT_THAT(methods, ElementsAre("train_step", "forward", "backward", "eval"));
+  // Three mutated buffers and six parameters.
+  EXPECT_EQ(artifact.references(0).states_after_size(), 9);
+  EXPECT_EQ(artifact.references(2).inputs_size(), 1);   // one tangent
+  EXPECT_EQ(artifact.references(2).outputs_size(), 6);  // gradients
+
+  CompileOptions without = TrainOptions();
+  without.store_references = false;
+  const auto smaller = CompileModule(SmallNet, Examples(), without);
+  ASSERT_TRUE(smaller.ok()) << smaller.status();
+  EXPECT_EQ(ArtifactOf(*smaller).references_size(), 0);
+}
+
+TEST(CompileTest, EqualInputGivesEqualBytes) {
+  const auto first = CompileModule(SmallNet, Examples(), TrainOptions());
+  const auto second = CompileModule(SmallNet, Examples(), TrainOptions());
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_TRUE(first->bytes() == second->bytes());
+}
+
+TEST(CompileTest, AccumulationAddsItsMethods) {
+  CompileOptions options = TrainOptions();
+  options.accumulate_gradients = true;
+  options.methods.forward_backward = false;
+  options.methods.eval = false;
+  const auto model = CompileModule(SmallNet, Examples(), options);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Artifact artifact = ArtifactOf(*model);
+  EXPECT_THAT(MethodNames(artifact), ElementsAre("train_step", "accumulate", "apply_optimizer"));
+  EXPECT_EQ(artifact.methods(2).inputs_size(), 0);
+}
+
+TEST(CompileTest, FrozenParametersAreNotUpdated) {
+  CompileOptions options = TrainOptions();
+  options.frozen = {"0.*"};
+  const auto model = CompileModule(SmallNet, Examples(), options);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Artifact artifact = ArtifactOf(*model);
+  for (const auto& update : artifact.methods(0).state_updates()) {
+    EXPECT_NE(artifact.states(static_cast<int>(update.state())).name(), "0.weight");
+  }
+}
+
+TEST(CompileTest, LossMayBeAnOutputOfTheModel) {
+  struct WithLoss : nn::Module {
+    WithLoss() : linear(register_module("linear", nn::Linear(4, 1))) {}
+    std::tuple<at::Tensor, at::Tensor> forward(at::Tensor x, at::Tensor y) {
+      const at::Tensor prediction = linear(x).squeeze(1);
+      return {torch::mse_loss(prediction, y), prediction};
+    }
+    nn::Linear linear;
+  };
+  CompileOptions options;
+  options.loss_output = 0;
+  options.optimizer = OptimizerConfig{AdamW(), {}, {}, {}};
+  const auto model = CompileModule([] { return std::make_shared<WithLoss>(); },
+                                   {Examples()[0], torch::ones({5})}, options);
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Artifact artifact = ArtifactOf(*model);
+  EXPECT_THAT(MethodNames(artifact), ElementsAre("train_step", "forward", "backward", "eval"));
+  EXPECT_THAT(Strings(artifact.methods(0).output_names()), ElementsAre("loss", "output.1"));
+}
+
+TEST(CompileTest, FunctionWithGradients) {
+  const auto model = CompileFunction(
+      [](const at::Tensor& x, const at::Tensor& y) { return std::make_pair(x * y, x.exp()); },
+      {torch::rand({3}).requires_grad_(), torch::rand({3})}, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Artifact artifact = ArtifactOf(*model);
+  EXPECT_THAT(MethodNames(artifact), ElementsAre("forward", "backward"));
+  EXPECT_THAT(Strings(artifact.methods(0).output_names()), ElementsAre("output.0", "output.1"));
+}
+
+TEST(CompileTest, FunctionWithoutGradientsIsInferenceOnly) {
+  const auto model =
+      CompileFunction([](const at::Tensor& x) { return x * 2; }, {torch::rand({3})}, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(MethodNames(ArtifactOf(*model)), ElementsAre("forward"));
+}
+
+TEST(CompileTest, DumpsEachStage) {
+  CompileOptions options = TrainOptions();
+  options.dump_dir = ::testing::TempDir() + "/stages";
+  ASSERT_TRUE(CompileModule(SmallNet, Examples(), options).ok());
+  EXPECT_TRUE(std::filesystem::exists(options.dump_dir + "/train_step.00.trace.txt"));
+  EXPECT_TRUE(std::filesystem::exists(options.dump_dir + "/eval.00.trace.txt"));
+}
+
+TEST(CompileTest, SavesTheBytes) {
+  const auto model =
+      CompileFunction([](const at::Tensor& x) { return x * 2; }, {torch::rand({3})}, {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::string path = ::testing::TempDir() + "/double.cotan";
+  ASSERT_TRUE(model->Save(path).ok());
+  EXPECT_EQ(std::filesystem::file_size(path), model->bytes().size());
+  EXPECT_FALSE(model->Save("/nowhere/at/all.cotan").ok());
+}
+
+TEST(CompileTest, RefusesOptionsThatContradictEachOther) {
+  const auto refusal = [](const CompileOptions& options) {
+    return std::string(CompileModule(SmallNet, Examples(), options).status().message());
+  };
+  CompileOptions both = TrainOptions();
+  both.loss_output = 0;
+  EXPECT_THAT(refusal(both), HasSubstr("either loss_output or a loss function, not both"));
+  CompileOptions targets;
+  targets.targets = {torch::ones({1})};
+  EXPECT_THAT(refusal(targets), HasSubstr("targets are the inputs of a loss function"));
+  CompileOptions accumulate;
+  accumulate.accumulate_gradients = true;
+  EXPECT_THAT(refusal(accumulate), HasSubstr("accumulate_gradients needs an optimizer"));
+}
+
+TEST(CompileTest, NamesEverythingItRefuses) {
+  const auto model = CompileFunction(
+      [](const at::Tensor& x) {
+        const at::Tensor inverse = torch::linalg_inv(x);
+        return x.sum().item<float>() > 0 ? std::get<0>(torch::linalg_qr(inverse)) : x;
+      },
+      {torch::eye(3)}, {});
+  EXPECT_THAT(std::string(model.status().message()),
+              AllOf(HasSubstr("aten._local_scalar_dense.default: it reads"),
+                    HasSubstr("aten.linalg_inv_ex.default: it is not supported"),
+                    HasSubstr("aten.linalg_qr.default: it is not supported")));
+}
+
+}  // namespace
+}  // namespace cotan::aot
