@@ -18,9 +18,7 @@ TEST(Crc32cTest, MatchesPublishedValues) {
   EXPECT_EQ(Crc32c(""), 0u);
 }
 
-TEST(Crc32cTest, ContinuesFromAnEarlierPart) {
-  EXPECT_EQ(Crc32c("56789", Crc32c("1234")), Crc32c("123456789"));
-}
+TEST(Crc32cTest, ContinuesFromAnEarlierPart) { EXPECT_EQ(Crc32c("56789", Crc32c("1234")), Crc32c("123456789")); }
 
 TEST(Crc32cTest, PortableFormAgreesAtEveryLengthAndAlignment) {
   std::string text(100, '\0');

@@ -43,8 +43,7 @@ int64_t BestGap(const std::vector<Range>& taken, int64_t bytes) {
 absl::StatusOr<ArenaLayout> PlanArena(absl::Span<const BufferLifetime> buffers) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
 
   ArenaLayout layout;
   layout.offsets.assign(buffers.size(), 0);

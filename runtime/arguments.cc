@@ -59,8 +59,8 @@ class Checker {
     for (int i = num_saved_; i < method_.inputs_size(); ++i) {
       absl::StrAppend(&names, i == num_saved_ ? "" : ", ", program_.InputName(method_, i));
     }
-    return absl::InvalidArgumentError(absl::StrCat("method '", method_.name(), "' takes ", expected, " arguments (", names,
-                                                   "), got ", arguments_.size()));
+    return absl::InvalidArgumentError(absl::StrCat("method '", method_.name(), "' takes ", expected, " arguments (",
+                                                   names, "), got ", arguments_.size()));
   }
 
   // All but sizes.
@@ -94,8 +94,8 @@ class Checker {
                                                   symbol.min(), ", ", symbol.max(), "], got ", found));
       }
       if (known != kUnknown && known != found) {
-        return absl::InvalidArgumentError(absl::StrCat(NameOf(i), ": dimension ", dim, " is '", symbol.name(), "', which is ",
-                                                       known, " elsewhere, got ", found));
+        return absl::InvalidArgumentError(absl::StrCat(NameOf(i), ": dimension ", dim, " is '", symbol.name(),
+                                                       "', which is ", known, " elsewhere, got ", found));
       }
       known = found;
     }

@@ -34,7 +34,8 @@ void BoundPlan::Bind(const FixedAddresses& addresses) {
       pointers_[i] = At(addresses.states[static_cast<size_t>(pointer.index)], pointer.offset);
     }
   }
-  for (size_t i = 0; i < steps_.size(); ++i) steps_[i].args.scratch = At(addresses.arena, plan_.steps[i].scratch_offset);
+  for (size_t i = 0; i < steps_.size(); ++i)
+    steps_[i].args.scratch = At(addresses.arena, plan_.steps[i].scratch_offset);
 }
 
 void BoundPlan::Patch(const std::vector<PatchPoint>& patches, void* address) {

@@ -15,8 +15,8 @@ namespace cotan {
 
 // Addresses that stay the same from call to call.
 struct FixedAddresses {
-  void* arena = nullptr;               // of plan.arena_bytes
-  absl::Span<void* const> states;      // one per state of the artifact
+  void* arena = nullptr;           // of plan.arena_bytes
+  absl::Span<void* const> states;  // one per state of the artifact
 };
 
 // Not thread-safe. The plan outlives it.

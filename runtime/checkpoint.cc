@@ -86,8 +86,9 @@ absl::StatusOr<std::vector<StateValue>> Match(const Program& program, const Safe
     by_name.erase(found);
     COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, DenseLayout(state.type(), {}));
     if (entry.dtype != ToDType(state.type().dtype()) || entry.sizes != layout.sizes) {
-      mismatched.push_back(absl::StrCat(state.name(), " (", TypeOf(entry), ", expected ", DTypeName(ToDType(state.type().dtype())),
-                                        "[", absl::StrJoin(layout.sizes, ","), "])"));
+      mismatched.push_back(absl::StrCat(state.name(), " (", TypeOf(entry), ", expected ",
+                                        DTypeName(ToDType(state.type().dtype())), "[", absl::StrJoin(layout.sizes, ","),
+                                        "])"));
       continue;
     }
     COTAN_ASSIGN_OR_RETURN(Tensor tensor, TensorOf(entry));

@@ -28,9 +28,7 @@ using testing::TestKernels;
 
 std::string TestPath(absl::string_view name) { return absl::StrCat(::testing::TempDir(), "/", name); }
 
-Session NewSession() {
-  return *Session::Create(LinearRegression().Load(), {.kernels = &TestKernels(), .threads = 1});
-}
+Session NewSession() { return *Session::Create(LinearRegression().Load(), {.kernels = &TestKernels(), .threads = 1}); }
 
 void Train(Session& session, int steps) {
   const Tensor input = *Tensor::From<float>({1, 2, 3, 4, 5, 6}, {2, 3});

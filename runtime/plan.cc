@@ -27,8 +27,8 @@ class DenseCopy final : public Kernel {
 };
 
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const Op& op, absl::Span<const TensorSpec> inputs,
-                                                absl::Span<const TensorSpec> outputs,
-                                                absl::Span<const int64_t> symbols, const ExecutionTarget& target) {
+                                                absl::Span<const TensorSpec> outputs, absl::Span<const int64_t> symbols,
+                                                const ExecutionTarget& target) {
   COTAN_ASSIGN_OR_RETURN(const KernelFactory factory,
                          target.kernels->Find(target.device->type(), op.kind_case(), outputs[0].dtype));
   return factory({.op = op,

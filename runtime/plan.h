@@ -31,7 +31,7 @@ struct ExecutionTarget {
 // of a buffer.
 struct PlannedPointer {
   BufferKind kind = BufferKind::kArena;
-  int index = 0;      // by kind, see BufferKind; kArena: 0
+  int index = 0;       // by kind, see BufferKind; kArena: 0
   int64_t offset = 0;  // bytes
 };
 

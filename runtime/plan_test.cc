@@ -12,8 +12,8 @@ namespace cotan {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::ExprBuilder;
+using ::testing::HasSubstr;
 using testing::LinearRegression;
 using testing::MethodBuilder;
 using testing::ProgramBuilder;

@@ -40,8 +40,8 @@ absl::StatusOr<int> Program::FindMethod(absl::string_view name) const {
   const auto found = methods_.find(name);
   if (found != methods_.end()) return found->second;
   const auto append_name = [](std::string* out, const Method& method) { absl::StrAppend(out, method.name()); };
-  return absl::NotFoundError(absl::StrCat("no method '", name, "'; there are: ",
-                                          absl::StrJoin(artifact().methods(), ", ", append_name)));
+  return absl::NotFoundError(
+      absl::StrCat("no method '", name, "'; there are: ", absl::StrJoin(artifact().methods(), ", ", append_name)));
 }
 
 absl::StatusOr<int> Program::FindState(absl::string_view name) const {

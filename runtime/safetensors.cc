@@ -27,8 +27,8 @@ struct DTypeCode {
 };
 
 constexpr std::array kCodes = {
-    DTypeCode{DType::kBool, "BOOL"},   DTypeCode{DType::kUInt8, "U8"},     DTypeCode{DType::kInt8, "I8"},
-    DTypeCode{DType::kInt16, "I16"},   DTypeCode{DType::kInt32, "I32"},    DTypeCode{DType::kInt64, "I64"},
+    DTypeCode{DType::kBool, "BOOL"},   DTypeCode{DType::kUInt8, "U8"},      DTypeCode{DType::kInt8, "I8"},
+    DTypeCode{DType::kInt16, "I16"},   DTypeCode{DType::kInt32, "I32"},     DTypeCode{DType::kInt64, "I64"},
     DTypeCode{DType::kFloat16, "F16"}, DTypeCode{DType::kBFloat16, "BF16"}, DTypeCode{DType::kFloat32, "F32"},
     DTypeCode{DType::kFloat64, "F64"}, DTypeCode{DType::kComplex64, "C64"},
 };
@@ -88,9 +88,8 @@ class HeaderParser {
   HeaderParser(absl::string_view header, absl::string_view data) : text_(header), data_(data) {}
 
   absl::StatusOr<SafetensorsFile> Parse() {
-    COTAN_RETURN_IF_ERROR(ParseObject([this](std::string key) {
-      return key == kMetadataKey ? ParseMetadata() : ParseTensor(std::move(key));
-    }));
+    COTAN_RETURN_IF_ERROR(ParseObject(
+        [this](std::string key) { return key == kMetadataKey ? ParseMetadata() : ParseTensor(std::move(key)); }));
     SkipSpace();
     if (position_ != text_.size()) return Error("the end");
     COTAN_RETURN_IF_ERROR(CheckCoverage());
@@ -242,14 +241,16 @@ class HeaderParser {
     }));
     const std::string where = absl::StrCat("tensor '", absl::CEscape(name), "'");
     const auto known = std::find_if(kCodes.begin(), kCodes.end(), [&](const DTypeCode& c) { return c.code == code; });
-    if (known == kCodes.end()) return absl::UnimplementedError(absl::StrCat(where, ": dtype '", absl::CEscape(code), "'"));
+    if (known == kCodes.end())
+      return absl::UnimplementedError(absl::StrCat(where, ": dtype '", absl::CEscape(code), "'"));
     const int64_t count = BoundedElements(entry.sizes);
     const bool in_range = has_shape && offsets.size() == 2 && offsets[0] <= offsets[1] &&
                           offsets[1] <= static_cast<int64_t>(data_.size()) && count >= 0 &&
                           offsets[1] - offsets[0] == count * static_cast<int64_t>(ByteSize(known->dtype));
     if (!in_range) {
       return absl::InvalidArgumentError(absl::StrCat(where, ": ", code, " [", absl::StrJoin(entry.sizes, ","),
-                                                     "] at bytes [", absl::StrJoin(offsets, ", "), ") of ", data_.size()));
+                                                     "] at bytes [", absl::StrJoin(offsets, ", "), ") of ",
+                                                     data_.size()));
     }
     entry.name = std::move(name);
     entry.dtype = known->dtype;
@@ -288,11 +289,12 @@ absl::StatusOr<SafetensorsFile> ParseSafetensors(absl::string_view bytes) {
   uint64_t header_size;
   std::memcpy(&header_size, bytes.data(), sizeof(header_size));
   if (header_size > kMaxHeader) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("no safetensors file: a header of ", header_size, " bytes, at most ", kMaxHeader, " are possible"));
+    return absl::InvalidArgumentError(absl::StrCat("no safetensors file: a header of ", header_size, " bytes, at most ",
+                                                   kMaxHeader, " are possible"));
   }
   if (header_size > bytes.size() - kPrefix) {
-    return absl::DataLossError(absl::StrCat("cut off: a header of ", header_size, " bytes in ", bytes.size(), " bytes"));
+    return absl::DataLossError(
+        absl::StrCat("cut off: a header of ", header_size, " bytes in ", bytes.size(), " bytes"));
   }
   return HeaderParser(bytes.substr(kPrefix, header_size), bytes.substr(kPrefix + header_size)).Parse();
 }
@@ -316,8 +318,8 @@ absl::StatusOr<std::string> SafetensorsHeader(const SafetensorsFile& file) {
     const int64_t count = BoundedElements(entry.sizes);
     if (count < 0 || static_cast<size_t>(count) * ByteSize(entry.dtype) != entry.bytes.size() || !IsUtf8(entry.name)) {
       return absl::InvalidArgumentError(absl::StrCat("tensor '", absl::CEscape(entry.name), "' of ", entry.bytes.size(),
-                                                     " bytes is not ", known->code, " [", absl::StrJoin(entry.sizes, ","),
-                                                     "], or its name is not UTF-8"));
+                                                     " bytes is not ", known->code, " [",
+                                                     absl::StrJoin(entry.sizes, ","), "], or its name is not UTF-8"));
     }
     members.push_back(absl::StrCat(Quote(entry.name), ":{\"dtype\":\"", known->code, "\",\"shape\":[",
                                    absl::StrJoin(entry.sizes, ","), "],\"data_offsets\":[", end, ",",

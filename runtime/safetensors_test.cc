@@ -97,15 +97,16 @@ TEST(SafetensorsTest, MalformedHeadersAreRefused) {
       "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0]}}",
       "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1],\"more\":[]}}",
       "{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}",  // leaves a byte
-      "{\"a\":" + entry + ",\"b\":" + entry + "}",                          // overlap
+      "{\"a\":" + entry + ",\"b\":" + entry + "}",                        // overlap
       "{\"__metadata__\":{\"a\":1},\"a\":" + entry + "}",
   };
   ASSERT_TRUE(ParseSafetensors(FileOf("{\"a\":" + entry + "}", "x")).ok());
   for (const std::string& header : headers) {
     EXPECT_EQ(ParseSafetensors(FileOf(header, "x")).status().code(), absl::StatusCode::kInvalidArgument) << header;
   }
-  EXPECT_EQ(ParseSafetensors(FileOf("{\"a\":{\"dtype\":\"F8\",\"shape\":[1],\"data_offsets\":[0,1]}}", "x")).status().code(),
-            absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(
+      ParseSafetensors(FileOf("{\"a\":{\"dtype\":\"F8\",\"shape\":[1],\"data_offsets\":[0,1]}}", "x")).status().code(),
+      absl::StatusCode::kUnimplemented);
 }
 
 TEST(SafetensorsTest, SizesOfTheHeaderAreChecked) {
@@ -115,7 +116,8 @@ TEST(SafetensorsTest, SizesOfTheHeaderAreChecked) {
 }
 
 TEST(SafetensorsTest, WhatTheFormatCannotHoldIsRefused) {
-  EXPECT_FALSE(SafetensorsHeader({.tensors = {{"a", DType::kComplex128, {}, "0123456789abcdef"}}, .metadata = {}}).ok());
+  EXPECT_FALSE(
+      SafetensorsHeader({.tensors = {{"a", DType::kComplex128, {}, "0123456789abcdef"}}, .metadata = {}}).ok());
   EXPECT_FALSE(SafetensorsHeader({.tensors = {{"a", DType::kFloat32, {2}, "1234"}}, .metadata = {}}).ok());
   EXPECT_FALSE(SafetensorsHeader({.tensors = {{"\xc0\x80", DType::kUInt8, {}, "1"}}, .metadata = {}}).ok());
 }
@@ -124,9 +126,9 @@ TEST(SafetensorsTest, RandomDamageNeverCrashes) {
   const uint32_t seed = std::random_device{}();
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   std::mt19937 random(seed);
-  const std::string whole = Written({.tensors = {{"first", DType::kFloat32, {1, 2}, "12345678"},
-                                                 {"second", DType::kInt16, {3}, "abcdef"}},
-                                     .metadata = {{"k", "v"}}});
+  const std::string whole =
+      Written({.tensors = {{"first", DType::kFloat32, {1, 2}, "12345678"}, {"second", DType::kInt16, {3}, "abcdef"}},
+               .metadata = {{"k", "v"}}});
   int refused = 0;
   for (int trial = 0; trial < 20000; ++trial) {
     std::string bytes = whole;

@@ -182,8 +182,8 @@ class Scheduler {
     const int64_t bytes =
         StorageExtent(operand.geometry.layout) * static_cast<int64_t>(ByteSize(operand.geometry.dtype));
     if (bytes <= BufferOf(operand).bytes) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("the view ", ToString(operand.geometry.layout), " leaves its memory of ",
-                                                   BufferOf(operand).bytes, " bytes"));
+    return absl::InvalidArgumentError(absl::StrCat("the view ", ToString(operand.geometry.layout),
+                                                   " leaves its memory of ", BufferOf(operand).bytes, " bytes"));
   }
 
   Operand CopyToRowMajor(const Operand& from) {
@@ -398,13 +398,13 @@ class Scheduler {
   const Method& method_;
   const absl::Span<const int64_t> symbols_;
   Schedule schedule_;
-  std::vector<Operand> values_;           // of the method
-  absl::flat_hash_set<int> old_content_;  // buffers with a state's content at the start
+  std::vector<Operand> values_;                 // of the method
+  absl::flat_hash_set<int> old_content_;        // buffers with a state's content at the start
   absl::flat_hash_set<uint32_t> pool_indices_;  // values that max_pool computes
   std::vector<Update> updates_;
-  std::vector<int> writer_;                            // step by buffer
+  std::vector<int> writer_;                             // step by buffer
   absl::flat_hash_map<int, std::vector<int>> readers_;  // steps by state
-  int last_fallible_ = -1;                             // step
+  int last_fallible_ = -1;                              // step
 };
 
 }  // namespace
@@ -419,8 +419,7 @@ TensorSpec SpecOf(const Operand& operand) {
   return spec;
 }
 
-absl::StatusOr<Schedule> MakeSchedule(const Program& program, const Method& method,
-                                      absl::Span<const int64_t> symbols) {
+absl::StatusOr<Schedule> MakeSchedule(const Program& program, const Method& method, absl::Span<const int64_t> symbols) {
   return Scheduler(program, method, symbols).Make();
 }
 

@@ -51,11 +51,11 @@ struct ScheduledStep {
 
 // What a schedule saved and what it did not, for tools and tests.
 struct ScheduleStats {
-  int views = 0;               // ViewOps that became geometry
-  int view_copies = 0;         // ViewOps that needed a copy
-  int outputs_in_place = 0;    // results computed in the caller's memory
+  int views = 0;             // ViewOps that became geometry
+  int view_copies = 0;       // ViewOps that needed a copy
+  int outputs_in_place = 0;  // results computed in the caller's memory
   int output_copies = 0;
-  int updates_in_place = 0;    // states computed in their own memory
+  int updates_in_place = 0;  // states computed in their own memory
   int update_copies = 0;
   int inputs_overwritten = 0;  // ops that write over an input that dies
 };

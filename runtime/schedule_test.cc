@@ -15,8 +15,8 @@ namespace {
 using serialization::Op;
 using serialization::State;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::ExprBuilder;
+using ::testing::HasSubstr;
 using testing::MethodBuilder;
 using testing::ProgramBuilder;
 using testing::TestKernels;

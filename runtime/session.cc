@@ -105,14 +105,14 @@ absl::Status Session::CheckBackward(const MethodState& method) const {
   const Saved& saved = methods_[static_cast<size_t>(method.forward)].saved;
   const auto name = [this](int index) { return absl::StrCat("method '", program_->method(index).name(), "'"); };
   if (!saved.valid) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(name(method.index), " needs a run of ", name(method.forward), " before it; each run serves one backward"));
+    return absl::FailedPreconditionError(absl::StrCat(name(method.index), " needs a run of ", name(method.forward),
+                                                      " before it; each run serves one backward"));
   }
   for (size_t i = 0; i < method.read_states.size(); ++i) {
     if (states_.version(method.read_states[i]) == saved.versions[i]) continue;
-    return absl::FailedPreconditionError(absl::StrCat(name(method.index), " reads state '",
-                                                      program_->state(method.read_states[i]).name(),
-                                                      "', which has changed since ", name(method.forward), ": run that again"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(name(method.index), " reads state '", program_->state(method.read_states[i]).name(),
+                     "', which has changed since ", name(method.forward), ": run that again"));
   }
   return absl::OkStatus();
 }
@@ -123,10 +123,11 @@ absl::StatusOr<Executable*> Session::Prepare(MethodState& method, absl::Span<con
   const bool is_backward = method.forward >= 0;
   const DimVector* known = is_backward ? &methods_[static_cast<size_t>(method.forward)].saved.symbols : nullptr;
   Executable* executable = method.executables.empty() ? nullptr : method.executables.back().get();
-  const bool same = executable != nullptr && (known == nullptr || executable->plan().symbols == *known) &&
-                    ArgumentsMatch(absl::MakeConstSpan(executable->plan().inputs)
-                                       .subspan(static_cast<size_t>(method.num_saved_inputs)),
-                                   arguments, *target_.device);
+  const bool same =
+      executable != nullptr && (known == nullptr || executable->plan().symbols == *known) &&
+      ArgumentsMatch(
+          absl::MakeConstSpan(executable->plan().inputs).subspan(static_cast<size_t>(method.num_saved_inputs)),
+          arguments, *target_.device);
   if (!same) {
     COTAN_ASSIGN_OR_RETURN(const DimVector symbols,
                            CheckArguments(*program_, program_->method(method.index), method.num_saved_inputs, arguments,
@@ -147,8 +148,7 @@ absl::StatusOr<Executable*> Session::FindOrPlan(MethodState& method, absl::Span<
     std::rotate(found, found + 1, cache.end());
     return cache.back().get();
   }
-  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Executable> made,
-                         Executable::Make(*program_, method.index, symbols, target_));
+  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Executable> made, Executable::Make(*program_, method.index, symbols, target_));
   ++num_plans_made_;
   if (static_cast<int>(cache.size()) == max_plans_) cache.erase(cache.begin());
   cache.push_back(std::move(made));
@@ -239,7 +239,8 @@ absl::Status Session::SetState(absl::string_view name, const Tensor& value) {
 }
 
 absl::StatusOr<int> Session::FindHyperparameter(absl::string_view name, int group) const {
-  for (const std::string& full : {absl::StrCat("hyperparameter.", name, ".", group), absl::StrCat("hyperparameter.", name)}) {
+  for (const std::string& full :
+       {absl::StrCat("hyperparameter.", name, ".", group), absl::StrCat("hyperparameter.", name)}) {
     const absl::StatusOr<int> state = program_->FindState(full);
     if (state.ok() && program_->state(*state).role() == StateProto::HYPERPARAMETER) return *state;
   }
@@ -261,7 +262,8 @@ absl::Status Session::SetHyperparameter(absl::string_view name, double value, in
   COTAN_ASSIGN_OR_RETURN(Tensor tensor, states_.Read(state));
   COTAN_ASSIGN_OR_RETURN(const std::string bytes, EncodeScalar(value, tensor.dtype()));
   if (bytes.size() != tensor.storage()->bytes()) {
-    return absl::InvalidArgumentError(absl::StrCat("hyperparameter '", name, "' is ", tensor.ToString(), ", no number"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("hyperparameter '", name, "' is ", tensor.ToString(), ", no number"));
   }
   std::copy(bytes.begin(), bytes.end(), static_cast<char*>(tensor.address()));
   return states_.Write(state, tensor);

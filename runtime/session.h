@@ -144,14 +144,14 @@ class Session {
   struct MethodState {
     int index = 0;  // in the artifact
     int num_results = 0;
-    std::vector<int> read_states;    // by state read
+    std::vector<int> read_states;  // by state read
     std::vector<int> updated_states;
-    int num_saved_inputs = 0;  // a backward's
-    int forward = -1;          // a backward's other half
-    int backward = -1;         // a forward's other half
+    int num_saved_inputs = 0;                              // a backward's
+    int forward = -1;                                      // a backward's other half
+    int backward = -1;                                     // a forward's other half
     std::vector<std::unique_ptr<Executable>> executables;  // used last comes last
-    Saved saved;                    // a forward's
-    std::vector<Tensor> gradients;  // a backward's last results
+    Saved saved;                                           // a forward's
+    std::vector<Tensor> gradients;                         // a backward's last results
   };
 
   Session(std::shared_ptr<const Program> program, ExecutionTarget target, int max_plans, StateStore states);

@@ -187,8 +187,8 @@ TEST(SessionTest, ResultsThatFitAreReused) {
 TEST(SessionTest, ResultsNeverOverwriteArguments) {
   Session session = MakeSession(LinearRegression().Load());
   const Tensor input = F32(kInput, {4, 3});
-  std::vector<Tensor> results = {*Tensor::InStorage(
-      input.storage(), DType::kFloat32, {.sizes = {4, 2}, .strides = {2, 1}, .offset = 0})};
+  std::vector<Tensor> results = {
+      *Tensor::InStorage(input.storage(), DType::kFloat32, {.sizes = {4, 2}, .strides = {2, 1}, .offset = 0})};
   ASSERT_TRUE(session.Run(*session.FindMethod("eval"), {input}, absl::MakeSpan(results)).ok());
   EXPECT_THAT(Floats(input), Near(kInput));
   EXPECT_THAT(Floats(results[0]), Near(Oracle().Predict(kInput)));
@@ -301,9 +301,15 @@ TEST(SessionTest, WrongArgumentsAreNamedAndChangeNothing) {
       {{input, Tensor()},
        absl::StatusCode::kInvalidArgument,
        "method 'train_step', argument 1 'target': expected f32[s0,2], got undefined"},
-      {{input, wrong_dtype}, absl::StatusCode::kInvalidArgument, "argument 1 'target': expected f32[s0,2], got f64[4,2]"},
-      {{input, F32(kTarget, {8})}, absl::StatusCode::kInvalidArgument, "argument 1 'target': expected f32[s0,2], got f32[8]"},
-      {{input, F32(kTarget, {2, 4})}, absl::StatusCode::kInvalidArgument, "dimension 0 is 'batch', which is 4 elsewhere, got 2"},
+      {{input, wrong_dtype},
+       absl::StatusCode::kInvalidArgument,
+       "argument 1 'target': expected f32[s0,2], got f64[4,2]"},
+      {{input, F32(kTarget, {8})},
+       absl::StatusCode::kInvalidArgument,
+       "argument 1 'target': expected f32[s0,2], got f32[8]"},
+      {{input, F32(kTarget, {2, 4})},
+       absl::StatusCode::kInvalidArgument,
+       "dimension 0 is 'batch', which is 4 elsewhere, got 2"},
       {{F32(kInput, {3, 4}), F32({1, 2, 3, 4, 5, 6}, {3, 2})},
        absl::StatusCode::kInvalidArgument,
        "argument 0 'input': expected f32[s0,3], got f32[3,4]"},

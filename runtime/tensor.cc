@@ -115,8 +115,8 @@ absl::StatusOr<Tensor> Tensor::BorrowBytes(DType dtype, void* values, size_t cou
 absl::StatusOr<Tensor> Tensor::InStorage(std::shared_ptr<Storage> storage, DType dtype, StridedLayout layout) {
   if (dtype == DType::kUndefined) return absl::InvalidArgumentError("a tensor needs a dtype");
   const size_t element = ByteSize(dtype);
-  bool fits = layout.sizes.size() == layout.strides.size() && CheckedNumElements(layout.sizes) >= 0 &&
-              layout.offset >= 0;
+  bool fits =
+      layout.sizes.size() == layout.strides.size() && CheckedNumElements(layout.sizes) >= 0 && layout.offset >= 0;
   const auto capacity = static_cast<int64_t>(storage->bytes() / element);
   int64_t last = layout.offset;  // grows to the index of the last element
   for (size_t i = 0; fits && i < layout.sizes.size(); ++i) {

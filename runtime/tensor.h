@@ -124,7 +124,7 @@ class Tensor {
   template <typename T>
   T* data() const {
     return defined() && dtype_ == DTypeOf<T>() && device().type() == DeviceType::kCpu ? static_cast<T*>(address())
-                                                                                     : nullptr;
+                                                                                      : nullptr;
   }
 
   // The elements in row-major order.

@@ -77,9 +77,9 @@ TEST(TensorTest, GeometryOutsideTheStorageIsRefused) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   const Tensor tensor = Matrix();
   const std::vector<StridedLayout> outside = {
-      {.sizes = {7}, .strides = {1}, .offset = 0},       {.sizes = {1}, .strides = {1}, .offset = 6},
-      {.sizes = {2}, .strides = {1}, .offset = -1},      {.sizes = {2}, .strides = {-1}, .offset = 3},
-      {.sizes = {2}, .strides = {kMax}, .offset = 1},    {.sizes = {kMax, 2}, .strides = {kMax, 1}, .offset = 0},
+      {.sizes = {7}, .strides = {1}, .offset = 0},    {.sizes = {1}, .strides = {1}, .offset = 6},
+      {.sizes = {2}, .strides = {1}, .offset = -1},   {.sizes = {2}, .strides = {-1}, .offset = 3},
+      {.sizes = {2}, .strides = {kMax}, .offset = 1}, {.sizes = {kMax, 2}, .strides = {kMax, 1}, .offset = 0},
       {.sizes = {2, 2}, .strides = {1}, .offset = 0},
   };
   for (const StridedLayout& layout : outside) {

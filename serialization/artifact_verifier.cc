@@ -79,10 +79,12 @@ class Verifier {
   int num_symbols() const { return artifact_.symbols_size(); }
 
   absl::Status CheckSymbols() const {
-    if (artifact_.symbols_size() > kMaxSymbols) return Invalid(artifact_.symbols_size(), " dynamic dimensions are too many");
+    if (artifact_.symbols_size() > kMaxSymbols)
+      return Invalid(artifact_.symbols_size(), " dynamic dimensions are too many");
     for (const SymbolProto& symbol : artifact_.symbols()) {
       if (symbol.min() < 1 || symbol.max() < symbol.min() || symbol.max() > kMaxElements) {
-        return Invalid("dynamic dimension '", symbol.name(), "' has the range [", symbol.min(), ", ", symbol.max(), "]");
+        return Invalid("dynamic dimension '", symbol.name(), "' has the range [", symbol.min(), ", ", symbol.max(),
+                       "]");
       }
     }
     return absl::OkStatus();
@@ -136,7 +138,8 @@ class Verifier {
     COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, DenseLayout(type, {}));
     const uint64_t bytes = static_cast<uint64_t>(NumElements(layout.sizes)) * ByteSize(ToDType(type.dtype()));
     const uint64_t found = artifact_.segments(static_cast<int>(segment)).size();
-    if (found != bytes) return Invalid("segment ", segment, " has ", found, " bytes, ", TensorTypeText(type), " has ", bytes);
+    if (found != bytes)
+      return Invalid("segment ", segment, " has ", found, " bytes, ", TensorTypeText(type), " has ", bytes);
     return absl::OkStatus();
   }
 
@@ -242,7 +245,8 @@ class Verifier {
 
   absl::Status CheckInstruction(const Expr& expr, int position, const Op& op) const {
     const ExprInstruction& instruction = expr.instructions(position);
-    if (instruction.fn() == serialization::SCALAR_FN_UNSPECIFIED || !serialization::ScalarFn_IsValid(instruction.fn())) {
+    if (instruction.fn() == serialization::SCALAR_FN_UNSPECIFIED ||
+        !serialization::ScalarFn_IsValid(instruction.fn())) {
       return absl::UnimplementedError(absl::StrCat("function ", static_cast<int>(instruction.fn()), " is unknown"));
     }
     if (ToDType(instruction.dtype()) == DType::kUndefined) {
@@ -282,7 +286,8 @@ class Verifier {
     }
     if (!backward.backward_method().empty()) return Invalid("its backward method has a backward method");
     if (static_cast<uint32_t>(backward.inputs_size()) < method.num_saved()) {
-      return Invalid("it saves ", method.num_saved(), " values, '", backward.name(), "' takes ", backward.inputs_size());
+      return Invalid("it saves ", method.num_saved(), " values, '", backward.name(), "' takes ",
+                     backward.inputs_size());
     }
     const int num_user = method.outputs_size() - static_cast<int>(method.num_saved());
     for (int i = 0; i < static_cast<int>(method.num_saved()); ++i) {

@@ -17,7 +17,9 @@ namespace {
 using serialization::Artifact;
 using serialization::Segment;
 
-constexpr absl::string_view kMagic = "\x93" "COTAN\r\n";
+constexpr absl::string_view kMagic =
+    "\x93"
+    "COTAN\r\n";
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kHeaderSize = 64;
 constexpr size_t kHeaderCrcOffset = 60;
@@ -72,8 +74,9 @@ absl::StatusOr<Header> DecodeHeader(absl::string_view file) {
     return absl::DataLossError("damaged: the header's checksum is wrong");
   }
   if (header.version == 0 || header.version > kContainerVersion) {
-    return absl::UnimplementedError(absl::StrCat("container version ", header.version, "; this build reads versions 1 to ",
-                                                 kContainerVersion, ": update it, or compile the model again"));
+    return absl::UnimplementedError(absl::StrCat("container version ", header.version,
+                                                 "; this build reads versions 1 to ", kContainerVersion,
+                                                 ": update it, or compile the model again"));
   }
   header.contents_crc = LoadNumber<uint32_t>(file, 12);
   header.contents_offset = LoadNumber<uint64_t>(file, 16);
@@ -195,14 +198,13 @@ absl::Status ArtifactFile::Read() {
   if (Crc32c(contents) != header.contents_crc) {
     return absl::DataLossError("damaged: the checksum of the table of contents is wrong");
   }
-  if (contents.size() > kMaxContents ||
-      !artifact_.ParseFromArray(contents.data(), static_cast<int>(contents.size()))) {
+  if (contents.size() > kMaxContents || !artifact_.ParseFromArray(contents.data(), static_cast<int>(contents.size()))) {
     return absl::InvalidArgumentError("the table of contents is no Artifact message");
   }
   if (artifact_.format_version() == 0 || artifact_.format_version() > kFormatVersion) {
-    return absl::UnimplementedError(absl::StrCat(
-        "format version ", artifact_.format_version(), " by '", artifact_.producer(), "'; this build reads versions 1 to ",
-        kFormatVersion, ": update it, or compile the model again"));
+    return absl::UnimplementedError(absl::StrCat("format version ", artifact_.format_version(), " by '",
+                                                 artifact_.producer(), "'; this build reads versions 1 to ",
+                                                 kFormatVersion, ": update it, or compile the model again"));
   }
   return CheckSegments(artifact_, file, header.contents_offset);
 }

@@ -59,8 +59,7 @@ class ArtifactWriter {
   // InvalidArgument: the table of contents exceeds 2 GiB. Else errors of
   // WriteFileAtomically(): ResourceExhausted (disk full), PermissionDenied,
   // NotFound (folder), Unavailable.
-  absl::Status Finish(serialization::Artifact artifact, const std::string& path,
-                      FileSystem& files = SystemFiles()) &&;
+  absl::Status Finish(serialization::Artifact artifact, const std::string& path, FileSystem& files = SystemFiles()) &&;
 
   // As Finish(), but returns the bytes of the file.
   absl::StatusOr<std::string> Serialize(serialization::Artifact artifact) &&;

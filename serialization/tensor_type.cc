@@ -76,7 +76,8 @@ absl::Status CheckTensorType(const TensorType& type, int num_symbols) {
     return absl::InvalidArgumentError(absl::StrCat("dtype ", static_cast<int>(type.dtype()), " is unknown"));
   }
   if (type.sizes_size() > kMaxRank) {
-    return absl::InvalidArgumentError(absl::StrCat(type.sizes_size(), " dimensions; at most ", kMaxRank, " are allowed"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(type.sizes_size(), " dimensions; at most ", kMaxRank, " are allowed"));
   }
   for (const std::string& text : type.sizes()) {
     COTAN_ASSIGN_OR_RETURN(const SymInt size, ParseSize(text, num_symbols));

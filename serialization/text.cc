@@ -70,7 +70,8 @@ std::string InstructionText(const ExprInstruction& instruction) {
       absl::StrAppend(&text, " ", instruction.size());
       break;
     case serialization::FN_RANDOM_UNIFORM:
-      absl::StrAppend(&text, " ", instruction.index(), " slice ", instruction.slice().empty() ? "0" : instruction.slice());
+      absl::StrAppend(&text, " ", instruction.index(), " slice ",
+                      instruction.slice().empty() ? "0" : instruction.slice());
       break;
     default:
       break;

@@ -18,8 +18,8 @@ using Symbols = absl::Span<const int64_t>;
 
 // `step` does not fit `source`.
 absl::Status Misfit(const ViewStep& step, const ViewGeometry& source, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("view ", ViewStepText(step), " of ", DTypeName(source.dtype),
-                                                 ToString(source.layout), ": ", why));
+  return absl::InvalidArgumentError(
+      absl::StrCat("view ", ViewStepText(step), " of ", DTypeName(source.dtype), ToString(source.layout), ": ", why));
 }
 
 bool HasDim(const StridedLayout& layout, uint32_t dim) { return dim < layout.sizes.size(); }
@@ -159,7 +159,8 @@ absl::StatusOr<ViewGeometry> ApplySqueeze(const ViewStep& step, ViewGeometry sou
   std::vector<bool> drop(source.layout.sizes.size());
   for (uint32_t dim : step.squeeze().dims()) {
     if (!HasDim(source.layout, dim)) return Misfit(step, source, "no such dimension");
-    if (source.layout.sizes[dim] != 1) return Misfit(step, source, absl::StrCat("dimension ", dim, " is not of size 1"));
+    if (source.layout.sizes[dim] != 1)
+      return Misfit(step, source, absl::StrCat("dimension ", dim, " is not of size 1"));
     drop[dim] = true;
   }
   for (size_t i = drop.size(); i-- > 0;) {
@@ -234,7 +235,8 @@ absl::StatusOr<ViewGeometry> MergeElements(const ViewStep& step, ViewGeometry so
   bool divisible = !layout.sizes.empty() && layout.strides.back() == 1 && layout.sizes.back() % ratio == 0 &&
                    layout.offset % ratio == 0;
   for (size_t i = 0; divisible && i + 1 < layout.strides.size(); ++i) divisible = layout.strides[i] % ratio == 0;
-  if (!divisible) return Misfit(step, source, absl::StrCat("not divisible into elements of ", ratio, " times the size"));
+  if (!divisible)
+    return Misfit(step, source, absl::StrCat("not divisible into elements of ", ratio, " times the size"));
   for (size_t i = 0; i + 1 < layout.strides.size(); ++i) layout.strides[i] /= ratio;
   layout.sizes.back() /= ratio;
   layout.offset /= ratio;
@@ -263,7 +265,8 @@ absl::StatusOr<ViewGeometry> ApplyViewAsReal(const ViewStep& step, ViewGeometry 
 absl::StatusOr<ViewGeometry> ApplyViewAsComplex(const ViewStep& step, ViewGeometry source) {
   StridedLayout& layout = source.layout;
   if (source.dtype != DType::kFloat32 && source.dtype != DType::kFloat64) return Misfit(step, source, "not f32 or f64");
-  bool pairs = !layout.sizes.empty() && layout.sizes.back() == 2 && layout.strides.back() == 1 && layout.offset % 2 == 0;
+  bool pairs =
+      !layout.sizes.empty() && layout.sizes.back() == 2 && layout.strides.back() == 1 && layout.offset % 2 == 0;
   for (size_t i = 0; pairs && i + 1 < layout.strides.size(); ++i) pairs = layout.strides[i] % 2 == 0;
   if (!pairs) return Misfit(step, source, "the last dimension is not pairs of neighbours");
   EraseDim(layout.sizes.size() - 1, layout);

@@ -70,7 +70,8 @@ class MethodBuilder {
 class ProgramBuilder {
  public:
   // States with an initial content, row-major.
-  uint32_t AddState(absl::string_view name, serialization::State::Role role, DType dtype, const Sizes& sizes, double fill);
+  uint32_t AddState(absl::string_view name, serialization::State::Role role, DType dtype, const Sizes& sizes,
+                    double fill);
   uint32_t AddState(absl::string_view name, serialization::State::Role role, const Sizes& sizes,
                     const std::vector<float>& values);
   MethodBuilder AddMethod(absl::string_view name);

@@ -16,7 +16,7 @@ struct BenchResult {
   int steps = 0;
   double median_us = 0;
   double min_us = 0;
-  double first_step_ms = 0;   // from opening the file to the end of the first call
+  double first_step_ms = 0;  // from opening the file to the end of the first call
   int64_t state_bytes = 0;
   PlanSummary plan;
 };

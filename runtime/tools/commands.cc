@@ -70,7 +70,8 @@ absl::Status RunMethod(const Context& context) {
   COTAN_ASSIGN_OR_RETURN(const int steps, context.line.Number("steps", 1, 1));
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path));
   COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, context.options));
-  if (context.line.Has("checkpoint")) COTAN_RETURN_IF_ERROR(session.LoadCheckpoint(context.line.Text("checkpoint", "")));
+  if (context.line.Has("checkpoint"))
+    COTAN_RETURN_IF_ERROR(session.LoadCheckpoint(context.line.Text("checkpoint", "")));
   const std::string method = context.line.Text("method", "train_step");
   COTAN_ASSIGN_OR_RETURN(const Reference* const reference, FindReference(*program, method));
   COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> arguments, LoadArguments(*program, *reference, HostDevice()));

@@ -17,8 +17,8 @@ namespace {
 using serialization::Reference;
 using serialization::ReferenceTensor;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using testing::LinearRegression;
+using ::testing::Not;
 using testing::ProgramBuilder;
 using testing::TestKernels;
 
@@ -26,8 +26,8 @@ void Record(ProgramBuilder& program, const Tensor& tensor, ReferenceTensor& refe
   std::vector<std::string> sizes;
   for (int64_t size : tensor.sizes()) sizes.push_back(absl::StrCat(size));
   *reference.mutable_type() = testing::TypeOf(tensor.dtype(), sizes);
-  reference.set_segment(program.writer().AddSegment(
-      std::string(static_cast<const char*>(tensor.address()), tensor.storage()->bytes())));
+  reference.set_segment(
+      program.writer().AddSegment(std::string(static_cast<const char*>(tensor.address()), tensor.storage()->bytes())));
   reference.set_tolerance(1e-5);
 }
 
@@ -79,7 +79,8 @@ TEST(CommandsTest, InspectShowsStatesMethodsAndProgram) {
   ASSERT_TRUE(brief.status.ok()) << brief.status;
   EXPECT_THAT(brief.text, HasSubstr("s0 = batch in [1, 64]"));
   EXPECT_THAT(brief.text, HasSubstr("parameter            weight  f32[2,3]  24 bytes"));
-  EXPECT_THAT(brief.text, HasSubstr("optimizer_slot       optimizer.weight.momentum  f32[2,3]  24 bytes  of weight, = 0"));
+  EXPECT_THAT(brief.text,
+              HasSubstr("optimizer_slot       optimizer.weight.momentum  f32[2,3]  24 bytes  of weight, = 0"));
   EXPECT_THAT(brief.text, HasSubstr("train_step(input: f32[s0,3], target: f32[s0,2]) -> (loss: f32[])"));
   EXPECT_THAT(brief.text, HasSubstr("updates: weight, bias, optimizer.weight.momentum, step, rng"));
   EXPECT_THAT(brief.text, HasSubstr("backward: backward, 1 saved values"));
@@ -125,8 +126,9 @@ TEST(CommandsTest, ContradictoryMetadataIsRefusedAtLoad) {
   ASSERT_TRUE(WriteFileAtomically(path, {bytes}).ok());
   const Outcome outcome = RunTool({"inspect", path});
   EXPECT_EQ(outcome.status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(outcome.status.message()),
-              HasSubstr("method 'train_step': metadata.output_info[0].base_index: is missing, but the output is is_input"));
+  EXPECT_THAT(
+      std::string(outcome.status.message()),
+      HasSubstr("method 'train_step': metadata.output_info[0].base_index: is missing, but the output is is_input"));
 }
 
 TEST(CommandsTest, VerifyPassesOnWhatWasRecorded) {
@@ -167,7 +169,8 @@ TEST(CommandsTest, RunGoesOnFromACheckpoint) {
 TEST(CommandsTest, MistakesAreExplained) {
   EXPECT_THAT(std::string(RunTool({"inspect"}).status.message()), HasSubstr("usage: cotan"));
   EXPECT_THAT(std::string(RunTool({"explain", "x"}).status.message()), HasSubstr("unknown command 'explain'"));
-  EXPECT_THAT(std::string(RunTool({"bench", "x", "--stpes=3"}).status.message()), HasSubstr("there are: --threads, --steps"));
+  EXPECT_THAT(std::string(RunTool({"bench", "x", "--stpes=3"}).status.message()),
+              HasSubstr("there are: --threads, --steps"));
   EXPECT_THAT(std::string(RunTool({"bench", "x", "--steps=0"}).status.message()), HasSubstr("at least 1"));
   EXPECT_THAT(std::string(RunTool({"bench", "x", "--steps=3", "--steps=4"}).status.message()), HasSubstr("twice"));
   EXPECT_EQ(RunTool({"verify", "/nonexistent.cotan"}).status.code(), absl::StatusCode::kNotFound);

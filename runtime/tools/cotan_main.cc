@@ -8,7 +8,8 @@
 #include "runtime/tools/commands.h"
 
 int main(int argc, char** argv) {
-  const absl::Span<const char* const> arguments(argv + (argc > 0 ? 1 : 0), static_cast<size_t>(argc > 0 ? argc - 1 : 0));
+  const absl::Span<const char* const> arguments(argv + (argc > 0 ? 1 : 0),
+                                                static_cast<size_t>(argc > 0 ? argc - 1 : 0));
   if (arguments.empty() || std::string_view(arguments[0]) == "--help") {
     std::cout << cotan::tools::Usage();
     return arguments.empty() ? 2 : 0;

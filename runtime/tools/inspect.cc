@@ -37,10 +37,10 @@ std::string StatesText(const Program& program) {
     if (!state.persistent()) notes.push_back("not in checkpoints");
     if (!state.has_segment()) notes.push_back(absl::StrCat("= ", state.fill()));
     if (state.aliases_size() != 0) notes.push_back(absl::StrCat("also ", absl::StrJoin(state.aliases(), ", ")));
-    absl::StrAppend(&lines, absl::StrFormat("  %-20s %s  %s  %d bytes%s%s\n",
-                                            absl::AsciiStrToLower(State::Role_Name(state.role())), state.name(),
-                                            TensorTypeText(state.type()), bytes, notes.empty() ? "" : "  ",
-                                            absl::StrJoin(notes, ", ")));
+    absl::StrAppend(
+        &lines, absl::StrFormat("  %-20s %s  %s  %d bytes%s%s\n", absl::AsciiStrToLower(State::Role_Name(state.role())),
+                                state.name(), TensorTypeText(state.type()), bytes, notes.empty() ? "" : "  ",
+                                absl::StrJoin(notes, ", ")));
   }
   return absl::StrCat("states: ", program.artifact().states_size(), ", ", total, " bytes\n", lines);
 }
@@ -86,7 +86,8 @@ std::string MetadataText(const Method& method) {
 }
 
 std::string MethodSummary(const Program& program, const Method& method) {
-  std::string text = absl::StrCat("\n", SignatureText(program, method), "\n", OpsText(method), UpdatesText(program, method));
+  std::string text =
+      absl::StrCat("\n", SignatureText(program, method), "\n", OpsText(method), UpdatesText(program, method));
   if (!method.rng_blocks().empty()) absl::StrAppend(&text, "  random blocks per call: ", method.rng_blocks(), "\n");
   if (!method.backward_method().empty()) {
     absl::StrAppend(&text, "  backward: ", method.backward_method(), ", ", method.num_saved(), " saved values\n");
