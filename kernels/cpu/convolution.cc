@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "kernels/api/op_check.h"
+#include "kernels/cpu/convolution_problem.h"
 #include "kernels/cpu/copy.h"
 #include "kernels/cpu/dnnl/primitive.h"
 #include "kernels/cpu/parallel.h"
@@ -19,33 +19,9 @@ namespace {
 
 using onednn::Argument;
 
-// What oneDNN calls the three products. A transposed convolution is the
-// backward one of data with source and destination exchanged, and so on.
-enum class Product { kForward, kBackwardData, kBackwardWeights };
-
-// A tensor of the convolution and where it lies.
-struct Operand {
-  StridedLayout layout;
-  Slot slot;
-};
-
-struct Problem {
-  Product product = Product::kForward;
-  Operand source;       // [N, C_in, spatial...]
-  Operand weights;      // [C_out, C_in / groups, kernel...]
-  Operand destination;  // [N, C_out, spatial...]
-  std::optional<Operand> bias;
-  int64_t groups = 1;
-  DimVector stride;
-  DimVector dilation;  // 0 = dense, as oneDNN counts
-  DimVector padding_before;
-  DimVector padding_after;
-
-  const Operand& Result() const {
-    if (product == Product::kForward) return destination;
-    return product == Product::kBackwardData ? source : weights;
-  }
-};
+using Operand = ConvolutionOperand;
+using Problem = ConvolutionProblem;
+using Product = ConvolutionProduct;
 
 // Memory order of oneDNN's choice or ours for the three tensors.
 struct Plan {
@@ -92,24 +68,6 @@ StridedLayout Grouped(const StridedLayout& weights, int64_t groups) {
 
 absl::StatusOr<dnnl_memory_desc_t> Memory(const StridedLayout& layout) {
   return onednn::StridedMemory(DType::kFloat32, layout.sizes, layout.strides);
-}
-
-Problem Describe(const serialization::Convolution& op, Operand input, Operand weight, Operand output) {
-  Problem problem;
-  problem.source = op.transposed() ? output : input;
-  problem.weights = std::move(weight);
-  problem.destination = op.transposed() ? input : output;
-  problem.groups = op.groups();
-  for (int d = 0; d < op.stride_size(); ++d) {
-    const auto axis = static_cast<size_t>(d) + 2;
-    const int64_t extent = op.dilation(d) * (problem.weights.layout.sizes[axis] - 1) + 1;
-    const int64_t needed = (problem.destination.layout.sizes[axis] - 1) * op.stride(d) + extent;
-    problem.stride.push_back(op.stride(d));
-    problem.dilation.push_back(op.dilation(d) - 1);
-    problem.padding_before.push_back(op.padding(d));
-    problem.padding_after.push_back(needed - problem.source.layout.sizes[axis] - op.padding(d));
-  }
-  return problem;
 }
 
 absl::StatusOr<dnnl_convolution_desc_t> ForwardOperation(const Problem& p, const dnnl_memory_desc_t& source,
@@ -205,45 +163,6 @@ class SumKernel final : public Kernel {
   int threads_;
 };
 
-// Adds input 0, one number per channel, to output 0.
-class BiasKernel final : public Kernel {
- public:
-  BiasKernel(StridedLayout layout, int64_t bias_stride, int threads)
-      : layout_(std::move(layout)), bias_stride_(bias_stride), threads_(threads) {
-    channels_ = layout_.sizes[1];
-    channel_stride_ = layout_.strides[1];
-    layout_.sizes[1] = 1;
-  }
-
-  absl::Status Run(const KernelArgs& args) override {
-    const auto* bias = static_cast<const float*>(args.inputs[0]);
-    auto* result = static_cast<float*>(args.outputs[0]);
-    ParallelFor(threads_, Size(layout_), std::max<int64_t>(1, 16 * 1024 / channels_), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        float* row = result + Offset(i);
-        for (int64_t c = 0; c < channels_; ++c) row[c * channel_stride_] += bias[c * bias_stride_];
-      }
-    });
-    return absl::OkStatus();
-  }
-
- private:
-  int64_t Offset(int64_t position) const {
-    int64_t offset = 0;
-    for (size_t d = layout_.sizes.size(); d-- > 0;) {
-      offset += position % layout_.sizes[d] * layout_.strides[d];
-      position /= layout_.sizes[d];
-    }
-    return offset;
-  }
-
-  StridedLayout layout_;  // without channels
-  int64_t bias_stride_;
-  int64_t channels_;
-  int64_t channel_stride_;
-  int threads_;
-};
-
 // Puts the steps of a convolution together.
 class Builder {
  public:
@@ -253,8 +172,7 @@ class Builder {
   absl::StatusOr<std::unique_ptr<Kernel>> Build() {
     const Operand& result = problem_.Result();
     if (Size(result.layout) == 0) return std::move(pipeline_);
-    const bool is_sum_empty = Size(problem_.source.layout) == 0 || Size(problem_.weights.layout) == 0 ||
-                              Size(problem_.destination.layout) == 0;
+    const bool is_sum_empty = problem_.IsSumEmpty();
     if (is_sum_empty) {
       pipeline_->Add(MakeZeroKernel(sizeof(float), result.layout, threads_), {}, {result.slot});
     } else if (problem_.product == Product::kBackwardWeights) {
@@ -264,7 +182,7 @@ class Builder {
     }
     const bool adds_bias = problem_.bias && (is_sum_empty || problem_.product != Product::kForward);
     if (adds_bias) {
-      pipeline_->Add(std::make_unique<BiasKernel>(result.layout, problem_.bias->layout.strides[0], threads_),
+      pipeline_->Add(MakeBiasKernel(DType::kFloat32, result.layout, problem_.bias->layout.strides[0], threads_),
                      {problem_.bias->slot}, {result.slot});
     }
     return std::move(pipeline_);
@@ -404,43 +322,23 @@ class Builder {
   std::unique_ptr<Pipeline> pipeline_;
 };
 
-absl::StatusOr<std::unique_ptr<Kernel>> BuildProblem(const Problem& problem, int max_threads) {
-  const double per_output = 2.0 * static_cast<double>(Size(problem.weights.layout)) /
-                            static_cast<double>(std::max<int64_t>(1, problem.weights.layout.sizes[0]));
-  const int threads =
-      ThreadsWorthwhile(max_threads, per_output * static_cast<double>(Size(problem.destination.layout)));
+absl::StatusOr<std::unique_ptr<Kernel>> MakeProblem(const KernelRequest& request) {
+  COTAN_ASSIGN_OR_RETURN(const Problem problem, DescribeConvolution(request));
+  const int threads = ThreadsWorthwhile(request.threads, problem.Flops());
   const ScopedThreads scoped(threads);
   return Builder(problem, threads).Build();
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeConvolution(const KernelRequest& request) {
-  COTAN_RETURN_IF_ERROR(CheckOp(request));
-  const serialization::Convolution& op = request.op.convolution();
-  Problem problem = Describe(op, {request.inputs[0].layout, Slot::Input(0)}, {request.inputs[1].layout, Slot::Input(1)},
-                             {request.outputs[0].layout, Slot::Output(0)});
-  problem.product = op.transposed() ? Product::kBackwardData : Product::kForward;
-  if (request.inputs.size() == 3) problem.bias = Operand{request.inputs[2].layout, Slot::Input(2)};
-  return BuildProblem(problem, request.threads);
-}
+absl::StatusOr<std::unique_ptr<Kernel>> MakeConvolution(const KernelRequest& request) { return MakeProblem(request); }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeConvolutionBackwardInput(const KernelRequest& request) {
-  COTAN_RETURN_IF_ERROR(CheckOp(request));
-  const serialization::Convolution& op = request.op.convolution_backward_input().forward();
-  Problem problem = Describe(op, {request.outputs[0].layout, Slot::Output(0)},
-                             {request.inputs[1].layout, Slot::Input(1)}, {request.inputs[0].layout, Slot::Input(0)});
-  problem.product = op.transposed() ? Product::kForward : Product::kBackwardData;
-  return BuildProblem(problem, request.threads);
+  return MakeProblem(request);
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeConvolutionBackwardWeight(const KernelRequest& request) {
-  COTAN_RETURN_IF_ERROR(CheckOp(request));
-  const serialization::Convolution& op = request.op.convolution_backward_weight().forward();
-  Problem problem = Describe(op, {request.inputs[1].layout, Slot::Input(1)},
-                             {request.outputs[0].layout, Slot::Output(0)}, {request.inputs[0].layout, Slot::Input(0)});
-  problem.product = Product::kBackwardWeights;
-  return BuildProblem(problem, request.threads);
+  return MakeProblem(request);
 }
 
 }  // namespace cotan::cpu

@@ -37,8 +37,12 @@ void MergeBatch(MatmulGeometry& geometry) {
 void FoldBatchIntoRows(MatmulGeometry& geometry) {
   while (!geometry.batch.empty()) {
     const BatchLoop& loop = geometry.batch.back();
-    if (loop.b != 0) return;
+    if (loop.b != 0 || loop.a == 0) return;
     if (geometry.m == 1) {
+      // Rows of other matrices become rows of one where that leaves it dense.
+      const bool stays_dense =
+          geometry.a.column == 1 && loop.a >= geometry.k && geometry.c.column == 1 && loop.c >= geometry.n;
+      if (!stays_dense) return;
       geometry.a.row = loop.a;
       geometry.c.row = loop.c;
     } else if (loop.a != geometry.m * geometry.a.row || loop.c != geometry.m * geometry.c.row) {

@@ -34,12 +34,24 @@ TEST(MatmulGeometryTest, BatchOfRowsBecomesAMatrix) {
   EXPECT_EQ(geometry.a.row, 7);
 }
 
+TEST(MatmulGeometryTest, BatchOfRowsWithGapsStaysABatch) {
+  const MatmulGeometry geometry = Analyze(DenseLayout({8, 1, 5}), DenseLayout({1, 5, 6}), {{8, 1, 6}, {18, 18, 3}, 0});
+  EXPECT_EQ(geometry.batch.size(), 1U);
+  EXPECT_EQ(geometry.m, 1);
+}
+
 TEST(MatmulGeometryTest, DenseBatchDimensionsMerge) {
   const MatmulGeometry geometry =
       Analyze(DenseLayout({2, 3, 4, 5}), DenseLayout({2, 3, 5, 6}), DenseLayout({2, 3, 4, 6}));
   ASSERT_EQ(geometry.batch.size(), 1U);
   EXPECT_EQ(geometry.batch[0].size, 6);
   EXPECT_EQ(geometry.batch[0].b, 30);
+}
+
+TEST(MatmulGeometryTest, RepeatedProductsStayABatch) {
+  const MatmulGeometry geometry =
+      Analyze({{3, 4, 5}, {0, 0, 1}, 0}, {{3, 5, 6}, {0, 6, 1}, 0}, DenseLayout({3, 4, 6}));
+  EXPECT_EQ(geometry.batch.size(), 1U);
 }
 
 TEST(MatmulGeometryTest, RepeatedLeftMatrixStaysABatch) {

@@ -1,0 +1,58 @@
+#include "kernels/cpu/register_own_kernels.h"
+
+#include "base/status_macros.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/copy.h"
+#include "kernels/cpu/expr/expr_kernel.h"
+#include "kernels/cpu/gather.h"
+#include "kernels/cpu/pool.h"
+#include "kernels/cpu/portable.h"
+
+namespace cotan::cpu {
+namespace {
+
+using serialization::Op;
+
+constexpr DType kAll[] = {DType::kBool,    DType::kUInt8,   DType::kInt8,      DType::kInt16,
+                          DType::kInt32,   DType::kInt64,   DType::kFloat16,   DType::kBFloat16,
+                          DType::kFloat32, DType::kFloat64, DType::kComplex64, DType::kComplex128};
+constexpr DType kF64[] = {DType::kFloat64};
+constexpr DType kF64AndIntegers[] = {DType::kFloat64, DType::kInt32, DType::kInt64};
+constexpr DType kFloats[] = {DType::kFloat32, DType::kFloat64};
+constexpr DType kSummable[] = {DType::kUInt8, DType::kInt8,    DType::kInt16,  DType::kInt32,
+                               DType::kInt64, DType::kFloat32, DType::kFloat64};
+
+constexpr KernelEntry kEntries[] = {
+    {Op::kCopy, kAll, MakeCopy},
+    {Op::kMatmul, kF64AndIntegers, MakePortableMatmul},
+    {Op::kConvolution, kF64, MakePortableConvolution},
+    {Op::kConvolutionBackwardInput, kF64, MakePortableConvolution},
+    {Op::kConvolutionBackwardWeight, kF64, MakePortableConvolution},
+    {Op::kMaxPool, kFloats, MakeMaxPool},
+    {Op::kMaxPoolBackward, kFloats, MakeMaxPoolBackward},
+    {Op::kAvgPool, kFloats, MakeAvgPool},
+    {Op::kAvgPoolBackward, kFloats, MakeAvgPoolBackward},
+    {Op::kGather, kAll, MakeGather},
+    {Op::kScatterAdd, kSummable, MakeScatterAdd},
+    {Op::kConcat, kAll, MakeConcat},
+    {Op::kAttention, kFloats, MakeAttention},
+    {Op::kAttentionBackward, kFloats, MakeAttentionBackward},
+};
+
+}  // namespace
+
+absl::Status RegisterEntries(absl::Span<const KernelEntry> entries, KernelRegistry& registry) {
+  for (const KernelEntry& entry : entries) {
+    for (const DType dtype : entry.dtypes) {
+      COTAN_RETURN_IF_ERROR(registry.Register(DeviceType::kCpu, entry.kind, dtype, entry.factory));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RegisterOwnKernels(KernelRegistry& registry) {
+  COTAN_RETURN_IF_ERROR(RegisterEntries(kEntries, registry));
+  return RegisterExprKernels(registry);
+}
+
+}  // namespace cotan::cpu

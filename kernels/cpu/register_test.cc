@@ -1,0 +1,28 @@
+#include "gtest/gtest.h"
+#include "kernels/cpu/register_cpu.h"
+#include "kernels/cpu/register_portable.h"
+
+namespace cotan {
+namespace {
+
+TEST(RegisterTest, BothSetsHaveEveryOpOfF32AndF64) {
+  KernelRegistry cpu;
+  KernelRegistry portable;
+  ASSERT_TRUE(RegisterCpuKernels(cpu).ok());
+  ASSERT_TRUE(RegisterPortableKernels(portable).ok());
+  for (const OpKind kind : AllOpKinds()) {
+    for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
+      EXPECT_TRUE(cpu.Find(DeviceType::kCpu, kind, dtype).ok()) << OpKindName(kind) << " " << DTypeName(dtype);
+      EXPECT_TRUE(portable.Find(DeviceType::kCpu, kind, dtype).ok()) << OpKindName(kind) << " " << DTypeName(dtype);
+    }
+  }
+}
+
+TEST(RegisterTest, TwoSetsInOneRegistryAreRefused) {
+  KernelRegistry registry;
+  ASSERT_TRUE(RegisterCpuKernels(registry).ok());
+  EXPECT_EQ(RegisterPortableKernels(registry).code(), absl::StatusCode::kAlreadyExists);
+}
+
+}  // namespace
+}  // namespace cotan
