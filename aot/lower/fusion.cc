@@ -71,6 +71,8 @@ class Fuser {
     graph_.nodes().clear();
     for (const GraphOutput& output : graph_.outputs()) {
       if (output.value != kNoValue) is_output_.insert(output.value);
+      const bool is_state = output.kind == OutputKind::kStateUpdate || output.kind == OutputKind::kMutatedInput;
+      if (is_state) new_states_.insert(output.value);
     }
     MergeProducers();
     DropUnused();
@@ -490,6 +492,7 @@ class Fuser {
       for (const ValueId input : slice->fused.inputs) {
         const std::vector<ValueId>& has = ExprOf(user).inputs;
         if (input < 0) continue;  // counted in new_bytes
+        if (8 * Count(graph_.value(input).type.sizes) <= Count(source.domain)) continue;
         if (std::find(has.begin(), has.end(), input) == has.end()) extra += Bytes(graph_.value(input).type);
       }
     }
@@ -713,9 +716,17 @@ class Fuser {
 
   // Order -----------------------------------------------------------------------------
 
-  // Whether the unit's results leave the graph and are not used in it.
-  bool IsSink(int id) {
-    return std::all_of(ResultsOf(id).begin(), ResultsOf(id).end(), [&](ValueId value) { return value == kNoValue || Readers(value).empty(); });
+  // Whether all that the unit does is to make new contents of states.
+  bool IsUpdate(int id) {
+    return IsExpr(id) && std::all_of(ResultsOf(id).begin(), ResultsOf(id).end(), [&](ValueId value) { return Readers(value).empty() && BecomesState(value); });
+  }
+
+  // The value, or a view of it, is the new content of a state.
+  bool BecomesState(ValueId value) {
+    if (new_states_.contains(value)) return true;
+    return std::any_of(UsersOf(value).begin(), UsersOf(value).end(), [&](int user) {
+      return IsView(user) && BecomesState(units_[static_cast<size_t>(user)].node.outputs[0]);
+    });
   }
 
   // Units that use a value, views looked through.
@@ -738,27 +749,27 @@ class Fuser {
     return kViews->contains(units_[static_cast<size_t>(id)].node.op);
   }
 
-  // What must run before a unit. A sink (an update of states) also waits for
-  // the other readers of what it reads, so that it may write in place.
+  // What must run before a unit. An update of states also waits for the other
+  // readers of what it reads, so that it may write in place.
   std::set<int> Needs(int id) {
     std::set<int> needs;
-    const bool is_sink = !IsView(id) && IsSink(id);
+    const bool is_update = IsUpdate(id);
     for (const ValueId value : OperandsOf(id)) {
       if (value == kNoValue) continue;
       const int producer = Producer(value);
       if (producer >= 0) needs.insert(producer);
       const ValueId source = BehindView(value);
-      if (!is_sink || Producer(source) >= 0) continue;
+      if (!is_update || Producer(source) >= 0) continue;
       for (const int reader : Readers(source)) {
-        if (!IsSink(reader)) needs.insert(reader);
+        if (!IsUpdate(reader)) needs.insert(reader);
       }
     }
     return needs;
   }
 
   // Puts the units back in the old order where dependencies allow it. Views,
-  // which cost nothing, come as soon as they can, and so do sinks, which free
-  // what they read.
+  // which cost nothing, come as soon as they can, and so do updates of states,
+  // which free what they read.
   absl::Status Rebuild() {
     std::map<int, std::vector<int>> waiting;  // per unit: those that wait for it
     std::vector<int> missing(units_.size(), 0);
@@ -771,7 +782,7 @@ class Fuser {
       const int id = static_cast<int>(i);
       const std::set<int> needs = Needs(id);
       const bool is_small = IsExpr(id) && Count(ExprOf(id).domain) <= kSmallDomain;
-      const bool at_once = IsView(id) || IsSink(id) || (needs.empty() && is_small);
+      const bool at_once = IsView(id) || IsUpdate(id) || (needs.empty() && is_small);
       ranks[i] = {at_once ? 0 : units_[i].order, id};
       missing[i] = static_cast<int>(needs.size());
       for (const int need : needs) waiting[need].push_back(id);
@@ -797,6 +808,7 @@ class Fuser {
   absl::flat_hash_map<ValueId, int> producer_;
   absl::node_hash_map<ValueId, std::set<int>> users_;
   absl::flat_hash_set<ValueId> is_output_;
+  absl::flat_hash_set<ValueId> new_states_;  // outputs that become states
   bool has_convolutions_ = false;
   absl::flat_hash_map<std::string, ValueId> views_;
 };
