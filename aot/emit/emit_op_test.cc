@@ -1,0 +1,79 @@
+#include "aot/emit/emit_op.h"
+
+#include "absl/strings/str_cat.h"
+#include "aot/graph/text.h"
+#include "gtest/gtest.h"
+
+namespace cotan::aot {
+namespace {
+
+// The one node of a graph with input %0.
+Node Parse(absl::string_view line) {
+  const Graph graph = *ParseGraph(absl::StrCat("graph @g {\n%0: f32[4,6,8,8] = user_input 0 \"x\"\n", line, "\n}"));
+  return graph.nodes().front();
+}
+
+TEST(EmitKernelOpTest, AttributesKeepTheirPlaces) {
+  serialization::Op op;
+  ASSERT_TRUE(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.convolution_backward_input(%0, %0, [1, 2], [3, 4], [5, 6], true, [7, 8], 9)"), op).ok());
+  const serialization::Convolution& convolution = op.convolution_backward_input().forward();
+  EXPECT_EQ(convolution.stride(1), 2);
+  EXPECT_EQ(convolution.padding(0), 3);
+  EXPECT_EQ(convolution.dilation(1), 6);
+  EXPECT_TRUE(convolution.transposed());
+  EXPECT_EQ(convolution.output_padding(0), 7);
+  EXPECT_EQ(convolution.groups(), 9);
+
+  ASSERT_TRUE(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.avg_pool(%0, [2, 3], [4, 5], [6, 7], [1, 1], true, false, 8)"), op).ok());
+  EXPECT_EQ(op.avg_pool().kernel(1), 3);
+  EXPECT_EQ(op.avg_pool().padding(0), 6);
+  EXPECT_TRUE(op.avg_pool().ceil_mode());
+  EXPECT_FALSE(op.avg_pool().count_include_pad());
+  EXPECT_EQ(op.avg_pool().divisor_override(), 8);
+
+  ASSERT_TRUE(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.scatter_add(%0, %0, none, 2, -1)"), op).ok());
+  EXPECT_EQ(op.scatter_add().dim(), 2);
+  EXPECT_EQ(op.scatter_add().padding_index(), -1);
+
+  ASSERT_TRUE(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8], %2: f32[4,6,8] = prim.attention(%0, %0, %0, none, true, 0.25)"), op).ok());
+  EXPECT_TRUE(op.attention().is_causal());
+  EXPECT_EQ(op.attention().scale(), 0.25);
+}
+
+TEST(EmitViewStepTest, EveryViewHasItsStep) {
+  const struct {
+    const char* line;
+    serialization::ViewStep::KindCase kind;
+  } kCases[] = {
+      {"%1: f32[24,64] = prim.view(%0, [24, 64])", serialization::ViewStep::kView},
+      {"%1: f32[6,4,8,8] = prim.permute(%0, [1, 0, 2, 3])", serialization::ViewStep::kPermute},
+      {"%1: f32[4,6,8,8] = prim.expand(%0, [4, 6, 8, 8])", serialization::ViewStep::kExpand},
+      {"%1: f32[4,2,8,8] = prim.slice(%0, 1, 0, (s0 * 2), 3)", serialization::ViewStep::kSlice},
+      {"%1: f32[4,8,8] = prim.select(%0, 1, 2)", serialization::ViewStep::kSelect},
+      {"%1: f32[2] = prim.as_strided(%0, [2], [3], 1)", serialization::ViewStep::kAsStrided},
+      {"%1: f32[4,6,8] = prim.diagonal(%0, 0, 2, 3)", serialization::ViewStep::kDiagonal},
+      {"%1: f32[4,6,8,3,4] = prim.unfold(%0, 3, 4, 2)", serialization::ViewStep::kUnfold},
+  };
+  for (const auto& c : kCases) {
+    const Node node = Parse(c.line);
+    serialization::ViewStep step;
+    EXPECT_TRUE(IsViewOp(node.op)) << c.line;
+    ASSERT_TRUE(EmitViewStep(node, step).ok()) << c.line;
+    EXPECT_EQ(step.kind_case(), c.kind) << c.line;
+  }
+}
+
+TEST(EmitViewStepTest, SizesStaySymbolic) {
+  serialization::ViewStep step;
+  ASSERT_TRUE(EmitViewStep(Parse("%1: f32[4,2,8,8] = prim.slice(%0, 1, 0, (s0 * 2), 3)"), step).ok());
+  EXPECT_EQ(step.slice().end(), "(s0 * 2)");
+  EXPECT_EQ(step.slice().step(), "3");
+}
+
+TEST(EmitKernelOpTest, ATracedOpIsAnInternalError) {
+  serialization::Op op;
+  EXPECT_EQ(EmitKernelOp(Graph(), {"aten.exp.default", {}, {}, "", nullptr}, op).code(), absl::StatusCode::kInternal);
+}
+
+}  // namespace
+}  // namespace cotan::aot

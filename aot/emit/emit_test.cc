@@ -1,0 +1,98 @@
+#include "aot/emit/emit.h"
+
+#include "aot/graph/expr_text.h"
+#include "aot/graph/text.h"
+#include "gtest/gtest.h"
+
+namespace cotan::aot {
+namespace {
+
+using serialization::State;
+
+State MakeState(std::string name, State::Role role, std::vector<std::string> sizes) {
+  State state;
+  state.set_name(std::move(name));
+  state.set_role(role);
+  state.mutable_type()->set_dtype(serialization::DTYPE_F32);
+  for (std::string& size : sizes) state.mutable_type()->add_sizes(std::move(size));
+  return state;
+}
+
+constexpr absl::string_view kStep = R"(graph @train_step {
+  %0: f32[10,4] = parameter 0 "w"
+  %1: f32[8,4] = user_input 0 "x"
+  %2: f32[4] = buffer 0 "unused"
+  %3: f32[4,10] = prim.permute(%0, [1, 0])
+  %4: f32[8,10]{1,0} = prim.matmul(%1, %3, none) from "layer"
+  %5: f32[80] = prim.view(%4, [80])
+  %6: f32[8,2,5] = prim.view(%5, [8, 2, 5])
+  %7: f32[10,4] = cotan.expr(%0) {
+    domain [10,4]
+    0: f32 = input 0
+    1: f32 = neg 0
+    store 1
+  }
+  user_output 0 "y" = %6
+  saved_output 0 "saved.0" = %4
+  state_update 0 "w" = %7
+}
+)";
+
+TEST(EmitTest, GraphsBecomeMethods) {
+  const Graph graph = *ParseGraph(kStep);
+  const std::vector<State> states = {MakeState("other", State::BUFFER, {}), MakeState("w", State::PARAMETER, {"10", "4"})};
+  const absl::StatusOr<serialization::Method> method = Emit(graph, states);
+  ASSERT_TRUE(method.ok()) << method.status();
+  EXPECT_EQ(method->name(), "train_step");
+  ASSERT_EQ(method->ops_size(), 4);  // two views in a row are one
+  EXPECT_TRUE(method->ops(0).has_view());
+  EXPECT_TRUE(method->ops(1).has_matmul());
+  EXPECT_EQ(method->ops(1).source(), "layer");
+  EXPECT_EQ(method->ops(2).view().steps_size(), 2);
+  EXPECT_TRUE(method->ops(3).has_expr());
+  EXPECT_EQ(method->inputs_size(), 1);
+  EXPECT_EQ(method->input_names(0), "x");
+  ASSERT_EQ(method->outputs_size(), 2);
+  EXPECT_EQ(method->num_saved(), 1u);
+  EXPECT_EQ(method->output_names_size(), 1);
+  ASSERT_EQ(method->state_reads_size(), 1);  // the unused buffer is not read
+  EXPECT_EQ(method->state_reads(0).state(), 1u);
+  ASSERT_EQ(method->state_updates_size(), 1);
+  EXPECT_EQ(method->state_updates(0).state(), 1u);
+  EXPECT_EQ(method->values(static_cast<int>(method->ops(1).outputs(0))).type().dim_order_size(), 2);
+}
+
+TEST(EmitTest, EqualGraphsGiveEqualBytes) {
+  const std::vector<State> states = {MakeState("w", State::PARAMETER, {"10", "4"})};
+  EXPECT_EQ(Emit(*ParseGraph(kStep), states)->SerializeAsString(), Emit(*ParseGraph(kStep), states)->SerializeAsString());
+}
+
+TEST(EmitTest, AMissingOrDifferentStateIsNamed) {
+  const Graph graph = *ParseGraph(kStep);
+  const absl::Status missing = Emit(graph, {}).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(missing.message().find("'w'"), std::string::npos) << missing;
+  const std::vector<State> wrong = {MakeState("w", State::PARAMETER, {"10", "5"})};
+  EXPECT_EQ(Emit(graph, wrong).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(EmitTest, AMutatedUserInputIsRefusedByName) {
+  const Graph graph = *ParseGraph("graph @g {\n  %0: f32[2] = user_input 0 \"cache\"\n  mutated_input 0 \"cache\" = %0\n}\n");
+  const absl::Status status = Emit(graph, {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_NE(status.message().find("'cache'"), std::string::npos) << status;
+}
+
+TEST(EmitTest, AnUnusedPoolIndexIsNotComputed) {
+  const Graph graph = *ParseGraph(R"(graph @g {
+  %0: f32[1,2,4,4] = user_input 0 "x"
+  %1: f32[1,2,2,2], %2: i64[1,2,2,2] = prim.max_pool(%0, [2, 2], [2, 2], [0, 0], [1, 1], false, true, 0)
+  user_output 0 "y" = %1
+})");
+  const absl::StatusOr<serialization::Method> method = Emit(graph, {});
+  ASSERT_TRUE(method.ok()) << method.status();
+  EXPECT_EQ(method->ops(0).outputs_size(), 1);
+}
+
+}  // namespace
+}  // namespace cotan::aot
