@@ -15,9 +15,10 @@ def cotan_program(name, model, model_name = "", flags = [], **kwargs):
     tool = name + "_compile"
     native.cc_binary(
         name = tool,
+        # main() comes first: it asks for the symbol that the model defines.
         deps = [
-            model,
             "//aot/tools:compile_main",
+            model,
         ],
         **kwargs
     )

@@ -1,0 +1,86 @@
+// The training loop of examples/digits, on the runtime alone.
+#ifndef COTAN_EXAMPLES_DIGITS_TRAINER_H_
+#define COTAN_EXAMPLES_DIGITS_TRAINER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "examples/digits/digit_images.h"
+#include "runtime/session.h"
+
+namespace cotan::digits {
+
+struct TrainerOptions {
+  int threads = 0;         // 0: the runtime's choice
+  uint64_t data_seed = 1;  // of the order in which images are seen
+};
+
+// How some images fared.
+struct Score {
+  int64_t right = 0;  // images whose digit had the largest logit
+  int64_t images = 0;
+
+  double accuracy_percent() const {
+    return 100.0 * static_cast<double>(right) / static_cast<double>(images);
+  }
+  void Add(const Score& other) {
+    right += other.right;
+    images += other.images;
+  }
+};
+
+// What a training step returns.
+struct StepResult {
+  float loss = 0;  // mean over the batch
+  Score score;     // of the batch, before the update
+};
+
+// A session of the digits artifact with its batch. Movable, not thread-safe.
+class Trainer {
+ public:
+  // Loads the artifact. Errors are the runtime's.
+  static absl::StatusOr<Trainer> Create(const std::string& artifact, const TrainerOptions& options);
+
+  // Whole batches in an epoch. A rest of fewer than kBatch images is left out,
+  // others in each epoch: the compiled step takes exactly kBatch.
+  static int64_t StepsPerEpoch(const DigitImages& images) { return images.count() / kBatch; }
+
+  // One step on batch `step` % StepsPerEpoch() of epoch `step` /
+  // StepsPerEpoch(). Which images these are depends on the step and the seed
+  // alone, so that a resumed run continues exactly.
+  absl::StatusOr<StepResult> Train(const DigitImages& images, int64_t step);
+  // Steps that the session's state has seen, those before a checkpoint
+  // included.
+  absl::StatusOr<int64_t> StepsDone() const;
+
+  // Reads all images with the network in evaluation mode. The last batch is
+  // filled up with images that are not counted.
+  absl::StatusOr<Score> Evaluate(const DigitImages& images);
+
+  Session& session() { return *session_; }
+
+ private:
+  Trainer() = default;
+  // Fills inputs_ and labels_.
+  void Load(const DigitImages& images, absl::Span<const int64_t> order);
+  // Of the first `counted` images of the batch.
+  Score ScoreOf(const Tensor& logits, int64_t counted) const;
+
+  std::optional<Session> session_;  // always set after Create()
+  MethodHandle train_step_, eval_;
+  Tensor inputs_, labels_;            // one batch
+  std::vector<Tensor> step_results_;  // logits, loss
+  std::vector<Tensor> eval_results_;  // logits
+  TrainerOptions options_;
+  std::vector<int64_t> order_;  // of epoch order_epoch_
+  int64_t order_epoch_ = -1;
+};
+
+}  // namespace cotan::digits
+
+#endif  // COTAN_EXAMPLES_DIGITS_TRAINER_H_

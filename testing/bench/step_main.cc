@@ -1,0 +1,136 @@
+// Cotan's training step against LibTorch's, in one process, in turns. See --help.
+#include <dlfcn.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "examples/common/paths.h"
+#include "testing/bench/cotan_step.h"
+#include "testing/bench/eager_step.h"
+#include "testing/bench/measure.h"
+#include "testing/bench/report.h"
+
+ABSL_FLAG(std::vector<std::string>, models, (std::vector<std::string>{"mlp", "cnn", "gpt", "resnet"}),
+          "which models to measure");
+ABSL_FLAG(std::vector<std::string>, threads, (std::vector<std::string>{"1"}),
+          "numbers of threads, the same for both sides: 1,2");
+ABSL_FLAG(double, seconds, 4, "time to spend on each side of each measurement");
+ABSL_FLAG(int, min_calls, 5, "timed steps of each side, at least");
+ABSL_FLAG(bool, json, false, "print one JSON object per model and number of threads instead");
+
+namespace cotan::testing {
+namespace {
+
+constexpr uint64_t kSeed = 1;
+
+double MillisecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+absl::StatusOr<StepResult> Measure(const ModelCase& model, const std::string& artifact, int threads) {
+  at::set_num_threads(threads);
+  at::Generator generator = at::detail::createCPUGenerator(kSeed);
+  const torch::Tensor input = model.make_input(generator), label = model.make_label(generator);
+
+  StepResult result;
+  result.model = model.name;
+  result.threads = threads;
+  const auto start = std::chrono::steady_clock::now();
+  COTAN_ASSIGN_OR_RETURN(const std::unique_ptr<CotanStep> cotan,
+                         CotanStep::Create(artifact, threads, input, label));
+  COTAN_RETURN_IF_ERROR(cotan->Run());
+  result.first_step_ms = MillisecondsSince(start);
+  EagerStep eager(model, kSeed);
+
+  MeasureOptions options;
+  options.seconds = absl::GetFlag(FLAGS_seconds);
+  options.block_seconds = std::min(options.block_seconds, options.seconds / 4);
+  options.min_calls = absl::GetFlag(FLAGS_min_calls);
+  COTAN_ASSIGN_OR_RETURN(const auto timings, MeasureInTurns(
+      options, [&] { return cotan->Run(); },
+      [&] {
+        eager.Run();
+        return absl::OkStatus();
+      }));
+  result.cotan = timings.first;
+  result.eager = timings.second;
+  result.cotan_peak_bytes = cotan->PeakBytes();
+  result.eager_peak_bytes = EagerPeakBytes(model, kSeed);
+  return result;
+}
+
+absl::StatusOr<std::vector<int>> ThreadCounts() {
+  std::vector<int> counts;
+  for (const std::string& text : absl::GetFlag(FLAGS_threads)) {
+    int count = 0;
+    if (!absl::SimpleAtoi(text, &count) || count < 1) {
+      return absl::InvalidArgumentError(absl::StrCat("--threads: '", text, "' is no number of threads"));
+    }
+    counts.push_back(count);
+  }
+  return counts;
+}
+
+int64_t FileBytes(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) == 0 ? info.st_size : 0;
+}
+
+// What has to be on the device: our training program, or LibTorch's library.
+absl::Status PrintBinarySizes(const char* argv0) {
+  COTAN_ASSIGN_OR_RETURN(const std::string train,
+                         examples::FindDataFile(argv0, "examples/digits/train"));
+  Dl_info libtorch = {};
+  dladdr(reinterpret_cast<const void*>(&at::get_num_threads), &libtorch);
+  absl::PrintF("examples/digits/train: %.1f MiB; %s: %.1f MiB\n",
+               static_cast<double>(FileBytes(train)) / (1 << 20), libtorch.dli_fname,
+               static_cast<double>(FileBytes(libtorch.dli_fname)) / (1 << 20));
+  return absl::OkStatus();
+}
+
+absl::Status Run(const char* argv0) {
+  COTAN_ASSIGN_OR_RETURN(const std::vector<int> thread_counts, ThreadCounts());
+  std::vector<StepResult> results;
+  for (const std::string& name : absl::GetFlag(FLAGS_models)) {
+    const ModelCase* model = FindModel(name);
+    if (model == nullptr) return absl::NotFoundError(absl::StrCat("no model '", name, "'"));
+    COTAN_ASSIGN_OR_RETURN(const std::string artifact,
+                           examples::FindDataFile(argv0, absl::StrCat("testing/bench/", name, ".cotan")));
+    for (int threads : thread_counts) {
+      COTAN_ASSIGN_OR_RETURN(results.emplace_back(), Measure(*model, artifact, threads));
+      if (absl::GetFlag(FLAGS_json)) absl::PrintF("%s\n", FormatJson(results.back()));
+      std::fflush(stdout);
+    }
+  }
+  if (absl::GetFlag(FLAGS_json)) return absl::OkStatus();
+  absl::PrintF("%s\n", FormatTable(results));
+  return PrintBinarySizes(argv0);
+}
+
+}  // namespace
+}  // namespace cotan::testing
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage(
+      "Measures a training step (forward, cross entropy, backward, SGD with momentum) of Cotan\n"
+      "against LibTorch eager. Example: step --models=mlp,gpt --threads=1,2 --json");
+  if (const auto rest = absl::ParseCommandLine(argc, argv); rest.size() > 1) {
+    absl::FPrintF(stderr, "step: unexpected argument '%s'; see --help\n", rest[1]);
+    return 1;
+  }
+  const absl::Status status = cotan::testing::Run(argv[0]);
+  if (status.ok()) return 0;
+  absl::FPrintF(stderr, "step: %s\n", status.ToString());
+  return 1;
+}

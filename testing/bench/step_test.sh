@@ -1,0 +1,20 @@
+#!/bin/bash
+# usage: step_test.sh PROGRAM
+# The step benchmark runs and prints what it says.
+set -euo pipefail
+program=$1
+fail() { echo "FAILED: $*"; exit 1; }
+
+json=$("$program" --json --threads=1,2 --seconds=0 --min_calls=1)
+echo "$json"
+[[ $(wc -l <<< "$json") == 8 ]] || fail "expected 4 models with 1 and 2 threads"
+for key in model threads cotan_us eager_us ratio cotan_peak_bytes eager_peak_bytes first_step_ms; do
+  [[ $(grep -c "\"$key\": " <<< "$json") == 8 ]] || fail "no key $key"
+done
+table=$("$program" --models=mlp --seconds=0 --min_calls=1)
+echo "$table"
+grep -q "^| mlp " <<< "$table" || fail "no line for mlp"
+grep -q "libtorch_cpu" <<< "$table" || fail "no sizes"
+"$program" --models=nonsense && fail "accepted a model that is not there"
+"$program" --threads=0 && fail "accepted no thread"
+exit 0

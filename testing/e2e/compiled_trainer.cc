@@ -1,0 +1,155 @@
+#include "testing/e2e/compiled_trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "aot/compile.h"
+#include "base/status_macros.h"
+#include "kernels/cpu/register_cpu.h"
+#include "runtime/program.h"
+#include "serialization/program.pb.h"
+
+namespace cotan::testing {
+namespace {
+
+using TensorMap = std::map<std::string, torch::Tensor>;
+
+template <typename T>
+absl::StatusOr<Tensor> CopyOf(const torch::Tensor& tensor) {
+  const torch::Tensor dense = tensor.detach().contiguous();
+  return Tensor::From<T>({dense.const_data_ptr<T>(), static_cast<size_t>(dense.numel())},
+                         {dense.sizes().data(), static_cast<size_t>(dense.dim())});
+}
+
+template <typename T>
+absl::StatusOr<torch::Tensor> CopyOf(const Tensor& tensor, at::ScalarType dtype) {
+  COTAN_ASSIGN_OR_RETURN(const Tensor dense, tensor.Contiguous());
+  const std::vector<int64_t> sizes(dense.sizes().begin(), dense.sizes().end());
+  torch::Tensor copy = torch::empty(sizes, dtype);
+  std::copy_n(dense.data<T>(), dense.num_elements(), copy.mutable_data_ptr<T>());
+  return copy;
+}
+
+absl::StatusOr<std::string> Compile(const ModelCase& model, const torch::Tensor& input,
+                                    const torch::Tensor& label, const CompiledTrainerOptions& options) {
+  aot::CompileOptions compile;
+  compile.loss = [&model](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets) {
+    return model.loss(outputs[0], targets[0]);
+  };
+  compile.targets = {label};
+  compile.optimizer = options.optimizer;
+  compile.accumulate_gradients = options.accumulate;
+  compile.seed = options.seed;
+  compile.store_references = false;
+  COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel compiled,
+                         aot::CompileModule(model.make_network, {input}, compile));
+  // In a file of its own: the runtime maps it.
+  static int num_files = 0;
+  const std::string path = absl::StrCat(::testing::TempDir(), "/", model.name, num_files++, ".cotan");
+  COTAN_RETURN_IF_ERROR(compiled.Save(path));
+  return path;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CompiledTrainer>> CompiledTrainer::Create(
+    const ModelCase& model, const torch::Tensor& input, const torch::Tensor& label,
+    const CompiledTrainerOptions& options) {
+  COTAN_ASSIGN_OR_RETURN(const std::string path, Compile(model, input, label, options));
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(path));
+  SessionOptions session_options;
+  session_options.kernels = &CpuKernels();
+  session_options.threads = options.threads;
+  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, session_options));
+  std::unique_ptr<CompiledTrainer> trainer(new CompiledTrainer(model, std::move(session)));
+  if (trainer->session().Rng().ok()) {
+    COTAN_RETURN_IF_ERROR(trainer->session().SetRng(RngState{}));
+  }
+  return trainer;
+}
+
+absl::StatusOr<std::vector<torch::Tensor>> CompiledTrainer::Call(
+    absl::string_view method, const std::vector<torch::Tensor>& inputs) {
+  std::vector<Tensor> arguments;
+  for (const torch::Tensor& input : inputs) {
+    COTAN_ASSIGN_OR_RETURN(arguments.emplace_back(), ToCotan(input));
+  }
+  COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> results, session_.Run(method, arguments));
+  std::vector<torch::Tensor> outputs;
+  for (const Tensor& result : results) {
+    COTAN_ASSIGN_OR_RETURN(outputs.emplace_back(), ToTorch(result));
+  }
+  return outputs;
+}
+
+absl::StatusOr<double> CompiledTrainer::Step(const torch::Tensor& input, const torch::Tensor& label) {
+  COTAN_ASSIGN_OR_RETURN(const auto outputs, Call("train_step", {input, label}));
+  return outputs.back().item<double>();
+}
+
+absl::StatusOr<double> CompiledTrainer::Accumulate(const torch::Tensor& input, const torch::Tensor& label) {
+  COTAN_ASSIGN_OR_RETURN(const auto outputs, Call("accumulate", {input, label}));
+  return outputs.back().item<double>();
+}
+
+absl::Status CompiledTrainer::Update() { return Call("apply_optimizer", {}).status(); }
+
+absl::StatusOr<TensorMap> CompiledTrainer::Gradients(const torch::Tensor& input, const torch::Tensor& label) {
+  COTAN_ASSIGN_OR_RETURN(const auto outputs, Call("forward", {input}));
+  // The device computes the loss and its gradient itself; here with LibTorch.
+  const torch::Tensor output = outputs[0].detach().requires_grad_();
+  model_.loss(output, label).backward();
+  COTAN_RETURN_IF_ERROR(Call("backward", {output.grad()}).status());
+  TensorMap gradients;
+  for (const serialization::State& state : session_.program().artifact().states()) {
+    if (state.role() != serialization::State::PARAMETER || !state.requires_grad()) continue;
+    COTAN_ASSIGN_OR_RETURN(const Tensor gradient, session_.Gradient(state.name()));
+    COTAN_ASSIGN_OR_RETURN(gradients[state.name()], ToTorch(gradient));
+  }
+  return gradients;
+}
+
+absl::StatusOr<torch::Tensor> CompiledTrainer::Predict(const torch::Tensor& input) {
+  COTAN_ASSIGN_OR_RETURN(const auto outputs, Call("eval", {input}));
+  return outputs[0];
+}
+
+absl::StatusOr<TensorMap> CompiledTrainer::States() const {
+  using State = serialization::State;
+  TensorMap states;
+  for (const State& state : session_.program().artifact().states()) {
+    const bool compared = state.role() == State::PARAMETER || state.role() == State::BUFFER ||
+                          state.role() == State::OPTIMIZER_SLOT;
+    if (!compared) continue;
+    COTAN_ASSIGN_OR_RETURN(const Tensor value, session_.State(state.name()));
+    COTAN_ASSIGN_OR_RETURN(states[state.name()], ToTorch(value));
+  }
+  return states;
+}
+
+absl::StatusOr<Tensor> ToCotan(const torch::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kBool: return CopyOf<bool>(tensor);
+    case at::kInt: return CopyOf<int32_t>(tensor);
+    case at::kLong: return CopyOf<int64_t>(tensor);
+    case at::kFloat: return CopyOf<float>(tensor);
+    case at::kDouble: return CopyOf<double>(tensor);
+    default: return absl::UnimplementedError(absl::StrCat("a tensor of ", c10::toString(tensor.scalar_type())));
+  }
+}
+
+absl::StatusOr<torch::Tensor> ToTorch(const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::kBool: return CopyOf<bool>(tensor, at::kBool);
+    case DType::kInt32: return CopyOf<int32_t>(tensor, at::kInt);
+    case DType::kInt64: return CopyOf<int64_t>(tensor, at::kLong);
+    case DType::kFloat32: return CopyOf<float>(tensor, at::kFloat);
+    case DType::kFloat64: return CopyOf<double>(tensor, at::kDouble);
+    default: return absl::UnimplementedError(absl::StrCat("a tensor ", tensor.ToString()));
+  }
+}
+
+}  // namespace cotan::testing

@@ -1,0 +1,72 @@
+// A model compiled in this process, written to a file, loaded and trained by
+// the runtime.
+#ifndef COTAN_TESTING_E2E_COMPILED_TRAINER_H_
+#define COTAN_TESTING_E2E_COMPILED_TRAINER_H_
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "aot/optimizer/optimizer.h"
+#include "runtime/session.h"
+#include "testing/models/models.h"
+
+namespace cotan::testing {
+
+struct CompiledTrainerOptions {
+  uint64_t seed = 0;  // of the initial parameters
+  aot::OptimizerConfig optimizer;
+  bool accumulate = false;  // methods accumulate and apply_optimizer instead of train_step
+  int threads = 1;
+};
+
+// The counterpart of EagerTrainer. The session's generator starts at seed 0,
+// offset 0. `model` outlives it.
+class CompiledTrainer {
+ public:
+  // Compiles `model` for batches like `input` and `label`.
+  static absl::StatusOr<std::unique_ptr<CompiledTrainer>> Create(
+      const ModelCase& model, const torch::Tensor& input, const torch::Tensor& label,
+      const CompiledTrainerOptions& options);
+
+  // The fused step; returns the loss.
+  absl::StatusOr<double> Step(const torch::Tensor& input, const torch::Tensor& label);
+  // If compiled with `accumulate`.
+  absl::StatusOr<double> Accumulate(const torch::Tensor& input, const torch::Tensor& label);
+  absl::Status Update();
+
+  // Gradients by parameter, from the methods forward and backward, with the
+  // loss between them computed by LibTorch.
+  absl::StatusOr<std::map<std::string, torch::Tensor>> Gradients(const torch::Tensor& input,
+                                                                 const torch::Tensor& label);
+  // The network's output in eval mode.
+  absl::StatusOr<torch::Tensor> Predict(const torch::Tensor& input);
+
+  // Copies of parameters, buffers and optimizer slots by name.
+  absl::StatusOr<std::map<std::string, torch::Tensor>> States() const;
+
+  Session& session() { return session_; }
+
+ private:
+  CompiledTrainer(const ModelCase& model, Session session)
+      : model_(model), session_(std::move(session)) {}
+  absl::StatusOr<std::vector<torch::Tensor>> Call(absl::string_view method,
+                                                  const std::vector<torch::Tensor>& inputs);
+
+  const ModelCase& model_;
+  Session session_;
+};
+
+// Copies between the two kinds of tensor. The dtypes of the models' inputs and
+// states: bool, i32, i64, f32, f64.
+absl::StatusOr<Tensor> ToCotan(const torch::Tensor& tensor);
+absl::StatusOr<torch::Tensor> ToTorch(const Tensor& tensor);
+
+}  // namespace cotan::testing
+
+#endif  // COTAN_TESTING_E2E_COMPILED_TRAINER_H_

@@ -1,0 +1,243 @@
+// Whole models through a serialized artifact and the runtime, step by step
+// beside LibTorch eager.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "testing/e2e/compiled_trainer.h"
+#include "testing/e2e/eager_trainer.h"
+#include "testing/e2e/philox_dropout.h"
+#include "testing/models/models.h"
+#include "testing/tolerance.h"
+
+namespace cotan::testing {
+namespace {
+
+using TensorMap = std::map<std::string, torch::Tensor>;
+
+constexpr uint64_t kSeed = 11;
+
+double Error(const torch::Tensor& actual, const torch::Tensor& expected) {
+  const torch::Tensor a = actual.to(torch::kFloat).contiguous();
+  const torch::Tensor e = expected.to(torch::kFloat).contiguous();
+  return ErrorInEps<float>({a.data_ptr<float>(), static_cast<size_t>(a.numel())},
+                           {e.data_ptr<float>(), static_cast<size_t>(e.numel())});
+}
+
+// Every tensor of `expected` is in `actual`, of equal sizes and close.
+void ExpectClose(const TensorMap& actual, const TensorMap& expected, double tolerance) {
+  for (const auto& [name, tensor] : expected) {
+    const auto found = actual.find(name);
+    ASSERT_NE(found, actual.end()) << name;
+    ASSERT_EQ(found->second.sizes(), tensor.sizes()) << name;
+    EXPECT_LE(Error(found->second, tensor), tolerance) << name;
+  }
+}
+
+void ExpectCloseLoss(double actual, double expected, double tolerance) {
+  const float a = static_cast<float>(actual), e = static_cast<float>(expected);
+  EXPECT_LE(ErrorInEps<float>({&a, 1}, {&e, 1}), tolerance) << actual << " and " << expected;
+}
+
+aot::OptimizerConfig Momentum() {
+  aot::OptimizerConfig config;
+  config.options = aot::SgdOptions{.lr = 0.01, .momentum = 0.9};
+  return config;
+}
+
+// A model compiled and in eager with equal parameters, and batches for both.
+class Pair {
+ public:
+  Pair(const std::string& model, const aot::OptimizerConfig& optimizer, bool accumulate = false)
+      : model_(*FindModel(model)), generator_(at::detail::createCPUGenerator(kSeed)) {
+    Draw();
+    CompiledTrainerOptions options;
+    options.seed = kSeed;
+    options.optimizer = optimizer;
+    options.accumulate = accumulate;
+    auto created = CompiledTrainer::Create(model_, input, label, options);
+    status = created.status();
+    if (!created.ok()) return;
+    compiled = *std::move(created);
+    eager = std::make_unique<EagerTrainer>(model_, kSeed, optimizer);
+    dropout_.Seek(0, 0);
+  }
+
+  // Draws another batch.
+  void Draw() {
+    input = model_.make_input(generator_);
+    label = model_.make_label(generator_);
+  }
+
+  absl::Status status;
+  std::unique_ptr<CompiledTrainer> compiled;
+  std::unique_ptr<EagerTrainer> eager;
+  torch::Tensor input, label;
+
+ private:
+  const ModelCase& model_;
+  at::Generator generator_;
+  PhiloxDropout dropout_;
+};
+
+class EachModel : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EachModel, StartsWithTheParametersOfTheModule) {
+  Pair pair(GetParam(), Momentum());
+  ASSERT_TRUE(pair.status.ok()) << pair.status;
+  const auto states = pair.compiled->States();
+  ASSERT_TRUE(states.ok()) << states.status();
+  ExpectClose(*states, pair.eager->States(), kExact);
+}
+
+TEST_P(EachModel, OneStepMatchesEager) {
+  Pair pair(GetParam(), Momentum());
+  ASSERT_TRUE(pair.status.ok()) << pair.status;
+  const auto loss = pair.compiled->Step(pair.input, pair.label);
+  ASSERT_TRUE(loss.ok()) << loss.status();
+  ExpectCloseLoss(*loss, pair.eager->Step(pair.input, pair.label), kModelLoss);
+  const auto states = pair.compiled->States();
+  ASSERT_TRUE(states.ok()) << states.status();
+  ExpectClose(*states, pair.eager->States(), kModelState);
+}
+
+TEST_P(EachModel, GradientsOfForwardAndBackwardMatchEager) {
+  Pair pair(GetParam(), Momentum());
+  ASSERT_TRUE(pair.status.ok()) << pair.status;
+  const auto gradients = pair.compiled->Gradients(pair.input, pair.label);
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  pair.eager->Accumulate(pair.input, pair.label);
+  const TensorMap expected = pair.eager->Gradients();
+  EXPECT_EQ(gradients->size(), expected.size());
+  ExpectClose(*gradients, expected, kModelGradient);
+}
+
+TEST_P(EachModel, TwentyStepsStayCloseToEager) {
+  Pair pair(GetParam(), Momentum());
+  ASSERT_TRUE(pair.status.ok()) << pair.status;
+  for (int step = 0; step < 20; ++step) {
+    const auto loss = pair.compiled->Step(pair.input, pair.label);
+    ASSERT_TRUE(loss.ok()) << loss.status();
+    ExpectCloseLoss(*loss, pair.eager->Step(pair.input, pair.label), kModelDrift);
+    pair.Draw();
+  }
+  const auto states = pair.compiled->States();
+  ASSERT_TRUE(states.ok()) << states.status();
+  ExpectClose(*states, pair.eager->States(), kModelDrift);
+}
+
+TEST_P(EachModel, EvalMatchesEagerAndChangesNothing) {
+  Pair pair(GetParam(), Momentum());
+  ASSERT_TRUE(pair.status.ok()) << pair.status;
+  ASSERT_TRUE(pair.compiled->Step(pair.input, pair.label).ok());
+  pair.eager->Step(pair.input, pair.label);
+  const auto before = pair.compiled->States();
+  const auto output = pair.compiled->Predict(pair.input);
+  ASSERT_TRUE(output.ok()) << output.status();
+  EXPECT_LE(Error(*output, pair.eager->Predict(pair.input)), kModelState);
+  const auto after = pair.compiled->States();
+  ASSERT_TRUE(before.ok() && after.ok());
+  ExpectClose(*after, *before, kExact);
+}
+
+std::vector<std::string> ModelNames() {
+  std::vector<std::string> names;
+  for (const ModelCase& model : AllModels()) names.push_back(model.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EachModel, ::testing::ValuesIn(ModelNames()),
+                         [](const auto& info) { return info.param; });
+
+struct OptimizerCase {
+  std::string name;
+  aot::OptimizerConfig config;
+};
+
+void PrintTo(const OptimizerCase& optimizer, std::ostream* os) { *os << optimizer.name; }
+
+std::vector<OptimizerCase> Optimizers() {
+  const auto plain = [](aot::OptimizerOptions options) {
+    aot::OptimizerConfig config;
+    config.options = options;
+    return config;
+  };
+  aot::AdamOptions adamw = aot::AdamW();
+  adamw.lr = 0.01, adamw.weight_decay = 0.1;
+  std::vector<OptimizerCase> cases = {
+      {"Sgd", plain(aot::SgdOptions{.lr = 0.05})},
+      {"SgdWeightDecay", plain(aot::SgdOptions{.lr = 0.05, .weight_decay = 0.1})},
+      {"SgdMomentum", plain(aot::SgdOptions{.lr = 0.05, .momentum = 0.9})},
+      {"SgdDampening", plain(aot::SgdOptions{.lr = 0.05, .momentum = 0.9, .dampening = 0.5})},
+      {"SgdNesterov",
+       plain(aot::SgdOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true})},
+      {"Adam", plain(aot::AdamOptions{.lr = 0.01})},
+      {"AdamBetas", plain(aot::AdamOptions{.lr = 0.01, .beta1 = 0.8, .beta2 = 0.9, .eps = 1e-4})},
+      {"AdamWeightDecay", plain(aot::AdamOptions{.lr = 0.01, .weight_decay = 0.1})},
+      {"AdamAmsgrad", plain(aot::AdamOptions{.lr = 0.01, .amsgrad = true})},
+      {"AdamW", plain(adamw)},
+  };
+  OptimizerCase groups{"SgdGroups", plain(aot::SgdOptions{.lr = 0.05, .momentum = 0.9})};
+  groups.config.groups = {
+      {{"*.bias"}, aot::SgdOptions{.lr = 0.01, .momentum = 0.9}},
+      {{"layers.0.*"}, aot::SgdOptions{.lr = 0.02, .momentum = 0.5, .weight_decay = 0.1}}};
+  cases.push_back(groups);
+  OptimizerCase adam_groups{"AdamWGroups", plain(adamw)};
+  aot::AdamOptions no_decay = adamw;
+  no_decay.weight_decay = 0;
+  adam_groups.config.groups = {{{"*.bias"}, no_decay}};
+  cases.push_back(adam_groups);
+  OptimizerCase clip_norm{"ClipNorm", plain(aot::SgdOptions{.lr = 0.05, .momentum = 0.9})};
+  clip_norm.config.clip_norm = 0.1;
+  cases.push_back(clip_norm);
+  OptimizerCase loose{"ClipNormNotReached", plain(adamw)};
+  loose.config.clip_norm = 1e6;
+  cases.push_back(loose);
+  OptimizerCase clip_value{"ClipValue", plain(aot::SgdOptions{.lr = 0.05})};
+  clip_value.config.clip_value = 0.01;
+  cases.push_back(clip_value);
+  return cases;
+}
+
+class EachOptimizer : public ::testing::TestWithParam<OptimizerCase> {};
+
+TEST_P(EachOptimizer, TenStepsMatchEager) {
+  Pair pair("regression", GetParam().config);
+  ASSERT_TRUE(pair.status.ok()) << pair.status;
+  for (int step = 0; step < 10; ++step) {
+    const auto loss = pair.compiled->Step(pair.input, pair.label);
+    ASSERT_TRUE(loss.ok()) << loss.status();
+    ExpectCloseLoss(*loss, pair.eager->Step(pair.input, pair.label), kModelState);
+    pair.Draw();
+  }
+  const auto states = pair.compiled->States();
+  ASSERT_TRUE(states.ok()) << states.status();
+  ExpectClose(*states, pair.eager->States(), kModelDrift);
+}
+
+TEST_P(EachOptimizer, AccumulatedStepsMatchEager) {
+  Pair pair("regression", GetParam().config, /*accumulate=*/true);
+  ASSERT_TRUE(pair.status.ok()) << pair.status;
+  for (int step = 0; step < 3; ++step) {
+    for (int part = 0; part < 3; ++part) {
+      const auto loss = pair.compiled->Accumulate(pair.input, pair.label);
+      ASSERT_TRUE(loss.ok()) << loss.status();
+      ExpectCloseLoss(*loss, pair.eager->Accumulate(pair.input, pair.label), kModelState);
+      pair.Draw();
+    }
+    const absl::Status updated = pair.compiled->Update();
+    ASSERT_TRUE(updated.ok()) << updated;
+    pair.eager->Update();
+  }
+  const auto states = pair.compiled->States();
+  ASSERT_TRUE(states.ok()) << states.status();
+  ExpectClose(*states, pair.eager->States(), kModelDrift);
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, EachOptimizer, ::testing::ValuesIn(Optimizers()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace cotan::testing

@@ -1,0 +1,6 @@
+#!/bin/bash
+# usage: readme_text_test.sh README SOURCE
+# The README's C++ example is the one that is compiled.
+set -euo pipefail
+diff <(sed -n '/^```cpp$/,/^```$/{/^```/d;p}' "$1") \
+  <(sed -n '/^\/\/ README begin$/,/^\/\/ README end$/{/^\/\/ README/d;p}' "$2")
