@@ -29,10 +29,10 @@ inline constexpr double kModelState = 1024;
 inline constexpr double kModelDrift = 65536;
 
 // The error of `actual`, of as many elements as `expected`, in the units
-// above. Infinite if a NaN or infinity is not matched by the same one. T is
-// float or double.
+// above; max|expected| counts as `floor` if it is smaller. Infinite if a NaN or
+// infinity is not matched by the same one. T is float or double.
 template <typename T>
-double ErrorInEps(absl::Span<const T> actual, absl::Span<const T> expected) {
+double ErrorInEps(absl::Span<const T> actual, absl::Span<const T> expected, double floor = 0) {
   if (actual.size() != expected.size()) return std::numeric_limits<double>::infinity();
   double largest = 0, difference = 0;
   for (size_t i = 0; i < actual.size(); ++i) {
@@ -46,7 +46,7 @@ double ErrorInEps(absl::Span<const T> actual, absl::Span<const T> expected) {
     difference = std::max(difference, std::abs(a - e));
   }
   const double eps = std::numeric_limits<T>::epsilon();
-  return difference / (eps * std::max(largest, 1e-6));
+  return difference / (eps * std::max({largest, floor, 1e-6}));
 }
 
 }  // namespace cotan::testing
