@@ -44,7 +44,7 @@ void Graph::ReplaceAllUses(ValueId from, ValueId to) {
 
 void Graph::Compact() {
   std::vector<ValueId> renumbered(values_.size(), kNoValue);
-  std::vector<Value> kept;
+  std::deque<Value> kept;
   const auto define = [&](ValueId& id) {
     if (id == kNoValue) return;
     renumbered[static_cast<size_t>(id)] = static_cast<ValueId>(kept.size());

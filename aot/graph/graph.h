@@ -26,6 +26,7 @@
 #define COTAN_AOT_GRAPH_GRAPH_H_
 
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <memory>
 #include <string>
@@ -163,7 +164,8 @@ class Graph {
   void Compact();
 
  private:
-  std::vector<Value> values_;
+  // Not a vector: references to values outlive the addition of others.
+  std::deque<Value> values_;
   NodeList nodes_;
   std::vector<GraphInput> inputs_;
   std::vector<GraphOutput> outputs_;

@@ -270,7 +270,7 @@ absl::Status LowerAttention(Lowering& l) {
   SymIntVector rows(q.sizes().begin(), q.sizes().end() - 1);
   const Argument bias = l.is_none(5) ? Argument(None{}) : Argument(Use{l.tensor(5).id()});
   const TensorType out{q.dtype(), l.result().sizes, {}};
-  const TensorType logsumexp{DType::kFloat32, rows, {}};
+  const TensorType logsumexp{q.dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32, rows, {}};
   return l.ReturnAll(l.b.Emit("prim.attention",
                               {Use{q.id()}, Use{l.tensor(1).id()}, Use{l.tensor(2).id()}, bias, l.flag(4), AttentionScale(l, 6, q)},
                               {out, logsumexp}));

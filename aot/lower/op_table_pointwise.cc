@@ -298,7 +298,8 @@ constexpr OpRow kRows[] = {
     Row("aten.where.ScalarOther", LowerWhere),
     Row("aten.where.ScalarSelf", LowerWhere),
     Row("aten.where.self", LowerWhere),
-    Row("aten.xlogy.OutScalar_Other", LowerXlogy),
+    Row("aten.xlogy.Scalar_Other", LowerXlogy),
+    Row("aten.xlogy.Scalar_Self", LowerXlogy),
     Row("aten.xlogy.Tensor", LowerXlogy),
 };
 
