@@ -46,9 +46,10 @@ FnFacts FactsOf(ScalarFn fn) {
       return {0, Allowed::kFloat};
     case FN_CAST:
       return {1, Allowed::kAny};
+    case FN_SIGN:
+      return {1, Allowed::kAny};
     case FN_NEG:
     case FN_ABS:
-    case FN_SIGN:
     case FN_RELU:
       return {1, Allowed::kNumber};
     case FN_CEIL:
@@ -95,6 +96,8 @@ FnFacts FactsOf(ScalarFn fn) {
     case FN_MUL:
     case FN_MAXIMUM:
     case FN_MINIMUM:
+    case FN_FMAX:
+    case FN_FMIN:
       return {2, Allowed::kAny};
     case FN_SUB:
     case FN_FLOOR_DIV:
@@ -104,8 +107,6 @@ FnFacts FactsOf(ScalarFn fn) {
     case FN_POW:
       return {2, Allowed::kNumber};
     case FN_DIV:
-    case FN_FMAX:
-    case FN_FMIN:
     case FN_ATAN2:
     case FN_HYPOT:
     case FN_COPYSIGN:

@@ -14,13 +14,16 @@ constexpr double kPi = 3.14159265358979323846;
 double ErfInv(double x) {
   if (std::isnan(x) || std::abs(x) > 1) return std::numeric_limits<double>::quiet_NaN();
   if (std::abs(x) == 1) return std::copysign(std::numeric_limits<double>::infinity(), x);
+  if (std::abs(x) < 1e-8) return x * std::sqrt(kPi) / 2;  // the series' next term is beyond double
   const double a = 0.147;
   const double log_term = std::log1p(-x * x);
   const double t = 2 / (kPi * a) + log_term / 2;
   double y = std::copysign(std::sqrt(std::sqrt(t * t - log_term / a) - t), x);
-  // Near +-1 erfc keeps the digits that erf loses.
+  // Near +-1 erfc keeps the digits that erf loses, near 0 erf does.
   for (int step = 0; step < 4; ++step) {
-    const double error = x > 0 ? (1 - x) - std::erfc(y) : std::erfc(-y) - (1 + x);
+    const double error = std::abs(x) < 0.5 ? std::erf(y) - x
+                         : x > 0           ? (1 - x) - std::erfc(y)
+                                           : std::erfc(-y) - (1 + x);
     const double derivative = 2 / std::sqrt(kPi) * std::exp(-y * y);
     if (derivative == 0) break;
     const double ratio = error / derivative;

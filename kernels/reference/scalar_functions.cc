@@ -133,8 +133,10 @@ int64_t IntegerBinary(ScalarFn fn, DType dtype, int64_t a, int64_t b) {
     case FN_FMOD: return Modulo(a, b);
     case FN_REMAINDER: return Modulo(a, b) + (Modulo(a, b) != 0 && (a < 0) != (b < 0) ? b : 0);
     case FN_POW: return IntegerPower(a, b);
-    case FN_MAXIMUM: return std::max(a, b);
-    case FN_MINIMUM: return std::min(a, b);
+    case FN_MAXIMUM:
+    case FN_FMAX: return std::max(a, b);
+    case FN_MINIMUM:
+    case FN_FMIN: return std::min(a, b);
     case FN_AND: return a & b;
     case FN_OR: return a | b;
     case FN_XOR: return a ^ b;

@@ -23,8 +23,9 @@ constexpr ScalarFn kFloatBinary[] = {FN_ADD,  FN_SUB,  FN_MUL,       FN_DIV,    
 constexpr ScalarFn kIntegerUnary[] = {FN_NEG, FN_ABS, FN_SIGN, FN_RELU, FN_BITWISE_NOT};
 constexpr ScalarFn kIntegerBinary[] = {FN_ADD,     FN_SUB,     FN_MUL, FN_FLOOR_DIV, FN_TRUNC_DIV,  FN_REMAINDER,
                                        FN_FMOD,    FN_POW,     FN_MAXIMUM, FN_MINIMUM, FN_AND,       FN_OR,
-                                       FN_XOR,     FN_SHIFT_LEFT, FN_SHIFT_RIGHT};
-constexpr ScalarFn kBoolBinary[] = {FN_ADD, FN_MUL, FN_MAXIMUM, FN_MINIMUM, FN_AND, FN_OR, FN_XOR};
+                                       FN_XOR,     FN_SHIFT_LEFT, FN_SHIFT_RIGHT, FN_FMAX, FN_FMIN};
+constexpr ScalarFn kBoolBinary[] = {FN_FMAX, FN_FMIN, FN_ADD, FN_MUL, FN_MAXIMUM, FN_MINIMUM, FN_AND, FN_OR, FN_XOR};
+constexpr ScalarFn kBoolUnary[] = {FN_LOGICAL_NOT, FN_BITWISE_NOT, FN_SIGN};
 constexpr ScalarFn kComparisons[] = {FN_EQ, FN_NE, FN_LT, FN_LE, FN_GT, FN_GE};
 constexpr ScalarFn kReductions[] = {FN_REDUCE_SUM, FN_REDUCE_PROD, FN_REDUCE_MAX, FN_REDUCE_MIN};
 
@@ -196,7 +197,7 @@ class Generator {
 
   void AddUnary(const Made& a, DType dtype) {
     const ScalarFn fn = IsFloatingPoint(dtype) ? Pick(kFloatUnary)
-                        : dtype == DType::kBool ? (Below(2) == 0 ? FN_LOGICAL_NOT : FN_BITWISE_NOT)
+                        : dtype == DType::kBool ? Pick(kBoolUnary)
                                                 : Pick(kIntegerUnary);
     Add(b_->Apply(fn, {a.node}), a.full);
   }

@@ -1,0 +1,136 @@
+#include "kernels/api/op_check.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace cotan {
+namespace {
+
+using serialization::Op;
+
+constexpr DType kF32 = DType::kFloat32;
+constexpr DType kI64 = DType::kInt64;
+
+TensorSpec Spec(DType dtype, DimVector sizes) {
+  DimVector strides = ContiguousStrides(sizes);
+  return {dtype, {std::move(sizes), std::move(strides)}};
+}
+
+absl::Status Check(const Op& op, const std::vector<TensorSpec>& inputs, const std::vector<TensorSpec>& outputs) {
+  return CheckOp({op, inputs, outputs, {}});
+}
+
+void ExpectRefused(const absl::Status& status, absl::string_view words) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_NE(status.message().find(words), absl::string_view::npos) << status;
+}
+
+Op Conv2d(int64_t stride, int64_t padding, int64_t groups) {
+  Op op;
+  for (int d = 0; d < 2; ++d) {
+    op.mutable_convolution()->add_stride(stride);
+    op.mutable_convolution()->add_padding(padding);
+    op.mutable_convolution()->add_dilation(1);
+  }
+  op.mutable_convolution()->set_groups(groups);
+  return op;
+}
+
+TEST(OpCheckTest, AnOpWithoutKindIsRefused) { ExpectRefused(Check(Op(), {}, {}), "no kind"); }
+
+TEST(OpCheckTest, MatmulChecksTheInnerAndTheBatchDimensions) {
+  Op op;
+  op.mutable_matmul();
+  EXPECT_TRUE(Check(op, {Spec(kF32, {5, 1, 2, 3}), Spec(kF32, {4, 3, 6})}, {Spec(kF32, {5, 4, 2, 6})}).ok());
+  ExpectRefused(Check(op, {Spec(kF32, {2, 3}), Spec(kF32, {4, 6})}, {Spec(kF32, {2, 6})}), "input 1 is f32[4,6], expected f32[3,6]");
+  ExpectRefused(Check(op, {Spec(kF32, {2, 2, 3}), Spec(kF32, {3, 3, 6})}, {Spec(kF32, {2, 2, 6})}), "batch");
+  ExpectRefused(Check(op, {Spec(kF32, {2, 3}), Spec(kF32, {3, 6})}, {Spec(kF32, {2, 5})}), "the output");
+  ExpectRefused(Check(op, {Spec(kF32, {2, 3}), Spec(kF32, {3, 6}), Spec(kF32, {5})}, {Spec(kF32, {2, 6})}), "input 2");
+  ExpectRefused(Check(op, {Spec(kF32, {3}), Spec(kF32, {3, 6})}, {Spec(kF32, {6})}), "dimensions");
+}
+
+TEST(OpCheckTest, ConvolutionChecksSizesGroupsAndAttributes) {
+  const std::vector<TensorSpec> in = {Spec(kF32, {2, 4, 8, 8}), Spec(kF32, {6, 2, 3, 3}), Spec(kF32, {6})};
+  EXPECT_TRUE(Check(Conv2d(2, 1, 2), in, {Spec(kF32, {2, 6, 4, 4})}).ok());
+  ExpectRefused(Check(Conv2d(2, 1, 2), in, {Spec(kF32, {2, 6, 5, 4})}), "the convolution's output");
+  ExpectRefused(Check(Conv2d(2, 1, 3), in, {Spec(kF32, {2, 6, 4, 4})}), "groups 3 does not divide 4");
+  ExpectRefused(Check(Conv2d(0, 1, 2), in, {Spec(kF32, {2, 6, 4, 4})}), "stride is 0");
+  ExpectRefused(Check(Conv2d(2, -1, 2), in, {Spec(kF32, {2, 6, 4, 4})}), "padding is -1");
+  ExpectRefused(Check(Conv2d(2, int64_t{1} << 62, 2), in, {Spec(kF32, {2, 6, 4, 4})}), "padding");
+  ExpectRefused(Check(Conv2d(2, 1, 0), in, {Spec(kF32, {2, 6, 4, 4})}), "groups is 0");
+  Op missing = Conv2d(2, 1, 2);
+  missing.mutable_convolution()->clear_dilation();
+  ExpectRefused(Check(missing, in, {Spec(kF32, {2, 6, 4, 4})}), "dilation has 0 entries");
+}
+
+TEST(OpCheckTest, PoolsCheckPaddingAndIndices) {
+  Op op;
+  op.mutable_max_pool()->add_kernel(3);
+  op.mutable_max_pool()->add_stride(2);
+  op.mutable_max_pool()->add_padding(1);
+  op.mutable_max_pool()->add_dilation(1);
+  EXPECT_TRUE(Check(op, {Spec(kF32, {4, 9})}, {Spec(kF32, {4, 5}), Spec(kI64, {4, 5})}).ok());
+  ExpectRefused(Check(op, {Spec(kF32, {4, 9})}, {Spec(kF32, {4, 5}), Spec(kF32, {4, 5})}), "the indices");
+  op.mutable_max_pool()->set_padding(0, 2);
+  ExpectRefused(Check(op, {Spec(kF32, {4, 9})}, {Spec(kF32, {4, 6})}), "exceeds half of the kernel");
+}
+
+TEST(OpCheckTest, GatherScatterAndConcatCheckSizes) {
+  Op gather;
+  gather.mutable_gather()->set_dim(1);
+  EXPECT_TRUE(Check(gather, {Spec(kF32, {2, 5, 3}), Spec(kI64, {4, 6})}, {Spec(kF32, {2, 4, 6, 3})}).ok());
+  ExpectRefused(Check(gather, {Spec(kF32, {2, 5, 3}), Spec(kF32, {4})}, {Spec(kF32, {2, 4, 3})}), "i32 or i64");
+  gather.mutable_gather()->set_dim(3);
+  ExpectRefused(Check(gather, {Spec(kF32, {2, 5, 3}), Spec(kI64, {4})}, {Spec(kF32, {2, 5, 4})}), "dim is 3");
+  Op scatter;
+  scatter.mutable_scatter_add()->set_dim(0);
+  EXPECT_TRUE(Check(scatter, {Spec(kF32, {4, 3}), Spec(kI64, {4})}, {Spec(kF32, {9, 3})}).ok());
+  ExpectRefused(Check(scatter, {Spec(kF32, {4, 2}), Spec(kI64, {4})}, {Spec(kF32, {9, 3})}), "input 0");
+  Op concat;
+  concat.mutable_concat()->set_dim(0);
+  EXPECT_TRUE(Check(concat, {Spec(kF32, {4, 3}), Spec(kF32, {0, 3})}, {Spec(kF32, {4, 3})}).ok());
+  ExpectRefused(Check(concat, {Spec(kF32, {4, 3})}, {Spec(kF32, {5, 3})}), "have 4 elements");
+}
+
+TEST(OpCheckTest, AttentionChecksAllOperands) {
+  Op op;
+  op.mutable_attention();
+  const TensorSpec q = Spec(kF32, {2, 3, 4, 8}), k = Spec(kF32, {2, 3, 5, 8}), v = Spec(kF32, {2, 3, 5, 6});
+  const TensorSpec out = Spec(kF32, {2, 3, 4, 6});
+  EXPECT_TRUE(Check(op, {q, k, v, Spec(kF32, {4, 5})}, {out, Spec(kF32, {2, 3, 4})}).ok());
+  ExpectRefused(Check(op, {q, v, k}, {out}), "k is");
+  ExpectRefused(Check(op, {q, k, v, Spec(kF32, {5, 4})}, {out}), "the bias");
+}
+
+TEST(OpCheckTest, LayoutsThatCannotBeAreRefused) {
+  Op op;
+  op.mutable_copy();
+  const TensorSpec good = Spec(kF32, {2, 3});
+  TensorSpec bad = good;
+  bad.layout.strides = {0, 1};
+  EXPECT_TRUE(Check(op, {bad}, {good}).ok());
+  ExpectRefused(Check(op, {good}, {bad}), "share memory");
+  bad.layout.strides = {-3, 1};
+  ExpectRefused(Check(op, {bad}, {good}), "negative");
+  bad.layout.strides = {int64_t{1} << 62, int64_t{1} << 62};
+  ExpectRefused(Check(op, {bad}, {good}), "too large");
+  bad.layout.strides = {1};
+  ExpectRefused(Check(op, {bad}, {good}), "2 sizes and 1 strides");
+  bad = good;
+  bad.dtype = DType::kUndefined;
+  ExpectRefused(Check(op, {bad}, {good}), "no dtype");
+}
+
+TEST(OpCheckTest, CeilModeDropsWindowsThatStartInThePadding) {
+  serialization::Pool pool;
+  pool.add_kernel(2);
+  pool.add_stride(2);
+  pool.add_padding(1);
+  pool.set_ceil_mode(true);
+  EXPECT_EQ(PoolOutputSize(pool, 0, 3), 2);
+  EXPECT_EQ(PoolOutputSize(pool, 0, 4), 3);
+}
+
+}  // namespace
+}  // namespace cotan

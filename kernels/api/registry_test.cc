@@ -1,0 +1,44 @@
+#include "kernels/api/registry.h"
+
+#include <set>
+
+#include "gtest/gtest.h"
+
+namespace cotan {
+namespace {
+
+using serialization::Op;
+
+absl::StatusOr<std::unique_ptr<Kernel>> Refuse(const KernelRequest&) { return absl::UnimplementedError("refused"); }
+
+TEST(KernelRegistryTest, FindsWhatIsRegistered) {
+  KernelRegistry registry;
+  ASSERT_TRUE(registry.Register(DeviceType::kCpu, Op::kMatmul, DType::kFloat32, Refuse).ok());
+  const absl::StatusOr<KernelFactory> found = registry.Find(DeviceType::kCpu, Op::kMatmul, DType::kFloat32);
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(*found, &Refuse);
+}
+
+TEST(KernelRegistryTest, WhatIsMissingIsNamed) {
+  const absl::Status status = KernelRegistry().Find(DeviceType::kCuda, Op::kMaxPool, DType::kBFloat16).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(status.message().find("no cuda kernel for max_pool of bf16"), absl::string_view::npos) << status;
+}
+
+TEST(KernelRegistryTest, TwoKernelsForOneOpAreRefused) {
+  KernelRegistry registry;
+  ASSERT_TRUE(registry.Register(DeviceType::kCpu, Op::kCopy, DType::kInt8, Refuse).ok());
+  EXPECT_EQ(registry.Register(DeviceType::kCpu, Op::kCopy, DType::kInt8, Refuse).code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(registry.Register(DeviceType::kCuda, Op::kCopy, DType::kInt8, Refuse).ok());
+}
+
+TEST(KernelRegistryTest, EveryOpHasANameOfItsOwn) {
+  std::set<absl::string_view> names;
+  for (const OpKind kind : AllOpKinds()) names.insert(OpKindName(kind));
+  EXPECT_EQ(names.size(), AllOpKinds().size());
+  EXPECT_EQ(names.count("unset"), 0u);
+}
+
+}  // namespace
+}  // namespace cotan
