@@ -200,8 +200,8 @@ class HeaderParser {
     return Error("a whole number");
   }
 
-  absl::StatusOr<DimVector> ParseNumbers() {
-    DimVector numbers;
+  absl::StatusOr<std::vector<int64_t>> ParseNumbers() {
+    std::vector<int64_t> numbers;
     COTAN_RETURN_IF_ERROR(Expect('['));
     if (Take(']')) return numbers;
     do {
@@ -223,7 +223,8 @@ class HeaderParser {
 
   absl::Status ParseTensor(std::string name) {
     std::string code;
-    DimVector offsets;
+    std::vector<int64_t> shape;
+    std::vector<int64_t> offsets;
     SafetensorsEntry entry;
     bool has_shape = false;
     COTAN_RETURN_IF_ERROR(ParseObject([&](const std::string& key) -> absl::Status {
@@ -231,7 +232,7 @@ class HeaderParser {
         COTAN_ASSIGN_OR_RETURN(code, ParseString());
       } else if (key == "shape") {
         has_shape = true;
-        COTAN_ASSIGN_OR_RETURN(entry.sizes, ParseNumbers());
+        COTAN_ASSIGN_OR_RETURN(shape, ParseNumbers());
       } else if (key == "data_offsets") {
         COTAN_ASSIGN_OR_RETURN(offsets, ParseNumbers());
       } else {
@@ -243,17 +244,18 @@ class HeaderParser {
     const auto known = std::find_if(kCodes.begin(), kCodes.end(), [&](const DTypeCode& c) { return c.code == code; });
     if (known == kCodes.end())
       return absl::UnimplementedError(absl::StrCat(where, ": dtype '", absl::CEscape(code), "'"));
-    const int64_t count = BoundedElements(entry.sizes);
+    const int64_t count = BoundedElements(shape);
     const bool in_range = has_shape && offsets.size() == 2 && offsets[0] <= offsets[1] &&
                           offsets[1] <= static_cast<int64_t>(data_.size()) && count >= 0 &&
                           offsets[1] - offsets[0] == count * static_cast<int64_t>(ByteSize(known->dtype));
     if (!in_range) {
-      return absl::InvalidArgumentError(absl::StrCat(where, ": ", code, " [", absl::StrJoin(entry.sizes, ","),
+      return absl::InvalidArgumentError(absl::StrCat(where, ": ", code, " [", absl::StrJoin(shape, ","),
                                                      "] at bytes [", absl::StrJoin(offsets, ", "), ") of ",
                                                      data_.size()));
     }
     entry.name = std::move(name);
     entry.dtype = known->dtype;
+    entry.sizes.assign(shape.begin(), shape.end());
     entry.bytes = data_.substr(static_cast<size_t>(offsets[0]), static_cast<size_t>(offsets[1] - offsets[0]));
     file_.tensors.push_back(std::move(entry));
     return absl::OkStatus();

@@ -36,7 +36,10 @@ absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& me
   COTAN_RETURN_IF_ERROR(session.Run(handle, arguments, absl::MakeSpan(results)));
   COTAN_RETURN_IF_ERROR(device.Synchronize());
 
-  BenchResult result = {.method = method, .steps = steps, .first_step_ms = MicrosecondsSince(start) / 1000};
+  BenchResult result;
+  result.method = method;
+  result.steps = steps;
+  result.first_step_ms = MicrosecondsSince(start) / 1000;
   std::vector<double> times;
   for (int i = -steps / 10; i < steps; ++i) {
     const Clock::time_point begin = Clock::now();
