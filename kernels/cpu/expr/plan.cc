@@ -74,7 +74,7 @@ class Compiler {
   NodeSlots& slots(int node) { return slots_[static_cast<size_t>(node)]; }
   const ExprNode& node(int index) const { return a_.node(index); }
   int num_nodes() const { return static_cast<int>(a_.nodes.size()); }
-  int Arity(int index) const { return ExprArity(node(index).fn); }
+  int Arity(int index) const { return a_.Arity(index); }
   int OperandOf(int index, int k) const { return node(index).operands[static_cast<size_t>(k)]; }
 
   // --- Slots ------------------------------------------------------------------
@@ -291,11 +291,26 @@ class Compiler {
   // program has it (a bool may stand in for the u8 that it was cast to).
   DType WorkDType(int i) {
     const ExprNode& n = program_.nodes[static_cast<size_t>(i)];
+    if (info(i).contraction != Contraction::kNone) return n.dtype;
     const int last = n.operands[static_cast<size_t>(Arity(i) - 1)];
     return RegisterDType(program_.nodes[static_cast<size_t>(last)].dtype);
   }
 
+  void EmitContraction(int i, int out, Context context, std::vector<Step>& steps) {
+    Step step;
+    step.out = static_cast<uint16_t>(out);
+    int scalars = 0;
+    for (int k = 0; k < 3; ++k) {
+      bool scalar = false;
+      step.in[static_cast<size_t>(k)] = static_cast<uint16_t>(OperandSlot(OperandOf(i, k), context, k != 1, &scalar));
+      if (scalar) scalars |= 1 << k;
+    }
+    step.fn = ops_.find_contraction(info(i).contraction, WorkDType(i), scalars);
+    steps.push_back(step);
+  }
+
   void EmitCompute(int i, int out, Context context, std::vector<Step>& steps) {
+    if (info(i).contraction != Contraction::kNone) return EmitContraction(i, out, context, steps);
     const ExprNode& n = node(i);
     Step step;
     step.out = static_cast<uint16_t>(out);

@@ -63,6 +63,7 @@ class Analyzer {
     MakeLoops();
     ReplaceEmptyLeaves();
     Classify();
+    ContractProducts();
     ChooseSplits();
     SelectPhases();
     Estimate();
@@ -73,7 +74,7 @@ class Analyzer {
   NodeInfo& info(int node) { return a_.info[static_cast<size_t>(node)]; }
   ExprNode& node(int index) { return a_.nodes[static_cast<size_t>(index)]; }
   int num_nodes() const { return static_cast<int>(a_.nodes.size()); }
-  int Arity(int index) { return ExprArity(node(index).fn); }
+  int Arity(int index) { return a_.Arity(index); }
   int OperandOf(int index, int k) { return node(index).operands[static_cast<size_t>(k)]; }
 
   void ResolveOutputs() {
@@ -270,6 +271,45 @@ class Analyzer {
     }
   }
 
+  // Sums take in products that nothing else uses: one pass over the tile instead of two.
+  void ContractProducts() {
+    std::vector<int> uses(a_.nodes.size(), 0);
+    for (int stored : a_.stored) ++uses[static_cast<size_t>(stored)];
+    for (int i = 0; i < num_nodes(); ++i) {
+      if (!info(i).needed) continue;
+      for (int k = 0; k < Arity(i); ++k) ++uses[static_cast<size_t>(OperandOf(i, k))];
+    }
+    for (int i = 0; i < num_nodes(); ++i) {
+      const bool is_sum = node(i).fn == FN_ADD || node(i).fn == FN_SUB;
+      if (!info(i).needed || !is_sum || info(i).home != Home::kTile) continue;
+      for (int k = 0; k < 2; ++k) {
+        const int product = OperandOf(i, k);
+        if (uses[static_cast<size_t>(product)] != 1 || !CanContract(product, i)) continue;
+        Contract(product, k, i);
+        break;
+      }
+    }
+  }
+
+  bool CanContract(int product, int sum) {
+    const DType dtype = node(sum).dtype;
+    return node(product).fn == FN_MUL && info(product).home == Home::kTile && node(product).dtype == dtype &&
+           (dtype == DType::kFloat32 || dtype == DType::kFloat64);
+  }
+
+  // `sum` takes in `product`, its operand number k.
+  void Contract(int product, int k, int sum) {
+    const int other = OperandOf(sum, 1 - k);
+    Contraction& contraction = info(sum).contraction;
+    contraction = Contraction::kMulAdd;
+    if (node(sum).fn == FN_SUB) contraction = k == 0 ? Contraction::kMulSub : Contraction::kSubMul;
+    std::array<int, 3>& operands = node(sum).operands;
+    operands = {OperandOf(product, 0), OperandOf(product, 1), other};
+    // Only the first factor can be one element.
+    if (info(operands[1]).home != Home::kTile) std::swap(operands[0], operands[1]);
+    info(product).needed = false;
+  }
+
   void ChooseSplits() {
     const bool reduces = std::any_of(a_.nodes.begin(), a_.nodes.end(), [](const ExprNode& n) {
       return IsExprReduction(n.fn);
@@ -342,6 +382,10 @@ class Analyzer {
 };
 
 }  // namespace
+
+int PlanAnalysis::Arity(int i) const {
+  return info[static_cast<size_t>(i)].contraction == Contraction::kNone ? ExprArity(node(i).fn) : 3;
+}
 
 bool PlanAnalysis::IsReduced(int i, int phase) const {
   const NodeInfo& value = info[static_cast<size_t>(i)];

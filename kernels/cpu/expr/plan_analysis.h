@@ -10,6 +10,7 @@
 #include "kernels/api/kernel.h"
 #include "kernels/cpu/expr/geometry.h"
 #include "kernels/cpu/expr/plan.h"
+#include "kernels/cpu/expr/tile_ops.h"
 
 namespace cotan::cpu::expr {
 
@@ -33,6 +34,8 @@ struct NodeInfo {
   int first_phase = -1;       // in which the value is computed
   bool kept = false;          // from then on, for later phases
   bool keep_decided = false;  // whether `kept` is final
+  // Unless kNone, this sum has taken in a product and has its three operands.
+  Contraction contraction = Contraction::kNone;
 };
 
 struct PlanAnalysis {
@@ -50,6 +53,8 @@ struct PlanAnalysis {
   double cost_ns = 0;
 
   const ExprNode& node(int i) const { return nodes[static_cast<size_t>(i)]; }
+  // Operands of node i.
+  int Arity(int i) const;
   bool IsComputed(int i, int phase) const { return computed[static_cast<size_t>(phase)][static_cast<size_t>(i)]; }
   // Whether node i is a reduction that takes in the tiles of the phase.
   bool IsReduced(int i, int phase) const;

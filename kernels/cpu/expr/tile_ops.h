@@ -58,6 +58,14 @@ inline DType RegisterDType(DType dtype) {
   return dtype;
 }
 
+// A product and a sum in one pass. Rounded once where the processor can.
+enum class Contraction : uint8_t {
+  kNone,
+  kMulAdd,  // a * b + c
+  kMulSub,  // a * b - c
+  kSubMul,  // c - a * b
+};
+
 struct TileOps {
   const char* name;
   // The function on operands of register dtype `dtype` (of a select: of its
@@ -66,6 +74,8 @@ struct TileOps {
   // expr.proto is that is no leaf, cast or reduction, and not FN_GT or FN_GE
   // (swap the operands of FN_LT, FN_LE).
   TileFn (*find)(serialization::ScalarFn fn, DType dtype, int scalars);
+  // Of f32 or f64; bits 0 and 2 of `scalars` as above. Null for other dtypes.
+  TileFn (*find_contraction)(Contraction contraction, DType dtype, int scalars);
   // Between register dtypes, as static_cast; to bool: != 0.
   TileFn (*find_cast)(DType from, DType to);
   // out[i] = a[i] rounded to f16 or bf16; null for other dtypes.

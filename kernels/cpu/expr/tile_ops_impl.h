@@ -44,6 +44,24 @@ void Map2(void* out, const void* a, const void* b, const void*, int64_t n) {
   }
 }
 
+template <Contraction kContraction, typename T, bool kScalarA, bool kScalarC>
+void Contract(void* out, const void* a, const void* b, const void* c, int64_t n) {
+  auto* o = static_cast<T*>(out);
+  const auto* x = static_cast<const T*>(a);
+  const auto* y = static_cast<const T*>(b);
+  const auto* z = static_cast<const T*>(c);
+  const T scalar_a = x[0];
+  const T scalar_c = z[0];
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const T product = (kScalarA ? scalar_a : x[i]) * y[i];
+    const T term = kScalarC ? scalar_c : z[i];
+    if constexpr (kContraction == Contraction::kMulAdd) o[i] = product + term;
+    if constexpr (kContraction == Contraction::kMulSub) o[i] = product - term;
+    if constexpr (kContraction == Contraction::kSubMul) o[i] = term - product;
+  }
+}
+
 // T is unsigned and of the size of the values: a select only moves bits.
 template <typename T, int kScalars>
 void Select(void* out, const void* a, const void* b, const void* c, int64_t n) {
@@ -103,6 +121,34 @@ TileFn Find2(int scalars) {
     if (scalars == 1) return Map2<Fn, T, 1>;
     if (scalars == 2) return Map2<Fn, T, 2>;
   }
+  return nullptr;
+}
+
+template <Contraction kContraction, typename T>
+TileFn FindContraction(int scalars) {
+  switch (scalars) {
+    case 0: return Contract<kContraction, T, false, false>;
+    case 1: return Contract<kContraction, T, true, false>;
+    case 4: return Contract<kContraction, T, false, true>;
+    case 5: return Contract<kContraction, T, true, true>;
+    default: return nullptr;
+  }
+}
+
+template <typename T>
+TileFn FindContraction(Contraction contraction, int scalars) {
+  switch (contraction) {
+    case Contraction::kNone: return nullptr;
+    case Contraction::kMulAdd: return FindContraction<Contraction::kMulAdd, T>(scalars);
+    case Contraction::kMulSub: return FindContraction<Contraction::kMulSub, T>(scalars);
+    case Contraction::kSubMul: return FindContraction<Contraction::kSubMul, T>(scalars);
+  }
+  return nullptr;
+}
+
+TileFn FindContraction(Contraction contraction, DType dtype, int scalars) {
+  if (dtype == DType::kFloat32) return FindContraction<float>(contraction, scalars);
+  if (dtype == DType::kFloat64) return FindContraction<double>(contraction, scalars);
   return nullptr;
 }
 
@@ -673,7 +719,7 @@ void Random(float* out, const RandomRequest& request) {
 }
 
 TileOps MakeTileOps(const char* name) {
-  return {name, Find, FindCast, FindRound, FindLoad, FindStore, FindReduce, Random};
+  return {name, Find, FindContraction, FindCast, FindRound, FindLoad, FindStore, FindReduce, Random};
 }
 
 }  // namespace

@@ -127,6 +127,20 @@ TEST_P(TileOpsTest, EveryFunctionThatADTypeAllowsIsThere) {
   }
 }
 
+TEST_P(TileOpsTest, ContractionsAreProductsAndSums) {
+  const float a[] = {2, 3, -4}, b[] = {5, 0.5, 8}, c[] = {1, -2, 0.25};
+  const auto run = [&](Contraction contraction, int scalars) {
+    std::vector<float> out(3);
+    GetParam()->find_contraction(contraction, DType::kFloat32, scalars)(out.data(), a, b, c, 3);
+    return out;
+  };
+  EXPECT_EQ(run(Contraction::kMulAdd, 0), (std::vector<float>{11, -0.5, -31.75}));
+  EXPECT_EQ(run(Contraction::kMulSub, 1), (std::vector<float>{9, 3, 15.75}));
+  EXPECT_EQ(run(Contraction::kSubMul, 4), (std::vector<float>{-9, -0.5, 33}));
+  EXPECT_EQ(run(Contraction::kMulAdd, 5), (std::vector<float>{11, 2, 17}));
+  EXPECT_EQ(GetParam()->find_contraction(Contraction::kMulAdd, DType::kInt32, 0), nullptr);
+}
+
 TEST_P(TileOpsTest, HalfConversionsAgreeWithBase) {
   std::mt19937 random(1);
   std::vector<float> values = {0.0f, -0.0f, 65504, 65519, 65520, -65536, 1e-8f, 6e-8f, 3e-5f, kInfinity, -kInfinity};
