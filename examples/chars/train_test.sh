@@ -5,17 +5,17 @@ set -euo pipefail
 program=$1
 folder=$TEST_TMPDIR
 fail() { echo "FAILED: $*"; exit 1; }
-train() { "$program" --threads=2 "$@" > "$folder/output" 2>&1; }
+train() { "$program" --threads=1 "$@" > "$folder/output" 2>&1; }
 
-train --steps=150 --sample_bytes=60 --checkpoint="$folder/straight" || fail "$(cat "$folder/output")"
+train --steps=80 --sample_bytes=20 --checkpoint="$folder/straight" || fail "$(cat "$folder/output")"
 cat "$folder/output"
 loss=$(sed -n 's/.*loss \([0-9.]*\) nats.*/\1/p' "$folder/output")
-awk -v loss="$loss" 'BEGIN { exit !(loss < 2.9) }' || fail "learned too little: $loss nats"
+awk -v loss="$loss" 'BEGIN { exit !(loss < 3.5) }' || fail "learned too little: $loss nats"
 grep -q "Shall I " "$folder/output" || fail "no sample"
 
 # Continued in a new process: the same bits.
-train --steps=60 --sample_bytes=1 --checkpoint="$folder/resumed"
-train --steps=150 --sample_bytes=60 --checkpoint="$folder/resumed" --resume
+train --steps=30 --sample_bytes=1 --checkpoint="$folder/resumed"
+train --steps=80 --sample_bytes=20 --checkpoint="$folder/resumed" --resume
 cmp "$folder/straight" "$folder/resumed" || fail "resumed training differs"
 
 # Any text will do, but not a tiny one.
