@@ -17,6 +17,10 @@ using serialization::State;
 // some dozen layers.
 constexpr double kEpsilons = 4096;
 
+// The same for a result that is zero but for rounding, relative to the largest
+// of all results: sums that cancel have the error of what cancelled.
+constexpr double kCancelledEpsilons = 256;
+
 serialization::TensorType TypeOf(const TensorData& tensor) {
   serialization::TensorType type;
   type.set_dtype(static_cast<serialization::DTypeProto>(tensor.dtype));
@@ -106,11 +110,10 @@ void ArtifactBuilder::AddReference(absl::string_view method, absl::Span<const Te
   serialization::Reference& reference = *artifact_.add_references();
   reference.set_method(std::string(method));
   for (const TensorData& input : inputs) *reference.add_inputs() = ReferenceOf(input, 0);
-  // A gradient that is zero but for rounding has the error of what cancelled.
   double largest = 0;
   for (const TensorData& output : outputs) largest = std::max(largest, LargestMagnitude(output));
   for (const TensorData& output : outputs) {
-    *reference.add_outputs() = ReferenceOf(output, largest * Epsilon(output.dtype));
+    *reference.add_outputs() = ReferenceOf(output, kCancelledEpsilons * largest * Epsilon(output.dtype));
   }
   for (const ExpectedState& expected : states_after) {
     serialization::ReferenceState& state = *reference.add_states_after();

@@ -72,7 +72,8 @@ at::Tensor Uniform(at::IntArrayRef sizes, at::ScalarType dtype, double from = 0,
 // Box and Muller's transform of two draws per element.
 at::Tensor Normal(at::IntArrayRef sizes, at::ScalarType dtype) {
   const at::Tensor radius = at::sqrt(at::log1p(-Draw(sizes)) * -2.0);
-  return (radius * at::cos(Draw(sizes) * (2 * std::numbers::pi))).to(dtype);
+  const at::Tensor angle = Draw(sizes) * (2 * std::numbers::pi);
+  return (radius * at::cos(angle)).to(dtype);
 }
 
 at::Tensor Integers(at::IntArrayRef sizes, at::ScalarType dtype, int64_t low, int64_t high) {

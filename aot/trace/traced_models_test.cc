@@ -76,6 +76,8 @@ void ExpectNear(const at::Tensor& actual, const at::Tensor& expected, double bou
 
 class TracedModelTest : public ::testing::TestWithParam<std::string> {
  protected:
+  void SetUp() override { at::set_num_threads(1); }
+
   const ModelCase& model() const { return *cotan::testing::FindModel(GetParam()); }
 };
 
