@@ -29,7 +29,8 @@ bool IsState(InputKind kind) {
 class Emitter {
  public:
   Emitter(const Graph& graph, absl::Span<const State> states) : graph_(graph) {
-    for (size_t i = 0; i < states.size(); ++i) states_.emplace(states[i].name(), std::make_pair(static_cast<uint32_t>(i), &states[i]));
+    for (size_t i = 0; i < states.size(); ++i)
+      states_.emplace(states[i].name(), std::make_pair(static_cast<uint32_t>(i), &states[i]));
   }
 
   absl::StatusOr<Method> Emit() {
@@ -69,14 +70,18 @@ class Emitter {
 
   absl::StatusOr<uint32_t> StateIndex(const std::string& name, ValueId id) const {
     const auto it = states_.find(name);
-    if (it == states_.end()) return absl::InvalidArgumentError(absl::StrCat("@", graph_.name, ": there is no state '", name, "'"));
+    if (it == states_.end())
+      return absl::InvalidArgumentError(absl::StrCat("@", graph_.name, ": there is no state '", name, "'"));
     const serialization::TensorType& type = it->second.second->type();
     const TensorType& expected = graph_.value(id).type;
-    bool equal = FromProto(type.dtype()) == expected.dtype && type.sizes_size() == static_cast<int>(expected.sizes.size());
-    for (int i = 0; equal && i < type.sizes_size(); ++i) equal = type.sizes(i) == expected.sizes[static_cast<size_t>(i)].ToString();
+    bool equal =
+        FromProto(type.dtype()) == expected.dtype && type.sizes_size() == static_cast<int>(expected.sizes.size());
+    for (int i = 0; equal && i < type.sizes_size(); ++i)
+      equal = type.sizes(i) == expected.sizes[static_cast<size_t>(i)].ToString();
     if (equal) return it->second.first;
-    return absl::InvalidArgumentError(absl::StrCat("@", graph_.name, ": state '", name, "' is of type ", DTypeName(FromProto(type.dtype())),
-                                                   " of rank ", type.sizes_size(), ", the graph has ", PrintType(expected)));
+    return absl::InvalidArgumentError(absl::StrCat("@", graph_.name, ": state '", name, "' is of type ",
+                                                   DTypeName(FromProto(type.dtype())), " of rank ", type.sizes_size(),
+                                                   ", the graph has ", PrintType(expected)));
   }
 
   absl::Status EmitInputs() {
@@ -185,6 +190,8 @@ class Emitter {
 
 }  // namespace
 
-absl::StatusOr<Method> Emit(const Graph& graph, absl::Span<const State> states) { return Emitter(graph, states).Emit(); }
+absl::StatusOr<Method> Emit(const Graph& graph, absl::Span<const State> states) {
+  return Emitter(graph, states).Emit();
+}
 
 }  // namespace cotan::aot

@@ -86,9 +86,12 @@ const absl::flat_hash_map<absl::string_view, KernelFiller>& KernelFillers() {
 
 const absl::flat_hash_map<absl::string_view, ViewFiller>& ViewFillers() {
   static const auto* const kFillers = new absl::flat_hash_map<absl::string_view, ViewFiller>({
-      {"prim.view", [](const Node& node, ViewStep& step) { AddTexts(List(node, 1), step.mutable_view()->mutable_sizes()); }},
-      {"prim.permute", [](const Node& node, ViewStep& step) { AddInts(List(node, 1), step.mutable_permute()->mutable_dims()); }},
-      {"prim.expand", [](const Node& node, ViewStep& step) { AddTexts(List(node, 1), step.mutable_expand()->mutable_sizes()); }},
+      {"prim.view",
+       [](const Node& node, ViewStep& step) { AddTexts(List(node, 1), step.mutable_view()->mutable_sizes()); }},
+      {"prim.permute",
+       [](const Node& node, ViewStep& step) { AddInts(List(node, 1), step.mutable_permute()->mutable_dims()); }},
+      {"prim.expand",
+       [](const Node& node, ViewStep& step) { AddTexts(List(node, 1), step.mutable_expand()->mutable_sizes()); }},
       {"prim.slice",
        [](const Node& node, ViewStep& step) {
          step.mutable_slice()->set_dim(Dim(node, 1));

@@ -15,7 +15,12 @@ Node Parse(absl::string_view line) {
 
 TEST(EmitKernelOpTest, AttributesKeepTheirPlaces) {
   serialization::Op op;
-  ASSERT_TRUE(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.convolution_backward_input(%0, %0, [1, 2], [3, 4], [5, 6], true, [7, 8], 9)"), op).ok());
+  ASSERT_TRUE(
+      EmitKernelOp(
+          Graph(),
+          Parse("%1: f32[4,6,8,8] = prim.convolution_backward_input(%0, %0, [1, 2], [3, 4], [5, 6], true, [7, 8], 9)"),
+          op)
+          .ok());
   const serialization::Convolution& convolution = op.convolution_backward_input().forward();
   EXPECT_EQ(convolution.stride(1), 2);
   EXPECT_EQ(convolution.padding(0), 3);
@@ -24,7 +29,10 @@ TEST(EmitKernelOpTest, AttributesKeepTheirPlaces) {
   EXPECT_EQ(convolution.output_padding(0), 7);
   EXPECT_EQ(convolution.groups(), 9);
 
-  ASSERT_TRUE(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.avg_pool(%0, [2, 3], [4, 5], [6, 7], [1, 1], true, false, 8)"), op).ok());
+  ASSERT_TRUE(
+      EmitKernelOp(Graph(),
+                   Parse("%1: f32[4,6,8,8] = prim.avg_pool(%0, [2, 3], [4, 5], [6, 7], [1, 1], true, false, 8)"), op)
+          .ok());
   EXPECT_EQ(op.avg_pool().kernel(1), 3);
   EXPECT_EQ(op.avg_pool().padding(0), 6);
   EXPECT_TRUE(op.avg_pool().ceil_mode());
@@ -35,7 +43,9 @@ TEST(EmitKernelOpTest, AttributesKeepTheirPlaces) {
   EXPECT_EQ(op.scatter_add().dim(), 2);
   EXPECT_EQ(op.scatter_add().padding_index(), -1);
 
-  ASSERT_TRUE(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8], %2: f32[4,6,8] = prim.attention(%0, %0, %0, none, true, 0.25)"), op).ok());
+  ASSERT_TRUE(EmitKernelOp(Graph(),
+                           Parse("%1: f32[4,6,8,8], %2: f32[4,6,8] = prim.attention(%0, %0, %0, none, true, 0.25)"), op)
+                  .ok());
   EXPECT_TRUE(op.attention().is_causal());
   EXPECT_EQ(op.attention().scale(), 0.25);
 }

@@ -40,7 +40,8 @@ constexpr absl::string_view kStep = R"(graph @train_step {
 
 TEST(EmitTest, GraphsBecomeMethods) {
   const Graph graph = *ParseGraph(kStep);
-  const std::vector<State> states = {MakeState("other", State::BUFFER, {}), MakeState("w", State::PARAMETER, {"10", "4"})};
+  const std::vector<State> states = {MakeState("other", State::BUFFER, {}),
+                                     MakeState("w", State::PARAMETER, {"10", "4"})};
   const absl::StatusOr<serialization::Method> method = Emit(graph, states);
   ASSERT_TRUE(method.ok()) << method.status();
   EXPECT_EQ(method->name(), "train_step");
@@ -64,7 +65,8 @@ TEST(EmitTest, GraphsBecomeMethods) {
 
 TEST(EmitTest, EqualGraphsGiveEqualBytes) {
   const std::vector<State> states = {MakeState("w", State::PARAMETER, {"10", "4"})};
-  EXPECT_EQ(Emit(*ParseGraph(kStep), states)->SerializeAsString(), Emit(*ParseGraph(kStep), states)->SerializeAsString());
+  EXPECT_EQ(Emit(*ParseGraph(kStep), states)->SerializeAsString(),
+            Emit(*ParseGraph(kStep), states)->SerializeAsString());
 }
 
 TEST(EmitTest, AMissingOrDifferentStateIsNamed) {
@@ -77,7 +79,8 @@ TEST(EmitTest, AMissingOrDifferentStateIsNamed) {
 }
 
 TEST(EmitTest, AMutatedUserInputIsRefusedByName) {
-  const Graph graph = *ParseGraph("graph @g {\n  %0: f32[2] = user_input 0 \"cache\"\n  mutated_input 0 \"cache\" = %0\n}\n");
+  const Graph graph =
+      *ParseGraph("graph @g {\n  %0: f32[2] = user_input 0 \"cache\"\n  mutated_input 0 \"cache\" = %0\n}\n");
   const absl::Status status = Emit(graph, {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_NE(status.message().find("'cache'"), std::string::npos) << status;

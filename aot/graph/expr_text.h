@@ -38,9 +38,7 @@ absl::StatusOr<serialization::Expr> ParseExpr(absl::Span<const absl::string_view
 // with a '.', an 'e', "inf" or "nan" so that it is no integer.
 std::string PrintDouble(double value);
 
-inline serialization::DTypeProto ToProto(DType dtype) {
-  return static_cast<serialization::DTypeProto>(dtype);
-}
+inline serialization::DTypeProto ToProto(DType dtype) { return static_cast<serialization::DTypeProto>(dtype); }
 inline DType FromProto(serialization::DTypeProto dtype) { return static_cast<DType>(dtype); }
 
 }  // namespace cotan::aot

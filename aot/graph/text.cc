@@ -21,9 +21,11 @@
 namespace cotan::aot {
 namespace {
 
-constexpr absl::string_view kInputKinds[] = {"parameter", "buffer",    "user_input",     "tangent",        "saved",
-                                             "constant",  "rng_state", "hyperparameter", "optimizer_slot", "gradient_accumulator"};
-constexpr absl::string_view kOutputKinds[] = {"user_output", "mutated_input", "gradient", "saved_output", "state_update"};
+constexpr absl::string_view kInputKinds[] = {
+    "parameter", "buffer",    "user_input",     "tangent",        "saved",
+    "constant",  "rng_state", "hyperparameter", "optimizer_slot", "gradient_accumulator"};
+constexpr absl::string_view kOutputKinds[] = {"user_output", "mutated_input", "gradient", "saved_output",
+                                              "state_update"};
 
 // Numbers for values, in the order in which they are asked for.
 class Numbering {
@@ -47,7 +49,8 @@ struct ArgumentPrinter {
   std::string operator()(None) const { return "none"; }
   std::string operator()(Use use) const { return numbering.Name(use.value); }
   std::string operator()(const std::vector<Use>& uses) const {
-    return absl::StrCat("{", absl::StrJoin(uses, ", ", [&](std::string* out, Use use) { *out += numbering.Name(use.value); }), "}");
+    return absl::StrCat(
+        "{", absl::StrJoin(uses, ", ", [&](std::string* out, Use use) { *out += numbering.Name(use.value); }), "}");
   }
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(const SymInt& value) const { return value.ToString(); }
@@ -58,7 +61,8 @@ struct ArgumentPrinter {
     return absl::StrCat("[", absl::StrJoin(values, ", ", absl::StreamFormatter()), "]");
   }
   std::string operator()(const std::vector<double>& values) const {
-    return absl::StrCat("floats[", absl::StrJoin(values, ", ", [](std::string* out, double v) { *out += PrintDouble(v); }), "]");
+    return absl::StrCat("floats[",
+                        absl::StrJoin(values, ", ", [](std::string* out, double v) { *out += PrintDouble(v); }), "]");
   }
   std::string operator()(const std::vector<bool>& values) const {
     std::string text = "bools[";
@@ -68,7 +72,8 @@ struct ArgumentPrinter {
 };
 
 // `input_name` is the name of a graph input, which its value has by default.
-std::string PrintDefinition(const Graph& graph, const Numbering& numbering, ValueId id, absl::string_view input_name = "") {
+std::string PrintDefinition(const Graph& graph, const Numbering& numbering, ValueId id,
+                            absl::string_view input_name = "") {
   if (id == kNoValue) return "_";
   const Value& value = graph.value(id);
   std::string text = absl::StrCat(numbering.Name(id), ": ", PrintType(value.type));
@@ -83,9 +88,11 @@ std::string PrintNodeWith(const Graph& graph, const Node& node, const Numbering&
   }
   absl::StrAppend(&text, text.empty() ? "" : " = ", node.op, "(");
   const ArgumentPrinter printer{numbering};
-  absl::StrAppend(&text, absl::StrJoin(node.arguments, ", ", [&](std::string* out, const Argument& argument) {
-                    *out += std::visit(printer, argument);
-                  }), ")");
+  absl::StrAppend(
+      &text,
+      absl::StrJoin(node.arguments, ", ",
+                    [&](std::string* out, const Argument& argument) { *out += std::visit(printer, argument); }),
+      ")");
   if (!node.source.empty()) absl::StrAppend(&text, " from ", Quote(node.source));
   if (node.expr != nullptr) absl::StrAppend(&text, " {\n", PrintExpr(*node.expr, "    "), "  }");
   return text;
@@ -112,7 +119,9 @@ class Cursor {
   // Letters, digits, '_', '.', '@', ':' and '-'.
   absl::string_view Word() {
     size_t n = 0;
-    while (n < rest_.size() && (std::isalnum(static_cast<unsigned char>(rest_[n])) || absl::StrContains("_.@:-+", rest_[n]))) ++n;
+    while (n < rest_.size() &&
+           (std::isalnum(static_cast<unsigned char>(rest_[n])) || absl::StrContains("_.@:-+", rest_[n])))
+      ++n;
     const absl::string_view word = rest_.substr(0, n);
     rest_.remove_prefix(n);
     return word;
@@ -196,7 +205,8 @@ class GraphParser {
   absl::Status ParseLine() {
     for (size_t kind = 0; kind < std::size(kOutputKinds); ++kind) {
       Cursor cursor(current_);
-      if (cursor.Consume(absl::StrCat(kOutputKinds[kind], " "))) return ParseOutput(cursor, static_cast<OutputKind>(kind));
+      if (cursor.Consume(absl::StrCat(kOutputKinds[kind], " ")))
+        return ParseOutput(cursor, static_cast<OutputKind>(kind));
     }
     Cursor cursor(current_);
     std::vector<ValueId> results;
@@ -414,7 +424,8 @@ absl::string_view InputKindName(InputKind kind) { return kInputKinds[static_cast
 absl::string_view OutputKindName(OutputKind kind) { return kOutputKinds[static_cast<size_t>(kind)]; }
 
 std::string PrintType(const TensorType& type) {
-  std::string text = absl::StrCat(DTypeName(type.dtype), "[", absl::StrJoin(type.sizes, ",", absl::StreamFormatter()), "]");
+  std::string text =
+      absl::StrCat(DTypeName(type.dtype), "[", absl::StrJoin(type.sizes, ",", absl::StreamFormatter()), "]");
   if (!type.dim_order.empty()) absl::StrAppend(&text, "{", absl::StrJoin(type.dim_order, ","), "}");
   return text;
 }
@@ -430,8 +441,8 @@ std::string PrintGraph(const Graph& graph) {
   std::string text = absl::StrCat("graph @", graph.name, " {\n");
   for (const GraphInput& input : graph.inputs()) {
     numbering.Define(input.value);
-    absl::StrAppend(&text, "  ", PrintDefinition(graph, numbering, input.value, input.name), " = ", InputKindName(input.kind), " ",
-                    input.index, " ", Quote(input.name), "\n");
+    absl::StrAppend(&text, "  ", PrintDefinition(graph, numbering, input.value, input.name), " = ",
+                    InputKindName(input.kind), " ", input.index, " ", Quote(input.name), "\n");
   }
   for (const Node& node : graph.nodes()) {
     for (const ValueId output : node.outputs) {

@@ -29,9 +29,7 @@ int Arity(serialization::ScalarFn fn) {
 
 bool IsReduction(serialization::ScalarFn fn) { return fn >= serialization::FN_REDUCE_SUM; }
 
-bool IsComparison(serialization::ScalarFn fn) {
-  return fn >= serialization::FN_EQ && fn <= serialization::FN_GE;
-}
+bool IsComparison(serialization::ScalarFn fn) { return fn >= serialization::FN_EQ && fn <= serialization::FN_GE; }
 
 class ExprVerifier {
  public:
@@ -46,7 +44,8 @@ class ExprVerifier {
       }
     }
     if (expr_.outputs_size() != static_cast<int>(outputs_.size())) {
-      return absl::InternalError(absl::StrCat("stores ", expr_.outputs_size(), " results for ", outputs_.size(), " outputs"));
+      return absl::InternalError(
+          absl::StrCat("stores ", expr_.outputs_size(), " results for ", outputs_.size(), " outputs"));
     }
     for (int k = 0; k < expr_.outputs_size(); ++k) COTAN_RETURN_IF_ERROR(VerifyOutput(k));
     return absl::OkStatus();
@@ -79,7 +78,8 @@ class ExprVerifier {
     if (instruction.operands_size() != arity) return absl::InternalError("wrong number of operands");
     if (instruction.dtype() == serialization::DTYPE_UNDEFINED) return absl::InternalError("no dtype");
     for (const uint32_t operand : instruction.operands()) {
-      if (operand >= static_cast<uint32_t>(position)) return absl::InternalError("an operand is no earlier instruction");
+      if (operand >= static_cast<uint32_t>(position))
+        return absl::InternalError("an operand is no earlier instruction");
     }
     COTAN_RETURN_IF_ERROR(VerifyDTypes(instruction));
     bool full = false;
@@ -114,10 +114,12 @@ class ExprVerifier {
         return absl::OkStatus();
       case serialization::FN_ISNAN:
       case serialization::FN_ISINF:
-        return instruction.dtype() == serialization::DTYPE_BOOL ? absl::OkStatus() : absl::InternalError("result is not bool");
+        return instruction.dtype() == serialization::DTYPE_BOOL ? absl::OkStatus()
+                                                                : absl::InternalError("result is not bool");
       case serialization::FN_SELECT:
         if (operand(0) != serialization::DTYPE_BOOL) return absl::InternalError("the condition is not bool");
-        if (operand(1) != instruction.dtype() || operand(2) != instruction.dtype()) return absl::InternalError("dtypes differ");
+        if (operand(1) != instruction.dtype() || operand(2) != instruction.dtype())
+          return absl::InternalError("dtypes differ");
         return absl::OkStatus();
       default:
         break;
@@ -143,7 +145,8 @@ class ExprVerifier {
     for (size_t i = 0; i < type.sizes.size(); ++i) {
       if (type.sizes[i] == SymInt(1)) continue;
       if (!(type.sizes[i] == domain_[lead + i])) {
-        return absl::InternalError(absl::StrCat("input of type ", PrintType(type), " does not broadcast to the domain"));
+        return absl::InternalError(
+            absl::StrCat("input of type ", PrintType(type), " does not broadcast to the domain"));
       }
       full = full || IsReduceDim(lead + i);
     }
@@ -152,7 +155,8 @@ class ExprVerifier {
 
   absl::Status VerifyOutput(int k) const {
     const uint32_t position = expr_.outputs(k);
-    if (position >= static_cast<uint32_t>(expr_.instructions_size())) return absl::InternalError("stores an unknown instruction");
+    if (position >= static_cast<uint32_t>(expr_.instructions_size()))
+      return absl::InternalError("stores an unknown instruction");
     const TensorType& type = outputs_[static_cast<size_t>(k)];
     if (ToProto(type.dtype) != expr_.instructions(static_cast<int>(position)).dtype()) {
       return absl::InternalError(absl::StrCat("output ", k, " has another dtype than its instruction"));
@@ -175,14 +179,16 @@ class ExprVerifier {
 
 class GraphVerifier {
  public:
-  explicit GraphVerifier(const Graph& graph) : graph_(graph), defined_(static_cast<size_t>(graph.num_values()), false) {}
+  explicit GraphVerifier(const Graph& graph)
+      : graph_(graph), defined_(static_cast<size_t>(graph.num_values()), false) {}
 
   absl::Status Verify() {
     for (const GraphInput& input : graph_.inputs()) COTAN_RETURN_IF_ERROR(Define(input.value, input.name));
     for (const Node& node : graph_.nodes()) {
       const absl::Status status = VerifyNode(node);
       if (!status.ok()) {
-        return absl::InternalError(absl::StrCat("graph @", graph_.name, ": ", status.message(), "\n  ", PrintNode(graph_, node)));
+        return absl::InternalError(
+            absl::StrCat("graph @", graph_.name, ": ", status.message(), "\n  ", PrintNode(graph_, node)));
       }
     }
     for (const GraphOutput& output : graph_.outputs()) {
@@ -197,7 +203,8 @@ class GraphVerifier {
 
   absl::Status Define(ValueId id, absl::string_view where) {
     if (!InRange(id)) return absl::InternalError(absl::StrCat("'", where, "' defines no value of the graph"));
-    if (defined_[static_cast<size_t>(id)]) return absl::InternalError(absl::StrCat("%", id, " is defined twice, again by '", where, "'"));
+    if (defined_[static_cast<size_t>(id)])
+      return absl::InternalError(absl::StrCat("%", id, " is defined twice, again by '", where, "'"));
     defined_[static_cast<size_t>(id)] = true;
     const TensorType& type = graph_.value(id).type;
     if (type.dtype == DType::kUndefined) return absl::InternalError(absl::StrCat("%", id, " has no dtype"));
@@ -218,7 +225,8 @@ class GraphVerifier {
   }
 
   absl::Status VerifyNode(const Node& node) {
-    if (!absl::StartsWith(node.op, "aten.") && !absl::StartsWith(node.op, "prim.") && !absl::StartsWith(node.op, "cotan.")) {
+    if (!absl::StartsWith(node.op, "aten.") && !absl::StartsWith(node.op, "prim.") &&
+        !absl::StartsWith(node.op, "cotan.")) {
       return absl::InternalError(absl::StrCat("op '", node.op, "' is of no known dialect"));
     }
     std::vector<TensorType> inputs;

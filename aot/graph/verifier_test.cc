@@ -15,11 +15,13 @@ std::string Refusal(absl::string_view text) {
 }
 
 std::string RefusalOfExpr(absl::string_view outputs, absl::string_view body) {
-  return Refusal(absl::StrCat("graph @g {\n %0: f32[4,8] = user_input 0 \"x\"\n %1: f32[4,1] = user_input 1 \"m\"\n ", outputs,
-                              " = cotan.expr(%0, %1) {\n", body, "}\n}\n"));
+  return Refusal(absl::StrCat("graph @g {\n %0: f32[4,8] = user_input 0 \"x\"\n %1: f32[4,1] = user_input 1 \"m\"\n ",
+                              outputs, " = cotan.expr(%0, %1) {\n", body, "}\n}\n"));
 }
 
-#define EXPECT_REFUSED(message, refusal) EXPECT_PRED_FORMAT2(testing::IsSubstring, message, refusal)
+void ExpectRefused(absl::string_view message, const std::string& refusal) {
+  EXPECT_NE(refusal.find(message), std::string::npos) << refusal;
+}
 
 TEST(VerifierTest, AcceptsARowwiseProgram) {
   EXPECT_EQ(RefusalOfExpr("%2: f32[4,8], %3: f32[4,1]",
@@ -29,37 +31,42 @@ TEST(VerifierTest, AcceptsARowwiseProgram) {
 }
 
 TEST(VerifierTest, RefusesAnOperandThatComesLater) {
-  EXPECT_REFUSED("earlier instruction", RefusalOfExpr("%2: f32[4,8]", "domain [4,8]\n0: f32 = neg 1\n1: f32 = input 0\nstore 0\n"));
+  ExpectRefused("earlier instruction",
+                RefusalOfExpr("%2: f32[4,8]", "domain [4,8]\n0: f32 = neg 1\n1: f32 = input 0\nstore 0\n"));
 }
 
 TEST(VerifierTest, RefusesAMixOfDTypes) {
-  EXPECT_REFUSED("dtype", RefusalOfExpr("%2: f32[4,8]", "domain [4,8]\n0: f32 = input 0\n1: f64 = constant 1.0\n2: f32 = add 0 1\nstore 2\n"));
+  ExpectRefused("dtype",
+                RefusalOfExpr("%2: f32[4,8]",
+                              "domain [4,8]\n0: f32 = input 0\n1: f64 = constant 1.0\n2: f32 = add 0 1\nstore 2\n"));
 }
 
 TEST(VerifierTest, RefusesAnInputThatDoesNotBroadcast) {
-  EXPECT_REFUSED("broadcast", RefusalOfExpr("%2: f32[4,4]", "domain [4,4]\n0: f32 = input 0\nstore 0\n"));
+  ExpectRefused("broadcast", RefusalOfExpr("%2: f32[4,4]", "domain [4,4]\n0: f32 = input 0\nstore 0\n"));
 }
 
 TEST(VerifierTest, RefusesAnOutputOfTheWrongLevel) {
-  EXPECT_REFUSED("expected sizes", RefusalOfExpr("%2: f32[4,8]", "domain [4,8] reduce [1]\n0: f32 = input 1\nstore 0\n"));
+  ExpectRefused("expected sizes",
+                RefusalOfExpr("%2: f32[4,8]", "domain [4,8] reduce [1]\n0: f32 = input 1\nstore 0\n"));
 }
 
 TEST(VerifierTest, RefusesAReductionWithoutDims) {
-  EXPECT_REFUSED("without reduce dims", RefusalOfExpr("%2: f32[4,8]", "domain [4,8]\n0: f32 = input 0\n1: f32 = reduce_sum 0\nstore 1\n"));
+  ExpectRefused("without reduce dims",
+                RefusalOfExpr("%2: f32[4,8]", "domain [4,8]\n0: f32 = input 0\n1: f32 = reduce_sum 0\nstore 1\n"));
 }
 
 TEST(VerifierTest, RefusesAnUnknownDialect) {
-  EXPECT_REFUSED("dialect", Refusal("graph @g {\n %0: f32[2] = user_input 0 \"x\"\n %1: f32[2] = other.op(%0)\n}\n"));
+  ExpectRefused("dialect", Refusal("graph @g {\n %0: f32[2] = user_input 0 \"x\"\n %1: f32[2] = other.op(%0)\n}\n"));
 }
 
 TEST(VerifierTest, RefusesAUseBeforeItsDefinition) {
   Graph graph = *ParseGraph("graph @g {\n %0: f32[2] = user_input 0 \"x\"\n %1: f32[2] = aten.exp.default(%0)\n}\n");
   std::get<Use>(graph.nodes().front().arguments[0]).value = 1;
-  EXPECT_REFUSED("not defined before", std::string(VerifyGraph(graph).message()));
+  ExpectRefused("not defined before", std::string(VerifyGraph(graph).message()));
 }
 
 TEST(VerifierTest, RefusesABadDimOrder) {
-  EXPECT_REFUSED("permutation", Refusal("graph @g {\n %0: f32[2,3]{0,0} = user_input 0 \"x\"\n}\n"));
+  ExpectRefused("permutation", Refusal("graph @g {\n %0: f32[2,3]{0,0} = user_input 0 \"x\"\n}\n"));
 }
 
 }  // namespace

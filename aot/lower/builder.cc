@@ -38,15 +38,14 @@ void SetDomain(Expr& expr, const SymIntVector& sizes) {
 }
 
 void AppendConfig(const ConvolutionConfig& config, std::vector<Argument>& arguments) {
-  arguments.insert(arguments.end(),
-                   {ToList(config.stride), ToList(config.padding), ToList(config.dilation), config.transposed,
-                    ToList(config.output_padding), SymInt(config.groups)});
+  arguments.insert(arguments.end(), {ToList(config.stride), ToList(config.padding), ToList(config.dilation),
+                                     config.transposed, ToList(config.output_padding), SymInt(config.groups)});
 }
 
 void AppendConfig(const PoolConfig& config, std::vector<Argument>& arguments) {
-  arguments.insert(arguments.end(), {ToList(config.kernel), ToList(config.stride), ToList(config.padding),
-                                     ToList(config.dilation), config.ceil_mode, config.count_include_pad,
-                                     SymInt(config.divisor_override)});
+  arguments.insert(arguments.end(),
+                   {ToList(config.kernel), ToList(config.stride), ToList(config.padding), ToList(config.dilation),
+                    config.ceil_mode, config.count_include_pad, SymInt(config.divisor_override)});
 }
 
 // None for an undefined tensor.
@@ -125,8 +124,8 @@ std::vector<Tensor> Builder::Emit(std::string op, std::vector<Argument> argument
   return EmitNode(std::move(op), std::move(arguments), types, nullptr);
 }
 
-std::vector<Tensor> Builder::EmitNode(std::string op, std::vector<Argument> arguments, absl::Span<const TensorType> types,
-                                      std::shared_ptr<const Expr> expr) {
+std::vector<Tensor> Builder::EmitNode(std::string op, std::vector<Argument> arguments,
+                                      absl::Span<const TensorType> types, std::shared_ptr<const Expr> expr) {
   Node& node = graph_->InsertNode(graph_->nodes().end(), std::move(op), std::move(arguments), types, source_);
   node.expr = std::move(expr);
   std::vector<Tensor> results;
@@ -139,12 +138,14 @@ std::vector<Tensor> Builder::EmitNode(std::string op, std::vector<Argument> argu
 
 Tensor Builder::EmitExpr(Expr expr, std::vector<Argument> arguments, TensorType type) {
   expr.add_outputs(static_cast<uint32_t>(expr.instructions_size() - 1));
-  return EmitNode("cotan.expr", std::move(arguments), {std::move(type)}, std::make_shared<const Expr>(std::move(expr)))[0];
+  return EmitNode("cotan.expr", std::move(arguments), {std::move(type)},
+                  std::make_shared<const Expr>(std::move(expr)))[0];
 }
 
 Tensor Builder::StripExpand(const Tensor& tensor) const {
   Tensor result = tensor;
-  for (const Node* node = Producer(result.id_); node != nullptr && node->op == "prim.expand"; node = Producer(result.id_)) {
+  for (const Node* node = Producer(result.id_); node != nullptr && node->op == "prim.expand";
+       node = Producer(result.id_)) {
     result.id_ = std::get<Use>(node->arguments[0]).value;
   }
   return result;
@@ -176,7 +177,8 @@ uint32_t Builder::Load(const Tensor& tensor, DType dtype, Expr& expr, std::vecto
   const uint32_t position = AddInstruction(expr, serialization::FN_INPUT, tensor.dtype(), {});
   expr.mutable_instructions(static_cast<int>(position))->set_index(static_cast<uint32_t>(index));
   if (tensor.dtype() != dtype) {
-    Fail(absl::InternalError(absl::StrCat("operand of dtype ", DTypeName(tensor.dtype()), " where ", DTypeName(dtype), " is due")));
+    Fail(absl::InternalError(
+        absl::StrCat("operand of dtype ", DTypeName(tensor.dtype()), " where ", DTypeName(dtype), " is due")));
   }
   return position;
 }
@@ -193,7 +195,8 @@ SymIntVector Builder::Broadcast(absl::Span<const Tensor> tensors) {
       if (size == SymInt(1)) {
         size = other[i];
       } else if (!(other[i] == SymInt(1)) && !(other[i] == size)) {
-        Fail(absl::InternalError(absl::StrCat("sizes that do not broadcast: ", size.ToString(), " and ", other[i].ToString())));
+        Fail(absl::InternalError(
+            absl::StrCat("sizes that do not broadcast: ", size.ToString(), " and ", other[i].ToString())));
       }
     }
   }
@@ -224,7 +227,8 @@ Tensor Builder::Full(const Tensor& value, DType dtype, SymIntVector sizes) {
 }
 
 Tensor Builder::Unary(ScalarFn fn, const Tensor& a) {
-  if (a.is_literal() && fn == serialization::FN_NEG) return a.is_float_ ? Literal(-a.number_) : Literal(SymInt(0) - a.integer_);
+  if (a.is_literal() && fn == serialization::FN_NEG)
+    return a.is_float_ ? Literal(-a.number_) : Literal(SymInt(0) - a.integer_);
   if (a.is_literal()) {
     Fail(absl::InternalError("a function of a literal alone"));
     return a;
@@ -513,8 +517,8 @@ Tensor Builder::Gather(const Tensor& x, const Tensor& index, int64_t dim) {
 Tensor Builder::ScatterAdd(const Tensor& rows, const Tensor& index, const Tensor& base, int64_t dim,
                            int64_t padding_index, SymIntVector output_sizes) {
   const TensorType type{rows.dtype(), std::move(output_sizes), {}};
-  return Emit("prim.scatter_add", {Use{rows.id()}, Use{index.id()}, OptionalUse(base), SymInt(dim), SymInt(padding_index)},
-              {type})[0];
+  return Emit("prim.scatter_add",
+              {Use{rows.id()}, Use{index.id()}, OptionalUse(base), SymInt(dim), SymInt(padding_index)}, {type})[0];
 }
 
 Tensor Builder::Concat(absl::Span<const Tensor> tensors, int64_t dim) {

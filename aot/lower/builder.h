@@ -142,8 +142,12 @@ class Builder {
 
   // Reductions; dims may be negative; reduced dimensions stay with size 1.
   Tensor Reduce(serialization::ScalarFn fn, const Tensor& a, absl::Span<const int64_t> dims);
-  Tensor ReduceSum(const Tensor& a, absl::Span<const int64_t> dims) { return Reduce(serialization::FN_REDUCE_SUM, a, dims); }
-  Tensor ReduceMax(const Tensor& a, absl::Span<const int64_t> dims) { return Reduce(serialization::FN_REDUCE_MAX, a, dims); }
+  Tensor ReduceSum(const Tensor& a, absl::Span<const int64_t> dims) {
+    return Reduce(serialization::FN_REDUCE_SUM, a, dims);
+  }
+  Tensor ReduceMax(const Tensor& a, absl::Span<const int64_t> dims) {
+    return Reduce(serialization::FN_REDUCE_MAX, a, dims);
+  }
   // Sum divided by the number of elements.
   Tensor ReduceMean(const Tensor& a, absl::Span<const int64_t> dims);
   // Sums `a` to sizes that broadcast to its own (the transpose of expanding).

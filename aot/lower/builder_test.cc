@@ -10,7 +10,8 @@ namespace {
 class BuilderTest : public testing::Test {
  protected:
   Tensor Input(DType dtype, SymIntVector sizes) {
-    return b_.Value(graph_.AddInput({dtype, std::move(sizes), {}}, InputKind::kUserInput, static_cast<int>(graph_.inputs().size()), ""));
+    return b_.Value(graph_.AddInput({dtype, std::move(sizes), {}}, InputKind::kUserInput,
+                                    static_cast<int>(graph_.inputs().size()), ""));
   }
   Tensor F32(SymIntVector sizes) { return Input(DType::kFloat32, std::move(sizes)); }
   std::string NodesText() const {

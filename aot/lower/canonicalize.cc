@@ -89,7 +89,8 @@ class Canonicalizer {
     const Node* product = SoleProduct(Operand(node, 0));
     if (product != nullptr && SwapsLastTwo(dims)) {
       changed_ = true;
-      return b_.Matmul(b_.Transpose(New(Operand(*product, 1)), -1, -2), b_.Transpose(New(Operand(*product, 0)), -1, -2));
+      return b_.Matmul(b_.Transpose(New(Operand(*product, 1)), -1, -2),
+                       b_.Transpose(New(Operand(*product, 0)), -1, -2));
     }
     std::vector<int64_t> order;
     for (const SymInt& dim : dims) order.push_back(dim.constant());
@@ -103,7 +104,9 @@ class Canonicalizer {
     const SymIntVector& sizes = graph_.value(node.outputs[0]).type.sizes;
     for (const auto& [sum, vector] : {*summands, std::make_pair(summands->second, summands->first)}) {
       const SymIntVector& bias_sizes = graph_.value(vector).type.sizes;
-      if (bias_sizes.size() != 1 || sizes.size() < 2 || !(bias_sizes[0] == sizes.back()) || !(graph_.value(sum).type.sizes == sizes)) continue;
+      if (bias_sizes.size() != 1 || sizes.size() < 2 || !(bias_sizes[0] == sizes.back()) ||
+          !(graph_.value(sum).type.sizes == sizes))
+        continue;
       const auto it = producers_.find(sum);
       const bool is_view = it != producers_.end() && it->second->op == "prim.view" && uses_[sum] == 1;
       const ValueId source = is_view ? Operand(*it->second, 0) : sum;
@@ -123,17 +126,20 @@ class Canonicalizer {
     if (node == nullptr || node->op != "prim.view") return std::nullopt;
     const ValueId source = Operand(*node, 0);
     const Node* behind = b_.Producer(source);
-    const bool strided = behind != nullptr && (behind->op == "prim.permute" || behind->op == "prim.select" || behind->op == "prim.slice");
+    const bool strided = behind != nullptr &&
+                         (behind->op == "prim.permute" || behind->op == "prim.select" || behind->op == "prim.slice");
     const SymIntVector& from = rewritten_.value(source).type.sizes;
     const SymIntVector& to = rewritten_.value(node->outputs[0]).type.sizes;
-    if (!strided || from.size() != 4 || to.size() != 3 || !(from[2] == to[1]) || !(from[3] == to[2])) return std::nullopt;
+    if (!strided || from.size() != 4 || to.size() != 3 || !(from[2] == to[1]) || !(from[3] == to[2]))
+      return std::nullopt;
     return SymIntVector{from[0], from[1]};
   }
 
   // [B * H, M, K] as [B, H, M, K].
   Tensor WithBatch(const Tensor& operand, const SymIntVector& batch) {
     const Node* node = b_.Producer(operand.id());
-    const bool swapped = node != nullptr && node->op == "prim.permute" && SwapsLastTwo(std::get<std::vector<SymInt>>(node->arguments[1]));
+    const bool swapped = node != nullptr && node->op == "prim.permute" &&
+                         SwapsLastTwo(std::get<std::vector<SymInt>>(node->arguments[1]));
     if (swapped) return b_.Transpose(WithBatch(b_.Value(Operand(*node, 0)), batch), -1, -2);
     SymIntVector sizes = batch;
     sizes.insert(sizes.end(), operand.sizes().end() - 2, operand.sizes().end());

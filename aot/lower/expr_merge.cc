@@ -19,7 +19,9 @@ using serialization::ExprInstruction;
 
 bool IsConstant(const ExprInstruction& instruction) { return instruction.fn() == serialization::FN_CONSTANT; }
 
-bool IsFloatProto(serialization::DTypeProto dtype) { return dtype == serialization::DTYPE_F32 || dtype == serialization::DTYPE_F64; }
+bool IsFloatProto(serialization::DTypeProto dtype) {
+  return dtype == serialization::DTYPE_F32 || dtype == serialization::DTYPE_F64;
+}
 
 // Rounded as an instruction of this dtype rounds.
 double RoundTo(serialization::DTypeProto dtype, double value) {
@@ -71,18 +73,21 @@ std::optional<uint32_t> Rewrite(const std::vector<ExprInstruction>& done, ExprIn
   if (instruction.operands_size() != 2) return std::nullopt;
   const ExprInstruction& b = done[instruction.operands(1)];
   if (IsConstant(a) && IsConstant(b)) {
-    if (const std::optional<double> value = FoldBinary(instruction.fn(), a.float_value(), b.float_value())) become(*value);
+    if (const std::optional<double> value = FoldBinary(instruction.fn(), a.float_value(), b.float_value()))
+      become(*value);
     return std::nullopt;
   }
   const bool times_one = instruction.fn() == serialization::FN_MUL || instruction.fn() == serialization::FN_DIV;
   if (times_one && IsConstant(b) && b.float_value() == 1) return instruction.operands(0);
-  if (instruction.fn() == serialization::FN_MUL && IsConstant(a) && a.float_value() == 1) return instruction.operands(1);
+  if (instruction.fn() == serialization::FN_MUL && IsConstant(a) && a.float_value() == 1)
+    return instruction.operands(1);
   return std::nullopt;
 }
 
 std::string KeyOf(const ExprInstruction& instruction) {
-  std::string key = absl::StrCat(instruction.fn(), " ", instruction.dtype(), " ", absl::StrJoin(instruction.operands(), ","), " ",
-                                 instruction.index(), " ", instruction.int_value(), " ", instruction.size(), " ", instruction.slice(), " ");
+  std::string key = absl::StrCat(instruction.fn(), " ", instruction.dtype(), " ",
+                                 absl::StrJoin(instruction.operands(), ","), " ", instruction.index(), " ",
+                                 instruction.int_value(), " ", instruction.size(), " ", instruction.slice(), " ");
   const double value = instruction.float_value();
   key.append(reinterpret_cast<const char*>(&value), sizeof(value));
   return key;
@@ -104,7 +109,8 @@ bool AllOnes(const SymIntVector& sizes) { return std::all_of(sizes.begin(), size
 
 // Appends the instructions of `from` to `to`; loads of values in `known` become
 // uses of those instructions. Returns the new positions.
-std::vector<uint32_t> Append(const FusedExpr& from, const absl::flat_hash_map<ValueId, uint32_t>& known, FusedExpr& to) {
+std::vector<uint32_t> Append(const FusedExpr& from, const absl::flat_hash_map<ValueId, uint32_t>& known,
+                             FusedExpr& to) {
   std::vector<uint32_t> positions;
   for (ExprInstruction instruction : from.instructions) {
     if (instruction.fn() == serialization::FN_INPUT) {
@@ -119,7 +125,8 @@ std::vector<uint32_t> Append(const FusedExpr& from, const absl::flat_hash_map<Va
       instruction.set_index(static_cast<uint32_t>(it - to.inputs.begin()));
       if (it == to.inputs.end()) to.inputs.push_back(value);
     }
-    for (int k = 0; k < instruction.operands_size(); ++k) instruction.set_operands(k, positions[instruction.operands(k)]);
+    for (int k = 0; k < instruction.operands_size(); ++k)
+      instruction.set_operands(k, positions[instruction.operands(k)]);
     positions.push_back(static_cast<uint32_t>(to.instructions.size()));
     to.instructions.push_back(std::move(instruction));
   }
@@ -146,7 +153,9 @@ std::optional<std::vector<Group>> GroupDims(const SymIntVector& from, const SymI
       group.to.push_back(j++);
     }
     while (!(left == right)) {
-      const bool grow_left = left.is_constant() && right.is_constant() ? left.constant() < right.constant() : i < from.size() && (left.is_constant() || j >= to.size());
+      const bool grow_left = left.is_constant() && right.is_constant()
+                                 ? left.constant() < right.constant()
+                                 : i < from.size() && (left.is_constant() || j >= to.size());
       if (grow_left ? i >= from.size() : j >= to.size()) return std::nullopt;
       if (grow_left) {
         left = left * from[i];
@@ -206,7 +215,8 @@ void Simplify(FusedExpr& fused) {
   std::vector<uint32_t> positions;
   absl::flat_hash_map<std::string, uint32_t> seen;
   for (ExprInstruction instruction : fused.instructions) {
-    for (int k = 0; k < instruction.operands_size(); ++k) instruction.set_operands(k, positions[instruction.operands(k)]);
+    for (int k = 0; k < instruction.operands_size(); ++k)
+      instruction.set_operands(k, positions[instruction.operands(k)]);
     if (const std::optional<uint32_t> copy = Rewrite(done, instruction)) {
       positions.push_back(*copy);
       continue;
@@ -240,7 +250,8 @@ void Simplify(FusedExpr& fused) {
   for (size_t i = 0; i < done.size(); ++i) {
     if (!live[i]) continue;
     ExprInstruction& instruction = done[i];
-    for (int k = 0; k < instruction.operands_size(); ++k) instruction.set_operands(k, final_positions[instruction.operands(k)]);
+    for (int k = 0; k < instruction.operands_size(); ++k)
+      instruction.set_operands(k, final_positions[instruction.operands(k)]);
     if (UsesInput(instruction)) {
       const ValueId value = fused.inputs[instruction.index()];
       const auto it = std::find(result.inputs.begin(), result.inputs.end(), value);
@@ -257,7 +268,8 @@ void Simplify(FusedExpr& fused) {
 
 std::optional<FusedExpr> Merge(const FusedExpr& first, const FusedExpr& second) {
   FusedExpr merged;
-  const bool same_reduction = first.reduce_dims == second.reduce_dims || first.reduce_dims.empty() || second.reduce_dims.empty();
+  const bool same_reduction =
+      first.reduce_dims == second.reduce_dims || first.reduce_dims.empty() || second.reduce_dims.empty();
   if (first.domain == second.domain && same_reduction) {
     merged.domain = first.domain;
     merged.reduce_dims = first.reduce_dims.empty() ? second.reduce_dims : first.reduce_dims;
@@ -269,7 +281,8 @@ std::optional<FusedExpr> Merge(const FusedExpr& first, const FusedExpr& second) 
              ReducedSizes(second.domain, second.reduce_dims) == first.domain) {
     merged.domain = second.domain;
     merged.reduce_dims = second.reduce_dims;
-  } else if (first.reduce_dims.empty() && AllOnes(first.domain) && first.domain.size() <= second.domain.size() && !DependsOnPlace(first)) {
+  } else if (first.reduce_dims.empty() && AllOnes(first.domain) && first.domain.size() <= second.domain.size() &&
+             !DependsOnPlace(first)) {
     merged.domain = second.domain;
     merged.reduce_dims = second.reduce_dims;
   } else {
@@ -293,7 +306,8 @@ std::optional<FusedExpr> Merge(const FusedExpr& first, const FusedExpr& second) 
 std::vector<bool> FullLevels(const FusedExpr& fused, absl::Span<const TensorType> input_types) {
   std::vector<bool> full;
   for (const ExprInstruction& instruction : fused.instructions) {
-    bool is_full = fused.reduce_dims.empty() || instruction.fn() == serialization::FN_IOTA || instruction.fn() == serialization::FN_RANDOM_UNIFORM;
+    bool is_full = fused.reduce_dims.empty() || instruction.fn() == serialization::FN_IOTA ||
+                   instruction.fn() == serialization::FN_RANDOM_UNIFORM;
     if (instruction.fn() == serialization::FN_INPUT) {
       const SymIntVector& sizes = input_types[instruction.index()].sizes;
       const size_t lead = fused.domain.size() - sizes.size();
@@ -306,7 +320,8 @@ std::vector<bool> FullLevels(const FusedExpr& fused, absl::Span<const TensorType
   return full;
 }
 
-std::optional<Reshaped> Reshape(const FusedExpr& fused, absl::Span<const TensorType> input_types, const SymIntVector& sizes) {
+std::optional<Reshaped> Reshape(const FusedExpr& fused, absl::Span<const TensorType> input_types,
+                                const SymIntVector& sizes) {
   const std::optional<std::vector<Group>> groups = GroupDims(fused.domain, sizes);
   if (!groups.has_value()) return std::nullopt;
   Reshaped result{fused, {}, {}};
@@ -331,9 +346,10 @@ std::optional<Reshaped> Reshape(const FusedExpr& fused, absl::Span<const TensorT
   if (!fused.reduce_dims.empty() && result.fused.reduce_dims.empty()) return std::nullopt;
   for (size_t k = 0; k < input_types.size(); ++k) {
     const TensorType& type = input_types[k];
-    const bool is_loaded = std::any_of(fused.instructions.begin(), fused.instructions.end(), [&](const ExprInstruction& instruction) {
-      return instruction.fn() == serialization::FN_INPUT && instruction.index() == k;
-    });
+    const bool is_loaded =
+        std::any_of(fused.instructions.begin(), fused.instructions.end(), [&](const ExprInstruction& instruction) {
+          return instruction.fn() == serialization::FN_INPUT && instruction.index() == k;
+        });
     if (!is_loaded) {  // the state of a random draw
       result.input_sizes.push_back(type.sizes);
       continue;
@@ -358,8 +374,10 @@ std::optional<Reshaped> Reshape(const FusedExpr& fused, absl::Span<const TensorT
     std::optional<uint32_t> moved;
     for (const Group& group : *groups) {
       if (std::find(group.from.begin(), group.from.end(), instruction.index()) == group.from.end()) continue;
-      const auto wide_from = std::count_if(group.from.begin(), group.from.end(), [&](size_t dim) { return !IsOne(fused.domain[dim]); });
-      const auto wide_to = std::count_if(group.to.begin(), group.to.end(), [&](size_t dim) { return !IsOne(sizes[dim]); });
+      const auto wide_from =
+          std::count_if(group.from.begin(), group.from.end(), [&](size_t dim) { return !IsOne(fused.domain[dim]); });
+      const auto wide_to =
+          std::count_if(group.to.begin(), group.to.end(), [&](size_t dim) { return !IsOne(sizes[dim]); });
       if (wide_from != 1 || wide_to != 1 || IsOne(fused.domain[instruction.index()])) return std::nullopt;
       for (const size_t dim : group.to) {
         if (!IsOne(sizes[dim])) moved = static_cast<uint32_t>(dim);

@@ -52,7 +52,8 @@ struct Reshaped {
 // domain, in the same row-major order. `input_types` has one type per input.
 // None if an operand's broadcasting, the reduce dims or an index does not
 // survive.
-std::optional<Reshaped> Reshape(const FusedExpr& fused, absl::Span<const TensorType> input_types, const SymIntVector& sizes);
+std::optional<Reshaped> Reshape(const FusedExpr& fused, absl::Span<const TensorType> input_types,
+                                const SymIntVector& sizes);
 
 // Whether each instruction has one value per index of the domain (as opposed
 // to the reduced index space).

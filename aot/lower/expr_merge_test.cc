@@ -26,8 +26,10 @@ const TensorType kMatrix{DType::kFloat32, {SymInt(4), SymInt(6)}, {}};
 
 TEST(SimplifyTest, FoldsSharesAndDrops) {
   FusedExpr fused = Make(
-      "domain [4,6]\n0: f32 = input 0\n1: f32 = constant 2.0\n2: f32 = constant 0.5\n3: f32 = mul 1 2\n4: f32 = mul 0 3\n"
-      "5: f32 = exp 4\n6: f32 = input 0\n7: f32 = exp 6\n8: f32 = input 1\n9: f32 = neg 8\n10: f32 = add 5 7\nstore 10\n",
+      "domain [4,6]\n0: f32 = input 0\n1: f32 = constant 2.0\n2: f32 = constant 0.5\n3: f32 = mul 1 2\n4: f32 = mul 0 "
+      "3\n"
+      "5: f32 = exp 4\n6: f32 = input 0\n7: f32 = exp 6\n8: f32 = input 1\n9: f32 = neg 8\n10: f32 = add 5 7\nstore "
+      "10\n",
       {1, 2}, {3});
   Simplify(fused);
   EXPECT_EQ(Text(fused), "domain [4,6]\n0: f32 = input 0\n1: f32 = exp 0\n2: f32 = add 1 1\nstore 2\n");
@@ -35,25 +37,29 @@ TEST(SimplifyTest, FoldsSharesAndDrops) {
 }
 
 TEST(SimplifyTest, DividesByPowersOfTwoByMultiplying) {
-  FusedExpr fused = Make("domain [4,6]\n0: f32 = input 0\n1: f32 = constant 8.0\n2: f32 = div 0 1\nstore 2\n", {1}, {2});
+  FusedExpr fused =
+      Make("domain [4,6]\n0: f32 = input 0\n1: f32 = constant 8.0\n2: f32 = div 0 1\nstore 2\n", {1}, {2});
   Simplify(fused);
   EXPECT_EQ(Text(fused), "domain [4,6]\n0: f32 = input 0\n1: f32 = constant 0.125\n2: f32 = mul 0 1\nstore 2\n");
 }
 
 TEST(SimplifyTest, FoldsInThePrecisionOfTheDType) {
-  FusedExpr fused = Make("domain []\n0: f32 = constant 0.1\n1: f32 = neg 0\n2: f32 = input 0\n3: f32 = add 2 1\nstore 3\n", {1}, {2});
+  FusedExpr fused =
+      Make("domain []\n0: f32 = constant 0.1\n1: f32 = neg 0\n2: f32 = input 0\n3: f32 = add 2 1\nstore 3\n", {1}, {2});
   Simplify(fused);
   EXPECT_EQ(fused.instructions[0].float_value(), static_cast<double>(-0.1f));
 }
 
 TEST(MergeTest, APointwiseConsumerJoinsAReduction) {
   const FusedExpr sum = Make("domain [4,6] reduce [1]\n0: f32 = input 0\n1: f32 = reduce_sum 0\nstore 1\n", {1}, {2});
-  const FusedExpr divide = Make("domain [4,6]\n0: f32 = input 0\n1: f32 = input 1\n2: f32 = div 0 1\nstore 2\n", {1, 2}, {3});
+  const FusedExpr divide =
+      Make("domain [4,6]\n0: f32 = input 0\n1: f32 = input 1\n2: f32 = div 0 1\nstore 2\n", {1, 2}, {3});
   const std::optional<FusedExpr> merged = Merge(sum, divide);
   ASSERT_TRUE(merged.has_value());
   FusedExpr simple = *merged;
   Simplify(simple);
-  EXPECT_EQ(Text(simple), "domain [4,6] reduce [1]\n0: f32 = input 0\n1: f32 = reduce_sum 0\n2: f32 = div 0 1\nstore 1 2\n");
+  EXPECT_EQ(Text(simple),
+            "domain [4,6] reduce [1]\n0: f32 = input 0\n1: f32 = reduce_sum 0\n2: f32 = div 0 1\nstore 1 2\n");
   EXPECT_EQ(simple.outputs, (std::vector<ValueId>{2, 3}));
 }
 
@@ -62,17 +68,22 @@ TEST(MergeTest, AFunctionOfReducedValuesJoinsTheReduction) {
   const FusedExpr root = Make("domain [4,1]\n0: f32 = input 0\n1: f32 = sqrt 0\nstore 1\n", {2}, {3});
   const std::optional<FusedExpr> merged = Merge(sum, root);
   ASSERT_TRUE(merged.has_value());
-  EXPECT_EQ(Text(*merged), "domain [4,6] reduce [1]\n0: f32 = input 0\n1: f32 = reduce_sum 0\n2: f32 = sqrt 1\nstore 1 2\n");
+  EXPECT_EQ(Text(*merged),
+            "domain [4,6] reduce [1]\n0: f32 = input 0\n1: f32 = reduce_sum 0\n2: f32 = sqrt 1\nstore 1 2\n");
 }
 
 TEST(MergeTest, ReductionsOverOtherDimensionsDoNotMerge) {
   const FusedExpr rows = Make("domain [4,6] reduce [1]\n0: f32 = input 0\n1: f32 = reduce_sum 0\nstore 1\n", {1}, {2});
-  const FusedExpr columns = Make("domain [4,6] reduce [0]\n0: f32 = input 0\n1: f32 = reduce_sum 0\nstore 1\n", {1}, {3});
+  const FusedExpr columns =
+      Make("domain [4,6] reduce [0]\n0: f32 = input 0\n1: f32 = reduce_sum 0\nstore 1\n", {1}, {3});
   EXPECT_FALSE(Merge(rows, columns).has_value());
 }
 
 TEST(ReshapeTest, SplitsAndMergesWholeGroupsOfDimensions) {
-  const FusedExpr sum = Make("domain [4,6] reduce [0]\n0: f32 = input 0\n1: f32 = input 1\n2: f32 = add 0 1\n3: f32 = reduce_sum 2\nstore 3 2\n", {1, 2}, {3, 4});
+  const FusedExpr sum = Make(
+      "domain [4,6] reduce [0]\n0: f32 = input 0\n1: f32 = input 1\n2: f32 = add 0 1\n3: f32 = reduce_sum 2\nstore 3 "
+      "2\n",
+      {1, 2}, {3, 4});
   const std::vector<TensorType> types = {kMatrix, {DType::kFloat32, {SymInt(6)}, {}}};
   const std::optional<Reshaped> reshaped = Reshape(sum, types, {2, 2, 6});
   ASSERT_TRUE(reshaped.has_value());

@@ -90,9 +90,12 @@ TEST(FusionTest, BatchNormAndReluAreOneProgramWithTheRunningStatistics) {
   user_output 0 "y" = %10
 })");
   EXPECT_EQ(Work(graph), Ops{"cotan.expr 0 2 3"}) << PrintGraph(graph);
-  const serialization::Expr& expr = *std::find_if(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) { return node.expr != nullptr; })->expr;
-  const auto reductions = std::count_if(expr.instructions().begin(), expr.instructions().end(),
-                                        [](const auto& instruction) { return instruction.fn() >= serialization::FN_REDUCE_SUM; });
+  const serialization::Expr& expr = *std::find_if(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
+                                       return node.expr != nullptr;
+                                     })->expr;
+  const auto reductions =
+      std::count_if(expr.instructions().begin(), expr.instructions().end(),
+                    [](const auto& instruction) { return instruction.fn() >= serialization::FN_REDUCE_SUM; });
   EXPECT_EQ(reductions, 2);
   EXPECT_EQ(expr.outputs_size(), 3);
 }
@@ -154,7 +157,8 @@ TEST(FusionTest, ADropoutMaskIsDrawnOnceAndStoredAsBool) {
   int draws = 0;
   for (const Node& node : graph.nodes()) {
     if (node.expr == nullptr) continue;
-    for (const auto& instruction : node.expr->instructions()) draws += instruction.fn() == serialization::FN_RANDOM_UNIFORM;
+    for (const auto& instruction : node.expr->instructions())
+      draws += instruction.fn() == serialization::FN_RANDOM_UNIFORM;
   }
   EXPECT_EQ(draws, 1);
   EXPECT_EQ(graph.value(graph.nodes().front().outputs[1]).type.dtype, DType::kBool) << PrintGraph(graph);

@@ -95,8 +95,8 @@ class LayoutAssigner {
       if (node.op == "prim.concat" || (node.op == "prim.matmul" && keeps_rows)) return Set(id, it->second);
     }
     if (node.op == "prim.convolution" || node.op == "prim.convolution_backward_input") return SetChannelsLast(id);
-    const bool follows = node.expr != nullptr || node.op == "prim.concat" || absl::StartsWith(node.op, "prim.max_pool") ||
-                         absl::StartsWith(node.op, "prim.avg_pool");
+    const bool follows = node.expr != nullptr || node.op == "prim.concat" ||
+                         absl::StartsWith(node.op, "prim.max_pool") || absl::StartsWith(node.op, "prim.avg_pool");
     if (follows && IsImage(id) && FollowsChannelsLast(node, rank)) return SetChannelsLast(id);
     // What such a view looks at tells how its consumers best lie.
     const bool keeps_order = node.op == "prim.slice" || node.op == "prim.expand";
@@ -104,7 +104,7 @@ class LayoutAssigner {
   }
 
   Graph& graph_;
-  absl::flat_hash_set<ValueId> fixed_;          // seen by the caller
+  absl::flat_hash_set<ValueId> fixed_;  // seen by the caller
   absl::flat_hash_set<ValueId> channels_last_;
   absl::flat_hash_map<ValueId, DimVector> permuted_;  // by its only reader
   bool changed_ = false;

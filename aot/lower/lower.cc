@@ -40,7 +40,8 @@ absl::Status CleanUp(Graph& graph, const DumpFunction& dump) {
 absl::StatusOr<Graph> LowerToPrims(const Graph& graph) {
   const std::vector<std::string> unsupported = UnsupportedOps(graph);
   if (!unsupported.empty()) {
-    return absl::UnimplementedError(absl::StrCat("@", graph.name, " uses ops that are not supported: ", absl::StrJoin(unsupported, ", ")));
+    return absl::UnimplementedError(
+        absl::StrCat("@", graph.name, " uses ops that are not supported: ", absl::StrJoin(unsupported, ", ")));
   }
   Graph lowered;
   lowered.name = graph.name;
@@ -91,7 +92,8 @@ absl::Status OptimizePair(Graph& forward, Graph& backward, const DumpFunction& d
     if (output.kind == OutputKind::kSaved) orders.push_back(forward.value(output.value).type.dim_order);
   }
   for (const GraphInput& input : backward.inputs()) {
-    if (input.kind == InputKind::kSaved) backward.value(input.value).type.dim_order = orders[static_cast<size_t>(input.index)];
+    if (input.kind == InputKind::kSaved)
+      backward.value(input.value).type.dim_order = orders[static_cast<size_t>(input.index)];
   }
   return Optimize(backward, dump);
 }

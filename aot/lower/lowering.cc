@@ -58,7 +58,8 @@ bool Lowering::is_none(int i) const { return std::holds_alternative<None>(node_-
 
 Tensor Lowering::tensor(int i) {
   const Argument& argument = node_->arguments[static_cast<size_t>(i)];
-  if (const Use* use = std::get_if<Use>(&argument); use != nullptr && use->value != kNoValue) return b.Value(Mapped(use->value));
+  if (const Use* use = std::get_if<Use>(&argument); use != nullptr && use->value != kNoValue)
+    return b.Value(Mapped(use->value));
   return literal(i);
 }
 
@@ -201,7 +202,8 @@ absl::Status Lowering::ReturnAll(const std::vector<Tensor>& results) {
     Tensor value = results[k];
     if (!value.defined()) return absl::InternalError(absl::StrCat(node_->op, ": result ", k, " is not computed"));
     if (value.is_literal()) value = b.Full(value, expected.dtype, expected.sizes);
-    if (value.dtype() == expected.dtype && BroadcastsTo(value.sizes(), expected.sizes)) value = b.Expand(value, expected.sizes);
+    if (value.dtype() == expected.dtype && BroadcastsTo(value.sizes(), expected.sizes))
+      value = b.Expand(value, expected.sizes);
     if (value.dtype() != expected.dtype || !(value.sizes() == expected.sizes)) {
       return absl::InternalError(absl::StrCat(node_->op, ": result ", k, " has the type ", PrintType(value.type()),
                                               ", the tracer recorded ", PrintType(expected)));

@@ -18,7 +18,8 @@ class LoweringTest : public testing::Test {
  protected:
   // A node over inputs %0: f32[2,3], %1: i64[].
   void SetNode(absl::string_view line) {
-    from_ = *ParseGraph(absl::StrCat("graph @g {\n%0: f32[2,3] = user_input 0 \"x\"\n%1: i64[] = user_input 1 \"i\"\n", line, "\n}"));
+    from_ = *ParseGraph(
+        absl::StrCat("graph @g {\n%0: f32[2,3] = user_input 0 \"x\"\n%1: i64[] = user_input 1 \"i\"\n", line, "\n}"));
     for (const GraphInput& input : from_.inputs()) {
       lowering_.Map(input.value, to_.AddInput(from_.value(input.value).type, input.kind, input.index, input.name));
     }

@@ -22,7 +22,8 @@ absl::Span<const OpRow> OpTable() {
 
 const OpRow* FindOp(absl::string_view op) {
   const absl::Span<const OpRow> table = OpTable();
-  const auto it = std::lower_bound(table.begin(), table.end(), op, [](const OpRow& row, absl::string_view name) { return row.op < name; });
+  const auto it = std::lower_bound(table.begin(), table.end(), op,
+                                   [](const OpRow& row, absl::string_view name) { return row.op < name; });
   return it != table.end() && it->op == op ? &*it : nullptr;
 }
 

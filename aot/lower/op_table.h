@@ -19,12 +19,12 @@ class Lowering;
 
 // How a row is computed.
 enum class OpFamily : uint8_t {
-  kPointwise,   // a scalar function for the expression engine
-  kReduction,   // a reduction for the expression engine
-  kComposite,   // several expressions: softmax, normalisation, losses
-  kView,        // no data moves
-  kKernel,      // an op of the runtime with its own kernel
-  kCreation,    // constants, ranges, random draws
+  kPointwise,  // a scalar function for the expression engine
+  kReduction,  // a reduction for the expression engine
+  kComposite,  // several expressions: softmax, normalisation, losses
+  kView,       // no data moves
+  kKernel,     // an op of the runtime with its own kernel
+  kCreation,   // constants, ranges, random draws
 };
 
 // Emits what replaces one aten node (aot/lower/lowering.h).

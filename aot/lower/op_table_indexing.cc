@@ -70,7 +70,8 @@ absl::Status LowerScatterAdd(Lowering& l) {
   const Tensor index = l.tensor(2);
   if (x.rank() == 0 || index.rank() == 0) return l.Unsupported("a tensor without dimensions");
   Tensor source = l.tensor(3);
-  for (int64_t d = 0; d < source.rank(); ++d) source = l.b.Slice(source, d, 0, index.sizes()[static_cast<size_t>(d)], 1);
+  for (int64_t d = 0; d < source.rank(); ++d)
+    source = l.b.Slice(source, d, 0, index.sizes()[static_cast<size_t>(d)], 1);
   const Tensor position = FlatPositions(l, index, x.sizes(), l.b.WrapDim(l.integer(1), x.rank()));
   const SymIntVector flat = {NumElementsOf(x.sizes())};
   return l.Return(l.b.View(l.b.ScatterAdd(source, position, l.b.View(x, flat), 0, -1, flat), x.sizes()));
@@ -78,11 +79,11 @@ absl::Status LowerScatterAdd(Lowering& l) {
 
 // Advanced indexing: x[index...] with some dimensions indexed by tensors.
 struct Indexing {
-  std::vector<int64_t> order;   // x permuted so that the indexed dimensions are adjacent
-  int64_t first = 0;            // where they begin in the permuted x
-  SymIntVector merged;          // sizes of the permuted x with them merged
-  Tensor position;              // row-major place in the merged dimension
-  SymIntVector permuted;        // sizes of the permuted x
+  std::vector<int64_t> order;  // x permuted so that the indexed dimensions are adjacent
+  int64_t first = 0;           // where they begin in the permuted x
+  SymIntVector merged;         // sizes of the permuted x with them merged
+  Tensor position;             // row-major place in the merged dimension
+  SymIntVector permuted;       // sizes of the permuted x
 };
 
 absl::StatusOr<Indexing> IndexingOf(Lowering& l, const Tensor& x, const std::vector<Tensor>& indices) {
@@ -113,7 +114,8 @@ absl::StatusOr<Indexing> IndexingOf(Lowering& l, const Tensor& x, const std::vec
   }
   for (const int64_t d : result.order) result.permuted.push_back(x.sizes()[static_cast<size_t>(d)]);
   result.merged = result.permuted;
-  result.merged.erase(result.merged.begin() + result.first, result.merged.begin() + result.first + static_cast<int64_t>(indexed.size()));
+  result.merged.erase(result.merged.begin() + result.first,
+                      result.merged.begin() + result.first + static_cast<int64_t>(indexed.size()));
   result.merged.insert(result.merged.begin() + result.first, stride);
   return result;
 }
@@ -141,7 +143,8 @@ absl::Status LowerIndexPut(Lowering& l) {
   const Tensor values = l.b.Expand(l.operand(2), rows);
   const Tensor sum = l.b.ScatterAdd(values, indexing->position, merged, indexing->first, -1, indexing->merged);
   std::vector<int64_t> inverse(indexing->order.size());
-  for (size_t i = 0; i < inverse.size(); ++i) inverse[static_cast<size_t>(indexing->order[i])] = static_cast<int64_t>(i);
+  for (size_t i = 0; i < inverse.size(); ++i)
+    inverse[static_cast<size_t>(indexing->order[i])] = static_cast<int64_t>(i);
   return l.Return(l.b.Permute(l.b.View(sum, indexing->permuted), inverse));
 }
 

@@ -56,8 +56,8 @@ absl::Status LowerLinear(Lowering& l) {
 // Convolutions ------------------------------------------------------------------
 
 ConvolutionConfig ConfigOf(Lowering& l, int first, size_t spatial) {
-  ConvolutionConfig config{l.integers(first), l.integers(first + 1), l.integers(first + 2), l.flag(first + 3),
-                           l.integers(first + 4), l.integer(first + 5)};
+  ConvolutionConfig config{l.integers(first), l.integers(first + 1), l.integers(first + 2),
+                           l.flag(first + 3), l.integers(first + 4), l.integer(first + 5)};
   for (std::vector<int64_t>* list : {&config.stride, &config.padding, &config.dilation, &config.output_padding}) {
     if (list->size() == 1) list->resize(spatial, list->front());
   }
@@ -142,8 +142,8 @@ template <size_t kSpatial>
 absl::Status LowerMaxPool(Lowering& l) {
   const Tensor x = l.operand(0);
   const bool unbatched = x.rank() == kSpatial + 1;
-  const auto [values, indices] = l.b.MaxPool(Batched(l, x, unbatched), MaxPoolConfig(l, 1, kSpatial),
-                                             WithBatch(l.result().sizes, unbatched));
+  const auto [values, indices] =
+      l.b.MaxPool(Batched(l, x, unbatched), MaxPoolConfig(l, 1, kSpatial), WithBatch(l.result().sizes, unbatched));
   return l.ReturnAll({l.b.View(values, l.result().sizes), l.b.View(indices, l.result().sizes)});
 }
 
@@ -161,7 +161,8 @@ template <size_t kSpatial>
 absl::Status LowerAvgPool(Lowering& l) {
   const Tensor x = l.operand(0);
   const bool unbatched = x.rank() == kSpatial + 1;
-  const Tensor y = l.b.AvgPool(Batched(l, x, unbatched), AvgPoolConfig(l, 1, kSpatial), WithBatch(l.result().sizes, unbatched));
+  const Tensor y =
+      l.b.AvgPool(Batched(l, x, unbatched), AvgPoolConfig(l, 1, kSpatial), WithBatch(l.result().sizes, unbatched));
   return l.Return(l.b.View(y, l.result().sizes));
 }
 
@@ -176,7 +177,8 @@ absl::Status LowerAvgPoolBackward(Lowering& l) {
 }
 
 // Windows of adaptive pooling, if they are all equal and do not overlap.
-absl::StatusOr<PoolConfig> AdaptiveConfig(Lowering& l, const SymIntVector& in, const SymIntVector& out, size_t spatial) {
+absl::StatusOr<PoolConfig> AdaptiveConfig(Lowering& l, const SymIntVector& in, const SymIntVector& out,
+                                          size_t spatial) {
   PoolConfig config;
   for (size_t k = 0; k < spatial; ++k) {
     const SymInt& from = in[in.size() - spatial + k];
@@ -271,9 +273,10 @@ absl::Status LowerAttention(Lowering& l) {
   const Argument bias = l.is_none(5) ? Argument(None{}) : Argument(Use{l.tensor(5).id()});
   const TensorType out{q.dtype(), l.result().sizes, {}};
   const TensorType logsumexp{q.dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32, rows, {}};
-  return l.ReturnAll(l.b.Emit("prim.attention",
-                              {Use{q.id()}, Use{l.tensor(1).id()}, Use{l.tensor(2).id()}, bias, l.flag(4), AttentionScale(l, 6, q)},
-                              {out, logsumexp}));
+  return l.ReturnAll(
+      l.b.Emit("prim.attention",
+               {Use{q.id()}, Use{l.tensor(1).id()}, Use{l.tensor(2).id()}, bias, l.flag(4), AttentionScale(l, 6, q)},
+               {out, logsumexp}));
 }
 
 // (grad, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask, scale)

@@ -54,7 +54,8 @@ NllTerms NllTermsOf(Lowering& l, const Tensor& scores, Tensor target, const Tens
   }
   SymIntVector sizes(scores.sizes().size(), SymInt(1));
   sizes[static_cast<size_t>(terms.class_dim)] = scores.sizes()[static_cast<size_t>(terms.class_dim)];
-  const Tensor picked = l.b.ReduceSum(l.b.Select(terms.hit, l.b.View(weight, sizes), l.b.Literal(0.0)), {terms.class_dim});
+  const Tensor picked =
+      l.b.ReduceSum(l.b.Select(terms.hit, l.b.View(weight, sizes), l.b.Literal(0.0)), {terms.class_dim});
   terms.weight = l.b.Select(valid, picked, l.b.Literal(0.0));
   return terms;
 }
@@ -166,7 +167,8 @@ absl::Status LowerBceWithLogits(Lowering& l) {
   const Tensor y = l.operand(1);
   const Tensor one = l.b.Literal(1.0);
   const Tensor pos_weight = l.optional_tensor(3);
-  const Tensor log_sigmoid = l.b.Minimum(x, l.b.Literal(0.0)) - l.b.Unary(serialization::FN_LOG1P, l.b.Exp(-l.b.Abs(x)));
+  const Tensor log_sigmoid =
+      l.b.Minimum(x, l.b.Literal(0.0)) - l.b.Unary(serialization::FN_LOG1P, l.b.Exp(-l.b.Abs(x)));
   Tensor loss;
   if (pos_weight.defined()) {
     const Tensor log_weight = (pos_weight - one) * y + one;

@@ -80,7 +80,8 @@ absl::Status BatchNorm(Lowering& l, const BatchNormArguments& arguments) {
   }
   const BatchMoments moments = MomentsOf(l, x);
   const Tensor invstd = l.b.Rsqrt(moments.variance + eps);
-  std::vector<Tensor> results = {Affine(l, arguments, moments.mean, invstd), AsVector(l, moments.mean), AsVector(l, invstd)};
+  std::vector<Tensor> results = {Affine(l, arguments, moments.mean, invstd), AsVector(l, moments.mean),
+                                 AsVector(l, invstd)};
   if (l.node().outputs.size() > 3) {
     const SymInt count = CountOf(x, BatchDims(x));
     const Tensor unbiased = moments.variance * l.b.Literal(count) / l.b.Literal(count - SymInt(1));
@@ -100,7 +101,8 @@ absl::Status LowerBatchNorm(Lowering& l) {
 
 // (input, weight, bias, training, momentum, eps)
 absl::Status LowerBatchNormNoStats(Lowering& l) {
-  return BatchNorm(l, {l.operand(0), l.optional_tensor(1), l.optional_tensor(2), Tensor(), Tensor(), true, l.number(4), l.number(5)});
+  return BatchNorm(l, {l.operand(0), l.optional_tensor(1), l.optional_tensor(2), Tensor(), Tensor(), true, l.number(4),
+                       l.number(5)});
 }
 
 // (input, weight, bias, running_mean, running_var, momentum, eps)
@@ -117,7 +119,8 @@ absl::Status LowerBatchNormBackward(Lowering& l) {
   const bool train = l.flag(7);
   const std::vector<int64_t> dims = BatchDims(x);
   const Tensor mean = PerChannel(l, l.tensor(train ? 5 : 3), x);
-  const Tensor invstd = train ? PerChannel(l, l.tensor(6), x) : l.b.Rsqrt(PerChannel(l, l.tensor(4), x) + l.b.Literal(l.number(8)));
+  const Tensor invstd =
+      train ? PerChannel(l, l.tensor(6), x) : l.b.Rsqrt(PerChannel(l, l.tensor(4), x) + l.b.Literal(l.number(8)));
   const Tensor centered = x - mean;
   const Tensor sum_grad = l.b.ReduceSum(grad, dims);
   const Tensor sum_product = l.b.ReduceSum(grad * centered, dims) * invstd;
@@ -187,7 +190,8 @@ absl::Status LowerRmsNorm(Lowering& l) {
   const Tensor x = l.tensor(0);
   const std::vector<int64_t> dims = TrailingDims(x, l.sizes(1).size());
   const Tensor weight = l.optional_tensor(2);
-  const double eps = l.is_none(3) ? (x.dtype() == DType::kFloat64 ? 2.220446049250313e-16 : 1.1920928955078125e-07) : l.number(3);
+  const double eps =
+      l.is_none(3) ? (x.dtype() == DType::kFloat64 ? 2.220446049250313e-16 : 1.1920928955078125e-07) : l.number(3);
   const Tensor rstd = l.b.Rsqrt(l.b.ReduceMean(x * x, dims) + l.b.Literal(eps));
   const Tensor y = x * rstd;
   return l.ReturnAll({weight.defined() ? y * weight : y, rstd});

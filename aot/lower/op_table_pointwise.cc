@@ -48,13 +48,13 @@ absl::Status LowerAdd(Lowering& l) {
 }
 
 absl::Status LowerSub(Lowering& l) {
-  return l.Return(l.b.Binary(serialization::FN_SUB, l.operand(0),
-                             l.b.Binary(serialization::FN_MUL, l.operand(1), l.literal(2))));
+  return l.Return(
+      l.b.Binary(serialization::FN_SUB, l.operand(0), l.b.Binary(serialization::FN_MUL, l.operand(1), l.literal(2))));
 }
 
 absl::Status LowerRsub(Lowering& l) {
-  return l.Return(l.b.Binary(serialization::FN_SUB, l.operand(1),
-                             l.b.Binary(serialization::FN_MUL, l.operand(0), l.literal(2))));
+  return l.Return(
+      l.b.Binary(serialization::FN_SUB, l.operand(1), l.b.Binary(serialization::FN_MUL, l.operand(0), l.literal(2))));
 }
 
 absl::Status LowerMul(Lowering& l) {
@@ -98,14 +98,13 @@ absl::Status LowerWhere(Lowering& l) {
   return l.Return(l.b.Select(condition, x, y));
 }
 
-absl::Status LowerMaskedFill(Lowering& l) {
-  return l.Return(l.b.Select(l.tensor(1), l.operand(2), l.operand(0)));
-}
+absl::Status LowerMaskedFill(Lowering& l) { return l.Return(l.b.Select(l.tensor(1), l.operand(2), l.operand(0))); }
 
 absl::Status LowerNanToNum(Lowering& l) {
   const Tensor x = l.operand(0);
   if (!IsFloatingPoint(x.dtype())) return l.Return(x);
-  const double largest = x.dtype() == DType::kFloat64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+  const double largest =
+      x.dtype() == DType::kFloat64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
   if (ByteSize(x.dtype()) < 4) return l.Unsupported("half precision");
   const Tensor nan = l.b.Literal(l.is_none(1) ? 0.0 : l.number(1));
   const Tensor high = l.b.Literal(l.is_none(2) ? largest : l.number(2));
@@ -234,7 +233,11 @@ constexpr OpRow kRows[] = {
     Row("aten.fmin.default", LowerBinary<serialization::FN_FMIN>),
     Row("aten.fmod.Scalar", LowerBinary<serialization::FN_FMOD>),
     Row("aten.fmod.Tensor", LowerBinary<serialization::FN_FMOD>),
-    Row("aten.frac.default", [](Lowering& l) { const Tensor x = l.operand(0); return l.Return(x - l.b.Unary(serialization::FN_TRUNC, x)); }),
+    Row("aten.frac.default",
+        [](Lowering& l) {
+          const Tensor x = l.operand(0);
+          return l.Return(x - l.b.Unary(serialization::FN_TRUNC, x));
+        }),
     Row("aten.ge.Scalar", LowerComparison<serialization::FN_GE>),
     Row("aten.ge.Tensor", LowerComparison<serialization::FN_GE>),
     Row("aten.gt.Scalar", LowerComparison<serialization::FN_GT>),

@@ -59,14 +59,16 @@ absl::Status LowerAnyAll(Lowering& l, ScalarFn fn, int dims_argument, int keepdi
 }
 
 struct Moments {
-  Tensor mean;      // reduced dimensions of size 1
+  Tensor mean;  // reduced dimensions of size 1
   Tensor variance;
 };
 
-absl::StatusOr<Moments> Variance(Lowering& l, const Tensor& x, absl::Span<const int64_t> dims, int correction_argument) {
+absl::StatusOr<Moments> Variance(Lowering& l, const Tensor& x, absl::Span<const int64_t> dims,
+                                 int correction_argument) {
   const double correction = l.is_none(correction_argument) ? 1 : l.number(correction_argument);
   if (correction != std::floor(correction)) return l.Unsupported("a fractional correction");
-  const SymInt degrees = SymInt::Binary(SymInt::Kind::kMax, Count(l, x, dims) - SymInt(static_cast<int64_t>(correction)), 0);
+  const SymInt degrees =
+      SymInt::Binary(SymInt::Kind::kMax, Count(l, x, dims) - SymInt(static_cast<int64_t>(correction)), 0);
   const Tensor mean = l.b.ReduceMean(x, dims);
   const Tensor centered = x - mean;
   return Moments{mean, l.b.ReduceSum(centered * centered, dims) / l.b.Literal(degrees)};

@@ -92,7 +92,8 @@ absl::Status LowerUnbind(Lowering& l) {
   const Tensor x = l.tensor(0);
   const int64_t dim = l.integer(1);
   std::vector<Tensor> pieces;
-  for (size_t k = 0; k < l.node().outputs.size(); ++k) pieces.push_back(l.b.SelectIndex(x, dim, static_cast<int64_t>(k)));
+  for (size_t k = 0; k < l.node().outputs.size(); ++k)
+    pieces.push_back(l.b.SelectIndex(x, dim, static_cast<int64_t>(k)));
   return l.ReturnAll(pieces);
 }
 
@@ -103,10 +104,13 @@ absl::Status LowerAsStrided(Lowering& l) {
 
 // Placing ---------------------------------------------------------------------
 
-Tensor Zeros(Lowering& l, DType dtype, SymIntVector sizes) { return l.b.Full(l.b.Literal(SymInt(0)), dtype, std::move(sizes)); }
+Tensor Zeros(Lowering& l, DType dtype, SymIntVector sizes) {
+  return l.b.Full(l.b.Literal(SymInt(0)), dtype, std::move(sizes));
+}
 
 // x with zeros before and after it along `dim`.
-Tensor PadAlong(Lowering& l, const Tensor& x, int64_t dim, const SymInt& before, const SymInt& after, const Tensor& value) {
+Tensor PadAlong(Lowering& l, const Tensor& x, int64_t dim, const SymInt& before, const SymInt& after,
+                const Tensor& value) {
   std::vector<Tensor> parts;
   SymIntVector sizes = x.sizes();
   if (!(before == SymInt(0))) {
@@ -163,13 +167,15 @@ absl::Status LowerSliceScatter(Lowering& l) {
   const Tensor placed = Place(l, l.tensor(1), range, size);
   const Tensor position = l.b.Iota(static_cast<int>(range.dim), DType::kInt64, x.sizes());
   const Tensor distance = position - l.b.Literal(range.start);
-  const Tensor on_step = l.b.Eq(l.b.Binary(serialization::FN_REMAINDER, distance, l.b.Literal(range.step)), l.b.Literal(SymInt(0)));
+  const Tensor on_step =
+      l.b.Eq(l.b.Binary(serialization::FN_REMAINDER, distance, l.b.Literal(range.step)), l.b.Literal(SymInt(0)));
   const Tensor inside = l.b.And(l.b.Ge(distance, l.b.Literal(SymInt(0))), l.b.Lt(position, l.b.Literal(range.end)));
   return l.Return(l.b.Select(l.b.And(on_step, inside), placed, x));
 }
 
 // Where `index` of dimension `dim` is, `row` (without that dimension); x elsewhere.
-Tensor PlaceRow(Lowering& l, const Tensor& row, const Tensor& x, const SymIntVector& sizes, int64_t dim, const SymInt& index) {
+Tensor PlaceRow(Lowering& l, const Tensor& row, const Tensor& x, const SymIntVector& sizes, int64_t dim,
+                const SymInt& index) {
   const Tensor position = l.b.Iota(static_cast<int>(dim), DType::kInt32, sizes);
   const Tensor here = l.b.Eq(position, l.b.Literal(WrapIndex(index, sizes[static_cast<size_t>(dim)])));
   return l.b.Select(here, l.b.Unsqueeze(row, dim), x);
@@ -215,7 +221,8 @@ Tensor PlaceDiagonal(Lowering& l, const Tensor& diagonal, const Tensor& x, const
 
 // (grad, input_sizes, offset, dim1, dim2)
 absl::Status LowerDiagonalBackward(Lowering& l) {
-  return l.Return(PlaceDiagonal(l, l.tensor(0), l.b.Literal(SymInt(0)), l.sizes(1), l.integer(2), l.integer(3), l.integer(4)));
+  return l.Return(
+      PlaceDiagonal(l, l.tensor(0), l.b.Literal(SymInt(0)), l.sizes(1), l.integer(2), l.integer(3), l.integer(4)));
 }
 
 // (self, src, offset, dim1, dim2)
@@ -226,7 +233,8 @@ absl::Status LowerDiagonalScatter(Lowering& l) {
 
 // (self, offset, dim1, dim2)
 absl::Status LowerDiagEmbed(Lowering& l) {
-  return l.Return(PlaceDiagonal(l, l.tensor(0), l.b.Literal(SymInt(0)), l.result().sizes, l.integer(1), l.integer(2), l.integer(3)));
+  return l.Return(PlaceDiagonal(l, l.tensor(0), l.b.Literal(SymInt(0)), l.result().sizes, l.integer(1), l.integer(2),
+                                l.integer(3)));
 }
 
 // Joining -----------------------------------------------------------------------
@@ -307,8 +315,12 @@ constexpr OpRow Kernel(absl::string_view op, LowerFunction lower) { return {op, 
 constexpr OpRow Pointwise(absl::string_view op, LowerFunction lower) { return {op, OpFamily::kPointwise, lower}; }
 
 absl::Status LowerSplit(Lowering& l) { return SplitAlong(l, l.integer(2)); }
-absl::Status LowerUnfold(Lowering& l) { return l.Return(l.b.Unfold(l.tensor(0), l.integer(1), l.integer(2), l.integer(3))); }
-absl::Status LowerDiagonal(Lowering& l) { return l.Return(l.b.Diagonal(l.tensor(0), l.integer(1), l.integer(2), l.integer(3))); }
+absl::Status LowerUnfold(Lowering& l) {
+  return l.Return(l.b.Unfold(l.tensor(0), l.integer(1), l.integer(2), l.integer(3)));
+}
+absl::Status LowerDiagonal(Lowering& l) {
+  return l.Return(l.b.Diagonal(l.tensor(0), l.integer(1), l.integer(2), l.integer(3)));
+}
 
 constexpr OpRow kRows[] = {
     View("aten._reshape_alias.default", LowerView),

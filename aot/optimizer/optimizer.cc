@@ -40,7 +40,8 @@ State MakeState(std::string name, State::Role role, const TensorType& type, doub
 
 absl::Status CheckRange(absl::string_view what, double value, double low, double high) {
   if (value >= low && value < high) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("optimizer: ", what, " is ", value, ", expected a number in [", low, ", ", high, ")"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("optimizer: ", what, " is ", value, ", expected a number in [", low, ", ", high, ")"));
 }
 
 absl::Status Check(const OptimizerOptions& options) {
@@ -107,8 +108,11 @@ class Updater {
       if (group.options.index() != config_.options.index()) {
         return absl::InvalidArgumentError("optimizer: parameter groups of different optimizers");
       }
-      const bool used = std::any_of(targets.begin(), targets.end(), [&](const Target& target) { return Matches(group, target.name); });
-      if (!used) return absl::InvalidArgumentError(absl::StrCat("optimizer: parameter group ", i + 1, " matches no trainable parameter"));
+      const bool used = std::any_of(targets.begin(), targets.end(),
+                                    [&](const Target& target) { return Matches(group, target.name); });
+      if (!used)
+        return absl::InvalidArgumentError(
+            absl::StrCat("optimizer: parameter group ", i + 1, " matches no trainable parameter"));
     }
     if (config_.clip_norm.has_value()) {
       COTAN_RETURN_IF_ERROR(CheckRange("clip_norm", *config_.clip_norm, 0, std::numeric_limits<double>::infinity()));
@@ -144,7 +148,8 @@ class Updater {
     const auto [it, is_new] = hyperparameters_.try_emplace(name);
     if (is_new) {
       const TensorType type{DType::kFloat64, {}, {}};
-      it->second = AddStateInput(MakeState(name, State::HYPERPARAMETER, type, value, ""), InputKind::kHyperparameter, type);
+      it->second =
+          AddStateInput(MakeState(name, State::HYPERPARAMETER, type, value, ""), InputKind::kHyperparameter, type);
     }
     return it->second;
   }
@@ -153,7 +158,8 @@ class Updater {
   Tensor Slot(const Target& target, absl::string_view slot) {
     TensorType type = target.parameter.type();
     type.dim_order.clear();
-    return AddStateInput(MakeState(SlotName(target.name, slot), State::OPTIMIZER_SLOT, type, 0, target.name), InputKind::kOptimizerSlot, type);
+    return AddStateInput(MakeState(SlotName(target.name, slot), State::OPTIMIZER_SLOT, type, 0, target.name),
+                         InputKind::kOptimizerSlot, type);
   }
 
   void Store(const Target& target, absl::string_view slot, const Tensor& value) {
@@ -233,12 +239,15 @@ class Updater {
 
   void UpdateAdam(const AdamOptions& options, int group, const Target& target) {
     const DType dtype = target.parameter.dtype();
-    const auto hyper = [&](absl::string_view name, double value) { return Hyperparameter(HyperparameterName(name, group), value); };
+    const auto hyper = [&](absl::string_view name, double value) {
+      return Hyperparameter(HyperparameterName(name, group), value);
+    };
     const Tensor one = b_.Literal(1.0);
     Tensor p = target.parameter;
     Tensor g = options.maximize ? -target.gradient : target.gradient;
     if (options.decoupled_weight_decay) {
-      p = p * Shared("decay", group, dtype, [&] { return one - hyper("lr", options.lr) * hyper("weight_decay", options.weight_decay); });
+      p = p * Shared("decay", group, dtype,
+                     [&] { return one - hyper("lr", options.lr) * hyper("weight_decay", options.weight_decay); });
     } else {
       g = g + Scalar("weight_decay", group, options.weight_decay, dtype) * p;
     }
@@ -249,9 +258,8 @@ class Updater {
     const Tensor step_size = Shared("step size", group, dtype, [&] {
       return hyper("lr", options.lr) / (one - b_.Pow(hyper("beta1", options.beta1), new_step_));
     });
-    const Tensor correction = Shared("correction", group, dtype, [&] {
-      return b_.Sqrt(one - b_.Pow(hyper("beta2", options.beta2), new_step_));
-    });
+    const Tensor correction = Shared("correction", group, dtype,
+                                     [&] { return b_.Sqrt(one - b_.Pow(hyper("beta2", options.beta2), new_step_)); });
     const Tensor average = Slot(target, "exp_avg");
     const Tensor new_average = average + weight1 * (g - average);
     const Tensor new_square = Slot(target, "exp_avg_sq") * beta2 + weight2 * g * g;
@@ -320,7 +328,8 @@ absl::StatusOr<NewStates> AppendOptimizer(const OptimizerConfig& config, Graph& 
   std::vector<Target> targets;
   Updater updater(config, &graph);
   for (const Gradient& gradient : gradients) {
-    targets.push_back({gradient.parameter.name, updater.Value(gradient.parameter.value), updater.Value(gradient.value)});
+    targets.push_back(
+        {gradient.parameter.name, updater.Value(gradient.parameter.value), updater.Value(gradient.value)});
   }
   return updater.Run(std::move(targets));
 }
@@ -340,7 +349,8 @@ absl::StatusOr<NewStates> AppendAccumulation(Graph& graph) {
   return states;
 }
 
-absl::StatusOr<ApplyOptimizer> BuildApplyOptimizer(const OptimizerConfig& config, absl::Span<const NamedType> parameters) {
+absl::StatusOr<ApplyOptimizer> BuildApplyOptimizer(const OptimizerConfig& config,
+                                                   absl::Span<const NamedType> parameters) {
   ApplyOptimizer result;
   Graph& graph = result.graph;
   graph.name = "apply_optimizer";

@@ -60,9 +60,10 @@ TEST(AppendOptimizerTest, MomentumAddsABufferPerParameterAndAStep) {
   const absl::StatusOr<NewStates> states = AppendOptimizer({SgdOptions{.lr = 0.1, .momentum = 0.9}, {}, {}, {}}, graph);
   ASSERT_TRUE(states.ok()) << states.status();
   EXPECT_TRUE(VerifyGraph(graph).ok()) << VerifyGraph(graph);
-  EXPECT_EQ(StateNames(*states), (Names{"hyperparameter.dampening.0", "hyperparameter.lr.0", "hyperparameter.momentum.0",
-                                        "hyperparameter.weight_decay.0", "optimizer.layer.bias.momentum_buffer",
-                                        "optimizer.layer.weight.momentum_buffer", "optimizer.step"}));
+  EXPECT_EQ(StateNames(*states),
+            (Names{"hyperparameter.dampening.0", "hyperparameter.lr.0", "hyperparameter.momentum.0",
+                   "hyperparameter.weight_decay.0", "optimizer.layer.bias.momentum_buffer",
+                   "optimizer.layer.weight.momentum_buffer", "optimizer.step"}));
   EXPECT_EQ(Updates(graph), (Names{"layer.bias", "layer.weight", "optimizer.layer.bias.momentum_buffer",
                                    "optimizer.layer.weight.momentum_buffer", "optimizer.step"}));
   for (const serialization::State& state : *states) {
@@ -118,8 +119,8 @@ TEST(AppendOptimizerTest, ClippingAddsItsLimits) {
 TEST(AppendOptimizerTest, NonsenseIsRefusedAsTorchDoes) {
   for (const OptimizerOptions& options :
        {OptimizerOptions(SgdOptions{.lr = -1}), OptimizerOptions(SgdOptions{.nesterov = true}),
-        OptimizerOptions(SgdOptions{.momentum = 0.9, .dampening = 0.1, .nesterov = true}), OptimizerOptions(AdamOptions{.beta1 = 1.0}),
-        OptimizerOptions(AdamOptions{.eps = -1e-8})}) {
+        OptimizerOptions(SgdOptions{.momentum = 0.9, .dampening = 0.1, .nesterov = true}),
+        OptimizerOptions(AdamOptions{.beta1 = 1.0}), OptimizerOptions(AdamOptions{.eps = -1e-8})}) {
     Graph graph = *ParseGraph(kJoint);
     EXPECT_EQ(AppendOptimizer({options, {}, {}, {}}, graph).status().code(), absl::StatusCode::kInvalidArgument);
   }

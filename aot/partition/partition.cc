@@ -22,29 +22,33 @@ constexpr int64_t kSmallBytes = 4096;
 
 int64_t EstimatedBytes(const TensorType& type) {
   int64_t bytes = static_cast<int64_t>(ByteSize(type.dtype));
-  for (const SymInt& size : type.sizes) bytes *= size.is_constant() ? std::max<int64_t>(size.constant(), 1) : kAssumedDynamicSize;
+  for (const SymInt& size : type.sizes)
+    bytes *= size.is_constant() ? std::max<int64_t>(size.constant(), 1) : kAssumedDynamicSize;
   return bytes;
 }
 
 // Functions that cost about as much as loading their operand.
 bool IsCheap(const serialization::Expr& expr) {
   if (expr.reduce_dims_size() > 0) return false;
-  return std::all_of(expr.instructions().begin(), expr.instructions().end(), [](const serialization::ExprInstruction& instruction) {
-    const serialization::ScalarFn fn = instruction.fn();
-    const bool is_plain_unary = fn >= serialization::FN_CAST && fn <= serialization::FN_RECIPROCAL;
-    const bool is_transcendental = fn > serialization::FN_RECIPROCAL && fn < serialization::FN_LOGICAL_NOT;
-    return is_plain_unary || (!is_transcendental && fn != serialization::FN_POW && fn != serialization::FN_ATAN2);
-  });
+  return std::all_of(
+      expr.instructions().begin(), expr.instructions().end(), [](const serialization::ExprInstruction& instruction) {
+        const serialization::ScalarFn fn = instruction.fn();
+        const bool is_plain_unary = fn >= serialization::FN_CAST && fn <= serialization::FN_RECIPROCAL;
+        const bool is_transcendental = fn > serialization::FN_RECIPROCAL && fn < serialization::FN_LOGICAL_NOT;
+        return is_plain_unary || (!is_transcendental && fn != serialization::FN_POW && fn != serialization::FN_ATAN2);
+      });
 }
 
 bool IsView(const Node& node) {
   return node.op == "prim.view" || node.op == "prim.permute" || node.op == "prim.expand" || node.op == "prim.slice" ||
-         node.op == "prim.select" || node.op == "prim.as_strided" || node.op == "prim.diagonal" || node.op == "prim.unfold";
+         node.op == "prim.select" || node.op == "prim.as_strided" || node.op == "prim.diagonal" ||
+         node.op == "prim.unfold";
 }
 
 class Partitioner {
  public:
-  explicit Partitioner(const Graph& joint) : joint_(joint), at_hand_(Size(), false), saved_(Size(), false), dependent_(Size(), false) {}
+  explicit Partitioner(const Graph& joint)
+      : joint_(joint), at_hand_(Size(), false), saved_(Size(), false), dependent_(Size(), false) {}
 
   absl::StatusOr<Partitioned> Run() {
     COTAN_RETURN_IF_ERROR(Classify());
@@ -73,7 +77,8 @@ class Partitioner {
         dependent_[At(input.value)] = has_tangents = true;
         continue;
       }
-      const bool is_state = input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer || input.kind == InputKind::kConstant;
+      const bool is_state =
+          input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer || input.kind == InputKind::kConstant;
       at_hand_[At(input.value)] = is_state && !mutated.contains(static_cast<int>(i));
     }
     if (!has_tangents) return absl::InvalidArgumentError(absl::StrCat("@", joint_.name, " has no tangents to cut at"));
@@ -91,7 +96,8 @@ class Partitioner {
 
   void ChooseSaved() {
     for (const Node& node : joint_.nodes()) {
-      const bool runs_backward = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return id != kNoValue && dependent_[At(id)]; });
+      const bool runs_backward = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                             [&](ValueId id) { return id != kNoValue && dependent_[At(id)]; });
       if (!runs_backward) continue;
       for (const ValueId id : TensorOperands(node)) {
         if (id != kNoValue) Provide(id);
@@ -178,7 +184,8 @@ class Partitioner {
       ++count;
     }
     forward.nodes().remove_if([&](const Node& node) {
-      return std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return id != kNoValue && dependent_[At(id)]; });
+      return std::any_of(node.outputs.begin(), node.outputs.end(),
+                         [&](ValueId id) { return id != kNoValue && dependent_[At(id)]; });
     });
     COTAN_RETURN_IF_ERROR(EliminateDeadCode(forward).status());
     forward.Compact();
@@ -228,7 +235,7 @@ class Partitioner {
   static constexpr int kMaxDepth = 6;
 
   const Graph& joint_;
-  std::vector<bool> at_hand_;    // the backward reads or repeats it
+  std::vector<bool> at_hand_;  // the backward reads or repeats it
   std::vector<bool> saved_;
   std::vector<bool> dependent_;  // on a tangent
   absl::flat_hash_map<ValueId, const Node*> producers_;
@@ -257,19 +264,22 @@ absl::Status SeedLoss(Graph& joint, int loss_output) {
     return input.kind == InputKind::kTangent && input.index == loss_output;
   });
   if (loss == joint.inputs().end()) {
-    return absl::InvalidArgumentError(absl::StrCat("@", joint.name, ": output ", loss_output, " is no loss: it has no gradient"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("@", joint.name, ": output ", loss_output, " is no loss: it has no gradient"));
   }
   const TensorType type = joint.value(loss->value).type;
   if (!(NumElementsOf(type.sizes) == SymInt(1)) || !IsFloatingPoint(type.dtype)) {
-    return absl::InvalidArgumentError(absl::StrCat("@", joint.name, ": output ", loss_output, " is no loss: it is not a floating point number"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("@", joint.name, ": output ", loss_output, " is no loss: it is not a floating point number"));
   }
   for (const GraphInput& input : joint.inputs()) {
     if (input.kind != InputKind::kTangent || input.index == loss_output) continue;
     const absl::flat_hash_set<ValueId> dependents = DependentsOf(joint, input.value);
     for (const GraphOutput& output : joint.outputs()) {
       if (output.kind != OutputKind::kGradient || !dependents.contains(output.value)) continue;
-      return absl::InvalidArgumentError(absl::StrCat("@", joint.name, ": output ", input.index, " has a gradient too; trace with output ",
-                                                     loss_output, " as the only one that requires grad"));
+      return absl::InvalidArgumentError(absl::StrCat("@", joint.name, ": output ", input.index,
+                                                     " has a gradient too; trace with output ", loss_output,
+                                                     " as the only one that requires grad"));
     }
   }
   const ValueId tangent = loss->value;

@@ -35,7 +35,8 @@ std::vector<std::string> SavedTypes(const Graph& forward) {
 
 std::vector<std::string> InputNames(const Graph& graph) {
   std::vector<std::string> names;
-  for (const GraphInput& input : graph.inputs()) names.push_back(absl::StrCat(InputKindName(input.kind), " ", input.name));
+  for (const GraphInput& input : graph.inputs())
+    names.push_back(absl::StrCat(InputKindName(input.kind), " ", input.name));
   return names;
 }
 
@@ -110,7 +111,8 @@ TEST(PartitionTest, AMaskIsSavedRatherThanWhatItIsMadeOf) {
 }
 
 TEST(PartitionTest, AGraphWithoutTangentsIsRefused) {
-  const absl::StatusOr<Graph> graph = ParseGraph("graph @g {\n  %0: f32[] = user_input 0 \"x\"\n  user_output 0 \"y\" = %0\n}\n");
+  const absl::StatusOr<Graph> graph =
+      ParseGraph("graph @g {\n  %0: f32[] = user_input 0 \"x\"\n  user_output 0 \"y\" = %0\n}\n");
   EXPECT_EQ(Partition(*graph).status().code(), absl::StatusCode::kInvalidArgument);
 }
 

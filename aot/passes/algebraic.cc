@@ -14,11 +14,23 @@ namespace {
 // Ops whose result has the elements of argument 0, in row-major order.
 bool KeepsElements(absl::string_view op) {
   static const auto* const kOps = new absl::flat_hash_set<absl::string_view>({
-      "aten._reshape_alias.default", "aten._to_copy.default", "aten._unsafe_view.default", "aten.alias.default",
-      "aten.clone.default",          "aten.contiguous.default", "aten.detach.default",     "aten.expand.default",
-      "aten.lift.default",           "aten.lift_fresh.default", "aten.lift_fresh_copy.default",
-      "aten.reshape.default",        "aten.squeeze.default",  "aten.squeeze.dim",          "aten.squeeze.dims",
-      "aten.unsqueeze.default",      "aten.view.default",
+      "aten._reshape_alias.default",
+      "aten._to_copy.default",
+      "aten._unsafe_view.default",
+      "aten.alias.default",
+      "aten.clone.default",
+      "aten.contiguous.default",
+      "aten.detach.default",
+      "aten.expand.default",
+      "aten.lift.default",
+      "aten.lift_fresh.default",
+      "aten.lift_fresh_copy.default",
+      "aten.reshape.default",
+      "aten.squeeze.default",
+      "aten.squeeze.dim",
+      "aten.squeeze.dims",
+      "aten.unsqueeze.default",
+      "aten.view.default",
   });
   return kOps->contains(op);
 }

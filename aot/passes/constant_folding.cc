@@ -18,7 +18,9 @@ namespace {
 // Dtypes whose numbers a double holds exactly and whose rounding is a cast.
 bool IsFoldable(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
 
-double RoundTo(DType dtype, double value) { return dtype == DType::kFloat32 ? static_cast<double>(static_cast<float>(value)) : value; }
+double RoundTo(DType dtype, double value) {
+  return dtype == DType::kFloat32 ? static_cast<double>(static_cast<float>(value)) : value;
+}
 
 std::optional<double> NumberOf(const Argument& argument) {
   if (const double* number = std::get_if<double>(&argument)) return *number;
@@ -40,9 +42,18 @@ std::optional<int> FillArgument(absl::string_view op) {
 
 bool IsView(absl::string_view op) {
   static const auto* const kOps = new absl::flat_hash_set<absl::string_view>({
-      "aten.alias.default", "aten.clone.default", "aten.detach.default", "aten.expand.default", "aten.permute.default",
-      "aten.select.int", "aten.slice.Tensor", "aten.squeeze.dim", "aten.t.default", "aten.transpose.int",
-      "aten.unsqueeze.default", "aten.view.default",
+      "aten.alias.default",
+      "aten.clone.default",
+      "aten.detach.default",
+      "aten.expand.default",
+      "aten.permute.default",
+      "aten.select.int",
+      "aten.slice.Tensor",
+      "aten.squeeze.dim",
+      "aten.t.default",
+      "aten.transpose.int",
+      "aten.unsqueeze.default",
+      "aten.view.default",
   });
   return kOps->contains(op);
 }
@@ -77,7 +88,8 @@ class Folder {
     const Use* use = std::get_if<Use>(&node.arguments[i]);
     if (use == nullptr) return NumberOf(node.arguments[i]);
     const auto it = fills_.find(use->value);
-    if (it == fills_.end() || graph_.value(use->value).type.dtype != graph_.value(node.outputs[0]).type.dtype) return std::nullopt;
+    if (it == fills_.end() || graph_.value(use->value).type.dtype != graph_.value(node.outputs[0]).type.dtype)
+      return std::nullopt;
     return it->second;
   }
 
@@ -97,7 +109,8 @@ class Folder {
     const std::optional<double> y = Operand(node, 1);
     if (!x.has_value() || !y.has_value()) return std::nullopt;
     const DType dtype = graph_.value(node.outputs[0]).type.dtype;
-    const bool scaled = node.arguments.size() > 2 && (absl::StartsWith(node.op, "aten.add.") || absl::StartsWith(node.op, "aten.sub."));
+    const bool scaled =
+        node.arguments.size() > 2 && (absl::StartsWith(node.op, "aten.add.") || absl::StartsWith(node.op, "aten.sub."));
     const std::optional<double> factor = scaled ? NumberOf(node.arguments[2]) : std::optional<double>(1);
     if (!factor.has_value()) return std::nullopt;
     const double b = RoundTo(dtype, RoundTo(dtype, *y) * RoundTo(dtype, *factor));

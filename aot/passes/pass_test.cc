@@ -6,16 +6,21 @@
 namespace cotan::aot {
 namespace {
 
-Graph Example() {
-  return *ParseGraph("graph @g {\n %0: f32[2] = user_input 0 \"x\"\n user_output 0 \"y\" = %0\n}\n");
-}
+Graph Example() { return *ParseGraph("graph @g {\n %0: f32[2] = user_input 0 \"x\"\n user_output 0 \"y\" = %0\n}\n"); }
 
 TEST(PassPipelineTest, RunsInOrderAndDumpsWhatChanged) {
   std::vector<std::string> order;
   std::vector<std::string> dumped;
   PassPipeline pipeline("p");
-  pipeline.Add("same", [&](Graph&) { order.push_back("same"); return false; });
-  pipeline.Add("rename", [&](Graph& graph) { order.push_back("rename"); graph.name = "h"; return true; });
+  pipeline.Add("same", [&](Graph&) {
+    order.push_back("same");
+    return false;
+  });
+  pipeline.Add("rename", [&](Graph& graph) {
+    order.push_back("rename");
+    graph.name = "h";
+    return true;
+  });
   pipeline.set_dump([&](absl::string_view stage, const Graph&) { dumped.emplace_back(stage); });
   Graph graph = Example();
   const absl::StatusOr<bool> changed = pipeline.Run(graph);
@@ -27,7 +32,10 @@ TEST(PassPipelineTest, RunsInOrderAndDumpsWhatChanged) {
 
 TEST(PassPipelineTest, NamesThePassThatBreaksTheGraph) {
   PassPipeline pipeline("p");
-  pipeline.Add("break", [](Graph& graph) { graph.outputs()[0].value = 99; return true; });
+  pipeline.Add("break", [](Graph& graph) {
+    graph.outputs()[0].value = 99;
+    return true;
+  });
   Graph graph = Example();
   const absl::Status status = pipeline.Run(graph).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
