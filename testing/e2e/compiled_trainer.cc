@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "aot/compile.h"
 #include "base/status_macros.h"
 #include "kernels/cpu/register_cpu.h"
@@ -20,8 +21,8 @@ using TensorMap = std::map<std::string, torch::Tensor>;
 template <typename T>
 absl::StatusOr<Tensor> CopyOf(const torch::Tensor& tensor) {
   const torch::Tensor dense = tensor.detach().contiguous();
-  return Tensor::From<T>({dense.const_data_ptr<T>(), static_cast<size_t>(dense.numel())},
-                         {dense.sizes().data(), static_cast<size_t>(dense.dim())});
+  return Tensor::From<T>(absl::MakeConstSpan(dense.const_data_ptr<T>(), static_cast<size_t>(dense.numel())),
+                         absl::MakeConstSpan(dense.sizes().data(), static_cast<size_t>(dense.dim())));
 }
 
 template <typename T>
