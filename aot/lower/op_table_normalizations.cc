@@ -197,22 +197,6 @@ absl::Status LowerRmsNorm(Lowering& l) {
   return l.ReturnAll({weight.defined() ? y * weight : y, rstd});
 }
 
-// (grad, input, normalized_shape, rstd, weight, mask) -> dx, dw
-absl::Status LowerRmsNormBackward(Lowering& l) {
-  const Tensor grad = l.tensor(0);
-  const Tensor x = l.tensor(1);
-  const SymIntVector shape = l.sizes(2);
-  const Tensor rstd = l.tensor(3);
-  const Tensor weight = l.optional_tensor(4);
-  const std::vector<int64_t> dims = TrailingDims(x, shape.size());
-  const Tensor normalized = x * rstd;
-  const Tensor scaled = weight.defined() ? grad * weight : grad;
-  const Tensor mean_product = l.b.ReduceSum(scaled * normalized, dims) / l.b.Literal(CountOf(x, dims));
-  std::vector<Tensor> results = {rstd * (scaled - normalized * mean_product), Tensor()};
-  if (l.has_result(1)) results[1] = l.b.View(l.b.ReduceSum(grad * normalized, LeadingDims(x, shape.size())), shape);
-  return l.ReturnAll(results);
-}
-
 // Group normalisation --------------------------------------------------------
 
 // Tensors over [N, groups, C / groups, HxW].
@@ -273,7 +257,6 @@ constexpr OpRow Row(absl::string_view op, LowerFunction lower) { return {op, OpF
 
 constexpr OpRow kRows[] = {
     Row("aten._fused_rms_norm.default", LowerRmsNorm),
-    Row("aten._fused_rms_norm_backward.default", LowerRmsNormBackward),
     Row("aten._native_batch_norm_legit.default", LowerBatchNorm),
     Row("aten._native_batch_norm_legit.no_stats", LowerBatchNormNoStats),
     Row("aten._native_batch_norm_legit_functional.default", LowerBatchNorm),
