@@ -215,7 +215,8 @@ class Verifier {
     for (uint32_t input : op.inputs()) COTAN_RETURN_IF_ERROR(Use(input, defined));
     if (op.outputs_size() == 0) return Invalid("it has no output");
     for (uint32_t output : op.outputs()) COTAN_RETURN_IF_ERROR(Define(output, defined));
-    if (op.has_expr()) return CheckExpr(op.expr(), op);
+    if (op.has_expr()) return CheckExpr(op.expr(), op, op.inputs_size());
+    if (op.matmul().has_epilogue()) return CheckEpilogue(op);
     if (op.has_view()) return CheckView(op);
     return absl::OkStatus();
   }
@@ -226,9 +227,16 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  absl::Status CheckExpr(const Expr& expr, const Op& op) const {
+  // The product stands for the two operands that it is made of.
+  absl::Status CheckEpilogue(const Op& op) const {
+    if (op.inputs_size() < 2) return Invalid("it multiplies ", op.inputs_size(), " of 2 matrices");
+    if (op.matmul().epilogue().reduce_dims_size() != 0) return Invalid("its epilogue reduces dimensions");
+    return CheckExpr(op.matmul().epilogue(), op, op.inputs_size() - 1);
+  }
+
+  absl::Status CheckExpr(const Expr& expr, const Op& op, int num_inputs) const {
     for (int i = 0; i < expr.instructions_size(); ++i) {
-      COTAN_RETURN_IF_ERROR(At(absl::StrCat("instruction ", i), CheckInstruction(expr, i, op)));
+      COTAN_RETURN_IF_ERROR(At(absl::StrCat("instruction ", i), CheckInstruction(expr, i, num_inputs)));
     }
     if (expr.outputs_size() != op.outputs_size()) {
       return Invalid("the expression has ", expr.outputs_size(), " outputs, the op ", op.outputs_size());
@@ -243,7 +251,7 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  absl::Status CheckInstruction(const Expr& expr, int position, const Op& op) const {
+  absl::Status CheckInstruction(const Expr& expr, int position, int num_inputs) const {
     const ExprInstruction& instruction = expr.instructions(position);
     if (instruction.fn() == serialization::SCALAR_FN_UNSPECIFIED ||
         !serialization::ScalarFn_IsValid(instruction.fn())) {
@@ -257,8 +265,8 @@ class Verifier {
     }
     const bool loads =
         instruction.fn() == serialization::FN_INPUT || instruction.fn() == serialization::FN_RANDOM_UNIFORM;
-    if (loads && instruction.index() >= static_cast<uint32_t>(op.inputs_size())) {
-      return Invalid("input ", instruction.index(), " of ", op.inputs_size());
+    if (loads && instruction.index() >= static_cast<uint32_t>(num_inputs)) {
+      return Invalid("input ", instruction.index(), " of ", num_inputs);
     }
     if (instruction.fn() == serialization::FN_IOTA &&
         instruction.index() >= static_cast<uint32_t>(expr.domain_sizes_size())) {

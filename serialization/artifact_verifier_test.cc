@@ -137,6 +137,25 @@ const std::vector<Fault>& Faults() {
        [](Artifact& a) { ExprOp(a).mutable_expr()->mutable_instructions(1)->clear_dtype(); }},
       {"has 2 outputs, the op 1", [](Artifact& a) { ExprOp(a).mutable_expr()->add_outputs(0); }},
       {"it stores instruction 3", [](Artifact& a) { ExprOp(a).mutable_expr()->set_outputs(0, 3); }},
+      {"op 1: it multiplies 1 of 2 matrices",
+       [](Artifact& a) {
+         const Expr expr = ExprOp(a).expr();
+         *ExprOp(a).mutable_matmul()->mutable_epilogue() = expr;
+       }},
+      {"instruction 0: input 1 of 1",
+       [](Artifact& a) {
+         Expr expr = ExprOp(a).expr();
+         expr.mutable_instructions(0)->set_index(1);
+         ExprOp(a).add_inputs(1);
+         *ExprOp(a).mutable_matmul()->mutable_epilogue() = expr;
+       }},
+      {"its epilogue reduces dimensions",
+       [](Artifact& a) {
+         Expr expr = ExprOp(a).expr();
+         expr.add_reduce_dims(0);
+         ExprOp(a).add_inputs(1);
+         *ExprOp(a).mutable_matmul()->mutable_epilogue() = expr;
+       }},
       {"it reduces dimension 1", [](Artifact& a) { ExprOp(a).mutable_expr()->add_reduce_dims(1); }},
       {"size expression 'x'", [](Artifact& a) { ExprOp(a).mutable_expr()->set_domain_sizes(0, "x"); }},
       {"outputs: value 8 of 4", [](Artifact& a) { Step(a).set_outputs(0, 8); }},

@@ -140,8 +140,9 @@ std::string AttributesText(const Op& op) {
       return AttentionText(op.attention());
     case Op::kAttentionBackward:
       return AttentionText(op.attention_backward());
-    case Op::kCopy:
     case Op::kMatmul:
+      return op.matmul().has_epilogue() ? " with epilogue" : "";
+    case Op::kCopy:
     case Op::KIND_NOT_SET:
       break;
   }
@@ -161,6 +162,7 @@ std::string OpText(const Method& method, const Op& op) {
                                   absl::StrJoin(op.inputs(), ", ", append_operand), ")", AttributesText(op),
                                   op.source().empty() ? "" : "  // ", op.source(), "\n");
   if (op.has_expr()) absl::StrAppend(&text, ExprText(op.expr(), "    "));
+  if (op.matmul().has_epilogue()) absl::StrAppend(&text, ExprText(op.matmul().epilogue(), "    "));
   return text;
 }
 

@@ -79,6 +79,32 @@ TEST(TextTest, AMethodReadsTopToBottom) {
             "}\n");
 }
 
+TEST(TextTest, AnEpilogueStandsUnderItsProduct) {
+  Artifact artifact;
+  Method& method = *artifact.add_methods();
+  method.set_name("step");
+  for (int i = 0; i < 3; ++i) AddValue(method, {"2", "2"});
+  method.add_inputs(0);
+  method.add_inputs(1);
+  Op& op = *method.add_ops();
+  op.add_inputs(0);
+  op.add_inputs(1);
+  op.add_outputs(2);
+  Expr& epilogue = *op.mutable_matmul()->mutable_epilogue();
+  AddInstruction(epilogue, serialization::FN_INPUT);
+  AddInstruction(epilogue, serialization::FN_RELU).add_operands(0);
+  epilogue.add_outputs(1);
+  method.add_outputs(2);
+  EXPECT_EQ(MethodText(artifact, method),
+            "method @step(%0: f32[2,2], %1: f32[2,2]) {\n"
+            "  %2: f32[2,2] = matmul(%0, %1) with epilogue\n"
+            "    0: f32 = input 0\n"
+            "    1: f32 = relu 0\n"
+            "    store 1\n"
+            "  return %2\n"
+            "}\n");
+}
+
 TEST(TextTest, InstructionsShowTheirAttributes) {
   Expr expr;
   AddInstruction(expr, serialization::FN_CONSTANT).set_float_value(0.5);

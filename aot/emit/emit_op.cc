@@ -62,6 +62,8 @@ const absl::flat_hash_map<absl::string_view, KernelFiller>& KernelFillers() {
       {"cotan.expr", [](const Node& node, Op& op) { *op.mutable_expr() = *node.expr; }},
       {"prim.copy", [](const Node& node, Op& op) { op.mutable_copy(); }},
       {"prim.matmul", [](const Node& node, Op& op) { op.mutable_matmul(); }},
+      {"prim.matmul_epilogue",
+       [](const Node& node, Op& op) { *op.mutable_matmul()->mutable_epilogue() = *node.expr; }},
       {"prim.convolution", [](const Node& node, Op& op) { Fill(node, 3, op.mutable_convolution()); }},
       {"prim.convolution_backward_input",
        [](const Node& node, Op& op) { Fill(node, 2, op.mutable_convolution_backward_input()->mutable_forward()); }},

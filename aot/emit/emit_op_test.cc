@@ -50,6 +50,25 @@ TEST(EmitKernelOpTest, AttributesKeepTheirPlaces) {
   EXPECT_EQ(op.attention().scale(), 0.25);
 }
 
+TEST(EmitKernelOpTest, AnEpilogueGoesIntoItsMatmul) {
+  const absl::StatusOr<Graph> graph = ParseGraph(R"(graph @g {
+  %0: f32[4,4] = user_input 0 "x"
+  %1: f32[4,4] = prim.matmul_epilogue(%0, %0, %0) {
+    domain [4,4]
+    0: f32 = input 0
+    1: f32 = input 1
+    2: f32 = add 0 1
+    store 2
+  }
+  user_output 0 "y" = %1
+})");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  serialization::Op op;
+  ASSERT_TRUE(EmitKernelOp(*graph, graph->nodes().front(), op).ok());
+  EXPECT_EQ(op.matmul().epilogue().instructions_size(), 3);
+  EXPECT_EQ(op.matmul().epilogue().domain_sizes(0), "4");
+}
+
 TEST(EmitViewStepTest, EveryViewHasItsStep) {
   const struct {
     const char* line;

@@ -241,8 +241,17 @@ class GraphVerifier {
       COTAN_RETURN_IF_ERROR(Define(id, node.op));
       outputs.push_back(graph_.value(id).type);
     }
-    if ((node.op == "cotan.expr") != (node.expr != nullptr)) {
-      return absl::InternalError("exactly cotan.expr carries a program");
+    const bool is_epilogue = node.op == "prim.matmul_epilogue";
+    if ((node.op == "cotan.expr" || is_epilogue) != (node.expr != nullptr)) {
+      return absl::InternalError("exactly cotan.expr and prim.matmul_epilogue carry a program");
+    }
+    if (is_epilogue) {
+      if (inputs.size() < 2 || inputs[0].sizes.size() != 2 || inputs[1].sizes.size() != 2) {
+        return absl::InternalError("takes two matrices");
+      }
+      const TensorType product{inputs[0].dtype, {inputs[0].sizes[0], inputs[1].sizes[1]}, {}};
+      inputs.erase(inputs.begin());
+      inputs[0] = product;
     }
     return node.expr == nullptr ? absl::OkStatus() : VerifyExpr(*node.expr, inputs, outputs);
   }

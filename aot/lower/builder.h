@@ -16,6 +16,7 @@
 //   prim.diagonal(x, offset, dim1, dim2)  prim.unfold(x, dim, size, step)
 //   prim.copy(x)
 //   prim.matmul(a, b, bias|none)
+//   prim.matmul_epilogue(a, b, inputs...), with a program (matmul_epilogue.h)
 //   prim.convolution(x, weight, bias|none, ...ConvolutionConfig)
 //   prim.convolution_backward_input(grad, weight, ...)
 //   prim.convolution_backward_weight(grad, x, ...)

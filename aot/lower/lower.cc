@@ -9,6 +9,7 @@
 #include "aot/lower/fusion.h"
 #include "aot/lower/layout_assignment.h"
 #include "aot/lower/lowering.h"
+#include "aot/lower/matmul_epilogue.h"
 #include "aot/lower/op_table.h"
 #include "aot/passes/algebraic.h"
 #include "aot/passes/common_subexpressions.h"
@@ -80,6 +81,7 @@ absl::Status Optimize(Graph& graph, const DumpFunction& dump) {
       .Add("canonicalize_products", CanonicalizeProducts)
       .Add("share_views", ShareViews)
       .Add("fusion", FuseExpressions)
+      .Add("matmul_epilogues", FuseMatmulEpilogues)
       .Add("layouts", AssignLayouts);
   pipeline.set_dump(dump);
   return pipeline.Run(graph).status();

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/api/expr_program.h"
+#include "kernels/api/matmul_epilogue.h"
 
 namespace cotan {
 namespace {
@@ -60,6 +61,14 @@ bool ExprInPlaceSafe(const KernelRequest& request, int input, int output) {
   return last_use <= stored;
 }
 
+// The product may be made in parts, each followed by its part of the epilogue:
+// its operands are read until the end.
+bool EpilogueInPlaceSafe(const KernelRequest& request, int input, int output) {
+  if (!request.op.matmul().has_epilogue() || input < 2) return false;
+  const absl::StatusOr<MatmulParts> parts = TakeApartMatmul(request);
+  return parts.ok() && ExprInPlaceSafe(parts->Epilogue(request), input - 1, output);
+}
+
 }  // namespace
 
 bool InPlaceSafe(const KernelRequest& request, int input, int output) {
@@ -69,6 +78,8 @@ bool InPlaceSafe(const KernelRequest& request, int input, int output) {
   switch (request.op.kind_case()) {
     case Op::kExpr:
       return ExprInPlaceSafe(request, input, output);
+    case Op::kMatmul:
+      return EpilogueInPlaceSafe(request, input, output);
     case Op::kCopy:
       return true;
     case Op::kScatterAdd:

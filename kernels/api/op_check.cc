@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "kernels/api/expr_program.h"
+#include "kernels/api/matmul_epilogue.h"
 #include "kernels/api/registry.h"
 
 namespace cotan {
@@ -81,7 +82,28 @@ absl::Status ExpectBroadcast(absl::string_view operand, const TensorSpec& spec, 
                                                  Describe(dtype, target)));
 }
 
+absl::Status CheckMatmul(const KernelRequest& request);
+
+absl::Status CheckMatmulWithEpilogue(const KernelRequest& request) {
+  COTAN_ASSIGN_OR_RETURN(const MatmulParts parts, TakeApartMatmul(request));
+  const KernelRequest product = parts.Product(request);
+  COTAN_RETURN_IF_ERROR(CheckOperandLayouts(product));
+  COTAN_RETURN_IF_ERROR(CheckMatmul(product));
+  COTAN_ASSIGN_OR_RETURN(const ExprProgram program, ResolveExpr(parts.Epilogue(request)));
+  if (request.outputs[0].dtype != product.outputs[0].dtype) {
+    return absl::InvalidArgumentError(absl::StrCat("output 0 is ", DTypeName(request.outputs[0].dtype),
+                                                   ", expected the product's ",
+                                                   DTypeName(product.outputs[0].dtype)));
+  }
+  if (program.has_reduce_dims) return absl::InvalidArgumentError("the epilogue reduces dimensions");
+  const DimVector& sizes = product.outputs[0].layout.sizes;
+  if (program.domain_sizes == sizes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the epilogue's domain is [", absl::StrJoin(program.domain_sizes, ","),
+                                                 "], the product has sizes [", absl::StrJoin(sizes, ","), "]"));
+}
+
 absl::Status CheckMatmul(const KernelRequest& request) {
+  if (request.op.matmul().has_epilogue()) return CheckMatmulWithEpilogue(request);
   COTAN_RETURN_IF_ERROR(ExpectCounts(request, 2, 3, 1, 1));
   const TensorSpec& a = request.inputs[0];
   const TensorSpec& b = request.inputs[1];

@@ -6,6 +6,7 @@
 
 #include "base/status_macros.h"
 #include "kernels/cpu/dnnl/primitive.h"
+#include "kernels/cpu/matmul_epilogue.h"
 #include "kernels/cpu/matmul_geometry.h"
 #include "kernels/cpu/matmul_steps.h"
 #include "kernels/cpu/parallel.h"
@@ -101,6 +102,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeOneDnnProduct(const MatmulGeometry& 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmul(const KernelRequest& request) {
+  if (request.op.matmul().has_epilogue()) return MakeMatmulEpilogue(request, MakeMatmul);
   return MakeMatmulSteps(request, {MakeOneDnnProduct, /*takes_bias=*/true});
 }
 

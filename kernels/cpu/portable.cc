@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "kernels/cpu/convolution_problem.h"
 #include "kernels/cpu/copy.h"
+#include "kernels/cpu/matmul_epilogue.h"
 #include "kernels/cpu/matmul_steps.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/pipeline.h"
@@ -246,6 +247,7 @@ Slot BringRowMajor(const ConvolutionOperand& operand, size_t element, int thread
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakePortableMatmul(const KernelRequest& request) {
+  if (request.op.matmul().has_epilogue()) return MakeMatmulEpilogue(request, MakePortableMatmul);
   return MakeMatmulSteps(request, {MakeProduct, /*takes_bias=*/false});
 }
 

@@ -1,3 +1,7 @@
+#include <utility>
+
+#include "kernels/api/matmul_epilogue.h"
+#include "kernels/reference/expr.h"
 #include "kernels/reference/function_kernel.h"
 #include "kernels/reference/ops.h"
 
@@ -34,8 +38,41 @@ absl::Status Run(const serialization::Op& /*op*/, const Tensors& in, const Tenso
   return absl::OkStatus();
 }
 
+// The whole product, then the expression.
+class EpilogueKernel final : public Kernel {
+ public:
+  EpilogueKernel(std::unique_ptr<Kernel> product, std::unique_ptr<Kernel> epilogue, size_t bytes, size_t num_inputs)
+      : product_(std::move(product)), epilogue_(std::move(epilogue)), values_(bytes), inputs_(num_inputs - 1) {}
+
+  absl::Status Run(const KernelArgs& args) override {
+    void* const product = values_.data();
+    COTAN_RETURN_IF_ERROR(product_->Run({args.inputs, &product, nullptr}));
+    inputs_[0] = product;
+    std::copy(args.inputs + 2, args.inputs + 1 + inputs_.size(), inputs_.begin() + 1);
+    return epilogue_->Run({inputs_.data(), args.outputs, nullptr});
+  }
+
+ private:
+  std::unique_ptr<Kernel> product_;
+  std::unique_ptr<Kernel> epilogue_;
+  std::vector<char> values_;
+  std::vector<void*> inputs_;
+};
+
+KernelOr MakeWithEpilogue(const KernelRequest& request) {
+  COTAN_RETURN_IF_ERROR(CheckOp(request));
+  COTAN_ASSIGN_OR_RETURN(const MatmulParts parts, TakeApartMatmul(request));
+  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, MakeFunctionKernel(parts.Product(request), Run));
+  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> epilogue, MakeExpr(parts.Epilogue(request)));
+  const TensorSpec& spec = parts.expr_inputs[0];
+  const size_t bytes = static_cast<size_t>(NumElements(spec.layout.sizes)) * ByteSize(spec.dtype);
+  return std::make_unique<EpilogueKernel>(std::move(product), std::move(epilogue), bytes, request.inputs.size());
+}
+
 }  // namespace
 
-KernelOr MakeMatmul(const KernelRequest& request) { return MakeFunctionKernel(request, Run); }
+KernelOr MakeMatmul(const KernelRequest& request) {
+  return request.op.matmul().has_epilogue() ? MakeWithEpilogue(request) : MakeFunctionKernel(request, Run);
+}
 
 }  // namespace cotan::reference

@@ -1,0 +1,44 @@
+#include "kernels/api/matmul_epilogue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace cotan {
+
+KernelRequest MatmulParts::Product(const KernelRequest& request) const {
+  return {product_op,      request.inputs.subspan(0, 2), absl::MakeConstSpan(expr_inputs).subspan(0, 1),
+          request.symbols, request.threads,              request.device};
+}
+
+KernelRequest MatmulParts::Epilogue(const KernelRequest& request) const {
+  return {expr_op, expr_inputs, request.outputs, request.symbols, request.threads, request.device};
+}
+
+absl::StatusOr<MatmulParts> TakeApartMatmul(const KernelRequest& request) {
+  if (request.inputs.size() < 2) {
+    return absl::InvalidArgumentError(absl::StrCat("has ", request.inputs.size(), " inputs, takes 2 and the epilogue's"));
+  }
+  const DimVector& a = request.inputs[0].layout.sizes;
+  const DimVector& b = request.inputs[1].layout.sizes;
+  if (a.size() < 2 || b.size() < 2) return absl::InvalidArgumentError("an operand of the product is no matrix");
+  DimVector sizes(std::max(a.size(), b.size()), 1);
+  for (const DimVector* operand : {&a, &b}) {
+    const size_t missing = sizes.size() - operand->size();
+    for (size_t d = 0; d + 2 < operand->size(); ++d) {
+      if ((*operand)[d] != 1) sizes[missing + d] = (*operand)[d];
+    }
+  }
+  sizes[sizes.size() - 2] = a[a.size() - 2];
+  sizes.back() = b.back();
+  MatmulParts parts;
+  parts.product_op.mutable_matmul();
+  *parts.expr_op.mutable_expr() = request.op.matmul().epilogue();
+  const DimVector strides = ContiguousStrides(sizes);
+  parts.expr_inputs.push_back({request.inputs[0].dtype, {sizes, strides, 0}});
+  parts.expr_inputs.insert(parts.expr_inputs.end(), request.inputs.begin() + 2, request.inputs.end());
+  return parts;
+}
+
+}  // namespace cotan
