@@ -1,0 +1,28 @@
+// Whether operations on Variables are recorded for the backward.
+#ifndef COTAN_RUNTIME_AUTOGRAD_GRAD_MODE_H_
+#define COTAN_RUNTIME_AUTOGRAD_GRAD_MODE_H_
+
+namespace cotan {
+
+// A flag of the calling thread, on at its start.
+class GradMode {
+ public:
+  static bool enabled();
+  static void set_enabled(bool enabled);
+};
+
+// Sets the mode and, at its end, what it was before.
+class GradModeGuard {
+ public:
+  explicit GradModeGuard(bool enabled) : before_(GradMode::enabled()) { GradMode::set_enabled(enabled); }
+  ~GradModeGuard() { GradMode::set_enabled(before_); }
+  GradModeGuard(const GradModeGuard&) = delete;
+  GradModeGuard& operator=(const GradModeGuard&) = delete;
+
+ private:
+  const bool before_;
+};
+
+}  // namespace cotan
+
+#endif  // COTAN_RUNTIME_AUTOGRAD_GRAD_MODE_H_
