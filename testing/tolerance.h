@@ -18,6 +18,7 @@ namespace cotan::testing {
 // Bounds in those units. Sums are bounded by what another order of adding, or
 // a fused multiply-add, changes for the sizes that the tests use.
 inline constexpr double kExact = 0;           // copies, gathers, comparisons, integers
+inline constexpr double kRounding = 2;       // f16 and bf16 results of sums in f32
 inline constexpr double kPointwise = 4;       // arithmetic, a few roundings
 inline constexpr double kTranscendental = 16; // exp, log, tanh, erf, ... and chains of them
 inline constexpr double kReduction = 32;      // sums, means, variances, softmax

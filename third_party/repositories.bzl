@@ -41,12 +41,6 @@ def cotan_repositories():
         headers = ["nlohmann"],
     )
     system_library(
-        name = "highway",
-        build_file = "//third_party/highway:system.BUILD",
-        debian_package = "libhwy-dev",
-        headers = ["hwy"],
-    )
-    system_library(
         name = "onednn",
         build_file = "//third_party/onednn:system.BUILD",
         debian_package = "libdnnl-dev",

@@ -13,6 +13,7 @@
 #include "kernels/cpu/pipeline.h"
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/team.h"
+#include "kernels/cpu/widen.h"
 
 namespace cotan::cpu {
 namespace {
@@ -32,7 +33,6 @@ struct Plan {
 };
 
 int64_t Size(const StridedLayout& layout) { return NumElements(layout.sizes); }
-size_t Bytes(const StridedLayout& layout) { return static_cast<size_t>(Size(layout)) * sizeof(float); }
 
 StridedLayout ChannelsLast(const StridedLayout& layout) {
   DimVector order = {0};
@@ -66,8 +66,8 @@ StridedLayout Grouped(const StridedLayout& weights, int64_t groups) {
   return grouped;
 }
 
-absl::StatusOr<dnnl_memory_desc_t> Memory(const StridedLayout& layout) {
-  return onednn::StridedMemory(DType::kFloat32, layout.sizes, layout.strides);
+absl::StatusOr<dnnl_memory_desc_t> Memory(DType dtype, const StridedLayout& layout) {
+  return onednn::StridedMemory(dtype, layout.sizes, layout.strides);
 }
 
 absl::StatusOr<dnnl_convolution_desc_t> ForwardOperation(const Problem& p, const dnnl_memory_desc_t& source,
@@ -76,7 +76,7 @@ absl::StatusOr<dnnl_convolution_desc_t> ForwardOperation(const Problem& p, const
   dnnl_convolution_desc_t operation;
   std::optional<dnnl_memory_desc_t> bias;
   if (p.bias.has_value()) {
-    COTAN_ASSIGN_OR_RETURN(bias, Memory({{p.destination.layout.sizes[1]}, {1}, 0}));
+    COTAN_ASSIGN_OR_RETURN(bias, Memory(p.dtype, {{p.destination.layout.sizes[1]}, {1}, 0}));
   }
   COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_forward_desc_init(
       &operation, dnnl_forward_training, dnnl_convolution_direct, &source, &weights, bias ? &*bias : nullptr,
@@ -97,13 +97,17 @@ absl::StatusOr<Plan> MakePlan(const Problem& p, bool plain) {
   const StridedLayout source_layout = ChannelsLast(p.source.layout);
   const StridedLayout destination_layout = ChannelsLast(p.destination.layout);
   COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t weights,
-                         onednn::AnyMemory(DType::kFloat32, Grouped(p.weights.layout, p.groups).sizes));
+                         onednn::AnyMemory(p.WeightsDType(), Grouped(p.weights.layout, p.groups).sizes));
   COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t source,
-                         plain ? Memory(source_layout) : onednn::AnyMemory(DType::kFloat32, source_layout.sizes));
+                         plain ? Memory(p.dtype, source_layout) : onednn::AnyMemory(p.dtype, source_layout.sizes));
   COTAN_ASSIGN_OR_RETURN(
       const dnnl_memory_desc_t destination,
-      plain ? Memory(destination_layout) : onednn::AnyMemory(DType::kFloat32, destination_layout.sizes));
-  COTAN_ASSIGN_OR_RETURN(const dnnl_convolution_desc_t forward, ForwardOperation(p, source, weights, destination));
+      plain ? Memory(p.dtype, destination_layout) : onednn::AnyMemory(p.dtype, destination_layout.sizes));
+  // The hint of a backward is the forward in the operands' own type.
+  dnnl_memory_desc_t forward_weights = weights;
+  forward_weights.data_type = source.data_type;
+  COTAN_ASSIGN_OR_RETURN(const dnnl_convolution_desc_t forward,
+                         ForwardOperation(p, source, forward_weights, destination));
   COTAN_ASSIGN_OR_RETURN(const onednn::OwnedAttr attr, onednn::MakeAttr());
   COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc desc, onednn::MakeDesc(&forward, attr.get()));
   if (p.product == Product::kForward) {
@@ -167,14 +171,17 @@ class SumKernel final : public Kernel {
 class Builder {
  public:
   Builder(const Problem& problem, int threads)
-      : problem_(problem), threads_(threads), pipeline_(std::make_unique<Pipeline>(threads)) {}
+      : problem_(problem),
+        element_(ByteSize(problem.dtype)),
+        threads_(threads),
+        pipeline_(std::make_unique<Pipeline>(threads)) {}
 
   absl::StatusOr<std::unique_ptr<Kernel>> Build() {
     const Operand& result = problem_.Result();
     if (Size(result.layout) == 0) return std::move(pipeline_);
     const bool is_sum_empty = problem_.IsSumEmpty();
     if (is_sum_empty) {
-      pipeline_->Add(MakeZeroKernel(sizeof(float), result.layout, threads_), {}, {result.slot});
+      pipeline_->Add(MakeZeroKernel(element_, result.layout, threads_), {}, {result.slot});
     } else if (problem_.product == Product::kBackwardWeights) {
       COTAN_RETURN_IF_ERROR(AddBackwardWeights());
     } else {
@@ -182,7 +189,7 @@ class Builder {
     }
     const bool adds_bias = problem_.bias && (is_sum_empty || problem_.product != Product::kForward);
     if (adds_bias) {
-      pipeline_->Add(MakeBiasKernel(DType::kFloat32, result.layout, problem_.bias->layout.strides[0], threads_),
+      pipeline_->Add(MakeBiasKernel(problem_.dtype, result.layout, problem_.bias->layout.strides[0], threads_),
                      {problem_.bias->slot}, {result.slot});
     }
     return std::move(pipeline_);
@@ -203,7 +210,8 @@ class Builder {
                                        {DNNL_ARG_WEIGHTS, plan.weights}};
     std::vector<Slot> inputs = {input, weights};
     if (problem_.bias && is_forward) {
-      COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t bias, Memory({problem_.bias->layout.sizes, {1}, 0}));
+      COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t bias,
+                             Memory(problem_.dtype, {problem_.bias->layout.sizes, {1}, 0}));
       arguments.push_back({DNNL_ARG_BIAS, bias});
       inputs.push_back(BringBias());
     }
@@ -211,18 +219,18 @@ class Builder {
                            onednn::MakePrimitive(plan.desc.get(), std::move(arguments),
                                                  {{is_forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC, to_memory}}));
     const StridedLayout layout = ChannelsLast(to.layout);
-    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t plain, Memory(layout));
+    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t plain, Memory(problem_.dtype, layout));
     const bool is_plain = onednn::SameMemory(plain, to_memory);
     const bool in_place = is_plain && SameStrides(layout, to.layout);
     const Slot output = in_place ? to.slot : pipeline_->AddScratch(dnnl_memory_desc_get_size(&to_memory));
     pipeline_->Add(std::move(product), std::move(inputs), {output});
     if (in_place) return absl::OkStatus();
     if (is_plain) {
-      pipeline_->Add(MakeCopyKernel(sizeof(float), to.layout.sizes, layout.strides, to.layout.strides, threads_),
-                     {output}, {to.slot});
+      pipeline_->Add(MakeCopyKernel(element_, to.layout.sizes, layout.strides, to.layout.strides, threads_), {output},
+                     {to.slot});
       return absl::OkStatus();
     }
-    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t user, Memory(to.layout));
+    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t user, Memory(problem_.dtype, to.layout));
     return AddReorder(to_memory, output, user, to.slot);
   }
 
@@ -265,7 +273,8 @@ class Builder {
       pipeline_->Add(std::make_unique<SumKernel>(partial.size(), weight_bytes / sizeof(float), threads_), partial,
                      {sum});
     }
-    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t user, Memory(Grouped(problem_.weights.layout, problem_.groups)));
+    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t user,
+                           Memory(problem_.dtype, Grouped(problem_.weights.layout, problem_.groups)));
     return AddReorder(whole.weights, sum, user, problem_.weights.slot);
   }
 
@@ -285,8 +294,8 @@ class Builder {
   // An input in the strides of `layout`.
   Slot BringStrided(const Operand& operand, const StridedLayout& layout) {
     if (SameStrides(operand.layout, layout)) return operand.slot;
-    const Slot slot = pipeline_->AddScratch(Bytes(layout));
-    pipeline_->Add(MakeCopyKernel(sizeof(float), layout.sizes, operand.layout.strides, layout.strides, threads_),
+    const Slot slot = pipeline_->AddScratch(element_ * static_cast<size_t>(Size(layout)));
+    pipeline_->Add(MakeCopyKernel(element_, layout.sizes, operand.layout.strides, layout.strides, threads_),
                    {operand.slot}, {slot});
     return slot;
   }
@@ -303,7 +312,7 @@ class Builder {
 
   absl::StatusOr<Slot> BringActivation(const Operand& operand, const dnnl_memory_desc_t& target) {
     const StridedLayout layout = ChannelsLast(operand.layout);
-    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t plain, Memory(layout));
+    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t plain, Memory(problem_.dtype, layout));
     return Bring(operand, layout, target, plain);
   }
 
@@ -311,19 +320,28 @@ class Builder {
     const Operand& weights = problem_.weights;
     StridedLayout layout = weights.layout;
     if (HasZeroStride(layout)) layout.strides = ContiguousStrides(layout.sizes);
-    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t plain, Memory(Grouped(layout, problem_.groups)));
+    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t plain, Memory(problem_.dtype, Grouped(layout, problem_.groups)));
     return Bring(weights, layout, target, plain);
   }
 
   Slot BringBias() { return BringStrided(*problem_.bias, {problem_.bias->layout.sizes, {1}, 0}); }
 
   const Problem& problem_;
+  size_t element_;  // bytes
   int threads_;
   std::unique_ptr<Pipeline> pipeline_;
 };
 
+// oneDNN adds a bias to the forward product alone.
+bool NeedsWidening(const Problem& problem) {
+  if (problem.dtype == DType::kFloat32) return false;
+  const bool adds_bias = problem.bias && (problem.IsSumEmpty() || problem.product != Product::kForward);
+  return adds_bias || !onednn::HasFast(problem.dtype);
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeProblem(const KernelRequest& request) {
   COTAN_ASSIGN_OR_RETURN(const Problem problem, DescribeConvolution(request));
+  if (NeedsWidening(problem)) return MakeWidenedKernel(request, MakeProblem);
   const int threads = ThreadsWorthwhile(request.threads, problem.Flops());
   const ScopedThreads scoped(threads);
   return Builder(problem, threads).Build();

@@ -12,9 +12,10 @@ namespace {
 
 using serialization::Op;
 
-ConvolutionProblem Describe(const serialization::Convolution& op, ConvolutionOperand input, ConvolutionOperand weight,
-                            ConvolutionOperand output) {
+ConvolutionProblem Describe(const serialization::Convolution& op, DType dtype, ConvolutionOperand input,
+                            ConvolutionOperand weight, ConvolutionOperand output) {
   ConvolutionProblem problem;
+  problem.dtype = dtype;
   problem.source = op.transposed() ? output : input;
   problem.weights = std::move(weight);
   problem.destination = op.transposed() ? input : output;
@@ -89,20 +90,21 @@ absl::StatusOr<ConvolutionProblem> DescribeConvolution(const KernelRequest& requ
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   const auto input = [&](size_t i) { return ConvolutionOperand{request.inputs[i].layout, Slot::Input(i)}; };
   const ConvolutionOperand output{request.outputs[0].layout, Slot::Output(0)};
+  const DType dtype = request.outputs[0].dtype;
   if (request.op.kind_case() == Op::kConvolutionBackwardInput) {
     const serialization::Convolution& op = request.op.convolution_backward_input().forward();
-    ConvolutionProblem problem = Describe(op, output, input(1), input(0));
+    ConvolutionProblem problem = Describe(op, dtype, output, input(1), input(0));
     problem.product = op.transposed() ? ConvolutionProduct::kForward : ConvolutionProduct::kBackwardData;
     return problem;
   }
   if (request.op.kind_case() == Op::kConvolutionBackwardWeight) {
     const serialization::Convolution& op = request.op.convolution_backward_weight().forward();
-    ConvolutionProblem problem = Describe(op, input(1), output, input(0));
+    ConvolutionProblem problem = Describe(op, dtype, input(1), output, input(0));
     problem.product = ConvolutionProduct::kBackwardWeights;
     return problem;
   }
   const serialization::Convolution& op = request.op.convolution();
-  ConvolutionProblem problem = Describe(op, input(0), input(1), output);
+  ConvolutionProblem problem = Describe(op, dtype, input(0), input(1), output);
   problem.product = op.transposed() ? ConvolutionProduct::kBackwardData : ConvolutionProduct::kForward;
   if (request.inputs.size() == 3) problem.bias = input(2);
   return problem;

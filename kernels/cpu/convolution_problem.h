@@ -25,6 +25,7 @@ struct ConvolutionOperand {
 
 struct ConvolutionProblem {
   ConvolutionProduct product = ConvolutionProduct::kForward;
+  DType dtype = DType::kFloat32;   // of all operands
   ConvolutionOperand source;       // [N, C_in, spatial...]
   ConvolutionOperand weights;      // [C_out, C_in / groups, kernel...]
   ConvolutionOperand destination;  // [N, C_out, spatial...]
@@ -40,6 +41,8 @@ struct ConvolutionProblem {
     if (product == ConvolutionProduct::kForward) return destination;
     return product == ConvolutionProduct::kBackwardData ? source : weights;
   }
+  // Gradients of weights are added up in f32, whatever they become at the end.
+  DType WeightsDType() const { return product == ConvolutionProduct::kBackwardWeights ? DType::kFloat32 : dtype; }
   // Whether the result is a sum over nothing.
   bool IsSumEmpty() const;
   double Flops() const;

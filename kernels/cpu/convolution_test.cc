@@ -159,35 +159,44 @@ void Run(KernelFactory factory, const Op& op, const std::vector<HostTensor*>& in
   }
 }
 
-void ExpectConvolution(const Case& c, std::mt19937_64& random, bool has_bias) {
-  HostTensor input = RandomTensor(DType::kFloat32, SomeLayout(c.input, random, true), random);
-  HostTensor weight = RandomTensor(DType::kFloat32, SomeLayout(c.weight, random, true), random);
-  HostTensor bias = RandomTensor(DType::kFloat32, RandomLayout({c.output[1]}, random, true, true), random);
-  HostTensor grad_output = RandomTensor(DType::kFloat32, SomeLayout(c.output, random, true), random);
+void ExpectConvolution(const Case& c, std::mt19937_64& random, bool has_bias, DType dtype = DType::kFloat32) {
+  HostTensor input = RandomTensor(dtype, SomeLayout(c.input, random, true), random);
+  HostTensor weight = RandomTensor(dtype, SomeLayout(c.weight, random, true), random);
+  HostTensor bias = RandomTensor(dtype, RandomLayout({c.output[1]}, random, true, true), random);
+  HostTensor grad_output = RandomTensor(dtype, SomeLayout(c.output, random, true), random);
   const Expected expected = Reference(c, input.Values(), weight.Values(),
                                       has_bias ? bias.Values() : std::vector<double>{}, grad_output.Values());
   SCOPED_TRACE(ToString(input.layout()) + " * " + ToString(weight.layout()) + " -> " + ToString(grad_output.layout()) +
                (c.op.transposed() ? " transposed" : "") + " groups " + std::to_string(c.op.groups()));
-  HostTensor output(DType::kFloat32, SomeLayout(c.output, random, false));
-  HostTensor grad_input(DType::kFloat32, SomeLayout(c.input, random, false));
-  HostTensor grad_weight(DType::kFloat32, SomeLayout(c.weight, random, false));
+  HostTensor output(dtype, SomeLayout(c.output, random, false));
+  HostTensor grad_input(dtype, SomeLayout(c.input, random, false));
+  HostTensor grad_weight(dtype, SomeLayout(c.weight, random, false));
   Op op;
   *op.mutable_convolution() = c.op;
   std::vector<HostTensor*> inputs = {&input, &weight};
   if (has_bias) inputs.push_back(&bias);
   Run(MakeConvolution, op, inputs, output);
-  EXPECT_LE(ErrorInUnits(output, expected.output), testing::kMatmul);
+  const double bound = dtype == DType::kFloat32 ? testing::kMatmul : testing::kRounding;
+  EXPECT_LE(ErrorInUnits(output, expected.output), bound);
   *op.mutable_convolution_backward_input()->mutable_forward() = c.op;
   Run(MakeConvolutionBackwardInput, op, {&grad_output, &weight}, grad_input);
-  EXPECT_LE(ErrorInUnits(grad_input, expected.grad_input), testing::kMatmul);
+  EXPECT_LE(ErrorInUnits(grad_input, expected.grad_input), bound);
   *op.mutable_convolution_backward_weight()->mutable_forward() = c.op;
   Run(MakeConvolutionBackwardWeight, op, {&grad_output, &input}, grad_weight);
-  EXPECT_LE(ErrorInUnits(grad_weight, expected.grad_weight), testing::kMatmul);
+  EXPECT_LE(ErrorInUnits(grad_weight, expected.grad_weight), bound);
 }
 
 TEST(ConvolutionTest, RandomGeometriesAndAttributes) {
   std::mt19937_64 random(TestSeed());
   for (int i = 0; i < 60; ++i) ExpectConvolution(RandomCase(random), random, random() % 2 == 0);
+}
+
+TEST(ConvolutionTest, HalfPrecisionIsRoundedOnce) {
+  std::mt19937_64 random(TestSeed());
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    SCOPED_TRACE(DTypeName(dtype));
+    for (int i = 0; i < 20; ++i) ExpectConvolution(RandomCase(random), random, random() % 2 == 0, dtype);
+  }
 }
 
 TEST(ConvolutionTest, LargeBatchesHaveTheSameBitsForAnyThreadCount) {

@@ -12,6 +12,7 @@
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/pipeline.h"
 #include "kernels/cpu/team.h"
+#include "kernels/cpu/widen.h"
 
 namespace cotan::cpu {
 namespace {
@@ -21,7 +22,7 @@ using onednn::Argument;
 // One operand's geometry with its batch dimensions. `batch_stride` picks the
 // operand.
 absl::StatusOr<dnnl_memory_desc_t> OperandMemory(const MatmulGeometry& geometry, int64_t BatchLoop::*batch_stride,
-                                                 int64_t rows, int64_t columns, MatrixStrides strides) {
+                                                 int64_t rows, int64_t columns, MatrixStrides strides, DType dtype) {
   DimVector sizes;
   DimVector steps;
   for (const BatchLoop& loop : geometry.batch) {
@@ -34,7 +35,7 @@ absl::StatusOr<dnnl_memory_desc_t> OperandMemory(const MatmulGeometry& geometry,
   sizes.push_back(columns);
   steps.push_back(sane.row);
   steps.push_back(sane.column);
-  return onednn::StridedMemory(DType::kFloat32, sizes, steps);
+  return onednn::StridedMemory(dtype, sizes, steps);
 }
 
 // Whether oneDNN might share one long sum among threads, so that the result
@@ -45,10 +46,12 @@ bool MaySplitSum(const MatmulGeometry& geometry, const_dnnl_primitive_desc_t des
   return is_long && (geometry.a.column != 1 || onednn::ImplementationRank(desc) != 0);
 }
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Addend addend, int threads, bool is_panel);
+absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Addend addend, DType dtype, int threads,
+                                                    bool is_panel);
 
 // The product cut into panels of rows or columns, each made by one thread.
-absl::StatusOr<std::unique_ptr<Kernel>> MakePanels(const MatmulGeometry& geometry, Addend addend, int threads) {
+absl::StatusOr<std::unique_ptr<Kernel>> MakePanels(const MatmulGeometry& geometry, Addend addend, DType dtype,
+                                                   int threads) {
   constexpr int64_t kPanel = 128;
   const bool by_rows = geometry.m >= geometry.n;
   const int64_t extent = by_rows ? geometry.m : geometry.n;
@@ -56,10 +59,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePanels(const MatmulGeometry& geometr
   for (int64_t begin = 0; begin < extent; begin += kPanel) {
     MatmulGeometry part = geometry;
     (by_rows ? part.m : part.n) = std::min(kPanel, extent - begin);
-    const auto bytes = static_cast<size_t>(begin) * sizeof(float);
+    const auto bytes = static_cast<size_t>(begin) * ByteSize(dtype);
     const size_t rows = by_rows ? bytes : 0;
     const size_t columns = by_rows ? 0 : bytes;
-    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, MakeProduct(part, addend, 1, /*is_panel=*/true));
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, MakeProduct(part, addend, dtype, 1, /*is_panel=*/true));
     std::vector<Slot> inputs = {Slot::Input(0, rows * static_cast<size_t>(geometry.a.row)),
                                 Slot::Input(1, columns * static_cast<size_t>(geometry.b.column))};
     if (addend == Addend::kBias) inputs.push_back(Slot::Input(2, columns));
@@ -71,18 +74,18 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePanels(const MatmulGeometry& geometr
 
 // The product as one primitive or, unless it `is_panel` itself, in panels where
 // the thread count would change the result.
-absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Addend addend, int threads,
+absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Addend addend, DType dtype, int threads,
                                                     bool is_panel) {
   const ScopedThreads scoped(threads);
-  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t a, OperandMemory(g, &BatchLoop::a, g.m, g.k, g.a));
-  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t b, OperandMemory(g, &BatchLoop::b, g.k, g.n, g.b));
-  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t c, OperandMemory(g, &BatchLoop::c, g.m, g.n, g.c));
+  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t a, OperandMemory(g, &BatchLoop::a, g.m, g.k, g.a, dtype));
+  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t b, OperandMemory(g, &BatchLoop::b, g.k, g.n, g.b, dtype));
+  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t c, OperandMemory(g, &BatchLoop::c, g.m, g.n, g.c, dtype));
   std::vector<Argument> inputs = {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}};
   if (addend == Addend::kBias) {
     DimVector sizes(g.batch.size() + 2, 1);
     sizes.back() = g.n;
     COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t bias,
-                           onednn::StridedMemory(DType::kFloat32, sizes, ContiguousStrides(sizes)));
+                           onednn::StridedMemory(dtype, sizes, ContiguousStrides(sizes)));
     inputs.push_back({DNNL_ARG_BIAS, bias});
   }
   dnnl_matmul_desc_t operation;
@@ -90,19 +93,21 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Add
       dnnl_matmul_desc_init(&operation, &a, &b, addend == Addend::kBias ? &inputs[2].memory : nullptr, &c));
   COTAN_ASSIGN_OR_RETURN(const onednn::OwnedAttr attr, onednn::MakeAttr(addend == Addend::kInOutput));
   COTAN_ASSIGN_OR_RETURN(const onednn::OwnedDesc desc, onednn::MakeDesc(&operation, attr.get()));
-  if (!is_panel && MaySplitSum(g, desc.get())) return MakePanels(g, addend, threads);
+  if (!is_panel && MaySplitSum(g, desc.get())) return MakePanels(g, addend, dtype, threads);
   return onednn::MakePrimitive(desc.get(), std::move(inputs), {{DNNL_ARG_DST, c}});
 }
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeOneDnnProduct(const MatmulGeometry& geometry, Addend addend,
-                                                          DType /*dtype*/, int threads) {
-  return MakeProduct(geometry, addend, threads, /*is_panel=*/false);
+absl::StatusOr<std::unique_ptr<Kernel>> MakeOneDnnProduct(const MatmulGeometry& geometry, Addend addend, DType dtype,
+                                                          int threads) {
+  return MakeProduct(geometry, addend, dtype, threads, /*is_panel=*/false);
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmul(const KernelRequest& request) {
   if (request.op.matmul().has_epilogue()) return MakeMatmulEpilogue(request, MakeMatmul);
+  const bool is_half = ByteSize(request.outputs[0].dtype) == 2;
+  if (is_half && !onednn::HasFast(request.outputs[0].dtype)) return MakeWidenedKernel(request, MakeMatmul);
   return MakeMatmulSteps(request, {MakeOneDnnProduct, /*takes_bias=*/true});
 }
 

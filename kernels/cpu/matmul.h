@@ -1,4 +1,4 @@
-// Matrix products of f32 by oneDNN.
+// Matrix products of f32, bf16 and f16 by oneDNN.
 #ifndef COTAN_KERNELS_CPU_MATMUL_H_
 #define COTAN_KERNELS_CPU_MATMUL_H_
 
@@ -9,7 +9,8 @@
 
 namespace cotan::cpu {
 
-// Factory of the matmul op for f32 output. Operands may have any strides:
+// Factory of the matmul op for f32, bf16 and f16: sums are of f32 and rounded
+// once. Operands may have any strides:
 // matrices that are dense along rows or columns are read in place, others are
 // packed into scratch first. Bitwise equal for any thread count.
 //

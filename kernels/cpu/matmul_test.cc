@@ -28,22 +28,25 @@ serialization::Op MatmulOp() {
   return op;
 }
 
-// Position of output element (batch index of `output`, row, column) in an
-// operand of lower rank or with dimensions of size 1.
-double Element(const HostTensor& operand, DimVector index) {
-  const StridedLayout& layout = operand.layout();
-  const DimVector& sizes = layout.sizes;
+// The element for `index` of the output in an operand of lower rank or with
+// dimensions of size 1; `values` are in row-major order.
+double Element(const std::vector<double>& values, const DimVector& sizes, DimVector index) {
   index.erase(index.begin(), index.end() - static_cast<std::ptrdiff_t>(sizes.size()));
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] == 1) index[d] = 0;
   }
-  int64_t offset = 0;
-  for (size_t d = 0; d < sizes.size(); ++d) offset += index[d] * layout.strides[d];
-  return static_cast<const float*>(operand.data())[offset];
+  int64_t position = 0;
+  for (size_t d = 0; d < sizes.size(); ++d) position = position * sizes[d] + index[d];
+  return values[static_cast<size_t>(position)];
 }
 
 std::vector<double> Expected(const std::vector<HostTensor*>& inputs, const StridedLayout& output) {
   std::vector<double> result;
+  std::vector<std::vector<double>> values;
+  for (const HostTensor* input : inputs) values.push_back(input->Values());
+  const auto element = [&](size_t i, const DimVector& index) {
+    return Element(values[i], inputs[i]->layout().sizes, index);
+  };
   const auto rank = static_cast<size_t>(output.rank());
   const int64_t k_size = inputs[0]->layout().sizes.back();
   for (int64_t i = 0; i < NumElements(output.sizes); ++i) {
@@ -53,13 +56,13 @@ std::vector<double> Expected(const std::vector<HostTensor*>& inputs, const Strid
       index[d] = rest % output.sizes[d];
       rest /= output.sizes[d];
     }
-    double sum = inputs.size() == 3 ? Element(*inputs[2], index) : 0;
+    double sum = inputs.size() == 3 ? element(2, index) : 0;
     for (int64_t k = 0; k < k_size; ++k) {
       DimVector a = index;
       DimVector b = index;
       a[rank - 1] = k;
       b[rank - 2] = k;
-      sum += Element(*inputs[0], a) * Element(*inputs[1], b);
+      sum += element(0, a) * element(1, b);
     }
     result.push_back(sum);
   }
@@ -67,21 +70,23 @@ std::vector<double> Expected(const std::vector<HostTensor*>& inputs, const Strid
 }
 
 void ExpectProduct(std::vector<HostTensor*> inputs, const StridedLayout& output) {
-  HostTensor result(DType::kFloat32, output);
+  const DType dtype = inputs[0]->dtype();
+  HostTensor result(dtype, output);
   const absl::Status status = RunOp(MakeMatmul, MatmulOp(), inputs, {&result});
   ASSERT_TRUE(status.ok()) << status;
-  EXPECT_LE(ErrorInUnits(result, Expected(inputs, output)), testing::kMatmul);
+  EXPECT_LE(ErrorInUnits(result, Expected(inputs, output)),
+            dtype == DType::kFloat32 ? testing::kMatmul : testing::kRounding);
   EXPECT_TRUE(GapsAreUntouched(result));
   for (int threads : {2, 3, 5}) {
-    HostTensor again(DType::kFloat32, output);
+    HostTensor again(dtype, output);
     ASSERT_TRUE(RunOp(MakeMatmul, MatmulOp(), inputs, {&again}, threads).ok());
     EXPECT_EQ(result.bytes(), again.bytes()) << threads << " threads, " << ToString(output);
   }
 }
 
-TEST(MatmulTest, RandomSizesStridesAndAddends) {
+void ExpectRandomProducts(DType dtype, int count) {
   std::mt19937_64 random(TestSeed());
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < count; ++i) {
     const int64_t m = random() % 40;
     const int64_t k = random() % 40;
     const int64_t n = random() % 40;
@@ -97,16 +102,23 @@ TEST(MatmulTest, RandomSizesStridesAndAddends) {
     a.insert(a.end(), {m, k});
     b.insert(b.end(), {k, n});
     c.insert(c.end(), {m, n});
-    HostTensor left = RandomTensor(DType::kFloat32, RandomLayout(a, random, true, true), random);
-    HostTensor right = RandomTensor(DType::kFloat32, RandomLayout(b, random, true, true), random);
+    HostTensor left = RandomTensor(dtype, RandomLayout(a, random, true, true), random);
+    HostTensor right = RandomTensor(dtype, RandomLayout(b, random, true, true), random);
     std::vector<HostTensor*> inputs = {&left, &right};
     DimVector d = random() % 2 == 0 ? DimVector{n} : c;
     if (d.size() > 1 && random() % 2 == 0) d[d.size() - 2] = 1;
-    HostTensor addend = RandomTensor(DType::kFloat32, RandomLayout(d, random, true, true), random);
+    HostTensor addend = RandomTensor(dtype, RandomLayout(d, random, true, true), random);
     if (random() % 2 == 0) inputs.push_back(&addend);
     SCOPED_TRACE(ToString(left.layout()) + " @ " + ToString(right.layout()));
     ExpectProduct(inputs, RandomLayout(c, random, random() % 2 == 0, false));
   }
+}
+
+TEST(MatmulTest, RandomSizesStridesAndAddends) { ExpectRandomProducts(DType::kFloat32, 300); }
+
+TEST(MatmulTest, HalfPrecisionIsRoundedOnce) {
+  ExpectRandomProducts(DType::kBFloat16, 150);
+  ExpectRandomProducts(DType::kFloat16, 150);
 }
 
 TEST(MatmulTest, LargeProductsHaveTheSameBitsForAnyThreadCount) {

@@ -10,13 +10,13 @@ namespace {
 
 using serialization::Op;
 
-constexpr DType kF32[] = {DType::kFloat32};
+constexpr DType kFloats[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 
 constexpr cpu::KernelEntry kEntries[] = {
-    {Op::kMatmul, kF32, cpu::MakeMatmul},
-    {Op::kConvolution, kF32, cpu::MakeConvolution},
-    {Op::kConvolutionBackwardInput, kF32, cpu::MakeConvolutionBackwardInput},
-    {Op::kConvolutionBackwardWeight, kF32, cpu::MakeConvolutionBackwardWeight},
+    {Op::kMatmul, kFloats, cpu::MakeMatmul},
+    {Op::kConvolution, kFloats, cpu::MakeConvolution},
+    {Op::kConvolutionBackwardInput, kFloats, cpu::MakeConvolutionBackwardInput},
+    {Op::kConvolutionBackwardWeight, kFloats, cpu::MakeConvolutionBackwardWeight},
 };
 
 }  // namespace

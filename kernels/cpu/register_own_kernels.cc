@@ -7,6 +7,7 @@
 #include "kernels/cpu/gather.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/cpu/portable.h"
+#include "kernels/cpu/widen.h"
 
 namespace cotan::cpu {
 namespace {
@@ -19,6 +20,7 @@ constexpr DType kAll[] = {DType::kBool,    DType::kUInt8,   DType::kInt8,      D
 constexpr DType kF64[] = {DType::kFloat64};
 constexpr DType kF64AndIntegers[] = {DType::kFloat64, DType::kInt32, DType::kInt64};
 constexpr DType kFloats[] = {DType::kFloat32, DType::kFloat64};
+constexpr DType kHalves[] = {DType::kFloat16, DType::kBFloat16};
 constexpr DType kSummable[] = {DType::kUInt8, DType::kInt8,    DType::kInt16,  DType::kInt32,
                                DType::kInt64, DType::kFloat32, DType::kFloat64};
 
@@ -29,14 +31,21 @@ constexpr KernelEntry kEntries[] = {
     {Op::kConvolutionBackwardInput, kF64, MakePortableConvolution},
     {Op::kConvolutionBackwardWeight, kF64, MakePortableConvolution},
     {Op::kMaxPool, kFloats, MakeMaxPool},
+    {Op::kMaxPool, kHalves, MakeWidened<MakeMaxPool>},
     {Op::kMaxPoolBackward, kFloats, MakeMaxPoolBackward},
+    {Op::kMaxPoolBackward, kHalves, MakeWidened<MakeMaxPoolBackward>},
     {Op::kAvgPool, kFloats, MakeAvgPool},
+    {Op::kAvgPool, kHalves, MakeWidened<MakeAvgPool>},
     {Op::kAvgPoolBackward, kFloats, MakeAvgPoolBackward},
+    {Op::kAvgPoolBackward, kHalves, MakeWidened<MakeAvgPoolBackward>},
     {Op::kGather, kAll, MakeGather},
     {Op::kScatterAdd, kSummable, MakeScatterAdd},
+    {Op::kScatterAdd, kHalves, MakeWidened<MakeScatterAdd>},
     {Op::kConcat, kAll, MakeConcat},
     {Op::kAttention, kFloats, MakeAttention},
+    {Op::kAttention, kHalves, MakeWidened<MakeAttention>},
     {Op::kAttentionBackward, kFloats, MakeAttentionBackward},
+    {Op::kAttentionBackward, kHalves, MakeWidened<MakeAttentionBackward>},
 };
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include "kernels/cpu/register_portable.h"
 
 #include "base/status_macros.h"
+#include "kernels/cpu/matmul_epilogue.h"
 #include "kernels/cpu/portable.h"
 #include "kernels/cpu/register_own_kernels.h"
+#include "kernels/cpu/widen.h"
 
 namespace cotan {
 namespace {
@@ -10,12 +12,23 @@ namespace {
 using serialization::Op;
 
 constexpr DType kF32[] = {DType::kFloat32};
+constexpr DType kHalves[] = {DType::kFloat16, DType::kBFloat16};
+
+// An epilogue is an expression of the op's own dtype, so only the product widens.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmul(const KernelRequest& request) {
+  if (request.op.matmul().has_epilogue()) return cpu::MakeMatmulEpilogue(request, MakeMatmul);
+  return cpu::MakeWidenedKernel(request, cpu::MakePortableMatmul);
+}
 
 constexpr cpu::KernelEntry kEntries[] = {
     {Op::kMatmul, kF32, cpu::MakePortableMatmul},
     {Op::kConvolution, kF32, cpu::MakePortableConvolution},
     {Op::kConvolutionBackwardInput, kF32, cpu::MakePortableConvolution},
     {Op::kConvolutionBackwardWeight, kF32, cpu::MakePortableConvolution},
+    {Op::kMatmul, kHalves, MakeMatmul},
+    {Op::kConvolution, kHalves, cpu::MakeWidened<cpu::MakePortableConvolution>},
+    {Op::kConvolutionBackwardInput, kHalves, cpu::MakeWidened<cpu::MakePortableConvolution>},
+    {Op::kConvolutionBackwardWeight, kHalves, cpu::MakeWidened<cpu::MakePortableConvolution>},
 };
 
 }  // namespace

@@ -5,13 +5,13 @@
 namespace cotan {
 namespace {
 
-TEST(RegisterTest, BothSetsHaveEveryOpOfF32AndF64) {
+TEST(RegisterTest, BothSetsHaveEveryOpOfEveryFloat) {
   KernelRegistry cpu;
   KernelRegistry portable;
   ASSERT_TRUE(RegisterCpuKernels(cpu).ok());
   ASSERT_TRUE(RegisterPortableKernels(portable).ok());
   for (const OpKind kind : AllOpKinds()) {
-    for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
+    for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
       EXPECT_TRUE(cpu.Find(DeviceType::kCpu, kind, dtype).ok()) << OpKindName(kind) << " " << DTypeName(dtype);
       EXPECT_TRUE(portable.Find(DeviceType::kCpu, kind, dtype).ok()) << OpKindName(kind) << " " << DTypeName(dtype);
     }

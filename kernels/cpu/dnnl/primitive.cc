@@ -115,6 +115,12 @@ absl::StatusOr<dnnl_data_type_t> DataType(DType dtype) {
   }
 }
 
+bool HasFast(DType dtype) {
+  if (dtype == DType::kFloat32) return true;
+  const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+  return dtype == DType::kBFloat16 && (isa == dnnl_cpu_isa_avx512_core_bf16 || isa == dnnl_cpu_isa_avx512_core_amx);
+}
+
 absl::StatusOr<dnnl_memory_desc_t> StridedMemory(DType dtype, absl::Span<const int64_t> sizes,
                                                  absl::Span<const int64_t> strides) {
   COTAN_ASSIGN_OR_RETURN(const dnnl_data_type_t type, DataType(dtype));

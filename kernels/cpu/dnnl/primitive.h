@@ -51,6 +51,10 @@ absl::StatusOr<dnnl_engine_t> CpuEngine();
 // Unimplemented: oneDNN has no such type; the message names it.
 absl::StatusOr<dnnl_data_type_t> DataType(DType dtype);
 
+// Whether this processor multiplies matrices of `dtype` without emulation: f32,
+// and bf16 with AVX512_BF16 or AMX.
+bool HasFast(DType dtype);
+
 // Geometry of a strided operand; 1 to 12 dimensions, none of size 0.
 // Strides count elements; none is 0.
 absl::StatusOr<dnnl_memory_desc_t> StridedMemory(DType dtype, absl::Span<const int64_t> sizes,
