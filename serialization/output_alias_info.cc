@@ -119,7 +119,76 @@ absl::Status ValidateScalar(const OutputAliasInfo& info, absl::string_view field
   if (info.requires_grad) return refuse("requires_grad", "cannot require grad");
   if (!info.dynamic_dims.empty()) return refuse("dynamic_dims", "has no dimensions");
   if (info.geometry.has_value()) return refuse("geometry", "has no geometry");
+  if (info.shared_storage.has_value()) return refuse("shared_storage", "has no storage");
   return absl::OkStatus();
+}
+
+absl::Status ValidateSharedStorage(const OutputAliasInfo& info, absl::string_view field) {
+  if (!info.shared_storage.has_value()) return absl::OkStatus();
+  const std::string member = absl::StrCat(field, ".shared_storage");
+  const SharedStorage& shared = *info.shared_storage;
+  if (!IsFreshMemory(info.output_type)) {
+    return InvalidField(member, "must not be set: ", OutputTypeName(info.output_type), " tells its base");
+  }
+  if (shared.is_same_tensor) {
+    if (shared.owner == SharedStorage::Owner::kIntermediateBase) {
+      return InvalidField(absl::StrCat(member, ".is_same_tensor"), "must be false: nobody else has the base");
+    }
+    return absl::OkStatus();
+  }
+  if (shared.owner != SharedStorage::Owner::kInput && !info.geometry.has_value()) {
+    return InvalidField(absl::StrCat(field, ".geometry"), "is missing: it is the place in the shared storage");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SharedStorage> ParseSharedStorage(const serialization::SharedStorage& proto, absl::string_view field) {
+  SharedStorage shared;
+  shared.is_same_tensor = proto.is_same_tensor();
+  uint32_t index = 0;
+  switch (proto.owner_case()) {
+    case serialization::SharedStorage::kInput:
+      shared.owner = SharedStorage::Owner::kInput;
+      index = proto.input();
+      break;
+    case serialization::SharedStorage::kOutput:
+      shared.owner = SharedStorage::Owner::kOutput;
+      index = proto.output();
+      break;
+    case serialization::SharedStorage::kIntermediateBase:
+      shared.owner = SharedStorage::Owner::kIntermediateBase;
+      index = proto.intermediate_base();
+      break;
+    case serialization::SharedStorage::OWNER_NOT_SET:
+      return InvalidField(absl::StrCat(field, ".owner"), "is not set");
+  }
+  COTAN_ASSIGN_OR_RETURN(shared.index, ParseCount(absl::StrCat(field, ".owner"), index));
+  return shared;
+}
+
+serialization::SharedStorage SharedStorageProto(const SharedStorage& shared) {
+  serialization::SharedStorage proto;
+  const auto index = static_cast<uint32_t>(shared.index);
+  switch (shared.owner) {
+    case SharedStorage::Owner::kInput:
+      proto.set_input(index);
+      break;
+    case SharedStorage::Owner::kOutput:
+      proto.set_output(index);
+      break;
+    case SharedStorage::Owner::kIntermediateBase:
+      proto.set_intermediate_base(index);
+      break;
+  }
+  proto.set_is_same_tensor(shared.is_same_tensor);
+  return proto;
+}
+
+// "the tensor of input 2", "in the storage of output 0".
+std::string SharedStorageText(const SharedStorage& shared) {
+  static constexpr absl::string_view kOwners[] = {"input ", "output ", "intermediate base "};
+  return absl::StrCat(shared.is_same_tensor ? "the tensor of " : "in the storage of ",
+                      kOwners[static_cast<size_t>(shared.owner)], shared.index);
 }
 
 absl::Status ValidateBase(const OutputAliasInfo& info, absl::string_view field) {
@@ -132,7 +201,10 @@ absl::Status ValidateBase(const OutputAliasInfo& info, absl::string_view field) 
     return InvalidField(absl::StrCat(field, ".base_index"), "must not be set: ", OutputTypeName(info.output_type),
                         " has no base");
   }
-  if (!info.view_steps.empty() && (!is_alias || info.output_type == OutputType::kIsInput)) {
+  const bool is_part_of_input =
+      info.shared_storage.has_value() && info.shared_storage->owner == SharedStorage::Owner::kInput;
+  const bool may_have_views = is_alias ? info.output_type != OutputType::kIsInput : is_part_of_input;
+  if (!info.view_steps.empty() && !may_have_views) {
     return InvalidField(absl::StrCat(field, ".view_steps"), "must be empty: ", OutputTypeName(info.output_type),
                         " is replayed through no views");
   }
@@ -178,6 +250,7 @@ absl::Status OutputAliasInfo::Validate(absl::string_view field) const {
   }
   if (!is_tensor()) return ValidateScalar(*this, field);
   COTAN_RETURN_IF_ERROR(ValidateBase(*this, field));
+  COTAN_RETURN_IF_ERROR(ValidateSharedStorage(*this, field));
   return CheckAscending(absl::StrCat(field, ".dynamic_dims"), dynamic_dims,
                         geometry.has_value() ? geometry->rank() : kMaxCount, "dimensions");
 }
@@ -199,6 +272,10 @@ absl::StatusOr<OutputAliasInfo> OutputAliasInfo::FromProto(const serialization::
     COTAN_ASSIGN_OR_RETURN(info.geometry,
                            TensorGeometry::FromProto(proto.geometry(), absl::StrCat(field, ".geometry")));
   }
+  if (proto.has_shared_storage()) {
+    COTAN_ASSIGN_OR_RETURN(info.shared_storage,
+                           ParseSharedStorage(proto.shared_storage(), absl::StrCat(field, ".shared_storage")));
+  }
   COTAN_RETURN_IF_ERROR(info.Validate(field));
   return info;
 }
@@ -215,6 +292,7 @@ serialization::OutputAliasInfo OutputAliasInfo::ToProto() const {
   }
   for (const ViewStep& step : view_steps) *proto.add_view_steps() = cotan::ToProto(step);
   if (geometry.has_value()) *proto.mutable_geometry() = geometry->ToProto();
+  if (shared_storage.has_value()) *proto.mutable_shared_storage() = SharedStorageProto(*shared_storage);
   return proto;
 }
 
@@ -223,6 +301,7 @@ std::string OutputAliasInfo::ToString() const {
   std::vector<std::string> parts = {std::string(OutputTypeName(output_type))};
   if (base_index.has_value()) absl::StrAppend(&parts[0], " ", *base_index);
   if (!view_steps.empty()) absl::StrAppend(&parts[0], " through ", cotan::ToString(view_steps));
+  if (shared_storage.has_value()) parts.push_back(SharedStorageText(*shared_storage));
   if (geometry.has_value()) parts.push_back(geometry->ToString());
   if (requires_grad) parts.push_back("requires grad");
   if (requires_grad && !requires_grad_for_backward) parts.push_back("takes no part in the backward");

@@ -50,6 +50,15 @@ struct NoneValue {
 };
 using ScalarOutput = std::variant<NoneValue, bool, int64_t, double, std::string, SymInt>;
 
+// Where an output in fresh memory lies besides; explained at the proto.
+struct SharedStorage {
+  enum class Owner : uint8_t { kInput, kOutput, kIntermediateBase };
+  Owner owner = Owner::kInput;
+  int index = 0;  // by owner
+  bool is_same_tensor = false;
+  friend bool operator==(const SharedStorage&, const SharedStorage&) = default;
+};
+
 // A value type; the members are explained at the proto's fields.
 struct OutputAliasInfo {
   OutputType output_type = OutputType::kNonAlias;
@@ -63,6 +72,7 @@ struct OutputAliasInfo {
   bool requires_grad_for_backward = false;
   std::vector<ViewStep> view_steps;  // from the base to the output
   std::optional<TensorGeometry> geometry;
+  std::optional<SharedStorage> shared_storage;
 
   bool is_tensor() const { return !scalar.has_value(); }
 
@@ -73,9 +83,10 @@ struct OutputAliasInfo {
   // a base without alias; an output that is no tensor but aliases, requires
   // grad or has a geometry; a gradient for the backward without requires_grad;
   // views of an output that is no alias; IS_INPUT with views; dynamic
-  // dimensions that do not ascend or exceed the geometry's rank.
-  // `base_index` is checked against the number of bases by
-  // ViewAndMutationMeta.
+  // dimensions that do not ascend or exceed the geometry's rank; a shared
+  // storage of an alias, or without the place in it, or that is the very tensor
+  // of an intermediate base.
+  // Indexes are checked against the number of bases by ViewAndMutationMeta.
   absl::Status Validate(absl::string_view field) const;
 
   // As Validate(), and for what has no typed form. Unimplemented: a type of a

@@ -144,5 +144,40 @@ TEST(OutputType, EveryTypeIsFreshOrAliasesAnInputOrAnIntermediate) {
   }
 }
 
+TEST(OutputAliasInfo, SharedStorageRoundTrips) {
+  OutputAliasInfo part;
+  part.geometry = TensorGeometry{DType::kFloat32, {2}, {1}, 3};
+  part.shared_storage = SharedStorage{SharedStorage::Owner::kOutput, 1, false};
+  EXPECT_EQ(part.ToString(), "non_alias, in the storage of output 1, f32[2]{1}+3");
+  OutputAliasInfo same;
+  same.shared_storage = SharedStorage{SharedStorage::Owner::kInput, 2, true};
+  OutputAliasInfo base = part;
+  base.shared_storage = SharedStorage{SharedStorage::Owner::kIntermediateBase, 0, false};
+  for (const OutputAliasInfo& info : {part, same, base}) {
+    absl::StatusOr<OutputAliasInfo> again = OutputAliasInfo::FromProto(info.ToProto(), "o");
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(*again, info) << info.ToString();
+  }
+}
+
+TEST(OutputAliasInfo, SharedStorageNeedsAPlaceInIt) {
+  OutputAliasInfo info;
+  info.shared_storage = SharedStorage{SharedStorage::Owner::kOutput, 0, false};
+  EXPECT_EQ(RefusalOf(info), "o.geometry: is missing: it is the place in the shared storage");
+  info.shared_storage = SharedStorage{SharedStorage::Owner::kIntermediateBase, 0, true};
+  EXPECT_EQ(RefusalOf(info), "o.shared_storage.is_same_tensor: must be false: nobody else has the base");
+  OutputAliasInfo alias = AliasOfInput(0);
+  alias.shared_storage = SharedStorage{SharedStorage::Owner::kInput, 0, false};
+  EXPECT_EQ(RefusalOf(alias), "o.shared_storage: must not be set: alias_of_input tells its base");
+}
+
+TEST(OutputAliasInfo, ViewsLeadFromTheInputWhoseStorageIsShared) {
+  OutputAliasInfo info;
+  info.view_steps = {view::Select{0, 1}};
+  EXPECT_EQ(RefusalOf(info), "o.view_steps: must be empty: non_alias is replayed through no views");
+  info.shared_storage = SharedStorage{SharedStorage::Owner::kInput, 0, false};
+  EXPECT_EQ(RefusalOf(info), "");
+}
+
 }  // namespace
 }  // namespace cotan

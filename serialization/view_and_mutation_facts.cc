@@ -57,12 +57,31 @@ absl::Status ValidateBase(const ViewAndMutationFacts& facts, size_t i) {
   }
 }
 
+absl::Status ValidateSharedStorage(const ViewAndMutationFacts& facts, size_t i) {
+  const std::optional<SharedStorage>& shared = facts.output_info[i].shared_storage;
+  if (!shared.has_value()) return absl::OkStatus();
+  const std::string field = absl::StrCat(Element("output_info", i), ".shared_storage.owner");
+  switch (shared->owner) {
+    case SharedStorage::Owner::kInput:
+      return CheckIndex(field, shared->index, static_cast<int64_t>(facts.input_info.size()), "inputs");
+    case SharedStorage::Owner::kIntermediateBase:
+      return CheckIndex(field, shared->index, facts.num_intermediate_bases, "intermediate bases");
+    case SharedStorage::Owner::kOutput:
+      break;
+  }
+  COTAN_RETURN_IF_ERROR(CheckIndex(field, shared->index, static_cast<int64_t>(i), "earlier outputs"));
+  const OutputAliasInfo& owner = facts.output_info[static_cast<size_t>(shared->index)];
+  if (owner.is_tensor() && IsFreshMemory(owner.output_type)) return absl::OkStatus();
+  return InvalidField(field, "output ", shared->index, " has no storage of its own: it is ", owner.ToString());
+}
+
 absl::Status ValidateOutputs(const ViewAndMutationFacts& facts) {
   int num_bases = 0;
   for (size_t i = 0; i < facts.output_info.size(); ++i) {
     const OutputAliasInfo& info = facts.output_info[i];
     COTAN_RETURN_IF_ERROR(info.Validate(Element("output_info", i)));
     COTAN_RETURN_IF_ERROR(ValidateBase(facts, i));
+    COTAN_RETURN_IF_ERROR(ValidateSharedStorage(facts, i));
     if (info.output_type != OutputType::kAliasOfIntermediateSaveAsOutput) continue;
     if (*info.base_index != num_bases) {
       return InvalidField(absl::StrCat(Element("output_info", i), ".base_index"), *info.base_index,

@@ -78,6 +78,8 @@ struct ViewAndMutationFacts {
   //   - a base_index that is no input, intermediate base or other output;
   //     intermediate bases that are not introduced one after another by outputs
   //     of type ALIAS_OF_INTERMEDIATE_SAVE_AS_OUTPUT;
+  //   - a shared storage of no input, intermediate base or earlier output in
+  //     fresh memory;
   //   - tangents that are not those of the inputs and outputs, in order, or
   //     that are not floating point;
   //   - lists of indexes that do not ascend or leave their index space; lists

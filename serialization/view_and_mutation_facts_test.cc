@@ -223,5 +223,21 @@ TEST(ViewAndMutationFacts, RefusesListsOfWrappersOfAnotherLength) {
   EXPECT_EQ(RefusalOf(facts), "subclass_meta.grad_inputs: 1 entries for 2 inputs");
 }
 
+TEST(ViewAndMutationFacts, RefusesSharedStorageOfNothing) {
+  ViewAndMutationFacts facts;
+  facts.output_info.resize(2);
+  facts.output_info[1].geometry = TensorGeometry{DType::kFloat32, {2}, {1}, 0};
+  facts.output_info[1].shared_storage = SharedStorage{SharedStorage::Owner::kOutput, 0, false};
+  EXPECT_EQ(RefusalOf(facts), "");
+  facts.output_info[1].shared_storage->index = 1;
+  EXPECT_EQ(RefusalOf(facts), "output_info[1].shared_storage.owner: 1 is no index into the 1 earlier outputs");
+  facts.output_info[1].shared_storage->owner = SharedStorage::Owner::kInput;
+  EXPECT_EQ(RefusalOf(facts), "output_info[1].shared_storage.owner: 1 is no index into the 0 inputs");
+  facts.output_info[1].shared_storage = SharedStorage{SharedStorage::Owner::kOutput, 0, false};
+  facts.output_info[0].scalar = int64_t{7};
+  EXPECT_EQ(RefusalOf(facts),
+            "output_info[1].shared_storage.owner: output 0 has no storage of its own: it is the value 7");
+}
+
 }  // namespace
 }  // namespace cotan
