@@ -1,5 +1,7 @@
 #include "runtime/bound_plan.h"
 
+#include <chrono>
+
 namespace cotan {
 namespace {
 
@@ -49,6 +51,21 @@ absl::Status BoundPlan::Execute(int& failed_step) {
       failed_step = static_cast<int>(&step - steps_.data());
       return status;
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BoundPlan::ExecuteTimed(Device& device, absl::Span<int64_t> nanoseconds, int& failed_step) {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    absl::Status status = steps_[i].kernel->Run(steps_[i].args);
+    if (status.ok()) status = device.Synchronize();
+    if (!status.ok()) {
+      failed_step = static_cast<int>(i);
+      return status;
+    }
+    nanoseconds[i] =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
   }
   return absl::OkStatus();
 }

@@ -11,8 +11,10 @@ namespace cotan {
 namespace {
 
 using serialization::Op;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using testing::ExprBuilder;
+using ::testing::Ge;
 using testing::MethodBuilder;
 using testing::ProgramBuilder;
 using testing::TestKernels;
@@ -48,6 +50,23 @@ TEST(BoundPlanTest, ABoundPlanRunsOnWhateverItIsGiven) {
     EXPECT_THAT(y, ElementsAre(4, 7, 7, 10));
     EXPECT_THAT(x, ElementsAre(1, 2, 3, 4));
   }
+}
+
+TEST(BoundPlanTest, EveryStepOfATimedRunHasATime) {
+  const auto program = AddTransposed();
+  const auto plan = *MakePlan(*program, 0, {}, Target());
+  BoundPlan bound(*plan);
+  std::vector<char> memory(static_cast<size_t>(plan->arena_bytes) + 64);
+  bound.Bind({.arena = memory.data() + 64 - reinterpret_cast<uintptr_t>(memory.data()) % 64, .states = {}});
+  std::vector<float> x = {1, 2, 3, 4};
+  std::vector<float> y(4);
+  bound.SetInput(0, x.data());
+  bound.SetOutput(0, y.data());
+  std::vector<int64_t> nanoseconds(plan->steps.size(), -1);
+  int failed = -1;
+  ASSERT_TRUE(bound.ExecuteTimed(HostDevice(), absl::MakeSpan(nanoseconds), failed).ok());
+  EXPECT_THAT(y, ElementsAre(4, 7, 7, 10));
+  EXPECT_THAT(nanoseconds, Each(Ge(0)));
 }
 
 TEST(BoundPlanTest, TheFailingStepIsTold) {

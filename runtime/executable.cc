@@ -65,9 +65,17 @@ absl::Status Executable::SetOutput(int index, Tensor& result) {
 
 absl::Status Executable::Run() {
   int failed = 0;
-  const absl::Status status = bound_.Execute(failed);
+  return AtStep(bound_.Execute(failed), failed);
+}
+
+absl::Status Executable::RunTimed(absl::Span<int64_t> nanoseconds) {
+  int failed = 0;
+  return AtStep(bound_.ExecuteTimed(*target_.device, nanoseconds, failed), failed);
+}
+
+absl::Status Executable::AtStep(const absl::Status& status, int step) const {
   if (status.ok()) return status;
-  return absl::Status(status.code(), absl::StrCat(StepName(program_, *plan_, plan_->steps[static_cast<size_t>(failed)]),
+  return absl::Status(status.code(), absl::StrCat(StepName(program_, *plan_, plan_->steps[static_cast<size_t>(step)]),
                                                   ": ", status.message()));
 }
 

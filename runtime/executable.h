@@ -46,6 +46,8 @@ class Executable {
 
   // Executes. The status of a step that fails, with its name.
   absl::Status Run();
+  // The same, timing each step as BoundPlan::ExecuteTimed() does.
+  absl::Status RunTimed(absl::Span<int64_t> nanoseconds);
 
  private:
   // For an argument of another layout.
@@ -56,6 +58,7 @@ class Executable {
   };
 
   Executable(const Program& program, const ExecutionTarget& target, std::unique_ptr<Plan> plan);
+  absl::Status AtStep(const absl::Status& status, int step) const;
   absl::Status Stage(int index, const Tensor& argument);
 
   const Program& program_;

@@ -82,6 +82,19 @@ absl::StatusOr<std::vector<Tensor>> Session::Run(absl::string_view method, absl:
 }
 
 absl::Status Session::Run(MethodHandle handle, absl::Span<const Tensor> arguments, absl::Span<Tensor> results) {
+  return RunWith(handle, arguments, results, [](Executable& executable) { return executable.Run(); });
+}
+
+absl::Status Session::RunTimed(MethodHandle handle, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
+                               std::vector<int64_t>& nanoseconds) {
+  return RunWith(handle, arguments, results, [&nanoseconds](Executable& executable) {
+    nanoseconds.resize(executable.plan().steps.size());
+    return executable.RunTimed(absl::MakeSpan(nanoseconds));
+  });
+}
+
+absl::Status Session::RunWith(MethodHandle handle, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
+                              absl::FunctionRef<absl::Status(Executable&)> execute) {
   if (handle.index < 0 || handle.index >= static_cast<int>(methods_.size())) {
     return absl::InvalidArgumentError("a method handle of another program");
   }
@@ -94,7 +107,7 @@ absl::Status Session::Run(MethodHandle handle, absl::Span<const Tensor> argument
   COTAN_ASSIGN_OR_RETURN(Executable* const executable, Prepare(method, arguments));
   COTAN_RETURN_IF_ERROR(SetArguments(method, arguments, *executable));
   COTAN_RETURN_IF_ERROR(SetResults(method, arguments, results, *executable));
-  COTAN_RETURN_IF_ERROR(executable->Run());
+  COTAN_RETURN_IF_ERROR(execute(*executable));
   Finish(method, results, *executable);
   return absl::OkStatus();
 }
@@ -306,6 +319,14 @@ absl::StatusOr<PlanSummary> Session::Summary(MethodHandle handle) const {
                      .peak_bytes = plan.peak_bytes,
                      .num_steps = static_cast<int>(plan.steps.size()),
                      .stats = plan.stats};
+}
+
+absl::StatusOr<std::vector<std::string>> Session::StepNames(MethodHandle handle) const {
+  COTAN_RETURN_IF_ERROR(Summary(handle).status());
+  const Plan& plan = methods_[static_cast<size_t>(handle.index)].executables.back()->plan();
+  std::vector<std::string> names;
+  for (const PlannedStep& step : plan.steps) names.push_back(StepName(*program_, plan, step));
+  return names;
 }
 
 }  // namespace cotan

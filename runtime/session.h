@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -97,6 +98,10 @@ class Session {
   int NumResults(MethodHandle method) const;
   absl::Status Run(MethodHandle method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results);
 
+  // The same, and the time of each step of the plan; see StepNames().
+  absl::Status RunTimed(MethodHandle method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
+                        std::vector<int64_t>& nanoseconds);
+
   // The gradient of a parameter that the last backward computed; shares memory
   // with that call's result.
   // NotFound: no method computes it. FailedPrecondition: no backward has run.
@@ -128,6 +133,9 @@ class Session {
   const StateStore& states() const { return states_; }
   // FailedPrecondition: the method has not been planned, for want of sizes.
   absl::StatusOr<PlanSummary> Summary(MethodHandle method) const;
+  // What the steps of the last run of the method are: "op 7 (matmul) from fc1".
+  // FailedPrecondition: as Summary().
+  absl::StatusOr<std::vector<std::string>> StepNames(MethodHandle method) const;
   // Plans made so far, over all methods.
   int num_plans_made() const { return num_plans_made_; }
   // Bytes of the arena that all methods share.
@@ -159,6 +167,9 @@ class Session {
   MethodState& StateOf(MethodHandle method) { return methods_[static_cast<size_t>(method.index)]; }
 
   absl::Status CheckBackward(const MethodState& method) const;
+  // Runs a method by calling `execute` on its prepared executable.
+  absl::Status RunWith(MethodHandle method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
+                       absl::FunctionRef<absl::Status(Executable&)> execute);
   absl::StatusOr<Executable*> Prepare(MethodState& method, absl::Span<const Tensor> arguments);
   absl::StatusOr<Executable*> FindOrPlan(MethodState& method, absl::Span<const int64_t> symbols);
   absl::Status ReserveArena(int64_t bytes);

@@ -23,7 +23,7 @@ double MicrosecondsSince(Clock::time_point start) {
 
 }  // namespace
 
-absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& method, int steps,
+absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& method, int steps, bool profile,
                                   const SessionOptions& options) {
   const Clock::time_point start = Clock::now();
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(path));
@@ -52,6 +52,9 @@ absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& me
   result.min_us = times.front();
   COTAN_ASSIGN_OR_RETURN(result.plan, session.Summary(handle));
   result.state_bytes = session.states().bytes();
+  if (profile) {
+    COTAN_ASSIGN_OR_RETURN(result.profile, Profile(session, handle, arguments, absl::MakeSpan(results), steps));
+  }
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/program.h"
 #include "runtime/session.h"
+#include "runtime/tools/profile.h"
 
 namespace cotan::tools {
 
@@ -19,14 +20,16 @@ struct BenchResult {
   double first_step_ms = 0;  // from opening the file to the end of the first call
   int64_t state_bytes = 0;
   PlanSummary plan;
+  std::vector<ProfiledStep> profile;  // if asked for
 };
 
 // Runs `method` of the file at `path` with its recorded arguments, `steps`
 // times after a tenth as many to warm up. Results are reused as
-// Session::Run(MethodHandle, ...) allows.
+// Session::Run(MethodHandle, ...) allows. With `profile`, as many times more to
+// time each step of the plan.
 // NotFound: no recorded run of the method, or no file. Errors of Program and
 // Session.
-absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& method, int steps,
+absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& method, int steps, bool profile,
                                   const SessionOptions& options);
 
 // Methods of the file that have recorded arguments, backwards left out.

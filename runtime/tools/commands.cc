@@ -21,7 +21,10 @@ namespace {
 
 using serialization::Reference;
 
-constexpr absl::string_view kOptions[] = {"threads", "steps", "method", "program", "checkpoint", "save"};
+constexpr absl::string_view kOptions[] = {"threads", "steps", "method", "program", "checkpoint", "save", "profile"};
+
+// Steps that a profile shows.
+constexpr size_t kProfileRows = 40;
 
 // What every command but inspect starts with.
 struct Context {
@@ -51,8 +54,10 @@ absl::Status BenchCommand(const Context& context) {
   std::vector<std::string> methods = BenchMethods(*program);
   if (context.line.Has("method")) methods = {context.line.Text("method", "")};
   for (const std::string& method : methods) {
-    COTAN_ASSIGN_OR_RETURN(const BenchResult result, Bench(context.path, method, steps, context.options));
+    COTAN_ASSIGN_OR_RETURN(const BenchResult result,
+                           Bench(context.path, method, steps, context.line.Has("profile"), context.options));
     context.out << BenchText(result) << "\n";
+    if (!result.profile.empty()) context.out << ProfileText(result.profile, kProfileRows);
   }
   return absl::OkStatus();
 }
@@ -105,7 +110,7 @@ absl::string_view Usage() {
          "  inspect   methods, signatures, metadata, states, ops; --program: the text of each method\n"
          "  verify    replays the recorded runs on this device; a line for each result\n"
          "  bench     time per call of each method with a recorded run;\n"
-         "            --method=NAME --steps=N --threads=N\n"
+         "            --method=NAME --steps=N --threads=N; --profile: the dearest steps of each\n"
          "  run       calls a method with its recorded arguments and prints the results;\n"
          "            --method=NAME --steps=N --threads=N --checkpoint=IN --save=OUT (safetensors)\n";
 }

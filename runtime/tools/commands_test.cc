@@ -154,6 +154,14 @@ TEST(CommandsTest, BenchTimesEveryMethodThatCanRunAlone) {
   EXPECT_THAT(outcome.text, Not(HasSubstr("backward")));
 }
 
+TEST(CommandsTest, AProfileNamesTheStepsAndTheirShares) {
+  const Outcome outcome =
+      RunTool({"bench", WriteModel("profiled"), "--method=train_step", "--steps=3", "--threads=1", "--profile"});
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_THAT(outcome.text, HasSubstr("100.0 %  all "));
+  EXPECT_THAT(outcome.text, HasSubstr(" %  method 'train_step', op 1 (matmul)"));
+}
+
 TEST(CommandsTest, RunGoesOnFromACheckpoint) {
   const std::string path = WriteModel("run");
   const std::string half = absl::StrCat(::testing::TempDir(), "/half.safetensors");

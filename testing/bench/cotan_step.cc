@@ -5,6 +5,7 @@
 #include "base/status_macros.h"
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/program.h"
+#include "runtime/tools/profile.h"
 
 namespace cotan::testing {
 namespace {
@@ -24,8 +25,7 @@ absl::StatusOr<Tensor> BorrowBatch(const torch::Tensor& tensor) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CotanStep>> CotanStep::Create(const std::string& artifact, int threads,
-                                                             const torch::Tensor& input,
-                                                             const torch::Tensor& label) {
+                                                             const torch::Tensor& input, const torch::Tensor& label) {
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(artifact));
   SessionOptions options;
   options.kernels = &CpuKernels();
@@ -40,8 +40,13 @@ absl::StatusOr<std::unique_ptr<CotanStep>> CotanStep::Create(const std::string& 
   return step;
 }
 
-absl::Status CotanStep::Run() {
-  return session_.Run(train_step_, batch_, absl::MakeSpan(results_));
+absl::Status CotanStep::Run() { return session_.Run(train_step_, batch_, absl::MakeSpan(results_)); }
+
+absl::StatusOr<std::string> CotanStep::ProfileText(int calls) {
+  constexpr size_t kRows = 60;
+  COTAN_ASSIGN_OR_RETURN(const std::vector<tools::ProfiledStep> steps,
+                         tools::Profile(session_, train_step_, batch_, absl::MakeSpan(results_), calls));
+  return tools::ProfileText(steps, kRows);
 }
 
 int64_t CotanStep::PeakBytes() const {

@@ -30,6 +30,9 @@ class CotanStep {
   // Bytes that the training holds after a step: states, arena, batch, results.
   int64_t PeakBytes() const;
 
+  // The dearest steps of the plan, for reading; runs `calls` more.
+  absl::StatusOr<std::string> ProfileText(int calls);
+
  private:
   explicit CotanStep(Session session) : session_(std::move(session)) {}
 

@@ -28,6 +28,7 @@ ABSL_FLAG(std::vector<std::string>, threads, (std::vector<std::string>{"1"}),
 ABSL_FLAG(double, seconds, 4, "time to spend on each side of each measurement");
 ABSL_FLAG(int, min_calls, 5, "timed steps of each side, at least");
 ABSL_FLAG(bool, json, false, "print one JSON object per model and number of threads instead");
+ABSL_FLAG(int, profile, 0, "also print the dearest steps of Cotan's plan, each the least of so many calls");
 
 namespace cotan::testing {
 namespace {
@@ -65,6 +66,10 @@ absl::StatusOr<StepResult> Measure(const ModelCase& model, const std::string& ar
       }));
   result.cotan = timings.first;
   result.eager = timings.second;
+  if (const int calls = absl::GetFlag(FLAGS_profile); calls > 0) {
+    COTAN_ASSIGN_OR_RETURN(const std::string profile, cotan->ProfileText(calls));
+    absl::PrintF("%s\n%s\n", model.name, profile);
+  }
   result.cotan_peak_bytes = cotan->PeakBytes();
   result.eager_peak_bytes = EagerPeakBytes(model, kSeed);
   return result;
