@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "aot/lower/derivatives.h"
 #include "aot/lower/expr_merge.h"
 #include "aot/lower/fusion_graph.h"
 #include "aot/lower/repetition.h"
@@ -25,7 +26,8 @@ constexpr size_t kMaxInlined = 12;
 
 class Fuser {
  public:
-  explicit Fuser(FusionGraph& graph) : g_(graph) {}
+  // Programs that make values of `apart` are not merged into their readers.
+  Fuser(FusionGraph& graph, absl::flat_hash_set<ValueId> apart) : g_(graph), apart_(std::move(apart)) {}
 
   // Merges every expression with the producers of its operands, as far as that
   // goes.
@@ -113,7 +115,7 @@ class Fuser {
 
   // Merges producer `a` of `value` (an operand of `b`, perhaps behind a view).
   bool TryMerge(int a, int b, ValueId value) {
-    if (a == b || !g_.IsExpr(a) || !g_.IsExpr(b)) return false;
+    if (a == b || !g_.IsExpr(a) || !g_.IsExpr(b) || apart_.contains(value)) return false;
     if (g_.ExprOf(a).inputs.empty()) return InlineConstant(a, b, value);
     if (!Worthwhile(a, b)) return false;
     const ValueId behind = g_.BehindView(value);
@@ -232,13 +234,14 @@ class Fuser {
   }
 
   FusionGraph& g_;
+  const absl::flat_hash_set<ValueId> apart_;
 };
 
 }  // namespace
 
 absl::StatusOr<bool> FuseExpressions(Graph& graph) {
   FusionGraph units(graph);
-  Fuser fuser(units);
+  Fuser fuser(units, FindEarlyDerivatives(units));
   fuser.MergeProducers();
   units.DropUnused();
   RepeatCheapFunctions(units);

@@ -13,7 +13,8 @@ namespace cotan::aot {
 //     reduced values;
 //   - cheap functions are computed again rather than stored, where that loads
 //     no more;
-//   - programs over the same index space that load the same tensor.
+//   - programs over the same index space that load the same tensor;
+//   - derivatives of dear functions with the functions, see derivatives.h.
 // Nodes are put in an order that respects their dependencies and keeps to the
 // old one where it can. Programs stay below kMaxFusedInstructions.
 absl::StatusOr<bool> FuseExpressions(Graph& graph);

@@ -23,14 +23,19 @@ absl::Status LowerThreshold(Lowering& l) {
   return l.Return(l.b.Select(l.b.Le(x, l.literal(1)), l.literal(2), x));
 }
 
+// Of the standard normal distribution at x: P(X <= x).
+Tensor NormalCdf(Lowering& l, const Tensor& x) {
+  const Tensor erf = l.b.Unary(serialization::FN_ERF, x * Number(l, M_SQRT1_2));
+  return Number(l, 0.5) * erf + Number(l, 0.5);
+}
+
 absl::Status LowerGelu(Lowering& l) {
   const Tensor x = l.operand(0);
   if (l.text(1) == "tanh") {
     const Tensor inner = Number(l, M_2_SQRTPI * M_SQRT1_2) * (x + Number(l, kGeluCubic) * (x * x * x));
     return l.Return(Number(l, 0.5) * x * (One(l) + l.b.Tanh(inner)));
   }
-  const Tensor erf = l.b.Unary(serialization::FN_ERF, x * Number(l, M_SQRT1_2));
-  return l.Return(x * Number(l, 0.5) * (One(l) + erf));
+  return l.Return(x * NormalCdf(l, x));
 }
 
 absl::Status LowerGeluBackward(Lowering& l) {
@@ -44,9 +49,8 @@ absl::Status LowerGeluBackward(Lowering& l) {
     const Tensor inner = Number(l, beta) * (One(l) + Number(l, 3 * kGeluCubic) * square);
     return l.Return(grad * (left + Number(l, 0.5) * x * (One(l) - tanh * tanh) * inner));
   }
-  const Tensor cdf = Number(l, 0.5) * (One(l) + l.b.Unary(serialization::FN_ERF, x * Number(l, M_SQRT1_2)));
   const Tensor pdf = l.b.Exp(x * x * Number(l, -0.5)) * Number(l, M_2_SQRTPI * M_SQRT1_2 * 0.5);
-  return l.Return(grad * (cdf + x * pdf));
+  return l.Return(grad * (x * pdf + NormalCdf(l, x)));
 }
 
 absl::Status LowerSilu(Lowering& l) {
@@ -57,7 +61,7 @@ absl::Status LowerSilu(Lowering& l) {
 absl::Status LowerSiluBackward(Lowering& l) {
   const Tensor x = l.operand(1);
   const Tensor s = l.b.Sigmoid(x);
-  return l.Return(l.operand(0) * s * (One(l) + x * (One(l) - s)));
+  return l.Return(l.operand(0) * (s * (One(l) + x * (One(l) - s))));
 }
 
 // max(x, 0) + log1p(exp(-|x|)): softplus without overflow.

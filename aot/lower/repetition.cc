@@ -23,16 +23,6 @@ int64_t Bytes(const TensorType& type) {
   return EstimatedCount(type.sizes) * static_cast<int64_t>(ByteSize(type.dtype));
 }
 
-// Functions that cost no more than loading their operands.
-bool IsCheap(serialization::ScalarFn fn) {
-  const bool plain_unary = fn <= serialization::FN_RECIPROCAL;
-  const bool test = fn >= serialization::FN_LOGICAL_NOT && fn <= serialization::FN_RELU;
-  const bool binary = fn >= serialization::FN_ADD && fn <= serialization::FN_SHIFT_RIGHT &&
-                      fn != serialization::FN_POW && fn != serialization::FN_REMAINDER &&
-                      fn != serialization::FN_FMOD && fn != serialization::FN_ATAN2 && fn != serialization::FN_HYPOT;
-  return (plain_unary && fn != serialization::FN_RANDOM_UNIFORM) || test || binary || fn == serialization::FN_SELECT;
-}
-
 class Repeater {
  public:
   explicit Repeater(FusionGraph& graph) : g_(graph) {}
@@ -216,6 +206,15 @@ class Repeater {
 };
 
 }  // namespace
+
+bool IsCheap(serialization::ScalarFn fn) {
+  const bool plain_unary = fn <= serialization::FN_RECIPROCAL;
+  const bool test = fn >= serialization::FN_LOGICAL_NOT && fn <= serialization::FN_RELU;
+  const bool binary = fn >= serialization::FN_ADD && fn <= serialization::FN_SHIFT_RIGHT &&
+                      fn != serialization::FN_POW && fn != serialization::FN_REMAINDER &&
+                      fn != serialization::FN_FMOD && fn != serialization::FN_ATAN2 && fn != serialization::FN_HYPOT;
+  return (plain_unary && fn != serialization::FN_RANDOM_UNIFORM) || test || binary || fn == serialization::FN_SELECT;
+}
 
 void RepeatCheapFunctions(FusionGraph& graph) { Repeater(graph).Run(); }
 
