@@ -11,6 +11,7 @@
 #include "base/dtype.h"
 #include "base/layout.h"
 #include "serialization/metadata.pb.h"
+#include "serialization/view_step.h"
 
 namespace cotan {
 
@@ -32,6 +33,9 @@ struct ViewGeometry {
 // FailedPrecondition: it would fit, but this memory cannot be seen so without a
 // copy; after a copy to row-major order it can. Unimplemented: a view that
 // changes how elements are read (conjugate of complex numbers, negate).
+absl::StatusOr<ViewGeometry> ApplyViewStep(const ViewStep& step, const ViewGeometry& source,
+                                           absl::Span<const int64_t> symbols);
+// The same, parsed first. Errors also of ParseViewStep().
 absl::StatusOr<ViewGeometry> ApplyViewStep(const serialization::ViewStep& step, const ViewGeometry& source,
                                            absl::Span<const int64_t> symbols);
 
