@@ -2,6 +2,7 @@
 
 #include <torch/version.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "aot/lower/lower.h"
 #include "aot/lower/op_table.h"
 #include "aot/partition/partition.h"
+#include "aot/trace/tensor_data.h"
 #include "aot/trace/tracer.h"
 #include "base/file.h"
 #include "base/status_macros.h"
@@ -235,6 +237,45 @@ absl::Status AddEval(TraceableModule& module, const std::vector<at::Tensor>& exa
   return absl::OkStatus();
 }
 
+// All methods of a module in train mode.
+absl::Status AddTrainMethods(TraceableModule& module, const std::vector<at::Tensor>& examples,
+                             Compilation& compilation) {
+  const CompileOptions& options = compilation.options;
+  if (options.methods.train_step && HasLoss(options) && options.optimizer.has_value()) {
+    COTAN_RETURN_IF_ERROR(AddTrainStep(module, examples, compilation));
+    if (options.accumulate_gradients) COTAN_RETURN_IF_ERROR(AddAccumulation(module, examples, compilation));
+  }
+  if (!options.methods.forward_backward) return absl::OkStatus();
+  module.Train(true);
+  return AddForwardBackward(module.forward(), module.states(), examples, compilation);
+}
+
+// Null if there is none.
+const InitialState* StateOf(const pt2::Model& model, const std::string& name) {
+  const auto found = std::find_if(model.states().begin(), model.states().end(),
+                                  [&](const InitialState& state) { return state.name == name; });
+  return found == model.states().end() ? nullptr : &*found;
+}
+
+// Whether all states of a model in eval mode are those of the same in train mode.
+absl::Status CheckEvalStates(const pt2::Model& eval_model, const pt2::Model& model) {
+  for (const InitialState& state : eval_model.states()) {
+    const InitialState* found = StateOf(model, state.name);
+    if (found == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the eval model has '", state.name, "', and the model has not: they are not the same module"));
+    }
+    if (TypeOf(found->value) == TypeOf(state.value)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", state.name, "' has another dtype or other sizes in the eval model"));
+  }
+  return absl::OkStatus();
+}
+
+ModuleOptions ModuleOptionsOf(const CompileOptions& options) {
+  return {.seed = options.seed, .frozen = options.frozen, .initial_values = options.initial_values};
+}
+
 absl::StatusOr<CompiledModel> Build(Compilation compilation) {
   COTAN_ASSIGN_OR_RETURN(
       std::string bytes,
@@ -248,23 +289,31 @@ absl::StatusOr<CompiledModel> CompileModuleFactory(const ModuleFactory& factory,
                                                    const std::vector<at::Tensor>& examples,
                                                    const CompileOptions& options) {
   COTAN_RETURN_IF_ERROR(CheckOptions(options));
-  COTAN_ASSIGN_OR_RETURN(TraceableModule module,
-                         TraceableModule::Create(factory, {.seed = options.seed,
-                                                           .frozen = options.frozen,
-                                                           .initial_values = options.initial_values}));
+  COTAN_ASSIGN_OR_RETURN(TraceableModule module, TraceableModule::Create(factory, ModuleOptionsOf(options)));
   Compilation compilation{options, ArtifactBuilder(options.seed), {}};
-  if (options.methods.train_step && HasLoss(options) && options.optimizer.has_value()) {
-    COTAN_RETURN_IF_ERROR(AddTrainStep(module, examples, compilation));
-    if (options.accumulate_gradients) {
-      COTAN_RETURN_IF_ERROR(AddAccumulation(module, examples, compilation));
-    }
-  }
-  if (options.methods.forward_backward) {
-    module.Train(true);
-    COTAN_RETURN_IF_ERROR(
-        AddForwardBackward(module.forward(), module.states(), examples, compilation));
-  }
+  COTAN_RETURN_IF_ERROR(AddTrainMethods(module, examples, compilation));
   if (options.methods.eval) COTAN_RETURN_IF_ERROR(AddEval(module, examples, compilation));
+  return Build(std::move(compilation));
+}
+
+absl::StatusOr<CompiledModel> CompilePt2(const pt2::Model& model, const std::vector<at::Tensor>& examples,
+                                         const CompileOptions& options, const pt2::Model* eval_model) {
+  COTAN_RETURN_IF_ERROR(CheckOptions(options));
+  COTAN_ASSIGN_OR_RETURN(TraceableModule module, TraceableModule::FromFunction(model.function(), model.states(),
+                                                                               ModuleOptionsOf(options)));
+  Compilation compilation{options, ArtifactBuilder(options.seed), {}};
+  COTAN_RETURN_IF_ERROR(AddTrainMethods(module, examples, compilation));
+  if (eval_model != nullptr && options.methods.eval) {
+    COTAN_RETURN_IF_ERROR(CheckEvalStates(*eval_model, model));
+    ModuleOptions eval_options;
+    for (const InitialState& state : eval_model->states()) {
+      eval_options.initial_values.emplace_back(state.name, StateOf(model, state.name)->value);
+    }
+    COTAN_ASSIGN_OR_RETURN(TraceableModule eval, TraceableModule::FromFunction(eval_model->function(),
+                                                                               eval_model->states(), eval_options));
+    COTAN_ASSIGN_OR_RETURN(const std::vector<at::Tensor> eval_examples, eval_model->ExampleInputs());
+    COTAN_RETURN_IF_ERROR(AddEval(eval, eval_examples, compilation));
+  }
   return Build(std::move(compilation));
 }
 

@@ -27,6 +27,7 @@
 #include "absl/status/statusor.h"
 #include "aot/frontend/callable.h"
 #include "aot/frontend/module.h"
+#include "aot/frontend/pt2/model.h"
 #include "aot/optimizer/optimizer.h"
 
 namespace cotan::aot {
@@ -120,6 +121,15 @@ absl::StatusOr<CompiledModel> CompileModuleFactory(const ModuleFactory& factory,
 absl::StatusOr<CompiledModel> CompileTensorFunction(const TensorFunction& function,
                                                     const std::vector<at::Tensor>& examples,
                                                     const CompileOptions& options);
+
+// The same for a model read from a .pt2 archive, which holds one mode of the
+// module: that it was exported in, as a rule training. `eval_model`, if not
+// null, is the same module exported in eval mode: it becomes the method "eval"
+// (without it there is none) and reads the states of `model` by name.
+// InvalidArgument besides: a state of `eval_model` is none of `model`, or has
+// another dtype or other sizes.
+absl::StatusOr<CompiledModel> CompilePt2(const pt2::Model& model, const std::vector<at::Tensor>& examples,
+                                         const CompileOptions& options, const pt2::Model* eval_model = nullptr);
 
 // `factory` returns a std::shared_ptr to a module, or a module holder; see
 // callable.h for what its forward() may take and return.

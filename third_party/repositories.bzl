@@ -41,6 +41,15 @@ def cotan_repositories():
         headers = ["nlohmann"],
     )
     system_library(
+        name = "libzip",
+        build_file = "//third_party/libzip:system.BUILD",
+        debian_package = "libzip-dev",
+        headers = [
+            "zip.h",
+            "zipconf.h",
+        ],
+    )
+    system_library(
         name = "onednn",
         build_file = "//third_party/onednn:system.BUILD",
         debian_package = "libdnnl-dev",

@@ -11,6 +11,7 @@
 
 #include <memory>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "aot/trace/dispatch_keys.h"
@@ -145,10 +146,48 @@ absl::StatusOr<TraceableModule> TraceableModule::Create(const ModuleFactory& fac
   return result;
 }
 
-void TraceableModule::Train(bool on) { instance_.module->train(on); }
+absl::StatusOr<TraceableModule> TraceableModule::FromFunction(StateFunction function,
+                                                              std::vector<InitialState> states,
+                                                              const ModuleOptions& options) {
+  RegisterTracing();
+  TraceableModule result;
+  result.function_ = std::move(function);
+  absl::flat_hash_set<std::string> names;
+  try {
+    auto epoch = std::make_shared<TraceEpoch>();
+    epoch->kind = TraceEpoch::Kind::kConstruction;
+    for (InitialState& initial : states) {
+      if (!names.insert(initial.name).second) {
+        return absl::InvalidArgumentError(absl::StrCat("two parameters or buffers are called '", initial.name, "'"));
+      }
+      ModuleState& state = result.states_.emplace_back();
+      state.name = std::move(initial.name);
+      state.role = initial.role;
+      state.tensor = WrapFunctional(MakeProxy(initial.value, kNoValue, epoch));
+      state.initial = std::move(initial.value);
+      state.requires_grad = initial.requires_grad;
+      state.persistent = initial.persistent;
+      state.aliases = std::move(initial.aliases);
+    }
+  } catch (...) {
+    return StatusFromCurrentException("preparing the model");
+  }
+  COTAN_RETURN_IF_ERROR(Freeze(options.frozen, result.states_));
+  COTAN_RETURN_IF_ERROR(SetInitialValues(options.initial_values, result.states_));
+  return result;
+}
+
+void TraceableModule::Train(bool on) {
+  if (instance_.module != nullptr) instance_.module->train(on);
+}
 
 TensorFunction TraceableModule::forward() const {
   return [this](const std::vector<at::Tensor>& inputs) {
+    if (function_ != nullptr) {
+      std::vector<at::Tensor> states;
+      for (const ModuleState& state : states_) states.push_back(state.tensor);
+      return function_(states, inputs);
+    }
     std::vector<at::Tensor> outputs = instance_.forward(inputs);
     RefuseReplacedTensors();
     return outputs;

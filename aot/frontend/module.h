@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/types/span.h"
 #include "aot/frontend/callable.h"
 #include "aot/trace/tracer.h"
+#include "serialization/program.pb.h"
 
 namespace cotan::aot {
 
@@ -30,6 +32,21 @@ struct ModuleOptions {
   NamedTensors initial_values = {};
 };
 
+// A parameter or buffer of a model that is no torch::nn module.
+struct InitialState {
+  std::string name;
+  serialization::State::Role role = serialization::State::PARAMETER;
+  at::Tensor value;  // real CPU tensor
+  bool requires_grad = false;
+  bool persistent = true;
+  std::vector<std::string> aliases = {};
+};
+
+// Such a model: a function of its states, in their order, and of its inputs. It
+// writes to states in place.
+using StateFunction =
+    std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& states, const std::vector<at::Tensor>& inputs)>;
+
 // A module whose parameters and buffers are functional proxies, ready for
 // Trace(). Movable; holds the module.
 class TraceableModule {
@@ -41,8 +58,14 @@ class TraceableModule {
   static absl::StatusOr<TraceableModule> Create(const ModuleFactory& factory,
                                                 const ModuleOptions& options);
 
+  // The same for a function of states; there is no train mode. The seed is not
+  // used.
+  // InvalidArgument: as above; two states have the same name.
+  static absl::StatusOr<TraceableModule> FromFunction(StateFunction function, std::vector<InitialState> states,
+                                                      const ModuleOptions& options);
+
   // Parameters, then buffers, in the order in which the module registered
-  // them; a tied tensor once, under its first name.
+  // them; a tied tensor once, under its first name. Of a function: as given.
   absl::Span<const ModuleState> states() const { return states_; }
   // The module's forward(), for Trace(); one that replaces or registers
   // parameters or buffers is refused there, by name. Valid as long as this
@@ -54,7 +77,8 @@ class TraceableModule {
   TraceableModule() = default;
   void RefuseReplacedTensors() const;
 
-  ModuleInstance instance_;
+  ModuleInstance instance_;  // empty for a function
+  StateFunction function_;   // null for a module
   std::vector<ModuleState> states_;
 };
 

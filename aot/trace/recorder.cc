@@ -129,6 +129,10 @@ at::Tensor Recorder::AddInput(const at::Tensor& real, InputKind kind, int index,
   return WrapFunctional(MakeProxy(real, value, epoch_));
 }
 
+at::Tensor Recorder::Constant(const at::Tensor& real) {
+  return WrapFunctional(MakeProxy(real, CaptureConstant(real), epoch_));
+}
+
 void Recorder::Refuse(absl::string_view subject, absl::string_view reason) {
   std::string refusal = absl::StrCat(subject, ": ", reason);
   if (std::find(refusals_.begin(), refusals_.end(), refusal) == refusals_.end()) {

@@ -33,6 +33,8 @@ class Recorder {
  public:
   // Adds a graph input and returns its proxy, under functionalization.
   at::Tensor AddInput(const at::Tensor& real, InputKind kind, int index, const std::string& name);
+  // A tensor with fixed content, as a traced function computes with it.
+  at::Tensor Constant(const at::Tensor& real);
   // The value of a tensor that the traced function returned: a functional
   // tensor, or a captured one. kNoValue if it is undefined.
   ValueId ValueOf(const at::Tensor& tensor);

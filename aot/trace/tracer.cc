@@ -130,7 +130,7 @@ void Tracing::SeatInputs(absl::Span<const at::Tensor> examples) {
       recorder_.registered_storages[state.constructed.storage().data()] = state.name;
     }
     program_.states.push_back({state.name, state.role, ToTensorData(state.initial),
-                               state.requires_grad, /*persistent=*/true, state.aliases});
+                               state.requires_grad, state.persistent, state.aliases});
   }
   for (size_t i = 0; i < examples.size(); ++i) {
     const std::string name = NameAt(options_.input_names, i, "input");

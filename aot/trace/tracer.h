@@ -32,7 +32,8 @@ struct ModuleState {
   // may share its storage, which is found out and refused.
   at::Tensor constructed;
   bool requires_grad = false;
-  std::vector<std::string> aliases;
+  bool persistent = true;  // whether checkpoints hold it
+  std::vector<std::string> aliases = {};
 };
 
 struct TraceOptions {

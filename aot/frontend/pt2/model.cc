@@ -1,0 +1,317 @@
+#include "aot/frontend/pt2/model.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "aot/frontend/pt2/archive.h"
+#include "aot/frontend/pt2/interpreter.h"
+#include "aot/frontend/pt2/weights.h"
+#include "aot/trace/recorder.h"
+#include "aot/trace/tensor_data.h"
+#include "base/status_macros.h"
+
+namespace cotan::aot::pt2 {
+namespace {
+
+using serialization::State;
+
+absl::Status InFile(const absl::Status& status, const std::string& path) {
+  if (status.ok() || absl::StrContains(status.message(), path)) return status;
+  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+}
+
+// "models/NAME.json": the NAME of the only program.
+absl::StatusOr<std::string> ProgramName(const Archive& archive) {
+  constexpr absl::string_view kFolder = "models/";
+  constexpr absl::string_view kSuffix = ".json";
+  std::vector<std::string> found;
+  for (const std::string& name : archive.names()) {
+    if (!absl::StartsWith(name, kFolder) || !absl::EndsWith(name, kSuffix)) continue;
+    found.push_back(name.substr(kFolder.size(), name.size() - kFolder.size() - kSuffix.size()));
+  }
+  if (found.size() == 1) return found[0];
+  if (found.empty()) {
+    return absl::NotFoundError("it holds no exported program (models/NAME.json); write it with torch.export.save");
+  }
+  return absl::InvalidArgumentError(absl::StrCat("it holds ", found.size(), " programs (", absl::StrJoin(found, ", "),
+                                                 "); save one program per archive"));
+}
+
+// What older writers leave out is as expected.
+absl::Status CheckMark(const Archive& archive, absl::string_view file, absl::string_view expected) {
+  if (!archive.Has(file)) return absl::OkStatus();
+  COTAN_ASSIGN_OR_RETURN(const std::string content, archive.Read(file));
+  if (content == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("its file '", file, "' says '", content.substr(0, 20), "', not '", expected, "'"));
+}
+
+struct Content {
+  ExportedProgram program;
+  StoredTensors weights;
+  StoredTensors constants;
+};
+
+absl::StatusOr<Content> ReadContent(const std::string& path) {
+  COTAN_ASSIGN_OR_RETURN(const Archive archive, Archive::Open(path));
+  COTAN_RETURN_IF_ERROR(CheckMark(archive, "archive_format", "pt2"));
+  COTAN_RETURN_IF_ERROR(CheckMark(archive, "byteorder", "little"));
+  COTAN_ASSIGN_OR_RETURN(const std::string name, ProgramName(archive));
+  const std::string file = absl::StrCat("models/", name, ".json");
+  COTAN_ASSIGN_OR_RETURN(const std::string json, archive.Read(file));
+  Content content;
+  COTAN_ASSIGN_OR_RETURN(content.program, ParseExportedProgram(json, file));
+  COTAN_ASSIGN_OR_RETURN(
+      content.weights,
+      LoadStoredTensors(archive, "data/weights/", absl::StrCat("data/weights/", name, "_weights_config.json")));
+  COTAN_ASSIGN_OR_RETURN(
+      content.constants,
+      LoadStoredTensors(archive, "data/constants/", absl::StrCat("data/constants/", name, "_constants_config.json")));
+  return content;
+}
+
+bool SameTensor(const at::Tensor& a, const at::Tensor& b) {
+  return a.numel() > 0 && a.const_data_ptr() == b.const_data_ptr() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
+}
+
+bool SameStorage(const at::Tensor& a, const at::Tensor& b) { return a.numel() > 0 && a.is_alias_of(b); }
+
+}  // namespace
+
+// Where the graph's inputs come from.
+struct Model::Inputs {
+  struct State {
+    std::string graph_name;
+    size_t index;  // in states_
+  };
+  struct Constant {
+    std::string graph_name;
+    at::Tensor tensor;
+  };
+  std::vector<State> states;
+  std::vector<Constant> constants;
+  std::vector<std::string> tensors;  // graph names of the user's tensors
+};
+
+namespace {
+
+// Puts a content's tensors in the places that the program has for them.
+class Assembly {
+ public:
+  explicit Assembly(Content& content) : content_(content) {}
+
+  absl::StatusOr<at::Tensor> TensorFor(const InputSpec& spec, bool* requires_grad) const {
+    const StoredTensor* stored = Find(content_.weights, spec.name);
+    if (stored == nullptr) stored = Find(content_.constants, spec.name);
+    if (stored == nullptr) {
+      return absl::NotFoundError(absl::StrCat("the program uses '", spec.name, "', which the archive does not hold"));
+    }
+    COTAN_RETURN_IF_ERROR(CheckAgainstGraph(spec, stored->tensor));
+    *requires_grad = stored->requires_grad;
+    return stored->tensor;
+  }
+
+  // The state that `tensor` is, as it is tied; none if it is a new one.
+  // Unimplemented: it overlaps another in a different way.
+  absl::StatusOr<std::optional<size_t>> FindTied(const InputSpec& spec, const at::Tensor& tensor) const {
+    for (size_t i = 0; i < states.size(); ++i) {
+      if (SameTensor(states[i].value, tensor)) return i;
+      if (!SameStorage(states[i].value, tensor)) continue;
+      return absl::UnimplementedError(absl::StrCat("'", spec.name, "' and '", states[i].name,
+                                                   "' overlap in memory without being the same; give one of them "
+                                                   "memory of its own (clone) before exporting"));
+    }
+    return std::nullopt;
+  }
+
+  std::vector<InitialState> states;
+
+ private:
+  static const StoredTensor* Find(const StoredTensors& tensors, const std::string& name) {
+    const auto found = tensors.find(name);
+    return found == tensors.end() ? nullptr : &found->second;
+  }
+
+  absl::Status CheckAgainstGraph(const InputSpec& spec, const at::Tensor& tensor) const {
+    const Name* name = std::get_if<Name>(&spec.arg);
+    const auto found = content_.program.graph.tensor_values.find(name == nullptr ? "" : name->name);
+    if (found == content_.program.graph.tensor_values.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("the program does not tell the type of '", spec.name, "'"));
+    }
+    const TensorType expected = {found->second.dtype, found->second.sizes, {}};
+    if (TypeOf(tensor) == expected) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", spec.name, "' has another dtype or other sizes in its file than in the program"));
+  }
+
+  Content& content_;
+};
+
+State::Role RoleOf(const InputSpec& spec) {
+  return spec.kind == InputSpec::Kind::kParameter ? State::PARAMETER : State::BUFFER;
+}
+
+}  // namespace
+
+absl::StatusOr<Model> Model::Load(const std::string& path) {
+  const auto load = [&]() -> absl::StatusOr<Model> {
+    COTAN_ASSIGN_OR_RETURN(Content content, ReadContent(path));
+    COTAN_RETURN_IF_ERROR(CheckTargets(content.program.graph));
+    Assembly assembly(content);
+    auto inputs = std::make_shared<Inputs>();
+    for (const InputSpec& spec : content.program.inputs) {
+      if (spec.kind == InputSpec::Kind::kConstant) continue;
+      const Name* name = std::get_if<Name>(&spec.arg);
+      if (name == nullptr) return absl::InvalidArgumentError(absl::StrCat("input '", spec.name, "' is no tensor"));
+      if (spec.kind == InputSpec::Kind::kUserInput) {
+        if (!content.program.graph.tensor_values.contains(name->name)) {
+          return absl::UnimplementedError(absl::StrCat("input '", name->name,
+                                                       "' is a number that may differ from call to call; make it a "
+                                                       "tensor without dimensions, or a constant of the model"));
+        }
+        inputs->tensors.push_back(name->name);
+        continue;
+      }
+      bool requires_grad = false;
+      COTAN_ASSIGN_OR_RETURN(const at::Tensor tensor, assembly.TensorFor(spec, &requires_grad));
+      if (spec.kind == InputSpec::Kind::kTensorConstant) {
+        inputs->constants.push_back({name->name, tensor});
+        continue;
+      }
+      COTAN_ASSIGN_OR_RETURN(const std::optional<size_t> tied, assembly.FindTied(spec, tensor));
+      if (tied.has_value()) {
+        assembly.states[*tied].aliases.push_back(spec.name);
+      } else {
+        assembly.states.push_back({.name = spec.name,
+                                   .role = RoleOf(spec),
+                                   .value = tensor,
+                                   .requires_grad = requires_grad && RoleOf(spec) == State::PARAMETER,
+                                   .persistent = spec.persistent});
+      }
+      inputs->states.push_back({name->name, tied.value_or(assembly.states.size() - 1)});
+    }
+    Model model;
+    model.states_ = std::move(assembly.states);
+    model.inputs_ = std::move(inputs);
+    model.program_ = std::make_shared<const ExportedProgram>(std::move(content.program));
+    return model;
+  };
+  absl::StatusOr<Model> model = load();
+  if (!model.ok()) return InFile(model.status(), path);
+  return model;
+}
+
+namespace {
+
+using TensorVector = std::vector<at::Tensor>;
+
+at::Tensor OutputTensor(const OutputSpec& output, const Environment& values) {
+  const c10::IValue value = ValueOf(output.arg, values);
+  if (!value.isTensor()) throw std::invalid_argument("an output of the graph is no tensor");
+  return value.toTensor();
+}
+
+// Writes what the functional form of a program returns as new content.
+void ApplyMutation(const OutputSpec& output, const at::Tensor& target, const Environment& values) {
+  c10::AutoGradMode no_grad(false);
+  target.copy_(OutputTensor(output, values));
+}
+
+}  // namespace
+
+StateFunction Model::function() const {
+  const auto state_named = [this](const std::string& name) -> std::optional<size_t> {
+    for (size_t i = 0; i < states_.size(); ++i) {
+      const std::vector<std::string>& aliases = states_[i].aliases;
+      if (states_[i].name == name || std::find(aliases.begin(), aliases.end(), name) != aliases.end()) return i;
+    }
+    return std::nullopt;
+  };
+  absl::flat_hash_map<std::string, size_t> state_of_target;
+  for (const OutputSpec& output : program_->outputs) {
+    if (const std::optional<size_t> index = state_named(output.target)) state_of_target[output.target] = *index;
+  }
+
+  return
+      [program = program_, places = inputs_, state_of_target](const TensorVector& states, const TensorVector& inputs) {
+        if (inputs.size() != places->tensors.size()) {
+          throw std::invalid_argument(
+              absl::StrCat("the model takes ", places->tensors.size(), " tensors, not ", inputs.size()));
+        }
+        Environment values;
+        for (const Inputs::State& state : places->states) values[state.graph_name] = states[state.index];
+        for (const Inputs::Constant& constant : places->constants) {
+          Recorder* recorder = CurrentRecorder();
+          values[constant.graph_name] = recorder == nullptr ? constant.tensor : recorder->Constant(constant.tensor);
+        }
+        for (size_t i = 0; i < inputs.size(); ++i) values[places->tensors[i]] = inputs[i];
+        RunGraph(program->graph, values);
+
+        TensorVector results;
+        for (const OutputSpec& output : program->outputs) {
+          switch (output.kind) {
+            case OutputSpec::Kind::kUserOutput:
+            case OutputSpec::Kind::kLoss:
+              // Numbers and None among the results are known without running it.
+              if (std::holds_alternative<Name>(output.arg)) {
+                const c10::IValue value = ValueOf(output.arg, values);
+                if (value.isTensor()) results.push_back(value.toTensor());
+              }
+              break;
+            case OutputSpec::Kind::kBufferMutation:
+            case OutputSpec::Kind::kParameterMutation: {
+              const auto target = state_of_target.find(output.target);
+              if (target == state_of_target.end()) {
+                throw std::invalid_argument(absl::StrCat("it changes '", output.target, "', which is no state"));
+              }
+              ApplyMutation(output, states[target->second], values);
+              break;
+            }
+            case OutputSpec::Kind::kUserInputMutation: {
+              const auto target = std::find(places->tensors.begin(), places->tensors.end(), output.target);
+              if (target == places->tensors.end()) {
+                throw std::invalid_argument(absl::StrCat("it changes '", output.target, "', which is no input"));
+              }
+              ApplyMutation(output, inputs[static_cast<size_t>(target - places->tensors.begin())], values);
+              break;
+            }
+            case OutputSpec::Kind::kGradient:
+              break;  // refused when it was read
+          }
+        }
+        return results;
+      };
+}
+
+absl::StatusOr<TensorVector> Model::ExampleInputs(absl::Span<const int64_t> symbols) const {
+  std::vector<int64_t> hints;
+  for (const Symbol& symbol : program_->symbols) {
+    hints.push_back(symbol.hint.value_or(std::max<int64_t>(symbol.min, 1)));
+  }
+  at::Generator generator = at::detail::createCPUGenerator(/*seed=*/0);
+  TensorVector examples;
+  for (const std::string& name : inputs_->tensors) {
+    const TensorMeta& meta = program_->graph.tensor_values.at(name);
+    std::vector<int64_t> sizes;
+    for (const SymInt& size : meta.sizes) {
+      COTAN_ASSIGN_OR_RETURN(const int64_t value,
+                             size.Evaluate(symbols.empty() ? absl::MakeConstSpan(hints) : symbols));
+      if (value < 0) return absl::InvalidArgumentError(absl::StrCat("input '", name, "' would have a negative size"));
+      sizes.push_back(value);
+    }
+    const at::TensorOptions options(ToScalarType(meta.dtype));
+    examples.push_back(IsFloatingPoint(meta.dtype) ? at::randn(sizes, generator, options) : at::zeros(sizes, options));
+  }
+  return examples;
+}
+
+}  // namespace cotan::aot::pt2

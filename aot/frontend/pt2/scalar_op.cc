@@ -1,0 +1,139 @@
+#include "aot/frontend/pt2/scalar_op.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace cotan::aot::pt2 {
+namespace {
+
+using c10::IValue;
+
+double Double(const IValue& value) { return value.toScalar().toDouble(); }
+bool Truth(const IValue& value) { return Double(value) != 0; }
+
+void CheckDivisor(const IValue& value) {
+  if (!Truth(value)) throw std::invalid_argument("division by zero");
+}
+
+int64_t FloorDivide(int64_t a, int64_t b) {
+  const int64_t quotient = a / b;
+  return quotient - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
+}
+
+// Calls `function` with both operands as integers if they are such, else as
+// floating point numbers.
+template <typename Function>
+IValue Arithmetic(const IValue& a, const IValue& b, Function function) {
+  const bool integers = !a.isDouble() && !b.isDouble();
+  if (integers) return function(a.toScalar().toLong(), b.toScalar().toLong());
+  return function(Double(a), Double(b));
+}
+
+struct FloorDivision {
+  IValue operator()(int64_t a, int64_t b) const { return FloorDivide(a, b); }
+  IValue operator()(double a, double b) const { return std::floor(a / b); }
+};
+
+struct Modulo {
+  IValue operator()(int64_t a, int64_t b) const { return a - FloorDivide(a, b) * b; }
+  IValue operator()(double a, double b) const { return a - std::floor(a / b) * b; }
+};
+
+struct Power {
+  IValue operator()(int64_t base, int64_t exponent) const {
+    if (exponent < 0) return std::pow(static_cast<double>(base), static_cast<double>(exponent));
+    int64_t result = 1;
+    for (int64_t i = 0; i < exponent; ++i) {
+      if (__builtin_mul_overflow(result, base, &result)) throw std::invalid_argument("a power that is too large");
+    }
+    return result;
+  }
+  IValue operator()(double base, double exponent) const { return std::pow(base, exponent); }
+};
+
+IValue Rounded(double value) { return static_cast<int64_t>(value); }
+
+struct ScalarOp {
+  absl::string_view target;
+  size_t operands;
+  IValue (*run)(const std::vector<IValue>& x);
+};
+
+using Operands = const std::vector<IValue>&;
+
+constexpr ScalarOp kOps[] = {
+    {"_operator.add", 2,
+     [](Operands x) { return Arithmetic(x[0], x[1], [](auto a, auto b) { return IValue(a + b); }); }},
+    {"_operator.sub", 2,
+     [](Operands x) { return Arithmetic(x[0], x[1], [](auto a, auto b) { return IValue(a - b); }); }},
+    {"_operator.mul", 2,
+     [](Operands x) { return Arithmetic(x[0], x[1], [](auto a, auto b) { return IValue(a * b); }); }},
+    {"_operator.floordiv", 2,
+     [](Operands x) {
+       CheckDivisor(x[1]);
+       return Arithmetic(x[0], x[1], FloorDivision());
+     }},
+    {"_operator.mod", 2,
+     [](Operands x) {
+       CheckDivisor(x[1]);
+       return Arithmetic(x[0], x[1], Modulo());
+     }},
+    {"_operator.truediv", 2,
+     [](Operands x) {
+       CheckDivisor(x[1]);
+       return IValue(Double(x[0]) / Double(x[1]));
+     }},
+    {"_operator.pow", 2, [](Operands x) { return Arithmetic(x[0], x[1], Power()); }},
+    {"_operator.neg", 1,
+     [](Operands x) { return Arithmetic(IValue(0), x[0], [](auto a, auto b) { return IValue(a - b); }); }},
+    {"_operator.pos", 1, [](Operands x) { return x[0]; }},
+    {"_operator.eq", 2, [](Operands x) { return IValue(Double(x[0]) == Double(x[1])); }},
+    {"_operator.ne", 2, [](Operands x) { return IValue(Double(x[0]) != Double(x[1])); }},
+    {"_operator.lt", 2, [](Operands x) { return IValue(Double(x[0]) < Double(x[1])); }},
+    {"_operator.le", 2, [](Operands x) { return IValue(Double(x[0]) <= Double(x[1])); }},
+    {"_operator.gt", 2, [](Operands x) { return IValue(Double(x[0]) > Double(x[1])); }},
+    {"_operator.ge", 2, [](Operands x) { return IValue(Double(x[0]) >= Double(x[1])); }},
+    {"_operator.and_", 2, [](Operands x) { return IValue(Truth(x[0]) && Truth(x[1])); }},
+    {"_operator.or_", 2, [](Operands x) { return IValue(Truth(x[0]) || Truth(x[1])); }},
+    {"torch.sym_not", 1, [](Operands x) { return IValue(!Truth(x[0])); }},
+    {"torch.sym_float", 1, [](Operands x) { return IValue(Double(x[0])); }},
+    {"torch.sym_int", 1, [](Operands x) { return Rounded(std::trunc(Double(x[0]))); }},
+    {"torch.sym_ite", 3, [](Operands x) { return Truth(x[0]) ? x[1] : x[2]; }},
+    {"torch.sym_max", 2,
+     [](Operands x) { return Arithmetic(x[0], x[1], [](auto a, auto b) { return IValue(std::max(a, b)); }); }},
+    {"torch.sym_min", 2,
+     [](Operands x) { return Arithmetic(x[0], x[1], [](auto a, auto b) { return IValue(std::min(a, b)); }); }},
+    {"torch._sym_sqrt", 1, [](Operands x) { return IValue(std::sqrt(Double(x[0]))); }},
+    {"math.ceil", 1, [](Operands x) { return Rounded(std::ceil(Double(x[0]))); }},
+    {"math.floor", 1, [](Operands x) { return Rounded(std::floor(Double(x[0]))); }},
+    {"math.trunc", 1, [](Operands x) { return Rounded(std::trunc(Double(x[0]))); }},
+    {"math.sqrt", 1, [](Operands x) { return IValue(std::sqrt(Double(x[0]))); }},
+    {"builtins.round", 1, [](Operands x) { return Rounded(std::nearbyint(Double(x[0]))); }},
+};
+
+const ScalarOp* Find(absl::string_view target) {
+  const auto found =
+      std::find_if(std::begin(kOps), std::end(kOps), [&](const ScalarOp& op) { return op.target == target; });
+  return found == std::end(kOps) ? nullptr : found;
+}
+
+}  // namespace
+
+bool IsScalarOp(absl::string_view target) { return Find(target) != nullptr; }
+
+IValue RunScalarOp(absl::string_view target, const std::vector<IValue>& operands) {
+  const ScalarOp& op = *Find(target);
+  if (operands.size() != op.operands) {
+    throw std::invalid_argument(absl::StrCat(op.operands, " operands were expected, not ", operands.size()));
+  }
+  for (const IValue& operand : operands) {
+    if (!operand.isScalar()) throw std::invalid_argument("an operand is not a number");
+  }
+  return op.run(operands);
+}
+
+}  // namespace cotan::aot::pt2

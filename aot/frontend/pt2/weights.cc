@@ -1,0 +1,120 @@
+#include "aot/frontend/pt2/weights.h"
+
+#include <ATen/ops/empty.h>
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "aot/frontend/pt2/exported_program.h"
+#include "aot/trace/tensor_data.h"
+#include "base/layout.h"
+#include "base/status_macros.h"
+
+namespace cotan::aot::pt2 {
+namespace {
+
+// No dynamic dimensions in what is stored.
+absl::StatusOr<DimVector> Constants(const SymIntVector& values) {
+  DimVector result;
+  for (const SymInt& value : values) {
+    if (!value.is_constant() || value.constant() < 0) {
+      return absl::InvalidArgumentError(absl::StrCat("its geometry has ", value.ToString()));
+    }
+    result.push_back(value.constant());
+  }
+  return result;
+}
+
+absl::StatusOr<StridedLayout> LayoutOf(const TensorMeta& meta) {
+  StridedLayout layout;
+  COTAN_ASSIGN_OR_RETURN(layout.sizes, Constants(meta.sizes));
+  COTAN_ASSIGN_OR_RETURN(layout.strides, Constants(meta.strides));
+  COTAN_ASSIGN_OR_RETURN(const DimVector offset, Constants({meta.storage_offset}));
+  layout.offset = offset[0];
+  return layout;
+}
+
+// Whether all elements lie within `elements` of a storage.
+bool Fits(const StridedLayout& layout, int64_t elements) {
+  const int64_t count = CheckedNumElements(layout.sizes);
+  if (count < 0) return false;
+  if (count == 0) return true;
+  int64_t last = layout.offset;
+  for (int d = 0; d < layout.rank(); ++d) {
+    int64_t reach = 0;
+    const auto i = static_cast<size_t>(d);
+    if (__builtin_mul_overflow(layout.sizes[i] - 1, layout.strides[i], &reach)) return false;
+    if (__builtin_add_overflow(last, reach, &last)) return false;
+  }
+  return last < elements;
+}
+
+// The files of a folder, each read once.
+class Folder {
+ public:
+  Folder(const Archive& archive, absl::string_view path) : archive_(archive), path_(path) {}
+
+  absl::StatusOr<StoredTensor> Load(const PayloadMeta& payload) {
+    if (payload.path_name.find('/') != std::string::npos) {
+      return absl::InvalidArgumentError(absl::StrCat("its file '", payload.path_name, "' is not in ", path_));
+    }
+    if (payload.use_pickle || !payload.tensor_meta.has_value()) {
+      return absl::UnimplementedError(
+          "it is a pickle: an object of a Python class (a tensor subclass or script object), which is never run "
+          "here. Replace it by plain tensors before exporting");
+    }
+    const TensorMeta& meta = *payload.tensor_meta;
+    COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, LayoutOf(meta));
+    COTAN_ASSIGN_OR_RETURN(const at::Tensor storage, Storage(payload.path_name, meta.dtype));
+    if (!Fits(layout, storage.numel())) {
+      return absl::InvalidArgumentError(absl::StrCat("it is ", DTypeName(meta.dtype), ToString(layout),
+                                                     ", and its file '", payload.path_name, "' has only ",
+                                                     storage.numel() * storage.element_size(), " bytes"));
+    }
+    return StoredTensor{storage.as_strided({layout.sizes.data(), layout.sizes.size()},
+                                           {layout.strides.data(), layout.strides.size()}, layout.offset),
+                        meta.requires_grad};
+  }
+
+ private:
+  absl::StatusOr<at::Tensor> Storage(const std::string& file, DType dtype) {
+    if (const auto found = storages_.find(file); found != storages_.end()) {
+      if (found->second.scalar_type() == ToScalarType(dtype)) return found->second;
+      return absl::InvalidArgumentError(absl::StrCat("its file '", file, "' is used with two dtypes"));
+    }
+    COTAN_ASSIGN_OR_RETURN(const std::string bytes, archive_.Read(absl::StrCat(path_, file)));
+    if (bytes.size() % ByteSize(dtype) != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("its file '", file, "' has ", bytes.size(), " bytes, no multiple of ", ByteSize(dtype)));
+    }
+    at::Tensor storage =
+        at::empty({static_cast<int64_t>(bytes.size() / ByteSize(dtype))}, at::TensorOptions(ToScalarType(dtype)));
+    std::memcpy(storage.mutable_data_ptr(), bytes.data(), bytes.size());
+    return storages_.emplace(file, std::move(storage)).first->second;
+  }
+
+  const Archive& archive_;
+  absl::string_view path_;
+  absl::flat_hash_map<std::string, at::Tensor> storages_;
+};
+
+}  // namespace
+
+absl::StatusOr<StoredTensors> LoadStoredTensors(const Archive& archive, absl::string_view folder,
+                                                absl::string_view config) {
+  COTAN_ASSIGN_OR_RETURN(const std::string text, archive.Read(config));
+  COTAN_ASSIGN_OR_RETURN(const std::vector<PayloadMeta> payloads, ParsePayloadConfig(text, config));
+  Folder files(archive, folder);
+  StoredTensors tensors;
+  for (const PayloadMeta& payload : payloads) {
+    absl::StatusOr<StoredTensor> tensor = files.Load(payload);
+    if (!tensor.ok()) {
+      return absl::Status(tensor.status().code(), absl::StrCat("'", payload.name, "': ", tensor.status().message()));
+    }
+    tensors.emplace(payload.name, *std::move(tensor));
+  }
+  return tensors;
+}
+
+}  // namespace cotan::aot::pt2

@@ -1,0 +1,43 @@
+// What PyTorch computed for an exported model: NAME.safetensors with values and
+// NAME.json with tolerances, as ../shared/models/README.md tells.
+#ifndef COTAN_TESTING_MODELS_GOLDEN_H_
+#define COTAN_TESTING_MODELS_GOLDEN_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/tensor.h"
+
+namespace cotan::testing {
+
+// Losses of SGD on one batch.
+struct SgdGolden {
+  double lr = 0;
+  double momentum = 0;
+  std::vector<double> losses;  // entry k: after k + 1 updates
+  // Losses that are to be compared; later ones depend on rounding.
+  int num_compared = 0;
+  double tolerance = 0;  // relative
+};
+
+struct Golden {
+  std::vector<Tensor> inputs;
+  // False for a model that draws random numbers: then there is nothing else.
+  bool has_values = false;
+  std::map<std::string, Tensor> outputs;    // "output.0", "output.1"; f32
+  std::map<std::string, Tensor> gradients;  // by parameter; f64 if there are such
+  std::map<std::string, Tensor> buffers;    // after one step, by name
+  std::vector<SgdGolden> sgd;
+  double output_tolerance = 0;    // of max|expected|
+  double gradient_tolerance = 0;  // of the larger of max|expected| and 0.001 times the largest gradient
+};
+
+// Errors of the files. InvalidArgument: a value is missing or has another type;
+// the message names the file.
+absl::StatusOr<Golden> LoadGolden(const std::string& safetensors, const std::string& manifest);
+
+}  // namespace cotan::testing
+
+#endif  // COTAN_TESTING_MODELS_GOLDEN_H_
