@@ -1,0 +1,154 @@
+#include "testing/conformance/call_facts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+
+namespace cotan::conformance {
+namespace {
+
+constexpr double kTolerance = 2e-6;
+
+double ParseValue(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
+  if (value == "Infinity") return INFINITY;
+  if (value == "-Infinity") return -INFINITY;
+  return NAN;
+}
+
+// A pair for each complex element.
+void AppendValues(const Json& values, std::vector<double>& to) {
+  for (const Json& value : values) {
+    if (value.is_array()) {
+      AppendValues(value, to);
+    } else {
+      to.push_back(ParseValue(value));
+    }
+  }
+}
+
+std::vector<double> ParseValues(const Json& values) {
+  std::vector<double> result;
+  AppendValues(values, result);
+  return result;
+}
+
+TensorFacts ParseTensor(const Json& json) {
+  TensorFacts facts;
+  facts.is_none = !json.contains("dtype");
+  if (facts.is_none) return facts;
+  facts.dtype = json["dtype"];
+  facts.sizes = json["size"].get<std::vector<int64_t>>();
+  facts.strides = json["stride"].get<std::vector<int64_t>>();
+  facts.offset = json["offset"];
+  facts.requires_grad = json["requires_grad"];
+  facts.is_leaf = json["is_leaf"];
+  facts.is_view = json["is_view"];
+  facts.values = ParseValues(json["values"]);
+  return facts;
+}
+
+NamePairs ParsePairs(const Json& json) {
+  NamePairs pairs;
+  for (const Json& pair : json) pairs.emplace_back(pair[0], pair[1]);
+  return pairs;
+}
+
+bool IsClose(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return true;
+  return std::fabs(a - b) <= kTolerance * std::max({1.0, std::fabs(a), std::fabs(b)});
+}
+
+void CompareValues(const std::vector<double>& actual, const std::vector<double>& expected, const std::string& place,
+                   Differences& d) {
+  const bool close =
+      actual.size() == expected.size() && std::equal(actual.begin(), actual.end(), expected.begin(), IsClose);
+  if (!close) d.Add(absl::StrCat(place, ": ", Describe(actual), " instead of ", Describe(expected)));
+}
+
+void CompareTensor(const TensorFacts& actual, const TensorFacts& expected, const std::string& place, Differences& d) {
+  d.Expect(absl::StrCat(place, " is none"), actual.is_none, expected.is_none);
+  if (actual.is_none || expected.is_none) return;
+  d.Expect(absl::StrCat(place, ".dtype"), actual.dtype, expected.dtype);
+  d.Expect(absl::StrCat(place, ".sizes"), actual.sizes, expected.sizes);
+  d.Expect(absl::StrCat(place, ".strides"), actual.strides, expected.strides);
+  d.Expect(absl::StrCat(place, ".offset"), actual.offset, expected.offset);
+  CompareValues(actual.values, expected.values, absl::StrCat(place, ".values"), d);
+  d.Expect(absl::StrCat(place, ".requires_grad"), actual.requires_grad, expected.requires_grad);
+  d.Expect(absl::StrCat(place, ".is_leaf"), actual.is_leaf, expected.is_leaf);
+  d.Expect(absl::StrCat(place, ".is_view"), actual.is_view, expected.is_view);
+}
+
+std::string PairsText(const NamePairs& pairs) {
+  std::string text = "[";
+  for (const auto& [a, b] : pairs) absl::StrAppend(&text, text.size() > 1 ? " " : "", a, "=", b);
+  return text + "]";
+}
+
+}  // namespace
+
+CallFacts ParseCallFacts(const Json& eager) {
+  CallFacts facts;
+  for (const Json& output : eager["outputs"]) facts.outputs.push_back(ParseTensor(output));
+  for (const Json& input : eager["inputs_after"]) facts.inputs_after.push_back(ParseTensor(input));
+  for (const Json& bumps : eager["version_bumps"]) facts.version_bumped.push_back(bumps != 0);
+  facts.grad_mode_after = eager["grad_mode_after"];
+  facts.storage_alias_pairs = ParsePairs(eager["storage_alias_pairs"]);
+  facts.same_object_pairs = ParsePairs(eager["same_object_pairs"]);
+  return facts;
+}
+
+GradFacts ParseGradFacts(const Json& eager) {
+  GradFacts facts;
+  facts.loss_terms = eager["loss_terms"].get<std::vector<int>>();
+  for (const Json& gradient : eager["root_grads"]) {
+    facts.root_grads.emplace_back();
+    if (gradient.is_null()) continue;
+    facts.root_grads.back() = GradFacts::Gradient{gradient["dtype"], gradient["size"].get<std::vector<int64_t>>(),
+                                                  ParseValues(gradient["values"])};
+  }
+  if (eager.contains("inputs_after_backward")) {
+    for (const Json& input : eager["inputs_after_backward"]) {
+      facts.inputs_after_backward.push_back(ParseValues(input.contains("values") ? input["values"] : input));
+    }
+  }
+  return facts;
+}
+
+void CompareCalls(const CallFacts& actual, const CallFacts& expected, Differences& d) {
+  d.Expect("number of outputs", actual.outputs.size(), expected.outputs.size());
+  for (size_t i = 0; i < std::min(actual.outputs.size(), expected.outputs.size()); ++i) {
+    CompareTensor(actual.outputs[i], expected.outputs[i], absl::StrCat("output ", i), d);
+  }
+  for (size_t i = 0; i < std::min(actual.inputs_after.size(), expected.inputs_after.size()); ++i) {
+    CompareTensor(actual.inputs_after[i], expected.inputs_after[i], absl::StrCat("input ", i, " after"), d);
+  }
+  d.Expect("same objects", PairsText(actual.same_object_pairs), PairsText(expected.same_object_pairs));
+  d.Expect("shared storage", PairsText(actual.storage_alias_pairs), PairsText(expected.storage_alias_pairs));
+  d.Expect("versions bumped", actual.version_bumped, expected.version_bumped);
+  d.Expect("grad mode after", actual.grad_mode_after, expected.grad_mode_after);
+}
+
+void CompareGradients(const GradFacts& actual, const GradFacts& expected, Differences& d) {
+  d.Expect("loss terms", actual.loss_terms, expected.loss_terms);
+  d.Expect("number of roots", actual.root_grads.size(), expected.root_grads.size());
+  for (size_t i = 0; i < std::min(actual.root_grads.size(), expected.root_grads.size()); ++i) {
+    const std::string place = absl::StrCat("gradient of root ", i);
+    const auto& a = actual.root_grads[i];
+    const auto& b = expected.root_grads[i];
+    d.Expect(absl::StrCat(place, " is defined"), a.has_value(), b.has_value());
+    if (!a.has_value() || !b.has_value()) continue;
+    d.Expect(absl::StrCat(place, ".dtype"), a->dtype, b->dtype);
+    d.Expect(absl::StrCat(place, ".sizes"), a->sizes, b->sizes);
+    CompareValues(a->values, b->values, place, d);
+  }
+  d.Expect("inputs after backward", actual.inputs_after_backward.size(), expected.inputs_after_backward.size());
+  for (size_t i = 0; i < std::min(actual.inputs_after_backward.size(), expected.inputs_after_backward.size()); ++i) {
+    CompareValues(actual.inputs_after_backward[i], expected.inputs_after_backward[i],
+                  absl::StrCat("input ", i, " after backward"), d);
+  }
+}
+
+}  // namespace cotan::conformance

@@ -1,0 +1,344 @@
+#include "testing/conformance/metadata_check.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/dtype.h"
+#include "base/layout.h"
+#include "serialization/view_and_mutation_meta.h"
+
+namespace cotan::conformance {
+namespace {
+
+// --- Texts of both sides ----------------------------------------------------
+
+absl::string_view MutationTypeName(MutationType type) {
+  switch (type) {
+    case MutationType::kNotMutated:
+      return "NOT_MUTATED";
+    case MutationType::kMutatedInGraph:
+      return "MUTATED_IN_GRAPH";
+    case MutationType::kMutatedOutGraph:
+      return "MUTATED_OUT_GRAPH";
+  }
+  return "";
+}
+
+std::string RawTypeName(const OutputAliasInfo& output) {
+  static constexpr const char* kNames[] = {"NoneType", "bool", "int", "float", "str", "SymInt"};
+  return output.is_tensor() ? "FunctionalTensor" : kNames[output.scalar->index()];
+}
+
+std::string GoldenDTypeName(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return "float32";
+    case DType::kFloat64:
+      return "float64";
+    case DType::kComplex64:
+      return "complex64";
+    case DType::kBFloat16:
+      return "bfloat16";
+    case DType::kFloat16:
+      return "float16";
+    default:
+      return std::string(DTypeName(dtype));
+  }
+}
+
+// The step's kind: "permute" of "permute(1, 0)".
+std::string StepKind(const ViewStep& step) {
+  const std::string text = ToString(step);
+  return text.substr(0, text.find('('));
+}
+
+// The same of a view that the reference replays by this name.
+std::string GoldenStepKind(const std::string& name) {
+  if (name == "t" || name == "transpose_int" || name == "permute" || name == "numpy_T") return "permute";
+  if (name == "slice_Tensor" || name == "split_Tensor" || name == "split_with_sizes" || name == "narrow") {
+    return "slice";
+  }
+  if (name == "unbind_int" || name == "select_int") return "select";
+  if (name == "view" || name == "reshape" || name == "_unsafe_view" || name == "_reshape_alias") return "view";
+  if (name == "view_dtype") return "dtype_view";
+  if (name == "_conj") return "conjugate";
+  if (name == "_neg_view") return "negate";
+  if (absl::StartsWith(name, "squeeze")) return "squeeze";
+  if (name == "lift_fresh") return "alias";
+  return name;
+}
+
+std::vector<int64_t> IntsOf(const SymIntVector& values) {
+  std::vector<int64_t> ints;
+  for (const SymInt& value : values) ints.push_back(value.is_constant() ? value.constant() : -1);
+  return ints;
+}
+
+std::vector<int64_t> IntsOf(const Json& values) { return values.get<std::vector<int64_t>>(); }
+
+std::string Text(const std::optional<int>& value) { return value.has_value() ? absl::StrCat(*value) : "null"; }
+std::string Text(const std::optional<bool>& value) { return value.has_value() ? Describe(*value) : "null"; }
+
+// --- Inputs and outputs -----------------------------------------------------------
+
+void CompareInput(const InputAliasInfo& input, const Json& golden, const std::string& place, Differences& d) {
+  const auto expect = [&](absl::string_view field, bool actual) {
+    d.Expect(absl::StrCat(place, ".", field), actual, golden[std::string(field)].get<bool>());
+  };
+  expect("is_leaf", input.is_leaf);
+  expect("requires_grad", input.requires_grad);
+  expect("mutates_data", input.mutates_data);
+  expect("mutates_metadata", input.mutates_metadata);
+  expect("mutates_storage_metadata", input.mutates_storage_metadata);
+  expect("mutation_inductor_storage_resize", input.mutation_inductor_storage_resize);
+  expect("mutations_hidden_from_autograd", input.mutations_hidden_from_autograd);
+  expect("mutations_under_no_grad_or_inference_mode", input.mutations_under_no_grad_or_inference_mode);
+  expect("keep_input_mutations", input.keep_input_mutations);
+  d.Expect(absl::StrCat(place, ".mutation_type"), MutationTypeName(MutationTypeOf(input)),
+           golden["mutation_type"].get<std::string>());
+}
+
+void CompareOutput(const OutputAliasInfo& output, const Json& golden, const std::string& place, Differences& d) {
+  d.Expect(absl::StrCat(place, ".output_type"), OutputTypeName(output.output_type),
+           golden["output_type"].get<std::string>());
+  d.Expect(absl::StrCat(place, ".base_idx"), Text(output.base_index),
+           golden["base_idx"].is_null() ? "null" : golden["base_idx"].dump());
+  d.Expect(absl::StrCat(place, ".requires_grad"), output.requires_grad, golden["requires_grad"].get<bool>());
+  d.Expect(absl::StrCat(place, ".raw_type"), RawTypeName(output), golden["raw_type"].get<std::string>());
+  if (!golden["dynamic_dims"].is_null()) {
+    d.Expect(absl::StrCat(place, ".dynamic_dims"), output.dynamic_dims, golden["dynamic_dims"].get<std::vector<int>>());
+  }
+  if (golden["view_meta_sequence"].is_null()) return;
+  std::vector<std::string> actual;
+  std::vector<std::string> expected;
+  for (const ViewStep& step : output.view_steps) actual.push_back(StepKind(step));
+  for (const Json& step : golden["view_meta_sequence"]) expected.push_back(GoldenStepKind(step));
+  d.Expect(absl::StrCat(place, ".view_steps"), actual, expected);
+}
+
+void CompareSignature(const ViewAndMutationMeta& meta, const Json& golden, Differences& d) {
+  d.Expect("number of inputs", meta.num_inputs(), static_cast<int>(golden["input_info"].size()));
+  d.Expect("number of outputs", meta.num_outputs(), static_cast<int>(golden["output_info"].size()));
+  if (!d.none()) return;
+  for (int i = 0; i < meta.num_inputs(); ++i) {
+    CompareInput(meta.input(i), golden["input_info"][static_cast<size_t>(i)], absl::StrCat("input ", i), d);
+  }
+  for (int i = 0; i < meta.num_outputs(); ++i) {
+    CompareOutput(meta.output(i), golden["output_info"][static_cast<size_t>(i)], absl::StrCat("output ", i), d);
+  }
+}
+
+// --- Facts about the function and what follows from them ----------------------------
+
+void CompareFunction(const ViewAndMutationFacts& facts, const Json& golden, Differences& d) {
+  d.Expect("num_intermediate_bases", facts.num_intermediate_bases, golden["num_intermediate_bases"].get<int>());
+  d.Expect("keep_input_mutations", facts.keep_input_mutations, golden["keep_input_mutations"].get<bool>());
+  d.Expect("is_train", facts.is_train, golden["is_train"].get<bool>());
+  d.Expect("grad_enabled_mutation", Text(facts.grad_enabled_mutation),
+           golden["grad_enabled_mutation"].is_null() ? "null" : golden["grad_enabled_mutation"].dump());
+  d.Expect("static_input_indices", facts.static_input_indices, golden["static_input_indices"].get<std::vector<int>>());
+  d.Expect("backward_mutated_inputs", facts.backward_mutated_inputs,
+           golden["indices_of_inputs_that_requires_grad_with_mutations_in_bw"].get<std::vector<int>>());
+  d.Expect("num_backward_tokens", facts.num_backward_tokens, golden["num_backward_tokens"].get<int>());
+  d.Expect("number of tokens", static_cast<int>(facts.tokens.size()), golden["tokens"].get<int>());
+  d.Expect("is_rng_op_functionalized", facts.is_rng_op_functionalized, golden["is_rng_op_functionalized"].get<bool>());
+  if (facts.deterministic.has_value() && !golden["deterministic"].is_null()) {
+    d.Expect("deterministic", *facts.deterministic, golden["deterministic"].get<bool>());
+  }
+}
+
+void CompareDerived(const DerivedMetadata& derived, const Json& golden, Differences& d) {
+  const auto expect = [&](const char* field, const auto& actual) {
+    d.Expect(field, actual, golden[field].get<std::decay_t<decltype(actual)>>());
+  };
+  expect("mutated_inp_runtime_indices", derived.mutated_inp_runtime_indices);
+  expect("num_mutated_inp_runtime_indices", derived.num_mutated_inp_runtime_indices());
+  expect("mutated_graph_handled_indices", derived.mutated_graph_handled_indices);
+  expect("num_mutated_graph_handled_indices", derived.num_mutated_graph_handled_indices());
+  expect("mutated_graph_handled_indices_seen_by_autograd", derived.mutated_graph_handled_indices_seen_by_autograd);
+  expect("num_mutated_graph_handled_indices_seen_by_autograd",
+         derived.num_mutated_graph_handled_indices_seen_by_autograd());
+  expect("aliased_out_indices", derived.aliased_out_indices);
+  expect("unsafe_view_out_indices", derived.unsafe_view_out_indices);
+  expect("num_unsafe_view_outputs", derived.num_unsafe_view_outputs());
+  expect("num_outputs", derived.num_outputs);
+  expect("num_outputs_non_aliased", derived.num_outputs_non_aliased);
+  expect("num_outputs_aliased_to_inputs", derived.num_outputs_aliased_to_inputs);
+  expect("num_outputs_aliased_to_intermediates", derived.num_outputs_aliased_to_intermediates);
+  expect("num_outputs_aliased", derived.num_outputs_aliased);
+  expect("dynamic_outputs", derived.dynamic_outputs);
+  expect("num_outputs_rng_offset", derived.num_outputs_rng_offset);
+  expect("num_forward_returns", derived.num_forward_returns);
+  expect("num_forward", derived.num_forward);
+}
+
+// --- Tangents -----------------------------------------------------------------------
+
+// "Tangent(output=InputMutation(mutated_input=Plain(idx=3)))". The index of a
+// merged input or of an intermediate base counts something else: only Plain
+// ones are returned.
+std::optional<int> DescribedIndex(const std::string& description) {
+  if (absl::StrContains(description, "Base(")) return std::nullopt;
+  return std::atoi(description.c_str() + description.find("idx=") + 4);
+}
+
+ForwardTensor::Kind DescribedKind(const std::string& description) {
+  if (absl::StrContains(description, "InputMutation")) return ForwardTensor::Kind::kMutatedInput;
+  if (absl::StrContains(description, "IntermediateBase")) return ForwardTensor::Kind::kIntermediateBase;
+  return ForwardTensor::Kind::kOutput;
+}
+
+// Strides that 2.15 expects: those of the tensor in eager, where it is known
+// and does not overlap itself; else the recorded ones.
+std::vector<int64_t> ExpectedStrides(const Json& tangent, const std::string& description, const Json& eager) {
+  const std::vector<int64_t> recorded = IntsOf(tangent["stride"]);
+  const std::optional<int> index = DescribedIndex(description);
+  if (!index.has_value() || !eager.contains("outputs")) return recorded;
+  const bool is_input = DescribedKind(description) == ForwardTensor::Kind::kMutatedInput;
+  const Json& tensor = eager[is_input ? "inputs_after" : "outputs"][static_cast<size_t>(*index)];
+  if (tensor["size"] != tangent["size"]) return recorded;
+  for (size_t i = 0; i < recorded.size(); ++i) {
+    if (tensor["stride"][i] == 0 && tensor["size"][i] > 1) return recorded;
+  }
+  return IntsOf(tensor["stride"]);
+}
+
+// Strides of dimensions of size 1 say nothing.
+std::vector<int64_t> Normalized(std::vector<int64_t> strides, const std::vector<int64_t>& sizes) {
+  for (size_t i = 0; i < strides.size() && i < sizes.size(); ++i) {
+    if (sizes[i] == 1) strides[i] = 1;
+  }
+  return strides;
+}
+
+void CompareTangents(const ViewAndMutationMeta& meta, const Json& golden, const Json& eager, Differences& d) {
+  const std::vector<TangentMeta>& tangents = meta.facts().tangents;
+  const Json& descriptions = golden["traced_tangents_descs"];
+  d.Expect("number of tangents", tangents.size(), descriptions.size());
+  if (tangents.size() != descriptions.size()) return;
+  for (size_t i = 0; i < tangents.size(); ++i) {
+    const std::string description = descriptions[i];
+    const std::string place = absl::StrCat("tangent ", i);
+    const TangentMeta& tangent = tangents[i];
+    ForwardTensor source = tangent.source;
+    source.kind = DescribedKind(description);
+    source.index = DescribedIndex(description).value_or(source.index);
+    d.Expect(absl::StrCat(place, ".source"), ToString(tangent.source), ToString(source));
+    const Json& expected = golden["traced_tangents"][i];
+    const std::vector<int64_t> sizes = IntsOf(expected["size"]);
+    d.Expect(absl::StrCat(place, ".sizes"), IntsOf(tangent.expected.sizes), sizes);
+    d.Expect(absl::StrCat(place, ".dtype"), GoldenDTypeName(tangent.expected.dtype),
+             expected["dtype"].get<std::string>());
+    d.Expect(absl::StrCat(place, ".strides"), Normalized(IntsOf(tangent.expected.strides), sizes),
+             Normalized(ExpectedStrides(expected, description, eager), sizes));
+  }
+}
+
+// --- The whole of one signature -------------------------------------------------------
+
+void CompareMeta(const serialization::ViewAndMutationMeta& proto, const Json& golden, const Json& eager,
+                 Differences& d) {
+  const absl::StatusOr<ViewAndMutationMeta> meta = ViewAndMutationMeta::FromProto(proto);
+  if (!meta.ok()) {
+    d.Add(meta.status().message());
+    return;
+  }
+  CompareSignature(*meta, golden, d);
+  if (!d.none()) return;
+  CompareFunction(meta->facts(), golden, d);
+  CompareDerived(meta->derived(), golden, d);
+  CompareTangents(*meta, golden, eager, d);
+}
+
+// --- What wrappers do to arguments -----------------------------------------------------
+
+void CompareDuplicates(const serialization::InputBinding& binding, const Json& golden, int num_inputs, Differences& d) {
+  std::vector<int> expected;
+  if (!golden.is_null()) expected = golden["add_dupe_map"].get<std::vector<int>>();
+  const std::vector<int> actual(binding.add_dupe_map().begin(), binding.add_dupe_map().end());
+  d.Expect("add_dupe_map", actual, expected);
+}
+
+// "base 0 [3,3]{3,1}+4", "argument 2".
+std::string InnerText(const serialization::InputBinding::InnerInput& inner) {
+  if (!inner.has_base_view()) return absl::StrCat("argument ", inner.argument());
+  const serialization::TensorGeometry& geometry = inner.base_view().geometry();
+  const std::vector<std::string> sizes(geometry.sizes().begin(), geometry.sizes().end());
+  const std::vector<std::string> strides(geometry.strides().begin(), geometry.strides().end());
+  return absl::StrCat("base ", inner.base_view().base(), " ", Describe(sizes), Describe(strides), "+",
+                      geometry.offset().empty() ? "0" : geometry.offset());
+}
+
+std::string InnerText(const Json& inner) {
+  if (inner.is_number()) return absl::StrCat("argument ", inner.get<int>());
+  return absl::StrCat("base ", inner["base"].get<int>(), " ", Describe(IntsOf(inner["size"])),
+                      Describe(IntsOf(inner["stride"])), "+", inner["offset"].get<int>());
+}
+
+void CompareSyntheticBases(const serialization::InputBinding& binding, const Json& golden, Differences& d) {
+  const bool has_bases = !golden.is_null() && !golden["info"].is_null();
+  std::vector<std::string> expected;
+  std::vector<int> expected_metadata_mutations;
+  if (has_bases) {
+    for (const Json& inner : golden["info"]["inner_args"]) expected.push_back(InnerText(inner));
+    expected_metadata_mutations = golden["aliased_arg_idx_with_metadata_mutations"].get<std::vector<int>>();
+  }
+  std::vector<std::string> actual;
+  for (const auto& inner : binding.inner_inputs()) actual.push_back(InnerText(inner));
+  d.Expect("inner_inputs", actual, expected);
+  d.Expect("num_bases", static_cast<int>(binding.num_bases()), has_bases ? golden["info"]["num_bases"].get<int>() : 0);
+  const auto& mutated = binding.aliased_inputs_with_metadata_mutations();
+  d.Expect("aliased_inputs_with_metadata_mutations", std::vector<int>(mutated.begin(), mutated.end()),
+           expected_metadata_mutations);
+  for (int i = 0; i < binding.bases_size() && has_bases; ++i) {
+    const Json& base = golden["info"]["outer_args"][static_cast<size_t>(i)];
+    d.Expect(absl::StrCat("base ", i, ".requires_grad"), binding.bases(i).requires_grad(),
+             base["requires_grad"].get<bool>());
+    d.Expect(absl::StrCat("base ", i, ".is_leaf"), binding.bases(i).is_leaf(), base["is_leaf"].get<bool>());
+  }
+}
+
+// --- After partitioning ------------------------------------------------------------------
+
+void CompareSaved(const ViewAndMutationMeta& meta, const Json& analysis, Differences& d) {
+  const Json& golden = analysis["metadata_final_diff"];
+  const std::optional<SavedForBackward>& saved = meta.facts().saved;
+  d.Expect("saves for a backward", saved.has_value(), analysis.contains("num_fw_outs_saved_for_bw"));
+  if (!saved.has_value() || !analysis.contains("num_fw_outs_saved_for_bw")) return;
+  d.Expect("saved.num_symints", saved->num_symints, golden["num_symints_saved_for_bw"].get<int>());
+  d.Expect("saved.num_opaque_objects", saved->num_opaque_objects, golden["num_opaque_objects_saved_for_bw"].get<int>());
+  d.Expect("saved.num_tensors_without_version_check", saved->num_tensors_without_version_check,
+           golden["num_tensors_saved_with_no_vc_check"].get<int>());
+  d.Expect("tensors_saved_for_backwards.begin", meta.derived().tensors_saved_for_backwards.begin,
+           golden["tensors_saved_for_backwards_slice"][0].get<int>());
+  d.Expect("indices_of_inputs_to_detach", meta.facts().indices_of_inputs_to_detach,
+           analysis["indices_of_inps_to_detach"].get<std::vector<int>>());
+}
+
+}  // namespace
+
+void CompareMetadata(const serialization::Method& method, const Json& facts, const std::string& mode, Differences& d) {
+  const Json& analysis = facts["aot"][mode];
+  const Json& eager = facts.contains("eager") ? facts["eager"] : Json::object();
+  d.set_prefix(mode + ", ");
+  CompareMeta(method.metadata(), analysis["metadata_user"], eager, d);
+  if (!analysis.contains("metadata_after_wrappers")) return;  // the reference failed
+
+  const serialization::InputBinding& binding = method.input_binding();
+  CompareDuplicates(binding, analysis["dedupe"], method.metadata().input_info_size(), d);
+  CompareSyntheticBases(binding, analysis["synthetic_base"], d);
+  const bool wrapped = !analysis["metadata_after_wrappers"].is_null();
+  const serialization::ViewAndMutationMeta& inner =
+      method.has_program_metadata() ? method.program_metadata() : method.metadata();
+  d.set_prefix(mode + ", after wrappers: ");
+  CompareMeta(inner, analysis[wrapped ? "metadata_after_wrappers" : "metadata_user"], eager, d);
+  if (const auto meta = ViewAndMutationMeta::FromProto(inner); meta.ok()) CompareSaved(*meta, analysis, d);
+}
+
+}  // namespace cotan::conformance

@@ -1,0 +1,44 @@
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "serialization/container.h"
+#include "serialization/view_and_mutation_meta.h"
+#include "testing/conformance/compiled_case.h"
+#include "testing/conformance/metadata_check.h"
+#include "testing/conformance/modes.h"
+
+namespace cotan::conformance {
+namespace {
+
+const serialization::Method* FindMethod(const serialization::Artifact& artifact, const std::string& name) {
+  for (const serialization::Method& method : artifact.methods()) {
+    if (method.name() == name) return &method;
+  }
+  return nullptr;
+}
+
+void CheckWith(const ConfCase& c, const Json& facts, bool keep_input_mutations, Differences& differences) {
+  const std::string mode = keep_input_mutations ? "keep_true" : "keep_false";
+  differences.set_prefix(mode + ", ");
+  const absl::StatusOr<std::string> bytes = CompileCase(c, keep_input_mutations);
+  if (!bytes.ok()) {
+    if (!facts.contains("eager_error")) differences.Add(bytes.status().ToString());
+    return;
+  }
+  const absl::StatusOr<ArtifactFile> file = ArtifactFile::Parse(*bytes);
+  if (!file.ok()) return differences.Add(file.status().ToString());
+  const serialization::Method* forward = FindMethod(file->artifact(), "forward");
+  if (forward == nullptr) return differences.Add("there is no method 'forward'");
+  if (facts["status"][mode] == "ok") return CompareMetadata(*forward, facts, mode, differences);
+  const auto meta = ViewAndMutationMeta::FromProto(forward->metadata());
+  if (!meta.ok()) differences.Add(meta.status().ToString());
+}
+
+}  // namespace
+
+void CheckMetadata(const ConfCase& c, const Json& facts, Differences& differences) {
+  CheckWith(c, facts, /*keep_input_mutations=*/false, differences);
+  CheckWith(c, facts, /*keep_input_mutations=*/true, differences);
+}
+
+}  // namespace cotan::conformance

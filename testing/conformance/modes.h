@@ -1,0 +1,30 @@
+// What is compared about a case: one function per mode of the runner.
+#ifndef COTAN_TESTING_CONFORMANCE_MODES_H_
+#define COTAN_TESTING_CONFORMANCE_MODES_H_
+
+#include "testing/conformance/conf_case.h"
+#include "testing/conformance/difference.h"
+#include "testing/conformance/golden.h"
+
+namespace cotan::conformance {
+
+// The metadata in the artifact against `facts`, with input mutations inside the
+// program and outside. Where the reference's results differ from eager, so may
+// Cotan's metadata differ from the reference's: then a case passes that
+// compiles to valid metadata, or that eager refuses as Cotan does.
+void CheckMetadata(const ConfCase& c, const Json& facts, Differences& differences);
+
+// Calls through the artifact against eager, twice, each on fresh inputs:
+// elements, geometry, identity, sharing, place in the graph, versions, grad
+// mode. Where eager refuses, here or in the backward, Cotan has to.
+void CheckEager(const ConfCase& c, const Json& facts, Differences& differences);
+
+// The gradients that follow from these calls.
+void CheckGradients(const ConfCase& c, const Json& facts, Differences& differences);
+
+// Calls and gradients of a case without golden, which eager does not refuse.
+void CheckProgram(const ConfCase& c, Differences& differences);
+
+}  // namespace cotan::conformance
+
+#endif  // COTAN_TESTING_CONFORMANCE_MODES_H_

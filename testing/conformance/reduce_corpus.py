@@ -1,0 +1,56 @@
+"""Writes a golden file for the runner from a conformance corpus.
+
+    python3 reduce_corpus.py CORPUS.json > visible_goldens.json
+
+Keeps the facts and drops programs: source texts, traced graphs, inputs. The runner reads the corpus
+itself just as well.
+"""
+
+import json
+import sys
+
+METADATA = ("metadata_user", "metadata_after_wrappers", "metadata_final_diff", "dedupe", "synthetic_base",
+            "needs_autograd", "num_fw_outs_saved_for_bw", "num_symints_saved_for_bw", "indices_of_inps_to_detach",
+            "error")
+# Descriptions that have no counterpart, or repeat others.
+DROPPED = {"num_graphsafe_rng_states", "dynamic_saved_tensors_idxs"}
+
+
+def kept_field(key, value):
+    if value is None or key not in ("metadata_user", "metadata_after_wrappers"):
+        return value
+    return {name: field for name, field in value.items() if name not in DROPPED}
+
+
+def analysis(aot):
+    kept = {key: kept_field(key, aot[key]) for key in METADATA if key in aot}
+    if "fw_graph" in aot:
+        kept["fw_graph"] = {"num_outputs": aot["fw_graph"]["num_outputs"]}
+    return kept
+
+
+def case(facts):
+    kept = {key: facts[key] for key in ("group", "flags", "eager", "eager_error", "num_roots", "status", "why")
+            if key in facts}
+    kept["aot"] = {mode: analysis(aot) for mode, aot in facts["aot"].items()}
+    return kept
+
+
+def error(facts):
+    return {key: facts[key] for key in ("name", "api", "options", "error", "eager_error", "signature") if key in facts}
+
+
+def line(value):
+    return json.dumps(value, separators=(",", ":"))
+
+
+def main():
+    with open(sys.argv[1]) as file:
+        corpus = json.load(file)
+    cases = [f"{line(name)}:{line(case(facts))}" for name, facts in corpus["cases"].items()]
+    errors = [line(error(facts)) for facts in corpus["errors"]]
+    print('{"format":1,"cases":{\n' + ",\n".join(cases) + '\n},"errors":[\n' + ",\n".join(errors) + "\n]}")
+
+
+if __name__ == "__main__":
+    main()

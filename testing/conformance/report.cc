@@ -1,0 +1,57 @@
+#include "testing/conformance/report.h"
+
+#include <fstream>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+
+namespace cotan::conformance {
+
+absl::Status Report::ReadKnownFailures(const std::string& path) {
+  std::ifstream stream(path);
+  if (!stream.is_open()) return absl::NotFoundError(absl::StrCat("cannot read '", path, "'"));
+  std::string line;
+  while (std::getline(stream, line)) {
+    if (line.empty() || line[0] == '#') continue;
+    const std::vector<std::string> words = absl::StrSplit(line, absl::MaxSplits(' ', 2));
+    if (words.size() < 3) return absl::InvalidArgumentError(absl::StrCat(path, ": no reason in '", line, "'"));
+    known_[absl::StrCat(words[0], " ", words[1])] = words[2];
+  }
+  return absl::OkStatus();
+}
+
+void Report::Add(absl::string_view mode, absl::string_view name, const Differences& differences) {
+  const std::string key = absl::StrCat(mode, " ", name);
+  const auto known = known_.find(key);
+  if (differences.none()) {
+    ++passed_;
+    const bool unexpected = known != known_.end();
+    if (unexpected) ++passed_though_known_;
+    std::fprintf(out_, "pass %s%s\n", key.c_str(), unexpected ? " (is a known failure: take it from the list)" : "");
+  } else {
+    ++failed_;
+    if (known != known_.end()) ++failed_as_known_;
+    const std::string more = differences.count() > 1 ? absl::StrCat(" (and ", differences.count() - 1, " more)") : "";
+    const std::string reason = known != known_.end() ? absl::StrCat(" (known: ", known->second, ")") : "";
+    std::fprintf(out_, "FAIL %s: %s%s%s\n", key.c_str(),
+                 absl::StrReplaceAll(differences.first(), {{"\n", " | "}}).c_str(), more.c_str(), reason.c_str());
+  }
+  std::fflush(out_);
+}
+
+int Report::Finish() {
+  if (passed_though_known_ > 0) {
+    std::fprintf(out_, "%d known failures passed: take them from the list\n", passed_though_known_);
+  }
+  if (failed_as_known_ > 0) std::fprintf(out_, "%d of the failures are known\n", failed_as_known_);
+  std::fprintf(out_, "%d passed, %d failed\n", passed_, failed_);
+  if (passed_ + failed_ == 0) {
+    std::fprintf(out_, "no case was run\n");
+    return 1;
+  }
+  return failed_ == failed_as_known_ && passed_though_known_ == 0 ? 0 : 1;
+}
+
+}  // namespace cotan::conformance

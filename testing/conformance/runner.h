@@ -1,0 +1,27 @@
+// Runs the cases of a table in one or all modes.
+#ifndef COTAN_TESTING_CONFORMANCE_RUNNER_H_
+#define COTAN_TESTING_CONFORMANCE_RUNNER_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "testing/conformance/conf_case.h"
+
+namespace cotan::conformance {
+
+struct RunnerOptions {
+  std::string golden;              // path
+  std::string mode = "all";        // "metadata", "eager", "grad", "refusals", "all"
+  std::vector<std::string> cases;  // names; empty = all
+  std::string known_failures;      // path; "" = none are known
+};
+
+// Prints to stdout and returns the exit code.
+// InvalidArgument: no such mode, or a name that no case has. NotFound: a file
+// cannot be read.
+absl::StatusOr<int> RunConformance(const RunnerOptions& options, const std::vector<ConfCase>& table);
+
+}  // namespace cotan::conformance
+
+#endif  // COTAN_TESTING_CONFORMANCE_RUNNER_H_

@@ -1,0 +1,30 @@
+// Runs a table of conformance cases; see --help.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "testing/conformance/runner.h"
+
+ABSL_FLAG(std::string, golden, "", "golden file with the facts about the cases");
+ABSL_FLAG(std::string, mode, "all", "metadata, eager, grad, refusals or all");
+ABSL_FLAG(std::vector<std::string>, case, {}, "names of the cases to run; all if there are none");
+ABSL_FLAG(std::string, known_failures, "", "file with failures that do no harm: mode, case, reason in each line");
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage("compares compiled functions with LibTorch eager and with AOTAutograd's metadata");
+  absl::ParseCommandLine(argc, argv);
+  const absl::StatusOr<int> exit_code =
+      cotan::conformance::RunConformance({.golden = absl::GetFlag(FLAGS_golden),
+                                          .mode = absl::GetFlag(FLAGS_mode),
+                                          .cases = absl::GetFlag(FLAGS_case),
+                                          .known_failures = absl::GetFlag(FLAGS_known_failures)},
+                                         build_table());
+  if (!exit_code.ok()) {
+    std::fprintf(stderr, "%s\n", exit_code.status().ToString().c_str());
+    return 2;
+  }
+  return *exit_code;
+}

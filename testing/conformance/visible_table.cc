@@ -1,0 +1,11 @@
+#include "testing/conformance/visible_table.h"
+
+std::vector<ConfCase> build_table() {
+  std::vector<ConfCase> t;
+  AppendGradientsCases(t);
+  AppendInputsCases(t);
+  AppendOutputsCases(t);
+  AppendAliasedInputsCases(t);
+  AppendTrainingCases(t);
+  return t;
+}
