@@ -54,6 +54,9 @@ absl::Status InputAliasInfo::Validate(absl::string_view field) const {
                         keep_input_mutations ? "true" : "false",
                         ", and mutations must be hidden from autograd or made under no_grad");
   }
+  if (geometry_after.has_value() && !mutates_metadata) {
+    return InvalidField(absl::StrCat(field, ".geometry_after"), "must not be set, as the metadata is not mutated");
+  }
   return absl::OkStatus();
 }
 
@@ -69,7 +72,12 @@ absl::StatusOr<InputAliasInfo> InputAliasInfo::FromProto(const serialization::In
   info.mutation_inductor_storage_resize = proto.mutation_inductor_storage_resize();
   info.mutation_is_shallow_copy_data = proto.mutation_is_shallow_copy_data();
   info.requires_grad = proto.requires_grad();
+  if (proto.has_requires_grad_at_entry()) info.requires_grad_at_entry = proto.requires_grad_at_entry();
   info.keep_input_mutations = proto.keep_input_mutations();
+  if (proto.has_geometry_after()) {
+    COTAN_ASSIGN_OR_RETURN(info.geometry_after,
+                           TensorGeometry::FromProto(proto.geometry_after(), absl::StrCat(field, ".geometry_after")));
+  }
   COTAN_RETURN_IF_ERROR(info.Validate(field));
   return info;
 }
@@ -85,7 +93,9 @@ serialization::InputAliasInfo InputAliasInfo::ToProto() const {
   proto.set_mutation_inductor_storage_resize(mutation_inductor_storage_resize);
   proto.set_mutation_is_shallow_copy_data(mutation_is_shallow_copy_data);
   proto.set_requires_grad(requires_grad);
+  if (requires_grad_at_entry.has_value()) proto.set_requires_grad_at_entry(*requires_grad_at_entry);
   proto.set_keep_input_mutations(keep_input_mutations);
+  if (geometry_after.has_value()) *proto.mutable_geometry_after() = geometry_after->ToProto();
   return proto;
 }
 
@@ -93,11 +103,15 @@ std::string InputAliasInfo::ToString() const {
   std::vector<std::string> parts;
   if (is_leaf) parts.push_back("leaf");
   if (requires_grad) parts.push_back("requires grad");
+  if (requires_grad_at_entry.value_or(requires_grad) != requires_grad) {
+    parts.push_back(requires_grad ? "did not require grad at entry" : "required grad at entry");
+  }
   if (!is_mutated()) {
     parts.push_back("not mutated");
     return absl::StrJoin(parts, ", ");
   }
   parts.push_back(DescribeMutation(*this));
+  if (geometry_after.has_value()) parts.back() += absl::StrCat(" to ", geometry_after->ToString());
   if (mutations_under_no_grad_or_inference_mode) parts.push_back("under no_grad");
   if (mutations_hidden_from_autograd) parts.push_back("hidden from autograd");
   parts.push_back(MutationTypeOf(*this) == MutationType::kMutatedInGraph ? "written by the program"

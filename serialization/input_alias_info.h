@@ -4,12 +4,14 @@
 #define COTAN_SERIALIZATION_INPUT_ALIAS_INFO_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "serialization/metadata.pb.h"
+#include "serialization/tensor_geometry.h"
 
 namespace cotan {
 
@@ -35,6 +37,8 @@ struct InputAliasInfo {
   bool mutation_is_shallow_copy_data = false;
   bool requires_grad = false;
   bool keep_input_mutations = false;
+  std::optional<TensorGeometry> geometry_after;  // unset: not recorded, or no mutates_metadata
+  std::optional<bool> requires_grad_at_entry;    // unset: as requires_grad
 
   // Whether the function changes anything about the input.
   bool is_mutated() const { return mutates_data || mutates_metadata || mutation_inductor_storage_resize; }
@@ -42,7 +46,8 @@ struct InputAliasInfo {
   // InvalidArgument, naming the field below `field`, for combinations that no
   // function has: another storage but the same metadata; `.data` assigned but
   // the same storage; a mutation under no_grad but none at all; a storage
-  // replaced or resized next to mutations that the program cannot do itself.
+  // replaced or resized next to mutations that the program cannot do itself; a
+  // geometry afterwards though it is the same.
   absl::Status Validate(absl::string_view field) const;
 
   // As Validate().

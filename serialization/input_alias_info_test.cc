@@ -55,6 +55,27 @@ TEST(InputAliasInfo, ReplacedStorageIsSetByTheProgram) {
   EXPECT_EQ(MutationTypeOf(info), MutationType::kMutatedInGraph);
 }
 
+TEST(InputAliasInfo, TellsThatItsHistoryWasCut) {
+  InputAliasInfo info;
+  info.requires_grad_at_entry = true;
+  const auto read = InputAliasInfo::FromProto(info.ToProto(), "i");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, info);
+  EXPECT_EQ(info.ToString(), "required grad at entry, not mutated");
+}
+
+TEST(InputAliasInfo, KeepsTheNewGeometry) {
+  InputAliasInfo info;
+  info.mutates_metadata = true;
+  info.geometry_after = TensorGeometry{DType::kFloat32, {SymInt(3), SymInt(2)}, {SymInt(1), SymInt(3)}, SymInt(0)};
+  const auto read = InputAliasInfo::FromProto(info.ToProto(), "i");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, info);
+  EXPECT_EQ(info.ToString(), "mutates metadata to f32[3, 2]{1, 3}, hidden from autograd, written back by the runtime");
+  info.mutates_metadata = false;
+  EXPECT_FALSE(info.Validate("i").ok());
+}
+
 TEST(InputAliasInfo, RefusesReplacedStorageWithOldMetadata) {
   serialization::InputAliasInfo proto;
   proto.set_mutates_storage_metadata(true);

@@ -17,6 +17,7 @@
 #include "aot/trace/dispatch_keys.h"
 #include "aot/trace/proxy_tensor.h"
 #include "aot/trace/recorder.h"
+#include "aot/trace/trace_scope.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {

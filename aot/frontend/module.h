@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "aot/frontend/callable.h"
-#include "aot/trace/tracer.h"
+#include "aot/trace/traced_function.h"
 #include "serialization/program.pb.h"
 
 namespace cotan::aot {

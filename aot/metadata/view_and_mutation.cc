@@ -1,27 +1,60 @@
 #include "aot/metadata/view_and_mutation.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/function.h>
 
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "aot/metadata/view_replay.h"
+#include "aot/trace/proxy_tensor.h"
 #include "aot/trace/tensor_data.h"
+#include "aot/trace/trace_scope.h"
+#include "base/layout.h"
+#include "base/status_macros.h"
+#include "serialization/derived_metadata.h"
 
 namespace cotan::aot {
 namespace {
 
-using serialization::InputAliasInfo;
-using serialization::OutputAliasInfo;
+namespace functionalization = at::functionalization;
 
 at::FunctionalTensorWrapper* WrapperOf(const at::Tensor& tensor) {
-  if (!at::functionalization::impl::isFunctionalTensor(tensor)) return nullptr;
-  return at::functionalization::impl::unsafeGetFunctionalWrapper(tensor);
+  if (!tensor.defined() || !functionalization::impl::isFunctionalTensor(tensor)) return nullptr;
+  return functionalization::impl::unsafeGetFunctionalWrapper(tensor);
 }
 
-const void* StorageOf(const at::Tensor& tensor) {
-  return tensor.storage().unsafeGetStorageImpl();
+functionalization::FunctionalStorageImpl* FunctionalStorageOf(const at::Tensor& tensor) {
+  return static_cast<functionalization::FunctionalStorageImpl*>(tensor.storage().unsafeGetStorageImpl());
 }
 
-InputAliasInfo DescribeInput(const at::Tensor& input) {
-  InputAliasInfo info;
+const void* StorageOf(const at::Tensor& tensor) { return tensor.storage().unsafeGetStorageImpl(); }
+
+// The real tensor inside a proxy; other tensors are real themselves.
+at::Tensor RealOf(const at::Tensor& proxy) {
+  const ProxyTensorImpl* impl = AsProxy(proxy);
+  return impl == nullptr ? proxy : impl->real();
+}
+
+bool HasViewPrefix(ViewMetas views, ViewMetas prefix) {
+  return prefix.size() <= views.size() && std::equal(prefix.begin(), prefix.end(), views.begin());
+}
+
+// What is at the root of a functional tensor's views, with all mutations.
+at::Tensor RootOf(const at::Tensor& tensor) {
+  functionalization::FunctionalStorageImpl* storage = FunctionalStorageOf(tensor);
+  storage->apply_updates();
+  return RealOf(storage->base());
+}
+
+serialization::InputAliasInfo DescribeInputProto(const at::Tensor& input) {
+  serialization::InputAliasInfo info;
   at::FunctionalTensorWrapper* wrapper = WrapperOf(input);
   info.set_is_leaf(input.is_leaf());
   info.set_requires_grad(input.requires_grad());
@@ -29,18 +62,17 @@ InputAliasInfo DescribeInput(const at::Tensor& input) {
   info.set_mutates_storage_metadata(wrapper->was_storage_changed());
   info.set_mutates_metadata(wrapper->has_metadata_mutation() || wrapper->was_storage_changed());
   info.set_mutations_hidden_from_autograd(wrapper->are_all_mutations_hidden_from_autograd());
-  info.set_mutations_under_no_grad_or_inference_mode(
-      wrapper->has_data_mutation() &&
-      wrapper->are_all_mutations_under_no_grad_or_inference_mode());
+  info.set_mutations_under_no_grad_or_inference_mode(wrapper->has_data_mutation() &&
+                                                     wrapper->are_all_mutations_under_no_grad_or_inference_mode());
   info.set_mutation_inductor_storage_resize(wrapper->was_inductor_storage_resized());
   return info;
 }
 
-OutputAliasInfo DescribeOutput(const at::Tensor& output, absl::Span<const at::Tensor> inputs) {
-  OutputAliasInfo info;
+serialization::OutputAliasInfo DescribeOutputProto(const at::Tensor& output, absl::Span<const at::Tensor> inputs) {
+  serialization::OutputAliasInfo info;
   info.set_output_type(serialization::NON_ALIAS);
   info.set_requires_grad(output.requires_grad());
-  *info.mutable_geometry() = GeometryOf(output);
+  *info.mutable_geometry() = GeometryOf(output).ToProto();
   if (WrapperOf(output) == nullptr) return info;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (StorageOf(output) != StorageOf(inputs[i])) continue;
@@ -57,23 +89,381 @@ OutputAliasInfo DescribeOutput(const at::Tensor& output, absl::Span<const at::Te
   return info;
 }
 
+// The views that lead to the tensor from the root of its storage.
+ViewMetas ViewsOf(const at::Tensor& tensor) { return WrapperOf(tensor)->view_metas(); }
+
+SymIntVector ToSymInts(at::IntArrayRef values) { return SymIntVector(values.begin(), values.end()); }
+
+bool SameGeometry(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes() && a.strides() == b.strides() && a.storage_offset() == b.storage_offset();
+}
+
+// The proxy inside, with all mutations.
+at::Tensor ValueOf(const at::Tensor& tensor) {
+  if (WrapperOf(tensor) == nullptr) return tensor;
+  functionalization::impl::sync(tensor);
+  return functionalization::impl::from_functional_tensor(tensor);
+}
+
+// A real tensor that lies in memory as the caller would see `tensor`.
+at::Tensor RealLike(const at::Tensor& tensor) {
+  const at::Tensor real = RealOf(ValueOf(tensor));
+  if (SameGeometry(real, tensor)) return real;
+  const RealScope scope;
+  StridedLayout layout;
+  layout.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  layout.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  layout.offset = tensor.storage_offset();
+  return at::empty({StorageExtent(layout)}, real.options())
+      .as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+}
+
+// How the input lies in the caller's memory when the function is done.
+struct InputAtExit {
+  at::Tensor real;
+  // Whether it still is in the storage that it was in at entry.
+  bool same_storage = true;
+};
+
+InputAtExit DescribeExit(const InputAtEntry& entry, const at::Tensor& input) {
+  const bool replaced =
+      StorageOf(input) != entry.storage ||
+      (WrapperOf(input)->was_storage_changed() && StorageOf(RealOf(ValueOf(input))) != StorageOf(RealOf(entry.proxy)));
+  if (replaced) return {RealLike(input), false};
+  return {ReplayViews(ViewsOf(input), RealOf(entry.proxy)).result, true};
+}
+
+// `set_` back to the old storage leaves no trace; neither do in-place views that
+// cancel each other out.
+InputAliasInfo DescribeInput(const InputAtEntry& entry, const at::Tensor& input, const InputAtExit& exit,
+                             bool keep_input_mutations) {
+  at::FunctionalTensorWrapper* wrapper = WrapperOf(input);
+  InputAliasInfo info;
+  info.is_leaf = entry.is_leaf;
+  info.requires_grad = input.requires_grad();
+  if (info.requires_grad != entry.requires_grad) info.requires_grad_at_entry = entry.requires_grad;
+  info.keep_input_mutations = keep_input_mutations;
+  const bool data = wrapper->has_data_mutation();
+  info.mutates_storage_metadata = wrapper->was_storage_changed() && !exit.same_storage;
+  info.mutates_data = data && !info.mutates_storage_metadata;
+  info.mutates_metadata = info.mutates_storage_metadata ||
+                          (wrapper->has_metadata_mutation() && !SameGeometry(exit.real, RealOf(entry.proxy)));
+  info.mutation_is_shallow_copy_data = info.mutates_storage_metadata && wrapper->was_shallow_copy_data();
+  info.mutations_hidden_from_autograd = wrapper->are_all_mutations_hidden_from_autograd();
+  info.mutations_under_no_grad_or_inference_mode = data && wrapper->are_all_mutations_under_no_grad_or_inference_mode();
+  info.mutation_inductor_storage_resize = wrapper->was_inductor_storage_resized();
+  if (info.mutates_metadata) info.geometry_after = GeometryOf(exit.real);
+  return info;
+}
+
+absl::Status CheckStorageMutation(const InputAliasInfo& info) {
+  if (!info.mutates_storage_metadata && !info.mutation_inductor_storage_resize) return absl::OkStatus();
+  if (MutationTypeOf(info) == MutationType::kMutatedInGraph) return absl::OkStatus();
+  const auto text = [](bool value) { return value ? "true" : "false"; };
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Encountered a ", info.mutates_storage_metadata ? "set_" : "storage resize",
+      " on a graph input, but the input has other mutations that we cannot keep in the graph. This is not supported. "
+      "keep_input_mutations=",
+      text(info.keep_input_mutations), ", mutates_data=", text(info.mutates_data),
+      ", mutations_hidden_from_autograd=", text(info.mutations_hidden_from_autograd),
+      ", mutations_under_no_grad_or_inference_mode=", text(info.mutations_under_no_grad_or_inference_mode)));
+}
+
+// Outputs in the same storage.
+struct AliasGroup {
+  int num_outputs = 0;
+  int num_multi_output_views = 0;
+  int num_ordinary() const { return num_outputs - num_multi_output_views; }
+};
+
+// What a tensor computes is of no use to tell a no-op view from its base.
+bool LooksAlike(const at::Tensor& a, const at::Tensor& b) {
+  return SameGeometry(a, b) && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg();
+}
+
+// What autograd knows the tensor to be a view of.
+std::optional<at::Tensor> BaseOf(const at::Tensor& tensor) {
+  if (!tensor.is_view()) return std::nullopt;
+  return at::Tensor(tensor._base());
+}
+
+bool IsResultOfCustomFunction(const at::Tensor& tensor) {
+  const auto& node = tensor.grad_fn();
+  return node != nullptr && absl::StartsWith(node->name(), "torch::autograd::CppNode<");
+}
+
+// The outputs of one function and what they alias.
+class OutputAnalysis {
+ public:
+  OutputAnalysis(absl::Span<const InputAtEntry> entry, absl::Span<const at::Tensor> inputs,
+                 absl::Span<const InputAtExit> exit, absl::Span<const at::Tensor> outputs)
+      : entry_(entry), inputs_(inputs), exit_(exit), outputs_(outputs) {
+    // Of one tensor that occurs several times, the last one counts.
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      input_of_storage_[StorageOf(inputs[i])] = static_cast<int>(i);
+      input_of_tensor_[inputs[i].unsafeGetTensorImpl()] = static_cast<int>(i);
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) AddOutput(static_cast<int>(i));
+  }
+
+  OutputAliasInfo Describe(int index);
+
+  // Functional tensors.
+  const std::vector<at::Tensor>& intermediate_bases() const { return bases_; }
+
+ private:
+  void AddOutput(int index);
+  // Sets type and base.
+  void Classify(const at::Tensor& output, OutputAliasInfo& info);
+  // Of an output whose base requires grad.
+  void ClassifyView(const at::Tensor& output, OutputAliasInfo& info);
+  // Sets the way from the base to the output, or clears it if there is none.
+  void DescribeViews(const at::Tensor& output, OutputAliasInfo& info);
+  // An output like `output`, but requiring grad; -1 if there is none.
+  int DifferentiableTwin(const at::Tensor& output) const;
+
+  absl::Span<const InputAtEntry> entry_;
+  absl::Span<const at::Tensor> inputs_;
+  absl::Span<const InputAtExit> exit_;
+  absl::Span<const at::Tensor> outputs_;
+  absl::flat_hash_map<const void*, int> input_of_storage_;
+  absl::flat_hash_map<const void*, int> input_of_tensor_;
+  absl::flat_hash_map<const void*, int> output_of_tensor_;
+  absl::flat_hash_map<const void*, AliasGroup> group_of_storage_;
+  absl::flat_hash_map<const void*, int> base_of_tensor_;
+  std::vector<at::Tensor> bases_;
+};
+
+void OutputAnalysis::AddOutput(int index) {
+  const at::Tensor& output = outputs_[static_cast<size_t>(index)];
+  if (!output.defined()) return;
+  output_of_tensor_[output.unsafeGetTensorImpl()] = index;
+  AliasGroup& group = group_of_storage_[StorageOf(output)];
+  ++group.num_outputs;
+  at::FunctionalTensorWrapper* wrapper = WrapperOf(output);
+  if (wrapper != nullptr && wrapper->is_multi_output_view()) ++group.num_multi_output_views;
+}
+
+int OutputAnalysis::DifferentiableTwin(const at::Tensor& output) const {
+  for (const at::Tensor& other : outputs_) {
+    if (!other.defined() || other.is_same(output) || !other.requires_grad()) continue;
+    if (StorageOf(other) == StorageOf(output) && LooksAlike(other, output)) {
+      return output_of_tensor_.at(other.unsafeGetTensorImpl());
+    }
+  }
+  return -1;
+}
+
+void OutputAnalysis::ClassifyView(const at::Tensor& output, OutputAliasInfo& info) {
+  // Nobody else sees the memory, or only views that must not be written to.
+  if (group_of_storage_.at(StorageOf(output)).num_ordinary() <= 1 ||
+      group_of_storage_.at(StorageOf(output)).num_outputs == 1) {
+    info.output_type = OutputType::kUnsafeViewAlias;
+    return;
+  }
+  const at::Tensor base = *BaseOf(output);
+  if (const auto found = output_of_tensor_.find(base.unsafeGetTensorImpl()); found != output_of_tensor_.end()) {
+    info.output_type = OutputType::kAliasOfIntermediateBaseIsUserOutput;
+    info.base_index = found->second;
+    return;
+  }
+  const auto [known, inserted] =
+      base_of_tensor_.try_emplace(base.unsafeGetTensorImpl(), static_cast<int>(bases_.size()));
+  if (inserted) bases_.push_back(base);
+  info.output_type = inserted ? OutputType::kAliasOfIntermediateSaveAsOutput : OutputType::kAliasOfIntermediate;
+  info.base_index = known->second;
+}
+
+void OutputAnalysis::Classify(const at::Tensor& output, OutputAliasInfo& info) {
+  info.output_type = OutputType::kNonAlias;
+  at::FunctionalTensorWrapper* wrapper = WrapperOf(output);
+  if (wrapper == nullptr) return;  // a captured tensor
+  const bool storage_changed = wrapper->was_storage_changed();
+  const bool is_input = input_of_tensor_.contains(output.unsafeGetTensorImpl());
+  const AliasGroup& group = group_of_storage_.at(StorageOf(output));
+  const auto input = input_of_storage_.find(StorageOf(output));
+  const std::optional<at::Tensor> base = BaseOf(output);
+  if (input != input_of_storage_.end() && IsResultOfCustomFunction(output)) {
+    info.output_type = OutputType::kCustomFunctionView;
+  } else if (input != input_of_storage_.end() && !storage_changed) {
+    info.base_index = input->second;
+    // Parts of an input that nothing but such parts leaves the function with:
+    // nobody may write to them.
+    if (output.grad_fn() != nullptr && group.num_ordinary() == 0) return;
+    info.output_type = is_input ? OutputType::kIsInput : OutputType::kAliasOfInput;
+  } else if (is_input) {
+    info.base_index = input_of_tensor_.at(output.unsafeGetTensorImpl());
+    info.output_type = OutputType::kIsInput;
+  } else if (base.has_value() && output.requires_grad() && base->requires_grad()) {
+    ClassifyView(output, info);
+  } else if (const int twin = output.requires_grad() ? -1 : DifferentiableTwin(output); twin >= 0) {
+    info.output_type = OutputType::kAliasOfIntermediateBaseIsUserOutput;
+    info.base_index = twin;
+  } else if (base.has_value() && LooksAlike(output, *base)) {
+    const auto found = output_of_tensor_.find(base->unsafeGetTensorImpl());
+    if (found == output_of_tensor_.end()) return;
+    info.output_type = OutputType::kAliasOfIntermediateBaseIsUserOutput;
+    info.base_index = found->second;
+  }
+}
+
+void OutputAnalysis::DescribeViews(const at::Tensor& output, OutputAliasInfo& info) {
+  const size_t index = static_cast<size_t>(*info.base_index);
+  const bool of_input = IsAliasOfInput(info.output_type);
+  const at::Tensor& base = of_input                                                               ? inputs_[index]
+                           : info.output_type == OutputType::kAliasOfIntermediateBaseIsUserOutput ? outputs_[index]
+                                                                                                  : bases_[index];
+  if (WrapperOf(base) == nullptr || (of_input && !exit_[index].same_storage)) return;
+  const ViewMetas views = ViewsOf(output);
+  const ViewMetas base_views = ViewsOf(base);
+  const at::Tensor real_base = of_input ? exit_[index].real : RealLike(base);
+  const auto record = [&info](ReplayedViews replayed) {
+    info.geometry = GeometryOf(replayed.result);
+    if (replayed.complete) info.view_steps = std::move(replayed.steps);
+    if (replayed.complete && info.view_steps.empty()) info.view_steps = {view::Alias{}};
+  };
+  if (HasViewPrefix(views, base_views)) return record(ReplayViews(views.subspan(base_views.size()), real_base));
+  // The base took a way of its own (transpose_): both are views of the root.
+  const at::Tensor root = of_input ? RealOf(entry_[index].proxy) : RootOf(base);
+  const ReplayedViews replayed = ReplayViews(views, root);
+  if (!of_input && !SameGeometry(ReplayViews(base_views, root).result, real_base)) return;
+  info.geometry = GeometryOf(replayed.result);
+  if (replayed.result.scalar_type() != real_base.scalar_type()) return;
+  if (replayed.result.is_conj() == real_base.is_conj() && replayed.result.is_neg() == real_base.is_neg()) {
+    info.view_steps = {AsStridedStep(replayed.result)};
+  }
+}
+
+OutputAliasInfo OutputAnalysis::Describe(int index) {
+  const at::Tensor& output = outputs_[static_cast<size_t>(index)];
+  OutputAliasInfo info;
+  if (!output.defined()) {
+    info.scalar = NoneValue();
+    return info;
+  }
+  Classify(output, info);
+  info.requires_grad = output.requires_grad();
+  // A view taken under no_grad requires grad as its base does, but has no
+  // history of its own.
+  info.requires_grad_for_backward = info.requires_grad && (!output.is_view() || output.grad_fn() != nullptr);
+  info.geometry = GeometryOf(output);
+  if (!IsFreshMemory(info.output_type) && info.output_type != OutputType::kIsInput) DescribeViews(output, info);
+  return info;
+}
+
+// Strides that a gradient can have: those of the tensor, unless elements share
+// memory.
+TensorGeometry TangentGeometry(const at::Tensor& tensor) {
+  TensorGeometry geometry = GeometryOf(RealOf(ValueOf(tensor)));
+  geometry.offset = 0;
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    if (tensor.stride(dim) != 0 || tensor.size(dim) < 2) continue;
+    const DimVector strides = ContiguousStrides(tensor.sizes());
+    geometry.strides.assign(strides.begin(), strides.end());
+    break;
+  }
+  return geometry;
+}
+
+// Whether anything that the caller gets has a gradient that the caller's own
+// tensors do not lead to.
+bool NeedsBackward(const ViewAndMutationFacts& facts) {
+  for (const OutputAliasInfo& info : facts.output_info) {
+    if (!info.requires_grad) continue;
+    if (!IsAliasOfInput(info.output_type)) return true;
+    if (!facts.input_info[static_cast<size_t>(*info.base_index)].requires_grad) return true;
+  }
+  return std::any_of(facts.input_info.begin(), facts.input_info.end(), [](const InputAliasInfo& info) {
+    return info.requires_grad && info.mutates_data && !info.mutations_under_no_grad_or_inference_mode &&
+           !info.mutations_hidden_from_autograd;
+  });
+}
+
 }  // namespace
 
-serialization::TensorGeometry GeometryOf(const at::Tensor& tensor) {
-  serialization::TensorGeometry geometry;
-  geometry.set_dtype(
-      static_cast<serialization::DTypeProto>(ToDType(tensor.scalar_type())));
-  for (int64_t size : tensor.sizes()) geometry.add_sizes(absl::StrCat(size));
-  for (int64_t stride : tensor.strides()) geometry.add_strides(absl::StrCat(stride));
-  geometry.set_offset(absl::StrCat(tensor.storage_offset()));
+TensorGeometry GeometryOf(const at::Tensor& tensor) {
+  TensorGeometry geometry;
+  geometry.dtype = ToDType(tensor.scalar_type());
+  geometry.sizes = ToSymInts(tensor.sizes());
+  geometry.strides = ToSymInts(tensor.strides());
+  geometry.offset = tensor.storage_offset();
   return geometry;
+}
+
+std::vector<InputAtEntry> DescribeInputs(absl::Span<const at::Tensor> inputs) {
+  std::vector<InputAtEntry> entry;
+  for (const at::Tensor& input : inputs) {
+    entry.push_back({ValueOf(input), StorageOf(input), input.is_leaf(), input.requires_grad()});
+  }
+  return entry;
+}
+
+absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Span<const at::Tensor> inputs,
+                                 absl::Span<const at::Tensor> outputs, const AnalysisOptions& options) {
+  Analysis analysis;
+  ViewAndMutationFacts& facts = analysis.facts;
+  facts.keep_input_mutations = options.keep_input_mutations;
+  facts.static_input_indices = options.static_inputs;
+  if (at::GradMode::is_enabled() != options.grad_enabled_at_entry) {
+    facts.grad_enabled_mutation = at::GradMode::is_enabled();
+  }
+  std::vector<InputAtExit> exit;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    exit.push_back(DescribeExit(entry[i], inputs[i]));
+    facts.input_info.push_back(DescribeInput(entry[i], inputs[i], exit.back(), options.keep_input_mutations));
+    COTAN_RETURN_IF_ERROR(CheckStorageMutation(facts.input_info.back()));
+  }
+  OutputAnalysis output_analysis(entry, inputs, exit, outputs);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    facts.output_info.push_back(output_analysis.Describe(static_cast<int>(i)));
+  }
+  analysis.intermediate_bases = output_analysis.intermediate_bases();
+  facts.num_intermediate_bases = static_cast<int>(analysis.intermediate_bases.size());
+  facts.is_train = NeedsBackward(facts);
+  for (const ForwardTensor& source : DerivedMetadata::Of(facts).tangent_sources) {
+    const size_t index = static_cast<size_t>(source.index);
+    const at::Tensor& tensor = source.kind == ForwardTensor::Kind::kMutatedInput ? inputs[index]
+                               : source.kind == ForwardTensor::Kind::kOutput     ? outputs[index]
+                                                                                 : analysis.intermediate_bases[index];
+    facts.tangents.push_back({source, TangentGeometry(tensor), ""});
+  }
+  COTAN_RETURN_IF_ERROR(facts.Validate());
+  return analysis;
+}
+
+std::vector<int> InputsToDetach(const ViewAndMutationFacts& facts, const std::vector<bool>& has_gradient) {
+  std::vector<int> result;
+  for (size_t i = 0; i < facts.input_info.size(); ++i) {
+    const InputAliasInfo& info = facts.input_info[i];
+    // The program gives another storage to the tensor itself, not to a detached
+    // stand-in.
+    const bool replaces_storage =
+        info.mutates_storage_metadata && MutationTypeOf(info) == MutationType::kMutatedInGraph;
+    if (has_gradient[i] || replaces_storage || !info.requires_grad || info.is_leaf) continue;
+    result.push_back(static_cast<int>(i));
+  }
+  return result;
+}
+
+std::vector<uint64_t> MutationCounts(absl::Span<const at::Tensor> inputs) {
+  std::vector<uint64_t> counts;
+  for (const at::Tensor& input : inputs) counts.push_back(WrapperOf(input)->mutation_counter());
+  return counts;
+}
+
+std::vector<int> BackwardMutatedInputs(absl::Span<const uint64_t> before, absl::Span<const uint64_t> after) {
+  std::vector<int> result;
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (after[i] > before[i]) result.push_back(static_cast<int>(i));
+  }
+  return result;
 }
 
 serialization::ViewAndMutationMeta AnalyzeViewsAndMutations(absl::Span<const at::Tensor> inputs,
                                                             absl::Span<const at::Tensor> outputs) {
   serialization::ViewAndMutationMeta meta;
-  for (const at::Tensor& input : inputs) *meta.add_input_info() = DescribeInput(input);
-  for (const at::Tensor& output : outputs) *meta.add_output_info() = DescribeOutput(output, inputs);
+  for (const at::Tensor& input : inputs) *meta.add_input_info() = DescribeInputProto(input);
+  for (const at::Tensor& output : outputs) *meta.add_output_info() = DescribeOutputProto(output, inputs);
   return meta;
 }
 

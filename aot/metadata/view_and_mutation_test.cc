@@ -10,7 +10,6 @@ namespace cotan::aot {
 namespace {
 
 using serialization::ViewAndMutationMeta;
-using ::testing::ElementsAre;
 
 // Ones under functionalization.
 at::Tensor Functional(at::IntArrayRef sizes, bool requires_grad = false) {
@@ -53,9 +52,7 @@ TEST_F(ViewAndMutationTest, MutationUnderNoGradIsToldApart) {
     at::NoGradGuard no_grad;
     x.mul_(2);
   }
-  EXPECT_TRUE(AnalyzeViewsAndMutations({x}, {})
-                  .input_info(0)
-                  .mutations_under_no_grad_or_inference_mode());
+  EXPECT_TRUE(AnalyzeViewsAndMutations({x}, {}).input_info(0).mutations_under_no_grad_or_inference_mode());
 }
 
 TEST_F(ViewAndMutationTest, TransposeInPlaceChangesMetadataOnly) {
@@ -69,8 +66,7 @@ TEST_F(ViewAndMutationTest, TransposeInPlaceChangesMetadataOnly) {
 TEST_F(ViewAndMutationTest, ClassifiesOutputs) {
   const at::Tensor x = Functional({2, 3}), y = Functional({2, 3});
   const at::Tensor fresh = x + y;
-  const ViewAndMutationMeta meta =
-      AnalyzeViewsAndMutations({x, y}, {y, x.t(), fresh, (x * 2).view({-1})});
+  const ViewAndMutationMeta meta = AnalyzeViewsAndMutations({x, y}, {y, x.t(), fresh, (x * 2).view({-1})});
   EXPECT_EQ(meta.output_info(0).output_type(), serialization::IS_INPUT);
   EXPECT_EQ(meta.output_info(0).base_index(), 1u);
   EXPECT_EQ(meta.output_info(1).output_type(), serialization::ALIAS_OF_INPUT);
@@ -81,12 +77,8 @@ TEST_F(ViewAndMutationTest, ClassifiesOutputs) {
 }
 
 TEST(GeometryTest, HasStridesInElements) {
-  const serialization::TensorGeometry geometry =
-      GeometryOf(at::zeros({4, 6}, at::kInt).slice(0, 1, 3).t());
-  EXPECT_EQ(geometry.dtype(), serialization::DTYPE_I32);
-  EXPECT_THAT(geometry.sizes(), ElementsAre("6", "2"));
-  EXPECT_THAT(geometry.strides(), ElementsAre("1", "6"));
-  EXPECT_EQ(geometry.offset(), "6");
+  const TensorGeometry geometry = GeometryOf(at::zeros({4, 6}, at::kInt).slice(0, 1, 3).t());
+  EXPECT_EQ(geometry, (TensorGeometry{DType::kInt32, {6, 2}, {1, 6}, 6}));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "aot/trace/argument.h"
-#include "aot/trace/tracer.h"
+#include "aot/trace/trace_scope.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {

@@ -8,7 +8,7 @@
 
 #include "aot/graph/text.h"
 #include "aot/trace/dispatch_keys.h"
-#include "aot/trace/tracer.h"
+#include "aot/trace/trace_scope.h"
 
 namespace cotan::aot {
 namespace {

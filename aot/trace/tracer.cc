@@ -1,15 +1,6 @@
 #include "aot/trace/tracer.h"
 
-#include <ATen/FunctionalTensorWrapper.h>
-#include <ATen/Parallel.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
-#include <c10/util/Exception.h>
-
 #include <algorithm>
-#include <exception>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -19,11 +10,11 @@
 #include "aot/joint/joint.h"
 #include "aot/metadata/signature.h"
 #include "aot/metadata/view_and_mutation.h"
-#include "aot/trace/dispatch_keys.h"
+#include "aot/trace/inputs.h"
 #include "aot/trace/proxy_tensor.h"
 #include "aot/trace/recorder.h"
-#include "aot/trace/rewrites.h"
 #include "aot/trace/tensor_data.h"
+#include "aot/trace/trace_scope.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {
@@ -34,36 +25,6 @@ using Backward = TraceOptions::Backward;
 std::string NameAt(const std::vector<std::string>& names, size_t index, absl::string_view prefix) {
   return index < names.size() ? names[index] : absl::StrCat(prefix, ".", index);
 }
-
-// Within its scope, ops make real tensors although a trace is under way.
-class RealScope {
- public:
-  RealScope() : guard_(kTracingKeys) {}
-
- private:
-  c10::impl::ExcludeDispatchKeyGuard guard_;
-};
-
-at::Tensor RngState(uint64_t seed) {
-  RealScope real;
-  at::Tensor state = at::empty({2}, at::TensorOptions(at::kLong));
-  state.mutable_data_ptr<int64_t>()[0] = static_cast<int64_t>(seed);
-  state.mutable_data_ptr<int64_t>()[1] = 0;
-  return state;
-}
-
-// Within its scope, LibTorch computes on one thread: sums come out the same on
-// every machine, and traced models are small or run once.
-class OneThreadScope {
- public:
-  OneThreadScope() : threads_(at::get_num_threads()) { at::set_num_threads(1); }
-  ~OneThreadScope() { at::set_num_threads(threads_); }
-  OneThreadScope(const OneThreadScope&) = delete;
-  OneThreadScope& operator=(const OneThreadScope&) = delete;
-
- private:
-  int threads_;
-};
 
 // Order of graph inputs; see TracedProgram.
 int Rank(InputKind kind) {
@@ -117,31 +78,20 @@ class Tracing {
 };
 
 void Tracing::SeatInputs(absl::Span<const at::Tensor> examples) {
-  int counts[2] = {0, 0};
+  SeatStates(states_, recorder_);
   for (const ModuleState& state : states_) {
-    const bool parameter = state.role == serialization::State::PARAMETER;
-    const at::Tensor fresh = recorder_.AddInput(
-        state.initial, parameter ? InputKind::kParameter : InputKind::kBuffer,
-        counts[parameter ? 0 : 1]++, state.name);
-    Reseat(state.tensor, at::functionalization::impl::from_functional_tensor(fresh));
-    state.tensor.requires_grad_(state.requires_grad);
     inputs_.push_back(state.tensor);
-    if (state.constructed.defined()) {
-      recorder_.registered_storages[state.constructed.storage().data()] = state.name;
-    }
     program_.states.push_back({state.name, state.role, ToTensorData(state.initial),
                                state.requires_grad, state.persistent, state.aliases});
   }
   for (size_t i = 0; i < examples.size(); ++i) {
     const std::string name = NameAt(options_.input_names, i, "input");
-    at::Tensor input = recorder_.AddInput(examples[i].detach(), InputKind::kUserInput,
-                                          static_cast<int>(i), name);
+    at::Tensor input = recorder_.AddInput(examples[i].detach(), InputKind::kUserInput, static_cast<int>(i), name);
     input.requires_grad_(examples[i].requires_grad());
     program_.reference.inputs.push_back(ToTensorData(examples[i]));
     inputs_.push_back(std::move(input));
   }
-  recorder_.rng_state =
-      recorder_.AddInput(RngState(options_.seed), InputKind::kRngState, 0, "rng");
+  SeatRngState(options_.seed, recorder_);
   program_.reference.rng_seed = static_cast<int64_t>(options_.seed);
 }
 
@@ -201,7 +151,7 @@ void Tracing::AddTangents(const std::vector<int>& outputs) {
                            absl::StrCat("tangent.", OutputName(static_cast<size_t>(index)))));
     serialization::TangentMeta& meta = *program_.metadata.add_tangents();
     meta.set_output(static_cast<uint32_t>(index));
-    *meta.mutable_expected() = GeometryOf(output);
+    *meta.mutable_expected() = GeometryOf(output).ToProto();
     meta.mutable_expected()->clear_offset();
   }
 }
@@ -262,11 +212,7 @@ void Tracing::Release() {
   outputs_.clear();
   inputs_.clear();
   recorder_.rng_state = at::Tensor();
-  const auto epoch = std::make_shared<TraceEpoch>();
-  epoch->kind = TraceEpoch::Kind::kConstruction;
-  for (const ModuleState& state : states_) {
-    Reseat(state.tensor, MakeProxy(state.initial, kNoValue, epoch));
-  }
+  UnseatStates(states_);
 }
 
 void Tracing::RefuseKeptTensors() {
@@ -321,31 +267,12 @@ TracedProgram Tracing::Finish() && {
 
 }  // namespace
 
-void RegisterTracing() {
-  RegisterRecorder();
-  RegisterRewrites();
-}
-
-absl::Status StatusFromCurrentException(absl::string_view doing) {
-  try {
-    throw;
-  } catch (const c10::Error& error) {
-    return absl::InvalidArgumentError(absl::StrCat(doing, ": ", error.what_without_backtrace()));
-  } catch (const std::exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat(doing, ": ", error.what()));
-  }
-}
-
 absl::StatusOr<TracedProgram> Trace(const TensorFunction& function,
                                     absl::Span<const ModuleState> states,
                                     absl::Span<const at::Tensor> inputs,
                                     const TraceOptions& options) {
-  RegisterTracing();
-  OneThreadScope one_thread;
   try {
-    c10::impl::IncludeDispatchKeyGuard keys(kTracingKeys);
-    at::functionalization::impl::FunctionalizationReapplyViewsGuard views(true);
-    c10::AutoGradMode grad_mode(options.backward != Backward::kNone);
+    TraceScope scope(options.backward != Backward::kNone);
     Tracing tracing(states, options);
     tracing.SeatInputs(inputs);
     const absl::Status ran = [&]() -> absl::Status {

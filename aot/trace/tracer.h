@@ -11,30 +11,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "aot/trace/traced_function.h"
 #include "aot/trace/traced_program.h"
 
 namespace cotan::aot {
-
-// What is traced. Parameters and buffers are not among its arguments: it holds
-// them (ModuleState).
-using TensorFunction =
-    std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& inputs)>;
-
-// A parameter or buffer of the function.
-struct ModuleState {
-  std::string name;
-  serialization::State::Role role = serialization::State::PARAMETER;
-  // What the function computes with: a functional tensor made while tracing
-  // keys were on (aot/frontend/module.h), the same object in every trace.
-  at::Tensor tensor;
-  at::Tensor initial;  // real CPU tensor
-  // The real tensor that the constructor left; other attributes of the module
-  // may share its storage, which is found out and refused.
-  at::Tensor constructed;
-  bool requires_grad = false;
-  bool persistent = true;  // whether checkpoints hold it
-  std::vector<std::string> aliases = {};
-};
 
 struct TraceOptions {
   enum class Backward : uint8_t {
@@ -74,13 +54,6 @@ absl::StatusOr<TracedProgram> Trace(const TensorFunction& function,
                                     absl::Span<const ModuleState> states,
                                     absl::Span<const at::Tensor> inputs,
                                     const TraceOptions& options);
-
-// What an exception of LibTorch or of user code says, without a stack trace.
-// Call it in a catch block.
-absl::Status StatusFromCurrentException(absl::string_view doing);
-
-// Tells LibTorch's dispatcher about the tracing keys; called by Trace().
-void RegisterTracing();
 
 }  // namespace cotan::aot
 

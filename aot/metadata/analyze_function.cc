@@ -1,0 +1,82 @@
+#include "aot/metadata/analyze_function.h"
+
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "aot/metadata/view_and_mutation.h"
+#include "aot/trace/inputs.h"
+#include "aot/trace/recorder.h"
+#include "aot/trace/trace_scope.h"
+#include "base/status_macros.h"
+
+namespace cotan::aot {
+namespace {
+
+// The states seated in a recorder, until it goes.
+class SeatedStates {
+ public:
+  SeatedStates(absl::Span<const ModuleState> states, Recorder& recorder) : states_(states) {
+    SeatStates(states, recorder);
+  }
+  ~SeatedStates() { UnseatStates(states_); }
+  SeatedStates(const SeatedStates&) = delete;
+  SeatedStates& operator=(const SeatedStates&) = delete;
+
+ private:
+  absl::Span<const ModuleState> states_;
+};
+
+// Functional tensors like the examples; one for each tensor, however often it
+// occurs.
+std::vector<at::Tensor> UserInputs(absl::Span<const at::Tensor> examples, Recorder& recorder) {
+  std::vector<at::Tensor> inputs;
+  for (size_t i = 0; i < examples.size(); ++i) {
+    at::Tensor input;
+    for (size_t j = 0; j < i && !input.defined(); ++j) {
+      if (examples[j].is_same(examples[i])) input = inputs[j];
+    }
+    if (!input.defined()) input = AddInputLike(examples[i], recorder, static_cast<int>(i), absl::StrCat("input.", i));
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+absl::StatusOr<ViewAndMutationFacts> Run(const TensorFunction& function, absl::Span<const ModuleState> states,
+                                         absl::Span<const at::Tensor> examples, const AnalyzeFunctionOptions& options) {
+  const TraceScope scope(options.grad_enabled);
+  Recorder recorder;
+  const RecordingScope recording(recorder);
+  const SeatedStates seated(states, recorder);
+  SeatRngState(options.seed, recorder);
+  const std::vector<at::Tensor> user_inputs = UserInputs(examples, recorder);
+  std::vector<at::Tensor> inputs;
+  for (const ModuleState& state : states) inputs.push_back(state.tensor);
+  inputs.insert(inputs.end(), user_inputs.begin(), user_inputs.end());
+
+  const std::vector<InputAtEntry> entry = DescribeInputs(inputs);
+  const std::vector<at::Tensor> outputs = function(user_inputs);
+  AnalysisOptions analysis_options;
+  analysis_options.keep_input_mutations = options.keep_input_mutations;
+  analysis_options.grad_enabled_at_entry = options.grad_enabled;
+  analysis_options.static_inputs.resize(states.size());
+  std::iota(analysis_options.static_inputs.begin(), analysis_options.static_inputs.end(), 0);
+  COTAN_ASSIGN_OR_RETURN(Analysis analysis, Analyze(entry, inputs, outputs, analysis_options));
+  return std::move(analysis.facts);
+}
+
+}  // namespace
+
+absl::StatusOr<ViewAndMutationFacts> AnalyzeFunction(const TensorFunction& function,
+                                                     absl::Span<const ModuleState> states,
+                                                     absl::Span<const at::Tensor> inputs,
+                                                     const AnalyzeFunctionOptions& options) {
+  try {
+    return Run(function, states, inputs, options);
+  } catch (...) {
+    return StatusFromCurrentException("analyzing the function");
+  }
+}
+
+}  // namespace cotan::aot

@@ -1,0 +1,389 @@
+#include "aot/metadata/input_binding.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "serialization/derived_metadata.h"
+
+namespace cotan::aot {
+namespace {
+
+SymIntVector ToSymInts(absl::Span<const int64_t> values) { return SymIntVector(values.begin(), values.end()); }
+
+TensorGeometry Geometry(DType dtype, const StridedLayout& layout) {
+  return {dtype, ToSymInts(layout.sizes), ToSymInts(layout.strides), SymInt(layout.offset)};
+}
+
+// Strides that the gradient of a tensor can have; see TangentMeta.
+TensorGeometry TangentGeometry(DType dtype, const StridedLayout& layout) {
+  TensorGeometry geometry = Geometry(dtype, layout);
+  geometry.offset = 0;
+  for (size_t dim = 0; dim < layout.sizes.size(); ++dim) {
+    if (layout.strides[dim] == 0 && layout.sizes[dim] > 1)
+      geometry.strides = ToSymInts(ContiguousStrides(layout.sizes));
+  }
+  return geometry;
+}
+
+// Which inputs are left when duplicates go, by position; empty if none go.
+std::vector<int> FindDuplicates(const ViewAndMutationFacts& facts, absl::Span<const InputDescription> inputs) {
+  absl::flat_hash_map<uintptr_t, int> unique_of;
+  std::vector<int> map;
+  bool needed = false;
+  int next = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto [found, inserted] = unique_of.try_emplace(inputs[i].identity, next);
+    if (inserted) ++next;
+    map.push_back(found->second);
+    const InputAliasInfo& info = facts.input_info[i];
+    needed |= !inserted && (info.mutates_data || info.mutates_metadata);
+  }
+  return needed ? map : std::vector<int>();
+}
+
+// Whether base_index of the output counts inputs.
+bool HasInputAsBase(const OutputAliasInfo& info) {
+  return info.base_index.has_value() && !IsAliasOfIntermediate(info.output_type);
+}
+
+std::vector<int> RenumberedInputs(const std::vector<int>& inputs, const std::vector<int>& new_index) {
+  std::vector<int> result;
+  for (int input : inputs) {
+    if (new_index[static_cast<size_t>(input)] >= 0) result.push_back(new_index[static_cast<size_t>(input)]);
+  }
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+ViewAndMutationFacts WithoutDuplicates(const ViewAndMutationFacts& facts, const InputBinding& binding) {
+  ViewAndMutationFacts result = facts;
+  const std::vector<int>& map = binding.add_dupe_map;
+  const std::vector<bool> keep = binding.KeepArgMask(static_cast<int>(map.size()));
+  result.input_info.clear();
+  for (int input : binding.KeptInputs(static_cast<int>(map.size()))) {
+    result.input_info.push_back(facts.input_info[static_cast<size_t>(input)]);
+  }
+  for (OutputAliasInfo& info : result.output_info) {
+    if (HasInputAsBase(info)) info.base_index = map[static_cast<size_t>(*info.base_index)];
+  }
+  result.tangents.clear();
+  for (TangentMeta tangent : facts.tangents) {
+    if (tangent.source.kind == ForwardTensor::Kind::kMutatedInput) {
+      const size_t input = static_cast<size_t>(tangent.source.index);
+      if (!keep[input]) continue;
+      tangent.source.index = map[input];
+    }
+    result.tangents.push_back(std::move(tangent));
+  }
+  result.static_input_indices = RenumberedInputs(facts.static_input_indices, map);
+  result.backward_mutated_inputs = RenumberedInputs(facts.backward_mutated_inputs, map);
+  result.indices_of_inputs_to_detach = RenumberedInputs(facts.indices_of_inputs_to_detach, map);
+  return result;
+}
+
+// Unique inputs in one storage, by position.
+using Group = std::vector<int>;
+
+// In the order of their first inputs.
+std::vector<Group> GroupByStorage(absl::Span<const InputDescription> inputs) {
+  std::vector<Group> groups;
+  absl::flat_hash_map<uintptr_t, size_t> group_of;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto [found, inserted] = group_of.try_emplace(inputs[i].storage, groups.size());
+    if (inserted) groups.emplace_back();
+    groups[found->second].push_back(static_cast<int>(i));
+  }
+  return groups;
+}
+
+// The tensor that autograd takes the input for, or for a view of.
+uintptr_t RootOf(const InputDescription& input) {
+  return input.base.has_value() ? input.base->identity : input.identity;
+}
+
+// What becomes the base of a group.
+struct ChosenBase {
+  InputBinding::Base base;
+  StridedLayout layout;
+  uintptr_t root = 0;  // 0: the whole storage, of no gradient
+};
+
+class BaseBinder {
+ public:
+  BaseBinder(const ViewAndMutationFacts& facts, absl::Span<const InputDescription> inputs)
+      : facts_(facts), inputs_(inputs) {}
+
+  // Fills in what concerns bases; `bound.program_facts` are those of the unique
+  // inputs.
+  absl::Status Bind(BoundInputs& bound);
+
+ private:
+  bool NeedsBase(const Group& group) const;
+  absl::StatusOr<ChosenBase> ChooseBase(const Group& group) const;
+  // The base over the whole storage.
+  ChosenBase StorageBase(const InputDescription& example) const;
+  ChosenBase RootBase(const InputDescription& view) const;
+  // The root of all inputs of the group that require grad, or of all inputs if
+  // none does; 0 if there is no such thing.
+  absl::StatusOr<uintptr_t> CommonRoot(const Group& group) const;
+
+  InputAliasInfo DescribeBase(const Group& group, const InputBinding& binding, int base) const;
+  ViewAndMutationFacts ProgramFacts(const InputBinding& binding) const;
+  OutputAliasInfo MovedOutput(OutputAliasInfo info, const InputBinding& binding) const;
+
+  const InputDescription& input(int i) const { return inputs_[static_cast<size_t>(i)]; }
+  const InputAliasInfo& info(int i) const { return facts_.input_info[static_cast<size_t>(i)]; }
+
+  const ViewAndMutationFacts& facts_;
+  absl::Span<const InputDescription> inputs_;
+  std::vector<Group> merged_;       // per base
+  std::vector<ChosenBase> chosen_;  // per base
+};
+
+bool BaseBinder::NeedsBase(const Group& group) const {
+  if (std::none_of(group.begin(), group.end(), [this](int i) { return info(i).mutates_data; })) return false;
+  for (size_t i = 0; i < group.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (!DefinitelyDisjoint(input(group[i]).layout, input(group[j]).layout)) return true;
+    }
+  }
+  return false;
+}
+
+ChosenBase BaseBinder::StorageBase(const InputDescription& example) const {
+  ChosenBase chosen;
+  chosen.layout = {{example.storage_elements}, {1}, 0};
+  chosen.base = {Geometry(example.dtype, chosen.layout), /*requires_grad=*/false, /*is_leaf=*/true};
+  return chosen;
+}
+
+ChosenBase BaseBinder::RootBase(const InputDescription& view) const {
+  ChosenBase chosen;
+  chosen.root = RootOf(view);
+  if (view.base.has_value()) {
+    chosen.layout = view.base->layout;
+    chosen.base = {Geometry(view.base->dtype, chosen.layout), view.base->requires_grad, view.base->is_leaf};
+  } else {
+    chosen.layout = view.layout;
+    chosen.base = {Geometry(view.dtype, chosen.layout), view.requires_grad, view.is_leaf};
+  }
+  return chosen;
+}
+
+absl::StatusOr<uintptr_t> BaseBinder::CommonRoot(const Group& group) const {
+  uintptr_t root = 0;
+  for (int i : group) {
+    if (!input(i).requires_grad) continue;
+    if (root != 0 && root != RootOf(input(i))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("input ", i,
+                       " shares memory that is written to with another input that requires grad, but they "
+                       "are views of different tensors: non-differentiable view input mutations are not supported"));
+    }
+    root = RootOf(input(i));
+  }
+  if (root != 0) return root;
+  const uintptr_t first = RootOf(input(group[0]));
+  const bool common = std::all_of(group.begin(), group.end(), [&](int i) { return RootOf(input(i)) == first; });
+  return common ? first : 0;
+}
+
+absl::StatusOr<ChosenBase> BaseBinder::ChooseBase(const Group& group) const {
+  const InputDescription& first = input(group[0]);
+  for (int i : group) {
+    if (input(i).dtype == first.dtype) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("inputs ", group[0], " (", DTypeName(first.dtype), ") and ", i, " (", DTypeName(input(i).dtype),
+                     ") share memory that is written to: input mutations on views with different dtypes are not "
+                     "supported"));
+  }
+  COTAN_ASSIGN_OR_RETURN(const uintptr_t root, CommonRoot(group));
+  if (root == 0) return StorageBase(first);
+  const auto view = std::find_if(group.begin(), group.end(), [&](int i) { return RootOf(input(i)) == root; });
+  ChosenBase chosen = RootBase(input(*view));
+  if (chosen.base.geometry.dtype == first.dtype) return chosen;
+  if (!chosen.base.requires_grad) return StorageBase(first);
+  return absl::InvalidArgumentError(
+      absl::StrCat("input ", *view, " (", DTypeName(first.dtype),
+                   ") shares memory that is written to and is a view of a ", DTypeName(chosen.base.geometry.dtype),
+                   " tensor: input mutations on views with different dtypes are not supported"));
+}
+
+// What is true of the base as an input. All its views are leaves, or none is,
+// unless a detached one is among them.
+InputAliasInfo BaseBinder::DescribeBase(const Group& group, const InputBinding& binding, int base) const {
+  const auto all = [&](auto holds) { return std::all_of(group.begin(), group.end(), holds); };
+  const auto any = [&](auto holds) { return std::any_of(group.begin(), group.end(), holds); };
+  const auto detached = [&](int i) {
+    return std::get<InputBinding::BaseView>(binding.inner_inputs[static_cast<size_t>(i)]).detached;
+  };
+  const auto mutates_visibly = [&](int i) {
+    return info(i).mutates_data && !info(i).mutations_under_no_grad_or_inference_mode && !detached(i);
+  };
+  InputAliasInfo result;
+  result.mutates_data = true;
+  result.mutations_hidden_from_autograd = all([&](int i) { return info(i).mutations_hidden_from_autograd; });
+  result.mutations_under_no_grad_or_inference_mode =
+      all([&](int i) { return info(i).mutations_under_no_grad_or_inference_mode; }) ||
+      (any(detached) && !any(mutates_visibly));
+  result.mutation_inductor_storage_resize = all([&](int i) { return info(i).mutation_inductor_storage_resize; });
+  result.requires_grad = any([&](int i) { return info(i).requires_grad; });
+  const bool all_leaves = all([&](int i) { return info(i).is_leaf; });
+  const bool any_leaf = any([&](int i) { return info(i).is_leaf; });
+  result.is_leaf = all_leaves == any_leaf ? all_leaves : binding.bases[static_cast<size_t>(base)].is_leaf;
+  result.keep_input_mutations = facts_.keep_input_mutations;
+  return result;
+}
+
+OutputAliasInfo BaseBinder::MovedOutput(OutputAliasInfo info, const InputBinding& binding) const {
+  if (!HasInputAsBase(info)) return info;
+  const int input = *info.base_index;
+  const InputBinding::InnerInput& inner = binding.inner_inputs[static_cast<size_t>(input)];
+  if (const auto* argument = std::get_if<InputBinding::Argument>(&inner)) {
+    info.base_index = argument->index;
+    return info;
+  }
+  const auto& view = std::get<InputBinding::BaseView>(inner);
+  info.base_index = view.base;
+  if (!IsAliasOfInput(info.output_type)) return info;
+  if (info.output_type == OutputType::kIsInput) {
+    info.geometry = this->info(input).geometry_after.value_or(view.geometry);
+  }
+  // Its views led from the input; from the base, its place in memory does.
+  info.output_type = OutputType::kAliasOfInput;
+  info.view_steps.clear();
+  if (info.geometry.has_value() && info.geometry->dtype == view.geometry.dtype) {
+    info.view_steps = {view::AsStrided{info.geometry->sizes, info.geometry->strides, info.geometry->offset}};
+  }
+  return info;
+}
+
+ViewAndMutationFacts BaseBinder::ProgramFacts(const InputBinding& binding) const {
+  ViewAndMutationFacts result = facts_;
+  const size_t num_arguments = static_cast<size_t>(binding.NumArguments(static_cast<int>(inputs_.size())));
+  result.input_info.assign(num_arguments, InputAliasInfo());
+  std::vector<int> argument_of;  // per unique input; a base for its views
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (const auto* argument = std::get_if<InputBinding::Argument>(&binding.inner_inputs[i])) {
+      argument_of.push_back(argument->index);
+      result.input_info[static_cast<size_t>(argument->index)] = facts_.input_info[i];
+    } else {
+      argument_of.push_back(std::get<InputBinding::BaseView>(binding.inner_inputs[i]).base);
+    }
+  }
+  for (size_t base = 0; base < merged_.size(); ++base) {
+    result.input_info[base] = DescribeBase(merged_[base], binding, static_cast<int>(base));
+  }
+  for (OutputAliasInfo& output : result.output_info) output = MovedOutput(std::move(output), binding);
+  for (int i : binding.aliased_inputs_with_metadata_mutations) {
+    OutputAliasInfo output;
+    output.output_type = OutputType::kIsInput;
+    output.base_index = i;
+    output.requires_grad = output.requires_grad_for_backward = info(i).requires_grad;
+    result.output_info.push_back(MovedOutput(std::move(output), binding));
+  }
+  result.static_input_indices = RenumberedInputs(facts_.static_input_indices, argument_of);
+  result.backward_mutated_inputs = RenumberedInputs(facts_.backward_mutated_inputs, argument_of);
+  result.indices_of_inputs_to_detach.clear();
+
+  result.tangents.clear();
+  for (const ForwardTensor& source : DerivedMetadata::Of(result).tangent_sources) {
+    const bool of_base = source.kind == ForwardTensor::Kind::kMutatedInput && source.index < binding.num_bases();
+    if (of_base) {
+      const size_t base = static_cast<size_t>(source.index);
+      const DType dtype = binding.bases[base].geometry.dtype;
+      result.tangents.push_back({source, TangentGeometry(dtype, chosen_[base].layout), ""});
+      continue;
+    }
+    const auto found = std::find_if(facts_.tangents.begin(), facts_.tangents.end(), [&](const TangentMeta& tangent) {
+      if (tangent.source.kind != source.kind) return false;
+      if (source.kind != ForwardTensor::Kind::kMutatedInput) return tangent.source.index == source.index;
+      return argument_of[static_cast<size_t>(tangent.source.index)] == source.index;
+    });
+    if (found == facts_.tangents.end()) continue;
+    result.tangents.push_back(*found);
+    result.tangents.back().source = source;
+  }
+  return result;
+}
+
+absl::Status BaseBinder::Bind(BoundInputs& bound) {
+  InputBinding& binding = bound.binding;
+  std::vector<Group> others;
+  for (Group& group : GroupByStorage(inputs_)) {
+    if (!NeedsBase(group)) {
+      others.push_back(std::move(group));
+      continue;
+    }
+    COTAN_ASSIGN_OR_RETURN(ChosenBase chosen, ChooseBase(group));
+    chosen_.push_back(std::move(chosen));
+    merged_.push_back(std::move(group));
+  }
+  if (merged_.empty()) return absl::OkStatus();
+
+  binding.inner_inputs.resize(inputs_.size());
+  for (size_t base = 0; base < merged_.size(); ++base) {
+    binding.bases.push_back(chosen_[base].base);
+    for (int i : merged_[base]) {
+      const bool detached = chosen_[base].base.requires_grad && RootOf(input(i)) != chosen_[base].root;
+      binding.inner_inputs[static_cast<size_t>(i)] =
+          InputBinding::BaseView{static_cast<int>(base), Geometry(input(i).dtype, input(i).layout), detached};
+      if (info(i).mutates_metadata) binding.aliased_inputs_with_metadata_mutations.push_back(i);
+    }
+  }
+  std::sort(binding.aliased_inputs_with_metadata_mutations.begin(),
+            binding.aliased_inputs_with_metadata_mutations.end());
+  int next = binding.num_bases();
+  for (const Group& group : others) {
+    for (int i : group) binding.inner_inputs[static_cast<size_t>(i)] = InputBinding::Argument{next++};
+  }
+  bound.program_facts = ProgramFacts(binding);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool DefinitelyDisjoint(const StridedLayout& a, const StridedLayout& b) {
+  if (NumElements(a.sizes) == 0 || NumElements(b.sizes) == 0) return true;
+  const StridedLayout& left = a.offset <= b.offset ? a : b;
+  const StridedLayout& right = a.offset <= b.offset ? b : a;
+  if (StorageExtent(left) <= right.offset) return true;
+  // Rows of the same matrix: they may lie beside each other.
+  const bool rows = left.rank() == 2 && right.rank() == 2 && left.strides[1] == 1 && right.strides[1] == 1 &&
+                    left.strides[0] == right.strides[0] && left.strides[0] > 0;
+  if (!rows) return false;
+  const int64_t distance = (right.offset - left.offset) % left.strides[0];
+  return right.offset - left.offset >= left.sizes[1] && distance >= left.sizes[1] &&
+         distance + right.sizes[1] <= left.strides[0];
+}
+
+absl::StatusOr<BoundInputs> BindInputs(const ViewAndMutationFacts& facts, absl::Span<const InputDescription> inputs) {
+  if (facts.input_info.size() != inputs.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(inputs.size(), " inputs are described, but the function has ", facts.input_info.size()));
+  }
+  BoundInputs bound;
+  bound.program_facts = facts;
+  bound.binding.add_dupe_map = FindDuplicates(facts, inputs);
+  std::vector<InputDescription> unique(inputs.begin(), inputs.end());
+  if (bound.binding.has_duplicates()) {
+    unique.clear();
+    for (int i : bound.binding.KeptInputs(static_cast<int>(inputs.size()))) {
+      unique.push_back(inputs[static_cast<size_t>(i)]);
+    }
+    bound.program_facts = WithoutDuplicates(facts, bound.binding);
+  }
+  const ViewAndMutationFacts unique_facts = bound.program_facts;
+  COTAN_RETURN_IF_ERROR(BaseBinder(unique_facts, unique).Bind(bound));
+  COTAN_RETURN_IF_ERROR(bound.binding.Validate("input_binding", static_cast<int>(inputs.size())));
+  COTAN_RETURN_IF_ERROR(bound.program_facts.Validate());
+  return bound;
+}
+
+}  // namespace cotan::aot
