@@ -12,6 +12,7 @@
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/pipeline.h"
 #include "kernels/cpu/team.h"
+#include "kernels/cpu/wide_matmul.h"
 #include "kernels/cpu/widen.h"
 
 namespace cotan::cpu {
@@ -97,8 +98,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Add
   return onednn::MakePrimitive(desc.get(), std::move(inputs), {{DNNL_ARG_DST, c}});
 }
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeOneDnnProduct(const MatmulGeometry& geometry, Addend addend, DType dtype,
-                                                          int threads) {
+// In own code where that is faster.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeFastestProduct(const MatmulGeometry& geometry, Addend addend, DType dtype,
+                                                           int threads) {
+  if (dtype == DType::kFloat32) {
+    if (std::unique_ptr<Kernel> kernel = MakeWideMatmul(geometry, addend, threads)) return kernel;
+  }
   return MakeProduct(geometry, addend, dtype, threads, /*is_panel=*/false);
 }
 
@@ -108,7 +113,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmul(const KernelRequest& request)
   if (request.op.matmul().has_epilogue()) return MakeMatmulEpilogue(request, MakeMatmul);
   const bool is_half = ByteSize(request.outputs[0].dtype) == 2;
   if (is_half && !onednn::HasFast(request.outputs[0].dtype)) return MakeWidenedKernel(request, MakeMatmul);
-  return MakeMatmulSteps(request, {MakeOneDnnProduct, /*takes_bias=*/true});
+  return MakeMatmulSteps(request, {MakeFastestProduct, /*takes_bias=*/true});
 }
 
 }  // namespace cotan::cpu

@@ -1,4 +1,5 @@
-// Matrix products of f32, bf16 and f16 by oneDNN.
+// Matrix products of f32, bf16 and f16 by oneDNN, of f32 also in own code (see
+// wide_matmul.h).
 #ifndef COTAN_KERNELS_CPU_MATMUL_H_
 #define COTAN_KERNELS_CPU_MATMUL_H_
 
