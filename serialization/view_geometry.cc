@@ -54,34 +54,36 @@ void AppendDim(int64_t size, int64_t stride, StridedLayout& layout) {
 
 // A run of dimensions that are contiguous among themselves.
 struct Block {
-  int64_t size;
-  int64_t stride;  // of its innermost element
+  int64_t size = 1;
+  int64_t stride = 1;  // of its innermost element
 };
 
-// Innermost block first; dimensions of size 1 belong to none.
+// Innermost block first. Dimensions of size 1 fit any block.
 std::vector<Block> Blocks(const StridedLayout& layout) {
   std::vector<Block> blocks;
   for (size_t i = layout.sizes.size(); i-- > 0;) {
-    if (layout.sizes[i] == 1) continue;
-    if (!blocks.empty() && layout.strides[i] == blocks.back().stride * blocks.back().size) {
-      blocks.back().size *= layout.sizes[i];
-    } else {
+    if (blocks.empty() || (layout.sizes[i] != 1 && layout.strides[i] != blocks.back().stride * blocks.back().size)) {
       blocks.push_back({layout.sizes[i], layout.strides[i]});
+    } else {
+      blocks.back().size *= layout.sizes[i];
     }
   }
+  if (blocks.empty()) blocks.push_back({});
   return blocks;
 }
 
+// Dimensions of size 1 get the strides that they have in PyTorch.
 absl::StatusOr<ViewGeometry> Apply(const view::View& step, ViewGeometry source, Symbols symbols) {
   COTAN_ASSIGN_OR_RETURN(DimVector sizes, Evaluate(step.sizes, symbols));
   const int64_t count = NumElements(source.layout.sizes);
   if (BoundedElements(sizes) != count) return Misfit(step, source, "another number of elements");
+  if (count == 0 && sizes == source.layout.sizes) return source;
   StridedLayout result = {.sizes = sizes, .strides = ContiguousStrides(sizes), .offset = source.layout.offset};
   if (count == 0) return ViewGeometry{source.dtype, std::move(result)};
 
   const std::vector<Block> blocks = Blocks(source.layout);
-  size_t next = 0;
-  Block block = {1, 1};  // what is left of the current block
+  size_t next = 1;
+  Block block = blocks[0];  // what is left of the current block
   for (size_t i = sizes.size(); i-- > 0;) {
     if (sizes[i] != 1 && block.size == 1) block = blocks[next++];
     if (block.size % sizes[i] != 0) {
@@ -121,6 +123,9 @@ absl::StatusOr<ViewGeometry> Apply(const view::Expand& step, ViewGeometry source
     } else if (source.layout.sizes[i] != 1) {
       return Misfit(step, source, absl::StrCat("dimension ", i, " is not of size 1"));
     }
+  }
+  for (size_t i = added; i-- > 0;) {  // new dimensions of size 1 have the strides that PyTorch gives them
+    if (sizes[i] == 1) result.strides[i] = i + 1 < sizes.size() ? sizes[i + 1] * result.strides[i + 1] : 1;
   }
   return ViewGeometry{source.dtype, std::move(result)};
 }

@@ -51,6 +51,9 @@ TEST(ViewGeometryTest, ViewSplitsAndMergesDimensions) {
   EXPECT_EQ(Text(ApplyViewStep(View({"12"}), Strided({4, 3}, {1, 4}), {})), "FAILED_PRECONDITION");
   EXPECT_EQ(Text(ApplyViewStep(View({"6"}), Strided({2, 3}, {0, 0}), {})), "f32[6]{0}");
   EXPECT_EQ(Text(ApplyViewStep(View({"0", "7"}), Dense({3, 0}), {})), "f32[0,7]{7,1}");
+  EXPECT_EQ(Text(ApplyViewStep(View({"3", "2", "1"}), Strided({3, 2}, {1, 3}), {})), "f32[3,2,1]{1,3,3}");
+  EXPECT_EQ(Text(ApplyViewStep(View({"1", "3", "2"}), Strided({3, 2}, {1, 3}), {})), "f32[1,3,2]{3,1,3}");
+  EXPECT_EQ(Text(ApplyViewStep(View({"3", "1", "1"}), Strided({3, 1}, {1, 5}), {})), "f32[3,1,1]{1,5,5}");
   EXPECT_EQ(Text(ApplyViewStep(View({"5"}), Dense({2, 3}), {})), "INVALID_ARGUMENT");
   EXPECT_EQ(Text(ApplyViewStep(View({"-2", "-3"}), Dense({2, 3}), {})), "INVALID_ARGUMENT");
 }
@@ -73,6 +76,8 @@ TEST(ViewGeometryTest, ExpandStretchesOnes) {
   EXPECT_EQ(Text(ApplyViewStep(step, Dense({2, 1}), {})), "f32[4,2,3]{0,1,0}");
   EXPECT_EQ(Text(ApplyViewStep(step, Dense({2, 2}), {})), "INVALID_ARGUMENT");
   EXPECT_EQ(Text(ApplyViewStep(step, Dense({4, 4, 2, 3}), {})), "INVALID_ARGUMENT");
+  step.mutable_expand()->set_sizes(0, "1");
+  EXPECT_EQ(Text(ApplyViewStep(step, Dense({2, 3}), {})), "f32[1,2,3]{6,3,1}");
 }
 
 TEST(ViewGeometryTest, SliceAndSelectMoveTheOffset) {
