@@ -441,8 +441,8 @@ absl::Status CheckLayout(const TensorSpec& spec) {
   return absl::OkStatus();
 }
 
-// Whether no two elements share memory; may say no for exotic layouts whose
-// dimensions interleave without meeting.
+}  // namespace
+
 bool HasNoOverlap(const StridedLayout& layout) {
   absl::InlinedVector<std::pair<int64_t, int64_t>, 6> dims;  // stride, size
   for (size_t d = 0; d < layout.sizes.size(); ++d) {
@@ -457,8 +457,6 @@ bool HasNoOverlap(const StridedLayout& layout) {
   }
   return true;
 }
-
-}  // namespace
 
 absl::Status CheckOperandLayouts(const KernelRequest& request) {
   for (size_t i = 0; i < request.inputs.size(); ++i) {

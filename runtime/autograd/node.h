@@ -8,7 +8,6 @@
 #define COTAN_RUNTIME_AUTOGRAD_NODE_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,6 +20,7 @@
 #include "absl/types/span.h"
 #include "base/dtype.h"
 #include "base/layout.h"
+#include "runtime/autograd/hooks.h"
 #include "runtime/tensor.h"
 
 namespace cotan {
@@ -32,10 +32,6 @@ class Variable;
 namespace autograd {
 
 class Node;
-
-// Gradients by position. An undefined tensor is no gradient, which is not the
-// same as one of zeros: a leaf that gets none keeps its grad as it was.
-using Gradients = absl::InlinedVector<Tensor, 2>;
 
 // Where a gradient goes: an input of a node. Without a node: nowhere, nobody
 // asks for this gradient.
@@ -62,28 +58,22 @@ struct GradientType {
 // What a node may use while it runs. Valid during that call.
 class BackwardContext {
  public:
-  BackwardContext(TensorOps& ops, absl::Span<const bool> needed) : ops_(ops), needed_(needed) {}
+  BackwardContext(TensorOps& ops, absl::Span<const bool> needed, bool retains_graph = false)
+      : ops_(ops), needed_(needed), retains_graph_(retains_graph) {}
 
   TensorOps& ops() const { return ops_; }
   // Whether somebody asks for the gradient that goes along edge `edge`; if not,
   // the node may leave it undefined.
   bool NeedsGradient(int edge) const { return needed_[static_cast<size_t>(edge)]; }
+  // Whether another backward may follow: what the node has saved must stay as it
+  // is. If not, ReleaseSaved() comes next.
+  bool retains_graph() const { return retains_graph_; }
 
  private:
   TensorOps& ops_;
   absl::Span<const bool> needed_;
+  const bool retains_graph_;
 };
-
-// Called with a gradient on its way; returns the one that goes on in its place.
-// An undefined result leaves it as it is.
-using GradientHook = std::function<absl::StatusOr<Tensor>(const Tensor& gradient)>;
-// Called with a node's incoming gradients, which it may replace.
-using PreHook = std::function<absl::Status(Gradients& incoming)>;
-// Called with a node's results, which it may replace, and what it got.
-using PostHook = std::function<absl::Status(Gradients& results, const Gradients& incoming)>;
-
-// Names a hook of one object, to remove it.
-using HookId = uint64_t;
 
 // To be made by std::make_shared. Not thread-safe: one thread at a time uses a
 // graph, and destroys what belongs to it. A derived class says what to compute:
@@ -102,7 +92,9 @@ using HookId = uint64_t;
 class Node {
  public:
   Node();
-  virtual ~Node();
+  // Nothing virtual has its only copy in this library, which has no RTTI: code
+  // with RTTI derives from it too.
+  virtual ~Node() { ReleaseEdges(); }
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
@@ -138,57 +130,26 @@ class Node {
   // Nodes made later run earlier; AccumulateGrad runs as soon as it can.
   uint64_t sequence() const { return sequence_; }
 
-  // Hooks on the gradient of one input, before the node's own pre-hooks; run in
-  // the order in which they were added. Variable::AddHook() is what users call.
-  HookId AddGradientHook(int input, GradientHook hook);
-  // Runs after all other hooks on the gradient of that input and is told the
-  // gradient as it is then.
-  HookId AddRetainHook(int input, std::function<absl::Status(const Tensor& gradient)> hook);
-  HookId AddPreHook(PreHook hook);
-  HookId AddPostHook(PostHook hook);
-  // Whether there was such a hook.
-  bool RemoveHook(HookId id);
-
-  // Run by the engine, in this order: gradient hooks, retain hooks; pre-hooks;
-  // Apply(); post-hooks.
-  absl::Status RunGradientHooks(absl::Span<Tensor> incoming) const;
-  absl::Status RunPreHooks(Gradients& incoming) const;
-  absl::Status RunPostHooks(Gradients& results, const Gradients& incoming) const;
-  bool has_gradient_hooks() const { return hooks_ != nullptr && !(hooks_->gradient.empty() && hooks_->retain.empty()); }
-  bool has_pre_hooks() const { return hooks_ != nullptr && !hooks_->pre.empty(); }
-  bool has_post_hooks() const { return hooks_ != nullptr && !hooks_->post.empty(); }
-
-  // The node's gradient and retain hooks of `input` become those of input
-  // `to_input` of `to`: the variable has got another history.
-  void MoveGradientHooks(int input, Node& to, int to_input);
-
- protected:
-  // For nodes that run before all others (AccumulateGrad).
-  static constexpr uint64_t kRunFirst = UINT64_MAX;
-  explicit Node(uint64_t sequence) : sequence_(sequence) {}
+  // Null: none. Leaves share theirs with the node that adds to their gradient.
+  Hooks* hooks() const { return hooks_.get(); }
+  Hooks& MutableHooks();
+  const std::shared_ptr<Hooks>& shared_hooks() const { return hooks_; }
 
   // FailedPrecondition: a second backward through this node.
   absl::Status FreedError() const;
 
+ protected:
+  // For nodes that run before all others.
+  static constexpr uint64_t kRunFirst = UINT64_MAX;
+  Node(uint64_t sequence, std::shared_ptr<Hooks> hooks) : sequence_(sequence), hooks_(std::move(hooks)) {}
+
  private:
-  struct Hooks {
-    template <typename F>
-    struct Entry {
-      HookId id;
-      int input;
-      F run;
-    };
-    std::vector<Entry<GradientHook>> gradient;
-    std::vector<Entry<std::function<absl::Status(const Tensor&)>>> retain;
-    std::vector<Entry<PreHook>> pre;
-    std::vector<Entry<PostHook>> post;
-  };
-  Hooks& hooks();
+  void ReleaseEdges();
 
   const uint64_t sequence_;
   absl::InlinedVector<Edge, 2> edges_;
   absl::InlinedVector<GradientType, 1> inputs_;
-  std::unique_ptr<Hooks> hooks_;  // null: none
+  std::shared_ptr<Hooks> hooks_;
 };
 
 // Gives up ownership without recursion along chains of nodes.

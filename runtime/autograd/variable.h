@@ -17,6 +17,7 @@
 #include "absl/types/span.h"
 #include "base/dtype.h"
 #include "base/layout.h"
+#include "runtime/autograd/hooks.h"
 #include "runtime/autograd/node.h"
 #include "runtime/tensor.h"
 #include "serialization/view_step.h"
@@ -27,7 +28,6 @@ class TensorOps;
 
 namespace autograd {
 struct VariableState;
-class VersionCounter;
 }  // namespace autograd
 
 // How a view came to be, which decides whether it may be written in place.
@@ -110,13 +110,15 @@ class Variable {
   // FailedPrecondition: it does not require grad; as grad_fn().
   absl::Status RetainGrad();
 
-  // Runs when its gradient is known, in every backward that reaches it.
+  // Runs in every backward that reaches it, with the gradient of the value it has
+  // now: after a write in place, hooks added before see that of the old value.
   // FailedPrecondition: it does not require grad; as grad_fn().
   absl::StatusOr<autograd::HookId> AddHook(autograd::GradientHook hook);
   // Runs after a backward has added to grad(). FailedPrecondition: not a leaf, or
   // does not require grad.
   absl::StatusOr<autograd::HookId> AddPostAccumulateHook(std::function<absl::Status(Variable& leaf)> hook);
-  // Either kind. Whether there was such a hook.
+  // Of either kind, added since it was last written in place. Whether there was
+  // such a hook.
   bool RemoveHook(autograd::HookId id);
 
   // --- Versions ---
@@ -149,7 +151,8 @@ class Variable {
 
   // --- In place ---
 
-  // Elements of `source`, cast and broadcast. Recorded if gradients are enabled.
+  // Elements of `source`, cast and broadcast. Recorded if gradients are enabled
+  // and one of both requires grad.
   // FailedPrecondition: as CheckInPlace(). InvalidArgument: sizes that do not
   // broadcast; memory of which several elements share a place, or that overlaps
   // the source's in part. NotFound, Unimplemented: no kernel. Then nothing has
@@ -158,9 +161,10 @@ class Variable {
   // Other geometry over the same storage, for this object only.
   // Errors as CheckInPlace() and View().
   absl::Status AsStridedInPlace(const StridedLayout& layout);
-  // Storage and geometry of `source` for this object only; views keep theirs.
+  // Storage and geometry of `source` for this object only: views and detached
+  // aliases keep the old. History and version counter stay its own.
   // InvalidArgument: another dtype or device. FailedPrecondition: gradients are
-  // enabled and it requires grad.
+  // enabled and one of both requires grad.
   absl::Status SetStorage(const Variable& source);
   // Cuts the history off. FailedPrecondition: a view.
   absl::Status DetachInPlace();
@@ -168,33 +172,12 @@ class Variable {
   // "f32[2,3] grad_fn=ViewBackward", for people.
   std::string ToString() const;
 
-  // The state that all handles share: for this library.
+  // What all handles share: for this package.
   explicit Variable(std::shared_ptr<autograd::VariableState> state) : state_(std::move(state)) {}
   const std::shared_ptr<autograd::VariableState>& state() const { return state_; }
 
  private:
   std::shared_ptr<autograd::VariableState> state_;
-};
-
-// A value that a node needs for its backward, with the version it had. Does not
-// keep the graph behind the variable alive.
-class SavedVariable {
- public:
-  SavedVariable() = default;
-  // An undefined variable is saved as such.
-  explicit SavedVariable(const Variable& variable);
-
-  // FailedPrecondition: it was freed (a second backward), or written since; the
-  // message names `node`, the value, and both versions.
-  absl::StatusOr<Tensor> Unpack(const autograd::Node& node) const;
-  void Release();
-
- private:
-  Tensor tensor_;
-  std::shared_ptr<autograd::VersionCounter> counter_;
-  uint32_t version_ = 0;
-  std::string made_by_;  // "output 0 of ViewBackward", "" for a leaf
-  bool freed_ = false;
 };
 
 }  // namespace cotan

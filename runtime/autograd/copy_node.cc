@@ -1,0 +1,54 @@
+#include "runtime/autograd/copy_node.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "runtime/autograd/tensor_ops.h"
+
+namespace cotan::autograd {
+
+absl::StatusOr<Gradients> CopyNode::Apply(BackwardContext& context, absl::Span<Tensor> incoming) {
+  Gradients results(2);
+  if (!incoming[0].defined()) return results;
+  if (context.NeedsGradient(0)) {
+    COTAN_ASSIGN_OR_RETURN(results[0], context.ops().Zeros(incoming[0].dtype(), incoming[0].sizes()));
+  }
+  if (context.NeedsGradient(1)) results[1] = std::move(incoming[0]);
+  return results;
+}
+
+CopySlicesNode::CopySlicesNode(ViewedGeometry base, ViewedGeometry view, Edge base_edge, std::shared_ptr<Node> function)
+    : base_(std::move(base)), view_(std::move(view)), function_(std::move(function)) {
+  AddEdge(std::move(base_edge));
+  for (int i = 1; i < function_->num_edges(); ++i) AddEdge(function_->edge(i));
+}
+
+absl::StatusOr<Gradients> CopySlicesNode::Apply(BackwardContext& context, absl::Span<Tensor> incoming) {
+  if (!incoming[0].defined()) return Gradients(static_cast<size_t>(num_edges()));
+  if (function_ == nullptr) return FreedError();
+  TensorOps& ops = context.ops();
+  COTAN_ASSIGN_OR_RETURN(Tensor rest, Tensor::EmptyStrided(base_.dtype, base_.layout, ops.device()));
+  COTAN_RETURN_IF_ERROR(ops.Copy(incoming[0], rest));
+  COTAN_ASSIGN_OR_RETURN(const Tensor slice, Tensor::InStorage(rest.storage(), view_.dtype, view_.layout));
+  COTAN_ASSIGN_OR_RETURN(Tensor written, ops.Clone(slice));
+
+  COTAN_ASSIGN_OR_RETURN(Gradients results, function_->Apply(context, absl::MakeSpan(&written, 1)));
+  if (static_cast<int>(results.size()) != num_edges()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(function_->name(), " returned ", results.size(), " gradients for ", num_edges(), " edges"));
+  }
+  if (!context.NeedsGradient(0)) {
+    Clear(results[0]);
+    return results;
+  }
+  if (results[0].defined()) {
+    COTAN_RETURN_IF_ERROR(ops.Copy(results[0], slice));
+  } else {
+    COTAN_RETURN_IF_ERROR(ops.Fill(0, slice));
+  }
+  results[0] = std::move(rest);
+  return results;
+}
+
+}  // namespace cotan::autograd

@@ -1,0 +1,67 @@
+#include "runtime/autograd/hooks.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace cotan::autograd {
+namespace {
+
+template <typename Entries>
+bool RemoveFrom(Entries& entries, HookId id) {
+  const auto found = std::find_if(entries.begin(), entries.end(), [id](const auto& entry) { return entry.id == id; });
+  if (found == entries.end()) return false;
+  entries.erase(found);
+  return true;
+}
+
+}  // namespace
+
+HookId NextHookId() {
+  static std::atomic<HookId> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+bool Hooks::Remove(HookId id) {
+  return RemoveFrom(gradient_, id) || RemoveFrom(retain_, id) || RemoveFrom(pre_, id) || RemoveFrom(post_, id);
+}
+
+absl::Status Hooks::RunGradientHooks(TensorOps& ops, absl::Span<Tensor> incoming) const {
+  for (const auto& hook : gradient_) {
+    Tensor& gradient = incoming[static_cast<size_t>(hook.input)];
+    if (!gradient.defined()) continue;
+    COTAN_ASSIGN_OR_RETURN(Tensor replaced, hook.run(gradient));
+    if (replaced.defined()) gradient = std::move(replaced);
+  }
+  for (const auto& hook : retain_) {
+    const Tensor& gradient = incoming[static_cast<size_t>(hook.input)];
+    if (gradient.defined()) COTAN_RETURN_IF_ERROR(hook.run(ops, gradient));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Hooks::RunPreHooks(absl::Span<Tensor> incoming) const {
+  for (const auto& hook : pre_) COTAN_RETURN_IF_ERROR(hook.run(incoming));
+  return absl::OkStatus();
+}
+
+absl::Status Hooks::RunPostHooks(Gradients& results, absl::Span<const Tensor> incoming) const {
+  for (const auto& hook : post_) COTAN_RETURN_IF_ERROR(hook.run(results, incoming));
+  return absl::OkStatus();
+}
+
+void Hooks::MoveRetainHooks(int input, Hooks& to, int to_input) {
+  for (auto hook = retain_.begin(); hook != retain_.end();) {
+    if (hook->input != input) {
+      ++hook;
+      continue;
+    }
+    hook->input = to_input;
+    to.retain_.push_back(std::move(*hook));
+    hook = retain_.erase(hook);
+  }
+}
+
+}  // namespace cotan::autograd

@@ -1,0 +1,80 @@
+#include "runtime/autograd/hooks.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/autograd/test_support.h"
+
+namespace cotan::autograd {
+namespace {
+
+TEST(HooksTest, RunInOrderAndReplaceGradients) {
+  Hooks hooks;
+  std::string log;
+  hooks.AddRetainHook(0, [&](TensorOps&, const Tensor& gradient) {
+    log += absl::StrCat("retain ", ToVector(gradient)[0]);
+    return absl::OkStatus();
+  });
+  hooks.AddGradientHook(0, [&](const Tensor&) -> absl::StatusOr<Tensor> {
+    log += "first ";
+    return Vector({7});
+  });
+  hooks.AddGradientHook(0, [&](const Tensor& gradient) -> absl::StatusOr<Tensor> {
+    log += absl::StrCat("second ", ToVector(gradient)[0], " ");
+    return Tensor();  // leaves it
+  });
+  hooks.AddGradientHook(1, [&](const Tensor&) -> absl::StatusOr<Tensor> {
+    log += "never";
+    return Tensor();
+  });
+  Tensor gradients[] = {Vector({1}), Tensor()};
+  ASSERT_TRUE(hooks.RunGradientHooks(Ops(), absl::MakeSpan(gradients)).ok());
+  EXPECT_EQ(ToVector(gradients[0])[0], 7);
+  EXPECT_EQ(log, "first second 7 retain 7");
+}
+
+TEST(HooksTest, CanBeRemovedByTheirNumber) {
+  Hooks hooks;
+  int runs = 0;
+  const HookId id = hooks.AddPreHook([&](absl::Span<Tensor>) {
+    ++runs;
+    return absl::OkStatus();
+  });
+  EXPECT_NE(id, hooks.AddPostHook([](Gradients&, absl::Span<const Tensor>) { return absl::OkStatus(); }));
+  EXPECT_TRUE(hooks.has_post_hooks());
+  ASSERT_TRUE(hooks.RunPreHooks({}).ok());
+  EXPECT_TRUE(hooks.Remove(id));
+  EXPECT_FALSE(hooks.Remove(id));
+  ASSERT_TRUE(hooks.RunPreHooks({}).ok());
+  EXPECT_EQ(runs, 1);
+}
+
+TEST(HooksTest, TheFirstErrorStopsThem) {
+  Hooks hooks;
+  hooks.AddPreHook([](absl::Span<Tensor>) { return absl::AbortedError("no"); });
+  hooks.AddPreHook([](absl::Span<Tensor>) -> absl::Status {
+    ADD_FAILURE() << "runs after an error";
+    return absl::OkStatus();
+  });
+  EXPECT_THAT(hooks.RunPreHooks({}), Fails(absl::StatusCode::kAborted, "no"));
+}
+
+TEST(HooksTest, RetainHooksMoveToAnotherNode) {
+  Hooks from;
+  Hooks to;
+  int runs = 0;
+  from.AddRetainHook(1, [&](TensorOps&, const Tensor&) {
+    ++runs;
+    return absl::OkStatus();
+  });
+  from.MoveRetainHooks(0, to, 0);  // there is none
+  from.MoveRetainHooks(1, to, 0);
+  Tensor gradients[] = {Vector({1}), Vector({1})};
+  ASSERT_TRUE(from.RunGradientHooks(Ops(), absl::MakeSpan(gradients)).ok());
+  EXPECT_EQ(runs, 0);
+  ASSERT_TRUE(to.RunGradientHooks(Ops(), absl::MakeSpan(gradients)).ok());
+  EXPECT_EQ(runs, 1);
+}
+
+}  // namespace
+}  // namespace cotan::autograd

@@ -1,0 +1,429 @@
+#include "runtime/autograd/variable.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "base/overlap.h"
+#include "base/status_macros.h"
+#include "runtime/autograd/accumulate_grad.h"
+#include "runtime/autograd/copy_node.h"
+#include "runtime/autograd/grad_mode.h"
+#include "runtime/autograd/tensor_ops.h"
+#include "runtime/autograd/variable_state.h"
+#include "runtime/autograd/view_node.h"
+#include "serialization/view_geometry.h"
+
+namespace cotan {
+namespace {
+
+using autograd::CopyNode;
+using autograd::CopySlicesNode;
+using autograd::Edge;
+using autograd::GradientType;
+using autograd::Hooks;
+using autograd::Node;
+using autograd::VariableState;
+using autograd::VersionCounter;
+using autograd::ViewedGeometry;
+
+bool IsDifferentiable(DType dtype) { return IsFloatingPoint(dtype) || IsComplex(dtype); }
+
+ViewedGeometry GeometryOf(const Tensor& tensor) { return {tensor.dtype(), tensor.layout()}; }
+
+// A recorded view may be written in place; others may not, while gradients are
+// enabled. `indirect`: it is not the view itself that is written.
+absl::Status CheckViewMayBeWritten(const VariableState& view, bool indirect) {
+  if (view.creation == ViewCreation::kDefault) return absl::OkStatus();
+  const std::string written = indirect ? "its base or another view of its base has been" : "is being";
+  if (view.creation == ViewCreation::kNoGrad) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "A view was created in no_grad mode and ", written,
+        " modified inplace with grad mode enabled. Make the view and modify it either both with gradients disabled or "
+        "both with gradients enabled"));
+  }
+  const std::string made_by =
+      view.grad_fn == nullptr ? "" : absl::StrCat("Output ", view.output_number, " of ", view.grad_fn->name(), ": ");
+  return absl::FailedPreconditionError(
+      absl::StrCat(made_by, "A view that is the output of a function that returns multiple views ", written,
+                   " modified inplace. Such views may not be modified inplace while gradients are enabled; use an "
+                   "operation that returns a new tensor"));
+}
+
+// Nobody else's graph can tell: a retained gradient stays with the variable.
+void MoveRetainHook(const VariableState& state, Node* old_node, int old_number, Node& node, int number) {
+  if (state.retain_hook == 0 || old_node == nullptr || old_node->hooks() == nullptr) return;
+  old_node->MutableHooks().MoveRetainHooks(old_number, node.MutableHooks(), number);
+}
+
+void SetGradientEdge(VariableState& state, std::shared_ptr<Node> node, int number) {
+  MoveRetainHook(state, state.grad_fn.get(), state.output_number, *node, number);
+  autograd::Release(std::exchange(state.grad_fn, std::move(node)));
+  state.output_number = number;
+  if (state.is_view()) state.history_version = state.version->value;
+}
+
+// The view is behind: its base, or another view of that, was written. It has the
+// base's new history.
+absl::Status RenewHistory(VariableState& view) {
+  COTAN_RETURN_IF_ERROR(CheckViewMayBeWritten(view, /*indirect=*/true));
+  const Tensor& base = view.base.tensor();
+  std::shared_ptr<Node> node =
+      autograd::MakeStridedViewNode("AsStridedBackward", GeometryOf(base), GeometryOf(view.tensor));
+  COTAN_ASSIGN_OR_RETURN(Edge edge, view.base.GradientEdge());
+  node->AddEdge(std::move(edge));
+  const int number = node->AddInput(GradientType::Of(view.tensor));
+  SetGradientEdge(view, std::move(node), number);
+  return absl::OkStatus();
+}
+
+std::shared_ptr<VariableState> NewState(Tensor tensor, const VariableState& shares_version_with) {
+  return std::make_shared<VariableState>(std::move(tensor), shares_version_with.version);
+}
+
+// A view of `source`, without history so far.
+std::shared_ptr<VariableState> NewView(const Variable& source, Tensor tensor, ViewCreation creation) {
+  const VariableState& from = *source.state();
+  std::shared_ptr<VariableState> view = NewState(std::move(tensor), from);
+  view->base = from.is_view() ? from.base : source;
+  view->creation = creation == ViewCreation::kDefault && from.is_view() ? from.creation : creation;
+  view->history_version = view->version->value;
+  return view;
+}
+
+// The step with numbers in place of symbols.
+absl::StatusOr<ViewStep> WithoutSymbols(ViewStep step, absl::Span<const int64_t> symbols) {
+  absl::Status status;
+  const auto evaluate = [&](SymInt& value) {
+    if (value.is_constant()) return;
+    const absl::StatusOr<int64_t> number = value.Evaluate(symbols);
+    if (number.ok()) {
+      value = *number;
+    } else {
+      status.Update(number.status());
+    }
+  };
+  const auto evaluate_all = [&](SymIntVector& values) { std::for_each(values.begin(), values.end(), evaluate); };
+  if (auto* view = std::get_if<view::View>(&step)) evaluate_all(view->sizes);
+  if (auto* expand = std::get_if<view::Expand>(&step)) evaluate_all(expand->sizes);
+  if (auto* select = std::get_if<view::Select>(&step)) evaluate(select->index);
+  if (auto* slice = std::get_if<view::Slice>(&step)) {
+    for (SymInt* value : {&slice->start, &slice->end, &slice->step}) evaluate(*value);
+  }
+  if (auto* strided = std::get_if<view::AsStrided>(&step)) {
+    evaluate_all(strided->sizes);
+    evaluate_all(strided->strides);
+    evaluate(strided->offset);
+  }
+  if (!status.ok()) return status;
+  return step;
+}
+
+// As one recorded operation.
+absl::StatusOr<Variable> ViewOnce(const Variable& source, const ViewStep& step) {
+  if (std::holds_alternative<view::Detach>(step)) return source.Detach();
+  COTAN_ASSIGN_OR_RETURN(Tensor tensor, ViewOf(source.tensor(), step));
+  if (std::holds_alternative<view::DTypeView>(step)) {
+    return Variable(NewState(std::move(tensor), *source.state()));  // bits have no gradient
+  }
+  std::shared_ptr<Node> node;
+  if (GradMode::enabled() && source.requires_grad()) {
+    COTAN_ASSIGN_OR_RETURN(Edge edge, source.GradientEdge());
+    COTAN_ASSIGN_OR_RETURN(node, autograd::MakeViewNode(step, GeometryOf(source.tensor())));
+    node->AddEdge(std::move(edge));
+  }
+  const ViewCreation creation = GradMode::enabled() ? ViewCreation::kDefault : ViewCreation::kNoGrad;
+  Variable view(NewView(source, std::move(tensor), creation));
+  if (node != nullptr) view.SetHistory(std::move(node));
+  return view;
+}
+
+// Whether reading `from` while writing `to` would depend on the order.
+absl::Status CheckMemoryForCopy(const Tensor& from, const Tensor& to) {
+  if (OverlapsItself(to.layout())) {
+    return absl::InvalidArgumentError(absl::StrCat("more than one element of the written-to tensor ", to.ToString(),
+                                                   " with layout ", ToString(to.layout()),
+                                                   " refers to a single memory location; write to a copy of it"));
+  }
+  const bool same = from.dtype() == to.dtype() && from.layout() == to.layout();
+  if (from.storage() != to.storage() || same) return absl::OkStatus();
+  const auto from_bytes = static_cast<int64_t>(ByteSize(from.dtype()));
+  const auto to_bytes = static_cast<int64_t>(ByteSize(to.dtype()));
+  if (!LayoutsOverlap(from.layout(), from_bytes, to.layout(), to_bytes)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("some elements of the source ", ToString(from.layout()),
+                                                 " and of the written-to tensor ", ToString(to.layout()),
+                                                 " refer to a single memory location; copy from a copy of the source"));
+}
+
+}  // namespace
+
+Variable::Variable(Tensor tensor)
+    : state_(std::make_shared<VariableState>(std::move(tensor), std::make_shared<VersionCounter>())) {}
+
+absl::StatusOr<Variable> Variable::Leaf(Tensor tensor) {
+  Variable leaf(std::move(tensor));
+  COTAN_RETURN_IF_ERROR(leaf.RequiresGrad(true));
+  return leaf;
+}
+
+const Tensor& Variable::tensor() const { return state_->tensor; }
+
+bool Variable::requires_grad() const {
+  return state_->requires_grad || state_->grad_fn != nullptr || (state_->is_view() && state_->base.requires_grad());
+}
+
+bool Variable::is_leaf() const { return state_->grad_fn == nullptr; }
+
+absl::StatusOr<std::shared_ptr<Node>> Variable::grad_fn() const {
+  VariableState& state = *state_;
+  if (!state.is_view() || state.history_version == state.version->value) return state.grad_fn;
+  if (state.grad_fn == nullptr && !state.base.requires_grad()) return state.grad_fn;
+  COTAN_RETURN_IF_ERROR(RenewHistory(state));
+  return state.grad_fn;
+}
+
+int Variable::output_number() const { return state_->output_number; }
+
+absl::StatusOr<Edge> Variable::GradientEdge() const {
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Node> node, grad_fn());
+  if (node != nullptr) return Edge{std::move(node), state_->output_number};
+  if (!requires_grad()) return Edge();
+  node = state_->accumulator.lock();
+  if (node == nullptr) {
+    node = std::make_shared<autograd::AccumulateGrad>(*this);
+    state_->accumulator = node;
+  }
+  return Edge{std::move(node), 0};
+}
+
+void Variable::SetHistory(std::shared_ptr<Node> node) {
+  const int number = node->AddInput(GradientType::Of(tensor()));
+  SetGradientEdge(*state_, std::move(node), number);
+}
+
+absl::Status Variable::CheckInPlace(bool requires_grad) const {
+  if (!requires_grad || !GradMode::enabled()) return absl::OkStatus();
+  const bool required = this->requires_grad();
+  if (state_->is_view()) {
+    COTAN_RETURN_IF_ERROR(CheckViewMayBeWritten(*state_, /*indirect=*/false));
+    if (required && state_->base.is_leaf()) {
+      return absl::FailedPreconditionError(
+          "a view of a leaf Variable that requires grad is being used in an in-place operation");
+    }
+  }
+  if (!required || !is_leaf()) return absl::OkStatus();
+  return absl::FailedPreconditionError("a leaf Variable that requires grad is being used in an in-place operation");
+}
+
+absl::Status Variable::RebaseHistory(std::shared_ptr<Node> node) {
+  VariableState& state = *state_;
+  const int number = node->AddInput(GradientType::Of(tensor()));
+  if (!state.is_view()) {
+    SetGradientEdge(state, std::move(node), number);
+    return absl::OkStatus();
+  }
+  COTAN_ASSIGN_OR_RETURN(Edge base_edge, state.base.GradientEdge());
+  auto slices = std::make_shared<CopySlicesNode>(GeometryOf(state.base.tensor()), GeometryOf(state.tensor),
+                                                 std::move(base_edge), std::move(node));
+  state.base.SetHistory(std::move(slices));
+  return grad_fn().status();
+}
+
+absl::Status Variable::RequiresGrad(bool requires_grad) {
+  if (!requires_grad && !is_leaf()) {
+    return absl::FailedPreconditionError(
+        "you can only change requires_grad flags of leaf variables; for a computed value without gradient, Detach() "
+        "it");
+  }
+  if (requires_grad && !IsDifferentiable(dtype())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "only tensors of floating point and complex dtype can require gradients, not ", tensor().ToString()));
+  }
+  state_->requires_grad = requires_grad;
+  return absl::OkStatus();
+}
+
+const Variable& Variable::grad() const { return state_->grad; }
+
+void Variable::SetGrad(Variable grad) { state_->grad = std::move(grad); }
+
+absl::Status Variable::RetainGrad() {
+  if (!requires_grad()) {
+    return absl::FailedPreconditionError("can't retain_grad on a Variable that does not require grad");
+  }
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<Node> node, grad_fn());
+  if (node == nullptr || state_->retain_hook != 0) return absl::OkStatus();
+  const std::weak_ptr<VariableState> weak = state_;
+  const auto keep = [weak](TensorOps& ops, const Tensor& gradient) -> absl::Status {
+    const std::shared_ptr<VariableState> state = weak.lock();
+    if (state == nullptr) return absl::OkStatus();
+    Tensor kept;
+    if (state->grad.defined()) {
+      COTAN_ASSIGN_OR_RETURN(kept, ops.Add(state->grad.tensor(), gradient));
+    } else {
+      COTAN_ASSIGN_OR_RETURN(kept, ops.Clone(gradient));
+    }
+    state->grad = Variable(std::move(kept));
+    return absl::OkStatus();
+  };
+  state_->retain_hook = node->MutableHooks().AddRetainHook(state_->output_number, keep);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<autograd::HookId> Variable::AddHook(autograd::GradientHook hook) {
+  if (!requires_grad()) {
+    return absl::FailedPreconditionError("cannot register a hook on a Variable that does not require grad");
+  }
+  COTAN_ASSIGN_OR_RETURN(const Edge edge, GradientEdge());
+  Hooks& hooks = edge.node->MutableHooks();
+  if (is_leaf()) state_->leaf_hooks = edge.node->shared_hooks();
+  return hooks.AddGradientHook(edge.input, std::move(hook));
+}
+
+absl::StatusOr<autograd::HookId> Variable::AddPostAccumulateHook(std::function<absl::Status(Variable& leaf)> hook) {
+  if (!requires_grad() || !is_leaf()) {
+    return absl::FailedPreconditionError(
+        "post accumulate grad hooks can only be registered on a leaf that requires grad");
+  }
+  state_->post_accumulate_hooks.push_back({autograd::NextHookId(), std::move(hook)});
+  return state_->post_accumulate_hooks.back().id;
+}
+
+bool Variable::RemoveHook(autograd::HookId id) {
+  auto& post = state_->post_accumulate_hooks;
+  const auto found = std::find_if(post.begin(), post.end(), [id](const auto& hook) { return hook.id == id; });
+  if (found != post.end()) {
+    post.erase(found);
+    return true;
+  }
+  Hooks* const hooks = state_->grad_fn != nullptr ? state_->grad_fn->hooks() : state_->leaf_hooks.get();
+  return hooks != nullptr && hooks->Remove(id);
+}
+
+uint32_t Variable::version() const { return state_->version->value; }
+
+void Variable::BumpVersion() { ++state_->version->value; }
+
+Variable Variable::Detach() const { return Variable(NewState(tensor(), *state_)); }
+
+absl::StatusOr<Variable> Variable::View(absl::Span<const ViewStep> steps, absl::Span<const int64_t> symbols) const {
+  if (steps.empty()) return ViewOnce(*this, view::Alias{});
+  Variable current = *this;
+  for (const ViewStep& step : steps) {
+    if (symbols.empty()) {
+      COTAN_ASSIGN_OR_RETURN(current, ViewOnce(current, step));
+    } else {
+      COTAN_ASSIGN_OR_RETURN(const ViewStep numbers, WithoutSymbols(step, symbols));
+      COTAN_ASSIGN_OR_RETURN(current, ViewOnce(current, numbers));
+    }
+  }
+  return current;
+}
+
+absl::StatusOr<Variable> Variable::AsStrided(const StridedLayout& layout) const {
+  return ViewOnce(*this, view::AsStrided{.sizes = SymIntVector(layout.sizes.begin(), layout.sizes.end()),
+                                         .strides = SymIntVector(layout.strides.begin(), layout.strides.end()),
+                                         .offset = layout.offset});
+}
+
+absl::StatusOr<std::vector<Variable>> Variable::MultiView(absl::Span<const ViewStep> steps) const {
+  const bool recorded = GradMode::enabled() && requires_grad();
+  const ViewGeometry row_major = {dtype(),
+                                  {.sizes = layout().sizes, .strides = ContiguousStrides(layout().sizes), .offset = 0}};
+  std::vector<Variable> views;
+  std::vector<StridedLayout> places;
+  for (const ViewStep& step : steps) {
+    COTAN_ASSIGN_OR_RETURN(Tensor seen, ViewOf(tensor(), step));
+    if (seen.dtype() != dtype() || std::holds_alternative<view::Detach>(step)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the view ", cotan::ToString(step), " cannot be one of several that an operation returns"));
+    }
+    views.emplace_back(NewView(*this, std::move(seen), ViewCreation::kMultiOutput));
+    if (!recorded) continue;
+    COTAN_ASSIGN_OR_RETURN(ViewGeometry place, ApplyViewStep(step, row_major, {}));
+    places.push_back(std::move(place.layout));
+  }
+  if (!recorded) return views;
+  COTAN_ASSIGN_OR_RETURN(Edge edge, GradientEdge());
+  const std::shared_ptr<Node> node = autograd::MakeMultiViewNode(GeometryOf(tensor()), std::move(places));
+  node->AddEdge(std::move(edge));
+  for (Variable& view : views) view.SetHistory(node);
+  return views;
+}
+
+bool Variable::is_view() const { return state_->is_view(); }
+
+const Variable& Variable::base() const { return state_->base; }
+
+ViewCreation Variable::view_creation() const { return state_->creation; }
+
+absl::Status Variable::CopyInPlace(const Variable& source, TensorOps& ops) {
+  const bool recorded = GradMode::enabled() && IsDifferentiable(dtype()) && (requires_grad() || source.requires_grad());
+  COTAN_RETURN_IF_ERROR(CheckInPlace(recorded));
+  COTAN_RETURN_IF_ERROR(CheckMemoryForCopy(source.tensor(), tensor()));
+  std::shared_ptr<CopyNode> node;
+  if (recorded) {
+    node = std::make_shared<CopyNode>();
+    COTAN_RETURN_IF_ERROR(node->AddEdgesTo({*this, source}));
+  }
+  COTAN_RETURN_IF_ERROR(ops.Copy(source.tensor(), tensor()));
+  BumpVersion();
+  return recorded ? RebaseHistory(std::move(node)) : absl::OkStatus();
+}
+
+absl::Status Variable::AsStridedInPlace(const StridedLayout& layout) {
+  const bool recorded = GradMode::enabled() && requires_grad();
+  COTAN_RETURN_IF_ERROR(CheckInPlace(recorded));
+  COTAN_ASSIGN_OR_RETURN(Tensor seen, Tensor::InStorage(tensor().storage(), dtype(), layout));
+  std::shared_ptr<Node> node;
+  if (recorded) {
+    COTAN_ASSIGN_OR_RETURN(Edge edge, GradientEdge());
+    node = autograd::MakeStridedViewNode("AsStridedBackward", GeometryOf(tensor()), GeometryOf(seen));
+    node->AddEdge(std::move(edge));
+  }
+  state_->tensor = std::move(seen);
+  BumpVersion();
+  if (recorded) SetHistory(std::move(node));
+  return absl::OkStatus();
+}
+
+absl::Status Variable::SetStorage(const Variable& source) {
+  if (GradMode::enabled() && (requires_grad() || source.requires_grad())) {
+    return absl::FailedPreconditionError(
+        "the storage of a Variable cannot be set with gradients enabled where one of both requires grad; there is no "
+        "derivative. Disable gradients");
+  }
+  const Tensor& other = source.tensor();
+  if (other.dtype() != dtype() || &other.device() != &tensor().device()) {
+    return absl::InvalidArgumentError(absl::StrCat("the storage of ", other.ToString(), " cannot become that of ",
+                                                   tensor().ToString(), ": dtype and device must be equal"));
+  }
+  state_->tensor = other;
+  BumpVersion();
+  return absl::OkStatus();
+}
+
+absl::Status Variable::DetachInPlace() {
+  if (is_view()) {
+    return absl::FailedPreconditionError("Can't detach views in-place. Use Detach() instead");
+  }
+  state_->requires_grad = false;
+  state_->output_number = 0;
+  autograd::Release(std::move(state_->grad_fn));
+  return absl::OkStatus();
+}
+
+std::string Variable::ToString() const {
+  if (!defined()) return "undefined";
+  std::string text = tensor().ToString();
+  if (state_->grad_fn != nullptr) {
+    absl::StrAppend(&text, " grad_fn=", state_->grad_fn->name());
+  } else if (requires_grad()) {
+    absl::StrAppend(&text, " requires_grad");
+  }
+  if (is_view()) absl::StrAppend(&text, " view");
+  return text;
+}
+
+}  // namespace cotan

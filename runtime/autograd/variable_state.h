@@ -1,0 +1,60 @@
+// What all handles of a variable share. For this package only.
+#ifndef COTAN_RUNTIME_AUTOGRAD_VARIABLE_STATE_H_
+#define COTAN_RUNTIME_AUTOGRAD_VARIABLE_STATE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "runtime/autograd/hooks.h"
+#include "runtime/autograd/node.h"
+#include "runtime/autograd/variable.h"
+#include "runtime/tensor.h"
+
+namespace cotan::autograd {
+
+// Shared by a variable, its views and its detached aliases.
+struct VersionCounter {
+  uint32_t value = 0;
+};
+
+struct VariableState {
+  struct PostAccumulateHook {
+    HookId id;
+    std::function<absl::Status(Variable& leaf)> run;
+  };
+
+  VariableState(Tensor tensor_in, std::shared_ptr<VersionCounter> version_in)
+      : tensor(std::move(tensor_in)), version(std::move(version_in)) {}
+  ~VariableState() { Release(std::move(grad_fn)); }
+  VariableState(const VariableState&) = delete;
+  VariableState& operator=(const VariableState&) = delete;
+
+  bool is_view() const { return base.defined(); }
+
+  Tensor tensor;
+  std::shared_ptr<VersionCounter> version;
+
+  bool requires_grad = false;     // as asked for, by RequiresGrad()
+  std::shared_ptr<Node> grad_fn;  // null: a leaf, or not known yet (a view)
+  int output_number = 0;          // among the inputs of grad_fn
+  Variable grad;
+  HookId retain_hook = 0;  // of RetainGrad(); 0 = not asked
+
+  // Of a leaf. The node owns the leaf, not the reverse.
+  std::weak_ptr<Node> accumulator;
+  std::shared_ptr<Hooks> leaf_hooks;  // null: none
+  std::vector<PostAccumulateHook> post_accumulate_hooks;
+
+  // Of a view.
+  Variable base;  // no view itself
+  ViewCreation creation = ViewCreation::kDefault;
+  uint32_t history_version = 0;  // for which grad_fn tells how it was made
+};
+
+}  // namespace cotan::autograd
+
+#endif  // COTAN_RUNTIME_AUTOGRAD_VARIABLE_STATE_H_

@@ -1,0 +1,233 @@
+#include "runtime/autograd/view_node.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "base/overlap.h"
+#include "base/status_macros.h"
+#include "kernels/api/op_check.h"
+#include "runtime/autograd/tensor_ops.h"
+#include "serialization/view_geometry.h"
+
+namespace cotan::autograd {
+namespace {
+
+StridedLayout RowMajor(const DimVector& sizes) {
+  return {.sizes = sizes, .strides = ContiguousStrides(sizes), .offset = 0};
+}
+
+// A view of the same elements in the same order: the gradient is viewed back.
+class ReshapeNode final : public Node {
+ public:
+  ReshapeNode(absl::string_view name, DimVector sizes) : name_(name), sizes_(std::move(sizes)) {}
+
+  absl::string_view name() const override { return name_; }
+
+  absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override {
+    Tensor& gradient = incoming[0];
+    if (!gradient.defined() || gradient.sizes() == absl::MakeConstSpan(sizes_)) return Gradients{std::move(gradient)};
+    const view::View back = {.sizes = SymIntVector(sizes_.begin(), sizes_.end())};
+    absl::StatusOr<Tensor> seen = ViewOf(gradient, back);
+    if (absl::IsFailedPrecondition(seen.status())) {
+      COTAN_ASSIGN_OR_RETURN(const Tensor dense, context.ops().Clone(gradient));
+      seen = ViewOf(dense, back);
+    }
+    COTAN_RETURN_IF_ERROR(seen.status());
+    return Gradients{*std::move(seen)};
+  }
+
+ private:
+  const absl::string_view name_;
+  const DimVector sizes_;  // of the source
+};
+
+class PermuteNode final : public Node {
+ public:
+  explicit PermuteNode(const std::vector<int>& dims) {
+    back_.dims.resize(dims.size());
+    for (size_t i = 0; i < dims.size(); ++i) back_.dims[static_cast<size_t>(dims[i])] = static_cast<int>(i);
+  }
+
+  absl::string_view name() const override { return "PermuteBackward"; }
+
+  absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override {
+    if (!incoming[0].defined()) return Gradients(1);
+    COTAN_ASSIGN_OR_RETURN(Tensor result, ViewOf(incoming[0], back_));
+    return Gradients{std::move(result)};
+  }
+
+ private:
+  view::Permute back_;
+};
+
+class ExpandNode final : public Node {
+ public:
+  explicit ExpandNode(DimVector sizes) : sizes_(std::move(sizes)) {}
+
+  absl::string_view name() const override { return "ExpandBackward"; }
+
+  absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override {
+    if (!incoming[0].defined()) return Gradients(1);
+    COTAN_ASSIGN_OR_RETURN(Tensor result, context.ops().SumTo(incoming[0], sizes_));
+    return Gradients{std::move(result)};
+  }
+
+ private:
+  const DimVector sizes_;  // of the source
+};
+
+// The gradient is added up in a storage as the source's, where the view lies,
+// and read as the source lies. Elements of the storage that the source does not
+// have are dropped; one that it has several times is shared out evenly.
+class StridedViewNode final : public Node {
+ public:
+  StridedViewNode(absl::string_view name, ViewedGeometry source, ViewedGeometry view)
+      : name_(name), source_(std::move(source)), view_(std::move(view)) {
+    if (source_.dtype != view_.dtype) return;
+    const int64_t unused = std::min(source_.layout.offset, view_.layout.offset);
+    source_.layout.offset -= unused;
+    view_.layout.offset -= unused;
+  }
+
+  absl::string_view name() const override { return name_; }
+
+  absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override {
+    if (!incoming[0].defined()) return Gradients(1);
+    COTAN_ASSIGN_OR_RETURN(Tensor result, Scatter(context.ops(), incoming[0]));
+    if (!OverlapsItself(source_.layout)) return Gradients{std::move(result)};
+    COTAN_ASSIGN_OR_RETURN(const Tensor counts, CountUses(context.ops()));
+    COTAN_RETURN_IF_ERROR(context.ops().DivideBy(counts, Whole(result)));
+    return Gradients{std::move(result)};
+  }
+
+ private:
+  // Elements of the source's dtype that both geometries lie in.
+  int64_t Extent() const {
+    const int64_t source = StorageExtent(source_.layout);
+    const auto bytes = static_cast<int64_t>(ByteSize(source_.dtype));
+    const int64_t view = StorageExtent(view_.layout) * static_cast<int64_t>(ByteSize(view_.dtype));
+    return std::max(source, (view + bytes - 1) / bytes);
+  }
+
+  static Tensor Whole(const Tensor& part) {
+    const auto count = static_cast<int64_t>(part.storage()->bytes() / ByteSize(part.dtype()));
+    return *Tensor::InStorage(part.storage(), part.dtype(), RowMajor({count}));
+  }
+
+  absl::StatusOr<Tensor> Scatter(TensorOps& ops, const Tensor& gradient) const {
+    const int64_t extent = Extent();
+    COTAN_ASSIGN_OR_RETURN(const Tensor whole, Tensor::Empty(source_.dtype, {extent}, ops.device()));
+    COTAN_ASSIGN_OR_RETURN(const Tensor place, Tensor::InStorage(whole.storage(), view_.dtype, view_.layout));
+    const int64_t view_bytes = place.num_elements() * static_cast<int64_t>(ByteSize(view_.dtype));
+    const bool covers = view_bytes == extent * static_cast<int64_t>(ByteSize(source_.dtype));
+    if (covers && HasNoOverlap(view_.layout)) {
+      COTAN_RETURN_IF_ERROR(ops.Copy(gradient, place));
+    } else {
+      COTAN_RETURN_IF_ERROR(ops.Fill(0, whole));
+      COTAN_RETURN_IF_ERROR(ops.AddTo(gradient, place));
+    }
+    return Tensor::InStorage(whole.storage(), source_.dtype, source_.layout);
+  }
+
+  // How many elements of the source lie on each element of the storage.
+  absl::StatusOr<Tensor> CountUses(TensorOps& ops) const {
+    COTAN_ASSIGN_OR_RETURN(const Tensor whole, ops.Zeros(source_.dtype, {Extent()}));
+    COTAN_ASSIGN_OR_RETURN(const Tensor place, Tensor::InStorage(whole.storage(), source_.dtype, source_.layout));
+    COTAN_ASSIGN_OR_RETURN(const Tensor ones, ops.Ones(source_.dtype, source_.layout.sizes));
+    COTAN_RETURN_IF_ERROR(ops.AddTo(ones, place));
+    return whole;
+  }
+
+  const absl::string_view name_;
+  ViewedGeometry source_;
+  ViewedGeometry view_;
+};
+
+class MultiViewNode final : public Node {
+ public:
+  MultiViewNode(const ViewedGeometry& source, std::vector<StridedLayout> views)
+      : dtype_(source.dtype), sizes_(source.layout.sizes), views_(std::move(views)) {}
+
+  absl::string_view name() const override { return "MultiViewBackward"; }
+
+  absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override {
+    const auto is_defined = [](const Tensor& gradient) { return gradient.defined(); };
+    if (std::none_of(incoming.begin(), incoming.end(), is_defined)) return Gradients(1);
+    COTAN_ASSIGN_OR_RETURN(Tensor result, context.ops().Zeros(dtype_, sizes_));
+    for (size_t i = 0; i < incoming.size(); ++i) {
+      if (!incoming[i].defined()) continue;
+      COTAN_ASSIGN_OR_RETURN(const Tensor place, Tensor::InStorage(result.storage(), dtype_, views_[i]));
+      COTAN_RETURN_IF_ERROR(context.ops().AddTo(incoming[i], place));
+    }
+    return Gradients{std::move(result)};
+  }
+
+ private:
+  const DType dtype_;
+  const DimVector sizes_;  // of the source
+  const std::vector<StridedLayout> views_;
+};
+
+// What a step does to sources of one geometry, chosen by its kind.
+class NodeMaker {
+ public:
+  using Result = absl::StatusOr<std::shared_ptr<Node>>;
+
+  explicit NodeMaker(const ViewedGeometry& source) : source_(source) {}
+
+  Result operator()(const view::View&) const { return Reshape("ViewBackward"); }
+  Result operator()(const view::Squeeze&) const { return Reshape("SqueezeBackward"); }
+  Result operator()(const view::Unsqueeze&) const { return Reshape("UnsqueezeBackward"); }
+  Result operator()(view::Alias) const { return Reshape("AliasBackward"); }
+  Result operator()(view::Conjugate) const { return Reshape("ConjugateBackward"); }  // of real numbers
+  Result operator()(const view::Permute& step) const { return std::make_shared<PermuteNode>(step.dims); }
+  Result operator()(const view::Expand&) const { return std::make_shared<ExpandNode>(source_.layout.sizes); }
+  Result operator()(const view::Slice& step) const { return Scatter("SliceBackward", step); }
+  Result operator()(const view::Select& step) const { return Scatter("SelectBackward", step); }
+  Result operator()(const view::Diagonal& step) const { return Scatter("DiagonalBackward", step); }
+  Result operator()(const view::Unfold& step) const { return Scatter("UnfoldBackward", step); }
+  Result operator()(view::ViewAsReal step) const { return Scatter("ViewAsRealBackward", step); }
+  Result operator()(view::ViewAsComplex step) const { return Scatter("ViewAsComplexBackward", step); }
+  Result operator()(const view::AsStrided& step) const { return Strided("AsStridedBackward", step, source_); }
+  Result operator()(const view::DTypeView& step) const { return NoNode(step); }
+  Result operator()(view::Detach step) const { return NoNode(step); }
+  Result operator()(view::Negate step) const { return NoNode(step); }
+
+ private:
+  Result Reshape(absl::string_view name) const { return std::make_shared<ReshapeNode>(name, source_.layout.sizes); }
+
+  static Result Strided(absl::string_view name, const ViewStep& step, const ViewedGeometry& source) {
+    COTAN_ASSIGN_OR_RETURN(ViewGeometry seen, ApplyViewStep(step, {source.dtype, source.layout}, {}));
+    return MakeStridedViewNode(name, source, {seen.dtype, std::move(seen.layout)});
+  }
+
+  // The gradient of the source may be row-major, however the source lies.
+  Result Scatter(absl::string_view name, const ViewStep& step) const {
+    return Strided(name, step, {source_.dtype, RowMajor(source_.layout.sizes)});
+  }
+
+  static Result NoNode(const ViewStep& step) {
+    return absl::InternalError(absl::StrCat("the view ", ToString(step), " has no gradient"));
+  }
+
+  const ViewedGeometry& source_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Node>> MakeViewNode(const ViewStep& step, const ViewedGeometry& source) {
+  return std::visit(NodeMaker(source), step);
+}
+
+std::shared_ptr<Node> MakeStridedViewNode(absl::string_view name, ViewedGeometry source, ViewedGeometry view) {
+  return std::make_shared<StridedViewNode>(name, std::move(source), std::move(view));
+}
+
+std::shared_ptr<Node> MakeMultiViewNode(const ViewedGeometry& source, std::vector<StridedLayout> views) {
+  return std::make_shared<MultiViewNode>(source, std::move(views));
+}
+
+}  // namespace cotan::autograd
