@@ -255,8 +255,10 @@ OutputAliasInfo BaseBinder::MovedOutput(OutputAliasInfo info, const InputBinding
   if (info.output_type == OutputType::kIsInput) {
     info.geometry = this->info(input).geometry_after.value_or(view.geometry);
   }
-  // Its views led from the input; from the base, its place in memory does.
+  // Its views lead from the input; unless that looks like the base, only its
+  // place in memory leads from the base.
   info.output_type = OutputType::kAliasOfInput;
+  if (!info.view_steps.empty() && view.geometry == binding.bases[static_cast<size_t>(view.base)].geometry) return info;
   info.view_steps.clear();
   if (info.geometry.has_value() && info.geometry->dtype == view.geometry.dtype) {
     info.view_steps = {view::AsStrided{info.geometry->sizes, info.geometry->strides, info.geometry->offset}};

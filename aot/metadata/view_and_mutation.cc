@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <optional>
@@ -187,8 +188,16 @@ std::optional<at::Tensor> BaseOf(const at::Tensor& tensor) {
   return at::Tensor(tensor._base());
 }
 
+// What computed the tensor, as autograd knows it; null for what was not
+// computed. Does not ask autograd to make a node anew for a view whose base has
+// been changed since, as that may be impossible (transpose_).
+const torch::autograd::Node* NodeOf(const at::Tensor& tensor) {
+  const torch::autograd::Node* known = torch::autograd::impl::grad_fn_unsafe(tensor);
+  return known != nullptr ? known : tensor.grad_fn().get();
+}
+
 bool IsResultOfCustomFunction(const at::Tensor& tensor) {
-  const auto& node = tensor.grad_fn();
+  const torch::autograd::Node* node = NodeOf(tensor);
   return node != nullptr && absl::StartsWith(node->name(), "torch::autograd::CppNode<");
 }
 
@@ -289,7 +298,7 @@ void OutputAnalysis::Classify(const at::Tensor& output, OutputAliasInfo& info) {
     info.base_index = input->second;
     // Parts of an input that nothing but such parts leaves the function with:
     // nobody may write to them.
-    if (output.grad_fn() != nullptr && group.num_ordinary() == 0) return;
+    if (NodeOf(output) != nullptr && group.num_ordinary() == 0) return;
     info.output_type = is_input ? OutputType::kIsInput : OutputType::kAliasOfInput;
   } else if (is_input) {
     info.base_index = input_of_tensor_.at(output.unsafeGetTensorImpl());
@@ -345,7 +354,7 @@ OutputAliasInfo OutputAnalysis::Describe(int index) {
   info.requires_grad = output.requires_grad();
   // A view taken under no_grad requires grad as its base does, but has no
   // history of its own.
-  info.requires_grad_for_backward = info.requires_grad && (!output.is_view() || output.grad_fn() != nullptr);
+  info.requires_grad_for_backward = info.requires_grad && (!output.is_view() || NodeOf(output) != nullptr);
   info.geometry = GeometryOf(output);
   if (!IsFreshMemory(info.output_type) && info.output_type != OutputType::kIsInput) DescribeViews(output, info);
   return info;

@@ -189,6 +189,10 @@ bool Makes(const ViewStep& step, const at::Tensor& source, const at::Tensor& res
          source.is_neg() == result.is_neg();
 }
 
+bool HasGradient(const at::Tensor& tensor) {
+  return at::isFloatingType(tensor.scalar_type()) || at::isComplexType(tensor.scalar_type());
+}
+
 // Appends the step from `source` to `result` that the only node of `recorder`
 // stands for.
 void AppendStep(Recorder& recorder, const at::Tensor& source, const at::Tensor& result, ReplayedViews& views) {
@@ -197,11 +201,13 @@ void AppendStep(Recorder& recorder, const at::Tensor& source, const at::Tensor& 
   if (nodes.size() == 1) step = ToViewStep(nodes.front(), source, result);
   if (nodes.empty() && result.is_same(source)) step = view::Alias{};
   if (!step.has_value() && ReadAlike(source, result)) step = AsStridedStep(result);
-  if (step.has_value()) {
-    views.steps.push_back(*std::move(step));
-  } else {
+  if (!step.has_value()) {
     views.complete = false;
+    return;
   }
+  views.steps.push_back(*std::move(step));
+  // Autograd does not go through a view of elements that have no gradient.
+  if (HasGradient(source) && !HasGradient(result)) views.steps.push_back(view::Detach{});
 }
 
 }  // namespace

@@ -143,8 +143,6 @@ void CompareFunction(const ViewAndMutationFacts& facts, const Json& golden, Diff
   d.Expect("grad_enabled_mutation", Text(facts.grad_enabled_mutation),
            golden["grad_enabled_mutation"].is_null() ? "null" : golden["grad_enabled_mutation"].dump());
   d.Expect("static_input_indices", facts.static_input_indices, golden["static_input_indices"].get<std::vector<int>>());
-  d.Expect("backward_mutated_inputs", facts.backward_mutated_inputs,
-           golden["indices_of_inputs_that_requires_grad_with_mutations_in_bw"].get<std::vector<int>>());
   d.Expect("num_backward_tokens", facts.num_backward_tokens, golden["num_backward_tokens"].get<int>());
   d.Expect("number of tokens", static_cast<int>(facts.tokens.size()), golden["tokens"].get<int>());
   d.Expect("is_rng_op_functionalized", facts.is_rng_op_functionalized, golden["is_rng_op_functionalized"].get<bool>());
@@ -306,6 +304,12 @@ void CompareSyntheticBases(const serialization::InputBinding& binding, const Jso
 
 // --- After partitioning ------------------------------------------------------------------
 
+void CompareBackwardMutations(const serialization::ViewAndMutationMeta& meta, const Json& golden, Differences& d) {
+  const auto& actual = meta.backward_mutated_inputs();
+  d.Expect("backward_mutated_inputs", std::vector<int>(actual.begin(), actual.end()),
+           golden["indices_of_inputs_that_requires_grad_with_mutations_in_bw"].get<std::vector<int>>());
+}
+
 void CompareSaved(const ViewAndMutationMeta& meta, const Json& analysis, Differences& d) {
   const Json& golden = analysis["metadata_final_diff"];
   const std::optional<SavedForBackward>& saved = meta.facts().saved;
@@ -321,24 +325,35 @@ void CompareSaved(const ViewAndMutationMeta& meta, const Json& analysis, Differe
            analysis["indices_of_inps_to_detach"].get<std::vector<int>>());
 }
 
+const serialization::ViewAndMutationMeta& ProgramMetadata(const serialization::Method& method) {
+  return method.has_program_metadata() ? method.program_metadata() : method.metadata();
+}
+
 }  // namespace
 
-void CompareMetadata(const serialization::Method& method, const Json& facts, const std::string& mode, Differences& d) {
+void CompareAnalysis(const serialization::Method& method, const Json& facts, const std::string& mode, Differences& d) {
   const Json& analysis = facts["aot"][mode];
   const Json& eager = facts.contains("eager") ? facts["eager"] : Json::object();
   d.set_prefix(mode + ", ");
   CompareMeta(method.metadata(), analysis["metadata_user"], eager, d);
   if (!analysis.contains("metadata_after_wrappers")) return;  // the reference failed
 
-  const serialization::InputBinding& binding = method.input_binding();
-  CompareDuplicates(binding, analysis["dedupe"], method.metadata().input_info_size(), d);
-  CompareSyntheticBases(binding, analysis["synthetic_base"], d);
+  CompareDuplicates(method.input_binding(), analysis["dedupe"], method.metadata().input_info_size(), d);
+  CompareSyntheticBases(method.input_binding(), analysis["synthetic_base"], d);
   const bool wrapped = !analysis["metadata_after_wrappers"].is_null();
-  const serialization::ViewAndMutationMeta& inner =
-      method.has_program_metadata() ? method.program_metadata() : method.metadata();
   d.set_prefix(mode + ", after wrappers: ");
-  CompareMeta(inner, analysis[wrapped ? "metadata_after_wrappers" : "metadata_user"], eager, d);
-  if (const auto meta = ViewAndMutationMeta::FromProto(inner); meta.ok()) CompareSaved(*meta, analysis, d);
+  CompareMeta(ProgramMetadata(method), analysis[wrapped ? "metadata_after_wrappers" : "metadata_user"], eager, d);
+}
+
+void CompareMetadata(const serialization::Method& method, const Json& facts, const std::string& mode, Differences& d) {
+  CompareAnalysis(method, facts, mode, d);
+  const Json& analysis = facts["aot"][mode];
+  if (!analysis.contains("metadata_after_wrappers")) return;
+  const bool wrapped = !analysis["metadata_after_wrappers"].is_null();
+  CompareBackwardMutations(ProgramMetadata(method), analysis[wrapped ? "metadata_after_wrappers" : "metadata_user"], d);
+  if (const auto meta = ViewAndMutationMeta::FromProto(ProgramMetadata(method)); meta.ok()) {
+    CompareSaved(*meta, analysis, d);
+  }
 }
 
 }  // namespace cotan::conformance

@@ -19,6 +19,11 @@ namespace cotan::conformance {
 void CompareMetadata(const serialization::Method& method, const Json& facts, const std::string& mode,
                      Differences& differences);
 
+// As CompareMetadata(), without what only the joint graph and its partition
+// tell.
+void CompareAnalysis(const serialization::Method& method, const Json& facts, const std::string& mode,
+                     Differences& differences);
+
 }  // namespace cotan::conformance
 
 #endif  // COTAN_TESTING_CONFORMANCE_METADATA_CHECK_H_
