@@ -82,6 +82,7 @@ absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function,
                                     const std::vector<at::Tensor>& inputs, TraceOptions trace,
                                     Compilation& compilation) {
   trace.seed = compilation.options.seed;
+  trace.autocast = compilation.options.autocast;
   trace.unsupported_ops = UnsupportedLiveOps;
   Draft draft{trace.name, {}, {}, GraphDump(compilation.options.dump_dir, trace.name)};
   COTAN_ASSIGN_OR_RETURN(draft.traced, Trace(function, states, inputs, trace));

@@ -29,6 +29,7 @@
 #include "aot/frontend/module.h"
 #include "aot/frontend/pt2/model.h"
 #include "aot/optimizer/optimizer.h"
+#include "base/dtype.h"
 
 namespace cotan::aot {
 
@@ -69,6 +70,10 @@ struct CompileOptions {
   // Initial content of parameters and buffers by name, for instance
   // named_parameters() of a trained module. Others keep what the factory gave.
   NamedTensors initial_values;
+
+  // Mixed precision: the model and its loss run under LibTorch's autocast to
+  // bf16 or f16; parameters and gradients stay what they are. kUndefined: none.
+  DType autocast = DType::kUndefined;
 
   MethodOptions methods;
   // Seeds LibTorch's generator before the module is constructed, and is the

@@ -188,6 +188,23 @@ std::pair<Tensor, Tensor> Lowering::promoted(int i, int j) {
   return {b.Cast(x, dtype), b.Cast(y, dtype)};
 }
 
+Tensor Lowering::wide(int i) {
+  const Tensor operand = tensor(i);
+  const bool is_half = operand.dtype() == DType::kFloat16 || operand.dtype() == DType::kBFloat16;
+  return is_half ? b.Cast(operand, DType::kFloat32) : operand;
+}
+
+Tensor Lowering::wide_optional(int i) { return is_none(i) ? Tensor() : wide(i); }
+
+absl::Status Lowering::ReturnCast(std::vector<Tensor> results) {
+  for (size_t k = 0; k < results.size() && k < node_->outputs.size(); ++k) {
+    if (results[k].defined() && node_->outputs[k] != kNoValue) {
+      results[k] = b.Cast(results[k], result(static_cast<int>(k)).dtype);
+    }
+  }
+  return ReturnAll(results);
+}
+
 absl::Status Lowering::Unsupported(const std::string& what) const {
   return absl::UnimplementedError(absl::StrCat(node_->op, ": ", what));
 }

@@ -55,6 +55,9 @@ class Lowering {
 
   // Operand i cast to the dtype of result 0.
   Tensor operand(int i) { return b.Cast(tensor(i), result().dtype); }
+  // Operand i, in f32 if it is f16 or bf16: for what must not be rounded midway.
+  Tensor wide(int i);
+  Tensor wide_optional(int i);  // undefined for None
   // Operands i and j cast to their common dtype by ATen's promotion.
   std::pair<Tensor, Tensor> promoted(int i, int j);
 
@@ -62,6 +65,8 @@ class Lowering {
   // smaller broadcastable shape is expanded.
   absl::Status Return(Tensor result) { return ReturnAll({std::move(result)}); }
   absl::Status ReturnAll(const std::vector<Tensor>& results);
+  // The same after a cast of each result to its recorded dtype.
+  absl::Status ReturnCast(std::vector<Tensor> results);
   absl::Status Unsupported(const std::string& what) const;
 
  private:

@@ -1,4 +1,5 @@
-// Rows of batch, layer and group normalisation, forward and backward.
+// Rows of batch, layer and group normalisation, forward and backward. Halves
+// are computed in f32, and may meet f32 statistics and weights.
 #include <numeric>
 
 #include "aot/lower/lowering.h"
@@ -76,7 +77,8 @@ absl::Status BatchNorm(Lowering& l, const BatchNormArguments& arguments) {
     const Tensor mean = PerChannel(l, arguments.running_mean, x);
     const Tensor invstd = l.b.Rsqrt(PerChannel(l, arguments.running_var, x) + eps);
     const Tensor none = l.b.Full(l.b.Literal(0.0), x.dtype(), {SymInt(0)});
-    return l.ReturnAll({Affine(l, arguments, mean, invstd), none, none, arguments.running_mean, arguments.running_var});
+    return l.ReturnCast(
+        {Affine(l, arguments, mean, invstd), none, none, arguments.running_mean, arguments.running_var});
   }
   const BatchMoments moments = MomentsOf(l, x);
   const Tensor invstd = l.b.Rsqrt(moments.variance + eps);
@@ -88,39 +90,39 @@ absl::Status BatchNorm(Lowering& l, const BatchNormArguments& arguments) {
     results.push_back(Blend(l, arguments.running_mean, AsVector(l, moments.mean), arguments.momentum));
     results.push_back(Blend(l, arguments.running_var, AsVector(l, unbiased), arguments.momentum));
   }
-  return l.ReturnAll(results);
+  return l.ReturnCast(results);
 }
 
 // (input, weight, bias, running_mean, running_var, training, momentum, eps)
 absl::Status LowerBatchNorm(Lowering& l) {
   const bool mutates = l.flag(5) && l.node().outputs.size() <= 3 && !l.is_none(3);
   if (mutates) return l.Unsupported("running statistics that the op itself would write; trace the functional form");
-  return BatchNorm(l, {l.operand(0), l.optional_tensor(1), l.optional_tensor(2), l.optional_tensor(3),
-                       l.optional_tensor(4), l.flag(5), l.number(6), l.number(7)});
+  return BatchNorm(l, {l.wide(0), l.wide_optional(1), l.wide_optional(2), l.wide_optional(3), l.wide_optional(4),
+                       l.flag(5), l.number(6), l.number(7)});
 }
 
 // (input, weight, bias, training, momentum, eps)
 absl::Status LowerBatchNormNoStats(Lowering& l) {
-  return BatchNorm(l, {l.operand(0), l.optional_tensor(1), l.optional_tensor(2), Tensor(), Tensor(), true, l.number(4),
-                       l.number(5)});
+  return BatchNorm(
+      l, {l.wide(0), l.wide_optional(1), l.wide_optional(2), Tensor(), Tensor(), true, l.number(4), l.number(5)});
 }
 
 // (input, weight, bias, running_mean, running_var, momentum, eps)
 absl::Status LowerBatchNormNoTraining(Lowering& l) {
-  return BatchNorm(l, {l.operand(0), l.optional_tensor(1), l.optional_tensor(2), l.optional_tensor(3),
-                       l.optional_tensor(4), false, l.number(5), l.number(6)});
+  return BatchNorm(l, {l.wide(0), l.wide_optional(1), l.wide_optional(2), l.wide_optional(3), l.wide_optional(4), false,
+                       l.number(5), l.number(6)});
 }
 
 // (grad, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, mask)
 absl::Status LowerBatchNormBackward(Lowering& l) {
-  const Tensor grad = l.tensor(0);
-  const Tensor x = l.tensor(1);
-  const Tensor weight = l.optional_tensor(2);
+  const Tensor grad = l.wide(0);
+  const Tensor x = l.wide(1);
+  const Tensor weight = l.wide_optional(2);
   const bool train = l.flag(7);
   const std::vector<int64_t> dims = BatchDims(x);
-  const Tensor mean = PerChannel(l, l.tensor(train ? 5 : 3), x);
+  const Tensor mean = PerChannel(l, l.wide(train ? 5 : 3), x);
   const Tensor invstd =
-      train ? PerChannel(l, l.tensor(6), x) : l.b.Rsqrt(PerChannel(l, l.tensor(4), x) + l.b.Literal(l.number(8)));
+      train ? PerChannel(l, l.wide(6), x) : l.b.Rsqrt(PerChannel(l, l.wide(4), x) + l.b.Literal(l.number(8)));
   const Tensor centered = x - mean;
   const Tensor sum_grad = l.b.ReduceSum(grad, dims);
   const Tensor sum_product = l.b.ReduceSum(grad * centered, dims) * invstd;
@@ -130,7 +132,7 @@ absl::Status LowerBatchNormBackward(Lowering& l) {
     const Tensor count = l.b.Literal(CountOf(x, dims));
     grad_input = grad_input - centered * (scale * invstd * sum_product / count) - scale * sum_grad / count;
   }
-  return l.ReturnAll({grad_input, AsVector(l, sum_product), AsVector(l, sum_grad)});
+  return l.ReturnCast({grad_input, AsVector(l, sum_product), AsVector(l, sum_grad)});
 }
 
 // Layer normalisation --------------------------------------------------------
@@ -149,10 +151,10 @@ std::vector<int64_t> LeadingDims(const Tensor& x, size_t trailing) {
 
 // (input, normalized_shape, weight, bias, eps) -> out, mean, rstd
 absl::Status LowerLayerNorm(Lowering& l) {
-  const Tensor x = l.tensor(0);
+  const Tensor x = l.wide(0);
   const std::vector<int64_t> dims = TrailingDims(x, l.sizes(1).size());
-  const Tensor weight = l.optional_tensor(2);
-  const Tensor bias = l.optional_tensor(3);
+  const Tensor weight = l.wide_optional(2);
+  const Tensor bias = l.wide_optional(3);
   const Tensor mean = l.b.ReduceMean(x, dims);
   const Tensor centered = x - mean;
   const Tensor variance = l.b.ReduceMean(centered * centered, dims);
@@ -160,17 +162,17 @@ absl::Status LowerLayerNorm(Lowering& l) {
   Tensor y = centered * rstd;
   if (weight.defined()) y = y * weight;
   if (bias.defined()) y = y + bias;
-  return l.ReturnAll({y, mean, rstd});
+  return l.ReturnCast({y, mean, rstd});
 }
 
 // (grad, input, normalized_shape, mean, rstd, weight, bias, mask) -> dx, dw, db
 absl::Status LowerLayerNormBackward(Lowering& l) {
-  const Tensor grad = l.tensor(0);
-  const Tensor x = l.tensor(1);
+  const Tensor grad = l.wide(0);
+  const Tensor x = l.wide(1);
   const SymIntVector shape = l.sizes(2);
-  const Tensor mean = l.tensor(3);
-  const Tensor rstd = l.tensor(4);
-  const Tensor weight = l.optional_tensor(5);
+  const Tensor mean = l.wide(3);
+  const Tensor rstd = l.wide(4);
+  const Tensor weight = l.wide_optional(5);
   const std::vector<int64_t> dims = TrailingDims(x, shape.size());
   const std::vector<int64_t> outer = LeadingDims(x, shape.size());
   const Tensor count = l.b.Literal(CountOf(x, dims));
@@ -182,19 +184,19 @@ absl::Status LowerLayerNormBackward(Lowering& l) {
   results[0] = rstd * (scaled - mean_grad - normalized * mean_product);
   if (l.has_result(1)) results[1] = l.b.View(l.b.ReduceSum(grad * normalized, outer), shape);
   if (l.has_result(2)) results[2] = l.b.View(l.b.ReduceSum(grad, outer), shape);
-  return l.ReturnAll(results);
+  return l.ReturnCast(results);
 }
 
 // (input, normalized_shape, weight, eps) -> out, rstd
 absl::Status LowerRmsNorm(Lowering& l) {
-  const Tensor x = l.tensor(0);
+  const Tensor x = l.wide(0);
   const std::vector<int64_t> dims = TrailingDims(x, l.sizes(1).size());
-  const Tensor weight = l.optional_tensor(2);
+  const Tensor weight = l.wide_optional(2);
   const double eps =
       l.is_none(3) ? (x.dtype() == DType::kFloat64 ? 2.220446049250313e-16 : 1.1920928955078125e-07) : l.number(3);
   const Tensor rstd = l.b.Rsqrt(l.b.ReduceMean(x * x, dims) + l.b.Literal(eps));
   const Tensor y = x * rstd;
-  return l.ReturnAll({weight.defined() ? y * weight : y, rstd});
+  return l.ReturnCast({weight.defined() ? y * weight : y, rstd});
 }
 
 // Group normalisation --------------------------------------------------------
@@ -218,9 +220,9 @@ GroupShape GroupShapeOf(Lowering& l, int first) {
 // (input, weight, bias, N, C, HxW, group, eps) -> out, mean, rstd
 absl::Status LowerGroupNorm(Lowering& l) {
   const GroupShape shape = GroupShapeOf(l, 3);
-  const Tensor x = l.b.View(l.tensor(0), shape.Full());
-  const Tensor weight = l.optional_tensor(1);
-  const Tensor bias = l.optional_tensor(2);
+  const Tensor x = l.b.View(l.wide(0), shape.Full());
+  const Tensor weight = l.wide_optional(1);
+  const Tensor bias = l.wide_optional(2);
   const Tensor mean = l.b.ReduceMean(x, {2, 3});
   const Tensor centered = x - mean;
   const Tensor rstd = l.b.Rsqrt(l.b.ReduceMean(centered * centered, {2, 3}) + l.literal(7));
@@ -228,18 +230,18 @@ absl::Status LowerGroupNorm(Lowering& l) {
   if (weight.defined()) y = y * l.b.View(weight, shape.PerChannel());
   if (bias.defined()) y = y + l.b.View(bias, shape.PerChannel());
   const SymIntVector flat = {shape.n, shape.groups};
-  return l.ReturnAll({l.b.View(y, l.result().sizes), l.b.View(mean, flat), l.b.View(rstd, flat)});
+  return l.ReturnCast({l.b.View(y, l.result().sizes), l.b.View(mean, flat), l.b.View(rstd, flat)});
 }
 
 // (grad, input, mean, rstd, weight, N, C, HxW, group, mask) -> dx, dw, db
 absl::Status LowerGroupNormBackward(Lowering& l) {
   const GroupShape shape = GroupShapeOf(l, 5);
-  const Tensor grad = l.b.View(l.tensor(0), shape.Full());
-  const Tensor input = l.tensor(1);
+  const Tensor grad = l.b.View(l.wide(0), shape.Full());
+  const Tensor input = l.wide(1);
   const Tensor x = l.b.View(input, shape.Full());
-  const Tensor mean = l.b.View(l.tensor(2), shape.PerGroup());
-  const Tensor rstd = l.b.View(l.tensor(3), shape.PerGroup());
-  const Tensor weight = l.optional_tensor(4);
+  const Tensor mean = l.b.View(l.wide(2), shape.PerGroup());
+  const Tensor rstd = l.b.View(l.wide(3), shape.PerGroup());
+  const Tensor weight = l.wide_optional(4);
   const Tensor normalized = (x - mean) * rstd;
   const Tensor scaled = weight.defined() ? grad * l.b.View(weight, shape.PerChannel()) : grad;
   const Tensor count = l.b.Literal(shape.Count());
@@ -250,7 +252,7 @@ absl::Status LowerGroupNormBackward(Lowering& l) {
   const SymIntVector channels = {shape.channels};
   if (l.has_result(1)) results[1] = l.b.View(l.b.ReduceSum(grad * normalized, {0, 3}), channels);
   if (l.has_result(2)) results[2] = l.b.View(l.b.ReduceSum(grad, {0, 3}), channels);
-  return l.ReturnAll(results);
+  return l.ReturnCast(results);
 }
 
 constexpr OpRow Row(absl::string_view op, LowerFunction lower) { return {op, OpFamily::kComposite, lower}; }

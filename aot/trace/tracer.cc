@@ -10,6 +10,7 @@
 #include "aot/joint/joint.h"
 #include "aot/metadata/signature.h"
 #include "aot/metadata/view_and_mutation.h"
+#include "aot/trace/autocast.h"
 #include "aot/trace/inputs.h"
 #include "aot/trace/proxy_tensor.h"
 #include "aot/trace/recorder.h"
@@ -96,6 +97,7 @@ void Tracing::SeatInputs(absl::Span<const at::Tensor> examples) {
 }
 
 absl::Status Tracing::RunForward(const TensorFunction& function) {
+  const AutocastScope autocast(options_.autocast);
   outputs_ = function(std::vector<at::Tensor>(inputs_.begin() + static_cast<long>(states_.size()),
                                               inputs_.end()));
   for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -271,6 +273,7 @@ absl::StatusOr<TracedProgram> Trace(const TensorFunction& function,
                                     absl::Span<const ModuleState> states,
                                     absl::Span<const at::Tensor> inputs,
                                     const TraceOptions& options) {
+  COTAN_RETURN_IF_ERROR(CheckAutocast(options.autocast));
   try {
     TraceScope scope(options.backward != Backward::kNone);
     Tracing tracing(states, options);

@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "aot/trace/traced_function.h"
 #include "aot/trace/traced_program.h"
+#include "base/dtype.h"
 
 namespace cotan::aot {
 
@@ -29,6 +30,8 @@ struct TraceOptions {
   // Names of inputs and outputs; missing ones are "input.I" and "output.I".
   std::vector<std::string> input_names = {};
   std::vector<std::string> output_names = {};
+  // Mixed precision: bf16 or f16; kUndefined = none (autocast.h).
+  DType autocast = DType::kUndefined;
   // Seed of the session's generator: of what the example run draws.
   uint64_t seed = 0;
   // Names the ops of a traced graph that cannot be compiled, so that they are

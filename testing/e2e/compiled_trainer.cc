@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "aot/compile.h"
+#include "aot/trace/tensor_data.h"
 #include "base/status_macros.h"
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/program.h"
@@ -18,24 +20,8 @@ namespace {
 
 using TensorMap = std::map<std::string, torch::Tensor>;
 
-template <typename T>
-absl::StatusOr<Tensor> CopyOf(const torch::Tensor& tensor) {
-  const torch::Tensor dense = tensor.detach().contiguous();
-  return Tensor::From<T>(absl::MakeConstSpan(dense.const_data_ptr<T>(), static_cast<size_t>(dense.numel())),
-                         absl::MakeConstSpan(dense.sizes().data(), static_cast<size_t>(dense.dim())));
-}
-
-template <typename T>
-absl::StatusOr<torch::Tensor> CopyOf(const Tensor& tensor, at::ScalarType dtype) {
-  COTAN_ASSIGN_OR_RETURN(const Tensor dense, tensor.Contiguous());
-  const std::vector<int64_t> sizes(dense.sizes().begin(), dense.sizes().end());
-  torch::Tensor copy = torch::empty(sizes, dtype);
-  std::copy_n(dense.data<T>(), dense.num_elements(), copy.mutable_data_ptr<T>());
-  return copy;
-}
-
-absl::StatusOr<std::string> Compile(const ModelCase& model, const torch::Tensor& input,
-                                    const torch::Tensor& label, const CompiledTrainerOptions& options) {
+absl::StatusOr<std::string> Compile(const ModelCase& model, const torch::Tensor& input, const torch::Tensor& label,
+                                    const CompiledTrainerOptions& options) {
   aot::CompileOptions compile;
   compile.loss = [&model](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets) {
     return model.loss(outputs[0], targets[0]);
@@ -43,10 +29,10 @@ absl::StatusOr<std::string> Compile(const ModelCase& model, const torch::Tensor&
   compile.targets = {label};
   compile.optimizer = options.optimizer;
   compile.accumulate_gradients = options.accumulate;
+  compile.autocast = options.autocast;
   compile.seed = options.seed;
   compile.store_references = false;
-  COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel compiled,
-                         aot::CompileModule(model.make_network, {input}, compile));
+  COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel compiled, aot::CompileModule(model.make_network, {input}, compile));
   // In a file of its own: the runtime maps it.
   static int num_files = 0;
   const std::string path = absl::StrCat(::testing::TempDir(), "/", model.name, num_files++, ".cotan");
@@ -56,9 +42,10 @@ absl::StatusOr<std::string> Compile(const ModelCase& model, const torch::Tensor&
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CompiledTrainer>> CompiledTrainer::Create(
-    const ModelCase& model, const torch::Tensor& input, const torch::Tensor& label,
-    const CompiledTrainerOptions& options) {
+absl::StatusOr<std::unique_ptr<CompiledTrainer>> CompiledTrainer::Create(const ModelCase& model,
+                                                                         const torch::Tensor& input,
+                                                                         const torch::Tensor& label,
+                                                                         const CompiledTrainerOptions& options) {
   COTAN_ASSIGN_OR_RETURN(const std::string path, Compile(model, input, label, options));
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(path));
   SessionOptions session_options;
@@ -72,8 +59,8 @@ absl::StatusOr<std::unique_ptr<CompiledTrainer>> CompiledTrainer::Create(
   return trainer;
 }
 
-absl::StatusOr<std::vector<torch::Tensor>> CompiledTrainer::Call(
-    absl::string_view method, const std::vector<torch::Tensor>& inputs) {
+absl::StatusOr<std::vector<torch::Tensor>> CompiledTrainer::Call(absl::string_view method,
+                                                                 const std::vector<torch::Tensor>& inputs) {
   std::vector<Tensor> arguments;
   for (const torch::Tensor& input : inputs) {
     COTAN_ASSIGN_OR_RETURN(arguments.emplace_back(), ToCotan(input));
@@ -101,8 +88,9 @@ absl::Status CompiledTrainer::Update() { return Call("apply_optimizer", {}).stat
 absl::StatusOr<TensorMap> CompiledTrainer::Gradients(const torch::Tensor& input, const torch::Tensor& label) {
   COTAN_ASSIGN_OR_RETURN(const auto outputs, Call("forward", {input}));
   // The device computes the loss and its gradient itself; here with LibTorch.
+  // In f32, as some losses take nothing else.
   const torch::Tensor output = outputs[0].detach().requires_grad_();
-  model_.loss(output, label).backward();
+  model_.loss(output.to(torch::kFloat), label).backward();
   COTAN_RETURN_IF_ERROR(Call("backward", {output.grad()}).status());
   TensorMap gradients;
   for (const serialization::State& state : session_.program().artifact().states()) {
@@ -122,8 +110,8 @@ absl::StatusOr<TensorMap> CompiledTrainer::States() const {
   using State = serialization::State;
   TensorMap states;
   for (const State& state : session_.program().artifact().states()) {
-    const bool compared = state.role() == State::PARAMETER || state.role() == State::BUFFER ||
-                          state.role() == State::OPTIMIZER_SLOT;
+    const bool compared =
+        state.role() == State::PARAMETER || state.role() == State::BUFFER || state.role() == State::OPTIMIZER_SLOT;
     if (!compared) continue;
     COTAN_ASSIGN_OR_RETURN(const Tensor value, session_.State(state.name()));
     COTAN_ASSIGN_OR_RETURN(states[state.name()], ToTorch(value));
@@ -132,25 +120,18 @@ absl::StatusOr<TensorMap> CompiledTrainer::States() const {
 }
 
 absl::StatusOr<Tensor> ToCotan(const torch::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kBool: return CopyOf<bool>(tensor);
-    case at::kInt: return CopyOf<int32_t>(tensor);
-    case at::kLong: return CopyOf<int64_t>(tensor);
-    case at::kFloat: return CopyOf<float>(tensor);
-    case at::kDouble: return CopyOf<double>(tensor);
-    default: return absl::UnimplementedError(absl::StrCat("a tensor of ", c10::toString(tensor.scalar_type())));
-  }
+  const torch::Tensor dense = tensor.detach().contiguous();
+  COTAN_ASSIGN_OR_RETURN(Tensor copy, Tensor::Empty(aot::ToDType(dense.scalar_type()), dense.sizes()));
+  if (dense.nbytes() > 0) std::memcpy(copy.address(), dense.const_data_ptr(), dense.nbytes());
+  return copy;
 }
 
 absl::StatusOr<torch::Tensor> ToTorch(const Tensor& tensor) {
-  switch (tensor.dtype()) {
-    case DType::kBool: return CopyOf<bool>(tensor, at::kBool);
-    case DType::kInt32: return CopyOf<int32_t>(tensor, at::kInt);
-    case DType::kInt64: return CopyOf<int64_t>(tensor, at::kLong);
-    case DType::kFloat32: return CopyOf<float>(tensor, at::kFloat);
-    case DType::kFloat64: return CopyOf<double>(tensor, at::kDouble);
-    default: return absl::UnimplementedError(absl::StrCat("a tensor ", tensor.ToString()));
-  }
+  COTAN_ASSIGN_OR_RETURN(const Tensor dense, tensor.Contiguous());
+  torch::Tensor copy =
+      torch::empty(std::vector<int64_t>(dense.sizes().begin(), dense.sizes().end()), aot::ToScalarType(dense.dtype()));
+  if (copy.nbytes() > 0) std::memcpy(copy.mutable_data_ptr(), dense.address(), copy.nbytes());
+  return copy;
 }
 
 }  // namespace cotan::testing

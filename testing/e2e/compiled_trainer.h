@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "aot/optimizer/optimizer.h"
+#include "base/dtype.h"
 #include "runtime/session.h"
 #include "testing/models/models.h"
 
@@ -21,6 +22,7 @@ namespace cotan::testing {
 struct CompiledTrainerOptions {
   uint64_t seed = 0;  // of the initial parameters
   aot::OptimizerConfig optimizer;
+  DType autocast = DType::kUndefined;
   bool accumulate = false;  // methods accumulate and apply_optimizer instead of train_step
   int threads = 1;
 };
@@ -62,8 +64,7 @@ class CompiledTrainer {
   Session session_;
 };
 
-// Copies between the two kinds of tensor. The dtypes of the models' inputs and
-// states: bool, i32, i64, f32, f64.
+// Copies between the two kinds of tensor, row-major, of every dtype of Cotan.
 absl::StatusOr<Tensor> ToCotan(const torch::Tensor& tensor);
 absl::StatusOr<torch::Tensor> ToTorch(const Tensor& tensor);
 

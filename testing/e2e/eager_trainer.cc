@@ -5,6 +5,8 @@
 #include <variant>
 #include <vector>
 
+#include "aot/trace/autocast.h"
+
 namespace cotan::testing {
 namespace {
 
@@ -51,8 +53,7 @@ size_t GroupOf(const std::string& parameter, const aot::OptimizerConfig& config)
   return 0;
 }
 
-std::vector<optim::OptimizerParamGroup> MakeGroups(const Network& network,
-                                                   const aot::OptimizerConfig& config) {
+std::vector<optim::OptimizerParamGroup> MakeGroups(const Network& network, const aot::OptimizerConfig& config) {
   std::vector<std::vector<torch::Tensor>> members(config.groups.size() + 1);
   for (const auto& parameter : network.named_parameters()) {
     members[GroupOf(parameter.key(), config)].push_back(parameter.value());
@@ -60,14 +61,12 @@ std::vector<optim::OptimizerParamGroup> MakeGroups(const Network& network,
   std::vector<optim::OptimizerParamGroup> groups;
   for (size_t g = 0; g < members.size(); ++g) {
     if (members[g].empty()) continue;
-    groups.emplace_back(members[g],
-                        ToTorch(g == 0 ? config.options : config.groups[g - 1].options));
+    groups.emplace_back(members[g], ToTorch(g == 0 ? config.options : config.groups[g - 1].options));
   }
   return groups;
 }
 
-std::unique_ptr<optim::Optimizer> MakeOptimizer(const Network& network,
-                                                const aot::OptimizerConfig& config) {
+std::unique_ptr<optim::Optimizer> MakeOptimizer(const Network& network, const aot::OptimizerConfig& config) {
   std::vector<optim::OptimizerParamGroup> groups = MakeGroups(network, config);
   if (const auto* sgd = std::get_if<aot::SgdOptions>(&config.options)) {
     return std::make_unique<optim::SGD>(std::move(groups), ToTorch(*sgd));
@@ -108,15 +107,19 @@ void AddSlots(const optim::OptimizerParamState& state, const std::string& prefix
 
 }  // namespace
 
-EagerTrainer::EagerTrainer(const ModelCase& model, uint64_t seed, const aot::OptimizerConfig& config)
+EagerTrainer::EagerTrainer(const ModelCase& model, uint64_t seed, const aot::OptimizerConfig& config, DType autocast)
     : model_(model),
       config_(config),
+      autocast_(autocast),
       network_(MakeNetwork(model, seed)),
       optimizer_(MakeOptimizer(*network_, config)) {}
 
 double EagerTrainer::Accumulate(const torch::Tensor& input, const torch::Tensor& label) {
   network_->train();
-  const torch::Tensor loss = model_.loss(network_->forward(input), label);
+  const torch::Tensor loss = [&] {
+    const aot::AutocastScope scope(autocast_);
+    return model_.loss(network_->forward(input), label);
+  }();
   loss.backward();
   return loss.item<double>();
 }
@@ -136,6 +139,7 @@ void EagerTrainer::SetLearningRate(double lr) {
 torch::Tensor EagerTrainer::Predict(const torch::Tensor& input) {
   const torch::NoGradGuard no_grad;
   network_->eval();
+  const aot::AutocastScope scope(autocast_);
   return network_->forward(input);
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "aot/optimizer/optimizer.h"
+#include "base/dtype.h"
 #include "testing/models/models.h"
 
 namespace cotan::testing {
@@ -18,8 +19,10 @@ namespace cotan::testing {
 // `model` outlives it.
 class EagerTrainer {
  public:
-  // Initial parameters as torch::manual_seed(seed) gives them.
-  EagerTrainer(const ModelCase& model, uint64_t seed, const aot::OptimizerConfig& config);
+  // Initial parameters as torch::manual_seed(seed) gives them. Forwards and
+  // losses run under autocast to `autocast`; kUndefined: none.
+  EagerTrainer(const ModelCase& model, uint64_t seed, const aot::OptimizerConfig& config,
+               DType autocast = DType::kUndefined);
 
   // Forward, loss, backward; adds to the gradients. Returns the loss.
   double Accumulate(const torch::Tensor& input, const torch::Tensor& label);
@@ -46,6 +49,7 @@ class EagerTrainer {
  private:
   const ModelCase& model_;
   const aot::OptimizerConfig config_;
+  const DType autocast_;
   const std::shared_ptr<Network> network_;
   const std::unique_ptr<torch::optim::Optimizer> optimizer_;
 };

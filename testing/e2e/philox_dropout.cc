@@ -15,7 +15,6 @@ uint64_t next_block = 0;
 // Replaces aten::bernoulli_, with which dropout makes its mask: 1 with
 // probability `keep`.
 at::Tensor& PhiloxBernoulli(at::Tensor& self, double keep, std::optional<at::Generator> generator) {
-  TORCH_CHECK(self.scalar_type() == at::kFloat, "the oracle's dropout is made for float");
   const auto count = static_cast<uint64_t>(self.numel());
   at::Tensor mask = at::empty(self.sizes(), at::kFloat);
   float* out = mask.mutable_data_ptr<float>();
@@ -30,8 +29,7 @@ at::Tensor& PhiloxBernoulli(at::Tensor& self, double keep, std::optional<at::Gen
 
 }  // namespace
 
-PhiloxDropout::PhiloxDropout()
-    : override_(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__) {
+PhiloxDropout::PhiloxDropout() : override_(torch::Library::IMPL, "aten", c10::DispatchKey::CPU, __FILE__, __LINE__) {
   override_.impl("bernoulli_.float", PhiloxBernoulli);
 }
 

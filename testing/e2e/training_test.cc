@@ -188,8 +188,7 @@ std::vector<OptimizerCase> Optimizers() {
       {"SgdWeightDecay", plain(aot::SgdOptions{.lr = 0.05, .weight_decay = 0.1})},
       {"SgdMomentum", plain(aot::SgdOptions{.lr = 0.05, .momentum = 0.9})},
       {"SgdDampening", plain(aot::SgdOptions{.lr = 0.05, .momentum = 0.9, .dampening = 0.5})},
-      {"SgdNesterov",
-       plain(aot::SgdOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true})},
+      {"SgdNesterov", plain(aot::SgdOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true})},
       {"Adam", plain(aot::AdamOptions{.lr = 0.01})},
       {"AdamBetas", plain(aot::AdamOptions{.lr = 0.01, .beta1 = 0.8, .beta2 = 0.9, .eps = 1e-4})},
       {"AdamWeightDecay", plain(aot::AdamOptions{.lr = 0.01, .weight_decay = 0.1})},
@@ -197,9 +196,8 @@ std::vector<OptimizerCase> Optimizers() {
       {"AdamW", plain(adamw)},
   };
   OptimizerCase groups{"SgdGroups", plain(aot::SgdOptions{.lr = 0.05, .momentum = 0.9})};
-  groups.config.groups = {
-      {{"*.bias"}, aot::SgdOptions{.lr = 0.01, .momentum = 0.9}},
-      {{"layers.0.*"}, aot::SgdOptions{.lr = 0.02, .momentum = 0.5, .weight_decay = 0.1}}};
+  groups.config.groups = {{{"*.bias"}, aot::SgdOptions{.lr = 0.01, .momentum = 0.9}},
+                          {{"layers.0.*"}, aot::SgdOptions{.lr = 0.02, .momentum = 0.5, .weight_decay = 0.1}}};
   cases.push_back(groups);
   OptimizerCase adam_groups{"AdamWGroups", plain(adamw)};
   aot::AdamOptions no_decay = adamw;

@@ -1,0 +1,99 @@
+// Mixed precision: models compiled under autocast beside LibTorch eager under
+// autocast.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "testing/e2e/compiled_trainer.h"
+#include "testing/e2e/eager_trainer.h"
+#include "testing/e2e/philox_dropout.h"
+#include "testing/models/models.h"
+#include "testing/tolerance.h"
+
+namespace cotan::testing {
+namespace {
+
+constexpr uint64_t kSeed = 11;
+
+aot::OptimizerConfig PlainSgd() {
+  aot::OptimizerConfig config;
+  config.options = aot::SgdOptions{.lr = 0.05};
+  return config;
+}
+
+// |actual - expected| / |expected| over all tensors together.
+double RelativeDistance(const std::map<std::string, torch::Tensor>& actual,
+                        const std::map<std::string, torch::Tensor>& expected) {
+  double difference = 0, size = 0;
+  for (const auto& [name, tensor] : expected) {
+    const auto found = actual.find(name);
+    if (found == actual.end()) return INFINITY;
+    difference += (found->second - tensor).to(torch::kDouble).square().sum().item<double>();
+    size += tensor.to(torch::kDouble).square().sum().item<double>();
+  }
+  return std::sqrt(difference / size);
+}
+
+class EachModel : public ::testing::TestWithParam<std::string> {
+ protected:
+  // Draws a batch and compiles the model; false if that failed.
+  bool SetUpPair(DType autocast) {
+    const ModelCase& model = *FindModel(GetParam());
+    at::Generator generator = at::detail::createCPUGenerator(kSeed);
+    input_ = model.make_input(generator);
+    label_ = model.make_label(generator);
+    CompiledTrainerOptions options;
+    options.seed = kSeed;
+    options.optimizer = PlainSgd();
+    options.autocast = autocast;
+    auto created = CompiledTrainer::Create(model, input_, label_, options);
+    EXPECT_TRUE(created.ok()) << created.status();
+    if (!created.ok()) return false;
+    compiled_ = *std::move(created);
+    eager_ = std::make_unique<EagerTrainer>(model, kSeed, PlainSgd(), autocast);
+    dropout_.Seek(0, 0);
+    return true;
+  }
+
+  torch::Tensor input_, label_;
+  std::unique_ptr<CompiledTrainer> compiled_;
+  std::unique_ptr<EagerTrainer> eager_;
+  PhiloxDropout dropout_;
+};
+
+TEST_P(EachModel, TrainsInBFloat16LikeEager) {
+  ASSERT_TRUE(SetUpPair(DType::kBFloat16));
+  for (int step = 0; step < 3; ++step) {
+    const auto loss = compiled_->Step(input_, label_);
+    ASSERT_TRUE(loss.ok()) << loss.status();
+    const double expected = eager_->Step(input_, label_);
+    EXPECT_NEAR(*loss, expected, kAutocast * std::abs(expected)) << "step " << step;
+  }
+  const auto states = compiled_->States();
+  ASSERT_TRUE(states.ok()) << states.status();
+  for (const auto& [name, tensor] : *states) EXPECT_NE(tensor.scalar_type(), torch::kBFloat16) << name;
+}
+
+TEST_P(EachModel, GradientsStayInF32AndCloseToEager) {
+  ASSERT_TRUE(SetUpPair(DType::kBFloat16));
+  const auto gradients = compiled_->Gradients(input_, label_);
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  eager_->Accumulate(input_, label_);
+  EXPECT_LE(RelativeDistance(*gradients, eager_->Gradients()), kAutocastGradient);
+  for (const auto& [name, tensor] : *gradients) EXPECT_EQ(tensor.scalar_type(), torch::kFloat) << name;
+}
+
+std::vector<std::string> ModelNames() {
+  std::vector<std::string> names;
+  for (const ModelCase& model : AllModels()) names.push_back(model.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EachModel, ::testing::ValuesIn(ModelNames()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace cotan::testing
