@@ -31,7 +31,7 @@ inline constexpr double kModelDrift = 65536;
 // Under autocast to bf16, whose eps is 1/128, relative to the loss and to the
 // norm of all gradients.
 inline constexpr double kAutocast = 1.0 / 128;
-inline constexpr double kAutocastGradient = 4.0 / 128;
+inline constexpr double kAutocastGradient = 8.0 / 128;
 
 // The error of `actual`, of as many elements as `expected`, in the units
 // above; max|expected| counts as `floor` if it is smaller. Infinite if a NaN or
