@@ -48,6 +48,11 @@ std::string OutputText(const OutputAliasInfo& info) {
     steps.push_back(full.substr(0, full.find('(')));
   }
   if (!steps.empty()) absl::StrAppend(&text, "[", absl::StrJoin(steps, ","), "]");
+  if (info.shared_storage.has_value()) {
+    static const char* const kOwners[] = {"in", "out", "base"};
+    absl::StrAppend(&text, info.shared_storage->is_same_tensor ? "=" : "@",
+                    kOwners[static_cast<int>(info.shared_storage->owner)], info.shared_storage->index);
+  }
   if (info.requires_grad) text += info.requires_grad_for_backward ? "*" : "^";
   return text;
 }
@@ -404,7 +409,7 @@ TEST(AnalyzeFunctionTest, OutputsThatAliasInputs) {
       {"all parts and nothing else",
        {NonLeaf({3, 2})},
        [](const Tensors& in) { return in[0].unbind(0); },
-       "- | NA0* NA0* NA0* | P0 P1 P2 | TR"},
+       "- | NA0[select]@in0* NA0[select]@in0* NA0[select]@in0* | P0 P1 P2 | TR"},
       {"all parts and a view",
        {NonLeaf({2, 2})},
        [](const Tensors& in) {
@@ -413,7 +418,10 @@ TEST(AnalyzeFunctionTest, OutputsThatAliasInputs) {
          return out;
        },
        "- | IN0[select]* IN0[select]* IN0[view]* |  | INF"},
-      {"halves", {NonLeaf({4, 2})}, [](const Tensors& in) { return in[0].chunk(2); }, "- | NA0* NA0* | P0 P1 | TR"},
+      {"halves",
+       {NonLeaf({4, 2})},
+       [](const Tensors& in) { return in[0].chunk(2); },
+       "- | NA0[slice]@in0* NA0[slice]@in0* | P0 P1 | TR"},
       {"halves without grad",
        {Plain({4, 2})},
        [](const Tensors& in) { return in[0].chunk(2); },
@@ -503,15 +511,18 @@ TEST(AnalyzeFunctionTest, OutputsThatAliasIntermediates) {
          const at::Tensor o = in[0] * 3;
          return Tensors{o, o.view({-1}), o};
        },
-       "- | NA* AIB2[view]* NA* | P0 P2 | TR"},
+       "- | NA* AIB2[view]* NA=out0* | P0 P2 | TR"},
       {"a detached part",
        {Leaf({2, 2})},
        [](const Tensors& in) {
          const at::Tensor o = in[0] * 3;
          return Tensors{o.view({-1}), o, o.select(0, 0).detach()};
        },
-       "- | AIB1[view]* NA* NA | P1 | TR"},
-      {"parts", {Leaf({2, 2})}, [](const Tensors& in) { return (in[0] * 3).unbind(0); }, "- | UV* UV* | P0 P1 | TR"},
+       "- | AIB1[view]* NA* NA@out1 | P1 | TR"},
+      {"parts",
+       {Leaf({2, 2})},
+       [](const Tensors& in) { return (in[0] * 3).unbind(0); },
+       "- | UV* UV@out0* | P0 P1 | TR"},
       {"parts and the base",
        {Leaf({2, 2})},
        [](const Tensors& in) {
@@ -520,7 +531,7 @@ TEST(AnalyzeFunctionTest, OutputsThatAliasIntermediates) {
          out.push_back(o);
          return out;
        },
-       "- | UV* UV* NA* | P0 P1 P2 | TR"},
+       "- | UV* UV@out0* NA@out0* | P0 P1 P2 | TR"},
       {"parts, the base and a view",
        {Leaf({2, 2})},
        [](const Tensors& in) {
@@ -585,7 +596,7 @@ TEST(AnalyzeFunctionTest, OutputsThatAliasIntermediates) {
          const at::Tensor y = in[0] + 1;
          return Tensors{y.detach(), y.view({-1})};
        },
-       "- | NA AIS0[view]* | IB0 | TR nib1"},
+       "- | NA@base0 AIS0[view]* | IB0 | TR nib1"},
       {"a part of a part",
        {Leaf({4, 3})},
        [](const Tensors& in) {
@@ -626,7 +637,7 @@ TEST(AnalyzeFunctionTest, OutputsThatAliasIntermediates) {
          const at::Tensor y = in[0].sin();
          return Tensors{y, y};
        },
-       "- | NA* NA* | P0 P1 | TR"},
+       "- | NA* NA=out0* | P0 P1 | TR"},
       {"nothing",
        {Leaf({4})},
        [](const Tensors& in) {

@@ -61,6 +61,15 @@ std::vector<int> RenumberedInputs(const std::vector<int>& inputs, const std::vec
   return result;
 }
 
+// Only the caller's tensors share storage; about the program's own nothing is
+// told.
+void ClearSharedStorage(ViewAndMutationFacts& facts) {
+  for (OutputAliasInfo& info : facts.output_info) {
+    info.shared_storage.reset();
+    if (IsFreshMemory(info.output_type)) info.view_steps.clear();
+  }
+}
+
 ViewAndMutationFacts WithoutDuplicates(const ViewAndMutationFacts& facts, const InputBinding& binding) {
   ViewAndMutationFacts result = facts;
   const std::vector<int>& map = binding.add_dupe_map;
@@ -383,6 +392,7 @@ absl::StatusOr<BoundInputs> BindInputs(const ViewAndMutationFacts& facts, absl::
   }
   const ViewAndMutationFacts unique_facts = bound.program_facts;
   COTAN_RETURN_IF_ERROR(BaseBinder(unique_facts, unique).Bind(bound));
+  if (!bound.binding.is_identity()) ClearSharedStorage(bound.program_facts);
   COTAN_RETURN_IF_ERROR(bound.binding.Validate("input_binding", static_cast<int>(inputs.size())));
   COTAN_RETURN_IF_ERROR(bound.program_facts.Validate());
   return bound;

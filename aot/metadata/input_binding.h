@@ -43,7 +43,7 @@ struct BoundInputs {
   // About the program's arguments and outputs; equal to the function's facts if
   // the binding is the identity. Behind the function's outputs come the inputs
   // listed in binding.aliased_inputs_with_metadata_mutations, as views of their
-  // bases. Of a base, mutations_under_no_grad_or_inference_mode is true only if
+  // bases. shared_storage is not told. Of a base, mutations_under_no_grad_or_inference_mode is true only if
   // it is of all its views, unmutated ones included, as in the reference: to
   // write back, ask the function's facts.
   ViewAndMutationFacts program_facts;

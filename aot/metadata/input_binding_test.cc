@@ -157,6 +157,18 @@ TEST(BindInputsTest, OutputsAreMovedToTheirBase) {
   EXPECT_EQ(outputs[1].view_steps, (std::vector<ViewStep>{view::AsStrided{{}, {}, 3}}));
 }
 
+TEST(BindInputsTest, SharedStorageIsToldOfTheCallersTensorsAlone) {
+  const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 1, 2, 4)};
+  ViewAndMutationFacts facts = Facts(inputs, 0);
+  AddOutput(facts, OutputType::kNonAlias, 1);
+  facts.output_info[0].view_steps = {view::Select{0, 3}};
+  facts.output_info[0].shared_storage = SharedStorage{SharedStorage::Owner::kInput, 1, false};
+  const auto bound = BindInputs(facts, inputs);
+  ASSERT_TRUE(bound.ok()) << bound.status();
+  EXPECT_FALSE(bound->program_facts.output_info[0].shared_storage.has_value());
+  EXPECT_THAT(bound->program_facts.output_info[0].view_steps, IsEmpty());
+}
+
 TEST(BindInputsTest, NewMetadataOfAMergedInputIsAnOutput) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 1, 2, 4)};
   ViewAndMutationFacts facts = Facts(inputs, 0);

@@ -318,7 +318,7 @@ void OutputAnalysis::Classify(const at::Tensor& output, OutputAliasInfo& info) {
 
 void OutputAnalysis::DescribeViews(const at::Tensor& output, OutputAliasInfo& info) {
   const size_t index = static_cast<size_t>(*info.base_index);
-  const bool of_input = IsAliasOfInput(info.output_type);
+  const bool of_input = !IsAliasOfIntermediate(info.output_type);
   const at::Tensor& base = of_input                                                               ? inputs_[index]
                            : info.output_type == OutputType::kAliasOfIntermediateBaseIsUserOutput ? outputs_[index]
                                                                                                   : bases_[index];
@@ -356,7 +356,11 @@ OutputAliasInfo OutputAnalysis::Describe(int index) {
   // history of its own.
   info.requires_grad_for_backward = info.requires_grad && (!output.is_view() || NodeOf(output) != nullptr);
   info.geometry = GeometryOf(output);
-  if (!IsFreshMemory(info.output_type) && info.output_type != OutputType::kIsInput) DescribeViews(output, info);
+  // Parts of an input are fresh memory to autograd, but lie in the input's.
+  const bool is_part_of_input = IsFreshMemory(info.output_type) && info.base_index.has_value();
+  if (is_part_of_input) info.shared_storage = SharedStorage{SharedStorage::Owner::kInput, *info.base_index, false};
+  const bool is_view = info.output_type != OutputType::kIsInput && info.base_index.has_value();
+  if (is_view) DescribeViews(output, info);
   return info;
 }
 
@@ -399,6 +403,36 @@ TensorGeometry GeometryOf(const at::Tensor& tensor) {
   return geometry;
 }
 
+void SetSharedStorage(absl::Span<const at::Tensor> outputs, absl::Span<const at::Tensor> intermediate_bases,
+                      ViewAndMutationFacts& facts) {
+  using Owner = SharedStorage::Owner;
+  absl::flat_hash_map<const void*, SharedStorage> owner_of_storage;
+  absl::flat_hash_map<const void*, int> output_of_tensor;
+  for (size_t i = 0; i < intermediate_bases.size(); ++i) {
+    const SharedStorage base = {Owner::kIntermediateBase, static_cast<int>(i), false};
+    owner_of_storage.try_emplace(StorageOf(intermediate_bases[i]), base);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    OutputAliasInfo& info = facts.output_info[i];
+    if (!info.is_tensor() || !IsFreshMemory(info.output_type)) continue;
+    const int index = static_cast<int>(i);
+    const auto [first, is_new] = output_of_tensor.try_emplace(outputs[i].unsafeGetTensorImpl(), index);
+    if (!is_new) {
+      info.shared_storage = SharedStorage{Owner::kOutput, first->second, true};
+      info.view_steps.clear();
+      continue;
+    }
+    if (info.shared_storage.has_value() && info.shared_storage->owner == Owner::kInput) continue;
+    const auto [owner, is_first] =
+        owner_of_storage.try_emplace(StorageOf(outputs[i]), SharedStorage{Owner::kOutput, index, false});
+    if (is_first) {
+      info.shared_storage.reset();
+    } else {
+      info.shared_storage = owner->second;
+    }
+  }
+}
+
 std::vector<InputAtEntry> DescribeInputs(absl::Span<const at::Tensor> inputs) {
   std::vector<InputAtEntry> entry;
   for (const at::Tensor& input : inputs) {
@@ -428,6 +462,7 @@ absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Spa
   }
   analysis.intermediate_bases = output_analysis.intermediate_bases();
   facts.num_intermediate_bases = static_cast<int>(analysis.intermediate_bases.size());
+  SetSharedStorage(outputs, analysis.intermediate_bases, facts);
   facts.is_train = NeedsBackward(facts);
   for (const ForwardTensor& source : DerivedMetadata::Of(facts).tangent_sources) {
     const size_t index = static_cast<size_t>(source.index);

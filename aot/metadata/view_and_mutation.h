@@ -58,6 +58,12 @@ std::vector<InputAtEntry> DescribeInputs(absl::Span<const at::Tensor> inputs);
 absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Span<const at::Tensor> inputs,
                                  absl::Span<const at::Tensor> outputs, const AnalysisOptions& options);
 
+// Sets OutputAliasInfo::shared_storage of outputs in fresh memory, other than of
+// parts of inputs. Analyze() does; call it again when types of outputs have been
+// changed since.
+void SetSharedStorage(absl::Span<const at::Tensor> outputs, absl::Span<const at::Tensor> intermediate_bases,
+                      ViewAndMutationFacts& facts);
+
 // ViewAndMutationFacts::indices_of_inputs_to_detach: what the backward gives no
 // gradient. Length of `has_gradient` = number of inputs of `facts`.
 std::vector<int> InputsToDetach(const ViewAndMutationFacts& facts, const std::vector<bool>& has_gradient);
