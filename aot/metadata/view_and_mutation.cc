@@ -145,11 +145,15 @@ InputAliasInfo DescribeInput(const InputAtEntry& entry, const at::Tensor& input,
   if (info.requires_grad != entry.requires_grad) info.requires_grad_at_entry = entry.requires_grad;
   info.keep_input_mutations = keep_input_mutations;
   const bool data = wrapper->has_data_mutation();
-  info.mutates_storage_metadata = wrapper->was_storage_changed() && !exit.same_storage;
+  // `.data` is assigned without a trace in the wrapper but its new storage; to be
+  // resized beyond it leaves one.
+  const bool is_assigned = !exit.same_storage && !wrapper->was_storage_changed() && !wrapper->has_metadata_mutation();
+  info.mutates_storage_metadata = (wrapper->was_storage_changed() && !exit.same_storage) || is_assigned;
   info.mutates_data = data && !info.mutates_storage_metadata;
   info.mutates_metadata = info.mutates_storage_metadata ||
                           (wrapper->has_metadata_mutation() && !SameGeometry(exit.real, RealOf(entry.proxy)));
-  info.mutation_is_shallow_copy_data = info.mutates_storage_metadata && wrapper->was_shallow_copy_data();
+  info.mutation_is_shallow_copy_data =
+      is_assigned || (info.mutates_storage_metadata && wrapper->was_shallow_copy_data());
   info.mutations_hidden_from_autograd = wrapper->are_all_mutations_hidden_from_autograd();
   info.mutations_under_no_grad_or_inference_mode = data && wrapper->are_all_mutations_under_no_grad_or_inference_mode();
   info.mutation_inductor_storage_resize = wrapper->was_inductor_storage_resized();
