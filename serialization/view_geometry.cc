@@ -125,7 +125,7 @@ absl::StatusOr<ViewGeometry> Apply(const view::Expand& step, ViewGeometry source
     }
   }
   for (size_t i = added; i-- > 0;) {  // new dimensions of size 1 have the strides that PyTorch gives them
-    if (sizes[i] == 1) result.strides[i] = i + 1 < sizes.size() ? sizes[i + 1] * result.strides[i + 1] : 1;
+    if (sizes[i] == 1 && rank != 0) result.strides[i] = sizes[i + 1] * result.strides[i + 1];
   }
   return ViewGeometry{source.dtype, std::move(result)};
 }
@@ -195,7 +195,7 @@ absl::StatusOr<ViewGeometry> Apply(const view::Unsqueeze& step, ViewGeometry sou
   StridedLayout& layout = source.layout;
   if (step.dim < 0 || step.dim > layout.rank()) return Misfit(step, source, "no such dimension");
   const auto dim = static_cast<size_t>(step.dim);
-  const int64_t stride = HasDim(layout, step.dim) ? layout.strides[dim] * std::max<int64_t>(layout.sizes[dim], 1) : 1;
+  const int64_t stride = HasDim(layout, step.dim) ? layout.strides[dim] * layout.sizes[dim] : 1;
   layout.sizes.insert(layout.sizes.begin() + step.dim, 1);
   layout.strides.insert(layout.strides.begin() + step.dim, stride);
   return source;
@@ -288,7 +288,7 @@ absl::StatusOr<ViewGeometry> Apply(const view::ViewAsComplex& step, ViewGeometry
   if (source.dtype != DType::kFloat32 && source.dtype != DType::kFloat64) return Misfit(step, source, "not f32 or f64");
   bool pairs =
       !layout.sizes.empty() && layout.sizes.back() == 2 && layout.strides.back() == 1 && layout.offset % 2 == 0;
-  for (size_t i = 0; pairs && i + 1 < layout.strides.size(); ++i) pairs = layout.strides[i] % 2 == 0;
+  for (size_t i = 0; pairs && i + 1 < layout.strides.size(); ++i) pairs = layout.strides[i] % 2 == 0 || layout.sizes[i] == 1;
   if (!pairs) return Misfit(step, source, "the last dimension is not pairs of neighbours");
   EraseDim(layout.rank() - 1, layout);
   for (int64_t& stride : layout.strides) stride /= 2;

@@ -78,6 +78,7 @@ TEST(ViewGeometryTest, ExpandStretchesOnes) {
   EXPECT_EQ(Text(ApplyViewStep(step, Dense({4, 4, 2, 3}), {})), "INVALID_ARGUMENT");
   step.mutable_expand()->set_sizes(0, "1");
   EXPECT_EQ(Text(ApplyViewStep(step, Dense({2, 3}), {})), "f32[1,2,3]{6,3,1}");
+  EXPECT_EQ(Text(ApplyViewStep(step, Dense({}), {})), "f32[1,2,3]{0,0,0}");
 }
 
 TEST(ViewGeometryTest, SliceAndSelectMoveTheOffset) {
@@ -117,6 +118,7 @@ TEST(ViewGeometryTest, SqueezeUnsqueezeDiagonalUnfold) {
   ViewStep unsqueeze;
   unsqueeze.mutable_unsqueeze()->set_dim(1);
   EXPECT_EQ(Text(ApplyViewStep(unsqueeze, Dense({2, 3}), {})), "f32[2,1,3]{3,3,1}");
+  EXPECT_EQ(Text(ApplyViewStep(unsqueeze, Dense({2, 0}), {})), "f32[2,1,0]{1,0,1}");
   EXPECT_EQ(Text(ApplyViewStep(unsqueeze, Dense({}), {})), "INVALID_ARGUMENT");
 
   ViewStep diagonal;
@@ -159,6 +161,7 @@ TEST(ViewGeometryTest, ComplexNumbersAreSeenAsPairs) {
   const absl::StatusOr<ViewGeometry> real = ApplyViewStep(as_real, complex, {});
   EXPECT_EQ(Text(real), "f32[2,3,2]{2,4,1}+2");
   EXPECT_EQ(*ApplyViewStep(as_complex, *real, {}), complex);
+  EXPECT_EQ(Text(ApplyViewStep(as_complex, Strided({1, 2}, {3, 1}), {})), "c64[1]{1}");
   EXPECT_EQ(Text(ApplyViewStep(as_complex, Dense({2, 3}), {})), "INVALID_ARGUMENT");
   EXPECT_EQ(Text(ApplyViewStep(as_real, Dense({2}), {})), "INVALID_ARGUMENT");
 }

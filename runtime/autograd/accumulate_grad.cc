@@ -11,29 +11,37 @@
 namespace cotan::autograd {
 namespace {
 
-// Strides of a gradient of `leaf`.
-DimVector GradientStrides(const Tensor& leaf) {
-  return IsDenseNonOverlapping(leaf.layout()) ? leaf.layout().strides : ContiguousStrides(leaf.sizes());
-}
-
 // Whether no other tensor sees the memory of `tensor`.
 bool IsExclusive(const Tensor& tensor) { return tensor.storage().use_count() == 1; }
 
-bool HasStrides(const Tensor& tensor, const DimVector& strides) {
-  for (size_t d = 0; d < strides.size(); ++d) {
-    if (tensor.sizes()[d] != 1 && tensor.layout().strides[d] != strides[d]) return false;
+bool LiesAs(const Tensor& tensor, const StridedLayout& layout) {
+  if (tensor.sizes() != absl::MakeConstSpan(layout.sizes)) return false;
+  for (size_t d = 0; d < layout.sizes.size(); ++d) {
+    if (layout.sizes[d] != 1 && tensor.layout().strides[d] != layout.strides[d]) return false;
   }
   return true;
 }
 
 // `gradient` itself, or a copy of it, as a first gradient of `leaf`.
 absl::StatusOr<Tensor> Own(TensorOps& ops, Tensor gradient, const Tensor& leaf) {
-  DimVector strides = GradientStrides(leaf);
-  if (IsExclusive(gradient) && HasStrides(gradient, strides)) return gradient;
-  StridedLayout layout = {.sizes = gradient.layout().sizes, .strides = std::move(strides), .offset = 0};
+  StridedLayout layout = leaf.layout();
+  layout.offset = 0;
+  if (!IsDenseNonOverlapping(layout)) layout.strides = ContiguousStrides(layout.sizes);
+  if (IsExclusive(gradient) && LiesAs(gradient, layout)) return gradient;
   COTAN_ASSIGN_OR_RETURN(Tensor copy, Tensor::EmptyStrided(gradient.dtype(), std::move(layout), ops.device()));
   COTAN_RETURN_IF_ERROR(ops.Copy(gradient, copy));
   return copy;
+}
+
+// The sizes may differ by broadcasting if the leaf was given another storage.
+absl::Status AddTo(TensorOps& ops, const Tensor& gradient, const Tensor& sum) {
+  const absl::StatusOr<StridedLayout> layout = BroadcastTo(gradient.layout(), sum.sizes());
+  if (gradient.dtype() != sum.dtype() || !layout.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("the gradient ", gradient.ToString(),
+                                                   " cannot be added to the leaf's grad, which is ", sum.ToString()));
+  }
+  COTAN_ASSIGN_OR_RETURN(const Tensor seen, Tensor::InStorage(gradient.storage(), gradient.dtype(), *layout));
+  return ops.AddTo(seen, sum);
 }
 
 }  // namespace
@@ -44,17 +52,17 @@ AccumulateGrad::AccumulateGrad(Variable leaf) : Node(kRunFirst, leaf.state()->le
 
 absl::StatusOr<Gradients> AccumulateGrad::Apply(BackwardContext& context, absl::Span<Tensor> incoming) {
   VariableState& leaf = *leaf_.state();
-  if (!incoming[0].defined() || !leaf_.requires_grad()) return Gradients();
+  if (!incoming[0].defined()) return Gradients();
+  if (!leaf_.is_leaf()) {
+    return absl::FailedPreconditionError(
+        "a leaf variable has been moved into the graph interior: it was written in place after it was used");
+  }
+  if (!leaf_.requires_grad()) return Gradients();
   if (!leaf.grad.defined()) {
     COTAN_ASSIGN_OR_RETURN(Tensor gradient, Own(context.ops(), std::move(incoming[0]), leaf.tensor));
     leaf.grad = Variable(std::move(gradient));
   } else {
-    const Tensor& sum = leaf.grad.tensor();
-    if (sum.dtype() != incoming[0].dtype() || sum.sizes() != incoming[0].sizes()) {
-      return absl::InvalidArgumentError(absl::StrCat("the gradient ", incoming[0].ToString(),
-                                                     " cannot be added to the leaf's grad, which is ", sum.ToString()));
-    }
-    COTAN_RETURN_IF_ERROR(context.ops().AddTo(incoming[0], sum));
+    COTAN_RETURN_IF_ERROR(AddTo(context.ops(), incoming[0], leaf.grad.tensor()));
     leaf.grad.BumpVersion();
   }
   for (const VariableState::PostAccumulateHook& hook : leaf.post_accumulate_hooks) {

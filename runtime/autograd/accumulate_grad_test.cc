@@ -67,6 +67,16 @@ TEST_F(AccumulateGradTest, AGradOfOtherSizesCannotBeAddedTo) {
   EXPECT_THAT(Accumulate(leaf_, Count({2, 3})), Fails(absl::StatusCode::kInvalidArgument, "f32[2]"));
 }
 
+TEST_F(AccumulateGradTest, AFormerLeafCannotBeAddedTo) {
+  AccumulateGrad node(leaf_);
+  ASSERT_TRUE(leaf_.RequiresGrad(false).ok());
+  ASSERT_TRUE(leaf_.CopyInPlace(*Variable::Leaf(Count({2, 3})), Ops()).ok());
+  BackwardContext context(Ops(), {});
+  Tensor gradient = Count({2, 3});
+  EXPECT_THAT(node.Apply(context, absl::MakeSpan(&gradient, 1)).status(),
+              Fails(absl::StatusCode::kFailedPrecondition, "has been moved into the graph interior"));
+}
+
 TEST_F(AccumulateGradTest, HooksAfterItSeeTheSum) {
   std::vector<float> seen;
   ASSERT_TRUE(leaf_

@@ -53,8 +53,9 @@ class Run {
 
   // Before Start().
   absl::Status AddRoot(const Edge& edge, Tensor gradient, int index);
-  // Asks for the gradient along `edge`, as result `index`. Then only nodes run
-  // that lead to such edges.
+  // Only nodes run that lead to edges given to Capture().
+  void CaptureOnly() { capture_only_ = true; }
+  // Asks for the gradient along `edge`, as result `index`.
   void Capture(const Edge& edge, int index);
 
   absl::Status Execute();
@@ -87,7 +88,7 @@ class Run {
 
   TensorOps& ops_;
   const bool retain_graph_;
-  bool captures_ = false;
+  bool capture_only_ = false;
   std::vector<std::unique_ptr<Work>> works_;
   absl::flat_hash_map<const Node*, Work*> by_node_;
   std::vector<Work*> roots_;
@@ -121,7 +122,6 @@ absl::Status Run::AddRoot(const Edge& edge, Tensor gradient, int index) {
 }
 
 void Run::Capture(const Edge& edge, int index) {
-  captures_ = true;
   Find(edge.node).first->captures.emplace_back(edge.input, index);
   captured_.resize(std::max(captured_.size(), static_cast<size_t>(index) + 1));
 }
@@ -181,7 +181,7 @@ void Run::MarkNeeded() {
 
 absl::Status Run::Execute() {
   CountDependencies();
-  if (captures_) MarkNeeded();
+  if (capture_only_) MarkNeeded();
   for (Work* root : roots_) {
     if (root->dependencies == 0) ready_.push(root);
   }
@@ -305,11 +305,14 @@ absl::Status AddRoots(absl::Span<const Variable> roots, absl::Span<const Tensor>
   }
   for (size_t i = 0; i < roots.size(); ++i) {
     const int index = static_cast<int>(i);
-    if (!roots[i].defined() || !roots[i].requires_grad()) {
+    Edge edge;
+    if (roots[i].defined()) {
+      COTAN_ASSIGN_OR_RETURN(edge, roots[i].GradientEdge());
+    }
+    if (!edge.defined()) {
       return absl::FailedPreconditionError(
           absl::StrCat("root ", index, " does not require grad and does not have a grad_fn"));
     }
-    COTAN_ASSIGN_OR_RETURN(const Edge edge, roots[i].GradientEdge());
     COTAN_ASSIGN_OR_RETURN(Tensor gradient,
                            RootGradient(ops, roots[i], gradients.empty() ? Tensor() : gradients[i], index));
     COTAN_RETURN_IF_ERROR(run.AddRoot(edge, std::move(gradient), index));
@@ -335,12 +338,13 @@ absl::StatusOr<std::vector<Tensor>> Grad(absl::Span<const Variable> roots, absl:
   GradModeGuard no_grad(false);
   Run run(ops, options.retain_graph);
   COTAN_RETURN_IF_ERROR(AddRoots(roots, gradients, ops, run));
+  run.CaptureOnly();
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined() || !inputs[i].requires_grad()) {
       return absl::FailedPreconditionError(absl::StrCat("input ", i, " does not require grad"));
     }
     COTAN_ASSIGN_OR_RETURN(const Edge edge, inputs[i].GradientEdge());
-    run.Capture(edge, static_cast<int>(i));
+    if (edge.defined()) run.Capture(edge, static_cast<int>(i));
   }
   COTAN_RETURN_IF_ERROR(run.Execute());
   run.captured().resize(inputs.size());

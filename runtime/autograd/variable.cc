@@ -141,13 +141,14 @@ absl::StatusOr<Variable> ViewOnce(const Variable& source, const ViewStep& step) 
 
 // Whether reading `from` while writing `to` would depend on the order.
 absl::Status CheckMemoryForCopy(const Tensor& from, const Tensor& to) {
+  const bool aliases = from.storage() == to.storage();
+  if (aliases && from.dtype() == to.dtype() && from.layout() == to.layout()) return absl::OkStatus();
   if (OverlapsItself(to.layout())) {
     return absl::InvalidArgumentError(absl::StrCat("more than one element of the written-to tensor ", to.ToString(),
                                                    " with layout ", ToString(to.layout()),
                                                    " refers to a single memory location; write to a copy of it"));
   }
-  const bool same = from.dtype() == to.dtype() && from.layout() == to.layout();
-  if (from.storage() != to.storage() || same) return absl::OkStatus();
+  if (!aliases) return absl::OkStatus();
   const auto from_bytes = static_cast<int64_t>(ByteSize(from.dtype()));
   const auto to_bytes = static_cast<int64_t>(ByteSize(to.dtype()));
   if (!LayoutsOverlap(from.layout(), from_bytes, to.layout(), to_bytes)) return absl::OkStatus();
@@ -188,7 +189,7 @@ int Variable::output_number() const { return state_->output_number; }
 absl::StatusOr<Edge> Variable::GradientEdge() const {
   COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Node> node, grad_fn());
   if (node != nullptr) return Edge{std::move(node), state_->output_number};
-  if (!requires_grad()) return Edge();
+  if (!state_->requires_grad) return Edge();
   node = state_->accumulator.lock();
   if (node == nullptr) {
     node = std::make_shared<autograd::AccumulateGrad>(*this);
@@ -252,8 +253,8 @@ absl::Status Variable::RetainGrad() {
   if (!requires_grad()) {
     return absl::FailedPreconditionError("can't retain_grad on a Variable that does not require grad");
   }
+  if (is_leaf() || state_->retain_hook != 0) return absl::OkStatus();
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<Node> node, grad_fn());
-  if (node == nullptr || state_->retain_hook != 0) return absl::OkStatus();
   const std::weak_ptr<VariableState> weak = state_;
   const auto keep = [weak](TensorOps& ops, const Tensor& gradient) -> absl::Status {
     const std::shared_ptr<VariableState> state = weak.lock();
@@ -276,9 +277,14 @@ absl::StatusOr<autograd::HookId> Variable::AddHook(autograd::GradientHook hook) 
     return absl::FailedPreconditionError("cannot register a hook on a Variable that does not require grad");
   }
   COTAN_ASSIGN_OR_RETURN(const Edge edge, GradientEdge());
-  Hooks& hooks = edge.node->MutableHooks();
-  if (is_leaf()) state_->leaf_hooks = edge.node->shared_hooks();
-  return hooks.AddGradientHook(edge.input, std::move(hook));
+  if (edge.defined() && !is_leaf()) return edge.node->MutableHooks().AddGradientHook(edge.input, std::move(hook));
+  if (edge.defined()) {
+    edge.node->MutableHooks();
+    state_->leaf_hooks = edge.node->shared_hooks();
+  } else if (state_->leaf_hooks == nullptr) {
+    state_->leaf_hooks = std::make_shared<Hooks>();  // of a view that no gradient reaches
+  }
+  return state_->leaf_hooks->AddGradientHook(0, std::move(hook));
 }
 
 absl::StatusOr<autograd::HookId> Variable::AddPostAccumulateHook(std::function<absl::Status(Variable& leaf)> hook) {
@@ -400,6 +406,7 @@ absl::Status Variable::SetStorage(const Variable& source) {
                                                    tensor().ToString(), ": dtype and device must be equal"));
   }
   state_->tensor = other;
+  state_->accumulator.reset();  // gradients have other sizes from now on
   BumpVersion();
   return absl::OkStatus();
 }

@@ -82,7 +82,8 @@ class Variable {
   // Which of that node's inputs takes its gradient. Call grad_fn() first.
   int output_number() const;
   // Where its gradient goes: to grad_fn(), to the node that adds to grad(), or
-  // nowhere if it does not require grad. Errors as grad_fn().
+  // nowhere: if it does not require grad, or only because it is a view, made
+  // without gradients, of what does. Errors as grad_fn().
   absl::StatusOr<autograd::Edge> GradientEdge() const;
 
   // Makes it an output of `node`: adds an input to it. For new variables.

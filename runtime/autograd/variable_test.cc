@@ -111,6 +111,20 @@ TEST(VariableTest, ViewsMadeWithoutGradientsFollowTheirBase) {
   EXPECT_EQ(view.view_creation(), ViewCreation::kNoGrad);
 }
 
+TEST(VariableTest, GradientsOfViewsMadeWithoutThemGoNowhere) {
+  Variable leaf = Leaf({4});
+  GradModeGuard off(false);
+  Variable view = *leaf.View({view::View{.sizes = {2, 2}}});
+  GradModeGuard on(true);
+  EXPECT_TRUE(view.requires_grad());
+  EXPECT_FALSE(view.GradientEdge()->defined());
+  EXPECT_TRUE(view.AddHook([](const Tensor& gradient) -> absl::StatusOr<Tensor> { return gradient; }).ok());
+  EXPECT_THAT(Backward({view}, {Count({2, 2})}, Ops()), Fails(kRefused, "root 0 does not require grad"));
+  EXPECT_THAT(Grad({Scale(leaf, 2)}, {view}, {Count({4})}, Ops()).status(), Fails(kRefused, "not have been used"));
+  ASSERT_TRUE(Backward({Scale(view, 2)}, {Count({2, 2})}, Ops()).ok());
+  EXPECT_FALSE(leaf.grad().defined());
+}
+
 TEST(VariableTest, CopyCastsAndBroadcasts) {
   Variable x = Computed({2, 2});
   const Variable source(*Tensor::From<int64_t>({7, 8}, {2}));
@@ -210,6 +224,7 @@ TEST(VariableTest, CopiesThatDependOnOrderAreRefused) {
   Variable wide = *x.View({view::Slice{.dim = 0, .start = 0, .end = 1}, view::Expand{.sizes = {3}}});
   EXPECT_THAT(wide.CopyInPlace(Variable(Count({3})), Ops()),
               Fails(absl::StatusCode::kInvalidArgument, "more than one element of the written-to tensor"));
+  EXPECT_TRUE(wide.CopyInPlace(wide, Ops()).ok()) << "onto itself nothing changes";
   EXPECT_TRUE(Variable(x).CopyInPlace(x, Ops()).ok());
   EXPECT_THAT(ToVector(x), ElementsAre(0, 1, 2, 3, 4, 5));
 }
@@ -248,6 +263,10 @@ TEST(VariableTest, StorageIsReplacedForOneObject) {
   EXPECT_EQ(other.version(), 0u);
   EXPECT_EQ(view.tensor().num_elements(), 4);
   EXPECT_EQ(x.SetStorage(Variable(*Tensor::Scalar<int64_t>(1))).code(), absl::StatusCode::kInvalidArgument);
+  Variable leaf = Leaf({4});
+  const Edge before = *leaf.GradientEdge();
+  ASSERT_TRUE(leaf.SetStorage(other).ok());
+  EXPECT_NE(leaf.GradientEdge()->node, before.node) << "gradients have other sizes now";
 }
 
 TEST(VariableTest, DetachInPlaceCutsTheHistory) {
