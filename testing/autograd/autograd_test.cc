@@ -32,7 +32,7 @@ TEST(AutogradTest, RandomProgramsAgreeWithLibTorch) {
     ADD_FAILURE() << "seed " << seed << "\n" << smallest.text << smallest.difference;
   }
   std::printf("%d steps, %d refused by both, %d backwards\n", steps, refused, backwards);
-  if (failed != 0) return;
+  if (failed != 0 || num_programs < 100) return;
   // The programs are worth something: most steps run, many are refused.
   EXPECT_GT(backwards, num_programs / 2);
   EXPECT_GT(refused, num_programs / 2);
