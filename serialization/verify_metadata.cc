@@ -34,16 +34,31 @@ class MethodCheck {
   absl::Status Run() {
     COTAN_RETURN_IF_ERROR(In("metadata", Parse(&ViewAndMutationMeta::FromProto, method_.metadata(), metadata_)));
     COTAN_RETURN_IF_ERROR(In("signature", Parse(&GraphSignature::FromProto, method_.signature(), signature_)));
-    COTAN_RETURN_IF_ERROR(In("metadata", CheckSymbols()));
+    program_ = metadata_;
+    if (method_.has_program_metadata()) {
+      COTAN_RETURN_IF_ERROR(
+          In("program_metadata", Parse(&ViewAndMutationMeta::FromProto, method_.program_metadata(), program_)));
+    }
+    COTAN_RETURN_IF_ERROR(In("metadata", CheckSymbols(metadata_, method_.metadata())));
+    COTAN_RETURN_IF_ERROR(In(program_field(), CheckSymbols(program_, program_proto())));
+    COTAN_RETURN_IF_ERROR(CheckInputUpdates());
     if (IsBackward()) return absl::OkStatus();
     if (has_signature()) COTAN_RETURN_IF_ERROR(In("signature", CheckSignature()));
-    if (has_metadata()) COTAN_RETURN_IF_ERROR(In("metadata", CheckMetadata()));
-    return absl::OkStatus();
+    if (!has_metadata()) return absl::OkStatus();
+    if (has_signature()) {
+      COTAN_RETURN_IF_ERROR(In("metadata", metadata_.Verify(static_cast<int>(signature_.InputNames().size()),
+                                                            static_cast<int>(signature_.user_outputs.size()))));
+    }
+    return In(program_field(), CheckProgram());
   }
 
  private:
   bool has_metadata() const { return metadata_.num_inputs() + metadata_.num_outputs() > 0; }
   bool has_signature() const { return !(signature_ == GraphSignature()); }
+  absl::string_view program_field() const { return method_.has_program_metadata() ? "program_metadata" : "metadata"; }
+  const serialization::ViewAndMutationMeta& program_proto() const {
+    return method_.has_program_metadata() ? method_.program_metadata() : method_.metadata();
+  }
 
   // The error of a message of the method, prefixed with its name.
   static absl::Status In(absl::string_view message, const absl::Status& status) {
@@ -80,15 +95,16 @@ class MethodCheck {
                         artifact_.symbols_size());
   }
 
-  absl::Status CheckSymbols() const {
-    const ViewAndMutationFacts& facts = metadata_.facts();
+  absl::Status CheckSymbols(const ViewAndMutationMeta& metadata,
+                            const serialization::ViewAndMutationMeta& proto) const {
+    const ViewAndMutationFacts& facts = metadata.facts();
     for (size_t i = 0; i < facts.output_info.size(); ++i) {
       const OutputAliasInfo& info = facts.output_info[i];
       const std::string field = Element("output_info", i);
       if (info.geometry.has_value()) {
         COTAN_RETURN_IF_ERROR(CheckGeometrySymbols(*info.geometry, absl::StrCat(field, ".geometry")));
       }
-      const auto& steps = method_.metadata().output_info(static_cast<int>(i)).view_steps();
+      const auto& steps = proto.output_info(static_cast<int>(i)).view_steps();
       for (int k = 0; k < steps.size(); ++k) {
         const absl::Status status = CheckViewStep(steps.Get(k), artifact_.symbols_size());
         if (!status.ok()) return InvalidField(Element(absl::StrCat(field, ".view_steps"), k), status.message());
@@ -125,31 +141,39 @@ class MethodCheck {
   absl::Status CheckSignature() const {
     COTAN_RETURN_IF_ERROR(CheckStates("parameters", signature_.parameters, State::PARAMETER));
     COTAN_RETURN_IF_ERROR(CheckStates("buffers", signature_.buffers, State::BUFFER));
-    if (signature_.user_inputs.size() == static_cast<size_t>(method_.inputs_size())) {
+    // Duplicates and views of a base are no inputs of the method.
+    if (method_.has_input_binding() || signature_.user_inputs.size() == static_cast<size_t>(method_.inputs_size())) {
       return absl::OkStatus();
     }
     return InvalidField("user_inputs", signature_.user_inputs.size(), " names, but the method has ",
                         method_.inputs_size(), " inputs");
   }
 
-  absl::Status CheckMetadata() const {
-    if (has_signature()) {
-      COTAN_RETURN_IF_ERROR(metadata_.Verify(static_cast<int>(signature_.InputNames().size()),
-                                             static_cast<int>(signature_.user_outputs.size())));
-    }
-    COTAN_RETURN_IF_ERROR(CheckCounts());
-    COTAN_RETURN_IF_ERROR(CheckReturnedValues());
+  absl::Status CheckProgram() const {
+    COTAN_RETURN_IF_ERROR(CheckReturns());
     COTAN_RETURN_IF_ERROR(CheckBufferUpdates());
     return CheckBackwardInputs();
   }
 
-  // Inputs of the traced function that a session owns come first.
-  int NumStates() const { return metadata_.num_inputs() - method_.inputs_size(); }
+  int NumBases() const { return static_cast<int>(method_.input_binding().num_bases()); }
 
-  int NumWrittenBackUserInputs() const {
-    int count = 0;
-    for (int i : metadata_.derived().mutated_inp_runtime_indices) count += i >= NumStates() ? 1 : 0;
-    return count;
+  // Inputs of the program that a session owns come after its bases and before
+  // its other inputs.
+  int NumStates() const { return program_.num_inputs() - method_.inputs_size(); }
+  bool IsState(int input) const { return input >= NumBases() && input < NumBases() + NumStates(); }
+
+  // What the method returns of the forward returns: neither what the runtime
+  // makes from a base, nor states, nor what is no tensor.
+  std::vector<ForwardTensor> ReturnedTensors() const {
+    std::vector<ForwardTensor> returned;
+    for (const ForwardReturn& value : program_.derived().forward_returns) {
+      if (value.is_tensor_alias) continue;
+      const ForwardTensor& tensor = value.tensor;
+      if (tensor.kind == ForwardTensor::Kind::kMutatedInput && IsState(tensor.index)) continue;
+      if (tensor.kind == ForwardTensor::Kind::kOutput && !program_.output(tensor.index).is_tensor()) continue;
+      returned.push_back(tensor);
+    }
+    return returned;
   }
 
   int NumGradients() const {
@@ -158,42 +182,72 @@ class MethodCheck {
                             signature_.backward_signature->gradients_to_user_inputs.size());
   }
 
-  absl::Status CheckCounts() const {
-    const ViewAndMutationFacts& facts = metadata_.facts();
+  absl::Status CheckReturns() const {
+    const ViewAndMutationFacts& facts = program_.facts();
     if (NumStates() < 0) {
-      return InvalidField("input_info", metadata_.num_inputs(), " entries, but the method has ", method_.inputs_size(),
+      return InvalidField("input_info", program_.num_inputs(), " entries, but the method has ", method_.inputs_size(),
                           " inputs");
     }
     const uint32_t num_saved = method_.num_saved();
     if (facts.saved.has_value() && num_saved != static_cast<uint32_t>(facts.saved->num_tensors)) {
       return InvalidField("saved.num_tensors", facts.saved->num_tensors, ", but the method saves ", num_saved);
     }
-    const int64_t returned = NumWrittenBackUserInputs() + metadata_.derived().num_tensor_outputs +
-                             facts.num_intermediate_bases + int64_t{num_saved};
+    const std::vector<ForwardTensor> returned = ReturnedTensors();
+    const int64_t expected = static_cast<int64_t>(returned.size()) + num_saved;
     const int64_t outputs = method_.outputs_size();
     // A method that computes gradients without a separate backward may return
     // them.
-    if (outputs == returned || outputs == returned + NumGradients()) return absl::OkStatus();
-    return InvalidField("output_info", "the method returns ", outputs, " values instead of ",
-                        NumWrittenBackUserInputs(), " written-back inputs, ", metadata_.derived().num_tensor_outputs,
-                        " tensor outputs, ", facts.num_intermediate_bases, " intermediate bases and ", num_saved,
-                        " saved tensors");
+    if (outputs != expected && outputs != expected + NumGradients()) {
+      return InvalidField("output_info", "the method returns ", outputs, " values instead of ", returned.size(),
+                          " written-back inputs, outputs and intermediate bases, and ", num_saved, " saved tensors");
+    }
+    for (size_t i = 0; i < returned.size(); ++i) {
+      const uint32_t value = method_.outputs(static_cast<int>(i));
+      COTAN_RETURN_IF_ERROR(CheckReturnedValue(returned[i], method_.values(static_cast<int>(value)).type()));
+    }
+    return absl::OkStatus();
   }
 
-  absl::Status CheckReturnedValues() const {
-    int place = NumWrittenBackUserInputs();
-    for (int i = 0; i < metadata_.num_outputs(); ++i) {
-      const OutputAliasInfo& info = metadata_.output(i);
-      if (!info.is_tensor()) continue;
-      const serialization::TensorType& type = method_.values(static_cast<int>(method_.outputs(place++))).type();
-      const std::string field = Element("output_info", static_cast<size_t>(i));
-      COTAN_RETURN_IF_ERROR(CheckAscending(absl::StrCat(field, ".dynamic_dims"), info.dynamic_dims, type.sizes_size(),
-                                           "dimensions of the output"));
-      if (!info.geometry.has_value()) continue;
-      if (info.geometry->rank() != type.sizes_size() ||
-          static_cast<int>(info.geometry->dtype) != static_cast<int>(type.dtype())) {
-        return InvalidField(absl::StrCat(field, ".geometry"), info.geometry->ToString(),
-                            " differs in dtype or rank from the value that the method returns");
+  absl::Status CheckReturnedValue(const ForwardTensor& tensor, const serialization::TensorType& type) const {
+    if (tensor.kind != ForwardTensor::Kind::kOutput) return absl::OkStatus();
+    const OutputAliasInfo& info = program_.output(tensor.index);
+    const std::string field = Element("output_info", static_cast<size_t>(tensor.index));
+    COTAN_RETURN_IF_ERROR(CheckAscending(absl::StrCat(field, ".dynamic_dims"), info.dynamic_dims, type.sizes_size(),
+                                         "dimensions of the output"));
+    if (!info.geometry.has_value()) return absl::OkStatus();
+    if (info.geometry->rank() == type.sizes_size() &&
+        static_cast<int>(info.geometry->dtype) == static_cast<int>(type.dtype())) {
+      return absl::OkStatus();
+    }
+    return InvalidField(absl::StrCat(field, ".geometry"), info.geometry->ToString(),
+                        " differs in dtype or rank from the value that the method returns");
+  }
+
+  // Each is of another input; a forward's are those that its metadata tells.
+  absl::Status CheckInputUpdates() const {
+    std::vector<bool> updated(static_cast<size_t>(method_.inputs_size()));
+    for (int i = 0; i < method_.input_updates_size(); ++i) {
+      const uint32_t input = method_.input_updates(i).input();
+      const std::string field = absl::StrCat(Element("input_updates", static_cast<size_t>(i)), ".input");
+      if (input >= updated.size()) {
+        return InvalidField(field, input, " is no index into the ", updated.size(), " inputs of the method");
+      }
+      if (updated[input]) return InvalidField(field, input, " is updated twice");
+      updated[input] = true;
+    }
+    if (IsBackward() || !has_metadata()) return absl::OkStatus();
+    for (int i : program_.derived().mutated_graph_handled_indices) {
+      if (IsState(i)) continue;
+      const size_t input = static_cast<size_t>(i < NumBases() ? i : i - NumStates());
+      if (input >= updated.size() || !updated[input]) {
+        return InvalidField("input_updates", "input ", i,
+                            " is mutated by the program, but the method does not update it");
+      }
+      updated[input] = false;
+    }
+    for (size_t i = 0; i < updated.size(); ++i) {
+      if (updated[i]) {
+        return InvalidField("input_updates", "the method updates its input ", i, ", which the metadata does not say");
       }
     }
     return absl::OkStatus();
@@ -209,7 +263,7 @@ class MethodCheck {
     }
     const size_t first = signature_.parameters.size();
     for (size_t k = 0; k < signature_.buffers.size(); ++k) {
-      const bool is_mutated = metadata_.input(static_cast<int>(first + k)).mutates_data;
+      const bool is_mutated = program_.input(NumBases() + static_cast<int>(first + k)).mutates_data;
       const std::string& name = signature_.buffers[k];
       if (is_mutated == updated.contains(name)) continue;
       return InvalidField(
@@ -220,22 +274,23 @@ class MethodCheck {
   }
 
   absl::Status CheckBackwardInputs() const {
-    if (method_.backward_method().empty() || metadata_.facts().tangents.empty()) {
+    if (method_.backward_method().empty() || program_.facts().tangents.empty()) {
       return absl::OkStatus();
     }
-    const int64_t expected = int64_t{method_.num_saved()} + static_cast<int64_t>(metadata_.facts().tangents.size());
+    const int64_t expected = int64_t{method_.num_saved()} + static_cast<int64_t>(program_.facts().tangents.size());
     for (const Method& other : artifact_.methods()) {
       if (other.name() != method_.backward_method() || other.inputs_size() == expected) continue;
       return InvalidField("tangents", "the method \"", other.name(), "\" takes ", other.inputs_size(),
                           " inputs instead of ", method_.num_saved(), " saved tensors and ",
-                          metadata_.facts().tangents.size(), " tangents");
+                          program_.facts().tangents.size(), " tangents");
     }
     return absl::OkStatus();
   }
 
   const Artifact& artifact_;
   const Method& method_;
-  ViewAndMutationMeta metadata_;
+  ViewAndMutationMeta metadata_;  // the caller's
+  ViewAndMutationMeta program_;
   GraphSignature signature_;
 };
 

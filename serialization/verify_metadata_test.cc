@@ -137,8 +137,8 @@ TEST(VerifyMetadata, RefusesOtherNumbersOfReturnedValues) {
   Artifact artifact = Example();
   artifact.mutable_methods(0)->add_outputs(1);
   EXPECT_EQ(RefusalOf(artifact),
-            "metadata.output_info: the method returns 3 values instead of 0 "
-            "written-back inputs, 1 tensor outputs, 0 intermediate bases and 1 saved tensors");
+            "metadata.output_info: the method returns 3 values instead of 1 "
+            "written-back inputs, outputs and intermediate bases, and 1 saved tensors");
   artifact = Example();
   artifact.mutable_methods(0)->set_num_saved(0);
   EXPECT_EQ(RefusalOf(artifact), "metadata.saved.num_tensors: 1, but the method saves 0");
@@ -162,6 +162,57 @@ TEST(VerifyMetadata, CountsOutputsThatAreNoTensorsAsNoValues) {
   count->mutable_scalar()->set_int_value(3);
   artifact.mutable_methods(0)->mutable_signature()->add_user_outputs("count");
   EXPECT_EQ(RefusalOf(artifact), "");
+}
+
+TEST(VerifyMetadata, OutputsThatTheRuntimeMakesAreNotReturned) {
+  Artifact artifact = Example();
+  serialization::OutputAliasInfo* view = Metadata(artifact).add_output_info();
+  view->set_output_type(serialization::ALIAS_OF_INPUT);
+  view->set_base_index(2);
+  artifact.mutable_methods(0)->mutable_signature()->add_user_outputs("view");
+  EXPECT_EQ(RefusalOf(artifact), "");
+}
+
+TEST(VerifyMetadata, WrittenBackInputsAreReturnedAndOthersAreUpdates) {
+  Artifact artifact = Example();
+  Metadata(artifact).mutable_input_info(2)->set_mutates_data(true);
+  EXPECT_EQ(RefusalOf(artifact), "input_updates: input 2 is mutated by the program, but the method does not update it");
+  serialization::InputUpdate* update = artifact.mutable_methods(0)->add_input_updates();
+  EXPECT_EQ(RefusalOf(artifact), "");
+  *artifact.mutable_methods(0)->add_input_updates() = *update;
+  EXPECT_EQ(RefusalOf(artifact), "input_updates[1].input: 0 is updated twice");
+
+  artifact = Example();
+  artifact.mutable_methods(0)->add_input_updates();
+  EXPECT_EQ(RefusalOf(artifact), "input_updates: the method updates its input 0, which the metadata does not say");
+  artifact.mutable_methods(0)->mutable_input_updates(0)->set_input(1);
+  EXPECT_EQ(RefusalOf(artifact), "input_updates[0].input: 1 is no index into the 1 inputs of the method");
+
+  artifact = Example();
+  Metadata(artifact).set_keep_input_mutations(false);
+  for (int i = 0; i < 3; ++i) Metadata(artifact).mutable_input_info(i)->set_keep_input_mutations(false);
+  Metadata(artifact).mutable_input_info(2)->set_mutates_data(true);
+  EXPECT_THAT(RefusalOf(artifact),
+              ::testing::HasSubstr("the method returns 2 values instead of 2 written-back inputs"));
+  artifact.mutable_methods(0)->clear_outputs();
+  for (uint32_t value : {0, 2, 3}) artifact.mutable_methods(0)->add_outputs(value);
+  EXPECT_EQ(RefusalOf(artifact), "");
+}
+
+TEST(VerifyMetadata, ChecksWhatTheProgramGets) {
+  Artifact artifact = Example();
+  Metadata(artifact).mutable_input_info()->Add()->set_keep_input_mutations(true);
+  artifact.mutable_methods(0)->mutable_signature()->add_user_inputs("twin");
+  Metadata(artifact).mutable_input_info(2)->set_mutates_data(true);
+  Metadata(artifact).mutable_input_info(3)->set_mutates_data(true);
+  Method& forward = *artifact.mutable_methods(0);
+  *forward.mutable_program_metadata() = forward.metadata();
+  forward.mutable_program_metadata()->mutable_input_info()->RemoveLast();
+  for (uint32_t unique : {0, 1, 2, 2}) forward.mutable_input_binding()->add_add_dupe_map(unique);
+  forward.add_input_updates();
+  EXPECT_EQ(RefusalOf(artifact), "");
+  forward.mutable_program_metadata()->mutable_input_info(2)->set_mutates_data(false);
+  EXPECT_EQ(RefusalOf(artifact), "input_updates: the method updates its input 0, which the metadata does not say");
 }
 
 TEST(VerifyMetadata, RefusesGeometryOfAnotherValue) {
@@ -207,6 +258,8 @@ TEST(VerifyMetadata, RefusesViewsOverDynamicDimensionsThatTheArtifactLacks) {
   info->set_output_type(serialization::ALIAS_OF_INPUT);
   info->set_base_index(2);
   Metadata(artifact).clear_tangents();
+  artifact.mutable_methods(0)->clear_outputs();
+  artifact.mutable_methods(0)->add_outputs(3);
   info->add_view_steps()->mutable_view()->add_sizes("4");
   EXPECT_EQ(RefusalOf(artifact), "");
   info->add_view_steps()->mutable_view()->add_sizes("s0");

@@ -87,6 +87,7 @@ class Emitter {
   absl::Status EmitInputs() {
     for (const GraphInput& input : graph_.inputs()) {
       if (!IsState(input.kind)) {
+        input_positions_.emplace(input.value, static_cast<uint32_t>(method_.inputs_size()));
         method_.add_inputs(Index(input.value));
         method_.add_input_names(input.name);
         continue;
@@ -147,17 +148,30 @@ class Emitter {
     return absl::OkStatus();
   }
 
-  absl::Status EmitMutation(const GraphOutput& output) {
-    const GraphInput& input = graph_.inputs()[static_cast<size_t>(output.index)];
+  const GraphInput& InputOf(const GraphOutput& output) const {
+    return graph_.inputs()[static_cast<size_t>(output.index)];
+  }
+
+  bool MutatesState(const GraphOutput& output) const {
+    return output.kind == OutputKind::kMutatedInput && IsState(InputOf(output).kind);
+  }
+
+  absl::Status EmitUpdate(const GraphOutput& output) {
+    if (output.kind == OutputKind::kStateUpdate) return AddUpdate(output.name, output.value);
+    const GraphInput& input = InputOf(output);
     if (IsState(input.kind)) return AddUpdate(input.name, output.value);
-    return absl::UnimplementedError(absl::StrCat("@", graph_.name, ": the function writes to its input '", input.name,
-                                                 "', which is not supported"));
+    serialization::InputUpdate& update = *method_.add_input_updates();
+    update.set_input(input_positions_.at(input.value));
+    update.set_value(Index(output.value));
+    update.set_sets_storage(output.kind == OutputKind::kInputStorage);
+    return absl::OkStatus();
   }
 
   absl::Status EmitOutputs() {
-    for (const OutputKind kind : {OutputKind::kUserOutput, OutputKind::kGradient, OutputKind::kSaved}) {
+    for (const OutputKind kind : {OutputKind::kMutatedInput, OutputKind::kUserOutput, OutputKind::kIntermediateBase,
+                                  OutputKind::kGradient, OutputKind::kSaved}) {
       for (const GraphOutput& output : graph_.outputs()) {
-        if (output.kind != kind || output.value == kNoValue) continue;
+        if (output.kind != kind || output.value == kNoValue || MutatesState(output)) continue;
         method_.add_outputs(Index(output.value));
         if (kind == OutputKind::kSaved) {
           method_.set_num_saved(method_.num_saved() + 1);
@@ -167,8 +181,10 @@ class Emitter {
       }
     }
     for (const GraphOutput& output : graph_.outputs()) {
-      if (output.kind == OutputKind::kMutatedInput) COTAN_RETURN_IF_ERROR(EmitMutation(output));
-      if (output.kind == OutputKind::kStateUpdate) COTAN_RETURN_IF_ERROR(AddUpdate(output.name, output.value));
+      const bool updates_input = output.kind == OutputKind::kInputUpdate || output.kind == OutputKind::kInputStorage;
+      if (output.kind == OutputKind::kStateUpdate || updates_input || MutatesState(output)) {
+        COTAN_RETURN_IF_ERROR(EmitUpdate(output));
+      }
     }
     return absl::OkStatus();
   }
@@ -182,6 +198,7 @@ class Emitter {
   Method method_;
   absl::flat_hash_map<std::string, std::pair<uint32_t, const State*>> states_;
   absl::flat_hash_set<std::string> updated_;
+  absl::flat_hash_map<ValueId, uint32_t> input_positions_;  // among the method's inputs
   absl::flat_hash_map<ValueId, uint32_t> indexes_;
   absl::flat_hash_map<ValueId, int> uses_;
   absl::flat_hash_map<ValueId, int> view_uses_;  // uses by views

@@ -11,17 +11,17 @@
 
 namespace cotan::aot {
 
-// The graph as a method, values, ops, inputs, outputs, state reads and
-// updates, names. Inputs of the graph that the session owns (parameters,
+// The graph as a method: values, ops, inputs, outputs, state reads and updates,
+// input updates, names. Inputs of the graph that the session owns (parameters,
 // buffers, constants, hyperparameters, slots, accumulators, RNG) become state
 // reads by name; tangents, saved values and user inputs become method inputs
-// (for a backward: saved values first, then tangents). Outputs are user
-// outputs, then gradients, then saved values; mutated states and state updates
-// become state updates. metadata, signature, backward_method and rng_blocks
-// are left to the caller. Equal graphs give equal bytes.
+// (for a backward: saved values first, then tangents). Outputs are written-back
+// inputs, user outputs, intermediate bases, gradients, then saved values;
+// mutated states and state updates become state updates. metadata, signature,
+// input_binding, backward_method and rng_blocks are left to the caller. Equal
+// graphs give equal bytes.
 // InvalidArgument: a state that `states` lacks, or a type that differs from
 // it; the message names it.
-// Unimplemented: a mutated user input.
 // Internal: a node that the runtime has no op for.
 absl::StatusOr<serialization::Method> Emit(const Graph& graph, absl::Span<const serialization::State> states);
 

@@ -78,12 +78,51 @@ TEST(EmitTest, AMissingOrDifferentStateIsNamed) {
   EXPECT_EQ(Emit(graph, wrong).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(EmitTest, AMutatedUserInputIsRefusedByName) {
-  const Graph graph =
-      *ParseGraph("graph @g {\n  %0: f32[2] = user_input 0 \"cache\"\n  mutated_input 0 \"cache\" = %0\n}\n");
-  const absl::Status status = Emit(graph, {}).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_NE(status.message().find("'cache'"), std::string::npos) << status;
+TEST(EmitTest, WrittenBackInputsComeFirstAndBasesAfterOutputs) {
+  const Graph graph = *ParseGraph(R"(graph @g {
+  %0: f32[2] = user_input 0 "x"
+  %1: f32[2] = user_input 1 "y"
+  %2: f32[2] = cotan.expr(%0) {
+    domain [2]
+    0: f32 = input 0
+    1: f32 = neg 0
+    store 1
+  }
+  intermediate_base 0 "base.0" = %1
+  user_output 0 "z" = %0
+  mutated_input 1 "y" = %2
+})");
+  const absl::StatusOr<serialization::Method> method = Emit(graph, {});
+  ASSERT_TRUE(method.ok()) << method.status();
+  ASSERT_EQ(method->output_names_size(), 3);
+  EXPECT_EQ(method->output_names(0), "y");
+  EXPECT_EQ(method->output_names(1), "z");
+  EXPECT_EQ(method->output_names(2), "base.0");
+  EXPECT_EQ(method->outputs(0), method->ops(0).outputs(0));
+  EXPECT_EQ(method->outputs(2), method->inputs(1));
+  EXPECT_EQ(method->input_updates_size(), 0);
+}
+
+TEST(EmitTest, InputsThatTheProgramWritesAreUpdates) {
+  const Graph graph = *ParseGraph(R"(graph @g {
+  %0: f32[2] = buffer 0 "b"
+  %1: f32[2] = user_input 0 "x"
+  %2: f32[2] = user_input 1 "y"
+  input_update 1 "x" = %2
+  input_storage 2 "y" = %1
+  input_update 0 "b" = %1
+})");
+  const absl::StatusOr<serialization::Method> method =
+      Emit(graph, std::vector<State>{MakeState("b", State::BUFFER, {"2"})});
+  ASSERT_TRUE(method.ok()) << method.status();
+  EXPECT_EQ(method->outputs_size(), 0);
+  ASSERT_EQ(method->input_updates_size(), 2);
+  EXPECT_EQ(method->input_updates(0).input(), 0u);
+  EXPECT_EQ(method->input_updates(0).value(), method->inputs(1));
+  EXPECT_FALSE(method->input_updates(0).sets_storage());
+  EXPECT_EQ(method->input_updates(1).input(), 1u);
+  EXPECT_TRUE(method->input_updates(1).sets_storage());
+  EXPECT_EQ(method->state_updates_size(), 1);
 }
 
 TEST(EmitTest, AnUnusedPoolIndexIsNotComputed) {

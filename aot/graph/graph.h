@@ -105,10 +105,14 @@ enum class InputKind : uint8_t {
 // What becomes of a graph output.
 enum class OutputKind : uint8_t {
   kUserOutput,
-  kMutatedInput,  // new content of graph input `index`
-  kGradient,      // gradient of graph input `index` of the joint graph
-  kSaved,         // for the backward graph
-  kStateUpdate,   // new content of the state `name`
+  kMutatedInput,      // new content of graph input `index`: returned, or the state's
+  kGradient,          // gradient of graph input `index` of the joint graph
+  kSaved,             // for the backward graph
+  kStateUpdate,       // new content of the state `name`
+  kIntermediateBase,  // what user outputs are views of, number `index`
+  kInputUpdate,       // new content of graph input `index`: the program writes it
+  kInputStorage,      // the same, in another storage
+  kBackwardUpdate,    // of a joint graph: new content that the backward gives graph input `index`
 };
 
 struct GraphInput {

@@ -26,8 +26,9 @@ FusionGraph::FusionGraph(Graph& graph) : graph_(graph) {
   graph_.nodes().clear();
   for (const GraphOutput& output : graph_.outputs()) {
     if (output.value != kNoValue) is_output_.insert(output.value);
-    const bool is_state = output.kind == OutputKind::kStateUpdate || output.kind == OutputKind::kMutatedInput;
-    if (is_state) new_states_.insert(output.value);
+    const bool is_update = output.kind == OutputKind::kStateUpdate || output.kind == OutputKind::kMutatedInput ||
+                           output.kind == OutputKind::kInputUpdate;
+    if (is_update) new_states_.insert(output.value);
   }
 }
 
