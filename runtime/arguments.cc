@@ -141,10 +141,11 @@ class Checker {
 
 }  // namespace
 
-bool ArgumentsMatch(absl::Span<const TensorSpec> specs, absl::Span<const Tensor> arguments, const Device& device) {
+bool ArgumentsMatch(absl::Span<const TensorSpec> specs, absl::Span<const Tensor* const> arguments,
+                    const Device& device) {
   if (specs.size() != arguments.size()) return false;
   for (size_t i = 0; i < specs.size(); ++i) {
-    const Tensor& argument = arguments[i];
+    const Tensor& argument = *arguments[i];
     if (!argument.defined() || argument.dtype() != specs[i].dtype || &argument.device() != &device ||
         argument.layout().sizes != specs[i].layout.sizes) {
       return false;

@@ -15,7 +15,8 @@
 namespace cotan {
 
 // Quick check: one tensor per spec, of its dtype and sizes, on `device`.
-bool ArgumentsMatch(absl::Span<const TensorSpec> specs, absl::Span<const Tensor> arguments, const Device& device);
+bool ArgumentsMatch(absl::Span<const TensorSpec> specs, absl::Span<const Tensor* const> arguments,
+                    const Device& device);
 
 // The same elements at the same places: strides count only along dimensions
 // with more than one index, and not at all if there are no elements.

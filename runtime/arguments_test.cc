@@ -87,11 +87,14 @@ TEST(ArgumentsTest, ASymbolThatNoArgumentGivesIsNamedIfItIsUsed) {
 TEST(ArgumentsTest, QuickCheckComparesEverything) {
   const std::vector<TensorSpec> specs = {{DType::kFloat32, {.sizes = {2, 3}, .strides = {3, 1}, .offset = 0}}};
   LimitedDevice other;
-  EXPECT_TRUE(ArgumentsMatch(specs, {Zeros({2, 3})}, HostDevice()));
-  EXPECT_FALSE(ArgumentsMatch(specs, {Zeros({2, 3})}, other));
-  EXPECT_FALSE(ArgumentsMatch(specs, {Zeros({3, 2})}, HostDevice()));
-  EXPECT_FALSE(ArgumentsMatch(specs, {Zeros({2, 3}, DType::kFloat64)}, HostDevice()));
-  EXPECT_FALSE(ArgumentsMatch(specs, {Tensor()}, HostDevice()));
+  const auto match = [&specs](const Tensor& argument, const Device& device) {
+    return ArgumentsMatch(specs, {&argument}, device);
+  };
+  EXPECT_TRUE(match(Zeros({2, 3}), HostDevice()));
+  EXPECT_FALSE(match(Zeros({2, 3}), other));
+  EXPECT_FALSE(match(Zeros({3, 2}), HostDevice()));
+  EXPECT_FALSE(match(Zeros({2, 3}, DType::kFloat64), HostDevice()));
+  EXPECT_FALSE(match(Tensor(), HostDevice()));
   EXPECT_FALSE(ArgumentsMatch(specs, {}, HostDevice()));
 }
 

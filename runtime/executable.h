@@ -23,18 +23,20 @@ class Executable {
   // Errors as MakePlan().
   static absl::StatusOr<std::unique_ptr<Executable>> Make(const Program& program, int method,
                                                           absl::Span<const int64_t> symbols,
-                                                          const ExecutionTarget& target);
+                                                          const ExecutionTarget& target,
+                                                          const ScheduleOptions& options = {});
 
   const Plan& plan() const { return *plan_; }
 
-  // Addresses for the runs to come; `generation` says which they are: nothing
-  // happens if it is the last call's.
+  // Begins a call: to be followed by SetInput() and SetOutput() for all, then
+  // Run(). Addresses for the runs to come; `generation` says which they are:
+  // they are taken over only if it is not the last call's.
   void Bind(const FixedAddresses& addresses, uint64_t generation);
 
   // Makes `argument`, whose dtype and sizes are those of plan().inputs[index],
   // an input of the next Run(): in place if its layout is the planned one, else
-  // through a copy. The memory for it is allocated once, the kernel once for
-  // each change of layout.
+  // through a copy, and if the method writes it, back through another. The memory
+  // for it is allocated once, kernels once for each change of layout.
   // ResourceExhausted: from the device. NotFound, Unimplemented: no kernel
   // copies this dtype.
   absl::Status SetInput(int index, const Tensor& argument);
@@ -43,6 +45,10 @@ class Executable {
   // and layout and is on the device, else a new tensor, which replaces it.
   // ResourceExhausted: from the device.
   absl::Status SetOutput(int index, Tensor& result);
+  // The same for a tensor that is used whatever its layout, if need be through a
+  // copy after Run(). It has the planned dtype and sizes and is on the device.
+  // ResourceExhausted, NotFound, Unimplemented: as SetInput().
+  absl::Status SetStridedOutput(int index, const Tensor& result);
 
   // Executes. The status of a step that fails, with its name.
   absl::Status Run();
@@ -50,23 +56,39 @@ class Executable {
   absl::Status RunTimed(absl::Span<int64_t> nanoseconds);
 
  private:
-  // For an argument of another layout.
+  // For an argument or result of another layout: memory as planned, and a copy
+  // between it and the tensor.
   struct Staging {
-    StridedLayout layout;  // that `copy` was prepared for
-    std::unique_ptr<Kernel> copy;
     Tensor memory;
+    StridedLayout in_layout;  // that `copy_in` was prepared for
+    std::unique_ptr<Kernel> copy_in;
+    StridedLayout out_layout;
+    std::unique_ptr<Kernel> copy_out;
+  };
+  // A copy to be made when the steps have run.
+  struct CopyOut {
+    Kernel* kernel;
+    void* from;
+    void* to;
   };
 
   Executable(const Program& program, const ExecutionTarget& target, std::unique_ptr<Plan> plan);
   absl::Status AtStep(const absl::Status& status, int step) const;
-  absl::Status Stage(int index, const Tensor& argument);
+  absl::Status AllocateStaging(const TensorSpec& planned, Staging& staging) const;
+  absl::Status CopyIn(const TensorSpec& planned, const Tensor& argument, Staging& staging) const;
+  absl::Status AddCopyOut(const TensorSpec& planned, const Tensor& result, Staging& staging);
+  absl::Status RunKernel(Kernel& kernel, void* from, void* to) const;
+  absl::Status CopyOutAll();
+  bool IsWritten(int input) const;
 
   const Program& program_;
   const ExecutionTarget target_;
   const std::unique_ptr<Plan> plan_;
   BoundPlan bound_;
   uint64_t generation_ = 0;
-  std::vector<Staging> staging_;  // one per input
+  std::vector<Staging> input_staging_;   // one per input
+  std::vector<Staging> output_staging_;  // one per output
+  std::vector<CopyOut> copies_out_;      // of the next Run()
 };
 
 }  // namespace cotan

@@ -45,16 +45,23 @@ bool IsSameDense(const TensorSpec& from, const TensorSpec& to) {
 
 class Planner {
  public:
-  Planner(const Program& program, int method, absl::Span<const int64_t> symbols, const ExecutionTarget& target)
-      : program_(program), method_(program.method(method)), target_(target), plan_(std::make_unique<Plan>()) {
+  Planner(const Program& program, int method, absl::Span<const int64_t> symbols, const ExecutionTarget& target,
+          const ScheduleOptions& options)
+      : program_(program),
+        method_(program.method(method)),
+        target_(target),
+        options_(options),
+        plan_(std::make_unique<Plan>()) {
     plan_->method = method;
     plan_->symbols.assign(symbols.begin(), symbols.end());
   }
 
   absl::StatusOr<std::unique_ptr<Plan>> Make() {
-    COTAN_ASSIGN_OR_RETURN(schedule_, MakeSchedule(program_, method_, plan_->symbols));
+    COTAN_ASSIGN_OR_RETURN(schedule_, MakeSchedule(program_, method_, plan_->symbols, options_));
     plan_->inputs = std::move(schedule_.inputs);
     plan_->outputs = std::move(schedule_.outputs);
+    plan_->places = std::move(schedule_.places);
+    plan_->written_inputs = std::move(schedule_.written_inputs);
     plan_->stats = schedule_.stats;
     for (const ScheduledStep& step : schedule_.steps) {
       const absl::Status status = PrepareStep(step);
@@ -132,6 +139,7 @@ class Planner {
   const Program& program_;
   const Method& method_;
   const ExecutionTarget& target_;
+  const ScheduleOptions& options_;
   Schedule schedule_;
   ArenaLayout arena_;
   std::unique_ptr<Plan> plan_;
@@ -140,8 +148,8 @@ class Planner {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Plan>> MakePlan(const Program& program, int method, absl::Span<const int64_t> symbols,
-                                               const ExecutionTarget& target) {
-  return Planner(program, method, symbols, target).Make();
+                                               const ExecutionTarget& target, const ScheduleOptions& options) {
+  return Planner(program, method, symbols, target, options).Make();
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareCopy(const TensorSpec& from, const TensorSpec& to,

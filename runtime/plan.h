@@ -49,7 +49,9 @@ struct Plan {
   int method = 0;
   DimVector symbols;
   std::vector<TensorSpec> inputs;   // dense; one per argument of the method
-  std::vector<TensorSpec> outputs;  // dense; one per result, saved values included
+  std::vector<TensorSpec> outputs;  // dense; one per result, see Schedule
+  std::vector<ResultPlace> places;  // one per result
+  std::vector<int> written_inputs;  // arguments that get new contents, ascending
   std::vector<PlannedStep> steps;
   std::vector<PlannedPointer> pointers;
   std::vector<std::unique_ptr<Kernel>> kernels;
@@ -62,7 +64,7 @@ struct Plan {
 // an op. Unimplemented: a kernel lacks a combination. ResourceExhausted: the
 // arena would be too large.
 absl::StatusOr<std::unique_ptr<Plan>> MakePlan(const Program& program, int method, absl::Span<const int64_t> symbols,
-                                               const ExecutionTarget& target);
+                                               const ExecutionTarget& target, const ScheduleOptions& options = {});
 
 // Prepares a copy between tensors of equal dtype and sizes: the device's own
 // copy if both are dense in the same way, else the registry's kernel.

@@ -16,6 +16,7 @@
 namespace cotan {
 namespace {
 
+using serialization::InputUpdate;
 using serialization::Method;
 using serialization::Op;
 using serialization::StateRead;
@@ -59,8 +60,9 @@ int64_t IndexedSize(const Op& op, const ScheduledStep& step) {
 
 class Scheduler {
  public:
-  Scheduler(const Program& program, const Method& method, absl::Span<const int64_t> symbols)
-      : program_(program), method_(method), symbols_(symbols) {}
+  Scheduler(const Program& program, const Method& method, absl::Span<const int64_t> symbols,
+            const ScheduleOptions& options)
+      : program_(program), method_(method), symbols_(symbols), options_(options) {}
 
   absl::StatusOr<Schedule> Make() {
     values_.resize(static_cast<size_t>(method_.values_size()));
@@ -70,9 +72,10 @@ class Scheduler {
       const absl::Status status = AddOp(i);
       if (!status.ok()) return absl::Status(status.code(), absl::StrCat(Where(i), ": ", status.message()));
     }
+    CollectUpdates();
     COTAN_RETURN_IF_ERROR(AddOutputs());
     StageUpdates();
-    UpdateStates();
+    WriteUpdates();
     OverwriteDyingInputs();
     return std::move(schedule_);
   }
@@ -113,7 +116,10 @@ class Scheduler {
       const uint32_t value = method_.inputs(i);
       COTAN_ASSIGN_OR_RETURN(ViewGeometry geometry, DenseGeometry(method_.values(static_cast<int>(value)).type()));
       schedule_.inputs.push_back({geometry.dtype, geometry.layout});
-      ValueOf(value) = NewOperand(BufferKind::kInput, i, std::move(geometry));
+      Operand operand = NewOperand(BufferKind::kInput, i, std::move(geometry));
+      old_content_.insert(operand.buffer);
+      argument_of_.emplace(value, i);
+      ValueOf(value) = std::move(operand);
     }
     return absl::OkStatus();
   }
@@ -210,67 +216,139 @@ class Scheduler {
            BufferOf(operand).bytes == BytesOf(wanted);
   }
 
-  absl::Status AddOutputs() {
+  ResultRequest Request(int output) const {
+    return options_.results.empty() ? ResultRequest() : options_.results[static_cast<size_t>(output)];
+  }
+
+  // Whose new content each updated value is.
+  void CollectUpdates() {
+    for (const StateUpdate& update : method_.state_updates()) {
+      updates_.push_back({{BufferKind::kState, static_cast<int>(update.state())}, update.value()});
+    }
+    for (const InputUpdate& update : method_.input_updates()) {
+      if (!update.sets_storage()) AddInputUpdate(static_cast<int>(update.input()), update.value());
+    }
     for (int i = 0; i < method_.outputs_size(); ++i) {
-      const uint32_t value = method_.outputs(i);
-      COTAN_ASSIGN_OR_RETURN(ViewGeometry wanted, DenseGeometry(method_.values(static_cast<int>(value)).type()));
-      schedule_.outputs.push_back({wanted.dtype, wanted.layout});
-      const Operand& operand = ValueOf(value);
-      if (Fills(operand, wanted)) {
-        BufferOf(operand).kind = BufferKind::kOutput;
-        BufferOf(operand).index = i;
-        ++schedule_.stats.outputs_in_place;
-      } else {
-        const Operand source = operand;
-        AddCopy(source, NewOperand(BufferKind::kOutput, i, std::move(wanted)));
-        ++schedule_.stats.output_copies;
-      }
+      if (Request(i).use == ResultUse::kWriteBack) AddInputUpdate(Request(i).input, method_.outputs(i));
+    }
+    std::sort(schedule_.written_inputs.begin(), schedule_.written_inputs.end());
+    for (const Update& update : updates_) updated_.insert(update.target);
+  }
+
+  void AddInputUpdate(int input, uint32_t value) {
+    updates_.push_back({{BufferKind::kInput, input}, value});
+    schedule_.written_inputs.push_back(input);
+    new_content_of_.emplace(value, input);
+  }
+
+  absl::Status AddOutputs() {
+    for (int i = 0; i < method_.outputs_size(); ++i) COTAN_RETURN_IF_ERROR(AddOutput(method_.outputs(i), Request(i)));
+    for (const InputUpdate& update : method_.input_updates()) {
+      if (update.sets_storage()) COTAN_RETURN_IF_ERROR(AddOutput(update.value(), {.use = ResultUse::kSave}));
     }
     return absl::OkStatus();
   }
 
-  bool IsOldContent(const Operand& operand) const { return old_content_.contains(operand.buffer); }
-
-  // Updates happen at once: the old content of a state that is itself updated
-  // is put aside before any update.
-  void StageUpdates() {
-    absl::flat_hash_set<int> updated;
-    for (const StateUpdate& update : method_.state_updates()) updated.insert(static_cast<int>(update.state()));
-    for (const StateUpdate& update : method_.state_updates()) {
-      const Operand source = ValueOf(update.value());
-      updates_.push_back({static_cast<int>(update.state()), source});
-      if (!IsOldContent(source) || !updated.contains(BufferOf(source).index)) continue;
-      absl::StatusOr<Operand> target = StateOperand(update.state());
-      if (!target.ok()) continue;  // VerifyArtifact() has evaluated its sizes
-      if (BufferOf(source).index == static_cast<int>(update.state()) && source.geometry == target->geometry) {
-        updates_.pop_back();  // it keeps its content
-        continue;
-      }
-      updates_.back().source = CopyToRowMajor(source);
+  absl::Status AddOutput(uint32_t value, const ResultRequest& request) {
+    const auto index = static_cast<int>(schedule_.outputs.size());
+    COTAN_ASSIGN_OR_RETURN(ViewGeometry wanted, DenseGeometry(method_.values(static_cast<int>(value)).type()));
+    schedule_.outputs.push_back({wanted.dtype, wanted.layout});
+    schedule_.places.push_back(PlaceOf(value, request));
+    if (schedule_.places.back().kind != ResultPlace::Kind::kOwn) return absl::OkStatus();
+    own_result_.emplace(value, index);
+    const Operand& operand = ValueOf(value);
+    if (Fills(operand, wanted)) {
+      BufferOf(operand).kind = BufferKind::kOutput;
+      BufferOf(operand).index = index;
+      ++schedule_.stats.outputs_in_place;
+    } else {
+      const Operand source = operand;
+      AddCopy(source, NewOperand(BufferKind::kOutput, index, std::move(wanted)));
+      ++schedule_.stats.output_copies;
     }
+    return absl::OkStatus();
   }
 
-  void UpdateStates() {
+  ResultPlace PlaceOf(uint32_t value, const ResultRequest& request) const {
+    if (request.use == ResultUse::kReturn) return {ResultPlace::Kind::kOwn, 0};
+    if (request.use == ResultUse::kSkip) return {ResultPlace::Kind::kNone, 0};
+    if (request.use == ResultUse::kWriteBack) return {ResultPlace::Kind::kInput, request.input};
+    // To be read: wherever it lies when the method has run.
+    const auto argument = argument_of_.find(value);
+    if (argument != argument_of_.end() && !updated_.contains({BufferKind::kInput, argument->second})) {
+      return {ResultPlace::Kind::kInput, argument->second};
+    }
+    const auto written = new_content_of_.find(value);
+    if (written != new_content_of_.end()) return {ResultPlace::Kind::kInput, written->second};
+    const auto result = own_result_.find(value);
+    if (result != own_result_.end()) return {ResultPlace::Kind::kResult, result->second};
+    return {ResultPlace::Kind::kOwn, 0};
+  }
+
+  // --- updates --------------------------------------------------------------
+
+  // What an update writes: a state, or the memory of an argument.
+  using Target = std::pair<BufferKind, int>;
+
+  // `source` in the arena, or an intermediate.
+  struct Update {
+    Target target;
+    uint32_t value = 0;
+    Operand source;
+  };
+
+  absl::StatusOr<Operand> TargetOperand(const Target& target) {
+    if (target.first == BufferKind::kState) return StateOperand(static_cast<uint32_t>(target.second));
+    const TensorSpec& spec = schedule_.inputs[static_cast<size_t>(target.second)];
+    return NewOperand(BufferKind::kInput, target.second, {spec.dtype, spec.layout});
+  }
+
+  Target TargetOf(const Operand& operand) { return {BufferOf(operand).kind, BufferOf(operand).index}; }
+
+  // Whether it is what a state or an argument held at the start.
+  bool IsOldContent(const Operand& operand) const { return old_content_.contains(operand.buffer); }
+
+  // Updates happen at once: the old content of what is itself updated is put
+  // aside before any update.
+  void StageUpdates() {
+    std::vector<Update> staged;
+    for (Update& update : updates_) {
+      update.source = ValueOf(update.value);
+      if (IsOldContent(update.source) && updated_.contains(TargetOf(update.source))) {
+        absl::StatusOr<Operand> target = TargetOperand(update.target);
+        if (!target.ok()) continue;  // VerifyArtifact() has evaluated its sizes
+        const bool keeps_content =
+            TargetOf(update.source) == update.target && update.source.geometry == target->geometry;
+        if (keeps_content) continue;
+        update.source = CopyToRowMajor(update.source);
+      }
+      staged.push_back(std::move(update));
+    }
+    updates_ = std::move(staged);
+  }
+
+  void WriteUpdates() {
     FindWriters();
     std::vector<std::pair<Operand, Operand>> copies;
     for (const Update& update : updates_) {
-      absl::StatusOr<Operand> target = StateOperand(static_cast<uint32_t>(update.state));
+      const bool is_state = update.target.first == BufferKind::kState;
+      absl::StatusOr<Operand> target = TargetOperand(update.target);
       if (!target.ok()) continue;  // as above
       if (Fills(update.source, target->geometry) && MayWriteEarly(update)) {
         Buffer& buffer = BufferOf(update.source);
-        buffer.kind = BufferKind::kState;
-        buffer.index = update.state;
-        ++schedule_.stats.updates_in_place;
+        buffer.kind = update.target.first;
+        buffer.index = update.target.second;
+        ++(is_state ? schedule_.stats.updates_in_place : schedule_.stats.inputs_in_place);
       } else {
         copies.emplace_back(update.source, *std::move(target));
-        ++schedule_.stats.update_copies;
+        ++(is_state ? schedule_.stats.update_copies : schedule_.stats.input_copies);
       }
     }
     for (const auto& [from, to] : copies) AddCopy(from, to);
   }
 
   // The step that writes each buffer, the last one that may fail for data, and
-  // the steps that read each state's old content.
+  // the steps that read the old content of states and arguments.
   void FindWriters() {
     absl::flat_hash_set<std::pair<uint32_t, int64_t>> checked;  // index value, size
     writer_.assign(schedule_.buffers.size(), -1);
@@ -278,7 +356,7 @@ class Scheduler {
       const ScheduledStep& step = schedule_.steps[i];
       for (const Operand& output : step.outputs) writer_[static_cast<size_t>(output.buffer)] = static_cast<int>(i);
       for (const Operand& input : step.inputs) {
-        if (IsOldContent(input)) readers_[BufferOf(input).index].push_back(static_cast<int>(i));
+        if (IsOldContent(input)) readers_[TargetOf(input)].push_back(static_cast<int>(i));
       }
       if (step.op >= 0 && MayFail(step, checked)) last_fallible_ = static_cast<int>(i);
     }
@@ -295,29 +373,23 @@ class Scheduler {
     return checked.emplace(op.inputs(input), IndexedSize(op, step)).second;
   }
 
-  // A state whose new content is `source` in the arena, or an intermediate.
-  struct Update {
-    int state;
-    Operand source;
-  };
-
-  // Whether the state's memory may be written when the new content is computed:
+  // Whether the target's memory may be written when the new content is computed:
   // its old content is not read later, and no step can fail any more.
   bool MayWriteEarly(const Update& update) {
     const int writer = writer_[static_cast<size_t>(update.source.buffer)];
     if (writer <= last_fallible_) return false;
-    for (int reader : readers_[update.state]) {
+    for (int reader : readers_[update.target]) {
       if (reader > writer) return false;
-      if (reader == writer && !MayOverwriteState(update, writer)) return false;
+      if (reader == writer && !MayOverwriteTarget(update, writer)) return false;
     }
     return true;
   }
 
-  bool MayOverwriteState(const Update& update, int step_index) {
+  bool MayOverwriteTarget(const Update& update, int step_index) {
     const ScheduledStep& step = schedule_.steps[static_cast<size_t>(step_index)];
     const int output = OutputIn(step, update.source.buffer);
     for (size_t i = 0; i < step.inputs.size(); ++i) {
-      const bool reads = IsOldContent(step.inputs[i]) && BufferOf(step.inputs[i]).index == update.state;
+      const bool reads = IsOldContent(step.inputs[i]) && TargetOf(step.inputs[i]) == update.target;
       if (reads && !Safe(step, static_cast<int>(i), output)) return false;
     }
     return true;
@@ -330,6 +402,13 @@ class Scheduler {
   }
 
   // --- arena ----------------------------------------------------------------
+
+  // Whether results may be written over the buffer once nobody reads it.
+  bool MayBeOverwritten(const Buffer& buffer) const {
+    return buffer.kind == BufferKind::kArena ||
+           (buffer.kind == BufferKind::kInput &&
+            std::find(options_.donated.begin(), options_.donated.end(), buffer.index) != options_.donated.end());
+  }
 
   // Lets results of elementwise ops take over the memory of inputs that no
   // later step reads.
@@ -367,7 +446,7 @@ class Scheduler {
     if (BufferOf(output).kind != BufferKind::kArena) return -1;
     for (const Operand& input : step.inputs) {
       const Buffer& buffer = BufferOf(input);
-      if (buffer.kind != BufferKind::kArena || buffer.bytes != BufferOf(output).bytes || taken.contains(input.buffer) ||
+      if (!MayBeOverwritten(buffer) || buffer.bytes != BufferOf(output).bytes || taken.contains(input.buffer) ||
           last_use[static_cast<size_t>(input.buffer)] != index || input.geometry.layout.offset != 0) {
         continue;
       }
@@ -397,14 +476,19 @@ class Scheduler {
   const Program& program_;
   const Method& method_;
   const absl::Span<const int64_t> symbols_;
+  const ScheduleOptions& options_;
   Schedule schedule_;
-  std::vector<Operand> values_;                 // of the method
-  absl::flat_hash_set<int> old_content_;        // buffers with a state's content at the start
-  absl::flat_hash_set<uint32_t> pool_indices_;  // values that max_pool computes
+  std::vector<Operand> values_;                        // of the method
+  absl::flat_hash_set<int> old_content_;               // buffers with a state's or argument's content at the start
+  absl::flat_hash_set<uint32_t> pool_indices_;         // values that max_pool computes
+  absl::flat_hash_map<uint32_t, int> argument_of_;     // argument by value
+  absl::flat_hash_map<uint32_t, int> new_content_of_;  // updated argument by value
+  absl::flat_hash_map<uint32_t, int> own_result_;      // result in memory of its own by value
   std::vector<Update> updates_;
-  std::vector<int> writer_;                             // step by buffer
-  absl::flat_hash_map<int, std::vector<int>> readers_;  // steps by state
-  int last_fallible_ = -1;                              // step
+  absl::flat_hash_set<Target> updated_;
+  std::vector<int> writer_;                                // step by buffer
+  absl::flat_hash_map<Target, std::vector<int>> readers_;  // steps
+  int last_fallible_ = -1;                                 // step
 };
 
 }  // namespace
@@ -419,8 +503,9 @@ TensorSpec SpecOf(const Operand& operand) {
   return spec;
 }
 
-absl::StatusOr<Schedule> MakeSchedule(const Program& program, const Method& method, absl::Span<const int64_t> symbols) {
-  return Scheduler(program, method, symbols).Make();
+absl::StatusOr<Schedule> MakeSchedule(const Program& program, const Method& method, absl::Span<const int64_t> symbols,
+                                      const ScheduleOptions& options) {
+  return Scheduler(program, method, symbols, options).Make();
 }
 
 }  // namespace cotan

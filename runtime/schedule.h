@@ -42,6 +42,39 @@ struct Operand {
   ViewGeometry geometry;
 };
 
+// What the caller of a method wants of a result.
+enum class ResultUse : uint8_t {
+  kReturn,     // in memory that the caller gives
+  kSave,       // to be read: it may be in the memory of an argument or a result
+  kWriteBack,  // as the new content of argument `input`
+  kSkip,       // nothing
+};
+
+struct ResultRequest {
+  ResultUse use = ResultUse::kReturn;
+  int input = -1;  // kWriteBack: index of an argument of this type
+};
+
+struct ScheduleOptions {
+  // One per Method.outputs, or empty: all are returned.
+  std::vector<ResultRequest> results;
+  // Arguments that may be overwritten, as nobody reads them later.
+  std::vector<int> donated;
+};
+
+// Where a result is when the method has run.
+struct ResultPlace {
+  enum class Kind : uint8_t {
+    kOwn,     // memory that the caller gives
+    kInput,   // argument `index`
+    kResult,  // an earlier result `index`, in memory of its own
+    kNone,    // nowhere
+  };
+  Kind kind = Kind::kOwn;
+  int index = 0;
+  friend bool operator==(const ResultPlace&, const ResultPlace&) = default;
+};
+
 struct ScheduledStep {
   // Index into Method.ops; -1 for a copy that the schedule added.
   int op = -1;
@@ -57,16 +90,21 @@ struct ScheduleStats {
   int output_copies = 0;
   int updates_in_place = 0;  // states computed in their own memory
   int update_copies = 0;
+  int inputs_in_place = 0;  // new contents of arguments computed in their own memory
+  int input_copies = 0;
   int inputs_overwritten = 0;  // ops that write over an input that dies
 };
 
 struct Schedule {
   std::vector<Buffer> buffers;
   std::vector<ScheduledStep> steps;
-  // Dense layouts of the method's arguments and results (saved values
-  // included), in that order; offsets are 0.
+  // Dense layouts of the method's arguments and results, in that order; offsets
+  // are 0. Results are Method.outputs, then what Method.input_updates put in new
+  // storages (sets_storage), in order.
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
+  std::vector<ResultPlace> places;  // one per output
+  std::vector<int> written_inputs;  // arguments whose memory gets new contents, ascending
   ScheduleStats stats;
 };
 
@@ -82,7 +120,7 @@ TensorSpec SpecOf(const Operand& operand);
 // source; the message names method and op. Unimplemented: an operand that no
 // kernel takes.
 absl::StatusOr<Schedule> MakeSchedule(const Program& program, const serialization::Method& method,
-                                      absl::Span<const int64_t> symbols);
+                                      absl::Span<const int64_t> symbols, const ScheduleOptions& options = {});
 
 }  // namespace cotan
 

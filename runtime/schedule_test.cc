@@ -275,5 +275,128 @@ TEST(ScheduleTest, ViewsOutsideTheirMemoryAreRefused) {
   EXPECT_THAT(std::string(ScheduleStatus(program).message()), HasSubstr("leaves its memory of 24 bytes"));
 }
 
+// x := x + 1 in the argument's own memory if `in_graph`, else returned.
+ProgramBuilder Increment(bool in_graph) {
+  ProgramBuilder program;
+  MethodBuilder m = program.AddMethod("run");
+  const uint32_t x = m.Input("x", DType::kFloat32, kFour);
+  const uint32_t next = m.Pointwise(kFour, {x}, PlusOne);
+  if (in_graph) m.proto().add_input_updates()->set_value(next);
+  if (!in_graph) m.Output("x", next);
+  m.Output("twice", m.Pointwise(kFour, {next}, [](ExprBuilder& b) { return b.Add(0, 0); }));
+  return program;
+}
+
+Tensor Ones() { return *Tensor::From<float>({1, 1, 1, 1}, {4}); }
+
+TEST(ScheduleTest, UpdatedArgumentsAreComputedInTheirOwnMemory) {
+  ProgramBuilder program = Increment(/*in_graph=*/true);
+  Session session = *Session::Create(program.Load(), {.kernels = &TestKernels(), .threads = 1});
+  const Tensor x = Ones();
+  const auto results = session.Run("run", {x});
+  ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_THAT(*x.ToVector<float>(), ElementsAre(2, 2, 2, 2));
+  EXPECT_THAT(*results->at(0).ToVector<float>(), ElementsAre(4, 4, 4, 4));
+  EXPECT_EQ(session.Summary({0})->stats.inputs_in_place, 1);
+  EXPECT_EQ(session.Summary({0})->stats.input_copies, 0);
+}
+
+TEST(ScheduleTest, UpdatedArgumentsOfAnotherLayoutAreCopiedBack) {
+  ProgramBuilder program = Increment(/*in_graph=*/true);
+  Session session = *Session::Create(program.Load(), {.kernels = &TestKernels(), .threads = 1});
+  const Tensor all = *Tensor::From<float>({1, 9, 1, 9, 1, 9, 1, 9}, {8});
+  const Tensor x = *Tensor::InStorage(all.storage(), DType::kFloat32, {.sizes = {4}, .strides = {2}, .offset = 0});
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(session.Run("run", {x}).ok());
+  EXPECT_THAT(*all.ToVector<float>(), ElementsAre(3, 9, 3, 9, 3, 9, 3, 9));
+}
+
+TEST(ScheduleTest, ArgumentThatIsReadAfterItsUpdateIsKnownIsCopiedInto) {
+  ProgramBuilder program;
+  MethodBuilder m = program.AddMethod("run");
+  const uint32_t x = m.Input("x", DType::kFloat32, {"2", "2"});
+  m.proto().add_input_updates()->set_value(m.Matmul(x, x, {"2", "2"}));
+  Session session = *Session::Create(program.Load(), {.kernels = &TestKernels(), .threads = 1});
+  const Tensor matrix = *Tensor::From<float>({1, 2, 3, 4}, {2, 2});
+  ASSERT_TRUE(session.Run("run", {matrix}).ok());
+  EXPECT_THAT(*matrix.ToVector<float>(), ElementsAre(7, 10, 15, 22));
+  EXPECT_EQ(session.Summary({0})->stats.input_copies, 1);
+}
+
+TEST(ScheduleTest, ArgumentsSwapTheirContents) {
+  ProgramBuilder program;
+  MethodBuilder m = program.AddMethod("run");
+  const uint32_t x = m.Input("x", DType::kFloat32, {"2"});
+  const uint32_t y = m.Input("y", DType::kFloat32, {"2"});
+  for (uint32_t i : {0, 1}) {
+    serialization::InputUpdate& update = *m.proto().add_input_updates();
+    update.set_input(i);
+    update.set_value(i == 0 ? y : x);
+  }
+  m.Output("x", x);
+  Session session = *Session::Create(program.Load(), {.kernels = &TestKernels(), .threads = 1});
+  const Tensor a = *Tensor::From<float>({1, 2}, {2});
+  const Tensor b = *Tensor::From<float>({3, 4}, {2});
+  const auto results = session.Run("run", {a, b});
+  ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_THAT(*a.ToVector<float>(), ElementsAre(3, 4));
+  EXPECT_THAT(*b.ToVector<float>(), ElementsAre(1, 2));
+  EXPECT_THAT(*results->at(0).ToVector<float>(), ElementsAre(1, 2));
+}
+
+TEST(ScheduleTest, WrittenArgumentsMustNotShareMemory) {
+  ProgramBuilder program = Increment(/*in_graph=*/true);
+  Session session = *Session::Create(program.Load(), {.kernels = &TestKernels(), .threads = 1});
+  const Tensor one = *Tensor::Scalar(1.0f);
+  const Tensor expanded =
+      *Tensor::InStorage(one.storage(), DType::kFloat32, {.sizes = {4}, .strides = {0}, .offset = 0});
+  EXPECT_THAT(session.Run("run", {expanded}).status().message(), HasSubstr("refers to a single place in memory"));
+
+  ProgramBuilder two;
+  MethodBuilder m = two.AddMethod("run");
+  m.Input("x", DType::kFloat32, kFour);
+  const uint32_t y = m.Input("y", DType::kFloat32, kFour);
+  m.proto().add_input_updates()->set_value(m.Pointwise(kFour, {y}, PlusOne));
+  Session other = *Session::Create(two.Load(), {.kernels = &TestKernels(), .threads = 1});
+  const Tensor all = *Tensor::Zeros(DType::kFloat32, {8});
+  const auto part = [&all](int64_t offset) {
+    return *Tensor::InStorage(all.storage(), DType::kFloat32, {.sizes = {4}, .strides = {1}, .offset = offset});
+  };
+  EXPECT_TRUE(other.Run("run", {part(0), part(4)}).ok());
+  EXPECT_THAT(other.Run("run", {part(0), part(3)}).status().message(),
+              HasSubstr("writes argument 0 'x', which shares memory with argument 1 'y'"));
+}
+
+TEST(ScheduleTest, ResultsAreWhereTheirUseWantsThem) {
+  ProgramBuilder program = Increment(/*in_graph=*/false);
+  MethodBuilder m(*program.artifact().mutable_methods(0));
+  m.proto().add_outputs(m.proto().outputs(0));  // the new content again
+  m.proto().add_outputs(m.proto().outputs(1));  // the other result again
+  m.proto().add_outputs(m.proto().inputs(0));   // the old content
+  m.proto().clear_output_names();
+  const std::shared_ptr<const Program> loaded = program.Load();
+  using Use = ResultUse;
+  const auto made = MakeSchedule(
+      *loaded, loaded->method(0), {},
+      {.results = {{Use::kWriteBack, 0}, {Use::kReturn}, {Use::kSave}, {Use::kSave}, {Use::kSave}}, .donated = {}});
+  ASSERT_TRUE(made.ok()) << made.status();
+  using Kind = ResultPlace::Kind;
+  EXPECT_THAT(made->places,
+              ElementsAre(ResultPlace{Kind::kInput, 0}, ResultPlace{Kind::kOwn, 0}, ResultPlace{Kind::kInput, 0},
+                          ResultPlace{Kind::kResult, 1}, ResultPlace{Kind::kOwn, 0}));
+  EXPECT_THAT(made->written_inputs, ElementsAre(0));
+  EXPECT_EQ(made->stats.inputs_in_place, 0);  // the old content is still to be copied
+  EXPECT_EQ(made->stats.output_copies, 1);
+}
+
+TEST(ScheduleTest, DonatedArgumentsAreOverwritten) {
+  ProgramBuilder program;
+  MethodBuilder m = program.AddMethod("run");
+  const uint32_t x = m.Input("x", DType::kFloat32, kFour);
+  m.Output("y", m.Sum(m.Pointwise(kFour, {x}, PlusOne), 0));
+  const std::shared_ptr<const Program> loaded = program.Load();
+  EXPECT_EQ(MakeSchedule(*loaded, loaded->method(0), {})->stats.inputs_overwritten, 0);
+  EXPECT_EQ(MakeSchedule(*loaded, loaded->method(0), {}, {.results = {}, .donated = {0}})->stats.inputs_overwritten, 1);
+}
+
 }  // namespace
 }  // namespace cotan

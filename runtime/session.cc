@@ -31,15 +31,15 @@ absl::StatusOr<Session> Session::Create(std::shared_ptr<const Program> program, 
   const ExecutionTarget target = {.kernels = options.kernels,
                                   .device = options.device == nullptr ? &HostDevice() : options.device,
                                   .threads = options.threads == 0 ? PhysicalCores() : options.threads};
-  COTAN_ASSIGN_OR_RETURN(StateStore states, StateStore::Create(program, *target.device));
-  return Session(std::move(program), target, options.max_plans, std::move(states));
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<SessionCore> core,
+                         SessionCore::Create(std::move(program), target, options.max_plans));
+  return Session(std::move(core));
 }
 
-Session::Session(std::shared_ptr<const Program> program, ExecutionTarget target, int max_plans, StateStore states)
-    : program_(std::move(program)), target_(target), max_plans_(max_plans), states_(std::move(states)) {
-  methods_.resize(static_cast<size_t>(program_->artifact().methods_size()));
+Session::Session(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {
+  methods_.resize(static_cast<size_t>(program().artifact().methods_size()));
   for (size_t i = 0; i < methods_.size(); ++i) {
-    const Method& method = program_->method(static_cast<int>(i));
+    const Method& method = program().method(static_cast<int>(i));
     methods_[i].index = static_cast<int>(i);
     methods_[i].num_results = method.outputs_size() - static_cast<int>(method.num_saved());
     for (const StateUpdate& update : method.state_updates()) {
@@ -48,18 +48,24 @@ Session::Session(std::shared_ptr<const Program> program, ExecutionTarget target,
     for (const StateRead& read : method.state_reads()) {
       methods_[i].read_states.push_back(static_cast<int>(read.state()));
     }
+    for (const serialization::InputUpdate& update : method.input_updates()) {
+      methods_[i].sets_storage = methods_[i].sets_storage || update.sets_storage();
+    }
   }
   PairMethods();
+  for (MethodState& method : methods_) {
+    const int num_saved = method.forward < 0 ? 0 : static_cast<int>(program().method(method.forward).num_saved());
+    method.plans = std::make_unique<MethodPlans>(*core_, method.index, num_saved);
+  }
 }
 
 void Session::PairMethods() {
   for (MethodState& forward : methods_) {
-    const Method& method = program_->method(forward.index);
-    const absl::StatusOr<int> backward = program_->FindMethod(method.backward_method());
+    const Method& method = program().method(forward.index);
+    const absl::StatusOr<int> backward = program().FindMethod(method.backward_method());
     if (!backward.ok()) continue;
     forward.backward = *backward;
     methods_[static_cast<size_t>(*backward)].forward = forward.index;
-    methods_[static_cast<size_t>(*backward)].num_saved_inputs = static_cast<int>(method.num_saved());
     forward.saved.values.resize(method.num_saved());
     forward.saved.versions.resize(methods_[static_cast<size_t>(*backward)].read_states.size());
   }
@@ -68,7 +74,7 @@ void Session::PairMethods() {
 // --- a call ------------------------------------------------------------------
 
 absl::StatusOr<MethodHandle> Session::FindMethod(absl::string_view name) const {
-  COTAN_ASSIGN_OR_RETURN(const int index, program_->FindMethod(name));
+  COTAN_ASSIGN_OR_RETURN(const int index, program().FindMethod(name));
   return MethodHandle{index};
 }
 
@@ -99,10 +105,15 @@ absl::Status Session::RunWith(MethodHandle handle, absl::Span<const Tensor> argu
     return absl::InvalidArgumentError("a method handle of another program");
   }
   if (static_cast<int>(results.size()) != NumResults(handle)) {
-    return absl::InvalidArgumentError(absl::StrCat("method '", program_->method(handle.index).name(), "' has ",
+    return absl::InvalidArgumentError(absl::StrCat("method '", program().method(handle.index).name(), "' has ",
                                                    NumResults(handle), " results, got room for ", results.size()));
   }
   MethodState& method = StateOf(handle);
+  if (method.sets_storage) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("method '", program().method(handle.index).name(),
+                     "' gives an argument another storage, which only a Function can (runtime/function.h)"));
+  }
   COTAN_RETURN_IF_ERROR(CheckBackward(method));
   COTAN_ASSIGN_OR_RETURN(Executable* const executable, Prepare(method, arguments));
   COTAN_RETURN_IF_ERROR(SetArguments(method, arguments, *executable));
@@ -116,74 +127,36 @@ absl::Status Session::RunWith(MethodHandle handle, absl::Span<const Tensor> argu
 absl::Status Session::CheckBackward(const MethodState& method) const {
   if (method.forward < 0) return absl::OkStatus();
   const Saved& saved = methods_[static_cast<size_t>(method.forward)].saved;
-  const auto name = [this](int index) { return absl::StrCat("method '", program_->method(index).name(), "'"); };
+  const auto name = [this](int index) { return absl::StrCat("method '", program().method(index).name(), "'"); };
   if (!saved.valid) {
     return absl::FailedPreconditionError(absl::StrCat(name(method.index), " needs a run of ", name(method.forward),
                                                       " before it; each run serves one backward"));
   }
   for (size_t i = 0; i < method.read_states.size(); ++i) {
-    if (states_.version(method.read_states[i]) == saved.versions[i]) continue;
+    if (core_->states().version(method.read_states[i]) == saved.versions[i]) continue;
     return absl::FailedPreconditionError(
-        absl::StrCat(name(method.index), " reads state '", program_->state(method.read_states[i]).name(),
+        absl::StrCat(name(method.index), " reads state '", program().state(method.read_states[i]).name(),
                      "', which has changed since ", name(method.forward), ": run that again"));
   }
   return absl::OkStatus();
 }
 
-// The executable for these arguments: the last one if they are like the last
-// ones, else one from the cache, else a new one.
 absl::StatusOr<Executable*> Session::Prepare(MethodState& method, absl::Span<const Tensor> arguments) {
+  absl::InlinedVector<const Tensor*, 8> pointers;
+  for (const Tensor& argument : arguments) pointers.push_back(&argument);
   const bool is_backward = method.forward >= 0;
-  const DimVector* known = is_backward ? &methods_[static_cast<size_t>(method.forward)].saved.symbols : nullptr;
-  Executable* executable = method.executables.empty() ? nullptr : method.executables.back().get();
-  const bool same =
-      executable != nullptr && (known == nullptr || executable->plan().symbols == *known) &&
-      ArgumentsMatch(
-          absl::MakeConstSpan(executable->plan().inputs).subspan(static_cast<size_t>(method.num_saved_inputs)),
-          arguments, *target_.device);
-  if (!same) {
-    COTAN_ASSIGN_OR_RETURN(const DimVector symbols,
-                           CheckArguments(*program_, program_->method(method.index), method.num_saved_inputs, arguments,
-                                          *target_.device, known == nullptr ? absl::Span<const int64_t>() : *known));
-    COTAN_ASSIGN_OR_RETURN(executable, FindOrPlan(method, symbols));
-  }
-  COTAN_RETURN_IF_ERROR(ReserveArena(executable->plan().arena_bytes));
-  executable->Bind({.arena = arena_->data(), .states = states_.addresses()}, generation_);
-  return executable;
-}
-
-absl::StatusOr<Executable*> Session::FindOrPlan(MethodState& method, absl::Span<const int64_t> symbols) {
-  auto& cache = method.executables;
-  const auto found = std::find_if(cache.begin(), cache.end(), [&](const std::unique_ptr<Executable>& executable) {
-    return absl::MakeConstSpan(executable->plan().symbols) == symbols;
-  });
-  if (found != cache.end()) {
-    std::rotate(found, found + 1, cache.end());
-    return cache.back().get();
-  }
-  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Executable> made, Executable::Make(*program_, method.index, symbols, target_));
-  ++num_plans_made_;
-  if (static_cast<int>(cache.size()) == max_plans_) cache.erase(cache.begin());
-  cache.push_back(std::move(made));
-  return cache.back().get();
-}
-
-// All methods share one arena: nothing in it outlives a call.
-absl::Status Session::ReserveArena(int64_t bytes) {
-  if (arena_ != nullptr && static_cast<int64_t>(arena_->bytes()) >= bytes) return absl::OkStatus();
-  arena_ = nullptr;  // the old one goes first: they need not fit together
-  ++generation_;
-  COTAN_ASSIGN_OR_RETURN(arena_, Storage::Allocate(*target_.device, static_cast<size_t>(bytes)));
-  return absl::OkStatus();
+  return method.plans->Prepare(pointers,
+                               is_backward ? &methods_[static_cast<size_t>(method.forward)].saved.symbols : nullptr);
 }
 
 absl::Status Session::SetArguments(MethodState& method, absl::Span<const Tensor> arguments, Executable& executable) {
-  for (int i = 0; i < method.num_saved_inputs; ++i) {
+  const int num_saved = method.plans->num_saved();
+  for (int i = 0; i < num_saved; ++i) {
     const Saved& saved = methods_[static_cast<size_t>(method.forward)].saved;
     COTAN_RETURN_IF_ERROR(executable.SetInput(i, saved.values[static_cast<size_t>(i)]));
   }
   for (size_t i = 0; i < arguments.size(); ++i) {
-    COTAN_RETURN_IF_ERROR(executable.SetInput(method.num_saved_inputs + static_cast<int>(i), arguments[i]));
+    COTAN_RETURN_IF_ERROR(executable.SetInput(num_saved + static_cast<int>(i), arguments[i]));
   }
   return absl::OkStatus();
 }
@@ -209,10 +182,10 @@ absl::Status Session::SetResults(MethodState& method, absl::Span<const Tensor> a
 
 // What a successful call leaves behind.
 void Session::Finish(MethodState& method, absl::Span<const Tensor> results, const Executable& executable) {
-  for (int state : method.updated_states) states_.Touch(state);
+  for (int state : method.updated_states) core_->Touch(state);
   if (method.backward >= 0) {
     const std::vector<int>& read = methods_[static_cast<size_t>(method.backward)].read_states;
-    for (size_t i = 0; i < read.size(); ++i) method.saved.versions[i] = states_.version(read[i]);
+    for (size_t i = 0; i < read.size(); ++i) method.saved.versions[i] = core_->states().version(read[i]);
     method.saved.symbols = executable.plan().symbols;
     method.saved.valid = true;
   }
@@ -226,7 +199,7 @@ absl::StatusOr<Tensor> Session::Gradient(absl::string_view parameter) const {
   bool computed = false;
   for (const MethodState& method : methods_) {
     if (method.forward < 0) continue;
-    const Method& backward = program_->method(method.index);
+    const Method& backward = program().method(method.index);
     for (int i = 0; i < backward.output_names_size(); ++i) {
       if (backward.output_names(i) != parameter && backward.output_names(i) != absl::StrCat("gradient.", parameter)) {
         continue;
@@ -239,26 +212,35 @@ absl::StatusOr<Tensor> Session::Gradient(absl::string_view parameter) const {
   return absl::NotFoundError(absl::StrCat("no method computes a gradient of '", parameter, "'"));
 }
 
+absl::StatusOr<Variable> Session::Parameter(absl::string_view name) const {
+  const absl::StatusOr<int> state = program().FindState(name);
+  if (state.ok()) {
+    const StateProto::Role role = program().state(*state).role();
+    if (role == StateProto::PARAMETER || role == StateProto::BUFFER) return core_->StateVariable(*state);
+  }
+  return absl::NotFoundError(absl::StrCat("no parameter or buffer is called '", name, "'"));
+}
+
 // --- states ------------------------------------------------------------------
 
 absl::StatusOr<Tensor> Session::State(absl::string_view name) const {
-  COTAN_ASSIGN_OR_RETURN(const int state, program_->FindState(name));
-  return states_.Read(state);
+  COTAN_ASSIGN_OR_RETURN(const int state, program().FindState(name));
+  return core_->states().Read(state);
 }
 
 absl::Status Session::SetState(absl::string_view name, const Tensor& value) {
-  COTAN_ASSIGN_OR_RETURN(const int state, program_->FindState(name));
-  return states_.Write(state, value);
+  COTAN_ASSIGN_OR_RETURN(const int state, program().FindState(name));
+  return core_->states().Write(state, value);
 }
 
 absl::StatusOr<int> Session::FindHyperparameter(absl::string_view name, int group) const {
   for (const std::string& full :
        {absl::StrCat("hyperparameter.", name, ".", group), absl::StrCat("hyperparameter.", name)}) {
-    const absl::StatusOr<int> state = program_->FindState(full);
-    if (state.ok() && program_->state(*state).role() == StateProto::HYPERPARAMETER) return *state;
+    const absl::StatusOr<int> state = program().FindState(full);
+    if (state.ok() && program().state(*state).role() == StateProto::HYPERPARAMETER) return *state;
   }
   std::string known;
-  for (const StateProto& state : program_->artifact().states()) {
+  for (const StateProto& state : program().artifact().states()) {
     if (state.role() == StateProto::HYPERPARAMETER) absl::StrAppend(&known, known.empty() ? "" : ", ", state.name());
   }
   return absl::NotFoundError(absl::StrCat("no hyperparameter '", name, "' of group ", group, "; there are: ", known));
@@ -266,32 +248,32 @@ absl::StatusOr<int> Session::FindHyperparameter(absl::string_view name, int grou
 
 absl::StatusOr<double> Session::Hyperparameter(absl::string_view name, int group) const {
   COTAN_ASSIGN_OR_RETURN(const int state, FindHyperparameter(name, group));
-  COTAN_ASSIGN_OR_RETURN(const Tensor value, states_.Read(state));
+  COTAN_ASSIGN_OR_RETURN(const Tensor value, core_->states().Read(state));
   return DecodeScalar({static_cast<const char*>(value.address()), value.storage()->bytes()}, value.dtype());
 }
 
 absl::Status Session::SetHyperparameter(absl::string_view name, double value, int group) {
   COTAN_ASSIGN_OR_RETURN(const int state, FindHyperparameter(name, group));
-  COTAN_ASSIGN_OR_RETURN(Tensor tensor, states_.Read(state));
+  COTAN_ASSIGN_OR_RETURN(Tensor tensor, core_->states().Read(state));
   COTAN_ASSIGN_OR_RETURN(const std::string bytes, EncodeScalar(value, tensor.dtype()));
   if (bytes.size() != tensor.storage()->bytes()) {
     return absl::InvalidArgumentError(
         absl::StrCat("hyperparameter '", name, "' is ", tensor.ToString(), ", no number"));
   }
   std::copy(bytes.begin(), bytes.end(), static_cast<char*>(tensor.address()));
-  return states_.Write(state, tensor);
+  return core_->states().Write(state, tensor);
 }
 
 absl::StatusOr<int> Session::FindRng() const {
-  for (int i = 0; i < program_->artifact().states_size(); ++i) {
-    if (program_->state(i).role() == StateProto::RNG) return i;
+  for (int i = 0; i < program().artifact().states_size(); ++i) {
+    if (program().state(i).role() == StateProto::RNG) return i;
   }
   return absl::FailedPreconditionError("the program draws no random numbers");
 }
 
 absl::StatusOr<RngState> Session::Rng() const {
   COTAN_ASSIGN_OR_RETURN(const int state, FindRng());
-  COTAN_ASSIGN_OR_RETURN(const Tensor value, states_.Read(state));
+  COTAN_ASSIGN_OR_RETURN(const Tensor value, core_->states().Read(state));
   const int64_t* numbers = value.data<int64_t>();  // VerifyArtifact(): i64[2]
   return RngState{.seed = numbers[0], .offset = numbers[1]};
 }
@@ -299,22 +281,22 @@ absl::StatusOr<RngState> Session::Rng() const {
 absl::Status Session::SetRng(RngState rng) {
   COTAN_ASSIGN_OR_RETURN(const int state, FindRng());
   COTAN_ASSIGN_OR_RETURN(const Tensor value, Tensor::From<int64_t>({rng.seed, rng.offset}, {2}));
-  return states_.Write(state, value);
+  return core_->states().Write(state, value);
 }
 
-absl::Status Session::SaveCheckpoint(const std::string& path) const { return cotan::SaveCheckpoint(states_, path); }
+absl::Status Session::SaveCheckpoint(const std::string& path) const { return cotan::SaveCheckpoint(states(), path); }
 
-absl::Status Session::LoadCheckpoint(const std::string& path) { return cotan::LoadCheckpoint(path, states_); }
+absl::Status Session::LoadCheckpoint(const std::string& path) { return cotan::LoadCheckpoint(path, states()); }
 
 // --- facts -------------------------------------------------------------------
 
 absl::StatusOr<PlanSummary> Session::Summary(MethodHandle handle) const {
   const MethodState& method = methods_[static_cast<size_t>(handle.index)];
-  if (method.executables.empty()) {
+  if (method.plans->last() == nullptr) {
     return absl::FailedPreconditionError(
-        absl::StrCat("method '", program_->method(handle.index).name(), "' has not run yet, so its sizes are unknown"));
+        absl::StrCat("method '", program().method(handle.index).name(), "' has not run yet, so its sizes are unknown"));
   }
-  const Plan& plan = method.executables.back()->plan();
+  const Plan& plan = method.plans->last()->plan();
   return PlanSummary{.arena_bytes = plan.arena_bytes,
                      .peak_bytes = plan.peak_bytes,
                      .num_steps = static_cast<int>(plan.steps.size()),
@@ -323,9 +305,9 @@ absl::StatusOr<PlanSummary> Session::Summary(MethodHandle handle) const {
 
 absl::StatusOr<std::vector<std::string>> Session::StepNames(MethodHandle handle) const {
   COTAN_RETURN_IF_ERROR(Summary(handle).status());
-  const Plan& plan = methods_[static_cast<size_t>(handle.index)].executables.back()->plan();
+  const Plan& plan = methods_[static_cast<size_t>(handle.index)].plans->last()->plan();
   std::vector<std::string> names;
-  for (const PlannedStep& step : plan.steps) names.push_back(StepName(*program_, plan, step));
+  for (const PlannedStep& step : plan.steps) names.push_back(StepName(program(), plan, step));
   return names;
 }
 

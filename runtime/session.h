@@ -15,8 +15,11 @@
 #include "absl/types/span.h"
 #include "kernels/api/device.h"
 #include "kernels/api/registry.h"
-#include "runtime/executable.h"
+#include "runtime/autograd/tensor_ops.h"
+#include "runtime/autograd/variable.h"
+#include "runtime/method_plans.h"
 #include "runtime/program.h"
+#include "runtime/session_core.h"
 #include "runtime/state_store.h"
 #include "runtime/tensor.h"
 
@@ -74,18 +77,21 @@ class Session {
   // ResourceExhausted: from the device.
   static absl::StatusOr<Session> Create(std::shared_ptr<const Program> program, const SessionOptions& options);
 
-  const Program& program() const { return *program_; }
+  const Program& program() const { return core_->program(); }
 
   // Runs a method once and returns its results in tensors of their own. Updates
   // of states are done when it returns. The first call for given sizes plans
   // and prepares kernels.
   // Arguments of any layout are taken; row-major ones (or as the program says)
-  // without a copy. They are only read.
+  // without a copy. They are only read, but for those that the program says it
+  // writes (Method.input_updates); inputs and results are those of the program:
+  // see Function (runtime/function.h) for those of the traced function.
   // NotFound: no such method, or the registry lacks a kernel. InvalidArgument:
   // a wrong count, dtype, rank, size or device of an argument (the message
   // names it), or values that the program cannot take (an index out of range).
   // OutOfRange: a dynamic dimension outside its range. FailedPrecondition: a
-  // backward without forward, or whose states have changed since.
+  // backward without forward, or whose states have changed since; a method that
+  // gives an argument another storage.
   // ResourceExhausted: from the device. Internal: the device failed.
   absl::StatusOr<std::vector<Tensor>> Run(absl::string_view method, absl::Span<const Tensor> arguments);
 
@@ -106,6 +112,14 @@ class Session {
   // with that call's result.
   // NotFound: no method computes it. FailedPrecondition: no backward has run.
   absl::StatusOr<Tensor> Gradient(absl::string_view parameter) const;
+
+  // The memory of a parameter or buffer as a variable, the same at each call: of
+  // a parameter that is trained, a leaf to whose grad() the backwards of all
+  // functions (runtime/function.h) add. Operations in place on it train it.
+  // NotFound: no parameter or buffer of this name (or alias).
+  absl::StatusOr<Variable> Parameter(absl::string_view name) const;
+  // For autograd::Backward() and operations in place.
+  TensorOps& ops() const { return core_->ops(); }
 
   // States by name (or alias): copies, row-major on the host.
   // NotFound: no such state. InvalidArgument: a wrong dtype or sizes, or a
@@ -129,17 +143,20 @@ class Session {
   absl::Status SaveCheckpoint(const std::string& path) const;
   absl::Status LoadCheckpoint(const std::string& path);
 
-  StateStore& states() { return states_; }
-  const StateStore& states() const { return states_; }
+  StateStore& states() { return core_->states(); }
+  const StateStore& states() const { return core_->states(); }
   // FailedPrecondition: the method has not been planned, for want of sizes.
   absl::StatusOr<PlanSummary> Summary(MethodHandle method) const;
   // What the steps of the last run of the method are: "op 7 (matmul) from fc1".
   // FailedPrecondition: as Summary().
   absl::StatusOr<std::vector<std::string>> StepNames(MethodHandle method) const;
   // Plans made so far, over all methods.
-  int num_plans_made() const { return num_plans_made_; }
+  int num_plans_made() const { return core_->num_plans_made(); }
   // Bytes of the arena that all methods share.
-  int64_t arena_bytes() const { return arena_ == nullptr ? 0 : static_cast<int64_t>(arena_->bytes()); }
+  int64_t arena_bytes() const { return core_->arena_bytes(); }
+
+  // For functions.
+  const std::shared_ptr<SessionCore>& core() const { return core_; }
 
  private:
   // What a forward leaves for its backward.
@@ -154,15 +171,15 @@ class Session {
     int num_results = 0;
     std::vector<int> read_states;  // by state read
     std::vector<int> updated_states;
-    int num_saved_inputs = 0;                              // a backward's
-    int forward = -1;                                      // a backward's other half
-    int backward = -1;                                     // a forward's other half
-    std::vector<std::unique_ptr<Executable>> executables;  // used last comes last
-    Saved saved;                                           // a forward's
-    std::vector<Tensor> gradients;                         // a backward's last results
+    bool sets_storage = false;
+    int forward = -1;   // a backward's other half
+    int backward = -1;  // a forward's other half
+    std::unique_ptr<MethodPlans> plans;
+    Saved saved;                    // a forward's
+    std::vector<Tensor> gradients;  // a backward's last results
   };
 
-  Session(std::shared_ptr<const Program> program, ExecutionTarget target, int max_plans, StateStore states);
+  explicit Session(std::shared_ptr<SessionCore> core);
   void PairMethods();
   MethodState& StateOf(MethodHandle method) { return methods_[static_cast<size_t>(method.index)]; }
 
@@ -171,8 +188,6 @@ class Session {
   absl::Status RunWith(MethodHandle method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
                        absl::FunctionRef<absl::Status(Executable&)> execute);
   absl::StatusOr<Executable*> Prepare(MethodState& method, absl::Span<const Tensor> arguments);
-  absl::StatusOr<Executable*> FindOrPlan(MethodState& method, absl::Span<const int64_t> symbols);
-  absl::Status ReserveArena(int64_t bytes);
   absl::Status SetArguments(MethodState& method, absl::Span<const Tensor> arguments, Executable& executable);
   absl::Status SetResults(MethodState& method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
                           Executable& executable);
@@ -180,14 +195,8 @@ class Session {
   absl::StatusOr<int> FindHyperparameter(absl::string_view name, int group) const;
   absl::StatusOr<int> FindRng() const;
 
-  std::shared_ptr<const Program> program_;
-  ExecutionTarget target_;
-  int max_plans_;
-  StateStore states_;
+  std::shared_ptr<SessionCore> core_;
   std::vector<MethodState> methods_;  // as in the artifact
-  std::shared_ptr<Storage> arena_;
-  uint64_t generation_ = 1;  // of the addresses that executables are bound to
-  int num_plans_made_ = 0;
 };
 
 }  // namespace cotan

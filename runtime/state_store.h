@@ -38,6 +38,9 @@ class StateStore {
   // Total bytes of all states but constants.
   int64_t bytes() const { return bytes_; }
 
+  // The state itself. Writing to it is to be told to Touch().
+  const Tensor& tensor(int state) const { return tensors_[static_cast<size_t>(state)]; }
+
   // A row-major copy on the host. ResourceExhausted, or errors of the device.
   absl::StatusOr<Tensor> Read(int state) const;
   // Whether Write() of a tensor like this would be accepted.
@@ -62,7 +65,6 @@ class StateStore {
   absl::Status Add(int state, Device& device);
   // `value` on the host, laid out as the state.
   absl::StatusOr<Tensor> Arranged(int state, const Tensor& value) const;
-  const Tensor& tensor(int state) const { return tensors_[static_cast<size_t>(state)]; }
 
   std::shared_ptr<const Program> program_;
   std::vector<Tensor> tensors_;
