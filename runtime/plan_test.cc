@@ -51,8 +51,19 @@ TEST(PlanTest, SizesOfDynamicDimensionsMakeDifferentPlans) {
   const auto program = LinearRegression().Load();
   const auto small = *MakePlan(*program, 0, {2}, Target());
   const auto large = *MakePlan(*program, 0, {64}, Target());
-  EXPECT_LT(small->arena_bytes, large->arena_bytes);
+  EXPECT_THAT(small->inputs[0].layout.sizes, ElementsAre(2, 3));
   EXPECT_THAT(large->inputs[0].layout.sizes, ElementsAre(64, 3));
+}
+
+TEST(PlanTest, DonatedArgumentsSaveMemory) {
+  ProgramBuilder program;
+  MethodBuilder m = program.AddMethod("run");
+  const uint32_t x = m.Input("x", DType::kFloat32, {"1024"});
+  m.Output("y", m.Sum(m.Pointwise({"1024"}, {x}, [](ExprBuilder& b) { return b.Add(0, 0); }), 0));
+  const auto loaded = program.Load();
+  const auto kept = *MakePlan(*loaded, 0, {}, Target());
+  const auto donated = *MakePlan(*loaded, 0, {}, Target(), {.results = {}, .donated = {0}});
+  EXPECT_LE(donated->peak_bytes + 4096, kept->peak_bytes);
 }
 
 TEST(PlanTest, AnOpWithoutKernelIsNamed) {

@@ -223,7 +223,7 @@ class Scheduler {
   // Whose new content each updated value is.
   void CollectUpdates() {
     for (const StateUpdate& update : method_.state_updates()) {
-      updates_.push_back({{BufferKind::kState, static_cast<int>(update.state())}, update.value()});
+      updates_.emplace_back(Target(BufferKind::kState, static_cast<int>(update.state())), update.value());
     }
     for (const InputUpdate& update : method_.input_updates()) {
       if (!update.sets_storage()) AddInputUpdate(static_cast<int>(update.input()), update.value());
@@ -236,7 +236,7 @@ class Scheduler {
   }
 
   void AddInputUpdate(int input, uint32_t value) {
-    updates_.push_back({{BufferKind::kInput, input}, value});
+    updates_.emplace_back(Target(BufferKind::kInput, input), value);
     schedule_.written_inputs.push_back(input);
     new_content_of_.emplace(value, input);
   }
@@ -292,8 +292,9 @@ class Scheduler {
 
   // `source` in the arena, or an intermediate.
   struct Update {
+    Update(Target target_in, uint32_t value_in) : target(target_in), value(value_in) {}
     Target target;
-    uint32_t value = 0;
+    uint32_t value;
     Operand source;
   };
 

@@ -19,6 +19,7 @@ namespace {
 using serialization::Artifact;
 using serialization::Expr;
 using serialization::ExprInstruction;
+using serialization::InputUpdate;
 using serialization::Method;
 using serialization::Op;
 using serialization::Reference;
@@ -157,6 +158,7 @@ class Verifier {
     }
     for (uint32_t output : method.outputs()) COTAN_RETURN_IF_ERROR(At("outputs", Use(output, defined)));
     COTAN_RETURN_IF_ERROR(CheckStateUpdates(method, defined));
+    COTAN_RETURN_IF_ERROR(CheckInputUpdates(method, defined));
     COTAN_RETURN_IF_ERROR(CheckPair(method));
     if (!method.rng_blocks().empty()) COTAN_RETURN_IF_ERROR(ParseSize(method.rng_blocks(), num_symbols()).status());
     COTAN_RETURN_IF_ERROR(CheckNames(method));
@@ -193,6 +195,24 @@ class Verifier {
       if (updated[update.state()]) return Invalid("state '", state.name(), "' is updated twice");
       if (state.role() == State::CONSTANT) return Invalid("constant '", state.name(), "' is updated");
       updated[update.state()] = true;
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether inputs are listed at most once, and those that the metadata tells,
+  // VerifyMetadata() checks.
+  static absl::Status CheckInputUpdates(const Method& method, const std::vector<bool>& defined) {
+    for (const InputUpdate& update : method.input_updates()) {
+      COTAN_RETURN_IF_ERROR(At("input updates", Use(update.value(), defined)));
+      if (update.input() >= static_cast<uint32_t>(method.inputs_size())) {
+        return Invalid("input updates: input ", update.input(), " of ", method.inputs_size());
+      }
+      const auto target = static_cast<int>(method.inputs(static_cast<int>(update.input())));
+      const TensorType& expected = method.values(target).type();
+      const TensorType& type = method.values(static_cast<int>(update.value())).type();
+      if (update.sets_storage() || SameSizes(type, expected)) continue;
+      return Invalid("input updates: input ", update.input(), " is ", TensorTypeText(expected), ", its new content ",
+                     TensorTypeText(type));
     }
     return absl::OkStatus();
   }
@@ -293,6 +313,7 @@ class Verifier {
       return Invalid("its backward method '", backward.name(), "' is another one's already");
     }
     if (!backward.backward_method().empty()) return Invalid("its backward method has a backward method");
+    COTAN_RETURN_IF_ERROR(CheckGradientInputs(backward));
     if (static_cast<uint32_t>(backward.inputs_size()) < method.num_saved()) {
       return Invalid("it saves ", method.num_saved(), " values, '", backward.name(), "' takes ",
                      backward.inputs_size());
@@ -308,6 +329,20 @@ class Verifier {
         return Invalid("saved value ", i, " is ", TensorTypeText(saved), ", '", backward.name(), "' takes ",
                        TensorTypeText(taken));
       }
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status CheckGradientInputs(const Method& backward) {
+    if (backward.gradient_inputs().empty()) return absl::OkStatus();
+    if (backward.gradient_inputs_size() != backward.outputs_size()) {
+      return Invalid("'", backward.name(), "' returns ", backward.outputs_size(), " gradients, of ",
+                     backward.gradient_inputs_size(), " inputs");
+    }
+    absl::flat_hash_set<uint32_t> inputs;
+    for (uint32_t input : backward.gradient_inputs()) {
+      if (!inputs.insert(input).second)
+        return Invalid("'", backward.name(), "' returns two gradients of input ", input);
     }
     return absl::OkStatus();
   }

@@ -15,11 +15,13 @@ namespace cotan {
 //   - Names of states (aliases included), methods are unique and not empty.
 //   - Each value has at most one definition (input, state read or op output)
 //     and is defined before it is used. States are updated at most once per
-//     method, with values of their own type, constants never.
+//     method, with values of their own type, constants never. So are inputs,
+//     unless they get another storage.
 //   - A segment has as many bytes as the tensor that uses it.
 //   - Metadata and signature of a method fit it (verify_metadata.h).
-//   - Methods of a forward/backward pair agree on the saved values, and a
-//     backward belongs to one forward only.
+//   - Methods of a forward/backward pair agree on the saved values, a backward
+//     belongs to one forward only and tells the input of each gradient, or of
+//     none; no input has two.
 // Whether ops fit their operands depends on the values of symbols; the planner
 // checks that (kernels/api/op_check.h). Whether the program computes anything
 // sensible is nobody's concern here.

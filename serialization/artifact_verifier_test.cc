@@ -135,6 +135,19 @@ const std::vector<Fault>& Faults() {
        [](Artifact& a) { ExprOp(a).mutable_expr()->mutable_instructions(1)->clear_fn(); }},
       {"instruction 1: dtype 0 is unknown",
        [](Artifact& a) { ExprOp(a).mutable_expr()->mutable_instructions(1)->clear_dtype(); }},
+      {"input updates: value 9 of 4", [](Artifact& a) { Step(a).add_input_updates()->set_value(9); }},
+      {"input updates: input 3 of 1", [](Artifact& a) { Step(a).add_input_updates()->set_input(3); }},
+      {"input updates: input 0 is f32[s0], its new content f32[4]",
+       [](Artifact& a) { Step(a).add_input_updates()->set_value(3); }},
+      {"'backward' returns 1 gradients, of 2 inputs",
+       [](Artifact& a) {
+         for (uint32_t input : {0, 1}) a.mutable_methods(2)->add_gradient_inputs(input);
+       }},
+      {"'backward' returns two gradients of input 0",
+       [](Artifact& a) {
+         a.mutable_methods(2)->add_outputs(0);
+         for (int i = 0; i < 2; ++i) a.mutable_methods(2)->add_gradient_inputs(0);
+       }},
       {"has 2 outputs, the op 1", [](Artifact& a) { ExprOp(a).mutable_expr()->add_outputs(0); }},
       {"it stores instruction 3", [](Artifact& a) { ExprOp(a).mutable_expr()->set_outputs(0, 3); }},
       {"op 1: it multiplies 1 of 2 matrices",

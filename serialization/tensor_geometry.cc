@@ -9,6 +9,23 @@
 
 namespace cotan {
 
+absl::StatusOr<StridedLayout> EvaluateLayout(const TensorGeometry& geometry, absl::Span<const int64_t> symbols) {
+  const auto evaluate = [symbols](const SymInt& number, int64_t& value) -> absl::Status {
+    COTAN_ASSIGN_OR_RETURN(value, number.Evaluate(symbols));
+    return value >= 0 ? absl::OkStatus()
+                      : absl::InvalidArgumentError(absl::StrCat(number.ToString(), " is ", value, ", a negative number"));
+  };
+  StridedLayout layout;
+  layout.sizes.resize(geometry.sizes.size());
+  layout.strides.resize(geometry.strides.size());
+  for (size_t i = 0; i < geometry.sizes.size(); ++i) {
+    COTAN_RETURN_IF_ERROR(evaluate(geometry.sizes[i], layout.sizes[i]));
+    COTAN_RETURN_IF_ERROR(evaluate(geometry.strides[i], layout.strides[i]));
+  }
+  COTAN_RETURN_IF_ERROR(evaluate(geometry.offset, layout.offset));
+  return layout;
+}
+
 absl::StatusOr<DType> ParseDTypeProto(serialization::DTypeProto proto, absl::string_view field) {
   if (proto == serialization::DTYPE_UNDEFINED) return InvalidField(field, "is not set");
   const DType dtype = ToDType(proto);

@@ -7,7 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/dtype.h"
+#include "base/layout.h"
 #include "base/sym_int.h"
 #include "serialization/metadata.pb.h"
 
@@ -34,6 +36,10 @@ struct TensorGeometry {
 
   friend bool operator==(const TensorGeometry&, const TensorGeometry&) = default;
 };
+
+// Sizes, strides and offset when symbol i has the value symbols[i].
+// InvalidArgument, OutOfRange: as SymInt::Evaluate(); a negative number.
+absl::StatusOr<StridedLayout> EvaluateLayout(const TensorGeometry& geometry, absl::Span<const int64_t> symbols);
 
 // InvalidArgument: the undefined dtype. Unimplemented: one of a newer version.
 absl::StatusOr<DType> ParseDTypeProto(serialization::DTypeProto proto, absl::string_view field);

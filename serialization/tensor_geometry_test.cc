@@ -49,5 +49,14 @@ TEST(TensorGeometry, RefusesDTypesThatAreNone) {
             absl::UnimplementedError("g.dtype: 99 is no dtype that this version knows"));
 }
 
+TEST(TensorGeometry, EvaluatesToALayout) {
+  const TensorGeometry geometry = {DType::kFloat32, {2, SymInt::Symbol(0)}, {SymInt::Symbol(0), 1}, SymInt::Symbol(0) - 3};
+  const absl::StatusOr<StridedLayout> layout = EvaluateLayout(geometry, {5});
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  EXPECT_EQ(ToString(*layout), "[2,5]{5,1}+2");
+  EXPECT_FALSE(EvaluateLayout(geometry, {2}).ok());
+  EXPECT_FALSE(EvaluateLayout(geometry, {}).ok());
+}
+
 }  // namespace
 }  // namespace cotan

@@ -1,0 +1,599 @@
+#include "runtime/call_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "runtime/call_stages.h"
+#include "serialization/graph_signature.h"
+#include "serialization/input_binding.h"
+#include "serialization/view_and_mutation_meta.h"
+
+namespace cotan {
+namespace {
+
+using serialization::Method;
+
+// The layout of a geometry without dynamic dimensions.
+std::optional<StridedLayout> ConstantLayout(const TensorGeometry& geometry) {
+  const absl::StatusOr<StridedLayout> layout = EvaluateLayout(geometry, {});
+  return layout.ok() ? std::make_optional(*layout) : std::nullopt;
+}
+
+class PlanMaker {
+ public:
+  PlanMaker(const Program& program, int method) : program_(program), method_(program.method(method)) {
+    plan_.method = method;
+    plan_.name = method_.name();
+    plan_.node_name = absl::StrCat("CompiledBackward('", plan_.name, "')");
+  }
+
+  absl::StatusOr<CallPlan> Make() {
+    COTAN_RETURN_IF_ERROR(Read());
+    COTAN_RETURN_IF_ERROR(AddInputs());
+    COTAN_RETURN_IF_ERROR(BindArguments());
+    COTAN_RETURN_IF_ERROR(PairBackward());
+    COTAN_RETURN_IF_ERROR(AddReturns());
+    AddStateUpdates();
+    AddSaved();
+    COTAN_RETURN_IF_ERROR(AddMutations());
+    AddPlacements();
+    AddOutputs();
+    AddStages();
+    return std::move(plan_);
+  }
+
+ private:
+  absl::Status Lacks(absl::string_view what) const {
+    return absl::FailedPreconditionError(
+        absl::StrCat("method '", plan_.name, "' ", what, ": compile the model again, or use Session::Run()"));
+  }
+
+  absl::Status Read() {
+    for (const Method& other : program_.artifact().methods()) {
+      if (other.backward_method() != plan_.name) continue;
+      return absl::InvalidArgumentError(absl::StrCat("method '", plan_.name, "' is the backward of '", other.name(),
+                                                     "', which is the function to call"));
+    }
+    if (!method_.has_metadata()) return Lacks("has no metadata about aliases and mutations");
+    COTAN_ASSIGN_OR_RETURN(metadata_, ViewAndMutationMeta::FromProto(method_.metadata()));
+    program_metadata_ = metadata_;
+    if (method_.has_program_metadata()) {
+      COTAN_ASSIGN_OR_RETURN(program_metadata_, ViewAndMutationMeta::FromProto(method_.program_metadata()));
+    }
+    COTAN_ASSIGN_OR_RETURN(signature_, GraphSignature::FromProto(method_.signature()));
+    COTAN_ASSIGN_OR_RETURN(binding_, InputBinding::FromProto(method_.input_binding(), "input_binding"));
+    if (!binding_.is_identity()) {
+      COTAN_RETURN_IF_ERROR(binding_.Validate("input_binding", metadata_.num_inputs()));
+    }
+    plan_.is_train = metadata_.facts().is_train;
+    plan_.traced_without_grad = method_.traced_without_grad();
+    plan_.deterministic = metadata_.facts().deterministic;
+    plan_.grad_mode_after = metadata_.facts().grad_enabled_mutation;
+    plan_.num_caller_outputs = metadata_.num_outputs();
+    return absl::OkStatus();
+  }
+
+  // --- arguments ------------------------------------------------------------
+
+  absl::Status AddInputs() {
+    std::vector<std::string> states = signature_.parameters;
+    states.insert(states.end(), signature_.buffers.begin(), signature_.buffers.end());
+    plan_.num_states = static_cast<int>(states.size());
+    plan_.num_arguments = metadata_.num_inputs() - plan_.num_states;
+    if (plan_.num_arguments < 0) return Lacks("has metadata of fewer inputs than parameters and buffers");
+    for (int i = 0; i < metadata_.num_inputs(); ++i) {
+      const InputAliasInfo& info = metadata_.input(i);
+      CallPlan::Input input;
+      input.requires_grad = info.requires_grad_at_entry.value_or(info.requires_grad);
+      input.requires_grad_at_exit = info.requires_grad;
+      if (i < plan_.num_states) {
+        input.name = states[static_cast<size_t>(i)];
+        COTAN_ASSIGN_OR_RETURN(input.state, program_.FindState(input.name));
+      } else {
+        input.name = ArgumentName(i - plan_.num_states);
+      }
+      plan_.inputs.push_back(std::move(input));
+    }
+    return absl::OkStatus();
+  }
+
+  std::string ArgumentName(int argument) const {
+    const auto at = static_cast<size_t>(argument);
+    if (at < signature_.user_inputs.size()) return signature_.user_inputs[at];
+    // Names of the program's inputs, if those are the caller's.
+    return method_.has_input_binding() ? absl::StrCat("input.", argument) : program_.InputName(method_, argument);
+  }
+
+  int num_inputs() const { return metadata_.num_inputs(); }
+  int UniqueOf(int input) const {
+    return binding_.has_duplicates() ? binding_.add_dupe_map[static_cast<size_t>(input)] : input;
+  }
+
+  absl::Status BindArguments() {
+    const std::vector<int> kept = binding_.KeptInputs(num_inputs());
+    for (int i = 0; i < num_inputs(); ++i) {
+      const int original = kept[static_cast<size_t>(UniqueOf(i))];
+      if (original != i) plan_.duplicates.push_back({i, original});
+      if (!metadata_.input(i).mutates_metadata) continue;
+      for (int j = 0; j < num_inputs(); ++j) {
+        if (UniqueOf(i) != UniqueOf(j)) plan_.distinct.push_back({i, j});
+      }
+    }
+    if (binding_.NumArguments(num_inputs()) != program_metadata_.num_inputs()) {
+      return Lacks("has metadata of another number of arguments than its binding");
+    }
+    plan_.argument_inputs = kept;
+    if (binding_.has_bases()) AddBases(kept);
+    for (int k = 0; k < static_cast<int>(plan_.argument_inputs.size()); ++k) {
+      if (!IsState(k)) plan_.method_arguments.push_back(k);
+    }
+    if (static_cast<int>(plan_.method_arguments.size()) == method_.inputs_size()) return absl::OkStatus();
+    return Lacks(absl::StrCat("takes ", method_.inputs_size(), " inputs, its metadata tells of ",
+                              plan_.method_arguments.size()));
+  }
+
+  void AddBases(const std::vector<int>& kept) {
+    plan_.argument_inputs.assign(static_cast<size_t>(program_metadata_.num_inputs()), -1);
+    for (const InputBinding::Base& traced : binding_.bases) {
+      CallPlan::Base base;
+      base.requires_grad = traced.requires_grad;
+      base.geometry = traced.geometry;
+      base.layout = ConstantLayout(base.geometry);
+      plan_.bases.push_back(std::move(base));
+    }
+    for (size_t u = 0; u < binding_.inner_inputs.size(); ++u) {
+      if (const auto* argument = std::get_if<InputBinding::Argument>(&binding_.inner_inputs[u])) {
+        plan_.argument_inputs[static_cast<size_t>(argument->index)] = kept[u];
+        continue;
+      }
+      const auto& seen = std::get<InputBinding::BaseView>(binding_.inner_inputs[u]);
+      CallPlan::Base& base = plan_.bases[static_cast<size_t>(seen.base)];
+      CallPlan::BaseView view;
+      view.input = kept[u];
+      view.geometry = seen.geometry;
+      view.layout = ConstantLayout(view.geometry);
+      if (!view.layout.has_value()) base.layout.reset();
+      base.views.push_back(std::move(view));
+    }
+  }
+
+  bool IsState(int argument) const {
+    const int input = plan_.argument_inputs[static_cast<size_t>(argument)];
+    return input >= 0 && input < plan_.num_states;
+  }
+
+  int MethodInputOf(int argument) const {
+    const auto found = std::find(plan_.method_arguments.begin(), plan_.method_arguments.end(), argument);
+    return static_cast<int>(found - plan_.method_arguments.begin());
+  }
+
+  // "a", "base of a, b".
+  std::string NameOf(int argument) const {
+    const int input = plan_.argument_inputs[static_cast<size_t>(argument)];
+    if (input >= 0) return plan_.inputs[static_cast<size_t>(input)].name;
+    std::vector<std::string> names;
+    for (const CallPlan::BaseView& view : plan_.bases[static_cast<size_t>(argument)].views) {
+      names.push_back(plan_.inputs[static_cast<size_t>(view.input)].name);
+    }
+    return absl::StrCat("base of ", absl::StrJoin(names, ", "));
+  }
+
+  // --- backward -------------------------------------------------------------
+
+  absl::Status PairBackward() {
+    plan_.num_tangents = program_metadata_.derived().num_tangents();
+    if (method_.backward_method().empty() || !plan_.is_train) return absl::OkStatus();
+    COTAN_ASSIGN_OR_RETURN(plan_.backward, program_.FindMethod(method_.backward_method()));
+    const Method& backward = program_.method(plan_.backward);
+    if (backward.gradient_inputs_size() != backward.outputs_size()) {
+      return Lacks("has a backward that does not tell whose gradients it returns");
+    }
+    if (backward.inputs_size() != static_cast<int>(method_.num_saved()) + plan_.num_tangents) {
+      return Lacks("has a backward of another number of tangents");
+    }
+    for (uint32_t input : backward.gradient_inputs()) {
+      if (input >= plan_.argument_inputs.size()) return Lacks("has a backward with gradients of unknown inputs");
+      plan_.gradient_inputs.push_back(static_cast<int>(input));
+    }
+    for (const serialization::StateRead& read : backward.state_reads()) {
+      plan_.read_states.push_back(static_cast<int>(read.state()));
+    }
+    for (const serialization::InputUpdate& update : backward.input_updates()) {
+      plan_.backward_writes.push_back(static_cast<int>(update.input()));
+    }
+    for (const serialization::StateUpdate& update : backward.state_updates()) {
+      plan_.backward_updated_states.push_back(static_cast<int>(update.state()));
+    }
+    AddDependencies(backward);
+    return absl::OkStatus();
+  }
+
+  void AddDependencies(const Method& backward) {
+    const auto num_tangents = static_cast<size_t>(plan_.num_tangents);
+    std::vector<std::vector<bool>> of_value(static_cast<size_t>(backward.values_size()),
+                                            std::vector<bool>(num_tangents));
+    for (size_t t = 0; t < num_tangents; ++t) {
+      of_value[backward.inputs(static_cast<int>(method_.num_saved() + t))][t] = true;
+    }
+    for (const serialization::Op& op : backward.ops()) {
+      std::vector<bool> all(num_tangents);
+      for (uint32_t input : op.inputs()) {
+        for (size_t t = 0; t < num_tangents; ++t) all[t] = all[t] || of_value[input][t];
+      }
+      for (uint32_t output : op.outputs()) of_value[output] = all;
+    }
+    for (uint32_t output : backward.outputs()) plan_.depends_on.push_back(of_value[output]);
+  }
+
+  // --- forward returns ------------------------------------------------------
+
+  // Numbers results and tangents in the order of the program's forward returns.
+  absl::Status AddReturns() {
+    plan_.num_outputs = method_.outputs_size();
+    plan_.num_saved = static_cast<int>(method_.num_saved());
+    plan_.first_saved = plan_.num_outputs - plan_.num_saved;
+    plan_.requests.resize(static_cast<size_t>(plan_.num_outputs));
+    returned_outputs_.assign(static_cast<size_t>(num_caller_outputs()), -1);
+    int result = 0;
+    int tangent = 0;
+    const DerivedMetadata& derived = program_metadata_.derived();
+    for (const ForwardReturn& value : derived.forward_returns) {
+      CallPlan::Returned returned;
+      if (tangent < plan_.num_tangents && derived.tangent_sources[static_cast<size_t>(tangent)] == value.tensor) {
+        returned.tangent = tangent++;
+      }
+      if (value.is_tensor_alias) continue;
+      AddReturn(value.tensor, returned, result);
+    }
+    if (result == plan_.first_saved) return absl::OkStatus();
+    return Lacks(absl::StrCat("returns ", plan_.first_saved, " values, its metadata tells of ", result,
+                              " (gradients among them, if it has no backward of its own)"));
+  }
+
+  int num_caller_outputs() const { return plan_.num_caller_outputs; }
+
+  void AddReturn(const ForwardTensor& tensor, CallPlan::Returned returned, int& result) {
+    using Kind = CallPlan::Returned::Kind;
+    switch (tensor.kind) {
+      case ForwardTensor::Kind::kMutatedInput: {
+        returned.kind = Kind::kArgument;
+        returned.argument = tensor.index;
+        if (IsState(tensor.index)) break;
+        returned.result = result++;
+        AddWriteBack(tensor.index, returned.tangent, returned.result);
+        if (plan_.write_backs.back().copies) returned.kind = Kind::kVariable;
+        break;
+      }
+      case ForwardTensor::Kind::kOutput: {
+        if (tensor.index >= num_caller_outputs()) return;
+        const OutputAliasInfo& info = metadata_.output(tensor.index);
+        if (!info.is_tensor()) return;
+        returned.result = result++;
+        returned.is_leaf_that_requires_grad = info.requires_grad && !info.requires_grad_for_backward;
+        if (IsElsewhere(info)) {
+          returned.kind = Kind::kElsewhere;
+          plan_.requests[static_cast<size_t>(returned.result)].use = ResultUse::kSkip;
+        } else {
+          returned_outputs_[static_cast<size_t>(tensor.index)] = static_cast<int>(plan_.returned.size());
+        }
+        break;
+      }
+      case ForwardTensor::Kind::kIntermediateBase:
+        returned.result = result++;
+        returned_bases_.push_back(static_cast<int>(plan_.returned.size()));
+        break;
+    }
+    plan_.returned.push_back(returned);
+  }
+
+  // Whether an output in fresh memory is made without the program's result.
+  static bool IsElsewhere(const OutputAliasInfo& info) {
+    return info.shared_storage.has_value() &&
+           (info.shared_storage->is_same_tensor || info.shared_storage->owner == SharedStorage::Owner::kInput);
+  }
+
+  void AddWriteBack(int argument, int tangent, int result) {
+    const InputAliasInfo& info = program_metadata_.input(argument);
+    CallPlan::WriteBack write = {
+        .argument = argument, .result = result, .returned = static_cast<int>(plan_.returned.size())};
+    write.copies = info.mutates_metadata;
+    write.bumps_version = !info.mutations_hidden_from_autograd;
+    write.under_no_grad = info.mutations_under_no_grad_or_inference_mode || info.mutations_hidden_from_autograd;
+    if (!write.under_no_grad) write.tangent = tangent;
+    if (!write.copies) {
+      plan_.requests[static_cast<size_t>(result)] = {.use = ResultUse::kWriteBack, .input = MethodInputOf(argument)};
+    }
+    plan_.write_backs.push_back(write);
+  }
+
+  void AddStateUpdates() {
+    for (const serialization::StateUpdate& update : method_.state_updates()) {
+      plan_.updated_states.push_back(static_cast<int>(update.state()));
+      plan_.draws_random_numbers = plan_.draws_random_numbers ||
+                                   program_.state(static_cast<int>(update.state())).role() == serialization::State::RNG;
+    }
+  }
+
+  void AddSaved() {
+    for (int r = plan_.first_saved; r < plan_.num_outputs; ++r) {
+      plan_.requests[static_cast<size_t>(r)].use = ResultUse::kSave;
+    }
+    const std::optional<SavedForBackward>& saved = program_metadata_.facts().saved;
+    plan_.num_checked = plan_.num_saved - (saved.has_value() ? saved->num_tensors_without_version_check : 0);
+    if (!saved.has_value()) return;
+    for (int i : saved->donated) {
+      if (!IsSeenElsewhere(method_.outputs(plan_.first_saved + i))) plan_.donated.push_back(i);
+    }
+  }
+
+  // Whether a saved value may lie in the memory of an argument, of a result or
+  // of another saved value.
+  bool IsSeenElsewhere(uint32_t value) const {
+    const auto updates = [value](const serialization::InputUpdate& update) { return update.value() == value; };
+    return std::count(method_.outputs().begin(), method_.outputs().end(), value) != 1 ||
+           std::count(method_.inputs().begin(), method_.inputs().end(), value) != 0 ||
+           std::any_of(method_.input_updates().begin(), method_.input_updates().end(), updates);
+  }
+
+  // --- mutations ------------------------------------------------------------
+
+  absl::Status AddMutations() {
+    for (int i = 0; i < num_inputs(); ++i) {
+      const InputAliasInfo& info = metadata_.input(i);
+      const bool is_duplicate = std::any_of(plan_.duplicates.begin(), plan_.duplicates.end(),
+                                            [i](const CallPlan::Duplicate& duplicate) { return duplicate.input == i; });
+      if (!info.mutates_metadata || info.mutates_storage_metadata || is_duplicate) continue;
+      CallPlan::NewGeometry change;
+      change.input = i;
+      change.under_no_grad = info.mutations_under_no_grad_or_inference_mode;
+      if (!info.geometry_after.has_value()) return Lacks("changes the geometry of an input, but does not tell to what");
+      change.geometry = *info.geometry_after;
+      plan_.new_geometries.push_back(std::move(change));
+    }
+    for (int i = 0; i < num_inputs(); ++i) {
+      const CallPlan::Input& input = plan_.inputs[static_cast<size_t>(i)];
+      const bool cut = input.requires_grad && !input.requires_grad_at_exit;
+      // Written with what requires grad, it has a history that says so.
+      const bool asked = !input.requires_grad && input.requires_grad_at_exit && !metadata_.input(i).mutates_data;
+      if (cut || asked) plan_.requires_grad_changes.push_back(i);
+    }
+    plan_.num_results = plan_.num_outputs;
+    for (const serialization::InputUpdate& update : method_.input_updates()) {
+      if (!update.sets_storage()) continue;
+      plan_.new_storages.push_back({plan_.method_arguments[update.input()], plan_.num_results++});
+    }
+    for (int k : program_metadata_.derived().mutated_graph_handled_indices_seen_by_autograd) {
+      if (!IsState(k)) plan_.bumped_arguments.push_back(k);
+    }
+    return absl::OkStatus();
+  }
+
+  // --- results --------------------------------------------------------------
+
+  const CallPlan::Returned& ReturnedAt(int index) const { return plan_.returned[static_cast<size_t>(index)]; }
+
+  void AddPlacements() {
+    for (int i = 0; i < num_caller_outputs(); ++i) {
+      const int index = returned_outputs_[static_cast<size_t>(i)];
+      const OutputAliasInfo& info = metadata_.output(i);
+      if (index < 0 || !info.geometry.has_value()) continue;
+      CallPlan::Placement placement = {ReturnedAt(index).result, ReturnedAt(index).result, *info.geometry};
+      if (info.shared_storage.has_value()) {
+        const auto at = static_cast<size_t>(info.shared_storage->index);
+        const bool is_output = info.shared_storage->owner == SharedStorage::Owner::kOutput;
+        int owner = is_output ? returned_outputs_[at] : returned_bases_[at];
+        while (owner >= 0 && ReturnedAt(owner).owner >= 0) owner = ReturnedAt(owner).owner;
+        if (owner >= 0) {
+          placement.owner = ReturnedAt(owner).result;
+          plan_.returned[static_cast<size_t>(index)].owner = owner;
+        }
+      }
+      plan_.placements.push_back(std::move(placement));
+    }
+  }
+
+  void AddOutputs() {
+    using Kind = CallPlan::Output::Kind;
+    for (int i = 0; i < num_caller_outputs(); ++i) plan_.outputs.push_back(OutputOf(i));
+    // Those that are made from other outputs come last.
+    std::stable_partition(plan_.outputs.begin(), plan_.outputs.end(), [](const CallPlan::Output& output) {
+      return output.kind != Kind::kViewOfOutput && output.kind != Kind::kSameOutput;
+    });
+    std::stable_partition(plan_.outputs.begin(), plan_.outputs.end(),
+                          [](const CallPlan::Output& output) { return output.kind != Kind::kViewOfOutput; });
+  }
+
+  CallPlan::Output OutputOf(int i) const {
+    using Kind = CallPlan::Output::Kind;
+    const OutputAliasInfo& info = metadata_.output(i);
+    CallPlan::Output output;
+    output.output = i;
+    output.requires_grad = info.requires_grad;
+    output.under_no_grad = info.requires_grad && !info.requires_grad_for_backward;
+    if (!info.is_tensor()) {
+      output.scalar = *info.scalar;
+      return output;
+    }
+    output.steps = info.view_steps;
+    if (output.steps.empty()) output.geometry = info.geometry;
+    if (info.shared_storage.has_value() && IsElsewhere(info)) {
+      const bool is_input = info.shared_storage->owner == SharedStorage::Owner::kInput;
+      output.index = info.shared_storage->index;
+      output.kind = !info.shared_storage->is_same_tensor ? Kind::kViewOfInput
+                    : is_input                           ? Kind::kIsInput
+                                                         : Kind::kSameOutput;
+      return output;
+    }
+    if (IsFreshMemory(info.output_type)) {
+      output.kind = Kind::kReturned;
+      output.index = returned_outputs_[static_cast<size_t>(i)];
+      return output;
+    }
+    output.index = *info.base_index;
+    switch (info.output_type) {
+      case OutputType::kIsInput:
+        output.kind = Kind::kIsInput;
+        break;
+      case OutputType::kAliasOfInput:
+        output.kind = Kind::kViewOfInput;
+        break;
+      case OutputType::kAliasOfIntermediateBaseIsUserOutput:
+        output.kind = Kind::kViewOfOutput;
+        break;
+      default:
+        output.kind = Kind::kViewOfBase;
+        output.index = returned_bases_[static_cast<size_t>(*info.base_index)];
+    }
+    return output;
+  }
+
+  // --- stages ---------------------------------------------------------------
+
+  void AddStage(const char* name, StageFunction run, std::string detail) {
+    plan_.stages.push_back({run, name, std::move(detail)});
+  }
+
+  void AddStages() {
+    AddStage("check", &CheckArguments,
+             absl::StrCat(plan_.num_arguments, " arguments, ", plan_.num_states, " parameters and buffers"));
+    if (!plan_.duplicates.empty() || !plan_.distinct.empty()) AddStage("dedupe", &Deduplicate, DedupeText());
+    if (!plan_.bases.empty()) AddStage("bases", &FindBases, BasesText());
+    const bool tracks_writes = std::any_of(plan_.write_backs.begin(), plan_.write_backs.end(),
+                                           [](const CallPlan::WriteBack& write) { return write.tangent >= 0; });
+    if (tracks_writes) AddStage("in place", &CheckInPlace, WriteBacksText(/*only_tracked=*/true));
+    AddStage("forward", &RunForward,
+             absl::StrCat(method_.ops_size(), " ops, ", plan_.first_saved, " results, ", plan_.num_saved, " saved",
+                          plan_.draws_random_numbers ? ", moves the random generator on" : ""));
+    if (plan_.backward >= 0) {
+      AddStage("record", &RecordNode,
+               absl::StrCat("backward '", program_.method(plan_.backward).name(), "', ", plan_.num_tangents,
+                            " tangents, gradients of ", GradientsText()));
+    }
+    if (!plan_.returned.empty()) AddStage("wrap", &WrapReturned, absl::StrCat(plan_.returned.size(), " tensors"));
+    if (!plan_.new_geometries.empty() || !plan_.write_backs.empty() || !plan_.new_storages.empty() ||
+        !plan_.bumped_arguments.empty() || !plan_.requires_grad_changes.empty()) {
+      AddStage("write back", &WriteBack, WriteBacksText(/*only_tracked=*/false));
+    }
+    if (plan_.backward >= 0) {
+      AddStage("save", &SaveForBackward,
+               absl::StrCat(plan_.num_saved, " values, ", plan_.num_checked, " with their versions, ",
+                            plan_.donated.size(), " donated, ", plan_.read_states.size(), " states"));
+    }
+    if (!plan_.outputs.empty()) AddStage("results", &MakeOutputs, OutputsText());
+    if (plan_.grad_mode_after.has_value()) {
+      AddStage("grad mode", &SetGradMode, *plan_.grad_mode_after ? "on" : "off");
+    }
+  }
+
+  const std::string& InputName(int input) const { return plan_.inputs[static_cast<size_t>(input)].name; }
+
+  std::string DedupeText() const {
+    std::vector<std::string> parts;
+    for (const auto& [input, original] : plan_.duplicates) {
+      parts.push_back(absl::StrCat(InputName(input), " is ", InputName(original)));
+    }
+    for (const auto& [input, other] : plan_.distinct) {
+      parts.push_back(absl::StrCat(InputName(input), " is not ", InputName(other)));
+    }
+    return absl::StrJoin(parts, ", ");
+  }
+
+  std::string BasesText() const {
+    std::vector<std::string> parts;
+    for (int i = 0; i < static_cast<int>(plan_.bases.size()); ++i) {
+      parts.push_back(absl::StrCat(plan_.bases[static_cast<size_t>(i)].geometry.ToString(), " is the ", NameOf(i)));
+    }
+    return absl::StrJoin(parts, "; ");
+  }
+
+  std::string GradientsText() const {
+    std::vector<std::string> names;
+    for (int argument : plan_.gradient_inputs) names.push_back(NameOf(argument));
+    return absl::StrJoin(names, ", ");
+  }
+
+  std::string WriteBacksText(bool only_tracked) const {
+    std::vector<std::string> parts;
+    if (!only_tracked) {
+      for (const CallPlan::NewGeometry& change : plan_.new_geometries) {
+        parts.push_back(absl::StrCat(InputName(change.input), " becomes ", change.geometry.ToString()));
+      }
+    }
+    for (const CallPlan::WriteBack& write : plan_.write_backs) {
+      if (only_tracked && write.tangent < 0) continue;
+      parts.push_back(absl::StrCat("content of ", NameOf(write.argument),
+                                   write.tangent >= 0     ? " with its history"
+                                   : !write.bumps_version ? " hidden from autograd"
+                                   : write.under_no_grad  ? " under no_grad"
+                                                          : ""));
+    }
+    if (only_tracked) return absl::StrJoin(parts, ", ");
+    for (const CallPlan::NewStorage& set : plan_.new_storages) {
+      parts.push_back(absl::StrCat("storage of ", NameOf(set.argument)));
+    }
+    for (int argument : plan_.bumped_arguments) parts.push_back(absl::StrCat("version of ", NameOf(argument)));
+    for (int input : plan_.requires_grad_changes) parts.push_back(absl::StrCat("requires_grad of ", InputName(input)));
+    return absl::StrJoin(parts, ", ");
+  }
+
+  std::string OutputsText() const {
+    using Kind = CallPlan::Output::Kind;
+    std::vector<std::string> parts;
+    for (const CallPlan::Output& output : plan_.outputs) {
+      const std::string name = absl::StrCat("output ", output.output);
+      switch (output.kind) {
+        case Kind::kScalar:
+          parts.push_back(absl::StrCat(name, " a value"));
+          break;
+        case Kind::kReturned:
+          parts.push_back(absl::StrCat(name, " new"));
+          break;
+        case Kind::kSameOutput:
+          parts.push_back(absl::StrCat(name, " is output ", output.index));
+          break;
+        case Kind::kIsInput:
+          parts.push_back(absl::StrCat(name, " is ", InputName(output.index)));
+          break;
+        case Kind::kViewOfInput:
+          parts.push_back(absl::StrCat(name, " a view of ", InputName(output.index)));
+          break;
+        case Kind::kViewOfBase:
+          parts.push_back(absl::StrCat(name, " a view of an intermediate"));
+          break;
+        case Kind::kViewOfOutput:
+          parts.push_back(absl::StrCat(name, " a view of output ", output.index));
+          break;
+      }
+    }
+    return absl::StrJoin(parts, ", ");
+  }
+
+  const Program& program_;
+  const Method& method_;
+  ViewAndMutationMeta metadata_;          // the caller's
+  ViewAndMutationMeta program_metadata_;  // after de-duplication and synthetic bases
+  GraphSignature signature_;
+  InputBinding binding_;
+  std::vector<int> returned_outputs_;  // index into plan_.returned by output of the caller; -1: none
+  std::vector<int> returned_bases_;    // the same by intermediate base
+  CallPlan plan_;
+};
+
+}  // namespace
+
+absl::StatusOr<CallPlan> CallPlan::Make(const Program& program, int method) {
+  return PlanMaker(program, method).Make();
+}
+
+std::string CallPlan::ToString() const {
+  std::string text = absl::StrCat("call of '", name, "'\n");
+  for (const Stage& stage : stages) absl::StrAppendFormat(&text, "  %-11s %s\n", stage.name, stage.detail);
+  return text;
+}
+
+}  // namespace cotan

@@ -1,0 +1,586 @@
+#include "runtime/call_stages.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "runtime/autograd/copy_node.h"
+#include "runtime/autograd/grad_mode.h"
+#include "runtime/autograd/node.h"
+#include "runtime/function_core.h"
+
+namespace cotan {
+namespace {
+
+// "function 'forward': argument 'x' ..."
+template <typename... Parts>
+absl::Status Refuse(const CallPlan& plan, const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat("function '", plan.name, "': ", parts...));
+}
+
+const CallPlan::Input& InputOf(const CallPlan& plan, int input) { return plan.inputs[static_cast<size_t>(input)]; }
+
+const Variable& InputAt(const Call& call, int input) { return *call.inputs[static_cast<size_t>(input)]; }
+
+const Variable& ArgumentAt(const Call& call, int argument) {
+  return *call.program_arguments[static_cast<size_t>(argument)];
+}
+
+Tensor& ResultAt(Call& call, int result) { return call.results[static_cast<size_t>(result)]; }
+
+// A leaf is written behind autograd's back: what wrote it when traced was no
+// operation that autograd saw, or it had been refused.
+bool IsTracked(const Call& call, const CallPlan::WriteBack& write) {
+  if (!call.is_recorded || write.tangent < 0) return false;
+  const Variable& target = ArgumentAt(call, write.argument);
+  return !(target.requires_grad() && target.is_leaf());
+}
+
+}  // namespace
+
+// --- check -------------------------------------------------------------------
+
+namespace {
+
+absl::Status CheckRequiresGrad(const CallPlan& plan, const CallPlan::Input& input, bool requires_grad) {
+  if (requires_grad == input.requires_grad) return absl::OkStatus();
+  return Refuse(plan, "argument '", input.name, "' ", input.requires_grad ? "required" : "did not require",
+                " grad when the program was traced, but the one given ", requires_grad ? "does" : "does not");
+}
+
+absl::Status CheckState(FunctionCore& core, const CallPlan::Input& input, const Variable& variable) {
+  const Tensor& state = core.session().states().tensor(input.state);
+  if (variable.tensor().storage() == state.storage()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("function '", core.plan().name, "': '", input.name,
+                                                    "' has been given another storage; the session's program reads and "
+                                                    "writes the one it had: copy into it instead"));
+}
+
+absl::Status CheckMode(const CallPlan& plan, const Call& call) {
+  if (!plan.traced_without_grad || !GradMode::enabled()) return absl::OkStatus();
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (!call.inputs[i]->requires_grad()) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("function '", plan.name, "' was traced with gradients disabled, but they are enabled and '",
+                     plan.inputs[i].name, "' requires grad: call it under GradModeGuard(false)"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckArguments(FunctionCore& core, Call& call) {
+  const CallPlan& plan = core.plan();
+  if (static_cast<int>(call.arguments.size()) != plan.num_arguments) {
+    std::string names;
+    for (size_t i = static_cast<size_t>(plan.num_states); i < plan.inputs.size(); ++i) {
+      absl::StrAppend(&names, names.empty() ? "" : ", ", plan.inputs[i].name);
+    }
+    return Refuse(plan, "takes ", plan.num_arguments, " arguments (", names, "), got ", call.arguments.size());
+  }
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const CallPlan::Input& input = plan.inputs[i];
+    if (input.state < 0) {
+      call.inputs[i] = &call.arguments[i - static_cast<size_t>(plan.num_states)];
+      if (!call.inputs[i]->defined()) return Refuse(plan, "argument '", input.name, "' is undefined");
+    } else {
+      COTAN_RETURN_IF_ERROR(CheckState(core, input, *call.inputs[i]));
+    }
+    COTAN_RETURN_IF_ERROR(CheckRequiresGrad(plan, input, call.inputs[i]->requires_grad()));
+  }
+  COTAN_RETURN_IF_ERROR(CheckMode(plan, call));
+  call.in_traced_mode = GradMode::enabled() != plan.traced_without_grad;
+  call.is_recorded = call.in_traced_mode && plan.backward >= 0;
+  for (size_t k = plan.bases.size(); k < plan.argument_inputs.size(); ++k) {
+    call.program_arguments[k] = call.inputs[static_cast<size_t>(plan.argument_inputs[k])];
+  }
+  return absl::OkStatus();
+}
+
+// --- dedupe ------------------------------------------------------------------
+
+absl::Status Deduplicate(FunctionCore& core, Call& call) {
+  const CallPlan& plan = core.plan();
+  for (const auto& [input, original] : plan.duplicates) {
+    if (InputAt(call, input).is_same(InputAt(call, original))) continue;
+    return Refuse(plan, "argument '", InputOf(plan, input).name, "' was the same tensor as '",
+                  InputOf(plan, original).name, "' when the program was traced, but the one given is not");
+  }
+  for (const auto& [input, other] : plan.distinct) {
+    if (!InputAt(call, input).is_same(InputAt(call, other))) continue;
+    return Refuse(plan, "argument '", InputOf(plan, other).name, "' is the same tensor as '", InputOf(plan, input).name,
+                  "', which is changed; they were not when the program was traced");
+  }
+  return absl::OkStatus();
+}
+
+// --- bases -------------------------------------------------------------------
+
+namespace {
+
+// Values of dynamic dimensions, as far as the views' sizes tell.
+DimVector SymbolsOf(FunctionCore& core, const Call& call, const CallPlan::Base& base) {
+  DimVector symbols(static_cast<size_t>(core.session().program().artifact().symbols_size()), 0);
+  for (const CallPlan::BaseView& view : base.views) {
+    const absl::Span<const int64_t> sizes = InputAt(call, view.input).sizes();
+    for (size_t i = 0; i < std::min(sizes.size(), view.geometry.sizes.size()); ++i) {
+      const SymInt& size = view.geometry.sizes[i];
+      if (size.kind() == SymInt::Kind::kSymbol) symbols[static_cast<size_t>(size.symbol())] = sizes[i];
+    }
+  }
+  return symbols;
+}
+
+// What every view of a base is compared with.
+struct TracedBase {
+  StridedLayout base;
+  std::vector<StridedLayout> views;
+};
+
+absl::StatusOr<TracedBase> EvaluateBase(FunctionCore& core, const Call& call, const CallPlan::Base& base) {
+  TracedBase traced;
+  DimVector symbols;
+  if (!base.layout.has_value()) symbols = SymbolsOf(core, call, base);
+  COTAN_ASSIGN_OR_RETURN(traced.base, EvaluateLayout(base.geometry, symbols));
+  for (const CallPlan::BaseView& view : base.views) {
+    COTAN_ASSIGN_OR_RETURN(StridedLayout layout, EvaluateLayout(view.geometry, symbols));
+    traced.views.push_back(std::move(layout));
+  }
+  return traced;
+}
+
+bool SameShape(const StridedLayout& a, const StridedLayout& b) { return a.sizes == b.sizes && a.strides == b.strides; }
+
+// The variable over all memory of the views: the one that they are views of, or,
+// if autograd knows none and none is needed, a new one.
+absl::StatusOr<Variable> BaseOf(FunctionCore& core, const Call& call, const CallPlan::Base& base,
+                                const StridedLayout& base_layout, const StridedLayout& first_layout) {
+  for (const CallPlan::BaseView& view : base.views) {
+    const Variable& given = InputAt(call, view.input);
+    const Variable& candidate = given.is_view() ? given.base() : given;
+    if (candidate.requires_grad() == base.requires_grad && candidate.dtype() == base.geometry.dtype &&
+        SameShape(candidate.layout(), base_layout)) {
+      return candidate;
+    }
+  }
+  const Variable& first = InputAt(call, base.views[0].input);
+  if (base.requires_grad) {
+    return Refuse(core.plan(), "argument '", InputOf(core.plan(), base.views[0].input).name,
+                  "' was a view of a tensor ", base.geometry.ToString(),
+                  " that required grad when the program was traced; the one given is ", first.ToString());
+  }
+  StridedLayout layout = base_layout;
+  layout.offset += first.layout().offset - first_layout.offset;
+  Variable made = first.Detach();
+  const absl::Status status = made.AsStridedInPlace(layout);
+  if (status.ok()) return made;
+  return Refuse(core.plan(), "argument '", InputOf(core.plan(), base.views[0].input).name,
+                "' is not in as much memory as when the program was traced: ", status.message());
+}
+
+// Each argument lies in the base as it did when traced, give or take a shift of
+// the whole arrangement.
+absl::Status CheckViews(const CallPlan& plan, const Call& call, const CallPlan::Base& base,
+                        const StridedLayout& base_layout, absl::Span<const StridedLayout> traced_views,
+                        const Variable& found) {
+  const int64_t shift = found.layout().offset - base_layout.offset;
+  for (size_t i = 0; i < base.views.size(); ++i) {
+    const Variable& given = InputAt(call, base.views[i].input);
+    StridedLayout expected = traced_views[i];
+    expected.offset += shift;
+    if (given.tensor().storage() == found.tensor().storage() && given.layout() == expected &&
+        given.dtype() == base.views[i].geometry.dtype) {
+      continue;
+    }
+    return Refuse(plan, "argument '", InputOf(plan, base.views[i].input).name, "' shared memory with '",
+                  InputOf(plan, base.views[i == 0 ? 1 : 0].input).name, "' as ", ToString(expected),
+                  " when the program was traced, the one given ",
+                  given.tensor().storage() == found.tensor().storage() ? absl::StrCat("as ", ToString(given.layout()))
+                                                                       : "does not");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Variable> FindBase(FunctionCore& core, const Call& call, const CallPlan::Base& base) {
+  if (base.layout.has_value()) {
+    // The common case allocates nothing.
+    absl::InlinedVector<StridedLayout, 4> views;
+    for (const CallPlan::BaseView& view : base.views) views.push_back(*view.layout);
+    COTAN_ASSIGN_OR_RETURN(Variable found, BaseOf(core, call, base, *base.layout, views[0]));
+    COTAN_RETURN_IF_ERROR(CheckViews(core.plan(), call, base, *base.layout, views, found));
+    return found;
+  }
+  COTAN_ASSIGN_OR_RETURN(const TracedBase traced, EvaluateBase(core, call, base));
+  COTAN_ASSIGN_OR_RETURN(Variable found, BaseOf(core, call, base, traced.base, traced.views[0]));
+  COTAN_RETURN_IF_ERROR(CheckViews(core.plan(), call, base, traced.base, traced.views, found));
+  return found;
+}
+
+}  // namespace
+
+absl::Status FindBases(FunctionCore& core, Call& call) {
+  const CallPlan& plan = core.plan();
+  for (size_t i = 0; i < plan.bases.size(); ++i) {
+    COTAN_ASSIGN_OR_RETURN(call.bases[i], FindBase(core, call, plan.bases[i]));
+    call.program_arguments[i] = &call.bases[i];
+  }
+  return absl::OkStatus();
+}
+
+// --- in place ----------------------------------------------------------------
+
+absl::Status CheckInPlace(FunctionCore& core, Call& call) {
+  if (!call.is_recorded) return absl::OkStatus();
+  const GradModeGuard recorded(true);
+  for (const CallPlan::WriteBack& write : core.plan().write_backs) {
+    if (!IsTracked(call, write)) continue;
+    COTAN_RETURN_IF_ERROR(ArgumentAt(call, write.argument).CheckInPlace(/*requires_grad=*/true));
+  }
+  return absl::OkStatus();
+}
+
+// --- forward -----------------------------------------------------------------
+
+namespace {
+
+// Memory for a result that is not dense, or in whose storage others are, too.
+absl::Status PlaceResult(FunctionCore& core, Call& call, const FunctionCore::Places& places, int result) {
+  const auto r = static_cast<size_t>(result);
+  const TensorSpec& spec = call.executable->plan().outputs[r];
+  const int at = places.placement_of[r];
+  const StridedLayout& layout = at < 0 ? spec.layout : places.layouts[static_cast<size_t>(at)];
+  const int owner = at < 0 ? result : core.plan().placements[static_cast<size_t>(at)].owner;
+  std::shared_ptr<Storage> storage;
+  if (owner == result) {
+    COTAN_ASSIGN_OR_RETURN(storage, Storage::Allocate(*core.session().target().device, places.storage_bytes[r]));
+  } else {
+    storage = ResultAt(call, owner).storage();
+  }
+  COTAN_ASSIGN_OR_RETURN(call.results[r], Tensor::InStorage(std::move(storage), spec.dtype, layout));
+  return call.executable->SetStridedOutput(result, call.results[r]);
+}
+
+bool IsOwner(const CallPlan& plan, const FunctionCore::Places& places, int result) {
+  const int at = places.placement_of[static_cast<size_t>(result)];
+  return at < 0 || plan.placements[static_cast<size_t>(at)].owner == result;
+}
+
+absl::Status PlaceSaved(FunctionCore& core, Call& call, int result) {
+  Tensor& value = ResultAt(call, result);
+  value = core.TakeSaved(result - core.plan().first_saved);
+  const Storage* const reused = value.storage().get();
+  COTAN_RETURN_IF_ERROR(call.executable->SetOutput(result, value));
+  if (reused != nullptr && value.storage().get() == reused) ++core.stats().saved_reused;
+  return absl::OkStatus();
+}
+
+absl::Status PlaceResults(FunctionCore& core, Call& call) {
+  const CallPlan& plan = core.plan();
+  const std::vector<ResultPlace>& kinds = call.executable->plan().places;
+  const FunctionCore::Places* places = nullptr;
+  if (!plan.placements.empty()) {
+    COTAN_ASSIGN_OR_RETURN(places, core.PlacesFor(call.executable->plan()));
+  }
+  for (int r = 0; r < plan.num_results; ++r) {
+    if (kinds[static_cast<size_t>(r)].kind != ResultPlace::Kind::kOwn) continue;
+    if (r >= plan.first_saved && r < plan.num_outputs) {
+      COTAN_RETURN_IF_ERROR(PlaceSaved(core, call, r));
+    } else if (places == nullptr || !places->is_placed[static_cast<size_t>(r)]) {
+      ResultAt(call, r) = Tensor();
+      COTAN_RETURN_IF_ERROR(call.executable->SetOutput(r, ResultAt(call, r)));
+    } else if (IsOwner(plan, *places, r)) {
+      COTAN_RETURN_IF_ERROR(PlaceResult(core, call, *places, r));
+    }
+  }
+  for (const CallPlan::Placement& placement : plan.placements) {  // in storages that are there by now
+    if (placement.owner == placement.result) continue;
+    COTAN_RETURN_IF_ERROR(PlaceResult(core, call, *places, placement.result));
+  }
+  return absl::OkStatus();
+}
+
+// Results that the plan did not give memory of their own.
+void FindSharedResults(Call& call) {
+  const std::vector<ResultPlace>& kinds = call.executable->plan().places;
+  for (size_t r = 0; r < kinds.size(); ++r) {
+    const auto at = static_cast<size_t>(kinds[r].index);
+    if (kinds[r].kind == ResultPlace::Kind::kInput) call.results[r] = *call.tensors[at];
+    if (kinds[r].kind == ResultPlace::Kind::kResult) call.results[r] = call.results[at];
+  }
+}
+
+}  // namespace
+
+absl::Status RunForward(FunctionCore& core, Call& call) {
+  const CallPlan& plan = core.plan();
+  for (size_t i = 0; i < plan.method_arguments.size(); ++i) {
+    call.tensors[i] = &ArgumentAt(call, plan.method_arguments[i]).tensor();
+  }
+  COTAN_ASSIGN_OR_RETURN(call.executable, core.forward(call.is_recorded).Prepare(call.tensors));
+  for (size_t i = 0; i < call.tensors.size(); ++i) {
+    COTAN_RETURN_IF_ERROR(call.executable->SetInput(static_cast<int>(i), *call.tensors[i]));
+  }
+  COTAN_RETURN_IF_ERROR(PlaceResults(core, call));
+  COTAN_RETURN_IF_ERROR(call.executable->Run());
+  FindSharedResults(call);
+  for (int state : plan.updated_states) core.session().Touch(state);
+  return absl::OkStatus();
+}
+
+// --- record, wrap ------------------------------------------------------------
+
+absl::Status RecordNode(FunctionCore& core, Call& call) {
+  if (!call.is_recorded) return absl::OkStatus();
+  call.node = std::make_shared<CompiledBackward>(core.shared_from_this(), call.symbols());
+  for (int argument : core.plan().gradient_inputs) {
+    COTAN_ASSIGN_OR_RETURN(autograd::Edge edge, ArgumentAt(call, argument).GradientEdge());
+    call.node->AddEdge(std::move(edge));
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+// A variable over the result; in the storage of an earlier one, it shares that
+// one's version.
+absl::StatusOr<Variable> Wrap(Call& call, const CallPlan::Returned& returned) {
+  const Tensor& tensor = ResultAt(call, returned.result);
+  if (returned.owner < 0) return Variable(tensor);
+  const Variable& owner = call.returned[static_cast<size_t>(returned.owner)];
+  if (!owner.defined() || owner.dtype() != tensor.dtype()) return Variable(tensor);
+  Variable part = owner.Detach();
+  COTAN_RETURN_IF_ERROR(part.AsStridedInPlace(tensor.layout()));
+  return part;
+}
+
+// Adds the node's input for a tangent that belongs to no new variable.
+void AddTangent(FunctionCore& core, Call& call, const CallPlan::Returned& returned) {
+  autograd::GradientType type;
+  if (returned.result < 0) {
+    type = autograd::GradientType::Of(ArgumentAt(call, returned.argument).tensor());
+  } else {
+    const TensorSpec& spec = call.executable->plan().outputs[static_cast<size_t>(returned.result)];
+    type = {spec.dtype, spec.layout.sizes, core.session().target().device};
+  }
+  call.node->AddInput(std::move(type));
+}
+
+}  // namespace
+
+absl::Status WrapReturned(FunctionCore& core, Call& call) {
+  const CallPlan& plan = core.plan();
+  for (size_t i = 0; i < plan.returned.size(); ++i) {
+    const CallPlan::Returned& returned = plan.returned[i];
+    const bool has_tangent = call.is_recorded && returned.tangent >= 0;
+    if (returned.kind != CallPlan::Returned::Kind::kVariable) {
+      if (has_tangent) AddTangent(core, call, returned);
+      continue;
+    }
+    COTAN_ASSIGN_OR_RETURN(Variable variable, Wrap(call, returned));
+    if (has_tangent) {
+      variable.SetHistory(call.node);
+    } else if (returned.is_leaf_that_requires_grad && call.in_traced_mode) {
+      COTAN_RETURN_IF_ERROR(variable.RequiresGrad(true));
+    }
+    call.returned[i] = std::move(variable);
+  }
+  return absl::OkStatus();
+}
+
+// --- write back --------------------------------------------------------------
+
+namespace {
+
+absl::Status ChangeGeometry(FunctionCore& core, Call& call, const CallPlan::NewGeometry& change) {
+  COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, EvaluateLayout(change.geometry, call.symbols()));
+  Variable target = InputAt(call, change.input);
+  const Tensor before = target.tensor();
+  const GradModeGuard mode(GradMode::enabled() && !change.under_no_grad);
+  const auto needed = static_cast<size_t>(StorageExtent(layout)) * ByteSize(before.dtype());
+  if (needed <= before.storage()->bytes()) return target.AsStridedInPlace(layout);
+  // It has grown: the elements that there were, in a larger storage.
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Storage> larger, Storage::Allocate(before.device(), needed));
+  if (before.storage()->bytes() != 0) {
+    COTAN_RETURN_IF_ERROR(before.device().Copy(larger->data(), before.storage()->data(), before.storage()->bytes()));
+  }
+  COTAN_ASSIGN_OR_RETURN(Tensor grown, Tensor::InStorage(std::move(larger), before.dtype(), layout));
+  return target.SetStorage(Variable(std::move(grown)));
+}
+
+// The argument's elements are the new ones already; what autograd knows follows.
+absl::Status NoteContent(Call& call, const CallPlan::WriteBack& write) {
+  Variable target = ArgumentAt(call, write.argument);
+  if (!IsTracked(call, write)) {
+    if (write.bumps_version) target.BumpVersion();
+    return absl::OkStatus();
+  }
+  const GradModeGuard recorded(true);
+  auto copy = std::make_shared<autograd::CopyNode>();
+  COTAN_ASSIGN_OR_RETURN(autograd::Edge before, target.GradientEdge());
+  copy->AddEdge(std::move(before));
+  copy->AddEdge({call.node, write.tangent});
+  target.BumpVersion();
+  return target.RebaseHistory(std::move(copy));
+}
+
+absl::Status WriteContent(FunctionCore& core, Call& call, const CallPlan::WriteBack& write) {
+  ++core.stats().write_backs;
+  if (!write.copies) return NoteContent(call, write);
+  // Its geometry has changed, so that the program could not write it.
+  const bool is_tracked = IsTracked(call, write);
+  const Variable source =
+      is_tracked ? call.returned[static_cast<size_t>(write.returned)] : Variable(ResultAt(call, write.result));
+  const GradModeGuard mode(is_tracked);
+  Variable target =
+      write.bumps_version ? ArgumentAt(call, write.argument) : Variable(ArgumentAt(call, write.argument).tensor());
+  return target.CopyInPlace(source, core.session().ops());
+}
+
+absl::Status ChangeRequiresGrad(const Call& call, const CallPlan::Input& input, Variable target) {
+  if (input.requires_grad_at_exit) return call.in_traced_mode ? target.RequiresGrad(true) : absl::OkStatus();
+  return target.is_leaf() ? target.RequiresGrad(false) : target.DetachInPlace();
+}
+
+}  // namespace
+
+absl::Status WriteBack(FunctionCore& core, Call& call) {
+  const CallPlan& plan = core.plan();
+  for (const CallPlan::NewGeometry& change : plan.new_geometries) {
+    COTAN_RETURN_IF_ERROR(ChangeGeometry(core, call, change));
+  }
+  for (const CallPlan::WriteBack& write : plan.write_backs) {
+    COTAN_RETURN_IF_ERROR(WriteContent(core, call, write));
+  }
+  core.stats().copies_elided += call.executable->plan().stats.inputs_in_place;
+  for (const CallPlan::NewStorage& set : plan.new_storages) {
+    const GradModeGuard no_grad(false);
+    Variable target = ArgumentAt(call, set.argument);
+    COTAN_RETURN_IF_ERROR(target.SetStorage(Variable(ResultAt(call, set.result))));
+  }
+  for (int argument : plan.bumped_arguments) {
+    Variable target = ArgumentAt(call, argument);
+    target.BumpVersion();
+  }
+  for (int input : plan.requires_grad_changes) {
+    COTAN_RETURN_IF_ERROR(ChangeRequiresGrad(call, InputOf(plan, input), InputAt(call, input)));
+  }
+  return absl::OkStatus();
+}
+
+// --- save --------------------------------------------------------------------
+
+absl::Status SaveForBackward(FunctionCore& core, Call& call) {
+  if (!call.is_recorded) return absl::OkStatus();
+  const CallPlan& plan = core.plan();
+  for (int i = 0; i < plan.num_saved; ++i) {
+    const int result = plan.first_saved + i;
+    const bool is_checked = i < plan.num_checked;
+    const ResultPlace& place = call.executable->plan().places[static_cast<size_t>(result)];
+    switch (place.kind) {
+      case ResultPlace::Kind::kInput: {
+        const int argument = plan.method_arguments[static_cast<size_t>(place.index)];
+        call.node->SaveShared(ArgumentAt(call, argument), is_checked, /*is_argument=*/true);
+        ++core.stats().saved_without_copy;
+        break;
+      }
+      case ResultPlace::Kind::kResult: {
+        const auto shown = std::find_if(plan.returned.begin(), plan.returned.end(),
+                                        [&](const CallPlan::Returned& r) { return r.result == place.index; });
+        if (shown == plan.returned.end()) {  // another saved value
+          call.node->SaveOwn(ResultAt(call, result));
+          break;
+        }
+        call.node->SaveShared(call.returned[static_cast<size_t>(shown - plan.returned.begin())], is_checked,
+                              /*is_argument=*/false);
+        ++core.stats().saved_without_copy;
+        break;
+      }
+      default:
+        call.node->SaveOwn(std::move(ResultAt(call, result)));
+    }
+  }
+  call.node->SealStates();
+  return absl::OkStatus();
+}
+
+// --- results -----------------------------------------------------------------
+
+namespace {
+
+absl::StatusOr<FunctionResult> ScalarResult(const CallPlan::Output& output, const Call& call) {
+  if (const auto* size = std::get_if<SymInt>(&output.scalar)) {
+    COTAN_ASSIGN_OR_RETURN(const int64_t value, size->Evaluate(call.symbols()));
+    return FunctionResult(value);
+  }
+  if (const auto* value = std::get_if<bool>(&output.scalar)) return FunctionResult(*value);
+  if (const auto* value = std::get_if<int64_t>(&output.scalar)) return FunctionResult(*value);
+  if (const auto* value = std::get_if<double>(&output.scalar)) return FunctionResult(*value);
+  if (const auto* value = std::get_if<std::string>(&output.scalar)) return FunctionResult(*value);
+  return FunctionResult(NoneValue());
+}
+
+// The views that led to the output, seen from the tensor that it is a view of.
+absl::StatusOr<Variable> Replay(const CallPlan::Output& output, const Call& call, const Variable& base) {
+  const GradModeGuard mode(GradMode::enabled() && !output.under_no_grad);
+  Variable view;
+  if (output.geometry.has_value()) {
+    COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, EvaluateLayout(*output.geometry, call.symbols()));
+    COTAN_ASSIGN_OR_RETURN(view, base.AsStrided(layout));
+  } else {
+    COTAN_ASSIGN_OR_RETURN(view, base.View(output.steps, call.symbols()));
+  }
+  if (view.requires_grad() && !output.requires_grad) return view.Detach();
+  if (!view.requires_grad() && output.requires_grad && call.in_traced_mode) {
+    COTAN_RETURN_IF_ERROR(view.RequiresGrad(true));
+  }
+  return view;
+}
+
+absl::StatusOr<FunctionResult> MakeOutput(const CallPlan::Output& output, const Call& call) {
+  using Kind = CallPlan::Output::Kind;
+  const auto at = static_cast<size_t>(output.index);
+  switch (output.kind) {
+    case Kind::kScalar:
+      return ScalarResult(output, call);
+    case Kind::kReturned:
+      return FunctionResult(call.returned[at]);
+    case Kind::kIsInput:
+      return FunctionResult(*call.inputs[at]);
+    case Kind::kSameOutput:
+      return FunctionResult((*call.outputs)[at]);
+    case Kind::kViewOfInput: {
+      COTAN_ASSIGN_OR_RETURN(Variable view, Replay(output, call, *call.inputs[at]));
+      return FunctionResult(std::move(view));
+    }
+    case Kind::kViewOfBase: {
+      COTAN_ASSIGN_OR_RETURN(Variable view, Replay(output, call, call.returned[at]));
+      return FunctionResult(std::move(view));
+    }
+    case Kind::kViewOfOutput: {
+      COTAN_ASSIGN_OR_RETURN(Variable view, Replay(output, call, std::get<Variable>((*call.outputs)[at])));
+      return FunctionResult(std::move(view));
+    }
+  }
+  return absl::InternalError("an output of no kind");
+}
+
+}  // namespace
+
+absl::Status MakeOutputs(FunctionCore& core, Call& call) {
+  for (const CallPlan::Output& output : core.plan().outputs) {
+    COTAN_ASSIGN_OR_RETURN((*call.outputs)[static_cast<size_t>(output.output)], MakeOutput(output, call));
+  }
+  return absl::OkStatus();
+}
+
+// --- grad mode ---------------------------------------------------------------
+
+absl::Status SetGradMode(FunctionCore& core, Call&) {
+  GradMode::set_enabled(*core.plan().grad_mode_after);
+  return absl::OkStatus();
+}
+
+}  // namespace cotan

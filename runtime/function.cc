@@ -1,0 +1,141 @@
+#include "runtime/function.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "runtime/function_core.h"
+
+namespace cotan {
+
+// --- core --------------------------------------------------------------------
+
+namespace {
+
+// A forward whose saved values nobody wants.
+ScheduleOptions WithoutSaving(const CallPlan& plan) {
+  ScheduleOptions options = {.results = plan.requests, .donated = {}};
+  for (ResultRequest& request : options.results) {
+    if (request.use == ResultUse::kSave) request.use = ResultUse::kSkip;
+  }
+  return options;
+}
+
+}  // namespace
+
+void Call::Clear() {
+  arguments = {};
+  outputs = nullptr;
+  for (Variable& base : bases) base = Variable();
+  for (Tensor& result : results) result = Tensor();
+  for (Variable& variable : returned) variable = Variable();
+  node = nullptr;
+}
+
+FunctionCore::FunctionCore(std::shared_ptr<SessionCore> session, CallPlan plan)
+    : session_(std::move(session)),
+      plan_(std::move(plan)),
+      recorded_forward_(*session_, plan_.method, 0, {.results = plan_.requests, .donated = {}}),
+      plain_forward_(*session_, plan_.method, 0, WithoutSaving(plan_)),
+      plain_backward_(*session_, plan_.backward, plan_.num_saved),
+      donated_backward_(*session_, plan_.backward, plan_.num_saved, {.results = {}, .donated = plan_.donated}),
+      freed_(static_cast<size_t>(plan_.num_saved)) {
+  call_.inputs.resize(plan_.inputs.size());
+  for (size_t i = 0; i < plan_.inputs.size(); ++i) {
+    if (plan_.inputs[i].state >= 0) call_.inputs[i] = &session_->StateVariable(plan_.inputs[i].state);
+  }
+  call_.bases.resize(plan_.bases.size());
+  call_.program_arguments.resize(plan_.argument_inputs.size());
+  call_.tensors.resize(plan_.method_arguments.size());
+  call_.results.resize(static_cast<size_t>(plan_.num_results));
+  call_.returned.resize(plan_.returned.size());
+}
+
+absl::Status FunctionCore::Run(absl::Span<const Variable> arguments, std::vector<FunctionResult>& results) {
+  ++stats_.calls;
+  results.resize(static_cast<size_t>(plan_.num_caller_outputs));
+  call_.arguments = arguments;
+  call_.outputs = &results;
+  absl::Status status;
+  for (const Stage& stage : plan_.stages) {
+    status = stage.run(*this, call_);
+    if (!status.ok()) break;
+  }
+  call_.Clear();
+  return status;
+}
+
+Tensor FunctionCore::TakeSaved(int index) {
+  std::vector<Tensor>& freed = freed_[static_cast<size_t>(index)];
+  if (freed.empty()) return Tensor();
+  Tensor memory = std::move(freed.back());
+  freed.pop_back();
+  return memory;
+}
+
+void FunctionCore::GiveSaved(int index, Tensor memory) {
+  if (memory.defined() && memory.storage().use_count() == 1) {
+    freed_[static_cast<size_t>(index)].push_back(std::move(memory));
+  }
+}
+
+absl::StatusOr<const FunctionCore::Places*> FunctionCore::PlacesFor(const Plan& plan) {
+  if (places_.valid && places_.symbols == plan.symbols) return &places_;
+  const auto num_results = static_cast<size_t>(plan_.num_results);
+  places_ = Places();
+  places_.symbols = plan.symbols;
+  places_.placement_of.assign(num_results, -1);
+  places_.is_placed.assign(num_results, false);
+  places_.storage_bytes.assign(num_results, 0);
+  const auto bytes_of = [&plan](size_t result, const StridedLayout& layout) {
+    return static_cast<size_t>(StorageExtent(layout)) * ByteSize(plan.outputs[result].dtype);
+  };
+  for (size_t i = 0; i < plan_.placements.size(); ++i) {
+    const CallPlan::Placement& placement = plan_.placements[i];
+    const auto result = static_cast<size_t>(placement.result);
+    const auto owner = static_cast<size_t>(placement.owner);
+    COTAN_ASSIGN_OR_RETURN(StridedLayout layout, EvaluateLayout(placement.geometry, plan.symbols));
+    if (layout.sizes != plan.outputs[result].layout.sizes) {
+      return absl::InvalidArgumentError(absl::StrCat("function '", plan_.name, "': result ", result, " is ",
+                                                     ToString(plan.outputs[result].layout), ", its metadata says ",
+                                                     ToString(layout)));
+    }
+    places_.placement_of[result] = static_cast<int>(i);
+    places_.is_placed[result] = places_.is_placed[owner] = true;
+    size_t& bytes = places_.storage_bytes[owner];
+    if (owner != result) bytes = std::max(bytes, bytes_of(owner, plan.outputs[owner].layout));
+    bytes = std::max(bytes, bytes_of(result, layout));
+    places_.layouts.push_back(std::move(layout));
+  }
+  places_.valid = true;
+  return &places_;
+}
+
+// --- function ----------------------------------------------------------------
+
+absl::StatusOr<Function> Function::Create(const Session& session, absl::string_view method) {
+  const std::shared_ptr<SessionCore>& core = session.core();
+  COTAN_ASSIGN_OR_RETURN(const int index, core->program().FindMethod(method));
+  COTAN_ASSIGN_OR_RETURN(CallPlan plan, CallPlan::Make(core->program(), index));
+  return Function(std::make_shared<FunctionCore>(core, std::move(plan)));
+}
+
+absl::StatusOr<std::vector<FunctionResult>> Function::Call(absl::Span<const Variable> arguments) {
+  std::vector<FunctionResult> results;
+  COTAN_RETURN_IF_ERROR(core_->Run(arguments, results));
+  return results;
+}
+
+absl::Status Function::Call(absl::Span<const Variable> arguments, std::vector<FunctionResult>& results) {
+  return core_->Run(arguments, results);
+}
+
+int Function::num_arguments() const { return core_->plan().num_arguments; }
+
+int Function::num_results() const { return core_->plan().num_caller_outputs; }
+
+std::string Function::ToString() const { return core_->plan().ToString(); }
+
+const FunctionStats& Function::stats() const { return core_->stats(); }
+
+}  // namespace cotan

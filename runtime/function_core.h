@@ -1,0 +1,96 @@
+// What copies of a Function and the graphs of its results share.
+#ifndef COTAN_RUNTIME_FUNCTION_CORE_H_
+#define COTAN_RUNTIME_FUNCTION_CORE_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/layout.h"
+#include "runtime/autograd/variable.h"
+#include "runtime/call_plan.h"
+#include "runtime/compiled_backward.h"
+#include "runtime/function.h"
+#include "runtime/method_plans.h"
+#include "runtime/session_core.h"
+#include "runtime/tensor.h"
+
+namespace cotan {
+
+// One call on its way through the stages. Its lists keep their memory from call
+// to call, so that a call allocates only what outlives it.
+struct Call {
+  absl::Span<const Variable> arguments;
+  std::vector<FunctionResult>* outputs = nullptr;  // by output
+
+  bool in_traced_mode = false;                     // whether results require grad as they did when traced
+  bool is_recorded = false;                        // whether a node is made
+  std::vector<const Variable*> inputs;             // by input
+  std::vector<Variable> bases;                     // by base
+  std::vector<const Variable*> program_arguments;  // by program argument
+  std::vector<const Tensor*> tensors;              // by method input
+  Executable* executable = nullptr;
+  std::vector<Tensor> results;     // by result
+  std::vector<Variable> returned;  // by returned
+  std::shared_ptr<CompiledBackward> node;
+
+  const DimVector& symbols() const { return executable->plan().symbols; }
+  // Lets go of everything that the call does not own.
+  void Clear();
+};
+
+// Not thread-safe. Does not move: nodes point to it.
+class FunctionCore : public std::enable_shared_from_this<FunctionCore> {
+ public:
+  FunctionCore(std::shared_ptr<SessionCore> session, CallPlan plan);
+  FunctionCore(const FunctionCore&) = delete;
+  FunctionCore& operator=(const FunctionCore&) = delete;
+
+  SessionCore& session() { return *session_; }
+  const CallPlan& plan() const { return plan_; }
+  FunctionStats& stats() { return stats_; }
+
+  absl::Status Run(absl::Span<const Variable> arguments, std::vector<FunctionResult>& results);
+
+  // Executables of the forward: with what the backward needs, and without.
+  MethodPlans& forward(bool is_recorded) { return is_recorded ? recorded_forward_ : plain_forward_; }
+  // Of the backward: when it may overwrite donated values, and when not. Nothing
+  // is planned before the first backward.
+  MethodPlans& backward(bool donated) { return donated ? donated_backward_ : plain_backward_; }
+
+  // Memory for saved value `index` that a backward has freed, or an undefined
+  // tensor.
+  Tensor TakeSaved(int index);
+  // Gives it back; it is kept if nobody else has it.
+  void GiveSaved(int index, Tensor memory);
+
+  // Layouts of plan().placements for these symbols, and how many bytes the
+  // storage of each owner needs; the same until the symbols change.
+  struct Places {
+    bool valid = false;
+    DimVector symbols;
+    std::vector<StridedLayout> layouts;  // by placement
+    std::vector<int> placement_of;       // by result; -1: none
+    std::vector<bool> is_placed;         // by result; false: planned, dense memory
+    std::vector<size_t> storage_bytes;   // by result: what its storage needs, if it has its own
+  };
+  absl::StatusOr<const Places*> PlacesFor(const Plan& plan);
+
+ private:
+  const std::shared_ptr<SessionCore> session_;
+  const CallPlan plan_;
+  MethodPlans recorded_forward_;
+  MethodPlans plain_forward_;
+  MethodPlans plain_backward_;
+  MethodPlans donated_backward_;
+  Call call_;
+  Places places_;
+  std::vector<std::vector<Tensor>> freed_;  // by saved value
+  FunctionStats stats_;
+};
+
+}  // namespace cotan
+
+#endif  // COTAN_RUNTIME_FUNCTION_CORE_H_

@@ -1,0 +1,6 @@
+#!/bin/bash
+# The benchmark of calls runs and prints all of its cases.
+set -euo pipefail
+out=$("$TEST_SRCDIR/$TEST_WORKSPACE/testing/bench/call" --iterations=10)
+echo "$out"
+[[ $(grep -c " ns$" <<<"$out") == 4 ]]
