@@ -1,5 +1,6 @@
 #include "aot/compile.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/version.h>
 
 #include <algorithm>
@@ -12,9 +13,11 @@
 #include "aot/dump.h"
 #include "aot/emit/emit.h"
 #include "aot/joint/reference.h"
+#include "aot/lower/complex.h"
 #include "aot/lower/lower.h"
 #include "aot/lower/op_table.h"
 #include "aot/partition/partition.h"
+#include "aot/partition/saved_values.h"
 #include "aot/trace/tensor_data.h"
 #include "aot/trace/tracer.h"
 #include "base/file.h"
@@ -32,9 +35,7 @@ struct Compilation {
   std::vector<MethodSummary> summaries;
 };
 
-bool HasLoss(const CompileOptions& options) {
-  return options.loss_output.has_value() || options.loss != nullptr;
-}
+bool HasLoss(const CompileOptions& options) { return options.loss_output.has_value() || options.loss != nullptr; }
 
 absl::Status CheckOptions(const CompileOptions& options) {
   if (options.loss_output.has_value() && options.loss != nullptr) {
@@ -62,8 +63,10 @@ TensorFunction WithLoss(const TensorFunction& forward, const CompileOptions& opt
 
 std::vector<std::string> UnsupportedLiveOps(const Graph& traced) {
   Graph live = traced;
-  const absl::Status cleaned = CleanUp(live);
-  return UnsupportedOps(cleaned.ok() ? live : traced);
+  if (!CleanUp(live).ok()) live = traced;
+  const absl::Status split = SplitComplex(live);
+  if (!split.ok()) return {std::string(split.message())};
+  return UnsupportedOps(live);
 }
 
 // --- The stages of every method -------------------------------------------------
@@ -77,12 +80,12 @@ struct Draft {
 };
 
 // Trace, clean up, lower.
-absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function,
-                                    absl::Span<const ModuleState> states,
+absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function, absl::Span<const ModuleState> states,
                                     const std::vector<at::Tensor>& inputs, TraceOptions trace,
                                     Compilation& compilation) {
   trace.seed = compilation.options.seed;
   trace.autocast = compilation.options.autocast;
+  trace.keep_input_mutations = compilation.options.keep_input_mutations;
   trace.unsupported_ops = UnsupportedLiveOps;
   Draft draft{trace.name, {}, {}, GraphDump(compilation.options.dump_dir, trace.name)};
   COTAN_ASSIGN_OR_RETURN(draft.traced, Trace(function, states, inputs, trace));
@@ -99,8 +102,8 @@ absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function,
 
 // Optimize, emit, add to the artifact. `graph` is the draft's, or a part of it;
 // `backward` names the method that takes what this one saves.
-absl::Status Finish(Graph graph, const std::string& name, const std::string& backward,
-                    Draft& draft, Compilation& compilation) {
+absl::Status Finish(Graph graph, const std::string& name, const std::string& backward, Draft& draft,
+                    Compilation& compilation) {
   graph.name = name;
   COTAN_RETURN_IF_ERROR(Optimize(graph, draft.dump.Function()));
   compilation.artifact.AddTracedStates(draft.traced, graph);
@@ -109,14 +112,21 @@ absl::Status Finish(Graph graph, const std::string& name, const std::string& bac
   method.set_backward_method(backward);
   if (name != "backward") {
     *method.mutable_metadata() = draft.traced.metadata;
-    if (!backward.empty()) method.mutable_metadata()->mutable_saved()->set_num_tensors(method.num_saved());
+    if (draft.traced.program_metadata.has_value()) {
+      *method.mutable_program_metadata() = *draft.traced.program_metadata;
+      *method.mutable_input_binding() = *draft.traced.input_binding;
+    }
+    if (!backward.empty()) {
+      const serialization::SavedForBackward saved = DescribeSaved(graph);
+      *method.mutable_metadata()->mutable_saved() = saved;
+      if (method.has_program_metadata()) *method.mutable_program_metadata()->mutable_saved() = saved;
+    }
     *method.mutable_signature() = draft.traced.signature;
     if (draft.traced.rng_blocks != SymInt(0)) {
       method.set_rng_blocks(draft.traced.rng_blocks.ToString());
     }
   }
-  compilation.summaries.push_back(
-      {name, static_cast<int>(draft.traced.graph.nodes().size()), method.ops_size()});
+  compilation.summaries.push_back({name, static_cast<int>(draft.traced.graph.nodes().size()), method.ops_size()});
   compilation.artifact.AddMethod(std::move(method));
   return draft.dump.status();
 }
@@ -124,8 +134,7 @@ absl::Status Finish(Graph graph, const std::string& name, const std::string& bac
 void AddReference(const std::string& method, const TracedProgram& traced,
                   const std::vector<ExpectedState>& states_after, Compilation& compilation) {
   if (!compilation.options.store_references) return;
-  compilation.artifact.AddReference(method, traced.reference.inputs, traced.reference.outputs,
-                                    states_after);
+  compilation.artifact.AddReference(method, traced.reference.inputs, traced.reference.outputs, states_after);
 }
 
 // --- The methods --------------------------------------------------------------------
@@ -142,33 +151,22 @@ TraceOptions LossTrace(const std::string& name, size_t num_inputs, const Compile
   return trace;
 }
 
-int LossIndex(const TracedProgram& traced) {
-  for (int i = 0; i < traced.signature.user_outputs_size(); ++i) {
-    if (traced.signature.user_outputs(i) == traced.signature.loss_output()) return i;
-  }
-  return -1;
-}
-
 // The joint graph of model and loss, its tangent set to 1.
 absl::StatusOr<Draft> DraftLossStep(const std::string& name, TraceableModule& module,
-                                    const std::vector<at::Tensor>& examples,
-                                    Compilation& compilation) {
+                                    const std::vector<at::Tensor>& examples, Compilation& compilation) {
   const CompileOptions& options = compilation.options;
   std::vector<at::Tensor> inputs = examples;
   inputs.insert(inputs.end(), options.targets.begin(), options.targets.end());
   module.Train(true);
-  COTAN_ASSIGN_OR_RETURN(
-      Draft draft, TraceAndLower(WithLoss(module.forward(), options), module.states(), inputs,
-                                 LossTrace(name, examples.size(), options), compilation));
-  COTAN_RETURN_IF_ERROR(SeedLoss(draft.graph, LossIndex(draft.traced)));
+  COTAN_ASSIGN_OR_RETURN(Draft draft, TraceAndLower(WithLoss(module.forward(), options), module.states(), inputs,
+                                                    LossTrace(name, examples.size(), options), compilation));
+  COTAN_RETURN_IF_ERROR(SeedLoss(draft.graph, /*tangent_index=*/0));
   return draft;
 }
 
-absl::Status AddTrainStep(TraceableModule& module, const std::vector<at::Tensor>& examples,
-                          Compilation& compilation) {
+absl::Status AddTrainStep(TraceableModule& module, const std::vector<at::Tensor>& examples, Compilation& compilation) {
   const OptimizerConfig& optimizer = *compilation.options.optimizer;
-  COTAN_ASSIGN_OR_RETURN(Draft draft,
-                         DraftLossStep("train_step", module, examples, compilation));
+  COTAN_ASSIGN_OR_RETURN(Draft draft, DraftLossStep("train_step", module, examples, compilation));
   COTAN_ASSIGN_OR_RETURN(const NewStates slots, AppendOptimizer(optimizer, draft.graph));
   draft.dump.Write("optimizer", draft.graph);
   compilation.artifact.AddTracedStates(draft.traced, draft.graph);
@@ -181,8 +179,7 @@ absl::Status AddTrainStep(TraceableModule& module, const std::vector<at::Tensor>
 
 absl::Status AddAccumulation(TraceableModule& module, const std::vector<at::Tensor>& examples,
                              Compilation& compilation) {
-  COTAN_ASSIGN_OR_RETURN(Draft draft,
-                         DraftLossStep("accumulate", module, examples, compilation));
+  COTAN_ASSIGN_OR_RETURN(Draft draft, DraftLossStep("accumulate", module, examples, compilation));
   COTAN_ASSIGN_OR_RETURN(const NewStates accumulators, AppendAccumulation(draft.graph));
   compilation.artifact.AddTracedStates(draft.traced, draft.graph);
   compilation.artifact.AddStates(accumulators);
@@ -196,22 +193,18 @@ absl::Status AddAccumulation(TraceableModule& module, const std::vector<at::Tens
     if (input.kind != InputKind::kParameter) continue;
     parameters.push_back({input.name, draft.traced.graph.value(input.value).type});
   }
-  COTAN_ASSIGN_OR_RETURN(ApplyOptimizer apply,
-                         BuildApplyOptimizer(*compilation.options.optimizer, parameters));
+  COTAN_ASSIGN_OR_RETURN(ApplyOptimizer apply, BuildApplyOptimizer(*compilation.options.optimizer, parameters));
   compilation.artifact.AddStates(apply.states);
-  Draft apply_draft{"apply_optimizer", {}, {},
-                    GraphDump(compilation.options.dump_dir, "apply_optimizer")};
+  Draft apply_draft{"apply_optimizer", {}, {}, GraphDump(compilation.options.dump_dir, "apply_optimizer")};
   return Finish(std::move(apply.graph), "apply_optimizer", "", apply_draft, compilation);
 }
 
-absl::Status AddForwardBackward(const TensorFunction& function,
-                                absl::Span<const ModuleState> states,
-                                const std::vector<at::Tensor>& examples,
-                                Compilation& compilation) {
-  COTAN_ASSIGN_OR_RETURN(Draft draft,
-                         TraceAndLower(function, states, examples,
-                                       {.name = "forward", .backward = Backward::kOutputs},
-                                       compilation));
+absl::Status AddForwardBackward(const TensorFunction& function, absl::Span<const ModuleState> states,
+                                const std::vector<at::Tensor>& examples, bool grad_enabled, Compilation& compilation) {
+  COTAN_ASSIGN_OR_RETURN(
+      Draft draft,
+      TraceAndLower(function, states, examples,
+                    {.name = "forward", .backward = Backward::kOutputs, .grad_enabled = grad_enabled}, compilation));
   const ReferenceRun& run = draft.traced.reference;
   if (run.tangents.empty()) {
     COTAN_RETURN_IF_ERROR(Finish(draft.graph, "forward", "", draft, compilation));
@@ -228,11 +221,10 @@ absl::Status AddForwardBackward(const TensorFunction& function,
   return absl::OkStatus();
 }
 
-absl::Status AddEval(TraceableModule& module, const std::vector<at::Tensor>& examples,
-                     Compilation& compilation) {
+absl::Status AddEval(TraceableModule& module, const std::vector<at::Tensor>& examples, Compilation& compilation) {
   module.Train(false);
   COTAN_ASSIGN_OR_RETURN(Draft draft, TraceAndLower(module.forward(), module.states(), examples,
-                                                    {.name = "eval"}, compilation));
+                                                    {.name = "eval", .grad_enabled = false}, compilation));
   COTAN_RETURN_IF_ERROR(Finish(draft.graph, "eval", "", draft, compilation));
   AddReference("eval", draft.traced, ExpectedAfterRun(draft.traced), compilation);
   return absl::OkStatus();
@@ -248,7 +240,7 @@ absl::Status AddTrainMethods(TraceableModule& module, const std::vector<at::Tens
   }
   if (!options.methods.forward_backward) return absl::OkStatus();
   module.Train(true);
-  return AddForwardBackward(module.forward(), module.states(), examples, compilation);
+  return AddForwardBackward(module.forward(), module.states(), examples, /*grad_enabled=*/true, compilation);
 }
 
 // Null if there is none.
@@ -278,9 +270,8 @@ ModuleOptions ModuleOptionsOf(const CompileOptions& options) {
 }
 
 absl::StatusOr<CompiledModel> Build(Compilation compilation) {
-  COTAN_ASSIGN_OR_RETURN(
-      std::string bytes,
-      std::move(compilation.artifact).Build(absl::StrCat("cotan, LibTorch ", TORCH_VERSION)));
+  COTAN_ASSIGN_OR_RETURN(std::string bytes,
+                         std::move(compilation.artifact).Build(absl::StrCat("cotan, LibTorch ", TORCH_VERSION)));
   return CompiledModel(std::move(bytes), std::move(compilation.summaries));
 }
 
@@ -300,8 +291,8 @@ absl::StatusOr<CompiledModel> CompileModuleFactory(const ModuleFactory& factory,
 absl::StatusOr<CompiledModel> CompilePt2(const pt2::Model& model, const std::vector<at::Tensor>& examples,
                                          const CompileOptions& options, const pt2::Model* eval_model) {
   COTAN_RETURN_IF_ERROR(CheckOptions(options));
-  COTAN_ASSIGN_OR_RETURN(TraceableModule module, TraceableModule::FromFunction(model.function(), model.states(),
-                                                                               ModuleOptionsOf(options)));
+  COTAN_ASSIGN_OR_RETURN(TraceableModule module,
+                         TraceableModule::FromFunction(model.function(), model.states(), ModuleOptionsOf(options)));
   Compilation compilation{options, ArtifactBuilder(options.seed), {}};
   COTAN_RETURN_IF_ERROR(AddTrainMethods(module, examples, compilation));
   if (eval_model != nullptr && options.methods.eval) {
@@ -310,8 +301,8 @@ absl::StatusOr<CompiledModel> CompilePt2(const pt2::Model& model, const std::vec
     for (const InitialState& state : eval_model->states()) {
       eval_options.initial_values.emplace_back(state.name, StateOf(model, state.name)->value);
     }
-    COTAN_ASSIGN_OR_RETURN(TraceableModule eval, TraceableModule::FromFunction(eval_model->function(),
-                                                                               eval_model->states(), eval_options));
+    COTAN_ASSIGN_OR_RETURN(TraceableModule eval,
+                           TraceableModule::FromFunction(eval_model->function(), eval_model->states(), eval_options));
     COTAN_ASSIGN_OR_RETURN(const std::vector<at::Tensor> eval_examples, eval_model->ExampleInputs());
     COTAN_RETURN_IF_ERROR(AddEval(eval, eval_examples, compilation));
   }
@@ -323,7 +314,7 @@ absl::StatusOr<CompiledModel> CompileTensorFunction(const TensorFunction& functi
                                                     const CompileOptions& options) {
   COTAN_RETURN_IF_ERROR(CheckOptions(options));
   Compilation compilation{options, ArtifactBuilder(options.seed), {}};
-  COTAN_RETURN_IF_ERROR(AddForwardBackward(function, {}, examples, compilation));
+  COTAN_RETURN_IF_ERROR(AddForwardBackward(function, {}, examples, at::GradMode::is_enabled(), compilation));
   return Build(std::move(compilation));
 }
 

@@ -64,6 +64,9 @@ struct CompileOptions {
 
   std::optional<OptimizerConfig> optimizer;
   bool accumulate_gradients = false;
+  // Whether a program writes to its inputs itself where nobody can tell. Without
+  // it the runtime does: programs return the new content.
+  bool keep_input_mutations = true;
   // Parameters that stay as they are, by name; '*' is any text, '?' any
   // character.
   std::vector<std::string> frozen;
@@ -122,7 +125,8 @@ absl::StatusOr<CompiledModel> CompileModuleFactory(const ModuleFactory& factory,
                                                    const CompileOptions& options);
 
 // The same for a function; its methods are "forward", with "backward" if an
-// output requires grad. Examples that require grad get gradients.
+// output requires grad. Examples that require grad get gradients. Compiled for
+// calls with the grad mode of this one; the function may change it.
 absl::StatusOr<CompiledModel> CompileTensorFunction(const TensorFunction& function,
                                                     const std::vector<at::Tensor>& examples,
                                                     const CompileOptions& options);

@@ -118,6 +118,8 @@ const absl::flat_hash_map<absl::string_view, ViewFiller>& ViewFillers() {
          step.mutable_diagonal()->set_dim1(Dim(node, 2));
          step.mutable_diagonal()->set_dim2(Dim(node, 3));
        }},
+      {"prim.view_as_real", [](const Node&, ViewStep& step) { step.mutable_view_as_real(); }},
+      {"prim.view_as_complex", [](const Node&, ViewStep& step) { step.mutable_view_as_complex(); }},
       {"prim.unfold",
        [](const Node& node, ViewStep& step) {
          step.mutable_unfold()->set_dim(Dim(node, 1));

@@ -93,7 +93,7 @@ enum class InputKind : uint8_t {
   kParameter,
   kBuffer,
   kUserInput,
-  kTangent,         // gradient of user output `index`
+  kTangent,         // gradient number `index` that enters the backward
   kSaved,           // saved value number `index` of the forward graph
   kConstant,        // a tensor captured while tracing
   kRngState,        // i64[2]: Philox seed, offset

@@ -4,6 +4,7 @@
 #include <ATen/ops/ones.h>
 #include <c10/util/StringUtil.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <optional>
 
@@ -14,21 +15,18 @@ namespace cotan::aot {
 
 absl::Status CheckLoss(absl::Span<const at::Tensor> outputs, int loss_output) {
   if (loss_output < 0 || static_cast<size_t>(loss_output) >= outputs.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("the loss is output ", loss_output,
-                                                   ", but the function returns ", outputs.size(),
-                                                   " tensors"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the loss is output ", loss_output, ", but the function returns ", outputs.size(), " tensors"));
   }
   const at::Tensor& loss = outputs[static_cast<size_t>(loss_output)];
   const auto refuse = [&](absl::string_view reason) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("output ", loss_output, " cannot be the loss: ", reason));
+    return absl::InvalidArgumentError(absl::StrCat("output ", loss_output, " cannot be the loss: ", reason));
   };
   if (!loss.is_floating_point()) {
     return refuse(absl::StrCat("its dtype ", toString(loss.scalar_type()), " is not floating point"));
   }
-  if (loss.dim() != 0) {
-    return refuse(absl::StrCat("it has the sizes ", c10::str(loss.sizes()),
-                               "; reduce it to a scalar (sum, mean)"));
+  if (loss.numel() != 1) {
+    return refuse(absl::StrCat("it has the sizes ", c10::str(loss.sizes()), "; reduce it to a scalar (sum, mean)"));
   }
   if (!loss.requires_grad()) {
     return refuse("it does not depend on any tensor that requires grad (was it detached?)");
@@ -36,17 +34,13 @@ absl::Status CheckLoss(absl::Span<const at::Tensor> outputs, int loss_output) {
   return absl::OkStatus();
 }
 
-std::vector<int> DifferentiableOutputs(absl::Span<const at::Tensor> outputs) {
-  std::vector<int> indexes;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i].requires_grad()) indexes.push_back(static_cast<int>(i));
-  }
-  return indexes;
+bool IsDifferentiable(const at::Tensor& tensor) {
+  return tensor.requires_grad() && torch::autograd::impl::gradient_edge(tensor).function != nullptr;
 }
 
 at::Tensor ExampleTangent(const at::Tensor& output, bool is_loss, uint64_t seed, int index) {
   const at::TensorOptions options(output.scalar_type());
-  if (is_loss) return at::ones({}, options);
+  if (is_loss) return at::ones(output.sizes(), options);
   at::Tensor tangent = at::empty(output.sizes(), at::TensorOptions(at::kFloat));
   float* data = tangent.mutable_data_ptr<float>();
   // A stream apart from the one that the function's own draws use.
@@ -58,8 +52,7 @@ at::Tensor ExampleTangent(const at::Tensor& output, bool is_loss, uint64_t seed,
   return tangent.to(options);
 }
 
-std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& roots,
-                                  const std::vector<at::Tensor>& tangents,
+std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& tangents,
                                   const std::vector<at::Tensor>& inputs) {
   return torch::autograd::grad(roots, inputs, tangents, /*retain_graph=*/false,
                                /*create_graph=*/false, /*allow_unused=*/true);

@@ -12,12 +12,13 @@
 
 namespace cotan::aot {
 
-// InvalidArgument: there is no output `loss_output`, or it is no scalar of a
-// floating point dtype that requires grad.
+// InvalidArgument: there is no output `loss_output`, or it is no single number of
+// a floating point dtype that requires grad.
 absl::Status CheckLoss(absl::Span<const at::Tensor> outputs, int loss_output);
 
-// Indexes of the outputs that get a tangent: those that require grad.
-std::vector<int> DifferentiableOutputs(absl::Span<const at::Tensor> outputs);
+// Whether a backward pass can start from the tensor. A view that was taken
+// with gradients disabled requires grad, but has no history.
+bool IsDifferentiable(const at::Tensor& tensor);
 
 // A real tensor to run a backward pass with: 1 for a loss, otherwise values in
 // [-1, 1) that depend on `seed` and `index` alone.

@@ -48,11 +48,7 @@ torch::optim::SGDOptions SgdOf(const SgdOptions& o) {
 
 template <typename Options>
 Options AdamOf(const AdamOptions& o) {
-  return Options(o.lr)
-      .betas({o.beta1, o.beta2})
-      .eps(o.eps)
-      .weight_decay(o.weight_decay)
-      .amsgrad(o.amsgrad);
+  return Options(o.lr).betas({o.beta1, o.beta2}).eps(o.eps).weight_decay(o.weight_decay).amsgrad(o.amsgrad);
 }
 
 std::unique_ptr<torch::optim::Optimizer> MakeOptimizer(const OptimizerConfig& config,
@@ -73,17 +69,15 @@ std::unique_ptr<torch::optim::Optimizer> MakeOptimizer(const OptimizerConfig& co
   }
   const AdamOptions& adam = std::get<AdamOptions>(config.options);
   if (adam.decoupled_weight_decay) {
-    return std::make_unique<torch::optim::AdamW>(
-        groups([](const OptimizerOptions& o) {
-          return std::make_unique<torch::optim::AdamWOptions>(
-              AdamOf<torch::optim::AdamWOptions>(std::get<AdamOptions>(o)));
-        }),
-        AdamOf<torch::optim::AdamWOptions>(adam));
+    return std::make_unique<torch::optim::AdamW>(groups([](const OptimizerOptions& o) {
+                                                   return std::make_unique<torch::optim::AdamWOptions>(
+                                                       AdamOf<torch::optim::AdamWOptions>(std::get<AdamOptions>(o)));
+                                                 }),
+                                                 AdamOf<torch::optim::AdamWOptions>(adam));
   }
   return std::make_unique<torch::optim::Adam>(
       groups([](const OptimizerOptions& o) {
-        return std::make_unique<torch::optim::AdamOptions>(
-            AdamOf<torch::optim::AdamOptions>(std::get<AdamOptions>(o)));
+        return std::make_unique<torch::optim::AdamOptions>(AdamOf<torch::optim::AdamOptions>(std::get<AdamOptions>(o)));
       }),
       AdamOf<torch::optim::AdamOptions>(adam));
 }
@@ -136,22 +130,24 @@ double StepSlack(const OptimizerOptions& options) {
 
 std::vector<ExpectedState> ExpectedAfterRun(const TracedProgram& traced) {
   std::vector<ExpectedState> expected;
+  size_t next = 0;
   for (const GraphOutput& output : traced.graph.outputs()) {
-    if (output.kind != OutputKind::kMutatedInput) continue;
-    expected.push_back({output.name, traced.reference.mutated[expected.size()]});
+    const bool is_update = output.kind == OutputKind::kInputUpdate || output.kind == OutputKind::kInputStorage;
+    if (output.kind != OutputKind::kMutatedInput && !is_update) continue;
+    const TensorData& content = traced.reference.mutated[next++];
+    const InputKind input = traced.graph.inputs()[static_cast<size_t>(output.index)].kind;
+    if (input != InputKind::kUserInput) expected.push_back({output.name, content});
   }
   return expected;
 }
 
-std::vector<ExpectedState> ExpectedAfterStep(const TracedProgram& traced,
-                                             const OptimizerConfig& config) {
+std::vector<ExpectedState> ExpectedAfterStep(const TracedProgram& traced, const OptimizerConfig& config) {
   std::vector<ExpectedState> expected = ExpectedAfterRun(traced);
   const std::vector<Stepped> stepped = SteppedParameters(traced);
   Step(config, stepped);
   for (const Stepped& parameter : stepped) {
     const size_t group = GroupOf(config, parameter.name);
-    expected.push_back({parameter.name, ToTensorData(parameter.tensor),
-                        StepSlack(OptionsOf(config, group))});
+    expected.push_back({parameter.name, ToTensorData(parameter.tensor), StepSlack(OptionsOf(config, group))});
   }
   return expected;
 }

@@ -423,6 +423,18 @@ Tensor Builder::Diagonal(const Tensor& a, int64_t offset, int64_t dim1, int64_t 
   return Emit("prim.diagonal", {Use{a.id()}, SymInt(offset), SymInt(dim1), SymInt(dim2)}, {type})[0];
 }
 
+Tensor Builder::ViewAsReal(const Tensor& a) {
+  TensorType type{a.dtype() == DType::kComplex64 ? DType::kFloat32 : DType::kFloat64, a.sizes(), {}};
+  type.sizes.push_back(SymInt(2));
+  return Emit("prim.view_as_real", {Use{a.id()}}, {type})[0];
+}
+
+Tensor Builder::ViewAsComplex(const Tensor& a) {
+  TensorType type{a.dtype() == DType::kFloat32 ? DType::kComplex64 : DType::kComplex128, a.sizes(), {}};
+  type.sizes.pop_back();
+  return Emit("prim.view_as_complex", {Use{a.id()}}, {type})[0];
+}
+
 Tensor Builder::Unfold(const Tensor& a, int64_t dim, int64_t size, int64_t step) {
   dim = WrapDim(dim, a.rank());
   TensorType type{a.dtype(), a.sizes(), {}};

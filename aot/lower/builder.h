@@ -13,6 +13,7 @@
 //   prim.view(x, sizes)  prim.permute(x, dims)  prim.expand(x, sizes)
 //   prim.slice(x, dim, start, end, step)  prim.select(x, dim, index)
 //   prim.as_strided(x, sizes, strides, offset)
+//   prim.view_as_real(x), prim.view_as_complex(x)
 //   prim.diagonal(x, offset, dim1, dim2)  prim.unfold(x, dim, size, step)
 //   prim.copy(x)
 //   prim.matmul(a, b, bias|none)
@@ -167,6 +168,9 @@ class Builder {
   Tensor Diagonal(const Tensor& a, int64_t offset, int64_t dim1, int64_t dim2);
   Tensor Unfold(const Tensor& a, int64_t dim, int64_t size, int64_t step);
   Tensor AsStrided(const Tensor& a, SymIntVector sizes, SymIntVector strides, SymInt offset);
+  // Complex numbers as a last dimension of two, and back.
+  Tensor ViewAsReal(const Tensor& a);
+  Tensor ViewAsComplex(const Tensor& a);
 
   // Ops with kernels of their own.
   Tensor Matmul(const Tensor& a, const Tensor& b, const Tensor& bias = Tensor());

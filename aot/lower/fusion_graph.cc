@@ -96,9 +96,9 @@ int FusionGraph::Producer(ValueId value) const {
 const std::set<int>& FusionGraph::UsersOf(ValueId value) { return users_[value]; }
 
 bool FusionGraph::IsView(int id) const {
-  static const auto* const kViews =
-      new absl::flat_hash_set<std::string>({"prim.view", "prim.permute", "prim.expand", "prim.slice", "prim.select",
-                                            "prim.as_strided", "prim.diagonal", "prim.unfold"});
+  static const auto* const kViews = new absl::flat_hash_set<std::string>(
+      {"prim.view", "prim.permute", "prim.expand", "prim.slice", "prim.select", "prim.as_strided", "prim.diagonal",
+       "prim.unfold", "prim.view_as_real", "prim.view_as_complex"});
   return kViews->contains(unit(id).node.op);
 }
 

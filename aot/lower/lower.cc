@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "aot/lower/canonicalize.h"
+#include "aot/lower/complex.h"
 #include "aot/lower/fusion.h"
 #include "aot/lower/layout_assignment.h"
 #include "aot/lower/lowering.h"
@@ -38,7 +39,9 @@ absl::Status CleanUp(Graph& graph, const DumpFunction& dump) {
   return pipeline.Run(graph).status();
 }
 
-absl::StatusOr<Graph> LowerToPrims(const Graph& graph) {
+absl::StatusOr<Graph> LowerToPrims(const Graph& traced) {
+  Graph graph = traced;
+  COTAN_RETURN_IF_ERROR(SplitComplex(graph));
   const std::vector<std::string> unsupported = UnsupportedOps(graph);
   if (!unsupported.empty()) {
     return absl::UnimplementedError(

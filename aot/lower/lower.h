@@ -20,7 +20,8 @@ namespace cotan::aot {
 // subexpressions, constant folding, algebraic identities.
 absl::Status CleanUp(Graph& graph, const DumpFunction& dump = nullptr);
 
-// Inputs and outputs stay, in order and kind.
+// Inputs and outputs stay, in order and kind. Complex numbers become pairs of
+// real ones first (complex.h).
 // Unimplemented: ops without a row (all of them are named), or a combination
 // of arguments that a row does not cover.
 absl::StatusOr<Graph> LowerToPrims(const Graph& graph);

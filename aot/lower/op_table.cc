@@ -10,8 +10,9 @@ namespace cotan::aot {
 absl::Span<const OpRow> OpTable() {
   static const std::vector<OpRow>* const kTable = [] {
     auto* table = new std::vector<OpRow>();
-    for (const absl::Span<const OpRow> rows : {PointwiseRows(), ActivationRows(), ReductionRows(), NormalizationRows(),
-                                               LossRows(), ViewRows(), IndexingRows(), KernelRows(), CreationRows()}) {
+    for (const absl::Span<const OpRow> rows :
+         {PointwiseRows(), ActivationRows(), ReductionRows(), NormalizationRows(), LossRows(), ViewRows(),
+          IndexingRows(), SortingRows(), KernelRows(), CreationRows()}) {
       table->insert(table->end(), rows.begin(), rows.end());
     }
     std::sort(table->begin(), table->end(), [](const OpRow& a, const OpRow& b) { return a.op < b.op; });

@@ -77,6 +77,96 @@ absl::Status LowerScatterAdd(Lowering& l) {
   return l.Return(l.b.View(l.b.ScatterAdd(source, position, l.b.View(x, flat), 0, -1, flat), x.sizes()));
 }
 
+// Overwriting ---------------------------------------------------------------------
+
+// x with its rows along `dim` replaced where `position` (one dimension,
+// non-negative) says, by those of `values` in that order; a place occurs once
+// where `counts` is true.
+Tensor OverwriteRows(Lowering& l, const Tensor& x, const Tensor& values, const Tensor& position, const Tensor& counts,
+                     int64_t dim) {
+  const SymInt size = x.sizes()[static_cast<size_t>(dim)];
+  Tensor number = l.b.Iota(0, DType::kInt64, position.sizes()) + l.b.Literal(SymInt(1));
+  if (counts.defined()) number = l.b.Select(counts, number, l.b.Literal(SymInt(0)));
+  // Which row of `values` comes to a place, counted from 1; 0 = none.
+  const Tensor source = l.b.ScatterAdd(number, position, Tensor(), 0, -1, {size});
+  const Tensor covered = l.b.Gt(source, l.b.Literal(SymInt(0)));
+  const Tensor row = l.b.Maximum(source - l.b.Literal(SymInt(1)), l.b.Literal(SymInt(0)));
+  const Tensor rows = l.b.Gather(l.b.Cast(values, x.dtype()), row, dim);
+  SymIntVector broadcast(static_cast<size_t>(x.rank()), SymInt(1));
+  broadcast[static_cast<size_t>(dim)] = size;
+  return l.b.Select(l.b.View(covered, broadcast), rows, x);
+}
+
+constexpr int64_t kMaxComparisons = int64_t{1} << 28;
+
+// Along `dim` of `index`, where no later element is equal: true.
+absl::StatusOr<Tensor> LastOfEqual(Lowering& l, const Tensor& index, int64_t dim) {
+  SymIntVector pairs = index.sizes();
+  pairs.insert(pairs.begin() + dim, pairs[static_cast<size_t>(dim)]);
+  const SymInt count = NumElementsOf(pairs);
+  if (!count.is_constant() || count.constant() > kMaxComparisons) {
+    return l.Unsupported("overwriting by so many indexes, or by a dynamic number of them");
+  }
+  const Tensor equal = l.b.Eq(l.b.Unsqueeze(index, dim), l.b.Unsqueeze(index, dim + 1));
+  const Tensor later = l.b.Gt(l.b.Iota(static_cast<int>(dim), DType::kInt32, pairs),
+                              l.b.Iota(static_cast<int>(dim) + 1, DType::kInt32, pairs));
+  const int64_t dims[] = {dim};
+  return l.b.Not(l.b.Squeeze(l.b.Reduce(serialization::FN_REDUCE_MAX, l.b.And(equal, later), dims), dims));
+}
+
+Tensor Flat(Lowering& l, const Tensor& x) { return l.b.View(x, {NumElementsOf(x.sizes())}); }
+
+// (self, dim, index, src)
+absl::Status LowerScatter(Lowering& l) {
+  const Tensor x = l.tensor(0);
+  const Tensor index = l.tensor(2);
+  Tensor source = l.tensor(3);
+  if (x.rank() == 0 || index.rank() == 0) return l.Unsupported("a tensor without dimensions");
+  const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
+  if (source.is_literal()) {
+    source = l.b.Full(source, x.dtype(), index.sizes());
+  } else {
+    for (int64_t d = 0; d < source.rank(); ++d) {
+      source = l.b.Slice(source, d, 0, index.sizes()[static_cast<size_t>(d)], 1);
+    }
+  }
+  const Tensor position = FlatPositions(l, index, x.sizes(), dim);
+  absl::StatusOr<Tensor> counts = LastOfEqual(l, position, dim);
+  if (!counts.ok()) return counts.status();
+  const Tensor result = OverwriteRows(l, Flat(l, x), Flat(l, source), Flat(l, position), Flat(l, *counts), 0);
+  return l.Return(l.b.View(result, x.sizes()));
+}
+
+// (self, src, size, stride, storage_offset): no two elements of the view are one.
+absl::Status LowerAsStridedScatter(Lowering& l) {
+  const Tensor x = Flat(l, l.tensor(0));
+  const Tensor source = l.operand(1);
+  const SymIntVector strides = l.sizes(3);
+  const SymInt offset = l.num_arguments() > 4 && !l.is_none(4) ? l.size(4) : SymInt(0);
+  const SymInt count = NumElementsOf(source.sizes());
+  SymInt dense = 1;
+  bool is_dense = true;
+  for (size_t d = strides.size(); d-- > 0;) {
+    const SymInt& size = source.sizes()[d];
+    is_dense = is_dense && (size == SymInt(1) || strides[d] == dense);
+    dense = dense * size;
+  }
+  const SymIntVector& sizes = l.result().sizes;
+  if (is_dense) {
+    std::vector<Tensor> parts;
+    const SymInt end = offset + count;
+    if (!(offset == SymInt(0))) parts.push_back(l.b.Slice(x, 0, 0, offset, 1));
+    parts.push_back(Flat(l, source));
+    if (!(end == x.sizes()[0])) parts.push_back(l.b.Slice(x, 0, end, x.sizes()[0], 1));
+    return l.Return(l.b.View(parts.size() == 1 ? parts[0] : l.b.Concat(parts, 0), sizes));
+  }
+  Tensor position = l.b.Full(l.b.Literal(offset), DType::kInt64, source.sizes());
+  for (size_t d = 0; d < strides.size(); ++d) {
+    position = position + l.b.Iota(static_cast<int>(d), DType::kInt64, source.sizes()) * l.b.Literal(strides[d]);
+  }
+  return l.Return(l.b.View(OverwriteRows(l, x, Flat(l, source), Flat(l, position), Tensor(), 0), sizes));
+}
+
 // Advanced indexing: x[index...] with some dimensions indexed by tensors.
 struct Indexing {
   std::vector<int64_t> order;  // x permuted so that the indexed dimensions are adjacent
@@ -131,21 +221,33 @@ absl::Status LowerIndex(Lowering& l) {
 
 // (self, indices, values, accumulate)
 absl::Status LowerIndexPut(Lowering& l) {
-  if (!l.flag(3)) return l.Unsupported("overwriting: only accumulate=True is supported");
   const Tensor x = l.tensor(0);
   absl::StatusOr<Indexing> indexing = IndexingOf(l, x, l.optional_tensors(1));
   if (!indexing.ok()) return indexing.status();
+  const size_t first = static_cast<size_t>(indexing->first);
   const Tensor merged = l.b.View(l.b.Permute(x, indexing->order), indexing->merged);
+  const SymIntVector index_sizes = indexing->position.sizes();
   SymIntVector rows = indexing->merged;
   rows.erase(rows.begin() + indexing->first);
-  const SymIntVector& index_sizes = indexing->position.sizes();
   rows.insert(rows.begin() + indexing->first, index_sizes.begin(), index_sizes.end());
   const Tensor values = l.b.Expand(l.operand(2), rows);
-  const Tensor sum = l.b.ScatterAdd(values, indexing->position, merged, indexing->first, -1, indexing->merged);
+  Tensor result;
+  if (l.flag(3)) {
+    result = l.b.ScatterAdd(values, indexing->position, merged, indexing->first, -1, indexing->merged);
+  } else {
+    Tensor position = Flat(l, indexing->position);
+    const Tensor size = l.b.Literal(indexing->merged[first]);
+    position = l.b.Select(l.b.Lt(position, l.b.Literal(SymInt(0))), position + size, position);
+    absl::StatusOr<Tensor> counts = LastOfEqual(l, position, 0);
+    if (!counts.ok()) return counts.status();
+    SymIntVector flat_rows = indexing->merged;
+    flat_rows[first] = NumElementsOf(index_sizes);
+    result = OverwriteRows(l, merged, l.b.View(values, flat_rows), position, *counts, indexing->first);
+  }
   std::vector<int64_t> inverse(indexing->order.size());
   for (size_t i = 0; i < inverse.size(); ++i)
     inverse[static_cast<size_t>(indexing->order[i])] = static_cast<int64_t>(i);
-  return l.Return(l.b.Permute(l.b.View(sum, indexing->permuted), inverse));
+  return l.Return(l.b.Permute(l.b.View(result, indexing->permuted), inverse));
 }
 
 // (self, dims)
@@ -158,6 +260,22 @@ absl::Status LowerFlip(Lowering& l) {
     x = l.b.Gather(x, l.b.Literal(size - SymInt(1)) - l.b.Iota(0, DType::kInt64, {size}), dim);
   }
   return l.Return(x);
+}
+
+// (self, size, memory_format): what is added is unspecified, here zero.
+absl::Status LowerResize(Lowering& l) {
+  const Tensor x = Flat(l, l.tensor(0));
+  const SymInt& before = x.sizes()[0];
+  const SymInt after = NumElementsOf(l.result().sizes);
+  if (!before.is_constant() || !after.is_constant()) return l.Unsupported("a dynamic dimension");
+  Tensor flat = x;
+  if (after.constant() > before.constant()) {
+    const Tensor more = l.b.Full(l.b.Literal(SymInt(0)), x.dtype(), {after - before});
+    flat = l.b.Concat({x, more}, 0);
+  } else {
+    flat = l.b.Slice(x, 0, 0, after, 1);
+  }
+  return l.Return(l.b.View(flat, l.result().sizes));
 }
 
 // (grad, input_sizes, dim, size, step): overlapping windows add up.
@@ -180,6 +298,7 @@ constexpr OpRow Row(absl::string_view op, LowerFunction lower) { return {op, OpF
 constexpr OpRow kRows[] = {
     Row("aten._unsafe_index.Tensor", LowerIndex),
     Row("aten._unsafe_index_put.default", LowerIndexPut),
+    Row("aten.as_strided_scatter.default", LowerAsStridedScatter),
     Row("aten.embedding.default", LowerEmbedding),
     Row("aten.embedding_dense_backward.default", LowerEmbeddingBackward),
     Row("aten.flip.default", LowerFlip),
@@ -188,6 +307,9 @@ constexpr OpRow kRows[] = {
     Row("aten.index_add.default", LowerIndexAdd),
     Row("aten.index_put.default", LowerIndexPut),
     Row("aten.index_select.default", LowerIndexSelect),
+    Row("aten.resize.default", LowerResize),
+    Row("aten.scatter.src", LowerScatter),
+    Row("aten.scatter.value", LowerScatter),
     Row("aten.scatter_add.default", LowerScatterAdd),
     Row("aten.unfold_backward.default", LowerUnfoldBackward),
 };

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "aot/lower/builder.h"
+#include "aot/partition/view_nodes.h"
 #include "aot/passes/dead_code.h"
 #include "base/status_macros.h"
 
@@ -39,10 +40,10 @@ bool IsCheap(const serialization::Expr& expr) {
       });
 }
 
-bool IsView(const Node& node) {
-  return node.op == "prim.view" || node.op == "prim.permute" || node.op == "prim.expand" || node.op == "prim.slice" ||
-         node.op == "prim.select" || node.op == "prim.as_strided" || node.op == "prim.diagonal" ||
-         node.op == "prim.unfold";
+// Whether the output is the new content of a graph input.
+bool IsOfInput(OutputKind kind) {
+  return kind == OutputKind::kMutatedInput || kind == OutputKind::kInputUpdate || kind == OutputKind::kInputStorage ||
+         kind == OutputKind::kBackwardUpdate;
 }
 
 class Partitioner {
@@ -68,7 +69,7 @@ class Partitioner {
   absl::Status Classify() {
     absl::flat_hash_set<int> mutated;
     for (const GraphOutput& output : joint_.outputs()) {
-      if (output.kind == OutputKind::kMutatedInput) mutated.insert(output.index);
+      if (IsOfInput(output.kind) && output.kind != OutputKind::kBackwardUpdate) mutated.insert(output.index);
     }
     bool has_tangents = false;
     for (size_t i = 0; i < joint_.inputs().size(); ++i) {
@@ -104,6 +105,12 @@ class Partitioner {
       }
     }
     for (const GraphOutput& output : joint_.outputs()) {
+      if (output.kind == OutputKind::kBackwardUpdate) {
+        // The backward writes to the tensor that it was given.
+        const ValueId written = joint_.inputs()[static_cast<size_t>(output.index)].value;
+        if (!at_hand_[At(written)]) saved_[At(written)] = true;
+        Provide(output.value);
+      }
       if (output.kind == OutputKind::kGradient && output.value != kNoValue) Provide(output.value);
     }
   }
@@ -126,7 +133,7 @@ class Partitioner {
     const auto it = producers_.find(id);
     if (it == producers_.end()) return false;
     const Node& node = *it->second;
-    if (IsView(node)) return true;
+    if (IsViewNode(node)) return true;
     if (node.expr == nullptr || !IsCheap(*node.expr)) return false;
     int64_t extra = 0;
     bool stored_anyway = true;  // what would have to be saved for it
@@ -144,7 +151,7 @@ class Partitioner {
     if (Provided(id) || EstimatedBytes(joint_.value(id).type) <= kSmallBytes) return true;
     const auto it = producers_.find(id);
     if (it == producers_.end()) return true;
-    if (IsView(*it->second)) return IsStoredAnyway(TensorOperands(*it->second)[0]);
+    if (IsViewNode(*it->second)) return IsStoredAnyway(TensorOperands(*it->second)[0]);
     return it->second->expr == nullptr;
   }
 
@@ -155,7 +162,7 @@ class Partitioner {
     const auto it = producers_.find(id);
     if (it == producers_.end() || depth == 0) return whole;
     const Node& node = *it->second;
-    if (!IsView(node) && (node.expr == nullptr || !IsCheap(*node.expr))) return whole;
+    if (!IsViewNode(node) && (node.expr == nullptr || !IsCheap(*node.expr))) return whole;
     int64_t parts = 0;
     for (const ValueId operand : TensorOperands(node)) parts += CostOf(operand, depth - 1);
     return std::min(parts, whole);
@@ -173,8 +180,8 @@ class Partitioner {
     forward.inputs() = std::move(inputs);
     std::vector<GraphOutput> outputs;
     for (GraphOutput output : joint_.outputs()) {
-      if (output.kind == OutputKind::kGradient) continue;
-      if (output.kind == OutputKind::kMutatedInput) output.index = position[static_cast<size_t>(output.index)];
+      if (output.kind == OutputKind::kGradient || output.kind == OutputKind::kBackwardUpdate) continue;
+      if (IsOfInput(output.kind)) output.index = position[static_cast<size_t>(output.index)];
       outputs.push_back(output);
     }
     forward.outputs() = std::move(outputs);
@@ -205,6 +212,12 @@ class Partitioner {
     return saved;
   }
 
+  static int PositionOf(ValueId value, const std::vector<GraphInput>& inputs) {
+    const auto found =
+        std::find_if(inputs.begin(), inputs.end(), [&](const GraphInput& i) { return i.value == value; });
+    return static_cast<int>(found - inputs.begin());
+  }
+
   absl::Status MakeBackward(Graph& backward) const {
     backward = joint_;
     backward.name = "backward";
@@ -219,8 +232,18 @@ class Partitioner {
     for (const GraphInput& input : joint_.inputs()) {
       if (input.kind != InputKind::kTangent && at_hand_[At(input.value)]) inputs.push_back(input);
     }
+    std::vector<GraphOutput> outputs;
+    for (GraphOutput output : joint_.outputs()) {
+      if (output.kind == OutputKind::kBackwardUpdate) {
+        output.kind = OutputKind::kInputUpdate;
+        output.index = PositionOf(joint_.inputs()[static_cast<size_t>(output.index)].value, inputs);
+      } else if (output.kind != OutputKind::kGradient) {
+        continue;
+      }
+      outputs.push_back(std::move(output));
+    }
     backward.inputs() = std::move(inputs);
-    std::erase_if(backward.outputs(), [](const GraphOutput& output) { return output.kind != OutputKind::kGradient; });
+    backward.outputs() = std::move(outputs);
     // A node with a saved result is not repeated unless another of its results is.
     backward.nodes().remove_if([&](const Node& node) {
       return std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
@@ -259,27 +282,27 @@ absl::flat_hash_set<ValueId> DependentsOf(const Graph& graph, ValueId id) {
 
 absl::StatusOr<Partitioned> Partition(const Graph& joint) { return Partitioner(joint).Run(); }
 
-absl::Status SeedLoss(Graph& joint, int loss_output) {
+absl::Status SeedLoss(Graph& joint, int tangent_index) {
   const auto loss = std::find_if(joint.inputs().begin(), joint.inputs().end(), [&](const GraphInput& input) {
-    return input.kind == InputKind::kTangent && input.index == loss_output;
+    return input.kind == InputKind::kTangent && input.index == tangent_index;
   });
   if (loss == joint.inputs().end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("@", joint.name, ": output ", loss_output, " is no loss: it has no gradient"));
+        absl::StrCat("@", joint.name, ": tangent ", tangent_index, " is of no loss: there is no such tangent"));
   }
   const TensorType type = joint.value(loss->value).type;
   if (!(NumElementsOf(type.sizes) == SymInt(1)) || !IsFloatingPoint(type.dtype)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("@", joint.name, ": output ", loss_output, " is no loss: it is not a floating point number"));
+        absl::StrCat("@", joint.name, ": '", loss->name, "' is of no loss: it is not a floating point number"));
   }
   for (const GraphInput& input : joint.inputs()) {
-    if (input.kind != InputKind::kTangent || input.index == loss_output) continue;
+    if (input.kind != InputKind::kTangent || input.index == tangent_index) continue;
     const absl::flat_hash_set<ValueId> dependents = DependentsOf(joint, input.value);
     for (const GraphOutput& output : joint.outputs()) {
       if (output.kind != OutputKind::kGradient || !dependents.contains(output.value)) continue;
-      return absl::InvalidArgumentError(absl::StrCat("@", joint.name, ": output ", input.index,
-                                                     " has a gradient too; trace with output ", loss_output,
-                                                     " as the only one that requires grad"));
+      return absl::InvalidArgumentError(absl::StrCat("@", joint.name, ": '", input.name,
+                                                     "' takes part in the gradients too; the loss must be the ",
+                                                     "only one that has a gradient"));
     }
   }
   const ValueId tangent = loss->value;

@@ -15,7 +15,9 @@ namespace cotan::aot {
 //   backward: inputs: saved values (InputKind::kSaved, same order), tangents,
 //             and those parameters, buffers, constants and the RNG state that
 //             it reads and that the forward does not mutate; outputs: the
-//             gradients.
+//             gradients, and new contents of inputs that it writes
+//             (kInputUpdate): of states, and of user inputs, which are saved as
+//             they are.
 struct Partitioned {
   Graph forward;
   Graph backward;
@@ -28,11 +30,11 @@ struct Partitioned {
 // InvalidArgument: the graph has no tangents.
 absl::StatusOr<Partitioned> Partition(const Graph& joint);
 
-// For the fused step: replaces the tangent of user output `loss_output` by 1
-// and drops it from the inputs.
-// InvalidArgument: `loss_output` is no scalar floating point output with a
-// tangent, or another output has a tangent that some gradient depends on.
-absl::Status SeedLoss(Graph& joint, int loss_output);
+// For the fused step: replaces the tangent of the loss, number `tangent_index`,
+// by 1 and drops it from the inputs.
+// InvalidArgument: there is no such tangent, it is no floating point scalar, or
+// some gradient depends on another one.
+absl::Status SeedLoss(Graph& joint, int tangent_index);
 
 }  // namespace cotan::aot
 

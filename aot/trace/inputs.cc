@@ -1,29 +1,15 @@
 #include "aot/trace/inputs.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/clone.h>
 #include <ATen/ops/empty.h>
 
 #include <memory>
 
+#include "aot/trace/non_leaf.h"
 #include "aot/trace/proxy_tensor.h"
 #include "aot/trace/trace_scope.h"
 
 namespace cotan::aot {
-namespace {
-
-// A tensor that is computed, as far as autograd can tell, with the content of
-// `leaf`.
-at::Tensor MakeNonLeaf(const at::Tensor& leaf) {
-  const c10::AutoGradMode grad_mode(true);
-  at::Tensor result = leaf.clone();
-  Reseat(result, at::functionalization::impl::from_functional_tensor(leaf));
-  return result;
-}
-
-}  // namespace
-
 void SeatStates(absl::Span<const ModuleState> states, Recorder& recorder) {
   int counts[2] = {0, 0};
   for (const ModuleState& state : states) {
@@ -41,7 +27,11 @@ void SeatStates(absl::Span<const ModuleState> states, Recorder& recorder) {
 void UnseatStates(absl::Span<const ModuleState> states) {
   const auto epoch = std::make_shared<TraceEpoch>();
   epoch->kind = TraceEpoch::Kind::kConstruction;
-  for (const ModuleState& state : states) Reseat(state.tensor, MakeProxy(state.initial, kNoValue, epoch));
+  for (const ModuleState& state : states) {
+    // A buffer may have become the result of something that requires grad.
+    state.tensor.unsafeGetTensorImpl()->set_autograd_meta(nullptr);
+    Reseat(state.tensor, MakeProxy(state.initial, kNoValue, epoch));
+  }
 }
 
 at::Tensor AddInputLike(const at::Tensor& example, Recorder& recorder, int index, const std::string& name) {
@@ -51,7 +41,7 @@ at::Tensor AddInputLike(const at::Tensor& example, Recorder& recorder, int index
   }();
   at::Tensor input = recorder.AddInput(real, InputKind::kUserInput, index, name);
   input.requires_grad_(example.requires_grad());
-  return example.is_leaf() ? input : MakeNonLeaf(input);
+  return example.is_leaf() ? input : NonLeaf(input);
 }
 
 void SeatRngState(uint64_t seed, Recorder& recorder) {

@@ -16,7 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "aot/trace/argument.h"
 #include "aot/trace/dispatch_keys.h"
+#include "aot/trace/storage_view.h"
 #include "aot/trace/tensor_data.h"
+#include "base/layout.h"
 #include "base/philox.h"
 
 namespace cotan::aot {
@@ -33,18 +35,27 @@ void RunReal(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
 
 bool HasTensorReturn(const c10::FunctionSchema& schema) {
   return std::any_of(schema.returns().begin(), schema.returns().end(), [](const c10::Argument& r) {
-    return r.type()->kind() == c10::TypeKind::TensorType ||
-           r.type()->kind() == c10::TypeKind::ListType;
+    return r.type()->kind() == c10::TypeKind::TensorType || r.type()->kind() == c10::TypeKind::ListType;
   });
 }
 
+// Whether the op is x[indices], where indices are no masks.
+bool IndexesByIntegers(const c10::OperatorHandle& op, absl::Span<const c10::IValue> arguments) {
+  if (op.schema().name() != "aten::index") return false;
+  bool has_mask = false;
+  VisitTensors(arguments[1], [&](const at::Tensor& index) {
+    has_mask |= index.scalar_type() == at::kBool || index.scalar_type() == at::kByte;
+  });
+  return !has_mask;
+}
+
 // Why the op cannot be part of a graph; empty if it can.
-absl::string_view ReasonToRefuse(const c10::OperatorHandle& op) {
+absl::string_view ReasonToRefuse(const c10::OperatorHandle& op, absl::Span<const c10::IValue> arguments) {
   if (op.hasTag(at::Tag::data_dependent_output)) {
     return "it reads the content of a tensor, so what is computed next could depend on data; "
            "compute with tensors instead (torch::where, masks)";
   }
-  if (op.hasTag(at::Tag::dynamic_output_shape)) {
+  if (op.hasTag(at::Tag::dynamic_output_shape) && !IndexesByIntegers(op, arguments)) {
     return "the size of its result depends on the content of a tensor";
   }
   if (op.hasTag(at::Tag::nondeterministic_seeded)) {
@@ -54,6 +65,23 @@ absl::string_view ReasonToRefuse(const c10::OperatorHandle& op) {
   return "";
 }
 
+constexpr absl::string_view kAsStridedScatter = "aten.as_strided_scatter.default";
+
+// Where sizes, strides and offset of ops that look at a tensor's memory begin
+// among their arguments; 0 for all others.
+size_t GeometryArgument(absl::string_view op) {
+  if (op == "aten.as_strided.default" || op == "aten.as_strided_copy.default") return 1;
+  return op == kAsStridedScatter ? 2 : 0;
+}
+
+StridedLayout LayoutOf(const at::Tensor& tensor) {
+  StridedLayout layout;
+  layout.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
+  layout.strides.assign(tensor.strides().begin(), tensor.strides().end());
+  layout.offset = tensor.storage_offset();
+  return layout;
+}
+
 // Part of the name before the last dot: the module that owns a tensor.
 std::string ModuleOf(const std::string& name) {
   const size_t dot = name.rfind('.');
@@ -61,10 +89,9 @@ std::string ModuleOf(const std::string& name) {
 }
 
 bool SameTensor(const at::Tensor& a, const at::Tensor& b) {
-  return a.is_same(b) ||
-         (a.has_storage() && b.has_storage() && a.const_data_ptr() == b.const_data_ptr() &&
-          a.const_data_ptr() != nullptr && a.scalar_type() == b.scalar_type() &&
-          a.sizes() == b.sizes() && a.strides() == b.strides());
+  return a.is_same(b) || (a.has_storage() && b.has_storage() && a.const_data_ptr() == b.const_data_ptr() &&
+                          a.const_data_ptr() != nullptr && a.scalar_type() == b.scalar_type() &&
+                          a.sizes() == b.sizes() && a.strides() == b.strides());
 }
 
 void BoxedRecord(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -87,9 +114,7 @@ void BoxedRecord(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (construction_epoch == nullptr || (any_tensor && !any_proxy)) return;
   std::vector<c10::IValue> results = torch::jit::pop(*stack, op.schema().returns().size());
   for (c10::IValue& result : results) {
-    ReplaceTensors(result, [](const at::Tensor& real) {
-      return MakeProxy(real, kNoValue, construction_epoch);
-    });
+    ReplaceTensors(result, [](const at::Tensor& real) { return MakeProxy(real, kNoValue, construction_epoch); });
     torch::jit::push(*stack, std::move(result));
   }
 }
@@ -120,8 +145,7 @@ void RegisterRecorder() {
   static_cast<void>(library);
 }
 
-at::Tensor Recorder::AddInput(const at::Tensor& real, InputKind kind, int index,
-                              const std::string& name) {
+at::Tensor Recorder::AddInput(const at::Tensor& real, InputKind kind, int index, const std::string& name) {
   const ValueId value = graph_.AddInput(TypeOf(real), kind, index, name);
   if (kind == InputKind::kParameter || kind == InputKind::kBuffer) {
     module_of_value_[value] = ModuleOf(name);
@@ -141,8 +165,8 @@ void Recorder::Refuse(absl::string_view subject, absl::string_view reason) {
 }
 
 int64_t Recorder::TakeRandomSlice(int64_t count) {
-  return std::exchange(random_blocks_, random_blocks_ + static_cast<int64_t>(PhiloxBlocks(
-                                           static_cast<uint64_t>(count))));
+  return std::exchange(random_blocks_,
+                       random_blocks_ + static_cast<int64_t>(PhiloxBlocks(static_cast<uint64_t>(count))));
 }
 
 ValueId Recorder::ValueOf(const at::Tensor& tensor) {
@@ -162,8 +186,7 @@ ValueId Recorder::CaptureConstant(const at::Tensor& real, const ProxyTensorImpl*
     if (SameTensor(captured, real)) return value;
   }
   const std::string name = absl::StrCat(graph_.name, ".constant.", constants_.size());
-  const std::string subject =
-      absl::StrCat("a captured tensor (", c10::str(real.sizes()), ")");
+  const std::string subject = absl::StrCat("a captured tensor (", c10::str(real.sizes()), ")");
   if (proxy != nullptr && proxy->epoch()->kind == TraceEpoch::Kind::kTrace) {
     Refuse(subject,
            "it was computed in an earlier call of the function and kept in an attribute or a "
@@ -172,8 +195,8 @@ ValueId Recorder::CaptureConstant(const at::Tensor& real, const ProxyTensorImpl*
   if (real.has_storage()) {
     const auto found = registered_storages.find(real.storage().data());
     if (found != registered_storages.end() && found->first != nullptr) {
-      Refuse(subject, absl::StrCat("it is an attribute that views '", found->second,
-                                   "'; take the view inside forward()"));
+      Refuse(subject,
+             absl::StrCat("it is an attribute that views '", found->second, "'; take the view inside forward()"));
     }
   }
   const TensorType type = TypeOf(real);
@@ -181,8 +204,7 @@ ValueId Recorder::CaptureConstant(const at::Tensor& real, const ProxyTensorImpl*
     Refuse(subject, absl::StrCat("its dtype ", toString(real.scalar_type()), " is unknown to Cotan"));
     return kNoValue;
   }
-  const ValueId value = graph_.AddInput(type, InputKind::kConstant,
-                                        static_cast<int>(constants_.size()), name);
+  const ValueId value = graph_.AddInput(type, InputKind::kConstant, static_cast<int>(constants_.size()), name);
   TracedState& constant = constants_.emplace_back();
   constant.name = name;
   constant.role = serialization::State::CONSTANT;
@@ -195,8 +217,7 @@ ValueId Recorder::CaptureConstant(const at::Tensor& real, const ProxyTensorImpl*
 std::string Recorder::Source(const Node& node) {
   if (const auto backward = torch::autograd::get_current_node()) {
     const auto found = source_of_sequence_.find(backward->sequence_nr());
-    return absl::StrCat("backward of ",
-                        found == source_of_sequence_.end() ? backward->name() : found->second);
+    return absl::StrCat("backward of ", found == source_of_sequence_.end() ? backward->name() : found->second);
   }
   std::string module;
   for (ValueId operand : TensorOperands(node)) {
@@ -205,8 +226,7 @@ std::string Recorder::Source(const Node& node) {
     module = found->second;
     break;
   }
-  source_of_sequence_.try_emplace(at::sequence_number::peek() - 1,
-                                  module.empty() ? node.op : module);
+  source_of_sequence_.try_emplace(at::sequence_number::peek() - 1, module.empty() ? node.op : module);
   return module;
 }
 
@@ -226,7 +246,7 @@ void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   // shapes, are no part of the function.
   const bool records = (any_proxy || !any_tensor) && HasTensorReturn(schema);
   const std::string name = NodeOpName(schema);
-  if (const absl::string_view reason = ReasonToRefuse(op); any_proxy && !reason.empty()) {
+  if (const absl::string_view reason = ReasonToRefuse(op, arguments); any_proxy && !reason.empty()) {
     Refuse(name, reason);
   }
 
@@ -237,6 +257,7 @@ void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
     if (proxy != nullptr && proxy->epoch() == epoch_) return Use{proxy->value()};
     return Use{CaptureConstant(proxy == nullptr ? tensor : proxy->real(), proxy)};
   };
+  at::Tensor self;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (records) {
       absl::StatusOr<Argument> argument = ToArgument(arguments[i], schema.arguments()[i], use);
@@ -247,11 +268,13 @@ void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
       const ProxyTensorImpl* proxy = AsProxy(tensor);
       return proxy == nullptr ? tensor : proxy->real();
     });
+    if (i == 0 && arguments[i].isTensor()) self = arguments[i].toTensor();
     torch::jit::push(stack, std::move(arguments[i]));
   }
 
   RunReal(op, stack);
   if (!records) return;
+  const std::vector<int64_t> order = TellStorageView(self, node);
 
   std::vector<c10::IValue> results = torch::jit::pop(stack, schema.returns().size());
   for (c10::IValue& result : results) {
@@ -259,6 +282,7 @@ void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
     ReplaceTensors(result, [&](const at::Tensor& real) { return WrapResult(name, real, node); });
     torch::jit::push(stack, std::move(result));
   }
+  const bool scatters = name == kAsStridedScatter && !order.empty();
   node.source = Source(node);
   if (TensorOperands(node).size() == 1 && !node.source.empty()) {
     for (ValueId output : node.outputs) {
@@ -266,6 +290,56 @@ void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
     }
   }
   graph_.nodes().push_back(std::move(node));
+  if (scatters) UndoOrder(order);
+}
+
+std::vector<int64_t> Recorder::TellStorageView(const at::Tensor& self, Node& node) {
+  const size_t first = GeometryArgument(node.op);
+  if (first == 0 || !std::holds_alternative<Use>(node.arguments[0])) return {};
+  StridedLayout view;
+  for (const SymInt& size : std::get<std::vector<SymInt>>(node.arguments[first])) view.sizes.push_back(size.constant());
+  for (const SymInt& s : std::get<std::vector<SymInt>>(node.arguments[first + 1])) view.strides.push_back(s.constant());
+  const SymInt* offset = std::get_if<SymInt>(&node.arguments[first + 2]);
+  view.offset = offset == nullptr ? self.storage_offset() : offset->constant();
+  const std::optional<StorageView> told = ToStorageView(LayoutOf(self), view);
+  if (!told.has_value()) {
+    Refuse(node.op, "it looks at memory that its argument lies in, but that is no element of it");
+    return {};
+  }
+  node.arguments[first + 1] = std::vector<SymInt>(told->strides.begin(), told->strides.end());
+  node.arguments[first + 2] = SymInt(told->offset);
+  if (told->order.empty()) return {};
+  node.arguments[0] = Use{Permute(std::get<Use>(node.arguments[0]).value, told->order)};
+  return told->order;
+}
+
+ValueId Recorder::Permute(ValueId value, const std::vector<int64_t>& order) {
+  TensorType type = graph_.value(value).type;
+  SymIntVector sizes;
+  for (const int64_t dim : order) sizes.push_back(type.sizes[static_cast<size_t>(dim)]);
+  type.sizes = std::move(sizes);
+  return graph_
+      .InsertNode(graph_.nodes().end(), "aten.permute.default",
+                  {Use{value}, std::vector<SymInt>(order.begin(), order.end())}, {{type}})
+      .outputs[0];
+}
+
+void Recorder::UndoOrder(const std::vector<int64_t>& order) {
+  Node& node = graph_.nodes().back();
+  const ValueId result = node.outputs[0];  // as the proxy knows it
+  TensorType permuted = graph_.value(result).type;
+  std::vector<SymInt> inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    permuted.sizes[i] = graph_.value(result).type.sizes[static_cast<size_t>(order[i])];
+    inverse[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  }
+  node.outputs[0] = graph_.AddValue(permuted);
+  Node undo;
+  undo.op = "aten.permute.default";
+  undo.arguments = {Use{node.outputs[0]}, inverse};
+  undo.outputs = {result};
+  undo.source = node.source;
+  graph_.nodes().push_back(std::move(undo));
 }
 
 void Recorder::CheckWrites(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
@@ -276,10 +350,9 @@ void Recorder::CheckWrites(const c10::OperatorHandle& op, const torch::jit::Stac
       if (tensor.is_meta()) return;  // functionalization's own run on shapes
       const ProxyTensorImpl* proxy = ProxyOf(tensor);
       if (proxy != nullptr && proxy->epoch() == epoch_) return;
-      Refuse(NodeOpName(op.schema()),
-             absl::StrCat("it writes to a tensor (", c10::str(tensor.sizes()),
-                          ") that is neither a registered parameter or buffer nor an input; "
-                          "register it as a buffer"));
+      Refuse(NodeOpName(op.schema()), absl::StrCat("it writes to a tensor (", c10::str(tensor.sizes()),
+                                                   ") that is neither a registered parameter or buffer nor an input; "
+                                                   "register it as a buffer"));
     });
   }
 }
@@ -287,8 +360,7 @@ void Recorder::CheckWrites(const c10::OperatorHandle& op, const torch::jit::Stac
 at::Tensor Recorder::WrapResult(const std::string& op, const at::Tensor& real, Node& node) {
   const TensorType type = TypeOf(real);
   if (type.dtype == DType::kUndefined) {
-    Refuse(op, absl::StrCat("its result has dtype ", toString(real.scalar_type()),
-                            ", which is unknown to Cotan"));
+    Refuse(op, absl::StrCat("its result has dtype ", toString(real.scalar_type()), ", which is unknown to Cotan"));
   }
   node.outputs.push_back(graph_.AddValue(type));
   return MakeProxy(real, node.outputs.back(), epoch_);

@@ -73,6 +73,15 @@ class Recorder {
   ValueId CaptureConstant(const at::Tensor& real, const ProxyTensorImpl* proxy = nullptr);
   // The proxy of a new value, which becomes an output of `node`.
   at::Tensor WrapResult(const std::string& op, const at::Tensor& real, Node& node);
+  // Makes an as_strided of `self`'s memory one of its elements in row-major order;
+  // the order in which `self` is permuted for that, or empty. Leaves other nodes
+  // as they are.
+  std::vector<int64_t> TellStorageView(const at::Tensor& self, Node& node);
+  // The value with its dimensions in another order.
+  ValueId Permute(ValueId value, const std::vector<int64_t>& order);
+  // Gives the result of the last node, which worked on a permuted argument, the
+  // argument's order.
+  void UndoOrder(const std::vector<int64_t>& order);
   // Where the node comes from; see Node.source.
   std::string Source(const Node& node);
 

@@ -77,6 +77,23 @@ TEST_F(RecorderTest, TellsWhichModuleANodeComesFrom) {
   EXPECT_EQ(recorder_.graph().nodes().back().source, "layers.1");
 }
 
+TEST_F(RecorderTest, TellsMemoryInTermsOfElements) {
+  const at::Tensor real = at::arange(6, at::kFloat).view({2, 3}).t();
+  const RecordingScope scope(recorder_);
+  const c10::impl::IncludeDispatchKeyGuard keys(kTracingKeys);
+  const at::functionalization::impl::FunctionalizationReapplyViewsGuard views(true);
+  const at::Tensor x = Input(real);
+  const at::Tensor view = x.as_strided({2}, {3}, 1);
+  EXPECT_EQ(recorder_.RealOf(view).const_data_ptr<float>()[3], 4);
+  at::as_strided_scatter(x, view, {2}, {3}, 0);
+  EXPECT_THAT(Text(), HasSubstr(R"(  %1: f32[2,3] = aten.permute.default(%0, [1, 0])
+  %2: f32[2] = aten.as_strided.default(%1, [2], [3], 1)
+  %3: f32[2,3] = aten.permute.default(%0, [1, 0])
+  %4: f32[2,3] = aten.as_strided_scatter.default(%3, %2, [2], [3], 0)
+  %5: f32[3,2] = aten.permute.default(%4, [1, 0]))"));
+  EXPECT_TRUE(recorder_.refusals().empty());
+}
+
 TEST_F(RecorderTest, HandsOutSlicesOfTheCounter) {
   EXPECT_EQ(recorder_.TakeRandomSlice(5), 0);
   EXPECT_EQ(recorder_.TakeRandomSlice(1), 2);

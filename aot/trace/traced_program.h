@@ -3,6 +3,7 @@
 #define COTAN_AOT_TRACE_TRACED_PROGRAM_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,11 @@ struct TracedState {
 
 // What the function returned for the example inputs.
 struct ReferenceRun {
-  std::vector<TensorData> inputs;        // the user's inputs
-  std::vector<TensorData> outputs;       // the user's outputs
-  std::vector<TensorData> mutated;       // per graph output of kind kMutatedInput, in order
+  std::vector<TensorData> inputs;        // per graph input of kind kUserInput, in order
+  std::vector<TensorData> outputs;       // what the forward returns: user inputs that are written back,
+                                         // user outputs, intermediate bases of the graph
+  std::vector<TensorData> mutated;       // per graph output of kind kMutatedInput, kInputUpdate or
+                                         // kInputStorage, in order
   std::vector<TensorData> tangents;      // per graph input of kind kTangent, in order
   std::vector<TensorData> gradients;     // per graph output of kind kGradient with a value, in order
   int64_t rng_seed = 0;
@@ -53,9 +56,10 @@ struct ExpectedState {
 // One traced function.
 //
 // Training: `graph` is the joint graph. Its inputs are, in order, parameters,
-// buffers, user inputs, constants, the RNG state if any op draws, tangents of
-// those user outputs that require grad, or of the loss alone. Its outputs are
-// mutated inputs, user outputs, gradients of the inputs that require grad.
+// buffers, user inputs, constants, the RNG state if any op draws, tangents. Its
+// outputs are mutated inputs, those user outputs that are no aliases of inputs or
+// bases, intermediate bases, gradients of the inputs that require grad. Tangents
+// and outputs are in the order of DerivedMetadata.
 // Inference: no tangents, no gradients.
 //
 // Ops are LibTorch's after its own decompositions: functional ones and views,
@@ -68,7 +72,12 @@ struct ExpectedState {
 //     aten._native_batch_norm_legit_no_training.default for batch norm.
 struct TracedProgram {
   Graph graph;
+  // About the caller's inputs.
   serialization::ViewAndMutationMeta metadata;
+  // About the program's arguments, and how they come from the caller's inputs;
+  // unset if they are the same.
+  std::optional<serialization::ViewAndMutationMeta> program_metadata;
+  std::optional<serialization::InputBinding> input_binding;
   serialization::GraphSignature signature;
   std::vector<TracedState> states;
   // Philox blocks that one run draws (constant for static shapes).

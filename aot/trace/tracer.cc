@@ -1,5 +1,7 @@
 #include "aot/trace/tracer.h"
 
+#include <ATen/ops/empty_strided.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -8,42 +10,68 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "aot/joint/joint.h"
+#include "aot/metadata/analyze_function.h"
+#include "aot/metadata/describe_examples.h"
+#include "aot/metadata/input_binding.h"
 #include "aot/metadata/signature.h"
 #include "aot/metadata/view_and_mutation.h"
 #include "aot/trace/autocast.h"
 #include "aot/trace/inputs.h"
+#include "aot/trace/program_arguments.h"
 #include "aot/trace/proxy_tensor.h"
 #include "aot/trace/recorder.h"
 #include "aot/trace/tensor_data.h"
 #include "aot/trace/trace_scope.h"
 #include "base/status_macros.h"
+#include "serialization/derived_metadata.h"
+#include "serialization/view_and_mutation_meta.h"
 
 namespace cotan::aot {
 namespace {
 
 using Backward = TraceOptions::Backward;
 
-std::string NameAt(const std::vector<std::string>& names, size_t index, absl::string_view prefix) {
-  return index < names.size() ? names[index] : absl::StrCat(prefix, ".", index);
+std::vector<std::string> NamesFor(size_t count, const std::vector<std::string>& given, absl::string_view prefix) {
+  std::vector<std::string> names = given;
+  for (size_t i = names.size(); i < count; ++i) names.push_back(absl::StrCat(prefix, ".", i));
+  names.resize(count);
+  return names;
 }
 
 // Order of graph inputs; see TracedProgram.
 int Rank(InputKind kind) {
   switch (kind) {
-    case InputKind::kParameter: return 0;
-    case InputKind::kBuffer: return 1;
-    case InputKind::kUserInput: return 2;
-    case InputKind::kConstant: return 3;
-    case InputKind::kRngState: return 4;
-    default: return 5;
+    case InputKind::kParameter:
+      return 0;
+    case InputKind::kBuffer:
+      return 1;
+    case InputKind::kUserInput:
+      return 2;
+    case InputKind::kConstant:
+      return 3;
+    case InputKind::kRngState:
+      return 4;
+    default:
+      return 5;
   }
 }
 
-// One trace: the steps of Trace() and the tensors that they share.
+// What the first pass over a function found.
+struct FirstPass {
+  ViewAndMutationFacts facts;  // about the caller's inputs
+  BoundInputs bound;
+};
+
+// The second pass: the steps of Trace() after the analysis, and the tensors that
+// they share.
 class Tracing {
  public:
-  Tracing(absl::Span<const ModuleState> states, const TraceOptions& options)
-      : states_(states), options_(options), recording_(recorder_) {
+  Tracing(absl::Span<const ModuleState> states, FirstPass first, const TraceOptions& options)
+      : states_(states),
+        options_(options),
+        first_(std::move(first)),
+        facts_(std::move(first_.bound.program_facts)),
+        recording_(recorder_) {
     recorder_.graph().name = options.name;
   }
   ~Tracing() { Release(); }
@@ -54,79 +82,190 @@ class Tracing {
   // Drops all tensors of the trace, so that what is left was kept by somebody.
   void Release();
   absl::Status CheckRefusals();
-  TracedProgram Finish() &&;
+  absl::StatusOr<TracedProgram> Finish() &&;
 
  private:
   // Index of the loss, counted from the start; -1 without one.
   int LossOutput() const;
-  std::string OutputName(size_t index) const;
-  void AddMutatedInputs();
-  bool AliasesInput(int output) const;
-  // Records that outputs other than these take no part in the backward.
-  void MarkUndifferentiated(const std::vector<int>& differentiated);
-  void AddTangents(const std::vector<int>& outputs);
+  bool NeedsBackward() const;
+  std::string NameOf(const ForwardTensor& tensor);
+  const at::Tensor& TensorOf(const ForwardTensor& tensor) const;
+  GraphInput& GraphInputOf(int argument);
+  // In train steps the loss alone has a gradient.
+  absl::Status DifferentiateLossOnly();
+  void AddOutputs();
+  void AddMutatedInput(int argument, MutationType type);
+  void AddTangent(const TangentMeta& tangent);
+  void AddGradients(const std::vector<at::Tensor>& gradients);
+  void AddBackwardMutations(const std::vector<int>& arguments);
+  // What is known of the program's arguments, about the caller's inputs.
+  std::vector<int> CallerInputs(const std::vector<int>& arguments) const;
   void RefuseKeptTensors();
 
   absl::Span<const ModuleState> states_;
   const TraceOptions& options_;
+  FirstPass first_;
+  ViewAndMutationFacts facts_;  // about the program's arguments
+  DerivedMetadata derived_;
   Recorder recorder_;
   RecordingScope recording_;
   TracedProgram program_;
 
-  std::vector<at::Tensor> inputs_;  // states, then user inputs
+  std::vector<std::string> input_names_, output_names_;
+  ProgramArguments program_arguments_;
+  std::vector<at::Tensor> arguments_;  // by program argument; what the function writes to
   std::vector<at::Tensor> outputs_;
+  std::vector<at::Tensor> intermediate_bases_;
   std::vector<at::Tensor> tangents_;
 };
 
 void Tracing::SeatInputs(absl::Span<const at::Tensor> examples) {
-  SeatStates(states_, recorder_);
+  input_names_ = NamesFor(examples.size(), options_.input_names, "input");
+  program_arguments_ = AddProgramArguments(first_.bound.binding, states_, examples, input_names_, recorder_);
   for (const ModuleState& state : states_) {
-    inputs_.push_back(state.tensor);
-    program_.states.push_back({state.name, state.role, ToTensorData(state.initial),
-                               state.requires_grad, state.persistent, state.aliases});
+    program_.states.push_back({state.name, state.role, ToTensorData(state.initial), state.requires_grad,
+                               state.persistent, state.aliases});
   }
-  for (size_t i = 0; i < examples.size(); ++i) {
-    const std::string name = NameAt(options_.input_names, i, "input");
-    at::Tensor input = recorder_.AddInput(examples[i].detach(), InputKind::kUserInput, static_cast<int>(i), name);
-    input.requires_grad_(examples[i].requires_grad());
-    program_.reference.inputs.push_back(ToTensorData(examples[i]));
-    inputs_.push_back(std::move(input));
+  for (const ProgramArgument& argument : program_arguments_.arguments) {
+    arguments_.push_back(argument.tensor);
+    if (argument.example.defined()) program_.reference.inputs.push_back(ToTensorData(argument.example));
   }
   SeatRngState(options_.seed, recorder_);
   program_.reference.rng_seed = static_cast<int64_t>(options_.seed);
 }
 
 absl::Status Tracing::RunForward(const TensorFunction& function) {
-  const AutocastScope autocast(options_.autocast);
-  outputs_ = function(std::vector<at::Tensor>(inputs_.begin() + static_cast<long>(states_.size()),
-                                              inputs_.end()));
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    if (outputs_[i].defined()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("output ", i, " is an undefined tensor"));
+  const std::vector<InputAtEntry> entry = DescribeInputs(arguments_);
+  outputs_ = function(program_arguments_.function_inputs);
+  output_names_ = NamesFor(outputs_.size(), options_.output_names, "output");
+  if (const int loss = LossOutput(); loss >= 0 && loss < static_cast<int>(outputs_.size())) {
+    output_names_[static_cast<size_t>(loss)] = "loss";
   }
-  program_.metadata = AnalyzeViewsAndMutations(inputs_, outputs_);
-  AddMutatedInputs();
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    recorder_.graph().AddOutput(recorder_.ValueOf(outputs_[i]), OutputKind::kUserOutput,
-                                static_cast<int>(i), OutputName(i));
-    program_.reference.outputs.push_back(ToTensorData(recorder_.RealOf(outputs_[i])));
+  if (outputs_.size() != first_.facts.output_info.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the function returned ", first_.facts.output_info.size(),
+                                                   " values when it was called first, and then ", outputs_.size()));
+  }
+  AnalysisOptions analysis_options;
+  analysis_options.keep_input_mutations = options_.keep_input_mutations;
+  analysis_options.grad_enabled_at_entry = options_.grad_enabled;
+  COTAN_ASSIGN_OR_RETURN(Analysis analysis, Analyze(entry, arguments_, outputs_, analysis_options));
+  intermediate_bases_ = std::move(analysis.intermediate_bases);
+  if (static_cast<int>(intermediate_bases_.size()) != facts_.num_intermediate_bases) {
+    return absl::InvalidArgumentError("the function's results share memory in another way when it is called again");
+  }
+  if (options_.backward == Backward::kLoss) COTAN_RETURN_IF_ERROR(DifferentiateLossOnly());
+  derived_ = DerivedMetadata::Of(facts_);
+  AddOutputs();
+  return absl::OkStatus();
+}
+
+absl::Status Tracing::DifferentiateLossOnly() {
+  COTAN_RETURN_IF_ERROR(CheckLoss(outputs_, LossOutput()));
+  for (size_t i = 0; i < program_arguments_.arguments.size(); ++i) {
+    const InputAliasInfo& info = facts_.input_info[i];
+    const bool is_seen =
+        info.mutates_data && !info.mutations_hidden_from_autograd && !info.mutations_under_no_grad_or_inference_mode;
+    if (!is_seen || !program_arguments_.arguments[i].requires_grad) continue;
+    recorder_.Refuse(absl::StrCat("'", GraphInputOf(static_cast<int>(i)).name, "'"),
+                     "it requires a gradient and is written to; in a step with a loss only the loss can have a "
+                     "gradient");
+  }
+  for (ViewAndMutationFacts* facts : {&facts_, &first_.facts}) {
+    for (size_t i = 0; i < facts->output_info.size(); ++i) {
+      OutputAliasInfo& info = facts->output_info[i];
+      if (static_cast<int>(i) != LossOutput()) info.requires_grad_for_backward = false;
+      if (!IsAliasOfIntermediate(info.output_type)) continue;
+      // No gradient goes through what such outputs share.
+      info.output_type = OutputType::kUnsafeViewAlias;
+      info.base_index.reset();
+      info.view_steps.clear();
+    }
+    facts->num_intermediate_bases = 0;
+    for (InputAliasInfo& info : facts->input_info) {
+      // What autograd knows of the new content ends with the step.
+      if (info.mutates_data && info.requires_grad_at_entry.has_value()) {
+        info.requires_grad = *info.requires_grad_at_entry;
+        info.requires_grad_at_entry.reset();
+      }
+    }
+    std::erase_if(facts->tangents, [this](const TangentMeta& tangent) {
+      return tangent.source.kind != ForwardTensor::Kind::kOutput || tangent.source.index != LossOutput();
+    });
+    facts->is_train = true;
   }
   return absl::OkStatus();
 }
 
-void Tracing::AddMutatedInputs() {
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    const serialization::InputAliasInfo& info = program_.metadata.input_info(static_cast<int>(i));
-    const std::string& name = recorder_.graph().inputs()[i].name;
-    if (info.mutates_metadata()) {
-      recorder_.Refuse(absl::StrCat("'", name, "'"),
-                       "its sizes, strides or storage are changed (transpose_, resize_, set_)");
-    }
-    if (!info.mutates_data()) continue;
-    const ValueId value = recorder_.ValueOf(inputs_[i]);
-    recorder_.graph().AddOutput(value, OutputKind::kMutatedInput, static_cast<int>(i), name);
-    program_.reference.mutated.push_back(ToTensorData(recorder_.RealOf(inputs_[i])));
+void Tracing::AddOutputs() {
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    const MutationType type = MutationTypeOf(facts_.input_info[i]);
+    if (type != MutationType::kNotMutated) AddMutatedInput(static_cast<int>(i), type);
   }
+  for (const ForwardReturn& value : derived_.forward_returns) {
+    if (value.is_tensor_alias || value.tensor.kind == ForwardTensor::Kind::kMutatedInput) continue;
+    const bool is_base = value.tensor.kind == ForwardTensor::Kind::kIntermediateBase;
+    if (!is_base && !facts_.output_info[static_cast<size_t>(value.tensor.index)].is_tensor()) continue;
+    const at::Tensor& tensor = TensorOf(value.tensor);
+    recorder_.graph().AddOutput(recorder_.ValueOf(tensor),
+                                is_base ? OutputKind::kIntermediateBase : OutputKind::kUserOutput, value.tensor.index,
+                                NameOf(value.tensor));
+    program_.reference.outputs.push_back(ToTensorData(recorder_.RealOf(tensor)));
+  }
+}
+
+void Tracing::AddMutatedInput(int argument, MutationType type) {
+  const InputAliasInfo& info = facts_.input_info[static_cast<size_t>(argument)];
+  const GraphInput input = GraphInputOf(argument);
+  const bool is_state = input.kind != InputKind::kUserInput;
+  if (info.mutation_inductor_storage_resize) {
+    recorder_.Refuse(absl::StrCat("'", input.name, "'"), "its storage is resized");
+  }
+  if (is_state && info.mutates_metadata) {
+    recorder_.Refuse(absl::StrCat("'", input.name, "'"),
+                     "the sizes, strides or storage of a parameter or buffer are changed (transpose_, resize_, set_)");
+  }
+  if (!info.mutates_data && !info.mutates_storage_metadata) return;
+  OutputKind kind = OutputKind::kMutatedInput;
+  if (type == MutationType::kMutatedInGraph && !is_state) {
+    kind = info.mutates_storage_metadata ? OutputKind::kInputStorage : OutputKind::kInputUpdate;
+  }
+  const at::Tensor& tensor = arguments_[static_cast<size_t>(argument)];
+  const ValueId value = recorder_.ValueOf(tensor);
+  const int graph_input = program_arguments_.arguments[static_cast<size_t>(argument)].graph_input;
+  recorder_.graph().AddOutput(value, kind, graph_input, input.name);
+  program_.reference.mutated.push_back(ToTensorData(recorder_.RealOf(tensor)));
+  const bool is_returned = kind == OutputKind::kMutatedInput && !is_state;
+  if (is_returned) program_.reference.outputs.push_back(program_.reference.mutated.back());
+}
+
+GraphInput& Tracing::GraphInputOf(int argument) {
+  const int index = program_arguments_.arguments[static_cast<size_t>(argument)].graph_input;
+  return recorder_.graph().inputs()[static_cast<size_t>(index)];
+}
+
+const at::Tensor& Tracing::TensorOf(const ForwardTensor& tensor) const {
+  const size_t index = static_cast<size_t>(tensor.index);
+  switch (tensor.kind) {
+    case ForwardTensor::Kind::kMutatedInput:
+      return arguments_[index];
+    case ForwardTensor::Kind::kOutput:
+      return outputs_[index];
+    case ForwardTensor::Kind::kIntermediateBase:
+      break;
+  }
+  return intermediate_bases_[index];
+}
+
+std::string Tracing::NameOf(const ForwardTensor& tensor) {
+  switch (tensor.kind) {
+    case ForwardTensor::Kind::kMutatedInput:
+      return GraphInputOf(tensor.index).name;
+    case ForwardTensor::Kind::kOutput:
+      return output_names_[static_cast<size_t>(tensor.index)];
+    case ForwardTensor::Kind::kIntermediateBase:
+      break;
+  }
+  return absl::StrCat("intermediate_base.", tensor.index);
 }
 
 int Tracing::LossOutput() const {
@@ -135,84 +274,108 @@ int Tracing::LossOutput() const {
   return options_.loss_output + from_end;
 }
 
-std::string Tracing::OutputName(size_t index) const {
-  if (static_cast<int>(index) == LossOutput()) return "loss";
-  return NameAt(options_.output_names, index, "output");
+// What requires grad though no input does was made inside the function, and the
+// gradient ends there.
+bool Tracing::NeedsBackward() const {
+  const bool has_sources = std::any_of(program_arguments_.arguments.begin(), program_arguments_.arguments.end(),
+                                       [](const ProgramArgument& argument) { return argument.requires_grad; });
+  return has_sources && options_.backward != Backward::kNone && facts_.is_train && !facts_.tangents.empty();
 }
 
-void Tracing::AddTangents(const std::vector<int>& outputs) {
-  for (int index : outputs) {
-    const at::Tensor& output = outputs_[static_cast<size_t>(index)];
-    const at::Tensor tangent = [&] {
-      RealScope real;
-      return ExampleTangent(output, index == LossOutput(), options_.seed, index);
-    }();
-    program_.reference.tangents.push_back(ToTensorData(tangent));
-    tangents_.push_back(
-        recorder_.AddInput(tangent, InputKind::kTangent, index,
-                           absl::StrCat("tangent.", OutputName(static_cast<size_t>(index)))));
-    serialization::TangentMeta& meta = *program_.metadata.add_tangents();
-    meta.set_output(static_cast<uint32_t>(index));
-    *meta.mutable_expected() = GeometryOf(output).ToProto();
-    meta.mutable_expected()->clear_offset();
-  }
-}
-
-// Its gradient reaches the input beside the program, through the caller's view.
-bool Tracing::AliasesInput(int output) const {
-  const serialization::OutputTypeProto type = program_.metadata.output_info(output).output_type();
-  return type == serialization::ALIAS_OF_INPUT || type == serialization::IS_INPUT;
-}
-
-void Tracing::MarkUndifferentiated(const std::vector<int>& differentiated) {
-  for (int i = 0; i < program_.metadata.output_info_size(); ++i) {
-    serialization::OutputAliasInfo& info = *program_.metadata.mutable_output_info(i);
-    if (!info.requires_grad()) continue;
-    if (std::find(differentiated.begin(), differentiated.end(), i) != differentiated.end()) continue;
-    info.set_requires_grad_for_backward(false);
-  }
+void Tracing::AddTangent(const TangentMeta& tangent) {
+  const at::Tensor& root = TensorOf(tangent.source);
+  const int index = static_cast<int>(tangents_.size());
+  const bool is_loss = tangent.source.kind == ForwardTensor::Kind::kOutput && tangent.source.index == LossOutput();
+  const at::Tensor example = [&] {
+    const RealScope real;
+    const at::Tensor dense = ExampleTangent(root, is_loss, options_.seed, index);
+    std::vector<int64_t> strides;
+    for (const SymInt& stride : tangent.expected.strides) strides.push_back(stride.constant());
+    return at::empty_strided(dense.sizes(), strides, dense.options()).copy_(dense);
+  }();
+  program_.reference.tangents.push_back(ToTensorData(example));
+  tangents_.push_back(
+      recorder_.AddInput(example, InputKind::kTangent, index, absl::StrCat("tangent.", NameOf(tangent.source))));
 }
 
 absl::Status Tracing::RunBackward() {
-  std::vector<int> differentiated;
-  if (options_.backward == Backward::kOutputs) {
-    differentiated = DifferentiableOutputs(outputs_);
-    std::erase_if(differentiated, [this](int i) { return AliasesInput(i); });
+  if (!NeedsBackward()) {
+    // Outputs that are views of inputs alone need no backward, but are not hidden from autograd either.
+    const bool is_train = facts_.is_train && options_.backward != Backward::kNone && facts_.tangents.empty();
+    facts_.is_train = first_.facts.is_train = is_train;
+    return absl::OkStatus();
   }
-  if (options_.backward == Backward::kLoss) {
-    COTAN_RETURN_IF_ERROR(CheckLoss(outputs_, LossOutput()));
-    differentiated = {LossOutput()};
+  std::vector<at::Tensor> roots, tangents, sources;
+  for (const TangentMeta& tangent : facts_.tangents) {
+    AddTangent(tangent);
+    if (!IsDifferentiable(TensorOf(tangent.source))) continue;
+    roots.push_back(TensorOf(tangent.source));
+    tangents.push_back(tangents_.back());
   }
-  if (differentiated.empty()) return absl::OkStatus();
-  MarkUndifferentiated(differentiated);
-  AddTangents(differentiated);
-
-  std::vector<at::Tensor> roots;
-  for (int index : differentiated) roots.push_back(outputs_[static_cast<size_t>(index)]);
-  std::vector<size_t> positions;
-  std::vector<at::Tensor> sources;
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (!program_.metadata.input_info(static_cast<int>(i)).requires_grad()) continue;
-    positions.push_back(i);
-    sources.push_back(inputs_[i]);
+  for (const ProgramArgument& argument : program_arguments_.arguments) {
+    if (argument.requires_grad) sources.push_back(argument.primal);
   }
-  const std::vector<at::Tensor> gradients = Gradients(roots, tangents_, sources);
-  for (size_t i = 0; i < positions.size(); ++i) {
-    recorder_.graph().AddOutput(recorder_.ValueOf(gradients[i]), OutputKind::kGradient,
-                                static_cast<int>(positions[i]),
-                                recorder_.graph().inputs()[positions[i]].name);
-    if (gradients[i].defined()) {
-      program_.reference.gradients.push_back(ToTensorData(recorder_.RealOf(gradients[i])));
-    }
-  }
-  program_.metadata.set_is_train(true);
+  const std::vector<uint64_t> before = MutationCounts(arguments_);
+  AddGradients(Gradients(roots, tangents, sources));
+  AddBackwardMutations(BackwardMutatedInputs(before, MutationCounts(arguments_)));
   return absl::OkStatus();
+}
+
+void Tracing::AddGradients(const std::vector<at::Tensor>& gradients) {
+  std::vector<bool> has_gradient(arguments_.size(), false);
+  size_t next = 0;
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    const ProgramArgument& argument = program_arguments_.arguments[i];
+    if (!argument.requires_grad) continue;
+    const at::Tensor& gradient = gradients[next++];
+    has_gradient[i] = gradient.defined();
+    const ValueId value = recorder_.ValueOf(gradient);
+    recorder_.graph().AddOutput(value, OutputKind::kGradient, argument.graph_input,
+                                GraphInputOf(static_cast<int>(i)).name);
+    if (gradient.defined()) program_.reference.gradients.push_back(ToTensorData(recorder_.RealOf(gradient)));
+  }
+  facts_.indices_of_inputs_to_detach = InputsToDetach(facts_, has_gradient);
+  first_.facts.indices_of_inputs_to_detach = CallerInputs(facts_.indices_of_inputs_to_detach);
+}
+
+void Tracing::AddBackwardMutations(const std::vector<int>& arguments) {
+  for (int i : arguments) {
+    const GraphInput input = GraphInputOf(i);
+    if (MutationTypeOf(facts_.input_info[static_cast<size_t>(i)]) != MutationType::kNotMutated) {
+      recorder_.Refuse(absl::StrCat("'", input.name, "'"), "the function writes to it, and so does its backward");
+    }
+    const ValueId value = recorder_.ValueOf(arguments_[static_cast<size_t>(i)]);
+    const int graph_input = program_arguments_.arguments[static_cast<size_t>(i)].graph_input;
+    recorder_.graph().AddOutput(value, OutputKind::kBackwardUpdate, graph_input, input.name);
+  }
+  facts_.backward_mutated_inputs = arguments;
+  first_.facts.backward_mutated_inputs = CallerInputs(arguments);
+}
+
+std::vector<int> Tracing::CallerInputs(const std::vector<int>& arguments) const {
+  const InputBinding& binding = first_.bound.binding;
+  std::vector<int> result;
+  for (int i = 0; i < static_cast<int>(first_.facts.input_info.size()); ++i) {
+    const int unique = binding.has_duplicates() ? binding.add_dupe_map[static_cast<size_t>(i)] : i;
+    int argument = unique;
+    if (binding.has_bases()) {
+      const auto* direct = std::get_if<InputBinding::Argument>(&binding.inner_inputs[static_cast<size_t>(unique)]);
+      if (direct == nullptr) continue;
+      argument = direct->index;
+    }
+    if (std::find(arguments.begin(), arguments.end(), argument) != arguments.end()) result.push_back(i);
+  }
+  return result;
 }
 
 void Tracing::Release() {
   tangents_.clear();
+  intermediate_bases_.clear();
   outputs_.clear();
-  inputs_.clear();
+  arguments_.clear();
+  // What happened to them is still of interest, they are not.
+  for (ProgramArgument& argument : program_arguments_.arguments) argument.primal = argument.tensor = at::Tensor();
+  program_arguments_.function_inputs.clear();
   recorder_.rng_state = at::Tensor();
   UnseatStates(states_);
 }
@@ -225,10 +388,9 @@ void Tracing::RefuseKeptTensors() {
     for (ValueId output : node.outputs) {
       if (!std::binary_search(kept.begin(), kept.end(), output)) continue;
       recorder_.Refuse(
-          absl::StrCat("a result of ", node.op,
-                       node.source.empty() ? "" : absl::StrCat(" in '", node.source, "'")),
-          "it is kept after the call, in an attribute or a captured variable; make that a "
-          "registered buffer and write to it in place (copy_)");
+          absl::StrCat("a result of ", node.op, node.source.empty() ? "" : absl::StrCat(" in '", node.source, "'")),
+          "it is kept after the call, in an attribute or a captured variable; make that a registered "
+          "buffer and write to it in place (copy_)");
     }
   }
 }
@@ -241,42 +403,60 @@ absl::Status Tracing::CheckRefusals() {
     }
   }
   if (recorder_.refusals().empty()) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat("'", options_.name, "' cannot be compiled:\n  ",
-                                               absl::StrJoin(recorder_.refusals(), "\n  ")));
+  return absl::UnimplementedError(
+      absl::StrCat("'", options_.name, "' cannot be compiled:\n  ", absl::StrJoin(recorder_.refusals(), "\n  ")));
 }
 
-TracedProgram Tracing::Finish() && {
+absl::StatusOr<TracedProgram> Tracing::Finish() && {
   Graph& graph = recorder_.graph();
   std::vector<GraphInput>& inputs = graph.inputs();
   if (recorder_.random_blocks() == 0) {
     std::erase_if(inputs, [](const GraphInput& i) { return i.kind == InputKind::kRngState; });
   }
-  std::stable_sort(inputs.begin(), inputs.end(), [](const GraphInput& a, const GraphInput& b) {
-    return Rank(a.kind) < Rank(b.kind);
-  });
+  std::stable_sort(inputs.begin(), inputs.end(),
+                   [](const GraphInput& a, const GraphInput& b) { return Rank(a.kind) < Rank(b.kind); });
   graph.Compact();
-  for (size_t i = 0; i < states_.size(); ++i) {
-    program_.metadata.add_static_input_indices(static_cast<uint32_t>(i));
-  }
-  program_.states.insert(program_.states.end(), recorder_.constants().begin(),
-                         recorder_.constants().end());
+  program_.states.insert(program_.states.end(), recorder_.constants().begin(), recorder_.constants().end());
   program_.rng_blocks = SymInt(recorder_.random_blocks());
   program_.graph = std::move(graph);
-  program_.signature = SignatureOf(program_.graph);
+  program_.signature = SignatureOf(program_.graph, first_.facts, input_names_, output_names_);
   if (options_.backward == Backward::kLoss) program_.signature.set_loss_output("loss");
+  COTAN_ASSIGN_OR_RETURN(const ViewAndMutationMeta metadata, ViewAndMutationMeta::Create(std::move(first_.facts)));
+  program_.metadata = metadata.ToProto();
+  if (!first_.bound.binding.is_identity()) {
+    COTAN_ASSIGN_OR_RETURN(const ViewAndMutationMeta inner, ViewAndMutationMeta::Create(std::move(facts_)));
+    program_.program_metadata = inner.ToProto();
+    program_.input_binding = first_.bound.binding.ToProto();
+  }
   return std::move(program_);
+}
+
+absl::StatusOr<FirstPass> RunFirstPass(const TensorFunction& function, absl::Span<const ModuleState> states,
+                                       absl::Span<const at::Tensor> inputs, const TraceOptions& options) {
+  AnalyzeFunctionOptions analysis;
+  analysis.keep_input_mutations = options.keep_input_mutations;
+  analysis.grad_enabled = options.grad_enabled;
+  analysis.seed = options.seed;
+  FirstPass first;
+  COTAN_ASSIGN_OR_RETURN(first.facts, AnalyzeFunction(function, states, inputs, analysis));
+  COTAN_ASSIGN_OR_RETURN(first.bound, BindInputs(first.facts, DescribeExamples(states, inputs)));
+  return first;
 }
 
 }  // namespace
 
-absl::StatusOr<TracedProgram> Trace(const TensorFunction& function,
-                                    absl::Span<const ModuleState> states,
-                                    absl::Span<const at::Tensor> inputs,
-                                    const TraceOptions& options) {
+absl::StatusOr<TracedProgram> Trace(const TensorFunction& traced, absl::Span<const ModuleState> states,
+                                    absl::Span<const at::Tensor> inputs, const TraceOptions& options) {
   COTAN_RETURN_IF_ERROR(CheckAutocast(options.autocast));
+  RegisterTracing();
+  const TensorFunction function = [&](const std::vector<at::Tensor>& arguments) {
+    const AutocastScope autocast(options.autocast);
+    return traced(arguments);
+  };
+  COTAN_ASSIGN_OR_RETURN(FirstPass first, RunFirstPass(function, states, inputs, options));
   try {
-    TraceScope scope(options.backward != Backward::kNone);
-    Tracing tracing(states, options);
+    const TraceScope scope(options.grad_enabled);
+    Tracing tracing(states, std::move(first), options);
     tracing.SeatInputs(inputs);
     const absl::Status ran = [&]() -> absl::Status {
       COTAN_RETURN_IF_ERROR(tracing.RunForward(function));

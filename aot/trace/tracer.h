@@ -19,14 +19,18 @@ namespace cotan::aot {
 
 struct TraceOptions {
   enum class Backward : uint8_t {
-    kNone,     // inference: gradients are disabled while the function runs
-    kOutputs,  // one tangent for each output that requires grad
+    kNone,     // inference
+    kOutputs,  // one tangent for each value of the forward that requires grad (DerivedMetadata)
     kLoss,     // one tangent, of output `loss_output`
   };
   std::string name = "forward";  // of the graph
   Backward backward = Backward::kNone;
   // Negative: counts from the end. The output is named "loss".
   int loss_output = 0;
+  // Whether gradients are enabled when the function is called.
+  bool grad_enabled = true;
+  // Whether the program may write inputs itself where nobody can tell.
+  bool keep_input_mutations = true;
   // Names of inputs and outputs; missing ones are "input.I" and "output.I".
   std::vector<std::string> input_names = {};
   std::vector<std::string> output_names = {};
@@ -39,9 +43,10 @@ struct TraceOptions {
   std::function<std::vector<std::string>(const Graph& graph)> unsupported_ops = nullptr;
 };
 
-// Traces `function`. An input requires grad if its example does; parameters as
-// their ModuleState says. Random ops draw from Philox with `seed`, offset 0.
-// With kOutputs, if no output requires grad, the result is an inference graph.
+// Traces `function`. An input requires grad if its example does, and is a leaf
+// if that is one; parameters as their ModuleState says. Random ops draw from Philox with `seed`, offset 0.
+// With kOutputs, if no tangent would enter the backward, the result is an
+// inference graph.
 //
 // Unimplemented: the function does what a graph cannot express: reads tensors'
 // data, writes to or keeps tensors that are no registered buffers, has results

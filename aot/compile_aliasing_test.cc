@@ -1,0 +1,80 @@
+// What artifacts say and return of functions that write to their inputs, and
+// whose outputs share memory.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "aot/compile.h"
+#include "serialization/artifact_verifier.h"
+#include "serialization/container.h"
+
+namespace cotan::aot {
+namespace {
+
+using serialization::Artifact;
+using serialization::Method;
+using ::testing::ElementsAre;
+using Tensors = std::vector<at::Tensor>;
+
+std::vector<std::string> Strings(const auto& field) { return {field.begin(), field.end()}; }
+
+Artifact Compile(const TensorFunction& function, const Tensors& examples, const CompileOptions& options = {}) {
+  const auto model = CompileTensorFunction(function, examples, options);
+  EXPECT_TRUE(model.ok()) << model.status();
+  if (!model.ok()) return {};
+  const Artifact artifact = ArtifactFile::Parse(model->bytes())->artifact();
+  const absl::Status verified = VerifyArtifact(artifact);
+  EXPECT_TRUE(verified.ok()) << verified;
+  return artifact;
+}
+
+at::Tensor Leaf() { return torch::rand({2, 3}).requires_grad_(true); }
+at::Tensor NonLeafTensor() { return Leaf().clone(); }
+
+TEST(CompileAliasingTest, AWrittenInputIsReturnedAndHasATangent) {
+  const Artifact artifact = Compile(
+      [](const Tensors& in) -> Tensors {
+        at::Tensor x = in[0];
+        x.mul_(2);
+        return {x * 3};
+      },
+      {NonLeafTensor()});
+  ASSERT_EQ(artifact.methods_size(), 2);
+  EXPECT_THAT(Strings(artifact.methods(0).output_names()), ElementsAre("input.0", "output.0"));
+  EXPECT_EQ(artifact.methods(0).input_updates_size(), 0);
+  EXPECT_THAT(Strings(artifact.methods(1).input_names()), ElementsAre("tangent.input.0", "tangent.output.0"));
+  EXPECT_EQ(artifact.methods(1).outputs_size(), 1);
+}
+
+TEST(CompileAliasingTest, AnInputThatRequiresNoGradIsWrittenByTheProgramUnlessAskedNotTo) {
+  const TensorFunction function = [](const Tensors& in) -> Tensors {
+    at::Tensor x = in[0];
+    x.mul_(2);
+    return {x * 3};
+  };
+  const Artifact written = Compile(function, {torch::rand({2, 3})});
+  ASSERT_EQ(written.methods_size(), 1);
+  EXPECT_EQ(written.methods(0).input_updates_size(), 1);
+  EXPECT_EQ(written.methods(0).outputs_size(), 1);
+  CompileOptions options;
+  options.keep_input_mutations = false;
+  const Artifact returned = Compile(function, {torch::rand({2, 3})}, options);
+  ASSERT_EQ(returned.methods_size(), 1);
+  EXPECT_EQ(returned.methods(0).input_updates_size(), 0);
+  EXPECT_EQ(returned.methods(0).outputs_size(), 2);
+}
+
+TEST(CompileAliasingTest, AViewOfAnInputNeedsNoProgram) {
+  const Artifact artifact =
+      Compile([](const Tensors& in) -> Tensors { return {in[0].view({-1}), in[0]}; }, {NonLeafTensor()});
+  ASSERT_EQ(artifact.methods_size(), 1);
+  const Method& forward = artifact.methods(0);
+  EXPECT_EQ(forward.outputs_size(), 0);
+  EXPECT_EQ(forward.ops_size(), 0);
+  EXPECT_THAT(Strings(forward.signature().user_outputs()), ElementsAre("output.0", "output.1"));
+  ASSERT_EQ(forward.metadata().output_info_size(), 2);
+  EXPECT_EQ(forward.metadata().output_info(1).output_type(), serialization::IS_INPUT);
+}
+
+}  // namespace
+}  // namespace cotan::aot

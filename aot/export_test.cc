@@ -1,0 +1,205 @@
+#include "aot/export.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "aot/graph/text.h"
+#include "aot/graph/verifier.h"
+#include "aot/trace/graph_interpreter.h"
+#include "aot/trace/tensor_data.h"
+
+namespace cotan::aot {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Tensors = std::vector<at::Tensor>;
+
+at::Tensor Parameter() { return torch::rand({3}).requires_grad_(true); }
+
+// w is a parameter or a buffer, x an input.
+ExportOptions Joint(int loss = 0) {
+  ExportOptions options;
+  options.trace_joint = true;
+  options.output_loss_index = loss;
+  options.num_parameters_and_buffers = 1;
+  return options;
+}
+
+std::string Refusal(const TensorFunction& function, const Tensors& examples, const ExportOptions& options) {
+  const auto exported = ExportTensorFunction(function, examples, options);
+  if (exported.ok()) return "nothing was refused";
+  EXPECT_EQ(exported.status().code(), absl::StatusCode::kInvalidArgument) << exported.status();
+  return std::string(exported.status().message());
+}
+
+std::string JointRefusal(const TensorFunction& function, const Tensors& examples, bool trace_joint) {
+  const auto exported = ExportJointTensorFunction(function, examples, trace_joint);
+  return exported.ok() ? "nothing was refused" : std::string(exported.status().message());
+}
+
+std::vector<std::string> Strings(const auto& field) { return {field.begin(), field.end()}; }
+
+Tensors Loss(const Tensors& in) { return {(in[0] * in[1]).sum(), in[1] + 1}; }
+
+TEST(ExportTest, JointGraphHasGradientsAndNoTangents) {
+  const at::Tensor w = Parameter(), x = torch::rand({3});
+  const auto exported = ExportTensorFunction(Loss, {w, x}, Joint());
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_TRUE(VerifyGraph(exported->graph).ok());
+  ASSERT_EQ(exported->graph.inputs().size(), 2u);
+  EXPECT_EQ(exported->graph.inputs()[0].kind, InputKind::kParameter);
+  const serialization::GraphSignature& signature = exported->signature;
+  EXPECT_THAT(Strings(signature.parameters()), ElementsAre("p0"));
+  EXPECT_THAT(Strings(signature.user_inputs()), ElementsAre("input.0"));
+  EXPECT_THAT(Strings(signature.user_outputs()), ElementsAre("loss", "output.1"));
+  EXPECT_EQ(signature.loss_output(), "loss");
+  ASSERT_EQ(signature.gradients_to_parameters_size(), 1);
+  EXPECT_EQ(signature.gradients_to_parameters(0).target(), "p0");
+
+  const auto results = InterpretGraph(exported->graph, {w.detach(), x});
+  ASSERT_TRUE(results.ok()) << results.status();
+  ASSERT_EQ(results->size(), 3u);
+  EXPECT_TRUE(torch::allclose((*results)[0], (w.detach() * x).sum()));
+  EXPECT_TRUE(torch::allclose((*results)[2], x));
+}
+
+TEST(ExportTest, InferenceGraphReturnsNewContentsOfBuffers) {
+  ExportOptions options;
+  options.num_parameters_and_buffers = 1;
+  const auto exported = ExportTensorFunction(
+      [](const Tensors& in) -> Tensors {
+        at::Tensor buffer = in[0];
+        buffer.add_(in[1]);
+        return {buffer * 2};
+      },
+      {torch::rand({3}), torch::rand({3})}, options);
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_THAT(Strings(exported->signature.buffers()), ElementsAre("p0"));
+  ASSERT_EQ(exported->signature.buffers_to_mutate_size(), 1);
+  EXPECT_EQ(exported->signature.buffers_to_mutate(0).target(), "p0");
+  ASSERT_EQ(exported->graph.outputs().size(), 2u);
+  EXPECT_EQ(exported->graph.outputs()[0].kind, OutputKind::kMutatedInput);
+}
+
+TEST(ExportTest, ModulesExportTheirParametersByName) {
+  struct Net : torch::nn::Module {
+    Net() : layer(register_module("layer", torch::nn::Linear(3, 2))) {}
+    at::Tensor forward(const at::Tensor& x) { return layer(x).pow(2).mean(); }
+    torch::nn::Linear layer;
+  };
+  ExportOptions options;
+  options.trace_joint = true;
+  options.output_loss_index = 0;
+  const auto exported = ExportModule([] { return std::make_shared<Net>(); }, {torch::rand({4, 3})}, options);
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_THAT(Strings(exported->signature.parameters()), ElementsAre("layer.weight", "layer.bias"));
+  EXPECT_EQ(exported->signature.gradients_to_parameters_size(), 2);
+  EXPECT_EQ(exported->states.size(), 2u);
+}
+
+TEST(ExportTest, RefusesWhatIsNoLoss) {
+  const Tensors examples = {Parameter(), torch::rand({3})};
+  EXPECT_THAT(Refusal([](const Tensors& in) -> Tensors { return {in[0] * in[1]}; }, examples, Joint()),
+              HasSubstr("output 0 is to be the loss, but is no scalar: it is f32[3]"));
+  EXPECT_THAT(Refusal(Loss, examples, Joint(5)), HasSubstr("output 0 requires grad, but the loss is output 5"));
+  EXPECT_THAT(Refusal(
+                  [](const Tensors& in) -> Tensors {
+                    return {(in[0].detach() * in[1]).sum(), in[1] + 1};
+                  },
+                  examples, Joint(5)),
+              HasSubstr("the loss is output 5, but the function returns 2 tensors"));
+  EXPECT_THAT(Refusal([](const Tensors& in) -> Tensors { return {(in[0].detach() * in[1]).sum()}; }, examples, Joint()),
+              HasSubstr("output 0 is to be the loss, but does not require grad"));
+  EXPECT_THAT(Refusal(
+                  [](const Tensors& in) -> Tensors {
+                    return {(in[0] * in[1]).sum(), in[0] * 2};
+                  },
+                  examples, Joint()),
+              HasSubstr("output 1 requires grad, but the loss is output 0"));
+  ExportOptions without_index = Joint();
+  without_index.output_loss_index.reset();
+  EXPECT_THAT(Refusal(Loss, examples, without_index), HasSubstr("trace_joint needs output_loss_index"));
+}
+
+TEST(ExportTest, RefusesParametersWithoutGradient) {
+  EXPECT_THAT(Refusal([](const Tensors& in) -> Tensors { return {in[1].sum() + in[0].sum()}; },
+                      {Parameter(), Parameter()}, Joint()),
+              "nothing was refused");
+  EXPECT_THAT(Refusal([](const Tensors& in) -> Tensors { return {in[0].sum()}; }, {Parameter(), Parameter()}, Joint()),
+              HasSubstr("'input.0' requires grad, but the loss does not depend on it"));
+}
+
+TEST(ExportTest, RefusesPreDispatch) {
+  ExportOptions options = Joint();
+  options.pre_dispatch = true;
+  EXPECT_THAT(Refusal(Loss, {Parameter(), torch::rand({3})}, options), HasSubstr("pre_dispatch"));
+}
+
+TEST(ExportTest, RefusesWritesToWhatRequiresGrad) {
+  EXPECT_THAT(Refusal(
+                  [](const Tensors& in) -> Tensors {
+                    {
+                      const at::NoGradGuard no_grad;
+                      at::Tensor w = in[0];
+                      w.mul_(2);
+                    }
+                    return {(in[0] * in[1]).sum()};
+                  },
+                  {Parameter(), torch::rand({3})}, Joint()),
+              HasSubstr("'p0' requires grad and is written to"));
+}
+
+TEST(ExportTest, RefusesChangesOfSizesAndStrides) {
+  const TensorFunction transpose = [](const Tensors& in) -> Tensors {
+    at::Tensor x = in[0];
+    x.t_();
+    return {x + 1};
+  };
+  EXPECT_THAT(Refusal(transpose, {torch::rand({2, 3})}, {}),
+              HasSubstr("input 0 has other sizes, strides or storage when the function returns"));
+  EXPECT_THAT(JointRefusal(transpose, {torch::rand({2, 3})}, false), HasSubstr("other sizes, strides or storage"));
+}
+
+TEST(ExportTest, RefusesInputsThatAreOneTensorOrShareMemory) {
+  const TensorFunction write_first = [](const Tensors& in) -> Tensors {
+    at::Tensor x = in[0];
+    x.mul_(2);
+    return {x + in[1]};
+  };
+  const at::Tensor whole = torch::rand({6});
+  EXPECT_THAT(Refusal(write_first, {whole.slice(0, 0, 4), whole.slice(0, 2, 6)}, {}),
+              HasSubstr("inputs share memory, and one of them is written to"));
+  EXPECT_THAT(Refusal(write_first, {whole, whole}, {}), HasSubstr("the same tensor is given as two inputs"));
+}
+
+TEST(ExportTest, SimpleJointGraphHasATangentForEachOutput) {
+  const auto exported = ExportJointTensorFunction([](const Tensors& in) -> Tensors { return {in[0] * in[1]}; },
+                                                  {Parameter(), torch::rand({3})}, true);
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  ASSERT_EQ(exported->graph.inputs().size(), 3u);
+  EXPECT_EQ(exported->graph.inputs()[2].kind, InputKind::kTangent);
+  EXPECT_EQ(exported->graph.outputs().size(), 2u);
+}
+
+TEST(ExportTest, SimpleJointRefusesWritesAndAliases) {
+  const at::Tensor x = torch::rand({2, 3});
+  EXPECT_THAT(JointRefusal([](const Tensors& in) -> Tensors { return {in[0]}; }, {x}, false),
+              HasSubstr("output 0 is an alias of another tensor (is_input)"));
+  EXPECT_THAT(JointRefusal([](const Tensors& in) -> Tensors { return {in[0].view({-1})}; }, {x}, false),
+              HasSubstr("(alias_of_input)"));
+  EXPECT_THAT(JointRefusal([](const Tensors& in) -> Tensors { return {(in[0] * 2).t()}; },
+                           {torch::rand({2, 3}).requires_grad_(true)}, true),
+              HasSubstr("(unsafe_view_alias)"));
+  const TensorFunction write = [](const Tensors& in) -> Tensors {
+    at::Tensor y = in[0];
+    y.mul_(2);
+    return {y + 1};
+  };
+  EXPECT_THAT(JointRefusal(write, {x}, false), HasSubstr("input 0 is written to"));
+  EXPECT_THAT(JointRefusal(write, {Parameter().clone()}, true), HasSubstr("input 0 requires grad and is written to"));
+}
+
+}  // namespace
+}  // namespace cotan::aot

@@ -1,0 +1,38 @@
+#include "aot/trace/non_leaf.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "aot/joint/joint.h"
+#include "aot/trace/dispatch_keys.h"
+#include "aot/trace/recorder.h"
+#include "aot/trace/tracer.h"
+
+namespace cotan::aot {
+namespace {
+
+TEST(NonLeafTest, MayBeWrittenToAndHasTheGradientOfItsPrimal) {
+  RegisterTracing();
+  const at::Tensor example = at::rand({4, 2}).t(), ones = at::ones({2, 4});
+  Recorder recorder;
+  RecordingScope recording(recorder);
+  c10::impl::IncludeDispatchKeyGuard keys(kTracingKeys);
+  const at::Tensor primal = recorder.AddInput(at::rand({4, 2}).t(), InputKind::kUserInput, 0, "x").requires_grad_(true);
+  at::Tensor x = NonLeaf(primal);
+  EXPECT_FALSE(x.is_leaf());
+  EXPECT_TRUE(x.requires_grad());
+  EXPECT_EQ(x.strides(), primal.strides());
+  EXPECT_EQ(recorder.ValueOf(x), recorder.ValueOf(primal));
+
+  x.mul_(3);
+  EXPECT_NE(recorder.ValueOf(x), recorder.ValueOf(primal));
+  const at::Tensor tangent = recorder.AddInput(ones, InputKind::kTangent, 0, "t");
+  const std::vector<at::Tensor> gradients = Gradients({x}, {tangent}, {primal});
+  ASSERT_TRUE(gradients[0].defined());
+  const at::Tensor gradient = recorder.RealOf(gradients[0]);
+  EXPECT_EQ(gradient.sizes(), ones.sizes());
+  EXPECT_EQ(gradient.const_data_ptr<float>()[0], 3);
+}
+
+}  // namespace
+}  // namespace cotan::aot

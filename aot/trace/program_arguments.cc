@@ -1,0 +1,134 @@
+#include "aot/trace/program_arguments.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <numeric>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "aot/trace/inputs.h"
+#include "aot/trace/non_leaf.h"
+#include "aot/trace/trace_scope.h"
+
+namespace cotan::aot {
+namespace {
+
+std::vector<int64_t> Constants(const SymIntVector& values) {
+  std::vector<int64_t> result;
+  for (const SymInt& value : values) result.push_back(value.constant());
+  return result;
+}
+
+class Adder {
+ public:
+  Adder(const InputBinding& binding, absl::Span<const ModuleState> states, absl::Span<const at::Tensor> examples,
+        absl::Span<const std::string> names, Recorder& recorder)
+      : binding_(binding), states_(states), examples_(examples), names_(names), recorder_(recorder) {
+    const int num_inputs = static_cast<int>(states.size() + examples.size());
+    kept_ = binding.KeptInputs(num_inputs);
+    unique_of_ = binding.add_dupe_map;
+    if (unique_of_.empty()) {
+      unique_of_.resize(static_cast<size_t>(num_inputs));
+      std::iota(unique_of_.begin(), unique_of_.end(), 0);
+    }
+  }
+
+  ProgramArguments Run() {
+    SeatStates(states_, recorder_);
+    for (int b = 0; b < binding_.num_bases(); ++b) AddBase(b);
+    std::vector<at::Tensor> unique;  // views of bases are filled in at the end
+    for (size_t u = 0; u < kept_.size(); ++u) {
+      const bool is_view = binding_.has_bases() && std::holds_alternative<InputBinding::BaseView>(Inner(u));
+      unique.push_back(is_view ? at::Tensor() : AddInput(static_cast<size_t>(kept_[u])));
+    }
+    for (size_t u = 0; u < kept_.size(); ++u) {
+      if (!unique[u].defined()) unique[u] = MakeView(std::get<InputBinding::BaseView>(Inner(u)));
+    }
+    for (size_t i = states_.size(); i < unique_of_.size(); ++i) {
+      result_.function_inputs.push_back(unique[static_cast<size_t>(unique_of_[i])]);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  const InputBinding::InnerInput& Inner(size_t unique) const { return binding_.inner_inputs[unique]; }
+
+  const at::Tensor& ExampleOf(size_t input) const { return examples_[input - states_.size()]; }
+
+  void Add(const at::Tensor& example, bool requires_grad, bool is_leaf, const std::string& name) {
+    const int graph_input = static_cast<int>(recorder_.graph().inputs().size());
+    const int position = graph_input - static_cast<int>(states_.size());
+    ProgramArgument argument;
+    argument.graph_input = graph_input;
+    argument.primal = recorder_.AddInput(example, InputKind::kUserInput, position, name);
+    argument.primal.requires_grad_(requires_grad);
+    argument.tensor = is_leaf ? argument.primal : NonLeaf(argument.primal);
+    argument.requires_grad = requires_grad;
+    argument.example = example;
+    result_.arguments.push_back(std::move(argument));
+  }
+
+  // The memory of the base, as one of its views shows it, without a gap before it.
+  void AddBase(int index) {
+    const InputBinding::Base& base = binding_.bases[static_cast<size_t>(index)];
+    at::Tensor example;
+    for (size_t u = 0; u < kept_.size() && !example.defined(); ++u) {
+      const auto* view = std::get_if<InputBinding::BaseView>(&Inner(u));
+      if (view == nullptr || view->base != index) continue;
+      const RealScope real;
+      const at::NoGradGuard no_grad;
+      example = ExampleOf(static_cast<size_t>(kept_[u]))
+                    .detach()
+                    .as_strided(Constants(base.geometry.sizes), Constants(base.geometry.strides),
+                                base.geometry.offset.constant())
+                    .clone();
+    }
+    Add(example, base.requires_grad, base.is_leaf, absl::StrCat("base.", index));
+  }
+
+  at::Tensor AddInput(size_t input) {
+    if (input < states_.size()) {
+      const ModuleState& state = states_[input];
+      result_.arguments.push_back(
+          {static_cast<int>(input), state.tensor, state.tensor, state.requires_grad, at::Tensor()});
+      return state.tensor;
+    }
+    const at::Tensor& example = ExampleOf(input);
+    const at::Tensor real = [&] {
+      const RealScope scope;
+      return example.detach();
+    }();
+    Add(real, example.requires_grad(), example.is_leaf(), names_[input - states_.size()]);
+    return result_.arguments.back().tensor;
+  }
+
+  // The caller's own views have a history whatever the grad mode is now.
+  at::Tensor MakeView(const InputBinding::BaseView& view) {
+    const c10::AutoGradMode grad_mode(true);
+    const at::Tensor& base = result_.arguments[static_cast<size_t>(view.base)].tensor;
+    const SymInt& start = binding_.bases[static_cast<size_t>(view.base)].geometry.offset;
+    const at::Tensor result = base.as_strided(Constants(view.geometry.sizes), Constants(view.geometry.strides),
+                                              view.geometry.offset.constant() - start.constant());
+    return view.detached ? result.detach() : result;
+  }
+
+  const InputBinding& binding_;
+  absl::Span<const ModuleState> states_;
+  absl::Span<const at::Tensor> examples_;
+  absl::Span<const std::string> names_;
+  Recorder& recorder_;
+  std::vector<int> kept_;       // by unique input: an input
+  std::vector<int> unique_of_;  // by input
+  ProgramArguments result_;
+};
+
+}  // namespace
+
+ProgramArguments AddProgramArguments(const InputBinding& binding, absl::Span<const ModuleState> states,
+                                     absl::Span<const at::Tensor> examples, absl::Span<const std::string> names,
+                                     Recorder& recorder) {
+  return Adder(binding, states, examples, names, recorder).Run();
+}
+
+}  // namespace cotan::aot

@@ -1,0 +1,60 @@
+#include "aot/trace/program_arguments.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "aot/trace/trace_scope.h"
+
+namespace cotan::aot {
+namespace {
+
+TensorGeometry Geometry(SymIntVector sizes, SymIntVector strides, int64_t offset) {
+  TensorGeometry geometry;
+  geometry.dtype = DType::kFloat32;
+  geometry.sizes = std::move(sizes);
+  geometry.strides = std::move(strides);
+  geometry.offset = offset;
+  return geometry;
+}
+
+// f(a, b, a, c) where a and b overlap in one tensor.
+InputBinding Binding() {
+  InputBinding binding;
+  binding.add_dupe_map = {0, 1, 0, 2};
+  binding.inner_inputs = {InputBinding::BaseView{0, Geometry({4}, {1}, 0)},
+                          InputBinding::BaseView{0, Geometry({4}, {1}, 2)}, InputBinding::Argument{1}};
+  binding.bases = {{Geometry({6}, {1}, 0), true, false}};
+  return binding;
+}
+
+TEST(ProgramArgumentsTest, ViewsOfABaseShareItsMemoryAndItsGradient) {
+  RegisterTracing();
+  const at::Tensor whole = at::arange(6, at::kFloat).requires_grad_(true).clone();
+  const at::Tensor a = whole.slice(0, 0, 4), b = whole.slice(0, 2, 6), c = at::ones({3});
+  const std::vector<at::Tensor> examples = {a, b, a, c};
+  const std::vector<std::string> names = {"a", "b", "a2", "c"};
+  const TraceScope scope(/*grad_enabled=*/true);
+  Recorder recorder;
+  const RecordingScope recording(recorder);
+  const ProgramArguments program = AddProgramArguments(Binding(), {}, examples, names, recorder);
+
+  ASSERT_EQ(program.arguments.size(), 2u);
+  EXPECT_EQ(recorder.graph().inputs()[0].name, "base.0");
+  EXPECT_EQ(recorder.graph().inputs()[1].name, "c");
+  EXPECT_TRUE(program.arguments[0].requires_grad);
+  EXPECT_FALSE(program.arguments[1].requires_grad);
+  EXPECT_EQ(program.arguments[0].example.numel(), 6);
+
+  ASSERT_EQ(program.function_inputs.size(), 4u);
+  EXPECT_TRUE(program.function_inputs[0].is_same(program.function_inputs[2]));
+  EXPECT_TRUE(program.function_inputs[0].requires_grad());
+  EXPECT_FALSE(program.function_inputs[0].is_leaf());
+  at::Tensor first = program.function_inputs[0];
+  first.mul_(10);
+  EXPECT_EQ(recorder.RealOf(program.function_inputs[1]).const_data_ptr<float>()[0], 20);
+  EXPECT_EQ(recorder.RealOf(program.arguments[0].tensor).const_data_ptr<float>()[3], 30);
+  EXPECT_EQ(whole.const_data_ptr<float>()[3], 3);
+}
+
+}  // namespace
+}  // namespace cotan::aot
