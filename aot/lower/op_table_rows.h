@@ -17,6 +17,9 @@ absl::Span<const OpRow> IndexingRows();
 absl::Span<const OpRow> SortingRows();
 absl::Span<const OpRow> KernelRows();
 absl::Span<const OpRow> CreationRows();
+absl::Span<const OpRow> ScanRows();
+absl::Span<const OpRow> ResizeRows();
+absl::Span<const OpRow> EmbeddingBagRows();
 
 }  // namespace cotan::aot
 

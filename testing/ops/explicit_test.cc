@@ -410,6 +410,88 @@ std::vector<Case> ViewAndCreationCases() {
   };
 }
 
+std::vector<Case> ScanCases() {
+  std::vector<Case> cases;
+  for (const char* op : {"cumsum", "cumprod"}) {
+    for (const int64_t dim : {0, 1, -1}) {
+      cases.push_back({std::string(op) + ".default", {T({3, 7, 5}), V(dim), None()}});
+    }
+    cases.push_back({std::string(op) + ".default", {T({}), V(0), None()}});
+    cases.push_back({std::string(op) + ".default", {Index({4, 9}, 3), V(1), None()}});
+    cases.push_back({std::string(op) + ".default", {Mask({4, 9}), V(1), None()}});
+  }
+  cases.push_back({"cumsum.default", {Transposed({6, 130}), V(1), None()}});
+  cases.push_back({"logcumsumexp.default", {T({3, 40}), V(1)}});
+  cases.push_back({"logcumsumexp.default", {T({3, 40}), V(0)}});
+  for (const char* op : {"cummax", "cummin"}) {
+    cases.push_back({std::string(op) + ".default", {T({3, 40}), V(1)}});
+    cases.push_back({std::string(op) + ".default", {T({5, 4}), V(0)}});
+  }
+  return cases;
+}
+
+// Forward and backward from `in` to `out` spatial sizes.
+void AddResize(const std::string& op, const Sizes& in, const Sizes& out, const std::vector<Arg>& settings,
+               std::vector<Case>& cases) {
+  Sizes input = {2, 3}, output = {2, 3};
+  input.insert(input.end(), in.begin(), in.end());
+  output.insert(output.end(), out.begin(), out.end());
+  std::vector<Arg> forward = {T(input), Ints(out)};
+  std::vector<Arg> backward = {T(output), Ints(out), Ints(input)};
+  forward.insert(forward.end(), settings.begin(), settings.end());
+  backward.insert(backward.end(), settings.begin(), settings.end());
+  cases.push_back({op + ".default", forward});
+  cases.push_back({op + "_backward.default", backward});
+}
+
+std::vector<Case> ResizeCases() {
+  std::vector<Case> cases;
+  const std::vector<std::pair<Sizes, Sizes>> sizes[] = {
+      {{{5}, {11}}, {{9}, {4}}}, {{{5, 4}, {10, 8}}, {{6, 7}, {4, 15}}, {{4, 4}, {4, 4}}}, {{{3, 4, 5}, {6, 3, 7}}}};
+  for (int rank = 1; rank <= 3; ++rank) {
+    const std::string suffix = std::to_string(rank) + "d";
+    const std::vector<Arg> no_scales(static_cast<size_t>(rank), None());
+    for (const auto& [in, out] : sizes[rank - 1]) {
+      AddResize("upsample_nearest" + suffix, in, out, no_scales, cases);
+      AddResize("_upsample_nearest_exact" + suffix, in, out, no_scales, cases);
+      for (const bool align_corners : {false, true}) {
+        std::vector<Arg> settings = no_scales;
+        settings.insert(settings.begin(), V(align_corners));
+        const char* linear[] = {"upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d"};
+        AddResize(linear[rank - 1], in, out, settings, cases);
+        if (rank == 2) AddResize("upsample_bicubic2d", in, out, settings, cases);
+      }
+    }
+  }
+  // A factor that is not quite the quotient of the sizes.
+  AddResize("upsample_nearest2d", {5, 5}, {8, 8}, {V(1.7), V(1.7)}, cases);
+  AddResize("upsample_bilinear2d", {5, 5}, {8, 8}, {V(false), V(1.7), V(1.7)}, cases);
+  return cases;
+}
+
+Arg Longs(Sizes values) {
+  return [values](at::ScalarType) { return at::tensor(values, at::kLong); };
+}
+
+std::vector<Case> EmbeddingBagCases() {
+  std::vector<Case> cases;
+  const Arg indices = Longs({1, 4, 4, 0, 2, 3, 1});
+  const Arg offsets = Longs({0, 2, 2, 5});  // the second bag is empty
+  const Arg bags = Longs({0, 0, 2, 2, 2, 3, 3});
+  const Arg sizes = Longs({2, 0, 3, 2});
+  for (const int64_t mode : {0, 1}) {
+    cases.push_back({"_embedding_bag_backward.default",
+                     {T({4, 6}), indices, offsets, bags, sizes, Longs({0, 0, 0, 0}), V(5), V(false), V(mode), V(false),
+                      None(), V(-1)}});
+  }
+  cases.push_back(
+      {"_embedding_bag_backward.default",
+       {T({4, 6}), indices, offsets, bags, sizes, Longs({0, 0, 0, 0}), V(5), V(false), V(0), V(false), T({7}), V(-1)}});
+  cases.push_back({"_embedding_bag_per_sample_weights_backward.default",
+                   {T({4, 6}), T({5, 6}), indices, offsets, bags, V(0), V(-1)}});
+  return cases;
+}
+
 const KernelRegistry& ReferenceKernels() {
   static const KernelRegistry& registry = *[] {
     auto* kernels = new KernelRegistry;
@@ -446,18 +528,32 @@ struct Group {
 };
 
 std::vector<Group> AllCases() {
-  return {{PointwiseCases(), kTranscendental},   {ReductionCases(), kReduction}, {CompositeCases(), kReduction},
-          {FurtherCompositeCases(), kReduction}, {KernelCases(), kMatmul},       {FurtherKernelCases(), kMatmul},
-          {ViewAndCreationCases(), kExact},      {ViewCases(), kExact},          {CreationCases(), kPointwise}};
+  return {{PointwiseCases(), kTranscendental},
+          {ReductionCases(), kReduction},
+          {CompositeCases(), kReduction},
+          {FurtherCompositeCases(), kReduction},
+          {KernelCases(), kMatmul},
+          {FurtherKernelCases(), kMatmul},
+          {ViewAndCreationCases(), kExact},
+          {ViewCases(), kExact},
+          {CreationCases(), kPointwise},
+          {ScanCases(), kReduction},
+          {ResizeCases(), kMatmul},
+          {EmbeddingBagCases(), kReduction}};
 }
 
 // Rows of pointwise ops are all run by pointwise_test. Random draws have no
-// counterpart in LibTorch, empty tensors no content; the backward of attention
-// has a test of its own.
+// counterpart in LibTorch, empty tensors no content, nor have results of
+// embedding_bag that only its backward reads (the model dlrm runs both); the
+// backward of attention has a test of its own.
 TEST(ExplicitOpTest, EveryOtherRowHasACase) {
-  std::set<std::string> covered = {"cotan.random_uniform.default", "aten.empty.memory_format",
-                                   "aten.empty_like.default", "aten.new_empty.default",
-                                   "aten._scaled_dot_product_flash_attention_for_cpu_backward.default"};
+  std::set<std::string> covered = {"cotan.random_uniform.default",
+                                   "aten.empty.memory_format",
+                                   "aten.empty_like.default",
+                                   "aten.new_empty.default",
+                                   "aten._scaled_dot_product_flash_attention_for_cpu_backward.default",
+                                   "aten._embedding_bag.default",
+                                   "aten._embedding_bag_forward_only.default"};
   for (const Group& group : AllCases()) {
     for (const Case& c : group.cases) covered.insert("aten." + c.op);
   }
@@ -511,6 +607,15 @@ TEST(ExplicitOpTest, Views) {
 }
 TEST(ExplicitOpTest, Creation) {
   for (const Case& c : CreationCases()) Check(c, kPointwise);
+}
+TEST(ExplicitOpTest, Scans) {
+  for (const Case& c : ScanCases()) Check(c, kReduction);
+}
+TEST(ExplicitOpTest, Resizes) {
+  for (const Case& c : ResizeCases()) Check(c, kMatmul);
+}
+TEST(ExplicitOpTest, EmbeddingBags) {
+  for (const Case& c : EmbeddingBagCases()) Check(c, kReduction);
 }
 
 }  // namespace
