@@ -263,7 +263,12 @@ absl::Status TensorOps::AddTo(const Tensor& value, const Tensor& to) {
 }
 
 absl::Status TensorOps::DivideBy(const Tensor& value, const Tensor& to) {
-  return Run(Kind::kDivide, 0, {{&to, &to.layout()}, {&value, &value.layout()}}, to);
+  if (!IsComplex(to.dtype())) return Run(Kind::kDivide, 0, {{&to, &to.layout()}, {&value, &value.layout()}}, to);
+  COTAN_ASSIGN_OR_RETURN(const Tensor parts, ViewOf(to, view::ViewAsReal{}));
+  COTAN_ASSIGN_OR_RETURN(const Tensor divisors, ViewOf(value, view::ViewAsReal{}));
+  StridedLayout real = divisors.layout();  // both parts are divided by the real one
+  real.strides.back() = 0;
+  return Run(Kind::kDivide, 0, {{&parts, &parts.layout()}, {&divisors, &real}}, parts);
 }
 
 absl::StatusOr<Tensor> TensorOps::SumTo(const Tensor& tensor, absl::Span<const int64_t> sizes) {

@@ -53,7 +53,7 @@ class TensorOps {
   // several elements of `to` share gets the sum of what is added to each.
   absl::StatusOr<Tensor> Add(const Tensor& a, const Tensor& b);
   absl::Status AddTo(const Tensor& value, const Tensor& to);
-  // `to` /= `value`. Floating point.
+  // `to` /= `value`, its real part if both are complex. Equal dtypes and sizes.
   absl::Status DivideBy(const Tensor& value, const Tensor& to);
 
   // Sums over dimensions that broadcasting from `sizes` added or stretched;

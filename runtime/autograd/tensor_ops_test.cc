@@ -76,6 +76,14 @@ TEST(TensorOpsTest, AddsInPlaceAlsoWhereElementsShareMemory) {
   EXPECT_THAT(ToVector(memory), ElementsAre(22, 24, 35, 45));
 }
 
+TEST(TensorOpsTest, DividesBothPartsOfComplexNumbers) {
+  const Tensor numbers = *Tensor::From<std::complex<float>>({{1, 5}, {2, 6}}, {2});
+  const Tensor counts = *Tensor::From<std::complex<float>>({{1, 0}, {2, 0}}, {2});
+  ASSERT_TRUE(Ops().DivideBy(counts, numbers).ok());
+  EXPECT_THAT(*numbers.ToVector<std::complex<float>>(),
+              ElementsAre(std::complex<float>(1, 5), std::complex<float>(1, 3)));
+}
+
 TEST(TensorOpsTest, SumsWhatBroadcastingStretched) {
   const Tensor x = Count({2, 3});
   EXPECT_THAT(ToVector(*Ops().SumTo(x, {3})), ElementsAre(3, 5, 7));

@@ -336,12 +336,14 @@ class Program {
   //   - a leaf with graphs: they would bring it gradients of other sizes, with
   //     which it deals in one way or another as strides happen to be;
   //   - storage seen as several dtypes: it repeats the views on the new geometry,
-  //     which need not fit.
+  //     which need not fit;
+  //   - a base: writing a view that lies before its new offset is an error.
   bool MayChangeGeometry(const Twin& twin) const {
     const Variable& x = twin.ours();
     if (x.is_leaf() && x.requires_grad()) return false;
     if (x.is_view() && x.base().dtype() != x.dtype()) return false;
     return std::all_of(twins_.begin(), twins_.end(), [&](const Twin& other) {
+      if (other.ours().is_view() && other.ours().base().is_same(x)) return false;
       return other.ours().tensor().storage() != x.tensor().storage() || other.ours().dtype() == x.dtype();
     });
   }

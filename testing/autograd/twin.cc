@@ -107,7 +107,7 @@ class SumNode final : public Node {
 class ProductNode final : public Node {
  public:
   ProductNode(const Variable& a, const Variable& b)
-      : has_{b.requires_grad(), a.requires_grad()},
+      : has_{HasEdge(b), HasEdge(a)},
         factors_{has_[0] ? SavedVariable(a) : SavedVariable(), has_[1] ? SavedVariable(b) : SavedVariable()} {}
   absl::string_view name() const override { return "Product"; }
   absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override {
@@ -124,6 +124,11 @@ class ProductNode final : public Node {
   }
 
  private:
+  static bool HasEdge(const Variable& x) {
+    const absl::StatusOr<autograd::Edge> edge = x.GradientEdge();
+    return edge.ok() && edge->defined();
+  }
+
   bool has_[2];
   SavedVariable factors_[2];
 };
