@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "aot/trace/argument.h"
 #include "aot/trace/dispatch_keys.h"
@@ -47,6 +48,12 @@ bool IndexesByIntegers(const c10::OperatorHandle& op, absl::Span<const c10::IVal
     has_mask |= index.scalar_type() == at::kBool || index.scalar_type() == at::kByte;
   });
   return !has_mask;
+}
+
+// Whether the op makes a table from numbers alone that no expression of an
+// element's place can give: it is computed once, while tracing.
+bool IsTable(absl::string_view op) {
+  return op == "aten.tril_indices.default" || op == "aten.triu_indices.default" || absl::StrContains(op, "_window.");
 }
 
 // Why the op cannot be part of a graph; empty if it can.
@@ -274,6 +281,11 @@ void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
 
   RunReal(op, stack);
   if (!records) return;
+  if (!any_tensor && IsTable(name)) {
+    const at::Tensor table = torch::jit::pop(stack).toTensor();
+    torch::jit::push(stack, MakeProxy(table, CaptureConstant(table), epoch_));
+    return;
+  }
   const std::vector<int64_t> order = TellStorageView(self, node);
 
   std::vector<c10::IValue> results = torch::jit::pop(stack, schema.returns().size());

@@ -1,5 +1,6 @@
 #include "aot/trace/rewrites.h"
 
+#include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/_native_batch_norm_legit.h>
@@ -16,14 +17,18 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <tuple>
+#include <vector>
 
 #include "aot/trace/dispatch_keys.h"
 #include "aot/trace/random_ops.h"
 #include "aot/trace/recorder.h"
+#include "aot/trace/recurrent_ops.h"
 
 namespace cotan::aot {
 namespace {
@@ -32,22 +37,18 @@ using OptionalTensor = std::optional<at::Tensor>;
 
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
-at::Tensor BatchNorm(const at::Tensor& input, const OptionalTensor& weight,
-                     const OptionalTensor& bias, const OptionalTensor& running_mean,
-                     const OptionalTensor& running_var, bool training, double momentum, double eps,
-                     bool cudnn_enabled) {
+at::Tensor BatchNorm(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                     const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
+                     double momentum, double eps, bool cudnn_enabled) {
   if (!running_mean.has_value() || !running_mean->defined()) {
-    return std::get<0>(
-        at::_native_batch_norm_legit(input, weight, bias, training, momentum, eps));
+    return std::get<0>(at::_native_batch_norm_legit(input, weight, bias, training, momentum, eps));
   }
   at::Tensor mean = *running_mean;
   at::Tensor var = *running_var;
   if (!training) {
-    return std::get<0>(at::_native_batch_norm_legit_no_training(input, weight, bias, mean, var,
-                                                                momentum, eps));
+    return std::get<0>(at::_native_batch_norm_legit_no_training(input, weight, bias, mean, var, momentum, eps));
   }
-  return std::get<0>(
-      at::_native_batch_norm_legit(input, weight, bias, mean, var, training, momentum, eps));
+  return std::get<0>(at::_native_batch_norm_legit(input, weight, bias, mean, var, training, momentum, eps));
 }
 
 // Key and value heads repeated so that each query head has its own.
@@ -66,13 +67,41 @@ at::Tensor CausalKeep(int64_t rows, int64_t columns) {
   return at::ge(at::arange(rows, options).unsqueeze(1), at::arange(columns, options).unsqueeze(0));
 }
 
+// The functional form writes nothing, but autograd does not know it.
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> FunctionalBatchNorm(
+    const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& running_mean,
+    const at::Tensor& running_var, bool training, double momentum, double eps) {
+  if (!at::functionalization::impl::isFunctionalTensor(input)) {
+    // Functionalization itself calls it, with what it made of the op above.
+    c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
+    return at::_native_batch_norm_legit_functional(input, weight, bias, running_mean, running_var, training, momentum,
+                                                   eps);
+  }
+  at::Tensor mean = running_mean.clone();
+  at::Tensor var = running_var.clone();
+  auto [output, save_mean, save_invstd] =
+      at::_native_batch_norm_legit(input, weight, bias, mean, var, training, momentum, eps);
+  return {output, save_mean, save_invstd, mean, var};
+}
+
+// LibTorch's fused attention returns its result with the dimensions in memory in
+// the query's order, and models rely on it: they view the permuted result.
+at::Tensor InOrderOf(const at::Tensor& query, const at::Tensor& result) {
+  std::vector<int64_t> order(static_cast<size_t>(query.dim()));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return query.stride(a) > query.stride(b); });
+  if (std::is_sorted(order.begin(), order.end())) return result;
+  std::vector<int64_t> inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i) inverse[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  return result.permute(order).contiguous().permute(inverse);
+}
+
 at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                     const OptionalTensor& mask, double dropout_p, bool is_causal,
-                     std::optional<double> scale, bool enable_gqa) {
+                     const OptionalTensor& mask, double dropout_p, bool is_causal, std::optional<double> scale,
+                     bool enable_gqa) {
   TORCH_CHECK(!(is_causal && mask.has_value() && mask->defined()),
               "scaled_dot_product_attention: give either a mask or is_causal, not both");
-  const double factor =
-      scale.value_or(1 / std::sqrt(static_cast<double>(query.size(-1))));
+  const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(query.size(-1))));
   const at::Tensor keys = enable_gqa ? RepeatHeads(key, query.size(-3)) : key;
   const at::Tensor values = enable_gqa ? RepeatHeads(value, query.size(-3)) : value;
   at::Tensor scores = at::matmul(query, keys.transpose(-2, -1)) * factor;
@@ -81,8 +110,7 @@ at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::T
   }
   at::Tensor probabilities;
   if (mask.has_value() && mask->defined()) {
-    scores = mask->scalar_type() == at::kBool ? at::where(*mask, scores, kMinusInfinity)
-                                              : scores + *mask;
+    scores = mask->scalar_type() == at::kBool ? at::where(*mask, scores, kMinusInfinity) : scores + *mask;
     // A row that attends to nothing gives zeros.
     const at::Tensor empty_row = at::all(at::eq(scores, kMinusInfinity), -1, /*keepdim=*/true);
     scores = at::where(empty_row, at::zeros_like(scores), scores);
@@ -92,7 +120,8 @@ at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::T
     probabilities = at::softmax(scores, -1);
   }
   if (dropout_p > 0) probabilities = Dropout(probabilities, dropout_p);
-  return at::matmul(probabilities, values);
+  const at::Tensor result = at::matmul(probabilities, values);
+  return result.dim() == 4 && dropout_p == 0 ? InOrderOf(query, result) : result;
 }
 
 // Tensors of different sizes differ and a tensor equals itself; all else needs
@@ -106,17 +135,15 @@ bool Equal(const at::Tensor& self, const at::Tensor& other) {
 
 // Every op without a rewrite passes through here. A tensor that belongs to
 // nobody must not be written to: the graph could not return its new content.
-void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
-                 torch::jit::Stack* stack) {
+void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   Recorder* recorder = CurrentRecorder();
   if (recorder != nullptr && op.schema().is_mutable()) recorder->CheckWrites(op, *stack);
-  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRewriteKey),
-                     stack);
+  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRewriteKey), stack);
 }
 
 template <typename Configure>
-torch::Library* MakeLibrary(torch::Library::Kind kind, const char* name,
-                            std::optional<c10::DispatchKey> key, Configure configure) {
+torch::Library* MakeLibrary(torch::Library::Kind kind, const char* name, std::optional<c10::DispatchKey> key,
+                            Configure configure) {
   auto* library = new torch::Library(kind, name, key, __FILE__, __LINE__);
   configure(*library);
   return library;
@@ -126,19 +153,19 @@ torch::Library* MakeLibrary(torch::Library::Kind kind, const char* name,
 
 void RegisterRewrites() {
   // Registrations last as long as the process.
-  static torch::Library* const definitions = MakeLibrary(
-      torch::Library::DEF, "cotan", std::nullopt, [](torch::Library& m) { DefineRandomUniform(m); });
-  static torch::Library* const fallback =
-      MakeLibrary(torch::Library::IMPL, "_", kRewriteKey, [](torch::Library& m) {
-        m.fallback(torch::CppFunction::makeFromBoxedFunction<&PassThrough>());
-      });
-  static torch::Library* const rewrites =
-      MakeLibrary(torch::Library::IMPL, "aten", kRewriteKey, [](torch::Library& m) {
-        m.impl("batch_norm", BatchNorm);
-        m.impl("scaled_dot_product_attention", Attention);
-        m.impl("equal", Equal);
-        AddRandomRewrites(m);
-      });
+  static torch::Library* const definitions =
+      MakeLibrary(torch::Library::DEF, "cotan", std::nullopt, [](torch::Library& m) { DefineRandomUniform(m); });
+  static torch::Library* const fallback = MakeLibrary(torch::Library::IMPL, "_", kRewriteKey, [](torch::Library& m) {
+    m.fallback(torch::CppFunction::makeFromBoxedFunction<&PassThrough>());
+  });
+  static torch::Library* const rewrites = MakeLibrary(torch::Library::IMPL, "aten", kRewriteKey, [](torch::Library& m) {
+    m.impl("batch_norm", BatchNorm);
+    m.impl("_native_batch_norm_legit_functional", FunctionalBatchNorm);
+    m.impl("scaled_dot_product_attention", Attention);
+    m.impl("equal", Equal);
+    AddRandomRewrites(m);
+    AddRecurrentRewrites(m);
+  });
   static_cast<void>(definitions);
   static_cast<void>(fallback);
   static_cast<void>(rewrites);

@@ -5,6 +5,8 @@
 //   batch_norm                      -> _native_batch_norm_legit, whose schema
 //                                      declares that it writes the statistics
 //   scaled_dot_product_attention    -> matmul, softmax
+//   _native_batch_norm_legit_functional -> the same on copies of the statistics
+//   lstm, gru, rnn                  -> matmul and pointwise, step by step
 //   equal                           -> answered without data where possible
 //   dropout, bernoulli, rand, ...   -> cotan::random_uniform and arithmetic
 //

@@ -56,6 +56,8 @@ absl::StatusOr<Archive> Archive::Open(const std::string& path) {
 }
 
 absl::StatusOr<Archive> Archive::FromBytes(absl::string_view bytes, const std::string& name) {
+  // The library takes an empty file for an archive without files.
+  if (bytes.empty()) return absl::InvalidArgumentError(absl::StrCat(name, " is not a .pt2 archive: it is empty"));
   Archive archive;
   archive.path_ = name;
   zip_error_t error;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "aot/frontend/pt2/archive.h"
 #include "aot/frontend/pt2/interpreter.h"
+#include "aot/frontend/pt2/pickled_tensors.h"
 #include "aot/frontend/pt2/weights.h"
 #include "aot/trace/recorder.h"
 #include "aot/trace/tensor_data.h"
@@ -60,8 +61,37 @@ struct Content {
   StoredTensors constants;
 };
 
+// Files of torch 2.6 and 2.7, at the archive's top.
+constexpr absl::string_view kOldProgram = "serialized_exported_program.json";
+constexpr absl::string_view kOldWeights = "serialized_state_dict.pt";
+constexpr absl::string_view kOldConstants = "serialized_constants.pt";
+
+absl::StatusOr<StoredTensors> ReadPickled(const Archive& archive, absl::string_view file) {
+  COTAN_ASSIGN_OR_RETURN(const std::string bytes, archive.Read(file));
+  return ReadPickledTensors(bytes, std::string(file));
+}
+
+absl::StatusOr<Content> ReadOldContent(const Archive& archive) {
+  COTAN_ASSIGN_OR_RETURN(const std::string json, archive.Read(kOldProgram));
+  Content content;
+  COTAN_ASSIGN_OR_RETURN(content.program, ParseExportedProgram(json, kOldProgram));
+  COTAN_ASSIGN_OR_RETURN(content.weights, ReadPickled(archive, kOldWeights));
+  COTAN_ASSIGN_OR_RETURN(content.constants, ReadPickled(archive, kOldConstants));
+  return content;
+}
+
+// Torch 2.8 has one pickle for all tensors of a folder; later ones have a file
+// for each and a table.
+absl::StatusOr<StoredTensors> ReadTensors(const Archive& archive, absl::string_view kind, absl::string_view name) {
+  const std::string folder = absl::StrCat("data/", kind, "/");
+  const std::string pickle = absl::StrCat(folder, name, ".pt");
+  if (archive.Has(pickle)) return ReadPickled(archive, pickle);
+  return LoadStoredTensors(archive, folder, absl::StrCat(folder, name, "_", kind, "_config.json"));
+}
+
 absl::StatusOr<Content> ReadContent(const std::string& path) {
   COTAN_ASSIGN_OR_RETURN(const Archive archive, Archive::Open(path));
+  if (archive.Has(kOldProgram)) return ReadOldContent(archive);
   COTAN_RETURN_IF_ERROR(CheckMark(archive, "archive_format", "pt2"));
   COTAN_RETURN_IF_ERROR(CheckMark(archive, "byteorder", "little"));
   COTAN_ASSIGN_OR_RETURN(const std::string name, ProgramName(archive));
@@ -69,12 +99,8 @@ absl::StatusOr<Content> ReadContent(const std::string& path) {
   COTAN_ASSIGN_OR_RETURN(const std::string json, archive.Read(file));
   Content content;
   COTAN_ASSIGN_OR_RETURN(content.program, ParseExportedProgram(json, file));
-  COTAN_ASSIGN_OR_RETURN(
-      content.weights,
-      LoadStoredTensors(archive, "data/weights/", absl::StrCat("data/weights/", name, "_weights_config.json")));
-  COTAN_ASSIGN_OR_RETURN(
-      content.constants,
-      LoadStoredTensors(archive, "data/constants/", absl::StrCat("data/constants/", name, "_constants_config.json")));
+  COTAN_ASSIGN_OR_RETURN(content.weights, ReadTensors(archive, "weights", name));
+  COTAN_ASSIGN_OR_RETURN(content.constants, ReadTensors(archive, "constants", name));
   return content;
 }
 

@@ -1,12 +1,10 @@
 #include "aot/frontend/pt2/weights.h"
 
-#include <ATen/ops/empty.h>
-
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "aot/frontend/pt2/exported_program.h"
+#include "aot/frontend/pt2/strided_storage.h"
 #include "aot/trace/tensor_data.h"
 #include "base/layout.h"
 #include "base/status_macros.h"
@@ -35,21 +33,6 @@ absl::StatusOr<StridedLayout> LayoutOf(const TensorMeta& meta) {
   return layout;
 }
 
-// Whether all elements lie within `elements` of a storage.
-bool Fits(const StridedLayout& layout, int64_t elements) {
-  const int64_t count = CheckedNumElements(layout.sizes);
-  if (count < 0) return false;
-  if (count == 0) return true;
-  int64_t last = layout.offset;
-  for (int d = 0; d < layout.rank(); ++d) {
-    int64_t reach = 0;
-    const auto i = static_cast<size_t>(d);
-    if (__builtin_mul_overflow(layout.sizes[i] - 1, layout.strides[i], &reach)) return false;
-    if (__builtin_add_overflow(last, reach, &last)) return false;
-  }
-  return last < elements;
-}
-
 // The files of a folder, each read once.
 class Folder {
  public:
@@ -67,14 +50,8 @@ class Folder {
     const TensorMeta& meta = *payload.tensor_meta;
     COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, LayoutOf(meta));
     COTAN_ASSIGN_OR_RETURN(const at::Tensor storage, Storage(payload.path_name, meta.dtype));
-    if (!Fits(layout, storage.numel())) {
-      return absl::InvalidArgumentError(absl::StrCat("it is ", DTypeName(meta.dtype), ToString(layout),
-                                                     ", and its file '", payload.path_name, "' has only ",
-                                                     storage.numel() * storage.element_size(), " bytes"));
-    }
-    return StoredTensor{storage.as_strided({layout.sizes.data(), layout.sizes.size()},
-                                           {layout.strides.data(), layout.strides.size()}, layout.offset),
-                        meta.requires_grad};
+    COTAN_ASSIGN_OR_RETURN(const at::Tensor tensor, ViewOfStorage(storage, layout));
+    return StoredTensor{tensor, meta.requires_grad};
   }
 
  private:
@@ -84,13 +61,7 @@ class Folder {
       return absl::InvalidArgumentError(absl::StrCat("its file '", file, "' is used with two dtypes"));
     }
     COTAN_ASSIGN_OR_RETURN(const std::string bytes, archive_.Read(absl::StrCat(path_, file)));
-    if (bytes.size() % ByteSize(dtype) != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("its file '", file, "' has ", bytes.size(), " bytes, no multiple of ", ByteSize(dtype)));
-    }
-    at::Tensor storage =
-        at::empty({static_cast<int64_t>(bytes.size() / ByteSize(dtype))}, at::TensorOptions(ToScalarType(dtype)));
-    std::memcpy(storage.mutable_data_ptr(), bytes.data(), bytes.size());
+    COTAN_ASSIGN_OR_RETURN(at::Tensor storage, StorageFromBytes(bytes, dtype));
     return storages_.emplace(file, std::move(storage)).first->second;
   }
 

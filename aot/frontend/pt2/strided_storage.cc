@@ -1,0 +1,50 @@
+#include "aot/frontend/pt2/strided_storage.h"
+
+#include <ATen/ops/empty.h>
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "aot/trace/tensor_data.h"
+
+namespace cotan::aot::pt2 {
+namespace {
+
+// Whether all elements lie within `elements` of a storage.
+bool Fits(const StridedLayout& layout, int64_t elements) {
+  const int64_t count = CheckedNumElements(layout.sizes);
+  if (count < 0 || layout.sizes.size() != layout.strides.size() || layout.offset < 0) return false;
+  if (count == 0) return true;
+  int64_t last = layout.offset;
+  for (size_t d = 0; d < layout.sizes.size(); ++d) {
+    int64_t reach = 0;
+    if (layout.strides[d] < 0) return false;
+    if (__builtin_mul_overflow(layout.sizes[d] - 1, layout.strides[d], &reach)) return false;
+    if (__builtin_add_overflow(last, reach, &last)) return false;
+  }
+  return last < elements;
+}
+
+}  // namespace
+
+absl::StatusOr<at::Tensor> StorageFromBytes(absl::string_view bytes, DType dtype) {
+  const size_t size = ByteSize(dtype);
+  if (size == 0 || bytes.size() % size != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(bytes.size(), " bytes, no multiple of ", size, " as elements of ", DTypeName(dtype), " have"));
+  }
+  at::Tensor storage = at::empty({static_cast<int64_t>(bytes.size() / size)}, at::TensorOptions(ToScalarType(dtype)));
+  if (!bytes.empty()) std::memcpy(storage.mutable_data_ptr(), bytes.data(), bytes.size());
+  return storage;
+}
+
+absl::StatusOr<at::Tensor> ViewOfStorage(const at::Tensor& storage, const StridedLayout& layout) {
+  if (!Fits(layout, storage.numel())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tensor ", ToString(layout), " in a file of ", storage.numel(), " elements"));
+  }
+  return storage.as_strided({layout.sizes.data(), layout.sizes.size()}, {layout.strides.data(), layout.strides.size()},
+                            layout.offset);
+}
+
+}  // namespace cotan::aot::pt2
