@@ -296,7 +296,7 @@ void OutputAnalysis::Classify(const at::Tensor& output, OutputAliasInfo& info) {
   const AliasGroup& group = group_of_storage_.at(StorageOf(output));
   const auto input = input_of_storage_.find(StorageOf(output));
   const std::optional<at::Tensor> base = BaseOf(output);
-  if (input != input_of_storage_.end() && IsResultOfCustomFunction(output)) {
+  if (input != input_of_storage_.end() && !is_input && IsResultOfCustomFunction(output)) {
     info.output_type = OutputType::kCustomFunctionView;
   } else if (input != input_of_storage_.end() && !storage_changed) {
     info.base_index = input->second;

@@ -10,16 +10,11 @@
 namespace cotan::conformance {
 namespace {
 
-template <typename Options>
-void SetKeepInputMutations(Options& options, bool keep) {
-  if constexpr (requires { options.keep_input_mutations; }) options.keep_input_mutations = keep;
-}
-
 absl::StatusOr<std::string> Compile(const ConfCase& c, bool keep_input_mutations) {
   g_roots.clear();
   const std::vector<at::Tensor> examples = c.inputs();
   aot::CompileOptions options;
-  SetKeepInputMutations(options, keep_input_mutations);
+  options.keep_input_mutations = keep_input_mutations;
   options.store_references = false;
   at::AutoGradMode mode(c.grad);
   COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model, aot::CompileTensorFunction(c.f, examples, options));

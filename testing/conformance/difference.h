@@ -26,7 +26,7 @@ std::string Describe(const std::vector<T>& values) {
                       "]");
 }
 
-// The first difference found, and how many there are.
+// The differences found between an actual thing and what is expected.
 class Differences {
  public:
   // Texts in front of the names of fields that are compared from now on.
@@ -37,19 +37,17 @@ class Differences {
     if (actual == expected) return;
     Add(absl::StrCat(field, ": ", Describe(actual), " instead of ", Describe(expected)));
   }
-  void Add(absl::string_view difference) {
-    if (++count_ == 1) first_ = absl::StrCat(prefix_, difference);
-  }
+  void Add(absl::string_view difference) { all_.push_back(absl::StrCat(prefix_, difference)); }
 
-  int count() const { return count_; }
-  bool none() const { return count_ == 0; }
+  bool none() const { return all_.empty(); }
+  // In the order in which they were found.
+  const std::vector<std::string>& all() const { return all_; }
   // "" if there is none.
-  const std::string& first() const { return first_; }
+  std::string first() const { return all_.empty() ? "" : all_[0]; }
 
  private:
   std::string prefix_;
-  std::string first_;
-  int count_ = 0;
+  std::vector<std::string> all_;
 };
 
 }  // namespace cotan::conformance

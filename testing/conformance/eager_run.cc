@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 #include <set>
+#include <tuple>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
@@ -118,7 +119,11 @@ EagerRun RunEager(const ConfCase& c, const std::optional<PhiloxState>& rng) {
   EagerRun run;
   run.in = MakeInputs(c);
   std::vector<uint32_t> versions;
-  for (const at::Tensor& input : run.in.inputs) versions.push_back(static_cast<uint32_t>(input._version()));
+  std::vector<TensorFacts> before;
+  for (const at::Tensor& input : run.in.inputs) {
+    versions.push_back(static_cast<uint32_t>(input._version()));
+    before.push_back(FactsOf(input));
+  }
   {
     const at::AutoGradMode mode(c.grad);
     run.outputs = CallFunction(c, run.in.inputs, rng);
@@ -128,6 +133,9 @@ EagerRun RunEager(const ConfCase& c, const std::optional<PhiloxState>& rng) {
   for (size_t i = 0; i < run.in.inputs.size(); ++i) {
     run.facts.inputs_after.push_back(FactsOf(run.in.inputs[i]));
     run.facts.version_bumped.push_back(run.in.inputs[i]._version() != versions[i]);
+    const TensorFacts& after = run.facts.inputs_after.back();
+    run.input_changed.push_back(std::tie(before[i].sizes, before[i].strides, before[i].offset, before[i].values) !=
+                                std::tie(after.sizes, after.strides, after.offset, after.values));
   }
   AddPairs(run, run.facts);
   return run;

@@ -35,6 +35,7 @@ struct EagerRun {
   CaseInputs in;
   std::vector<at::Tensor> outputs;
   CallFacts facts;
+  std::vector<bool> input_changed;  // by input: whether elements or geometry did
 };
 
 // Calls the function on fresh inputs. Random ops draw what a compiled program

@@ -5,6 +5,7 @@
 #include "testing/conformance/conf_case.h"
 #include "testing/conformance/difference.h"
 #include "testing/conformance/golden.h"
+#include "testing/conformance/refusal_table.h"
 
 namespace cotan::conformance {
 
@@ -24,6 +25,10 @@ void CheckGradients(const ConfCase& c, const Json& facts, Differences& differenc
 
 // Calls and gradients of a case without golden, which eager does not refuse.
 void CheckProgram(const ConfCase& c, Differences& differences);
+
+// A function that the reference refuses, or takes; `golden` says by which entry
+// point, with which options, and what signature there is to be.
+void CheckRefusal(const RefusalCase& c, const Json& golden, Differences& differences);
 
 }  // namespace cotan::conformance
 

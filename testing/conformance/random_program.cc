@@ -261,7 +261,10 @@ class Generator {
       if (row.num_args == 2) args.push_back(AnyValue());
       const std::optional<Numbers> numbers = row.numbers(values_[args[0]].sizes(), random_);
       if (!numbers.has_value()) continue;
-      const RandomStep step{row.name, args, *numbers, /*no_grad=*/Chance(8), next_value_};
+      // Views of views made under no_grad have no history in eager, and no
+      // metadata tells of it.
+      const bool no_grad = Chance(8) && absl::c_none_of(kViews, [&](const OpRow& view) { return &view == &row; });
+      const RandomStep step{row.name, args, *numbers, no_grad, next_value_};
       try {
         values_[next_value_] = RunStep(step, values_);
       } catch (const std::exception&) {  // sizes that do not broadcast, a leaf written in place, ...

@@ -33,12 +33,17 @@ void Report::Add(absl::string_view mode, absl::string_view name, const Differenc
   } else {
     ++failed_;
     if (known != known_.end()) ++failed_as_known_;
-    const std::string more = differences.count() > 1 ? absl::StrCat(" (and ", differences.count() - 1, " more)") : "";
-    const std::string reason = known != known_.end() ? absl::StrCat(" (known: ", known->second, ")") : "";
-    std::fprintf(out_, "FAIL %s: %s%s%s\n", key.c_str(),
-                 absl::StrReplaceAll(differences.first(), {{"\n", " | "}}).c_str(), more.c_str(), reason.c_str());
+    Print(key, known == known_.end() ? "" : known->second, differences.all());
   }
   std::fflush(out_);
+}
+
+void Report::Print(const std::string& key, const std::string& reason, const std::vector<std::string>& differences) {
+  const std::string why = reason.empty() ? "" : absl::StrCat(" (known: ", reason, ")");
+  const std::string more = differences.size() > 1 ? absl::StrCat(" (and ", differences.size() - 1, " more)") : "";
+  std::fprintf(out_, "FAIL %s: %s%s%s\n", key.c_str(), absl::StrReplaceAll(differences[0], {{"\n", " | "}}).c_str(),
+               more.c_str(), why.c_str());
+  for (size_t i = 1; i < differences.size() && prints_all_; ++i) std::fprintf(out_, "  %s\n", differences[i].c_str());
 }
 
 int Report::Finish() {

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include "absl/container/btree_map.h"
 #include "absl/status/status.h"
@@ -19,7 +20,8 @@ namespace cotan::conformance {
 //   193 passed, 1 failed
 class Report {
  public:
-  explicit Report(std::FILE* out) : out_(out) {}
+  // With `prints_all`, further differences follow in lines of their own.
+  explicit Report(std::FILE* out, bool prints_all = false) : out_(out), prints_all_(prints_all) {}
 
   // Failures that are known, one in a line: mode, case, and a reason. '#'
   // starts a comment. Such a failure does no harm; the case passing does.
@@ -33,7 +35,10 @@ class Report {
   int Finish();
 
  private:
+  void Print(const std::string& key, const std::string& reason, const std::vector<std::string>& differences);
+
   std::FILE* out_;
+  bool prints_all_;
   absl::btree_map<std::string, std::string> known_;  // "mode case" -> reason
   int passed_ = 0;
   int failed_ = 0;

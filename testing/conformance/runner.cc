@@ -25,7 +25,10 @@ struct Mode {
 
 constexpr Mode kModes[] = {
     {"metadata", CheckMetadata},
+    {"eager", CheckEager},
+    {"grad", CheckGradients},
 };
+constexpr char kRefusals[] = "refusals";
 
 void RunCase(const Mode& mode, const ConfCase& c, const Golden& golden, Report& report) {
   Differences differences;
@@ -42,32 +45,56 @@ void RunCase(const Mode& mode, const ConfCase& c, const Golden& golden, Report& 
   report.Add(mode.name, c.name, differences);
 }
 
-bool IsMode(const std::string& name) {
-  return name == "all" || absl::c_any_of(kModes, [&](const Mode& mode) { return mode.name == name; });
+void RunRefusal(const Json& golden, const std::vector<RefusalCase>& table, Report& report) {
+  const std::string name = golden["name"];
+  Differences differences;
+  const auto found = absl::c_find_if(table, [&](const RefusalCase& c) { return c.name == name; });
+  if (found == table.end()) {
+    differences.Add("refusal_table.cc does not have this function");
+  } else {
+    CheckRefusal(*found, golden, differences);
+  }
+  report.Add(kRefusals, name, differences);
 }
 
-absl::Status CheckNames(const std::vector<std::string>& names, const std::vector<ConfCase>& table) {
-  for (const std::string& name : names) {
-    if (absl::c_none_of(table, [&](const ConfCase& c) { return c.name == name; })) {
-      return absl::InvalidArgumentError(absl::StrCat("there is no case '", name, "'"));
-    }
-  }
-  return absl::OkStatus();
+bool IsMode(const std::string& name) {
+  return name == "all" || name == kRefusals ||
+         absl::c_any_of(kModes, [&](const Mode& mode) { return mode.name == name; });
 }
+
+// Which cases run.
+class Selection {
+ public:
+  explicit Selection(const RunnerOptions& options) : options_(options) {}
+
+  bool HasMode(const std::string& mode) const { return options_.mode == "all" || options_.mode == mode; }
+  bool HasCase(const std::string& name) const {
+    return options_.cases.empty() || absl::c_linear_search(options_.cases, name);
+  }
+
+ private:
+  const RunnerOptions& options_;
+};
 
 }  // namespace
 
 absl::StatusOr<int> RunConformance(const RunnerOptions& options, const std::vector<ConfCase>& table) {
   if (!IsMode(options.mode)) return absl::InvalidArgumentError(absl::StrCat("there is no mode '", options.mode, "'"));
-  COTAN_RETURN_IF_ERROR(CheckNames(options.cases, table));
   COTAN_ASSIGN_OR_RETURN(const Golden golden, Golden::Load(options.golden));
-  Report report(stdout);
+  Report report(stdout, options.all_differences);
   if (!options.known_failures.empty()) COTAN_RETURN_IF_ERROR(report.ReadKnownFailures(options.known_failures));
   at::set_num_threads(1);
+  const Selection selection(options);
   for (const Mode& mode : kModes) {
-    if (options.mode != "all" && options.mode != mode.name) continue;
+    if (!selection.HasMode(mode.name)) continue;
     for (const ConfCase& c : table) {
-      if (options.cases.empty() || absl::c_linear_search(options.cases, c.name)) RunCase(mode, c, golden, report);
+      if (selection.HasCase(c.name)) RunCase(mode, c, golden, report);
+    }
+  }
+  if (selection.HasMode(kRefusals)) {
+    const std::vector<RefusalCase> refusals = RefusalTable();
+    for (const Json& error : golden.errors()) {
+      if (selection.HasCase(error["name"])) RunRefusal(error, refusals, report);
     }
   }
   return report.Finish();

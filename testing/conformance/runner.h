@@ -15,11 +15,11 @@ struct RunnerOptions {
   std::string mode = "all";        // "metadata", "eager", "grad", "refusals", "all"
   std::vector<std::string> cases;  // names; empty = all
   std::string known_failures;      // path; "" = none are known
+  bool all_differences = false;    // of a case; else the first
 };
 
 // Prints to stdout and returns the exit code.
-// InvalidArgument: no such mode, or a name that no case has. NotFound: a file
-// cannot be read.
+// InvalidArgument: no such mode. NotFound: a file cannot be read.
 absl::StatusOr<int> RunConformance(const RunnerOptions& options, const std::vector<ConfCase>& table);
 
 }  // namespace cotan::conformance

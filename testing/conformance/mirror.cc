@@ -1,0 +1,158 @@
+#include "testing/conformance/mirror.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "aot/trace/tensor_data.h"
+#include "base/status_macros.h"
+#include "runtime/autograd/function_node.h"
+#include "runtime/autograd/grad_mode.h"
+
+namespace cotan::conformance {
+namespace {
+
+StridedLayout LayoutOf(const at::Tensor& tensor) {
+  return {DimVector(tensor.sizes().begin(), tensor.sizes().end()),
+          DimVector(tensor.strides().begin(), tensor.strides().end()), tensor.storage_offset()};
+}
+
+absl::StatusOr<std::shared_ptr<Storage>> CopyStorage(const at::Tensor& tensor) {
+  const at::Storage& from = tensor.storage();
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Storage> to, Storage::Allocate(HostDevice(), from.nbytes()));
+  if (from.nbytes() > 0) std::memcpy(to->data(), from.data(), from.nbytes());
+  return to;
+}
+
+// The gradients of `tensor` with respect to the roots, by LibTorch.
+absl::StatusOr<autograd::Gradients> LibTorchGradients(const at::Tensor& tensor, const std::vector<at::Tensor>& roots,
+                                                      absl::Span<Tensor> incoming) {
+  autograd::Gradients gradients(roots.size());
+  if (!incoming[0].defined()) return gradients;
+  std::vector<at::Tensor> found;
+  try {
+    found = torch::autograd::grad({tensor}, roots, {ToTorch(incoming[0])}, /*retain_graph=*/true,
+                                  /*create_graph=*/false, /*allow_unused=*/true);
+  } catch (const std::exception& e) {
+    return absl::InternalError(absl::StrCat("LibTorch's part of the backward: ", e.what()));
+  }
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (!found[i].defined()) continue;
+    COTAN_ASSIGN_OR_RETURN(gradients[i], ToCotan(found[i]));
+  }
+  return gradients;
+}
+
+// Mirrors tensors one by one, each once.
+class Mirroring {
+ public:
+  explicit Mirroring(const std::vector<at::Tensor>& roots) : roots_(roots) {}
+
+  absl::StatusOr<Variable> Find(const at::Tensor& tensor) {
+    const auto found = variables_.find(tensor.unsafeGetTensorImpl());
+    if (found != variables_.end()) return found->second;
+    COTAN_ASSIGN_OR_RETURN(const Variable variable, Make(tensor));
+    variables_[tensor.unsafeGetTensorImpl()] = variable;
+    owners_.try_emplace(tensor.storage().unsafeGetStorageImpl(), variable);
+    return variable;
+  }
+
+ private:
+  absl::StatusOr<Variable> Make(const at::Tensor& tensor) {
+    if (tensor.is_view()) return ViewOf(tensor);
+    if (!tensor.is_leaf()) return Computed(tensor);
+    const auto owner = owners_.find(tensor.storage().unsafeGetStorageImpl());
+    if (owner != owners_.end()) {  // a detached alias
+      COTAN_ASSIGN_OR_RETURN(const Variable alias, owner->second.AsStrided(LayoutOf(tensor)));
+      return alias.Detach();
+    }
+    COTAN_ASSIGN_OR_RETURN(Tensor elements, InMirroredStorage(tensor));
+    if (tensor.requires_grad()) return Variable::Leaf(std::move(elements));
+    return Variable(std::move(elements));
+  }
+
+  absl::StatusOr<Variable> ViewOf(const at::Tensor& tensor) {
+    COTAN_ASSIGN_OR_RETURN(const Variable base, Find(at::Tensor(tensor._base())));
+    const DType dtype = aot::ToDType(tensor.scalar_type());
+    if (base.dtype() == dtype) return base.AsStrided(LayoutOf(tensor));
+    std::vector<ViewStep> steps;
+    if (IsComplex(base.dtype())) {
+      steps.push_back(view::ViewAsReal());
+    } else {
+      steps.push_back(view::DTypeView{.dtype = dtype});
+    }
+    view::AsStrided geometry;
+    geometry.offset = tensor.storage_offset();
+    for (int64_t size : tensor.sizes()) geometry.sizes.push_back(size);
+    for (int64_t stride : tensor.strides()) geometry.strides.push_back(stride);
+    steps.push_back(geometry);
+    return base.View(steps);
+  }
+
+  absl::StatusOr<Variable> Computed(const at::Tensor& tensor) {
+    std::vector<Variable> roots;
+    for (const at::Tensor& root : roots_) {
+      COTAN_ASSIGN_OR_RETURN(roots.emplace_back(), Find(root));
+    }
+    COTAN_ASSIGN_OR_RETURN(Tensor elements, InMirroredStorage(tensor));
+    COTAN_ASSIGN_OR_RETURN(
+        std::vector<Variable> made,
+        autograd::ApplyFunction("LibTorchBackward", roots, {std::move(elements)},
+                                [tensor, roots = roots_](autograd::BackwardContext&, absl::Span<Tensor> incoming) {
+                                  return LibTorchGradients(tensor, roots, incoming);
+                                }));
+    return made[0];
+  }
+
+  absl::StatusOr<Tensor> InMirroredStorage(const at::Tensor& tensor) {
+    std::shared_ptr<Storage>& storage = storages_[tensor.storage().unsafeGetStorageImpl()];
+    if (storage == nullptr) {
+      COTAN_ASSIGN_OR_RETURN(storage, CopyStorage(tensor));
+    }
+    return Tensor::InStorage(storage, aot::ToDType(tensor.scalar_type()), LayoutOf(tensor));
+  }
+
+  std::vector<at::Tensor> roots_;
+  absl::flat_hash_map<const void*, Variable> variables_;                 // by tensor
+  absl::flat_hash_map<const void*, std::shared_ptr<Storage>> storages_;  // by LibTorch's storage
+  absl::flat_hash_map<const void*, Variable> owners_;                    // its first variable, by the same
+};
+
+}  // namespace
+
+absl::StatusOr<Tensor> ToCotan(const at::Tensor& tensor) {
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, CopyStorage(tensor));
+  return Tensor::InStorage(std::move(storage), aot::ToDType(tensor.scalar_type()), LayoutOf(tensor));
+}
+
+at::Tensor ToTorch(const Tensor& tensor) {
+  const at::TensorOptions options(aot::ToScalarType(tensor.dtype()));
+  const std::vector<int64_t> sizes(tensor.sizes().begin(), tensor.sizes().end());
+  if (tensor.num_elements() == 0) return at::empty(sizes, options);
+  const std::vector<int64_t> strides(tensor.layout().strides.begin(), tensor.layout().strides.end());
+  return at::from_blob(tensor.address(), sizes, strides, options).clone();
+}
+
+absl::StatusOr<MirroredInputs> Mirror(const CaseInputs& in) {
+  const GradModeGuard mode(true);
+  Mirroring mirroring(in.roots);
+  MirroredInputs mirrored;
+  for (const at::Tensor& root : in.roots) {
+    COTAN_ASSIGN_OR_RETURN(mirrored.roots.emplace_back(), mirroring.Find(root));
+  }
+  // What has a history comes before its detached aliases.
+  for (const at::Tensor& input : in.inputs) {
+    if (input.requires_grad()) COTAN_RETURN_IF_ERROR(mirroring.Find(input).status());
+  }
+  for (const at::Tensor& input : in.inputs) {
+    COTAN_ASSIGN_OR_RETURN(mirrored.inputs.emplace_back(), mirroring.Find(input));
+  }
+  return mirrored;
+}
+
+}  // namespace cotan::conformance
