@@ -77,6 +77,7 @@ struct Draft {
   TracedProgram traced;
   Graph graph;  // lowered
   GraphDump dump;
+  bool grad_enabled = true;  // when it was traced
 };
 
 // Trace, clean up, lower.
@@ -87,7 +88,7 @@ absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function, absl::Span<c
   trace.autocast = compilation.options.autocast;
   trace.keep_input_mutations = compilation.options.keep_input_mutations;
   trace.unsupported_ops = UnsupportedLiveOps;
-  Draft draft{trace.name, {}, {}, GraphDump(compilation.options.dump_dir, trace.name)};
+  Draft draft{trace.name, {}, {}, GraphDump(compilation.options.dump_dir, trace.name), trace.grad_enabled};
   COTAN_ASSIGN_OR_RETURN(draft.traced, Trace(function, states, inputs, trace));
   draft.dump.Write("trace", draft.traced.graph);
   Graph cleaned = draft.traced.graph;
@@ -100,6 +101,26 @@ absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function, absl::Span<c
   return draft;
 }
 
+// Whose gradients the backward returns. Among the inputs of a traced graph states
+// lie before bases, among the program's arguments behind them.
+void DescribeGradients(const Graph& backward, const TracedProgram& traced, serialization::Method& method) {
+  const auto num_bases = traced.input_binding.has_value() ? static_cast<int>(traced.input_binding->num_bases()) : 0;
+  int num_states = 0;
+  for (const GraphInput& input : traced.graph.inputs()) {
+    num_states += input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer ? 1 : 0;
+  }
+  for (const GraphOutput& output : backward.outputs()) {
+    if (output.kind != OutputKind::kGradient || output.value == kNoValue) continue;
+    int argument = output.index;
+    if (argument < num_states) {
+      argument += num_bases;
+    } else if (argument < num_states + num_bases) {
+      argument -= num_states;
+    }
+    method.add_gradient_inputs(static_cast<uint32_t>(argument));
+  }
+}
+
 // Optimize, emit, add to the artifact. `graph` is the draft's, or a part of it;
 // `backward` names the method that takes what this one saves.
 absl::Status Finish(Graph graph, const std::string& name, const std::string& backward, Draft& draft,
@@ -110,7 +131,9 @@ absl::Status Finish(Graph graph, const std::string& name, const std::string& bac
   COTAN_ASSIGN_OR_RETURN(serialization::Method method, Emit(graph, compilation.artifact.states()));
   method.set_name(name);
   method.set_backward_method(backward);
+  if (name == "backward") DescribeGradients(graph, draft.traced, method);
   if (name != "backward") {
+    method.set_traced_without_grad(!draft.grad_enabled);
     *method.mutable_metadata() = draft.traced.metadata;
     if (draft.traced.program_metadata.has_value()) {
       *method.mutable_program_metadata() = *draft.traced.program_metadata;
@@ -195,7 +218,7 @@ absl::Status AddAccumulation(TraceableModule& module, const std::vector<at::Tens
   }
   COTAN_ASSIGN_OR_RETURN(ApplyOptimizer apply, BuildApplyOptimizer(*compilation.options.optimizer, parameters));
   compilation.artifact.AddStates(apply.states);
-  Draft apply_draft{"apply_optimizer", {}, {}, GraphDump(compilation.options.dump_dir, "apply_optimizer")};
+  Draft apply_draft{"apply_optimizer", {}, {}, GraphDump(compilation.options.dump_dir, "apply_optimizer"), true};
   return Finish(std::move(apply.graph), "apply_optimizer", "", apply_draft, compilation);
 }
 

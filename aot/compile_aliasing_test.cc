@@ -46,6 +46,35 @@ TEST(CompileAliasingTest, AWrittenInputIsReturnedAndHasATangent) {
   EXPECT_EQ(artifact.methods(1).outputs_size(), 1);
 }
 
+TEST(CompileAliasingTest, BackwardTellsWhoseGradientsItReturns) {
+  const Artifact artifact = Compile([](const Tensors& in) -> Tensors { return {in[0] * in[1] * in[2]}; },
+                                    {torch::rand({2, 3}), Leaf(), Leaf()});
+  ASSERT_EQ(artifact.methods_size(), 2);
+  EXPECT_THAT(artifact.methods(1).gradient_inputs(), ElementsAre(1, 2));
+  EXPECT_FALSE(artifact.methods(0).traced_without_grad());
+}
+
+TEST(CompileAliasingTest, GradientsOfABaseComeBeforeTheOthers) {
+  const at::Tensor all = torch::rand({6}).requires_grad_(true).clone();
+  const Artifact artifact = Compile(
+      [](const Tensors& in) -> Tensors {
+        at::Tensor written = in[1];
+        written.mul_(2);
+        return {in[0] * in[1] * in[2]};
+      },
+      {torch::rand({4}).requires_grad_(true), all.slice(0, 0, 4), all.slice(0, 2, 6)});
+  ASSERT_EQ(artifact.methods_size(), 2);
+  EXPECT_EQ(artifact.methods(0).input_binding().num_bases(), 1u);
+  EXPECT_THAT(artifact.methods(1).gradient_inputs(), ::testing::UnorderedElementsAre(0, 1));
+}
+
+TEST(CompileAliasingTest, TheGradModeOfTheTraceIsTold) {
+  const at::NoGradGuard no_grad;
+  const Artifact artifact = Compile([](const Tensors& in) -> Tensors { return {in[0] * 2}; }, {Leaf()});
+  ASSERT_EQ(artifact.methods_size(), 1);
+  EXPECT_TRUE(artifact.methods(0).traced_without_grad());
+}
+
 TEST(CompileAliasingTest, AnInputThatRequiresNoGradIsWrittenByTheProgramUnlessAskedNotTo) {
   const TensorFunction function = [](const Tensors& in) -> Tensors {
     at::Tensor x = in[0];
@@ -65,8 +94,11 @@ TEST(CompileAliasingTest, AnInputThatRequiresNoGradIsWrittenByTheProgramUnlessAs
 }
 
 TEST(CompileAliasingTest, AViewOfAnInputNeedsNoProgram) {
-  const Artifact artifact =
-      Compile([](const Tensors& in) -> Tensors { return {in[0].view({-1}), in[0]}; }, {NonLeafTensor()});
+  const Artifact artifact = Compile(
+      [](const Tensors& in) -> Tensors {
+        return {in[0].view({-1}), in[0]};
+      },
+      {NonLeafTensor()});
   ASSERT_EQ(artifact.methods_size(), 1);
   const Method& forward = artifact.methods(0);
   EXPECT_EQ(forward.outputs_size(), 0);
