@@ -11,6 +11,7 @@
 #include "aot/metadata/analyze_function.h"
 #include "aot/metadata/describe_examples.h"
 #include "aot/metadata/input_binding.h"
+#include "aot/passes/dead_code.h"
 #include "aot/trace/proxy_tensor.h"
 #include "aot/trace/trace_scope.h"
 #include "aot/trace/tracer.h"
@@ -118,8 +119,10 @@ absl::Status CheckGradients(const Graph& graph) {
   return absl::OkStatus();
 }
 
-ExportedGraph Exported(TracedProgram traced) {
-  return {std::move(traced.graph), std::move(traced.signature), std::move(traced.metadata), std::move(traced.states)};
+absl::StatusOr<ExportedGraph> Exported(TracedProgram traced) {
+  COTAN_RETURN_IF_ERROR(EliminateDeadCode(traced.graph).status());
+  traced.graph.Compact();
+  return ExportedGraph{std::move(traced.graph), std::move(traced.signature), std::move(traced.metadata), std::move(traced.states)};
 }
 
 absl::StatusOr<ExportedGraph> Export(const Exportable& exportable, const ExportOptions& options) {

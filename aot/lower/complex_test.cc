@@ -39,7 +39,7 @@ TEST(SplitComplexTest, ProductsAreOfParts) {
   %10: f32[3] = aten.mul.Tensor(%4, %5)
   %11: f32[3] = aten.sub.Tensor(%7, %8, 1)
   %12: f32[3] = aten.add.Tensor(%9, %10, 1)
-  %13: f32[3,2] = aten.stack.default([%11, %12], -1)
+  %13: f32[3,2] = aten.stack.default({%11, %12}, -1)
   %14: c64[3] = aten.view_as_complex.default(%13)
   user_output 0 "y" = %14
 }

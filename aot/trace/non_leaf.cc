@@ -1,25 +1,18 @@
 #include "aot/trace/non_leaf.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
-#include <torch/csrc/autograd/custom_function.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/clone.h>
 
 #include "aot/trace/proxy_tensor.h"
 
 namespace cotan::aot {
-namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-struct SameContent : torch::autograd::Function<SameContent> {
-  static at::Tensor forward(AutogradContext*, const at::Tensor& primal) {
-    return WrapFunctional(at::functionalization::impl::from_functional_tensor(primal));
-  }
-  static variable_list backward(AutogradContext*, variable_list gradients) { return gradients; }
-};
-
-}  // namespace
-
-at::Tensor NonLeaf(const at::Tensor& primal) { return SameContent::apply(primal); }
+at::Tensor NonLeaf(const at::Tensor& primal) {
+  const c10::AutoGradMode grad_mode(true);
+  at::Tensor result = primal.clone();
+  Reseat(result, at::functionalization::impl::from_functional_tensor(primal));
+  return result;
+}
 
 }  // namespace cotan::aot
