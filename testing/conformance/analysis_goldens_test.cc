@@ -1,6 +1,8 @@
 // Runs the analysis of aot/metadata over the visible table and compares all that
 // it finds with what PyTorch's AOTAutograd recorded, and what follows from it
 // with what eager returns.
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +22,7 @@
 #include "testing/conformance/eager_run.h"
 #include "testing/conformance/golden.h"
 #include "testing/conformance/metadata_check.h"
+#include "testing/conformance/random_program.h"
 
 namespace cotan::conformance {
 namespace {
@@ -156,14 +159,16 @@ class Prediction {
   std::vector<aot::InputDescription> descriptions_;
 };
 
-std::string FirstWrongPrediction(const ConfCase& c, const Json& facts) {
+std::string FirstWrongPrediction(const ConfCase& c, const CallFacts& eager) {
   const CaseInputs made = MakeInputs(c);
   aot::AnalyzeFunctionOptions options;
   options.grad_enabled = c.grad;
   const auto found = aot::AnalyzeFunction(c.f, {}, made.inputs, options);
   if (!found.ok()) return found.status().ToString();
+  const auto bound = aot::BindInputs(*found, aot::DescribeExamples({}, made.inputs));
+  if (!bound.ok()) return bound.status().ToString();
   Differences differences;
-  Prediction(*found, made.inputs).Compare(ParseCallFacts(facts["eager"]), differences);
+  Prediction(*found, made.inputs).Compare(eager, differences);
   return differences.first();
 }
 
@@ -195,7 +200,19 @@ TEST(AnalysisGoldensTest, TellsWhatEagerReturns) {
   for (const ConfCase& c : build_table()) {
     const Json* facts = golden->Find(c.name);
     ASSERT_NE(facts, nullptr) << c.name;
-    if (!facts->contains("eager_error")) EXPECT_EQ(FirstWrongPrediction(c, *facts), "") << c.name;
+    if (!facts->contains("eager_error")) {
+      EXPECT_EQ(FirstWrongPrediction(c, ParseCallFacts((*facts)["eager"])), "") << c.name;
+    }
+  }
+}
+
+TEST(AnalysisTest, TellsWhatEagerReturnsFromRandomPrograms) {
+  constexpr uint64_t kPrograms = 300;
+  for (uint64_t seed = 1; seed <= kPrograms; ++seed) {
+    const RandomProgram program = GenerateProgram(seed);
+    const ConfCase c = CaseOf(program);
+    EXPECT_EQ(FirstWrongPrediction(c, RunEager(c, std::nullopt).facts), "") << "seed " << seed << "\n"
+                                                                            << ToText(program);
   }
 }
 
