@@ -400,12 +400,15 @@ class PlanMaker {
   void AddOutputs() {
     using Kind = CallPlan::Output::Kind;
     for (int i = 0; i < num_caller_outputs(); ++i) plan_.outputs.push_back(OutputOf(i));
-    // Those that are made from other outputs come last.
-    std::stable_partition(plan_.outputs.begin(), plan_.outputs.end(), [](const CallPlan::Output& output) {
-      return output.kind != Kind::kViewOfOutput && output.kind != Kind::kSameOutput;
-    });
-    std::stable_partition(plan_.outputs.begin(), plan_.outputs.end(),
-                          [](const CallPlan::Output& output) { return output.kind != Kind::kViewOfOutput; });
+    // Those that are made from other outputs come after these.
+    const std::vector<CallPlan::Output> by_index = plan_.outputs;
+    const auto rank = [&by_index](const CallPlan::Output& output) {
+      if (output.kind == Kind::kViewOfOutput) return 2;
+      if (output.kind != Kind::kSameOutput) return 0;
+      return by_index[static_cast<size_t>(output.index)].kind == Kind::kViewOfOutput ? 3 : 1;
+    };
+    std::stable_sort(plan_.outputs.begin(), plan_.outputs.end(),
+                     [&rank](const CallPlan::Output& a, const CallPlan::Output& b) { return rank(a) < rank(b); });
   }
 
   CallPlan::Output OutputOf(int i) const {

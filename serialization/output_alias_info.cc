@@ -127,7 +127,8 @@ absl::Status ValidateSharedStorage(const OutputAliasInfo& info, absl::string_vie
   if (!info.shared_storage.has_value()) return absl::OkStatus();
   const std::string member = absl::StrCat(field, ".shared_storage");
   const SharedStorage& shared = *info.shared_storage;
-  if (!IsFreshMemory(info.output_type)) {
+  const bool repeats_output = shared.is_same_tensor && shared.owner == SharedStorage::Owner::kOutput;
+  if (!IsFreshMemory(info.output_type) && !repeats_output) {
     return InvalidField(member, "must not be set: ", OutputTypeName(info.output_type), " tells its base");
   }
   if (shared.is_same_tensor) {

@@ -169,6 +169,8 @@ TEST(OutputAliasInfo, SharedStorageNeedsAPlaceInIt) {
   OutputAliasInfo alias = AliasOfInput(0);
   alias.shared_storage = SharedStorage{SharedStorage::Owner::kInput, 0, false};
   EXPECT_EQ(RefusalOf(alias), "o.shared_storage: must not be set: alias_of_input tells its base");
+  alias.shared_storage = SharedStorage{SharedStorage::Owner::kOutput, 0, true};
+  EXPECT_EQ(RefusalOf(alias), "");
 }
 
 TEST(OutputAliasInfo, ViewsLeadFromTheInputWhoseStorageIsShared) {

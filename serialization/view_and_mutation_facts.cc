@@ -71,7 +71,7 @@ absl::Status ValidateSharedStorage(const ViewAndMutationFacts& facts, size_t i) 
   }
   COTAN_RETURN_IF_ERROR(CheckIndex(field, shared->index, static_cast<int64_t>(i), "earlier outputs"));
   const OutputAliasInfo& owner = facts.output_info[static_cast<size_t>(shared->index)];
-  if (owner.is_tensor() && IsFreshMemory(owner.output_type)) return absl::OkStatus();
+  if (owner.is_tensor() && (IsFreshMemory(owner.output_type) || shared->is_same_tensor)) return absl::OkStatus();
   return InvalidField(field, "output ", shared->index, " has no storage of its own: it is ", owner.ToString());
 }
 

@@ -54,42 +54,6 @@ at::Tensor RootOf(const at::Tensor& tensor) {
   return RealOf(storage->base());
 }
 
-serialization::InputAliasInfo DescribeInputProto(const at::Tensor& input) {
-  serialization::InputAliasInfo info;
-  at::FunctionalTensorWrapper* wrapper = WrapperOf(input);
-  info.set_is_leaf(input.is_leaf());
-  info.set_requires_grad(input.requires_grad());
-  info.set_mutates_data(wrapper->has_data_mutation());
-  info.set_mutates_storage_metadata(wrapper->was_storage_changed());
-  info.set_mutates_metadata(wrapper->has_metadata_mutation() || wrapper->was_storage_changed());
-  info.set_mutations_hidden_from_autograd(wrapper->are_all_mutations_hidden_from_autograd());
-  info.set_mutations_under_no_grad_or_inference_mode(wrapper->has_data_mutation() &&
-                                                     wrapper->are_all_mutations_under_no_grad_or_inference_mode());
-  info.set_mutation_inductor_storage_resize(wrapper->was_inductor_storage_resized());
-  return info;
-}
-
-serialization::OutputAliasInfo DescribeOutputProto(const at::Tensor& output, absl::Span<const at::Tensor> inputs) {
-  serialization::OutputAliasInfo info;
-  info.set_output_type(serialization::NON_ALIAS);
-  info.set_requires_grad(output.requires_grad());
-  *info.mutable_geometry() = GeometryOf(output).ToProto();
-  if (WrapperOf(output) == nullptr) return info;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (StorageOf(output) != StorageOf(inputs[i])) continue;
-    info.set_base_index(static_cast<uint32_t>(i));
-    if (output.is_same(inputs[i])) {
-      info.set_output_type(serialization::IS_INPUT);
-      return info;
-    }
-    info.set_output_type(serialization::ALIAS_OF_INPUT);
-  }
-  if (!info.has_base_index() && output.is_view()) {
-    info.set_output_type(serialization::UNSAFE_VIEW_ALIAS);
-  }
-  return info;
-}
-
 // The views that lead to the tensor from the root of its storage.
 ViewMetas ViewsOf(const at::Tensor& tensor) { return WrapperOf(tensor)->view_metas(); }
 
@@ -418,14 +382,15 @@ void SetSharedStorage(absl::Span<const at::Tensor> outputs, absl::Span<const at:
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     OutputAliasInfo& info = facts.output_info[i];
-    if (!info.is_tensor() || !IsFreshMemory(info.output_type)) continue;
+    if (!info.is_tensor() || info.output_type == OutputType::kIsInput) continue;
     const int index = static_cast<int>(i);
     const auto [first, is_new] = output_of_tensor.try_emplace(outputs[i].unsafeGetTensorImpl(), index);
     if (!is_new) {
       info.shared_storage = SharedStorage{Owner::kOutput, first->second, true};
-      info.view_steps.clear();
+      if (IsFreshMemory(info.output_type)) info.view_steps.clear();
       continue;
     }
+    if (!IsFreshMemory(info.output_type)) continue;
     if (info.shared_storage.has_value() && info.shared_storage->owner == Owner::kInput) continue;
     const auto [owner, is_first] =
         owner_of_storage.try_emplace(StorageOf(outputs[i]), SharedStorage{Owner::kOutput, index, false});
@@ -505,14 +470,6 @@ std::vector<int> BackwardMutatedInputs(absl::Span<const uint64_t> before, absl::
     if (after[i] > before[i]) result.push_back(static_cast<int>(i));
   }
   return result;
-}
-
-serialization::ViewAndMutationMeta AnalyzeViewsAndMutations(absl::Span<const at::Tensor> inputs,
-                                                            absl::Span<const at::Tensor> outputs) {
-  serialization::ViewAndMutationMeta meta;
-  for (const at::Tensor& input : inputs) *meta.add_input_info() = DescribeInputProto(input);
-  for (const at::Tensor& output : outputs) *meta.add_output_info() = DescribeOutputProto(output, inputs);
-  return meta;
 }
 
 }  // namespace cotan::aot

@@ -13,7 +13,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "serialization/metadata.pb.h"
 #include "serialization/tensor_geometry.h"
 #include "serialization/view_and_mutation_facts.h"
 
@@ -58,9 +57,8 @@ std::vector<InputAtEntry> DescribeInputs(absl::Span<const at::Tensor> inputs);
 absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Span<const at::Tensor> inputs,
                                  absl::Span<const at::Tensor> outputs, const AnalysisOptions& options);
 
-// Sets OutputAliasInfo::shared_storage of outputs in fresh memory, other than of
-// parts of inputs. Analyze() does; call it again when types of outputs have been
-// changed since.
+// Sets OutputAliasInfo::shared_storage, other than of parts of inputs. Analyze()
+// does; call it again when types of outputs have been changed since.
 void SetSharedStorage(absl::Span<const at::Tensor> outputs, absl::Span<const at::Tensor> intermediate_bases,
                       ViewAndMutationFacts& facts);
 
@@ -72,11 +70,6 @@ std::vector<int> InputsToDetach(const ViewAndMutationFacts& facts, const std::ve
 // MutationCounts() of the inputs before and after the backward pass ran.
 std::vector<uint64_t> MutationCounts(absl::Span<const at::Tensor> inputs);
 std::vector<int> BackwardMutatedInputs(absl::Span<const uint64_t> before, absl::Span<const uint64_t> after);
-
-// As Analyze(), but an output that shares memory with another output, and not
-// with an input, counts as a view in fresh memory; without tangents.
-serialization::ViewAndMutationMeta AnalyzeViewsAndMutations(absl::Span<const at::Tensor> inputs,
-                                                            absl::Span<const at::Tensor> outputs);
 
 // Sizes, strides and offset as the metadata records them.
 TensorGeometry GeometryOf(const at::Tensor& tensor);

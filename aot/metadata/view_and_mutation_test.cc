@@ -1,79 +1,84 @@
 #include "aot/metadata/view_and_mutation.h"
 
 #include <ATen/ATen.h>
-#include <ATen/FunctionalTensorWrapper.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "aot/trace/inputs.h"
+#include "aot/trace/recorder.h"
+#include "aot/trace/trace_scope.h"
+
+// What analyses find is tested in analyze_function_test.cc; here is what only
+// tracers use.
 namespace cotan::aot {
 namespace {
 
-using serialization::ViewAndMutationMeta;
-
-// Ones under functionalization.
-at::Tensor Functional(at::IntArrayRef sizes, bool requires_grad = false) {
-  const at::Tensor real = [&] {
-    const c10::impl::ExcludeDispatchKeyGuard plain(c10::DispatchKey::Functionalize);
-    return at::ones(sizes);
-  }();
-  return at::functionalization::impl::to_functional_tensor(real).requires_grad_(requires_grad);
-}
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 class ViewAndMutationTest : public ::testing::Test {
+ protected:
+  at::Tensor Input(at::IntArrayRef sizes, bool requires_grad) {
+    const at::Tensor real = [&] {
+      const RealScope scope;
+      return at::ones(sizes).requires_grad_(requires_grad);
+    }();
+    return AddInputLike(real, recorder_, 0, "input");
+  }
+
  private:
-  const c10::impl::IncludeDispatchKeyGuard functionalize_{c10::DispatchKey::Functionalize};
+  const TraceScope scope_{/*grad_enabled=*/true};
+  Recorder recorder_;
+  const RecordingScope recording_{recorder_};
 };
 
-TEST_F(ViewAndMutationTest, UntouchedInputIsNotMutated) {
-  const at::Tensor x = Functional({2}, true);
-  const ViewAndMutationMeta meta = AnalyzeViewsAndMutations({x}, {x * 2});
-  EXPECT_TRUE(meta.input_info(0).is_leaf());
-  EXPECT_TRUE(meta.input_info(0).requires_grad());
-  EXPECT_FALSE(meta.input_info(0).mutates_data());
-  EXPECT_TRUE(meta.input_info(0).mutations_hidden_from_autograd());
-  EXPECT_FALSE(meta.input_info(0).mutations_under_no_grad_or_inference_mode());
-  EXPECT_EQ(meta.output_info(0).output_type(), serialization::NON_ALIAS);
-  EXPECT_TRUE(meta.output_info(0).requires_grad());
+TEST_F(ViewAndMutationTest, GivesTheIntermediateBases) {
+  const std::vector<at::Tensor> inputs = {Input({2, 3}, true)};
+  const std::vector<InputAtEntry> entry = DescribeInputs(inputs);
+  const at::Tensor base = inputs[0] * 2;
+  const auto analysis = Analyze(entry, inputs, {base.t(), base.view({6})}, {});
+  ASSERT_TRUE(analysis.ok()) << analysis.status();
+  ASSERT_EQ(analysis->intermediate_bases.size(), 1u);
+  EXPECT_TRUE(analysis->intermediate_bases[0].is_same(base));
 }
 
-TEST_F(ViewAndMutationTest, MutationThroughAViewIsOneOfTheInput) {
-  const at::Tensor x = Functional({4});
-  x.view({2, 2}).select(0, 0).mul_(2);
-  const ViewAndMutationMeta meta = AnalyzeViewsAndMutations({x}, {});
-  EXPECT_TRUE(meta.input_info(0).mutates_data());
-  EXPECT_FALSE(meta.input_info(0).mutates_metadata());
-  EXPECT_FALSE(meta.input_info(0).mutations_under_no_grad_or_inference_mode());
+TEST_F(ViewAndMutationTest, StaticInputsAreThoseOfTheOptions) {
+  const std::vector<at::Tensor> inputs = {Input({2}, true), Input({2}, false)};
+  AnalysisOptions options;
+  options.static_inputs = {0};
+  const auto analysis = Analyze(DescribeInputs(inputs), inputs, {}, options);
+  ASSERT_TRUE(analysis.ok()) << analysis.status();
+  EXPECT_THAT(analysis->facts.static_input_indices, ElementsAre(0));
 }
 
-TEST_F(ViewAndMutationTest, MutationUnderNoGradIsToldApart) {
-  const at::Tensor x = Functional({4}, true);
-  {
-    at::NoGradGuard no_grad;
-    x.mul_(2);
-  }
-  EXPECT_TRUE(AnalyzeViewsAndMutations({x}, {}).input_info(0).mutations_under_no_grad_or_inference_mode());
+TEST_F(ViewAndMutationTest, SharedStorageFollowsTheTypesOfOutputs) {
+  const std::vector<at::Tensor> inputs = {Input({2, 3}, true)};
+  const at::Tensor base = inputs[0] * 2;
+  const std::vector<at::Tensor> outputs = {base.t(), base.detach()};
+  auto analysis = Analyze(DescribeInputs(inputs), inputs, outputs, {});
+  ASSERT_TRUE(analysis.ok()) << analysis.status();
+  ViewAndMutationFacts& facts = analysis->facts;
+  EXPECT_EQ(facts.output_info[1].shared_storage, (SharedStorage{SharedStorage::Owner::kIntermediateBase, 0, false}));
+  facts.output_info[0] = {.output_type = OutputType::kUnsafeViewAlias};
+  SetSharedStorage(outputs, {}, facts);
+  EXPECT_EQ(facts.output_info[1].shared_storage, (SharedStorage{SharedStorage::Owner::kOutput, 0, false}));
 }
 
-TEST_F(ViewAndMutationTest, TransposeInPlaceChangesMetadataOnly) {
-  const at::Tensor x = Functional({2, 3});
-  x.transpose_(0, 1);
-  const ViewAndMutationMeta meta = AnalyzeViewsAndMutations({x}, {});
-  EXPECT_FALSE(meta.input_info(0).mutates_data());
-  EXPECT_TRUE(meta.input_info(0).mutates_metadata());
+TEST_F(ViewAndMutationTest, CountsMutationsOfTheBackward) {
+  const std::vector<at::Tensor> inputs = {Input({2}, false), Input({2}, false)};
+  inputs[0].mul_(2);
+  const std::vector<uint64_t> before = MutationCounts(inputs);
+  inputs[1].mul_(2);
+  EXPECT_THAT(BackwardMutatedInputs(before, MutationCounts(inputs)), ElementsAre(1));
 }
 
-TEST_F(ViewAndMutationTest, ClassifiesOutputs) {
-  const at::Tensor x = Functional({2, 3}), y = Functional({2, 3});
-  const at::Tensor fresh = x + y;
-  const ViewAndMutationMeta meta = AnalyzeViewsAndMutations({x, y}, {y, x.t(), fresh, (x * 2).view({-1})});
-  EXPECT_EQ(meta.output_info(0).output_type(), serialization::IS_INPUT);
-  EXPECT_EQ(meta.output_info(0).base_index(), 1u);
-  EXPECT_EQ(meta.output_info(1).output_type(), serialization::ALIAS_OF_INPUT);
-  EXPECT_EQ(meta.output_info(1).base_index(), 0u);
-  EXPECT_EQ(meta.output_info(2).output_type(), serialization::NON_ALIAS);
-  EXPECT_FALSE(meta.output_info(2).has_base_index());
-  EXPECT_EQ(meta.output_info(3).output_type(), serialization::UNSAFE_VIEW_ALIAS);
+TEST(InputsToDetachTest, AreTheNonLeavesWithoutGradient) {
+  ViewAndMutationFacts facts;
+  facts.input_info.resize(3);
+  for (InputAliasInfo& info : facts.input_info) info.requires_grad = true;
+  facts.input_info[0].is_leaf = true;
+  EXPECT_THAT(InputsToDetach(facts, {false, false, true}), ElementsAre(1));
+  EXPECT_THAT(InputsToDetach(facts, {true, true, true}), IsEmpty());
 }
 
 TEST(GeometryTest, HasStridesInElements) {

@@ -181,6 +181,7 @@ absl::Status Tracing::DifferentiateLossOnly() {
       info.view_steps.clear();
     }
     facts->num_intermediate_bases = 0;
+    SetSharedStorage(outputs_, /*intermediate_bases=*/{}, *facts);
     for (InputAliasInfo& info : facts->input_info) {
       // What autograd knows of the new content ends with the step.
       if (info.mutates_data && info.requires_grad_at_entry.has_value()) {
