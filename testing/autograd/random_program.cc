@@ -337,10 +337,12 @@ class Program {
   //     which it deals in one way or another as strides happen to be;
   //   - storage seen as several dtypes: it repeats the views on the new geometry,
   //     which need not fit;
-  //   - a base: writing a view that lies before its new offset is an error.
+  //   - a base: writing a view that lies before its new offset is an error;
+  //   - a retained gradient: it stays that of the old geometry, until the next
+  //     write, which then fails an internal assertion.
   bool MayChangeGeometry(const Twin& twin) const {
     const Variable& x = twin.ours();
-    if (x.is_leaf() && x.requires_grad()) return false;
+    if ((x.is_leaf() && x.requires_grad()) || twin.theirs().retains_grad()) return false;
     if (x.is_view() && x.base().dtype() != x.dtype()) return false;
     return std::all_of(twins_.begin(), twins_.end(), [&](const Twin& other) {
       if (other.ours().is_view() && other.ours().base().is_same(x)) return false;
