@@ -6,7 +6,7 @@
 #include "aot/joint/joint.h"
 #include "aot/trace/dispatch_keys.h"
 #include "aot/trace/recorder.h"
-#include "aot/trace/tracer.h"
+#include "aot/trace/trace_scope.h"
 
 namespace cotan::aot {
 namespace {
@@ -17,7 +17,7 @@ TEST(NonLeafTest, MayBeWrittenToAndHasTheGradientOfItsPrimal) {
   Recorder recorder;
   RecordingScope recording(recorder);
   c10::impl::IncludeDispatchKeyGuard keys(kTracingKeys);
-  const at::Tensor primal = recorder.AddInput(at::rand({4, 2}).t(), InputKind::kUserInput, 0, "x").requires_grad_(true);
+  const at::Tensor primal = recorder.AddInput(example, InputKind::kUserInput, 0, "x").requires_grad_(true);
   at::Tensor x = NonLeaf(primal);
   EXPECT_FALSE(x.is_leaf());
   EXPECT_TRUE(x.requires_grad());

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -123,8 +124,8 @@ void Tracing::SeatInputs(absl::Span<const at::Tensor> examples) {
   input_names_ = NamesFor(examples.size(), options_.input_names, "input");
   program_arguments_ = AddProgramArguments(first_.bound.binding, states_, examples, input_names_, recorder_);
   for (const ModuleState& state : states_) {
-    program_.states.push_back({state.name, state.role, ToTensorData(state.initial), state.requires_grad,
-                               state.persistent, state.aliases});
+    program_.states.push_back(
+        {state.name, state.role, ToTensorData(state.initial), state.requires_grad, state.persistent, state.aliases});
   }
   for (const ProgramArgument& argument : program_arguments_.arguments) {
     arguments_.push_back(argument.tensor);
@@ -439,7 +440,12 @@ absl::StatusOr<FirstPass> RunFirstPass(const TensorFunction& function, absl::Spa
   analysis.grad_enabled = options.grad_enabled;
   analysis.seed = options.seed;
   FirstPass first;
-  COTAN_ASSIGN_OR_RETURN(first.facts, AnalyzeFunction(function, states, inputs, analysis));
+  absl::StatusOr<ViewAndMutationFacts> facts = AnalyzeFunction(function, states, inputs, analysis);
+  if (!facts.ok()) {
+    return absl::Status(facts.status().code(),
+                        absl::StrCat("tracing '", options.name, "': ", facts.status().message()));
+  }
+  first.facts = *std::move(facts);
   COTAN_ASSIGN_OR_RETURN(first.bound, BindInputs(first.facts, DescribeExamples(states, inputs)));
   return first;
 }
@@ -452,7 +458,11 @@ absl::StatusOr<TracedProgram> Trace(const TensorFunction& traced, absl::Span<con
   RegisterTracing();
   const TensorFunction function = [&](const std::vector<at::Tensor>& arguments) {
     const AutocastScope autocast(options.autocast);
-    return traced(arguments);
+    std::vector<at::Tensor> outputs = traced(arguments);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i].defined()) throw std::invalid_argument(absl::StrCat("output ", i, " is an undefined tensor"));
+    }
+    return outputs;
   };
   COTAN_ASSIGN_OR_RETURN(FirstPass first, RunFirstPass(function, states, inputs, options));
   try {

@@ -261,17 +261,6 @@ TEST(TracerTest, RefusesWritesToCapturedTensors) {
   EXPECT_THAT(refusal, HasSubstr("it writes to a tensor ([]) that is neither a registered"));
 }
 
-TEST(TracerTest, RefusesChangedMetadataOfInputs) {
-  EXPECT_THAT(Refusal(
-                  [](const Tensors& in) -> Tensors {
-                    at::Tensor x = in[0];
-                    x.transpose_(0, 1);
-                    return {x + 1};
-                  },
-                  {at::ones({2, 3})}),
-              HasSubstr("'input.0': its sizes, strides or storage are changed"));
-}
-
 TEST(TracerTest, RefusesComplexNumbers) {
   EXPECT_THAT(Refusal(
                   [](const Tensors& in) -> Tensors {
@@ -283,7 +272,7 @@ TEST(TracerTest, RefusesComplexNumbers) {
 
 TEST(TracerTest, ReportsWhatTheFunctionThrows) {
   EXPECT_EQ(Refusal([](const Tensors&) -> Tensors { throw std::runtime_error("not today"); }, {}),
-            "tracing 'f': not today");
+            "tracing 'f': analyzing the function: not today");
   EXPECT_THAT(Refusal([](const Tensors& in) -> Tensors { return {in[0].matmul(in[0])}; },
                       {at::ones({2, 3})}),
               AllOf(HasSubstr("tracing 'f': "), Not(HasSubstr("Exception raised from"))));
