@@ -121,12 +121,11 @@ void DescribeGradients(const Graph& backward, const TracedProgram& traced, seria
   }
 }
 
-// Optimize, emit, add to the artifact. `graph` is the draft's, or a part of it;
-// `backward` names the method that takes what this one saves.
+// Emit an optimized graph, add it to the artifact. `graph` is the draft's, or a
+// part of it; `backward` names the method that takes what this one saves.
 absl::Status Finish(Graph graph, const std::string& name, const std::string& backward, Draft& draft,
                     Compilation& compilation) {
   graph.name = name;
-  COTAN_RETURN_IF_ERROR(Optimize(graph, draft.dump.Function()));
   compilation.artifact.AddTracedStates(draft.traced, graph);
   COTAN_ASSIGN_OR_RETURN(serialization::Method method, Emit(graph, compilation.artifact.states()));
   method.set_name(name);
@@ -152,6 +151,12 @@ absl::Status Finish(Graph graph, const std::string& name, const std::string& bac
   compilation.summaries.push_back({name, static_cast<int>(draft.traced.graph.nodes().size()), method.ops_size()});
   compilation.artifact.AddMethod(std::move(method));
   return draft.dump.status();
+}
+
+// The same for a method that is one graph.
+absl::Status OptimizeAndFinish(const std::string& name, Draft& draft, Compilation& compilation) {
+  COTAN_RETURN_IF_ERROR(Optimize(draft.graph, draft.dump.Function()));
+  return Finish(draft.graph, name, "", draft, compilation);
 }
 
 void AddReference(const std::string& method, const TracedProgram& traced,
@@ -194,7 +199,7 @@ absl::Status AddTrainStep(TraceableModule& module, const std::vector<at::Tensor>
   draft.dump.Write("optimizer", draft.graph);
   compilation.artifact.AddTracedStates(draft.traced, draft.graph);
   compilation.artifact.AddStates(slots);
-  COTAN_RETURN_IF_ERROR(Finish(draft.graph, "train_step", "", draft, compilation));
+  COTAN_RETURN_IF_ERROR(OptimizeAndFinish("train_step", draft, compilation));
 
   AddReference("train_step", draft.traced, ExpectedAfterStep(draft.traced, optimizer), compilation);
   return absl::OkStatus();
@@ -206,7 +211,7 @@ absl::Status AddAccumulation(TraceableModule& module, const std::vector<at::Tens
   COTAN_ASSIGN_OR_RETURN(const NewStates accumulators, AppendAccumulation(draft.graph));
   compilation.artifact.AddTracedStates(draft.traced, draft.graph);
   compilation.artifact.AddStates(accumulators);
-  COTAN_RETURN_IF_ERROR(Finish(draft.graph, "accumulate", "", draft, compilation));
+  COTAN_RETURN_IF_ERROR(OptimizeAndFinish("accumulate", draft, compilation));
   AddReference("accumulate", draft.traced, ExpectedAfterRun(draft.traced), compilation);
 
   std::vector<NamedType> parameters;
@@ -219,7 +224,8 @@ absl::Status AddAccumulation(TraceableModule& module, const std::vector<at::Tens
   COTAN_ASSIGN_OR_RETURN(ApplyOptimizer apply, BuildApplyOptimizer(*compilation.options.optimizer, parameters));
   compilation.artifact.AddStates(apply.states);
   Draft apply_draft{"apply_optimizer", {}, {}, GraphDump(compilation.options.dump_dir, "apply_optimizer"), true};
-  return Finish(std::move(apply.graph), "apply_optimizer", "", apply_draft, compilation);
+  apply_draft.graph = std::move(apply.graph);
+  return OptimizeAndFinish("apply_optimizer", apply_draft, compilation);
 }
 
 absl::Status AddForwardBackward(const TensorFunction& function, absl::Span<const ModuleState> states,
@@ -230,11 +236,12 @@ absl::Status AddForwardBackward(const TensorFunction& function, absl::Span<const
                     {.name = "forward", .backward = Backward::kOutputs, .grad_enabled = grad_enabled}, compilation));
   const ReferenceRun& run = draft.traced.reference;
   if (run.tangents.empty()) {
-    COTAN_RETURN_IF_ERROR(Finish(draft.graph, "forward", "", draft, compilation));
+    COTAN_RETURN_IF_ERROR(OptimizeAndFinish("forward", draft, compilation));
     AddReference("forward", draft.traced, ExpectedAfterRun(draft.traced), compilation);
     return absl::OkStatus();
   }
   COTAN_ASSIGN_OR_RETURN(Partitioned parts, Partition(draft.graph));
+  COTAN_RETURN_IF_ERROR(OptimizePair(parts.forward, parts.backward, draft.dump.Function()));
   COTAN_RETURN_IF_ERROR(Finish(std::move(parts.forward), "forward", "backward", draft, compilation));
   COTAN_RETURN_IF_ERROR(Finish(std::move(parts.backward), "backward", "", draft, compilation));
   AddReference("forward", draft.traced, ExpectedAfterRun(draft.traced), compilation);
@@ -248,7 +255,7 @@ absl::Status AddEval(TraceableModule& module, const std::vector<at::Tensor>& exa
   module.Train(false);
   COTAN_ASSIGN_OR_RETURN(Draft draft, TraceAndLower(module.forward(), module.states(), examples,
                                                     {.name = "eval", .grad_enabled = false}, compilation));
-  COTAN_RETURN_IF_ERROR(Finish(draft.graph, "eval", "", draft, compilation));
+  COTAN_RETURN_IF_ERROR(OptimizeAndFinish("eval", draft, compilation));
   AddReference("eval", draft.traced, ExpectedAfterRun(draft.traced), compilation);
   return absl::OkStatus();
 }
