@@ -47,6 +47,7 @@ absl::Status CheckOptions(const CompileOptions& options) {
   if (options.accumulate_gradients && !options.optimizer.has_value()) {
     return absl::InvalidArgumentError("accumulate_gradients needs an optimizer");
   }
+  if (!options.dynamic_dims.empty()) return absl::UnimplementedError("dynamic dimensions cannot be compiled");
   return absl::OkStatus();
 }
 

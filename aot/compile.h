@@ -25,6 +25,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "aot/dynamic/dynamic_dim.h"
 #include "aot/frontend/callable.h"
 #include "aot/frontend/module.h"
 #include "aot/frontend/pt2/model.h"
@@ -73,6 +74,10 @@ struct CompileOptions {
   // Initial content of parameters and buffers by name, for instance
   // named_parameters() of a trained module. Others keep what the factory gave.
   NamedTensors initial_values;
+
+  // Dimensions of the inputs that may differ from call to call; all others have
+  // the examples' sizes.
+  std::vector<DynamicDim> dynamic_dims;
 
   // Mixed precision: the model and its loss run under LibTorch's autocast to
   // bf16 or f16; parameters and gradients stay what they are. kUndefined: none.
