@@ -47,6 +47,11 @@ TEST(ArchiveTest, RefusesNamesThatLeadElsewhere) {
   ExpectRefused({{"m/../../x", "x"}}, "a name that leads elsewhere");
   ExpectRefused({{"m/./x", "x"}}, "a name that leads elsewhere");
   ExpectRefused({{"m\\x", "x"}}, "a backslash");
+  // The library that writes archives does not write such a name.
+  std::string bytes = BytesOf(WriteArchive("control.pt2", {{"m/QQx", "x"}}));
+  for (size_t at = bytes.find("QQ"); at != std::string::npos; at = bytes.find("QQ")) bytes.replace(at, 2, "\x01Q");
+  EXPECT_THAT(std::string(Archive::FromBytes(bytes, "control.pt2").status().message()),
+              HasSubstr("a control character"));
 }
 
 TEST(ArchiveTest, RefusesCompressedFilesSoThatNothingCanExplode) {
