@@ -1,6 +1,8 @@
-// Compiles a registered model; see --help.
+// Compiles a registered model, or one from a .pt2 archive; see --help.
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,15 +10,33 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "aot/compile.h"
+#include "aot/frontend/pt2/model.h"
 #include "aot/model_registry.h"
+#include "aot/tools/artifact_summary.h"
+#include "aot/tools/dynamic_flag.h"
+#include "aot/tools/loss_flag.h"
 #include "aot/tools/optimizer_flag.h"
+#include "aot/trace/trace_scope.h"
+#include "base/dtype.h"
 #include "base/status_macros.h"
+#include "serialization/container.h"
 
 ABSL_FLAG(bool, list, false, "print the registered models and stop");
-ABSL_FLAG(std::string, model, "", "name of the model; not needed if there is only one");
+ABSL_FLAG(std::string, model, "",
+          "name of the model, not needed if there is only one; or a .pt2 archive of torch.export.save");
+ABSL_FLAG(std::string, eval, "",
+          "with a .pt2 model: archive of the same module in eval mode, which becomes the method eval");
+ABSL_FLAG(std::string, loss, "",
+          "with a .pt2 model: what is differentiated, as 'output:0' or 'cross_entropy(output:0,label)'");
+ABSL_FLAG(std::vector<std::string>, dynamic, {},
+          "dimensions that differ from call to call, as 'input.0:0=batch[1:64],target.0:0=batch'");
+ABSL_FLAG(std::string, precision, "", "bf16 or f16: run under autocast; f32: as the model says");
+ABSL_FLAG(std::string, max_memory, "", "limit of the values alive at once in a method, as '64MiB'; refused if above");
 ABSL_FLAG(std::string, out, "", "file to write");
 ABSL_FLAG(std::string, optimizer, "",
           "sgd, adam or adamw with settings, as 'adamw(lr=1e-3,weight_decay=0.01)'; "
@@ -38,22 +58,39 @@ void List(const std::vector<ModelDefinition>& models) {
   }
 }
 
-absl::StatusOr<const ModelDefinition*> FindModel(const std::vector<ModelDefinition>& models,
-                                                 const std::string& name) {
+absl::StatusOr<const ModelDefinition*> FindModel(const std::vector<ModelDefinition>& models, const std::string& name) {
   if (name.empty() && models.size() == 1) return &models[0];
   for (const ModelDefinition& model : models) {
     if (model.name == name) return &model;
   }
   return absl::NotFoundError(absl::StrCat(
-      name.empty() ? "give --model=NAME" : absl::StrCat("there is no model '", name, "'"),
-      "; there are ",
-      absl::StrJoin(models, ", ", [](std::string* out, const ModelDefinition& model) {
-        out->append(model.name);
-      })));
+      name.empty() ? "give --model=NAME" : absl::StrCat("there is no model '", name, "'"), "; there are ",
+      absl::StrJoin(models, ", ", [](std::string* out, const ModelDefinition& model) { out->append(model.name); })));
 }
 
-absl::StatusOr<CompileOptions> OptionsFor(const ModelDefinition& model) {
-  CompileOptions options = model.options();
+absl::Status CheckFlags(bool archive) {
+  if (archive) return absl::OkStatus();
+  if (!absl::GetFlag(FLAGS_eval).empty() || !absl::GetFlag(FLAGS_loss).empty()) {
+    return absl::InvalidArgumentError("--eval and --loss are for .pt2 models; a registered model has its own");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DType> ParsePrecision(const std::string& text) {
+  if (text == "f32") return DType::kUndefined;
+  if (text == "bf16") return DType::kBFloat16;
+  if (text == "f16") return DType::kFloat16;
+  return absl::InvalidArgumentError(absl::StrCat("there is no precision '", text, "'; there are f32, bf16 and f16"));
+}
+
+// What flags say, over what `options` say. `num_inputs`: of the model.
+absl::Status ApplyFlags(size_t num_inputs, CompileOptions& options) {
+  for (const std::string& text : absl::GetFlag(FLAGS_dynamic)) {
+    COTAN_ASSIGN_OR_RETURN(options.dynamic_dims.emplace_back(), ParseDynamicDim(text, static_cast<int>(num_inputs)));
+  }
+  if (const std::string text = absl::GetFlag(FLAGS_precision); !text.empty()) {
+    COTAN_ASSIGN_OR_RETURN(options.autocast, ParsePrecision(text));
+  }
   if (const std::string text = absl::GetFlag(FLAGS_optimizer); !text.empty()) {
     COTAN_ASSIGN_OR_RETURN(OptimizerOptions optimizer, ParseOptimizer(text));
     options.optimizer = OptimizerConfig();
@@ -70,17 +107,87 @@ absl::StatusOr<CompileOptions> OptionsFor(const ModelDefinition& model) {
   if (!absl::GetFlag(FLAGS_references)) options.store_references = false;
   if (absl::GetFlag(FLAGS_seed) >= 0) options.seed = static_cast<uint64_t>(absl::GetFlag(FLAGS_seed));
   options.dump_dir = absl::GetFlag(FLAGS_dump_dir);
-  return options;
+  return absl::OkStatus();
 }
 
-void PrintSummary(const ModelDefinition& model, const CompiledModel& compiled,
-                  const std::string& out) {
-  std::printf("%s: %zu bytes, from model %s\n", out.c_str(), compiled.bytes().size(),
-              model.name.c_str());
-  for (const MethodSummary& method : compiled.methods()) {
-    std::printf("  %-16s %5d traced ops -> %4d ops\n", method.name.c_str(), method.traced_ops,
-                method.runtime_ops);
+void Progress(absl::string_view what) { std::fprintf(stderr, "%s ...\n", std::string(what).c_str()); }
+
+// The model's results for its example inputs; its states stay as they are.
+absl::StatusOr<std::vector<at::Tensor>> ExampleOutputs(const pt2::Model& model,
+                                                       const std::vector<at::Tensor>& examples) {
+  try {
+    std::vector<at::Tensor> states;
+    for (const InitialState& state : model.states()) states.push_back(state.value.clone());
+    return model.function()(states, examples);
+  } catch (...) {
+    return StatusFromCurrentException("running the model once");
   }
+}
+
+absl::StatusOr<CompiledModel> CompileArchive(const std::string& path) {
+  Progress(absl::StrCat("reading ", path));
+  COTAN_ASSIGN_OR_RETURN(const pt2::Model model, pt2::Model::Load(path));
+  std::optional<pt2::Model> eval;
+  if (const std::string eval_path = absl::GetFlag(FLAGS_eval); !eval_path.empty()) {
+    COTAN_ASSIGN_OR_RETURN(eval, pt2::Model::Load(eval_path));
+  }
+  COTAN_ASSIGN_OR_RETURN(const std::vector<at::Tensor> examples, model.ExampleInputs());
+  CompileOptions options;
+  COTAN_RETURN_IF_ERROR(ApplyFlags(examples.size(), options));
+  const std::string loss = absl::GetFlag(FLAGS_loss);
+  if (!loss.empty()) {
+    COTAN_ASSIGN_OR_RETURN(const LossFlag flag, ParseLoss(loss));
+    COTAN_ASSIGN_OR_RETURN(const std::vector<at::Tensor> outputs, ExampleOutputs(model, examples));
+    COTAN_RETURN_IF_ERROR(SetLoss(flag, outputs, options));
+  }
+  if (loss.empty() == options.optimizer.has_value()) {
+    return absl::InvalidArgumentError(
+        "a training step needs both --loss ('output:0' if the model returns it first) and --optimizer");
+  }
+  Progress("compiling");
+  return CompilePt2(model, examples, options, eval.has_value() ? &*eval : nullptr);
+}
+
+absl::StatusOr<CompiledModel> CompileRegistered(const std::vector<ModelDefinition>& models, const std::string& name) {
+  COTAN_ASSIGN_OR_RETURN(const ModelDefinition* model, FindModel(models, name));
+  const std::vector<at::Tensor> examples = model->examples();
+  CompileOptions options = model->options();
+  COTAN_RETURN_IF_ERROR(ApplyFlags(examples.size(), options));
+  return CompileModuleFactory(model->factory, examples, options);
+}
+
+void PrintSummary(const CompiledModel& compiled, const serialization::Artifact& artifact, const std::string& out,
+                  double seconds) {
+  const ParameterCount parameters = ParametersOf(artifact);
+  std::printf("%s: %zu bytes, %lld parameters (%lld trained), no refused ops, compiled in %.1f s\n", out.c_str(),
+              compiled.bytes().size(), static_cast<long long>(parameters.all),
+              static_cast<long long>(parameters.trained), seconds);
+  for (const serialization::Method& method : artifact.methods()) {
+    int traced = 0;
+    for (const MethodSummary& summary : compiled.methods()) {
+      if (summary.name == method.name()) traced = summary.traced_ops;
+    }
+    const MethodBytes bytes = BytesOf(method);
+    std::printf("  %-16s %5d traced ops -> %4d ops, peak %s", method.name().c_str(), traced, method.ops_size(),
+                BytesText(bytes.peak).c_str());
+    if (bytes.saved > 0) std::printf(", saved for the backward %s", BytesText(bytes.saved).c_str());
+    std::printf("\n");
+  }
+}
+
+// ResourceExhausted: a method has more alive at once than --max_memory.
+absl::Status CheckMemory(const serialization::Artifact& artifact) {
+  const std::string text = absl::GetFlag(FLAGS_max_memory);
+  if (text.empty()) return absl::OkStatus();
+  COTAN_ASSIGN_OR_RETURN(const int64_t limit, ParseBytes(text));
+  for (const serialization::Method& method : artifact.methods()) {
+    const int64_t peak = BytesOf(method).peak;
+    if (peak <= limit) continue;
+    return absl::ResourceExhaustedError(absl::StrCat("the method '", method.name(), "' has ", BytesText(peak),
+                                                     " of values alive at once, more than ", "--max_memory=", text,
+                                                     "; use smaller batches or --precision=bf16"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Run() {
@@ -91,14 +198,25 @@ absl::Status Run() {
   }
   const std::string out = absl::GetFlag(FLAGS_out);
   if (out.empty()) return absl::InvalidArgumentError("give --out=FILE, or --list");
-  COTAN_ASSIGN_OR_RETURN(const ModelDefinition* model,
-                         FindModel(models, absl::GetFlag(FLAGS_model)));
-  COTAN_ASSIGN_OR_RETURN(const CompileOptions options, OptionsFor(*model));
+  const std::string name = absl::GetFlag(FLAGS_model);
+  const bool archive = absl::EndsWith(name, ".pt2");
+  COTAN_RETURN_IF_ERROR(CheckFlags(archive));
+  const auto start = std::chrono::steady_clock::now();
   COTAN_ASSIGN_OR_RETURN(const CompiledModel compiled,
-                         CompileModuleFactory(model->factory, model->examples(), options));
+                         archive ? CompileArchive(name) : CompileRegistered(models, name));
+  COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(compiled.bytes()));
+  COTAN_RETURN_IF_ERROR(CheckMemory(file.artifact()));
   COTAN_RETURN_IF_ERROR(compiled.Save(out));
-  PrintSummary(*model, compiled, out);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  PrintSummary(compiled, file.artifact(), out, elapsed.count());
   return absl::OkStatus();
+}
+
+// "--max-memory=1" -> "--max_memory=1": both spellings are taken.
+std::string WithUnderscores(absl::string_view argument) {
+  const size_t equals = std::min(argument.find('='), argument.size());
+  if (!absl::StartsWith(argument, "--")) return std::string(argument);
+  return absl::StrCat("--", absl::StrReplaceAll(argument.substr(2, equals - 2), {{"-", "_"}}), argument.substr(equals));
 }
 
 }  // namespace
@@ -108,8 +226,15 @@ int main(int argc, char** argv) {
   absl::SetProgramUsageMessage(
       "Compiles a LibTorch model into a .cotan artifact.\n"
       "  compile --list\n"
-      "  compile --model=NAME --out=FILE [--optimizer='adamw(lr=1e-3)'] [--dump_dir=DIR] ...");
-  absl::ParseCommandLine(argc, argv);
+      "  compile --model=NAME --out=FILE [--optimizer='adamw(lr=1e-3)'] [--dump_dir=DIR] ...\n"
+      "  compile --model=m.pt2 --out=FILE --loss=output:0 --optimizer='sgd(lr=0.1)' [--eval=m_eval.pt2]\n"
+      "  compile --model=m.pt2 --out=FILE --loss='cross_entropy(output:0,label)' --optimizer=adam [--freeze='stem.*']\n"
+      "Without --loss and --optimizer, the methods are forward and backward alone.");
+  std::vector<std::string> arguments;
+  for (int i = 0; i < argc; ++i) arguments.push_back(cotan::aot::WithUnderscores(argv[i]));
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  absl::ParseCommandLine(argc, pointers.data());
   const absl::Status status = cotan::aot::Run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());

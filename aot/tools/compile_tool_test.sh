@@ -3,6 +3,7 @@
 set -euo pipefail
 compile="$1"
 artifact="$2"  # made by cotan_program()
+archive="$3"   # mlp.pt2
 
 fail() { echo "FAIL: $1" >&2; exit 1; }
 
@@ -28,6 +29,30 @@ refuses "there is no model 'nothing'" --model=nothing
 refuses "give --model=NAME"
 refuses "there is no optimizer 'lion'" --model=binary --optimizer=lion
 refuses "the frozen pattern 'x*' matches no parameter" --model=binary --freeze='x*'
+
+# An exported model.
+"$compile" --model="$archive" --out="$TEST_TMPDIR/archive.cotan" --loss=output:0 --optimizer='sgd(lr=0.1)' \
+  --freeze='net.1.*' > "$TEST_TMPDIR/summary" 2> "$TEST_TMPDIR/progress"
+grep -q '52650 parameters (2410 trained)' "$TEST_TMPDIR/summary" || fail "the summary lacks the parameters"
+grep -q '^  train_step .* ops' "$TEST_TMPDIR/summary" || fail "the summary lacks train_step"
+grep -q 'saved for the backward' "$TEST_TMPDIR/summary" || fail "the summary lacks what is saved"
+grep -q '^compiling' "$TEST_TMPDIR/progress" || fail "no progress is shown"
+"$compile" --model="$archive" --out="$TEST_TMPDIR/forward.cotan" > "$TEST_TMPDIR/summary" 2> /dev/null
+grep -q '^  backward ' "$TEST_TMPDIR/summary" || fail "without a loss there are forward and backward"
+"$compile" --model="$archive" --out="$TEST_TMPDIR/labels.cotan" --loss='cross_entropy(output:1,label)' \
+  --optimizer=adam > "$TEST_TMPDIR/summary" 2> /dev/null
+grep -q '^  train_step ' "$TEST_TMPDIR/summary" || fail "a loss function gives no train_step"
+refuses "needs both --loss" --model="$archive" --optimizer=adam
+refuses "the model has 2 outputs" --model="$archive" --loss=output:2 --optimizer=adam
+refuses "is not understood" --model="$archive" --loss=focal --optimizer=adam
+"$compile" --model="$archive" --out="$TEST_TMPDIR/half.cotan" --precision=bf16 --max-memory=64MiB > "$TEST_TMPDIR/half"
+grep -q '^  backward .*, peak ' "$TEST_TMPDIR/half" || fail "no program of bf16"
+refuses "there is no precision 'int8'" --model="$archive" --precision=int8
+refuses "more than --max_memory=1KiB" --model="$archive" --max-memory=1KiB
+refuses "no size of memory" --model="$archive" --max-memory=lots
+refuses "input.0:0=batch[1:64]" --model="$archive" --dynamic='batch'
+refuses "no_such.pt2" --model=no_such.pt2
+refuses "are for .pt2 models" --model=binary --loss=output:0
 
 status=0
 "$compile" --model=binary 2> "$TEST_TMPDIR/error" || status=$?

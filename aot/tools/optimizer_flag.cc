@@ -32,9 +32,12 @@ std::vector<Key> KeysOf(SgdOptions& o) {
 }
 
 std::vector<Key> KeysOf(AdamOptions& o) {
-  return {{"lr", &o.lr},         {"beta1", &o.beta1},
-          {"beta2", &o.beta2},   {"eps", &o.eps},
-          {"weight_decay", &o.weight_decay}, {"amsgrad", &o.amsgrad},
+  return {{"lr", &o.lr},
+          {"beta1", &o.beta1},
+          {"beta2", &o.beta2},
+          {"eps", &o.eps},
+          {"weight_decay", &o.weight_decay},
+          {"amsgrad", &o.amsgrad},
           {"maximize", &o.maximize}};
 }
 
@@ -42,16 +45,14 @@ bool SetValue(absl::string_view text, double* target) { return absl::SimpleAtod(
 bool SetValue(absl::string_view text, bool* target) { return absl::SimpleAtob(text, target); }
 
 absl::Status SetKey(absl::string_view setting, const std::vector<Key>& keys) {
-  const std::pair<absl::string_view, absl::string_view> parts =
-      absl::StrSplit(setting, absl::MaxSplits('=', 1));
+  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(setting, absl::MaxSplits('=', 1));
   const absl::string_view name = absl::StripAsciiWhitespace(parts.first);
   for (const Key& key : keys) {
     if (key.name != name) continue;
     const absl::string_view value = absl::StripAsciiWhitespace(parts.second);
     const bool set = std::visit([&](auto* target) { return SetValue(value, target); }, key.target);
     if (set) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("optimizer: '", value, "' is no value for ", name));
+    return absl::InvalidArgumentError(absl::StrCat("optimizer: '", value, "' is no value for ", name));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "optimizer: there is no '", name, "'; known are ",
@@ -69,8 +70,7 @@ absl::StatusOr<OptimizerOptions> DefaultOptions(absl::string_view name) {
   if (name == "sgd") return SgdOptions();
   if (name == "adam") return AdamOptions();
   if (name == "adamw") return AdamW();
-  return absl::InvalidArgumentError(
-      absl::StrCat("there is no optimizer '", name, "'; known are sgd, adam, adamw"));
+  return absl::InvalidArgumentError(absl::StrCat("there is no optimizer '", name, "'; known are sgd, adam, adamw"));
 }
 
 }  // namespace
@@ -78,15 +78,13 @@ absl::StatusOr<OptimizerOptions> DefaultOptions(absl::string_view name) {
 absl::StatusOr<OptimizerOptions> ParseOptimizer(absl::string_view text) {
   absl::string_view rest = absl::StripAsciiWhitespace(text);
   const size_t open = rest.find('(');
-  COTAN_ASSIGN_OR_RETURN(OptimizerOptions options,
-                         DefaultOptions(absl::StripAsciiWhitespace(rest.substr(0, open))));
+  COTAN_ASSIGN_OR_RETURN(OptimizerOptions options, DefaultOptions(absl::StripAsciiWhitespace(rest.substr(0, open))));
   if (open == absl::string_view::npos) return options;
   rest.remove_prefix(open + 1);
   if (!absl::ConsumeSuffix(&rest, ")")) {
     return absl::InvalidArgumentError(absl::StrCat("optimizer '", text, "': expected ')'"));
   }
-  COTAN_RETURN_IF_ERROR(
-      std::visit([&](auto& o) { return SetKeys(rest, KeysOf(o)); }, options));
+  COTAN_RETURN_IF_ERROR(std::visit([&](auto& o) { return SetKeys(rest, KeysOf(o)); }, options));
   return options;
 }
 

@@ -31,12 +31,9 @@ TEST(ParseOptimizerTest, SetsNumbersAndBooleans) {
 }
 
 TEST(ParseOptimizerTest, NamesWhatItDoesNotKnow) {
-  EXPECT_THAT(ParseOptimizer("lion").status().message(),
-              HasSubstr("no optimizer 'lion'; known are sgd, adam, adamw"));
-  EXPECT_THAT(ParseOptimizer("sgd(beta1=1)").status().message(),
-              HasSubstr("no 'beta1'; known are lr, momentum"));
-  EXPECT_THAT(ParseOptimizer("sgd(lr=fast)").status().message(),
-              HasSubstr("'fast' is no value for lr"));
+  EXPECT_THAT(ParseOptimizer("lion").status().message(), HasSubstr("no optimizer 'lion'; known are sgd, adam, adamw"));
+  EXPECT_THAT(ParseOptimizer("sgd(beta1=1)").status().message(), HasSubstr("no 'beta1'; known are lr, momentum"));
+  EXPECT_THAT(ParseOptimizer("sgd(lr=fast)").status().message(), HasSubstr("'fast' is no value for lr"));
   EXPECT_THAT(ParseOptimizer("sgd(lr=1").status().message(), HasSubstr("expected ')'"));
 }
 
