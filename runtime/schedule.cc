@@ -16,6 +16,7 @@
 namespace cotan {
 namespace {
 
+using serialization::CheckedIndex;
 using serialization::InputUpdate;
 using serialization::Method;
 using serialization::Op;
@@ -44,6 +45,8 @@ int IndexInput(const Op& op) {
     case Op::kScatterAdd:
     case Op::kMaxPoolBackward:
       return 1;
+    case Op::kCheckedIndex:
+      return 0;
     default:
       return -1;
   }
@@ -351,7 +354,6 @@ class Scheduler {
   // The step that writes each buffer, the last one that may fail for data, and
   // the steps that read the old content of states and arguments.
   void FindWriters() {
-    absl::flat_hash_set<std::pair<uint32_t, int64_t>> checked;  // index value, size
     writer_.assign(schedule_.buffers.size(), -1);
     for (size_t i = 0; i < schedule_.steps.size(); ++i) {
       const ScheduledStep& step = schedule_.steps[i];
@@ -359,19 +361,31 @@ class Scheduler {
       for (const Operand& input : step.inputs) {
         if (IsOldContent(input)) readers_[TargetOf(input)].push_back(static_cast<int>(i));
       }
-      if (step.op >= 0 && MayFail(step, checked)) last_fallible_ = static_cast<int>(i);
+      if (step.op >= 0 && MayFail(step)) last_fallible_ = static_cast<int>(i);
     }
   }
 
   // Whether values of an index can make the step fail: not if an earlier step
   // has passed the same index for a dimension of the same size, nor if the
-  // index comes from a max_pool of this method.
-  bool MayFail(const ScheduledStep& step, absl::flat_hash_set<std::pair<uint32_t, int64_t>>& checked) const {
+  // index comes from a max_pool of this method. Steps are asked in order.
+  bool MayFail(const ScheduledStep& step) {
     const Op& op = method_.ops(step.op);
     const int input = IndexInput(op);
     if (input < 0) return false;
     if (op.has_max_pool_backward()) return !pool_indices_.contains(op.inputs(input));
-    return checked.emplace(op.inputs(input), IndexedSize(op, step)).second;
+    if (op.has_checked_index()) {
+      NoteChecked(op.checked_index(), step.outputs[0].buffer);
+      return true;
+    }
+    const int64_t size = IndexedSize(op, step);
+    const auto checked = checked_.find(step.inputs[static_cast<size_t>(input)].buffer);
+    if (checked != checked_.end() && checked->second <= size) return false;
+    return passed_.emplace(op.inputs(input), size).second;
+  }
+
+  void NoteChecked(const CheckedIndex& op, int buffer) {
+    const absl::StatusOr<int64_t> size = EvaluateSize(op.size(), symbols_);
+    if (size.ok() && !op.has_ignored()) checked_.emplace(buffer, *size);
   }
 
   // Whether the target's memory may be written when the new content is computed:
@@ -485,6 +499,8 @@ class Scheduler {
   absl::flat_hash_map<uint32_t, int> argument_of_;     // argument by value
   absl::flat_hash_map<uint32_t, int> new_content_of_;  // updated argument by value
   absl::flat_hash_map<uint32_t, int> own_result_;      // result in memory of its own by value
+  absl::flat_hash_map<int, int64_t> checked_;          // buffers of numbers in [0, size)
+  absl::flat_hash_set<std::pair<uint32_t, int64_t>> passed_;  // index value, size
   std::vector<Update> updates_;
   absl::flat_hash_set<Target> updated_;
   std::vector<int> writer_;                                // step by buffer

@@ -217,6 +217,49 @@ TEST(ScheduleTest, StatesAreWrittenAfterAllStepsThatMayFail) {
   EXPECT_EQ(MakeFirst(early).stats.updates_in_place, 1);
 }
 
+// checked = index below `size`; state += 1; result = table[a view of checked].
+ProgramBuilder WithCheck(const std::string& size, bool ignores) {
+  ProgramBuilder program;
+  const uint32_t state = program.AddState("a", State::BUFFER, kFour, {1, 2, 3, 4});
+  MethodBuilder m = program.AddMethod("run");
+  const uint32_t table = m.Input("table", DType::kFloat32, {"3", "2"});
+  const uint32_t index = m.Input("index", DType::kInt64, {"2"});
+  const uint32_t old_state = m.Read(state, DType::kFloat32, kFour);
+  Op check;
+  check.mutable_checked_index()->set_size(size);
+  if (ignores) check.mutable_checked_index()->set_ignored(7);
+  const uint32_t checked = m.AddValue(DType::kInt64, {"2"});
+  m.AddOp(check, {index}, {checked});
+  m.Update(state, m.Pointwise(kFour, {old_state}, PlusOne));
+  Op gather;
+  gather.mutable_gather()->set_dim(0);
+  const uint32_t result = m.AddValue(DType::kFloat32, {"2", "1", "2"});
+  m.AddOp(gather, {table, m.View(checked, {"2", "1"})}, {result});
+  m.Output("rows", result);
+  return program;
+}
+
+TEST(ScheduleTest, ACheckedIndexCannotFailAnyMore) {
+  ProgramBuilder enough = WithCheck("3", false);
+  EXPECT_EQ(MakeFirst(enough).stats.updates_in_place, 1);
+  ProgramBuilder more_than_the_table = WithCheck("4", false);
+  EXPECT_EQ(MakeFirst(more_than_the_table).stats.updates_in_place, 0);
+  ProgramBuilder ignoring = WithCheck("3", true);
+  EXPECT_EQ(MakeFirst(ignoring).stats.updates_in_place, 0);
+}
+
+TEST(ScheduleTest, ARefusedCheckChangesNoState) {
+  const Tensor table = *Tensor::From<float>({1, 2, 3, 4, 5, 6}, {3, 2});
+  const Tensor bad = *Tensor::From<int64_t>({0, 7}, {2});
+  ProgramBuilder program = WithCheck("3", false);
+  Session session = RunFirst(program, {table, bad}, /*succeeds=*/false);
+  EXPECT_THAT(Values(session, "a"), ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(session.Run("run", {table, bad}).status().message(),
+            "method 'run', op 0 (checked_index): checked_index: index[1] is 7, outside [0, 3)");
+  ASSERT_TRUE(session.Run("run", {table, *Tensor::From<int64_t>({0, 2}, {2})}).ok());
+  EXPECT_THAT(Values(session, "a"), ElementsAre(2, 3, 4, 5));
+}
+
 TEST(ScheduleTest, ABadIndexChangesNoState) {
   const Tensor table = *Tensor::From<float>({1, 2, 3, 4, 5, 6}, {3, 2});
   const Tensor bad = *Tensor::From<int64_t>({0, 7}, {2});

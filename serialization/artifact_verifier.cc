@@ -238,6 +238,7 @@ class Verifier {
     if (op.has_expr()) return CheckExpr(op.expr(), op, op.inputs_size());
     if (op.matmul().has_epilogue()) return CheckEpilogue(op);
     if (op.has_view()) return CheckView(op);
+    if (op.has_checked_index()) return ParseSize(op.checked_index().size(), num_symbols()).status();
     return absl::OkStatus();
   }
 

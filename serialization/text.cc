@@ -45,6 +45,7 @@ constexpr std::array kNames = {
     NamedKind{Op::kConcat, "concat"},
     NamedKind{Op::kAttention, "attention"},
     NamedKind{Op::kAttentionBackward, "attention_backward"},
+    NamedKind{Op::kCheckedIndex, "checked_index"},
 };
 
 std::string FnName(serialization::ScalarFn fn) {
@@ -103,6 +104,13 @@ std::string AttentionText(const serialization::Attention& op) {
   return absl::StrCat(" scale=", op.scale(), op.is_causal() ? " causal" : "");
 }
 
+std::string CheckedIndexText(const serialization::CheckedIndex& op) {
+  std::string text = absl::StrCat(" below ", op.size());
+  if (op.from_end()) absl::StrAppend(&text, " from_end");
+  if (op.has_ignored()) absl::StrAppend(&text, " or ", op.ignored());
+  return text;
+}
+
 // What follows the operands.
 std::string AttributesText(const Op& op) {
   const auto append_step = [](std::string* out, const ViewStep& step) { absl::StrAppend(out, ViewStepText(step)); };
@@ -140,6 +148,8 @@ std::string AttributesText(const Op& op) {
       return AttentionText(op.attention());
     case Op::kAttentionBackward:
       return AttentionText(op.attention_backward());
+    case Op::kCheckedIndex:
+      return CheckedIndexText(op.checked_index());
     case Op::kMatmul:
       return op.matmul().has_epilogue() ? " with epilogue" : "";
     case Op::kCopy:

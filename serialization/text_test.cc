@@ -154,6 +154,12 @@ TEST(TextTest, AttributesOfOpsAreShown) {
   Op scatter;
   scatter.mutable_scatter_add()->set_padding_index(-1);
   EXPECT_THAT(text(scatter), HasSubstr("scatter_add() dim=0 padding_index=-1\n"));
+  Op index;
+  index.mutable_checked_index()->set_size("s0");
+  EXPECT_THAT(text(index), HasSubstr("checked_index() below s0\n"));
+  index.mutable_checked_index()->set_from_end(true);
+  index.mutable_checked_index()->set_ignored(-100);
+  EXPECT_THAT(text(index), HasSubstr("checked_index() below s0 from_end or -100\n"));
   Op attention;
   attention.mutable_attention()->set_is_causal(true);
   attention.mutable_attention()->set_scale(0.25);

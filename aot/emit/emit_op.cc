@@ -79,6 +79,12 @@ const absl::flat_hash_map<absl::string_view, KernelFiller>& KernelFillers() {
          op.mutable_scatter_add()->set_dim(Int(node, 3));
          op.mutable_scatter_add()->set_padding_index(Int(node, 4));
        }},
+      {"prim.checked_index",
+       [](const Node& node, Op& op) {
+         op.mutable_checked_index()->set_size(Size(node, 1).ToString());
+         op.mutable_checked_index()->set_from_end(Flag(node, 2));
+         if (std::holds_alternative<SymInt>(node.arguments[3])) op.mutable_checked_index()->set_ignored(Int(node, 3));
+       }},
       {"prim.concat", [](const Node& node, Op& op) { op.mutable_concat()->set_dim(Int(node, 1)); }},
       {"prim.attention", [](const Node& node, Op& op) { Fill(node, 4, op.mutable_attention()); }},
       {"prim.attention_backward", [](const Node& node, Op& op) { Fill(node, 7, op.mutable_attention_backward()); }},

@@ -43,6 +43,14 @@ TEST(EmitKernelOpTest, AttributesKeepTheirPlaces) {
   EXPECT_EQ(op.scatter_add().dim(), 2);
   EXPECT_EQ(op.scatter_add().padding_index(), -1);
 
+  ASSERT_TRUE(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.checked_index(%0, (s0 * 2), true, none)"), op).ok());
+  EXPECT_EQ(op.checked_index().size(), "(s0 * 2)");
+  EXPECT_TRUE(op.checked_index().from_end());
+  EXPECT_FALSE(op.checked_index().has_ignored());
+  ASSERT_TRUE(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.checked_index(%0, 7, false, -100)"), op).ok());
+  EXPECT_FALSE(op.checked_index().from_end());
+  EXPECT_EQ(op.checked_index().ignored(), -100);
+
   ASSERT_TRUE(EmitKernelOp(Graph(),
                            Parse("%1: f32[4,6,8,8], %2: f32[4,6,8] = prim.attention(%0, %0, %0, none, true, 0.25)"), op)
                   .ok());

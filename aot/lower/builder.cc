@@ -533,6 +533,12 @@ Tensor Builder::ScatterAdd(const Tensor& rows, const Tensor& index, const Tensor
               {Use{rows.id()}, Use{index.id()}, OptionalUse(base), SymInt(dim), SymInt(padding_index)}, {type})[0];
 }
 
+Tensor Builder::CheckedIndex(const Tensor& index, const SymInt& size, bool from_end, std::optional<int64_t> ignored) {
+  const Tensor wide = index.dtype() == DType::kInt32 ? index : Cast(index, DType::kInt64);
+  const Argument passes = ignored.has_value() ? Argument(SymInt(*ignored)) : Argument(None{});
+  return Emit("prim.checked_index", {Use{wide.id()}, size, from_end, passes}, {{wide.dtype(), wide.sizes(), {}}})[0];
+}
+
 Tensor Builder::Concat(absl::Span<const Tensor> tensors, int64_t dim) {
   if (tensors.size() == 1) return tensors[0];
   dim = WrapDim(dim, tensors[0].rank());

@@ -26,6 +26,7 @@
 //   prim.avg_pool(x, ...)  prim.avg_pool_backward(grad, ...)
 //   prim.gather(x, index, dim)
 //   prim.scatter_add(rows, index, base|none, dim, padding_index)
+//   prim.checked_index(index, size, from_end, ignored|none)
 //   prim.concat({tensors}, dim)
 //   prim.attention(q, k, v, bias|none, is_causal, scale) -> result, logsumexp
 //   prim.attention_backward(grad, q, k, v, result, logsumexp, bias|none,
@@ -188,6 +189,11 @@ class Builder {
   // Adds to `base`, or to zeros if it is undefined.
   Tensor ScatterAdd(const Tensor& rows, const Tensor& index, const Tensor& base, int64_t dim, int64_t padding_index,
                     SymIntVector output_sizes);
+  // `index`, of any integer dtype, as i32 or i64; a run with an element outside
+  // [0, size) is refused. `from_end`: those in [-size, 0) are counted from the
+  // end. `ignored` passes.
+  Tensor CheckedIndex(const Tensor& index, const SymInt& size, bool from_end = false,
+                      std::optional<int64_t> ignored = std::nullopt);
   Tensor Concat(absl::Span<const Tensor> tensors, int64_t dim);
 
   // A node with results of the given types.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "aot/lower/canonicalize.h"
+#include "aot/lower/checks_first.h"
 #include "aot/lower/complex.h"
 #include "aot/lower/fusion.h"
 #include "aot/lower/layout_assignment.h"
@@ -85,6 +86,7 @@ absl::Status Optimize(Graph& graph, const DumpFunction& dump) {
       .Add("share_views", ShareViews)
       .Add("fusion", FuseExpressions)
       .Add("matmul_epilogues", FuseMatmulEpilogues)
+      .Add("checks_first", MoveChecksFirst)
       .Add("layouts", AssignLayouts);
   pipeline.set_dump(dump);
   return pipeline.Run(graph).status();

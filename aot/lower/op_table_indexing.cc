@@ -1,5 +1,6 @@
 // Rows of indexing: everything becomes a gather or scatter_add along one
-// dimension of a view; index arithmetic is expressions.
+// dimension of a view; index arithmetic is expressions. Indexes of the user are
+// checked first: arithmetic would turn wrong ones into others that are right.
 #include <algorithm>
 
 #include "aot/lower/lowering.h"
@@ -8,18 +9,27 @@
 namespace cotan::aot {
 namespace {
 
-absl::Status LowerEmbedding(Lowering& l) { return l.Return(l.b.Gather(l.tensor(0), l.tensor(1), 0)); }
+// Tensor argument `i` as an index along dimension `dim` of a tensor of `sizes`.
+Tensor IndexInto(Lowering& l, int i, const SymIntVector& sizes, int64_t dim) {
+  return l.b.CheckedIndex(l.tensor(i), sizes[static_cast<size_t>(l.b.WrapDim(dim, static_cast<int>(sizes.size())))]);
+}
+
+absl::Status LowerEmbedding(Lowering& l) {
+  const Tensor table = l.tensor(0);
+  return l.Return(l.b.Gather(table, IndexInto(l, 1, table.sizes(), 0), 0));
+}
 
 // (grad, indices, num_weights, padding_idx, scale_grad_by_freq)
 absl::Status LowerEmbeddingBackward(Lowering& l) {
   if (l.flag(4)) return l.Unsupported("scale_grad_by_freq");
-  return l.Return(l.b.ScatterAdd(l.tensor(0), l.tensor(1), Tensor(), 0, l.integer(3), l.result().sizes));
+  const SymIntVector& sizes = l.result().sizes;
+  return l.Return(l.b.ScatterAdd(l.tensor(0), IndexInto(l, 1, sizes, 0), Tensor(), 0, l.integer(3), sizes));
 }
 
 absl::Status LowerIndexSelect(Lowering& l) {
   const Tensor x = l.tensor(0);
   if (x.rank() == 0) return l.Return(l.b.View(x, l.result().sizes));
-  Tensor index = l.tensor(2);
+  Tensor index = IndexInto(l, 2, x.sizes(), l.integer(1));
   if (index.rank() == 0) index = l.b.View(index, {SymInt(1)});
   return l.Return(l.b.Gather(x, index, l.integer(1)));
 }
@@ -29,24 +39,20 @@ absl::Status LowerIndexAdd(Lowering& l) {
   const Tensor x = l.tensor(0);
   Tensor rows = l.operand(3);
   if (l.num_arguments() > 4) rows = rows * l.literal(4);
-  return l.Return(l.b.ScatterAdd(rows, l.tensor(2), x, l.b.WrapDim(l.integer(1), x.rank()), -1, x.sizes()));
+  const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
+  return l.Return(l.b.ScatterAdd(rows, IndexInto(l, 2, x.sizes(), dim), x, dim, -1, x.sizes()));
 }
 
-// For each element of `index`, the row-major position in a tensor of `sizes`
-// of the element that has index[...] along `dim` and the element's own place
-// along the others.
+// For each element of `index` (checked), the row-major position in a tensor of
+// `sizes` of the element that has index[...] along `dim` and the element's own
+// place along the others.
 Tensor FlatPositions(Lowering& l, const Tensor& index, const SymIntVector& sizes, int64_t dim) {
   SymInt stride = 1;
   Tensor position;
   for (int64_t d = static_cast<int64_t>(sizes.size()) - 1; d >= 0; --d) {
     const SymInt& size = sizes[static_cast<size_t>(d)];
-    Tensor along;
-    if (d == dim) {
-      const Tensor wide = l.b.Cast(index, DType::kInt64);
-      along = l.b.Select(l.b.Lt(wide, l.b.Literal(SymInt(0))), wide + l.b.Literal(size), wide);
-    } else {
-      along = l.b.Iota(static_cast<int>(d), DType::kInt64, index.sizes());
-    }
+    Tensor along = d == dim ? l.b.Cast(index, DType::kInt64)
+                            : l.b.Iota(static_cast<int>(d), DType::kInt64, index.sizes());
     along = along * l.b.Literal(stride);
     position = position.defined() ? position + along : along;
     stride = stride * size;
@@ -57,22 +63,24 @@ Tensor FlatPositions(Lowering& l, const Tensor& index, const SymIntVector& sizes
 // (self, dim, index, sparse_grad)
 absl::Status LowerGather(Lowering& l) {
   const Tensor x = l.tensor(0);
-  const Tensor index = l.tensor(2);
   if (x.rank() == 0) return l.Return(l.b.View(x, l.result().sizes));
+  const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
+  const Tensor index = IndexInto(l, 2, x.sizes(), dim);
   if (index.rank() == 0) return l.Return(l.b.Gather(x, index, 0));
-  const Tensor position = FlatPositions(l, index, x.sizes(), l.b.WrapDim(l.integer(1), x.rank()));
+  const Tensor position = FlatPositions(l, index, x.sizes(), dim);
   return l.Return(l.b.Gather(l.b.View(x, {NumElementsOf(x.sizes())}), position, 0));
 }
 
 // (self, dim, index, src)
 absl::Status LowerScatterAdd(Lowering& l) {
   const Tensor x = l.tensor(0);
-  const Tensor index = l.tensor(2);
-  if (x.rank() == 0 || index.rank() == 0) return l.Unsupported("a tensor without dimensions");
+  if (x.rank() == 0 || l.tensor(2).rank() == 0) return l.Unsupported("a tensor without dimensions");
+  const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
+  const Tensor index = IndexInto(l, 2, x.sizes(), dim);
   Tensor source = l.tensor(3);
   for (int64_t d = 0; d < source.rank(); ++d)
     source = l.b.Slice(source, d, 0, index.sizes()[static_cast<size_t>(d)], 1);
-  const Tensor position = FlatPositions(l, index, x.sizes(), l.b.WrapDim(l.integer(1), x.rank()));
+  const Tensor position = FlatPositions(l, index, x.sizes(), dim);
   const SymIntVector flat = {NumElementsOf(x.sizes())};
   return l.Return(l.b.View(l.b.ScatterAdd(source, position, l.b.View(x, flat), 0, -1, flat), x.sizes()));
 }
@@ -195,10 +203,8 @@ absl::StatusOr<Indexing> IndexingOf(Lowering& l, const Tensor& x, const std::vec
       return l.Unsupported("a mask as index: the result's size would depend on data");
     }
     const SymInt& size = x.sizes()[static_cast<size_t>(*it)];
-    Tensor along = l.b.Cast(index, DType::kInt64);
-    if (indexed.size() > 1) {
-      along = l.b.Select(l.b.Lt(along, l.b.Literal(SymInt(0))), along + l.b.Literal(size), along) * l.b.Literal(stride);
-    }
+    Tensor along = l.b.Cast(l.b.CheckedIndex(index, size, /*from_end=*/true), DType::kInt64);
+    if (indexed.size() > 1) along = along * l.b.Literal(stride);
     result.position = result.position.defined() ? result.position + along : along;
     stride = stride * size;
   }

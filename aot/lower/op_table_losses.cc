@@ -43,6 +43,8 @@ struct NllTerms {
 NllTerms NllTermsOf(Lowering& l, const Tensor& scores, Tensor target, const Tensor& weight, int64_t ignore_index) {
   NllTerms terms;
   terms.class_dim = scores.rank() == 1 ? 0 : 1;
+  const SymInt& num_classes = scores.sizes()[static_cast<size_t>(terms.class_dim)];
+  target = l.b.CheckedIndex(target, num_classes, /*from_end=*/false, ignore_index);
   target = l.b.Unsqueeze(target, target.rank() == 0 ? 0 : 1);
   const Tensor narrow = l.b.Cast(target, DType::kInt32);
   const Tensor classes = l.b.Iota(static_cast<int>(terms.class_dim), DType::kInt32, scores.sizes());

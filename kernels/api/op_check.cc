@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "kernels/api/expr_program.h"
+#include "kernels/api/index_range.h"
 #include "kernels/api/matmul_epilogue.h"
 #include "kernels/api/registry.h"
 
@@ -273,14 +274,25 @@ absl::Status CheckAvgPoolBackward(const KernelRequest& request) {
   return CheckPoolOperands(request.op.avg_pool_backward(), false, request.outputs[0], request.inputs[0]);
 }
 
+absl::Status ExpectIndex(const TensorSpec& index) {
+  if (index.dtype == DType::kInt32 || index.dtype == DType::kInt64) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the index is ", Describe(index), ", expected i32 or i64"));
+}
+
+absl::Status CheckCheckedIndex(const KernelRequest& request) {
+  COTAN_RETURN_IF_ERROR(ExpectCounts(request, 1, 1, 1, 1));
+  const TensorSpec& index = request.inputs[0];
+  COTAN_RETURN_IF_ERROR(ExpectIndex(index));
+  COTAN_RETURN_IF_ERROR(IndexRange::Of(request).status());
+  return Expect("the output", request.outputs[0], index.dtype, index.layout.sizes);
+}
+
 // Sizes of `table` with dimension `dim` replaced by those of `index`.
 absl::StatusOr<DimVector> GatheredSizes(const TensorSpec& table, int64_t dim, const TensorSpec& index) {
   if (dim < 0 || dim >= table.layout.rank()) {
     return absl::InvalidArgumentError(absl::StrCat("dim is ", dim, " for ", Describe(table)));
   }
-  if (index.dtype != DType::kInt32 && index.dtype != DType::kInt64) {
-    return absl::InvalidArgumentError(absl::StrCat("the index is ", Describe(index), ", expected i32 or i64"));
-  }
+  COTAN_RETURN_IF_ERROR(ExpectIndex(index));
   DimVector sizes(table.layout.sizes.begin(), table.layout.sizes.begin() + dim);
   sizes.insert(sizes.end(), index.layout.sizes.begin(), index.layout.sizes.end());
   sizes.insert(sizes.end(), table.layout.sizes.begin() + dim + 1, table.layout.sizes.end());
@@ -408,6 +420,8 @@ absl::Status CheckKind(const KernelRequest& request) {
       return CheckAttention(request);
     case Op::kAttentionBackward:
       return CheckAttentionBackward(request);
+    case Op::kCheckedIndex:
+      return CheckCheckedIndex(request);
     case Op::kView:
       return absl::InvalidArgumentError("a view is resolved by the planner and has no kernel");
     case Op::KIND_NOT_SET:

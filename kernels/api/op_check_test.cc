@@ -83,6 +83,13 @@ TEST(OpCheckTest, GatherScatterAndConcatCheckSizes) {
   ExpectRefused(Check(gather, {Spec(kF32, {2, 5, 3}), Spec(kF32, {4})}, {Spec(kF32, {2, 4, 3})}), "i32 or i64");
   gather.mutable_gather()->set_dim(3);
   ExpectRefused(Check(gather, {Spec(kF32, {2, 5, 3}), Spec(kI64, {4})}, {Spec(kF32, {2, 5, 4})}), "dim is 3");
+  Op checked;
+  checked.mutable_checked_index()->set_size("7");
+  EXPECT_TRUE(Check(checked, {Spec(kI64, {2, 5})}, {Spec(kI64, {2, 5})}).ok());
+  ExpectRefused(Check(checked, {Spec(kF32, {2})}, {Spec(kF32, {2})}), "i32 or i64");
+  ExpectRefused(Check(checked, {Spec(kI64, {2})}, {Spec(kI64, {3})}), "the output is i64[3], expected i64[2]");
+  checked.mutable_checked_index()->set_size("-7");
+  ExpectRefused(Check(checked, {Spec(kI64, {2})}, {Spec(kI64, {2})}), "selects from -7 things");
   Op scatter;
   scatter.mutable_scatter_add()->set_dim(0);
   EXPECT_TRUE(Check(scatter, {Spec(kF32, {4, 3}), Spec(kI64, {4})}, {Spec(kF32, {9, 3})}).ok());

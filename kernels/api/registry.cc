@@ -30,6 +30,7 @@ constexpr std::array kKinds = {
     NamedKind{Op::kConcat, "concat"},
     NamedKind{Op::kAttention, "attention"},
     NamedKind{Op::kAttentionBackward, "attention_backward"},
+    NamedKind{Op::kCheckedIndex, "checked_index"},
 };
 
 constexpr auto kKindList = [] {

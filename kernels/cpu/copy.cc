@@ -222,6 +222,16 @@ std::unique_ptr<Kernel> MakeZeroKernel(size_t element_size, const StridedLayout&
   return std::make_unique<ZeroKernel>(MakeCopyKernel(element_size, to.sizes, repeated, to.strides, threads));
 }
 
+Slot BringRowMajor(const TensorSpec& spec, Slot slot, int threads, Pipeline& pipeline) {
+  if (IsContiguous(spec.layout)) return slot;
+  const size_t element = ByteSize(spec.dtype);
+  const Slot dense = pipeline.AddScratch(static_cast<size_t>(NumElements(spec.layout.sizes)) * element);
+  pipeline.Add(
+      MakeCopyKernel(element, spec.layout.sizes, spec.layout.strides, ContiguousStrides(spec.layout.sizes), threads),
+      {slot}, {dense});
+  return dense;
+}
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCopy(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   const TensorSpec& from = request.inputs[0];

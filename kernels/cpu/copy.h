@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "base/layout.h"
 #include "kernels/api/kernel.h"
+#include "kernels/cpu/pipeline.h"
 
 namespace cotan::cpu {
 
@@ -29,6 +30,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBroadcastCopyKernel(size_t element_s
 
 // A kernel without inputs that sets all elements of output 0 to zero bits.
 std::unique_ptr<Kernel> MakeZeroKernel(size_t element_size, const StridedLayout& to, int threads);
+
+// Where the elements of `slot`, an operand with this geometry, lie in row-major
+// order: there, if they do so already, else in scratch that steps added to
+// `pipeline` from now on may read.
+Slot BringRowMajor(const TensorSpec& spec, Slot slot, int threads, Pipeline& pipeline);
 
 // Factory of the copy op, any dtype.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCopy(const KernelRequest& request);

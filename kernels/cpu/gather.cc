@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "kernels/api/index_range.h"
 #include "kernels/api/op_check.h"
 #include "kernels/api/registry.h"
 #include "kernels/cpu/copy.h"
@@ -56,23 +55,12 @@ struct RowGeometry {
 
   // InvalidArgument: the first index outside [-size, size).
   absl::Status CheckIndex(const void* index, OpKind kind) const {
+    const IndexRange range{.size = size, .from_end = true};
     for (int64_t i = 0; i < count; ++i) {
       const int64_t value = Index(index, i);
-      if (value >= -size && value < size) continue;
-      return absl::InvalidArgumentError(absl::StrCat(OpKindName(kind), ": index[", PositionText(i), "] is ", value,
-                                                     ", outside [", -size, ", ", size, ")"));
+      if (!range.Allows(value)) return range.Refuse(kind, index_sizes, i, value);
     }
     return absl::OkStatus();
-  }
-
- private:
-  std::string PositionText(int64_t position) const {
-    DimVector at(index_sizes.size());
-    for (size_t d = at.size(); d-- > 0;) {
-      at[d] = position % index_sizes[d];
-      position /= index_sizes[d];
-    }
-    return absl::StrJoin(at, ",");
   }
 };
 
@@ -160,17 +148,6 @@ class ScatterAddKernel final : public Kernel {
   int64_t padding_index_;
   int threads_;
 };
-
-// An input of the pipeline in row-major order.
-Slot BringRowMajor(const TensorSpec& spec, Slot slot, int threads, Pipeline& pipeline) {
-  if (IsContiguous(spec.layout)) return slot;
-  const size_t element = ByteSize(spec.dtype);
-  const Slot dense = pipeline.AddScratch(static_cast<size_t>(NumElements(spec.layout.sizes)) * element);
-  pipeline.Add(
-      MakeCopyKernel(element, spec.layout.sizes, spec.layout.strides, ContiguousStrides(spec.layout.sizes), threads),
-      {slot}, {dense});
-  return dense;
-}
 
 StridedLayout RowMajor(const StridedLayout& layout) { return {layout.sizes, ContiguousStrides(layout.sizes), 0}; }
 

@@ -2,6 +2,7 @@
 
 #include "base/status_macros.h"
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/checked_index.h"
 #include "kernels/cpu/copy.h"
 #include "kernels/cpu/expr/expr_kernel.h"
 #include "kernels/cpu/gather.h"
@@ -20,6 +21,7 @@ constexpr DType kAll[] = {DType::kBool,    DType::kUInt8,   DType::kInt8,      D
 constexpr DType kF64[] = {DType::kFloat64};
 constexpr DType kF64AndIntegers[] = {DType::kFloat64, DType::kInt32, DType::kInt64};
 constexpr DType kFloats[] = {DType::kFloat32, DType::kFloat64};
+constexpr DType kIndexes[] = {DType::kInt32, DType::kInt64};
 constexpr DType kHalves[] = {DType::kFloat16, DType::kBFloat16};
 constexpr DType kSummable[] = {DType::kUInt8, DType::kInt8,    DType::kInt16,  DType::kInt32,
                                DType::kInt64, DType::kFloat32, DType::kFloat64};
@@ -41,6 +43,7 @@ constexpr KernelEntry kEntries[] = {
     {Op::kGather, kAll, MakeGather},
     {Op::kScatterAdd, kSummable, MakeScatterAdd},
     {Op::kScatterAdd, kHalves, MakeWidened<MakeScatterAdd>},
+    {Op::kCheckedIndex, kIndexes, MakeCheckedIndex},
     {Op::kConcat, kAll, MakeConcat},
     {Op::kAttention, kFloats, MakeAttention},
     {Op::kAttention, kHalves, MakeWidened<MakeAttention>},

@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "gtest/gtest.h"
 #include "kernels/cpu/register_cpu.h"
 #include "kernels/cpu/register_portable.h"
@@ -5,13 +7,15 @@
 namespace cotan {
 namespace {
 
-TEST(RegisterTest, BothSetsHaveEveryOpOfEveryFloat) {
+TEST(RegisterTest, BothSetsHaveEveryOpOfEveryFloatOrIndex) {
   KernelRegistry cpu;
   KernelRegistry portable;
   ASSERT_TRUE(RegisterCpuKernels(cpu).ok());
   ASSERT_TRUE(RegisterPortableKernels(portable).ok());
+  const std::vector<DType> floats = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
+  const std::vector<DType> indexes = {DType::kInt32, DType::kInt64};
   for (const OpKind kind : AllOpKinds()) {
-    for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
+    for (const DType dtype : kind == OpKind::kCheckedIndex ? indexes : floats) {
       EXPECT_TRUE(cpu.Find(DeviceType::kCpu, kind, dtype).ok()) << OpKindName(kind) << " " << DTypeName(dtype);
       EXPECT_TRUE(portable.Find(DeviceType::kCpu, kind, dtype).ok()) << OpKindName(kind) << " " << DTypeName(dtype);
     }

@@ -1,4 +1,9 @@
+#include <memory>
+
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "kernels/api/index_range.h"
+#include "kernels/api/op_check.h"
 #include "kernels/reference/function_kernel.h"
 #include "kernels/reference/ops.h"
 
@@ -52,6 +57,34 @@ absl::Status RunScatterAdd(const Op& op, const Tensors& in, const Tensors& out) 
   return status;
 }
 
+// A kernel of its own because the range may depend on symbols.
+class CheckedIndexKernel final : public Kernel {
+ public:
+  CheckedIndexKernel(const KernelRequest& request, IndexRange range)
+      : range_(range), input_(request.inputs[0]), output_(request.outputs[0]) {}
+
+  absl::Status Run(const KernelArgs& args) override {
+    const Tensor from = {input_.dtype, input_.layout, args.inputs[0]};
+    const Tensor to = {output_.dtype, output_.layout, args.outputs[0]};
+    absl::Status status;
+    int64_t position = 0;
+    ForEachIndex(from.sizes(), [&](absl::Span<const int64_t> at) {
+      const int64_t value = from.Get(at).i;
+      if (status.ok() && !range_.Allows(value)) {
+        status = range_.Refuse(Op::kCheckedIndex, from.sizes(), position, value);
+      }
+      to.Set(at, {0, range_.Resolve(value)});
+      ++position;
+    });
+    return status;
+  }
+
+ private:
+  const IndexRange range_;
+  const TensorSpec input_;
+  const TensorSpec output_;
+};
+
 absl::Status RunConcat(const Op& op, const Tensors& in, const Tensors& out) {
   const auto dim = static_cast<size_t>(op.concat().dim());
   int64_t start = 0;
@@ -75,6 +108,12 @@ absl::Status RunCopy(const Op& /*op*/, const Tensors& in, const Tensors& out) {
 
 KernelOr MakeGather(const KernelRequest& request) { return MakeFunctionKernel(request, RunGather); }
 KernelOr MakeScatterAdd(const KernelRequest& request) { return MakeFunctionKernel(request, RunScatterAdd); }
+KernelOr MakeCheckedIndex(const KernelRequest& request) {
+  COTAN_RETURN_IF_ERROR(CheckOp(request));
+  COTAN_ASSIGN_OR_RETURN(const IndexRange range, IndexRange::Of(request));
+  return std::make_unique<CheckedIndexKernel>(request, range);
+}
+
 KernelOr MakeConcat(const KernelRequest& request) { return MakeFunctionKernel(request, RunConcat); }
 KernelOr MakeCopy(const KernelRequest& request) { return MakeFunctionKernel(request, RunCopy); }
 

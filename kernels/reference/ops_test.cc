@@ -131,6 +131,19 @@ TEST(ReferenceOpsTest, GatherAndScatterAdd) {
   EXPECT_EQ(RunOp(MakeGather, gather, {&table, &index}, {&rows}).code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(ReferenceOpsTest, CheckedIndex) {
+  Op op;
+  op.mutable_checked_index()->set_size("(s0 + 1)");
+  op.mutable_checked_index()->set_from_end(true);
+  op.mutable_checked_index()->set_ignored(99);
+  HostTensor index(kI64, {2, 2}, {0, 2, -1, 99}), checked(kI64, {2, 2});
+  ASSERT_TRUE(RunOp(MakeCheckedIndex, op, {&index}, {&checked}, 1, {2}).ok());
+  EXPECT_EQ(checked.Values(), (Values{0, 2, 2, 99}));
+  EXPECT_EQ(RunOp(MakeCheckedIndex, op, {&index}, {&checked}, 1, {1}),
+            absl::InvalidArgumentError(
+                "checked_index: index[0,1] is 2, outside [-2, 2) and not 99, which is ignored"));
+}
+
 TEST(ReferenceOpsTest, ConcatAndCopy) {
   Op concat;
   concat.mutable_concat()->set_dim(1);

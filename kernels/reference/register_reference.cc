@@ -30,6 +30,7 @@ constexpr Entry kEntries[] = {
     {Op::kAvgPoolBackward, reference::MakeAvgPoolBackward},
     {Op::kGather, reference::MakeGather},
     {Op::kScatterAdd, reference::MakeScatterAdd},
+    {Op::kCheckedIndex, reference::MakeCheckedIndex},
     {Op::kConcat, reference::MakeConcat},
     {Op::kAttention, reference::MakeAttention},
     {Op::kAttentionBackward, reference::MakeAttentionBackward},

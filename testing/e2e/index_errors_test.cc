@@ -1,0 +1,165 @@
+// Indexes and classes that are out of range: refused while a compiled model
+// runs, before any state has changed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "aot/compile.h"
+#include "kernels/cpu/register_cpu.h"
+#include "runtime/session.h"
+#include "testing/e2e/compiled_trainer.h"
+
+namespace cotan::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using torch::nn::functional::CrossEntropyFuncOptions;
+
+absl::StatusOr<Session> SessionOf(const absl::StatusOr<aot::CompiledModel>& model) {
+  if (!model.ok()) return model.status();
+  const std::string path = ::testing::TempDir() + "/index_errors.cotan";
+  absl::Status status = model->Save(path);
+  if (!status.ok()) return status;
+  absl::StatusOr<std::shared_ptr<const Program>> program = Program::Load(path);
+  if (!program.ok()) return program.status();
+  return Session::Create(*program, {.kernels = &CpuKernels(), .threads = 1});
+}
+
+absl::StatusOr<std::vector<Tensor>> Call(Session& session, const std::string& method,
+                                         const std::vector<torch::Tensor>& inputs) {
+  std::vector<Tensor> arguments;
+  for (const torch::Tensor& input : inputs) arguments.push_back(*ToCotan(input));
+  return session.Run(method, arguments);
+}
+
+// Ids of 9 words to scores of 4 classes; running statistics are updated before
+// the loss is known.
+struct Classifier : torch::nn::Module {
+  Classifier()
+      : words(register_module("words", torch::nn::Embedding(9, 8))),
+        norm(register_module("norm", torch::nn::BatchNorm1d(8))),
+        head(register_module("head", torch::nn::Linear(8, 4))) {}
+  torch::Tensor forward(torch::Tensor ids) { return head(norm(words(ids))); }
+  torch::nn::Embedding words;
+  torch::nn::BatchNorm1d norm;
+  torch::nn::Linear head;
+};
+
+const torch::Tensor kIds = torch::tensor({0, 8, 3, 3, 1});
+
+absl::StatusOr<Session> Trainer(int64_t ignore_index) {
+  aot::CompileOptions options;
+  options.loss = [=](const std::vector<torch::Tensor>& outputs, const std::vector<torch::Tensor>& targets) {
+    return torch::nn::functional::cross_entropy(outputs[0], targets[0],
+                                                CrossEntropyFuncOptions().ignore_index(ignore_index));
+  };
+  options.targets = {torch::tensor({0, 1, 2, 3, 0})};
+  options.optimizer = aot::OptimizerConfig{aot::SgdOptions{.lr = 0.1, .momentum = 0.9}, {}, {}, {}};
+  return SessionOf(aot::CompileModule([] { return std::make_shared<Classifier>(); }, {kIds}, options));
+}
+
+std::map<std::string, std::string> StatesOf(const Session& session) {
+  std::map<std::string, std::string> states;
+  for (const auto& state : session.program().artifact().states()) {
+    const Tensor value = *session.State(state.name());
+    states[state.name()] = std::string(static_cast<const char*>(value.address()), value.storage()->bytes());
+  }
+  return states;
+}
+
+// The message of a step that is refused and changes nothing.
+std::string Refusal(Session& session, const torch::Tensor& ids, const torch::Tensor& classes) {
+  const auto before = StatesOf(session);
+  const absl::Status status = Call(session, "train_step", {ids, classes}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(StatesOf(session) == before);
+  return std::string(status.message());
+}
+
+TEST(IndexErrorsTest, AWrongClassOrWordIsNamedAndChangesNoState) {
+  absl::StatusOr<Session> session = Trainer(-100);
+  ASSERT_TRUE(session.ok()) << session.status();
+  const torch::Tensor classes = torch::tensor({0, 1, -100, 3, 2});
+  ASSERT_TRUE(Call(*session, "train_step", {kIds, classes}).ok());
+  EXPECT_THAT(Refusal(*session, kIds, torch::tensor({0, 1, 2, 4, 0})),
+              AllOf(HasSubstr("method 'train_step'"), HasSubstr("nll_loss"),
+                    HasSubstr("index[3] is 4, outside [0, 4) and not -100, which is ignored")));
+  EXPECT_THAT(Refusal(*session, kIds, torch::tensor({-1, 1, 2, 3, 0})), HasSubstr("index[0] is -1, outside [0, 4)"));
+  EXPECT_THAT(Refusal(*session, kIds, torch::tensor(std::vector<int64_t>{int64_t{1} << 32, 1, 2, 3, 0})),
+              HasSubstr("index[0] is 4294967296, outside [0, 4)"));
+  EXPECT_THAT(Refusal(*session, torch::tensor({0, 9, 3, 3, 1}), classes),
+              AllOf(HasSubstr("embedding"), HasSubstr("index[1] is 9, outside [0, 9)")));
+  EXPECT_THAT(Refusal(*session, torch::tensor({0, 1, 3, 3, -1}), classes), HasSubstr("index[4] is -1, outside [0, 9)"));
+  EXPECT_TRUE(Call(*session, "train_step", {kIds, classes}).ok());
+}
+
+TEST(IndexErrorsTest, TheIgnoredClassIsTheOneThatTheLossNames) {
+  absl::StatusOr<Session> session = Trainer(7);
+  ASSERT_TRUE(session.ok()) << session.status();
+  EXPECT_TRUE(Call(*session, "train_step", {kIds, torch::tensor({7, 1, 7, 3, 0})}).ok());
+  EXPECT_THAT(Refusal(*session, kIds, torch::tensor({0, 1, -100, 3, 0})), HasSubstr("index[2] is -100"));
+}
+
+TEST(IndexErrorsTest, ChecksCostNoCopyOfAState) {
+  absl::StatusOr<Session> session = Trainer(-100);
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_TRUE(Call(*session, "train_step", {kIds, torch::tensor({0, 1, 2, 3, 0})}).ok());
+  const PlanSummary summary = *session->Summary(*session->FindMethod("train_step"));
+  EXPECT_EQ(summary.stats.update_copies, 0);
+}
+
+using Function = torch::Tensor (*)(const torch::Tensor& x, const torch::Tensor& index);
+
+// A function of f32[3, 4] and an index: where LibTorch refuses, so do we.
+void ExpectRefusedAsByLibTorch(const std::string& name, Function function, const std::vector<torch::Tensor>& good,
+                               const std::vector<torch::Tensor>& bad) {
+  SCOPED_TRACE(name);
+  const torch::Tensor x = torch::arange(12, torch::kFloat).view({3, 4});
+  absl::StatusOr<Session> session = SessionOf(aot::CompileFunction(function, {x, good[0]}, {}));
+  ASSERT_TRUE(session.ok()) << session.status();
+  for (const torch::Tensor& index : good) {
+    const auto results = Call(*session, "forward", {x, index});
+    ASSERT_TRUE(results.ok()) << results.status();
+    EXPECT_TRUE(torch::equal(*ToTorch((*results)[0]), function(x, index)));
+  }
+  for (const torch::Tensor& index : bad) {
+    EXPECT_ANY_THROW(function(x, index));
+    const absl::Status status = Call(*session, "forward", {x, index}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("outside ["));
+  }
+}
+
+TEST(IndexErrorsTest, EveryOpThatTakesAnIndexRefusesWhatLibTorchRefuses) {
+  using T = torch::Tensor;
+  const T one = torch::tensor({1, 0});
+  const T two = torch::tensor({{1, 0}, {2, 1}});
+  ExpectRefusedAsByLibTorch("index_select", [](const T& x, const T& i) { return x.index_select(0, i); },
+                            {one, torch::tensor({2, 2})}, {torch::tensor({0, 3}), torch::tensor({-1, 0})});
+  ExpectRefusedAsByLibTorch("index_add",
+                            [](const T& x, const T& i) {
+                              return x.index_add(1, i, torch::ones({3, 2}));
+                            },
+                            {one, torch::tensor({3, 3})}, {torch::tensor({0, 4}), torch::tensor({-1, 0})});
+  // Wrong along one dimension, though within the tensor as a whole.
+  ExpectRefusedAsByLibTorch("gather", [](const T& x, const T& i) { return x.gather(1, i); },
+                            {two, torch::tensor({{3, 0}, {0, 3}})}, {two + 2, two - 1});
+  ExpectRefusedAsByLibTorch("scatter_add",
+                            [](const T& x, const T& i) {
+                              return x.scatter_add(1, i, torch::ones({2, 2}));
+                            },
+                            {two, torch::tensor({{3, 0}, {0, 3}})}, {two + 2, two - 1});
+  ExpectRefusedAsByLibTorch("index_put",
+                            [](const T& x, const T& i) { return x.index_put({i}, torch::ones({4}), true); },
+                            {one, torch::tensor({-3, 2})}, {torch::tensor({0, 3}), torch::tensor({0, -4})});
+}
+
+}  // namespace
+}  // namespace cotan::testing
