@@ -1,11 +1,10 @@
 #include "serialization/text.h"
 
-#include <array>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "serialization/op_kind.h"
 #include "serialization/tensor_type.h"
 #include "serialization/view_geometry.h"
 
@@ -22,31 +21,6 @@ using serialization::Pool;
 using serialization::StateRead;
 using serialization::StateUpdate;
 using serialization::ViewStep;
-
-struct NamedKind {
-  Op::KindCase kind;
-  absl::string_view name;
-};
-
-constexpr std::array kNames = {
-    NamedKind{Op::kExpr, "expr"},
-    NamedKind{Op::kView, "view"},
-    NamedKind{Op::kCopy, "copy"},
-    NamedKind{Op::kMatmul, "matmul"},
-    NamedKind{Op::kConvolution, "convolution"},
-    NamedKind{Op::kConvolutionBackwardInput, "convolution_backward_input"},
-    NamedKind{Op::kConvolutionBackwardWeight, "convolution_backward_weight"},
-    NamedKind{Op::kMaxPool, "max_pool"},
-    NamedKind{Op::kMaxPoolBackward, "max_pool_backward"},
-    NamedKind{Op::kAvgPool, "avg_pool"},
-    NamedKind{Op::kAvgPoolBackward, "avg_pool_backward"},
-    NamedKind{Op::kGather, "gather"},
-    NamedKind{Op::kScatterAdd, "scatter_add"},
-    NamedKind{Op::kConcat, "concat"},
-    NamedKind{Op::kAttention, "attention"},
-    NamedKind{Op::kAttentionBackward, "attention_backward"},
-    NamedKind{Op::kCheckedIndex, "checked_index"},
-};
 
 std::string FnName(serialization::ScalarFn fn) {
   return absl::AsciiStrToLower(absl::StripPrefix(serialization::ScalarFn_Name(fn), "FN_"));
@@ -168,22 +142,15 @@ std::string Quoted(absl::string_view name) { return absl::StrCat("\"", name, "\"
 std::string OpText(const Method& method, const Op& op) {
   const auto append_result = [&](std::string* out, uint32_t value) { absl::StrAppend(out, ValueText(method, value)); };
   const auto append_operand = [](std::string* out, uint32_t value) { absl::StrAppend(out, "%", value); };
-  std::string text = absl::StrCat("  ", absl::StrJoin(op.outputs(), ", ", append_result), " = ", OpName(op), "(",
-                                  absl::StrJoin(op.inputs(), ", ", append_operand), ")", AttributesText(op),
-                                  op.source().empty() ? "" : "  // ", op.source(), "\n");
+  std::string text = absl::StrCat("  ", absl::StrJoin(op.outputs(), ", ", append_result), " = ",
+                                  OpKindName(op.kind_case()), "(", absl::StrJoin(op.inputs(), ", ", append_operand),
+                                  ")", AttributesText(op), op.source().empty() ? "" : "  // ", op.source(), "\n");
   if (op.has_expr()) absl::StrAppend(&text, ExprText(op.expr(), "    "));
   if (op.matmul().has_epilogue()) absl::StrAppend(&text, ExprText(op.matmul().epilogue(), "    "));
   return text;
 }
 
 }  // namespace
-
-absl::string_view OpName(const Op& op) {
-  for (const NamedKind& named : kNames) {
-    if (named.kind == op.kind_case()) return named.name;
-  }
-  return "unknown";
-}
 
 std::string ExprText(const Expr& expr, absl::string_view indent) {
   std::string text;

@@ -24,9 +24,6 @@ namespace cotan {
 
 // All functions take artifacts that passed VerifyArtifact().
 
-// Name of an op for messages and statistics: "expr", "max_pool_backward".
-absl::string_view OpName(const serialization::Op& op);
-
 // "0: f32 = input 0" ... "store 2", each line behind `indent` and ended by a
 // newline.
 std::string ExprText(const serialization::Expr& expr, absl::string_view indent);

@@ -125,15 +125,6 @@ TEST(TextTest, InstructionsShowTheirAttributes) {
             "store 0, 4\n");
 }
 
-TEST(TextTest, EveryOpHasAName) {
-  Op op;
-  EXPECT_EQ(OpName(op), "unknown");
-  op.mutable_copy();
-  EXPECT_EQ(OpName(op), "copy");
-  op.mutable_attention_backward();
-  EXPECT_EQ(OpName(op), "attention_backward");
-}
-
 TEST(TextTest, AttributesOfOpsAreShown) {
   Artifact artifact;
   Method method;

@@ -17,17 +17,9 @@
 #include "base/dtype.h"
 #include "kernels/api/device.h"
 #include "kernels/api/kernel.h"
-#include "serialization/program.pb.h"
+#include "serialization/op_kind.h"
 
 namespace cotan {
-
-using OpKind = serialization::Op::KindCase;
-
-// Name of an op for messages: "matmul", "max_pool_backward".
-absl::string_view OpKindName(OpKind kind);
-
-// Every op kind that has kernels (ViewOp has none: the planner resolves it).
-absl::Span<const OpKind> AllOpKinds();
 
 // Filled once at start-up, then only read: const methods are thread-safe.
 class KernelRegistry {

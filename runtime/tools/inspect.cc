@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "serialization/graph_signature.h"
+#include "serialization/op_kind.h"
 #include "serialization/tensor_type.h"
 #include "serialization/text.h"
 #include "serialization/view_and_mutation_meta.h"
@@ -61,7 +62,7 @@ std::string SignatureText(const Program& program, const Method& method) {
 
 std::string OpsText(const Method& method) {
   std::map<std::string, int> counts;
-  for (const Op& op : method.ops()) ++counts[std::string(OpName(op))];
+  for (const Op& op : method.ops()) ++counts[std::string(OpKindName(op.kind_case()))];
   std::string text = absl::StrCat("  ops: ", method.ops_size());
   for (const auto& [name, count] : counts) absl::StrAppend(&text, ", ", count, " ", name);
   return text + "\n";
