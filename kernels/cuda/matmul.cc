@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "kernels/cuda/cublaslt.h"
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/matmul_epilogue.h"
 #include "kernels/cuda/matmul_plan.h"
 #include "kernels/cuda/status.h"
 
@@ -210,6 +211,7 @@ class MatmulKernel final : public Kernel {
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareMatmul(const KernelRequest& request) {
   COTAN_ASSIGN_OR_RETURN(CudaDevice * device, AsCudaDevice(request.device));
+  if (request.op.matmul().has_epilogue()) return PrepareMatmulEpilogue(request, PrepareMatmul);
   COTAN_ASSIGN_OR_RETURN(MatmulPlan plan, PlanMatmul(request));
   return MatmulKernel::Create(*device, std::move(plan));
 }

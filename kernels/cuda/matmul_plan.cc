@@ -135,7 +135,7 @@ void PlanBatch(std::vector<BatchDimension> dimensions, MatmulPlan& plan) {
 absl::StatusOr<MatmulPlan> PlanMatmul(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   if (request.op.matmul().has_epilogue()) {
-    return absl::UnimplementedError("the CUDA matmul has no epilogue: compile the model without");
+    return absl::InvalidArgumentError("one product, without an epilogue, is planned at a time");
   }
   const StridedLayout& output = request.outputs[0].layout;
   MatmulPlan plan;

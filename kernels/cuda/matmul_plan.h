@@ -58,7 +58,7 @@ struct MatmulPlan {
 };
 
 // `request.op` is a Matmul.
-// InvalidArgument: as CheckOp().
+// InvalidArgument: as CheckOp(), or the op has an epilogue.
 // Unimplemented: an operand that BLAS cannot address (neither of its last two
 // dimensions is contiguous; an output that is not row-major), an addend
 // broadcast along columns, or an addend with K = 0. The message says which.

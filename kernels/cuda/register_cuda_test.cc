@@ -86,6 +86,24 @@ TEST_F(KernelsOnGpu, MatmulComputesWhatTheOpDefines) {
   }
 }
 
+// relu(a @ b + row).
+TEST_F(KernelsOnGpu, AnEpilogueFollowsItsProduct) {
+  OpRequest request = MatmulRequest({Contiguous({5, 7}), Contiguous({7, 4}), Contiguous({4})}, Contiguous({5, 4}));
+  std::vector<std::vector<float>> inputs;
+  for (const TensorSpec& spec : request.inputs) {
+    inputs.push_back(TestValues(spec.layout, static_cast<int>(inputs.size())));
+  }
+  std::vector<float> expected = ExpectedMatmul(request, inputs);
+  for (float& value : expected) value = value < 0 ? 0.0f : value;
+  testing::ExprBuilder b({5, 4});
+  const int product = b.Input(0, DType::kFloat32), row = b.Input(1, DType::kFloat32);
+  b.Output(b.Apply(serialization::FN_RELU, {b.Add(product, row)}));
+  *request.op.mutable_matmul()->mutable_epilogue() = b.expr();
+  absl::StatusOr<std::vector<float>> result = Run(request, inputs, 20);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(*result, expected);
+}
+
 TEST_F(KernelsOnGpu, MatmulOfNoTermsIsZero) {
   const OpRequest request = MatmulRequest({Contiguous({3, 0}), Contiguous({0, 4})}, Contiguous({3, 4}));
   absl::StatusOr<std::vector<float>> result = Run(request, {{}, {}}, 12);
