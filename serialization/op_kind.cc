@@ -13,7 +13,12 @@ struct NamedKind {
   absl::string_view name;
 };
 
-constexpr NamedKind kView = {Op::kView, "view"};
+// A view is resolved by the planner, an effect is run by the session.
+constexpr std::array kWithoutKernels = {
+    NamedKind{Op::kView, "view"},
+    NamedKind{Op::kEffect, "effect"},
+    NamedKind{Op::kScan, "scan"},
+};
 
 constexpr std::array kWithKernels = {
     NamedKind{Op::kExpr, "expr"},
@@ -43,7 +48,9 @@ constexpr auto kKinds = [] {
 }  // namespace
 
 absl::string_view OpKindName(OpKind kind) {
-  if (kind == kView.kind) return kView.name;
+  for (const NamedKind& named : kWithoutKernels) {
+    if (named.kind == kind) return named.name;
+  }
   for (const NamedKind& named : kWithKernels) {
     if (named.kind == kind) return named.name;
   }

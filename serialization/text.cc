@@ -1,6 +1,7 @@
 #include "serialization/text.h"
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -85,6 +86,16 @@ std::string CheckedIndexText(const serialization::CheckedIndex& op) {
   return text;
 }
 
+std::string EffectText(const serialization::Effect& op) {
+  return absl::StrCat(" ", absl::AsciiStrToLower(serialization::Effect::Kind_Name(op.kind())), " \"",
+                      absl::CEscape(op.name()), "\"", op.message().empty() ? "" : ": ", absl::CEscape(op.message()));
+}
+
+std::string ScanText(const serialization::Scan& op) {
+  return absl::StrCat(" ", absl::AsciiStrToLower(serialization::Scan::Function_Name(op.function())), " dim=", op.dim(),
+                      op.reverse() ? " reverse" : "");
+}
+
 // What follows the operands.
 std::string AttributesText(const Op& op) {
   const auto append_step = [](std::string* out, const ViewStep& step) { absl::StrAppend(out, ViewStepText(step)); };
@@ -124,6 +135,10 @@ std::string AttributesText(const Op& op) {
       return AttentionText(op.attention_backward());
     case Op::kCheckedIndex:
       return CheckedIndexText(op.checked_index());
+    case Op::kEffect:
+      return EffectText(op.effect());
+    case Op::kScan:
+      return ScanText(op.scan());
     case Op::kMatmul:
       return op.matmul().has_epilogue() ? " with epilogue" : "";
     case Op::kCopy:

@@ -79,8 +79,8 @@ bool BroadcastsTo(absl::Span<const int64_t> sizes, absl::Span<const int64_t> tar
 absl::Status ExpectBroadcast(absl::string_view operand, const TensorSpec& spec, DType dtype,
                              absl::Span<const int64_t> target) {
   if (spec.dtype == dtype && BroadcastsTo(spec.layout.sizes, target)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(operand, " is ", Describe(spec), ", expected what broadcasts to ",
-                                                 Describe(dtype, target)));
+  return absl::InvalidArgumentError(
+      absl::StrCat(operand, " is ", Describe(spec), ", expected what broadcasts to ", Describe(dtype, target)));
 }
 
 absl::Status CheckMatmul(const KernelRequest& request);
@@ -93,8 +93,7 @@ absl::Status CheckMatmulWithEpilogue(const KernelRequest& request) {
   COTAN_ASSIGN_OR_RETURN(const ExprProgram program, ResolveExpr(parts.Epilogue(request)));
   if (request.outputs[0].dtype != product.outputs[0].dtype) {
     return absl::InvalidArgumentError(absl::StrCat("output 0 is ", DTypeName(request.outputs[0].dtype),
-                                                   ", expected the product's ",
-                                                   DTypeName(product.outputs[0].dtype)));
+                                                   ", expected the product's ", DTypeName(product.outputs[0].dtype)));
   }
   if (program.has_reduce_dims) return absl::InvalidArgumentError("the epilogue reduces dimensions");
   const DimVector& sizes = product.outputs[0].layout.sizes;
@@ -185,8 +184,7 @@ absl::Status CheckConvolutionOperands(const Convolution& op, const TensorSpec& i
     return absl::InvalidArgumentError(
         absl::StrCat("groups ", groups, " does not divide ", weight_sizes[0], " output channels"));
   }
-  DimVector output_sizes = {input.layout.sizes[0],
-                            op.transposed() ? weight_sizes[1] * groups : weight_sizes[0]};
+  DimVector output_sizes = {input.layout.sizes[0], op.transposed() ? weight_sizes[1] * groups : weight_sizes[0]};
   for (int d = 0; d < spatial; ++d) {
     const auto axis = static_cast<size_t>(d + 2);
     if (weight_sizes[axis] < 1 || weight_sizes[axis] > kMaxAttribute || input.layout.sizes[axis] > kMaxSize) {
@@ -200,8 +198,8 @@ absl::Status CheckConvolutionOperands(const Convolution& op, const TensorSpec& i
 
 absl::Status CheckConvolution(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(ExpectCounts(request, 2, 3, 1, 1));
-  COTAN_RETURN_IF_ERROR(CheckConvolutionOperands(request.op.convolution(), request.inputs[0], request.inputs[1],
-                                                 request.outputs[0]));
+  COTAN_RETURN_IF_ERROR(
+      CheckConvolutionOperands(request.op.convolution(), request.inputs[0], request.inputs[1], request.outputs[0]));
   if (request.inputs.size() < 3) return absl::OkStatus();
   return Expect("the bias", request.inputs[2], request.outputs[0].dtype, {request.outputs[0].layout.sizes[1]});
 }
@@ -259,8 +257,7 @@ absl::Status CheckMaxPool(const KernelRequest& request) {
 
 absl::Status CheckMaxPoolBackward(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(ExpectCounts(request, 2, 2, 1, 1));
-  COTAN_RETURN_IF_ERROR(
-      CheckPoolOperands(request.op.max_pool_backward(), true, request.outputs[0], request.inputs[0]));
+  COTAN_RETURN_IF_ERROR(CheckPoolOperands(request.op.max_pool_backward(), true, request.outputs[0], request.inputs[0]));
   return Expect("the indices", request.inputs[1], DType::kInt64, request.inputs[0].layout.sizes);
 }
 
@@ -378,14 +375,30 @@ absl::Status CheckAttention(const KernelRequest& request) {
 absl::Status CheckAttentionBackward(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(ExpectCounts(request, 6, 7, 3, 3));
   const absl::Span<const TensorSpec> in = request.inputs;
-  COTAN_RETURN_IF_ERROR(
-      CheckAttentionOperands(in[1], in[2], in[3], in[4], &in[5], in.size() > 6 ? &in[6] : nullptr));
+  COTAN_RETURN_IF_ERROR(CheckAttentionOperands(in[1], in[2], in[3], in[4], &in[5], in.size() > 6 ? &in[6] : nullptr));
   COTAN_RETURN_IF_ERROR(Expect("grad_output", in[0], in[4].dtype, in[4].layout.sizes));
   for (size_t i = 0; i < 3; ++i) {
     COTAN_RETURN_IF_ERROR(
         Expect(absl::StrCat("output ", i), request.outputs[i], in[i + 1].dtype, in[i + 1].layout.sizes));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckScan(const KernelRequest& request) {
+  using serialization::Scan;
+  const Scan& scan = request.op.scan();
+  const bool with_indices = scan.function() == Scan::MAX || scan.function() == Scan::MIN;
+  if (scan.function() == Scan::FUNCTION_UNSPECIFIED || !Scan::Function_IsValid(scan.function())) {
+    return absl::InvalidArgumentError(absl::StrCat("function ", scan.function(), " is unknown"));
+  }
+  COTAN_RETURN_IF_ERROR(ExpectCounts(request, 1, 1, with_indices ? 2 : 1, with_indices ? 2 : 1));
+  const TensorSpec& input = request.inputs[0];
+  if (scan.dim() < 0 || scan.dim() >= input.layout.rank()) {
+    return absl::InvalidArgumentError(absl::StrCat("dim is ", scan.dim(), " for an input of ", Describe(input)));
+  }
+  COTAN_RETURN_IF_ERROR(Expect("the output", request.outputs[0], input.dtype, input.layout.sizes));
+  if (!with_indices) return absl::OkStatus();
+  return Expect("the indices", request.outputs[1], DType::kInt64, input.layout.sizes);
 }
 
 absl::Status CheckKind(const KernelRequest& request) {
@@ -422,6 +435,10 @@ absl::Status CheckKind(const KernelRequest& request) {
       return CheckAttentionBackward(request);
     case Op::kCheckedIndex:
       return CheckCheckedIndex(request);
+    case Op::kScan:
+      return CheckScan(request);
+    case Op::kEffect:
+      return absl::InvalidArgumentError("an effect is run by the session and has no kernel");
     case Op::kView:
       return absl::InvalidArgumentError("a view is resolved by the planner and has no kernel");
     case Op::KIND_NOT_SET:
@@ -481,8 +498,7 @@ absl::Status CheckOperandLayouts(const KernelRequest& request) {
     const absl::Status status = CheckLayout(request.outputs[i]);
     if (!status.ok()) return absl::InvalidArgumentError(absl::StrCat("output ", i, " ", status.message()));
     if (!HasNoOverlap(request.outputs[i].layout)) {
-      return absl::InvalidArgumentError(absl::StrCat("output ", i, " has layout ",
-                                                     ToString(request.outputs[i].layout),
+      return absl::InvalidArgumentError(absl::StrCat("output ", i, " has layout ", ToString(request.outputs[i].layout),
                                                      ": elements of an output may not share memory"));
     }
   }
