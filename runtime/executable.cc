@@ -117,13 +117,15 @@ absl::Status Executable::SetStridedOutput(int index, const Tensor& result) {
 
 absl::Status Executable::Run() {
   int failed = 0;
-  COTAN_RETURN_IF_ERROR(AtStep(bound_.Execute(failed), failed));
+  const absl::Status status = bound_.Execute(failed);
+  COTAN_RETURN_IF_ERROR(AtStep(status, failed));
   return CopyOutAll();
 }
 
 absl::Status Executable::RunTimed(absl::Span<int64_t> nanoseconds) {
   int failed = 0;
-  COTAN_RETURN_IF_ERROR(AtStep(bound_.ExecuteTimed(*target_.device, nanoseconds, failed), failed));
+  const absl::Status status = bound_.ExecuteTimed(*target_.device, nanoseconds, failed);
+  COTAN_RETURN_IF_ERROR(AtStep(status, failed));
   return CopyOutAll();
 }
 
