@@ -36,6 +36,11 @@ constexpr int kTimedSteps = 10;
 // A tensor whose largest value is this much smaller than that of others of its
 // kind is compared on a scale of this much of theirs.
 constexpr double kSmall = 0.001;
+// The same for running statistics. A mean that is 0 but for rounding, as after a
+// product with normalized values, is noise of what was averaged: LibTorch itself,
+// with weights changed by one unit in the last place, differs by up to 0.0013
+// (tv_shufflenet_v2). Ten times that, as for the other tolerances.
+constexpr double kSmallStatistic = 0.01;
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -193,8 +198,7 @@ absl::Status Checker::CheckStep() {
   return CheckGradients(session);
 }
 
-// Buffers of one kind ("running_mean") have one scale: where a mean is 0 but for
-// rounding, as after a product with normalized values, only rounding is left.
+// Buffers of one kind ("running_mean") have one scale.
 absl::Status Checker::CheckBuffers(const Session& session) {
   std::map<std::string, double> largest_of_kind;
   const auto kind = [](const std::string& name) { return name.substr(name.rfind('.') + 1); };
@@ -206,8 +210,8 @@ absl::Status Checker::CheckBuffers(const Session& session) {
   for (const auto& [name, expected] : golden_.buffers) {
     COTAN_ASSIGN_OR_RETURN(const Tensor actual, session.State(name));
     const double tolerance = IsFloatingPoint(expected.dtype()) ? golden_.output_tolerance : 0;
-    COTAN_RETURN_IF_ERROR(
-        Compare(absl::StrCat("buffer ", name), actual, expected, tolerance, kSmall * largest_of_kind[kind(name)]));
+    COTAN_RETURN_IF_ERROR(Compare(absl::StrCat("buffer ", name), actual, expected, tolerance,
+                                  kSmallStatistic * largest_of_kind[kind(name)]));
   }
   return absl::OkStatus();
 }
