@@ -13,8 +13,10 @@ namespace {
 bool ProgramCanMutate(const InputAliasInfo& info) {
   if (!info.keep_input_mutations) return false;
   const bool has_form = info.mutates_data || info.mutates_storage_metadata || info.mutation_inductor_storage_resize;
-  const bool beside_autograd = (!info.mutates_metadata && !info.requires_grad) || info.mutations_hidden_from_autograd ||
-                               info.mutations_under_no_grad_or_inference_mode;
+  const bool changes_geometry = info.mutates_metadata && !info.mutates_storage_metadata;
+  const bool is_unseen = info.mutations_hidden_from_autograd || info.mutations_under_no_grad_or_inference_mode;
+  const bool beside_autograd = (!info.mutates_metadata && !info.requires_grad) ||
+                               (is_unseen && !changes_geometry && info.history != InputHistory::kNew);
   return has_form && beside_autograd;
 }
 
@@ -57,6 +59,9 @@ absl::Status InputAliasInfo::Validate(absl::string_view field) const {
   if (geometry_after.has_value() && !mutates_metadata) {
     return InvalidField(absl::StrCat(field, ".geometry_after"), "must not be set, as the metadata is not mutated");
   }
+  if (history != InputHistory::kUnspecified && !requires_grad) {
+    return InvalidField(absl::StrCat(field, ".history"), "must not be set, as the input does not require grad at exit");
+  }
   return absl::OkStatus();
 }
 
@@ -73,6 +78,10 @@ absl::StatusOr<InputAliasInfo> InputAliasInfo::FromProto(const serialization::In
   info.mutation_is_shallow_copy_data = proto.mutation_is_shallow_copy_data();
   info.requires_grad = proto.requires_grad();
   if (proto.has_requires_grad_at_entry()) info.requires_grad_at_entry = proto.requires_grad_at_entry();
+  if (!serialization::InputAliasInfo::History_IsValid(proto.history())) {
+    return UnknownEnumerator(absl::StrCat(field, ".history"), static_cast<int>(proto.history()), "history");
+  }
+  info.history = static_cast<InputHistory>(proto.history());
   info.keep_input_mutations = proto.keep_input_mutations();
   if (proto.has_geometry_after()) {
     COTAN_ASSIGN_OR_RETURN(info.geometry_after,
@@ -94,6 +103,7 @@ serialization::InputAliasInfo InputAliasInfo::ToProto() const {
   proto.set_mutation_is_shallow_copy_data(mutation_is_shallow_copy_data);
   proto.set_requires_grad(requires_grad);
   if (requires_grad_at_entry.has_value()) proto.set_requires_grad_at_entry(*requires_grad_at_entry);
+  proto.set_history(static_cast<serialization::InputAliasInfo::History>(history));
   proto.set_keep_input_mutations(keep_input_mutations);
   if (geometry_after.has_value()) *proto.mutable_geometry_after() = geometry_after->ToProto();
   return proto;
@@ -106,6 +116,9 @@ std::string InputAliasInfo::ToString() const {
   if (requires_grad_at_entry.value_or(requires_grad) != requires_grad) {
     parts.push_back(requires_grad ? "did not require grad at entry" : "required grad at entry");
   }
+  if (history == InputHistory::kKept) parts.push_back("keeps its history");
+  if (history == InputHistory::kNew) parts.push_back("gets a new history");
+  if (history == InputHistory::kNewLeaf) parts.push_back("becomes a leaf");
   if (!is_mutated()) {
     parts.push_back("not mutated");
     return absl::StrJoin(parts, ", ");

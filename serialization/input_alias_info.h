@@ -25,6 +25,9 @@ enum class MutationType : uint8_t {
   kMutatedOutGraph = 3,
 };
 
+// Explained at serialization::InputAliasInfo::History; equal numbers.
+enum class InputHistory : uint8_t { kUnspecified = 0, kKept = 1, kNew = 2, kNewLeaf = 3 };
+
 // A value type; the members are explained at the proto's fields.
 struct InputAliasInfo {
   bool is_leaf = false;
@@ -39,6 +42,7 @@ struct InputAliasInfo {
   bool keep_input_mutations = false;
   std::optional<TensorGeometry> geometry_after;  // unset: not recorded, or no mutates_metadata
   std::optional<bool> requires_grad_at_entry;    // unset: as requires_grad
+  InputHistory history = InputHistory::kUnspecified;
 
   // Whether the function changes anything about the input.
   bool is_mutated() const { return mutates_data || mutates_metadata || mutation_inductor_storage_resize; }
@@ -47,7 +51,8 @@ struct InputAliasInfo {
   // function has: another storage but the same metadata; `.data` assigned but
   // the same storage; a mutation under no_grad but none at all; a storage
   // replaced or resized next to mutations that the program cannot do itself; a
-  // geometry afterwards though it is the same.
+  // geometry afterwards though it is the same; a history though it does not
+  // require grad.
   absl::Status Validate(absl::string_view field) const;
 
   // As Validate().
@@ -61,9 +66,10 @@ struct InputAliasInfo {
 };
 
 // The program may do a mutation itself if it was asked to keep mutations
-// (keep_input_mutations), the mutation is one of data or of storage, and
-// autograd has no part in it: the input neither requires grad nor changes
-// geometry, or every mutation was hidden from autograd or made under no_grad.
+// (keep_input_mutations), the mutation is one of data or of storage but not of
+// geometry besides, and autograd has no part in it: the input does not require
+// grad, or every mutation was hidden from autograd or made under no_grad and no
+// history came of it all the same (a custom function marks what it wrote).
 // `info` is valid.
 MutationType MutationTypeOf(const InputAliasInfo& info);
 

@@ -39,6 +39,36 @@ TEST(InputAliasInfo, MutationThatAutogradSeesIsWrittenBack) {
   EXPECT_EQ(MutationTypeOf(info), MutationType::kMutatedInGraph);
 }
 
+TEST(InputAliasInfo, ContentThatHasAHistoryOrAnotherGeometryIsWrittenBack) {
+  InputAliasInfo info = Mutated();
+  info.requires_grad = true;
+  info.mutations_under_no_grad_or_inference_mode = true;
+  info.history = InputHistory::kKept;
+  EXPECT_EQ(MutationTypeOf(info), MutationType::kMutatedInGraph);
+  info.history = InputHistory::kNew;
+  EXPECT_EQ(MutationTypeOf(info), MutationType::kMutatedOutGraph);
+  info.history = InputHistory::kKept;
+  info.mutates_metadata = true;
+  EXPECT_EQ(MutationTypeOf(info), MutationType::kMutatedOutGraph);
+}
+
+TEST(InputAliasInfo, HistoryRoundTripsAndNeedsAGradient) {
+  for (int i = 1; i <= 3; ++i) {
+    InputAliasInfo info;
+    info.requires_grad = true;
+    info.history = static_cast<InputHistory>(i);
+    const auto read = InputAliasInfo::FromProto(info.ToProto(), "i");
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, info);
+  }
+  InputAliasInfo info;
+  info.history = InputHistory::kNew;
+  EXPECT_EQ(info.Validate("i").message(), "i.history: must not be set, as the input does not require grad at exit");
+  serialization::InputAliasInfo proto;
+  proto.set_history(static_cast<serialization::InputAliasInfo::History>(9));
+  EXPECT_FALSE(InputAliasInfo::FromProto(proto, "i").ok());
+}
+
 TEST(InputAliasInfo, NewGeometryIsGivenByTheRuntime) {
   InputAliasInfo info;
   info.keep_input_mutations = true;

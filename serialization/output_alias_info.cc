@@ -120,7 +120,28 @@ absl::Status ValidateScalar(const OutputAliasInfo& info, absl::string_view field
   if (!info.dynamic_dims.empty()) return refuse("dynamic_dims", "has no dimensions");
   if (info.geometry.has_value()) return refuse("geometry", "has no geometry");
   if (info.shared_storage.has_value()) return refuse("shared_storage", "has no storage");
+  if (info.fresh_view.has_value() || info.is_no_view) return refuse("fresh_view", "is no view");
+  if (info.is_new_leaf) return refuse("is_new_leaf", "is no leaf");
   return absl::OkStatus();
+}
+
+absl::Status ValidateAutograd(const OutputAliasInfo& info, absl::string_view field) {
+  const bool is_fresh = IsFreshMemory(info.output_type);
+  if (info.is_new_leaf && (!info.requires_grad || !is_fresh)) {
+    return InvalidField(absl::StrCat(field, ".is_new_leaf"),
+                        "must be false: the output does not require grad or is an alias");
+  }
+  if (info.is_no_view && is_fresh) {
+    return InvalidField(absl::StrCat(field, ".is_no_view"), "must be false: the output is in fresh memory");
+  }
+  if (!info.fresh_view.has_value()) return absl::OkStatus();
+  const std::string member = absl::StrCat(field, ".fresh_view");
+  if (!is_fresh) return InvalidField(member, "must not be set: ", OutputTypeName(info.output_type), " is an alias");
+  if (info.fresh_view->is_hidden != info.fresh_view->hidden_geometry.has_value()) {
+    return InvalidField(absl::StrCat(member, ".hidden_geometry"), "must be set for a hidden base, and for no other");
+  }
+  if (info.geometry.has_value()) return absl::OkStatus();
+  return InvalidField(absl::StrCat(field, ".geometry"), "is missing: it is the place of the view");
 }
 
 absl::Status ValidateSharedStorage(const OutputAliasInfo& info, absl::string_view field) {
@@ -130,6 +151,9 @@ absl::Status ValidateSharedStorage(const OutputAliasInfo& info, absl::string_vie
   const bool repeats_output = shared.is_same_tensor && shared.owner == SharedStorage::Owner::kOutput;
   if (!IsFreshMemory(info.output_type) && !repeats_output) {
     return InvalidField(member, "must not be set: ", OutputTypeName(info.output_type), " tells its base");
+  }
+  if (shared.is_detached && (shared.is_same_tensor || shared.owner != SharedStorage::Owner::kInput)) {
+    return InvalidField(absl::StrCat(member, ".is_detached"), "must be false: it is told of parts of inputs");
   }
   if (shared.is_same_tensor) {
     if (shared.owner == SharedStorage::Owner::kIntermediateBase) {
@@ -146,6 +170,7 @@ absl::Status ValidateSharedStorage(const OutputAliasInfo& info, absl::string_vie
 absl::StatusOr<SharedStorage> ParseSharedStorage(const serialization::SharedStorage& proto, absl::string_view field) {
   SharedStorage shared;
   shared.is_same_tensor = proto.is_same_tensor();
+  shared.is_detached = proto.is_detached();
   uint32_t index = 0;
   switch (proto.owner_case()) {
     case serialization::SharedStorage::kInput:
@@ -182,13 +207,58 @@ serialization::SharedStorage SharedStorageProto(const SharedStorage& shared) {
       break;
   }
   proto.set_is_same_tensor(shared.is_same_tensor);
+  proto.set_is_detached(shared.is_detached);
   return proto;
+}
+
+absl::StatusOr<FreshView> ParseFreshView(const serialization::FreshView& proto, absl::string_view field) {
+  FreshView view;
+  if (proto.creation() == serialization::FreshView::CREATION_UNSPECIFIED) {
+    return InvalidField(absl::StrCat(field, ".creation"), "is not set");
+  }
+  if (!serialization::FreshView::Creation_IsValid(proto.creation())) {
+    return UnknownEnumerator(absl::StrCat(field, ".creation"), static_cast<int>(proto.creation()), "creation");
+  }
+  view.creation = static_cast<FreshView::Creation>(proto.creation());
+  if (proto.base_case() == serialization::FreshView::BASE_NOT_SET) {
+    return InvalidField(absl::StrCat(field, ".base"), "is not set");
+  }
+  view.is_hidden = proto.has_hidden();
+  COTAN_ASSIGN_OR_RETURN(view.base,
+                         ParseCount(absl::StrCat(field, ".base"), view.is_hidden ? proto.hidden() : proto.output()));
+  if (proto.has_hidden_geometry()) {
+    COTAN_ASSIGN_OR_RETURN(view.hidden_geometry,
+                           TensorGeometry::FromProto(proto.hidden_geometry(), absl::StrCat(field, ".hidden_geometry")));
+  }
+  return view;
+}
+
+serialization::FreshView FreshViewProto(const FreshView& view) {
+  serialization::FreshView proto;
+  proto.set_creation(static_cast<serialization::FreshView::Creation>(view.creation));
+  if (view.is_hidden) {
+    proto.set_hidden(static_cast<uint32_t>(view.base));
+  } else {
+    proto.set_output(static_cast<uint32_t>(view.base));
+  }
+  if (view.hidden_geometry.has_value()) *proto.mutable_hidden_geometry() = view.hidden_geometry->ToProto();
+  return proto;
+}
+
+// "a view of output 0", "one of several views of hidden base 1".
+std::string FreshViewText(const FreshView& view) {
+  const absl::string_view kind = view.creation == FreshView::Creation::kMultiOutput ? "one of several views of "
+                                 : view.creation == FreshView::Creation::kNoGrad    ? "a view under no_grad of "
+                                                                                    : "a view of ";
+  return absl::StrCat(kind, view.is_hidden ? "hidden base " : "output ", view.base);
 }
 
 // "the tensor of input 2", "in the storage of output 0".
 std::string SharedStorageText(const SharedStorage& shared) {
   static constexpr absl::string_view kOwners[] = {"input ", "output ", "intermediate base "};
-  return absl::StrCat(shared.is_same_tensor ? "the tensor of " : "in the storage of ",
+  return absl::StrCat(shared.is_same_tensor ? "the tensor of "
+                      : shared.is_detached  ? "detached, in the storage of "
+                                            : "in the storage of ",
                       kOwners[static_cast<size_t>(shared.owner)], shared.index);
 }
 
@@ -252,6 +322,7 @@ absl::Status OutputAliasInfo::Validate(absl::string_view field) const {
   if (!is_tensor()) return ValidateScalar(*this, field);
   COTAN_RETURN_IF_ERROR(ValidateBase(*this, field));
   COTAN_RETURN_IF_ERROR(ValidateSharedStorage(*this, field));
+  COTAN_RETURN_IF_ERROR(ValidateAutograd(*this, field));
   return CheckAscending(absl::StrCat(field, ".dynamic_dims"), dynamic_dims,
                         geometry.has_value() ? geometry->rank() : kMaxCount, "dimensions");
 }
@@ -277,6 +348,11 @@ absl::StatusOr<OutputAliasInfo> OutputAliasInfo::FromProto(const serialization::
     COTAN_ASSIGN_OR_RETURN(info.shared_storage,
                            ParseSharedStorage(proto.shared_storage(), absl::StrCat(field, ".shared_storage")));
   }
+  if (proto.has_fresh_view()) {
+    COTAN_ASSIGN_OR_RETURN(info.fresh_view, ParseFreshView(proto.fresh_view(), absl::StrCat(field, ".fresh_view")));
+  }
+  info.is_new_leaf = proto.is_new_leaf();
+  info.is_no_view = proto.is_no_view();
   COTAN_RETURN_IF_ERROR(info.Validate(field));
   return info;
 }
@@ -294,6 +370,9 @@ serialization::OutputAliasInfo OutputAliasInfo::ToProto() const {
   for (const ViewStep& step : view_steps) *proto.add_view_steps() = cotan::ToProto(step);
   if (geometry.has_value()) *proto.mutable_geometry() = geometry->ToProto();
   if (shared_storage.has_value()) *proto.mutable_shared_storage() = SharedStorageProto(*shared_storage);
+  if (fresh_view.has_value()) *proto.mutable_fresh_view() = FreshViewProto(*fresh_view);
+  proto.set_is_new_leaf(is_new_leaf);
+  proto.set_is_no_view(is_no_view);
   return proto;
 }
 
@@ -304,7 +383,9 @@ std::string OutputAliasInfo::ToString() const {
   if (!view_steps.empty()) absl::StrAppend(&parts[0], " through ", cotan::ToString(view_steps));
   if (shared_storage.has_value()) parts.push_back(SharedStorageText(*shared_storage));
   if (geometry.has_value()) parts.push_back(geometry->ToString());
-  if (requires_grad) parts.push_back("requires grad");
+  if (fresh_view.has_value()) parts.push_back(FreshViewText(*fresh_view));
+  if (is_no_view) parts.push_back("no view to autograd");
+  if (requires_grad) parts.push_back(is_new_leaf ? "a leaf that requires grad" : "requires grad");
   if (requires_grad && !requires_grad_for_backward) parts.push_back("takes no part in the backward");
   if (!dynamic_dims.empty()) {
     parts.push_back(absl::StrCat("dynamic dimensions ", absl::StrJoin(dynamic_dims, " ")));

@@ -56,7 +56,19 @@ struct SharedStorage {
   Owner owner = Owner::kInput;
   int index = 0;  // by owner
   bool is_same_tensor = false;
+  bool is_detached = false;
   friend bool operator==(const SharedStorage&, const SharedStorage&) = default;
+};
+
+// That autograd knows an output in fresh memory as a view; explained at the
+// proto, equal numbers.
+struct FreshView {
+  enum class Creation : uint8_t { kRecorded = 1, kNoGrad = 2, kMultiOutput = 3 };
+  Creation creation = Creation::kRecorded;
+  bool is_hidden = false;                         // whether nobody gets the base
+  int base = 0;                                   // index of an output, or number of a hidden base
+  std::optional<TensorGeometry> hidden_geometry;  // set if and only if it is hidden
+  friend bool operator==(const FreshView&, const FreshView&) = default;
 };
 
 // A value type; the members are explained at the proto's fields.
@@ -73,6 +85,9 @@ struct OutputAliasInfo {
   std::vector<ViewStep> view_steps;  // from the base to the output
   std::optional<TensorGeometry> geometry;
   std::optional<SharedStorage> shared_storage;
+  std::optional<FreshView> fresh_view;
+  bool is_new_leaf = false;
+  bool is_no_view = false;
 
   bool is_tensor() const { return !scalar.has_value(); }
 
@@ -85,7 +100,9 @@ struct OutputAliasInfo {
   // views of an output that is no alias; IS_INPUT with views; dynamic
   // dimensions that do not ascend or exceed the geometry's rank; a shared
   // storage of an alias, or without the place in it, or that is the very tensor
-  // of an intermediate base.
+  // of an intermediate base, or detached from what is no input; a fresh view
+  // that is an alias, or without its place or that of a hidden base; a new leaf
+  // that does not require grad or is an alias.
   // Indexes are checked against the number of bases by ViewAndMutationMeta.
   absl::Status Validate(absl::string_view field) const;
 

@@ -181,5 +181,71 @@ TEST(OutputAliasInfo, ViewsLeadFromTheInputWhoseStorageIsShared) {
   EXPECT_EQ(RefusalOf(info), "");
 }
 
+OutputAliasInfo View() {
+  OutputAliasInfo info;
+  info.output_type = OutputType::kUnsafeViewAlias;
+  info.geometry = TensorGeometry{DType::kFloat32, {2}, {1}, 3};
+  info.fresh_view =
+      FreshView{FreshView::Creation::kMultiOutput, /*is_hidden=*/true, 1, TensorGeometry{DType::kFloat32, {6}, {1}, 0}};
+  return info;
+}
+
+TEST(OutputAliasInfo, FreshViewRoundTrips) {
+  const OutputAliasInfo hidden = View();
+  EXPECT_EQ(hidden.ToString(), "unsafe_view_alias, f32[2]{1}+3, one of several views of hidden base 1");
+  OutputAliasInfo of_output = hidden;
+  of_output.fresh_view = FreshView{FreshView::Creation::kNoGrad, /*is_hidden=*/false, 2, std::nullopt};
+  for (const OutputAliasInfo& info : {hidden, of_output}) {
+    const absl::StatusOr<OutputAliasInfo> again = OutputAliasInfo::FromProto(info.ToProto(), "o");
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(*again, info) << info.ToString();
+  }
+}
+
+TEST(OutputAliasInfo, FreshViewHasAPlaceAndAHiddenBaseTooAndIsNoAlias) {
+  OutputAliasInfo info = View();
+  info.fresh_view->hidden_geometry.reset();
+  EXPECT_EQ(RefusalOf(info), "o.fresh_view.hidden_geometry: must be set for a hidden base, and for no other");
+  info = View();
+  info.geometry.reset();
+  EXPECT_EQ(RefusalOf(info), "o.geometry: is missing: it is the place of the view");
+  info = View();
+  info.output_type = OutputType::kAliasOfInput;
+  info.base_index = 0;
+  EXPECT_EQ(RefusalOf(info), "o.fresh_view: must not be set: alias_of_input is an alias");
+  serialization::OutputAliasInfo proto = View().ToProto();
+  proto.mutable_fresh_view()->clear_creation();
+  EXPECT_EQ(OutputAliasInfo::FromProto(proto, "o").status().message(), "o.fresh_view.creation: is not set");
+}
+
+TEST(OutputAliasInfo, NewLeafRequiresGradInFreshMemory) {
+  OutputAliasInfo info;
+  info.is_new_leaf = true;
+  EXPECT_NE(RefusalOf(info), "");
+  info.requires_grad = info.requires_grad_for_backward = true;
+  EXPECT_EQ(RefusalOf(info), "");
+  EXPECT_EQ(info.ToString(), "non_alias, a leaf that requires grad");
+  EXPECT_EQ(OutputAliasInfo::FromProto(info.ToProto(), "o").value(), info);
+}
+
+TEST(OutputAliasInfo, AnAliasMayBeNoView) {
+  OutputAliasInfo info = AliasOfInput(0);
+  info.is_no_view = true;
+  EXPECT_EQ(RefusalOf(info), "");
+  EXPECT_EQ(OutputAliasInfo::FromProto(info.ToProto(), "o").value(), info);
+  info = OutputAliasInfo();
+  info.is_no_view = true;
+  EXPECT_EQ(RefusalOf(info), "o.is_no_view: must be false: the output is in fresh memory");
+}
+
+TEST(OutputAliasInfo, OnlyPartsOfInputsAreDetached) {
+  OutputAliasInfo info;
+  info.shared_storage = SharedStorage{SharedStorage::Owner::kInput, 0, false, /*is_detached=*/true};
+  EXPECT_EQ(RefusalOf(info), "");
+  EXPECT_EQ(OutputAliasInfo::FromProto(info.ToProto(), "o").value(), info);
+  info.shared_storage->owner = SharedStorage::Owner::kOutput;
+  EXPECT_EQ(RefusalOf(info), "o.shared_storage.is_detached: must be false: it is told of parts of inputs");
+}
+
 }  // namespace
 }  // namespace cotan

@@ -104,6 +104,10 @@ class MethodCheck {
       if (info.geometry.has_value()) {
         COTAN_RETURN_IF_ERROR(CheckGeometrySymbols(*info.geometry, absl::StrCat(field, ".geometry")));
       }
+      if (info.fresh_view.has_value() && info.fresh_view->hidden_geometry.has_value()) {
+        COTAN_RETURN_IF_ERROR(CheckGeometrySymbols(*info.fresh_view->hidden_geometry,
+                                                   absl::StrCat(field, ".fresh_view.hidden_geometry")));
+      }
       const auto& steps = proto.output_info(static_cast<int>(i)).view_steps();
       for (int k = 0; k < steps.size(); ++k) {
         const absl::Status status = CheckViewStep(steps.Get(k), artifact_.symbols_size());

@@ -75,6 +75,16 @@ absl::Status ValidateSharedStorage(const ViewAndMutationFacts& facts, size_t i) 
   return InvalidField(field, "output ", shared->index, " has no storage of its own: it is ", owner.ToString());
 }
 
+absl::Status ValidateFreshView(const ViewAndMutationFacts& facts, size_t i) {
+  const std::optional<FreshView>& view = facts.output_info[i].fresh_view;
+  if (!view.has_value() || view->is_hidden) return absl::OkStatus();
+  const std::string field = absl::StrCat(Element("output_info", i), ".fresh_view.output");
+  COTAN_RETURN_IF_ERROR(CheckIndex(field, view->base, static_cast<int64_t>(facts.output_info.size()), "outputs"));
+  const OutputAliasInfo& base = facts.output_info[static_cast<size_t>(view->base)];
+  if (base.is_tensor() && IsFreshMemory(base.output_type) && !base.fresh_view.has_value()) return absl::OkStatus();
+  return InvalidField(field, "output ", view->base, " cannot be the base of a fresh view: it is ", base.ToString());
+}
+
 absl::Status ValidateOutputs(const ViewAndMutationFacts& facts) {
   int num_bases = 0;
   for (size_t i = 0; i < facts.output_info.size(); ++i) {
@@ -82,6 +92,7 @@ absl::Status ValidateOutputs(const ViewAndMutationFacts& facts) {
     COTAN_RETURN_IF_ERROR(info.Validate(Element("output_info", i)));
     COTAN_RETURN_IF_ERROR(ValidateBase(facts, i));
     COTAN_RETURN_IF_ERROR(ValidateSharedStorage(facts, i));
+    COTAN_RETURN_IF_ERROR(ValidateFreshView(facts, i));
     if (info.output_type != OutputType::kAliasOfIntermediateSaveAsOutput) continue;
     if (*info.base_index != num_bases) {
       return InvalidField(absl::StrCat(Element("output_info", i), ".base_index"), *info.base_index,

@@ -139,6 +139,8 @@ bool SameOutputSignature(OutputAliasInfo a, OutputAliasInfo b) {
   b.view_steps.clear();
   a.geometry.reset();
   b.geometry.reset();
+  a.fresh_view.reset();
+  b.fresh_view.reset();
   return a == b;
 }
 
