@@ -16,7 +16,8 @@
 //   grad mode    as the function left it
 //
 // Wrapper types will be taken apart behind `bases` and put together behind
-// `wrap`; effect tokens belong to `forward`, which would add and strip them.
+// `wrap`. Effect tokens need no stage: they order the effects while a method is
+// compiled, and the order of its ops keeps it (runtime/effects.h).
 //
 // Index spaces
 //   input     of the traced function: parameters, buffers, then the caller's

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/memory_planner.h"
 #include "base/status_macros.h"
+#include "runtime/effect_kernel.h"
 
 namespace cotan {
 namespace {
@@ -81,12 +82,17 @@ class Planner {
     std::vector<TensorSpec> outputs;
     for (const Operand& input : step.inputs) inputs.push_back(SpecOf(input));
     for (const Operand& output : step.outputs) outputs.push_back(SpecOf(output));
-    absl::StatusOr<std::unique_ptr<Kernel>> kernel =
-        step.op < 0 ? PrepareCopy(inputs[0], outputs[0], target_)
-                    : Prepare(OpOf(method_, step), inputs, outputs, plan_->symbols, target_);
-    COTAN_RETURN_IF_ERROR(kernel.status());
-    plan_->kernels.push_back(*std::move(kernel));
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, PrepareKernel(step, inputs, outputs));
+    plan_->kernels.push_back(std::move(kernel));
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(const ScheduledStep& step, absl::Span<const TensorSpec> inputs,
+                                                        absl::Span<const TensorSpec> outputs) const {
+    if (step.op < 0) return PrepareCopy(inputs[0], outputs[0], target_);
+    const Op& op = OpOf(method_, step);
+    if (op.has_effect()) return PrepareEffect(op.effect(), inputs[0], *target_.device, target_.effects);
+    return Prepare(op, inputs, outputs, plan_->symbols, target_);
   }
 
   // Lifetimes of arena buffers, then of each step's scratch.

@@ -15,6 +15,7 @@
 #include "kernels/api/device.h"
 #include "kernels/api/kernel.h"
 #include "kernels/api/registry.h"
+#include "runtime/effects.h"
 #include "runtime/program.h"
 #include "runtime/schedule.h"
 
@@ -25,6 +26,7 @@ struct ExecutionTarget {
   const KernelRegistry* kernels = nullptr;
   Device* device = nullptr;
   int threads = 1;
+  const EffectHandlers* effects = nullptr;  // null: none
 };
 
 // An address that is known when the plan is bound: an offset into the memory
@@ -61,8 +63,8 @@ struct Plan {
 };
 
 // InvalidArgument: as MakeSchedule(). NotFound: the registry has no kernel for
-// an op. Unimplemented: a kernel lacks a combination. ResourceExhausted: the
-// arena would be too large.
+// an op. FailedPrecondition: nobody handles an effect. Unimplemented: a kernel lacks a combination. ResourceExhausted:
+// the arena would be too large.
 absl::StatusOr<std::unique_ptr<Plan>> MakePlan(const Program& program, int method, absl::Span<const int64_t> symbols,
                                                const ExecutionTarget& target, const ScheduleOptions& options = {});
 

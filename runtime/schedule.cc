@@ -365,11 +365,13 @@ class Scheduler {
     }
   }
 
-  // Whether values of an index can make the step fail: not if an earlier step
+  // Whether the step can fail for what it is given: an effect, or values of an
+  // index. Not if an earlier step
   // has passed the same index for a dimension of the same size, nor if the
   // index comes from a max_pool of this method. Steps are asked in order.
   bool MayFail(const ScheduledStep& step) {
     const Op& op = method_.ops(step.op);
+    if (op.has_effect()) return true;
     const int input = IndexInput(op);
     if (input < 0) return false;
     if (op.has_max_pool_backward()) return !pool_indices_.contains(op.inputs(input));

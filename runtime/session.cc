@@ -28,11 +28,12 @@ absl::StatusOr<Session> Session::Create(std::shared_ptr<const Program> program, 
     return absl::InvalidArgumentError(absl::StrCat("SessionOptions: threads = ", options.threads, ", max_plans = ",
                                                    options.max_plans, "; threads >= 0 and max_plans >= 1 are needed"));
   }
+  COTAN_RETURN_IF_ERROR(options.effects.Check(*program));
   const ExecutionTarget target = {.kernels = options.kernels,
                                   .device = options.device == nullptr ? &HostDevice() : options.device,
                                   .threads = options.threads == 0 ? PhysicalCores() : options.threads};
   COTAN_ASSIGN_OR_RETURN(std::shared_ptr<SessionCore> core,
-                         SessionCore::Create(std::move(program), target, options.max_plans));
+                         SessionCore::Create(std::move(program), target, options.max_plans, options.effects));
   return Session(std::move(core));
 }
 

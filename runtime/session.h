@@ -17,6 +17,7 @@
 #include "kernels/api/registry.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/autograd/variable.h"
+#include "runtime/effects.h"
 #include "runtime/method_plans.h"
 #include "runtime/program.h"
 #include "runtime/session_core.h"
@@ -37,6 +38,8 @@ struct SessionOptions {
   // Plans kept per method, one for each set of sizes that was seen; the one
   // not used for longest goes. At least 1.
   int max_plans = 8;
+  // What the program's prints, metrics and assertions do; copied.
+  EffectHandlers effects = {};
 };
 
 // The random generator (base/philox.h): what is drawn next follows from it.
@@ -74,6 +77,7 @@ struct PlanSummary {
 class Session {
  public:
   // InvalidArgument: no kernels, or negative numbers in `options`.
+  // FailedPrecondition: nobody handles an effect of the program (all are named).
   // ResourceExhausted: from the device.
   static absl::StatusOr<Session> Create(std::shared_ptr<const Program> program, const SessionOptions& options);
 
@@ -88,7 +92,8 @@ class Session {
   // see Function (runtime/function.h) for those of the traced function.
   // NotFound: no such method, or the registry lacks a kernel. InvalidArgument:
   // a wrong count, dtype, rank, size or device of an argument (the message
-  // names it), or values that the program cannot take (an index out of range).
+  // names it), or values that the program cannot take (an index out of range, a
+  // failed assertion). Whatever a handler of an effect returns.
   // OutOfRange: a dynamic dimension outside its range. FailedPrecondition: a
   // backward without forward, or whose states have changed since; a method that
   // gives an argument another storage.

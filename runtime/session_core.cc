@@ -7,9 +7,11 @@
 namespace cotan {
 
 absl::StatusOr<std::shared_ptr<SessionCore>> SessionCore::Create(std::shared_ptr<const Program> program,
-                                                                 const ExecutionTarget& target, int max_plans) {
+                                                                 const ExecutionTarget& target, int max_plans,
+                                                                 EffectHandlers effects) {
   COTAN_ASSIGN_OR_RETURN(StateStore states, StateStore::Create(program, *target.device));
-  return std::shared_ptr<SessionCore>(new SessionCore(std::move(program), target, max_plans, std::move(states)));
+  return std::shared_ptr<SessionCore>(
+      new SessionCore(std::move(program), target, max_plans, std::move(states), std::move(effects)));
 }
 
 absl::Status SessionCore::Begin(Executable& executable) {

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/autograd/variable.h"
+#include "runtime/effects.h"
 #include "runtime/executable.h"
 #include "runtime/program.h"
 #include "runtime/state_store.h"
@@ -24,7 +25,8 @@ class SessionCore {
  public:
   // ResourceExhausted: from the device. `target` and its parts outlive it.
   static absl::StatusOr<std::shared_ptr<SessionCore>> Create(std::shared_ptr<const Program> program,
-                                                             const ExecutionTarget& target, int max_plans);
+                                                             const ExecutionTarget& target, int max_plans,
+                                                             EffectHandlers effects = {});
   SessionCore(const SessionCore&) = delete;
   SessionCore& operator=(const SessionCore&) = delete;
 
@@ -51,15 +53,20 @@ class SessionCore {
   void CountPlan() { ++num_plans_made_; }
 
  private:
-  SessionCore(std::shared_ptr<const Program> program, const ExecutionTarget& target, int max_plans, StateStore states)
+  SessionCore(std::shared_ptr<const Program> program, const ExecutionTarget& target, int max_plans, StateStore states,
+              EffectHandlers effects)
       : program_(std::move(program)),
+        effects_(std::move(effects)),
         target_(target),
         max_plans_(max_plans),
         states_(std::move(states)),
         ops_(*target.kernels, *target.device, target.threads),
-        variables_(static_cast<size_t>(program_->artifact().states_size())) {}
+        variables_(static_cast<size_t>(program_->artifact().states_size())) {
+    target_.effects = &effects_;
+  }
 
   std::shared_ptr<const Program> program_;
+  EffectHandlers effects_;
   ExecutionTarget target_;
   int max_plans_;
   StateStore states_;

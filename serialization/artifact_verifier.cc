@@ -233,6 +233,7 @@ class Verifier {
       return absl::UnimplementedError("an op that this build does not know: update it, or compile the model again");
     }
     for (uint32_t input : op.inputs()) COTAN_RETURN_IF_ERROR(Use(input, defined));
+    if (op.has_effect()) return CheckEffect(op);
     if (op.outputs_size() == 0) return Invalid("it has no output");
     for (uint32_t output : op.outputs()) COTAN_RETURN_IF_ERROR(Define(output, defined));
     if (op.has_expr()) return CheckExpr(op.expr(), op, op.inputs_size());
@@ -240,6 +241,15 @@ class Verifier {
     if (op.has_view()) return CheckView(op);
     if (op.has_checked_index()) return ParseSize(op.checked_index().size(), num_symbols()).status();
     return absl::OkStatus();
+  }
+
+  static absl::Status CheckEffect(const Op& op) {
+    const serialization::Effect::Kind kind = op.effect().kind();
+    if (kind == serialization::Effect::KIND_UNSPECIFIED || !serialization::Effect::Kind_IsValid(kind)) {
+      return absl::UnimplementedError(absl::StrCat("effect ", static_cast<int>(kind), " is unknown"));
+    }
+    if (op.inputs_size() != 1 || op.outputs_size() != 0) return Invalid("an effect has one input and no output");
+    return op.effect().name().empty() ? Invalid("an effect has no name") : absl::OkStatus();
   }
 
   absl::Status CheckView(const Op& op) const {

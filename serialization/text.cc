@@ -157,9 +157,10 @@ std::string Quoted(absl::string_view name) { return absl::StrCat("\"", name, "\"
 std::string OpText(const Method& method, const Op& op) {
   const auto append_result = [&](std::string* out, uint32_t value) { absl::StrAppend(out, ValueText(method, value)); };
   const auto append_operand = [](std::string* out, uint32_t value) { absl::StrAppend(out, "%", value); };
-  std::string text = absl::StrCat("  ", absl::StrJoin(op.outputs(), ", ", append_result), " = ",
-                                  OpKindName(op.kind_case()), "(", absl::StrJoin(op.inputs(), ", ", append_operand),
-                                  ")", AttributesText(op), op.source().empty() ? "" : "  // ", op.source(), "\n");
+  std::string text =
+      absl::StrCat("  ", absl::StrJoin(op.outputs(), ", ", append_result), op.outputs_size() == 0 ? "" : " = ",
+                   OpKindName(op.kind_case()), "(", absl::StrJoin(op.inputs(), ", ", append_operand), ")",
+                   AttributesText(op), op.source().empty() ? "" : "  // ", op.source(), "\n");
   if (op.has_expr()) absl::StrAppend(&text, ExprText(op.expr(), "    "));
   if (op.matmul().has_epilogue()) absl::StrAppend(&text, ExprText(op.matmul().epilogue(), "    "));
   return text;

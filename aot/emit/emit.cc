@@ -21,7 +21,8 @@ using serialization::Method;
 using serialization::State;
 
 bool IsState(InputKind kind) {
-  return kind != InputKind::kUserInput && kind != InputKind::kTangent && kind != InputKind::kSaved;
+  return kind != InputKind::kUserInput && kind != InputKind::kTangent && kind != InputKind::kSaved &&
+         kind != InputKind::kToken;
 }
 
 // Where the views of a chain end: a view whose only use is another view is
@@ -86,6 +87,7 @@ class Emitter {
 
   absl::Status EmitInputs() {
     for (const GraphInput& input : graph_.inputs()) {
+      if (input.kind == InputKind::kToken) continue;
       if (!IsState(input.kind)) {
         input_positions_.emplace(input.value, static_cast<uint32_t>(method_.inputs_size()));
         method_.add_inputs(Index(input.value));
@@ -105,6 +107,12 @@ class Emitter {
     if (!IsViewOp(node.op)) {
       serialization::Op op;
       COTAN_RETURN_IF_ERROR(EmitKernelOp(graph_, node, op));
+      if (op.has_effect()) {  // the order of ops stands for its tokens
+        op.add_inputs(Index(TensorOperands(node)[1]));
+        op.set_source(node.source);
+        *method_.add_ops() = std::move(op);
+        return absl::OkStatus();
+      }
       for (const ValueId id : TensorOperands(node)) {
         if (id != kNoValue) op.add_inputs(Index(id));
       }

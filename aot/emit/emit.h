@@ -17,7 +17,8 @@ namespace cotan::aot {
 // reads by name; tangents, saved values and user inputs become method inputs
 // (for a backward: saved values first, then tangents). Outputs are written-back
 // inputs, user outputs, intermediate bases, gradients, then saved values;
-// mutated states and state updates become state updates. metadata, signature,
+// mutated states and state updates become state updates. Effect tokens vanish: the
+// order of ops is that of the effects. metadata, signature,
 // input_binding, backward_method and rng_blocks are left to the caller. Equal
 // graphs give equal bytes.
 // InvalidArgument: a state that `states` lacks, or a type that differs from

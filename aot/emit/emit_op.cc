@@ -54,6 +54,15 @@ void Fill(const Node& node, size_t first, serialization::Attention* op) {
   op->set_scale(std::get<double>(node.arguments[first + 1]));
 }
 
+void Fill(const Node& node, serialization::Effect* op) {
+  const auto& kind = std::get<std::string>(node.arguments[2]);
+  op->set_kind(kind == "metric"   ? serialization::Effect::METRIC
+               : kind == "assert" ? serialization::Effect::ASSERT
+                                  : serialization::Effect::PRINT);
+  op->set_name(std::get<std::string>(node.arguments[3]));
+  op->set_message(std::get<std::string>(node.arguments[4]));
+}
+
 using KernelFiller = void (*)(const Node& node, Op& op);
 using ViewFiller = void (*)(const Node& node, ViewStep& step);
 
@@ -86,6 +95,7 @@ const absl::flat_hash_map<absl::string_view, KernelFiller>& KernelFillers() {
          if (std::holds_alternative<SymInt>(node.arguments[3])) op.mutable_checked_index()->set_ignored(Int(node, 3));
        }},
       {"prim.concat", [](const Node& node, Op& op) { op.mutable_concat()->set_dim(Int(node, 1)); }},
+      {"prim.effect", [](const Node& node, Op& op) { Fill(node, op.mutable_effect()); }},
       {"prim.attention", [](const Node& node, Op& op) { Fill(node, 4, op.mutable_attention()); }},
       {"prim.attention_backward", [](const Node& node, Op& op) { Fill(node, 7, op.mutable_attention_backward()); }},
   });

@@ -11,7 +11,12 @@
 //            ("prim.matmul").
 //   cotan.*  "cotan.expr", an expression program: after lowering one pointwise
 //            function or reduction, after fusion a chain of them; and the
-//            tracer's own ops ("cotan.random_uniform.default").
+//            tracer's own ops ("cotan.random_uniform.default",
+//            "cotan.effect.default").
+//
+// Effects, cotan.effect and prim.effect, take a token (bool[0]) and return
+// another, which orders them and makes all of them live: the last token is an
+// output of the graph.
 //
 // Text form (text.h parses and prints it):
 //
@@ -100,6 +105,7 @@ enum class InputKind : uint8_t {
   kHyperparameter,  // 0-d, of the optimizer
   kOptimizerSlot,
   kGradientAccumulator,
+  kToken,  // of effects: 0 in the forward, 1 in the backward
 };
 
 // What becomes of a graph output.
@@ -113,6 +119,7 @@ enum class OutputKind : uint8_t {
   kInputUpdate,       // new content of graph input `index`: the program writes it
   kInputStorage,      // the same, in another storage
   kBackwardUpdate,    // of a joint graph: new content that the backward gives graph input `index`
+  kToken,             // of the last effect: 0 of the forward, 1 of the backward
 };
 
 struct GraphInput {

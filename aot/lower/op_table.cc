@@ -12,7 +12,8 @@ absl::Span<const OpRow> OpTable() {
     auto* table = new std::vector<OpRow>();
     for (const absl::Span<const OpRow> rows :
          {PointwiseRows(), ActivationRows(), ReductionRows(), NormalizationRows(), LossRows(), ViewRows(),
-          IndexingRows(), SortingRows(), KernelRows(), CreationRows(), ScanRows(), ResizeRows(), EmbeddingBagRows()}) {
+          IndexingRows(), SortingRows(), KernelRows(), CreationRows(), ScanRows(), ResizeRows(), EmbeddingBagRows(),
+          EffectRows()}) {
       table->insert(table->end(), rows.begin(), rows.end());
     }
     std::sort(table->begin(), table->end(), [](const OpRow& a, const OpRow& b) { return a.op < b.op; });

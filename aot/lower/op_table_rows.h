@@ -20,6 +20,7 @@ absl::Span<const OpRow> CreationRows();
 absl::Span<const OpRow> ScanRows();
 absl::Span<const OpRow> ResizeRows();
 absl::Span<const OpRow> EmbeddingBagRows();
+absl::Span<const OpRow> EffectRows();
 
 }  // namespace cotan::aot
 

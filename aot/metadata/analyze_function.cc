@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "aot/metadata/view_and_mutation.h"
+#include "aot/trace/effects.h"
 #include "aot/trace/inputs.h"
 #include "aot/trace/recorder.h"
 #include "aot/trace/trace_scope.h"
@@ -50,6 +51,7 @@ absl::StatusOr<ViewAndMutationFacts> Run(const TensorFunction& function, absl::S
   const RecordingScope recording(recorder);
   const SeatedStates seated(states, recorder);
   SeatRngState(options.seed, recorder);
+  SeatToken(recorder, /*index=*/0);
   const std::vector<at::Tensor> user_inputs = UserInputs(examples, recorder);
   std::vector<at::Tensor> inputs;
   for (const ModuleState& state : states) inputs.push_back(state.tensor);

@@ -33,6 +33,12 @@ GraphSignature SignatureOf(const Graph& graph, const ViewAndMutationFacts& facts
     if (input.kind == InputKind::kParameter) signature.add_parameters(input.name);
     if (input.kind == InputKind::kBuffer) signature.add_buffers(input.name);
   }
+  for (const GraphInput& input : graph.inputs()) {
+    if (input.kind == InputKind::kToken && input.index == 0) signature.add_input_tokens(input.name);
+  }
+  for (const GraphOutput& output : graph.outputs()) {
+    if (output.kind == OutputKind::kToken && output.index == 0) signature.add_output_tokens(output.name);
+  }
   for (const std::string& name : user_inputs) signature.add_user_inputs(name);
   for (const std::string& name : user_outputs) signature.add_user_outputs(name);
 

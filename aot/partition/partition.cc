@@ -46,6 +46,10 @@ bool IsOfInput(OutputKind kind) {
          kind == OutputKind::kBackwardUpdate;
 }
 
+// Of the effects that happen in the backward.
+bool IsBackwardToken(const GraphInput& input) { return input.kind == InputKind::kToken && input.index == 1; }
+bool IsBackwardToken(const GraphOutput& output) { return output.kind == OutputKind::kToken && output.index == 1; }
+
 class Partitioner {
  public:
   explicit Partitioner(const Graph& joint)
@@ -74,8 +78,9 @@ class Partitioner {
     bool has_tangents = false;
     for (size_t i = 0; i < joint_.inputs().size(); ++i) {
       const GraphInput& input = joint_.inputs()[i];
-      if (input.kind == InputKind::kTangent) {
-        dependent_[At(input.value)] = has_tangents = true;
+      if (input.kind == InputKind::kTangent || IsBackwardToken(input)) {
+        dependent_[At(input.value)] = true;
+        has_tangents = has_tangents || input.kind == InputKind::kTangent;
         continue;
       }
       const bool is_state =
@@ -173,14 +178,17 @@ class Partitioner {
     std::vector<int> position(joint_.inputs().size(), -1);  // of a joint input among the forward's
     std::vector<GraphInput> inputs;
     for (size_t i = 0; i < joint_.inputs().size(); ++i) {
-      if (joint_.inputs()[i].kind == InputKind::kTangent) continue;
+      if (joint_.inputs()[i].kind == InputKind::kTangent || IsBackwardToken(joint_.inputs()[i])) continue;
       position[i] = static_cast<int>(inputs.size());
       inputs.push_back(joint_.inputs()[i]);
     }
     forward.inputs() = std::move(inputs);
     std::vector<GraphOutput> outputs;
     for (GraphOutput output : joint_.outputs()) {
-      if (output.kind == OutputKind::kGradient || output.kind == OutputKind::kBackwardUpdate) continue;
+      if (output.kind == OutputKind::kGradient || output.kind == OutputKind::kBackwardUpdate ||
+          IsBackwardToken(output)) {
+        continue;
+      }
       if (IsOfInput(output.kind)) output.index = position[static_cast<size_t>(output.index)];
       outputs.push_back(output);
     }
@@ -227,7 +235,7 @@ class Partitioner {
       inputs.push_back({id, InputKind::kSaved, index, absl::StrCat("saved.", index)});
     }
     for (const GraphInput& input : joint_.inputs()) {
-      if (input.kind == InputKind::kTangent) inputs.push_back(input);
+      if (input.kind == InputKind::kTangent || IsBackwardToken(input)) inputs.push_back(input);
     }
     for (const GraphInput& input : joint_.inputs()) {
       if (input.kind != InputKind::kTangent && at_hand_[At(input.value)]) inputs.push_back(input);
@@ -237,7 +245,7 @@ class Partitioner {
       if (output.kind == OutputKind::kBackwardUpdate) {
         output.kind = OutputKind::kInputUpdate;
         output.index = PositionOf(joint_.inputs()[static_cast<size_t>(output.index)].value, inputs);
-      } else if (output.kind != OutputKind::kGradient) {
+      } else if (output.kind != OutputKind::kGradient && !IsBackwardToken(output)) {
         continue;
       }
       outputs.push_back(std::move(output));
@@ -278,6 +286,20 @@ absl::flat_hash_set<ValueId> DependentsOf(const Graph& graph, ValueId id) {
   return dependents;
 }
 
+// The effects of the backward follow those of the forward, in one program.
+void JoinTokens(Graph& joint) {
+  const auto first = std::find_if(joint.outputs().begin(), joint.outputs().end(), [](const GraphOutput& output) {
+    return output.kind == OutputKind::kToken && output.index == 0;
+  });
+  const auto second = std::find_if(joint.inputs().begin(), joint.inputs().end(),
+                                   [](const GraphInput& input) { return IsBackwardToken(input); });
+  if (first == joint.outputs().end() || second == joint.inputs().end()) return;
+  joint.ReplaceAllUses(second->value, first->value);
+  joint.inputs().erase(second);
+  joint.outputs().erase(first);
+  joint.Compact();
+}
+
 }  // namespace
 
 absl::StatusOr<Partitioned> Partition(const Graph& joint) { return Partitioner(joint).Run(); }
@@ -312,6 +334,7 @@ absl::Status SeedLoss(Graph& joint, int tangent_index) {
   joint.ReplaceAllUses(tangent, one);
   std::erase_if(joint.inputs(), [](const GraphInput& input) { return input.kind == InputKind::kTangent; });
   COTAN_RETURN_IF_ERROR(b.status());
+  JoinTokens(joint);
   COTAN_RETURN_IF_ERROR(EliminateDeadCode(joint).status());
   joint.Compact();
   return absl::OkStatus();

@@ -54,6 +54,8 @@ class Recorder {
   int64_t random_blocks() const { return random_blocks_; }
   // The generator state that random ops of this trace read; set by the tracer.
   at::Tensor rng_state;
+  // What the last effect returned (effects.h); set by the tracer to begin with.
+  at::Tensor effect_token;
 
   // `reason` is a sentence about `subject`; the place is added.
   void Refuse(absl::string_view subject, absl::string_view reason);

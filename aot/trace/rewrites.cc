@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "aot/trace/dispatch_keys.h"
+#include "aot/trace/effects.h"
 #include "aot/trace/random_ops.h"
 #include "aot/trace/recorder.h"
 #include "aot/trace/recurrent_ops.h"
@@ -154,7 +155,10 @@ torch::Library* MakeLibrary(torch::Library::Kind kind, const char* name, std::op
 void RegisterRewrites() {
   // Registrations last as long as the process.
   static torch::Library* const definitions =
-      MakeLibrary(torch::Library::DEF, "cotan", std::nullopt, [](torch::Library& m) { DefineRandomUniform(m); });
+      MakeLibrary(torch::Library::DEF, "cotan", std::nullopt, [](torch::Library& m) {
+        DefineRandomUniform(m);
+        DefineEffect(m);
+      });
   static torch::Library* const fallback = MakeLibrary(torch::Library::IMPL, "_", kRewriteKey, [](torch::Library& m) {
     m.fallback(torch::CppFunction::makeFromBoxedFunction<&PassThrough>());
   });

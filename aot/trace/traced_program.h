@@ -56,8 +56,8 @@ struct ExpectedState {
 // One traced function.
 //
 // Training: `graph` is the joint graph. Its inputs are, in order, parameters,
-// buffers, user inputs, constants, the RNG state if any op draws, tangents. Its
-// outputs are mutated inputs, those user outputs that are no aliases of inputs or
+// buffers, user inputs, constants, the RNG state if any op draws, tangents, effect
+// tokens if there are effects (effects.h). Its outputs are effect tokens, mutated inputs, those user outputs that are no aliases of inputs or
 // bases, intermediate bases, gradients of the inputs that require grad. Tangents
 // and outputs are in the order of DerivedMetadata.
 // Inference: no tangents, no gradients.
@@ -68,6 +68,8 @@ struct ExpectedState {
 //     promotion: aten.add.Tensor(%0, 2.0, 1).
 //   - Layouts, devices, generators and memory formats are none.
 //   - cotan.random_uniform.default(%rng, [sizes], slice): f32 in [0, 1).
+//   - cotan.effect.default(%token, %value, "print", "name", "message") returns the
+//     next token.
 //   - aten._native_batch_norm_legit_functional.default and
 //     aten._native_batch_norm_legit_no_training.default for batch norm.
 struct TracedProgram {

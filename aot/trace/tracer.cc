@@ -17,6 +17,7 @@
 #include "aot/metadata/signature.h"
 #include "aot/metadata/view_and_mutation.h"
 #include "aot/trace/autocast.h"
+#include "aot/trace/effects.h"
 #include "aot/trace/inputs.h"
 #include "aot/trace/program_arguments.h"
 #include "aot/trace/proxy_tensor.h"
@@ -52,6 +53,8 @@ int Rank(InputKind kind) {
       return 3;
     case InputKind::kRngState:
       return 4;
+    case InputKind::kToken:
+      return 6;
     default:
       return 5;
   }
@@ -94,6 +97,9 @@ class Tracing {
   GraphInput& GraphInputOf(int argument);
   // In train steps the loss alone has a gradient.
   absl::Status DifferentiateLossOnly();
+  // Whether there were effects with token `index`; if so, the last one's token is
+  // an output.
+  bool AddTokenOutput(int index);
   void AddOutputs();
   void AddMutatedInput(int argument, MutationType type);
   void AddTangent(const TangentMeta& tangent);
@@ -118,6 +124,8 @@ class Tracing {
   std::vector<at::Tensor> outputs_;
   std::vector<at::Tensor> intermediate_bases_;
   std::vector<at::Tensor> tangents_;
+  bool has_effects_ = false;  // in the forward
+  bool has_backward_effects_ = false;
 };
 
 void Tracing::SeatInputs(absl::Span<const at::Tensor> examples) {
@@ -132,12 +140,14 @@ void Tracing::SeatInputs(absl::Span<const at::Tensor> examples) {
     if (argument.example.defined()) program_.reference.inputs.push_back(ToTensorData(argument.example));
   }
   SeatRngState(options_.seed, recorder_);
+  SeatToken(recorder_, /*index=*/0);
   program_.reference.rng_seed = static_cast<int64_t>(options_.seed);
 }
 
 absl::Status Tracing::RunForward(const TensorFunction& function) {
   const std::vector<InputAtEntry> entry = DescribeInputs(arguments_);
   outputs_ = function(program_arguments_.function_inputs);
+  has_effects_ = AddTokenOutput(/*index=*/0);
   output_names_ = NamesFor(outputs_.size(), options_.output_names, "output");
   if (const int loss = LossOutput(); loss >= 0 && loss < static_cast<int>(outputs_.size())) {
     output_names_[static_cast<size_t>(loss)] = "loss";
@@ -196,6 +206,16 @@ absl::Status Tracing::DifferentiateLossOnly() {
     facts->is_train = true;
   }
   return absl::OkStatus();
+}
+
+bool Tracing::AddTokenOutput(int index) {
+  Graph& graph = recorder_.graph();
+  const ValueId last = recorder_.ValueOf(recorder_.effect_token);
+  recorder_.effect_token = at::Tensor();
+  const bool has_effects = std::none_of(graph.inputs().begin(), graph.inputs().end(),
+                                        [last](const GraphInput& input) { return input.value == last; });
+  if (has_effects) graph.AddOutput(last, OutputKind::kToken, index, index == 0 ? "token" : "backward_token");
+  return has_effects;
 }
 
 void Tracing::AddOutputs() {
@@ -318,7 +338,10 @@ absl::Status Tracing::RunBackward() {
     if (argument.requires_grad) sources.push_back(argument.primal);
   }
   const std::vector<uint64_t> before = MutationCounts(arguments_);
-  AddGradients(Gradients(roots, tangents, sources));
+  SeatToken(recorder_, /*index=*/1);
+  const std::vector<at::Tensor> gradients = Gradients(roots, tangents, sources);
+  has_backward_effects_ = AddTokenOutput(/*index=*/1);
+  AddGradients(gradients);
   AddBackwardMutations(BackwardMutatedInputs(before, MutationCounts(arguments_)));
   return absl::OkStatus();
 }
@@ -379,6 +402,7 @@ void Tracing::Release() {
   for (ProgramArgument& argument : program_arguments_.arguments) argument.primal = argument.tensor = at::Tensor();
   program_arguments_.function_inputs.clear();
   recorder_.rng_state = at::Tensor();
+  recorder_.effect_token = at::Tensor();
   UnseatStates(states_);
 }
 
@@ -414,6 +438,13 @@ absl::StatusOr<TracedProgram> Tracing::Finish() && {
   std::vector<GraphInput>& inputs = graph.inputs();
   if (recorder_.random_blocks() == 0) {
     std::erase_if(inputs, [](const GraphInput& i) { return i.kind == InputKind::kRngState; });
+  }
+  std::erase_if(inputs, [this](const GraphInput& i) {
+    return i.kind == InputKind::kToken && !(i.index == 0 ? has_effects_ : has_backward_effects_);
+  });
+  for (ViewAndMutationFacts* facts : {&first_.facts, &facts_}) {
+    if (has_effects_) facts->tokens = {"ordered"};
+    facts->num_backward_tokens = has_backward_effects_ ? 1 : 0;
   }
   std::stable_sort(inputs.begin(), inputs.end(),
                    [](const GraphInput& a, const GraphInput& b) { return Rank(a.kind) < Rank(b.kind); });

@@ -401,6 +401,21 @@ absl::Status CheckScan(const KernelRequest& request) {
   return Expect("the indices", request.outputs[1], DType::kInt64, input.layout.sizes);
 }
 
+absl::Status CheckEffect(const KernelRequest& request) {
+  COTAN_RETURN_IF_ERROR(ExpectCounts(request, 1, 1, 0, 0));
+  const TensorSpec& value = request.inputs[0];
+  if (IsComplex(value.dtype)) return absl::InvalidArgumentError(absl::StrCat("the value is ", Describe(value)));
+  switch (request.op.effect().kind()) {
+    case serialization::Effect::ASSERT:
+      return Expect("the condition", value, DType::kBool, value.layout.sizes);
+    case serialization::Effect::METRIC:
+      if (NumElements(value.layout.sizes) == 1) return absl::OkStatus();
+      return absl::InvalidArgumentError(absl::StrCat("the metric is ", Describe(value), ", expected one number"));
+    default:
+      return absl::OkStatus();
+  }
+}
+
 absl::Status CheckKind(const KernelRequest& request) {
   switch (request.op.kind_case()) {
     case Op::kExpr:
@@ -438,7 +453,7 @@ absl::Status CheckKind(const KernelRequest& request) {
     case Op::kScan:
       return CheckScan(request);
     case Op::kEffect:
-      return absl::InvalidArgumentError("an effect is run by the session and has no kernel");
+      return CheckEffect(request);
     case Op::kView:
       return absl::InvalidArgumentError("a view is resolved by the planner and has no kernel");
     case Op::KIND_NOT_SET:

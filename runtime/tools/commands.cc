@@ -123,8 +123,15 @@ absl::Status RunCommand(absl::Span<const char* const> arguments, const KernelReg
   COTAN_ASSIGN_OR_RETURN(const int threads, line.Number("threads", 0, 1));
   const std::string name = line.words()[0];
   const std::string path = line.words()[1];
+  SessionOptions options = {.kernels = &kernels, .threads = threads};
+  // A bench prints nothing, nor does a verification.
+  const EffectHandler handler = [&out, is_shown = name == "run"](const EffectEvent& event) {
+    if (is_shown) out << EffectText(event) << "\n";
+    return absl::OkStatus();
+  };
+  options.effects.Set(EffectKind::kPrint, handler).Set(EffectKind::kMetric, handler);
   for (const Command& command : kCommands) {
-    if (command.name == name) return command.run({line, path, {.kernels = &kernels, .threads = threads}, out});
+    if (command.name == name) return command.run({line, path, options, out});
   }
   return absl::InvalidArgumentError(absl::StrCat("unknown command '", name, "'\n", Usage()));
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "runtime/effect_kernel.h"
 #include "serialization/graph_signature.h"
 #include "serialization/op_kind.h"
 #include "serialization/tensor_type.h"
@@ -68,6 +69,15 @@ std::string OpsText(const Method& method) {
   return text + "\n";
 }
 
+std::string EffectsText(const Method& method) {
+  std::vector<std::string> effects;
+  for (const Op& op : method.ops()) {
+    if (!op.has_effect()) continue;
+    effects.push_back(absl::StrCat(EffectKindName(KindOf(op.effect())), " '", op.effect().name(), "'"));
+  }
+  return effects.empty() ? "" : absl::StrCat("  effects, in order: ", absl::StrJoin(effects, ", "), "\n");
+}
+
 std::string UpdatesText(const Program& program, const Method& method) {
   if (method.state_updates_size() == 0) return "";
   const auto append_name = [&](std::string* out, const serialization::StateUpdate& update) {
@@ -87,8 +97,8 @@ std::string MetadataText(const Method& method) {
 }
 
 std::string MethodSummary(const Program& program, const Method& method) {
-  std::string text =
-      absl::StrCat("\n", SignatureText(program, method), "\n", OpsText(method), UpdatesText(program, method));
+  std::string text = absl::StrCat("\n", SignatureText(program, method), "\n", OpsText(method), EffectsText(method),
+                                  UpdatesText(program, method));
   if (!method.rng_blocks().empty()) absl::StrAppend(&text, "  random blocks per call: ", method.rng_blocks(), "\n");
   if (!method.backward_method().empty()) {
     absl::StrAppend(&text, "  backward: ", method.backward_method(), ", ", method.num_saved(), " saved values\n");
