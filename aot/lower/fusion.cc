@@ -86,13 +86,12 @@ class Fuser {
     }
     Simplify(kept);
     if (kept.instructions.size() > kMaxFusedInstructions || kept.inputs.size() > kMaxFusedInputs) return std::nullopt;
-    const absl::flat_hash_set<int> between = g_.Descendants(a, b);
-    for (const ValueId value : first.inputs) {
-      if (between.contains(g_.Producer(value))) return std::nullopt;
+    std::vector<ValueId> needed = first.inputs;
+    if (std::any_of(needed.begin(), needed.end(), [&](ValueId value) { return g_.Producer(value) == b; })) {
+      return std::nullopt;
     }
-    for (const ValueId value : second_sources) {
-      if (g_.Producer(value) != a && between.contains(g_.Producer(value))) return std::nullopt;
-    }
+    needed.insert(needed.end(), second_sources.begin(), second_sources.end());
+    if (g_.DependsOnEither(needed, a, b)) return std::nullopt;
     return kept;
   }
 
@@ -105,12 +104,14 @@ class Fuser {
     if (std::none_of(results.begin(), results.end(),
                      [&](ValueId value) { return g_.NeededOutsideThroughViews(value, a, b); }))
       return true;
-    const absl::flat_hash_set<int> before = g_.Ancestors(a);
-    const absl::flat_hash_set<int> needed = g_.Ancestors(b);
-    return std::all_of(needed.begin(), needed.end(), [&](int id) {
-      const Unit& unit = g_.unit(id);
-      return before.contains(id) || unit.expr.has_value() || unit.node.op == "prim.view";
-    });
+    const std::vector<bool> before = g_.Ancestors(a);
+    const std::vector<bool> needed = g_.Ancestors(b);
+    for (size_t i = 0; i < needed.size(); ++i) {
+      if (!needed[i] || before[i]) continue;
+      const Unit& unit = g_.unit(static_cast<int>(i));
+      if (!unit.expr.has_value() && unit.node.op != "prim.view") return false;
+    }
+    return true;
   }
 
   // Merges producer `a` of `value` (an operand of `b`, perhaps behind a view).
@@ -176,7 +177,8 @@ class Fuser {
       const bool is_image = g_.has_convolutions() && g_.TypeOf(value).sizes.size() > 3;
       const bool is_expr = g_.unit(producer).expr.has_value();
       const bool dense = (is_expr && !is_image) || op == "prim.matmul" || op == "prim.gather" ||
-                         op == "prim.checked_index" || op == "prim.scatter_add" || op == "prim.concat" || op == "prim.convolution_backward_weight";
+                         op == "prim.checked_index" || op == "prim.scatter_add" || op == "prim.concat" ||
+                         op == "prim.convolution_backward_weight";
       const bool only_ones =
           EstimatedCount(g_.TypeOf(value).sizes) == 1 || DropsOnlyOnes(g_.TypeOf(value).sizes, reshaped.input_sizes[k]);
       if (!dense && !only_ones) return false;

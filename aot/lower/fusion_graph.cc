@@ -45,6 +45,7 @@ void FusionGraph::Absorb(int a, int b, FusedExpr merged) {
   if (into.node.source.empty()) into.node.source = unit(a).node.source;
   into.order = std::min(into.order, unit(a).order);
   into.expr = std::move(merged);
+  PlaceMerged(a, b);
   Link(b);
 }
 
@@ -62,6 +63,7 @@ int FusionGraph::AddUnit(Node node) {
     Simplify(*unit.expr);
   }
   units_.push_back(std::move(unit));
+  Place(id);
   Link(id);
   return id;
 }
@@ -89,11 +91,13 @@ std::vector<TensorType> FusionGraph::TypesOf(const std::vector<ValueId>& values)
 }
 
 int FusionGraph::Producer(ValueId value) const {
-  const auto it = producer_.find(value);
-  return it == producer_.end() ? -1 : it->second;
+  return value >= 0 && static_cast<size_t>(value) < producer_.size() ? producer_[static_cast<size_t>(value)] : -1;
 }
 
-const std::set<int>& FusionGraph::UsersOf(ValueId value) { return users_[value]; }
+const std::set<int>& FusionGraph::UsersOf(ValueId value) {
+  MakeRoom(value);
+  return users_[static_cast<size_t>(value)];
+}
 
 bool FusionGraph::IsView(int id) const {
   static const auto* const kViews = new absl::flat_hash_set<std::string>(
@@ -137,32 +141,46 @@ bool FusionGraph::NeededOutsideThroughViews(ValueId value, int a, int b) {
   return false;
 }
 
-absl::flat_hash_set<int> FusionGraph::Descendants(int a, int b) {
-  absl::flat_hash_set<int> found;
+bool FusionGraph::DependsOnEither(absl::Span<const ValueId> values, int a, int b) {
+  RestoreOrder();
+  absl::flat_hash_set<int> targets;
+  int last = -1;  // place of the last target; nothing behind it leads to one
+  for (const ValueId value : values) {
+    const int producer = Producer(value);
+    if (producer < 0 || producer == a || producer == b) continue;
+    targets.insert(producer);
+    last = std::max(last, place_[static_cast<size_t>(producer)]);
+  }
+  ClearMarks();
+  Mark(a);
+  Mark(b);
   std::vector<int> pending = {a, b};
   while (!pending.empty()) {
     const int id = pending.back();
     pending.pop_back();
-    if (id < 0) continue;
     for (const ValueId value : ResultsOf(id)) {
       if (value == kNoValue) continue;
       for (const int user : UsersOf(value)) {
-        if (user != a && user != b && found.insert(user).second) pending.push_back(user);
+        if (place_[static_cast<size_t>(user)] > last || !Mark(user)) continue;
+        if (targets.contains(user)) return true;
+        pending.push_back(user);
       }
     }
   }
-  return found;
+  return false;
 }
 
-absl::flat_hash_set<int> FusionGraph::Ancestors(int id) const {
-  absl::flat_hash_set<int> found;
+std::vector<bool> FusionGraph::Ancestors(int id) const {
+  std::vector<bool> found(units_.size());
   std::vector<int> pending = {id};
   while (!pending.empty()) {
     const int next = pending.back();
     pending.pop_back();
     for (const ValueId value : OperandsOf(next)) {
-      const int producer = value == kNoValue ? -1 : Producer(value);
-      if (producer >= 0 && found.insert(producer).second) pending.push_back(producer);
+      const int producer = Producer(value);
+      if (producer < 0 || found[static_cast<size_t>(producer)]) continue;
+      found[static_cast<size_t>(producer)] = true;
+      pending.push_back(producer);
     }
   }
   return found;
@@ -278,20 +296,122 @@ absl::Status FusionGraph::Rebuild() {
   return placed == alive ? absl::OkStatus() : absl::InternalError("fusion made a cycle");
 }
 
+void FusionGraph::MakeRoom(ValueId value) {
+  const auto size = static_cast<size_t>(value) + 1;
+  if (users_.size() < size) users_.resize(size);
+  if (producer_.size() < size) producer_.resize(size, -1);
+}
+
 void FusionGraph::Link(int id) {
   for (const ValueId value : OperandsOf(id)) {
-    if (value != kNoValue) users_[value].insert(id);
+    if (value == kNoValue) continue;
+    MakeRoom(value);
+    users_[static_cast<size_t>(value)].insert(id);
+    const int producer = Producer(value);
+    if (producer >= 0 && place_[static_cast<size_t>(producer)] > place_[static_cast<size_t>(id)]) in_order_ = false;
   }
   for (const ValueId value : ResultsOf(id)) {
-    if (value != kNoValue) producer_[value] = id;
+    if (value == kNoValue) continue;
+    MakeRoom(value);
+    producer_[static_cast<size_t>(value)] = id;
   }
 }
 
 void FusionGraph::Unlink(int id) {
   for (const ValueId value : OperandsOf(id)) {
-    if (value != kNoValue) users_[value].erase(id);
+    if (value == kNoValue) continue;
+    MakeRoom(value);
+    users_[static_cast<size_t>(value)].erase(id);
   }
 }
+
+void FusionGraph::Place(int id) {
+  // Those of the graph come one behind the other.
+  int place = static_cast<int>(sequence_.size());
+  if (!graph_.nodes().empty()) {
+    sequence_.push_back(id);
+    place_.push_back(place);
+    return;
+  }
+  place = 0;
+  for (const ValueId value : OperandsOf(id)) {
+    const int producer = Producer(value);
+    if (producer >= 0) place = std::max(place, place_[static_cast<size_t>(producer)] + 1);
+  }
+  sequence_.insert(sequence_.begin() + place, id);
+  place_.push_back(place);
+  for (auto i = static_cast<size_t>(place); i < sequence_.size(); ++i) {
+    place_[static_cast<size_t>(sequence_[i])] = static_cast<int>(i);
+  }
+}
+
+void FusionGraph::PlaceMerged(int a, int b) {
+  const auto [first, last] = std::minmax(place_[static_cast<size_t>(a)], place_[static_cast<size_t>(b)]);
+  ClearMarks();
+  Mark(b);
+  std::vector<int> pending = {b};
+  while (!pending.empty()) {
+    const int id = pending.back();
+    pending.pop_back();
+    for (const ValueId value : ResultsOf(id)) {
+      if (value == kNoValue) continue;
+      for (const int user : UsersOf(value)) {
+        if (place_[static_cast<size_t>(user)] < last && Mark(user)) pending.push_back(user);
+      }
+    }
+  }
+  // Between them: what does not depend on `b`, then `b`, then what does.
+  const std::vector<int> between(sequence_.begin() + first, sequence_.begin() + last + 1);
+  int place = first;
+  const auto put = [&](int id) {
+    sequence_[static_cast<size_t>(place)] = id;
+    place_[static_cast<size_t>(id)] = place;
+    ++place;
+  };
+  const auto is_behind = [&](int id) { return mark_[static_cast<size_t>(id)] == walk_; };
+  for (const int id : between) {
+    if (!is_behind(id)) put(id);
+  }
+  put(b);
+  for (const int id : between) {
+    if (id != b && is_behind(id)) put(id);
+  }
+}
+
+void FusionGraph::RestoreOrder() {
+  if (in_order_) return;
+  in_order_ = true;
+  std::vector<int> missing(units_.size());
+  for (size_t value = 0; value < users_.size(); ++value) {
+    if (producer_[value] < 0 || !unit(producer_[value]).alive) continue;
+    for (const int user : users_[value]) ++missing[static_cast<size_t>(user)];
+  }
+  std::vector<int> sorted;
+  const auto add_if_ready = [&](int id) {
+    if (missing[static_cast<size_t>(id)] == 0) sorted.push_back(id);
+  };
+  std::for_each(sequence_.begin(), sequence_.end(), add_if_ready);
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    if (!unit(sorted[i]).alive) continue;
+    for (const ValueId value : ResultsOf(sorted[i])) {
+      if (value == kNoValue) continue;
+      for (const int user : UsersOf(value)) {
+        --missing[static_cast<size_t>(user)];
+        add_if_ready(user);
+      }
+    }
+  }
+  if (sorted.size() != sequence_.size()) return;  // a cycle, which Rebuild() reports
+  sequence_ = std::move(sorted);
+  for (size_t i = 0; i < sequence_.size(); ++i) place_[static_cast<size_t>(sequence_[i])] = static_cast<int>(i);
+}
+
+void FusionGraph::ClearMarks() {
+  ++walk_;
+  mark_.resize(units_.size(), 0);
+}
+
+bool FusionGraph::Mark(int id) { return std::exchange(mark_[static_cast<size_t>(id)], walk_) != walk_; }
 
 void FusionGraph::RebaseViews(const std::vector<ValueId>& values) {
   for (const ValueId value : values) {

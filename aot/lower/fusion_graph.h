@@ -11,8 +11,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/container/node_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "aot/graph/graph.h"
 #include "aot/lower/expr_merge.h"
 
@@ -84,10 +84,11 @@ class FusionGraph {
   // The same for units that do work, views looked through; being an output does
   // not count.
   bool NeededOutsideThroughViews(ValueId value, int a, int b);
-  // Units that depend on unit `a` or `b`, these excepted.
-  absl::flat_hash_set<int> Descendants(int a, int b);
-  // Units that `id` depends on.
-  absl::flat_hash_set<int> Ancestors(int id) const;
+  // Whether a value is made by a unit, `a` and `b` excepted, that depends on `a`
+  // or `b`: then these two cannot become one that needs the value.
+  bool DependsOnEither(absl::Span<const ValueId> values, int a, int b);
+  // By unit: whether `id` depends on it.
+  std::vector<bool> Ancestors(int id) const;
 
   // Reshapes ------------------------------------------------------------------
 
@@ -113,6 +114,21 @@ class FusionGraph {
   Unit& at(int id) { return units_[static_cast<size_t>(id)]; }
   void Link(int id);
   void Unlink(int id);
+  // Grows the tables by value to hold `value`.
+  void MakeRoom(ValueId value);
+
+  // Order: a unit comes behind those it depends on.
+
+  // Puts a new unit behind what it depends on.
+  void Place(int id);
+  // After `a` was merged into `b`: what depends on `b` comes behind it.
+  void PlaceMerged(int a, int b);
+  // Sorts all units, if one comes before what it depends on.
+  void RestoreOrder();
+  // Begins a walk, in which no unit is marked.
+  void ClearMarks();
+  // Whether it was not marked before.
+  bool Mark(int id);
   // Views of values that have become views look at what is behind them; those
   // that then change nothing go.
   void RebaseViews(const std::vector<ValueId>& values);
@@ -127,9 +143,14 @@ class FusionGraph {
   std::set<int> Needs(int id);
 
   Graph& graph_;
-  std::deque<Unit> units_;  // references outlive the addition of others
-  absl::flat_hash_map<ValueId, int> producer_;
-  absl::node_hash_map<ValueId, std::set<int>> users_;
+  std::deque<Unit> units_;           // references outlive the addition of others
+  std::vector<int> producer_;        // by value; -1: none
+  std::deque<std::set<int>> users_;  // by value
+  std::vector<int> sequence_;        // all units, dead ones too, in order
+  std::vector<int> place_;           // by unit: index in sequence_
+  bool in_order_ = true;
+  std::vector<int64_t> mark_;  // by unit: the walk that came by last
+  int64_t walk_ = 0;
   absl::flat_hash_set<ValueId> is_output_;
   absl::flat_hash_set<ValueId> new_states_;  // outputs that become states
   bool has_convolutions_ = false;
