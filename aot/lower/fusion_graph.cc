@@ -11,13 +11,6 @@
 
 namespace cotan::aot {
 
-int64_t EstimatedCount(const SymIntVector& sizes) {
-  constexpr int64_t kAssumedDynamicSize = 64;
-  int64_t count = 1;
-  for (const SymInt& size : sizes) count *= size.is_constant() ? size.constant() : kAssumedDynamicSize;
-  return count;
-}
-
 FusionGraph::FusionGraph(Graph& graph) : graph_(graph) {
   for (Node& node : graph_.nodes()) {
     has_convolutions_ = has_convolutions_ || absl::StartsWith(node.op, "prim.convolution");

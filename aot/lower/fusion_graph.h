@@ -14,15 +14,13 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "aot/graph/graph.h"
+#include "aot/graph/size_estimate.h"
 #include "aot/lower/expr_merge.h"
 
 namespace cotan::aot {
 
 // Programs over fewer elements cost little, however often they run.
 inline constexpr int64_t kSmallDomain = 4096;
-
-// Elements of a tensor; a dynamic dimension counts as 64.
-int64_t EstimatedCount(const SymIntVector& sizes);
 
 // A node of the graph under fusion.
 struct Unit {

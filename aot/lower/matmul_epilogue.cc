@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "aot/graph/size_estimate.h"
 #include "aot/lower/expr_merge.h"
 
 namespace cotan::aot {
@@ -65,9 +66,7 @@ class EpilogueFuser {
     const SymIntVector& a = graph_.value(std::get<Use>(product.arguments[0]).value).type.sizes;
     const SymIntVector& b = graph_.value(std::get<Use>(product.arguments[1]).value).type.sizes;
     if (sizes.size() != 2 || a.size() != 2 || b.size() != 2 || !(sizes == TakeApart(update).domain)) return false;
-    if (!sizes[0].is_constant() || !sizes[1].is_constant() || !a[1].is_constant()) return false;
-    return a[1].constant() <= kMaxEpilogueDepth &&
-           sizes[0].constant() * sizes[1].constant() >= kMinEpilogueElements;
+    return EstimatedSize(a[1]) <= kMaxEpilogueDepth && EstimatedCount(sizes) >= kMinEpilogueElements;
   }
 
   void Fuse(const Node& product, Node& update) const {

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "aot/graph/size_estimate.h"
 #include "aot/lower/builder.h"
 #include "aot/partition/view_nodes.h"
 #include "aot/passes/dead_code.h"
@@ -17,14 +18,11 @@
 namespace cotan::aot {
 namespace {
 
-// A dynamic dimension counts as this many elements when sizes are compared.
-constexpr int64_t kAssumedDynamicSize = 64;
 constexpr int64_t kSmallBytes = 4096;
 
 int64_t EstimatedBytes(const TensorType& type) {
   int64_t bytes = static_cast<int64_t>(ByteSize(type.dtype));
-  for (const SymInt& size : type.sizes)
-    bytes *= size.is_constant() ? std::max<int64_t>(size.constant(), 1) : kAssumedDynamicSize;
+  for (const SymInt& size : type.sizes) bytes *= std::max<int64_t>(EstimatedSize(size), 1);
   return bytes;
 }
 
