@@ -1,9 +1,11 @@
 #include "runtime/arguments.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/solve.h"
 #include "base/status_macros.h"
 #include "base/sym_int.h"
 #include "serialization/tensor_type.h"
@@ -80,22 +82,27 @@ class Checker {
         absl::StrCat(NameOf(i), ": expected ", TensorTypeText(TypeOf(i)), ", got ", arguments_[i].ToString()));
   }
 
-  // Dimensions whose size is a symbol give its value.
+  // Dimensions whose size is a symbol, or a sum or product of one with constants, give its value.
   absl::Status SolveSymbols(size_t i) {
     const TensorType& type = TypeOf(i);
     for (int dim = 0; dim < type.sizes_size(); ++dim) {
       COTAN_ASSIGN_OR_RETURN(const SymInt size, SymInt::Parse(type.sizes(dim)));
-      if (size.kind() != SymInt::Kind::kSymbol) continue;
-      int64_t& known = symbols_[static_cast<size_t>(size.symbol())];
-      const int64_t found = arguments_[i].sizes()[static_cast<size_t>(dim)];
-      const SymbolProto& symbol = program_.artifact().symbols(size.symbol());
+      const int64_t extent = arguments_[i].sizes()[static_cast<size_t>(dim)];
+      const std::optional<SymbolValue> solved = SolveForSymbol(size, extent);
+      if (!solved.has_value()) continue;
+      int64_t& known = symbols_[static_cast<size_t>(solved->symbol)];
+      const int64_t found = solved->value;
+      const SymbolProto& symbol = program_.artifact().symbols(solved->symbol);
+      const bool is_symbol = size.kind() == SymInt::Kind::kSymbol;
+      const std::string what = is_symbol ? absl::StrCat("is '", symbol.name(), "'")
+                                         : absl::StrCat("has ", extent, " elements, which makes '", symbol.name(), "'");
       if (found < symbol.min() || found > symbol.max()) {
-        return absl::OutOfRangeError(absl::StrCat(NameOf(i), ": dimension ", dim, " is '", symbol.name(), "' in [",
-                                                  symbol.min(), ", ", symbol.max(), "], got ", found));
+        return absl::OutOfRangeError(absl::StrCat(NameOf(i), ": dimension ", dim, " ", what, " in [", symbol.min(),
+                                                  ", ", symbol.max(), "], got ", found));
       }
       if (known != kUnknown && known != found) {
-        return absl::InvalidArgumentError(absl::StrCat(NameOf(i), ": dimension ", dim, " is '", symbol.name(),
-                                                       "', which is ", known, " elsewhere, got ", found));
+        return absl::InvalidArgumentError(
+            absl::StrCat(NameOf(i), ": dimension ", dim, " ", what, ", which is ", known, " elsewhere, got ", found));
       }
       known = found;
     }

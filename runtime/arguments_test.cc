@@ -55,6 +55,23 @@ TEST(ArgumentsTest, DerivedSizesAreChecked) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("argument 0 'x': expected f32[s0,(s0 * 2)], got f32[3,7]"));
 }
 
+TEST(ArgumentsTest, DerivedSizesGiveTheirSymbols) {
+  ProgramBuilder program;
+  SymbolProto& symbol = *program.artifact().add_symbols();
+  symbol.set_name("half");
+  symbol.set_min(2);
+  symbol.set_max(10);
+  MethodBuilder m = program.AddMethod("run");
+  m.Input("x", DType::kFloat32, {"(s0 * 2)"});
+  m.Input("y", DType::kFloat32, {"s0"});
+  const auto loaded = program.Load();
+  EXPECT_THAT(*Check(*loaded, {Zeros({6}), Zeros({3})}), ElementsAre(3));
+  EXPECT_THAT(std::string(Check(*loaded, {Zeros({6}), Zeros({4})}).status().message()),
+              HasSubstr("'y': dimension 0 is 'half', which is 3 elsewhere, got 4"));
+  EXPECT_THAT(std::string(Check(*loaded, {Zeros({22}), Zeros({11})}).status().message()),
+              HasSubstr("'x': dimension 0 has 22 elements, which makes 'half' in [2, 10], got 11"));
+}
+
 TEST(ArgumentsTest, RangesAreChecked) {
   const auto program = TwoSymbols();
   const absl::Status status = Check(*program, {Zeros({3, 6}), Zeros({11})}).status();
@@ -77,7 +94,7 @@ TEST(ArgumentsTest, ASymbolThatNoArgumentGivesIsNamedIfItIsUsed) {
   symbol.set_min(1);
   symbol.set_max(4);
   MethodBuilder m = program.AddMethod("run");
-  m.Input("x", DType::kFloat32, {"(s0 * 2)"});
+  m.Input("x", DType::kFloat32, {"(s0 * s0)"});
   const auto loaded = program.Load();
   const absl::Status status = Check(*loaded, {Zeros({4})}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -1,6 +1,7 @@
 #include "kernels/api/expr_program.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -231,8 +232,46 @@ class Resolver {
     if (facts.reduction && !program_.has_reduce_dims) {
       return absl::InvalidArgumentError("reduces, but the expression has no reduce_dims");
     }
+    Fold(node);
     program_.nodes.push_back(node);
     return absl::OkStatus();
+  }
+
+  // Makes arithmetic on known f64 numbers, and their casts, a number: sizes enter
+  // programs so.
+  void Fold(ExprNode& node) const {
+    const int arity = ExprArity(node.fn);
+    if (arity < 1 || arity > 2 || !IsFloatingPoint(node.dtype)) return;
+    double values[2] = {0, 0};
+    for (int k = 0; k < arity; ++k) {
+      const ExprNode& operand = program_.nodes[static_cast<size_t>(node.operands[static_cast<size_t>(k)])];
+      const bool is_number = operand.fn == FN_CONSTANT || operand.fn == FN_SIZE;
+      if (!is_number || operand.dtype != DType::kFloat64) return;
+      values[k] = operand.float_value;
+    }
+    double result = 0;
+    switch (node.fn) {
+      case FN_CAST:
+        result = values[0];
+        break;
+      case FN_SQRT:
+        result = std::sqrt(values[0]);
+        break;
+      case FN_ADD:
+        result = values[0] + values[1];
+        break;
+      case FN_MUL:
+        result = values[0] * values[1];
+        break;
+      case FN_DIV:
+        result = values[0] / values[1];
+        break;
+      default:
+        return;
+    }
+    node.fn = FN_CONSTANT;
+    node.operands = {-1, -1, -1};
+    node.float_value = result;
   }
 
   static absl::Status CheckExprDType(DTypeProto dtype) {

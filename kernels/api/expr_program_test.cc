@@ -47,6 +47,18 @@ TEST(ExprProgramTest, LevelsFollowFromInputsAndReductions) {
   EXPECT_EQ(program->reduced_sizes, (DimVector{2, 1}));
 }
 
+TEST(ExprProgramTest, NumbersComputedFromSizesAreConstants) {
+  ExprBuilder b({4});
+  const int quotient = b.Div(b.Constant(DType::kFloat64, 1), b.Size(DType::kFloat64, "(s0 + 5)"));
+  const int narrow = b.Cast(quotient, kF32);
+  b.Output(b.Mul(b.Input(0, kF32), narrow));
+  const auto program = Resolve(b, {Spec(kF32, {4})}, {Spec(kF32, {4})}, {3});
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(program->nodes[static_cast<size_t>(quotient)].fn, FN_CONSTANT);
+  EXPECT_EQ(program->nodes[static_cast<size_t>(narrow)].fn, FN_CONSTANT);
+  EXPECT_EQ(program->nodes[static_cast<size_t>(narrow)].float_value, 1.0 / 8);
+}
+
 TEST(ExprProgramTest, SizesAreEvaluated) {
   ExprBuilder b({4});
   b.expr().set_domain_sizes(0, "(s0 * 2)");
