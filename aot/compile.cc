@@ -11,6 +11,8 @@
 #include "absl/types/span.h"
 #include "aot/artifact_builder.h"
 #include "aot/dump.h"
+#include "aot/dynamic/compile_at_sizes.h"
+#include "aot/dynamic/dynamic_shapes.h"
 #include "aot/emit/emit.h"
 #include "aot/joint/reference.h"
 #include "aot/lower/complex.h"
@@ -32,7 +34,11 @@ using Backward = TraceOptions::Backward;
 struct Compilation {
   const CompileOptions& options;
   ArtifactBuilder artifact;
-  std::vector<MethodSummary> summaries;
+  TraceLog* log = nullptr;  // if not null: keeps the traces
+  std::vector<MethodSummary> summaries = {};
+
+  // Whether methods are traced and not compiled.
+  bool traces_only() const { return log != nullptr && log->traces_only; }
 };
 
 bool HasLoss(const CompileOptions& options) { return options.loss_output.has_value() || options.loss != nullptr; }
@@ -47,7 +53,6 @@ absl::Status CheckOptions(const CompileOptions& options) {
   if (options.accumulate_gradients && !options.optimizer.has_value()) {
     return absl::InvalidArgumentError("accumulate_gradients needs an optimizer");
   }
-  if (!options.dynamic_dims.empty()) return absl::UnimplementedError("dynamic dimensions cannot be compiled");
   return absl::OkStatus();
 }
 
@@ -92,6 +97,8 @@ absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function, absl::Span<c
   Draft draft{trace.name, {}, {}, GraphDump(compilation.options.dump_dir, trace.name), trace.grad_enabled};
   COTAN_ASSIGN_OR_RETURN(draft.traced, Trace(function, states, inputs, trace));
   draft.dump.Write("trace", draft.traced.graph);
+  if (compilation.log != nullptr) compilation.log->traces.push_back(draft.traced.graph);
+  if (compilation.traces_only()) return draft;
   Graph cleaned = draft.traced.graph;
   COTAN_RETURN_IF_ERROR(CleanUp(cleaned, draft.dump.Function()));
   COTAN_ASSIGN_OR_RETURN(draft.graph, LowerToPrims(cleaned));
@@ -189,6 +196,7 @@ absl::StatusOr<Draft> DraftLossStep(const std::string& name, TraceableModule& mo
   module.Train(true);
   COTAN_ASSIGN_OR_RETURN(Draft draft, TraceAndLower(WithLoss(module.forward(), options), module.states(), inputs,
                                                     LossTrace(name, examples.size(), options), compilation));
+  if (compilation.traces_only()) return draft;
   COTAN_RETURN_IF_ERROR(SeedLoss(draft.graph, /*tangent_index=*/0));
   return draft;
 }
@@ -196,6 +204,7 @@ absl::StatusOr<Draft> DraftLossStep(const std::string& name, TraceableModule& mo
 absl::Status AddTrainStep(TraceableModule& module, const std::vector<at::Tensor>& examples, Compilation& compilation) {
   const OptimizerConfig& optimizer = *compilation.options.optimizer;
   COTAN_ASSIGN_OR_RETURN(Draft draft, DraftLossStep("train_step", module, examples, compilation));
+  if (compilation.traces_only()) return absl::OkStatus();
   COTAN_ASSIGN_OR_RETURN(const NewStates slots, AppendOptimizer(optimizer, draft.graph));
   draft.dump.Write("optimizer", draft.graph);
   compilation.artifact.AddTracedStates(draft.traced, draft.graph);
@@ -209,6 +218,7 @@ absl::Status AddTrainStep(TraceableModule& module, const std::vector<at::Tensor>
 absl::Status AddAccumulation(TraceableModule& module, const std::vector<at::Tensor>& examples,
                              Compilation& compilation) {
   COTAN_ASSIGN_OR_RETURN(Draft draft, DraftLossStep("accumulate", module, examples, compilation));
+  if (compilation.traces_only()) return absl::OkStatus();
   COTAN_ASSIGN_OR_RETURN(const NewStates accumulators, AppendAccumulation(draft.graph));
   compilation.artifact.AddTracedStates(draft.traced, draft.graph);
   compilation.artifact.AddStates(accumulators);
@@ -235,6 +245,7 @@ absl::Status AddForwardBackward(const TensorFunction& function, absl::Span<const
       Draft draft,
       TraceAndLower(function, states, examples,
                     {.name = "forward", .backward = Backward::kOutputs, .grad_enabled = grad_enabled}, compilation));
+  if (compilation.traces_only()) return absl::OkStatus();
   const ReferenceRun& run = draft.traced.reference;
   if (run.tangents.empty()) {
     COTAN_RETURN_IF_ERROR(OptimizeAndFinish("forward", draft, compilation));
@@ -256,6 +267,7 @@ absl::Status AddEval(TraceableModule& module, const std::vector<at::Tensor>& exa
   module.Train(false);
   COTAN_ASSIGN_OR_RETURN(Draft draft, TraceAndLower(module.forward(), module.states(), examples,
                                                     {.name = "eval", .grad_enabled = false}, compilation));
+  if (compilation.traces_only()) return absl::OkStatus();
   COTAN_RETURN_IF_ERROR(OptimizeAndFinish("eval", draft, compilation));
   AddReference("eval", draft.traced, ExpectedAfterRun(draft.traced), compilation);
   return absl::OkStatus();
@@ -301,30 +313,74 @@ ModuleOptions ModuleOptionsOf(const CompileOptions& options) {
 }
 
 absl::StatusOr<CompiledModel> Build(Compilation compilation) {
+  if (compilation.traces_only()) return CompiledModel("", {});
   COTAN_ASSIGN_OR_RETURN(std::string bytes,
                          std::move(compilation.artifact).Build(absl::StrCat("cotan, LibTorch ", TORCH_VERSION)));
   return CompiledModel(std::move(bytes), std::move(compilation.summaries));
 }
 
-}  // namespace
+// --- Dynamic dimensions ---------------------------------------------------------
 
-absl::StatusOr<CompiledModel> CompileModuleFactory(const ModuleFactory& factory,
-                                                   const std::vector<at::Tensor>& examples,
-                                                   const CompileOptions& options) {
+// One of the ways to compile, with sizes that are fixed.
+using CompileFixed = std::function<absl::StatusOr<CompiledModel>(
+    const std::vector<at::Tensor>& examples, const CompileOptions& options, const DimVector& values, TraceLog* log)>;
+
+// The sizes of the examples, then of the targets.
+std::vector<DimVector> ArgumentSizes(const std::vector<at::Tensor>& examples, const CompileOptions& options) {
+  std::vector<at::Tensor> arguments = examples;
+  arguments.insert(arguments.end(), options.targets.begin(), options.targets.end());
+  return SizesOf(arguments);
+}
+
+absl::StatusOr<CompiledModel> CompileDynamic(const DynamicShapes& shapes, RangeEnds ends,
+                                             const std::vector<at::Tensor>& examples, const CompileOptions& options,
+                                             const CompileFixed& compile) {
+  std::vector<at::Tensor> arguments = examples;
+  arguments.insert(arguments.end(), options.targets.begin(), options.targets.end());
+  std::vector<MethodSummary> summaries;
+  const auto compile_at = [&](const DimVector& values, bool is_first, TraceLog& log) -> absl::StatusOr<std::string> {
+    COTAN_ASSIGN_OR_RETURN(std::vector<at::Tensor> resized, ResizeExamples(arguments, shapes, values));
+    const auto targets = resized.begin() + static_cast<std::ptrdiff_t>(examples.size());
+    CompileOptions fixed = options;
+    fixed.dynamic_dims.clear();
+    fixed.targets.assign(targets, resized.end());
+    resized.erase(targets, resized.end());
+    fixed.store_references = options.store_references && is_first;
+    if (!is_first) fixed.dump_dir.clear();
+    COTAN_ASSIGN_OR_RETURN(const CompiledModel model, compile(resized, fixed, values, &log));
+    if (is_first) summaries = model.methods();
+    return model.bytes();
+  };
+  COTAN_ASSIGN_OR_RETURN(std::string bytes, CompileAtSizes(shapes, ends, compile_at));
+  return CompiledModel(std::move(bytes), std::move(summaries));
+}
+
+// As the options declare them; fixed sizes if they declare none.
+absl::StatusOr<CompiledModel> CompileDeclared(const std::vector<at::Tensor>& examples, const CompileOptions& options,
+                                              const CompileFixed& compile) {
+  if (options.dynamic_dims.empty()) return compile(examples, options, {}, nullptr);
+  COTAN_ASSIGN_OR_RETURN(const DynamicShapes shapes,
+                         ResolveDynamicDims(options.dynamic_dims, ArgumentSizes(examples, options)));
+  return CompileDynamic(shapes, RangeEnds::kTraced, examples, options, compile);
+}
+
+absl::StatusOr<CompiledModel> CompileFixedModule(const ModuleFactory& factory, const std::vector<at::Tensor>& examples,
+                                                 const CompileOptions& options, TraceLog* log) {
   COTAN_RETURN_IF_ERROR(CheckOptions(options));
   COTAN_ASSIGN_OR_RETURN(TraceableModule module, TraceableModule::Create(factory, ModuleOptionsOf(options)));
-  Compilation compilation{options, ArtifactBuilder(options.seed), {}};
+  Compilation compilation{options, ArtifactBuilder(options.seed), log};
   COTAN_RETURN_IF_ERROR(AddTrainMethods(module, examples, compilation));
   if (options.methods.eval) COTAN_RETURN_IF_ERROR(AddEval(module, examples, compilation));
   return Build(std::move(compilation));
 }
 
-absl::StatusOr<CompiledModel> CompilePt2(const pt2::Model& model, const std::vector<at::Tensor>& examples,
-                                         const CompileOptions& options, const pt2::Model* eval_model) {
+absl::StatusOr<CompiledModel> CompileFixedPt2(const pt2::Model& model, const std::vector<at::Tensor>& examples,
+                                              const CompileOptions& options, const pt2::Model* eval_model,
+                                              const std::vector<at::Tensor>& eval_examples, TraceLog* log) {
   COTAN_RETURN_IF_ERROR(CheckOptions(options));
   COTAN_ASSIGN_OR_RETURN(TraceableModule module,
                          TraceableModule::FromFunction(model.function(), model.states(), ModuleOptionsOf(options)));
-  Compilation compilation{options, ArtifactBuilder(options.seed), {}};
+  Compilation compilation{options, ArtifactBuilder(options.seed), log};
   COTAN_RETURN_IF_ERROR(AddTrainMethods(module, examples, compilation));
   if (eval_model != nullptr && options.methods.eval) {
     COTAN_RETURN_IF_ERROR(CheckEvalStates(*eval_model, model));
@@ -334,19 +390,86 @@ absl::StatusOr<CompiledModel> CompilePt2(const pt2::Model& model, const std::vec
     }
     COTAN_ASSIGN_OR_RETURN(TraceableModule eval,
                            TraceableModule::FromFunction(eval_model->function(), eval_model->states(), eval_options));
-    COTAN_ASSIGN_OR_RETURN(const std::vector<at::Tensor> eval_examples, eval_model->ExampleInputs());
     COTAN_RETURN_IF_ERROR(AddEval(eval, eval_examples, compilation));
   }
   return Build(std::move(compilation));
 }
 
+absl::StatusOr<CompiledModel> CompileFixedFunction(const TensorFunction& function,
+                                                   const std::vector<at::Tensor>& examples,
+                                                   const CompileOptions& options, TraceLog* log) {
+  COTAN_RETURN_IF_ERROR(CheckOptions(options));
+  Compilation compilation{options, ArtifactBuilder(options.seed), log};
+  COTAN_RETURN_IF_ERROR(AddForwardBackward(function, {}, examples, at::GradMode::is_enabled(), compilation));
+  return Build(std::move(compilation));
+}
+
+// What the archive says of the sizes of its inputs, for these examples; no
+// symbols if all sizes are fixed. Of targets it says nothing: as many rows as the
+// first input has in its batch are rows of a batch.
+absl::StatusOr<DynamicShapes> ShapesOf(const pt2::Model& model, const std::vector<at::Tensor>& examples,
+                                       const CompileOptions& options) {
+  DynamicShapes shapes;
+  shapes.sizes = model.InputSizes();
+  if (shapes.sizes.size() != examples.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the model takes ", shapes.sizes.size(), " tensors, and there are ",
+                                                   examples.size(), " examples"));
+  }
+  for (const pt2::Symbol& symbol : model.program().symbols) {
+    shapes.symbols.push_back({symbol.name, std::max<int64_t>(symbol.min, 1),
+                              std::min(symbol.max.value_or(kNoMaximum), kNoMaximum), /*example=*/0});
+  }
+  COTAN_RETURN_IF_ERROR(SolveExamples(SizesOf(examples), shapes));
+  const SymInt batch = shapes.sizes.empty() || shapes.sizes[0].empty() ? SymInt(0) : shapes.sizes[0][0];
+  for (const at::Tensor& target : options.targets) {
+    SymIntVector& sizes = shapes.sizes.emplace_back(target.sizes().begin(), target.sizes().end());
+    if (!sizes.empty() && !batch.is_constant() && target.size(0) == examples[0].size(0)) sizes[0] = batch;
+  }
+  return KeepUsedSymbols(std::move(shapes));
+}
+
+}  // namespace
+
+absl::StatusOr<CompiledModel> CompileModuleFactory(const ModuleFactory& factory,
+                                                   const std::vector<at::Tensor>& examples,
+                                                   const CompileOptions& options) {
+  return CompileDeclared(examples, options,
+                         [&](const std::vector<at::Tensor>& resized, const CompileOptions& fixed, const DimVector&,
+                             TraceLog* log) { return CompileFixedModule(factory, resized, fixed, log); });
+}
+
 absl::StatusOr<CompiledModel> CompileTensorFunction(const TensorFunction& function,
                                                     const std::vector<at::Tensor>& examples,
                                                     const CompileOptions& options) {
-  COTAN_RETURN_IF_ERROR(CheckOptions(options));
-  Compilation compilation{options, ArtifactBuilder(options.seed), {}};
-  COTAN_RETURN_IF_ERROR(AddForwardBackward(function, {}, examples, at::GradMode::is_enabled(), compilation));
-  return Build(std::move(compilation));
+  return CompileDeclared(examples, options,
+                         [&](const std::vector<at::Tensor>& resized, const CompileOptions& fixed, const DimVector&,
+                             TraceLog* log) { return CompileFixedFunction(function, resized, fixed, log); });
+}
+
+absl::StatusOr<CompiledModel> CompilePt2(const pt2::Model& model, const std::vector<at::Tensor>& examples,
+                                         const CompileOptions& options, const pt2::Model* eval_model) {
+  COTAN_ASSIGN_OR_RETURN(const DynamicShapes shapes, ShapesOf(model, examples, options));
+  std::vector<at::Tensor> eval_examples;
+  if (eval_model != nullptr) {
+    COTAN_ASSIGN_OR_RETURN(eval_examples, eval_model->ExampleInputs());
+  }
+  if (eval_examples.size() > examples.size()) {
+    return absl::InvalidArgumentError("the eval model has more inputs than the model: they are not the same module");
+  }
+  const CompileFixed compile = [&](const std::vector<at::Tensor>& resized, const CompileOptions& fixed,
+                                   const DimVector& values, TraceLog* log) -> absl::StatusOr<CompiledModel> {
+    std::vector<at::Tensor> eval_resized = eval_examples;
+    if (!values.empty()) {
+      COTAN_ASSIGN_OR_RETURN(eval_resized, ResizeExamples(eval_examples, shapes, values));
+    }
+    return CompileFixedPt2(model, resized, fixed, eval_model, eval_resized, log);
+  };
+  if (!options.dynamic_dims.empty()) {
+    COTAN_ASSIGN_OR_RETURN(const DynamicShapes declared, DeclareSymbols(options.dynamic_dims, shapes));
+    return CompileDynamic(declared, RangeEnds::kTrusted, examples, options, compile);
+  }
+  if (shapes.symbols.empty()) return compile(examples, options, {}, nullptr);
+  return CompileDynamic(shapes, RangeEnds::kTrusted, examples, options, compile);
 }
 
 absl::Status CompiledModel::Save(const std::string& path) const {

@@ -76,7 +76,8 @@ struct CompileOptions {
   NamedTensors initial_values;
 
   // Dimensions of the inputs that may differ from call to call; all others have
-  // the examples' sizes.
+  // the examples' sizes (docs/dynamic_shapes.md). Reference runs are then at sizes
+  // that the compiler picked.
   std::vector<DynamicDim> dynamic_dims;
 
   // Mixed precision: the model and its loss run under LibTorch's autocast to
@@ -120,7 +121,8 @@ class CompiledModel {
   std::vector<MethodSummary> methods_;
 };
 
-// `examples`: one tensor for each input of the model; sizes are fixed to theirs.
+// `examples`: one tensor for each input of the model; sizes are fixed to theirs,
+// but for dynamic_dims.
 // InvalidArgument: options that contradict each other, or what Trace() and
 // TraceableModule refuse as such.
 // Unimplemented: the model does what Cotan cannot compile; the message names
@@ -140,8 +142,10 @@ absl::StatusOr<CompiledModel> CompileTensorFunction(const TensorFunction& functi
 // module: that it was exported in, as a rule training. `eval_model`, if not
 // null, is the same module exported in eval mode: it becomes the method "eval"
 // (without it there is none) and reads the states of `model` by name.
+// Dimensions that the archive has symbols for are dynamic; dynamic_dims may
+// give them names and narrower ranges.
 // InvalidArgument besides: a state of `eval_model` is none of `model`, or has
-// another dtype or other sizes.
+// another dtype or other sizes; examples of other sizes than the archive allows.
 absl::StatusOr<CompiledModel> CompilePt2(const pt2::Model& model, const std::vector<at::Tensor>& examples,
                                          const CompileOptions& options, const pt2::Model* eval_model = nullptr);
 

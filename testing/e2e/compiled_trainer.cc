@@ -28,6 +28,7 @@ absl::StatusOr<std::string> Compile(const ModelCase& model, const torch::Tensor&
   };
   compile.targets = {label};
   compile.optimizer = options.optimizer;
+  compile.dynamic_dims = options.dynamic_dims;
   compile.accumulate_gradients = options.accumulate;
   compile.autocast = options.autocast;
   compile.seed = options.seed;

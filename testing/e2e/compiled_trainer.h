@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "aot/dynamic/dynamic_dim.h"
 #include "aot/optimizer/optimizer.h"
 #include "base/dtype.h"
 #include "runtime/session.h"
@@ -23,6 +24,7 @@ struct CompiledTrainerOptions {
   uint64_t seed = 0;  // of the initial parameters
   aot::OptimizerConfig optimizer;
   DType autocast = DType::kUndefined;
+  std::vector<aot::DynamicDim> dynamic_dims = {};
   bool accumulate = false;  // methods accumulate and apply_optimizer instead of train_step
   int threads = 1;
 };
@@ -32,9 +34,9 @@ struct CompiledTrainerOptions {
 class CompiledTrainer {
  public:
   // Compiles `model` for batches like `input` and `label`.
-  static absl::StatusOr<std::unique_ptr<CompiledTrainer>> Create(
-      const ModelCase& model, const torch::Tensor& input, const torch::Tensor& label,
-      const CompiledTrainerOptions& options);
+  static absl::StatusOr<std::unique_ptr<CompiledTrainer>> Create(const ModelCase& model, const torch::Tensor& input,
+                                                                 const torch::Tensor& label,
+                                                                 const CompiledTrainerOptions& options);
 
   // The fused step; returns the loss.
   absl::StatusOr<double> Step(const torch::Tensor& input, const torch::Tensor& label);
@@ -55,10 +57,8 @@ class CompiledTrainer {
   Session& session() { return session_; }
 
  private:
-  CompiledTrainer(const ModelCase& model, Session session)
-      : model_(model), session_(std::move(session)) {}
-  absl::StatusOr<std::vector<torch::Tensor>> Call(absl::string_view method,
-                                                  const std::vector<torch::Tensor>& inputs);
+  CompiledTrainer(const ModelCase& model, Session session) : model_(model), session_(std::move(session)) {}
+  absl::StatusOr<std::vector<torch::Tensor>> Call(absl::string_view method, const std::vector<torch::Tensor>& inputs);
 
   const ModelCase& model_;
   Session session_;

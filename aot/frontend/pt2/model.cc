@@ -318,6 +318,12 @@ StateFunction Model::function() const {
       };
 }
 
+std::vector<SymIntVector> Model::InputSizes() const {
+  std::vector<SymIntVector> sizes;
+  for (const std::string& name : inputs_->tensors) sizes.push_back(program_->graph.tensor_values.at(name).sizes);
+  return sizes;
+}
+
 absl::StatusOr<TensorVector> Model::ExampleInputs(absl::Span<const int64_t> symbols) const {
   std::vector<int64_t> hints;
   for (const Symbol& symbol : program_->symbols) {

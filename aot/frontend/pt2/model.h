@@ -40,6 +40,9 @@ class Model {
   // to the states and inputs.
   StateFunction function() const;
 
+  // Of each tensor input; symbols are indexes in program().symbols.
+  std::vector<SymIntVector> InputSizes() const;
+
   // One tensor for each tensor input, of the sizes that the program was
   // exported with: random floating point numbers, integers all 0.
   // `symbols`: values of the dynamic dimensions, by index in

@@ -1,0 +1,110 @@
+#include "aot/dynamic/compile_at_sizes.h"
+
+#include <ATen/ops/arange.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "aot/dynamic/learn_sizes.h"
+#include "aot/dynamic/sample_points.h"
+#include "aot/dynamic/unify.h"
+#include "aot/graph/size_estimate.h"
+#include "base/status_macros.h"
+
+namespace cotan::aot {
+namespace {
+
+// Points at which sizes of the model coincide by chance are replaced this often.
+constexpr int kAttempts = 2;
+
+at::Tensor Resized(const at::Tensor& example, int64_t dim, int64_t size) {
+  if (example.size(dim) == size) return example;
+  return example.index_select(dim, at::arange(size, at::kLong).remainder(example.size(dim)));
+}
+
+// One run of the compiler at the sizes of `point`.
+absl::StatusOr<std::string> CompileAt(const DynamicShapes& shapes, const DimVector& point, bool is_first,
+                                      const FixedCompiler& compile, TraceLog& log) {
+  std::vector<UsualSize> usual;
+  for (size_t i = 0; i < point.size(); ++i) usual.push_back({point[i], shapes.symbols[i].example});
+  const UsualSizesScope scope(std::move(usual));
+  absl::StatusOr<std::string> file = compile(point, is_first, log);
+  if (file.ok()) return file;
+  return absl::Status(
+      file.status().code(),
+      absl::StrCat("with ", shapes.ToString(point), ", which the declared ranges allow: ", file.status().message()));
+}
+
+absl::StatusOr<std::string> CompileAtPoints(const DynamicShapes& shapes, const std::vector<DimVector>& base,
+                                            RangeEnds ends, const FixedCompiler& compile) {
+  std::vector<DimVector> points = base;
+  if (ends == RangeEnds::kTraced) {
+    for (DimVector& end : ChooseEndPoints(shapes)) points.push_back(std::move(end));
+  }
+  std::vector<std::string> files;
+  std::vector<MethodTraces> methods;
+  for (size_t k = 0; k < points.size(); ++k) {
+    TraceLog log{.traces_only = k >= base.size()};
+    COTAN_ASSIGN_OR_RETURN(std::string file, CompileAt(shapes, points[k], k == 0, compile, log));
+    if (!log.traces_only) files.push_back(std::move(file));
+    methods.resize(std::max(methods.size(), log.traces.size()));
+    for (size_t m = 0; m < log.traces.size(); ++m) {
+      methods[m].name = log.traces[m].name;
+      methods[m].graphs.push_back(std::move(log.traces[m]));
+    }
+  }
+  COTAN_ASSIGN_OR_RETURN(const LearnedSizes learned,
+                         LearnSizes(shapes, points, static_cast<int>(base.size()), methods));
+  return UnifyArtifacts(shapes, base, learned, std::move(files));
+}
+
+}  // namespace
+
+std::vector<DimVector> SizesOf(const std::vector<at::Tensor>& tensors) {
+  std::vector<DimVector> sizes;
+  for (const at::Tensor& tensor : tensors) sizes.emplace_back(tensor.sizes().begin(), tensor.sizes().end());
+  return sizes;
+}
+
+absl::StatusOr<std::vector<at::Tensor>> ResizeExamples(const std::vector<at::Tensor>& examples,
+                                                       const DynamicShapes& shapes, const DimVector& values) {
+  std::vector<at::Tensor> result;
+  for (size_t i = 0; i < examples.size(); ++i) {
+    const auto same = std::find_if(examples.begin(), examples.begin() + static_cast<std::ptrdiff_t>(i),
+                                   [&](const at::Tensor& other) { return other.is_alias_of(examples[i]); });
+    if (same != examples.begin() + static_cast<std::ptrdiff_t>(i)) {
+      if (!same->is_same(examples[i])) {
+        return absl::UnimplementedError(absl::StrCat("examples ", same - examples.begin(), " and ", i,
+                                                     " share memory; with dynamic dimensions each needs its own"));
+      }
+      result.push_back(result[static_cast<size_t>(same - examples.begin())]);
+      continue;
+    }
+    at::Tensor resized = examples[i].detach();
+    for (size_t d = 0; d < shapes.sizes[i].size(); ++d) {
+      COTAN_ASSIGN_OR_RETURN(const int64_t size, shapes.sizes[i][d].Evaluate(values));
+      if (resized.size(static_cast<int64_t>(d)) == 0 && size > 0) {
+        return absl::InvalidArgumentError(absl::StrCat("example ", i, " is empty; give one with elements"));
+      }
+      resized = Resized(resized, static_cast<int64_t>(d), size);
+    }
+    resized.requires_grad_(examples[i].requires_grad());
+    result.push_back(examples[i].is_leaf() ? resized : resized.clone());
+  }
+  return result;
+}
+
+absl::StatusOr<std::string> CompileAtSizes(const DynamicShapes& shapes, RangeEnds ends, const FixedCompiler& compile) {
+  absl::Status error;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    COTAN_ASSIGN_OR_RETURN(const std::vector<DimVector> points, ChooseSamplePoints(shapes, attempt));
+    absl::StatusOr<std::string> file = CompileAtPoints(shapes, points, ends, compile);
+    if (file.ok() || file.status().code() == absl::StatusCode::kUnimplemented) return file;
+    if (error.ok()) error = file.status();
+  }
+  return error;
+}
+
+}  // namespace cotan::aot

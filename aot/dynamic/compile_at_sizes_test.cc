@@ -1,0 +1,80 @@
+#include "aot/dynamic/compile_at_sizes.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
+
+#include <set>
+
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace cotan::aot {
+namespace {
+
+using ::testing::HasSubstr;
+
+const DynamicShapes kShapes{{{"batch", 1, 64, 4}}, {{SymInt::Symbol(0), 2}, {SymInt::Symbol(0)}}};
+
+TEST(ResizeExamplesTest, ExamplesAreCutOrRepeated) {
+  const at::Tensor x = at::arange(8, at::kFloat).view({4, 2}).requires_grad_();
+  const at::Tensor y = at::arange(4, at::kLong);
+  const auto small = ResizeExamples({x, y}, kShapes, {3});
+  ASSERT_TRUE(small.ok()) << small.status();
+  EXPECT_EQ((*small)[0].sizes(), (at::IntArrayRef{3, 2}));
+  EXPECT_TRUE((*small)[0].requires_grad());
+  EXPECT_TRUE((*small)[0].is_leaf());
+  const auto large = ResizeExamples({x, y}, kShapes, {6});
+  ASSERT_TRUE(large.ok()) << large.status();
+  EXPECT_EQ((*large)[1].size(0), 6);
+  EXPECT_EQ((*large)[1][5].item<int64_t>(), 1);
+  EXPECT_EQ((*large)[0][4][1].item<float>(), 1);
+  EXPECT_FALSE((*large)[1].requires_grad());
+}
+
+TEST(ResizeExamplesTest, MemoryIsSharedByEqualExamplesOnly) {
+  const at::Tensor x = at::ones({4, 2});
+  const DynamicShapes twice{kShapes.symbols, {kShapes.sizes[0], kShapes.sizes[0]}};
+  const auto same = ResizeExamples({x, x}, twice, {7});
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_TRUE((*same)[0].is_same((*same)[1]));
+  const absl::Status status = ResizeExamples({x, x.view({4, 2})}, twice, {7}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("examples 0 and 1 share memory"));
+  EXPECT_THAT(std::string(ResizeExamples({at::ones({0, 2})}, kShapes, {7}).status().message()),
+              HasSubstr("example 0 is empty"));
+}
+
+TEST(CompileAtSizesTest, ErrorsTellTheSizesAndOtherSizesAreTried) {
+  std::set<int64_t> sizes;
+  const auto failing = [&](absl::StatusCode code) {
+    return [&sizes, code](const DimVector& values, bool, TraceLog&) -> absl::StatusOr<std::string> {
+      sizes.insert(values[0]);
+      return absl::Status(code, "no");
+    };
+  };
+  const absl::Status status =
+      CompileAtSizes(kShapes, RangeEnds::kTrusted, failing(absl::StatusCode::kInvalidArgument)).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("with batch=11, which the declared ranges allow: no"));
+  EXPECT_EQ(sizes.size(), 2u);
+  sizes.clear();
+  EXPECT_EQ(CompileAtSizes(kShapes, RangeEnds::kTrusted, failing(absl::StatusCode::kUnimplemented)).status().code(),
+            absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(sizes.size(), 1u);
+}
+
+TEST(CompileAtSizesTest, TheEndsOfTheRangesAreTracedOnly) {
+  std::set<int64_t> compiled, traced;
+  const auto compile = [&](const DimVector& values, bool, TraceLog& log) -> absl::StatusOr<std::string> {
+    (log.traces_only ? traced : compiled).insert(values[0]);
+    log.traces.emplace_back();
+    return std::string();
+  };
+  EXPECT_FALSE(CompileAtSizes(kShapes, RangeEnds::kTraced, compile).ok());  // the files are none
+  EXPECT_TRUE(traced.contains(2));
+  EXPECT_TRUE(traced.contains(64));
+  EXPECT_FALSE(compiled.contains(64));
+}
+
+}  // namespace
+}  // namespace cotan::aot

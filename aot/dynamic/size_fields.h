@@ -1,0 +1,26 @@
+// Where a method keeps sizes.
+#ifndef COTAN_AOT_DYNAMIC_SIZE_FIELDS_H_
+#define COTAN_AOT_DYNAMIC_SIZE_FIELDS_H_
+
+#include <string>
+#include <vector>
+
+#include "serialization/program.pb.h"
+
+namespace cotan::aot {
+
+struct SizeField {
+  std::string* text = nullptr;  // a size expression in text form, or "" for none
+  std::string where;            // for messages: "op 3 (convolution) from layer1.0"
+};
+
+// All size expressions of a method, in a fixed order, but for numbers among
+// programs' constants and outputs that are integers. They point into `method`.
+std::vector<SizeField> SizeFieldsOf(serialization::Method& method);
+
+// "op 3 (convolution) from layer1.0".
+std::string OpText(const serialization::Method& method, int op);
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_DYNAMIC_SIZE_FIELDS_H_

@@ -1,0 +1,291 @@
+// Functions with dynamic dimensions at sizes that were never traced, beside
+// LibTorch eager: what sizes do to views, numbers and loops.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "aot/compile.h"
+#include "base/status_macros.h"
+#include "kernels/cpu/register_cpu.h"
+#include "runtime/autograd/engine.h"
+#include "runtime/function.h"
+#include "runtime/program.h"
+#include "testing/e2e/compiled_trainer.h"
+#include "testing/tolerance.h"
+
+namespace cotan::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using Tensors = std::vector<torch::Tensor>;
+namespace F = torch::nn::functional;
+
+// Every dimension of size kA, kB or kC in `sizes` is the dynamic "a", "b" or "c".
+constexpr int64_t kA = -1, kB = -2, kC = -3;
+
+struct Case {
+  std::string name;
+  std::function<Tensors(const Tensors&)> function;
+  std::vector<std::vector<int64_t>> sizes;  // of the inputs
+  int64_t min = 2;                          // of all symbols
+  int64_t max = 40;
+};
+
+void PrintTo(const Case& c, std::ostream* os) { *os << c.name; }
+
+Tensors InputsOf(const Case& c, const std::vector<int64_t>& values) {
+  Tensors inputs;
+  for (std::vector<int64_t> sizes : c.sizes) {
+    for (int64_t& size : sizes) size = size < 0 ? values[static_cast<size_t>(-size - 1)] : size;
+    inputs.push_back(torch::randn(sizes).requires_grad_());
+  }
+  return inputs;
+}
+
+absl::StatusOr<std::string> CompileCase(const Case& c) {
+  aot::CompileOptions options;
+  for (size_t i = 0; i < c.sizes.size(); ++i) {
+    for (size_t d = 0; d < c.sizes[i].size(); ++d) {
+      if (c.sizes[i][d] >= 0) continue;
+      const std::string symbol(1, static_cast<char>('a' - 1 - c.sizes[i][d]));
+      options.dynamic_dims.push_back({static_cast<int>(i), static_cast<int>(d), symbol, c.min, c.max});
+    }
+  }
+  COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel compiled,
+                         aot::CompileFunction(c.function, InputsOf(c, {c.min + 4, c.min + 6, c.min + 9}), options));
+  return compiled.bytes();
+}
+
+double Error(const torch::Tensor& actual, const torch::Tensor& expected) {
+  const torch::Tensor a = actual.detach().to(torch::kFloat).contiguous();
+  const torch::Tensor e = expected.detach().to(torch::kFloat).contiguous();
+  return ErrorInEps<float>({a.data_ptr<float>(), static_cast<size_t>(a.numel())},
+                           {e.data_ptr<float>(), static_cast<size_t>(e.numel())});
+}
+
+class DynamicFunction : public ::testing::TestWithParam<Case> {};
+
+// One call with its backward at sizes `values`.
+void ExpectLikeEager(const Case& c, const Session& session, Function& function, const std::vector<int64_t>& values) {
+  const Tensors inputs = InputsOf(c, values);
+  std::vector<Variable> arguments;
+  for (const torch::Tensor& input : inputs) arguments.push_back(*Variable::Leaf(*ToCotan(input)));
+  const auto results = function.Call(arguments);
+  ASSERT_TRUE(results.ok()) << results.status();
+
+  const Tensors expected = c.function(inputs);
+  ASSERT_EQ(results->size(), expected.size());
+  std::vector<Variable> roots;
+  std::vector<Tensor> tangents;
+  Tensors expected_roots, expected_tangents;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const Variable& result = std::get<Variable>((*results)[i]);
+    ASSERT_EQ(std::vector<int64_t>(result.sizes().begin(), result.sizes().end()), expected[i].sizes().vec()) << i;
+    EXPECT_LE(Error(*ToTorch(result.tensor()), expected[i]), kMatmul) << "output " << i;
+    for (size_t k = 0; k < inputs.size(); ++k) {
+      EXPECT_EQ(result.tensor().storage() == arguments[k].tensor().storage(), expected[i].is_alias_of(inputs[k])) << i;
+    }
+    if (!expected[i].requires_grad()) continue;
+    roots.push_back(result);
+    expected_roots.push_back(expected[i]);
+    expected_tangents.push_back(torch::randn(expected[i].sizes()));
+    tangents.push_back(*ToCotan(expected_tangents.back()));
+  }
+  const auto gradients = autograd::Grad(roots, arguments, tangents, session.ops(), {.allow_unused = true});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  const auto expected_gradients = torch::autograd::grad(expected_roots, inputs, expected_tangents, {}, false, true);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    ASSERT_EQ((*gradients)[i].defined(), expected_gradients[i].defined()) << i;
+    if (!expected_gradients[i].defined()) continue;
+    EXPECT_LE(Error(*ToTorch((*gradients)[i]), expected_gradients[i]), kMatmul) << "gradient " << i;
+  }
+}
+
+TEST_P(DynamicFunction, MatchesEagerAtAllSizes) {
+  torch::manual_seed(3);
+  const Case& c = GetParam();
+  const auto artifact = CompileCase(c);
+  ASSERT_TRUE(artifact.ok()) << artifact.status();
+  const auto program = Program::LoadBytes(*artifact);
+  ASSERT_TRUE(program.ok()) << program.status();
+  auto session = Session::Create(*program, {.kernels = &CpuKernels(), .threads = 1});
+  ASSERT_TRUE(session.ok()) << session.status();
+  auto function = Function::Create(*session, "forward");
+  ASSERT_TRUE(function.ok()) << function.status();
+  const int64_t least = std::max<int64_t>(c.min, 2);
+  for (const std::vector<int64_t>& values : std::vector<std::vector<int64_t>>{{least, least, least},
+                                                                              {least + 1, least + 2, least + 5},
+                                                                              {least + 10, least + 7, least + 6},
+                                                                              {c.max, c.max - 1, c.max - 2}}) {
+    SCOPED_TRACE(::testing::PrintToString(values));
+    ExpectLikeEager(c, *session, *function, values);
+  }
+}
+
+const Case kCases[] = {
+    // Views of inputs, replayed on the caller's tensor.
+    {"flatten",
+     [](const Tensors& x) -> Tensors {
+       return {x[0].view({-1}), x[0].t()};
+     },
+     {{kA, 4}}},
+    {"slice",
+     [](const Tensors& x) -> Tensors {
+       return {x[0].slice(0, 1), x[0].slice(1, 0, -1)};
+     },
+     {{kA, kB}}},
+    {"last_row",
+     [](const Tensors& x) -> Tensors {
+       return {x[0].select(0, -1), x[0][x[0].size(0) / 2]};
+     },
+     {{kA, 3}}},
+    {"strided",
+     [](const Tensors& x) -> Tensors {
+       return {x[0].slice(0, 0, INT64_MAX, 2), x[0].unfold(0, 2, 1)};
+     },
+     {{kA, 3}}},
+    {"split_heads",
+     [](const Tensors& x) -> Tensors {
+       return {x[0].view({x[0].size(0), -1, 2, 4}).transpose(1, 2)};
+     },
+     {{kA, kB, 8}}},
+    // Views of what is computed.
+    {"views_of_intermediate",
+     [](const Tensors& x) -> Tensors {
+       const torch::Tensor y = x[0] * 2;
+       return {y.view({-1}), y.t()};
+     },
+     {{kA, 4}}},
+    {"expand",
+     [](const Tensors& x) -> Tensors {
+       return {x[0].unsqueeze(0).expand({x[1].size(0), -1}) * x[1]};
+     },
+     {{kB}, {kA, kB}}},
+    // Numbers that follow from sizes.
+    {"moments",
+     [](const Tensors& x) -> Tensors {
+       return {x[0].mean(), x[0].mean(0), x[0].var(0), x[0].std(), x[0].norm()};
+     },
+     {{kA, kB}}},
+    {"scaled",
+     [](const Tensors& x) -> Tensors {
+       return {x[0] / std::sqrt(static_cast<double>(x[0].size(0))) * (1.0 / static_cast<double>(x[0].size(1) - 1))};
+     },
+     {{kA, kB}}},
+    {"losses",
+     [](const Tensors& x) -> Tensors {
+       return {F::mse_loss(x[0], x[1]), F::smooth_l1_loss(x[0], x[1]),
+               F::kl_div(x[0].log_softmax(1), x[1].softmax(1), F::KLDivFuncOptions().reduction(torch::kBatchMean))};
+     },
+     {{kA, 5}, {kA, 5}}},
+    {"batch_norm",
+     [](const Tensors& x) -> Tensors {
+       return {torch::batch_norm(x[0], {}, {}, {}, {}, true, 0.1, 1e-5, false), torch::layer_norm(x[0], {6, 5})};
+     },
+     {{kA, 6, 5}}},
+    // Sizes that meet.
+    {"concat",
+     [](const Tensors& x) -> Tensors {
+       return {torch::cat({x[0], x[1]}).softmax(0)};
+     },
+     {{kA, 3}, {kB, 3}}},
+    {"product",
+     [](const Tensors& x) -> Tensors { return {torch::matmul(x[0], x[1]).softmax(-1)}; },
+     {{kA, kB, 4}, {kA, 4, kC}}},
+    {"outer",
+     [](const Tensors& x) -> Tensors {
+       return {torch::outer(x[0], x[1]).sum(0), x[0].sum() + x[1].sum()};
+     },
+     {{kA}, {kB}}},
+    {"causal",
+     [](const Tensors& x) -> Tensors {
+       const int64_t time = x[0].size(1);
+       const torch::Tensor mask = torch::ones({time, time}, torch::kBool).tril();
+       const torch::Tensor scores = torch::matmul(x[0], x[0].transpose(1, 2)).masked_fill(mask.logical_not(), -1e9);
+       return {torch::matmul(scores.softmax(-1), x[0])};
+     },
+     {{kA, kB, 4}}},
+    {"positions",
+     [](const Tensors& x) -> Tensors {
+       const torch::Tensor at = torch::arange(x[0].size(0), torch::kFloat).unsqueeze(1);
+       return {x[0] * torch::sin(at / 10), x[0].cumsum(0), torch::full_like(x[0], 2.0) * x[0].flip(0)};
+     },
+     {{kA, 3}}},
+    // Windows.
+    {"convolution",
+     [](const Tensors& x) -> Tensors {
+       const torch::Tensor once = torch::conv2d(x[0], x[1], {}, 2, 1);
+       return {torch::max_pool2d(torch::conv2d(once, x[2], {}, 2, 1), 2, 2, 0, 1, true).flatten(1).sum(1)};
+     },
+     {{kA, 3, kB, kC}, {4, 3, 3, 3}, {4, 4, 3, 3}},
+     9,
+     40},
+    {"pooling",
+     [](const Tensors& x) -> Tensors {
+       return {torch::avg_pool2d(x[0], 3, 2, 1), x[0].mean({2, 3}), torch::adaptive_avg_pool2d(x[0], {1, 1})};
+     },
+     {{kA, 2, kB, kC}},
+     5,
+     40},
+    {"padding",
+     [](const Tensors& x) -> Tensors {
+       return {torch::constant_pad_nd(x[0], {1, 2}), x[0].roll(1, 0), x[0].repeat({2, 1})};
+     },
+     {{kA, kB}}},
+};
+
+INSTANTIATE_TEST_SUITE_P(Functions, DynamicFunction, ::testing::ValuesIn(kCases),
+                         [](const auto& info) { return info.param.name; });
+
+std::string RefusalOf(const Case& c) { return std::string(CompileCase(c).status().message()); }
+
+TEST(DynamicRefusalTest, BranchesOnSizesAreNamed) {
+  EXPECT_THAT(RefusalOf({"branch",
+                         [](const Tensors& x) -> Tensors { return {x[0].size(0) > 30 ? x[0].sin() : x[0].cos()}; },
+                         {{kA}}}),
+              HasSubstr("where it has aten.cos.default with a=11, it has aten.sin.default with a=40"));
+  EXPECT_THAT(RefusalOf({"bounded", [](const Tensors& x) -> Tensors { return {x[0].slice(0, 0, 30) * 2}; }, {{kA}}}),
+              HasSubstr("aten.slice.Tensor: a size is no known function of the dynamic dimensions: it was 11, 14, 13"));
+  EXPECT_THAT(RefusalOf({"loop",
+                         [](const Tensors& x) -> Tensors {
+                           torch::Tensor sum = x[0][0];
+                           for (int64_t i = 1; i < x[0].size(0); ++i) sum = sum * x[0][i];
+                           return {sum};
+                         },
+                         {{kA, 2}}}),
+              HasSubstr("what it computes depends on its sizes"));
+}
+
+TEST(DynamicRefusalTest, ErrorsTellTheSizes) {
+  const std::string message = RefusalOf({"mismatch",
+                                         [](const Tensors& x) -> Tensors {
+                                           return {x[0].view({-1, 6}) + x[0].size(0)};
+                                         },
+                                         {{kA, 3}}});
+  EXPECT_THAT(message, HasSubstr("with a=11, which the declared ranges allow: "));
+}
+
+TEST(DynamicMetadataTest, OutputsTellTheirDynamicDimensions) {
+  aot::CompileOptions options;
+  options.dynamic_dims = {{0, 0, "a"}};
+  const auto compiled = aot::CompileFunction(
+      [](const Tensors& x) -> Tensors {
+        return {x[0] * 2, x[0].view({-1})};
+      },
+      {torch::randn({5, 3}).requires_grad_()}, options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const auto program = Program::LoadBytes(compiled->bytes());
+  ASSERT_TRUE(program.ok()) << program.status();
+  const serialization::Method& method = (*program)->method(0);
+  ASSERT_EQ(method.metadata().output_info_size(), 2);
+  EXPECT_THAT(method.metadata().output_info(0).dynamic_dims(), ::testing::ElementsAre(0));
+  EXPECT_EQ(method.metadata().output_info(1).view_steps(0).view().sizes(0), "(s0 * 3)");
+}
+
+}  // namespace
+}  // namespace cotan::testing
