@@ -22,25 +22,29 @@ namespace cotan::aot {
 namespace {
 
 constexpr absl::string_view kInputKinds[] = {
-    "parameter", "buffer",    "user_input",     "tangent",        "saved",
-    "constant",  "rng_state", "hyperparameter", "optimizer_slot", "gradient_accumulator",
-    "token"};
-constexpr absl::string_view kOutputKinds[] = {"user_output",  "mutated_input", "gradient",
-                                              "saved_output", "state_update",  "intermediate_base",
-                                              "input_update", "input_storage", "backward_update",
-                                              "token_output"};
+    "parameter",      "buffer",         "user_input",           "tangent", "saved", "constant", "rng_state",
+    "hyperparameter", "optimizer_slot", "gradient_accumulator", "token"};
+constexpr absl::string_view kOutputKinds[] = {"user_output",     "mutated_input",     "gradient",     "saved_output",
+                                              "state_update",    "intermediate_base", "input_update", "input_storage",
+                                              "backward_update", "token_output"};
 
 // Numbers for values, in the order in which they are asked for.
 class Numbering {
  public:
+  Numbering() = default;
+  // The values of a graph under their own ids.
+  explicit Numbering(int num_values) : num_values_(num_values) {}
+
   void Define(ValueId id) { numbers_.emplace(id, static_cast<int>(numbers_.size())); }
   std::string Name(ValueId id) const {
     if (id == kNoValue) return "none";
+    if (id >= 0 && id < num_values_) return absl::StrCat("%", id);
     const auto it = numbers_.find(id);
     return it == numbers_.end() ? absl::StrCat("%undefined", id) : absl::StrCat("%", it->second);
   }
 
  private:
+  int num_values_ = 0;
   absl::flat_hash_map<ValueId, int> numbers_;
 };
 
@@ -434,9 +438,7 @@ std::string PrintType(const TensorType& type) {
 }
 
 std::string PrintNode(const Graph& graph, const Node& node) {
-  Numbering numbering;
-  for (int i = 0; i < graph.num_values(); ++i) numbering.Define(i);
-  return PrintNodeWith(graph, node, numbering);
+  return PrintNodeWith(graph, node, Numbering(graph.num_values()));
 }
 
 std::string PrintGraph(const Graph& graph) {

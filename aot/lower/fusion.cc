@@ -104,14 +104,10 @@ class Fuser {
     if (std::none_of(results.begin(), results.end(),
                      [&](ValueId value) { return g_.NeededOutsideThroughViews(value, a, b); }))
       return true;
-    const std::vector<bool> before = g_.Ancestors(a);
-    const std::vector<bool> needed = g_.Ancestors(b);
-    for (size_t i = 0; i < needed.size(); ++i) {
-      if (!needed[i] || before[i]) continue;
-      const Unit& unit = g_.unit(static_cast<int>(i));
-      if (!unit.expr.has_value() && unit.node.op != "prim.view") return false;
-    }
-    return true;
+    return !g_.WaitsFor(b, a, [&](int id) {
+      const Unit& unit = g_.unit(id);
+      return !unit.expr.has_value() && unit.node.op != "prim.view";
+    });
   }
 
   // Merges producer `a` of `value` (an operand of `b`, perhaps behind a view).

@@ -179,6 +179,30 @@ std::vector<bool> FusionGraph::Ancestors(int id) const {
   return found;
 }
 
+bool FusionGraph::WaitsFor(int id, int other, absl::FunctionRef<bool(int)> kind) {
+  RestoreOrder();
+  // By places from the last one back: a unit's readers are visited before it.
+  constexpr char kOfOther = 1;
+  constexpr char kOfId = 2;
+  std::vector<char> seen(sequence_.size());
+  const auto see = [&](int unit, char whose) {
+    for (const ValueId value : OperandsOf(unit)) {
+      const int producer = Producer(value);
+      if (producer >= 0) seen[static_cast<size_t>(place_[static_cast<size_t>(producer)])] |= whose;
+    }
+  };
+  see(other, kOfOther);
+  see(id, kOfId);
+  for (int place = std::max(place_[static_cast<size_t>(id)], place_[static_cast<size_t>(other)]); place >= 0; --place) {
+    const char whose = seen[static_cast<size_t>(place)];
+    if (whose == 0) continue;
+    const int unit = sequence_[static_cast<size_t>(place)];
+    if (whose == kOfId && kind(unit)) return true;
+    see(unit, whose);
+  }
+  return false;
+}
+
 ValueId FusionGraph::ViewOf(ValueId value, const SymIntVector& sizes) {
   if (graph_.value(value).type.sizes == sizes) return value;
   const ValueId source = BehindView(value);

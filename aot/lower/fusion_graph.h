@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "aot/graph/graph.h"
@@ -87,6 +88,8 @@ class FusionGraph {
   bool DependsOnEither(absl::Span<const ValueId> values, int a, int b);
   // By unit: whether `id` depends on it.
   std::vector<bool> Ancestors(int id) const;
+  // Whether `id` depends on a unit of `kind` that `other` does not depend on.
+  bool WaitsFor(int id, int other, absl::FunctionRef<bool(int)> kind);
 
   // Reshapes ------------------------------------------------------------------
 

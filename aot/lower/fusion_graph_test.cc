@@ -100,6 +100,12 @@ TEST(FusionGraphTest, OrderHoldsWhateverIsMerged) {
                (Depends(units, producer, a) || Depends(units, producer, b));
       });
       ASSERT_EQ(units.DependsOnEither(needed, a, b), cycle) << a << " into " << b;
+      const std::vector<bool> before = units.Ancestors(a), all = units.Ancestors(b);
+      bool waits = false;
+      for (int id = 0; id < kUnits; ++id) {
+        waits |= id % 3 == 0 && all[static_cast<size_t>(id)] && !before[static_cast<size_t>(id)];
+      }
+      ASSERT_EQ(units.WaitsFor(b, a, [](int id) { return id % 3 == 0; }), waits);
       std::optional<FusedExpr> merged = Merge(units.ExprOf(a), units.ExprOf(b));
       if (!cycle && merged.has_value()) units.Absorb(a, b, *std::move(merged));
     }
