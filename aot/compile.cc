@@ -22,6 +22,7 @@
 #include "aot/partition/saved_values.h"
 #include "aot/trace/tensor_data.h"
 #include "aot/trace/tracer.h"
+#include "aot/wrap_method.h"
 #include "base/file.h"
 #include "base/status_macros.h"
 
@@ -36,6 +37,7 @@ struct Compilation {
   ArtifactBuilder artifact;
   TraceLog* log = nullptr;  // if not null: keeps the traces
   std::vector<MethodSummary> summaries = {};
+  const WrapperStructure* wrappers = nullptr;  // null: no tensor is of a wrapper type
 
   // Whether methods are traced and not compiled.
   bool traces_only() const { return log != nullptr && log->traces_only; }
@@ -156,6 +158,10 @@ absl::Status Finish(Graph graph, const std::string& name, const std::string& bac
       method.set_rng_blocks(draft.traced.rng_blocks.ToString());
     }
   }
+  if (compilation.wrappers != nullptr && name == "backward") WrapBackward(*compilation.wrappers, method);
+  if (compilation.wrappers != nullptr && name != "backward") {
+    COTAN_RETURN_IF_ERROR(WrapForward(*compilation.wrappers, method));
+  }
   compilation.summaries.push_back({name, static_cast<int>(draft.traced.graph.nodes().size()), method.ops_size()});
   compilation.artifact.AddMethod(std::move(method));
   return draft.dump.status();
@@ -241,10 +247,11 @@ absl::Status AddAccumulation(TraceableModule& module, const std::vector<at::Tens
 
 absl::Status AddForwardBackward(const TensorFunction& function, absl::Span<const ModuleState> states,
                                 const std::vector<at::Tensor>& examples, bool grad_enabled, Compilation& compilation) {
-  COTAN_ASSIGN_OR_RETURN(
-      Draft draft,
-      TraceAndLower(function, states, examples,
-                    {.name = "forward", .backward = Backward::kOutputs, .grad_enabled = grad_enabled}, compilation));
+  TraceOptions trace{.name = "forward", .backward = Backward::kOutputs, .grad_enabled = grad_enabled};
+  if (compilation.wrappers != nullptr) {
+    trace.input_names = FlatNames(compilation.wrappers->inputs, InputNames(*compilation.wrappers));
+  }
+  COTAN_ASSIGN_OR_RETURN(Draft draft, TraceAndLower(function, states, examples, std::move(trace), compilation));
   if (compilation.traces_only()) return absl::OkStatus();
   const ReferenceRun& run = draft.traced.reference;
   if (run.tangents.empty()) {
@@ -436,6 +443,17 @@ absl::StatusOr<CompiledModel> CompileModuleFactory(const ModuleFactory& factory,
   return CompileDeclared(examples, options,
                          [&](const std::vector<at::Tensor>& resized, const CompileOptions& fixed, const DimVector&,
                              TraceLog* log) { return CompileFixedModule(factory, resized, fixed, log); });
+}
+
+absl::StatusOr<CompiledModel> CompileFlatFunction(const TensorFunction& function,
+                                                  const std::vector<at::Tensor>& examples,
+                                                  const CompileOptions& options, const WrapperStructure& wrappers) {
+  COTAN_RETURN_IF_ERROR(CheckOptions(options));
+  if (!options.dynamic_dims.empty()) return absl::UnimplementedError("dynamic dimensions of wrapper types");
+  Compilation compilation{options, ArtifactBuilder(options.seed)};
+  compilation.wrappers = &wrappers;
+  COTAN_RETURN_IF_ERROR(AddForwardBackward(function, {}, examples, at::GradMode::is_enabled(), compilation));
+  return Build(std::move(compilation));
 }
 
 absl::StatusOr<CompiledModel> CompileTensorFunction(const TensorFunction& function,

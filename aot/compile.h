@@ -34,6 +34,8 @@
 
 namespace cotan::aot {
 
+struct WrapperStructure;
+
 // A scalar loss of what the model returned and of CompileOptions.targets.
 using LossFunction = std::function<at::Tensor(const std::vector<at::Tensor>& outputs,
                                               const std::vector<at::Tensor>& targets)>;
@@ -137,6 +139,13 @@ absl::StatusOr<CompiledModel> CompileModuleFactory(const ModuleFactory& factory,
 absl::StatusOr<CompiledModel> CompileTensorFunction(const TensorFunction& function,
                                                     const std::vector<at::Tensor>& examples,
                                                     const CompileOptions& options);
+
+// The same for the flat tensors of a function with wrapper types
+// (wrapped_function.h). `wrappers` tells how its arguments are made of them, and,
+// when the function has been called, its results.
+absl::StatusOr<CompiledModel> CompileFlatFunction(const TensorFunction& function,
+                                                  const std::vector<at::Tensor>& examples,
+                                                  const CompileOptions& options, const WrapperStructure& wrappers);
 
 // The same for a model read from a .pt2 archive, which holds one mode of the
 // module: that it was exported in, as a rule training. `eval_model`, if not

@@ -61,11 +61,13 @@ class PlanMaker {
     }
     if (!method_.has_metadata()) return Lacks("has no metadata about aliases and mutations");
     COTAN_ASSIGN_OR_RETURN(metadata_, ViewAndMutationMeta::FromProto(method_.metadata()));
+    COTAN_ASSIGN_OR_RETURN(signature_, GraphSignature::FromProto(method_.signature()));
+    argument_names_ = signature_.user_inputs;
+    if (metadata_.facts().subclass_meta.has_value()) COTAN_RETURN_IF_ERROR(ReadWrappers());
     program_metadata_ = metadata_;
     if (method_.has_program_metadata()) {
       COTAN_ASSIGN_OR_RETURN(program_metadata_, ViewAndMutationMeta::FromProto(method_.program_metadata()));
     }
-    COTAN_ASSIGN_OR_RETURN(signature_, GraphSignature::FromProto(method_.signature()));
     COTAN_ASSIGN_OR_RETURN(binding_, InputBinding::FromProto(method_.input_binding(), "input_binding"));
     if (!binding_.is_identity()) {
       COTAN_RETURN_IF_ERROR(binding_.Validate("input_binding", metadata_.num_inputs()));
@@ -75,6 +77,32 @@ class PlanMaker {
     plan_.deterministic = metadata_.facts().deterministic;
     plan_.grad_mode_after = metadata_.facts().grad_enabled_mutation;
     plan_.num_caller_outputs = metadata_.num_outputs();
+    return absl::OkStatus();
+  }
+
+  // What the caller's arguments and results are made of; from then on, flat values
+  // count.
+  absl::Status ReadWrappers() {
+    const ViewAndMutationFacts& facts = metadata_.facts();
+    const size_t num_states = signature_.parameters.size() + signature_.buffers.size();
+    plan_.has_wrappers = true;
+    std::vector<FlatMeta> metas = facts.input_wrappers;
+    if (metas.empty()) metas.resize(facts.input_info.size());  // all plain
+    if (metas.size() != num_states + signature_.user_inputs.size()) {
+      return Lacks("has wrapper types, but does not name all arguments");
+    }
+    metas.erase(metas.begin(), metas.begin() + static_cast<std::ptrdiff_t>(num_states));
+    for (size_t i = 0; i < metas.size(); ++i) plan_.wrapped_arguments.push_back({signature_.user_inputs[i], metas[i]});
+    argument_names_ = FlatNames(metas, signature_.user_inputs);
+
+    const size_t first = metadata_.derived().mutated_inp_runtime_indices.size();
+    plan_.wrapped_outputs.resize(facts.output_info.size());  // plain by default
+    if (!facts.forward_return_wrappers.empty()) {
+      std::copy_n(facts.forward_return_wrappers.begin() + static_cast<std::ptrdiff_t>(first),
+                  plan_.wrapped_outputs.size(), plan_.wrapped_outputs.begin());
+    }
+    const ViewAndMutationMeta flat = *facts.subclass_meta->fw_metadata;
+    metadata_ = flat;
     return absl::OkStatus();
   }
 
@@ -104,7 +132,7 @@ class PlanMaker {
 
   std::string ArgumentName(int argument) const {
     const auto at = static_cast<size_t>(argument);
-    if (at < signature_.user_inputs.size()) return signature_.user_inputs[at];
+    if (at < argument_names_.size()) return argument_names_[at];
     // Names of the program's inputs, if those are the caller's.
     return method_.has_input_binding() ? absl::StrCat("input.", argument) : program_.InputName(method_, argument);
   }
@@ -462,6 +490,7 @@ class PlanMaker {
   }
 
   void AddStages() {
+    if (plan_.has_wrappers) AddStage("flatten", &FlattenArguments, ArgumentWrappersText());
     AddStage("check", &CheckArguments,
              absl::StrCat(plan_.num_arguments, " arguments, ", plan_.num_states, " parameters and buffers"));
     if (!plan_.duplicates.empty() || !plan_.distinct.empty()) AddStage("dedupe", &Deduplicate, DedupeText());
@@ -488,12 +517,30 @@ class PlanMaker {
                             plan_.donated.size(), " donated, ", plan_.read_states.size(), " states"));
     }
     if (!plan_.outputs.empty()) AddStage("results", &MakeOutputs, OutputsText());
+    if (plan_.has_wrappers) AddStage("rewrap", &RewrapOutputs, OutputWrappersText());
     if (plan_.grad_mode_after.has_value()) {
       AddStage("grad mode", &SetGradMode, *plan_.grad_mode_after ? "on" : "off");
     }
   }
 
   const std::string& InputName(int input) const { return plan_.inputs[static_cast<size_t>(input)].name; }
+
+  std::string ArgumentWrappersText() const {
+    std::vector<std::string> parts;
+    for (const auto& [name, meta] : plan_.wrapped_arguments) {
+      if (!WrapperTypeName(meta).empty()) parts.push_back(absl::StrCat(name, " ", cotan::ToString(meta)));
+    }
+    return absl::StrJoin(parts, ", ");
+  }
+
+  std::string OutputWrappersText() const {
+    std::vector<std::string> parts;
+    for (size_t i = 0; i < plan_.wrapped_outputs.size(); ++i) {
+      const FlatMeta& meta = plan_.wrapped_outputs[i];
+      if (!WrapperTypeName(meta).empty()) parts.push_back(absl::StrCat("output ", i, " ", cotan::ToString(meta)));
+    }
+    return absl::StrJoin(parts, ", ");
+  }
 
   std::string DedupeText() const {
     std::vector<std::string> parts;
@@ -578,9 +625,10 @@ class PlanMaker {
 
   const Program& program_;
   const Method& method_;
-  ViewAndMutationMeta metadata_;          // the caller's
+  ViewAndMutationMeta metadata_;          // the caller's, on flat values
   ViewAndMutationMeta program_metadata_;  // after de-duplication and synthetic bases
   GraphSignature signature_;
+  std::vector<std::string> argument_names_;  // of flat values
   InputBinding binding_;
   std::vector<int> returned_outputs_;  // index into plan_.returned by output of the caller; -1: none
   std::vector<int> returned_bases_;    // the same by intermediate base

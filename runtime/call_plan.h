@@ -2,6 +2,7 @@
 // straight list of stages with every index resolved. Nothing is looked up and no
 // protobuf is read while it runs.
 //
+//   flatten      arguments of wrapper types are taken apart
 //   check        the caller's arguments are what was traced
 //   dedupe       arguments that were one tensor still are
 //   bases        arguments that share memory become one: their base
@@ -13,11 +14,15 @@
 //   write back   arguments get their new geometry, contents, storage and history
 //   save         what the backward needs, with the versions it has now
 //   results      outputs, aliases being made anew from arguments and bases
+//   rewrap       results of wrapper types are put together
 //   grad mode    as the function left it
 //
-// Wrapper types will be taken apart behind `bases` and put together behind
-// `wrap`. Effect tokens need no stage: they order the effects while a method is
+// Effect tokens need no stage: they order the effects while a method is
 // compiled, and the order of its ops keeps it (runtime/effects.h).
+//
+// All stages but the first and the last know flat values only: inputs, arguments
+// and outputs are counted, and called, as those of the function on the tensors
+// that wrappers are made of.
 //
 // Index spaces
 //   input     of the traced function: parameters, buffers, then the caller's
@@ -44,6 +49,7 @@
 #include "serialization/output_alias_info.h"
 #include "serialization/tensor_geometry.h"
 #include "serialization/view_step.h"
+#include "serialization/wrapper_meta.h"
 
 namespace cotan {
 
@@ -66,6 +72,14 @@ struct CallPlan {
   // InvalidArgument: `method` is another one's backward. FailedPrecondition: it
   // has no metadata, or its backward does not tell whose gradients it returns.
   static absl::StatusOr<CallPlan> Make(const Program& program, int method);
+
+  // --- flatten ---
+  struct WrappedArgument {
+    std::string name;
+    FlatMeta meta;
+  };
+  bool has_wrappers = false;
+  std::vector<WrappedArgument> wrapped_arguments;  // of the caller, if has_wrappers
 
   // --- check ---
   struct Input {
@@ -202,6 +216,9 @@ struct CallPlan {
   std::vector<Output> outputs;  // in the order in which they can be made
   int num_caller_outputs = 0;
   std::optional<bool> grad_mode_after;
+
+  // --- rewrap ---
+  std::vector<FlatMeta> wrapped_outputs;  // if has_wrappers
 
   // --- all ---
   std::string name;       // of the method

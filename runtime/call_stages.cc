@@ -11,6 +11,7 @@
 #include "runtime/autograd/grad_mode.h"
 #include "runtime/autograd/node.h"
 #include "runtime/function_core.h"
+#include "runtime/wrappers.h"
 
 namespace cotan {
 namespace {
@@ -40,6 +41,25 @@ bool IsTracked(const Call& call, const CallPlan::WriteBack& write) {
 }
 
 }  // namespace
+
+// --- flatten -----------------------------------------------------------------
+
+absl::Status FlattenArguments(FunctionCore& core, Call& call) {
+  const CallPlan& plan = core.plan();
+  if (call.wrapped_outputs == nullptr) {
+    return Refuse(plan, "it has arguments or results of wrapper types: use CallWrapped()");
+  }
+  if (call.wrapped_arguments.size() != plan.wrapped_arguments.size()) {
+    return Refuse(plan, "takes ", plan.wrapped_arguments.size(), " arguments, got ", call.wrapped_arguments.size());
+  }
+  for (size_t i = 0; i < plan.wrapped_arguments.size(); ++i) {
+    const CallPlan::WrappedArgument& argument = plan.wrapped_arguments[i];
+    const absl::Status status = FlattenAs(argument.meta, call.wrapped_arguments[i], argument.name, call.flat_arguments);
+    if (!status.ok()) return Refuse(plan, "argument ", status.message());
+  }
+  call.arguments = call.flat_arguments;
+  return absl::OkStatus();
+}
 
 // --- check -------------------------------------------------------------------
 
@@ -572,6 +592,26 @@ absl::StatusOr<FunctionResult> MakeOutput(const CallPlan::Output& output, const 
 absl::Status MakeOutputs(FunctionCore& core, Call& call) {
   for (const CallPlan::Output& output : core.plan().outputs) {
     COTAN_ASSIGN_OR_RETURN((*call.outputs)[static_cast<size_t>(output.output)], MakeOutput(output, call));
+  }
+  return absl::OkStatus();
+}
+
+// --- rewrap ------------------------------------------------------------------
+
+absl::Status RewrapOutputs(FunctionCore& core, Call& call) {
+  const CallPlan& plan = core.plan();
+  size_t next = 0;
+  std::vector<Variable> parts;
+  for (size_t i = 0; i < plan.wrapped_outputs.size(); ++i) {
+    const FlatMeta& meta = plan.wrapped_outputs[i];
+    WrappedResult& result = (*call.wrapped_outputs)[i];
+    if (WrapperTypeName(meta).empty()) {
+      result = PlainResult(std::move((*call.outputs)[next++]));
+      continue;
+    }
+    parts.clear();
+    for (int k = 0; k < FlatCount(meta); ++k) parts.push_back(std::get<Variable>((*call.outputs)[next++]));
+    result = RewrapAs(meta, parts);
   }
   return absl::OkStatus();
 }

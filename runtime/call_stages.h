@@ -9,6 +9,7 @@ namespace cotan {
 class FunctionCore;
 struct Call;
 
+absl::Status FlattenArguments(FunctionCore& core, Call& call);
 absl::Status CheckArguments(FunctionCore& core, Call& call);
 absl::Status Deduplicate(FunctionCore& core, Call& call);
 absl::Status FindBases(FunctionCore& core, Call& call);
@@ -19,6 +20,7 @@ absl::Status WrapReturned(FunctionCore& core, Call& call);
 absl::Status WriteBack(FunctionCore& core, Call& call);
 absl::Status SaveForBackward(FunctionCore& core, Call& call);
 absl::Status MakeOutputs(FunctionCore& core, Call& call);
+absl::Status RewrapOutputs(FunctionCore& core, Call& call);
 absl::Status SetGradMode(FunctionCore& core, Call& call);
 
 }  // namespace cotan

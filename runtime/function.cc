@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "runtime/function_core.h"
 
@@ -24,6 +25,9 @@ ScheduleOptions WithoutSaving(const CallPlan& plan) {
 }  // namespace
 
 void Call::Clear() {
+  wrapped_arguments = {};
+  wrapped_outputs = nullptr;
+  flat_arguments.clear();
   arguments = {};
   outputs = nullptr;
   for (Variable& base : bases) base = Variable();
@@ -51,11 +55,46 @@ FunctionCore::FunctionCore(std::shared_ptr<SessionCore> session, CallPlan plan)
   call_.returned.resize(plan_.returned.size());
 }
 
+WrappedResult PlainResult(FunctionResult result) {
+  if (auto* variable = std::get_if<Variable>(&result)) return WrappedVariable(std::move(*variable));
+  if (const auto* value = std::get_if<bool>(&result)) return *value;
+  if (const auto* value = std::get_if<int64_t>(&result)) return *value;
+  if (const auto* value = std::get_if<double>(&result)) return *value;
+  if (auto* value = std::get_if<std::string>(&result)) return std::move(*value);
+  return NoneValue();
+}
+
 absl::Status FunctionCore::Run(absl::Span<const Variable> arguments, std::vector<FunctionResult>& results) {
-  ++stats_.calls;
   results.resize(static_cast<size_t>(plan_.num_caller_outputs));
   call_.arguments = arguments;
   call_.outputs = &results;
+  return RunStages();
+}
+
+absl::Status FunctionCore::RunWrapped(absl::Span<const WrappedVariable> arguments,
+                                      std::vector<WrappedResult>& results) {
+  if (!plan_.has_wrappers) {
+    std::vector<Variable> plain;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      COTAN_RETURN_IF_ERROR(FlattenAs(PlainTensorMeta(), arguments[i], absl::StrCat("input.", i), plain));
+    }
+    std::vector<FunctionResult> plain_results;
+    COTAN_RETURN_IF_ERROR(Run(plain, plain_results));
+    for (FunctionResult& result : plain_results) results.push_back(PlainResult(std::move(result)));
+    return absl::OkStatus();
+  }
+  results.resize(plan_.wrapped_outputs.size());
+  flat_results_.resize(static_cast<size_t>(plan_.num_caller_outputs));
+  call_.wrapped_arguments = arguments;
+  call_.wrapped_outputs = &results;
+  call_.outputs = &flat_results_;
+  const absl::Status status = RunStages();
+  flat_results_.clear();  // the caller's objects are in `results`
+  return status;
+}
+
+absl::Status FunctionCore::RunStages() {
+  ++stats_.calls;
   absl::Status status;
   for (const Stage& stage : plan_.stages) {
     status = stage.run(*this, call_);
@@ -130,9 +169,21 @@ absl::Status Function::Call(absl::Span<const Variable> arguments, std::vector<Fu
   return core_->Run(arguments, results);
 }
 
-int Function::num_arguments() const { return core_->plan().num_arguments; }
+absl::StatusOr<std::vector<WrappedResult>> Function::CallWrapped(absl::Span<const WrappedVariable> arguments) {
+  std::vector<WrappedResult> results;
+  COTAN_RETURN_IF_ERROR(core_->RunWrapped(arguments, results));
+  return results;
+}
 
-int Function::num_results() const { return core_->plan().num_caller_outputs; }
+int Function::num_arguments() const {
+  const CallPlan& plan = core_->plan();
+  return plan.has_wrappers ? static_cast<int>(plan.wrapped_arguments.size()) : plan.num_arguments;
+}
+
+int Function::num_results() const {
+  const CallPlan& plan = core_->plan();
+  return plan.has_wrappers ? static_cast<int>(plan.wrapped_outputs.size()) : plan.num_caller_outputs;
+}
 
 std::string Function::ToString() const { return core_->plan().ToString(); }
 

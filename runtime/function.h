@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "runtime/autograd/variable.h"
 #include "runtime/session.h"
+#include "runtime/wrappers.h"
 #include "serialization/output_alias_info.h"
 
 namespace cotan {
@@ -24,6 +25,9 @@ class FunctionCore;
 // A result: a tensor, or a value that was known when the function was traced or
 // follows from its sizes (int64_t then).
 using FunctionResult = std::variant<Variable, NoneValue, bool, int64_t, double, std::string>;
+
+// A result of CallWrapped().
+using WrappedResult = std::variant<WrappedVariable, NoneValue, bool, int64_t, double, std::string>;
 
 // What calls did, for tools and tests.
 struct FunctionStats {
@@ -74,6 +78,17 @@ class Function {
   // The same into `results`, whose memory is used again.
   absl::Status Call(absl::Span<const Variable> arguments, std::vector<FunctionResult>& results);
 
+  // The same for a function that has arguments or results of wrapper types
+  // (wrappers/wrapper_type.h: Wrap() and Unwrap() come from there), or none.
+  // InvalidArgument besides: an argument of another wrapper type than traced, or
+  // with other attributes or metadata; the message names the attribute.
+  //
+  //   COTAN_ASSIGN_OR_RETURN(auto results, forward.CallWrapped({Wrap(weight), Wrap(x)}));
+  //   COTAN_RETURN_IF_ERROR(autograd::Backward(...));
+  //   COTAN_ASSIGN_OR_RETURN(auto gradient, Unwrap<Quantized<Variable>>(GradientOf(Wrap(weight)), "the gradient"));
+  absl::StatusOr<std::vector<WrappedResult>> CallWrapped(absl::Span<const WrappedVariable> arguments);
+
+  // Of the caller: a wrapper counts as one.
   int num_arguments() const;
   int num_results() const;
 

@@ -22,6 +22,9 @@ namespace cotan {
 // One call on its way through the stages. Its lists keep their memory from call
 // to call, so that a call allocates only what outlives it.
 struct Call {
+  absl::Span<const WrappedVariable> wrapped_arguments;
+  std::vector<WrappedResult>* wrapped_outputs = nullptr;  // by output of the caller; null: none was asked for
+  std::vector<Variable> flat_arguments;
   absl::Span<const Variable> arguments;
   std::vector<FunctionResult>* outputs = nullptr;  // by output
 
@@ -41,6 +44,9 @@ struct Call {
   void Clear();
 };
 
+// A flat result as one of a caller that knows wrappers.
+WrappedResult PlainResult(FunctionResult result);
+
 // Not thread-safe. Does not move: nodes point to it.
 class FunctionCore : public std::enable_shared_from_this<FunctionCore> {
  public:
@@ -53,6 +59,7 @@ class FunctionCore : public std::enable_shared_from_this<FunctionCore> {
   FunctionStats& stats() { return stats_; }
 
   absl::Status Run(absl::Span<const Variable> arguments, std::vector<FunctionResult>& results);
+  absl::Status RunWrapped(absl::Span<const WrappedVariable> arguments, std::vector<WrappedResult>& results);
 
   // Executables of the forward: with what the backward needs, and without.
   MethodPlans& forward(bool is_recorded) { return is_recorded ? recorded_forward_ : plain_forward_; }
@@ -85,7 +92,10 @@ class FunctionCore : public std::enable_shared_from_this<FunctionCore> {
   MethodPlans plain_forward_;
   MethodPlans plain_backward_;
   MethodPlans donated_backward_;
+  absl::Status RunStages();
+
   Call call_;
+  std::vector<FunctionResult> flat_results_;
   Places places_;
   std::vector<std::vector<Tensor>> freed_;  // by saved value
   FunctionStats stats_;

@@ -34,7 +34,8 @@ class MethodCheck {
   absl::Status Run() {
     COTAN_RETURN_IF_ERROR(In("metadata", Parse(&ViewAndMutationMeta::FromProto, method_.metadata(), metadata_)));
     COTAN_RETURN_IF_ERROR(In("signature", Parse(&GraphSignature::FromProto, method_.signature(), signature_)));
-    program_ = metadata_;
+    // Programs know flat values only.
+    program_ = has_wrappers() ? *metadata_.facts().subclass_meta->fw_metadata : metadata_;
     if (method_.has_program_metadata()) {
       COTAN_RETURN_IF_ERROR(
           In("program_metadata", Parse(&ViewAndMutationMeta::FromProto, method_.program_metadata(), program_)));
@@ -55,9 +56,14 @@ class MethodCheck {
  private:
   bool has_metadata() const { return metadata_.num_inputs() + metadata_.num_outputs() > 0; }
   bool has_signature() const { return !(signature_ == GraphSignature()); }
-  absl::string_view program_field() const { return method_.has_program_metadata() ? "program_metadata" : "metadata"; }
+  bool has_wrappers() const { return metadata_.facts().subclass_meta.has_value(); }
+  absl::string_view program_field() const {
+    if (method_.has_program_metadata()) return "program_metadata";
+    return has_wrappers() ? "metadata.subclass_meta.fw_metadata" : "metadata";
+  }
   const serialization::ViewAndMutationMeta& program_proto() const {
-    return method_.has_program_metadata() ? method_.program_metadata() : method_.metadata();
+    if (method_.has_program_metadata()) return method_.program_metadata();
+    return has_wrappers() ? method_.metadata().subclass_meta().fw_metadata() : method_.metadata();
   }
 
   // The error of a message of the method, prefixed with its name.
@@ -145,8 +151,10 @@ class MethodCheck {
   absl::Status CheckSignature() const {
     COTAN_RETURN_IF_ERROR(CheckStates("parameters", signature_.parameters, State::PARAMETER));
     COTAN_RETURN_IF_ERROR(CheckStates("buffers", signature_.buffers, State::BUFFER));
-    // Duplicates and views of a base are no inputs of the method.
-    if (method_.has_input_binding() || signature_.user_inputs.size() == static_cast<size_t>(method_.inputs_size())) {
+    // Duplicates and views of a base are no inputs of the method; of wrappers, the
+    // parts are.
+    if (method_.has_input_binding() || has_wrappers() ||
+        signature_.user_inputs.size() == static_cast<size_t>(method_.inputs_size())) {
       return absl::OkStatus();
     }
     return InvalidField("user_inputs", signature_.user_inputs.size(), " names, but the method has ",

@@ -178,6 +178,14 @@ serialization::WrapperMeta WrapperToProto(const WrapperMeta& meta) {
   return proto;
 }
 
+void AppendNames(const WrapperMeta& meta, const std::string& name, std::vector<std::string>& names) {
+  for (const WrapperAttribute& attribute : meta.attributes) {
+    const std::string full = absl::StrCat(name, ".", attribute.name);
+    if (std::holds_alternative<PlainTensorMeta>(attribute.value)) names.push_back(full);
+    if (const auto* inner = std::get_if<WrapperMeta>(&attribute.value)) AppendNames(*inner, full, names);
+  }
+}
+
 std::string Describe(const PlainTensorMeta& meta) { return absl::StrCat("flat ", meta.flat_index); }
 std::string Describe(const OpaqueMeta& meta) { return absl::StrCat("opaque ", meta.type_name); }
 std::string Describe(const WrapperMeta& meta) {
@@ -202,6 +210,19 @@ int FlatCount(absl::Span<const FlatMeta> metas) {
   int count = 0;
   for (const FlatMeta& meta : metas) count += FlatCount(meta);
   return count;
+}
+
+std::vector<std::string> FlatNames(absl::Span<const FlatMeta> metas, absl::Span<const std::string> names) {
+  std::vector<std::string> flat;
+  for (size_t i = 0; i < metas.size(); ++i) {
+    const auto* wrapper = std::get_if<WrapperMeta>(&metas[i]);
+    if (wrapper == nullptr) {
+      flat.push_back(names[i]);
+    } else {
+      AppendNames(*wrapper, names[i], flat);
+    }
+  }
+  return flat;
 }
 
 absl::string_view WrapperTypeName(const FlatMeta& meta) {

@@ -81,6 +81,10 @@ int FlatCount(absl::Span<const FlatMeta> metas);
 // The wrapper type's name, "" for a plain tensor.
 absl::string_view WrapperTypeName(const FlatMeta& meta);
 
+// Names of the flat values of tensors with these names: "x" for a plain tensor,
+// "q.data", "q.scale" for a wrapper.
+std::vector<std::string> FlatNames(absl::Span<const FlatMeta> metas, absl::Span<const std::string> names);
+
 // Whether some of them are wrappers.
 bool HasWrappers(absl::Span<const FlatMeta> metas);
 

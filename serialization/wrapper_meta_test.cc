@@ -57,6 +57,11 @@ TEST(WrapperMeta, CountsFlatValuesOfNestedWrappers) {
   EXPECT_EQ(WrapperTypeName(Nested()[0]), "");
 }
 
+TEST(WrapperMeta, FlatValuesAreCalledAfterTheirPlace) {
+  EXPECT_EQ(FlatNames(Nested(), {"x", "rows"}),
+            (std::vector<std::string>{"x", "rows.values.data", "rows.values.scale", "rows.offsets"}));
+}
+
 TEST(WrapperMeta, TextShowsTheNesting) {
   EXPECT_EQ(ToString(Nested()[1]),
             "jagged{values: quantized{data: flat 1, scale: flat 2}, offsets: flat 3, pool: opaque "

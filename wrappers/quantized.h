@@ -1,0 +1,50 @@
+// Numbers in eight bits: data * scale.
+#ifndef COTAN_WRAPPERS_QUANTIZED_H_
+#define COTAN_WRAPPERS_QUANTIZED_H_
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace cotan {
+
+// `data` is i8; `scale` is floating point, of one element, or, if `axis` is not
+// -1, with one element for each index of that dimension of the data. Gradients
+// go to the scale.
+template <typename T>
+struct Quantized {
+  using Tensor = T;
+
+  T data;
+  T scale;
+  int64_t axis = -1;
+
+  // The numbers themselves. For T = at::Tensor.
+  T Dequantize() const {
+    const T numbers = data.to(scale.scalar_type());
+    if (axis < 0) return numbers * scale;
+    std::vector<int64_t> sizes(static_cast<size_t>(data.dim()), 1);
+    sizes[static_cast<size_t>(axis)] = data.size(axis);
+    return numbers * scale.reshape(sizes);
+  }
+
+  static std::string TypeName() { return "cotan.quantized"; }
+  static std::vector<std::string> PartNames() { return {"data", "scale"}; }
+  auto Parts() { return std::tie(data, scale); }
+  std::string Metadata() const { return absl::StrCat("axis=", axis); }
+  absl::Status SetMetadata(absl::string_view text) {
+    if (text.substr(0, 5) == "axis=" && absl::SimpleAtoi(text.substr(5), &axis)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no axis=NUMBER"));
+  }
+  std::vector<int64_t> OuterSizes() const { return {data.sizes().begin(), data.sizes().end()}; }
+};
+
+}  // namespace cotan
+
+#endif  // COTAN_WRAPPERS_QUANTIZED_H_
