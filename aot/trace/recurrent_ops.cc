@@ -5,6 +5,8 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/sigmoid.h>
+#include <ATen/ops/split_copy.h>
+#include <ATen/ops/split_with_sizes_copy.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/unbind.h>
@@ -164,9 +166,18 @@ std::tuple<at::Tensor, at::Tensor> OneState(const at::Tensor& input, const at::T
   return {output, hidden};
 }
 
+// What cells cut their gates with, to write to them in place: pieces of their own.
+Tensors UnsafeSplit(const at::Tensor& self, int64_t size, int64_t dim) { return at::split_copy(self, size, dim); }
+
+Tensors UnsafeSplitWithSizes(const at::Tensor& self, at::IntArrayRef sizes, int64_t dim) {
+  return at::split_with_sizes_copy(self, sizes, dim);
+}
+
 }  // namespace
 
 void AddRecurrentRewrites(torch::Library& library) {
+  library.impl("unsafe_split.Tensor", UnsafeSplit);
+  library.impl("unsafe_split_with_sizes", UnsafeSplitWithSizes);
   library.impl("lstm.input", LstmInput);
   library.impl("gru.input", OneState<Gru>);
   library.impl("rnn_tanh.input", OneState<Simple<at::tanh>>);

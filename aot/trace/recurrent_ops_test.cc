@@ -98,6 +98,29 @@ TEST(RecurrentOpsTest, ComputeWhatLibTorchComputesAndItsGradients) {
   }
 }
 
+// Cells are cut into steps by the model; each writes to pieces of its gates.
+TEST(RecurrentOpsTest, CellsComputeWhatLibTorchComputesAndTheirGradients) {
+  at::manual_seed(6);
+  const auto cells = [](const std::vector<at::Tensor>& x) -> std::vector<at::Tensor> {
+    const auto [hidden, cell] = at::lstm_cell(x[0], {x[1], x[2]}, x[3], x[4]);
+    return {at::gru_cell(hidden, cell, x[5], x[6])};
+  };
+  std::vector<at::Tensor> inputs = {at::randn({kBatch, kInput}),       at::randn({kBatch, kHidden}),
+                                    at::randn({kBatch, kHidden}),      at::randn({4 * kHidden, kInput}),
+                                    at::randn({4 * kHidden, kHidden}), at::randn({3 * kHidden, kHidden}),
+                                    at::randn({3 * kHidden, kHidden})};
+  for (at::Tensor& input : inputs) input.requires_grad_();
+  const auto traced = Trace(cells, {}, inputs, {.backward = TraceOptions::Backward::kOutputs});
+  ASSERT_TRUE(traced.ok()) << traced.status();
+  for (const Node& node : traced->graph.nodes()) EXPECT_NE(node.op, "aten.unsafe_split.Tensor");
+  const std::vector<at::Tensor> expected = cells(inputs);
+  EXPECT_TRUE(FromTensorData(traced->reference.outputs[0]).allclose(expected[0], 1e-4, 1e-5));
+  const auto gradients = torch::autograd::grad(expected, inputs, {FromTensorData(traced->reference.tangents[0])});
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_TRUE(FromTensorData(traced->reference.gradients[i]).allclose(gradients[i], 1e-3, 1e-4)) << i;
+  }
+}
+
 // One product with the input for all steps, one with the hidden state for each.
 TEST(RecurrentOpsTest, MultiplyTheInputOnce) {
   const Layer layer = {.kind = "gru"};

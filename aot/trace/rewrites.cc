@@ -7,6 +7,8 @@
 #include <ATen/ops/_native_batch_norm_legit_no_training.h>
 #include <ATen/ops/all.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/conj.h>
+#include <ATen/ops/dot.h>
 #include <ATen/ops/eq.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ge.h>
@@ -134,6 +136,8 @@ bool Equal(const at::Tensor& self, const at::Tensor& other) {
   return at::equal(self, other);
 }
 
+at::Tensor Vdot(const at::Tensor& self, const at::Tensor& other) { return at::dot(at::conj(self), other); }
+
 // Every op without a rewrite passes through here. A tensor that belongs to
 // nobody must not be written to: the graph could not return its new content.
 void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -167,6 +171,7 @@ void RegisterRewrites() {
     m.impl("_native_batch_norm_legit_functional", FunctionalBatchNorm);
     m.impl("scaled_dot_product_attention", Attention);
     m.impl("equal", Equal);
+    m.impl("vdot", Vdot);
     AddRandomRewrites(m);
     AddRecurrentRewrites(m);
   });

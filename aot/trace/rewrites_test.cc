@@ -52,6 +52,11 @@ TEST(RewritesTest, BatchNormReadsItsStatisticsInEvaluation) {
   for (const auto& info : traced->metadata.input_info()) EXPECT_FALSE(info.mutates_data());
 }
 
+TEST(RewritesTest, VdotIsAProductWithTheConjugate) {
+  const auto vdot = [](const Tensors& in) { return at::vdot(in[0], in[1]); };
+  ExpectSameAsEager(vdot, {at::rand({5}), at::rand({5})}, "real");
+}
+
 TEST(RewritesTest, BatchNormWithoutStatistics) {
   ExpectSameAsEager(
       [](const Tensors& in) {
