@@ -17,7 +17,6 @@ struct NamedKind {
 constexpr std::array kWithoutKernels = {
     NamedKind{Op::kView, "view"},
     NamedKind{Op::kEffect, "effect"},
-    NamedKind{Op::kScan, "scan"},
 };
 
 constexpr std::array kWithKernels = {
@@ -37,6 +36,7 @@ constexpr std::array kWithKernels = {
     NamedKind{Op::kAttention, "attention"},
     NamedKind{Op::kAttentionBackward, "attention_backward"},
     NamedKind{Op::kCheckedIndex, "checked_index"},
+    NamedKind{Op::kScan, "scan"},
 };
 
 constexpr auto kKinds = [] {

@@ -94,6 +94,12 @@ const absl::flat_hash_map<absl::string_view, KernelFiller>& KernelFillers() {
          op.mutable_checked_index()->set_from_end(Flag(node, 2));
          if (std::holds_alternative<SymInt>(node.arguments[3])) op.mutable_checked_index()->set_ignored(Int(node, 3));
        }},
+      {"prim.scan",
+       [](const Node& node, Op& op) {
+         op.mutable_scan()->set_function(static_cast<serialization::Scan::Function>(Int(node, 1)));
+         op.mutable_scan()->set_dim(Int(node, 2));
+         op.mutable_scan()->set_reverse(Flag(node, 3));
+       }},
       {"prim.concat", [](const Node& node, Op& op) { op.mutable_concat()->set_dim(Int(node, 1)); }},
       {"prim.effect", [](const Node& node, Op& op) { Fill(node, op.mutable_effect()); }},
       {"prim.attention", [](const Node& node, Op& op) { Fill(node, 4, op.mutable_attention()); }},

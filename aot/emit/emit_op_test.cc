@@ -51,6 +51,11 @@ TEST(EmitKernelOpTest, AttributesKeepTheirPlaces) {
   EXPECT_FALSE(op.checked_index().from_end());
   EXPECT_EQ(op.checked_index().ignored(), -100);
 
+  ASSERT_TRUE(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.scan(%0, 5, 2, true)"), op).ok());
+  EXPECT_EQ(op.scan().function(), serialization::Scan::LOGSUMEXP);
+  EXPECT_EQ(op.scan().dim(), 2);
+  EXPECT_TRUE(op.scan().reverse());
+
   ASSERT_TRUE(EmitKernelOp(Graph(),
                            Parse("%1: f32[4,6,8,8], %2: f32[4,6,8] = prim.attention(%0, %0, %0, none, true, 0.25)"), op)
                   .ok());

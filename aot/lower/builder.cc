@@ -539,6 +539,17 @@ Tensor Builder::CheckedIndex(const Tensor& index, const SymInt& size, bool from_
   return Emit("prim.checked_index", {Use{wide.id()}, size, from_end, passes}, {{wide.dtype(), wide.sizes(), {}}})[0];
 }
 
+std::pair<Tensor, Tensor> Builder::Scan(serialization::Scan::Function function, const Tensor& x, int64_t dim,
+                                        bool reverse) {
+  std::vector<TensorType> types = {{x.dtype(), x.sizes(), {}}};
+  const bool has_indices = function == serialization::Scan::MAX || function == serialization::Scan::MIN;
+  if (has_indices) types.push_back({DType::kInt64, x.sizes(), {}});
+  const std::vector<Tensor> results =
+      Emit("prim.scan", {Use{x.id()}, SymInt(static_cast<int64_t>(function)), SymInt(WrapDim(dim, x.rank())), reverse},
+           types);
+  return {results[0], has_indices ? results[1] : Tensor()};
+}
+
 Tensor Builder::Concat(absl::Span<const Tensor> tensors, int64_t dim) {
   if (tensors.size() == 1) return tensors[0];
   dim = WrapDim(dim, tensors[0].rank());

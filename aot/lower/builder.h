@@ -27,6 +27,7 @@
 //   prim.gather(x, index, dim)
 //   prim.scatter_add(rows, index, base|none, dim, padding_index)
 //   prim.checked_index(index, size, from_end, ignored|none)
+//   prim.scan(x, function, dim, reverse) -> values[, indices]
 //   prim.concat({tensors}, dim)
 //   prim.attention(q, k, v, bias|none, is_causal, scale) -> result, logsumexp
 //   prim.attention_backward(grad, q, k, v, result, logsumexp, bias|none,
@@ -194,6 +195,9 @@ class Builder {
   // end. `ignored` passes.
   Tensor CheckedIndex(const Tensor& index, const SymInt& size, bool from_end = false,
                       std::optional<int64_t> ignored = std::nullopt);
+  // Running reduction along `dim`; MAX and MIN yield indices too.
+  std::pair<Tensor, Tensor> Scan(serialization::Scan::Function function, const Tensor& x, int64_t dim,
+                                 bool reverse = false);
   Tensor Concat(absl::Span<const Tensor> tensors, int64_t dim);
 
   // A node with results of the given types.

@@ -8,6 +8,7 @@
 #include "kernels/cpu/gather.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/cpu/portable.h"
+#include "kernels/cpu/scan.h"
 #include "kernels/cpu/widen.h"
 
 namespace cotan::cpu {
@@ -44,6 +45,8 @@ constexpr KernelEntry kEntries[] = {
     {Op::kScatterAdd, kSummable, MakeScatterAdd},
     {Op::kScatterAdd, kHalves, MakeWidened<MakeScatterAdd>},
     {Op::kCheckedIndex, kIndexes, MakeCheckedIndex},
+    {Op::kScan, kSummable, MakeScan},
+    {Op::kScan, kHalves, MakeWidened<MakeScan>},
     {Op::kConcat, kAll, MakeConcat},
     {Op::kAttention, kFloats, MakeAttention},
     {Op::kAttention, kHalves, MakeWidened<MakeAttention>},

@@ -24,6 +24,7 @@ KernelOr MakeAvgPoolBackward(const KernelRequest& request);
 KernelOr MakeGather(const KernelRequest& request);
 KernelOr MakeScatterAdd(const KernelRequest& request);
 KernelOr MakeCheckedIndex(const KernelRequest& request);
+KernelOr MakeScan(const KernelRequest& request);
 KernelOr MakeConcat(const KernelRequest& request);
 KernelOr MakeAttention(const KernelRequest& request);
 KernelOr MakeAttentionBackward(const KernelRequest& request);

@@ -140,8 +140,7 @@ TEST(ReferenceOpsTest, CheckedIndex) {
   ASSERT_TRUE(RunOp(MakeCheckedIndex, op, {&index}, {&checked}, 1, {2}).ok());
   EXPECT_EQ(checked.Values(), (Values{0, 2, 2, 99}));
   EXPECT_EQ(RunOp(MakeCheckedIndex, op, {&index}, {&checked}, 1, {1}),
-            absl::InvalidArgumentError(
-                "checked_index: index[0,1] is 2, outside [-2, 2) and not 99, which is ignored"));
+            absl::InvalidArgumentError("checked_index: index[0,1] is 2, outside [-2, 2) and not 99, which is ignored"));
 }
 
 TEST(ReferenceOpsTest, ConcatAndCopy) {
@@ -183,8 +182,8 @@ TEST(ReferenceOpsTest, AttentionGradientsAgreeWithFiniteDifferences) {
   for (HostTensor* tensor : {&q, &k, &v, &bias, &grad}) FillRandom(*tensor, random, -1, 1);
   HostTensor grad_q(kF64, {1, 2, 3, 2}), grad_k(kF64, {1, 2, 4, 2}), grad_v(kF64, {1, 2, 4, 3});
   ASSERT_TRUE(RunOp(MakeAttention, op, {&q, &k, &v, &bias}, {&out, &logsumexp}).ok());
-  const absl::Status status = RunOp(MakeAttentionBackward, backward, {&grad, &q, &k, &v, &out, &logsumexp, &bias},
-                                    {&grad_q, &grad_k, &grad_v});
+  const absl::Status status =
+      RunOp(MakeAttentionBackward, backward, {&grad, &q, &k, &v, &out, &logsumexp, &bias}, {&grad_q, &grad_k, &grad_v});
   ASSERT_TRUE(status.ok()) << status;
   const auto loss = [&] {
     EXPECT_TRUE(RunOp(MakeAttention, op, {&q, &k, &v, &bias}, {&out, &logsumexp}).ok());
@@ -214,6 +213,21 @@ TEST(ReferenceOpsTest, EveryOpHasAKernel) {
   for (const OpKind kind : AllOpKinds()) {
     EXPECT_TRUE(registry.Find(DeviceType::kCpu, kind, kF32).ok()) << OpKindName(kind);
   }
+}
+
+TEST(ReferenceScanTest, ReducesEachPrefixOrSuffixOfALine) {
+  Op op;
+  op.mutable_scan()->set_function(serialization::Scan::MAX);
+  op.mutable_scan()->set_dim(1);
+  HostTensor x(DType::kFloat32, {2, 4}, {1, 3, 2, 3, 4, 0, 5, 1});
+  HostTensor y(DType::kFloat32, {2, 4}), index(DType::kInt64, {2, 4});
+  ASSERT_TRUE(RunOp(MakeScan, op, {&x}, {&y, &index}).ok());
+  EXPECT_EQ(y.Values(), (Values{1, 3, 3, 3, 4, 4, 5, 5}));
+  EXPECT_EQ(index.Values(), (Values{0, 1, 1, 3, 0, 0, 2, 2}));
+  op.mutable_scan()->set_function(serialization::Scan::SUM);
+  op.mutable_scan()->set_reverse(true);
+  ASSERT_TRUE(RunOp(MakeScan, op, {&x}, {&y}).ok());
+  EXPECT_EQ(y.Values(), (Values{9, 8, 5, 3, 10, 6, 6, 1}));
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ constexpr Entry kEntries[] = {
     {Op::kGather, reference::MakeGather},
     {Op::kScatterAdd, reference::MakeScatterAdd},
     {Op::kCheckedIndex, reference::MakeCheckedIndex},
+    {Op::kScan, reference::MakeScan},
     {Op::kConcat, reference::MakeConcat},
     {Op::kAttention, reference::MakeAttention},
     {Op::kAttentionBackward, reference::MakeAttentionBackward},
