@@ -54,8 +54,8 @@ Tensor WeightOfPosition(Lowering& l, Mode mode, const Tensor& bag, const Tensor&
 // bag_size, max_indices
 absl::Status LowerEmbeddingBag(Lowering& l) {
   const Tensor table = l.tensor(0);
-  const Tensor indices = l.tensor(1);
-  Tensor offsets = l.tensor(2);
+  const Tensor indices = l.b.CheckedIndex(l.tensor(1), table.sizes()[0]);
+  Tensor offsets = l.b.CheckedIndex(l.tensor(2), indices.sizes()[0] + SymInt(1));
   const Mode mode = static_cast<Mode>(l.integer(4));
   if (mode == Mode::kMax) return l.Unsupported("mode max");
   if (l.flag(7)) offsets = l.b.Slice(offsets, 0, 0, offsets.sizes()[0] - SymInt(1), 1);
@@ -89,7 +89,7 @@ absl::Status LowerEmbeddingBag(Lowering& l) {
 // scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
 absl::Status LowerEmbeddingBagBackward(Lowering& l) {
   const Tensor grad = l.tensor(0);
-  const Tensor indices = l.tensor(1);
+  const Tensor indices = l.b.CheckedIndex(l.tensor(1), l.result().sizes[0]);
   const Mode mode = static_cast<Mode>(l.integer(8));
   if (mode == Mode::kMax) return l.Unsupported("mode max");
   if (l.flag(7)) return l.Unsupported("scale_grad_by_freq");

@@ -3,10 +3,26 @@
 // checked first: arithmetic would turn wrong ones into others that are right.
 #include <algorithm>
 
+#include "aot/lower/flat_positions.h"
 #include "aot/lower/lowering.h"
 #include "aot/lower/op_table_rows.h"
 
 namespace cotan::aot {
+
+Tensor FlatPositions(Lowering& l, const Tensor& index, const SymIntVector& sizes, int64_t dim) {
+  SymInt stride = 1;
+  Tensor position;
+  for (int64_t d = static_cast<int64_t>(sizes.size()) - 1; d >= 0; --d) {
+    const SymInt& size = sizes[static_cast<size_t>(d)];
+    Tensor along =
+        d == dim ? l.b.Cast(index, DType::kInt64) : l.b.Iota(static_cast<int>(d), DType::kInt64, index.sizes());
+    along = along * l.b.Literal(stride);
+    position = position.defined() ? position + along : along;
+    stride = stride * size;
+  }
+  return position;
+}
+
 namespace {
 
 // Tensor argument `i` as an index along dimension `dim` of a tensor of `sizes`.
@@ -41,23 +57,6 @@ absl::Status LowerIndexAdd(Lowering& l) {
   if (l.num_arguments() > 4) rows = rows * l.literal(4);
   const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
   return l.Return(l.b.ScatterAdd(rows, IndexInto(l, 2, x.sizes(), dim), x, dim, -1, x.sizes()));
-}
-
-// For each element of `index` (checked), the row-major position in a tensor of
-// `sizes` of the element that has index[...] along `dim` and the element's own
-// place along the others.
-Tensor FlatPositions(Lowering& l, const Tensor& index, const SymIntVector& sizes, int64_t dim) {
-  SymInt stride = 1;
-  Tensor position;
-  for (int64_t d = static_cast<int64_t>(sizes.size()) - 1; d >= 0; --d) {
-    const SymInt& size = sizes[static_cast<size_t>(d)];
-    Tensor along = d == dim ? l.b.Cast(index, DType::kInt64)
-                            : l.b.Iota(static_cast<int>(d), DType::kInt64, index.sizes());
-    along = along * l.b.Literal(stride);
-    position = position.defined() ? position + along : along;
-    stride = stride * size;
-  }
-  return position;
 }
 
 // (self, dim, index, sparse_grad)
@@ -127,10 +126,10 @@ Tensor Flat(Lowering& l, const Tensor& x) { return l.b.View(x, {NumElementsOf(x.
 // (self, dim, index, src)
 absl::Status LowerScatter(Lowering& l) {
   const Tensor x = l.tensor(0);
-  const Tensor index = l.tensor(2);
   Tensor source = l.tensor(3);
-  if (x.rank() == 0 || index.rank() == 0) return l.Unsupported("a tensor without dimensions");
+  if (x.rank() == 0 || l.tensor(2).rank() == 0) return l.Unsupported("a tensor without dimensions");
   const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
+  const Tensor index = IndexInto(l, 2, x.sizes(), dim);
   if (source.is_literal()) {
     source = l.b.Full(source, x.dtype(), index.sizes());
   } else {
@@ -241,9 +240,7 @@ absl::Status LowerIndexPut(Lowering& l) {
   if (l.flag(3)) {
     result = l.b.ScatterAdd(values, indexing->position, merged, indexing->first, -1, indexing->merged);
   } else {
-    Tensor position = Flat(l, indexing->position);
-    const Tensor size = l.b.Literal(indexing->merged[first]);
-    position = l.b.Select(l.b.Lt(position, l.b.Literal(SymInt(0))), position + size, position);
+    const Tensor position = Flat(l, indexing->position);
     absl::StatusOr<Tensor> counts = LastOfEqual(l, position, 0);
     if (!counts.ok()) return counts.status();
     SymIntVector flat_rows = indexing->merged;
@@ -256,16 +253,112 @@ absl::Status LowerIndexPut(Lowering& l) {
   return l.Return(l.b.Permute(l.b.View(result, indexing->permuted), inverse));
 }
 
+// (self, index): of the tensor in row-major order
+absl::Status LowerTake(Lowering& l) {
+  const Tensor x = l.tensor(0);
+  return l.Return(
+      l.b.Gather(Flat(l, x), l.b.CheckedIndex(l.tensor(1), NumElementsOf(x.sizes()), /*from_end=*/true), 0));
+}
+
+// (self, index, source, accumulate)
+absl::Status LowerPut(Lowering& l) {
+  const Tensor x = l.tensor(0);
+  const SymInt count = NumElementsOf(x.sizes());
+  const Tensor position = Flat(l, l.b.CheckedIndex(l.tensor(1), count, /*from_end=*/true));
+  const Tensor source = Flat(l, l.operand(2));
+  if (l.flag(3)) {
+    return l.Return(l.b.View(l.b.ScatterAdd(source, position, Flat(l, x), 0, -1, {count}), x.sizes()));
+  }
+  absl::StatusOr<Tensor> counts = LastOfEqual(l, position, 0);
+  if (!counts.ok()) return counts.status();
+  return l.Return(l.b.View(OverwriteRows(l, Flat(l, x), source, position, *counts, 0), x.sizes()));
+}
+
+// (self, dim, index, source)
+absl::Status LowerIndexCopy(Lowering& l) {
+  const Tensor x = l.tensor(0);
+  if (x.rank() == 0) return l.Return(l.b.View(l.operand(3), {}));
+  const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
+  const Tensor position = Flat(l, IndexInto(l, 2, x.sizes(), dim));
+  absl::StatusOr<Tensor> counts = LastOfEqual(l, position, 0);
+  if (!counts.ok()) return counts.status();
+  return l.Return(OverwriteRows(l, x, l.operand(3), position, *counts, dim));
+}
+
+// (self, dim, index, value)
+absl::Status LowerIndexFill(Lowering& l) {
+  const Tensor x = l.tensor(0);
+  if (x.rank() == 0) return l.Return(l.operand(3));
+  const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
+  const SymInt size = x.sizes()[static_cast<size_t>(dim)];
+  const Tensor position = Flat(l, l.b.CheckedIndex(l.tensor(2), size, /*from_end=*/true));
+  const Tensor ones = l.b.Full(l.b.Literal(SymInt(1)), DType::kInt64, position.sizes());
+  const Tensor hits = l.b.ScatterAdd(ones, position, Tensor(), 0, -1, {size});
+  SymIntVector along(static_cast<size_t>(x.rank()), SymInt(1));
+  along[static_cast<size_t>(dim)] = size;
+  return l.Return(l.b.Select(l.b.View(l.b.Gt(hits, l.b.Literal(SymInt(0))), along), l.operand(3), x));
+}
+
+// How many of `sorted` [..., n] go before each of `values` [..., m] (or any
+// sizes, if `sorted` has one dimension).
+absl::Status CountBefore(Lowering& l, Tensor sorted, Tensor values, bool right) {
+  if (values.is_literal()) values = l.b.Full(values, sorted.dtype(), {});
+  const DType dtype = PromoteTypes(sorted.dtype(), values.dtype());
+  sorted = l.b.Cast(sorted, dtype);
+  values = l.b.Cast(values, dtype);
+  const int64_t n = values.rank();
+  const Tensor left = sorted.rank() == 1 ? sorted : l.b.Unsqueeze(sorted, sorted.rank() - 1);
+  const Tensor value = l.b.Unsqueeze(values, n);
+  const Tensor before = right ? l.b.Le(left, value) : l.b.Lt(left, value);
+  const Tensor count = l.b.ReduceSum(l.b.Cast(before, l.result().dtype), {n});
+  return l.Return(l.b.Squeeze(count, {{n}}));
+}
+
+// (self, boundaries, out_int32, right)
+absl::Status LowerBucketize(Lowering& l) { return CountBefore(l, l.tensor(1), l.tensor(0), l.flag(3)); }
+
+// (sorted_sequence, self, out_int32, right, side, sorter)
+absl::Status LowerSearchSorted(Lowering& l) {
+  if (!l.is_none(5)) return l.Unsupported("a sorter");
+  return CountBefore(l, l.tensor(0), l.tensor(1), l.flag(3) || l.text(4) == "right");
+}
+
+// (elements, test_elements, assume_unique, invert)
+absl::Status LowerIsIn(Lowering& l) {
+  Tensor x = l.tensor(0);
+  Tensor tests = l.tensor(1);
+  if (x.is_literal()) x = l.b.Full(x, tests.dtype(), {});
+  if (tests.is_literal()) tests = l.b.Full(tests, x.dtype(), {});
+  const DType dtype = PromoteTypes(x.dtype(), tests.dtype());
+  const int64_t n = x.rank();
+  const Tensor equal = l.b.Eq(l.b.Unsqueeze(l.b.Cast(x, dtype), n), Flat(l, l.b.Cast(tests, dtype)));
+  const Tensor found = l.b.Squeeze(l.b.ReduceMax(equal, {n}), {{n}});
+  return l.Return(l.flag(3) ? l.b.Not(found) : found);
+}
+
+// With the elements along `dim` in the opposite order.
+Tensor Flipped(Lowering& l, const Tensor& x, int64_t dim) {
+  if (x.rank() == 0) return x;
+  dim = l.b.WrapDim(dim, x.rank());
+  const SymInt size = x.sizes()[static_cast<size_t>(dim)];
+  return l.b.Gather(x, l.b.Literal(size - SymInt(1)) - l.b.Iota(0, DType::kInt64, {size}), dim);
+}
+
 // (self, dims)
 absl::Status LowerFlip(Lowering& l) {
   Tensor x = l.tensor(0);
-  for (const int64_t d : l.integers(1)) {
-    const int64_t dim = l.b.WrapDim(d, x.rank());
-    const SymInt size = x.rank() == 0 ? SymInt(1) : x.sizes()[static_cast<size_t>(dim)];
-    if (x.rank() == 0) continue;
-    x = l.b.Gather(x, l.b.Literal(size - SymInt(1)) - l.b.Iota(0, DType::kInt64, {size}), dim);
-  }
+  for (const int64_t dim : l.integers(1)) x = Flipped(l, x, dim);
   return l.Return(x);
+}
+
+// (self, k, dims): k quarter turns from the first of the dimensions to the second.
+absl::Status LowerRot90(Lowering& l) {
+  const Tensor x = l.tensor(0);
+  const std::vector<int64_t> dims = l.integers(2);
+  const int64_t turns = (l.integer(1) % 4 + 4) % 4;
+  if (turns == 0) return l.Return(x);
+  if (turns == 2) return l.Return(Flipped(l, Flipped(l, x, dims[0]), dims[1]));
+  return l.Return(l.b.Transpose(Flipped(l, x, turns == 1 ? dims[1] : dims[0]), dims[0], dims[1]));
 }
 
 // (self, size, memory_format): what is added is unspecified, here zero.
@@ -305,18 +398,29 @@ constexpr OpRow kRows[] = {
     Row("aten._unsafe_index.Tensor", LowerIndex),
     Row("aten._unsafe_index_put.default", LowerIndexPut),
     Row("aten.as_strided_scatter.default", LowerAsStridedScatter),
+    Row("aten.bucketize.Tensor", LowerBucketize),
     Row("aten.embedding.default", LowerEmbedding),
     Row("aten.embedding_dense_backward.default", LowerEmbeddingBackward),
     Row("aten.flip.default", LowerFlip),
     Row("aten.gather.default", LowerGather),
     Row("aten.index.Tensor", LowerIndex),
     Row("aten.index_add.default", LowerIndexAdd),
+    Row("aten.index_copy.default", LowerIndexCopy),
+    Row("aten.index_fill.int_Scalar", LowerIndexFill),
+    Row("aten.index_fill.int_Tensor", LowerIndexFill),
     Row("aten.index_put.default", LowerIndexPut),
     Row("aten.index_select.default", LowerIndexSelect),
+    Row("aten.isin.Tensor_Scalar", LowerIsIn),
+    Row("aten.isin.Tensor_Tensor", LowerIsIn),
+    Row("aten.put.default", LowerPut),
     Row("aten.resize.default", LowerResize),
+    Row("aten.rot90.default", LowerRot90),
     Row("aten.scatter.src", LowerScatter),
     Row("aten.scatter.value", LowerScatter),
     Row("aten.scatter_add.default", LowerScatterAdd),
+    Row("aten.searchsorted.Scalar", LowerSearchSorted),
+    Row("aten.searchsorted.Tensor", LowerSearchSorted),
+    Row("aten.take.default", LowerTake),
     Row("aten.unfold_backward.default", LowerUnfoldBackward),
 };
 

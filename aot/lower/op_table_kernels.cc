@@ -1,10 +1,10 @@
 // Rows of ops that reach kernels of their own: matrix products, convolutions,
 // pooling, attention.
 #include <cmath>
-#include <numeric>
 
 #include "aot/lower/lowering.h"
 #include "aot/lower/op_table_rows.h"
+#include "aot/lower/unbatched.h"
 
 namespace cotan::aot {
 namespace {
@@ -22,6 +22,34 @@ absl::Status LowerAddMatmul(Lowering& l) {
   if (alpha == 1 && beta == 1) return l.Return(l.b.Matmul(a, b, l.operand(0)));
   const Tensor product = l.b.Matmul(a, b) * l.literal(4);
   return l.Return(beta == 0 ? product : product + l.operand(0) * l.literal(3));
+}
+
+// (self, batch1, batch2, beta, alpha): the products of all batches add up.
+absl::Status LowerAddBmm(Lowering& l) {
+  const Tensor products = l.b.Matmul(l.operand(1), l.operand(2));
+  const Tensor sum = l.b.Squeeze(l.b.ReduceSum(products, {0}), {{0}}) * l.literal(4);
+  return l.Return(l.number(3) == 0 ? sum : sum + l.operand(0) * l.literal(3));
+}
+
+// (self, vec1, vec2, beta, alpha)
+absl::Status LowerAddOuter(Lowering& l) {
+  const Tensor outer = l.b.Unsqueeze(l.operand(1), 1) * l.b.Unsqueeze(l.operand(2), 0) * l.literal(4);
+  return l.Return(l.number(3) == 0 ? outer : outer + l.operand(0) * l.literal(3));
+}
+
+// (self, other, dim) of size 3 along `dim`
+absl::Status LowerCross(Lowering& l) {
+  const Tensor x = l.operand(0);
+  const Tensor y = l.operand(1);
+  const auto dim = static_cast<int64_t>(l.b.WrapDim(l.integer(2), static_cast<int>(l.result().sizes.size())));
+  const int64_t from_end = dim - static_cast<int64_t>(l.result().sizes.size());
+  const auto at = [&](const Tensor& t, int64_t i) { return l.b.Slice(t, from_end + t.rank(), i, i + 1, 1); };
+  std::vector<Tensor> parts;
+  for (int64_t i = 0; i < 3; ++i) {
+    const int64_t j = (i + 1) % 3, k = (i + 2) % 3;
+    parts.push_back(at(x, j) * at(y, k) - at(x, k) * at(y, j));
+  }
+  return l.Return(l.b.Concat(parts, dim));
 }
 
 absl::Status LowerDot(Lowering& l) {
@@ -106,13 +134,6 @@ std::vector<int64_t> Spread(std::vector<int64_t> values, size_t spatial, const s
   return values;
 }
 
-SymIntVector WithBatch(SymIntVector sizes, bool unbatched) {
-  if (unbatched) sizes.insert(sizes.begin(), SymInt(1));
-  return sizes;
-}
-
-Tensor Batched(Lowering& l, const Tensor& x, bool unbatched) { return unbatched ? l.b.Unsqueeze(x, 0) : x; }
-
 // Arguments kernel, stride, padding, dilation, ceil_mode from position `first`.
 PoolConfig MaxPoolConfig(Lowering& l, int first, size_t spatial) {
   PoolConfig config;
@@ -176,87 +197,6 @@ absl::Status LowerAvgPoolBackward(Lowering& l) {
   return l.Return(l.b.View(result, l.result().sizes));
 }
 
-// Windows of adaptive pooling, if they are all equal and do not overlap.
-absl::StatusOr<PoolConfig> AdaptiveConfig(Lowering& l, const SymIntVector& in, const SymIntVector& out,
-                                          size_t spatial) {
-  PoolConfig config;
-  for (size_t k = 0; k < spatial; ++k) {
-    const SymInt& from = in[in.size() - spatial + k];
-    const SymInt& to = out[out.size() - spatial + k];
-    if (!from.is_constant() || !to.is_constant() || to.constant() == 0 || from.constant() % to.constant() != 0) {
-      return l.Unsupported("adaptive pooling whose output size does not divide the input size");
-    }
-    config.kernel.push_back(from.constant() / to.constant());
-  }
-  config.stride = config.kernel;
-  config.padding.assign(spatial, 0);
-  config.dilation.assign(spatial, 1);
-  return config;
-}
-
-std::vector<int64_t> SpatialDims(size_t spatial) {
-  std::vector<int64_t> dims(spatial);
-  std::iota(dims.begin(), dims.end(), -static_cast<int64_t>(spatial));
-  return dims;
-}
-
-bool IsGlobal(const SymIntVector& out, size_t spatial) {
-  for (size_t k = 0; k < spatial; ++k) {
-    if (!(out[out.size() - 1 - k] == SymInt(1))) return false;
-  }
-  return true;
-}
-
-template <size_t kSpatial>
-absl::Status LowerAdaptiveAvgPool(Lowering& l) {
-  const Tensor x = l.operand(0);
-  if (IsGlobal(l.result().sizes, kSpatial)) return l.Return(l.b.ReduceMean(x, SpatialDims(kSpatial)));
-  absl::StatusOr<PoolConfig> config = AdaptiveConfig(l, x.sizes(), l.result().sizes, kSpatial);
-  if (!config.ok()) return config.status();
-  const bool unbatched = x.rank() == kSpatial + 1;
-  const Tensor y = l.b.AvgPool(Batched(l, x, unbatched), *config, WithBatch(l.result().sizes, unbatched));
-  return l.Return(l.b.View(y, l.result().sizes));
-}
-
-// (grad, self)
-template <size_t kSpatial>
-absl::Status LowerAdaptiveAvgPoolBackward(Lowering& l) {
-  const Tensor grad = l.operand(0);
-  const SymIntVector in = l.result().sizes;
-  if (IsGlobal(grad.sizes(), kSpatial)) {
-    SymInt area = 1;
-    for (size_t k = 0; k < kSpatial; ++k) area = area * in[in.size() - 1 - k];
-    return l.Return(l.b.Expand(grad / l.b.Literal(area), in));
-  }
-  absl::StatusOr<PoolConfig> config = AdaptiveConfig(l, in, grad.sizes(), kSpatial);
-  if (!config.ok()) return config.status();
-  const bool unbatched = grad.rank() == kSpatial + 1;
-  const Tensor result = l.b.AvgPoolBackward(Batched(l, grad, unbatched), *config, WithBatch(in, unbatched));
-  return l.Return(l.b.View(result, in));
-}
-
-template <size_t kSpatial>
-absl::Status LowerAdaptiveMaxPool(Lowering& l) {
-  const Tensor x = l.operand(0);
-  absl::StatusOr<PoolConfig> config = AdaptiveConfig(l, x.sizes(), l.result().sizes, kSpatial);
-  if (!config.ok()) return config.status();
-  const bool unbatched = x.rank() == kSpatial + 1;
-  const auto [values, indices] = l.b.MaxPool(Batched(l, x, unbatched), *config, WithBatch(l.result().sizes, unbatched));
-  return l.ReturnAll({l.b.View(values, l.result().sizes), l.b.View(indices, l.result().sizes)});
-}
-
-// (grad, self, indices)
-template <size_t kSpatial>
-absl::Status LowerAdaptiveMaxPoolBackward(Lowering& l) {
-  const Tensor grad = l.operand(0);
-  absl::StatusOr<PoolConfig> config = AdaptiveConfig(l, l.result().sizes, grad.sizes(), kSpatial);
-  if (!config.ok()) return config.status();
-  const bool unbatched = grad.rank() == kSpatial + 1;
-  const Tensor result = l.b.MaxPoolBackward(Batched(l, grad, unbatched), Batched(l, l.tensor(2), unbatched), *config,
-                                            WithBatch(l.result().sizes, unbatched));
-  return l.Return(l.b.View(result, l.result().sizes));
-}
-
 // Attention -------------------------------------------------------------------------
 
 double AttentionScale(Lowering& l, int i, const Tensor& query) {
@@ -293,18 +233,12 @@ absl::Status LowerAttentionBackward(Lowering& l) {
 constexpr OpRow Row(absl::string_view op, LowerFunction lower) { return {op, OpFamily::kKernel, lower}; }
 
 constexpr OpRow kRows[] = {
-    Row("aten._adaptive_avg_pool2d.default", LowerAdaptiveAvgPool<2>),
-    Row("aten._adaptive_avg_pool2d_backward.default", LowerAdaptiveAvgPoolBackward<2>),
-    Row("aten._adaptive_avg_pool3d.default", LowerAdaptiveAvgPool<3>),
-    Row("aten._adaptive_avg_pool3d_backward.default", LowerAdaptiveAvgPoolBackward<3>),
     Row("aten._scaled_dot_product_flash_attention_for_cpu.default", LowerAttention),
     Row("aten._scaled_dot_product_flash_attention_for_cpu_backward.default", LowerAttentionBackward),
-    Row("aten.adaptive_max_pool2d.default", LowerAdaptiveMaxPool<2>),
-    Row("aten.adaptive_max_pool2d_backward.default", LowerAdaptiveMaxPoolBackward<2>),
-    Row("aten.adaptive_max_pool3d.default", LowerAdaptiveMaxPool<3>),
-    Row("aten.adaptive_max_pool3d_backward.default", LowerAdaptiveMaxPoolBackward<3>),
+    Row("aten.addbmm.default", LowerAddBmm),
     Row("aten.addmm.default", LowerAddMatmul),
     Row("aten.addmv.default", LowerAddMv),
+    Row("aten.addr.default", LowerAddOuter),
     Row("aten.avg_pool2d.default", LowerAvgPool<2>),
     Row("aten.avg_pool2d_backward.default", LowerAvgPoolBackward<2>),
     Row("aten.avg_pool3d.default", LowerAvgPool<3>),
@@ -314,6 +248,7 @@ constexpr OpRow kRows[] = {
     Row("aten.convolution.default", LowerConvolution),
     Row("aten.convolution_backward.default", LowerConvolutionBackward),
     Row("aten.dot.default", LowerDot),
+    Row("aten.linalg_cross.default", LowerCross),
     Row("aten.linear.default", LowerLinear),
     Row("aten.max_pool2d_with_indices.default", LowerMaxPool<2>),
     Row("aten.max_pool2d_with_indices_backward.default", LowerMaxPoolBackward<2>),

@@ -130,24 +130,23 @@ absl::Status LowerLogSumExp(Lowering& l) {
   return l.Return(Shape(l, l.b.Log(sum) + max, dims, KeepDim(l, 2)));
 }
 
+// Reduced dimensions stay with size 1.
+Tensor NormOf(Lowering& l, const Tensor& x, double order, absl::Span<const int64_t> dims) {
+  const Tensor magnitude = l.b.Abs(x);
+  if (order == 2) return l.b.Sqrt(l.b.ReduceSum(x * x, dims));
+  if (order == 1) return l.b.ReduceSum(magnitude, dims);
+  if (order == 0) return l.b.ReduceSum(l.b.Cast(l.b.Ne(x, l.b.Literal(0.0)), x.dtype()), dims);
+  if (std::isinf(order)) {
+    return l.b.Reduce(order > 0 ? serialization::FN_REDUCE_MAX : serialization::FN_REDUCE_MIN, magnitude, dims);
+  }
+  const Tensor sum = l.b.ReduceSum(l.b.Pow(magnitude, l.b.Literal(order)), dims);
+  return l.b.Pow(sum, l.b.Literal(1 / order));
+}
+
 absl::Status VectorNorm(Lowering& l, double order, int dims_argument, int keepdim_argument) {
   const Tensor x = l.operand(0);
   const std::vector<int64_t> dims = Dims(l, x, dims_argument);
-  const Tensor magnitude = l.b.Abs(x);
-  Tensor norm;
-  if (order == 2) {
-    norm = l.b.Sqrt(l.b.ReduceSum(x * x, dims));
-  } else if (order == 1) {
-    norm = l.b.ReduceSum(magnitude, dims);
-  } else if (std::isinf(order)) {
-    norm = l.b.Reduce(order > 0 ? serialization::FN_REDUCE_MAX : serialization::FN_REDUCE_MIN, magnitude, dims);
-  } else if (order == 0) {
-    norm = l.b.ReduceSum(l.b.Cast(l.b.Ne(x, l.b.Literal(0.0)), x.dtype()), dims);
-  } else {
-    const Tensor sum = l.b.ReduceSum(l.b.Pow(magnitude, l.b.Literal(order)), dims);
-    norm = l.b.Pow(sum, l.b.Literal(1 / order));
-  }
-  return l.Return(Shape(l, norm, dims, KeepDim(l, keepdim_argument)));
+  return l.Return(Shape(l, NormOf(l, x, order, dims), dims, KeepDim(l, keepdim_argument)));
 }
 
 absl::Status LowerNorm(Lowering& l) { return VectorNorm(l, l.is_none(1) ? 2 : l.number(1), 2, 3); }
@@ -157,6 +156,36 @@ absl::Status LowerCountNonzero(Lowering& l) {
   const std::vector<int64_t> dims = Dims(l, x, 1);
   const Tensor hit = l.b.Cast(l.b.Ne(x, l.b.Literal(SymInt(0))), DType::kInt64);
   return l.Return(Shape(l, l.b.ReduceSum(hit, dims), dims, false));
+}
+
+// (self, dim, keepdim, dtype)
+absl::Status LowerNanSum(Lowering& l) {
+  Tensor x = l.tensor(0);
+  if (IsFloatingPoint(x.dtype())) x = l.b.Select(l.b.Unary(serialization::FN_ISNAN, x), l.b.Literal(0.0), x);
+  x = l.b.Cast(x, l.result().dtype);
+  const std::vector<int64_t> dims = Dims(l, x, 1);
+  return l.Return(Shape(l, l.b.ReduceSum(x, dims), dims, KeepDim(l, 2)));
+}
+
+// (self, dim, keepdim) -> min, max
+absl::Status LowerAMinMax(Lowering& l) {
+  const Tensor x = l.tensor(0);
+  const std::vector<int64_t> dims = Dims(l, x, 1);
+  const bool keepdim = KeepDim(l, 2);
+  return l.ReturnAll({Shape(l, l.b.Reduce(serialization::FN_REDUCE_MIN, x, dims), dims, keepdim),
+                      Shape(l, l.b.ReduceMax(x, dims), dims, keepdim)});
+}
+
+absl::Status LowerTrace(Lowering& l) {
+  const Tensor diagonal = l.b.Cast(l.b.Diagonal(l.tensor(0), 0, 0, 1), l.result().dtype);
+  return l.Return(l.b.Squeeze(l.b.ReduceSum(diagonal, {0}), {{0}}));
+}
+
+// (self, other, p)
+absl::Status LowerDist(Lowering& l) {
+  const Tensor difference = l.operand(0) - l.operand(1);
+  const std::vector<int64_t> dims = Dims(l, difference, l.num_arguments());
+  return l.Return(l.b.Squeeze(NormOf(l, difference, l.number(2), dims), dims));
 }
 
 // Softmax family -----------------------------------------------------------
@@ -210,6 +239,21 @@ absl::Status LowerLogSoftmaxBackward(Lowering& l) {
   return l.Return(grad - l.b.Exp(y) * l.b.ReduceSum(grad, {l.integer(2)}));
 }
 
+// (i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim): the sum over some
+// dimensions of a product of three, each of which lacks some dimensions.
+absl::Status LowerTrilinear(Lowering& l) {
+  Tensor product;
+  for (int i = 0; i < 3; ++i) {
+    Tensor x = l.operand(i);
+    std::vector<int64_t> lacking = l.integers(3 + i);
+    std::sort(lacking.begin(), lacking.end());
+    for (const int64_t dim : lacking) x = l.b.Unsqueeze(x, dim);
+    product = product.defined() ? product * x : x;
+  }
+  const std::vector<int64_t> summed = l.integers(6);
+  return l.Return(summed.empty() ? product : l.b.Squeeze(l.b.ReduceSum(product, summed), summed));
+}
+
 constexpr OpRow Row(absl::string_view op, LowerFunction lower) { return {op, OpFamily::kReduction, lower}; }
 
 constexpr OpRow kRows[] = {
@@ -218,11 +262,13 @@ constexpr OpRow kRows[] = {
     Row("aten._safe_softmax.default", LowerSafeSoftmax),
     Row("aten._softmax.default", LowerSoftmax),
     Row("aten._softmax_backward_data.default", LowerSoftmaxBackward),
+    Row("aten._trilinear.default", LowerTrilinear),
     Row("aten.all.default", [](Lowering& l) { return LowerAnyAll(l, serialization::FN_REDUCE_MIN, -1, -1); }),
     Row("aten.all.dim", [](Lowering& l) { return LowerAnyAll(l, serialization::FN_REDUCE_MIN, 1, 2); }),
     Row("aten.all.dims", [](Lowering& l) { return LowerAnyAll(l, serialization::FN_REDUCE_MIN, 1, 2); }),
     Row("aten.amax.default", [](Lowering& l) { return LowerReduce(l, serialization::FN_REDUCE_MAX, 1, 2); }),
     Row("aten.amin.default", [](Lowering& l) { return LowerReduce(l, serialization::FN_REDUCE_MIN, 1, 2); }),
+    Row("aten.aminmax.default", LowerAMinMax),
     Row("aten.any.default", [](Lowering& l) { return LowerAnyAll(l, serialization::FN_REDUCE_MAX, -1, -1); }),
     Row("aten.any.dim", [](Lowering& l) { return LowerAnyAll(l, serialization::FN_REDUCE_MAX, 1, 2); }),
     Row("aten.any.dims", [](Lowering& l) { return LowerAnyAll(l, serialization::FN_REDUCE_MAX, 1, 2); }),
@@ -230,6 +276,7 @@ constexpr OpRow kRows[] = {
     Row("aten.argmin.default", [](Lowering& l) { return LowerArgExtreme(l, serialization::FN_REDUCE_MIN); }),
     Row("aten.count_nonzero.default", LowerCountNonzero),
     Row("aten.count_nonzero.dim_IntList", LowerCountNonzero),
+    Row("aten.dist.default", LowerDist),
     Row("aten.linalg_vector_norm.default", [](Lowering& l) { return VectorNorm(l, l.number(1), 2, 3); }),
     Row("aten.logsumexp.default", LowerLogSumExp),
     Row("aten.max.default", [](Lowering& l) { return LowerReduce(l, serialization::FN_REDUCE_MAX, -1, -1); }),
@@ -238,6 +285,7 @@ constexpr OpRow kRows[] = {
     Row("aten.mean.dim", [](Lowering& l) { return LowerMean(l, 1, 2); }),
     Row("aten.min.default", [](Lowering& l) { return LowerReduce(l, serialization::FN_REDUCE_MIN, -1, -1); }),
     Row("aten.min.dim", [](Lowering& l) { return LowerExtremeWithIndex(l, serialization::FN_REDUCE_MIN); }),
+    Row("aten.nansum.default", LowerNanSum),
     Row("aten.norm.Scalar", LowerNorm),
     Row("aten.norm.ScalarOpt_dim", LowerNorm),
     Row("aten.prod.default", [](Lowering& l) { return LowerReduce(l, serialization::FN_REDUCE_PROD, -1, -1); }),
@@ -246,6 +294,7 @@ constexpr OpRow kRows[] = {
     Row("aten.std_mean.correction", [](Lowering& l) { return LowerVariance(l, true, true); }),
     Row("aten.sum.default", [](Lowering& l) { return LowerReduce(l, serialization::FN_REDUCE_SUM, -1, -1); }),
     Row("aten.sum.dim_IntList", [](Lowering& l) { return LowerReduce(l, serialization::FN_REDUCE_SUM, 1, 2); }),
+    Row("aten.trace.default", LowerTrace),
     Row("aten.var.correction", [](Lowering& l) { return LowerVariance(l, false, false); }),
     Row("aten.var_mean.correction", [](Lowering& l) { return LowerVariance(l, false, true); }),
 };

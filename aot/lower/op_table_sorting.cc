@@ -1,6 +1,7 @@
 // Rows of ops that put elements in order. An element's place is the number of
 // elements that go before it, so the work grows with the square of the sorted
 // dimension; nothing of that size is stored.
+#include <limits>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -52,10 +53,14 @@ Tensor Ranks(Lowering& l, const Tensor& x, bool descending) {
   return l.b.Squeeze(l.b.ReduceSum(l.b.Cast(before, DType::kInt32), {n}), {{n}});
 }
 
+struct Sorted {
+  Tensor values;
+  Tensor indexes;
+};
+
 // The `count` first elements of `dim` in order, and their indexes.
-absl::Status FirstInOrder(Lowering& l, int64_t dim, const SymInt& count, bool descending) {
-  const Tensor x = l.tensor(0);
-  if (x.rank() == 0) return l.ReturnAll({x, l.b.Full(l.b.Literal(SymInt(0)), DType::kInt64, {})});
+absl::StatusOr<Sorted> FirstInOrder(Lowering& l, const Tensor& x, int64_t dim, const SymInt& count, bool descending) {
+  if (x.rank() == 0) return Sorted{x, l.b.Full(l.b.Literal(SymInt(0)), DType::kInt64, {})};
   dim = l.b.WrapDim(dim, x.rank());
   const SymInt size = x.sizes()[static_cast<size_t>(dim)];
   if (!size.is_constant()) return l.Unsupported("a dynamic dimension");
@@ -81,14 +86,19 @@ absl::Status FirstInOrder(Lowering& l, int64_t dim, const SymInt& count, bool de
     stride = stride * turned.x.sizes()[static_cast<size_t>(d)];
   }
   const Tensor values = l.b.Gather(l.b.View(turned.x, {NumElementsOf(x.sizes())}), position, 0);
-  return l.ReturnAll({l.b.Permute(values, turned.back), l.b.Permute(index, turned.back)});
+  return Sorted{l.b.Permute(values, turned.back), l.b.Permute(index, turned.back)};
+}
+
+absl::Status ReturnSorted(Lowering& l, const absl::StatusOr<Sorted>& sorted) {
+  if (!sorted.ok()) return sorted.status();
+  return l.ReturnAll({sorted->values, sorted->indexes});
 }
 
 absl::Status Sort(Lowering& l, int dim_argument) {
   const int64_t dim = l.integer(dim_argument);
   const Tensor x = l.tensor(0);
   const SymInt count = x.rank() == 0 ? SymInt(1) : x.sizes()[static_cast<size_t>(l.b.WrapDim(dim, x.rank()))];
-  return FirstInOrder(l, dim, count, l.flag(dim_argument + 1));
+  return ReturnSorted(l, FirstInOrder(l, x, dim, count, l.flag(dim_argument + 1)));
 }
 
 // (self, dim, descending) and (self, stable, dim, descending)
@@ -96,14 +106,62 @@ absl::Status LowerSort(Lowering& l) { return Sort(l, 1); }
 absl::Status LowerStableSort(Lowering& l) { return Sort(l, 2); }
 
 // (self, k, dim, largest, sorted)
-absl::Status LowerTopK(Lowering& l) { return FirstInOrder(l, l.integer(2), l.size(1), l.flag(3)); }
+absl::Status LowerTopK(Lowering& l) {
+  return ReturnSorted(l, FirstInOrder(l, l.tensor(0), l.integer(2), l.size(1), l.flag(3)));
+}
+
+// The element of rank `k`, counted from 1, along `dim`, of size 1 then.
+absl::StatusOr<Sorted> ElementOfRank(Lowering& l, const Tensor& x, int64_t dim, const SymInt& k) {
+  absl::StatusOr<Sorted> sorted = FirstInOrder(l, x, dim, k, /*descending=*/false);
+  if (!sorted.ok() || x.rank() == 0) return sorted;
+  dim = l.b.WrapDim(dim, x.rank());
+  return Sorted{l.b.Slice(sorted->values, dim, k - SymInt(1), k, 1),
+                l.b.Slice(sorted->indexes, dim, k - SymInt(1), k, 1)};
+}
+
+absl::Status ReturnOne(Lowering& l, const Sorted& element) {
+  return l.ReturnAll({l.b.View(element.values, l.result().sizes), l.b.View(element.indexes, l.result().sizes)});
+}
+
+// (self, k, dim, keepdim)
+absl::Status LowerKthValue(Lowering& l) {
+  absl::StatusOr<Sorted> element = ElementOfRank(l, l.tensor(0), l.integer(2), l.size(1));
+  return element.ok() ? ReturnOne(l, *element) : element.status();
+}
+
+// The lower one of two middle elements; NaN, where the first is, if there is any.
+absl::StatusOr<Sorted> MedianOf(Lowering& l, const Tensor& x, int64_t dim) {
+  const SymInt size = x.rank() == 0 ? SymInt(1) : x.sizes()[static_cast<size_t>(l.b.WrapDim(dim, x.rank()))];
+  const SymInt k = SymInt::Binary(SymInt::Kind::kFloorDiv, size + SymInt(1), SymInt(2));
+  absl::StatusOr<Sorted> element = ElementOfRank(l, x, dim, k);
+  if (!element.ok() || x.rank() == 0 || !IsFloatingPoint(x.dtype())) return element;
+  const auto d = l.b.WrapDim(dim, x.rank());
+  const Tensor nan = IsNan(l, x);
+  const Tensor place = l.b.Iota(static_cast<int>(d), DType::kInt64, x.sizes());
+  const Tensor first = l.b.Reduce(serialization::FN_REDUCE_MIN, l.b.Select(nan, place, l.b.Literal(size)), {d});
+  const Tensor any = l.b.Lt(first, l.b.Literal(size));
+  return Sorted{l.b.Select(any, l.b.Literal(std::numeric_limits<double>::quiet_NaN()), element->values),
+                l.b.Select(any, first, element->indexes)};
+}
+
+absl::Status LowerMedian(Lowering& l) {
+  const Tensor x = l.tensor(0);
+  absl::StatusOr<Sorted> median = MedianOf(l, l.b.View(x, {NumElementsOf(x.sizes())}), 0);
+  return median.ok() ? l.Return(l.b.View(median->values, {})) : median.status();
+}
+
+// (self, dim, keepdim)
+absl::Status LowerMedianAlong(Lowering& l) {
+  absl::StatusOr<Sorted> median = MedianOf(l, l.tensor(0), l.integer(1));
+  return median.ok() ? ReturnOne(l, *median) : median.status();
+}
 
 constexpr OpRow Row(absl::string_view op, LowerFunction lower) { return {op, OpFamily::kKernel, lower}; }
 
 constexpr OpRow kRows[] = {
-    Row("aten.sort.default", LowerSort),
-    Row("aten.sort.stable", LowerStableSort),
-    Row("aten.topk.default", LowerTopK),
+    Row("aten.kthvalue.default", LowerKthValue), Row("aten.median.default", LowerMedian),
+    Row("aten.median.dim", LowerMedianAlong),    Row("aten.sort.default", LowerSort),
+    Row("aten.sort.stable", LowerStableSort),    Row("aten.topk.default", LowerTopK),
 };
 
 }  // namespace

@@ -1,16 +1,19 @@
 #include "aot/trace/random_ops.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/Generator.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/argsort.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/floor.h>
 #include <ATen/ops/ge.h>
+#include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/log1p.h>
 #include <ATen/ops/lt.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/sqrt.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/DefaultDtype.h>
 #include <torch/library.h>
@@ -53,9 +56,8 @@ at::Tensor RandomUniformCpu(const at::Tensor& state, c10::SymIntArrayRef size, i
 
 // f32 in [0, 1), the next draws of the program.
 at::Tensor Draw(at::IntArrayRef sizes) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("cotan::random_uniform", "")
-                             .typed<decltype(RandomUniformCpu)>();
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("cotan::random_uniform", "").typed<decltype(RandomUniformCpu)>();
   Recorder& recorder = *CurrentRecorder();
   const int64_t slice = recorder.TakeRandomSlice(c10::multiply_integers(sizes));
   return op.call(recorder.rng_state, c10::fromIntArrayRefSlow(sizes), slice);
@@ -84,18 +86,14 @@ at::Tensor Integers(at::IntArrayRef sizes, at::ScalarType dtype, int64_t low, in
 }
 
 // 1 with probability p, else 0.
-at::Tensor Bernoulli(at::IntArrayRef sizes, at::ScalarType dtype, double p) {
-  return at::lt(Draw(sizes), p).to(dtype);
-}
+at::Tensor Bernoulli(at::IntArrayRef sizes, at::ScalarType dtype, double p) { return at::lt(Draw(sizes), p).to(dtype); }
 
 void CheckGenerator(const OptionalGenerator& generator, const char* op) {
   if (!generator.has_value() || !generator->defined()) return;
   CurrentRecorder()->Refuse(op, "it draws from a generator of its own; a session has one generator");
 }
 
-at::ScalarType DtypeOr(OptionalDtype dtype, at::ScalarType fallback) {
-  return dtype.value_or(fallback);
-}
+at::ScalarType DtypeOr(OptionalDtype dtype, at::ScalarType fallback) { return dtype.value_or(fallback); }
 at::ScalarType DefaultDtype() { return c10::get_default_dtype_as_scalartype(); }
 
 // The sizes of a mask that drops whole channels: [N, C, 1, ...].
@@ -140,8 +138,7 @@ at::Tensor& DropoutInPlaceRewrite(at::Tensor& self, double p, bool train) {
   return self;
 }
 
-std::tuple<at::Tensor, at::Tensor> NativeDropout(const at::Tensor& input, double p,
-                                                 std::optional<bool> train) {
+std::tuple<at::Tensor, at::Tensor> NativeDropout(const at::Tensor& input, double p, std::optional<bool> train) {
   if (!train.value_or(true)) return {input, at::ones_like(input, at::TensorOptions(at::kBool))};
   const at::Tensor kept = at::ge(Draw(input.sizes()), p);
   const double scale = p == 1 ? 0 : 1 / (1 - p);
@@ -156,67 +153,79 @@ at::Tensor BernoulliP(const at::Tensor& self, double p, OptionalGenerator genera
   CheckGenerator(generator, "aten.bernoulli");
   return Bernoulli(self.sizes(), self.scalar_type(), p);
 }
-at::Tensor BernoulliTensor(const at::Tensor& self, const at::Tensor& p,
-                           OptionalGenerator generator) {
+at::Tensor BernoulliTensor(const at::Tensor& self, const at::Tensor& p, OptionalGenerator generator) {
   CheckGenerator(generator, "aten.bernoulli");
   return at::lt(Draw(self.sizes()), p).to(self.scalar_type());
 }
 at::Tensor& BernoulliInPlace(at::Tensor& self, double p, OptionalGenerator generator) {
   return self.copy_(BernoulliP(self, p, generator));
 }
-at::Tensor& BernoulliTensorInPlace(at::Tensor& self, const at::Tensor& p,
-                                   OptionalGenerator generator) {
+at::Tensor& BernoulliTensorInPlace(at::Tensor& self, const at::Tensor& p, OptionalGenerator generator) {
   return self.copy_(BernoulliTensor(self, p, generator));
 }
 
-at::Tensor RandGenerator(c10::SymIntArrayRef size, OptionalGenerator generator,
-                         OptionalDtype dtype, OptionalLayout, OptionalDevice,
-                         std::optional<bool>) {
+at::Tensor RandGenerator(c10::SymIntArrayRef size, OptionalGenerator generator, OptionalDtype dtype, OptionalLayout,
+                         OptionalDevice, std::optional<bool>) {
   CheckGenerator(generator, "aten.rand");
   return Uniform(C10_AS_INTARRAYREF_SLOW(size), DtypeOr(dtype, DefaultDtype()));
 }
-at::Tensor Rand(c10::SymIntArrayRef size, OptionalDtype dtype, OptionalLayout layout,
-                OptionalDevice device, std::optional<bool> pin_memory) {
+at::Tensor Rand(c10::SymIntArrayRef size, OptionalDtype dtype, OptionalLayout layout, OptionalDevice device,
+                std::optional<bool> pin_memory) {
   return RandGenerator(size, std::nullopt, dtype, layout, device, pin_memory);
 }
-at::Tensor RandLike(const at::Tensor& self, OptionalDtype dtype, OptionalLayout, OptionalDevice,
-                    std::optional<bool>, OptionalFormat) {
+at::Tensor RandLike(const at::Tensor& self, OptionalDtype dtype, OptionalLayout, OptionalDevice, std::optional<bool>,
+                    OptionalFormat) {
   return Uniform(self.sizes(), DtypeOr(dtype, self.scalar_type()));
 }
-at::Tensor RandnGenerator(c10::SymIntArrayRef size, OptionalGenerator generator,
-                          OptionalDtype dtype, OptionalLayout, OptionalDevice,
-                          std::optional<bool>) {
+at::Tensor RandnGenerator(c10::SymIntArrayRef size, OptionalGenerator generator, OptionalDtype dtype, OptionalLayout,
+                          OptionalDevice, std::optional<bool>) {
   CheckGenerator(generator, "aten.randn");
   return Normal(C10_AS_INTARRAYREF_SLOW(size), DtypeOr(dtype, DefaultDtype()));
 }
-at::Tensor Randn(c10::SymIntArrayRef size, OptionalDtype dtype, OptionalLayout layout,
-                 OptionalDevice device, std::optional<bool> pin_memory) {
+at::Tensor Randn(c10::SymIntArrayRef size, OptionalDtype dtype, OptionalLayout layout, OptionalDevice device,
+                 std::optional<bool> pin_memory) {
   return RandnGenerator(size, std::nullopt, dtype, layout, device, pin_memory);
 }
-at::Tensor RandnLike(const at::Tensor& self, OptionalDtype dtype, OptionalLayout, OptionalDevice,
-                     std::optional<bool>, OptionalFormat) {
+at::Tensor RandnLike(const at::Tensor& self, OptionalDtype dtype, OptionalLayout, OptionalDevice, std::optional<bool>,
+                     OptionalFormat) {
   return Normal(self.sizes(), DtypeOr(dtype, self.scalar_type()));
 }
 
-at::Tensor RandintLow(c10::SymInt low, c10::SymInt high, c10::SymIntArrayRef size,
-                      OptionalDtype dtype, OptionalLayout, OptionalDevice, std::optional<bool>) {
-  return Integers(C10_AS_INTARRAYREF_SLOW(size), DtypeOr(dtype, at::kLong), low.expect_int(),
-                  high.expect_int());
+at::Tensor RandintLow(c10::SymInt low, c10::SymInt high, c10::SymIntArrayRef size, OptionalDtype dtype, OptionalLayout,
+                      OptionalDevice, std::optional<bool>) {
+  return Integers(C10_AS_INTARRAYREF_SLOW(size), DtypeOr(dtype, at::kLong), low.expect_int(), high.expect_int());
 }
-at::Tensor Randint(c10::SymInt high, c10::SymIntArrayRef size, OptionalDtype dtype,
-                   OptionalLayout layout, OptionalDevice device, std::optional<bool> pin_memory) {
+at::Tensor Randint(c10::SymInt high, c10::SymIntArrayRef size, OptionalDtype dtype, OptionalLayout layout,
+                   OptionalDevice device, std::optional<bool> pin_memory) {
   return RandintLow(0, high, size, dtype, layout, device, pin_memory);
 }
-at::Tensor RandintLikeLow(const at::Tensor& self, c10::SymInt low, c10::SymInt high,
-                          OptionalDtype dtype, OptionalLayout, OptionalDevice, std::optional<bool>,
-                          OptionalFormat) {
-  return Integers(self.sizes(), DtypeOr(dtype, self.scalar_type()), low.expect_int(),
-                  high.expect_int());
+at::Tensor RandintLikeLow(const at::Tensor& self, c10::SymInt low, c10::SymInt high, OptionalDtype dtype,
+                          OptionalLayout, OptionalDevice, std::optional<bool>, OptionalFormat) {
+  return Integers(self.sizes(), DtypeOr(dtype, self.scalar_type()), low.expect_int(), high.expect_int());
 }
-at::Tensor RandintLike(const at::Tensor& self, c10::SymInt high, OptionalDtype dtype,
-                       OptionalLayout layout, OptionalDevice device,
-                       std::optional<bool> pin_memory, OptionalFormat format) {
+at::Tensor RandintLike(const at::Tensor& self, c10::SymInt high, OptionalDtype dtype, OptionalLayout layout,
+                       OptionalDevice device, std::optional<bool> pin_memory, OptionalFormat format) {
   return RandintLikeLow(self, 0, high, dtype, layout, device, pin_memory, format);
+}
+
+// In training the slope of negative elements is drawn.
+at::Tensor RRelu(const at::Tensor& self, const at::Scalar& lower, const at::Scalar& upper, bool training,
+                 OptionalGenerator generator) {
+  CheckGenerator(generator, "aten.rrelu");
+  const double low = lower.toDouble(), high = upper.toDouble();
+  if (!training) return at::leaky_relu(self, (low + high) / 2);
+  return at::where(at::ge(self, 0), self, self * Uniform(self.sizes(), self.scalar_type(), low, high));
+}
+
+// The order of as many draws.
+at::Tensor RandpermGenerator(c10::SymInt n, OptionalGenerator generator, OptionalDtype dtype, OptionalLayout,
+                             OptionalDevice, std::optional<bool>) {
+  CheckGenerator(generator, "aten.randperm");
+  return at::argsort(Draw({n.expect_int()})).to(DtypeOr(dtype, at::kLong));
+}
+at::Tensor Randperm(c10::SymInt n, OptionalDtype dtype, OptionalLayout layout, OptionalDevice device,
+                    std::optional<bool> pin_memory) {
+  return RandpermGenerator(n, std::nullopt, dtype, layout, device, pin_memory);
 }
 
 at::Tensor& UniformInPlace(at::Tensor& self, double from, double to, OptionalGenerator generator) {
@@ -227,9 +236,8 @@ at::Tensor& NormalInPlace(at::Tensor& self, double mean, double std, OptionalGen
   CheckGenerator(generator, "aten.normal_");
   return self.copy_(Normal(self.sizes(), self.scalar_type()) * std + mean);
 }
-at::Tensor NormalFloatFloat(double mean, double std, c10::SymIntArrayRef size,
-                            OptionalGenerator generator, OptionalDtype dtype, OptionalLayout,
-                            OptionalDevice, std::optional<bool>) {
+at::Tensor NormalFloatFloat(double mean, double std, c10::SymIntArrayRef size, OptionalGenerator generator,
+                            OptionalDtype dtype, OptionalLayout, OptionalDevice, std::optional<bool>) {
   CheckGenerator(generator, "aten.normal");
   return Normal(C10_AS_INTARRAYREF_SLOW(size), DtypeOr(dtype, DefaultDtype())) * std + mean;
 }
@@ -277,6 +285,9 @@ void AddRandomRewrites(torch::Library& library) {
   library.impl("randint.low", RandintLow);
   library.impl("randint_like", RandintLike);
   library.impl("randint_like.low_dtype", RandintLikeLow);
+  library.impl("randperm", Randperm);
+  library.impl("randperm.generator", RandpermGenerator);
+  library.impl("rrelu", RRelu);
   library.impl("uniform_", UniformInPlace);
   library.impl("normal_", NormalInPlace);
   library.impl("normal.float_float", NormalFloatFloat);
@@ -288,8 +299,7 @@ void AddRandomRewrites(torch::Library& library) {
 void DefineRandomUniform(torch::Library& library) {
   library.def("random_uniform(Tensor state, SymInt[] size, int slice) -> Tensor");
   library.impl("random_uniform", torch::dispatch(c10::DispatchKey::CPU, RandomUniformCpu));
-  library.impl("random_uniform", torch::dispatch(c10::DispatchKey::Autograd,
-                                                 torch::CppFunction::makeFallthrough()));
+  library.impl("random_uniform", torch::dispatch(c10::DispatchKey::Autograd, torch::CppFunction::makeFallthrough()));
 }
 
 }  // namespace cotan::aot

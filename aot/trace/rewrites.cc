@@ -8,10 +8,14 @@
 #include <ATen/ops/all.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/conj.h>
+#include <ATen/ops/copy.h>
 #include <ATen/ops/dot.h>
 #include <ATen/ops/eq.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ge.h>
+#include <ATen/ops/logical_and.h>
+#include <ATen/ops/logical_or.h>
+#include <ATen/ops/logical_xor.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/where.h>
@@ -28,10 +32,15 @@
 #include <vector>
 
 #include "aot/trace/dispatch_keys.h"
+#include "aot/trace/distance_ops.h"
 #include "aot/trace/effects.h"
+#include "aot/trace/fourier_ops.h"
+#include "aot/trace/loss_ops.h"
 #include "aot/trace/random_ops.h"
 #include "aot/trace/recorder.h"
 #include "aot/trace/recurrent_ops.h"
+#include "aot/trace/sampling_ops.h"
+#include "aot/trace/scatter_ops.h"
 
 namespace cotan::aot {
 namespace {
@@ -127,6 +136,22 @@ at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::T
   return result.dim() == 4 && dropout_p == 0 ? InOrderOf(query, result) : result;
 }
 
+// Functionalization runs in-place ops on shapes alone first, which LibTorch
+// cannot do for these.
+template <at::Tensor (*kFunction)(const at::Tensor&, const at::Tensor&)>
+at::Tensor& LogicalInPlace(at::Tensor& self, const at::Tensor& other) {
+  return self.copy_(kFunction(self, other));
+}
+
+// The functional form of copy_, which has no derivative.
+at::Tensor Copy(const at::Tensor& self, const at::Tensor& src, bool non_blocking) {
+  if (!at::functionalization::impl::isFunctionalTensor(self)) {
+    c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
+    return at::copy(self, src, non_blocking);
+  }
+  return src.to(self.scalar_type()).expand_as(self).clone();
+}
+
 // Tensors of different sizes differ and a tensor equals itself; all else needs
 // the data, and is refused further down.
 bool Equal(const at::Tensor& self, const at::Tensor& other) {
@@ -172,8 +197,17 @@ void RegisterRewrites() {
     m.impl("scaled_dot_product_attention", Attention);
     m.impl("equal", Equal);
     m.impl("vdot", Vdot);
+    m.impl("copy", Copy);
+    m.impl("logical_and_", LogicalInPlace<at::logical_and>);
+    m.impl("logical_or_", LogicalInPlace<at::logical_or>);
+    m.impl("logical_xor_", LogicalInPlace<at::logical_xor>);
     AddRandomRewrites(m);
     AddRecurrentRewrites(m);
+    AddSamplingRewrites(m);
+    AddDistanceRewrites(m);
+    AddScatterRewrites(m);
+    AddFourierRewrites(m);
+    AddLossRewrites(m);
   });
   static_cast<void>(definitions);
   static_cast<void>(fallback);

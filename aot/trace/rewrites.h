@@ -7,6 +7,13 @@
 //   scaled_dot_product_attention    -> matmul, softmax
 //   _native_batch_norm_legit_functional -> the same on copies of the statistics
 //   lstm, gru, rnn                  -> matmul and pointwise, step by step
+//   copy, logical_and_, logical_or_, logical_xor_ -> forms that LibTorch can
+//                                      differentiate and functionalize
+//   grid_sampler, affine_grid, max_unpool -> gathers, scatters (sampling_ops.h)
+//   cdist, pdist, weight_norm, renorm -> norms (distance_ops.h)
+//   scatter_reduce, masked_scatter, one_hot -> scatter_ops.h
+//   _fft_*                          -> matrix products (fourier_ops.h)
+//   ctc_loss, multi_margin_loss, multilabel_margin_loss -> loss_ops.h
 //   equal                           -> answered without data where possible
 //   dropout, bernoulli, rand, ...   -> cotan::random_uniform and arithmetic
 //

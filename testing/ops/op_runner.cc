@@ -4,9 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <algorithm>
-#include <cmath>
 #include <exception>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -21,6 +19,7 @@
 #include "base/status_macros.h"
 #include "runtime/program.h"
 #include "runtime/session.h"
+#include "testing/ops/tensor_bridge.h"
 
 namespace cotan::testing {
 namespace {
@@ -56,7 +55,8 @@ absl::StatusOr<Graph> MakeGraph(const std::string& op, const c10::FunctionSchema
   const auto record = [&](const at::Tensor& tensor) -> Argument {
     const auto index = static_cast<int>(inputs.size());
     inputs.push_back(tensor);
-    return aot::Use{graph.AddInput(aot::TypeOf(tensor), aot::InputKind::kUserInput, index, absl::StrCat("input.", index))};
+    return aot::Use{
+        graph.AddInput(aot::TypeOf(tensor), aot::InputKind::kUserInput, index, absl::StrCat("input.", index))};
   };
   std::vector<Argument> node_arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -82,15 +82,6 @@ absl::StatusOr<Graph> MakeGraph(const std::string& op, const c10::FunctionSchema
   return graph;
 }
 
-absl::StatusOr<Tensor> View(const at::Tensor& tensor) {
-  const size_t bytes = tensor.storage().nbytes() - static_cast<size_t>(tensor.storage_offset()) * tensor.element_size();
-  StridedLayout layout;
-  layout.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
-  layout.strides.assign(tensor.strides().begin(), tensor.strides().end());
-  return Tensor::InStorage(Storage::Borrow(HostDevice(), tensor.data_ptr(), bytes), aot::ToDType(tensor.scalar_type()),
-                           std::move(layout));
-}
-
 absl::StatusOr<std::vector<Tensor>> RunCompiled(const Graph& graph, const std::vector<at::Tensor>& inputs,
                                                 const KernelRegistry& kernels) {
   COTAN_ASSIGN_OR_RETURN(Graph lowered, aot::LowerToPrims(graph));
@@ -103,38 +94,10 @@ absl::StatusOr<std::vector<Tensor>> RunCompiled(const Graph& graph, const std::v
   COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, {.kernels = &kernels, .threads = 2}));
   std::vector<Tensor> arguments;
   for (const at::Tensor& input : inputs) {
-    COTAN_ASSIGN_OR_RETURN(Tensor argument, View(input));
+    COTAN_ASSIGN_OR_RETURN(Tensor argument, BorrowTensor(input));
     arguments.push_back(std::move(argument));
   }
   return session.Run("forward", arguments);
-}
-
-at::Tensor ToAten(const Tensor& tensor) {
-  const at::IntArrayRef sizes(tensor.layout().sizes.data(), tensor.layout().sizes.size());
-  const at::IntArrayRef strides(tensor.layout().strides.data(), tensor.layout().strides.size());
-  const at::ScalarType dtype = aot::ToScalarType(tensor.dtype());
-  if (tensor.num_elements() == 0) return at::empty(sizes, dtype);
-  return at::from_blob(tensor.address(), sizes, strides, dtype).clone();
-}
-
-// See OpOutcome::error.
-double ErrorOf(const at::Tensor& actual, const at::Tensor& expected) {
-  const double eps = Epsilon(aot::ToDType(expected.scalar_type()));
-  const at::Tensor a = actual.to(at::kDouble).contiguous().flatten();
-  const at::Tensor e = expected.to(at::kDouble).contiguous().flatten();
-  double largest = 0, difference = 0;
-  for (int64_t i = 0; i < e.numel(); ++i) {
-    const double x = a.data_ptr<double>()[i];
-    const double y = e.data_ptr<double>()[i];
-    if (x == y || (std::isnan(x) && std::isnan(y))) {
-      if (std::isfinite(y)) largest = std::max(largest, std::abs(y));
-      continue;
-    }
-    if (!std::isfinite(x) || !std::isfinite(y) || eps == 0) return std::numeric_limits<double>::infinity();
-    largest = std::max(largest, std::abs(y));
-    difference = std::max(difference, std::abs(x - y));
-  }
-  return difference == 0 ? 0 : difference / (eps * std::max(largest, 1e-6));
 }
 
 std::string Describe(const at::Tensor& tensor) {
@@ -187,8 +150,8 @@ OpOutcome RunOpBothWays(const std::string& op, const OpArguments& arguments, con
   absl::StatusOr<std::vector<Tensor>> actual =
       graph.ok() ? RunCompiled(*graph, inputs, kernels) : absl::StatusOr<std::vector<Tensor>>(graph.status());
   if (actual.ok()) return Compare(*actual, expected);
-  const bool unsupported =
-      actual.status().code() == absl::StatusCode::kUnimplemented || actual.status().code() == absl::StatusCode::kNotFound;
+  const bool unsupported = actual.status().code() == absl::StatusCode::kUnimplemented ||
+                           actual.status().code() == absl::StatusCode::kNotFound;
   outcome.kind = unsupported ? OpOutcome::Kind::kUnsupported : OpOutcome::Kind::kFailed;
   outcome.message = std::string(actual.status().message());
   return outcome;

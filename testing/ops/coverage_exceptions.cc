@@ -1,0 +1,17 @@
+// What is not supported, with the reason.
+#include "testing/ops/coverage.h"
+
+namespace cotan::testing {
+
+const std::vector<CoverageException>& CoverageExceptions() {
+  static const std::vector<CoverageException>& exceptions = *new std::vector<CoverageException>{
+      {"aten._local_scalar_dense.default",
+       "it reads a tensor's content, on which the rest of the program could depend"},
+      {"aten.nonzero.default", "the size of its result depends on data"},
+      {"fractional_max_pool2d", "the windows depend on random data"},
+      {"fractional_max_pool3d", "the windows depend on random data"},
+  };
+  return exceptions;
+}
+
+}  // namespace cotan::testing

@@ -1,0 +1,215 @@
+#include "testing/ops/function_runner.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "aot/compile.h"
+#include "aot/trace/argument.h"
+#include "base/status_macros.h"
+#include "kernels/cpu/register_cpu.h"
+#include "runtime/autograd/engine.h"
+#include "runtime/function.h"
+#include "runtime/program.h"
+#include "runtime/session.h"
+#include "testing/ops/tensor_bridge.h"
+
+namespace cotan::testing {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+// Fresh leaves with the content of `inputs`.
+Tensors Leaves(const Tensors& inputs, bool with_gradients) {
+  Tensors leaves;
+  for (const at::Tensor& input : inputs) {
+    leaves.push_back(input.detach().clone());
+    leaves.back().requires_grad_(with_gradients && at::isFloatingType(input.scalar_type()));
+  }
+  return leaves;
+}
+
+Tensors ThatRequireGrad(const Tensors& tensors) {
+  Tensors found;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.requires_grad()) found.push_back(tensor);
+  }
+  return found;
+}
+
+// What LibTorch computes.
+struct Expected {
+  Tensors outputs;
+  std::vector<bool> requires_grad;  // by output
+  Tensors tangents;                 // of outputs that require grad
+  Tensors gradients;                // of inputs that require grad; zeros for unused ones
+};
+
+Expected RunEager(const aot::TensorFunction& function, const Tensors& inputs, bool with_gradients) {
+  Expected expected;
+  const Tensors leaves = Leaves(inputs, with_gradients);
+  const at::AutoGradMode mode(true);
+  expected.outputs = function(leaves);
+  for (const at::Tensor& output : expected.outputs) expected.requires_grad.push_back(output.requires_grad());
+  const Tensors roots = ThatRequireGrad(expected.outputs);
+  for (const at::Tensor& root : roots) expected.tangents.push_back(at::rand_like(root.detach()) + 0.5);
+  if (roots.empty()) return expected;
+  const Tensors sources = ThatRequireGrad(leaves);
+  expected.gradients = torch::autograd::grad(roots, sources, expected.tangents, /*retain_graph=*/false,
+                                             /*create_graph=*/false, /*allow_unused=*/true);
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (!expected.gradients[i].defined()) expected.gradients[i] = at::zeros_like(sources[i].detach());
+  }
+  return expected;
+}
+
+absl::StatusOr<std::string> Compile(const aot::TensorFunction& function, const Tensors& inputs, bool with_gradients) {
+  aot::CompileOptions options;
+  options.store_references = false;
+  const at::AutoGradMode mode(true);
+  COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model,
+                         aot::CompileTensorFunction(function, Leaves(inputs, with_gradients), options));
+  return model.bytes();
+}
+
+Judgement Differs(std::string message) { return {Verdict::kDiffers, std::move(message)}; }
+
+// Adds one tensor to what is known so far.
+void Compare(const std::string& what, const at::Tensor& actual, const at::Tensor& expected, const FunctionCheck& check,
+             Judgement& judgement) {
+  if (actual.scalar_type() != expected.scalar_type() || actual.sizes() != expected.sizes()) {
+    judgement = Differs(absl::StrCat(what, " has another dtype or other sizes than LibTorch's"));
+    return;
+  }
+  if (check.random) return;
+  const double error = ErrorOf(actual, expected);
+  judgement.error = std::max(judgement.error, error);
+  if (error > check.tolerance && judgement.verdict == Verdict::kAgrees) {
+    judgement.verdict = Verdict::kDiffers;
+    judgement.message = absl::StrCat(what, " is off by ", error, " eps");
+  }
+}
+
+// A compiled function at work. Status: the runtime failed.
+absl::StatusOr<Judgement> RunCompiled(const std::string& artifact, const Tensors& inputs, bool with_gradients,
+                                      const Expected& expected, const FunctionCheck& check) {
+  COTAN_ASSIGN_OR_RETURN(auto program, Program::LoadBytes(artifact));
+  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, {.kernels = &CpuKernels(), .threads = 1}));
+  COTAN_ASSIGN_OR_RETURN(Function compiled, Function::Create(session, "forward"));
+  const Tensors leaves = Leaves(inputs, with_gradients);
+  std::vector<Variable> arguments, sources;
+  for (const at::Tensor& leaf : leaves) {
+    COTAN_ASSIGN_OR_RETURN(Tensor borrowed, BorrowTensor(leaf.detach()));
+    if (!leaf.requires_grad()) {
+      arguments.emplace_back(std::move(borrowed));
+      continue;
+    }
+    COTAN_ASSIGN_OR_RETURN(arguments.emplace_back(), Variable::Leaf(std::move(borrowed)));
+    sources.push_back(arguments.back());
+  }
+  COTAN_ASSIGN_OR_RETURN(const std::vector<FunctionResult> results, compiled.Call(arguments));
+  if (results.size() != expected.outputs.size()) return Differs("the number of results differs");
+
+  Judgement judgement{Verdict::kAgrees, ""};
+  std::vector<Variable> roots;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Variable* variable = std::get_if<Variable>(&results[i]);
+    if (variable == nullptr) return Differs(absl::StrCat("result ", i, " is no tensor"));
+    if (!with_gradients) {
+      Compare(absl::StrCat("result ", i), ToAten(variable->tensor()), expected.outputs[i].detach(), check, judgement);
+    }
+    if (expected.requires_grad[i]) roots.push_back(*variable);
+  }
+  if (!with_gradients) return judgement;
+  std::vector<Tensor> tangents;
+  for (const at::Tensor& tangent : expected.tangents) {
+    COTAN_ASSIGN_OR_RETURN(tangents.emplace_back(), BorrowTensor(tangent));
+  }
+  COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> gradients,
+                         autograd::Grad(roots, sources, tangents, session.ops(), {.allow_unused = true}));
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    const at::Tensor& wanted = expected.gradients[i];
+    const at::Tensor gradient = gradients[i].defined() ? ToAten(gradients[i]) : at::zeros_like(wanted);
+    Compare(absl::StrCat("the gradient of input ", i), gradient, wanted, check, judgement);
+  }
+  return judgement;
+}
+
+Judgement Judge(const aot::TensorFunction& function, const Tensors& inputs, bool with_gradients,
+                const FunctionCheck& check) {
+  Expected expected;
+  try {
+    expected = RunEager(function, inputs, with_gradients);
+  } catch (const std::exception& e) {
+    // What runs without gradients alone has no derivative.
+    return {with_gradients ? Verdict::kNotDifferentiable : Verdict::kRefusedByLibTorch,
+            std::string(e.what()).substr(0, 200)};
+  }
+  if (with_gradients && expected.tangents.empty()) return {Verdict::kNotDifferentiable, ""};
+  const absl::StatusOr<std::string> artifact = Compile(function, inputs, with_gradients);
+  if (!artifact.ok()) {
+    const bool refused = artifact.status().code() == absl::StatusCode::kUnimplemented;
+    return {refused ? Verdict::kRefused : Verdict::kFailed, std::string(artifact.status().message())};
+  }
+  const absl::StatusOr<Judgement> judgement = RunCompiled(*artifact, inputs, with_gradients, expected, check);
+  return judgement.ok() ? *judgement : Differs(std::string(judgement.status().message()));
+}
+
+// Replaces the tensors of `value` by the next ones of `inputs`.
+void Substitute(c10::IValue& value, const Tensors& inputs, size_t& next) {
+  aot::ReplaceTensors(value, [&](const at::Tensor&) { return inputs[next++]; });
+}
+
+void AddResult(const c10::IValue& value, Tensors& results) {
+  if (value.isTensor() || value.isTensorList()) {
+    aot::VisitTensors(value, [&](const at::Tensor& tensor) { results.push_back(tensor); });
+  } else if (value.isInt() || value.isBool() || value.isDouble() || value.isSymInt()) {
+    results.push_back(at::scalar_tensor(value.toScalar()));
+  }
+}
+
+}  // namespace
+
+FunctionOutcome RunFunctionBothWays(const aot::TensorFunction& function, const Tensors& inputs,
+                                    const FunctionCheck& check) {
+  FunctionOutcome outcome;
+  outcome.forward = Judge(function, inputs, /*with_gradients=*/false, check);
+  outcome.backward = Judge(function, inputs, /*with_gradients=*/true, check);
+  return outcome;
+}
+
+c10::OperatorHandle FindOperator(const std::string& op) {
+  const std::vector<std::string> parts = absl::StrSplit(op, '.');
+  return c10::Dispatcher::singleton().findSchemaOrThrow(absl::StrCat(parts.at(0), "::", parts.at(1)).c_str(),
+                                                        parts.at(2) == "default" ? "" : parts.at(2).c_str());
+}
+
+aot::TensorFunction FunctionOf(const std::string& op, const OpArguments& arguments, Tensors& inputs) {
+  const c10::OperatorHandle handle = FindOperator(op);
+  for (const c10::IValue& argument : arguments) {
+    aot::VisitTensors(argument, [&](const at::Tensor& tensor) { inputs.push_back(tensor); });
+  }
+  return [handle, arguments](const Tensors& given) {
+    OpArguments stack;
+    size_t next = 0;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      c10::IValue argument = arguments[i];
+      Substitute(argument, given, next);
+      const c10::AliasInfo* alias = handle.schema().arguments()[i].alias_info();
+      if (alias != nullptr && alias->isWrite() && argument.isTensor()) argument = argument.toTensor().clone();
+      stack.push_back(std::move(argument));
+    }
+    handle.callBoxed(stack);
+    Tensors results;
+    for (const c10::IValue& value : stack) AddResult(value, results);
+    return results;
+  };
+}
+
+}  // namespace cotan::testing

@@ -1,0 +1,58 @@
+// Runs a function of tensors twice, by LibTorch eager and compiled, and compares
+// results and gradients.
+#ifndef COTAN_TESTING_OPS_FUNCTION_RUNNER_H_
+#define COTAN_TESTING_OPS_FUNCTION_RUNNER_H_
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "aot/trace/traced_function.h"
+#include "testing/ops/op_runner.h"
+
+namespace cotan::testing {
+
+enum class Verdict : uint8_t {
+  kAgrees,             // within the tolerance
+  kDiffers,            // compiled, but results differ or the runtime fails
+  kRefused,            // the compiler says Unimplemented
+  kFailed,             // the compiler says anything else
+  kRefusedByLibTorch,  // the arguments make no sense
+  kNotDifferentiable,  // backward: no result requires grad
+};
+
+struct Judgement {
+  Verdict verdict = Verdict::kFailed;
+  std::string message;  // why it is not kAgrees
+  double error = 0;     // of the worst tensor (ErrorOf())
+};
+
+struct FunctionOutcome {
+  Judgement forward;
+  Judgement backward;
+};
+
+struct FunctionCheck {
+  double tolerance = 0;
+  // Whether results are random: then only dtypes and sizes are compared.
+  bool random = false;
+};
+
+// For the backward, inputs of a floating point dtype require grad.
+FunctionOutcome RunFunctionBothWays(const aot::TensorFunction& function, const std::vector<at::Tensor>& inputs,
+                                    const FunctionCheck& check);
+
+// "aten.add.Tensor", as LibTorch's dispatcher knows it; throws if it does not.
+c10::OperatorHandle FindOperator(const std::string& op);
+
+// The function that calls an op. `inputs` receives the tensors among
+// `arguments`; what the op writes to is copied first. Results that are no
+// tensors become 0-d ones, undefined ones are left out.
+aot::TensorFunction FunctionOf(const std::string& op, const OpArguments& arguments, std::vector<at::Tensor>& inputs);
+
+}  // namespace cotan::testing
+
+#endif  // COTAN_TESTING_OPS_FUNCTION_RUNNER_H_

@@ -1,0 +1,32 @@
+// Ops that tracing writes as others, through the whole compiler: results and
+// gradients against LibTorch.
+#include <ATen/ATen.h>
+
+#include "gtest/gtest.h"
+#include "testing/ops/function_runner.h"
+#include "testing/ops/op_cases.h"
+
+namespace cotan::testing {
+namespace {
+
+TEST(TracedOpsTest, AgreeWithLibTorchForwardAndBackward) {
+  at::manual_seed(11);
+  const OpCaseGroup group = TracedOpCases();
+  int compared = 0;
+  for (const OpCase& c : group.cases) {
+    OpArguments arguments;
+    for (const Arg& arg : c.arguments) arguments.push_back(arg(at::kFloat));
+    std::vector<at::Tensor> inputs;
+    const aot::TensorFunction function = FunctionOf("aten." + c.op, arguments, inputs);
+    const FunctionOutcome outcome = RunFunctionBothWays(function, inputs, {.tolerance = group.tolerance});
+    SCOPED_TRACE(::testing::PrintToString(c.op));
+    EXPECT_EQ(outcome.forward.verdict, Verdict::kAgrees) << outcome.forward.message;
+    EXPECT_TRUE(outcome.backward.verdict == Verdict::kAgrees || outcome.backward.verdict == Verdict::kNotDifferentiable)
+        << outcome.backward.message;
+    compared += outcome.backward.verdict == Verdict::kAgrees;
+  }
+  EXPECT_GT(compared, 40);
+}
+
+}  // namespace
+}  // namespace cotan::testing
