@@ -30,7 +30,7 @@ Tensors Leaves(const Tensors& inputs, bool with_gradients) {
   Tensors leaves;
   for (const at::Tensor& input : inputs) {
     leaves.push_back(input.detach().clone());
-    leaves.back().requires_grad_(with_gradients && at::isFloatingType(input.scalar_type()));
+    leaves.back().requires_grad_(with_gradients && (input.is_floating_point() || input.is_complex()));
   }
   return leaves;
 }

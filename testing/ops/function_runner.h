@@ -41,7 +41,7 @@ struct FunctionCheck {
   bool random = false;
 };
 
-// For the backward, inputs of a floating point dtype require grad.
+// For the backward, inputs of a floating point or complex dtype require grad.
 FunctionOutcome RunFunctionBothWays(const aot::TensorFunction& function, const std::vector<at::Tensor>& inputs,
                                     const FunctionCheck& check);
 

@@ -30,6 +30,9 @@ at::Tensor ToAten(const Tensor& tensor) {
 }
 
 double ErrorOf(const at::Tensor& actual, const at::Tensor& expected) {
+  if (expected.is_complex()) {
+    return ErrorOf(at::view_as_real(actual.resolve_conj()), at::view_as_real(expected.resolve_conj()));
+  }
   const double eps = Epsilon(aot::ToDType(expected.scalar_type()));
   const at::Tensor a = actual.to(at::kDouble).contiguous().flatten();
   const at::Tensor e = expected.to(at::kDouble).contiguous().flatten();
