@@ -95,6 +95,7 @@ absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function, absl::Span<c
   trace.seed = compilation.options.seed;
   trace.autocast = compilation.options.autocast;
   trace.keep_input_mutations = compilation.options.keep_input_mutations;
+  trace.undefined_outputs_are_none = compilation.options.undefined_outputs_are_none;
   trace.unsupported_ops = UnsupportedLiveOps;
   Draft draft{trace.name, {}, {}, GraphDump(compilation.options.dump_dir, trace.name), trace.grad_enabled};
   COTAN_ASSIGN_OR_RETURN(draft.traced, Trace(function, states, inputs, trace));

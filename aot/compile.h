@@ -37,8 +37,8 @@ namespace cotan::aot {
 struct WrapperStructure;
 
 // A scalar loss of what the model returned and of CompileOptions.targets.
-using LossFunction = std::function<at::Tensor(const std::vector<at::Tensor>& outputs,
-                                              const std::vector<at::Tensor>& targets)>;
+using LossFunction =
+    std::function<at::Tensor(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets)>;
 
 // Which methods the artifact has. One that the other options do not allow is
 // left out.
@@ -70,6 +70,9 @@ struct CompileOptions {
   // Whether a program writes to its inputs itself where nobody can tell. Without
   // it the runtime does: programs return the new content.
   bool keep_input_mutations = true;
+  // Whether an undefined tensor among a function's results stands for None
+  // instead of being refused.
+  bool undefined_outputs_are_none = false;
   // Parameters that stay as they are, by name; '*' is any text, '?' any
   // character.
   std::vector<std::string> frozen;
@@ -161,15 +164,13 @@ absl::StatusOr<CompiledModel> CompilePt2(const pt2::Model& model, const std::vec
 // `factory` returns a std::shared_ptr to a module, or a module holder; see
 // callable.h for what its forward() may take and return.
 template <typename Factory>
-absl::StatusOr<CompiledModel> CompileModule(Factory factory,
-                                            const std::vector<at::Tensor>& examples,
+absl::StatusOr<CompiledModel> CompileModule(Factory factory, const std::vector<at::Tensor>& examples,
                                             const CompileOptions& options) {
   return CompileModuleFactory(AdaptFactory(std::move(factory)), examples, options);
 }
 
 template <typename Callable>
-absl::StatusOr<CompiledModel> CompileFunction(Callable function,
-                                              const std::vector<at::Tensor>& examples,
+absl::StatusOr<CompiledModel> CompileFunction(Callable function, const std::vector<at::Tensor>& examples,
                                               const CompileOptions& options) {
   return CompileTensorFunction(AdaptFunction(std::move(function)), examples, options);
 }

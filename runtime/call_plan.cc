@@ -41,6 +41,8 @@ class PlanMaker {
     AddStateUpdates();
     AddSaved();
     COTAN_RETURN_IF_ERROR(AddMutations());
+    const bool is_recorded = plan_.backward >= 0 || plan_.ends_inside;
+    for (CallPlan::NewGeometry& change : plan_.new_geometries) change.before_record &= is_recorded;
     AddPlacements();
     AddOutputs();
     AddStages();
@@ -195,6 +197,12 @@ class PlanMaker {
     return input >= 0 && input < plan_.num_states;
   }
 
+  // The program argument that the input is; -1: a view of one.
+  int ArgumentOf(int input) const {
+    const auto found = std::find(plan_.argument_inputs.begin(), plan_.argument_inputs.end(), input);
+    return found == plan_.argument_inputs.end() ? -1 : static_cast<int>(found - plan_.argument_inputs.begin());
+  }
+
   int MethodInputOf(int argument) const {
     const auto found = std::find(plan_.method_arguments.begin(), plan_.method_arguments.end(), argument);
     return static_cast<int>(found - plan_.method_arguments.begin());
@@ -215,6 +223,9 @@ class PlanMaker {
 
   absl::Status PairBackward() {
     plan_.num_tangents = program_metadata_.derived().num_tangents();
+    plan_.ends_inside = method_.backward_method().empty() && !plan_.traced_without_grad && plan_.num_tangents > 0 &&
+                        std::none_of(plan_.inputs.begin(), plan_.inputs.end(),
+                                     [](const CallPlan::Input& input) { return input.requires_grad; });
     if (method_.backward_method().empty() || !plan_.is_train) return absl::OkStatus();
     COTAN_ASSIGN_OR_RETURN(plan_.backward, program_.FindMethod(method_.backward_method()));
     const Method& backward = program_.method(plan_.backward);
@@ -294,7 +305,6 @@ class PlanMaker {
         if (IsState(tensor.index)) break;
         returned.result = result++;
         AddWriteBack(tensor.index, returned.tangent, returned.result);
-        if (plan_.write_backs.back().copies) returned.kind = Kind::kVariable;
         break;
       }
       case ForwardTensor::Kind::kOutput: {
@@ -302,7 +312,8 @@ class PlanMaker {
         const OutputAliasInfo& info = metadata_.output(tensor.index);
         if (!info.is_tensor()) return;
         returned.result = result++;
-        returned.is_leaf_that_requires_grad = info.requires_grad && !info.requires_grad_for_backward;
+        returned.is_leaf_that_requires_grad =
+            info.is_new_leaf || (info.requires_grad && !info.requires_grad_for_backward);
         if (IsElsewhere(info)) {
           returned.kind = Kind::kElsewhere;
           plan_.requests[static_cast<size_t>(returned.result)].use = ResultUse::kSkip;
@@ -325,6 +336,18 @@ class PlanMaker {
            (info.shared_storage->is_same_tensor || info.shared_storage->owner == SharedStorage::Owner::kInput);
   }
 
+  // Inputs that are views of the base and written so that autograd sees it.
+  std::vector<int> WrittenViews(int argument) const {
+    std::vector<int> written;
+    const auto base = static_cast<size_t>(argument);
+    if (base >= plan_.bases.size()) return written;
+    for (const CallPlan::BaseView& view : plan_.bases[base].views) {
+      const InputAliasInfo& info = metadata_.input(view.input);
+      if (info.mutates_data && info.history == InputHistory::kNew) written.push_back(view.input);
+    }
+    return written;
+  }
+
   void AddWriteBack(int argument, int tangent, int result) {
     const InputAliasInfo& info = program_metadata_.input(argument);
     CallPlan::WriteBack write = {
@@ -332,7 +355,9 @@ class PlanMaker {
     write.copies = info.mutates_metadata;
     write.bumps_version = !info.mutations_hidden_from_autograd;
     write.under_no_grad = info.mutations_under_no_grad_or_inference_mode || info.mutations_hidden_from_autograd;
+    if (info.history != InputHistory::kUnspecified) write.under_no_grad = info.history != InputHistory::kNew;
     if (!write.under_no_grad) write.tangent = tangent;
+    if (write.tangent >= 0) write.written_views = WrittenViews(argument);
     if (!write.copies) {
       plan_.requests[static_cast<size_t>(result)] = {.use = ResultUse::kWriteBack, .input = MethodInputOf(argument)};
     }
@@ -378,17 +403,26 @@ class PlanMaker {
       if (!info.mutates_metadata || info.mutates_storage_metadata || is_duplicate) continue;
       CallPlan::NewGeometry change;
       change.input = i;
-      change.under_no_grad = info.mutations_under_no_grad_or_inference_mode;
+      // A new content brings the history of both.
+      const int argument = ArgumentOf(i);
+      const bool is_written = std::any_of(
+          plan_.write_backs.begin(), plan_.write_backs.end(),
+          [&](const CallPlan::WriteBack& write) { return write.argument == argument && write.tangent >= 0; });
+      change.under_no_grad = info.history == InputHistory::kUnspecified
+                                 ? info.mutations_under_no_grad_or_inference_mode
+                                 : info.history != InputHistory::kNew || is_written;
+      change.before_record = info.history == InputHistory::kKept && info.is_leaf;
       if (!info.geometry_after.has_value()) return Lacks("changes the geometry of an input, but does not tell to what");
       change.geometry = *info.geometry_after;
       plan_.new_geometries.push_back(std::move(change));
     }
     for (int i = 0; i < num_inputs(); ++i) {
       const CallPlan::Input& input = plan_.inputs[static_cast<size_t>(i)];
-      const bool cut = input.requires_grad && !input.requires_grad_at_exit;
-      // Written with what requires grad, it has a history that says so.
-      const bool asked = !input.requires_grad && input.requires_grad_at_exit && !metadata_.input(i).mutates_data;
-      if (cut || asked) plan_.requires_grad_changes.push_back(i);
+      if (input.requires_grad && !input.requires_grad_at_exit) plan_.cut_inputs.push_back(i);
+      const bool is_new_leaf = metadata_.input(i).history == InputHistory::kNewLeaf;
+      if (!is_new_leaf) continue;
+      if (input.requires_grad) return Lacks("cuts an input from its history and makes it require grad anew");
+      plan_.new_leaves.push_back(i);
     }
     plan_.num_results = plan_.num_outputs;
     for (const serialization::InputUpdate& update : method_.input_updates()) {
@@ -405,7 +439,14 @@ class PlanMaker {
 
   const CallPlan::Returned& ReturnedAt(int index) const { return plan_.returned[static_cast<size_t>(index)]; }
 
+  CallPlan::Returned& ReturnedAt(int index) { return plan_.returned[static_cast<size_t>(index)]; }
+
   void AddPlacements() {
+    for (const TangentMeta& tangent : metadata_.facts().tangents) {
+      if (tangent.source.kind != ForwardTensor::Kind::kIntermediateBase) continue;
+      const int result = ReturnedAt(returned_bases_[static_cast<size_t>(tangent.source.index)]).result;
+      plan_.placements.push_back({result, result, tangent.expected});
+    }
     for (int i = 0; i < num_caller_outputs(); ++i) {
       const int index = returned_outputs_[static_cast<size_t>(i)];
       const OutputAliasInfo& info = metadata_.output(i);
@@ -418,11 +459,47 @@ class PlanMaker {
         while (owner >= 0 && ReturnedAt(owner).owner >= 0) owner = ReturnedAt(owner).owner;
         if (owner >= 0) {
           placement.owner = ReturnedAt(owner).result;
-          plan_.returned[static_cast<size_t>(index)].owner = owner;
+          ReturnedAt(index).owner = owner;
+          ReturnedAt(owner).is_shared = true;
         }
       }
       plan_.placements.push_back(std::move(placement));
+      if (info.fresh_view.has_value()) AddFreshView(index, info);
     }
+  }
+
+  static ViewCreation CreationOf(const FreshView& view) {
+    switch (view.creation) {
+      case FreshView::Creation::kRecorded:
+        return ViewCreation::kDefault;
+      case FreshView::Creation::kNoGrad:
+        return ViewCreation::kNoGrad;
+      case FreshView::Creation::kMultiOutput:
+        break;
+    }
+    return ViewCreation::kMultiOutput;
+  }
+
+  void AddFreshView(int index, const OutputAliasInfo& info) {
+    const FreshView& seen = *info.fresh_view;
+    CallPlan::View view = {.creation = CreationOf(seen)};
+    CallPlan::Returned& returned = ReturnedAt(index);
+    if (!seen.is_hidden) {
+      view.returned = returned_outputs_[static_cast<size_t>(seen.base)];
+      if (view.returned < 0) return;
+    } else {
+      const auto [known, is_new] = hidden_bases_.try_emplace(seen.base, static_cast<int>(plan_.hidden_bases.size()));
+      view.hidden = known->second;
+      if (is_new) plan_.hidden_bases.push_back({.geometry = *seen.hidden_geometry, .returned = index});
+      CallPlan::HiddenBase& base = plan_.hidden_bases[static_cast<size_t>(view.hidden)];
+      if (view.creation == ViewCreation::kDefault && returned.tangent >= 0) base.view = index;
+      base.requires_grad = base.requires_grad || returned.is_leaf_that_requires_grad;
+    }
+    // It requires grad as its base does.
+    returned.is_leaf_that_requires_grad = false;
+    const int owner = returned.owner >= 0 ? returned.owner : index;
+    ReturnedAt(owner).is_shared = true;
+    returned.view = view;
   }
 
   void AddOutputs() {
@@ -439,6 +516,15 @@ class PlanMaker {
                      [&rank](const CallPlan::Output& a, const CallPlan::Output& b) { return rank(a) < rank(b); });
   }
 
+  // -1: none.
+  int TangentOf(int output) const {
+    const ForwardTensor source = {ForwardTensor::Kind::kOutput, output};
+    const std::vector<ForwardTensor>& sources = program_metadata_.derived().tangent_sources;
+    const auto found = std::find(sources.begin(), sources.end(), source);
+    const int tangent = static_cast<int>(found - sources.begin());
+    return tangent < plan_.num_tangents ? tangent : -1;
+  }
+
   CallPlan::Output OutputOf(int i) const {
     using Kind = CallPlan::Output::Kind;
     const OutputAliasInfo& info = metadata_.output(i);
@@ -446,6 +532,7 @@ class PlanMaker {
     output.output = i;
     output.requires_grad = info.requires_grad;
     output.under_no_grad = info.requires_grad && !info.requires_grad_for_backward;
+    output.is_no_view = info.is_no_view;
     if (!info.is_tensor()) {
       output.scalar = *info.scalar;
       return output;
@@ -455,9 +542,13 @@ class PlanMaker {
     if (info.shared_storage.has_value() && IsElsewhere(info)) {
       const bool is_input = info.shared_storage->owner == SharedStorage::Owner::kInput;
       output.index = info.shared_storage->index;
-      output.kind = !info.shared_storage->is_same_tensor ? Kind::kViewOfInput
-                    : is_input                           ? Kind::kIsInput
-                                                         : Kind::kSameOutput;
+      output.kind = info.shared_storage->is_detached       ? Kind::kInInput
+                    : !info.shared_storage->is_same_tensor ? Kind::kViewOfInput
+                    : is_input                             ? Kind::kIsInput
+                                                           : Kind::kSameOutput;
+      if (output.kind != Kind::kInInput) return output;
+      output.tangent = TangentOf(i);
+      if (info.fresh_view.has_value()) output.creation = CreationOf(*info.fresh_view);
       return output;
     }
     if (IsFreshMemory(info.output_type)) {
@@ -501,14 +592,17 @@ class PlanMaker {
     AddStage("forward", &RunForward,
              absl::StrCat(method_.ops_size(), " ops, ", plan_.first_saved, " results, ", plan_.num_saved, " saved",
                           plan_.draws_random_numbers ? ", moves the random generator on" : ""));
+    if (!plan_.new_leaves.empty()) AddStage("new leaves", &MakeNewLeaves, InputsText(plan_.new_leaves));
     if (plan_.backward >= 0) {
       AddStage("record", &RecordNode,
                absl::StrCat("backward '", program_.method(plan_.backward).name(), "', ", plan_.num_tangents,
                             " tangents, gradients of ", GradientsText()));
+    } else if (plan_.ends_inside) {
+      AddStage("record", &RecordNode, "gradients end here");
     }
     if (!plan_.returned.empty()) AddStage("wrap", &WrapReturned, absl::StrCat(plan_.returned.size(), " tensors"));
     if (!plan_.new_geometries.empty() || !plan_.write_backs.empty() || !plan_.new_storages.empty() ||
-        !plan_.bumped_arguments.empty() || !plan_.requires_grad_changes.empty()) {
+        !plan_.bumped_arguments.empty() || !plan_.cut_inputs.empty()) {
       AddStage("write back", &WriteBack, WriteBacksText(/*only_tracked=*/false));
     }
     if (plan_.backward >= 0) {
@@ -587,8 +681,12 @@ class PlanMaker {
       parts.push_back(absl::StrCat("storage of ", NameOf(set.argument)));
     }
     for (int argument : plan_.bumped_arguments) parts.push_back(absl::StrCat("version of ", NameOf(argument)));
-    for (int input : plan_.requires_grad_changes) parts.push_back(absl::StrCat("requires_grad of ", InputName(input)));
+    if (!plan_.cut_inputs.empty()) parts.push_back(absl::StrCat("no history of ", InputsText(plan_.cut_inputs)));
     return absl::StrJoin(parts, ", ");
+  }
+
+  std::string InputsText(const std::vector<int>& inputs) const {
+    return absl::StrJoin(inputs, ", ", [this](std::string* out, int input) { out->append(InputName(input)); });
   }
 
   std::string OutputsText() const {
@@ -618,6 +716,9 @@ class PlanMaker {
         case Kind::kViewOfOutput:
           parts.push_back(absl::StrCat(name, " a view of output ", output.index));
           break;
+        case Kind::kInInput:
+          parts.push_back(absl::StrCat(name, " in the memory of ", InputName(output.index)));
+          break;
       }
     }
     return absl::StrJoin(parts, ", ");
@@ -630,8 +731,9 @@ class PlanMaker {
   GraphSignature signature_;
   std::vector<std::string> argument_names_;  // of flat values
   InputBinding binding_;
-  std::vector<int> returned_outputs_;  // index into plan_.returned by output of the caller; -1: none
-  std::vector<int> returned_bases_;    // the same by intermediate base
+  std::vector<int> returned_outputs_;           // index into plan_.returned by output of the caller; -1: none
+  std::vector<int> returned_bases_;             // the same by intermediate base
+  absl::flat_hash_map<int, int> hidden_bases_;  // index into plan_.hidden_bases by number in the metadata
   CallPlan plan_;
 };
 

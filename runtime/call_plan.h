@@ -9,6 +9,7 @@
 //   in place     arguments that autograd sees written may be
 //   forward      the program runs on plain tensors; it draws from the session's
 //                random generator, whose state it moves on
+//   new leaves   arguments that the function made require grad do
 //   record       a node with edges to the arguments' graphs
 //   wrap         what the program returned becomes variables, which get the node
 //   write back   arguments get their new geometry, contents, storage and history
@@ -44,6 +45,7 @@
 #include "absl/status/statusor.h"
 #include "base/dtype.h"
 #include "base/layout.h"
+#include "runtime/autograd/variable.h"
 #include "runtime/program.h"
 #include "runtime/schedule.h"
 #include "serialization/output_alias_info.h"
@@ -135,7 +137,9 @@ struct CallPlan {
   };
   std::vector<Placement> placements;
   // --- record ---
+  std::vector<int> new_leaves;       // inputs that did not require grad
   int backward = -1;                 // method; -1: none
+  bool ends_inside = false;          // results require grad, but no argument does: gradients end in the node
   std::vector<int> gradient_inputs;  // program argument by output of the backward
   // By output of the backward, by tangent: whether it depends on it. All false:
   // on none, it is the same whatever the tangents are.
@@ -144,6 +148,20 @@ struct CallPlan {
   std::vector<int> backward_writes;  // saved values that are arguments and that the backward writes
   std::vector<int> backward_updated_states;
   // --- wrap ---
+  // That autograd is to know a result as a view.
+  struct View {
+    ViewCreation creation = ViewCreation::kDefault;
+    int returned = -1;  // of this one; -1: of a hidden base
+    int hidden = -1;
+  };
+  // What results are views of, and nobody gets.
+  struct HiddenBase {
+    TensorGeometry geometry;
+    int returned = -1;  // in whose storage it is
+    int view = -1;      // the view whose history becomes the base's when that is written; -1: none
+    bool requires_grad = false;
+  };
+  std::vector<HiddenBase> hidden_bases;
   struct Returned {
     enum class Kind : uint8_t {
       kVariable,   // becomes a variable
@@ -155,7 +173,9 @@ struct CallPlan {
     int argument = -1;  // kArgument
     int tangent = -1;   // -1: no gradient enters the backward
     bool is_leaf_that_requires_grad = false;
-    int owner = -1;  // an earlier one in whose storage it is
+    int owner = -1;          // an earlier one in whose storage it is
+    bool is_shared = false;  // whether others are in its storage
+    std::optional<View> view;
   };
   // In the order of the program's forward returns, so that tangents ascend.
   std::vector<Returned> returned;
@@ -165,6 +185,7 @@ struct CallPlan {
     int input = 0;
     TensorGeometry geometry;
     bool under_no_grad = false;
+    bool before_record = false;  // a leaf: its gradient has the new sizes
   };
   std::vector<NewGeometry> new_geometries;
   struct WriteBack {
@@ -175,6 +196,7 @@ struct CallPlan {
     bool copies = false;  // the geometry changes too: by an operation in place
     bool bumps_version = true;
     bool under_no_grad = false;
+    std::vector<int> written_views;  // inputs through which a base was written; their history is the base's
   };
   std::vector<WriteBack> write_backs;
   struct NewStorage {
@@ -182,8 +204,8 @@ struct CallPlan {
     int result = 0;
   };
   std::vector<NewStorage> new_storages;
-  std::vector<int> bumped_arguments;       // written by the program, seen by autograd
-  std::vector<int> requires_grad_changes;  // inputs: requires_grad_(), detach_()
+  std::vector<int> bumped_arguments;  // written by the program, seen by autograd
+  std::vector<int> cut_inputs;        // detach_(), requires_grad_(false)
 
   // --- save ---
   int first_saved = 0;  // result
@@ -203,6 +225,7 @@ struct CallPlan {
       kViewOfInput,   // index: input
       kViewOfBase,    // index: into returned
       kViewOfOutput,  // index: output
+      kInInput,       // index: input, in whose storage it is with a history of its own
     };
     Kind kind = Kind::kScalar;
     int output = 0;
@@ -212,6 +235,9 @@ struct CallPlan {
     std::optional<TensorGeometry> geometry;  // instead of steps
     bool requires_grad = false;
     bool under_no_grad = false;
+    bool is_no_view = false;
+    int tangent = -1;                      // kInInput
+    std::optional<ViewCreation> creation;  // kInInput: a view of a hidden base
   };
   std::vector<Output> outputs;  // in the order in which they can be made
   int num_caller_outputs = 0;
@@ -224,6 +250,12 @@ struct CallPlan {
   std::string name;       // of the method
   std::string node_name;  // of the nodes of its calls
   std::vector<Stage> stages;
+
+  // The result in whose storage returned value `index` is.
+  int OwnerOf(int index) const {
+    const Returned& of = returned[static_cast<size_t>(index)];
+    return of.owner < 0 ? of.result : returned[static_cast<size_t>(of.owner)].result;
+  }
 
   // One line per stage: "  dedupe      b is a".
   std::string ToString() const;

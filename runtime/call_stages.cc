@@ -6,10 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/overlap.h"
 #include "base/status_macros.h"
 #include "runtime/autograd/copy_node.h"
 #include "runtime/autograd/grad_mode.h"
 #include "runtime/autograd/node.h"
+#include "runtime/autograd/tensor_ops.h"
+#include "runtime/autograd/view_node.h"
 #include "runtime/function_core.h"
 #include "runtime/wrappers.h"
 
@@ -113,7 +116,7 @@ absl::Status CheckArguments(FunctionCore& core, Call& call) {
   }
   COTAN_RETURN_IF_ERROR(CheckMode(plan, call));
   call.in_traced_mode = GradMode::enabled() != plan.traced_without_grad;
-  call.is_recorded = call.in_traced_mode && plan.backward >= 0;
+  call.is_recorded = call.in_traced_mode && (plan.backward >= 0 || plan.ends_inside);
   for (size_t k = plan.bases.size(); k < plan.argument_inputs.size(); ++k) {
     call.program_arguments[k] = call.inputs[static_cast<size_t>(plan.argument_inputs[k])];
   }
@@ -258,6 +261,9 @@ absl::Status CheckInPlace(FunctionCore& core, Call& call) {
   for (const CallPlan::WriteBack& write : core.plan().write_backs) {
     if (!IsTracked(call, write)) continue;
     COTAN_RETURN_IF_ERROR(ArgumentAt(call, write.argument).CheckInPlace(/*requires_grad=*/true));
+    for (int input : write.written_views) {
+      COTAN_RETURN_IF_ERROR(InputAt(call, input).CheckInPlace(/*requires_grad=*/true));
+    }
   }
   return absl::OkStatus();
 }
@@ -265,6 +271,14 @@ absl::Status CheckInPlace(FunctionCore& core, Call& call) {
 // --- forward -----------------------------------------------------------------
 
 namespace {
+
+// Where a result is to lie in the end.
+const std::shared_ptr<Storage>& StorageOf(Call& call, int result) {
+  for (const auto& [folded, place] : call.folded) {
+    if (folded == result) return place.storage();
+  }
+  return ResultAt(call, result).storage();
+}
 
 // Memory for a result that is not dense, or in whose storage others are, too.
 absl::Status PlaceResult(FunctionCore& core, Call& call, const FunctionCore::Places& places, int result) {
@@ -277,10 +291,43 @@ absl::Status PlaceResult(FunctionCore& core, Call& call, const FunctionCore::Pla
   if (owner == result) {
     COTAN_ASSIGN_OR_RETURN(storage, Storage::Allocate(*core.session().target().device, places.storage_bytes[r]));
   } else {
-    storage = ResultAt(call, owner).storage();
+    storage = StorageOf(call, owner);
   }
   COTAN_ASSIGN_OR_RETURN(call.results[r], Tensor::InStorage(std::move(storage), spec.dtype, layout));
-  return call.executable->SetStridedOutput(result, call.results[r]);
+  if (!places.is_folded[r]) return call.executable->SetStridedOutput(result, call.results[r]);
+  call.folded.emplace_back(result, std::exchange(call.results[r], Tensor()));
+  return call.executable->SetOutput(result, call.results[r]);
+}
+
+// Elements that share memory are equal: one of each is written.
+absl::Status Fold(TensorOps& ops, const Tensor& from, const Tensor& to) {
+  StridedLayout source = from.layout();
+  StridedLayout target = to.layout();
+  for (size_t d = 0; d < target.sizes.size(); ++d) {
+    if (target.strides[d] == 0) source.sizes[d] = target.sizes[d] = std::min<int64_t>(target.sizes[d], 1);
+  }
+  size_t split = 0;
+  while (split < target.sizes.size() && target.sizes[split] < 2) ++split;
+  const bool overlaps = OverlapsItself(target) && split < target.sizes.size();
+  const int64_t parts = overlaps ? target.sizes[split] : 1;
+  if (overlaps) source.sizes[split] = target.sizes[split] = 1;
+  for (int64_t i = 0; i < parts; ++i) {
+    COTAN_ASSIGN_OR_RETURN(const Tensor part, Tensor::InStorage(from.storage(), from.dtype(), source));
+    COTAN_ASSIGN_OR_RETURN(const Tensor place, Tensor::InStorage(to.storage(), to.dtype(), target));
+    COTAN_RETURN_IF_ERROR(overlaps ? Fold(ops, part, place) : ops.Copy(part, place));
+    if (!overlaps) break;
+    source.offset += source.strides[split];
+    target.offset += target.strides[split];
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FoldResults(FunctionCore& core, Call& call) {
+  for (auto& [result, place] : call.folded) {
+    COTAN_RETURN_IF_ERROR(Fold(core.session().ops(), ResultAt(call, result), place));
+    ResultAt(call, result) = std::move(place);
+  }
+  return absl::OkStatus();
 }
 
 bool IsOwner(const CallPlan& plan, const FunctionCore::Places& places, int result) {
@@ -346,71 +393,21 @@ absl::Status RunForward(FunctionCore& core, Call& call) {
   COTAN_RETURN_IF_ERROR(PlaceResults(core, call));
   COTAN_RETURN_IF_ERROR(call.executable->Run());
   FindSharedResults(call);
+  COTAN_RETURN_IF_ERROR(FoldResults(core, call));
   for (int state : plan.updated_states) core.session().Touch(state);
   return absl::OkStatus();
 }
 
-// --- record, wrap ------------------------------------------------------------
+// --- new leaves, record, wrap ------------------------------------------------
 
-absl::Status RecordNode(FunctionCore& core, Call& call) {
-  if (!call.is_recorded) return absl::OkStatus();
-  call.node = std::make_shared<CompiledBackward>(core.shared_from_this(), call.symbols());
-  for (int argument : core.plan().gradient_inputs) {
-    COTAN_ASSIGN_OR_RETURN(autograd::Edge edge, ArgumentAt(call, argument).GradientEdge());
-    call.node->AddEdge(std::move(edge));
+absl::Status MakeNewLeaves(FunctionCore& core, Call& call) {
+  if (!call.in_traced_mode) return absl::OkStatus();
+  for (int input : core.plan().new_leaves) {
+    Variable leaf = InputAt(call, input);
+    COTAN_RETURN_IF_ERROR(leaf.RequiresGrad(true));
   }
   return absl::OkStatus();
 }
-
-namespace {
-
-// A variable over the result; in the storage of an earlier one, it shares that
-// one's version.
-absl::StatusOr<Variable> Wrap(Call& call, const CallPlan::Returned& returned) {
-  const Tensor& tensor = ResultAt(call, returned.result);
-  if (returned.owner < 0) return Variable(tensor);
-  const Variable& owner = call.returned[static_cast<size_t>(returned.owner)];
-  if (!owner.defined() || owner.dtype() != tensor.dtype()) return Variable(tensor);
-  Variable part = owner.Detach();
-  COTAN_RETURN_IF_ERROR(part.AsStridedInPlace(tensor.layout()));
-  return part;
-}
-
-// Adds the node's input for a tangent that belongs to no new variable.
-void AddTangent(FunctionCore& core, Call& call, const CallPlan::Returned& returned) {
-  autograd::GradientType type;
-  if (returned.result < 0) {
-    type = autograd::GradientType::Of(ArgumentAt(call, returned.argument).tensor());
-  } else {
-    const TensorSpec& spec = call.executable->plan().outputs[static_cast<size_t>(returned.result)];
-    type = {spec.dtype, spec.layout.sizes, core.session().target().device};
-  }
-  call.node->AddInput(std::move(type));
-}
-
-}  // namespace
-
-absl::Status WrapReturned(FunctionCore& core, Call& call) {
-  const CallPlan& plan = core.plan();
-  for (size_t i = 0; i < plan.returned.size(); ++i) {
-    const CallPlan::Returned& returned = plan.returned[i];
-    const bool has_tangent = call.is_recorded && returned.tangent >= 0;
-    if (returned.kind != CallPlan::Returned::Kind::kVariable) {
-      if (has_tangent) AddTangent(core, call, returned);
-      continue;
-    }
-    COTAN_ASSIGN_OR_RETURN(Variable variable, Wrap(call, returned));
-    if (has_tangent) {
-      variable.SetHistory(call.node);
-    } else if (returned.is_leaf_that_requires_grad && call.in_traced_mode) {
-      COTAN_RETURN_IF_ERROR(variable.RequiresGrad(true));
-    }
-    call.returned[i] = std::move(variable);
-  }
-  return absl::OkStatus();
-}
-
-// --- write back --------------------------------------------------------------
 
 namespace {
 
@@ -430,6 +427,129 @@ absl::Status ChangeGeometry(FunctionCore& core, Call& call, const CallPlan::NewG
   return target.SetStorage(Variable(std::move(grown)));
 }
 
+// Of the arguments that change before the node is made, or after it.
+absl::Status ChangeGeometries(FunctionCore& core, Call& call, bool before_record) {
+  for (const CallPlan::NewGeometry& change : core.plan().new_geometries) {
+    if (change.before_record == before_record) COTAN_RETURN_IF_ERROR(ChangeGeometry(core, call, change));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RecordNode(FunctionCore& core, Call& call) {
+  COTAN_RETURN_IF_ERROR(ChangeGeometries(core, call, /*before_record=*/true));
+  if (!call.is_recorded) return absl::OkStatus();
+  call.node = std::make_shared<CompiledBackward>(core.shared_from_this(), call.symbols());
+  for (int argument : core.plan().gradient_inputs) {
+    COTAN_ASSIGN_OR_RETURN(autograd::Edge edge, ArgumentAt(call, argument).GradientEdge());
+    call.node->AddEdge(std::move(edge));
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+// `tensor`, which is in the storage of returned value `index`, as a variable
+// without history. All in one storage share a version.
+Variable InStorageOf(Call& call, const CallPlan& plan, int index, Tensor tensor) {
+  const CallPlan::Returned& returned = plan.returned[static_cast<size_t>(index)];
+  const auto owner = static_cast<size_t>(returned.owner < 0 ? index : returned.owner);
+  if (!plan.returned[owner].is_shared) return Variable(std::move(tensor));
+  Variable& storage = call.storages[owner];
+  if (!storage.defined()) storage = Variable(tensor);
+  return storage.DetachAs(std::move(tensor));
+}
+
+absl::StatusOr<Variable> HiddenBaseOf(Call& call, const CallPlan& plan, int hidden) {
+  const CallPlan::HiddenBase& base = plan.hidden_bases[static_cast<size_t>(hidden)];
+  const Tensor& seen = ResultAt(call, plan.returned[static_cast<size_t>(base.returned)].result);
+  COTAN_ASSIGN_OR_RETURN(StridedLayout layout, EvaluateLayout(base.geometry, call.symbols()));
+  COTAN_ASSIGN_OR_RETURN(Tensor tensor, Tensor::InStorage(seen.storage(), base.geometry.dtype, std::move(layout)));
+  return InStorageOf(call, plan, base.returned, std::move(tensor));
+}
+
+// Views made while gradients are disabled are known to be so.
+ViewCreation CreationNow(ViewCreation traced) {
+  return GradMode::enabled() || traced == ViewCreation::kMultiOutput ? traced : ViewCreation::kNoGrad;
+}
+
+absl::Status WrapView(Call& call, const CallPlan& plan, size_t index) {
+  const CallPlan::Returned& returned = plan.returned[index];
+  const bool is_hidden = returned.view->returned < 0;
+  Variable& base = is_hidden ? call.hidden_bases[static_cast<size_t>(returned.view->hidden)]
+                             : call.returned[static_cast<size_t>(returned.view->returned)];
+  if (!base.defined()) {
+    COTAN_ASSIGN_OR_RETURN(base, HiddenBaseOf(call, plan, returned.view->hidden));
+  }
+  call.returned[index] = base.ViewAs(ResultAt(call, returned.result), CreationNow(returned.view->creation));
+  return absl::OkStatus();
+}
+
+// A hidden base has the history of its view, should that be written: gradients of
+// what is not written go that way.
+absl::Status SetHiddenHistories(Call& call, const CallPlan& plan) {
+  for (size_t h = 0; h < plan.hidden_bases.size(); ++h) {
+    Variable& base = call.hidden_bases[h];
+    const int index = plan.hidden_bases[h].view;
+    if (call.is_recorded && index >= 0) {
+      const Variable& view = call.returned[static_cast<size_t>(index)];
+      std::shared_ptr<autograd::Node> node = autograd::MakeStridedViewNode(
+          "HiddenBaseBackward", {view.dtype(), view.layout()}, {base.dtype(), base.layout()});
+      COTAN_ASSIGN_OR_RETURN(autograd::Edge edge, view.GradientEdge());
+      node->AddEdge(std::move(edge));
+      base.SetHistory(std::move(node));
+    } else if (plan.hidden_bases[h].requires_grad && call.in_traced_mode) {
+      COTAN_RETURN_IF_ERROR(base.RequiresGrad(true));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Adds the node's input for a tangent that belongs to no new variable.
+void AddTangent(FunctionCore& core, Call& call, const CallPlan::Returned& returned) {
+  autograd::GradientType type;
+  if (returned.result < 0) {
+    type = autograd::GradientType::Of(ArgumentAt(call, returned.argument).tensor());
+  } else {
+    const TensorSpec& spec = call.executable->plan().outputs[static_cast<size_t>(returned.result)];
+    type = {spec.dtype, spec.layout.sizes, core.session().target().device};
+  }
+  call.node->AddInput(std::move(type));
+}
+
+}  // namespace
+
+absl::Status WrapReturned(FunctionCore& core, Call& call) {
+  using Kind = CallPlan::Returned::Kind;
+  const CallPlan& plan = core.plan();
+  for (size_t i = 0; i < plan.returned.size(); ++i) {
+    const CallPlan::Returned& returned = plan.returned[i];
+    if (returned.kind != Kind::kVariable || returned.view.has_value()) continue;
+    call.returned[i] = InStorageOf(call, plan, static_cast<int>(i), ResultAt(call, returned.result));
+  }
+  for (size_t i = 0; i < plan.returned.size(); ++i) {
+    if (plan.returned[i].view.has_value()) COTAN_RETURN_IF_ERROR(WrapView(call, plan, i));
+  }
+  for (size_t i = 0; i < plan.returned.size(); ++i) {
+    const CallPlan::Returned& returned = plan.returned[i];
+    const bool has_tangent = call.is_recorded && returned.tangent >= 0;
+    Variable& variable = call.returned[i];
+    const bool becomes_leaf = variable.defined() && returned.is_leaf_that_requires_grad && call.in_traced_mode;
+    if (has_tangent && (!variable.defined() || becomes_leaf)) AddTangent(core, call, returned);
+    if (becomes_leaf) {
+      COTAN_RETURN_IF_ERROR(variable.RequiresGrad(true));
+    } else if (has_tangent && variable.defined()) {
+      variable.SetHistory(call.node);
+    }
+  }
+  return SetHiddenHistories(call, plan);
+}
+
+// --- write back --------------------------------------------------------------
+
+namespace {
+
 // The argument's elements are the new ones already; what autograd knows follows.
 absl::Status NoteContent(Call& call, const CallPlan::WriteBack& write) {
   Variable target = ArgumentAt(call, write.argument);
@@ -443,36 +563,46 @@ absl::Status NoteContent(Call& call, const CallPlan::WriteBack& write) {
   copy->AddEdge(std::move(before));
   copy->AddEdge({call.node, write.tangent});
   target.BumpVersion();
-  return target.RebaseHistory(std::move(copy));
+  COTAN_RETURN_IF_ERROR(target.RebaseHistory(std::move(copy)));
+  for (int input : write.written_views) COTAN_RETURN_IF_ERROR(InputAt(call, input).grad_fn().status());
+  return absl::OkStatus();
 }
 
 absl::Status WriteContent(FunctionCore& core, Call& call, const CallPlan::WriteBack& write) {
   ++core.stats().write_backs;
   if (!write.copies) return NoteContent(call, write);
   // Its geometry has changed, so that the program could not write it.
-  const bool is_tracked = IsTracked(call, write);
-  const Variable source =
-      is_tracked ? call.returned[static_cast<size_t>(write.returned)] : Variable(ResultAt(call, write.result));
-  const GradModeGuard mode(is_tracked);
+  const GradModeGuard no_grad(false);
+  const Variable source(ResultAt(call, write.result));
   Variable target =
       write.bumps_version ? ArgumentAt(call, write.argument) : Variable(ArgumentAt(call, write.argument).tensor());
-  return target.CopyInPlace(source, core.session().ops());
+  COTAN_RETURN_IF_ERROR(target.CopyInPlace(source, core.session().ops()));
+  if (!IsTracked(call, write)) return absl::OkStatus();
+  const GradModeGuard recorded(true);
+  if (!target.is_view()) {
+    target.SetHistory(call.node, write.tangent);
+    return absl::OkStatus();
+  }
+  auto copy = std::make_shared<autograd::CopyNode>();
+  copy->AddEdge({});
+  copy->AddEdge({call.node, write.tangent});
+  return target.RebaseHistory(std::move(copy));
 }
 
-absl::Status ChangeRequiresGrad(const Call& call, const CallPlan::Input& input, Variable target) {
-  if (input.requires_grad_at_exit) return call.in_traced_mode ? target.RequiresGrad(true) : absl::OkStatus();
-  return target.is_leaf() ? target.RequiresGrad(false) : target.DetachInPlace();
-}
+absl::Status Cut(Variable target) { return target.is_leaf() ? target.RequiresGrad(false) : target.DetachInPlace(); }
 
 }  // namespace
 
+// First what was written where it was, then what was moved, then what was written
+// where it is now.
 absl::Status WriteBack(FunctionCore& core, Call& call) {
   const CallPlan& plan = core.plan();
-  for (const CallPlan::NewGeometry& change : plan.new_geometries) {
-    COTAN_RETURN_IF_ERROR(ChangeGeometry(core, call, change));
-  }
   for (const CallPlan::WriteBack& write : plan.write_backs) {
-    COTAN_RETURN_IF_ERROR(WriteContent(core, call, write));
+    if (!write.copies) COTAN_RETURN_IF_ERROR(WriteContent(core, call, write));
+  }
+  COTAN_RETURN_IF_ERROR(ChangeGeometries(core, call, /*before_record=*/false));
+  for (const CallPlan::WriteBack& write : plan.write_backs) {
+    if (write.copies) COTAN_RETURN_IF_ERROR(WriteContent(core, call, write));
   }
   core.stats().copies_elided += call.executable->plan().stats.inputs_in_place;
   for (const CallPlan::NewStorage& set : plan.new_storages) {
@@ -484,13 +614,22 @@ absl::Status WriteBack(FunctionCore& core, Call& call) {
     Variable target = ArgumentAt(call, argument);
     target.BumpVersion();
   }
-  for (int input : plan.requires_grad_changes) {
-    COTAN_RETURN_IF_ERROR(ChangeRequiresGrad(call, InputOf(plan, input), InputAt(call, input)));
-  }
+  for (int input : plan.cut_inputs) COTAN_RETURN_IF_ERROR(Cut(InputAt(call, input)));
   return absl::OkStatus();
 }
 
 // --- save --------------------------------------------------------------------
+
+namespace {
+
+// The argument as the program read it: the function may have moved it since.
+Variable AsRead(const Call& call, int argument, const Tensor& read) {
+  const Variable& variable = ArgumentAt(call, argument);
+  const Tensor& now = variable.tensor();
+  return now.storage() == read.storage() && now.layout() == read.layout() ? variable : variable.DetachAs(read);
+}
+
+}  // namespace
 
 absl::Status SaveForBackward(FunctionCore& core, Call& call) {
   if (!call.is_recorded) return absl::OkStatus();
@@ -502,19 +641,20 @@ absl::Status SaveForBackward(FunctionCore& core, Call& call) {
     switch (place.kind) {
       case ResultPlace::Kind::kInput: {
         const int argument = plan.method_arguments[static_cast<size_t>(place.index)];
-        call.node->SaveShared(ArgumentAt(call, argument), is_checked, /*is_argument=*/true);
+        call.node->SaveShared(AsRead(call, argument, ResultAt(call, result)), is_checked, /*is_argument=*/true);
         ++core.stats().saved_without_copy;
         break;
       }
       case ResultPlace::Kind::kResult: {
         const auto shown = std::find_if(plan.returned.begin(), plan.returned.end(),
                                         [&](const CallPlan::Returned& r) { return r.result == place.index; });
-        if (shown == plan.returned.end()) {  // another saved value
+        const Variable* variable =
+            shown == plan.returned.end() ? nullptr : &call.returned[static_cast<size_t>(shown - plan.returned.begin())];
+        if (variable == nullptr || !variable->defined()) {  // nobody else's
           call.node->SaveOwn(ResultAt(call, result));
           break;
         }
-        call.node->SaveShared(call.returned[static_cast<size_t>(shown - plan.returned.begin())], is_checked,
-                              /*is_argument=*/false);
+        call.node->SaveShared(*variable, is_checked, /*is_argument=*/false);
         ++core.stats().saved_without_copy;
         break;
       }
@@ -542,21 +682,44 @@ absl::StatusOr<FunctionResult> ScalarResult(const CallPlan::Output& output, cons
   return FunctionResult(NoneValue());
 }
 
+absl::StatusOr<Variable> Seen(const CallPlan::Output& output, const Call& call, const Variable& base) {
+  if (!output.geometry.has_value()) return base.View(output.steps, call.symbols());
+  COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, EvaluateLayout(*output.geometry, call.symbols()));
+  return base.AsStrided(layout);
+}
+
 // The views that led to the output, seen from the tensor that it is a view of.
 absl::StatusOr<Variable> Replay(const CallPlan::Output& output, const Call& call, const Variable& base) {
   const GradModeGuard mode(GradMode::enabled() && !output.under_no_grad);
-  Variable view;
-  if (output.geometry.has_value()) {
-    COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, EvaluateLayout(*output.geometry, call.symbols()));
-    COTAN_ASSIGN_OR_RETURN(view, base.AsStrided(layout));
-  } else {
-    COTAN_ASSIGN_OR_RETURN(view, base.View(output.steps, call.symbols()));
+  COTAN_ASSIGN_OR_RETURN(Variable view, Seen(output, call, base));
+  if (view.requires_grad() && !output.requires_grad) {
+    COTAN_ASSIGN_OR_RETURN(view, Seen(output, call, base.Detach()));
   }
-  if (view.requires_grad() && !output.requires_grad) return view.Detach();
+  if (view.is_view() && output.is_no_view) view = view.Detach();
   if (!view.requires_grad() && output.requires_grad && call.in_traced_mode) {
     COTAN_RETURN_IF_ERROR(view.RequiresGrad(true));
   }
   return view;
+}
+
+// In the memory of an argument, but not to autograd a view of it.
+absl::StatusOr<Variable> InArgument(const CallPlan::Output& output, const Call& call, const Variable& argument) {
+  Variable made;
+  {
+    const GradModeGuard no_grad(false);
+    COTAN_ASSIGN_OR_RETURN(made, Seen(output, call, argument));
+  }
+  std::shared_ptr<autograd::Node> node = call.is_recorded && output.tangent >= 0 ? call.node : nullptr;
+  if (!output.creation.has_value()) {
+    made = argument.DetachAs(made.tensor());
+    if (node != nullptr) made.SetHistory(std::move(node), output.tangent);
+    return made;
+  }
+  Variable base = argument.DetachAs(made.tensor());
+  if (node != nullptr) base.SetHistory(node, output.tangent);
+  made = base.ViewAs(made.tensor(), CreationNow(*output.creation));
+  if (node != nullptr) made.SetHistory(std::move(node), output.tangent);
+  return made;
 }
 
 absl::StatusOr<FunctionResult> MakeOutput(const CallPlan::Output& output, const Call& call) {
@@ -574,6 +737,10 @@ absl::StatusOr<FunctionResult> MakeOutput(const CallPlan::Output& output, const 
     case Kind::kViewOfInput: {
       COTAN_ASSIGN_OR_RETURN(Variable view, Replay(output, call, *call.inputs[at]));
       return FunctionResult(std::move(view));
+    }
+    case Kind::kInInput: {
+      COTAN_ASSIGN_OR_RETURN(Variable made, InArgument(output, call, *call.inputs[at]));
+      return FunctionResult(std::move(made));
     }
     case Kind::kViewOfBase: {
       COTAN_ASSIGN_OR_RETURN(Variable view, Replay(output, call, call.returned[at]));

@@ -15,6 +15,7 @@ absl::Status Deduplicate(FunctionCore& core, Call& call);
 absl::Status FindBases(FunctionCore& core, Call& call);
 absl::Status CheckInPlace(FunctionCore& core, Call& call);
 absl::Status RunForward(FunctionCore& core, Call& call);
+absl::Status MakeNewLeaves(FunctionCore& core, Call& call);
 absl::Status RecordNode(FunctionCore& core, Call& call);
 absl::Status WrapReturned(FunctionCore& core, Call& call);
 absl::Status WriteBack(FunctionCore& core, Call& call);

@@ -202,6 +202,93 @@ TEST(CallStagesTest, OutputsShareStorageAsTold) {
   EXPECT_EQ(At(results, 1).version(), At(results, 0).version());
 }
 
+// return (2 x).expand(2, 2), windows [0, 2) and [1, 3) of y + 1
+TEST(CallStagesTest, ElementsThatShareMemoryAreFolded) {
+  ProgramBuilder builder;
+  MethodBuilder f = builder.AddMethod("f");
+  const uint32_t x = f.Input("x", DType::kFloat32, {"2", "2"});
+  f.Output("expanded", Times(f, x, 2.0));
+  f.Output("windows", Plus(f, f.Input("y", DType::kFloat32, {"2", "2"}), 1.0));
+  ViewAndMutationFacts facts;
+  facts.input_info = {Plain(), Plain()};
+  facts.output_info = {Fresh(false), Fresh(false)};
+  facts.output_info[0].geometry = TensorGeometry{DType::kFloat32, {2, 2}, {0, 1}, 0};
+  facts.output_info[1].geometry = TensorGeometry{DType::kFloat32, {2, 2}, {1, 1}, 0};
+  SetMetadata(f, facts);
+  LoadedFunction program(std::move(builder));
+  const auto results = program.Call(
+      {Variable(*Tensor::From<float>({1, 2, 1, 2}, {2, 2})), Variable(*Tensor::From<float>({1, 2, 2, 3}, {2, 2}))});
+  EXPECT_THAT(Values(At(results, 0)), ElementsAre(2, 4, 2, 4));
+  EXPECT_EQ(At(results, 0).tensor().storage()->bytes(), 2 * sizeof(float));
+  EXPECT_THAT(Values(At(results, 1)), ElementsAre(2, 3, 3, 4));
+  EXPECT_EQ(At(results, 1).tensor().storage()->bytes(), 3 * sizeof(float));
+}
+
+// o = 2 x; return o[1], as a view of o, which nobody gets
+ProgramBuilder ViewOfHidden(FreshView::Creation creation) {
+  ProgramBuilder builder;
+  MethodBuilder f = builder.AddMethod("f");
+  f.proto().add_outputs(Times(f, f.Input("x", DType::kFloat32, {"2"}), 2.0));
+  MethodBuilder b = builder.AddMethod("b");
+  b.proto().add_outputs(Times(b, b.Input("tangent", DType::kFloat32, {"2"}), 2.0));
+  Pair(f, b, 0, {0});
+  ViewAndMutationFacts facts;
+  facts.is_train = true;
+  facts.input_info = {LeafInput()};
+  facts.output_info = {Fresh(true)};
+  facts.output_info[0].geometry = TensorGeometry{DType::kFloat32, {2}, {1}, 2};
+  facts.output_info[0].fresh_view =
+      FreshView{creation, /*is_hidden=*/true, 0, TensorGeometry{DType::kFloat32, {2, 2}, {2, 1}, 0}};
+  SetMetadata(f, facts);
+  return builder;
+}
+
+TEST(CallStagesTest, ViewOfAHiddenBaseIsWrittenAndKeepsItsGradient) {
+  LoadedFunction program(ViewOfHidden(FreshView::Creation::kRecorded));
+  const Variable x = Leaf({1, 2});
+  const auto results = program.Call({x});
+  Variable view = At(results, 0);
+  EXPECT_TRUE(view.is_view());
+  EXPECT_THAT(view.base().sizes(), ElementsAre(2, 2));
+  EXPECT_THAT(Values(view), ElementsAre(2, 4));
+  Variable first = *view.View({view::Slice{.dim = 0, .start = 0, .end = 1, .step = 1}});
+  ASSERT_TRUE(first.CopyInPlace(Variable(Vector({7})), program.session.ops()).ok());
+  EXPECT_THAT(Values(view), ElementsAre(7, 4));
+  ASSERT_TRUE(program.Backward(view, {1, 1}).ok());
+  EXPECT_THAT(Values(x.grad()), ElementsAre(0, 2)) << "what was overwritten has no gradient";
+}
+
+TEST(CallStagesTest, OneOfSeveralViewsOfAHiddenBaseIsNotWritten) {
+  LoadedFunction program(ViewOfHidden(FreshView::Creation::kMultiOutput));
+  const auto results = program.Call({Leaf({1, 2})});
+  Variable view = At(results, 0);
+  EXPECT_TRUE(view.is_view());
+  EXPECT_EQ(view.CopyInPlace(Variable(Vector({7, 7})), program.session.ops()).code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(program.Backward(view, {1, 1}).ok());
+}
+
+// w = ones requires grad; return x * w, w
+TEST(CallStagesTest, GradientsEndInAFunctionThatMadeTheLeaf) {
+  ProgramBuilder builder;
+  MethodBuilder f = builder.AddMethod("f");
+  const uint32_t x = f.Input("x", DType::kFloat32, {"2"});
+  f.Output("product", Times(f, x, 1.0));
+  f.Output("w", Times(f, x, 0.0));
+  ViewAndMutationFacts facts;
+  facts.input_info = {Plain()};
+  facts.output_info = {Fresh(true), Fresh(true)};
+  facts.output_info[1].is_new_leaf = true;
+  SetMetadata(f, facts);
+  LoadedFunction program(std::move(builder));
+  const auto results = program.Call({Variable(Vector({1, 2}))});
+  EXPECT_TRUE(At(results, 0).requires_grad());
+  EXPECT_FALSE(At(results, 0).is_leaf());
+  EXPECT_TRUE(At(results, 1).requires_grad());
+  EXPECT_TRUE(At(results, 1).is_leaf());
+  EXPECT_TRUE(program.Backward(At(results, 0), {1, 1}).ok());
+}
+
 // Output geometry is eager's, not the program's dense one.
 TEST(CallStagesTest, OutputsHaveTheStridesThatWereTraced) {
   ProgramBuilder builder;
@@ -263,6 +350,7 @@ TEST(CallStagesTest, RequiresGradChangesAsTheFunctionChangedIt) {
   ViewAndMutationFacts facts;
   facts.input_info = {LeafInput(), NonLeafInput()};
   facts.input_info[0].requires_grad_at_entry = false;
+  facts.input_info[0].history = InputHistory::kNewLeaf;
   facts.input_info[1].requires_grad = false;
   facts.input_info[1].requires_grad_at_entry = true;
   SetMetadata(f, facts);

@@ -38,6 +38,7 @@ bool Executable::IsWritten(int input) const {
 
 absl::Status Executable::SetInput(int index, const Tensor& argument) {
   const TensorSpec& planned = plan_->inputs[static_cast<size_t>(index)];
+  if (!argument.is_plain()) return SetInputReading(index, argument);
   if (SameGeometry(argument.layout(), planned.layout)) {
     bound_.SetInput(index, argument.address());
     return absl::OkStatus();
@@ -46,6 +47,20 @@ absl::Status Executable::SetInput(int index, const Tensor& argument) {
   COTAN_RETURN_IF_ERROR(CopyIn(planned, argument, staging));
   bound_.SetInput(index, staging.memory.address());
   return IsWritten(index) ? AddCopyOut(planned, argument, staging) : absl::OkStatus();
+}
+
+absl::Status Executable::SetInputReading(int index, const Tensor& argument) {
+  const TensorSpec& planned = plan_->inputs[static_cast<size_t>(index)];
+  if (IsWritten(index)) {
+    return absl::UnimplementedError(absl::StrCat("input ", index,
+                                                 " is written by the program, but the argument is a "
+                                                 "conjugate or negative view: pass a copy (Clone())"));
+  }
+  COTAN_ASSIGN_OR_RETURN(const Tensor plain, argument.Resolved());
+  Staging& staging = input_staging_[static_cast<size_t>(index)];
+  COTAN_RETURN_IF_ERROR(CopyIn(planned, plain, staging));
+  bound_.SetInput(index, staging.memory.address());
+  return absl::OkStatus();
 }
 
 absl::Status Executable::AllocateStaging(const TensorSpec& planned, Staging& staging) const {

@@ -75,6 +75,8 @@ class Executable {
   Executable(const Program& program, const ExecutionTarget& target, std::unique_ptr<Plan> plan);
   absl::Status AtStep(const absl::Status& status, int step) const;
   absl::Status AllocateStaging(const TensorSpec& planned, Staging& staging) const;
+  // Of an argument that is not plain: a copy.
+  absl::Status SetInputReading(int index, const Tensor& argument);
   absl::Status CopyIn(const TensorSpec& planned, const Tensor& argument, Staging& staging) const;
   absl::Status AddCopyOut(const TensorSpec& planned, const Tensor& result, Staging& staging);
   absl::Status RunKernel(Kernel& kernel, void* from, void* to) const;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/overlap.h"
 #include "base/status_macros.h"
 #include "runtime/function_core.h"
 
@@ -33,6 +34,9 @@ void Call::Clear() {
   for (Variable& base : bases) base = Variable();
   for (Tensor& result : results) result = Tensor();
   for (Variable& variable : returned) variable = Variable();
+  for (Variable& variable : storages) variable = Variable();
+  for (Variable& base : hidden_bases) base = Variable();
+  folded.clear();
   node = nullptr;
 }
 
@@ -53,6 +57,8 @@ FunctionCore::FunctionCore(std::shared_ptr<SessionCore> session, CallPlan plan)
   call_.tensors.resize(plan_.method_arguments.size());
   call_.results.resize(static_cast<size_t>(plan_.num_results));
   call_.returned.resize(plan_.returned.size());
+  call_.storages.resize(plan_.returned.size());
+  call_.hidden_bases.resize(plan_.hidden_bases.size());
 }
 
 WrappedResult PlainResult(FunctionResult result) {
@@ -125,6 +131,7 @@ absl::StatusOr<const FunctionCore::Places*> FunctionCore::PlacesFor(const Plan& 
   places_.symbols = plan.symbols;
   places_.placement_of.assign(num_results, -1);
   places_.is_placed.assign(num_results, false);
+  places_.is_folded.assign(num_results, false);
   places_.storage_bytes.assign(num_results, 0);
   const auto bytes_of = [&plan](size_t result, const StridedLayout& layout) {
     return static_cast<size_t>(StorageExtent(layout)) * ByteSize(plan.outputs[result].dtype);
@@ -144,7 +151,14 @@ absl::StatusOr<const FunctionCore::Places*> FunctionCore::PlacesFor(const Plan& 
     size_t& bytes = places_.storage_bytes[owner];
     if (owner != result) bytes = std::max(bytes, bytes_of(owner, plan.outputs[owner].layout));
     bytes = std::max(bytes, bytes_of(result, layout));
+    places_.is_folded[result] = OverlapsItself(layout);
     places_.layouts.push_back(std::move(layout));
+  }
+  for (const CallPlan::HiddenBase& base : plan_.hidden_bases) {
+    const auto owner = static_cast<size_t>(plan_.OwnerOf(base.returned));
+    COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, EvaluateLayout(base.geometry, plan.symbols));
+    size_t& bytes = places_.storage_bytes[owner];
+    bytes = std::max(bytes, static_cast<size_t>(StorageExtent(layout)) * ByteSize(base.geometry.dtype));
   }
   places_.valid = true;
   return &places_;

@@ -3,6 +3,7 @@
 #define COTAN_RUNTIME_FUNCTION_CORE_H_
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -37,6 +38,10 @@ struct Call {
   Executable* executable = nullptr;
   std::vector<Tensor> results;     // by result
   std::vector<Variable> returned;  // by returned
+  std::vector<Variable> storages;  // by returned: what shares the version of all that is in its storage
+  std::vector<Variable> hidden_bases;
+  // Results with elements that share memory: computed elsewhere, then put here.
+  std::vector<std::pair<int, Tensor>> folded;
   std::shared_ptr<CompiledBackward> node;
 
   const DimVector& symbols() const { return executable->plan().symbols; }
@@ -81,6 +86,7 @@ class FunctionCore : public std::enable_shared_from_this<FunctionCore> {
     std::vector<StridedLayout> layouts;  // by placement
     std::vector<int> placement_of;       // by result; -1: none
     std::vector<bool> is_placed;         // by result; false: planned, dense memory
+    std::vector<bool> is_folded;         // by result: whether its elements share memory
     std::vector<size_t> storage_bytes;   // by result: what its storage needs, if it has its own
   };
   absl::StatusOr<const Places*> PlacesFor(const Plan& plan);

@@ -165,6 +165,13 @@ class Scheduler {
     Operand operand = ValueOf(op.inputs(0));
     bool copied = false;
     for (const ViewStep& step : op.view().steps()) {
+      // In a program a place in memory is told in terms of the operand's elements
+      // in row-major order.
+      if (step.has_as_strided() && !IsContiguous(operand.geometry.layout)) {
+        operand = CopyToRowMajor(operand);
+        copied = true;
+      }
+      const int64_t start = step.has_as_strided() ? operand.geometry.layout.offset : 0;
       absl::StatusOr<ViewGeometry> seen = ApplyViewStep(step, operand.geometry, symbols_);
       if (seen.status().code() == absl::StatusCode::kFailedPrecondition) {
         operand = CopyToRowMajor(operand);
@@ -173,6 +180,7 @@ class Scheduler {
       }
       COTAN_RETURN_IF_ERROR(seen.status());
       operand.geometry = *std::move(seen);
+      operand.geometry.layout.offset += start;
       COTAN_RETURN_IF_ERROR(CheckInBuffer(operand));
     }
     const TensorType& type = method_.values(static_cast<int>(op.outputs(0))).type();

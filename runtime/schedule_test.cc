@@ -95,6 +95,29 @@ TEST(ScheduleTest, AViewThatStridesCannotExpressIsCopied) {
   EXPECT_EQ(session.Summary(*session.FindMethod("run"))->stats.view_copies, 1);
 }
 
+// The place in memory is told in terms of the operand's elements.
+TEST(ScheduleTest, AStridedViewSeesElementsInRowMajorOrder) {
+  ProgramBuilder program;
+  MethodBuilder m = program.AddMethod("run");
+  const uint32_t x = m.Input("x", DType::kFloat32, {"2", "3"});
+  const auto seen_of = [&](uint32_t source) {  // elements 1 and 4 of a [3, 2]
+    const uint32_t y = m.AddValue(DType::kFloat32, {"2"});
+    Op op;
+    auto& strided = *op.mutable_view()->add_steps()->mutable_as_strided();
+    strided.add_sizes("2");
+    strided.add_strides("3");
+    strided.set_offset("1");
+    m.AddOp(op, {source}, {y});
+    return y;
+  };
+  m.Output("y", seen_of(m.Permute(x, {1, 0})));
+  Session session = *Session::Create(program.Load(), {.kernels = &TestKernels(), .threads = 1});
+  const auto results = session.Run("run", {*Tensor::From<float>({1, 2, 3, 4, 5, 6}, {2, 3})});
+  ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_THAT(*(*results)[0].ToVector<float>(), ElementsAre(4, 3));  // of 1 4 2 5 3 6
+  EXPECT_EQ(session.Summary(*session.FindMethod("run"))->stats.view_copies, 1);
+}
+
 TEST(ScheduleTest, ResultsThatAreArgumentsOrEachOtherAreCopied) {
   ProgramBuilder program;
   const uint32_t state = program.AddState("s", State::PARAMETER, kFour, {1, 2, 3, 4});

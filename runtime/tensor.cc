@@ -42,6 +42,28 @@ void CopyDimension(const char* from, const StridedLayout& from_layout, char* to,
   }
 }
 
+template <typename T>
+void NegateAll(T* values, int64_t count, int64_t step) {
+  for (int64_t i = 0; i < count; i += step) values[i] = -values[i];
+}
+
+// What `count` dense elements on the host are when read so.
+absl::Status Read(TensorReading reading, DType dtype, int64_t count, void* elements) {
+  const int64_t parts = IsComplex(dtype) ? 2 * count : count;
+  const bool is_double = dtype == DType::kFloat64 || dtype == DType::kComplex128;
+  const bool is_float = dtype == DType::kFloat32 || dtype == DType::kComplex64;
+  if (!is_double && !is_float) {
+    return absl::UnimplementedError(absl::StrCat("a negative view of ", DTypeName(dtype), " cannot be copied"));
+  }
+  const auto negate = [&](int64_t first, int64_t step) {
+    if (is_double) NegateAll(static_cast<double*>(elements) + first, parts - first, step);
+    if (is_float) NegateAll(static_cast<float*>(elements) + first, parts - first, step);
+  };
+  if (reading.conjugate) negate(/*first=*/1, /*step=*/2);
+  if (reading.negate) negate(0, 1);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Storage>> Storage::Allocate(Device& device, size_t bytes) {
@@ -137,6 +159,13 @@ absl::StatusOr<Tensor> Tensor::InStorage(std::shared_ptr<Storage> storage, DType
   return Tensor(std::move(storage), dtype, std::move(layout));
 }
 
+Tensor Tensor::ReadAs(TensorReading reading) const {
+  Tensor read = *this;
+  read.reading_ = reading;
+  if (!IsComplex(dtype_)) read.reading_.conjugate = false;
+  return read;
+}
+
 void* Tensor::address() const {
   if (!defined() || storage_->data() == nullptr) return nullptr;
   return static_cast<char*>(storage_->data()) + static_cast<size_t>(layout_.offset) * ByteSize(dtype_);
@@ -151,6 +180,15 @@ absl::Status Tensor::CheckElementType(DType expected) const {
 
 absl::StatusOr<Tensor> Tensor::Clone() const {
   if (!defined()) return absl::InvalidArgumentError("an undefined tensor cannot be copied");
+  if (!is_plain()) {
+    if (device().type() != DeviceType::kCpu) {
+      return absl::UnimplementedError(
+          absl::StrCat("a conjugate or negative view on ", DeviceTypeName(device().type()), " cannot be copied"));
+    }
+    COTAN_ASSIGN_OR_RETURN(Tensor copy, ReadAs({}).Clone());
+    COTAN_RETURN_IF_ERROR(Read(reading_, dtype_, copy.num_elements(), copy.address()));
+    return copy;
+  }
   COTAN_ASSIGN_OR_RETURN(Tensor copy, Empty(dtype_, layout_.sizes, device()));
   if (copy.storage_->bytes() == 0) return copy;
   if (is_contiguous()) {
@@ -165,8 +203,13 @@ absl::StatusOr<Tensor> Tensor::Clone() const {
   return copy;
 }
 
+absl::StatusOr<Tensor> Tensor::Resolved() const {
+  if (is_plain()) return *this;
+  return Clone();
+}
+
 absl::StatusOr<Tensor> Tensor::Contiguous() const {
-  if (defined() && is_contiguous()) return *this;
+  if (defined() && is_contiguous() && is_plain()) return *this;
   return Clone();
 }
 
@@ -184,6 +227,8 @@ std::string Tensor::ToString() const {
   if (!defined()) return "undefined";
   std::string text = TypeText(dtype_, layout_.sizes);
   if (device().type() != DeviceType::kCpu) absl::StrAppend(&text, " ", DeviceTypeName(device().type()));
+  if (reading_.conjugate) absl::StrAppend(&text, " conjugate");
+  if (reading_.negate) absl::StrAppend(&text, " negative");
   return text;
 }
 

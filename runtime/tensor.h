@@ -66,6 +66,20 @@ class Storage {
   bool owned_;
 };
 
+// How the elements of a tensor follow from what is in its memory: by views that
+// conjugate complex numbers or negate.
+struct TensorReading {
+  bool conjugate = false;
+  bool negate = false;
+
+  bool is_plain() const { return !conjugate && !negate; }
+  // One reading after another; what leads from one to another.
+  friend TensorReading operator^(TensorReading a, TensorReading b) {
+    return {a.conjugate != b.conjugate, a.negate != b.negate};
+  }
+  friend bool operator==(TensorReading, TensorReading) = default;
+};
+
 // A handle: copies see the same memory. The default one is undefined: it has
 // no storage and no dtype. Handles may be copied and destroyed on any thread;
 // access to the elements needs the caller's own order.
@@ -117,14 +131,24 @@ class Tensor {
   // If defined().
   Device& device() const { return storage_->device(); }
 
+  // Whether the elements are what is in memory. Only such tensors are read and
+  // written by address.
+  bool is_plain() const { return reading_.is_plain(); }
+  TensorReading reading() const { return reading_; }
+  // The same memory read another way; numbers that are not complex are their own
+  // conjugates.
+  Tensor ReadAs(TensorReading reading) const;
+
   // Address of element (0, ..., 0) on the device; null if undefined or without
   // memory.
   void* address() const;
-  // The same for T's dtype on the host; null for any other dtype or device.
+  // The same for T's dtype on the host; null for any other dtype or device, or if
+  // it is not plain.
   template <typename T>
   T* data() const {
-    return defined() && dtype_ == DTypeOf<T>() && device().type() == DeviceType::kCpu ? static_cast<T*>(address())
-                                                                                      : nullptr;
+    return defined() && dtype_ == DTypeOf<T>() && device().type() == DeviceType::kCpu && is_plain()
+               ? static_cast<T*>(address())
+               : nullptr;
   }
 
   // The elements in row-major order.
@@ -135,11 +159,13 @@ class Tensor {
   template <typename T>
   absl::StatusOr<T> Item() const;
 
-  // A row-major copy in memory of its own, on the same device.
+  // A row-major copy in memory of its own, on the same device, plain.
   // InvalidArgument: undefined. Unimplemented: strided memory of a device other
-  // than the host. ResourceExhausted.
+  // than the host, or memory of it that is not plain. ResourceExhausted.
   absl::StatusOr<Tensor> Clone() const;
-  // This tensor if it is row-major, else Clone().
+  // This tensor if it is plain, else Clone(). Errors as Clone().
+  absl::StatusOr<Tensor> Resolved() const;
+  // This tensor if it is row-major and plain, else Clone().
   absl::StatusOr<Tensor> Contiguous() const;
   // A row-major copy on the host, or this tensor if it is one. Errors as Clone().
   absl::StatusOr<Tensor> ToHost() const;
@@ -159,6 +185,7 @@ class Tensor {
   std::shared_ptr<Storage> storage_;
   StridedLayout layout_;
   DType dtype_ = DType::kUndefined;
+  TensorReading reading_;
 };
 
 // Bytes of a dense tensor; -1 if a size is negative or the product exceeds

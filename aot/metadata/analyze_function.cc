@@ -64,8 +64,10 @@ absl::StatusOr<ViewAndMutationFacts> Run(const TensorFunction& function, absl::S
   analysis_options.grad_enabled_at_entry = options.grad_enabled;
   analysis_options.static_inputs.resize(states.size());
   std::iota(analysis_options.static_inputs.begin(), analysis_options.static_inputs.end(), 0);
-  COTAN_ASSIGN_OR_RETURN(Analysis analysis, Analyze(entry, inputs, outputs, analysis_options));
-  return std::move(analysis.facts);
+  absl::StatusOr<Analysis> analysis = Analyze(entry, inputs, outputs, analysis_options);
+  recorder.autograd_views().ReleaseHistories();
+  COTAN_RETURN_IF_ERROR(analysis.status());
+  return std::move(analysis->facts);
 }
 
 }  // namespace

@@ -66,6 +66,7 @@ std::vector<int> RenumberedInputs(const std::vector<int>& inputs, const std::vec
 void ClearSharedStorage(ViewAndMutationFacts& facts) {
   for (OutputAliasInfo& info : facts.output_info) {
     info.shared_storage.reset();
+    info.fresh_view.reset();
     if (IsFreshMemory(info.output_type)) info.view_steps.clear();
   }
 }
@@ -243,6 +244,11 @@ InputAliasInfo BaseBinder::DescribeBase(const Group& group, const InputBinding& 
       (any(detached) && !any(mutates_visibly));
   result.mutation_inductor_storage_resize = all([&](int i) { return info(i).mutation_inductor_storage_resize; });
   result.requires_grad = any([&](int i) { return info(i).requires_grad; });
+  if (any([&](int i) { return info(i).history == InputHistory::kNew; })) {
+    result.history = InputHistory::kNew;
+  } else if (any([&](int i) { return info(i).mutates_data && info(i).history == InputHistory::kKept; })) {
+    result.history = InputHistory::kKept;
+  }
   const bool all_leaves = all([&](int i) { return info(i).is_leaf; });
   const bool any_leaf = any([&](int i) { return info(i).is_leaf; });
   result.is_leaf = all_leaves == any_leaf ? all_leaves : binding.bases[static_cast<size_t>(base)].is_leaf;

@@ -31,6 +31,19 @@ at::FunctionalTensorWrapper* WrapperOf(const at::Tensor& tensor) {
   return functionalization::impl::unsafeGetFunctionalWrapper(tensor);
 }
 
+// The value of a number that stands in a tensor's place.
+ScalarOutput NumberOf(const at::Tensor& wrapped) {
+  const RealScope real;
+  const at::Scalar number = wrapped.item();
+  if (number.isBoolean()) return number.toBool();
+  if (number.isIntegral(/*includeBool=*/false)) return number.toLong();
+  return number.toDouble();
+}
+
+bool IsNumber(const at::Tensor& tensor) {
+  return WrapperOf(tensor) == nullptr && tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tensor.is_complex();
+}
+
 functionalization::FunctionalStorageImpl* FunctionalStorageOf(const at::Tensor& tensor) {
   return static_cast<functionalization::FunctionalStorageImpl*>(tensor.storage().unsafeGetStorageImpl());
 }
@@ -98,6 +111,19 @@ InputAtExit DescribeExit(const InputAtEntry& entry, const at::Tensor& input) {
   return {ReplayViews(ViewsOf(input), RealOf(entry.proxy)).result, true};
 }
 
+const torch::autograd::Node* KnownNodeOf(const at::Tensor& tensor) {
+  return torch::autograd::impl::grad_fn_unsafe(tensor);
+}
+
+InputHistory HistoryOf(const InputAtEntry& entry, const at::Tensor& input) {
+  if (!input.requires_grad()) return InputHistory::kUnspecified;
+  const torch::autograd::Node* node = KnownNodeOf(input);
+  if (node == nullptr) {
+    return entry.requires_grad && entry.is_leaf ? InputHistory::kKept : InputHistory::kNewLeaf;
+  }
+  return node == entry.history.get() ? InputHistory::kKept : InputHistory::kNew;
+}
+
 // `set_` back to the old storage leaves no trace; neither do in-place views that
 // cancel each other out.
 InputAliasInfo DescribeInput(const InputAtEntry& entry, const at::Tensor& input, const InputAtExit& exit,
@@ -122,6 +148,8 @@ InputAliasInfo DescribeInput(const InputAtEntry& entry, const at::Tensor& input,
   info.mutations_under_no_grad_or_inference_mode = data && wrapper->are_all_mutations_under_no_grad_or_inference_mode();
   info.mutation_inductor_storage_resize = wrapper->was_inductor_storage_resized();
   if (info.mutates_metadata) info.geometry_after = GeometryOf(exit.real);
+  const InputHistory history = HistoryOf(entry, input);
+  if (info.is_mutated() || history != InputHistory::kKept) info.history = history;
   return info;
 }
 
@@ -160,7 +188,7 @@ std::optional<at::Tensor> BaseOf(const at::Tensor& tensor) {
 // computed. Does not ask autograd to make a node anew for a view whose base has
 // been changed since, as that may be impossible (transpose_).
 const torch::autograd::Node* NodeOf(const at::Tensor& tensor) {
-  const torch::autograd::Node* known = torch::autograd::impl::grad_fn_unsafe(tensor);
+  const torch::autograd::Node* known = KnownNodeOf(tensor);
   return known != nullptr ? known : tensor.grad_fn().get();
 }
 
@@ -190,12 +218,16 @@ class OutputAnalysis {
 
  private:
   void AddOutput(int index);
+  // Whether the output, which lies in an input's memory, is computed otherwise
+  // than as a view of that.
+  bool HasOwnHistory(const at::Tensor& output, const at::Tensor& input) const;
   // Sets type and base.
   void Classify(const at::Tensor& output, OutputAliasInfo& info);
   // Of an output whose base requires grad.
   void ClassifyView(const at::Tensor& output, OutputAliasInfo& info);
-  // Sets the way from the base to the output, or clears it if there is none.
-  void DescribeViews(const at::Tensor& output, OutputAliasInfo& info);
+  // Sets the way to the output from the base, which is number `index` of its
+  // kind, or clears it if there is none.
+  void DescribeViews(const at::Tensor& output, size_t index, OutputAliasInfo& info);
   // An output like `output`, but requiring grad; -1 if there is none.
   int DifferentiableTwin(const at::Tensor& output) const;
 
@@ -213,7 +245,7 @@ class OutputAnalysis {
 
 void OutputAnalysis::AddOutput(int index) {
   const at::Tensor& output = outputs_[static_cast<size_t>(index)];
-  if (!output.defined()) return;
+  if (!output.defined() || IsNumber(output)) return;
   output_of_tensor_[output.unsafeGetTensorImpl()] = index;
   AliasGroup& group = group_of_storage_[StorageOf(output)];
   ++group.num_outputs;
@@ -223,7 +255,7 @@ void OutputAnalysis::AddOutput(int index) {
 
 int OutputAnalysis::DifferentiableTwin(const at::Tensor& output) const {
   for (const at::Tensor& other : outputs_) {
-    if (!other.defined() || other.is_same(output) || !other.requires_grad()) continue;
+    if (!other.defined() || IsNumber(other) || other.is_same(output) || !other.requires_grad()) continue;
     if (StorageOf(other) == StorageOf(output) && LooksAlike(other, output)) {
       return output_of_tensor_.at(other.unsafeGetTensorImpl());
     }
@@ -251,6 +283,11 @@ void OutputAnalysis::ClassifyView(const at::Tensor& output, OutputAliasInfo& inf
   info.base_index = known->second;
 }
 
+bool OutputAnalysis::HasOwnHistory(const at::Tensor& output, const at::Tensor& input) const {
+  if (!output.requires_grad() || KnownNodeOf(output) == nullptr) return false;
+  return !BaseOf(output).value_or(output).is_same(BaseOf(input).value_or(input));
+}
+
 void OutputAnalysis::Classify(const at::Tensor& output, OutputAliasInfo& info) {
   info.output_type = OutputType::kNonAlias;
   at::FunctionalTensorWrapper* wrapper = WrapperOf(output);
@@ -262,8 +299,13 @@ void OutputAnalysis::Classify(const at::Tensor& output, OutputAliasInfo& info) {
   const std::optional<at::Tensor> base = BaseOf(output);
   if (input != input_of_storage_.end() && !is_input && IsResultOfCustomFunction(output)) {
     info.output_type = OutputType::kCustomFunctionView;
+    info.shared_storage = SharedStorage{SharedStorage::Owner::kInput, input->second, false, /*is_detached=*/true};
   } else if (input != input_of_storage_.end() && !storage_changed) {
     info.base_index = input->second;
+    if (!is_input && HasOwnHistory(output, inputs_[static_cast<size_t>(input->second)])) {
+      info.shared_storage = SharedStorage{SharedStorage::Owner::kInput, input->second, false, /*is_detached=*/true};
+      return;
+    }
     // Parts of an input that nothing but such parts leaves the function with:
     // nobody may write to them.
     if (NodeOf(output) != nullptr && group.num_ordinary() == 0) return;
@@ -284,8 +326,7 @@ void OutputAnalysis::Classify(const at::Tensor& output, OutputAliasInfo& info) {
   }
 }
 
-void OutputAnalysis::DescribeViews(const at::Tensor& output, OutputAliasInfo& info) {
-  const size_t index = static_cast<size_t>(*info.base_index);
+void OutputAnalysis::DescribeViews(const at::Tensor& output, size_t index, OutputAliasInfo& info) {
   const bool of_input = !IsAliasOfIntermediate(info.output_type);
   const at::Tensor& base = of_input                                                               ? inputs_[index]
                            : info.output_type == OutputType::kAliasOfIntermediateBaseIsUserOutput ? outputs_[index]
@@ -318,18 +359,79 @@ OutputAliasInfo OutputAnalysis::Describe(int index) {
     info.scalar = NoneValue();
     return info;
   }
+  if (IsNumber(output)) {
+    info.scalar = NumberOf(output);
+    return info;
+  }
   Classify(output, info);
   info.requires_grad = output.requires_grad();
   // A view taken under no_grad requires grad as its base does, but has no
   // history of its own.
   info.requires_grad_for_backward = info.requires_grad && (!output.is_view() || NodeOf(output) != nullptr);
   info.geometry = GeometryOf(output);
-  // Parts of an input are fresh memory to autograd, but lie in the input's.
-  const bool is_part_of_input = IsFreshMemory(info.output_type) && info.base_index.has_value();
-  if (is_part_of_input) info.shared_storage = SharedStorage{SharedStorage::Owner::kInput, *info.base_index, false};
-  const bool is_view = info.output_type != OutputType::kIsInput && info.base_index.has_value();
-  if (is_view) DescribeViews(output, info);
+  if (IsFreshMemory(info.output_type)) {
+    // Parts of an input are fresh memory to autograd, but lie in the input's.
+    if (info.base_index.has_value() && !info.shared_storage.has_value()) {
+      info.shared_storage = SharedStorage{SharedStorage::Owner::kInput, *info.base_index, false};
+    }
+    info.is_new_leaf = info.requires_grad && !output.is_view() && KnownNodeOf(output) == nullptr;
+    if (info.shared_storage.has_value()) {
+      DescribeViews(output, static_cast<size_t>(info.shared_storage->index), info);
+    }
+    return info;
+  }
+  if (info.output_type == OutputType::kIsInput) return info;
+  DescribeViews(output, static_cast<size_t>(*info.base_index), info);
+  const bool ends_detached = !info.view_steps.empty() && std::holds_alternative<view::Detach>(info.view_steps.back());
+  info.is_no_view = !output.is_view() && !ends_detached;
   return info;
+}
+
+FreshView::Creation CreationOf(const at::Tensor& view) {
+  using torch::autograd::CreationMeta;
+  switch (torch::autograd::impl::get_view_autograd_meta(view)->get_creation_meta()) {
+    case CreationMeta::DEFAULT:
+      return FreshView::Creation::kRecorded;
+    case CreationMeta::NO_GRAD_MODE:
+    case CreationMeta::INFERENCE_MODE:
+      return FreshView::Creation::kNoGrad;
+    case CreationMeta::IN_CUSTOM_FUNCTION:
+    case CreationMeta::MULTI_OUTPUT_NODE:
+      break;
+  }
+  return FreshView::Creation::kMultiOutput;
+}
+
+// Whether autograd might know the output as a view, though it is not made as one
+// of its base.
+bool MayBeFreshView(const OutputAliasInfo& info) {
+  if (!info.is_tensor() || !IsFreshMemory(info.output_type)) return false;
+  const std::optional<SharedStorage>& shared = info.shared_storage;
+  if (!shared.has_value()) return true;
+  return !shared->is_same_tensor && (shared->owner != SharedStorage::Owner::kInput || shared->is_detached);
+}
+
+void SetFreshViews(absl::Span<const at::Tensor> outputs, ViewAndMutationFacts& facts) {
+  absl::flat_hash_map<const void*, int> output_of_tensor;
+  absl::flat_hash_map<const void*, int> hidden_of_tensor;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!MayBeFreshView(facts.output_info[i]) || outputs[i].is_view()) continue;
+    output_of_tensor.try_emplace(outputs[i].unsafeGetTensorImpl(), static_cast<int>(i));
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!MayBeFreshView(facts.output_info[i]) || !outputs[i].is_view()) continue;
+    const at::Tensor base = *BaseOf(outputs[i]);
+    FreshView& view = facts.output_info[i].fresh_view.emplace();
+    view.creation = CreationOf(outputs[i]);
+    if (const auto output = output_of_tensor.find(base.unsafeGetTensorImpl()); output != output_of_tensor.end()) {
+      view.base = output->second;
+      continue;
+    }
+    view.is_hidden = true;
+    view.base = hidden_of_tensor.try_emplace(base.unsafeGetTensorImpl(), static_cast<int>(hidden_of_tensor.size()))
+                    .first->second;
+    view.hidden_geometry = GeometryOf(base);
+  }
 }
 
 // Strides that a gradient can have: those of the tensor, unless elements share
@@ -405,7 +507,9 @@ void SetSharedStorage(absl::Span<const at::Tensor> outputs, absl::Span<const at:
 std::vector<InputAtEntry> DescribeInputs(absl::Span<const at::Tensor> inputs) {
   std::vector<InputAtEntry> entry;
   for (const at::Tensor& input : inputs) {
-    entry.push_back({ValueOf(input), StorageOf(input), input.is_leaf(), input.requires_grad()});
+    entry.push_back({ValueOf(input), StorageOf(input), input.is_leaf(), input.requires_grad(), nullptr});
+    const auto node = input.grad_fn();
+    if (node.defined()) entry.back().history = std::shared_ptr<const void>(node.get(), [node](const void*) {});
   }
   return entry;
 }
@@ -432,6 +536,7 @@ absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Spa
   analysis.intermediate_bases = output_analysis.intermediate_bases();
   facts.num_intermediate_bases = static_cast<int>(analysis.intermediate_bases.size());
   SetSharedStorage(outputs, analysis.intermediate_bases, facts);
+  SetFreshViews(outputs, facts);
   facts.is_train = NeedsBackward(facts);
   for (const ForwardTensor& source : DerivedMetadata::Of(facts).tangent_sources) {
     const size_t index = static_cast<size_t>(source.index);

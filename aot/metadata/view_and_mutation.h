@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,6 +25,7 @@ struct InputAtEntry {
   const void* storage = nullptr;  // of the wrapper; not owned
   bool is_leaf = true;
   bool requires_grad = false;
+  std::shared_ptr<const void> history;  // autograd's node that computed it; null: a leaf
 };
 
 struct AnalysisOptions {
@@ -58,7 +60,8 @@ absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Spa
                                  absl::Span<const at::Tensor> outputs, const AnalysisOptions& options);
 
 // Sets OutputAliasInfo::shared_storage, other than of parts of inputs. Analyze()
-// does; call it again when types of outputs have been changed since.
+// does, and fresh_view; call it again when types of outputs have been changed
+// since.
 void SetSharedStorage(absl::Span<const at::Tensor> outputs, absl::Span<const at::Tensor> intermediate_bases,
                       ViewAndMutationFacts& facts);
 

@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "aot/graph/graph.h"
+#include "aot/trace/autograd_views.h"
 #include "aot/trace/proxy_tensor.h"
 #include "aot/trace/traced_program.h"
 
@@ -65,6 +66,7 @@ class Recorder {
   // Tensors captured while tracing, in the order of the graph's kConstant inputs.
   const std::vector<TracedState>& constants() const { return constants_; }
   const std::shared_ptr<TraceEpoch>& epoch() const { return epoch_; }
+  AutogradViews& autograd_views() { return autograd_views_; }
 
   // The storages of the module's registered tensors, by address, with a name:
   // a captured constant must not overlap them.
@@ -98,6 +100,7 @@ class Recorder {
   // What the forward pass recorded under an autograd sequence number.
   absl::flat_hash_map<uint64_t, std::string> source_of_sequence_;
   int64_t random_blocks_ = 0;
+  AutogradViews autograd_views_;
 };
 
 // The active recorder of this thread, or null.

@@ -31,6 +31,7 @@
 #include <tuple>
 #include <vector>
 
+#include "aot/trace/autograd_views.h"
 #include "aot/trace/dispatch_keys.h"
 #include "aot/trace/distance_ops.h"
 #include "aot/trace/effects.h"
@@ -163,12 +164,48 @@ bool Equal(const at::Tensor& self, const at::Tensor& other) {
 
 at::Tensor Vdot(const at::Tensor& self, const at::Tensor& other) { return at::dot(at::conj(self), other); }
 
+// Tensors whose geometry an op changes in place, and what it was.
+class GeometryWatch {
+ public:
+  GeometryWatch(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+    if (!op.hasTag(at::Tag::inplace_view)) return;
+    tensor_ = torch::jit::peek(stack, 0, op.schema().arguments().size()).toTensor();
+    sizes_ = tensor_.sizes().vec();
+    strides_ = tensor_.strides().vec();
+  }
+
+  void Tell(AutogradViews& views) const {
+    if (!tensor_.defined() || (tensor_.sizes() == sizes_ && tensor_.strides() == strides_)) return;
+    views.GeometryChanged(tensor_);
+  }
+
+ private:
+  at::Tensor tensor_;
+  std::vector<int64_t> sizes_, strides_;
+};
+
+void NoteResults(const c10::OperatorHandle& op, const torch::jit::Stack& stack, AutogradViews& views) {
+  for (const torch::jit::IValue& result : torch::jit::last(stack, op.schema().returns().size())) {
+    if (result.isTensor()) views.Note(result.toTensor());
+    if (!result.isTensorList()) continue;
+    for (const at::Tensor& tensor : result.toTensorVector()) views.Note(tensor);
+  }
+}
+
 // Every op without a rewrite passes through here. A tensor that belongs to
 // nobody must not be written to: the graph could not return its new content.
 void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   Recorder* recorder = CurrentRecorder();
-  if (recorder != nullptr && op.schema().is_mutable()) recorder->CheckWrites(op, *stack);
-  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRewriteKey), stack);
+  const c10::DispatchKeySet below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRewriteKey);
+  if (recorder == nullptr) {
+    op.redispatchBoxed(below, stack);
+    return;
+  }
+  if (op.schema().is_mutable()) recorder->CheckWrites(op, *stack);
+  const GeometryWatch watch(op, *stack);
+  op.redispatchBoxed(below, stack);
+  NoteResults(op, *stack, recorder->autograd_views());
+  watch.Tell(recorder->autograd_views());
 }
 
 template <typename Configure>

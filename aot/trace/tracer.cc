@@ -92,6 +92,10 @@ class Tracing {
   // Index of the loss, counted from the start; -1 without one.
   int LossOutput() const;
   bool NeedsBackward() const;
+  // Whether the backward has a gradient for the program argument, if anything
+  // depends on it: it required grad all along or is a leaf that does now.
+  bool IsSource(size_t argument) const;
+  void RefuseNewLeavesInBases();
   std::string NameOf(const ForwardTensor& tensor);
   const at::Tensor& TensorOf(const ForwardTensor& tensor) const;
   GraphInput& GraphInputOf(int argument);
@@ -191,6 +195,11 @@ absl::Status Tracing::DifferentiateLossOnly() {
       info.base_index.reset();
       info.view_steps.clear();
     }
+    for (OutputAliasInfo& info : facts->output_info) {
+      info.fresh_view.reset();
+      if (!IsFreshMemory(info.output_type)) continue;
+      info.is_no_view = false;
+    }
     facts->num_intermediate_bases = 0;
     SetSharedStorage(outputs_, /*intermediate_bases=*/{}, *facts);
     for (InputAliasInfo& info : facts->input_info) {
@@ -198,6 +207,7 @@ absl::Status Tracing::DifferentiateLossOnly() {
       if (info.mutates_data && info.requires_grad_at_entry.has_value()) {
         info.requires_grad = *info.requires_grad_at_entry;
         info.requires_grad_at_entry.reset();
+        info.history = InputHistory::kUnspecified;
       }
     }
     std::erase_if(facts->tangents, [this](const TangentMeta& tangent) {
@@ -299,9 +309,28 @@ int Tracing::LossOutput() const {
 // What requires grad though no input does was made inside the function, and the
 // gradient ends there.
 bool Tracing::NeedsBackward() const {
-  const bool has_sources = std::any_of(program_arguments_.arguments.begin(), program_arguments_.arguments.end(),
-                                       [](const ProgramArgument& argument) { return argument.requires_grad; });
+  bool has_sources = false;
+  for (size_t i = 0; i < arguments_.size(); ++i) has_sources = has_sources || IsSource(i);
   return has_sources && options_.backward != Backward::kNone && facts_.is_train && !facts_.tangents.empty();
+}
+
+bool Tracing::IsSource(size_t argument) const {
+  return program_arguments_.arguments[argument].requires_grad ||
+         facts_.input_info[argument].history == InputHistory::kNewLeaf;
+}
+
+void Tracing::RefuseNewLeavesInBases() {
+  const InputBinding& binding = first_.bound.binding;
+  if (!binding.has_bases()) return;
+  for (int input : binding.KeptInputs(static_cast<int>(first_.facts.input_info.size()))) {
+    const int unique = binding.has_duplicates() ? binding.add_dupe_map[static_cast<size_t>(input)] : input;
+    const bool is_view =
+        std::holds_alternative<InputBinding::BaseView>(binding.inner_inputs[static_cast<size_t>(unique)]);
+    if (!is_view || first_.facts.input_info[static_cast<size_t>(input)].history != InputHistory::kNewLeaf) continue;
+    recorder_.Refuse(absl::StrCat("input ", input),
+                     "it is made to require grad (requires_grad_) and shares memory that is written to with another "
+                     "input");
+  }
 }
 
 void Tracing::AddTangent(const TangentMeta& tangent) {
@@ -321,6 +350,7 @@ void Tracing::AddTangent(const TangentMeta& tangent) {
 }
 
 absl::Status Tracing::RunBackward() {
+  RefuseNewLeavesInBases();
   if (!NeedsBackward()) {
     // Outputs that are views of inputs alone need no backward, but are not hidden from autograd either.
     const bool is_train = facts_.is_train && options_.backward != Backward::kNone && facts_.tangents.empty();
@@ -334,8 +364,8 @@ absl::Status Tracing::RunBackward() {
     roots.push_back(TensorOf(tangent.source));
     tangents.push_back(tangents_.back());
   }
-  for (const ProgramArgument& argument : program_arguments_.arguments) {
-    if (argument.requires_grad) sources.push_back(argument.primal);
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    if (IsSource(i)) sources.push_back(program_arguments_.arguments[i].primal);
   }
   const std::vector<uint64_t> before = MutationCounts(arguments_);
   SeatToken(recorder_, /*index=*/1);
@@ -351,7 +381,7 @@ void Tracing::AddGradients(const std::vector<at::Tensor>& gradients) {
   size_t next = 0;
   for (size_t i = 0; i < arguments_.size(); ++i) {
     const ProgramArgument& argument = program_arguments_.arguments[i];
-    if (!argument.requires_grad) continue;
+    if (!IsSource(i)) continue;
     const at::Tensor& gradient = gradients[next++];
     has_gradient[i] = gradient.defined();
     const ValueId value = recorder_.ValueOf(gradient);
@@ -403,6 +433,7 @@ void Tracing::Release() {
   program_arguments_.function_inputs.clear();
   recorder_.rng_state = at::Tensor();
   recorder_.effect_token = at::Tensor();
+  recorder_.autograd_views().ReleaseHistories();
   UnseatStates(states_);
 }
 
@@ -490,7 +521,7 @@ absl::StatusOr<TracedProgram> Trace(const TensorFunction& traced, absl::Span<con
   const TensorFunction function = [&](const std::vector<at::Tensor>& arguments) {
     const AutocastScope autocast(options.autocast);
     std::vector<at::Tensor> outputs = traced(arguments);
-    for (size_t i = 0; i < outputs.size(); ++i) {
+    for (size_t i = 0; i < outputs.size() && !options.undefined_outputs_are_none; ++i) {
       if (!outputs[i].defined()) throw std::invalid_argument(absl::StrCat("output ", i, " is an undefined tensor"));
     }
     return outputs;

@@ -31,6 +31,8 @@ struct TraceOptions {
   bool grad_enabled = true;
   // Whether the program may write inputs itself where nobody can tell.
   bool keep_input_mutations = true;
+  // Whether an undefined tensor among the outputs stands for None.
+  bool undefined_outputs_are_none = false;
   // Names of inputs and outputs; missing ones are "input.I" and "output.I".
   std::vector<std::string> input_names = {};
   std::vector<std::string> output_names = {};
@@ -46,22 +48,21 @@ struct TraceOptions {
 // Traces `function`. An input requires grad if its example does, and is a leaf
 // if that is one; parameters as their ModuleState says. Random ops draw from Philox with `seed`, offset 0.
 // With kOutputs, if no tangent would enter the backward, the result is an
-// inference graph.
+// inference graph. An output that is a number in a tensor's place (LibTorch's
+// wrapped number) is no tensor but that number.
 //
 // Unimplemented: the function does what a graph cannot express: reads tensors'
 // data, writes to or keeps tensors that are no registered buffers, has results
 // of data-dependent size, uses unsupported ops; the message lists everything
 // found.
 // InvalidArgument: the function threw (the message is the exception's), an
-// output is undefined, or (kLoss) `loss_output` is out of range, no scalar of
+// output is undefined (unless that is allowed), or (kLoss) `loss_output` is out of range, no scalar of
 // a floating point dtype, or does not depend on a tensor that requires grad.
 //
 // Not thread-safe; one trace at a time in a process, as tracing changes
 // process-wide settings of LibTorch's dispatcher when first called.
-absl::StatusOr<TracedProgram> Trace(const TensorFunction& function,
-                                    absl::Span<const ModuleState> states,
-                                    absl::Span<const at::Tensor> inputs,
-                                    const TraceOptions& options);
+absl::StatusOr<TracedProgram> Trace(const TensorFunction& function, absl::Span<const ModuleState> states,
+                                    absl::Span<const at::Tensor> inputs, const TraceOptions& options);
 
 }  // namespace cotan::aot
 

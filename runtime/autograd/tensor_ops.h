@@ -98,7 +98,8 @@ class TensorOps {
 };
 
 // The same elements seen through a step without symbols. Errors as
-// ApplyViewStep() and Tensor::InStorage().
+// ApplyViewStep() and Tensor::InStorage(). FailedPrecondition: bits of what is
+// not plain.
 absl::StatusOr<Tensor> ViewOf(const Tensor& tensor, const ViewStep& step);
 
 // The layout with which `layout` walks `sizes`.

@@ -63,6 +63,23 @@ TEST(TensorOpsTest, AddsAndSumsComplexNumbers) {
   EXPECT_EQ(*Ops().SumTo(a, {})->Item<std::complex<float>>(), std::complex<float>(3, 11));
 }
 
+TEST(TensorOpsTest, ReadsAndWritesConjugatesAsSuch) {
+  using Complex = std::complex<float>;
+  const Tensor plain = *Tensor::From<Complex>({{1, 5}, {2, 6}}, {2});
+  const Tensor conjugate = *ViewOf(plain, view::Conjugate{});
+  EXPECT_THAT(*Ops().Clone(conjugate)->ToVector<Complex>(), ElementsAre(Complex(1, -5), Complex(2, -6)));
+  EXPECT_THAT(*Ops().Add(plain, conjugate)->ToVector<Complex>(), ElementsAre(Complex(2, 0), Complex(4, 0)));
+  EXPECT_THAT(*Ops().SumTo(conjugate, {})->ToVector<Complex>(), ElementsAre(Complex(3, -11)));
+  const Tensor written = *Ops().Zeros(DType::kComplex64, {2});
+  ASSERT_TRUE(Ops().Copy(plain, written.ReadAs({.conjugate = true})).ok());
+  EXPECT_THAT(*written.ToVector<Complex>(), ElementsAre(Complex(1, -5), Complex(2, -6)));
+  ASSERT_TRUE(Ops().AddTo(conjugate, written.ReadAs({.conjugate = true})).ok());
+  EXPECT_THAT(*written.ToVector<Complex>(), ElementsAre(Complex(2, 0), Complex(4, 0)));
+  EXPECT_TRUE(ViewOf(conjugate, view::Conjugate{})->is_plain());
+  EXPECT_THAT(ViewOf(conjugate, view::ViewAsReal{}).status(),
+              Fails(absl::StatusCode::kFailedPrecondition, "view a copy of it"));
+}
+
 TEST(TensorOpsTest, AddsInPlaceAlsoWhereElementsShareMemory) {
   const Tensor memory = Vector({10, 20, 30, 40});
   ASSERT_TRUE(Ops().AddTo(Vector({1, 2, 3, 4}), memory).ok());

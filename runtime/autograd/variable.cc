@@ -30,7 +30,7 @@ using autograd::ViewedGeometry;
 
 bool IsDifferentiable(DType dtype) { return IsFloatingPoint(dtype) || IsComplex(dtype); }
 
-ViewedGeometry GeometryOf(const Tensor& tensor) { return {tensor.dtype(), tensor.layout()}; }
+ViewedGeometry GeometryOf(const Tensor& tensor) { return {tensor.dtype(), tensor.layout(), tensor.reading()}; }
 
 // A recorded view may be written in place; others may not, while gradients are
 // enabled. `indirect`: it is not the view itself that is written.
@@ -141,7 +141,7 @@ absl::StatusOr<Variable> ViewOnce(const Variable& source, const ViewStep& step) 
 
 // Whether reading `from` while writing `to` would depend on the order.
 absl::Status CheckMemoryForCopy(const Tensor& from, const Tensor& to) {
-  const bool aliases = from.storage() == to.storage();
+  const bool aliases = from.storage() == to.storage() && from.reading() == to.reading();
   if (aliases && from.dtype() == to.dtype() && from.layout() == to.layout()) return absl::OkStatus();
   if (OverlapsItself(to.layout())) {
     return absl::InvalidArgumentError(absl::StrCat("more than one element of the written-to tensor ", to.ToString(),
@@ -202,6 +202,8 @@ void Variable::SetHistory(std::shared_ptr<Node> node) {
   const int number = node->AddInput(GradientType::Of(tensor()));
   SetGradientEdge(*state_, std::move(node), number);
 }
+
+void Variable::SetHistory(std::shared_ptr<Node> node, int input) { SetGradientEdge(*state_, std::move(node), input); }
 
 absl::Status Variable::CheckInPlace(bool requires_grad) const {
   if (!requires_grad || !GradMode::enabled()) return absl::OkStatus();
@@ -311,7 +313,13 @@ uint32_t Variable::version() const { return state_->version->value; }
 
 void Variable::BumpVersion() { ++state_->version->value; }
 
-Variable Variable::Detach() const { return Variable(NewState(tensor(), *state_)); }
+Variable Variable::Detach() const { return DetachAs(tensor()); }
+
+Variable Variable::DetachAs(Tensor seen) const { return Variable(NewState(std::move(seen), *state_)); }
+
+Variable Variable::ViewAs(Tensor seen, ViewCreation creation) const {
+  return Variable(NewView(*this, std::move(seen), creation));
+}
 
 absl::StatusOr<Variable> Variable::View(absl::Span<const ViewStep> steps, absl::Span<const int64_t> symbols) const {
   if (steps.empty()) return ViewOnce(*this, view::Alias{});
@@ -341,7 +349,7 @@ absl::StatusOr<std::vector<Variable>> Variable::MultiView(absl::Span<const ViewS
   std::vector<StridedLayout> places;
   for (const ViewStep& step : steps) {
     COTAN_ASSIGN_OR_RETURN(Tensor seen, ViewOf(tensor(), step));
-    if (seen.dtype() != dtype() || std::holds_alternative<view::Detach>(step)) {
+    if (seen.dtype() != dtype() || seen.reading() != tensor().reading() || std::holds_alternative<view::Detach>(step)) {
       return absl::InvalidArgumentError(
           absl::StrCat("the view ", cotan::ToString(step), " cannot be one of several that an operation returns"));
     }
@@ -382,6 +390,7 @@ absl::Status Variable::AsStridedInPlace(const StridedLayout& layout) {
   const bool recorded = GradMode::enabled() && requires_grad();
   COTAN_RETURN_IF_ERROR(CheckInPlace(recorded));
   COTAN_ASSIGN_OR_RETURN(Tensor seen, Tensor::InStorage(tensor().storage(), dtype(), layout));
+  seen = seen.ReadAs(tensor().reading());
   std::shared_ptr<Node> node;
   if (recorded) {
     COTAN_ASSIGN_OR_RETURN(Edge edge, GradientEdge());
@@ -389,6 +398,7 @@ absl::Status Variable::AsStridedInPlace(const StridedLayout& layout) {
     node->AddEdge(std::move(edge));
   }
   state_->tensor = std::move(seen);
+  state_->accumulator.reset();  // of a leaf: gradients have other sizes from now on
   BumpVersion();
   if (recorded) SetHistory(std::move(node));
   return absl::OkStatus();

@@ -88,6 +88,8 @@ class Variable {
 
   // Makes it an output of `node`: adds an input to it. For new variables.
   void SetHistory(std::shared_ptr<autograd::Node> node);
+  // The same with an input that the node has.
+  void SetHistory(std::shared_ptr<autograd::Node> node, int input);
   // Checks that it may be written in place by an operation that gets or has
   // gradients, if `requires_grad`; to be called before writing.
   // FailedPrecondition: a leaf that requires grad, a view of one, a view that is
@@ -132,6 +134,12 @@ class Variable {
 
   // Shares storage and version, has no history and is no view.
   Variable Detach() const;
+  // The same over `seen`, which is in that storage or takes its place.
+  Variable DetachAs(Tensor seen) const;
+  // A view that an operation made which autograd did not record: `seen` is in its
+  // storage, and SetHistory() may tell another history than that of views. Of a
+  // variable that is no view itself.
+  Variable ViewAs(Tensor seen, ViewCreation creation) const;
   // Sees the storage through `steps`, one after another, and is recorded if
   // gradients are enabled. Symbols in the steps have the values `symbols`.
   // view::Detach cuts the history. No step at all: an alias.

@@ -1,7 +1,9 @@
 #include "runtime/autograd/variable.h"
 
+#include <complex>
 #include <vector>
 
+#include "runtime/autograd/engine.h"
 #include "runtime/autograd/grad_mode.h"
 #include "runtime/autograd/test_support.h"
 
@@ -290,6 +292,41 @@ TEST(VariableTest, HooksNeedAGradient) {
     EXPECT_TRUE(x.RemoveHook(id));
     EXPECT_FALSE(x.RemoveHook(id));
   }
+}
+
+TEST(VariableTest, ViewsMadeOutsideAreViewsWithAHistoryOfTheirOwn) {
+  const Variable base(Count({6}));
+  const Tensor seen = *Tensor::InStorage(base.tensor().storage(), DType::kFloat32, {.sizes = {3}, .strides = {2}});
+  const Variable source = Computed({3});
+  Variable view = base.ViewAs(seen, ViewCreation::kMultiOutput);
+  view.SetHistory(*source.grad_fn(), source.output_number());
+  EXPECT_TRUE(view.base().is_same(base));
+  EXPECT_EQ(GradFn(view), "Scale");
+  EXPECT_THAT(view.CheckInPlace(true), Fails(kRefused, "returns multiple views"));
+  Variable(base).BumpVersion();
+  EXPECT_NE(GradFn(view), "Scale") << "its memory was written";
+
+  const Variable alias = base.DetachAs(seen);
+  EXPECT_FALSE(alias.is_view());
+  EXPECT_EQ(alias.version(), base.version());
+  EXPECT_THAT(ToVector(alias), ElementsAre(0, 2, 4));
+}
+
+TEST(VariableTest, ConjugateViewsAreWrittenAndHaveGradients) {
+  using Complex = std::complex<float>;
+  const Variable x = *Variable::Leaf(*Tensor::From<Complex>({{1, 5}, {2, 6}}, {2}));
+  const Variable y = *x.View({view::Conjugate{}});
+  EXPECT_TRUE(y.is_view());
+  EXPECT_THAT(*y.tensor().ToVector<Complex>(), ElementsAre(Complex(1, -5), Complex(2, -6)));
+  const Tensor tangent = *Tensor::From<Complex>({{0, 1}, {1, 1}}, {2});
+  const auto gradients = Grad({y}, {x}, {tangent}, Ops());
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  EXPECT_THAT(*(*gradients)[0].ToVector<Complex>(), ElementsAre(Complex(0, -1), Complex(1, -1)));
+
+  Variable z(*Tensor::From<Complex>({{1, 5}, {2, 6}}, {2}));
+  Variable conjugate = *z.View({view::Conjugate{}});
+  ASSERT_TRUE(conjugate.CopyInPlace(Variable(tangent), Ops()).ok());
+  EXPECT_THAT(*z.tensor().ToVector<Complex>(), ElementsAre(Complex(0, -1), Complex(1, -1)));
 }
 
 }  // namespace

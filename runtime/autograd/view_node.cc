@@ -44,6 +44,25 @@ class ReshapeNode final : public Node {
   const DimVector sizes_;  // of the source
 };
 
+// A view that conjugates or negates: so is the gradient.
+class ReadingNode final : public Node {
+ public:
+  ReadingNode(absl::string_view name, ViewStep step) : name_(name), step_(std::move(step)) {}
+
+  absl::string_view name() const override { return name_; }
+
+  absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override {
+    if (!incoming[0].defined()) return Gradients(1);
+    COTAN_ASSIGN_OR_RETURN(const Tensor read, ViewOf(incoming[0], step_));
+    COTAN_ASSIGN_OR_RETURN(Tensor result, read.Resolved());
+    return Gradients{std::move(result)};
+  }
+
+ private:
+  const absl::string_view name_;
+  const ViewStep step_;
+};
+
 class PermuteNode final : public Node {
  public:
   explicit PermuteNode(const std::vector<int>& dims) {
@@ -120,7 +139,8 @@ class StridedViewNode final : public Node {
   absl::StatusOr<Tensor> Scatter(TensorOps& ops, const Tensor& gradient) const {
     const int64_t extent = Extent();
     COTAN_ASSIGN_OR_RETURN(const Tensor whole, Tensor::Empty(source_.dtype, {extent}, ops.device()));
-    COTAN_ASSIGN_OR_RETURN(const Tensor place, Tensor::InStorage(whole.storage(), view_.dtype, view_.layout));
+    COTAN_ASSIGN_OR_RETURN(Tensor place, Tensor::InStorage(whole.storage(), view_.dtype, view_.layout));
+    place = place.ReadAs(source_.reading ^ view_.reading);
     const int64_t view_bytes = place.num_elements() * static_cast<int64_t>(ByteSize(view_.dtype));
     const bool covers = view_bytes == extent * static_cast<int64_t>(ByteSize(source_.dtype));
     if (covers && HasNoOverlap(view_.layout)) {
@@ -182,7 +202,8 @@ class NodeMaker {
   Result operator()(const view::Squeeze&) const { return Reshape("SqueezeBackward"); }
   Result operator()(const view::Unsqueeze&) const { return Reshape("UnsqueezeBackward"); }
   Result operator()(view::Alias) const { return Reshape("AliasBackward"); }
-  Result operator()(view::Conjugate) const { return Reshape("ConjugateBackward"); }  // of real numbers
+  Result operator()(view::Conjugate step) const { return std::make_shared<ReadingNode>("ConjugateBackward", step); }
+  Result operator()(view::Negate step) const { return std::make_shared<ReadingNode>("NegateBackward", step); }
   Result operator()(const view::Permute& step) const { return std::make_shared<PermuteNode>(step.dims); }
   Result operator()(const view::Expand&) const { return std::make_shared<ExpandNode>(source_.layout.sizes); }
   Result operator()(const view::Slice& step) const { return Scatter("SliceBackward", step); }
@@ -194,19 +215,18 @@ class NodeMaker {
   Result operator()(const view::AsStrided& step) const { return Strided("AsStridedBackward", step, source_); }
   Result operator()(const view::DTypeView& step) const { return NoNode(step); }
   Result operator()(view::Detach step) const { return NoNode(step); }
-  Result operator()(view::Negate step) const { return NoNode(step); }
 
  private:
   Result Reshape(absl::string_view name) const { return std::make_shared<ReshapeNode>(name, source_.layout.sizes); }
 
   static Result Strided(absl::string_view name, const ViewStep& step, const ViewedGeometry& source) {
     COTAN_ASSIGN_OR_RETURN(ViewGeometry seen, ApplyViewStep(step, {source.dtype, source.layout}, {}));
-    return MakeStridedViewNode(name, source, {seen.dtype, std::move(seen.layout)});
+    return MakeStridedViewNode(name, source, {seen.dtype, std::move(seen.layout), source.reading});
   }
 
   // The gradient of the source may be row-major, however the source lies.
   Result Scatter(absl::string_view name, const ViewStep& step) const {
-    return Strided(name, step, {source_.dtype, RowMajor(source_.layout.sizes)});
+    return Strided(name, step, {source_.dtype, RowMajor(source_.layout.sizes), source_.reading});
   }
 
   static Result NoNode(const ViewStep& step) {

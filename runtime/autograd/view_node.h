@@ -20,11 +20,12 @@ namespace cotan::autograd {
 struct ViewedGeometry {
   DType dtype = DType::kUndefined;
   StridedLayout layout;
+  TensorReading reading = {};
 };
 
 // The node of one recorded step from `source`. Its edge is still to be added.
-// The step applies to the source and has no symbols; it is no DTypeView, Detach
-// or Negate.
+// The step applies to the source and has no symbols; it is no DTypeView or
+// Detach.
 absl::StatusOr<std::shared_ptr<Node>> MakeViewNode(const ViewStep& step, const ViewedGeometry& source);
 
 // The node of a view given by its place in the source's storage.

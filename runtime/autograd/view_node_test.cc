@@ -46,6 +46,20 @@ TEST(ViewNodeTest, ATransposedGradientIsCopiedToBeReshaped) {
   EXPECT_THAT(ToVector(*Back(view::View{.sizes = {3, 2}}, Dense({6}), columns)), ElementsAre(0, 3, 1, 4, 2, 5));
 }
 
+TEST(ViewNodeTest, GradientsOfConjugatesAreConjugated) {
+  using Complex = std::complex<float>;
+  const Tensor gradient = *Tensor::From<Complex>({{1, 5}, {2, 6}}, {2});
+  const Tensor result = *Back(view::Conjugate{}, Dense({2}, DType::kComplex64), gradient);
+  EXPECT_TRUE(result.is_plain());
+  EXPECT_THAT(*result.ToVector<Complex>(), ElementsAre(Complex(1, -5), Complex(2, -6)));
+  EXPECT_THAT(ToVector(*Back(view::Negate{}, Dense({2}), Count({2}))), ElementsAre(-0.0f, -1));
+  // Found by its place in memory.
+  ViewedGeometry place = Dense({2}, DType::kComplex64);
+  place.reading.conjugate = true;
+  const auto node = MakeStridedViewNode("AsStridedBackward", Dense({2}, DType::kComplex64), place);
+  EXPECT_THAT(*Back(node, gradient)->ToVector<Complex>(), ElementsAre(Complex(1, -5), Complex(2, -6)));
+}
+
 TEST(ViewNodeTest, PermutationsAreInverted) {
   // Source [2, 3, 4] seen as [4, 2, 3].
   const Tensor result = *Back(view::Permute{.dims = {2, 0, 1}}, Dense({2, 3, 4}), Count({4, 2, 3}));

@@ -37,8 +37,11 @@ std::vector<double> ParseValues(const Json& values) {
 
 TensorFacts ParseTensor(const Json& json) {
   TensorFacts facts;
-  facts.is_none = !json.contains("dtype");
-  if (facts.is_none) return facts;
+  if (!json.contains("dtype")) {  // {"py": "float", "value": 1.5}
+    facts.is_none = !json.contains("value") || json["value"].is_null();
+    if (!facts.is_none) facts.number = ParseValue(json["value"]);
+    return facts;
+  }
   facts.dtype = json["dtype"];
   facts.sizes = json["size"].get<std::vector<int64_t>>();
   facts.strides = json["stride"].get<std::vector<int64_t>>();
@@ -78,14 +81,20 @@ bool SharesStorage(const std::string& name, const CallFacts& facts) {
 void CompareTensor(const TensorFacts& actual, const TensorFacts& expected, bool is_shared, const std::string& place,
                    Differences& d) {
   d.Expect(absl::StrCat(place, " is none"), actual.is_none, expected.is_none);
-  if (actual.is_none || expected.is_none) return;
+  d.Expect(absl::StrCat(place, " is a number"), actual.number.has_value(), expected.number.has_value());
+  if (actual.number.has_value() && expected.number.has_value()) {
+    CompareValues({*actual.number}, {*expected.number}, place, d);
+  }
+  if (actual.is_none || expected.is_none || actual.number.has_value() || expected.number.has_value()) return;
   d.Expect(absl::StrCat(place, ".dtype"), actual.dtype, expected.dtype);
   d.Expect(absl::StrCat(place, ".sizes"), actual.sizes, expected.sizes);
   d.Expect(absl::StrCat(place, ".strides"), actual.strides, expected.strides);
   d.Expect(absl::StrCat(place, ".offset"), actual.offset, expected.offset);
   CompareValues(actual.values, expected.values, absl::StrCat(place, ".values"), d);
   d.Expect(absl::StrCat(place, ".requires_grad"), actual.requires_grad, expected.requires_grad);
-  d.Expect(absl::StrCat(place, ".is_leaf"), actual.is_leaf, expected.is_leaf);
+  const bool both_asked = actual.is_leaf_when_asked.has_value() && expected.is_leaf_when_asked.has_value();
+  d.Expect(absl::StrCat(place, ".is_leaf"), both_asked ? *actual.is_leaf_when_asked : actual.is_leaf,
+           both_asked ? *expected.is_leaf_when_asked : expected.is_leaf);
   if (is_shared) d.Expect(absl::StrCat(place, ".is_view"), actual.is_view, expected.is_view);
 }
 

@@ -13,15 +13,19 @@
 
 namespace cotan::conformance {
 
-// A tensor; or None, with all other members as they are here.
+// A tensor; or None or a number, with all other members as they are here.
 struct TensorFacts {
   bool is_none = false;
+  std::optional<double> number;
   std::string dtype;  // "float32"
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
   int64_t offset = 0;
   bool requires_grad = false;
   bool is_leaf = false;
+  // The same once the history was asked for: a view whose base was written since
+  // learns of it then. Unset: not known.
+  std::optional<bool> is_leaf_when_asked;
   bool is_view = false;
   // In row-major order; two for each complex element.
   std::vector<double> values;

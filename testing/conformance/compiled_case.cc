@@ -16,6 +16,7 @@ absl::StatusOr<std::string> Compile(const ConfCase& c, bool keep_input_mutations
   aot::CompileOptions options;
   options.keep_input_mutations = keep_input_mutations;
   options.store_references = false;
+  options.undefined_outputs_are_none = true;
   at::AutoGradMode mode(c.grad);
   COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model, aot::CompileTensorFunction(c.f, examples, options));
   return model.bytes();

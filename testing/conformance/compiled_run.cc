@@ -21,9 +21,9 @@ TensorFacts FactsOf(const Variable& variable) {
   facts.sizes.assign(variable.sizes().begin(), variable.sizes().end());
   facts.strides.assign(variable.layout().strides.begin(), variable.layout().strides.end());
   facts.offset = variable.layout().offset;
-  variable.grad_fn().IgnoreError();  // a view learns its history
   facts.requires_grad = variable.requires_grad();
   facts.is_leaf = variable.is_leaf();
+  if (variable.grad_fn().ok()) facts.is_leaf_when_asked = variable.is_leaf();
   facts.is_view = variable.is_view();
   facts.values = ValuesOf(elements);
   return facts;
@@ -31,9 +31,12 @@ TensorFacts FactsOf(const Variable& variable) {
 
 TensorFacts FactsOf(const FunctionResult& result) {
   if (const Variable* variable = std::get_if<Variable>(&result)) return FactsOf(*variable);
-  TensorFacts none;
-  none.is_none = true;
-  return none;
+  TensorFacts facts;
+  if (const bool* value = std::get_if<bool>(&result)) facts.number = *value ? 1 : 0;
+  if (const int64_t* value = std::get_if<int64_t>(&result)) facts.number = static_cast<double>(*value);
+  if (const double* value = std::get_if<double>(&result)) facts.number = *value;
+  facts.is_none = !facts.number.has_value();
+  return facts;
 }
 
 void AddPairs(const CompiledRun& run, CallFacts& facts) {

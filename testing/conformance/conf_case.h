@@ -18,6 +18,7 @@
 #define COTAN_TESTING_CONFORMANCE_CONF_CASE_H_
 
 #include <ATen/ATen.h>
+#include <ATen/ScalarOps.h>
 #include <ATen/core/grad_mode.h>
 
 #include <cstdint>
@@ -52,6 +53,10 @@ inline at::Tensor leaf(int64_t k, at::IntArrayRef shape, at::ScalarType dt = at:
 }
 
 inline at::Tensor ints(at::IntArrayRef v) { return at::tensor(v, at::kLong); }
+
+// What f returns for a number that is no tensor; for None it returns an undefined
+// tensor.
+inline at::Tensor number_output(const at::Scalar& value) { return at::native::wrapped_scalar_tensor(value); }
 
 struct ConfCase {
   const char* name;

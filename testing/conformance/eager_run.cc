@@ -5,6 +5,8 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
+#include <exception>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -79,6 +81,18 @@ std::vector<at::Tensor> CallFunction(const ConfCase& c, const std::vector<at::Te
   return c.f(inputs);
 }
 
+// A number in a tensor's place: what a table returns for a number.
+bool IsNumber(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl()->is_wrapped_number(); }
+
+// Unset: eager refuses to tell, of a view that must not be written and was.
+std::optional<bool> IsLeafWhenAsked(const at::Tensor& tensor) {
+  try {
+    return !tensor.grad_fn();
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
 // --- Facts -------------------------------------------------------------------------
 
 void AddPairs(const EagerRun& run, CallFacts& facts) {
@@ -89,7 +103,7 @@ void AddPairs(const EagerRun& run, CallFacts& facts) {
     for (size_t b = a + 1; b < named.size(); ++b) {
       const at::Tensor& x = named[a].second;
       const at::Tensor& y = named[b].second;
-      if (!x.defined() || !y.defined()) continue;
+      if (!x.defined() || !y.defined() || IsNumber(x) || IsNumber(y)) continue;
       if (x.is_same(y)) facts.same_object_pairs.emplace_back(named[a].first, named[b].first);
       if (x.storage().unsafeGetStorageImpl() == y.storage().unsafeGetStorageImpl()) {
         facts.storage_alias_pairs.emplace_back(named[a].first, named[b].first);
@@ -211,12 +225,17 @@ TensorFacts FactsOf(const at::Tensor& tensor) {
   TensorFacts facts;
   facts.is_none = !tensor.defined();
   if (facts.is_none) return facts;
+  if (IsNumber(tensor)) {
+    facts.number = tensor.item().toDouble();
+    return facts;
+  }
   facts.dtype = DTypeText(tensor.scalar_type());
   facts.sizes = tensor.sizes().vec();
   facts.strides = tensor.strides().vec();
   facts.offset = tensor.storage_offset();
   facts.requires_grad = tensor.requires_grad();
   facts.is_leaf = tensor.is_leaf();
+  facts.is_leaf_when_asked = IsLeafWhenAsked(tensor);
   facts.is_view = tensor.is_view();
   facts.values = ValuesOf(tensor);
   return facts;

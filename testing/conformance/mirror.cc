@@ -79,9 +79,14 @@ class Mirroring {
   absl::StatusOr<Variable> ViewOf(const at::Tensor& tensor) {
     COTAN_ASSIGN_OR_RETURN(const Variable base, Find(at::Tensor(tensor._base())));
     const DType dtype = aot::ToDType(tensor.scalar_type());
-    if (base.dtype() == dtype) return base.AsStrided(LayoutOf(tensor));
+    const at::Tensor torch_base = at::Tensor(tensor._base());
+    const bool is_read_alike = tensor.is_conj() == torch_base.is_conj() && tensor.is_neg() == torch_base.is_neg();
+    if (base.dtype() == dtype && is_read_alike) return base.AsStrided(LayoutOf(tensor));
     std::vector<ViewStep> steps;
-    if (IsComplex(base.dtype())) {
+    if (base.dtype() == dtype) {
+      if (tensor.is_conj() != torch_base.is_conj()) steps.push_back(view::Conjugate());
+      if (tensor.is_neg() != torch_base.is_neg()) steps.push_back(view::Negate());
+    } else if (IsComplex(base.dtype())) {
       steps.push_back(view::ViewAsReal());
     } else {
       steps.push_back(view::DTypeView{.dtype = dtype});
@@ -135,7 +140,9 @@ at::Tensor ToTorch(const Tensor& tensor) {
   const std::vector<int64_t> sizes(tensor.sizes().begin(), tensor.sizes().end());
   if (tensor.num_elements() == 0) return at::empty(sizes, options);
   const std::vector<int64_t> strides(tensor.layout().strides.begin(), tensor.layout().strides.end());
-  return at::from_blob(tensor.address(), sizes, strides, options).clone();
+  at::Tensor elements = at::from_blob(tensor.address(), sizes, strides, options).clone();
+  if (tensor.reading().conjugate) elements = elements.conj_physical();
+  return tensor.reading().negate ? elements.neg() : elements;
 }
 
 absl::StatusOr<MirroredInputs> Mirror(const CaseInputs& in) {

@@ -13,6 +13,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/layout.h"
+#include "base/overlap.h"
 #include "testing/conformance/eager_run.h"
 
 namespace cotan::conformance {
@@ -254,6 +256,20 @@ class Generator {
     return OneOf(kComputations);
   }
 
+  // Whether a write to `to` that reads `from` reads places that it has written,
+  // or not, as the order of its loops is.
+  static bool DependsOnOrder(const at::Tensor& to, const at::Tensor& from) {
+    if (to.storage().unsafeGetStorageImpl() != from.storage().unsafeGetStorageImpl()) return false;
+    if (LayoutOf(to) == LayoutOf(from)) return false;
+    const auto bytes = static_cast<int64_t>(to.element_size());
+    return LayoutsOverlap(LayoutOf(to), bytes, LayoutOf(from), bytes);
+  }
+
+  static StridedLayout LayoutOf(const at::Tensor& tensor) {
+    return {DimVector(tensor.sizes().begin(), tensor.sizes().end()),
+            DimVector(tensor.strides().begin(), tensor.strides().end()), tensor.storage_offset()};
+  }
+
   void AddStep() {
     for (int tries = 0; tries < 20; ++tries) {
       const OpRow& row = AnyOp();
@@ -261,6 +277,8 @@ class Generator {
       if (row.num_args == 2) args.push_back(AnyValue());
       const std::optional<Numbers> numbers = row.numbers(values_[args[0]].sizes(), random_);
       if (!numbers.has_value()) continue;
+      const bool is_write = absl::c_any_of(kWrites, [&](const OpRow& write) { return &write == &row; });
+      if (is_write && args.size() == 2 && DependsOnOrder(values_[args[0]], values_[args[1]])) continue;
       // Views of views made under no_grad have no history in eager, and no
       // metadata tells of it.
       const bool no_grad = Chance(8) && absl::c_none_of(kViews, [&](const OpRow& view) { return &view == &row; });

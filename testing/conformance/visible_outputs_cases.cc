@@ -478,6 +478,39 @@ void AppendOutputsCases(std::vector<ConfCase>& t) {
         at::Tensor y = (x * 2);
         return {y, y};
       }));
+  // return x * 2, None
+  t.push_back(Case(
+      "none_output", "duplicate_outputs",
+      []() -> Tensors {
+        at::Tensor x = leaf(0, {2, 3});
+        return {x};
+      },
+      [](Tensors in) -> Tensors {
+        at::Tensor x = in[0];
+        return {(x * 2), at::Tensor()};
+      }));
+  // return {'a': x * 2, 'b': [x.t(), 1.5]}
+  t.push_back(Case(
+      "nested_dict_output", "duplicate_outputs",
+      []() -> Tensors {
+        at::Tensor x = leaf(0, {2, 3});
+        return {x};
+      },
+      [](Tensors in) -> Tensors {
+        at::Tensor x = in[0];
+        return {(x * 2), x.t(), number_output(1.5)};
+      }));
+  // return x * 2, x.shape[0], x.shape[1]
+  t.push_back(Case(
+      "size_outputs_as_ints", "duplicate_outputs",
+      []() -> Tensors {
+        at::Tensor x = leaf(0, {2, 3});
+        return {x};
+      },
+      [](Tensors in) -> Tensors {
+        at::Tensor x = in[0];
+        return {(x * 2), number_output(x.size(0)), number_output(x.size(1))};
+      }));
   // return x, x, x * 2
   t.push_back(Case(
       "same_input_returned_twice", "duplicate_outputs",
