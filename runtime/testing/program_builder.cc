@@ -4,8 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "kernels/cpu/register_cpu.h"
-#include "kernels/reference/register_reference.h"
 #include "serialization/tensor_type.h"
 
 namespace cotan::testing {
@@ -144,17 +142,6 @@ std::shared_ptr<const Program> ProgramBuilder::Load() {
   absl::StatusOr<std::shared_ptr<const Program>> program = Program::LoadBytes(Bytes());
   EXPECT_TRUE(program.ok()) << program.status();
   return program.ok() ? *program : nullptr;
-}
-
-const KernelRegistry& TestKernels() {
-  static const KernelRegistry& registry = *[] {
-    auto* kernels = new KernelRegistry;
-    EXPECT_TRUE(RegisterCpuKernels(*kernels).ok());
-    // What the CPU backend lacks; AlreadyExists where it lacks nothing.
-    RegisterReferenceKernels(*kernels).IgnoreError();
-    return kernels;
-  }();
-  return registry;
 }
 
 namespace {

@@ -11,9 +11,9 @@
 
 #include "absl/strings/string_view.h"
 #include "base/dtype.h"
-#include "kernels/api/registry.h"
 #include "kernels/testing/expr_builder.h"
 #include "runtime/program.h"
+#include "runtime/testing/test_kernels.h"  // IWYU pragma: export
 #include "serialization/container.h"
 #include "serialization/program.pb.h"
 
@@ -87,9 +87,6 @@ class ProgramBuilder {
   ArtifactWriter writer_;
   serialization::Artifact artifact_;
 };
-
-// Kernels for every op that tests use.
-const KernelRegistry& TestKernels();
 
 // A program that trains one linear layer on mean squared error:
 //   states  "weight" f32[2,3], "bias" f32[2], "optimizer.weight.momentum"

@@ -1,0 +1,46 @@
+"""A test built and run a second time under AddressSanitizer and UndefinedBehaviorSanitizer."""
+
+# As in .bazelrc's --config=asan, with which any other target can be checked.
+_FLAGS = ["-fsanitize=address,undefined", "-fno-sanitize=vptr"]
+
+_OPTIONS = [
+    "//command_line_option:copt",
+    "//command_line_option:linkopt",
+]
+
+def _sanitized_impl(settings, attr):
+    return {
+        "//command_line_option:copt": settings["//command_line_option:copt"] +
+                                      _FLAGS + ["-fno-omit-frame-pointer", "-g1", "-O1"],
+        "//command_line_option:linkopt": settings["//command_line_option:linkopt"] + _FLAGS,
+    }
+
+_sanitized = transition(
+    implementation = _sanitized_impl,
+    inputs = _OPTIONS,
+    outputs = _OPTIONS,
+)
+
+def _sanitized_test_impl(ctx):
+    test = ctx.attr.test[0][DefaultInfo]
+    executable = ctx.actions.declare_file(ctx.label.name)
+    ctx.actions.symlink(output = executable, target_file = test.files_to_run.executable, is_executable = True)
+    return [
+        DefaultInfo(executable = executable, runfiles = ctx.runfiles([executable]).merge(test.default_runfiles)),
+        testing.TestEnvironment({
+            # The system's static libraries are not instrumented.
+            "ASAN_OPTIONS": "detect_container_overflow=0:detect_leaks=0",
+            "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+        }),
+    ]
+
+sanitized_test = rule(
+    implementation = _sanitized_test_impl,
+    test = True,
+    attrs = {
+        "test": attr.label(cfg = _sanitized, mandatory = True, doc = "A cc_test."),
+        "_allowlist_function_transition": attr.label(
+            default = "@bazel_tools//tools/allowlists/function_transition_allowlist",
+        ),
+    },
+)
