@@ -1,0 +1,64 @@
+"""Checks that what README.md and docs/ name exists.
+
+Usage: check_docs.py [WORKSPACE] < labels.txt
+
+where labels.txt is the output of `bazel query //...`. Checked are names in backticks:
+
+  //package:target    a target
+  folder/file.h       a path in the workspace, with or without .h; or a program that the build makes
+  Suite.TestName      a test in a *_test.cc of the project
+
+Prints each name that does not exist with its document and line, and exits with 1 if there is one.
+"""
+
+import pathlib
+import re
+import sys
+
+_CODE = re.compile(r"`([^`\s]+)`")
+_LABEL = re.compile(r"^//[\w/.-]*(:[\w.-]+)?$")
+_PATH = re.compile(r"^[\w.-]+(/[\w.-]+)+/?$")
+_TEST = re.compile(r"^([A-Z]\w+)\.([A-Z]\w+)$")
+_DEFINITION = re.compile(r"^(?:TYPED_)?TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
+_MADE_BY_THE_BUILD = ("bazel-bin/", "bazel-out/")
+
+
+def TestsOf(workspace):
+  """All tests, each as Suite.Name."""
+  tests = set()
+  for path in workspace.rglob("*_test.cc"):
+    if not path.relative_to(workspace).parts[0].startswith("bazel-"):
+      tests.update(f"{suite}.{name}" for suite, name in _DEFINITION.findall(path.read_text()))
+  return tests
+
+
+def IsMissing(name, workspace, labels, tests):
+  if _LABEL.match(name):
+    return name not in labels and not (workspace / name[2:]).is_dir()
+  if _TEST.match(name):
+    return name not in tests
+  if not _PATH.match(name) or name.startswith(_MADE_BY_THE_BUILD):
+    return False
+  # Only what begins with a folder of the project is one of its paths; NAME stands for any name.
+  if not (workspace / name.split("/")[0]).is_dir() or "NAME" in name:
+    return False
+  program = "//" + ":".join(name.rsplit("/", 1))
+  return not ((workspace / name).exists() or (workspace / f"{name}.h").exists() or program in labels)
+
+
+def main():
+  workspace = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
+  labels = set(sys.stdin.read().split())
+  tests = TestsOf(workspace)
+  missing = 0
+  for path in [workspace / "README.md", *sorted((workspace / "docs").glob("*.md"))]:
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+      for name in _CODE.findall(line):
+        if IsMissing(name, workspace, labels, tests):
+          print(f"{path.relative_to(workspace)}:{number}: `{name}` does not exist")
+          missing += 1
+  sys.exit(1 if missing else 0)
+
+
+if __name__ == "__main__":
+  main()
