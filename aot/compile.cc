@@ -7,9 +7,14 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "aot/artifact_builder.h"
+#include "aot/cache/compile_cache.h"
+#include "aot/cache/compile_key.h"
 #include "aot/dump.h"
 #include "aot/dynamic/compile_at_sizes.h"
 #include "aot/dynamic/dynamic_shapes.h"
@@ -88,6 +93,17 @@ struct Draft {
   bool grad_enabled = true;  // when it was traced
 };
 
+// The trace that the log remembers, otherwise a new one.
+absl::StatusOr<TracedProgram> TraceOnce(const TensorFunction& function, absl::Span<const ModuleState> states,
+                                        const std::vector<at::Tensor>& inputs, const TraceOptions& trace,
+                                        const Compilation& compilation) {
+  TraceMemo* memo = compilation.log == nullptr ? nullptr : compilation.log->memo;
+  if (memo == nullptr) return Trace(function, states, inputs, trace);
+  if (const auto it = memo->find(trace.name); it != memo->end()) return it->second;
+  COTAN_ASSIGN_OR_RETURN(TracedProgram traced, Trace(function, states, inputs, trace));
+  return memo->emplace(trace.name, std::move(traced)).first->second;
+}
+
 // Trace, clean up, lower.
 absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function, absl::Span<const ModuleState> states,
                                     const std::vector<at::Tensor>& inputs, TraceOptions trace,
@@ -98,7 +114,7 @@ absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function, absl::Span<c
   trace.undefined_outputs_are_none = compilation.options.undefined_outputs_are_none;
   trace.unsupported_ops = UnsupportedLiveOps;
   Draft draft{trace.name, {}, {}, GraphDump(compilation.options.dump_dir, trace.name), trace.grad_enabled};
-  COTAN_ASSIGN_OR_RETURN(draft.traced, Trace(function, states, inputs, trace));
+  COTAN_ASSIGN_OR_RETURN(draft.traced, TraceOnce(function, states, inputs, trace, compilation));
   draft.dump.Write("trace", draft.traced.graph);
   if (compilation.log != nullptr) compilation.log->traces.push_back(draft.traced.graph);
   if (compilation.traces_only()) return draft;
@@ -204,6 +220,11 @@ absl::StatusOr<Draft> DraftLossStep(const std::string& name, TraceableModule& mo
   COTAN_ASSIGN_OR_RETURN(Draft draft, TraceAndLower(WithLoss(module.forward(), options), module.states(), inputs,
                                                     LossTrace(name, examples.size(), options), compilation));
   if (compilation.traces_only()) return draft;
+  if (options.optimizer->loss_scaling.has_value()) {
+    COTAN_ASSIGN_OR_RETURN(const NewStates scale,
+                           ScaleLoss(*options.optimizer->loss_scaling, /*tangent_index=*/0, draft.graph));
+    compilation.artifact.AddStates(scale);
+  }
   COTAN_RETURN_IF_ERROR(SeedLoss(draft.graph, /*tangent_index=*/0));
   return draft;
 }
@@ -218,7 +239,10 @@ absl::Status AddTrainStep(TraceableModule& module, const std::vector<at::Tensor>
   compilation.artifact.AddStates(slots);
   COTAN_RETURN_IF_ERROR(OptimizeAndFinish("train_step", draft, compilation));
 
-  AddReference("train_step", draft.traced, ExpectedAfterStep(draft.traced, optimizer), compilation);
+  // The recorded gradients are those of the loss without a scale, which f16 rounds otherwise.
+  const bool is_scaled = optimizer.loss_scaling.has_value();
+  AddReference("train_step", draft.traced,
+               is_scaled ? std::vector<ExpectedState>() : ExpectedAfterStep(draft.traced, optimizer), compilation);
   return absl::OkStatus();
 }
 
@@ -320,18 +344,89 @@ ModuleOptions ModuleOptionsOf(const CompileOptions& options) {
   return {.seed = options.seed, .frozen = options.frozen, .initial_values = options.initial_values};
 }
 
+std::string Producer() { return absl::StrCat("cotan, LibTorch ", TORCH_VERSION); }
+
 absl::StatusOr<CompiledModel> Build(Compilation compilation) {
   if (compilation.traces_only()) return CompiledModel("", {});
-  COTAN_ASSIGN_OR_RETURN(std::string bytes,
-                         std::move(compilation.artifact).Build(absl::StrCat("cotan, LibTorch ", TORCH_VERSION)));
+  COTAN_ASSIGN_OR_RETURN(std::string bytes, std::move(compilation.artifact).Build(Producer()));
   return CompiledModel(std::move(bytes), std::move(compilation.summaries));
 }
-
-// --- Dynamic dimensions ---------------------------------------------------------
 
 // One of the ways to compile, with sizes that are fixed.
 using CompileFixed = std::function<absl::StatusOr<CompiledModel>(
     const std::vector<at::Tensor>& examples, const CompileOptions& options, const DimVector& values, TraceLog* log)>;
+
+// --- The cache ------------------------------------------------------------------
+
+std::string KeyOf(const TraceMemo& memo, const CompileOptions& options) {
+  std::vector<KeyedTrace> traces;
+  for (const auto& [name, traced] : memo) traces.push_back({name, &traced});
+  return CompileKey(traces, {.optimizer = options.optimizer,
+                             .accumulate_gradients = options.accumulate_gradients,
+                             .store_references = options.store_references,
+                             .seed = options.seed,
+                             .producer = Producer()});
+}
+
+// An entry is a line for each method, an empty line, and the artifact.
+std::string EntryOf(const CompiledModel& model) {
+  const auto append_method = [](std::string* out, const MethodSummary& method) {
+    absl::StrAppend(out, method.name, " ", method.traced_ops, " ", method.runtime_ops, "\n");
+  };
+  return absl::StrCat(absl::StrJoin(model.methods(), "", append_method), "\n", model.bytes());
+}
+
+absl::StatusOr<CompiledModel> ModelOf(absl::string_view entry) {
+  std::vector<MethodSummary> methods;
+  while (true) {
+    const std::pair<absl::string_view, absl::string_view> split = absl::StrSplit(entry, absl::MaxSplits('\n', 1));
+    entry = split.second;
+    if (split.first.empty()) return CompiledModel(std::string(entry), std::move(methods));
+    const std::vector<absl::string_view> words = absl::StrSplit(split.first, ' ');
+    MethodSummary& method = methods.emplace_back();
+    if (words.size() != 3 || !absl::SimpleAtoi(words[1], &method.traced_ops) ||
+        !absl::SimpleAtoi(words[2], &method.runtime_ops)) {
+      return absl::DataLossError(absl::StrCat("compile cache: '", split.first, "' is no summary of a method"));
+    }
+    method.name = std::string(words[0]);
+  }
+}
+
+// Traces, and compiles what the cache does not have. Traces alone need no cache.
+absl::StatusOr<CompiledModel> CompileThroughCache(const CompileFixed& compile, const std::vector<at::Tensor>& examples,
+                                                  const CompileOptions& options, const DimVector& values,
+                                                  TraceLog* log) {
+  if (options.cache_dir.empty() || (log != nullptr && log->traces_only)) {
+    return compile(examples, options, values, log);
+  }
+  if (!options.dump_dir.empty()) {
+    COTAN_ASSIGN_OR_RETURN(CompiledModel model, compile(examples, options, values, log));
+    model.set_cache({CacheOutcome::Kind::kBypassed, "dump_dir asks for the stages, which an entry does not have"});
+    return model;
+  }
+  COTAN_ASSIGN_OR_RETURN(const CompileCache cache, CompileCache::Open(options.cache_dir));
+  TraceMemo memo;
+  TraceLog traces{.traces_only = true, .memo = &memo};
+  COTAN_RETURN_IF_ERROR(compile(examples, options, values, &traces).status());
+  if (log != nullptr) log->traces = std::move(traces.traces);
+  const std::string key = KeyOf(memo, options);
+  CacheOutcome outcome;
+  const std::string entry = cache.Find(key, outcome);
+  if (outcome.kind == CacheOutcome::Kind::kHit) {
+    COTAN_ASSIGN_OR_RETURN(CompiledModel model, ModelOf(entry));
+    model.set_cache(std::move(outcome));
+    return model;
+  }
+  TraceLog remembered{.memo = &memo};
+  COTAN_ASSIGN_OR_RETURN(CompiledModel model, compile(examples, options, values, &remembered));
+  const absl::Status stored = cache.Store(key, EntryOf(model));
+  // The artifact is as good without an entry.
+  if (!stored.ok()) absl::StrAppend(&outcome.reason, "the entry cannot be written: ", stored.message());
+  model.set_cache(std::move(outcome));
+  return model;
+}
+
+// --- Dynamic dimensions ---------------------------------------------------------
 
 // The sizes of the examples, then of the targets.
 std::vector<DimVector> ArgumentSizes(const std::vector<at::Tensor>& examples, const CompileOptions& options) {
@@ -346,6 +441,7 @@ absl::StatusOr<CompiledModel> CompileDynamic(const DynamicShapes& shapes, RangeE
   std::vector<at::Tensor> arguments = examples;
   arguments.insert(arguments.end(), options.targets.begin(), options.targets.end());
   std::vector<MethodSummary> summaries;
+  CacheOutcome outcome;
   const auto compile_at = [&](const DimVector& values, bool is_first, TraceLog& log) -> absl::StatusOr<std::string> {
     COTAN_ASSIGN_OR_RETURN(std::vector<at::Tensor> resized, ResizeExamples(arguments, shapes, values));
     const auto targets = resized.begin() + static_cast<std::ptrdiff_t>(examples.size());
@@ -355,18 +451,21 @@ absl::StatusOr<CompiledModel> CompileDynamic(const DynamicShapes& shapes, RangeE
     resized.erase(targets, resized.end());
     fixed.store_references = options.store_references && is_first;
     if (!is_first) fixed.dump_dir.clear();
-    COTAN_ASSIGN_OR_RETURN(const CompiledModel model, compile(resized, fixed, values, &log));
+    COTAN_ASSIGN_OR_RETURN(const CompiledModel model, CompileThroughCache(compile, resized, fixed, values, &log));
     if (is_first) summaries = model.methods();
+    if (is_first || outcome.kind == CacheOutcome::Kind::kHit) outcome = model.cache();
     return model.bytes();
   };
   COTAN_ASSIGN_OR_RETURN(std::string bytes, CompileAtSizes(shapes, ends, compile_at));
-  return CompiledModel(std::move(bytes), std::move(summaries));
+  CompiledModel model(std::move(bytes), std::move(summaries));
+  model.set_cache(std::move(outcome));
+  return model;
 }
 
 // As the options declare them; fixed sizes if they declare none.
 absl::StatusOr<CompiledModel> CompileDeclared(const std::vector<at::Tensor>& examples, const CompileOptions& options,
                                               const CompileFixed& compile) {
-  if (options.dynamic_dims.empty()) return compile(examples, options, {}, nullptr);
+  if (options.dynamic_dims.empty()) return CompileThroughCache(compile, examples, options, {}, nullptr);
   COTAN_ASSIGN_OR_RETURN(const DynamicShapes shapes,
                          ResolveDynamicDims(options.dynamic_dims, ArgumentSizes(examples, options)));
   return CompileDynamic(shapes, RangeEnds::kTraced, examples, options, compile);
@@ -454,7 +553,11 @@ absl::StatusOr<CompiledModel> CompileFlatFunction(const TensorFunction& function
   Compilation compilation{options, ArtifactBuilder(options.seed)};
   compilation.wrappers = &wrappers;
   COTAN_RETURN_IF_ERROR(AddForwardBackward(function, {}, examples, at::GradMode::is_enabled(), compilation));
-  return Build(std::move(compilation));
+  COTAN_ASSIGN_OR_RETURN(CompiledModel model, Build(std::move(compilation)));
+  if (!options.cache_dir.empty()) {
+    model.set_cache({CacheOutcome::Kind::kBypassed, "the key tells nothing of wrapper types"});
+  }
+  return model;
 }
 
 absl::StatusOr<CompiledModel> CompileTensorFunction(const TensorFunction& function,
@@ -487,7 +590,7 @@ absl::StatusOr<CompiledModel> CompilePt2(const pt2::Model& model, const std::vec
     COTAN_ASSIGN_OR_RETURN(const DynamicShapes declared, DeclareSymbols(options.dynamic_dims, shapes));
     return CompileDynamic(declared, RangeEnds::kTrusted, examples, options, compile);
   }
-  if (shapes.symbols.empty()) return compile(examples, options, {}, nullptr);
+  if (shapes.symbols.empty()) return CompileThroughCache(compile, examples, options, {}, nullptr);
   return CompileDynamic(shapes, RangeEnds::kTrusted, examples, options, compile);
 }
 

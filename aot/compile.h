@@ -25,6 +25,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "aot/cache/compile_cache.h"
 #include "aot/dynamic/dynamic_dim.h"
 #include "aot/frontend/callable.h"
 #include "aot/frontend/module.h"
@@ -99,6 +100,9 @@ struct CompileOptions {
   // Folder for the graph's text after each stage,
   // "METHOD.NN.STAGE.txt"; it is created. Empty: no dump.
   std::string dump_dir;
+  // Folder of compiled artifacts, made if it is not there, that this one is
+  // looked up in and added to (cache/compile_cache.h). Empty: none.
+  std::string cache_dir;
 };
 
 // What a compile did, for people.
@@ -120,10 +124,15 @@ class CompiledModel {
   // The bytes of the file. Equal models and options give equal bytes.
   const std::string& bytes() const { return bytes_; }
   const std::vector<MethodSummary>& methods() const { return methods_; }
+  // Whether it was compiled or found; with dynamic dimensions, for several
+  // sizes, the first that is no hit.
+  const CacheOutcome& cache() const { return cache_; }
+  void set_cache(CacheOutcome outcome) { cache_ = std::move(outcome); }
 
  private:
   std::string bytes_;
   std::vector<MethodSummary> methods_;
+  CacheOutcome cache_;
 };
 
 // `examples`: one tensor for each input of the model; sizes are fixed to theirs,

@@ -50,6 +50,12 @@ def cotan_repositories():
         ],
     )
     system_library(
+        name = "openssl",
+        build_file = "//third_party/openssl:system.BUILD",
+        debian_package = "libssl-dev",
+        headers = ["openssl"],
+    )
+    system_library(
         name = "onednn",
         build_file = "//third_party/onednn:system.BUILD",
         debian_package = "libdnnl-dev",

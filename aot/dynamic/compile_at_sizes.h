@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "aot/dynamic/dynamic_shapes.h"
 #include "aot/graph/graph.h"
+#include "aot/trace/traced_program.h"
 #include "base/layout.h"
 
 namespace cotan::aot {
@@ -27,10 +29,14 @@ absl::StatusOr<std::vector<at::Tensor>> ResizeExamples(const std::vector<at::Ten
 // Sizes of tensors.
 std::vector<DimVector> SizesOf(const std::vector<at::Tensor>& tensors);
 
+// Traces by the names of their methods, which need not be made again.
+using TraceMemo = std::map<std::string, TracedProgram>;
+
 // What a compilation leaves besides the artifact.
 struct TraceLog {
-  bool traces_only = false;   // whether nothing is done with the traces: no artifact
-  std::vector<Graph> traces;  // of the methods, in order
+  bool traces_only = false;        // whether nothing is done with the traces: no artifact
+  TraceMemo* memo = nullptr;       // read and extended, if there is one
+  std::vector<Graph> traces = {};  // of the methods, in order
 };
 
 // Compiles with fixed sizes; `values` are those of the symbols. Called several

@@ -19,6 +19,8 @@ namespace {
 using serialization::State;
 
 constexpr char kStepState[] = "optimizer.step";
+constexpr char kScaleState[] = "loss_scale";
+constexpr char kGrowthState[] = "loss_scale.growth_tracker";
 
 std::string SlotName(absl::string_view parameter, absl::string_view slot) {
   return absl::StrCat("optimizer.", parameter, ".", slot);
@@ -63,6 +65,19 @@ absl::Status Check(const OptimizerOptions& options) {
   return CheckRange("weight_decay", adam.weight_decay, 0, kAny);
 }
 
+absl::Status Check(const LossScaling& scaling) {
+  constexpr double kAny = std::numeric_limits<double>::infinity();
+  constexpr double kTiny = std::numeric_limits<double>::min();
+  COTAN_RETURN_IF_ERROR(CheckRange("initial_scale", scaling.initial_scale, kTiny, kAny));
+  COTAN_RETURN_IF_ERROR(CheckRange("growth_factor", scaling.growth_factor, 1, kAny));
+  COTAN_RETURN_IF_ERROR(CheckRange("backoff_factor", scaling.backoff_factor, kTiny, 1));
+  return CheckRange("growth_interval", scaling.growth_interval, 1, kAny);
+}
+
+State ScaleState(const LossScaling& scaling) {
+  return MakeState(kScaleState, State::OPTIMIZER_SLOT, {DType::kFloat32, {}, {}}, scaling.initial_scale, "");
+}
+
 // A parameter that gets an update.
 struct Target {
   std::string name;
@@ -84,6 +99,7 @@ class Updater {
 
   absl::StatusOr<NewStates> Run(std::vector<Target> targets) {
     COTAN_RETURN_IF_ERROR(CheckConfig(targets));
+    if (config_.loss_scaling.has_value()) Unscale(targets);
     Clip(targets);
     for (const Target& target : targets) {
       const int group = GroupOf(target.name);
@@ -94,7 +110,8 @@ class Updater {
         UpdateAdam(std::get<AdamOptions>(options), group, target);
       }
     }
-    if (step_.defined()) graph_->AddOutput(new_step_.id(), OutputKind::kStateUpdate, 0, kStepState);
+    if (step_.defined()) Update(kStepState, step_, new_step_);
+    if (config_.loss_scaling.has_value()) UpdateScale(*config_.loss_scaling);
     COTAN_RETURN_IF_ERROR(b_.status());
     return std::move(states_);
   }
@@ -114,6 +131,7 @@ class Updater {
         return absl::InvalidArgumentError(
             absl::StrCat("optimizer: parameter group ", i + 1, " matches no trainable parameter"));
     }
+    if (config_.loss_scaling.has_value()) COTAN_RETURN_IF_ERROR(Check(*config_.loss_scaling));
     if (config_.clip_norm.has_value()) {
       COTAN_RETURN_IF_ERROR(CheckRange("clip_norm", *config_.clip_norm, 0, std::numeric_limits<double>::infinity()));
     }
@@ -154,7 +172,7 @@ class Updater {
     return it->second;
   }
 
-  // The slot of a parameter; its new content goes to Store().
+  // The slot of a parameter; its new content goes to Update().
   Tensor Slot(const Target& target, absl::string_view slot) {
     TensorType type = target.parameter.type();
     type.dim_order.clear();
@@ -162,12 +180,10 @@ class Updater {
                          InputKind::kOptimizerSlot, type);
   }
 
-  void Store(const Target& target, absl::string_view slot, const Tensor& value) {
-    graph_->AddOutput(value.id(), OutputKind::kStateUpdate, 0, SlotName(target.name, slot));
-  }
-
-  void StoreParameter(const Target& target, const Tensor& value) {
-    graph_->AddOutput(value.id(), OutputKind::kStateUpdate, 0, target.name);
+  // The new content of a state, which stays as it is if the step is skipped.
+  void Update(const std::string& state, const Tensor& old, const Tensor& value) {
+    const Tensor kept = skips_.defined() ? b_.Select(skips_, old, value) : value;
+    graph_->AddOutput(kept.id(), OutputKind::kStateUpdate, 0, state);
   }
 
   // Number of updates before this one, f64.
@@ -191,6 +207,58 @@ class Updater {
 
   Tensor Scalar(absl::string_view name, int group, double value, DType dtype) {
     return Shared(name, group, dtype, [&] { return Hyperparameter(HyperparameterName(name, group), value); });
+  }
+
+  // The scale is read by the backward too, if it is in the same graph.
+  Tensor LossScale() {
+    for (const GraphInput& input : graph_->inputs()) {
+      if (input.name == kScaleState) return b_.Value(input.value);
+    }
+    return AddStateInput(ScaleState(*config_.loss_scaling), InputKind::kOptimizerSlot, {DType::kFloat32, {}, {}});
+  }
+
+  // Takes the scale out of the gradients, and finds out whether one of them is
+  // infinite or NaN.
+  void Unscale(std::vector<Target>& targets) {
+    scale_ = LossScale();
+    const Tensor inverse = b_.Cast(b_.Literal(1.0) / b_.Cast(scale_, DType::kFloat64), DType::kFloat32);
+    Tensor bad;
+    for (Target& target : targets) {
+      Tensor& g = target.gradient;
+      // 0 for a finite number, otherwise NaN.
+      const Tensor nothing = g * b_.Literal(0.0);
+      std::vector<int64_t> dims(static_cast<size_t>(g.rank()));
+      std::iota(dims.begin(), dims.end(), 0);
+      const Tensor part = b_.Cast(b_.View(b_.ReduceMax(nothing, dims), {}), DType::kFloat32);
+      bad = bad.defined() ? b_.Maximum(bad, part) : part;
+      g = g * Shared("inverse scale", 0, g.dtype(), [&] { return inverse; });
+    }
+    if (bad.defined()) skips_ = b_.Ne(bad, bad);
+  }
+
+  void UpdateScale(const LossScaling& scaling) {
+    const TensorType type{DType::kInt64, {}, {}};
+    const Tensor tracker =
+        AddStateInput(MakeState(kGrowthState, State::OPTIMIZER_SLOT, type, 0, ""), InputKind::kOptimizerSlot, type);
+    const auto factor = [&](const std::string& name, double value) {
+      return Hyperparameter(absl::StrCat("hyperparameter.loss_scale_", name), value);
+    };
+    const Tensor counted = b_.Cast(tracker, DType::kFloat64) + b_.Literal(1.0);
+    const Tensor grows = b_.Ge(counted, factor("growth_interval", scaling.growth_interval));
+    const Tensor one = b_.Literal(1.0);
+    const Tensor change = b_.Select(grows, factor("growth_factor", scaling.growth_factor), one);
+    const Tensor scale = b_.Cast(scale_, DType::kFloat64);
+    Tensor next = b_.Cast(scale * change, DType::kFloat32);
+    // Growth stops where f32 ends.
+    next = b_.Select(b_.Lt(next, b_.Literal(std::numeric_limits<double>::infinity())), next, scale_);
+    Tensor next_counted = b_.Select(grows, b_.Literal(0.0), counted);
+    if (skips_.defined()) {
+      const Tensor less = b_.Cast(scale * factor("backoff_factor", scaling.backoff_factor), DType::kFloat32);
+      next = b_.Select(skips_, less, next);
+      next_counted = b_.Select(skips_, b_.Literal(0.0), next_counted);
+    }
+    graph_->AddOutput(next.id(), OutputKind::kStateUpdate, 0, kScaleState);
+    graph_->AddOutput(b_.Cast(next_counted, DType::kInt64).id(), OutputKind::kStateUpdate, 0, kGrowthState);
   }
 
   void Clip(std::vector<Target>& targets) {
@@ -230,11 +298,12 @@ class Updater {
         const Tensor kept = b_.Literal(1.0) - Hyperparameter(HyperparameterName("dampening", group), options.dampening);
         return b_.Select(b_.Eq(Step(), b_.Literal(0.0)), b_.Literal(1.0), kept);
       });
-      const Tensor buffer = momentum * Slot(target, "momentum_buffer") + weight * g;
-      Store(target, "momentum_buffer", buffer);
+      const Tensor old_buffer = Slot(target, "momentum_buffer");
+      const Tensor buffer = momentum * old_buffer + weight * g;
+      Update(SlotName(target.name, "momentum_buffer"), old_buffer, buffer);
       g = options.nesterov ? g + momentum * buffer : buffer;
     }
-    StoreParameter(target, p - Scalar("lr", group, options.lr, dtype) * g);
+    Update(target.name, p, p - Scalar("lr", group, options.lr, dtype) * g);
   }
 
   void UpdateAdam(const AdamOptions& options, int group, const Target& target) {
@@ -262,16 +331,18 @@ class Updater {
                                      [&] { return b_.Sqrt(one - b_.Pow(hyper("beta2", options.beta2), new_step_)); });
     const Tensor average = Slot(target, "exp_avg");
     const Tensor new_average = average + weight1 * (g - average);
-    const Tensor new_square = Slot(target, "exp_avg_sq") * beta2 + weight2 * g * g;
-    Store(target, "exp_avg", new_average);
-    Store(target, "exp_avg_sq", new_square);
+    const Tensor square = Slot(target, "exp_avg_sq");
+    const Tensor new_square = square * beta2 + weight2 * g * g;
+    Update(SlotName(target.name, "exp_avg"), average, new_average);
+    Update(SlotName(target.name, "exp_avg_sq"), square, new_square);
     Tensor largest = new_square;
     if (options.amsgrad) {
-      largest = b_.Maximum(Slot(target, "max_exp_avg_sq"), new_square);
-      Store(target, "max_exp_avg_sq", largest);
+      const Tensor old_largest = Slot(target, "max_exp_avg_sq");
+      largest = b_.Maximum(old_largest, new_square);
+      Update(SlotName(target.name, "max_exp_avg_sq"), old_largest, largest);
     }
     const Tensor denominator = b_.Sqrt(largest) / correction + Scalar("eps", group, options.eps, dtype);
-    StoreParameter(target, p - step_size * new_average / denominator);
+    Update(target.name, target.parameter, p - step_size * new_average / denominator);
   }
 
   const OptimizerConfig& config_;
@@ -282,6 +353,8 @@ class Updater {
   std::map<std::string, Tensor> shared_;
   Tensor step_;
   Tensor new_step_;
+  Tensor scale_;
+  Tensor skips_;  // bool; undefined: never
 };
 
 // Takes the gradients out of the graph's outputs; those of parameters come
@@ -321,6 +394,29 @@ AdamOptions AdamW() {
 
 std::string HyperparameterName(absl::string_view hyperparameter, int group) {
   return absl::StrCat("hyperparameter.", hyperparameter, ".", group);
+}
+
+absl::StatusOr<NewStates> ScaleLoss(const LossScaling& scaling, int tangent_index, Graph& joint) {
+  COTAN_RETURN_IF_ERROR(Check(scaling));
+  const auto loss = std::find_if(joint.inputs().begin(), joint.inputs().end(), [&](const GraphInput& input) {
+    return input.kind == InputKind::kTangent && input.index == tangent_index;
+  });
+  if (loss == joint.inputs().end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("@", joint.name, ": tangent ", tangent_index, " is of no loss: there is no such tangent"));
+  }
+  const ValueId tangent = loss->value;
+  const TensorType type = joint.value(tangent).type;
+  const ValueId scale = joint.AddInput({DType::kFloat32, {}, {}}, InputKind::kOptimizerSlot, 0, kScaleState);
+  Graph::NodeList users;
+  users.swap(joint.nodes());
+  Builder b(&joint);
+  const ValueId scaled = (b.Value(tangent) * b.Expand(b.Cast(b.Value(scale), type.dtype), type.sizes)).id();
+  COTAN_RETURN_IF_ERROR(b.status());
+  users.swap(joint.nodes());
+  joint.ReplaceAllUses(tangent, scaled);
+  joint.nodes().splice(joint.nodes().begin(), users);
+  return NewStates{ScaleState(scaling)};
 }
 
 absl::StatusOr<NewStates> AppendOptimizer(const OptimizerConfig& config, Graph& graph) {

@@ -56,6 +56,22 @@ struct ParameterGroup {
   OptimizerOptions options;
 };
 
+// Dynamic loss scaling for f16, as torch.amp.GradScaler: the backward starts
+// from the scale instead of 1, so that small gradients do not vanish, and the
+// update divides by it. With a gradient that is infinite or NaN no parameter
+// and no slot changes, and the scale is multiplied by `backoff_factor`; after
+// `growth_interval` updates in a row it is multiplied by `growth_factor`.
+// Factors and interval are hyperparameters; the scale (f32) and the updates
+// counted so far (i64) are the slots "loss_scale" and
+// "loss_scale.growth_tracker". Other states, such as running statistics, are
+// written by every step, as in eager.
+struct LossScaling {
+  double initial_scale = 65536;
+  double growth_factor = 2;
+  double backoff_factor = 0.5;
+  double growth_interval = 2000;
+};
+
 struct OptimizerConfig {
   // The rule, and hyperparameters of parameters in no group. The first group
   // that matches a parameter decides; all options are of one kind.
@@ -66,6 +82,9 @@ struct OptimizerConfig {
   std::optional<double> clip_norm;
   // Each gradient to [-value, value], before clip_norm.
   std::optional<double> clip_value;
+  // The loss must have been scaled (ScaleLoss). Clipping sees the gradients
+  // without the scale.
+  std::optional<LossScaling> loss_scaling;
 };
 
 // What an optimizer adds to the artifact: its slots, hyperparameters and
@@ -75,6 +94,12 @@ using NewStates = std::vector<serialization::State>;
 // Names of hyperparameter states: "hyperparameter.lr.0" (group 0 is the
 // default group), "hyperparameter.clip_norm".
 std::string HyperparameterName(absl::string_view hyperparameter, int group);
+
+// Multiplies the tangent of the loss, number `tangent_index` of a lowered joint
+// graph, by the scale, and returns the state that this takes. To be called
+// before SeedLoss().
+// InvalidArgument: there is no such tangent.
+absl::StatusOr<NewStates> ScaleLoss(const LossScaling& scaling, int tangent_index, Graph& joint);
 
 // Appends to a lowered graph whose tangents are seeded (SeedLoss) the update
 // of each parameter with a gradient: the kGradient outputs of parameters go,

@@ -147,5 +147,40 @@ TEST(OptimizerNameTest, TellsTheThreeApart) {
   EXPECT_EQ(OptimizerName(AdamW()), "adamw");
 }
 
+TEST(ScaleLossTest, TheTangentIsMultipliedBeforeItIsUsed) {
+  Graph graph = *ParseGraph(R"(graph @joint {
+  %0: f32[] = parameter 0 "w"
+  %1: f32[] = tangent 0 "t"
+  %2: f32[] = prim.view(%1, [])
+  user_output 0 "loss" = %0
+  gradient 0 "w" = %2
+})");
+  const absl::StatusOr<NewStates> states = ScaleLoss({.initial_scale = 1024}, 0, graph);
+  ASSERT_TRUE(states.ok()) << states.status();
+  EXPECT_TRUE(VerifyGraph(graph).ok()) << VerifyGraph(graph);
+  EXPECT_EQ(StateNames(*states), Names{"loss_scale"});
+  EXPECT_EQ((*states)[0].fill(), 1024);
+  EXPECT_EQ(graph.nodes().front().op, "cotan.expr");
+  const Node& user = graph.nodes().back();
+  EXPECT_EQ(user.op, "prim.view");
+  EXPECT_EQ(std::get<Use>(user.arguments[0]).value, std::prev(graph.nodes().end(), 2)->outputs[0]);
+  EXPECT_EQ(ScaleLoss({}, 1, graph).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(AppendOptimizerTest, LossScalingKeepsScaleAndTracker) {
+  Graph graph = *ParseGraph(kJoint);
+  OptimizerConfig config{SgdOptions{.lr = 0.1}, {}, {}, {}, LossScaling{}};
+  const absl::StatusOr<NewStates> states = AppendOptimizer(config, graph);
+  ASSERT_TRUE(states.ok()) << states.status();
+  EXPECT_TRUE(VerifyGraph(graph).ok()) << VerifyGraph(graph);
+  EXPECT_EQ(Updates(graph), (Names{"layer.bias", "layer.weight", "loss_scale", "loss_scale.growth_tracker"}));
+  for (const LossScaling& wrong :
+       {LossScaling{.initial_scale = 0}, LossScaling{.growth_factor = 0.5}, LossScaling{.backoff_factor = 1}}) {
+    Graph other = *ParseGraph(kJoint);
+    config.loss_scaling = wrong;
+    EXPECT_EQ(AppendOptimizer(config, other).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
 }  // namespace
 }  // namespace cotan::aot

@@ -47,7 +47,9 @@ ABSL_FLAG(double, clip_norm, 0, "limit of the gradients' norm; 0 = as the model 
 ABSL_FLAG(bool, accumulate, false, "add methods that accumulate gradients over several batches");
 ABSL_FLAG(bool, references, true, "store the results of the example inputs for cotan verify");
 ABSL_FLAG(int64_t, seed, -1, "of initial parameters and random ops; -1 = as the model says");
+ABSL_FLAG(bool, loss_scaling, false, "scale the loss as torch.amp.GradScaler does; for --precision=f16");
 ABSL_FLAG(std::string, dump_dir, "", "folder for the graph's text after each stage");
+ABSL_FLAG(std::string, cache_dir, "", "folder of compiled artifacts to look this one up in, and to add it to");
 
 namespace cotan::aot {
 namespace {
@@ -102,11 +104,16 @@ absl::Status ApplyFlags(size_t num_inputs, CompileOptions& options) {
     }
     options.optimizer->clip_norm = limit;
   }
+  if (absl::GetFlag(FLAGS_loss_scaling)) {
+    if (!options.optimizer.has_value()) return absl::InvalidArgumentError("--loss_scaling needs an optimizer");
+    options.optimizer->loss_scaling = LossScaling();
+  }
   for (const std::string& pattern : absl::GetFlag(FLAGS_freeze)) options.frozen.push_back(pattern);
   if (absl::GetFlag(FLAGS_accumulate)) options.accumulate_gradients = true;
   if (!absl::GetFlag(FLAGS_references)) options.store_references = false;
   if (absl::GetFlag(FLAGS_seed) >= 0) options.seed = static_cast<uint64_t>(absl::GetFlag(FLAGS_seed));
   options.dump_dir = absl::GetFlag(FLAGS_dump_dir);
+  options.cache_dir = absl::GetFlag(FLAGS_cache_dir);
   return absl::OkStatus();
 }
 
@@ -162,6 +169,11 @@ void PrintSummary(const CompiledModel& compiled, const serialization::Artifact& 
   std::printf("%s: %zu bytes, %lld parameters (%lld trained), no refused ops, compiled in %.1f s\n", out.c_str(),
               compiled.bytes().size(), static_cast<long long>(parameters.all),
               static_cast<long long>(parameters.trained), seconds);
+  const CacheOutcome& cache = compiled.cache();
+  if (cache.kind != CacheOutcome::Kind::kDisabled) {
+    std::printf("  cache: %s%s%s\n", std::string(CacheOutcomeName(cache.kind)).c_str(),
+                cache.reason.empty() ? "" : ", ", cache.reason.c_str());
+  }
   for (const serialization::Method& method : artifact.methods()) {
     int traced = 0;
     for (const MethodSummary& summary : compiled.methods()) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -40,20 +41,20 @@ double RelativeDistance(const std::map<std::string, torch::Tensor>& actual,
 class EachModel : public ::testing::TestWithParam<std::string> {
  protected:
   // Draws a batch and compiles the model; false if that failed.
-  bool SetUpPair(DType autocast) {
+  bool SetUpPair(DType autocast, const aot::OptimizerConfig& optimizer = PlainSgd()) {
     const ModelCase& model = *FindModel(GetParam());
     at::Generator generator = at::detail::createCPUGenerator(kSeed);
     input_ = model.make_input(generator);
     label_ = model.make_label(generator);
     CompiledTrainerOptions options;
     options.seed = kSeed;
-    options.optimizer = PlainSgd();
+    options.optimizer = optimizer;
     options.autocast = autocast;
     auto created = CompiledTrainer::Create(model, input_, label_, options);
     EXPECT_TRUE(created.ok()) << created.status();
     if (!created.ok()) return false;
     compiled_ = *std::move(created);
-    eager_ = std::make_unique<EagerTrainer>(model, kSeed, PlainSgd(), autocast);
+    eager_ = std::make_unique<EagerTrainer>(model, kSeed, optimizer, autocast);
     dropout_.Seek(0, 0);
     return true;
   }
@@ -84,6 +85,22 @@ TEST_P(EachModel, GradientsStayInF32AndCloseToEager) {
   eager_->Accumulate(input_, label_);
   EXPECT_LE(RelativeDistance(*gradients, eager_->Gradients()), kAutocastGradient);
   for (const auto& [name, tensor] : *gradients) EXPECT_EQ(tensor.scalar_type(), torch::kFloat) << name;
+}
+
+TEST_P(EachModel, TrainsInFloat16WithAScaledLossLikeEager) {
+  aot::OptimizerConfig optimizer = PlainSgd();
+  optimizer.loss_scaling = aot::LossScaling{.initial_scale = 256, .growth_interval = 2};
+  ASSERT_TRUE(SetUpPair(DType::kFloat16, optimizer));
+  for (int step = 0; step < 3; ++step) {
+    const auto loss = compiled_->Step(input_, label_);
+    ASSERT_TRUE(loss.ok()) << loss.status();
+    const double expected = eager_->Step(input_, label_);
+    EXPECT_NEAR(*loss, expected, kAutocast * std::abs(expected)) << "step " << step;
+  }
+  const auto states = compiled_->States();
+  ASSERT_TRUE(states.ok()) << states.status();
+  const auto expected = eager_->States();
+  EXPECT_EQ(states->at("loss_scale").item<float>(), expected.at("loss_scale").item<float>());
 }
 
 std::vector<std::string> ModelNames() {

@@ -112,7 +112,11 @@ EagerTrainer::EagerTrainer(const ModelCase& model, uint64_t seed, const aot::Opt
       config_(config),
       autocast_(autocast),
       network_(MakeNetwork(model, seed)),
-      optimizer_(MakeOptimizer(*network_, config)) {}
+      optimizer_(MakeOptimizer(*network_, config)) {
+  if (!config.loss_scaling) return;
+  scale_ = torch::tensor(static_cast<float>(config.loss_scaling->initial_scale));
+  growth_tracker_ = torch::zeros({}, torch::kInt);
+}
 
 double EagerTrainer::Accumulate(const torch::Tensor& input, const torch::Tensor& label) {
   network_->train();
@@ -120,11 +124,30 @@ double EagerTrainer::Accumulate(const torch::Tensor& input, const torch::Tensor&
     const aot::AutocastScope scope(autocast_);
     return model_.loss(network_->forward(input), label);
   }();
-  loss.backward();
+  (scale_.defined() ? loss * scale_ : loss).backward();
   return loss.item<double>();
 }
 
+// As torch.amp.GradScaler does it.
+bool EagerTrainer::Unscale() {
+  std::vector<torch::Tensor> gradients;
+  for (const torch::Tensor& parameter : network_->parameters()) {
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  }
+  torch::Tensor found_inf = torch::zeros({1});
+  const torch::Tensor inverse = scale_.to(torch::kDouble).reciprocal().to(torch::kFloat);
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, inverse);
+  const aot::LossScaling& scaling = *config_.loss_scaling;
+  at::_amp_update_scale_(scale_, growth_tracker_, found_inf, scaling.growth_factor, scaling.backoff_factor,
+                         static_cast<int64_t>(scaling.growth_interval));
+  return found_inf.item<float>() == 0;
+}
+
 void EagerTrainer::Update() {
+  if (scale_.defined() && !Unscale()) {
+    optimizer_->zero_grad();
+    return;
+  }
   const std::vector<torch::Tensor> parameters = network_->parameters();
   if (config_.clip_value) torch::nn::utils::clip_grad_value_(parameters, *config_.clip_value);
   if (config_.clip_norm) torch::nn::utils::clip_grad_norm_(parameters, *config_.clip_norm);
@@ -145,6 +168,10 @@ torch::Tensor EagerTrainer::Predict(const torch::Tensor& input) {
 
 TensorMap EagerTrainer::States() const {
   TensorMap states;
+  if (scale_.defined()) {
+    states["loss_scale"] = scale_.clone();
+    states["loss_scale.growth_tracker"] = growth_tracker_.to(torch::kLong);
+  }
   for (const auto& buffer : network_->named_buffers()) states[buffer.key()] = buffer.value().clone();
   for (const auto& parameter : network_->named_parameters()) {
     states[parameter.key()] = parameter.value().detach().clone();

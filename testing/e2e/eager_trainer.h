@@ -26,7 +26,8 @@ class EagerTrainer {
 
   // Forward, loss, backward; adds to the gradients. Returns the loss.
   double Accumulate(const torch::Tensor& input, const torch::Tensor& label);
-  // Clips, updates the parameters and clears the gradients.
+  // Clips, updates the parameters and clears the gradients. With loss scaling
+  // an infinite gradient skips the update.
   void Update();
   double Step(const torch::Tensor& input, const torch::Tensor& label) {
     const double loss = Accumulate(input, label);
@@ -47,11 +48,16 @@ class EagerTrainer {
   std::map<std::string, torch::Tensor> Gradients() const;
 
  private:
+  // Divides the gradients by the scale and updates the scale; false if the
+  // step is to be skipped.
+  bool Unscale();
+
   const ModelCase& model_;
   const aot::OptimizerConfig config_;
   const DType autocast_;
   const std::shared_ptr<Network> network_;
   const std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  torch::Tensor scale_, growth_tracker_;  // undefined without loss scaling
 };
 
 }  // namespace cotan::testing

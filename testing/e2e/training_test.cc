@@ -213,6 +213,14 @@ std::vector<OptimizerCase> Optimizers() {
   OptimizerCase clip_value{"ClipValue", plain(aot::SgdOptions{.lr = 0.05})};
   clip_value.config.clip_value = 0.01;
   cases.push_back(clip_value);
+  OptimizerCase scaling{"LossScalingThatGrows", plain(adamw)};
+  scaling.config.loss_scaling = aot::LossScaling{.initial_scale = 1024, .growth_interval = 3};
+  scaling.config.clip_norm = 0.1;
+  cases.push_back(scaling);
+  // Gradients overflow in the first steps, which change nothing but the scale.
+  OptimizerCase overflow{"LossScalingThatOverflows", plain(aot::SgdOptions{.lr = 0.05, .momentum = 0.9})};
+  overflow.config.loss_scaling = aot::LossScaling{.initial_scale = 0x1p127, .backoff_factor = 0.125};
+  cases.push_back(overflow);
   return cases;
 }
 

@@ -1,0 +1,37 @@
+// What decides the bytes of an artifact, as one digest.
+#ifndef COTAN_AOT_CACHE_COMPILE_KEY_H_
+#define COTAN_AOT_CACHE_COMPILE_KEY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "aot/optimizer/optimizer.h"
+#include "aot/trace/traced_program.h"
+
+namespace cotan::aot {
+
+// A traced method, by the name of its trace.
+struct KeyedTrace {
+  std::string name;
+  const TracedProgram* traced = nullptr;
+};
+
+// What tracing does not show.
+struct KeyedOptions {
+  std::optional<OptimizerConfig> optimizer;
+  bool accumulate_gradients = false;
+  bool store_references = true;
+  uint64_t seed = 0;
+  std::string producer;  // versions of the project and of LibTorch
+};
+
+// Equal for traces of equal graphs, metadata, signatures, states with their
+// content and reference runs, options and compiler revisions.
+std::string CompileKey(absl::Span<const KeyedTrace> traces, const KeyedOptions& options);
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_CACHE_COMPILE_KEY_H_

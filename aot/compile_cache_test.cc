@@ -1,0 +1,120 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "aot/compile.h"
+
+namespace cotan::aot {
+namespace {
+
+using Kind = CacheOutcome::Kind;
+using ::testing::HasSubstr;
+using Tensors = std::vector<at::Tensor>;
+
+// A cache of its own for each test.
+class CompiledModelCacheTest : public ::testing::Test {
+ protected:
+  CompiledModelCacheTest()
+      : folder_(::testing::TempDir() + "/" + ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    std::filesystem::remove_all(folder_);
+    options_.cache_dir = folder_;
+    options_.loss_output = 0;
+    options_.optimizer = OptimizerConfig{SgdOptions{.lr = 0.1, .momentum = 0.9}, {}, {}, {}, {}};
+  }
+
+  // A layer and the mean of its square.
+  absl::StatusOr<CompiledModel> Compile(int64_t features = 3) {
+    struct Net : torch::nn::Module {
+      explicit Net(int64_t features) : layer(register_module("layer", torch::nn::Linear(4, features))) {}
+      torch::Tensor forward(torch::Tensor x) { return layer(x).square().mean(); }
+      torch::nn::Linear layer;
+    };
+    return CompileModule([=] { return std::make_shared<Net>(features); }, Tensors{torch::ones({2, 4})}, options_);
+  }
+
+  std::string folder_;
+  CompileOptions options_;
+};
+
+TEST_F(CompiledModelCacheTest, TheSecondCompileIsAHitWithTheSameBytes) {
+  const auto first = Compile();
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->cache().kind, Kind::kMiss);
+  const auto second = Compile();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->cache().kind, Kind::kHit);
+  EXPECT_TRUE(second->bytes() == first->bytes());
+  ASSERT_EQ(second->methods().size(), first->methods().size());
+  EXPECT_EQ(second->methods()[0].name, "train_step");
+  EXPECT_EQ(second->methods()[0].traced_ops, first->methods()[0].traced_ops);
+
+  options_.cache_dir.clear();
+  const auto without = Compile();
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_EQ(without->cache().kind, Kind::kDisabled);
+  EXPECT_TRUE(without->bytes() == first->bytes());
+}
+
+TEST_F(CompiledModelCacheTest, AnotherModelOptimizerOrSeedIsAMiss) {
+  ASSERT_TRUE(Compile().ok());
+  EXPECT_EQ(Compile(5)->cache().kind, Kind::kMiss);
+  options_.optimizer->options = SgdOptions{.lr = 0.2, .momentum = 0.9};
+  EXPECT_EQ(Compile()->cache().kind, Kind::kMiss);
+  options_.seed = 7;
+  EXPECT_EQ(Compile()->cache().kind, Kind::kMiss);
+  options_.frozen = {"layer.bias"};
+  EXPECT_EQ(Compile()->cache().kind, Kind::kMiss);
+  options_.methods.eval = false;
+  EXPECT_EQ(Compile()->cache().kind, Kind::kMiss);
+  EXPECT_EQ(Compile()->cache().kind, Kind::kHit);
+}
+
+TEST_F(CompiledModelCacheTest, ADamagedEntryIsCompiledAgainAndReplaced) {
+  const auto first = Compile();
+  ASSERT_TRUE(first.ok()) << first.status();
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    std::fstream file(entry.path(), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-1, std::ios::end);
+    file.put('\x55');
+  }
+  const auto second = Compile();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->cache().kind, Kind::kDamaged);
+  EXPECT_THAT(second->cache().reason, HasSubstr("does not match its digest"));
+  EXPECT_TRUE(second->bytes() == first->bytes());
+  EXPECT_EQ(Compile()->cache().kind, Kind::kHit);
+}
+
+TEST_F(CompiledModelCacheTest, ADumpBypassesIt) {
+  ASSERT_TRUE(Compile().ok());
+  options_.dump_dir = folder_ + "/dump";
+  const auto dumped = Compile();
+  ASSERT_TRUE(dumped.ok()) << dumped.status();
+  EXPECT_EQ(dumped->cache().kind, Kind::kBypassed);
+  EXPECT_THAT(dumped->cache().reason, HasSubstr("dump_dir"));
+  EXPECT_FALSE(std::filesystem::is_empty(options_.dump_dir));
+}
+
+TEST_F(CompiledModelCacheTest, AFolderThatCannotBeMadeIsAnError) {
+  options_.cache_dir = "/proc/none";
+  EXPECT_THAT(std::string(Compile().status().message()), HasSubstr("compile cache '/proc/none'"));
+}
+
+TEST_F(CompiledModelCacheTest, SizesOfADynamicDimensionAreFoundEachForItself) {
+  options_.dynamic_dims = {{.argument = 0, .dim = 0, .symbol = "batch", .min = 1, .max = 64}};
+  const auto first = Compile();
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->cache().kind, Kind::kMiss);
+  const auto second = Compile();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->cache().kind, Kind::kHit);
+  EXPECT_TRUE(second->bytes() == first->bytes());
+}
+
+}  // namespace
+}  // namespace cotan::aot
