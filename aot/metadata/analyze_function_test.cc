@@ -465,7 +465,7 @@ TEST(AnalyzeFunctionTest, OutputsThatAliasInputs) {
       {"a view that a custom function returns",
        {Leaf({4})},
        [](const Tensors& in) { return Tensors{Halved::apply(in[0])}; },
-       "- | CFV* | P0 | TR"},
+       "- | CFV[view]@in0* | P0 | TR"},
       {"the same of an intermediate",
        {Leaf({4})},
        [](const Tensors& in) { return Tensors{Halved::apply(in[0] * 2)}; },

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "aot/joint/joint.h"
-#include "aot/trace/dispatch_keys.h"
 #include "aot/trace/non_leaf.h"
 #include "aot/trace/recorder.h"
 #include "aot/trace/trace_scope.h"
@@ -27,7 +26,7 @@ class AutogradViewsTest : public testing::Test {
     const at::Tensor ones = at::ones(expected.sizes());
     Recorder recorder;
     RecordingScope recording(recorder);
-    c10::impl::IncludeDispatchKeyGuard keys(kTracingKeys);
+    const TraceScope scope(/*grad_enabled=*/true);
     const at::Tensor primal = recorder.AddInput(example, InputKind::kUserInput, 0, "x").requires_grad_(true);
     const at::Tensor result = f(NonLeaf(primal));
     const at::Tensor tangent = recorder.AddInput(ones, InputKind::kTangent, 0, "t");
@@ -69,7 +68,7 @@ TEST_F(AutogradViewsTest, TensorWrittenWithItselfDoesNotStayAlive) {
   const at::Tensor example = at::ones({2});
   Recorder recorder;
   RecordingScope recording(recorder);
-  c10::impl::IncludeDispatchKeyGuard keys(kTracingKeys);
+  const TraceScope scope(/*grad_enabled=*/true);
   c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> written(
       c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>{});
   {
