@@ -453,7 +453,7 @@ absl::StatusOr<CompiledModel> CompileDynamic(const DynamicShapes& shapes, RangeE
     if (!is_first) fixed.dump_dir.clear();
     COTAN_ASSIGN_OR_RETURN(const CompiledModel model, CompileThroughCache(compile, resized, fixed, values, &log));
     if (is_first) summaries = model.methods();
-    if (is_first || outcome.kind == CacheOutcome::Kind::kHit) outcome = model.cache();
+    if (!log.traces_only && (is_first || outcome.kind == CacheOutcome::Kind::kHit)) outcome = model.cache();
     return model.bytes();
   };
   COTAN_ASSIGN_OR_RETURN(std::string bytes, CompileAtSizes(shapes, ends, compile_at));
