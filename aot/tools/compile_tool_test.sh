@@ -54,7 +54,7 @@ grep -q '^  cache: miss' "$TEST_TMPDIR/first" || fail "the first compile is no m
   --loss_scaling --cache_dir="$TEST_TMPDIR/cache" > "$TEST_TMPDIR/second" 2> /dev/null
 grep -q '^  cache: hit' "$TEST_TMPDIR/second" || fail "the second compile is no hit"
 cmp "$TEST_TMPDIR/scaled.cotan" "$TEST_TMPDIR/again.cotan" || fail "a hit has other bytes"
-refuses "--loss_scaling needs an optimizer" --model="$archive" --loss_scaling
+refuses "loss_scaling needs an optimizer" --model="$archive" --loss_scaling
 refuses "there is no precision 'int8'" --model="$archive" --precision=int8
 refuses "more than --max_memory=1KiB" --model="$archive" --max-memory=1KiB
 refuses "no size of memory" --model="$archive" --max-memory=lots
