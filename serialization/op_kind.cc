@@ -37,6 +37,9 @@ constexpr std::array kWithKernels = {
     NamedKind{Op::kAttentionBackward, "attention_backward"},
     NamedKind{Op::kCheckedIndex, "checked_index"},
     NamedKind{Op::kScan, "scan"},
+    NamedKind{Op::kSort, "sort"},
+    NamedKind{Op::kRecurrent, "recurrent"},
+    NamedKind{Op::kRecurrentBackward, "recurrent_backward"},
 };
 
 constexpr auto kKinds = [] {

@@ -96,6 +96,11 @@ std::string ScanText(const serialization::Scan& op) {
                       op.reverse() ? " reverse" : "");
 }
 
+std::string RecurrentText(const serialization::Recurrent& op) {
+  return absl::StrCat(" ", absl::AsciiStrToLower(serialization::Recurrent::Cell_Name(op.cell())),
+                      op.reverse() ? " reverse" : "");
+}
+
 // What follows the operands.
 std::string AttributesText(const Op& op) {
   const auto append_step = [](std::string* out, const ViewStep& step) { absl::StrAppend(out, ViewStepText(step)); };
@@ -139,6 +144,12 @@ std::string AttributesText(const Op& op) {
       return EffectText(op.effect());
     case Op::kScan:
       return ScanText(op.scan());
+    case Op::kSort:
+      return absl::StrCat(" dim=", op.sort().dim(), op.sort().descending() ? " descending" : "");
+    case Op::kRecurrent:
+      return RecurrentText(op.recurrent());
+    case Op::kRecurrentBackward:
+      return RecurrentText(op.recurrent_backward());
     case Op::kMatmul:
       return op.matmul().has_epilogue() ? " with epilogue" : "";
     case Op::kCopy:
