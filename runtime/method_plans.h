@@ -9,8 +9,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/layout.h"
+#include "planning/schedule.h"
 #include "runtime/executable.h"
-#include "runtime/schedule.h"
 #include "runtime/session_core.h"
 #include "runtime/tensor.h"
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/memory_planner.h"
 #include "base/status_macros.h"
+#include "planning/lifetimes.h"
 #include "runtime/effect_kernel.h"
 
 namespace cotan {
@@ -58,7 +59,7 @@ class Planner {
   }
 
   absl::StatusOr<std::unique_ptr<Plan>> Make() {
-    COTAN_ASSIGN_OR_RETURN(schedule_, MakeSchedule(program_, method_, plan_->symbols, options_));
+    COTAN_ASSIGN_OR_RETURN(schedule_, MakeSchedule(program_.artifact(), method_, plan_->symbols, options_));
     plan_->inputs = std::move(schedule_.inputs);
     plan_->outputs = std::move(schedule_.outputs);
     plan_->places = std::move(schedule_.places);
@@ -95,26 +96,12 @@ class Planner {
     return Prepare(op, inputs, outputs, plan_->symbols, target_);
   }
 
-  // Lifetimes of arena buffers, then of each step's scratch.
   absl::Status PlaceBuffers() {
-    std::vector<BufferLifetime> lifetimes(schedule_.buffers.size());
-    std::vector<bool> touched(schedule_.buffers.size());
-    for (size_t i = 0; i < schedule_.steps.size(); ++i) {
-      const auto touch = [&](const Operand& operand) {
-        const auto buffer = static_cast<size_t>(operand.buffer);
-        if (schedule_.buffers[buffer].kind != BufferKind::kArena) return;
-        if (!touched[buffer]) lifetimes[buffer].first = static_cast<int>(i);
-        touched[buffer] = true;
-        lifetimes[buffer].last = static_cast<int>(i);
-        lifetimes[buffer].bytes = schedule_.buffers[buffer].bytes;
-      };
-      for (const Operand& input : schedule_.steps[i].inputs) touch(input);
-      for (const Operand& output : schedule_.steps[i].outputs) touch(output);
+    std::vector<int64_t> scratch;
+    for (const std::unique_ptr<Kernel>& kernel : plan_->kernels) {
+      scratch.push_back(static_cast<int64_t>(kernel->scratch_bytes()));
     }
-    for (size_t i = 0; i < plan_->kernels.size(); ++i) {
-      const auto step = static_cast<int>(i);
-      lifetimes.push_back({static_cast<int64_t>(plan_->kernels[i]->scratch_bytes()), step, step});
-    }
+    const std::vector<BufferLifetime> lifetimes = ArenaLifetimes(schedule_, scratch);
     COTAN_ASSIGN_OR_RETURN(arena_, PlanArena(lifetimes));
     plan_->arena_bytes = arena_.bytes;
     plan_->peak_bytes = PeakBytes(lifetimes);

@@ -15,9 +15,9 @@
 #include "kernels/api/device.h"
 #include "kernels/api/kernel.h"
 #include "kernels/api/registry.h"
+#include "planning/schedule.h"
 #include "runtime/effects.h"
 #include "runtime/program.h"
-#include "runtime/schedule.h"
 
 namespace cotan {
 

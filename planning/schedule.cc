@@ -1,4 +1,4 @@
-#include "runtime/schedule.h"
+#include "planning/schedule.h"
 
 #include <algorithm>
 #include <string>
@@ -63,9 +63,9 @@ int64_t IndexedSize(const Op& op, const ScheduledStep& step) {
 
 class Scheduler {
  public:
-  Scheduler(const Program& program, const Method& method, absl::Span<const int64_t> symbols,
+  Scheduler(const serialization::Artifact& artifact, const Method& method, absl::Span<const int64_t> symbols,
             const ScheduleOptions& options)
-      : program_(program), method_(method), symbols_(symbols), options_(options) {}
+      : artifact_(artifact), method_(method), symbols_(symbols), options_(options) {}
 
   absl::StatusOr<Schedule> Make() {
     values_.resize(static_cast<size_t>(method_.values_size()));
@@ -138,7 +138,7 @@ class Scheduler {
 
   absl::StatusOr<Operand> StateOperand(uint32_t state) {
     const auto index = static_cast<int>(state);
-    COTAN_ASSIGN_OR_RETURN(ViewGeometry geometry, DenseGeometry(program_.state(index).type()));
+    COTAN_ASSIGN_OR_RETURN(ViewGeometry geometry, DenseGeometry(artifact_.states(index).type()));
     return NewOperand(BufferKind::kState, index, std::move(geometry));
   }
 
@@ -498,7 +498,7 @@ class Scheduler {
     return specs;
   }
 
-  const Program& program_;
+  const serialization::Artifact& artifact_;
   const Method& method_;
   const absl::Span<const int64_t> symbols_;
   const ScheduleOptions& options_;
@@ -530,9 +530,9 @@ TensorSpec SpecOf(const Operand& operand) {
   return spec;
 }
 
-absl::StatusOr<Schedule> MakeSchedule(const Program& program, const Method& method, absl::Span<const int64_t> symbols,
-                                      const ScheduleOptions& options) {
-  return Scheduler(program, method, symbols, options).Make();
+absl::StatusOr<Schedule> MakeSchedule(const serialization::Artifact& artifact, const Method& method,
+                                      absl::Span<const int64_t> symbols, const ScheduleOptions& options) {
+  return Scheduler(artifact, method, symbols, options).Make();
 }
 
 }  // namespace cotan

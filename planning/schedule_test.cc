@@ -1,4 +1,4 @@
-#include "runtime/schedule.h"
+#include "planning/schedule.h"
 
 #include <algorithm>
 #include <string>
@@ -27,7 +27,7 @@ int PlusOne(ExprBuilder& b) { return b.Add(0, b.Constant(DType::kFloat32, 1)); }
 
 Schedule MakeFirst(ProgramBuilder& program) {
   const std::shared_ptr<const Program> loaded = program.Load();
-  absl::StatusOr<Schedule> schedule = MakeSchedule(*loaded, loaded->method(0), {});
+  absl::StatusOr<Schedule> schedule = MakeSchedule(loaded->artifact(), loaded->method(0), {});
   EXPECT_TRUE(schedule.ok()) << schedule.status();
   return *std::move(schedule);
 }
@@ -303,7 +303,7 @@ TEST(ScheduleTest, ABadIndexChangesNoState) {
 
 absl::Status ScheduleStatus(ProgramBuilder& program) {
   const std::shared_ptr<const Program> loaded = program.Load();
-  return MakeSchedule(*loaded, loaded->method(0), {}).status();
+  return MakeSchedule(loaded->artifact(), loaded->method(0), {}).status();
 }
 
 TEST(ScheduleTest, OpsThatDoNotFitTheirOperandsAreNamed) {
@@ -442,7 +442,7 @@ TEST(ScheduleTest, ResultsAreWhereTheirUseWantsThem) {
   const std::shared_ptr<const Program> loaded = program.Load();
   using Use = ResultUse;
   const auto made = MakeSchedule(
-      *loaded, loaded->method(0), {},
+      loaded->artifact(), loaded->method(0), {},
       {.results = {{Use::kWriteBack, 0}, {Use::kReturn}, {Use::kSave}, {Use::kSave}, {Use::kSave}}, .donated = {}});
   ASSERT_TRUE(made.ok()) << made.status();
   using Kind = ResultPlace::Kind;
@@ -460,8 +460,10 @@ TEST(ScheduleTest, DonatedArgumentsAreOverwritten) {
   const uint32_t x = m.Input("x", DType::kFloat32, kFour);
   m.Output("y", m.Sum(m.Pointwise(kFour, {x}, PlusOne), 0));
   const std::shared_ptr<const Program> loaded = program.Load();
-  EXPECT_EQ(MakeSchedule(*loaded, loaded->method(0), {})->stats.inputs_overwritten, 0);
-  EXPECT_EQ(MakeSchedule(*loaded, loaded->method(0), {}, {.results = {}, .donated = {0}})->stats.inputs_overwritten, 1);
+  EXPECT_EQ(MakeSchedule(loaded->artifact(), loaded->method(0), {})->stats.inputs_overwritten, 0);
+  EXPECT_EQ(MakeSchedule(loaded->artifact(), loaded->method(0), {}, {.results = {}, .donated = {0}})
+                ->stats.inputs_overwritten,
+            1);
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 // are wanted when nobody can tell: outputs in the caller's tensors, new
 // contents of states in the states themselves, elementwise results over inputs
 // that die. What cannot is copied by steps of its own.
-#ifndef COTAN_RUNTIME_SCHEDULE_H_
-#define COTAN_RUNTIME_SCHEDULE_H_
+#ifndef COTAN_PLANNING_SCHEDULE_H_
+#define COTAN_PLANNING_SCHEDULE_H_
 
 #include <cstdint>
 #include <vector>
@@ -15,7 +15,6 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/api/kernel.h"
-#include "runtime/program.h"
 #include "serialization/program.pb.h"
 #include "serialization/view_geometry.h"
 
@@ -114,14 +113,13 @@ const serialization::Op& OpOf(const serialization::Method& method, const Schedul
 // Operands as kernels are told of them.
 TensorSpec SpecOf(const Operand& operand);
 
-// `symbols` are the values of the artifact's dynamic dimensions, in their
-// ranges. Every op passes CheckOp() with its operands.
-// InvalidArgument: an op does not fit its operands, or a view does not fit its
-// source; the message names method and op. Unimplemented: an operand that no
+// `method` is one of the artifact's, which has passed VerifyArtifact(). `symbols` are the values of the artifact's
+// dynamic dimensions, in their ranges. Every op passes CheckOp() with its operands. InvalidArgument: an op does not fit
+// its operands, or a view does not fit its source; the message names method and op. Unimplemented: an operand that no
 // kernel takes.
-absl::StatusOr<Schedule> MakeSchedule(const Program& program, const serialization::Method& method,
+absl::StatusOr<Schedule> MakeSchedule(const serialization::Artifact& artifact, const serialization::Method& method,
                                       absl::Span<const int64_t> symbols, const ScheduleOptions& options = {});
 
 }  // namespace cotan
 
-#endif  // COTAN_RUNTIME_SCHEDULE_H_
+#endif  // COTAN_PLANNING_SCHEDULE_H_
