@@ -7,14 +7,6 @@ namespace {
 
 uintptr_t Address(const void* object) { return reinterpret_cast<uintptr_t>(object); }
 
-StridedLayout LayoutOf(const at::Tensor& tensor) {
-  StridedLayout layout;
-  layout.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
-  layout.strides.assign(tensor.strides().begin(), tensor.strides().end());
-  layout.offset = tensor.storage_offset();
-  return layout;
-}
-
 InputDescription Describe(const at::Tensor& tensor) {
   InputDescription description;
   description.identity = Address(tensor.unsafeGetTensorImpl());

@@ -88,11 +88,7 @@ at::Tensor RealLike(const at::Tensor& tensor) {
   const at::Tensor real = RealOf(ValueOf(tensor));
   if (SameGeometry(real, tensor)) return real;
   const RealScope scope;
-  StridedLayout layout;
-  layout.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
-  layout.strides.assign(tensor.strides().begin(), tensor.strides().end());
-  layout.offset = tensor.storage_offset();
-  return at::empty({StorageExtent(layout)}, real.options())
+  return at::empty({StorageExtent(LayoutOf(tensor))}, real.options())
       .as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
 }
 

@@ -166,9 +166,7 @@ const absl::flat_hash_map<std::string, Maker>& Makers() {
 ViewGeometry Geometry(const at::Tensor& tensor) {
   ViewGeometry geometry;
   geometry.dtype = ToDType(tensor.scalar_type());
-  geometry.layout.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
-  geometry.layout.strides.assign(tensor.strides().begin(), tensor.strides().end());
-  geometry.layout.offset = tensor.storage_offset();
+  geometry.layout = LayoutOf(tensor);
   return geometry;
 }
 

@@ -75,16 +75,16 @@ struct LossScaling {
 struct OptimizerConfig {
   // The rule, and hyperparameters of parameters in no group. The first group
   // that matches a parameter decides; all options are of one kind.
-  OptimizerOptions options;
-  std::vector<ParameterGroup> groups;
+  OptimizerOptions options = {};
+  std::vector<ParameterGroup> groups = {};
   // Over all gradients together, as clip_grad_norm_ (2-norm). The limit is a
   // hyperparameter.
-  std::optional<double> clip_norm;
+  std::optional<double> clip_norm = {};
   // Each gradient to [-value, value], before clip_norm.
-  std::optional<double> clip_value;
+  std::optional<double> clip_value = {};
   // The loss must have been scaled (ScaleLoss). Clipping sees the gradients
   // without the scale.
-  std::optional<LossScaling> loss_scaling;
+  std::optional<LossScaling> loss_scaling = {};
 };
 
 // What an optimizer adds to the artifact: its slots, hyperparameters and

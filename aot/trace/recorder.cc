@@ -81,14 +81,6 @@ size_t GeometryArgument(absl::string_view op) {
   return op == kAsStridedScatter ? 2 : 0;
 }
 
-StridedLayout LayoutOf(const at::Tensor& tensor) {
-  StridedLayout layout;
-  layout.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
-  layout.strides.assign(tensor.strides().begin(), tensor.strides().end());
-  layout.offset = tensor.storage_offset();
-  return layout;
-}
-
 // Part of the name before the last dot: the module that owns a tensor.
 std::string ModuleOf(const std::string& name) {
   const size_t dot = name.rfind('.');

@@ -7,6 +7,7 @@
 #include "aot/graph/graph.h"
 #include "aot/trace/traced_program.h"
 #include "base/dtype.h"
+#include "base/layout.h"
 
 namespace cotan::aot {
 
@@ -17,6 +18,9 @@ at::ScalarType ToScalarType(DType dtype);
 
 // Dtype and sizes of a tensor.
 TensorType TypeOf(const at::Tensor& tensor);
+
+// Sizes, strides and offset within its storage, in elements.
+StridedLayout LayoutOf(const at::Tensor& tensor);
 
 // A copy of the elements of a real CPU tensor with a dtype that Cotan has.
 TensorData ToTensorData(const at::Tensor& tensor);

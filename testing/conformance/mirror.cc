@@ -17,11 +17,6 @@
 namespace cotan::conformance {
 namespace {
 
-StridedLayout LayoutOf(const at::Tensor& tensor) {
-  return {DimVector(tensor.sizes().begin(), tensor.sizes().end()),
-          DimVector(tensor.strides().begin(), tensor.strides().end()), tensor.storage_offset()};
-}
-
 absl::StatusOr<std::shared_ptr<Storage>> CopyStorage(const at::Tensor& tensor) {
   const at::Storage& from = tensor.storage();
   COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Storage> to, Storage::Allocate(HostDevice(), from.nbytes()));
@@ -68,7 +63,7 @@ class Mirroring {
     if (!tensor.is_leaf()) return Computed(tensor);
     const auto owner = owners_.find(tensor.storage().unsafeGetStorageImpl());
     if (owner != owners_.end()) {  // a detached alias
-      COTAN_ASSIGN_OR_RETURN(const Variable alias, owner->second.AsStrided(LayoutOf(tensor)));
+      COTAN_ASSIGN_OR_RETURN(const Variable alias, owner->second.AsStrided(aot::LayoutOf(tensor)));
       return alias.Detach();
     }
     COTAN_ASSIGN_OR_RETURN(Tensor elements, InMirroredStorage(tensor));
@@ -81,7 +76,7 @@ class Mirroring {
     const DType dtype = aot::ToDType(tensor.scalar_type());
     const at::Tensor torch_base = at::Tensor(tensor._base());
     const bool is_read_alike = tensor.is_conj() == torch_base.is_conj() && tensor.is_neg() == torch_base.is_neg();
-    if (base.dtype() == dtype && is_read_alike) return base.AsStrided(LayoutOf(tensor));
+    if (base.dtype() == dtype && is_read_alike) return base.AsStrided(aot::LayoutOf(tensor));
     std::vector<ViewStep> steps;
     if (base.dtype() == dtype) {
       if (tensor.is_conj() != torch_base.is_conj()) steps.push_back(view::Conjugate());
@@ -119,7 +114,7 @@ class Mirroring {
     if (storage == nullptr) {
       COTAN_ASSIGN_OR_RETURN(storage, CopyStorage(tensor));
     }
-    return Tensor::InStorage(storage, aot::ToDType(tensor.scalar_type()), LayoutOf(tensor));
+    return Tensor::InStorage(storage, aot::ToDType(tensor.scalar_type()), aot::LayoutOf(tensor));
   }
 
   std::vector<at::Tensor> roots_;
@@ -132,7 +127,7 @@ class Mirroring {
 
 absl::StatusOr<Tensor> ToCotan(const at::Tensor& tensor) {
   COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, CopyStorage(tensor));
-  return Tensor::InStorage(std::move(storage), aot::ToDType(tensor.scalar_type()), LayoutOf(tensor));
+  return Tensor::InStorage(std::move(storage), aot::ToDType(tensor.scalar_type()), aot::LayoutOf(tensor));
 }
 
 at::Tensor ToTorch(const Tensor& tensor) {

@@ -13,6 +13,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "aot/trace/tensor_data.h"
 #include "base/layout.h"
 #include "base/overlap.h"
 #include "testing/conformance/eager_run.h"
@@ -260,14 +261,9 @@ class Generator {
   // or not, as the order of its loops is.
   static bool DependsOnOrder(const at::Tensor& to, const at::Tensor& from) {
     if (to.storage().unsafeGetStorageImpl() != from.storage().unsafeGetStorageImpl()) return false;
-    if (LayoutOf(to) == LayoutOf(from)) return false;
+    if (aot::LayoutOf(to) == aot::LayoutOf(from)) return false;
     const auto bytes = static_cast<int64_t>(to.element_size());
-    return LayoutsOverlap(LayoutOf(to), bytes, LayoutOf(from), bytes);
-  }
-
-  static StridedLayout LayoutOf(const at::Tensor& tensor) {
-    return {DimVector(tensor.sizes().begin(), tensor.sizes().end()),
-            DimVector(tensor.strides().begin(), tensor.strides().end()), tensor.storage_offset()};
+    return LayoutsOverlap(aot::LayoutOf(to), bytes, aot::LayoutOf(from), bytes);
   }
 
   void AddStep() {
