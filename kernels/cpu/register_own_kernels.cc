@@ -8,6 +8,7 @@
 #include "kernels/cpu/gather.h"
 #include "kernels/cpu/pool.h"
 #include "kernels/cpu/portable.h"
+#include "kernels/cpu/recurrent.h"
 #include "kernels/cpu/scan.h"
 #include "kernels/cpu/widen.h"
 
@@ -52,6 +53,10 @@ constexpr KernelEntry kEntries[] = {
     {Op::kAttention, kHalves, MakeWidened<MakeAttention>},
     {Op::kAttentionBackward, kFloats, MakeAttentionBackward},
     {Op::kAttentionBackward, kHalves, MakeWidened<MakeAttentionBackward>},
+    {Op::kRecurrent, kFloats, MakeRecurrent},
+    {Op::kRecurrent, kHalves, MakeWidened<MakeRecurrent>},
+    {Op::kRecurrentBackward, kFloats, MakeRecurrentBackward},
+    {Op::kRecurrentBackward, kHalves, MakeWidened<MakeRecurrentBackward>},
 };
 
 }  // namespace

@@ -25,6 +25,8 @@ KernelOr MakeGather(const KernelRequest& request);
 KernelOr MakeScatterAdd(const KernelRequest& request);
 KernelOr MakeCheckedIndex(const KernelRequest& request);
 KernelOr MakeScan(const KernelRequest& request);
+KernelOr MakeRecurrent(const KernelRequest& request);
+KernelOr MakeRecurrentBackward(const KernelRequest& request);
 KernelOr MakeConcat(const KernelRequest& request);
 KernelOr MakeAttention(const KernelRequest& request);
 KernelOr MakeAttentionBackward(const KernelRequest& request);

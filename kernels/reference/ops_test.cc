@@ -207,6 +207,75 @@ TEST(ReferenceOpsTest, AttentionGradientsAgreeWithFiniteDifferences) {
   }
 }
 
+// Gradients of a loss by the forward outputs, all cells and both directions, in f64.
+TEST(ReferenceOpsTest, RecurrentGradientsAgreeWithFiniteDifferences) {
+  using serialization::Recurrent;
+  constexpr DType kF64 = DType::kFloat64;
+  std::mt19937_64 random(6);
+  for (int k = 0; k < 8; ++k) {
+    Op op;
+    op.mutable_recurrent()->set_cell(static_cast<Recurrent::Cell>(1 + k / 2));
+    op.mutable_recurrent()->set_reverse(k % 2 == 1);
+    SCOPED_TRACE(op.recurrent().cell());
+    const bool is_lstm = op.recurrent().cell() == Recurrent::LSTM, is_gru = op.recurrent().cell() == Recurrent::GRU;
+    const int64_t gates = is_lstm ? 8 : is_gru ? 6 : 2;
+    HostTensor projected(kF64, {3, 2, gates}), weight(kF64, {gates, 2}), h0(kF64, {2, 2}), c0(kF64, {2, 2});
+    HostTensor bias(kF64, {gates}), grad_hidden(kF64, {3, 2, 2}), grad_cell(kF64, {2, 2});
+    for (HostTensor* x : {&projected, &weight, &h0, &c0, &bias, &grad_hidden, &grad_cell})
+      FillRandom(*x, random, -1, 1);
+    HostTensor hidden(kF64, {3, 2, 2}), cell(kF64, {3, 2, 2}), saved(kF64, {3, 2, 8});
+    std::vector<HostTensor*> inputs = {&projected, &weight, &h0}, outputs = {&hidden};
+    if (is_lstm) inputs.push_back(&c0), outputs.push_back(&cell);
+    if (is_gru) inputs.push_back(&bias);
+    if (is_lstm || is_gru) outputs.push_back(&saved);
+    ASSERT_TRUE(RunOp(MakeRecurrent, op, inputs, outputs).ok());
+
+    Op backward;
+    *backward.mutable_recurrent_backward() = op.recurrent();
+    HostTensor grad_projected(kF64, {3, 2, gates}), grad_products(kF64, {3, 2, gates});
+    HostTensor grad_h0(kF64, {2, 2}), grad_c0(kF64, {2, 2});
+    std::vector<HostTensor*> back_inputs = {&grad_hidden, &hidden, &weight, &h0};
+    std::vector<HostTensor*> gradients = {&grad_projected, &grad_h0};
+    if (is_lstm || is_gru) back_inputs.push_back(&saved);
+    if (is_lstm) back_inputs.insert(back_inputs.end(), {&cell, &c0, &grad_cell}), gradients.push_back(&grad_c0);
+    if (is_gru) gradients.push_back(&grad_products);
+    const absl::Status status = RunOp(MakeRecurrentBackward, backward, back_inputs, gradients);
+    ASSERT_TRUE(status.ok()) << status;
+
+    const size_t last = op.recurrent().reverse() ? 0 : 8;  // element of `cell` where its last step begins
+    const auto loss = [&] {
+      EXPECT_TRUE(RunOp(MakeRecurrent, op, inputs, outputs).ok());
+      double sum = 0;
+      for (size_t i = 0; i < 12; ++i) sum += hidden.Values()[i] * grad_hidden.Values()[i];
+      for (size_t i = 0; is_lstm && i < 4; ++i) sum += cell.Values()[last + i] * grad_cell.Values()[i];
+      return sum;
+    };
+    // Whatever is added to the bias goes into all hidden products.
+    HostTensor grad_bias(kF64, {gates}, std::vector<double>(static_cast<size_t>(gates), 0));
+    Values sums = grad_bias.Values();
+    for (size_t i = 0; is_gru && i < grad_products.Values().size(); ++i) {
+      sums[i % sums.size()] += grad_products.Values()[i];
+    }
+    grad_bias.SetValues(sums);
+    std::vector<std::pair<HostTensor*, HostTensor*>> pairs = {{&projected, &grad_projected}, {&h0, &grad_h0}};
+    if (is_lstm) pairs.push_back({&c0, &grad_c0});
+    if (is_gru) pairs.push_back({&bias, &grad_bias});
+    for (const auto& [x, gradient] : pairs) {
+      const Values at = x->Values();
+      for (size_t i = 0; i < at.size(); ++i) {
+        Values moved = at;
+        moved[i] = at[i] + 1e-5;
+        x->SetValues(moved);
+        const double above = loss();
+        moved[i] = at[i] - 1e-5;
+        x->SetValues(moved);
+        EXPECT_NEAR(gradient->Values()[i], (above - loss()) / 2e-5, 1e-8) << i;
+      }
+      x->SetValues(at);
+    }
+  }
+}
+
 TEST(ReferenceOpsTest, EveryOpHasAKernel) {
   KernelRegistry registry;
   ASSERT_TRUE(RegisterReferenceKernels(registry).ok());

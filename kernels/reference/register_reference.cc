@@ -35,6 +35,8 @@ constexpr Entry kEntries[] = {
     {Op::kConcat, reference::MakeConcat},
     {Op::kAttention, reference::MakeAttention},
     {Op::kAttentionBackward, reference::MakeAttentionBackward},
+    {Op::kRecurrent, reference::MakeRecurrent},
+    {Op::kRecurrentBackward, reference::MakeRecurrentBackward},
 };
 
 }  // namespace
