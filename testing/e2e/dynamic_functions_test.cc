@@ -239,6 +239,134 @@ const Case kCases[] = {
      {{kA, kB}}},
 };
 
+// Layers and losses of many kinds over a batch of any size.
+const Case kBatchCases[] = {
+    {"group_norm", [](const Tensors& x) -> Tensors { return {torch::group_norm(x[0], 2)}; }, {{kA, 4, 5}}},
+    {"instance_norm",
+     [](const Tensors& x) -> Tensors { return {torch::instance_norm(x[0], {}, {}, {}, {}, true, 0.1, 1e-5, false)}; },
+     {{kA, 3, 4, 4}}},
+    {"attention",
+     [](const Tensors& x) -> Tensors {
+       return {at::scaled_dot_product_attention(x[0], x[1], x[1]),
+               at::scaled_dot_product_attention(x[0], x[1], x[1], {}, 0.0, true)};
+     },
+     {{kA, 2, 6, 4}, {kA, 2, 6, 4}}},
+    {"cross_entropy",
+     [](const Tensors& x) -> Tensors {
+       const torch::Tensor label = x[0].detach().argmax(1);
+       return {F::cross_entropy(x[0], label), F::cross_entropy(x[0], label.remainder(3)),
+               F::nll_loss(x[0].log_softmax(1), label.fmod(2)),
+               at::cross_entropy_loss(x[0], label, x[1].detach().abs(), 1, -100, 0.1)};
+     },
+     {{kA, 5}, {5}}},
+    {"other_losses",
+     [](const Tensors& x) -> Tensors {
+       return {F::l1_loss(x[0], x[1]),
+               F::huber_loss(x[0], x[1]),
+               F::binary_cross_entropy_with_logits(x[0], x[1].sigmoid()),
+               at::cosine_embedding_loss(x[0], x[1], torch::ones({x[0].size(0)})),
+               at::triplet_margin_loss(x[0], x[1], x[0] * x[1]),
+               at::margin_ranking_loss(x[0], x[1], x[0].sign())};
+     },
+     {{kA, 4}, {kA, 4}}},
+    {"cosine",
+     [](const Tensors& x) -> Tensors {
+       return {at::cosine_similarity(x[0], x[1]), x[0].norm(2, 1)};
+     },
+     {{kA, 4}, {kA, 4}}},
+    {"transposed_convolution",
+     [](const Tensors& x) -> Tensors { return {torch::conv_transpose2d(x[0], x[1], {}, 2, 1, 1)}; },
+     {{kA, 3, 5, 5}, {3, 4, 3, 3}}},
+    {"grouped_convolution",
+     [](const Tensors& x) -> Tensors { return {torch::conv2d(x[0], x[1], {}, 1, 1, 1, 4)}; },
+     {{kA, 4, 5, 5}, {4, 1, 3, 3}}},
+    {"convolution_over_time",
+     [](const Tensors& x) -> Tensors { return {torch::conv1d(x[0], x[1], {}, 1, 2, 2)}; },
+     {{kA, 4, kB}, {6, 4, 3}},
+     6,
+     40},
+    {"upsampling",
+     [](const Tensors& x) -> Tensors {
+       return {at::upsample_nearest2d(x[0], {8, 8}), at::upsample_bilinear2d(x[0], {7, 7}, false)};
+     },
+     {{kA, 2, 4, 4}}},
+    {"channel_shuffle",
+     [](const Tensors& x) -> Tensors {
+       return {x[0].view({x[0].size(0), 2, 2, 5, 5}).transpose(1, 2).contiguous().view({-1, 4, 5, 5}),
+               torch::pixel_shuffle(x[0], 2)};
+     },
+     {{kA, 4, 5, 5}}},
+    {"windows",  // as of shifted windows
+     [](const Tensors& x) -> Tensors {
+       const torch::Tensor rolled = x[0].roll({-1, -1}, {1, 2});
+       return {rolled.view({-1, 2, 2, 2, 2, 3}).permute({0, 1, 3, 2, 4, 5}).reshape({-1, 4, 3}).softmax(-1)};
+     },
+     {{kA, 4, 4, 3}}},
+    {"gate",
+     [](const Tensors& x) -> Tensors {
+       return {x[0] * x[0].mean({2, 3}, true).sigmoid(), torch::glu(x[0], 1), x[0].amax({2, 3}), x[0].flatten(1)};
+     },
+     {{kA, 4, 3, 3}}},
+    {"class_token",
+     [](const Tensors& x) -> Tensors {
+       return {torch::cat({x[1].expand({x[0].size(0), -1, -1}), x[0].flatten(2).transpose(1, 2)}, 1) + x[2]};
+     },
+     {{kA, 3, 2, 2}, {1, 1, 3}, {1, 5, 3}}},
+    {"gathered",
+     [](const Tensors& x) -> Tensors {
+       const torch::Tensor index = std::get<1>(x[0].detach().sort(1));
+       return {x[0].gather(1, index), torch::embedding(x[1], index), x[1].index_select(0, index.flatten()),
+               torch::zeros_like(x[0]).scatter_add(1, index, x[0])};
+     },
+     {{kA, 4}, {4, 3}}},
+    {"last_of_each",
+     [](const Tensors& x) -> Tensors {
+       const torch::Tensor at = torch::arange(x[0].size(0));
+       return {x[0].index({at, at.remainder(3)}), std::get<0>(x[0].max(1)), std::get<0>(x[0].topk(2, 1))};
+     },
+     {{kA, 3, 2}}},
+    {"products",
+     [](const Tensors& x) -> Tensors {
+       return {torch::bmm(x[0], x[0].transpose(1, 2)), torch::einsum("bij,jk->bik", {x[0], x[1]}),
+               torch::linear(x[0], x[1].t())};
+     },
+     {{kA, 3, 4}, {4, 5}}},
+    {"chunks",
+     [](const Tensors& x) -> Tensors {
+       const Tensors parts = x[0].chunk(2, 1);
+       return {parts[0] * parts[1].tanh(), torch::stack({parts[0], parts[1]}).sum(0), x[0].split(1, 1)[2]};
+     },
+     {{kA, 4, 3}}},
+    {"masked",
+     [](const Tensors& x) -> Tensors {
+       const torch::Tensor mask = (x[0] > 0).to(torch::kFloat);
+       return {(x[0] * mask).sum(1) / mask.sum(1).clamp_min(1), torch::where(x[0] > 0.5, x[0], x[1])};
+     },
+     {{kA, 6}, {kA, 6}}},
+    {"recurrent",
+     [](const Tensors& x) -> Tensors {
+       const torch::Tensor start = torch::zeros({1, x[0].size(0), 3});
+       const auto [output, hidden, cell] =
+           torch::lstm(x[0], {start, start}, {x[1], x[2], x[3], x[3]}, true, 1, 0.0, true, false, true);
+       return {output, cell};
+     },
+     {{kA, 5, 2}, {12, 2}, {12, 3}, {12}}},
+    {"distances",
+     [](const Tensors& x) -> Tensors {
+       return {(x[0].unsqueeze(1) - x[1]).pow(2).sum(-1), x[0].diff()};
+     },
+     {{kA, 3}, {kB, 3}}},
+    {"contrastive",  // every row against every other
+     [](const Tensors& x) -> Tensors {
+       const torch::Tensor a = F::normalize(x[0]), b = F::normalize(x[1]);
+       return {F::cross_entropy(torch::matmul(a, b.t()) / 0.1, torch::arange(x[0].size(0)))};
+     },
+     {{kA, 4}, {kA, 4}}},
+};
+
+INSTANTIATE_TEST_SUITE_P(Layers, DynamicFunction, ::testing::ValuesIn(kBatchCases),
+                         [](const auto& info) { return info.param.name; });
+
 INSTANTIATE_TEST_SUITE_P(Functions, DynamicFunction, ::testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param.name; });
 
