@@ -144,17 +144,19 @@ bool FusionGraph::DependsOnEither(absl::Span<const ValueId> values, int a, int b
     targets.insert(producer);
     last = std::max(last, place_[static_cast<size_t>(producer)]);
   }
+  return MarkDependents({a, b}, last + 1, targets);
+}
+
+bool FusionGraph::MarkDependents(std::vector<int> pending, int end, const absl::flat_hash_set<int>& targets) {
   ClearMarks();
-  Mark(a);
-  Mark(b);
-  std::vector<int> pending = {a, b};
+  for (const int id : pending) Mark(id);
   while (!pending.empty()) {
     const int id = pending.back();
     pending.pop_back();
     for (const ValueId value : ResultsOf(id)) {
       if (value == kNoValue) continue;
       for (const int user : UsersOf(value)) {
-        if (place_[static_cast<size_t>(user)] > last || !Mark(user)) continue;
+        if (place_[static_cast<size_t>(user)] >= end || !Mark(user)) continue;
         if (targets.contains(user)) return true;
         pending.push_back(user);
       }
@@ -364,19 +366,7 @@ void FusionGraph::Place(int id) {
 
 void FusionGraph::PlaceMerged(int a, int b) {
   const auto [first, last] = std::minmax(place_[static_cast<size_t>(a)], place_[static_cast<size_t>(b)]);
-  ClearMarks();
-  Mark(b);
-  std::vector<int> pending = {b};
-  while (!pending.empty()) {
-    const int id = pending.back();
-    pending.pop_back();
-    for (const ValueId value : ResultsOf(id)) {
-      if (value == kNoValue) continue;
-      for (const int user : UsersOf(value)) {
-        if (place_[static_cast<size_t>(user)] < last && Mark(user)) pending.push_back(user);
-      }
-    }
-  }
+  MarkDependents({b}, last, /*targets=*/{});
   // Between them: what does not depend on `b`, then `b`, then what does.
   const std::vector<int> between(sequence_.begin() + first, sequence_.begin() + last + 1);
   int place = first;

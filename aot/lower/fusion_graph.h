@@ -130,6 +130,9 @@ class FusionGraph {
   void ClearMarks();
   // Whether it was not marked before.
   bool Mark(int id);
+  // Begins a walk from `pending` to what depends on it, and marks all that has a
+  // place before `end`. True, and at an end, if it comes to one of `targets`.
+  bool MarkDependents(std::vector<int> pending, int end, const absl::flat_hash_set<int>& targets);
   // Views of values that have become views look at what is behind them; those
   // that then change nothing go.
   void RebaseViews(const std::vector<ValueId>& values);

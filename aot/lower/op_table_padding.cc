@@ -1,9 +1,11 @@
 // Rows of padding with the tensor's own elements, and of shuffles between
 // channels and space.
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "aot/lower/lowering.h"
 #include "aot/lower/op_table_rows.h"
 
@@ -62,34 +64,35 @@ absl::Status LowerPadBackward(Lowering& l) {
   return l.Return(grad);
 }
 
+// x, whose last three dimensions are cut into five of sizes `split`, with these
+// five in the order `moved`, as the result's sizes say.
+absl::Status RearrangePlanes(Lowering& l, const Tensor& x, absl::Span<const SymInt> split,
+                             absl::Span<const int64_t> moved) {
+  const int64_t leading = x.rank() - 3;
+  SymIntVector sizes(x.sizes().begin(), x.sizes().begin() + leading);
+  sizes.insert(sizes.end(), split.begin(), split.end());
+  std::vector<int64_t> order(static_cast<size_t>(leading));
+  std::iota(order.begin(), order.end(), 0);
+  for (const int64_t d : moved) order.push_back(leading + d);
+  return l.Return(l.b.View(l.b.Permute(l.b.View(x, sizes), order), l.result().sizes));
+}
+
 // [..., C r r, H, W] -> [..., C, H r, W r]
 absl::Status LowerPixelShuffle(Lowering& l) {
   const Tensor x = l.tensor(0);
   const SymInt r = l.size(1);
-  const auto leading = static_cast<size_t>(x.rank() - 3);
-  SymIntVector split(x.sizes().begin(), x.sizes().begin() + static_cast<std::ptrdiff_t>(leading));
-  const SymIntVector& out = l.result().sizes;
-  for (const SymInt& size : {out[leading], r, r, x.sizes()[leading + 1], x.sizes()[leading + 2]}) split.push_back(size);
-  std::vector<int64_t> order;
-  for (size_t d = 0; d < leading; ++d) order.push_back(static_cast<int64_t>(d));
-  const auto c = static_cast<int64_t>(leading);
-  order.insert(order.end(), {c, c + 3, c + 1, c + 4, c + 2});
-  return l.Return(l.b.View(l.b.Permute(l.b.View(x, split), order), out));
+  const absl::Span<const SymInt> in = absl::MakeConstSpan(x.sizes()).last(3);
+  const absl::Span<const SymInt> out = absl::MakeConstSpan(l.result().sizes).last(3);
+  return RearrangePlanes(l, x, {out[0], r, r, in[1], in[2]}, {0, 3, 1, 4, 2});
 }
 
 // [..., C, H r, W r] -> [..., C r r, H, W]
 absl::Status LowerPixelUnshuffle(Lowering& l) {
   const Tensor x = l.tensor(0);
   const SymInt r = l.size(1);
-  const auto leading = static_cast<size_t>(x.rank() - 3);
-  SymIntVector split(x.sizes().begin(), x.sizes().begin() + static_cast<std::ptrdiff_t>(leading));
-  const SymIntVector& out = l.result().sizes;
-  for (const SymInt& size : {x.sizes()[leading], out[leading + 1], r, out[leading + 2], r}) split.push_back(size);
-  std::vector<int64_t> order;
-  for (size_t d = 0; d < leading; ++d) order.push_back(static_cast<int64_t>(d));
-  const auto c = static_cast<int64_t>(leading);
-  order.insert(order.end(), {c, c + 2, c + 4, c + 1, c + 3});
-  return l.Return(l.b.View(l.b.Permute(l.b.View(x, split), order), out));
+  const absl::Span<const SymInt> in = absl::MakeConstSpan(x.sizes()).last(3);
+  const absl::Span<const SymInt> out = absl::MakeConstSpan(l.result().sizes).last(3);
+  return RearrangePlanes(l, x, {in[0], out[1], r, out[2], r}, {0, 2, 4, 1, 3});
 }
 
 // [N, g C, ...] -> the same with the groups' channels interleaved.

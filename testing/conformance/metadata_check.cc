@@ -18,18 +18,6 @@ namespace {
 
 // --- Texts of both sides ----------------------------------------------------
 
-absl::string_view MutationTypeName(MutationType type) {
-  switch (type) {
-    case MutationType::kNotMutated:
-      return "NOT_MUTATED";
-    case MutationType::kMutatedInGraph:
-      return "MUTATED_IN_GRAPH";
-    case MutationType::kMutatedOutGraph:
-      return "MUTATED_OUT_GRAPH";
-  }
-  return "";
-}
-
 std::string RawTypeName(const OutputAliasInfo& output) {
   static constexpr const char* kNames[] = {"NoneType", "bool", "int", "float", "str", "SymInt"};
   return output.is_tensor() ? "FunctionalTensor" : kNames[output.scalar->index()];
@@ -330,6 +318,18 @@ const serialization::ViewAndMutationMeta& ProgramMetadata(const serialization::M
 }
 
 }  // namespace
+
+absl::string_view MutationTypeName(MutationType type) {
+  switch (type) {
+    case MutationType::kNotMutated:
+      return "NOT_MUTATED";
+    case MutationType::kMutatedInGraph:
+      return "MUTATED_IN_GRAPH";
+    case MutationType::kMutatedOutGraph:
+      return "MUTATED_OUT_GRAPH";
+  }
+  return "";
+}
 
 void CompareAnalysis(const serialization::Method& method, const Json& facts, const std::string& mode, Differences& d) {
   const Json& analysis = facts["aot"][mode];

@@ -2,11 +2,16 @@
 #ifndef COTAN_TESTING_CONFORMANCE_METADATA_CHECK_H_
 #define COTAN_TESTING_CONFORMANCE_METADATA_CHECK_H_
 
+#include "absl/strings/string_view.h"
 #include "serialization/program.pb.h"
+#include "serialization/view_and_mutation_meta.h"
 #include "testing/conformance/difference.h"
 #include "testing/conformance/golden.h"
 
 namespace cotan::conformance {
+
+// As the goldens write it: "MUTATED_IN_GRAPH".
+absl::string_view MutationTypeName(MutationType type);
 
 // `mode` is "keep_false" or "keep_true", the part of `facts` that says what
 // was recorded with that value of keep_input_mutations. Compares every field

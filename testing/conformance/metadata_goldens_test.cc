@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "serialization/view_and_mutation_meta.h"
+#include "testing/conformance/metadata_check.h"
 
 namespace cotan {
 namespace {
@@ -25,18 +26,6 @@ OutputType OutputTypeNamed(const std::string& name) {
   }
   ADD_FAILURE() << "no output type is called " << name;
   return OutputType::kNonAlias;
-}
-
-absl::string_view MutationTypeName(MutationType type) {
-  switch (type) {
-    case MutationType::kNotMutated:
-      return "NOT_MUTATED";
-    case MutationType::kMutatedInGraph:
-      return "MUTATED_IN_GRAPH";
-    case MutationType::kMutatedOutGraph:
-      return "MUTATED_OUT_GRAPH";
-  }
-  return "";
 }
 
 InputAliasInfo InputOf(const Json& golden) {
@@ -242,7 +231,7 @@ TEST_F(MetadataGoldens, MutationTypesAreThoseOfTheReference) {
   for (const auto& [name, record] : goldens_.items()) {
     SCOPED_TRACE(name);
     for (const Json& input : record["metadata"]["input_info"]) {
-      EXPECT_EQ(MutationTypeName(MutationTypeOf(InputOf(input))), input["mutation_type"].get<std::string>())
+      EXPECT_EQ(conformance::MutationTypeName(MutationTypeOf(InputOf(input))), input["mutation_type"].get<std::string>())
           << input.dump();
     }
   }

@@ -103,12 +103,6 @@ TEST_P(EachModel, TrainsInFloat16WithAScaledLossLikeEager) {
   EXPECT_EQ(states->at("loss_scale").item<float>(), expected.at("loss_scale").item<float>());
 }
 
-std::vector<std::string> ModelNames() {
-  std::vector<std::string> names;
-  for (const ModelCase& model : AllModels()) names.push_back(model.name);
-  return names;
-}
-
 INSTANTIATE_TEST_SUITE_P(Models, EachModel, ::testing::ValuesIn(ModelNames()),
                          [](const auto& info) { return info.param; });
 

@@ -160,12 +160,6 @@ TEST_P(EachModel, EvalMatchesEagerAndChangesNothing) {
   ExpectClose(*after, *before, kExact);
 }
 
-std::vector<std::string> ModelNames() {
-  std::vector<std::string> names;
-  for (const ModelCase& model : AllModels()) names.push_back(model.name);
-  return names;
-}
-
 INSTANTIATE_TEST_SUITE_P(Models, EachModel, ::testing::ValuesIn(ModelNames()),
                          [](const auto& info) { return info.param; });
 

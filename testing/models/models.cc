@@ -146,6 +146,12 @@ const std::vector<ModelCase>& AllModels() {
   return *models;
 }
 
+std::vector<std::string> ModelNames() {
+  std::vector<std::string> names;
+  for (const ModelCase& model : AllModels()) names.push_back(model.name);
+  return names;
+}
+
 const ModelCase* FindModel(const std::string& name) {
   for (const ModelCase& model : AllModels()) {
     if (model.name == name) return &model;

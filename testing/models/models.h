@@ -36,6 +36,9 @@ struct ModelCase {
 // the ones that the benchmark measures.
 const std::vector<ModelCase>& AllModels();
 
+// Their names.
+std::vector<std::string> ModelNames();
+
 // Null if no model has this name.
 const ModelCase* FindModel(const std::string& name);
 
