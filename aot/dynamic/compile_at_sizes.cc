@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/btree_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "aot/dynamic/learn_sizes.h"
@@ -17,7 +18,17 @@ namespace cotan::aot {
 namespace {
 
 // Points at which sizes of the model coincide by chance are replaced this often.
-constexpr int kAttempts = 2;
+constexpr int kAttempts = 3;
+
+// Adds the sizes that values have in both traces of a method.
+void AddFixedSizes(const Graph& a, const Graph& b, absl::btree_set<int64_t>& fixed) {
+  for (ValueId id = 0; id < std::min(a.num_values(), b.num_values()); ++id) {
+    const SymIntVector &ours = a.value(id).type.sizes, &theirs = b.value(id).type.sizes;
+    for (size_t d = 0; d < std::min(ours.size(), theirs.size()); ++d) {
+      if (ours[d] == theirs[d] && ours[d].is_constant() && ours[d].constant() > 1) fixed.insert(ours[d].constant());
+    }
+  }
+}
 
 at::Tensor Resized(const at::Tensor& example, int64_t dim, int64_t size) {
   if (example.size(dim) == size) return example;
@@ -38,7 +49,8 @@ absl::StatusOr<std::string> CompileAt(const DynamicShapes& shapes, const DimVect
 }
 
 absl::StatusOr<std::string> CompileAtPoints(const DynamicShapes& shapes, const std::vector<DimVector>& base,
-                                            RangeEnds ends, const FixedCompiler& compile) {
+                                            RangeEnds ends, const FixedCompiler& compile,
+                                            absl::btree_set<int64_t>& fixed) {
   std::vector<DimVector> points = base;
   if (ends == RangeEnds::kTraced) {
     for (DimVector& end : ChooseEndPoints(shapes)) points.push_back(std::move(end));
@@ -54,6 +66,9 @@ absl::StatusOr<std::string> CompileAtPoints(const DynamicShapes& shapes, const s
       methods[m].name = log.traces[m].name;
       methods[m].graphs.push_back(std::move(log.traces[m]));
     }
+  }
+  for (const MethodTraces& method : methods) {
+    if (method.graphs.size() > 1) AddFixedSizes(method.graphs[0], method.graphs[1], fixed);
   }
   COTAN_ASSIGN_OR_RETURN(const LearnedSizes learned,
                          LearnSizes(shapes, points, static_cast<int>(base.size()), methods));
@@ -98,9 +113,10 @@ absl::StatusOr<std::vector<at::Tensor>> ResizeExamples(const std::vector<at::Ten
 
 absl::StatusOr<std::string> CompileAtSizes(const DynamicShapes& shapes, RangeEnds ends, const FixedCompiler& compile) {
   absl::Status error;
+  absl::btree_set<int64_t> fixed;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    COTAN_ASSIGN_OR_RETURN(const std::vector<DimVector> points, ChooseSamplePoints(shapes, attempt));
-    absl::StatusOr<std::string> file = CompileAtPoints(shapes, points, ends, compile);
+    COTAN_ASSIGN_OR_RETURN(const std::vector<DimVector> points, ChooseSamplePoints(shapes, attempt, fixed));
+    absl::StatusOr<std::string> file = CompileAtPoints(shapes, points, ends, compile, fixed);
     if (file.ok() || file.status().code() == absl::StatusCode::kUnimplemented) return file;
     if (error.ok()) error = file.status();
   }

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -31,7 +32,7 @@ bool IsFit(int64_t value, bool even) {
 
 class Chooser {
  public:
-  explicit Chooser(const DynamicShapes& shapes) : shapes_(shapes) {
+  Chooser(const DynamicShapes& shapes, const absl::btree_set<int64_t>& fixed) : fixed_(fixed) {
     for (const SymIntVector& sizes : shapes.sizes) {
       for (const SymInt& size : sizes) {
         if (size.is_constant()) taken_.insert(size.constant());
@@ -46,7 +47,7 @@ class Chooser {
     const int64_t start = std::max(least, from);
     const int64_t end = symbol.max - start > kWindow ? start + kWindow : symbol.max - 1;
     for (int64_t value = start; value <= end; ++value) {
-      if (IsFit(value, even) && taken_.insert(value).second) return value;
+      if (IsFit(value, even) && !DividesFixed(value) && taken_.insert(value).second) return value;
     }
     for (int64_t value = start; value <= end; ++value) {
       if (taken_.insert(value).second) return value;
@@ -62,7 +63,12 @@ class Chooser {
 
  private:
   static constexpr int64_t kWindow = 1000;
-  const DynamicShapes& shapes_;
+
+  bool DividesFixed(int64_t value) const {
+    return absl::c_any_of(fixed_, [&](int64_t size) { return size % value == 0; });
+  }
+
+  const absl::btree_set<int64_t>& fixed_;
   absl::flat_hash_set<int64_t> taken_;
 };
 
@@ -79,7 +85,8 @@ bool OnOneLine(const std::vector<DimVector>& points, size_t a, size_t b) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<DimVector>> ChooseSamplePoints(const DynamicShapes& shapes, int attempt) {
+absl::StatusOr<std::vector<DimVector>> ChooseSamplePoints(const DynamicShapes& shapes, int attempt,
+                                                          const absl::btree_set<int64_t>& fixed) {
   for (const DynamicSymbol& symbol : shapes.symbols) {
     if (symbol.min < symbol.max) continue;
     return absl::InvalidArgumentError(
@@ -87,7 +94,7 @@ absl::StatusOr<std::vector<DimVector>> ChooseSamplePoints(const DynamicShapes& s
   }
   const size_t num_points = shapes.symbols.size() > 1 ? 4 : 3;
   std::vector<DimVector> points(num_points, DimVector(shapes.symbols.size(), 0));
-  Chooser chooser(shapes);
+  Chooser chooser(shapes, fixed);
   // The narrowest range chooses first.
   std::vector<size_t> order(shapes.symbols.size());
   std::iota(order.begin(), order.end(), 0);

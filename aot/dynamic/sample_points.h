@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "absl/container/btree_set.h"
 #include "absl/status/statusor.h"
 #include "aot/dynamic/dynamic_shapes.h"
 #include "base/layout.h"
@@ -13,10 +14,12 @@ namespace cotan::aot {
 // Values of the symbols at three points, four if there are several symbols, if
 // their ranges allow: small, unlike each other and unlike every fixed size, odd
 // and even, and so that no symbol is a multiple of another plus a constant.
-// `attempt` 0, 1, ... yields other points. A symbol with fewer than three
+// Sizes that divide one of `fixed`, sizes of the model itself, are avoided:
+// multiples of theirs pass for dynamic. `attempt` 0, 1, ... yields other points. A symbol with fewer than three
 // values has them repeated.
 // InvalidArgument: a symbol has one value only: it is not dynamic.
-absl::StatusOr<std::vector<DimVector>> ChooseSamplePoints(const DynamicShapes& shapes, int attempt);
+absl::StatusOr<std::vector<DimVector>> ChooseSamplePoints(const DynamicShapes& shapes, int attempt,
+                                                          const absl::btree_set<int64_t>& fixed = {});
 
 // Further points at which programs must be the same: the ends of the ranges and
 // one of round sizes. Sizes beyond 128 and four times the example's are left out,

@@ -31,6 +31,18 @@ TEST(SamplePointsTest, PointsAreInRangeAndUnlikeFixedSizes) {
   }
 }
 
+TEST(SamplePointsTest, SizesOfTheModelAreNoMultiplesOfPoints) {
+  const DynamicShapes shapes{{{"batch", 2, 64, 8}}, {{SymInt::Symbol(0)}}};
+  const absl::btree_set<int64_t> fixed = {48, 104, 208, 440};
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const auto points = ChooseSamplePoints(shapes, attempt, fixed);
+    ASSERT_TRUE(points.ok()) << points.status();
+    for (const DimVector& point : *points) {
+      for (const int64_t size : fixed) EXPECT_NE(size % point[0], 0) << size << " at " << point[0];
+    }
+  }
+}
+
 TEST(SamplePointsTest, AttemptsDiffer) {
   const DynamicShapes shapes{{{"batch", 1, 64, 8}}, {{SymInt::Symbol(0)}}};
   EXPECT_NE(*ChooseSamplePoints(shapes, 0), *ChooseSamplePoints(shapes, 1));
