@@ -352,6 +352,24 @@ absl::StatusOr<CompiledModel> Build(Compilation compilation) {
   return CompiledModel(std::move(bytes), std::move(compilation.summaries));
 }
 
+// Behind the cache, which keeps artifacts as they are without a limit.
+absl::StatusOr<CompiledModel> LimitMemory(absl::StatusOr<CompiledModel> compiled, const CompileOptions& options) {
+  if (!compiled.ok() || !options.max_memory.has_value()) return compiled;
+  std::string file = compiled->bytes();
+  COTAN_ASSIGN_OR_RETURN(std::vector<MethodMemory> memory,
+                         FitFileIntoMemory(options.max_memory->bytes, options.max_memory->target, file));
+  std::vector<MethodSummary> methods = compiled->methods();
+  for (MethodSummary& method : methods) {
+    const auto found = std::find_if(memory.begin(), memory.end(),
+                                    [&](const MethodMemory& fitted) { return fitted.name == method.name; });
+    if (found == memory.end()) continue;
+    method.runtime_ops = found->num_ops;
+    method.memory = std::move(*found);
+  }
+  compiled->Replace(std::move(file), std::move(methods));
+  return compiled;
+}
+
 // One of the ways to compile, with sizes that are fixed.
 using CompileFixed = std::function<absl::StatusOr<CompiledModel>(
     const std::vector<at::Tensor>& examples, const CompileOptions& options, const DimVector& values, TraceLog* log)>;
@@ -540,9 +558,10 @@ absl::StatusOr<DynamicShapes> ShapesOf(const pt2::Model& model, const std::vecto
 absl::StatusOr<CompiledModel> CompileModuleFactory(const ModuleFactory& factory,
                                                    const std::vector<at::Tensor>& examples,
                                                    const CompileOptions& options) {
-  return CompileDeclared(examples, options,
-                         [&](const std::vector<at::Tensor>& resized, const CompileOptions& fixed, const DimVector&,
-                             TraceLog* log) { return CompileFixedModule(factory, resized, fixed, log); });
+  const CompileFixed compile = [&](const std::vector<at::Tensor>& resized, const CompileOptions& fixed,
+                                   const DimVector&,
+                                   TraceLog* log) { return CompileFixedModule(factory, resized, fixed, log); };
+  return LimitMemory(CompileDeclared(examples, options, compile), options);
 }
 
 absl::StatusOr<CompiledModel> CompileFlatFunction(const TensorFunction& function,
@@ -557,15 +576,16 @@ absl::StatusOr<CompiledModel> CompileFlatFunction(const TensorFunction& function
   if (!options.cache_dir.empty()) {
     model.set_cache({CacheOutcome::Kind::kBypassed, "the key tells nothing of wrapper types"});
   }
-  return model;
+  return LimitMemory(std::move(model), options);
 }
 
 absl::StatusOr<CompiledModel> CompileTensorFunction(const TensorFunction& function,
                                                     const std::vector<at::Tensor>& examples,
                                                     const CompileOptions& options) {
-  return CompileDeclared(examples, options,
-                         [&](const std::vector<at::Tensor>& resized, const CompileOptions& fixed, const DimVector&,
-                             TraceLog* log) { return CompileFixedFunction(function, resized, fixed, log); });
+  const CompileFixed compile = [&](const std::vector<at::Tensor>& resized, const CompileOptions& fixed,
+                                   const DimVector&,
+                                   TraceLog* log) { return CompileFixedFunction(function, resized, fixed, log); };
+  return LimitMemory(CompileDeclared(examples, options, compile), options);
 }
 
 absl::StatusOr<CompiledModel> CompilePt2(const pt2::Model& model, const std::vector<at::Tensor>& examples,
@@ -588,10 +608,12 @@ absl::StatusOr<CompiledModel> CompilePt2(const pt2::Model& model, const std::vec
   };
   if (!options.dynamic_dims.empty()) {
     COTAN_ASSIGN_OR_RETURN(const DynamicShapes declared, DeclareSymbols(options.dynamic_dims, shapes));
-    return CompileDynamic(declared, RangeEnds::kTrusted, examples, options, compile);
+    return LimitMemory(CompileDynamic(declared, RangeEnds::kTrusted, examples, options, compile), options);
   }
-  if (shapes.symbols.empty()) return CompileThroughCache(compile, examples, options, {}, nullptr);
-  return CompileDynamic(shapes, RangeEnds::kTrusted, examples, options, compile);
+  if (shapes.symbols.empty()) {
+    return LimitMemory(CompileThroughCache(compile, examples, options, {}, nullptr), options);
+  }
+  return LimitMemory(CompileDynamic(shapes, RangeEnds::kTrusted, examples, options, compile), options);
 }
 
 absl::Status CompiledModel::Save(const std::string& path) const {

@@ -30,6 +30,7 @@
 #include "aot/frontend/callable.h"
 #include "aot/frontend/module.h"
 #include "aot/frontend/pt2/model.h"
+#include "aot/memory/fit_memory.h"
 #include "aot/optimizer/optimizer.h"
 #include "base/dtype.h"
 
@@ -57,6 +58,15 @@ struct MethodOptions {
   // "eval": module in eval mode. Inputs and outputs: the model's; with
   // `loss_output` the loss is among them.
   bool eval = true;
+};
+
+// A limit of the memory that the runtime needs for a call of any method, besides
+// states, arguments and results: its arena, and what a forward keeps for its
+// backward. Values are then computed again instead of kept (docs/memory.md).
+struct MemoryLimit {
+  int64_t bytes = 0;
+  // The limit holds for these kernels with so many threads.
+  MemoryTarget target;
 };
 
 struct CompileOptions {
@@ -90,6 +100,8 @@ struct CompileOptions {
   // bf16 or f16; parameters and gradients stay what they are. kUndefined: none.
   DType autocast = DType::kUndefined;
 
+  std::optional<MemoryLimit> max_memory;
+
   MethodOptions methods;
   // Seeds LibTorch's generator before the module is constructed, and is the
   // initial seed of the session's generator.
@@ -110,6 +122,8 @@ struct MethodSummary {
   std::string name;
   int traced_ops = 0;   // nodes of the traced graph
   int runtime_ops = 0;  // ops of the method
+  // With CompileOptions.max_memory: what became of it.
+  std::optional<MethodMemory> memory = {};
 };
 
 // A compiled artifact in memory. Movable, immutable, thread-safe.
@@ -127,6 +141,11 @@ class CompiledModel {
   // Whether it was compiled or found; with dynamic dimensions, for several
   // sizes, the first that is no hit.
   const CacheOutcome& cache() const { return cache_; }
+  // The same methods in another file.
+  void Replace(std::string bytes, std::vector<MethodSummary> methods) {
+    bytes_ = std::move(bytes);
+    methods_ = std::move(methods);
+  }
   void set_cache(CacheOutcome outcome) { cache_ = std::move(outcome); }
 
  private:
@@ -141,6 +160,7 @@ class CompiledModel {
 // TraceableModule refuse as such.
 // Unimplemented: the model does what Cotan cannot compile; the message names
 // every op and tensor concerned.
+// ResourceExhausted and others: as FitIntoMemory(), with max_memory.
 absl::StatusOr<CompiledModel> CompileModuleFactory(const ModuleFactory& factory,
                                                    const std::vector<at::Tensor>& examples,
                                                    const CompileOptions& options);

@@ -12,27 +12,6 @@ uint32_t AddValue(serialization::Method& method, int64_t elements) {
   return static_cast<uint32_t>(method.values_size() - 1);
 }
 
-void AddOp(serialization::Method& method, uint32_t input, uint32_t output) {
-  serialization::Op& op = *method.add_ops();
-  op.add_inputs(input);
-  op.add_outputs(output);
-  op.mutable_expr();
-}
-
-TEST(ArtifactSummaryTest, CountsWhatIsAliveAtOnce) {
-  serialization::Method method;
-  const uint32_t input = AddValue(method, 1000);
-  const uint32_t a = AddValue(method, 10);
-  const uint32_t b = AddValue(method, 20);
-  const uint32_t c = AddValue(method, 5);
-  AddOp(method, input, a);
-  AddOp(method, a, b);  // 10 and 20 elements
-  AddOp(method, b, c);  // 20 and 5
-  method.add_outputs(c);
-  EXPECT_EQ(BytesOf(method).peak, 30 * 4);
-  EXPECT_EQ(BytesOf(method).saved, 0);
-}
-
 TEST(ArtifactSummaryTest, CountsWhatIsSaved) {
   serialization::Method method;
   const uint32_t result = AddValue(method, 1);
@@ -40,7 +19,7 @@ TEST(ArtifactSummaryTest, CountsWhatIsSaved) {
   method.add_outputs(result);
   method.add_outputs(saved);
   method.set_num_saved(1);
-  EXPECT_EQ(BytesOf(method).saved, 7 * 4);
+  EXPECT_EQ(SavedBytes(method), 7 * 4);
 }
 
 TEST(ArtifactSummaryTest, CountsParameters) {
@@ -56,12 +35,6 @@ TEST(ArtifactSummaryTest, CountsParameters) {
   artifact.add_states()->set_role(serialization::State::BUFFER);
   EXPECT_EQ(ParametersOf(artifact).all, 24);
   EXPECT_EQ(ParametersOf(artifact).trained, 12);
-}
-
-TEST(ArtifactSummaryTest, WritesBytesForPeople) {
-  EXPECT_EQ(BytesText(512), "512 B");
-  EXPECT_EQ(BytesText(1536), "1.5 KiB");
-  EXPECT_EQ(BytesText(3 * 1024 * 1024), "3.0 MiB");
 }
 
 }  // namespace

@@ -47,6 +47,9 @@ refuses "the model has 2 outputs" --model="$archive" --loss=output:2 --optimizer
 refuses "is not understood" --model="$archive" --loss=focal --optimizer=adam
 "$compile" --model="$archive" --out="$TEST_TMPDIR/half.cotan" --precision=bf16 --max-memory=64MiB > "$TEST_TMPDIR/half"
 grep -q '^  backward .*, peak ' "$TEST_TMPDIR/half" || fail "no program of bf16"
+"$compile" --model=gpt --out="$TEST_TMPDIR/gpt.cotan" --max-memory=14MiB > "$TEST_TMPDIR/limited" 2> /dev/null
+grep -q '^  train_step .*, peak 1[0-4].*MiB instead of .* MiB, [0-9]* ops recomputed' "$TEST_TMPDIR/limited" ||
+  fail "the summary does not tell what the limit did: $(cat "$TEST_TMPDIR/limited")"
 "$compile" --model="$archive" --out="$TEST_TMPDIR/scaled.cotan" --loss=output:0 --optimizer=adam --precision=f16 \
   --loss_scaling --cache_dir="$TEST_TMPDIR/cache" > "$TEST_TMPDIR/first" 2> /dev/null
 grep -q '^  cache: miss' "$TEST_TMPDIR/first" || fail "the first compile is no miss"
@@ -56,7 +59,7 @@ grep -q '^  cache: hit' "$TEST_TMPDIR/second" || fail "the second compile is no 
 cmp "$TEST_TMPDIR/scaled.cotan" "$TEST_TMPDIR/again.cotan" || fail "a hit has other bytes"
 refuses "loss_scaling needs an optimizer" --model="$archive" --loss_scaling
 refuses "there is no precision 'int8'" --model="$archive" --precision=int8
-refuses "more than --max_memory=1KiB" --model="$archive" --max-memory=1KiB
+refuses "the limit of 1.0 KiB cannot be kept" --model="$archive" --max-memory=1KiB
 refuses "no size of memory" --model="$archive" --max-memory=lots
 refuses "input.0:0=batch[1:64]" --model="$archive" --dynamic='batch'
 refuses "no_such.pt2" --model=no_such.pt2

@@ -26,11 +26,23 @@ absl::StatusOr<Tensor> BorrowBatch(const torch::Tensor& tensor) {
 
 absl::StatusOr<std::unique_ptr<CotanStep>> CotanStep::Create(const std::string& artifact, int threads,
                                                              const torch::Tensor& input, const torch::Tensor& label) {
-  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(artifact));
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, Program::Load(artifact));
+  return Start(std::move(program), threads, input, label);
+}
+
+absl::StatusOr<std::unique_ptr<CotanStep>> CotanStep::FromBytes(std::string artifact, int threads,
+                                                                const torch::Tensor& input,
+                                                                const torch::Tensor& label) {
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, Program::LoadBytes(std::move(artifact)));
+  return Start(std::move(program), threads, input, label);
+}
+
+absl::StatusOr<std::unique_ptr<CotanStep>> CotanStep::Start(std::shared_ptr<const Program> program, int threads,
+                                                            const torch::Tensor& input, const torch::Tensor& label) {
   SessionOptions options;
   options.kernels = &CpuKernels();
   options.threads = threads;
-  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, options));
+  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(std::move(program), options));
   std::unique_ptr<CotanStep> step(new CotanStep(std::move(session)));
   COTAN_ASSIGN_OR_RETURN(step->train_step_, step->session_.FindMethod("train_step"));
   step->results_.resize(static_cast<size_t>(step->session_.NumResults(step->train_step_)));

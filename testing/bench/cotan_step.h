@@ -24,16 +24,25 @@ class CotanStep {
                                                            const torch::Tensor& input,
                                                            const torch::Tensor& label);
 
+  // The same for the bytes of the file.
+  static absl::StatusOr<std::unique_ptr<CotanStep>> FromBytes(std::string artifact, int threads,
+                                                              const torch::Tensor& input, const torch::Tensor& label);
+
   // Forward, loss, backward, update.
   absl::Status Run();
 
   // Bytes that the training holds after a step: states, arena, batch, results.
   int64_t PeakBytes() const;
 
+  // The arena alone.
+  int64_t ArenaBytes() const { return session_.arena_bytes(); }
+
   // The dearest steps of the plan, for reading; runs `calls` more.
   absl::StatusOr<std::string> ProfileText(int calls);
 
  private:
+  static absl::StatusOr<std::unique_ptr<CotanStep>> Start(std::shared_ptr<const Program> program, int threads,
+                                                          const torch::Tensor& input, const torch::Tensor& label);
   explicit CotanStep(Session session) : session_(std::move(session)) {}
 
   Session session_;

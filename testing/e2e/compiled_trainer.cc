@@ -8,7 +8,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "aot/compile.h"
 #include "aot/trace/tensor_data.h"
 #include "base/status_macros.h"
 #include "kernels/cpu/register_cpu.h"
@@ -33,6 +32,7 @@ absl::StatusOr<std::string> Compile(const ModelCase& model, const torch::Tensor&
   compile.autocast = options.autocast;
   compile.seed = options.seed;
   compile.store_references = false;
+  compile.max_memory = options.max_memory;
   COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel compiled, aot::CompileModule(model.make_network, {input}, compile));
   // In a file of its own: the runtime maps it.
   static int num_files = 0;

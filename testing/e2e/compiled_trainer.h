@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "aot/compile.h"
 #include "aot/dynamic/dynamic_dim.h"
 #include "aot/optimizer/optimizer.h"
 #include "base/dtype.h"
@@ -27,6 +29,7 @@ struct CompiledTrainerOptions {
   std::vector<aot::DynamicDim> dynamic_dims = {};
   bool accumulate = false;  // methods accumulate and apply_optimizer instead of train_step
   int threads = 1;
+  std::optional<aot::MemoryLimit> max_memory = {};
 };
 
 // The counterpart of EagerTrainer. The session's generator starts at seed 0,

@@ -1,0 +1,162 @@
+#include "aot/memory/fit_memory.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "aot/dynamic/dynamic_dim.h"
+#include "aot/memory/recompute.h"
+#include "aot/memory/saved_values.h"
+#include "base/status_macros.h"
+#include "serialization/container.h"
+
+namespace cotan::aot {
+namespace {
+
+using serialization::Artifact;
+using serialization::Method;
+
+// Share of what a method needs by which the target falls when the limit itself is
+// out of reach at once.
+constexpr double kDescent = 0.04;
+
+absl::StatusOr<DimVector> LargestSizes(const Artifact& artifact) {
+  DimVector sizes;
+  for (const serialization::SymbolProto& symbol : artifact.symbols()) {
+    if (symbol.max() >= kNoMaximum) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("what memory the methods need is not bounded, as '", symbol.name(),
+                       "' has no maximum; declare its range, as in --dynamic='input.0:0=", symbol.name(), "[1:64]'"));
+    }
+    sizes.push_back(symbol.max());
+  }
+  return sizes;
+}
+
+absl::StatusOr<MemoryPlanner> PlannerFor(const Artifact& artifact, const MemoryTarget& target) {
+  if (target.kernels == nullptr) {
+    return absl::InvalidArgumentError("a limit of memory needs the kernels that it shall hold for: set their registry");
+  }
+  COTAN_ASSIGN_OR_RETURN(DimVector sizes, LargestSizes(artifact));
+  return MemoryPlanner(artifact, std::move(sizes), target);
+}
+
+// Straight to the limit if possible, else in small steps, which leads further.
+absl::StatusOr<MethodMemory> FitMethod(int64_t limit, const MemoryPlanner& planner, Method& method) {
+  const Method original = method;
+  COTAN_ASSIGN_OR_RETURN(Recomputation direct, Recomputation::Start(method, planner));
+  MethodMemory memory{method.name(), direct.arena_bytes(), 0, 0, 0};
+  COTAN_ASSIGN_OR_RETURN(const bool fits, direct.Reach(limit));
+  memory.after = direct.arena_bytes();
+  memory.repeated_ops = direct.repeated_ops();
+  if (fits) return memory;
+
+  Method stepwise = original;
+  COTAN_ASSIGN_OR_RETURN(Recomputation gradual, Recomputation::Start(stepwise, planner));
+  bool falls = true;
+  while (falls && gradual.arena_bytes() > limit) {
+    const auto next = static_cast<int64_t>(static_cast<double>(gradual.arena_bytes()) * (1 - kDescent));
+    COTAN_ASSIGN_OR_RETURN(falls, gradual.Reach(std::max(limit, next)));
+  }
+  if (gradual.arena_bytes() < memory.after) {
+    method = std::move(stepwise);
+    memory.after = gradual.arena_bytes();
+    memory.repeated_ops = gradual.repeated_ops();
+  }
+  return memory;
+}
+
+// The method that takes what `forward` saves; null if there is none.
+Method* BackwardOf(const Method& forward, Artifact& artifact) {
+  for (Method& method : *artifact.mutable_methods()) {
+    if (!method.name().empty() && method.name() == forward.backward_method()) return &method;
+  }
+  return nullptr;
+}
+
+bool IsBackward(const Method& method, const Artifact& artifact) {
+  return std::any_of(artifact.methods().begin(), artifact.methods().end(),
+                     [&](const Method& forward) { return forward.backward_method() == method.name(); });
+}
+
+// A forward and its backward: saves less, then each makes do with what is left.
+absl::StatusOr<std::vector<MethodMemory>> FitPair(int64_t limit, const MemoryPlanner& planner, Method& forward,
+                                                  Method& backward) {
+  COTAN_ASSIGN_OR_RETURN(SavedValues saved, SavedValues::Start(forward, backward, planner));
+  const PairMemory before = saved.memory();
+  COTAN_RETURN_IF_ERROR(saved.Reach(limit).status());
+  const int64_t kept = saved.memory().saved;
+  std::vector<MethodMemory> memory;
+  for (Method* method : {&forward, &backward}) {
+    COTAN_ASSIGN_OR_RETURN(memory.emplace_back(), FitMethod(std::max<int64_t>(limit - kept, 1), planner, *method));
+    memory.back().after += kept;
+  }
+  memory[0].before = before.saved + before.forward_arena;
+  memory[1].before = before.saved + before.backward_arena;
+  memory[1].repeated_ops += saved.repeated_ops();
+  return memory;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<MethodMemory>> MeasureMemory(const Artifact& artifact, const MemoryTarget& target) {
+  Artifact measured = artifact;
+  // Everything fits.
+  return FitIntoMemory(std::numeric_limits<int64_t>::max(), target, measured);
+}
+
+absl::StatusOr<std::vector<MethodMemory>> FitIntoMemory(int64_t limit, const MemoryTarget& target, Artifact& artifact) {
+  if (limit <= 0) return absl::InvalidArgumentError(absl::StrCat(limit, " bytes are no limit of memory"));
+  COTAN_ASSIGN_OR_RETURN(const MemoryPlanner planner, PlannerFor(artifact, target));
+  absl::flat_hash_map<std::string, MethodMemory> by_name;
+  for (Method& method : *artifact.mutable_methods()) {
+    if (IsBackward(method, artifact)) continue;
+    std::vector<MethodMemory> fitted;
+    if (Method* backward = BackwardOf(method, artifact); backward != nullptr) {
+      COTAN_ASSIGN_OR_RETURN(fitted, FitPair(limit, planner, method, *backward));
+    } else {
+      COTAN_ASSIGN_OR_RETURN(fitted.emplace_back(), FitMethod(limit, planner, method));
+    }
+    for (MethodMemory& memory : fitted) by_name[memory.name] = std::move(memory);
+  }
+  std::vector<MethodMemory> memory;
+  std::vector<std::string> too_large;
+  for (const Method& method : artifact.methods()) {
+    MethodMemory& fitted = memory.emplace_back(by_name.at(method.name()));
+    fitted.num_ops = method.ops_size();
+    if (fitted.after <= limit) continue;
+    too_large.push_back(absl::StrCat("'", method.name(), "' needs ", BytesText(fitted.before), ", at least ",
+                                     BytesText(fitted.after), " with recomputation"));
+  }
+  if (too_large.empty()) return memory;
+  return absl::ResourceExhaustedError(absl::StrCat("the limit of ", BytesText(limit),
+                                                   " cannot be kept: ", absl::StrJoin(too_large, "; "),
+                                                   "; use smaller batches or --precision=bf16"));
+}
+
+absl::StatusOr<std::vector<MethodMemory>> FitFileIntoMemory(int64_t limit, const MemoryTarget& target,
+                                                            std::string& file) {
+  COTAN_ASSIGN_OR_RETURN(const ArtifactFile parsed, ArtifactFile::Parse(file));
+  Artifact artifact = parsed.artifact();
+  COTAN_ASSIGN_OR_RETURN(std::vector<MethodMemory> memory, FitIntoMemory(limit, target, artifact));
+  ArtifactWriter writer;
+  for (int i = 0; i < artifact.segments_size(); ++i) {
+    writer.AddSegment(std::string(parsed.segment(static_cast<uint32_t>(i))));
+  }
+  artifact.clear_segments();
+  COTAN_ASSIGN_OR_RETURN(file, std::move(writer).Serialize(std::move(artifact)));
+  return memory;
+}
+
+std::string BytesText(int64_t bytes) {
+  if (bytes < 1024) return absl::StrCat(bytes, " B");
+  const double kib = static_cast<double>(bytes) / 1024;
+  return kib < 1024 ? absl::StrFormat("%.1f KiB", kib) : absl::StrFormat("%.1f MiB", kib / 1024);
+}
+
+}  // namespace cotan::aot

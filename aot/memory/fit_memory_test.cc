@@ -1,0 +1,70 @@
+#include "aot/memory/fit_memory.h"
+
+#include "aot/memory/test_programs.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/session.h"
+
+namespace cotan::aot {
+namespace {
+
+using cotan::testing::LinearRegression;
+using cotan::testing::ProgramBuilder;
+using cotan::testing::TestKernels;
+using ::testing::HasSubstr;
+
+MemoryTarget Target() { return {.kernels = &TestKernels(), .threads = 1}; }
+
+TEST(FitMemoryTest, TellsWhatBecameOfEachMethod) {
+  ProgramBuilder program = DeepPair(12);
+  const auto before = MeasureMemory(program.artifact(), Target());
+  ASSERT_TRUE(before.ok()) << before.status();
+  ASSERT_EQ(before->size(), 2u);
+  EXPECT_EQ((*before)[0].name, "forward");
+  EXPECT_EQ((*before)[0].repeated_ops, 0);
+  EXPECT_EQ((*before)[0].before, (*before)[0].after);
+  const int64_t limit = (*before)[1].before * 3 / 4;
+  const auto fitted = FitIntoMemory(limit, Target(), program.artifact());
+  ASSERT_TRUE(fitted.ok()) << fitted.status();
+  EXPECT_EQ((*fitted)[1].name, "backward");
+  EXPECT_EQ((*fitted)[1].before, (*before)[1].before);
+  EXPECT_LE((*fitted)[1].after, limit);
+  EXPECT_GT((*fitted)[1].repeated_ops, 0);
+  EXPECT_EQ((*fitted)[1].num_ops, program.artifact().methods(1).ops_size());
+}
+
+TEST(FitMemoryTest, TheFileOfTheSameProgramLoads) {
+  ProgramBuilder program = DeepStep(12);
+  std::string file = program.Bytes();
+  const auto fitted = FitFileIntoMemory(30000, Target(), file);
+  ASSERT_TRUE(fitted.ok()) << fitted.status();
+  Session session = *Session::Create(*Program::LoadBytes(file), {.kernels = &TestKernels(), .threads = 1});
+  ASSERT_TRUE(session.Run("step", {*Tensor::From<float>(std::vector<float>(1024), {1024})}).ok());
+  EXPECT_LE(session.arena_bytes(), 30000);
+}
+
+TEST(FitMemoryTest, ALimitThatCannotBeKeptIsRefusedWithTheSmallestThatCan) {
+  ProgramBuilder program = DeepStep(12);
+  const absl::Status status = FitIntoMemory(1024, Target(), program.artifact()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("the limit of 1.0 KiB cannot be kept: 'step' needs "));
+  EXPECT_THAT(status.message(), HasSubstr("at least "));
+  EXPECT_THAT(FitIntoMemory(0, Target(), program.artifact()).status().message(), HasSubstr("no limit of memory"));
+  EXPECT_THAT(FitIntoMemory(1024, {}, program.artifact()).status().message(), HasSubstr("needs the kernels"));
+}
+
+TEST(FitMemoryTest, ADimensionWithoutAMaximumIsRefused) {
+  ProgramBuilder program = LinearRegression();
+  ASSERT_TRUE(MeasureMemory(program.artifact(), Target()).ok());
+  program.artifact().mutable_symbols(0)->set_max(int64_t{1} << 48);
+  EXPECT_THAT(MeasureMemory(program.artifact(), Target()).status().message(), HasSubstr("has no maximum"));
+}
+
+TEST(FitMemoryTest, WritesBytesForPeople) {
+  EXPECT_EQ(BytesText(512), "512 B");
+  EXPECT_EQ(BytesText(1536), "1.5 KiB");
+  EXPECT_EQ(BytesText(3 * 1024 * 1024), "3.0 MiB");
+}
+
+}  // namespace
+}  // namespace cotan::aot

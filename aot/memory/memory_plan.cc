@@ -1,0 +1,76 @@
+#include "aot/memory/memory_plan.h"
+
+#include <memory>
+
+#include "base/dtype.h"
+#include "base/status_macros.h"
+#include "kernels/api/device.h"
+#include "kernels/api/kernel.h"
+#include "planning/lifetimes.h"
+#include "serialization/op_kind.h"
+#include "serialization/tensor_type.h"
+
+namespace cotan::aot {
+
+using serialization::Method;
+using serialization::Op;
+
+std::vector<int64_t> MemoryPlan::BytesByStep() const {
+  std::vector<int64_t> change(schedule.steps.size() + 1);
+  for (const BufferLifetime& buffer : lifetimes) {
+    if (buffer.bytes == 0) continue;
+    const int64_t bytes = (buffer.bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+    change[static_cast<size_t>(buffer.first)] += bytes;
+    change[static_cast<size_t>(buffer.last) + 1] -= bytes;
+  }
+  for (size_t i = 1; i < change.size(); ++i) change[i] += change[i - 1];
+  change.pop_back();
+  return change;
+}
+
+absl::StatusOr<int64_t> MemoryPlanner::ScratchOf(const Op& op, const ScheduledStep& step) const {
+  if (op.has_effect()) return 0;  // the host's handler
+  std::vector<TensorSpec> inputs;
+  std::vector<TensorSpec> outputs;
+  for (const Operand& input : step.inputs) inputs.push_back(SpecOf(input));
+  for (const Operand& output : step.outputs) outputs.push_back(SpecOf(output));
+  COTAN_ASSIGN_OR_RETURN(const KernelFactory factory,
+                         target_.kernels->Find(DeviceType::kCpu, op.kind_case(), outputs[0].dtype));
+  COTAN_ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel, factory({.op = op,
+                                                                        .inputs = inputs,
+                                                                        .outputs = outputs,
+                                                                        .symbols = symbols_,
+                                                                        .threads = target_.threads,
+                                                                        .device = &HostDevice()}));
+  return static_cast<int64_t>(kernel->scratch_bytes());
+}
+
+absl::StatusOr<MemoryPlan> MemoryPlanner::Plan(const Method& method, std::vector<int64_t>& scratch) const {
+  MemoryPlan plan;
+  COTAN_ASSIGN_OR_RETURN(plan.schedule, MakeSchedule(artifact_, method, symbols_));
+  scratch.resize(static_cast<size_t>(method.ops_size()), -1);
+  std::vector<int64_t> by_step;
+  for (const ScheduledStep& step : plan.schedule.steps) {
+    const Op& op = OpOf(method, step);
+    if (step.op < 0) {
+      COTAN_ASSIGN_OR_RETURN(by_step.emplace_back(), ScratchOf(op, step));
+      continue;
+    }
+    int64_t& known = scratch[static_cast<size_t>(step.op)];
+    if (known < 0) {
+      COTAN_ASSIGN_OR_RETURN(known, ScratchOf(op, step));
+    }
+    by_step.push_back(known);
+  }
+  plan.lifetimes = ArenaLifetimes(plan.schedule, by_step);
+  COTAN_ASSIGN_OR_RETURN(const ArenaLayout layout, PlanArena(plan.lifetimes));
+  plan.arena_bytes = layout.bytes;
+  return plan;
+}
+
+absl::StatusOr<int64_t> MemoryPlanner::BytesOf(const serialization::TensorType& type) const {
+  COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, DenseLayout(type, symbols_));
+  return NumElements(layout.sizes) * static_cast<int64_t>(ByteSize(ToDType(type.dtype())));
+}
+
+}  // namespace cotan::aot

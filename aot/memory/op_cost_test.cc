@@ -1,0 +1,42 @@
+#include "aot/memory/op_cost.h"
+
+#include "gtest/gtest.h"
+
+namespace cotan::aot {
+namespace {
+
+Operand Of(const DimVector& sizes) {
+  Operand operand;
+  operand.geometry.dtype = DType::kFloat32;
+  operand.geometry.layout.sizes = sizes;
+  return operand;
+}
+
+TEST(OpCostTest, AViewCostsNothing) {
+  serialization::Op view;
+  view.mutable_view();
+  EXPECT_EQ(OpCost(view, {}), 0);
+}
+
+TEST(OpCostTest, AProductCostsMoreThanASumOfTheSameSize) {
+  serialization::Op matmul;
+  matmul.mutable_matmul();
+  serialization::Op sum;
+  sum.mutable_expr()->add_instructions();
+  const ScheduledStep step{.op = 0, .inputs = {Of({256, 256}), Of({256, 256})}, .outputs = {Of({256, 256})}};
+  EXPECT_GT(OpCost(matmul, step), 2 * OpCost(sum, step));
+}
+
+TEST(OpCostTest, LargerConvolutionsCostMore) {
+  serialization::Op convolution;
+  convolution.mutable_convolution();
+  const auto cost = [&](int64_t channels) {
+    return OpCost(
+        convolution,
+        {.op = 0, .inputs = {Of({8, channels, 32, 32}), Of({16, channels, 3, 3})}, .outputs = {Of({8, 16, 32, 32})}});
+  };
+  EXPECT_GT(cost(64), 3 * cost(16));
+}
+
+}  // namespace
+}  // namespace cotan::aot

@@ -1,0 +1,85 @@
+// Trades time for memory inside one method: values that are alive while memory is
+// scarce, and not needed just then, are dropped and computed again before their
+// next reader.
+//
+// A repeated op is the same op on operands of the same content, so that results
+// are equal bit by bit; random numbers, which depend on the generator's state and
+// the op's place in its draws alone, are drawn again as they were.
+#ifndef COTAN_AOT_MEMORY_RECOMPUTE_H_
+#define COTAN_AOT_MEMORY_RECOMPUTE_H_
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "aot/memory/memory_plan.h"
+#include "aot/memory/method_facts.h"
+#include "aot/memory/repeat_ops.h"
+#include "serialization/program.pb.h"
+
+namespace cotan::aot {
+
+// Not thread-safe. Method and planner outlive it.
+class Recomputation {
+ public:
+  // Errors of MemoryPlanner::Plan().
+  static absl::StatusOr<Recomputation> Start(serialization::Method& method, const MemoryPlanner& planner);
+
+  // Repeats ops of the method until its arena needs at most `limit` bytes. False if that
+  // cannot be done: the method is then as small as it got. To be called with ever
+  // smaller limits.
+  absl::StatusOr<bool> Reach(int64_t limit);
+
+  // What the plan of the method needs now.
+  int64_t arena_bytes() const { return plan_.arena_bytes; }
+  // Ops of the method, views excepted, that are there twice or more.
+  int repeated_ops() const { return repeated_ops_; }
+
+ private:
+  // A way to be rid of a value.
+  struct Candidate {
+    Repetition repetition;
+    double score = 0;  // byte-steps above the target saved per nanosecond
+  };
+  // A value that outlives its last reader so that a repeated op can read it.
+  struct Extension {
+    uint32_t value = 0;
+    int64_t bytes = 0;
+    int from = 0;  // last op that reads it so far
+  };
+
+  Recomputation(serialization::Method& method, const MemoryPlanner& planner)
+      : method_(method), planner_(planner), facts_(method) {}
+
+  absl::Status Measure();
+  std::vector<Candidate> FindCandidates(int64_t target);
+  void AddCandidates(uint32_t value, int before, int64_t target, std::vector<Candidate>& candidates);
+  std::optional<Extension> Available(uint32_t value, uint32_t dropped, int before) const;
+  double Gain(const Repetition& repetition, const std::vector<Extension>& extensions, int64_t target) const;
+  absl::StatusOr<bool> Apply(const Repetition& repetition, int64_t target);
+  double Excess(int64_t target) const;
+  int PositionOf(size_t step) const;
+  uint32_t OriginalOf(uint32_t value) const { return original_[value]; }
+
+  serialization::Method& method_;
+  const MemoryPlanner& planner_;
+  MethodFacts facts_;
+  MemoryPlan plan_;
+  std::vector<int64_t> scratch_;               // by op
+  std::vector<int64_t> bytes_;                 // by value
+  std::vector<uint32_t> original_;             // by value: of which it is a copy; itself
+  std::vector<std::vector<uint32_t>> copies_;  // by original: all values of its content, itself first
+  // Of the plan:
+  std::vector<int64_t> bytes_at_;  // by step
+  std::vector<int> step_of_;       // by op; that of the next step for a view
+  std::vector<bool> is_in_arena_;  // by value that an op other than a view makes
+  std::vector<double> cost_;       // by op
+  int repeated_ops_ = 0;
+};
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_MEMORY_RECOMPUTE_H_

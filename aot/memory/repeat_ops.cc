@@ -1,0 +1,85 @@
+#include "aot/memory/repeat_ops.h"
+
+#include <utility>
+
+#include "google/protobuf/repeated_ptr_field.h"
+
+namespace cotan::aot {
+namespace {
+
+using serialization::Method;
+using serialization::Op;
+
+class Repeater {
+ public:
+  Repeater(const Repetition& repetition, const MethodFacts& facts, Method& method,
+           absl::flat_hash_map<uint32_t, uint32_t>& copies)
+      : repetition_(repetition), facts_(facts), method_(method), copies_(copies) {}
+
+  std::vector<RepeatedOp> Run() {
+    old_.Swap(method_.mutable_ops());
+    for (int i = 0; i < repetition_.before; ++i) method_.add_ops()->Swap(old_.Mutable(i));
+    // Ops that moved are still needed to be copied from; `method_` has them now.
+    for (const auto& [from, to] : repetition_.substitutes) copied_.emplace(from, to);
+    for (const int op : repetition_.ops) CopyOp(op);
+    copied_ = {{repetition_.target, copied_.at(repetition_.target)}};
+    // What stood for others in the repeated ops is nothing to later readers.
+    for (int i = repetition_.before; i < old_.size(); ++i) MapOperands(*old_.Mutable(i));
+    for (int i = repetition_.before; i < old_.size(); ++i) method_.add_ops()->Swap(old_.Mutable(i));
+    return std::move(added_);
+  }
+
+ private:
+  uint32_t AddValueLike(uint32_t value) {
+    serialization::Value copy = method_.values(static_cast<int>(value));
+    *method_.add_values() = std::move(copy);
+    return static_cast<uint32_t>(method_.values_size()) - 1;
+  }
+
+  void CopyOp(int index) {
+    Op op = method_.ops(index);  // before the place of insertion, thus where it was
+    for (uint32_t& input : *op.mutable_inputs()) input = Mapped(input);
+    for (uint32_t& output : *op.mutable_outputs()) {
+      const uint32_t copy = AddValueLike(output);
+      copied_[output] = copy;
+      if (!op.has_view()) copies_[output] = copy;
+      output = copy;
+    }
+    added_.push_back({method_.ops_size(), index});
+    *method_.add_ops() = std::move(op);
+  }
+
+  // What stands for a value: itself, its copy, or the copy of a view of it.
+  uint32_t Mapped(uint32_t value) {
+    if (const auto it = copied_.find(value); it != copied_.end()) return it->second;
+    const uint32_t root = facts_.RootOf(value);
+    if (root == value || !copied_.contains(root)) return value;
+    const int view = facts_.producer[value];
+    if (view >= repetition_.before) return value;  // its own operand is mapped
+    CopyOp(view);
+    return copied_.at(value);
+  }
+
+  void MapOperands(Op& op) {
+    for (uint32_t& input : *op.mutable_inputs()) input = Mapped(input);
+  }
+
+  const Repetition& repetition_;
+  const MethodFacts& facts_;
+  Method& method_;
+  absl::flat_hash_map<uint32_t, uint32_t>& copies_;
+  google::protobuf::RepeatedPtrField<Op> old_;
+  absl::flat_hash_map<uint32_t, uint32_t> copied_;  // by value, views too
+  std::vector<RepeatedOp> added_;
+};
+
+}  // namespace
+
+bool IsRepeatable(const Op& op) { return !op.has_effect() && !op.has_checked_index(); }
+
+std::vector<RepeatedOp> RepeatOps(const Repetition& repetition, const MethodFacts& facts, Method& method,
+                                  absl::flat_hash_map<uint32_t, uint32_t>& copies) {
+  return Repeater(repetition, facts, method, copies).Run();
+}
+
+}  // namespace cotan::aot
