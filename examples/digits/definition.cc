@@ -17,8 +17,7 @@ std::vector<ModelDefinition> RegisteredModels() {
   digits.description = "convolutions with batch norm and dropout that read digits";
   digits.factory = AdaptFactory([] { return digits::DigitsNet(); });
   digits.examples = [] {
-    return std::vector<at::Tensor>{
-        torch::randn({kBatch, 1, kSide, kSide}, at::detail::createCPUGenerator(1))};
+    return std::vector<at::Tensor>{torch::randn({kBatch, 1, kSide, kSide}, at::detail::createCPUGenerator(1))};
   };
   digits.options = [] {
     CompileOptions options;
@@ -26,6 +25,8 @@ std::vector<ModelDefinition> RegisteredModels() {
       return torch::nn::functional::cross_entropy(outputs[0], targets[0]);
     };
     options.targets = {torch::arange(kBatch) % digits::kClasses};
+    options.dynamic_dims = {{.argument = 0, .dim = 0, .symbol = "batch", .min = 1, .max = kBatch},
+                            {.argument = 1, .dim = 0, .symbol = "batch"}};
     AdamOptions adamw = AdamW();
     adamw.lr = 1e-3;
     options.optimizer.emplace().options = adamw;

@@ -18,8 +18,7 @@ ABSL_FLAG(std::string, data, "",
           "folder with the four MNIST files, unpacked; without it the program draws digits itself");
 ABSL_FLAG(int64_t, epochs, 3, "how many times to go through the training images");
 ABSL_FLAG(int, threads, 0, "threads to compute with; 0 = one per core");
-ABSL_FLAG(std::string, checkpoint, "",
-          "file to save to after each epoch and on control-C (safetensors)");
+ABSL_FLAG(std::string, checkpoint, "", "file to save to after each epoch and on control-C (safetensors)");
 ABSL_FLAG(bool, resume, false, "continue from --checkpoint, exactly as if never interrupted");
 ABSL_FLAG(int64_t, train_images, 12800, "images to draw for training, if no --data");
 ABSL_FLAG(int64_t, held_out_images, 2048, "images to draw for the final test, if no --data");
@@ -47,9 +46,8 @@ absl::Status CheckFlags() {
   }
   if (absl::GetFlag(FLAGS_epochs) < 0) return absl::InvalidArgumentError("--epochs is negative");
   if (absl::GetFlag(FLAGS_threads) < 0) return absl::InvalidArgumentError("--threads is negative");
-  if (absl::GetFlag(FLAGS_train_images) < kBatch || absl::GetFlag(FLAGS_held_out_images) < 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--train_images has to be at least ", kBatch, ", a batch, and --held_out_images at least 1"));
+  if (absl::GetFlag(FLAGS_train_images) < 1 || absl::GetFlag(FLAGS_held_out_images) < 1) {
+    return absl::InvalidArgumentError("--train_images and --held_out_images have to be at least 1");
   }
   return absl::OkStatus();
 }
@@ -69,8 +67,7 @@ class Progress {
   }
   std::string ToString() const {
     if (steps_ == 0) return "interrupted";
-    return absl::StrFormat("loss %.4f  accuracy %5.1f %%", loss_sum_ / steps_,
-                           score_.accuracy_percent());
+    return absl::StrFormat("loss %.4f  accuracy %5.1f %%", loss_sum_ / steps_, score_.accuracy_percent());
   }
 
  private:
@@ -95,8 +92,7 @@ absl::StatusOr<int64_t> TrainEpoch(Trainer& trainer, const DigitImages& images, 
   return step;
 }
 
-absl::Status TrainEpochs(Trainer& trainer, const DigitImages& images, int64_t step,
-                         const std::string& checkpoint) {
+absl::Status TrainEpochs(Trainer& trainer, const DigitImages& images, int64_t step, const std::string& checkpoint) {
   const int64_t end = absl::GetFlag(FLAGS_epochs) * Trainer::StepsPerEpoch(images);
   while (step < end && !Interrupted()) {
     COTAN_ASSIGN_OR_RETURN(step, TrainEpoch(trainer, images, step));
@@ -125,12 +121,8 @@ absl::Status Run(const char* argv0) {
     COTAN_RETURN_IF_ERROR(trainer.session().LoadCheckpoint(checkpoint));
   }
   COTAN_ASSIGN_OR_RETURN(const int64_t step, trainer.StepsDone());
-  absl::PrintF("%d images to train on in batches of %d, %d held out, starting at step %d\n",
-               data.train.count(), kBatch, data.held_out.count(), step);
-  if (const int64_t rest = data.train.count() % kBatch; rest != 0) {
-    absl::PrintF("each epoch leaves out %d images, others every time: the step takes whole batches\n",
-                 rest);
-  }
+  absl::PrintF("%d images to train on in batches of %d, %d held out, starting at step %d\n", data.train.count(), kBatch,
+               data.held_out.count(), step);
   examples::CatchInterrupts();
   COTAN_RETURN_IF_ERROR(TrainEpochs(trainer, data.train, step, checkpoint));
   if (Interrupted()) return absl::CancelledError("interrupted");

@@ -27,6 +27,10 @@ train --epochs=1 --checkpoint="$folder/one" --threads=1
 train --epochs=1 --checkpoint="$folder/two" --threads=2
 cmp "$folder/one" "$folder/two" || fail "one thread and two give different bits"
 
+# A last batch of another size: 20 batches of 64 images and one of 3.
+train --epochs=1 --train_images=1283 --checkpoint="$folder/rest" || fail "$(cat "$folder/output")"
+cmp -s "$folder/one" "$folder/rest" && fail "the rest of an epoch changed nothing"
+
 # Interrupted by a signal in the middle of an epoch.
 "$program" --train_images=6400 --epochs=1000 --checkpoint="$folder/signal" > "$folder/output" 2>&1 &
 process=$!
@@ -47,7 +51,7 @@ refuses() {
 refuses "needs --checkpoint" --resume
 refuses "no_such_file" --resume --checkpoint="$folder/no_such_file"
 refuses "train-images-idx3-ubyte" --data="$folder"
-refuses "at least 64" --train_images=3
+refuses "at least 1" --train_images=0
 echo garbage > "$folder/garbage"
 refuses "garbage" --artifact="$folder/garbage"
 refuses "garbage" --resume --checkpoint="$folder/garbage"

@@ -9,11 +9,6 @@
 #include "kernels/cpu/register_cpu.h"
 
 namespace cotan::digits {
-namespace {
-
-constexpr size_t kBatchImages = static_cast<size_t>(kBatch);
-
-}  // namespace
 
 absl::StatusOr<Trainer> Trainer::Create(const std::string& artifact, const TrainerOptions& options) {
   Trainer trainer;
@@ -27,9 +22,8 @@ absl::StatusOr<Trainer> Trainer::Create(const std::string& artifact, const Train
   COTAN_ASSIGN_OR_RETURN(trainer.eval_, trainer.session_->FindMethod("eval"));
   trainer.step_results_.resize(2);
   trainer.eval_results_.resize(1);
-  COTAN_ASSIGN_OR_RETURN(trainer.inputs_,
-                         Tensor::Empty(DType::kFloat32, {kBatch, 1, kSide, kSide}));
-  COTAN_ASSIGN_OR_RETURN(trainer.labels_, Tensor::Empty(DType::kInt64, {kBatch}));
+  trainer.pixels_.resize(kBatch * kPixels);
+  trainer.labels_.resize(kBatch);
   return trainer;
 }
 
@@ -40,12 +34,13 @@ absl::StatusOr<StepResult> Trainer::Train(const DigitImages& images, int64_t ste
     order_epoch_ = epoch;
   }
   const int64_t batch = step % StepsPerEpoch(images);
-  Load(images, absl::MakeConstSpan(order_).subspan(static_cast<size_t>(batch) * kBatchImages, kBatchImages));
-  COTAN_RETURN_IF_ERROR(
-      session_->Run(train_step_, {inputs_, labels_}, absl::MakeSpan(step_results_)));
+  // The last batch of an epoch has what is left; subspan() ends with the order.
+  const auto order = absl::MakeConstSpan(order_).subspan(static_cast<size_t>(batch * kBatch), kBatch);
+  COTAN_ASSIGN_OR_RETURN(const Batch loaded, Load(images, order));
+  COTAN_RETURN_IF_ERROR(session_->Run(train_step_, {loaded.inputs, loaded.labels}, absl::MakeSpan(step_results_)));
   StepResult result;
   COTAN_ASSIGN_OR_RETURN(result.loss, step_results_[1].Item<float>());
-  result.score = ScoreOf(step_results_[0], kBatch);
+  result.score = ScoreOf(step_results_[0]);
   return result;
 }
 
@@ -58,27 +53,31 @@ absl::StatusOr<int64_t> Trainer::StepsDone() const {
 absl::StatusOr<Score> Trainer::Evaluate(const DigitImages& images) {
   Score score;
   for (int64_t first = 0; first < images.count(); first += kBatch) {
-    const int64_t counted = std::min(kBatch, images.count() - first);
-    std::vector<int64_t> order(kBatchImages, first);
-    std::iota(order.begin(), order.begin() + counted, first);
-    Load(images, order);
-    COTAN_RETURN_IF_ERROR(session_->Run(eval_, {inputs_}, absl::MakeSpan(eval_results_)));
-    score.Add(ScoreOf(eval_results_[0], counted));
+    std::vector<int64_t> order(static_cast<size_t>(std::min(kBatch, images.count() - first)));
+    std::iota(order.begin(), order.end(), first);
+    COTAN_ASSIGN_OR_RETURN(const Batch loaded, Load(images, order));
+    COTAN_RETURN_IF_ERROR(session_->Run(eval_, {loaded.inputs}, absl::MakeSpan(eval_results_)));
+    score.Add(ScoreOf(eval_results_[0]));
   }
   return score;
 }
 
-void Trainer::Load(const DigitImages& images, absl::Span<const int64_t> order) {
-  FillBatch(images, order, absl::MakeSpan(inputs_.data<float>(), kBatchImages * kPixels),
-            absl::MakeSpan(labels_.data<int64_t>(), kBatchImages));
+absl::StatusOr<Trainer::Batch> Trainer::Load(const DigitImages& images, absl::Span<const int64_t> order) {
+  const auto count = static_cast<int64_t>(order.size());
+  const absl::Span<float> pixels = absl::MakeSpan(pixels_).first(order.size() * static_cast<size_t>(kPixels));
+  const absl::Span<int64_t> labels = absl::MakeSpan(labels_).first(order.size());
+  FillBatch(images, order, pixels, labels);
+  Batch batch;
+  COTAN_ASSIGN_OR_RETURN(batch.inputs, Tensor::Borrow(pixels, {count, 1, kSide, kSide}));
+  COTAN_ASSIGN_OR_RETURN(batch.labels, Tensor::Borrow(labels, {count}));
+  return batch;
 }
 
-Score Trainer::ScoreOf(const Tensor& logits, int64_t counted) const {
-  const int64_t* labels = labels_.data<int64_t>();
+Score Trainer::ScoreOf(const Tensor& logits) const {
   const float* row = logits.data<float>();
-  Score score{0, counted};
-  for (int64_t i = 0; i < counted; ++i, row += kClasses) {
-    score.right += std::max_element(row, row + kClasses) - row == labels[i];
+  Score score{0, logits.sizes()[0]};
+  for (int64_t i = 0; i < score.images; ++i, row += kClasses) {
+    score.right += std::max_element(row, row + kClasses) - row == labels_[static_cast<size_t>(i)];
   }
   return score;
 }

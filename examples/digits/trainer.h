@@ -25,9 +25,7 @@ struct Score {
   int64_t right = 0;  // images whose digit had the largest logit
   int64_t images = 0;
 
-  double accuracy_percent() const {
-    return 100.0 * static_cast<double>(right) / static_cast<double>(images);
-  }
+  double accuracy_percent() const { return 100.0 * static_cast<double>(right) / static_cast<double>(images); }
   void Add(const Score& other) {
     right += other.right;
     images += other.images;
@@ -46,9 +44,9 @@ class Trainer {
   // Loads the artifact. Errors are the runtime's.
   static absl::StatusOr<Trainer> Create(const std::string& artifact, const TrainerOptions& options);
 
-  // Whole batches in an epoch. A rest of fewer than kBatch images is left out,
-  // others in each epoch: the compiled step takes exactly kBatch.
-  static int64_t StepsPerEpoch(const DigitImages& images) { return images.count() / kBatch; }
+  // Batches in an epoch: the last one has the images that are left, if they are
+  // fewer than kBatch.
+  static int64_t StepsPerEpoch(const DigitImages& images) { return (images.count() + kBatch - 1) / kBatch; }
 
   // One step on batch `step` % StepsPerEpoch() of epoch `step` /
   // StepsPerEpoch(). Which images these are depends on the step and the seed
@@ -58,22 +56,25 @@ class Trainer {
   // included.
   absl::StatusOr<int64_t> StepsDone() const;
 
-  // Reads all images with the network in evaluation mode. The last batch is
-  // filled up with images that are not counted.
+  // Reads all images with the network in evaluation mode.
   absl::StatusOr<Score> Evaluate(const DigitImages& images);
 
   Session& session() { return *session_; }
 
  private:
   Trainer() = default;
-  // Fills inputs_ and labels_.
-  void Load(const DigitImages& images, absl::Span<const int64_t> order);
-  // Of the first `counted` images of the batch.
-  Score ScoreOf(const Tensor& logits, int64_t counted) const;
+  // Tensors in pixels_ and labels_, until the next one.
+  struct Batch {
+    Tensor inputs, labels;
+  };
+  absl::StatusOr<Batch> Load(const DigitImages& images, absl::Span<const int64_t> order);
+  // Of the images that were loaded last.
+  Score ScoreOf(const Tensor& logits) const;
 
   std::optional<Session> session_;  // always set after Create()
   MethodHandle train_step_, eval_;
-  Tensor inputs_, labels_;            // one batch
+  std::vector<float> pixels_;  // of kBatch images
+  std::vector<int64_t> labels_;
   std::vector<Tensor> step_results_;  // logits, loss
   std::vector<Tensor> eval_results_;  // logits
   TrainerOptions options_;
