@@ -25,6 +25,14 @@ bool IsState(InputKind kind) {
          kind != InputKind::kToken;
 }
 
+// Whether the last result need not be computed: indices of a pool, gates that
+// only the backward of a recurrent layer reads.
+bool HasOptionalResult(const Node& node) {
+  if (node.op == "prim.max_pool") return true;
+  if (node.op != "prim.recurrent") return false;
+  return node.outputs.size() > (std::get<std::string>(node.arguments[4]) == "lstm" ? 2 : 1);
+}
+
 // Where the views of a chain end: a view whose only use is another view is
 // merged into that one.
 class Emitter {
@@ -120,8 +128,7 @@ class Emitter {
         if (id == kNoValue) return absl::InternalError(absl::StrCat(node.op, " has an absent result"));
         op.add_outputs(Index(id));
       }
-      // A last result that nobody uses need not be computed.
-      if (node.op == "prim.max_pool" && !uses_.contains(node.outputs[1])) op.mutable_outputs()->RemoveLast();
+      if (HasOptionalResult(node) && !uses_.contains(node.outputs.back())) op.mutable_outputs()->RemoveLast();
       op.set_source(node.source);
       *method_.add_ops() = std::move(op);
       return absl::OkStatus();

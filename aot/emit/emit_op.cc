@@ -1,6 +1,7 @@
 #include "aot/emit/emit_op.h"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -54,6 +55,15 @@ void Fill(const Node& node, size_t first, serialization::Attention* op) {
   op->set_scale(std::get<double>(node.arguments[first + 1]));
 }
 
+void Fill(const Node& node, size_t first, serialization::Recurrent* op) {
+  const auto& cell = std::get<std::string>(node.arguments[first]);
+  op->set_cell(cell == "lstm"       ? serialization::Recurrent::LSTM
+               : cell == "gru"      ? serialization::Recurrent::GRU
+               : cell == "rnn_relu" ? serialization::Recurrent::RNN_RELU
+                                    : serialization::Recurrent::RNN_TANH);
+  op->set_reverse(Flag(node, first + 1));
+}
+
 void Fill(const Node& node, serialization::Effect* op) {
   const auto& kind = std::get<std::string>(node.arguments[2]);
   op->set_kind(kind == "metric"   ? serialization::Effect::METRIC
@@ -104,6 +114,8 @@ const absl::flat_hash_map<absl::string_view, KernelFiller>& KernelFillers() {
       {"prim.effect", [](const Node& node, Op& op) { Fill(node, op.mutable_effect()); }},
       {"prim.attention", [](const Node& node, Op& op) { Fill(node, 4, op.mutable_attention()); }},
       {"prim.attention_backward", [](const Node& node, Op& op) { Fill(node, 7, op.mutable_attention_backward()); }},
+      {"prim.recurrent", [](const Node& node, Op& op) { Fill(node, 4, op.mutable_recurrent()); }},
+      {"prim.recurrent_backward", [](const Node& node, Op& op) { Fill(node, 8, op.mutable_recurrent_backward()); }},
   });
   return *kFillers;
 }

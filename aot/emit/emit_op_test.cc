@@ -55,6 +55,17 @@ TEST(EmitKernelOpTest, AttributesKeepTheirPlaces) {
   EXPECT_EQ(op.scan().function(), serialization::Scan::LOGSUMEXP);
   EXPECT_EQ(op.scan().dim(), 2);
   EXPECT_TRUE(op.scan().reverse());
+  ASSERT_TRUE(
+      EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.recurrent(%0, %0, %0, none, \"gru\", true)"), op).ok());
+  EXPECT_EQ(op.recurrent().cell(), serialization::Recurrent::GRU);
+  EXPECT_TRUE(op.recurrent().reverse());
+  ASSERT_TRUE(EmitKernelOp(Graph(),
+                           Parse("%1: f32[4,6,8,8] = prim.recurrent_backward(%0, %0, %0, %0, none, none, none, none, "
+                                 "\"rnn_relu\", false)"),
+                           op)
+                  .ok());
+  EXPECT_EQ(op.recurrent_backward().cell(), serialization::Recurrent::RNN_RELU);
+  EXPECT_FALSE(op.recurrent_backward().reverse());
 
   ASSERT_TRUE(EmitKernelOp(Graph(),
                            Parse("%1: f32[4,6,8,8], %2: f32[4,6,8] = prim.attention(%0, %0, %0, none, true, 0.25)"), op)

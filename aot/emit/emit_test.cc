@@ -136,5 +136,20 @@ TEST(EmitTest, AnUnusedPoolIndexIsNotComputed) {
   EXPECT_EQ(method->ops(0).outputs_size(), 1);
 }
 
+TEST(EmitTest, UnusedGatesOfARecurrentLayerAreNotComputed) {
+  const Graph graph = *ParseGraph(R"(graph @g {
+  %0: f32[5,2,12] = user_input 0 "x"
+  %1: f32[12,3] = user_input 1 "w"
+  %2: f32[2,3] = user_input 2 "h"
+  %3: f32[5,2,3], %4: f32[5,2,3], %5: f32[5,2,12] = prim.recurrent(%0, %1, %2, %2, "lstm", false)
+  %6: f32[5,2,3] = prim.recurrent(%0, %1, %2, none, "rnn_tanh", false)
+  user_output 0 "y" = %3
+})");
+  const absl::StatusOr<serialization::Method> method = Emit(graph, {});
+  ASSERT_TRUE(method.ok()) << method.status();
+  EXPECT_EQ(method->ops(0).outputs_size(), 2);
+  EXPECT_EQ(method->ops(1).outputs_size(), 1);
+}
+
 }  // namespace
 }  // namespace cotan::aot

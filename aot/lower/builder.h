@@ -32,6 +32,11 @@
 //   prim.attention(q, k, v, bias|none, is_causal, scale) -> result, logsumexp
 //   prim.attention_backward(grad, q, k, v, result, logsumexp, bias|none,
 //                           is_causal, scale) -> dq, dk, dv
+//   prim.recurrent(projected, weight, h0, c0|bias|none, cell, reverse)
+//       -> hidden[, cell][, gates]
+//   prim.recurrent_backward(grad, hidden, weight, h0, gates|none, cell|none,
+//                           c0|none, grad_last_cell|none, cell, reverse)
+//       -> grad_projected, grad_h0[, grad_c0 or of the hidden products]
 #ifndef COTAN_AOT_LOWER_BUILDER_H_
 #define COTAN_AOT_LOWER_BUILDER_H_
 

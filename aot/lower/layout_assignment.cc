@@ -92,7 +92,8 @@ class LayoutAssigner {
     // Written as its only reader sees it. A product's rows stay rows.
     if (const auto it = permuted_.find(id); it != permuted_.end()) {
       const bool keeps_rows = it->second.back() == static_cast<int64_t>(rank) - 1;
-      if (node.op == "prim.concat" || (node.op == "prim.matmul" && keeps_rows)) return Set(id, it->second);
+      const bool writes_rows = node.op == "prim.matmul" || absl::StartsWith(node.op, "prim.recurrent");
+      if (node.op == "prim.concat" || (writes_rows && keeps_rows)) return Set(id, it->second);
     }
     if (node.op == "prim.convolution" || node.op == "prim.convolution_backward_input") return SetChannelsLast(id);
     const bool follows = node.expr != nullptr || node.op == "prim.concat" ||

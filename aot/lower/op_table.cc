@@ -13,7 +13,7 @@ absl::Span<const OpRow> OpTable() {
     for (const absl::Span<const OpRow> rows :
          {PointwiseRows(), ActivationRows(), ReductionRows(), NormalizationRows(), LossRows(), ViewRows(),
           IndexingRows(), SortingRows(), KernelRows(), CreationRows(), ScanRows(), ResizeRows(), EmbeddingBagRows(),
-          EffectRows(), PaddingRows(), WindowRows(), SpecialRows()}) {
+          EffectRows(), RecurrentRows(), PaddingRows(), WindowRows(), SpecialRows()}) {
       table->insert(table->end(), rows.begin(), rows.end());
     }
     std::sort(table->begin(), table->end(), [](const OpRow& a, const OpRow& b) { return a.op < b.op; });

@@ -21,6 +21,7 @@ absl::Span<const OpRow> ScanRows();
 absl::Span<const OpRow> ResizeRows();
 absl::Span<const OpRow> EmbeddingBagRows();
 absl::Span<const OpRow> EffectRows();
+absl::Span<const OpRow> RecurrentRows();
 absl::Span<const OpRow> PaddingRows();
 absl::Span<const OpRow> WindowRows();
 absl::Span<const OpRow> SpecialRows();

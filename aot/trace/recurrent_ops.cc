@@ -2,22 +2,28 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/gru.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/relu.h>
-#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/lstm.h>
+#include <ATen/ops/rnn_relu.h>
+#include <ATen/ops/rnn_tanh.h>
 #include <ATen/ops/split_copy.h>
 #include <ATen/ops/split_with_sizes_copy.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/tanh.h>
 #include <ATen/ops/unbind.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
-#include <algorithm>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "aot/trace/dispatch_keys.h"
 #include "aot/trace/random_ops.h"
+#include "aot/trace/recorder.h"
+#include "aot/trace/recurrent_layer.h"
 
 namespace cotan::aot {
 namespace {
@@ -32,68 +38,6 @@ struct CellWeights {
   at::Tensor hidden_bias;  // undefined if there are none
   at::Tensor projection;   // of an LSTM's output; undefined without one
 };
-
-// What a layer remembers from step to step; `cell` is an LSTM's alone.
-struct CellState {
-  at::Tensor hidden;
-  at::Tensor cell;
-};
-
-at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  return bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
-}
-
-// A kind of cell: the products with the input of all steps at once, then a step.
-struct Lstm {
-  static at::Tensor Project(const at::Tensor& input, const CellWeights& w) {
-    const at::Tensor bias = w.input_bias.defined() ? w.input_bias + w.hidden_bias : at::Tensor();
-    return Linear(input, w.input, bias);
-  }
-  static CellState Step(const at::Tensor& projected, const CellState& state, const CellWeights& w) {
-    const Tensors gates = (projected + at::linear(state.hidden, w.hidden)).chunk(4, -1);
-    CellState next;
-    next.cell = at::sigmoid(gates[1]) * state.cell + at::sigmoid(gates[0]) * at::tanh(gates[2]);
-    next.hidden = at::sigmoid(gates[3]) * at::tanh(next.cell);
-    if (w.projection.defined()) next.hidden = at::linear(next.hidden, w.projection);
-    return next;
-  }
-};
-
-struct Gru {
-  static at::Tensor Project(const at::Tensor& input, const CellWeights& w) {
-    return Linear(input, w.input, w.input_bias);
-  }
-  static CellState Step(const at::Tensor& projected, const CellState& state, const CellWeights& w) {
-    const Tensors x = projected.chunk(3, -1);
-    const Tensors h = Linear(state.hidden, w.hidden, w.hidden_bias).chunk(3, -1);
-    const at::Tensor reset = at::sigmoid(x[0] + h[0]);
-    const at::Tensor update = at::sigmoid(x[1] + h[1]);
-    const at::Tensor fresh = at::tanh(x[2] + reset * h[2]);
-    return {fresh + update * (state.hidden - fresh), at::Tensor()};
-  }
-};
-
-template <at::Tensor (*kActivation)(const at::Tensor&)>
-struct Simple {
-  static at::Tensor Project(const at::Tensor& input, const CellWeights& w) { return Lstm::Project(input, w); }
-  static CellState Step(const at::Tensor& projected, const CellState& state, const CellWeights& w) {
-    return {kActivation(projected + at::linear(state.hidden, w.hidden)), at::Tensor()};
-  }
-};
-
-// One layer in one direction over [T, N, I]; leaves the last state in `state`.
-template <typename Cell>
-at::Tensor RunDirection(const at::Tensor& input, const CellWeights& weights, bool reverse, CellState& state) {
-  Tensors steps = at::unbind(Cell::Project(input, weights), 0);
-  if (reverse) std::reverse(steps.begin(), steps.end());
-  Tensors outputs;
-  for (const at::Tensor& step : steps) {
-    state = Cell::Step(step, state, weights);
-    outputs.push_back(state.hidden);
-  }
-  if (reverse) std::reverse(outputs.begin(), outputs.end());
-  return at::stack(outputs, 0);
-}
 
 struct Settings {
   bool has_biases;
@@ -119,10 +63,28 @@ CellWeights WeightsAt(at::TensorList params, size_t index, size_t per_cell, bool
   return weights;
 }
 
+// The layer but for its initial state. Cells that add up both products take both
+// biases at once.
+RecurrentLayer LayerOf(RecurrentCell cell, const at::Tensor& input, const CellWeights& w, bool batch_first) {
+  RecurrentLayer layer;
+  layer.cell = cell;
+  layer.weight = w.hidden;
+  layer.projection = w.projection;
+  at::Tensor bias = w.input_bias;
+  if (cell == RecurrentCell::kGru) {
+    layer.bias = w.hidden_bias;
+  } else if (bias.defined()) {
+    bias = bias + w.hidden_bias;
+  }
+  layer.projected = bias.defined() ? at::linear(input, w.input, bias) : at::linear(input, w.input);
+  if (batch_first) layer.projected = layer.projected.transpose(0, 1);
+  return layer;
+}
+
 // All layers; `hidden` and `cell` are [layers * directions, N, H].
-template <typename Cell>
-std::tuple<at::Tensor, at::Tensor, at::Tensor> Run(const at::Tensor& input, const at::Tensor& hidden,
-                                                   const at::Tensor& cell, at::TensorList params, const Settings& s) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor> Run(RecurrentCell kind, const at::Tensor& input,
+                                                   const at::Tensor& hidden, const at::Tensor& cell,
+                                                   at::TensorList params, const Settings& s) {
   const size_t directions = s.bidirectional ? 2 : 1;
   const size_t cells = static_cast<size_t>(s.num_layers) * directions;
   TORCH_CHECK(cells > 0 && params.size() % cells == 0 && params.size() / cells >= (s.has_biases ? 4u : 2u),
@@ -130,17 +92,23 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> Run(const at::Tensor& input, cons
   const size_t per_cell = params.size() / cells;
   const Tensors hiddens = at::unbind(hidden, 0);
   const Tensors cell_states = cell.defined() ? at::unbind(cell, 0) : Tensors(cells);
-  at::Tensor x = s.batch_first ? input.transpose(0, 1) : input;
+  TORCH_CHECK(input.dim() == 3 && hiddens.size() == cells && cell_states.size() == cells, "a recurrent layer of ",
+              cells, " cells on an input of sizes ", input.sizes(), " with states of sizes ", hidden.sizes());
+  at::Tensor x = input;
   Tensors last_hidden, last_cell;
-  for (size_t layer = 0; layer < static_cast<size_t>(s.num_layers); ++layer) {
-    if (layer > 0 && s.train && s.dropout > 0) x = Dropout(x, s.dropout);
+  for (size_t number = 0; number < static_cast<size_t>(s.num_layers); ++number) {
+    if (number > 0 && s.train && s.dropout > 0) x = Dropout(x, s.dropout);
     Tensors outputs;
     for (size_t direction = 0; direction < directions; ++direction) {
-      const size_t index = layer * directions + direction;
-      CellState state = {hiddens[index], cell_states[index]};
-      outputs.push_back(RunDirection<Cell>(x, WeightsAt(params, index, per_cell, s.has_biases), direction == 1, state));
-      last_hidden.push_back(state.hidden);
-      last_cell.push_back(state.cell);
+      const size_t index = number * directions + direction;
+      const CellWeights weights = WeightsAt(params, index, per_cell, s.has_biases);
+      RecurrentLayer layer = LayerOf(kind, x, weights, s.batch_first && number == 0);
+      layer.reverse = direction == 1;
+      layer.initial = {hiddens[index], cell_states[index]};
+      RecurrentResult result = RunRecurrentLayer(std::move(layer));
+      outputs.push_back(std::move(result.hidden));
+      last_hidden.push_back(std::move(result.last.hidden));
+      last_cell.push_back(std::move(result.last.cell));
     }
     x = outputs.size() == 1 ? outputs[0] : at::cat(outputs, -1);
   }
@@ -148,22 +116,66 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> Run(const at::Tensor& input, cons
   return {x, at::stack(last_hidden, 0), cell.defined() ? at::stack(last_cell, 0) : at::Tensor()};
 }
 
+void CheckLstmStates(at::TensorList states) {
+  TORCH_CHECK(states.size() == 2, "an LSTM has two states, hidden and cell, not ", states.size());
+}
+
 std::tuple<at::Tensor, at::Tensor, at::Tensor> LstmInput(const at::Tensor& input, at::TensorList state,
                                                          at::TensorList params, bool has_biases, int64_t num_layers,
                                                          double dropout, bool train, bool bidirectional,
                                                          bool batch_first) {
-  TORCH_CHECK(state.size() == 2, "an LSTM has two states, hidden and cell, not ", state.size());
-  return Run<Lstm>(input, state[0], state[1], params,
-                   {has_biases, num_layers, dropout, train, bidirectional, batch_first});
+  CheckLstmStates(state);
+  return Run(RecurrentCell::kLstm, input, state[0], state[1], params,
+             {has_biases, num_layers, dropout, train, bidirectional, batch_first});
 }
 
-template <typename Cell>
+template <RecurrentCell kCell>
 std::tuple<at::Tensor, at::Tensor> OneState(const at::Tensor& input, const at::Tensor& state, at::TensorList params,
                                             bool has_biases, int64_t num_layers, double dropout, bool train,
                                             bool bidirectional, bool batch_first) {
-  const auto [output, hidden, cell] = Run<Cell>(input, state, at::Tensor(), params,
-                                                {has_biases, num_layers, dropout, train, bidirectional, batch_first});
+  const auto [output, hidden, cell] = Run(kCell, input, state, at::Tensor(), params,
+                                          {has_biases, num_layers, dropout, train, bidirectional, batch_first});
   return {output, hidden};
+}
+
+// Notes the refusal of a packed sequence; what stands for the output, so that
+// tracing goes on.
+at::Tensor RefusePacked(Recorder& recorder, const std::string& op, const at::Tensor& data, const at::Tensor& state,
+                        bool bidirectional) {
+  recorder.Refuse(op,
+                  "a packed sequence has as many steps and rows as its data says; pass a padded one, and mask the "
+                  "output");
+  return at::zeros({data.size(0), state.size(-1) * (bidirectional ? 2 : 1)}, data.options().requires_grad(false));
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> LstmPacked(const at::Tensor& data, const at::Tensor& batch_sizes,
+                                                          at::TensorList state, at::TensorList params, bool has_biases,
+                                                          int64_t num_layers, double dropout, bool train,
+                                                          bool bidirectional) {
+  if (Recorder* recorder = CurrentRecorder(); recorder != nullptr) {
+    CheckLstmStates(state);
+    return {RefusePacked(*recorder, "aten.lstm.data", data, state[0], bidirectional), state[0].clone(),
+            state[1].clone()};
+  }
+  c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
+  return at::lstm(data, batch_sizes, state, params, has_biases, num_layers, dropout, train, bidirectional);
+}
+
+using PackedFunction = std::tuple<at::Tensor, at::Tensor>(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                                          at::TensorList, bool, int64_t, double, bool, bool);
+
+template <PackedFunction* kFunction>
+std::tuple<at::Tensor, at::Tensor> OneStatePacked(const at::Tensor& data, const at::Tensor& batch_sizes,
+                                                  const at::Tensor& state, at::TensorList params, bool has_biases,
+                                                  int64_t num_layers, double dropout, bool train, bool bidirectional) {
+  if (Recorder* recorder = CurrentRecorder(); recorder != nullptr) {
+    const bool is_gru = kFunction == static_cast<PackedFunction*>(at::gru);
+    const bool is_tanh = kFunction == static_cast<PackedFunction*>(at::rnn_tanh);
+    const std::string op = is_gru ? "aten.gru.data" : is_tanh ? "aten.rnn_tanh.data" : "aten.rnn_relu.data";
+    return {RefusePacked(*recorder, op, data, state, bidirectional), state.clone()};
+  }
+  c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
+  return kFunction(data, batch_sizes, state, params, has_biases, num_layers, dropout, train, bidirectional);
 }
 
 // What cells cut their gates with, to write to them in place: pieces of their own.
@@ -179,9 +191,13 @@ void AddRecurrentRewrites(torch::Library& library) {
   library.impl("unsafe_split.Tensor", UnsafeSplit);
   library.impl("unsafe_split_with_sizes", UnsafeSplitWithSizes);
   library.impl("lstm.input", LstmInput);
-  library.impl("gru.input", OneState<Gru>);
-  library.impl("rnn_tanh.input", OneState<Simple<at::tanh>>);
-  library.impl("rnn_relu.input", OneState<Simple<at::relu>>);
+  library.impl("gru.input", OneState<RecurrentCell::kGru>);
+  library.impl("rnn_tanh.input", OneState<RecurrentCell::kRnnTanh>);
+  library.impl("rnn_relu.input", OneState<RecurrentCell::kRnnRelu>);
+  library.impl("lstm.data", LstmPacked);
+  library.impl("gru.data", OneStatePacked<at::gru>);
+  library.impl("rnn_tanh.data", OneStatePacked<at::rnn_tanh>);
+  library.impl("rnn_relu.data", OneStatePacked<at::rnn_relu>);
 }
 
 }  // namespace cotan::aot

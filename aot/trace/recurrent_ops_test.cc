@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <tuple>
@@ -121,16 +122,20 @@ TEST(RecurrentOpsTest, CellsComputeWhatLibTorchComputesAndTheirGradients) {
   }
 }
 
-// One product with the input for all steps, one with the hidden state for each.
-TEST(RecurrentOpsTest, MultiplyTheInputOnce) {
-  const Layer layer = {.kind = "gru"};
-  const auto traced =
-      Trace([&](const std::vector<at::Tensor>& x) { return RunLayer(layer, x); }, {}, InputsOf(layer), {});
-  ASSERT_TRUE(traced.ok()) << traced.status();
-  int products = 0;
-  for (const Node& node : traced->graph.nodes())
-    products += node.op == "aten.addmm.default" || node.op == "aten.mm.default";
-  EXPECT_EQ(products, kSteps + 1);
+// One op per layer and direction, however many steps there are; one that has a
+// projection is made step by step.
+TEST(RecurrentOpsTest, ALayerIsOneOp) {
+  const auto count = [](const Layer& layer, const std::string& op) {
+    const auto traced = Trace([&](const std::vector<at::Tensor>& x) { return RunLayer(layer, x); }, {}, InputsOf(layer),
+                              {.backward = TraceOptions::Backward::kOutputs});
+    EXPECT_TRUE(traced.ok()) << traced.status();
+    return std::count_if(traced->graph.nodes().begin(), traced->graph.nodes().end(),
+                         [&](const Node& node) { return node.op == op; });
+  };
+  const Layer layer = {.kind = "gru", .num_layers = 2, .bidirectional = true};
+  EXPECT_EQ(count(layer, "cotan.recurrent.default"), 4);
+  EXPECT_EQ(count(layer, "cotan.recurrent_backward.default"), 4);
+  EXPECT_EQ(count({.kind = "lstm", .projection = 2}, "cotan.recurrent.default"), 0);
 }
 
 }  // namespace

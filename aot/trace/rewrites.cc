@@ -39,6 +39,7 @@
 #include "aot/trace/loss_ops.h"
 #include "aot/trace/random_ops.h"
 #include "aot/trace/recorder.h"
+#include "aot/trace/recurrent_layer.h"
 #include "aot/trace/recurrent_ops.h"
 #include "aot/trace/sampling_ops.h"
 #include "aot/trace/scatter_ops.h"
@@ -224,6 +225,7 @@ void RegisterRewrites() {
       MakeLibrary(torch::Library::DEF, "cotan", std::nullopt, [](torch::Library& m) {
         DefineRandomUniform(m);
         DefineEffect(m);
+        DefineRecurrent(m);
       });
   static torch::Library* const fallback = MakeLibrary(torch::Library::IMPL, "_", kRewriteKey, [](torch::Library& m) {
     m.fallback(torch::CppFunction::makeFromBoxedFunction<&PassThrough>());

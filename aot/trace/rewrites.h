@@ -6,7 +6,7 @@
 //                                      declares that it writes the statistics
 //   scaled_dot_product_attention    -> matmul, softmax
 //   _native_batch_norm_legit_functional -> the same on copies of the statistics
-//   lstm, gru, rnn                  -> matmul and pointwise, step by step
+//   lstm, gru, rnn                  -> matmul, cotan::recurrent
 //   copy, logical_and_, logical_or_, logical_xor_ -> forms that LibTorch can
 //                                      differentiate and functionalize
 //   grid_sampler, affine_grid, max_unpool -> gathers, scatters (sampling_ops.h)
@@ -22,6 +22,8 @@
 // i64[2] {seed, offset} and `slice` the op's static place in the program's
 // draws. While tracing it computes the values that the runtime will draw from
 // the same state.
+//
+// cotan::recurrent and its backward: see recurrent_layer.h.
 #ifndef COTAN_AOT_TRACE_REWRITES_H_
 #define COTAN_AOT_TRACE_REWRITES_H_
 

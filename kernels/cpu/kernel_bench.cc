@@ -1,5 +1,5 @@
 // GFLOP/s of the library-like kernels at the sizes of the benchmark's models
-// (mlp, cnn, gpt, resnet), each at 1 and 2 threads.
+// (mlp, cnn, gpt, resnet, lstm, gru), each at 1 and 2 threads.
 //
 //   bazel run //kernels/cpu:kernel_bench -- --benchmark_filter=gpt
 #include <memory>
@@ -157,6 +157,37 @@ void AddAttention(const std::string& name, int64_t batch, int64_t heads, int64_t
       {name + "/backward", backward, {result, q, q, q, result, logsumexp}, {result, result, result}, 2.5 * flops});
 }
 
+void AddRecurrent(const std::string& name, serialization::Recurrent::Cell cell, int64_t steps, int64_t batch,
+                  int64_t size, std::vector<OpCase>& cases) {
+  const bool is_lstm = cell == serialization::Recurrent::LSTM;
+  const int64_t gates = (is_lstm ? 4 : 3) * size;
+  const HostTensor projected = Tensor(DenseLayout({steps, batch, gates}));
+  std::mt19937_64 random(2);
+  const HostTensor weight = RandomTensor(DType::kFloat32, DenseLayout({gates, size}), random, -0.1, 0.1);
+  const HostTensor state = Tensor(DenseLayout({batch, size}));
+  const HostTensor hidden = Tensor(DenseLayout({steps, batch, size}));
+  const HostTensor saved = Tensor(DenseLayout({steps, batch, 4 * size}));
+  OpCase forward, backward;
+  forward.name = name + "/forward";
+  backward.name = name + "/backward";
+  forward.flops = backward.flops = 2.0 * static_cast<double>(steps * batch * gates * size);
+  forward.op.mutable_recurrent()->set_cell(cell);
+  *backward.op.mutable_recurrent_backward() = forward.op.recurrent();
+  forward.inputs = {projected, weight, state};
+  backward.inputs = {hidden, hidden, weight, state, saved};
+  if (is_lstm) {
+    forward.inputs.push_back(state);
+    forward.outputs = {hidden, hidden, saved};
+    backward.inputs.insert(backward.inputs.end(), {hidden, state, state});
+    backward.outputs = {projected, state, state};
+  } else {
+    forward.outputs = {hidden, saved};
+    backward.outputs = {projected, state, projected};
+  }
+  cases.push_back(std::move(forward));
+  cases.push_back(std::move(backward));
+}
+
 void AddEmbedding(const std::string& name, int64_t tokens, int64_t rows, int64_t size, std::vector<OpCase>& cases) {
   const HostTensor table = Tensor(DenseLayout({rows, size}));
   const HostTensor index = Tensor(DenseLayout({tokens}), DType::kInt64);
@@ -204,6 +235,8 @@ std::vector<OpCase> AllCases() {
   AddConvolution("resnet/64x128_s2", 16, 64, 16, 128, 3, 2, cases);
   AddConvolution("resnet/128x128", 16, 128, 8, 128, 3, 1, cases);
   AddConvolution("resnet/64x128_1x1", 16, 64, 16, 128, 1, 2, cases);
+  AddRecurrent("lstm", serialization::Recurrent::LSTM, 64, 16, 128, cases);
+  AddRecurrent("gru", serialization::Recurrent::GRU, 64, 16, 128, cases);
   cases.push_back(Copy("copy/rows_to_channels_last", DenseLayout({16, 64, 32, 32}), ChannelsLast({16, 64, 32, 32})));
   cases.push_back(Copy("copy/transpose", DenseLayout({1024, 1024}), DenseLayout({1024, 1024}, {1, 0})));
   cases.push_back(Copy("copy/dense", DenseLayout({1024, 1024}), DenseLayout({1024, 1024})));

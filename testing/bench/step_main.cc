@@ -21,7 +21,7 @@
 #include "testing/bench/measure.h"
 #include "testing/bench/report.h"
 
-ABSL_FLAG(std::vector<std::string>, models, (std::vector<std::string>{"mlp", "cnn", "gpt", "resnet"}),
+ABSL_FLAG(std::vector<std::string>, models, (std::vector<std::string>{"mlp", "cnn", "gpt", "resnet", "lstm", "gru"}),
           "which models to measure");
 ABSL_FLAG(std::vector<std::string>, threads, (std::vector<std::string>{"1"}),
           "numbers of threads, the same for both sides: 1,2");

@@ -7,9 +7,9 @@ fail() { echo "FAILED: $*"; exit 1; }
 
 json=$("$program" --json --threads=1,2 --seconds=0 --min_calls=1)
 echo "$json"
-[[ $(wc -l <<< "$json") == 8 ]] || fail "expected 4 models with 1 and 2 threads"
+[[ $(wc -l <<< "$json") == 12 ]] || fail "expected 6 models with 1 and 2 threads"
 for key in model threads cotan_us eager_us ratio cotan_peak_bytes eager_peak_bytes first_step_ms; do
-  [[ $(grep -c "\"$key\": " <<< "$json") == 8 ]] || fail "no key $key"
+  [[ $(grep -c "\"$key\": " <<< "$json") == 12 ]] || fail "no key $key"
 done
 table=$("$program" --models=mlp --seconds=0 --min_calls=1)
 echo "$table"

@@ -173,7 +173,8 @@ TEST_P(DynamicModel, PlansAreKeptUpToTheirBound) {
 INSTANTIATE_TEST_SUITE_P(Models, DynamicModel,
                          ::testing::Values(DynamicCase{"mlp"}, DynamicCase{"cnn"}, DynamicCase{"dropout_cnn"},
                                            DynamicCase{"regression"}, DynamicCase{"logits"}, DynamicCase{"resnet"},
-                                           DynamicCase{"dropout_gpt", true}, DynamicCase{"tied_gpt", true}),
+                                           DynamicCase{"dropout_gpt", true}, DynamicCase{"tied_gpt", true},
+                                           DynamicCase{"deep_lstm", true}, DynamicCase{"rnn", true}),
                          [](const auto& info) { return info.param.model; });
 
 }  // namespace

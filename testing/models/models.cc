@@ -103,7 +103,16 @@ std::shared_ptr<Network> MakeLogits() {
                                   nn::Linear(16, 4)));
 }
 
+using LstmTagger = Tagger<nn::LSTM, nn::LSTMOptions>;
+using GruTagger = Tagger<nn::GRU, nn::GRUOptions>;
+using RnnTagger = Tagger<nn::RNN, nn::RNNOptions>;
+
 std::vector<ModelCase> MakeModels() {
+  const TaggerOptions tagger;
+  TaggerOptions small;
+  small.vocabulary = 32, small.width = 16, small.hidden = 12;
+  TaggerOptions both_ways = small;
+  both_ways.layers = 2, both_ways.bidirectional = true;
   const TransformerOptions gpt;
   TransformerOptions tied;
   tied.vocabulary = 96, tied.width = 32, tied.heads = 2, tied.layers = 2, tied.context = 16;
@@ -119,6 +128,10 @@ std::vector<ModelCase> MakeModels() {
        [=] { return MakeTransformer(gpt); }, CrossEntropy, Ids(512, {8, 64}), Ids(512, {8 * 64})},
       {"resnet", "three residual blocks 32-64-128, 32 x 32, batch 16", MakeResnet, CrossEntropy,
        Normal({16, 3, 32, 32}), Ids(10, {16})},
+      {"lstm", "LSTM of width 128 that tags 64 tokens, batch 16",
+       [=] { return std::make_shared<LstmTagger>(tagger); }, CrossEntropy, Ids(64, {16, 64}), Ids(64, {16 * 64})},
+      {"gru", "GRU of width 128 that tags 64 tokens, batch 16",
+       [=] { return std::make_shared<GruTagger>(tagger); }, CrossEntropy, Ids(64, {16, 64}), Ids(64, {16 * 64})},
       {"lenet", "LeNet-5 with tanh and average pooling, batch 8", MakeLenet, CrossEntropy,
        Normal({8, 1, 28, 28}), Ids(10, {8})},
       {"dropout_cnn", "convolutions with batch norm and dropout, batch 8", MakeDropoutCnn,
@@ -127,6 +140,10 @@ std::vector<ModelCase> MakeModels() {
        [=] { return MakeTransformer(dropping); }, CrossEntropy, Ids(96, {4, 16}), Ids(96, {4 * 16})},
       {"tied_gpt", "small transformer whose output layer is its embedding, batch 4",
        [=] { return MakeTransformer(tied); }, CrossEntropy, Ids(96, {4, 16}), Ids(96, {4 * 16})},
+      {"deep_lstm", "two layers of LSTM in both directions, 16 tokens, batch 4",
+       [=] { return std::make_shared<LstmTagger>(both_ways); }, CrossEntropy, Ids(32, {4, 16}), Ids(32, {4 * 16})},
+      {"rnn", "plain recurrent network, 16 tokens, batch 4",
+       [=] { return std::make_shared<RnnTagger>(small); }, CrossEntropy, Ids(32, {4, 16}), Ids(32, {4 * 16})},
       {"tied_autoencoder", "encoder and decoder share a weight, squared error, batch 8",
        [] { return std::make_shared<TiedAutoencoder>(24, 8); }, MeanSquaredError, Normal({8, 24}),
        Normal({8, 24})},

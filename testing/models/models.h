@@ -32,8 +32,8 @@ struct ModelCase {
   std::function<torch::Tensor(at::Generator generator)> make_label;
 };
 
-// All models, in a fixed order. The first four are mlp, cnn, gpt and resnet,
-// the ones that the benchmark measures.
+// All models, in a fixed order. The first six are mlp, cnn, gpt, resnet, lstm and
+// gru, the ones that the benchmark measures.
 const std::vector<ModelCase>& AllModels();
 
 // Their names.

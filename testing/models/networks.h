@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "testing/models/models.h"
@@ -71,6 +72,39 @@ class Transformer : public Network {
   std::vector<std::shared_ptr<TransformerBlock>> blocks_;
   torch::nn::LayerNorm norm_;
   torch::nn::Linear output_{nullptr};  // null if tied
+};
+
+// Sizes of a network that gives each token of a text a class.
+struct TaggerOptions {
+  int64_t vocabulary = 64;
+  int64_t width = 128;   // of an embedding
+  int64_t hidden = 128;  // of the recurrent layers
+  int64_t layers = 1;
+  bool bidirectional = false;
+};
+
+// Token ids [batch, time] to logits [batch * time, vocabulary], through recurrent
+// layers: nn::LSTM, nn::GRU or nn::RNN.
+template <typename Recurrent, typename RecurrentOptions>
+class Tagger : public Network {
+ public:
+  explicit Tagger(const TaggerOptions& options)
+      : tokens_(register_module("tokens", torch::nn::Embedding(options.vocabulary, options.width))),
+        recurrent_(register_module("recurrent", Recurrent(RecurrentOptions(options.width, options.hidden)
+                                                              .num_layers(options.layers)
+                                                              .bidirectional(options.bidirectional)
+                                                              .batch_first(true)))),
+        output_(register_module(
+            "output", torch::nn::Linear(options.hidden * (options.bidirectional ? 2 : 1), options.vocabulary))) {}
+
+  torch::Tensor forward(torch::Tensor tokens) override {
+    return output_(std::get<0>(recurrent_(tokens_(tokens)))).flatten(0, 1);
+  }
+
+ private:
+  torch::nn::Embedding tokens_;
+  Recurrent recurrent_;
+  torch::nn::Linear output_;
 };
 
 // Encoder and decoder that share one weight matrix.

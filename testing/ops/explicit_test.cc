@@ -53,6 +53,7 @@ void Check(const OpCase& c, double tolerance) {
 TEST(ExplicitOpTest, EveryOtherRowHasACase) {
   std::set<std::string> covered = {"cotan.random_uniform.default",
                                    "cotan.effect.default",  // testing/e2e/effects_test
+                                   "cotan.recurrent.default", "cotan.recurrent_backward.default",  // recurrent_test
                                    "aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default",
                                    "aten.empty_strided.default", "aten.new_empty_strided.default",
                                    // aot/lower/complex_test and the conformance cases.
