@@ -1,0 +1,87 @@
+#include "aot/cached_compile.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "aot/cache/compile_cache.h"
+#include "aot/cache/compile_key.h"
+#include "aot/compile_methods.h"
+#include "base/status_macros.h"
+
+namespace cotan::aot {
+namespace {
+
+std::string KeyOf(const TraceMemo& memo, const CompileOptions& options) {
+  std::vector<KeyedTrace> traces;
+  for (const auto& [name, traced] : memo) traces.push_back({name, &traced});
+  return CompileKey(traces, {.optimizer = options.optimizer,
+                             .accumulate_gradients = options.accumulate_gradients,
+                             .store_references = options.store_references,
+                             .seed = options.seed,
+                             .producer = Producer()});
+}
+
+// An entry is a line for each method, an empty line, and the artifact.
+std::string EntryOf(const CompiledModel& model) {
+  const auto append_method = [](std::string* out, const MethodSummary& method) {
+    absl::StrAppend(out, method.name, " ", method.traced_ops, " ", method.runtime_ops, "\n");
+  };
+  return absl::StrCat(absl::StrJoin(model.methods(), "", append_method), "\n", model.bytes());
+}
+
+absl::StatusOr<CompiledModel> ModelOf(absl::string_view entry) {
+  std::vector<MethodSummary> methods;
+  while (true) {
+    const std::pair<absl::string_view, absl::string_view> split = absl::StrSplit(entry, absl::MaxSplits('\n', 1));
+    entry = split.second;
+    if (split.first.empty()) return CompiledModel(std::string(entry), std::move(methods));
+    const std::vector<absl::string_view> words = absl::StrSplit(split.first, ' ');
+    MethodSummary& method = methods.emplace_back();
+    if (words.size() != 3 || !absl::SimpleAtoi(words[1], &method.traced_ops) ||
+        !absl::SimpleAtoi(words[2], &method.runtime_ops)) {
+      return absl::DataLossError(absl::StrCat("compile cache: '", split.first, "' is no summary of a method"));
+    }
+    method.name = std::string(words[0]);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<CompiledModel> CompileThroughCache(const CompileFixed& compile, const std::vector<at::Tensor>& examples,
+                                                  const CompileOptions& options, const DimVector& values,
+                                                  TraceLog* log) {
+  if (options.cache_dir.empty() || (log != nullptr && log->traces_only)) {
+    return compile(examples, options, values, log);
+  }
+  if (!options.dump_dir.empty()) {
+    COTAN_ASSIGN_OR_RETURN(CompiledModel model, compile(examples, options, values, log));
+    model.set_cache({CacheOutcome::Kind::kBypassed, "dump_dir asks for the stages, which an entry does not have"});
+    return model;
+  }
+  COTAN_ASSIGN_OR_RETURN(const CompileCache cache, CompileCache::Open(options.cache_dir));
+  TraceMemo memo;
+  TraceLog traces{.traces_only = true, .memo = &memo};
+  COTAN_RETURN_IF_ERROR(compile(examples, options, values, &traces).status());
+  if (log != nullptr) log->traces = std::move(traces.traces);
+  const std::string key = KeyOf(memo, options);
+  CacheOutcome outcome;
+  const std::string entry = cache.Find(key, outcome);
+  if (outcome.kind == CacheOutcome::Kind::kHit) {
+    COTAN_ASSIGN_OR_RETURN(CompiledModel model, ModelOf(entry));
+    model.set_cache(std::move(outcome));
+    return model;
+  }
+  TraceLog remembered{.memo = &memo};
+  COTAN_ASSIGN_OR_RETURN(CompiledModel model, compile(examples, options, values, &remembered));
+  const absl::Status stored = cache.Store(key, EntryOf(model));
+  // The artifact is as good without an entry.
+  if (!stored.ok()) absl::StrAppend(&outcome.reason, "the entry cannot be written: ", stored.message());
+  model.set_cache(std::move(outcome));
+  return model;
+}
+
+}  // namespace cotan::aot

@@ -1,0 +1,304 @@
+#include "aot/compile_methods.h"
+
+#include <torch/version.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "aot/dump.h"
+#include "aot/emit/emit.h"
+#include "aot/joint/reference.h"
+#include "aot/lower/complex.h"
+#include "aot/lower/lower.h"
+#include "aot/lower/op_table.h"
+#include "aot/partition/partition.h"
+#include "aot/partition/saved_values.h"
+#include "aot/trace/tracer.h"
+#include "aot/wrap_method.h"
+#include "base/status_macros.h"
+
+namespace cotan::aot {
+namespace {
+
+using Backward = TraceOptions::Backward;
+
+bool HasLoss(const CompileOptions& options) { return options.loss_output.has_value() || options.loss != nullptr; }
+
+// The model followed by the loss function, if there is one.
+TensorFunction WithLoss(const TensorFunction& forward, const CompileOptions& options) {
+  if (options.loss == nullptr) return forward;
+  return [forward, &options](const std::vector<at::Tensor>& inputs) {
+    const auto targets = inputs.end() - static_cast<std::ptrdiff_t>(options.targets.size());
+    std::vector<at::Tensor> outputs = forward({inputs.begin(), targets});
+    outputs.push_back(options.loss(outputs, {targets, inputs.end()}));
+    return outputs;
+  };
+}
+
+std::vector<std::string> UnsupportedLiveOps(const Graph& traced) {
+  Graph live = traced;
+  if (!CleanUp(live).ok()) live = traced;
+  const absl::Status split = SplitComplex(live);
+  if (!split.ok()) return {std::string(split.message())};
+  return UnsupportedOps(live);
+}
+
+// --- The stages of every method -------------------------------------------------
+
+// A traced method on its way to the artifact.
+struct Draft {
+  std::string name;
+  TracedProgram traced;
+  Graph graph;  // lowered
+  GraphDump dump;
+  bool grad_enabled = true;  // when it was traced
+};
+
+// The trace that the log remembers, otherwise a new one.
+absl::StatusOr<TracedProgram> TraceOnce(const TensorFunction& function, absl::Span<const ModuleState> states,
+                                        const std::vector<at::Tensor>& inputs, const TraceOptions& trace,
+                                        const Compilation& compilation) {
+  TraceMemo* memo = compilation.log == nullptr ? nullptr : compilation.log->memo;
+  if (memo == nullptr) return Trace(function, states, inputs, trace);
+  if (const auto it = memo->find(trace.name); it != memo->end()) return it->second;
+  COTAN_ASSIGN_OR_RETURN(TracedProgram traced, Trace(function, states, inputs, trace));
+  return memo->emplace(trace.name, std::move(traced)).first->second;
+}
+
+// Trace, clean up, lower.
+absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function, absl::Span<const ModuleState> states,
+                                    const std::vector<at::Tensor>& inputs, TraceOptions trace,
+                                    Compilation& compilation) {
+  trace.seed = compilation.options.seed;
+  trace.autocast = compilation.options.autocast;
+  trace.keep_input_mutations = compilation.options.keep_input_mutations;
+  trace.undefined_outputs_are_none = compilation.options.undefined_outputs_are_none;
+  trace.unsupported_ops = UnsupportedLiveOps;
+  Draft draft{trace.name, {}, {}, GraphDump(compilation.options.dump_dir, trace.name), trace.grad_enabled};
+  COTAN_ASSIGN_OR_RETURN(draft.traced, TraceOnce(function, states, inputs, trace, compilation));
+  draft.dump.Write("trace", draft.traced.graph);
+  if (compilation.log != nullptr) compilation.log->traces.push_back(draft.traced.graph);
+  if (compilation.traces_only()) return draft;
+  Graph cleaned = draft.traced.graph;
+  COTAN_RETURN_IF_ERROR(CleanUp(cleaned, draft.dump.Function()));
+  COTAN_ASSIGN_OR_RETURN(draft.graph, LowerToPrims(cleaned));
+  draft.dump.Write("lower", draft.graph);
+  if (draft.traced.rng_blocks != SymInt(0)) {
+    COTAN_RETURN_IF_ERROR(AppendRngAdvance(draft.graph, draft.traced.rng_blocks));
+  }
+  return draft;
+}
+
+// Whose gradients the backward returns. Among the inputs of a traced graph states
+// lie before bases, among the program's arguments behind them.
+void DescribeGradients(const Graph& backward, const TracedProgram& traced, serialization::Method& method) {
+  const auto num_bases = traced.input_binding.has_value() ? static_cast<int>(traced.input_binding->num_bases()) : 0;
+  int num_states = 0;
+  for (const GraphInput& input : traced.graph.inputs()) {
+    num_states += input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer ? 1 : 0;
+  }
+  for (const GraphOutput& output : backward.outputs()) {
+    if (output.kind != OutputKind::kGradient || output.value == kNoValue) continue;
+    int argument = output.index;
+    if (argument < num_states) {
+      argument += num_bases;
+    } else if (argument < num_states + num_bases) {
+      argument -= num_states;
+    }
+    method.add_gradient_inputs(static_cast<uint32_t>(argument));
+  }
+}
+
+// Emit an optimized graph, add it to the artifact. `graph` is the draft's, or a
+// part of it; `backward` names the method that takes what this one saves.
+absl::Status Finish(Graph graph, const std::string& name, const std::string& backward, Draft& draft,
+                    Compilation& compilation) {
+  graph.name = name;
+  compilation.artifact.AddTracedStates(draft.traced, graph);
+  COTAN_ASSIGN_OR_RETURN(serialization::Method method, Emit(graph, compilation.artifact.states()));
+  method.set_name(name);
+  method.set_backward_method(backward);
+  if (name == "backward") DescribeGradients(graph, draft.traced, method);
+  if (name != "backward") {
+    method.set_traced_without_grad(!draft.grad_enabled);
+    *method.mutable_metadata() = draft.traced.metadata;
+    if (draft.traced.program_metadata.has_value()) {
+      *method.mutable_program_metadata() = *draft.traced.program_metadata;
+      *method.mutable_input_binding() = *draft.traced.input_binding;
+    }
+    if (!backward.empty()) {
+      const serialization::SavedForBackward saved = DescribeSaved(graph);
+      *method.mutable_metadata()->mutable_saved() = saved;
+      if (method.has_program_metadata()) *method.mutable_program_metadata()->mutable_saved() = saved;
+    }
+    *method.mutable_signature() = draft.traced.signature;
+    if (draft.traced.rng_blocks != SymInt(0)) {
+      method.set_rng_blocks(draft.traced.rng_blocks.ToString());
+    }
+  }
+  if (compilation.wrappers != nullptr && name == "backward") WrapBackward(*compilation.wrappers, method);
+  if (compilation.wrappers != nullptr && name != "backward") {
+    COTAN_RETURN_IF_ERROR(WrapForward(*compilation.wrappers, method));
+  }
+  compilation.summaries.push_back({name, static_cast<int>(draft.traced.graph.nodes().size()), method.ops_size()});
+  compilation.artifact.AddMethod(std::move(method));
+  return draft.dump.status();
+}
+
+// The same for a method that is one graph.
+absl::Status OptimizeAndFinish(const std::string& name, Draft& draft, Compilation& compilation) {
+  COTAN_RETURN_IF_ERROR(Optimize(draft.graph, draft.dump.Function()));
+  return Finish(draft.graph, name, "", draft, compilation);
+}
+
+void AddReference(const std::string& method, const TracedProgram& traced,
+                  const std::vector<ExpectedState>& states_after, Compilation& compilation) {
+  if (!compilation.options.store_references) return;
+  compilation.artifact.AddReference(method, traced.reference.inputs, traced.reference.outputs, states_after);
+}
+
+// --- The methods --------------------------------------------------------------------
+
+TraceOptions LossTrace(const std::string& name, size_t num_inputs, const CompileOptions& options) {
+  TraceOptions trace;
+  trace.name = name;
+  trace.backward = Backward::kLoss;
+  trace.loss_output = options.loss_output.value_or(-1);  // a loss function's comes last
+  for (size_t i = 0; i < num_inputs; ++i) trace.input_names.push_back(absl::StrCat("input.", i));
+  for (size_t i = 0; i < options.targets.size(); ++i) {
+    trace.input_names.push_back(absl::StrCat("target.", i));
+  }
+  return trace;
+}
+
+// The joint graph of model and loss, its tangent set to 1.
+absl::StatusOr<Draft> DraftLossStep(const std::string& name, TraceableModule& module,
+                                    const std::vector<at::Tensor>& examples, Compilation& compilation) {
+  const CompileOptions& options = compilation.options;
+  std::vector<at::Tensor> inputs = examples;
+  inputs.insert(inputs.end(), options.targets.begin(), options.targets.end());
+  module.Train(true);
+  COTAN_ASSIGN_OR_RETURN(Draft draft, TraceAndLower(WithLoss(module.forward(), options), module.states(), inputs,
+                                                    LossTrace(name, examples.size(), options), compilation));
+  if (compilation.traces_only()) return draft;
+  if (options.optimizer->loss_scaling.has_value()) {
+    COTAN_ASSIGN_OR_RETURN(const NewStates scale,
+                           ScaleLoss(*options.optimizer->loss_scaling, /*tangent_index=*/0, draft.graph));
+    compilation.artifact.AddStates(scale);
+  }
+  COTAN_RETURN_IF_ERROR(SeedLoss(draft.graph, /*tangent_index=*/0));
+  return draft;
+}
+
+absl::Status AddTrainStep(TraceableModule& module, const std::vector<at::Tensor>& examples, Compilation& compilation) {
+  const OptimizerConfig& optimizer = *compilation.options.optimizer;
+  COTAN_ASSIGN_OR_RETURN(Draft draft, DraftLossStep("train_step", module, examples, compilation));
+  if (compilation.traces_only()) return absl::OkStatus();
+  COTAN_ASSIGN_OR_RETURN(const NewStates slots, AppendOptimizer(optimizer, draft.graph));
+  draft.dump.Write("optimizer", draft.graph);
+  compilation.artifact.AddTracedStates(draft.traced, draft.graph);
+  compilation.artifact.AddStates(slots);
+  COTAN_RETURN_IF_ERROR(OptimizeAndFinish("train_step", draft, compilation));
+
+  // The recorded gradients are those of the loss without a scale, which f16 rounds otherwise.
+  const bool is_scaled = optimizer.loss_scaling.has_value();
+  AddReference("train_step", draft.traced,
+               is_scaled ? std::vector<ExpectedState>() : ExpectedAfterStep(draft.traced, optimizer), compilation);
+  return absl::OkStatus();
+}
+
+absl::Status AddAccumulation(TraceableModule& module, const std::vector<at::Tensor>& examples,
+                             Compilation& compilation) {
+  COTAN_ASSIGN_OR_RETURN(Draft draft, DraftLossStep("accumulate", module, examples, compilation));
+  if (compilation.traces_only()) return absl::OkStatus();
+  COTAN_ASSIGN_OR_RETURN(const NewStates accumulators, AppendAccumulation(draft.graph));
+  compilation.artifact.AddTracedStates(draft.traced, draft.graph);
+  compilation.artifact.AddStates(accumulators);
+  COTAN_RETURN_IF_ERROR(OptimizeAndFinish("accumulate", draft, compilation));
+  AddReference("accumulate", draft.traced, ExpectedAfterRun(draft.traced), compilation);
+
+  std::vector<NamedType> parameters;
+  for (const GraphOutput& output : draft.traced.graph.outputs()) {
+    if (output.kind != OutputKind::kGradient || output.value == kNoValue) continue;
+    const GraphInput& input = draft.traced.graph.inputs()[static_cast<size_t>(output.index)];
+    if (input.kind != InputKind::kParameter) continue;
+    parameters.push_back({input.name, draft.traced.graph.value(input.value).type});
+  }
+  COTAN_ASSIGN_OR_RETURN(ApplyOptimizer apply, BuildApplyOptimizer(*compilation.options.optimizer, parameters));
+  compilation.artifact.AddStates(apply.states);
+  Draft apply_draft{"apply_optimizer", {}, {}, GraphDump(compilation.options.dump_dir, "apply_optimizer"), true};
+  apply_draft.graph = std::move(apply.graph);
+  return OptimizeAndFinish("apply_optimizer", apply_draft, compilation);
+}
+
+}  // namespace
+
+absl::Status CheckOptions(const CompileOptions& options) {
+  if (options.loss_output.has_value() && options.loss != nullptr) {
+    return absl::InvalidArgumentError("give either loss_output or a loss function, not both");
+  }
+  if (options.loss == nullptr && !options.targets.empty()) {
+    return absl::InvalidArgumentError("targets are the inputs of a loss function, and there is none");
+  }
+  if (options.accumulate_gradients && !options.optimizer.has_value()) {
+    return absl::InvalidArgumentError("accumulate_gradients needs an optimizer");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddForwardBackward(const TensorFunction& function, absl::Span<const ModuleState> states,
+                                const std::vector<at::Tensor>& examples, bool grad_enabled, Compilation& compilation) {
+  TraceOptions trace{.name = "forward", .backward = Backward::kOutputs, .grad_enabled = grad_enabled};
+  if (compilation.wrappers != nullptr) {
+    trace.input_names = FlatNames(compilation.wrappers->inputs, InputNames(*compilation.wrappers));
+  }
+  COTAN_ASSIGN_OR_RETURN(Draft draft, TraceAndLower(function, states, examples, std::move(trace), compilation));
+  if (compilation.traces_only()) return absl::OkStatus();
+  const ReferenceRun& run = draft.traced.reference;
+  if (run.tangents.empty()) {
+    COTAN_RETURN_IF_ERROR(OptimizeAndFinish("forward", draft, compilation));
+    AddReference("forward", draft.traced, ExpectedAfterRun(draft.traced), compilation);
+    return absl::OkStatus();
+  }
+  COTAN_ASSIGN_OR_RETURN(Partitioned parts, Partition(draft.graph));
+  COTAN_RETURN_IF_ERROR(OptimizePair(parts.forward, parts.backward, draft.dump.Function()));
+  COTAN_RETURN_IF_ERROR(Finish(std::move(parts.forward), "forward", "backward", draft, compilation));
+  COTAN_RETURN_IF_ERROR(Finish(std::move(parts.backward), "backward", "", draft, compilation));
+  AddReference("forward", draft.traced, ExpectedAfterRun(draft.traced), compilation);
+  if (compilation.options.store_references) {
+    compilation.artifact.AddReference("backward", run.tangents, run.gradients, {});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddEval(TraceableModule& module, const std::vector<at::Tensor>& examples, Compilation& compilation) {
+  module.Train(false);
+  COTAN_ASSIGN_OR_RETURN(Draft draft, TraceAndLower(module.forward(), module.states(), examples,
+                                                    {.name = "eval", .grad_enabled = false}, compilation));
+  if (compilation.traces_only()) return absl::OkStatus();
+  COTAN_RETURN_IF_ERROR(OptimizeAndFinish("eval", draft, compilation));
+  AddReference("eval", draft.traced, ExpectedAfterRun(draft.traced), compilation);
+  return absl::OkStatus();
+}
+
+absl::Status AddTrainMethods(TraceableModule& module, const std::vector<at::Tensor>& examples,
+                             Compilation& compilation) {
+  const CompileOptions& options = compilation.options;
+  if (options.methods.train_step && HasLoss(options) && options.optimizer.has_value()) {
+    COTAN_RETURN_IF_ERROR(AddTrainStep(module, examples, compilation));
+    if (options.accumulate_gradients) COTAN_RETURN_IF_ERROR(AddAccumulation(module, examples, compilation));
+  }
+  if (!options.methods.forward_backward) return absl::OkStatus();
+  module.Train(true);
+  return AddForwardBackward(module.forward(), module.states(), examples, /*grad_enabled=*/true, compilation);
+}
+
+std::string Producer() { return absl::StrCat("cotan, LibTorch ", TORCH_VERSION); }
+
+absl::StatusOr<CompiledModel> Build(Compilation compilation) {
+  if (compilation.traces_only()) return CompiledModel("", {});
+  COTAN_ASSIGN_OR_RETURN(std::string bytes, std::move(compilation.artifact).Build(Producer()));
+  return CompiledModel(std::move(bytes), std::move(compilation.summaries));
+}
+
+}  // namespace cotan::aot
