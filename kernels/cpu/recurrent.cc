@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -73,7 +74,7 @@ template <typename T>
 [[gnu::always_inline]] inline void LoadSome(const T* from, int64_t count, Vector<T>& to) {
   if (count == kVectorSize<T>) return Load(from, to);
   T values[kVectorSize<T>] = {};
-  for (int64_t i = 0; i < count; ++i) values[i] = from[i];
+  std::memcpy(values, from, static_cast<size_t>(count) * sizeof(T));
   Load(values, to);
 }
 
@@ -82,7 +83,23 @@ template <typename T>
   if (count == kVectorSize<T>) return Store<T>(from, to);
   T values[kVectorSize<T>];
   Store<T>(from, values);
-  for (int64_t i = 0; i < count; ++i) to[i] = values[i];
+  std::memcpy(to, values, static_cast<size_t>(count) * sizeof(T));
+}
+
+// The two below are functions of their own, for each kind of cell would otherwise
+// have a copy of the code.
+
+// Packs b[k, n] = from[k * row + n * column] for MultiplyRows().
+template <typename T>
+COTAN_SIMD_VERSIONS void Pack(const T* from, int64_t row, int64_t column, int64_t depth, int64_t columns, T* panels) {
+  PackPanels(from, row, column, depth, columns, panels);
+}
+
+// to [rows, columns] (+)= rows of `from`, `row` apart, times the packed matrix.
+template <typename T>
+COTAN_SIMD_VERSIONS void MultiplyRows(const T* from, int64_t row, const T* panels, int64_t rows, int64_t columns,
+                                      int64_t depth, T* to, bool adds) {
+  MultiplyPacked(from, row, 1, panels, depth, rows, columns, depth, to, columns, adds);
 }
 
 // Forward --------------------------------------------------------------------
@@ -161,42 +178,43 @@ template <typename T, Cell kCell>
   }
 }
 
-// Packs the weights [G*H, H] for products with rows of states.
+// The states before a step, and the step itself.
 template <typename T>
-COTAN_SIMD_VERSIONS void PackForward(const T* weight, Rows strides, int64_t column, int64_t outputs, int64_t hidden,
-                                     T* panels) {
-  PackPanels(weight, column, strides.row, hidden, outputs, panels);
+struct ForwardStep {
+  Sequence<const T> hidden, cell;
+  int64_t before = 0;
+  int64_t step = 0;
+};
+
+// The gates of rows [first, first + rows), from their `products`, [rows, G*H].
+template <typename T, Cell kCell>
+COTAN_SIMD_VERSIONS void ForwardGates(const Geometry& g, const Forward<T>& o, const ForwardStep<T>& s, int64_t first,
+                                      int64_t rows, const T* products) {
+  for (int64_t n = first; n < first + rows; ++n) {
+    const ForwardRow<T> row = {o.projected.At(s.step, n),
+                               products + (n - first) * GatesOf(kCell) * g.hidden,
+                               o.bias,
+                               s.hidden.At(s.before, n),
+                               kCell == kLstm ? s.cell.At(s.before, n) : nullptr,
+                               o.hidden.At(s.step, n),
+                               kCell == kLstm ? o.cell.At(s.step, n) : nullptr,
+                               o.gates.data == nullptr ? nullptr : o.gates.At(s.step, n)};
+    for (int64_t at = 0; at < g.hidden; at += kVectorSize<T>) {
+      ForwardUnits<T, kCell>(row, g.hidden, at, std::min(kVectorSize<T>, g.hidden - at));
+    }
+  }
 }
 
 // All steps of rows [first, first + rows). `products` is scratch, [rows, G*H].
 template <typename T, Cell kCell>
-COTAN_SIMD_VERSIONS void ForwardRows(const Geometry& g, const Forward<T>& o, const T* panels, int64_t first,
-                                     int64_t rows, T* products) {
-  const int64_t outputs = GatesOf(kCell) * g.hidden;
-  Sequence<const T> hidden = o.h0, cell = o.c0;  // before the step
-  int64_t before = 0;
+void ForwardRows(const Geometry& g, const Forward<T>& o, const T* panels, int64_t first, int64_t rows, T* products) {
+  ForwardStep<T> s = {o.h0, o.c0};
   for (int64_t i = 0; i < g.steps; ++i) {
-    const int64_t t = g.Step(i);
-    MultiplyPacked(hidden.At(before, first), hidden.rows.row, 1, panels, g.hidden, rows, outputs, g.hidden, products,
-                   outputs, false);
-    for (int64_t n = first; n < first + rows; ++n) {
-      const ForwardRow<T> row = {o.projected.At(t, n),
-                                 products + (n - first) * outputs,
-                                 o.bias,
-                                 hidden.At(before, n),
-                                 kCell == kLstm ? cell.At(before, n) : nullptr,
-                                 o.hidden.At(t, n),
-                                 kCell == kLstm ? o.cell.At(t, n) : nullptr,
-                                 o.gates.data == nullptr ? nullptr : o.gates.At(t, n)};
-      int64_t at = 0;
-      for (; at + kVectorSize<T> <= g.hidden; at += kVectorSize<T>) {
-        ForwardUnits<T, kCell>(row, g.hidden, at, kVectorSize<T>);
-      }
-      if (at < g.hidden) ForwardUnits<T, kCell>(row, g.hidden, at, g.hidden - at);
-    }
-    hidden = {o.hidden.data, o.hidden.rows};
-    cell = {o.cell.data, o.cell.rows};
-    before = t;
+    s.step = g.Step(i);
+    MultiplyRows(s.hidden.At(s.before, first), s.hidden.rows.row, panels, rows, GatesOf(kCell) * g.hidden, g.hidden,
+                 products, false);
+    ForwardGates<T, kCell>(g, o, s, first, rows, products);
+    s = {{o.hidden.data, o.hidden.rows}, {o.cell.data, o.cell.rows}, s.step};
   }
 }
 
@@ -230,7 +248,7 @@ class RecurrentKernel final : public Kernel {
     if (has_gates_) o.gates = out(kCell == kLstm ? 2 : 1);
     T* const panels = static_cast<T*>(args.scratch);
     const int64_t outputs = GatesOf(kCell) * geometry_.hidden;
-    PackForward(static_cast<const T*>(args.inputs[1]), inputs_[1], weight_column_, outputs, geometry_.hidden, panels);
+    Pack(static_cast<const T*>(args.inputs[1]), weight_column_, inputs_[1].row, geometry_.hidden, outputs, panels);
     ParallelForWorker(geometry_.threads, geometry_.batch, geometry_.chunk, [&](int worker, int64_t begin, int64_t end) {
       T* const products = panels + packed_ + worker * geometry_.chunk * outputs;
       ForwardRows<T, kCell>(geometry_, o, panels, begin, end - begin, products);
@@ -318,62 +336,63 @@ template <typename T, Cell kCell>
   }
 }
 
-// Packs the weights [G*H, H] for products with rows of gates' gradients.
 template <typename T>
-COTAN_SIMD_VERSIONS void PackBackward(const T* weight, Rows strides, int64_t column, int64_t gates, int64_t hidden,
-                                      T* panels) {
-  PackPanels(weight, strides.row, column, gates, hidden, panels);
-}
-
-template <typename T>
-[[gnu::always_inline]] inline void CopyRows(const Sequence<const T>& from, int64_t first, int64_t rows, int64_t size,
-                                            T* to) {
+void CopyRows(const Sequence<const T>& from, int64_t first, int64_t rows, int64_t size, T* to) {
   for (int64_t n = 0; n < rows; ++n) std::copy_n(from.At(0, first + n), size, to + n * size);
 }
 
 template <typename T>
-[[gnu::always_inline]] inline void CopyRows(const T* from, int64_t first, int64_t rows, int64_t size,
-                                            const Sequence<T>& to) {
+void CopyRows(const T* from, int64_t first, int64_t rows, int64_t size, const Sequence<T>& to) {
   for (int64_t n = 0; n < rows; ++n) std::copy_n(from + n * size, size, to.At(0, first + n));
+}
+
+// The states before a step, and the step itself.
+template <typename T>
+struct BackwardStep {
+  Sequence<const T> hidden, cell;
+  int64_t before = 0;
+  int64_t step = 0;
+};
+
+// Gradients of the gates of rows [first, first + rows); those of their states,
+// [rows, H], go back through them.
+template <typename T, Cell kCell>
+COTAN_SIMD_VERSIONS void BackwardGates(const Geometry& g, const Backward<T>& o, const BackwardStep<T>& s, int64_t first,
+                                       int64_t rows, T* grad_state, T* grad_cell) {
+  constexpr bool kHasGates = kCell == kLstm || kCell == kGru;
+  for (int64_t n = first; n < first + rows; ++n) {
+    const BackwardRow<T> row = {o.grad_hidden.At(s.step, n),
+                                o.hidden.At(s.step, n),
+                                s.hidden.At(s.before, n),
+                                kHasGates ? o.gates.At(s.step, n) : nullptr,
+                                kCell == kLstm ? o.cell.At(s.step, n) : nullptr,
+                                kCell == kLstm ? s.cell.At(s.before, n) : nullptr,
+                                grad_state + (n - first) * g.hidden,
+                                kCell == kLstm ? grad_cell + (n - first) * g.hidden : nullptr,
+                                o.grad_projected.At(s.step, n),
+                                kCell == kGru ? o.grad_products.At(s.step, n) : nullptr};
+    for (int64_t at = 0; at < g.hidden; at += kVectorSize<T>) {
+      BackwardUnits<T, kCell>(row, g.hidden, at, std::min(kVectorSize<T>, g.hidden - at));
+    }
+  }
 }
 
 // All steps of rows [first, first + rows), the last one made first. `scratch` is
 // [rows, H] gradients of the state and, for an LSTM, as many of the cell.
 template <typename T, Cell kCell>
-COTAN_SIMD_VERSIONS void BackwardRows(const Geometry& g, const Backward<T>& o, const T* panels, int64_t first,
-                                      int64_t rows, T* scratch) {
-  const int64_t gates = GatesOf(kCell) * g.hidden;
+void BackwardRows(const Geometry& g, const Backward<T>& o, const T* panels, int64_t first, int64_t rows, T* scratch) {
   T* const grad_state = scratch;
-  T* const grad_cell = scratch + rows * g.hidden;
+  T* const grad_cell = kCell == kLstm ? scratch + rows * g.hidden : nullptr;
   std::fill_n(grad_state, rows * g.hidden, T{0});
   if (kCell == kLstm) CopyRows(o.grad_last_cell, first, rows, g.hidden, grad_cell);
   const Sequence<T>& slopes = kCell == kGru ? o.grad_products : o.grad_projected;
   for (int64_t i = g.steps; i-- > 0;) {
-    const int64_t t = g.Step(i);
-    const int64_t before = i == 0 ? 0 : g.Step(i - 1);
-    const Sequence<const T> hidden_before = i == 0 ? o.h0 : o.hidden;
-    const Sequence<const T> cell_before = i == 0 ? o.c0 : o.cell;
-    for (int64_t n = first; n < first + rows; ++n) {
-      const bool is_lstm = kCell == kLstm;
-      const bool has_gates = kCell == kLstm || kCell == kGru;
-      const BackwardRow<T> row = {o.grad_hidden.At(t, n),
-                                  o.hidden.At(t, n),
-                                  hidden_before.At(before, n),
-                                  has_gates ? o.gates.At(t, n) : nullptr,
-                                  is_lstm ? o.cell.At(t, n) : nullptr,
-                                  is_lstm ? cell_before.At(before, n) : nullptr,
-                                  grad_state + (n - first) * g.hidden,
-                                  grad_cell + (n - first) * g.hidden,
-                                  o.grad_projected.At(t, n),
-                                  kCell == kGru ? o.grad_products.At(t, n) : nullptr};
-      int64_t at = 0;
-      for (; at + kVectorSize<T> <= g.hidden; at += kVectorSize<T>) {
-        BackwardUnits<T, kCell>(row, g.hidden, at, kVectorSize<T>);
-      }
-      if (at < g.hidden) BackwardUnits<T, kCell>(row, g.hidden, at, g.hidden - at);
-    }
-    MultiplyPacked<T>(slopes.At(t, first), slopes.rows.row, 1, panels, gates, rows, g.hidden, gates, grad_state,
-                      g.hidden, kCell == kGru);
+    BackwardStep<T> s = {o.hidden, o.cell, 0, g.Step(i)};
+    if (i > 0) s.before = g.Step(i - 1);
+    if (i == 0) s.hidden = o.h0, s.cell = o.c0;
+    BackwardGates<T, kCell>(g, o, s, first, rows, grad_state, grad_cell);
+    MultiplyRows<T>(slopes.At(s.step, first), slopes.rows.row, panels, rows, g.hidden, GatesOf(kCell) * g.hidden,
+                    grad_state, kCell == kGru);
   }
   CopyRows(grad_state, first, rows, g.hidden, o.grad_h0);
   if (kCell == kLstm) CopyRows(grad_cell, first, rows, g.hidden, o.grad_c0);
@@ -410,8 +429,8 @@ class RecurrentBackwardKernel final : public Kernel {
       o.grad_c0 = out(2);
     }
     T* const panels = static_cast<T*>(args.scratch);
-    PackBackward(static_cast<const T*>(args.inputs[2]), inputs_[2], weight_column_, GatesOf(kCell) * geometry_.hidden,
-                 geometry_.hidden, panels);
+    Pack(static_cast<const T*>(args.inputs[2]), inputs_[2].row, weight_column_, GatesOf(kCell) * geometry_.hidden,
+         geometry_.hidden, panels);
     ParallelForWorker(geometry_.threads, geometry_.batch, geometry_.chunk, [&](int worker, int64_t begin, int64_t end) {
       T* const scratch = panels + packed_ + worker * worker_size_;
       BackwardRows<T, kCell>(geometry_, o, panels, begin, end - begin, scratch);
