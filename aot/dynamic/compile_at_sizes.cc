@@ -39,13 +39,54 @@ at::Tensor Resized(const at::Tensor& example, int64_t dim, int64_t size) {
 absl::StatusOr<std::string> CompileAt(const DynamicShapes& shapes, const DimVector& point, bool is_first,
                                       const FixedCompiler& compile, TraceLog& log) {
   std::vector<UsualSize> usual;
-  for (size_t i = 0; i < point.size(); ++i) usual.push_back({point[i], shapes.symbols[i].example});
+  for (size_t i = 0; i < point.size(); ++i) {
+    if (point[i] > 1) usual.push_back({point[i], shapes.symbols[i].example});
+  }
   const UsualSizesScope scope(std::move(usual));
   absl::StatusOr<std::string> file = compile(point, is_first, log);
   if (file.ok()) return file;
   return absl::Status(
       file.status().code(),
       absl::StrCat("with ", shapes.ToString(point), ", which the declared ranges allow: ", file.status().message()));
+}
+
+// Whether `at_one` has, as far as they are fixed in `a` and `b`, the same sizes.
+bool HasFixedSizes(const TensorType& at_one, const TensorType& a, const TensorType& b) {
+  if (at_one.dtype != a.dtype || at_one.sizes.size() != a.sizes.size()) return false;
+  for (size_t d = 0; d < a.sizes.size(); ++d) {
+    if (a.sizes[d] == b.sizes[d] && at_one.sizes[d] != a.sizes[d]) return false;
+  }
+  return true;
+}
+
+// Programs that are traced at a size of 1 look different for no reason: there
+// every layout is dense and nothing is broadcast. But they take what the others
+// take, and have the same results.
+absl::Status CheckSizeOfOne(const DynamicShapes& shapes, absl::Span<const MethodTraces> methods, const DimVector& first,
+                            const FixedCompiler& compile) {
+  for (size_t i = 0; i < first.size(); ++i) {
+    if (shapes.symbols[i].min > 1) continue;
+    DimVector point = first;
+    point[i] = 1;
+    TraceLog log{.traces_only = true};
+    COTAN_RETURN_IF_ERROR(CompileAt(shapes, point, /*is_first=*/false, compile, log).status());
+    for (size_t m = 0; m < log.traces.size(); ++m) {
+      const Graph &one = log.traces[m], &a = methods[m].graphs[0], &b = methods[m].graphs[1];
+      for (size_t o = 0; o < a.outputs().size(); ++o) {
+        const GraphOutput& output = a.outputs()[o];
+        if (output.kind != OutputKind::kUserOutput || output.value == kNoValue) continue;
+        const ValueId value = o < one.outputs().size() ? one.outputs()[o].value : kNoValue;
+        if (value != kNoValue &&
+            HasFixedSizes(one.value(value).type, a.value(output.value).type, b.value(b.outputs()[o].value).type)) {
+          continue;
+        }
+        return absl::InvalidArgumentError(absl::StrCat(
+            "with ", shapes.ToString(point), ", which the declared ranges allow, '", methods[m].name,
+            "' does not return the '", output.name, "' that it returns at larger sizes; declare a range from 2"));
+      }
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> CompileAtPoints(const DynamicShapes& shapes, const std::vector<DimVector>& base,
@@ -72,6 +113,7 @@ absl::StatusOr<std::string> CompileAtPoints(const DynamicShapes& shapes, const s
   }
   COTAN_ASSIGN_OR_RETURN(const LearnedSizes learned,
                          LearnSizes(shapes, points, static_cast<int>(base.size()), methods));
+  if (ends == RangeEnds::kTraced) COTAN_RETURN_IF_ERROR(CheckSizeOfOne(shapes, methods, base[0], compile));
   return UnifyArtifacts(shapes, base, learned, std::move(files));
 }
 

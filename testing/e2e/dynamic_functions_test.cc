@@ -127,6 +127,24 @@ TEST_P(DynamicFunction, MatchesEagerAtAllSizes) {
   }
 }
 
+TEST_P(DynamicFunction, MatchesEagerAtASizeOfOneOrIsRefused) {
+  torch::manual_seed(4);
+  Case c = GetParam();
+  c.min = 1;
+  const auto artifact = CompileCase(c);
+  if (!artifact.ok()) {
+    EXPECT_THAT(std::string(artifact.status().message()), HasSubstr("=1, which the declared ranges allow"));
+    return;
+  }
+  const auto program = Program::LoadBytes(*artifact);
+  ASSERT_TRUE(program.ok()) << program.status();
+  auto session = Session::Create(*program, {.kernels = &CpuKernels(), .threads = 1});
+  ASSERT_TRUE(session.ok()) << session.status();
+  auto function = Function::Create(*session, "forward");
+  ASSERT_TRUE(function.ok()) << function.status();
+  ExpectLikeEager(c, *session, *function, {1, 5, 7});
+}
+
 const Case kCases[] = {
     // Views of inputs, replayed on the caller's tensor.
     {"flatten",
@@ -387,6 +405,13 @@ TEST(DynamicRefusalTest, BranchesOnSizesAreNamed) {
                          },
                          {{kA, 2}}}),
               HasSubstr("what it computes depends on its sizes"));
+}
+
+TEST(DynamicRefusalTest, OtherResultsForASizeOfOneAreNamed) {
+  const Case squeezed = {"squeezed", [](const Tensors& x) -> Tensors { return {x[0].sin().squeeze()}; }, {{kA, 3}}, 1};
+  EXPECT_THAT(std::string(CompileCase(squeezed).status().message()),
+              HasSubstr("with a=1, which the declared ranges allow, 'forward' does not return the 'output.0' that it "
+                        "returns at larger sizes; declare a range from 2"));
 }
 
 TEST(DynamicRefusalTest, ErrorsTellTheSizes) {
