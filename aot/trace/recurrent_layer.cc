@@ -1,6 +1,7 @@
 #include "aot/trace/recurrent_layer.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
@@ -297,6 +298,25 @@ struct LayerFunction : torch::autograd::Function<LayerFunction> {
   }
 };
 
+// Operands that broadcast are refused, as LibTorch does.
+void CheckSizes(const RecurrentLayer& l) {
+  TORCH_CHECK(l.projected.dim() == 3 && l.weight.dim() == 2, "a recurrent layer on ", l.projected.sizes(),
+              " with weights ", l.weight.sizes());
+  TORCH_CHECK(l.projected.size(0) > 0, "a recurrent layer over a sequence without steps");
+  const int64_t gates = l.cell == RecurrentCell::kLstm ? 4 : l.cell == RecurrentCell::kGru ? 3 : 1;
+  const int64_t batch = l.projected.size(1), rows = l.weight.size(0), hidden = l.weight.size(1);
+  const int64_t cell = rows / gates;
+  TORCH_CHECK(rows == gates * cell && l.projected.size(2) == rows && (l.projection.defined() || hidden == cell) &&
+                  (!l.bias.defined() || l.bias.sizes() == at::IntArrayRef({rows})),
+              "a recurrent layer of ", gates, " gates on ", l.projected.sizes(), " with weights ", l.weight.sizes());
+  const at::Tensor &h0 = l.initial.hidden, &c0 = l.initial.cell;
+  TORCH_CHECK(h0.sizes() == at::IntArrayRef({batch, hidden}), "a recurrent layer with the initial state ", h0.sizes(),
+              ", expected [", batch, ", ", hidden, "]");
+  TORCH_CHECK(l.cell != RecurrentCell::kLstm || (c0.defined() && c0.sizes() == at::IntArrayRef({batch, cell})),
+              "an LSTM with the initial cell ", c0.defined() ? c0.sizes() : at::IntArrayRef(), ", expected [", batch,
+              ", ", cell, "]");
+}
+
 // Autocast leaves weights and states as they are. Plain cells then take the
 // dtype of the sums, others that in which they add up their state.
 void BringToOneDtype(RecurrentLayer& layer) {
@@ -304,14 +324,18 @@ void BringToOneDtype(RecurrentLayer& layer) {
   if (HasGates(layer.cell)) dtype = c10::promoteTypes(dtype, layer.initial.hidden.scalar_type());
   for (at::Tensor* tensor :
        {&layer.projected, &layer.weight, &layer.bias, &layer.initial.hidden, &layer.initial.cell}) {
-    if (tensor->defined()) *tensor = tensor->to(dtype);
+    if (!tensor->defined() || tensor->scalar_type() == dtype) continue;
+    TORCH_CHECK(at::autocast::is_autocast_enabled(at::kCPU) && at::isFloatingType(tensor->scalar_type()),
+                "a recurrent layer of ", at::toString(layer.projected.scalar_type()), " with an operand of ",
+                at::toString(tensor->scalar_type()));
+    *tensor = tensor->to(dtype);
   }
 }
 
 }  // namespace
 
 RecurrentResult RunRecurrentLayer(RecurrentLayer layer) {
-  TORCH_CHECK(layer.projected.size(0) > 0, "a recurrent layer over a sequence without steps");
+  CheckSizes(layer);
   if (layer.projection.defined() || !at::isFloatingType(layer.projected.scalar_type())) return RunStepByStep(layer);
   BringToOneDtype(layer);
   const Tensors results =

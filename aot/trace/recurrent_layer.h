@@ -51,7 +51,8 @@ struct RecurrentResult {
 
 // Differentiable, as often as wanted: the derivative of a derivative goes
 // through the steps one by one, and so does a layer with a projection or of
-// complex numbers. Mixed dtypes, which autocast makes, are brought to one.
+// complex numbers. Mixed dtypes are brought to one under autocast. Throws
+// c10::Error for operands that do not fit each other and for T = 0.
 RecurrentResult RunRecurrentLayer(RecurrentLayer layer);
 
 // Defines the two ops in the library "cotan".

@@ -12,7 +12,9 @@
 #include <tuple>
 #include <vector>
 
+#include "aot/trace/autocast.h"
 #include "aot/trace/trace_scope.h"
+#include "base/dtype.h"
 
 namespace cotan::aot {
 namespace {
@@ -109,7 +111,8 @@ TEST_F(RecurrentLayerTest, DerivativesOfDerivativesAreThoseOfTheSteps) {
   for (size_t i = 0; i < operands.size(); ++i) EXPECT_TRUE(actual[i].allclose(expected[i], 1e-9, 1e-10)) << i;
 }
 
-TEST_F(RecurrentLayerTest, MixedDtypesBecomeTheOneOfTheState) {
+TEST_F(RecurrentLayerTest, MixedDtypesOfAutocastBecomeTheOneOfTheState) {
+  const AutocastScope autocast(DType::kBFloat16);
   RecurrentLayer lstm = RandomLayer(kKinds[2], false);
   lstm.projected = lstm.projected.to(at::kBFloat16);
   EXPECT_EQ(RunRecurrentLayer(lstm).hidden.scalar_type(), at::kDouble);
@@ -128,6 +131,26 @@ TEST_F(RecurrentLayerTest, SequencesWithoutStepsAndUnknownCellsAreRefused) {
   EXPECT_THROW(op.call(layer.projected, layer.weight, layer.initial.hidden, {}, layer.bias, "mgu", false), c10::Error);
   layer.projected = layer.projected.narrow(0, 0, 0);
   EXPECT_THROW(RunRecurrentLayer(layer), c10::Error);
+}
+
+TEST_F(RecurrentLayerTest, OperandsThatDoNotFitAreRefused) {
+  for (const Kind& kind : kKinds) {
+    RecurrentLayer layer = RandomLayer(kind, false);
+    layer.initial.hidden = at::zeros({1, kHidden}, at::kDouble);
+    EXPECT_THROW(RunRecurrentLayer(layer), c10::Error);
+    layer = RandomLayer(kind, false);
+    layer.weight = at::zeros({kind.gates * kHidden, kHidden + 1}, at::kDouble);
+    EXPECT_THROW(RunRecurrentLayer(layer), c10::Error);
+    layer = RandomLayer(kind, false);
+    layer.projected = at::zeros({kSteps, kBatch, 1}, at::kDouble);
+    EXPECT_THROW(RunRecurrentLayer(layer), c10::Error);
+  }
+  RecurrentLayer mixed = RandomLayer(kKinds[0], false);
+  mixed.weight = mixed.weight.to(at::kFloat);
+  EXPECT_THROW(RunRecurrentLayer(mixed), c10::Error);
+  RecurrentLayer lstm = RandomLayer(kKinds[2], false);
+  lstm.initial.cell = at::zeros({kBatch, 1}, at::kDouble);
+  EXPECT_THROW(RunRecurrentLayer(lstm), c10::Error);
 }
 
 }  // namespace

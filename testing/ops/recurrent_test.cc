@@ -163,6 +163,31 @@ TEST(RecurrentTest, LongSequencesMakeSmallPrograms) {
   for (const aot::MethodSummary& method : model->methods()) EXPECT_LT(method.runtime_ops, 100) << method.name;
 }
 
+TEST(RecurrentTest, OperandsThatLibTorchRefusesAreRefused) {
+  for (const std::string kind : {"lstm", "gru", "rnn_relu"}) {
+    const Layer layer = {.kind = kind};
+    const auto refuses = [&](const Tensors& inputs) {
+      return aot::CompileFunction([&](const Tensors& x) { return Compute(layer, x); }, inputs, {}).status().code() ==
+             absl::StatusCode::kInvalidArgument;
+    };
+    Tensors inputs = InputsOf(layer, at::kFloat);
+    inputs[0] = inputs[0].narrow(0, 0, 0);
+    EXPECT_TRUE(refuses(inputs)) << "no steps";
+    inputs = InputsOf(layer, at::kFloat);
+    inputs[0] = inputs[0][0];
+    EXPECT_TRUE(refuses(inputs)) << "no batch";
+    inputs = InputsOf(layer, at::kFloat);
+    inputs[1] = inputs[1].narrow(1, 0, 1);
+    EXPECT_TRUE(refuses(inputs)) << "a state that broadcasts";
+    inputs = InputsOf(layer, at::kFloat);
+    inputs.pop_back();
+    EXPECT_TRUE(refuses(inputs)) << "a missing bias";
+    inputs = InputsOf(layer, at::kFloat);
+    inputs[1] = inputs[1].to(at::kLong);
+    EXPECT_TRUE(refuses(inputs)) << "a state of integers";
+  }
+}
+
 TEST(RecurrentTest, PackedSequencesAreRefusedByName) {
   const Layer layer = {.kind = "gru"};
   const Tensors inputs = InputsOf(layer, at::kFloat);
