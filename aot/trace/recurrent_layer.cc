@@ -181,8 +181,8 @@ ThreeTensors RecurrentBackwardCpu(const at::Tensor& grad_hidden, const at::Tenso
     StepValues values;
     values.hidden = hidden[t];
     values.hidden_before = i == 0 ? h0 : hidden[step(i - 1)];
-    if (gates.has_value()) values.gates = (*gates)[t].chunk(4, -1);
-    if (cell.has_value()) {
+    if (HasGates(kind)) values.gates = (*gates)[t].chunk(4, -1);
+    if (kind == RecurrentCell::kLstm) {
       values.cell = (*cell)[t];
       values.cell_before = i == 0 ? *c0 : (*cell)[step(i - 1)];
     }
