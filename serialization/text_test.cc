@@ -155,6 +155,12 @@ TEST(TextTest, AttributesOfOpsAreShown) {
   attention.mutable_attention()->set_is_causal(true);
   attention.mutable_attention()->set_scale(0.25);
   EXPECT_THAT(text(attention), HasSubstr("attention() scale=0.25 causal\n"));
+  Op recurrent;
+  recurrent.mutable_recurrent()->set_cell(serialization::Recurrent::LSTM);
+  EXPECT_THAT(text(recurrent), HasSubstr("recurrent() lstm\n"));
+  recurrent.mutable_recurrent_backward()->set_cell(serialization::Recurrent::RNN_TANH);
+  recurrent.mutable_recurrent_backward()->set_reverse(true);
+  EXPECT_THAT(text(recurrent), HasSubstr("recurrent_backward() rnn_tanh reverse\n"));
 }
 
 }  // namespace

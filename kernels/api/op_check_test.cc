@@ -110,6 +110,50 @@ TEST(OpCheckTest, AttentionChecksAllOperands) {
   ExpectRefused(Check(op, {q, k, v, Spec(kF32, {5, 4})}, {out}), "the bias");
 }
 
+TEST(OpCheckTest, RecurrentChecksTheOperandsOfItsCell) {
+  using serialization::Recurrent;
+  Op op;
+  op.mutable_recurrent()->set_cell(Recurrent::LSTM);
+  const TensorSpec x = Spec(kF32, {5, 2, 12}), weight = Spec(kF32, {12, 3}), state = Spec(kF32, {2, 3});
+  const TensorSpec steps = Spec(kF32, {5, 2, 3}), bias = Spec(kF32, {9}), gru_x = Spec(kF32, {5, 2, 9});
+  const TensorSpec gru_weight = Spec(kF32, {9, 3});
+  EXPECT_TRUE(Check(op, {x, weight, state, state}, {steps, steps}).ok());
+  EXPECT_TRUE(Check(op, {x, weight, state, state}, {steps, steps, x}).ok());
+  ExpectRefused(Check(op, {x, weight, state}, {steps, steps}), "has 3 inputs");
+  ExpectRefused(Check(op, {x, weight, state, state}, {steps}), "1 outputs");
+  ExpectRefused(Check(op, {gru_x, weight, state, state}, {steps, steps}), "projected is f32[5,2,9]");
+  ExpectRefused(Check(op, {x, gru_weight, state, state}, {steps, steps}), "the weight is f32[9,3]");
+  ExpectRefused(Check(op, {x, weight, state, bias}, {steps, steps}), "c0 is");
+  ExpectRefused(Check(op, {x, weight, state, state}, {steps, steps, gru_x}), "gates is");
+  op.mutable_recurrent()->set_cell(Recurrent::GRU);
+  EXPECT_TRUE(Check(op, {gru_x, gru_weight, state, bias}, {steps, x}).ok());
+  EXPECT_TRUE(Check(op, {gru_x, gru_weight, state}, {steps}).ok());
+  ExpectRefused(Check(op, {gru_x, gru_weight, state, state}, {steps}), "the bias is");
+  op.mutable_recurrent()->set_cell(Recurrent::RNN_RELU);
+  EXPECT_TRUE(Check(op, {steps, Spec(kF32, {3, 3}), state}, {steps}).ok());
+  op.mutable_recurrent()->set_cell(Recurrent::CELL_UNSPECIFIED);
+  ExpectRefused(Check(op, {steps, Spec(kF32, {3, 3}), state}, {steps}), "cell 0 is unknown");
+}
+
+TEST(OpCheckTest, RecurrentBackwardChecksTheOperandsOfItsCell) {
+  using serialization::Recurrent;
+  Op op;
+  op.mutable_recurrent_backward()->set_cell(Recurrent::LSTM);
+  const TensorSpec x = Spec(kF32, {5, 2, 12}), weight = Spec(kF32, {12, 3}), state = Spec(kF32, {2, 3});
+  const TensorSpec steps = Spec(kF32, {5, 2, 3}), gru_x = Spec(kF32, {5, 2, 9}), gru_weight = Spec(kF32, {9, 3});
+  EXPECT_TRUE(Check(op, {steps, steps, weight, state, x, steps, state, state}, {x, state, state}).ok());
+  ExpectRefused(Check(op, {steps, steps, weight, state, x, steps, state}, {x, state, state}), "has 7 inputs");
+  ExpectRefused(Check(op, {steps, steps, weight, state, x, steps, state, steps}, {x, state, state}),
+                "the gradient of the last cell");
+  ExpectRefused(Check(op, {x, steps, weight, state, x, steps, state, state}, {x, state, state}), "grad_hidden is");
+  op.mutable_recurrent_backward()->set_cell(Recurrent::GRU);
+  EXPECT_TRUE(Check(op, {steps, steps, gru_weight, state, x}, {gru_x, state, gru_x}).ok());
+  ExpectRefused(Check(op, {steps, steps, gru_weight, state, x}, {gru_x, state, state}), "hidden products");
+  op.mutable_recurrent_backward()->set_cell(Recurrent::RNN_TANH);
+  EXPECT_TRUE(Check(op, {steps, steps, Spec(kF32, {3, 3}), state}, {steps, state}).ok());
+  ExpectRefused(Check(op, {steps, steps, Spec(kF32, {3, 3}), state}, {steps, steps}), "the gradient of h0");
+}
+
 TEST(OpCheckTest, LayoutsThatCannotBeAreRefused) {
   Op op;
   op.mutable_copy();
