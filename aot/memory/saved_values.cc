@@ -153,6 +153,7 @@ SavedValues::Access SavedValues::AccessTo(uint32_t value, int dropped, int befor
       if (backward_facts_.producer[copy] >= 0 && backward_facts_.producer[copy] < before) return Access::kAtHand;
     }
   }
+  if (dropped_.contains(value)) return Access::kNone;
   if (facts_.producer[value] >= 0) return Access::kSave;
   const int state = StateOf(forward_, value);
   if (state >= 0) return UpdatesState(forward_, state) ? Access::kSave : Access::kAtHand;
@@ -192,7 +193,7 @@ void SavedValues::AddCandidates(int saved, std::vector<Candidate>& candidates) c
         expand_bytes = bytes_[root];
       }
     }
-    if (is_possible && gain > 0) {
+    if (is_possible && gain >= 0) {
       candidate.score = static_cast<double>(gain) / cost;
       candidates.push_back(std::move(candidate));
     }
@@ -201,7 +202,8 @@ void SavedValues::AddCandidates(int saved, std::vector<Candidate>& candidates) c
   }
 }
 
-// Repeats if the plans say that it does no harm: the arena of a backward whose parts
+// Repeats if the plans say that it does no harm. What saves nothing by itself may
+// help others that start at the same values; and the arena of a backward whose parts
 // need the same grows with the first of them, and not with the others.
 absl::StatusOr<bool> SavedValues::Apply(const Candidate& candidate) {
   const Method forward = forward_;
@@ -210,9 +212,11 @@ absl::StatusOr<bool> SavedValues::Apply(const Candidate& candidate) {
   const auto backward_scratch = backward_scratch_;
   const auto repeated = repeated_;
   const PairMemory before = memory_;
+  const uint32_t dropped = SavedValue(candidate.saved);
   Repeat(candidate);
   COTAN_RETURN_IF_ERROR(Measure());
-  if (memory_.Total() <= before.Total() && memory_.saved < before.saved) {
+  if (memory_.Total() <= before.Total() && memory_.saved <= before.saved) {
+    dropped_.insert(dropped);
     repeated_ops_ += static_cast<int>(candidate.ops.size());
     return true;
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "aot/memory/memory_plan.h"
 #include "aot/memory/method_facts.h"
@@ -82,6 +83,8 @@ class SavedValues {
   // By value of the forward, the values of the backward with its content that the
   // backward computes.
   absl::flat_hash_map<uint32_t, std::vector<uint32_t>> repeated_;
+  // Values of the forward that are saved no more, for good.
+  absl::flat_hash_set<uint32_t> dropped_;
   // While ops are repeated: values of the backward by those of the forward.
   absl::flat_hash_map<uint32_t, uint32_t> brought_;
   std::vector<serialization::Op> new_ops_;
