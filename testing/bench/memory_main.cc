@@ -84,10 +84,11 @@ absl::Status MeasureModel(const ModelCase& model, const std::string& path) {
     COTAN_ASSIGN_OR_RETURN(const auto timings,
                            MeasureInTurns(
                                options, [&] { return limited->Run(); }, [&] { return plain->Run(); }));
-    absl::PrintF("| %-6s | %5s | %13.2f | %13.2f | %8d | %9.1f | %9.1f | %5.2f | %11.1f |\n", model.name, text,
-                 MebiBytes(plain->ArenaBytes()), MebiBytes(limited->ArenaBytes()), (*fitted)[0].repeated_ops,
-                 timings.second.median_us, timings.first.median_us, timings.first.median_us / timings.second.median_us,
-                 seconds.count());
+    const auto& [with, without] = timings;
+    absl::PrintF("| %-6s | %5s | %9.2f | %9.2f | %8d | %9.1f (%9.1f) | %9.1f (%9.1f) | %5.2f (%5.2f) | %11.1f |\n",
+                 model.name, text, MebiBytes(plain->ArenaBytes()), MebiBytes(limited->ArenaBytes()),
+                 (*fitted)[0].repeated_ops, without.median_us, without.min_us, with.median_us, with.min_us,
+                 with.median_us / without.median_us, with.min_us / without.min_us, seconds.count());
     std::fflush(stdout);
   }
   return absl::OkStatus();
@@ -95,7 +96,8 @@ absl::Status MeasureModel(const ModelCase& model, const std::string& path) {
 
 absl::Status Run(const char* argv0) {
   absl::PrintF(
-      "| model  | limit | arena MiB     | limited MiB   | repeated | µs        | limited   | ratio | fit seconds |\n"
+      "| model  | limit | arena MiB | limited   | repeated | µs (min)              | limited (min)         | "
+      "ratio (min)   | fit seconds |\n"
       "|---|---|---|---|---|---|---|---|---|\n");
   for (const std::string& name : absl::GetFlag(FLAGS_models)) {
     const ModelCase* model = FindModel(name);
