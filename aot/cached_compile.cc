@@ -15,14 +15,19 @@
 namespace cotan::aot {
 namespace {
 
-std::string KeyOf(const TraceMemo& memo, const CompileOptions& options) {
+std::string KeyOf(const TraceMemo& memo, const CompileOptions& options, const WrapperStructure* wrappers) {
   std::vector<KeyedTrace> traces;
   for (const auto& [name, traced] : memo) traces.push_back({name, &traced});
-  return CompileKey(traces, {.optimizer = options.optimizer,
-                             .accumulate_gradients = options.accumulate_gradients,
-                             .store_references = options.store_references,
-                             .seed = options.seed,
-                             .producer = Producer()});
+  KeyedOptions keyed = {.optimizer = options.optimizer,
+                        .accumulate_gradients = options.accumulate_gradients,
+                        .store_references = options.store_references,
+                        .seed = options.seed,
+                        .producer = Producer()};
+  if (wrappers != nullptr) {
+    keyed.input_wrappers = wrappers->inputs;
+    keyed.output_wrappers = wrappers->outputs;
+  }
+  return CompileKey(traces, keyed);
 }
 
 // An entry is a line for each method, an empty line, and the artifact.
@@ -52,8 +57,8 @@ absl::StatusOr<CompiledModel> ModelOf(absl::string_view entry) {
 }  // namespace
 
 absl::StatusOr<CompiledModel> CompileThroughCache(const CompileFixed& compile, const std::vector<at::Tensor>& examples,
-                                                  const CompileOptions& options, const DimVector& values,
-                                                  TraceLog* log) {
+                                                  const CompileOptions& options, const DimVector& values, TraceLog* log,
+                                                  const WrapperStructure* wrappers) {
   if (options.cache_dir.empty() || (log != nullptr && log->traces_only)) {
     return compile(examples, options, values, log);
   }
@@ -67,7 +72,7 @@ absl::StatusOr<CompiledModel> CompileThroughCache(const CompileFixed& compile, c
   TraceLog traces{.traces_only = true, .memo = &memo};
   COTAN_RETURN_IF_ERROR(compile(examples, options, values, &traces).status());
   if (log != nullptr) log->traces = std::move(traces.traces);
-  const std::string key = KeyOf(memo, options);
+  const std::string key = KeyOf(memo, options, wrappers);
   CacheOutcome outcome;
   const std::string entry = cache.Find(key, outcome);
   if (outcome.kind == CacheOutcome::Kind::kHit) {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "aot/compile.h"
 #include "aot/dynamic/compile_at_sizes.h"
+#include "aot/wrap_method.h"
 #include "base/layout.h"
 
 namespace cotan::aot {
@@ -19,10 +20,11 @@ using CompileFixed = std::function<absl::StatusOr<CompiledModel>(
     const std::vector<at::Tensor>& examples, const CompileOptions& options, const DimVector& values, TraceLog* log)>;
 
 // Traces, and compiles what the cache of the options does not have. Traces alone
-// need no cache. CompiledModel::cache() tells what became of it.
+// need no cache. CompiledModel::cache() tells what became of it. `wrappers`: of
+// the caller's tensors, known whole once the function is traced.
 absl::StatusOr<CompiledModel> CompileThroughCache(const CompileFixed& compile, const std::vector<at::Tensor>& examples,
-                                                  const CompileOptions& options, const DimVector& values,
-                                                  TraceLog* log);
+                                                  const CompileOptions& options, const DimVector& values, TraceLog* log,
+                                                  const WrapperStructure* wrappers = nullptr);
 
 }  // namespace cotan::aot
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "aot/artifact_builder.h"
 #include "aot/cached_compile.h"
 #include "aot/compile_methods.h"
 #include "aot/dynamic/compile_at_sizes.h"
@@ -139,9 +140,11 @@ absl::StatusOr<CompiledModel> CompileFixedPt2(const pt2::Model& model, const std
 
 absl::StatusOr<CompiledModel> CompileFixedFunction(const TensorFunction& function,
                                                    const std::vector<at::Tensor>& examples,
-                                                   const CompileOptions& options, TraceLog* log) {
+                                                   const CompileOptions& options, TraceLog* log,
+                                                   const WrapperStructure* wrappers = nullptr) {
   COTAN_RETURN_IF_ERROR(CheckOptions(options));
   Compilation compilation{options, ArtifactBuilder(options.seed), log};
+  compilation.wrappers = wrappers;
   COTAN_RETURN_IF_ERROR(AddForwardBackward(function, {}, examples, at::GradMode::is_enabled(), compilation));
   return Build(std::move(compilation));
 }
@@ -184,16 +187,12 @@ absl::StatusOr<CompiledModel> CompileModuleFactory(const ModuleFactory& factory,
 absl::StatusOr<CompiledModel> CompileFlatFunction(const TensorFunction& function,
                                                   const std::vector<at::Tensor>& examples,
                                                   const CompileOptions& options, const WrapperStructure& wrappers) {
-  COTAN_RETURN_IF_ERROR(CheckOptions(options));
   if (!options.dynamic_dims.empty()) return absl::UnimplementedError("dynamic dimensions of wrapper types");
-  Compilation compilation{options, ArtifactBuilder(options.seed)};
-  compilation.wrappers = &wrappers;
-  COTAN_RETURN_IF_ERROR(AddForwardBackward(function, {}, examples, at::GradMode::is_enabled(), compilation));
-  COTAN_ASSIGN_OR_RETURN(CompiledModel model, Build(std::move(compilation)));
-  if (!options.cache_dir.empty()) {
-    model.set_cache({CacheOutcome::Kind::kBypassed, "the key tells nothing of wrapper types"});
-  }
-  return LimitMemory(std::move(model), options);
+  const CompileFixed compile = [&](const std::vector<at::Tensor>& inputs, const CompileOptions& fixed, const DimVector&,
+                                   TraceLog* log) {
+    return CompileFixedFunction(function, inputs, fixed, log, &wrappers);
+  };
+  return LimitMemory(CompileThroughCache(compile, examples, options, {}, nullptr, &wrappers), options);
 }
 
 absl::StatusOr<CompiledModel> CompileTensorFunction(const TensorFunction& function,

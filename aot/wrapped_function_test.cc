@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <filesystem>
 #include <string>
 
 #include "wrappers/low_rank.h"
@@ -58,6 +59,27 @@ TEST(CompileWrappedTest, ResultsThatChangeTheirStructureAreRefused) {
   };
   const absl::Status status = CompileWrappedFunction(function, {Wrap(MakePair())}, {}).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("returned other wrapper types when it was called again"));
+}
+
+TEST(CompileWrappedTest, TheCacheTellsWrapperTypesApart) {
+  CompileOptions options;
+  options.cache_dir = ::testing::TempDir() + "/wrapped";
+  std::filesystem::remove_all(options.cache_dir);
+  const Pair pair = MakePair();
+  const auto compile_pair = [&] {
+    return CompileWrapped([](const Pair& x) { return x.a.mm(x.b); }, std::make_tuple(pair), options);
+  };
+  const auto first = compile_pair();
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->cache().kind, CacheOutcome::Kind::kMiss);
+  const auto second = compile_pair();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->cache().kind, CacheOutcome::Kind::kHit);
+  EXPECT_TRUE(second->bytes() == first->bytes());
+  const auto plain = CompileWrapped([](const at::Tensor& a, const at::Tensor& b) { return a.mm(b); },
+                                    std::make_tuple(pair.a, pair.b), options);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_EQ(plain->cache().kind, CacheOutcome::Kind::kMiss);
 }
 
 TEST(CompileWrappedTest, DynamicDimensionsAreRefused) {

@@ -94,6 +94,8 @@ std::string CompileKey(absl::Span<const KeyedTrace> traces, const KeyedOptions& 
   digest.Add("seed", absl::StrCat(options.seed));
   digest.Add("flags", absl::StrCat(options.accumulate_gradients, options.store_references));
   if (options.optimizer.has_value()) AddOptimizer(*options.optimizer, digest);
+  for (const FlatMeta& meta : options.input_wrappers) digest.Add("input_wrapper", ToProto(meta).SerializeAsString());
+  for (const FlatMeta& meta : options.output_wrappers) digest.Add("output_wrapper", ToProto(meta).SerializeAsString());
   for (const KeyedTrace& trace : traces) {
     digest.Add("method", trace.name);
     AddTrace(*trace.traced, digest);

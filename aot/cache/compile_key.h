@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "aot/optimizer/optimizer.h"
 #include "aot/trace/traced_program.h"
+#include "serialization/wrapper_meta.h"
 
 namespace cotan::aot {
 
@@ -26,6 +28,9 @@ struct KeyedOptions {
   bool store_references = true;
   uint64_t seed = 0;
   std::string producer;  // versions of the project and of LibTorch
+  // The caller's arguments and results, if any is of a wrapper type.
+  std::vector<FlatMeta> input_wrappers = {};
+  std::vector<FlatMeta> output_wrappers = {};
 };
 
 // Equal for traces of equal graphs, metadata, signatures, states with their
