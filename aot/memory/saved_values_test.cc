@@ -1,5 +1,6 @@
 #include "aot/memory/saved_values.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -61,6 +62,56 @@ TEST(SavedValuesTest, GetsAsSmallAsItCan) {
   ASSERT_TRUE(saved.ok()) << saved.status();
   EXPECT_FALSE(*saved->Reach(64));
   EXPECT_EQ(RunTwice(std::move(program)), expected);
+}
+
+// forward(x) -> y, with three saved values that are made of x and larger;
+// backward(tangent) -> their product. `writes`: the forward changes x, too.
+ProgramBuilder ThreeOfOneArgument(bool writes) {
+  using cotan::testing::MethodBuilder;
+  const std::vector<std::string> sizes = {"64", "1024"};
+  const auto multiply = [](cotan::testing::ExprBuilder& b) { return b.Mul(0, 1); };
+  ProgramBuilder program;
+  MethodBuilder forward = program.AddMethod("forward");
+  const uint32_t x = forward.Input("x", DType::kFloat32, {"1", "1024"});
+  std::vector<uint32_t> saved;
+  for (int i = 0; i < 3; ++i) {
+    saved.push_back(forward.Pointwise(
+        sizes, {x}, [i](cotan::testing::ExprBuilder& b) { return b.Add(0, b.Constant(DType::kFloat32, i)); }));
+  }
+  forward.Output("y", forward.Pointwise(sizes, {saved[0], saved[1]}, multiply));
+  for (const uint32_t value : saved) forward.proto().add_outputs(value);
+  forward.proto().set_num_saved(3);
+  forward.proto().set_backward_method("backward");
+  if (writes) {
+    serialization::InputUpdate& update = *forward.proto().add_input_updates();
+    update.set_input(0);
+    update.set_value(forward.Pointwise({"1", "1024"}, {x}, [](cotan::testing::ExprBuilder& b) { return b.Add(0, 0); }));
+  }
+  MethodBuilder backward = program.AddMethod("backward");
+  std::vector<uint32_t> taken;
+  for (int i = 0; i < 3; ++i) taken.push_back(backward.Input("saved", DType::kFloat32, sizes));
+  uint32_t gradient = backward.Input("tangent", DType::kFloat32, sizes);
+  for (const uint32_t value : taken) gradient = backward.Pointwise(sizes, {gradient, value}, multiply);
+  backward.Output("gradient", gradient);
+  return program;
+}
+
+// The backward would find the new content.
+TEST(SavedValuesTest, AnArgumentIsSavedUnlessTheForwardWritesIt) {
+  for (const bool writes : {false, true}) {
+    ProgramBuilder program = ThreeOfOneArgument(writes);
+    Artifact& artifact = program.artifact();
+    serialization::Method& forward = *artifact.mutable_methods(0);
+    const MemoryPlanner planner(artifact, {}, {.kernels = &TestKernels()});
+    auto saved = SavedValues::Start(forward, *artifact.mutable_methods(1), planner);
+    ASSERT_TRUE(saved.ok()) << saved.status();
+    ASSERT_TRUE(saved->Reach(64).ok());
+    const bool saves_argument =
+        std::find(forward.outputs().begin(), forward.outputs().end(), forward.inputs(0)) != forward.outputs().end();
+    EXPECT_EQ(saves_argument, !writes);
+    EXPECT_EQ(forward.num_saved(), writes ? 3u : 1u);
+    ASSERT_NE(program.Load(), nullptr);
+  }
 }
 
 }  // namespace
