@@ -110,6 +110,11 @@ const absl::flat_hash_map<absl::string_view, KernelFiller>& KernelFillers() {
          op.mutable_scan()->set_dim(Int(node, 2));
          op.mutable_scan()->set_reverse(Flag(node, 3));
        }},
+      {"prim.sort",
+       [](const Node& node, Op& op) {
+         op.mutable_sort()->set_dim(Int(node, 1));
+         op.mutable_sort()->set_descending(Flag(node, 2));
+       }},
       {"prim.concat", [](const Node& node, Op& op) { op.mutable_concat()->set_dim(Int(node, 1)); }},
       {"prim.effect", [](const Node& node, Op& op) { Fill(node, op.mutable_effect()); }},
       {"prim.attention", [](const Node& node, Op& op) { Fill(node, 4, op.mutable_attention()); }},

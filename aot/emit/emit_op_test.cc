@@ -67,6 +67,10 @@ TEST(EmitKernelOpTest, AttributesKeepTheirPlaces) {
   EXPECT_EQ(op.recurrent_backward().cell(), serialization::Recurrent::RNN_RELU);
   EXPECT_FALSE(op.recurrent_backward().reverse());
 
+  ASSERT_TRUE(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,3], %2: i64[4,6,8,3] = prim.sort(%0, 3, true)"), op).ok());
+  EXPECT_EQ(op.sort().dim(), 3);
+  EXPECT_TRUE(op.sort().descending());
+
   ASSERT_TRUE(EmitKernelOp(Graph(),
                            Parse("%1: f32[4,6,8,8], %2: f32[4,6,8] = prim.attention(%0, %0, %0, none, true, 0.25)"), op)
                   .ok());

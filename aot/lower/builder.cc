@@ -550,6 +550,15 @@ std::pair<Tensor, Tensor> Builder::Scan(serialization::Scan::Function function, 
   return {results[0], has_indices ? results[1] : Tensor()};
 }
 
+std::pair<Tensor, Tensor> Builder::Sort(const Tensor& x, int64_t dim, SymInt count, bool descending) {
+  dim = WrapDim(dim, x.rank());
+  SymIntVector sizes = x.sizes();
+  sizes[static_cast<size_t>(dim)] = std::move(count);
+  const std::vector<Tensor> results =
+      Emit("prim.sort", {Use{x.id()}, SymInt(dim), descending}, {{x.dtype(), sizes, {}}, {DType::kInt64, sizes, {}}});
+  return {results[0], results[1]};
+}
+
 Tensor Builder::Concat(absl::Span<const Tensor> tensors, int64_t dim) {
   if (tensors.size() == 1) return tensors[0];
   dim = WrapDim(dim, tensors[0].rank());

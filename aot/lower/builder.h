@@ -28,6 +28,7 @@
 //   prim.scatter_add(rows, index, base|none, dim, padding_index)
 //   prim.checked_index(index, size, from_end, ignored|none)
 //   prim.scan(x, function, dim, reverse) -> values[, indices]
+//   prim.sort(x, dim, descending) -> values, indices
 //   prim.concat({tensors}, dim)
 //   prim.attention(q, k, v, bias|none, is_causal, scale) -> result, logsumexp
 //   prim.attention_backward(grad, q, k, v, result, logsumexp, bias|none,
@@ -203,6 +204,9 @@ class Builder {
   // Running reduction along `dim`; MAX and MIN yield indices too.
   std::pair<Tensor, Tensor> Scan(serialization::Scan::Function function, const Tensor& x, int64_t dim,
                                  bool reverse = false);
+  // The `count` first elements along `dim` in order, and their i64 indices.
+  // NaN is the greatest; of equal elements the first goes first.
+  std::pair<Tensor, Tensor> Sort(const Tensor& x, int64_t dim, SymInt count, bool descending);
   Tensor Concat(absl::Span<const Tensor> tensors, int64_t dim);
 
   // A node with results of the given types.

@@ -174,7 +174,7 @@ class Fuser {
       const bool is_expr = g_.unit(producer).expr.has_value();
       const bool dense = (is_expr && !is_image) || op == "prim.matmul" || op == "prim.gather" ||
                          op == "prim.checked_index" || op == "prim.scatter_add" || op == "prim.scan" ||
-                         op == "prim.concat" || op == "prim.convolution_backward_weight";
+                         op == "prim.sort" || op == "prim.concat" || op == "prim.convolution_backward_weight";
       const bool only_ones =
           EstimatedCount(g_.TypeOf(value).sizes) == 1 || DropsOnlyOnes(g_.TypeOf(value).sizes, reshaped.input_sizes[k]);
       if (!dense && !only_ones) return false;

@@ -10,6 +10,7 @@
 #include "kernels/cpu/portable.h"
 #include "kernels/cpu/recurrent.h"
 #include "kernels/cpu/scan.h"
+#include "kernels/cpu/sort.h"
 #include "kernels/cpu/widen.h"
 
 namespace cotan::cpu {
@@ -27,6 +28,9 @@ constexpr DType kIndexes[] = {DType::kInt32, DType::kInt64};
 constexpr DType kHalves[] = {DType::kFloat16, DType::kBFloat16};
 constexpr DType kSummable[] = {DType::kUInt8, DType::kInt8,    DType::kInt16,  DType::kInt32,
                                DType::kInt64, DType::kFloat32, DType::kFloat64};
+
+constexpr DType kOrdered[] = {DType::kBool,  DType::kUInt8,   DType::kInt8,     DType::kInt16,   DType::kInt32,
+                              DType::kInt64, DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
 
 constexpr KernelEntry kEntries[] = {
     {Op::kCopy, kAll, MakeCopy},
@@ -48,6 +52,7 @@ constexpr KernelEntry kEntries[] = {
     {Op::kCheckedIndex, kIndexes, MakeCheckedIndex},
     {Op::kScan, kSummable, MakeScan},
     {Op::kScan, kHalves, MakeWidened<MakeScan>},
+    {Op::kSort, kOrdered, MakeSort},
     {Op::kConcat, kAll, MakeConcat},
     {Op::kAttention, kFloats, MakeAttention},
     {Op::kAttention, kHalves, MakeWidened<MakeAttention>},

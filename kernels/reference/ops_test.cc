@@ -299,5 +299,19 @@ TEST(ReferenceScanTest, ReducesEachPrefixOrSuffixOfALine) {
   EXPECT_EQ(y.Values(), (Values{9, 8, 5, 3, 10, 6, 6, 1}));
 }
 
+TEST(ReferenceSortTest, PutsTheFirstElementsOfALineInOrder) {
+  Op op;
+  op.mutable_sort()->set_dim(1);
+  HostTensor x(DType::kFloat32, {2, 4}, {1, 3, 2, 3, 4, 0, 5, 1});
+  HostTensor y(DType::kFloat32, {2, 3}), index(DType::kInt64, {2, 3});
+  ASSERT_TRUE(RunOp(MakeSort, op, {&x}, {&y, &index}).ok());
+  EXPECT_EQ(y.Values(), (Values{1, 2, 3, 0, 1, 4}));
+  EXPECT_EQ(index.Values(), (Values{0, 2, 1, 1, 3, 0}));
+  op.mutable_sort()->set_descending(true);
+  ASSERT_TRUE(RunOp(MakeSort, op, {&x}, {&y, &index}).ok());
+  EXPECT_EQ(y.Values(), (Values{3, 3, 2, 5, 4, 1}));
+  EXPECT_EQ(index.Values(), (Values{1, 3, 2, 2, 0, 3}));
+}
+
 }  // namespace
 }  // namespace cotan::reference

@@ -32,6 +32,7 @@ constexpr Entry kEntries[] = {
     {Op::kScatterAdd, reference::MakeScatterAdd},
     {Op::kCheckedIndex, reference::MakeCheckedIndex},
     {Op::kScan, reference::MakeScan},
+    {Op::kSort, reference::MakeSort},
     {Op::kConcat, reference::MakeConcat},
     {Op::kAttention, reference::MakeAttention},
     {Op::kAttentionBackward, reference::MakeAttentionBackward},
