@@ -33,6 +33,11 @@ inline constexpr double kModelDrift = 65536;
 inline constexpr double kAutocast = 1.0 / 128;
 inline constexpr double kAutocastGradient = 8.0 / 128;
 
+// A gradient in f64 against central differences with a step of 1e-5, relative to
+// the largest one (of 1 at least): the differences' own error, rounding of the
+// results divided by the step.
+inline constexpr double kFiniteDifference = 1e-7;
+
 // The error of `actual`, of as many elements as `expected`, in the units
 // above; max|expected| counts as `floor` if it is smaller. Infinite if a NaN or
 // infinity is not matched by the same one. T is float or double.

@@ -2,6 +2,7 @@
 
 #include "aot/graph/text.h"
 #include "aot/graph/verifier.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace cotan::aot {
@@ -81,6 +82,20 @@ TEST(LowerToPrimsTest, SoftmaxBecomesExpressionsOverRows) {
 )");
 }
 
+TEST(LowerToPrimsTest, TheFirstElementsInOrderAreASortOfADynamicDimension) {
+  EXPECT_EQ(Lowered(R"(graph @g {
+  %0: f32[s0,8] = user_input 0 "x"
+  %1: f32[3,8], %2: i64[3,8] = aten.topk.default(%0, 3, 0, true, true)
+  user_output 0 "y" = %1
+})"),
+            R"(graph @g {
+  %0: f32[s0,8] = user_input 0 "x"
+  %1: f32[3,8], %2: i64[3,8] = prim.sort(%0, 0, true) from "aten.topk.default"
+  user_output 0 "y" = %1
+}
+)");
+}
+
 TEST(LowerToPrimsTest, MixedDTypesAreCastToTheResult) {
   EXPECT_EQ(Lowered(R"(graph @g {
   %0: i64[4] = user_input 0 "i"
@@ -125,6 +140,16 @@ TEST(LowerToPrimsTest, AllUnsupportedOpsAreNamedAtOnce) {
   user_output 0 "y" = %3
 })");
   EXPECT_NE(message.find("aten.also_unheard_of.out, aten.unheard_of.default"), std::string::npos) << message;
+}
+
+TEST(LowerToPrimsTest, LargeMatricesAreNotDecomposed) {
+  EXPECT_THAT(
+      Lowered(R"(graph @g {
+  %0: f32[40,40] = user_input 0 "x"
+  %1: f32[40,40], %2: i32[] = aten.linalg_inv_ex.default(%0, false)
+  user_output 0 "y" = %1
+})"),
+      ::testing::HasSubstr("aten.linalg_inv_ex.default: a matrix of 40 rows or columns; at most 32 are decomposed"));
 }
 
 TEST(LowerToPrimsTest, AResultOfAnotherTypeThanTracedIsAnError) {

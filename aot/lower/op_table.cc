@@ -11,9 +11,10 @@ absl::Span<const OpRow> OpTable() {
   static const std::vector<OpRow>* const kTable = [] {
     auto* table = new std::vector<OpRow>();
     for (const absl::Span<const OpRow> rows :
-         {PointwiseRows(), ActivationRows(), ReductionRows(), NormalizationRows(), LossRows(), ViewRows(),
-          IndexingRows(), SortingRows(), KernelRows(), CreationRows(), ScanRows(), ResizeRows(), EmbeddingBagRows(),
-          EffectRows(), RecurrentRows(), PaddingRows(), WindowRows(), SpecialRows()}) {
+         {PointwiseRows(),    ActivationRows(), ReductionRows(),    NormalizationRows(), LossRows(),   ViewRows(),
+          IndexingRows(),     SortingRows(),    KernelRows(),       CreationRows(),      ScanRows(),   ResizeRows(),
+          EmbeddingBagRows(), EffectRows(),     RecurrentRows(),    PaddingRows(),       WindowRows(), SpecialRows(),
+          BesselRows(),       GammaRows(),      LinearAlgebraRows()}) {
       table->insert(table->end(), rows.begin(), rows.end());
     }
     std::sort(table->begin(), table->end(), [](const OpRow& a, const OpRow& b) { return a.op < b.op; });

@@ -127,6 +127,10 @@ Tensor Flat(Lowering& l, const Tensor& x) { return l.b.View(x, {NumElementsOf(x.
 absl::Status LowerScatter(Lowering& l) {
   const Tensor x = l.tensor(0);
   Tensor source = l.tensor(3);
+  if (NumElementsOf(l.tensor(2).sizes()) == SymInt(0)) return l.Return(x);
+  if (x.rank() == 0 && l.tensor(2).rank() == 0) {  // the only index is 0
+    return l.Return(source.is_literal() ? l.b.Full(source, x.dtype(), {}) : l.b.Cast(source, x.dtype()));
+  }
   if (x.rank() == 0 || l.tensor(2).rank() == 0) return l.Unsupported("a tensor without dimensions");
   const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
   const Tensor index = IndexInto(l, 2, x.sizes(), dim);
@@ -398,6 +402,7 @@ constexpr OpRow kRows[] = {
     Row("aten._unsafe_index.Tensor", LowerIndex),
     Row("aten._unsafe_index_put.default", LowerIndexPut),
     Row("aten.as_strided_scatter.default", LowerAsStridedScatter),
+    Row("aten.bucketize.Scalar", LowerBucketize),
     Row("aten.bucketize.Tensor", LowerBucketize),
     Row("aten.embedding.default", LowerEmbedding),
     Row("aten.embedding_dense_backward.default", LowerEmbeddingBackward),

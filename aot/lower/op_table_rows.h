@@ -25,6 +25,9 @@ absl::Span<const OpRow> RecurrentRows();
 absl::Span<const OpRow> PaddingRows();
 absl::Span<const OpRow> WindowRows();
 absl::Span<const OpRow> SpecialRows();
+absl::Span<const OpRow> BesselRows();
+absl::Span<const OpRow> GammaRows();
+absl::Span<const OpRow> LinearAlgebraRows();
 
 }  // namespace cotan::aot
 

@@ -1,92 +1,31 @@
-// Rows of ops that put elements in order. An element's place is the number of
-// elements that go before it, so the work grows with the square of the sorted
-// dimension; nothing of that size is stored.
+// Rows of ops that put elements in order: all of them take what they need from the
+// runtime's sort.
 #include <limits>
-#include <numeric>
 
-#include "absl/strings/str_cat.h"
 #include "aot/lower/lowering.h"
 #include "aot/lower/op_table_rows.h"
+#include "base/status_macros.h"
 
 namespace cotan::aot {
 namespace {
 
-constexpr int64_t kMaxSorted = 16384;
-
-// x with `dim` as the last dimension, and the order that undoes it.
-struct Turned {
-  Tensor x;
-  std::vector<int64_t> back;
-};
-
-Turned TurnLast(Lowering& l, const Tensor& x, int64_t dim) {
-  std::vector<int64_t> order(static_cast<size_t>(x.rank()));
-  std::iota(order.begin(), order.end(), 0);
-  order.erase(order.begin() + dim);
-  order.push_back(dim);
-  std::vector<int64_t> back(order.size());
-  for (size_t i = 0; i < order.size(); ++i) back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
-  return {l.b.Permute(x, order), back};
-}
-
 Tensor IsNan(Lowering& l, const Tensor& x) { return l.b.Ne(x, x); }
-
-// Along the last dimension, for each element the number of those that go before
-// it: i32. NaN counts as the greatest; of equal elements the first goes first.
-Tensor Ranks(Lowering& l, const Tensor& x, bool descending) {
-  const int64_t n = x.rank();
-  const Tensor self = l.b.Unsqueeze(x, n), other = l.b.Unsqueeze(x, n - 1);
-  SymIntVector pairs = x.sizes();
-  pairs.push_back(pairs.back());
-  const Tensor earlier = l.b.Lt(l.b.Iota(static_cast<int>(n), DType::kInt32, pairs),
-                                l.b.Iota(static_cast<int>(n) - 1, DType::kInt32, pairs));
-  Tensor before = descending ? l.b.Gt(other, self) : l.b.Lt(other, self);
-  Tensor equal = l.b.Eq(other, self);
-  if (IsFloatingPoint(x.dtype())) {
-    const Tensor self_nan = IsNan(l, self), other_nan = IsNan(l, other);
-    const Tensor first = descending ? other_nan : self_nan;
-    const Tensor second = descending ? self_nan : other_nan;
-    before = l.b.Or(before, l.b.And(first, l.b.Not(second)));
-    equal = l.b.Or(equal, l.b.And(self_nan, other_nan));
-  }
-  before = l.b.Or(before, l.b.And(equal, earlier));
-  return l.b.Squeeze(l.b.ReduceSum(l.b.Cast(before, DType::kInt32), {n}), {{n}});
-}
 
 struct Sorted {
   Tensor values;
   Tensor indexes;
 };
 
+SymInt SizeAlong(Lowering& l, const Tensor& x, int64_t dim) {
+  return x.rank() == 0 ? SymInt(1) : x.sizes()[static_cast<size_t>(l.b.WrapDim(dim, x.rank()))];
+}
+
 // The `count` first elements of `dim` in order, and their indexes.
 absl::StatusOr<Sorted> FirstInOrder(Lowering& l, const Tensor& x, int64_t dim, const SymInt& count, bool descending) {
+  if (IsComplex(x.dtype())) return l.Unsupported("complex numbers, which have no order");
   if (x.rank() == 0) return Sorted{x, l.b.Full(l.b.Literal(SymInt(0)), DType::kInt64, {})};
-  dim = l.b.WrapDim(dim, x.rank());
-  const SymInt size = x.sizes()[static_cast<size_t>(dim)];
-  if (!size.is_constant()) return l.Unsupported("a dynamic dimension");
-  if (size.constant() > kMaxSorted) {
-    return l.Unsupported(
-        absl::StrCat("a dimension of ", size.constant(), " elements; at most ", kMaxSorted, " are put in order"));
-  }
-  const Turned turned = TurnLast(l, x, dim);
-  const int64_t n = x.rank();
-  const Tensor ranks = l.b.Unsqueeze(Ranks(l, turned.x, descending), n - 1);
-  SymIntVector pairs = turned.x.sizes();
-  pairs.back() = count;
-  pairs.push_back(size);
-  const Tensor here = l.b.Eq(ranks, l.b.Iota(static_cast<int>(n) - 1, DType::kInt32, pairs));
-  const Tensor element = l.b.Iota(static_cast<int>(n), DType::kInt64, pairs);
-  const Tensor chosen = l.b.Select(here, element, l.b.Literal(SymInt(0)));
-  const Tensor index = l.b.Squeeze(l.b.ReduceSum(chosen, {n}), {{n}});
-  // Row-major place of each chosen element in the turned x.
-  Tensor position = index;
-  SymInt stride = size;
-  for (int64_t d = n - 2; d >= 0; --d) {
-    position = position + l.b.Iota(static_cast<int>(d), DType::kInt64, index.sizes()) * l.b.Literal(stride);
-    stride = stride * turned.x.sizes()[static_cast<size_t>(d)];
-  }
-  const Tensor values = l.b.Gather(l.b.View(turned.x, {NumElementsOf(x.sizes())}), position, 0);
-  return Sorted{l.b.Permute(values, turned.back), l.b.Permute(index, turned.back)};
+  const auto [values, indexes] = l.b.Sort(x, dim, count, descending);
+  return Sorted{values, indexes};
 }
 
 absl::Status ReturnSorted(Lowering& l, const absl::StatusOr<Sorted>& sorted) {
@@ -97,8 +36,7 @@ absl::Status ReturnSorted(Lowering& l, const absl::StatusOr<Sorted>& sorted) {
 absl::Status Sort(Lowering& l, int dim_argument) {
   const int64_t dim = l.integer(dim_argument);
   const Tensor x = l.tensor(0);
-  const SymInt count = x.rank() == 0 ? SymInt(1) : x.sizes()[static_cast<size_t>(l.b.WrapDim(dim, x.rank()))];
-  return ReturnSorted(l, FirstInOrder(l, x, dim, count, l.flag(dim_argument + 1)));
+  return ReturnSorted(l, FirstInOrder(l, x, dim, SizeAlong(l, x, dim), l.flag(dim_argument + 1)));
 }
 
 // (self, dim, descending) and (self, stable, dim, descending)
@@ -131,7 +69,7 @@ absl::Status LowerKthValue(Lowering& l) {
 
 // The lower one of two middle elements; NaN, where the first is, if there is any.
 absl::StatusOr<Sorted> MedianOf(Lowering& l, const Tensor& x, int64_t dim) {
-  const SymInt size = x.rank() == 0 ? SymInt(1) : x.sizes()[static_cast<size_t>(l.b.WrapDim(dim, x.rank()))];
+  const SymInt size = SizeAlong(l, x, dim);
   const SymInt k = SymInt::Binary(SymInt::Kind::kFloorDiv, size + SymInt(1), SymInt(2));
   absl::StatusOr<Sorted> element = ElementOfRank(l, x, dim, k);
   if (!element.ok() || x.rank() == 0 || !IsFloatingPoint(x.dtype())) return element;
@@ -156,12 +94,70 @@ absl::Status LowerMedianAlong(Lowering& l) {
   return median.ok() ? ReturnOne(l, *median) : median.status();
 }
 
+// The element of each line of `sorted` at `position`, which has size 1 along `dim`.
+Sorted ElementAt(Lowering& l, const Sorted& sorted, const Tensor& position, int64_t dim) {
+  const Tensor place = l.b.Iota(static_cast<int>(dim), DType::kInt64, sorted.values.sizes());
+  const Tensor here = l.b.Eq(place, position);
+  const auto take = [&](const Tensor& x) {
+    return l.b.ReduceSum(l.b.Select(here, x, l.b.Full(l.b.Literal(SymInt(0)), x.dtype(), {})), {dim});
+  };
+  const DType dtype = sorted.values.dtype();
+  if (dtype != DType::kBool) return {take(sorted.values), take(sorted.indexes)};
+  return {l.b.Cast(take(l.b.Cast(sorted.values, DType::kUInt8)), dtype), take(sorted.indexes)};
+}
+
+// The lower one of two middle elements of those that are no NaN.
+absl::StatusOr<Sorted> NanMedianOf(Lowering& l, const Tensor& x, int64_t dim) {
+  if (x.rank() == 0 || !IsFloatingPoint(x.dtype())) return MedianOf(l, x, dim);
+  dim = l.b.WrapDim(dim, x.rank());
+  COTAN_ASSIGN_OR_RETURN(const Sorted sorted, FirstInOrder(l, x, dim, SizeAlong(l, x, dim), /*descending=*/false));
+  const Tensor numbers = l.b.ReduceSum(l.b.Cast(l.b.Not(IsNan(l, x)), DType::kInt64), {dim});
+  const Tensor one = l.b.Literal(SymInt(1));
+  const Tensor last = l.b.Maximum(numbers - one, l.b.Full(l.b.Literal(SymInt(0)), DType::kInt64, {}));
+  return ElementAt(l, sorted, l.b.Binary(serialization::FN_FLOOR_DIV, last, l.b.Literal(SymInt(2))), dim);
+}
+
+absl::Status LowerNanMedian(Lowering& l) {
+  const Tensor x = l.tensor(0);
+  absl::StatusOr<Sorted> median = NanMedianOf(l, l.b.View(x, {NumElementsOf(x.sizes())}), 0);
+  return median.ok() ? l.Return(l.b.View(median->values, {})) : median.status();
+}
+
+// (self, dim, keepdim)
+absl::Status LowerNanMedianAlong(Lowering& l) {
+  absl::StatusOr<Sorted> median = NanMedianOf(l, l.tensor(0), l.integer(1));
+  return median.ok() ? ReturnOne(l, *median) : median.status();
+}
+
+// (self, dim, keepdim): the smallest of the most frequent elements, and where the
+// last one of its kind is.
+absl::Status LowerMode(Lowering& l) {
+  const Tensor x = l.tensor(0);
+  const SymInt size = SizeAlong(l, x, l.integer(1));
+  COTAN_ASSIGN_OR_RETURN(const Sorted sorted, FirstInOrder(l, x, l.integer(1), size, /*descending=*/false));
+  if (x.rank() == 0) return ReturnOne(l, sorted);
+  const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
+  const Tensor place = l.b.Iota(static_cast<int>(dim), DType::kInt64, x.sizes());
+  const Tensor before = l.b.Slice(sorted.values, dim, 0, size - SymInt(1), 1);
+  const Tensor after = l.b.Slice(sorted.values, dim, 1, size, 1);
+  const Tensor zero = l.b.Literal(SymInt(0));
+  const Tensor later = l.b.Select(l.b.Ne(before, after), l.b.Slice(place, dim, 1, size, 1), zero);
+  const Tensor first = l.b.Full(zero, DType::kInt64, l.b.Slice(place, dim, 0, 1, 1).sizes());
+  const Tensor begin = l.b.Scan(serialization::Scan::MAX, l.b.Concat({first, later}, dim), dim).first;
+  const Tensor count = place - begin;
+  const Tensor most = l.b.ReduceMax(count, {dim});
+  const Tensor candidates = l.b.Select(l.b.Eq(count, most), place, l.b.Literal(size));
+  return ReturnOne(l, ElementAt(l, sorted, l.b.Reduce(serialization::FN_REDUCE_MIN, candidates, {dim}), dim));
+}
+
 constexpr OpRow Row(absl::string_view op, LowerFunction lower) { return {op, OpFamily::kKernel, lower}; }
 
 constexpr OpRow kRows[] = {
-    Row("aten.kthvalue.default", LowerKthValue), Row("aten.median.default", LowerMedian),
-    Row("aten.median.dim", LowerMedianAlong),    Row("aten.sort.default", LowerSort),
-    Row("aten.sort.stable", LowerStableSort),    Row("aten.topk.default", LowerTopK),
+    Row("aten.kthvalue.default", LowerKthValue),   Row("aten.median.default", LowerMedian),
+    Row("aten.median.dim", LowerMedianAlong),      Row("aten.mode.default", LowerMode),
+    Row("aten.nanmedian.default", LowerNanMedian), Row("aten.nanmedian.dim", LowerNanMedianAlong),
+    Row("aten.sort.default", LowerSort),           Row("aten.sort.stable", LowerStableSort),
+    Row("aten.topk.default", LowerTopK),
 };
 
 }  // namespace

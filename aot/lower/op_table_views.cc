@@ -147,6 +147,7 @@ Tensor Place(Lowering& l, Tensor rows, const Range& range, const SymInt& size) {
 // (grad, input_sizes, dim, start, end, step)
 absl::Status LowerSliceBackward(Lowering& l) {
   const SymIntVector sizes = l.sizes(1);
+  if (l.tensor(0).sizes().size() != sizes.size()) return l.Unsupported("a gradient of another rank than the input");
   const Range range = RangeOf(l, sizes, 2);
   return l.Return(Place(l, l.tensor(0), range, sizes[static_cast<size_t>(range.dim)]));
 }

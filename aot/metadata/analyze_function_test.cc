@@ -240,7 +240,8 @@ TEST(AnalyzeFunctionTest, DataOfInputs) {
       {"a leaf",
        {Leaf({3})},
        [](const Tensors& in) { return Tensors{in[0].mul_(2)}; },
-       "analyzing the function: a leaf Variable that requires grad is being used in an in-place operation."},
+       "analyzing the function: a leaf Variable that requires grad is being used in an in-place operation. "
+       "(aten.mul_.Scalar)"},
   });
 }
 

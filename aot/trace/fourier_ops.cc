@@ -74,7 +74,7 @@ double ScaleOf(int64_t normalization, double elements) {
 }
 
 Complex PartsOf(const at::Tensor& x) {
-  const at::Tensor parts = at::view_as_real(x);
+  const at::Tensor parts = at::view_as_real(x.resolve_conj());
   return {parts.select(-1, 0), parts.select(-1, 1)};
 }
 

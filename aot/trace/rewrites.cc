@@ -13,10 +13,8 @@
 #include <ATen/ops/eq.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ge.h>
-#include <ATen/ops/logical_and.h>
-#include <ATen/ops/logical_or.h>
-#include <ATen/ops/logical_xor.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/neg.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
@@ -31,16 +29,21 @@
 #include <tuple>
 #include <vector>
 
+#include "aot/trace/argument.h"
 #include "aot/trace/autograd_views.h"
+#include "aot/trace/composed_ops.h"
 #include "aot/trace/dispatch_keys.h"
 #include "aot/trace/distance_ops.h"
 #include "aot/trace/effects.h"
 #include "aot/trace/fourier_ops.h"
+#include "aot/trace/linalg_ops.h"
 #include "aot/trace/loss_ops.h"
+#include "aot/trace/pooling_ops.h"
 #include "aot/trace/random_ops.h"
 #include "aot/trace/recorder.h"
 #include "aot/trace/recurrent_layer.h"
 #include "aot/trace/recurrent_ops.h"
+#include "aot/trace/resize_ops.h"
 #include "aot/trace/sampling_ops.h"
 #include "aot/trace/scatter_ops.h"
 
@@ -138,13 +141,6 @@ at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::T
   return result.dim() == 4 && dropout_p == 0 ? InOrderOf(query, result) : result;
 }
 
-// Functionalization runs in-place ops on shapes alone first, which LibTorch
-// cannot do for these.
-template <at::Tensor (*kFunction)(const at::Tensor&, const at::Tensor&)>
-at::Tensor& LogicalInPlace(at::Tensor& self, const at::Tensor& other) {
-  return self.copy_(kFunction(self, other));
-}
-
 // The functional form of copy_, which has no derivative.
 at::Tensor Copy(const at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   if (!at::functionalization::impl::isFunctionalTensor(self)) {
@@ -162,6 +158,9 @@ bool Equal(const at::Tensor& self, const at::Tensor& other) {
   c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
   return at::equal(self, other);
 }
+
+// A graph's values have no flag that says they are negated.
+at::Tensor NegView(const at::Tensor& self) { return at::neg(self); }
 
 at::Tensor Vdot(const at::Tensor& self, const at::Tensor& other) { return at::dot(at::conj(self), other); }
 
@@ -193,9 +192,9 @@ void NoteResults(const c10::OperatorHandle& op, const torch::jit::Stack& stack, 
   }
 }
 
-// Every op without a rewrite passes through here. A tensor that belongs to
-// nobody must not be written to: the graph could not return its new content.
-void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+// A tensor that belongs to nobody must not be written to: the graph could not return
+// its new content.
+void CallBelow(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   Recorder* recorder = CurrentRecorder();
   const c10::DispatchKeySet below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRewriteKey);
   if (recorder == nullptr) {
@@ -207,6 +206,17 @@ void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch:
   op.redispatchBoxed(below, stack);
   NoteResults(op, *stack, recorder->autograd_views());
   watch.Tell(recorder->autograd_views());
+}
+
+// Every op without a rewrite passes through here. An error of LibTorch tells in which
+// op it occurred.
+void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  try {
+    CallBelow(op, keys, stack);
+  } catch (c10::Error& error) {
+    if (error.context().empty()) error.add_context(NodeOpName(op.schema()));
+    throw;
+  }
 }
 
 template <typename Configure>
@@ -237,9 +247,7 @@ void RegisterRewrites() {
     m.impl("equal", Equal);
     m.impl("vdot", Vdot);
     m.impl("copy", Copy);
-    m.impl("logical_and_", LogicalInPlace<at::logical_and>);
-    m.impl("logical_or_", LogicalInPlace<at::logical_or>);
-    m.impl("logical_xor_", LogicalInPlace<at::logical_xor>);
+    m.impl("_neg_view", NegView);
     AddRandomRewrites(m);
     AddRecurrentRewrites(m);
     AddSamplingRewrites(m);
@@ -247,6 +255,10 @@ void RegisterRewrites() {
     AddScatterRewrites(m);
     AddFourierRewrites(m);
     AddLossRewrites(m);
+    AddResizeRewrites(m);
+    AddPoolingRewrites(m);
+    AddLinearAlgebraRewrites(m);
+    AddComposedRewrites(m);
   });
   static_cast<void>(definitions);
   static_cast<void>(fallback);

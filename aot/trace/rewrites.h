@@ -7,11 +7,14 @@
 //   scaled_dot_product_attention    -> matmul, softmax
 //   _native_batch_norm_legit_functional -> the same on copies of the statistics
 //   lstm, gru, rnn                  -> matmul, cotan::recurrent
-//   copy, logical_and_, logical_or_, logical_xor_ -> forms that LibTorch can
-//                                      differentiate and functionalize
+//   copy                            -> a form that LibTorch can differentiate
+//   logical_and_, abs_, ..., cov, polar, block_diag, index_reduce -> composed_ops.h
 //   grid_sampler, affine_grid, max_unpool -> gathers, scatters (sampling_ops.h)
 //   cdist, pdist, weight_norm, renorm -> norms (distance_ops.h)
 //   scatter_reduce, masked_scatter, one_hot -> scatter_ops.h
+//   _upsample_*2d_aa                -> matrix products (resize_ops.h)
+//   fractional_max_pool             -> gathers (pooling_ops.h)
+//   _linalg_check_errors            -> an assertion (linalg_ops.h)
 //   _fft_*                          -> matrix products (fourier_ops.h)
 //   ctc_loss, multi_margin_loss, multilabel_margin_loss -> loss_ops.h
 //   equal                           -> answered without data where possible

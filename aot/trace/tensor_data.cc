@@ -1,5 +1,6 @@
 #include "aot/trace/tensor_data.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty.h>
 
 #include <cstring>
@@ -81,7 +82,20 @@ StridedLayout LayoutOf(const at::Tensor& tensor) {
           DimVector(tensor.strides().begin(), tensor.strides().end()), tensor.storage_offset()};
 }
 
+namespace {
+
+// Whether all elements lie in the tensor's storage.
+bool HasRoomFor(const at::Tensor& tensor) {
+  const size_t needed = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.dtype().itemsize(),
+                                                         static_cast<size_t>(tensor.storage_offset()));
+  return tensor.storage().data() != nullptr && tensor.storage().nbytes() >= needed;
+}
+
+}  // namespace
+
 TensorData ToTensorData(const at::Tensor& tensor) {
+  const bool has_data = tensor.numel() == 0 || (tensor.has_storage() && HasRoomFor(tensor));
+  TORCH_CHECK(has_data, "the memory of a tensor of sizes ", tensor.sizes(), " is smaller than the tensor");
   const at::Tensor dense = tensor.detach().contiguous();
   TensorData data;
   data.dtype = ToDType(dense.scalar_type());

@@ -255,6 +255,15 @@ const Case kCases[] = {
        return {torch::constant_pad_nd(x[0], {1, 2}), x[0].roll(1, 0), x[0].repeat({2, 1})};
      },
      {{kA, kB}}},
+    {"sorting",
+     [](const Tensors& x) -> Tensors {
+       const auto [values, indices] = x[0].sort(1, /*descending=*/true);
+       return {values, indices, std::get<0>(x[0].topk(3, 1)), std::get<0>(x[0].median(0)),
+               std::get<0>(x[0].nanmedian(1))};
+     },
+     {{kA, kB}},
+     3,
+     40},
 };
 
 // Layers and losses of many kinds over a batch of any size.

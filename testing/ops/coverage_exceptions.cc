@@ -8,8 +8,6 @@ const std::vector<CoverageException>& CoverageExceptions() {
       {"aten._local_scalar_dense.default",
        "it reads a tensor's content, on which the rest of the program could depend"},
       {"aten.nonzero.default", "the size of its result depends on data"},
-      {"fractional_max_pool2d", "the windows depend on random data"},
-      {"fractional_max_pool3d", "the windows depend on random data"},
   };
   return exceptions;
 }

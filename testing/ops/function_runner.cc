@@ -6,34 +6,18 @@
 #include <algorithm>
 #include <exception>
 #include <utility>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "aot/compile.h"
 #include "aot/trace/argument.h"
 #include "base/status_macros.h"
-#include "kernels/cpu/register_cpu.h"
-#include "runtime/autograd/engine.h"
-#include "runtime/function.h"
-#include "runtime/program.h"
-#include "runtime/session.h"
+#include "testing/ops/compiled_function.h"
 #include "testing/ops/tensor_bridge.h"
 
 namespace cotan::testing {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-
-// Fresh leaves with the content of `inputs`.
-Tensors Leaves(const Tensors& inputs, bool with_gradients) {
-  Tensors leaves;
-  for (const at::Tensor& input : inputs) {
-    leaves.push_back(input.detach().clone());
-    leaves.back().requires_grad_(with_gradients && (input.is_floating_point() || input.is_complex()));
-  }
-  return leaves;
-}
 
 Tensors ThatRequireGrad(const Tensors& tensors) {
   Tensors found;
@@ -69,15 +53,6 @@ Expected RunEager(const aot::TensorFunction& function, const Tensors& inputs, bo
   return expected;
 }
 
-absl::StatusOr<std::string> Compile(const aot::TensorFunction& function, const Tensors& inputs, bool with_gradients) {
-  aot::CompileOptions options;
-  options.store_references = false;
-  const at::AutoGradMode mode(true);
-  COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model,
-                         aot::CompileTensorFunction(function, Leaves(inputs, with_gradients), options));
-  return model.bytes();
-}
-
 Judgement Differs(std::string message) { return {Verdict::kDiffers, std::move(message)}; }
 
 // Adds one tensor to what is known so far.
@@ -97,46 +72,21 @@ void Compare(const std::string& what, const at::Tensor& actual, const at::Tensor
 }
 
 // A compiled function at work. Status: the runtime failed.
-absl::StatusOr<Judgement> RunCompiled(const std::string& artifact, const Tensors& inputs, bool with_gradients,
+absl::StatusOr<Judgement> RunCompiled(CompiledFunction& compiled, const Tensors& inputs, bool with_gradients,
                                       const Expected& expected, const FunctionCheck& check) {
-  COTAN_ASSIGN_OR_RETURN(auto program, Program::LoadBytes(artifact));
-  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, {.kernels = &CpuKernels(), .threads = 1}));
-  COTAN_ASSIGN_OR_RETURN(Function compiled, Function::Create(session, "forward"));
-  const Tensors leaves = Leaves(inputs, with_gradients);
-  std::vector<Variable> arguments, sources;
-  for (const at::Tensor& leaf : leaves) {
-    COTAN_ASSIGN_OR_RETURN(Tensor borrowed, BorrowTensor(leaf.detach()));
-    if (!leaf.requires_grad()) {
-      arguments.emplace_back(std::move(borrowed));
-      continue;
-    }
-    COTAN_ASSIGN_OR_RETURN(arguments.emplace_back(), Variable::Leaf(std::move(borrowed)));
-    sources.push_back(arguments.back());
-  }
-  COTAN_ASSIGN_OR_RETURN(const std::vector<FunctionResult> results, compiled.Call(arguments));
-  if (results.size() != expected.outputs.size()) return Differs("the number of results differs");
-
   Judgement judgement{Verdict::kAgrees, ""};
-  std::vector<Variable> roots;
-  for (size_t i = 0; i < results.size(); ++i) {
-    const Variable* variable = std::get_if<Variable>(&results[i]);
-    if (variable == nullptr) return Differs(absl::StrCat("result ", i, " is no tensor"));
-    if (!with_gradients) {
-      Compare(absl::StrCat("result ", i), ToAten(variable->tensor()), expected.outputs[i].detach(), check, judgement);
+  if (!with_gradients) {
+    COTAN_ASSIGN_OR_RETURN(const Tensors results, compiled.Call(inputs));
+    if (results.size() != expected.outputs.size()) return Differs("the number of results differs");
+    for (size_t i = 0; i < results.size(); ++i) {
+      Compare(absl::StrCat("result ", i), results[i], expected.outputs[i].detach(), check, judgement);
     }
-    if (expected.requires_grad[i]) roots.push_back(*variable);
+    return judgement;
   }
-  if (!with_gradients) return judgement;
-  std::vector<Tensor> tangents;
-  for (const at::Tensor& tangent : expected.tangents) {
-    COTAN_ASSIGN_OR_RETURN(tangents.emplace_back(), BorrowTensor(tangent));
-  }
-  COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> gradients,
-                         autograd::Grad(roots, sources, tangents, session.ops(), {.allow_unused = true}));
+  COTAN_ASSIGN_OR_RETURN(const Tensors gradients,
+                         compiled.Gradients(inputs, expected.requires_grad, expected.tangents));
   for (size_t i = 0; i < gradients.size(); ++i) {
-    const at::Tensor& wanted = expected.gradients[i];
-    const at::Tensor gradient = gradients[i].defined() ? ToAten(gradients[i]) : at::zeros_like(wanted);
-    Compare(absl::StrCat("the gradient of input ", i), gradient, wanted, check, judgement);
+    Compare(absl::StrCat("the gradient of input ", i), gradients[i], expected.gradients[i], check, judgement);
   }
   return judgement;
 }
@@ -152,12 +102,12 @@ Judgement Judge(const aot::TensorFunction& function, const Tensors& inputs, bool
             std::string(e.what()).substr(0, 200)};
   }
   if (with_gradients && expected.tangents.empty()) return {Verdict::kNotDifferentiable, ""};
-  const absl::StatusOr<std::string> artifact = Compile(function, inputs, with_gradients);
-  if (!artifact.ok()) {
-    const bool refused = artifact.status().code() == absl::StatusCode::kUnimplemented;
-    return {refused ? Verdict::kRefused : Verdict::kFailed, std::string(artifact.status().message())};
+  absl::StatusOr<CompiledFunction> compiled = CompiledFunction::Create(function, inputs, with_gradients);
+  if (!compiled.ok()) {
+    const bool refused = compiled.status().code() == absl::StatusCode::kUnimplemented;
+    return {refused ? Verdict::kRefused : Verdict::kFailed, std::string(compiled.status().message())};
   }
-  const absl::StatusOr<Judgement> judgement = RunCompiled(*artifact, inputs, with_gradients, expected, check);
+  const absl::StatusOr<Judgement> judgement = RunCompiled(*compiled, inputs, with_gradients, expected, check);
   return judgement.ok() ? *judgement : Differs(std::string(judgement.status().message()));
 }
 

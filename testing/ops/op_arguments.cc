@@ -20,6 +20,20 @@ Arg Transposed(Sizes sizes) {
   return [sizes](at::ScalarType dtype) { return (at::rand(sizes, at::kDouble) * 2 - 1).to(dtype).transpose(-1, -2); };
 }
 
+Arg Regular(Sizes sizes) {
+  return [sizes](at::ScalarType dtype) {
+    return (at::rand(sizes, at::kDouble) * 2 - 1 + 3 * at::eye(sizes[sizes.size() - 2], sizes.back(), at::kDouble))
+        .to(dtype);
+  };
+}
+
+Arg PositiveDefinite(Sizes sizes) {
+  return [sizes](at::ScalarType dtype) {
+    const at::Tensor x = at::rand(sizes, at::kDouble) * 2 - 1;
+    return (at::matmul(x, x.transpose(-1, -2)) + at::eye(sizes.back(), at::kDouble)).to(dtype);
+  };
+}
+
 Arg ChannelsLast(Sizes sizes) {
   return [sizes](at::ScalarType dtype) {
     return (at::rand(sizes, at::kDouble) * 2 - 1).to(dtype).contiguous(at::MemoryFormat::ChannelsLast);

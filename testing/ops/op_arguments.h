@@ -17,6 +17,8 @@ using Sizes = std::vector<int64_t>;
 Arg T(Sizes sizes);                     // uniform in [-1, 1)
 Arg Positive(Sizes sizes);              // uniform in [0.1, 0.9)
 Arg Transposed(Sizes sizes);            // as T, with the last two dimensions swapped in memory
+Arg Regular(Sizes sizes);               // matrices that are easy to invert, if square
+Arg PositiveDefinite(Sizes sizes);      // symmetric ones with positive eigenvalues, if square
 Arg ChannelsLast(Sizes sizes);          // as T, in NHWC
 Arg Index(Sizes sizes, int64_t limit);  // i64 in [0, limit)
 Arg Mask(Sizes sizes);                  // bool

@@ -20,7 +20,10 @@ std::vector<OpCaseGroup> OpCases() {
           {"EmbeddingBags", kReduction, EmbeddingBagCases()},
           {"Padding", kReduction, PaddingCases()},
           {"Windows", kMatmul, WindowCases()},
-          {"FurtherIndexing", kMatmul, FurtherIndexingCases()}};
+          {"FurtherIndexing", kMatmul, FurtherIndexingCases()},
+          {"Sorting", kExact, SortingCases()},
+          {"Special", kReduction, SpecialCases()},
+          {"LinearAlgebra", kMatmul, LinearAlgebraCases()}};
 }
 
 OpCaseGroup TracedOpCases() { return {"Traced", kMatmul, RewrittenCases()}; }

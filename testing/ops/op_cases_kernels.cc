@@ -52,6 +52,8 @@ std::vector<OpCase> KernelCases() {
       {"index.Tensor", {T({10, 4}), OptionalList({Index({6}, 10)})}},
       {"gather.default", {T({4, 5}), V(1), Index({4, 3}, 5), V(false)}},
       {"scatter_add.default", {T({4, 5}), V(1), Index({4, 3}, 5), T({4, 3})}},
+      {"scatter.src", {T({}), V(0), V(at::zeros({}, at::kLong)), T({})}},
+      {"scatter.src", {T({4, 5}), V(1), V(at::zeros({4, 0}, at::kLong)), T({4, 0})}},
       {"scatter.src", {T({4, 5}), V(1), Index({4, 3}, 5), T({4, 3})}},
       {"scatter.src", {T({4, 5}), V(0), Index({3, 5}, 4), T({3, 5})}},
       {"scatter.value", {T({4, 5}), V(-1), Index({4, 3}, 5), Num(0.5)}},
@@ -60,11 +62,6 @@ std::vector<OpCase> KernelCases() {
       {"as_strided_scatter.default", {T({24}), T({2, 3}), Ints({2, 3}), Ints({3, 1}), V(4)}},
       {"as_strided_scatter.default", {T({4, 6}), T({2, 3}), Ints({2, 3}), Ints({12, 2}), V(1)}},
       {"resize.default", {T({4, 6}), Ints({2, 5}), None()}},
-      {"sort.default", {T({3, 40}), V(1), V(false)}},
-      {"sort.default", {T({5, 4}), V(0), V(true)}},
-      {"sort.stable", {Index({3, 40}, 7), V(true), V(-1), V(true)}},
-      {"topk.default", {T({3, 40}), V(5), V(-1), V(true), V(true)}},
-      {"topk.default", {T({7, 3}), V(2), V(0), V(false), V(true)}},
       {"cat.default", {List({T({2, 3}), T({2, 4}), Transposed({2, 5})}), V(1)}},
       {"stack.default", {List({T({2, 3}), T({2, 3})}), V(1)}},
       {"_scaled_dot_product_flash_attention_for_cpu.default",
@@ -288,14 +285,11 @@ std::vector<OpCase> FurtherIndexingCases() {
       {"linalg_cross.default", {T({2, 3, 4}), T({1, 3, 4}), V(-2)}},
       {"addbmm.default", {T({5, 3}), T({2, 5, 7}), T({2, 7, 3}), Num(0.5), Num(2)}},
       {"addr.default", {T({5, 3}), T({5}), T({3}), Num(1), Num(2)}},
-      {"kthvalue.default", {T({5, 7}), V(3), V(1), V(false)}},
-      {"kthvalue.default", {T({5, 7}), V(5), V(0), V(true)}},
-      {"median.default", {T({5, 7})}},
-      {"median.dim", {T({5, 8}), V(1), V(true)}},
   };
   const Arg sorted = [](at::ScalarType dtype) { return at::linspace(-1, 1, 9, dtype); };
   for (const bool right : {false, true}) {
     cases.push_back({"bucketize.Tensor", {T({4, 5}), sorted, V(false), V(right)}});
+    cases.push_back({"bucketize.Scalar", {Num(0.25), sorted, V(false), V(right)}});
     cases.push_back({"searchsorted.Tensor", {sorted, T({4, 5}), V(true), V(right), None(), None()}});
     cases.push_back({"searchsorted.Scalar", {sorted, Num(0.25), V(false), V(right), None(), None()}});
   }

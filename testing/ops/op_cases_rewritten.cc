@@ -57,6 +57,68 @@ void AddTransforms(std::vector<OpCase>& cases) {
   cases.push_back({"_fft_c2c.default", {spectrum, Ints({0, 1}), V(0), V(true)}});
 }
 
+void AddAntialiasedResizes(std::vector<OpCase>& cases) {
+  for (const char* op : {"_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"}) {
+    for (const bool align_corners : {false, true}) {
+      cases.push_back(
+          {std::string(op) + ".default", {T({2, 3, 9, 7}), Ints({4, 5}), V(align_corners), None(), None()}});
+      cases.push_back(
+          {std::string(op) + ".default", {T({1, 2, 3, 4}), Ints({7, 2}), V(align_corners), None(), None()}});
+    }
+    cases.push_back({std::string(op) + ".default", {T({1, 2, 8, 8}), Ints({4, 4}), V(false), V(0.5), V(0.5)}});
+  }
+}
+
+void AddFractionalPools(std::vector<OpCase>& cases) {
+  cases.push_back(
+      {"fractional_max_pool2d.default", {T({2, 3, 7, 9}), Ints({2, 3}), Ints({4, 5}), Positive({2, 3, 2})}});
+  cases.push_back({"fractional_max_pool2d.default", {T({3, 7, 9}), Ints({2, 3}), Ints({1, 5}), Positive({1, 3, 2})}});
+  cases.push_back(
+      {"fractional_max_pool3d.default", {T({2, 2, 5, 6, 7}), Ints({2, 2, 3}), Ints({3, 2, 4}), Positive({2, 2, 3})}});
+}
+
+void AddComposed(std::vector<OpCase>& cases) {
+  cases.push_back({"cov.default", {T({3, 7}), V(1), None(), None()}});
+  cases.push_back({"cov.default", {T({3, 4}), V(1), Longs({1, 2, 1, 3}), Positive({4})}});
+  cases.push_back({"corrcoef.default", {T({3, 7})}});
+  cases.push_back({"polar.default", {Positive({3, 4}), T({3, 4})}});
+  cases.push_back({"block_diag.default", {List({T({2, 3}), T({4}), T({}), T({1, 2})})}});
+  for (const char* reduce : {"prod", "mean", "amax", "amin"}) {
+    for (const bool include_self : {true, false}) {
+      cases.push_back({"index_reduce.default",
+                       {T({4, 3}), V(0), Longs({1, 3, 1, 0, 1}), T({5, 3}), Text(reduce), V(include_self)}});
+    }
+  }
+  for (const char* op : {"abs_", "nan_to_num", "fmax", "fmin"}) {
+    std::vector<Arg> arguments = {T({3, 4})};
+    if (op[0] == 'f') arguments.push_back(T({3, 4}));
+    if (op[0] == 'n') arguments.insert(arguments.end(), 3, None());
+    cases.push_back({std::string(op) + ".default", arguments});
+  }
+}
+
+// With the check of success that is an effect.
+void AddLinearAlgebra(std::vector<OpCase>& cases) {
+  cases.push_back({"linalg_cholesky.default", {PositiveDefinite({2, 4, 4}), V(false)}});
+  cases.push_back({"linalg_inv.default", {Regular({2, 4, 4})}});
+  cases.push_back({"linalg_det.default", {Regular({2, 4, 4})}});
+  cases.push_back({"linalg_slogdet.default", {Regular({4, 4})}});
+  cases.push_back({"linalg_solve.default", {Regular({4, 4}), T({4, 2}), V(true)}});
+  cases.push_back({"linalg_solve.default", {Regular({4, 4}), T({4}), V(true)}});
+  cases.push_back({"linalg_qr.default", {Regular({5, 3}), Text("reduced")}});
+  cases.push_back({"cholesky_solve.default", {T({4, 2}), PositiveDefinite({4, 4}), V(false)}});
+}
+
+void AddOrders(std::vector<OpCase>& cases) {
+  const Arg quantiles = [](at::ScalarType dtype) { return at::tensor({0.1, 0.5, 0.77}, dtype); };
+  cases.push_back({"argsort.default", {T({3, 7}), V(1), V(true)}});
+  cases.push_back({"msort.default", {T({5, 3})}});
+  for (const char* interpolation : {"linear", "lower", "nearest"}) {
+    cases.push_back({"quantile.default", {T({4, 6}), quantiles, V(1), V(false), Text(interpolation)}});
+    cases.push_back({"nanquantile.default", {T({4, 6}), quantiles, V(0), V(true), Text(interpolation)}});
+  }
+}
+
 }  // namespace
 
 std::vector<OpCase> RewrittenCases() {
@@ -91,6 +153,11 @@ std::vector<OpCase> RewrittenCases() {
   AddDistances(cases);
   AddScatterReductions(cases);
   AddTransforms(cases);
+  AddAntialiasedResizes(cases);
+  AddFractionalPools(cases);
+  AddLinearAlgebra(cases);
+  AddOrders(cases);
+  AddComposed(cases);
   return cases;
 }
 

@@ -1,0 +1,16 @@
+// Smooth functions as sums of Chebyshev polynomials.
+#ifndef COTAN_AOT_LOWER_CHEBYSHEV_H_
+#define COTAN_AOT_LOWER_CHEBYSHEV_H_
+
+#include "absl/types/span.h"
+#include "aot/lower/builder.h"
+
+namespace cotan::aot {
+
+// The sum of coefficients[k] T_k(t) for t in [-1, 1]; coefficients too small for
+// t's dtype are left out. There is at least one.
+Tensor ChebyshevSum(Builder& b, const Tensor& t, absl::Span<const double> coefficients);
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_LOWER_CHEBYSHEV_H_

@@ -1,0 +1,144 @@
+#include "aot/trace/composed_ops.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/complex.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/floor_divide.h>
+#include <ATen/ops/logical_and.h>
+#include <ATen/ops/logical_not.h>
+#include <ATen/ops/logical_or.h>
+#include <ATen/ops/logical_xor.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/mvlgamma.h>
+#include <ATen/ops/nan_to_num.h>
+#include <ATen/ops/result_type.h>
+#include <ATen/ops/scatter_reduce.h>
+#include <ATen/ops/sin.h>
+#include <ATen/ops/sum.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace cotan::aot {
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+// Functionalization runs in-place ops on shapes alone first, which LibTorch
+// cannot do for these. What a derivative needs of self must not be overwritten: it is
+// a copy.
+template <at::Tensor (*kFunction)(const at::Tensor&, const at::Tensor&)>
+at::Tensor& BinaryInPlace(at::Tensor& self, const at::Tensor& other) {
+  return self.copy_(kFunction(self, other));
+}
+template <at::Tensor (*kFunction)(const at::Tensor&)>
+at::Tensor& UnaryInPlace(at::Tensor& self) {
+  return self.copy_(kFunction(self.clone()));
+}
+at::Tensor& FloorDivideInPlace(at::Tensor& self, const at::Scalar& other) {
+  return self.copy_(at::floor_divide(self.clone(), other));
+}
+at::Tensor& MvlgammaInPlace(at::Tensor& self, int64_t p) { return self.copy_(at::mvlgamma(self.clone(), p)); }
+at::Tensor& NanToNumInPlace(at::Tensor& self, std::optional<double> nan, std::optional<double> posinf,
+                            std::optional<double> neginf) {
+  return self.copy_(at::nan_to_num(self.clone(), nan, posinf, neginf));
+}
+
+// Rows are variables, columns observations. Numbers of observations and weights
+// are taken as they are: what they must be is data.
+at::Tensor Cov(const at::Tensor& self, int64_t correction, const OptionalTensor& fweights,
+               const OptionalTensor& aweights) {
+  TORCH_CHECK(self.dim() <= 2 && self.scalar_type() != at::kBool, "cov: the input has sizes ", self.sizes(),
+              " and dtype ", self.scalar_type(), "; it takes at most two dimensions of numbers");
+  const at::Tensor x = self.dim() < 2 ? self.view({1, -1}) : self;
+  at::Tensor weights;
+  for (const OptionalTensor* given : {&fweights, &aweights}) {
+    if (!given->has_value() || !(*given)->defined()) continue;
+    weights = weights.defined() ? weights * **given : **given;
+  }
+  const at::Tensor weighted = weights.defined() ? x * weights : x;
+  at::Tensor mean = at::sum(weighted, at::IntArrayRef{1}, /*keepdim=*/true);
+  if (!weights.defined()) {
+    const auto count = static_cast<double>(x.size(1));
+    const at::Tensor centered = x - mean / count;
+    return (at::matmul(centered, centered.t().conj()) / std::max(count - static_cast<double>(correction), 0.0))
+        .squeeze();
+  }
+  const at::Tensor sum = at::sum(weights);
+  at::Tensor norm = sum - correction;
+  if (aweights.has_value() && aweights->defined() && correction != 0) {
+    norm = sum - at::sum(weights * *aweights) / sum * correction;
+  }
+  const at::Tensor centered = x - mean / sum;
+  return (at::matmul(centered, (centered * weights).t().conj()) / at::clamp(norm, 0)).squeeze();
+}
+
+at::Tensor Polar(const at::Tensor& abs, const at::Tensor& angle) {
+  return at::complex(abs * at::cos(angle), abs * at::sin(angle));
+}
+
+at::Tensor BlockDiag(at::TensorList tensors) {
+  TORCH_CHECK(!tensors.empty(), "block_diag: there are no matrices");
+  int64_t width = 0;
+  at::ScalarType dtype = tensors[0].scalar_type();
+  for (const at::Tensor& tensor : tensors) {
+    TORCH_CHECK(tensor.dim() <= 2, "block_diag: a tensor has sizes ", tensor.sizes());
+    dtype = c10::promoteTypes(dtype, tensor.scalar_type());
+    width += tensor.dim() == 0 ? 1 : tensor.size(-1);
+  }
+  std::vector<at::Tensor> rows;
+  int64_t before = 0;
+  for (const at::Tensor& tensor : tensors) {
+    const at::Tensor matrix = tensor.dim() == 2 ? tensor : tensor.view({1, -1});
+    rows.push_back(at::constant_pad_nd(matrix.to(dtype), {before, width - before - matrix.size(1)}));
+    before += matrix.size(1);
+  }
+  return at::cat(rows, 0);
+}
+
+at::Tensor IndexReduce(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
+                       std::string_view reduce, bool include_self) {
+  const int64_t d = at::maybe_wrap_dim(dim, self.dim());
+  TORCH_CHECK(reduce == "prod" || reduce == "mean" || reduce == "amax" || reduce == "amin", "index_reduce: '", reduce,
+              "' is none of prod, mean, amax, amin");
+  TORCH_CHECK(self.dim() > 0 && index.dim() == 1, "index_reduce: the index has sizes ", index.sizes(), " for an input ",
+              self.sizes());
+  std::vector<int64_t> sizes(static_cast<size_t>(self.dim()), 1);
+  sizes[static_cast<size_t>(d)] = index.size(0);
+  const at::Tensor places = index.to(at::kLong).view(sizes).expand(source.sizes());
+  return at::scatter_reduce(self, d, places, source, c10::string_view(reduce), include_self);
+}
+
+at::Tensor& IndexReduceInPlace(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,
+                               std::string_view reduce, bool include_self) {
+  return self.copy_(IndexReduce(self, dim, index, source, reduce, include_self));
+}
+
+}  // namespace
+
+void AddComposedRewrites(torch::Library& library) {
+  library.impl("logical_and_", BinaryInPlace<at::logical_and>);
+  library.impl("logical_or_", BinaryInPlace<at::logical_or>);
+  library.impl("logical_xor_", BinaryInPlace<at::logical_xor>);
+  library.impl("logical_not_", UnaryInPlace<at::logical_not>);
+  library.impl("abs_", UnaryInPlace<at::abs>);
+  library.impl("absolute_", UnaryInPlace<at::abs>);
+  library.impl("floor_divide_.Scalar", FloorDivideInPlace);
+  library.impl("mvlgamma_", MvlgammaInPlace);
+  library.impl("nan_to_num_", NanToNumInPlace);
+  library.impl("cov", Cov);
+  library.impl("polar", Polar);
+  library.impl("block_diag", BlockDiag);
+  library.impl("index_reduce", IndexReduce);
+  library.impl("index_reduce_", IndexReduceInPlace);
+}
+
+}  // namespace cotan::aot

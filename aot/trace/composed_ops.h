@@ -1,0 +1,18 @@
+// Ops that LibTorch computes with loops or by reading data, in terms of others;
+// see rewrites.h.
+#ifndef COTAN_AOT_TRACE_COMPOSED_OPS_H_
+#define COTAN_AOT_TRACE_COMPOSED_OPS_H_
+
+namespace torch {
+class Library;
+}
+
+namespace cotan::aot {
+
+// Adds the rewrites of cov, polar, block_diag, index_reduce and of in-place forms
+// that LibTorch cannot functionalize to a library for kRewriteKey.
+void AddComposedRewrites(torch::Library& library);
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_TRACE_COMPOSED_OPS_H_
