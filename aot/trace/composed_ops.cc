@@ -9,6 +9,7 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/floor_divide.h>
+#include <ATen/ops/linalg_matrix_rank.h>
 #include <ATen/ops/logical_and.h>
 #include <ATen/ops/logical_not.h>
 #include <ATen/ops/logical_or.h>
@@ -20,6 +21,7 @@
 #include <ATen/ops/scatter_reduce.h>
 #include <ATen/ops/sin.h>
 #include <ATen/ops/sum.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -81,6 +83,12 @@ at::Tensor Cov(const at::Tensor& self, int64_t correction, const OptionalTensor&
   return (at::matmul(centered, (centered * weights).t().conj()) / at::clamp(norm, 0)).squeeze();
 }
 
+// Zeros that have no memory are not known to graphs.
+at::Tensor Zeros(c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                 std::optional<at::Device> device, std::optional<bool> pin_memory) {
+  return at::zeros_symint(size, dtype, layout, device, pin_memory);
+}
+
 at::Tensor Polar(const at::Tensor& abs, const at::Tensor& angle) {
   return at::complex(abs * at::cos(angle), abs * at::sin(angle));
 }
@@ -122,6 +130,14 @@ at::Tensor& IndexReduceInPlace(at::Tensor& self, int64_t dim, const at::Tensor& 
   return self.copy_(IndexReduce(self, dim, index, source, reduce, include_self));
 }
 
+// LibTorch writes the given result in a way that functionalization does not see.
+template <typename Tolerance>
+at::Tensor& MatrixRankOut(const at::Tensor& self, Tolerance tolerance, bool hermitian, at::Tensor& out) {
+  const at::Tensor rank = at::linalg_matrix_rank(self, tolerance, hermitian);
+  if (out.sizes() != rank.sizes()) out.resize_(rank.sizes());
+  return out.copy_(rank);
+}
+
 }  // namespace
 
 void AddComposedRewrites(torch::Library& library) {
@@ -135,8 +151,11 @@ void AddComposedRewrites(torch::Library& library) {
   library.impl("mvlgamma_", MvlgammaInPlace);
   library.impl("nan_to_num_", NanToNumInPlace);
   library.impl("cov", Cov);
+  library.impl("_efficientzerotensor", Zeros);
   library.impl("polar", Polar);
   library.impl("block_diag", BlockDiag);
+  library.impl("linalg_matrix_rank.out", MatrixRankOut<double>);
+  library.impl("linalg_matrix_rank.out_tol_tensor", MatrixRankOut<const at::Tensor&>);
   library.impl("index_reduce", IndexReduce);
   library.impl("index_reduce_", IndexReduceInPlace);
 }

@@ -9,8 +9,8 @@ class Library;
 
 namespace cotan::aot {
 
-// Adds the rewrites of cov, polar, block_diag, index_reduce and of in-place forms
-// that LibTorch cannot functionalize to a library for kRewriteKey.
+// Adds the rewrites of cov, polar, block_diag, index_reduce and of in-place and
+// out forms that LibTorch cannot functionalize to a library for kRewriteKey.
 void AddComposedRewrites(torch::Library& library);
 
 }  // namespace cotan::aot

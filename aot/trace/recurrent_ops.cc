@@ -92,8 +92,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> Run(RecurrentCell kind, const at:
   const size_t per_cell = params.size() / cells;
   const Tensors hiddens = at::unbind(hidden, 0);
   const Tensors cell_states = cell.defined() ? at::unbind(cell, 0) : Tensors(cells);
-  TORCH_CHECK(input.dim() == 3 && hiddens.size() == cells && cell_states.size() == cells, "a recurrent layer of ",
-              cells, " cells on an input of sizes ", input.sizes(), " with states of sizes ", hidden.sizes());
+  TORCH_CHECK(input.dim() == 3 && hiddens.size() == cells && cell_states.size() == cells,
+              "lstm, gru or rnn: a recurrent layer of ", cells, " cells on an input of sizes ", input.sizes(),
+              " with states of sizes ", hidden.sizes());
   at::Tensor x = input;
   Tensors last_hidden, last_cell;
   for (size_t number = 0; number < static_cast<size_t>(s.num_layers); ++number) {

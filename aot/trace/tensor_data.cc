@@ -2,6 +2,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <cstring>
 
@@ -94,6 +95,8 @@ bool HasRoomFor(const at::Tensor& tensor) {
 }  // namespace
 
 TensorData ToTensorData(const at::Tensor& tensor) {
+  // LibTorch's zeros without memory.
+  if (tensor._is_zerotensor()) return ToTensorData(at::zeros(tensor.sizes(), tensor.options()));
   const bool has_data = tensor.numel() == 0 || (tensor.has_storage() && HasRoomFor(tensor));
   TORCH_CHECK(has_data, "the memory of a tensor of sizes ", tensor.sizes(), " is smaller than the tensor");
   const at::Tensor dense = tensor.detach().contiguous();

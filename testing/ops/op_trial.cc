@@ -193,6 +193,8 @@ std::string WhyNotTried(const std::string& op) {
       {"randperm", "a given result: LibTorch draws from a generator of its own"},
       {"reflection_pad1d_backward", "the gradient has other sizes than the result"},
       {"replication_pad1d_backward", "the gradient has other sizes than the result"},
+      {"slice_inverse", "it looks beyond the memory of the tensor, which no op is to blame for"},
+      {"split_with_sizes_copy", "given results have other sizes"},
       {"set_", "the result has too little memory, which no op is to blame for"},
       {"normal", "LibTorch's random results require grad"},
   };
