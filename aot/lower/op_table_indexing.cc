@@ -385,6 +385,7 @@ absl::Status LowerResize(Lowering& l) {
 absl::Status LowerUnfoldBackward(Lowering& l) {
   const Tensor grad = l.tensor(0);
   const SymIntVector sizes = l.sizes(1);
+  if (sizes.empty() || grad.sizes().size() != sizes.size() + 1) return l.Unsupported("a gradient of another rank");
   const int64_t dim = l.b.WrapDim(l.integer(2), static_cast<int>(sizes.size()));
   const SymIntVector window = {grad.sizes()[static_cast<size_t>(dim)], grad.sizes().back()};
   const Tensor index = l.b.Iota(0, DType::kInt64, window) * l.b.Literal(l.size(4)) + l.b.Iota(1, DType::kInt64, window);

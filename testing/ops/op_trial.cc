@@ -194,6 +194,7 @@ std::string WhyNotTried(const std::string& op) {
       {"reflection_pad1d_backward", "the gradient has other sizes than the result"},
       {"replication_pad1d_backward", "the gradient has other sizes than the result"},
       {"slice_inverse", "it looks beyond the memory of the tensor, which no op is to blame for"},
+      {"unsafe_split_with_sizes", "given results have other sizes"},
       {"split_with_sizes_copy", "given results have other sizes"},
       {"set_", "the result has too little memory, which no op is to blame for"},
       {"normal", "LibTorch's random results require grad"},
