@@ -395,6 +395,19 @@ class PlanMaker {
 
   // --- mutations ------------------------------------------------------------
 
+  // Whether the backward's gradient of the program argument is of these sizes.
+  bool HasGradientOfSizes(int argument, const SymIntVector& sizes) const {
+    for (size_t i = 0; i < plan_.gradient_inputs.size(); ++i) {
+      if (plan_.gradient_inputs[i] != argument) continue;
+      const Method& backward = program_.method(plan_.backward);
+      const uint32_t value = backward.outputs(static_cast<int>(i));
+      const auto& type = backward.values(static_cast<int>(value)).type();
+      return std::equal(type.sizes().begin(), type.sizes().end(), sizes.begin(), sizes.end(),
+                        [](const std::string& a, const SymInt& b) { return a == b.ToString(); });
+    }
+    return false;
+  }
+
   absl::Status AddMutations() {
     for (int i = 0; i < num_inputs(); ++i) {
       const InputAliasInfo& info = metadata_.input(i);
@@ -408,12 +421,14 @@ class PlanMaker {
       const bool is_written = std::any_of(
           plan_.write_backs.begin(), plan_.write_backs.end(),
           [&](const CallPlan::WriteBack& write) { return write.argument == argument && write.tangent >= 0; });
+      const bool is_recorded = plan_.backward >= 0 || plan_.ends_inside;
       change.under_no_grad = info.history == InputHistory::kUnspecified
                                  ? info.mutations_under_no_grad_or_inference_mode
-                                 : info.history != InputHistory::kNew || is_written;
-      change.before_record = info.history == InputHistory::kKept && info.is_leaf;
+                                 : info.history != InputHistory::kNew || (is_written && is_recorded);
       if (!info.geometry_after.has_value()) return Lacks("changes the geometry of an input, but does not tell to what");
       change.geometry = *info.geometry_after;
+      change.before_record =
+          info.history == InputHistory::kKept && info.is_leaf && HasGradientOfSizes(argument, change.geometry.sizes);
       plan_.new_geometries.push_back(std::move(change));
     }
     for (int i = 0; i < num_inputs(); ++i) {
@@ -508,9 +523,12 @@ class PlanMaker {
     // Those that are made from other outputs come after these.
     const std::vector<CallPlan::Output> by_index = plan_.outputs;
     const auto rank = [&by_index](const CallPlan::Output& output) {
-      if (output.kind == Kind::kViewOfOutput) return 2;
-      if (output.kind != Kind::kSameOutput) return 0;
-      return by_index[static_cast<size_t>(output.index)].kind == Kind::kViewOfOutput ? 3 : 1;
+      const CallPlan::Output* from = &output;
+      int steps = 0;
+      for (; from->kind == Kind::kViewOfOutput || from->kind == Kind::kSameOutput; ++steps) {
+        from = &by_index[static_cast<size_t>(from->index)];
+      }
+      return steps;
     };
     std::stable_sort(plan_.outputs.begin(), plan_.outputs.end(),
                      [&rank](const CallPlan::Output& a, const CallPlan::Output& b) { return rank(a) < rank(b); });

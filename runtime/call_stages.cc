@@ -568,9 +568,22 @@ absl::Status NoteContent(Call& call, const CallPlan::WriteBack& write) {
   return absl::OkStatus();
 }
 
+// What the backward needs of the argument as it was, which is about to be written.
+absl::Status KeepSaved(FunctionCore& core, Call& call, int argument) {
+  const CallPlan& plan = core.plan();
+  for (int r = plan.first_saved; call.is_recorded && r < plan.first_saved + plan.num_saved; ++r) {
+    const ResultPlace& place = call.executable->plan().places[static_cast<size_t>(r)];
+    if (place.kind != ResultPlace::Kind::kInput) continue;
+    if (plan.method_arguments[static_cast<size_t>(place.index)] != argument) continue;
+    COTAN_ASSIGN_OR_RETURN(ResultAt(call, r), core.session().ops().Clone(ResultAt(call, r)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status WriteContent(FunctionCore& core, Call& call, const CallPlan::WriteBack& write) {
   ++core.stats().write_backs;
   if (!write.copies) return NoteContent(call, write);
+  COTAN_RETURN_IF_ERROR(KeepSaved(core, call, write.argument));
   // Its geometry has changed, so that the program could not write it.
   const GradModeGuard no_grad(false);
   const Variable source(ResultAt(call, write.result));
@@ -641,6 +654,10 @@ absl::Status SaveForBackward(FunctionCore& core, Call& call) {
     switch (place.kind) {
       case ResultPlace::Kind::kInput: {
         const int argument = plan.method_arguments[static_cast<size_t>(place.index)];
+        if (ResultAt(call, result).storage() != ArgumentAt(call, argument).tensor().storage()) {  // see KeepSaved()
+          call.node->SaveOwn(std::move(ResultAt(call, result)));
+          break;
+        }
         call.node->SaveShared(AsRead(call, argument, ResultAt(call, result)), is_checked, /*is_argument=*/true);
         ++core.stats().saved_without_copy;
         break;

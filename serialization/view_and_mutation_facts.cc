@@ -33,8 +33,21 @@ absl::Status ValidateInputs(const ViewAndMutationFacts& facts) {
   return absl::OkStatus();
 }
 
-// The base of output `i` must exist and be no output that is made from a user
-// output itself, so that bases are never made in circles.
+// Whether output `i` is made from a user output that is made from it.
+bool IsOwnBase(const ViewAndMutationFacts& facts, size_t i) {
+  size_t base = i;
+  for (size_t steps = 0; steps <= facts.output_info.size(); ++steps) {
+    const OutputAliasInfo& info = facts.output_info[base];
+    if (info.output_type != OutputType::kAliasOfIntermediateBaseIsUserOutput || !info.base_index.has_value()) {
+      return false;
+    }
+    if (*info.base_index < 0 || *info.base_index >= static_cast<int>(facts.output_info.size())) return false;
+    base = static_cast<size_t>(*info.base_index);
+  }
+  return true;
+}
+
+// The base of output `i` must exist; bases are never made in circles.
 absl::Status ValidateBase(const ViewAndMutationFacts& facts, size_t i) {
   const OutputAliasInfo& info = facts.output_info[i];
   if (!info.base_index.has_value()) return absl::OkStatus();
@@ -47,9 +60,7 @@ absl::Status ValidateBase(const ViewAndMutationFacts& facts, size_t i) {
     case OutputType::kAliasOfIntermediateBaseIsUserOutput: {
       COTAN_RETURN_IF_ERROR(CheckIndex(field, base, static_cast<int64_t>(facts.output_info.size()), "outputs"));
       const OutputAliasInfo& base_info = facts.output_info[static_cast<size_t>(base)];
-      if (base_info.is_tensor() && base_info.output_type != info.output_type) {
-        return absl::OkStatus();
-      }
+      if (base_info.is_tensor() && !IsOwnBase(facts, i)) return absl::OkStatus();
       return InvalidField(field, "output ", base, " cannot be a base: it is ", base_info.ToString());
     }
     default:

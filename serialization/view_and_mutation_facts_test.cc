@@ -99,6 +99,17 @@ TEST(ViewAndMutationFacts, RefusesOutputsThatAreEachOthersBases) {
   EXPECT_EQ(RefusalOf(facts), "output_info[2].base_index: output 0 cannot be a base: it is the value 7");
 }
 
+TEST(ViewAndMutationFacts, ABaseMayBeMadeFromAnotherOutputButNotFromItself) {
+  ViewAndMutationFacts facts = Example();
+  facts.output_info.push_back(Output(OutputType::kAliasOfIntermediateBaseIsUserOutput, 0));
+  facts.output_info.push_back(Output(OutputType::kAliasOfIntermediateBaseIsUserOutput, 3));
+  EXPECT_TRUE(facts.Validate().ok()) << facts.Validate();
+  facts.output_info[3].base_index = 4;
+  EXPECT_EQ(RefusalOf(facts),
+            "output_info[3].base_index: output 4 cannot be a base: it is "
+            "alias_of_intermediate_base_is_user_output 3, requires grad");
+}
+
 TEST(ViewAndMutationFacts, RefusesIntermediateBasesThatNoOutputIntroduces) {
   ViewAndMutationFacts facts = Example();
   facts.num_intermediate_bases = 2;

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "aot/metadata/view_replay.h"
 #include "aot/trace/proxy_tensor.h"
+#include "aot/trace/recorder.h"
 #include "aot/trace/tensor_data.h"
 #include "aot/trace/trace_scope.h"
 #include "base/layout.h"
@@ -117,7 +118,9 @@ InputHistory HistoryOf(const InputAtEntry& entry, const at::Tensor& input) {
   if (node == nullptr) {
     return entry.requires_grad && entry.is_leaf ? InputHistory::kKept : InputHistory::kNewLeaf;
   }
-  return node == entry.history.get() ? InputHistory::kKept : InputHistory::kNew;
+  const Recorder* recorder = CurrentRecorder();
+  const void* beginning = recorder == nullptr ? node : recorder->autograd_views().BeginningOf(node);
+  return beginning == entry.history.get() ? InputHistory::kKept : InputHistory::kNew;
 }
 
 // `set_` back to the old storage leaves no trace; neither do in-place views that

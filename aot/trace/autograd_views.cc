@@ -1,6 +1,7 @@
 #include "aot/trace/autograd_views.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/SequenceNumber.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -9,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "aot/trace/proxy_tensor.h"
 #include "aot/trace/trace_scope.h"
 
@@ -104,6 +106,8 @@ torch::autograd::DifferentiableViewMeta* ReplayedViewMeta(const at::Tensor& tens
 
 }  // namespace
 
+AutogradViews::AutogradViews() : first_sequence_number_(at::sequence_number::peek()) {}
+
 void AutogradViews::Note(const at::Tensor& tensor) {
   if (!tensor.defined() || WrapperOf(tensor) == nullptr) return;
   noted_.emplace_back(tensor.getIntrusivePtr());
@@ -129,12 +133,45 @@ void AutogradViews::GeometryChanged(const at::Tensor& tensor) {
   }
 }
 
-void AutogradViews::ReleaseHistories() {
-  for (const at::Tensor& tensor : Alive()) {
-    torch::autograd::Node* node = torch::autograd::impl::grad_fn_unsafe(tensor);
-    if (node != nullptr) node->release_variables();
+void AutogradViews::AddViewOfCaller(const at::Tensor& input) {
+  views_of_caller_.push_back(input.unsafeGetTensorImpl());
+}
+
+bool AutogradViews::IsViewOfCaller(const at::Tensor& tensor) const {
+  return std::find(views_of_caller_.begin(), views_of_caller_.end(), tensor.unsafeGetTensorImpl()) !=
+         views_of_caller_.end();
+}
+
+void AutogradViews::HistoryContinued(const void* before, const at::Tensor& input) {
+  const auto node = input.grad_fn();
+  if (node.get() == before || before == nullptr) return;
+  continued_.emplace_back(std::shared_ptr<const void>(node.get(), [node](const void*) {}), before);
+}
+
+const void* AutogradViews::BeginningOf(const void* node) const {
+  for (auto it = continued_.rbegin(); it != continued_.rend(); ++it) {
+    if (it->first.get() == node) node = it->second;
   }
+  return node;
+}
+
+void AutogradViews::ReleaseHistories() {
+  std::vector<torch::autograd::Node*> nodes;
+  absl::flat_hash_set<const torch::autograd::Node*> seen;
+  const auto visit = [&](torch::autograd::Node* node) {
+    if (node == nullptr || node->sequence_nr() < first_sequence_number_ || !seen.insert(node).second) return;
+    nodes.push_back(node);
+  };
+  const std::vector<at::Tensor> alive = Alive();
+  for (const at::Tensor& tensor : alive) visit(torch::autograd::impl::grad_fn_unsafe(tensor));
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const torch::autograd::Edge& edge : nodes[i]->next_edges()) visit(edge.function.get());
+  }
+  // Edges stay, so that no node goes before all are done.
+  for (torch::autograd::Node* node : nodes) node->release_variables();
   noted_.clear();
+  continued_.clear();
+  views_of_caller_.clear();
 }
 
 }  // namespace cotan::aot

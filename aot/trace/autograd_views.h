@@ -5,6 +5,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace cotan::aot {
@@ -17,14 +20,27 @@ namespace cotan::aot {
 // Does not keep tensors alive. Not thread-safe.
 class AutogradViews {
  public:
+  AutogradViews();
+
   // A tensor that an op returned or wrote; others than functional ones do not
   // matter.
   void Note(const at::Tensor& tensor);
   // The op has given the functional tensor other sizes or strides in place. From
   // now on autograd finds it, and its views, where they are.
   void GeometryChanged(const at::Tensor& tensor);
-  // Lets the histories of all noted tensors forget what they saved: a tensor that
-  // was written in place with itself as an operand keeps itself alive.
+  // An input that is a view to the caller, and not to the trace. Autograd makes
+  // its history anew, too, when its geometry changes while gradients are
+  // disabled.
+  void AddViewOfCaller(const at::Tensor& input);
+  bool IsViewOfCaller(const at::Tensor& tensor) const;
+  // The op, a view in place, has given the input of the caller another history in
+  // place of `before`: that is the one it had, of the new geometry.
+  void HistoryContinued(const void* before, const at::Tensor& input);
+  // The history that has been continued to become `node`.
+  const void* BeginningOf(const void* node) const;
+  // Lets the histories of all noted tensors, as far as they are of this trace,
+  // forget what they saved: a tensor that was written in place with itself as an
+  // operand keeps itself alive.
   void ReleaseHistories();
 
  private:
@@ -33,6 +49,11 @@ class AutogradViews {
   std::vector<at::Tensor> Alive() const;
 
   std::vector<WeakTensor> noted_;
+  std::vector<const c10::TensorImpl*> views_of_caller_;  // alive as long as histories are noted
+  // Nodes and what they continue. Keeps the nodes alive, so that their addresses
+  // stay theirs.
+  std::vector<std::pair<std::shared_ptr<const void>, const void*>> continued_;
+  const uint64_t first_sequence_number_;
 };
 
 }  // namespace cotan::aot

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/node.h>
 
 #include <vector>
 
@@ -80,6 +81,45 @@ TEST_F(AutogradViewsTest, TensorWrittenWithItselfDoesNotStayAlive) {
   EXPECT_FALSE(written.expired());
   recorder.autograd_views().ReleaseHistories();
   EXPECT_TRUE(written.expired());
+}
+
+TEST_F(AutogradViewsTest, TensorWrittenAgainAfterItselfDoesNotStayAlive) {
+  const at::Tensor example = at::ones({2});
+  Recorder recorder;
+  RecordingScope recording(recorder);
+  const TraceScope scope(/*grad_enabled=*/true);
+  const at::Tensor x = recorder.AddInput(example, InputKind::kUserInput, 0, "x").requires_grad_(true);
+  const size_t live = recorder.epoch()->live.size();
+  {
+    at::Tensor y = x.clone();
+    y.mul_(y);
+    y.add_(1);
+  }
+  recorder.autograd_views().ReleaseHistories();
+  EXPECT_EQ(recorder.epoch()->live.size(), live);
+}
+
+TEST_F(AutogradViewsTest, ViewOfTheCallerHasAGradientOfItsOldSizes) {
+  const at::Tensor example = at::arange(6, at::kFloat).view({2, 3});
+  const at::Tensor ones = at::ones({3, 2});
+  Recorder recorder;
+  RecordingScope recording(recorder);
+  const TraceScope scope(/*grad_enabled=*/true);
+  const at::Tensor primal = recorder.AddInput(example, InputKind::kUserInput, 0, "x").requires_grad_(true);
+  at::Tensor x = NonLeaf(primal);
+  AutogradViews& views = recorder.autograd_views();
+  EXPECT_FALSE(views.IsViewOfCaller(x));
+  views.AddViewOfCaller(x);
+  EXPECT_TRUE(views.IsViewOfCaller(x));
+  const auto before = x.grad_fn();
+  {
+    const at::NoGradGuard no_grad;
+    x.t_();
+  }
+  EXPECT_NE(x.grad_fn().get(), before.get());
+  EXPECT_EQ(views.BeginningOf(x.grad_fn().get()), before.get());
+  const at::Tensor tangent = recorder.AddInput(ones, InputKind::kTangent, 0, "t");
+  EXPECT_EQ(Gradients({x * 2}, {tangent}, {primal})[0].sizes(), example.sizes());
 }
 
 }  // namespace

@@ -41,7 +41,9 @@ at::Tensor AddInputLike(const at::Tensor& example, Recorder& recorder, int index
   }();
   at::Tensor input = recorder.AddInput(real, InputKind::kUserInput, index, name);
   input.requires_grad_(example.requires_grad());
-  return example.is_leaf() ? input : NonLeaf(input);
+  if (!example.is_leaf()) input = NonLeaf(input);
+  if (example.is_view()) recorder.autograd_views().AddViewOfCaller(input);
+  return input;
 }
 
 void SeatRngState(uint64_t seed, Recorder& recorder) {

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 #include <variant>
@@ -43,7 +44,9 @@ class Adder {
       unique.push_back(is_view ? at::Tensor() : AddInput(static_cast<size_t>(kept_[u])));
     }
     for (size_t u = 0; u < kept_.size(); ++u) {
-      if (!unique[u].defined()) unique[u] = MakeView(std::get<InputBinding::BaseView>(Inner(u)));
+      if (unique[u].defined()) continue;
+      const auto& view = std::get<InputBinding::BaseView>(Inner(u));
+      unique[u] = IsBase(view, u) ? ArgumentOf(view.base) : MakeView(view);
     }
     for (size_t i = states_.size(); i < unique_of_.size(); ++i) {
       result_.function_inputs.push_back(unique[static_cast<size_t>(unique_of_[i])]);
@@ -56,7 +59,7 @@ class Adder {
 
   const at::Tensor& ExampleOf(size_t input) const { return examples_[input - states_.size()]; }
 
-  void Add(const at::Tensor& example, bool requires_grad, bool is_leaf, const std::string& name) {
+  void Add(const at::Tensor& example, bool requires_grad, bool is_leaf, bool is_view, const std::string& name) {
     const int graph_input = static_cast<int>(recorder_.graph().inputs().size());
     const int position = graph_input - static_cast<int>(states_.size());
     ProgramArgument argument;
@@ -64,6 +67,7 @@ class Adder {
     argument.primal = recorder_.AddInput(example, InputKind::kUserInput, position, name);
     argument.primal.requires_grad_(requires_grad);
     argument.tensor = is_leaf ? argument.primal : NonLeaf(argument.primal);
+    if (is_view) recorder_.autograd_views().AddViewOfCaller(argument.tensor);
     argument.requires_grad = requires_grad;
     argument.example = example;
     result_.arguments.push_back(std::move(argument));
@@ -84,7 +88,7 @@ class Adder {
                                 base.geometry.offset.constant())
                     .clone();
     }
-    Add(example, base.requires_grad, base.is_leaf, absl::StrCat("base.", index));
+    Add(example, base.requires_grad, base.is_leaf, /*is_view=*/false, absl::StrCat("base.", index));
   }
 
   at::Tensor AddInput(size_t input) {
@@ -99,14 +103,26 @@ class Adder {
       const RealScope scope;
       return example.detach();
     }();
-    Add(real, example.requires_grad(), example.is_leaf(), names_[input - states_.size()]);
+    Add(real, example.requires_grad(), example.is_leaf(), example.is_view(), names_[input - states_.size()]);
     return result_.arguments.back().tensor;
+  }
+
+  const at::Tensor& ArgumentOf(int base) const { return result_.arguments[static_cast<size_t>(base)].tensor; }
+
+  // Whether the input is what the others are views of. One that moves is not: the
+  // program's base stays where it is.
+  bool IsBase(const InputBinding::BaseView& view, size_t unique) const {
+    const std::vector<int>& moved = binding_.aliased_inputs_with_metadata_mutations;
+    const auto input = static_cast<size_t>(kept_[unique]);
+    return input >= states_.size() && !view.detached && !ExampleOf(input).is_view() &&
+           view.geometry == binding_.bases[static_cast<size_t>(view.base)].geometry &&
+           std::find(moved.begin(), moved.end(), static_cast<int>(unique)) == moved.end();
   }
 
   // The caller's own views have a history whatever the grad mode is now.
   at::Tensor MakeView(const InputBinding::BaseView& view) {
     const c10::AutoGradMode grad_mode(true);
-    const at::Tensor& base = result_.arguments[static_cast<size_t>(view.base)].tensor;
+    const at::Tensor& base = ArgumentOf(view.base);
     const SymInt& start = binding_.bases[static_cast<size_t>(view.base)].geometry.offset;
     const at::Tensor result = base.as_strided(Constants(view.geometry.sizes), Constants(view.geometry.strides),
                                               view.geometry.offset.constant() - start.constant());

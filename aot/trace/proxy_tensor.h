@@ -30,15 +30,16 @@ class ProxyTensorImpl : public c10::TensorImpl {
   ~ProxyTensorImpl() override;
 
   const at::Tensor& real() const { return real_; }
+  // Makes `real`, which has the same elements, the real tensor.
+  void set_real(at::Tensor real);
   // kNoValue during construction.
   ValueId value() const { return value_; }
   const std::shared_ptr<TraceEpoch>& epoch() const { return epoch_; }
 
-  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(
-      const c10::VariableVersion& version_counter,
-      bool allow_tensor_metadata_change) const override;
-  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(
-      c10::VariableVersion&& version_counter, bool allow_tensor_metadata_change) const override;
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(const c10::VariableVersion& version_counter,
+                                                              bool allow_tensor_metadata_change) const override;
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(c10::VariableVersion&& version_counter,
+                                                              bool allow_tensor_metadata_change) const override;
 
  private:
   const char* tensorimpl_type_name() const override { return "cotan::ProxyTensorImpl"; }
@@ -53,6 +54,10 @@ at::Tensor MakeProxy(at::Tensor real, ValueId value, std::shared_ptr<TraceEpoch>
 // Null if `tensor` is undefined or no proxy. Does not look into functional
 // wrappers; see ProxyOf().
 const ProxyTensorImpl* AsProxy(const at::Tensor& tensor);
+
+// Gives the proxy's elements, which are those of `real`, the places in memory that
+// they have there.
+void MoveReal(const at::Tensor& proxy, at::Tensor real);
 
 // A proxy under functionalization: what a traced function computes with.
 at::Tensor WrapFunctional(const at::Tensor& proxy);

@@ -9,6 +9,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -172,7 +173,42 @@ ValueId Recorder::ValueOf(const at::Tensor& tensor) {
   if (!tensor.defined()) return kNoValue;
   const ProxyTensorImpl* proxy = ProxyOf(tensor);
   if (proxy == nullptr) return CaptureConstant(tensor);
-  return proxy->epoch() == epoch_ ? proxy->value() : CaptureConstant(proxy->real(), proxy);
+  return proxy->epoch() == epoch_ ? ValueOfProxy(*proxy) : CaptureConstant(proxy->real(), proxy);
+}
+
+void Recorder::ExposeMemory(const at::Tensor& fresh) {
+  const ProxyTensorImpl* proxy = ProxyOf(fresh);
+  if (proxy == nullptr || proxy->epoch() != epoch_ || proxy->real().numel() == 0) return;
+  std::memset(proxy->real().mutable_data_ptr(), 0, proxy->real().nbytes());
+  c10::Storage storage = fresh.storage();
+  storage.set_data_ptr_noswap(c10::DataPtr(proxy->real().mutable_data_ptr(), proxy->real().device()));
+  exposed_.try_emplace(proxy->value(), Exposed{WeakTensor(fresh.getIntrusivePtr()), kNoValue});
+}
+
+void Recorder::HideMemory() {
+  for (auto& [value, exposed] : exposed_) Hide(exposed);
+}
+
+void Recorder::Hide(Exposed& exposed) {
+  if (const auto shown = exposed.shown.lock()) {
+    c10::Storage storage = shown->storage();
+    storage.set_data_ptr_noswap(c10::DataPtr(nullptr, storage.device()));
+  }
+  exposed.shown.reset();
+}
+
+ValueId Recorder::ValueOfProxy(const ProxyTensorImpl& proxy) {
+  const auto found = exposed_.find(proxy.value());
+  if (found == exposed_.end()) return proxy.value();
+  Exposed& exposed = found->second;
+  if (exposed.content != kNoValue) return exposed.content;
+  Hide(exposed);
+  const auto* bytes = static_cast<const char*>(proxy.real().const_data_ptr());
+  const bool is_zero = std::all_of(bytes, bytes + proxy.real().nbytes(), [](char byte) { return byte == 0; });
+  // Another element of the map may be added meanwhile.
+  const ValueId content = is_zero ? proxy.value() : CaptureConstant(proxy.real());
+  exposed_.at(proxy.value()).content = content;
+  return content;
 }
 
 at::Tensor Recorder::RealOf(const at::Tensor& tensor) {
@@ -253,7 +289,7 @@ void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   node.op = name;
   const auto use = [&](const at::Tensor& tensor) -> Argument {
     const ProxyTensorImpl* proxy = AsProxy(tensor);
-    if (proxy != nullptr && proxy->epoch() == epoch_) return Use{proxy->value()};
+    if (proxy != nullptr && proxy->epoch() == epoch_) return Use{ValueOfProxy(*proxy)};
     return Use{CaptureConstant(proxy == nullptr ? tensor : proxy->real(), proxy)};
   };
   at::Tensor self;

@@ -50,6 +50,12 @@ class Recorder {
   // which is no input and was not computed in this trace.
   void CheckWrites(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
+  // Lets code write the functional tensor, fresh memory without content, by its
+  // address (at::tensor) until an op reads it: what it holds then is a constant.
+  void ExposeMemory(const at::Tensor& fresh);
+  // Ends that for all.
+  void HideMemory();
+
   // Philox blocks for an op of `count` elements; returns the first.
   int64_t TakeRandomSlice(int64_t count);
   int64_t random_blocks() const { return random_blocks_; }
@@ -67,6 +73,7 @@ class Recorder {
   const std::vector<TracedState>& constants() const { return constants_; }
   const std::shared_ptr<TraceEpoch>& epoch() const { return epoch_; }
   AutogradViews& autograd_views() { return autograd_views_; }
+  const AutogradViews& autograd_views() const { return autograd_views_; }
 
   // The storages of the module's registered tensors, by address, with a name:
   // a captured constant must not overlap them.
@@ -75,6 +82,9 @@ class Recorder {
  private:
   // `proxy` is the foreign proxy around `real`, or null.
   ValueId CaptureConstant(const at::Tensor& real, const ProxyTensorImpl* proxy = nullptr);
+  // The value that the proxy, one of this recording, stands for: its own, or the
+  // constant that was written to its exposed memory.
+  ValueId ValueOfProxy(const ProxyTensorImpl& proxy);
   // The proxy of a new value, which becomes an output of `node`.
   at::Tensor WrapResult(const std::string& op, const at::Tensor& real, Node& node);
   // Makes an as_strided of `self`'s memory one of its elements in row-major order;
@@ -94,6 +104,15 @@ class Recorder {
   std::vector<TracedState> constants_;
   // Keeps captured tensors alive, so that their addresses stay theirs.
   std::vector<std::pair<at::Tensor, ValueId>> captured_;
+  // Values whose memory can be written by its address, with the functional tensors
+  // that show it; undefined once an op has read it.
+  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  struct Exposed {
+    WeakTensor shown;
+    ValueId content = kNoValue;  // once it has been read
+  };
+  static void Hide(Exposed& exposed);
+  absl::flat_hash_map<ValueId, Exposed> exposed_;
   std::vector<std::string> refusals_;
   // The module that owns a parameter, buffer, or something derived from one alone.
   absl::flat_hash_map<ValueId, std::string> module_of_value_;

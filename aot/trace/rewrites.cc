@@ -3,8 +3,11 @@
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_conj.h>
 #include <ATen/ops/_native_batch_norm_legit.h>
 #include <ATen/ops/_native_batch_norm_legit_no_training.h>
+#include <ATen/ops/_neg_view.h>
 #include <ATen/ops/all.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/conj.h>
@@ -13,12 +16,17 @@
 #include <ATen/ops/eq.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ge.h>
+#include <ATen/ops/imag.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/neg.h>
+#include <ATen/ops/real.h>
+#include <ATen/ops/select.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/node.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -29,7 +37,9 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "aot/trace/argument.h"
+#include "aot/trace/assert_ops.h"
 #include "aot/trace/autograd_views.h"
 #include "aot/trace/composed_ops.h"
 #include "aot/trace/dispatch_keys.h"
@@ -39,6 +49,7 @@
 #include "aot/trace/linalg_ops.h"
 #include "aot/trace/loss_ops.h"
 #include "aot/trace/pooling_ops.h"
+#include "aot/trace/proxy_tensor.h"
 #include "aot/trace/random_ops.h"
 #include "aot/trace/recorder.h"
 #include "aot/trace/recurrent_layer.h"
@@ -46,6 +57,7 @@
 #include "aot/trace/resize_ops.h"
 #include "aot/trace/sampling_ops.h"
 #include "aot/trace/scatter_ops.h"
+#include "aot/trace/written_bases.h"
 
 namespace cotan::aot {
 namespace {
@@ -164,6 +176,32 @@ at::Tensor NegView(const at::Tensor& self) { return at::neg(self); }
 
 at::Tensor Vdot(const at::Tensor& self, const at::Tensor& other) { return at::dot(at::conj(self), other); }
 
+// Whether the elements are conjugates of those in memory, which functional tensors
+// do not tell.
+bool IsConjugate(const at::Tensor& self) {
+  const ProxyTensorImpl* proxy = ProxyOf(self);
+  return proxy != nullptr && self.is_complex() && proxy->real().is_conj();
+}
+
+at::Tensor Real(const at::Tensor& self) {
+  if (IsConjugate(self)) return at::select(at::view_as_real(at::_conj(self)), -1, 0);
+  c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
+  return at::real(self);
+}
+
+at::Tensor Imag(const at::Tensor& self) {
+  if (!IsConjugate(self)) {
+    c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
+    return at::imag(self);
+  }
+  at::Tensor parts = at::view_as_real(at::_conj(self));
+  {
+    c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
+    parts = at::_neg_view(parts);
+  }
+  return at::select(parts, -1, 1);
+}
+
 // Tensors whose geometry an op changes in place, and what it was.
 class GeometryWatch {
  public:
@@ -173,6 +211,13 @@ class GeometryWatch {
     sizes_ = tensor_.sizes().vec();
     strides_ = tensor_.strides().vec();
   }
+
+  // Whether autograd is to take part though gradients are disabled.
+  bool ContinuesHistory(const AutogradViews& views) const {
+    return tensor_.defined() && !at::GradMode::is_enabled() && tensor_.requires_grad() && views.IsViewOfCaller(tensor_);
+  }
+
+  const at::Tensor& tensor() const { return tensor_; }
 
   void Tell(AutogradViews& views) const {
     if (!tensor_.defined() || (tensor_.sizes() == sizes_ && tensor_.strides() == strides_)) return;
@@ -192,6 +237,10 @@ void NoteResults(const c10::OperatorHandle& op, const torch::jit::Stack& stack, 
   }
 }
 
+bool IsFreshMemory(const c10::OperatorHandle& op) {
+  return op.schema().name() == "aten::empty" && op.schema().overload_name() == "memory_format";
+}
+
 // A tensor that belongs to nobody must not be written to: the graph could not return
 // its new content.
 void CallBelow(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -201,11 +250,27 @@ void CallBelow(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
     op.redispatchBoxed(below, stack);
     return;
   }
+  if (absl::StartsWith(op.schema().name(), "aten::_foreach_")) {
+    // Its kernel calls an op for each tensor.
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    return;
+  }
   if (op.schema().is_mutable()) recorder->CheckWrites(op, *stack);
+  AutogradViews& views = recorder->autograd_views();
   const GeometryWatch watch(op, *stack);
-  op.redispatchBoxed(below, stack);
-  NoteResults(op, *stack, recorder->autograd_views());
-  watch.Tell(recorder->autograd_views());
+  const WrittenBases written(op, *stack);
+  if (watch.ContinuesHistory(views)) {
+    const at::AutoGradMode mode(true);
+    const auto before = watch.tensor().grad_fn();
+    op.redispatchBoxed(below, stack);
+    views.HistoryContinued(before.get(), watch.tensor());
+  } else {
+    op.redispatchBoxed(below, stack);
+  }
+  written.Restore();
+  if (IsFreshMemory(op)) recorder->ExposeMemory(torch::jit::peek(*stack, 0, 1).toTensor());
+  NoteResults(op, *stack, views);
+  watch.Tell(views);
 }
 
 // Every op without a rewrite passes through here. An error of LibTorch tells in which
@@ -247,7 +312,10 @@ void RegisterRewrites() {
     m.impl("equal", Equal);
     m.impl("vdot", Vdot);
     m.impl("copy", Copy);
+    m.impl("real", Real);
+    m.impl("imag", Imag);
     m.impl("_neg_view", NegView);
+    AddAssertRewrites(m);
     AddRandomRewrites(m);
     AddRecurrentRewrites(m);
     AddSamplingRewrites(m);

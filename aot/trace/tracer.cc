@@ -95,10 +95,17 @@ class Tracing {
   // Whether the backward has a gradient for the program argument, if anything
   // depends on it: it required grad all along or is a leaf that does now.
   bool IsSource(size_t argument) const;
+  // Whether the tangent is that of an input whose new content autograd does not
+  // know of.
+  bool NeverComes(const TangentMeta& tangent) const;
   void RefuseNewLeavesInBases();
   std::string NameOf(const ForwardTensor& tensor);
   const at::Tensor& TensorOf(const ForwardTensor& tensor) const;
   GraphInput& GraphInputOf(int argument);
+  // Where inputs share memory, one that requires no grad has a gradient once
+  // another is written with something that does. The first pass, to which they
+  // were apart, could not see it.
+  void AdoptGradients(const ViewAndMutationFacts& second);
   // In train steps the loss alone has a gradient.
   absl::Status DifferentiateLossOnly();
   // Whether there were effects with token `index`; if so, the last one's token is
@@ -165,6 +172,7 @@ absl::Status Tracing::RunForward(const TensorFunction& function) {
   analysis_options.grad_enabled_at_entry = options_.grad_enabled;
   COTAN_ASSIGN_OR_RETURN(Analysis analysis, Analyze(entry, arguments_, outputs_, analysis_options));
   intermediate_bases_ = std::move(analysis.intermediate_bases);
+  if (first_.bound.binding.has_bases()) AdoptGradients(analysis.facts);
   if (static_cast<int>(intermediate_bases_.size()) != facts_.num_intermediate_bases) {
     return absl::InvalidArgumentError("the function's results share memory in another way when it is called again");
   }
@@ -172,6 +180,32 @@ absl::Status Tracing::RunForward(const TensorFunction& function) {
   derived_ = DerivedMetadata::Of(facts_);
   AddOutputs();
   return absl::OkStatus();
+}
+
+void Tracing::AdoptGradients(const ViewAndMutationFacts& second) {
+  std::vector<size_t> adopted;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (second.output_info[i].requires_grad && !facts_.output_info[i].requires_grad) adopted.push_back(i);
+  }
+  if (adopted.empty()) return;
+  for (ViewAndMutationFacts* facts : {&facts_, &first_.facts}) {
+    for (size_t i : adopted) {
+      facts->output_info[i].requires_grad = true;
+      facts->output_info[i].requires_grad_for_backward = second.output_info[i].requires_grad_for_backward;
+    }
+    facts->is_train = true;
+    std::vector<TangentMeta> tangents;
+    for (const ForwardTensor& source : DerivedMetadata::Of(*facts).tangent_sources) {
+      for (const std::vector<TangentMeta>* known : {&std::as_const(facts->tangents), &second.tangents}) {
+        const auto found = std::find_if(known->begin(), known->end(),
+                                        [&](const TangentMeta& tangent) { return tangent.source == source; });
+        if (found == known->end()) continue;
+        tangents.push_back(*found);
+        break;
+      }
+    }
+    facts->tangents = std::move(tangents);
+  }
 }
 
 absl::Status Tracing::DifferentiateLossOnly() {
@@ -319,6 +353,11 @@ bool Tracing::IsSource(size_t argument) const {
          facts_.input_info[argument].history == InputHistory::kNewLeaf;
 }
 
+bool Tracing::NeverComes(const TangentMeta& tangent) const {
+  if (tangent.source.kind != ForwardTensor::Kind::kMutatedInput) return false;
+  return facts_.input_info[static_cast<size_t>(tangent.source.index)].history == InputHistory::kKept;
+}
+
 void Tracing::RefuseNewLeavesInBases() {
   const InputBinding& binding = first_.bound.binding;
   if (!binding.has_bases()) return;
@@ -360,7 +399,7 @@ absl::Status Tracing::RunBackward() {
   std::vector<at::Tensor> roots, tangents, sources;
   for (const TangentMeta& tangent : facts_.tangents) {
     AddTangent(tangent);
-    if (!IsDifferentiable(TensorOf(tangent.source))) continue;
+    if (!IsDifferentiable(TensorOf(tangent.source)) || NeverComes(tangent)) continue;
     roots.push_back(TensorOf(tangent.source));
     tangents.push_back(tangents_.back());
   }
@@ -433,6 +472,7 @@ void Tracing::Release() {
   program_arguments_.function_inputs.clear();
   recorder_.rng_state = at::Tensor();
   recorder_.effect_token = at::Tensor();
+  recorder_.HideMemory();
   recorder_.autograd_views().ReleaseHistories();
   UnseatStates(states_);
 }

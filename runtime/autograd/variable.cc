@@ -398,7 +398,6 @@ absl::Status Variable::AsStridedInPlace(const StridedLayout& layout) {
     node->AddEdge(std::move(edge));
   }
   state_->tensor = std::move(seen);
-  state_->accumulator.reset();  // of a leaf: gradients have other sizes from now on
   BumpVersion();
   if (recorded) SetHistory(std::move(node));
   return absl::OkStatus();

@@ -1,6 +1,8 @@
 // Functions that the corpus does not have, against LibTorch eager: through the
 // compiler, a serialized artifact and the runtime, values, places in memory and
 // in the graph, and gradients.
+#include "testing/conformance/own_cases.h"
+
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -22,20 +24,7 @@ void PrintTo(const ConfCase& c, std::ostream* out) { *out << c.name; }
 namespace cotan::conformance {
 namespace {
 
-using Tensors = std::vector<at::Tensor>;
-
-ConfCase Case(const char* name, std::function<Tensors()> inputs, std::function<Tensors(Tensors)> f) {
-  return {name, "own", std::move(inputs), std::move(f), true, {-1}, true, "contig", false, false};
-}
-
-Tensors Leaf() { return {leaf(0, {2, 3})}; }
-Tensors Computed() { return {leaf(0, {2, 3}).clone()}; }
-Tensors Buffer() { return {buf(0, {2, 3})}; }
-Tensors Complex() { return {leaf(0, {3}, at::kComplexFloat)}; }
-Tensors ComplexBuffer() { return {buf(0, {3}, at::kComplexFloat)}; }
-
 at::Tensor NewLeaf() { return at::full({2, 3}, 2.0).requires_grad_(true); }
-at::Tensor Flat(const at::Tensor& x) { return x.view(at::IntArrayRef({-1})); }
 
 std::vector<ConfCase> RequiresGradCases() {
   return {
@@ -521,6 +510,12 @@ INSTANTIATE_TEST_SUITE_P(Sequences, OwnCaseTest, testing::ValuesIn(SequenceCases
 INSTANTIATE_TEST_SUITE_P(SharedInputs, OwnCaseTest, testing::ValuesIn(SharedInputCases()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Conjugates, OwnCaseTest, testing::ValuesIn(ConjugateCases()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Numbers, OwnCaseTest, testing::ValuesIn(NumberCases()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Ops, OwnCaseTest, testing::ValuesIn(OpCases()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Outputs, OwnCaseTest, testing::ValuesIn(OutputCases()), NameOf);
+INSTANTIATE_TEST_SUITE_P(SharedMemory, OwnCaseTest, testing::ValuesIn(SharedMemoryCases()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Storages, OwnCaseTest, testing::ValuesIn(StorageCases()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Elements, OwnCaseTest, testing::ValuesIn(ElementCases()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Modes, OwnCaseTest, testing::ValuesIn(ModeCases()), NameOf);
 
 }  // namespace
 }  // namespace cotan::conformance

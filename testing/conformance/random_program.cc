@@ -4,7 +4,9 @@
 #include <ATen/core/grad_mode.h>
 
 #include <exception>
+#include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <random>
 #include <set>
@@ -69,6 +71,45 @@ std::optional<Numbers> Dim(at::IntArrayRef sizes, std::mt19937_64& random) {
   return Numbers{Below(static_cast<int64_t>(sizes.size()), random)};
 }
 
+std::optional<Numbers> LongDim(at::IntArrayRef sizes, std::mt19937_64& random) {
+  if (sizes.empty()) return std::nullopt;
+  const int64_t dim = Below(static_cast<int64_t>(sizes.size()), random);
+  if (sizes[static_cast<size_t>(dim)] < 2) return std::nullopt;
+  return Numbers{dim};
+}
+std::optional<Numbers> LongDimAndHalf(at::IntArrayRef sizes, std::mt19937_64& random) {
+  const std::optional<Numbers> dim = LongDim(sizes, random);
+  if (!dim.has_value()) return std::nullopt;
+  return Numbers{(*dim)[0], Below(2, random)};
+}
+std::optional<Numbers> TwoDims(at::IntArrayRef sizes, std::mt19937_64& random) {
+  if (sizes.empty()) return std::nullopt;
+  const int64_t rank = static_cast<int64_t>(sizes.size());
+  return Numbers{Below(rank, random), Below(rank, random)};
+}
+std::optional<Numbers> Order(at::IntArrayRef sizes, std::mt19937_64& random) {
+  Numbers order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[static_cast<size_t>(Below(static_cast<int64_t>(i), random))]);
+  }
+  return order;
+}
+std::optional<Numbers> Repeats(at::IntArrayRef sizes, std::mt19937_64& random) {
+  if (sizes.size() > 2) return std::nullopt;
+  return Numbers{1 + Below(3, random)};
+}
+std::optional<Numbers> AtLeastRank1(at::IntArrayRef sizes, std::mt19937_64&) {
+  if (sizes.empty()) return std::nullopt;
+  return Numbers();
+}
+std::optional<Numbers> AtLeastRank2(at::IntArrayRef sizes, std::mt19937_64&) {
+  if (sizes.size() < 2) return std::nullopt;
+  return Numbers();
+}
+
+constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+
 constexpr OpRow kComputations[] = {
     {"mul", 1, SmallFactor, [](const Tensors& a, const Numbers& n) { return a[0] * (n[0] + 0.5); }},
     {"add", 1, SmallFactor, [](const Tensors& a, const Numbers& n) { return a[0] + n[0]; }},
@@ -78,6 +119,15 @@ constexpr OpRow kComputations[] = {
     {"sum_dim", 1, Dim, [](const Tensors& a, const Numbers& n) { return a[0].sum(at::IntArrayRef({n[0]})); }},
     {"mul_tensors", 2, None, [](const Tensors& a, const Numbers&) { return a[0] * a[1]; }},
     {"add_tensors", 2, None, [](const Tensors& a, const Numbers&) { return a[0] + a[1]; }},
+    {"relu", 1, None, [](const Tensors& a, const Numbers&) { return a[0].relu(); }},
+    {"mean", 1, None, [](const Tensors& a, const Numbers&) { return a[0].mean(); }},
+    {"reshape", 1, None, [](const Tensors& a, const Numbers&) { return a[0].reshape({-1}); }},
+    {"contiguous", 1, None, [](const Tensors& a, const Numbers&) { return a[0].contiguous(); }},
+    {"div_tensors", 2, None, [](const Tensors& a, const Numbers&) { return a[0] / (a[1] * a[1] + 1); }},
+    {"cat", 2, None,
+     [](const Tensors& a, const Numbers&) {
+       return at::cat({a[0].reshape({-1}), a[1].reshape({-1})});
+     }},
 };
 
 constexpr OpRow kViews[] = {
@@ -87,6 +137,24 @@ constexpr OpRow kViews[] = {
     {"slice", 1, DimAndRange, [](const Tensors& a, const Numbers& n) { return a[0].slice(n[0], n[1], n[2], 1); }},
     {"unsqueeze", 1, NewDim, [](const Tensors& a, const Numbers& n) { return a[0].unsqueeze(n[0]); }},
     {"view_as_itself", 1, None, [](const Tensors& a, const Numbers&) { return a[0].view(a[0].sizes()); }},
+    {"expand", 1, Repeats,
+     [](const Tensors& a, const Numbers& n) {
+       Numbers sizes = a[0].sizes().vec();
+       sizes.insert(sizes.begin(), n[0]);
+       return a[0].expand(sizes);
+     }},
+    {"diagonal", 1, AtLeastRank2, [](const Tensors& a, const Numbers&) { return a[0].diagonal(0, 0, 1); }},
+    {"permute", 1, Order, [](const Tensors& a, const Numbers& n) { return a[0].permute(n); }},
+    {"squeeze", 1, None, [](const Tensors& a, const Numbers&) { return a[0].squeeze(); }},
+    {"every_other", 1, DimAndIndex, [](const Tensors& a, const Numbers& n) { return a[0].slice(n[0], n[1], kEnd, 2); }},
+    {"unbind", 1, DimAndIndex,
+     [](const Tensors& a, const Numbers& n) { return a[0].unbind(n[0])[static_cast<size_t>(n[1])]; }},
+    {"chunk", 1, LongDimAndHalf,
+     [](const Tensors& a, const Numbers& n) { return a[0].chunk(2, n[0])[static_cast<size_t>(n[1])]; }},
+    {"view_rows", 1, AtLeastRank1,
+     [](const Tensors& a, const Numbers&) {
+       return a[0].view({a[0].size(0), -1});
+     }},
 };
 
 constexpr OpRow kDetach = {"detach", 1, None, [](const Tensors& a, const Numbers&) { return a[0].detach(); }};
@@ -99,11 +167,21 @@ constexpr OpRow kWrites[] = {
     {"add_tensor_", 2, None, [](const Tensors& a, const Numbers&) { return a[0].add_(a[1]); }},
     {"mul_tensor_", 2, None, [](const Tensors& a, const Numbers&) { return a[0].mul_(a[1]); }},
     {"copy_", 2, None, [](const Tensors& a, const Numbers&) { return a[0].copy_(a[1]); }},
+    {"relu_", 1, None, [](const Tensors& a, const Numbers&) { return a[0].relu_(); }},
+    {"fill_", 1, SmallFactor, [](const Tensors& a, const Numbers& n) { return a[0].fill_(n[0]); }},
+    {"sigmoid_", 1, None, [](const Tensors& a, const Numbers&) { return a[0].sigmoid_(); }},
+    {"cumsum_", 1, Dim, [](const Tensors& a, const Numbers& n) { return a[0].cumsum_(n[0]); }},
+    {"clamp_", 1, None, [](const Tensors& a, const Numbers&) { return a[0].clamp_(-0.5, 0.5); }},
+    {"sub_scaled_", 2, None, [](const Tensors& a, const Numbers&) { return a[0].sub_(a[1], 2); }},
+    {"addcmul_", 2, None, [](const Tensors& a, const Numbers&) { return a[0].addcmul_(a[1], a[1]); }},
+    {"masked_fill_", 2, None, [](const Tensors& a, const Numbers&) { return a[0].masked_fill_(a[1] > 0, 0.5); }},
 };
 
 constexpr OpRow kMetadataWrites[] = {
     {"t_", 1, Rank2, [](const Tensors& a, const Numbers&) { return a[0].t_(); }},
     {"unsqueeze_", 1, NewDim, [](const Tensors& a, const Numbers& n) { return a[0].unsqueeze_(n[0]); }},
+    {"transpose_", 1, TwoDims, [](const Tensors& a, const Numbers& n) { return a[0].transpose_(n[0], n[1]); }},
+    {"squeeze_", 1, None, [](const Tensors& a, const Numbers&) { return a[0].squeeze_(); }},
 };
 
 const OpRow* FindOp(const std::string& name) {
@@ -266,6 +344,31 @@ class Generator {
     return LayoutsOverlap(aot::LayoutOf(to), bytes, aot::LayoutOf(from), bytes);
   }
 
+  // Whether a write to the tensor, or to an input in whose memory it is, may be one
+  // of several to the same place.
+  bool MayFoldInput(const at::Tensor& written) {
+    const auto folds = [&](const auto& value) {
+      return value.second.storage().unsafeGetStorageImpl() == written.storage().unsafeGetStorageImpl() &&
+             OverlapsItself(aot::LayoutOf(value.second));
+    };
+    return OverlapsItself(aot::LayoutOf(written)) || absl::c_any_of(values_, folds);
+  }
+
+  // Whether the result may be a view of the argument, or the argument itself.
+  static bool MayView(const OpRow& row) {
+    const std::string name = row.name;
+    return name == "reshape" || name == "contiguous" ||
+           absl::c_any_of(kViews, [&](const OpRow& view) { return &view == &row; });
+  }
+
+  // Whether the step moves the dimensions of a computed tensor that is no view:
+  // without gradients, eager then takes gradients of the new sizes for those of
+  // the old ones.
+  static bool MovesComputed(const OpRow& row, const at::Tensor& tensor) {
+    const bool moves = absl::c_any_of(kMetadataWrites, [&](const OpRow& write) { return &write == &row; });
+    return moves && !tensor.is_leaf() && !tensor.is_view();
+  }
+
   void AddStep() {
     for (int tries = 0; tries < 20; ++tries) {
       const OpRow& row = AnyOp();
@@ -274,10 +377,11 @@ class Generator {
       const std::optional<Numbers> numbers = row.numbers(values_[args[0]].sizes(), random_);
       if (!numbers.has_value()) continue;
       const bool is_write = absl::c_any_of(kWrites, [&](const OpRow& write) { return &write == &row; });
+      if (is_write && MayFoldInput(values_[args[0]])) continue;
       if (is_write && args.size() == 2 && DependsOnOrder(values_[args[0]], values_[args[1]])) continue;
       // Views of views made under no_grad have no history in eager, and no
       // metadata tells of it.
-      const bool no_grad = Chance(8) && absl::c_none_of(kViews, [&](const OpRow& view) { return &view == &row; });
+      const bool no_grad = Chance(8) && !MayView(row) && !MovesComputed(row, values_[args[0]]);
       const RandomStep step{row.name, args, *numbers, no_grad, next_value_};
       try {
         values_[next_value_] = RunStep(step, values_);

@@ -1,0 +1,63 @@
+// Cases that the corpus does not have, by what they are about. They have no
+// golden facts: LibTorch eager is what they are compared with.
+#ifndef COTAN_TESTING_CONFORMANCE_OWN_CASES_H_
+#define COTAN_TESTING_CONFORMANCE_OWN_CASES_H_
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "testing/conformance/conf_case.h"
+
+namespace cotan::conformance {
+
+using Tensors = std::vector<at::Tensor>;
+
+inline ConfCase Case(const char* name, std::function<Tensors()> inputs, std::function<Tensors(Tensors)> f) {
+  return {name, "own", std::move(inputs), std::move(f), true, {-1}, true, "contig", false, false};
+}
+
+// Called with gradients disabled.
+inline ConfCase WithoutGrad(ConfCase c) {
+  c.grad = false;
+  return c;
+}
+
+// With a function that draws random numbers.
+inline ConfCase Random(ConfCase c) {
+  c.rng = true;
+  return c;
+}
+
+// With inputs that are compared after the backward, too.
+inline ConfCase AfterBackward(ConfCase c) {
+  c.after_bw = true;
+  return c;
+}
+
+inline Tensors Leaf() { return {leaf(0, {2, 3})}; }
+inline Tensors Computed() { return {leaf(0, {2, 3}).clone()}; }
+inline Tensors Buffer() { return {buf(0, {2, 3})}; }
+inline Tensors Square() { return {leaf(0, {3, 3}).clone()}; }
+inline Tensors TwoLeaves() { return {leaf(0, {2, 3}), leaf(1, {2, 3})}; }
+inline Tensors TwoComputed() { return {leaf(0, {2, 3}).clone(), leaf(1, {2, 3}).clone()}; }
+inline Tensors BufferAndLeaf() { return {buf(0, {2, 3}), leaf(1, {2, 3})}; }
+inline Tensors Complex() { return {leaf(0, {3}, at::kComplexFloat)}; }
+inline Tensors ComplexComputed() { return {leaf(0, {3}, at::kComplexFloat).clone()}; }
+inline Tensors ComplexBuffer() { return {buf(0, {3}, at::kComplexFloat)}; }
+
+inline at::Tensor Flat(const at::Tensor& x) { return x.view(at::IntArrayRef({-1})); }
+
+// own_*_cases.cc
+std::vector<ConfCase> OpCases();            // ops that write, in all their forms
+std::vector<ConfCase> OutputCases();        // what comes out, and what it is a view of
+std::vector<ConfCase> SharedMemoryCases();  // inputs in the same memory
+std::vector<ConfCase> StorageCases();       // set_, resize_, sizes
+std::vector<ConfCase> ElementCases();       // dtypes, complex numbers, tensors of few elements
+std::vector<ConfCase> ModeCases();          // gradients on and off, detached, custom, random
+
+}  // namespace cotan::conformance
+
+#endif  // COTAN_TESTING_CONFORMANCE_OWN_CASES_H_
