@@ -42,10 +42,10 @@ double Flops(const Op& op, const ScheduledStep& step) {
       return 4 * Elements(step.inputs[0]) * static_cast<double>(step.inputs[1].geometry.layout.sizes[2]);
     case Op::kAttentionBackward:
       return 10 * Elements(step.inputs[1]) * static_cast<double>(step.inputs[2].geometry.layout.sizes[2]);
-    case Op::kRecurrent:
-    case Op::kRecurrentBackward:
-      // Each element of the input meets a row of the gates.
-      return 64 * Elements(step.inputs[0]);
+    case Op::kRecurrent:  // projected [T, N, G*H] meets the hidden state of H
+      return 2 * Elements(step.inputs[0]) * static_cast<double>(step.inputs[1].geometry.layout.sizes[1]);
+    case Op::kRecurrentBackward:  // grad_hidden [T, N, H] meets the gates of G*H
+      return 2 * Elements(step.inputs[0]) * static_cast<double>(step.inputs[2].geometry.layout.sizes[0]);
     default:
       return 0;
   }
