@@ -113,7 +113,8 @@ class Fuser {
   // Merges producer `a` of `value` (an operand of `b`, perhaps behind a view).
   bool TryMerge(int a, int b, ValueId value) {
     if (a == b || !g_.IsExpr(a) || !g_.IsExpr(b) || apart_.contains(value)) return false;
-    if (g_.ExprOf(a).inputs.empty()) return InlineConstant(a, b, value);
+    // A reduction of a fill depends on the sizes it is made of.
+    if (g_.ExprOf(a).inputs.empty() && g_.ExprOf(a).reduce_dims.empty()) return InlineConstant(a, b, value);
     if (!Worthwhile(a, b)) return false;
     const ValueId behind = g_.BehindView(value);
     if (behind == value || g_.Producer(value) == a) return MergeDirect(a, b);

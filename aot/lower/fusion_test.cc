@@ -164,6 +164,29 @@ TEST(FusionTest, ADropoutMaskIsDrawnOnceAndStoredAsBool) {
   EXPECT_EQ(graph.value(graph.nodes().front().outputs[1]).type.dtype, DType::kBool) << PrintGraph(graph);
 }
 
+TEST(FusionTest, AMeanOfAFillCountsAllItsElements) {
+  EXPECT_EQ(PrintGraph(Fused(R"(graph @g {
+  %0: f32[3,3] = user_input 0 "x"
+  %1: f32[3,3] = aten.fill.Scalar(%0, 1)
+  %2: f32[] = aten.mean.default(%1, none)
+  user_output 0 "y" = %2
+})")),
+            R"(graph @g {
+  %0: f32[3,3] = user_input 0 "x"
+  %1: f32[1,1] = cotan.expr() from "aten.mean.default" {
+    domain [3,3] reduce [0,1]
+    0: f32 = constant 1.0
+    1: f32 = reduce_sum 0
+    2: f32 = constant 9.0
+    3: f32 = div 1 2
+    store 3
+  }
+  %2: f32[] = prim.view(%1, []) from "aten.mean.default"
+  user_output 0 "y" = %2
+}
+)");
+}
+
 TEST(FusionTest, NothingMergesAcrossAKernelBetween) {
   const Graph graph = Fused(R"(graph @g {
   %0: f32[128,128] = user_input 0 "x"
