@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "aot/joint/cancellation.h"
 
 namespace cotan::aot {
 namespace {
@@ -16,10 +17,6 @@ using serialization::State;
 // element, in units of its dtype's epsilon: sums in another order, through
 // some dozen layers.
 constexpr double kEpsilons = 4096;
-
-// The same for a result that is zero but for rounding, relative to the largest
-// of all results: sums that cancel have the error of what cancelled.
-constexpr double kCancelledEpsilons = 256;
 
 serialization::TensorType TypeOf(const TensorData& tensor) {
   serialization::TensorType type;
@@ -110,6 +107,7 @@ void ArtifactBuilder::AddReference(absl::string_view method, absl::Span<const Te
   serialization::Reference& reference = *artifact_.add_references();
   reference.set_method(std::string(method));
   for (const TensorData& input : inputs) *reference.add_inputs() = ReferenceOf(input, 0);
+  // Gradients that cancel are compared on the scale of the largest one.
   double largest = 0;
   for (const TensorData& output : outputs) largest = std::max(largest, LargestMagnitude(output));
   for (const TensorData& output : outputs) {

@@ -10,13 +10,14 @@
 
 namespace cotan::aot {
 
-// The parameters and buffers that the traced function writes.
+// The parameters and buffers that the traced function writes. Running means of
+// values that cancel have slack.
 std::vector<ExpectedState> ExpectedAfterRun(const TracedProgram& traced);
 
 // The same, and the parameters that have a gradient after the first step of
-// LibTorch's optimizer. The config is one that AppendOptimizer() accepts. Adam
-// divides a gradient by its size, which makes rounding visible where a gradient
-// is zero but for rounding: that is the slack.
+// LibTorch's optimizer. The config is one that AppendOptimizer() accepts. A
+// gradient may be zero but for rounding: SGD moves a parameter by as little as
+// that, Adam divides it by its size, which makes it visible. That is the slack.
 std::vector<ExpectedState> ExpectedAfterStep(const TracedProgram& traced,
                                              const OptimizerConfig& config);
 
