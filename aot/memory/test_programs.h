@@ -1,11 +1,14 @@
-// Programs that keep much.
+// Programs that keep much, and how to run them.
 #ifndef COTAN_AOT_MEMORY_TEST_PROGRAMS_H_
 #define COTAN_AOT_MEMORY_TEST_PROGRAMS_H_
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "gtest/gtest.h"
+#include "runtime/session.h"
 #include "runtime/testing/program_builder.h"
 
 namespace cotan::aot {
@@ -16,23 +19,30 @@ inline const std::vector<std::string>& KeptSizes() {
   return sizes;
 }
 
-// The layers of a "network", a random one in the middle: values that are read in
-// the opposite order later. `generator` is a state.
-inline std::vector<uint32_t> Layers(int depth, uint32_t x, uint32_t generator, cotan::testing::MethodBuilder& m) {
-  std::vector<uint32_t> layers = {x};
+// Adds layers to a method, a random one in the middle: values that are read in the
+// opposite order later. The method takes x and moves the generator on, which is a
+// state. Returns x and the layers.
+inline std::vector<uint32_t> AddLayers(int depth, cotan::testing::ProgramBuilder& program,
+                                       cotan::testing::MethodBuilder& m) {
+  using cotan::testing::ExprBuilder;
+  const uint32_t rng = program.AddState("rng", serialization::State::RNG, DType::kInt64, {"2"}, 0);
+  std::vector<uint32_t> layers = {m.Input("x", DType::kFloat32, KeptSizes())};
+  const uint32_t generator = m.Read(rng, DType::kInt64, {"2"});
   for (int i = 0; i < depth; ++i) {
     if (i == depth / 2) {
-      cotan::testing::ExprBuilder b(std::vector<int64_t>{1024});
+      ExprBuilder b(std::vector<int64_t>{1024});
       const int loaded = b.Input(0, DType::kFloat32);
       b.Output(b.Add(loaded, b.Random(1)));
       layers.push_back(m.AddValue(DType::kFloat32, KeptSizes()));
       m.AddOp(b.Build(), {layers[layers.size() - 2], generator}, {layers.back()});
       continue;
     }
-    layers.push_back(m.Pointwise(KeptSizes(), {layers.back()}, [](cotan::testing::ExprBuilder& b) {
+    layers.push_back(m.Pointwise(KeptSizes(), {layers.back()}, [](ExprBuilder& b) {
       return b.Apply(serialization::FN_SIN, {b.Mul(0, b.Constant(DType::kFloat32, 1.5))});
     }));
   }
+  m.Update(rng,
+           m.Pointwise({"2"}, {generator}, [](ExprBuilder& b) { return b.Add(0, b.Constant(DType::kInt64, 256)); }));
   return layers;
 }
 
@@ -46,35 +56,22 @@ inline uint32_t Backward(uint32_t gradient, const std::vector<uint32_t>& layers,
   return gradient;
 }
 
-// step(x) -> gradient, with the generator moved on; keeps `depth` values of 4 KiB.
+// step(x) -> gradient; keeps `depth` values of 4 KiB.
 inline cotan::testing::ProgramBuilder DeepStep(int depth) {
-  using cotan::testing::MethodBuilder;
   cotan::testing::ProgramBuilder program;
-  const uint32_t rng = program.AddState("rng", serialization::State::RNG, DType::kInt64, {"2"}, 0);
-  MethodBuilder m = program.AddMethod("step");
-  const uint32_t x = m.Input("x", DType::kFloat32, KeptSizes());
-  const uint32_t generator = m.Read(rng, DType::kInt64, {"2"});
-  const std::vector<uint32_t> layers = Layers(depth, x, generator, m);
-  const uint32_t moved = m.Pointwise(
-      {"2"}, {generator}, [](cotan::testing::ExprBuilder& b) { return b.Add(0, b.Constant(DType::kInt64, 256)); });
-  m.Update(rng, moved);
+  cotan::testing::MethodBuilder m = program.AddMethod("step");
+  const std::vector<uint32_t> layers = AddLayers(depth, program, m);
   m.Output("gradient", Backward(layers.back(), layers, m));
   return program;
 }
 
-// forward(x) -> last layer, with `depth` saved values of 4 KiB, the generator moved
-// on; backward(tangent) -> gradient.
+// forward(x) -> last layer, with `depth` saved values of 4 KiB;
+// backward(tangent) -> gradient.
 inline cotan::testing::ProgramBuilder DeepPair(int depth) {
   using cotan::testing::MethodBuilder;
   cotan::testing::ProgramBuilder program;
-  const uint32_t rng = program.AddState("rng", serialization::State::RNG, DType::kInt64, {"2"}, 0);
   MethodBuilder forward = program.AddMethod("forward");
-  const uint32_t x = forward.Input("x", DType::kFloat32, KeptSizes());
-  const uint32_t generator = forward.Read(rng, DType::kInt64, {"2"});
-  const std::vector<uint32_t> layers = Layers(depth, x, generator, forward);
-  forward.Update(rng, forward.Pointwise({"2"}, {generator}, [](cotan::testing::ExprBuilder& b) {
-    return b.Add(0, b.Constant(DType::kInt64, 256));
-  }));
+  const std::vector<uint32_t> layers = AddLayers(depth, program, forward);
   forward.Output("last", forward.Pointwise(KeptSizes(), {layers.back()},
                                            [](cotan::testing::ExprBuilder& b) { return b.Add(0, 0); }));
   for (size_t i = 1; i < layers.size(); ++i) forward.proto().add_outputs(layers[i]);
@@ -87,6 +84,26 @@ inline cotan::testing::ProgramBuilder DeepPair(int depth) {
   const uint32_t tangent = backward.Input("tangent", DType::kFloat32, KeptSizes());
   backward.Output("gradient", Backward(tangent, taken, backward));
   return program;
+}
+
+// The gradients of two steps in one session. The first method gets x, each other
+// one the results of the one before it.
+inline std::vector<float> RunTwice(cotan::testing::ProgramBuilder program, const std::vector<std::string>& methods) {
+  Session session = *Session::Create(program.Load(), {.kernels = &cotan::testing::TestKernels(), .threads = 1});
+  std::vector<float> x(1024);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) / 512 - 1;
+  std::vector<float> gradients;
+  for (int step = 0; step < 2; ++step) {
+    std::vector<Tensor> tensors = {*Tensor::From<float>(x, {1024})};
+    for (const std::string& method : methods) {
+      auto results = session.Run(method, tensors);
+      EXPECT_TRUE(results.ok()) << results.status();
+      tensors = *std::move(results);
+    }
+    const std::vector<float> values = *tensors[0].ToVector<float>();
+    gradients.insert(gradients.end(), values.begin(), values.end());
+  }
+  return gradients;
 }
 
 }  // namespace cotan::aot
