@@ -24,30 +24,16 @@ using torch::autograd::Node;
 // The seed under which goldens with random ops were taken.
 constexpr uint64_t kCorpusSeed = 1234;
 
-// --- Roots --------------------------------------------------------------------
+// --- Leaves -------------------------------------------------------------------
 
-void AddRoot(const at::Tensor& leaf, std::vector<at::Tensor>& roots) {
-  if (absl::c_none_of(roots, [&](const at::Tensor& root) { return root.is_same(leaf); })) roots.push_back(leaf);
+void AddLeaf(const at::Tensor& leaf, std::vector<at::Tensor>& leaves) {
+  if (absl::c_none_of(leaves, [&](const at::Tensor& known) { return known.is_same(leaf); })) leaves.push_back(leaf);
 }
 
-void AddLeavesBehind(Node* node, std::set<Node*>& seen, std::vector<at::Tensor>& roots) {
+void AddLeavesBehind(Node* node, std::set<Node*>& seen, std::vector<at::Tensor>& leaves) {
   if (node == nullptr || !seen.insert(node).second) return;
-  if (auto* accumulate = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) AddRoot(accumulate->variable, roots);
-  for (const torch::autograd::Edge& edge : node->next_edges()) AddLeavesBehind(edge.function.get(), seen, roots);
-}
-
-std::vector<at::Tensor> LeavesBehind(const std::vector<at::Tensor>& inputs) {
-  std::vector<at::Tensor> roots;
-  std::set<Node*> seen;
-  for (const at::Tensor& input : inputs) {
-    if (!input.requires_grad()) continue;
-    if (input.is_leaf()) {
-      AddRoot(input, roots);
-    } else {
-      AddLeavesBehind(input.grad_fn().get(), seen, roots);
-    }
-  }
-  return roots;
+  if (auto* accumulate = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) AddLeaf(accumulate->variable, leaves);
+  for (const torch::autograd::Edge& edge : node->next_edges()) AddLeavesBehind(edge.function.get(), seen, leaves);
 }
 
 // --- Random numbers --------------------------------------------------------------
@@ -119,6 +105,20 @@ at::Tensor LossWeights(int term, int64_t count, at::ScalarType type) {
 }
 
 }  // namespace
+
+std::vector<at::Tensor> LeavesBehind(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> leaves;
+  std::set<Node*> seen;
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.requires_grad()) continue;
+    if (tensor.is_leaf()) {
+      AddLeaf(tensor, leaves);
+    } else {
+      AddLeavesBehind(tensor.grad_fn().get(), seen, leaves);
+    }
+  }
+  return leaves;
+}
 
 CaseInputs MakeInputs(const ConfCase& c) {
   g_roots.clear();

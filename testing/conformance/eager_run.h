@@ -21,6 +21,9 @@ struct CaseInputs {
   bool roots_are_in_order = true;
 };
 
+// The leaves that `tensors` are, or were computed from, each once.
+std::vector<at::Tensor> LeavesBehind(const std::vector<at::Tensor>& tensors);
+
 // Roots are those that leaf() noted; of a table with a leaf() of its own, the
 // leaves that the inputs are, or were computed from.
 CaseInputs MakeInputs(const ConfCase& c);

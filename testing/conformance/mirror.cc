@@ -24,14 +24,14 @@ absl::StatusOr<std::shared_ptr<Storage>> CopyStorage(const at::Tensor& tensor) {
   return to;
 }
 
-// The gradients of `tensor` with respect to the roots, by LibTorch.
-absl::StatusOr<autograd::Gradients> LibTorchGradients(const at::Tensor& tensor, const std::vector<at::Tensor>& roots,
+// The gradients of `tensor` with respect to the leaves, by LibTorch.
+absl::StatusOr<autograd::Gradients> LibTorchGradients(const at::Tensor& tensor, const std::vector<at::Tensor>& leaves,
                                                       absl::Span<Tensor> incoming) {
-  autograd::Gradients gradients(roots.size());
+  autograd::Gradients gradients(leaves.size());
   if (!incoming[0].defined()) return gradients;
   std::vector<at::Tensor> found;
   try {
-    found = torch::autograd::grad({tensor}, roots, {ToTorch(incoming[0])}, /*retain_graph=*/true,
+    found = torch::autograd::grad({tensor}, leaves, {ToTorch(incoming[0])}, /*retain_graph=*/true,
                                   /*create_graph=*/false, /*allow_unused=*/true);
   } catch (const std::exception& e) {
     return absl::InternalError(absl::StrCat("LibTorch's part of the backward: ", e.what()));
@@ -46,8 +46,6 @@ absl::StatusOr<autograd::Gradients> LibTorchGradients(const at::Tensor& tensor, 
 // Mirrors tensors one by one, each once.
 class Mirroring {
  public:
-  explicit Mirroring(const std::vector<at::Tensor>& roots) : roots_(roots) {}
-
   absl::StatusOr<Variable> Find(const at::Tensor& tensor) {
     const auto found = variables_.find(tensor.unsafeGetTensorImpl());
     if (found != variables_.end()) return found->second;
@@ -94,17 +92,19 @@ class Mirroring {
     return base.View(steps);
   }
 
+  // Only what it was computed from: a node keeps the geometry of its leaves' gradients.
   absl::StatusOr<Variable> Computed(const at::Tensor& tensor) {
-    std::vector<Variable> roots;
-    for (const at::Tensor& root : roots_) {
-      COTAN_ASSIGN_OR_RETURN(roots.emplace_back(), Find(root));
+    const std::vector<at::Tensor> leaves = LeavesBehind({tensor});
+    std::vector<Variable> mirrored;
+    for (const at::Tensor& leaf : leaves) {
+      COTAN_ASSIGN_OR_RETURN(mirrored.emplace_back(), Find(leaf));
     }
     COTAN_ASSIGN_OR_RETURN(Tensor elements, InMirroredStorage(tensor));
     COTAN_ASSIGN_OR_RETURN(
         std::vector<Variable> made,
-        autograd::ApplyFunction("LibTorchBackward", roots, {std::move(elements)},
-                                [tensor, roots = roots_](autograd::BackwardContext&, absl::Span<Tensor> incoming) {
-                                  return LibTorchGradients(tensor, roots, incoming);
+        autograd::ApplyFunction("LibTorchBackward", mirrored, {std::move(elements)},
+                                [tensor, leaves](autograd::BackwardContext&, absl::Span<Tensor> incoming) {
+                                  return LibTorchGradients(tensor, leaves, incoming);
                                 }));
     return made[0];
   }
@@ -117,7 +117,6 @@ class Mirroring {
     return Tensor::InStorage(storage, aot::ToDType(tensor.scalar_type()), aot::LayoutOf(tensor));
   }
 
-  std::vector<at::Tensor> roots_;
   absl::flat_hash_map<const void*, Variable> variables_;                 // by tensor
   absl::flat_hash_map<const void*, std::shared_ptr<Storage>> storages_;  // by LibTorch's storage
   absl::flat_hash_map<const void*, Variable> owners_;                    // its first variable, by the same
@@ -142,7 +141,7 @@ at::Tensor ToTorch(const Tensor& tensor) {
 
 absl::StatusOr<MirroredInputs> Mirror(const CaseInputs& in) {
   const GradModeGuard mode(true);
-  Mirroring mirroring(in.roots);
+  Mirroring mirroring;
   MirroredInputs mirrored;
   for (const at::Tensor& root : in.roots) {
     COTAN_ASSIGN_OR_RETURN(mirrored.roots.emplace_back(), mirroring.Find(root));
