@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "runtime/call_bases.h"
 #include "runtime/call_stages.h"
 #include "serialization/graph_signature.h"
 #include "serialization/input_binding.h"

@@ -1,4 +1,5 @@
-// The stages of a call, in their order; call_plan.h tells what each does.
+// The stages of a call, in their order, but for that of bases (call_bases.h);
+// call_plan.h tells what each does.
 #ifndef COTAN_RUNTIME_CALL_STAGES_H_
 #define COTAN_RUNTIME_CALL_STAGES_H_
 
@@ -12,7 +13,6 @@ struct Call;
 absl::Status FlattenArguments(FunctionCore& core, Call& call);
 absl::Status CheckArguments(FunctionCore& core, Call& call);
 absl::Status Deduplicate(FunctionCore& core, Call& call);
-absl::Status FindBases(FunctionCore& core, Call& call);
 absl::Status CheckInPlace(FunctionCore& core, Call& call);
 absl::Status RunForward(FunctionCore& core, Call& call);
 absl::Status MakeNewLeaves(FunctionCore& core, Call& call);

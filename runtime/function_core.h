@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "base/layout.h"
 #include "runtime/autograd/variable.h"
@@ -48,6 +49,18 @@ struct Call {
   // Lets go of everything that the call does not own.
   void Clear();
 };
+
+inline const CallPlan::Input& InputOf(const CallPlan& plan, int input) {
+  return plan.inputs[static_cast<size_t>(input)];
+}
+
+inline const Variable& InputAt(const Call& call, int input) { return *call.inputs[static_cast<size_t>(input)]; }
+
+// InvalidArgument: "function 'forward': argument 'x' ..."
+template <typename... Parts>
+absl::Status Refuse(const CallPlan& plan, const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat("function '", plan.name, "': ", parts...));
+}
 
 // A flat result as one of a caller that knows wrappers.
 WrappedResult PlainResult(FunctionResult result);
