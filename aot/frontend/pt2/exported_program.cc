@@ -220,7 +220,7 @@ Argument ProgramParser::ParseArgument(const Json& json) {
   if (kind == "as_int") return ToInt(value);
   if (kind == "as_float") return ToDouble(value);
   if (kind == "as_bool") return ToBool(value);
-  if (kind == "as_string") return ToText(value);
+  if (kind == "as_string" || kind == "as_operator") return ToText(value);
   if (kind == "as_complex") return std::complex<double>(ToDouble(value.at("real")), ToDouble(value.at("imag")));
   if (kind == "as_sym_int" || kind == "as_sym_float" || kind == "as_sym_bool") return AsArgument(ToNumber(value));
   if (kind == "as_ints") return ToList(value, [](const Json& j) { return Number(ToInt(j)); });
@@ -303,6 +303,8 @@ InputSpec ToInputSpec(const Json& json, const Argument& graph_input) {
   } else if (kind == "constant_input") {
     spec.kind = Kind::kConstant;
     spec.name = ToText(value.at("name"));
+  } else if (kind == "token") {
+    spec.kind = Kind::kToken;
   } else {
     Unsupportable(absl::StrCat("an input of kind '", kind, "' cannot be compiled"));
   }
@@ -329,6 +331,8 @@ OutputSpec ToOutputSpec(const Json& json, const Argument& graph_output) {
     spec.target = ToText(value.at("user_input_name"));
   } else if (kind == "gradient_to_parameter" || kind == "gradient_to_user_input") {
     Unsupportable("the program already holds a backward pass; export the forward alone (torch.export.export)");
+  } else if (kind == "token") {
+    spec.kind = Kind::kToken;
   } else {
     Unsupportable(absl::StrCat("an output of kind '", kind, "' cannot be compiled"));
   }

@@ -72,7 +72,7 @@ struct Unsupported {
 using Number = std::variant<bool, int64_t, double, Name>;
 using Tensors = std::vector<std::optional<Name>>;  // none: an absent member
 
-// One argument or result of a node.
+// One argument or result of a node. An operator is the text of its target.
 using Argument =
     std::variant<NoValue, Name, Tensors, bool, int64_t, double, std::complex<double>, std::string, std::vector<Number>,
                  std::vector<std::string>, DType, MemoryFormat, Layout, Device, Subgraph, Unsupported>;
@@ -99,7 +99,8 @@ struct Graph {
 
 // What the caller of the graph puts in each of its inputs.
 struct InputSpec {
-  enum class Kind : uint8_t { kUserInput, kParameter, kBuffer, kTensorConstant, kConstant };
+  // kToken: what orders effects; it has no value.
+  enum class Kind : uint8_t { kUserInput, kParameter, kBuffer, kTensorConstant, kConstant, kToken };
   Kind kind = Kind::kUserInput;
   Argument arg;            // the graph's input; kConstant: its value
   std::string name;        // kUserInput: in the graph ("x"); else qualified ("net.1.weight")
@@ -108,7 +109,15 @@ struct InputSpec {
 
 // What becomes of each output of the graph.
 struct OutputSpec {
-  enum class Kind : uint8_t { kUserOutput, kLoss, kBufferMutation, kParameterMutation, kUserInputMutation, kGradient };
+  enum class Kind : uint8_t {
+    kUserOutput,
+    kLoss,
+    kBufferMutation,
+    kParameterMutation,
+    kUserInputMutation,
+    kGradient,
+    kToken,
+  };
   Kind kind = Kind::kUserOutput;
   Argument arg;
   std::string target;  // of a mutation: buffer, parameter, or graph name of a user input
@@ -138,7 +147,7 @@ struct PayloadMeta {
 // InvalidArgument: it is no JSON, or does not fit the schema; the message says
 // where. Unimplemented: another major version of the schema, a dtype that Cotan
 // does not have, a kind of input or output that cannot be compiled (script
-// objects, tokens), nesting deeper than 16.
+// objects), nesting deeper than 16.
 absl::StatusOr<ExportedProgram> ParseExportedProgram(absl::string_view json, absl::string_view file);
 absl::StatusOr<std::vector<PayloadMeta>> ParsePayloadConfig(absl::string_view json, absl::string_view file);
 

@@ -88,13 +88,13 @@ void BindAll(const Node& node, const std::vector<IValue>& results, Environment& 
   for (size_t i = 0; i < node.outputs.size(); ++i) Bind(node.outputs[i], results[i], values);
 }
 
-void RunOp(const Node& node, const c10::OperatorHandle& op, Environment& values) {
+std::vector<IValue> CallOp(const Node& node, const c10::OperatorHandle& op, const Environment& values) {
   torch::jit::Stack stack = ArgumentsOf(node, op.schema(), values);
   op.callBoxed(stack);
   for (IValue& result : stack) {
     if (result.isSymInt()) result = result.toSymInt().guard_int(__FILE__, __LINE__);
   }
-  BindAll(node, stack, values);
+  return stack;
 }
 
 // --- Higher-order ops ----------------------------------------------------------
@@ -175,6 +175,29 @@ std::vector<IValue> RunSubgraph(const Node& node, const Environment& values) {
   return CallSubgraph(node, SubgraphAt(node, 0), 2, values);
 }
 
+// Of with_effects: (token, op, arguments of the op...).
+const std::string* EffectfulTarget(const Node& node) {
+  return node.inputs.size() < 2 ? nullptr : std::get_if<std::string>(&node.inputs[1].value);
+}
+
+// The op itself; its results come after a token. Tokens have no value: nodes run
+// in their order anyway.
+std::vector<IValue> RunWithEffects(const Node& node, const Environment& values) {
+  const std::string& target = OperandAs<std::string>(node, 1, "an op");
+  const c10::FunctionSchema& schema = FindOperator(target).value().schema();
+  Node inner = {.target = target, .module_path = node.module_path};
+  for (size_t i = 2; i < node.inputs.size(); ++i) {
+    inner.inputs.push_back(node.inputs[i]);
+    if (!node.inputs[i].name.empty()) continue;
+    if (i - 2 >= schema.arguments().size()) throw std::invalid_argument("the op has too many arguments");
+    inner.inputs.back().name = schema.arguments()[i - 2].name();
+  }
+  std::vector<IValue> results = CallOp(inner, FindOperator(target).value(), values);
+  results.insert(results.begin(), IValue());
+  if (results.size() == 1) results.emplace_back();  // None
+  return results;
+}
+
 using HigherOrderFunction = std::vector<IValue> (*)(const Node& node, const Environment& values);
 
 HigherOrderFunction FindHigherOrder(absl::string_view target) {
@@ -184,6 +207,7 @@ HigherOrderFunction FindHigherOrder(absl::string_view target) {
   if (name == "wrap_with_set_grad_enabled") return RunWithGradMode;
   if (name == "wrap_with_autocast") return RunWithAutocast;
   if (name == "invoke_subgraph") return RunSubgraph;
+  if (name == "with_effects") return RunWithEffects;
   return nullptr;
 }
 
@@ -212,7 +236,7 @@ void RunNode(const Node& node, Environment& values) {
   }
   const std::optional<c10::OperatorHandle> op = FindOperator(node.target);
   if (!op.has_value()) throw std::invalid_argument("LibTorch does not know the op");
-  RunOp(node, *op, values);
+  BindAll(node, CallOp(node, *op, values), values);
 }
 
 std::string PlaceOf(const Node& node) {
@@ -224,6 +248,12 @@ void CollectUnknown(const Graph& graph, std::set<std::string>& unknown) {
     const bool known = OnlyChecks(node.target) || FindHigherOrder(node.target) != nullptr || IsScalarOp(node.target) ||
                        FindOperator(node.target).has_value();
     if (!known) unknown.insert(PlaceOf(node));
+    if (FindHigherOrder(node.target) == RunWithEffects) {
+      const std::string* target = EffectfulTarget(node);
+      if (target == nullptr || !FindOperator(*target).has_value()) {
+        unknown.insert(absl::StrCat(target == nullptr ? "an object's method" : *target, " by ", PlaceOf(node)));
+      }
+    }
     for (const NamedArgument& input : node.inputs) {
       if (const Subgraph* subgraph = std::get_if<Subgraph>(&input.value)) CollectUnknown(*subgraph->graph, unknown);
     }

@@ -70,6 +70,27 @@ TEST(InterpreterTest, RunsSubgraphsUnderAutocast) {
   EXPECT_EQ(values.at("z").toTensor().scalar_type(), at::kFloat);
 }
 
+TEST(InterpreterTest, RunsOpsThatTokensOrder) {
+  Graph graph;
+  graph.nodes.push_back(
+      Call("torch.ops.higher_order.with_effects",
+           {{"", Ref("token")}, {"", std::string("torch.ops.aten.mul.Tensor")}, {"", Ref("x")}, {"other", int64_t{3}}},
+           {Ref("token_1"), Ref("mul")}));
+  graph.nodes.push_back(Call("torch.ops.higher_order.with_effects",
+                             {{"", Ref("token_1")},
+                              {"", std::string("torch.ops.aten._assert_async.msg")},
+                              {"", Ref("x")},
+                              {"", std::string("no")}},
+                             {Ref("token_2"), NoValue()}));
+  EXPECT_TRUE(CheckTargets(graph).ok());
+  Environment values = {{"x", at::ones({})}, {"token", c10::IValue()}};
+  RunGraph(graph, values);
+  EXPECT_EQ(values.at("mul").toTensor().item<float>(), 3);
+  EXPECT_TRUE(values.at("token_2").isNone());
+  graph.nodes[1].inputs[1].value = std::string("torch.ops.mine.shout.default");
+  EXPECT_THAT(std::string(CheckTargets(graph).message()), HasSubstr("torch.ops.mine.shout.default by torch.ops."));
+}
+
 std::string ErrorOf(const Node& node) {
   Graph graph;
   graph.nodes.push_back(node);

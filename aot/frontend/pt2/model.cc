@@ -126,6 +126,7 @@ struct Model::Inputs {
   std::vector<State> states;
   std::vector<Constant> constants;
   std::vector<std::string> tensors;  // graph names of the user's tensors
+  std::vector<std::string> tokens;   // graph names
 };
 
 namespace {
@@ -198,6 +199,10 @@ absl::StatusOr<Model> Model::Load(const std::string& path) {
       if (spec.kind == InputSpec::Kind::kConstant) continue;
       const Name* name = std::get_if<Name>(&spec.arg);
       if (name == nullptr) return absl::InvalidArgumentError(absl::StrCat("input '", spec.name, "' is no tensor"));
+      if (spec.kind == InputSpec::Kind::kToken) {
+        inputs->tokens.push_back(name->name);
+        continue;
+      }
       if (spec.kind == InputSpec::Kind::kUserInput) {
         if (!content.program.graph.tensor_values.contains(name->name)) {
           return absl::UnimplementedError(absl::StrCat("input '", name->name,
@@ -279,6 +284,7 @@ StateFunction Model::function() const {
           Recorder* recorder = CurrentRecorder();
           values[constant.graph_name] = recorder == nullptr ? constant.tensor : recorder->Constant(constant.tensor);
         }
+        for (const std::string& token : places->tokens) values[token] = c10::IValue();
         for (size_t i = 0; i < inputs.size(); ++i) values[places->tensors[i]] = inputs[i];
         RunGraph(program->graph, values);
 
@@ -312,6 +318,8 @@ StateFunction Model::function() const {
             }
             case OutputSpec::Kind::kGradient:
               break;  // refused when it was read
+            case OutputSpec::Kind::kToken:
+              break;
           }
         }
         return results;
