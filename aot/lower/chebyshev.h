@@ -1,4 +1,5 @@
-// Smooth functions as sums of Chebyshev polynomials.
+// Smooth functions as sums of Chebyshev polynomials. chebyshev_coefficients.py
+// computes the coefficients of the op tables.
 #ifndef COTAN_AOT_LOWER_CHEBYSHEV_H_
 #define COTAN_AOT_LOWER_CHEBYSHEV_H_
 
