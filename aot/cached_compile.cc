@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "aot/cache/compile_cache.h"
 #include "aot/cache/compile_key.h"
 #include "aot/compile_methods.h"
@@ -14,6 +15,13 @@
 
 namespace cotan::aot {
 namespace {
+
+// Empty: the cache is of use.
+absl::string_view ReasonToBypass(const CompileOptions& options) {
+  if (!options.dump_dir.empty()) return "dump_dir asks for the stages, which an entry does not have";
+  if (options.save_policy != nullptr) return "a save_policy is code, which no key can tell from other code";
+  return "";
+}
 
 std::string KeyOf(const TraceMemo& memo, const CompileOptions& options, const WrapperStructure* wrappers) {
   std::vector<KeyedTrace> traces;
@@ -62,9 +70,9 @@ absl::StatusOr<CompiledModel> CompileThroughCache(const CompileFixed& compile, c
   if (options.cache_dir.empty() || (log != nullptr && log->traces_only)) {
     return compile(examples, options, values, log);
   }
-  if (!options.dump_dir.empty()) {
+  if (const absl::string_view reason = ReasonToBypass(options); !reason.empty()) {
     COTAN_ASSIGN_OR_RETURN(CompiledModel model, compile(examples, options, values, log));
-    model.set_cache({CacheOutcome::Kind::kBypassed, "dump_dir asks for the stages, which an entry does not have"});
+    model.set_cache({CacheOutcome::Kind::kBypassed, std::string(reason)});
     return model;
   }
   COTAN_ASSIGN_OR_RETURN(const CompileCache cache, CompileCache::Open(options.cache_dir));

@@ -100,6 +100,15 @@ TEST_F(CompiledModelCacheTest, ADumpBypassesIt) {
   EXPECT_FALSE(std::filesystem::is_empty(options_.dump_dir));
 }
 
+TEST_F(CompiledModelCacheTest, APolicyOfSavedValuesBypassesIt) {
+  ASSERT_TRUE(Compile().ok());
+  options_.save_policy = [](const Graph&, const Node&) { return SavePolicy::kRecompute; };
+  const auto compiled = Compile();
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_EQ(compiled->cache().kind, Kind::kBypassed);
+  EXPECT_THAT(compiled->cache().reason, HasSubstr("save_policy"));
+}
+
 TEST_F(CompiledModelCacheTest, AFolderThatCannotBeMadeIsAnError) {
   options_.cache_dir = "/proc/none";
   EXPECT_THAT(std::string(Compile().status().message()), HasSubstr("compile cache '/proc/none'"));

@@ -32,6 +32,8 @@
 #include "aot/frontend/pt2/model.h"
 #include "aot/memory/fit_memory.h"
 #include "aot/optimizer/optimizer.h"
+#include "aot/partition/partition.h"
+#include "aot/trace/decomposition.h"
 #include "base/dtype.h"
 
 namespace cotan::aot {
@@ -90,6 +92,14 @@ struct CompileOptions {
   // Initial content of parameters and buffers by name, for instance
   // named_parameters() of a trained module. Others keep what the factory gave.
   NamedTensors initial_values;
+
+  // Ops of LibTorch that are written in terms of others, for instance one that
+  // Cotan does not support (trace/decomposition.h).
+  DecompositionTable decompositions;
+  // Which values of "forward" are saved for "backward", and which are computed
+  // again. Null: as Partition() has it by default. An artifact compiled with one
+  // is neither looked up in the cache nor added to it.
+  SavePolicyFunction save_policy;
 
   // Dimensions of the inputs that may differ from call to call; all others have
   // the examples' sizes (docs/dynamic_shapes.md). Reference runs are then at sizes

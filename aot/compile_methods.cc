@@ -73,6 +73,7 @@ absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function, absl::Span<c
   trace.autocast = compilation.options.autocast;
   trace.keep_input_mutations = compilation.options.keep_input_mutations;
   trace.undefined_outputs_are_none = compilation.options.undefined_outputs_are_none;
+  trace.decompositions = &compilation.options.decompositions;
   trace.unsupported_ops = UnsupportedLiveOps;
   Draft draft{trace.name, {}, {}, GraphDump(compilation.options.dump_dir, trace.name), trace.grad_enabled};
   COTAN_ASSIGN_OR_RETURN(draft.traced, TraceOnce(function, states, inputs, trace, compilation));
@@ -260,7 +261,7 @@ absl::Status AddForwardBackward(const TensorFunction& function, absl::Span<const
     AddReference("forward", draft.traced, ExpectedAfterRun(draft.traced), compilation);
     return absl::OkStatus();
   }
-  COTAN_ASSIGN_OR_RETURN(Partitioned parts, Partition(draft.graph));
+  COTAN_ASSIGN_OR_RETURN(Partitioned parts, Partition(draft.graph, compilation.options.save_policy));
   COTAN_RETURN_IF_ERROR(OptimizePair(parts.forward, parts.backward, draft.dump.Function()));
   COTAN_RETURN_IF_ERROR(Finish(std::move(parts.forward), "forward", "backward", draft, compilation));
   COTAN_RETURN_IF_ERROR(Finish(std::move(parts.backward), "backward", "", draft, compilation));

@@ -196,7 +196,7 @@ struct CallPlan {
     bool copies = false;  // the geometry changes too: by an operation in place
     bool bumps_version = true;
     bool under_no_grad = false;
-    std::vector<int> written_views;  // inputs through which a base was written; their history is the base's
+    std::vector<int> written_views = {};  // inputs through which a base was written; their history is the base's
   };
   std::vector<WriteBack> write_backs;
   struct NewStorage {

@@ -48,9 +48,9 @@ class CompiledBackward final : public autograd::Node {
 
  private:
   struct Saved {
-    Tensor own;                       // memory of its own, or without check
-    autograd::SavedVariable checked;  // if `own` is undefined
-    Variable written;                 // shares versions with an argument that the backward writes
+    Tensor own;                            // memory of its own, or without check
+    autograd::SavedVariable checked = {};  // if `own` is undefined
+    Variable written = {};                 // shares versions with an argument that the backward writes
     bool is_own = false;
   };
 

@@ -23,7 +23,8 @@ struct Compiled {
 Compiled Example() {
   Compiled compiled;
   compiled.traced.graph.AddInput({DType::kFloat32, {SymInt(2)}, {}}, InputKind::kUserInput, 0, "x");
-  compiled.traced.states.push_back({.name = "w", .initial = {DType::kFloat32, {1}, std::string(4, '\1')}});
+  compiled.traced.states.push_back(
+      {.name = "w", .initial = {DType::kFloat32, {1}, std::string(4, '\1')}, .aliases = {}});
   compiled.traced.reference.outputs.push_back({DType::kFloat32, {1}, std::string(4, '\2')});
   compiled.options.optimizer = OptimizerConfig{SgdOptions{.lr = 0.1}, {}, {}, {}};
   return compiled;

@@ -18,7 +18,8 @@ constexpr int kNumBase = 3;
 
 // Graphs of `text` with $0, $1, $2 filled in by `fill` for each time.
 MethodTraces Traces(absl::string_view text, const std::function<std::vector<int64_t>(int64_t)>& fill) {
-  MethodTraces traces{.name = "forward"};
+  MethodTraces traces;
+  traces.name = "forward";
   for (const DimVector& point : kPoints) {
     std::vector<std::string> texts;
     for (const int64_t value : fill(point[0])) texts.push_back(absl::StrCat(value));

@@ -50,8 +50,8 @@ bool IsBackwardToken(const GraphOutput& output) { return output.kind == OutputKi
 
 class Partitioner {
  public:
-  explicit Partitioner(const Graph& joint)
-      : joint_(joint), at_hand_(Size(), false), saved_(Size(), false), dependent_(Size(), false) {}
+  Partitioner(const Graph& joint, const SavePolicyFunction& policy)
+      : joint_(joint), policy_(policy), at_hand_(Size(), false), saved_(Size(), false), dependent_(Size(), false) {}
 
   absl::StatusOr<Partitioned> Run() {
     COTAN_RETURN_IF_ERROR(Classify());
@@ -136,6 +136,14 @@ class Partitioner {
     const auto it = producers_.find(id);
     if (it == producers_.end()) return false;
     const Node& node = *it->second;
+    switch (PolicyOf(node)) {
+      case SavePolicy::kSave:
+        return false;
+      case SavePolicy::kRecompute:
+        return true;
+      case SavePolicy::kDefault:
+        break;
+    }
     if (IsViewNode(node)) return true;
     if (node.expr == nullptr || !IsCheap(*node.expr)) return false;
     int64_t extra = 0;
@@ -146,6 +154,11 @@ class Partitioner {
     }
     const int64_t whole = EstimatedBytes(joint_.value(id).type);
     return extra < whole || (stored_anyway && extra <= whole + whole / 8);
+  }
+
+  SavePolicy PolicyOf(const Node& node) const {
+    if (node.op == "prim.effect") return SavePolicy::kSave;
+    return policy_ == nullptr ? SavePolicy::kDefault : policy_(joint_, node);
   }
 
   // Results of kernels pass through memory, and so do graph inputs; those of
@@ -264,6 +277,7 @@ class Partitioner {
   static constexpr int kMaxDepth = 6;
 
   const Graph& joint_;
+  const SavePolicyFunction& policy_;
   std::vector<bool> at_hand_;  // the backward reads or repeats it
   std::vector<bool> saved_;
   std::vector<bool> dependent_;  // on a tangent
@@ -300,7 +314,9 @@ void JoinTokens(Graph& joint) {
 
 }  // namespace
 
-absl::StatusOr<Partitioned> Partition(const Graph& joint) { return Partitioner(joint).Run(); }
+absl::StatusOr<Partitioned> Partition(const Graph& joint, const SavePolicyFunction& policy) {
+  return Partitioner(joint, policy).Run();
+}
 
 absl::Status SeedLoss(Graph& joint, int tangent_index) {
   const auto loss = std::find_if(joint.inputs().begin(), joint.inputs().end(), [&](const GraphInput& input) {

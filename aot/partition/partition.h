@@ -3,6 +3,9 @@
 #ifndef COTAN_AOT_PARTITION_PARTITION_H_
 #define COTAN_AOT_PARTITION_PARTITION_H_
 
+#include <cstdint>
+#include <functional>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "aot/graph/graph.h"
@@ -23,12 +26,25 @@ struct Partitioned {
   Graph backward;
 };
 
-// The default partition: what depends on a tangent runs in the backward,
-// everything else in the forward. A value that crosses is saved, except that
-// views and draws of random numbers are repeated in the backward, as are
-// cheap expressions of values which are saved or at hand anyway.
+// What becomes of a value of the forward that the backward reads.
+enum class SavePolicy : uint8_t {
+  kDefault,
+  kSave,
+  kRecompute,  // from values of which each again is saved or computed
+};
+
+// Chooses for the results of `node`, one of `joint`, which is lowered
+// (Graph: prim.* and cotan.*); `node.source` tells the module that it is of. What
+// PyTorch's selective checkpointing calls a policy.
+using SavePolicyFunction = std::function<SavePolicy(const Graph& joint, const Node& node)>;
+
+// What depends on a tangent runs in the backward, everything else in the forward.
+// By default a value that crosses is saved, except that views and draws of random
+// numbers are repeated in the backward, as are cheap expressions of values which
+// are saved or at hand anyway. `policy`, if not null, is asked first; effects
+// happen once all the same.
 // InvalidArgument: the graph has no tangents.
-absl::StatusOr<Partitioned> Partition(const Graph& joint);
+absl::StatusOr<Partitioned> Partition(const Graph& joint, const SavePolicyFunction& policy = nullptr);
 
 // For the fused step: replaces the tangent of the loss, number `tangent_index`,
 // by 1 and drops it from the inputs.

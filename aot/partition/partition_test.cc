@@ -150,6 +150,28 @@ TEST(PartitionTest, ABackwardThatWritesToAnInputGetsThatInput) {
   EXPECT_EQ(parts->backward.outputs()[2].index, 2);
 }
 
+TEST(PartitionTest, APolicyChoosesWhatIsSaved) {
+  const Graph joint = LoweredFrom(R"(graph @joint {
+  %0: f32[64,64] = user_input 0 "x"
+  %1: f32[64,64] = user_input 1 "y"
+  %2: f32[64,64] = tangent 0 "t"
+  %3: f32[64,64] = aten.mm.default(%0, %1)
+  %4: f32[64,64] = aten.exp.default(%3)
+  %5: f32[64,64] = aten.mul.Tensor(%2, %4)
+  user_output 0 "z" = %4
+  gradient 0 "x" = %5
+})");
+  const auto saved_under = [&](SavePolicy policy) {
+    const auto parts = Partition(joint, [policy](const Graph&, const Node&) { return policy; });
+    EXPECT_TRUE(parts.ok()) << parts.status();
+    EXPECT_TRUE(VerifyGraph(parts->backward).ok()) << VerifyGraph(parts->backward);
+    return SavedTypes(parts->forward).size();
+  };
+  EXPECT_EQ(saved_under(SavePolicy::kSave), 1u);
+  EXPECT_EQ(saved_under(SavePolicy::kDefault), 1u);
+  EXPECT_EQ(saved_under(SavePolicy::kRecompute), 2u);
+}
+
 TEST(SeedLossTest, TheTangentBecomesOne) {
   Graph graph = LoweredFrom(kScalarLoss);
   ASSERT_TRUE(SeedLoss(graph, 0).ok());

@@ -1,6 +1,7 @@
 #include "aot/trace/argument.h"
 
 #include <ATen/core/List.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/jit_type.h>
 #include <ATen/ops/scalar_tensor.h>
 
@@ -12,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "aot/trace/tensor_data.h"
 #include "base/status_macros.h"
 
@@ -30,9 +32,8 @@ c10::TypePtr BareType(const c10::Argument& declared) {
 }
 
 absl::Status NoForm(const IValue& value, const c10::Argument& declared) {
-  return absl::UnimplementedError(absl::StrCat("argument '", declared.name(), "' of type ",
-                                               declared.type()->str(), " (", value.tagKind(),
-                                               ") has no form in a graph"));
+  return absl::UnimplementedError(absl::StrCat("argument '", declared.name(), "' of type ", declared.type()->str(),
+                                               " (", value.tagKind(), ") has no form in a graph"));
 }
 
 bool IsDropped(const c10::Type& type) {
@@ -94,6 +95,15 @@ absl::StatusOr<Argument> ListArgument(const IValue& value, const c10::Argument& 
 std::string NodeOpName(const c10::FunctionSchema& schema) {
   return absl::StrCat(absl::StrReplaceAll(schema.name(), {{"::", "."}}), ".",
                       schema.overload_name().empty() ? "default" : schema.overload_name());
+}
+
+absl::StatusOr<c10::OperatorHandle> FindOperator(absl::string_view op) {
+  const std::vector<std::string> parts = absl::StrSplit(op, '.');
+  if (parts.size() != 3) return absl::NotFoundError(absl::StrCat("'", op, "' is not NAMESPACE.NAME.OVERLOAD"));
+  const auto handle = c10::Dispatcher::singleton().findSchema(
+      {absl::StrCat(parts[0], "::", parts[1]), parts[2] == "default" ? "" : parts[2]});
+  if (!handle.has_value()) return absl::NotFoundError(absl::StrCat("LibTorch has no op ", op));
+  return *handle;
 }
 
 void VisitTensors(const IValue& value, absl::FunctionRef<void(const at::Tensor&)> visit) {
@@ -191,12 +201,9 @@ struct ToIValueVisitor {
   }
   absl::StatusOr<IValue> operator()(double value) const { return Number(value); }
   absl::StatusOr<IValue> operator()(const std::string& value) const { return IValue(value); }
-  absl::StatusOr<IValue> operator()(DType value) const {
-    return IValue(static_cast<int64_t>(ToScalarType(value)));
-  }
+  absl::StatusOr<IValue> operator()(DType value) const { return IValue(static_cast<int64_t>(ToScalarType(value))); }
   absl::StatusOr<IValue> operator()(const std::vector<SymInt>& list) const {
-    if (type.kind() == TypeKind::ListType &&
-        type.containedTypes()[0]->kind() == TypeKind::FloatType) {
+    if (type.kind() == TypeKind::ListType && type.containedTypes()[0]->kind() == TypeKind::FloatType) {
       return (*this)(std::vector<double>());  // an empty list of any type
     }
     std::vector<int64_t> integers;
@@ -218,9 +225,7 @@ struct ToIValueVisitor {
   // A number in a tensor's place is a wrapped number.
   IValue Number(const at::Scalar& number) const {
     if (type.kind() != TypeKind::TensorType) return IValue(number);
-    const at::ScalarType dtype = number.isBoolean()         ? at::kBool
-                                 : number.isIntegral(false) ? at::kLong
-                                                            : at::kDouble;
+    const at::ScalarType dtype = number.isBoolean() ? at::kBool : number.isIntegral(false) ? at::kLong : at::kDouble;
     at::Tensor tensor = at::scalar_tensor(number, at::TensorOptions(dtype));
     tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
     return IValue(tensor);

@@ -11,12 +11,21 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "aot/graph/graph.h"
+
+namespace c10 {
+class OperatorHandle;
+}
 
 namespace cotan::aot {
 
 // "aten.add.Tensor", "aten.relu.default".
 std::string NodeOpName(const c10::FunctionSchema& schema);
+
+// The op of such a name, as LibTorch's dispatcher knows it.
+// NotFound: it does not, or that is no such name.
+absl::StatusOr<c10::OperatorHandle> FindOperator(absl::string_view op);
 
 // `value` as an argument of a node, by the schema's `declared` argument.
 // `record_tensor` is called for each defined tensor, in order.

@@ -28,6 +28,16 @@ TEST(ArgumentTest, NamesNodesByNamespaceNameAndOverload) {
   EXPECT_EQ(NodeOpName(Schema("aten::relu", "")), "aten.relu.default");
 }
 
+TEST(ArgumentTest, FindsOpsByTheNamesOfNodes) {
+  for (const char* name : {"aten.add.Tensor", "aten.relu.default"}) {
+    const auto op = FindOperator(name);
+    ASSERT_TRUE(op.ok()) << op.status();
+    EXPECT_EQ(NodeOpName(op->schema()), name);
+  }
+  EXPECT_EQ(FindOperator("aten.add.NoSuchOverload").status().message(), "LibTorch has no op aten.add.NoSuchOverload");
+  EXPECT_EQ(FindOperator("relu").status().message(), "'relu' is not NAMESPACE.NAME.OVERLOAD");
+}
+
 TEST(ArgumentTest, ConvertsEachKindAndBack) {
   const at::Tensor tensor = at::ones({2});
   struct Case {
@@ -48,8 +58,7 @@ TEST(ArgumentTest, ConvertsEachKindAndBack) {
       {"aten::gelu", "", "approximate", "tanh", std::string("tanh")},
       {"aten::upsample_nearest2d", "vec", "scale_factors", std::vector<double>{2.0, 0.5},
        std::vector<double>{2.0, 0.5}},
-      {"aten::cat", "", "tensors", std::vector<at::Tensor>{tensor, tensor},
-       std::vector<Use>{{5}, {5}}},
+      {"aten::cat", "", "tensors", std::vector<at::Tensor>{tensor, tensor}, std::vector<Use>{{5}, {5}}},
   };
   for (const Case& c : cases) {
     const c10::Argument& declared = Declared(Schema(c.op, c.overload), c.argument);
@@ -74,8 +83,8 @@ TEST(ArgumentTest, AbsentTensorsAreNone) {
 TEST(ArgumentTest, DropsLayoutDeviceAndMemoryFormat) {
   const c10::FunctionSchema& schema = Schema("aten::_to_copy", "");
   EXPECT_TRUE(*Convert(at::Device(at::kCPU), Declared(schema, "device")) == Argument(None{}));
-  EXPECT_TRUE(*Convert(c10::IValue(at::MemoryFormat::ChannelsLast),
-                       Declared(schema, "memory_format")) == Argument(None{}));
+  EXPECT_TRUE(*Convert(c10::IValue(at::MemoryFormat::ChannelsLast), Declared(schema, "memory_format")) ==
+              Argument(None{}));
 }
 
 TEST(ArgumentTest, WrappedNumbersBecomeNumbers) {
@@ -91,8 +100,8 @@ TEST(ArgumentTest, WrappedNumbersBecomeNumbers) {
 }
 
 TEST(ArgumentTest, RefusesComplexNumbers) {
-  const auto argument = Convert(c10::IValue(c10::complex<double>(0, 1)),
-                                Declared(Schema("aten::add", "Tensor"), "alpha"));
+  const auto argument =
+      Convert(c10::IValue(c10::complex<double>(0, 1)), Declared(Schema("aten::add", "Tensor"), "alpha"));
   EXPECT_THAT(std::string(argument.status().message()),
               HasSubstr("argument 'alpha' of type Scalar (ComplexDouble) has no form in a graph"));
 }

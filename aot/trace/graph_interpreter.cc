@@ -14,21 +14,6 @@
 namespace cotan::aot {
 namespace {
 
-absl::StatusOr<c10::OperatorHandle> FindOperator(const std::string& op) {
-  const size_t first = op.find('.');
-  const size_t last = op.rfind('.');
-  if (first == std::string::npos || first == last) {
-    return absl::NotFoundError(absl::StrCat("'", op, "' is not NAMESPACE.NAME.OVERLOAD"));
-  }
-  const std::string name =
-      absl::StrCat(op.substr(0, first), "::", op.substr(first + 1, last - first - 1));
-  std::string overload = op.substr(last + 1);
-  if (overload == "default") overload.clear();
-  const auto handle = c10::Dispatcher::singleton().findSchema({name, overload});
-  if (!handle.has_value()) return absl::NotFoundError(absl::StrCat("LibTorch has no op ", op));
-  return *handle;
-}
-
 absl::Status RunNode(const Node& node, std::vector<at::Tensor>& values) {
   COTAN_ASSIGN_OR_RETURN(const c10::OperatorHandle op, FindOperator(node.op));
   const std::vector<c10::Argument>& declared = op.schema().arguments();

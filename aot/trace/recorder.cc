@@ -3,6 +3,7 @@
 #include <ATen/SequenceNumber.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/StringUtil.h>
 #include <torch/csrc/autograd/node.h>
@@ -281,6 +282,7 @@ void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   // shapes, are no part of the function.
   const bool records = (any_proxy || !any_tensor) && HasTensorReturn(schema);
   const std::string name = NodeOpName(schema);
+  if (any_proxy && Decompose(op, name, arguments, stack)) return;
   if (const absl::string_view reason = ReasonToRefuse(op, arguments); any_proxy && !reason.empty()) {
     Refuse(name, reason);
   }
@@ -331,6 +333,53 @@ void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   }
   graph_.nodes().push_back(std::move(node));
   if (scatters) UndoOrder(order);
+}
+
+bool Recorder::Decompose(const c10::OperatorHandle& op, const std::string& name,
+                         const std::vector<c10::IValue>& arguments, torch::jit::Stack& stack) {
+  const Decomposition* decomposition = decomposer_.Find(name);
+  if (decomposition == nullptr) return false;
+  torch::jit::Stack reals = arguments;
+  for (c10::IValue& argument : reals) {
+    ReplaceTensors(argument, [](const at::Tensor& tensor) {
+      const ProxyTensorImpl* proxy = AsProxy(tensor);
+      return proxy == nullptr ? tensor : proxy->real();
+    });
+  }
+  RunReal(op, reals);
+  absl::StatusOr<std::vector<c10::IValue>> ran = decomposer_.Run(name, *decomposition, arguments);
+  if (!ran.ok()) {
+    Refuse(name, ran.status().message());
+    return false;
+  }
+  std::vector<c10::IValue>& results = *ran;
+  std::vector<at::Tensor> expected, given;
+  for (const c10::IValue& real : reals) VisitTensors(real, [&](const at::Tensor& t) { expected.push_back(t); });
+  for (const c10::IValue& result : results) VisitTensors(result, [&](const at::Tensor& t) { given.push_back(t); });
+  const auto fits = [](const at::Tensor& a, const at::Tensor& b) {
+    return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type();
+  };
+  if (results.size() != reals.size() ||
+      !std::equal(given.begin(), given.end(), expected.begin(), expected.end(), fits)) {
+    Refuse(name, "its decomposition gives results of other number, sizes or dtypes than the op's");
+    return false;
+  }
+  size_t next = 0;
+  for (c10::IValue& result : results) {
+    ReplaceTensors(result, [&](const at::Tensor& tensor) { return ConformTo(expected[next++], tensor); });
+    torch::jit::push(stack, std::move(result));
+  }
+  return true;
+}
+
+at::Tensor Recorder::ConformTo(const at::Tensor& real, const at::Tensor& result) {
+  const ProxyTensorImpl* proxy = AsProxy(result);
+  const bool is_own = proxy != nullptr && proxy->epoch() == epoch_;
+  const at::Tensor& content = proxy == nullptr ? result : proxy->real();
+  const c10::impl::ExcludeDispatchKeyGuard guard(kTracingKeys);
+  at::Tensor moved = at::empty_strided(real.sizes(), real.strides(), real.options());
+  moved.copy_(content);
+  return MakeProxy(moved, is_own ? ValueOfProxy(*proxy) : CaptureConstant(content, proxy), epoch_);
 }
 
 std::vector<int64_t> Recorder::TellStorageView(const at::Tensor& self, Node& node) {

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "aot/graph/graph.h"
 #include "aot/trace/autograd_views.h"
+#include "aot/trace/decomposition.h"
 #include "aot/trace/proxy_tensor.h"
 #include "aot/trace/traced_program.h"
 
@@ -32,6 +33,9 @@ namespace cotan::aot {
 // all of them. Not thread-safe.
 class Recorder {
  public:
+  // `decompositions` may be null and outlives the recorder.
+  explicit Recorder(const DecompositionTable* decompositions = nullptr) : decomposer_(decompositions) {}
+
   // Adds a graph input and returns its proxy, under functionalization.
   at::Tensor AddInput(const at::Tensor& real, InputKind kind, int index, const std::string& name);
   // A tensor with fixed content, as a traced function computes with it.
@@ -85,6 +89,13 @@ class Recorder {
   // The value that the proxy, one of this recording, stands for: its own, or the
   // constant that was written to its exposed memory.
   ValueId ValueOfProxy(const ProxyTensorImpl& proxy);
+  // Runs the op's decomposition, if it has one, and leaves its results on the
+  // stack; false if there are none.
+  bool Decompose(const c10::OperatorHandle& op, const std::string& name, const std::vector<c10::IValue>& arguments,
+                 torch::jit::Stack& stack);
+  // The proxy of a decomposition's result, in memory as `real` is, which LibTorch
+  // computed of the op.
+  at::Tensor ConformTo(const at::Tensor& real, const at::Tensor& result);
   // The proxy of a new value, which becomes an output of `node`.
   at::Tensor WrapResult(const std::string& op, const at::Tensor& real, Node& node);
   // Makes an as_strided of `self`'s memory one of its elements in row-major order;
@@ -120,6 +131,7 @@ class Recorder {
   absl::flat_hash_map<uint64_t, std::string> source_of_sequence_;
   int64_t random_blocks_ = 0;
   AutogradViews autograd_views_;
+  Decomposer decomposer_;
 };
 
 // The active recorder of this thread, or null.

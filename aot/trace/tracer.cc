@@ -75,6 +75,7 @@ class Tracing {
         options_(options),
         first_(std::move(first)),
         facts_(std::move(first_.bound.program_facts)),
+        recorder_(options.decompositions),
         recording_(recorder_) {
     recorder_.graph().name = options.name;
   }
@@ -557,6 +558,7 @@ absl::StatusOr<FirstPass> RunFirstPass(const TensorFunction& function, absl::Spa
 absl::StatusOr<TracedProgram> Trace(const TensorFunction& traced, absl::Span<const ModuleState> states,
                                     absl::Span<const at::Tensor> inputs, const TraceOptions& options) {
   COTAN_RETURN_IF_ERROR(CheckAutocast(options.autocast));
+  if (options.decompositions != nullptr) COTAN_RETURN_IF_ERROR(CheckDecompositions(*options.decompositions));
   RegisterTracing();
   const TensorFunction function = [&](const std::vector<at::Tensor>& arguments) {
     const AutocastScope autocast(options.autocast);

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "aot/trace/decomposition.h"
 #include "aot/trace/traced_function.h"
 #include "aot/trace/traced_program.h"
 #include "base/dtype.h"
@@ -40,6 +41,8 @@ struct TraceOptions {
   DType autocast = DType::kUndefined;
   // Seed of the session's generator: of what the example run draws.
   uint64_t seed = 0;
+  // Ops that are written in terms of others. Null: none; outlives the call.
+  const DecompositionTable* decompositions = nullptr;
   // Names the ops of a traced graph that cannot be compiled, so that they are
   // refused in the same message as all else. Null: none.
   std::function<std::vector<std::string>(const Graph& graph)> unsupported_ops = nullptr;
@@ -55,7 +58,7 @@ struct TraceOptions {
 // data, writes to or keeps tensors that are no registered buffers, has results
 // of data-dependent size, uses unsupported ops; the message lists everything
 // found.
-// InvalidArgument: the function threw (the message is the exception's), an
+// InvalidArgument: CheckDecompositions(); the function threw (the message is the exception's), an
 // output is undefined (unless that is allowed), or (kLoss) `loss_output` is out of range, no scalar of
 // a floating point dtype, or does not depend on a tensor that requires grad.
 //

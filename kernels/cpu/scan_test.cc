@@ -57,7 +57,9 @@ TEST(ScanTest, AgreesWithTheReferenceForAllFunctionsDtypesAndLayouts) {
     ASSERT_TRUE(RunOp(MakeScan, op, {&x}, outputs, 1 + static_cast<int>(random() % 2)).ok());
     ASSERT_TRUE(RunOp(reference::MakeScan, op, {&x}, expected_outputs).ok());
     EXPECT_LE(ErrorInUnits(y, expected.Values()), testing::kPointwise);
-    if (HasIndices(function)) EXPECT_EQ(index.Values(), expected_index.Values());
+    if (HasIndices(function)) {
+      EXPECT_EQ(index.Values(), expected_index.Values());
+    }
     EXPECT_TRUE(GapsAreUntouched(y));
   }
 }

@@ -11,7 +11,7 @@ namespace {
 struct Term {
   enum class Kind { kUnknown, kFactor, kChain, kInput };
   Kind kind = Kind::kUnknown;
-  ChainFactor factor;
+  ChainFactor factor = {};
   int version = 0;
   int input = -1;
 };

@@ -6,11 +6,9 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "aot/compile.h"
 #include "base/status_macros.h"
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/autograd/engine.h"
-#include "runtime/program.h"
 #include "testing/ops/tensor_bridge.h"
 
 namespace cotan::testing {
@@ -19,8 +17,7 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 
 absl::StatusOr<aot::CompiledModel> Compile(const aot::TensorFunction& function, const Tensors& inputs,
-                                           bool with_gradients) {
-  aot::CompileOptions options;
+                                           bool with_gradients, aot::CompileOptions options = {}) {
   options.store_references = false;
   const c10::AutoGradMode mode(true);
   return aot::CompileTensorFunction(function, Leaves(inputs, with_gradients), options);
@@ -42,15 +39,19 @@ absl::Status CompileOnly(const aot::TensorFunction& function, const Tensors& inp
 }
 
 absl::StatusOr<CompiledFunction> CompiledFunction::Create(const aot::TensorFunction& function, const Tensors& inputs,
-                                                          bool with_gradients) {
-  COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model, Compile(function, inputs, with_gradients));
+                                                          bool with_gradients, const aot::CompileOptions& options) {
+  COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model, Compile(function, inputs, with_gradients, options));
   return CompiledFunction(model.bytes(), with_gradients);
+}
+
+absl::StatusOr<std::shared_ptr<const Program>> CompiledFunction::program() const {
+  return Program::LoadBytes(artifact_);
 }
 
 absl::Status CompiledFunction::Load() {
   if (function_.has_value()) return absl::OkStatus();
-  COTAN_ASSIGN_OR_RETURN(auto program, Program::LoadBytes(artifact_));
-  COTAN_ASSIGN_OR_RETURN(session_, Session::Create(program, {.kernels = &CpuKernels(), .threads = 1}));
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> loaded, program());
+  COTAN_ASSIGN_OR_RETURN(session_, Session::Create(loaded, {.kernels = &CpuKernels(), .threads = 1}));
   COTAN_ASSIGN_OR_RETURN(function_, Function::Create(*session_, "forward"));
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,9 +13,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "aot/compile.h"
 #include "aot/trace/traced_function.h"
 #include "runtime/autograd/variable.h"
 #include "runtime/function.h"
+#include "runtime/program.h"
 #include "runtime/session.h"
 
 namespace cotan::testing {
@@ -34,7 +37,11 @@ class CompiledFunction {
   // and loads it.
   // Errors of the compiler.
   static absl::StatusOr<CompiledFunction> Create(const aot::TensorFunction& function,
-                                                 const std::vector<at::Tensor>& inputs, bool with_gradients);
+                                                 const std::vector<at::Tensor>& inputs, bool with_gradients,
+                                                 const aot::CompileOptions& options = {});
+
+  // The loaded artifact. Errors of the loader.
+  absl::StatusOr<std::shared_ptr<const Program>> program() const;
 
   // The results. Errors of the loader and of the runtime. FailedPrecondition: a
   // result is no tensor.

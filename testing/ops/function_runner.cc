@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "aot/trace/argument.h"
 #include "base/status_macros.h"
 #include "testing/ops/compiled_function.h"
@@ -102,7 +101,7 @@ Judgement Judge(const aot::TensorFunction& function, const Tensors& inputs, bool
             std::string(e.what()).substr(0, 200)};
   }
   if (with_gradients && expected.tangents.empty()) return {Verdict::kNotDifferentiable, ""};
-  absl::StatusOr<CompiledFunction> compiled = CompiledFunction::Create(function, inputs, with_gradients);
+  absl::StatusOr<CompiledFunction> compiled = CompiledFunction::Create(function, inputs, with_gradients, check.options);
   if (!compiled.ok()) {
     const bool refused = compiled.status().code() == absl::StatusCode::kUnimplemented;
     return {refused ? Verdict::kRefused : Verdict::kFailed, std::string(compiled.status().message())};
@@ -134,14 +133,8 @@ FunctionOutcome RunFunctionBothWays(const aot::TensorFunction& function, const T
   return outcome;
 }
 
-c10::OperatorHandle FindOperator(const std::string& op) {
-  const std::vector<std::string> parts = absl::StrSplit(op, '.');
-  return c10::Dispatcher::singleton().findSchemaOrThrow(absl::StrCat(parts.at(0), "::", parts.at(1)).c_str(),
-                                                        parts.at(2) == "default" ? "" : parts.at(2).c_str());
-}
-
 aot::TensorFunction FunctionOf(const std::string& op, const OpArguments& arguments, Tensors& inputs) {
-  const c10::OperatorHandle handle = FindOperator(op);
+  const c10::OperatorHandle handle = aot::FindOperator(op).value();
   for (const c10::IValue& argument : arguments) {
     aot::VisitTensors(argument, [&](const at::Tensor& tensor) { inputs.push_back(tensor); });
   }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "aot/compile.h"
 #include "aot/trace/traced_function.h"
 #include "testing/ops/op_runner.h"
 
@@ -39,16 +40,14 @@ struct FunctionCheck {
   double tolerance = 0;
   // Whether results are random: then only dtypes and sizes are compared.
   bool random = false;
+  aot::CompileOptions options = {};
 };
 
 // For the backward, inputs of a floating point or complex dtype require grad.
 FunctionOutcome RunFunctionBothWays(const aot::TensorFunction& function, const std::vector<at::Tensor>& inputs,
                                     const FunctionCheck& check);
 
-// "aten.add.Tensor", as LibTorch's dispatcher knows it; throws if it does not.
-c10::OperatorHandle FindOperator(const std::string& op);
-
-// The function that calls an op. `inputs` receives the tensors among
+// The function that calls an op, "aten.add.Tensor". `inputs` receives the tensors among
 // `arguments`; what the op writes to is copied first. Results that are no
 // tensors become 0-d ones, undefined ones are left out.
 aot::TensorFunction FunctionOf(const std::string& op, const OpArguments& arguments, std::vector<at::Tensor>& inputs);

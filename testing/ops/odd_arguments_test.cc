@@ -47,7 +47,7 @@ OpArguments OddArguments(const c10::FunctionSchema& schema, const Shape& shape, 
 // The number of cases that compiled.
 int CompileWith(const std::string& op, at::ScalarType dtype, bool requires_grad) {
   std::vector<at::Tensor> inputs;
-  const c10::OperatorHandle handle = FindOperator(op);
+  const c10::OperatorHandle handle = aot::FindOperator(op).value();
   int compiled = 0;
   for (const Shape& shape : Shapes()) {
     inputs.clear();

@@ -99,7 +99,7 @@ void Tell(int pipe, absl::string_view text) {
 // Writes 'e', then 'c', then the verdict and the message.
 void RunChild(const std::string& op, uint64_t seed, int pipe) {
   at::set_num_threads(1);
-  const c10::OperatorHandle handle = FindOperator(op);
+  const c10::OperatorHandle handle = aot::FindOperator(op).value();
   Tell(pipe, std::string(1, kEager));
   const std::optional<OpArguments> accepted = AcceptedArguments(handle, op, seed);
   at::manual_seed(seed);

@@ -30,8 +30,8 @@ inline constexpr int64_t kSchemaMajor = 8;
 struct Symbol {
   std::string name;  // "s48"
   int64_t min = 0;
-  std::optional<int64_t> max;   // none: no bound
-  std::optional<int64_t> hint;  // its value when the model was exported
+  std::optional<int64_t> max = {};   // none: no bound
+  std::optional<int64_t> hint = {};  // its value when the model was exported
 };
 
 struct TensorMeta {
