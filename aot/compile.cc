@@ -73,7 +73,7 @@ std::vector<DimVector> ArgumentSizes(const std::vector<at::Tensor>& examples, co
 
 absl::StatusOr<CompiledModel> CompileDynamic(const DynamicShapes& shapes, RangeEnds ends,
                                              const std::vector<at::Tensor>& examples, const CompileOptions& options,
-                                             const CompileFixed& compile) {
+                                             const CompileFixed& compile, const WrapperStructure* wrappers = nullptr) {
   std::vector<at::Tensor> arguments = examples;
   arguments.insert(arguments.end(), options.targets.begin(), options.targets.end());
   std::vector<MethodSummary> summaries;
@@ -87,7 +87,8 @@ absl::StatusOr<CompiledModel> CompileDynamic(const DynamicShapes& shapes, RangeE
     resized.erase(targets, resized.end());
     fixed.store_references = options.store_references && is_first;
     if (!is_first) fixed.dump_dir.clear();
-    COTAN_ASSIGN_OR_RETURN(const CompiledModel model, CompileThroughCache(compile, resized, fixed, values, &log));
+    COTAN_ASSIGN_OR_RETURN(const CompiledModel model,
+                           CompileThroughCache(compile, resized, fixed, values, &log, wrappers));
     if (is_first) summaries = model.methods();
     if (!log.traces_only && (is_first || outcome.kind == CacheOutcome::Kind::kHit)) outcome = model.cache();
     return model.bytes();
@@ -100,11 +101,11 @@ absl::StatusOr<CompiledModel> CompileDynamic(const DynamicShapes& shapes, RangeE
 
 // As the options declare them; fixed sizes if they declare none.
 absl::StatusOr<CompiledModel> CompileDeclared(const std::vector<at::Tensor>& examples, const CompileOptions& options,
-                                              const CompileFixed& compile) {
-  if (options.dynamic_dims.empty()) return CompileThroughCache(compile, examples, options, {}, nullptr);
+                                              const CompileFixed& compile, const WrapperStructure* wrappers = nullptr) {
+  if (options.dynamic_dims.empty()) return CompileThroughCache(compile, examples, options, {}, nullptr, wrappers);
   COTAN_ASSIGN_OR_RETURN(const DynamicShapes shapes,
                          ResolveDynamicDims(options.dynamic_dims, ArgumentSizes(examples, options)));
-  return CompileDynamic(shapes, RangeEnds::kTraced, examples, options, compile);
+  return CompileDynamic(shapes, RangeEnds::kTraced, examples, options, compile, wrappers);
 }
 
 absl::StatusOr<CompiledModel> CompileFixedModule(const ModuleFactory& factory, const std::vector<at::Tensor>& examples,
@@ -187,12 +188,11 @@ absl::StatusOr<CompiledModel> CompileModuleFactory(const ModuleFactory& factory,
 absl::StatusOr<CompiledModel> CompileFlatFunction(const TensorFunction& function,
                                                   const std::vector<at::Tensor>& examples,
                                                   const CompileOptions& options, const WrapperStructure& wrappers) {
-  if (!options.dynamic_dims.empty()) return absl::UnimplementedError("dynamic dimensions of wrapper types");
   const CompileFixed compile = [&](const std::vector<at::Tensor>& inputs, const CompileOptions& fixed, const DimVector&,
                                    TraceLog* log) {
     return CompileFixedFunction(function, inputs, fixed, log, &wrappers);
   };
-  return LimitMemory(CompileThroughCache(compile, examples, options, {}, nullptr, &wrappers), options);
+  return LimitMemory(CompileDeclared(examples, options, compile, &wrappers), options);
 }
 
 absl::StatusOr<CompiledModel> CompileTensorFunction(const TensorFunction& function,

@@ -41,8 +41,8 @@ std::vector<int> OwnersOf(const std::vector<FlatMeta>& metas) {
 // tensor in it, by its position from 0, whether it is a flat value at all.
 class Renumbering {
  public:
-  Renumbering(int& next, int position, const std::vector<bool>& is_there)
-      : next_(next), position_(position), is_there_(is_there) {}
+  Renumbering(absl::string_view absent, int& next, int position, const std::vector<bool>& is_there)
+      : absent_(absent), next_(next), position_(position), is_there_(is_there) {}
 
   FlatMeta Of(const FlatMeta& meta) {
     if (const auto* wrapper = std::get_if<WrapperMeta>(&meta)) return Wrapper(*wrapper);
@@ -61,7 +61,7 @@ class Renumbering {
       } else if (is_there_[static_cast<size_t>(position_++)]) {
         attribute.value = PlainTensorMeta{.flat_index = next_++, .expected = {}};
       } else {
-        attribute.value = OpaqueMeta{.type_name = "no gradient", .content = ""};
+        attribute.value = OpaqueMeta{.type_name = absent_, .content = ""};
       }
     }
     result.flat_count = next_ - result.flat_start;
@@ -71,6 +71,7 @@ class Renumbering {
     return result;
   }
 
+  const std::string absent_;  // what those that are not there are called
   int& next_;
   int position_;
   const std::vector<bool>& is_there_;
@@ -98,7 +99,7 @@ class Wrapping {
     }
     facts_ = dense_.facts();
     COTAN_RETURN_IF_ERROR(WrapInputs());
-    COTAN_RETURN_IF_ERROR(WrapOutputs());
+    WrapOutputs();
     WrapIndexes();
     WrapTangents();
     AddStructures();
@@ -115,49 +116,59 @@ class Wrapping {
 
   absl::Status WrapInputs() {
     facts_.input_info.clear();
-    int flat = 0;
+    int first = 0;
     for (const FlatMeta& meta : structure_.inputs) {
-      InputAliasInfo all = dense_.input(flat);
-      const int end = flat + FlatCount(meta);
-      for (; flat < end; ++flat) {
-        const InputAliasInfo& part = dense_.input(flat);
-        if (IsWrapper(meta) && part.is_mutated()) {
-          return absl::UnimplementedError(
-              absl::StrCat("'", flat_input_names_[At(flat)],
-                           "' is written to: parts of wrappers may only be read; clone() it before"));
-        }
-        const bool at_entry = part.requires_grad_at_entry.value_or(part.requires_grad);
-        const bool any_at_entry = all.requires_grad_at_entry.value_or(all.requires_grad) || at_entry;
-        all.is_leaf = all.is_leaf && part.is_leaf;
-        if (IsWrapper(meta)) all.history = InputHistory::kUnspecified;
-        all.requires_grad = all.requires_grad || part.requires_grad;
-        all.requires_grad_at_entry.reset();
-        if (any_at_entry != all.requires_grad) all.requires_grad_at_entry = any_at_entry;
-      }
-      facts_.input_info.push_back(std::move(all));
+      const int end = first + FlatCount(meta);
+      COTAN_ASSIGN_OR_RETURN(InputAliasInfo info, IsWrapper(meta) ? WrapperInput(first, end) : dense_.input(first));
+      facts_.input_info.push_back(std::move(info));
+      first = end;
     }
     return absl::OkStatus();
   }
 
-  absl::Status WrapOutputs() {
+  // What happens to a part happens to the wrapper; nobody sees it if that is so of
+  // all that happens.
+  absl::StatusOr<InputAliasInfo> WrapperInput(int first, int end) const {
+    InputAliasInfo all;
+    all.is_leaf = true;
+    all.keep_input_mutations = facts_.keep_input_mutations;
+    all.mutations_under_no_grad_or_inference_mode = true;
+    bool any_at_entry = false;
+    for (int flat = first; flat < end; ++flat) {
+      const InputAliasInfo& part = dense_.input(flat);
+      if (part.mutates_storage_metadata || part.mutation_inductor_storage_resize) {
+        return absl::UnimplementedError(
+            absl::StrCat("'", flat_input_names_[At(flat)],
+                         "' gets another storage: parts of wrappers keep theirs; copy_() into it instead"));
+      }
+      all.is_leaf = all.is_leaf && part.is_leaf;
+      all.requires_grad = all.requires_grad || part.requires_grad;
+      any_at_entry = any_at_entry || part.requires_grad_at_entry.value_or(part.requires_grad);
+      if (part.history == InputHistory::kNew) all.history = InputHistory::kNew;
+      if (!part.is_mutated()) continue;
+      all.mutates_data = all.mutates_data || part.mutates_data;
+      all.mutates_metadata = all.mutates_metadata || part.mutates_metadata;
+      all.mutations_hidden_from_autograd = all.mutations_hidden_from_autograd && part.mutations_hidden_from_autograd;
+      all.mutations_under_no_grad_or_inference_mode =
+          all.mutations_under_no_grad_or_inference_mode && part.mutations_under_no_grad_or_inference_mode;
+    }
+    if (!all.is_mutated()) all.mutations_under_no_grad_or_inference_mode = false;
+    if (any_at_entry != all.requires_grad) all.requires_grad_at_entry = any_at_entry;
+    return all;
+  }
+
+  void WrapOutputs() {
     facts_.output_info.clear();
     int flat = 0;
     for (const FlatMeta& meta : structure_.outputs) {
       const int first = flat;
       flat += FlatCount(meta);
-      COTAN_ASSIGN_OR_RETURN(OutputAliasInfo info, IsWrapper(meta) ? WrapperOutput(first, flat) : PlainOutput(first));
-      facts_.output_info.push_back(std::move(info));
+      facts_.output_info.push_back(IsWrapper(meta) ? WrapperOutput(first, flat) : PlainOutput(first));
     }
-    return absl::OkStatus();
-  }
-
-  absl::Status SharesMemory(int flat_output) const {
-    return absl::UnimplementedError(absl::StrCat("'", flat_output_names_[At(flat_output)],
-                                                 "' shares memory with other results: clone() parts of wrappers"));
   }
 
   // Of indexes into the flat inputs and outputs, those of the caller's.
-  absl::StatusOr<OutputAliasInfo> PlainOutput(int flat) const {
+  OutputAliasInfo PlainOutput(int flat) const {
     OutputAliasInfo info = dense_.output(flat);
     if (IsAliasOfInput(info.output_type) || (info.base_index.has_value() && IsFreshMemory(info.output_type))) {
       const int base = *info.base_index;
@@ -166,8 +177,15 @@ class Wrapping {
       }
       info.base_index = input_owners_[At(base)];
     } else if (info.output_type == OutputType::kAliasOfIntermediateBaseIsUserOutput) {
-      if (IsPartOfOutput(*info.base_index)) return SharesMemory(*info.base_index);
-      info.base_index = output_owners_[At(*info.base_index)];
+      if (IsPartOfOutput(*info.base_index)) {
+        // A wrapper is no base: the flat function tells of its part.
+        info.output_type = OutputType::kNonAlias;
+        info.base_index.reset();
+        info.view_steps.clear();
+        info.requires_grad_for_backward = false;
+      } else {
+        info.base_index = output_owners_[At(*info.base_index)];
+      }
     }
     if (info.fresh_view.has_value() && !info.fresh_view->is_hidden) {
       if (IsPartOfOutput(info.fresh_view->base)) {
@@ -196,13 +214,12 @@ class Wrapping {
   }
 
   // A wrapper is a new object over its parts, unless it is an input as it came.
-  absl::StatusOr<OutputAliasInfo> WrapperOutput(int first, int end) const {
+  OutputAliasInfo WrapperOutput(int first, int end) const {
     OutputAliasInfo info;
     info.output_type = OutputType::kNonAlias;
     bool has_tangent = false;
     for (int flat = first; flat < end; ++flat) {
       const OutputAliasInfo& part = dense_.output(flat);
-      if (IsAliasOfIntermediate(part.output_type)) return SharesMemory(flat);
       info.requires_grad = info.requires_grad || part.requires_grad;
       has_tangent = has_tangent || part.has_tangent();
     }
@@ -246,43 +263,69 @@ class Wrapping {
     facts_.indices_of_inputs_to_detach = CallerInputs(dense_.facts().indices_of_inputs_to_detach, /*with_parts=*/false);
   }
 
-  bool HasTangent(int flat_output) const { return dense_.output(flat_output).has_tangent(); }
+  // The caller's tensor that a flat one belongs to.
+  ForwardTensor OwnerOf(const ForwardTensor& flat) const {
+    switch (flat.kind) {
+      case ForwardTensor::Kind::kMutatedInput:
+        return {flat.kind, input_owners_[At(flat.index)]};
+      case ForwardTensor::Kind::kOutput:
+        return {flat.kind, output_owners_[At(flat.index)]};
+      case ForwardTensor::Kind::kIntermediateBase:
+        break;
+    }
+    return flat;
+  }
+
+  // Null if the caller's tensor is none.
+  const WrapperMeta* WrapperOf(const ForwardTensor& tensor) const {
+    switch (tensor.kind) {
+      case ForwardTensor::Kind::kMutatedInput:
+        return std::get_if<WrapperMeta>(&structure_.inputs[At(tensor.index)]);
+      case ForwardTensor::Kind::kOutput:
+        return std::get_if<WrapperMeta>(&structure_.outputs[At(tensor.index)]);
+      case ForwardTensor::Kind::kIntermediateBase:
+        break;
+    }
+    return nullptr;
+  }
 
   void WrapTangents() {
     facts_.tangents.clear();
     if (dense_.facts().tangents.empty()) return;
-    std::set<int> wrappers;  // outputs
-    for (const TangentMeta& tangent : dense_.facts().tangents) {
-      TangentMeta caller = tangent;
-      if (tangent.source.kind == ForwardTensor::Kind::kMutatedInput) {
-        caller.source.index = input_owners_[At(tangent.source.index)];
-      } else if (tangent.source.kind == ForwardTensor::Kind::kOutput) {
-        caller.source.index = output_owners_[At(tangent.source.index)];
-        const auto* wrapper = std::get_if<WrapperMeta>(&structure_.outputs[At(caller.source.index)]);
-        if (wrapper != nullptr && !wrappers.insert(caller.source.index).second) continue;
-        if (wrapper != nullptr) {
-          caller.expected.sizes = wrapper->outer_sizes;
-          caller.expected.strides = wrapper->outer_strides;
-        }
+    for (const ForwardTensor& source : DerivedMetadata::Of(facts_).tangent_sources) {
+      TangentMeta& caller = facts_.tangents.emplace_back();
+      // Of a wrapper without a tangent (what was written requires no grad): any
+      // type that has gradients.
+      caller.expected.dtype = DType::kFloat32;
+      for (const TangentMeta& tangent : dense_.facts().tangents) {
+        if (OwnerOf(tangent.source) == source) caller = tangent;
       }
-      facts_.tangents.push_back(std::move(caller));
+      caller.source = source;
+      if (const WrapperMeta* wrapper = WrapperOf(source)) {
+        caller.expected.sizes = wrapper->outer_sizes;
+        caller.expected.strides = wrapper->outer_strides;
+      }
     }
   }
 
   void AddStructures() {
     facts_.input_wrappers = structure_.inputs;
-    const std::vector<bool> all_inputs(input_owners_.size(), true);
+    std::vector<bool> is_returned(input_owners_.size());
+    for (const int input : dense_.derived().mutated_inp_runtime_indices) is_returned[At(input)] = true;
+    std::vector<bool> input_tangents(input_owners_.size()), output_tangents(output_owners_.size());
+    for (const ForwardTensor& source : dense_.derived().tangent_sources) {
+      if (source.kind == ForwardTensor::Kind::kMutatedInput) input_tangents[At(source.index)] = true;
+      if (source.kind == ForwardTensor::Kind::kOutput) output_tangents[At(source.index)] = true;
+    }
     const std::vector<bool> all_outputs(output_owners_.size(), true);
-    std::vector<bool> with_tangent;
-    for (int i = 0; i < dense_.num_outputs(); ++i) with_tangent.push_back(HasTangent(i));
     const DerivedMetadata derived = DerivedMetadata::Of(facts_);
     int next = 0;
     for (const ForwardReturn& value : derived.forward_returns) {
-      facts_.forward_return_wrappers.push_back(Structure(value.tensor, all_outputs, next));
+      facts_.forward_return_wrappers.push_back(Structure("not returned", value.tensor, is_returned, all_outputs, next));
     }
     next = 0;
     for (const ForwardTensor& source : derived.tangent_sources) {
-      facts_.tangent_wrappers.push_back(Structure(source, with_tangent, next));
+      facts_.tangent_wrappers.push_back(Structure("no gradient", source, input_tangents, output_tangents, next));
     }
     SubclassMeta meta;
     meta.fw_metadata = std::make_shared<const ViewAndMutationMeta>(dense_);
@@ -290,10 +333,31 @@ class Wrapping {
     facts_.subclass_meta = std::move(meta);
   }
 
-  FlatMeta Structure(const ForwardTensor& tensor, const std::vector<bool>& is_there, int& next) const {
-    if (tensor.kind != ForwardTensor::Kind::kOutput) return PlainTensorMeta{.flat_index = next++, .expected = {}};
-    const auto first = std::find(output_owners_.begin(), output_owners_.end(), tensor.index) - output_owners_.begin();
-    return Renumbering(next, static_cast<int>(first), is_there).Of(structure_.outputs[At(tensor.index)]);
+  // Of the flat inputs or outputs that are there.
+  FlatMeta Structure(absl::string_view absent, const ForwardTensor& tensor, const std::vector<bool>& inputs,
+                     const std::vector<bool>& outputs, int& next) const {
+    const WrapperMeta* wrapper = WrapperOf(tensor);
+    if (wrapper == nullptr) return PlainTensorMeta{.flat_index = next++, .expected = {}};
+    const bool is_input = tensor.kind == ForwardTensor::Kind::kMutatedInput;
+    const std::vector<int>& owners = is_input ? input_owners_ : output_owners_;
+    const auto first = std::find(owners.begin(), owners.end(), tensor.index) - owners.begin();
+    return Renumbering(absent, next, static_cast<int>(first), is_input ? inputs : outputs).Of(*wrapper);
+  }
+
+  // What belongs to the flat inputs, of the caller's, each once; values are called
+  // after them.
+  template <typename Owner, typename Outputs>
+  static void Rename(absl::string_view prefix, const Owner& owner_of, Outputs& outputs) {
+    Outputs renamed;
+    std::set<std::string> targets;
+    for (const auto& output : outputs) {
+      const std::string target = owner_of(output.target());
+      if (!targets.insert(target).second) continue;
+      auto& one = *renamed.Add();
+      one.set_target(target);
+      one.set_output(absl::StrCat(prefix, target));
+    }
+    outputs = std::move(renamed);
   }
 
   void WrapSignature() {
@@ -304,16 +368,9 @@ class Wrapping {
     for (size_t k = 0; k < flat_input_names_.size(); ++k) {
       names.emplace(flat_input_names_[k], input_names_[At(input_owners_[k])]);
     }
-    google::protobuf::RepeatedPtrField<GraphSignature::Gradient> gradients;
-    std::set<std::string> targets;
-    for (const GraphSignature::Gradient& gradient : signature.gradients_to_user_inputs()) {
-      const std::string target = names.contains(gradient.target()) ? names.at(gradient.target()) : gradient.target();
-      if (!targets.insert(target).second) continue;
-      GraphSignature::Gradient& wrapped = *gradients.Add();
-      wrapped.set_target(target);
-      wrapped.set_output(absl::StrCat("gradient.", target));
-    }
-    *signature.mutable_gradients_to_user_inputs() = std::move(gradients);
+    const auto owner_of = [&](const std::string& name) { return names.contains(name) ? names.at(name) : name; };
+    Rename("gradient.", owner_of, *signature.mutable_gradients_to_user_inputs());
+    Rename("mutated.", owner_of, *signature.mutable_user_inputs_to_mutate());
   }
 
   const WrapperStructure& structure_;

@@ -26,8 +26,8 @@ std::vector<std::string> OutputNames(const WrapperStructure& structure);
 // `method` is a forward whose metadata and signature are those of the flat
 // function, and whose inputs are called FlatNames(structure.inputs,
 // InputNames()). If no tensor is a wrapper, nothing changes.
-// Unimplemented: a part of a wrapper is written to, or one of a result is a view
-// that shares its memory with other results; the message names it.
+// Unimplemented: a part of an argument gets another storage (set_, resize_); the
+// message names it.
 absl::Status WrapForward(const WrapperStructure& structure, serialization::Method& method);
 
 // Names the tangents of a backward after the caller's results.

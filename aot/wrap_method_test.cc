@@ -150,14 +150,77 @@ TEST(WrapMethodTest, WithoutWrappersNothingChanges) {
   EXPECT_EQ(method.SerializeAsString(), before);
 }
 
-TEST(WrapMethodTest, WrittenPartsAreRefused) {
+TEST(WrapMethodTest, WhatIsWrittenToAPartIsWrittenToItsWrapper) {
+  ViewAndMutationFacts facts = FlatFacts();
+  for (const int part : {1, 2}) {  // data: by the program; scale: by the runtime
+    facts.input_info[static_cast<size_t>(part)].mutates_data = true;
+    facts.input_info[static_cast<size_t>(part)].mutations_hidden_from_autograd = false;
+  }
+  TangentMeta written;
+  written.source = {ForwardTensor::Kind::kMutatedInput, 2};
+  written.expected = {.dtype = DType::kFloat64, .sizes = {SymInt(1)}, .strides = {SymInt(1)}, .offset = 0};
+  facts.tangents.insert(facts.tangents.begin(), written);
+  Method method = FlatMethod(facts);
+  const absl::Status status = WrapForward(Structure(), method);
+  ASSERT_TRUE(status.ok()) << status;
+  const auto metadata = ViewAndMutationMeta::FromProto(method.metadata());
+  ASSERT_TRUE(metadata.ok()) << metadata.status();
+  EXPECT_FALSE(metadata->input(0).is_mutated());
+  EXPECT_TRUE(metadata->input(1).mutates_data);
+  EXPECT_FALSE(metadata->input(1).mutations_hidden_from_autograd);
+  EXPECT_THAT(metadata->derived().mutated_inp_runtime_indices, ElementsAre(1));
+  const ViewAndMutationFacts& wrapped = metadata->facts();
+  ASSERT_EQ(wrapped.tangents.size(), 3u);
+  EXPECT_EQ(wrapped.tangents[0].expected.dtype, DType::kFloat64);
+  EXPECT_EQ(wrapped.tangents[0].expected.sizes, SymIntVector({SymInt(4)}));
+  EXPECT_EQ(ToString(wrapped.tangent_wrappers[0]), "quantized{data: opaque no gradient, scale: flat 0}");
+  EXPECT_EQ(ToString(wrapped.forward_return_wrappers[0]), "quantized{data: opaque not returned, scale: flat 0}");
+}
+
+TEST(WrapMethodTest, AWriteToAPartWithoutGradientHasNoTangent) {
   ViewAndMutationFacts facts = FlatFacts();
   facts.input_info[1].mutates_data = true;
   facts.input_info[1].mutations_hidden_from_autograd = false;
   Method method = FlatMethod(facts);
+  ASSERT_TRUE(WrapForward(Structure(), method).ok());
+  const auto metadata = ViewAndMutationMeta::FromProto(method.metadata());
+  ASSERT_TRUE(metadata.ok()) << metadata.status();
+  // The wrapper requires grad, so that it is written back as a whole; of its parts
+  // none is.
+  EXPECT_EQ(ToString(metadata->facts().tangent_wrappers[0]),
+            "quantized{data: opaque no gradient, scale: opaque no gradient}");
+}
+
+TEST(WrapMethodTest, BasesOfPartsAreThoseOfTheFlatFunction) {
+  ViewAndMutationFacts facts = FlatFacts();
+  facts.num_intermediate_bases = 1;
+  for (const int output : {1, 2}) {  // the scale of output 0, and output 1
+    OutputAliasInfo& info = facts.output_info[static_cast<size_t>(output)];
+    info.output_type = output == 1 ? OutputType::kAliasOfIntermediateSaveAsOutput : OutputType::kAliasOfIntermediate;
+    info.base_index = 0;
+  }
+  facts.tangents.pop_back();
+  facts.tangents[0].source = {ForwardTensor::Kind::kIntermediateBase, 0};
+  Method method = FlatMethod(facts);
+  const absl::Status status = WrapForward(Structure(), method);
+  ASSERT_TRUE(status.ok()) << status;
+  const auto metadata = ViewAndMutationMeta::FromProto(method.metadata());
+  ASSERT_TRUE(metadata.ok()) << metadata.status();
+  EXPECT_EQ(metadata->output(0).output_type, OutputType::kNonAlias);
+  EXPECT_FALSE(metadata->output(0).has_tangent());
+  EXPECT_EQ(metadata->output(1).output_type, OutputType::kAliasOfIntermediate);
+  EXPECT_EQ(ToString(metadata->facts().tangent_wrappers[0]), "flat 0");
+}
+
+TEST(WrapMethodTest, AnotherStorageOfAPartIsRefusedByName) {
+  ViewAndMutationFacts facts = FlatFacts();
+  facts.input_info[1].mutates_metadata = true;
+  facts.input_info[1].mutates_storage_metadata = true;
+  Method method = FlatMethod(facts);
   const absl::Status status = WrapForward(Structure(), method);
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(status.message(), "'input.1.data' is written to: parts of wrappers may only be read; clone() it before");
+  EXPECT_EQ(status.message(),
+            "'input.1.data' gets another storage: parts of wrappers keep theirs; copy_() into it instead");
 }
 
 }  // namespace

@@ -34,6 +34,23 @@ std::vector<FlatMeta> StructureOf(const std::vector<WrappedTensor>& values) {
   return metas;
 }
 
+void DropSizes(WrapperMeta& meta) {
+  meta.outer_sizes.clear();
+  meta.outer_strides.clear();
+  for (WrapperAttribute& attribute : meta.attributes) {
+    if (auto* inner = std::get_if<WrapperMeta>(&attribute.value)) DropSizes(*inner);
+  }
+}
+
+// What is the same in every call: dynamic sizes are not.
+std::vector<FlatMeta> Compared(std::vector<FlatMeta> metas, bool is_dynamic) {
+  if (!is_dynamic) return metas;
+  for (FlatMeta& meta : metas) {
+    if (auto* wrapper = std::get_if<WrapperMeta>(&meta)) DropSizes(*wrapper);
+  }
+  return metas;
+}
+
 std::vector<at::Tensor> TensorsOf(const std::vector<WrappedTensor>& values) {
   std::vector<at::Tensor> tensors;
   for (const WrappedTensor& value : values) value.Append(tensors);
@@ -44,7 +61,11 @@ std::vector<at::Tensor> TensorsOf(const std::vector<WrappedTensor>& values) {
 
 absl::StatusOr<CompiledModel> CompileWrappedFunction(const WrappedFunction& function,
                                                      const std::vector<WrappedTensor>& examples,
-                                                     const CompileOptions& options) {
+                                                     const CompileOptions& options, const Rewrapping& rewrap) {
+  const bool is_dynamic = !options.dynamic_dims.empty();
+  if (is_dynamic && rewrap == nullptr) {
+    return absl::UnimplementedError("dynamic dimensions of wrapper types need the way to wrap them: use CompileWrapped()");
+  }
   WrapperStructure structure = {.inputs = StructureOf(examples), .outputs = {}};
   bool has_run = false;
   const TensorFunction flat = [&](const std::vector<at::Tensor>& inputs) {
@@ -53,9 +74,11 @@ absl::StatusOr<CompiledModel> CompileWrappedFunction(const WrappedFunction& func
     for (const WrappedTensor& example : examples) {
       arguments.push_back(example.Map([&](const at::Tensor&) { return inputs[next++]; }));
     }
+    if (rewrap != nullptr) arguments = rewrap(arguments);
+    structure.inputs = StructureOf(arguments);
     const std::vector<WrappedTensor> results = function(arguments);
     std::vector<FlatMeta> outputs = StructureOf(results);
-    if (has_run && outputs != structure.outputs) {
+    if (has_run && Compared(outputs, is_dynamic) != Compared(structure.outputs, is_dynamic)) {
       throw std::invalid_argument("the function returned other wrapper types when it was called again");
     }
     structure.outputs = std::move(outputs);

@@ -32,15 +32,16 @@ namespace cotan::aot {
 
 using WrappedTensor = Wrapped<at::Tensor>;
 using WrappedFunction = std::function<std::vector<WrappedTensor>(const std::vector<WrappedTensor>&)>;
+// Takes values apart and wraps them again, so that they tell their sizes anew.
+using Rewrapping = std::function<std::vector<WrappedTensor>(const std::vector<WrappedTensor>&)>;
 
 // As CompileTensorFunction() (compile.h). Results have the same structure in
-// every call.
-// Unimplemented besides: dynamic dimensions; a part of a wrapper is written to;
-// a part of a wrapper that is a result shares memory with another result, not
-// being a part of an argument.
+// every call. Arguments of CompileOptions.dynamic_dims are counted flat: each
+// part of a wrapper is one; `rewrap` is needed with them.
+// Unimplemented besides: a part of an argument gets another storage.
 absl::StatusOr<CompiledModel> CompileWrappedFunction(const WrappedFunction& function,
                                                      const std::vector<WrappedTensor>& examples,
-                                                     const CompileOptions& options);
+                                                     const CompileOptions& options, const Rewrapping& rewrap = nullptr);
 
 namespace internal {
 
@@ -69,6 +70,13 @@ WrappedFunction AdaptWrapped(Callable callable, std::index_sequence<kIndex...>) 
   };
 }
 
+template <typename... Arguments, size_t... kIndex>
+Rewrapping AdaptRewrapping(std::index_sequence<kIndex...>) {
+  return [](const std::vector<WrappedTensor>& values) {
+    return std::vector<WrappedTensor>{Wrap(Unwrapped<Arguments>(values[kIndex]))...};
+  };
+}
+
 }  // namespace internal
 
 // `callable` takes as many arguments as there are examples, each of the example's
@@ -81,7 +89,7 @@ absl::StatusOr<CompiledModel> CompileWrapped(Callable callable, const std::tuple
   std::apply([&](const auto&... example) { (wrapped.push_back(Wrap(example)), ...); }, examples);
   return CompileWrappedFunction(
       internal::AdaptWrapped<Arguments...>(std::move(callable), std::index_sequence_for<Arguments...>()), wrapped,
-      options);
+      options, internal::AdaptRewrapping<Arguments...>(std::index_sequence_for<Arguments...>()));
 }
 
 }  // namespace cotan::aot

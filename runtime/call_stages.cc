@@ -672,7 +672,7 @@ absl::Status RewrapOutputs(FunctionCore& core, Call& call) {
     }
     parts.clear();
     for (int k = 0; k < FlatCount(meta); ++k) parts.push_back(std::get<Variable>((*call.outputs)[next++]));
-    result = RewrapAs(meta, parts);
+    result = RewrapAs(meta, parts, call.symbols());
   }
   return absl::OkStatus();
 }

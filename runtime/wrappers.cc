@@ -51,29 +51,31 @@ absl::Status FlattenWrapper(const WrapperMeta& meta, const WrappedVariable& valu
   return absl::OkStatus();
 }
 
-std::vector<int64_t> OuterSizes(const WrapperMeta& meta) {
+std::vector<int64_t> OuterSizes(const WrapperMeta& meta, absl::Span<const int64_t> symbols) {
   std::vector<int64_t> sizes;
   for (const SymInt& size : meta.outer_sizes) {
-    if (!size.is_constant()) return {};
-    sizes.push_back(size.constant());
+    const absl::StatusOr<int64_t> value = size.Evaluate(symbols);
+    if (!value.ok()) return {};  // not known
+    sizes.push_back(*value);
   }
   return sizes;
 }
 
 // Takes the wrapper's tensors from the front of `flat`.
-WrappedVariable TakeWrapper(const WrapperMeta& meta, absl::Span<const Variable>& flat) {
+WrappedVariable TakeWrapper(const WrapperMeta& meta, absl::Span<const Variable>& flat,
+                            absl::Span<const int64_t> symbols) {
   std::vector<WrappedPart<Variable>> parts;
   for (const WrapperAttribute& attribute : meta.attributes) {
     WrappedPart<Variable>& part = parts.emplace_back();
     part.name = attribute.name;
     if (const auto* inner = std::get_if<WrapperMeta>(&attribute.value)) {
-      part.value = TakeWrapper(*inner, flat);
+      part.value = TakeWrapper(*inner, flat, symbols);
     } else {
       part.value = WrappedVariable(flat[0]);
       flat.remove_prefix(1);
     }
   }
-  return WrappedVariable(meta.type_name, std::move(parts), meta.metadata, OuterSizes(meta));
+  return WrappedVariable(meta.type_name, std::move(parts), meta.metadata, OuterSizes(meta, symbols));
 }
 
 }  // namespace
@@ -86,8 +88,8 @@ absl::Status FlattenAs(const FlatMeta& meta, const WrappedVariable& value, const
   return absl::OkStatus();
 }
 
-WrappedVariable RewrapAs(const FlatMeta& meta, absl::Span<const Variable> flat) {
-  if (const auto* wrapper = std::get_if<WrapperMeta>(&meta)) return TakeWrapper(*wrapper, flat);
+WrappedVariable RewrapAs(const FlatMeta& meta, absl::Span<const Variable> flat, absl::Span<const int64_t> symbols) {
+  if (const auto* wrapper = std::get_if<WrapperMeta>(&meta)) return TakeWrapper(*wrapper, flat, symbols);
   return WrappedVariable(flat[0]);
 }
 

@@ -3,6 +3,7 @@
 #ifndef COTAN_RUNTIME_WRAPPERS_H_
 #define COTAN_RUNTIME_WRAPPERS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,9 @@ using WrappedVariable = Wrapped<Variable>;
 absl::Status FlattenAs(const FlatMeta& meta, const WrappedVariable& value, const std::string& name,
                        std::vector<Variable>& flat);
 
-// The inverse: takes the first FlatCount(meta) of `flat`.
-WrappedVariable RewrapAs(const FlatMeta& meta, absl::Span<const Variable> flat);
+// The inverse: takes the first FlatCount(meta) of `flat`. `symbols`: the values of
+// the program's dynamic dimensions.
+WrappedVariable RewrapAs(const FlatMeta& meta, absl::Span<const Variable> flat, absl::Span<const int64_t> symbols);
 
 // The gradients that backwards have left in its tensors, put together in the same
 // way; undefined where there is none.

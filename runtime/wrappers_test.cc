@@ -56,7 +56,7 @@ TEST(WrappersTest, RewrappingUndoesFlattening) {
   ASSERT_TRUE(FlattenAs(PlainTensorMeta(), WrappedVariable(Number(4)), "x", flat).ok());
   ASSERT_EQ(flat.size(), 4u);
   EXPECT_EQ(Value(flat[3]), 4);
-  const WrappedVariable again = RewrapAs(Pair(), flat);
+  const WrappedVariable again = RewrapAs(Pair(), flat, {});
   EXPECT_EQ(again.StructureText(), MakePair().StructureText());
   const std::vector<Variable> tensors = again.Tensors();
   ASSERT_EQ(tensors.size(), 3u);

@@ -258,10 +258,13 @@ class Unifier {
     return absl::OkStatus();
   }
 
-  // Those that are set.
+  // Those that are set; of wrapper types, also that on flat values.
   static std::vector<ViewAndMutationMeta*> MetadataOf(Method& method) {
     std::vector<ViewAndMutationMeta*> result;
     if (method.has_metadata()) result.push_back(method.mutable_metadata());
+    if (method.metadata().has_subclass_meta()) {
+      result.push_back(method.mutable_metadata()->mutable_subclass_meta()->mutable_fw_metadata());
+    }
     if (method.has_program_metadata()) result.push_back(method.mutable_program_metadata());
     return result;
   }
