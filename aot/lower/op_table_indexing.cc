@@ -228,9 +228,33 @@ absl::Status LowerIndex(Lowering& l) {
   return l.Return(l.b.Gather(merged, indexing->position, indexing->first));
 }
 
+// x[:, mask] = values where each value goes to all places that the mask has along
+// its dimensions: no size depends on the mask. Undefined if it is not so.
+Tensor PutByMask(Lowering& l, const Tensor& x, const std::vector<Tensor>& indices, Tensor values, bool accumulate) {
+  const auto is_given = [](const Tensor& index) { return index.defined(); };
+  const auto given = std::find_if(indices.begin(), indices.end(), is_given);
+  if (std::count_if(indices.begin(), indices.end(), is_given) != 1 || given->dtype() != DType::kBool) return Tensor();
+  const int64_t before = given - indices.begin();
+  const int64_t after = x.rank() - before - given->rank();
+  if (values.is_literal()) values = l.b.Full(values, x.dtype(), {});
+  SymIntVector value_sizes(values.sizes().begin(), values.sizes().end());
+  if (const int64_t place = values.rank() - 1 - after; place >= 0) {
+    // One value per place that the mask has, unless there is one for all.
+    if (!(value_sizes[static_cast<size_t>(place)] == SymInt(1))) return Tensor();
+    const auto at = value_sizes.erase(value_sizes.begin() + place);
+    value_sizes.insert(at, static_cast<size_t>(given->rank()), SymInt(1));
+  }
+  SymIntVector mask_sizes(given->sizes().begin(), given->sizes().end());
+  mask_sizes.insert(mask_sizes.end(), static_cast<size_t>(after), SymInt(1));
+  values = l.b.Expand(l.b.View(values, value_sizes), x.sizes());
+  return l.b.Select(l.b.View(*given, mask_sizes), accumulate ? x + values : values, x);
+}
+
 // (self, indices, values, accumulate)
 absl::Status LowerIndexPut(Lowering& l) {
   const Tensor x = l.tensor(0);
+  const Tensor masked = PutByMask(l, x, l.optional_tensors(1), l.operand(2), l.flag(3));
+  if (masked.defined()) return l.Return(masked);
   absl::StatusOr<Indexing> indexing = IndexingOf(l, x, l.optional_tensors(1));
   if (!indexing.ok()) return indexing.status();
   const size_t first = static_cast<size_t>(indexing->first);

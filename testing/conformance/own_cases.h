@@ -57,6 +57,7 @@ std::vector<ConfCase> SharedMemoryCases();  // inputs in the same memory
 std::vector<ConfCase> StorageCases();       // set_, resize_, sizes
 std::vector<ConfCase> ElementCases();       // dtypes, complex numbers, tensors of few elements
 std::vector<ConfCase> ModeCases();          // gradients on and off, detached, custom, random
+std::vector<ConfCase> DerivativeCases();    // what a backward keeps, gradients inside, forms of results
 
 }  // namespace cotan::conformance
 

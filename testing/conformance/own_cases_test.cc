@@ -516,6 +516,7 @@ INSTANTIATE_TEST_SUITE_P(SharedMemory, OwnCaseTest, testing::ValuesIn(SharedMemo
 INSTANTIATE_TEST_SUITE_P(Storages, OwnCaseTest, testing::ValuesIn(StorageCases()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Elements, OwnCaseTest, testing::ValuesIn(ElementCases()), NameOf);
 INSTANTIATE_TEST_SUITE_P(Modes, OwnCaseTest, testing::ValuesIn(ModeCases()), NameOf);
+INSTANTIATE_TEST_SUITE_P(Derivatives, OwnCaseTest, testing::ValuesIn(DerivativeCases()), NameOf);
 
 }  // namespace
 }  // namespace cotan::conformance
