@@ -7,6 +7,7 @@ where labels.txt is the output of `bazel query //...`. Checked are names in back
   //package:target    a target
   folder/file.h       a path in the workspace, with or without .h; or a program that the build makes
   Suite.TestName      a test in a *_test.cc of the project
+  case:NAME           a case of the conformance suite
 
 Prints each name that does not exist with its document and line, and exits with 1 if there is one.
 """
@@ -18,6 +19,7 @@ import sys
 _CODE = re.compile(r"`([^`\s]+)`")
 _LABEL = re.compile(r"^//[\w/.-]*(:[\w.-]+)?$")
 _PATH = re.compile(r"^[\w.-]+(/[\w.-]+)+/?$")
+_CASE = re.compile(r"^case:(\w+)$")
 _TEST = re.compile(r"^([A-Z]\w+)\.([A-Z]\w+)$")
 _DEFINITION = re.compile(r"^(?:TYPED_)?TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
 _MADE_BY_THE_BUILD = ("bazel-bin/", "bazel-out/")
@@ -32,7 +34,17 @@ def TestsOf(workspace):
   return tests
 
 
-def IsMissing(name, workspace, labels, tests):
+def CasesOf(workspace):
+  """Names of conformance cases: all texts in the files that have them."""
+  cases = set()
+  for path in (workspace / "testing/conformance").glob("*.cc"):
+    cases.update(re.findall(r'"(\w+)"', path.read_text()))
+  return cases
+
+
+def IsMissing(name, workspace, labels, tests, cases):
+  if match := _CASE.match(name):
+    return match[1] not in cases and match[1] != "NAME"
   if _LABEL.match(name):
     return name not in labels and not (workspace / name[2:]).is_dir()
   if _TEST.match(name):
@@ -50,11 +62,12 @@ def main():
   workspace = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
   labels = set(sys.stdin.read().split())
   tests = TestsOf(workspace)
+  cases = CasesOf(workspace)
   missing = 0
   for path in [workspace / "README.md", *sorted((workspace / "docs").glob("*.md"))]:
     for number, line in enumerate(path.read_text().splitlines(), start=1):
       for name in _CODE.findall(line):
-        if IsMissing(name, workspace, labels, tests):
+        if IsMissing(name, workspace, labels, tests, cases):
           print(f"{path.relative_to(workspace)}:{number}: `{name}` does not exist")
           missing += 1
   sys.exit(1 if missing else 0)

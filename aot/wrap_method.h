@@ -26,7 +26,7 @@ std::vector<std::string> OutputNames(const WrapperStructure& structure);
 // `method` is a forward whose metadata and signature are those of the flat
 // function, and whose inputs are called FlatNames(structure.inputs,
 // InputNames()). If no tensor is a wrapper, nothing changes.
-// Unimplemented: a part of an argument gets another storage (set_, resize_); the
+// Unimplemented: a part of an argument gets another storage (set_); the
 // message names it.
 absl::Status WrapForward(const WrapperStructure& structure, serialization::Method& method);
 

@@ -120,6 +120,117 @@ TEST(EffectsTest, MetadataAndInspectTellOfThem) {
   EXPECT_THAT(text, HasSubstr(") print \"x\": transposed"));
 }
 
+Tensor ToCotan(const at::Tensor& tensor) {
+  const at::Tensor dense = tensor.detach().contiguous();
+  return *Tensor::From<float>({dense.const_data_ptr<float>(), static_cast<size_t>(dense.numel())},
+                              {dense.sizes().data(), dense.sizes().size()});
+}
+
+void ExpectFloats(const std::vector<float>& actual, const std::vector<float>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) EXPECT_FLOAT_EQ(actual[i], expected[i]);
+}
+
+// What a function does besides its effects: the same as without them. Inputs are
+// made of leaves, which they are computed from if `computed`.
+struct BesideEffects {
+  const char* what;
+  bool computed;
+  Tensors (*function)(const Tensors& in);
+  const char* results;  // as the call's stages tell of them
+};
+
+constexpr BesideEffects kBesideEffects[] = {
+    {"an input without gradient is written", false,
+     [](const Tensors& in) -> Tensors {
+       aot::Print(in[1], "before");
+       at::Tensor buffer = in[1];
+       buffer.add_(1);
+       aot::Print(buffer, "after");
+       return {in[0] * buffer};
+     },
+     "output 0 new"},
+    {"a result and a view of it are returned", false,
+     [](const Tensors& in) -> Tensors {
+       const at::Tensor b = in[0] * 2;
+       aot::Print(b, "b");
+       return {b, b.view({-1})};
+     },
+     "output 1 a view of output 0"},
+    {"a written input is returned", true,
+     [](const Tensors& in) -> Tensors {
+       at::Tensor a = in[0];
+       a.mul_(2);
+       aot::Print(a, "a");
+       return {a};
+     },
+     "output 0 is input.0"},
+    {"the backward alone has an effect", false,
+     [](const Tensors& in) -> Tensors {
+       const at::Tensor y = in[0].sin();
+       aot::PrintGradient(y, "dy");
+       return {y};
+     },
+     "output 0 new"},
+    {"two views of an intermediate are returned", false,
+     [](const Tensors& in) -> Tensors {
+       const at::Tensor o = in[0] * in[1];
+       aot::Metric(o.sum(), "sum");
+       aot::PrintGradient(o, "do");
+       return {o.view({-1}), o.t()};
+     },
+     "output 0 a view of an intermediate, output 1 a view of an intermediate"},
+};
+
+// Writes of computed inputs need their leaves: x is leaf * 1, as a variable a copy.
+TEST(EffectsTest, MutationsAndAliasesAreAsWithoutThem) {
+  const at::Tensor a = torch::tensor({0.5f, -0.25f, 1.0f, 0.125f, -1.0f, 2.0f}).view({2, 3});
+  const at::Tensor b = torch::tensor({1.0f, 2.0f, -0.5f});
+  for (const BesideEffects& one : kBesideEffects) {
+    SCOPED_TRACE(one.what);
+    const auto inputs = [&](at::Tensor& leaf) -> Tensors {
+      leaf = a.clone().requires_grad_(true);
+      return {one.computed ? leaf.clone() : leaf, b.clone()};
+    };
+    at::Tensor leaf, ignored;
+    const Tensors in = inputs(leaf);
+    std::vector<std::string> expected, events;
+    Tensors out;
+    {
+      const aot::EagerEffects handler(EagerRecording(expected));
+      out = one.function(in);
+      torch::autograd::backward({out[0]}, {torch::ones(out[0].sizes())});
+    }
+    const auto model = aot::CompileTensorFunction(one.function, inputs(ignored), {});
+    ASSERT_TRUE(model.ok()) << model.status();
+    Session session = Load(*model, Recording(events));
+    Function forward = *Function::Create(session, "forward");
+    EXPECT_THAT(forward.ToString(), HasSubstr(one.results));
+    const Variable root = *Variable::Leaf(ToCotan(a));
+    Variable x = root;
+    if (one.computed) {
+      x = Variable(ToCotan(a));
+      ASSERT_TRUE(x.CopyInPlace(root, session.ops()).ok());
+    }
+    const Variable buffer(ToCotan(b));
+    const auto results = forward.Call({x, buffer});
+    ASSERT_TRUE(results.ok()) << results.status();
+    ASSERT_EQ(results->size(), out.size());
+    const Variable& first = std::get<Variable>((*results)[0]);
+    const absl::Status ran = autograd::Backward({first}, {ToCotan(torch::ones(out[0].sizes()))}, session.ops());
+    ASSERT_TRUE(ran.ok()) << ran;
+    EXPECT_EQ(events, expected);
+    EXPECT_FALSE(expected.empty());
+    EXPECT_EQ(first.is_same(x), out[0].is_same(in[0]));
+    for (size_t i = 0; i < out.size(); ++i) {
+      const Tensor dense = *std::get<Variable>((*results)[i]).tensor().Contiguous();
+      ExpectFloats(*dense.ToVector<float>(), *ToCotan(out[i]).ToVector<float>());
+    }
+    EXPECT_EQ(*buffer.tensor().ToVector<float>(), *ToCotan(in[1]).ToVector<float>());
+    ExpectFloats(*root.grad().tensor().ToVector<float>(), *ToCotan(leaf.grad()).ToVector<float>());
+  }
+}
+
 struct CheckedNet : torch::nn::Module {
   CheckedNet() {
     fc = register_module("fc", torch::nn::Linear(3, 2));

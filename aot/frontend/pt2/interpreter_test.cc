@@ -70,6 +70,22 @@ TEST(InterpreterTest, RunsSubgraphsUnderAutocast) {
   EXPECT_EQ(values.at("z").toTensor().scalar_type(), at::kFloat);
 }
 
+TEST(InterpreterTest, RunsSubgraphsThatAreCalledTwice) {
+  auto inner = std::make_shared<Graph>();
+  inner->inputs = {Ref("a")};
+  inner->outputs = {Ref("b")};
+  inner->nodes.push_back(Call("torch.ops.aten.mul.Tensor", {{"self", Ref("a")}, {"other", int64_t{3}}}, {Ref("b")}));
+  Graph graph;
+  for (const auto& [from, to] : {std::pair("x", "y"), std::pair("y", "z")}) {
+    graph.nodes.push_back(Call("torch.ops.higher_order.invoke_subgraph",
+                               {{"", Subgraph{"inner", inner}}, {"", std::string("layer")}, {"", Ref(from)}},
+                               {Ref(to)}));
+  }
+  Environment values = {{"x", at::ones({2})}};
+  RunGraph(graph, values);
+  EXPECT_EQ(values.at("z").toTensor()[1].item<float>(), 9);
+}
+
 TEST(InterpreterTest, RunsOpsThatTokensOrder) {
   Graph graph;
   graph.nodes.push_back(
