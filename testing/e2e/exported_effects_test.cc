@@ -3,7 +3,7 @@
 //
 //   print "before the layer"; seen += 1; y = fc(x)
 //   assert sum |y| < 1000, "the layer has diverged"
-//   print "after the layer"; assert seen < 3
+//   print "after layer 1", max y; assert seen < 3
 //   return mean(y * y), y
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,6 +28,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int64_t kRows = 5;  // the archive has 4
+constexpr char kAfter[] = "after layer 1: {largest}";
 
 // Exported as the function was, and in functional form, where tokens order the
 // prints; the exporter leaves its second check out.
@@ -44,6 +45,7 @@ class ExportedEffectsTest : public ::testing::TestWithParam<const char*> {
     program_ = *Program::LoadBytes(compiled->bytes());
     const EffectHandlers effects = EffectHandlers().Set(EffectKind::kPrint, [this](const EffectEvent& event) {
       printed_.emplace_back(event.message);
+      if (event.name == "largest") largest_ = *event.value.Item<float>();
       return absl::OkStatus();
     });
     auto session = Session::Create(program_, {.kernels = &CpuKernels(), .threads = 1, .effects = effects});
@@ -58,6 +60,7 @@ class ExportedEffectsTest : public ::testing::TestWithParam<const char*> {
   std::shared_ptr<const Program> program_;
   std::optional<Session> session_;
   std::vector<std::string> printed_;
+  float largest_ = 0;
 };
 
 TEST_P(ExportedEffectsTest, HappenInTheirOrderForwardAndNotAgainBackward) {
@@ -66,7 +69,8 @@ TEST_P(ExportedEffectsTest, HappenInTheirOrderForwardAndNotAgainBackward) {
   const auto results = forward->Call({Variable(Input(1))});
   ASSERT_TRUE(results.ok()) << results.status();
   EXPECT_EQ(results->size(), 2u);  // no token among them
-  EXPECT_THAT(printed_, ElementsAre("before the layer", "after the layer"));
+  EXPECT_THAT(printed_, ElementsAre("before the layer", kAfter));
+  EXPECT_FLOAT_EQ(largest_, 0.5f);
   EXPECT_THAT(State("seen"), ElementsAre(1));
 
   const at::Tensor x = torch::ones({kRows, 3});
@@ -104,7 +108,7 @@ TEST_P(ExportedEffectsTest, ATrainStepHasThemOnce) {
   const std::vector<float> weight = State("fc.weight");
   ASSERT_TRUE(session_->Run("train_step", {Input(1)}).ok());
   ASSERT_TRUE(session_->Run("train_step", {Input(1)}).ok());
-  EXPECT_THAT(printed_, ElementsAre("before the layer", "after the layer", "before the layer", "after the layer"));
+  EXPECT_THAT(printed_, ElementsAre("before the layer", kAfter, "before the layer", kAfter));
   EXPECT_NE(State("fc.weight"), weight);
   const absl::Status third = session_->Run("train_step", {Input(1)}).status();
   if (is_functional()) {

@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/stack.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -15,9 +16,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "aot/frontend/pt2/op_argument.h"
 #include "aot/frontend/pt2/scalar_op.h"
+#include "aot/trace/effects.h"
 
 namespace cotan::aot::pt2 {
 namespace {
@@ -180,25 +183,60 @@ const std::string* EffectfulTarget(const Node& node) {
   return node.inputs.size() < 2 ? nullptr : std::get_if<std::string>(&node.inputs[1].value);
 }
 
+using HigherOrderFunction = std::vector<IValue> (*)(const Node& node, const Environment& values);
+HigherOrderFunction FindHigherOrder(absl::string_view target);
+
 // The op itself; its results come after a token. Tokens have no value: nodes run
 // in their order anyway.
 std::vector<IValue> RunWithEffects(const Node& node, const Environment& values) {
-  const std::string& target = OperandAs<std::string>(node, 1, "an op");
-  const c10::FunctionSchema& schema = FindOperator(target).value().schema();
-  Node inner = {.target = target, .module_path = node.module_path};
-  for (size_t i = 2; i < node.inputs.size(); ++i) {
-    inner.inputs.push_back(node.inputs[i]);
-    if (!node.inputs[i].name.empty()) continue;
-    if (i - 2 >= schema.arguments().size()) throw std::invalid_argument("the op has too many arguments");
-    inner.inputs.back().name = schema.arguments()[i - 2].name();
+  Node inner;
+  inner.target = OperandAs<std::string>(node, 1, "an op");
+  inner.inputs.assign(node.inputs.begin() + 2, node.inputs.end());
+  inner.module_path = node.module_path;
+  std::vector<IValue> results;
+  if (const HigherOrderFunction function = FindHigherOrder(inner.target)) {
+    results = function(inner, values);
+  } else {
+    const c10::OperatorHandle op = FindOperator(inner.target).value();
+    const std::vector<c10::Argument>& declared = op.schema().arguments();
+    for (size_t i = 0; i < inner.inputs.size(); ++i) {
+      if (!inner.inputs[i].name.empty()) continue;
+      if (i >= declared.size()) throw std::invalid_argument("the op has too many arguments");
+      inner.inputs[i].name = declared[i].name();
+    }
+    results = CallOp(inner, op, values);
+    if (results.empty()) results.emplace_back();  // None
   }
-  std::vector<IValue> results = CallOp(inner, FindOperator(target).value(), values);
   results.insert(results.begin(), IValue());
-  if (results.size() == 1) results.emplace_back();  // None
   return results;
 }
 
-using HigherOrderFunction = std::vector<IValue> (*)(const Node& node, const Environment& values);
+std::string NumberText(const IValue& value) {
+  if (value.isString()) return value.toStringRef();
+  if (value.isBool()) return value.toBool() ? "True" : "False";
+  if (value.isInt()) return absl::StrCat(value.toInt());
+  if (value.isDouble()) return absl::StrCat(value.toDouble());
+  throw std::invalid_argument("what is printed is neither a tensor nor a number");
+}
+
+// (format, values by name...): an effect for each tensor, whose name it has; the
+// others are part of the text.
+std::vector<IValue> RunPrint(const Node& node, const Environment& values) {
+  std::string text = OperandAs<std::string>(node, 0, "a text");
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    const std::string& name = node.inputs[i].name;
+    const IValue value = ValueOf(node.inputs[i].value, values);
+    if (value.isTensor()) {
+      tensors.emplace_back(name, value.toTensor());
+    } else {
+      text = absl::StrReplaceAll(text, {{absl::StrCat("{", name, "}"), NumberText(value)}});
+    }
+  }
+  if (tensors.empty()) tensors.emplace_back("print", at::zeros({0}));
+  for (const auto& [name, tensor] : tensors) Print(tensor, name, text);
+  return {IValue()};  // None
+}
 
 HigherOrderFunction FindHigherOrder(absl::string_view target) {
   constexpr absl::string_view kPrefix = "torch.ops.higher_order.";
@@ -208,6 +246,7 @@ HigherOrderFunction FindHigherOrder(absl::string_view target) {
   if (name == "wrap_with_autocast") return RunWithAutocast;
   if (name == "invoke_subgraph") return RunSubgraph;
   if (name == "with_effects") return RunWithEffects;
+  if (name == "print") return RunPrint;
   return nullptr;
 }
 
@@ -250,7 +289,7 @@ void CollectUnknown(const Graph& graph, std::set<std::string>& unknown) {
     if (!known) unknown.insert(PlaceOf(node));
     if (FindHigherOrder(node.target) == RunWithEffects) {
       const std::string* target = EffectfulTarget(node);
-      if (target == nullptr || !FindOperator(*target).has_value()) {
+      if (target == nullptr || (FindHigherOrder(*target) == nullptr && !FindOperator(*target).has_value())) {
         unknown.insert(absl::StrCat(target == nullptr ? "an object's method" : *target, " by ", PlaceOf(node)));
       }
     }
