@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -15,7 +14,7 @@
 #include "runtime/function.h"
 #include "runtime/session.h"
 #include "runtime/tools/inspect.h"
-#include "testing/tolerance.h"
+#include "testing/e2e/wrapped_function_cases.h"
 #include "wrappers/jagged.h"
 #include "wrappers/low_rank.h"
 #include "wrappers/quantized.h"
@@ -25,21 +24,12 @@ namespace {
 
 using aot::WrappedTensor;
 using ::testing::HasSubstr;
+using testing::ToCotan;
 
 using QuantizedTensor = Quantized<at::Tensor>;
 using JaggedTensor = Jagged<at::Tensor>;
 using LowRankTensor = LowRank<at::Tensor>;
 using LowRankOfQuantized = LowRank<at::Tensor, QuantizedTensor>;
-
-Tensor ToCotan(const at::Tensor& tensor) {
-  const at::Tensor dense = tensor.detach().contiguous();
-  const auto dtype = dense.scalar_type() == at::kFloat  ? DType::kFloat32
-                     : dense.scalar_type() == at::kChar ? DType::kInt8
-                                                        : DType::kInt64;
-  Tensor result = *Tensor::Empty(dtype, {dense.sizes().data(), dense.sizes().size()});
-  std::memcpy(result.address(), dense.const_data_ptr(), dense.nbytes());
-  return result;
-}
 
 Variable ToVariable(const at::Tensor& tensor) {
   return tensor.requires_grad() ? *Variable::Leaf(ToCotan(tensor)) : Variable(ToCotan(tensor));
@@ -47,16 +37,7 @@ Variable ToVariable(const at::Tensor& tensor) {
 
 void ExpectNear(const Variable& actual, const at::Tensor& expected, const std::string& what) {
   ASSERT_EQ(actual.defined(), expected.defined()) << what;
-  if (!expected.defined()) return;
-  const Tensor wanted = ToCotan(expected);
-  ASSERT_EQ(actual.tensor().ToString(), wanted.ToString()) << what;
-  if (wanted.dtype() != DType::kFloat32) {
-    const Tensor dense = *actual.tensor().Contiguous();
-    EXPECT_EQ(std::memcmp(dense.address(), wanted.address(), static_cast<size_t>(expected.nbytes())), 0) << what;
-    return;
-  }
-  EXPECT_LE(testing::ErrorInEps<float>(*actual.tensor().ToVector<float>(), *wanted.ToVector<float>()), testing::kMatmul)
-      << what;
+  if (expected.defined()) testing::ExpectNear(actual.tensor(), expected, what);
 }
 
 // A compiled function and a call of it.
