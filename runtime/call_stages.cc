@@ -584,7 +584,9 @@ absl::StatusOr<Variable> Seen(const CallPlan::Output& output, const Call& call, 
 
 // The views that led to the output, seen from the tensor that it is a view of.
 absl::StatusOr<Variable> Replay(const CallPlan::Output& output, const Call& call, const Variable& base) {
-  const GradModeGuard mode(GradMode::enabled() && !output.under_no_grad);
+  // The function may have switched gradients on for itself.
+  const bool enabled = GradMode::enabled() || (call.in_traced_mode && output.requires_grad);
+  const GradModeGuard mode(enabled && !output.under_no_grad);
   COTAN_ASSIGN_OR_RETURN(Variable view, Seen(output, call, base));
   if (view.requires_grad() && !output.requires_grad) {
     COTAN_ASSIGN_OR_RETURN(view, Seen(output, call, base.Detach()));

@@ -1,6 +1,7 @@
 #include "aot/metadata/input_binding.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "serialization/derived_metadata.h"
+#include "serialization/view_geometry.h"
 
 namespace cotan::aot {
 namespace {
@@ -28,6 +30,34 @@ TensorGeometry TangentGeometry(DType dtype, const StridedLayout& layout) {
       geometry.strides = ToSymInts(ContiguousStrides(layout.sizes));
   }
   return geometry;
+}
+
+std::optional<ViewGeometry> Constant(const TensorGeometry& geometry) {
+  ViewGeometry constant = {geometry.dtype, {}};
+  const auto copy = [](const SymIntVector& from, auto& to) {
+    for (const SymInt& value : from) {
+      if (!value.is_constant()) return false;
+      to.push_back(value.constant());
+    }
+    return true;
+  };
+  if (!copy(geometry.sizes, constant.layout.sizes) || !copy(geometry.strides, constant.layout.strides)) return {};
+  if (!geometry.offset.is_constant()) return {};
+  constant.layout.offset = geometry.offset.constant();
+  return constant;
+}
+
+// Whether the views, taken of a tensor that lies so, end where `end` says.
+bool LeadTo(absl::Span<const ViewStep> steps, const TensorGeometry& start, const std::optional<TensorGeometry>& end) {
+  if (!end.has_value()) return false;
+  std::optional<ViewGeometry> place = Constant(start);
+  for (const ViewStep& step : steps) {
+    if (!place.has_value()) return false;
+    absl::StatusOr<ViewGeometry> next = ApplyViewStep(step, *place, {});
+    if (!next.ok()) return false;
+    place = *std::move(next);
+  }
+  return place.has_value() && place == Constant(*end);
 }
 
 // Which inputs are left when duplicates go, by position; empty if none go.
@@ -270,10 +300,11 @@ OutputAliasInfo BaseBinder::MovedOutput(OutputAliasInfo info, const InputBinding
   if (info.output_type == OutputType::kIsInput) {
     info.geometry = this->info(input).geometry_after.value_or(view.geometry);
   }
-  // Its views lead from the input; unless that looks like the base, only its
-  // place in memory leads from the base.
+  // Its views lead from the input; unless they lead to the same place from the
+  // base, only that place does.
   info.output_type = OutputType::kAliasOfInput;
-  if (!info.view_steps.empty() && view.geometry == binding.bases[static_cast<size_t>(view.base)].geometry) return info;
+  const TensorGeometry& base = binding.bases[static_cast<size_t>(view.base)].geometry;
+  if (!info.view_steps.empty() && (view.geometry == base || LeadTo(info.view_steps, base, info.geometry))) return info;
   info.view_steps.clear();
   if (info.geometry.has_value() && info.geometry->dtype == view.geometry.dtype) {
     info.view_steps = {view::AsStrided{info.geometry->sizes, info.geometry->strides, info.geometry->offset}};

@@ -148,13 +148,18 @@ TEST(BindInputsTest, OutputsAreMovedToTheirBase) {
   AddOutput(facts, OutputType::kAliasOfInput, 0);
   facts.output_info[1].view_steps = {view::Select{0, 3}};
   facts.output_info[1].geometry = TensorGeometry{DType::kFloat32, {}, {}, 3};
+  AddOutput(facts, OutputType::kAliasOfInput, 1);
+  facts.output_info[2].view_steps = {view::Select{0, 3}};
+  facts.output_info[2].geometry = TensorGeometry{DType::kFloat32, {}, {}, 5};
   const auto bound = BindInputs(facts, inputs);
   ASSERT_TRUE(bound.ok()) << bound.status();
   const std::vector<OutputAliasInfo>& outputs = bound->program_facts.output_info;
   EXPECT_EQ(outputs[0].output_type, OutputType::kAliasOfInput);
   EXPECT_EQ(outputs[0].view_steps, (std::vector<ViewStep>{view::AsStrided{{4}, {1}, 2}}));
   EXPECT_EQ(outputs[1].base_index, 0);
-  EXPECT_EQ(outputs[1].view_steps, (std::vector<ViewStep>{view::AsStrided{{}, {}, 3}}));
+  EXPECT_EQ(outputs[1].view_steps, (std::vector<ViewStep>{view::Select{0, 3}})) << "leads there from the base, too";
+  EXPECT_EQ(outputs[2].base_index, 0);
+  EXPECT_EQ(outputs[2].view_steps, (std::vector<ViewStep>{view::AsStrided{{}, {}, 5}}));
 }
 
 TEST(BindInputsTest, SharedStorageIsToldOfTheCallersTensorsAlone) {

@@ -125,14 +125,12 @@ InputHistory HistoryOf(const InputAtEntry& entry, const at::Tensor& input) {
 
 // `set_` back to the old storage leaves no trace; neither do in-place views that
 // cancel each other out.
-InputAliasInfo DescribeInput(const InputAtEntry& entry, const at::Tensor& input, const InputAtExit& exit,
-                             bool keep_input_mutations) {
+InputAliasInfo DescribeInput(const InputAtEntry& entry, const at::Tensor& input, const InputAtExit& exit) {
   at::FunctionalTensorWrapper* wrapper = WrapperOf(input);
   InputAliasInfo info;
   info.is_leaf = entry.is_leaf;
   info.requires_grad = input.requires_grad();
   if (info.requires_grad != entry.requires_grad) info.requires_grad_at_entry = entry.requires_grad;
-  info.keep_input_mutations = keep_input_mutations;
   const bool data = wrapper->has_data_mutation();
   // `.data` is assigned without a trace in the wrapper but its new storage; to be
   // resized beyond it leaves one.
@@ -313,7 +311,8 @@ void OutputAnalysis::Classify(const at::Tensor& output, OutputAliasInfo& info) {
     info.base_index = input_of_tensor_.at(output.unsafeGetTensorImpl());
     info.output_type = OutputType::kIsInput;
   } else if (base.has_value() && output.requires_grad() && base->requires_grad()) {
-    ClassifyView(output, info);
+    // The gradient of a custom function is not that of the view that it returned.
+    if (group.num_outputs == 1 || !IsResultOfCustomFunction(output)) ClassifyView(output, info);
   } else if (const int twin = output.requires_grad() ? -1 : DifferentiableTwin(output); twin >= 0) {
     info.output_type = OutputType::kAliasOfIntermediateBaseIsUserOutput;
     info.base_index = twin;
@@ -456,8 +455,8 @@ bool NeedsBackward(const ViewAndMutationFacts& facts) {
     if (!facts.input_info[static_cast<size_t>(*info.base_index)].requires_grad) return true;
   }
   return std::any_of(facts.input_info.begin(), facts.input_info.end(), [](const InputAliasInfo& info) {
-    return info.requires_grad && info.mutates_data && !info.mutations_under_no_grad_or_inference_mode &&
-           !info.mutations_hidden_from_autograd;
+    const bool is_seen = !info.mutations_under_no_grad_or_inference_mode && !info.mutations_hidden_from_autograd;
+    return info.requires_grad && info.mutates_data && (is_seen || info.history == InputHistory::kNew);
   });
 }
 
@@ -517,7 +516,6 @@ absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Spa
                                  absl::Span<const at::Tensor> outputs, const AnalysisOptions& options) {
   Analysis analysis;
   ViewAndMutationFacts& facts = analysis.facts;
-  facts.keep_input_mutations = options.keep_input_mutations;
   facts.static_input_indices = options.static_inputs;
   if (at::GradMode::is_enabled() != options.grad_enabled_at_entry) {
     facts.grad_enabled_mutation = at::GradMode::is_enabled();
@@ -525,8 +523,15 @@ absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Spa
   std::vector<InputAtExit> exit;
   for (size_t i = 0; i < inputs.size(); ++i) {
     exit.push_back(DescribeExit(entry[i], inputs[i]));
-    facts.input_info.push_back(DescribeInput(entry[i], inputs[i], exit.back(), options.keep_input_mutations));
-    COTAN_RETURN_IF_ERROR(CheckStorageMutation(facts.input_info.back()));
+    facts.input_info.push_back(DescribeInput(entry[i], inputs[i], exit.back()));
+  }
+  // Nobody but the program can give an input another storage.
+  facts.keep_input_mutations = options.keep_input_mutations ||
+                               std::any_of(facts.input_info.begin(), facts.input_info.end(),
+                                           [](const InputAliasInfo& info) { return info.mutates_storage_metadata; });
+  for (InputAliasInfo& info : facts.input_info) {
+    info.keep_input_mutations = facts.keep_input_mutations;
+    COTAN_RETURN_IF_ERROR(CheckStorageMutation(info));
   }
   OutputAnalysis output_analysis(entry, inputs, exit, outputs);
   for (size_t i = 0; i < outputs.size(); ++i) {
