@@ -1,5 +1,5 @@
-// Cases that the corpus does not have, by what they are about. They have no
-// golden facts: LibTorch eager is what they are compared with.
+// Cases that the corpus does not have, by what they are about; together the
+// table of own_table.cc.
 #ifndef COTAN_TESTING_CONFORMANCE_OWN_CASES_H_
 #define COTAN_TESTING_CONFORMANCE_OWN_CASES_H_
 
@@ -37,6 +37,22 @@ inline ConfCase AfterBackward(ConfCase c) {
   return c;
 }
 
+// With a loss made of these outputs only, and of inputs that changed.
+inline ConfCase LossOf(std::vector<int> outputs, ConfCase c) {
+  c.loss_outs = std::move(outputs);
+  return c;
+}
+
+inline ConfCase WithoutLossInputs(ConfCase c) {
+  c.loss_inputs = false;
+  return c;
+}
+
+inline ConfCase Tangents(const char* layout, ConfCase c) {
+  c.tangent = layout;
+  return c;
+}
+
 inline Tensors Leaf() { return {leaf(0, {2, 3})}; }
 inline Tensors Computed() { return {leaf(0, {2, 3}).clone()}; }
 inline Tensors Buffer() { return {buf(0, {2, 3})}; }
@@ -51,6 +67,13 @@ inline Tensors ComplexBuffer() { return {buf(0, {3}, at::kComplexFloat)}; }
 inline at::Tensor Flat(const at::Tensor& x) { return x.view(at::IntArrayRef({-1})); }
 
 // own_*_cases.cc
+std::vector<ConfCase> RequiresGradCases();  // what requires grad since the function ran
+std::vector<ConfCase> ViewCases();          // views in unusual order
+std::vector<ConfCase> ConjugateCases();
+std::vector<ConfCase> NumberCases();        // results that are no tensors
+std::vector<ConfCase> MutationCases();      // writes in unusual order
+std::vector<ConfCase> SequenceCases();      // several of these in one function
+std::vector<ConfCase> SharedInputCases();   // with inputs in the same memory
 std::vector<ConfCase> OpCases();            // ops that write, in all their forms
 std::vector<ConfCase> OutputCases();        // what comes out, and what it is a view of
 std::vector<ConfCase> SharedMemoryCases();  // inputs in the same memory
@@ -58,6 +81,12 @@ std::vector<ConfCase> StorageCases();       // set_, resize_, sizes
 std::vector<ConfCase> ElementCases();       // dtypes, complex numbers, tensors of few elements
 std::vector<ConfCase> ModeCases();          // gradients on and off, detached, custom, random
 std::vector<ConfCase> DerivativeCases();    // what a backward keeps, gradients inside, forms of results
+
+std::vector<ConfCase> WrittenInputCases();  // inputs that are written or moved, further
+std::vector<ConfCase> AliasOutputCases();   // views that come out, further
+std::vector<ConfCase> MergedInputCases();   // inputs in the same memory, further
+std::vector<ConfCase> CombinationCases();   // of all these
+std::vector<ConfCase> TrainingCases();      // tangents, normalization, optimizers, custom functions
 
 }  // namespace cotan::conformance
 

@@ -1,9 +1,11 @@
 """Writes a golden file for the runner from a conformance corpus.
 
     python3 reduce_corpus.py CORPUS.json > visible_goldens.json
+    python3 reduce_corpus.py CORPUS.json --binding_only > own_goldens.json
 
 Keeps the facts and drops programs: source texts, traced graphs, inputs. The runner reads the corpus
-itself just as well.
+itself just as well. With --binding_only, metadata are kept where the runner compares them only: where the
+reference's results are those of eager.
 """
 
 import json
@@ -22,17 +24,19 @@ def kept_field(key, value):
     return {name: field for name, field in value.items() if name not in DROPPED}
 
 
-def analysis(aot):
-    kept = {key: kept_field(key, aot[key]) for key in METADATA if key in aot}
+def analysis(aot, is_binding):
+    names = METADATA if is_binding else ("version_bumps",)
+    kept = {key: kept_field(key, aot[key]) for key in names if key in aot}
     if "fw_graph" in aot:
         kept["fw_graph"] = {"num_outputs": aot["fw_graph"]["num_outputs"]}
     return kept
 
 
-def case(facts):
-    kept = {key: facts[key] for key in ("group", "flags", "eager", "eager_error", "num_roots", "status", "why")
-            if key in facts}
-    kept["aot"] = {mode: analysis(aot) for mode, aot in facts["aot"].items()}
+def case(facts, binding_only):
+    names = ["group", "flags", "eager", "eager_error", "num_roots", "status"] + ([] if binding_only else ["why"])
+    kept = {key: facts[key] for key in names if key in facts}
+    status = facts["status"]
+    kept["aot"] = {mode: analysis(aot, not binding_only or status[mode] == "ok") for mode, aot in facts["aot"].items()}
     return kept
 
 
@@ -47,7 +51,8 @@ def line(value):
 def main():
     with open(sys.argv[1]) as file:
         corpus = json.load(file)
-    cases = [f"{line(name)}:{line(case(facts))}" for name, facts in corpus["cases"].items()]
+    binding_only = "--binding_only" in sys.argv[2:]
+    cases = [f"{line(name)}:{line(case(facts, binding_only))}" for name, facts in corpus["cases"].items()]
     errors = [line(error(facts)) for facts in corpus["errors"]]
     print('{"format":1,"cases":{\n' + ",\n".join(cases) + '\n},"errors":[\n' + ",\n".join(errors) + "\n]}")
 

@@ -16,6 +16,8 @@ struct RunnerOptions {
   std::vector<std::string> cases;  // names; empty = all
   std::string known_failures;      // path; "" = none are known
   bool all_differences = false;    // of a case; else the first
+  // Cases that the golden file lacks are compared with eager alone; else they fail.
+  bool partial_golden = false;
 };
 
 // Prints to stdout and returns the exit code.

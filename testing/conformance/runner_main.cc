@@ -13,6 +13,7 @@ ABSL_FLAG(std::string, mode, "all", "metadata, eager, grad, refusals or all");
 ABSL_FLAG(std::vector<std::string>, case, {}, "names of the cases to run; all if there are none");
 ABSL_FLAG(std::string, known_failures, "", "file with failures that do no harm: mode, case, reason in each line");
 
+ABSL_FLAG(bool, partial_golden, false, "compare cases that the golden file lacks with eager alone; else they fail");
 ABSL_FLAG(bool, all_differences, false, "print all differences of a case, not only the first");
 
 int main(int argc, char** argv) {
@@ -23,7 +24,8 @@ int main(int argc, char** argv) {
                                           .mode = absl::GetFlag(FLAGS_mode),
                                           .cases = absl::GetFlag(FLAGS_case),
                                           .known_failures = absl::GetFlag(FLAGS_known_failures),
-                                          .all_differences = absl::GetFlag(FLAGS_all_differences)},
+                                          .all_differences = absl::GetFlag(FLAGS_all_differences),
+                                          .partial_golden = absl::GetFlag(FLAGS_partial_golden)},
                                          build_table());
   if (!exit_code.ok()) {
     std::fprintf(stderr, "%s\n", exit_code.status().ToString().c_str());
