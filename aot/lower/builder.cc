@@ -528,6 +528,12 @@ Tensor Builder::Gather(const Tensor& x, const Tensor& index, int64_t dim) {
 
 Tensor Builder::ScatterAdd(const Tensor& rows, const Tensor& index, const Tensor& base, int64_t dim,
                            int64_t padding_index, SymIntVector output_sizes) {
+  if (rows.dtype() == DType::kBool) {
+    // A sum of truth values is true if one of them is.
+    const Tensor count = base.defined() ? Cast(base, DType::kInt32) : base;
+    const Tensor sum = ScatterAdd(Cast(rows, DType::kInt32), index, count, dim, padding_index, std::move(output_sizes));
+    return Cast(sum, DType::kBool);
+  }
   const TensorType type{rows.dtype(), std::move(output_sizes), {}};
   return Emit("prim.scatter_add",
               {Use{rows.id()}, Use{index.id()}, OptionalUse(base), SymInt(dim), SymInt(padding_index)}, {type})[0];

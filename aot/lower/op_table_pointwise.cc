@@ -178,6 +178,7 @@ absl::Status LowerScaled(Lowering& l, double factor) { return l.Return(l.operand
 constexpr OpRow Row(absl::string_view op, LowerFunction lower) { return {op, OpFamily::kPointwise, lower}; }
 
 constexpr OpRow kRows[] = {
+    Row("aten._neg_view.default", LowerUnary<serialization::FN_NEG>),
     Row("aten.abs.default", LowerUnary<serialization::FN_ABS>),
     Row("aten.acos.default", LowerUnary<serialization::FN_ACOS>),
     Row("aten.acosh.default", LowerUnary<serialization::FN_ACOSH>),

@@ -48,8 +48,12 @@ bool IsDropped(const c10::Type& type) {
   }
 }
 
+// Graphs know no complex numbers: they are their parts.
+Argument PartsOf(c10::complex<double> number) { return std::vector<double>{number.real(), number.imag()}; }
+
 Argument NumberOf(const at::Tensor& wrapped) {
   const at::Scalar number = wrapped.item();
+  if (number.isComplex()) return PartsOf(number.toComplexDouble());
   if (number.isBoolean()) return number.toBool();
   if (number.isIntegral(/*includeBool=*/false)) return SymInt(number.toLong());
   return number.toDouble();
@@ -139,7 +143,7 @@ absl::StatusOr<Argument> ToArgument(const IValue& value, const c10::Argument& de
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
     if (!tensor.defined()) return None{};
-    if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && !tensor.is_complex()) {
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
       return NumberOf(tensor);
     }
     return record_tensor(tensor);
@@ -160,6 +164,7 @@ absl::StatusOr<Argument> ToArgument(const IValue& value, const c10::Argument& de
   if (value.isBool()) return value.toBool();
   if (value.isInt()) return SymInt(value.toInt());
   if (value.isDouble()) return value.toDouble();
+  if (value.isComplexDouble()) return PartsOf(value.toComplexDouble());
   if (value.isString()) return value.toStringRef();
   if (value.isSymInt()) return SymInt(value.toSymInt().guard_int(__FILE__, __LINE__));
   if (value.isList()) return ListArgument(value, declared);
@@ -215,7 +220,10 @@ struct ToIValueVisitor {
     }
     return IValue(integers);
   }
-  absl::StatusOr<IValue> operator()(const std::vector<double>& list) const { return IValue(list); }
+  absl::StatusOr<IValue> operator()(const std::vector<double>& list) const {
+    if (type.kind() == TypeKind::ListType || list.size() != 2) return IValue(list);
+    return Number(c10::complex<double>(list[0], list[1]));
+  }
   absl::StatusOr<IValue> operator()(const std::vector<bool>& list) const {
     c10::List<bool> values;
     for (bool value : list) values.push_back(value);
@@ -225,7 +233,10 @@ struct ToIValueVisitor {
   // A number in a tensor's place is a wrapped number.
   IValue Number(const at::Scalar& number) const {
     if (type.kind() != TypeKind::TensorType) return IValue(number);
-    const at::ScalarType dtype = number.isBoolean() ? at::kBool : number.isIntegral(false) ? at::kLong : at::kDouble;
+    const at::ScalarType dtype = number.isComplex()         ? at::kComplexDouble
+                                 : number.isBoolean()       ? at::kBool
+                                 : number.isIntegral(false) ? at::kLong
+                                                            : at::kDouble;
     at::Tensor tensor = at::scalar_tensor(number, at::TensorOptions(dtype));
     tensor.unsafeGetTensorImpl()->set_wrapped_number(true);
     return IValue(tensor);

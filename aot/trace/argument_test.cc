@@ -99,11 +99,14 @@ TEST(ArgumentTest, WrappedNumbersBecomeNumbers) {
   EXPECT_TRUE(back->toTensor().unsafeGetTensorImpl()->is_wrapped_number());
 }
 
-TEST(ArgumentTest, RefusesComplexNumbers) {
-  const auto argument =
-      Convert(c10::IValue(c10::complex<double>(0, 1)), Declared(Schema("aten::add", "Tensor"), "alpha"));
-  EXPECT_THAT(std::string(argument.status().message()),
-              HasSubstr("argument 'alpha' of type Scalar (ComplexDouble) has no form in a graph"));
+TEST(ArgumentTest, ComplexNumbersAreTheirParts) {
+  const c10::Argument declared = Declared(Schema("aten::add", "Tensor"), "alpha");
+  const auto argument = Convert(c10::IValue(c10::complex<double>(0.5, 1)), declared);
+  ASSERT_TRUE(argument.ok()) << argument.status();
+  EXPECT_TRUE(*argument == Argument(std::vector<double>{0.5, 1}));
+  const auto back = ToIValue(*argument, declared, [](ValueId) { return at::Tensor(); });
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->toComplexDouble(), c10::complex<double>(0.5, 1));
 }
 
 TEST(ArgumentTest, VisitsAndReplacesTensorsInLists) {

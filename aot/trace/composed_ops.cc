@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ops/_conj_physical.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
@@ -19,15 +20,20 @@
 #include <ATen/ops/nan_to_num.h>
 #include <ATen/ops/result_type.h>
 #include <ATen/ops/scatter_reduce.h>
+#include <ATen/ops/sign.h>
 #include <ATen/ops/sin.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <optional>
 #include <string_view>
 #include <vector>
+
+#include "aot/trace/dispatch_keys.h"
+#include "aot/trace/proxy_tensor.h"
 
 namespace cotan::aot {
 namespace {
@@ -37,15 +43,33 @@ using OptionalTensor = std::optional<at::Tensor>;
 // Functionalization runs in-place ops on shapes alone first, which LibTorch
 // cannot do for these. What a derivative needs of self must not be overwritten: it is
 // a copy.
-template <at::Tensor (*kFunction)(const at::Tensor&, const at::Tensor&)>
-at::Tensor& BinaryInPlace(at::Tensor& self, const at::Tensor& other) {
-  return self.copy_(kFunction(self, other));
-}
 template <at::Tensor (*kFunction)(const at::Tensor&)>
 at::Tensor& UnaryInPlace(at::Tensor& self) {
   return self.copy_(kFunction(self.clone()));
 }
+at::Tensor& AbsInPlace(at::Tensor& self) {
+  TORCH_CHECK(!self.is_complex(), "abs_: the result for complex numbers is real and does not fit in their place");
+  return UnaryInPlace<at::abs>(self);
+}
+at::Tensor& ConjInPlace(at::Tensor& self) { return self.copy_(at::_conj_physical(self.clone())); }
+
+// Autograd does not see what these write.
+template <at::Tensor (*kFunction)(const at::Tensor&, const at::Tensor&)>
+at::Tensor& LogicalInPlace(at::Tensor& self, const at::Tensor& other) {
+  at::Tensor content = self.detach();
+  content.copy_(kFunction(content, other.detach()));
+  return self;
+}
+at::Tensor& LogicalNotInPlace(at::Tensor& self) {
+  at::Tensor content = self.detach();
+  content.copy_(at::logical_not(content));
+  return self;
+}
+
 at::Tensor& FloorDivideInPlace(at::Tensor& self, const at::Scalar& other) {
+  const at::ScalarType type = at::result_type(self, other);
+  TORCH_CHECK(c10::canCast(type, self.scalar_type()), "floor_divide_: the result has dtype ", type,
+              ", which does not fit in the place of ", self.scalar_type());
   return self.copy_(at::floor_divide(self.clone(), other));
 }
 at::Tensor& MvlgammaInPlace(at::Tensor& self, int64_t p) { return self.copy_(at::mvlgamma(self.clone(), p)); }
@@ -89,8 +113,23 @@ at::Tensor Zeros(c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype, 
   return at::zeros_symint(size, dtype, layout, device, pin_memory);
 }
 
+// The gradient of the magnitude is that along the result, also where `abs` is
+// negative.
 at::Tensor Polar(const at::Tensor& abs, const at::Tensor& angle) {
-  return at::complex(abs * at::cos(angle), abs * at::sin(angle));
+  const at::Tensor value = abs.detach();
+  const at::Tensor magnitude = abs.requires_grad() ? value + (abs - value) * at::sign(value) : abs;
+  return at::complex(magnitude * at::cos(angle), magnitude * at::sin(angle));
+}
+
+// Memory of its own if the elements are conjugates of those in memory.
+at::Tensor ResolveConj(const at::Tensor& self) { return IsConjugateView(self) ? self.clone() : self; }
+
+// Elements of the same dtype are the same elements. Autograd does not follow the
+// view, as that of other dtypes.
+at::Tensor ViewAsDType(const at::Tensor& self, at::ScalarType dtype) {
+  if (dtype == self.scalar_type()) return self.detach();
+  c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
+  return self.view(dtype);
 }
 
 at::Tensor BlockDiag(at::TensorList tensors) {
@@ -140,19 +179,27 @@ at::Tensor& MatrixRankOut(const at::Tensor& self, Tolerance tolerance, bool herm
 
 }  // namespace
 
+bool IsConjugateView(const at::Tensor& tensor) {
+  const ProxyTensorImpl* proxy = ProxyOf(tensor);
+  return proxy != nullptr && tensor.is_complex() && proxy->real().is_conj();
+}
+
 void AddComposedRewrites(torch::Library& library) {
-  library.impl("logical_and_", BinaryInPlace<at::logical_and>);
-  library.impl("logical_or_", BinaryInPlace<at::logical_or>);
-  library.impl("logical_xor_", BinaryInPlace<at::logical_xor>);
-  library.impl("logical_not_", UnaryInPlace<at::logical_not>);
-  library.impl("abs_", UnaryInPlace<at::abs>);
-  library.impl("absolute_", UnaryInPlace<at::abs>);
+  library.impl("logical_and_", LogicalInPlace<at::logical_and>);
+  library.impl("logical_or_", LogicalInPlace<at::logical_or>);
+  library.impl("logical_xor_", LogicalInPlace<at::logical_xor>);
+  library.impl("logical_not_", LogicalNotInPlace);
+  library.impl("abs_", AbsInPlace);
+  library.impl("absolute_", AbsInPlace);
+  library.impl("conj_physical_", ConjInPlace);
   library.impl("floor_divide_.Scalar", FloorDivideInPlace);
   library.impl("mvlgamma_", MvlgammaInPlace);
   library.impl("nan_to_num_", NanToNumInPlace);
   library.impl("cov", Cov);
   library.impl("_efficientzerotensor", Zeros);
   library.impl("polar", Polar);
+  library.impl("resolve_conj", ResolveConj);
+  library.impl("view.dtype", ViewAsDType);
   library.impl("block_diag", BlockDiag);
   library.impl("linalg_matrix_rank.out", MatrixRankOut<double>);
   library.impl("linalg_matrix_rank.out_tol_tensor", MatrixRankOut<const at::Tensor&>);

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -21,6 +22,7 @@
 #include "aot/trace/dispatch_keys.h"
 #include "aot/trace/storage_view.h"
 #include "aot/trace/tensor_data.h"
+#include "aot/trace/trace_scope.h"
 #include "base/layout.h"
 #include "base/philox.h"
 
@@ -81,6 +83,48 @@ constexpr absl::string_view kAsStridedScatter = "aten.as_strided_scatter.default
 size_t GeometryArgument(absl::string_view op) {
   if (op == "aten.as_strided.default" || op == "aten.as_strided_copy.default") return 1;
   return op == kAsStridedScatter ? 2 : 0;
+}
+
+ValueId Flatten(Graph& graph, ValueId value) {
+  TensorType type = graph.value(value).type;
+  int64_t count = 1;
+  for (const SymInt& size : type.sizes) count *= size.constant();
+  type.sizes = {SymInt(count)};
+  return graph
+      .InsertNode(graph.nodes().end(), "aten.view.default", {Use{value}, std::vector<SymInt>{SymInt(count)}}, {{type}})
+      .outputs[0];
+}
+
+// Makes an as_strided of a tensor's memory an op on its elements, one by one. False:
+// that is not possible.
+bool TellPositions(const StridedLayout& tensor, const StridedLayout& view, Recorder& recorder, Node& node) {
+  const std::optional<std::vector<int64_t>> positions = ToPositions(tensor, view);
+  if (!positions.has_value()) return false;
+  Graph& graph = recorder.graph();
+  const bool scatters = node.op == kAsStridedScatter;
+  if (scatters && std::set<int64_t>(positions->begin(), positions->end()).size() < positions->size()) return false;
+  const at::Tensor index_of = [&] {
+    const RealScope real;
+    return at::tensor(*positions, at::kLong);
+  }();
+  const ValueId index = recorder.ValueOf(index_of);
+  const ValueId elements = Flatten(graph, std::get<Use>(node.arguments[0]).value);
+  TensorType type = graph.value(elements).type;
+  std::vector<Argument> arguments = {Use{elements}, SymInt(0), Use{index}};
+  std::vector<SymInt> sizes;
+  if (scatters) {
+    arguments.push_back(Use{Flatten(graph, std::get<Use>(node.arguments[1]).value)});
+    sizes.assign(tensor.sizes.begin(), tensor.sizes.end());
+  } else {
+    type.sizes = {SymInt(static_cast<int64_t>(positions->size()))};
+    sizes.assign(view.sizes.begin(), view.sizes.end());
+  }
+  const Node& moved =
+      graph.InsertNode(graph.nodes().end(), scatters ? "aten.index_copy.default" : "aten.index_select.default",
+                       std::move(arguments), {{type}});
+  node.op = "aten.view.default";
+  node.arguments = {Use{moved.outputs[0]}, sizes};
+  return true;
 }
 
 // Part of the name before the last dot: the module that owns a tensor.
@@ -392,6 +436,7 @@ std::vector<int64_t> Recorder::TellStorageView(const at::Tensor& self, Node& nod
   view.offset = offset == nullptr ? self.storage_offset() : offset->constant();
   const std::optional<StorageView> told = ToStorageView(LayoutOf(self), view);
   if (!told.has_value()) {
+    if (TellPositions(LayoutOf(self), view, *this, node)) return {};
     Refuse(node.op, "it looks at memory that its argument lies in, but that is no element of it");
     return {};
   }

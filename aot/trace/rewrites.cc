@@ -18,7 +18,6 @@
 #include <ATen/ops/ge.h>
 #include <ATen/ops/imag.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/neg.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/select.h>
 #include <ATen/ops/softmax.h>
@@ -26,6 +25,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/functions/tensor.h>
 #include <torch/csrc/autograd/node.h>
 #include <torch/library.h>
 
@@ -57,6 +57,7 @@
 #include "aot/trace/resize_ops.h"
 #include "aot/trace/sampling_ops.h"
 #include "aot/trace/scatter_ops.h"
+#include "aot/trace/view_inverses.h"
 #include "aot/trace/written_bases.h"
 
 namespace cotan::aot {
@@ -171,35 +172,20 @@ bool Equal(const at::Tensor& self, const at::Tensor& other) {
   return at::equal(self, other);
 }
 
-// A graph's values have no flag that says they are negated.
-at::Tensor NegView(const at::Tensor& self) { return at::neg(self); }
-
 at::Tensor Vdot(const at::Tensor& self, const at::Tensor& other) { return at::dot(at::conj(self), other); }
 
-// Whether the elements are conjugates of those in memory, which functional tensors
-// do not tell.
-bool IsConjugate(const at::Tensor& self) {
-  const ProxyTensorImpl* proxy = ProxyOf(self);
-  return proxy != nullptr && self.is_complex() && proxy->real().is_conj();
-}
-
 at::Tensor Real(const at::Tensor& self) {
-  if (IsConjugate(self)) return at::select(at::view_as_real(at::_conj(self)), -1, 0);
+  if (IsConjugateView(self)) return at::select(at::view_as_real(at::_conj(self)), -1, 0);
   c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
   return at::real(self);
 }
 
 at::Tensor Imag(const at::Tensor& self) {
-  if (!IsConjugate(self)) {
+  if (!IsConjugateView(self)) {
     c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
     return at::imag(self);
   }
-  at::Tensor parts = at::view_as_real(at::_conj(self));
-  {
-    c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
-    parts = at::_neg_view(parts);
-  }
-  return at::select(parts, -1, 1);
+  return at::select(at::_neg_view(at::view_as_real(at::_conj(self))), -1, 1);
 }
 
 // Tensors whose geometry an op changes in place, and what it was.
@@ -241,6 +227,18 @@ bool IsFreshMemory(const c10::OperatorHandle& op) {
   return op.schema().name() == "aten::empty" && op.schema().overload_name() == "memory_format";
 }
 
+// The backward of a write to a view makes the view again, of a gradient that begins
+// at the start of its memory. Where the view was told in terms of memory, it has to
+// be told from there.
+void TellFromStartOfGradient(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  if (op.schema().name() != "aten::as_strided" || stack.back().isNone()) return;
+  // Functionalization makes its views of what lies in them.
+  if (!at::functionalization::impl::isFunctionalTensor(torch::jit::peek(stack, 0, 4).toTensor())) return;
+  const auto* write = dynamic_cast<torch::autograd::CopySlices*>(torch::autograd::get_current_node().get());
+  if (write == nullptr || write->view_fn == nullptr) return;
+  stack.back() = stack.back().toInt() - write->base.storage_offset();
+}
+
 // A tensor that belongs to nobody must not be written to: the graph could not return
 // its new content.
 void CallBelow(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -256,9 +254,11 @@ void CallBelow(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
     return;
   }
   if (op.schema().is_mutable()) recorder->CheckWrites(op, *stack);
+  TellFromStartOfGradient(op, *stack);
   AutogradViews& views = recorder->autograd_views();
   const GeometryWatch watch(op, *stack);
   const WrittenBases written(op, *stack);
+  const ViewInverse inverse(op, *stack);
   if (watch.ContinuesHistory(views)) {
     const at::AutoGradMode mode(true);
     const auto before = watch.tensor().grad_fn();
@@ -268,6 +268,7 @@ void CallBelow(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
     op.redispatchBoxed(below, stack);
   }
   written.Restore();
+  inverse.Mend(*stack);
   if (IsFreshMemory(op)) recorder->ExposeMemory(torch::jit::peek(*stack, 0, 1).toTensor());
   NoteResults(op, *stack, views);
   watch.Tell(views);
@@ -314,7 +315,6 @@ void RegisterRewrites() {
     m.impl("copy", Copy);
     m.impl("real", Real);
     m.impl("imag", Imag);
-    m.impl("_neg_view", NegView);
     AddAssertRewrites(m);
     AddRandomRewrites(m);
     AddRecurrentRewrites(m);

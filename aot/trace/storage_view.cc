@@ -1,6 +1,9 @@
 #include "aot/trace/storage_view.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
 
 namespace cotan::aot {
 namespace {
@@ -62,6 +65,19 @@ std::vector<int64_t> OrderOf(const std::vector<Dim>& dims, size_t rank) {
   return order;
 }
 
+// Places of the elements in the storage, in row-major order.
+std::vector<int64_t> PlacesOf(const StridedLayout& layout) {
+  std::vector<int64_t> places = {layout.offset};
+  for (size_t d = 0; d < layout.sizes.size(); ++d) {
+    std::vector<int64_t> outer = std::move(places);
+    places.clear();
+    for (const int64_t place : outer) {
+      for (int64_t i = 0; i < layout.sizes[d]; ++i) places.push_back(place + i * layout.strides[d]);
+    }
+  }
+  return places;
+}
+
 }  // namespace
 
 std::optional<StorageView> ToStorageView(const StridedLayout& tensor, const StridedLayout& view) {
@@ -98,6 +114,21 @@ std::optional<StorageView> ToStorageView(const StridedLayout& tensor, const Stri
     if (reach[i] >= (*dims)[i].size) return std::nullopt;
   }
   return result;
+}
+
+std::optional<std::vector<int64_t>> ToPositions(const StridedLayout& tensor, const StridedLayout& view) {
+  absl::flat_hash_map<int64_t, int64_t> position_of;
+  for (const int64_t place : PlacesOf(tensor)) {
+    const auto position = static_cast<int64_t>(position_of.size());
+    if (!position_of.try_emplace(place, position).second) return std::nullopt;
+  }
+  std::vector<int64_t> positions;
+  for (const int64_t place : PlacesOf(view)) {
+    const auto found = position_of.find(place);
+    if (found == position_of.end()) return std::nullopt;
+    positions.push_back(found->second);
+  }
+  return positions;
 }
 
 }  // namespace cotan::aot

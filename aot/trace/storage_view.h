@@ -28,6 +28,10 @@ struct StorageView {
 // view reaches beyond it.
 std::optional<StorageView> ToStorageView(const StridedLayout& tensor, const StridedLayout& view);
 
+// Where each element of the view, in row-major order, is among those of the
+// tensor. Unset: one is none of them, or elements of the tensor share a place.
+std::optional<std::vector<int64_t>> ToPositions(const StridedLayout& tensor, const StridedLayout& view);
+
 }  // namespace cotan::aot
 
 #endif  // COTAN_AOT_TRACE_STORAGE_VIEW_H_

@@ -57,5 +57,13 @@ TEST(StorageViewTest, WhatLiesOutsideTheTensorIsNotToldOfItsElements) {
   EXPECT_TRUE(ToStorageView(Layout({0}, {1}, 0), Layout({0, 2}, {2, 1}, 0)).has_value());   // nothing
 }
 
+TEST(StorageViewTest, PositionsAreThoseOfTheElementsInRowMajorOrder) {
+  // Elements at 1, 4, 2 and 5.
+  EXPECT_THAT(ToPositions(Layout({2, 2}, {1, 3}, 1), Layout({2}, {1}, 4)).value(), ElementsAre(1, 3));
+  EXPECT_THAT(ToPositions(Layout({2, 2}, {1, 3}, 1), Layout({2, 2}, {3, 0}, 1)).value(), ElementsAre(0, 0, 1, 1));
+  EXPECT_FALSE(ToPositions(Layout({2, 2}, {1, 3}, 1), Layout({2}, {2}, 1)).has_value());  // a gap
+  EXPECT_FALSE(ToPositions(Layout({2, 2}, {0, 1}, 0), Layout({1}, {1}, 0)).has_value());  // expanded
+}
+
 }  // namespace
 }  // namespace cotan::aot

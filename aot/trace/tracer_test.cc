@@ -261,15 +261,6 @@ TEST(TracerTest, RefusesWritesToCapturedTensors) {
   EXPECT_THAT(refusal, HasSubstr("it writes to a tensor ([]) that is neither a registered"));
 }
 
-TEST(TracerTest, RefusesComplexNumbers) {
-  EXPECT_THAT(Refusal(
-                  [](const Tensors& in) -> Tensors {
-                    return {at::real(in[0] * c10::Scalar(c10::complex<double>(0, 1)))};
-                  },
-                  {at::ones({2})}),
-              HasSubstr("has no form in a graph"));
-}
-
 TEST(TracerTest, ReportsWhatTheFunctionThrows) {
   EXPECT_EQ(Refusal([](const Tensors&) -> Tensors { throw std::runtime_error("not today"); }, {}),
             "tracing 'f': analyzing the function: not today");

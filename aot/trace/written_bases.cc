@@ -55,7 +55,8 @@ void WrittenBases::Restore() const {
     StorageOf(written.tensor)->apply_updates();
     const at::Tensor base = StorageOf(written.tensor)->base();
     const ProxyTensorImpl* proxy = AsProxy(base);
-    if (proxy == nullptr || base.sizes() != written.sizes || base.strides() == written.strides) continue;
+    if (proxy == nullptr || base.sizes() != written.sizes) continue;
+    if (base.strides() == written.strides && base.storage_offset() == written.offset) continue;
     if (MayOverlap(written.sizes, written.strides)) continue;
     MoveReal(base, Strided(proxy->real(), written.strides, written.offset));
     at::functionalization::impl::unsafeGetFunctionalWrapper(written.tensor)->regenerate_from_base();

@@ -132,6 +132,13 @@ void CompareWithGolden(const Oracle& oracle, const Json& eager, Aspects aspects,
   CompareGradients(actual, expected, differences);
 }
 
+// `eager`: why eager refuses the case.
+void ExpectRefusal(const ConfCase& c, const absl::Status& eager, Differences& differences) {
+  for (const bool keep : {false, true}) {
+    if (!Refuses(c, keep)) differences.Add(absl::StrCat("only eager refuses: ", eager.message()));
+  }
+}
+
 void CheckCase(const ConfCase& c, const Json& facts, Aspects aspects, Differences& differences) {
   const absl::StatusOr<Oracle> oracle = TryEager(c, std::nullopt);
   if (oracle.ok()) {
@@ -140,9 +147,7 @@ void CheckCase(const ConfCase& c, const Json& facts, Aspects aspects, Difference
     return;
   }
   if (!facts.contains("eager_error")) differences.Add(absl::StrCat("eager refuses: ", oracle.status().message()));
-  for (const bool keep : {false, true}) {
-    if (!Refuses(c, keep)) differences.Add(absl::StrCat("only eager refuses: ", oracle.status().message()));
-  }
+  ExpectRefusal(c, oracle.status(), differences);
 }
 
 }  // namespace
@@ -156,6 +161,8 @@ void CheckGradients(const ConfCase& c, const Json& facts, Differences& differenc
 }
 
 void CheckProgram(const ConfCase& c, Differences& differences) {
+  const absl::StatusOr<Oracle> oracle = TryEager(c, std::nullopt);
+  if (!oracle.ok()) return ExpectRefusal(c, oracle.status(), differences);
   CompareBothWays(c, {.calls = true, .gradients = true}, Json::object(), differences);
 }
 

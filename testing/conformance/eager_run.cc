@@ -178,7 +178,8 @@ const at::Tensor& TermOf(const EagerRun& run, int term) {
 }
 
 at::Tensor TangentOf(const at::Tensor& tensor, int term, const std::string& layout) {
-  const at::ScalarType real = tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const bool is_double = c10::toRealValueType(tensor.scalar_type()) == at::kDouble;
+  const at::ScalarType real = is_double ? at::kDouble : at::kFloat;
   if (layout == "expanded") return LossWeights(term, 1, real)[0].expand(tensor.sizes());
   at::Tensor tangent;
   if (tensor.is_complex()) {

@@ -23,7 +23,7 @@ void CheckEager(const ConfCase& c, const Json& facts, Differences& differences);
 // The gradients that follow from these calls.
 void CheckGradients(const ConfCase& c, const Json& facts, Differences& differences);
 
-// Calls and gradients of a case without golden, which eager does not refuse.
+// Calls and gradients of a case without golden. Where eager refuses, Cotan has to.
 void CheckProgram(const ConfCase& c, Differences& differences);
 
 // A function that the reference refuses, or takes; `golden` says by which entry

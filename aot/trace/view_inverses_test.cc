@@ -1,0 +1,68 @@
+#include "aot/trace/view_inverses.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "aot/trace/recorder.h"
+#include "aot/trace/trace_scope.h"
+
+namespace cotan::aot {
+namespace {
+
+class ViewInverseTest : public testing::Test {
+ protected:
+  void SetUp() override { RegisterTracing(); }
+
+  // What `write` leaves in its argument in a trace is what it leaves there outside.
+  template <typename F>
+  void ExpectWritesAsOutside(const at::Tensor& example, const F& write) {
+    const at::Tensor expected = example.clone();
+    write(expected);
+    Recorder recorder;
+    RecordingScope recording(recorder);
+    const TraceScope scope(/*grad_enabled=*/false);
+    const at::Tensor input = recorder.AddInput(example, InputKind::kUserInput, 0, "x");
+    write(input);
+    EXPECT_TRUE(recorder.RealOf(input).equal(expected)) << recorder.RealOf(input) << "instead of" << expected;
+  }
+};
+
+TEST_F(ViewInverseTest, ElementsInNoWindowKeepTheirValue) {
+  const at::Tensor x = at::arange(7, at::kFloat);
+  ExpectWritesAsOutside(x, [](const at::Tensor& t) { t.unfold(0, 2, 3).mul_(2); });
+  ExpectWritesAsOutside(x, [](const at::Tensor& t) { t.unfold(-1, 2, 2).add_(2); });
+}
+
+TEST_F(ViewInverseTest, WindowsBesideEachOtherAreWritten) {
+  ExpectWritesAsOutside(at::arange(6, at::kFloat), [](const at::Tensor& t) { t.unfold(0, 2, 2).mul_(2); });
+}
+
+TEST_F(ViewInverseTest, OneWindowMayHaveAnyStep) {
+  ExpectWritesAsOutside(at::arange(3, at::kFloat), [](const at::Tensor& t) { t.unfold(0, 3, 1).mul_(2); });
+}
+
+TEST_F(ViewInverseTest, WindowsThatOverlapAreNotWritten) {
+  Recorder recorder;
+  RecordingScope recording(recorder);
+  const TraceScope scope(/*grad_enabled=*/false);
+  const at::Tensor input = recorder.AddInput(at::arange(6, at::kFloat), InputKind::kUserInput, 0, "x");
+  try {
+    input.unfold(0, 3, 1).mul_(2);
+    recorder.RealOf(input);
+    FAIL() << "was not refused";
+  } catch (const c10::Error& error) {
+    EXPECT_NE(error.msg().find("windows that overlap"), std::string::npos) << error.msg();
+  }
+}
+
+TEST_F(ViewInverseTest, StridedViewOfAViewIsWritten) {
+  const at::Tensor x = at::arange(12, at::kFloat).view({3, 4});
+  ExpectWritesAsOutside(x, [](const at::Tensor& t) { t.select(0, 1).as_strided({2}, {2}, 5).mul_(2); });
+  ExpectWritesAsOutside(x, [](const at::Tensor& t) { t.t().as_strided({2, 2}, {4, 1}, 1).add_(3); });
+  ExpectWritesAsOutside(x, [](const at::Tensor& t) {
+    t.as_strided({2, 2}, {4, 1}, 1).as_strided({2}, {4}, 2).mul_(5);
+  });
+}
+
+}  // namespace
+}  // namespace cotan::aot

@@ -1,0 +1,46 @@
+// What is refused when it is compiled, though eager does something.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "aot/compile.h"
+#include "testing/conformance/eager_cases.h"
+
+namespace cotan::conformance {
+namespace {
+
+void ExpectRefused(const Tensors& inputs, const std::function<Tensors(Tensors)>& f, const std::string& message) {
+  const auto model = aot::CompileTensorFunction(f, inputs, {});
+  ASSERT_FALSE(model.ok());
+  EXPECT_TRUE(absl::StrContains(model.status().message(), message)) << model.status();
+}
+
+TEST(RefusalTest, WriteToWindowsThatOverlap) {
+  const auto write = [](Tensors in) -> Tensors {
+    in[0].unfold(0, 3, 1).mul_(2);
+    return {in[0] * 1};
+  };
+  ExpectRefused({buf(0, {6})}, write, "a write to windows that overlap (unfold of size 3, step 1) is not defined");
+}
+
+TEST(RefusalTest, ViewOfMemoryBetweenTheElements) {
+  const auto look = [](Tensors in) -> Tensors { return {in[0].as_strided({3}, {1}, 0) * 2}; };
+  ExpectRefused({buf(0, {6}).slice(0, 0, 6, 2)}, look,
+                "it looks at memory that its argument lies in, but that is no element of it");
+}
+
+TEST(RefusalTest, ArithmeticOnBits) {
+  const auto add = [](Tensors in) -> Tensors { return {in[0].view(at::kInt) + 1}; };
+  ExpectRefused({buf(0, {6})}, add, "aten.view.dtype");
+}
+
+TEST(RefusalTest, OpsOnComplexNumbersAreNamedAllAtOnce) {
+  const auto f = [](Tensors in) -> Tensors { return {in[0].cumprod(0), in[0].acosh()}; };
+  ExpectRefused({buf(0, {3}, at::kComplexFloat)}, f, "aten.acosh.default, aten.cumprod.default of complex numbers");
+}
+
+}  // namespace
+}  // namespace cotan::conformance
