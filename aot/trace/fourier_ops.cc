@@ -1,10 +1,9 @@
 #include "aot/trace/fourier_ops.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/complex.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/stack.h>
-#include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/StringUtil.h>
@@ -79,8 +78,8 @@ Complex PartsOf(const at::Tensor& x) {
 }
 
 at::Tensor Joined(const Complex& x, double scale) {
-  const at::Tensor parts = at::stack({x.real, x.imaginary}, -1);
-  return at::view_as_complex(scale == 1 ? parts : parts * scale);
+  const auto part = [scale](const at::Tensor& of) { return scale == 1 ? of.contiguous() : (of * scale).contiguous(); };
+  return at::complex(part(x.real), part(x.imaginary));
 }
 
 at::Tensor RealToComplex(const at::Tensor& self, at::IntArrayRef dims, int64_t normalization, bool onesided) {

@@ -1,5 +1,6 @@
 #include "aot/trace/random_ops.h"
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Generator.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -14,8 +15,10 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/sqrt.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -59,7 +62,9 @@ at::Tensor Draw(at::IntArrayRef sizes) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("cotan::random_uniform", "").typed<decltype(RandomUniformCpu)>();
   Recorder& recorder = *CurrentRecorder();
-  const int64_t slice = recorder.TakeRandomSlice(c10::multiply_integers(sizes));
+  const int64_t count = c10::multiply_integers(sizes);
+  if (count == 0) return at::zeros(sizes, at::kFloat);
+  const int64_t slice = recorder.TakeRandomSlice(count);
   return op.call(recorder.rng_state, c10::fromIntArrayRefSlow(sizes), slice);
 }
 
@@ -145,9 +150,15 @@ std::tuple<at::Tensor, at::Tensor> NativeDropout(const at::Tensor& input, double
   return {input * kept.to(input.scalar_type()) * scale, kept};
 }
 
+// For LibTorch, draws depend on what they are drawn by, with a gradient of zero.
+at::Tensor DrawnBy(const at::Tensor& parameter, const at::Tensor& draws) {
+  if (!parameter.requires_grad() || !c10::GradMode::is_enabled()) return draws;
+  return at::where(at::ones_like(draws, at::TensorOptions(at::kBool)), draws, parameter.to(draws.scalar_type()));
+}
+
 at::Tensor BernoulliOf(const at::Tensor& self, OptionalGenerator generator) {
   CheckGenerator(generator, "aten.bernoulli");
-  return at::lt(Draw(self.sizes()), self).to(self.scalar_type());
+  return DrawnBy(self, at::lt(Draw(self.sizes()), self).to(self.scalar_type()));
 }
 at::Tensor BernoulliP(const at::Tensor& self, double p, OptionalGenerator generator) {
   CheckGenerator(generator, "aten.bernoulli");
@@ -155,7 +166,7 @@ at::Tensor BernoulliP(const at::Tensor& self, double p, OptionalGenerator genera
 }
 at::Tensor BernoulliTensor(const at::Tensor& self, const at::Tensor& p, OptionalGenerator generator) {
   CheckGenerator(generator, "aten.bernoulli");
-  return at::lt(Draw(self.sizes()), p).to(self.scalar_type());
+  return DrawnBy(self, DrawnBy(p, at::lt(Draw(self.sizes()), p).to(self.scalar_type())));
 }
 at::Tensor& BernoulliInPlace(at::Tensor& self, double p, OptionalGenerator generator) {
   return self.copy_(BernoulliP(self, p, generator));
@@ -243,11 +254,16 @@ at::Tensor NormalFloatFloat(double mean, double std, c10::SymIntArrayRef size, O
 }
 at::Tensor NormalTensorFloat(const at::Tensor& mean, double std, OptionalGenerator generator) {
   CheckGenerator(generator, "aten.normal");
-  return Normal(mean.sizes(), mean.scalar_type()) * std + mean.detach();
+  return DrawnBy(mean, Normal(mean.sizes(), mean.scalar_type()) * std + mean.detach());
 }
 at::Tensor NormalFloatTensor(double mean, const at::Tensor& std, OptionalGenerator generator) {
   CheckGenerator(generator, "aten.normal");
-  return Normal(std.sizes(), std.scalar_type()) * std.detach() + mean;
+  return DrawnBy(std, Normal(std.sizes(), std.scalar_type()) * std.detach() + mean);
+}
+at::Tensor NormalTensorTensor(const at::Tensor& mean, const at::Tensor& std, OptionalGenerator generator) {
+  CheckGenerator(generator, "aten.normal");
+  const at::Tensor draws = Normal(at::infer_size(mean.sizes(), std.sizes()), mean.scalar_type());
+  return DrawnBy(mean, DrawnBy(std, draws * std.detach() + mean.detach()));
 }
 at::Tensor& ExponentialInPlace(at::Tensor& self, double rate, OptionalGenerator generator) {
   CheckGenerator(generator, "aten.exponential_");
@@ -293,6 +309,7 @@ void AddRandomRewrites(torch::Library& library) {
   library.impl("normal.float_float", NormalFloatFloat);
   library.impl("normal.Tensor_float", NormalTensorFloat);
   library.impl("normal.float_Tensor", NormalFloatTensor);
+  library.impl("normal.Tensor_Tensor", NormalTensorTensor);
   library.impl("exponential_", ExponentialInPlace);
 }
 

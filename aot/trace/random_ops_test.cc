@@ -123,6 +123,7 @@ TEST(RandomOpsTest, DistributionsHaveTheirMoments) {
       {"uniform_", [](const at::Tensor& x) { return (x * 1).uniform_(-1, 3); }, 1, 1.1547},
       {"normal_", [](const at::Tensor& x) { return (x * 1).normal_(2, 3); }, 2, 3},
       {"normal", [](const at::Tensor& x) { return at::normal(x * 5, 2.0); }, 5, 2},
+      {"normal of tensors", [](const at::Tensor& x) { return at::normal(x[0] * 5, x * 2); }, 5, 2},
       {"exponential_", [](const at::Tensor& x) { return (x * 1).exponential_(2); }, 0.5, 0.5},
       {"randint", [](const at::Tensor& x) { return at::randint(2, 6, x.sizes()).to(at::kFloat); },
        3.5, 1.118},
@@ -135,6 +136,28 @@ TEST(RandomOpsTest, DistributionsHaveTheirMoments) {
     const at::Tensor result = ResultOf(distribution.draw, {200, 200});
     EXPECT_NEAR(result.mean().item<double>(), distribution.mean, 0.05) << distribution.name;
     EXPECT_NEAR(result.std().item<double>(), distribution.deviation, 0.05) << distribution.name;
+  }
+}
+
+TEST(RandomOpsTest, WhatIsDrawnByATensorHasAGradientOfZeroAsInLibTorch) {
+  const std::vector<std::function<at::Tensor(const at::Tensor&)>> draws = {
+      [](const at::Tensor& p) { return at::bernoulli(p); },
+      [](const at::Tensor& p) { return at::bernoulli(at::zeros({2, 3}), p); },
+      [](const at::Tensor& p) { return at::zeros({3}).bernoulli_(p); },
+      [](const at::Tensor& p) { return (p * 1).normal_(); },
+      [](const at::Tensor& p) { return at::normal(p, 2.0); },
+      [](const at::Tensor& p) { return at::normal(1.0, p); },
+      [](const at::Tensor& p) { return at::normal(p, p.detach()); },
+  };
+  for (size_t i = 0; i < draws.size(); ++i) {
+    SCOPED_TRACE(i);
+    const at::Tensor p = at::rand({3}).requires_grad_();
+    EXPECT_TRUE(draws[i](p).requires_grad());
+    const auto traced = Trace([&](const Tensors& in) { return Tensors{draws[i](in[0])}; }, {}, {p},
+                              {.name = "f", .backward = TraceOptions::Backward::kOutputs, .seed = kSeed});
+    ASSERT_TRUE(traced.ok()) << traced.status();
+    ASSERT_EQ(traced->reference.gradients.size(), 1u);
+    EXPECT_TRUE(FromTensorData(traced->reference.gradients[0]).equal(at::zeros({3})));
   }
 }
 

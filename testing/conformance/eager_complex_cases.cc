@@ -200,6 +200,10 @@ std::vector<Op> Ops() {
       {"isreal", [](T x, T) { return at::isreal(x); }},
       {"mse", [](T x, T y) { return (x - y).abs().pow(2).mean(); }},
       {"softplus_of_abs", [](T x, T) { return at::softplus(x.abs()); }},
+      {"fft", [](T x, T) { return at::fft_fft(x); }},
+      {"ifft", [](T x, T) { return at::fft_ifft(x); }},
+      {"fft2", [](T x, T) { return at::fft_fft2(x); }},
+      {"rfft", [](T x, T) { return at::fft_rfft(at::real(x)); }},
       {"irfft", [](T x, T) { return at::fft_irfft(x); }},
       {"as_strided",
        [](T x, T) {
