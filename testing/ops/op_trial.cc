@@ -171,6 +171,7 @@ std::string WhyNotTried(const std::string& op) {
   static const auto& reasons = *new std::map<std::string, std::string>{
       {"_convert_indices_from_coo_to_csr", "LibTorch writes out of bounds"},
       {"_efficientzerotensor", "the result has no memory, which no op is to blame for"},
+      {"_neg_view", "LibTorch's result has its sign beside its memory"},
       {"_native_batch_norm_legit", "results that are given have other sizes"},
       {"_weight_norm", "LibTorch takes norms of other sizes for a vector"},
       {"bernoulli", "LibTorch's random results require grad"},
