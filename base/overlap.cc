@@ -71,6 +71,17 @@ int64_t AddDimensions(const StridedLayout& layout, int64_t unit, std::vector<Ter
   return last;
 }
 
+// Whether each dimension steps past all that the smaller ones span, which is so of
+// slices and permutations of dense tensors. `dims` descend.
+bool AreNested(const std::vector<Term>& dims) {
+  int64_t span = 0;
+  for (size_t i = dims.size(); i-- > 0;) {
+    if (dims[i].factor <= span) return false;
+    span += dims[i].factor * dims[i].limit;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool LayoutsOverlap(const StridedLayout& a, int64_t a_bytes, const StridedLayout& b, int64_t b_bytes) {
@@ -102,6 +113,7 @@ bool OverlapsItself(const StridedLayout& layout) {
     dims.push_back({layout.strides[i], layout.sizes[i] - 1});
   }
   std::sort(dims.begin(), dims.end(), [](const Term& a, const Term& b) { return a.factor > b.factor; });
+  if (AreNested(dims)) return false;
   // Two indexes that differ first in dimension `first`, by at least 1 there, and
   // by any number in [-limit, limit] in the later ones.
   for (size_t first = 0; first < dims.size(); ++first) {

@@ -76,8 +76,8 @@ struct ViewAndMutationFacts {
   //     ValidateFlatMetas() refuse of their parts;
   //   - an input whose keep_input_mutations differs from the function's;
   //   - a base_index that is no input, intermediate base or other output;
-  //     intermediate bases that are not introduced one after another by outputs
-  //     of type ALIAS_OF_INTERMEDIATE_SAVE_AS_OUTPUT;
+  //     without wrapper types, intermediate bases that are not introduced one
+  //     after another by outputs of type ALIAS_OF_INTERMEDIATE_SAVE_AS_OUTPUT;
   //   - a shared storage of no input, intermediate base or earlier output in
   //     fresh memory;
   //   - tangents that are not those of the inputs and outputs, in order, or

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/overlap.h"
 #include "base/status_macros.h"
 #include "kernels/api/expr_program.h"
 #include "kernels/api/index_range.h"
@@ -604,21 +604,6 @@ absl::Status CheckLayout(const TensorSpec& spec) {
 
 }  // namespace
 
-bool HasNoOverlap(const StridedLayout& layout) {
-  absl::InlinedVector<std::pair<int64_t, int64_t>, 6> dims;  // stride, size
-  for (size_t d = 0; d < layout.sizes.size(); ++d) {
-    if (layout.sizes[d] == 0) return true;
-    if (layout.sizes[d] > 1) dims.emplace_back(layout.strides[d], layout.sizes[d]);
-  }
-  std::sort(dims.begin(), dims.end());
-  int64_t last = 0;
-  for (const auto& [stride, size] : dims) {
-    if (stride <= last) return false;
-    last += (size - 1) * stride;
-  }
-  return true;
-}
-
 absl::Status CheckOperandLayouts(const KernelRequest& request) {
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     const absl::Status status = CheckLayout(request.inputs[i]);
@@ -627,7 +612,7 @@ absl::Status CheckOperandLayouts(const KernelRequest& request) {
   for (size_t i = 0; i < request.outputs.size(); ++i) {
     const absl::Status status = CheckLayout(request.outputs[i]);
     if (!status.ok()) return absl::InvalidArgumentError(absl::StrCat("output ", i, " ", status.message()));
-    if (!HasNoOverlap(request.outputs[i].layout)) {
+    if (OverlapsItself(request.outputs[i].layout)) {
       return absl::InvalidArgumentError(absl::StrCat("output ", i, " has layout ", ToString(request.outputs[i].layout),
                                                      ": elements of an output may not share memory"));
     }

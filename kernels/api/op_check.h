@@ -24,10 +24,6 @@ absl::Status CheckOp(const KernelRequest& request);
 // share memory.
 absl::Status CheckOperandLayouts(const KernelRequest& request);
 
-// What that demands of outputs: no two elements share memory. May say no for
-// exotic layouts whose dimensions interleave without meeting.
-bool HasNoOverlap(const StridedLayout& layout);
-
 // Size of the convolution's output along spatial dimension `dim`, for an input
 // of `input` and a kernel of `kernel` elements. Attributes have passed CheckOp.
 int64_t ConvolutionOutputSize(const serialization::Convolution& op, int dim, int64_t input, int64_t kernel);

@@ -43,7 +43,8 @@ TEST(OpCheckTest, MatmulChecksTheInnerAndTheBatchDimensions) {
   Op op;
   op.mutable_matmul();
   EXPECT_TRUE(Check(op, {Spec(kF32, {5, 1, 2, 3}), Spec(kF32, {4, 3, 6})}, {Spec(kF32, {5, 4, 2, 6})}).ok());
-  ExpectRefused(Check(op, {Spec(kF32, {2, 3}), Spec(kF32, {4, 6})}, {Spec(kF32, {2, 6})}), "input 1 is f32[4,6], expected f32[3,6]");
+  ExpectRefused(Check(op, {Spec(kF32, {2, 3}), Spec(kF32, {4, 6})}, {Spec(kF32, {2, 6})}),
+                "input 1 is f32[4,6], expected f32[3,6]");
   ExpectRefused(Check(op, {Spec(kF32, {2, 2, 3}), Spec(kF32, {3, 3, 6})}, {Spec(kF32, {2, 2, 6})}), "batch");
   ExpectRefused(Check(op, {Spec(kF32, {2, 3}), Spec(kF32, {3, 6})}, {Spec(kF32, {2, 5})}), "the output");
   ExpectRefused(Check(op, {Spec(kF32, {2, 3}), Spec(kF32, {3, 6}), Spec(kF32, {5})}, {Spec(kF32, {2, 6})}), "input 2");
@@ -162,6 +163,8 @@ TEST(OpCheckTest, LayoutsThatCannotBeAreRefused) {
   bad.layout.strides = {0, 1};
   EXPECT_TRUE(Check(op, {bad}, {good}).ok());
   ExpectRefused(Check(op, {good}, {bad}), "share memory");
+  bad.layout.strides = {3, 2};  // dimensions interleave, elements do not meet
+  EXPECT_TRUE(Check(op, {good}, {bad}).ok());
   bad.layout.strides = {-3, 1};
   ExpectRefused(Check(op, {bad}, {good}), "negative");
   bad.layout.strides = {int64_t{1} << 62, int64_t{1} << 62};

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/overlap.h"
 #include "base/status_macros.h"
-#include "kernels/api/op_check.h"
 #include "serialization/program.pb.h"
 #include "serialization/view_geometry.h"
 
@@ -63,7 +63,7 @@ bool IsSameBlock(const StridedLayout& a, const StridedLayout& b) {
 template <typename F>
 absl::Status ForEachPart(const Tensor& from, const Tensor& to, const F& run) {
   const StridedLayout& layout = to.layout();
-  if (HasNoOverlap(layout)) return run(from, to);
+  if (!OverlapsItself(layout)) return run(from, to);
   int dim = -1;
   for (int d = 0; d < layout.rank(); ++d) {
     const int64_t size = layout.sizes[static_cast<size_t>(d)];

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/overlap.h"
 #include "base/status_macros.h"
-#include "kernels/api/op_check.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "serialization/view_geometry.h"
 
@@ -143,7 +142,7 @@ class StridedViewNode final : public Node {
     place = place.ReadAs(source_.reading ^ view_.reading);
     const int64_t view_bytes = place.num_elements() * static_cast<int64_t>(ByteSize(view_.dtype));
     const bool covers = view_bytes == extent * static_cast<int64_t>(ByteSize(source_.dtype));
-    if (covers && HasNoOverlap(view_.layout)) {
+    if (covers && !OverlapsItself(view_.layout)) {
       COTAN_RETURN_IF_ERROR(ops.Copy(gradient, place));
     } else {
       COTAN_RETURN_IF_ERROR(ops.Fill(0, whole));
