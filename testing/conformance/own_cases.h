@@ -9,48 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "testing/conformance/case_flags.h"
 #include "testing/conformance/conf_case.h"
 
 namespace cotan::conformance {
 
-using Tensors = std::vector<at::Tensor>;
-
+// A case of this table, or of one that is compared with eager alone.
 inline ConfCase Case(const char* name, std::function<Tensors()> inputs, std::function<Tensors(Tensors)> f) {
-  return {name, "own", std::move(inputs), std::move(f), true, {-1}, true, "contig", false, false};
-}
-
-// Called with gradients disabled.
-inline ConfCase WithoutGrad(ConfCase c) {
-  c.grad = false;
-  return c;
-}
-
-// With a function that draws random numbers.
-inline ConfCase Random(ConfCase c) {
-  c.rng = true;
-  return c;
-}
-
-// With inputs that are compared after the backward, too.
-inline ConfCase AfterBackward(ConfCase c) {
-  c.after_bw = true;
-  return c;
-}
-
-// With a loss made of these outputs only, and of inputs that changed.
-inline ConfCase LossOf(std::vector<int> outputs, ConfCase c) {
-  c.loss_outs = std::move(outputs);
-  return c;
-}
-
-inline ConfCase WithoutLossInputs(ConfCase c) {
-  c.loss_inputs = false;
-  return c;
-}
-
-inline ConfCase Tangents(const char* layout, ConfCase c) {
-  c.tangent = layout;
-  return c;
+  return Case(name, "own", std::move(inputs), std::move(f));
 }
 
 inline Tensors Leaf() { return {leaf(0, {2, 3})}; }

@@ -1,6 +1,9 @@
 // Cases of the visible table: inputs that share memory, or are one tensor.
+#include "testing/conformance/case_flags.h"
 #include "testing/conformance/conf_case.h"
 #include "testing/conformance/visible_table.h"
+
+namespace cotan::conformance {
 
 void AppendAliasedInputsCases(std::vector<ConfCase>& t) {
   // --- aliased_inputs
@@ -258,7 +261,7 @@ void AppendAliasedInputsCases(std::vector<ConfCase>& t) {
         return {(x * 3)};
       }));
   // x.mul_(2) | return x + y
-  t.push_back(NoGrad(Case(
+  t.push_back(WithoutGrad(Case(
       "merged_under_no_grad_call", "aliased_inputs",
       []() -> Tensors {
         at::Tensor r = leaf(0, {6});
@@ -471,3 +474,5 @@ void AppendAliasedInputsCases(std::vector<ConfCase>& t) {
         return {y, (x * 2)};
       }));
 }
+
+}  // namespace cotan::conformance

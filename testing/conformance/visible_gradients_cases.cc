@@ -1,7 +1,10 @@
 // Cases of the visible table: gradients, grad mode, custom functions.
+#include "testing/conformance/case_flags.h"
 #include "testing/conformance/conf_case.h"
 #include "testing/conformance/custom_functions.h"
 #include "testing/conformance/visible_table.h"
+
+namespace cotan::conformance {
 
 void AppendGradientsCases(std::vector<ConfCase>& t) {
   // --- plain
@@ -172,7 +175,7 @@ void AppendGradientsCases(std::vector<ConfCase>& t) {
         return {x.sin(), y};
       }));
   // with torch.enable_grad(): |     y = x * 2 | return y, x * 3
-  t.push_back(NoGrad(Case(
+  t.push_back(WithoutGrad(Case(
       "enable_grad_inside_no_grad_call", "requires_grad",
       []() -> Tensors {
         at::Tensor x = leaf(0, {2, 3});
@@ -265,7 +268,7 @@ void AppendGradientsCases(std::vector<ConfCase>& t) {
         return {(x * 2)};
       }));
   // torch.set_grad_enabled(True) | return x * 2
-  t.push_back(NoGrad(Case(
+  t.push_back(WithoutGrad(Case(
       "grad_enabled_inside_no_grad_call", "grad_mode",
       []() -> Tensors {
         at::Tensor x = buf(0, {2, 3});
@@ -538,3 +541,5 @@ void AppendGradientsCases(std::vector<ConfCase>& t) {
         return {z};
       }));
 }
+
+}  // namespace cotan::conformance

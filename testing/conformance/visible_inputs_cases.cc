@@ -1,6 +1,9 @@
 // Cases of the visible table: functions that change their inputs.
+#include "testing/conformance/case_flags.h"
 #include "testing/conformance/conf_case.h"
 #include "testing/conformance/visible_table.h"
+
+namespace cotan::conformance {
 
 void AppendInputsCases(std::vector<ConfCase>& t) {
   // --- input_data_mutation
@@ -368,7 +371,7 @@ void AppendInputsCases(std::vector<ConfCase>& t) {
         return {(x * x)};
       }));
   // x.mul_(2) | return x + 1
-  t.push_back(NoGrad(Case(
+  t.push_back(WithoutGrad(Case(
       "leaf_mutated_whole_call_no_grad", "input_data_mutation",
       []() -> Tensors {
         at::Tensor x = leaf(0, {2, 3});
@@ -636,7 +639,7 @@ void AppendInputsCases(std::vector<ConfCase>& t) {
         return {(x + 1)};
       }));
   // x.t_() | return x * 2
-  t.push_back(NoGrad(Case(
+  t.push_back(WithoutGrad(Case(
       "metadata_mutation_leaf_under_no_grad_call", "input_metadata_mutation",
       []() -> Tensors {
         at::Tensor x = leaf(0, {2, 3});
@@ -660,3 +663,5 @@ void AppendInputsCases(std::vector<ConfCase>& t) {
         return {(x + 1)};
       }));
 }
+
+}  // namespace cotan::conformance

@@ -1,6 +1,9 @@
 // Cases of the visible table: outputs that share memory with inputs, with each other, or with nothing.
+#include "testing/conformance/case_flags.h"
 #include "testing/conformance/conf_case.h"
 #include "testing/conformance/visible_table.h"
+
+namespace cotan::conformance {
 
 void AppendOutputsCases(std::vector<ConfCase>& t) {
   // --- output_aliases_input
@@ -152,7 +155,7 @@ void AppendOutputsCases(std::vector<ConfCase>& t) {
         return {at::real(x), (x * 2)};
       }));
   // return x.view([-1])
-  t.push_back(NoGrad(Case(
+  t.push_back(WithoutGrad(Case(
       "alias_output_whole_call_no_grad", "output_aliases_input",
       []() -> Tensors {
         at::Tensor x = leaf(0, {2, 3});
@@ -680,3 +683,5 @@ void AppendOutputsCases(std::vector<ConfCase>& t) {
         return {v, (y.sum() * v)};
       }));
 }
+
+}  // namespace cotan::conformance

@@ -1,6 +1,7 @@
 #include "testing/conformance/visible_table.h"
 
 std::vector<ConfCase> build_table() {
+  using namespace cotan::conformance;
   std::vector<ConfCase> t;
   AppendGradientsCases(t);
   AppendInputsCases(t);

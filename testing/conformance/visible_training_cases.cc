@@ -1,6 +1,9 @@
 // Cases of the visible table: what training steps are made of.
+#include "testing/conformance/case_flags.h"
 #include "testing/conformance/conf_case.h"
 #include "testing/conformance/visible_table.h"
+
+namespace cotan::conformance {
 
 void AppendTrainingCases(std::vector<ConfCase>& t) {
   // --- running_stats
@@ -55,7 +58,7 @@ void AppendTrainingCases(std::vector<ConfCase>& t) {
         return {at::batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-05, false)};
       }));
   // return torch.batch_norm(x, w, b, m, v, True, 0.1, 1e-5, False)
-  t.push_back(NoGrad(Case(
+  t.push_back(WithoutGrad(Case(
       "batch_norm_train_whole_call_no_grad", "running_stats",
       []() -> Tensors {
         at::Tensor x = leaf(0, {4, 3});
@@ -91,7 +94,7 @@ void AppendTrainingCases(std::vector<ConfCase>& t) {
   // --- rng
 
   // return torch.dropout(x, 0.5, True)
-  t.push_back(RandomOps(Case(
+  t.push_back(Random(Case(
       "dropout_train", "rng",
       []() -> Tensors {
         at::Tensor x = leaf(0, {2, 3});
@@ -102,7 +105,7 @@ void AppendTrainingCases(std::vector<ConfCase>& t) {
         return {at::dropout(x, 0.5, true)};
       })));
   // return torch.dropout(x, 0.5, False), x * 2
-  t.push_back(RandomOps(Case(
+  t.push_back(Random(Case(
       "dropout_eval_returns_input", "rng",
       []() -> Tensors {
         at::Tensor x = leaf(0, {2, 3});
@@ -113,7 +116,7 @@ void AppendTrainingCases(std::vector<ConfCase>& t) {
         return {at::dropout(x, 0.5, false), (x * 2)};
       })));
   // return x * torch.rand_like(x)
-  t.push_back(RandomOps(Case(
+  t.push_back(Random(Case(
       "rand_like_added", "rng",
       []() -> Tensors {
         at::Tensor x = leaf(0, {2, 3});
@@ -124,7 +127,7 @@ void AppendTrainingCases(std::vector<ConfCase>& t) {
         return {(x * at::rand_like(x))};
       })));
   // b.bernoulli_(0.5) | return x * b
-  t.push_back(RandomOps(Case(
+  t.push_back(Random(Case(
       "bernoulli_inplace_on_buffer", "rng",
       []() -> Tensors {
         at::Tensor b = buf(0, {2, 3});
@@ -176,7 +179,7 @@ void AppendTrainingCases(std::vector<ConfCase>& t) {
         return {};
       }));
   // p.add_(q, alpha=-0.5) | return p.sum()
-  t.push_back(NoGrad(Case(
+  t.push_back(WithoutGrad(Case(
       "step_whole_call_no_grad", "optimizer",
       []() -> Tensors {
         at::Tensor p = leaf(0, {3});
@@ -253,3 +256,5 @@ void AppendTrainingCases(std::vector<ConfCase>& t) {
         return {(x * 2).view({x.size(1), x.size(0)}), x.sum(at::IntArrayRef({0}))};
       }));
 }
+
+}  // namespace cotan::conformance
