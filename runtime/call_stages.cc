@@ -479,6 +479,7 @@ absl::Status WriteContent(FunctionCore& core, Call& call, const CallPlan::WriteB
   return target.RebaseHistory(std::move(copy));
 }
 
+// What the function detached.
 absl::Status Cut(Variable target) { return target.is_leaf() ? target.RequiresGrad(false) : target.DetachInPlace(); }
 
 }  // namespace
@@ -487,6 +488,9 @@ absl::Status Cut(Variable target) { return target.is_leaf() ? target.RequiresGra
 // where it is now.
 absl::Status WriteBack(FunctionCore& core, Call& call) {
   const CallPlan& plan = core.plan();
+  for (int input : plan.cut_inputs) {  // no leaf may be moved before
+    if (InputAt(call, input).is_leaf()) COTAN_RETURN_IF_ERROR(Cut(InputAt(call, input)));
+  }
   for (const CallPlan::WriteBack& write : plan.write_backs) {
     if (!write.copies) COTAN_RETURN_IF_ERROR(WriteContent(core, call, write));
   }

@@ -94,6 +94,12 @@ std::vector<ConfCase> ModeCases() {
              NoGrad([&] { in[0].mul_(2); });
              return {in[0].t(), in[0] * 2};
            }),
+      Case("leaf_detached_in_place_and_moved", Leaf,
+           [](Tensors in) -> Tensors {
+             in[0].detach_();
+             in[0].t_();
+             return {in[0] * 2};
+           }),
       Case("computed_input_detached_in_place", TwoComputed,
            [](Tensors in) -> Tensors {
              in[0].detach_();
