@@ -341,12 +341,17 @@ void OutputAnalysis::DescribeViews(const at::Tensor& output, size_t index, Outpu
   if (HasViewPrefix(views, base_views)) return record(ReplayViews(views.subspan(base_views.size()), real_base));
   // The base took a way of its own (transpose_): both are views of the root.
   const at::Tensor root = of_input ? RealOf(entry_[index].proxy) : RootOf(base);
-  const ReplayedViews replayed = ReplayViews(views, root);
+  ReplayedViews replayed = ReplayViews(views, root);
   if (!of_input && !SameGeometry(ReplayViews(base_views, root).result, real_base)) return;
   info.geometry = GeometryOf(replayed.result);
-  if (replayed.result.scalar_type() != real_base.scalar_type()) return;
-  if (replayed.result.is_conj() == real_base.is_conj() && replayed.result.is_neg() == real_base.is_neg()) {
+  const bool reads_alike = replayed.result.scalar_type() == real_base.scalar_type() &&
+                           replayed.result.is_conj() == real_base.is_conj() &&
+                           replayed.result.is_neg() == real_base.is_neg();
+  if (reads_alike) {
     info.view_steps = {AsStridedStep(replayed.result)};
+  } else if (replayed.complete && of_input) {
+    info.view_steps = std::move(replayed.steps);
+    info.view_steps.insert(info.view_steps.begin(), AsStridedStep(root));
   }
 }
 

@@ -161,6 +161,18 @@ std::vector<ConfCase> StorageCases() {
             return {};
           }),
       Case(
+          "conjugate_and_bits_of_an_input_that_moves",
+          [] {
+            return Tensors{leaf(0, {2, 2}, at::kComplexFloat).clone(), leaf(1, {1, 3}).clone()};
+          },
+          [](Tensors in) -> Tensors {
+            const at::Tensor row = in[0].select(0, 1);
+            const at::Tensor bits = in[1].view(at::kInt);
+            in[0].t_();
+            in[1].squeeze_();
+            return {row.conj(), bits};
+          }),
+      Case(
           "row_with_a_stride_of_no_meaning", [] { return Tensors{leaf(0, {6}).clone().unsqueeze(0).t()}; },
           [](Tensors in) -> Tensors {
             in[0].sin_();
