@@ -364,12 +364,18 @@ void Tracing::RefuseNewLeavesInBases() {
   if (!binding.has_bases()) return;
   for (int input : binding.KeptInputs(static_cast<int>(first_.facts.input_info.size()))) {
     const int unique = binding.has_duplicates() ? binding.add_dupe_map[static_cast<size_t>(input)] : input;
-    const bool is_view =
-        std::holds_alternative<InputBinding::BaseView>(binding.inner_inputs[static_cast<size_t>(unique)]);
-    if (!is_view || first_.facts.input_info[static_cast<size_t>(input)].history != InputHistory::kNewLeaf) continue;
-    recorder_.Refuse(absl::StrCat("input ", input),
-                     "it is made to require grad (requires_grad_) and shares memory that is written to with another "
-                     "input");
+    const auto* view = std::get_if<InputBinding::BaseView>(&binding.inner_inputs[static_cast<size_t>(unique)]);
+    const InputHistory history = first_.facts.input_info[static_cast<size_t>(input)].history;
+    if (view == nullptr) continue;
+    if (history == InputHistory::kNewLeaf) {
+      recorder_.Refuse(absl::StrCat("input ", input),
+                       "it is made to require grad (requires_grad_) and shares memory that is written to with another "
+                       "input");
+    } else if (history == InputHistory::kNew && view->detached) {
+      recorder_.Refuse(
+          absl::StrCat("input ", input),
+          "it is detached from another input, whose memory it shares, and written with what requires grad");
+    }
   }
 }
 

@@ -32,6 +32,13 @@ TEST(RefusalTest, ViewOfMemoryBetweenTheElements) {
                 "it looks at memory that its argument lies in, but that is no element of it");
 }
 
+TEST(RefusalTest, DetachedArgumentWrittenWithWhatRequiresGrad) {
+  const auto add = [](Tensors in) -> Tensors { return {in[0].add_(in[1])}; };
+  const at::Tensor x = leaf(0, {6}).clone();
+  ExpectRefused({x.detach(), x}, add,
+                "it is detached from another input, whose memory it shares, and written with what requires grad");
+}
+
 TEST(RefusalTest, ArithmeticOnBits) {
   const auto add = [](Tensors in) -> Tensors { return {in[0].view(at::kInt) + 1}; };
   ExpectRefused({buf(0, {6})}, add, "aten.view.dtype");
