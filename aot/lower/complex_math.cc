@@ -65,7 +65,7 @@ ValueId ComplexMath::Convert(ValueId x, DType dtype) {
   return Emit("aten._to_copy.default", {Use{x}, dtype, None{}, None{}, None{}, false, None{}}, std::move(type));
 }
 
-ValueId ComplexMath::NumberLike(double value, ValueId x) { return Full(value, {.dtype = TypeOf(x).dtype}); }
+ValueId ComplexMath::NumberLike(double value, ValueId x) { return Full(value, {TypeOf(x).dtype, {}, {}}); }
 
 ComplexValue ComplexMath::Add(ComplexValue a, ComplexValue b) {
   return {Binary("add", a.real, b.real), Binary("add", a.imaginary, b.imaginary)};
