@@ -53,7 +53,9 @@ AccumulateGrad::AccumulateGrad(Variable leaf) : Node(kRunFirst, leaf.state()->le
 absl::StatusOr<Gradients> AccumulateGrad::Apply(BackwardContext& context, absl::Span<Tensor> incoming) {
   VariableState& leaf = *leaf_.state();
   if (!incoming[0].defined()) return Gradients();
-  if (!leaf_.is_leaf()) {
+  // A view whose base was written since learns of it here.
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<Node> history, leaf_.grad_fn());
+  if (history != nullptr) {
     return absl::FailedPreconditionError(
         "a leaf variable has been moved into the graph interior: it was written in place after it was used");
   }

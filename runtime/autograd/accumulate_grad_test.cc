@@ -1,5 +1,6 @@
 #include "runtime/autograd/accumulate_grad.h"
 
+#include "runtime/autograd/grad_mode.h"
 #include "runtime/autograd/test_support.h"
 
 namespace cotan::autograd {
@@ -75,6 +76,26 @@ TEST_F(AccumulateGradTest, AFormerLeafCannotBeAddedTo) {
   Tensor gradient = Count({2, 3});
   EXPECT_THAT(node.Apply(context, absl::MakeSpan(&gradient, 1)).status(),
               Fails(absl::StatusCode::kFailedPrecondition, "has been moved into the graph interior"));
+}
+
+TEST_F(AccumulateGradTest, ALeafLearnsThatItsBaseWasWritten) {
+  for (const bool grad_mode : {true, false}) {
+    Variable base(Count({2, 3}));
+    Variable view;
+    {
+      GradModeGuard mode(grad_mode);
+      view = *base.View({});
+    }
+    ASSERT_TRUE(view.RequiresGrad(true).ok());
+    AccumulateGrad node(view);
+    ASSERT_TRUE(base.CopyInPlace(leaf_, Ops()).ok());
+    ASSERT_TRUE(view.is_leaf()) << "not asked so far";
+    BackwardContext context(Ops(), {});
+    Tensor gradient = Count({2, 3});
+    EXPECT_THAT(node.Apply(context, absl::MakeSpan(&gradient, 1)).status(),
+                Fails(absl::StatusCode::kFailedPrecondition,
+                      grad_mode ? "has been moved into the graph interior" : "A view was created in no_grad mode"));
+  }
 }
 
 TEST_F(AccumulateGradTest, HooksAfterItSeeTheSum) {

@@ -123,13 +123,17 @@ absl::StatusOr<ViewStep> WithoutSymbols(ViewStep step, absl::Span<const int64_t>
 // As one recorded operation.
 absl::StatusOr<Variable> ViewOnce(const Variable& source, const ViewStep& step) {
   if (std::holds_alternative<view::Detach>(step)) return source.Detach();
-  COTAN_ASSIGN_OR_RETURN(Tensor tensor, ViewOf(source.tensor(), step));
-  if (std::holds_alternative<view::DTypeView>(step)) {
-    return Variable(NewState(std::move(tensor), *source.state()));  // bits have no gradient
+  const bool is_differentiable = !std::holds_alternative<view::DTypeView>(step);  // bits have no gradient
+  const bool recorded = is_differentiable && GradMode::enabled() && source.requires_grad();
+  // Asked first: a view learns its history even if it cannot be viewed like that.
+  Edge edge;
+  if (recorded) {
+    COTAN_ASSIGN_OR_RETURN(edge, source.GradientEdge());
   }
+  COTAN_ASSIGN_OR_RETURN(Tensor tensor, ViewOf(source.tensor(), step));
+  if (!is_differentiable) return Variable(NewState(std::move(tensor), *source.state()));
   std::shared_ptr<Node> node;
-  if (GradMode::enabled() && source.requires_grad()) {
-    COTAN_ASSIGN_OR_RETURN(Edge edge, source.GradientEdge());
+  if (recorded) {
     COTAN_ASSIGN_OR_RETURN(node, autograd::MakeViewNode(step, GeometryOf(source.tensor())));
     node->AddEdge(std::move(edge));
   }

@@ -187,6 +187,14 @@ TEST(VariableTest, AViewLearnsItsHistoryWhenAsked) {
   EXPECT_FALSE(view.is_leaf());
 }
 
+TEST(VariableTest, AViewLearnsItsHistoryFromAViewThatDoesNotFit) {
+  Variable x(Count({4}));
+  const Variable view = *x.View({view::View{.sizes = {2, 2}}});
+  ASSERT_TRUE(x.CopyInPlace(Leaf({4}), Ops()).ok());
+  EXPECT_FALSE(view.View({view::View{.sizes = {5}}}).ok());
+  EXPECT_FALSE(view.is_leaf());
+}
+
 TEST(VariableTest, ViewsMadeWithoutGradientsMayNotBeWrittenWithThem) {
   const Variable x = Computed({4});
   const auto make_view = [&] {

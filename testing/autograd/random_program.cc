@@ -402,6 +402,15 @@ class Program {
     if (retain_graph) line_ += " retain_graph";
     const Twin::Outcome outcome = Twin::Backward(roots, static_cast<uint64_t>(Draw(0, 1 << 30)), retain_graph);
     report_.backwards += outcome.refused ? 0 : 1;
+    return outcome.refused && outcome.difference.empty() ? AskAll(outcome) : outcome;
+  }
+
+  // A view whose base was written learns of it when somebody asks for its history.
+  // LibTorch asks those that a refused backward had saved, for its message.
+  Twin::Outcome AskAll(Twin::Outcome outcome) const {
+    for (size_t i = 0; i < twins_.size() && outcome.difference.empty(); ++i) {
+      outcome.difference = twins_[i].CompareHistory().difference;
+    }
     return outcome;
   }
 

@@ -133,13 +133,16 @@ class ProductNode final : public Node {
   SavedVariable factors_[2];
 };
 
-// `value` as the result of an operation on `inputs`.
-absl::StatusOr<Variable> Recorded(Tensor value, std::shared_ptr<Node> node, absl::Span<const Variable> inputs) {
+// `value` as the result of an operation on `inputs`, which are not looked at further
+// where nothing is recorded.
+absl::StatusOr<Variable> Recorded(Tensor value, const std::function<std::shared_ptr<Node>()>& make_node,
+                                  absl::Span<const Variable> inputs) {
   bool requires_grad = false;
   for (const Variable& input : inputs) requires_grad = requires_grad || input.requires_grad();
   Variable result(std::move(value));
   const bool differentiable = IsFloatingPoint(result.dtype()) || IsComplex(result.dtype());
   if (!requires_grad || !GradMode::enabled() || !differentiable) return result;
+  std::shared_ptr<Node> node = make_node();
   COTAN_RETURN_IF_ERROR(node->AddEdgesTo(inputs));
   result.SetHistory(std::move(node));
   return result;
@@ -271,7 +274,7 @@ Twin::Outcome Twin::Times(double factor, Twin& result) const {
   at::Tensor theirs;
   const auto compute = [&] {
     Tensor value = Compute([&] { return Wrap(ours_.tensor()) * factor; });
-    return Keep(Recorded(std::move(value), std::make_shared<ScaleNode>(factor), {ours_}), ours);
+    return Keep(Recorded(std::move(value), [&] { return std::make_shared<ScaleNode>(factor); }, {ours_}), ours);
   };
   const Outcome outcome = Both(compute, [&] { theirs = (theirs_ * factor).contiguous(); });
   if (!outcome.refused) result = Twin(ours, theirs);
@@ -283,7 +286,8 @@ Twin::Outcome Twin::Times(const Twin& other, Twin& result) const {
   at::Tensor theirs;
   const auto compute = [&] {
     Tensor value = Compute([&] { return Wrap(ours_.tensor()) * Wrap(other.ours_.tensor()); });
-    return Keep(Recorded(std::move(value), std::make_shared<ProductNode>(ours_, other.ours_), {ours_, other.ours_}),
+    return Keep(Recorded(std::move(value), [&] { return std::make_shared<ProductNode>(ours_, other.ours_); },
+                         {ours_, other.ours_}),
                 ours);
   };
   const Outcome outcome = Both(compute, [&] { theirs = (theirs_ * other.theirs_).contiguous(); });
@@ -296,7 +300,7 @@ Twin::Outcome Twin::Plus(const Twin& other, Twin& result) const {
   at::Tensor theirs;
   const auto compute = [&] {
     Tensor value = Compute([&] { return Wrap(ours_.tensor()) + Wrap(other.ours_.tensor()); });
-    return Keep(Recorded(std::move(value), std::make_shared<SumNode>(), {ours_, other.ours_}), ours);
+    return Keep(Recorded(std::move(value), [] { return std::make_shared<SumNode>(); }, {ours_, other.ours_}), ours);
   };
   const Outcome outcome = Both(compute, [&] { theirs = (theirs_ + other.theirs_).contiguous(); });
   if (!outcome.refused) result = Twin(ours, theirs);

@@ -32,7 +32,7 @@ class Twin {
   struct Outcome {
     bool refused = false;
     bool undecided = false;  // an internal assertion of LibTorch failed
-    std::string difference;  // "" if none
+    std::string difference = {};  // "" if none
   };
   Outcome View(const ViewStep& step, Twin& result) const;
   Outcome Rows(std::vector<Twin>& results) const;  // unbind(0)
