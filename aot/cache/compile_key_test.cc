@@ -30,6 +30,13 @@ Compiled Example() {
   return compiled;
 }
 
+WrapperMeta LowRank() {
+  WrapperMeta wrapper;
+  wrapper.type_name = "low_rank";
+  wrapper.flat_count = 2;
+  return wrapper;
+}
+
 TEST(CompileKeyTest, EqualProgramsHaveEqualKeys) { EXPECT_EQ(Example().Key(), Example().Key()); }
 
 TEST(CompileKeyTest, EverythingThatDecidesTheBytesDecidesTheKey) {
@@ -51,8 +58,8 @@ TEST(CompileKeyTest, EverythingThatDecidesTheBytesDecidesTheKey) {
       [](Compiled& c) { c.options.producer = "another version"; },
       [](Compiled& c) { c.options.store_references = false; },
       [](Compiled& c) { c.options.accumulate_gradients = true; },
-      [](Compiled& c) { c.options.input_wrappers = {WrapperMeta{.type_name = "low_rank", .flat_count = 2}}; },
-      [](Compiled& c) { c.options.output_wrappers = {WrapperMeta{.type_name = "low_rank", .flat_count = 2}}; },
+      [](Compiled& c) { c.options.input_wrappers = {LowRank()}; },
+      [](Compiled& c) { c.options.output_wrappers = {LowRank()}; },
       [](Compiled& c) { c.options.optimizer.reset(); },
       [](Compiled& c) { c.options.optimizer->options = SgdOptions{.lr = 0.1 + 1e-16}; },
       [](Compiled& c) { c.options.optimizer->options = AdamW(); },

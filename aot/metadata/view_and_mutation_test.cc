@@ -59,7 +59,8 @@ TEST_F(ViewAndMutationTest, SharedStorageFollowsTheTypesOfOutputs) {
   ASSERT_TRUE(analysis.ok()) << analysis.status();
   ViewAndMutationFacts& facts = analysis->facts;
   EXPECT_EQ(facts.output_info[1].shared_storage, (SharedStorage{SharedStorage::Owner::kIntermediateBase, 0, false}));
-  facts.output_info[0] = {.output_type = OutputType::kUnsafeViewAlias};
+  facts.output_info[0] = OutputAliasInfo();
+  facts.output_info[0].output_type = OutputType::kUnsafeViewAlias;
   SetSharedStorage(outputs, {}, facts);
   EXPECT_EQ(facts.output_info[1].shared_storage, (SharedStorage{SharedStorage::Owner::kOutput, 0, false}));
 }
