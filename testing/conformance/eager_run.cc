@@ -4,6 +4,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <exception>
 #include <optional>
@@ -118,6 +119,12 @@ std::vector<at::Tensor> LeavesBehind(const std::vector<at::Tensor>& tensors) {
     }
   }
   return leaves;
+}
+
+bool MadeWithoutGrad(const at::Tensor& tensor) {
+  if (!tensor.is_view()) return false;
+  const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
+  return view->get_creation_meta() == torch::autograd::CreationMeta::NO_GRAD_MODE;
 }
 
 CaseInputs MakeInputs(const ConfCase& c) {

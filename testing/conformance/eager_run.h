@@ -24,6 +24,9 @@ struct CaseInputs {
 // The leaves that `tensors` are, or were computed from, each once.
 std::vector<at::Tensor> LeavesBehind(const std::vector<at::Tensor>& tensors);
 
+// Whether it is a view that was made while gradients were disabled.
+bool MadeWithoutGrad(const at::Tensor& tensor);
+
 // Roots are those that leaf() noted; of a table with a leaf() of its own, the
 // leaves that the inputs are, or were computed from.
 CaseInputs MakeInputs(const ConfCase& c);

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "runtime/autograd/function_node.h"
 #include "runtime/autograd/grad_mode.h"
+#include "testing/conformance/eager_run.h"
 
 namespace cotan::conformance {
 namespace {
@@ -43,6 +44,11 @@ absl::StatusOr<autograd::Gradients> LibTorchGradients(const at::Tensor& tensor, 
   return gradients;
 }
 
+// Whether `complex` has complex numbers, and `parts` their parts.
+bool IsComplexOf(const at::Tensor& complex, const at::Tensor& parts) {
+  return complex.is_complex() && c10::toRealValueType(complex.scalar_type()) == parts.scalar_type();
+}
+
 // Mirrors tensors one by one, each once.
 class Mirroring {
  public:
@@ -51,7 +57,7 @@ class Mirroring {
     if (found != variables_.end()) return found->second;
     COTAN_ASSIGN_OR_RETURN(const Variable variable, Make(tensor));
     variables_[tensor.unsafeGetTensorImpl()] = variable;
-    owners_.try_emplace(tensor.storage().unsafeGetStorageImpl(), variable);
+    owners_.try_emplace(tensor.storage().unsafeGetStorageImpl(), tensor);
     return variable;
   }
 
@@ -61,7 +67,8 @@ class Mirroring {
     if (!tensor.is_leaf()) return Computed(tensor);
     const auto owner = owners_.find(tensor.storage().unsafeGetStorageImpl());
     if (owner != owners_.end()) {  // a detached alias
-      COTAN_ASSIGN_OR_RETURN(const Variable alias, owner->second.AsStrided(aot::LayoutOf(tensor)));
+      COTAN_ASSIGN_OR_RETURN(const Variable owner_variable, Find(owner->second));
+      COTAN_ASSIGN_OR_RETURN(const Variable alias, AliasOf(owner_variable, owner->second, tensor));
       return alias.Detach();
     }
     COTAN_ASSIGN_OR_RETURN(Tensor elements, InMirroredStorage(tensor));
@@ -70,26 +77,36 @@ class Mirroring {
   }
 
   absl::StatusOr<Variable> ViewOf(const at::Tensor& tensor) {
-    COTAN_ASSIGN_OR_RETURN(const Variable base, Find(at::Tensor(tensor._base())));
-    const DType dtype = aot::ToDType(tensor.scalar_type());
-    const at::Tensor torch_base = at::Tensor(tensor._base());
-    const bool is_read_alike = tensor.is_conj() == torch_base.is_conj() && tensor.is_neg() == torch_base.is_neg();
-    if (base.dtype() == dtype && is_read_alike) return base.AsStrided(aot::LayoutOf(tensor));
+    const at::Tensor base(tensor._base());
+    COTAN_ASSIGN_OR_RETURN(const Variable base_variable, Find(base));
+    const GradModeGuard mode(!MadeWithoutGrad(tensor));
+    return AliasOf(base_variable, base, tensor);
+  }
+
+  // What `tensor` is to `base`, in whose memory it is, as a view of its mirror.
+  absl::StatusOr<Variable> AliasOf(const Variable& base_variable, const at::Tensor& base, const at::Tensor& tensor) {
     std::vector<ViewStep> steps;
-    if (base.dtype() == dtype) {
-      if (tensor.is_conj() != torch_base.is_conj()) steps.push_back(view::Conjugate());
-      if (tensor.is_neg() != torch_base.is_neg()) steps.push_back(view::Negate());
-    } else if (IsComplex(base.dtype())) {
+    const DType dtype = aot::ToDType(tensor.scalar_type());
+    const int64_t capacity = static_cast<int64_t>(base.storage().nbytes() / base.element_size());
+    if (base.scalar_type() == tensor.scalar_type()) {
+      if (tensor.is_conj() != base.is_conj()) steps.push_back(view::Conjugate());
+      if (tensor.is_neg() != base.is_neg()) steps.push_back(view::Negate());
+    } else if (IsComplexOf(base, tensor)) {
       steps.push_back(view::ViewAsReal());
+    } else if (IsComplexOf(tensor, base)) {
+      steps.push_back(view::AsStrided{.sizes = {capacity / 2, 2}, .strides = {2, 1}});
+      steps.push_back(view::ViewAsComplex());
     } else {
+      steps.push_back(view::AsStrided{.sizes = {capacity}, .strides = {1}});
       steps.push_back(view::DTypeView{.dtype = dtype});
     }
+    if (steps.empty()) return base_variable.AsStrided(aot::LayoutOf(tensor));
     view::AsStrided geometry;
     geometry.offset = tensor.storage_offset();
     for (int64_t size : tensor.sizes()) geometry.sizes.push_back(size);
     for (int64_t stride : tensor.strides()) geometry.strides.push_back(stride);
     steps.push_back(geometry);
-    return base.View(steps);
+    return base_variable.View(steps);
   }
 
   // Only what it was computed from: a node keeps the geometry of its leaves' gradients.
@@ -119,7 +136,7 @@ class Mirroring {
 
   absl::flat_hash_map<const void*, Variable> variables_;                 // by tensor
   absl::flat_hash_map<const void*, std::shared_ptr<Storage>> storages_;  // by LibTorch's storage
-  absl::flat_hash_map<const void*, Variable> owners_;                    // its first variable, by the same
+  absl::flat_hash_map<const void*, at::Tensor> owners_;                  // its first tensor, by the same
 };
 
 }  // namespace

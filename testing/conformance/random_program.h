@@ -1,12 +1,12 @@
-// Small random programs with views, writes in place, inputs that share memory
-// and several outputs, for comparison with eager.
+// Small programs with views, writes in place, inputs that share memory and
+// several outputs, for comparison with eager.
 #ifndef COTAN_TESTING_CONFORMANCE_RANDOM_PROGRAM_H_
 #define COTAN_TESTING_CONFORMANCE_RANDOM_PROGRAM_H_
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,10 +17,11 @@ namespace cotan::conformance {
 // A step: the result of `op`, applied to earlier values, becomes a value. One
 // that writes in place yields its first argument.
 struct RandomStep {
-  std::string op;                // "mul", "mul_", "select", ...; see the list in the .cc file
+  enum Mode { kCallers, kNoGrad, kEnableGrad, kInference };
+  std::string op;                // "mul", "mul_", "select", ...; see random_ops.cc
   std::vector<int> args;         // values
   std::vector<int64_t> numbers;  // further arguments, by op
-  bool no_grad = false;          // whether it runs with gradients disabled
+  Mode mode = kCallers;          // how it runs
   int result = 0;                // the value
 };
 
@@ -29,12 +30,14 @@ struct RandomBase {
   enum Kind { kBuffer, kLeaf, kComputed };
   Kind kind = kBuffer;
   std::vector<int64_t> sizes;
+  at::ScalarType dtype = at::kFloat;
 };
 
 // Values 0, 1, ... are the inputs; steps use each other's results by number, so
 // that a step can be left out together with those that need it.
 struct RandomProgram {
   uint64_t seed = 0;
+  bool grad = true;  // the mode in which it is called
   std::vector<RandomBase> bases;
   struct Input {
     int base = 0;
@@ -46,9 +49,15 @@ struct RandomProgram {
   std::vector<int> outputs;  // values
 };
 
-// A program that eager runs, backward included. The same seed gives the same
-// program.
-RandomProgram GenerateProgram(uint64_t seed);
+using ProgramValues = std::map<int, at::Tensor>;
+
+// In the current grad mode, unless the step has one of its own. Throws what
+// LibTorch throws.
+at::Tensor RunStep(const RandomStep& step, const ProgramValues& values);
+
+// Those of the program, with what they are views of, new. Throws what LibTorch
+// throws.
+std::vector<at::Tensor> MakeProgramInputs(const RandomProgram& program);
 
 // The program as a case of the runner; its name holds the seed.
 ConfCase CaseOf(const RandomProgram& program);
@@ -62,11 +71,6 @@ ConfCase CaseOf(const RandomProgram& program);
 //   v0.mul_(2)
 //   return v0, v1
 std::string ToText(const RandomProgram& program);
-
-// A smaller program for which `fails` still holds, as it does for `program`:
-// no step, output or input can be left out. `fails` is only asked about
-// programs that eager runs.
-RandomProgram Shrink(RandomProgram program, const std::function<bool(const RandomProgram&)>& fails);
 
 }  // namespace cotan::conformance
 

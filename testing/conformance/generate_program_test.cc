@@ -1,0 +1,55 @@
+#include "testing/conformance/generate_program.h"
+
+#include <set>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "testing/conformance/eager_run.h"
+
+namespace cotan::conformance {
+namespace {
+
+bool HasStep(const RandomProgram& program, const std::string& op) {
+  for (const RandomStep& step : program.steps) {
+    if (step.op == op) return true;
+  }
+  return false;
+}
+
+TEST(GenerateProgram, GivesTheSameProgramForTheSameSeed) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    EXPECT_EQ(ToText(GenerateProgram(seed)), ToText(GenerateProgram(seed))) << "seed " << seed;
+  }
+}
+
+TEST(GenerateProgram, GivesManyKindsOfPrograms) {
+  std::set<std::string> texts;
+  bool shares_memory = false;
+  bool writes = false;
+  bool has_several_outputs = false;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    const RandomProgram program = GenerateProgram(seed);
+    texts.insert(ToText(program));
+    shares_memory |= program.inputs.size() > program.bases.size();
+    writes |= HasStep(program, "mul_");
+    has_several_outputs |= program.outputs.size() > 1;
+  }
+  EXPECT_GT(texts.size(), 95u);
+  EXPECT_TRUE(shares_memory);
+  EXPECT_TRUE(writes);
+  EXPECT_TRUE(has_several_outputs);
+}
+
+TEST(GenerateProgram, GivesProgramsThatEagerRuns) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    const RandomProgram program = GenerateProgram(seed);
+    SCOPED_TRACE(ToText(program));
+    const ConfCase c = CaseOf(program);
+    const EagerRun run = RunEager(c, std::nullopt);
+    EXPECT_EQ(run.outputs.size(), program.outputs.size());
+    EXPECT_NO_THROW(BackwardEager(c, run));
+  }
+}
+
+}  // namespace
+}  // namespace cotan::conformance
