@@ -2,11 +2,11 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>
-#include <ATen/ops/_conj_physical.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/complex.h>
+#include <ATen/ops/conj_physical.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/floor_divide.h>
@@ -51,7 +51,7 @@ at::Tensor& AbsInPlace(at::Tensor& self) {
   TORCH_CHECK(!self.is_complex(), "abs_: the result for complex numbers is real and does not fit in their place");
   return UnaryInPlace<at::abs>(self);
 }
-at::Tensor& ConjInPlace(at::Tensor& self) { return self.copy_(at::_conj_physical(self.clone())); }
+at::Tensor& ConjInPlace(at::Tensor& self) { return self.copy_(at::conj_physical(self.clone())); }
 
 // Autograd does not see what these write.
 template <at::Tensor (*kFunction)(const at::Tensor&, const at::Tensor&)>

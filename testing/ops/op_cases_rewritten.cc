@@ -58,7 +58,7 @@ void AddTransforms(std::vector<OpCase>& cases) {
 }
 
 void AddAntialiasedResizes(std::vector<OpCase>& cases) {
-  for (const char* op : {"_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"}) {
+  for (const char* op : {"_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "_upsample_lanczos2d_aa"}) {
     for (const bool align_corners : {false, true}) {
       cases.push_back(
           {std::string(op) + ".default", {T({2, 3, 9, 7}), Ints({4, 5}), V(align_corners), None(), None()}});
@@ -119,12 +119,75 @@ void AddOrders(std::vector<OpCase>& cases) {
   }
 }
 
+void AddInPlace(std::vector<OpCase>& cases) {
+  for (const char* op : {"logical_and_", "logical_or_", "logical_xor_"}) {
+    cases.push_back({std::string(op) + ".default", {T({3, 4}), Mask({3, 4})}});
+  }
+  for (const char* op : {"logical_not_", "absolute_", "conj_physical_"}) {
+    cases.push_back({std::string(op) + ".default", {T({3, 4})}});
+  }
+  const Arg above_one = [](at::ScalarType dtype) { return at::rand({3, 4}).to(dtype) + 1.5; };
+  cases.push_back({"floor_divide_.Scalar", {T({3, 4}), Num(0.3)}});
+  cases.push_back({"mvlgamma_.default", {above_one, V(2)}});
+  cases.push_back({"nan_to_num_.default", {T({3, 4}), None(), None(), None()}});
+  cases.push_back(
+      {"index_reduce_.default", {T({4, 3}), V(0), Longs({1, 3, 1, 0, 1}), T({5, 3}), Text("mean"), V(true)}});
+  cases.push_back({"masked_scatter_.default", {T({4, 5}), Mask({4, 5}), T({20})}});
+}
+
+void AddComplexParts(std::vector<OpCase>& cases) {
+  const Arg complex = [](at::ScalarType dtype) {
+    return at::complex(at::rand({3, 4}, dtype), at::rand({3, 4}, dtype));
+  };
+  for (const char* op : {"real", "imag", "resolve_conj"}) cases.push_back({std::string(op) + ".default", {complex}});
+  cases.push_back({"vdot.default", {T({5}), T({5})}});
+}
+
+void AddLosses(std::vector<OpCase>& cases) {
+  const Arg classes = [](at::ScalarType) { return at::tensor({0, 2, -1, 1, -1, -1}, at::kLong).view({2, 3}); };
+  cases.push_back({"multi_margin_loss.default", {T({4, 5}), Index({4}, 5), Num(2), Num(0.5), Positive({5}), V(1)}});
+  cases.push_back({"multilabel_margin_loss.default", {T({2, 3}), classes, V(1)}});
+  const Arg likelihoods = [](at::ScalarType dtype) { return at::log_softmax(at::rand({6, 2, 4}, dtype), -1); };
+  const Arg labels = [](at::ScalarType) { return at::tensor({1, 3, 3, 2, 1, 2}, at::kLong).view({2, 3}); };
+  cases.push_back({"ctc_loss.IntList", {likelihoods, labels, Ints({6, 5}), Ints({3, 2}), V(0), V(1), V(false)}});
+  cases.push_back({"ctc_loss.Tensor", {likelihoods, labels, Longs({6, 5}), Longs({3, 2}), V(0), V(1), V(false)}});
+}
+
+// One layer from 3 to 4 features.
+void AddRecurrent(std::vector<OpCase>& cases) {
+  const auto add = [&](const char* op, int64_t gates, const Arg& state) {
+    const Arg weights = List({T({gates * 4, 3}), T({gates * 4, 4}), T({gates * 4}), T({gates * 4})});
+    cases.push_back({std::string(op) + ".input",
+                     {T({5, 2, 3}), state, weights, V(true), V(1), V(0.0), V(false), V(false), V(false)}});
+  };
+  add("lstm", 4, List({T({1, 2, 4}), T({1, 2, 4})}));
+  add("gru", 3, T({1, 2, 4}));
+  add("rnn_tanh", 1, T({1, 2, 4}));
+  add("rnn_relu", 1, T({1, 2, 4}));
+}
+
+void AddLayers(std::vector<OpCase>& cases) {
+  cases.push_back(
+      {"batch_norm.default", {T({4, 3}), T({3}), T({3}), T({3}), Positive({3}), V(false), V(0.1), V(1e-5), V(false)}});
+  cases.push_back(
+      {"batch_norm.default", {T({4, 3}), T({3}), T({3}), None(), None(), V(true), V(0.1), V(1e-5), V(false)}});
+  for (const bool is_causal : {false, true}) {
+    cases.push_back(
+        {"scaled_dot_product_attention.default",
+         {T({2, 3, 4, 8}), T({2, 3, 4, 8}), T({2, 3, 4, 8}), None(), V(0.0), V(is_causal), None(), V(false)}});
+  }
+  cases.push_back({"rrelu.default", {T({4, 6}), Num(0.1), Num(0.3), V(false), None()}});
+}
+
 }  // namespace
 
 std::vector<OpCase> RewrittenCases() {
   // Where the four elements of each plane come from in a plane of 4 x 4.
   const Arg places = [](at::ScalarType) {
     return at::tensor({0, 3, 9, 14}, at::kLong).view({2, 2}).expand({2, 3, 2, 2});
+  };
+  const Arg depths = [](at::ScalarType) {
+    return at::tensor({0, 3, 25, 30}, at::kLong).view({1, 1, 2, 2}).expand({2, 1, 2, 2});
   };
   std::vector<OpCase> cases = {
       {"adaptive_avg_pool1d.default", {T({2, 3, 10}), Ints({4})}},
@@ -137,7 +200,12 @@ std::vector<OpCase> RewrittenCases() {
       {"atan2.out", {Positive({3, 4}), Positive({3, 4}), T({3, 4})}},
       {"avg_pool1d.default", {T({2, 3, 10}), Ints({3}), Ints({2}), Ints({1}), V(false), V(true)}},
       {"masked_scatter.default", {T({4, 5}), Mask({4, 5}), T({20})}},
+      {"_efficientzerotensor.default", {Ints({3, 4}), Dtype(), None(), None(), None()}},
+      {"_euclidean_dist.default", {T({5, 4}), T({6, 4})}},
+      {"equal.default", {T({3}), T({4})}},
       {"max_unpool2d.default", {T({2, 3, 2, 2}), places, Ints({4, 4})}},
+      {"max_unpool3d.default", {T({2, 1, 2, 2}), depths, Ints({2, 4, 4}), Ints({1, 2, 2}), Ints({0, 0, 0})}},
+      {"one_hot.default", {Index({2, 3}, 5), V(5)}},
       {"repeat.default", {T({2, 3}), Ints({2, 1, 2})}},
       {"resize_.default", {T({4, 6}), Ints({2, 5}), None()}},
       {"sym_is_contiguous.default", {T({4, 6}), V(0)}},
@@ -145,8 +213,11 @@ std::vector<OpCase> RewrittenCases() {
       {"sym_size.int", {T({4, 6}), V(1)}},
       {"sym_storage_offset.default", {T({4, 6})}},
       {"sym_stride.int", {T({4, 6}), V(0)}},
+      {"unsafe_split.Tensor", {T({5, 3}), V(2), V(0)}},
+      {"unsafe_split_with_sizes.default", {T({5, 3}), Ints({1, 4}), V(0)}},
       {"upsample_bilinear2d.vec", {T({2, 3, 4, 5}), Ints({6, 7}), V(false), None()}},
       {"upsample_nearest2d.vec", {T({2, 3, 4, 5}), None(), V(c10::IValue(std::vector<double>{2, 2}))}},
+      {"view.dtype", {T({2, 3}), V(static_cast<int64_t>(at::kInt))}},
       {"var.dim", {T({4, 6}), Ints({1}), V(true), V(false)}},
   };
   AddGridSamplers(cases);
@@ -158,21 +229,12 @@ std::vector<OpCase> RewrittenCases() {
   AddLinearAlgebra(cases);
   AddOrders(cases);
   AddComposed(cases);
+  AddInPlace(cases);
+  AddComplexParts(cases);
+  AddLosses(cases);
+  AddRecurrent(cases);
+  AddLayers(cases);
   return cases;
-}
-
-std::vector<OpCase> RandomCases() {
-  return {
-      {"native_dropout.default", {T({4, 6}), V(0.5), V(true)}},
-      // Results that only the backward reads are not LibTorch's.
-      {"_embedding_bag.default",
-       {T({10, 4}), Longs({1, 4, 4, 0}), Longs({0, 2}), V(false), V(0), V(false), None(), V(false), V(-1)}},
-      {"empty.memory_format", {Ints({3, 4}), Dtype(), None(), None(), None(), None()}},
-      {"empty_strided.default", {Ints({3, 4}), Ints({4, 1}), Dtype(), None(), None(), None()}},
-      {"rand.default", {Ints({3, 4}), Dtype(), None(), None(), None()}},
-      {"randn.default", {Ints({3, 4}), Dtype(), None(), None(), None()}},
-      {"randperm.default", {V(7), None(), None(), None(), None()}},
-  };
 }
 
 std::vector<OpCase> RefusedCases() {

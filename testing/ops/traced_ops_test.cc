@@ -28,5 +28,20 @@ TEST(TracedOpsTest, AgreeWithLibTorchForwardAndBackward) {
   EXPECT_GT(compared, 40);
 }
 
+TEST(TracedOpsTest, RandomOnesHaveDtypesAndSizesOfLibTorchs) {
+  at::manual_seed(12);
+  for (const OpCase& c : RandomOpCases().cases) {
+    OpArguments arguments;
+    for (const Arg& arg : c.arguments) arguments.push_back(arg(at::kFloat));
+    std::vector<at::Tensor> inputs;
+    const aot::TensorFunction function = FunctionOf("aten." + c.op, arguments, inputs);
+    const FunctionOutcome outcome = RunFunctionBothWays(function, inputs, {.random = true});
+    SCOPED_TRACE(::testing::PrintToString(c.op));
+    EXPECT_EQ(outcome.forward.verdict, Verdict::kAgrees) << outcome.forward.message;
+    EXPECT_TRUE(outcome.backward.verdict == Verdict::kAgrees || outcome.backward.verdict == Verdict::kNotDifferentiable)
+        << outcome.backward.message;
+  }
+}
+
 }  // namespace
 }  // namespace cotan::testing

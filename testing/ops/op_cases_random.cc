@@ -1,0 +1,79 @@
+// Cases of ops whose results cannot be compared: they are random, or nobody defines
+// them.
+#include <ATen/ATen.h>
+
+#include <string>
+
+#include "testing/ops/op_case_groups.h"
+
+namespace cotan::testing {
+namespace {
+
+// In training: elements of [n, c, ...] and whole channels.
+void AddDropouts(std::vector<OpCase>& cases) {
+  for (const std::string op : {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}) {
+    for (const char* form : {".default", "_.default"}) {
+      cases.push_back({op + form, {T({4, 6, 2}), V(0.5), V(true)}});
+    }
+  }
+  cases.push_back({"native_dropout.default", {T({4, 6}), V(0.5), V(true)}});
+  cases.push_back({"rrelu.default", {T({4, 6}), Num(0.1), Num(0.3), V(true), None()}});
+}
+
+void AddDraws(std::vector<OpCase>& cases) {
+  cases.push_back({"bernoulli.default", {Positive({3, 4}), None()}});
+  cases.push_back({"bernoulli.p", {T({3, 4}), V(0.3), None()}});
+  cases.push_back({"bernoulli.Tensor", {T({3, 4}), Positive({3, 4}), None()}});
+  cases.push_back({"bernoulli_.float", {T({3, 4}), V(0.3), None()}});
+  cases.push_back({"bernoulli_.Tensor", {T({3, 4}), Positive({3, 4}), None()}});
+  cases.push_back({"uniform_.default", {T({3, 4}), V(-1.0), V(2.0), None()}});
+  cases.push_back({"normal_.default", {T({3, 4}), V(1.0), V(2.0), None()}});
+  cases.push_back({"exponential_.default", {T({3, 4}), V(0.5), None()}});
+  cases.push_back({"normal.float_float", {V(1.0), V(2.0), Ints({3, 4}), None(), Dtype(), None(), None(), None()}});
+  cases.push_back({"normal.Tensor_float", {T({3, 4}), V(2.0), None()}});
+  cases.push_back({"normal.float_Tensor", {V(1.0), Positive({3, 4}), None()}});
+  cases.push_back({"normal.Tensor_Tensor", {T({3, 4}), Positive({3, 4}), None()}});
+}
+
+// Whose last arguments are dtype, layout, device and whether memory is pinned.
+void AddTensors(std::vector<OpCase>& cases) {
+  const auto add = [&](const char* op, std::vector<Arg> arguments) {
+    arguments.push_back(Dtype());
+    arguments.insert(arguments.end(), 3, None());
+    cases.push_back({op, std::move(arguments)});
+  };
+  const auto add_like = [&](const char* op, std::vector<Arg> arguments) {
+    arguments.insert(arguments.end(), 5, None());
+    cases.push_back({op, std::move(arguments)});
+  };
+  add("rand.default", {Ints({3, 4})});
+  add("rand.generator", {Ints({3, 4}), None()});
+  add_like("rand_like.default", {T({3, 4})});
+  add("randn.default", {Ints({3, 4})});
+  add("randn.generator", {Ints({3, 4}), None()});
+  add_like("randn_like.default", {T({3, 4})});
+  add("randint.default", {V(7), Ints({3, 4})});
+  add("randint.low", {V(-2), V(7), Ints({3, 4})});
+  add_like("randint_like.default", {T({3, 4}), V(7)});
+  add_like("randint_like.low_dtype", {T({3, 4}), V(-2), V(7)});
+  cases.push_back({"randperm.default", {V(7), None(), None(), None(), None()}});
+  cases.push_back({"randperm.generator", {V(7), None(), None(), None(), None(), None()}});
+}
+
+}  // namespace
+
+std::vector<OpCase> RandomCases() {
+  std::vector<OpCase> cases = {
+      // Results that only the backward reads are not LibTorch's.
+      {"_embedding_bag.default",
+       {T({10, 4}), Longs({1, 4, 4, 0}), Longs({0, 2}), V(false), V(0), V(false), None(), V(false), V(-1)}},
+      {"empty.memory_format", {Ints({3, 4}), Dtype(), None(), None(), None(), None()}},
+      {"empty_strided.default", {Ints({3, 4}), Ints({4, 1}), Dtype(), None(), None(), None()}},
+  };
+  AddDropouts(cases);
+  AddDraws(cases);
+  AddTensors(cases);
+  return cases;
+}
+
+}  // namespace cotan::testing
