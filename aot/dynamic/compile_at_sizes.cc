@@ -1,10 +1,14 @@
 #include "aot/dynamic/compile_at_sizes.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/btree_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -30,9 +34,44 @@ void AddFixedSizes(const Graph& a, const Graph& b, absl::btree_set<int64_t>& fix
   }
 }
 
+// Whether the elements along the dimension are one.
+bool IsExpanded(const at::Tensor& tensor, int64_t dim) { return tensor.stride(dim) == 0 && tensor.size(dim) > 1; }
+
 at::Tensor Resized(const at::Tensor& example, int64_t dim, int64_t size) {
   if (example.size(dim) == size) return example;
   return example.index_select(dim, at::arange(size, at::kLong).remainder(example.size(dim)));
+}
+
+// Strides for `sizes` such that dimensions are in memory in the order in which
+// those of `example` are, with as many elements between them.
+std::vector<int64_t> StridesLike(const at::Tensor& example, at::IntArrayRef sizes) {
+  std::vector<int64_t> innermost_first(sizes.size());
+  std::iota(innermost_first.rbegin(), innermost_first.rend(), 0);
+  std::stable_sort(innermost_first.begin(), innermost_first.end(),
+                   [&](int64_t a, int64_t b) { return example.stride(a) < example.stride(b); });
+  std::vector<int64_t> strides = example.strides().vec();
+  int64_t extent = 1;
+  int64_t example_extent = 1;
+  for (const int64_t dim : innermost_first) {
+    if (IsExpanded(example, dim)) continue;
+    int64_t& stride = strides[static_cast<size_t>(dim)];
+    const int64_t gap = std::max<int64_t>(stride - example_extent, 0);
+    example_extent = stride * example.size(dim);
+    stride = extent + gap;
+    extent = stride * sizes[static_cast<size_t>(dim)];
+  }
+  return strides;
+}
+
+// The same elements, in memory as those of `example` are.
+at::Tensor LaidOutAs(const at::Tensor& example, const at::Tensor& tensor) {
+  at::Tensor elements = tensor;
+  for (int64_t dim = 0; dim < example.dim(); ++dim) {
+    if (IsExpanded(example, dim)) elements = elements.narrow(dim, 0, 1);
+  }
+  const at::Tensor result = at::empty_strided(elements.sizes(), StridesLike(example, tensor.sizes()), tensor.options());
+  result.copy_(elements);
+  return result.sizes() == tensor.sizes() ? result : result.expand(tensor.sizes());  // a view only where it has to be
 }
 
 // One run of the compiler at the sizes of `point`.
@@ -127,8 +166,14 @@ std::vector<DimVector> SizesOf(const std::vector<at::Tensor>& tensors) {
 
 absl::StatusOr<std::vector<at::Tensor>> ResizeExamples(const std::vector<at::Tensor>& examples,
                                                        const DynamicShapes& shapes, const DimVector& values) {
+  const at::AutoGradMode grad_mode(true);  // examples keep their histories in any mode
   std::vector<at::Tensor> result;
   for (size_t i = 0; i < examples.size(); ++i) {
+    const bool is_fixed = absl::c_all_of(shapes.sizes[i], [](const SymInt& size) { return size.is_constant(); });
+    if (is_fixed) {  // as it is, whatever it shares memory with
+      result.push_back(examples[i]);
+      continue;
+    }
     const auto same = std::find_if(examples.begin(), examples.begin() + static_cast<std::ptrdiff_t>(i),
                                    [&](const at::Tensor& other) { return other.is_alias_of(examples[i]); });
     if (same != examples.begin() + static_cast<std::ptrdiff_t>(i)) {
@@ -147,8 +192,9 @@ absl::StatusOr<std::vector<at::Tensor>> ResizeExamples(const std::vector<at::Ten
       }
       resized = Resized(resized, static_cast<int64_t>(d), size);
     }
+    if (resized.sizes() != examples[i].sizes()) resized = LaidOutAs(examples[i], resized);
     resized.requires_grad_(examples[i].requires_grad());
-    result.push_back(examples[i].is_leaf() ? resized : resized.clone());
+    result.push_back(examples[i].is_leaf() ? resized : LaidOutAs(examples[i], resized));
   }
   return result;
 }

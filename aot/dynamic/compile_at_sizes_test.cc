@@ -32,6 +32,22 @@ TEST(ResizeExamplesTest, ExamplesAreCutOrRepeated) {
   EXPECT_FALSE((*large)[1].requires_grad());
 }
 
+TEST(ResizeExamplesTest, DimensionsKeepTheirOrderInMemory) {
+  const DynamicShapes shapes{{{"batch", 1, 64, 2}, {"side", 1, 64, 3}},
+                             {{SymInt::Symbol(0), 4, SymInt::Symbol(1), SymInt::Symbol(1)},
+                              {SymInt::Symbol(0), SymInt::Symbol(1)},
+                              {SymInt::Symbol(1), SymInt::Symbol(0)}}};
+  const at::Tensor image = at::ones({2, 4, 3, 3}).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor expanded = at::ones({3}).expand({2, 3});
+  const at::Tensor part = at::ones({2, 8}).narrow(1, 0, 3).t();
+  const auto large = ResizeExamples({image, expanded, part}, shapes, {5, 7});
+  ASSERT_TRUE(large.ok()) << large.status();
+  EXPECT_EQ((*large)[0].sizes(), (at::IntArrayRef{5, 4, 7, 7}));
+  EXPECT_TRUE((*large)[0].is_contiguous(at::MemoryFormat::ChannelsLast));
+  EXPECT_EQ((*large)[1].strides(), (at::IntArrayRef{0, 1}));
+  EXPECT_EQ((*large)[2].strides(), (at::IntArrayRef{1, 12}));  // as [3,2] in {1,8}: 5 elements between columns
+}
+
 TEST(ResizeExamplesTest, MemoryIsSharedByEqualExamplesOnly) {
   const at::Tensor x = at::ones({4, 2});
   const DynamicShapes twice{kShapes.symbols, {kShapes.sizes[0], kShapes.sizes[0]}};

@@ -83,6 +83,29 @@ bool OnOneLine(const std::vector<DimVector>& points, size_t a, size_t b) {
   return true;
 }
 
+// Elements of the largest argument.
+double LargestArgument(const DynamicShapes& shapes, const DimVector& point) {
+  double largest = 0;
+  for (const SymIntVector& sizes : shapes.sizes) {
+    double elements = 1;
+    for (const SymInt& size : sizes) elements *= static_cast<double>(size.Evaluate(point).value_or(0));
+    largest = std::max(largest, elements);
+  }
+  return largest;
+}
+
+// Makes sizes of `point` smaller, down to `least`, until all arguments can be
+// computed with in a moment: several dimensions multiply.
+void LimitArguments(const DynamicShapes& shapes, const DimVector& least, DimVector& point) {
+  constexpr double kMaxElements = 1 << 22;
+  DimVector example;
+  for (const DynamicSymbol& symbol : shapes.symbols) example.push_back(symbol.example);
+  const double limit = std::max(kMaxElements, 4 * LargestArgument(shapes, example));
+  while (LargestArgument(shapes, point) > limit && point != least) {
+    for (size_t i = 0; i < point.size(); ++i) point[i] = std::max(least[i], point[i] / 2);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<DimVector>> ChooseSamplePoints(const DynamicShapes& shapes, int attempt,
@@ -126,6 +149,8 @@ std::vector<DimVector> ChooseEndPoints(const DynamicShapes& shapes) {
     const int64_t multiple = (least.back() + kRound - 1) / kRound * kRound;
     round.push_back(std::min(multiple, most.back()));
   }
+  LimitArguments(shapes, least, most);
+  LimitArguments(shapes, least, round);
   return {std::move(least), std::move(most), std::move(round)};
 }
 

@@ -23,7 +23,8 @@ absl::StatusOr<std::vector<DimVector>> ChooseSamplePoints(const DynamicShapes& s
 
 // Further points at which programs must be the same: the ends of the ranges and
 // one of round sizes. Sizes beyond 128 and four times the example's are left out,
-// and so is 1.
+// and so are 1 and arguments beyond four million elements and four times the
+// example's.
 std::vector<DimVector> ChooseEndPoints(const DynamicShapes& shapes);
 
 }  // namespace cotan::aot

@@ -63,8 +63,17 @@ TEST(SamplePointsTest, SmallRangesAreUsedUp) {
 
 TEST(SamplePointsTest, EndsAreThoseOfTheRangesWithinReason) {
   const DynamicShapes shapes{{{"batch", 1, 64, 8}, {"time", 4, kNoMaximum, 16}, {"width", 100, 4096, 224}},
-                             {{SymInt::Symbol(0), SymInt::Symbol(1), SymInt::Symbol(2)}}};
+                             {{SymInt::Symbol(0), SymInt::Symbol(1)}, {SymInt::Symbol(2)}}};
   EXPECT_EQ(ChooseEndPoints(shapes), (std::vector<DimVector>{{2, 4, 100}, {64, 128, 896}, {24, 24, 120}}));
+}
+
+TEST(SamplePointsTest, ArgumentsOfManyDynamicDimensionsAreNotHuge) {
+  DynamicShapes shapes{{}, {{}}};
+  for (int i = 0; i < 4; ++i) {
+    shapes.symbols.push_back({std::string(1, static_cast<char>('a' + i)), 2, kNoMaximum, 4});
+    shapes.sizes[0].push_back(SymInt::Symbol(i));
+  }
+  EXPECT_EQ(ChooseEndPoints(shapes), (std::vector<DimVector>{{2, 2, 2, 2}, {32, 32, 32, 32}, {24, 24, 24, 24}}));
 }
 
 TEST(SamplePointsTest, ASymbolWithOneValueIsNamed) {

@@ -185,6 +185,7 @@ void SizeFitter::Remember(const SymInt& expression) {
   if (!samples.has_value() || expression.is_constant()) return;
   std::optional<SymInt>& found = found_[*samples];
   if (!found.has_value()) found = expression;
+  if (expression.kind() == SymInt::Kind::kFloorDiv) rounded_.push_back({expression, *samples});
 }
 
 std::optional<SymInt> SizeFitter::FitLine(absl::Span<const int64_t> values) const {
@@ -204,6 +205,27 @@ std::optional<SymInt> SizeFitter::FitLine(absl::Span<const int64_t> values) cons
   return std::nullopt;
 }
 
+std::optional<SymInt> SizeFitter::FitLongProduct(const Samples& values) const {
+  for (const std::vector<Known>* first : {&rounded_, &products_}) {
+    if (first->size() > kMaxFactors) continue;
+    for (const Known& a : *first) {
+      for (const std::vector<Known>* second : {&known_, &products_}) {
+        for (const Known& b : *second) {
+          const Int128 unit = Int128{a.samples[0]} * b.samples[0];
+          if (unit == 0 || values[0] % unit != 0) continue;
+          const Int128 factor = values[0] / unit;
+          bool fits = factor != 0;
+          for (size_t k = 1; k < values.size(); ++k) {
+            fits = fits && values[k] == factor * a.samples[k] * b.samples[k];
+          }
+          if (fits) return a.expression * b.expression * SymInt(static_cast<int64_t>(factor));
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<SymInt> SizeFitter::Search(const Samples& values) const {
   if (std::optional<SymInt> line = FitLine(values)) return line;
   for (const std::vector<Known>* list : {&known_, &products_}) {
@@ -211,6 +233,7 @@ std::optional<SymInt> SizeFitter::Search(const Samples& values) const {
       if (const auto line = RoundedLine(known.expression, known.samples, values)) return line;
     }
   }
+  if (std::optional<SymInt> product = FitLongProduct(values)) return product;
   // Sums of two: three unknowns.
   if (points_.size() < 4) return std::nullopt;
   for (size_t i = 0; i < known_.size(); ++i) {

@@ -28,7 +28,8 @@ struct NumberFit {
 
 // Finds, for numbers given at each of some points (values of all symbols), an
 // expression that yields them there. Simple ones go first: a symbol or another
-// known size, then such sizes times and plus constants, products, sums of two.
+// known size, then such sizes times and plus constants, products, multiples of
+// quotients, sums of two.
 // The more points, the less is left to chance: three are the least for one
 // symbol, four for more. Not thread-safe.
 class SizeFitter {
@@ -65,6 +66,8 @@ class SizeFitter {
 
   std::optional<Samples> SamplesOf(const SymInt& expression) const;
   std::optional<SymInt> Search(const Samples& values) const;
+  // Multiples of what is rounded and products of four or more.
+  std::optional<SymInt> FitLongProduct(const Samples& values) const;
   void AddProducts(size_t first_new);
   void AddProduct(const SymInt& a, const SymInt& b, std::vector<Known>& to);
 
@@ -73,6 +76,7 @@ class SizeFitter {
   // Symbols first; then what AddKnown() brought; distinct samples.
   std::vector<Known> known_;
   std::vector<Known> products_;  // of two and three known ones
+  std::vector<Known> rounded_;   // those of Remember() that are quotients
   absl::flat_hash_map<Samples, bool> seen_;
   absl::flat_hash_map<Samples, std::optional<SymInt>> found_;
 };

@@ -71,6 +71,21 @@ TEST(SizeFitterTest, RememberedExpressionsAreFound) {
             blocks);
 }
 
+TEST(SizeFitterTest, RoundedSizesAndManySizesAreMultiplied) {
+  SizeFitter fitter(kTwo);
+  fitter.Remember(SymInt::Binary(SymInt::Kind::kFloorDiv, SymInt::Symbol(0) + SymInt(1), 2));
+  const std::vector<std::function<int64_t(const DimVector&)>> functions = {
+      [](const DimVector& s) { return (s[0] + 1) / 2 * s[1] * 3; },
+      [](const DimVector& s) { return s[0] * s[0] * s[0] * s[1]; },
+      [](const DimVector& s) { return s[0] * s[0] * s[1] * s[1]; },
+  };
+  for (const auto& function : functions) {
+    const std::optional<SymInt> found = fitter.Fit(Sample(kTwo, function));
+    ASSERT_TRUE(found.has_value());
+    EXPECT_EQ(*found->Evaluate({5, 40}), function({5, 40})) << found->ToString();
+  }
+}
+
 TEST(SizeFitterTest, OtherFunctionsAreNotFound) {
   SizeFitter fitter(kOne);
   EXPECT_FALSE(fitter.Fit({1000, 3, 70000}).has_value());
