@@ -11,6 +11,7 @@
 #include "base/layout.h"
 #include "base/status_macros.h"
 #include "base/sym_int.h"
+#include "runtime/autograd/grad_mode.h"
 #include "runtime/function_core.h"
 
 namespace cotan {
@@ -76,6 +77,16 @@ absl::StatusOr<Variable> BaseOf(FunctionCore& core, const Call& call, const Call
                 "' is not in as much memory as when the program was traced: ", status.message());
 }
 
+// Which views have a gradient is part of the program.
+absl::Status CheckCreation(const CallPlan& plan, const CallPlan::BaseView& view, const Variable& given) {
+  if (!GradMode::enabled() || !given.requires_grad() || !given.is_view()) return absl::OkStatus();
+  if ((given.view_creation() == ViewCreation::kNoGrad) == view.made_under_no_grad) return absl::OkStatus();
+  return Refuse(plan, "argument '", InputOf(plan, view.input).name, "' is a view that was made ",
+                view.made_under_no_grad
+                    ? "with gradients enabled; the one given when the program was traced, under no_grad"
+                    : "under no_grad; the one given when the program was traced, with gradients enabled");
+}
+
 // Each argument lies in the base as it did when traced, give or take a shift of
 // the whole arrangement.
 absl::Status CheckViews(const CallPlan& plan, const Call& call, const CallPlan::Base& base,
@@ -88,6 +99,7 @@ absl::Status CheckViews(const CallPlan& plan, const Call& call, const CallPlan::
     expected.offset += shift;
     if (given.tensor().storage() == found.tensor().storage() && given.layout() == expected &&
         given.dtype() == base.views[i].geometry.dtype) {
+      COTAN_RETURN_IF_ERROR(CheckCreation(plan, base.views[i], given));
       continue;
     }
     return Refuse(plan, "argument '", InputOf(plan, base.views[i].input).name, "' shared memory with '",

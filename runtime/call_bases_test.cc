@@ -1,10 +1,12 @@
 #include "runtime/call_bases.h"
 
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/autograd/engine.h"
+#include "runtime/autograd/grad_mode.h"
 #include "runtime/testing/loaded_function.h"
 
 namespace cotan {
@@ -90,6 +92,26 @@ TEST(CallBasesTest, BaseIsMadeWhereAutogradKnowsNone) {
               HasSubstr("shared memory with"));
   EXPECT_THAT(program.f.Call({x, Variable(*Tensor::Zeros(DType::kFloat32, {2, 2}))}).status().message(),
               HasSubstr("does not"));
+}
+
+TEST(CallBasesTest, ViewsWithoutGradientAreThoseOfTheTrace) {
+  LoadedFunction all_have_one(MergesToBase(/*requires_grad=*/true));
+  ProgramBuilder builder = MergesToBase(/*requires_grad=*/true);
+  serialization::InputBinding& binding = *builder.artifact().mutable_methods(0)->mutable_input_binding();
+  binding.mutable_inner_inputs(1)->mutable_base_view()->set_detached(true);
+  LoadedFunction second_has_none(std::move(builder));
+
+  const Variable base = Copy(all_have_one, Leaf({1, 2, 3, 4}));
+  const Variable x = *base.View({});
+  const Variable with_gradient = *base.View({view::View{{2, 2}}});
+  const Variable without_gradient = [&base] {
+    const GradModeGuard no_grad(false);
+    return *base.View({view::View{{2, 2}}});
+  }();
+  EXPECT_THAT(all_have_one.f.Call({x, without_gradient}).status().message(), HasSubstr("made under no_grad; the one"));
+  EXPECT_THAT(second_has_none.f.Call({x, with_gradient}).status().message(),
+              HasSubstr("made with gradients enabled; the one"));
+  EXPECT_TRUE(second_has_none.f.Call({x, without_gradient}).ok());
 }
 
 }  // namespace

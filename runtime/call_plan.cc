@@ -188,6 +188,7 @@ class PlanMaker {
       view.input = kept[u];
       view.geometry = seen.geometry;
       view.layout = ConstantLayout(view.geometry);
+      view.made_under_no_grad = seen.detached && metadata_.input(view.input).requires_grad;
       if (!view.layout.has_value()) base.layout.reset();
       base.views.push_back(std::move(view));
     }

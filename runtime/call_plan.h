@@ -111,6 +111,8 @@ struct CallPlan {
     int input = 0;
     TensorGeometry geometry;              // in the storage of the base
     std::optional<StridedLayout> layout;  // the same, if it is constant
+    // Made under no_grad of what requires grad: it gives the base no gradient.
+    bool made_under_no_grad = false;
   };
   struct Base {
     TensorGeometry geometry;

@@ -1,5 +1,7 @@
 #include "aot/metadata/describe_examples.h"
 
+#include <torch/csrc/autograd/variable.h>
+
 #include "aot/trace/tensor_data.h"
 
 namespace cotan::aot {
@@ -20,6 +22,9 @@ InputDescription Describe(const at::Tensor& tensor) {
     const at::Tensor base(tensor._base());
     description.base = {Address(base.unsafeGetTensorImpl()), ToDType(base.scalar_type()), LayoutOf(base),
                         base.requires_grad(), base.is_leaf()};
+    description.made_under_no_grad =
+        tensor.requires_grad() && torch::autograd::impl::get_view_autograd_meta(tensor)->get_creation_meta() ==
+                                      torch::autograd::CreationMeta::NO_GRAD_MODE;
   }
   return description;
 }

@@ -1,6 +1,7 @@
 #include "aot/metadata/describe_examples.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,6 +27,19 @@ TEST(DescribeExamplesTest, ViewsHaveTheStorageAndTheBaseOfTheirTensor) {
   EXPECT_FALSE(found[3].base.has_value());
   EXPECT_FALSE(found[3].requires_grad);
   for (const InputDescription& description : found) EXPECT_EQ(description.storage, found[0].storage);
+}
+
+TEST(DescribeExamplesTest, ViewsMadeUnderNoGradAreMarked) {
+  const at::Tensor leaf = at::ones({2, 3}).requires_grad_(true);
+  const at::Tensor buffer = at::ones({3});
+  const at::Tensor with_history = leaf[0];
+  const at::NoGradGuard no_grad;
+  const auto found = DescribeExamples({}, {leaf, with_history, leaf[0], buffer[0], leaf.detach()});
+  EXPECT_FALSE(found[0].made_under_no_grad);
+  EXPECT_FALSE(found[1].made_under_no_grad);
+  EXPECT_TRUE(found[2].made_under_no_grad);
+  EXPECT_FALSE(found[3].made_under_no_grad);
+  EXPECT_FALSE(found[4].made_under_no_grad);
 }
 
 TEST(DescribeExamplesTest, StatesComeFirstAndShareNothing) {

@@ -261,7 +261,8 @@ InputAliasInfo BaseBinder::DescribeBase(const Group& group, const InputBinding& 
   const auto all = [&](auto holds) { return std::all_of(group.begin(), group.end(), holds); };
   const auto any = [&](auto holds) { return std::any_of(group.begin(), group.end(), holds); };
   const auto detached = [&](int i) {
-    return std::get<InputBinding::BaseView>(binding.inner_inputs[static_cast<size_t>(i)]).detached;
+    return std::get<InputBinding::BaseView>(binding.inner_inputs[static_cast<size_t>(i)]).detached &&
+           !input(i).made_under_no_grad;
   };
   const auto mutates_visibly = [&](int i) {
     return info(i).mutates_data && !info(i).mutations_under_no_grad_or_inference_mode && !detached(i);
@@ -379,7 +380,8 @@ absl::Status BaseBinder::Bind(BoundInputs& bound) {
   for (size_t base = 0; base < merged_.size(); ++base) {
     binding.bases.push_back(chosen_[base].base);
     for (int i : merged_[base]) {
-      const bool detached = chosen_[base].base.requires_grad && RootOf(input(i)) != chosen_[base].root;
+      const bool detached =
+          chosen_[base].base.requires_grad && (input(i).made_under_no_grad || RootOf(input(i)) != chosen_[base].root);
       binding.inner_inputs[static_cast<size_t>(i)] =
           InputBinding::BaseView{static_cast<int>(base), Geometry(input(i).dtype, input(i).layout), detached};
       if (info(i).mutates_metadata) binding.aliased_inputs_with_metadata_mutations.push_back(i);

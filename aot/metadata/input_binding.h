@@ -36,6 +36,9 @@ struct InputDescription {
   };
   std::optional<Base> base;
   bool is_leaf = true;
+  // A view made under no_grad of what requires grad: it requires grad as well, but
+  // its base gets no gradient from it.
+  bool made_under_no_grad = false;
 };
 
 struct BoundInputs {
@@ -56,7 +59,7 @@ struct BoundInputs {
 // data of one of them is mutated and any two of them may overlap. Of those that
 // require grad, all are views of that base to autograd; an input that requires
 // no grad may share the memory alone (`detach()`), and is detached from the
-// base then.
+// base then, as is a view that was made under no_grad.
 //
 // InvalidArgument: such inputs have different dtypes, or those that require grad
 // are views of different tensors.

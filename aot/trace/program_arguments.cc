@@ -46,7 +46,7 @@ class Adder {
     for (size_t u = 0; u < kept_.size(); ++u) {
       if (unique[u].defined()) continue;
       const auto& view = std::get<InputBinding::BaseView>(Inner(u));
-      unique[u] = IsBase(view, u) ? ArgumentOf(view.base) : MakeView(view);
+      unique[u] = IsBase(view, u) ? ArgumentOf(view.base) : MakeView(view, static_cast<size_t>(kept_[u]));
     }
     for (size_t i = states_.size(); i < unique_of_.size(); ++i) {
       result_.function_inputs.push_back(unique[static_cast<size_t>(unique_of_[i])]);
@@ -119,14 +119,16 @@ class Adder {
            std::find(moved.begin(), moved.end(), static_cast<int>(unique)) == moved.end();
   }
 
-  // The caller's own views have a history whatever the grad mode is now.
-  at::Tensor MakeView(const InputBinding::BaseView& view) {
-    const c10::AutoGradMode grad_mode(true);
+  // The caller's own views have a history whatever the grad mode is now, but for
+  // those made under no_grad.
+  at::Tensor MakeView(const InputBinding::BaseView& view, size_t input) {
+    const bool made_under_no_grad = view.detached && input >= states_.size() && ExampleOf(input).requires_grad();
+    const c10::AutoGradMode grad_mode(!made_under_no_grad);
     const at::Tensor& base = ArgumentOf(view.base);
     const SymInt& start = binding_.bases[static_cast<size_t>(view.base)].geometry.offset;
     const at::Tensor result = base.as_strided(Constants(view.geometry.sizes), Constants(view.geometry.strides),
                                               view.geometry.offset.constant() - start.constant());
-    return view.detached ? result.detach() : result;
+    return view.detached && !made_under_no_grad ? result.detach() : result;
   }
 
   const InputBinding& binding_;

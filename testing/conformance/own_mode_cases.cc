@@ -12,6 +12,17 @@ auto NoGrad(F f) {
   return f();
 }
 
+// A leaf and its rows as one vector, which has no history.
+Tensors LeafAndViewUnderNoGrad() {
+  const at::Tensor base = leaf(0, {2, 3});
+  return {base, NoGrad([&] { return base.view({6}); })};
+}
+
+Tensors ComputedAndViewUnderNoGrad() {
+  const at::Tensor base = leaf(0, {2, 3}) * 2;
+  return {base, NoGrad([&] { return base.view({6}); })};
+}
+
 }  // namespace
 
 std::vector<ConfCase> ModeCases() {
@@ -55,6 +66,39 @@ std::vector<ConfCase> ModeCases() {
           }),
       Case("detached_factor", TwoComputed, [](Tensors in) -> Tensors { return {in[0] * in[1].detach()}; }),
       Case("detached_factor_of_itself", Computed, [](Tensors in) -> Tensors { return {in[0] * in[0].detach()}; }),
+      Case("view_under_no_grad_read_then_written", LeafAndViewUnderNoGrad,
+           [](Tensors in) -> Tensors {
+             const at::Tensor sum = in[1].add(1);
+             const at::Tensor written = NoGrad([&] { return in[1].relu_(); });
+             return {sum, in[0], written};
+           }),
+      Case("view_under_no_grad_read_then_base_written", LeafAndViewUnderNoGrad,
+           [](Tensors in) -> Tensors {
+             const at::Tensor product = in[1] * in[0].view({6});
+             NoGrad([&] { in[0].mul_(2); });
+             return {product, in[0] + 1};
+           }),
+      Case("view_under_no_grad_read_then_computed_base_written", ComputedAndViewUnderNoGrad,
+           [](Tensors in) -> Tensors {
+             const at::Tensor sum = in[1] + 3;
+             in[0].mul_(2);
+             return {sum, in[0].view({3, 2})};
+           }),
+      Case("view_under_no_grad_read_after_base_was_written", ComputedAndViewUnderNoGrad,
+           [](Tensors in) -> Tensors {
+             in[0].mul_(2);
+             return {in[1] + 3};
+           }),
+      Case("view_under_no_grad_read_after_write_under_no_grad", ComputedAndViewUnderNoGrad,
+           [](Tensors in) -> Tensors {
+             NoGrad([&] { in[0].mul_(2); });
+             return {in[1] * 3, in[0] * 2};
+           }),
+      Case("view_under_no_grad_written", ComputedAndViewUnderNoGrad,
+           [](Tensors in) -> Tensors {
+             in[1].mul_(2);
+             return {in[0] * 3};
+           }),
       Case("average_without_gradients", BufferAndLeaf,
            [](Tensors in) -> Tensors {
              NoGrad([&] { in[0].mul_(0.9).add_(in[1], 0.1); });
