@@ -13,6 +13,7 @@
 #include "testing/conformance/compiled_run.h"
 #include "testing/conformance/eager_run.h"
 #include "testing/conformance/modes.h"
+#include "testing/conformance/resized_case.h"
 
 namespace cotan::conformance {
 namespace {
@@ -78,6 +79,11 @@ absl::Status Compare(const ConfCase& c, CompiledCase& compiled, Aspects aspects,
   return absl::OkStatus();
 }
 
+// By how much versions grew in the reference's compiled function; [] = not known.
+Json VersionBumps(const Json& analyses, const std::string& mode) {
+  return analyses.contains(mode) ? analyses[mode].value("version_bumps", Json::array()) : Json::array();
+}
+
 // As Compare(), from the beginning.
 absl::Status CompileAndCompare(const ConfCase& c, bool keep_input_mutations, Aspects aspects, const Json& analyses,
                                Differences& differences) {
@@ -88,8 +94,7 @@ absl::Status CompileAndCompare(const ConfCase& c, bool keep_input_mutations, Asp
   if (!artifact.ok()) return artifact.status();
   absl::StatusOr<CompiledCase> compiled = CompiledCase::Load(*std::move(artifact));
   if (!compiled.ok()) return compiled.status();
-  const Json bumps = analyses.contains(mode) ? analyses[mode].value("version_bumps", Json::array()) : Json::array();
-  return Compare(c, *compiled, aspects, place, bumps, differences);
+  return Compare(c, *compiled, aspects, place, VersionBumps(analyses, mode), differences);
 }
 
 // Somewhere between compiling and the end of the backward.
@@ -132,6 +137,19 @@ void CompareWithGolden(const Oracle& oracle, const Json& eager, Aspects aspects,
   CompareGradients(actual, expected, differences);
 }
 
+// Calls of an artifact with dynamic sizes, at the sizes of the case and at larger ones.
+absl::Status CompareDynamic(const ConfCase& c, const std::string& artifact, const Json& reference_bumps,
+                            Differences& differences) {
+  absl::StatusOr<CompiledCase> compiled = CompiledCase::Load(artifact);
+  if (!compiled.ok()) return compiled.status();
+  const Aspects aspects{.calls = true, .gradients = true};
+  const absl::Status status = Compare(c, *compiled, aspects, "dynamic, ", reference_bumps, differences);
+  if (!status.ok()) return status;
+  const std::optional<ConfCase> larger = LargerCase(c, /*more=*/2);
+  if (!larger.has_value() || !TryEager(*larger, std::nullopt).ok()) return absl::OkStatus();
+  return Compare(*larger, *compiled, aspects, "dynamic and larger, ", reference_bumps, differences);
+}
+
 // `eager`: why eager refuses the case.
 void ExpectRefusal(const ConfCase& c, const absl::Status& eager, Differences& differences) {
   for (const bool keep : {false, true}) {
@@ -158,6 +176,17 @@ void CheckEager(const ConfCase& c, const Json& facts, Differences& differences) 
 
 void CheckGradients(const ConfCase& c, const Json& facts, Differences& differences) {
   CheckCase(c, facts, {.gradients = true}, differences);
+}
+
+void CheckDynamic(const ConfCase& c, const Json& facts, Differences& differences) {
+  if (!TryEager(c, std::nullopt).ok()) return;
+  differences.set_prefix("dynamic, ");
+  const Json analyses = facts.value("aot", Json::object());
+  const absl::StatusOr<std::string> artifact = CompileDynamic(c);
+  if (!artifact.ok()) return differences.Add(artifact.status().ToString());
+  if (analyses.contains("dynamic_keep_false")) CheckDynamicMetadata(*artifact, facts, differences);
+  const absl::Status status = CompareDynamic(c, *artifact, VersionBumps(analyses, "keep_false"), differences);
+  if (!status.ok()) differences.Add(status.ToString());
 }
 
 void CheckProgram(const ConfCase& c, Differences& differences) {

@@ -14,6 +14,10 @@ namespace cotan::conformance {
 // Errors: of the compiler, and Internal for what a case throws.
 absl::StatusOr<std::string> CompileCase(const ConfCase& c, bool keep_input_mutations);
 
+// The same with every size of the inputs dynamic, as by DynamicDimsOf(), and
+// input mutations outside of the program.
+absl::StatusOr<std::string> CompileDynamic(const ConfCase& c);
+
 }  // namespace cotan::conformance
 
 #endif  // COTAN_TESTING_CONFORMANCE_COMPILED_CASE_H_

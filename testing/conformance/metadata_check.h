@@ -2,7 +2,11 @@
 #ifndef COTAN_TESTING_CONFORMANCE_METADATA_CHECK_H_
 #define COTAN_TESTING_CONFORMANCE_METADATA_CHECK_H_
 
+#include <cstdint>
+#include <string>
+
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "serialization/program.pb.h"
 #include "serialization/view_and_mutation_meta.h"
 #include "testing/conformance/difference.h"
@@ -25,9 +29,15 @@ void CompareMetadata(const serialization::Method& method, const Json& facts, con
                      Differences& differences);
 
 // As CompareMetadata(), without what only the joint graph and its partition
-// tell.
+// tell. `symbols`: what dynamic sizes are for the inputs of the case.
 void CompareAnalysis(const serialization::Method& method, const Json& facts, const std::string& mode,
-                     Differences& differences);
+                     Differences& differences, absl::Span<const int64_t> symbols = {});
+
+// As CompareAnalysis(), with what was recorded with dynamic=True. Expressions of
+// sizes are compared by their values. That the backward gets sizes as saved
+// values is not compared: here it is planned for the sizes of its forward.
+void CompareDynamicMetadata(const serialization::Method& method, const Json& facts, absl::Span<const int64_t> symbols,
+                            Differences& differences);
 
 }  // namespace cotan::conformance
 

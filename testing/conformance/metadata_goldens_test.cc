@@ -231,7 +231,8 @@ TEST_F(MetadataGoldens, MutationTypesAreThoseOfTheReference) {
   for (const auto& [name, record] : goldens_.items()) {
     SCOPED_TRACE(name);
     for (const Json& input : record["metadata"]["input_info"]) {
-      EXPECT_EQ(conformance::MutationTypeName(MutationTypeOf(InputOf(input))), input["mutation_type"].get<std::string>())
+      EXPECT_EQ(conformance::MutationTypeName(MutationTypeOf(InputOf(input))),
+                input["mutation_type"].get<std::string>())
           << input.dump();
     }
   }

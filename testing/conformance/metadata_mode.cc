@@ -1,4 +1,7 @@
+#include <cstdint>
+#include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "serialization/container.h"
@@ -34,7 +37,24 @@ void CheckWith(const ConfCase& c, const Json& facts, bool keep_input_mutations, 
   if (!meta.ok()) differences.Add(meta.status().ToString());
 }
 
+// What the symbols of the artifact are in the case: "s2" is 2.
+std::vector<int64_t> SizesOf(const serialization::Artifact& artifact) {
+  std::vector<int64_t> sizes;
+  for (const serialization::SymbolProto& symbol : artifact.symbols()) {
+    sizes.push_back(std::atoll(symbol.name().c_str() + 1));
+  }
+  return sizes;
+}
+
 }  // namespace
+
+void CheckDynamicMetadata(const std::string& artifact, const Json& facts, Differences& differences) {
+  const absl::StatusOr<ArtifactFile> file = ArtifactFile::Parse(artifact);
+  if (!file.ok()) return differences.Add(file.status().ToString());
+  const serialization::Method* forward = FindMethod(file->artifact(), "forward");
+  if (forward == nullptr) return differences.Add("there is no method 'forward'");
+  CompareDynamicMetadata(*forward, facts, SizesOf(file->artifact()), differences);
+}
 
 void CheckMetadata(const ConfCase& c, const Json& facts, Differences& differences) {
   CheckWith(c, facts, /*keep_input_mutations=*/false, differences);

@@ -23,6 +23,13 @@ void CheckEager(const ConfCase& c, const Json& facts, Differences& differences);
 // The gradients that follow from these calls.
 void CheckGradients(const ConfCase& c, const Json& facts, Differences& differences);
 
+// Metadata, calls and gradients of the case compiled for any sizes not below its
+// own (dynamic=True of the reference), called at these and at larger ones.
+void CheckDynamic(const ConfCase& c, const Json& facts, Differences& differences);
+
+// The metadata of an artifact with dynamic sizes; part of CheckDynamic().
+void CheckDynamicMetadata(const std::string& artifact, const Json& facts, Differences& differences);
+
 // Calls and gradients of a case without golden. Where eager refuses, Cotan has to.
 void CheckProgram(const ConfCase& c, Differences& differences);
 

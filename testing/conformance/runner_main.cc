@@ -9,7 +9,7 @@
 #include "testing/conformance/runner.h"
 
 ABSL_FLAG(std::string, golden, "", "golden file with the facts about the cases");
-ABSL_FLAG(std::string, mode, "all", "metadata, eager, grad, refusals or all");
+ABSL_FLAG(std::string, mode, "all", "metadata, eager, grad, refusals or all of these; or dynamic");
 ABSL_FLAG(std::vector<std::string>, case, {}, "names of the cases to run; all if there are none");
 ABSL_FLAG(std::string, known_failures, "", "file with failures that do no harm: mode, case, reason in each line");
 
