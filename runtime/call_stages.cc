@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "runtime/autograd/copy_node.h"
 #include "runtime/autograd/grad_mode.h"
+#include "runtime/autograd/hooks.h"
 #include "runtime/autograd/node.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/autograd/view_node.h"
@@ -233,7 +234,7 @@ absl::Status PlaceResults(FunctionCore& core, Call& call) {
     if (r >= plan.first_saved && r < plan.num_outputs) {
       COTAN_RETURN_IF_ERROR(PlaceSaved(core, call, r));
     } else if (places == nullptr || !places->is_placed[static_cast<size_t>(r)]) {
-      ResultAt(call, r) = Tensor();
+      autograd::Clear(ResultAt(call, r));
       COTAN_RETURN_IF_ERROR(call.executable->SetOutput(r, ResultAt(call, r)));
     } else if (IsOwner(plan, *places, r)) {
       COTAN_RETURN_IF_ERROR(PlaceResult(core, call, *places, r));

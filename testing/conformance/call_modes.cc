@@ -119,9 +119,13 @@ void CompareBothWays(const ConfCase& c, Aspects aspects, const Json& analyses, D
 
 // Roots that were found by searching may come in another order.
 void SortGradients(std::vector<std::optional<GradFacts::Gradient>>& gradients) {
-  std::erase_if(gradients, [](const auto& gradient) { return !gradient.has_value(); });
-  std::sort(gradients.begin(), gradients.end(),
-            [](const auto& a, const auto& b) { return std::tie(a->sizes, a->values) < std::tie(b->sizes, b->values); });
+  std::vector<GradFacts::Gradient> defined;
+  for (std::optional<GradFacts::Gradient>& gradient : gradients) {
+    if (gradient.has_value()) defined.push_back(*std::move(gradient));
+  }
+  std::sort(defined.begin(), defined.end(),
+            [](const auto& a, const auto& b) { return std::tie(a.sizes, a.values) < std::tie(b.sizes, b.values); });
+  gradients.assign(defined.begin(), defined.end());
 }
 
 void CompareWithGolden(const Oracle& oracle, const Json& eager, Aspects aspects, Differences& differences) {

@@ -94,10 +94,10 @@ class Mirroring {
     } else if (IsComplexOf(base, tensor)) {
       steps.push_back(view::ViewAsReal());
     } else if (IsComplexOf(tensor, base)) {
-      steps.push_back(view::AsStrided{.sizes = {capacity / 2, 2}, .strides = {2, 1}});
+      steps.push_back(view::AsStrided{.sizes = {capacity / 2, 2}, .strides = {2, 1}, .offset = 0});
       steps.push_back(view::ViewAsComplex());
     } else {
-      steps.push_back(view::AsStrided{.sizes = {capacity}, .strides = {1}});
+      steps.push_back(view::AsStrided{.sizes = {capacity}, .strides = {1}, .offset = 0});
       steps.push_back(view::DTypeView{.dtype = dtype});
     }
     if (steps.empty()) return base_variable.AsStrided(aot::LayoutOf(tensor));

@@ -18,11 +18,11 @@ namespace cotan::conformance {
 // that writes in place yields its first argument.
 struct RandomStep {
   enum Mode { kCallers, kNoGrad, kEnableGrad, kInference };
-  std::string op;                // "mul", "mul_", "select", ...; see random_ops.cc
-  std::vector<int> args;         // values
-  std::vector<int64_t> numbers;  // further arguments, by op
-  Mode mode = kCallers;          // how it runs
-  int result = 0;                // the value
+  std::string op;                     // "mul", "mul_", "select", ...; see random_ops.cc
+  std::vector<int> args = {};         // values
+  std::vector<int64_t> numbers = {};  // further arguments, by op
+  Mode mode = kCallers;               // how it runs
+  int result = 0;                     // the value
 };
 
 // Tensors that inputs are, or are views of.
@@ -41,8 +41,8 @@ struct RandomProgram {
   std::vector<RandomBase> bases;
   struct Input {
     int base = 0;
-    std::vector<RandomStep> views;  // from the base on, each of what is before it
-    int same_as = -1;               // the input that it is, or -1
+    std::vector<RandomStep> views = {};  // from the base on, each of what is before it
+    int same_as = -1;                    // the input that it is, or -1
   };
   std::vector<Input> inputs;
   std::vector<RandomStep> steps;
