@@ -521,7 +521,10 @@ class PlanMaker {
 
   void AddOutputs() {
     using Kind = CallPlan::Output::Kind;
-    for (int i = 0; i < num_caller_outputs(); ++i) plan_.outputs.push_back(OutputOf(i));
+    for (int i = 0; i < num_caller_outputs(); ++i) {
+      plan_.outputs.push_back(OutputOf(i));
+      SeeAsBefore(plan_.outputs.back());
+    }
     // Those that are made from other outputs come after these.
     const std::vector<CallPlan::Output> by_index = plan_.outputs;
     const auto rank = [&by_index](const CallPlan::Output& output) {
@@ -592,6 +595,21 @@ class PlanMaker {
         output.index = returned_bases_[static_cast<size_t>(*info.base_index)];
     }
     return output;
+  }
+
+  // A view of an input that moves, by its place in the storage.
+  void SeeAsBefore(CallPlan::Output& output) {
+    if (output.kind != CallPlan::Output::Kind::kViewOfInput || !output.requires_grad) return;
+    const bool is_placed = output.steps.empty() ? output.geometry.has_value()
+                                                : std::holds_alternative<view::AsStrided>(output.steps.front());
+    if (!is_placed) return;
+    if (metadata_.input(output.index).mutates_data) return;
+    for (size_t i = 0; i < plan_.new_geometries.size(); ++i) {
+      CallPlan::NewGeometry& change = plan_.new_geometries[i];
+      if (change.input != output.index || change.before_record) continue;
+      change.is_seen_as_before = true;
+      output.before = static_cast<int>(i);
+    }
   }
 
   // --- stages ---------------------------------------------------------------

@@ -188,6 +188,9 @@ struct CallPlan {
     TensorGeometry geometry;
     bool under_no_grad = false;
     bool before_record = false;  // a leaf: its gradient has the new sizes
+    // Outputs are views of the input as it was: elements that it leaves out have
+    // a gradient through them.
+    bool is_seen_as_before = false;
   };
   std::vector<NewGeometry> new_geometries;
   struct WriteBack {
@@ -239,6 +242,7 @@ struct CallPlan {
     bool under_no_grad = false;
     bool is_no_view = false;
     int tangent = -1;                      // kInInput
+    int before = -1;                       // kViewOfInput, of the input as it was: into new_geometries
     std::optional<ViewCreation> creation;  // kInInput: a view of a hidden base
   };
   std::vector<Output> outputs;  // in the order in which they can be made

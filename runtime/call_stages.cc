@@ -307,8 +307,13 @@ absl::Status ChangeGeometry(FunctionCore& core, Call& call, const CallPlan::NewG
 
 // Of the arguments that change before the node is made, or after it.
 absl::Status ChangeGeometries(FunctionCore& core, Call& call, bool before_record) {
-  for (const CallPlan::NewGeometry& change : core.plan().new_geometries) {
-    if (change.before_record == before_record) COTAN_RETURN_IF_ERROR(ChangeGeometry(core, call, change));
+  const std::vector<CallPlan::NewGeometry>& changes = core.plan().new_geometries;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    if (changes[i].before_record != before_record) continue;
+    if (changes[i].is_seen_as_before) {
+      COTAN_ASSIGN_OR_RETURN(call.moved_inputs[i], InputAt(call, changes[i].input).View({}));
+    }
+    COTAN_RETURN_IF_ERROR(ChangeGeometry(core, call, changes[i]));
   }
   return absl::OkStatus();
 }
@@ -636,7 +641,9 @@ absl::StatusOr<FunctionResult> MakeOutput(const CallPlan::Output& output, const 
     case Kind::kSameOutput:
       return FunctionResult((*call.outputs)[at]);
     case Kind::kViewOfInput: {
-      COTAN_ASSIGN_OR_RETURN(Variable view, Replay(output, call, *call.inputs[at]));
+      const Variable& input =
+          output.before < 0 ? *call.inputs[at] : call.moved_inputs[static_cast<size_t>(output.before)];
+      COTAN_ASSIGN_OR_RETURN(Variable view, Replay(output, call, input));
       return FunctionResult(std::move(view));
     }
     case Kind::kInInput: {

@@ -36,6 +36,7 @@ void Call::Clear() {
   for (Variable& variable : returned) variable = Variable();
   for (Variable& variable : storages) variable = Variable();
   for (Variable& base : hidden_bases) base = Variable();
+  for (Variable& input : moved_inputs) input = Variable();
   folded.clear();
   node = nullptr;
 }
@@ -59,6 +60,7 @@ FunctionCore::FunctionCore(std::shared_ptr<SessionCore> session, CallPlan plan)
   call_.returned.resize(plan_.returned.size());
   call_.storages.resize(plan_.returned.size());
   call_.hidden_bases.resize(plan_.hidden_bases.size());
+  call_.moved_inputs.resize(plan_.new_geometries.size());
 }
 
 WrappedResult PlainResult(FunctionResult result) {

@@ -41,6 +41,7 @@ struct Call {
   std::vector<Variable> returned;  // by returned
   std::vector<Variable> storages;  // by returned: what shares the version of all that is in its storage
   std::vector<Variable> hidden_bases;
+  std::vector<Variable> moved_inputs;  // by new geometry: the input as it was, if an output is a view of that
   // Results with elements that share memory: computed elsewhere, then put here.
   std::vector<std::pair<int, Tensor>> folded;
   std::shared_ptr<CompiledBackward> node;

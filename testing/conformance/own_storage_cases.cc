@@ -179,6 +179,23 @@ std::vector<ConfCase> StorageCases() {
             return {in[0].add(1)};
           }),
       Case(
+          "view_of_computed_input_that_leaves_elements_out", [] { return Tensors{leaf(0, {4}).clone().unsqueeze(0)}; },
+          [](Tensors in) -> Tensors {
+            const at::Tensor row = in[0].select(0, 0);
+            in[0].as_strided_({3}, {1}, 0);
+            return {row};
+          }),
+      Case(
+          "view_of_clone_that_leaves_elements_out",
+          [] {
+            return Tensors{leaf(0, {2, 3}).clone()};
+          },
+          [](Tensors in) -> Tensors {
+            const at::Tensor columns = in[0].t();
+            in[0].as_strided_({2}, {1}, 1);
+            return {columns, in[0] * 2};
+          }),
+      Case(
           "one_element_of_a_column",
           [] {
             return Tensors{leaf(0, {2, 3}).clone().select(1, 1)};
