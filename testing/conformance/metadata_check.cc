@@ -209,8 +209,7 @@ class UserInputs {
       : index_(static_cast<size_t>(num_inputs), -1) {
     std::vector<int> unique;
     for (int i = 0; i < num_user_inputs; ++i) {
-      const bool is_duplicate =
-          i < binding.add_dupe_map_size() && binding.add_dupe_map(i) < static_cast<int>(unique.size());
+      const bool is_duplicate = i < binding.add_dupe_map_size() && binding.add_dupe_map(i) < unique.size();
       if (!is_duplicate) unique.push_back(i);
     }
     const bool has_bases = binding.inner_inputs_size() > 0;
