@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/overlap.h"
 #include "base/status_macros.h"
+#include "runtime/autograd/hooks.h"
 #include "runtime/function_core.h"
 
 namespace cotan {
@@ -32,7 +33,7 @@ void Call::Clear() {
   arguments = {};
   outputs = nullptr;
   for (Variable& base : bases) base = Variable();
-  for (Tensor& result : results) result = Tensor();
+  for (Tensor& result : results) autograd::Clear(result);
   for (Variable& variable : returned) variable = Variable();
   for (Variable& variable : storages) variable = Variable();
   for (Variable& base : hidden_bases) base = Variable();
@@ -129,7 +130,8 @@ void FunctionCore::GiveSaved(int index, Tensor memory) {
 absl::StatusOr<const FunctionCore::Places*> FunctionCore::PlacesFor(const Plan& plan) {
   if (places_.valid && places_.symbols == plan.symbols) return &places_;
   const auto num_results = static_cast<size_t>(plan_.num_results);
-  places_ = Places();
+  places_.valid = false;
+  places_.layouts.clear();
   places_.symbols = plan.symbols;
   places_.placement_of.assign(num_results, -1);
   places_.is_placed.assign(num_results, false);
