@@ -37,6 +37,20 @@ bool SumOver(ComplexNode& n, const std::vector<SymInt>& dims, bool keep) {
 
 bool ToReal(ComplexNode& n) { return n.ReturnReal(n.Pair(0)); }
 bool FromReal(ComplexNode& n) { return n.ReturnPair(n.Operand(0)); }
+
+// Numbers as their parts, which lie beside each other, or the reverse.
+bool ViewAsType(ComplexNode& n) {
+  const TensorType result = n.ResultType();
+  if (IsComplex(result.dtype) && n.IsComplexOperand(0)) return result.dtype == n.TypeOf(n.Operand(0)).dtype && Same(n);
+  const bool joins = IsComplex(result.dtype);
+  const TensorType type = joins ? n.PairType() : result;
+  const ValueId parts = joins ? n.Operand(0) : n.Pair(0);
+  if (n.TypeOf(parts).dtype != type.dtype) return false;
+  const std::vector<SymInt> sizes(type.sizes.begin(), type.sizes.end());
+  const ValueId viewed = n.math.Emit("aten.view.default", {Use{parts}, sizes}, type);
+  return joins ? n.ReturnPair(viewed) : n.ReturnReal(viewed);
+}
+
 bool Negate(ComplexNode& n) { return n.ReturnSame(n.node()); }
 bool Zeros(ComplexNode& n) { return n.ReturnPair(n.math.Full(0, n.PairType())); }
 bool Join(ComplexNode& n) { return n.Return(n.Operand(0), n.Operand(1)); }
@@ -176,10 +190,12 @@ absl::Span<const ComplexRuleRow> ViewComplexRules() {
       {"aten.transpose.int", Turn},
       {"aten.unsqueeze.default", AsSized},
       {"aten.view.default", Resize},
+      {"aten.view.dtype", ViewAsType},
       {"aten.view_as_complex.default", FromReal},
       {"aten.view_as_complex_copy.default", FromReal},
       {"aten.view_as_real.default", ToReal},
       {"aten.view_as_real_copy.default", ToReal},
+      {"aten.view_copy.dtype", ViewAsType},
       {"aten.zero.default", Zeros},
       {"aten.zeros.default", Zeros},
       {"aten.zeros_like.default", Zeros},
