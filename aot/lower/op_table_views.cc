@@ -155,17 +155,18 @@ absl::Status LowerSliceBackward(Lowering& l) {
 // (self, src, dim, start, end, step)
 absl::Status LowerSliceScatter(Lowering& l) {
   const Tensor x = l.tensor(0);
+  const Tensor part = l.b.Cast(l.tensor(1), x.dtype());
   const Range range = RangeOf(l, x.sizes(), 2);
   const SymInt size = x.sizes()[static_cast<size_t>(range.dim)];
-  if (range.start == SymInt(0) && range.end == size && range.step == SymInt(1)) return l.Return(l.tensor(1));
+  if (range.start == SymInt(0) && range.end == size && range.step == SymInt(1)) return l.Return(part);
   if (range.step == SymInt(1)) {
     std::vector<Tensor> parts;
     if (!(range.start == SymInt(0))) parts.push_back(l.b.Slice(x, range.dim, 0, range.start, 1));
-    parts.push_back(l.tensor(1));
+    parts.push_back(part);
     if (!(range.end == size)) parts.push_back(l.b.Slice(x, range.dim, range.end, size, 1));
     return l.Return(l.b.Concat(parts, range.dim));
   }
-  const Tensor placed = Place(l, l.tensor(1), range, size);
+  const Tensor placed = Place(l, part, range, size);
   const Tensor position = l.b.Iota(static_cast<int>(range.dim), DType::kInt64, x.sizes());
   const Tensor distance = position - l.b.Literal(range.start);
   const Tensor on_step =
@@ -193,7 +194,7 @@ absl::Status LowerSelectBackward(Lowering& l) {
 absl::Status LowerSelectScatter(Lowering& l) {
   const Tensor x = l.tensor(0);
   const int64_t dim = l.b.WrapDim(l.integer(2), x.rank());
-  return l.Return(PlaceRow(l, l.tensor(1), x, x.sizes(), dim, l.size(3)));
+  return l.Return(PlaceRow(l, l.b.Cast(l.tensor(1), x.dtype()), x, x.sizes(), dim, l.size(3)));
 }
 
 // `diagonal` [..., L] on the diagonal of dim1 and dim2 of a tensor of `sizes`;
@@ -229,7 +230,8 @@ absl::Status LowerDiagonalBackward(Lowering& l) {
 // (self, src, offset, dim1, dim2)
 absl::Status LowerDiagonalScatter(Lowering& l) {
   const Tensor x = l.tensor(0);
-  return l.Return(PlaceDiagonal(l, l.tensor(1), x, x.sizes(), l.integer(2), l.integer(3), l.integer(4)));
+  const Tensor diagonal = l.b.Cast(l.tensor(1), x.dtype());
+  return l.Return(PlaceDiagonal(l, diagonal, x, x.sizes(), l.integer(2), l.integer(3), l.integer(4)));
 }
 
 // (self, offset, dim1, dim2)

@@ -110,6 +110,18 @@ std::vector<ConfCase> ElementCases() {
              in[0].mul_(2);
              return {in[0].view(at::kInt)};
            }),
+      Case(
+          "numbers_repeated_once_are_written",
+          [] {
+            const auto count = [](at::IntArrayRef sizes) { return at::arange(9, at::kInt).as_strided(sizes, {3, 1}); };
+            return Tensors{count({3, 3}), count({3, 3}), count({3, 3})};
+          },
+          [](Tensors in) -> Tensors {
+            in[0].select(0, 1).expand({1, 3}).mul_(2);
+            in[1].slice(1, 0, 2).expand({1, 3, 2}).add_(1);
+            in[2].diagonal().expand({1, 3}).neg_();
+            return {in[0] + 1};
+          }),
       Case("bits_of_an_intermediate", Leaf,
            [](Tensors in) -> Tensors {
              const at::Tensor y = in[0] * 2;
