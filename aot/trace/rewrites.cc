@@ -24,6 +24,7 @@
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/functions/tensor.h>
 #include <torch/csrc/autograd/node.h>
@@ -208,6 +209,8 @@ class GeometryWatch {
   void Tell(AutogradViews& views) const {
     if (!tensor_.defined() || (tensor_.sizes() == sizes_ && tensor_.strides() == strides_)) return;
     views.GeometryChanged(tensor_);
+    // LibTorch leaves the wrapper's own number of elements as it was.
+    tensor_.unsafeGetTensorImpl()->set_sizes_and_strides(tensor_.sizes(), tensor_.strides());
   }
 
  private:
@@ -274,10 +277,19 @@ void CallBelow(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   watch.Tell(views);
 }
 
+// Inside of a trace there is no inference mode: functionalization makes views anew
+// whenever it needs them, which are to be usable everywhere.
+void CallWithoutInference(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const c10::InferenceMode normal(false);
+  const at::NoGradGuard no_grad;
+  op.callBoxed(stack);
+}
+
 // Every op without a rewrite passes through here. An error of LibTorch tells in which
 // op it occurred.
 void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   try {
+    if (CurrentRecorder() != nullptr && c10::InferenceMode::is_enabled()) return CallWithoutInference(op, stack);
     CallBelow(op, keys, stack);
   } catch (c10::Error& error) {
     if (error.context().empty()) error.add_context(NodeOpName(op.schema()));

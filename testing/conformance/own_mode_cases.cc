@@ -164,6 +164,17 @@ std::vector<ConfCase> ModeCases() {
              }
              return {y.clone(), in[0] * 3};
            }),
+      Case("written_view_written_in_inference_mode", Computed,
+           [](Tensors in) -> Tensors {
+             in[0].mul_(2);
+             const at::Tensor row = in[0].select(0, 1);
+             {
+               const c10::InferenceMode mode;
+               row.add_(1);
+               in[0].detach().mul_(3);
+             }
+             return {in[0].sin(), row};
+           }),
       Case("custom_scale_of_a_written_input", Computed,
            [](Tensors in) -> Tensors {
              in[0].mul_(2);

@@ -160,6 +160,11 @@ std::vector<ConfCase> StorageCases() {
             in[0].unsqueeze_(1);
             return {};
           }),
+      Case("moved_and_made_another_shape", Square,
+           [](Tensors in) -> Tensors {
+             in[0].as_strided_({3}, {3}, 1);
+             return {in[0].reshape({-1}) * 2, in[0].reshape({3, 1})};
+           }),
       Case(
           "conjugate_and_bits_of_an_input_that_moves",
           [] {
