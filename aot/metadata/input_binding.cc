@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/overlap.h"
 #include "base/status_macros.h"
 #include "serialization/derived_metadata.h"
 #include "serialization/view_geometry.h"
@@ -71,7 +72,8 @@ std::vector<int> FindDuplicates(const ViewAndMutationFacts& facts, absl::Span<co
     if (inserted) ++next;
     map.push_back(found->second);
     const InputAliasInfo& info = facts.input_info[i];
-    needed |= !inserted && (info.mutates_data || info.mutates_metadata);
+    const bool is_new_leaf = info.history == InputHistory::kNewLeaf;
+    needed |= !inserted && (info.mutates_data || info.mutates_metadata || is_new_leaf);
   }
   return needed ? map : std::vector<int>();
 }
@@ -166,6 +168,7 @@ class BaseBinder {
  private:
   bool NeedsBase(const Group& group) const;
   absl::StatusOr<ChosenBase> ChooseBase(const Group& group) const;
+  absl::Status CheckNoHistory(const Group& group) const;
   // The base over the whole storage.
   ChosenBase StorageBase(const InputDescription& example) const;
   ChosenBase RootBase(const InputDescription& view) const;
@@ -186,11 +189,18 @@ class BaseBinder {
   std::vector<ChosenBase> chosen_;  // per base
 };
 
+// Whether the inputs, which are in one storage, might share elements.
+bool MayOverlap(const InputDescription& a, const InputDescription& b) {
+  if (a.dtype == b.dtype) return !DefinitelyDisjoint(a.layout, b.layout);
+  return LayoutsOverlap(a.layout, static_cast<int64_t>(ByteSize(a.dtype)), b.layout,
+                        static_cast<int64_t>(ByteSize(b.dtype)));
+}
+
 bool BaseBinder::NeedsBase(const Group& group) const {
   if (std::none_of(group.begin(), group.end(), [this](int i) { return info(i).mutates_data; })) return false;
   for (size_t i = 0; i < group.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      if (!DefinitelyDisjoint(input(group[i]).layout, input(group[j]).layout)) return true;
+      if (MayOverlap(input(group[i]), input(group[j]))) return true;
     }
   }
   return false;
@@ -234,6 +244,19 @@ absl::StatusOr<uintptr_t> BaseBinder::CommonRoot(const Group& group) const {
   return common ? first : 0;
 }
 
+// Nothing could have the history of memory of which all inputs are parts, but no
+// tensor is the whole.
+absl::Status BaseBinder::CheckNoHistory(const Group& group) const {
+  for (size_t k = 0; k < group.size(); ++k) {
+    if (info(group[k]).history != InputHistory::kNew) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input ", group[k], " is written with what requires grad, and shares memory with input ", group[k == 0 ? 1 : 0],
+        ", but autograd knows them as different tensors: pass views of one tensor, "
+        "or return the result instead"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ChosenBase> BaseBinder::ChooseBase(const Group& group) const {
   const InputDescription& first = input(group[0]);
   for (int i : group) {
@@ -244,7 +267,10 @@ absl::StatusOr<ChosenBase> BaseBinder::ChooseBase(const Group& group) const {
                      "supported"));
   }
   COTAN_ASSIGN_OR_RETURN(const uintptr_t root, CommonRoot(group));
-  if (root == 0) return StorageBase(first);
+  if (root == 0) {
+    COTAN_RETURN_IF_ERROR(CheckNoHistory(group));
+    return StorageBase(first);
+  }
   const auto view = std::find_if(group.begin(), group.end(), [&](int i) { return RootOf(input(i)) == root; });
   ChosenBase chosen = RootBase(input(*view));
   if (chosen.base.geometry.dtype == first.dtype) return chosen;

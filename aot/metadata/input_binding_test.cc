@@ -141,6 +141,36 @@ TEST(BindInputsTest, RefusesViewsOfDifferentDTypes) {
   EXPECT_THAT(bound.status().message(), HasSubstr("views with different dtypes are not supported"));
 }
 
+TEST(BindInputsTest, DTypesShareMemoryByBytes) {
+  std::vector<InputDescription> inputs = {Vector(1, 1, 0, 2), Vector(2, 1, 2, 2)};
+  EXPECT_TRUE(BindInputs(Facts(inputs, 0), inputs).ok());
+  inputs[0].dtype = DType::kInt64;  // elements 0 and 1 reach as far as elements 0 to 3 of half the size
+  EXPECT_THAT(BindInputs(Facts(inputs, 0), inputs).status().message(), HasSubstr("views with different dtypes"));
+}
+
+TEST(BindInputsTest, DuplicateOfANewLeafIsLeftOut) {
+  const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(1, 1, 0, 4)};
+  ViewAndMutationFacts facts = Facts(inputs, -1);
+  for (InputAliasInfo& info : facts.input_info) {
+    info.requires_grad_at_entry = false;
+    info.requires_grad = true;
+    info.history = InputHistory::kNewLeaf;
+  }
+  const auto bound = BindInputs(facts, inputs);
+  ASSERT_TRUE(bound.ok()) << bound.status();
+  EXPECT_THAT(bound->binding.add_dupe_map, ElementsAre(0, 0));
+}
+
+TEST(BindInputsTest, RefusesHistoryOfMemoryThatHasNoCommonTensor) {
+  const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 1, 2, 4)};
+  ViewAndMutationFacts facts = Facts(inputs, 0);
+  facts.input_info[0].requires_grad_at_entry = false;
+  facts.input_info[0].requires_grad = true;
+  facts.input_info[0].history = InputHistory::kNew;
+  EXPECT_THAT(BindInputs(facts, inputs).status().message(),
+              HasSubstr("is written with what requires grad, and shares memory with input 1"));
+}
+
 TEST(BindInputsTest, OutputsAreMovedToTheirBase) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 1, 2, 4)};
   ViewAndMutationFacts facts = Facts(inputs, 0);

@@ -51,6 +51,17 @@ std::vector<ConfCase> RequiresGradCases() {
              in[0].requires_grad_(true);
              return {in[0] * 2, in[0]};
            }),
+      Case(
+          "one_of_two_that_are_one_requires_grad_now",
+          [] {
+            const at::Tensor x = buf(0, {2, 3});
+            g_roots.push_back(x);
+            return Tensors{x, x, leaf(1, {2, 3})};
+          },
+          [](Tensors in) -> Tensors {
+            in[0].requires_grad_(true);
+            return {in[1] * 2, in[0] * in[2]};
+          }),
       Case("view_of_input_that_requires_grad_now", Buffer,
            [](Tensors in) -> Tensors {
              in[0].requires_grad_(true);
