@@ -41,9 +41,7 @@ constexpr absl::string_view kRefusals[] = {
     "input mutations on views with different dtypes are not supported",
     // Graphs know elements of values, no memory.
     "it looks at memory that its argument lies in, but that is no element of it",
-    // LibTorch's functionalization makes a view in inference mode again.
-    "Cannot set version_counter for inference tensor",
-    // The same; the reference refuses it, too.
+    // The elements would have to go to the storage that the input leaves; the reference refuses it, too.
     "Encountered a set_ on a graph input, but the input has other mutations",
     // A storage that `set_` took stays as it is; the reference refuses it, too.
     "cannot mutate tensors with frozen storage",
@@ -55,6 +53,7 @@ constexpr absl::string_view kRefusals[] = {
     "tracing 'forward': Can't detach views in-place",
     // One gradient for the base, none for the part.
     "it is made to require grad (requires_grad_) and shares memory that is written to with another input",
+    "autograd knows them as different tensors: pass views of one tensor, or return the result instead",
     "it is detached from another input, whose memory it shares, and written with what requires grad",
 };
 
