@@ -30,7 +30,8 @@ at::Tensor Strided(const at::Tensor& real, at::IntArrayRef strides, int64_t offs
   const RealScope scope;
   int64_t extent = offset + 1;
   for (int64_t d = 0; d < real.dim(); ++d) extent += (real.size(d) - 1) * strides[static_cast<size_t>(d)];
-  at::Tensor result = at::empty({extent}, real.options()).as_strided(real.sizes(), strides, offset);
+  at::Tensor result =
+      at::empty({real.numel() == 0 ? 0 : extent}, real.options()).as_strided(real.sizes(), strides, offset);
   return result.copy_(real);
 }
 
@@ -43,7 +44,7 @@ WrittenBases::WrittenBases(const c10::OperatorHandle& op, const torch::jit::Stac
     VisitTensors(torch::jit::peek(stack, i, declared.size()), [&](const at::Tensor& tensor) {
       if (!tensor.defined() || !at::functionalization::impl::isFunctionalTensor(tensor)) return;
       const at::Tensor& base = StorageOf(tensor)->base();
-      if (AsProxy(base) == nullptr || base.numel() == 0) return;
+      if (AsProxy(base) == nullptr) return;
       written_.push_back({tensor, StorageOf(tensor), base.sizes().vec(), base.strides().vec(), base.storage_offset()});
     });
   }

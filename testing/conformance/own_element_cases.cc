@@ -122,6 +122,16 @@ std::vector<ConfCase> ElementCases() {
             in[2].diagonal().expand({1, 3}).neg_();
             return {in[0] + 1};
           }),
+      Case(
+          "strides_of_no_elements_after_a_write",
+          [] {
+            return Tensors{buf(0, {0, 3})};
+          },
+          [](Tensors in) -> Tensors {
+            const at::Tensor y = in[0].t().clone();
+            y.relu_();
+            return {y};
+          }),
       Case("bits_of_an_intermediate", Leaf,
            [](Tensors in) -> Tensors {
              const at::Tensor y = in[0] * 2;
