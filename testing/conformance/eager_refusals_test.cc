@@ -32,6 +32,15 @@ TEST(RefusalTest, ViewOfMemoryBetweenTheElements) {
                 "it looks at memory that its argument lies in, but that is no element of it");
 }
 
+TEST(RefusalTest, ViewOfMemoryBeyondWhatWasWritten) {
+  const auto look = [](Tensors in) -> Tensors {
+    in[0].mul_(2);
+    return {in[0].as_strided({2}, {3}, 0) * 2};
+  };
+  ExpectRefused({buf(0, {4}).slice(0, 0, 1)}, look,
+                "it looks at memory that its argument lies in, but that is no element of it: elements up to 4 of 1");
+}
+
 TEST(RefusalTest, DetachedArgumentWrittenWithWhatRequiresGrad) {
   const auto add = [](Tensors in) -> Tensors { return {in[0].add_(in[1])}; };
   const at::Tensor x = leaf(0, {6}).clone();
