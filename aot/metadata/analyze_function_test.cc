@@ -711,6 +711,22 @@ TEST(AnalyzeFunctionTest, GeometryIsThatInTheCallersStorage) {
   EXPECT_EQ(facts->output_info[0].view_steps, (std::vector<ViewStep>{view::AsStrided{{3}, {1}, 6}}));
 }
 
+TEST(AnalyzeFunctionTest, ConjugateDoesNotLieInTheMemoryOfWhatItWasMadeOf) {
+  const auto with = [](bool conjugate) {
+    return [conjugate](const Tensors& in) {
+      const at::Tensor y = in[0] * 2;
+      return Tensors{y.view({6}), conjugate ? y.conj() : y.t()};
+    };
+  };
+  const Tensors inputs = {at::ones({2, 3}, at::kComplexFloat)};
+  const auto view = AnalyzeFunction(with(false), {}, inputs, {});
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_TRUE(view->output_info[1].shared_storage.has_value());
+  const auto conjugate = AnalyzeFunction(with(true), {}, inputs, {});
+  ASSERT_TRUE(conjugate.ok()) << conjugate.status();
+  EXPECT_FALSE(conjugate->output_info[1].shared_storage.has_value());
+}
+
 TEST(AnalyzeFunctionTest, RemembersWhatRequiredGradAtEntry) {
   const auto facts = AnalyzeFunction(
       [](const Tensors& in) {

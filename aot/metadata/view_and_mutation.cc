@@ -476,14 +476,30 @@ TensorGeometry GeometryOf(const at::Tensor& tensor) {
   return geometry;
 }
 
+// Where elements are kept, and how they are read: what is read in another way, as
+// a conjugate is, has other content.
+struct Memory {
+  explicit Memory(const at::Tensor& tensor)
+      : storage(StorageOf(tensor)), is_conjugate(RealLike(tensor).is_conj()), is_negative(RealLike(tensor).is_neg()) {}
+
+  friend bool operator==(const Memory&, const Memory&) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const Memory& m) {
+    return H::combine(std::move(h), m.storage, m.is_conjugate, m.is_negative);
+  }
+
+  const void* storage;
+  bool is_conjugate, is_negative;
+};
+
 void SetSharedStorage(absl::Span<const at::Tensor> outputs, absl::Span<const at::Tensor> intermediate_bases,
                       ViewAndMutationFacts& facts) {
   using Owner = SharedStorage::Owner;
-  absl::flat_hash_map<const void*, SharedStorage> owner_of_storage;
+  absl::flat_hash_map<Memory, SharedStorage> owner_of_memory;
   absl::flat_hash_map<const void*, int> output_of_tensor;
   for (size_t i = 0; i < intermediate_bases.size(); ++i) {
     const SharedStorage base = {Owner::kIntermediateBase, static_cast<int>(i), false};
-    owner_of_storage.try_emplace(StorageOf(intermediate_bases[i]), base);
+    owner_of_memory.try_emplace(Memory(intermediate_bases[i]), base);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     OutputAliasInfo& info = facts.output_info[i];
@@ -498,7 +514,7 @@ void SetSharedStorage(absl::Span<const at::Tensor> outputs, absl::Span<const at:
     if (!IsFreshMemory(info.output_type)) continue;
     if (info.shared_storage.has_value() && info.shared_storage->owner == Owner::kInput) continue;
     const auto [owner, is_first] =
-        owner_of_storage.try_emplace(StorageOf(outputs[i]), SharedStorage{Owner::kOutput, index, false});
+        owner_of_memory.try_emplace(Memory(outputs[i]), SharedStorage{Owner::kOutput, index, false});
     if (is_first) {
       info.shared_storage.reset();
     } else {
