@@ -211,7 +211,7 @@ TEST(AnalysisTest, TellsWhatEagerReturnsFromRandomPrograms) {
   constexpr uint64_t kPrograms = 300;
   int compared = 0;
   for (uint64_t seed = 1; seed <= kPrograms; ++seed) {
-    const RandomProgram program = GenerateProgram(seed);
+    const RandomProgram program = GenerateProgram(seed, ProgramRange::kWide);
     const ConfCase c = CaseOf(program);
     if (c.rng) continue;  // LibTorch's own draws have other histories
     const std::string wrong = FirstWrongPrediction(c, RunEager(c, std::nullopt).facts);

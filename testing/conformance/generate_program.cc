@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <exception>
@@ -11,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/string_view.h"
 #include "testing/conformance/program_limits.h"
 #include "testing/conformance/random_ops.h"
 
@@ -29,9 +32,16 @@ bool IsOftenRefused(const RandomStep& step, const at::Tensor& arg) {
   return step.op == "as_strided" && !IsAllOfItsMemory(arg);
 }
 
+bool IsInRange(RandomOpKind kind, absl::string_view name, ProgramRange range) {
+  static constexpr absl::string_view kWideOnly[] = {"to",         "data",       "view_dtype", "view_as_complex",
+                                                    "as_strided", "as_strided_"};
+  if (range == ProgramRange::kWide) return true;
+  return kind != RandomOpKind::kStateWrite && !absl::c_linear_search(kWideOnly, name);
+}
+
 class Generator {
  public:
-  explicit Generator(uint64_t seed) : random_(seed) { program_.seed = seed; }
+  Generator(uint64_t seed, ProgramRange range) : random_(seed), range_(range) { program_.seed = seed; }
 
   RandomProgram Generate() {
     program_.grad = !Chance(7);
@@ -50,6 +60,7 @@ class Generator {
 
  private:
   bool Chance(int percent) { return Below(100, random_) < percent; }
+  bool IsWide() const { return range_ == ProgramRange::kWide; }
 
   template <typename T>
   const T& OneOf(const std::vector<T>& choices) {
@@ -70,7 +81,8 @@ class Generator {
       RandomBase base;
       base.kind = Chance(60) ? RandomBase::kComputed : Chance(50) ? RandomBase::kLeaf : RandomBase::kBuffer;
       base.sizes = Chance(90) ? OneOf(kSizes) : OneOf(kRareSizes);
-      if (Chance(25)) base.dtype = OneOf(kRareTypes);
+      if (!IsWide() && c10::multiply_integers(base.sizes) == 0) base.sizes = {1};
+      if (Chance(25) && IsWide()) base.dtype = OneOf(kRareTypes);
       if (at::isIntegralType(base.dtype, /*includeBool=*/true)) base.kind = RandomBase::kBuffer;
       program_.bases.push_back(base);
     }
@@ -102,13 +114,15 @@ class Generator {
   // To the last input.
   void AddInputView() {
     const at::Tensor before = MakeProgramInputs(program_).back();
-    const RandomOp& op = OneOf(Chance(12) ? RandomOpKind::kAlias : RandomOpKind::kView);
+    const RandomOpKind kind = Chance(12) && IsWide() ? RandomOpKind::kAlias : RandomOpKind::kView;
+    const RandomOp& op = OneOf(kind);
+    if (!IsInRange(kind, op.name, range_)) return;
     const std::optional<Numbers> numbers = op.numbers(before, random_);
     // An alias with a version of its own is made inside of programs only.
     const std::string name = op.name;
     if (!numbers.has_value() || name == "data") return;
     RandomStep step{.op = op.name, .args = {0}, .numbers = *numbers};
-    if (Chance(8)) step.mode = RandomStep::kNoGrad;
+    if (Chance(8) && IsWide()) step.mode = RandomStep::kNoGrad;
     ProgramLimits limits;
     limits.Note({{0, before}});
     try {
@@ -138,23 +152,25 @@ class Generator {
     return RandomOpKind::kComputation;
   }
 
-  RandomStep::Mode AnyMode(bool is_write) {
+  RandomStep::Mode AnyMode(const KnownOp& op) {
     const int64_t draw = Below(100, random_);
+    if (!IsWide()) return draw < 12 && !MayView(op) ? RandomStep::kNoGrad : RandomStep::kCallers;
     if (draw < 12) return RandomStep::kNoGrad;
     if (draw < 16) return RandomStep::kEnableGrad;
     // What is made in inference mode is of no use outside of it.
-    return draw < 22 && is_write ? RandomStep::kInference : RandomStep::kCallers;
+    return draw < 22 && WritesElements(op) ? RandomStep::kInference : RandomStep::kCallers;
   }
 
   void AddStep() {
     for (int tries = 0; tries < 20; ++tries) {
       const RandomOpKind kind = AnyKind();
       const RandomOp& op = OneOf(kind);
+      if (!IsInRange(kind, op.name, range_)) continue;
       std::vector<int> args = {AnyValue()};
       if (op.num_args == 2) args.push_back(AnyValue());
       const std::optional<Numbers> numbers = op.numbers(values_[args[0]], random_);
       if (!numbers.has_value()) continue;
-      const RandomStep step{op.name, args, *numbers, AnyMode(WritesElements({kind, op})), next_value_};
+      const RandomStep step{op.name, args, *numbers, AnyMode({kind, op}), next_value_};
       if (!limits_.Allow(step) || (IsOftenRefused(step, values_[args[0]]) && !Chance(20))) continue;
       try {
         values_[next_value_] = RunStep(step, values_);
@@ -184,6 +200,7 @@ class Generator {
   }
 
   std::mt19937_64 random_;
+  const ProgramRange range_;
   RandomProgram program_;
   ProgramValues values_;
   ProgramLimits limits_;
@@ -192,11 +209,11 @@ class Generator {
 
 }  // namespace
 
-RandomProgram GenerateProgram(uint64_t seed) {
+RandomProgram GenerateProgram(uint64_t seed, ProgramRange range) {
   // A program that eager refuses, or does not define, gives way to the next of
   // its seed.
   for (uint64_t attempt = 0;; ++attempt) {
-    Generator generator(seed * 1000003 + attempt);
+    Generator generator(seed * 1000003 + attempt, range);
     RandomProgram program;
     try {
       program = generator.Generate();

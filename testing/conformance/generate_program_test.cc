@@ -18,7 +18,9 @@ bool HasStep(const RandomProgram& program, const std::string& op) {
 
 TEST(GenerateProgram, GivesTheSameProgramForTheSameSeed) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    EXPECT_EQ(ToText(GenerateProgram(seed)), ToText(GenerateProgram(seed))) << "seed " << seed;
+    for (const ProgramRange range : {ProgramRange::kPlain, ProgramRange::kWide}) {
+      EXPECT_EQ(ToText(GenerateProgram(seed, range)), ToText(GenerateProgram(seed, range))) << "seed " << seed;
+    }
   }
 }
 
@@ -28,7 +30,7 @@ TEST(GenerateProgram, GivesManyKindsOfPrograms) {
   bool writes = false;
   bool has_several_outputs = false;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
-    const RandomProgram program = GenerateProgram(seed);
+    const RandomProgram program = GenerateProgram(seed, ProgramRange::kWide);
     texts.insert(ToText(program));
     shares_memory |= program.inputs.size() > program.bases.size();
     writes |= HasStep(program, "mul_");
@@ -42,7 +44,7 @@ TEST(GenerateProgram, GivesManyKindsOfPrograms) {
 
 TEST(GenerateProgram, GivesProgramsThatEagerRuns) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
-    const RandomProgram program = GenerateProgram(seed);
+    const RandomProgram program = GenerateProgram(seed, ProgramRange::kWide);
     SCOPED_TRACE(ToText(program));
     const ConfCase c = CaseOf(program);
     const EagerRun run = RunEager(c, std::nullopt);
