@@ -34,6 +34,10 @@ void AddFixedSizes(const Graph& a, const Graph& b, absl::btree_set<int64_t>& fix
   }
 }
 
+bool IsFixed(const SymIntVector& sizes) {
+  return absl::c_all_of(sizes, [](const SymInt& size) { return size.is_constant(); });
+}
+
 // Whether the elements along the dimension are one.
 bool IsExpanded(const at::Tensor& tensor, int64_t dim) { return tensor.stride(dim) == 0 && tensor.size(dim) > 1; }
 
@@ -169,19 +173,16 @@ absl::StatusOr<std::vector<at::Tensor>> ResizeExamples(const std::vector<at::Ten
   const at::AutoGradMode grad_mode(true);  // examples keep their histories in any mode
   std::vector<at::Tensor> result;
   for (size_t i = 0; i < examples.size(); ++i) {
-    const bool is_fixed = absl::c_all_of(shapes.sizes[i], [](const SymInt& size) { return size.is_constant(); });
-    if (is_fixed) {  // as it is, whatever it shares memory with
-      result.push_back(examples[i]);
-      continue;
+    for (size_t k = 0; k < i; ++k) {
+      if (!examples[k].is_alias_of(examples[i]) || examples[k].is_same(examples[i])) continue;
+      if (IsFixed(shapes.sizes[k]) && IsFixed(shapes.sizes[i])) continue;
+      return absl::UnimplementedError(
+          absl::StrCat("examples ", k, " and ", i, " share memory; with dynamic dimensions each needs its own"));
     }
-    const auto same = std::find_if(examples.begin(), examples.begin() + static_cast<std::ptrdiff_t>(i),
-                                   [&](const at::Tensor& other) { return other.is_alias_of(examples[i]); });
-    if (same != examples.begin() + static_cast<std::ptrdiff_t>(i)) {
-      if (!same->is_same(examples[i])) {
-        return absl::UnimplementedError(absl::StrCat("examples ", same - examples.begin(), " and ", i,
-                                                     " share memory; with dynamic dimensions each needs its own"));
-      }
-      result.push_back(result[static_cast<size_t>(same - examples.begin())]);
+    const auto same = absl::c_find_if(examples, [&](const at::Tensor& other) { return other.is_same(examples[i]); });
+    const auto first = static_cast<size_t>(same - examples.begin());
+    if (first < i || IsFixed(shapes.sizes[i])) {
+      result.push_back(first < i ? result[first] : examples[i]);
       continue;
     }
     at::Tensor resized = examples[i].detach();

@@ -57,6 +57,12 @@ TEST(ResizeExamplesTest, MemoryIsSharedByEqualExamplesOnly) {
   const absl::Status status = ResizeExamples({x, x.view({4, 2})}, twice, {7}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(status.message()), HasSubstr("examples 0 and 1 share memory"));
+  const DynamicShapes one_fixed{kShapes.symbols, {kShapes.sizes[0], {4, 2}}};
+  EXPECT_FALSE(ResizeExamples({x, x.view({4, 2})}, one_fixed, {7}).ok());
+  const DynamicShapes both_fixed{{}, {{4, 2}, {2, 4}}};
+  const auto shared = ResizeExamples({x, x.view({2, 4})}, both_fixed, {});
+  ASSERT_TRUE(shared.ok()) << shared.status();
+  EXPECT_TRUE((*shared)[0].is_alias_of((*shared)[1]));
   EXPECT_THAT(std::string(ResizeExamples({at::ones({0, 2})}, kShapes, {7}).status().message()),
               HasSubstr("example 0 is empty"));
 }

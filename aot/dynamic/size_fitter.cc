@@ -82,6 +82,17 @@ std::optional<SymInt> RoundedLine(const SymInt& expression, const Samples& x, ab
   return std::nullopt;
 }
 
+// factor with values = factor * a * b at all points.
+std::optional<int64_t> FactorOf(const Samples& a, const Samples& b, const Samples& values) {
+  const Int128 unit = Int128{a[0]} * b[0];
+  if (values[0] == 0 || unit == 0 || values[0] % unit != 0) return std::nullopt;
+  const auto factor = static_cast<int64_t>(values[0] / unit);
+  for (size_t k = 1; k < values.size(); ++k) {
+    if (values[k] != Int128{factor} * a[k] * b[k]) return std::nullopt;
+  }
+  return factor;
+}
+
 // factor, offset with y = offset + factor * x at all points.
 std::optional<std::pair<double, double>> FloatLine(const std::vector<double>& x, const std::vector<double>& y,
                                                    double tolerance) {
@@ -211,14 +222,8 @@ std::optional<SymInt> SizeFitter::FitLongProduct(const Samples& values) const {
     for (const Known& a : *first) {
       for (const std::vector<Known>* second : {&known_, &products_}) {
         for (const Known& b : *second) {
-          const Int128 unit = Int128{a.samples[0]} * b.samples[0];
-          if (unit == 0 || values[0] % unit != 0) continue;
-          const Int128 factor = values[0] / unit;
-          bool fits = factor != 0;
-          for (size_t k = 1; k < values.size(); ++k) {
-            fits = fits && values[k] == factor * a.samples[k] * b.samples[k];
-          }
-          if (fits) return a.expression * b.expression * SymInt(static_cast<int64_t>(factor));
+          const std::optional<int64_t> factor = FactorOf(a.samples, b.samples, values);
+          if (factor.has_value()) return a.expression * b.expression * SymInt(*factor);
         }
       }
     }

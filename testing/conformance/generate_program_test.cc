@@ -5,16 +5,10 @@
 
 #include "gtest/gtest.h"
 #include "testing/conformance/eager_run.h"
+#include "testing/conformance/test_programs.h"
 
 namespace cotan::conformance {
 namespace {
-
-bool HasStep(const RandomProgram& program, const std::string& op) {
-  for (const RandomStep& step : program.steps) {
-    if (step.op == op) return true;
-  }
-  return false;
-}
 
 TEST(GenerateProgram, GivesTheSameProgramForTheSameSeed) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {

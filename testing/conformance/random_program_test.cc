@@ -1,21 +1,10 @@
 #include "testing/conformance/random_program.h"
 
 #include "gtest/gtest.h"
+#include "testing/conformance/test_programs.h"
 
 namespace cotan::conformance {
 namespace {
-
-RandomProgram MultiplyRowOfInput() {
-  RandomProgram program;
-  program.bases = {{RandomBase::kComputed, {2, 3}}, {RandomBase::kBuffer, {6}}};
-  program.inputs = {{.base = 0}, {.base = 1}, {.base = 0, .views = {{.op = "t", .args = {0}}}}};
-  program.steps = {{.op = "sin", .args = {1}, .result = 3},
-                   {.op = "select", .args = {2}, .numbers = {0, 1}, .result = 4},
-                   {.op = "mul_", .args = {4}, .numbers = {1}, .mode = RandomStep::kNoGrad, .result = 5},
-                   {.op = "add_tensors", .args = {3, 1}, .result = 6}};
-  program.outputs = {6, 4, 2};
-  return program;
-}
 
 TEST(ToText, ReadsLikeAProgram) {
   EXPECT_EQ(ToText(MultiplyRowOfInput()),

@@ -4,10 +4,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <iterator>
 #include <map>
-#include <sstream>
 #include <string>
 
 #include "absl/algorithm/container.h"
@@ -27,7 +25,6 @@ ABSL_FLAG(uint64_t, seed, 1, "of the first program; the following ones have the 
 ABSL_FLAG(int, count, 300, "number of programs");
 ABSL_FLAG(bool, plain, false, "views, writes and inputs that share memory, of f32 only: nothing may be refused");
 ABSL_FLAG(int, max_failures, 10, "stop after so many");
-ABSL_FLAG(std::string, known_failures, "", "file with seeds that may fail: seed, reason in each line");
 ABSL_FLAG(bool, refusals_fail, false, "what Cotan refuses is a failure, even if it is a documented limit");
 ABSL_FLAG(bool, shrink, true, "look for a smaller program that fails as well");
 
@@ -96,20 +93,6 @@ void Tell(const RandomProgram& program) {
   std::fflush(stdout);
 }
 
-// By seed. An unreadable file has none, so that its failures show.
-std::map<uint64_t, std::string> KnownFailures() {
-  std::map<uint64_t, std::string> known;
-  std::ifstream file(absl::GetFlag(FLAGS_known_failures));
-  for (std::string line; std::getline(file, line);) {
-    if (line.empty() || line[0] == '#') continue;
-    std::istringstream fields(line);
-    uint64_t seed = 0;
-    fields >> seed >> std::ws;
-    std::getline(fields, known[seed]);
-  }
-  return known;
-}
-
 int Run() {
   at::set_num_threads(1);
   const uint64_t first = absl::GetFlag(FLAGS_seed);
@@ -120,25 +103,12 @@ int Run() {
   int failed = 0;
   int refused = 0;
   std::map<absl::string_view, int> refusals;
-  const std::map<uint64_t, std::string> known = KnownFailures();
   const bool may_refuse = !absl::GetFlag(FLAGS_refusals_fail) && !absl::GetFlag(FLAGS_plain);
   const ProgramRange range = absl::GetFlag(FLAGS_plain) ? ProgramRange::kPlain : ProgramRange::kWide;
   for (int i = 0; i < count && failed < absl::GetFlag(FLAGS_max_failures); ++i) {
     const RandomProgram program = GenerateProgram(first + static_cast<uint64_t>(i), range);
     const std::string difference = DifferencesOf(program).first();
-    const bool agrees = difference.empty();
-    const auto reason = known.find(program.seed);
-    if (reason != known.end()) {
-      std::printf("known seed %llu: %s\n", static_cast<unsigned long long>(program.seed), reason->second.c_str());
-      if (agrees) {
-        std::printf("FAIL seed %llu: passes now, take it off the list\n",
-                    static_cast<unsigned long long>(program.seed));
-        ++failed;
-      }
-      passed += agrees ? 0 : 1;
-      continue;
-    }
-    if (agrees) {
+    if (difference.empty()) {
       ++passed;
       continue;
     }
