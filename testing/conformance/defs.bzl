@@ -33,14 +33,15 @@ def conformance_binary(name, table, **kwargs):
         name = name + "_wrapper",
         testonly = True,
         outs = [name + "_wrapper.cc"],
-        cmd = "cat > $@ <<'END'\n" + _WRAPPER.format(table = native.package_name() + "/" + table) + "END",
+        cmd = "cat > $@ <<'END'\n" + _WRAPPER.replace("{table}", native.package_name() + "/" + table) + "END",
         **kwargs
     )
     native.cc_binary(
         name = name,
         testonly = True,
         srcs = [name + "_wrapper.cc"],
-        copts = ["-O0", "-Wno-unused-function"],
+        # The file's main() need not return, but what it is called here must.
+        copts = ["-O0", "-Wno-unused-function", "-Wno-return-type"],
         deps = [
             ":" + name + "_text",
             "//testing/conformance:runner",
