@@ -210,7 +210,8 @@ ValueId FusionGraph::ViewOf(ValueId value, const SymIntVector& sizes) {
   const ValueId source = BehindView(value);
   if (graph_.value(source).type.sizes == sizes) return source;
   const std::string key = absl::StrCat(source, " ", absl::StrJoin(sizes, ",", absl::StreamFormatter()));
-  if (const auto it = views_.find(key); it != views_.end()) return it->second;
+  // DropUnused() may have taken an earlier one away.
+  if (const auto it = views_.find(key); it != views_.end() && unit(Producer(it->second)).alive) return it->second;
   const ValueId result = graph_.AddValue({graph_.value(source).type.dtype, sizes, {}});
   AddUnit({"prim.view", {Use{source}, std::vector<SymInt>(sizes.begin(), sizes.end())}, {result}, "", nullptr});
   views_[key] = result;

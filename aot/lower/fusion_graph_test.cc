@@ -115,6 +115,17 @@ TEST(FusionGraphTest, OrderHoldsWhateverIsMerged) {
   }
 }
 
+TEST(FusionGraphTest, AViewThatWasDroppedIsMadeAnew) {
+  Graph graph = *ParseGraph(kText);
+  FusionGraph units(graph);
+  const ValueId dropped = units.ViewOf(1, {2, 12});
+  EXPECT_EQ(units.ViewOf(1, {2, 12}), dropped);
+  units.DropUnused();
+  const ValueId view = units.ViewOf(1, {2, 12});
+  EXPECT_NE(view, dropped);
+  EXPECT_TRUE(units.unit(units.Producer(view)).alive);
+}
+
 TEST(FusionGraphTest, AReshapedUnitKeepsItsResultsAsViews) {
   Graph graph = *ParseGraph(kText);
   FusionGraph units(graph);
