@@ -9,44 +9,28 @@
 namespace cotan::aot {
 namespace {
 
-constexpr int kNoNumber = -1;
+constexpr int kNone = -1;
 
-// Masks and indices are what they are.
-void TakePart(ComplexNode& n, int64_t part, DType dtype, Use& use) {
-  if (use.value == kNoValue) return;
-  const TensorType type = n.TypeOf(use.value);
-  if (n.IsComplex(use.value)) {
-    use.value = n.PartOfValue(use.value, part);
-  } else if (IsFloatingPoint(type.dtype) && part == 1) {
-    use.value = n.math.Full(0, type);
-  }
-  if (IsFloatingPoint(n.TypeOf(use.value).dtype)) use.value = n.math.Convert(use.value, dtype);
+// A part of an element of the result; real numbers have no imaginary one.
+ValueId PartOf(ComplexNode& n, int64_t part, DType dtype, ValueId element) {
+  if (element == kNoValue) return kNoValue;
+  if (n.IsComplex(element)) return n.math.Convert(n.PartOfValue(element, part), dtype);
+  const ValueId real = n.math.Convert(element, dtype);
+  return part == 0 ? real : n.math.Full(0, n.TypeOf(real));
 }
 
-// An argument of the op on one of the parts. `is_element`: it is an element of the
-// result, and so has an imaginary part. False: it should be a number, but is not.
-bool TakePart(ComplexNode& n, int64_t part, DType dtype, bool is_element, Argument& argument) {
-  if (Use* use = std::get_if<Use>(&argument)) {
-    TakePart(n, part, dtype, *use);
-    return true;
-  }
+// An argument that has elements of the result, of the op on one of the parts.
+void TakeParts(ComplexNode& n, int64_t part, DType dtype, Argument& argument) {
+  if (Use* use = std::get_if<Use>(&argument)) use->value = PartOf(n, part, dtype, use->value);
   if (auto* list = std::get_if<std::vector<Use>>(&argument)) {
-    const bool are_elements = n.node().op == "aten.cat.default" || n.node().op == "aten.stack.default";
-    for (Use& use : *list) {
-      if (are_elements && !n.IsComplex(use.value)) use.value = n.math.Convert(use.value, dtype);
-      TakePart(n, part, dtype, use);
-    }
-    return true;
+    for (Use& use : *list) use.value = PartOf(n, part, dtype, use.value);
   }
   if (std::holds_alternative<DType>(argument)) argument = dtype;
-  if (!is_element) return true;
-  const auto number = NumberOf(argument);
-  if (number.has_value()) argument = part == 0 ? number->first : number->second;
-  return number.has_value();
 }
 
 // `kNumber`: which argument is a number that is an element of the result.
-template <int kNumber>
+// `kPlaces`: which one is a mask or has indices, and is what it is.
+template <int kNumber, int kPlaces>
 bool OnParts(ComplexNode& n) {
   std::vector<TensorType> types;
   for (const ValueId output : n.node().outputs) {
@@ -56,8 +40,13 @@ bool OnParts(ComplexNode& n) {
   std::vector<std::vector<ValueId>> parts;
   for (const int64_t part : {0, 1}) {
     std::vector<Argument> arguments = n.node().arguments;
+    if constexpr (kNumber != kNone) {
+      const auto number = NumberOf(arguments[kNumber]);
+      if (!number.has_value()) return false;
+      arguments[kNumber] = part == 0 ? number->first : number->second;
+    }
     for (size_t i = 0; i < arguments.size(); ++i) {
-      if (!TakePart(n, part, types[0].dtype, static_cast<int>(i) == kNumber, arguments[i])) return false;
+      if (static_cast<int>(i) != kPlaces) TakeParts(n, part, types[0].dtype, arguments[i]);
     }
     parts.push_back(n.Repeat(std::move(arguments), types));
   }
@@ -69,58 +58,58 @@ bool OnParts(ComplexNode& n) {
 
 absl::Span<const ComplexRuleRow> PartwiseComplexRules() {
   static constexpr ComplexRuleRow kRows[] = {
-      {"aten.as_strided.default", OnParts<kNoNumber>},
-      {"aten.as_strided_copy.default", OnParts<kNoNumber>},
-      {"aten.as_strided_scatter.default", OnParts<kNoNumber>},
-      {"aten.cat.default", OnParts<kNoNumber>},
-      {"aten.constant_pad_nd.default", OnParts<2>},
-      {"aten.cumsum.default", OnParts<kNoNumber>},
-      {"aten.diag_embed.default", OnParts<kNoNumber>},
-      {"aten.diagonal.default", OnParts<kNoNumber>},
-      {"aten.diagonal_backward.default", OnParts<kNoNumber>},
-      {"aten.diagonal_copy.default", OnParts<kNoNumber>},
-      {"aten.diagonal_scatter.default", OnParts<kNoNumber>},
-      {"aten.embedding.default", OnParts<kNoNumber>},
-      {"aten.flip.default", OnParts<kNoNumber>},
-      {"aten.gather.default", OnParts<kNoNumber>},
-      {"aten.index.Tensor", OnParts<kNoNumber>},
-      {"aten.index_add.default", OnParts<kNoNumber>},
-      {"aten.index_copy.default", OnParts<kNoNumber>},
-      {"aten.index_fill.int_Scalar", OnParts<3>},
-      {"aten.index_fill.int_Tensor", OnParts<kNoNumber>},
-      {"aten.index_put.default", OnParts<kNoNumber>},
-      {"aten.index_select.default", OnParts<kNoNumber>},
-      {"aten.lift_fresh_copy.default", OnParts<kNoNumber>},
-      {"aten.masked_fill.Scalar", OnParts<2>},
-      {"aten.masked_fill.Tensor", OnParts<kNoNumber>},
-      {"aten.masked_scatter.default", OnParts<kNoNumber>},
-      {"aten.mean.default", OnParts<kNoNumber>},
-      {"aten.mean.dim", OnParts<kNoNumber>},
-      {"aten.repeat.default", OnParts<kNoNumber>},
-      {"aten.roll.default", OnParts<kNoNumber>},
-      {"aten.scatter.src", OnParts<kNoNumber>},
-      {"aten.scatter.value", OnParts<3>},
-      {"aten.scatter_add.default", OnParts<kNoNumber>},
-      {"aten.select_backward.default", OnParts<kNoNumber>},
-      {"aten.select_scatter.default", OnParts<kNoNumber>},
-      {"aten.slice_backward.default", OnParts<kNoNumber>},
-      {"aten.slice_scatter.default", OnParts<kNoNumber>},
-      {"aten.split.Tensor", OnParts<kNoNumber>},
-      {"aten.split_with_sizes.default", OnParts<kNoNumber>},
-      {"aten.stack.default", OnParts<kNoNumber>},
-      {"aten.take.default", OnParts<kNoNumber>},
-      {"aten.trace.default", OnParts<kNoNumber>},
-      {"aten.tril.default", OnParts<kNoNumber>},
-      {"aten.triu.default", OnParts<kNoNumber>},
-      {"aten.unbind.int", OnParts<kNoNumber>},
-      {"aten.unfold.default", OnParts<kNoNumber>},
-      {"aten.unfold_backward.default", OnParts<kNoNumber>},
-      {"aten.unfold_copy.default", OnParts<kNoNumber>},
-      {"aten.unsafe_split.Tensor", OnParts<kNoNumber>},
-      {"aten.unsafe_split_with_sizes.default", OnParts<kNoNumber>},
-      {"aten.where.ScalarOther", OnParts<2>},
-      {"aten.where.ScalarSelf", OnParts<1>},
-      {"aten.where.self", OnParts<kNoNumber>},
+      {"aten.as_strided.default", OnParts<kNone, kNone>},
+      {"aten.as_strided_copy.default", OnParts<kNone, kNone>},
+      {"aten.as_strided_scatter.default", OnParts<kNone, kNone>},
+      {"aten.cat.default", OnParts<kNone, kNone>},
+      {"aten.constant_pad_nd.default", OnParts<2, kNone>},
+      {"aten.cumsum.default", OnParts<kNone, kNone>},
+      {"aten.diag_embed.default", OnParts<kNone, kNone>},
+      {"aten.diagonal.default", OnParts<kNone, kNone>},
+      {"aten.diagonal_backward.default", OnParts<kNone, kNone>},
+      {"aten.diagonal_copy.default", OnParts<kNone, kNone>},
+      {"aten.diagonal_scatter.default", OnParts<kNone, kNone>},
+      {"aten.embedding.default", OnParts<kNone, 1>},
+      {"aten.flip.default", OnParts<kNone, kNone>},
+      {"aten.gather.default", OnParts<kNone, 2>},
+      {"aten.index.Tensor", OnParts<kNone, 1>},
+      {"aten.index_add.default", OnParts<kNone, 2>},
+      {"aten.index_copy.default", OnParts<kNone, 2>},
+      {"aten.index_fill.int_Scalar", OnParts<3, 2>},
+      {"aten.index_fill.int_Tensor", OnParts<kNone, 2>},
+      {"aten.index_put.default", OnParts<kNone, 1>},
+      {"aten.index_select.default", OnParts<kNone, 2>},
+      {"aten.lift_fresh_copy.default", OnParts<kNone, kNone>},
+      {"aten.masked_fill.Scalar", OnParts<2, 1>},
+      {"aten.masked_fill.Tensor", OnParts<kNone, 1>},
+      {"aten.masked_scatter.default", OnParts<kNone, 1>},
+      {"aten.mean.default", OnParts<kNone, kNone>},
+      {"aten.mean.dim", OnParts<kNone, kNone>},
+      {"aten.repeat.default", OnParts<kNone, kNone>},
+      {"aten.roll.default", OnParts<kNone, kNone>},
+      {"aten.scatter.src", OnParts<kNone, 2>},
+      {"aten.scatter.value", OnParts<3, 2>},
+      {"aten.scatter_add.default", OnParts<kNone, 2>},
+      {"aten.select_backward.default", OnParts<kNone, kNone>},
+      {"aten.select_scatter.default", OnParts<kNone, kNone>},
+      {"aten.slice_backward.default", OnParts<kNone, kNone>},
+      {"aten.slice_scatter.default", OnParts<kNone, kNone>},
+      {"aten.split.Tensor", OnParts<kNone, kNone>},
+      {"aten.split_with_sizes.default", OnParts<kNone, kNone>},
+      {"aten.stack.default", OnParts<kNone, kNone>},
+      {"aten.take.default", OnParts<kNone, 1>},
+      {"aten.trace.default", OnParts<kNone, kNone>},
+      {"aten.tril.default", OnParts<kNone, kNone>},
+      {"aten.triu.default", OnParts<kNone, kNone>},
+      {"aten.unbind.int", OnParts<kNone, kNone>},
+      {"aten.unfold.default", OnParts<kNone, kNone>},
+      {"aten.unfold_backward.default", OnParts<kNone, kNone>},
+      {"aten.unfold_copy.default", OnParts<kNone, kNone>},
+      {"aten.unsafe_split.Tensor", OnParts<kNone, kNone>},
+      {"aten.unsafe_split_with_sizes.default", OnParts<kNone, kNone>},
+      {"aten.where.ScalarOther", OnParts<2, 0>},
+      {"aten.where.ScalarSelf", OnParts<1, 0>},
+      {"aten.where.self", OnParts<kNone, 0>},
   };
   return kRows;
 }

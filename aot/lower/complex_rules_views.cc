@@ -11,11 +11,17 @@ namespace {
 
 bool Same(ComplexNode& n) { return n.ReturnPair(n.Pair(0)); }
 
-// Operand `i` with the result's dtype and sizes. A real result is the real part.
+// A complex operand as real numbers: its real part, or whether it is not zero.
+ValueId AsReal(ComplexNode& n, size_t i, DType dtype) {
+  if (dtype == DType::kBool) return n.math.IsNotZero({n.Part(i, 0), n.Part(i, 1)});
+  return n.math.Convert(n.Part(i, 0), dtype);
+}
+
+// Operand `i` with the result's dtype and sizes.
 bool ReturnConverted(ComplexNode& n, size_t i) {
   const TensorType result = n.ResultType();
   if (!IsComplex(result.dtype)) {
-    const ValueId real = n.math.Convert(n.Part(i, 0), result.dtype);
+    const ValueId real = AsReal(n, i, result.dtype);
     if (n.TypeOf(real).sizes == result.sizes) return n.ReturnReal(real);
     const std::vector<SymInt> sizes(result.sizes.begin(), result.sizes.end());
     return n.ReturnReal(n.math.Emit("aten.expand.default", {Use{real}, sizes, false}, result));

@@ -7,6 +7,7 @@
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/floor.h>
 #include <ATen/ops/ge.h>
 #include <ATen/ops/leaky_relu.h>
@@ -93,6 +94,13 @@ at::Tensor Integers(at::IntArrayRef sizes, at::ScalarType dtype, int64_t low, in
 // 1 with probability p, else 0.
 at::Tensor Bernoulli(at::IntArrayRef sizes, at::ScalarType dtype, double p) { return at::lt(Draw(sizes), p).to(dtype); }
 
+// `draws` in the memory that LibTorch gives to what is like `self`.
+at::Tensor Like(const at::Tensor& self, OptionalFormat format, const at::Tensor& draws) {
+  const bool preserves = format.value_or(at::MemoryFormat::Preserve) == at::MemoryFormat::Preserve;
+  if (preserves && self.strides() == draws.strides()) return draws;
+  return at::empty_like(self, draws.options(), format).copy_(draws);
+}
+
 void CheckGenerator(const OptionalGenerator& generator, const char* op) {
   if (!generator.has_value() || !generator->defined()) return;
   CurrentRecorder()->Refuse(op, "it draws from a generator of its own; a session has one generator");
@@ -144,8 +152,9 @@ at::Tensor& DropoutInPlaceRewrite(at::Tensor& self, double p, bool train) {
 }
 
 std::tuple<at::Tensor, at::Tensor> NativeDropout(const at::Tensor& input, double p, std::optional<bool> train) {
+  if (input.numel() == 0) return {input, at::empty_like(input)};
   if (!train.value_or(true)) return {input, at::ones_like(input, at::TensorOptions(at::kBool))};
-  const at::Tensor kept = at::ge(Draw(input.sizes()), p);
+  const at::Tensor kept = Like(input, std::nullopt, at::ge(Draw(input.sizes()), p));
   const double scale = p == 1 ? 0 : 1 / (1 - p);
   return {input * kept.to(input.scalar_type()) * scale, kept};
 }
@@ -185,8 +194,8 @@ at::Tensor Rand(c10::SymIntArrayRef size, OptionalDtype dtype, OptionalLayout la
   return RandGenerator(size, std::nullopt, dtype, layout, device, pin_memory);
 }
 at::Tensor RandLike(const at::Tensor& self, OptionalDtype dtype, OptionalLayout, OptionalDevice, std::optional<bool>,
-                    OptionalFormat) {
-  return Uniform(self.sizes(), DtypeOr(dtype, self.scalar_type()));
+                    OptionalFormat format) {
+  return Like(self, format, Uniform(self.sizes(), DtypeOr(dtype, self.scalar_type())));
 }
 at::Tensor RandnGenerator(c10::SymIntArrayRef size, OptionalGenerator generator, OptionalDtype dtype, OptionalLayout,
                           OptionalDevice, std::optional<bool>) {
@@ -198,8 +207,8 @@ at::Tensor Randn(c10::SymIntArrayRef size, OptionalDtype dtype, OptionalLayout l
   return RandnGenerator(size, std::nullopt, dtype, layout, device, pin_memory);
 }
 at::Tensor RandnLike(const at::Tensor& self, OptionalDtype dtype, OptionalLayout, OptionalDevice, std::optional<bool>,
-                     OptionalFormat) {
-  return Normal(self.sizes(), DtypeOr(dtype, self.scalar_type()));
+                     OptionalFormat format) {
+  return Like(self, format, Normal(self.sizes(), DtypeOr(dtype, self.scalar_type())));
 }
 
 at::Tensor RandintLow(c10::SymInt low, c10::SymInt high, c10::SymIntArrayRef size, OptionalDtype dtype, OptionalLayout,
@@ -211,21 +220,23 @@ at::Tensor Randint(c10::SymInt high, c10::SymIntArrayRef size, OptionalDtype dty
   return RandintLow(0, high, size, dtype, layout, device, pin_memory);
 }
 at::Tensor RandintLikeLow(const at::Tensor& self, c10::SymInt low, c10::SymInt high, OptionalDtype dtype,
-                          OptionalLayout, OptionalDevice, std::optional<bool>, OptionalFormat) {
-  return Integers(self.sizes(), DtypeOr(dtype, self.scalar_type()), low.expect_int(), high.expect_int());
+                          OptionalLayout, OptionalDevice, std::optional<bool>, OptionalFormat format) {
+  return Like(self, format,
+              Integers(self.sizes(), DtypeOr(dtype, self.scalar_type()), low.expect_int(), high.expect_int()));
 }
 at::Tensor RandintLike(const at::Tensor& self, c10::SymInt high, OptionalDtype dtype, OptionalLayout layout,
                        OptionalDevice device, std::optional<bool> pin_memory, OptionalFormat format) {
   return RandintLikeLow(self, 0, high, dtype, layout, device, pin_memory, format);
 }
 
-// In training the slope of negative elements is drawn.
+// In training the slope of negative elements is drawn. LibTorch's result is
+// contiguous, whatever its argument is.
 at::Tensor RRelu(const at::Tensor& self, const at::Scalar& lower, const at::Scalar& upper, bool training,
                  OptionalGenerator generator) {
   CheckGenerator(generator, "aten.rrelu");
   const double low = lower.toDouble(), high = upper.toDouble();
-  if (!training) return at::leaky_relu(self, (low + high) / 2);
-  return at::where(at::ge(self, 0), self, self * Uniform(self.sizes(), self.scalar_type(), low, high));
+  if (!training) return at::leaky_relu(self, (low + high) / 2).contiguous();
+  return at::where(at::ge(self, 0), self, self * Uniform(self.sizes(), self.scalar_type(), low, high)).contiguous();
 }
 
 // The order of as many draws.

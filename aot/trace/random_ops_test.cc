@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
 #include "aot/graph/text.h"
+#include "aot/trace/dispatch_keys.h"
+#include "aot/trace/recorder.h"
+#include "aot/trace/rewrites.h"
 #include "aot/trace/tensor_data.h"
 #include "aot/trace/tracer.h"
 #include "base/philox.h"
@@ -106,6 +110,56 @@ TEST(RandomOpsTest, InPlaceFormsWriteTheirArgument) {
 }
 
 // Mean and standard deviation of 40,000 draws.
+// In every layout, with elements or not.
+TEST(RandomOpsTest, ResultsLieInMemoryAsInLibTorch) {
+  using Op = at::Tensor (*)(const at::Tensor&);
+  const std::pair<const char*, Op> ops[] = {
+      {"rand_like", [](const at::Tensor& x) { return at::rand_like(x); }},
+      {"rand_like, contiguous", [](const at::Tensor& x) { return at::rand_like(x, at::TensorOptions(), at::MemoryFormat::Contiguous); }},
+      {"randn_like", [](const at::Tensor& x) { return at::randn_like(x, at::kDouble); }},
+      {"randint_like", [](const at::Tensor& x) { return at::randint_like(x, 5); }},
+      {"bernoulli", [](const at::Tensor& x) { return at::bernoulli(x); }},
+      {"bernoulli.p", [](const at::Tensor& x) { return at::bernoulli(x, 0.5); }},
+      {"normal.Tensor_float", [](const at::Tensor& x) { return at::normal(x, 1.0); }},
+      {"normal.float_Tensor", [](const at::Tensor& x) { return at::normal(1.0, x); }},
+      {"normal.Tensor_Tensor", [](const at::Tensor& x) { return at::normal(x, x); }},
+      {"rrelu", [](const at::Tensor& x) { return at::rrelu(x, 0.1, 0.2, true); }},
+      {"rrelu, evaluated", [](const at::Tensor& x) { return at::rrelu(x, 0.1, 0.2, false); }},
+      {"dropout", [](const at::Tensor& x) { return at::dropout(x, 0.5, true); }},
+      {"feature_dropout", [](const at::Tensor& x) { return at::feature_dropout(x, 0.5, true); }},
+      {"alpha_dropout", [](const at::Tensor& x) { return at::alpha_dropout(x, 0.5, true); }},
+      {"native_dropout", [](const at::Tensor& x) { return std::get<0>(at::native_dropout(x, 0.5, true)); }},
+      {"native_dropout's mask", [](const at::Tensor& x) { return std::get<1>(at::native_dropout(x, 0.5, true)); }},
+  };
+  const at::Tensor x = at::ones({2, 3, 4, 5});
+  const at::Tensor empty = at::ones({0, 3});
+  const Tensors inputs = {x,
+                          x.to(at::MemoryFormat::ChannelsLast),
+                          x.transpose(1, 3),
+                          x.slice(3, 1, 3),
+                          x.slice(1, 0, 1).expand({2, 6, 4, 5}),
+                          empty.t(),
+                          empty.slice(1, 1, 3),
+                          empty.expand({2, 0, 3})};
+  RegisterRewrites();
+  for (const auto& [name, op] : ops) {
+    for (const at::Tensor& input : inputs) {
+      const absl::string_view text = name;
+      // Without elements it copies nothing: its strides are its argument's.
+      if (absl::StartsWith(text, "rrelu") && input.numel() == 0) continue;
+      const at::Tensor expected = op(input);
+      Recorder recorder;
+      recorder.rng_state = at::tensor({int64_t{1}, int64_t{0}}, at::kLong);
+      const RecordingScope scope(recorder);
+      const c10::impl::IncludeDispatchKeyGuard keys(kRewriteKey);
+      const at::Tensor result = op(input);
+      EXPECT_EQ(result.sizes(), expected.sizes()) << name;
+      EXPECT_EQ(result.strides(), expected.strides()) << name << " of " << input.sizes() << input.strides();
+      EXPECT_EQ(result.scalar_type(), expected.scalar_type()) << name;
+    }
+  }
+}
+
 struct Distribution {
   const char* name;
   std::function<at::Tensor(const at::Tensor&)> draw;

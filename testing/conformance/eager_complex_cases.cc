@@ -22,6 +22,8 @@ at::Tensor Root(int64_t k, at::IntArrayRef sizes, at::ScalarType type) {
   return t;
 }
 
+at::Tensor Integers(const at::Tensor& x) { return (at::real(x) * 3).to(at::kLong); }
+
 struct Op {
   std::string name;
   std::function<at::Tensor(const at::Tensor&, const at::Tensor&)> of;
@@ -144,6 +146,27 @@ std::vector<Op> Ops() {
        }},
       {"where", [](T x, T y) { return at::where(at::real(x) > 0, x, y); }},
       {"masked_fill", [](T x, T) { return x.masked_fill(at::real(x) > 0, 2); }},
+      {"where_of_integers", [](T x, T y) { return at::where(at::real(y) > 0, Integers(y), x); }},
+      {"where_or_integers", [](T x, T y) { return at::where(at::real(y) > 0, x, Integers(y)); }},
+      {"where_of_bools", [](T x, T y) { return at::where(at::real(y) > 0, at::imag(y) > 0, x); }},
+      {"masked_fill_integer",
+       [](T x, T y) { return x.masked_fill(at::real(x) > 0, Integers(y).select(0, 0).select(0, 0)); }},
+      {"index_fill_integer",
+       [](T x, T y) { return x.index_fill(0, at::arange(2), Integers(y).select(0, 0).select(0, 1)); }},
+      {"slice_scatter_integers", [](T x, T y) { return x.slice_scatter(Integers(y).slice(1, 0, 2), 1, 1, 3); }},
+      {"select_scatter_integers", [](T x, T y) { return x.select_scatter(Integers(y).select(0, 0), 0, 1); }},
+      {"diagonal_scatter_integers", [](T x, T y) { return x.diagonal_scatter(Integers(y).diagonal()); }},
+      {"cat_integers",
+       [](T x, T y) {
+         return at::cat({Integers(y), x, at::imag(y) > 0}, 1);
+       }},
+      {"add_integers", [](T x, T y) { return x + Integers(y); }},
+      {"mul_bools", [](T x, T y) { return (at::imag(y) > 0) * x; }},
+      {"div_by_integers", [](T x, T y) { return x / (Integers(y) * 2 + 1); }},
+      {"to_bool", [](T x, T) { return at::complex(at::zeros_like(at::real(x)), at::imag(x)).to(at::kBool); }},
+      {"written_into_bools", [](T x, T y) { return (at::real(y) > 0).copy_(at::complex(at::imag(x), at::real(x))); }},
+      {"written_into_integers", [](T x, T y) { return Integers(y).copy_(x * 3); }},
+      {"to_complex_of_integers", [](T x, T y) { return Integers(y).to(x.scalar_type()); }},
       {"index_select",
        [](T x, T) {
          return x.index_select(0, ints({1, 0, 1}));
