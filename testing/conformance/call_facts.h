@@ -60,8 +60,8 @@ struct GradFacts {
 CallFacts ParseCallFacts(const Json& eager);
 GradFacts ParseGradFacts(const Json& eager);
 
-// Values may be off by 2e-6 * max(1, |a|, |b|); everything else is exact. Of
-// versions it counts whether they grew.
+// Values may be off by 2e-6 * max(1, |a|, |b|), where a complex number's parts are
+// of its size; everything else is exact. Of versions it counts whether they grew.
 void CompareCalls(const CallFacts& actual, const CallFacts& expected, Differences& differences);
 void CompareGradients(const GradFacts& actual, const GradFacts& expected, Differences& differences);
 

@@ -90,6 +90,25 @@ TEST(CompareCalls, AllowsRounding) {
   EXPECT_EQ(NumDifferences(rounded), 0);
 }
 
+TEST(CompareCalls, AllowsRoundingOfAComplexNumbersSize) {
+  CallFacts golden = Calls();
+  golden.outputs[0].dtype = "complex64";
+  golden.outputs[0].values = {100, 1};
+  for (const double error : {1e-4, 1e-3}) {
+    CallFacts rounded = golden;
+    rounded.outputs[0].values[1] += error;
+    Differences differences;
+    CompareCalls(rounded, golden, differences);
+    EXPECT_EQ(differences.none(), error < 2e-4);
+  }
+}
+
+TEST(CompareCalls, InfinityIsCloseToItselfAlone) {
+  CallFacts golden = Calls();
+  golden.outputs[0].values[0] = INFINITY;
+  EXPECT_EQ(NumDifferences(golden), 1);
+}
+
 TEST(CompareGradients, FindsNothingBetweenEqualFacts) { EXPECT_EQ(NumDifferences(Gradients()), 0); }
 
 TEST(CompareGradients, FindsEachChange) {
