@@ -44,8 +44,8 @@ std::vector<at::Tensor> UserInputs(absl::Span<const at::Tensor> examples, Record
   return inputs;
 }
 
-absl::StatusOr<ViewAndMutationFacts> Run(const TensorFunction& function, absl::Span<const ModuleState> states,
-                                         absl::Span<const at::Tensor> examples, const AnalyzeFunctionOptions& options) {
+absl::StatusOr<FunctionAnalysis> Run(const TensorFunction& function, absl::Span<const ModuleState> states,
+                                     absl::Span<const at::Tensor> examples, const AnalyzeFunctionOptions& options) {
   const TraceScope scope(options.grad_enabled);
   Recorder recorder;
   const RecordingScope recording(recorder);
@@ -67,20 +67,28 @@ absl::StatusOr<ViewAndMutationFacts> Run(const TensorFunction& function, absl::S
   absl::StatusOr<Analysis> analysis = Analyze(entry, inputs, outputs, analysis_options);
   recorder.autograd_views().ReleaseHistories();
   COTAN_RETURN_IF_ERROR(analysis.status());
-  return std::move(analysis->facts);
+  return FunctionAnalysis{std::move(analysis->facts), std::move(analysis->moved_inputs)};
 }
 
 }  // namespace
 
-absl::StatusOr<ViewAndMutationFacts> AnalyzeFunction(const TensorFunction& function,
-                                                     absl::Span<const ModuleState> states,
-                                                     absl::Span<const at::Tensor> inputs,
-                                                     const AnalyzeFunctionOptions& options) {
+absl::StatusOr<FunctionAnalysis> AnalyzeFunctionAndMoves(const TensorFunction& function,
+                                                         absl::Span<const ModuleState> states,
+                                                         absl::Span<const at::Tensor> inputs,
+                                                         const AnalyzeFunctionOptions& options) {
   try {
     return Run(function, states, inputs, options);
   } catch (...) {
     return StatusFromCurrentException("analyzing the function");
   }
+}
+
+absl::StatusOr<ViewAndMutationFacts> AnalyzeFunction(const TensorFunction& function,
+                                                     absl::Span<const ModuleState> states,
+                                                     absl::Span<const at::Tensor> inputs,
+                                                     const AnalyzeFunctionOptions& options) {
+  COTAN_ASSIGN_OR_RETURN(FunctionAnalysis analysis, AnalyzeFunctionAndMoves(function, states, inputs, options));
+  return std::move(analysis.facts);
 }
 
 }  // namespace cotan::aot

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -20,6 +21,11 @@ struct AnalyzeFunctionOptions {
   uint64_t seed = 0;         // of what the run draws
 };
 
+struct FunctionAnalysis {
+  ViewAndMutationFacts facts;
+  std::vector<int> moved_inputs;  // see Analysis
+};
+
 // Facts about `function`, whose inputs are `states`, then `inputs` (real CPU
 // tensors, which are left as they are). Inputs are what their examples are:
 // leaves or not, requiring grad or not, the same tensor or not. Inputs that
@@ -28,6 +34,12 @@ struct AnalyzeFunctionOptions {
 //
 // Leaves the grad mode as it was, and the states as they were before a trace.
 // Errors: as Trace() if the function throws; as Analyze().
+absl::StatusOr<FunctionAnalysis> AnalyzeFunctionAndMoves(const TensorFunction& function,
+                                                         absl::Span<const ModuleState> states,
+                                                         absl::Span<const at::Tensor> inputs,
+                                                         const AnalyzeFunctionOptions& options);
+
+// The facts alone.
 absl::StatusOr<ViewAndMutationFacts> AnalyzeFunction(const TensorFunction& function,
                                                      absl::Span<const ModuleState> states,
                                                      absl::Span<const at::Tensor> inputs,

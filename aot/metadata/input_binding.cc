@@ -73,7 +73,7 @@ std::vector<int> FindDuplicates(const ViewAndMutationFacts& facts, absl::Span<co
     map.push_back(found->second);
     const InputAliasInfo& info = facts.input_info[i];
     const bool is_new_leaf = info.history == InputHistory::kNewLeaf;
-    needed |= !inserted && (info.mutates_data || info.mutates_metadata || is_new_leaf);
+    needed |= !inserted && (info.mutates_data || info.mutates_metadata || is_new_leaf || inputs[i].is_moved);
   }
   return needed ? map : std::vector<int>();
 }

@@ -39,6 +39,8 @@ struct InputDescription {
   // A view made under no_grad of what requires grad: it requires grad as well, but
   // its base gets no gradient from it.
   bool made_under_no_grad = false;
+  // Whether the function changes its geometry, be it back to what it was.
+  bool is_moved = false;
 };
 
 struct BoundInputs {
@@ -54,8 +56,8 @@ struct BoundInputs {
 
 // `facts` are about a function with these inputs.
 //
-// Duplicates are left out if one but the first of them is mutated; otherwise
-// they stay separate inputs. Inputs in one storage become views of one base if
+// Duplicates are left out if one but the first of them is mutated, or moved in
+// between; otherwise they stay separate inputs. Inputs in one storage become views of one base if
 // data of one of them is mutated and any two of them may overlap. Of those that
 // require grad, all are views of that base to autograd; an input that requires
 // no grad may share the memory alone (`detach()`), and is detached from the

@@ -69,6 +69,14 @@ TEST(BindInputsTest, UnmutatedDuplicatesStay) {
   EXPECT_TRUE(bound->binding.is_identity());
 }
 
+TEST(BindInputsTest, DuplicatesThatAreMovedThereAndBackAreLeftOut) {
+  std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(1, 1, 0, 4)};
+  for (InputDescription& input : inputs) input.is_moved = true;
+  const auto bound = BindInputs(Facts(inputs, -1), inputs);
+  ASSERT_TRUE(bound.ok()) << bound.status();
+  EXPECT_THAT(bound->binding.add_dupe_map, ElementsAre(0, 0));
+}
+
 TEST(BindInputsTest, MutatedDuplicatesAreLeftOut) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 2, 0, 4), Vector(1, 1, 0, 4)};
   ViewAndMutationFacts facts = Facts(inputs, 0);

@@ -545,6 +545,9 @@ absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Spa
   for (size_t i = 0; i < inputs.size(); ++i) {
     exit.push_back(DescribeExit(entry[i], inputs[i]));
     facts.input_info.push_back(DescribeInput(entry[i], inputs[i], exit.back()));
+    at::FunctionalTensorWrapper* wrapper = WrapperOf(inputs[i]);
+    const bool is_moved = wrapper->has_metadata_mutation() || wrapper->was_storage_changed();
+    if (is_moved) analysis.moved_inputs.push_back(static_cast<int>(i));
   }
   // Nobody but the program can give an input another storage.
   facts.keep_input_mutations = options.keep_input_mutations ||

@@ -45,6 +45,9 @@ struct Analysis {
   ViewAndMutationFacts facts;
   // Functional tensors, in the order of their indexes.
   std::vector<at::Tensor> intermediate_bases;
+  // Inputs that have got another geometry or storage, be it that they are back
+  // where they were; ascending.
+  std::vector<int> moved_inputs;
 };
 
 // `inputs` are functional tensors; one that occurs twice is one tensor to the

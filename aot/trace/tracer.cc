@@ -549,13 +549,15 @@ absl::StatusOr<FirstPass> RunFirstPass(const TensorFunction& function, absl::Spa
   analysis.grad_enabled = options.grad_enabled;
   analysis.seed = options.seed;
   FirstPass first;
-  absl::StatusOr<ViewAndMutationFacts> facts = AnalyzeFunction(function, states, inputs, analysis);
-  if (!facts.ok()) {
-    return absl::Status(facts.status().code(),
-                        absl::StrCat("tracing '", options.name, "': ", facts.status().message()));
+  absl::StatusOr<FunctionAnalysis> found = AnalyzeFunctionAndMoves(function, states, inputs, analysis);
+  if (!found.ok()) {
+    return absl::Status(found.status().code(),
+                        absl::StrCat("tracing '", options.name, "': ", found.status().message()));
   }
-  first.facts = *std::move(facts);
-  COTAN_ASSIGN_OR_RETURN(first.bound, BindInputs(first.facts, DescribeExamples(states, inputs)));
+  first.facts = std::move(found->facts);
+  std::vector<InputDescription> descriptions = DescribeExamples(states, inputs);
+  for (int i : found->moved_inputs) descriptions[static_cast<size_t>(i)].is_moved = true;
+  COTAN_ASSIGN_OR_RETURN(first.bound, BindInputs(first.facts, descriptions));
   return first;
 }
 

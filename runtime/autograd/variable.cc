@@ -219,7 +219,9 @@ absl::Status Variable::CheckInPlace(bool requires_grad) const {
           "a view of a leaf Variable that requires grad is being used in an in-place operation");
     }
   }
-  if (!required || !is_leaf()) return absl::OkStatus();
+  if (!required) return absl::OkStatus();
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<Node> node, grad_fn());  // a view learns what its base has become
+  if (node != nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError("a leaf Variable that requires grad is being used in an in-place operation");
 }
 

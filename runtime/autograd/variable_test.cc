@@ -320,6 +320,14 @@ TEST(VariableTest, ViewsMadeOutsideAreViewsWithAHistoryOfTheirOwn) {
   EXPECT_THAT(ToVector(alias), ElementsAre(0, 2, 4));
 }
 
+TEST(VariableTest, AViewWhoseBaseGotAHistoryIsNoLeaf) {
+  Variable base(Count({6}));
+  const Variable view = *base.View({view::Slice{.dim = 0, .start = 3, .end = 4}});
+  ASSERT_TRUE(base.CopyInPlace(Computed({6}), Ops()).ok());
+  EXPECT_TRUE(view.CheckInPlace(true).ok()) << view.CheckInPlace(true);
+  EXPECT_EQ(Leaf({2}).CheckInPlace(true).code(), kRefused);
+}
+
 TEST(VariableTest, ConjugateViewsAreWrittenAndHaveGradients) {
   using Complex = std::complex<float>;
   const Variable x = *Variable::Leaf(*Tensor::From<Complex>({{1, 5}, {2, 6}}, {2}));

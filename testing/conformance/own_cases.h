@@ -52,6 +52,7 @@ std::vector<ConfCase> WrittenInputCases();  // inputs that are written or moved,
 std::vector<ConfCase> AliasOutputCases();   // views that come out, further
 std::vector<ConfCase> MergedInputCases();   // inputs in the same memory, further
 std::vector<ConfCase> CombinationCases();   // of all these
+std::vector<ConfCase> MovedInputCases();    // inputs that leave out elements, or are moved there and back
 std::vector<ConfCase> TrainingCases();      // tangents, normalization, optimizers, custom functions
 
 }  // namespace cotan::conformance
