@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace cotan {
@@ -27,6 +28,11 @@ std::vector<Term> Merged(std::vector<Term> terms) {
     }
   }
   return merged;
+}
+
+bool SameTerms(const std::vector<Term>& a, const std::vector<Term>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Term& x, const Term& y) { return x.factor == y.factor && x.limit == y.limit; });
 }
 
 // Whether a sum of the terms can be `target`. By search from the largest factor
@@ -126,6 +132,30 @@ bool OverlapsItself(const StridedLayout& layout) {
     // factor * (1 + n) - sum of later = 0, with later ones shifted by their
     // limits: n counts down, so that all terms are positive.
     if (SumSearch(std::move(terms)).Reaches(later + dims[first].factor * dims[first].limit)) return true;
+  }
+  return false;
+}
+
+bool Covers(const StridedLayout& whole, const StridedLayout& part) {
+  if (NumElements(part.sizes) == 0) return true;
+  if (NumElements(whole.sizes) == 0) return false;
+  std::vector<Term> whole_dims, part_dims;
+  AddDimensions(whole, 1, whole_dims);
+  AddDimensions(part, 1, part_dims);
+  if (whole.offset == part.offset && SameTerms(Merged(whole_dims), Merged(part_dims))) return true;
+  const SumSearch elements(std::move(whole_dims));
+  // Counts through the indexes of `part`.
+  std::vector<int64_t> index(part_dims.size(), 0);
+  int64_t place = part.offset - whole.offset;
+  while (elements.Reaches(place)) {
+    size_t dim = index.size();
+    while (dim > 0 && index[dim - 1] == part_dims[dim - 1].limit) {
+      place -= part_dims[dim - 1].factor * std::exchange(index[dim - 1], 0);
+      --dim;
+    }
+    if (dim == 0) return true;
+    ++index[dim - 1];
+    place += part_dims[dim - 1].factor;
   }
   return false;
 }

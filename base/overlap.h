@@ -18,6 +18,11 @@ bool LayoutsOverlap(const StridedLayout& a, int64_t a_bytes, const StridedLayout
 // Whether two indexes address the same element, as in expanded tensors.
 bool OverlapsItself(const StridedLayout& layout);
 
+// Whether each element of `part` is one of `whole`; both are of one size, in the
+// same storage. Takes time by the number of elements of `part`, unless one is a
+// permutation of the other.
+bool Covers(const StridedLayout& whole, const StridedLayout& part);
+
 }  // namespace cotan
 
 #endif  // COTAN_BASE_OVERLAP_H_

@@ -93,5 +93,44 @@ TEST(OverlapTest, AgreesWithEnumeration) {
   EXPECT_GT(folded, 500);
 }
 
+TEST(CoversTest, PermutationsCoverEachOtherAndSlicesDoNot) {
+  const StridedLayout whole = Layout({2, 3}, {3, 1});
+  EXPECT_TRUE(Covers(whole, Layout({3, 2}, {1, 3})));
+  EXPECT_TRUE(Covers(whole, Layout({3, 1}, {2, 3}, 1)));
+  EXPECT_FALSE(Covers(Layout({3, 1}, {2, 3}, 1), whole));
+  EXPECT_FALSE(Covers(whole, Layout({7}, {1})));
+  EXPECT_TRUE(Covers(Layout({0}, {1}), Layout({0}, {1}, 5)));
+}
+
+TEST(CoversTest, AgreesWithEnumeration) {
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  const auto draw = [&](int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(random);
+  };
+  const auto layout = [&](int64_t rank) {
+    StridedLayout made;
+    for (; rank > 0; --rank) {
+      made.sizes.push_back(draw(0, 9) == 0 ? 0 : draw(1, 4));
+      made.strides.push_back(draw(0, 4));
+    }
+    made.offset = draw(0, 3);
+    return made;
+  };
+  int covered = 0;
+  for (int i = 0; i < 4000; ++i) {
+    const StridedLayout whole = layout(3);
+    const StridedLayout part = layout(draw(0, 3));
+    const std::multiset<int64_t> places = Offsets(whole);
+    bool expected = true;
+    for (int64_t at : Offsets(part)) expected = expected && places.count(at) != 0;
+    EXPECT_EQ(Covers(whole, part), expected) << ToString(whole) << " and " << ToString(part);
+    covered += expected ? 1 : 0;
+  }
+  EXPECT_GT(covered, 500);
+  EXPECT_LT(covered, 3500);
+}
+
 }  // namespace
 }  // namespace cotan
