@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "runtime/call_bases.h"
 #include "runtime/call_stages.h"
+#include "serialization/field.h"
 #include "serialization/graph_signature.h"
 #include "serialization/input_binding.h"
 #include "serialization/view_and_mutation_meta.h"
@@ -42,8 +43,6 @@ class PlanMaker {
     AddStateUpdates();
     AddSaved();
     COTAN_RETURN_IF_ERROR(AddMutations());
-    const bool is_recorded = plan_.backward >= 0 || plan_.ends_inside;
-    for (CallPlan::NewGeometry& change : plan_.new_geometries) change.before_record &= is_recorded;
     AddPlacements();
     AddOutputs();
     AddStages();
@@ -241,6 +240,7 @@ class PlanMaker {
       if (input >= plan_.argument_inputs.size()) return Lacks("has a backward with gradients of unknown inputs");
       plan_.gradient_inputs.push_back(static_cast<int>(input));
     }
+    COTAN_RETURN_IF_ERROR(AddGradientSizes(backward));
     for (const serialization::StateRead& read : backward.state_reads()) {
       plan_.read_states.push_back(static_cast<int>(read.state()));
     }
@@ -251,6 +251,23 @@ class PlanMaker {
       plan_.backward_updated_states.push_back(static_cast<int>(update.state()));
     }
     AddDependencies(backward);
+    return absl::OkStatus();
+  }
+
+  // A leaf that is moved under no_grad before it is used has gradients of its sizes
+  // then.
+  absl::Status AddGradientSizes(const Method& backward) {
+    plan_.gradient_sizes.resize(plan_.gradient_inputs.size());
+    for (size_t m = 0; m < plan_.method_arguments.size(); ++m) {
+      for (size_t i = 0; i < plan_.gradient_inputs.size(); ++i) {
+        if (plan_.gradient_inputs[i] != plan_.method_arguments[m]) continue;
+        const auto& read = method_.values(static_cast<int>(method_.inputs(static_cast<int>(m)))).type().sizes();
+        const uint32_t gradient = backward.outputs(static_cast<int>(i));
+        const auto& made = backward.values(static_cast<int>(gradient)).type().sizes();
+        if (std::equal(made.begin(), made.end(), read.begin(), read.end())) continue;
+        COTAN_ASSIGN_OR_RETURN(plan_.gradient_sizes[i], ParseSymInts("type.sizes", made));
+      }
+    }
     return absl::OkStatus();
   }
 
@@ -397,19 +414,6 @@ class PlanMaker {
 
   // --- mutations ------------------------------------------------------------
 
-  // Whether the backward's gradient of the program argument is of these sizes.
-  bool HasGradientOfSizes(int argument, const SymIntVector& sizes) const {
-    for (size_t i = 0; i < plan_.gradient_inputs.size(); ++i) {
-      if (plan_.gradient_inputs[i] != argument) continue;
-      const Method& backward = program_.method(plan_.backward);
-      const uint32_t value = backward.outputs(static_cast<int>(i));
-      const auto& type = backward.values(static_cast<int>(value)).type();
-      return std::equal(type.sizes().begin(), type.sizes().end(), sizes.begin(), sizes.end(),
-                        [](const std::string& a, const SymInt& b) { return a == b.ToString(); });
-    }
-    return false;
-  }
-
   absl::Status AddMutations() {
     for (int i = 0; i < num_inputs(); ++i) {
       const InputAliasInfo& info = metadata_.input(i);
@@ -429,8 +433,6 @@ class PlanMaker {
                                  : info.history != InputHistory::kNew || (is_written && is_recorded);
       if (!info.geometry_after.has_value()) return Lacks("changes the geometry of an input, but does not tell to what");
       change.geometry = *info.geometry_after;
-      change.before_record =
-          info.history == InputHistory::kKept && info.is_leaf && HasGradientOfSizes(argument, change.geometry.sizes);
       plan_.new_geometries.push_back(std::move(change));
     }
     for (int i = 0; i < num_inputs(); ++i) {
@@ -597,6 +599,15 @@ class PlanMaker {
     return output;
   }
 
+  // Whether the program argument is a leaf that was moved to these sizes first and
+  // used then.
+  bool HasGradientOfSizes(int argument, const SymIntVector& sizes) const {
+    for (size_t i = 0; i < plan_.gradient_inputs.size(); ++i) {
+      if (plan_.gradient_inputs[i] == argument) return plan_.gradient_sizes[i] == sizes;
+    }
+    return false;
+  }
+
   // A view of an input that moves, by its place in the storage.
   void SeeAsBefore(CallPlan::Output& output) {
     if (output.kind != CallPlan::Output::Kind::kViewOfInput || !output.requires_grad) return;
@@ -606,7 +617,7 @@ class PlanMaker {
     if (metadata_.input(output.index).mutates_data) return;
     for (size_t i = 0; i < plan_.new_geometries.size(); ++i) {
       CallPlan::NewGeometry& change = plan_.new_geometries[i];
-      if (change.input != output.index || change.before_record) continue;
+      if (change.input != output.index || HasGradientOfSizes(ArgumentOf(change.input), change.geometry.sizes)) continue;
       change.is_seen_as_before = true;
       output.before = static_cast<int>(i);
     }

@@ -143,6 +143,8 @@ struct CallPlan {
   int backward = -1;                 // method; -1: none
   bool ends_inside = false;          // results require grad, but no argument does: gradients end in the node
   std::vector<int> gradient_inputs;  // program argument by output of the backward
+  // By output of the backward: those of the gradient, if they are not the argument's.
+  std::vector<std::optional<SymIntVector>> gradient_sizes;
   // By output of the backward, by tangent: whether it depends on it. All false:
   // on none, it is the same whatever the tangents are.
   std::vector<std::vector<bool>> depends_on;
@@ -187,7 +189,6 @@ struct CallPlan {
     int input = 0;
     TensorGeometry geometry;
     bool under_no_grad = false;
-    bool before_record = false;  // a leaf: its gradient has the new sizes
     // Outputs are views of the input as it was: elements that it leaves out have
     // a gradient through them.
     bool is_seen_as_before = false;

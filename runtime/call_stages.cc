@@ -293,7 +293,8 @@ absl::Status ChangeGeometry(FunctionCore& core, Call& call, const CallPlan::NewG
   COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, EvaluateLayout(change.geometry, call.symbols()));
   Variable target = InputAt(call, change.input);
   const Tensor before = target.tensor();
-  const GradModeGuard mode(GradMode::enabled() && !change.under_no_grad);
+  // The function may enable gradients itself.
+  const GradModeGuard mode((GradMode::enabled() || call.in_traced_mode) && !change.under_no_grad);
   const auto needed = static_cast<size_t>(StorageExtent(layout)) * ByteSize(before.dtype());
   if (needed <= before.storage()->bytes()) return target.AsStridedInPlace(layout);
   // It has grown: the elements that there were, in a larger storage.
@@ -305,11 +306,9 @@ absl::Status ChangeGeometry(FunctionCore& core, Call& call, const CallPlan::NewG
   return target.SetStorage(Variable(std::move(grown)));
 }
 
-// Of the arguments that change before the node is made, or after it.
-absl::Status ChangeGeometries(FunctionCore& core, Call& call, bool before_record) {
+absl::Status ChangeGeometries(FunctionCore& core, Call& call) {
   const std::vector<CallPlan::NewGeometry>& changes = core.plan().new_geometries;
   for (size_t i = 0; i < changes.size(); ++i) {
-    if (changes[i].before_record != before_record) continue;
     if (changes[i].is_seen_as_before) {
       COTAN_ASSIGN_OR_RETURN(call.moved_inputs[i], InputAt(call, changes[i].input).View({}));
     }
@@ -318,14 +317,25 @@ absl::Status ChangeGeometries(FunctionCore& core, Call& call, bool before_record
   return absl::OkStatus();
 }
 
+absl::StatusOr<autograd::Edge> EdgeTo(const Call& call, const Variable& argument,
+                                      const std::optional<SymIntVector>& gradient_sizes) {
+  if (!gradient_sizes.has_value()) return argument.GradientEdge();
+  DimVector sizes;
+  for (const SymInt& size : *gradient_sizes) {
+    COTAN_ASSIGN_OR_RETURN(sizes.emplace_back(), size.Evaluate(call.symbols()));
+  }
+  return argument.GradientEdge(sizes);
+}
+
 }  // namespace
 
 absl::Status RecordNode(FunctionCore& core, Call& call) {
-  COTAN_RETURN_IF_ERROR(ChangeGeometries(core, call, /*before_record=*/true));
   if (!call.is_recorded) return absl::OkStatus();
+  const CallPlan& plan = core.plan();
   call.node = std::make_shared<CompiledBackward>(core.shared_from_this(), call.symbols());
-  for (int argument : core.plan().gradient_inputs) {
-    COTAN_ASSIGN_OR_RETURN(autograd::Edge edge, ArgumentAt(call, argument).GradientEdge());
+  for (size_t i = 0; i < plan.gradient_inputs.size(); ++i) {
+    const Variable& argument = ArgumentAt(call, plan.gradient_inputs[i]);
+    COTAN_ASSIGN_OR_RETURN(autograd::Edge edge, EdgeTo(call, argument, plan.gradient_sizes[i]));
     call.node->AddEdge(std::move(edge));
   }
   return absl::OkStatus();
@@ -500,7 +510,7 @@ absl::Status WriteBack(FunctionCore& core, Call& call) {
   for (const CallPlan::WriteBack& write : plan.write_backs) {
     if (!write.copies) COTAN_RETURN_IF_ERROR(WriteContent(core, call, write));
   }
-  COTAN_RETURN_IF_ERROR(ChangeGeometries(core, call, /*before_record=*/false));
+  COTAN_RETURN_IF_ERROR(ChangeGeometries(core, call));
   for (const CallPlan::WriteBack& write : plan.write_backs) {
     if (write.copies) COTAN_RETURN_IF_ERROR(WriteContent(core, call, write));
   }

@@ -249,9 +249,8 @@ class HeaderParser {
                           offsets[1] <= static_cast<int64_t>(data_.size()) && count >= 0 &&
                           offsets[1] - offsets[0] == count * static_cast<int64_t>(ByteSize(known->dtype));
     if (!in_range) {
-      return absl::InvalidArgumentError(absl::StrCat(where, ": ", code, " [", absl::StrJoin(shape, ","),
-                                                     "] at bytes [", absl::StrJoin(offsets, ", "), ") of ",
-                                                     data_.size()));
+      return absl::InvalidArgumentError(absl::StrCat(where, ": ", code, " [", absl::StrJoin(shape, ","), "] at bytes [",
+                                                     absl::StrJoin(offsets, ", "), ") of ", data_.size()));
     }
     entry.name = std::move(name);
     entry.dtype = known->dtype;

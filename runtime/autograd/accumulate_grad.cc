@@ -46,8 +46,9 @@ absl::Status AddTo(TensorOps& ops, const Tensor& gradient, const Tensor& sum) {
 
 }  // namespace
 
-AccumulateGrad::AccumulateGrad(Variable leaf) : Node(kRunFirst, leaf.state()->leaf_hooks), leaf_(std::move(leaf)) {
-  AddInput(GradientType::Of(leaf_.tensor()));
+AccumulateGrad::AccumulateGrad(Variable leaf, absl::Span<const int64_t> sizes)
+    : Node(kRunFirst, leaf.state()->leaf_hooks), leaf_(std::move(leaf)) {
+  AddInput({leaf_.dtype(), DimVector(sizes.begin(), sizes.end()), &leaf_.tensor().device()});
 }
 
 absl::StatusOr<Gradients> AccumulateGrad::Apply(BackwardContext& context, absl::Span<Tensor> incoming) {

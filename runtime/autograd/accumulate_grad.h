@@ -10,15 +10,15 @@
 
 namespace cotan::autograd {
 
-// Keeps its leaf alive; the leaf knows it while it lives. One per leaf. Input 0
-// is added when it is made.
+// Keeps its leaf alive; the leaf knows it while it lives. One per leaf. Input 0,
+// of the leaf's type, but of `sizes`, is added when it is made.
 //
 // A first gradient is taken over without a copy if nobody else has its memory
 // and it lies there as the leaf does (row-major, if the leaf is not dense). Later
 // ones are added in place.
 class AccumulateGrad final : public Node {
  public:
-  explicit AccumulateGrad(Variable leaf);
+  AccumulateGrad(Variable leaf, absl::Span<const int64_t> sizes);
 
   absl::string_view name() const override { return "AccumulateGrad"; }
   absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override;

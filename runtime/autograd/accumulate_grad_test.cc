@@ -11,7 +11,7 @@ using ::testing::ElementsAre;
 class AccumulateGradTest : public ::testing::Test {
  protected:
   absl::Status Accumulate(const Variable& leaf, Tensor gradient) {
-    AccumulateGrad node(leaf);
+    AccumulateGrad node(leaf, leaf.tensor().sizes());
     BackwardContext context(Ops(), {});
     return node.Apply(context, absl::MakeSpan(&gradient, 1)).status();
   }
@@ -22,7 +22,7 @@ class AccumulateGradTest : public ::testing::Test {
 TEST_F(AccumulateGradTest, AFirstGradientOfItsOwnIsTakenOver) {
   Tensor gradient = Count({2, 3});
   const void* const address = gradient.address();
-  AccumulateGrad node(leaf_);
+  AccumulateGrad node(leaf_, leaf_.tensor().sizes());
   BackwardContext context(Ops(), {});
   ASSERT_TRUE(node.Apply(context, absl::MakeSpan(&gradient, 1)).ok());
   EXPECT_EQ(leaf_.grad().tensor().address(), address);
@@ -69,7 +69,7 @@ TEST_F(AccumulateGradTest, AGradOfOtherSizesCannotBeAddedTo) {
 }
 
 TEST_F(AccumulateGradTest, AFormerLeafCannotBeAddedTo) {
-  AccumulateGrad node(leaf_);
+  AccumulateGrad node(leaf_, leaf_.tensor().sizes());
   ASSERT_TRUE(leaf_.RequiresGrad(false).ok());
   ASSERT_TRUE(leaf_.CopyInPlace(*Variable::Leaf(Count({2, 3})), Ops()).ok());
   BackwardContext context(Ops(), {});
@@ -87,7 +87,7 @@ TEST_F(AccumulateGradTest, ALeafLearnsThatItsBaseWasWritten) {
       view = *base.View({});
     }
     ASSERT_TRUE(view.RequiresGrad(true).ok());
-    AccumulateGrad node(view);
+    AccumulateGrad node(view, view.tensor().sizes());
     ASSERT_TRUE(base.CopyInPlace(leaf_, Ops()).ok());
     ASSERT_TRUE(view.is_leaf()) << "not asked so far";
     BackwardContext context(Ops(), {});

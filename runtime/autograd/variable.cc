@@ -190,13 +190,15 @@ absl::StatusOr<std::shared_ptr<Node>> Variable::grad_fn() const {
 
 int Variable::output_number() const { return state_->output_number; }
 
-absl::StatusOr<Edge> Variable::GradientEdge() const {
+absl::StatusOr<Edge> Variable::GradientEdge() const { return GradientEdge(tensor().sizes()); }
+
+absl::StatusOr<Edge> Variable::GradientEdge(absl::Span<const int64_t> leaf_sizes) const {
   COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Node> node, grad_fn());
   if (node != nullptr) return Edge{std::move(node), state_->output_number};
   if (!state_->requires_grad) return Edge();
   node = state_->accumulator.lock();
   if (node == nullptr) {
-    node = std::make_shared<autograd::AccumulateGrad>(*this);
+    node = std::make_shared<autograd::AccumulateGrad>(*this, leaf_sizes);
     state_->accumulator = node;
   }
   return Edge{std::move(node), 0};

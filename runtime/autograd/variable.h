@@ -85,6 +85,9 @@ class Variable {
   // nowhere: if it does not require grad, or only because it is a view, made
   // without gradients, of what does. Errors as grad_fn().
   absl::StatusOr<autograd::Edge> GradientEdge() const;
+  // The same. The node of a leaf, unless it has one already, takes gradients of
+  // these sizes: of those that the leaf had when it was used.
+  absl::StatusOr<autograd::Edge> GradientEdge(absl::Span<const int64_t> leaf_sizes) const;
 
   // Makes it an output of `node`: adds an input to it. For new variables.
   void SetHistory(std::shared_ptr<autograd::Node> node);

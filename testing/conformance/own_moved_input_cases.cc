@@ -7,6 +7,8 @@ Tensors ComputedTwice() {
   const at::Tensor x = leaf(0, {2, 3}).clone();
   return {x, x};
 }
+Tensors OneLeaf() { return {leaf(0, {2, 3})}; }
+Tensors OneComputed() { return {leaf(0, {4}).clone()}; }
 Tensors BufferTwice() {
   const at::Tensor x = buf(0, {1, 3});
   return {x, x};
@@ -59,6 +61,39 @@ std::vector<ConfCase> MovedInputCases() {
             in[2].mul_(in[1]);
             return {};
           }),
+      // The gradient has the sizes that the leaf has when it is used.
+      Case("leaf_moved_used_and_moved_again", OneLeaf,
+           [](Tensors in) -> Tensors {
+             {
+               const at::NoGradGuard no_grad;
+               in[0].t_();
+             }
+             const at::Tensor y = at::cat({in[0], in[0]});
+             {
+               const at::NoGradGuard no_grad;
+               in[0].unsqueeze_(0);
+             }
+             return {y};
+           }),
+      Case("leaf_moved_used_and_moved_back", OneLeaf,
+           [](Tensors in) -> Tensors {
+             {
+               const at::NoGradGuard no_grad;
+               in[0].unsqueeze_(0);
+             }
+             const at::Tensor y = in[0].sin();
+             {
+               const at::NoGradGuard no_grad;
+               in[0].squeeze_(0);
+             }
+             return {y};
+           }),
+      WithoutGrad(Case("input_moved_with_gradients_in_a_call_without", OneComputed,
+                       [](Tensors in) -> Tensors {
+                         const at::AutoGradMode grad(true);
+                         in[0].unsqueeze_(1);
+                         return {in[0] * 2};
+                       })),
   };
 }
 
