@@ -607,10 +607,9 @@ absl::StatusOr<Variable> Replay(const CallPlan::Output& output, const Call& call
   // The function may have switched gradients on for itself.
   const bool enabled = GradMode::enabled() || (call.in_traced_mode && output.requires_grad);
   const GradModeGuard mode(enabled && !output.under_no_grad);
-  COTAN_ASSIGN_OR_RETURN(Variable view, Seen(output, call, base));
-  if (view.requires_grad() && !output.requires_grad) {
-    COTAN_ASSIGN_OR_RETURN(view, Seen(output, call, base.Detach()));
-  }
+  // What is cut off is not asked for a history, which it may not have any more.
+  const bool is_cut = base.requires_grad() && !output.requires_grad;
+  COTAN_ASSIGN_OR_RETURN(Variable view, Seen(output, call, is_cut ? base.Detach() : base));
   if (view.is_view() && output.is_no_view) view = view.Detach();
   if (!view.requires_grad() && output.requires_grad && call.in_traced_mode) {
     COTAN_RETURN_IF_ERROR(view.RequiresGrad(true));
