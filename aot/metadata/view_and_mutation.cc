@@ -305,7 +305,7 @@ void OutputAnalysis::Classify(const at::Tensor& output, OutputAliasInfo& info) {
     }
     // Parts of an input that nothing but such parts leaves the function with:
     // nobody may write to them.
-    if (NodeOf(output) != nullptr && group.num_ordinary() == 0) return;
+    if (group.num_ordinary() == 0 && NodeOf(output) != nullptr) return;
     info.output_type = is_input ? OutputType::kIsInput : OutputType::kAliasOfInput;
   } else if (is_input) {
     info.base_index = input_of_tensor_.at(output.unsafeGetTensorImpl());
@@ -370,7 +370,9 @@ OutputAliasInfo OutputAnalysis::Describe(int index) {
   info.requires_grad = output.requires_grad();
   // A view taken under no_grad requires grad as its base does, but has no
   // history of its own.
-  info.requires_grad_for_backward = info.requires_grad && (!output.is_view() || NodeOf(output) != nullptr);
+  const bool has_node =
+      info.output_type == OutputType::kIsInput ? KnownNodeOf(output) != nullptr : NodeOf(output) != nullptr;
+  info.requires_grad_for_backward = info.requires_grad && (!output.is_view() || has_node);
   info.geometry = GeometryOf(output);
   if (IsFreshMemory(info.output_type)) {
     // Parts of an input are fresh memory to autograd, but lie in the input's.

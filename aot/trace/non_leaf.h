@@ -12,6 +12,10 @@ namespace cotan::aot {
 // becomes of the result. `primal` is a functional tensor that requires grad.
 at::Tensor NonLeaf(const at::Tensor& primal);
 
+// The same where the caller has a view that was made under no_grad: it requires
+// grad, but no gradient goes through it, to `primal` or elsewhere.
+at::Tensor NoGradView(const at::Tensor& primal);
+
 }  // namespace cotan::aot
 
 #endif  // COTAN_AOT_TRACE_NON_LEAF_H_

@@ -34,5 +34,23 @@ TEST(NonLeafTest, MayBeWrittenToAndHasTheGradientOfItsPrimal) {
   EXPECT_EQ(gradient.const_data_ptr<float>()[0], 3);
 }
 
+TEST(NoGradViewTest, RequiresGradAndPassesNone) {
+  RegisterTracing();
+  Recorder recorder;
+  RecordingScope recording(recorder);
+  c10::impl::IncludeDispatchKeyGuard keys(kTracingKeys);
+  const at::Tensor primal = recorder.AddInput(at::ones({2, 4}), InputKind::kUserInput, 0, "x").requires_grad_(true);
+  const at::Tensor x = NoGradView(primal);
+  EXPECT_TRUE(x.requires_grad());
+  EXPECT_TRUE(x.is_leaf());
+  EXPECT_FALSE(IsDifferentiable(x));
+  EXPECT_EQ(recorder.ValueOf(x), recorder.ValueOf(primal));
+
+  const at::Tensor y = x * 2;
+  EXPECT_TRUE(y.requires_grad());
+  const at::Tensor tangent = recorder.AddInput(at::ones({2, 4}), InputKind::kTangent, 0, "t");
+  EXPECT_FALSE(Gradients({y}, {tangent}, {primal})[0].defined());
+}
+
 }  // namespace
 }  // namespace cotan::aot

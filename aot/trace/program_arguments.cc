@@ -1,6 +1,7 @@
 #include "aot/trace/program_arguments.h"
 
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <numeric>
@@ -19,6 +20,12 @@ std::vector<int64_t> Constants(const SymIntVector& values) {
   std::vector<int64_t> result;
   for (const SymInt& value : values) result.push_back(value.constant());
   return result;
+}
+
+// Requires grad as its base does, and has no history of its own.
+bool PassesNoGradient(const at::Tensor& example) {
+  return example.requires_grad() && example.is_leaf() &&
+         !torch::autograd::impl::get_autograd_meta(example)->requires_grad_;
 }
 
 class Adder {
@@ -104,7 +111,12 @@ class Adder {
       return example.detach();
     }();
     Add(real, example.requires_grad(), example.is_leaf(), example.is_view(), names_[input - states_.size()]);
-    return result_.arguments.back().tensor;
+    ProgramArgument& argument = result_.arguments.back();
+    if (PassesNoGradient(example)) {
+      argument.tensor = NoGradView(argument.primal);
+      argument.input_without_gradient = static_cast<int>(input);
+    }
+    return argument.tensor;
   }
 
   const at::Tensor& ArgumentOf(int base) const { return result_.arguments[static_cast<size_t>(base)].tensor; }

@@ -23,6 +23,9 @@ struct ProgramArgument {
   at::Tensor tensor;    // functional; what the function writes to
   bool requires_grad = false;
   at::Tensor example;  // real; undefined for a state
+  // The function's input that it is, if that requires grad and no gradient goes
+  // through it: a view made under no_grad. -1: none such.
+  int input_without_gradient = -1;
 };
 
 struct ProgramArguments {

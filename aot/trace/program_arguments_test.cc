@@ -56,5 +56,23 @@ TEST(ProgramArgumentsTest, ViewsOfABaseShareItsMemoryAndItsGradient) {
   EXPECT_EQ(whole.const_data_ptr<float>()[3], 3);
 }
 
+TEST(ProgramArgumentsTest, NoGradientGoesThroughViewsMadeUnderNoGrad) {
+  RegisterTracing();
+  const at::Tensor leaf = at::ones({4}).requires_grad_(true);
+  const std::vector<at::Tensor> examples = {leaf, leaf.slice(0, 0, 2), [&] {
+                                              const at::NoGradGuard no_grad;
+                                              return leaf.slice(0, 2, 4);
+                                            }()};
+  const std::vector<std::string> names = {"leaf", "view", "view_under_no_grad"};
+  const TraceScope scope(/*grad_enabled=*/true);
+  Recorder recorder;
+  const RecordingScope recording(recorder);
+  const ProgramArguments program = AddProgramArguments({}, {}, examples, names, recorder);
+  ASSERT_EQ(program.arguments.size(), 3u);
+  EXPECT_EQ(program.arguments[0].input_without_gradient, -1);
+  EXPECT_EQ(program.arguments[1].input_without_gradient, -1);
+  EXPECT_EQ(program.arguments[2].input_without_gradient, 2);
+}
+
 }  // namespace
 }  // namespace cotan::aot

@@ -81,6 +81,8 @@ struct TracedProgram {
   std::optional<serialization::ViewAndMutationMeta> program_metadata;
   std::optional<serialization::InputBinding> input_binding;
   serialization::GraphSignature signature;
+  // Inputs of the caller, ascending; see program.proto.
+  std::vector<int> inputs_without_gradient;
   std::vector<TracedState> states;
   // Philox blocks that one run draws (constant for static shapes).
   SymInt rng_blocks = 0;

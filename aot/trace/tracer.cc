@@ -96,8 +96,10 @@ class Tracing {
   // Whether the backward has a gradient for the program argument, if anything
   // depends on it: it required grad all along or is a leaf that does now.
   bool IsSource(size_t argument) const;
+  // Of a source: whether a gradient goes through it.
+  bool PassesGradient(size_t argument) const;
   // Whether the tangent is that of an input whose new content autograd does not
-  // know of.
+  // know of, or of a base all of whose views are made under no_grad.
   bool NeverComes(const TangentMeta& tangent) const;
   void RefuseNewLeavesInBases();
   std::string NameOf(const ForwardTensor& tensor);
@@ -354,7 +356,19 @@ bool Tracing::IsSource(size_t argument) const {
          facts_.input_info[argument].history == InputHistory::kNewLeaf;
 }
 
+bool Tracing::PassesGradient(size_t argument) const {
+  return program_arguments_.arguments[argument].input_without_gradient < 0;
+}
+
 bool Tracing::NeverComes(const TangentMeta& tangent) const {
+  if (tangent.source.kind == ForwardTensor::Kind::kIntermediateBase) {
+    const auto passes_on = [&](const OutputAliasInfo& info) {
+      const bool is_view = info.output_type == OutputType::kAliasOfIntermediate ||
+                           info.output_type == OutputType::kAliasOfIntermediateSaveAsOutput;
+      return is_view && info.base_index == tangent.source.index && info.requires_grad_for_backward;
+    };
+    return std::none_of(facts_.output_info.begin(), facts_.output_info.end(), passes_on);
+  }
   if (tangent.source.kind != ForwardTensor::Kind::kMutatedInput) return false;
   return facts_.input_info[static_cast<size_t>(tangent.source.index)].history == InputHistory::kKept;
 }
@@ -406,16 +420,17 @@ absl::Status Tracing::RunBackward() {
   std::vector<at::Tensor> roots, tangents, sources;
   for (const TangentMeta& tangent : facts_.tangents) {
     AddTangent(tangent);
-    if (!IsDifferentiable(TensorOf(tangent.source)) || NeverComes(tangent)) continue;
+    if (NeverComes(tangent) || !IsDifferentiable(TensorOf(tangent.source))) continue;
     roots.push_back(TensorOf(tangent.source));
     tangents.push_back(tangents_.back());
   }
   for (size_t i = 0; i < arguments_.size(); ++i) {
-    if (IsSource(i)) sources.push_back(program_arguments_.arguments[i].primal);
+    if (IsSource(i) && PassesGradient(i)) sources.push_back(program_arguments_.arguments[i].primal);
   }
   const std::vector<uint64_t> before = MutationCounts(arguments_);
   SeatToken(recorder_, /*index=*/1);
-  const std::vector<at::Tensor> gradients = Gradients(roots, tangents, sources);
+  std::vector<at::Tensor> gradients(sources.size());
+  if (!roots.empty() && !sources.empty()) gradients = Gradients(roots, tangents, sources);
   has_backward_effects_ = AddTokenOutput(/*index=*/1);
   AddGradients(gradients);
   AddBackwardMutations(BackwardMutatedInputs(before, MutationCounts(arguments_)));
@@ -428,12 +443,16 @@ void Tracing::AddGradients(const std::vector<at::Tensor>& gradients) {
   for (size_t i = 0; i < arguments_.size(); ++i) {
     const ProgramArgument& argument = program_arguments_.arguments[i];
     if (!IsSource(i)) continue;
-    const at::Tensor& gradient = gradients[next++];
+    const at::Tensor gradient = PassesGradient(i) ? gradients[next++] : at::Tensor();
     has_gradient[i] = gradient.defined();
     const ValueId value = recorder_.ValueOf(gradient);
     recorder_.graph().AddOutput(value, OutputKind::kGradient, argument.graph_input,
                                 GraphInputOf(static_cast<int>(i)).name);
     if (gradient.defined()) program_.reference.gradients.push_back(ToTensorData(recorder_.RealOf(gradient)));
+  }
+  for (const ProgramArgument& argument : program_arguments_.arguments) {
+    const int input = argument.input_without_gradient;
+    if (input >= 0) program_.inputs_without_gradient.push_back(input);
   }
   facts_.indices_of_inputs_to_detach = InputsToDetach(facts_, has_gradient);
   first_.facts.indices_of_inputs_to_detach = CallerInputs(facts_.indices_of_inputs_to_detach);

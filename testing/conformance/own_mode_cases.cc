@@ -23,10 +23,85 @@ Tensors ComputedAndViewUnderNoGrad() {
   return {base, NoGrad([&] { return base.view({6}); })};
 }
 
+// Views that were made under no_grad, which no gradient goes through.
+std::vector<ConfCase> NoGradViewCases() {
+  return {
+      Case("data_of_a_view_under_no_grad_whose_base_is_written", ComputedAndViewUnderNoGrad,
+           [](Tensors in) -> Tensors {
+             in[0].mul_(2);
+             return {in[1].data()};
+           }),
+      Case("data_of_a_view_under_no_grad_whose_base_is_filled_after_it", ComputedAndViewUnderNoGrad,
+           [](Tensors in) -> Tensors {
+             const at::Tensor data = in[1].data();
+             in[0].fill_(1);
+             return {data, in[0] * 2};
+           }),
+      Case("view_under_no_grad_twice_of_what_has_no_backward_any_more", Leaf,
+           [](Tensors in) -> Tensors {
+             const at::Tensor y = in[0] * 2;
+             const at::Tensor z = y * y;
+             const at::Tensor view = NoGrad([&] { return z.select(0, 1); });
+             y.mul_(3);
+             return {view, view};
+           }),
+      Case("views_under_no_grad_of_what_has_no_backward_any_more", Leaf,
+           [](Tensors in) -> Tensors {
+             const at::Tensor z = in[0] * in[0];
+             const Tensors views = NoGrad([&] { return Tensors{z.select(0, 1), z.t()}; });
+             NoGrad([&] { in[0].mul_(3); });
+             return {views[0], views[1], in[0] * 2};
+           }),
+      Case("views_with_and_without_history_of_an_intermediate", Leaf,
+           [](Tensors in) -> Tensors {
+             const at::Tensor z = in[0] * in[0];
+             return {z.t(), NoGrad([&] { return z.select(0, 1); })};
+           }),
+      Case(
+          "view_under_no_grad_multiplied_and_written_detached",
+          [] {
+            const at::Tensor x = leaf(0, {2, 3});
+            return Tensors{NoGrad([&] { return x.t(); })};
+          },
+          [](Tensors in) -> Tensors {
+            const at::Tensor product = in[0] * in[0];
+            return {in[0].detach().sub_(product, 2)};
+          }),
+      Case(
+          "view_under_no_grad_added_to_another_and_written",
+          [] {
+            const at::Tensor x = leaf(0, {2, 3}).clone();
+            return Tensors{leaf(1, {2, 3}).clone(), NoGrad([&] { return x.squeeze(); })};
+          },
+          [](Tensors in) -> Tensors {
+            in[0].addcmul_(in[1], in[1]);
+            NoGrad([&] { in[1].neg_(); });
+            return {};
+          }),
+      Case("view_under_no_grad_used_returned_and_written", LeafAndViewUnderNoGrad,
+           [](Tensors in) -> Tensors {
+             const at::Tensor product = in[1] * 2;
+             NoGrad([&] { in[1].add_(1); });
+             return {product, in[1].detach(), in[0].sin()};
+           }),
+      Case("view_under_no_grad_times_its_base", LeafAndViewUnderNoGrad,
+           [](Tensors in) -> Tensors {
+             return {in[1] * Flat(in[0]), in[1] * Flat(in[0]).detach()};
+           }),
+      Case("view_under_no_grad_times_what_is_moved_later", LeafAndViewUnderNoGrad,
+           [](Tensors in) -> Tensors {
+             const at::Tensor bits = in[0].view(at::kInt);
+             const at::Tensor product = in[1] * Flat(in[0]).detach();
+             bits.squeeze_(0);
+             return {product};
+           }),
+  };
+}
+
 }  // namespace
 
 std::vector<ConfCase> ModeCases() {
-  return {
+  std::vector<ConfCase> cases = {
       Case("gradients_end_at_a_switch", Leaf,
            [](Tensors in) -> Tensors {
              const at::Tensor y = in[0] * in[0];
@@ -248,6 +323,9 @@ std::vector<ConfCase> ModeCases() {
           [](Tensors in) -> Tensors { return {at::feature_dropout(in[0], 0.5, true)}; })),
       Random(Case("permutation", Leaf, [](Tensors in) -> Tensors { return {in[0].index_select(1, at::randperm(3))}; })),
   };
+  const std::vector<ConfCase> more = NoGradViewCases();
+  cases.insert(cases.end(), more.begin(), more.end());
+  return cases;
 }
 
 }  // namespace cotan::conformance
