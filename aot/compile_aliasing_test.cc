@@ -54,6 +54,30 @@ TEST(CompileAliasingTest, BackwardTellsWhoseGradientsItReturns) {
   EXPECT_FALSE(artifact.methods(0).traced_without_grad());
 }
 
+TEST(CompileAliasingTest, BackwardTellsWhatGradientsDependOnUnseen) {
+  const Artifact artifact = Compile(
+      [](const Tensors& in) -> Tensors {
+        return {(in[0] * 2).zero_(), in[0] * 3};
+      },
+      {Leaf()});
+  ASSERT_EQ(artifact.methods_size(), 2);
+  ASSERT_EQ(artifact.methods(1).idle_tangents_size(), 1);
+  EXPECT_EQ(artifact.methods(1).idle_tangents(0).gradient(), 0u);
+  EXPECT_THAT(artifact.methods(1).idle_tangents(0).tangents(), ElementsAre(0));
+}
+
+TEST(CompileAliasingTest, ViewsMadeUnderNoGradHaveNoGradient) {
+  const at::Tensor leaf = Leaf();
+  const at::Tensor view = [&] {
+    const at::NoGradGuard no_grad;
+    return leaf.t();
+  }();
+  const Artifact artifact = Compile([](const Tensors& in) -> Tensors { return {in[0].t() * in[1]}; }, {Leaf(), view});
+  ASSERT_EQ(artifact.methods_size(), 2);
+  EXPECT_THAT(artifact.methods(0).inputs_without_gradient(), ElementsAre(1));
+  EXPECT_THAT(artifact.methods(1).gradient_inputs(), ElementsAre(0));
+}
+
 TEST(CompileAliasingTest, GradientsOfABaseComeBeforeTheOthers) {
   const at::Tensor all = torch::rand({6}).requires_grad_(true).clone();
   const Artifact artifact = Compile(

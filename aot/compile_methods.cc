@@ -11,6 +11,7 @@
 #include "aot/lower/complex.h"
 #include "aot/lower/lower.h"
 #include "aot/lower/op_table.h"
+#include "aot/partition/idle_tangents.h"
 #include "aot/partition/partition.h"
 #include "aot/partition/saved_values.h"
 #include "aot/trace/tracer.h"
@@ -90,8 +91,9 @@ absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function, absl::Span<c
   return draft;
 }
 
-// Whose gradients the backward returns. Among the inputs of a traced graph states
-// lie before bases, among the program's arguments behind them.
+// Whose gradients the backward returns, and what they depend on unseen. Among the
+// inputs of a traced graph states lie before bases, among the program's arguments
+// behind them.
 void DescribeGradients(const Graph& backward, const TracedProgram& traced, serialization::Method& method) {
   const auto num_bases = traced.input_binding.has_value() ? static_cast<int>(traced.input_binding->num_bases()) : 0;
   int num_states = 0;
@@ -108,6 +110,13 @@ void DescribeGradients(const Graph& backward, const TracedProgram& traced, seria
     }
     method.add_gradient_inputs(static_cast<uint32_t>(argument));
   }
+  const std::vector<std::vector<int>> idle = IdleTangents(traced.graph, backward);
+  for (size_t gradient = 0; gradient < idle.size(); ++gradient) {
+    if (idle[gradient].empty()) continue;
+    serialization::IdleTangents& entry = *method.add_idle_tangents();
+    entry.set_gradient(static_cast<uint32_t>(gradient));
+    for (const int tangent : idle[gradient]) entry.add_tangents(static_cast<uint32_t>(tangent));
+  }
 }
 
 // Emit an optimized graph, add it to the artifact. `graph` is the draft's, or a
@@ -122,6 +131,9 @@ absl::Status Finish(Graph graph, const std::string& name, const std::string& bac
   if (name == "backward") DescribeGradients(graph, draft.traced, method);
   if (name != "backward") {
     method.set_traced_without_grad(!draft.grad_enabled);
+    for (const int input : draft.traced.inputs_without_gradient) {
+      method.add_inputs_without_gradient(static_cast<uint32_t>(input));
+    }
     *method.mutable_metadata() = draft.traced.metadata;
     if (draft.traced.program_metadata.has_value()) {
       *method.mutable_program_metadata() = *draft.traced.program_metadata;

@@ -76,6 +76,10 @@ class PlanMaker {
     }
     plan_.is_train = metadata_.facts().is_train;
     plan_.traced_without_grad = method_.traced_without_grad();
+    for (uint32_t input : method_.inputs_without_gradient()) {
+      if (input >= static_cast<uint32_t>(metadata_.num_inputs())) return Lacks("tells of inputs that it has not");
+      plan_.inputs_without_gradient.push_back(static_cast<int>(input));
+    }
     plan_.deterministic = metadata_.facts().deterministic;
     plan_.grad_mode_after = metadata_.facts().grad_enabled_mutation;
     plan_.num_caller_outputs = metadata_.num_outputs();
@@ -286,6 +290,9 @@ class PlanMaker {
       for (uint32_t output : op.outputs()) of_value[output] = all;
     }
     for (uint32_t output : backward.outputs()) plan_.depends_on.push_back(of_value[output]);
+    for (const serialization::IdleTangents& idle : backward.idle_tangents()) {
+      for (uint32_t tangent : idle.tangents()) plan_.depends_on[idle.gradient()][tangent] = true;
+    }
   }
 
   // --- forward returns ------------------------------------------------------
@@ -377,6 +384,7 @@ class PlanMaker {
     if (info.history != InputHistory::kUnspecified) write.under_no_grad = info.history != InputHistory::kNew;
     if (!write.under_no_grad) write.tangent = tangent;
     if (write.tangent >= 0) write.written_views = WrittenViews(argument);
+    write.has_gradient = std::count(plan_.gradient_inputs.begin(), plan_.gradient_inputs.end(), argument) != 0;
     if (!write.copies) {
       plan_.requests[static_cast<size_t>(result)] = {.use = ResultUse::kWriteBack, .input = MethodInputOf(argument)};
     }

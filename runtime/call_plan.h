@@ -94,6 +94,7 @@ struct CallPlan {
   int num_states = 0;     // the first inputs
   int num_arguments = 0;  // the others
   bool traced_without_grad = false;
+  std::vector<int> inputs_without_gradient;  // views made under no_grad
   bool is_train = false;
 
   // --- dedupe ---
@@ -145,7 +146,8 @@ struct CallPlan {
   std::vector<int> gradient_inputs;  // program argument by output of the backward
   // By output of the backward: those of the gradient, if they are not the argument's.
   std::vector<std::optional<SymIntVector>> gradient_sizes;
-  // By output of the backward, by tangent: whether it depends on it. All false:
+  // By output of the backward, by tangent: whether it depends on it, be it in no
+  // more than whether it is defined. All false:
   // on none, it is the same whatever the tangents are.
   std::vector<std::vector<bool>> depends_on;
   int num_tangents = 0;
@@ -202,6 +204,7 @@ struct CallPlan {
     bool copies = false;  // the geometry changes too: by an operation in place
     bool bumps_version = true;
     bool under_no_grad = false;
+    bool has_gradient = false;            // what it was before; otherwise the function cut it from its history
     std::vector<int> written_views = {};  // inputs through which a base was written; their history is the base's
   };
   std::vector<WriteBack> write_backs;

@@ -84,6 +84,19 @@ absl::Status CheckMode(const CallPlan& plan, const Call& call) {
   return absl::OkStatus();
 }
 
+// The backward has no gradient for what needed none.
+absl::Status CheckWithoutGradient(const CallPlan& plan, const Call& call) {
+  for (int input : plan.inputs_without_gradient) {
+    const absl::StatusOr<autograd::Edge> edge = InputAt(call, input).GradientEdge();
+    if (!edge.ok() || !edge->defined()) continue;
+    return Refuse(
+        plan, "argument '", InputOf(plan, input).name,
+        "' was a view made under no_grad when the program was traced, which no gradient goes through; it does "
+        "through the one given");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckArguments(FunctionCore& core, Call& call) {
@@ -108,6 +121,7 @@ absl::Status CheckArguments(FunctionCore& core, Call& call) {
   COTAN_RETURN_IF_ERROR(CheckMode(plan, call));
   call.in_traced_mode = GradMode::enabled() != plan.traced_without_grad;
   call.is_recorded = call.in_traced_mode && (plan.backward >= 0 || plan.ends_inside);
+  if (call.is_recorded) COTAN_RETURN_IF_ERROR(CheckWithoutGradient(plan, call));
   for (size_t k = plan.bases.size(); k < plan.argument_inputs.size(); ++k) {
     call.program_arguments[k] = call.inputs[static_cast<size_t>(plan.argument_inputs[k])];
   }
@@ -452,7 +466,10 @@ absl::Status NoteContent(Call& call, const CallPlan::WriteBack& write) {
   }
   const GradModeGuard recorded(true);
   auto copy = std::make_shared<autograd::CopyNode>();
-  COTAN_ASSIGN_OR_RETURN(autograd::Edge before, target.GradientEdge());
+  autograd::Edge before;
+  if (write.has_gradient) {
+    COTAN_ASSIGN_OR_RETURN(before, target.GradientEdge());
+  }
   copy->AddEdge(std::move(before));
   copy->AddEdge({call.node, write.tangent});
   target.BumpVersion();

@@ -61,6 +61,21 @@ TEST(CallStagesTest, TheSameTensorTwiceIsHarmlessWhereNothingIsWritten) {
   EXPECT_THAT(Values(x.grad()), ElementsAre(5, 5));
 }
 
+TEST(CallStagesTest, WhatNoGradientWentThroughMustNotHaveOne) {
+  ProgramBuilder builder = TwoParts();
+  builder.artifact().mutable_methods(0)->add_inputs_without_gradient(1);
+  LoadedFunction program(std::move(builder));
+  const Variable leaf = Leaf({1, 2});
+  Variable view;
+  {
+    const GradModeGuard no_grad(false);
+    view = *leaf.View({});
+  }
+  EXPECT_THAT(Values(At(program.Call({Leaf({1, 2}), view}), 1)), ElementsAre(3, 6));
+  EXPECT_THAT(program.f.Call({Leaf({1, 2}), leaf}).status().message(),
+              HasSubstr("'y' was a view made under no_grad when the program was traced"));
+}
+
 // x.mul_(2); return x + 1, where x is computed from a leaf.
 ProgramBuilder MutatesNonLeaf() {
   ProgramBuilder program;

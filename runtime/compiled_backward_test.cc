@@ -107,6 +107,26 @@ TEST(CompiledBackwardTest, UnusedOutputsGiveNoGradient) {
   EXPECT_THAT(Values(y.grad()), ElementsAre(3, 3));
 }
 
+TEST(CompiledBackwardTest, IdleTangentsMakeAGradientDefined) {
+  ProgramBuilder builder = TwoParts();
+  serialization::IdleTangents& idle = *builder.artifact().mutable_methods(1)->add_idle_tangents();
+  idle.set_gradient(0);
+  idle.add_tangents(1);
+  LoadedFunction program(std::move(builder));
+  const Variable x = Leaf({1, 2});
+  const Variable y = Leaf({3, 4});
+  auto results = program.Call({x, y});
+  ASSERT_TRUE(program.Backward(At(results, 0), {1, 1}).ok());
+  EXPECT_FALSE(y.grad().defined());
+  results = program.Call({x, y});
+  ASSERT_TRUE(program.Backward(At(results, 1), {1, 1}).ok());
+  EXPECT_THAT(Values(x.grad()), ElementsAre(2, 2));  // and zeros
+  const Variable z = Leaf({1, 2});
+  results = program.Call({z, y});
+  ASSERT_TRUE(program.Backward(At(results, 1), {1, 1}).ok());
+  EXPECT_THAT(Values(z.grad()), ElementsAre(0, 0));
+}
+
 // y = exp-like product kept for the backward alone: f(x) = (3x) (3x), saved 3x.
 TEST(CompiledBackwardTest, DonatedValuesAreOverwrittenUnlessTheGraphIsRetained) {
   ProgramBuilder builder;

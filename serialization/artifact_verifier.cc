@@ -329,6 +329,7 @@ class Verifier {
       return Invalid("it saves ", method.num_saved(), " values, '", backward.name(), "' takes ",
                      backward.inputs_size());
     }
+    COTAN_RETURN_IF_ERROR(CheckIdleTangents(backward, backward.inputs_size() - static_cast<int>(method.num_saved())));
     const int num_user = method.outputs_size() - static_cast<int>(method.num_saved());
     for (int i = 0; i < static_cast<int>(method.num_saved()); ++i) {
       const uint32_t from = method.outputs(num_user + i);
@@ -354,6 +355,24 @@ class Verifier {
     for (uint32_t input : backward.gradient_inputs()) {
       if (!inputs.insert(input).second)
         return Invalid("'", backward.name(), "' returns two gradients of input ", input);
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status CheckIdleTangents(const Method& backward, int num_tangents) {
+    absl::flat_hash_set<uint32_t> gradients;
+    for (const serialization::IdleTangents& idle : backward.idle_tangents()) {
+      if (idle.gradient() >= static_cast<uint32_t>(backward.outputs_size())) {
+        return Invalid("'", backward.name(), "': idle tangents of gradient ", idle.gradient(), " of ",
+                       backward.outputs_size());
+      }
+      if (!gradients.insert(idle.gradient()).second) {
+        return Invalid("'", backward.name(), "' tells the idle tangents of gradient ", idle.gradient(), " twice");
+      }
+      for (uint32_t tangent : idle.tangents()) {
+        if (tangent < static_cast<uint32_t>(num_tangents)) continue;
+        return Invalid("'", backward.name(), "': idle tangent ", tangent, " of ", num_tangents);
+      }
     }
     return absl::OkStatus();
   }

@@ -18,6 +18,62 @@ std::function<Tensors()> Leaves(std::vector<std::vector<int64_t>> sizes) {
   };
 }
 
+// A gradient that is zero whatever comes in is there if something comes in.
+std::vector<ConfCase> ZeroGradientCases() {
+  return {
+      LossOf({0}, Case("zeroed_next_to_another_result", Leaf,
+                       [](Tensors in) -> Tensors {
+                         return {(in[0] * 2).zero_(), in[0] * 3};
+                       })),
+      LossOf({1}, Case("zeroed_and_not_asked_for", Leaf,
+                       [](Tensors in) -> Tensors {
+                         return {(in[0] * 2).zero_(), in[0] * 3};
+                       })),
+      LossOf({1}, Case("zeroed_and_not_asked_for_next_to_a_stranger", TwoLeaves,
+                       [](Tensors in) -> Tensors {
+                         return {(in[0] * 2).zero_(), in[1] * 3};
+                       })),
+      LossOf({0}, Case("filled_with_a_leaf_next_to_another_result", TwoLeaves,
+                       [](Tensors in) -> Tensors {
+                         return {(in[0] * 2).fill_(in[1].sum()), in[0] * 3};
+                       })),
+      LossOf({0}, Random(Case("drawn_anew_next_to_another_result", Leaf,
+                              [](Tensors in) -> Tensors {
+                                return {(in[0] * 2).normal_(), in[0] * 3};
+                              }))),
+      LossOf({0}, Case("floor_next_to_another_result", Leaf,
+                       [](Tensors in) -> Tensors {
+                         return {in[0].floor(), in[0] * 3};
+                       })),
+      LossOf({0}, Case("copied_over_next_to_another_result", TwoLeaves,
+                       [](Tensors in) -> Tensors {
+                         return {(in[0] * 2).copy_(in[1]), in[0] * 3};
+                       })),
+      Case("cut_from_its_history_and_written_with_another", TwoComputed,
+           [](Tensors in) -> Tensors {
+             in[0].detach_();
+             in[0].copy_(in[1]);
+             return {};
+           }),
+      Case("written_with_another_and_read", TwoComputed,
+           [](Tensors in) -> Tensors {
+             in[0].copy_(in[1]);
+             return {in[0] * 2};
+           }),
+      Case(
+          "zeroed_while_a_detached_alias_is_zeroed",
+          [] {
+            const at::Tensor x = leaf(0, {6});
+            return Tensors{x.detach(), x};
+          },
+          [](Tensors in) -> Tensors {
+            const at::Tensor y = in[1] * 0.5;
+            in[0].zero_();
+            return {y.zero_()};
+          }),
+  };
+}
+
 // The gradient of a scalar, as a value or as something to be differentiated.
 at::Tensor GradientOf(const at::Tensor& scalar, const at::Tensor& x, bool create_graph) {
   return torch::autograd::grad({scalar}, {x}, {}, /*retain_graph=*/std::nullopt, create_graph)[0];
@@ -212,7 +268,7 @@ std::vector<ConfCase> FormCases() {
 
 std::vector<ConfCase> DerivativeCases() {
   std::vector<ConfCase> cases = KeptCases();
-  for (const std::vector<ConfCase>& more : {InnerGradientCases(), FormCases()}) {
+  for (const std::vector<ConfCase>& more : {InnerGradientCases(), FormCases(), ZeroGradientCases()}) {
     cases.insert(cases.end(), more.begin(), more.end());
   }
   return cases;
