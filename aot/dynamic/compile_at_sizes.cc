@@ -16,6 +16,7 @@
 #include "aot/dynamic/sample_points.h"
 #include "aot/dynamic/unify.h"
 #include "aot/graph/size_estimate.h"
+#include "aot/trace/non_leaf.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {
@@ -160,6 +161,16 @@ absl::StatusOr<std::string> CompileAtPoints(const DynamicShapes& shapes, const s
   return UnifyArtifacts(shapes, base, learned, std::move(files));
 }
 
+// `resized`, a leaf, or computed from it, or a view of it that was made under
+// no_grad, as `example` is.
+at::Tensor WithHistoryOf(const at::Tensor& example, const at::Tensor& resized) {
+  if (PassesNoGradient(example)) {
+    const at::NoGradGuard no_grad;
+    return resized.as_strided(resized.sizes(), resized.strides(), resized.storage_offset());
+  }
+  return example.is_leaf() ? resized : LaidOutAs(example, resized);
+}
+
 }  // namespace
 
 std::vector<DimVector> SizesOf(const std::vector<at::Tensor>& tensors) {
@@ -195,7 +206,7 @@ absl::StatusOr<std::vector<at::Tensor>> ResizeExamples(const std::vector<at::Ten
     }
     if (resized.sizes() != examples[i].sizes()) resized = LaidOutAs(examples[i], resized);
     resized.requires_grad_(examples[i].requires_grad());
-    result.push_back(examples[i].is_leaf() ? resized : LaidOutAs(examples[i], resized));
+    result.push_back(WithHistoryOf(examples[i], resized));
   }
   return result;
 }

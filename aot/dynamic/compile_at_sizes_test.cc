@@ -1,11 +1,13 @@
 #include "aot/dynamic/compile_at_sizes.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones.h>
 
 #include <set>
 
 #include "absl/status/status.h"
+#include "aot/trace/non_leaf.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -30,6 +32,18 @@ TEST(ResizeExamplesTest, ExamplesAreCutOrRepeated) {
   EXPECT_EQ((*large)[1][5].item<int64_t>(), 1);
   EXPECT_EQ((*large)[0][4][1].item<float>(), 1);
   EXPECT_FALSE((*large)[1].requires_grad());
+}
+
+TEST(ResizeExamplesTest, NoGradientGoesThroughViewsMadeUnderNoGrad) {
+  const at::Tensor x = at::ones({4, 2}).requires_grad_();
+  const at::Tensor view = [&] {
+    const at::NoGradGuard no_grad;
+    return x.view({4, 2});
+  }();
+  const auto large = ResizeExamples({view}, {kShapes.symbols, {kShapes.sizes[0]}}, {6});
+  ASSERT_TRUE(large.ok()) << large.status();
+  EXPECT_EQ((*large)[0].sizes(), (at::IntArrayRef{6, 2}));
+  EXPECT_TRUE(PassesNoGradient((*large)[0]));
 }
 
 TEST(ResizeExamplesTest, DimensionsKeepTheirOrderInMemory) {

@@ -27,6 +27,11 @@ at::Tensor NonLeaf(const at::Tensor& primal) {
   return SameContent(primal);
 }
 
+bool PassesNoGradient(const at::Tensor& example) {
+  return example.requires_grad() && example.is_leaf() &&
+         !torch::autograd::impl::get_autograd_meta(example)->requires_grad_;
+}
+
 at::Tensor NoGradView(const at::Tensor& primal) {
   const at::NoGradGuard no_grad;
   at::Tensor result = SameContent(primal);

@@ -12,7 +12,11 @@ namespace cotan::aot {
 // becomes of the result. `primal` is a functional tensor that requires grad.
 at::Tensor NonLeaf(const at::Tensor& primal);
 
-// The same where the caller has a view that was made under no_grad: it requires
+// Whether `example`, a real tensor, requires grad as its base does, and has no
+// history of its own: a view that was made under no_grad.
+bool PassesNoGradient(const at::Tensor& example);
+
+// As NonLeaf() where the caller has a view that was made under no_grad: it requires
 // grad, but no gradient goes through it, to `primal` or elsewhere.
 at::Tensor NoGradView(const at::Tensor& primal);
 

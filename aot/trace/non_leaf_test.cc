@@ -36,10 +36,11 @@ TEST(NonLeafTest, MayBeWrittenToAndHasTheGradientOfItsPrimal) {
 
 TEST(NoGradViewTest, RequiresGradAndPassesNone) {
   RegisterTracing();
+  const at::Tensor example = at::ones({2, 4}), ones = at::ones({2, 4});
   Recorder recorder;
   RecordingScope recording(recorder);
   c10::impl::IncludeDispatchKeyGuard keys(kTracingKeys);
-  const at::Tensor primal = recorder.AddInput(at::ones({2, 4}), InputKind::kUserInput, 0, "x").requires_grad_(true);
+  const at::Tensor primal = recorder.AddInput(example, InputKind::kUserInput, 0, "x").requires_grad_(true);
   const at::Tensor x = NoGradView(primal);
   EXPECT_TRUE(x.requires_grad());
   EXPECT_TRUE(x.is_leaf());
@@ -48,7 +49,7 @@ TEST(NoGradViewTest, RequiresGradAndPassesNone) {
 
   const at::Tensor y = x * 2;
   EXPECT_TRUE(y.requires_grad());
-  const at::Tensor tangent = recorder.AddInput(at::ones({2, 4}), InputKind::kTangent, 0, "t");
+  const at::Tensor tangent = recorder.AddInput(ones, InputKind::kTangent, 0, "t");
   EXPECT_FALSE(Gradients({y}, {tangent}, {primal})[0].defined());
 }
 

@@ -1,7 +1,6 @@
 #include "aot/trace/program_arguments.h"
 
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <numeric>
@@ -20,12 +19,6 @@ std::vector<int64_t> Constants(const SymIntVector& values) {
   std::vector<int64_t> result;
   for (const SymInt& value : values) result.push_back(value.constant());
   return result;
-}
-
-// Requires grad as its base does, and has no history of its own.
-bool PassesNoGradient(const at::Tensor& example) {
-  return example.requires_grad() && example.is_leaf() &&
-         !torch::autograd::impl::get_autograd_meta(example)->requires_grad_;
 }
 
 class Adder {
