@@ -488,11 +488,20 @@ class PlanMaker {
           placement.owner = ReturnedAt(owner).result;
           ReturnedAt(index).owner = owner;
           ReturnedAt(owner).is_shared = true;
+          ReadOtherwise(*info.shared_storage, *info.geometry, ReturnedAt(index));
         }
       }
-      plan_.placements.push_back(std::move(placement));
+      if (!ReturnedAt(index).reading.has_value()) plan_.placements.push_back(std::move(placement));
       if (info.fresh_view.has_value()) AddFreshView(index, info);
     }
+  }
+
+  void ReadOtherwise(const SharedStorage& shared, const TensorGeometry& geometry, CallPlan::Returned& returned) {
+    const TensorReading reading = {shared.is_conjugate, shared.is_negated};
+    if (reading.is_plain()) return;
+    returned.reading = reading;
+    returned.geometry = geometry;
+    plan_.requests[static_cast<size_t>(returned.result)].use = ResultUse::kSkip;
   }
 
   static ViewCreation CreationOf(const FreshView& view) {

@@ -181,6 +181,9 @@ struct CallPlan {
     bool is_leaf_that_requires_grad = false;
     int owner = -1;          // an earlier one in whose storage it is
     bool is_shared = false;  // whether others are in its storage
+    // Unset: it is its result. Set: it is made of the owner's elements, read so.
+    std::optional<TensorReading> reading;
+    TensorGeometry geometry;  // if `reading` is set
     std::optional<View> view;
   };
   // In the order of the program's forward returns, so that tangents ascend.

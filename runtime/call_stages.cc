@@ -357,6 +357,14 @@ absl::Status RecordNode(FunctionCore& core, Call& call) {
 
 namespace {
 
+absl::StatusOr<Tensor> ReturnedTensor(Call& call, const CallPlan& plan, const CallPlan::Returned& returned) {
+  if (!returned.reading.has_value()) return ResultAt(call, returned.result);
+  const Tensor& owner = ResultAt(call, plan.returned[static_cast<size_t>(returned.owner)].result);
+  COTAN_ASSIGN_OR_RETURN(StridedLayout layout, EvaluateLayout(returned.geometry, call.symbols()));
+  COTAN_ASSIGN_OR_RETURN(Tensor tensor, Tensor::InStorage(owner.storage(), owner.dtype(), std::move(layout)));
+  return tensor.ReadAs(*returned.reading);
+}
+
 // `tensor`, which is in the storage of returned value `index`, as a variable
 // without history. All in one storage share a version.
 Variable InStorageOf(Call& call, const CallPlan& plan, int index, Tensor tensor) {
@@ -389,7 +397,8 @@ absl::Status WrapView(Call& call, const CallPlan& plan, size_t index) {
   if (!base.defined()) {
     COTAN_ASSIGN_OR_RETURN(base, HiddenBaseOf(call, plan, returned.view->hidden));
   }
-  call.returned[index] = base.ViewAs(ResultAt(call, returned.result), CreationNow(returned.view->creation));
+  COTAN_ASSIGN_OR_RETURN(Tensor tensor, ReturnedTensor(call, plan, returned));
+  call.returned[index] = base.ViewAs(std::move(tensor), CreationNow(returned.view->creation));
   return absl::OkStatus();
 }
 
@@ -433,7 +442,8 @@ absl::Status WrapReturned(FunctionCore& core, Call& call) {
   for (size_t i = 0; i < plan.returned.size(); ++i) {
     const CallPlan::Returned& returned = plan.returned[i];
     if (returned.kind != Kind::kVariable || returned.view.has_value()) continue;
-    call.returned[i] = InStorageOf(call, plan, static_cast<int>(i), ResultAt(call, returned.result));
+    COTAN_ASSIGN_OR_RETURN(Tensor tensor, ReturnedTensor(call, plan, returned));
+    call.returned[i] = InStorageOf(call, plan, static_cast<int>(i), std::move(tensor));
   }
   for (size_t i = 0; i < plan.returned.size(); ++i) {
     if (plan.returned[i].view.has_value()) COTAN_RETURN_IF_ERROR(WrapView(call, plan, i));

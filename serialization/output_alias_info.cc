@@ -155,6 +155,11 @@ absl::Status ValidateSharedStorage(const OutputAliasInfo& info, absl::string_vie
   if (shared.is_detached && (shared.is_same_tensor || shared.owner != SharedStorage::Owner::kInput)) {
     return InvalidField(absl::StrCat(member, ".is_detached"), "must be false: it is told of parts of inputs");
   }
+  const bool reads_otherwise = shared.is_conjugate || shared.is_negated;
+  if (reads_otherwise && (shared.is_same_tensor || shared.owner == SharedStorage::Owner::kInput)) {
+    return InvalidField(absl::StrCat(member, shared.is_conjugate ? ".is_conjugate" : ".is_negated"),
+                        "must be false: it is told of tensors in the storage of a result");
+  }
   if (shared.is_same_tensor) {
     if (shared.owner == SharedStorage::Owner::kIntermediateBase) {
       return InvalidField(absl::StrCat(member, ".is_same_tensor"), "must be false: nobody else has the base");
@@ -171,6 +176,8 @@ absl::StatusOr<SharedStorage> ParseSharedStorage(const serialization::SharedStor
   SharedStorage shared;
   shared.is_same_tensor = proto.is_same_tensor();
   shared.is_detached = proto.is_detached();
+  shared.is_conjugate = proto.is_conjugate();
+  shared.is_negated = proto.is_negated();
   uint32_t index = 0;
   switch (proto.owner_case()) {
     case serialization::SharedStorage::kInput:
@@ -208,6 +215,8 @@ serialization::SharedStorage SharedStorageProto(const SharedStorage& shared) {
   }
   proto.set_is_same_tensor(shared.is_same_tensor);
   proto.set_is_detached(shared.is_detached);
+  proto.set_is_conjugate(shared.is_conjugate);
+  proto.set_is_negated(shared.is_negated);
   return proto;
 }
 
@@ -253,10 +262,11 @@ std::string FreshViewText(const FreshView& view) {
   return absl::StrCat(kind, view.is_hidden ? "hidden base " : "output ", view.base);
 }
 
-// "the tensor of input 2", "in the storage of output 0".
+// "the tensor of input 2", "conjugate, in the storage of output 0".
 std::string SharedStorageText(const SharedStorage& shared) {
   static constexpr absl::string_view kOwners[] = {"input ", "output ", "intermediate base "};
-  return absl::StrCat(shared.is_same_tensor ? "the tensor of "
+  return absl::StrCat(shared.is_conjugate ? "conjugate, " : "", shared.is_negated ? "negated, " : "",
+                      shared.is_same_tensor ? "the tensor of "
                       : shared.is_detached  ? "detached, in the storage of "
                                             : "in the storage of ",
                       kOwners[static_cast<size_t>(shared.owner)], shared.index);

@@ -57,6 +57,8 @@ struct SharedStorage {
   int index = 0;  // by owner
   bool is_same_tensor = false;
   bool is_detached = false;
+  bool is_conjugate = false;
+  bool is_negated = false;
   friend bool operator==(const SharedStorage&, const SharedStorage&) = default;
 };
 

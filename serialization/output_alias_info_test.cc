@@ -153,7 +153,12 @@ TEST(OutputAliasInfo, SharedStorageRoundTrips) {
   same.shared_storage = SharedStorage{SharedStorage::Owner::kInput, 2, true};
   OutputAliasInfo base = part;
   base.shared_storage = SharedStorage{SharedStorage::Owner::kIntermediateBase, 0, false};
-  for (const OutputAliasInfo& info : {part, same, base}) {
+  OutputAliasInfo conjugate = part;
+  conjugate.shared_storage->is_conjugate = true;
+  EXPECT_EQ(conjugate.ToString(), "non_alias, conjugate, in the storage of output 1, f32[2]{1}+3");
+  OutputAliasInfo negated = part;
+  negated.shared_storage->is_negated = true;
+  for (const OutputAliasInfo& info : {part, same, base, conjugate, negated}) {
     absl::StatusOr<OutputAliasInfo> again = OutputAliasInfo::FromProto(info.ToProto(), "o");
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(*again, info) << info.ToString();
@@ -171,6 +176,17 @@ TEST(OutputAliasInfo, SharedStorageNeedsAPlaceInIt) {
   EXPECT_EQ(RefusalOf(alias), "o.shared_storage: must not be set: alias_of_input tells its base");
   alias.shared_storage = SharedStorage{SharedStorage::Owner::kOutput, 0, true};
   EXPECT_EQ(RefusalOf(alias), "");
+}
+
+TEST(OutputAliasInfo, OnlyWhatLiesInAResultIsReadOtherwise) {
+  OutputAliasInfo info;
+  info.shared_storage = SharedStorage{.owner = SharedStorage::Owner::kInput, .is_conjugate = true};
+  EXPECT_EQ(RefusalOf(info),
+            "o.shared_storage.is_conjugate: must be false: it is told of tensors in the storage of a result");
+  info.shared_storage =
+      SharedStorage{.owner = SharedStorage::Owner::kOutput, .is_same_tensor = true, .is_negated = true};
+  EXPECT_EQ(RefusalOf(info),
+            "o.shared_storage.is_negated: must be false: it is told of tensors in the storage of a result");
 }
 
 TEST(OutputAliasInfo, ViewsLeadFromTheInputWhoseStorageIsShared) {

@@ -724,7 +724,8 @@ TEST(AnalyzeFunctionTest, ConjugateDoesNotLieInTheMemoryOfWhatItWasMadeOf) {
   EXPECT_TRUE(view->output_info[1].shared_storage.has_value());
   const auto conjugate = AnalyzeFunction(with(true), {}, inputs, {});
   ASSERT_TRUE(conjugate.ok()) << conjugate.status();
-  EXPECT_FALSE(conjugate->output_info[1].shared_storage.has_value());
+  ASSERT_TRUE(conjugate->output_info[1].shared_storage.has_value());
+  EXPECT_TRUE(conjugate->output_info[1].shared_storage->is_conjugate);
 }
 
 TEST(AnalyzeFunctionTest, RemembersWhatRequiredGradAtEntry) {

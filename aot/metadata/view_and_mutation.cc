@@ -19,6 +19,7 @@
 #include "aot/trace/tensor_data.h"
 #include "aot/trace/trace_scope.h"
 #include "base/layout.h"
+#include "base/overlap.h"
 #include "base/status_macros.h"
 #include "serialization/derived_metadata.h"
 
@@ -478,30 +479,45 @@ TensorGeometry GeometryOf(const at::Tensor& tensor) {
   return geometry;
 }
 
-// Where elements are kept, and how they are read: what is read in another way, as
-// a conjugate is, has other content.
-struct Memory {
-  explicit Memory(const at::Tensor& tensor)
-      : storage(StorageOf(tensor)), is_conjugate(RealLike(tensor).is_conj()), is_negative(RealLike(tensor).is_neg()) {}
+namespace {
 
-  friend bool operator==(const Memory&, const Memory&) = default;
-  template <typename H>
-  friend H AbslHashValue(H h, const Memory& m) {
-    return H::combine(std::move(h), m.storage, m.is_conjugate, m.is_negative);
+// Who owns a storage, and how the owner reads what is in it.
+struct StorageOwner {
+  StorageOwner(SharedStorage::Owner kind, int index, const at::Tensor& tensor)
+      : shared{kind, index},
+        dtype(tensor.scalar_type()),
+        layout(LayoutOf(tensor)),
+        is_conjugate(RealLike(tensor).is_conj()),
+        is_negative(RealLike(tensor).is_neg()) {}
+
+  // What is known of `tensor`, which is in the storage, too. Unset: it is read
+  // otherwise, and has elements that the owner has not.
+  std::optional<SharedStorage> SharedWith(const at::Tensor& tensor) const {
+    SharedStorage result = shared;
+    result.is_conjugate = RealLike(tensor).is_conj() != is_conjugate;
+    result.is_negated = RealLike(tensor).is_neg() != is_negative;
+    const bool is_read_alike = !result.is_conjugate && !result.is_negated;
+    if (is_read_alike) return result;
+    const bool is_made_of_owner = tensor.scalar_type() == dtype && Covers(layout, LayoutOf(tensor));
+    return is_made_of_owner ? std::make_optional(result) : std::nullopt;
   }
 
-  const void* storage;
+  SharedStorage shared;
+  at::ScalarType dtype;
+  StridedLayout layout;
   bool is_conjugate, is_negative;
 };
+
+}  // namespace
 
 void SetSharedStorage(absl::Span<const at::Tensor> outputs, absl::Span<const at::Tensor> intermediate_bases,
                       ViewAndMutationFacts& facts) {
   using Owner = SharedStorage::Owner;
-  absl::flat_hash_map<Memory, SharedStorage> owner_of_memory;
+  absl::flat_hash_map<const void*, StorageOwner> owner_of_storage;
   absl::flat_hash_map<const void*, int> output_of_tensor;
   for (size_t i = 0; i < intermediate_bases.size(); ++i) {
-    const SharedStorage base = {Owner::kIntermediateBase, static_cast<int>(i), false};
-    owner_of_memory.try_emplace(Memory(intermediate_bases[i]), base);
+    const at::Tensor& base = intermediate_bases[i];
+    owner_of_storage.try_emplace(StorageOf(base), Owner::kIntermediateBase, static_cast<int>(i), base);
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     OutputAliasInfo& info = facts.output_info[i];
@@ -516,11 +532,11 @@ void SetSharedStorage(absl::Span<const at::Tensor> outputs, absl::Span<const at:
     if (!IsFreshMemory(info.output_type)) continue;
     if (info.shared_storage.has_value() && info.shared_storage->owner == Owner::kInput) continue;
     const auto [owner, is_first] =
-        owner_of_memory.try_emplace(Memory(outputs[i]), SharedStorage{Owner::kOutput, index, false});
+        owner_of_storage.try_emplace(StorageOf(outputs[i]), Owner::kOutput, index, outputs[i]);
     if (is_first) {
       info.shared_storage.reset();
     } else {
-      info.shared_storage = owner->second;
+      info.shared_storage = owner->second.SharedWith(outputs[i]);
     }
   }
 }

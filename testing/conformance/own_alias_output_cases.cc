@@ -447,6 +447,31 @@ std::vector<ConfCase> AliasOutputCases() {
              const at::Tensor y = in[0] * 2;
              return {y.conj(), y.view({3, 1})};
            }),
+      Case("inner_conjugate_beside_what_it_is_of", ComplexBuffer,
+           [](Tensors in) -> Tensors {
+             const at::Tensor y = in[0] * 2;
+             return {y, y.conj(), y.conj().t(), y.conj().conj()};
+           }),
+      Case("inner_conjugate_first", ComplexBuffer,
+           [](Tensors in) -> Tensors {
+             const at::Tensor y = in[0] * 2;
+             return {y.conj(), y.select(0, 1), y};
+           }),
+      Case("inner_conjugate_of_detached", Complex,
+           [](Tensors in) -> Tensors {
+             const at::Tensor y = in[0] * 2;
+             return {y, y.view(-1), y.detach().conj()};
+           }),
+      Case("inner_negated_imaginary_parts", ComplexBuffer,
+           [](Tensors in) -> Tensors {
+             const at::Tensor y = in[0] * 2;
+             return {at::imag(y), at::imag(y.conj())};
+           }),
+      WithoutGrad(Case("inner_conjugate_in_call_without_gradients", Complex,
+                       [](Tensors in) -> Tensors {
+                         const at::Tensor y = in[0] * 2;
+                         return {y, y.conj()};
+                       })),
       Case("inner_integers_views", Leaf,
            [](Tensors in) -> Tensors {
              const at::Tensor y = at::argsort(in[0], 1, false);
