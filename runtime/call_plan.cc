@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "runtime/call_bases.h"
+#include "runtime/call_plan_text.h"
 #include "runtime/call_stages.h"
 #include "serialization/field.h"
 #include "serialization/graph_signature.h"
@@ -214,16 +215,6 @@ class PlanMaker {
   }
 
   // "a", "base of a, b".
-  std::string NameOf(int argument) const {
-    const int input = plan_.argument_inputs[static_cast<size_t>(argument)];
-    if (input >= 0) return plan_.inputs[static_cast<size_t>(input)].name;
-    std::vector<std::string> names;
-    for (const CallPlan::BaseView& view : plan_.bases[static_cast<size_t>(argument)].views) {
-      names.push_back(plan_.inputs[static_cast<size_t>(view.input)].name);
-    }
-    return absl::StrCat("base of ", absl::StrJoin(names, ", "));
-  }
-
   // --- backward -------------------------------------------------------------
 
   absl::Status PairBackward() {
@@ -647,147 +638,40 @@ class PlanMaker {
   }
 
   void AddStages() {
-    if (plan_.has_wrappers) AddStage("flatten", &FlattenArguments, ArgumentWrappersText());
+    if (plan_.has_wrappers) AddStage("flatten", &FlattenArguments, text_.ArgumentWrappers());
     AddStage("check", &CheckArguments,
              absl::StrCat(plan_.num_arguments, " arguments, ", plan_.num_states, " parameters and buffers"));
-    if (!plan_.duplicates.empty() || !plan_.distinct.empty()) AddStage("dedupe", &Deduplicate, DedupeText());
-    if (!plan_.bases.empty()) AddStage("bases", &FindBases, BasesText());
+    if (!plan_.duplicates.empty() || !plan_.distinct.empty()) AddStage("dedupe", &Deduplicate, text_.Duplicates());
+    if (!plan_.bases.empty()) AddStage("bases", &FindBases, text_.Bases());
     const bool tracks_writes = std::any_of(plan_.write_backs.begin(), plan_.write_backs.end(),
                                            [](const CallPlan::WriteBack& write) { return write.tangent >= 0; });
-    if (tracks_writes) AddStage("in place", &CheckInPlace, WriteBacksText(/*only_tracked=*/true));
+    if (tracks_writes) AddStage("in place", &CheckInPlace, text_.WriteBacks(/*only_tracked=*/true));
     AddStage("forward", &RunForward,
              absl::StrCat(method_.ops_size(), " ops, ", plan_.first_saved, " results, ", plan_.num_saved, " saved",
                           plan_.draws_random_numbers ? ", moves the random generator on" : ""));
-    if (!plan_.new_leaves.empty()) AddStage("new leaves", &MakeNewLeaves, InputsText(plan_.new_leaves));
+    if (!plan_.new_leaves.empty()) AddStage("new leaves", &MakeNewLeaves, text_.Inputs(plan_.new_leaves));
     if (plan_.backward >= 0) {
       AddStage("record", &RecordNode,
                absl::StrCat("backward '", program_.method(plan_.backward).name(), "', ", plan_.num_tangents,
-                            " tangents, gradients of ", GradientsText()));
+                            " tangents, gradients of ", text_.Gradients()));
     } else if (plan_.ends_inside) {
       AddStage("record", &RecordNode, "gradients end here");
     }
     if (!plan_.returned.empty()) AddStage("wrap", &WrapReturned, absl::StrCat(plan_.returned.size(), " tensors"));
     if (!plan_.new_geometries.empty() || !plan_.write_backs.empty() || !plan_.new_storages.empty() ||
         !plan_.bumped_arguments.empty() || !plan_.cut_inputs.empty()) {
-      AddStage("write back", &WriteBack, WriteBacksText(/*only_tracked=*/false));
+      AddStage("write back", &WriteBack, text_.WriteBacks(/*only_tracked=*/false));
     }
     if (plan_.backward >= 0) {
       AddStage("save", &SaveForBackward,
                absl::StrCat(plan_.num_saved, " values, ", plan_.num_checked, " with their versions, ",
                             plan_.donated.size(), " donated, ", plan_.read_states.size(), " states"));
     }
-    if (!plan_.outputs.empty()) AddStage("results", &MakeOutputs, OutputsText());
-    if (plan_.has_wrappers) AddStage("rewrap", &RewrapOutputs, OutputWrappersText());
+    if (!plan_.outputs.empty()) AddStage("results", &MakeOutputs, text_.Outputs());
+    if (plan_.has_wrappers) AddStage("rewrap", &RewrapOutputs, text_.OutputWrappers());
     if (plan_.grad_mode_after.has_value()) {
       AddStage("grad mode", &SetGradMode, *plan_.grad_mode_after ? "on" : "off");
     }
-  }
-
-  const std::string& InputName(int input) const { return plan_.inputs[static_cast<size_t>(input)].name; }
-
-  std::string ArgumentWrappersText() const {
-    std::vector<std::string> parts;
-    for (const auto& [name, meta] : plan_.wrapped_arguments) {
-      if (!WrapperTypeName(meta).empty()) parts.push_back(absl::StrCat(name, " ", cotan::ToString(meta)));
-    }
-    return absl::StrJoin(parts, ", ");
-  }
-
-  std::string OutputWrappersText() const {
-    std::vector<std::string> parts;
-    for (size_t i = 0; i < plan_.wrapped_outputs.size(); ++i) {
-      const FlatMeta& meta = plan_.wrapped_outputs[i];
-      if (!WrapperTypeName(meta).empty()) parts.push_back(absl::StrCat("output ", i, " ", cotan::ToString(meta)));
-    }
-    return absl::StrJoin(parts, ", ");
-  }
-
-  std::string DedupeText() const {
-    std::vector<std::string> parts;
-    for (const auto& [input, original] : plan_.duplicates) {
-      parts.push_back(absl::StrCat(InputName(input), " is ", InputName(original)));
-    }
-    for (const auto& [input, other] : plan_.distinct) {
-      parts.push_back(absl::StrCat(InputName(input), " is not ", InputName(other)));
-    }
-    return absl::StrJoin(parts, ", ");
-  }
-
-  std::string BasesText() const {
-    std::vector<std::string> parts;
-    for (int i = 0; i < static_cast<int>(plan_.bases.size()); ++i) {
-      parts.push_back(absl::StrCat(plan_.bases[static_cast<size_t>(i)].geometry.ToString(), " is the ", NameOf(i)));
-    }
-    return absl::StrJoin(parts, "; ");
-  }
-
-  std::string GradientsText() const {
-    std::vector<std::string> names;
-    for (int argument : plan_.gradient_inputs) names.push_back(NameOf(argument));
-    return absl::StrJoin(names, ", ");
-  }
-
-  std::string WriteBacksText(bool only_tracked) const {
-    std::vector<std::string> parts;
-    if (!only_tracked) {
-      for (const CallPlan::NewGeometry& change : plan_.new_geometries) {
-        parts.push_back(absl::StrCat(InputName(change.input), " becomes ", change.geometry.ToString()));
-      }
-    }
-    for (const CallPlan::WriteBack& write : plan_.write_backs) {
-      if (only_tracked && write.tangent < 0) continue;
-      parts.push_back(absl::StrCat("content of ", NameOf(write.argument),
-                                   write.tangent >= 0     ? " with its history"
-                                   : !write.bumps_version ? " hidden from autograd"
-                                   : write.under_no_grad  ? " under no_grad"
-                                                          : ""));
-    }
-    if (only_tracked) return absl::StrJoin(parts, ", ");
-    for (const CallPlan::NewStorage& set : plan_.new_storages) {
-      parts.push_back(absl::StrCat("storage of ", NameOf(set.argument)));
-    }
-    for (int argument : plan_.bumped_arguments) parts.push_back(absl::StrCat("version of ", NameOf(argument)));
-    if (!plan_.cut_inputs.empty()) parts.push_back(absl::StrCat("no history of ", InputsText(plan_.cut_inputs)));
-    return absl::StrJoin(parts, ", ");
-  }
-
-  std::string InputsText(const std::vector<int>& inputs) const {
-    return absl::StrJoin(inputs, ", ", [this](std::string* out, int input) { out->append(InputName(input)); });
-  }
-
-  std::string OutputsText() const {
-    using Kind = CallPlan::Output::Kind;
-    std::vector<std::string> parts;
-    for (const CallPlan::Output& output : plan_.outputs) {
-      const std::string name = absl::StrCat("output ", output.output);
-      switch (output.kind) {
-        case Kind::kScalar:
-          parts.push_back(absl::StrCat(name, " a value"));
-          break;
-        case Kind::kReturned:
-          parts.push_back(absl::StrCat(name, " new"));
-          break;
-        case Kind::kSameOutput:
-          parts.push_back(absl::StrCat(name, " is output ", output.index));
-          break;
-        case Kind::kIsInput:
-          parts.push_back(absl::StrCat(name, " is ", InputName(output.index)));
-          break;
-        case Kind::kViewOfInput:
-          parts.push_back(absl::StrCat(name, " a view of ", InputName(output.index)));
-          break;
-        case Kind::kViewOfBase:
-          parts.push_back(absl::StrCat(name, " a view of an intermediate"));
-          break;
-        case Kind::kViewOfOutput:
-          parts.push_back(absl::StrCat(name, " a view of output ", output.index));
-          break;
-        case Kind::kInInput:
-          parts.push_back(absl::StrCat(name, " in the memory of ", InputName(output.index)));
-          break;
-      }
-    }
-    return absl::StrJoin(parts, ", ");
   }
 
   const Program& program_;
@@ -801,6 +685,7 @@ class PlanMaker {
   std::vector<int> returned_bases_;             // the same by intermediate base
   absl::flat_hash_map<int, int> hidden_bases_;  // index into plan_.hidden_bases by number in the metadata
   CallPlan plan_;
+  const CallPlanText text_{plan_};
 };
 
 }  // namespace
