@@ -102,6 +102,10 @@ absl::Status CheckViews(const CallPlan& plan, const Call& call, const CallPlan::
       COTAN_RETURN_IF_ERROR(CheckCreation(plan, base.views[i], given));
       continue;
     }
+    if (base.views.size() == 1) {
+      return Refuse(plan, "argument '", InputOf(plan, base.views[i].input).name, "' lay in memory as ",
+                    ToString(expected), " when the program was traced, the one given as ", ToString(given.layout()));
+    }
     return Refuse(plan, "argument '", InputOf(plan, base.views[i].input).name, "' shared memory with '",
                   InputOf(plan, base.views[i == 0 ? 1 : 0].input).name, "' as ", ToString(expected),
                   " when the program was traced, the one given ",

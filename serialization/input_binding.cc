@@ -45,8 +45,8 @@ absl::Status ValidateArguments(const InputBinding& binding, absl::string_view fi
     }
   }
   for (size_t i = 0; i < views.size(); ++i) {
-    if (views[i] > 1) continue;
-    return InvalidField(Element(absl::StrCat(field, ".bases"), i), views[i], " views; a base has at least two");
+    if (views[i] > 0) continue;
+    return InvalidField(Element(absl::StrCat(field, ".bases"), i), "no input is a view of it");
   }
   std::sort(arguments.begin(), arguments.end());
   for (size_t i = 0; i < arguments.size(); ++i) {

@@ -67,7 +67,8 @@ absl::StatusOr<FunctionAnalysis> Run(const TensorFunction& function, absl::Span<
   absl::StatusOr<Analysis> analysis = Analyze(entry, inputs, outputs, analysis_options);
   recorder.autograd_views().ReleaseHistories();
   COTAN_RETURN_IF_ERROR(analysis.status());
-  return FunctionAnalysis{std::move(analysis->facts), std::move(analysis->moved_inputs)};
+  return FunctionAnalysis{std::move(analysis->facts), std::move(analysis->moved_inputs),
+                          std::move(analysis->losing_inputs), std::move(analysis->storage_sources)};
 }
 
 }  // namespace

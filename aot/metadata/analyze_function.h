@@ -23,7 +23,7 @@ struct AnalyzeFunctionOptions {
 
 struct FunctionAnalysis {
   ViewAndMutationFacts facts;
-  std::vector<int> moved_inputs;  // see Analysis
+  std::vector<int> moved_inputs, losing_inputs, storage_sources;  // see Analysis
 };
 
 // Facts about `function`, whose inputs are `states`, then `inputs` (real CPU

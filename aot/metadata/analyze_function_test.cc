@@ -749,6 +749,26 @@ TEST(AnalyzeFunctionTest, ExamplesAreLeftAsTheyAre) {
   EXPECT_TRUE(at::equal(x, at::ones({2})));
 }
 
+TEST(AnalyzeFunctionTest, TellsWhatWasMovedAndLostAndSet) {
+  const Tensors inputs = {Plain({2, 3}), Plain({2, 3}), Plain({4}), Plain({3, 2})};
+  const auto found = AnalyzeFunctionAndMoves(
+      [](const Tensors& in) {
+        in[0].t_().t_();
+        in[1].mul_(2);
+        in[1].as_strided_({2}, {1}, 0);
+        in[2].as_strided_({2}, {1}, 0);
+        in[2].mul_(2);
+        in[3].set_(in[0]);
+        return Tensors{};
+      },
+      {}, inputs, {});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_THAT(found->moved_inputs, ::testing::ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(found->losing_inputs, ::testing::ElementsAre(1));
+  EXPECT_THAT(found->storage_sources, ::testing::ElementsAre(-1, -1, -1, 0));
+  EXPECT_FALSE(found->facts.input_info[0].mutates_metadata);
+}
+
 // "a: base 0, b: argument 1", then the program's facts.
 std::string BindingSummary(const Tensors& inputs, const std::function<Tensors(const Tensors&)>& function) {
   const auto facts = AnalyzeFunction(function, {}, inputs, {});

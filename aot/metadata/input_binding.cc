@@ -169,6 +169,7 @@ class BaseBinder {
   bool NeedsBase(const Group& group) const;
   absl::StatusOr<ChosenBase> ChooseBase(const Group& group) const;
   absl::Status CheckNoHistory(const Group& group) const;
+  absl::Status CheckViewsOfMoved() const;
   // The base over the whole storage.
   ChosenBase StorageBase(const InputDescription& example) const;
   ChosenBase RootBase(const InputDescription& view) const;
@@ -196,8 +197,18 @@ bool MayOverlap(const InputDescription& a, const InputDescription& b) {
                         static_cast<int64_t>(ByteSize(b.dtype)));
 }
 
+// Whether the function moves the input (as_strided_) so that it shows some of the
+// elements of `layout` no more.
+bool LeavesOut(const InputAliasInfo& info, const StridedLayout& layout) {
+  if (!info.mutates_metadata || info.mutates_storage_metadata || !info.geometry_after.has_value()) return false;
+  const std::optional<ViewGeometry> after = Constant(*info.geometry_after);
+  return after.has_value() && !Covers(after->layout, layout);
+}
+
 bool BaseBinder::NeedsBase(const Group& group) const {
   if (std::none_of(group.begin(), group.end(), [this](int i) { return info(i).mutates_data; })) return false;
+  // What an input was written with, but does not show any more, is in the base.
+  if (std::any_of(group.begin(), group.end(), [this](int i) { return input(i).loses_content; })) return true;
   for (size_t i = 0; i < group.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       if (MayOverlap(input(group[i]), input(group[j]))) return true;
@@ -388,7 +399,26 @@ ViewAndMutationFacts BaseBinder::ProgramFacts(const InputBinding& binding) const
   return result;
 }
 
+// A view of what leaves out some of its elements has, to autograd, the gradient of
+// what is left if it is asked for its history afterwards, and a whole one if before.
+absl::Status BaseBinder::CheckViewsOfMoved() const {
+  const int count = static_cast<int>(inputs_.size());
+  for (int i = 0; i < count && facts_.is_train; ++i) {
+    for (int j = 0; j < count; ++j) {
+      const bool is_view = input(j).requires_grad && input(j).base.has_value() &&
+                           input(j).base->identity == input(i).identity && input(j).dtype == input(i).dtype;
+      if (!is_view || !LeavesOut(info(i), input(j).layout)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "input ", i, " is moved so that it leaves out elements of input ", j,
+          ", which is a view of it: which of them have a gradient depends on when autograd is asked first; pass a "
+          "clone, or take the view inside"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status BaseBinder::Bind(BoundInputs& bound) {
+  COTAN_RETURN_IF_ERROR(CheckViewsOfMoved());
   InputBinding& binding = bound.binding;
   std::vector<Group> others;
   for (Group& group : GroupByStorage(inputs_)) {

@@ -41,6 +41,8 @@ struct InputDescription {
   bool made_under_no_grad = false;
   // Whether the function changes its geometry, be it back to what it was.
   bool is_moved = false;
+  // Whether elements of it were written that it does not show in the end (as_strided_).
+  bool loses_content = false;
 };
 
 struct BoundInputs {
@@ -63,8 +65,12 @@ struct BoundInputs {
 // no grad may share the memory alone (`detach()`), and is detached from the
 // base then, as is a view that was made under no_grad.
 //
+// An input of which elements are written that it leaves out in the end (as_strided_) is a
+// view of a base, too.
+//
 // InvalidArgument: such inputs have different dtypes, or those that require grad
-// are views of different tensors.
+// are views of different tensors; an input leaves out elements of another one, which
+// is a view of it that has a gradient.
 absl::StatusOr<BoundInputs> BindInputs(const ViewAndMutationFacts& facts, absl::Span<const InputDescription> inputs);
 
 // Whether, by simple tests, two layouts in one storage cannot have an element in

@@ -212,6 +212,35 @@ TEST(BindInputsTest, SharedStorageIsToldOfTheCallersTensorsAlone) {
   EXPECT_THAT(bound->program_facts.output_info[0].view_steps, IsEmpty());
 }
 
+TEST(BindInputsTest, AnInputThatLosesContentIsAViewOfABase) {
+  std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 2, 0, 4)};
+  ViewAndMutationFacts facts = Facts(inputs, 0);
+  facts.input_info[0].mutates_metadata = true;
+  facts.input_info[0].geometry_after = TensorGeometry{DType::kFloat32, {2}, {1}, 0};
+  EXPECT_TRUE(BindInputs(facts, inputs)->binding.is_identity());
+  inputs[0].loses_content = true;
+  const auto bound = BindInputs(facts, inputs);
+  ASSERT_TRUE(bound.ok()) << bound.status();
+  EXPECT_EQ(BaseOf(bound->binding, 0), 0);
+  EXPECT_EQ(BaseOf(bound->binding, 1), -1);
+  EXPECT_THAT(bound->binding.aliased_inputs_with_metadata_mutations, ElementsAre(0));
+}
+
+TEST(BindInputsTest, RefusesAViewOfWhatLeavesOutItsElements) {
+  std::vector<InputDescription> inputs = {Vector(1, 1, 0, 8), View(2, 1, 2, 4, /*base=*/1)};
+  inputs[0].requires_grad = true;
+  ViewAndMutationFacts facts = Facts(inputs, -1);
+  facts.is_train = true;
+  facts.input_info[0].mutates_metadata = true;
+  facts.input_info[0].history = InputHistory::kNew;
+  for (const int64_t size : {6, 5}) {
+    facts.input_info[0].geometry_after = TensorGeometry{DType::kFloat32, {SymInt(size)}, {1}, 0};
+    const auto bound = BindInputs(facts, inputs);
+    EXPECT_EQ(bound.ok(), size == 6) << bound.status();
+    if (size == 5) EXPECT_THAT(bound.status().message(), HasSubstr("leaves out elements of input 1"));
+  }
+}
+
 TEST(BindInputsTest, NewMetadataOfAMergedInputIsAnOutput) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 1, 2, 4)};
   ViewAndMutationFacts facts = Facts(inputs, 0);

@@ -201,9 +201,16 @@ class OutputAnalysis {
   OutputAnalysis(absl::Span<const InputAtEntry> entry, absl::Span<const at::Tensor> inputs,
                  absl::Span<const InputAtExit> exit, absl::Span<const at::Tensor> outputs)
       : entry_(entry), inputs_(inputs), exit_(exit), outputs_(outputs) {
-    // Of one tensor that occurs several times, the last one counts.
+    // Of one tensor that occurs several times, the last one counts; of tensors in one
+    // storage, the one that has not got it by `set_`.
+    for (const bool is_set : {true, false}) {
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if ((StorageOf(inputs[i]) != entry[i].storage) == is_set) {
+          input_of_storage_[StorageOf(inputs[i])] = static_cast<int>(i);
+        }
+      }
+    }
     for (size_t i = 0; i < inputs.size(); ++i) {
-      input_of_storage_[StorageOf(inputs[i])] = static_cast<int>(i);
       input_of_tensor_[inputs[i].unsafeGetTensorImpl()] = static_cast<int>(i);
     }
     for (size_t i = 0; i < outputs.size(); ++i) AddOutput(static_cast<int>(i));
@@ -269,6 +276,9 @@ void OutputAnalysis::ClassifyView(const at::Tensor& output, OutputAliasInfo& inf
     return;
   }
   const at::Tensor base = *BaseOf(output);
+  // Nothing can be made of what the base does not show any more: fresh memory in
+  // the same storage.
+  if (WrapperOf(base)->has_metadata_mutation() && !Covers(LayoutOf(base), LayoutOf(output))) return;
   if (const auto found = output_of_tensor_.find(base.unsafeGetTensorImpl()); found != output_of_tensor_.end()) {
     info.output_type = OutputType::kAliasOfIntermediateBaseIsUserOutput;
     info.base_index = found->second;
@@ -299,7 +309,7 @@ void OutputAnalysis::Classify(const at::Tensor& output, OutputAliasInfo& info) {
     info.output_type = OutputType::kCustomFunctionView;
     info.shared_storage = SharedStorage{SharedStorage::Owner::kInput, input->second, false, /*is_detached=*/true};
   } else if (input != input_of_storage_.end() && !storage_changed) {
-    info.base_index = input->second;
+    info.base_index = is_input ? input_of_tensor_.at(output.unsafeGetTensorImpl()) : input->second;
     if (!is_input && HasOwnHistory(output, inputs_[static_cast<size_t>(input->second)])) {
       info.shared_storage = SharedStorage{SharedStorage::Owner::kInput, input->second, false, /*is_detached=*/true};
       return;
@@ -311,6 +321,11 @@ void OutputAnalysis::Classify(const at::Tensor& output, OutputAliasInfo& info) {
   } else if (is_input) {
     info.base_index = input_of_tensor_.at(output.unsafeGetTensorImpl());
     info.output_type = OutputType::kIsInput;
+  } else if (base.has_value() && input_of_tensor_.contains(base->unsafeGetTensorImpl()) &&
+             StorageOf(*base) == StorageOf(output)) {
+    // In the storage that `set_` gave the input.
+    info.base_index = input_of_tensor_.at(base->unsafeGetTensorImpl());
+    info.output_type = OutputType::kAliasOfInput;
   } else if (base.has_value() && output.requires_grad() && base->requires_grad()) {
     // The gradient of a custom function is not that of the view that it returned.
     if (group.num_outputs == 1 || !IsResultOfCustomFunction(output)) ClassifyView(output, info);
@@ -566,6 +581,16 @@ absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Spa
     at::FunctionalTensorWrapper* wrapper = WrapperOf(inputs[i]);
     const bool is_moved = wrapper->has_metadata_mutation() || wrapper->was_storage_changed();
     if (is_moved) analysis.moved_inputs.push_back(static_cast<int>(i));
+    const Recorder* recorder = CurrentRecorder();
+    if (is_moved && exit.back().same_storage && recorder != nullptr && recorder->HasWrittenOutsideOf(inputs[i])) {
+      analysis.losing_inputs.push_back(static_cast<int>(i));
+    }
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto source = std::find_if(entry.begin(), entry.end(), [&](const InputAtEntry& other) {
+      return StorageOf(inputs[i]) != entry[i].storage && StorageOf(inputs[i]) == other.storage;
+    });
+    analysis.storage_sources.push_back(source == entry.end() ? -1 : static_cast<int>(source - entry.begin()));
   }
   // Nobody but the program can give an input another storage.
   facts.keep_input_mutations = options.keep_input_mutations ||

@@ -48,6 +48,11 @@ struct Analysis {
   // Inputs that have got another geometry or storage, be it that they are back
   // where they were; ascending.
   std::vector<int> moved_inputs;
+  // Inputs of which elements were written that they do not show any more, ascending.
+  std::vector<int> losing_inputs;
+  // By input: the input whose storage, as that was at entry, `set_` gave it; -1: it
+  // has its own, or one that no input had.
+  std::vector<int> storage_sources;
 };
 
 // `inputs` are functional tensors; one that occurs twice is one tensor to the

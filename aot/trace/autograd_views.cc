@@ -2,7 +2,12 @@
 
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/SequenceNumber.h>
+#include <ATen/TensorGeometry.h>
+#include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/tensor.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/generated/Functions.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
@@ -76,8 +81,53 @@ class MovedView final : public torch::autograd::ViewFunc {
   ViewMetas views_;
 };
 
+// What leads from a base that has got another geometry in place to a view that shows
+// memory which the base does not, perhaps. Its gradient goes to what both show, as in
+// eager mode.
+class PlacedView final : public torch::autograd::ViewFunc {
+ public:
+  explicit PlacedView(const at::Tensor& view)
+      : sizes_(view.sizes().vec()),
+        strides_(view.strides().vec()),
+        offset_(view.storage_offset()),
+        dtype_(view.scalar_type()) {}
+
+  // A write to the view needs the elements of the base's gradient; all else asks for
+  // the history alone.
+  at::Tensor operator()(const at::Tensor& base) const override {
+    if (dynamic_cast<torch::autograd::CopySlices*>(torch::autograd::get_current_node().get()) != nullptr) {
+      return base.as_strided(sizes_, strides_, offset_);
+    }
+    const at::Tensor view = [this] {
+      const RealScope real;
+      return at::empty(sizes_, at::TensorOptions(dtype_));
+    }();
+    if (!base.requires_grad()) return view;
+    const auto node = c10::make_intrusive<torch::autograd::generated::AsStridedBackward0>();
+    node->self_geometry = at::TensorGeometry(base);
+    node->size = SymInts(sizes_);
+    node->stride = SymInts(strides_);
+    node->storage_offset = c10::SymInt(offset_);
+    node->set_next_edges(torch::autograd::collect_next_edges(base));
+    torch::autograd::set_history(view, node);
+    return view;
+  }
+
+  std::unique_ptr<ViewFunc> clone_and_set(std::optional<std::vector<c10::SymInt>>,
+                                          std::optional<std::vector<at::Tensor>>) const override {
+    return std::make_unique<PlacedView>(*this);
+  }
+
+ private:
+  static std::vector<c10::SymInt> SymInts(const std::vector<int64_t>& values) { return {values.begin(), values.end()}; }
+
+  std::vector<int64_t> sizes_, strides_;
+  int64_t offset_;
+  at::ScalarType dtype_;
+};
+
 // The way from `base`, a functional tensor, to a view of it, by what
-// functionalization knows of both now.
+// functionalization knows of both now. Null: the base is told in another way.
 std::unique_ptr<torch::autograd::ViewFunc> WayToView(const at::Tensor& base, const at::Tensor& view) {
   at::functionalization::impl::sync(base);
   const ViewMetas& of_base = WrapperOf(base)->view_metas();
@@ -94,8 +144,11 @@ std::unique_ptr<torch::autograd::ViewFunc> WayToView(const at::Tensor& base, con
   at::Tensor after = before;
   for (auto meta = base_on; meta != of_base.end(); ++meta) after = (*meta)->forward(after);
   std::optional<WayBack> back = FindWayBack(before, after);
-  if (!back.has_value()) return nullptr;
-  return std::make_unique<MovedView>(std::move(back), std::move(views));
+  if (back.has_value()) return std::make_unique<MovedView>(std::move(back), std::move(views));
+  if (base.scalar_type() != view.scalar_type() || base.is_conj() != view.is_conj() || base.is_neg() != view.is_neg()) {
+    return nullptr;
+  }
+  return std::make_unique<PlacedView>(view);
 }
 
 torch::autograd::DifferentiableViewMeta* ReplayedViewMeta(const at::Tensor& tensor) {

@@ -65,6 +65,16 @@ TEST_F(AutogradViewsTest, ViewOfASqueezedBaseIsFoundAgain) {
   EXPECT_EQ(GradientOf(view), (std::vector<float>{2, 0, 0, 2, 0, 0}));
 }
 
+TEST_F(AutogradViewsTest, OldViewHasAGradientOfWhatItsBaseStillShows) {
+  const auto view = [](const at::Tensor& x) {
+    at::Tensor y = x * 1;
+    const at::Tensor v = y.view({-1});
+    y.as_strided_({2}, {2}, 1);
+    return v * 2;
+  };
+  EXPECT_EQ(GradientOf(view), (std::vector<float>{0, 2, 0, 2, 0, 0}));
+}
+
 TEST_F(AutogradViewsTest, TensorWrittenWithItselfDoesNotStayAlive) {
   const at::Tensor example = at::ones({2});
   Recorder recorder;

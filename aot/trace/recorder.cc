@@ -24,6 +24,7 @@
 #include "aot/trace/tensor_data.h"
 #include "aot/trace/trace_scope.h"
 #include "base/layout.h"
+#include "base/overlap.h"
 #include "base/philox.h"
 
 namespace cotan::aot {
@@ -489,6 +490,17 @@ void Recorder::CheckWrites(const c10::OperatorHandle& op, const torch::jit::Stac
                                                    "register it as a buffer"));
     });
   }
+}
+
+void Recorder::NoteWrite(const at::Tensor& functional) {
+  writes_.emplace_back(functional.storage().unsafeGetStorageImpl(), LayoutOf(functional));
+}
+
+bool Recorder::HasWrittenOutsideOf(const at::Tensor& functional) const {
+  const void* storage = functional.storage().unsafeGetStorageImpl();
+  const StridedLayout layout = LayoutOf(functional);
+  return std::any_of(writes_.begin(), writes_.end(),
+                     [&](const auto& write) { return write.first == storage && !Covers(layout, write.second); });
 }
 
 at::Tensor Recorder::WrapResult(const std::string& op, const at::Tensor& real, Node& node) {

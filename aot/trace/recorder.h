@@ -19,6 +19,7 @@
 #include "aot/trace/decomposition.h"
 #include "aot/trace/proxy_tensor.h"
 #include "aot/trace/traced_program.h"
+#include "base/layout.h"
 
 namespace c10 {
 class OperatorHandle;
@@ -53,6 +54,12 @@ class Recorder {
   // Refuses an op, whose arguments lie on the stack, that writes to a tensor
   // which is no input and was not computed in this trace.
   void CheckWrites(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+
+  // An op has written the functional tensor, at the place where it is now.
+  void NoteWrite(const at::Tensor& functional);
+  // Whether elements in the functional tensor's storage were written that it does not
+  // show now.
+  bool HasWrittenOutsideOf(const at::Tensor& functional) const;
 
   // Lets code write the functional tensor, fresh memory without content, by its
   // address (at::tensor) until an op reads it: what it holds then is a constant.
@@ -125,6 +132,8 @@ class Recorder {
   static void Hide(Exposed& exposed);
   absl::flat_hash_map<ValueId, Exposed> exposed_;
   std::vector<std::string> refusals_;
+  // Storages of functional tensors, by address, and what was written in them.
+  std::vector<std::pair<const void*, StridedLayout>> writes_;
   // The module that owns a parameter, buffer, or something derived from one alone.
   absl::flat_hash_map<ValueId, std::string> module_of_value_;
   // What the forward pass recorded under an autograd sequence number.

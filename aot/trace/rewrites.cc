@@ -282,6 +282,7 @@ void CallBelow(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   AutogradViews& views = recorder->autograd_views();
   const GeometryWatch watch(op, *stack);
   const WrittenBases written(op, *stack);
+  written.Tell(*recorder);
   const ViewInverse inverse(op, *stack);
   if (watch.ContinuesHistory(views)) {
     const at::AutoGradMode mode(true);

@@ -561,6 +561,19 @@ absl::StatusOr<TracedProgram> Tracing::Finish() && {
   return std::move(program_);
 }
 
+// An input that was set_ to the memory that it has already, of which another input is
+// a part, has another geometry only. To the analysis they were apart.
+void KeepStorage(const FunctionAnalysis& found, absl::Span<const InputDescription> inputs,
+                 ViewAndMutationFacts& facts) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    InputAliasInfo& info = facts.input_info[i];
+    const int source = found.storage_sources[i];
+    if (source < 0 || !info.mutates_storage_metadata || !info.geometry_after.has_value()) continue;
+    if (inputs[static_cast<size_t>(source)].storage != inputs[i].storage) continue;
+    info.mutates_storage_metadata = info.mutation_is_shallow_copy_data = false;
+  }
+}
+
 absl::StatusOr<FirstPass> RunFirstPass(const TensorFunction& function, absl::Span<const ModuleState> states,
                                        absl::Span<const at::Tensor> inputs, const TraceOptions& options) {
   AnalyzeFunctionOptions analysis;
@@ -575,7 +588,9 @@ absl::StatusOr<FirstPass> RunFirstPass(const TensorFunction& function, absl::Spa
   }
   first.facts = std::move(found->facts);
   std::vector<InputDescription> descriptions = DescribeExamples(states, inputs);
+  KeepStorage(*found, descriptions, first.facts);
   for (int i : found->moved_inputs) descriptions[static_cast<size_t>(i)].is_moved = true;
+  for (int i : found->losing_inputs) descriptions[static_cast<size_t>(i)].loses_content = true;
   COTAN_ASSIGN_OR_RETURN(first.bound, BindInputs(first.facts, descriptions));
   return first;
 }

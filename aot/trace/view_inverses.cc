@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace cotan::aot {
@@ -42,11 +43,30 @@ class Windows final : public ViewMeta {
   int64_t dim_, size_, step_;
 };
 
+// A view that repeats nothing, but adds dimensions of one element, is written as it
+// is: LibTorch's inverse adds up differences, which bools do not have. What does
+// repeat elements is left to it.
+class Expanded final : public ViewMeta {
+ public:
+  explicit Expanded(std::shared_ptr<ViewMeta> original)
+      : ViewMeta(/*has_symbolic_inputs=*/false), original_(std::move(original)) {}
+
+  at::Tensor forward(const at::Tensor& base) override { return original_->forward(base); }
+
+  at::Tensor reverse(const at::Tensor& base, const at::Tensor& view) override {
+    return view.numel() == base.numel() ? view.reshape(base.sizes()) : original_->reverse(base, view);
+  }
+
+ private:
+  std::shared_ptr<ViewMeta> original_;
+};
+
 }  // namespace
 
 ViewInverse::ViewInverse(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const std::string& name = op.schema().name();
   if (name == "aten::as_strided" || name == "aten::as_strided_") kind_ = Kind::kAsStrided;
+  if (name == "aten::expand") kind_ = Kind::kExpand;
   if (name != "aten::unfold") return;
   kind_ = Kind::kUnfold;
   dim_ = at::maybe_wrap_dim(torch::jit::peek(stack, 1, 4).toInt(), torch::jit::peek(stack, 0, 4).toTensor().dim());
@@ -64,6 +84,8 @@ void ViewInverse::Mend(const torch::jit::Stack& stack) const {
   if (metas.empty()) return;
   if (kind_ == Kind::kAsStrided) {
     metas.back()->is_as_strided = false;
+  } else if (kind_ == Kind::kExpand) {
+    metas.back() = std::make_shared<Expanded>(metas.back());
   } else {
     metas.back() = std::make_shared<Windows>(dim_, size_, step_);
   }

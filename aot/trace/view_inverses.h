@@ -22,6 +22,8 @@ namespace cotan::aot {
 //
 // unfold: elements of the tensor that no window has keep their value. A write to
 // windows that overlap is refused: what it gives is not defined.
+// expand, if no element is repeated: elements are brought back as they are, of
+// whatever dtype.
 // Other ops are left alone.
 class ViewInverse {
  public:
@@ -32,7 +34,7 @@ class ViewInverse {
   void Mend(const torch::jit::Stack& stack) const;
 
  private:
-  enum class Kind : uint8_t { kOther, kAsStrided, kUnfold };
+  enum class Kind : uint8_t { kOther, kAsStrided, kExpand, kUnfold };
   Kind kind_ = Kind::kOther;
   int64_t dim_ = 0, size_ = 0, step_ = 0;  // of windows
 };

@@ -50,5 +50,12 @@ TEST_F(ViewInverseTest, StridedViewOfAViewIsWritten) {
   });
 }
 
+TEST_F(ViewInverseTest, WhatExpandDoesNotRepeatIsWrittenAsItIs) {
+  const at::Tensor bools = at::arange(6, at::kFloat).view({2, 3}) > 2;
+  ExpectWritesAsOutside(bools, [](const at::Tensor& t) { t.expand({1, 2, 3}).logical_not_(); });
+  ExpectWritesAsOutside(bools.view({2, 1, 3}), [](const at::Tensor& t) { t.expand({-1, 1, -1}).fill_(1); });
+  ExpectWritesAsOutside(at::full({2}, 1e8f), [](const at::Tensor& t) { t.expand({1, 2}).fill_(0.25); });
+}
+
 }  // namespace
 }  // namespace cotan::aot

@@ -7,6 +7,7 @@
 
 #include "aot/trace/argument.h"
 #include "aot/trace/proxy_tensor.h"
+#include "aot/trace/recorder.h"
 #include "aot/trace/trace_scope.h"
 
 namespace cotan::aot {
@@ -37,7 +38,8 @@ at::Tensor Strided(const at::Tensor& real, at::IntArrayRef strides, int64_t offs
 
 }  // namespace
 
-WrittenBases::WrittenBases(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+WrittenBases::WrittenBases(const c10::OperatorHandle& op, const torch::jit::Stack& stack)
+    : writes_elements_(!op.hasTag(at::Tag::inplace_view) && op.schema().name() != "aten::set_") {
   const std::vector<c10::Argument>& declared = op.schema().arguments();
   for (size_t i = 0; i < declared.size(); ++i) {
     if (declared[i].alias_info() == nullptr || !declared[i].alias_info()->isWrite()) continue;
@@ -47,6 +49,12 @@ WrittenBases::WrittenBases(const c10::OperatorHandle& op, const torch::jit::Stac
       if (AsProxy(base) == nullptr) return;
       written_.push_back({tensor, StorageOf(tensor), base.sizes().vec(), base.strides().vec(), base.storage_offset()});
     });
+  }
+}
+
+void WrittenBases::Tell(Recorder& recorder) const {
+  for (const Written& written : written_) {
+    if (writes_elements_) recorder.NoteWrite(written.tensor);
   }
 }
 

@@ -11,6 +11,8 @@
 
 namespace cotan::aot {
 
+class Recorder;
+
 // An op that writes in place leaves its tensor's strides as they are, while the
 // functional op in its place chooses those of its result: they may differ, and
 // with them those of all that is computed later.
@@ -24,6 +26,9 @@ class WrittenBases {
   // stack, writes.
   WrittenBases(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
+  // The tensors are about to be written.
+  void Tell(Recorder& recorder) const;
+
   // Gives the tensors' new elements the old places. Leaves alone what has other
   // sizes, or another storage, now.
   void Restore() const;
@@ -36,6 +41,7 @@ class WrittenBases {
     int64_t offset = 0;
   };
   std::vector<Written> written_;
+  bool writes_elements_;
 };
 
 }  // namespace cotan::aot

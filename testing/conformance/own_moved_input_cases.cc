@@ -1,3 +1,5 @@
+#include <ATen/core/grad_mode.h>
+
 #include "testing/conformance/own_cases.h"
 
 namespace cotan::conformance {
@@ -94,6 +96,135 @@ std::vector<ConfCase> MovedInputCases() {
                          in[0].unsqueeze_(1);
                          return {in[0] * 2};
                        })),
+      Case("input_leaves_out_elements_of_an_old_view", Computed,
+           [](Tensors in) -> Tensors {
+             const at::Tensor y = Flat(in[0]);
+             in[0].as_strided_({3, 1}, {2, 3}, 1);
+             return {y * y, in[0] * 2};
+           }),
+      Case("input_leaves_out_elements_of_old_windows", Computed,
+           [](Tensors in) -> Tensors {
+             const at::Tensor y = in[0].unfold(1, 2, 1);
+             in[0].as_strided_({}, {}, 3);
+             return {y.sin(), y.sum()};
+           }),
+      Case("intermediate_leaves_out_elements_of_an_old_view", Leaf,
+           [](Tensors in) -> Tensors {
+             at::Tensor x = in[0] * 2;
+             const at::Tensor y = x.select(0, 1);
+             x.as_strided_({2, 1}, {1, 3}, 0);
+             return {y * y, x * x};
+           }),
+      Case("intermediate_and_what_it_leaves_out_are_results", Leaf,
+           [](Tensors in) -> Tensors {
+             at::Tensor x = in[0] * 2;
+             const at::Tensor y = x.slice(0, 1, 2);
+             x.as_strided_({2, 1}, {1, 3}, 0);
+             return {x, y};
+           }),
+      Case("parts_of_an_intermediate_that_it_leaves_out_are_results", Leaf,
+           [](Tensors in) -> Tensors {
+             at::Tensor x = in[0] * 2;
+             const at::Tensor y = x.slice(0, 1, 2);
+             const at::Tensor z = x.select(1, 2);
+             x.as_strided_({2}, {1}, 0);
+             return {y, z};
+           }),
+      Case("buffer_written_and_leaves_out_elements", Buffer,
+           [](Tensors in) -> Tensors {
+             in[0].mul_(2);
+             in[0].as_strided_({2}, {2}, 1);
+             return {in[0] + 1};
+           }),
+      Case("buffer_written_leaves_out_elements_and_is_written", Buffer,
+           [](Tensors in) -> Tensors {
+             in[0].add_(1);
+             in[0].as_strided_({2}, {2}, 1);
+             in[0].mul_(3);
+             return {};
+           }),
+      Case("computed_written_and_leaves_out_elements", Computed,
+           [](Tensors in) -> Tensors {
+             in[0].mul_(2);
+             in[0].as_strided_({2}, {2}, 1);
+             return {in[0].sin()};
+           }),
+      Case("written_through_an_alias_and_leaves_out_elements", Buffer,
+           [](Tensors in) -> Tensors {
+             const at::Tensor y = in[0].detach();
+             in[0].as_strided_({2}, {2}, 1);
+             y.mul_(2);
+             return {y + 1};
+           }),
+      Case(
+          "view_written_and_leaves_out_elements",
+          [] {
+            return Tensors{Flat(leaf(0, {2, 3}).clone()).slice(0, 1, 5)};
+          },
+          [](Tensors in) -> Tensors {
+            in[0].mul_(2);
+            in[0].as_strided_({2}, {2}, 1);
+            return {in[0] * in[0]};
+          }),
+      WithoutGrad(Case("computed_written_and_leaves_out_elements_without_gradients", Computed,
+                       [](Tensors in) -> Tensors {
+                         in[0].mul_(2);
+                         in[0].as_strided_({2}, {2}, 1);
+                         return {in[0].sin()};
+                       })),
+      Case(
+          "bools_written_through_expand",
+          [] {
+            return Tensors{buf(0, {2, 3}, at::kBool)};
+          },
+          [](Tensors in) -> Tensors {
+            in[0].expand({1, -1, -1}).logical_not_();
+            return {in[0].logical_not()};
+          }),
+      Case(
+          "set_to_another_argument_that_is_returned",
+          [] {
+            return Tensors{leaf(0, {3, 3}).clone(), buf(1, {3, 2})};
+          },
+          [](Tensors in) -> Tensors {
+            const at::NoGradGuard no_grad;
+            in[1].set_(in[0]);
+            return {in[0]};
+          }),
+      WithoutGrad(Case(
+          "set_to_the_memory_that_it_has_already",
+          [] {
+            const at::Tensor b = buf(1, {2, 2, 3});
+            return Tensors{b.slice(0, 0, 1).detach(), b};
+          },
+          [](Tensors in) -> Tensors {
+            in[1].relu_();
+            in[0].set_(in[1]);
+            return {};
+          })),
+      WithoutGrad(Case(
+          "set_to_the_memory_that_it_has_already_and_nothing_written",
+          [] {
+            const at::Tensor b = buf(1, {2, 2, 3});
+            return Tensors{b.slice(0, 0, 1).detach(), b};
+          },
+          [](Tensors in) -> Tensors {
+            in[0].set_(in[1]);
+            return {in[0] * 2};
+          })),
+      Case(
+          "set_to_a_part_and_viewed",
+          [] {
+            return Tensors{leaf(0, {6}), at::imag(leaf(1, {6}, at::kComplexFloat).clone())};
+          },
+          [](Tensors in) -> Tensors {
+            {
+              const at::NoGradGuard no_grad;
+              in[0].set_(in[1]);
+            }
+            const at::Tensor y = Flat(in[0]);
+            return {y, y};
+          }),
   };
 }
 

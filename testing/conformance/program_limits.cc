@@ -6,7 +6,6 @@
 
 #include <exception>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -51,25 +50,10 @@ void BackwardToLeaves(const ConfCase& c, const EagerRun& run) {
 // forgets the history, and no metadata tells of it.
 bool ForgetsHistory(const at::Tensor& tensor) { return MadeWithoutGrad(tensor) && tensor.requires_grad(); }
 
-// Where in its memory a tensor's elements are.
-std::set<int64_t> PlacesOf(const at::Tensor& tensor) {
-  std::set<int64_t> places;
-  if (tensor.numel() > 0) places.insert(tensor.storage_offset());
-  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
-    const std::set<int64_t> first = places;
-    for (int64_t i = 1; i < tensor.size(dim); ++i) {
-      for (const int64_t place : first) places.insert(place + i * tensor.stride(dim));
-    }
-  }
-  return places;
-}
-
 // What a program does to its inputs.
 class InputWatch {
  public:
-  explicit InputWatch(std::vector<at::Tensor> inputs) : inputs_(std::move(inputs)), is_written_(inputs_.size()) {
-    for (const at::Tensor& input : inputs_) places_.push_back(PlacesOf(input));
-  }
+  explicit InputWatch(std::vector<at::Tensor> inputs) : inputs_(std::move(inputs)) {}
 
   const std::vector<at::Tensor>& inputs() const { return inputs_; }
 
@@ -81,28 +65,16 @@ class InputWatch {
 
   // Elements of `written` have just been written. False: an input in the same
   // memory has the version that it had before.
-  bool NoteWrite(const at::Tensor& written, const std::vector<int64_t>& versions_before) {
+  bool IsSeen(const at::Tensor& written, const std::vector<int64_t>& versions_before) const {
     const std::vector<int64_t> now = Versions();
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (!ShareStorage(inputs_[i], written)) continue;
-      if (now[i] == versions_before[i]) return false;
-      is_written_[i] = true;
+      if (ShareStorage(inputs_[i], written) && now[i] == versions_before[i]) return false;
     }
     return true;
   }
 
-  // Whether an input that was written has not all the elements that it had.
-  bool HasWrittenElementsLeftOut() const {
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (is_written_[i] && !absl::c_includes(PlacesOf(inputs_[i]), places_[i])) return true;
-    }
-    return false;
-  }
-
  private:
   std::vector<at::Tensor> inputs_;
-  std::vector<bool> is_written_;
-  std::vector<std::set<int64_t>> places_;
 };
 
 }  // namespace
@@ -206,9 +178,8 @@ bool IsDefined(const RandomProgram& program) {
       const std::vector<int64_t> versions = watch.Versions();
       values[step.result] = RunStep(step, values);
       limits.Note(values);
-      if (WritesElements(FindOp(step.op)) && !watch.NoteWrite(values[step.result], versions)) return false;
+      if (WritesElements(FindOp(step.op)) && !watch.IsSeen(values[step.result], versions)) return false;
     }
-    if (watch.HasWrittenElementsLeftOut()) return false;
     for (int output : program.outputs) {
       if (!limits.AllowAtEnd(output)) return false;
     }

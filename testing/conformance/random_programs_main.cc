@@ -45,6 +45,11 @@ constexpr absl::string_view kRefusals[] = {
     "cannot mutate tensors with frozen storage",
     // An element would be written several times, unless `as_strided_` then leaves out the others.
     "a write to windows that overlap (unfold of size",
+    // The same for an argument whose elements share memory.
+    "refers to a single memory location. Please clone() the tensor before performing the operation. "
+    "(aten.as_strided_scatter.default)",
+    // The result of eager mode depends on when autograd is asked for the history of the view.
+    "is moved so that it leaves out elements of input",
     // Two gradients for one argument.
     "cuts an input from its history and makes it require grad anew",
     // A detached alias that shares written memory with another argument is a view inside of the program.
