@@ -119,7 +119,7 @@ struct CallPlan {
     TensorGeometry geometry;
     std::optional<StridedLayout> layout;  // if it and those of all views are constant
     bool requires_grad = false;
-    std::vector<BaseView> views;  // at least two
+    std::vector<BaseView> views;  // at least one
   };
   std::vector<Base> bases;
 

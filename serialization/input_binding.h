@@ -61,7 +61,7 @@ struct InputBinding {
 
   // InvalidArgument, naming the field below `field`: a list of another length
   // than the inputs it is about; unique inputs or arguments that are not
-  // numbered in order of first occurrence; a base without at least two views; a
+  // numbered in order of first occurrence; a base without views; a
   // view of no base; a binding that has a map but no duplicates.
   absl::Status Validate(absl::string_view field, int num_inputs) const;
 
