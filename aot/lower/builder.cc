@@ -4,6 +4,7 @@
 #include <memory>
 #include <numeric>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "aot/graph/expr_text.h"
@@ -429,10 +430,24 @@ Tensor Builder::ViewAsReal(const Tensor& a) {
   return Emit("prim.view_as_real", {Use{a.id()}}, {type})[0];
 }
 
+bool Builder::HasPairs(ValueId id) const {
+  const Node* node = Producer(id);
+  if (node == nullptr || node->op == "prim.view_as_real") return true;
+  if (node->op == "prim.permute") {
+    const auto& dims = std::get<std::vector<SymInt>>(node->arguments[1]);
+    const bool keeps_last = dims.back() == SymInt(static_cast<int64_t>(dims.size()) - 1);
+    return keeps_last && HasPairs(std::get<Use>(node->arguments[0]).value);
+  }
+  static constexpr absl::string_view kViews[] = {"prim.view",       "prim.expand",   "prim.slice", "prim.select",
+                                                 "prim.as_strided", "prim.diagonal", "prim.unfold"};
+  return !absl::c_linear_search(kViews, node->op);
+}
+
 Tensor Builder::ViewAsComplex(const Tensor& a) {
   TensorType type{a.dtype() == DType::kFloat32 ? DType::kComplex64 : DType::kComplex128, a.sizes(), {}};
   type.sizes.pop_back();
-  return Emit("prim.view_as_complex", {Use{a.id()}}, {type})[0];
+  const Tensor pairs = HasPairs(a.id()) ? a : Emit("prim.copy", {Use{a.id()}}, {{a.dtype(), a.sizes(), {}}})[0];
+  return Emit("prim.view_as_complex", {Use{pairs.id()}}, {type})[0];
 }
 
 Tensor Builder::Unfold(const Tensor& a, int64_t dim, int64_t size, int64_t step) {

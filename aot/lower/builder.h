@@ -216,6 +216,8 @@ class Builder {
                                std::shared_ptr<const serialization::Expr> expr);
   // The node that defines a value; null for a graph input.
   const Node* Producer(ValueId id) const;
+  // Whether the last dimension is sure to be pairs of neighbours in memory.
+  bool HasPairs(ValueId id) const;
   // Dimension counted from 0.
   int64_t WrapDim(int64_t dim, int rank);
 

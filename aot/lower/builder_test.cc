@@ -1,5 +1,7 @@
 #include "aot/lower/builder.h"
 
+#include <iterator>
+
 #include "aot/graph/text.h"
 #include "aot/graph/verifier.h"
 #include "gtest/gtest.h"
@@ -47,6 +49,17 @@ TEST_F(BuilderTest, ViewsOfViewsAreMergedAndIdentitiesVanish) {
   const Tensor turned = b_.Permute(x, {2, 0, 1});
   EXPECT_EQ(b_.Permute(turned, {1, 2, 0}).id(), x.id());
   EXPECT_EQ(b_.Slice(x, 1, 0, 3, 1).id(), x.id());
+}
+
+TEST_F(BuilderTest, OnlyNeighboursAreSeenAsComplexNumbers) {
+  const Tensor x = F32({3, 4, 2});
+  b_.ViewAsComplex(b_.Permute(x, {1, 0, 2}));
+  EXPECT_EQ(TensorOperands(graph_.nodes().back())[0], graph_.nodes().front().outputs[0]);
+  for (const Tensor& apart : {b_.Permute(F32({2, 3}), {1, 0}), b_.Expand(F32({3, 1}), {3, 2})}) {
+    b_.ViewAsComplex(apart);
+    EXPECT_EQ(std::prev(graph_.nodes().end(), 2)->op, "prim.copy");
+  }
+  EXPECT_TRUE(VerifyGraph(graph_).ok());
 }
 
 TEST_F(BuilderTest, ReductionsKeepTheirDimensionsWithSizeOne) {
