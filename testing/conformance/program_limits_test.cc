@@ -48,11 +48,9 @@ TEST(IsDefined, WriteToDataOfAnInputIsNot) {
   EXPECT_FALSE(IsDefined(OfSquare({Step("data", {0}, 1), Step("mul_", {1}, 2, {1})}, {0})));
 }
 
-TEST(IsDefined, WrittenInputKeepsItsElements) {
+TEST(IsDefined, WrittenInputMayLeaveElementsOut) {
   const RandomStep write = Step("mul_", {0}, 1, {1});
-  EXPECT_TRUE(IsDefined(OfSquare({write, Step("as_strided_", {0}, 2, {1, 9, 1, 0})}, {0})));
-  EXPECT_FALSE(IsDefined(OfSquare({write, Step("as_strided_", {0}, 2, {1, 8, 1, 0})}, {0})));
-  EXPECT_TRUE(IsDefined(OfSquare({Step("as_strided_", {0}, 2, {1, 8, 1, 0})}, {0})));
+  EXPECT_TRUE(IsDefined(OfSquare({write, Step("as_strided_", {0}, 2, {1, 8, 1, 0})}, {0})));
 }
 
 TEST(IsDefined, StorageOfAnotherDTypeIsNotSet) {
