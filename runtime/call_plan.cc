@@ -616,6 +616,14 @@ class PlanMaker {
     return false;
   }
 
+  // The first input that is the same tensor.
+  int OriginalOf(int input) const {
+    for (const CallPlan::Duplicate& duplicate : plan_.duplicates) {
+      if (duplicate.input == input) return duplicate.original;
+    }
+    return input;
+  }
+
   // A view of an input that moves, by its place in the storage.
   void SeeAsBefore(CallPlan::Output& output) {
     if (output.kind != CallPlan::Output::Kind::kViewOfInput || !output.requires_grad) return;
@@ -625,7 +633,9 @@ class PlanMaker {
     if (metadata_.input(output.index).mutates_data) return;
     for (size_t i = 0; i < plan_.new_geometries.size(); ++i) {
       CallPlan::NewGeometry& change = plan_.new_geometries[i];
-      if (change.input != output.index || HasGradientOfSizes(ArgumentOf(change.input), change.geometry.sizes)) continue;
+      if (change.input != OriginalOf(output.index) ||
+          HasGradientOfSizes(ArgumentOf(change.input), change.geometry.sizes))
+        continue;
       change.is_seen_as_before = true;
       output.before = static_cast<int>(i);
     }

@@ -170,6 +170,9 @@ class BaseBinder {
   absl::StatusOr<ChosenBase> ChooseBase(const Group& group) const;
   absl::Status CheckNoHistory(const Group& group) const;
   absl::Status CheckViewsOfMoved() const;
+  // Whether a result with a gradient is a view of the input that shows elements
+  // which the input does not show any more.
+  bool ReturnsLeftOut(int index) const;
   // The base over the whole storage.
   ChosenBase StorageBase(const InputDescription& example) const;
   ChosenBase RootBase(const InputDescription& view) const;
@@ -203,6 +206,15 @@ bool LeavesOut(const InputAliasInfo& info, const StridedLayout& layout) {
   if (!info.mutates_metadata || info.mutates_storage_metadata || !info.geometry_after.has_value()) return false;
   const std::optional<ViewGeometry> after = Constant(*info.geometry_after);
   return after.has_value() && !Covers(after->layout, layout);
+}
+
+bool BaseBinder::ReturnsLeftOut(int index) const {
+  return std::any_of(facts_.output_info.begin(), facts_.output_info.end(), [&](const OutputAliasInfo& output) {
+    const bool is_view = output.output_type == OutputType::kAliasOfInput && output.requires_grad &&
+                         *output.base_index == index && output.geometry.has_value();
+    const std::optional<ViewGeometry> geometry = is_view ? Constant(*output.geometry) : std::nullopt;
+    return geometry.has_value() && LeavesOut(info(index), geometry->layout);
+  });
 }
 
 bool BaseBinder::NeedsBase(const Group& group) const {
@@ -404,6 +416,14 @@ ViewAndMutationFacts BaseBinder::ProgramFacts(const InputBinding& binding) const
 absl::Status BaseBinder::CheckViewsOfMoved() const {
   const int count = static_cast<int>(inputs_.size());
   for (int i = 0; i < count && facts_.is_train; ++i) {
+    // Its views are the caller's base's, of which nothing is left out.
+    const bool is_tracked_view = input(i).requires_grad && input(i).base.has_value();
+    if (is_tracked_view && info(i).mutates_data && ReturnsLeftOut(i)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "input ", i,
+          ", which is a view, is written and moved so that it leaves out elements of a result, which is a ",
+          "view of it: their gradient comes from its base; pass a clone, or the base, and take the view inside"));
+    }
     for (int j = 0; j < count; ++j) {
       const bool is_view = input(j).requires_grad && input(j).base.has_value() &&
                            input(j).base->identity == input(i).identity && input(j).dtype == input(i).dtype;

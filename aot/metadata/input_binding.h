@@ -70,7 +70,8 @@ struct BoundInputs {
 //
 // InvalidArgument: such inputs have different dtypes, or those that require grad
 // are views of different tensors; an input leaves out elements of another one, which
-// is a view of it that has a gradient.
+// is a view of it that has a gradient; one that is a view with a gradient itself is
+// written and leaves out elements of a result, which is a view of it.
 absl::StatusOr<BoundInputs> BindInputs(const ViewAndMutationFacts& facts, absl::Span<const InputDescription> inputs);
 
 // Whether, by simple tests, two layouts in one storage cannot have an element in

@@ -241,6 +241,25 @@ TEST(BindInputsTest, RefusesAViewOfWhatLeavesOutItsElements) {
   }
 }
 
+TEST(BindInputsTest, RefusesAWrittenViewThatLeavesOutItsElements) {
+  std::vector<InputDescription> inputs = {View(2, 1, 2, 4, /*base=*/1)};
+  inputs[0].requires_grad = true;
+  for (const bool is_written : {false, true}) {
+    ViewAndMutationFacts facts = Facts(inputs, is_written ? 0 : -1);
+    facts.is_train = true;
+    facts.input_info[0].mutates_metadata = true;
+    facts.input_info[0].geometry_after = TensorGeometry{DType::kFloat32, {3}, {1}, 2};
+    OutputAliasInfo& output = facts.output_info.emplace_back();
+    output.output_type = OutputType::kAliasOfInput;
+    output.base_index = 0;
+    output.requires_grad = true;
+    output.geometry = TensorGeometry{DType::kFloat32, {4}, {1}, 2};
+    const auto bound = BindInputs(facts, inputs);
+    EXPECT_EQ(bound.ok(), !is_written) << bound.status();
+    if (is_written) EXPECT_THAT(bound.status().message(), HasSubstr("leaves out elements of a result"));
+  }
+}
+
 TEST(BindInputsTest, NewMetadataOfAMergedInputIsAnOutput) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 1, 2, 4)};
   ViewAndMutationFacts facts = Facts(inputs, 0);

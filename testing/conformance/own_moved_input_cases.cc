@@ -63,6 +63,17 @@ std::vector<ConfCase> MovedInputCases() {
             in[2].mul_(in[1]);
             return {};
           }),
+      Case(
+          "pair_of_a_view_shrunk_through_one_and_seen_through_the_other",
+          [] {
+            const at::Tensor x = leaf(0, {3, 2}).clone().view({2, 3});
+            return Tensors{x, x};
+          },
+          [](Tensors in) -> Tensors {
+            const at::Tensor y = in[1].transpose(0, 1);
+            in[0].as_strided_({2}, {2}, 0);
+            return {y};
+          }),
       // The gradient has the sizes that the leaf has when it is used.
       Case("leaf_moved_used_and_moved_again", OneLeaf,
            [](Tensors in) -> Tensors {

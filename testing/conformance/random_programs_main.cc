@@ -50,6 +50,8 @@ constexpr absl::string_view kRefusals[] = {
     "(aten.as_strided_scatter.default)",
     // The result of eager mode depends on when autograd is asked for the history of the view.
     "is moved so that it leaves out elements of input",
+    // The program does not know the base that the gradient comes from.
+    "is written and moved so that it leaves out elements of a result",
     // Two gradients for one argument.
     "cuts an input from its history and makes it require grad anew",
     // A detached alias that shares written memory with another argument is a view inside of the program.
