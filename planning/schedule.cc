@@ -255,7 +255,9 @@ class Scheduler {
   absl::Status AddOutputs() {
     for (int i = 0; i < method_.outputs_size(); ++i) COTAN_RETURN_IF_ERROR(AddOutput(method_.outputs(i), Request(i)));
     for (const InputUpdate& update : method_.input_updates()) {
-      if (update.sets_storage()) COTAN_RETURN_IF_ERROR(AddOutput(update.value(), {.use = ResultUse::kSave}));
+      if (!update.sets_storage()) continue;
+      const ResultUse use = update.shares_storage() ? ResultUse::kSkip : ResultUse::kReturn;
+      COTAN_RETURN_IF_ERROR(AddOutput(update.value(), {.use = use}));
     }
     return absl::OkStatus();
   }

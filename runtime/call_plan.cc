@@ -442,13 +442,37 @@ class PlanMaker {
       if (input.requires_grad) return Lacks("cuts an input from its history and makes it require grad anew");
       plan_.new_leaves.push_back(i);
     }
-    plan_.num_results = plan_.num_outputs;
-    for (const serialization::InputUpdate& update : method_.input_updates()) {
-      if (!update.sets_storage()) continue;
-      plan_.new_storages.push_back({plan_.method_arguments[update.input()], plan_.num_results++});
-    }
+    COTAN_RETURN_IF_ERROR(AddNewStorages());
     for (int k : program_metadata_.derived().mutated_graph_handled_indices_seen_by_autograd) {
       if (!IsState(k)) plan_.bumped_arguments.push_back(k);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddNewStorages() {
+    plan_.num_results = plan_.num_outputs;
+    std::vector<int> result_of(static_cast<size_t>(method_.inputs_size()), -1);  // by method input
+    for (const serialization::InputUpdate& update : method_.input_updates()) {
+      if (update.sets_storage()) result_of[update.input()] = plan_.num_results++;
+    }
+    for (int i = 0; i < num_inputs(); ++i) {
+      const InputAliasInfo& info = metadata_.input(i);
+      if (!info.mutates_storage_metadata || OriginalOf(i) != i) continue;
+      if (!info.new_storage.has_value() || !info.geometry_after.has_value()) {
+        return Lacks("gives an input another storage, but does not tell which");
+      }
+      CallPlan::NewStorage& set = plan_.new_storages.emplace_back();
+      set.input = i;
+      set.owner = info.new_storage->owner;
+      set.owner_input = info.new_storage->input;
+      set.geometry = *info.geometry_after;
+      set.is_all_of_it = info.new_storage->geometry == info.geometry_after;
+      if (set.owner == NewStorage::Owner::kInput) set.of_owner = *info.new_storage->geometry;
+      if (set.owner != NewStorage::Owner::kProgram) continue;
+      const auto at = static_cast<size_t>(MethodInputOf(ArgumentOf(i)));
+      set.result = at < result_of.size() ? result_of[at] : -1;
+      if (set.result < 0) return Lacks("gives an input a new storage, but does not fill it");
+      plan_.placements.push_back({set.result, set.result, *info.new_storage->geometry});
     }
     return absl::OkStatus();
   }

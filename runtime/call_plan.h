@@ -30,7 +30,7 @@
 //             arguments
 //   program argument  what inputs become: bases, then the other unique inputs
 //   method input      Method.inputs: program arguments that are no states
-//   result    Method.outputs, then storages that Method.input_updates set
+//   result    Method.outputs, then what fills storages that Method.input_updates set
 //   returned  forward returns of the program that are results or have a tangent
 //   output    what the caller gets
 #ifndef COTAN_RUNTIME_CALL_PLAN_H_
@@ -48,6 +48,7 @@
 #include "planning/schedule.h"
 #include "runtime/autograd/variable.h"
 #include "runtime/program.h"
+#include "serialization/input_alias_info.h"
 #include "serialization/output_alias_info.h"
 #include "serialization/tensor_geometry.h"
 #include "serialization/view_step.h"
@@ -212,8 +213,13 @@ struct CallPlan {
   };
   std::vector<WriteBack> write_backs;
   struct NewStorage {
-    int argument = 0;
-    int result = 0;
+    int input = 0;
+    cotan::NewStorage::Owner owner = cotan::NewStorage::Owner::kProgram;
+    int owner_input = -1;
+    int result = -1;            // kProgram: what fills it
+    TensorGeometry geometry;    // of the input, in it
+    bool is_all_of_it = false;  // the input shows what fills it, or what `owner_input` showed at entry
+    TensorGeometry of_owner;    // kInput: of `owner_input` at entry
   };
   std::vector<NewStorage> new_storages;
   std::vector<int> bumped_arguments;  // written by the program, seen by autograd

@@ -78,7 +78,8 @@ std::string CallPlanText::WriteBacks(bool only_tracked) const {
   }
   if (only_tracked) return absl::StrJoin(parts, ", ");
   for (const CallPlan::NewStorage& set : plan_.new_storages) {
-    parts.push_back(absl::StrCat("storage of ", Argument(set.argument)));
+    parts.push_back(absl::StrCat("storage of ", Input(set.input)));
+    if (set.owner_input >= 0) absl::StrAppend(&parts.back(), ", that of ", Input(set.owner_input));
   }
   for (int argument : plan_.bumped_arguments) parts.push_back(absl::StrCat("version of ", Argument(argument)));
   if (!plan_.cut_inputs.empty()) parts.push_back(absl::StrCat("no history of ", Inputs(plan_.cut_inputs)));

@@ -310,7 +310,11 @@ absl::Status ChangeGeometry(FunctionCore& core, Call& call, const CallPlan::NewG
   // The function may enable gradients itself.
   const GradModeGuard mode((GradMode::enabled() || call.in_traced_mode) && !change.under_no_grad);
   const auto needed = static_cast<size_t>(StorageExtent(layout)) * ByteSize(before.dtype());
-  if (needed <= before.storage()->bytes()) return target.AsStridedInPlace(layout);
+  if (needed <= before.storage()->bytes()) {
+    // The function moved it before its base was written, or asked for its history in between.
+    COTAN_RETURN_IF_ERROR(target.grad_fn().status());
+    return target.AsStridedInPlace(layout);
+  }
   // It has grown: the elements that there were, in a larger storage.
   COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Storage> larger, Storage::Allocate(before.device(), needed));
   if (before.storage()->bytes() != 0) {
@@ -525,12 +529,55 @@ absl::Status WriteContent(FunctionCore& core, Call& call, const CallPlan::WriteB
 // What the function detached.
 absl::Status Cut(Variable target) { return target.is_leaf() ? target.RequiresGrad(false) : target.DetachInPlace(); }
 
+void KeepStorageOwners(const CallPlan& plan, Call& call) {
+  for (size_t i = 0; i < plan.new_storages.size(); ++i) {
+    const CallPlan::NewStorage& set = plan.new_storages[i];
+    if (set.owner == NewStorage::Owner::kInput) call.storage_owners[i] = InputAt(call, set.owner_input).tensor();
+  }
+}
+
+// In the memory of another argument, which lies in it as when traced, give or take
+// a shift.
+absl::StatusOr<Tensor> InStorageOfArgument(const CallPlan& plan, const CallPlan::NewStorage& set, const Tensor& owner,
+                                           const Call& call) {
+  if (set.is_all_of_it) return owner;
+  COTAN_ASSIGN_OR_RETURN(StridedLayout layout, EvaluateLayout(set.geometry, call.symbols()));
+  COTAN_ASSIGN_OR_RETURN(StridedLayout traced, EvaluateLayout(set.of_owner, call.symbols()));
+  const auto bytes = static_cast<int64_t>(ByteSize(set.geometry.dtype));
+  const int64_t shift = (owner.layout().offset - traced.offset) * static_cast<int64_t>(ByteSize(set.of_owner.dtype));
+  traced.offset = owner.layout().offset;
+  if (owner.layout() != traced || shift % bytes != 0) {
+    return Refuse(plan, "argument '", InputOf(plan, set.owner_input).name, "', a part of whose memory argument '",
+                  InputOf(plan, set.input).name, "' is set to, was ", set.of_owner.ToString(),
+                  " when the program was traced; the one given is ", owner.ToString());
+  }
+  layout.offset += shift / bytes;
+  return Tensor::InStorage(owner.storage(), set.geometry.dtype, std::move(layout));
+}
+
+absl::Status SetNewStorage(const CallPlan& plan, Call& call, size_t index) {
+  const CallPlan::NewStorage& set = plan.new_storages[index];
+  const GradModeGuard no_grad(false);
+  Variable target = InputAt(call, set.input);
+  if (set.owner == NewStorage::Owner::kInput) {
+    COTAN_ASSIGN_OR_RETURN(Tensor shown, InStorageOfArgument(plan, set, call.storage_owners[index], call));
+    return target.SetStorage(Variable(std::move(shown)));
+  }
+  const bool is_new = set.owner == NewStorage::Owner::kProgram;
+  const Tensor& content = is_new ? ResultAt(call, set.result) : InputAt(call, set.owner_input).tensor();
+  if (is_new && set.is_all_of_it) return target.SetStorage(Variable(content));
+  COTAN_ASSIGN_OR_RETURN(StridedLayout layout, EvaluateLayout(set.geometry, call.symbols()));
+  COTAN_ASSIGN_OR_RETURN(Tensor shown, Tensor::InStorage(content.storage(), set.geometry.dtype, std::move(layout)));
+  return target.SetStorage(Variable(std::move(shown)));
+}
+
 }  // namespace
 
 // First what was written where it was, then what was moved, then what was written
 // where it is now.
 absl::Status WriteBack(FunctionCore& core, Call& call) {
   const CallPlan& plan = core.plan();
+  KeepStorageOwners(plan, call);
   for (int input : plan.cut_inputs) {  // no leaf may be moved before
     if (InputAt(call, input).is_leaf()) COTAN_RETURN_IF_ERROR(Cut(InputAt(call, input)));
   }
@@ -542,11 +589,7 @@ absl::Status WriteBack(FunctionCore& core, Call& call) {
     if (write.copies) COTAN_RETURN_IF_ERROR(WriteContent(core, call, write));
   }
   core.stats().copies_elided += call.executable->plan().stats.inputs_in_place;
-  for (const CallPlan::NewStorage& set : plan.new_storages) {
-    const GradModeGuard no_grad(false);
-    Variable target = ArgumentAt(call, set.argument);
-    COTAN_RETURN_IF_ERROR(target.SetStorage(Variable(ResultAt(call, set.result))));
-  }
+  for (size_t i = 0; i < plan.new_storages.size(); ++i) COTAN_RETURN_IF_ERROR(SetNewStorage(plan, call, i));
   for (int argument : plan.bumped_arguments) {
     Variable target = ArgumentAt(call, argument);
     target.BumpVersion();

@@ -392,6 +392,9 @@ TEST(CallStagesTest, StorageOfAnArgumentChanges) {
   facts.input_info = {Plain(), Plain()};
   for (InputAliasInfo& info : facts.input_info) info.keep_input_mutations = true;
   facts.input_info[0].mutates_metadata = facts.input_info[0].mutates_storage_metadata = true;
+  const TensorGeometry geometry = {DType::kFloat32, {SymInt(2)}, {SymInt(1)}, SymInt(0)};
+  facts.input_info[0].geometry_after = geometry;
+  facts.input_info[0].new_storage = {NewStorage::Owner::kProgram, -1, geometry};
   SetMetadata(f, facts);
   LoadedFunction program(std::move(builder));
   const Variable a(Vector({1, 2}));
@@ -399,6 +402,48 @@ TEST(CallStagesTest, StorageOfAnArgumentChanges) {
   program.Call({a, Variable(Vector({5, 6}))});
   EXPECT_THAT(Values(a), ElementsAre(6, 7));
   EXPECT_THAT(Values(old), ElementsAre(1, 2));
+}
+
+// a.set_(c.slice(0, 1)); b.set_(c + 0): copies are nobody's, parts are in the other's memory.
+TEST(CallStagesTest, StorageOfAnArgumentBecomesThatOfAnother) {
+  ProgramBuilder builder;
+  MethodBuilder f = builder.AddMethod("f");
+  std::vector<uint32_t> inputs;
+  for (const char* name : {"a", "b", "c"}) inputs.push_back(f.Input(name, DType::kFloat32, {"3"}));
+  for (uint32_t i : {0, 1}) {
+    serialization::InputUpdate& update = *f.proto().add_input_updates();
+    update.set_input(i);
+    update.set_value(i == 0 ? inputs[0] : inputs[2]);
+    update.set_sets_storage(true);
+    update.set_shares_storage(i == 0);
+  }
+  ViewAndMutationFacts facts;
+  facts.keep_input_mutations = true;
+  facts.input_info = {Plain(), Plain(), Plain()};
+  for (InputAliasInfo& info : facts.input_info) info.keep_input_mutations = true;
+  const TensorGeometry whole = {DType::kFloat32, {SymInt(3)}, {SymInt(1)}, SymInt(0)};
+  const TensorGeometry part = {DType::kFloat32, {SymInt(2)}, {SymInt(1)}, SymInt(1)};
+  for (size_t i : {0u, 1u}) {
+    InputAliasInfo& info = facts.input_info[i];
+    info.mutates_metadata = info.mutates_storage_metadata = true;
+    info.geometry_after = i == 0 ? part : whole;
+    info.new_storage = {i == 0 ? NewStorage::Owner::kInput : NewStorage::Owner::kProgram, i == 0 ? 2 : -1, whole};
+  }
+  SetMetadata(f, facts);
+  LoadedFunction program(std::move(builder));
+  const Variable a(Vector({1, 2, 3}));
+  const Variable b(Vector({4, 5, 6}));
+  const Variable memory(Vector({0, 7, 8, 9}));
+  const Variable c = *memory.View({view::Slice{.dim = 0, .start = 1, .end = 4}});
+  program.Call({a, b, c});
+  EXPECT_THAT(Values(a), ElementsAre(8, 9));
+  EXPECT_THAT(Values(b), ElementsAre(7, 8, 9));
+  EXPECT_EQ(a.tensor().storage(), memory.tensor().storage());
+  EXPECT_NE(b.tensor().storage(), memory.tensor().storage());
+  const Variable steps =
+      *Variable(Vector({0, 1, 2, 3, 4, 5})).View({view::Slice{.dim = 0, .start = 0, .end = 6, .step = 2}});
+  EXPECT_THAT(program.f.Call({Variable(Vector({1, 2, 3})), b, steps}).status().message(),
+              HasSubstr("argument 'c', a part of whose memory argument 'a' is set to, was f32[3]{1} when"));
 }
 
 // f(x, y) with x is y: y.mul_(2); return x + y

@@ -38,6 +38,7 @@ void Call::Clear() {
   for (Variable& variable : storages) variable = Variable();
   for (Variable& base : hidden_bases) base = Variable();
   for (Variable& input : moved_inputs) input = Variable();
+  for (Tensor& owner : storage_owners) autograd::Clear(owner);
   folded.clear();
   node = nullptr;
 }
@@ -62,6 +63,7 @@ FunctionCore::FunctionCore(std::shared_ptr<SessionCore> session, CallPlan plan)
   call_.storages.resize(plan_.returned.size());
   call_.hidden_bases.resize(plan_.hidden_bases.size());
   call_.moved_inputs.resize(plan_.new_geometries.size());
+  call_.storage_owners.resize(plan_.new_storages.size());
 }
 
 WrappedResult PlainResult(FunctionResult result) {

@@ -207,6 +207,9 @@ class Verifier {
       if (update.input() >= static_cast<uint32_t>(method.inputs_size())) {
         return Invalid("input updates: input ", update.input(), " of ", method.inputs_size());
       }
+      if (update.shares_storage() && !update.sets_storage()) {
+        return Invalid("input updates: input ", update.input(), " shares a storage, but gets none (sets_storage)");
+      }
       const auto target = static_cast<int>(method.inputs(static_cast<int>(update.input())));
       const TensorType& expected = method.values(target).type();
       const TensorType& type = method.values(static_cast<int>(update.value())).type();

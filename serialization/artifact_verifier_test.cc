@@ -137,6 +137,8 @@ const std::vector<Fault>& Faults() {
        [](Artifact& a) { ExprOp(a).mutable_expr()->mutable_instructions(1)->clear_dtype(); }},
       {"input updates: value 9 of 4", [](Artifact& a) { Step(a).add_input_updates()->set_value(9); }},
       {"input updates: input 3 of 1", [](Artifact& a) { Step(a).add_input_updates()->set_input(3); }},
+      {"input updates: input 0 shares a storage, but gets none",
+       [](Artifact& a) { Step(a).add_input_updates()->set_shares_storage(true); }},
       {"input updates: input 0 is f32[s0], its new content f32[4]",
        [](Artifact& a) { Step(a).add_input_updates()->set_value(3); }},
       {"'backward' returns 1 gradients, of 2 inputs",

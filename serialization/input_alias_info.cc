@@ -32,6 +32,42 @@ std::string DescribeMutation(const InputAliasInfo& info) {
   return absl::StrCat("mutates ", absl::StrJoin(what, " and "));
 }
 
+std::string StorageText(const NewStorage& storage) {
+  switch (storage.owner) {
+    case NewStorage::Owner::kInput:
+      return absl::StrCat("that of input ", storage.input);
+    case NewStorage::Owner::kUpdatedInput:
+      return absl::StrCat("the new one of input ", storage.input);
+    case NewStorage::Owner::kProgram:
+      break;
+  }
+  return absl::StrCat("a new one with ", storage.geometry->ToString());
+}
+
+absl::StatusOr<NewStorage> NewStorageFromProto(const serialization::InputAliasInfo::NewStorage& proto,
+                                               absl::string_view field) {
+  using Proto = serialization::InputAliasInfo::NewStorage;
+  NewStorage storage;
+  if (proto.owner_case() == Proto::kInput) {
+    storage.owner = NewStorage::Owner::kInput;
+    storage.input = static_cast<int>(proto.input());
+  } else if (proto.owner_case() == Proto::kUpdatedInput) {
+    storage.owner = NewStorage::Owner::kUpdatedInput;
+    storage.input = static_cast<int>(proto.updated_input());
+  }
+  if (!proto.has_geometry()) return storage;
+  COTAN_ASSIGN_OR_RETURN(storage.geometry,
+                         TensorGeometry::FromProto(proto.geometry(), absl::StrCat(field, ".geometry")));
+  return storage;
+}
+
+void SetProto(const NewStorage& storage, serialization::InputAliasInfo::NewStorage& proto) {
+  const auto input = static_cast<uint32_t>(storage.input);
+  if (storage.owner == NewStorage::Owner::kInput) proto.set_input(input);
+  if (storage.owner == NewStorage::Owner::kUpdatedInput) proto.set_updated_input(input);
+  if (storage.geometry.has_value()) *proto.mutable_geometry() = storage.geometry->ToProto();
+}
+
 }  // namespace
 
 absl::Status InputAliasInfo::Validate(absl::string_view field) const {
@@ -62,6 +98,15 @@ absl::Status InputAliasInfo::Validate(absl::string_view field) const {
   if (history != InputHistory::kUnspecified && !requires_grad) {
     return InvalidField(absl::StrCat(field, ".history"), "must not be set, as the input does not require grad at exit");
   }
+  if (!new_storage.has_value()) return absl::OkStatus();
+  if (!mutates_storage_metadata) {
+    return InvalidField(absl::StrCat(field, ".new_storage"), "must not be set, as the storage stays the same");
+  }
+  const bool is_known = new_storage->owner == NewStorage::Owner::kUpdatedInput;
+  if (new_storage->geometry.has_value() == is_known) {
+    return InvalidField(absl::StrCat(field, ".new_storage.geometry"), is_known ? "must not be set" : "must be set",
+                        ", as the storage is ", is_known ? "that of an updated input" : "not that of an updated input");
+  }
   return absl::OkStatus();
 }
 
@@ -87,6 +132,10 @@ absl::StatusOr<InputAliasInfo> InputAliasInfo::FromProto(const serialization::In
     COTAN_ASSIGN_OR_RETURN(info.geometry_after,
                            TensorGeometry::FromProto(proto.geometry_after(), absl::StrCat(field, ".geometry_after")));
   }
+  if (proto.has_new_storage()) {
+    COTAN_ASSIGN_OR_RETURN(info.new_storage,
+                           NewStorageFromProto(proto.new_storage(), absl::StrCat(field, ".new_storage")));
+  }
   COTAN_RETURN_IF_ERROR(info.Validate(field));
   return info;
 }
@@ -106,6 +155,7 @@ serialization::InputAliasInfo InputAliasInfo::ToProto() const {
   proto.set_history(static_cast<serialization::InputAliasInfo::History>(history));
   proto.set_keep_input_mutations(keep_input_mutations);
   if (geometry_after.has_value()) *proto.mutable_geometry_after() = geometry_after->ToProto();
+  if (new_storage.has_value()) SetProto(*new_storage, *proto.mutable_new_storage());
   return proto;
 }
 
@@ -125,6 +175,7 @@ std::string InputAliasInfo::ToString() const {
   }
   parts.push_back(DescribeMutation(*this));
   if (geometry_after.has_value()) parts.back() += absl::StrCat(" to ", geometry_after->ToString());
+  if (new_storage.has_value()) absl::StrAppend(&parts.back(), " in ", StorageText(*new_storage));
   if (mutations_under_no_grad_or_inference_mode) parts.push_back("under no_grad");
   if (mutations_hidden_from_autograd) parts.push_back("hidden from autograd");
   parts.push_back(MutationTypeOf(*this) == MutationType::kMutatedInGraph ? "written by the program"

@@ -28,6 +28,16 @@ enum class MutationType : uint8_t {
 // Explained at serialization::InputAliasInfo::History; equal numbers.
 enum class InputHistory : uint8_t { kUnspecified = 0, kKept = 1, kNew = 2, kNewLeaf = 3 };
 
+// Explained at serialization::InputAliasInfo::NewStorage.
+struct NewStorage {
+  enum class Owner : uint8_t { kProgram, kInput, kUpdatedInput };
+  Owner owner = Owner::kProgram;
+  int input = -1;                               // unless kProgram
+  std::optional<TensorGeometry> geometry = {};  // unless kUpdatedInput
+
+  friend bool operator==(const NewStorage&, const NewStorage&) = default;
+};
+
 // A value type; the members are explained at the proto's fields.
 struct InputAliasInfo {
   bool is_leaf = false;
@@ -43,6 +53,7 @@ struct InputAliasInfo {
   std::optional<TensorGeometry> geometry_after;  // unset: not recorded, or no mutates_metadata
   std::optional<bool> requires_grad_at_entry;    // unset: as requires_grad
   InputHistory history = InputHistory::kUnspecified;
+  std::optional<NewStorage> new_storage;  // unset: not recorded, or no mutates_storage_metadata
 
   // Whether the function changes anything about the input.
   bool is_mutated() const { return mutates_data || mutates_metadata || mutation_inductor_storage_resize; }
@@ -52,7 +63,8 @@ struct InputAliasInfo {
   // the same storage; a mutation under no_grad but none at all; a storage
   // replaced or resized next to mutations that the program cannot do itself; a
   // geometry afterwards though it is the same; a history though it does not
-  // require grad.
+  // require grad; a new storage though it is the same, or one of which the
+  // geometry is missing or superfluous.
   absl::Status Validate(absl::string_view field) const;
 
   // As Validate().

@@ -1,5 +1,10 @@
 #include "serialization/input_alias_info.h"
 
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "gtest/gtest.h"
 
 namespace cotan {
@@ -104,6 +109,32 @@ TEST(InputAliasInfo, KeepsTheNewGeometry) {
   EXPECT_EQ(info.ToString(), "mutates metadata to f32[3, 2]{1, 3}, hidden from autograd, written back by the runtime");
   info.mutates_metadata = false;
   EXPECT_FALSE(info.Validate("i").ok());
+}
+
+TEST(InputAliasInfo, KeepsWhoseItsNewStorageIs) {
+  using Owner = NewStorage::Owner;
+  const TensorGeometry geometry = {DType::kFloat32, {SymInt(3)}, {SymInt(1)}, SymInt(2)};
+  InputAliasInfo info;
+  info.keep_input_mutations = info.mutates_metadata = info.mutates_storage_metadata = true;
+  info.geometry_after = geometry;
+  const std::vector<std::pair<NewStorage, std::string>> cases = {
+      {{Owner::kProgram, -1, geometry}, "a new one with f32[3]{1}+2"},
+      {{Owner::kInput, 4, geometry}, "that of input 4"},
+      {{Owner::kUpdatedInput, 1}, "the new one of input 1"}};
+  for (const auto& [storage, text] : cases) {
+    info.new_storage = storage;
+    const auto read = InputAliasInfo::FromProto(info.ToProto(), "i");
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*read, info);
+    EXPECT_EQ(info.ToString(),
+              "mutates storage (set_) to f32[3]{1}+2 in " + text + ", hidden from autograd, written by the program");
+    info.new_storage->geometry = storage.geometry.has_value() ? std::nullopt : std::make_optional(geometry);
+    EXPECT_FALSE(info.Validate("i").ok());
+  }
+  info.new_storage = cases[0].first;
+  info.mutates_storage_metadata = false;
+  EXPECT_EQ(info.Validate("i"),
+            absl::InvalidArgumentError("i.new_storage: must not be set, as the storage stays the same"));
 }
 
 TEST(InputAliasInfo, RefusesReplacedStorageWithOldMetadata) {

@@ -50,7 +50,8 @@ TEST(TensorGeometry, RefusesDTypesThatAreNone) {
 }
 
 TEST(TensorGeometry, EvaluatesToALayout) {
-  const TensorGeometry geometry = {DType::kFloat32, {2, SymInt::Symbol(0)}, {SymInt::Symbol(0), 1}, SymInt::Symbol(0) - 3};
+  const TensorGeometry geometry = {
+      DType::kFloat32, {2, SymInt::Symbol(0)}, {SymInt::Symbol(0), 1}, SymInt::Symbol(0) - 3};
   const absl::StatusOr<StridedLayout> layout = EvaluateLayout(geometry, {5});
   ASSERT_TRUE(layout.ok()) << layout.status();
   EXPECT_EQ(ToString(*layout), "[2,5]{5,1}+2");

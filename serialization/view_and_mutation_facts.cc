@@ -10,6 +10,22 @@
 namespace cotan {
 namespace {
 
+// The owner of the storage that input `i` gets must exist; one that gets its own comes
+// first.
+absl::Status ValidateNewStorage(const ViewAndMutationFacts& facts, size_t i) {
+  const std::optional<NewStorage>& storage = facts.input_info[i].new_storage;
+  if (!storage.has_value() || storage->owner == NewStorage::Owner::kProgram) return absl::OkStatus();
+  const std::string field = absl::StrCat(Element("input_info", i), ".new_storage");
+  if (storage->owner == NewStorage::Owner::kInput) {
+    return CheckIndex(absl::StrCat(field, ".input"), storage->input, static_cast<int64_t>(facts.input_info.size()),
+                      "inputs");
+  }
+  COTAN_RETURN_IF_ERROR(
+      CheckIndex(absl::StrCat(field, ".updated_input"), storage->input, static_cast<int64_t>(i), "inputs before it"));
+  if (facts.input_info[static_cast<size_t>(storage->input)].mutates_storage_metadata) return absl::OkStatus();
+  return InvalidField(absl::StrCat(field, ".updated_input"), "input ", storage->input, " keeps its storage");
+}
+
 absl::Status ValidateInputs(const ViewAndMutationFacts& facts) {
   for (size_t i = 0; i < facts.input_info.size(); ++i) {
     const std::string field = Element("input_info", i);
@@ -17,6 +33,7 @@ absl::Status ValidateInputs(const ViewAndMutationFacts& facts) {
     if (facts.input_info[i].keep_input_mutations != facts.keep_input_mutations) {
       return InvalidField(absl::StrCat(field, ".keep_input_mutations"), "differs from that of the function");
     }
+    COTAN_RETURN_IF_ERROR(ValidateNewStorage(facts, i));
   }
   const int64_t num_inputs = static_cast<int64_t>(facts.input_info.size());
   COTAN_RETURN_IF_ERROR(CheckAscending("static_input_indices", facts.static_input_indices, num_inputs, "inputs"));

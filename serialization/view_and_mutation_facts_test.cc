@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "serialization/view_and_mutation_meta.h"
 
@@ -75,6 +76,29 @@ TEST(ViewAndMutationFacts, NamesTheInputThatContradictsItself) {
   EXPECT_EQ(RefusalOf(facts),
             "input_info[1].mutations_under_no_grad_or_inference_mode: must be false, as the input "
             "is not mutated");
+}
+
+TEST(ViewAndMutationFacts, RefusesStoragesOfInputsThatDoNotExistOrComeLater) {
+  ViewAndMutationFacts facts = Example();
+  facts.is_train = false;
+  facts.keep_input_mutations = true;
+  for (InputAliasInfo& info : facts.input_info) {
+    info = InputAliasInfo();
+    info.keep_input_mutations = info.mutates_metadata = info.mutates_storage_metadata = true;
+  }
+  facts.output_info.clear();
+  facts.tangents.clear();
+  facts.num_intermediate_bases = 0;
+  facts.input_info[0].new_storage = {NewStorage::Owner::kInput, 1, Vector()};
+  facts.input_info[1].new_storage = {NewStorage::Owner::kUpdatedInput, 0, {}};
+  EXPECT_EQ(RefusalOf(facts), "");
+  facts.input_info[0].new_storage->input = 2;
+  EXPECT_THAT(RefusalOf(facts), ::testing::HasSubstr("input_info[0].new_storage.input: 2"));
+  facts.input_info[0].new_storage = {NewStorage::Owner::kUpdatedInput, 0, {}};
+  EXPECT_THAT(RefusalOf(facts), ::testing::HasSubstr("input_info[0].new_storage.updated_input: 0"));
+  facts.input_info[0] = InputAliasInfo();
+  facts.input_info[0].keep_input_mutations = true;
+  EXPECT_EQ(RefusalOf(facts), "input_info[1].new_storage.updated_input: input 0 keeps its storage");
 }
 
 TEST(ViewAndMutationFacts, RefusesBasesThatDoNotExist) {

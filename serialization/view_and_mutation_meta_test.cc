@@ -91,6 +91,8 @@ class Generator {
       info.mutates_storage_metadata = true;
       info.mutation_is_shallow_copy_data = Coin();
       info.mutation_inductor_storage_resize = Coin();
+      info.new_storage = {NewStorage::Owner::kProgram, -1, Geometry(/*with_offset=*/true)};
+      if (Coin()) info.new_storage = {NewStorage::Owner::kInput, 0, Geometry(/*with_offset=*/true)};
     }
     return info;
   }

@@ -111,6 +111,9 @@ class Collector {
       if (metadata.input_info(i).has_geometry_after()) {
         AddGeometry(*metadata.mutable_input_info(i)->mutable_geometry_after());
       }
+      if (metadata.input_info(i).new_storage().has_geometry()) {
+        AddGeometry(*metadata.mutable_input_info(i)->mutable_new_storage()->mutable_geometry());
+      }
     }
     for (int i = 0; i < metadata.output_info_size(); ++i) {
       where_ = absl::StrCat("output ", i);

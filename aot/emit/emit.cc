@@ -178,7 +178,8 @@ class Emitter {
     serialization::InputUpdate& update = *method_.add_input_updates();
     update.set_input(input_positions_.at(input.value));
     update.set_value(Index(output.value));
-    update.set_sets_storage(output.kind == OutputKind::kInputStorage);
+    update.set_shares_storage(output.kind == OutputKind::kSharedStorage);
+    update.set_sets_storage(update.shares_storage() || output.kind == OutputKind::kInputStorage);
     return absl::OkStatus();
   }
 
@@ -196,8 +197,7 @@ class Emitter {
       }
     }
     for (const GraphOutput& output : graph_.outputs()) {
-      const bool updates_input = output.kind == OutputKind::kInputUpdate || output.kind == OutputKind::kInputStorage;
-      if (output.kind == OutputKind::kStateUpdate || updates_input || MutatesState(output)) {
+      if (output.kind == OutputKind::kStateUpdate || UpdatesInput(output.kind) || MutatesState(output)) {
         COTAN_RETURN_IF_ERROR(EmitUpdate(output));
       }
     }

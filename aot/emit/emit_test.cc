@@ -108,20 +108,25 @@ TEST(EmitTest, InputsThatTheProgramWritesAreUpdates) {
   %0: f32[2] = buffer 0 "b"
   %1: f32[2] = user_input 0 "x"
   %2: f32[2] = user_input 1 "y"
+  %3: f32[2] = user_input 2 "z"
   input_update 1 "x" = %2
   input_storage 2 "y" = %1
+  shared_storage 3 "z" = %3
   input_update 0 "b" = %1
 })");
   const absl::StatusOr<serialization::Method> method =
       Emit(graph, std::vector<State>{MakeState("b", State::BUFFER, {"2"})});
   ASSERT_TRUE(method.ok()) << method.status();
   EXPECT_EQ(method->outputs_size(), 0);
-  ASSERT_EQ(method->input_updates_size(), 2);
+  ASSERT_EQ(method->input_updates_size(), 3);
   EXPECT_EQ(method->input_updates(0).input(), 0u);
   EXPECT_EQ(method->input_updates(0).value(), method->inputs(1));
   EXPECT_FALSE(method->input_updates(0).sets_storage());
   EXPECT_EQ(method->input_updates(1).input(), 1u);
   EXPECT_TRUE(method->input_updates(1).sets_storage());
+  EXPECT_FALSE(method->input_updates(1).shares_storage());
+  EXPECT_TRUE(method->input_updates(2).sets_storage());
+  EXPECT_TRUE(method->input_updates(2).shares_storage());
   EXPECT_EQ(method->state_updates_size(), 1);
 }
 

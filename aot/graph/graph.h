@@ -117,10 +117,16 @@ enum class OutputKind : uint8_t {
   kStateUpdate,       // new content of the state `name`
   kIntermediateBase,  // what user outputs are views of, number `index`
   kInputUpdate,       // new content of graph input `index`: the program writes it
-  kInputStorage,      // the same, in another storage
+  kInputStorage,      // what fills the storage that graph input `index` gets
+  kSharedStorage,     // graph input `index`, which gets the storage of another one
   kBackwardUpdate,    // of a joint graph: new content that the backward gives graph input `index`
   kToken,             // of the last effect: 0 of the forward, 1 of the backward
 };
+
+// Whether the program itself gives a graph input what it has in the end.
+constexpr bool UpdatesInput(OutputKind kind) {
+  return kind == OutputKind::kInputUpdate || kind == OutputKind::kInputStorage || kind == OutputKind::kSharedStorage;
+}
 
 struct GraphInput {
   ValueId value = kNoValue;

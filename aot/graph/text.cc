@@ -24,9 +24,9 @@ namespace {
 constexpr absl::string_view kInputKinds[] = {
     "parameter",      "buffer",         "user_input",           "tangent", "saved", "constant", "rng_state",
     "hyperparameter", "optimizer_slot", "gradient_accumulator", "token"};
-constexpr absl::string_view kOutputKinds[] = {"user_output",     "mutated_input",     "gradient",     "saved_output",
-                                              "state_update",    "intermediate_base", "input_update", "input_storage",
-                                              "backward_update", "token_output"};
+constexpr absl::string_view kOutputKinds[] = {"user_output",    "mutated_input",     "gradient",     "saved_output",
+                                              "state_update",   "intermediate_base", "input_update", "input_storage",
+                                              "shared_storage", "backward_update",   "token_output"};
 
 // Numbers for values, in the order in which they are asked for.
 class Numbering {

@@ -163,8 +163,7 @@ std::vector<ExpectedState> ExpectedAfterRun(const TracedProgram& traced) {
   std::vector<ExpectedState> expected;
   size_t next = 0;
   for (const GraphOutput& output : traced.graph.outputs()) {
-    const bool is_update = output.kind == OutputKind::kInputUpdate || output.kind == OutputKind::kInputStorage;
-    if (output.kind != OutputKind::kMutatedInput && !is_update) continue;
+    if (output.kind != OutputKind::kMutatedInput && !UpdatesInput(output.kind)) continue;
     const TensorData& content = traced.reference.mutated[next++];
     const InputKind input = traced.graph.inputs()[static_cast<size_t>(output.index)].kind;
     if (input != InputKind::kUserInput) expected.push_back({output.name, content});

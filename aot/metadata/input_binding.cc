@@ -103,6 +103,10 @@ void ClearSharedStorage(ViewAndMutationFacts& facts) {
   }
 }
 
+bool HasOwner(const InputAliasInfo& info) {
+  return info.new_storage.has_value() && info.new_storage->owner != NewStorage::Owner::kProgram;
+}
+
 ViewAndMutationFacts WithoutDuplicates(const ViewAndMutationFacts& facts, const InputBinding& binding) {
   ViewAndMutationFacts result = facts;
   const std::vector<int>& map = binding.add_dupe_map;
@@ -110,6 +114,9 @@ ViewAndMutationFacts WithoutDuplicates(const ViewAndMutationFacts& facts, const 
   result.input_info.clear();
   for (int input : binding.KeptInputs(static_cast<int>(map.size()))) {
     result.input_info.push_back(facts.input_info[static_cast<size_t>(input)]);
+  }
+  for (InputAliasInfo& info : result.input_info) {
+    if (HasOwner(info)) info.new_storage->input = map[static_cast<size_t>(info.new_storage->input)];
   }
   for (OutputAliasInfo& info : result.output_info) {
     if (HasInputAsBase(info)) info.base_index = map[static_cast<size_t>(*info.base_index)];
@@ -374,6 +381,12 @@ ViewAndMutationFacts BaseBinder::ProgramFacts(const InputBinding& binding) const
     } else {
       argument_of.push_back(std::get<InputBinding::BaseView>(binding.inner_inputs[i]).base);
     }
+  }
+  for (InputAliasInfo& info : result.input_info) {
+    if (!HasOwner(info)) continue;
+    int& owner = info.new_storage->input;
+    owner = argument_of[static_cast<size_t>(owner)];
+    if (owner < binding.num_bases()) info.new_storage->geometry = binding.bases[static_cast<size_t>(owner)].geometry;
   }
   for (size_t base = 0; base < merged_.size(); ++base) {
     result.input_info[base] = DescribeBase(merged_[base], binding, static_cast<int>(base));

@@ -345,7 +345,7 @@ void OutputAnalysis::DescribeViews(const at::Tensor& output, size_t index, Outpu
   const at::Tensor& base = of_input                                                               ? inputs_[index]
                            : info.output_type == OutputType::kAliasOfIntermediateBaseIsUserOutput ? outputs_[index]
                                                                                                   : bases_[index];
-  if (WrapperOf(base) == nullptr || (of_input && !exit_[index].same_storage)) return;
+  if (WrapperOf(base) == nullptr) return;
   const ViewMetas views = ViewsOf(output);
   const ViewMetas base_views = ViewsOf(base);
   const at::Tensor real_base = of_input ? exit_[index].real : RealLike(base);
@@ -355,6 +355,7 @@ void OutputAnalysis::DescribeViews(const at::Tensor& output, size_t index, Outpu
     if (replayed.complete && info.view_steps.empty()) info.view_steps = {view::Alias{}};
   };
   if (HasViewPrefix(views, base_views)) return record(ReplayViews(views.subspan(base_views.size()), real_base));
+  if (of_input && !exit_[index].same_storage) return;
   // The base took a way of its own (transpose_): both are views of the root.
   const at::Tensor root = of_input ? RealOf(entry_[index].proxy) : RootOf(base);
   ReplayedViews replayed = ReplayViews(views, root);
@@ -566,6 +567,26 @@ std::vector<InputAtEntry> DescribeInputs(absl::Span<const at::Tensor> inputs) {
   return entry;
 }
 
+// Whose storages inputs got by `set_`.
+void SetNewStorages(absl::Span<const InputAtEntry> entry, absl::Span<const at::Tensor> inputs, Analysis& analysis) {
+  absl::flat_hash_map<const void*, int> updated_input_of_storage;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    InputAliasInfo& info = analysis.facts.input_info[i];
+    if (!info.mutates_storage_metadata) continue;
+    NewStorage& storage = info.new_storage.emplace();
+    if (const int source = analysis.storage_sources[i]; source >= 0) {
+      storage = {NewStorage::Owner::kInput, source, GeometryOf(RealOf(entry[static_cast<size_t>(source)].proxy))};
+      continue;
+    }
+    const auto [first, is_new] = updated_input_of_storage.try_emplace(StorageOf(inputs[i]), static_cast<int>(i));
+    if (is_new) {
+      storage.geometry = GeometryOf(RootOf(inputs[i]));
+    } else {
+      storage = {NewStorage::Owner::kUpdatedInput, first->second};
+    }
+  }
+}
+
 absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Span<const at::Tensor> inputs,
                                  absl::Span<const at::Tensor> outputs, const AnalysisOptions& options) {
   Analysis analysis;
@@ -592,6 +613,7 @@ absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Spa
     });
     analysis.storage_sources.push_back(source == entry.end() ? -1 : static_cast<int>(source - entry.begin()));
   }
+  SetNewStorages(entry, inputs, analysis);
   // Nobody but the program can give an input another storage.
   facts.keep_input_mutations = options.keep_input_mutations ||
                                std::any_of(facts.input_info.begin(), facts.input_info.end(),

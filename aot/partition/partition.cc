@@ -40,8 +40,7 @@ bool IsCheap(const serialization::Expr& expr) {
 
 // Whether the output is the new content of a graph input.
 bool IsOfInput(OutputKind kind) {
-  return kind == OutputKind::kMutatedInput || kind == OutputKind::kInputUpdate || kind == OutputKind::kInputStorage ||
-         kind == OutputKind::kBackwardUpdate;
+  return kind == OutputKind::kMutatedInput || kind == OutputKind::kBackwardUpdate || UpdatesInput(kind);
 }
 
 // Of the effects that happen in the backward.

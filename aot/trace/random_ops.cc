@@ -14,6 +14,7 @@
 #include <ATen/ops/log1p.h>
 #include <ATen/ops/lt.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/real.h>
 #include <ATen/ops/sqrt.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
@@ -165,9 +166,14 @@ at::Tensor DrawnBy(const at::Tensor& parameter, const at::Tensor& draws) {
   return at::where(at::ones_like(draws, at::TensorOptions(at::kBool)), draws, parameter.to(draws.scalar_type()));
 }
 
+// Complex numbers have no order. LibTorch allows them where there are none.
+at::Tensor DrawnBelow(at::IntArrayRef sizes, const at::Tensor& p) {
+  return at::lt(Draw(sizes), p.is_complex() && p.numel() == 0 ? at::real(p) : p);
+}
+
 at::Tensor BernoulliOf(const at::Tensor& self, OptionalGenerator generator) {
   CheckGenerator(generator, "aten.bernoulli");
-  return DrawnBy(self, at::lt(Draw(self.sizes()), self).to(self.scalar_type()));
+  return DrawnBy(self, DrawnBelow(self.sizes(), self).to(self.scalar_type()));
 }
 at::Tensor BernoulliP(const at::Tensor& self, double p, OptionalGenerator generator) {
   CheckGenerator(generator, "aten.bernoulli");
@@ -175,7 +181,7 @@ at::Tensor BernoulliP(const at::Tensor& self, double p, OptionalGenerator genera
 }
 at::Tensor BernoulliTensor(const at::Tensor& self, const at::Tensor& p, OptionalGenerator generator) {
   CheckGenerator(generator, "aten.bernoulli");
-  return DrawnBy(self, DrawnBy(p, at::lt(Draw(self.sizes()), p).to(self.scalar_type())));
+  return DrawnBy(self, DrawnBy(p, DrawnBelow(self.sizes(), p).to(self.scalar_type())));
 }
 at::Tensor& BernoulliInPlace(at::Tensor& self, double p, OptionalGenerator generator) {
   return self.copy_(BernoulliP(self, p, generator));

@@ -86,6 +86,21 @@ size_t GeometryArgument(absl::string_view op) {
   return op == kAsStridedScatter ? 2 : 0;
 }
 
+// Of what has been computed, or written, there is no more memory than its elements
+// take.
+void CheckStorageView(absl::string_view op, const at::Tensor& self, c10::ArrayRef<c10::IValue> arguments) {
+  const size_t first = GeometryArgument(op);
+  if (first == 0) return;
+  StridedLayout view;
+  for (const int64_t size : arguments[first].toIntVector()) view.sizes.push_back(size);
+  for (const int64_t stride : arguments[first + 1].toIntVector()) view.strides.push_back(stride);
+  view.offset = arguments[first + 2].isNone() ? self.storage_offset() : arguments[first + 2].toInt();
+  const auto elements = static_cast<int64_t>(self.storage().nbytes() / self.element_size());
+  TORCH_CHECK(StorageExtent(view) <= elements,
+              "it looks at memory that its argument lies in, but that is no element of it: elements up to ",
+              StorageExtent(view), " of ", elements);
+}
+
 ValueId Flatten(Graph& graph, ValueId value) {
   TensorType type = graph.value(value).type;
   int64_t count = 1;
@@ -354,6 +369,7 @@ void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
     torch::jit::push(stack, std::move(arguments[i]));
   }
 
+  if (records) CheckStorageView(name, self, torch::jit::last(stack, arguments.size()));
   RunReal(op, stack);
   if (!records) return;
   if (!any_tensor && IsTable(name)) {

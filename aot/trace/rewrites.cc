@@ -60,7 +60,6 @@
 #include "aot/trace/scatter_ops.h"
 #include "aot/trace/view_inverses.h"
 #include "aot/trace/written_bases.h"
-#include "base/layout.h"
 
 namespace cotan::aot {
 namespace {
@@ -243,25 +242,6 @@ void TellFromStartOfGradient(const c10::OperatorHandle& op, torch::jit::Stack& s
   stack.back() = stack.back().toInt() - write->base.storage_offset();
 }
 
-// Of what has been computed, or written, there is no more memory than its elements
-// take.
-void CheckStorageView(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  if (op.schema().name() != "aten::as_strided" && op.schema().name() != "aten::as_strided_") return;
-  const at::Tensor& self = torch::jit::peek(stack, 0, 4).toTensor();
-  if (!at::functionalization::impl::isFunctionalTensor(self)) return;
-  const at::Tensor real = CurrentRecorder()->RealOf(self);
-  const auto ints = [&](size_t i) { return torch::jit::peek(stack, i, 4).toIntVector(); };
-  StridedLayout view;
-  for (int64_t size : ints(1)) view.sizes.push_back(size);
-  for (int64_t stride : ints(2)) view.strides.push_back(stride);
-  view.offset = stack.back().isNone() ? real.storage_offset() : stack.back().toInt();
-  const auto elements = static_cast<int64_t>(real.storage().nbytes() / real.element_size());
-  TORCH_CHECK(StorageExtent(view) <= elements,
-              "it looks at memory that its argument lies in, but that is no element "
-              "of it: elements up to ",
-              StorageExtent(view), " of ", elements);
-}
-
 // A tensor that belongs to nobody must not be written to: the graph could not return
 // its new content.
 void CallBelow(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -278,7 +258,6 @@ void CallBelow(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   }
   if (op.schema().is_mutable()) recorder->CheckWrites(op, *stack);
   TellFromStartOfGradient(op, *stack);
-  CheckStorageView(op, *stack);
   AutogradViews& views = recorder->autograd_views();
   const GeometryWatch watch(op, *stack);
   const WrittenBases written(op, *stack);

@@ -1,5 +1,6 @@
 #include "aot/trace/tracer.h"
 
+#include <ATen/FunctionalStorageImpl.h>
 #include <ATen/ops/empty_strided.h>
 
 #include <algorithm>
@@ -282,6 +283,17 @@ void Tracing::AddOutputs() {
   }
 }
 
+namespace {
+
+// All that lies in the storage of a functional tensor.
+at::Tensor StorageContentOf(const at::Tensor& tensor) {
+  auto* storage = static_cast<at::functionalization::FunctionalStorageImpl*>(tensor.storage().unsafeGetStorageImpl());
+  storage->apply_updates();
+  return WrapFunctional(storage->base());
+}
+
+}  // namespace
+
 void Tracing::AddMutatedInput(int argument, MutationType type) {
   const InputAliasInfo& info = facts_.input_info[static_cast<size_t>(argument)];
   const GraphInput input = GraphInputOf(argument);
@@ -296,10 +308,15 @@ void Tracing::AddMutatedInput(int argument, MutationType type) {
   if (!info.mutates_data && !info.mutates_storage_metadata) return;
   OutputKind kind = OutputKind::kMutatedInput;
   if (type == MutationType::kMutatedInGraph && !is_state) {
-    kind = info.mutates_storage_metadata ? OutputKind::kInputStorage : OutputKind::kInputUpdate;
+    kind = OutputKind::kInputUpdate;
+    if (info.mutates_storage_metadata) {
+      const bool is_new = info.new_storage->owner == NewStorage::Owner::kProgram;
+      kind = is_new ? OutputKind::kInputStorage : OutputKind::kSharedStorage;
+    }
   }
-  const at::Tensor& tensor = arguments_[static_cast<size_t>(argument)];
-  const ValueId value = recorder_.ValueOf(tensor);
+  at::Tensor tensor = arguments_[static_cast<size_t>(argument)];
+  if (kind == OutputKind::kInputStorage) tensor = StorageContentOf(tensor);
+  const ValueId value = kind == OutputKind::kSharedStorage ? input.value : recorder_.ValueOf(tensor);
   const int graph_input = program_arguments_.arguments[static_cast<size_t>(argument)].graph_input;
   recorder_.graph().AddOutput(value, kind, graph_input, input.name);
   program_.reference.mutated.push_back(ToTensorData(recorder_.RealOf(tensor)));
@@ -571,6 +588,7 @@ void KeepStorage(const FunctionAnalysis& found, absl::Span<const InputDescriptio
     if (source < 0 || !info.mutates_storage_metadata || !info.geometry_after.has_value()) continue;
     if (inputs[static_cast<size_t>(source)].storage != inputs[i].storage) continue;
     info.mutates_storage_metadata = info.mutation_is_shallow_copy_data = false;
+    info.new_storage.reset();
   }
 }
 

@@ -221,9 +221,8 @@ absl::Status Variable::CheckInPlace(bool requires_grad) const {
           "a view of a leaf Variable that requires grad is being used in an in-place operation");
     }
   }
-  if (!required) return absl::OkStatus();
-  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<Node> node, grad_fn());  // a view learns what its base has become
-  if (node != nullptr) return absl::OkStatus();
+  // As in LibTorch, a view that was not asked for its history since its base was written is a leaf.
+  if (!required || !is_leaf()) return absl::OkStatus();
   return absl::FailedPreconditionError("a leaf Variable that requires grad is being used in an in-place operation");
 }
 
@@ -383,12 +382,13 @@ ViewCreation Variable::view_creation() const { return state_->creation; }
 absl::Status Variable::CopyInPlace(const Variable& source, TensorOps& ops) {
   const bool recorded = GradMode::enabled() && IsDifferentiable(dtype()) && (requires_grad() || source.requires_grad());
   COTAN_RETURN_IF_ERROR(CheckInPlace(recorded));
-  COTAN_RETURN_IF_ERROR(CheckMemoryForCopy(source.tensor(), tensor()));
+  // Asked first: views learn their history even if they cannot be copied like that.
   std::shared_ptr<CopyNode> node;
   if (recorded) {
     node = std::make_shared<CopyNode>();
     COTAN_RETURN_IF_ERROR(node->AddEdgesTo({*this, source}));
   }
+  COTAN_RETURN_IF_ERROR(CheckMemoryForCopy(source.tensor(), tensor()));
   COTAN_RETURN_IF_ERROR(ops.Copy(source.tensor(), tensor()));
   BumpVersion();
   return recorded ? RebaseHistory(std::move(node)) : absl::OkStatus();

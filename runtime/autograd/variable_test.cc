@@ -320,10 +320,12 @@ TEST(VariableTest, ViewsMadeOutsideAreViewsWithAHistoryOfTheirOwn) {
   EXPECT_THAT(ToVector(alias), ElementsAre(0, 2, 4));
 }
 
-TEST(VariableTest, AViewWhoseBaseGotAHistoryIsNoLeaf) {
+TEST(VariableTest, AViewIsALeafUntilItIsAskedForTheHistoryThatItsBaseGot) {
   Variable base(Count({6}));
   const Variable view = *base.View({view::Slice{.dim = 0, .start = 3, .end = 4}});
   ASSERT_TRUE(base.CopyInPlace(Computed({6}), Ops()).ok());
+  EXPECT_EQ(view.CheckInPlace(true).code(), kRefused);
+  EXPECT_NE(*view.grad_fn(), nullptr);
   EXPECT_TRUE(view.CheckInPlace(true).ok()) << view.CheckInPlace(true);
   EXPECT_EQ(Leaf({2}).CheckInPlace(true).code(), kRefused);
 }

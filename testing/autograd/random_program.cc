@@ -385,6 +385,8 @@ class Program {
     const size_t source = Pick();
     if (twins_[target].ours().dtype() != twins_[source].ours().dtype()) return {};
     if (!MayChangeGeometry(twins_[target])) return {};
+    // LibTorch makes a view_as_real of it again in the memory of its base, which may be too small.
+    if (twins_[target].ours().is_view() && IsComplex(twins_[target].ours().dtype())) return {};
     const Twin from = twins_[source];
     return twins_[target].SetStorage(from);
   }

@@ -296,6 +296,12 @@ std::vector<ConfCase> ModeCases() {
                     in[0].select(1, 0).uniform_(0, 1);
                     return {in[0] * 2, in[0].t()};
                   })),
+      Random(Case(
+          "bernoulli_of_no_complex_numbers",
+          [] {
+            return Tensors{leaf(0, {0, 3}, at::kComplexFloat)};
+          },
+          [](Tensors in) -> Tensors { return {at::bernoulli(in[0])}; })),
       Random(Case("bernoulli_of_an_intermediate", Leaf,
                   [](Tensors in) -> Tensors {
                     at::Tensor mask = at::zeros_like(in[0]);

@@ -224,6 +224,101 @@ std::vector<ConfCase> MovedInputCases() {
             return {in[0] * 2};
           })),
       Case(
+          "set_to_an_intermediate_that_one_element_was_copied_to",
+          [] {
+            return Tensors{buf(0, {1}), buf(1, {1, 1}).diagonal()};
+          },
+          [](Tensors in) -> Tensors {
+            const at::NoGradGuard no_grad;
+            at::Tensor y = in[0].relu();
+            y.copy_(in[1]);
+            in[0].set_(y);
+            return {};
+          }),
+      Case(
+          "set_to_a_copy_of_another_argument",
+          [] {
+            return Tensors{buf(0, {3}), buf(1, {3})};
+          },
+          [](Tensors in) -> Tensors {
+            const at::NoGradGuard no_grad;
+            in[0].set_(in[1].clone());
+            return {};
+          }),
+      Case(
+          "set_to_a_copy_of_a_result", [] { return Tensors{buf(0, {3})}; },
+          [](Tensors in) -> Tensors {
+            const at::NoGradGuard no_grad;
+            const at::Tensor y = in[0] * 2;
+            in[0].set_(y.clone());
+            return {y};
+          }),
+      Case(
+          "set_to_a_result", [] { return Tensors{buf(0, {3})}; },
+          [](Tensors in) -> Tensors {
+            const at::NoGradGuard no_grad;
+            const at::Tensor y = in[0] * 2;
+            in[0].set_(y);
+            return {y};
+          }),
+      Case(
+          "set_to_a_slice_of_another_argument",
+          [] {
+            return Tensors{buf(0, {3}), buf(1, {3})};
+          },
+          [](Tensors in) -> Tensors {
+            const at::NoGradGuard no_grad;
+            in[0].set_(in[1].slice(0, 1));
+            return {};
+          }),
+      Case(
+          "set_to_one_copy_twice",
+          [] {
+            return Tensors{buf(0, {3}), buf(1, {3}), buf(2, {3})};
+          },
+          [](Tensors in) -> Tensors {
+            const at::NoGradGuard no_grad;
+            const at::Tensor copy = in[2].clone();
+            in[0].set_(copy);
+            in[1].set_(copy);
+            return {};
+          }),
+      Case(
+          "set_to_one_computed_twice",
+          [] {
+            return Tensors{buf(0, {3}), buf(1, {3}), buf(2, {3})};
+          },
+          [](Tensors in) -> Tensors {
+            const at::NoGradGuard no_grad;
+            const at::Tensor y = in[2] * 2;
+            in[0].set_(y);
+            in[1].set_(y);
+            return {};
+          }),
+      Case(
+          "set_to_parts_of_computed",
+          [] {
+            return Tensors{buf(0, {3}), buf(1, {3}), buf(2, {3})};
+          },
+          [](Tensors in) -> Tensors {
+            const at::NoGradGuard no_grad;
+            const at::Tensor y = in[2] * 2;
+            in[0].set_(y.slice(0, 1));
+            in[1].set_(y);
+            return {};
+          }),
+      Case(
+          "set_to_part_of_computed",
+          [] {
+            return Tensors{buf(0, {3}), buf(2, {3})};
+          },
+          [](Tensors in) -> Tensors {
+            const at::NoGradGuard no_grad;
+            const at::Tensor y = in[1] * 2;
+            in[0].set_(y.slice(0, 1));
+            return {};
+          }),
+      Case(
           "set_to_a_part_and_viewed",
           [] {
             return Tensors{leaf(0, {6}), at::imag(leaf(1, {6}, at::kComplexFloat).clone())};
