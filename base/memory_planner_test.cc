@@ -1,9 +1,9 @@
 #include "base/memory_planner.h"
 
 #include <random>
-#include <string>
 #include <vector>
 
+#include "base/test_seed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -52,9 +52,7 @@ TEST(MemoryPlannerTest, TooLargeArenasAreRefused) {
 }
 
 TEST(MemoryPlannerTest, RandomLifetimesNeverOverlapAndStayNearTheBound) {
-  const uint32_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  std::mt19937_64 random(testing::TestSeed());
   for (int trial = 0; trial < 100; ++trial) {
     std::vector<BufferLifetime> buffers(1 + random() % 60);
     for (BufferLifetime& buffer : buffers) {

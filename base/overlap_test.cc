@@ -3,6 +3,7 @@
 #include <random>
 #include <set>
 
+#include "base/test_seed.h"
 #include "gtest/gtest.h"
 
 namespace cotan {
@@ -58,9 +59,7 @@ TEST(OverlapTest, StridedBlocksMeetExactlyWhereTheirElementsDo) {
 }
 
 TEST(OverlapTest, AgreesWithEnumeration) {
-  const unsigned seed = std::random_device()();
-  SCOPED_TRACE(seed);
-  std::mt19937 random(seed);
+  std::mt19937_64 random(testing::TestSeed());
   const auto draw = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
   };
@@ -103,9 +102,7 @@ TEST(CoversTest, PermutationsCoverEachOtherAndSlicesDoNot) {
 }
 
 TEST(CoversTest, AgreesWithEnumeration) {
-  const unsigned seed = std::random_device()();
-  SCOPED_TRACE(seed);
-  std::mt19937 random(seed);
+  std::mt19937_64 random(testing::TestSeed());
   const auto draw = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
   };

@@ -26,6 +26,9 @@ void* Allocate(size_t bytes, size_t alignment) {
   return memory;
 }
 
+// Inlined, it would look to the compiler like the wrong way to free what operator new returned.
+[[gnu::noinline]] void Free(void* memory) { std::free(memory); }
+
 }  // namespace
 
 void* operator new(size_t bytes) { return Allocate(bytes, alignof(std::max_align_t)); }
@@ -35,12 +38,12 @@ void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return Alloca
 void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return Allocate(bytes, static_cast<size_t>(alignment));
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept { Free(memory); }
+void operator delete[](void* memory) noexcept { Free(memory); }
+void operator delete(void* memory, size_t) noexcept { Free(memory); }
+void operator delete[](void* memory, size_t) noexcept { Free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { Free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { Free(memory); }
 
 namespace cotan {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "base/test_seed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/session.h"
@@ -122,18 +122,16 @@ TEST(ProgramTest, EveryFlippedByteOfTheContentsIsSafe) {
 }
 
 TEST(ProgramTest, RandomlyDamagedContentsAreSafe) {
-  const uint32_t seed = std::random_device{}();
-  SCOPED_TRACE(absl::StrCat("seed ", seed));
-  std::mt19937 random(seed);
+  std::mt19937_64 random(testing::TestSeed());
   const ArtifactFile intact = *ArtifactFile::Parse(LinearRegression().Bytes());
   const std::string contents = intact.artifact().SerializeAsString();
   int loaded = 0;
   for (int trial = 0; trial < 5000; ++trial) {
     std::string damaged = contents;
-    const uint32_t changes = 1 + random() % 3;
-    for (uint32_t i = 0; i < changes; ++i) {
+    const uint64_t changes = 1 + random() % 3;
+    for (uint64_t i = 0; i < changes; ++i) {
       // Small numbers are indexes, tags and lengths: more likely to matter.
-      const uint32_t value = random() % 2 == 0 ? random() % 32 : random();
+      const uint64_t value = random() % 2 == 0 ? random() % 32 : random();
       damaged[random() % damaged.size()] = static_cast<char>(value);
     }
     Artifact artifact;

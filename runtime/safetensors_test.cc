@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "base/test_seed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -123,16 +123,14 @@ TEST(SafetensorsTest, WhatTheFormatCannotHoldIsRefused) {
 }
 
 TEST(SafetensorsTest, RandomDamageNeverCrashes) {
-  const uint32_t seed = std::random_device{}();
-  SCOPED_TRACE(absl::StrCat("seed ", seed));
-  std::mt19937 random(seed);
+  std::mt19937_64 random(testing::TestSeed());
   const std::string whole =
       Written({.tensors = {{"first", DType::kFloat32, {1, 2}, "12345678"}, {"second", DType::kInt16, {3}, "abcdef"}},
                .metadata = {{"k", "v"}}});
   int refused = 0;
   for (int trial = 0; trial < 20000; ++trial) {
     std::string bytes = whole;
-    for (uint32_t i = 0; i <= random() % 4; ++i) bytes[random() % bytes.size()] = static_cast<char>(random());
+    for (uint64_t i = 0; i <= random() % 4; ++i) bytes[random() % bytes.size()] = static_cast<char>(random());
     if (!ParseSafetensors(bytes).ok()) ++refused;
   }
   EXPECT_GT(refused, 10000);

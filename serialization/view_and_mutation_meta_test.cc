@@ -1,12 +1,11 @@
 #include "serialization/view_and_mutation_meta.h"
 
-#include <cstdlib>
-#include <iostream>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/test_seed.h"
 #include "gtest/gtest.h"
 
 namespace cotan {
@@ -14,19 +13,10 @@ namespace {
 
 using ProtoMeta = serialization::ViewAndMutationMeta;
 
-// COTAN_SEED=<number> repeats a run.
-uint32_t Seed() {
-  const char* text = std::getenv("COTAN_SEED");
-  const uint32_t seed =
-      text == nullptr ? std::random_device()() : static_cast<uint32_t>(std::strtoul(text, nullptr, 10));
-  std::cout << "COTAN_SEED=" << seed << std::endl;  // here too, for a crash shows no trace
-  return seed;
-}
-
 // Makes facts that are valid by construction.
 class Generator {
  public:
-  explicit Generator(uint32_t seed) : engine_(seed) {}
+  explicit Generator(uint64_t seed) : engine_(seed) {}
 
   ViewAndMutationFacts Facts(bool with_wrappers) {
     ViewAndMutationFacts facts;
@@ -236,13 +226,11 @@ class Generator {
     facts.subclass_meta = std::move(meta);
   }
 
-  std::mt19937 engine_;
+  std::mt19937_64 engine_;
 };
 
 TEST(ViewAndMutationMeta, RandomMetadataSurvivesTheRoundTrip) {
-  const uint32_t seed = Seed();
-  SCOPED_TRACE(testing::Message() << "COTAN_SEED=" << seed);
-  Generator generator(seed);
+  Generator generator(testing::TestSeed());
   for (int i = 0; i < 500; ++i) {
     absl::StatusOr<ViewAndMutationMeta> meta =
         ViewAndMutationMeta::Create(generator.Facts(/*with_wrappers=*/i % 3 == 0));
@@ -260,9 +248,7 @@ TEST(ViewAndMutationMeta, RandomMetadataSurvivesTheRoundTrip) {
 }
 
 TEST(ViewAndMutationMeta, DamagedBytesAreRefusedOrMeanSomethingValid) {
-  const uint32_t seed = Seed();
-  SCOPED_TRACE(testing::Message() << "COTAN_SEED=" << seed);
-  Generator generator(seed);
+  Generator generator(testing::TestSeed());
   int num_refused = 0;
   for (int i = 0; i < 3000; ++i) {
     std::string bytes =

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/test_seed.h"
 #include "gtest/gtest.h"
 
 namespace cotan {
@@ -189,9 +190,7 @@ std::vector<int64_t> Offsets(const StridedLayout& layout) {
 
 // A view lists the same elements in the same order, or says that it cannot.
 TEST(ViewGeometryTest, ViewsOfRandomLayoutsKeepRowMajorOrder) {
-  const uint32_t seed = std::random_device{}();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  std::mt19937_64 random(testing::TestSeed());
   const auto factors = [&](int64_t count) {
     DimVector sizes;
     while (count > 1) {

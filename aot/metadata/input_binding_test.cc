@@ -237,7 +237,8 @@ TEST(BindInputsTest, RefusesAViewOfWhatLeavesOutItsElements) {
     facts.input_info[0].geometry_after = TensorGeometry{DType::kFloat32, {SymInt(size)}, {1}, 0};
     const auto bound = BindInputs(facts, inputs);
     EXPECT_EQ(bound.ok(), size == 6) << bound.status();
-    if (size == 5) EXPECT_THAT(bound.status().message(), HasSubstr("leaves out elements of input 1"));
+    if (size == 6) continue;
+    EXPECT_THAT(bound.status().message(), HasSubstr("leaves out elements of input 1"));
   }
 }
 
@@ -256,7 +257,8 @@ TEST(BindInputsTest, RefusesAWrittenViewThatLeavesOutItsElements) {
     output.geometry = TensorGeometry{DType::kFloat32, {4}, {1}, 2};
     const auto bound = BindInputs(facts, inputs);
     EXPECT_EQ(bound.ok(), !is_written) << bound.status();
-    if (is_written) EXPECT_THAT(bound.status().message(), HasSubstr("leaves out elements of a result"));
+    if (!is_written) continue;
+    EXPECT_THAT(bound.status().message(), HasSubstr("leaves out elements of a result"));
   }
 }
 

@@ -34,7 +34,11 @@ cmp -s "$folder/one" "$folder/rest" && fail "the rest of an epoch changed nothin
 # Interrupted by a signal in the middle of an epoch.
 "$program" --train_images=6400 --epochs=1000 --checkpoint="$folder/signal" > "$folder/output" 2>&1 &
 process=$!
-sleep 3
+# It listens to signals before the first epoch ends.
+until grep -q "epoch 1" "$folder/output"; do
+  kill -0 "$process" || fail "$(cat "$folder/output")"
+  sleep 0.1
+done
 kill -INT "$process"
 wait "$process" && fail "an interrupted run reports success"
 grep -q "saved to" "$folder/output" || fail "$(cat "$folder/output")"

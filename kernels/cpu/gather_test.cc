@@ -3,6 +3,7 @@
 #include <random>
 #include <vector>
 
+#include "base/test_seed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/testing/host_tensor.h"

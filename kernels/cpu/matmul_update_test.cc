@@ -3,6 +3,7 @@
 #include <random>
 #include <vector>
 
+#include "base/test_seed.h"
 #include "gtest/gtest.h"
 #include "kernels/api/matmul_epilogue.h"
 #include "kernels/reference/ops.h"

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "base/test_seed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/reference/ops.h"

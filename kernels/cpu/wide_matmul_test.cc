@@ -5,9 +5,9 @@
 #include <random>
 #include <vector>
 
+#include "base/test_seed.h"
 #include "gtest/gtest.h"
 #include "kernels/api/device.h"
-#include "kernels/testing/random_case.h"
 #include "testing/tolerance.h"
 
 namespace cotan::cpu {

@@ -1,23 +1,11 @@
 #include "kernels/testing/random_case.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <cstdlib>
-#include <iostream>
 #include <limits>
 #include <utility>
 
 namespace cotan::testing {
-
-uint64_t TestSeed() {
-  const char* given = std::getenv("COTAN_TEST_SEED");
-  const uint64_t seed = given != nullptr
-                            ? std::strtoull(given, nullptr, 10)
-                            : static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
-  std::cout << "repeat with --test_env=COTAN_TEST_SEED=" << seed << "\n";
-  return seed;
-}
 
 HostTensor RandomTensor(DType dtype, StridedLayout layout, std::mt19937_64& random, double low, double high) {
   HostTensor tensor(dtype, std::move(layout));

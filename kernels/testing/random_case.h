@@ -9,9 +9,6 @@
 
 namespace cotan::testing {
 
-// A seed from the clock, or COTAN_TEST_SEED; prints how to repeat the test.
-uint64_t TestSeed();
-
 // A tensor of uniform values in [low, high).
 HostTensor RandomTensor(DType dtype, StridedLayout layout, std::mt19937_64& random, double low = -1, double high = 1);
 

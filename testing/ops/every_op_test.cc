@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "base/test_seed.h"
 #include "gtest/gtest.h"
-#include "kernels/testing/random_case.h"
 #include "testing/ops/op_trial.h"
 
 namespace cotan::testing {
 namespace {
 
 constexpr size_t kSample = 300;
-// Seed of all arguments; that of the sample is another one at each run.
+// Seed of all arguments; that of the sample is the test's.
 constexpr uint64_t kArguments = 13;
 constexpr int kSecondsPerOp = 60;
 
