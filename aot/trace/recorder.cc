@@ -96,9 +96,9 @@ void CheckStorageView(absl::string_view op, const at::Tensor& self, c10::ArrayRe
   for (const int64_t stride : arguments[first + 1].toIntVector()) view.strides.push_back(stride);
   view.offset = arguments[first + 2].isNone() ? self.storage_offset() : arguments[first + 2].toInt();
   const auto elements = static_cast<int64_t>(self.storage().nbytes() / self.element_size());
-  TORCH_CHECK(StorageExtent(view) <= elements,
-              "it looks at memory that its argument lies in, but that is no element of it: elements up to ",
-              StorageExtent(view), " of ", elements);
+  TORCH_CHECK(view.offset >= 0 && StorageExtent(view) <= elements,
+              "it looks at memory that its argument lies in, but that is no element of it: elements from ", view.offset,
+              " up to ", StorageExtent(view), " of ", elements);
 }
 
 ValueId Flatten(Graph& graph, ValueId value) {

@@ -38,7 +38,16 @@ TEST(RefusalTest, ViewOfMemoryBeyondWhatWasWritten) {
     return {in[0].as_strided({2}, {3}, 0) * 2};
   };
   ExpectRefused({buf(0, {4}).slice(0, 0, 1)}, look,
-                "it looks at memory that its argument lies in, but that is no element of it: elements up to 4 of 1");
+                "it looks at memory that its argument lies in, but that is no element of it: elements from 0 up to 4 of 1");
+}
+
+TEST(RefusalTest, WriteToMemoryBeforeAPart) {
+  const auto write = [](Tensors in) -> Tensors {
+    in[0].as_strided({2}, {3}, 0).zero_();
+    return {};
+  };
+  ExpectRefused({leaf(0, {6}).clone().slice(0, 3, 6, 2)}, write,
+                "it looks at memory that its argument lies in, but that is no element of it: elements from -3 up to 1");
 }
 
 TEST(RefusalTest, DetachedArgumentWrittenWithWhatRequiresGrad) {
