@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "kernels/cpu/convolution_faults.h"
 #include "kernels/cpu/convolution_problem.h"
 #include "kernels/cpu/copy.h"
 #include "kernels/cpu/dnnl/primitive.h"
@@ -113,18 +114,19 @@ absl::StatusOr<Plan> MakePlan(const Problem& p, bool plain) {
   if (p.product == Product::kForward) {
     return PlanOf(std::move(desc), dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md);
   }
+  const auto is_usable = [&](absl::string_view implementation) { return !IsFaulty(p, implementation); };
   dnnl_convolution_desc_t operation;
   if (p.product == Product::kBackwardData) {
     COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_backward_data_desc_init(
         &operation, dnnl_convolution_direct, &source, &weights, &destination, p.stride.data(), p.dilation.data(),
         p.padding_before.data(), p.padding_after.data()));
-    COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc backward, onednn::MakeDesc(&operation, attr.get(), desc.get()));
+    COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc backward, onednn::MakeDesc(&operation, attr.get(), desc.get(), is_usable));
     return PlanOf(std::move(backward), dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md);
   }
   COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_backward_weights_desc_init(
       &operation, dnnl_convolution_direct, &source, &weights, nullptr, &destination, p.stride.data(), p.dilation.data(),
       p.padding_before.data(), p.padding_after.data()));
-  COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc backward, onednn::MakeDesc(&operation, attr.get(), desc.get()));
+  COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc backward, onednn::MakeDesc(&operation, attr.get(), desc.get(), is_usable));
   return PlanOf(std::move(backward), dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md);
 }
 

@@ -200,6 +200,38 @@ TEST(ConvolutionTest, HalfPrecisionIsRoundedOnce) {
   }
 }
 
+// Of each kind that IsFaulty() knows, one that some processor gets wrong.
+TEST(ConvolutionTest, WhatOneDnnGetsWrongIsComputedOtherwise) {
+  struct Geometry {
+    DimVector input, weight, stride, padding;
+  };
+  const Geometry geometries[] = {
+      {{3, 5, 12, 5}, {5, 5, 1, 1}, {2, 1}, {0, 0}},              // bf16: gradient of data
+      {{1, 2, 42}, {6, 2, 1}, {2}, {0}},                          // bf16: beyond scratch; AVX2: gradient of weights
+      {{2, 5, 9, 9}, {6, 5, 1, 1}, {3, 1}, {0, 0}},               // the same
+      {{2, 16, 5, 1}, {11, 16, 2, 2}, {2, 2}, {1, 1}},            // bf16: gradient of weights
+      {{1, 1, 3, 1, 1}, {8, 1, 3, 1, 1}, {2, 1, 1}, {1, 0, 0}},   // the same
+      {{1, 2, 4, 3, 8}, {13, 2, 5, 2, 5}, {2, 3, 1}, {3, 0, 3}},  // AVX-512: gradient of weights
+  };
+  std::mt19937_64 random(TestSeed());
+  for (const Geometry& geometry : geometries) {
+    Case c;
+    c.op.set_groups(1);
+    c.input = geometry.input;
+    c.weight = geometry.weight;
+    c.output = {c.input[0], c.weight[0]};
+    for (size_t d = 0; d < geometry.stride.size(); ++d) {
+      c.op.add_stride(geometry.stride[d]);
+      c.op.add_padding(geometry.padding[d]);
+      c.op.add_dilation(1);
+      c.output.push_back(ConvolutionOutputSize(c.op, static_cast<int>(d), c.input[d + 2], c.weight[d + 2]));
+    }
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      for (int i = 0; i < 4; ++i) ExpectConvolution(c, random, /*has_bias=*/false, dtype);
+    }
+  }
+}
+
 TEST(ConvolutionTest, LargeBatchesHaveTheSameBitsForAnyThreadCount) {
   std::mt19937_64 random(TestSeed());
   Case c;

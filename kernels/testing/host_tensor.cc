@@ -16,6 +16,13 @@ using reference::ForEachIndex;
 using reference::Offset;
 using reference::Scalar;
 
+namespace {
+
+// Memory behind a kernel's scratch, which it must leave alone.
+constexpr size_t kBehindScratch = 4096;  // bytes
+
+}  // namespace
+
 HostTensor::HostTensor(DType dtype, StridedLayout layout)
     : dtype_(dtype), layout_(std::move(layout)), bytes_(StorageExtent(layout_) * ByteSize(dtype), '\xa5') {}
 
@@ -49,7 +56,8 @@ void HostTensor::SetValues(absl::Span<const double> values) {
 void FillRandom(HostTensor& tensor, std::mt19937_64& random, double low, double high) {
   std::vector<double> values(static_cast<size_t>(tensor.numel()));
   std::uniform_real_distribution<double> uniform(low, high);
-  for (double& value : values) value = tensor.dtype() == DType::kBool ? static_cast<double>(random() % 2) : uniform(random);
+  for (double& value : values)
+    value = tensor.dtype() == DType::kBool ? static_cast<double>(random() % 2) : uniform(random);
   tensor.SetValues(values);
 }
 
@@ -92,11 +100,16 @@ absl::Status RunOp(absl::FunctionRef<absl::StatusOr<std::unique_ptr<Kernel>>(con
   COTAN_ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
                          factory({op, input_specs, output_specs, symbols, threads}));
   const size_t scratch_bytes = std::max<size_t>(kernel->scratch_bytes(), 64);
-  COTAN_ASSIGN_OR_RETURN(void* const scratch, HostDevice().Allocate(scratch_bytes));
+  const size_t allocated = scratch_bytes + kBehindScratch;
+  COTAN_ASSIGN_OR_RETURN(void* const scratch, HostDevice().Allocate(allocated));
   // All ones is a NaN: a result that depends on old scratch shows.
-  std::memset(scratch, 0xff, scratch_bytes);
-  const absl::Status status = kernel->Run({input_data.data(), output_data.data(), scratch});
-  HostDevice().Free(scratch, scratch_bytes);
+  std::memset(scratch, 0xff, allocated);
+  absl::Status status = kernel->Run({input_data.data(), output_data.data(), scratch});
+  const auto* behind = static_cast<const unsigned char*>(scratch) + scratch_bytes;
+  if (std::any_of(behind, behind + kBehindScratch, [](unsigned char byte) { return byte != 0xff; })) {
+    status.Update(absl::InternalError("the kernel writes behind its scratch memory"));
+  }
+  HostDevice().Free(scratch, allocated);
   return status;
 }
 

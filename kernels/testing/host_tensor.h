@@ -56,6 +56,7 @@ void FillRandom(HostTensor& tensor, std::mt19937_64& random, double low, double 
 StridedLayout RandomLayout(absl::Span<const int64_t> sizes, std::mt19937_64& random, bool gaps, bool expand);
 
 // Prepares `op` and runs it once. Pointers in `inputs` may repeat.
+// Internal: the kernel wrote behind its scratch memory; else what `factory` and the kernel return.
 absl::Status RunOp(absl::FunctionRef<absl::StatusOr<std::unique_ptr<Kernel>>(const KernelRequest&)> factory,
                    const serialization::Op& op, absl::Span<HostTensor* const> inputs,
                    absl::Span<HostTensor* const> outputs, int threads = 1, absl::Span<const int64_t> symbols = {});

@@ -172,6 +172,23 @@ absl::StatusOr<OwnedDesc> MakeDesc(const_dnnl_op_desc_t operation, const_dnnl_pr
   return OwnedDesc(desc);
 }
 
+absl::StatusOr<OwnedDesc> MakeDesc(const_dnnl_op_desc_t operation, const_dnnl_primitive_attr_t attr,
+                                   const_dnnl_primitive_desc_t forward,
+                                   absl::FunctionRef<bool(absl::string_view name)> is_usable) {
+  COTAN_ASSIGN_OR_RETURN(const dnnl_engine_t engine, CpuEngine());
+  dnnl_primitive_desc_iterator_t raw = nullptr;
+  COTAN_RETURN_IF_DNNL_ERROR(dnnl_primitive_desc_iterator_create(&raw, operation, attr, engine, forward));
+  const Owned<dnnl_primitive_desc_iterator> implementations(raw);
+  for (;;) {
+    OwnedDesc desc(dnnl_primitive_desc_iterator_fetch(implementations.get()));
+    if (desc == nullptr) return absl::ResourceExhaustedError("oneDNN: no memory for a description");
+    if (is_usable(ImplementationName(desc.get()))) return desc;
+    const dnnl_status_t next = dnnl_primitive_desc_iterator_next(implementations.get());
+    if (next == dnnl_iterator_ends) return absl::UnimplementedError("oneDNN: no implementation is usable");
+    COTAN_RETURN_IF_DNNL_ERROR(next);
+  }
+}
+
 absl::string_view ImplementationName(const_dnnl_primitive_desc_t desc) {
   const char* name = nullptr;
   dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name);

@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -35,6 +36,7 @@ struct Deleter {
   void operator()(dnnl_stream_t object) const { dnnl_stream_destroy(object); }
   void operator()(dnnl_memory_t object) const { dnnl_memory_destroy(object); }
   void operator()(dnnl_primitive_t object) const { dnnl_primitive_destroy(object); }
+  void operator()(dnnl_primitive_desc_iterator_t object) const { dnnl_primitive_desc_iterator_destroy(object); }
   void operator()(dnnl_primitive_desc_t object) const { dnnl_primitive_desc_destroy(object); }
   void operator()(dnnl_primitive_attr_t object) const { dnnl_primitive_attr_destroy(object); }
   void operator()(dnnl_post_ops_t object) const { dnnl_post_ops_destroy(object); }
@@ -67,9 +69,13 @@ absl::StatusOr<dnnl_memory_desc_t> AnyMemory(DType dtype, absl::Span<const int64
 absl::StatusOr<OwnedAttr> MakeAttr(bool accumulate = false);
 
 // `operation` points to a dnnl_..._desc_t. `forward` is the hint that backward
-// descriptors need, else null.
+// descriptors need, else null. With `is_usable`, the first of oneDNN's implementations whose name it is true for.
+// Unimplemented: there is none.
 absl::StatusOr<OwnedDesc> MakeDesc(const_dnnl_op_desc_t operation, const_dnnl_primitive_attr_t attr,
                                    const_dnnl_primitive_desc_t forward = nullptr);
+absl::StatusOr<OwnedDesc> MakeDesc(const_dnnl_op_desc_t operation, const_dnnl_primitive_attr_t attr,
+                                   const_dnnl_primitive_desc_t forward,
+                                   absl::FunctionRef<bool(absl::string_view name)> is_usable);
 
 // Name of the code that oneDNN chose: "brgconv:avx512_core", "ref:any".
 absl::string_view ImplementationName(const_dnnl_primitive_desc_t desc);
