@@ -21,6 +21,9 @@ namespace {
 
 using onednn::Argument;
 
+// Of a batch, each computed by one thread.
+constexpr int64_t kMaxParts = 4;
+
 using Operand = ConvolutionOperand;
 using Problem = ConvolutionProblem;
 using Product = ConvolutionProduct;
@@ -198,28 +201,22 @@ class Builder {
   }
 
  private:
-  // Forward and backward of data: one primitive between reorders.
+  // Forward and backward of data: one product between reorders.
   absl::Status AddProduct() {
-    const bool is_forward = problem_.product == Product::kForward;
-    COTAN_ASSIGN_OR_RETURN(const Plan plan, ChoosePlan(problem_));
-    COTAN_ASSIGN_OR_RETURN(const Slot weights, BringWeights(plan.weights));
-    const Operand& from = is_forward ? problem_.source : problem_.destination;
-    const Operand& to = is_forward ? problem_.destination : problem_.source;
-    const dnnl_memory_desc_t& from_memory = is_forward ? plan.source : plan.destination;
-    const dnnl_memory_desc_t& to_memory = is_forward ? plan.destination : plan.source;
-    COTAN_ASSIGN_OR_RETURN(const Slot input, BringActivation(from, from_memory));
-    std::vector<Argument> arguments = {{is_forward ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST, from_memory},
-                                       {DNNL_ARG_WEIGHTS, plan.weights}};
-    std::vector<Slot> inputs = {input, weights};
-    if (problem_.bias && is_forward) {
-      COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t bias,
-                             Memory(problem_.dtype, {problem_.bias->layout.sizes, {1}, 0}));
-      arguments.push_back({DNNL_ARG_BIAS, bias});
-      inputs.push_back(BringBias());
+    COTAN_ASSIGN_OR_RETURN(Plan plan, ChoosePlan(problem_));
+    const bool is_gemm = onednn::ImplementationRank(plan.desc.get()) == 1;
+    if (is_gemm) {
+      const ScopedThreads one_thread(1);
+      COTAN_ASSIGN_OR_RETURN(plan, ChoosePlan(problem_));
     }
-    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product,
-                           onednn::MakePrimitive(plan.desc.get(), std::move(arguments),
-                                                 {{is_forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC, to_memory}}));
+    COTAN_ASSIGN_OR_RETURN(const Slot weights, BringWeights(plan.weights));
+    const Operand& from = IsForward() ? problem_.source : problem_.destination;
+    const Operand& to = IsForward() ? problem_.destination : problem_.source;
+    const dnnl_memory_desc_t& to_memory = To(plan);
+    COTAN_ASSIGN_OR_RETURN(const Slot input, BringActivation(from, From(plan)));
+    std::vector<Slot> inputs = {input, weights};
+    if (problem_.bias && IsForward()) inputs.push_back(BringBias());
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, is_gemm ? MakeParts(plan) : MakeProduct(plan));
     const StridedLayout layout = ChannelsLast(to.layout);
     COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t plain, Memory(problem_.dtype, layout));
     const bool is_plain = onednn::SameMemory(plain, to_memory);
@@ -236,11 +233,55 @@ class Builder {
     return AddReorder(to_memory, output, user, to.slot);
   }
 
+  bool IsForward() const { return problem_.product == Product::kForward; }
+  const dnnl_memory_desc_t& From(const Plan& plan) const { return IsForward() ? plan.source : plan.destination; }
+  const dnnl_memory_desc_t& To(const Plan& plan) const { return IsForward() ? plan.destination : plan.source; }
+
+  // Of an activation, weights and maybe a bias.
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const Plan& plan) const {
+    std::vector<Argument> arguments = {{IsForward() ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST, From(plan)},
+                                       {DNNL_ARG_WEIGHTS, plan.weights}};
+    if (problem_.bias && IsForward()) {
+      COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t bias,
+                             Memory(problem_.dtype, {problem_.bias->layout.sizes, {1}, 0}));
+      arguments.push_back({DNNL_ARG_BIAS, bias});
+    }
+    return onednn::MakePrimitive(plan.desc.get(), std::move(arguments),
+                                 {{IsForward() ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC, To(plan)}});
+  }
+
+  // The same, by parts of the batch. oneDNN's matrix products cut their sums by the number of threads: each part has
+  // one.
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeParts(const Plan& whole) const {
+    const ScopedThreads one_thread(1);
+    const int64_t batch = problem_.source.layout.sizes[0];
+    const int64_t parts = std::min(batch, kMaxParts);
+    auto team = std::make_unique<Team>(threads_);
+    for (int64_t i = 0; i < parts; ++i) {
+      const int64_t begin = batch * i / parts;
+      const int64_t end = batch * (i + 1) / parts;
+      COTAN_ASSIGN_OR_RETURN(const Plan plan, ChoosePlan(Part(end - begin)));
+      if (!onednn::SameMemory(plan.weights, whole.weights)) {
+        return absl::InternalError("oneDNN wants weights in another order for a part of the batch");
+      }
+      COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, MakeProduct(plan));
+      std::vector<Slot> inputs = {Slot::Input(0, ImageOffset(From(whole), begin)), Slot::Input(1)};
+      if (problem_.bias && IsForward()) inputs.push_back(Slot::Input(2));
+      team->Add(std::move(product), std::move(inputs), {Slot::Output(0, ImageOffset(To(whole), begin))});
+    }
+    return team;
+  }
+
+  // Where an image begins, in bytes.
+  size_t ImageOffset(const dnnl_memory_desc_t& memory, int64_t image) const {
+    return dnnl_memory_desc_get_size(&memory) / static_cast<size_t>(memory.dims[0]) * static_cast<size_t>(image);
+  }
+
   // Parts of the batch, whose number depends on the sizes alone, make partial
   // gradients, which are then added in order.
   absl::Status AddBackwardWeights() {
     const int64_t batch = problem_.source.layout.sizes[0];
-    int64_t parts = std::min<int64_t>(batch, 4);
+    int64_t parts = std::min(batch, kMaxParts);
     const int64_t pixels = Size(problem_.destination.layout) / problem_.destination.layout.sizes[1];
     while (parts > 1 && pixels / parts < 512) parts /= 2;
 
@@ -262,11 +303,10 @@ class Builder {
           std::unique_ptr<Kernel> product,
           onednn::MakePrimitive(plan.desc.get(), {{DNNL_ARG_SRC, plan.source}, {DNNL_ARG_DIFF_DST, plan.destination}},
                                 {{DNNL_ARG_DIFF_WEIGHTS, plan.weights}}));
-      const auto image = [&](const dnnl_memory_desc_t& memory) {
-        return dnnl_memory_desc_get_size(&memory) / static_cast<size_t>(batch) * static_cast<size_t>(begin);
-      };
-      team->Add(std::move(product), {Slot::Input(0, image(whole.source)), Slot::Input(1, image(whole.destination))},
-                {Slot::Output(static_cast<size_t>(i))});
+      team->Add(
+          std::move(product),
+          {Slot::Input(0, ImageOffset(whole.source, begin)), Slot::Input(1, ImageOffset(whole.destination, begin))},
+          {Slot::Output(static_cast<size_t>(i))});
       partial.push_back(pipeline_->AddScratch(weight_bytes));
     }
     const Slot sum = partial[0];

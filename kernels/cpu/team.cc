@@ -17,6 +17,7 @@ void Team::Add(std::unique_ptr<Kernel> part, std::vector<Slot> inputs, std::vect
 
 absl::Status Team::Run(const KernelArgs& args) {
   ParallelForWorker(threads_, static_cast<int64_t>(parts_.size()), 1, [&](int worker, int64_t i, int64_t) {
+    const ScopedThreads one_thread(1);  // the worker may be the caller's thread
     Part& part = parts_[static_cast<size_t>(i)];
     const KernelArgs own{part.pointers.data(), part.pointers.data() + part.inputs.size(),
                          static_cast<char*>(args.scratch) + worker_bytes_ * static_cast<size_t>(worker)};
