@@ -39,16 +39,38 @@ absl::StatusOr<dnnl_memory_desc_t> OperandMemory(const MatmulGeometry& geometry,
   return onednn::StridedMemory(dtype, sizes, steps);
 }
 
-// Whether oneDNN might share one long sum among threads, so that the result
-// would depend on their number. It does so when the left matrix is stored by
-// columns, and in the code it uses for matrices with gaps.
-bool MaySplitSum(const MatmulGeometry& geometry, const_dnnl_primitive_desc_t desc) {
-  const bool is_long = geometry.k >= 1024 && geometry.batch.empty();
-  return is_long && (geometry.a.column != 1 || onednn::ImplementationRank(desc) != 0);
+// Whether the result may depend on the number of threads. oneDNN's best code shares one long sum among them when the
+// left matrix is stored by columns; what it has for matrices with gaps, and for processors without AVX-512, adds in
+// another order where a thread's part ends.
+bool DependsOnThreads(const MatmulGeometry& geometry, const_dnnl_primitive_desc_t desc) {
+  if (onednn::ImplementationRank(desc) != 0) return true;
+  return geometry.k >= 1024 && geometry.batch.empty() && geometry.a.column != 1;
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Addend addend, DType dtype, int threads,
-                                                    bool is_panel);
+                                                    bool is_part);
+
+// The products of a batch cut into parts of it, each made by one thread.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeBatchParts(const MatmulGeometry& geometry, Addend addend, DType dtype,
+                                                       int threads) {
+  constexpr int64_t kMaxParts = 16;
+  const BatchLoop& loop = geometry.batch[0];
+  const int64_t parts = std::min(loop.size, kMaxParts);
+  const auto offset = [&](int64_t stride, int64_t begin) {
+    return static_cast<size_t>(stride * begin) * ByteSize(dtype);
+  };
+  auto team = std::make_unique<Team>(threads);
+  for (int64_t i = 0; i < parts; ++i) {
+    const int64_t begin = loop.size * i / parts;
+    MatmulGeometry part = geometry;
+    part.batch[0].size = loop.size * (i + 1) / parts - begin;
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, MakeProduct(part, addend, dtype, 1, /*is_part=*/true));
+    std::vector<Slot> inputs = {Slot::Input(0, offset(loop.a, begin)), Slot::Input(1, offset(loop.b, begin))};
+    if (addend == Addend::kBias) inputs.push_back(Slot::Input(2));
+    team->Add(std::move(product), std::move(inputs), {Slot::Output(0, offset(loop.c, begin))});
+  }
+  return team;
+}
 
 // The product cut into panels of rows or columns, each made by one thread.
 absl::StatusOr<std::unique_ptr<Kernel>> MakePanels(const MatmulGeometry& geometry, Addend addend, DType dtype,
@@ -63,7 +85,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePanels(const MatmulGeometry& geometr
     const auto bytes = static_cast<size_t>(begin) * ByteSize(dtype);
     const size_t rows = by_rows ? bytes : 0;
     const size_t columns = by_rows ? 0 : bytes;
-    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, MakeProduct(part, addend, dtype, 1, /*is_panel=*/true));
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, MakeProduct(part, addend, dtype, 1, /*is_part=*/true));
     std::vector<Slot> inputs = {Slot::Input(0, rows * static_cast<size_t>(geometry.a.row)),
                                 Slot::Input(1, columns * static_cast<size_t>(geometry.b.column))};
     if (addend == Addend::kBias) inputs.push_back(Slot::Input(2, columns));
@@ -73,10 +95,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePanels(const MatmulGeometry& geometr
   return team;
 }
 
-// The product as one primitive or, unless it `is_panel` itself, in panels where
+// The product as one primitive or, unless it `is_part` itself, in parts where
 // the thread count would change the result.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Addend addend, DType dtype, int threads,
-                                                    bool is_panel) {
+                                                    bool is_part) {
   const ScopedThreads scoped(threads);
   COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t a, OperandMemory(g, &BatchLoop::a, g.m, g.k, g.a, dtype));
   COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t b, OperandMemory(g, &BatchLoop::b, g.k, g.n, g.b, dtype));
@@ -94,7 +116,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Add
       dnnl_matmul_desc_init(&operation, &a, &b, addend == Addend::kBias ? &inputs[2].memory : nullptr, &c));
   COTAN_ASSIGN_OR_RETURN(const onednn::OwnedAttr attr, onednn::MakeAttr(addend == Addend::kInOutput));
   COTAN_ASSIGN_OR_RETURN(const onednn::OwnedDesc desc, onednn::MakeDesc(&operation, attr.get()));
-  if (!is_panel && MaySplitSum(g, desc.get())) return MakePanels(g, addend, dtype, threads);
+  if (!is_part && DependsOnThreads(g, desc.get())) {
+    return g.batch.empty() ? MakePanels(g, addend, dtype, threads) : MakeBatchParts(g, addend, dtype, threads);
+  }
   return onednn::MakePrimitive(desc.get(), std::move(inputs), {{DNNL_ARG_DST, c}});
 }
 
@@ -104,7 +128,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeFastestProduct(const MatmulGeometry&
   if (dtype == DType::kFloat32) {
     if (std::unique_ptr<Kernel> kernel = MakeWideMatmul(geometry, addend, threads)) return kernel;
   }
-  return MakeProduct(geometry, addend, dtype, threads, /*is_panel=*/false);
+  return MakeProduct(geometry, addend, dtype, threads, /*is_part=*/false);
 }
 
 }  // namespace

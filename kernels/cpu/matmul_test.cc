@@ -136,6 +136,18 @@ TEST(MatmulTest, LargeProductsHaveTheSameBitsForAnyThreadCount) {
   expect(1, 4096, 300, false, false);
   expect(300, 4096, 1, false, false);
   expect(130, 300, 170, true, true);
+  expect(129, 70, 500, false, false);
+}
+
+TEST(MatmulTest, BatchesHaveTheSameBitsForAnyThreadCount) {
+  std::mt19937_64 random(TestSeed());
+  for (const int64_t batch : {2, 17}) {
+    HostTensor a = RandomTensor(DType::kFloat32, DenseLayout({batch, 3, 50, 60}), random);
+    HostTensor b = RandomTensor(DType::kFloat32, DenseLayout({batch, 3, 60, 70}), random);
+    HostTensor bias = RandomTensor(DType::kFloat32, DenseLayout({70}), random);
+    ExpectProduct({&a, &b}, DenseLayout({batch, 3, 50, 70}));
+    ExpectProduct({&a, &b, &bias}, DenseLayout({batch, 3, 50, 70}, {1, 0, 2, 3}));
+  }
 }
 
 TEST(MatmulTest, PaddedRowsHaveTheSameBitsForAnyThreadCount) {
