@@ -361,14 +361,17 @@ void OutputAnalysis::DescribeViews(const at::Tensor& output, size_t index, Outpu
   ReplayedViews replayed = ReplayViews(views, root);
   if (!of_input && !SameGeometry(ReplayViews(base_views, root).result, real_base)) return;
   info.geometry = GeometryOf(replayed.result);
-  const bool reads_alike = replayed.result.scalar_type() == real_base.scalar_type() &&
-                           replayed.result.is_conj() == real_base.is_conj() &&
-                           replayed.result.is_neg() == real_base.is_neg();
-  if (reads_alike) {
+  const bool reads_alike =
+      replayed.result.is_conj() == real_base.is_conj() && replayed.result.is_neg() == real_base.is_neg();
+  const bool shows_root =
+      of_input || (root.scalar_type() == real_base.scalar_type() && Covers(LayoutOf(real_base), LayoutOf(root)));
+  if (reads_alike && replayed.result.scalar_type() == real_base.scalar_type()) {
     info.view_steps = {AsStridedStep(replayed.result)};
-  } else if (replayed.complete && of_input) {
+  } else if (replayed.complete && shows_root) {
     info.view_steps = std::move(replayed.steps);
     info.view_steps.insert(info.view_steps.begin(), AsStridedStep(root));
+  } else if (reads_alike && SameGeometry(replayed.result, real_base)) {
+    info.view_steps = BitsSteps(real_base, replayed.result.scalar_type());
   }
 }
 

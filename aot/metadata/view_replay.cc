@@ -187,9 +187,10 @@ bool Makes(const ViewStep& step, const at::Tensor& source, const at::Tensor& res
          source.is_neg() == result.is_neg();
 }
 
-bool HasGradient(const at::Tensor& tensor) {
-  return at::isFloatingType(tensor.scalar_type()) || at::isComplexType(tensor.scalar_type());
-}
+bool HasGradient(at::ScalarType type) { return at::isFloatingType(type) || at::isComplexType(type); }
+
+// Autograd does not go through a view of elements that have no gradient.
+bool EndsGradient(at::ScalarType source, at::ScalarType result) { return HasGradient(source) && !HasGradient(result); }
 
 // Appends the step from `source` to `result` that the only node of `recorder`
 // stands for.
@@ -204,14 +205,19 @@ void AppendStep(Recorder& recorder, const at::Tensor& source, const at::Tensor& 
     return;
   }
   views.steps.push_back(*std::move(step));
-  // Autograd does not go through a view of elements that have no gradient.
-  if (HasGradient(source) && !HasGradient(result)) views.steps.push_back(view::Detach{});
+  if (EndsGradient(source.scalar_type(), result.scalar_type())) views.steps.push_back(view::Detach{});
 }
 
 }  // namespace
 
 ViewStep AsStridedStep(const at::Tensor& result) {
   return view::AsStrided{ToSymInts(result.sizes()), ToSymInts(result.strides()), result.storage_offset()};
+}
+
+std::vector<ViewStep> BitsSteps(const at::Tensor& source, at::ScalarType type) {
+  std::vector<ViewStep> steps = {view::DTypeView{ToDType(type)}};
+  if (EndsGradient(source.scalar_type(), type)) steps.push_back(view::Detach{});
+  return steps;
 }
 
 std::optional<ViewStep> ToViewStep(const Node& node, const at::Tensor& source, const at::Tensor& result) {

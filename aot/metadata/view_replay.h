@@ -36,6 +36,9 @@ ReplayedViews ReplayViews(ViewMetas views, const at::Tensor& base);
 // resolved. Unset: there is none.
 std::optional<ViewStep> ToViewStep(const Node& node, const at::Tensor& source, const at::Tensor& result);
 
+// The steps from `source` to its elements as those of another dtype.
+std::vector<ViewStep> BitsSteps(const at::Tensor& source, at::ScalarType type);
+
 // The view of the same storage with the geometry of `result`.
 ViewStep AsStridedStep(const at::Tensor& result);
 

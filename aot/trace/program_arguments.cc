@@ -46,7 +46,7 @@ class Adder {
     for (size_t u = 0; u < kept_.size(); ++u) {
       if (unique[u].defined()) continue;
       const auto& view = std::get<InputBinding::BaseView>(Inner(u));
-      unique[u] = IsBase(view, u) ? ArgumentOf(view.base) : MakeView(view, static_cast<size_t>(kept_[u]));
+      unique[u] = IsBase(view, u) ? ArgumentOf(view.base) : MakeView(view, u);
     }
     for (size_t i = states_.size(); i < unique_of_.size(); ++i) {
       result_.function_inputs.push_back(unique[static_cast<size_t>(unique_of_[i])]);
@@ -114,26 +114,43 @@ class Adder {
 
   const at::Tensor& ArgumentOf(int base) const { return result_.arguments[static_cast<size_t>(base)].tensor; }
 
+  // Whether all other arguments in the base are to autograd views of the input, or
+  // detached from it.
+  bool IsRoot(int base, size_t unique) const {
+    const at::Tensor& root = ExampleOf(static_cast<size_t>(kept_[unique]));
+    for (size_t u = 0; u < kept_.size(); ++u) {
+      const auto* other = std::get_if<InputBinding::BaseView>(&Inner(u));
+      if (u == unique || other == nullptr || other->base != base || other->detached) continue;
+      const auto input = static_cast<size_t>(kept_[u]);
+      if (input < states_.size() || !ExampleOf(input).is_view() || !ExampleOf(input)._base().is_same(root)) return false;
+    }
+    return true;
+  }
+
   // Whether the input is what the others are views of. One that moves is not: the
   // program's base stays where it is.
   bool IsBase(const InputBinding::BaseView& view, size_t unique) const {
     const std::vector<int>& moved = binding_.aliased_inputs_with_metadata_mutations;
     const auto input = static_cast<size_t>(kept_[unique]);
     return input >= states_.size() && !view.detached && !ExampleOf(input).is_view() &&
-           view.geometry == binding_.bases[static_cast<size_t>(view.base)].geometry &&
+           view.geometry == binding_.bases[static_cast<size_t>(view.base)].geometry && IsRoot(view.base, unique) &&
            std::find(moved.begin(), moved.end(), static_cast<int>(unique)) == moved.end();
   }
 
   // The caller's own views have a history whatever the grad mode is now, but for
-  // those made under no_grad.
-  at::Tensor MakeView(const InputBinding::BaseView& view, size_t input) {
-    const bool made_under_no_grad = view.detached && input >= states_.size() && ExampleOf(input).requires_grad();
+  // those made under no_grad. What is no view to the caller is none here, unless the
+  // others are views of it.
+  at::Tensor MakeView(const InputBinding::BaseView& view, size_t unique) {
+    const auto input = static_cast<size_t>(kept_[unique]);
+    const bool is_given = input >= states_.size();
+    const bool made_under_no_grad = view.detached && is_given && ExampleOf(input).requires_grad();
     const c10::AutoGradMode grad_mode(!made_under_no_grad);
     const at::Tensor& base = ArgumentOf(view.base);
     const SymInt& start = binding_.bases[static_cast<size_t>(view.base)].geometry.offset;
     const at::Tensor result = base.as_strided(Constants(view.geometry.sizes), Constants(view.geometry.strides),
                                               view.geometry.offset.constant() - start.constant());
-    return view.detached && !made_under_no_grad ? result.detach() : result;
+    const bool is_apart = is_given && !ExampleOf(input).is_view() && !IsRoot(view.base, unique);
+    return (view.detached && !made_under_no_grad) || is_apart ? result.detach() : result;
   }
 
   const InputBinding& binding_;

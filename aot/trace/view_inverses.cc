@@ -6,6 +6,8 @@
 #include <ATen/ops/ne.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/unfold_backward.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/where.h>
 
 #include <cstdint>
@@ -13,6 +15,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "aot/trace/proxy_tensor.h"
 
 namespace cotan::aot {
 namespace {
@@ -61,12 +65,27 @@ class Expanded final : public ViewMeta {
   std::shared_ptr<ViewMeta> original_;
 };
 
+// What is written through a conjugate view is a conjugate itself, which LibTorch's
+// inverse cannot tell of a proxy.
+class Complex final : public ViewMeta {
+ public:
+  Complex() : ViewMeta(/*has_symbolic_inputs=*/false) {}
+
+  at::Tensor forward(const at::Tensor& base) override { return at::view_as_complex(base); }
+
+  at::Tensor reverse(const at::Tensor&, const at::Tensor& view) override {
+    const ProxyTensorImpl* proxy = AsProxy(view);
+    return at::view_as_real(proxy != nullptr && proxy->real().is_conj() ? view.clone() : view);
+  }
+};
+
 }  // namespace
 
 ViewInverse::ViewInverse(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
   const std::string& name = op.schema().name();
   if (name == "aten::as_strided" || name == "aten::as_strided_") kind_ = Kind::kAsStrided;
   if (name == "aten::expand") kind_ = Kind::kExpand;
+  if (name == "aten::view_as_complex") kind_ = Kind::kComplex;
   if (name != "aten::unfold") return;
   kind_ = Kind::kUnfold;
   dim_ = at::maybe_wrap_dim(torch::jit::peek(stack, 1, 4).toInt(), torch::jit::peek(stack, 0, 4).toTensor().dim());
@@ -86,6 +105,8 @@ void ViewInverse::Mend(const torch::jit::Stack& stack) const {
     metas.back()->is_as_strided = false;
   } else if (kind_ == Kind::kExpand) {
     metas.back() = std::make_shared<Expanded>(metas.back());
+  } else if (kind_ == Kind::kComplex) {
+    metas.back() = std::make_shared<Complex>();
   } else {
     metas.back() = std::make_shared<Windows>(dim_, size_, step_);
   }

@@ -24,6 +24,8 @@ namespace cotan::aot {
 // windows that overlap is refused: what it gives is not defined.
 // expand, if no element is repeated: elements are brought back as they are, of
 // whatever dtype.
+// view_as_complex: what has been written as conjugates is brought back as what they
+// are conjugates of.
 // Other ops are left alone.
 class ViewInverse {
  public:
@@ -34,7 +36,7 @@ class ViewInverse {
   void Mend(const torch::jit::Stack& stack) const;
 
  private:
-  enum class Kind : uint8_t { kOther, kAsStrided, kExpand, kUnfold };
+  enum class Kind : uint8_t { kOther, kAsStrided, kComplex, kExpand, kUnfold };
   Kind kind_ = Kind::kOther;
   int64_t dim_ = 0, size_ = 0, step_ = 0;  // of windows
 };

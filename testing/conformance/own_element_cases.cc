@@ -137,6 +137,29 @@ std::vector<ConfCase> ElementCases() {
              const at::Tensor y = in[0] * 2;
              return {y.detach().view(at::kInt), y};
            }),
+      Case("bits_of_a_result_beside_a_view_of_it_all", Square,
+           [](Tensors in) -> Tensors {
+             const at::Tensor y = in[0].clone();
+             return {y.transpose(1, 1), y.view(at::kInt)};
+           }),
+      Case("bits_of_a_result_transposed_as_the_other", Square,
+           [](Tensors in) -> Tensors {
+             const at::Tensor y = in[0].clone();
+             return {y.t(), y.view(at::kInt).t(), y};
+           }),
+      Case("bits_of_a_part_beside_the_part", Square,
+           [](Tensors in) -> Tensors {
+             const at::Tensor part = in[0].clone().slice(0, 1, 3);
+             return {part.transpose(0, 0), part.view(at::kInt)};
+           }),
+      Case(
+          "real_view_of_a_complex_result_that_moves", Complex,
+          [](Tensors in) -> Tensors {
+            at::Tensor y = in[0] * 2;
+            const at::Tensor parts = at::view_as_real(y);
+            y.transpose_(0, 0);
+            return {y, parts};
+          }),
       Case("real_and_imaginary_parts", Complex,
            [](Tensors in) -> Tensors {
              return {at::real(in[0]), at::imag(in[0])};

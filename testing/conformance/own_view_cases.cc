@@ -177,6 +177,20 @@ std::vector<ConfCase> ConjugateCases() {
           [](Tensors in) -> Tensors {
             return {in[0] * in[0], in[0].slice(0, 1, 3)};
           }),
+      Case(
+          "pairs_written_as_conjugates", [] { return Tensors{leaf(0, {3, 2}).clone()}; },
+          [](Tensors in) -> Tensors {
+            at::view_as_complex(in[0]).conj().sigmoid_();
+            return {in[0] * in[0]};
+          }),
+      Case(
+          "pairs_of_a_result_written_as_conjugates", [] { return Tensors{leaf(0, {3, 2})}; },
+          [](Tensors in) -> Tensors {
+            const at::Tensor y = in[0] * 2;
+            const at::Tensor z = at::view_as_complex(y);
+            z.slice(0, 1, 3).conj().mul_(z.slice(0, 0, 2));
+            return {y, z.conj()};
+          }),
   };
 }
 
