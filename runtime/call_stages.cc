@@ -328,6 +328,8 @@ absl::Status ChangeGeometries(FunctionCore& core, Call& call) {
   const std::vector<CallPlan::NewGeometry>& changes = core.plan().new_geometries;
   for (size_t i = 0; i < changes.size(); ++i) {
     if (changes[i].is_seen_as_before) {
+      // The function may have viewed it with gradients enabled.
+      const GradModeGuard mode(GradMode::enabled() || call.in_traced_mode);
       COTAN_ASSIGN_OR_RETURN(call.moved_inputs[i], InputAt(call, changes[i].input).View({}));
     }
     COTAN_RETURN_IF_ERROR(ChangeGeometry(core, call, changes[i]));

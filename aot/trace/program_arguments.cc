@@ -114,7 +114,7 @@ class Adder {
 
   const at::Tensor& ArgumentOf(int base) const { return result_.arguments[static_cast<size_t>(base)].tensor; }
 
-  // Whether all other arguments in the base are to autograd views of the input, or
+  // Whether all arguments in the base are to autograd the input, views of it, or
   // detached from it.
   bool IsRoot(int base, size_t unique) const {
     const at::Tensor& root = ExampleOf(static_cast<size_t>(kept_[unique]));
@@ -122,7 +122,9 @@ class Adder {
       const auto* other = std::get_if<InputBinding::BaseView>(&Inner(u));
       if (u == unique || other == nullptr || other->base != base || other->detached) continue;
       const auto input = static_cast<size_t>(kept_[u]);
-      if (input < states_.size() || !ExampleOf(input).is_view() || !ExampleOf(input)._base().is_same(root)) return false;
+      if (input < states_.size()) return false;
+      const at::Tensor& example = ExampleOf(input);
+      if (!example.is_same(root) && !(example.is_view() && example._base().is_same(root))) return false;
     }
     return true;
   }
@@ -138,7 +140,7 @@ class Adder {
   }
 
   // The caller's own views have a history whatever the grad mode is now, but for
-  // those made under no_grad. What is no view to the caller is none here, unless the
+  // those made under no_grad. What is no view to the caller is none here, unless
   // others are views of it.
   at::Tensor MakeView(const InputBinding::BaseView& view, size_t unique) {
     const auto input = static_cast<size_t>(kept_[unique]);

@@ -47,6 +47,27 @@ std::vector<ConfCase> MovedInputCases() {
                          in[0].t_();
                          return {y};
                        })),
+      WithoutGrad(Case("leaf_viewed_with_gradients_and_moved_without", OneLeaf,
+                       [](Tensors in) -> Tensors {
+                         at::Tensor view;
+                         {
+                           const at::AutoGradMode grad(true);
+                           view = in[0].slice(1, 0, 3, 2);
+                         }
+                         in[0].unsqueeze_(0);
+                         return {view};
+                       })),
+      WithoutGrad(Case("input_viewed_with_and_without_gradients_and_moved", OneComputed,
+                       [](Tensors in) -> Tensors {
+                         at::Tensor view;
+                         {
+                           const at::AutoGradMode grad(true);
+                           view = in[0].slice(0, 1, 3);
+                         }
+                         const at::Tensor plain = in[0].slice(0, 2, 4);
+                         in[0].unsqueeze_(0);
+                         return {view, plain};
+                       })),
       Case("detached_pair", ComputedTwice,
            [](Tensors in) -> Tensors {
              in[0].detach_();

@@ -399,6 +399,17 @@ std::vector<ConfCase> SharedMemoryCases() {
             in[1].add_(1);
             return {in[0] * 3};
           }),
+      Case(
+          "alias_of_a_buffer_written_and_the_other_detached",
+          [] {
+            const at::Tensor b = buf(0, {2, 3});
+            return Tensors{b, b.detach()};
+          },
+          [](Tensors in) -> Tensors {
+            in[0].detach_();
+            in[1].mul_(2);
+            return {in[0] * 2};
+          }),
       WithoutGrad(Case("aliases_written_in_a_call_without_gradients", ThreeWindows,
                        [](Tensors in) -> Tensors {
                          in[0].mul_(2);
