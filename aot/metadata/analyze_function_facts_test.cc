@@ -101,5 +101,19 @@ TEST(AnalyzeFunctionFactsTest, TellsWhatWasMovedAndLostAndSet) {
   EXPECT_FALSE(found->facts.input_info[0].mutates_metadata);
 }
 
+TEST(AnalyzeFunctionFactsTest, WhatIsWrittenBeforeAnotherStorageIsSetIsLost) {
+  const Tensors inputs = {Plain({2}), Plain({2}), Plain({2})};
+  const auto found = AnalyzeFunctionAndMoves(
+      [](const Tensors& in) {
+        in[0].mul_(2);
+        in[0].set_(in[2]);
+        in[1].set_(in[2]);
+        return Tensors{in[2].clone().mul_(3)};
+      },
+      {}, inputs, {});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_THAT(found->losing_inputs, ::testing::ElementsAre(0));
+}
+
 }  // namespace
 }  // namespace cotan::aot

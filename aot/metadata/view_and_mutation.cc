@@ -51,6 +51,7 @@ functionalization::FunctionalStorageImpl* FunctionalStorageOf(const at::Tensor& 
 }
 
 const void* StorageOf(const at::Tensor& tensor) { return tensor.storage().unsafeGetStorageImpl(); }
+const void* StorageOf(const InputAtEntry& entry) { return entry.storage._unsafe_get_target(); }
 
 // The real tensor inside a proxy; other tensors are real themselves.
 at::Tensor RealOf(const at::Tensor& proxy) {
@@ -103,10 +104,18 @@ struct InputAtExit {
 
 InputAtExit DescribeExit(const InputAtEntry& entry, const at::Tensor& input) {
   const bool replaced =
-      StorageOf(input) != entry.storage ||
+      StorageOf(input) != StorageOf(entry) ||
       (WrapperOf(input)->was_storage_changed() && StorageOf(RealOf(ValueOf(input))) != StorageOf(RealOf(entry.proxy)));
   if (replaced) return {RealLike(input), false};
   return {ReplayViews(ViewsOf(input), RealOf(entry.proxy)).result, true};
+}
+
+// Of an input that was moved or `set_`.
+bool LosesContent(const InputAtEntry& entry, const at::Tensor& input) {
+  const Recorder* recorder = CurrentRecorder();
+  if (recorder == nullptr) return false;
+  if (StorageOf(input) != StorageOf(entry)) return recorder->HasWrittenIn(StorageOf(entry));
+  return recorder->HasWrittenOutsideOf(input);
 }
 
 const torch::autograd::Node* KnownNodeOf(const at::Tensor& tensor) {
@@ -205,7 +214,7 @@ class OutputAnalysis {
     // storage, the one that has not got it by `set_`.
     for (const bool is_set : {true, false}) {
       for (size_t i = 0; i < inputs.size(); ++i) {
-        if ((StorageOf(inputs[i]) != entry[i].storage) == is_set) {
+        if ((StorageOf(inputs[i]) != StorageOf(entry[i])) == is_set) {
           input_of_storage_[StorageOf(inputs[i])] = static_cast<int>(i);
         }
       }
@@ -563,7 +572,8 @@ void SetSharedStorage(absl::Span<const at::Tensor> outputs, absl::Span<const at:
 std::vector<InputAtEntry> DescribeInputs(absl::Span<const at::Tensor> inputs) {
   std::vector<InputAtEntry> entry;
   for (const at::Tensor& input : inputs) {
-    entry.push_back({ValueOf(input), StorageOf(input), input.is_leaf(), input.requires_grad(), nullptr});
+    entry.push_back(
+        {ValueOf(input), input.storage().getWeakStorageImpl(), input.is_leaf(), input.requires_grad(), nullptr});
     const auto node = input.grad_fn();
     if (node.defined()) entry.back().history = std::shared_ptr<const void>(node.get(), [node](const void*) {});
   }
@@ -605,14 +615,11 @@ absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Spa
     at::FunctionalTensorWrapper* wrapper = WrapperOf(inputs[i]);
     const bool is_moved = wrapper->has_metadata_mutation() || wrapper->was_storage_changed();
     if (is_moved) analysis.moved_inputs.push_back(static_cast<int>(i));
-    const Recorder* recorder = CurrentRecorder();
-    if (is_moved && exit.back().same_storage && recorder != nullptr && recorder->HasWrittenOutsideOf(inputs[i])) {
-      analysis.losing_inputs.push_back(static_cast<int>(i));
-    }
+    if (is_moved && LosesContent(entry[i], inputs[i])) analysis.losing_inputs.push_back(static_cast<int>(i));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto source = std::find_if(entry.begin(), entry.end(), [&](const InputAtEntry& other) {
-      return StorageOf(inputs[i]) != entry[i].storage && StorageOf(inputs[i]) == other.storage;
+      return StorageOf(inputs[i]) != StorageOf(entry[i]) && StorageOf(inputs[i]) == StorageOf(other);
     });
     analysis.storage_sources.push_back(source == entry.end() ? -1 : static_cast<int>(source - entry.begin()));
   }

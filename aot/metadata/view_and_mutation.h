@@ -21,8 +21,9 @@ namespace cotan::aot {
 
 // An input before the function runs.
 struct InputAtEntry {
-  at::Tensor proxy;               // inside the functional wrapper
-  const void* storage = nullptr;  // of the wrapper; not owned
+  at::Tensor proxy;  // inside the functional wrapper
+  // Of the wrapper; keeps the address. One with other owners is not resized.
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage;
   bool is_leaf = true;
   bool requires_grad = false;
   std::shared_ptr<const void> history;  // autograd's node that computed it; null: a leaf
@@ -48,7 +49,8 @@ struct Analysis {
   // Inputs that have got another geometry or storage, be it that they are back
   // where they were; ascending.
   std::vector<int> moved_inputs;
-  // Inputs of which elements were written that they do not show any more, ascending.
+  // Inputs of which elements were written that they do not show any more, as they
+  // were moved or `set_`; ascending.
   std::vector<int> losing_inputs;
   // By input: the input whose storage, as that was at entry, `set_` gave it; -1: it
   // has its own, or one that no input had.

@@ -56,6 +56,29 @@ TEST(ProgramArgumentsTest, ViewsOfABaseShareItsMemoryAndItsGradient) {
   EXPECT_EQ(whole.const_data_ptr<float>()[3], 3);
 }
 
+// f(a, b) where both show all of one tensor, and none is a view of the other.
+TEST(ProgramArgumentsTest, TensorsThatOnlyShareMemoryAreNoViewsOfEachOther) {
+  RegisterTracing();
+  const at::Tensor a = at::arange(4, at::kFloat), b = a.detach();
+  InputBinding binding;
+  binding.inner_inputs = {InputBinding::BaseView{0, Geometry({4}, {1}, 0)},
+                          InputBinding::BaseView{0, Geometry({4}, {1}, 0)}};
+  binding.bases = {{Geometry({4}, {1}, 0), false, true}};
+  const std::vector<at::Tensor> examples = {a, b};
+  const std::vector<std::string> names = {"a", "b"};
+  const TraceScope scope(/*grad_enabled=*/true);
+  Recorder recorder;
+  const RecordingScope recording(recorder);
+  const ProgramArguments program = AddProgramArguments(binding, {}, examples, names, recorder);
+  at::Tensor first = program.function_inputs[0], second = program.function_inputs[1];
+  EXPECT_FALSE(first.is_same(second));
+  EXPECT_FALSE(first.is_view());
+  EXPECT_FALSE(second.is_view());
+  first.requires_grad_(true);
+  second.mul_(10);
+  EXPECT_EQ(recorder.RealOf(first).const_data_ptr<float>()[3], 30);
+}
+
 TEST(ProgramArgumentsTest, NoGradientGoesThroughViewsMadeUnderNoGrad) {
   RegisterTracing();
   const at::Tensor leaf = at::ones({4}).requires_grad_(true);

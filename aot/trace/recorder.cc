@@ -519,6 +519,10 @@ bool Recorder::HasWrittenOutsideOf(const at::Tensor& functional) const {
                      [&](const auto& write) { return write.first == storage && !Covers(layout, write.second); });
 }
 
+bool Recorder::HasWrittenIn(const void* storage) const {
+  return std::any_of(writes_.begin(), writes_.end(), [&](const auto& write) { return write.first == storage; });
+}
+
 at::Tensor Recorder::WrapResult(const std::string& op, const at::Tensor& real, Node& node) {
   const TensorType type = TypeOf(real);
   if (type.dtype == DType::kUndefined) {

@@ -60,6 +60,9 @@ class Recorder {
   // Whether elements in the functional tensor's storage were written that it does not
   // show now.
   bool HasWrittenOutsideOf(const at::Tensor& functional) const;
+  // Whether anything was written in the storage of functional tensors, whose address
+  // has been its own.
+  bool HasWrittenIn(const void* storage) const;
 
   // Lets code write the functional tensor, fresh memory without content, by its
   // address (at::tensor) until an op reads it: what it holds then is a constant.

@@ -588,8 +588,24 @@ void KeepStorage(const FunctionAnalysis& found, absl::Span<const InputDescriptio
     if (source < 0 || !info.mutates_storage_metadata || !info.geometry_after.has_value()) continue;
     if (inputs[static_cast<size_t>(source)].storage != inputs[i].storage) continue;
     info.mutates_storage_metadata = info.mutation_is_shallow_copy_data = false;
+    info.mutates_data = info.mutates_data || inputs[i].loses_content;
     info.new_storage.reset();
   }
+}
+
+// The program returns the new storage of an input alone: what was written in the one
+// that it left must be no other's.
+absl::Status CheckNothingLost(absl::Span<const InputDescription> inputs, const ViewAndMutationFacts& facts) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!facts.input_info[i].mutates_storage_metadata || !inputs[i].loses_content) continue;
+    for (size_t j = 0; j < inputs.size(); ++j) {
+      if (inputs[j].storage != inputs[i].storage || inputs[j].identity == inputs[i].identity) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("Encountered a set_ on a graph input, but the input has other mutations: input ", i,
+                       " is written before it gets another storage, and shares the one that it had with input ", j));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<FirstPass> RunFirstPass(const TensorFunction& function, absl::Span<const ModuleState> states,
@@ -606,9 +622,10 @@ absl::StatusOr<FirstPass> RunFirstPass(const TensorFunction& function, absl::Spa
   }
   first.facts = std::move(found->facts);
   std::vector<InputDescription> descriptions = DescribeExamples(states, inputs);
-  KeepStorage(*found, descriptions, first.facts);
   for (int i : found->moved_inputs) descriptions[static_cast<size_t>(i)].is_moved = true;
   for (int i : found->losing_inputs) descriptions[static_cast<size_t>(i)].loses_content = true;
+  KeepStorage(*found, descriptions, first.facts);
+  COTAN_RETURN_IF_ERROR(CheckNothingLost(descriptions, first.facts));
   COTAN_ASSIGN_OR_RETURN(first.bound, BindInputs(first.facts, descriptions));
   return first;
 }

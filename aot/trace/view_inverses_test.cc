@@ -57,5 +57,13 @@ TEST_F(ViewInverseTest, WhatExpandDoesNotRepeatIsWrittenAsItIs) {
   ExpectWritesAsOutside(at::full({2}, 1e8f), [](const at::Tensor& t) { t.expand({1, 2}).fill_(0.25); });
 }
 
+TEST_F(ViewInverseTest, PairsAreWrittenAsConjugates) {
+  const at::Tensor pairs = at::arange(6, at::kFloat).view({3, 2});
+  ExpectWritesAsOutside(pairs,
+                        [](const at::Tensor& t) { at::view_as_complex(t).conj().mul_(c10::complex<float>(0, 2)); });
+  ExpectWritesAsOutside(pairs, [](const at::Tensor& t) { at::view_as_complex(t).slice(0, 1, 3).conj().add_(1); });
+  ExpectWritesAsOutside(pairs, [](const at::Tensor& t) { at::view_as_complex(t).mul_(2); });
+}
+
 }  // namespace
 }  // namespace cotan::aot

@@ -152,14 +152,13 @@ std::vector<ConfCase> ElementCases() {
              const at::Tensor part = in[0].clone().slice(0, 1, 3);
              return {part.transpose(0, 0), part.view(at::kInt)};
            }),
-      Case(
-          "real_view_of_a_complex_result_that_moves", Complex,
-          [](Tensors in) -> Tensors {
-            at::Tensor y = in[0] * 2;
-            const at::Tensor parts = at::view_as_real(y);
-            y.transpose_(0, 0);
-            return {y, parts};
-          }),
+      Case("real_view_of_a_complex_result_that_moves", Complex,
+           [](Tensors in) -> Tensors {
+             at::Tensor y = in[0] * 2;
+             const at::Tensor parts = at::view_as_real(y);
+             y.transpose_(0, 0);
+             return {y, parts};
+           }),
       Case("real_and_imaginary_parts", Complex,
            [](Tensors in) -> Tensors {
              return {at::real(in[0]), at::imag(in[0])};

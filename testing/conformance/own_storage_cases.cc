@@ -5,6 +5,42 @@ namespace cotan::conformance {
 std::vector<ConfCase> StorageCases() {
   return {
       Case(
+          "written_and_set_to_the_memory_that_it_has_already",
+          [] {
+            const at::Tensor b = buf(0, {2, 3});
+            return Tensors{b.detach(), b};
+          },
+          [](Tensors in) -> Tensors {
+            in[0].fill_(-1);
+            in[0].set_(in[1]);
+            return {in[1] * 2};
+          }),
+      Case(
+          "part_written_and_set_to_what_has_moved",
+          [] {
+            const at::Tensor b = buf(0, {2, 2});
+            return Tensors{b.diagonal().detach(), b};
+          },
+          [](Tensors in) -> Tensors {
+            in[1].as_strided_({}, {}, 3);
+            in[0].fill_(-1);
+            in[0].set_(in[1]);
+            return {in[0], in[0] * 2};
+          }),
+      Case(
+          "written_and_set_to_another_buffer",
+          [] {
+            return Tensors{buf(0, {2, 3}), buf(1, {2, 3}), buf(2, {2, 3})};
+          },
+          [](Tensors in) -> Tensors {
+            in[0].fill_(-1);
+            const at::Tensor written = in[0] + in[2];
+            in[0].set_(in[1]);
+            at::Tensor y = in[2].clone();
+            y.mul_(in[0]);
+            return {written, y};
+          }),
+      Case(
           "storage_set_there_and_back",
           [] {
             return Tensors{buf(0, {2, 3}), buf(1, {2, 3})};

@@ -178,13 +178,19 @@ std::vector<ConfCase> ConjugateCases() {
             return {in[0] * in[0], in[0].slice(0, 1, 3)};
           }),
       Case(
-          "pairs_written_as_conjugates", [] { return Tensors{leaf(0, {3, 2}).clone()}; },
+          "pairs_written_as_conjugates",
+          [] {
+            return Tensors{leaf(0, {3, 2}).clone()};
+          },
           [](Tensors in) -> Tensors {
             at::view_as_complex(in[0]).conj().sigmoid_();
             return {in[0] * in[0]};
           }),
       Case(
-          "pairs_of_a_result_written_as_conjugates", [] { return Tensors{leaf(0, {3, 2})}; },
+          "pairs_of_a_result_written_as_conjugates",
+          [] {
+            return Tensors{leaf(0, {3, 2})};
+          },
           [](Tensors in) -> Tensors {
             const at::Tensor y = in[0] * 2;
             const at::Tensor z = at::view_as_complex(y);
