@@ -143,6 +143,12 @@ bool TellPositions(const StridedLayout& tensor, const StridedLayout& view, Recor
   return true;
 }
 
+// The wrapper itself does not learn the offset that as_strided_ gives it.
+StridedLayout PlaceOf(const at::Tensor& functional) {
+  const ProxyTensorImpl* proxy = ProxyOf(functional);
+  return LayoutOf(proxy == nullptr ? functional : proxy->real());
+}
+
 // Part of the name before the last dot: the module that owns a tensor.
 std::string ModuleOf(const std::string& name) {
   const size_t dot = name.rfind('.');
@@ -509,12 +515,12 @@ void Recorder::CheckWrites(const c10::OperatorHandle& op, const torch::jit::Stac
 }
 
 void Recorder::NoteWrite(const at::Tensor& functional) {
-  writes_.emplace_back(functional.storage().unsafeGetStorageImpl(), LayoutOf(functional));
+  writes_.emplace_back(functional.storage().unsafeGetStorageImpl(), PlaceOf(functional));
 }
 
 bool Recorder::HasWrittenOutsideOf(const at::Tensor& functional) const {
   const void* storage = functional.storage().unsafeGetStorageImpl();
-  const StridedLayout layout = LayoutOf(functional);
+  const StridedLayout layout = PlaceOf(functional);
   return std::any_of(writes_.begin(), writes_.end(),
                      [&](const auto& write) { return write.first == storage && !Covers(layout, write.second); });
 }

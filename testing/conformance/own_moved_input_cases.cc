@@ -47,6 +47,20 @@ std::vector<ConfCase> MovedInputCases() {
                          in[0].t_();
                          return {y};
                        })),
+      Case(
+          "column_written_without_gradients_and_the_other_left",
+          [] {
+            return Tensors{leaf(0, {2, 2}).clone()};
+          },
+          [](Tensors in) -> Tensors {
+            const at::Tensor column = in[0].select(1, 0);
+            {
+              const at::NoGradGuard no_grad;
+              column.sigmoid_();
+            }
+            in[0].as_strided_({2}, {2}, 1);
+            return {column};
+          }),
       WithoutGrad(Case("leaf_viewed_with_gradients_and_moved_without", OneLeaf,
                        [](Tensors in) -> Tensors {
                          at::Tensor view;
