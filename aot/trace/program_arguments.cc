@@ -129,14 +129,17 @@ class Adder {
     return true;
   }
 
-  // Whether the input is what the others are views of. One that moves is not: the
-  // program's base stays where it is.
+  // Whether the input is what the others are views of. One that moves is not, as the
+  // program's base has its history where it was at entry; a leaf that requires grad
+  // has none, and its gradient is of what it is when it is used.
   bool IsBase(const InputBinding::BaseView& view, size_t unique) const {
     const std::vector<int>& moved = binding_.aliased_inputs_with_metadata_mutations;
     const auto input = static_cast<size_t>(kept_[unique]);
-    return input >= states_.size() && !view.detached && !ExampleOf(input).is_view() &&
-           view.geometry == binding_.bases[static_cast<size_t>(view.base)].geometry && IsRoot(view.base, unique) &&
-           std::find(moved.begin(), moved.end(), static_cast<int>(unique)) == moved.end();
+    const bool is_base = input >= states_.size() && !view.detached && !ExampleOf(input).is_view() &&
+                         view.geometry == binding_.bases[static_cast<size_t>(view.base)].geometry &&
+                         IsRoot(view.base, unique);
+    if (!is_base || (ExampleOf(input).is_leaf() && ExampleOf(input).requires_grad())) return is_base;
+    return std::find(moved.begin(), moved.end(), static_cast<int>(unique)) == moved.end();
   }
 
   // The caller's own views have a history whatever the grad mode is now, but for

@@ -104,7 +104,9 @@ class Tracing {
   bool NeverComes(const TangentMeta& tangent) const;
   void RefuseNewLeavesInBases();
   std::string NameOf(const ForwardTensor& tensor);
-  const at::Tensor& TensorOf(const ForwardTensor& tensor) const;
+  at::Tensor TensorOf(const ForwardTensor& tensor) const;
+  // What the program argument has become, where it was at entry if it is a base.
+  at::Tensor AtExit(int argument) const;
   GraphInput& GraphInputOf(int argument);
   // Where inputs share memory, one that requires no grad has a gradient once
   // another is written with something that does. The first pass, to which they
@@ -314,8 +316,9 @@ void Tracing::AddMutatedInput(int argument, MutationType type) {
       kind = is_new ? OutputKind::kInputStorage : OutputKind::kSharedStorage;
     }
   }
-  at::Tensor tensor = arguments_[static_cast<size_t>(argument)];
-  if (kind == OutputKind::kInputStorage) tensor = StorageContentOf(tensor);
+  const at::Tensor tensor = kind == OutputKind::kInputStorage
+                                ? StorageContentOf(arguments_[static_cast<size_t>(argument)])
+                                : AtExit(argument);
   const ValueId value = kind == OutputKind::kSharedStorage ? input.value : recorder_.ValueOf(tensor);
   const int graph_input = program_arguments_.arguments[static_cast<size_t>(argument)].graph_input;
   recorder_.graph().AddOutput(value, kind, graph_input, input.name);
@@ -329,11 +332,19 @@ GraphInput& Tracing::GraphInputOf(int argument) {
   return recorder_.graph().inputs()[static_cast<size_t>(index)];
 }
 
-const at::Tensor& Tracing::TensorOf(const ForwardTensor& tensor) const {
+at::Tensor Tracing::AtExit(int argument) const {
+  const at::Tensor& tensor = arguments_[static_cast<size_t>(argument)];
+  const at::Tensor& example = program_arguments_.arguments[static_cast<size_t>(argument)].example;
+  const bool is_base = argument < first_.bound.binding.num_bases();
+  if (!is_base || LayoutOf(tensor) == LayoutOf(example)) return tensor;
+  return StorageContentOf(tensor);
+}
+
+at::Tensor Tracing::TensorOf(const ForwardTensor& tensor) const {
   const size_t index = static_cast<size_t>(tensor.index);
   switch (tensor.kind) {
     case ForwardTensor::Kind::kMutatedInput:
-      return arguments_[index];
+      return AtExit(tensor.index);
     case ForwardTensor::Kind::kOutput:
       return outputs_[index];
     case ForwardTensor::Kind::kIntermediateBase:
@@ -411,7 +422,7 @@ void Tracing::RefuseNewLeavesInBases() {
 }
 
 void Tracing::AddTangent(const TangentMeta& tangent) {
-  const at::Tensor& root = TensorOf(tangent.source);
+  const at::Tensor root = TensorOf(tangent.source);
   const int index = static_cast<int>(tangents_.size());
   const bool is_loss = tangent.source.kind == ForwardTensor::Kind::kOutput && tangent.source.index == LossOutput();
   const at::Tensor example = [&] {
