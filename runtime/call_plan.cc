@@ -432,6 +432,7 @@ class PlanMaker {
                                  : info.history != InputHistory::kNew || (is_written && is_recorded);
       if (!info.geometry_after.has_value()) return Lacks("changes the geometry of an input, but does not tell to what");
       change.geometry = *info.geometry_after;
+      change.gradient_sizes = info.gradient_sizes;
       plan_.new_geometries.push_back(std::move(change));
     }
     for (int i = 0; i < num_inputs(); ++i) {
@@ -467,6 +468,11 @@ class PlanMaker {
       set.owner_input = info.new_storage->input;
       set.geometry = *info.geometry_after;
       set.is_all_of_it = info.new_storage->geometry == info.geometry_after;
+      const auto gradient =
+          std::find(plan_.gradient_inputs.begin(), plan_.gradient_inputs.end(), info.is_leaf ? ArgumentOf(i) : -1);
+      if (gradient != plan_.gradient_inputs.end()) {
+        set.gradient = static_cast<int>(gradient - plan_.gradient_inputs.begin());
+      }
       if (set.owner == NewStorage::Owner::kInput) set.of_owner = *info.new_storage->geometry;
       if (set.owner != NewStorage::Owner::kProgram) continue;
       const auto at = static_cast<size_t>(MethodInputOf(ArgumentOf(i)));
@@ -631,15 +637,6 @@ class PlanMaker {
     return output;
   }
 
-  // Whether the program argument is a leaf that was moved to these sizes first and
-  // used then.
-  bool HasGradientOfSizes(int argument, const SymIntVector& sizes) const {
-    for (size_t i = 0; i < plan_.gradient_inputs.size(); ++i) {
-      if (plan_.gradient_inputs[i] == argument) return plan_.gradient_sizes[i] == sizes;
-    }
-    return false;
-  }
-
   // The first input that is the same tensor.
   int OriginalOf(int input) const {
     for (const CallPlan::Duplicate& duplicate : plan_.duplicates) {
@@ -648,18 +645,18 @@ class PlanMaker {
     return input;
   }
 
-  // A view of an input that moves, by its place in the storage.
+  // A view of an input that moves, by its place in the storage. A leaf has no history
+  // that would tell what it was.
   void SeeAsBefore(CallPlan::Output& output) {
     if (output.kind != CallPlan::Output::Kind::kViewOfInput || !output.requires_grad) return;
     const bool is_placed = output.steps.empty() ? output.geometry.has_value()
                                                 : std::holds_alternative<view::AsStrided>(output.steps.front());
     if (!is_placed) return;
-    if (metadata_.input(output.index).mutates_data) return;
+    const InputAliasInfo& info = metadata_.input(output.index);
+    if (info.mutates_data || info.is_leaf) return;
     for (size_t i = 0; i < plan_.new_geometries.size(); ++i) {
       CallPlan::NewGeometry& change = plan_.new_geometries[i];
-      if (change.input != OriginalOf(output.index) ||
-          HasGradientOfSizes(ArgumentOf(change.input), change.geometry.sizes))
-        continue;
+      if (change.input != OriginalOf(output.index)) continue;
       change.is_seen_as_before = true;
       output.before = static_cast<int>(i);
     }

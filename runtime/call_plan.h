@@ -198,6 +198,8 @@ struct CallPlan {
     // Outputs are views of the input as it was: elements that it leaves out have
     // a gradient through them.
     bool is_seen_as_before = false;
+    // Of a leaf whose gradient does not have the new sizes.
+    std::optional<SymIntVector> gradient_sizes;
   };
   std::vector<NewGeometry> new_geometries;
   struct WriteBack {
@@ -220,6 +222,7 @@ struct CallPlan {
     TensorGeometry geometry;    // of the input, in it
     bool is_all_of_it = false;  // the input shows what fills it, or what `owner_input` showed at entry
     TensorGeometry of_owner;    // kInput: of `owner_input` at entry
+    int gradient = -1;          // of a leaf, into gradient_inputs: of what is in the new storage
   };
   std::vector<NewStorage> new_storages;
   std::vector<int> bumped_arguments;  // written by the program, seen by autograd

@@ -324,19 +324,6 @@ absl::Status ChangeGeometry(FunctionCore& core, Call& call, const CallPlan::NewG
   return target.SetStorage(Variable(std::move(grown)));
 }
 
-absl::Status ChangeGeometries(FunctionCore& core, Call& call) {
-  const std::vector<CallPlan::NewGeometry>& changes = core.plan().new_geometries;
-  for (size_t i = 0; i < changes.size(); ++i) {
-    if (changes[i].is_seen_as_before) {
-      // The function may have viewed it with gradients enabled.
-      const GradModeGuard mode(GradMode::enabled() || call.in_traced_mode);
-      COTAN_ASSIGN_OR_RETURN(call.moved_inputs[i], InputAt(call, changes[i].input).View({}));
-    }
-    COTAN_RETURN_IF_ERROR(ChangeGeometry(core, call, changes[i]));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<autograd::Edge> EdgeTo(const Call& call, const Variable& argument,
                                       const std::optional<SymIntVector>& gradient_sizes) {
   if (!gradient_sizes.has_value()) return argument.GradientEdge();
@@ -345,6 +332,23 @@ absl::StatusOr<autograd::Edge> EdgeTo(const Call& call, const Variable& argument
     COTAN_ASSIGN_OR_RETURN(sizes.emplace_back(), size.Evaluate(call.symbols()));
   }
   return argument.GradientEdge(sizes);
+}
+
+absl::Status ChangeGeometries(FunctionCore& core, Call& call) {
+  const std::vector<CallPlan::NewGeometry>& changes = core.plan().new_geometries;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    if (changes[i].is_seen_as_before) {
+      // The function may have viewed it with gradients enabled.
+      const GradModeGuard mode(GradMode::enabled() || call.in_traced_mode);
+      COTAN_ASSIGN_OR_RETURN(call.moved_inputs[i], InputAt(call, changes[i].input).View({}));
+    }
+    if (changes[i].gradient_sizes.has_value() && call.in_traced_mode) {
+      COTAN_ASSIGN_OR_RETURN(call.moved_leaves.emplace_back(),
+                             EdgeTo(call, InputAt(call, changes[i].input), changes[i].gradient_sizes));
+    }
+    COTAN_RETURN_IF_ERROR(ChangeGeometry(core, call, changes[i]));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -591,7 +595,13 @@ absl::Status WriteBack(FunctionCore& core, Call& call) {
     if (write.copies) COTAN_RETURN_IF_ERROR(WriteContent(core, call, write));
   }
   core.stats().copies_elided += call.executable->plan().stats.inputs_in_place;
-  for (size_t i = 0; i < plan.new_storages.size(); ++i) COTAN_RETURN_IF_ERROR(SetNewStorage(plan, call, i));
+  for (size_t i = 0; i < plan.new_storages.size(); ++i) {
+    COTAN_RETURN_IF_ERROR(SetNewStorage(plan, call, i));
+    const CallPlan::NewStorage& set = plan.new_storages[i];
+    if (set.gradient < 0 || !call.is_recorded) continue;
+    COTAN_ASSIGN_OR_RETURN(autograd::Edge edge, InputAt(call, set.input).GradientEdge());
+    call.node->SetEdge(set.gradient, std::move(edge));
+  }
   for (int argument : plan.bumped_arguments) {
     Variable target = ArgumentAt(call, argument);
     target.BumpVersion();

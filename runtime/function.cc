@@ -38,6 +38,7 @@ void Call::Clear() {
   for (Variable& variable : storages) variable = Variable();
   for (Variable& base : hidden_bases) base = Variable();
   for (Variable& input : moved_inputs) input = Variable();
+  moved_leaves.clear();
   for (Tensor& owner : storage_owners) autograd::Clear(owner);
   folded.clear();
   node = nullptr;

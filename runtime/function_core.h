@@ -42,6 +42,7 @@ struct Call {
   std::vector<Variable> storages;  // by returned: what shares the version of all that is in its storage
   std::vector<Variable> hidden_bases;
   std::vector<Variable> moved_inputs;  // by new geometry: the input as it was, if an output is a view of that
+  std::vector<autograd::Edge> moved_leaves;  // as long as views are made of leaves whose gradients have other sizes
   std::vector<Tensor> storage_owners;  // by new storage: the argument that has it at entry
   // Results with elements that share memory: computed elsewhere, then put here.
   std::vector<std::pair<int, Tensor>> folded;

@@ -95,6 +95,10 @@ absl::Status InputAliasInfo::Validate(absl::string_view field) const {
   if (geometry_after.has_value() && !mutates_metadata) {
     return InvalidField(absl::StrCat(field, ".geometry_after"), "must not be set, as the metadata is not mutated");
   }
+  if (gradient_sizes.has_value() && (!geometry_after.has_value() || !requires_grad)) {
+    return InvalidField(absl::StrCat(field, ".gradient_sizes"), "must not be set, as the input ",
+                        requires_grad ? "keeps its geometry" : "does not require grad at exit");
+  }
   if (history != InputHistory::kUnspecified && !requires_grad) {
     return InvalidField(absl::StrCat(field, ".history"), "must not be set, as the input does not require grad at exit");
   }
@@ -136,6 +140,11 @@ absl::StatusOr<InputAliasInfo> InputAliasInfo::FromProto(const serialization::In
     COTAN_ASSIGN_OR_RETURN(info.new_storage,
                            NewStorageFromProto(proto.new_storage(), absl::StrCat(field, ".new_storage")));
   }
+  if (proto.has_gradient_sizes()) {
+    COTAN_ASSIGN_OR_RETURN(
+        info.gradient_sizes,
+        ParseSymInts(absl::StrCat(field, ".gradient_sizes.sizes"), proto.gradient_sizes().sizes()));
+  }
   COTAN_RETURN_IF_ERROR(info.Validate(field));
   return info;
 }
@@ -156,6 +165,7 @@ serialization::InputAliasInfo InputAliasInfo::ToProto() const {
   proto.set_keep_input_mutations(keep_input_mutations);
   if (geometry_after.has_value()) *proto.mutable_geometry_after() = geometry_after->ToProto();
   if (new_storage.has_value()) SetProto(*new_storage, *proto.mutable_new_storage());
+  if (gradient_sizes.has_value()) AddSymInts(*gradient_sizes, proto.mutable_gradient_sizes()->mutable_sizes());
   return proto;
 }
 
@@ -176,6 +186,9 @@ std::string InputAliasInfo::ToString() const {
   parts.push_back(DescribeMutation(*this));
   if (geometry_after.has_value()) parts.back() += absl::StrCat(" to ", geometry_after->ToString());
   if (new_storage.has_value()) absl::StrAppend(&parts.back(), " in ", StorageText(*new_storage));
+  if (gradient_sizes.has_value()) {
+    parts.push_back(absl::StrCat("its gradient is [", JoinSymInts(*gradient_sizes), "]"));
+  }
   if (mutations_under_no_grad_or_inference_mode) parts.push_back("under no_grad");
   if (mutations_hidden_from_autograd) parts.push_back("hidden from autograd");
   parts.push_back(MutationTypeOf(*this) == MutationType::kMutatedInGraph ? "written by the program"

@@ -53,7 +53,8 @@ struct InputAliasInfo {
   std::optional<TensorGeometry> geometry_after;  // unset: not recorded, or no mutates_metadata
   std::optional<bool> requires_grad_at_entry;    // unset: as requires_grad
   InputHistory history = InputHistory::kUnspecified;
-  std::optional<NewStorage> new_storage;  // unset: not recorded, or no mutates_storage_metadata
+  std::optional<NewStorage> new_storage;       // unset: not recorded, or no mutates_storage_metadata
+  std::optional<SymIntVector> gradient_sizes;  // unset: those of geometry_after
 
   // Whether the function changes anything about the input.
   bool is_mutated() const { return mutates_data || mutates_metadata || mutation_inductor_storage_resize; }
@@ -64,7 +65,8 @@ struct InputAliasInfo {
   // replaced or resized next to mutations that the program cannot do itself; a
   // geometry afterwards though it is the same; a history though it does not
   // require grad; a new storage though it is the same, or one of which the
-  // geometry is missing or superfluous.
+  // geometry is missing or superfluous; sizes of a gradient without a geometry
+  // afterwards.
   absl::Status Validate(absl::string_view field) const;
 
   // As Validate().

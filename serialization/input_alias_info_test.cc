@@ -111,6 +111,21 @@ TEST(InputAliasInfo, KeepsTheNewGeometry) {
   EXPECT_FALSE(info.Validate("i").ok());
 }
 
+TEST(InputAliasInfo, KeepsTheSizesOfItsGradient) {
+  InputAliasInfo info;
+  info.is_leaf = info.requires_grad = info.mutates_metadata = true;
+  info.geometry_after = TensorGeometry{DType::kFloat32, {SymInt(1), SymInt(3)}, {SymInt(3), SymInt(1)}, SymInt(0)};
+  info.gradient_sizes = SymIntVector{SymInt(3)};
+  const auto read = InputAliasInfo::FromProto(info.ToProto(), "i");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, info);
+  EXPECT_EQ(info.ToString(),
+            "leaf, requires grad, mutates metadata to f32[1, 3]{3, 1}, its gradient is [3], hidden from autograd, "
+            "written back by the runtime");
+  info.requires_grad = false;
+  EXPECT_FALSE(info.Validate("i").ok());
+}
+
 TEST(InputAliasInfo, KeepsWhoseItsNewStorageIs) {
   using Owner = NewStorage::Owner;
   const TensorGeometry geometry = {DType::kFloat32, {SymInt(3)}, {SymInt(1)}, SymInt(2)};

@@ -114,6 +114,9 @@ class Collector {
       if (metadata.input_info(i).new_storage().has_geometry()) {
         AddGeometry(*metadata.mutable_input_info(i)->mutable_new_storage()->mutable_geometry());
       }
+      if (metadata.input_info(i).has_gradient_sizes()) {
+        AddAll(metadata.mutable_input_info(i)->mutable_gradient_sizes()->mutable_sizes());
+      }
     }
     for (int i = 0; i < metadata.output_info_size(); ++i) {
       where_ = absl::StrCat("output ", i);

@@ -4,10 +4,12 @@
 #include <ATen/ops/ones.h>
 #include <c10/util/StringUtil.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <optional>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/philox.h"
 
@@ -36,6 +38,19 @@ absl::Status CheckLoss(absl::Span<const at::Tensor> outputs, int loss_output) {
 
 bool IsDifferentiable(const at::Tensor& tensor) {
   return tensor.requires_grad() && torch::autograd::impl::gradient_edge(tensor).function != nullptr;
+}
+
+bool LeadTo(const std::vector<at::Tensor>& roots, const torch::autograd::Node* node) {
+  std::vector<const torch::autograd::Node*> nodes;
+  absl::flat_hash_set<const torch::autograd::Node*> seen;
+  const auto visit = [&](const torch::autograd::Node* next) {
+    if (next != nullptr && seen.insert(next).second) nodes.push_back(next);
+  };
+  for (const at::Tensor& root : roots) visit(torch::autograd::impl::gradient_edge(root).function.get());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const torch::autograd::Edge& edge : nodes[i]->next_edges()) visit(edge.function.get());
+  }
+  return seen.contains(node);
 }
 
 at::Tensor ExampleTangent(const at::Tensor& output, bool is_loss, uint64_t seed, int index) {

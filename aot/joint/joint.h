@@ -10,6 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 
+namespace torch::autograd {
+struct Node;
+}
+
 namespace cotan::aot {
 
 // InvalidArgument: there is no output `loss_output`, or it is no single number of
@@ -19,6 +23,9 @@ absl::Status CheckLoss(absl::Span<const at::Tensor> outputs, int loss_output);
 // Whether a backward pass can start from the tensor. A view that was taken
 // with gradients disabled requires grad, but has no history.
 bool IsDifferentiable(const at::Tensor& tensor);
+
+// Whether gradients go from a root to the node.
+bool LeadTo(const std::vector<at::Tensor>& roots, const torch::autograd::Node* node);
 
 // A real tensor to run a backward pass with: 1 for a loss, otherwise values in
 // [-1, 1) that depend on `seed` and `index` alone.

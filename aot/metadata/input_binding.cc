@@ -174,6 +174,9 @@ class BaseBinder {
 
  private:
   bool NeedsBase(const Group& group) const;
+  // Whether the input is a leaf that moves, of which another one is a view: where that
+  // has its gradient depends on whether it is used before or afterwards.
+  bool MovesViews(int index, const Group& group) const;
   absl::StatusOr<ChosenBase> ChooseBase(const Group& group) const;
   absl::Status CheckNoHistory(const Group& group) const;
   absl::Status CheckViewsOfMoved() const;
@@ -224,7 +227,18 @@ bool BaseBinder::ReturnsLeftOut(int index) const {
   });
 }
 
+bool BaseBinder::MovesViews(int index, const Group& group) const {
+  const InputDescription& leaf = input(index);
+  if (!leaf.is_moved || !leaf.is_leaf || !leaf.requires_grad || info(index).mutates_storage_metadata) return false;
+  return std::any_of(group.begin(), group.end(), [&](int i) {
+    const InputDescription& view = input(i);
+    return view.requires_grad && !view.made_under_no_grad && view.dtype == leaf.dtype && view.base.has_value() &&
+           view.base->identity == leaf.identity;
+  });
+}
+
 bool BaseBinder::NeedsBase(const Group& group) const {
+  if (std::any_of(group.begin(), group.end(), [&](int i) { return MovesViews(i, group); })) return true;
   if (std::none_of(group.begin(), group.end(), [this](int i) { return info(i).mutates_data; })) return false;
   // What an input was written with, but does not show any more, is in the base.
   if (std::any_of(group.begin(), group.end(), [this](int i) { return input(i).loses_content; })) return true;
@@ -324,11 +338,11 @@ InputAliasInfo BaseBinder::DescribeBase(const Group& group, const InputBinding& 
     return info(i).mutates_data && !info(i).mutations_under_no_grad_or_inference_mode && !detached(i);
   };
   InputAliasInfo result;
-  result.mutates_data = true;
+  result.mutates_data = any([&](int i) { return info(i).mutates_data; });
   result.mutations_hidden_from_autograd = all([&](int i) { return info(i).mutations_hidden_from_autograd; });
   result.mutations_under_no_grad_or_inference_mode =
-      all([&](int i) { return info(i).mutations_under_no_grad_or_inference_mode; }) ||
-      (any(detached) && !any(mutates_visibly));
+      result.mutates_data && (all([&](int i) { return info(i).mutations_under_no_grad_or_inference_mode; }) ||
+                              (any(detached) && !any(mutates_visibly)));
   result.mutation_inductor_storage_resize = all([&](int i) { return info(i).mutation_inductor_storage_resize; });
   result.requires_grad = any([&](int i) { return info(i).requires_grad; });
   if (any([&](int i) { return info(i).history == InputHistory::kNew; })) {

@@ -66,7 +66,7 @@ struct BoundInputs {
 // base then, as is a view that was made under no_grad.
 //
 // An input of which elements are written that it leaves out in the end (as_strided_) is a
-// view of a base, too.
+// view of a base, too, as are a leaf that moves and its views that have a gradient.
 //
 // InvalidArgument: such inputs have different dtypes, or those that require grad
 // are views of different tensors; an input leaves out elements of another one, which

@@ -77,6 +77,19 @@ TEST(BindInputsTest, DuplicatesThatAreMovedThereAndBackAreLeftOut) {
   EXPECT_THAT(bound->binding.add_dupe_map, ElementsAre(0, 0));
 }
 
+TEST(BindInputsTest, ALeafThatMovesIsTheBaseOfItsViews) {
+  std::vector<InputDescription> inputs = {Vector(1, 1, 0, 8), View(2, 1, 2, 4, /*base=*/1)};
+  inputs[0].requires_grad = true;
+  EXPECT_TRUE(BindInputs(Facts(inputs, -1), inputs)->binding.is_identity());
+  inputs[0].is_moved = true;
+  const auto bound = BindInputs(Facts(inputs, -1), inputs);
+  ASSERT_TRUE(bound.ok()) << bound.status();
+  EXPECT_EQ(bound->binding.num_bases(), 1);
+  EXPECT_FALSE(bound->program_facts.input_info[0].mutates_data);
+  inputs[1].made_under_no_grad = true;
+  EXPECT_TRUE(BindInputs(Facts(inputs, -1), inputs)->binding.is_identity());
+}
+
 TEST(BindInputsTest, MutatedDuplicatesAreLeftOut) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 2, 0, 4), Vector(1, 1, 0, 4)};
   ViewAndMutationFacts facts = Facts(inputs, 0);

@@ -160,6 +160,17 @@ InputAliasInfo DescribeInput(const InputAtEntry& entry, const at::Tensor& input,
   return info;
 }
 
+// The sizes that the gradient of a leaf has if they are not those that the leaf has:
+// as long as a result depends on what it was, so does its gradient.
+std::optional<SymIntVector> GradientSizesOf(const InputAliasInfo& info, const at::Tensor& input) {
+  if (!info.geometry_after.has_value() || info.mutates_storage_metadata || !info.requires_grad) return std::nullopt;
+  if (KnownNodeOf(input) != nullptr) return std::nullopt;
+  const auto accumulator = torch::autograd::impl::try_get_grad_accumulator(input);
+  if (!accumulator) return std::nullopt;
+  SymIntVector sizes = ToSymInts(C10_AS_INTARRAYREF_SLOW(accumulator->input_metadata(0).shape_as_dim_vector()));
+  return sizes == info.geometry_after->sizes ? std::nullopt : std::make_optional(std::move(sizes));
+}
+
 absl::Status CheckStorageMutation(const InputAliasInfo& info) {
   if (!info.mutates_storage_metadata && !info.mutation_inductor_storage_resize) return absl::OkStatus();
   if (MutationTypeOf(info) == MutationType::kMutatedInGraph) return absl::OkStatus();
@@ -635,6 +646,9 @@ absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Spa
   OutputAnalysis output_analysis(entry, inputs, exit, outputs);
   for (size_t i = 0; i < outputs.size(); ++i) {
     facts.output_info.push_back(output_analysis.Describe(static_cast<int>(i)));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    facts.input_info[i].gradient_sizes = GradientSizesOf(facts.input_info[i], inputs[i]);
   }
   analysis.intermediate_bases = output_analysis.intermediate_bases();
   facts.num_intermediate_bases = static_cast<int>(analysis.intermediate_bases.size());

@@ -2,6 +2,8 @@
 
 #include <ATen/FunctionalStorageImpl.h>
 #include <ATen/ops/empty_strided.h>
+#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <stdexcept>
@@ -103,6 +105,8 @@ class Tracing {
   // know of, or of a base all of whose views are made under no_grad.
   bool NeverComes(const TangentMeta& tangent) const;
   void RefuseNewLeavesInBases();
+  // Autograd takes a leaf that gets another storage for another one from then on.
+  void RefuseUseBeforeNewStorage(const std::vector<at::Tensor>& roots);
   std::string NameOf(const ForwardTensor& tensor);
   at::Tensor TensorOf(const ForwardTensor& tensor) const;
   // What the program argument has become, where it was at entry if it is a base.
@@ -138,6 +142,8 @@ class Tracing {
   std::vector<std::string> input_names_, output_names_;
   ProgramArguments program_arguments_;
   std::vector<at::Tensor> arguments_;  // by program argument; what the function writes to
+  // Where gradients of leaves that get another storage go before.
+  std::vector<std::pair<int, torch::autograd::Edge>> edges_before_new_storage_;
   std::vector<at::Tensor> outputs_;
   std::vector<at::Tensor> intermediate_bases_;
   std::vector<at::Tensor> tangents_;
@@ -155,6 +161,11 @@ void Tracing::SeatInputs(absl::Span<const at::Tensor> examples) {
   for (const ProgramArgument& argument : program_arguments_.arguments) {
     arguments_.push_back(argument.tensor);
     if (argument.example.defined()) program_.reference.inputs.push_back(ToTensorData(argument.example));
+  }
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    const at::Tensor& tensor = arguments_[i];
+    if (!facts_.input_info[i].mutates_storage_metadata || !tensor.requires_grad() || !tensor.is_leaf()) continue;
+    edges_before_new_storage_.emplace_back(static_cast<int>(i), torch::autograd::impl::gradient_edge(tensor));
   }
   SeatRngState(options_.seed, recorder_);
   SeatToken(recorder_, /*index=*/0);
@@ -421,6 +432,14 @@ void Tracing::RefuseNewLeavesInBases() {
   }
 }
 
+void Tracing::RefuseUseBeforeNewStorage(const std::vector<at::Tensor>& roots) {
+  for (const auto& [argument, edge] : edges_before_new_storage_) {
+    if (!LeadTo(roots, edge.function.get())) continue;
+    recorder_.Refuse(absl::StrCat("'", GraphInputOf(argument).name, "'"),
+                     "it has a gradient of what was in the storage that it leaves (set_)");
+  }
+}
+
 void Tracing::AddTangent(const TangentMeta& tangent) {
   const at::Tensor root = TensorOf(tangent.source);
   const int index = static_cast<int>(tangents_.size());
@@ -455,6 +474,7 @@ absl::Status Tracing::RunBackward() {
   for (size_t i = 0; i < arguments_.size(); ++i) {
     if (IsSource(i) && PassesGradient(i)) sources.push_back(program_arguments_.arguments[i].primal);
   }
+  RefuseUseBeforeNewStorage(roots);
   const std::vector<uint64_t> before = MutationCounts(arguments_);
   SeatToken(recorder_, /*index=*/1);
   std::vector<at::Tensor> gradients(sources.size());
@@ -518,6 +538,7 @@ std::vector<int> Tracing::CallerInputs(const std::vector<int>& arguments) const 
 
 void Tracing::Release() {
   tangents_.clear();
+  edges_before_new_storage_.clear();
   intermediate_bases_.clear();
   outputs_.clear();
   arguments_.clear();

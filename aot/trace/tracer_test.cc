@@ -227,6 +227,28 @@ TEST(TracerTest, ListsAllThatItRefuses) {
                     HasSubstr("aten.fancy.default: it is not supported")));
 }
 
+TEST(TracerTest, RefusesGradientsOfTheStorageThatALeafLeaves) {
+  const auto take_storage = [](const Tensors& in) {
+    const at::NoGradGuard no_grad;
+    in[0].set_(in[1]);
+  };
+  const Tensors inputs = {at::ones({2}).requires_grad_(), at::ones({2})};
+  const TraceOptions options = {.name = "f", .keep_input_mutations = true};
+  EXPECT_THAT(Refusal(
+                  [&](const Tensors& in) -> Tensors {
+                    const at::Tensor before = in[0] * 2;
+                    take_storage(in);
+                    return {before, in[0] * 3};
+                  },
+                  inputs, options),
+              HasSubstr("it has a gradient of what was in the storage that it leaves (set_)"));
+  const TensorFunction used_afterwards = [&](const Tensors& in) -> Tensors {
+    take_storage(in);
+    return {in[0] * 3};
+  };
+  EXPECT_TRUE(Trace(used_afterwards, {}, inputs, options).ok());
+}
+
 TEST(TracerTest, RefusesTensorsThatOutliveTheCall) {
   at::Tensor kept;
   const std::string refusal = Refusal(

@@ -123,6 +123,7 @@ class Node {
   int num_edges() const { return static_cast<int>(edges_.size()); }
   const Edge& edge(int index) const { return edges_[static_cast<size_t>(index)]; }
   void AddEdge(Edge edge) { edges_.push_back(std::move(edge)); }
+  void SetEdge(int index, Edge edge) { edges_[static_cast<size_t>(index)] = std::move(edge); }
   // An edge for each variable, undefined for those without gradient.
   // FailedPrecondition: as Variable::GradientEdge().
   absl::Status AddEdgesTo(absl::Span<const Variable> variables);

@@ -11,6 +11,14 @@ Tensors ComputedTwice() {
 }
 Tensors OneLeaf() { return {leaf(0, {2, 3})}; }
 Tensors OneComputed() { return {leaf(0, {4}).clone()}; }
+Tensors LeafAndRow() {
+  const at::Tensor x = leaf(0, {3, 3});
+  return {x, x.select(0, 1)};
+}
+Tensors LeafAndAlias() {
+  const at::Tensor x = leaf(0, {3, 2});
+  return {x, x.detach()};
+}
 Tensors BufferTwice() {
   const at::Tensor x = buf(0, {1, 3});
   return {x, x};
@@ -109,6 +117,113 @@ std::vector<ConfCase> MovedInputCases() {
             in[0].as_strided_({2}, {2}, 0);
             return {y};
           }),
+      // A leaf that moves keeps no history: its gradient is of what it is when it is used.
+      Case("leaf_with_a_view_moved_and_written", LeafAndRow,
+           [](Tensors in) -> Tensors {
+             const at::Tensor y = in[1] * 2;
+             {
+               const at::NoGradGuard no_grad;
+               in[0].t_();
+               in[0].mul_(in[0]);
+             }
+             return {in[0] * 2, in[1] * 2, y};
+           }),
+      Case("leaf_with_a_view_moved", LeafAndRow,
+           [](Tensors in) -> Tensors {
+             const at::Tensor y = in[1] * 2;
+             {
+               const at::NoGradGuard no_grad;
+               in[0].t_();
+             }
+             return {in[0] * 2, in[1] * 2, y};
+           }),
+      Case("leaf_with_a_view_moved_there_and_back", LeafAndRow,
+           [](Tensors in) -> Tensors {
+             at::Tensor y;
+             {
+               const at::NoGradGuard no_grad;
+               in[0].t_();
+             }
+             y = in[1] * 2;
+             {
+               const at::NoGradGuard no_grad;
+               in[0].t_();
+             }
+             return {y};
+           }),
+      Case("leaf_moved_under_its_view_that_is_returned", LeafAndRow,
+           [](Tensors in) -> Tensors {
+             const at::NoGradGuard no_grad;
+             in[0].t_();
+             return {in[1]};
+           }),
+      Case("leaf_beside_its_alias_moved_and_written", LeafAndAlias,
+           [](Tensors in) -> Tensors {
+             {
+               const at::NoGradGuard no_grad;
+               in[0].t_();
+               in[0].mul_(in[0]);
+             }
+             return {in[0] * 2, in[1] * 2};
+           }),
+      Case("leaf_beside_its_alias_written_and_leaves_out_elements", LeafAndAlias,
+           [](Tensors in) -> Tensors {
+             {
+               const at::NoGradGuard no_grad;
+               in[0].mul_(in[0]);
+               in[0].as_strided_({2}, {2}, 1);
+               in[0].mul_(3);
+             }
+             return {in[0] * 2, in[1] * 2};
+           }),
+      Case("leaf_moved_viewed_and_moved_again", OneLeaf,
+           [](Tensors in) -> Tensors {
+             {
+               const at::NoGradGuard no_grad;
+               in[0].t_();
+             }
+             const at::Tensor y = in[0].select(0, 0);
+             {
+               const at::NoGradGuard no_grad;
+               in[0].unsqueeze_(0);
+             }
+             return {y};
+           }),
+      Case("leaf_written_viewed_and_moved", OneLeaf,
+           [](Tensors in) -> Tensors {
+             {
+               const at::NoGradGuard no_grad;
+               in[0].mul_(2);
+             }
+             const at::Tensor y = in[0].slice(0, 0, 1);
+             {
+               const at::NoGradGuard no_grad;
+               in[0].unsqueeze_(0);
+             }
+             return {y};
+           }),
+      Case("leaf_leaves_out_elements_and_is_viewed", OneLeaf,
+           [](Tensors in) -> Tensors {
+             {
+               const at::NoGradGuard no_grad;
+               in[0].as_strided_({2}, {2}, 0);
+             }
+             return {in[0].slice(0, 1, 2), in[0]};
+           }),
+      Case("buffer_moved_made_a_leaf_and_viewed", Buffer,
+           [](Tensors in) -> Tensors {
+             in[0].unsqueeze_(1);
+             in[0].requires_grad_();
+             return {in[0].as_strided({2}, {1}, 0), in[0]};
+           }),
+      Case("leaf_set_to_another_one_and_used", TwoLeaves,
+           [](Tensors in) -> Tensors {
+             {
+               const at::NoGradGuard no_grad;
+               in[1].set_(in[0]);
+             }
+             return {in[1], in[1].flip(1)};
+           }),
       // The gradient has the sizes that the leaf has when it is used.
       Case("leaf_moved_used_and_moved_again", OneLeaf,
            [](Tensors in) -> Tensors {

@@ -50,6 +50,14 @@ void BackwardToLeaves(const ConfCase& c, const EagerRun& run) {
 // forgets the history, and no metadata tells of it.
 bool ForgetsHistory(const at::Tensor& tensor) { return MadeWithoutGrad(tensor) && tensor.requires_grad(); }
 
+// A view that autograd makes by doing the view again (conj), not by its place in memory:
+// of what has moved, eager takes the gradient of an element for another one's.
+bool IsReplayedView(const at::Tensor& view, const at::Tensor& base) {
+  if (!view.requires_grad() || !view.is_view() || !view._base().is_same(base)) return false;
+  const auto* meta = torch::autograd::impl::get_view_autograd_meta(view);
+  return meta->has_bw_view() && meta->get_backward_view().has_view_fn();
+}
+
 // What a program does to its inputs.
 class InputWatch {
  public:
@@ -146,6 +154,7 @@ bool ProgramLimits::IsInput(const at::Tensor& tensor) const {
 bool ProgramLimits::AllowMove(const RandomStep& step) const {
   const at::Tensor& moved = values_.at(step.args[0]);
   if (MadeWithoutGrad(moved) && moved.requires_grad()) return false;
+  if (absl::c_any_of(values_, [&](const auto& value) { return IsReplayedView(value.second, moved); })) return false;
   const bool keeps_offset = step.op != "as_strided_" || step.numbers.back() == 0;
   const bool is_input_memory =
       absl::c_any_of(inputs_, [&](const at::Tensor& input) { return ShareStorage(input, moved); });

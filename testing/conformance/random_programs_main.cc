@@ -41,6 +41,8 @@ constexpr absl::string_view kRefusals[] = {
     "it looks at memory that its argument lies in, but that is no element of it",
     // The elements would have to go to the storage that the input leaves; the reference refuses it, too.
     "Encountered a set_ on a graph input, but the input has other mutations",
+    // Autograd takes it for two leaves.
+    "it has a gradient of what was in the storage that it leaves",
     // A storage that `set_` took stays as it is; the reference refuses it, too.
     "cannot mutate tensors with frozen storage",
     // An element would be written several times, unless `as_strided_` then leaves out the others.
