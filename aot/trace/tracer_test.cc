@@ -1,6 +1,7 @@
 #include "aot/trace/tracer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -233,7 +234,7 @@ TEST(TracerTest, RefusesGradientsOfTheStorageThatALeafLeaves) {
     in[0].set_(in[1]);
   };
   const Tensors inputs = {at::ones({2}).requires_grad_(), at::ones({2})};
-  const TraceOptions options = {.name = "f", .keep_input_mutations = true};
+  const TraceOptions options = {.name = "f", .backward = Backward::kOutputs};
   EXPECT_THAT(Refusal(
                   [&](const Tensors& in) -> Tensors {
                     const at::Tensor before = in[0] * 2;
@@ -246,7 +247,7 @@ TEST(TracerTest, RefusesGradientsOfTheStorageThatALeafLeaves) {
     take_storage(in);
     return {in[0] * 3};
   };
-  EXPECT_TRUE(Trace(used_afterwards, {}, inputs, options).ok());
+  EXPECT_TRUE(TraceFunction(used_afterwards, inputs, options).ok());
 }
 
 TEST(TracerTest, RefusesTensorsThatOutliveTheCall) {
