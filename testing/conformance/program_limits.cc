@@ -154,6 +154,7 @@ bool ProgramLimits::IsInput(const at::Tensor& tensor) const {
 bool ProgramLimits::AllowMove(const RandomStep& step) const {
   const at::Tensor& moved = values_.at(step.args[0]);
   if (MadeWithoutGrad(moved) && moved.requires_grad()) return false;
+  if (moved.is_view() && IsReplayedView(moved, at::Tensor(moved._base()))) return false;
   if (absl::c_any_of(values_, [&](const auto& value) { return IsReplayedView(value.second, moved); })) return false;
   const bool keeps_offset = step.op != "as_strided_" || step.numbers.back() == 0;
   const bool is_input_memory =
