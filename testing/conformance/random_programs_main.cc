@@ -35,6 +35,7 @@ namespace {
 constexpr absl::string_view kRefusals[] = {
     // No op computes with the bits of other elements.
     "aten.view.dtype: it is not supported",
+    "aten.view.dtype of complex numbers: it is not supported",
     // The base of the inputs has one dtype; the reference refuses it, too.
     "input mutations on views with different dtypes are not supported",
     // Graphs know elements of values, no memory.
