@@ -11,7 +11,8 @@ CallPlan Plan() {
   plan.inputs = {{.name = "x"}, {.name = "y"}, {.name = "z"}};
   CallPlan::Base base;
   base.geometry = {DType::kFloat32, {6}, {1}, 0};
-  base.views = {{.input = 0}, {.input = 1}};
+  base.views.resize(2);
+  base.views[1].input = 1;
   plan.bases = {base};
   plan.argument_inputs = {-1, 2};
   return plan;
