@@ -74,6 +74,16 @@ TEST_F(CompiledModelCacheTest, AnotherModelOptimizerOrSeedIsAMiss) {
   EXPECT_EQ(Compile()->cache().kind, Kind::kHit);
 }
 
+TEST_F(CompiledModelCacheTest, AnotherDeterministicModeIsAMiss) {
+  ASSERT_TRUE(Compile().ok());
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  const auto deterministic = Compile();
+  at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
+  ASSERT_TRUE(deterministic.ok()) << deterministic.status();
+  EXPECT_EQ(deterministic->cache().kind, Kind::kMiss);
+  EXPECT_EQ(Compile()->cache().kind, Kind::kHit);
+}
+
 TEST_F(CompiledModelCacheTest, ADamagedEntryIsCompiledAgainAndReplaced) {
   const auto first = Compile();
   ASSERT_TRUE(first.ok()) << first.status();

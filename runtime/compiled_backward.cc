@@ -54,10 +54,13 @@ void CompiledBackward::ReleaseSaved() {
 
 absl::Status CompiledBackward::CheckMode() const {
   const CallPlan& plan = core_->plan();
-  if (!DeterministicMode::enabled() || plan.deterministic.value_or(true)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("the backward of '", plan.name,
-                                                    "' is run with deterministic algorithms demanded, but was traced "
-                                                    "without that demand: make it while compiling, or not at all"));
+  const bool was_traced_without = plan.deterministic.has_value() && !*plan.deterministic;
+  if (!DeterministicMode::enabled() || !was_traced_without) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the backward of '", plan.name,
+                   "' runs with deterministic algorithms enabled, but its forward was traced with them disabled: "
+                   "enable them in LibTorch while compiling (at::globalContext().setDeterministicAlgorithms()), or "
+                   "disable them here (cotan::DeterministicMode)"));
 }
 
 absl::Status CompiledBackward::CheckStates() const {

@@ -41,7 +41,8 @@ class CompiledBackward final : public autograd::Node {
   absl::string_view name() const override;
   // A gradient that depends on no defined tangent is undefined.
   // FailedPrecondition: freed; a saved value or state has been written since;
-  // deterministic algorithms are demanded now and were not when traced.
+  // deterministic algorithms are enabled now and were disabled when the forward
+  // was traced.
   // InvalidArgument: tangents of another number, dtype or sizes.
   absl::StatusOr<autograd::Gradients> Apply(autograd::BackwardContext& context, absl::Span<Tensor> incoming) override;
   void ReleaseSaved() override;

@@ -1,4 +1,4 @@
-// Whether the user demands algorithms that give the same bits each time.
+// Whether deterministic algorithms are enabled, as torch.use_deterministic_algorithms().
 #ifndef COTAN_RUNTIME_DETERMINISTIC_H_
 #define COTAN_RUNTIME_DETERMINISTIC_H_
 
@@ -6,9 +6,10 @@
 
 namespace cotan {
 
-// A flag of the process, off at its start. Kernels of this runtime are
-// deterministic whatever it says (docs/numerics.md); it tells backwards that
-// were traced without the demand that the user makes it now, which is an error.
+// A flag of the process, off at its start. Kernels of this runtime are always
+// deterministic (docs/numerics.md). The flag decides one thing: while it is on,
+// the backward of a Function whose forward was traced with deterministic
+// algorithms disabled is refused, as by AOTAutograd. The reverse is allowed.
 class DeterministicMode {
  public:
   static bool enabled() { return enabled_.load(std::memory_order_relaxed); }

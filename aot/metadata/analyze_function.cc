@@ -1,5 +1,7 @@
 #include "aot/metadata/analyze_function.h"
 
+#include <ATen/Context.h>
+
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -57,6 +59,7 @@ absl::StatusOr<FunctionAnalysis> Run(const TensorFunction& function, absl::Span<
   for (const ModuleState& state : states) inputs.push_back(state.tensor);
   inputs.insert(inputs.end(), user_inputs.begin(), user_inputs.end());
 
+  const bool deterministic = at::globalContext().deterministicAlgorithms();
   const std::vector<InputAtEntry> entry = DescribeInputs(inputs);
   const std::vector<at::Tensor> outputs = function(user_inputs);
   AnalysisOptions analysis_options;
@@ -67,6 +70,7 @@ absl::StatusOr<FunctionAnalysis> Run(const TensorFunction& function, absl::Span<
   absl::StatusOr<Analysis> analysis = Analyze(entry, inputs, outputs, analysis_options);
   recorder.autograd_views().ReleaseHistories();
   COTAN_RETURN_IF_ERROR(analysis.status());
+  analysis->facts.deterministic = deterministic;
   return FunctionAnalysis{std::move(analysis->facts), std::move(analysis->moved_inputs),
                           std::move(analysis->losing_inputs), std::move(analysis->storage_sources)};
 }

@@ -30,7 +30,8 @@ struct FunctionAnalysis {
 // tensors, which are left as they are). Inputs are what their examples are:
 // leaves or not, requiring grad or not, the same tensor or not. Inputs that
 // share memory are separate tensors to the function (see BindInputs()). The
-// states are static inputs.
+// states are static inputs. Whether LibTorch's deterministic algorithms are
+// enabled is read before the call.
 //
 // Leaves the grad mode as it was, and the states as they were before a trace.
 // Errors: as Trace() if the function throws; as Analyze().

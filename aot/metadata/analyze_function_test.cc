@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -724,6 +725,18 @@ TEST(AnalyzeFunctionTest, MergesInputsThatShareMemory) {
   EXPECT_EQ(BindingSummary({plain, plain, plain.slice(0, 1, 3)}, both),
             "input 1 is input 0; unique input 0 is f32[4]{1} of base 0 (f32[4]{1}); unique input 1 is f32[2]{1}+1 of "
             "base 0 (f32[4]{1}) => IG:d | NA |  | INF");
+}
+
+TEST(AnalyzeFunctionTest, RecordsWhetherDeterministicAlgorithmsAreEnabled) {
+  const auto recorded = [] {
+    return AnalyzeFunction([](const Tensors& in) { return Tensors{in[0] * 2}; }, {}, {Leaf({3})}, {})->deterministic;
+  };
+  EXPECT_EQ(recorded(), std::optional(false));
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  EXPECT_EQ(recorded(), std::optional(true));
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  EXPECT_EQ(recorded(), std::optional(true));
+  at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
 }
 
 }  // namespace
