@@ -1,6 +1,8 @@
 #include "base/file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 
 namespace cotan {
@@ -20,6 +23,8 @@ namespace {
 absl::Status SystemError(absl::string_view what, const std::string& path, int error) {
   const std::string message = absl::StrCat("cannot ", what, " '", path, "': ", std::strerror(error));
   switch (error) {
+    case EEXIST:
+      return absl::AlreadyExistsError(message);
     case ENOENT:
     case ENOTDIR:
       return absl::NotFoundError(message);
@@ -56,16 +61,82 @@ class ScopedDescriptor {
   int file_;
 };
 
-absl::Status WriteAndClose(const std::string& path, absl::Span<const absl::string_view> pieces, FileSystem& files) {
-  COTAN_ASSIGN_OR_RETURN(const int file, files.Create(path));
-  absl::Status status;
-  for (absl::string_view piece : pieces) {
-    status = files.Write(file, piece, path);
-    if (!status.ok()) break;
+bool IsNumber(absl::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == absl::string_view::npos;
+}
+
+// Whether `entry` of a folder is "<name>.tmp-<process>-<n>".
+bool IsTemporaryOf(absl::string_view name, absl::string_view entry) {
+  if (!absl::ConsumePrefix(&entry, name) || !absl::ConsumePrefix(&entry, ".tmp-")) return false;
+  const size_t dash = entry.find('-');
+  return dash != absl::string_view::npos && IsNumber(entry.substr(0, dash)) && IsNumber(entry.substr(dash + 1));
+}
+
+// Whether `path` is a name of the open `file`.
+bool Names(const std::string& path, int file) {
+  struct stat at_path, open_file;
+  if (::lstat(path.c_str(), &at_path) != 0 || ::fstat(file, &open_file) != 0) return false;
+  return at_path.st_dev == open_file.st_dev && at_path.st_ino == open_file.st_ino;
+}
+
+// Removes a temporary file unless its writer is alive, that is, has it locked.
+void RemoveIfAbandoned(const std::string& path, FileSystem& files) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  const ScopedDescriptor closer(file);
+  if (file < 0 || ::flock(file, LOCK_EX | LOCK_NB) != 0) return;
+  // Its writer may have renamed it before the lock was taken.
+  if (Names(path, file)) files.Remove(path);
+}
+
+// Removes what killed writers of `path` left behind.
+void RemoveAbandonedTemporaries(const std::string& path, FileSystem& files) {
+  const std::string folder = FolderOf(path);
+  const std::string name = path.substr(path.rfind('/') + 1);
+  DIR* entries = ::opendir(folder.c_str());
+  if (entries == nullptr) return;
+  while (const dirent* entry = ::readdir(entries)) {
+    if (IsTemporaryOf(name, entry->d_name)) RemoveIfAbandoned(absl::StrCat(folder, "/", entry->d_name), files);
   }
-  if (status.ok()) status = files.Sync(file, path);
-  const absl::Status closed = files.Close(file, path);
-  return status.ok() ? closed : status;
+  ::closedir(entries);
+}
+
+// Locks a new file of this process. False: another process had the lock first and
+// has removed the file.
+bool LockNew(const std::string& path, int file) {
+  int locked = 0;
+  do {
+    locked = ::flock(file, LOCK_EX);
+  } while (locked != 0 && errno == EINTR);
+  // Where files cannot be locked, no process can take the file for abandoned.
+  return locked != 0 || Names(path, file);
+}
+
+struct TemporaryFile {
+  std::string path;
+  int file = -1;  // locked until it is closed
+};
+
+absl::StatusOr<TemporaryFile> CreateTemporary(const std::string& path, FileSystem& files) {
+  static std::atomic<uint64_t> counter = 0;
+  for (;;) {
+    TemporaryFile temporary;
+    temporary.path = absl::StrCat(path, ".tmp-", ::getpid(), "-", counter.fetch_add(1));
+    const absl::StatusOr<int> created = files.Create(temporary.path);
+    // A process of another PID namespace can have the same number.
+    if (absl::IsAlreadyExists(created.status())) continue;
+    if (!created.ok()) return created.status();
+    temporary.file = *created;
+    if (LockNew(temporary.path, temporary.file)) return temporary;
+    ::close(temporary.file);
+  }
+}
+
+absl::Status WriteAndSync(const TemporaryFile& temporary, absl::Span<const absl::string_view> pieces,
+                          FileSystem& files) {
+  for (absl::string_view piece : pieces) {
+    COTAN_RETURN_IF_ERROR(files.Write(temporary.file, piece, temporary.path));
+  }
+  return files.Sync(temporary.file, temporary.path);
 }
 
 }  // namespace
@@ -100,7 +171,7 @@ MappedFile::~MappedFile() {
 }
 
 absl::StatusOr<int> FileSystem::Create(const std::string& path) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file < 0) return SystemError("write", path, errno);
   return file;
 }
@@ -147,14 +218,15 @@ FileSystem& SystemFiles() {
 
 absl::Status WriteFileAtomically(const std::string& path, absl::Span<const absl::string_view> pieces,
                                  FileSystem& files) {
-  static std::atomic<uint64_t> counter = 0;
-  const std::string temporary = absl::StrCat(path, ".tmp-", ::getpid(), "-", counter.fetch_add(1));
-  absl::Status status = WriteAndClose(temporary, pieces, files);
-  if (status.ok()) status = files.Rename(temporary, path);
-  if (!status.ok()) {
-    files.Remove(temporary);
-    return status;
-  }
+  RemoveAbandonedTemporaries(path, files);
+  COTAN_ASSIGN_OR_RETURN(const TemporaryFile temporary, CreateTemporary(path, files));
+  absl::Status status = WriteAndSync(temporary, pieces, files);
+  if (status.ok()) status = files.Rename(temporary.path, path);
+  if (!status.ok()) files.Remove(temporary.path);
+  // Closing unlocks: by now the temporary name is gone.
+  const absl::Status closed = files.Close(temporary.file, path);
+  if (!status.ok()) return status;
+  COTAN_RETURN_IF_ERROR(closed);
   return files.SyncFolder(FolderOf(path));
 }
 

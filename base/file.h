@@ -37,13 +37,13 @@ class MappedFile {
 
 // The system calls of WriteFileAtomically(), so that tests can fail or stop at
 // any of them. Errors: ResourceExhausted (disk full, quota), PermissionDenied,
-// NotFound (no such folder), Unavailable (another error); messages name the
-// path and the system's reason. Thread-safe.
+// NotFound (no such folder), AlreadyExists, Unavailable (another error); messages
+// name the path and the system's reason. Thread-safe.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
 
-  // Creates or empties a file and opens it for writing.
+  // Creates a file and opens it for writing. AlreadyExists: there is one.
   virtual absl::StatusOr<int> Create(const std::string& path);
   // Writes all of `bytes` at the end of the file; `path` is for messages.
   virtual absl::Status Write(int file, absl::string_view bytes, const std::string& path);
@@ -64,8 +64,12 @@ FileSystem& SystemFiles();
 // also after a crash or loss of power, `path` is either what it was or the
 // whole new file: the bytes go to "<path>.tmp-<process>-<n>" in the same
 // folder, are synced and renamed, and the folder is synced. That temporary
-// file is removed on failure; a killed process may leave it behind.
-// Errors as FileSystem's.
+// file is removed on failure. A killed process leaves it behind: the next call
+// for the same `path` removes it. The writer holds a lock (flock) on its temporary
+// file, so any number of processes and threads may write one `path` at once: none
+// removes the file of another that is alive. This needs a file system whose locks
+// all writers see; where files cannot be locked, nothing is removed.
+// Errors as FileSystem's, except AlreadyExists.
 absl::Status WriteFileAtomically(const std::string& path, absl::Span<const absl::string_view> pieces,
                                  FileSystem& files = SystemFiles());
 

@@ -1,16 +1,27 @@
 #include "base/file.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace cotan {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
 
 std::string TestPath(absl::string_view name) { return absl::StrCat(::testing::TempDir(), "/", name); }
 
@@ -56,11 +67,11 @@ TEST(FileTest, AFolderIsNoFile) {
 
 TEST(FileTest, AFullDiskIsResourceExhausted) {
   if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full";
-  absl::StatusOr<int> file = SystemFiles().Create("/dev/full");
-  ASSERT_TRUE(file.ok());
-  const absl::Status status = SystemFiles().Write(*file, "x", "/dev/full");
+  const int file = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  const absl::Status status = SystemFiles().Write(file, "x", "/dev/full");
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
-  ASSERT_TRUE(SystemFiles().Close(*file, "/dev/full").ok());
+  ASSERT_TRUE(SystemFiles().Close(file, "/dev/full").ok());
 }
 
 // Fails the call number `fail_at`, counted over all calls.
@@ -114,6 +125,120 @@ TEST(FileTest, EveryFailureLeavesTheOldFileAndNoOther) {
   EXPECT_GE(fail_at, 6);
   ASSERT_EQ(::unlink(path.c_str()), 0);
   EXPECT_EQ(::rmdir(folder.c_str()), 0) << "temporary files are left";
+}
+
+// --- several writers -----------------------------------------------------------
+
+// An empty folder of the running test.
+std::string NewFolder() {
+  const std::string folder = TestPath(::testing::UnitTest::GetInstance()->current_test_info()->name());
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  return folder;
+}
+
+// The names of a folder's entries, in order.
+std::vector<std::string> Entries(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Writes a byte to a pipe when everything but the rename is done, and waits for good.
+class StuckFiles : public FileSystem {
+ public:
+  explicit StuckFiles(int pipe) : pipe_(pipe) {}
+  absl::Status Sync(int, const std::string&) override {
+    if (::write(pipe_, "x", 1) != 1) ::_exit(1);
+    for (;;) ::pause();
+  }
+
+ private:
+  const int pipe_;
+};
+
+// A process that is in the middle of writing `path`.
+pid_t StartStuckWriter(const std::string& path) {
+  int pipe[2];
+  EXPECT_EQ(::pipe(pipe), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    StuckFiles files(pipe[1]);
+    const absl::Status status = WriteFileAtomically(path, {"from the child"}, files);
+    ::_exit(status.ok() ? 0 : 1);
+  }
+  ::close(pipe[1]);
+  char byte;
+  EXPECT_EQ(::read(pipe[0], &byte, 1), 1);
+  ::close(pipe[0]);
+  return child;
+}
+
+void Kill(pid_t child) {
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+}
+
+TEST(FileTest, TheTemporaryFileOfAKilledWriterIsRemovedByTheNextOfThatPath) {
+  const std::string folder = NewFolder();
+  const std::string path = folder + "/file";
+  Kill(StartStuckWriter(path));
+  ASSERT_THAT(Entries(folder), ElementsAre(HasSubstr("file.tmp-")));
+  ASSERT_TRUE(WriteFileAtomically(folder + "/fil", {"another path"}).ok());
+  ASSERT_TRUE(WriteFileAtomically(folder + "/file.tmp", {"another path"}).ok());
+  EXPECT_THAT(Entries(folder), ElementsAre("fil", "file.tmp", HasSubstr("file.tmp-")));
+  ASSERT_TRUE(WriteFileAtomically(path, {"new"}).ok());
+  EXPECT_THAT(Entries(folder), ElementsAre("fil", "file", "file.tmp"));
+  EXPECT_EQ(ReadAll(path), "new");
+}
+
+TEST(FileTest, TheTemporaryFileOfALivingWriterStays) {
+  const std::string folder = NewFolder();
+  const std::string path = folder + "/file";
+  const pid_t child = StartStuckWriter(path);
+  ASSERT_TRUE(WriteFileAtomically(path, {"from the parent"}).ok());
+  const std::vector<std::string> entries = Entries(folder);
+  ASSERT_THAT(entries, ElementsAre("file", HasSubstr("file.tmp-")));
+  EXPECT_EQ(ReadAll(folder + "/" + entries[1]), "from the child");
+  Kill(child);
+  ASSERT_TRUE(WriteFileAtomically(path, {"again"}).ok());
+  EXPECT_THAT(Entries(folder), ElementsAre("file"));
+}
+
+TEST(FileTest, FilesOfTheUserAreNotTakenForTemporaryOnes) {
+  const std::string folder = NewFolder();
+  const std::vector<std::string> kept = {"file.tmp-",        "file.tmp-1",   "file.tmp-1-",
+                                         "file.tmp-1-2.txt", "file.tmp-a-1", "x.file.tmp-1-2"};
+  for (const std::string& name : kept) ASSERT_TRUE(WriteFileAtomically(folder + "/" + name, {"mine"}).ok());
+  ASSERT_TRUE(WriteFileAtomically(folder + "/file", {"new"}).ok());
+  EXPECT_THAT(Entries(folder), SizeIs(kept.size() + 1));
+}
+
+TEST(FileTest, ThreadsAndProcessesWriteOnePathAtOnce) {
+  const std::string folder = NewFolder();
+  const std::string path = folder + "/file";
+  const auto write = [&](int writer) {
+    int failures = 0;
+    for (int i = 0; i < 200; ++i) {
+      if (!WriteFileAtomically(path, {absl::StrCat("writer ", writer)}).ok()) ++failures;
+    }
+    return failures;
+  };
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(write(0) == 0 ? 0 : 1);
+  std::vector<int> failures(3);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) threads.emplace_back([&, i] { failures[static_cast<size_t>(i)] = write(i + 1); });
+  for (std::thread& thread : threads) thread.join();
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "a write of the other process failed";
+  EXPECT_THAT(failures, ElementsAre(0, 0, 0));
+  EXPECT_THAT(Entries(folder), ElementsAre("file"));
+  EXPECT_THAT(ReadAll(path), HasSubstr("writer "));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@
 namespace cotan {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::LinearRegression;
 using testing::ProgramBuilder;
@@ -47,6 +49,20 @@ std::string Bytes(const Session& session) {
     bytes.append(static_cast<const char*>(tensor.address()), tensor.storage()->bytes());
   }
   return bytes;
+}
+
+// An empty folder.
+std::string NewFolder(absl::string_view name) {
+  const std::string folder = TestPath(name);
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  return folder;
+}
+
+std::vector<std::string> Entries(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+  return names;
 }
 
 std::string ReadAll(const std::string& path) {
@@ -200,20 +216,18 @@ class CrashingFiles : public FileSystem {
   }
   void Remove(const std::string& path) override {
     if (left_ >= 0) FileSystem::Remove(path);  // a dead process cleans nothing
-    leftover_ = path;
   }
   bool crashed() const { return left_ < 0; }
-  const std::string& leftover() const { return leftover_; }
 
  private:
   bool Crashed() { return left_ < 0 || --left_ < 0; }
   static absl::Status Crash() { return absl::AbortedError("the process is dead"); }
   int left_;
-  std::string leftover_;
 };
 
 TEST(CheckpointTest, ACrashAtAnyByteLeavesTheOldOrTheNewFileWhole) {
-  const std::string path = TestPath("crash.safetensors");
+  const std::string folder = NewFolder("crash");
+  const std::string path = folder + "/crash.safetensors";
   Session session = NewSession();
   ASSERT_TRUE(session.SaveCheckpoint(path).ok());
   const std::string old_file = ReadAll(path);
@@ -229,7 +243,6 @@ TEST(CheckpointTest, ACrashAtAnyByteLeavesTheOldOrTheNewFileWhole) {
       break;
     }
     ASSERT_FALSE(status.ok());
-    SystemFiles().Remove(files.leftover());
     if (now == old_file) {
       ++kept_old;
     } else {
@@ -240,10 +253,12 @@ TEST(CheckpointTest, ACrashAtAnyByteLeavesTheOldOrTheNewFileWhole) {
     }
   }
   EXPECT_GT(kept_old, static_cast<int>(old_file.size()));
+  EXPECT_THAT(Entries(folder), ElementsAre("crash.safetensors"));
 }
 
 TEST(CheckpointTest, AKilledProcessLeavesTheOldOrTheNewFileWhole) {
-  const std::string path = TestPath("killed.safetensors");
+  const std::string folder = NewFolder("killed");
+  const std::string path = folder + "/killed.safetensors";
   Session session = NewSession();
   ASSERT_TRUE(session.SaveCheckpoint(path).ok());
   for (int trial = 0; trial < 20; ++trial) {
@@ -264,6 +279,8 @@ TEST(CheckpointTest, AKilledProcessLeavesTheOldOrTheNewFileWhole) {
     const absl::Status read = loaded.LoadCheckpoint(path);
     ASSERT_TRUE(read.ok()) << read;
   }
+  ASSERT_TRUE(session.SaveCheckpoint(path).ok());
+  EXPECT_THAT(Entries(folder), ElementsAre("killed.safetensors"));
 }
 
 }  // namespace

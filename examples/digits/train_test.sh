@@ -32,16 +32,19 @@ train --epochs=1 --train_images=1283 --checkpoint="$folder/rest" || fail "$(cat 
 cmp -s "$folder/one" "$folder/rest" && fail "the rest of an epoch changed nothing"
 
 # Interrupted by a signal in the middle of an epoch.
-"$program" --train_images=6400 --epochs=1000 --checkpoint="$folder/signal" > "$folder/output" 2>&1 &
+# This run has an output file of its own: the shell empties a file only when the
+# process in the background starts, and until then it has the lines of an earlier run.
+interrupted=$folder/interrupted_output
+"$program" --train_images=6400 --epochs=1000 --checkpoint="$folder/signal" > "$interrupted" 2>&1 &
 process=$!
-# It listens to signals before the first epoch ends.
-until grep -q "epoch 1" "$folder/output"; do
-  kill -0 "$process" || fail "$(cat "$folder/output")"
+# It catches signals before the first epoch ends.
+until grep -qs "^epoch 1 " "$interrupted"; do
+  kill -0 "$process" || fail "$(cat "$interrupted")"
   sleep 0.1
 done
 kill -INT "$process"
 wait "$process" && fail "an interrupted run reports success"
-grep -q "saved to" "$folder/output" || fail "$(cat "$folder/output")"
+grep -q "saved to" "$interrupted" || fail "$(cat "$interrupted")"
 "$program" --train_images=6400 --epochs=0 --checkpoint="$folder/signal" --resume > "$folder/output" 2>&1 ||
   fail "$(cat "$folder/output")"
 
