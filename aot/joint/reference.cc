@@ -8,16 +8,12 @@
 #include <torch/optim/sgd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "aot/joint/cancellation.h"
 #include "aot/trace/tensor_data.h"
 #include "base/dtype.h"
@@ -142,21 +138,6 @@ double StepSlack(const OptimizerOptions& options, DType dtype, double largest_gr
   return std::get<SgdOptions>(options).lr * kCancelledEpsilons * Epsilon(dtype) * largest_gradient;
 }
 
-// A running mean may be that of values which cancel: they are as large as their
-// deviation, of which "X.running_var" beside "X.running_mean" tells.
-void AllowForMeansThatCancel(std::vector<ExpectedState>& states) {
-  constexpr absl::string_view kMean = "running_mean";
-  for (ExpectedState& mean : states) {
-    if (!absl::EndsWith(mean.state, kMean)) continue;
-    const std::string variance = absl::StrCat(mean.state.substr(0, mean.state.size() - kMean.size()), "running_var");
-    for (const ExpectedState& state : states) {
-      if (state.state != variance || state.content.bytes.empty()) continue;
-      const double deviation = std::sqrt(FromTensorData(state.content).max().item<double>());
-      mean.slack = kCancelledEpsilons * Epsilon(mean.content.dtype) * deviation;
-    }
-  }
-}
-
 }  // namespace
 
 std::vector<ExpectedState> ExpectedAfterRun(const TracedProgram& traced) {
@@ -168,7 +149,6 @@ std::vector<ExpectedState> ExpectedAfterRun(const TracedProgram& traced) {
     const InputKind input = traced.graph.inputs()[static_cast<size_t>(output.index)].kind;
     if (input != InputKind::kUserInput) expected.push_back({output.name, content});
   }
-  AllowForMeansThatCancel(expected);
   return expected;
 }
 

@@ -10,8 +10,7 @@
 
 namespace cotan::aot {
 
-// The parameters and buffers that the traced function writes. Running means of
-// values that cancel have slack.
+// The parameters and buffers that the traced function writes.
 std::vector<ExpectedState> ExpectedAfterRun(const TracedProgram& traced);
 
 // The same, and the parameters that have a gradient after the first step of

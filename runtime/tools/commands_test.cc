@@ -146,6 +146,45 @@ TEST(CommandsTest, VerifyNamesWhatDiffers) {
   EXPECT_THAT(outcome.text, HasSubstr("5 passed, 1 failed"));
 }
 
+// LinearRegression() with a running mean of 2e-8 on the device, and of `recorded`
+// in a recorded run of the forward; the running variance is 1.
+std::string WriteRunningMean(absl::string_view name, float recorded, bool has_variance) {
+  ProgramBuilder program = LinearRegression();
+  program.AddState("bn.running_mean", serialization::State::BUFFER, {"1"}, {2e-8f});
+  program.AddState("bn.running_var", serialization::State::BUFFER, {"1"}, {1});
+  Reference& run = *program.artifact().add_references();
+  run.set_method("forward");
+  const Tensor input = *Tensor::From<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  Session session = *Session::Create(LinearRegression().Load(), {.kernels = &TestKernels(), .threads = 1});
+  Record(program, input, *run.add_inputs());
+  Record(program, (*session.Run("forward", {input}))[0], *run.add_outputs());
+  const auto add = [&](const char* state, float value) {
+    auto& after = *run.add_states_after();
+    after.set_state(state);
+    Record(program, *Tensor::From<float>({value}, {1}), *after.mutable_tensor());
+  };
+  add("bn.running_mean", recorded);
+  if (has_variance) add("bn.running_var", 1);
+  const std::string path = absl::StrCat(::testing::TempDir(), "/", name, ".cotan");
+  const std::string bytes = program.Bytes();
+  EXPECT_TRUE(WriteFileAtomically(path, {bytes}).ok());
+  return path;
+}
+
+TEST(CommandsTest, VerifyComparesARunningMeanThatIsNoiseOnTheScaleOfItsVariance) {
+  for (const float recorded : {1e-8f, 0.0f, -3e-8f}) {
+    const Outcome noise = RunTool({"verify", WriteRunningMean("noise", recorded, /*has_variance=*/true)});
+    EXPECT_TRUE(noise.status.ok()) << recorded << "\n" << noise.status << "\n" << noise.text;
+    EXPECT_THAT(noise.text, HasSubstr("allowed 1e-07"));
+  }
+  for (const float recorded : {2e-7f, 1e-3f, 1.0f}) {
+    const Outcome wrong = RunTool({"verify", WriteRunningMean("mean", recorded, /*has_variance=*/true)});
+    EXPECT_THAT(wrong.text, HasSubstr("FAIL forward state bn.running_mean f32[1]")) << recorded;
+  }
+  const Outcome alone = RunTool({"verify", WriteRunningMean("alone", 1e-8f, /*has_variance=*/false)});
+  EXPECT_THAT(alone.text, HasSubstr("FAIL forward state bn.running_mean f32[1]"));
+}
+
 TEST(CommandsTest, BenchTimesEveryMethodThatCanRunAlone) {
   const Outcome outcome = RunTool({"bench", WriteModel("timed"), "--steps=20", "--threads=1"});
   ASSERT_TRUE(outcome.status.ok()) << outcome.status;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "runtime/scalar.h"
 #include "serialization/tensor_type.h"
@@ -70,6 +71,15 @@ absl::StatusOr<Difference> Compare(const Tensor& actual, const Tensor& expected)
     if (std::isfinite(y)) difference.largest_expected = std::max(difference.largest_expected, std::abs(y));
   }
   return difference;
+}
+
+std::string RunningVarianceOf(absl::string_view state) {
+  return absl::ConsumeSuffix(&state, "running_mean") ? absl::StrCat(state, "running_var") : "";
+}
+
+double RunningMeanScale(double largest_variance) {
+  constexpr double kPartOfDeviation = 0.01;
+  return kPartOfDeviation * std::sqrt(largest_variance);
 }
 
 }  // namespace cotan::tools

@@ -2,6 +2,7 @@
 #ifndef COTAN_RUNTIME_TOOLS_REFERENCES_H_
 #define COTAN_RUNTIME_TOOLS_REFERENCES_H_
 
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -31,6 +32,16 @@ struct Difference {
   double largest_expected = 0;
 };
 absl::StatusOr<Difference> Compare(const Tensor& actual, const Tensor& expected);
+
+// Returns "bn.running_var" for "bn.running_mean", and an empty name for a state
+// that is no running mean.
+std::string RunningVarianceOf(absl::string_view state);
+
+// Returns the smallest scale on which a running mean is compared: a part of the
+// standard deviation of what was averaged. A mean that is 0 but for rounding, such
+// as that of normalized values, is noise of that size, and has no scale of its own.
+// `largest_variance`: of the running variance of the same layer.
+double RunningMeanScale(double largest_variance);
 
 }  // namespace cotan::tools
 

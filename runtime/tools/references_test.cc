@@ -51,6 +51,14 @@ TEST(CompareTest, PartsOfComplexNumbersCountOneByOne) {
   EXPECT_EQ(Compare(a, b)->largest_expected, 5);
 }
 
+TEST(RunningMeanTest, IsComparedOnAScaleOfItsVariance) {
+  EXPECT_EQ(RunningVarianceOf("net.bn.running_mean"), "net.bn.running_var");
+  EXPECT_EQ(RunningVarianceOf("running_mean"), "running_var");
+  EXPECT_EQ(RunningVarianceOf("net.bn.running_var"), "");
+  EXPECT_EQ(RunningVarianceOf("running_mean.weight"), "");
+  EXPECT_DOUBLE_EQ(RunningMeanScale(4), 0.02);
+}
+
 TEST(ReferencesTest, TheFirstRunOfAMethodIsFoundWithItsArguments) {
   ProgramBuilder program = testing::LinearRegression();
   for (const float value : {1.0f, 2.0f}) {

@@ -23,6 +23,7 @@
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/program.h"
 #include "runtime/session.h"
+#include "runtime/tools/references.h"
 #include "testing/models/golden.h"
 
 namespace cotan::testing {
@@ -36,10 +37,6 @@ constexpr int kTimedSteps = 10;
 // A tensor whose largest value is this much smaller than that of others of its
 // kind is compared on a scale of this much of theirs.
 constexpr double kSmall = 0.001;
-// A running mean is compared on a scale of this much of the spread of what was
-// averaged: where it is 0 but for rounding, as after a product with normalized
-// values, it is noise of that.
-constexpr double kSmallMean = 0.01;
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -202,10 +199,9 @@ absl::Status Checker::CheckBuffers(const Session& session) {
     COTAN_ASSIGN_OR_RETURN(const Tensor actual, session.State(name));
     const double tolerance = IsFloatingPoint(expected.dtype()) ? golden_.output_tolerance : 0;
     double scale = 0;
-    const auto variance = golden_.buffers.find(absl::StrReplaceAll(name, {{"running_mean", "running_var"}}));
-    if (variance != golden_.buffers.end() && variance->first != name) {
+    if (const auto variance = golden_.buffers.find(tools::RunningVarianceOf(name)); variance != golden_.buffers.end()) {
       COTAN_ASSIGN_OR_RETURN(const std::vector<double> variances, ToDoubles(variance->second));
-      scale = kSmallMean * std::sqrt(LargestOf(variances));
+      scale = tools::RunningMeanScale(LargestOf(variances));
     }
     COTAN_RETURN_IF_ERROR(Compare(absl::StrCat("buffer ", name), actual, expected, tolerance, scale));
   }
