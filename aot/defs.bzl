@@ -3,7 +3,8 @@
 def cotan_program(name, model, model_name = "", flags = [], **kwargs):
     """Makes NAME.cotan from a model.
 
-    LibTorch is needed while building only: what depends on NAME.cotan does not link it.
+    LibTorch is needed while building only: what depends on NAME.cotan does not link it. The macro
+    works in other workspaces, too: load it from @cotan//aot:defs.bzl (examples/consumer).
 
     Args:
       name: the artifact is NAME.cotan; NAME_compile is the tool that compiles it.
@@ -17,7 +18,7 @@ def cotan_program(name, model, model_name = "", flags = [], **kwargs):
         name = tool,
         # main() comes first: it asks for the symbol that the model defines.
         deps = [
-            "//aot/tools:compile_main",
+            Label("//aot/tools:compile_main"),
             model,
         ],
         **kwargs

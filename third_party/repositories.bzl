@@ -1,48 +1,56 @@
-"""Every repository the build uses. None of them is downloaded by Bazel."""
+"""Every repository the build uses. None of them is downloaded by Bazel.
+
+A workspace that uses Cotan as the repository @cotan calls cotan_repositories() as well: paths and
+labels here are relative to Cotan's own root, wherever the call stands.
+"""
 
 load("//third_party:system_library.bzl", "system_library")
+load("//third_party/bazel:folder_repository.bzl", "folder_repository")
 load("//third_party/cuda:cuda_repository.bzl", "cuda_repository")
 load("//third_party/libtorch:libtorch_repository.bzl", "libtorch_repository")
 
 def cotan_repositories():
-    """Declares the repositories that targets of this workspace may depend on."""
+    """Declares the repositories that Cotan's targets depend on.
+
+    Those of Bazel's own rules are left as they are if the workspace has declared them before.
+    """
     _bazel_repositories()
 
     system_library(
         name = "com_google_absl",
-        build_file = "//third_party/absl:system.BUILD",
+        build_file = Label("//third_party/absl:system.BUILD"),
         debian_package = "libabsl-dev",
         headers = ["absl"],
         static_libraries = "libabsl_",
     )
     system_library(
         name = "com_google_protobuf",
-        build_file = "//third_party/protobuf:system.BUILD",
+        build_file = Label("//third_party/protobuf:system.BUILD"),
         debian_package = "protobuf-compiler libprotobuf-dev",
         headers = ["google/protobuf"],
         programs = ["protoc"],
     )
     system_library(
         name = "com_google_googletest",
-        build_file = "//third_party/googletest:system.BUILD",
+        build_file = Label("//third_party/googletest:system.BUILD"),
         debian_package = "libgtest-dev libgmock-dev",
         headers = ["gtest", "gmock"],
     )
     system_library(
         name = "com_google_benchmark",
-        build_file = "//third_party/benchmark:system.BUILD",
+        build_file = Label("//third_party/benchmark:system.BUILD"),
         debian_package = "libbenchmark-dev",
         headers = ["benchmark"],
     )
     system_library(
         name = "nlohmann_json",
-        build_file = "//third_party/nlohmann_json:system.BUILD",
+        build_file = Label("//third_party/nlohmann_json:system.BUILD"),
         debian_package = "nlohmann-json3-dev",
         headers = ["nlohmann"],
     )
     system_library(
         name = "libzip",
-        build_file = "//third_party/libzip:system.BUILD",
+        build_file = Label("//third_party/libzip:system.BUILD"),
         debian_package = "libzip-dev",
         headers = [
             "zip.h",
@@ -51,13 +59,13 @@ def cotan_repositories():
     )
     system_library(
         name = "openssl",
-        build_file = "//third_party/openssl:system.BUILD",
+        build_file = Label("//third_party/openssl:system.BUILD"),
         debian_package = "libssl-dev",
         headers = ["openssl"],
     )
     system_library(
         name = "onednn",
-        build_file = "//third_party/onednn:system.BUILD",
+        build_file = Label("//third_party/onednn:system.BUILD"),
         debian_package = "libdnnl-dev",
         headers = [
             "dnnl.h",
@@ -67,7 +75,7 @@ def cotan_repositories():
     )
     system_library(
         name = "openmp",
-        build_file = "//third_party/openmp:system.BUILD",
+        build_file = Label("//third_party/openmp:system.BUILD"),
         debian_package = "g++",
     )
     libtorch_repository(name = "libtorch")
@@ -76,8 +84,14 @@ def cotan_repositories():
 def _bazel_repositories():
     # Bazel asks for these by name and would download them. Debian ships three; of the other two
     # only the few names that Bazel 4.2.3 itself loads are needed.
-    native.local_repository(name = "rules_cc", path = "third_party/bazel/rules_cc")
-    native.local_repository(name = "remote_coverage_tools", path = "third_party/bazel/coverage_tools")
-    native.local_repository(name = "rules_java", path = "/usr/share/bazel/rules/java")
-    native.local_repository(name = "rules_proto", path = "/usr/share/bazel/rules/proto")
-    native.local_repository(name = "bazel_skylib", path = "/usr/share/bazel/tools/skylib")
+    declared = native.existing_rules()
+    for name in ["rules_cc", "remote_coverage_tools"]:
+        if name not in declared:
+            folder_repository(name = name, folder = name)
+    for name, path in {
+        "bazel_skylib": "/usr/share/bazel/tools/skylib",
+        "rules_java": "/usr/share/bazel/rules/java",
+        "rules_proto": "/usr/share/bazel/rules/proto",
+    }.items():
+        if name not in declared:
+            native.local_repository(name = name, path = path)
