@@ -1,0 +1,14 @@
+// What the model and the program that trains it agree on.
+#ifndef CONSUMER_SIZES_H_
+#define CONSUMER_SIZES_H_
+
+#include <cstdint>
+
+namespace consumer {
+
+inline constexpr int64_t kBatch = 128;  // points in a step
+inline constexpr int64_t kClasses = 2;  // one per arm
+
+}  // namespace consumer
+
+#endif  // CONSUMER_SIZES_H_
