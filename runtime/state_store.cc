@@ -1,6 +1,6 @@
 #include "runtime/state_store.h"
 
-#include <cstring>
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -18,6 +18,20 @@ using serialization::State;
 bool MayStayInPlace(const State& state, absl::string_view bytes, const Device& device) {
   return state.role() == State::CONSTANT && state.has_segment() && device.type() == DeviceType::kCpu &&
          reinterpret_cast<uintptr_t>(bytes.data()) % 64 == 0;
+}
+
+// Copies `element` into all of `storage`, through a buffer that stays in cache.
+absl::Status Fill(const Storage& storage, absl::string_view element) {
+  constexpr size_t kBufferBytes = 64 << 10;  // a multiple of every element's size
+  std::string buffer;
+  buffer.reserve(kBufferBytes);
+  while (buffer.size() < std::min(kBufferBytes, storage.bytes())) buffer.append(element.data(), element.size());
+  auto* const to = static_cast<char*>(storage.data());
+  for (size_t at = 0; at < storage.bytes(); at += buffer.size()) {
+    const size_t size = std::min(buffer.size(), storage.bytes() - at);
+    COTAN_RETURN_IF_ERROR(storage.device().CopyFromHost(to + at, buffer.data(), size));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -60,10 +74,7 @@ absl::Status StateStore::Reset(int state) {
     return storage.device().CopyFromHost(storage.data(), bytes.data(), bytes.size());
   }
   COTAN_ASSIGN_OR_RETURN(const std::string element, EncodeScalar(proto.fill(), tensor(state).dtype()));
-  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<Storage> staging, Storage::Allocate(HostDevice(), storage.bytes()));
-  auto* to = static_cast<char*>(staging->data());
-  for (size_t at = 0; at < storage.bytes(); at += element.size()) std::memcpy(to + at, element.data(), element.size());
-  return storage.device().CopyFromHost(storage.data(), to, storage.bytes());
+  return Fill(storage, element);
 }
 
 absl::StatusOr<Tensor> StateStore::Read(int state) const {

@@ -91,6 +91,13 @@ TEST(StateStoreTest, ADeviceWithoutMemoryIsAnError) {
   EXPECT_EQ(StateStore::Create(Load(), device).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
+TEST(StateStoreTest, EveryElementOfALargeStateIsFilled) {
+  ProgramBuilder program;
+  program.AddState("large", State::BUFFER, DType::kFloat64, {"30001"}, 1.5);
+  const StateStore store = *StateStore::Create(program.Load(), HostDevice());
+  EXPECT_EQ(*store.Read(0)->ToVector<double>(), std::vector<double>(30001, 1.5));
+}
+
 TEST(StateStoreTest, AFillThatDoesNotFitIsAnError) {
   ProgramBuilder program;
   program.AddState("n", State::BUFFER, DType::kUInt8, {"2"}, 300);
