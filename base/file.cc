@@ -170,6 +170,14 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
+void MappedFile::Shrink(size_t size) {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const size_t kept = (size + page - 1) / page * page;
+  if (kept < size_) ::munmap(static_cast<char*>(data_) + kept, size_ - kept);
+  size_ = size;
+  if (size == 0) data_ = nullptr;
+}
+
 absl::StatusOr<int> FileSystem::Create(const std::string& path) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file < 0) return SystemError("write", path, errno);

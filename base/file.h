@@ -28,6 +28,8 @@ class MappedFile {
   ~MappedFile();
 
   absl::string_view bytes() const { return {static_cast<const char*>(data_), size_}; }
+  // Unmaps what follows the first `size` bytes, which is at most all of it.
+  void Shrink(size_t size);
 
  private:
   MappedFile(void* data, size_t size) : data_(data), size_(size) {}

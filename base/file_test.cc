@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -51,6 +52,28 @@ TEST(FileTest, AMappingOutlivesTheFilesReplacement) {
   MappedFile moved = *std::move(old);
   EXPECT_EQ(moved.bytes(), "old");
   EXPECT_EQ(ReadAll(path), "new!");
+}
+
+// Whether the pages of `bytes` are mapped; it starts at a page.
+bool IsMapped(absl::string_view bytes) {
+  std::vector<unsigned char> resident(bytes.size());
+  return ::mincore(const_cast<char*>(bytes.data()), bytes.size(), resident.data()) == 0;
+}
+
+TEST(FileTest, AShrunkMappingKeepsItsFirstBytesOnly) {
+  const std::string path = TestPath("shrunk");
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  ASSERT_TRUE(WriteFileAtomically(path, {std::string(4 * page, 'x')}).ok());
+  absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  ASSERT_TRUE(file.ok());
+  const absl::string_view whole = file->bytes();
+  file->Shrink(page + 1);
+  EXPECT_EQ(file->bytes(), std::string(page + 1, 'x'));
+  EXPECT_TRUE(IsMapped(whole.substr(0, 2 * page)));
+  EXPECT_FALSE(IsMapped(whole.substr(2 * page, page)));
+  file->Shrink(0);
+  EXPECT_EQ(file->bytes(), "");
+  EXPECT_FALSE(IsMapped(whole.substr(0, page)));
 }
 
 TEST(FileTest, MissingFileAndFolderAreNamed) {

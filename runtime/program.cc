@@ -12,8 +12,8 @@ namespace cotan {
 using serialization::Method;
 using serialization::State;
 
-absl::StatusOr<std::shared_ptr<const Program>> Program::Load(const std::string& path) {
-  COTAN_ASSIGN_OR_RETURN(ArtifactFile file, ArtifactFile::Open(path));
+absl::StatusOr<std::shared_ptr<const Program>> Program::Load(const std::string& path, RecordedRuns recorded_runs) {
+  COTAN_ASSIGN_OR_RETURN(ArtifactFile file, ArtifactFile::Open(path, recorded_runs));
   return Verified(std::move(file), path);
 }
 

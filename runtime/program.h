@@ -23,9 +23,11 @@ class Program {
   // NotFound, PermissionDenied, Unavailable: the file cannot be read. DataLoss:
   // it is truncated or damaged. InvalidArgument: it is no .cotan file, or its
   // content contradicts itself. Unimplemented: a newer version wrote it. Every
-  // message names the file.
-  static absl::StatusOr<std::shared_ptr<const Program>> Load(const std::string& path);
-  // The same for a file's bytes in memory, which it keeps.
+  // message names the file. Recorded runs are for tools; they are mapped if asked
+  // for, and then checked when used.
+  static absl::StatusOr<std::shared_ptr<const Program>> Load(const std::string& path,
+                                                             RecordedRuns recorded_runs = RecordedRuns::kSkip);
+  // As Load() with recorded runs, for a file's bytes in memory, which it keeps.
   static absl::StatusOr<std::shared_ptr<const Program>> LoadBytes(std::string bytes,
                                                                   absl::string_view name = "artifact");
 
@@ -33,8 +35,11 @@ class Program {
   const serialization::Artifact& artifact() const { return file_.artifact(); }
   const serialization::Method& method(int index) const { return artifact().methods(index); }
   const serialization::State& state(int index) const { return artifact().states(index); }
-  // Bytes of artifact().segments(index); valid as long as the program.
+  // Bytes of artifact().segments(index), a state's; valid as long as the program.
   absl::string_view segment(uint32_t index) const { return file_.segment(index); }
+  // As segment(), for segments of recorded runs. FailedPrecondition: loaded without
+  // them. DataLoss: damaged.
+  absl::StatusOr<absl::string_view> RecordedSegment(uint32_t index) const { return file_.RecordedSegment(index); }
   // Size of the artifact in bytes.
   uint64_t size() const { return file_.size(); }
 

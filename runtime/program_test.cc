@@ -66,9 +66,8 @@ int CallAll(const std::shared_ptr<const Program>& program, int64_t size) {
 // The program of `contents` in a file without fault.
 absl::StatusOr<std::shared_ptr<const Program>> LoadContents(const Artifact& contents, const ArtifactFile& segments_of) {
   ArtifactWriter writer;
-  for (int i = 0; i < segments_of.artifact().segments_size(); ++i) {
-    writer.AddSegment(std::string(segments_of.segment(static_cast<uint32_t>(i))));
-  }
+  const absl::Status added = writer.AddSegmentsOf(segments_of);
+  if (!added.ok()) return added;
   absl::StatusOr<std::string> bytes = std::move(writer).Serialize(contents);
   if (!bytes.ok()) return bytes.status();
   return Program::LoadBytes(*std::move(bytes));

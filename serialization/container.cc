@@ -15,7 +15,11 @@ namespace cotan {
 namespace {
 
 using serialization::Artifact;
+using serialization::Reference;
+using serialization::ReferenceState;
+using serialization::ReferenceTensor;
 using serialization::Segment;
+using serialization::State;
 
 constexpr absl::string_view kMagic =
     "\x93"
@@ -23,6 +27,8 @@ constexpr absl::string_view kMagic =
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kHeaderSize = 64;
 constexpr size_t kHeaderCrcOffset = 60;
+// Of a Segment's offset in the table of contents: a tag and a number of at most 10 bytes.
+constexpr uint64_t kMaxOffsetBytes = 11;
 constexpr uint64_t kMaxContents = std::numeric_limits<int32_t>::max();
 const char kZeros[kAlignment] = {};
 
@@ -32,6 +38,8 @@ struct Header {
   uint64_t contents_offset = 0;
   uint64_t contents_size = 0;
   uint64_t file_size = 0;
+
+  uint64_t contents_end() const { return contents_offset + contents_size; }
 };
 
 // The host is little-endian, as every supported one (checked below).
@@ -87,33 +95,64 @@ absl::StatusOr<Header> DecodeHeader(absl::string_view file) {
                                             file.size(), " bytes, its header says ", header.file_size));
   }
   if (header.contents_offset < kHeaderSize || header.contents_offset > file.size() ||
-      header.contents_size != file.size() - header.contents_offset) {
+      header.contents_size > file.size() - header.contents_offset) {
     return absl::InvalidArgumentError(absl::StrCat("the table of contents at offset ", header.contents_offset, ", ",
-                                                   header.contents_size, " bytes, does not end the file of ",
-                                                   file.size(), " bytes"));
+                                                   header.contents_size, " bytes, leaves the file of ", file.size(),
+                                                   " bytes"));
+  }
+  if (header.version == 1 && header.contents_end() != file.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the table of contents ends at offset ", header.contents_end(),
+                                                   ", in container version 1 it ends the file of ", file.size(),
+                                                   " bytes"));
   }
   return header;
 }
 
-// Segments lie in order between header and table of contents.
-absl::Status CheckSegments(const Artifact& artifact, absl::string_view file, uint64_t contents_offset) {
-  uint64_t free = kHeaderSize;
+absl::Status CheckChecksum(const Segment& segment, uint32_t index, absl::string_view file) {
+  if (Crc32c(file.substr(segment.offset(), segment.size())) == segment.crc32c()) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("damaged: the checksum of segment ", index, " at offset ", segment.offset(), " is wrong"));
+}
+
+// Segments stand in order, those before the table of contents and those behind it, which end the file.
+absl::Status CheckRanges(const Artifact& artifact, const Header& header) {
+  uint64_t free = kHeaderSize, recorded_free = header.contents_end();
   for (int i = 0; i < artifact.segments_size(); ++i) {
     const Segment& segment = artifact.segments(i);
-    if (segment.offset() % kAlignment != 0 || segment.offset() < free || segment.offset() > contents_offset ||
-        segment.size() > contents_offset - segment.offset()) {
+    const bool is_recorded = segment.offset() >= header.contents_end();
+    uint64_t& begin = is_recorded ? recorded_free : free;
+    const uint64_t end = is_recorded ? header.file_size : header.contents_offset;
+    if (segment.offset() % kAlignment != 0 || segment.offset() < begin || segment.offset() > end ||
+        segment.size() > end - segment.offset()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "segment ", i, " at offset ", segment.offset(), ", ", segment.size(), " bytes, is not aligned to ",
-          kAlignment, ", overlaps another part or leaves the range [", free, ", ", contents_offset, ")"));
+          kAlignment, ", overlaps another part or leaves the range [", begin, ", ", end, ")"));
     }
-    free = segment.offset() + segment.size();
-    if (Crc32c(file.substr(segment.offset(), segment.size())) != segment.crc32c()) {
-      return absl::DataLossError(
-          absl::StrCat("damaged: the checksum of segment ", i, " at offset ", segment.offset(), " is wrong"));
-    }
+    begin = segment.offset() + segment.size();
   }
-  return absl::OkStatus();
+  if (recorded_free == header.file_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the bytes [", recorded_free, ", ", header.file_size,
+                                                 ") at the end of the file belong to no segment"));
 }
+
+// For each segment, whether only recorded runs use it. One that nothing uses is not recorded.
+std::vector<bool> FindRecordedOnly(const Artifact& artifact, size_t num_segments) {
+  std::vector<bool> recorded(num_segments, false);
+  const auto set = [&recorded](uint32_t segment, bool value) {
+    if (segment < recorded.size()) recorded[segment] = value;
+  };
+  for (const Reference& reference : artifact.references()) {
+    for (const ReferenceTensor& tensor : reference.inputs()) set(tensor.segment(), true);
+    for (const ReferenceTensor& tensor : reference.outputs()) set(tensor.segment(), true);
+    for (const ReferenceState& state : reference.states_after()) set(state.tensor().segment(), true);
+  }
+  for (const State& state : artifact.states()) {
+    if (state.has_segment()) set(state.segment(), false);
+  }
+  return recorded;
+}
+
+uint64_t RoundUp(uint64_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
 
 absl::Status WithName(absl::string_view name, const absl::Status& status) {
   if (status.ok()) return status;
@@ -131,21 +170,25 @@ uint32_t ArtifactWriter::AddSegment(std::string bytes) {
   return next;
 }
 
-absl::StatusOr<std::vector<absl::string_view>> ArtifactWriter::Layout(Artifact artifact) {
-  if (artifact.format_version() == 0) artifact.set_format_version(kFormatVersion);
-  std::vector<absl::string_view> pieces(1);
-  uint64_t end = kHeaderSize;
-  artifact.clear_segments();
-  for (const std::string& bytes : segments_) {
-    const uint64_t padding = (kAlignment - end % kAlignment) % kAlignment;
-    pieces.emplace_back(kZeros, padding);
-    pieces.emplace_back(bytes);
-    Segment& segment = *artifact.add_segments();
-    segment.set_offset(end + padding);
-    segment.set_size(bytes.size());
-    segment.set_crc32c(Crc32c(bytes));
-    end += padding + bytes.size();
+absl::Status ArtifactWriter::AddSegmentsOf(const ArtifactFile& file) {
+  for (int i = 0; i < file.artifact().segments_size(); ++i) {
+    COTAN_ASSIGN_OR_RETURN(const absl::string_view bytes, file.RecordedSegment(static_cast<uint32_t>(i)));
+    AddSegment(std::string(bytes));
   }
+  return absl::OkStatus();
+}
+
+uint64_t ArtifactWriter::PlaceSegments(const std::vector<bool>& chosen, uint64_t end, Artifact& artifact) const {
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    if (!chosen[i]) continue;
+    Segment& segment = *artifact.mutable_segments(static_cast<int>(i));
+    segment.set_offset(RoundUp(end));
+    end = segment.offset() + segment.size();
+  }
+  return end;
+}
+
+absl::Status ArtifactWriter::EncodeContents(const Artifact& artifact) {
   if (artifact.ByteSizeLong() > kMaxContents) {
     return absl::InvalidArgumentError(
         absl::StrCat("the table of contents has ", artifact.ByteSizeLong(), " bytes, at most 2 GiB are possible"));
@@ -154,14 +197,49 @@ absl::StatusOr<std::vector<absl::string_view>> ArtifactWriter::Layout(Artifact a
   google::protobuf::io::CodedOutputStream coded(&stream);
   coded.SetSerializationDeterministic(true);
   if (!artifact.SerializeToCodedStream(&coded)) return absl::InternalError("the table of contents cannot be encoded");
-  coded.Trim();
-  header_ = EncodeHeader({.version = kContainerVersion,
-                          .contents_crc = Crc32c(contents_),
-                          .contents_offset = end,
-                          .contents_size = contents_.size(),
-                          .file_size = end + contents_.size()});
-  pieces.front() = header_;
-  pieces.emplace_back(contents_);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<absl::string_view>> ArtifactWriter::Layout(Artifact artifact) {
+  if (artifact.format_version() == 0) artifact.set_format_version(kFormatVersion);
+  artifact.clear_segments();
+  for (const std::string& bytes : segments_) {
+    Segment& segment = *artifact.add_segments();
+    segment.set_size(bytes.size());
+    segment.set_crc32c(Crc32c(bytes));
+  }
+  const std::vector<bool> recorded = FindRecordedOnly(artifact, segments_.size());
+  std::vector<bool> needed = recorded;
+  needed.flip();
+  const uint64_t contents_offset = PlaceSegments(needed, kHeaderSize, artifact);
+  // The message lists the recorded segments, so that its size depends on where they stand: they
+  // begin behind the largest size it can have.
+  const auto num_recorded = static_cast<uint64_t>(std::count(recorded.begin(), recorded.end(), true));
+  const uint64_t max_end = contents_offset + artifact.ByteSizeLong() + num_recorded * kMaxOffsetBytes;
+  const uint64_t recorded_end = PlaceSegments(recorded, max_end, artifact);
+  COTAN_RETURN_IF_ERROR(EncodeContents(artifact));
+  const Header header = {.version = kContainerVersion,
+                         .contents_crc = Crc32c(contents_),
+                         .contents_offset = contents_offset,
+                         .contents_size = contents_.size(),
+                         .file_size = num_recorded == 0 ? contents_offset + contents_.size() : recorded_end};
+  header_ = EncodeHeader(header);
+
+  std::vector<absl::string_view> pieces = {header_};
+  uint64_t end = kHeaderSize;
+  const auto append = [&](absl::string_view bytes, uint64_t offset) {
+    for (; end < offset; end += pieces.back().size()) pieces.emplace_back(kZeros, std::min(kAlignment, offset - end));
+    pieces.push_back(bytes);
+    end += bytes.size();
+  };
+  const auto append_segments = [&](const std::vector<bool>& chosen) {
+    for (size_t i = 0; i < segments_.size(); ++i) {
+      if (chosen[i]) append(segments_[i], artifact.segments(static_cast<int>(i)).offset());
+    }
+  };
+  append_segments(needed);
+  append(contents_, contents_offset);
+  append_segments(recorded);
   return pieces;
 }
 
@@ -177,10 +255,11 @@ absl::StatusOr<std::string> ArtifactWriter::Serialize(Artifact artifact) && {
   return bytes;
 }
 
-absl::StatusOr<ArtifactFile> ArtifactFile::Open(const std::string& path) {
+absl::StatusOr<ArtifactFile> ArtifactFile::Open(const std::string& path, RecordedRuns recorded_runs) {
   ArtifactFile file;
   COTAN_ASSIGN_OR_RETURN(file.file_, MappedFile::Open(path));
   COTAN_RETURN_IF_ERROR(WithName(path, file.Read()));
+  if (recorded_runs == RecordedRuns::kSkip) file.file_.Shrink(file.contents_end_);
   return file;
 }
 
@@ -194,7 +273,9 @@ absl::StatusOr<ArtifactFile> ArtifactFile::Parse(std::string bytes, absl::string
 absl::Status ArtifactFile::Read() {
   const absl::string_view file = bytes();
   COTAN_ASSIGN_OR_RETURN(const Header header, DecodeHeader(file));
-  const absl::string_view contents = file.substr(header.contents_offset);
+  size_ = header.file_size;
+  contents_end_ = header.contents_end();
+  const absl::string_view contents = file.substr(header.contents_offset, header.contents_size);
   if (Crc32c(contents) != header.contents_crc) {
     return absl::DataLossError("damaged: the checksum of the table of contents is wrong");
   }
@@ -206,12 +287,38 @@ absl::Status ArtifactFile::Read() {
                                                  artifact_.producer(), "'; this build reads versions 1 to ",
                                                  kFormatVersion, ": update it, or compile the model again"));
   }
-  return CheckSegments(artifact_, file, header.contents_offset);
+  COTAN_RETURN_IF_ERROR(CheckRanges(artifact_, header));
+  const auto num_segments = static_cast<uint32_t>(artifact_.segments_size());
+  for (uint32_t i = 0; i < num_segments; ++i) {
+    if (!IsRecorded(i)) COTAN_RETURN_IF_ERROR(CheckChecksum(artifact_.segments(static_cast<int>(i)), i, file));
+  }
+  for (const State& state : artifact_.states()) {
+    if (state.has_segment() && state.segment() < num_segments && IsRecorded(state.segment())) {
+      return absl::InvalidArgumentError(absl::StrCat("the content of state '", state.name(), "', segment ",
+                                                     state.segment(), ", is in the section of recorded runs"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool ArtifactFile::IsRecorded(uint32_t index) const {
+  return artifact_.segments(static_cast<int>(index)).offset() >= contents_end_;
 }
 
 absl::string_view ArtifactFile::segment(uint32_t index) const {
   const Segment& segment = artifact_.segments(static_cast<int>(index));
   return bytes().substr(segment.offset(), segment.size());
+}
+
+absl::StatusOr<absl::string_view> ArtifactFile::RecordedSegment(uint32_t index) const {
+  if (!IsRecorded(index)) return segment(index);
+  if (bytes().size() != size_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("segment ", index, " is in the section of recorded runs, which is not mapped: open the file with ",
+                     "RecordedRuns::kMap"));
+  }
+  COTAN_RETURN_IF_ERROR(CheckChecksum(artifact_.segments(static_cast<int>(index)), index, bytes()));
+  return segment(index);
 }
 
 }  // namespace cotan

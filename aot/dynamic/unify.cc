@@ -407,9 +407,7 @@ absl::StatusOr<std::string> UnifyArtifacts(const DynamicShapes& shapes, absl::Sp
     proto.set_max(symbol.max);
   }
   ArtifactWriter writer;
-  for (int i = 0; i < parsed[0].artifact().segments_size(); ++i) {
-    writer.AddSegment(std::string(parsed[0].segment(static_cast<uint32_t>(i))));
-  }
+  COTAN_RETURN_IF_ERROR(writer.AddSegmentsOf(parsed[0]));
   artifacts[0].clear_segments();
   return std::move(writer).Serialize(std::move(artifacts[0]));
 }

@@ -145,9 +145,7 @@ absl::StatusOr<std::vector<MethodMemory>> FitFileIntoMemory(int64_t limit, const
   Artifact artifact = parsed.artifact();
   COTAN_ASSIGN_OR_RETURN(std::vector<MethodMemory> memory, FitIntoMemory(limit, target, artifact));
   ArtifactWriter writer;
-  for (int i = 0; i < artifact.segments_size(); ++i) {
-    writer.AddSegment(std::string(parsed.segment(static_cast<uint32_t>(i))));
-  }
+  COTAN_RETURN_IF_ERROR(writer.AddSegmentsOf(parsed));
   artifact.clear_segments();
   COTAN_ASSIGN_OR_RETURN(file, std::move(writer).Serialize(std::move(artifact)));
   return memory;

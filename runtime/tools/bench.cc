@@ -26,7 +26,7 @@ double MicrosecondsSince(Clock::time_point start) {
 absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& method, int steps, bool profile,
                                   const SessionOptions& options) {
   const Clock::time_point start = Clock::now();
-  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(path));
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(path, RecordedRuns::kMap));
   COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, options));
   COTAN_ASSIGN_OR_RETURN(const Reference* const reference, FindReference(*program, method));
   Device& device = options.device == nullptr ? HostDevice() : *options.device;

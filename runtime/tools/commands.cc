@@ -41,7 +41,7 @@ absl::Status InspectCommand(const Context& context) {
 }
 
 absl::Status VerifyCommand(const Context& context) {
-  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path));
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path, RecordedRuns::kMap));
   COTAN_ASSIGN_OR_RETURN(const VerifyResult result, Verify(program, context.options, context.out));
   context.out << result.passed << " passed, " << result.failed << " failed\n";
   if (result.failed == 0) return absl::OkStatus();
@@ -73,7 +73,7 @@ void PrintTensor(const std::string& name, const Tensor& tensor, std::ostream& ou
 // Calls a method with its recorded arguments, again and again.
 absl::Status RunMethod(const Context& context) {
   COTAN_ASSIGN_OR_RETURN(const int steps, context.line.Number("steps", 1, 1));
-  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path));
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path, RecordedRuns::kMap));
   COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, context.options));
   if (context.line.Has("checkpoint"))
     COTAN_RETURN_IF_ERROR(session.LoadCheckpoint(context.line.Text("checkpoint", "")));

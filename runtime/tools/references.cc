@@ -20,7 +20,7 @@ using serialization::ReferenceTensor;
 absl::StatusOr<Tensor> LoadTensor(const Program& program, const ReferenceTensor& reference) {
   COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, DenseLayout(reference.type(), {}));
   COTAN_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Empty(ToDType(reference.type().dtype()), layout.sizes));
-  const absl::string_view bytes = program.segment(reference.segment());
+  COTAN_ASSIGN_OR_RETURN(const absl::string_view bytes, program.RecordedSegment(reference.segment()));
   if (!bytes.empty()) std::memcpy(tensor.address(), bytes.data(), bytes.size());
   return tensor;
 }

@@ -14,11 +14,12 @@
 
 namespace cotan::tools {
 
-// A recorded tensor on the host. ResourceExhausted.
+// A recorded tensor on the host. FailedPrecondition: the program was loaded without
+// recorded runs. DataLoss: damaged. ResourceExhausted.
 absl::StatusOr<Tensor> LoadTensor(const Program& program, const serialization::ReferenceTensor& reference);
 
-// The recorded arguments of a call, on `device`. ResourceExhausted, or errors
-// of the device.
+// The recorded arguments of a call, on `device`. Errors of LoadTensor() and of the
+// device.
 absl::StatusOr<std::vector<Tensor>> LoadArguments(const Program& program, const serialization::Reference& reference,
                                                   Device& device);
 

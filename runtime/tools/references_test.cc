@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/testing/program_builder.h"
@@ -51,6 +53,7 @@ TEST(CompareTest, PartsOfComplexNumbersCountOneByOne) {
   EXPECT_EQ(Compare(a, b)->largest_expected, 5);
 }
 
+<<<<<<< HEAD
 TEST(RunningMeanTest, IsComparedOnAScaleOfItsVariance) {
   EXPECT_EQ(RunningVarianceOf("net.bn.running_mean"), "net.bn.running_var");
   EXPECT_EQ(RunningVarianceOf("running_mean"), "running_var");
@@ -60,6 +63,10 @@ TEST(RunningMeanTest, IsComparedOnAScaleOfItsVariance) {
 }
 
 TEST(ReferencesTest, TheFirstRunOfAMethodIsFoundWithItsArguments) {
+=======
+// LinearRegression() with two recorded runs of "eval".
+ProgramBuilder RecordedProgram() {
+>>>>>>> 2e0cc55 (Keep recorded runs in a section that training does not map)
   ProgramBuilder program = testing::LinearRegression();
   for (const float value : {1.0f, 2.0f}) {
     auto& reference = *program.artifact().add_references();
@@ -72,7 +79,11 @@ TEST(ReferencesTest, TheFirstRunOfAMethodIsFoundWithItsArguments) {
           std::string(reinterpret_cast<const char*>(content.data()), content.size() * sizeof(float))));
     }
   }
-  const std::shared_ptr<const Program> loaded = program.Load();
+  return program;
+}
+
+TEST(ReferencesTest, TheFirstRunOfAMethodIsFoundWithItsArguments) {
+  const std::shared_ptr<const Program> loaded = RecordedProgram().Load();
   const auto found = FindReference(*loaded, "eval");
   ASSERT_TRUE(found.ok()) << found.status();
   const auto arguments = LoadArguments(*loaded, **found, HostDevice());
@@ -83,6 +94,16 @@ TEST(ReferencesTest, TheFirstRunOfAMethodIsFoundWithItsArguments) {
   const absl::Status missing = FindReference(*loaded, "train_step").status();
   EXPECT_EQ(missing.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(missing.message()), HasSubstr("no recorded run of 'train_step'"));
+}
+
+TEST(ReferencesTest, ArgumentsNeedAProgramLoadedWithRecordedRuns) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/recorded.cotan");
+  ASSERT_TRUE(WriteFileAtomically(path, {RecordedProgram().Bytes()}).ok());
+  const std::shared_ptr<const Program> with = *Program::Load(path, RecordedRuns::kMap);
+  EXPECT_EQ((*LoadArguments(*with, **FindReference(*with, "eval"), HostDevice()))[0].data<float>()[2], 1);
+  const std::shared_ptr<const Program> without = *Program::Load(path);
+  const auto refused = LoadArguments(*without, **FindReference(*without, "eval"), HostDevice());
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition) << refused.status();
 }
 
 }  // namespace

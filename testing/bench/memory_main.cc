@@ -39,12 +39,10 @@ double MebiBytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20);
 
 // The artifact with the step alone: other methods have limits of their own.
 absl::StatusOr<std::string> StepAlone(const std::string& path) {
-  COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Open(path));
+  COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Open(path, RecordedRuns::kMap));
   serialization::Artifact artifact = file.artifact();
   ArtifactWriter writer;
-  for (int i = 0; i < artifact.segments_size(); ++i) {
-    writer.AddSegment(std::string(file.segment(static_cast<uint32_t>(i))));
-  }
+  COTAN_RETURN_IF_ERROR(writer.AddSegmentsOf(file));
   artifact.clear_segments();
   artifact.clear_references();
   auto& methods = *artifact.mutable_methods();
