@@ -70,11 +70,11 @@ absl::StatusOr<Variable> BaseOf(FunctionCore& core, const Call& call, const Call
   }
   StridedLayout layout = base_layout;
   layout.offset += first.layout().offset - first_layout.offset;
-  Variable made = first.Detach();
-  const absl::Status status = made.AsStridedInPlace(layout);
-  if (status.ok()) return made;
+  // Nothing is written yet, so that the version stays what it is.
+  absl::StatusOr<Tensor> made = Tensor::InStorage(first.tensor().storage(), first.dtype(), std::move(layout));
+  if (made.ok()) return first.DetachAs(made->ReadAs(first.tensor().reading()));
   return Refuse(core.plan(), "argument '", InputOf(core.plan(), base.views[0].input).name,
-                "' is not in as much memory as when the program was traced: ", status.message());
+                "' is not in as much memory as when the program was traced: ", made.status().message());
 }
 
 // Which views have a gradient is part of the program.

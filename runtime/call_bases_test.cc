@@ -94,6 +94,14 @@ TEST(CallBasesTest, BaseIsMadeWhereAutogradKnowsNone) {
               HasSubstr("does not"));
 }
 
+TEST(CallBasesTest, RefusedCallLeavesVersions) {
+  LoadedFunction program(MergesToBase(/*requires_grad=*/false));
+  const Variable all(Vector({9, 1, 2, 3, 4}));
+  const Variable x = all.DetachAs(*Tensor::InStorage(all.tensor().storage(), DType::kFloat32, {{4}, {1}, 1}));
+  EXPECT_FALSE(program.f.Call({x, Variable(*Tensor::Zeros(DType::kFloat32, {2, 2}))}).ok());
+  EXPECT_EQ(all.version(), 0);
+}
+
 TEST(CallBasesTest, ViewsWithoutGradientAreThoseOfTheTrace) {
   LoadedFunction all_have_one(MergesToBase(/*requires_grad=*/true));
   ProgramBuilder builder = MergesToBase(/*requires_grad=*/true);

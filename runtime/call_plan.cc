@@ -433,6 +433,10 @@ class PlanMaker {
       if (!info.geometry_after.has_value()) return Lacks("changes the geometry of an input, but does not tell to what");
       change.geometry = *info.geometry_after;
       change.gradient_sizes = info.gradient_sizes;
+      change.is_written =
+          std::any_of(plan_.write_backs.begin(), plan_.write_backs.end(),
+                      [&](const CallPlan::WriteBack& write) { return write.argument == argument && write.copies; });
+      AddMemoryOf(change, argument);
       plan_.new_geometries.push_back(std::move(change));
     }
     for (int i = 0; i < num_inputs(); ++i) {
@@ -448,6 +452,18 @@ class PlanMaker {
       if (!IsState(k)) plan_.bumped_arguments.push_back(k);
     }
     return absl::OkStatus();
+  }
+
+  // `argument`: that the input is; -1: a part of a base.
+  void AddMemoryOf(CallPlan::NewGeometry& change, int argument) const {
+    for (size_t base = 0; base < plan_.bases.size(); ++base) {
+      for (const CallPlan::BaseView& view : plan_.bases[base].views) {
+        if (view.input != change.input) continue;
+        change.traced = view.geometry;
+        argument = static_cast<int>(base);
+      }
+    }
+    if (argument >= 0 && !IsState(argument)) change.method_input = MethodInputOf(argument);
   }
 
   absl::Status AddNewStorages() {

@@ -200,6 +200,10 @@ struct CallPlan {
     bool is_seen_as_before = false;
     // Of a leaf whose gradient does not have the new sizes.
     std::optional<SymIntVector> gradient_sizes;
+    int method_input = -1;    // that it is, or whose part it is; -1: a state
+    bool is_written = false;  // by a copy, when it has the new geometry
+    // Of the input at entry, if it is a part of a base: the new geometry moves with it.
+    std::optional<TensorGeometry> traced;
   };
   std::vector<NewGeometry> new_geometries;
   struct WriteBack {

@@ -15,6 +15,7 @@
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/autograd/view_node.h"
 #include "runtime/function_core.h"
+#include "runtime/memory_overlap.h"
 #include "runtime/wrappers.h"
 
 namespace cotan {
@@ -261,6 +262,113 @@ absl::Status PlaceResults(FunctionCore& core, Call& call) {
   return absl::OkStatus();
 }
 
+// Whether a change of an input's geometry is one that autograd sees. The function
+// may enable gradients itself.
+bool IsRecorded(const Call& call, const CallPlan::NewGeometry& change) {
+  return (GradMode::enabled() || call.in_traced_mode) && !change.under_no_grad;
+}
+
+size_t BytesOf(const Tensor& tensor, const StridedLayout& layout) {
+  return static_cast<size_t>(StorageExtent(layout)) * ByteSize(tensor.dtype());
+}
+
+// Whether the tensor needs a larger storage for this layout.
+bool Grows(const Tensor& tensor, const StridedLayout& layout) {
+  return BytesOf(tensor, layout) > tensor.storage()->bytes();
+}
+
+// Whether each element of `part` is one of `whole`.
+bool IsPartOf(const StridedLayout& whole, const StridedLayout& part) {
+  if (!IsDenseNonOverlapping(whole)) return Covers(whole, part);
+  return NumElements(part.sizes) == 0 || (part.offset >= whole.offset && StorageExtent(part) <= StorageExtent(whole));
+}
+
+// In the memory of another argument, which lies in it as when traced, but for a shift.
+absl::StatusOr<Tensor> InStorageOfArgument(const CallPlan& plan, const CallPlan::NewStorage& set, const Tensor& owner,
+                                           const Call& call) {
+  if (set.is_all_of_it) return owner;
+  COTAN_ASSIGN_OR_RETURN(StridedLayout layout, EvaluateLayout(set.geometry, call.symbols()));
+  COTAN_ASSIGN_OR_RETURN(StridedLayout traced, EvaluateLayout(set.of_owner, call.symbols()));
+  const auto bytes = static_cast<int64_t>(ByteSize(set.geometry.dtype));
+  const int64_t shift = (owner.layout().offset - traced.offset) * static_cast<int64_t>(ByteSize(set.of_owner.dtype));
+  traced.offset = owner.layout().offset;
+  if (owner.layout() != traced || shift % bytes != 0) {
+    return Refuse(plan, "argument '", InputOf(plan, set.owner_input).name, "', a part of whose memory argument '",
+                  InputOf(plan, set.input).name, "' is set to, was ", set.of_owner.ToString(),
+                  " when the program was traced; the one given is ", owner.ToString());
+  }
+  layout.offset += shift / bytes;
+  return Tensor::InStorage(owner.storage(), set.geometry.dtype, std::move(layout));
+}
+
+absl::Status FindStorageOwners(const CallPlan& plan, Call& call) {
+  for (size_t i = 0; i < plan.new_storages.size(); ++i) {
+    const CallPlan::NewStorage& set = plan.new_storages[i];
+    if (set.owner != NewStorage::Owner::kInput) continue;
+    const Tensor& owner = InputAt(call, set.owner_input).tensor();
+    COTAN_ASSIGN_OR_RETURN(call.shown_storages[i], InStorageOfArgument(plan, set, owner, call));
+  }
+  return absl::OkStatus();
+}
+
+// What the input's memory has to have when it gets the new geometry.
+absl::Status CheckNewGeometry(FunctionCore& core, const Call& call, const CallPlan::NewGeometry& change,
+                              const StridedLayout& layout) {
+  const Variable& target = InputAt(call, change.input);
+  const Tensor& before = target.tensor();
+  const bool grows = Grows(before, layout);
+  if (!grows && !change.is_written) return absl::OkStatus();
+  const bool has_more = NumElements(layout.sizes) > before.num_elements();  // resize_() in a storage with room
+  if (!grows && !has_more && !IsPartOf(before.layout(), layout)) {
+    return Refuse(core.plan(), "argument '", InputOf(core.plan(), change.input).name, "' is written as ",
+                  ToString(layout), " of its storage, some elements of which the one given, ",
+                  ToString(before.layout()), ", does not have: pass it as it was when the program was traced");
+  }
+  if (change.method_input < 0) return absl::OkStatus();
+  return core.forward(call.is_recorded)
+      .CheckWrite(change.method_input, {before.storage().get(), &layout, before.dtype()}, call.tensors, 0);
+}
+
+// Written one after the other, in an order that is not the function's.
+absl::Status CheckNewGeometriesApart(const CallPlan& plan, const Call& call, size_t last) {
+  const auto region = [&](size_t i) {
+    const Tensor& tensor = InputAt(call, plan.new_geometries[i].input).tensor();
+    return MemoryRegion{tensor.storage().get(), &call.new_layouts[i], tensor.dtype()};
+  };
+  if (!plan.new_geometries[last].is_written) return absl::OkStatus();
+  for (size_t i = 0; i < last; ++i) {
+    if (!plan.new_geometries[i].is_written || !Overlap(region(i), region(last))) continue;
+    return Refuse(plan, "arguments '", InputOf(plan, plan.new_geometries[i].input).name, "' and '",
+                  InputOf(plan, plan.new_geometries[last].input).name,
+                  "' are written in memory that they share in their new geometry; they did not when the program was "
+                  "traced");
+  }
+  return absl::OkStatus();
+}
+
+// Where inputs are to lie, before anything is written.
+absl::Status FindNewGeometries(FunctionCore& core, Call& call) {
+  const CallPlan& plan = core.plan();
+  for (size_t i = 0; i < plan.new_geometries.size(); ++i) {
+    const CallPlan::NewGeometry& change = plan.new_geometries[i];
+    COTAN_ASSIGN_OR_RETURN(StridedLayout layout, EvaluateLayout(change.geometry, call.symbols()));
+    const Variable& target = InputAt(call, change.input);
+    if (change.traced.has_value()) {
+      COTAN_ASSIGN_OR_RETURN(const StridedLayout traced, EvaluateLayout(*change.traced, call.symbols()));
+      layout.offset += target.layout().offset - traced.offset;
+    }
+    COTAN_RETURN_IF_ERROR(CheckNewGeometry(core, call, change, layout));
+    const bool is_cut = std::count(plan.cut_inputs.begin(), plan.cut_inputs.end(), change.input) != 0;
+    if (!is_cut && !target.is_view()) {
+      const GradModeGuard mode(IsRecorded(call, change));
+      COTAN_RETURN_IF_ERROR(target.CheckInPlace(target.requires_grad()));
+    }
+    call.new_layouts[i] = std::move(layout);
+    COTAN_RETURN_IF_ERROR(CheckNewGeometriesApart(plan, call, i));
+  }
+  return absl::OkStatus();
+}
+
 // Results that the plan did not give memory of their own.
 void FindSharedResults(Call& call) {
   const std::vector<ResultPlace>& kinds = call.executable->plan().places;
@@ -279,6 +387,8 @@ absl::Status RunForward(FunctionCore& core, Call& call) {
     call.tensors[i] = &ArgumentAt(call, plan.method_arguments[i]).tensor();
   }
   COTAN_ASSIGN_OR_RETURN(call.executable, core.forward(call.is_recorded).Prepare(call.tensors));
+  if (!plan.new_storages.empty()) COTAN_RETURN_IF_ERROR(FindStorageOwners(plan, call));
+  if (!plan.new_geometries.empty()) COTAN_RETURN_IF_ERROR(FindNewGeometries(core, call));
   for (size_t i = 0; i < call.tensors.size(); ++i) {
     COTAN_RETURN_IF_ERROR(call.executable->SetInput(static_cast<int>(i), *call.tensors[i]));
   }
@@ -303,20 +413,17 @@ absl::Status MakeNewLeaves(FunctionCore& core, Call& call) {
 
 namespace {
 
-absl::Status ChangeGeometry(FunctionCore& core, Call& call, const CallPlan::NewGeometry& change) {
-  COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, EvaluateLayout(change.geometry, call.symbols()));
+absl::Status ChangeGeometry(Call& call, const CallPlan::NewGeometry& change, const StridedLayout& layout) {
   Variable target = InputAt(call, change.input);
   const Tensor before = target.tensor();
-  // The function may enable gradients itself.
-  const GradModeGuard mode((GradMode::enabled() || call.in_traced_mode) && !change.under_no_grad);
-  const auto needed = static_cast<size_t>(StorageExtent(layout)) * ByteSize(before.dtype());
-  if (needed <= before.storage()->bytes()) {
+  const GradModeGuard mode(IsRecorded(call, change));
+  if (!Grows(before, layout)) {
     // The function moved it before its base was written, or asked for its history in between.
     COTAN_RETURN_IF_ERROR(target.grad_fn().status());
     return target.AsStridedInPlace(layout);
   }
   // It has grown: the elements that there were, in a larger storage.
-  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Storage> larger, Storage::Allocate(before.device(), needed));
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Storage> larger, Storage::Allocate(before.device(), BytesOf(before, layout)));
   if (before.storage()->bytes() != 0) {
     COTAN_RETURN_IF_ERROR(before.device().Copy(larger->data(), before.storage()->data(), before.storage()->bytes()));
   }
@@ -346,7 +453,7 @@ absl::Status ChangeGeometries(FunctionCore& core, Call& call) {
       COTAN_ASSIGN_OR_RETURN(call.moved_leaves.emplace_back(),
                              EdgeTo(call, InputAt(call, changes[i].input), changes[i].gradient_sizes));
     }
-    COTAN_RETURN_IF_ERROR(ChangeGeometry(core, call, changes[i]));
+    COTAN_RETURN_IF_ERROR(ChangeGeometry(call, changes[i], call.new_layouts[i]));
   }
   return absl::OkStatus();
 }
@@ -535,39 +642,12 @@ absl::Status WriteContent(FunctionCore& core, Call& call, const CallPlan::WriteB
 // What the function detached.
 absl::Status Cut(Variable target) { return target.is_leaf() ? target.RequiresGrad(false) : target.DetachInPlace(); }
 
-void KeepStorageOwners(const CallPlan& plan, Call& call) {
-  for (size_t i = 0; i < plan.new_storages.size(); ++i) {
-    const CallPlan::NewStorage& set = plan.new_storages[i];
-    if (set.owner == NewStorage::Owner::kInput) call.storage_owners[i] = InputAt(call, set.owner_input).tensor();
-  }
-}
-
-// In the memory of another argument, which lies in it as when traced, give or take
-// a shift.
-absl::StatusOr<Tensor> InStorageOfArgument(const CallPlan& plan, const CallPlan::NewStorage& set, const Tensor& owner,
-                                           const Call& call) {
-  if (set.is_all_of_it) return owner;
-  COTAN_ASSIGN_OR_RETURN(StridedLayout layout, EvaluateLayout(set.geometry, call.symbols()));
-  COTAN_ASSIGN_OR_RETURN(StridedLayout traced, EvaluateLayout(set.of_owner, call.symbols()));
-  const auto bytes = static_cast<int64_t>(ByteSize(set.geometry.dtype));
-  const int64_t shift = (owner.layout().offset - traced.offset) * static_cast<int64_t>(ByteSize(set.of_owner.dtype));
-  traced.offset = owner.layout().offset;
-  if (owner.layout() != traced || shift % bytes != 0) {
-    return Refuse(plan, "argument '", InputOf(plan, set.owner_input).name, "', a part of whose memory argument '",
-                  InputOf(plan, set.input).name, "' is set to, was ", set.of_owner.ToString(),
-                  " when the program was traced; the one given is ", owner.ToString());
-  }
-  layout.offset += shift / bytes;
-  return Tensor::InStorage(owner.storage(), set.geometry.dtype, std::move(layout));
-}
-
 absl::Status SetNewStorage(const CallPlan& plan, Call& call, size_t index) {
   const CallPlan::NewStorage& set = plan.new_storages[index];
   const GradModeGuard no_grad(false);
   Variable target = InputAt(call, set.input);
   if (set.owner == NewStorage::Owner::kInput) {
-    COTAN_ASSIGN_OR_RETURN(Tensor shown, InStorageOfArgument(plan, set, call.storage_owners[index], call));
-    return target.SetStorage(Variable(std::move(shown)));
+    return target.SetStorage(Variable(call.shown_storages[index]));
   }
   const bool is_new = set.owner == NewStorage::Owner::kProgram;
   const Tensor& content = is_new ? ResultAt(call, set.result) : InputAt(call, set.owner_input).tensor();
@@ -583,7 +663,6 @@ absl::Status SetNewStorage(const CallPlan& plan, Call& call, size_t index) {
 // where it is now.
 absl::Status WriteBack(FunctionCore& core, Call& call) {
   const CallPlan& plan = core.plan();
-  KeepStorageOwners(plan, call);
   for (int input : plan.cut_inputs) {  // no leaf may be moved before
     if (InputAt(call, input).is_leaf()) COTAN_RETURN_IF_ERROR(Cut(InputAt(call, input)));
   }

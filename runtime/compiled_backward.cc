@@ -113,6 +113,16 @@ absl::Status CompiledBackward::FillUndefined(BackwardContext& context, absl::Spa
   return absl::OkStatus();
 }
 
+// What Prepare() does not see: saved values that are arguments, and may be in the
+// memory of what the backward writes.
+absl::Status CompiledBackward::CheckMemory(bool overwrites, absl::Span<const Tensor> values,
+                                           absl::Span<const Tensor* const> tangents) const {
+  absl::InlinedVector<const Tensor*, 8> inputs;
+  for (const Tensor& value : values) inputs.push_back(&value);
+  inputs.insert(inputs.end(), tangents.begin(), tangents.end());
+  return core_->backward(overwrites).CheckMemory(inputs, 0);
+}
+
 absl::StatusOr<Gradients> CompiledBackward::Apply(BackwardContext& context, absl::Span<Tensor> incoming) {
   const CallPlan& plan = core_->plan();
   if (is_freed_) return FreedError();
@@ -139,6 +149,7 @@ absl::StatusOr<Gradients> CompiledBackward::Apply(BackwardContext& context, absl
 
   const bool overwrites = !plan.donated.empty() && !context.retains_graph();
   COTAN_ASSIGN_OR_RETURN(Executable* const executable, core_->backward(overwrites).Prepare(tangents, &symbols_));
+  if (has_effects) COTAN_RETURN_IF_ERROR(CheckMemory(overwrites, values, tangents));
   for (size_t i = 0; i < values.size(); ++i) {
     COTAN_RETURN_IF_ERROR(executable->SetInput(static_cast<int>(i), values[i]));
   }

@@ -60,6 +60,8 @@ class CompiledBackward final : public autograd::Node {
   // Whether gradient `i` is asked for and depends on a defined tangent.
   bool IsDefined(int i, const autograd::BackwardContext& context, absl::Span<const Tensor> incoming) const;
   absl::StatusOr<std::vector<Tensor>> Unpack() const;
+  absl::Status CheckMemory(bool overwrites, absl::Span<const Tensor> values,
+                           absl::Span<const Tensor* const> tangents) const;
   absl::Status FillUndefined(autograd::BackwardContext& context, absl::Span<Tensor> incoming) const;
 
   const std::shared_ptr<FunctionCore> core_;

@@ -20,6 +20,8 @@ using testing::Leaf;
 using testing::LeafInput;
 using testing::LoadedFunction;
 using testing::MethodBuilder;
+using testing::Plain;
+using testing::Plus;
 using testing::ProgramBuilder;
 using testing::Square;
 using testing::Times;
@@ -159,6 +161,42 @@ TEST(CompiledBackwardTest, DonatedValuesAreOverwrittenUnlessTheGraphIsRetained) 
   EXPECT_EQ(program.f.stats().backwards_in_donated_memory, 1);
   results = program.Call({x});
   EXPECT_EQ(program.f.stats().saved_reused, 1);
+}
+
+// f(x, b) = 2 x, whose backward adds the tangent to b.
+TEST(CompiledBackwardTest, WrittenArgumentDoesNotOverlapTheTangent) {
+  ProgramBuilder builder;
+  MethodBuilder f = builder.AddMethod("f");
+  f.proto().add_outputs(Times(f, f.Input("x", DType::kFloat32, {"2"}), 2.0));
+  f.proto().add_outputs(f.Input("b", DType::kFloat32, {"2"}));
+  MethodBuilder b = builder.AddMethod("b");
+  const uint32_t saved = b.Input("saved", DType::kFloat32, {"2"});
+  const uint32_t tangent = b.Input("tangent", DType::kFloat32, {"2"});
+  b.proto().add_outputs(Times(b, tangent, 2.0));
+  b.proto().add_input_updates()->set_value(Plus(b, saved, tangent));
+  Pair(f, b, 1, {0});
+  ViewAndMutationFacts facts;
+  facts.is_train = true;
+  facts.input_info = {LeafInput(), Plain()};
+  facts.output_info = {Fresh(true)};
+  facts.backward_mutated_inputs = {1};
+  facts.saved = SavedForBackward();
+  facts.saved->num_tensors = 1;
+  SetMetadata(f, facts);
+  LoadedFunction program(std::move(builder));
+  const Variable x = Leaf({1, 2});
+  const Variable counter(Vector({3, 4}));
+  const auto results = program.Call({x, counter});
+  const absl::Status refused =
+      autograd::Backward({At(results, 0)}, {counter.tensor()}, program.session.ops(), {.retain_graph = true});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.message(), HasSubstr("method 'b' writes saved value 0, which shares memory with argument 0"));
+  EXPECT_THAT(Values(counter), ElementsAre(3, 4));
+  EXPECT_EQ(counter.version(), 0);
+  EXPECT_FALSE(x.grad().defined());
+  ASSERT_TRUE(program.Backward(At(results, 0), {1, 1}).ok());
+  EXPECT_THAT(Values(counter), ElementsAre(4, 5));
+  EXPECT_THAT(Values(x.grad()), ElementsAre(2, 2));
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ void Call::Clear() {
   for (Variable& base : hidden_bases) base = Variable();
   for (Variable& input : moved_inputs) input = Variable();
   moved_leaves.clear();
-  for (Tensor& owner : storage_owners) autograd::Clear(owner);
+  for (Tensor& shown : shown_storages) autograd::Clear(shown);
   folded.clear();
   node = nullptr;
 }
@@ -64,7 +64,8 @@ FunctionCore::FunctionCore(std::shared_ptr<SessionCore> session, CallPlan plan)
   call_.storages.resize(plan_.returned.size());
   call_.hidden_bases.resize(plan_.hidden_bases.size());
   call_.moved_inputs.resize(plan_.new_geometries.size());
-  call_.storage_owners.resize(plan_.new_storages.size());
+  call_.new_layouts.resize(plan_.new_geometries.size());
+  call_.shown_storages.resize(plan_.new_storages.size());
 }
 
 WrappedResult PlainResult(FunctionResult result) {

@@ -69,7 +69,8 @@ class Function {
   // InvalidArgument: a wrong count, dtype, rank, size or device; an argument that
   // requires grad and did not when traced, or the reverse; that was the same as
   // another when traced and is not, or the reverse where it matters; that shares
-  // memory with another one in another way than traced where one is written.
+  // memory with another one in another way than traced where one is written; that
+  // shares memory with a state that the function updates. Nothing is changed then.
   // OutOfRange: a dynamic dimension outside its range. FailedPrecondition: an
   // argument that may not be written in place (a leaf that requires grad).
   // ResourceExhausted, Internal: from the device. Messages name the argument.

@@ -41,9 +41,10 @@ struct Call {
   std::vector<Variable> returned;  // by returned
   std::vector<Variable> storages;  // by returned: what shares the version of all that is in its storage
   std::vector<Variable> hidden_bases;
-  std::vector<Variable> moved_inputs;  // by new geometry: the input as it was, if an output is a view of that
+  std::vector<StridedLayout> new_layouts;    // by new geometry
+  std::vector<Variable> moved_inputs;        // by new geometry: the input as it was, if an output is a view of that
   std::vector<autograd::Edge> moved_leaves;  // as long as views are made of leaves whose gradients have other sizes
-  std::vector<Tensor> storage_owners;  // by new storage: the argument that has it at entry
+  std::vector<Tensor> shown_storages;        // by new storage, if it is an argument's at entry: the input in it
   // Results with elements that share memory: computed elsewhere, then put here.
   std::vector<std::pair<int, Tensor>> folded;
   std::shared_ptr<CompiledBackward> node;

@@ -14,13 +14,29 @@ namespace {
 
 using serialization::Method;
 
-// Whether both are in one storage and have a byte in common.
-bool Overlap(const Tensor& a, const Tensor& b) {
-  return a.storage() == b.storage() && LayoutsOverlap(a.layout(), static_cast<int64_t>(ByteSize(a.dtype())), b.layout(),
-                                                      static_cast<int64_t>(ByteSize(b.dtype())));
+void AddStates(const Method& method, std::vector<int>& updated, std::vector<int>& read) {
+  for (const serialization::StateUpdate& update : method.state_updates()) {
+    updated.push_back(static_cast<int>(update.state()));
+  }
+  for (const serialization::StateRead& state : method.state_reads()) read.push_back(static_cast<int>(state.state()));
 }
 
 }  // namespace
+
+MethodPlans::MethodPlans(SessionCore& core, int method, int num_saved, ScheduleOptions options)
+    : core_(core), method_(method), num_saved_(num_saved), options_(std::move(options)) {
+  if (method < 0) return;  // a forward without backward
+  const Method& proto = core_.program().method(method);
+  std::vector<int> updated, used;
+  AddStates(proto, updated, used);
+  updated_states_ = StateIntervals(core_.states(), updated);
+  if (!proto.backward_method().empty()) {
+    const absl::StatusOr<int> backward = core_.program().FindMethod(proto.backward_method());
+    if (backward.ok()) AddStates(core_.program().method(*backward), updated, used);
+  }
+  used.insert(used.end(), updated.begin(), updated.end());
+  used_states_ = StateIntervals(core_.states(), used);
+}
 
 absl::StatusOr<Executable*> MethodPlans::Prepare(absl::Span<const Tensor* const> arguments, const DimVector* known) {
   Executable* executable = last();
@@ -37,8 +53,8 @@ absl::StatusOr<Executable*> MethodPlans::Prepare(absl::Span<const Tensor* const>
                        known == nullptr ? absl::Span<const int64_t>() : *known));
     COTAN_ASSIGN_OR_RETURN(executable, FindOrPlan(symbols));
   }
-  if (!executable->plan().written_inputs.empty()) {
-    COTAN_RETURN_IF_ERROR(CheckWrites(executable->plan(), arguments));
+  if (!executable->plan().written_inputs.empty() || !updated_states_.empty()) {
+    COTAN_RETURN_IF_ERROR(CheckMemory(arguments, num_saved_));
   }
   COTAN_RETURN_IF_ERROR(core_.Begin(*executable));
   return executable;
@@ -63,37 +79,44 @@ absl::StatusOr<Executable*> MethodPlans::FindOrPlan(absl::Span<const int64_t> sy
 
 std::string MethodPlans::NameOf(int input) const {
   const Method& method = core_.program().method(method_);
+  if (input < num_saved_) return absl::StrCat("saved value ", input);
   return absl::StrCat("argument ", input - num_saved_, " '", core_.program().InputName(method, input), "'");
 }
 
-absl::Status MethodPlans::CheckWrites(const Plan& plan, absl::Span<const Tensor* const> arguments) const {
-  for (int written : plan.written_inputs) {
-    if (written >= num_saved_) COTAN_RETURN_IF_ERROR(CheckWrite(written, arguments));
+absl::Status MethodPlans::CheckMemory(absl::Span<const Tensor* const> inputs, int first) const {
+  for (size_t i = 0; i < inputs.size() && !updated_states_.empty(); ++i) {
+    const int state = updated_states_.FindOverlap(MemoryRegion::Of(*inputs[i]));
+    if (state < 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "method '", core_.program().method(method_).name(), "' updates state '", core_.program().state(state).name(),
+        "', which shares memory with ", NameOf(static_cast<int>(i) + first), ": clone the argument before"));
+  }
+  for (int written : last()->plan().written_inputs) {
+    if (written < first) continue;
+    const Tensor& target = *inputs[static_cast<size_t>(written - first)];
+    COTAN_RETURN_IF_ERROR(CheckWrite(written, MemoryRegion::Of(target), inputs, first));
   }
   return absl::OkStatus();
 }
 
-absl::Status MethodPlans::CheckWrite(int written, absl::Span<const Tensor* const> arguments) const {
-  const Method& method = core_.program().method(method_);
-  const auto at = static_cast<size_t>(written - num_saved_);
-  const Tensor& target = *arguments[at];
+absl::Status MethodPlans::CheckWrite(int input, const MemoryRegion& written, absl::Span<const Tensor* const> inputs,
+                                     int first) const {
   const auto refuse = [&](absl::string_view why) {
-    return absl::InvalidArgumentError(absl::StrCat("method '", method.name(), "' writes ", NameOf(written), ", ", why));
+    return absl::InvalidArgumentError(
+        absl::StrCat("method '", core_.program().method(method_).name(), "' writes ", NameOf(input), ", ", why));
   };
-  if (OverlapsItself(target.layout())) {
+  if (OverlapsItself(*written.layout)) {
     return refuse("more than one element of which refers to a single place in memory: clone it before");
   }
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (i == at || !Overlap(target, *arguments[i])) continue;
-    return refuse(absl::StrCat("which shares memory with ", NameOf(static_cast<int>(i) + num_saved_),
-                               "; they did not when the program was traced"));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int other = static_cast<int>(i) + first;
+    if (other == input || !Overlap(written, MemoryRegion::Of(*inputs[i]))) continue;
+    return refuse(
+        absl::StrCat("which shares memory with ", NameOf(other), "; they did not when the program was traced"));
   }
-  for (const serialization::StateRead& read : method.state_reads()) {
-    if (!Overlap(target, core_.states().tensor(static_cast<int>(read.state())))) continue;
-    return refuse(absl::StrCat("which shares memory with state '",
-                               core_.program().state(static_cast<int>(read.state())).name(), "'"));
-  }
-  return absl::OkStatus();
+  const int state = used_states_.FindOverlap(written);
+  if (state < 0) return absl::OkStatus();
+  return refuse(absl::StrCat("which shares memory with state '", core_.program().state(state).name(), "'"));
 }
 
 }  // namespace cotan

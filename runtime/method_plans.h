@@ -3,6 +3,7 @@
 #define COTAN_RUNTIME_METHOD_PLANS_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -11,6 +12,7 @@
 #include "base/layout.h"
 #include "planning/schedule.h"
 #include "runtime/executable.h"
+#include "runtime/memory_overlap.h"
 #include "runtime/session_core.h"
 #include "runtime/tensor.h"
 
@@ -22,16 +24,26 @@ class MethodPlans {
  public:
   // Leaves the first `num_saved` inputs out of what callers give (a backward's
   // saved values).
-  MethodPlans(SessionCore& core, int method, int num_saved, ScheduleOptions options = {})
-      : core_(core), method_(method), num_saved_(num_saved), options_(std::move(options)) {}
+  MethodPlans(SessionCore& core, int method, int num_saved, ScheduleOptions options = {});
 
   // The executable for these arguments, bound and ready for SetInput(): the last
   // one if they are like the last ones, else one that was kept, else a new one.
   // `known`: the values of the dynamic dimensions, if they are known already.
-  // InvalidArgument, OutOfRange: as CheckArguments(); an argument that the
-  // method writes overlaps itself, another argument, or a state. NotFound,
-  // Unimplemented, ResourceExhausted: as Executable::Make().
+  // InvalidArgument, OutOfRange: as CheckArguments(); CheckMemory() of the
+  // arguments. NotFound, Unimplemented, ResourceExhausted: as Executable::Make().
   absl::StatusOr<Executable*> Prepare(absl::Span<const Tensor* const> arguments, const DimVector* known = nullptr);
+
+  // Checks for the plan used last that no write of the method changes what it
+  // reads elsewhere. `inputs` are those of the method from `first` on.
+  // InvalidArgument: an input shares memory with a state that the method updates;
+  // as CheckWrite() for each input that the method writes.
+  absl::Status CheckMemory(absl::Span<const Tensor* const> inputs, int first) const;
+
+  // The same for elements of input `input` that are written after the method has
+  // run. InvalidArgument: they overlap themselves, another input, or a state that
+  // the method or its backward reads or updates.
+  absl::Status CheckWrite(int input, const MemoryRegion& written, absl::Span<const Tensor* const> inputs,
+                          int first) const;
 
   // The one used last; null before the first call.
   Executable* last() const { return executables_.empty() ? nullptr : executables_.back().get(); }
@@ -39,14 +51,14 @@ class MethodPlans {
 
  private:
   absl::StatusOr<Executable*> FindOrPlan(absl::Span<const int64_t> symbols);
-  absl::Status CheckWrites(const Plan& plan, absl::Span<const Tensor* const> arguments) const;
-  absl::Status CheckWrite(int written, absl::Span<const Tensor* const> arguments) const;
   std::string NameOf(int input) const;
 
   SessionCore& core_;
   const int method_;
   const int num_saved_;
   const ScheduleOptions options_;
+  StateIntervals updated_states_;
+  StateIntervals used_states_;                            // those that the method or its backward reads or updates
   std::vector<std::unique_ptr<Executable>> executables_;  // used last comes last
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/session.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -38,6 +39,9 @@ absl::StatusOr<Session> Session::Create(std::shared_ptr<const Program> program, 
 }
 
 Session::Session(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {
+  std::vector<int> all_states(static_cast<size_t>(program().artifact().states_size()));
+  std::iota(all_states.begin(), all_states.end(), 0);
+  states_by_address_ = StateIntervals(core_->states(), all_states);
   methods_.resize(static_cast<size_t>(program().artifact().methods_size()));
   for (size_t i = 0; i < methods_.size(); ++i) {
     const Method& method = program().method(static_cast<int>(i));
@@ -162,13 +166,19 @@ absl::Status Session::SetArguments(MethodState& method, absl::Span<const Tensor>
   return absl::OkStatus();
 }
 
+// Whether a result must not be computed in this storage.
+bool Session::IsUsed(const Storage& storage, absl::Span<const Tensor> arguments,
+                     absl::Span<const Tensor> earlier_results) const {
+  const auto shares = [&](const Tensor& other) { return Overlap(*other.storage(), storage); };
+  return std::any_of(arguments.begin(), arguments.end(), shares) ||
+         std::any_of(earlier_results.begin(), earlier_results.end(), shares) ||
+         states_by_address_.FindOverlap(storage) >= 0;
+}
+
 absl::Status Session::SetResults(MethodState& method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
                                  Executable& executable) {
   for (size_t i = 0; i < results.size(); ++i) {
-    const auto shares = [&](const Tensor& other) { return other.storage() == results[i].storage(); };
-    const absl::Span<Tensor> earlier = results.first(i);
-    if (std::any_of(arguments.begin(), arguments.end(), shares) ||
-        std::any_of(earlier.begin(), earlier.end(), shares)) {
+    if (results[i].defined() && IsUsed(*results[i].storage(), arguments, results.first(i))) {
       static const Tensor& undefined = *new Tensor;
       results[i] = undefined;
     }

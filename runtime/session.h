@@ -18,6 +18,7 @@
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/autograd/variable.h"
 #include "runtime/effects.h"
+#include "runtime/memory_overlap.h"
 #include "runtime/method_plans.h"
 #include "runtime/program.h"
 #include "runtime/session_core.h"
@@ -92,7 +93,8 @@ class Session {
   // see Function (runtime/function.h) for those of the traced function.
   // NotFound: no such method, or the registry lacks a kernel. InvalidArgument:
   // a wrong count, dtype, rank, size or device of an argument (the message
-  // names it), or values that the program cannot take (an index out of range, a
+  // names it), one that shares memory with a state that the method updates or,
+  // if the method writes it, with another argument, or values that the program cannot take (an index out of range, a
   // failed assertion). Whatever a handler of an effect returns.
   // OutOfRange: a dynamic dimension outside its range. FailedPrecondition: a
   // backward without forward, or whose states have changed since; a method that
@@ -102,8 +104,9 @@ class Session {
 
   // The same without allocation once it has run with these sizes: results go to
   // `results`, into the tensors there if they fit (dtype, sizes, layout,
-  // device, memory shared neither with an argument nor among themselves), else
-  // into new ones that replace them. results.size() is NumResults(method).
+  // device, memory shared neither with an argument nor with a state of this
+  // session nor among themselves), else into new ones that replace them.
+  // results.size() is NumResults(method).
   // On error they may be partly written.
   absl::StatusOr<MethodHandle> FindMethod(absl::string_view name) const;
   int NumResults(MethodHandle method) const;
@@ -196,11 +199,14 @@ class Session {
   absl::Status SetArguments(MethodState& method, absl::Span<const Tensor> arguments, Executable& executable);
   absl::Status SetResults(MethodState& method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
                           Executable& executable);
+  bool IsUsed(const Storage& storage, absl::Span<const Tensor> arguments,
+              absl::Span<const Tensor> earlier_results) const;
   void Finish(MethodState& method, absl::Span<const Tensor> results, const Executable& executable);
   absl::StatusOr<int> FindHyperparameter(absl::string_view name, int group) const;
   absl::StatusOr<int> FindRng() const;
 
   std::shared_ptr<SessionCore> core_;
+  StateIntervals states_by_address_;  // all of them
   std::vector<MethodState> methods_;  // as in the artifact
 };
 

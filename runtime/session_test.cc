@@ -194,6 +194,46 @@ TEST(SessionTest, ResultsNeverOverwriteArguments) {
   EXPECT_THAT(Floats(results[0]), Near(Oracle().Predict(kInput)));
 }
 
+TEST(SessionTest, ResultsNeverOverwriteStates) {
+  Session session = MakeSession(LinearRegression().Load());
+  std::vector<Tensor> results = {(*session.Parameter("bias")).tensor()};
+  const Tensor weight = (*session.Parameter("weight")).tensor();
+  results[0] = *Tensor::InStorage(weight.storage(), DType::kFloat32, {.sizes = {1, 2}, .strides = {2, 1}, .offset = 2});
+  ASSERT_TRUE(session.Run(*session.FindMethod("eval"), {F32({1, 2, 3}, {1, 3})}, absl::MakeSpan(results)).ok());
+  EXPECT_THAT(Floats(session.State("weight")), Near(Oracle().weight));
+  EXPECT_THAT(Floats(results[0]), Near(Oracle().Predict({1, 2, 3})));
+}
+
+TEST(SessionTest, StatesThatAMethodUpdatesAreNoArguments) {
+  Session session = MakeSession(LinearRegression().Load());
+  const Tensor weight = (*session.Parameter("weight")).tensor();
+  const RngState rng = *session.Rng();
+  const auto results = session.Run("train_step", {weight, F32({1, 2, 3, 4}, {2, 2})});
+  EXPECT_EQ(results.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(results.status().message(),
+              HasSubstr("updates state 'weight', which shares memory with argument 0 'input'"));
+  EXPECT_THAT(Floats(session.State("weight")), Near(Oracle().weight));
+  EXPECT_EQ(session.Rng()->offset, rng.offset);
+  const auto prediction = session.Run("eval", {weight});
+  ASSERT_TRUE(prediction.ok()) << "nothing is updated: " << prediction.status();
+  EXPECT_THAT(Floats((*prediction)[0]), Near(Oracle().Predict(Oracle().weight)));
+  Session other = MakeSession(LinearRegression().Load());
+  EXPECT_TRUE(other.Run("train_step", {weight, F32({1, 2, 3, 4}, {2, 2})}).ok()) << "of another session";
+}
+
+// rng = y
+TEST(SessionTest, RandomGeneratorIsNoArgumentOfAMethodThatMovesItOn) {
+  ProgramBuilder builder;
+  const uint32_t rng = builder.AddState("rng", serialization::State::RNG, DType::kInt64, {"2"}, 5);
+  MethodBuilder f = builder.AddMethod("f");
+  f.Update(rng, f.Input("y", DType::kInt64, {"2"}));
+  Session session = MakeSession(builder.Load());
+  EXPECT_THAT(session.Run("f", {session.states().tensor(0)}).status().message(),
+              HasSubstr("updates state 'rng', which shares memory with argument 0 'y'"));
+  ASSERT_TRUE(session.Run("f", {*Tensor::From<int64_t>({1, 2}, {2})}).ok());
+  EXPECT_EQ(session.Rng()->offset, 2u);
+}
+
 // --- forward and backward ----------------------------------------------------
 
 TEST(SessionTest, BackwardYieldsGradientsByName) {
