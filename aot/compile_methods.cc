@@ -14,6 +14,7 @@
 #include "aot/partition/idle_tangents.h"
 #include "aot/partition/partition.h"
 #include "aot/partition/saved_values.h"
+#include "aot/partition/undefined_tangents.h"
 #include "aot/trace/tracer.h"
 #include "aot/wrap_method.h"
 #include "base/status_macros.h"
@@ -38,7 +39,8 @@ TensorFunction WithLoss(const TensorFunction& forward, const CompileOptions& opt
 
 std::vector<std::string> UnsupportedLiveOps(const Graph& traced) {
   Graph live = traced;
-  if (!CleanUp(live).ok()) live = traced;
+  RemoveMaterializeGrads(live);
+  if (const Graph whole = live; !CleanUp(live).ok()) live = whole;
   const absl::Status split = SplitComplex(live);
   if (!split.ok()) return {std::string(split.message())};
   return UnsupportedOps(live);
@@ -82,6 +84,7 @@ absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function, absl::Span<c
   if (compilation.log != nullptr) compilation.log->traces.push_back(draft.traced.graph);
   if (compilation.traces_only()) return draft;
   Graph cleaned = draft.traced.graph;
+  COTAN_RETURN_IF_ERROR(GuardUndefinedTangents(cleaned));
   COTAN_RETURN_IF_ERROR(CleanUp(cleaned, draft.dump.Function()));
   COTAN_ASSIGN_OR_RETURN(draft.graph, LowerToPrims(cleaned));
   draft.dump.Write("lower", draft.graph);
@@ -156,6 +159,16 @@ absl::Status Finish(Graph graph, const std::string& name, const std::string& bac
   compilation.summaries.push_back({name, static_cast<int>(draft.traced.graph.nodes().size()), method.ops_size()});
   compilation.artifact.AddMethod(std::move(method));
   return draft.dump.status();
+}
+
+// What the recorded run gives to the backward: its tangents, all of which are defined.
+std::vector<TensorData> TangentsOfRun(const ReferenceRun& run, const Graph& backward) {
+  std::vector<TensorData> tangents = run.tangents;
+  for (const GraphInput& input : backward.inputs()) {
+    const bool is_flag = input.kind == InputKind::kTangent && input.index >= static_cast<int>(run.tangents.size());
+    if (is_flag) tangents.push_back({DType::kBool, {}, std::string(1, '\1')});
+  }
+  return tangents;
 }
 
 // The same for a method that is one graph.
@@ -275,11 +288,12 @@ absl::Status AddForwardBackward(const TensorFunction& function, absl::Span<const
   }
   COTAN_ASSIGN_OR_RETURN(Partitioned parts, Partition(draft.graph, compilation.options.save_policy));
   COTAN_RETURN_IF_ERROR(OptimizePair(parts.forward, parts.backward, draft.dump.Function()));
+  std::vector<TensorData> tangents = TangentsOfRun(run, parts.backward);
   COTAN_RETURN_IF_ERROR(Finish(std::move(parts.forward), "forward", "backward", draft, compilation));
   COTAN_RETURN_IF_ERROR(Finish(std::move(parts.backward), "backward", "", draft, compilation));
   AddReference("forward", draft.traced, ExpectedAfterRun(draft.traced), compilation);
   if (compilation.options.store_references) {
-    compilation.artifact.AddReference("backward", run.tangents, run.gradients, {});
+    compilation.artifact.AddReference("backward", tangents, run.gradients, {});
   }
   return absl::OkStatus();
 }

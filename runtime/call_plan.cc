@@ -11,6 +11,7 @@
 #include "runtime/call_bases.h"
 #include "runtime/call_plan_text.h"
 #include "runtime/call_stages.h"
+#include "runtime/tangent_flags.h"
 #include "serialization/field.h"
 #include "serialization/graph_signature.h"
 #include "serialization/input_binding.h"
@@ -228,7 +229,9 @@ class PlanMaker {
     if (backward.gradient_inputs_size() != backward.outputs_size()) {
       return Lacks("has a backward that does not tell whose gradients it returns");
     }
-    if (backward.inputs_size() != static_cast<int>(method_.num_saved()) + plan_.num_tangents) {
+    const auto num_saved = static_cast<int>(method_.num_saved());
+    plan_.takes_flags = TakesTangentFlags(backward, num_saved, plan_.num_tangents);
+    if (!plan_.takes_flags && backward.inputs_size() != num_saved + plan_.num_tangents) {
       return Lacks("has a backward of another number of tangents");
     }
     for (uint32_t input : backward.gradient_inputs()) {

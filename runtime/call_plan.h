@@ -152,6 +152,7 @@ struct CallPlan {
   // on none, it is the same whatever the tangents are.
   std::vector<std::vector<bool>> depends_on;
   int num_tangents = 0;
+  bool takes_flags = false;          // the backward takes, behind the tangents, which of them are defined
   std::vector<int> backward_writes;  // saved values that are arguments and that the backward writes
   std::vector<int> backward_updated_states;
   // --- wrap ---

@@ -7,6 +7,7 @@
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/deterministic.h"
 #include "runtime/function_core.h"
+#include "runtime/tangent_flags.h"
 
 namespace cotan {
 
@@ -104,13 +105,21 @@ absl::StatusOr<std::vector<Tensor>> CompiledBackward::Unpack() const {
   return values;
 }
 
-absl::Status CompiledBackward::FillUndefined(BackwardContext& context, absl::Span<Tensor> incoming) const {
+absl::StatusOr<CompiledBackward::Tangents> CompiledBackward::TakeTangents(BackwardContext& context,
+                                                                          absl::Span<Tensor> incoming) const {
+  Tangents tangents(incoming.size() * (core_->plan().takes_flags ? 2 : 1));
   for (size_t t = 0; t < incoming.size(); ++t) {
-    if (incoming[t].defined()) continue;
+    if (core_->plan().takes_flags) {
+      COTAN_ASSIGN_OR_RETURN(tangents[incoming.size() + t], TangentFlag(context.ops(), incoming[t].defined()));
+    }
+    if (incoming[t].defined()) {
+      tangents[t] = incoming[t];
+      continue;
+    }
     const autograd::GradientType& type = input(static_cast<int>(t));
-    COTAN_ASSIGN_OR_RETURN(incoming[t], context.ops().Zeros(type.dtype, type.sizes));
+    COTAN_ASSIGN_OR_RETURN(tangents[t], context.ops().Zeros(type.dtype, type.sizes));
   }
-  return absl::OkStatus();
+  return tangents;
 }
 
 // What Prepare() does not see: saved values that are arguments, and may be in the
@@ -143,18 +152,18 @@ absl::StatusOr<Gradients> CompiledBackward::Apply(BackwardContext& context, absl
   COTAN_RETURN_IF_ERROR(CheckMode());
   COTAN_RETURN_IF_ERROR(CheckStates());
   COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> values, Unpack());
-  COTAN_RETURN_IF_ERROR(FillUndefined(context, incoming));
-  absl::InlinedVector<const Tensor*, 4> tangents;
-  for (const Tensor& tangent : incoming) tangents.push_back(&tangent);
+  COTAN_ASSIGN_OR_RETURN(const Tangents tangents, TakeTangents(context, incoming));
+  absl::InlinedVector<const Tensor*, 4> pointers;
+  for (const Tensor& tangent : tangents) pointers.push_back(&tangent);
 
   const bool overwrites = !plan.donated.empty() && !context.retains_graph();
-  COTAN_ASSIGN_OR_RETURN(Executable* const executable, core_->backward(overwrites).Prepare(tangents, &symbols_));
-  if (has_effects) COTAN_RETURN_IF_ERROR(CheckMemory(overwrites, values, tangents));
+  COTAN_ASSIGN_OR_RETURN(Executable* const executable, core_->backward(overwrites).Prepare(pointers, &symbols_));
+  if (has_effects) COTAN_RETURN_IF_ERROR(CheckMemory(overwrites, values, pointers));
   for (size_t i = 0; i < values.size(); ++i) {
     COTAN_RETURN_IF_ERROR(executable->SetInput(static_cast<int>(i), values[i]));
   }
-  for (size_t t = 0; t < incoming.size(); ++t) {
-    COTAN_RETURN_IF_ERROR(executable->SetInput(static_cast<int>(values.size() + t), incoming[t]));
+  for (size_t t = 0; t < tangents.size(); ++t) {
+    COTAN_RETURN_IF_ERROR(executable->SetInput(static_cast<int>(values.size() + t), tangents[t]));
   }
   for (size_t i = 0; i < gradients.size(); ++i) {
     COTAN_RETURN_IF_ERROR(executable->SetOutput(static_cast<int>(i), gradients[i]));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -62,7 +63,10 @@ class CompiledBackward final : public autograd::Node {
   absl::StatusOr<std::vector<Tensor>> Unpack() const;
   absl::Status CheckMemory(bool overwrites, absl::Span<const Tensor> values,
                            absl::Span<const Tensor* const> tangents) const;
-  absl::Status FillUndefined(autograd::BackwardContext& context, absl::Span<Tensor> incoming) const;
+  using Tangents = absl::InlinedVector<Tensor, 4>;
+  // What the method takes behind the saved values: zeros for undefined tangents, and
+  // flags if it asks which are defined.
+  absl::StatusOr<Tangents> TakeTangents(autograd::BackwardContext& context, absl::Span<Tensor> incoming) const;
 
   const std::shared_ptr<FunctionCore> core_;
   const DimVector symbols_;

@@ -4,12 +4,14 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "runtime/arguments.h"
 #include "runtime/checkpoint.h"
 #include "runtime/physical_cores.h"
 #include "runtime/scalar.h"
+#include "runtime/tangent_flags.h"
 
 namespace cotan {
 
@@ -120,6 +122,14 @@ absl::Status Session::RunWith(MethodHandle handle, absl::Span<const Tensor> argu
                      "' gives an argument another storage, which only a Function can (runtime/function.h)"));
   }
   COTAN_RETURN_IF_ERROR(CheckBackward(method));
+  absl::InlinedVector<Tensor, 8> with_flags;
+  if (method.forward >= 0 && TakesTangentFlags(program().method(handle.index), method.plans->num_saved(),
+                                               static_cast<int>(arguments.size()))) {
+    with_flags.assign(arguments.begin(), arguments.end());
+    COTAN_ASSIGN_OR_RETURN(const Tensor is_defined, TangentFlag(core_->ops(), true));
+    with_flags.resize(2 * arguments.size(), is_defined);
+    arguments = with_flags;
+  }
   COTAN_ASSIGN_OR_RETURN(Executable* const executable, Prepare(method, arguments));
   COTAN_RETURN_IF_ERROR(SetArguments(method, arguments, *executable));
   COTAN_RETURN_IF_ERROR(SetResults(method, arguments, results, *executable));

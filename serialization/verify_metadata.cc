@@ -289,12 +289,30 @@ class MethodCheck {
     if (method_.backward_method().empty() || program_.facts().tangents.empty()) {
       return absl::OkStatus();
     }
-    const int64_t expected = int64_t{method_.num_saved()} + static_cast<int64_t>(program_.facts().tangents.size());
+    const auto num_tangents = static_cast<int64_t>(program_.facts().tangents.size());
     for (const Method& other : artifact_.methods()) {
-      if (other.name() != method_.backward_method() || other.inputs_size() == expected) continue;
+      if (other.name() != method_.backward_method()) continue;
+      const int64_t num_others = other.inputs_size() - int64_t{method_.num_saved()} - num_tangents;
+      if (num_others == 0) continue;
+      if (num_tangents > 1 && num_others == num_tangents) {
+        COTAN_RETURN_IF_ERROR(CheckTangentFlags(other));
+        continue;
+      }
       return InvalidField("tangents", "the method \"", other.name(), "\" takes ", other.inputs_size(),
                           " inputs instead of ", method_.num_saved(), " saved tensors and ",
                           program_.facts().tangents.size(), " tangents");
+    }
+    return absl::OkStatus();
+  }
+
+  // Trailing inputs, one for each tangent, tell which are defined.
+  absl::Status CheckTangentFlags(const Method& backward) const {
+    const auto num_tangents = static_cast<int>(program_.facts().tangents.size());
+    for (int i = backward.inputs_size() - num_tangents; i < backward.inputs_size(); ++i) {
+      const serialization::TensorType& type = backward.values(static_cast<int>(backward.inputs(i))).type();
+      if (type.dtype() == serialization::DTYPE_BOOL && type.sizes().empty()) continue;
+      return InvalidField("tangents", "input ", i, " of the method \"", backward.name(),
+                          "\" says whether a tangent is defined, but is not bool[]");
     }
     return absl::OkStatus();
   }

@@ -252,6 +252,33 @@ TEST(VerifyMetadata, RefusesABackwardOfOtherTangents) {
             "of 1 saved tensors and 1 tangents");
 }
 
+// Whether tangents are defined is asked of several ones alone, and answered by bool[].
+TEST(VerifyMetadata, TakesFlagsOfSeveralTangents) {
+  Artifact artifact = Example();
+  Method& forward = *artifact.mutable_methods(0);
+  AddValue(forward, 0);
+  forward.clear_outputs();
+  for (const uint32_t output : {2, 4, 3}) forward.add_outputs(output);
+  forward.mutable_signature()->add_user_outputs("other");
+  *Metadata(artifact).add_output_info() = Metadata(artifact).output_info(0);
+  *Metadata(artifact).add_tangents() = Metadata(artifact).tangents(0);
+  Metadata(artifact).mutable_tangents(1)->set_output(1);
+  Method& backward = *artifact.mutable_methods(1);
+  for (const uint32_t input : {2, 3, 4}) {
+    AddValue(backward, 0);
+    backward.add_inputs(input);
+  }
+  EXPECT_EQ(
+      RefusalOf(artifact),
+      "metadata.tangents: input 3 of the method \"backward\" says whether a tangent is defined, but is not bool[]");
+  for (const int flag : {3, 4}) backward.mutable_values(flag)->mutable_type()->set_dtype(serialization::DTYPE_BOOL);
+  EXPECT_EQ(RefusalOf(artifact), "");
+  backward.mutable_values(4)->mutable_type()->add_sizes("1");
+  EXPECT_EQ(
+      RefusalOf(artifact),
+      "metadata.tangents: input 4 of the method \"backward\" says whether a tangent is defined, but is not bool[]");
+}
+
 TEST(VerifyMetadata, RefusesViewsOverDynamicDimensionsThatTheArtifactLacks) {
   Artifact artifact = Example();
   serialization::OutputAliasInfo* info = Metadata(artifact).mutable_output_info(0);

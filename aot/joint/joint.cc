@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "absl/container/flat_hash_set.h"
@@ -40,17 +41,22 @@ bool IsDifferentiable(const at::Tensor& tensor) {
   return tensor.requires_grad() && torch::autograd::impl::gradient_edge(tensor).function != nullptr;
 }
 
-bool LeadTo(const std::vector<at::Tensor>& roots, const torch::autograd::Node* node) {
-  std::vector<const torch::autograd::Node*> nodes;
+std::vector<torch::autograd::Node*> NodesBehind(const std::vector<at::Tensor>& roots) {
+  std::vector<torch::autograd::Node*> nodes;
   absl::flat_hash_set<const torch::autograd::Node*> seen;
-  const auto visit = [&](const torch::autograd::Node* next) {
+  const auto visit = [&](torch::autograd::Node* next) {
     if (next != nullptr && seen.insert(next).second) nodes.push_back(next);
   };
   for (const at::Tensor& root : roots) visit(torch::autograd::impl::gradient_edge(root).function.get());
   for (size_t i = 0; i < nodes.size(); ++i) {
     for (const torch::autograd::Edge& edge : nodes[i]->next_edges()) visit(edge.function.get());
   }
-  return seen.contains(node);
+  return nodes;
+}
+
+bool LeadTo(const std::vector<at::Tensor>& roots, const torch::autograd::Node* node) {
+  const std::vector<torch::autograd::Node*> nodes = NodesBehind(roots);
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 
 at::Tensor ExampleTangent(const at::Tensor& output, bool is_loss, uint64_t seed, int index) {

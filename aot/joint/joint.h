@@ -24,6 +24,9 @@ absl::Status CheckLoss(absl::Span<const at::Tensor> outputs, int loss_output);
 // with gradients disabled requires grad, but has no history.
 bool IsDifferentiable(const at::Tensor& tensor);
 
+// The nodes that gradients go to from the roots.
+std::vector<torch::autograd::Node*> NodesBehind(const std::vector<at::Tensor>& roots);
+
 // Whether gradients go from a root to the node.
 bool LeadTo(const std::vector<at::Tensor>& roots, const torch::autograd::Node* node);
 

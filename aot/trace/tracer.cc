@@ -3,14 +3,19 @@
 #include <ATen/FunctionalStorageImpl.h>
 #include <ATen/ops/empty_strided.h>
 #include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <memory>
 #include <stdexcept>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "aot/joint/joint.h"
@@ -19,6 +24,7 @@
 #include "aot/metadata/input_binding.h"
 #include "aot/metadata/signature.h"
 #include "aot/metadata/view_and_mutation.h"
+#include "aot/partition/undefined_tangents.h"
 #include "aot/trace/autocast.h"
 #include "aot/trace/effects.h"
 #include "aot/trace/inputs.h"
@@ -124,6 +130,10 @@ class Tracing {
   void AddOutputs();
   void AddMutatedInput(int argument, MutationType type);
   void AddTangent(const TangentMeta& tangent);
+  // Makes nodes of user functions note the gradients that enter them together.
+  void NoteMaterializedGrads(const std::vector<at::Tensor>& roots);
+  // Puts kMaterializeGrads in the place of what was noted.
+  void AddMaterializeGrads();
   void AddGradients(const std::vector<at::Tensor>& gradients);
   void AddBackwardMutations(const std::vector<int>& arguments);
   // What is known of the program's arguments, about the caller's inputs.
@@ -147,7 +157,8 @@ class Tracing {
   std::vector<at::Tensor> outputs_;
   std::vector<at::Tensor> intermediate_bases_;
   std::vector<at::Tensor> tangents_;
-  bool has_effects_ = false;  // in the forward
+  std::vector<std::vector<ValueId>> materialized_;  // by run of a node: clones of the gradients that entered it
+  bool has_effects_ = false;                        // in the forward
   bool has_backward_effects_ = false;
 };
 
@@ -477,12 +488,71 @@ absl::Status Tracing::RunBackward() {
   RefuseUseBeforeNewStorage(roots);
   const std::vector<uint64_t> before = MutationCounts(arguments_);
   SeatToken(recorder_, /*index=*/1);
+  if (roots.size() > 1) NoteMaterializedGrads(roots);
   std::vector<at::Tensor> gradients(sources.size());
   if (!roots.empty() && !sources.empty()) gradients = Gradients(roots, tangents, sources);
+  AddMaterializeGrads();
   has_backward_effects_ = AddTokenOutput(/*index=*/1);
   AddGradients(gradients);
   AddBackwardMutations(BackwardMutatedInputs(before, MutationCounts(arguments_)));
   return absl::OkStatus();
+}
+
+namespace {
+
+// Notes the gradients that enter a node, as clones that no one else reads.
+class MaterializeHook final : public torch::autograd::FunctionPreHook {
+ public:
+  MaterializeHook(Recorder& recorder, std::vector<std::vector<ValueId>>& noted) : recorder_(recorder), noted_(noted) {}
+
+  torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
+    torch::autograd::variable_list entering = gradients;
+    std::vector<ValueId>& clones = noted_.emplace_back();
+    for (at::Tensor& gradient : entering) {
+      if (!gradient.defined()) continue;
+      gradient = gradient.clone();
+      clones.push_back(recorder_.ValueOf(gradient));
+    }
+    return entering;
+  }
+
+ private:
+  Recorder& recorder_;
+  std::vector<std::vector<ValueId>>& noted_;
+};
+
+// Whether the node makes zeros of undefined gradients, as torch::autograd::Function
+// does unless it is told not to. Formulas of LibTorch's own nodes do where they need.
+bool MaterializesGrads(const torch::autograd::Node& node) {
+  return node.num_inputs() > 1 && absl::StrContains(typeid(node).name(), "7CppNode");
+}
+
+}  // namespace
+
+void Tracing::NoteMaterializedGrads(const std::vector<at::Tensor>& roots) {
+  for (torch::autograd::Node* node : NodesBehind(roots)) {
+    if (MaterializesGrads(*node)) node->add_pre_hook(std::make_unique<MaterializeHook>(recorder_, materialized_));
+  }
+}
+
+void Tracing::AddMaterializeGrads() {
+  Graph& graph = recorder_.graph();
+  for (const std::vector<ValueId>& clones : materialized_) {
+    std::vector<Graph::NodeList::iterator> nodes;
+    for (auto node = graph.nodes().begin(); node != graph.nodes().end(); ++node) {
+      if (node->op != "aten.clone.default") continue;
+      if (std::find(clones.begin(), clones.end(), node->outputs[0]) != clones.end()) nodes.push_back(node);
+    }
+    if (nodes.size() < 2 || nodes.size() != clones.size()) continue;
+    std::vector<Argument> operands;
+    for (const auto node : nodes) operands.push_back(node->arguments[0]);
+    Node& last = *nodes.back();
+    last.op = std::string(kMaterializeGrads);
+    last.arguments = std::move(operands);
+    last.outputs = clones;
+    nodes.pop_back();
+    for (const auto node : nodes) graph.nodes().erase(node);
+  }
 }
 
 void Tracing::AddGradients(const std::vector<at::Tensor>& gradients) {
