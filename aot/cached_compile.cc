@@ -8,9 +8,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "aot/cache/compile_cache.h"
 #include "aot/cache/compile_key.h"
 #include "aot/compile_methods.h"
+#include "aot/graph/size_estimate.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {
@@ -31,6 +33,8 @@ std::string KeyOf(const TraceMemo& memo, const CompileOptions& options, const Wr
                         .store_references = options.store_references,
                         .seed = options.seed,
                         .producer = Producer()};
+  const absl::Span<const UsualSize> usual_sizes = CurrentUsualSizes();
+  keyed.usual_sizes.assign(usual_sizes.begin(), usual_sizes.end());
   if (wrappers != nullptr) {
     keyed.input_wrappers = wrappers->inputs;
     keyed.output_wrappers = wrappers->outputs;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "aot/compile.h"
+#include "aot/graph/size_estimate.h"
 
 namespace cotan::aot {
 namespace {
@@ -81,6 +82,57 @@ TEST_F(CompiledModelCacheTest, AnotherDeterministicModeIsAMiss) {
   at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
   ASSERT_TRUE(deterministic.ok()) << deterministic.status();
   EXPECT_EQ(deterministic->cache().kind, Kind::kMiss);
+  EXPECT_EQ(Compile()->cache().kind, Kind::kHit);
+}
+
+// Nothing in its graph depends on the grad mode, as its example requires no grad.
+absl::StatusOr<CompiledModel> CompileDouble(const CompileOptions& options) {
+  return CompileFunction([](const Tensors& in) -> Tensors { return {in[0] * 2}; }, {torch::ones({3})}, options);
+}
+
+TEST_F(CompiledModelCacheTest, AnotherGradModeIsAMiss) {
+  CompileOptions options;
+  options.cache_dir = folder_;
+  const auto with_grad = CompileDouble(options);
+  ASSERT_TRUE(with_grad.ok()) << with_grad.status();
+  const at::NoGradGuard no_grad;
+  const auto without_grad = CompileDouble(options);
+  ASSERT_TRUE(without_grad.ok()) << without_grad.status();
+  EXPECT_EQ(without_grad->cache().kind, Kind::kMiss);
+  EXPECT_TRUE(without_grad->bytes() == CompileDouble(CompileOptions())->bytes());
+  EXPECT_FALSE(without_grad->bytes() == with_grad->bytes());
+}
+
+TEST_F(CompiledModelCacheTest, AnInputThatNoGradientGoesThroughIsAMiss) {
+  CompileOptions options;
+  options.cache_dir = folder_;
+  const auto leaf = [] { return torch::ones({3}).requires_grad_(true); };
+  // The graph does not differ, as the function does not read its second input.
+  const auto compile = [&](const at::Tensor& second, const CompileOptions& options) {
+    return CompileFunction([](const Tensors& in) -> Tensors { return {in[0] * 2}; }, {leaf(), second}, options);
+  };
+  const at::Tensor view_made_under_no_grad = [&] {
+    const at::NoGradGuard no_grad;
+    return leaf().view({3});
+  }();
+  ASSERT_TRUE(compile(leaf().clone(), options).ok());
+  const auto compiled = compile(view_made_under_no_grad, options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_EQ(compiled->cache().kind, Kind::kMiss);
+  EXPECT_TRUE(compiled->bytes() == compile(view_made_under_no_grad, CompileOptions())->bytes());
+}
+
+TEST_F(CompiledModelCacheTest, OtherUsualSizesAreAMiss) {
+  ASSERT_TRUE(Compile().ok());
+  {
+    const UsualSizesScope scope({{.traced = 2, .usual = 1000}});
+    EXPECT_EQ(Compile()->cache().kind, Kind::kMiss);
+    EXPECT_EQ(Compile()->cache().kind, Kind::kHit);
+  }
+  {
+    const UsualSizesScope scope({{.traced = 2, .usual = 3000}});
+    EXPECT_EQ(Compile()->cache().kind, Kind::kMiss);
+  }
   EXPECT_EQ(Compile()->cache().kind, Kind::kHit);
 }
 

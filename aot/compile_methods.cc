@@ -54,7 +54,6 @@ struct Draft {
   TracedProgram traced;
   Graph graph;  // lowered
   GraphDump dump;
-  bool grad_enabled = true;  // when it was traced
 };
 
 // The trace that the log remembers, otherwise a new one.
@@ -78,7 +77,7 @@ absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function, absl::Span<c
   trace.undefined_outputs_are_none = compilation.options.undefined_outputs_are_none;
   trace.decompositions = &compilation.options.decompositions;
   trace.unsupported_ops = UnsupportedLiveOps;
-  Draft draft{trace.name, {}, {}, GraphDump(compilation.options.dump_dir, trace.name), trace.grad_enabled};
+  Draft draft{trace.name, {}, {}, GraphDump(compilation.options.dump_dir, trace.name)};
   COTAN_ASSIGN_OR_RETURN(draft.traced, TraceOnce(function, states, inputs, trace, compilation));
   draft.dump.Write("trace", draft.traced.graph);
   if (compilation.log != nullptr) compilation.log->traces.push_back(draft.traced.graph);
@@ -133,7 +132,7 @@ absl::Status Finish(Graph graph, const std::string& name, const std::string& bac
   method.set_backward_method(backward);
   if (name == "backward") DescribeGradients(graph, draft.traced, method);
   if (name != "backward") {
-    method.set_traced_without_grad(!draft.grad_enabled);
+    method.set_traced_without_grad(!draft.traced.grad_enabled);
     for (const int input : draft.traced.inputs_without_gradient) {
       method.add_inputs_without_gradient(static_cast<uint32_t>(input));
     }
@@ -252,7 +251,7 @@ absl::Status AddAccumulation(TraceableModule& module, const std::vector<at::Tens
   }
   COTAN_ASSIGN_OR_RETURN(ApplyOptimizer apply, BuildApplyOptimizer(*compilation.options.optimizer, parameters));
   compilation.artifact.AddStates(apply.states);
-  Draft apply_draft{"apply_optimizer", {}, {}, GraphDump(compilation.options.dump_dir, "apply_optimizer"), true};
+  Draft apply_draft{"apply_optimizer", {}, {}, GraphDump(compilation.options.dump_dir, "apply_optimizer")};
   apply_draft.graph = std::move(apply.graph);
   return OptimizeAndFinish("apply_optimizer", apply_draft, compilation);
 }

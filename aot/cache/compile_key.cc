@@ -81,6 +81,8 @@ void AddTrace(const TracedProgram& traced, Digest& digest) {
   }
   if (traced.input_binding.has_value()) digest.Add("binding", traced.input_binding->SerializeAsString());
   digest.Add("signature", traced.signature.SerializeAsString());
+  digest.Add("grad_enabled", traced.grad_enabled);
+  digest.Add("inputs_without_gradient", absl::StrJoin(traced.inputs_without_gradient, ","));
   for (const TracedState& state : traced.states) AddState(state, digest);
   digest.Add("rng_blocks", traced.rng_blocks.ToString());
   AddRun(traced.reference, digest);
@@ -93,6 +95,9 @@ std::string CompileKey(absl::Span<const KeyedTrace> traces, const KeyedOptions& 
   digest.Add("revision", CompilerRevision()).Add("producer", options.producer);
   digest.Add("seed", absl::StrCat(options.seed));
   digest.Add("flags", absl::StrCat(options.accumulate_gradients, options.store_references));
+  for (const UsualSize& size : options.usual_sizes) {
+    digest.Add("usual_size", absl::StrCat(size.traced, " ", size.usual));
+  }
   if (options.optimizer.has_value()) AddOptimizer(*options.optimizer, digest);
   for (const FlatMeta& meta : options.input_wrappers) digest.Add("input_wrapper", ToProto(meta).SerializeAsString());
   for (const FlatMeta& meta : options.output_wrappers) digest.Add("output_wrapper", ToProto(meta).SerializeAsString());

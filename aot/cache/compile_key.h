@@ -9,6 +9,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "aot/graph/size_estimate.h"
 #include "aot/optimizer/optimizer.h"
 #include "aot/trace/traced_program.h"
 #include "serialization/wrapper_meta.h"
@@ -28,6 +29,8 @@ struct KeyedOptions {
   bool store_references = true;
   uint64_t seed = 0;
   std::string producer;  // versions of the project and of LibTorch
+  // The sizes that heuristics assume for dynamic dimensions.
+  std::vector<UsualSize> usual_sizes = {};
   // The caller's arguments and results, if any is of a wrapper type.
   std::vector<FlatMeta> input_wrappers = {};
   std::vector<FlatMeta> output_wrappers = {};

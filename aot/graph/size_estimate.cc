@@ -17,6 +17,8 @@ std::vector<UsualSize>& UsualSizes() {
 UsualSizesScope::UsualSizesScope(std::vector<UsualSize> sizes) { UsualSizes() = std::move(sizes); }
 UsualSizesScope::~UsualSizesScope() { UsualSizes().clear(); }
 
+absl::Span<const UsualSize> CurrentUsualSizes() { return UsualSizes(); }
+
 int64_t EstimatedSize(const SymInt& size) {
   if (!size.is_constant()) return kAssumedDynamicSize;
   int64_t estimate = size.constant();

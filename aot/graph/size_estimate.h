@@ -29,6 +29,9 @@ class UsualSizesScope {
   UsualSizesScope& operator=(const UsualSizesScope&) = delete;
 };
 
+// Returns the sizes of this thread's UsualSizesScope; an empty list if there is none.
+absl::Span<const UsualSize> CurrentUsualSizes();
+
 // Of one dimension; at least 0.
 int64_t EstimatedSize(const SymInt& size);
 

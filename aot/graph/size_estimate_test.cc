@@ -16,12 +16,16 @@ TEST(SizeEstimateTest, ConstantsAreThemselvesAndSymbolsAreOfMiddlingSize) {
 TEST(SizeEstimateTest, MultiplesOfATracedSizeCountAsUsual) {
   {
     const UsualSizesScope scope({{11, 32}, {13, 100}});
+    ASSERT_EQ(CurrentUsualSizes().size(), 2u);
+    EXPECT_EQ(CurrentUsualSizes()[1].traced, 13);
+    EXPECT_EQ(CurrentUsualSizes()[1].usual, 100);
     EXPECT_EQ(EstimatedSize(11), 32);
     EXPECT_EQ(EstimatedSize(22), 64);
     EXPECT_EQ(EstimatedSize(11 * 13), 3200);
     EXPECT_EQ(EstimatedSize(12), 12);
     EXPECT_EQ(EstimatedSize(0), 0);
   }
+  EXPECT_TRUE(CurrentUsualSizes().empty());
   EXPECT_EQ(EstimatedSize(11), 11);
 }
 

@@ -74,6 +74,8 @@ struct ExpectedState {
 //     aten._native_batch_norm_legit_no_training.default for batch norm.
 struct TracedProgram {
   Graph graph;
+  // Whether gradients were enabled when the function was called.
+  bool grad_enabled = true;
   // About the caller's inputs.
   serialization::ViewAndMutationMeta metadata;
   // About the program's arguments, and how they come from the caller's inputs;

@@ -666,6 +666,7 @@ absl::StatusOr<TracedProgram> Tracing::Finish() && {
                    [](const GraphInput& a, const GraphInput& b) { return Rank(a.kind) < Rank(b.kind); });
   graph.Compact();
   program_.states.insert(program_.states.end(), recorder_.constants().begin(), recorder_.constants().end());
+  program_.grad_enabled = options_.grad_enabled;
   program_.rng_blocks = SymInt(recorder_.random_blocks());
   program_.graph = std::move(graph);
   program_.signature = SignatureOf(program_.graph, first_.facts, input_names_, output_names_);
