@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "aot/cache/compile_cache.h"
 #include "aot/cache/compile_key.h"
+#include "aot/cache/compiler_revision.h"
 #include "aot/compile_methods.h"
 #include "aot/graph/size_estimate.h"
 #include "base/status_macros.h"
@@ -32,6 +33,7 @@ std::string KeyOf(const TraceMemo& memo, const CompileOptions& options, const Wr
                         .accumulate_gradients = options.accumulate_gradients,
                         .store_references = options.store_references,
                         .seed = options.seed,
+                        .compiler = std::string(CompilerRevision()),
                         .producer = Producer()};
   const absl::Span<const UsualSize> usual_sizes = CurrentUsualSizes();
   keyed.usual_sizes.assign(usual_sizes.begin(), usual_sizes.end());

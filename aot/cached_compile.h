@@ -1,4 +1,4 @@
-// Compiling through the cache of artifacts. Private to //aot:compile_lib.
+// Compiling through the cache of artifacts. Private to //aot:compile_impl.
 #ifndef COTAN_AOT_CACHED_COMPILE_H_
 #define COTAN_AOT_CACHED_COMPILE_H_
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "aot/cache/compiler_revision.h"
 #include "aot/compile.h"
 #include "aot/graph/size_estimate.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 using Kind = CacheOutcome::Kind;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using Tensors = std::vector<at::Tensor>;
 
 // A cache of its own for each test.
@@ -134,6 +136,10 @@ TEST_F(CompiledModelCacheTest, OtherUsualSizesAreAMiss) {
     EXPECT_EQ(Compile()->cache().kind, Kind::kMiss);
   }
   EXPECT_EQ(Compile()->cache().kind, Kind::kHit);
+}
+
+TEST_F(CompiledModelCacheTest, TheCompilerKnowsItsRevision) {
+  EXPECT_THAT(std::string(CompilerRevision()), MatchesRegex("[0-9a-f]{64}"));
 }
 
 TEST_F(CompiledModelCacheTest, ADamagedEntryIsCompiledAgainAndReplaced) {

@@ -1,5 +1,5 @@
 // The methods of an artifact, one after another: each is traced, cleaned up,
-// lowered, optimized and emitted. Private to //aot:compile_lib.
+// lowered, optimized and emitted. Private to //aot:compile_impl.
 #ifndef COTAN_AOT_COMPILE_METHODS_H_
 #define COTAN_AOT_COMPILE_METHODS_H_
 

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "aot/cache/digest.h"
-#include "aot/cache/revision.h"
 #include "base/file.h"
 #include "base/status_macros.h"
 
@@ -81,7 +80,5 @@ absl::Status CompileCache::Store(const std::string& key, absl::string_view conte
   const std::array<absl::string_view, 2> pieces = {header, content};
   return WriteFileAtomically(PathOf(key), pieces);
 }
-
-absl::string_view CompilerRevision() { return kCompilerRevision; }
 
 }  // namespace cotan::aot

@@ -51,10 +51,6 @@ class CompileCache {
   std::string folder_;
 };
 
-// Digest of the compiled code that makes an artifact of a traced program, so
-// that another compiler finds none of this one's entries.
-absl::string_view CompilerRevision();
-
 }  // namespace cotan::aot
 
 #endif  // COTAN_AOT_CACHE_COMPILE_CACHE_H_

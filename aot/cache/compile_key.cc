@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "aot/cache/compile_cache.h"
 #include "aot/cache/digest.h"
 #include "aot/graph/text.h"
 
@@ -92,7 +91,7 @@ void AddTrace(const TracedProgram& traced, Digest& digest) {
 
 std::string CompileKey(absl::Span<const KeyedTrace> traces, const KeyedOptions& options) {
   Digest digest;
-  digest.Add("revision", CompilerRevision()).Add("producer", options.producer);
+  digest.Add("compiler", options.compiler).Add("producer", options.producer);
   digest.Add("seed", absl::StrCat(options.seed));
   digest.Add("flags", absl::StrCat(options.accumulate_gradients, options.store_references));
   for (const UsualSize& size : options.usual_sizes) {

@@ -28,6 +28,7 @@ struct KeyedOptions {
   bool accumulate_gradients = false;
   bool store_references = true;
   uint64_t seed = 0;
+  std::string compiler;  // its CompilerRevision()
   std::string producer;  // versions of the project and of LibTorch
   // The sizes that heuristics assume for dynamic dimensions.
   std::vector<UsualSize> usual_sizes = {};
@@ -37,7 +38,7 @@ struct KeyedOptions {
 };
 
 // Equal for traces of equal graphs, metadata, signatures, states with their
-// content and reference runs, options and compiler revisions.
+// content and reference runs, and options.
 std::string CompileKey(absl::Span<const KeyedTrace> traces, const KeyedOptions& options);
 
 }  // namespace cotan::aot

@@ -1,0 +1,9 @@
+#include "aot/cache/compiler_revision.h"
+
+#include "aot/cache/compiler_digest.h"
+
+namespace cotan::aot {
+
+absl::string_view CompilerRevision() { return kCodeDigest; }
+
+}  // namespace cotan::aot
