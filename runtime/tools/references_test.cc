@@ -53,7 +53,6 @@ TEST(CompareTest, PartsOfComplexNumbersCountOneByOne) {
   EXPECT_EQ(Compare(a, b)->largest_expected, 5);
 }
 
-<<<<<<< HEAD
 TEST(RunningMeanTest, IsComparedOnAScaleOfItsVariance) {
   EXPECT_EQ(RunningVarianceOf("net.bn.running_mean"), "net.bn.running_var");
   EXPECT_EQ(RunningVarianceOf("running_mean"), "running_var");
@@ -62,11 +61,8 @@ TEST(RunningMeanTest, IsComparedOnAScaleOfItsVariance) {
   EXPECT_DOUBLE_EQ(RunningMeanScale(4), 0.02);
 }
 
-TEST(ReferencesTest, TheFirstRunOfAMethodIsFoundWithItsArguments) {
-=======
 // LinearRegression() with two recorded runs of "eval".
 ProgramBuilder RecordedProgram() {
->>>>>>> 2e0cc55 (Keep recorded runs in a section that training does not map)
   ProgramBuilder program = testing::LinearRegression();
   for (const float value : {1.0f, 2.0f}) {
     auto& reference = *program.artifact().add_references();
