@@ -104,21 +104,42 @@ Tensor OverwriteRows(Lowering& l, const Tensor& x, const Tensor& values, const T
   return l.b.Select(l.b.View(covered, broadcast), rows, x);
 }
 
-constexpr int64_t kMaxComparisons = int64_t{1} << 28;
+// Longer lines are sorted: comparing all pairs takes quadratic time.
+constexpr int64_t kMaxComparedLine = 64;
 
-// Along `dim` of `index`, where no later element is equal: true.
-absl::StatusOr<Tensor> LastOfEqual(Lowering& l, const Tensor& index, int64_t dim) {
+// LastOfEqual() by comparing each element of a line with all later ones.
+Tensor LastByComparing(Lowering& l, const Tensor& index, int64_t dim) {
   SymIntVector pairs = index.sizes();
   pairs.insert(pairs.begin() + dim, pairs[static_cast<size_t>(dim)]);
-  const SymInt count = NumElementsOf(pairs);
-  if (!count.is_constant() || count.constant() > kMaxComparisons) {
-    return l.Unsupported("overwriting by so many indexes, or by a dynamic number of them");
-  }
   const Tensor equal = l.b.Eq(l.b.Unsqueeze(index, dim), l.b.Unsqueeze(index, dim + 1));
   const Tensor later = l.b.Gt(l.b.Iota(static_cast<int>(dim), DType::kInt32, pairs),
                               l.b.Iota(static_cast<int>(dim) + 1, DType::kInt32, pairs));
   const int64_t dims[] = {dim};
   return l.b.Not(l.b.Squeeze(l.b.Reduce(serialization::FN_REDUCE_MAX, l.b.And(equal, later), dims), dims));
+}
+
+// LastOfEqual() by a stable sort, which keeps equal elements in their order.
+Tensor LastBySorting(Lowering& l, const Tensor& index, int64_t dim) {
+  const SymInt size = index.sizes()[static_cast<size_t>(dim)];
+  const auto [sorted, places] = l.b.Sort(index, dim, size, /*descending=*/false);
+  const Tensor before = l.b.Slice(sorted, dim, 0, size - SymInt(1), 1);
+  const Tensor after = l.b.Slice(sorted, dim, 1, size, 1);
+  const Tensor one = l.b.Literal(SymInt(1));
+  const Tensor is_last =
+      l.b.Select(l.b.Ne(before, after), one, l.b.Full(l.b.Literal(SymInt(0)), DType::kInt64, before.sizes()));
+  const Tensor end = l.b.Full(one, DType::kInt64, l.b.Slice(sorted, dim, 0, 1, 1).sizes());
+  const SymIntVector flat = {NumElementsOf(index.sizes())};
+  const Tensor flags =
+      l.b.ScatterAdd(l.b.View(l.b.Concat({is_last, end}, dim), flat),
+                     l.b.View(FlatPositions(l, places, index.sizes(), dim), flat), Tensor(), 0, -1, flat);
+  return l.b.Gt(l.b.View(flags, index.sizes()), l.b.Literal(SymInt(0)));
+}
+
+// Along `dim` of `index`, where no later element is equal: true.
+Tensor LastOfEqual(Lowering& l, const Tensor& index, int64_t dim) {
+  const SymInt size = index.sizes()[static_cast<size_t>(dim)];
+  const bool is_short = size.is_constant() && size.constant() <= kMaxComparedLine;
+  return is_short ? LastByComparing(l, index, dim) : LastBySorting(l, index, dim);
 }
 
 Tensor Flat(Lowering& l, const Tensor& x) { return l.b.View(x, {NumElementsOf(x.sizes())}); }
@@ -142,9 +163,8 @@ absl::Status LowerScatter(Lowering& l) {
     }
   }
   const Tensor position = FlatPositions(l, index, x.sizes(), dim);
-  absl::StatusOr<Tensor> counts = LastOfEqual(l, position, dim);
-  if (!counts.ok()) return counts.status();
-  const Tensor result = OverwriteRows(l, Flat(l, x), Flat(l, source), Flat(l, position), Flat(l, *counts), 0);
+  const Tensor counts = LastOfEqual(l, position, dim);
+  const Tensor result = OverwriteRows(l, Flat(l, x), Flat(l, source), Flat(l, position), Flat(l, counts), 0);
   return l.Return(l.b.View(result, x.sizes()));
 }
 
@@ -269,11 +289,10 @@ absl::Status LowerIndexPut(Lowering& l) {
     result = l.b.ScatterAdd(values, indexing->position, merged, indexing->first, -1, indexing->merged);
   } else {
     const Tensor position = Flat(l, indexing->position);
-    absl::StatusOr<Tensor> counts = LastOfEqual(l, position, 0);
-    if (!counts.ok()) return counts.status();
+    const Tensor counts = LastOfEqual(l, position, 0);
     SymIntVector flat_rows = indexing->merged;
     flat_rows[first] = NumElementsOf(index_sizes);
-    result = OverwriteRows(l, merged, l.b.View(values, flat_rows), position, *counts, indexing->first);
+    result = OverwriteRows(l, merged, l.b.View(values, flat_rows), position, counts, indexing->first);
   }
   std::vector<int64_t> inverse(indexing->order.size());
   for (size_t i = 0; i < inverse.size(); ++i)
@@ -297,9 +316,8 @@ absl::Status LowerPut(Lowering& l) {
   if (l.flag(3)) {
     return l.Return(l.b.View(l.b.ScatterAdd(source, position, Flat(l, x), 0, -1, {count}), x.sizes()));
   }
-  absl::StatusOr<Tensor> counts = LastOfEqual(l, position, 0);
-  if (!counts.ok()) return counts.status();
-  return l.Return(l.b.View(OverwriteRows(l, Flat(l, x), source, position, *counts, 0), x.sizes()));
+  const Tensor counts = LastOfEqual(l, position, 0);
+  return l.Return(l.b.View(OverwriteRows(l, Flat(l, x), source, position, counts, 0), x.sizes()));
 }
 
 // (self, dim, index, source)
@@ -308,9 +326,8 @@ absl::Status LowerIndexCopy(Lowering& l) {
   if (x.rank() == 0) return l.Return(l.b.View(l.operand(3), {}));
   const int64_t dim = l.b.WrapDim(l.integer(1), x.rank());
   const Tensor position = Flat(l, IndexInto(l, 2, x.sizes(), dim));
-  absl::StatusOr<Tensor> counts = LastOfEqual(l, position, 0);
-  if (!counts.ok()) return counts.status();
-  return l.Return(OverwriteRows(l, x, l.operand(3), position, *counts, dim));
+  const Tensor counts = LastOfEqual(l, position, 0);
+  return l.Return(OverwriteRows(l, x, l.operand(3), position, counts, dim));
 }
 
 // (self, dim, index, value)

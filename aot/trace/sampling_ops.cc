@@ -4,7 +4,6 @@
 #include <ATen/ops/abs.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bmm.h>
-#include <ATen/ops/clamp.h>
 #include <ATen/ops/floor.h>
 #include <ATen/ops/fmod.h>
 #include <ATen/ops/linspace.h>
@@ -188,8 +187,9 @@ at::Tensor AffineGrid(const at::Tensor& theta, c10::SymIntArrayRef size, bool al
   return at::bmm(base, theta.transpose(1, 2)).view(result);
 }
 
-// Each element of `self` to its place in a plane of zeros. Windows that overlap
-// have put an element in two places, with the same value.
+// Each element of `self` to its place in a plane of zeros; of several that come to
+// one place the last one stays. The gradient is gathered, so that each of them gets
+// that of the place.
 at::Tensor MaxUnpool(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size) {
   const int64_t spatial = static_cast<int64_t>(output_size.size());
   std::vector<int64_t> planes(self.sizes().begin(), self.sizes().end() - spatial);
@@ -197,13 +197,8 @@ at::Tensor MaxUnpool(const at::Tensor& self, const at::Tensor& indices, at::IntA
   result.insert(result.end(), output_size.begin(), output_size.end());
   planes.push_back(1);
   for (const int64_t size : output_size) planes.back() *= size;
-  const at::Tensor values = self.flatten(-spatial);
-  const at::Tensor places = indices.flatten(-spatial);
-  const at::TensorOptions options = self.options().requires_grad(false);
-  const at::Tensor ones = at::ones(values.sizes(), options);
-  const at::Tensor times = at::zeros(planes, options).scatter_add(-1, places, ones);
-  const at::Tensor sum = at::zeros(planes, options).scatter_add(-1, places, values);
-  return (sum / at::clamp(times, 1)).view(result);
+  const at::Tensor zeros = at::zeros(planes, self.options().requires_grad(false));
+  return zeros.scatter(-1, indices.flatten(-spatial), self.flatten(-spatial)).view(result);
 }
 
 at::Tensor MaxUnpool2d(const at::Tensor& self, const at::Tensor& indices, c10::SymIntArrayRef output_size) {

@@ -185,8 +185,6 @@ std::string WhyNotTried(const std::string& op) {
       {"logical_or_", "LibTorch lets gradients through an op that has none"},
       {"logical_xor_", "LibTorch lets gradients through an op that has none"},
       {"max_pool3d_with_indices_backward", "the gradient has other sizes than the result"},
-      {"max_unpool2d", "places occur twice"},
-      {"max_unpool3d", "places occur twice"},
       {"rand_like", "a given result: LibTorch draws from a generator of its own"},
       {"randint", "a given result: LibTorch draws from a generator of its own"},
       {"randint_like", "a given result: LibTorch draws from a generator of its own"},
