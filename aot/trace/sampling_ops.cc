@@ -14,6 +14,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -135,6 +136,23 @@ class Sampler {
   at::Tensor sum_;
 };
 
+// A copy of a result that is the same near each place of the grid: the gradient of the
+// grid is zeros, which LibTorch returns, too, and not undefined.
+struct ConstantInGrid : torch::autograd::Function<ConstantInGrid> {
+  using Context = torch::autograd::AutogradContext;
+
+  static at::Tensor forward(Context* context, const at::Tensor& result, const at::Tensor& grid) {
+    context->saved_data["sizes"] = grid.sizes().vec();
+    context->saved_data["dtype"] = static_cast<int64_t>(grid.scalar_type());
+    return result.clone();
+  }
+
+  static torch::autograd::variable_list backward(Context* context, const torch::autograd::variable_list& gradients) {
+    const auto dtype = static_cast<at::ScalarType>(context->saved_data["dtype"].toInt());
+    return {gradients[0], at::zeros(context->saved_data["sizes"].toIntVector(), dtype)};
+  }
+};
+
 // (input [N, C, spatial...], grid [N, out..., d]): the last coordinate is that of
 // the outermost dimension.
 at::Tensor GridSample(const at::Tensor& input, const at::Tensor& grid, int64_t interpolation, int64_t padding,
@@ -154,7 +172,8 @@ at::Tensor GridSample(const at::Tensor& input, const at::Tensor& grid, int64_t i
   }
   std::vector<int64_t> sizes = {input.size(0), input.size(1)};
   sizes.insert(sizes.end(), out.begin(), out.end());
-  return Sampler(input, axes, points).Sum(taps).view(sizes);
+  const at::Tensor result = Sampler(input, axes, points).Sum(taps).view(sizes);
+  return interpolation == kNearest ? ConstantInGrid::apply(result, grid) : result;
 }
 
 // `count` places from -1 to 1: of the corner elements' centers, or of all

@@ -106,7 +106,7 @@ absl::StatusOr<Tensors> CompiledFunction::Gradients(const Tensors& inputs, const
   for (const at::Tensor& leaf : leaves) {
     if (!leaf.requires_grad()) continue;
     const Tensor& gradient = gradients[next++];
-    found.push_back(gradient.defined() ? ToAten(gradient) : at::zeros_like(leaf.detach()));
+    found.push_back(gradient.defined() ? ToAten(gradient) : at::Tensor());
   }
   return found;
 }

@@ -47,7 +47,7 @@ class CompiledFunction {
   // result is no tensor.
   absl::StatusOr<std::vector<at::Tensor>> Call(const std::vector<at::Tensor>& inputs);
 
-  // Gradients of the inputs that require grad, zeros where there is none, for
+  // Gradients of the inputs that require grad, undefined where there is none, for
   // these tangents of the results for which `is_root`. Errors as Call(), and
   // those of the runtime's autograd.
   absl::StatusOr<std::vector<at::Tensor>> Gradients(const std::vector<at::Tensor>& inputs,

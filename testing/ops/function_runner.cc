@@ -31,7 +31,7 @@ struct Expected {
   Tensors outputs;
   std::vector<bool> requires_grad;  // by output
   Tensors tangents;                 // of outputs that require grad
-  Tensors gradients;                // of inputs that require grad; zeros for unused ones
+  Tensors gradients;                // of inputs that require grad; undefined where there is none
 };
 
 Expected RunEager(const aot::TensorFunction& function, const Tensors& inputs, bool with_gradients) {
@@ -46,9 +46,6 @@ Expected RunEager(const aot::TensorFunction& function, const Tensors& inputs, bo
   const Tensors sources = ThatRequireGrad(leaves);
   expected.gradients = torch::autograd::grad(roots, sources, expected.tangents, /*retain_graph=*/false,
                                              /*create_graph=*/false, /*allow_unused=*/true);
-  for (size_t i = 0; i < sources.size(); ++i) {
-    if (!expected.gradients[i].defined()) expected.gradients[i] = at::zeros_like(sources[i].detach());
-  }
   return expected;
 }
 
@@ -57,6 +54,11 @@ Judgement Differs(std::string message) { return {Verdict::kDiffers, std::move(me
 // Adds one tensor to what is known so far.
 void Compare(const std::string& what, const at::Tensor& actual, const at::Tensor& expected, const FunctionCheck& check,
              Judgement& judgement) {
+  if (actual.defined() != expected.defined()) {
+    judgement = Differs(absl::StrCat(what, actual.defined() ? " is defined" : " is undefined", ", unlike LibTorch's"));
+    return;
+  }
+  if (!actual.defined()) return;
   if (actual.scalar_type() != expected.scalar_type() || actual.sizes() != expected.sizes()) {
     judgement = Differs(absl::StrCat(what, " has another dtype or other sizes than LibTorch's"));
     return;
