@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "aot/metadata/view_and_mutation.h"
 #include "aot/trace/effects.h"
 #include "aot/trace/inputs.h"
@@ -46,6 +47,18 @@ std::vector<at::Tensor> UserInputs(absl::Span<const at::Tensor> examples, Record
   return inputs;
 }
 
+// Unimplemented if the function fails after something was refused: the failure may
+// follow from it.
+absl::StatusOr<std::vector<at::Tensor>> CallTraced(const TensorFunction& function,
+                                                   const std::vector<at::Tensor>& inputs, const Recorder& recorder) {
+  try {
+    return function(inputs);
+  } catch (...) {
+    if (recorder.refusals().empty()) throw;
+    return absl::UnimplementedError(absl::StrJoin(recorder.refusals(), "\n  "));
+  }
+}
+
 absl::StatusOr<FunctionAnalysis> Run(const TensorFunction& function, absl::Span<const ModuleState> states,
                                      absl::Span<const at::Tensor> examples, const AnalyzeFunctionOptions& options) {
   const TraceScope scope(options.grad_enabled);
@@ -61,7 +74,7 @@ absl::StatusOr<FunctionAnalysis> Run(const TensorFunction& function, absl::Span<
 
   const bool deterministic = at::globalContext().deterministicAlgorithms();
   const std::vector<InputAtEntry> entry = DescribeInputs(inputs);
-  const std::vector<at::Tensor> outputs = function(user_inputs);
+  COTAN_ASSIGN_OR_RETURN(const std::vector<at::Tensor> outputs, CallTraced(function, user_inputs, recorder));
   AnalysisOptions analysis_options;
   analysis_options.keep_input_mutations = options.keep_input_mutations;
   analysis_options.grad_enabled_at_entry = options.grad_enabled;

@@ -68,7 +68,8 @@ absl::string_view ReasonToRefuse(const c10::OperatorHandle& op, absl::Span<const
            "compute with tensors instead (torch::where, masks)";
   }
   if (op.hasTag(at::Tag::dynamic_output_shape) && !IndexesByIntegers(op, arguments)) {
-    return "the size of its result depends on the content of a tensor";
+    return "the size of its result depends on the content of a tensor; "
+           "compute with tensors of fixed sizes instead (torch::where, masks)";
   }
   if (op.hasTag(at::Tag::nondeterministic_seeded)) {
     return "it draws random numbers in a way that has no counter-based form";
@@ -231,6 +232,12 @@ void Recorder::Refuse(absl::string_view subject, absl::string_view reason) {
   }
 }
 
+void Recorder::RefuseOp(const c10::OperatorHandle& op, absl::string_view reason) {
+  const std::string name = NodeOpName(op.schema());
+  const std::string caller = called_op == nullptr ? name : NodeOpName(called_op->schema());
+  Refuse(name, caller == name ? std::string(reason) : absl::StrCat(reason, " (called by ", caller, ")"));
+}
+
 int64_t Recorder::TakeRandomSlice(int64_t count) {
   return std::exchange(random_blocks_,
                        random_blocks_ + static_cast<int64_t>(PhiloxBlocks(static_cast<uint64_t>(count))));
@@ -350,7 +357,7 @@ void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   const std::string name = NodeOpName(schema);
   if (any_proxy && Decompose(op, name, arguments, stack)) return;
   if (const absl::string_view reason = ReasonToRefuse(op, arguments); any_proxy && !reason.empty()) {
-    Refuse(name, reason);
+    RefuseOp(op, reason);
   }
 
   Node node;

@@ -75,11 +75,16 @@ class Recorder {
   int64_t random_blocks() const { return random_blocks_; }
   // The generator state that random ops of this trace read; set by the tracer.
   at::Tensor rng_state;
+  // The op that the traced function has called, which may call others; null outside of
+  // ops. Set by TracedCall.
+  const c10::OperatorHandle* called_op = nullptr;
   // What the last effect returned (effects.h); set by the tracer to begin with.
   at::Tensor effect_token;
 
   // `reason` is a sentence about `subject`; the place is added.
   void Refuse(absl::string_view subject, absl::string_view reason);
+  // Refuses an op by its name, and names the op of the traced function that calls it.
+  void RefuseOp(const c10::OperatorHandle& op, absl::string_view reason);
   const std::vector<std::string>& refusals() const { return refusals_; }
 
   Graph& graph() { return graph_; }

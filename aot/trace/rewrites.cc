@@ -58,6 +58,7 @@
 #include "aot/trace/resize_ops.h"
 #include "aot/trace/sampling_ops.h"
 #include "aot/trace/scatter_ops.h"
+#include "aot/trace/traced_call.h"
 #include "aot/trace/view_inverses.h"
 #include "aot/trace/written_bases.h"
 
@@ -287,12 +288,15 @@ void CallWithoutInference(const c10::OperatorHandle& op, torch::jit::Stack* stac
 }
 
 // Every op without a rewrite passes through here. An error of LibTorch tells in which
-// op it occurred.
+// op it occurred; one that eager would not have raised becomes a refusal.
 void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  std::optional<TracedCall> call;
+  if (Recorder* recorder = CurrentRecorder()) call.emplace(*recorder, op, *stack);
   try {
     if (CurrentRecorder() != nullptr && c10::InferenceMode::is_enabled()) return CallWithoutInference(op, stack);
     CallBelow(op, keys, stack);
   } catch (c10::Error& error) {
+    if (call.has_value()) call->RefuseIfOnlyTracingFails();
     if (error.context().empty()) error.add_context(NodeOpName(op.schema()));
     throw;
   }

@@ -69,6 +69,10 @@ int Rank(InputKind kind) {
   }
 }
 
+absl::Status CannotBeCompiled(const TraceOptions& options, absl::string_view refusals) {
+  return absl::UnimplementedError(absl::StrCat("'", options.name, "' cannot be compiled:\n  ", refusals));
+}
+
 // What the first pass over a function found.
 struct FirstPass {
   ViewAndMutationFacts facts;  // about the caller's inputs
@@ -96,6 +100,8 @@ class Tracing {
   // Drops all tensors of the trace, so that what is left was kept by somebody.
   void Release();
   absl::Status CheckRefusals();
+  // Those that are known already.
+  absl::Status Refusals() const;
   absl::StatusOr<TracedProgram> Finish() &&;
 
  private:
@@ -644,9 +650,12 @@ absl::Status Tracing::CheckRefusals() {
       recorder_.Refuse(op, "it is not supported");
     }
   }
+  return Refusals();
+}
+
+absl::Status Tracing::Refusals() const {
   if (recorder_.refusals().empty()) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrCat("'", options_.name, "' cannot be compiled:\n  ", absl::StrJoin(recorder_.refusals(), "\n  ")));
+  return CannotBeCompiled(options_, absl::StrJoin(recorder_.refusals(), "\n  "));
 }
 
 absl::StatusOr<TracedProgram> Tracing::Finish() && {
@@ -719,6 +728,7 @@ absl::StatusOr<FirstPass> RunFirstPass(const TensorFunction& function, absl::Spa
   analysis.seed = options.seed;
   FirstPass first;
   absl::StatusOr<FunctionAnalysis> found = AnalyzeFunctionAndMoves(function, states, inputs, analysis);
+  if (absl::IsUnimplemented(found.status())) return CannotBeCompiled(options, found.status().message());
   if (!found.ok()) {
     return absl::Status(found.status().code(),
                         absl::StrCat("tracing '", options.name, "': ", found.status().message()));
@@ -749,9 +759,9 @@ absl::StatusOr<TracedProgram> Trace(const TensorFunction& traced, absl::Span<con
     return outputs;
   };
   COTAN_ASSIGN_OR_RETURN(FirstPass first, RunFirstPass(function, states, inputs, options));
+  const TraceScope scope(options.grad_enabled);
+  Tracing tracing(states, std::move(first), options);
   try {
-    const TraceScope scope(options.grad_enabled);
-    Tracing tracing(states, std::move(first), options);
     tracing.SeatInputs(inputs);
     const absl::Status ran = [&]() -> absl::Status {
       COTAN_RETURN_IF_ERROR(tracing.RunForward(function));
@@ -762,6 +772,8 @@ absl::StatusOr<TracedProgram> Trace(const TensorFunction& traced, absl::Span<con
     COTAN_RETURN_IF_ERROR(ran);
     return std::move(tracing).Finish();
   } catch (...) {
+    // The exception may follow from what was refused before.
+    COTAN_RETURN_IF_ERROR(tracing.Refusals());
     return StatusFromCurrentException(absl::StrCat("tracing '", options.name, "'"));
   }
 }
