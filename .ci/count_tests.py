@@ -2,8 +2,8 @@
 
 Usage: count_tests.py EVENTS_JSON BAZEL_EXIT_STATUS
 
-Prints what failed or was skipped, then "N passed, N failed". A target that did not build, or that
-failed without naming a test case, counts as one failure. Exits with 1 if anything failed.
+Prints what failed or was skipped, then "N passed, N failed, N skipped". A target that did not
+build, or that failed without naming a test case, counts as one failure. Exits with 1 if anything failed.
 """
 
 import dataclasses
@@ -99,7 +99,7 @@ def main():
   for verb, names in (("skipped", counts.skipped), ("FAILED", counts.failed)):
     for name in names:
       print(f"{verb}: {name}")
-  print(f"{counts.passed} passed, {len(counts.failed)} failed")
+  print(f"{counts.passed} passed, {len(counts.failed)} failed, {len(counts.skipped)} skipped")
   sys.exit(1 if counts.failed else 0)
 
 

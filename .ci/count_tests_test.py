@@ -2,7 +2,11 @@
 """Tests of count_tests.py."""
 
 import importlib.util
+import json
 import pathlib
+import subprocess
+import sys
+import tempfile
 import unittest
 
 _SPEC = importlib.util.spec_from_file_location(
@@ -26,6 +30,11 @@ def Result(label, status, report=None, attempt=1):
   }
 
 
+# What testing/models/shared_models_test.sh writes without its folder.
+SKIPPED_SCRIPT = """<testsuites><testsuite name="m" tests="1" skipped="1">
+<testcase name="m"><skipped message="there is no folder"/></testcase></testsuite></testsuites>"""
+
+
 class CountTestsTest(unittest.TestCase):
 
   def testCasesAreCountedByOutcome(self):
@@ -34,6 +43,22 @@ class CountTestsTest(unittest.TestCase):
     self.assertEqual(counts.passed, 1)
     self.assertEqual(counts.failed, ["//base:layout_test Layout.Fails"])
     self.assertEqual(len(counts.skipped), 2)
+
+  def testScriptThatReportsThatItWasSkippedHasNotPassed(self):
+    counts = count_tests.Counts()
+    count_tests.CountCases("//m:m", "PASSED", SKIPPED_SCRIPT, counts)
+    self.assertEqual((counts.passed, counts.failed, counts.skipped), (0, [], ["//m:m .m"]))
+
+  def testLastLineHasThePassedTheFailedAndTheSkipped(self):
+    with tempfile.TemporaryDirectory() as folder:
+      report = pathlib.Path(folder, "test.xml")
+      report.write_text(SKIPPED_SCRIPT)
+      events = pathlib.Path(folder, "events.json")
+      events.write_text("\n".join(json.dumps(event) for event in [
+          Result("//a:t", "PASSED"), Result("//m:m", "PASSED", report.as_uri())]))
+      script = pathlib.Path(__file__).with_name("count_tests.py")
+      printed = subprocess.run([sys.executable, script, events, "0"], capture_output=True, text=True, check=True)
+    self.assertEqual(printed.stdout, "skipped: //m:m .m\n1 passed, 0 failed, 1 skipped\n")
 
   def testTestWithoutReportCountsAsOne(self):
     counts = count_tests.CountEvents([Result("//a:t", "PASSED"), Result("//b:t", "TIMEOUT")], 3)
