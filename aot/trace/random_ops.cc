@@ -163,6 +163,7 @@ std::tuple<at::Tensor, at::Tensor> NativeDropout(const at::Tensor& input, double
 // For LibTorch, draws depend on what they are drawn by, with a gradient of zero.
 at::Tensor DrawnBy(const at::Tensor& parameter, const at::Tensor& draws) {
   if (!parameter.requires_grad() || !c10::GradMode::is_enabled()) return draws;
+  TORCH_CHECK(!draws.is_complex(), "aten.bernoulli has no gradient where its results are complex numbers");
   return at::where(at::ones_like(draws, at::TensorOptions(at::kBool)), draws, parameter.to(draws.scalar_type()));
 }
 

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "aot/graph/text.h"
 #include "aot/trace/dispatch_keys.h"
@@ -213,6 +214,15 @@ TEST(RandomOpsTest, WhatIsDrawnByATensorHasAGradientOfZeroAsInLibTorch) {
     ASSERT_EQ(traced->reference.gradients.size(), 1u);
     EXPECT_TRUE(FromTensorData(traced->reference.gradients[0]).equal(at::zeros({3})));
   }
+}
+
+TEST(RandomOpsTest, RefusesGradientsOfComplexBernoulliDraws) {
+  const at::Tensor p = at::zeros({0, 3}, at::kComplexFloat).requires_grad_();
+  EXPECT_THROW(at::bernoulli(p), c10::Error);
+  const auto traced = Trace([](const Tensors& in) { return Tensors{at::bernoulli(in[0])}; }, {}, {p},
+                            {.name = "f", .backward = TraceOptions::Backward::kOutputs, .seed = kSeed});
+  EXPECT_TRUE(absl::IsInvalidArgument(traced.status())) << traced.status();
+  EXPECT_THAT(std::string(traced.status().message()), HasSubstr("aten.bernoulli has no gradient"));
 }
 
 TEST(RandomOpsTest, RefusesWhatHasNoCounterBasedForm) {
