@@ -286,7 +286,11 @@ absl::Status AddForwardBackward(const TensorFunction& function, absl::Span<const
     return absl::OkStatus();
   }
   COTAN_ASSIGN_OR_RETURN(Partitioned parts, Partition(draft.graph, compilation.options.save_policy));
-  COTAN_RETURN_IF_ERROR(OptimizePair(parts.forward, parts.backward, draft.dump.Function()));
+  GraphDump backward_dump(compilation.options.dump_dir, "backward");
+  draft.dump.Write("partition", parts.forward);
+  backward_dump.Write("partition", parts.backward);
+  COTAN_RETURN_IF_ERROR(OptimizePair(parts.forward, parts.backward, draft.dump.Function(), backward_dump.Function()));
+  COTAN_RETURN_IF_ERROR(backward_dump.status());
   std::vector<TensorData> tangents = TangentsOfRun(run, parts.backward);
   COTAN_RETURN_IF_ERROR(Finish(std::move(parts.forward), "forward", "backward", draft, compilation));
   COTAN_RETURN_IF_ERROR(Finish(std::move(parts.backward), "backward", "", draft, compilation));

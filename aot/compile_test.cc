@@ -5,7 +5,13 @@
 #include <torch/torch.h>
 
 #include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "serialization/container.h"
 
 namespace cotan::aot {
@@ -15,8 +21,12 @@ namespace nn = torch::nn;
 using serialization::Artifact;
 using serialization::Method;
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
 using Tensors = std::vector<at::Tensor>;
 
 nn::Sequential SmallNet() {
@@ -118,15 +128,18 @@ TEST(CompileTest, AccumulationAddsItsMethods) {
   EXPECT_EQ(artifact.methods(2).inputs_size(), 0);
 }
 
-TEST(CompileTest, FrozenParametersAreNotUpdated) {
+TEST(CompileTest, OnlyFrozenParametersAreNotUpdated) {
   CompileOptions options = TrainOptions();
   options.frozen = {"0.*"};
   const auto model = CompileModule(SmallNet, Examples(), options);
   ASSERT_TRUE(model.ok()) << model.status();
   const Artifact artifact = ArtifactOf(*model);
+  std::vector<std::string> updated;
   for (const auto& update : artifact.methods(0).state_updates()) {
-    EXPECT_NE(artifact.states(static_cast<int>(update.state())).name(), "0.weight");
+    const auto& state = artifact.states(static_cast<int>(update.state()));
+    if (state.role() == serialization::State::PARAMETER) updated.push_back(state.name());
   }
+  EXPECT_THAT(updated, UnorderedElementsAre("1.weight", "1.bias", "4.weight", "4.bias"));
 }
 
 TEST(CompileTest, LossMayBeAnOutputOfTheModel) {
@@ -166,12 +179,50 @@ TEST(CompileTest, FunctionWithoutGradientsIsInferenceOnly) {
   EXPECT_THAT(MethodNames(ArtifactOf(*model)), ElementsAre("forward"));
 }
 
-TEST(CompileTest, DumpsEachStage) {
+// The stages "trace", "lower", ... of a method in the order of their numbers, which count from 00.
+std::vector<std::string> StagesOf(const std::string& method, const std::string& folder) {
+  std::map<std::string, std::string> stages;  // by number
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().stem().string();
+    if (!absl::StartsWith(name, method + ".")) continue;
+    const std::vector<std::string> parts = absl::StrSplit(name, absl::MaxSplits('.', 2));
+    EXPECT_TRUE(stages.emplace(parts[1], parts[2]).second) << name;
+  }
+  std::vector<std::string> in_order;
+  for (const auto& [number, stage] : stages) {
+    EXPECT_EQ(number, absl::StrFormat("%02d", in_order.size())) << method;
+    in_order.push_back(stage);
+  }
+  return in_order;
+}
+
+// What the last stage of a method left.
+std::string LastGraphOf(const std::string& method, const std::string& folder) {
+  const std::vector<std::string> stages = StagesOf(method, folder);
+  std::ostringstream text;
+  text << std::ifstream(absl::StrFormat("%s/%s.%02d.%s.txt", folder, method, stages.size() - 1, stages.back())).rdbuf();
+  return text.str();
+}
+
+TEST(CompileTest, DumpsEachStageOfEachMethod) {
   CompileOptions options = TrainOptions();
   options.dump_dir = ::testing::TempDir() + "/stages";
   ASSERT_TRUE(CompileModule(SmallNet, Examples(), options).ok());
-  EXPECT_TRUE(std::filesystem::exists(options.dump_dir + "/train_step.00.trace.txt"));
-  EXPECT_TRUE(std::filesystem::exists(options.dump_dir + "/eval.00.trace.txt"));
+  for (const char* method : {"train_step", "forward", "eval"}) {
+    const std::vector<std::string> stages = StagesOf(method, options.dump_dir);
+    ASSERT_FALSE(stages.empty()) << method;
+    EXPECT_EQ(stages.front(), "trace") << method;
+    EXPECT_THAT(stages, Contains("lower")) << method;
+    EXPECT_THAT(stages.back(), StartsWith("optimize.")) << method;
+  }
+  EXPECT_THAT(StagesOf("forward", options.dump_dir), Contains("partition"));
+  const std::vector<std::string> backward = StagesOf("backward", options.dump_dir);
+  ASSERT_GE(backward.size(), 2u);
+  EXPECT_EQ(backward.front(), "partition");
+  EXPECT_THAT(backward.back(), StartsWith("optimize."));
+  // Passes over the backward are not among those of the forward.
+  EXPECT_THAT(LastGraphOf("forward", options.dump_dir), AllOf(HasSubstr("user_output"), Not(HasSubstr("  gradient "))));
+  EXPECT_THAT(LastGraphOf("backward", options.dump_dir), AllOf(HasSubstr("  gradient "), Not(HasSubstr("user_output"))));
 }
 
 TEST(CompileTest, SavesTheBytes) {

@@ -92,8 +92,9 @@ absl::Status Optimize(Graph& graph, const DumpFunction& dump) {
   return pipeline.Run(graph).status();
 }
 
-absl::Status OptimizePair(Graph& forward, Graph& backward, const DumpFunction& dump) {
-  COTAN_RETURN_IF_ERROR(Optimize(forward, dump));
+absl::Status OptimizePair(Graph& forward, Graph& backward, const DumpFunction& forward_dump,
+                          const DumpFunction& backward_dump) {
+  COTAN_RETURN_IF_ERROR(Optimize(forward, forward_dump));
   std::vector<DimVector> orders;
   for (const GraphOutput& output : forward.outputs()) {
     if (output.kind == OutputKind::kSaved) orders.push_back(forward.value(output.value).type.dim_order);
@@ -102,7 +103,7 @@ absl::Status OptimizePair(Graph& forward, Graph& backward, const DumpFunction& d
     if (input.kind == InputKind::kSaved)
       backward.value(input.value).type.dim_order = orders[static_cast<size_t>(input.index)];
   }
-  return Optimize(backward, dump);
+  return Optimize(backward, backward_dump);
 }
 
 }  // namespace cotan::aot

@@ -36,7 +36,8 @@ absl::Status Optimize(Graph& graph, const DumpFunction& dump = nullptr);
 
 // Optimizes the two programs of a partition, so that the backward expects its
 // saved values in the layouts in which the forward leaves them.
-absl::Status OptimizePair(Graph& forward, Graph& backward, const DumpFunction& dump = nullptr);
+absl::Status OptimizePair(Graph& forward, Graph& backward, const DumpFunction& forward_dump = nullptr,
+                          const DumpFunction& backward_dump = nullptr);
 
 }  // namespace cotan::aot
 
