@@ -13,6 +13,7 @@
 #include "testing/conformance/compiled_run.h"
 #include "testing/conformance/eager_run.h"
 #include "testing/conformance/modes.h"
+#include "testing/conformance/refusal_stage.h"
 #include "testing/conformance/resized_case.h"
 
 namespace cotan::conformance {
@@ -31,13 +32,24 @@ Oracle AskEager(const ConfCase& c, const std::optional<PhiloxState>& rng) {
   return oracle;
 }
 
-// What eager says about `c`, or why it refuses.
-absl::StatusOr<Oracle> TryEager(const ConfCase& c, const std::optional<PhiloxState>& rng) {
+// What eager says about `c`, or where and why it refuses.
+struct EagerAnswer {
+  std::optional<Oracle> oracle;
+  std::optional<Refusal> refusal;
+};
+
+EagerAnswer TryEager(const ConfCase& c) {
+  EagerAnswer answer;
+  Stage stage = Stage::kCall;
   try {
-    return AskEager(c, rng);
+    Oracle oracle{RunEager(c, std::nullopt), {}};
+    stage = Stage::kBackward;
+    oracle.gradients = BackwardEager(c, oracle.run);
+    answer.oracle = std::move(oracle);
   } catch (const std::exception& e) {
-    return absl::FailedPreconditionError(e.what());
+    answer.refusal = Refusal{stage, absl::FailedPreconditionError(e.what())};
   }
+  return answer;
 }
 
 // What is compared.
@@ -49,11 +61,16 @@ struct Aspects {
 // What eager says, but for versions where that is not binding: a write that
 // leaves everything as it was (t_() twice) may go uncounted, and where the
 // reference's compiled function differs (running statistics), so may Cotan's.
-CallFacts Expected(const EagerRun& eager, const CallFacts& actual, const Json& reference_bumps) {
+CallFacts Expected(const EagerRun& eager, const CallFacts& actual, const Json& reference_bumps,
+                   Differences& differences) {
   CallFacts expected = eager.facts;
-  for (size_t i = 0; i < expected.version_bumped.size(); ++i) {
+  for (size_t i = 0; i < std::min(expected.version_bumped.size(), actual.version_bumped.size()); ++i) {
+    if (expected.version_bumped[i] == actual.version_bumped[i]) continue;
     const bool as_reference = i < reference_bumps.size() && (reference_bumps[i] != 0) == actual.version_bumped[i];
-    if (as_reference || !eager.input_changed[i]) expected.version_bumped[i] = actual.version_bumped[i];
+    if (!as_reference && eager.input_changed[i]) continue;
+    expected.version_bumped[i] = actual.version_bumped[i];
+    differences.Adapted(as_reference ? "an input's version grows as the reference's compiled function has it"
+                                     : "an input's version, where the call left the input as it was, is Cotan's own");
   }
   return expected;
 }
@@ -69,7 +86,7 @@ absl::Status Compare(const ConfCase& c, CompiledCase& compiled, Aspects aspects,
     absl::StatusOr<CompiledRun> run = compiled.Run(c);
     if (!run.ok()) return run.status();
     if (aspects.calls) {
-      CompareCalls(run->facts, Expected(oracle.run, run->facts, reference_bumps), differences);
+      CompareCalls(run->facts, Expected(oracle.run, run->facts, reference_bumps, differences), differences);
     }
     if (!aspects.gradients) continue;
     const absl::StatusOr<GradFacts> gradients = compiled.Backward(c, *run, oracle.run, oracle.gradients.loss_terms);
@@ -97,23 +114,25 @@ absl::Status CompileAndCompare(const ConfCase& c, bool keep_input_mutations, Asp
   return Compare(c, *compiled, aspects, place, VersionBumps(analyses, mode), differences);
 }
 
-// Somewhere between compiling and the end of the backward.
-bool Refuses(const ConfCase& c, bool keep_input_mutations) {
+// The first stage that fails, from compiling to the backward.
+std::optional<Refusal> RefusalOf(const ConfCase& c, bool keep_input_mutations) {
   const absl::StatusOr<std::string> artifact = CompileCase(c, keep_input_mutations);
-  if (!artifact.ok()) return true;
+  if (!artifact.ok()) return Refusal{Stage::kCompile, artifact.status()};
   absl::StatusOr<CompiledCase> compiled = CompiledCase::Load(*artifact);
-  if (!compiled.ok()) return true;
+  if (!compiled.ok()) return Refusal{Stage::kLoad, compiled.status()};
   const absl::StatusOr<CompiledRun> run = compiled->Run(c);
-  if (!run.ok()) return true;
+  if (!run.ok()) return Refusal{Stage::kCall, run.status()};
   const EagerRun eager = RunEager(c, compiled->rng());
-  return !compiled->Backward(c, *run, eager, LossTerms(c, eager)).ok();
+  const absl::StatusOr<GradFacts> gradients = compiled->Backward(c, *run, eager, LossTerms(c, eager));
+  if (!gradients.ok()) return Refusal{Stage::kBackward, gradients.status()};
+  return std::nullopt;
 }
 
 // `analyses`: the golden's "aot", or {}.
 void CompareBothWays(const ConfCase& c, Aspects aspects, const Json& analyses, Differences& differences) {
   for (const bool keep : {false, true}) {
     const absl::Status status = CompileAndCompare(c, keep, aspects, analyses, differences);
-    if (!status.ok()) differences.Add(status.ToString());
+    if (!status.ok()) differences.AddRefusal(status);
   }
 }
 
@@ -150,26 +169,44 @@ absl::Status CompareDynamic(const ConfCase& c, const std::string& artifact, cons
   const absl::Status status = Compare(c, *compiled, aspects, "dynamic, ", reference_bumps, differences);
   if (!status.ok()) return status;
   const std::optional<ConfCase> larger = LargerCase(c, /*more=*/2);
-  if (!larger.has_value() || !TryEager(*larger, std::nullopt).ok()) return absl::OkStatus();
+  if (!larger.has_value()) {
+    differences.NotCompared("a call at larger sizes: an input is a view, is computed, or shares memory");
+    return absl::OkStatus();
+  }
+  if (TryEager(*larger).refusal.has_value()) {
+    differences.NotCompared("a call at larger sizes: eager refuses it");
+    return absl::OkStatus();
+  }
   return Compare(*larger, *compiled, aspects, "dynamic and larger, ", reference_bumps, differences);
 }
 
-// `eager`: why eager refuses the case.
-void ExpectRefusal(const ConfCase& c, const absl::Status& eager, Differences& differences) {
+void ExpectRefusal(const ConfCase& c, const Refusal& eager, Differences& differences) {
   for (const bool keep : {false, true}) {
-    if (!Refuses(c, keep)) differences.Add(absl::StrCat("only eager refuses: ", eager.message()));
+    differences.set_prefix(keep ? "keep_true, " : "keep_false, ");
+    CompareRefusals(RefusalOf(c, keep), eager, differences);
   }
 }
 
 void CheckCase(const ConfCase& c, const Json& facts, Aspects aspects, Differences& differences) {
-  const absl::StatusOr<Oracle> oracle = TryEager(c, std::nullopt);
-  if (oracle.ok()) {
-    CompareWithGolden(*oracle, facts["eager"], aspects, differences);
+  const EagerAnswer eager = TryEager(c);
+  if (eager.oracle.has_value()) {
+    CompareWithGolden(*eager.oracle, facts["eager"], aspects, differences);
     CompareBothWays(c, aspects, facts["aot"], differences);
     return;
   }
-  if (!facts.contains("eager_error")) differences.Add(absl::StrCat("eager refuses: ", oracle.status().message()));
-  ExpectRefusal(c, oracle.status(), differences);
+  if (!facts.contains("eager_error")) differences.Add(absl::StrCat("eager refuses: ", eager.refusal->status.message()));
+  ExpectRefusal(c, *eager.refusal, differences);
+}
+
+// What stays fixed of a case that is compiled with dynamic sizes.
+void NoteFixedSizes(const ConfCase& c, Differences& differences) {
+  g_roots.clear();
+  const std::vector<at::Tensor> inputs = c.inputs();
+  const int fixed = NumFixedSizes(inputs);
+  for (int i = 0; i < fixed; ++i) differences.NotCompared("a dynamic size of an input that shares memory: it is fixed");
+  if (!DynamicDimsOf(inputs).empty()) return;
+  differences.NothingCompared(fixed > 0 ? "no size is dynamic: the inputs share memory"
+                                        : "no size is dynamic: no input has one larger than 1");
 }
 
 }  // namespace
@@ -183,19 +220,20 @@ void CheckGradients(const ConfCase& c, const Json& facts, Differences& differenc
 }
 
 void CheckDynamic(const ConfCase& c, const Json& facts, Differences& differences) {
-  if (!TryEager(c, std::nullopt).ok()) return;
+  if (TryEager(c).refusal.has_value()) return differences.NothingCompared("eager refuses it");
+  NoteFixedSizes(c, differences);
   differences.set_prefix("dynamic, ");
   const Json analyses = facts.value("aot", Json::object());
   const absl::StatusOr<std::string> artifact = CompileDynamic(c);
-  if (!artifact.ok()) return differences.Add(artifact.status().ToString());
+  if (!artifact.ok()) return differences.AddRefusal(artifact.status());
   if (analyses.contains("dynamic_keep_false")) CheckDynamicMetadata(*artifact, facts, differences);
   const absl::Status status = CompareDynamic(c, *artifact, VersionBumps(analyses, "keep_false"), differences);
-  if (!status.ok()) differences.Add(status.ToString());
+  if (!status.ok()) differences.AddRefusal(status);
 }
 
 void CheckProgram(const ConfCase& c, Differences& differences) {
-  const absl::StatusOr<Oracle> oracle = TryEager(c, std::nullopt);
-  if (!oracle.ok()) return ExpectRefusal(c, oracle.status(), differences);
+  const EagerAnswer eager = TryEager(c);
+  if (eager.refusal.has_value()) return ExpectRefusal(c, *eager.refusal, differences);
   CompareBothWays(c, {.calls = true, .gradients = true}, Json::object(), differences);
 }
 

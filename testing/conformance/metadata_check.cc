@@ -15,6 +15,7 @@
 #include "base/dtype.h"
 #include "base/layout.h"
 #include "serialization/view_and_mutation_meta.h"
+#include "testing/conformance/view_replay.h"
 
 namespace cotan::conformance {
 namespace {
@@ -266,7 +267,9 @@ void CompareTangents(const ViewAndMutationMeta& meta, const Json& golden, const 
                      const UserInputs& user_inputs, absl::Span<const int64_t> symbols, Differences& d) {
   const std::vector<TangentMeta>& tangents = meta.facts().tangents;
   const Json& descriptions = golden["traced_tangents_descs"];
-  if (HasTangentTwice(descriptions, user_inputs)) return;
+  if (HasTangentTwice(descriptions, user_inputs)) {
+    return d.NotCompared("tangents of a signature, as the reference has one of them twice and lacks another");
+  }
   d.Expect("number of tangents", tangents.size(), descriptions.size());
   if (tangents.size() != descriptions.size()) return;
   for (size_t i = 0; i < tangents.size(); ++i) {
@@ -277,15 +280,22 @@ void CompareTangents(const ViewAndMutationMeta& meta, const Json& golden, const 
     if (actual.kind == ForwardTensor::Kind::kMutatedInput) actual.index = user_inputs.IndexOf(actual.index);
     ForwardTensor source = actual;
     source.kind = DescribedKind(description);
-    source.index = DescribedIndex(description).value_or(source.index);
+    if (const std::optional<int> index = DescribedIndex(description); index.has_value()) {
+      source.index = *index;
+    } else {
+      d.Adapted("the index of a tangent's source, which the reference counts otherwise, is Cotan's own");
+    }
     d.Expect(absl::StrCat(place, ".source"), ToString(actual), ToString(source));
     const Json& expected = golden["traced_tangents"][i];
     const std::vector<int64_t> sizes = IntsOf(expected["size"]);
     d.Expect(absl::StrCat(place, ".sizes"), IntsOf(tangent.expected.sizes, symbols), sizes);
     d.Expect(absl::StrCat(place, ".dtype"), GoldenDTypeName(tangent.expected.dtype),
              expected["dtype"].get<std::string>());
-    d.Expect(absl::StrCat(place, ".strides"), Normalized(IntsOf(tangent.expected.strides, symbols), sizes),
-             Normalized(ExpectedStrides(expected, description, eager), sizes));
+    const std::vector<int64_t> strides = Normalized(ExpectedStrides(expected, description, eager), sizes);
+    if (strides != Normalized(IntsOf(expected["stride"]), sizes)) {
+      d.Adapted("strides of a tangent are those of the tensor in eager, as of PyTorch 2.15");
+    }
+    d.Expect(absl::StrCat(place, ".strides"), Normalized(IntsOf(tangent.expected.strides, symbols), sizes), strides);
   }
 }
 
@@ -298,8 +308,8 @@ bool IsViewOfOutputSince215(const OutputAliasInfo& output, const Json& golden) {
          golden["output_type"] == "non_alias" && golden["requires_grad"] == false;
 }
 
-// `golden` with the types that its outputs have since 2.15.
-Json Since215(const ViewAndMutationMeta& meta, Json golden) {
+// `golden` with the types that its outputs have since 2.15; their bases are Cotan's own.
+Json Since215(const ViewAndMutationMeta& meta, Json golden, Differences& d) {
   const size_t num_outputs = golden["output_info"].size();
   if (static_cast<size_t>(meta.num_outputs()) != num_outputs) return golden;
   int changed = 0;
@@ -310,6 +320,7 @@ Json Since215(const ViewAndMutationMeta& meta, Json golden) {
     expected["output_type"] = OutputTypeName(output.output_type);
     expected["base_idx"] = *output.base_index;
     golden["aliased_out_indices"].push_back(i);
+    d.Adapted("an output is a view of another, as of PyTorch 2.15; of which one is Cotan's own");
     ++changed;
   }
   absl::c_sort(golden["aliased_out_indices"]);
@@ -329,12 +340,20 @@ void CompareMeta(const serialization::ViewAndMutationMeta& proto, const Json& re
     d.Add(meta.status().message());
     return;
   }
-  const Json golden = Since215(*meta, recorded);
+  const Json golden = Since215(*meta, recorded, d);
   CompareSignature(*meta, golden, d);
   if (!d.none()) return;
   CompareFunction(meta->facts(), golden, d);
   CompareDerived(meta->derived(), golden, d);
   CompareTangents(*meta, golden, eager, user_inputs, symbols, d);
+}
+
+void CompareViews(const serialization::ViewAndMutationMeta& proto, const Json& eager, absl::Span<const int64_t> symbols,
+                  Differences& d) {
+  const absl::StatusOr<ViewAndMutationMeta> meta = ViewAndMutationMeta::FromProto(proto);
+  for (int i = 0; meta.ok() && d.none() && i < meta->num_outputs(); ++i) {
+    CompareViewArguments(*meta, i, eager, symbols, d);
+  }
 }
 
 // --- What wrappers do to arguments -----------------------------------------------------
@@ -393,14 +412,55 @@ void CompareBackwardMutations(const serialization::ViewAndMutationMeta& meta, co
            golden["indices_of_inputs_that_requires_grad_with_mutations_in_bw"].get<std::vector<int>>());
 }
 
-void CompareSaved(const ViewAndMutationMeta& meta, const Json& analysis, Differences& d) {
+// "0: [0,1]" of saved tensor 0 with these dynamic dimensions.
+std::vector<std::string> DynamicSaved(const SavedForBackward& saved) {
+  std::vector<std::string> texts;
+  for (const SavedForBackward::DynamicDims& dynamic : saved.dynamic_tensors) {
+    texts.push_back(absl::StrCat(dynamic.tensor, ": ", Describe(dynamic.dims)));
+  }
+  return texts;
+}
+
+std::vector<std::string> DynamicSaved(const Json& golden) {
+  std::vector<std::string> texts;
+  if (!golden.contains("dynamic_saved_tensors_idxs")) return texts;
+  for (const auto& [tensor, dims] : golden["dynamic_saved_tensors_idxs"].items()) {
+    texts.push_back(absl::StrCat(tensor, ": ", Describe(dims.get<std::vector<int>>())));
+  }
+  return texts;
+}
+
+// Which values are saved: another partition may save others.
+void ComparePartition(const SavedForBackward& saved, const Json& analysis, Differences& d) {
+  const Json& golden = analysis["metadata_final_diff"];
+  d.ExpectOfPartition("saved.num_tensors", saved.num_tensors,
+                      analysis["num_fw_outs_saved_for_bw"].get<int>() - golden["num_symints_saved_for_bw"].get<int>() -
+                          golden["num_opaque_objects_saved_for_bw"].get<int>());
+  if (golden.contains("bw_donated_idxs") && !golden["bw_donated_idxs"].is_null()) {
+    d.ExpectOfPartition("saved.donated", saved.donated, golden["bw_donated_idxs"].get<std::vector<int>>());
+  } else {
+    d.NotCompared("donated values: the golden file does not have them");
+  }
+  d.ExpectOfPartition("saved.dynamic_tensors", DynamicSaved(saved), DynamicSaved(golden));
+}
+
+// `has_symints`: whether the reference saves sizes, which here are the call's own.
+void CompareSaved(const ViewAndMutationMeta& meta, const Json& analysis, bool has_symints, Differences& d) {
   const Json& golden = analysis["metadata_final_diff"];
   const std::optional<SavedForBackward>& saved = meta.facts().saved;
-  // Without tangents there is no backward, though the reference compiles one.
-  if (meta.facts().tangents.empty()) return;
-  d.Expect("saves for a backward", saved.has_value(), analysis.contains("num_fw_outs_saved_for_bw"));
-  if (!saved.has_value() || !analysis.contains("num_fw_outs_saved_for_bw")) return;
-  d.Expect("saved.num_symints", saved->num_symints, golden["num_symints_saved_for_bw"].get<int>());
+  const bool is_recorded = analysis.contains("num_fw_outs_saved_for_bw");
+  if (meta.facts().tangents.empty()) {
+    if (is_recorded)
+      d.NotCompared("what is saved: without a tangent there is no backward, though the reference has one");
+    return;
+  }
+  d.Expect("saves for a backward", saved.has_value(), is_recorded);
+  if (!saved.has_value() || !is_recorded) return;
+  if (has_symints) {
+    d.NotCompared("sizes that the reference saves for the backward: here they are the call's");
+  } else {
+    d.Expect("saved.num_symints", saved->num_symints, golden["num_symints_saved_for_bw"].get<int>());
+  }
   d.Expect("saved.num_opaque_objects", saved->num_opaque_objects, golden["num_opaque_objects_saved_for_bw"].get<int>());
   d.Expect("saved.num_tensors_without_version_check", saved->num_tensors_without_version_check,
            golden["num_tensors_saved_with_no_vc_check"].get<int>());
@@ -408,6 +468,7 @@ void CompareSaved(const ViewAndMutationMeta& meta, const Json& analysis, Differe
            golden["tensors_saved_for_backwards_slice"][0].get<int>());
   d.Expect("indices_of_inputs_to_detach", meta.facts().indices_of_inputs_to_detach,
            analysis["indices_of_inps_to_detach"].get<std::vector<int>>());
+  ComparePartition(*saved, analysis, d);
 }
 
 const serialization::ViewAndMutationMeta& ProgramMetadata(const serialization::Method& method) {
@@ -435,7 +496,10 @@ void CompareAnalysis(const serialization::Method& method, const Json& facts, con
   d.set_prefix(mode + ", ");
   const int num_inputs = method.metadata().input_info_size();
   CompareMeta(method.metadata(), analysis["metadata_user"], eager, UserInputs(num_inputs), symbols, d);
-  if (!analysis.contains("metadata_after_wrappers")) return;  // the reference failed
+  CompareViews(method.metadata(), eager, symbols, d);
+  if (!analysis.contains("metadata_after_wrappers")) {
+    return d.NotCompared("metadata after wrappers: the reference failed before");
+  }
 
   CompareDuplicates(method.input_binding(), analysis["dedupe"], num_inputs, d);
   CompareSyntheticBases(method.input_binding(), analysis["synthetic_base"], d);
@@ -453,7 +517,7 @@ void CompareMetadata(const serialization::Method& method, const Json& facts, con
   const bool wrapped = !analysis["metadata_after_wrappers"].is_null();
   CompareBackwardMutations(ProgramMetadata(method), analysis[wrapped ? "metadata_after_wrappers" : "metadata_user"], d);
   if (const auto meta = ViewAndMutationMeta::FromProto(ProgramMetadata(method)); meta.ok()) {
-    CompareSaved(*meta, analysis, d);
+    CompareSaved(*meta, analysis, /*has_symints=*/false, d);
   }
 }
 
@@ -464,9 +528,14 @@ void CompareDynamicMetadata(const serialization::Method& method, const Json& fac
   for (const char* signature : {"metadata_user", "metadata_after_wrappers"}) {
     Json& dynamic = analyses["dynamic_keep_false"][signature];
     const Json& fixed = analyses["keep_false"][signature];
-    if (dynamic.is_object() && fixed.is_object()) dynamic["traced_tangents"] = fixed["traced_tangents"];
+    if (!dynamic.is_object() || !fixed.is_object() || dynamic["traced_tangents"].empty()) continue;
+    dynamic["traced_tangents"] = fixed["traced_tangents"];
+    d.Adapted("tangents with dynamic sizes have the sizes of those that the reference traced at fixed ones");
   }
   CompareAnalysis(method, at_sizes_of_case, "dynamic_keep_false", d, symbols);
+  const Json& analysis = analyses["dynamic_keep_false"];
+  const auto meta = ViewAndMutationMeta::FromProto(ProgramMetadata(method));
+  if (analysis.contains("metadata_final_diff") && meta.ok()) CompareSaved(*meta, analysis, /*has_symints=*/true, d);
 }
 
 }  // namespace cotan::conformance

@@ -18,13 +18,15 @@ namespace cotan::conformance {
 absl::string_view MutationTypeName(MutationType type);
 
 // `mode` is "keep_false" or "keep_true", the part of `facts` that says what
-// was recorded with that value of keep_input_mutations. Compares every field
-// that both sides define, of the user's signature and after de-duplication and
-// synthetic bases.
+// was recorded with that value of keep_input_mutations. Compares inputs,
+// outputs, tangents and what follows from them, of the user's signature and
+// after de-duplication and synthetic bases; what wrappers do to arguments; what
+// the forward saves. Which values that are is up to the partition
+// (Differences::ExpectOfPartition). Arguments of views: see view_replay.h.
 //
 // Cotan follows PyTorch 2.15, goldens may be of 2.11: strides of tangents are
 // those of the eager tensors (facts.eager), unless these overlap themselves.
-// How much the forward saves is the partitioner's business and not compared.
+// What is replaced so, or left out, is counted in `differences`.
 void CompareMetadata(const serialization::Method& method, const Json& facts, const std::string& mode,
                      Differences& differences);
 
@@ -35,7 +37,7 @@ void CompareAnalysis(const serialization::Method& method, const Json& facts, con
 
 // As CompareAnalysis(), with what was recorded with dynamic=True. Expressions of
 // sizes are compared by their values. That the backward gets sizes as saved
-// values is not compared: here it is planned for the sizes of its forward.
+// values counts as not compared: here it is planned for the sizes of its forward.
 void CompareDynamicMetadata(const serialization::Method& method, const Json& facts, absl::Span<const int64_t> symbols,
                             Differences& differences);
 

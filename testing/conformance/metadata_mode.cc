@@ -25,7 +25,9 @@ void CheckWith(const ConfCase& c, const Json& facts, bool keep_input_mutations, 
   differences.set_prefix(mode + ", ");
   const absl::StatusOr<std::string> bytes = CompileCase(c, keep_input_mutations);
   if (!bytes.ok()) {
-    if (!facts.contains("eager_error")) differences.Add(bytes.status().ToString());
+    if (!facts.contains("eager_error")) return differences.AddRefusal(bytes.status());
+    differences.NotCompared(
+        "metadata of a function that eager refuses and the compiler, too; mode eager compares that");
     return;
   }
   const absl::StatusOr<ArtifactFile> file = ArtifactFile::Parse(*bytes);
@@ -34,7 +36,8 @@ void CheckWith(const ConfCase& c, const Json& facts, bool keep_input_mutations, 
   if (forward == nullptr) return differences.Add("there is no method 'forward'");
   if (facts["status"][mode] == "ok") return CompareMetadata(*forward, facts, mode, differences);
   const auto meta = ViewAndMutationMeta::FromProto(forward->metadata());
-  if (!meta.ok()) differences.Add(meta.status().ToString());
+  if (!meta.ok()) return differences.Add(meta.status().ToString());
+  differences.NotCompared("metadata where the reference fails, or its results are not eager's: they are valid");
 }
 
 // What the symbols of the artifact are in the case: "s2" is 2.

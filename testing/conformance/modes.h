@@ -17,14 +17,17 @@ void CheckMetadata(const ConfCase& c, const Json& facts, Differences& difference
 
 // Calls through the artifact against eager, twice, each on fresh inputs:
 // elements, geometry, identity, sharing, place in the graph, versions, grad
-// mode. Where eager refuses, here or in the backward, Cotan has to.
+// mode. Where eager refuses, here or in the backward, Cotan has to
+// (CompareRefusals() in refusal_stage.h).
 void CheckEager(const ConfCase& c, const Json& facts, Differences& differences);
 
 // The gradients that follow from these calls.
 void CheckGradients(const ConfCase& c, const Json& facts, Differences& differences);
 
 // Metadata, calls and gradients of the case compiled for any sizes not below its
-// own (dynamic=True of the reference), called at these and at larger ones.
+// own (dynamic=True of the reference), called at these and at larger ones. Sizes
+// of inputs that share memory stay fixed; they, and cases that are not called at
+// larger sizes, are counted as not compared.
 void CheckDynamic(const ConfCase& c, const Json& facts, Differences& differences);
 
 // The metadata of an artifact with dynamic sizes; part of CheckDynamic().

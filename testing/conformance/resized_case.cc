@@ -45,11 +45,21 @@ std::vector<aot::DynamicDim> DynamicDimsOf(const std::vector<at::Tensor>& inputs
     for (int64_t dim = 0; dim < inputs[i].dim(); ++dim) {
       const int64_t size = inputs[i].size(dim);
       if (!IsDynamicSize(size)) continue;
-      dims.push_back(
-          {.argument = static_cast<int>(i), .dim = static_cast<int>(dim), .symbol = absl::StrCat("s", size), .min = size});
+      dims.push_back({.argument = static_cast<int>(i),
+                      .dim = static_cast<int>(dim),
+                      .symbol = absl::StrCat("s", size),
+                      .min = size});
     }
   }
   return dims;
+}
+
+int NumFixedSizes(const std::vector<at::Tensor>& inputs) {
+  int fixed = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (SharesMemory(inputs, i)) fixed += static_cast<int>(absl::c_count_if(inputs[i].sizes(), IsDynamicSize));
+  }
+  return fixed;
 }
 
 std::optional<ConfCase> LargerCase(const ConfCase& c, int64_t more) {

@@ -17,6 +17,9 @@ namespace cotan::conformance {
 // Not those of inputs that share memory with another, which cannot be resized.
 std::vector<aot::DynamicDim> DynamicDimsOf(const std::vector<at::Tensor>& inputs);
 
+// How many sizes larger than 1 stay fixed, as their input shares memory.
+int NumFixedSizes(const std::vector<at::Tensor>& inputs);
+
 // The case with every dynamic size larger by `more`. None if an input is more
 // than its own memory in row-major order (a view, expanded, computed from
 // another), or if no dimension is dynamic.

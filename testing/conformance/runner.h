@@ -14,8 +14,10 @@ struct RunnerOptions {
   std::string golden;              // path
   std::string mode = "all";        // "metadata", "eager", "grad", "refusals", "all"
   std::vector<std::string> cases;  // names; empty = all
-  std::string known_failures;      // path; "" = none are known
-  bool all_differences = false;    // of a case; else the first
+  std::string known_failures;      // path, see Report::ReadKnownRefusals(); "" = no case is to be refused
+  // Path, see Report::ReadPartitionDifferences(); "" = what the partition decides is not compared.
+  std::string partition_differences;
+  bool all_differences = false;  // of a case; else the first
   // Cases that the golden file lacks are compared with eager alone; else they fail.
   bool partial_golden = false;
 };
