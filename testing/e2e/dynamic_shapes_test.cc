@@ -112,14 +112,24 @@ TEST_P(DynamicModel, StepsOfAnySizeMatchEager) {
     const Batch drawn = Draw(batch, time);
     const auto loss = compiled_->Step(drawn.input, drawn.label);
     ASSERT_TRUE(loss.ok()) << loss.status();
-    EXPECT_LE(Error(*loss, eager_->Step(drawn.input, drawn.label)), 16 * kModelLoss);
+    EXPECT_LE(Error(*loss, eager_->Step(drawn.input, drawn.label)), kModelLoss);
   }
   const auto states = compiled_->States();
   ASSERT_TRUE(states.ok()) << states.status();
-  ExpectClose(*states, eager_->States(), 4 * kModelState);
+  ExpectClose(*states, eager_->States(), kModelState);
 }
 
 TEST_P(DynamicModel, GradientsAndPredictionsMatchEager) {
+  // First, as gradients of a network with batch norm update its statistics.
+  for (const auto& [batch, time] : std::vector<std::pair<int64_t, int64_t>>{{6, 11}, {2, 3}, {40, 16}}) {
+    SCOPED_TRACE(batch);
+    const Batch drawn = Draw(batch, time);
+    const auto output = compiled_->Predict(drawn.input);
+    ASSERT_TRUE(output.ok()) << output.status();
+    const torch::Tensor expected = eager_->Predict(drawn.input);
+    ASSERT_EQ(output->sizes(), expected.sizes());
+    EXPECT_LE(Error(*output, expected), kModelState);
+  }
   for (const int64_t batch : {3, 20}) {
     SCOPED_TRACE(batch);
     const Batch drawn = Draw(batch, 7);
@@ -133,10 +143,6 @@ TEST_P(DynamicModel, GradientsAndPredictionsMatchEager) {
     fresh.Accumulate(drawn.input, drawn.label);
     ExpectClose(*gradients, fresh.Gradients(), kModelGradient);
   }
-  const Batch drawn = Draw(6, 11);
-  const auto output = compiled_->Predict(drawn.input);
-  ASSERT_TRUE(output.ok()) << output.status();
-  EXPECT_EQ(output->size(0), GetParam().has_time ? 66 : 6);
 }
 
 TEST_P(DynamicModel, SizesOutsideTheirRangeAreNamed) {

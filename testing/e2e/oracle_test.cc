@@ -1,4 +1,5 @@
-// The oracle itself, without any compiled program.
+// The oracles of training tests themselves, without any compiled program: that
+// compiled dropout draws the same is shown by the tests that use them.
 #include <gtest/gtest.h>
 
 #include "testing/e2e/eager_trainer.h"
@@ -7,7 +8,7 @@
 namespace cotan::testing {
 namespace {
 
-TEST(PhiloxDropoutTest, SameDrawsGiveTheSameMaskAndLaterOnesAnother) {
+TEST(PhiloxDropoutOracleTest, SameDrawsGiveTheSameMaskAndLaterOnesAnother) {
   PhiloxDropout dropout;
   const torch::Tensor ones = torch::ones({10, 10});
   dropout.Seek(7, 0);
@@ -20,7 +21,7 @@ TEST(PhiloxDropoutTest, SameDrawsGiveTheSameMaskAndLaterOnesAnother) {
   EXPECT_NEAR((first > 0).to(torch::kFloat).mean().item<float>(), 0.75, 0.15);
 }
 
-TEST(PhiloxDropoutTest, LibTorchDrawsItselfAfterwards) {
+TEST(PhiloxDropoutOracleTest, LibTorchDrawsItselfAfterwards) {
   { PhiloxDropout dropout; }
   torch::manual_seed(1);
   const torch::Tensor first = torch::dropout(torch::ones({100}), 0.5, /*train=*/true);

@@ -1,6 +1,7 @@
-// How many values a forward saves for its backward, beside PyTorch's partitioners:
-// as many as the minimal cut, or, where that computes costly functions again, as
-// the default one.
+// How many values a forward saves for its backward, beside what PyTorch's
+// partitioners were seen to save: at most as many as the minimal cut, or, in the
+// four functions in which that computes costly functions again, as the default
+// one. Counts, not bytes; whether they are the same values is not looked at.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -86,7 +87,7 @@ const std::vector<Row>& Rows() {
   return rows;
 }
 
-TEST(SavedCountTest, IsAtMostThatOfTheReference) {
+TEST(SavedCountTest, IsAtMostThatOfTheReferencesMinimalOrDefaultCut) {
   for (const Row& row : Rows()) {
     Tensors examples;
     for (const std::vector<int64_t>& sizes : row.sizes) examples.push_back(torch::rand(sizes).requires_grad_(true));
