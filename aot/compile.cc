@@ -125,6 +125,8 @@ absl::StatusOr<CompiledModel> CompileFixedPt2(const pt2::Model& model, const std
   COTAN_ASSIGN_OR_RETURN(TraceableModule module,
                          TraceableModule::FromFunction(model.function(), model.states(), ModuleOptionsOf(options)));
   Compilation compilation{options, ArtifactBuilder(options.seed), log};
+  compilation.in_spec = model.in_spec();
+  compilation.out_spec = model.out_spec();
   COTAN_RETURN_IF_ERROR(AddTrainMethods(module, examples, compilation));
   if (eval_model != nullptr && options.methods.eval) {
     COTAN_RETURN_IF_ERROR(CheckEvalStates(*eval_model, model));
@@ -134,6 +136,8 @@ absl::StatusOr<CompiledModel> CompileFixedPt2(const pt2::Model& model, const std
     }
     COTAN_ASSIGN_OR_RETURN(TraceableModule eval,
                            TraceableModule::FromFunction(eval_model->function(), eval_model->states(), eval_options));
+    compilation.in_spec = eval_model->in_spec();
+    compilation.out_spec = eval_model->out_spec();
     COTAN_RETURN_IF_ERROR(AddEval(eval, eval_examples, compilation));
   }
   return Build(std::move(compilation));

@@ -77,6 +77,8 @@ absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function, absl::Span<c
   trace.undefined_outputs_are_none = compilation.options.undefined_outputs_are_none;
   trace.decompositions = &compilation.options.decompositions;
   trace.unsupported_ops = UnsupportedLiveOps;
+  if (!trace.in_spec.has_value()) trace.in_spec = compilation.in_spec;
+  if (!trace.out_spec.has_value()) trace.out_spec = compilation.out_spec;
   Draft draft{trace.name, {}, {}, GraphDump(compilation.options.dump_dir, trace.name)};
   COTAN_ASSIGN_OR_RETURN(draft.traced, TraceOnce(function, states, inputs, trace, compilation));
   draft.dump.Write("trace", draft.traced.graph);
@@ -184,7 +186,13 @@ void AddReference(const std::string& method, const TracedProgram& traced,
 
 // --- The methods --------------------------------------------------------------------
 
-TraceOptions LossTrace(const std::string& name, size_t num_inputs, const CompileOptions& options) {
+// The tree of `spec` and `more` side by side.
+TreeSpec Pair(const TreeSpec& spec, TreeSpec more) {
+  return {.kind = TreeSpec::Kind::kTuple, .children = {spec, std::move(more)}, .keys = {}};
+}
+
+TraceOptions LossTrace(const std::string& name, size_t num_inputs, const Compilation& compilation) {
+  const CompileOptions& options = compilation.options;
   TraceOptions trace;
   trace.name = name;
   trace.backward = Backward::kLoss;
@@ -193,6 +201,11 @@ TraceOptions LossTrace(const std::string& name, size_t num_inputs, const Compile
   for (size_t i = 0; i < options.targets.size(); ++i) {
     trace.input_names.push_back(absl::StrCat("target.", i));
   }
+  if (options.loss == nullptr) return trace;
+  if (compilation.in_spec.has_value() && !options.targets.empty()) {
+    trace.in_spec = Pair(*compilation.in_spec, TreeSpec::FlatTuple(static_cast<int>(options.targets.size())));
+  }
+  if (compilation.out_spec.has_value()) trace.out_spec = Pair(*compilation.out_spec, TreeSpec());
   return trace;
 }
 
@@ -204,7 +217,7 @@ absl::StatusOr<Draft> DraftLossStep(const std::string& name, TraceableModule& mo
   inputs.insert(inputs.end(), options.targets.begin(), options.targets.end());
   module.Train(true);
   COTAN_ASSIGN_OR_RETURN(Draft draft, TraceAndLower(WithLoss(module.forward(), options), module.states(), inputs,
-                                                    LossTrace(name, examples.size(), options), compilation));
+                                                    LossTrace(name, examples.size(), compilation), compilation));
   if (compilation.traces_only()) return draft;
   if (options.optimizer->loss_scaling.has_value()) {
     COTAN_ASSIGN_OR_RETURN(const NewStates scale,

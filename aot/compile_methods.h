@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "aot/dynamic/compile_at_sizes.h"
 #include "aot/frontend/module.h"
 #include "aot/trace/tracer.h"
+#include "serialization/tree_spec.h"
 
 namespace cotan::aot {
 
@@ -26,6 +28,10 @@ struct Compilation {
   TraceLog* log = nullptr;  // if not null: keeps the traces
   std::vector<MethodSummary> summaries = {};
   const WrapperStructure* wrappers = nullptr;  // null: no tensor is of a wrapper type
+  // How the model's arguments and results are nested, without targets and the loss of
+  // a loss function; unset: flat tuples.
+  std::optional<TreeSpec> in_spec = {};
+  std::optional<TreeSpec> out_spec = {};
 
   // Whether methods are traced and not compiled.
   bool traces_only() const { return log != nullptr && log->traces_only; }

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "serialization/container.h"
+#include "serialization/graph_signature.h"
 
 namespace cotan::aot {
 namespace {
@@ -76,6 +77,28 @@ TEST(CompileTest, ModuleHasAllMethods) {
   EXPECT_THAT(Strings(artifact.methods(1).input_names()), ElementsAre("input.0"));
   EXPECT_FALSE(artifact.methods(3).metadata().is_train());
   EXPECT_EQ(artifact.methods(3).rng_blocks(), "");
+}
+
+TEST(CompileTest, SignaturesBindStatesAndTellTheStructure) {
+  const auto model = CompileModule(SmallNet, Examples(), TrainOptions());
+  ASSERT_TRUE(model.ok()) << model.status();
+  const Artifact artifact = ArtifactOf(*model);
+  const auto step = GraphSignature::FromProto(artifact.methods(0).signature());
+  ASSERT_TRUE(step.ok()) << step.status();
+  EXPECT_THAT(step->inputs_to_parameters,
+              ElementsAre(NamedTarget{"parameter.0.weight", "0.weight"}, NamedTarget{"parameter.0.bias", "0.bias"},
+                          NamedTarget{"parameter.1.weight", "1.weight"}, NamedTarget{"parameter.1.bias", "1.bias"},
+                          NamedTarget{"parameter.4.weight", "4.weight"}, NamedTarget{"parameter.4.bias", "4.bias"}));
+  EXPECT_THAT(step->inputs_to_buffers,
+              ElementsAre(NamedTarget{"buffer.1.running_mean", "1.running_mean"},
+                          NamedTarget{"buffer.1.running_var", "1.running_var"},
+                          NamedTarget{"buffer.1.num_batches_tracked", "1.num_batches_tracked"}));
+  EXPECT_EQ(step->in_spec, TreeSpec::FlatTuple(2)) << "the input and the target";
+  EXPECT_EQ(step->out_spec, TreeSpec::FlatTuple(2)) << "the output and the loss";
+  const auto eval = GraphSignature::FromProto(artifact.methods(3).signature());
+  ASSERT_TRUE(eval.ok()) << eval.status();
+  EXPECT_EQ(eval->in_spec, TreeSpec::FlatTuple(1));
+  EXPECT_EQ(eval->inputs_to_parameters, step->inputs_to_parameters);
 }
 
 TEST(CompileTest, MethodsShareOneState) {

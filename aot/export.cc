@@ -41,7 +41,7 @@ struct Exportable {
 };
 
 // Graphs for export have no calling convention that could bring these about.
-absl::Status CheckInputs(const Exportable& exportable, const ViewAndMutationFacts& facts) {
+absl::Status CheckInputs(const Exportable& exportable, const ViewAndMutationFacts& facts, bool trace_joint) {
   for (size_t i = 0; i < facts.input_info.size(); ++i) {
     const InputAliasInfo& info = facts.input_info[i];
     if (!info.mutates_metadata) continue;
@@ -53,6 +53,12 @@ absl::Status CheckInputs(const Exportable& exportable, const ViewAndMutationFact
     const InputAliasInfo& info = facts.input_info[i];
     if (!info.mutates_data || !info.requires_grad) continue;
     return Refuse(exportable.InputName(i), " requires grad and is written to; write to a clone of it, or detach it");
+  }
+  for (size_t i = 0; trace_joint && i < exportable.states.size(); ++i) {
+    if (exportable.states[i].role != State::PARAMETER || !facts.input_info[i].mutates_data) continue;
+    return Refuse(exportable.InputName(i),
+                  " is a parameter and is written to; in a joint graph only buffers and user inputs may be: make it a "
+                  "buffer");
   }
   COTAN_ASSIGN_OR_RETURN(const BoundInputs bound,
                          BindInputs(facts, DescribeExamples(exportable.states, exportable.examples)));
@@ -132,7 +138,7 @@ absl::StatusOr<ExportedGraph> Export(const Exportable& exportable, const ExportO
   }
   COTAN_ASSIGN_OR_RETURN(const ViewAndMutationFacts facts, FactsOf(exportable, options.trace_joint, options.seed));
   if (options.trace_joint) COTAN_RETURN_IF_ERROR(CheckLossOnly(facts, options));
-  COTAN_RETURN_IF_ERROR(CheckInputs(exportable, facts));
+  COTAN_RETURN_IF_ERROR(CheckInputs(exportable, facts, options.trace_joint));
 
   TraceOptions trace;
   trace.name = options.trace_joint ? "joint" : "inference";
@@ -207,7 +213,7 @@ absl::StatusOr<ExportedGraph> ExportJointTensorFunction(const TensorFunction& fu
                                                         const std::vector<at::Tensor>& examples, bool trace_joint) {
   const Exportable exportable = {function, {}, examples};
   COTAN_ASSIGN_OR_RETURN(const ViewAndMutationFacts facts, FactsOf(exportable, trace_joint, /*seed=*/0));
-  COTAN_RETURN_IF_ERROR(CheckInputs(exportable, facts));
+  COTAN_RETURN_IF_ERROR(CheckInputs(exportable, facts, trace_joint));
   for (size_t i = 0; i < facts.input_info.size(); ++i) {
     if (facts.input_info[i].is_mutated())
       return Refuse(exportable.InputName(i), " is written to; write to a clone of it");

@@ -151,6 +151,28 @@ TEST(ExportTest, RefusesWritesToWhatRequiresGrad) {
               HasSubstr("'p0' requires grad and is written to"));
 }
 
+TEST(ExportTest, RefusesWritesToParametersOfJointGraphs) {
+  struct Net : torch::nn::Module {
+    Net() : layer(register_module("layer", torch::nn::Linear(3, 2))) { layer->bias.requires_grad_(false); }
+    at::Tensor forward(const at::Tensor& x) {
+      layer->bias.mul_(2);
+      return layer(x).mean();
+    }
+    torch::nn::Linear layer;
+  };
+  const auto export_net = [](const ExportOptions& options) {
+    return ExportModule([] { return std::make_shared<Net>(); }, {torch::rand({4, 3})}, options);
+  };
+  ExportOptions joint = Joint();
+  joint.num_parameters_and_buffers = 0;
+  EXPECT_THAT(std::string(export_net(joint).status().message()),
+              HasSubstr("'layer.bias' is a parameter and is written to"));
+  const auto inference = export_net({});
+  ASSERT_TRUE(inference.ok()) << inference.status();
+  ASSERT_EQ(inference->signature.parameters_to_mutate_size(), 1);
+  EXPECT_EQ(inference->signature.parameters_to_mutate(0).target(), "layer.bias");
+}
+
 TEST(ExportTest, RefusesChangesOfSizesAndStrides) {
   const TensorFunction transpose = [](const Tensors& in) -> Tensors {
     at::Tensor x = in[0];

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "serialization/derived_metadata.h"
+#include "serialization/tree_spec.h"
 #include "serialization/view_and_mutation_meta.h"
 
 namespace cotan::aot {
@@ -364,6 +365,8 @@ class Wrapping {
     GraphSignature& signature = *method_.mutable_signature();
     signature.mutable_user_inputs()->Assign(input_names_.begin(), input_names_.end());
     signature.mutable_user_outputs()->Assign(output_names_.begin(), output_names_.end());
+    *signature.mutable_in_spec() = TreeSpec::FlatTuple(static_cast<int>(input_names_.size())).ToProto();
+    *signature.mutable_out_spec() = TreeSpec::FlatTuple(static_cast<int>(output_names_.size())).ToProto();
     absl::flat_hash_map<std::string, std::string> names;
     for (size_t k = 0; k < flat_input_names_.size(); ++k) {
       names.emplace(flat_input_names_[k], input_names_[At(input_owners_[k])]);

@@ -116,6 +116,8 @@ TEST(WrapMethodTest, NamesAreThoseOfTheCaller) {
   EXPECT_THAT(method.signature().user_inputs(), ElementsAre("input.0", "input.1"));
   EXPECT_THAT(method.signature().user_outputs(), ElementsAre("output.0", "output.1"));
   EXPECT_EQ(method.signature().gradients_to_user_inputs(0).target(), "input.1");
+  EXPECT_EQ(method.signature().in_spec().children_size(), 2);
+  EXPECT_EQ(method.signature().out_spec().children_size(), 2);
   EXPECT_THAT(method.output_names(), ElementsAre("output.0.data", "output.0.scale", "output.1"));
   Method backward;
   backward.add_input_names("saved.0");

@@ -18,137 +18,78 @@ using NameSet = absl::flat_hash_set<absl::string_view>;
 
 std::string Quoted(absl::string_view name) { return absl::StrCat("\"", absl::CEscape(name), "\""); }
 
-// Takes names off the front of a list.
-class NameReader {
- public:
-  NameReader(absl::Span<const std::string> names, absl::string_view field)
-      : rest_(names), total_(names.size()), field_(field) {}
-
-  absl::StatusOr<std::vector<std::string>> Take(size_t count, absl::string_view things) {
-    if (count > rest_.size()) {
-      return InvalidField(field_, total_, " names, which leaves ", rest_.size(), " for ", count, " ", things);
-    }
-    std::vector<std::string> names(rest_.begin(), rest_.begin() + static_cast<ptrdiff_t>(count));
-    rest_.remove_prefix(count);
-    return names;
-  }
-
-  absl::Span<const std::string> rest() const { return rest_; }
-
- private:
-  absl::Span<const std::string> rest_;
-  size_t total_;
-  absl::string_view field_;
-};
-
-std::vector<NamedTarget> Pair(const std::vector<std::string>& names, const std::vector<std::string>& targets) {
-  std::vector<NamedTarget> pairs;
-  for (size_t i = 0; i < names.size(); ++i) pairs.push_back({names[i], targets[i]});
-  return pairs;
+std::vector<std::string> TargetsOf(const std::vector<NamedTarget>& pairs) {
+  std::vector<std::string> targets;
+  for (const NamedTarget& pair : pairs) targets.push_back(pair.target);
+  return targets;
 }
 
-absl::Status ReadInputs(const TracedNames& names, const ViewAndMutationMeta& metadata, GraphSignature& signature) {
-  if (names.num_user_inputs < 0) return InvalidField("num_user_inputs", "is negative");
-  NameReader reader(names.graph_inputs, "graph_inputs");
-  COTAN_ASSIGN_OR_RETURN(signature.input_tokens,
-                         reader.Take(static_cast<size_t>(metadata.num_tokens()), "effect tokens"));
-  COTAN_ASSIGN_OR_RETURN(std::vector<std::string> parameters, reader.Take(names.parameters.size(), "parameters"));
-  COTAN_ASSIGN_OR_RETURN(std::vector<std::string> buffers, reader.Take(names.buffers.size(), "buffers"));
-  COTAN_ASSIGN_OR_RETURN(signature.user_inputs, reader.Take(static_cast<size_t>(names.num_user_inputs), "user inputs"));
-  if (!reader.rest().empty()) {
-    return InvalidField("graph_inputs", reader.rest().size(),
-                        " names are left after tokens, parameters, buffers and user inputs, the "
-                        "first of them ",
-                        Quoted(reader.rest().front()));
+absl::Status CheckTokens(const TracedNames& names, int num_tokens) {
+  const auto count = static_cast<size_t>(num_tokens);
+  if (names.input_tokens.size() != count) {
+    return InvalidField("input_tokens", names.input_tokens.size(), " names for ", count, " effect tokens");
   }
-  signature.inputs_to_parameters = Pair(parameters, names.parameters);
-  signature.inputs_to_buffers = Pair(buffers, names.buffers);
-  return absl::OkStatus();
+  if (names.output_tokens.size() == count) return absl::OkStatus();
+  return InvalidField("output_tokens", names.output_tokens.size(), " names for ", count, " effect tokens");
 }
 
-// Tells which list of `signature` says that traced input `i` is replaced.
-absl::StatusOr<std::vector<NamedTarget>*> MutationList(int i, bool trace_joint, GraphSignature& signature,
-                                                       std::string& target) {
-  const size_t index = static_cast<size_t>(i);
+// Adds `result` to that of the three lists which its input belongs to.
+void AddResult(const InputResult& result, const GraphSignature& signature, std::vector<NamedTarget>& parameters,
+               std::vector<NamedTarget>& buffers, std::vector<NamedTarget>& user_inputs) {
+  const auto index = static_cast<size_t>(result.input);
   const size_t num_parameters = signature.parameters.size();
   const size_t num_states = num_parameters + signature.buffers.size();
-  if (index >= num_states) {
-    target = signature.user_inputs[index - num_states];
-    return &signature.user_inputs_to_mutate;
-  }
-  if (index >= num_parameters) {
-    target = signature.buffers[index - num_parameters];
-    return &signature.buffers_to_mutate;
-  }
-  target = signature.parameters[index];
-  if (trace_joint) {
-    return InvalidField(Element("input_info", index), "the parameter ", Quoted(target),
-                        " is mutated, but with a backward only buffers and user inputs may be");
-  }
-  return &signature.parameters_to_mutate;
+  std::vector<NamedTarget>& list = index >= num_states ? user_inputs : index >= num_parameters ? buffers : parameters;
+  list.push_back({result.name, signature.InputNames()[index]});
 }
 
-absl::Status ReadMutations(const TracedNames& names, const ViewAndMutationMeta& metadata, NameReader& outputs,
-                           GraphSignature& signature) {
-  const std::vector<int>& written_back = metadata.derived().mutated_inp_runtime_indices;
-  COTAN_ASSIGN_OR_RETURN(std::vector<std::string> output_names,
-                         outputs.Take(written_back.size(), "written-back inputs"));
+absl::Status AddMutations(const TracedNames& names, const ViewAndMutationMeta& metadata, GraphSignature& signature) {
   const std::vector<std::string> input_names = signature.InputNames();
-  for (int i = 0; i < metadata.num_inputs(); ++i) {
-    const bool is_written_back = std::binary_search(written_back.begin(), written_back.end(), i);
-    if (metadata.input(i).mutates_data == is_written_back) continue;
-    return InvalidField(Element("input_info", static_cast<size_t>(i)),
-                        "a graph with a signature returns the new "
-                        "content of inputs, and of nothing but content; input ",
-                        Quoted(input_names[static_cast<size_t>(i)]), ": ", metadata.input(i).ToString());
-  }
-  for (size_t k = 0; k < written_back.size(); ++k) {
-    std::string target;
-    COTAN_ASSIGN_OR_RETURN(std::vector<NamedTarget> * list,
-                           MutationList(written_back[k], names.trace_joint, signature, target));
-    list->push_back({output_names[k], std::move(target)});
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReadLoss(const TracedNames& names, GraphSignature& signature) {
-  if (!names.backward_signature.has_value()) {
-    if (!names.loss_index.has_value()) return absl::OkStatus();
-    return InvalidField("loss_index", "must not be set without a backward signature");
-  }
-  signature.backward_signature = names.backward_signature;
-  if (!names.loss_index.has_value()) return absl::OkStatus();
-  COTAN_RETURN_IF_ERROR(CheckIndex("loss_index", *names.loss_index, names.num_user_outputs, "user outputs"));
-  // Of the user outputs: the graph's outputs begin with tokens and mutations.
-  const std::string& loss = signature.user_outputs[static_cast<size_t>(*names.loss_index)];
-  std::string& loss_output = signature.backward_signature->loss_output;
-  if (!loss_output.empty() && loss_output != loss) {
-    return InvalidField("backward_signature.loss_output", Quoted(loss_output), ", but user output ", *names.loss_index,
-                        " is ", Quoted(loss));
-  }
-  loss_output = loss;
-  return absl::OkStatus();
-}
-
-absl::Status CheckGradients(const GraphSignature& signature, absl::Span<const std::string> rest) {
-  size_t num_gradients = 0;
-  if (signature.backward_signature.has_value()) {
-    const BackwardSignature& backward = *signature.backward_signature;
-    const NameSet last_outputs(rest.begin(), rest.end());
-    for (const auto* list : {&backward.gradients_to_parameters, &backward.gradients_to_user_inputs}) {
-      num_gradients += list->size();
-      for (const NamedTarget& gradient : *list) {
-        if (last_outputs.contains(gradient.name)) continue;
-        return InvalidField("backward_signature", "the gradient ", Quoted(gradient.name), " of ",
-                            Quoted(gradient.target), " is none of the graph's last outputs");
-      }
+  std::vector<bool> is_returned(input_names.size());
+  for (size_t k = 0; k < names.new_contents.size(); ++k) {
+    const InputResult& result = names.new_contents[k];
+    COTAN_RETURN_IF_ERROR(CheckIndex(absl::StrCat(Element("new_contents", k), ".input"), result.input,
+                                     static_cast<int>(input_names.size()), "inputs"));
+    const auto index = static_cast<size_t>(result.input);
+    if (is_returned[index]) {
+      return InvalidField(Element("new_contents", k), "input ", Quoted(input_names[index]), " occurs twice");
     }
+    is_returned[index] = true;
+    AddResult(result, signature, signature.parameters_to_mutate, signature.buffers_to_mutate,
+              signature.user_inputs_to_mutate);
   }
-  if (num_gradients == rest.size()) return absl::OkStatus();
-  return InvalidField("graph_outputs", rest.size(),
-                      " names are left after tokens, written-back inputs and user outputs, but "
-                      "there are ",
-                      num_gradients, " gradients");
+  for (size_t i = 0; i < is_returned.size(); ++i) {
+    const InputAliasInfo& info = metadata.input(static_cast<int>(i));
+    if ((info.mutates_data || info.mutates_storage_metadata) == is_returned[i]) continue;
+    return InvalidField(Element("input_info", i), "the graph returns ", is_returned[i] ? "a" : "no",
+                        " new content of input ", Quoted(input_names[i]),
+                        ", but the analysis says: ", info.is_mutated() ? info.ToString() : "not mutated");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddBackward(const TracedNames& names, const ViewAndMutationMeta& metadata, GraphSignature& signature) {
+  BackwardSignature backward;
+  const std::vector<std::string> input_names = signature.InputNames();
+  std::vector<NamedTarget> buffers;  // the signature has no list of their gradients
+  for (size_t k = 0; k < names.gradients.size(); ++k) {
+    const InputResult& result = names.gradients[k];
+    COTAN_RETURN_IF_ERROR(CheckIndex(absl::StrCat(Element("gradients", k), ".input"), result.input,
+                                     static_cast<int>(input_names.size()), "inputs"));
+    const InputAliasInfo& info = metadata.input(result.input);
+    if (!info.requires_grad && !info.requires_grad_at_entry.value_or(false)) {
+      return InvalidField(Element("gradients", k), "input ", Quoted(input_names[static_cast<size_t>(result.input)]),
+                          " requires no grad");
+    }
+    AddResult(result, signature, backward.gradients_to_parameters, buffers, backward.gradients_to_user_inputs);
+  }
+  if (names.loss_index.has_value()) {
+    COTAN_RETURN_IF_ERROR(
+        CheckIndex("loss_index", *names.loss_index, static_cast<int>(names.user_outputs.size()), "user outputs"));
+    backward.loss_output = names.user_outputs[static_cast<size_t>(*names.loss_index)];
+  }
+  if (backward != BackwardSignature()) signature.backward_signature = std::move(backward);
+  return absl::OkStatus();
 }
 
 // Adds `names` to `seen`; refuses a name that is there.
@@ -269,21 +210,21 @@ void DescribePairs(absl::string_view indent, absl::string_view verb, const std::
 absl::StatusOr<GraphSignature> GraphSignature::FromTracingMetadata(const TracedNames& names,
                                                                    const ViewAndMutationMeta& metadata) {
   GraphSignature signature;
-  signature.parameters = names.parameters;
-  signature.buffers = names.buffers;
+  signature.parameters = TargetsOf(names.parameters);
+  signature.buffers = TargetsOf(names.buffers);
+  signature.inputs_to_parameters = names.parameters;
+  signature.inputs_to_buffers = names.buffers;
+  signature.user_inputs = names.user_inputs;
+  signature.user_outputs = names.user_outputs;
+  signature.input_tokens = names.input_tokens;
+  signature.output_tokens = names.output_tokens;
   signature.in_spec = names.in_spec;
   signature.out_spec = names.out_spec;
-  COTAN_RETURN_IF_ERROR(ReadInputs(names, metadata, signature));
-  COTAN_RETURN_IF_ERROR(metadata.Verify(static_cast<int>(signature.InputNames().size()), names.num_user_outputs));
-
-  NameReader outputs(names.graph_outputs, "graph_outputs");
-  COTAN_ASSIGN_OR_RETURN(signature.output_tokens,
-                         outputs.Take(static_cast<size_t>(metadata.num_tokens()), "effect tokens"));
-  COTAN_RETURN_IF_ERROR(ReadMutations(names, metadata, outputs, signature));
-  COTAN_ASSIGN_OR_RETURN(signature.user_outputs,
-                         outputs.Take(static_cast<size_t>(names.num_user_outputs), "user outputs"));
-  COTAN_RETURN_IF_ERROR(ReadLoss(names, signature));
-  COTAN_RETURN_IF_ERROR(CheckGradients(signature, outputs.rest()));
+  COTAN_RETURN_IF_ERROR(
+      metadata.Verify(static_cast<int>(signature.InputNames().size()), static_cast<int>(names.user_outputs.size())));
+  COTAN_RETURN_IF_ERROR(CheckTokens(names, metadata.num_tokens()));
+  COTAN_RETURN_IF_ERROR(AddMutations(names, metadata, signature));
+  COTAN_RETURN_IF_ERROR(AddBackward(names, metadata, signature));
   COTAN_RETURN_IF_ERROR(signature.Validate());
   return signature;
 }

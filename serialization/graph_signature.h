@@ -1,5 +1,5 @@
 // The names of a program's inputs and outputs and what each of them stands for,
-// as torch.export tells it: the typed form of serialization::GraphSignature.
+// as in torch.export: the typed form of serialization::GraphSignature.
 #ifndef COTAN_SERIALIZATION_GRAPH_SIGNATURE_H_
 #define COTAN_SERIALIZATION_GRAPH_SIGNATURE_H_
 
@@ -47,22 +47,19 @@ struct GraphSignature {
   std::vector<NamedTarget> user_inputs_to_mutate;
   std::optional<TreeSpec> in_spec;
   std::optional<TreeSpec> out_spec;
-  // Set if the graph is a joint one; then it names a loss or a gradient.
+  // Set if the graph is a joint one that names a loss or a gradient.
   std::optional<BackwardSignature> backward_signature;
   std::vector<std::string> input_tokens;
   std::vector<std::string> output_tokens;
 
-  // Builds the signature of a graph whose inputs are, in order, effect tokens,
-  // parameters, buffers, user inputs, and whose outputs are effect tokens,
-  // written-back inputs, user outputs, gradients.
+  // Builds the signature of a traced function, which `metadata` is about.
   // InvalidArgument if
-  //   - the names of the graph's inputs or outputs are not as many as that;
   //   - the analysis is of another number of inputs or outputs;
-  //   - an input whose data is mutated is not written back, or an input is
-  //     written back for another reason than its data;
-  //   - a parameter is mutated in a joint graph;
-  //   - the loss is no user output, or there is a loss without a backward;
-  //   - a gradient is none of the graph's last outputs;
+  //   - the tokens of `names` are not as many as those of the analysis;
+  //   - an input gets new content or a new storage, and the graph returns none, or
+  //     the graph returns content for an input that keeps its own, or twice;
+  //   - a gradient is of an input that requires no grad, or occurs twice;
+  //   - the loss is no user output;
   //   - the result fails Validate().
   static absl::StatusOr<GraphSignature> FromTracingMetadata(const TracedNames& names,
                                                             const ViewAndMutationMeta& metadata);
@@ -97,21 +94,28 @@ struct GraphSignature {
   friend bool operator==(const GraphSignature&, const GraphSignature&) = default;
 };
 
+// An output of a graph that belongs to an input of the traced function: its new
+// content, or its gradient.
+struct InputResult {
+  std::string name;  // graph name
+  int input = 0;     // counted over parameters, buffers, user inputs
+};
+
 // What tracing knows of a graph's names.
 struct TracedNames {
-  std::vector<std::string> graph_inputs;   // graph names, all of them
-  std::vector<std::string> graph_outputs;  // graph names, all of them
-  std::vector<std::string> parameters;     // qualified names
-  std::vector<std::string> buffers;        // qualified names
-  int num_user_inputs = 0;
-  int num_user_outputs = 0;
+  std::vector<NamedTarget> parameters;  // graph inputs and the states that they hold
+  std::vector<NamedTarget> buffers;
+  std::vector<std::string> user_inputs;
+  std::vector<std::string> user_outputs;
+  std::vector<InputResult> new_contents;
+  std::vector<InputResult> gradients;
+  std::vector<std::string> input_tokens;
+  std::vector<std::string> output_tokens;
+  // Of user inputs and outputs.
   std::optional<TreeSpec> in_spec;
   std::optional<TreeSpec> out_spec;
-  bool trace_joint = false;
   // Index of the loss among the user outputs.
   std::optional<int> loss_index;
-  // Its loss_output may be "": then loss_index tells.
-  std::optional<BackwardSignature> backward_signature;
 };
 
 }  // namespace cotan

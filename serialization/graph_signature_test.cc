@@ -1,5 +1,6 @@
 #include "serialization/graph_signature.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,17 +26,17 @@ ViewAndMutationFacts Facts() {
 
 TracedNames Names() {
   TracedNames names;
-  names.graph_inputs = {"token", "primals_1", "primals_2", "primals_3", "primals_4", "primals_5"};
-  names.graph_outputs = {"token_1", "add", "detach", "sum_1", "mm_1", "view_2"};
-  names.parameters = {"fc.weight", "fc.bias"};
-  names.buffers = {"bn.running_mean"};
-  names.num_user_inputs = 2;
-  names.num_user_outputs = 2;
+  names.parameters = {{"primals_1", "fc.weight"}, {"primals_2", "fc.bias"}};
+  names.buffers = {{"primals_3", "bn.running_mean"}};
+  names.user_inputs = {"primals_4", "primals_5"};
+  names.user_outputs = {"detach", "sum_1"};
+  names.new_contents = {{"add", 2}};
+  names.gradients = {{"mm_1", 0}, {"view_2", 1}};
+  names.input_tokens = {"token"};
+  names.output_tokens = {"token_1"};
   names.in_spec = TreeSpec::FlatTuple(2);
   names.out_spec = TreeSpec::FlatTuple(2);
-  names.trace_joint = true;
   names.loss_index = 1;
-  names.backward_signature = BackwardSignature{{{"mm_1", "fc.weight"}, {"view_2", "fc.bias"}}, {}, ""};
   return names;
 }
 
@@ -65,22 +66,33 @@ TEST(GraphSignature, NamesFollowTheCallingConvention) {
   EXPECT_EQ(signature->user_outputs, (std::vector<std::string>{"detach", "sum_1"}));
 }
 
-TEST(GraphSignature, LossIsAmongTheUserOutputsHoweverManyMutationsComeFirst) {
-  EXPECT_EQ(Build(Names(), Facts())->backward_signature->loss_output, "sum_1");
+TEST(GraphSignature, GradientsAreOfParametersOrUserInputs) {
+  ViewAndMutationFacts facts = Facts();
+  facts.input_info[4].requires_grad = true;
   TracedNames names = Names();
-  names.backward_signature->loss_output = "detach";
-  EXPECT_EQ(RefusalOf(names, Facts()), "backward_signature.loss_output: \"detach\", but user output 1 is \"sum_1\"");
+  names.gradients.push_back({"mul_3", 4});
+  const absl::StatusOr<GraphSignature> signature = Build(names, facts);
+  ASSERT_TRUE(signature.ok()) << signature.status();
+  EXPECT_EQ(signature->backward_signature->loss_output, "sum_1");
+  EXPECT_EQ(signature->backward_signature->gradients_to_parameters,
+            (std::vector<NamedTarget>{{"mm_1", "fc.weight"}, {"view_2", "fc.bias"}}));
+  EXPECT_EQ(signature->backward_signature->gradients_to_user_inputs,
+            (std::vector<NamedTarget>{{"mul_3", "primals_5"}}));
 }
 
-TEST(GraphSignature, MutatedUserInputsAndParametersAreToldApart) {
+TEST(GraphSignature, WithoutLossAndGradientsThereIsNoBackward) {
+  TracedNames names = Names();
+  names.loss_index.reset();
+  names.gradients.clear();
+  EXPECT_EQ(Build(names, Facts())->backward_signature, std::nullopt);
+}
+
+TEST(GraphSignature, MutationsAreOfParametersBuffersOrUserInputs) {
   ViewAndMutationFacts facts = Facts();
   facts.input_info[1].mutates_data = true;
   facts.input_info[4].mutates_data = true;
   TracedNames names = Names();
-  names.trace_joint = false;
-  names.loss_index.reset();
-  names.backward_signature.reset();
-  names.graph_outputs = {"token_1", "bias_1", "add", "input_1", "detach", "sum_1"};
+  names.new_contents = {{"bias_1", 1}, {"add", 2}, {"input_1", 4}};
   absl::StatusOr<GraphSignature> signature = Build(names, facts);
   ASSERT_TRUE(signature.ok()) << signature.status();
   EXPECT_EQ(signature->parameters_to_mutate, (std::vector<NamedTarget>{{"bias_1", "fc.bias"}}));
@@ -90,10 +102,10 @@ TEST(GraphSignature, MutatedUserInputsAndParametersAreToldApart) {
 
 TEST(GraphSignature, OneOutputMayReplaceTwoBuffers) {
   TracedNames names = Names();
-  names.buffers = {"a", "b"};
-  names.num_user_inputs = 1;
+  names.buffers = {{"primals_3", "a"}, {"primals_4", "b"}};
+  names.user_inputs = {"primals_5"};
   names.in_spec = TreeSpec::FlatTuple(1);
-  names.graph_outputs.insert(names.graph_outputs.begin() + 1, "add");
+  names.new_contents = {{"add", 2}, {"add", 3}};
   ViewAndMutationFacts facts = Facts();
   facts.input_info[3].mutates_data = true;
   absl::StatusOr<GraphSignature> signature = Build(names, facts);
@@ -101,73 +113,51 @@ TEST(GraphSignature, OneOutputMayReplaceTwoBuffers) {
   EXPECT_EQ(signature->buffers_to_mutate, (std::vector<NamedTarget>{{"add", "a"}, {"add", "b"}}));
 }
 
-TEST(GraphSignature, RefusesMutatedParametersOfAJointGraph) {
-  ViewAndMutationFacts facts = Facts();
-  facts.input_info[0].mutates_data = true;
-  TracedNames names = Names();
-  names.graph_outputs.insert(names.graph_outputs.begin() + 1, "mul");
-  EXPECT_EQ(RefusalOf(names, facts),
-            "input_info[0]: the parameter \"fc.weight\" is mutated, but with a backward only "
-            "buffers and user inputs may be");
-}
-
-TEST(GraphSignature, RefusesNamesThatAreTooFewOrTooMany) {
-  TracedNames names = Names();
-  names.graph_inputs.pop_back();
-  EXPECT_EQ(RefusalOf(names, Facts()), "graph_inputs: 5 names, which leaves 1 for 2 user inputs");
-  names.graph_inputs = {"token", "a", "b", "c", "d", "e", "f"};
-  EXPECT_EQ(RefusalOf(names, Facts()),
-            "graph_inputs: 1 names are left after tokens, parameters, buffers and user inputs, the "
-            "first of them \"f\"");
-  names = Names();
-  names.graph_outputs = {"token_1", "add", "detach"};
-  EXPECT_EQ(RefusalOf(names, Facts()), "graph_outputs: 3 names, which leaves 1 for 2 user outputs");
-  names = Names();
-  names.graph_outputs.push_back("more");
-  EXPECT_EQ(RefusalOf(names, Facts()),
-            "graph_outputs: 3 names are left after tokens, written-back inputs and user outputs, "
-            "but there are 2 gradients");
-}
-
 TEST(GraphSignature, RefusesAnalysesOfOtherFunctions) {
   TracedNames names = Names();
-  names.buffers.push_back("bn.running_var");
-  names.graph_inputs.push_back("primals_6");
+  names.buffers.push_back({"primals_6", "bn.running_var"});
   EXPECT_EQ(RefusalOf(names, Facts()), "input_info: 5 entries, but the function has 6 inputs");
+  names = Names();
+  names.user_outputs.pop_back();
+  EXPECT_EQ(RefusalOf(names, Facts()), "output_info: 2 entries, but the function has 1 outputs");
+  names = Names();
+  names.input_tokens.clear();
+  EXPECT_EQ(RefusalOf(names, Facts()), "input_tokens: 0 names for 1 effect tokens");
+  names = Names();
+  names.output_tokens.push_back("token_2");
+  EXPECT_EQ(RefusalOf(names, Facts()), "output_tokens: 2 names for 1 effect tokens");
 }
 
 TEST(GraphSignature, RefusesMutationsThatAreNotReturned) {
-  ViewAndMutationFacts facts = Facts();
-  facts.keep_input_mutations = true;
-  for (InputAliasInfo& info : facts.input_info) info.keep_input_mutations = true;
-  facts.input_info[2].mutations_hidden_from_autograd = false;
   TracedNames names = Names();
-  names.graph_outputs.erase(names.graph_outputs.begin() + 1);
-  EXPECT_EQ(RefusalOf(names, facts),
-            "input_info[2]: a graph with a signature returns the new content of inputs, and of "
-            "nothing but content; input \"bn.running_mean\": mutates data, written by the program");
-  facts = Facts();
-  facts.input_info[3].mutates_metadata = true;
-  EXPECT_EQ(RefusalOf(Names(), facts),
-            "input_info[3]: a graph with a signature returns the new content of inputs, and of "
-            "nothing but content; input \"primals_4\": mutates metadata, hidden from autograd, "
-            "written back by the runtime");
+  names.new_contents.clear();
+  EXPECT_EQ(RefusalOf(names, Facts()),
+            "input_info[2]: the graph returns no new content of input \"bn.running_mean\", but the analysis says: "
+            "mutates data, hidden from autograd, written back by the runtime");
+  names.new_contents = {{"add", 2}, {"mul", 3}};
+  EXPECT_EQ(
+      RefusalOf(names, Facts()),
+      "input_info[3]: the graph returns a new content of input \"primals_4\", but the analysis says: not mutated");
+  names.new_contents = {{"add", 2}, {"mul", 2}};
+  EXPECT_EQ(RefusalOf(names, Facts()), "new_contents[1]: input \"bn.running_mean\" occurs twice");
+  names.new_contents = {{"add", 5}};
+  EXPECT_EQ(RefusalOf(names, Facts()), "new_contents[0].input: 5 is no index into the 5 inputs");
 }
 
 TEST(GraphSignature, RefusesLossesThatAreNoUserOutput) {
   TracedNames names = Names();
   names.loss_index = 2;
   EXPECT_EQ(RefusalOf(names, Facts()), "loss_index: 2 is no index into the 2 user outputs");
-  names.backward_signature.reset();
-  EXPECT_EQ(RefusalOf(names, Facts()), "loss_index: must not be set without a backward signature");
 }
 
-TEST(GraphSignature, RefusesGradientsThatTheGraphDoesNotReturn) {
+TEST(GraphSignature, RefusesGradientsOfWhatRequiresNone) {
   TracedNames names = Names();
-  names.backward_signature->gradients_to_parameters[1].name = "detach";
-  EXPECT_EQ(RefusalOf(names, Facts()),
-            "backward_signature: the gradient \"detach\" of \"fc.bias\" is none of the graph's last "
-            "outputs");
+  names.gradients[1].input = 3;
+  EXPECT_EQ(RefusalOf(names, Facts()), "gradients[1]: input \"primals_4\" requires no grad");
+  names.gradients[1].input = -1;
+  EXPECT_EQ(RefusalOf(names, Facts()), "gradients[1].input: -1 is no index into the 5 inputs");
+  names.gradients[1].input = 0;
+  EXPECT_EQ(RefusalOf(names, Facts()), "gradients_to_parameters[1]: \"fc.weight\" occurs twice");
 }
 
 TEST(GraphSignature, RefusesTargetsThatAreNotThere) {

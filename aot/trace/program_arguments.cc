@@ -39,15 +39,19 @@ class Adder {
     SeatStates(states_, recorder_);
     for (int b = 0; b < binding_.num_bases(); ++b) AddBase(b);
     std::vector<at::Tensor> unique;  // views of bases are filled in at the end
+    std::vector<int> graph_inputs;
     for (size_t u = 0; u < kept_.size(); ++u) {
-      const bool is_view = binding_.has_bases() && std::holds_alternative<InputBinding::BaseView>(Inner(u));
-      unique.push_back(is_view ? at::Tensor() : AddInput(static_cast<size_t>(kept_[u])));
+      const auto* view = binding_.has_bases() ? std::get_if<InputBinding::BaseView>(&Inner(u)) : nullptr;
+      unique.push_back(view != nullptr ? at::Tensor() : AddInput(static_cast<size_t>(kept_[u])));
+      const size_t argument = view != nullptr ? static_cast<size_t>(view->base) : result_.arguments.size() - 1;
+      graph_inputs.push_back(result_.arguments[argument].graph_input);
     }
     for (size_t u = 0; u < kept_.size(); ++u) {
       if (unique[u].defined()) continue;
       const auto& view = std::get<InputBinding::BaseView>(Inner(u));
       unique[u] = IsBase(view, u) ? ArgumentOf(view.base) : MakeView(view, u);
     }
+    for (const int u : unique_of_) result_.graph_inputs.push_back(graph_inputs[static_cast<size_t>(u)]);
     for (size_t i = states_.size(); i < unique_of_.size(); ++i) {
       result_.function_inputs.push_back(unique[static_cast<size_t>(unique_of_[i])]);
     }

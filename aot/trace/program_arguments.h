@@ -34,6 +34,9 @@ struct ProgramArguments {
   // One for each user input of the function: an argument's tensor, or a view of a
   // base.
   std::vector<at::Tensor> function_inputs;
+  // One for each state and user input of the function: the graph's input that is
+  // it, or the base that it is a view of.
+  std::vector<int> graph_inputs;
 };
 
 // Seats the states and adds graph inputs for the arguments, states first.

@@ -145,6 +145,7 @@ class Tracing {
   // What is known of the program's arguments, about the caller's inputs.
   std::vector<int> CallerInputs(const std::vector<int>& arguments) const;
   void RefuseKeptTensors();
+  absl::Status AddSignature(const ViewAndMutationMeta& metadata);
 
   absl::Span<const ModuleState> states_;
   const TraceOptions& options_;
@@ -395,7 +396,7 @@ std::string Tracing::NameOf(const ForwardTensor& tensor) {
 
 int Tracing::LossOutput() const {
   if (options_.backward != Backward::kLoss) return -1;
-  const int from_end = options_.loss_output < 0 ? static_cast<int>(outputs_.size()) : 0;
+  const int from_end = options_.loss_output < 0 ? static_cast<int>(output_names_.size()) : 0;
   return options_.loss_output + from_end;
 }
 
@@ -678,9 +679,8 @@ absl::StatusOr<TracedProgram> Tracing::Finish() && {
   program_.grad_enabled = options_.grad_enabled;
   program_.rng_blocks = SymInt(recorder_.random_blocks());
   program_.graph = std::move(graph);
-  program_.signature = SignatureOf(program_.graph, first_.facts, input_names_, output_names_);
-  if (options_.backward == Backward::kLoss) program_.signature.set_loss_output("loss");
   COTAN_ASSIGN_OR_RETURN(const ViewAndMutationMeta metadata, ViewAndMutationMeta::Create(std::move(first_.facts)));
+  COTAN_RETURN_IF_ERROR(AddSignature(metadata));
   program_.metadata = metadata.ToProto();
   if (!first_.bound.binding.is_identity()) {
     COTAN_ASSIGN_OR_RETURN(const ViewAndMutationMeta inner, ViewAndMutationMeta::Create(std::move(facts_)));
@@ -688,6 +688,23 @@ absl::StatusOr<TracedProgram> Tracing::Finish() && {
     program_.input_binding = first_.bound.binding.ToProto();
   }
   return std::move(program_);
+}
+
+absl::Status Tracing::AddSignature(const ViewAndMutationMeta& metadata) {
+  TracedCall call;
+  call.user_inputs = input_names_;
+  call.user_outputs = output_names_;
+  call.graph_inputs = program_arguments_.graph_inputs;
+  call.in_spec = options_.in_spec;
+  call.out_spec = options_.out_spec;
+  if (options_.backward == Backward::kLoss) call.loss_output = LossOutput();
+  const absl::StatusOr<GraphSignature> signature = SignatureOf(program_.graph, metadata, call);
+  if (!signature.ok()) {
+    return absl::Status(signature.status().code(),
+                        absl::StrCat("the signature of '", options_.name, "': ", signature.status().message()));
+  }
+  program_.signature = signature->ToProto();
+  return absl::OkStatus();
 }
 
 // An input that was set_ to the memory that it has already, of which another input is

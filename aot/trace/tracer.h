@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "aot/trace/traced_function.h"
 #include "aot/trace/traced_program.h"
 #include "base/dtype.h"
+#include "serialization/tree_spec.h"
 
 namespace cotan::aot {
 
@@ -37,6 +39,10 @@ struct TraceOptions {
   // Names of inputs and outputs; missing ones are "input.I" and "output.I".
   std::vector<std::string> input_names = {};
   std::vector<std::string> output_names = {};
+  // How the caller's inputs and outputs are nested, as many leaves as there are;
+  // unset: flat tuples.
+  std::optional<TreeSpec> in_spec = {};
+  std::optional<TreeSpec> out_spec = {};
   // Mixed precision: bf16 or f16; kUndefined = none (autocast.h).
   DType autocast = DType::kUndefined;
   // Seed of the session's generator: of what the example run draws.
@@ -49,18 +55,19 @@ struct TraceOptions {
 };
 
 // Traces `function`. An input requires grad if its example does, and is a leaf
-// if that is one; parameters as their ModuleState says. Random ops draw from Philox with `seed`, offset 0.
-// With kOutputs, if no tangent would enter the backward, the result is an
-// inference graph. An output that is a number in a tensor's place (LibTorch's
-// wrapped number) is no tensor but that number.
+// if that is one; parameters as their ModuleState says. Random ops draw from
+// Philox with `seed`, offset 0. With kOutputs, if no tangent would enter the
+// backward, the result is an inference graph. An output that is a number in a
+// tensor's place (LibTorch's wrapped number) is no tensor but that number.
 //
 // Unimplemented: the function does what a graph cannot express: reads tensors'
 // data, writes to or keeps tensors that are no registered buffers, has results
 // of data-dependent size, uses unsupported ops; the message lists everything
 // found.
-// InvalidArgument: CheckDecompositions(); the function threw (the message is the exception's), an
-// output is undefined (unless that is allowed), or (kLoss) `loss_output` is out of range, no scalar of
-// a floating point dtype, or does not depend on a tensor that requires grad.
+// InvalidArgument: CheckDecompositions(); SignatureOf(); the function threw
+// (the message is the exception's), an output is undefined (unless that is
+// allowed), or (kLoss) `loss_output` is out of range, no scalar of a floating
+// point dtype, or does not depend on a tensor that requires grad.
 //
 // Not thread-safe; one trace at a time in a process, as tracing changes
 // process-wide settings of LibTorch's dispatcher when first called.

@@ -1,6 +1,5 @@
-// The GraphSignature of a traced model says what torch.export said of it. The
-// archive gives the order of names; that it was read well is shown by what
-// PyTorch recorded beside it: gradients by parameter, and NAME.json.
+// The GraphSignature of a compiled model agrees with that of torch.export in its archive, and with what PyTorch recorded
+// beside the archive: gradients by parameter, and NAME.json.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,10 +9,11 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "aot/frontend/module.h"
+#include "aot/compile.h"
 #include "aot/frontend/pt2/model.h"
-#include "aot/trace/tracer.h"
 #include "nlohmann/json.hpp"
+#include "serialization/container.h"
+#include "serialization/graph_signature.h"
 #include "testing/models/check.h"
 #include "testing/models/golden.h"
 
@@ -22,7 +22,6 @@ namespace {
 
 using aot::pt2::InputSpec;
 using aot::pt2::OutputSpec;
-using ::testing::ElementsAreArray;
 using ::testing::UnorderedElementsAreArray;
 using Json = nlohmann::json;
 using Names = std::vector<std::string>;
@@ -43,6 +42,12 @@ Names TargetsOf(const aot::pt2::ExportedProgram& program, OutputSpec::Kind kind)
   return names;
 }
 
+Names TargetsOf(const std::vector<NamedTarget>& pairs) {
+  Names names;
+  for (const NamedTarget& pair : pairs) names.push_back(pair.target);
+  return names;
+}
+
 // "data/net" of "data/net.pt2" and of "data/net_func.pt2", its functional form.
 std::string RecordOf(const std::string& archive) {
   std::string path = archive.substr(0, archive.size() - std::string(".pt2").size());
@@ -52,20 +57,20 @@ std::string RecordOf(const std::string& archive) {
 
 // PyTorch computed a gradient of every parameter and, where it recorded values
 // at all, changed exactly the buffers that it names.
-void ExpectAsRecorded(const serialization::GraphSignature& signature, const Names& mutated, const std::string& record) {
+void ExpectAsRecorded(const GraphSignature& signature, const Names& mutated, const std::string& record) {
   const Json manifest = Json::parse(std::ifstream(record + ".json"));
   const Json& exported = manifest["export"]["signature"];
-  EXPECT_EQ(signature.parameters_size(), exported["parameters"].get<int>());
-  EXPECT_EQ(signature.buffers_size(), exported["buffers"].get<int>());
-  EXPECT_EQ(signature.user_inputs_size(), exported["user_inputs"].get<int>());
-  EXPECT_EQ(signature.user_inputs_size(), static_cast<int>(manifest["inputs"].size()));
+  EXPECT_EQ(static_cast<int>(signature.parameters.size()), exported["parameters"].get<int>());
+  EXPECT_EQ(static_cast<int>(signature.buffers.size()), exported["buffers"].get<int>());
+  EXPECT_EQ(static_cast<int>(signature.user_inputs.size()), exported["user_inputs"].get<int>());
+  EXPECT_EQ(static_cast<int>(signature.user_inputs.size()), static_cast<int>(manifest["inputs"].size()));
   const auto golden = LoadGolden(record + ".safetensors", record + ".json");
   ASSERT_TRUE(golden.ok()) << golden.status();
   if (!golden->has_values) return;
-  EXPECT_EQ(signature.user_outputs_size(), static_cast<int>(manifest["outputs"].size()));
+  EXPECT_EQ(static_cast<int>(signature.user_outputs.size()), static_cast<int>(manifest["outputs"].size()));
   Names with_gradient = manifest["without_gradient"].get<Names>();
   for (const auto& [parameter, gradient] : golden->gradients) with_gradient.push_back(parameter);
-  EXPECT_THAT(Names(signature.parameters().begin(), signature.parameters().end()),
+  EXPECT_THAT(signature.parameters,
               UnorderedElementsAreArray(with_gradient));
   EXPECT_THAT(mutated, UnorderedElementsAreArray(manifest["mutated_buffers"].get<Names>()));
 }
@@ -76,29 +81,35 @@ TEST_P(SignatureTest, IsWhatTorchExportRecorded) {
   const auto model = aot::pt2::Model::Load(GetParam());
   ASSERT_TRUE(model.ok()) << model.status();
   const aot::pt2::ExportedProgram& program = model->program();
-  auto module = aot::TraceableModule::FromFunction(model->function(), model->states(), {});
-  ASSERT_TRUE(module.ok()) << module.status();
   const auto examples = model->ExampleInputs();
   ASSERT_TRUE(examples.ok()) << examples.status();
-  const auto traced = aot::Trace(module->forward(), module->states(), *examples, {});
-  ASSERT_TRUE(traced.ok()) << traced.status();
+  aot::CompileOptions options;
+  options.store_references = false;
+  const auto compiled = aot::CompilePt2(*model, *examples, options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const auto file = ArtifactFile::Parse(compiled->bytes());
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto signature = GraphSignature::FromProto(file->artifact().methods(0).signature());
+  ASSERT_TRUE(signature.ok()) << signature.status();
 
-  const serialization::GraphSignature& signature = traced->signature;
-  EXPECT_THAT(signature.parameters(), ElementsAreArray(InputsOf(program, InputSpec::Kind::kParameter)));
-  EXPECT_THAT(signature.buffers(), ElementsAreArray(InputsOf(program, InputSpec::Kind::kBuffer)));
-  EXPECT_EQ(signature.user_inputs_size(), InputsOf(program, InputSpec::Kind::kUserInput).size());
-  EXPECT_EQ(signature.user_outputs_size(), TargetsOf(program, OutputSpec::Kind::kUserOutput).size() +
-                                               TargetsOf(program, OutputSpec::Kind::kLoss).size());
-  Names mutated;
-  for (const auto& mutation : signature.buffers_to_mutate()) mutated.push_back(mutation.target());
+  EXPECT_EQ(signature->parameters, InputsOf(program, InputSpec::Kind::kParameter));
+  EXPECT_EQ(signature->buffers, InputsOf(program, InputSpec::Kind::kBuffer));
+  EXPECT_EQ(TargetsOf(signature->inputs_to_parameters), signature->parameters);
+  EXPECT_EQ(TargetsOf(signature->inputs_to_buffers), signature->buffers);
+  EXPECT_EQ(signature->user_inputs.size(), InputsOf(program, InputSpec::Kind::kUserInput).size());
+  EXPECT_EQ(signature->user_outputs.size(), TargetsOf(program, OutputSpec::Kind::kUserOutput).size() +
+                                                TargetsOf(program, OutputSpec::Kind::kLoss).size());
+  // All arguments and results of these models are tensors.
+  EXPECT_EQ(signature->in_spec, program.in_spec);
+  EXPECT_EQ(signature->out_spec, program.out_spec);
   // Before run_decompositions() a batch norm is one op, and the archive does not
-  // tell what it writes.
-  const Names told = TargetsOf(program, OutputSpec::Kind::kBufferMutation);
-  if (!told.empty()) {
-    EXPECT_THAT(mutated, UnorderedElementsAreArray(told));
+  // say what it writes.
+  const Names expected = TargetsOf(program, OutputSpec::Kind::kBufferMutation);
+  if (!expected.empty()) {
+    EXPECT_THAT(TargetsOf(signature->buffers_to_mutate), UnorderedElementsAreArray(expected));
   }
-  EXPECT_EQ(signature.user_inputs_to_mutate_size(), TargetsOf(program, OutputSpec::Kind::kUserInputMutation).size());
-  ExpectAsRecorded(signature, mutated, RecordOf(GetParam()));
+  EXPECT_EQ(signature->user_inputs_to_mutate.size(), TargetsOf(program, OutputSpec::Kind::kUserInputMutation).size());
+  ExpectAsRecorded(*signature, TargetsOf(signature->buffers_to_mutate), RecordOf(GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SignatureTest, ::testing::ValuesIn(FindModels("testing/models/data").value()),

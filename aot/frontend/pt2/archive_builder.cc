@@ -41,7 +41,11 @@ constexpr char kProgram[] = R"JSON({
         "x": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "Symbol('s0', positive=True, integer=True)",
                                                  "hint": {"as_int": 2}}}, {"as_int": 3}],
               "requires_grad": false, "device": {"type": "cpu", "index": null},
-              "strides": [{"as_int": 3}, {"as_int": 1}], "storage_offset": {"as_int": 0}, "layout": 7}
+              "strides": [{"as_int": 3}, {"as_int": 1}], "storage_offset": {"as_int": 0}, "layout": 7},
+        "relu": {"dtype": 7, "sizes": [{"as_expr": {"expr_str": "Symbol('s0', positive=True, integer=True)",
+                                                    "hint": {"as_int": 2}}}, {"as_int": 4}],
+                 "requires_grad": true, "device": {"type": "cpu", "index": null},
+                 "strides": [{"as_int": 4}, {"as_int": 1}], "storage_offset": {"as_int": 0}, "layout": 7}
       },
       "sym_int_values": {}, "sym_bool_values": {}, "is_single_tensor_return": false, "custom_obj_values": {}
     },

@@ -183,6 +183,46 @@ class Assembly {
   Content& content_;
 };
 
+// Turns leaves of `spec` that are no tensors into values without a leaf. The first
+// leaf is number `next`.
+void KeepTensorLeaves(const std::vector<bool>& is_tensor, size_t& next, TreeSpec& spec) {
+  if (spec.kind == TreeSpec::Kind::kLeaf && !is_tensor[next++]) spec.kind = TreeSpec::Kind::kNone;
+  for (TreeSpec& child : spec.children) KeepTensorLeaves(is_tensor, next, child);
+}
+
+absl::StatusOr<TreeSpec> TensorTree(TreeSpec spec, const std::vector<bool>& is_tensor, absl::string_view field) {
+  if (static_cast<size_t>(spec.num_leaves()) != is_tensor.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(field, " has ", spec.num_leaves(), " leaves, but the program has ",
+                                                   is_tensor.size(), " values for them"));
+  }
+  size_t next = 0;
+  KeepTensorLeaves(is_tensor, next, spec);
+  return spec;
+}
+
+absl::StatusOr<TreeSpec> InputTree(const ExportedProgram& program) {
+  std::vector<bool> is_tensor;
+  for (const InputSpec& input : program.inputs) {
+    const bool is_user_input = input.kind == InputSpec::Kind::kUserInput;
+    if (is_user_input || input.kind == InputSpec::Kind::kConstant) is_tensor.push_back(is_user_input);
+  }
+  return TensorTree(program.in_spec, is_tensor, "in_spec");
+}
+
+bool IsResult(const OutputSpec& output) {
+  return output.kind == OutputSpec::Kind::kUserOutput || output.kind == OutputSpec::Kind::kLoss;
+}
+
+absl::StatusOr<TreeSpec> OutputTree(const ExportedProgram& program) {
+  std::vector<bool> is_tensor;
+  for (const OutputSpec& output : program.outputs) {
+    if (!IsResult(output)) continue;
+    const Name* name = std::get_if<Name>(&output.arg);
+    is_tensor.push_back(name != nullptr && program.graph.tensor_values.contains(name->name));
+  }
+  return TensorTree(program.out_spec, is_tensor, "out_spec");
+}
+
 State::Role RoleOf(const InputSpec& spec) {
   return spec.kind == InputSpec::Kind::kParameter ? State::PARAMETER : State::BUFFER;
 }
@@ -233,6 +273,8 @@ absl::StatusOr<Model> Model::Load(const std::string& path) {
     Model model;
     model.states_ = std::move(assembly.states);
     model.inputs_ = std::move(inputs);
+    COTAN_ASSIGN_OR_RETURN(model.in_spec_, InputTree(content.program));
+    COTAN_ASSIGN_OR_RETURN(model.out_spec_, OutputTree(content.program));
     model.program_ = std::make_shared<const ExportedProgram>(std::move(content.program));
     return model;
   };

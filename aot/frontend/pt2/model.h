@@ -17,6 +17,7 @@
 #include "absl/types/span.h"
 #include "aot/frontend/module.h"
 #include "aot/frontend/pt2/exported_program.h"
+#include "serialization/tree_spec.h"
 
 namespace cotan::aot::pt2 {
 
@@ -27,7 +28,8 @@ class Model {
   // Errors of Archive::Open(), ParseExportedProgram(), LoadStoredTensors() and
   // CheckTargets(); NotFound: it holds no program, or a tensor of the program
   // is missing; InvalidArgument: several programs; a tensor has other sizes
-  // than the program says; numbers stored big-endian. Every message names
+  // than the program says; in_spec or out_spec has another number of leaves than
+  // the program has inputs or outputs; numbers stored big-endian. Every message names
   // `path`.
   static absl::StatusOr<Model> Load(const std::string& path);
 
@@ -43,6 +45,11 @@ class Model {
   // Of each tensor input; symbols are indexes in program().symbols.
   std::vector<SymIntVector> InputSizes() const;
 
+  // How forward()'s arguments and results are nested: trees over the tensor inputs
+  // and outputs. What is fixed (a number, None) has no leaf.
+  const TreeSpec& in_spec() const { return in_spec_; }
+  const TreeSpec& out_spec() const { return out_spec_; }
+
   // One tensor for each tensor input, of the sizes that the program was
   // exported with: random floating point numbers, integers all 0.
   // `symbols`: values of the dynamic dimensions, by index in
@@ -57,6 +64,8 @@ class Model {
   std::shared_ptr<const ExportedProgram> program_;
   std::shared_ptr<const Inputs> inputs_;
   std::vector<InitialState> states_;
+  TreeSpec in_spec_;
+  TreeSpec out_spec_;
 };
 
 }  // namespace cotan::aot::pt2

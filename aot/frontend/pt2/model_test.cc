@@ -81,6 +81,30 @@ TEST(Pt2ModelTest, IsTracedLikeAModule) {
   EXPECT_THAT(text, HasSubstr("gradient 0 \"fc.weight\""));
 }
 
+TEST(Pt2ModelTest, KeepsTheTreesOfTensorArgumentsAndResults) {
+  const auto model = LoadFiles(SmallModel());
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->in_spec().ToString(), "((*), {})");
+  EXPECT_EQ(model->out_spec().ToString(), "*");
+
+  // forward(x, 2) with 2 fixed by the export, and None beside the result.
+  ArchiveFiles files = With(kProgram, R"({"user_input": {"arg": {"as_tensor": {"name": "x"}}}})",
+                            R"({"user_input": {"arg": {"as_tensor": {"name": "x"}}}},
+                               {"constant_input": {"name": "n", "value": {"as_int": 2}}})");
+  Replace(files, kProgram, R"({"as_tensor": {"name": "x"}}],)", R"({"as_tensor": {"name": "x"}}, {"as_int": 2}],)");
+  const std::string leaf = R"({\"type\": null, \"context\": null, \"children_spec\": []})";
+  Replace(files, kProgram, "\\\"children_spec\\\": []}]}, {", "\\\"children_spec\\\": []}, " + leaf + "]}, {");
+  const auto with_number = LoadFiles(files);
+  ASSERT_TRUE(with_number.ok()) << with_number.status();
+  EXPECT_EQ(with_number->in_spec().ToString(), "((*, none), {})");
+  EXPECT_EQ(with_number->InputSizes().size(), 1u);
+
+  Replace(files, kProgram, R"("out_spec": "[1, {\"type\": null,)",
+          R"("out_spec": "[1, {\"type\": \"builtins.tuple\",)");
+  EXPECT_THAT(std::string(LoadFiles(files).status().message()),
+              HasSubstr("out_spec has 0 leaves, but the program has 1"));
+}
+
 TEST(Pt2ModelTest, MakesExampleInputsForAnySizes) {
   const auto model = LoadFiles(SmallModel());
   ASSERT_TRUE(model.ok()) << model.status();
