@@ -83,6 +83,24 @@ TEST(ExportTest, InferenceGraphReturnsNewContentsOfBuffers) {
   EXPECT_EQ(exported->graph.outputs()[0].kind, OutputKind::kMutatedInput);
 }
 
+TEST(ExportTest, CallablesAreExportedAsTheyAre) {
+  const at::Tensor w = Parameter(), x = torch::rand({3});
+  const auto loss = ExportFunction(
+      [](const at::Tensor& weight, const at::Tensor& input) {
+        return std::make_pair((weight * input).sum(), std::vector<at::Tensor>{input + 1, input * 2});
+      },
+      {w, x}, Joint());
+  ASSERT_TRUE(loss.ok()) << loss.status();
+  EXPECT_THAT(Strings(loss->signature.user_outputs()), ElementsAre("loss", "output.1", "output.2"));
+  EXPECT_EQ(loss->signature.gradients_to_parameters_size(), 1);
+
+  const auto joint = ExportJoint([](const at::Tensor& weight, const at::Tensor& input) { return weight * input; },
+                                 {w, x}, /*trace_joint=*/true);
+  ASSERT_TRUE(joint.ok()) << joint.status();
+  EXPECT_EQ(joint->graph.inputs().back().kind, InputKind::kTangent);
+  EXPECT_THAT(Strings(joint->signature.user_inputs()), ElementsAre("input.0", "input.1"));
+}
+
 TEST(ExportTest, ModulesExportTheirParametersByName) {
   struct Net : torch::nn::Module {
     Net() : layer(register_module("layer", torch::nn::Linear(3, 2))) {}

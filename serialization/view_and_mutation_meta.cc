@@ -134,16 +134,6 @@ void WrappersToProto(const ViewAndMutationFacts& facts, ProtoMeta& proto) {
   }
 }
 
-bool SameOutputSignature(OutputAliasInfo a, OutputAliasInfo b) {
-  a.view_steps.clear();
-  b.view_steps.clear();
-  a.geometry.reset();
-  b.geometry.reset();
-  a.fresh_view.reset();
-  b.fresh_view.reset();
-  return a == b;
-}
-
 }  // namespace
 
 absl::StatusOr<ViewAndMutationMeta> ViewAndMutationMeta::Create(ViewAndMutationFacts facts) {
@@ -204,27 +194,6 @@ absl::Status ViewAndMutationMeta::Verify(int num_inputs, int num_outputs) const 
     return InvalidField("output_info", this->num_outputs(), " entries, but the function has ", num_outputs, " outputs");
   }
   return absl::OkStatus();
-}
-
-bool HaveSameSignature(const ViewAndMutationMeta& a, const ViewAndMutationMeta& b) {
-  const ViewAndMutationFacts& x = a.facts();
-  const ViewAndMutationFacts& y = b.facts();
-  if (x.input_info != y.input_info || x.output_info.size() != y.output_info.size() ||
-      x.num_intermediate_bases != y.num_intermediate_bases || x.keep_input_mutations != y.keep_input_mutations ||
-      x.is_rng_op_functionalized != y.is_rng_op_functionalized || x.tangents.size() != y.tangents.size() ||
-      x.num_backward_tokens != y.num_backward_tokens) {
-    return false;
-  }
-  for (size_t i = 0; i < x.output_info.size(); ++i) {
-    if (!SameOutputSignature(x.output_info[i], y.output_info[i])) return false;
-  }
-  for (size_t i = 0; i < x.tangents.size(); ++i) {
-    if (x.tangents[i].expected.sizes != y.tangents[i].expected.sizes ||
-        x.tangents[i].expected.dtype != y.tangents[i].expected.dtype) {
-      return false;
-    }
-  }
-  return true;
 }
 
 }  // namespace cotan

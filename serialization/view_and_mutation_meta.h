@@ -71,11 +71,6 @@ class ViewAndMutationMeta {
   DerivedMetadata derived_;
 };
 
-// Whether a second analysis of a function agrees with the first in what the
-// program's signature depends on: inputs, outputs (other than the way to replay
-// them), intermediate bases, RNG, sizes and dtypes of tangents, backward tokens.
-bool HaveSameSignature(const ViewAndMutationMeta& a, const ViewAndMutationMeta& b);
-
 }  // namespace cotan
 
 #endif  // COTAN_SERIALIZATION_VIEW_AND_MUTATION_META_H_

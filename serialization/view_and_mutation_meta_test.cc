@@ -308,21 +308,6 @@ TEST(ViewAndMutationMeta, VerifyComparesCounts) {
   EXPECT_EQ(meta.Verify(2, 0), absl::InvalidArgumentError("output_info: 1 entries, but the function has 0 outputs"));
 }
 
-TEST(ViewAndMutationMeta, SignatureIgnoresHowAliasesAreReplayed) {
-  ViewAndMutationFacts facts;
-  facts.input_info.resize(1);
-  facts.output_info.resize(1);
-  facts.output_info[0].output_type = OutputType::kAliasOfInput;
-  facts.output_info[0].base_index = 0;
-  const ViewAndMutationMeta plain = *ViewAndMutationMeta::Create(facts);
-  facts.output_info[0].view_steps = {view::Detach{}};
-  const ViewAndMutationMeta replayed = *ViewAndMutationMeta::Create(facts);
-  EXPECT_FALSE(plain == replayed);
-  EXPECT_TRUE(HaveSameSignature(plain, replayed));
-  facts.input_info[0].requires_grad = true;
-  EXPECT_FALSE(HaveSameSignature(*ViewAndMutationMeta::Create(facts), replayed));
-}
-
 TEST(ViewAndMutationMeta, EachFieldTakesPartInEquality) {
   const ViewAndMutationMeta empty;
   ViewAndMutationFacts facts;

@@ -317,16 +317,6 @@ Tensor Builder::ReduceMean(const Tensor& a, absl::Span<const int64_t> dims) {
   return ReduceSum(a, dims) / Literal(count);
 }
 
-Tensor Builder::SumToSizes(const Tensor& a, const SymIntVector& sizes) {
-  const size_t lead = a.sizes().size() - std::min(a.sizes().size(), sizes.size());
-  std::vector<int64_t> dims;
-  for (size_t i = 0; i < a.sizes().size(); ++i) {
-    const bool collapses = i < lead || (sizes[i - lead] == SymInt(1) && !(a.sizes()[i] == SymInt(1)));
-    if (collapses) dims.push_back(static_cast<int64_t>(i));
-  }
-  return View(ReduceSum(a, dims), sizes);
-}
-
 Tensor Builder::View(const Tensor& a, SymIntVector sizes) {
   if (a.sizes() == sizes) return a;
   ValueId source = a.id();

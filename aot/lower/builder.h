@@ -160,8 +160,6 @@ class Builder {
   }
   // Sum divided by the number of elements.
   Tensor ReduceMean(const Tensor& a, absl::Span<const int64_t> dims);
-  // Sums `a` to sizes that broadcast to its own (the transpose of expanding).
-  Tensor SumToSizes(const Tensor& a, const SymIntVector& sizes);
 
   // Views. Identities and views of views are merged.
   Tensor View(const Tensor& a, SymIntVector sizes);

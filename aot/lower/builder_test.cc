@@ -67,12 +67,6 @@ TEST_F(BuilderTest, ReductionsKeepTheirDimensionsWithSizeOne) {
   EXPECT_EQ(PrintType(b_.ReduceMean(F32({}), {0}).type()), "f32[]");
 }
 
-TEST_F(BuilderTest, SumToSizesUndoesBroadcasting) {
-  EXPECT_EQ(PrintType(b_.SumToSizes(F32({2, 3, 4}), {3, 1}).type()), "f32[3,1]");
-  const Tensor x = F32({2, 3});
-  EXPECT_EQ(b_.SumToSizes(x, {2, 3}).id(), x.id());
-}
-
 TEST_F(BuilderTest, SymbolicSizesStaySymbolic) {
   const SymInt s = SymInt::Symbol(0);
   const Tensor mean = b_.ReduceMean(F32({s, SymInt(4)}), {0, 1});

@@ -165,22 +165,6 @@ bool FusionGraph::MarkDependents(std::vector<int> pending, int end, const absl::
   return false;
 }
 
-std::vector<bool> FusionGraph::Ancestors(int id) const {
-  std::vector<bool> found(units_.size());
-  std::vector<int> pending = {id};
-  while (!pending.empty()) {
-    const int next = pending.back();
-    pending.pop_back();
-    for (const ValueId value : OperandsOf(next)) {
-      const int producer = Producer(value);
-      if (producer < 0 || found[static_cast<size_t>(producer)]) continue;
-      found[static_cast<size_t>(producer)] = true;
-      pending.push_back(producer);
-    }
-  }
-  return found;
-}
-
 bool FusionGraph::WaitsFor(int id, int other, absl::FunctionRef<bool(int)> kind) {
   RestoreOrder();
   // By places from the last one back: a unit's readers are visited before it.

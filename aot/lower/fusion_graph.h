@@ -86,8 +86,6 @@ class FusionGraph {
   // Whether a value is made by a unit, `a` and `b` excepted, that depends on `a`
   // or `b`: then these two cannot become one that needs the value.
   bool DependsOnEither(absl::Span<const ValueId> values, int a, int b);
-  // By unit: whether `id` depends on it.
-  std::vector<bool> Ancestors(int id) const;
   // Whether `id` depends on a unit of `kind` that `other` does not depend on.
   bool WaitsFor(int id, int other, absl::FunctionRef<bool(int)> kind);
 

@@ -155,10 +155,6 @@ void EagerTrainer::Update() {
   optimizer_->zero_grad();
 }
 
-void EagerTrainer::SetLearningRate(double lr) {
-  for (optim::OptimizerParamGroup& group : optimizer_->param_groups()) group.options().set_lr(lr);
-}
-
 torch::Tensor EagerTrainer::Predict(const torch::Tensor& input) {
   const torch::NoGradGuard no_grad;
   network_->eval();

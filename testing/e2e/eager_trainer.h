@@ -35,9 +35,6 @@ class EagerTrainer {
     return loss;
   }
 
-  // Sets the learning rate of every group.
-  void SetLearningRate(double lr);
-
   // The output in eval mode.
   torch::Tensor Predict(const torch::Tensor& input);
 
