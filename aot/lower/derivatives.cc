@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "aot/lower/repetition.h"
+#include "kernels/api/expr_program.h"
 
 namespace cotan::aot {
 namespace {
@@ -94,7 +94,7 @@ class FunctionsOf {
     absl::StrAppend(&text, TextOf(expr));
     formula.number = numbers_.emplace(text, static_cast<int>(numbers_.size()) + 1).first->second;
     const bool is_dear = std::any_of(expr.instructions.begin(), expr.instructions.end(),
-                                     [](const auto& instruction) { return !IsCheap(instruction.fn()); });
+                                     [](const auto& instruction) { return !IsCheapExprFn(instruction.fn()); });
     if (is_dear) formula.dear.insert(formula.number);
     formulas_[expr.outputs[0]] = std::move(formula);
   }

@@ -10,6 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "aot/lower/expr_merge.h"
 #include "aot/lower/fusion.h"
+#include "kernels/api/expr_program.h"
 
 namespace cotan::aot {
 namespace {
@@ -100,11 +101,11 @@ class Repeater {
     ExprInstruction instruction = source.instructions[i];
     const bool is_leaf = instruction.operands_size() == 0;
     const bool small = !full[i] && !is_leaf;
-    const bool dear = !IsCheap(instruction.fn());
-    const bool narrow = full[i] && instruction.dtype() == serialization::DTYPE_BOOL && dear;
+    const bool expensive = !IsCheapExprFn(instruction.fn());
+    const bool narrow = full[i] && instruction.dtype() == serialization::DTYPE_BOOL && expensive;
     std::optional<uint32_t> position;
     const bool at_hand = full[i] && IsStored(source, i, target);
-    if ((small || dear || narrow || at_hand || DependsOnDraw(source, i)) && !is_leaf) {
+    if ((small || expensive || narrow || at_hand || DependsOnDraw(source, i)) && !is_leaf) {
       position = LoadStored(source, full, i, target, slice);
       if (!position.has_value()) return std::nullopt;
     } else if (instruction.fn() == serialization::FN_RANDOM_UNIFORM) {
@@ -206,15 +207,6 @@ class Repeater {
 };
 
 }  // namespace
-
-bool IsCheap(serialization::ScalarFn fn) {
-  const bool plain_unary = fn <= serialization::FN_RECIPROCAL;
-  const bool test = fn >= serialization::FN_LOGICAL_NOT && fn <= serialization::FN_RELU;
-  const bool binary = fn >= serialization::FN_ADD && fn <= serialization::FN_SHIFT_RIGHT &&
-                      fn != serialization::FN_POW && fn != serialization::FN_REMAINDER &&
-                      fn != serialization::FN_FMOD && fn != serialization::FN_ATAN2 && fn != serialization::FN_HYPOT;
-  return (plain_unary && fn != serialization::FN_RANDOM_UNIFORM) || test || binary || fn == serialization::FN_SELECT;
-}
 
 void RepeatCheapFunctions(FusionGraph& graph) { Repeater(graph).Run(); }
 

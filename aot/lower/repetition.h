@@ -2,12 +2,8 @@
 #define COTAN_AOT_LOWER_REPETITION_H_
 
 #include "aot/lower/fusion_graph.h"
-#include "serialization/expr.pb.h"
 
 namespace cotan::aot {
-
-// Functions that cost no more than loading their operands.
-bool IsCheap(serialization::ScalarFn fn);
 
 // A value that one expression stores and only others load is computed again by
 // each of them, if it is a short chain of cheap functions of what they can load

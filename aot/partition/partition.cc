@@ -14,6 +14,7 @@
 #include "aot/partition/view_nodes.h"
 #include "aot/passes/dead_code.h"
 #include "base/status_macros.h"
+#include "kernels/api/expr_program.h"
 
 namespace cotan::aot {
 namespace {
@@ -26,16 +27,15 @@ int64_t EstimatedBytes(const TensorType& type) {
   return bytes;
 }
 
-// Functions that cost about as much as loading their operand.
+// Whether all functions of a pointwise program cost about as much as loading their
+// operands. Random numbers count among them: they load nothing, as a dropout mask
+// drawn again does not.
 bool IsCheap(const serialization::Expr& expr) {
   if (expr.reduce_dims_size() > 0) return false;
-  return std::all_of(
-      expr.instructions().begin(), expr.instructions().end(), [](const serialization::ExprInstruction& instruction) {
-        const serialization::ScalarFn fn = instruction.fn();
-        const bool is_plain_unary = fn >= serialization::FN_CAST && fn <= serialization::FN_RECIPROCAL;
-        const bool is_transcendental = fn > serialization::FN_RECIPROCAL && fn < serialization::FN_LOGICAL_NOT;
-        return is_plain_unary || (!is_transcendental && fn != serialization::FN_POW && fn != serialization::FN_ATAN2);
-      });
+  return std::all_of(expr.instructions().begin(), expr.instructions().end(),
+                     [](const serialization::ExprInstruction& instruction) {
+                       return IsCheapExprFn(instruction.fn()) || instruction.fn() == serialization::FN_RANDOM_UNIFORM;
+                     });
 }
 
 // Whether the output is the new content of a graph input.

@@ -110,6 +110,25 @@ TEST(PartitionTest, AMaskIsSavedRatherThanWhatItIsMadeOf) {
   EXPECT_EQ(SavedTypes(cut.forward), Texts{"bool[64,128]"});
 }
 
+// Parameters are there in the backward, but a call of libm for each element costs
+// more than a load.
+TEST(PartitionTest, AResultOfLibmIsSaved) {
+  for (const char* op : {"aten.hypot.default", "aten.remainder.Tensor", "aten.fmod.Tensor"}) {
+    const Partitioned cut = Cut(absl::StrCat(R"(graph @joint {
+  %0: f32[64,128] = parameter 0 "x"
+  %1: f32[64,128] = parameter 1 "y"
+  %2: f32[64,128] = tangent 0 "t"
+  %3: f32[64,128] = )",
+                                             op, R"((%0, %1)
+  %4: f32[64,128] = aten.sin.default(%3)
+  %5: f32[64,128] = aten.mul.Tensor(%2, %3)
+  user_output 0 "z" = %4
+  gradient 0 "x" = %5
+})"));
+    EXPECT_EQ(SavedTypes(cut.forward), Texts{"f32[64,128]"}) << op;
+  }
+}
+
 TEST(PartitionTest, AGraphWithoutTangentsIsRefused) {
   const absl::StatusOr<Graph> graph =
       ParseGraph("graph @g {\n  %0: f32[] = user_input 0 \"x\"\n  user_output 0 \"y\" = %0\n}\n");

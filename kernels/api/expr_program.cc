@@ -22,7 +22,7 @@ using namespace serialization;  // NOLINT: the enumerators of ScalarFn are many
 enum class Allowed : uint8_t {
   kAny,
   kFloat,
-  kNumber,         // integer or float
+  kNumber,  // integer or float
   kInteger,
   kIntegerOrBool,
   kBool,
@@ -31,108 +31,117 @@ enum class Allowed : uint8_t {
 struct FnFacts {
   int arity = -1;
   Allowed allowed = Allowed::kAny;
+  ExprCost cost = ExprCost::kAddition;
   bool bool_result = false;  // otherwise the result has the operands' dtype
   bool reduction = false;
 };
 
 FnFacts FactsOf(ScalarFn fn) {
+  using enum ExprCost;
   switch (fn) {
     case FN_INPUT:
     case FN_CONSTANT:
-      return {0, Allowed::kAny};
+      return {0, Allowed::kAny, kAddition};
     case FN_SIZE:
     case FN_IOTA:
-      return {0, Allowed::kNumber};
+      return {0, Allowed::kNumber, kAddition};
     case FN_RANDOM_UNIFORM:
-      return {0, Allowed::kFloat};
+      return {0, Allowed::kFloat, kRandom};
     case FN_CAST:
-      return {1, Allowed::kAny};
     case FN_SIGN:
-      return {1, Allowed::kAny};
+      return {1, Allowed::kAny, kAddition};
     case FN_NEG:
     case FN_ABS:
     case FN_RELU:
-      return {1, Allowed::kNumber};
+      return {1, Allowed::kNumber, kAddition};
     case FN_CEIL:
     case FN_FLOOR:
     case FN_ROUND:
     case FN_TRUNC:
+      return {1, Allowed::kFloat, kAddition};
     case FN_SQRT:
     case FN_RSQRT:
     case FN_RECIPROCAL:
+      return {1, Allowed::kFloat, kDivision};
     case FN_EXP:
-    case FN_EXP2:
     case FN_EXPM1:
     case FN_LOG:
-    case FN_LOG2:
-    case FN_LOG10:
     case FN_LOG1P:
     case FN_SIN:
     case FN_COS:
+    case FN_TANH:
+    case FN_ERF:
+    case FN_LOGISTIC:
+      return {1, Allowed::kFloat, kFunction};
+    case FN_EXP2:
+    case FN_LOG2:
+    case FN_LOG10:
     case FN_TAN:
     case FN_ASIN:
     case FN_ACOS:
     case FN_ATAN:
     case FN_SINH:
     case FN_COSH:
-    case FN_TANH:
     case FN_ASINH:
     case FN_ACOSH:
     case FN_ATANH:
-    case FN_ERF:
     case FN_ERFC:
     case FN_ERFINV:
     case FN_LGAMMA:
     case FN_DIGAMMA:
-    case FN_LOGISTIC:
-      return {1, Allowed::kFloat};
+      return {1, Allowed::kFloat, kLibrary};
     case FN_LOGICAL_NOT:
-      return {1, Allowed::kBool, true};
+      return {1, Allowed::kBool, kAddition, true};
     case FN_BITWISE_NOT:
-      return {1, Allowed::kIntegerOrBool};
+      return {1, Allowed::kIntegerOrBool, kAddition};
     case FN_ISNAN:
     case FN_ISINF:
-      return {1, Allowed::kFloat, true};
+      return {1, Allowed::kFloat, kAddition, true};
     case FN_ADD:
     case FN_MUL:
     case FN_MAXIMUM:
     case FN_MINIMUM:
     case FN_FMAX:
     case FN_FMIN:
-      return {2, Allowed::kAny};
+      return {2, Allowed::kAny, kAddition};
     case FN_SUB:
+      return {2, Allowed::kNumber, kAddition};
     case FN_FLOOR_DIV:
     case FN_TRUNC_DIV:
+      return {2, Allowed::kNumber, kQuotient};
     case FN_REMAINDER:
     case FN_FMOD:
+      return {2, Allowed::kNumber, kRemainder};
     case FN_POW:
-      return {2, Allowed::kNumber};
+      return {2, Allowed::kNumber, kLibrary};
     case FN_DIV:
+      return {2, Allowed::kFloat, kDivision};
     case FN_ATAN2:
     case FN_HYPOT:
+      return {2, Allowed::kFloat, kLibrary};
     case FN_COPYSIGN:
-      return {2, Allowed::kFloat};
+      return {2, Allowed::kFloat, kAddition};
     case FN_EQ:
     case FN_NE:
     case FN_LT:
     case FN_LE:
     case FN_GT:
     case FN_GE:
-      return {2, Allowed::kAny, true};
+      return {2, Allowed::kAny, kAddition, true};
     case FN_AND:
     case FN_OR:
     case FN_XOR:
-      return {2, Allowed::kIntegerOrBool};
+      return {2, Allowed::kIntegerOrBool, kAddition};
     case FN_SHIFT_LEFT:
     case FN_SHIFT_RIGHT:
-      return {2, Allowed::kInteger};
+      return {2, Allowed::kInteger, kAddition};
     case FN_SELECT:
-      return {3, Allowed::kAny};
+      return {3, Allowed::kAny, kAddition};
     case FN_REDUCE_SUM:
     case FN_REDUCE_PROD:
     case FN_REDUCE_MAX:
     case FN_REDUCE_MIN:
-      return {1, Allowed::kAny, false, true};
+      return {1, Allowed::kAny, kAddition, false, true};
     case SCALAR_FN_UNSPECIFIED:
     default:  // a newer file's function: the enumeration is open
       return {};
@@ -307,8 +316,7 @@ class Resolver {
     }
     const DType result = facts.bool_result ? DType::kBool : dtype;
     if (node.dtype != result) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("yields ", DTypeName(result), ", not ", DTypeName(node.dtype)));
+      return absl::InvalidArgumentError(absl::StrCat("yields ", DTypeName(result), ", not ", DTypeName(node.dtype)));
     }
     return absl::OkStatus();
   }
@@ -361,8 +369,8 @@ class Resolver {
     node.index = static_cast<int>(instruction.index());
     const TensorSpec& input = request_.inputs[instruction.index()];
     if (input.dtype != node.dtype) {
-      return absl::InvalidArgumentError(absl::StrCat("input ", node.index, " is ", DTypeName(input.dtype), ", not ",
-                                                     DTypeName(node.dtype)));
+      return absl::InvalidArgumentError(
+          absl::StrCat("input ", node.index, " is ", DTypeName(input.dtype), ", not ", DTypeName(node.dtype)));
     }
     const auto missing = static_cast<size_t>(program_.rank() - input.layout.rank());
     bool fits = input.layout.rank() <= program_.rank();
@@ -373,10 +381,9 @@ class Resolver {
       if (size != 1 && program_.reduce[missing + d]) node.level = ExprLevel::kFull;
     }
     if (fits) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("input ", node.index, " has sizes [",
-                                                   absl::StrJoin(input.layout.sizes, ","),
-                                                   "], which do not broadcast to the domain [",
-                                                   absl::StrJoin(program_.domain_sizes, ","), "]"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("input ", node.index, " has sizes [", absl::StrJoin(input.layout.sizes, ","),
+                     "], which do not broadcast to the domain [", absl::StrJoin(program_.domain_sizes, ","), "]"));
   }
 
   absl::Status ResolveRandom(const ExprInstruction& instruction, ExprNode& node) const {
@@ -401,13 +408,13 @@ class Resolver {
 
   absl::Status ResolveOutputs() {
     if (static_cast<size_t>(expr_.outputs_size()) != request_.outputs.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("the expression has ", expr_.outputs_size(),
-                                                     " outputs, the op ", request_.outputs.size()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("the expression has ", expr_.outputs_size(), " outputs, the op ", request_.outputs.size()));
     }
     for (int k = 0; k < expr_.outputs_size(); ++k) {
       if (expr_.outputs(k) >= program_.nodes.size()) {
-        return absl::InvalidArgumentError(absl::StrCat("output ", k, " names instruction ", expr_.outputs(k), " of ",
-                                                       program_.nodes.size()));
+        return absl::InvalidArgumentError(
+            absl::StrCat("output ", k, " names instruction ", expr_.outputs(k), " of ", program_.nodes.size()));
       }
       const ExprNode& node = program_.nodes[expr_.outputs(k)];
       const TensorSpec& output = request_.outputs[static_cast<size_t>(k)];
@@ -430,6 +437,13 @@ class Resolver {
 }  // namespace
 
 int ExprArity(ScalarFn fn) { return FactsOf(fn).arity; }
+
+ExprCost ExprCostOf(ScalarFn fn) { return FactsOf(fn).cost; }
+
+bool IsCheapExprFn(ScalarFn fn) {
+  const FnFacts facts = FactsOf(fn);
+  return facts.arity >= 0 && !facts.reduction && facts.cost <= ExprCost::kQuotient;
+}
 
 bool IsExprReduction(ScalarFn fn) { return FactsOf(fn).reduction; }
 

@@ -17,8 +17,24 @@
 namespace cotan {
 
 // Facts about a scalar function. See serialization/expr.proto for meanings.
-int ExprArity(serialization::ScalarFn fn);      // -1: a function that this build does not know
+int ExprArity(serialization::ScalarFn fn);  // -1: a function that this build does not know
 bool IsExprReduction(serialization::ScalarFn fn);
+
+// What one element costs, in classes that grow about threefold.
+enum class ExprCost : uint8_t {
+  kAddition,   // loads, moves, comparisons, sums
+  kDivision,   // division and roots
+  kQuotient,   // rounded quotients, as index arithmetic has
+  kFunction,   // by a polynomial that compilers vectorize for f32: exp, tanh, ...
+  kRandom,     // a share of a Philox block
+  kRemainder,  // a loop in libm
+  kLibrary,    // another call of libm
+};
+ExprCost ExprCostOf(serialization::ScalarFn fn);
+
+// Whether an element costs about as much as loading the operands: compilers rather
+// compute it again than store it. Neither reductions nor random numbers.
+bool IsCheapExprFn(serialization::ScalarFn fn);
 
 // "exp", "reduce_sum": for messages.
 std::string ExprFnName(serialization::ScalarFn fn);

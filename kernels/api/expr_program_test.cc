@@ -29,6 +29,24 @@ void ExpectRefused(const absl::Status& status, absl::string_view words) {
   EXPECT_NE(status.message().find(words), absl::string_view::npos) << status;
 }
 
+TEST(ExprProgramTest, FunctionsThatCallLibmAreNotCheap) {
+  for (const ScalarFn fn : {FN_INPUT, FN_CAST, FN_SQRT, FN_RELU, FN_ADD, FN_DIV, FN_FLOOR_DIV, FN_SELECT, FN_EQ}) {
+    EXPECT_TRUE(IsCheapExprFn(fn)) << ExprFnName(fn);
+  }
+  for (const ScalarFn fn : {FN_EXP, FN_LOGISTIC, FN_POW, FN_ATAN2, FN_REMAINDER, FN_FMOD, FN_HYPOT, FN_RANDOM_UNIFORM,
+                            FN_REDUCE_SUM, SCALAR_FN_UNSPECIFIED}) {
+    EXPECT_FALSE(IsCheapExprFn(fn)) << ExprFnName(fn);
+  }
+}
+
+// A function that is added to the enumeration gets its facts, too.
+TEST(ExprProgramTest, EveryFunctionHasFacts) {
+  for (int number = ScalarFn_MIN + 1; number <= ScalarFn_MAX; ++number) {
+    if (!ScalarFn_IsValid(number)) continue;
+    EXPECT_GE(ExprArity(static_cast<ScalarFn>(number)), 0) << ExprFnName(static_cast<ScalarFn>(number));
+  }
+}
+
 TEST(ExprProgramTest, LevelsFollowFromInputsAndReductions) {
   const int reduce[] = {1};
   ExprBuilder b({2, 3}, reduce);
@@ -98,7 +116,8 @@ TEST(ExprProgramTest, DTypesAreChecked) {
   ExprBuilder b({4});
   const int x = b.Input(0, DType::kInt64);
   b.Output(b.Apply(FN_EXP, {x}));
-  ExpectRefused(Resolve(b, {Spec(DType::kInt64, {4})}, {Spec(DType::kInt64, {4})}).status(), "(exp): does not take i64");
+  ExpectRefused(Resolve(b, {Spec(DType::kInt64, {4})}, {Spec(DType::kInt64, {4})}).status(),
+                "(exp): does not take i64");
   ExprBuilder mixed({4});
   mixed.Output(mixed.Add(mixed.Input(0, kF32), mixed.Input(1, DType::kFloat64)));
   ExpectRefused(Resolve(mixed, {Spec(kF32, {4}), Spec(DType::kFloat64, {4})}, {Spec(DType::kFloat64, {4})}).status(),

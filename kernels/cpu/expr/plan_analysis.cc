@@ -16,36 +16,22 @@ int64_t Align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Rough cost of a function, in additions of floats.
 double FnCost(ScalarFn fn, DType dtype) {
-  const double slow = dtype == DType::kFloat32 ? 1 : 4;
-  switch (fn) {
-    case FN_DIV:
-    case FN_SQRT:
-    case FN_RSQRT:
-    case FN_RECIPROCAL:
+  switch (ExprCostOf(fn)) {
+    case ExprCost::kAddition:
+      return 1;
+    case ExprCost::kDivision:
       return 3;
-    case FN_EXP:
-    case FN_EXPM1:
-    case FN_LOG:
-    case FN_LOG1P:
-    case FN_TANH:
-    case FN_LOGISTIC:
-    case FN_ERF:
-    case FN_SIN:
-    case FN_COS:
-      return 12 * slow;
-    case FN_RANDOM_UNIFORM:
+    case ExprCost::kFunction:
+      return dtype == DType::kFloat32 ? 12 : 48;
+    case ExprCost::kRandom:
       return 16;
-    case FN_FLOOR_DIV:
-    case FN_TRUNC_DIV:
-    case FN_REMAINDER:
-    case FN_FMOD:
+    case ExprCost::kQuotient:
+    case ExprCost::kRemainder:
       return 20;
-    default:
+    case ExprCost::kLibrary:
       break;
   }
-  if (fn == FN_POW || fn == FN_ATAN2 || fn == FN_HYPOT) return 60;
-  if (fn >= FN_EXP2 && fn <= FN_DIGAMMA) return 60;
-  return 1;
+  return 60;
 }
 
 class Analyzer {
