@@ -8,6 +8,7 @@
 #include "aot/memory/repeat_ops.h"
 #include "base/status_macros.h"
 #include "google/protobuf/repeated_field.h"
+#include "serialization/field.h"
 
 namespace cotan::aot {
 namespace {
@@ -84,14 +85,16 @@ void EraseSaved(uint32_t index, SavedForBackward& saved) {
   saved.set_num_tensors(saved.num_tensors() - 1);
 }
 
-// Tells of dimensions with symbols, if others do.
-void DescribeDims(const serialization::TensorType& type, SavedForBackward& saved) {
+// Records the dimensions of the last saved tensor that depend on symbols.
+absl::Status DescribeDims(const serialization::TensorType& type, SavedForBackward& saved) {
+  COTAN_ASSIGN_OR_RETURN(const SymIntVector sizes, ParseSymInts("type.sizes", type.sizes()));
   SavedForBackward::DynamicDims dims;
   dims.set_tensor(saved.num_tensors() - 1);
-  for (int d = 0; d < type.sizes_size(); ++d) {
-    if (type.sizes(d).find('s') != std::string::npos) dims.add_dims(static_cast<uint32_t>(d));
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    if (!sizes[d].is_constant()) dims.add_dims(static_cast<uint32_t>(d));
   }
   if (dims.dims_size() > 0) *saved.add_dynamic_tensors() = std::move(dims);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -213,7 +216,7 @@ absl::StatusOr<bool> SavedValues::Apply(const Candidate& candidate) {
   const auto repeated = repeated_;
   const PairMemory before = memory_;
   const uint32_t dropped = SavedValue(candidate.saved);
-  Repeat(candidate);
+  COTAN_RETURN_IF_ERROR(Repeat(candidate));
   COTAN_RETURN_IF_ERROR(Measure());
   if (memory_.Total() <= before.Total() && memory_.saved <= before.saved) {
     dropped_.insert(dropped);
@@ -229,11 +232,11 @@ absl::StatusOr<bool> SavedValues::Apply(const Candidate& candidate) {
   return false;
 }
 
-void SavedValues::Repeat(const Candidate& candidate) {
+absl::Status SavedValues::Repeat(const Candidate& candidate) {
   const uint32_t value = SavedValue(candidate.saved);
   const uint32_t taken = backward_.inputs(candidate.saved);
   const int before = FirstReader(backward_, taken);
-  for (const uint32_t saved : candidate.new_saved) Save(saved);
+  for (const uint32_t saved : candidate.new_saved) COTAN_RETURN_IF_ERROR(Save(saved));
   brought_.clear();
   new_ops_.clear();
   std::vector<int64_t> scratch;
@@ -247,6 +250,7 @@ void SavedValues::Repeat(const Candidate& candidate) {
               backward_.mutable_ops()->pointer_end());
   Drop(candidate.saved);
   DropDeadOps();
+  return absl::OkStatus();
 }
 
 // The value of the backward with the content of a value of the forward.
@@ -297,7 +301,7 @@ void SavedValues::CopyOp(int index, int dropped, int before) {
 }
 
 // Saves one more value of the forward, behind the others.
-void SavedValues::Save(uint32_t value) {
+absl::Status SavedValues::Save(uint32_t value) {
   const int position = num_saved();
   const bool is_input = facts_.producer[value] < 0 && StateOf(forward_, value) < 0;
   const bool is_donated = facts_.producer[value] >= 0 && !facts_.is_kept[value];
@@ -317,8 +321,9 @@ void SavedValues::Save(uint32_t value) {
        {forward_.mutable_metadata(), forward_.has_program_metadata() ? forward_.mutable_program_metadata() : nullptr}) {
     if (metadata == nullptr || !metadata->has_saved()) continue;
     AppendSaved(is_input, is_donated, *metadata->mutable_saved());
-    DescribeDims(forward_.values(static_cast<int>(value)).type(), *metadata->mutable_saved());
+    COTAN_RETURN_IF_ERROR(DescribeDims(forward_.values(static_cast<int>(value)).type(), *metadata->mutable_saved()));
   }
+  return absl::OkStatus();
 }
 
 void SavedValues::Drop(int saved) {

@@ -59,11 +59,11 @@ class SavedValues {
   void AddCandidates(int saved, std::vector<Candidate>& candidates) const;
   Access AccessTo(uint32_t value, int dropped, int before) const;
   absl::StatusOr<bool> Apply(const Candidate& candidate);
-  void Repeat(const Candidate& candidate);
+  absl::Status Repeat(const Candidate& candidate);
   uint32_t Bring(uint32_t value, int dropped, int before);
   uint32_t AddBackwardValue(uint32_t value);
   void CopyOp(int op, int dropped, int before);
-  void Save(uint32_t value);
+  absl::Status Save(uint32_t value);
   void Drop(int saved);
   void DropDeadOps();
 
