@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "aot/emit/emit_op.h"
 #include "aot/graph/expr_text.h"
+#include "aot/graph/prim_ops.h"
 #include "aot/graph/text.h"
 #include "base/status_macros.h"
 

@@ -1,12 +1,18 @@
 #include "aot/emit/emit_op.h"
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "aot/graph/text.h"
+#include "base/status_macros.h"
 
 namespace cotan::aot {
 namespace {
@@ -55,25 +61,46 @@ void Fill(const Node& node, size_t first, serialization::Attention* op) {
   op->set_scale(std::get<double>(node.arguments[first + 1]));
 }
 
-void Fill(const Node& node, size_t first, serialization::Recurrent* op) {
-  const auto& cell = std::get<std::string>(node.arguments[first]);
-  op->set_cell(cell == "lstm"       ? serialization::Recurrent::LSTM
-               : cell == "gru"      ? serialization::Recurrent::GRU
-               : cell == "rnn_relu" ? serialization::Recurrent::RNN_RELU
-                                    : serialization::Recurrent::RNN_TANH);
-  op->set_reverse(Flag(node, first + 1));
+template <typename Enum>
+using EnumNames = std::initializer_list<std::pair<absl::string_view, Enum>>;
+
+// The enumerator that argument `i` names.
+template <typename Enum>
+absl::StatusOr<Enum> Named(const Node& node, size_t i, EnumNames<Enum> names) {
+  const auto& given = std::get<std::string>(node.arguments[i]);
+  for (const auto& [name, value] : names) {
+    if (name == given) return value;
+  }
+  return absl::InternalError(absl::StrCat(
+      "argument ", i, " of ", node.op, " is '", given, "'; known are: ",
+      absl::StrJoin(names, ", ", [](std::string* out, const auto& entry) { absl::StrAppend(out, entry.first); })));
 }
 
-void Fill(const Node& node, serialization::Effect* op) {
-  const auto& kind = std::get<std::string>(node.arguments[2]);
-  op->set_kind(kind == "metric"   ? serialization::Effect::METRIC
-               : kind == "assert" ? serialization::Effect::ASSERT
-                                  : serialization::Effect::PRINT);
+absl::Status Fill(const Node& node, size_t first, serialization::Recurrent* op) {
+  using serialization::Recurrent;
+  COTAN_ASSIGN_OR_RETURN(const Recurrent::Cell cell, Named<Recurrent::Cell>(node, first,
+                                                                            {{"lstm", Recurrent::LSTM},
+                                                                             {"gru", Recurrent::GRU},
+                                                                             {"rnn_relu", Recurrent::RNN_RELU},
+                                                                             {"rnn_tanh", Recurrent::RNN_TANH}}));
+  op->set_cell(cell);
+  op->set_reverse(Flag(node, first + 1));
+  return absl::OkStatus();
+}
+
+absl::Status Fill(const Node& node, serialization::Effect* op) {
+  using serialization::Effect;
+  COTAN_ASSIGN_OR_RETURN(
+      const Effect::Kind kind,
+      Named<Effect::Kind>(node, 2, {{"print", Effect::PRINT}, {"metric", Effect::METRIC}, {"assert", Effect::ASSERT}}));
+  op->set_kind(kind);
   op->set_name(std::get<std::string>(node.arguments[3]));
   op->set_message(std::get<std::string>(node.arguments[4]));
+  return absl::OkStatus();
 }
 
 using KernelFiller = void (*)(const Node& node, Op& op);
+using NamedFiller = absl::Status (*)(const Node& node, Op& op);
 using ViewFiller = void (*)(const Node& node, ViewStep& step);
 
 const absl::flat_hash_map<absl::string_view, KernelFiller>& KernelFillers() {
@@ -116,11 +143,19 @@ const absl::flat_hash_map<absl::string_view, KernelFiller>& KernelFillers() {
          op.mutable_sort()->set_descending(Flag(node, 2));
        }},
       {"prim.concat", [](const Node& node, Op& op) { op.mutable_concat()->set_dim(Int(node, 1)); }},
-      {"prim.effect", [](const Node& node, Op& op) { Fill(node, op.mutable_effect()); }},
       {"prim.attention", [](const Node& node, Op& op) { Fill(node, 4, op.mutable_attention()); }},
       {"prim.attention_backward", [](const Node& node, Op& op) { Fill(node, 7, op.mutable_attention_backward()); }},
-      {"prim.recurrent", [](const Node& node, Op& op) { Fill(node, 4, op.mutable_recurrent()); }},
-      {"prim.recurrent_backward", [](const Node& node, Op& op) { Fill(node, 8, op.mutable_recurrent_backward()); }},
+  });
+  return *kFillers;
+}
+
+// Of ops with an argument that names an enumerator.
+const absl::flat_hash_map<absl::string_view, NamedFiller>& NamedFillers() {
+  static const auto* const kFillers = new absl::flat_hash_map<absl::string_view, NamedFiller>({
+      {"prim.effect", [](const Node& node, Op& op) { return Fill(node, op.mutable_effect()); }},
+      {"prim.recurrent", [](const Node& node, Op& op) { return Fill(node, 4, op.mutable_recurrent()); }},
+      {"prim.recurrent_backward",
+       [](const Node& node, Op& op) { return Fill(node, 8, op.mutable_recurrent_backward()); }},
   });
   return *kFillers;
 }
@@ -171,9 +206,8 @@ const absl::flat_hash_map<absl::string_view, ViewFiller>& ViewFillers() {
 
 }  // namespace
 
-bool IsViewOp(absl::string_view op) { return ViewFillers().contains(op); }
-
 absl::Status EmitKernelOp(const Graph& graph, const Node& node, Op& op) {
+  if (const auto named = NamedFillers().find(node.op); named != NamedFillers().end()) return named->second(node, op);
   const auto it = KernelFillers().find(node.op);
   if (it == KernelFillers().end()) {
     return absl::InternalError(absl::StrCat("the runtime has no op for ", PrintNode(graph, node)));

@@ -3,17 +3,14 @@
 #define COTAN_AOT_EMIT_EMIT_OP_H_
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "aot/graph/graph.h"
 #include "serialization/program.pb.h"
 
 namespace cotan::aot {
 
-// Whether the op becomes a step of a ViewOp: prim.view, prim.permute, ...
-bool IsViewOp(absl::string_view op);
-
 // Fills the kind of `op`, operands excepted.
-// Internal: a node that the runtime has no op for.
+// Internal: a node that the runtime has no op for, or whose cell or effect it does not
+// know.
 absl::Status EmitKernelOp(const Graph& graph, const Node& node, serialization::Op& op);
 
 // Internal: as above.

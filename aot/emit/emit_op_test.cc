@@ -1,6 +1,7 @@
 #include "aot/emit/emit_op.h"
 
 #include "absl/strings/str_cat.h"
+#include "aot/graph/prim_ops.h"
 #include "aot/graph/text.h"
 #include "gtest/gtest.h"
 
@@ -76,6 +77,14 @@ TEST(EmitKernelOpTest, AttributesKeepTheirPlaces) {
                   .ok());
   EXPECT_TRUE(op.attention().is_causal());
   EXPECT_EQ(op.attention().scale(), 0.25);
+}
+
+TEST(EmitKernelOpTest, RefusesCellsAndEffectsThatItDoesNotKnow) {
+  serialization::Op op;
+  EXPECT_EQ(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.recurrent(%0, %0, %0, none, \"mgu\", true)"), op),
+            absl::InternalError("argument 4 of prim.recurrent is 'mgu'; known are: lstm, gru, rnn_relu, rnn_tanh"));
+  EXPECT_EQ(EmitKernelOp(Graph(), Parse("%1: bool[0] = prim.effect(%0, %0, \"beep\", \"\", \"\")"), op),
+            absl::InternalError("argument 2 of prim.effect is 'beep'; known are: print, metric, assert"));
 }
 
 TEST(EmitKernelOpTest, AnEpilogueGoesIntoItsMatmul) {

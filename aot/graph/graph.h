@@ -6,7 +6,7 @@
 //            with defaults filled in. Functional ops and views only. A Python
 //            or C++ number that ATen wrapped into a 0-d tensor is recorded as
 //            the number.
-//   prim.*   what lowering produces (aot/lower/prims.h): one op for each view
+//   prim.*   what lowering produces (aot/lower/builder.h): one op for each view
 //            and for each op of the runtime that has its own kernel
 //            ("prim.matmul").
 //   cotan.*  "cotan.expr", an expression program: after lowering one pointwise

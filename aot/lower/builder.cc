@@ -4,10 +4,10 @@
 #include <memory>
 #include <numeric>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "aot/graph/expr_text.h"
+#include "aot/graph/prim_ops.h"
 #include "aot/graph/text.h"
 
 namespace cotan::aot {
@@ -428,9 +428,7 @@ bool Builder::HasPairs(ValueId id) const {
     const bool keeps_last = dims.back() == SymInt(static_cast<int64_t>(dims.size()) - 1);
     return keeps_last && HasPairs(std::get<Use>(node->arguments[0]).value);
   }
-  static constexpr absl::string_view kViews[] = {"prim.view",       "prim.expand",   "prim.slice", "prim.select",
-                                                 "prim.as_strided", "prim.diagonal", "prim.unfold"};
-  return !absl::c_linear_search(kViews, node->op);
+  return !IsViewOp(node->op);
 }
 
 Tensor Builder::ViewAsComplex(const Tensor& a) {

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "aot/graph/prim_ops.h"
 #include "aot/graph/verifier.h"
 
 namespace cotan::aot {
@@ -92,12 +93,7 @@ const std::set<int>& FusionGraph::UsersOf(ValueId value) {
   return users_[static_cast<size_t>(value)];
 }
 
-bool FusionGraph::IsView(int id) const {
-  static const auto* const kViews = new absl::flat_hash_set<std::string>(
-      {"prim.view", "prim.permute", "prim.expand", "prim.slice", "prim.select", "prim.as_strided", "prim.diagonal",
-       "prim.unfold", "prim.view_as_real", "prim.view_as_complex"});
-  return kViews->contains(unit(id).node.op);
-}
+bool FusionGraph::IsView(int id) const { return IsViewOp(unit(id).node.op); }
 
 ValueId FusionGraph::BehindView(ValueId value) const {
   const int producer = Producer(value);

@@ -5,7 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
+#include "aot/graph/prim_ops.h"
 
 namespace cotan::aot {
 namespace {
@@ -92,12 +92,11 @@ class LayoutAssigner {
     // Written as its only reader sees it. A product's rows stay rows.
     if (const auto it = permuted_.find(id); it != permuted_.end()) {
       const bool keeps_rows = it->second.back() == static_cast<int64_t>(rank) - 1;
-      const bool writes_rows = node.op == "prim.matmul" || absl::StartsWith(node.op, "prim.recurrent");
+      const bool writes_rows = node.op == "prim.matmul" || IsRecurrentOp(node.op);
       if (node.op == "prim.concat" || (writes_rows && keeps_rows)) return Set(id, it->second);
     }
     if (node.op == "prim.convolution" || node.op == "prim.convolution_backward_input") return SetChannelsLast(id);
-    const bool follows = node.expr != nullptr || node.op == "prim.concat" ||
-                         absl::StartsWith(node.op, "prim.max_pool") || absl::StartsWith(node.op, "prim.avg_pool");
+    const bool follows = node.expr != nullptr || node.op == "prim.concat" || IsPoolOp(node.op);
     if (follows && IsImage(id) && FollowsChannelsLast(node, rank)) return SetChannelsLast(id);
     // What such a view looks at tells how its consumers best lie.
     const bool keeps_order = node.op == "prim.slice" || node.op == "prim.expand";

@@ -15,11 +15,16 @@
 namespace cotan::aot {
 
 // Accessors count the node's arguments. An argument of another kind than asked
-// for is an error that status() reports; the accessor then returns a default.
+// for is an error, and so is an operand that the builder refuses. The first error is
+// kept, and Lower() returns it: rows go on with defaults and tensors without meaning,
+// and need not check.
 class Lowering {
  public:
   // Both outlive the object.
-  Lowering(const Graph* from, Builder* builder) : from_(from), b(*builder) {}
+  Lowering(const Graph* from, Builder* builder) : b(*builder), from_(from) {}
+
+  // What rows write with.
+  Builder& b;
 
   // Lowers one node with its row.
   // Unimplemented: no row, or arguments the row does not cover.
@@ -75,9 +80,6 @@ class Lowering {
   const Graph* from_;
   const Node* node_ = nullptr;
   absl::flat_hash_map<ValueId, ValueId> mapped_;
-
- public:
-  Builder& b;
 };
 
 // ATen's promotion of two tensors (a 0-d one yields to one with dimensions of

@@ -9,9 +9,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "aot/graph/prim_ops.h"
 #include "aot/graph/size_estimate.h"
 #include "aot/lower/builder.h"
-#include "aot/partition/view_nodes.h"
 #include "aot/passes/dead_code.h"
 #include "base/status_macros.h"
 #include "kernels/api/expr_program.h"
@@ -143,7 +143,7 @@ class Partitioner {
       case SavePolicy::kDefault:
         break;
     }
-    if (IsViewNode(node)) return true;
+    if (IsViewOp(node.op)) return true;
     if (node.expr == nullptr || !IsCheap(*node.expr)) return false;
     int64_t extra = 0;
     bool stored_anyway = true;  // what would have to be saved for it
@@ -166,7 +166,7 @@ class Partitioner {
     if (Provided(id) || EstimatedBytes(joint_.value(id).type) <= kSmallBytes) return true;
     const auto it = producers_.find(id);
     if (it == producers_.end()) return true;
-    if (IsViewNode(*it->second)) return IsStoredAnyway(TensorOperands(*it->second)[0]);
+    if (IsViewOp(it->second->op)) return IsStoredAnyway(TensorOperands(*it->second)[0]);
     return it->second->expr == nullptr;
   }
 
@@ -177,7 +177,7 @@ class Partitioner {
     const auto it = producers_.find(id);
     if (it == producers_.end() || depth == 0) return whole;
     const Node& node = *it->second;
-    if (!IsViewNode(node) && (node.expr == nullptr || !IsCheap(*node.expr))) return whole;
+    if (!IsViewOp(node.op) && (node.expr == nullptr || !IsCheap(*node.expr))) return whole;
     int64_t parts = 0;
     for (const ValueId operand : TensorOperands(node)) parts += CostOf(operand, depth - 1);
     return std::min(parts, whole);

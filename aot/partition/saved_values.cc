@@ -1,7 +1,7 @@
 #include "aot/partition/saved_values.h"
 
 #include "absl/container/flat_hash_map.h"
-#include "aot/partition/view_nodes.h"
+#include "aot/graph/prim_ops.h"
 
 namespace cotan::aot {
 
@@ -14,7 +14,7 @@ serialization::SavedForBackward DescribeSaved(const Graph& forward) {
     return found == root.end() ? value : found->second;
   };
   for (const Node& node : forward.nodes()) {
-    if (IsViewNode(node)) root[node.outputs[0]] = root_of(TensorOperands(node)[0]);
+    if (IsViewOp(node.op)) root[node.outputs[0]] = root_of(TensorOperands(node)[0]);
   }
   absl::flat_hash_map<ValueId, int> holders;  // outputs that share a root
   for (const GraphOutput& output : forward.outputs()) {
