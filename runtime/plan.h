@@ -63,8 +63,8 @@ struct Plan {
 };
 
 // InvalidArgument: as MakeSchedule(). NotFound: the registry has no kernel for
-// an op. FailedPrecondition: nobody handles an effect. Unimplemented: a kernel lacks a combination. ResourceExhausted:
-// the arena would be too large.
+// an op. FailedPrecondition: nobody handles an effect. Unimplemented: a kernel
+// lacks a combination. ResourceExhausted: the arena would be too large.
 absl::StatusOr<std::unique_ptr<Plan>> MakePlan(const Program& program, int method, absl::Span<const int64_t> symbols,
                                                const ExecutionTarget& target, const ScheduleOptions& options = {});
 

@@ -29,7 +29,7 @@ struct KeyedOptions {
   bool store_references = true;
   uint64_t seed = 0;
   std::string compiler;  // its CompilerRevision()
-  std::string producer;  // versions of the project and of LibTorch
+  std::string producer;  // Artifact.producer: the versions of Cotan and of LibTorch
   // The sizes that heuristics assume for dynamic dimensions.
   std::vector<UsualSize> usual_sizes = {};
   // The caller's arguments and results, if any is of a wrapper type.

@@ -15,8 +15,8 @@ namespace cotan::aot {
 // their ranges allow: small, unlike each other and unlike every fixed size, odd
 // and even, and so that no symbol is a multiple of another plus a constant.
 // Sizes that divide one of `fixed`, sizes of the model itself, are avoided:
-// multiples of theirs pass for dynamic. `attempt` 0, 1, ... yields other points. A symbol with fewer than three
-// values has them repeated.
+// multiples of theirs pass for dynamic. `attempt` 0, 1, ... yields other
+// points. A symbol with fewer than three values has them repeated.
 // InvalidArgument: a symbol has one value only: it is not dynamic.
 absl::StatusOr<std::vector<DimVector>> ChooseSamplePoints(const DynamicShapes& shapes, int attempt,
                                                           const absl::btree_set<int64_t>& fixed = {});

@@ -10,8 +10,9 @@ namespace cotan::aot {
 // lowered graph computes: results of convolutions have the channels last, and
 // so has what is computed from them element by element or by pooling; results
 // of attention are [batch, length, heads, width], so that the projection after
-// it reads rows; what is only read permuted is written that way. Weights, gradients of weights, states and everything
-// that the caller sees stay row-major.
+// it reads rows; what is only read permuted is written that way. Weights,
+// gradients of weights, states and everything that the caller sees stay
+// row-major.
 absl::StatusOr<bool> AssignLayouts(Graph& graph);
 
 }  // namespace cotan::aot

@@ -50,20 +50,21 @@ struct BoundInputs {
   // About the program's arguments and outputs; equal to the function's facts if
   // the binding is the identity. Behind the function's outputs come the inputs
   // listed in binding.aliased_inputs_with_metadata_mutations, as views of their
-  // bases. shared_storage is not told. Of a base, mutations_under_no_grad_or_inference_mode is true only if
-  // it is of all its views, unmutated ones included, as in the reference: to
-  // write back, ask the function's facts.
+  // bases. shared_storage is not told. Of a base,
+  // mutations_under_no_grad_or_inference_mode is true only if it is of all its
+  // views, unmutated ones included, as in the reference: to write back, ask the
+  // function's facts.
   ViewAndMutationFacts program_facts;
 };
 
 // `facts` are about a function with these inputs.
 //
 // Duplicates are left out if one but the first of them is mutated, or moved in
-// between; otherwise they stay separate inputs. Inputs in one storage become views of one base if
-// data of one of them is mutated and any two of them may overlap. Of those that
-// require grad, all are views of that base to autograd; an input that requires
-// no grad may share the memory alone (`detach()`), and is detached from the
-// base then, as is a view that was made under no_grad.
+// between; otherwise they stay separate inputs. Inputs in one storage become
+// views of one base if data of one of them is mutated and any two of them may
+// overlap. Of those that require grad, all are views of that base to autograd;
+// an input that requires no grad may share the memory alone (`detach()`), and
+// is detached from the base then, as is a view that was made under no_grad.
 //
 // An input of which elements are written that it leaves out in the end (as_strided_) is a
 // view of a base, too, as are a leaf that moves and its views that have a gradient.

@@ -56,10 +56,11 @@ struct ExpectedState {
 // One traced function.
 //
 // Training: `graph` is the joint graph. Its inputs are, in order, parameters,
-// buffers, user inputs, constants, the RNG state if any op draws, tangents, effect
-// tokens if there are effects (effects.h). Its outputs are effect tokens, mutated inputs, those user outputs that are no aliases of inputs or
-// bases, intermediate bases, gradients of the inputs that require grad. Tangents
-// and outputs are in the order of DerivedMetadata.
+// buffers, user inputs, constants, the RNG state if any op draws, tangents,
+// effect tokens if there are effects (effects.h). Its outputs are effect
+// tokens, mutated inputs, those user outputs that are no aliases of inputs or
+// bases, intermediate bases, gradients of the inputs that require grad.
+// Tangents and outputs are in the order of DerivedMetadata.
 // Inference: no tangents, no gradients.
 //
 // Ops are LibTorch's after its own decompositions: functional ones and views,

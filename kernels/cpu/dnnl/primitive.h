@@ -69,8 +69,8 @@ absl::StatusOr<dnnl_memory_desc_t> AnyMemory(DType dtype, absl::Span<const int64
 absl::StatusOr<OwnedAttr> MakeAttr(bool accumulate = false);
 
 // `operation` points to a dnnl_..._desc_t. `forward` is the hint that backward
-// descriptors need, else null. With `is_usable`, the first of oneDNN's implementations whose name it is true for.
-// Unimplemented: there is none.
+// descriptors need, else null. With `is_usable`, the first of oneDNN's
+// implementations whose name it is true for. Unimplemented: there is none.
 absl::StatusOr<OwnedDesc> MakeDesc(const_dnnl_op_desc_t operation, const_dnnl_primitive_attr_t attr,
                                    const_dnnl_primitive_desc_t forward = nullptr);
 absl::StatusOr<OwnedDesc> MakeDesc(const_dnnl_op_desc_t operation, const_dnnl_primitive_attr_t attr,
