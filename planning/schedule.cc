@@ -77,8 +77,8 @@ class Scheduler {
     }
     CollectUpdates();
     COTAN_RETURN_IF_ERROR(AddOutputs());
-    StageUpdates();
-    WriteUpdates();
+    COTAN_RETURN_IF_ERROR(StageUpdates());
+    COTAN_RETURN_IF_ERROR(WriteUpdates());
     OverwriteDyingInputs();
     return std::move(schedule_);
   }
@@ -324,41 +324,41 @@ class Scheduler {
 
   // Updates happen at once: the old content of what is itself updated is put
   // aside before any update.
-  void StageUpdates() {
+  absl::Status StageUpdates() {
     std::vector<Update> staged;
     for (Update& update : updates_) {
       update.source = ValueOf(update.value);
       if (IsOldContent(update.source) && updated_.contains(TargetOf(update.source))) {
-        absl::StatusOr<Operand> target = TargetOperand(update.target);
-        if (!target.ok()) continue;  // VerifyArtifact() has evaluated its sizes
+        COTAN_ASSIGN_OR_RETURN(const Operand target, TargetOperand(update.target));
         const bool keeps_content =
-            TargetOf(update.source) == update.target && update.source.geometry == target->geometry;
+            TargetOf(update.source) == update.target && update.source.geometry == target.geometry;
         if (keeps_content) continue;
         update.source = CopyToRowMajor(update.source);
       }
       staged.push_back(std::move(update));
     }
     updates_ = std::move(staged);
+    return absl::OkStatus();
   }
 
-  void WriteUpdates() {
+  absl::Status WriteUpdates() {
     FindWriters();
     std::vector<std::pair<Operand, Operand>> copies;
     for (const Update& update : updates_) {
       const bool is_state = update.target.first == BufferKind::kState;
-      absl::StatusOr<Operand> target = TargetOperand(update.target);
-      if (!target.ok()) continue;  // as above
-      if (Fills(update.source, target->geometry) && MayWriteEarly(update)) {
+      COTAN_ASSIGN_OR_RETURN(Operand target, TargetOperand(update.target));
+      if (Fills(update.source, target.geometry) && MayWriteEarly(update)) {
         Buffer& buffer = BufferOf(update.source);
         buffer.kind = update.target.first;
         buffer.index = update.target.second;
         ++(is_state ? schedule_.stats.updates_in_place : schedule_.stats.inputs_in_place);
       } else {
-        copies.emplace_back(update.source, *std::move(target));
+        copies.emplace_back(update.source, std::move(target));
         ++(is_state ? schedule_.stats.update_copies : schedule_.stats.input_copies);
       }
     }
     for (const auto& [from, to] : copies) AddCopy(from, to);
+    return absl::OkStatus();
   }
 
   // The step that writes each buffer, the last one that may fail for data, and

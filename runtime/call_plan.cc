@@ -57,6 +57,13 @@ class PlanMaker {
         absl::StrCat("method '", plan_.name, "' ", what, ": compile the model again, or use Session::Run()"));
   }
 
+  // Of what the compiler never writes.
+  template <typename... Parts>
+  absl::Status Contradicts(const Parts&... parts) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("method '", plan_.name, "': ", parts..., "; the file is damaged, or its writer has an error"));
+  }
+
   absl::Status Read() {
     for (const Method& other : program_.artifact().methods()) {
       if (other.backward_method() != plan_.name) continue;
@@ -79,7 +86,6 @@ class PlanMaker {
     plan_.is_train = metadata_.facts().is_train;
     plan_.traced_without_grad = method_.traced_without_grad();
     for (uint32_t input : method_.inputs_without_gradient()) {
-      if (input >= static_cast<uint32_t>(metadata_.num_inputs())) return Lacks("tells of inputs that it has not");
       plan_.inputs_without_gradient.push_back(static_cast<int>(input));
     }
     plan_.deterministic = metadata_.facts().deterministic;
@@ -97,7 +103,8 @@ class PlanMaker {
     std::vector<FlatMeta> metas = facts.input_wrappers;
     if (metas.empty()) metas.resize(facts.input_info.size());  // all plain
     if (metas.size() != num_states + signature_.user_inputs.size()) {
-      return Lacks("has wrapper types, but does not name all arguments");
+      return Contradicts("metadata.input_wrappers: ", metas.size(), " entries for ", num_states,
+                         " parameters and buffers and ", signature_.user_inputs.size(), " user inputs");
     }
     metas.erase(metas.begin(), metas.begin() + static_cast<std::ptrdiff_t>(num_states));
     for (size_t i = 0; i < metas.size(); ++i) plan_.wrapped_arguments.push_back({signature_.user_inputs[i], metas[i]});
@@ -121,7 +128,10 @@ class PlanMaker {
     states.insert(states.end(), signature_.buffers.begin(), signature_.buffers.end());
     plan_.num_states = static_cast<int>(states.size());
     plan_.num_arguments = metadata_.num_inputs() - plan_.num_states;
-    if (plan_.num_arguments < 0) return Lacks("has metadata of fewer inputs than parameters and buffers");
+    if (plan_.num_arguments < 0) {
+      return Contradicts("metadata.input_info: ", metadata_.num_inputs(), " entries for ", plan_.num_states,
+                         " parameters and buffers");
+    }
     for (int i = 0; i < metadata_.num_inputs(); ++i) {
       const InputAliasInfo& info = metadata_.input(i);
       CallPlan::Input input;
@@ -161,7 +171,8 @@ class PlanMaker {
       }
     }
     if (binding_.NumArguments(num_inputs()) != program_metadata_.num_inputs()) {
-      return Lacks("has metadata of another number of arguments than its binding");
+      return Contradicts("program_metadata.input_info: ", program_metadata_.num_inputs(),
+                         " entries, but the binding makes ", binding_.NumArguments(num_inputs()), " arguments");
     }
     plan_.argument_inputs = kept;
     if (binding_.has_bases()) AddBases(kept);
@@ -169,8 +180,7 @@ class PlanMaker {
       if (!IsState(k)) plan_.method_arguments.push_back(k);
     }
     if (static_cast<int>(plan_.method_arguments.size()) == method_.inputs_size()) return absl::OkStatus();
-    return Lacks(absl::StrCat("takes ", method_.inputs_size(), " inputs, its metadata tells of ",
-                              plan_.method_arguments.size()));
+    return Contradicts("inputs: ", method_.inputs_size(), ", but the metadata has ", plan_.method_arguments.size());
   }
 
   void AddBases(const std::vector<int>& kept) {
@@ -215,7 +225,6 @@ class PlanMaker {
     return static_cast<int>(found - plan_.method_arguments.begin());
   }
 
-  // "a", "base of a, b".
   // --- backward -------------------------------------------------------------
 
   absl::Status PairBackward() {
@@ -229,13 +238,8 @@ class PlanMaker {
     if (backward.gradient_inputs_size() != backward.outputs_size()) {
       return Lacks("has a backward that does not tell whose gradients it returns");
     }
-    const auto num_saved = static_cast<int>(method_.num_saved());
-    plan_.takes_flags = TakesTangentFlags(backward, num_saved, plan_.num_tangents);
-    if (!plan_.takes_flags && backward.inputs_size() != num_saved + plan_.num_tangents) {
-      return Lacks("has a backward of another number of tangents");
-    }
+    plan_.takes_flags = TakesTangentFlags(backward, static_cast<int>(method_.num_saved()), plan_.num_tangents);
     for (uint32_t input : backward.gradient_inputs()) {
-      if (input >= plan_.argument_inputs.size()) return Lacks("has a backward with gradients of unknown inputs");
       plan_.gradient_inputs.push_back(static_cast<int>(input));
     }
     COTAN_RETURN_IF_ERROR(AddGradientSizes(backward));
@@ -433,7 +437,8 @@ class PlanMaker {
       change.under_no_grad = info.history == InputHistory::kUnspecified
                                  ? info.mutations_under_no_grad_or_inference_mode
                                  : info.history != InputHistory::kNew || (is_written && is_recorded);
-      if (!info.geometry_after.has_value()) return Lacks("changes the geometry of an input, but does not tell to what");
+      if (!info.geometry_after.has_value())
+        return Contradicts("metadata.input_info[", i, "].geometry_after: is not set, but the input's geometry changes");
       change.geometry = *info.geometry_after;
       change.gradient_sizes = info.gradient_sizes;
       change.is_written =
@@ -447,7 +452,8 @@ class PlanMaker {
       if (input.requires_grad && !input.requires_grad_at_exit) plan_.cut_inputs.push_back(i);
       const bool is_new_leaf = metadata_.input(i).history == InputHistory::kNewLeaf;
       if (!is_new_leaf) continue;
-      if (input.requires_grad) return Lacks("cuts an input from its history and makes it require grad anew");
+      if (input.requires_grad)
+        return Contradicts("metadata.input_info[", i, "].history: a new leaf requires grad at entry");
       plan_.new_leaves.push_back(i);
     }
     COTAN_RETURN_IF_ERROR(AddNewStorages());
@@ -479,7 +485,7 @@ class PlanMaker {
       const InputAliasInfo& info = metadata_.input(i);
       if (!info.mutates_storage_metadata || OriginalOf(i) != i) continue;
       if (!info.new_storage.has_value() || !info.geometry_after.has_value()) {
-        return Lacks("gives an input another storage, but does not tell which");
+        return Contradicts("metadata.input_info[", i, "].new_storage: is not set, but the input gets another storage");
       }
       CallPlan::NewStorage& set = plan_.new_storages.emplace_back();
       set.input = i;
@@ -496,7 +502,7 @@ class PlanMaker {
       if (set.owner != NewStorage::Owner::kProgram) continue;
       const auto at = static_cast<size_t>(MethodInputOf(ArgumentOf(i)));
       set.result = at < result_of.size() ? result_of[at] : -1;
-      if (set.result < 0) return Lacks("gives an input a new storage, but does not fill it");
+      if (set.result < 0) return Contradicts("input_updates: no result fills the new storage of input ", i);
       plan_.placements.push_back({set.result, set.result, *info.new_storage->geometry});
     }
     return absl::OkStatus();

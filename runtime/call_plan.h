@@ -72,7 +72,8 @@ struct Stage {
 struct CallPlan {
   // Everything that a call of `method` needs. Names in messages and stages are
   // those of the caller's arguments.
-  // InvalidArgument: `method` is another one's backward. FailedPrecondition: it
+  // InvalidArgument: `method` is another one's backward, or its metadata contradicts
+  // itself or the method. FailedPrecondition: it
   // has no metadata, or its backward does not tell whose gradients it returns.
   static absl::StatusOr<CallPlan> Make(const Program& program, int method);
 

@@ -54,7 +54,8 @@ struct FunctionStats {
 // Several calls may be outstanding before their backwards run, in any order.
 class Function {
  public:
-  // NotFound: no such method. InvalidArgument: it is a backward.
+  // NotFound: no such method. InvalidArgument: it is a backward, or its metadata
+  // contradicts itself.
   // FailedPrecondition: it, or its backward, does not say what a Function must
   // know: no metadata, or not whose gradients the backward returns. Compile the
   // model again.

@@ -45,6 +45,10 @@ class MethodCheck {
     COTAN_RETURN_IF_ERROR(CheckInputUpdates());
     if (IsBackward()) return absl::OkStatus();
     if (has_signature()) COTAN_RETURN_IF_ERROR(In("signature", CheckSignature()));
+    if (method_.has_metadata()) {
+      COTAN_RETURN_IF_ERROR(CheckInputsWithoutGradient());
+      COTAN_RETURN_IF_ERROR(CheckGradientInputs());
+    }
     if (!has_metadata()) return absl::OkStatus();
     if (has_signature()) {
       COTAN_RETURN_IF_ERROR(In("metadata", metadata_.Verify(static_cast<int>(signature_.InputNames().size()),
@@ -159,6 +163,28 @@ class MethodCheck {
     }
     return InvalidField("user_inputs", signature_.user_inputs.size(), " names, but the method has ",
                         method_.inputs_size(), " inputs");
+  }
+
+  absl::Status CheckInputsWithoutGradient() const {
+    const std::vector<int> inputs(method_.inputs_without_gradient().begin(), method_.inputs_without_gradient().end());
+    const int num_inputs = has_wrappers() ? program_.num_inputs() : metadata_.num_inputs();
+    return CheckAscending("inputs_without_gradient", inputs, num_inputs, "inputs");
+  }
+
+  absl::Status CheckGradientInputs() const {
+    for (const Method& backward : artifact_.methods()) {
+      if (backward.name() != method_.backward_method()) continue;
+      const int count = backward.gradient_inputs_size();
+      if (count != 0 && count != backward.outputs_size()) {
+        return InvalidField("gradient_inputs", count, " entries, but the method \"", backward.name(), "\" returns ",
+                            backward.outputs_size(), " gradients");
+      }
+      for (int i = 0; i < count; ++i) {
+        COTAN_RETURN_IF_ERROR(CheckIndex(Element("gradient_inputs", static_cast<size_t>(i)),
+                                         backward.gradient_inputs(i), program_.num_inputs(), "inputs"));
+      }
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckProgram() const {

@@ -28,7 +28,9 @@ namespace cotan {
 //     the value that is returned;
 //   - a buffer is mutated that the method does not update, or the reverse;
 //   - the backward method takes another number of inputs than saved tensors
-//     and tangents.
+//     and tangents, or its gradient_inputs are neither absent nor one input of the
+//     program for each output;
+//   - inputs_without_gradient are no ascending inputs.
 absl::Status VerifyMetadata(const serialization::Artifact& artifact, const serialization::Method& method);
 
 }  // namespace cotan

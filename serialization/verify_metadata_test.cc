@@ -279,6 +279,27 @@ TEST(VerifyMetadata, TakesFlagsOfSeveralTangents) {
       "metadata.tangents: input 4 of the method \"backward\" says whether a tangent is defined, but is not bool[]");
 }
 
+TEST(VerifyMetadata, RefusesGradientsOfUnknownInputs) {
+  Artifact artifact = Example();
+  Method& backward = *artifact.mutable_methods(1);
+  backward.add_outputs(0);
+  EXPECT_EQ(RefusalOf(artifact), "") << "not recorded";
+  backward.add_gradient_inputs(2);
+  EXPECT_EQ(RefusalOf(artifact), "");
+  backward.set_gradient_inputs(0, 3);
+  EXPECT_EQ(RefusalOf(artifact), "gradient_inputs[0]: 3 is no index into the 3 inputs");
+  backward.add_gradient_inputs(0);
+  EXPECT_EQ(RefusalOf(artifact), "gradient_inputs: 2 entries, but the method \"backward\" returns 1 gradients");
+}
+
+TEST(VerifyMetadata, RefusesInputsWithoutGradientThatAreNotThere) {
+  Artifact artifact = Example();
+  artifact.mutable_methods(0)->add_inputs_without_gradient(2);
+  EXPECT_EQ(RefusalOf(artifact), "");
+  artifact.mutable_methods(0)->set_inputs_without_gradient(0, 3);
+  EXPECT_EQ(RefusalOf(artifact), "inputs_without_gradient[0]: 3 is no index into the 3 inputs");
+}
+
 TEST(VerifyMetadata, RefusesViewsOverDynamicDimensionsThatTheArtifactLacks) {
   Artifact artifact = Example();
   serialization::OutputAliasInfo* info = Metadata(artifact).mutable_output_info(0);
