@@ -56,8 +56,7 @@ std::string RngBytes(uint64_t seed) {
 }  // namespace
 
 bool ArtifactBuilder::Has(absl::string_view name) const {
-  return std::any_of(states_.begin(), states_.end(),
-                     [&](const State& state) { return state.name() == name; });
+  return std::any_of(states_.begin(), states_.end(), [&](const State& state) { return state.name() == name; });
 }
 
 void ArtifactBuilder::AddTracedStates(const TracedProgram& traced, const Graph& graph) {
@@ -91,8 +90,7 @@ void ArtifactBuilder::AddStates(absl::Span<const State> states) {
   }
 }
 
-serialization::ReferenceTensor ArtifactBuilder::ReferenceOf(const TensorData& tensor,
-                                                            double slack) {
+serialization::ReferenceTensor ArtifactBuilder::ReferenceOf(const TensorData& tensor, double slack) {
   serialization::ReferenceTensor reference;
   *reference.mutable_type() = TypeOf(tensor);
   reference.set_segment(writer_.AddSegment(tensor.bytes));
@@ -102,8 +100,7 @@ serialization::ReferenceTensor ArtifactBuilder::ReferenceOf(const TensorData& te
 }
 
 void ArtifactBuilder::AddReference(absl::string_view method, absl::Span<const TensorData> inputs,
-                                   absl::Span<const TensorData> outputs,
-                                   absl::Span<const ExpectedState> states_after) {
+                                   absl::Span<const TensorData> outputs, absl::Span<const ExpectedState> states_after) {
   serialization::Reference& reference = *artifact_.add_references();
   reference.set_method(std::string(method));
   for (const TensorData& input : inputs) *reference.add_inputs() = ReferenceOf(input, 0);

@@ -36,8 +36,7 @@ class ArtifactBuilder {
 
   // A run of `method` from the initial state, with the generator at (seed, 0).
   // An output may be off by rounding of the largest output.
-  void AddReference(absl::string_view method, absl::Span<const TensorData> inputs,
-                    absl::Span<const TensorData> outputs,
+  void AddReference(absl::string_view method, absl::Span<const TensorData> inputs, absl::Span<const TensorData> outputs,
                     absl::Span<const ExpectedState> states_after);
 
   // The bytes of the file. `producer` is for people.

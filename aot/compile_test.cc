@@ -31,8 +31,7 @@ using ::testing::UnorderedElementsAre;
 using Tensors = std::vector<at::Tensor>;
 
 nn::Sequential SmallNet() {
-  return nn::Sequential(nn::Linear(4, 8), nn::BatchNorm1d(8), nn::ReLU(), nn::Dropout(0.5),
-                        nn::Linear(8, 3));
+  return nn::Sequential(nn::Linear(4, 8), nn::BatchNorm1d(8), nn::ReLU(), nn::Dropout(0.5), nn::Linear(8, 3));
 }
 
 at::Tensor CrossEntropy(const Tensors& outputs, const Tensors& targets) {
@@ -49,9 +48,7 @@ CompileOptions TrainOptions() {
 
 Tensors Examples() { return {torch::arange(20, torch::kFloat).view({5, 4}).sin()}; }
 
-Artifact ArtifactOf(const CompiledModel& model) {
-  return ArtifactFile::Parse(model.bytes())->artifact();
-}
+Artifact ArtifactOf(const CompiledModel& model) { return ArtifactFile::Parse(model.bytes())->artifact(); }
 
 std::vector<std::string> MethodNames(const Artifact& artifact) {
   std::vector<std::string> names;
@@ -107,8 +104,8 @@ TEST(CompileTest, MethodsShareOneState) {
   const Artifact artifact = ArtifactOf(*model);
   std::vector<std::string> names;
   for (const auto& state : artifact.states()) names.push_back(state.name());
-  EXPECT_THAT(names, ::testing::IsSupersetOf({"0.weight", "0.bias", "1.running_mean", "rng",
-                                              "optimizer.0.weight.momentum_buffer"}));
+  EXPECT_THAT(names, ::testing::IsSupersetOf(
+                         {"0.weight", "0.bias", "1.running_mean", "rng", "optimizer.0.weight.momentum_buffer"}));
   std::sort(names.begin(), names.end());
   EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
 }
@@ -177,8 +174,8 @@ TEST(CompileTest, LossMayBeAnOutputOfTheModel) {
   CompileOptions options;
   options.loss_output = 0;
   options.optimizer = OptimizerConfig{AdamW(), {}, {}, {}};
-  const auto model = CompileModule([] { return std::make_shared<WithLoss>(); },
-                                   {Examples()[0], torch::ones({5})}, options);
+  const auto model =
+      CompileModule([] { return std::make_shared<WithLoss>(); }, {Examples()[0], torch::ones({5})}, options);
   ASSERT_TRUE(model.ok()) << model.status();
   const Artifact artifact = ArtifactOf(*model);
   EXPECT_THAT(MethodNames(artifact), ElementsAre("train_step", "forward", "backward", "eval"));
@@ -186,9 +183,9 @@ TEST(CompileTest, LossMayBeAnOutputOfTheModel) {
 }
 
 TEST(CompileTest, FunctionWithGradients) {
-  const auto model = CompileFunction(
-      [](const at::Tensor& x, const at::Tensor& y) { return std::make_pair(x * y, x.exp()); },
-      {torch::rand({3}).requires_grad_(), torch::rand({3})}, {});
+  const auto model =
+      CompileFunction([](const at::Tensor& x, const at::Tensor& y) { return std::make_pair(x * y, x.exp()); },
+                      {torch::rand({3}).requires_grad_(), torch::rand({3})}, {});
   ASSERT_TRUE(model.ok()) << model.status();
   const Artifact artifact = ArtifactOf(*model);
   EXPECT_THAT(MethodNames(artifact), ElementsAre("forward", "backward"));
@@ -196,8 +193,7 @@ TEST(CompileTest, FunctionWithGradients) {
 }
 
 TEST(CompileTest, FunctionWithoutGradientsIsInferenceOnly) {
-  const auto model =
-      CompileFunction([](const at::Tensor& x) { return x * 2; }, {torch::rand({3})}, {});
+  const auto model = CompileFunction([](const at::Tensor& x) { return x * 2; }, {torch::rand({3})}, {});
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_THAT(MethodNames(ArtifactOf(*model)), ElementsAre("forward"));
 }
@@ -245,12 +241,12 @@ TEST(CompileTest, DumpsEachStageOfEachMethod) {
   EXPECT_THAT(backward.back(), StartsWith("optimize."));
   // Passes over the backward are not among those of the forward.
   EXPECT_THAT(LastGraphOf("forward", options.dump_dir), AllOf(HasSubstr("user_output"), Not(HasSubstr("  gradient "))));
-  EXPECT_THAT(LastGraphOf("backward", options.dump_dir), AllOf(HasSubstr("  gradient "), Not(HasSubstr("user_output"))));
+  EXPECT_THAT(LastGraphOf("backward", options.dump_dir),
+              AllOf(HasSubstr("  gradient "), Not(HasSubstr("user_output"))));
 }
 
 TEST(CompileTest, SavesTheBytes) {
-  const auto model =
-      CompileFunction([](const at::Tensor& x) { return x * 2; }, {torch::rand({3})}, {});
+  const auto model = CompileFunction([](const at::Tensor& x) { return x * 2; }, {torch::rand({3})}, {});
   ASSERT_TRUE(model.ok()) << model.status();
   const std::string path = ::testing::TempDir() + "/double.cotan";
   ASSERT_TRUE(model->Save(path).ok());
@@ -280,10 +276,9 @@ TEST(CompileTest, NamesEverythingItRefuses) {
         return x.sum().item<float>() > 0 ? std::get<0>(torch::linalg_svd(vectors)) : x;
       },
       {torch::eye(3)}, {});
-  EXPECT_THAT(std::string(model.status().message()),
-              AllOf(HasSubstr("aten._local_scalar_dense.default: it reads"),
-                    HasSubstr("aten._linalg_eigh.default: it is not supported"),
-                    HasSubstr("aten._linalg_svd.default: it is not supported")));
+  EXPECT_THAT(std::string(model.status().message()), AllOf(HasSubstr("aten._local_scalar_dense.default: it reads"),
+                                                           HasSubstr("aten._linalg_eigh.default: it is not supported"),
+                                                           HasSubstr("aten._linalg_svd.default: it is not supported")));
 }
 
 }  // namespace

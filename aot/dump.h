@@ -16,8 +16,7 @@ namespace cotan::aot {
 // an empty folder it writes nothing. Not thread-safe.
 class GraphDump {
  public:
-  GraphDump(std::string folder, std::string method)
-      : folder_(std::move(folder)), method_(std::move(method)) {}
+  GraphDump(std::string folder, std::string method) : folder_(std::move(folder)), method_(std::move(method)) {}
 
   void Write(absl::string_view stage, const Graph& graph);
   // For passes; valid as long as this object.

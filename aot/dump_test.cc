@@ -47,8 +47,7 @@ TEST(GraphDumpTest, ReportsAFileThatCannotBeWritten) {
   std::ofstream(file) << "x";
   GraphDump dump(file, "eval");
   dump.Write("trace", SmallGraph());
-  EXPECT_THAT(std::string(dump.status().message()),
-              ::testing::HasSubstr("a_file/eval.00.trace.txt"));
+  EXPECT_THAT(std::string(dump.status().message()), ::testing::HasSubstr("a_file/eval.00.trace.txt"));
 }
 
 }  // namespace

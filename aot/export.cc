@@ -128,7 +128,8 @@ absl::Status CheckGradients(const Graph& graph) {
 absl::StatusOr<ExportedGraph> Exported(TracedProgram traced) {
   COTAN_RETURN_IF_ERROR(EliminateDeadCode(traced.graph).status());
   traced.graph.Compact();
-  return ExportedGraph{std::move(traced.graph), std::move(traced.signature), std::move(traced.metadata), std::move(traced.states)};
+  return ExportedGraph{std::move(traced.graph), std::move(traced.signature), std::move(traced.metadata),
+                       std::move(traced.states)};
 }
 
 absl::StatusOr<ExportedGraph> Export(const Exportable& exportable, const ExportOptions& options) {

@@ -64,7 +64,8 @@ absl::StatusOr<CompiledModel> CompileWrappedFunction(const WrappedFunction& func
                                                      const CompileOptions& options, const Rewrapping& rewrap) {
   const bool is_dynamic = !options.dynamic_dims.empty();
   if (is_dynamic && rewrap == nullptr) {
-    return absl::UnimplementedError("dynamic dimensions of wrapper types need the way to wrap them: use CompileWrapped()");
+    return absl::UnimplementedError(
+        "dynamic dimensions of wrapper types need the way to wrap them: use CompileWrapped()");
   }
   WrapperStructure structure = {.inputs = StructureOf(examples), .outputs = {}};
   bool has_run = false;

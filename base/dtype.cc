@@ -51,8 +51,7 @@ absl::StatusOr<DType> ParseDType(absl::string_view name) {
     if (kFacts[i].name == name) return static_cast<DType>(i);
     absl::StrAppend(&known, i == 1 ? "" : ", ", kFacts[i].name);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", name, "' is not a dtype; expected one of ", known));
+  return absl::InvalidArgumentError(absl::StrCat("'", name, "' is not a dtype; expected one of ", known));
 }
 
 bool IsFloatingPoint(DType dtype) { return Facts(dtype).is_floating_point; }

@@ -40,11 +40,11 @@ TEST(HalfTest, KnownFloat16Values) {
 }
 
 TEST(HalfTest, RoundsToNearestEven) {
-  EXPECT_EQ(FloatToFloat16(1.0f + 0x1p-11f), 0x3c00);            // tie, down to even
-  EXPECT_EQ(FloatToFloat16(1.0f + 3 * 0x1p-11f), 0x3c02);        // tie, up to even
-  EXPECT_EQ(FloatToFloat16(0x1p-25f), 0x0000);                   // tie with zero
+  EXPECT_EQ(FloatToFloat16(1.0f + 0x1p-11f), 0x3c00);      // tie, down to even
+  EXPECT_EQ(FloatToFloat16(1.0f + 3 * 0x1p-11f), 0x3c02);  // tie, up to even
+  EXPECT_EQ(FloatToFloat16(0x1p-25f), 0x0000);             // tie with zero
   EXPECT_EQ(FloatToFloat16(0x1.8p-25f), 0x0001);
-  EXPECT_EQ(FloatToFloat16(65520.0f), 0x7c00);                   // beyond the largest
+  EXPECT_EQ(FloatToFloat16(65520.0f), 0x7c00);  // beyond the largest
   EXPECT_EQ(FloatToFloat16(65519.0f), 0x7bff);
   EXPECT_EQ(FloatToBFloat16(1.0f + 0x1p-8f), 0x3f80);
   EXPECT_EQ(FloatToBFloat16(1.0f + 3 * 0x1p-8f), 0x3f82);

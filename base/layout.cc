@@ -38,8 +38,7 @@ DimVector ContiguousStrides(absl::Span<const int64_t> sizes) {
   return strides;
 }
 
-DimVector DenseStrides(absl::Span<const int64_t> sizes,
-                       absl::Span<const int64_t> dim_order) {
+DimVector DenseStrides(absl::Span<const int64_t> sizes, absl::Span<const int64_t> dim_order) {
   if (dim_order.empty()) return ContiguousStrides(sizes);
   DimVector strides(sizes.size());
   int64_t stride = 1;
@@ -69,8 +68,7 @@ bool IsDenseNonOverlapping(const StridedLayout& layout) {
     if (layout.sizes[i] != 1) order.push_back(static_cast<int64_t>(i));
   }
   std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return layout.strides[static_cast<size_t>(a)] <
-           layout.strides[static_cast<size_t>(b)];
+    return layout.strides[static_cast<size_t>(a)] < layout.strides[static_cast<size_t>(b)];
   });
   int64_t expected = 1;
   for (int64_t dim : order) {
@@ -90,8 +88,7 @@ int64_t StorageExtent(const StridedLayout& layout) {
 }
 
 std::string ToString(const StridedLayout& layout) {
-  std::string text = absl::StrCat("[", absl::StrJoin(layout.sizes, ","), "]{",
-                                  absl::StrJoin(layout.strides, ","), "}");
+  std::string text = absl::StrCat("[", absl::StrJoin(layout.sizes, ","), "]{", absl::StrJoin(layout.strides, ","), "}");
   if (layout.offset != 0) absl::StrAppend(&text, "+", layout.offset);
   return text;
 }

@@ -38,8 +38,7 @@ DimVector ContiguousStrides(absl::Span<const int64_t> sizes);
 // Strides of a dense tensor whose dimensions lie in memory in `dim_order`,
 // outermost first: {0, 2, 3, 1} is channels last. An empty order means
 // row-major. `dim_order` is a permutation of [0, sizes.size()).
-DimVector DenseStrides(absl::Span<const int64_t> sizes,
-                       absl::Span<const int64_t> dim_order);
+DimVector DenseStrides(absl::Span<const int64_t> sizes, absl::Span<const int64_t> dim_order);
 
 // Whether row-major iteration visits consecutive elements; dimensions of size
 // 1 may have any stride, an empty tensor is contiguous.

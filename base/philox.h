@@ -58,9 +58,7 @@ COTAN_HOST_DEVICE inline float UniformFloat(uint32_t bits) {
 }
 
 // Blocks that an op of `count` elements owns.
-COTAN_HOST_DEVICE inline uint64_t PhiloxBlocks(uint64_t count) {
-  return (count + 3) / 4;
-}
+COTAN_HOST_DEVICE inline uint64_t PhiloxBlocks(uint64_t count) { return (count + 3) / 4; }
 
 }  // namespace cotan
 

@@ -9,10 +9,9 @@
 
 // Evaluates `expr` (an absl::Status) and returns it from the calling function
 // unless it is OK.
-#define COTAN_RETURN_IF_ERROR(expr)                        \
-  do {                                                     \
-    if (absl::Status cotan_status = (expr); !cotan_status.ok()) \
-      return cotan_status;                                 \
+#define COTAN_RETURN_IF_ERROR(expr)                                                  \
+  do {                                                                               \
+    if (absl::Status cotan_status = (expr); !cotan_status.ok()) return cotan_status; \
   } while (false)
 
 // Evaluates `rexpr` (an absl::StatusOr<T>), returns its status unless it is
@@ -20,8 +19,8 @@
 #define COTAN_ASSIGN_OR_RETURN(lhs, rexpr) \
   COTAN_ASSIGN_OR_RETURN_IMPL(COTAN_STATUS_CONCAT(cotan_statusor_, __LINE__), lhs, rexpr)
 
-#define COTAN_ASSIGN_OR_RETURN_IMPL(statusor, lhs, rexpr) \
-  auto statusor = (rexpr);                                \
+#define COTAN_ASSIGN_OR_RETURN_IMPL(statusor, lhs, rexpr)  \
+  auto statusor = (rexpr);                                 \
   if (!statusor.ok()) return std::move(statusor).status(); \
   lhs = *std::move(statusor)
 

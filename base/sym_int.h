@@ -33,10 +33,10 @@ class SymInt {
 
   Kind kind() const { return node_ == nullptr ? Kind::kConstant : KindOfNode(); }
   bool is_constant() const { return node_ == nullptr; }
-  int64_t constant() const { return value_; }  // if kConstant
+  int64_t constant() const { return value_; }              // if kConstant
   int symbol() const { return static_cast<int>(value_); }  // if kSymbol
-  const SymInt& lhs() const;  // if kAdd ... kMin
-  const SymInt& rhs() const;  // if kAdd ... kMin
+  const SymInt& lhs() const;                               // if kAdd ... kMin
+  const SymInt& rhs() const;                               // if kAdd ... kMin
 
   // The value when symbol i has the value symbols[i].
   // InvalidArgument: a symbol without a value; division by zero.

@@ -141,9 +141,8 @@ absl::StatusOr<InputAliasInfo> InputAliasInfo::FromProto(const serialization::In
                            NewStorageFromProto(proto.new_storage(), absl::StrCat(field, ".new_storage")));
   }
   if (proto.has_gradient_sizes()) {
-    COTAN_ASSIGN_OR_RETURN(
-        info.gradient_sizes,
-        ParseSymInts(absl::StrCat(field, ".gradient_sizes.sizes"), proto.gradient_sizes().sizes()));
+    COTAN_ASSIGN_OR_RETURN(info.gradient_sizes,
+                           ParseSymInts(absl::StrCat(field, ".gradient_sizes.sizes"), proto.gradient_sizes().sizes()));
   }
   COTAN_RETURN_IF_ERROR(info.Validate(field));
   return info;

@@ -12,8 +12,9 @@ namespace cotan {
 absl::StatusOr<StridedLayout> EvaluateLayout(const TensorGeometry& geometry, absl::Span<const int64_t> symbols) {
   const auto evaluate = [symbols](const SymInt& number, int64_t& value) -> absl::Status {
     COTAN_ASSIGN_OR_RETURN(value, number.Evaluate(symbols));
-    return value >= 0 ? absl::OkStatus()
-                      : absl::InvalidArgumentError(absl::StrCat(number.ToString(), " is ", value, ", a negative number"));
+    return value >= 0
+               ? absl::OkStatus()
+               : absl::InvalidArgumentError(absl::StrCat(number.ToString(), " is ", value, ", a negative number"));
   };
   StridedLayout layout;
   layout.sizes.resize(geometry.sizes.size());

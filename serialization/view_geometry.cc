@@ -288,7 +288,8 @@ absl::StatusOr<ViewGeometry> Apply(const view::ViewAsComplex& step, ViewGeometry
   if (source.dtype != DType::kFloat32 && source.dtype != DType::kFloat64) return Misfit(step, source, "not f32 or f64");
   bool pairs =
       !layout.sizes.empty() && layout.sizes.back() == 2 && layout.strides.back() == 1 && layout.offset % 2 == 0;
-  for (size_t i = 0; pairs && i + 1 < layout.strides.size(); ++i) pairs = layout.strides[i] % 2 == 0 || layout.sizes[i] == 1;
+  for (size_t i = 0; pairs && i + 1 < layout.strides.size(); ++i)
+    pairs = layout.strides[i] % 2 == 0 || layout.sizes[i] == 1;
   if (!pairs) return Misfit(step, source, "the last dimension is not pairs of neighbours");
   EraseDim(layout.rank() - 1, layout);
   for (int64_t& stride : layout.strides) stride /= 2;

@@ -17,12 +17,12 @@ namespace cotan::testing {
 
 // Bounds in those units. Sums are bounded by what another order of adding, or
 // a fused multiply-add, changes for the sizes that the tests use.
-inline constexpr double kExact = 0;           // copies, gathers, comparisons, integers
-inline constexpr double kRounding = 2;       // f16 and bf16 results of sums in f32
-inline constexpr double kPointwise = 4;       // arithmetic, a few roundings
-inline constexpr double kTranscendental = 16; // exp, log, tanh, erf, ... and chains of them
-inline constexpr double kReduction = 32;      // sums, means, variances, softmax
-inline constexpr double kMatmul = 64;         // matmul, convolution, attention, and their gradients
+inline constexpr double kExact = 0;            // copies, gathers, comparisons, integers
+inline constexpr double kRounding = 2;         // f16 and bf16 results of sums in f32
+inline constexpr double kPointwise = 4;        // arithmetic, a few roundings
+inline constexpr double kTranscendental = 16;  // exp, log, tanh, erf, ... and chains of them
+inline constexpr double kReduction = 32;       // sums, means, variances, softmax
+inline constexpr double kMatmul = 64;          // matmul, convolution, attention, and their gradients
 // Whole models: one step, and the drift after some tens of steps.
 inline constexpr double kModelLoss = 64;
 inline constexpr double kModelGradient = 4096;

@@ -64,8 +64,7 @@ std::vector<at::Tensor> CallWith(Callable& callable, const std::vector<at::Tenso
   } else if constexpr (requires { callable(inputs); }) {
     Flatten(callable(inputs), results);
   } else {
-    throw std::invalid_argument("it does not take " + std::to_string(sizeof...(kIndex)) +
-                                " tensors");
+    throw std::invalid_argument("it does not take " + std::to_string(sizeof...(kIndex)) + " tensors");
   }
   return results;
 }
@@ -73,14 +72,22 @@ std::vector<at::Tensor> CallWith(Callable& callable, const std::vector<at::Tenso
 template <typename Callable>
 std::vector<at::Tensor> Call(Callable& callable, const std::vector<at::Tensor>& inputs) {
   switch (inputs.size()) {
-    case 0: return CallWith(callable, inputs, std::make_index_sequence<0>());
-    case 1: return CallWith(callable, inputs, std::make_index_sequence<1>());
-    case 2: return CallWith(callable, inputs, std::make_index_sequence<2>());
-    case 3: return CallWith(callable, inputs, std::make_index_sequence<3>());
-    case 4: return CallWith(callable, inputs, std::make_index_sequence<4>());
-    case 5: return CallWith(callable, inputs, std::make_index_sequence<5>());
-    case 6: return CallWith(callable, inputs, std::make_index_sequence<6>());
-    default: break;
+    case 0:
+      return CallWith(callable, inputs, std::make_index_sequence<0>());
+    case 1:
+      return CallWith(callable, inputs, std::make_index_sequence<1>());
+    case 2:
+      return CallWith(callable, inputs, std::make_index_sequence<2>());
+    case 3:
+      return CallWith(callable, inputs, std::make_index_sequence<3>());
+    case 4:
+      return CallWith(callable, inputs, std::make_index_sequence<4>());
+    case 5:
+      return CallWith(callable, inputs, std::make_index_sequence<5>());
+    case 6:
+      return CallWith(callable, inputs, std::make_index_sequence<6>());
+    default:
+      break;
   }
   if constexpr (requires { Flatten(callable(inputs), std::declval<std::vector<at::Tensor>&>()); }) {
     std::vector<at::Tensor> results;
@@ -96,8 +103,7 @@ struct ForwardOf {
   std::shared_ptr<Module> module;
 
   template <typename... Inputs>
-  auto operator()(const Inputs&... inputs) const
-      -> decltype(std::declval<Module&>().forward(inputs...)) {
+  auto operator()(const Inputs&... inputs) const -> decltype(std::declval<Module&>().forward(inputs...)) {
     return module->forward(inputs...);
   }
 };

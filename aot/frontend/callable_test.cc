@@ -20,8 +20,7 @@ std::vector<double> Values(const Tensors& tensors) {
 }
 
 TEST(CallableTest, TakesAsManyArgumentsAsThereAreInputs) {
-  const TensorFunction sum = AdaptFunction(
-      [](const at::Tensor& a, const at::Tensor& b) { return a + b; });
+  const TensorFunction sum = AdaptFunction([](const at::Tensor& a, const at::Tensor& b) { return a + b; });
   EXPECT_THAT(Values(sum({kOne, kOne * 2})), ::testing::ElementsAre(3));
   EXPECT_THROW(sum({kOne}), std::invalid_argument);
 }

@@ -1,11 +1,10 @@
 #include "aot/frontend/module.h"
 
-#include <fnmatch.h>
-
 #include <ATen/FunctionalTensorWrapper.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/StringUtil.h>
+#include <fnmatch.h>
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
@@ -58,10 +57,10 @@ absl::StatusOr<std::vector<ModuleState>> CollectStates(const torch::nn::Module& 
     }
     const ProxyTensorImpl* proxy = ProxyOf(registered.tensor);
     if (proxy == nullptr) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "'", registered.name,
-          "' was not created by an op inside the factory. Create it there (torch::empty, zeros, "
-          "arange, ...), and give its content as CompileOptions.initial_values"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", registered.name,
+                       "' was not created by an op inside the factory. Create it there (torch::empty, zeros, "
+                       "arange, ...), and give its content as CompileOptions.initial_values"));
     }
     ModuleState& state = states.emplace_back();
     state.name = registered.name;
@@ -110,11 +109,10 @@ absl::Status SetInitialValues(const NamedTensors& values, std::vector<ModuleStat
       return absl::InvalidArgumentError(
           absl::StrCat("initial value '", name, "' names no parameter or buffer of the module"));
     }
-    if (value.sizes() != found->initial.sizes() ||
-        value.scalar_type() != found->initial.scalar_type()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "initial value '", name, "' is ", c10::str(value.scalar_type(), value.sizes()),
-          ", but the module has ", c10::str(found->initial.scalar_type(), found->initial.sizes())));
+    if (value.sizes() != found->initial.sizes() || value.scalar_type() != found->initial.scalar_type()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("initial value '", name, "' is ", c10::str(value.scalar_type(), value.sizes()),
+                       ", but the module has ", c10::str(found->initial.scalar_type(), found->initial.sizes())));
     }
     found->initial = value.detach().clone();
   }
@@ -123,8 +121,7 @@ absl::Status SetInitialValues(const NamedTensors& values, std::vector<ModuleStat
 
 }  // namespace
 
-absl::StatusOr<TraceableModule> TraceableModule::Create(const ModuleFactory& factory,
-                                                        const ModuleOptions& options) {
+absl::StatusOr<TraceableModule> TraceableModule::Create(const ModuleFactory& factory, const ModuleOptions& options) {
   RegisterTracing();
   torch::manual_seed(options.seed);
   TraceableModule result;
@@ -147,8 +144,7 @@ absl::StatusOr<TraceableModule> TraceableModule::Create(const ModuleFactory& fac
   return result;
 }
 
-absl::StatusOr<TraceableModule> TraceableModule::FromFunction(StateFunction function,
-                                                              std::vector<InitialState> states,
+absl::StatusOr<TraceableModule> TraceableModule::FromFunction(StateFunction function, std::vector<InitialState> states,
                                                               const ModuleOptions& options) {
   RegisterTracing();
   TraceableModule result;

@@ -44,8 +44,8 @@ struct InitialState {
 
 // Such a model: a function of its states, in their order, and of its inputs. It
 // writes to states in place.
-using StateFunction =
-    std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& states, const std::vector<at::Tensor>& inputs)>;
+using StateFunction = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& states,
+                                                            const std::vector<at::Tensor>& inputs)>;
 
 // A module whose parameters and buffers are functional proxies, ready for
 // Trace(). Movable; holds the module.
@@ -55,8 +55,7 @@ class TraceableModule {
   // was not created by an op within it; a pattern of `frozen` matches no
   // parameter; an initial value names no parameter or buffer, or has another
   // dtype or other sizes.
-  static absl::StatusOr<TraceableModule> Create(const ModuleFactory& factory,
-                                                const ModuleOptions& options);
+  static absl::StatusOr<TraceableModule> Create(const ModuleFactory& factory, const ModuleOptions& options);
 
   // The same for a function of states; there is no train mode. The seed is not
   // used.

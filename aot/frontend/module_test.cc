@@ -35,25 +35,21 @@ TEST(TraceableModuleTest, StartsFromTheWeightsThatEagerHasForTheSeed) {
 }
 
 TEST(TraceableModuleTest, ListsParametersBeforeBuffers) {
-  const auto module = TraceableModule::Create(
-      AdaptFactory([] { return nn::Sequential(nn::BatchNorm1d(3), nn::Linear(3, 2)); }), {});
+  const auto module =
+      TraceableModule::Create(AdaptFactory([] { return nn::Sequential(nn::BatchNorm1d(3), nn::Linear(3, 2)); }), {});
   ASSERT_TRUE(module.ok()) << module.status();
-  EXPECT_THAT(Names(*module),
-              ElementsAre("0.weight", "0.bias", "1.weight", "1.bias", "0.running_mean",
-                          "0.running_var", "0.num_batches_tracked"));
+  EXPECT_THAT(Names(*module), ElementsAre("0.weight", "0.bias", "1.weight", "1.bias", "0.running_mean", "0.running_var",
+                                          "0.num_batches_tracked"));
 }
 
 struct SharedLayer : nn::Module {
-  SharedLayer() : inner(register_module("first", nn::Linear(4, 4))) {
-    register_module("second", inner);
-  }
+  SharedLayer() : inner(register_module("first", nn::Linear(4, 4))) { register_module("second", inner); }
   at::Tensor forward(at::Tensor x) { return inner(torch::relu(inner(x))); }
   nn::Linear inner;
 };
 
 TEST(TraceableModuleTest, FindsTiedParameters) {
-  const auto module =
-      TraceableModule::Create(AdaptFactory([] { return std::make_shared<SharedLayer>(); }), {});
+  const auto module = TraceableModule::Create(AdaptFactory([] { return std::make_shared<SharedLayer>(); }), {});
   ASSERT_TRUE(module.ok()) << module.status();
   ASSERT_THAT(Names(*module), ElementsAre("first.weight", "first.bias"));
   EXPECT_THAT(module->states()[0].aliases, ElementsAre("second.weight"));
@@ -91,14 +87,13 @@ TEST(TraceableModuleTest, RefusesTensorsMadeOutsideTheFactory) {
     explicit Holder(const at::Tensor& t) { register_buffer("table", t); }
     at::Tensor forward(at::Tensor x) { return x; }
   };
-  const auto module = TraceableModule::Create(
-      AdaptFactory([table] { return std::make_shared<Holder>(table); }), {});
+  const auto module = TraceableModule::Create(AdaptFactory([table] { return std::make_shared<Holder>(table); }), {});
   EXPECT_THAT(module.status().message(), HasSubstr("'table' was not created by an op inside"));
 }
 
 TEST(TraceableModuleTest, ReportsAFactoryThatThrows) {
-  const auto module = TraceableModule::Create(
-      AdaptFactory([]() -> nn::Linear { throw std::runtime_error("no such file"); }), {});
+  const auto module =
+      TraceableModule::Create(AdaptFactory([]() -> nn::Linear { throw std::runtime_error("no such file"); }), {});
   EXPECT_THAT(module.status().message(), HasSubstr("constructing the module: no such file"));
 }
 

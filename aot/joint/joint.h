@@ -36,8 +36,7 @@ at::Tensor ExampleTangent(const at::Tensor& output, bool is_loss, uint64_t seed,
 
 // Gradients of sum_i <roots[i], tangents[i]>; undefined where an input was not
 // used. Runs on the calling thread.
-std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& roots,
-                                  const std::vector<at::Tensor>& tangents,
+std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& tangents,
                                   const std::vector<at::Tensor>& inputs);
 
 }  // namespace cotan::aot

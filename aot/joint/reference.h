@@ -17,8 +17,7 @@ std::vector<ExpectedState> ExpectedAfterRun(const TracedProgram& traced);
 // LibTorch's optimizer. The config is one that AppendOptimizer() accepts. A
 // gradient may be zero but for rounding: SGD moves a parameter by as little as
 // that, Adam divides it by its size, which makes it visible. That is the slack.
-std::vector<ExpectedState> ExpectedAfterStep(const TracedProgram& traced,
-                                             const OptimizerConfig& config);
+std::vector<ExpectedState> ExpectedAfterStep(const TracedProgram& traced, const OptimizerConfig& config);
 
 }  // namespace cotan::aot
 

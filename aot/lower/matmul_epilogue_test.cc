@@ -69,9 +69,7 @@ TEST(MatmulEpilogueTest, GradientThatOthersReadIsStored) {
   EXPECT_EQ(Fused(With("  state_update 0", "  user_output 0 \"gradient\" = %4\n  state_update 0")), "");
 }
 
-TEST(MatmulEpilogueTest, ExpressionOfOtherFunctionsStays) {
-  EXPECT_EQ(Fused(With("sub 0 3", "maximum 0 3")), "");
-}
+TEST(MatmulEpilogueTest, ExpressionOfOtherFunctionsStays) { EXPECT_EQ(Fused(With("sub 0 3", "maximum 0 3")), ""); }
 
 TEST(MatmulEpilogueTest, ResultThatIsNoStateStays) {
   EXPECT_EQ(Fused(With("state_update 0 \"w\"", "user_output 0 \"y\"")), "");
@@ -83,9 +81,7 @@ TEST(MatmulEpilogueTest, ADynamicSumIsAsLongAsItIsEstimated) {
 
 TEST(MatmulEpilogueTest, LongSumsAndSmallMatricesStay) {
   EXPECT_EQ(Fused(absl::StrReplaceAll(kUpdate, {{"[256,32]", "[256,257]"}, {"[32,128]", "[257,128]"}})), "");
-  EXPECT_EQ(Fused(absl::StrReplaceAll(
-                kUpdate, {{"[32,128]", "[32,60]"}, {"[256,128]", "[256,60]"}})),
-            "");
+  EXPECT_EQ(Fused(absl::StrReplaceAll(kUpdate, {{"[32,128]", "[32,60]"}, {"[256,128]", "[256,60]"}})), "");
 }
 
 TEST(MatmulEpilogueTest, AddendStays) {

@@ -29,8 +29,7 @@ inline constexpr c10::DispatchKeySet kConstructionKeys =
     c10::DispatchKeySet(c10::DispatchKey::Functionalize) | c10::DispatchKeySet(kRecordKey);
 
 // On while a function is traced.
-inline constexpr c10::DispatchKeySet kTracingKeys =
-    kConstructionKeys | c10::DispatchKeySet(kRewriteKey);
+inline constexpr c10::DispatchKeySet kTracingKeys = kConstructionKeys | c10::DispatchKeySet(kRewriteKey);
 
 }  // namespace cotan::aot
 

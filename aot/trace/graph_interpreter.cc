@@ -18,15 +18,13 @@ absl::Status RunNode(const Node& node, std::vector<at::Tensor>& values) {
   COTAN_ASSIGN_OR_RETURN(const c10::OperatorHandle op, FindOperator(node.op));
   const std::vector<c10::Argument>& declared = op.schema().arguments();
   if (declared.size() != node.arguments.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(node.op, " takes ", declared.size(),
-                                                   " arguments, the node has ",
-                                                   node.arguments.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat(node.op, " takes ", declared.size(), " arguments, the node has ", node.arguments.size()));
   }
   torch::jit::Stack stack;
   const auto tensor_of = [&](ValueId id) { return values[static_cast<size_t>(id)]; };
   for (size_t i = 0; i < declared.size(); ++i) {
-    COTAN_ASSIGN_OR_RETURN(c10::IValue value,
-                           ToIValue(node.arguments[i], declared[i], tensor_of));
+    COTAN_ASSIGN_OR_RETURN(c10::IValue value, ToIValue(node.arguments[i], declared[i], tensor_of));
     stack.push_back(std::move(value));
   }
   op.callBoxed(stack);
@@ -48,8 +46,7 @@ absl::Status RunNode(const Node& node, std::vector<at::Tensor>& values) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<at::Tensor>> InterpretGraph(const Graph& graph,
-                                                       absl::Span<const at::Tensor> inputs) {
+absl::StatusOr<std::vector<at::Tensor>> InterpretGraph(const Graph& graph, absl::Span<const at::Tensor> inputs) {
   RegisterTracing();
   c10::NoGradGuard no_grad;
   std::vector<at::Tensor> values(static_cast<size_t>(graph.num_values()));
@@ -59,8 +56,7 @@ absl::StatusOr<std::vector<at::Tensor>> InterpretGraph(const Graph& graph,
   for (const Node& node : graph.nodes()) COTAN_RETURN_IF_ERROR(RunNode(node, values));
   std::vector<at::Tensor> outputs;
   for (const GraphOutput& output : graph.outputs()) {
-    outputs.push_back(output.value == kNoValue ? at::Tensor()
-                                               : values[static_cast<size_t>(output.value)]);
+    outputs.push_back(output.value == kNoValue ? at::Tensor() : values[static_cast<size_t>(output.value)]);
   }
   return outputs;
 }

@@ -16,8 +16,7 @@ namespace cotan::aot {
 // One tensor per graph input; returns one per graph output, undefined where the
 // graph has kNoValue.
 // NotFound: an op that LibTorch does not know.
-absl::StatusOr<std::vector<at::Tensor>> InterpretGraph(const Graph& graph,
-                                                       absl::Span<const at::Tensor> inputs);
+absl::StatusOr<std::vector<at::Tensor>> InterpretGraph(const Graph& graph, absl::Span<const at::Tensor> inputs);
 
 }  // namespace cotan::aot
 

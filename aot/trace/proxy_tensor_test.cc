@@ -44,8 +44,7 @@ TEST(ProxyTensorTest, FindsTheProxyUnderFunctionalization) {
 TEST(ProxyTensorTest, ReseatedTensorIsUnmutated) {
   const auto epoch = std::make_shared<TraceEpoch>();
   const at::Tensor functional = WrapFunctional(MakeProxy(at::ones({2}), 3, epoch));
-  at::FunctionalTensorWrapper* wrapper =
-      at::functionalization::impl::unsafeGetFunctionalWrapper(functional);
+  at::FunctionalTensorWrapper* wrapper = at::functionalization::impl::unsafeGetFunctionalWrapper(functional);
   wrapper->replace_(MakeProxy(at::zeros({2}), 5, epoch));
   wrapper->commit_update();
   ASSERT_TRUE(wrapper->has_data_mutation());

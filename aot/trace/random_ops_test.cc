@@ -27,10 +27,8 @@ absl::StatusOr<TracedProgram> TraceDraws(const TensorFunction& function, const T
 }
 
 // What the function returns for ones.
-at::Tensor ResultOf(const std::function<at::Tensor(const at::Tensor&)>& function,
-                    at::IntArrayRef sizes) {
-  const auto traced = TraceDraws(
-      [&](const Tensors& in) -> Tensors { return {function(in[0])}; }, {at::ones(sizes)});
+at::Tensor ResultOf(const std::function<at::Tensor(const at::Tensor&)>& function, at::IntArrayRef sizes) {
+  const auto traced = TraceDraws([&](const Tensors& in) -> Tensors { return {function(in[0])}; }, {at::ones(sizes)});
   EXPECT_TRUE(traced.ok()) << traced.status();
   return traced.ok() ? FromTensorData(traced->reference.outputs[0]) : at::Tensor();
 }
@@ -77,9 +75,9 @@ TEST(RandomOpsTest, SlicesAreRecorded) {
 
 TEST(RandomOpsTest, DropoutThatDropsNothingIsTheInput) {
   for (const auto& [p, train] : {std::pair(0.0, true), std::pair(0.5, false)}) {
-    const auto traced = TraceDraws(
-        [p = p, train = train](const Tensors& in) -> Tensors { return {at::dropout(in[0], p, train)}; },
-        {at::ones({4})});
+    const auto traced =
+        TraceDraws([p = p, train = train](const Tensors& in) -> Tensors { return {at::dropout(in[0], p, train)}; },
+                   {at::ones({4})});
     ASSERT_TRUE(traced.ok()) << traced.status();
     EXPECT_TRUE(traced->graph.nodes().empty());
     EXPECT_EQ(traced->rng_blocks, SymInt(0));
@@ -87,13 +85,11 @@ TEST(RandomOpsTest, DropoutThatDropsNothingIsTheInput) {
 }
 
 TEST(RandomOpsTest, DropoutOfEverythingIsZero) {
-  EXPECT_TRUE(ResultOf([](const at::Tensor& x) { return at::dropout(x, 1.0, true); }, {4})
-                  .equal(at::zeros({4})));
+  EXPECT_TRUE(ResultOf([](const at::Tensor& x) { return at::dropout(x, 1.0, true); }, {4}).equal(at::zeros({4})));
 }
 
 TEST(RandomOpsTest, FeatureDropoutDropsWholeChannels) {
-  const at::Tensor result =
-      ResultOf([](const at::Tensor& x) { return at::feature_dropout(x, 0.5, true); }, {8, 8, 5});
+  const at::Tensor result = ResultOf([](const at::Tensor& x) { return at::feature_dropout(x, 0.5, true); }, {8, 8, 5});
   EXPECT_TRUE(result.amax(-1).equal(result.amin(-1)));
   EXPECT_TRUE((result == 0).any().item<bool>());
   EXPECT_TRUE((result == 2).any().item<bool>());
@@ -116,7 +112,8 @@ TEST(RandomOpsTest, ResultsLieInMemoryAsInLibTorch) {
   using Op = at::Tensor (*)(const at::Tensor&);
   const std::pair<const char*, Op> ops[] = {
       {"rand_like", [](const at::Tensor& x) { return at::rand_like(x); }},
-      {"rand_like, contiguous", [](const at::Tensor& x) { return at::rand_like(x, at::TensorOptions(), at::MemoryFormat::Contiguous); }},
+      {"rand_like, contiguous",
+       [](const at::Tensor& x) { return at::rand_like(x, at::TensorOptions(), at::MemoryFormat::Contiguous); }},
       {"randn_like", [](const at::Tensor& x) { return at::randn_like(x, at::kDouble); }},
       {"randint_like", [](const at::Tensor& x) { return at::randint_like(x, 5); }},
       {"bernoulli", [](const at::Tensor& x) { return at::bernoulli(x); }},
@@ -180,12 +177,9 @@ TEST(RandomOpsTest, DistributionsHaveTheirMoments) {
       {"normal", [](const at::Tensor& x) { return at::normal(x * 5, 2.0); }, 5, 2},
       {"normal of tensors", [](const at::Tensor& x) { return at::normal(x[0] * 5, x * 2); }, 5, 2},
       {"exponential_", [](const at::Tensor& x) { return (x * 1).exponential_(2); }, 0.5, 0.5},
-      {"randint", [](const at::Tensor& x) { return at::randint(2, 6, x.sizes()).to(at::kFloat); },
-       3.5, 1.118},
-      {"alpha_dropout", [](const at::Tensor& x) { return at::alpha_dropout(at::randn_like(x), 0.3, true); },
-       0, 1},
-      {"native_dropout",
-       [](const at::Tensor& x) { return std::get<0>(at::native_dropout(x, 0.2, true)); }, 1, 0.5},
+      {"randint", [](const at::Tensor& x) { return at::randint(2, 6, x.sizes()).to(at::kFloat); }, 3.5, 1.118},
+      {"alpha_dropout", [](const at::Tensor& x) { return at::alpha_dropout(at::randn_like(x), 0.3, true); }, 0, 1},
+      {"native_dropout", [](const at::Tensor& x) { return std::get<0>(at::native_dropout(x, 0.2, true)); }, 1, 0.5},
   };
   for (const Distribution& distribution : all) {
     const at::Tensor result = ResultOf(distribution.draw, {200, 200});
@@ -197,7 +191,9 @@ TEST(RandomOpsTest, DistributionsHaveTheirMoments) {
 TEST(RandomOpsTest, WhatIsDrawnByATensorHasAGradientOfZeroAsInLibTorch) {
   const std::vector<std::function<at::Tensor(const at::Tensor&)>> draws = {
       [](const at::Tensor& p) { return at::bernoulli(p); },
-      [](const at::Tensor& p) { return at::bernoulli(at::zeros({2, 3}), p); },
+      [](const at::Tensor& p) {
+        return at::bernoulli(at::zeros({2, 3}), p);
+      },
       [](const at::Tensor& p) { return at::zeros({3}).bernoulli_(p); },
       [](const at::Tensor& p) { return (p * 1).normal_(); },
       [](const at::Tensor& p) { return at::normal(p, 2.0); },
@@ -232,13 +228,9 @@ TEST(RandomOpsTest, RefusesWhatHasNoCounterBasedForm) {
   EXPECT_THAT(refusal([](const Tensors& in) -> Tensors { return {at::multinomial(in[0], 2)}; }),
               HasSubstr("aten.multinomial.default: it draws random numbers"));
   at::Generator generator = at::detail::createCPUGenerator(1);
-  EXPECT_THAT(refusal([&](const Tensors& in) -> Tensors {
-                return {in[0] + at::rand({4}, generator)};
-              }),
+  EXPECT_THAT(refusal([&](const Tensors& in) -> Tensors { return {in[0] + at::rand({4}, generator)}; }),
               HasSubstr("aten.rand: it draws from a generator of its own"));
-  EXPECT_THAT(refusal([](const Tensors& in) -> Tensors {
-                return {in[0] + at::randint(int64_t{1} << 30, {4})};
-              }),
+  EXPECT_THAT(refusal([](const Tensors& in) -> Tensors { return {in[0] + at::randint(int64_t{1} << 30, {4})}; }),
               HasSubstr("aten.randint: its range is wider than 2^24"));
 }
 

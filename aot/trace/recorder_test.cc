@@ -24,9 +24,7 @@ class RecorderTest : public ::testing::Test {
     recorder_.graph().name = "g";
   }
 
-  at::Tensor Input(const at::Tensor& real) {
-    return recorder_.AddInput(real, InputKind::kUserInput, 0, "input.0");
-  }
+  at::Tensor Input(const at::Tensor& real) { return recorder_.AddInput(real, InputKind::kUserInput, 0, "input.0"); }
   std::string Text() { return PrintGraph(recorder_.graph()); }
 
   Recorder recorder_;
@@ -71,8 +69,7 @@ TEST_F(RecorderTest, TellsWhichModuleANodeComesFrom) {
   const RecordingScope scope(recorder_);
   const c10::impl::IncludeDispatchKeyGuard keys(kTracingKeys);
   const at::functionalization::impl::FunctionalizationReapplyViewsGuard views(true);
-  const at::Tensor weight =
-      recorder_.AddInput(real, InputKind::kParameter, 0, "layers.1.weight");
+  const at::Tensor weight = recorder_.AddInput(real, InputKind::kParameter, 0, "layers.1.weight");
   Input(real).mm(weight.t());
   EXPECT_EQ(recorder_.graph().nodes().back().source, "layers.1");
 }

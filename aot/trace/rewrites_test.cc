@@ -18,10 +18,9 @@ absl::StatusOr<TracedProgram> TraceFunction(const TensorFunction& function, cons
   return Trace(function, {}, inputs, {.name = "f"});
 }
 
-void ExpectSameAsEager(const std::function<at::Tensor(const Tensors&)>& function,
-                       const Tensors& inputs, const std::string& what) {
-  const auto traced =
-      TraceFunction([&](const Tensors& in) -> Tensors { return {function(in)}; }, inputs);
+void ExpectSameAsEager(const std::function<at::Tensor(const Tensors&)>& function, const Tensors& inputs,
+                       const std::string& what) {
+  const auto traced = TraceFunction([&](const Tensors& in) -> Tensors { return {function(in)}; }, inputs);
   ASSERT_TRUE(traced.ok()) << what << ": " << traced.status();
   const at::Tensor actual = FromTensorData(traced->reference.outputs[0]);
   EXPECT_TRUE(at::allclose(actual, function(inputs), 1e-5, 1e-6)) << what;
@@ -34,8 +33,7 @@ TEST(RewritesTest, BatchNormWritesItsStatisticsInTraining) {
       },
       {at::rand({4, 3}), at::zeros({3}), at::ones({3})});
   ASSERT_TRUE(traced.ok()) << traced.status();
-  EXPECT_THAT(PrintGraph(traced->graph),
-              HasSubstr("aten._native_batch_norm_legit_functional.default"));
+  EXPECT_THAT(PrintGraph(traced->graph), HasSubstr("aten._native_batch_norm_legit_functional.default"));
   EXPECT_TRUE(traced->metadata.input_info(1).mutates_data());
   EXPECT_TRUE(traced->metadata.input_info(2).mutates_data());
 }
@@ -46,8 +44,7 @@ TEST(RewritesTest, BatchNormReadsItsStatisticsInEvaluation) {
   };
   const Tensors inputs = {at::rand({4, 3}), at::rand({3}), at::rand({3})};
   ExpectSameAsEager(batch_norm, inputs, "evaluation");
-  const auto traced =
-      TraceFunction([&](const Tensors& in) -> Tensors { return {batch_norm(in)}; }, inputs);
+  const auto traced = TraceFunction([&](const Tensors& in) -> Tensors { return {batch_norm(in)}; }, inputs);
   ASSERT_TRUE(traced.ok()) << traced.status();
   for (const auto& info : traced->metadata.input_info()) EXPECT_FALSE(info.mutates_data());
 }
@@ -59,16 +56,13 @@ TEST(RewritesTest, VdotIsAProductWithTheConjugate) {
 
 TEST(RewritesTest, BatchNormWithoutStatistics) {
   ExpectSameAsEager(
-      [](const Tensors& in) {
-        return at::batch_norm(in[0], in[1], in[2], {}, {}, true, 0.1, 1e-5, false);
-      },
+      [](const Tensors& in) { return at::batch_norm(in[0], in[1], in[2], {}, {}, true, 0.1, 1e-5, false); },
       {at::rand({4, 3, 2}), at::rand({3}), at::rand({3})}, "no statistics");
 }
 
 TEST(RewritesTest, AttentionEqualsLibTorchs) {
   const at::Tensor q = at::rand({2, 4, 5, 8}), k = at::rand({2, 4, 7, 8}), v = at::rand({2, 4, 7, 6});
-  const auto attend = [](const std::optional<at::Tensor>& mask, bool causal,
-                         std::optional<double> scale) {
+  const auto attend = [](const std::optional<at::Tensor>& mask, bool causal, std::optional<double> scale) {
     return [=](const Tensors& in) {
       return at::scaled_dot_product_attention(in[0], in[1], in[2], mask, 0.0, causal, scale);
     };
@@ -84,16 +78,13 @@ TEST(RewritesTest, AttentionGivesZerosToARowThatSeesNothing) {
   at::Tensor mask = at::ones({3, 3}, at::kBool);
   mask.select(0, 1).fill_(false);
   const Tensors inputs = {at::rand({1, 3, 4}), at::rand({1, 3, 4}), at::rand({1, 3, 4})};
-  ExpectSameAsEager(
-      [&](const Tensors& in) { return at::scaled_dot_product_attention(in[0], in[1], in[2], mask); },
-      inputs, "empty row");
+  ExpectSameAsEager([&](const Tensors& in) { return at::scaled_dot_product_attention(in[0], in[1], in[2], mask); },
+                    inputs, "empty row");
 }
 
 TEST(RewritesTest, AttentionSharesHeads) {
   ExpectSameAsEager(
-      [](const Tensors& in) {
-        return at::scaled_dot_product_attention(in[0], in[1], in[2], {}, 0.0, false, {}, true);
-      },
+      [](const Tensors& in) { return at::scaled_dot_product_attention(in[0], in[1], in[2], {}, 0.0, false, {}, true); },
       {at::rand({2, 6, 5, 4}), at::rand({2, 2, 5, 4}), at::rand({2, 2, 5, 4})}, "grouped");
 }
 
@@ -108,9 +99,9 @@ TEST(RewritesTest, EqualNeedsNoDataIfSizesDifferOrTensorsAreTheSame) {
 }
 
 TEST(RewritesTest, EqualThatNeedsDataIsRefused) {
-  const auto traced = TraceFunction(
-      [](const Tensors& in) -> Tensors { return {at::equal(in[0], in[1]) ? in[0] * 2 : in[0]}; },
-      {at::ones({2}), at::ones({2})});
+  const auto traced =
+      TraceFunction([](const Tensors& in) -> Tensors { return {at::equal(in[0], in[1]) ? in[0] * 2 : in[0]}; },
+                    {at::ones({2}), at::ones({2})});
   EXPECT_THAT(std::string(traced.status().message()),
               HasSubstr("aten.equal.default: it reads the content of a tensor"));
 }

@@ -65,12 +65,11 @@ struct Eager {
 // `bound` is in units of eps times the largest magnitude of `expected`, or of
 // `scale` if that is larger: a gradient that is zero but for rounding has the
 // error of what cancelled.
-void ExpectNear(const at::Tensor& actual, const at::Tensor& expected, double bound,
-                const std::string& what, double scale = 1e-6) {
+void ExpectNear(const at::Tensor& actual, const at::Tensor& expected, double bound, const std::string& what,
+                double scale = 1e-6) {
   ASSERT_EQ(actual.sizes(), expected.sizes()) << what;
   ASSERT_EQ(actual.scalar_type(), expected.scalar_type()) << what;
-  const double allowed = bound * Epsilon(ToDType(expected.scalar_type())) *
-                         std::max(scale, Largest(expected));
+  const double allowed = bound * Epsilon(ToDType(expected.scalar_type())) * std::max(scale, Largest(expected));
   EXPECT_LE(Largest(actual - expected), allowed) << what;
 }
 
@@ -113,19 +112,17 @@ TEST_P(TracedModelTest, StepEqualsEager) {
     const at::Tensor& result = (*results)[i];
     switch (output.kind) {
       case OutputKind::kUserOutput:
-        ExpectNear(result, output.index == 0 ? eager.output : eager.loss, kModelState,
-                   output.name);
+        ExpectNear(result, output.index == 0 ? eager.output : eager.loss, kModelState, output.name);
         break;
       case OutputKind::kMutatedInput:
         ExpectNear(result, eager.Named(output.name), kModelState, output.name);
-        ExpectNear(FromTensorData(traced->reference.mutated[mutated++]), result, kModelState,
-                   output.name);
+        ExpectNear(FromTensorData(traced->reference.mutated[mutated++]), result, kModelState, output.name);
         break;
       case OutputKind::kGradient:
         ASSERT_EQ(result.defined(), eager.Named(output.name).grad().defined()) << output.name;
         if (!result.defined()) break;
-        ExpectNear(result, eager.Named(output.name).grad(), kModelGradient,
-                   "gradient of " + output.name, eager.LargestGradient());
+        ExpectNear(result, eager.Named(output.name).grad(), kModelGradient, "gradient of " + output.name,
+                   eager.LargestGradient());
         ExpectNear(FromTensorData(traced->reference.gradients[gradient++]), result, kModelGradient,
                    "stored gradient of " + output.name, eager.LargestGradient());
         break;
@@ -161,8 +158,8 @@ INSTANTIATE_TEST_SUITE_P(Models, TracedModelTest, ::testing::ValuesIn(ModelNames
                          [](const auto& info) { return info.param; });
 
 TEST(TracedModelTest, BatchNormStatisticsAreMutatedInputs) {
-  const auto module = TraceableModule::Create(
-      AdaptFactory([] { return torch::nn::Sequential(torch::nn::BatchNorm1d(3)); }), {});
+  const auto module =
+      TraceableModule::Create(AdaptFactory([] { return torch::nn::Sequential(torch::nn::BatchNorm1d(3)); }), {});
   ASSERT_TRUE(module.ok()) << module.status();
   const auto traced = Trace(module->forward(), module->states(), {torch::rand({4, 3})},
                             {.name = "forward", .backward = TraceOptions::Backward::kOutputs});
@@ -179,8 +176,7 @@ TEST(TracedModelTest, BatchNormStatisticsAreMutatedInputs) {
   for (const auto& mutation : traced->signature.buffers_to_mutate()) {
     targets.push_back(mutation.target());
   }
-  EXPECT_THAT(targets,
-              ::testing::ElementsAre("0.running_mean", "0.running_var", "0.num_batches_tracked"));
+  EXPECT_THAT(targets, ::testing::ElementsAre("0.running_mean", "0.running_var", "0.num_batches_tracked"));
 }
 
 // An unregistered tensor that forward() replaces.
@@ -217,11 +213,9 @@ struct Counting : torch::nn::Module {
 
 template <typename Module>
 std::string Refusal() {
-  const auto module =
-      TraceableModule::Create(AdaptFactory([] { return std::make_shared<Module>(); }), {});
+  const auto module = TraceableModule::Create(AdaptFactory([] { return std::make_shared<Module>(); }), {});
   if (!module.ok()) return std::string(module.status().message());
-  const auto traced =
-      Trace(module->forward(), module->states(), {torch::ones({2})}, {.name = "forward"});
+  const auto traced = Trace(module->forward(), module->states(), {torch::ones({2})}, {.name = "forward"});
   return traced.ok() ? "nothing was refused" : std::string(traced.status().message());
 }
 

@@ -34,13 +34,13 @@ struct TracedState {
 
 // What the function returned for the example inputs.
 struct ReferenceRun {
-  std::vector<TensorData> inputs;        // per graph input of kind kUserInput, in order
-  std::vector<TensorData> outputs;       // what the forward returns: user inputs that are written back,
-                                         // user outputs, intermediate bases of the graph
-  std::vector<TensorData> mutated;       // per graph output of kind kMutatedInput, kInputUpdate or
-                                         // kInputStorage, in order
-  std::vector<TensorData> tangents;      // per graph input of kind kTangent, in order
-  std::vector<TensorData> gradients;     // per graph output of kind kGradient with a value, in order
+  std::vector<TensorData> inputs;     // per graph input of kind kUserInput, in order
+  std::vector<TensorData> outputs;    // what the forward returns: user inputs that are written back,
+                                      // user outputs, intermediate bases of the graph
+  std::vector<TensorData> mutated;    // per graph output of kind kMutatedInput, kInputUpdate or
+                                      // kInputStorage, in order
+  std::vector<TensorData> tangents;   // per graph input of kind kTangent, in order
+  std::vector<TensorData> gradients;  // per graph output of kind kGradient with a value, in order
   int64_t rng_seed = 0;
   int64_t rng_offset = 0;
 };

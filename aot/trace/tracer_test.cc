@@ -28,16 +28,14 @@ absl::StatusOr<TracedProgram> TraceFunction(const TensorFunction& function, cons
   return Trace(function, {}, inputs, options);
 }
 
-std::string Refusal(const TensorFunction& function, const Tensors& inputs,
-                    TraceOptions options = {.name = "f"}) {
+std::string Refusal(const TensorFunction& function, const Tensors& inputs, TraceOptions options = {.name = "f"}) {
   const auto traced = TraceFunction(function, inputs, options);
   return traced.ok() ? "nothing was refused" : std::string(traced.status().message());
 }
 
 TEST(TracerTest, RecordsAFunction) {
-  const auto traced = TraceFunction(
-      [](const Tensors& in) -> Tensors { return {(in[0] + 2) * in[1]}; },
-      {at::ones({2, 3}), at::ones({3})});
+  const auto traced = TraceFunction([](const Tensors& in) -> Tensors { return {(in[0] + 2) * in[1]}; },
+                                    {at::ones({2, 3}), at::ones({3})});
   ASSERT_TRUE(traced.ok()) << traced.status();
   EXPECT_EQ(PrintGraph(traced->graph), R"(graph @f {
   %0: f32[2,3] = user_input 0 "input.0"
@@ -92,7 +90,9 @@ TEST(TracerTest, ReturnsMutatedInputsOrWritesThem) {
 TEST(TracerTest, CapturesConstantsOnce) {
   const at::Tensor table = at::arange(3, at::kFloat);
   const auto traced = TraceFunction(
-      [&](const Tensors& in) -> Tensors { return {in[0] + table, in[0] * table}; },
+      [&](const Tensors& in) -> Tensors {
+        return {in[0] + table, in[0] * table};
+      },
       {at::ones({3})});
   ASSERT_TRUE(traced.ok()) << traced.status();
   EXPECT_THAT(PrintGraph(traced->graph), HasSubstr(R"(%1: f32[3] = constant 0 "f.constant.0")"));
@@ -103,7 +103,9 @@ TEST(TracerTest, CapturesConstantsOnce) {
 
 TEST(TracerTest, TellsWhichInputAnOutputIs) {
   const auto traced = TraceFunction(
-      [](const Tensors& in) -> Tensors { return {in[1], in[0].t(), in[0] + 1}; },
+      [](const Tensors& in) -> Tensors {
+        return {in[1], in[0].t(), in[0] + 1};
+      },
       {at::ones({2, 3}), at::ones({3})});
   ASSERT_TRUE(traced.ok()) << traced.status();
   const auto& outputs = traced->metadata.output_info();
@@ -127,10 +129,8 @@ TEST(TracerTest, GivesEachDifferentiableOutputATangent) {
   ASSERT_EQ(traced->metadata.tangents_size(), 2);
   EXPECT_EQ(traced->metadata.tangents(1).output(), 2u);
   const std::string text = PrintGraph(traced->graph);
-  EXPECT_THAT(text, AllOf(HasSubstr(R"(tangent 0 "tangent.output.0")"),
-                          HasSubstr(R"(tangent 1 "tangent.output.2")"),
-                          HasSubstr(R"(gradient 0 "input.0" = %)"),
-                          Not(HasSubstr(R"(gradient 1)"))));
+  EXPECT_THAT(text, AllOf(HasSubstr(R"(tangent 0 "tangent.output.0")"), HasSubstr(R"(tangent 1 "tangent.output.2")"),
+                          HasSubstr(R"(gradient 0 "input.0" = %)"), Not(HasSubstr(R"(gradient 1)"))));
 
   const at::Tensor other = at::rand({3}), t0 = at::rand({3}), t2 = at::rand({3});
   const auto outputs = InterpretGraph(traced->graph, {x.detach(), other, t0, t2});
@@ -139,19 +139,17 @@ TEST(TracerTest, GivesEachDifferentiableOutputATangent) {
 }
 
 TEST(TracerTest, FallsBackToInferenceWithoutGradients) {
-  const auto traced =
-      TraceFunction([](const Tensors& in) -> Tensors { return {in[0].exp()}; }, {at::rand({3})},
-                    {.name = "f", .backward = Backward::kOutputs});
+  const auto traced = TraceFunction([](const Tensors& in) -> Tensors { return {in[0].exp()}; }, {at::rand({3})},
+                                    {.name = "f", .backward = Backward::kOutputs});
   ASSERT_TRUE(traced.ok()) << traced.status();
   EXPECT_FALSE(traced->metadata.is_train());
   EXPECT_EQ(traced->graph.inputs().size(), 1u);
 }
 
 TEST(TracerTest, UnusedInputHasNoGradient) {
-  const auto traced = TraceFunction(
-      [](const Tensors& in) -> Tensors { return {in[1].sum()}; },
-      {at::rand({2}).requires_grad_(true), at::rand({2}).requires_grad_(true)},
-      {.name = "f", .backward = Backward::kLoss});
+  const auto traced = TraceFunction([](const Tensors& in) -> Tensors { return {in[1].sum()}; },
+                                    {at::rand({2}).requires_grad_(true), at::rand({2}).requires_grad_(true)},
+                                    {.name = "f", .backward = Backward::kLoss});
   ASSERT_TRUE(traced.ok()) << traced.status();
   EXPECT_THAT(PrintGraph(traced->graph), HasSubstr(R"(gradient 0 "input.0" = none)"));
   EXPECT_EQ(traced->reference.gradients.size(), 1u);
@@ -159,9 +157,10 @@ TEST(TracerTest, UnusedInputHasNoGradient) {
 
 TEST(TracerTest, NamesTheLoss) {
   const auto traced = TraceFunction(
-      [](const Tensors& in) -> Tensors { return {in[0] * 2, in[0].sum()}; },
-      {at::rand({2}).requires_grad_(true)},
-      {.name = "f", .backward = Backward::kLoss, .loss_output = -1});
+      [](const Tensors& in) -> Tensors {
+        return {in[0] * 2, in[0].sum()};
+      },
+      {at::rand({2}).requires_grad_(true)}, {.name = "f", .backward = Backward::kLoss, .loss_output = -1});
   ASSERT_TRUE(traced.ok()) << traced.status();
   EXPECT_THAT(traced->signature.user_outputs(), ElementsAre("output.0", "loss"));
   EXPECT_EQ(traced->signature.loss_output(), "loss");
@@ -189,9 +188,8 @@ TEST(TracerTest, RefusesALossThatIsNoFloatingPointScalar) {
               HasSubstr("output 0 cannot be the loss: it has the sizes [2]; reduce it"));
   EXPECT_THAT(Refusal([](const Tensors& in) -> Tensors { return {in[0].argmax()}; }, {x}, options),
               HasSubstr("its dtype Long is not floating point"));
-  EXPECT_THAT(
-      Refusal([](const Tensors& in) -> Tensors { return {in[0].detach().sum()}; }, {x}, options),
-      HasSubstr("it does not depend on any tensor that requires grad"));
+  EXPECT_THAT(Refusal([](const Tensors& in) -> Tensors { return {in[0].detach().sum()}; }, {x}, options),
+              HasSubstr("it does not depend on any tensor that requires grad"));
   EXPECT_THAT(Refusal([](const Tensors& in) -> Tensors { return {in[0].sum()}; }, {x},
                       {.name = "f", .backward = Backward::kLoss, .loss_output = 3}),
               HasSubstr("the loss is output 3, but the function returns 1 tensors"));
@@ -200,11 +198,9 @@ TEST(TracerTest, RefusesALossThatIsNoFloatingPointScalar) {
 // What a graph cannot express.
 
 TEST(TracerTest, RefusesDataDependentControlFlow) {
-  const std::string refusal = Refusal(
-      [](const Tensors& in) -> Tensors {
-        return {in[0].sum().item<float>() > 0 ? in[0] * 2 : in[0] * 3};
-      },
-      {at::ones({2})});
+  const std::string refusal =
+      Refusal([](const Tensors& in) -> Tensors { return {in[0].sum().item<float>() > 0 ? in[0] * 2 : in[0] * 3}; },
+              {at::ones({2})});
   EXPECT_THAT(refusal, AllOf(HasSubstr("'f' cannot be compiled:\n  aten._local_scalar_dense"),
                              HasSubstr("it reads the content of a tensor")));
 }
@@ -218,14 +214,11 @@ TEST(TracerTest, ListsAllThatItRefuses) {
         return {};
       },
       {at::ones({2})},
-      {.name = "f", .unsupported_ops = [](const Graph&) {
-         return std::vector<std::string>{"aten.fancy.default"};
-       }});
-  EXPECT_THAT(refusal,
-              AllOf(HasSubstr("aten._local_scalar_dense.default: it reads"),
-                    HasSubstr("aten.nonzero.default: the size of its result depends"),
-                    HasSubstr("aten.masked_select.default: the size of its result depends"),
-                    HasSubstr("aten.fancy.default: it is not supported")));
+      {.name = "f", .unsupported_ops = [](const Graph&) { return std::vector<std::string>{"aten.fancy.default"}; }});
+  EXPECT_THAT(refusal, AllOf(HasSubstr("aten._local_scalar_dense.default: it reads"),
+                             HasSubstr("aten.nonzero.default: the size of its result depends"),
+                             HasSubstr("aten.masked_select.default: the size of its result depends"),
+                             HasSubstr("aten.fancy.default: it is not supported")));
 }
 
 TEST(TracerTest, RefusesGradientsOfTheStorageThatALeafLeaves) {
@@ -269,8 +262,7 @@ TEST(TracerTest, RefusesTensorsOfAnEarlierCall) {
     return {result};
   };
   Refusal(function, {at::ones({2})});
-  EXPECT_THAT(Refusal(function, {at::ones({2})}),
-              HasSubstr("it was computed in an earlier call of the function"));
+  EXPECT_THAT(Refusal(function, {at::ones({2})}), HasSubstr("it was computed in an earlier call of the function"));
 }
 
 TEST(TracerTest, RefusesWritesToCapturedTensors) {
@@ -287,8 +279,7 @@ TEST(TracerTest, RefusesWritesToCapturedTensors) {
 TEST(TracerTest, ReportsWhatTheFunctionThrows) {
   EXPECT_EQ(Refusal([](const Tensors&) -> Tensors { throw std::runtime_error("not today"); }, {}),
             "tracing 'f': analyzing the function: not today");
-  EXPECT_THAT(Refusal([](const Tensors& in) -> Tensors { return {in[0].matmul(in[0])}; },
-                      {at::ones({2, 3})}),
+  EXPECT_THAT(Refusal([](const Tensors& in) -> Tensors { return {in[0].matmul(in[0])}; }, {at::ones({2, 3})}),
               AllOf(HasSubstr("tracing 'f': "), Not(HasSubstr("Exception raised from"))));
   EXPECT_THAT(Refusal([](const Tensors&) -> Tensors { return {at::Tensor()}; }, {}),
               HasSubstr("output 0 is an undefined tensor"));
@@ -296,8 +287,7 @@ TEST(TracerTest, ReportsWhatTheFunctionThrows) {
 
 TEST(TracerTest, CanTraceAgainAfterARefusal) {
   Refusal([](const Tensors&) -> Tensors { throw std::runtime_error("not today"); }, {});
-  EXPECT_TRUE(
-      TraceFunction([](const Tensors& in) -> Tensors { return {in[0] + 1}; }, {at::ones({2})}).ok());
+  EXPECT_TRUE(TraceFunction([](const Tensors& in) -> Tensors { return {in[0] + 1}; }, {at::ones({2})}).ok());
   // Outside of a trace, LibTorch is as ever.
   EXPECT_EQ(at::ones({2}).sum().item<float>(), 2);
 }

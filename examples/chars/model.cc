@@ -33,8 +33,8 @@ torch::Tensor BlockImpl::forward(torch::Tensor x) {
                                                .view({batch, time, 3, heads_, width / heads_})
                                                .permute({2, 0, 3, 1, 4})
                                                .unbind(0);
-  const torch::Tensor attended = at::scaled_dot_product_attention(
-      heads[0], heads[1], heads[2], /*attn_mask=*/{}, /*dropout_p=*/0.0, /*is_causal=*/true);
+  const torch::Tensor attended = at::scaled_dot_product_attention(heads[0], heads[1], heads[2], /*attn_mask=*/{},
+                                                                  /*dropout_p=*/0.0, /*is_causal=*/true);
   x = x + attention_output_(attended.transpose(1, 2).reshape({batch, time, width}));
   return x + mlp_output_(torch::gelu(mlp_hidden_(mlp_norm_(x))));
 }

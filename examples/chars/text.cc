@@ -18,14 +18,14 @@ absl::StatusOr<std::string> ReadText(const std::string& path, size_t min_bytes) 
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (file.bad()) return absl::DataLossError(absl::StrCat("cannot read ", path));
   if (text.size() < min_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " has ", text.size(),
-                                                   " bytes; training needs at least ", min_bytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " has ", text.size(), " bytes; training needs at least ", min_bytes));
   }
   return text;
 }
 
-void FillBatch(absl::string_view text, int64_t context, uint64_t seed, uint64_t step,
-               absl::Span<int64_t> inputs, absl::Span<int64_t> targets) {
+void FillBatch(absl::string_view text, int64_t context, uint64_t seed, uint64_t step, absl::Span<int64_t> inputs,
+               absl::Span<int64_t> targets) {
   const auto length = static_cast<size_t>(context);
   const uint64_t places = text.size() - length;
   constexpr uint64_t kBlocksPerStep = uint64_t{1} << 20;

@@ -20,8 +20,8 @@ absl::StatusOr<std::string> ReadText(const std::string& path, size_t min_bytes);
 // `seed` and `step` alone: inputs[b * context + t] is a byte and
 // targets[b * context + t] the one behind it. Both spans have equal sizes, a
 // multiple of `context`; text.size() > context.
-void FillBatch(absl::string_view text, int64_t context, uint64_t seed, uint64_t step,
-               absl::Span<int64_t> inputs, absl::Span<int64_t> targets);
+void FillBatch(absl::string_view text, int64_t context, uint64_t seed, uint64_t step, absl::Span<int64_t> inputs,
+               absl::Span<int64_t> targets);
 
 // Draws an index with probability proportional to exp(logit / temperature);
 // temperature 0 takes the largest. `uniform` is in [0, 1). logits not empty.

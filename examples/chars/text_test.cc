@@ -56,9 +56,7 @@ TEST(FillBatchTest, DependsOnSeedAndStep) {
   EXPECT_NE(fill(1, 2), fill(2, 2));
 }
 
-TEST(SampleTest, ZeroTemperatureTakesTheLargest) {
-  EXPECT_EQ(Sample({1.0f, 3.0f, 2.0f}, 0, 0.99f), 1);
-}
+TEST(SampleTest, ZeroTemperatureTakesTheLargest) { EXPECT_EQ(Sample({1.0f, 3.0f, 2.0f}, 0, 0.99f), 1); }
 
 TEST(SampleTest, DrawsInProportion) {
   const std::vector<float> logits = {0.0f, std::log(3.0f)};  // 1 : 3

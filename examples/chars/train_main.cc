@@ -41,8 +41,7 @@ absl::Status CheckFlags() {
 }
 
 // The file that the user named, or the one that comes with the program.
-absl::StatusOr<std::string> FileOr(const std::string& user_path, const char* argv0,
-                                   absl::string_view data_file) {
+absl::StatusOr<std::string> FileOr(const std::string& user_path, const char* argv0, absl::string_view data_file) {
   if (!user_path.empty()) return examples::UserPath(user_path);
   return examples::FindDataFile(argv0, data_file);
 }
@@ -54,8 +53,7 @@ absl::Status TrainSteps(Writer& writer, absl::string_view text, int64_t first, i
   double mean = 0;
   std::string note;
   for (int64_t step = first; step < end && !Interrupted(); ++step) {
-    COTAN_ASSIGN_OR_RETURN(const float loss,
-                           writer.Train(text, absl::GetFlag(FLAGS_seed), step));
+    COTAN_ASSIGN_OR_RETURN(const float loss, writer.Train(text, absl::GetFlag(FLAGS_seed), step));
     mean = step == first ? loss : kDecay * mean + (1 - kDecay) * loss;
     note = absl::StrFormat("loss %.3f nats per byte", mean);
     bar.Update(step + 1, note);
@@ -66,10 +64,10 @@ absl::Status TrainSteps(Writer& writer, absl::string_view text, int64_t first, i
 
 absl::Status Run(const char* argv0) {
   COTAN_RETURN_IF_ERROR(CheckFlags());
-  COTAN_ASSIGN_OR_RETURN(const std::string artifact, FileOr(absl::GetFlag(FLAGS_artifact), argv0,
-                                                            "examples/chars/chars.cotan"));
-  COTAN_ASSIGN_OR_RETURN(const std::string text_path, FileOr(absl::GetFlag(FLAGS_text), argv0,
-                                                             "examples/chars/sonnets.txt"));
+  COTAN_ASSIGN_OR_RETURN(const std::string artifact,
+                         FileOr(absl::GetFlag(FLAGS_artifact), argv0, "examples/chars/chars.cotan"));
+  COTAN_ASSIGN_OR_RETURN(const std::string text_path,
+                         FileOr(absl::GetFlag(FLAGS_text), argv0, "examples/chars/sonnets.txt"));
   COTAN_ASSIGN_OR_RETURN(const std::string text, ReadText(text_path, kContext + 1));
   COTAN_ASSIGN_OR_RETURN(Writer writer, Writer::Create(artifact, absl::GetFlag(FLAGS_threads)));
   const std::string checkpoint = examples::UserPath(absl::GetFlag(FLAGS_checkpoint));
@@ -85,10 +83,9 @@ absl::Status Run(const char* argv0) {
     absl::PrintF("saved to %s\n", checkpoint);
   }
   if (Interrupted()) return absl::CancelledError("interrupted");
-  COTAN_ASSIGN_OR_RETURN(
-      const std::string sample,
-      writer.Continue(absl::GetFlag(FLAGS_prompt), absl::GetFlag(FLAGS_sample_bytes),
-                      absl::GetFlag(FLAGS_temperature), absl::GetFlag(FLAGS_seed)));
+  COTAN_ASSIGN_OR_RETURN(const std::string sample,
+                         writer.Continue(absl::GetFlag(FLAGS_prompt), absl::GetFlag(FLAGS_sample_bytes),
+                                         absl::GetFlag(FLAGS_temperature), absl::GetFlag(FLAGS_seed)));
   absl::PrintF("\n%s\n", sample);
   return absl::OkStatus();
 }

@@ -32,8 +32,7 @@ absl::StatusOr<float> Writer::Train(absl::string_view text, uint64_t seed, int64
   FillBatch(text, kContext, seed, static_cast<uint64_t>(step),
             absl::MakeSpan(inputs_.data<int64_t>(), kBatch * kContext),
             absl::MakeSpan(targets_.data<int64_t>(), kBatch * kContext));
-  COTAN_RETURN_IF_ERROR(
-      session_->Run(train_step_, {inputs_, targets_}, absl::MakeSpan(step_results_)));
+  COTAN_RETURN_IF_ERROR(session_->Run(train_step_, {inputs_, targets_}, absl::MakeSpan(step_results_)));
   return step_results_[1].Item<float>();
 }
 
@@ -44,8 +43,8 @@ absl::StatusOr<int64_t> Writer::StepsDone() const {
   return static_cast<int64_t>(count);
 }
 
-absl::StatusOr<std::string> Writer::Continue(absl::string_view prompt, int64_t count,
-                                             double temperature, uint64_t seed) {
+absl::StatusOr<std::string> Writer::Continue(absl::string_view prompt, int64_t count, double temperature,
+                                             uint64_t seed) {
   std::string text(prompt);
   for (int64_t i = 0; i < count; ++i) {
     const size_t seen = std::min(text.size(), static_cast<size_t>(kContext));

@@ -31,8 +31,7 @@ class Writer {
 
   // `prompt` and `count` further bytes, drawn as Sample() does with uniform
   // draws from the Philox stream `seed`. `prompt` is not empty.
-  absl::StatusOr<std::string> Continue(absl::string_view prompt, int64_t count, double temperature,
-                                       uint64_t seed);
+  absl::StatusOr<std::string> Continue(absl::string_view prompt, int64_t count, double temperature, uint64_t seed);
 
   Session& session() { return *session_; }
 

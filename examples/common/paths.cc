@@ -24,8 +24,7 @@ absl::StatusOr<std::string> FindDataFile(absl::string_view argv0, absl::string_v
   for (const std::string& place : places) {
     if (access(place.c_str(), R_OK) == 0) return place;
   }
-  return absl::NotFoundError(absl::StrCat("cannot find ", path, "; looked at ",
-                                          absl::StrJoin(places, ", "),
+  return absl::NotFoundError(absl::StrCat("cannot find ", path, "; looked at ", absl::StrJoin(places, ", "),
                                           ". Start the program with `bazel run`"));
 }
 

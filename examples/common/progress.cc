@@ -9,13 +9,12 @@
 namespace cotan::examples {
 namespace {
 
-constexpr int kWidth = 30;                                     // characters
+constexpr int kWidth = 30;  // characters
 constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
 
 }  // namespace
 
-std::string FormatBar(absl::string_view label, int64_t done, int64_t total, int width,
-                      absl::string_view note) {
+std::string FormatBar(absl::string_view label, int64_t done, int64_t total, int width, absl::string_view note) {
   const auto filled = static_cast<size_t>(width * done / total);
   const std::string bar = std::string(filled, '#') + std::string(static_cast<size_t>(width) - filled, '-');
   return absl::StrFormat("%s [%s] %3d %%  %s", label, bar, 100 * done / total, note);

@@ -13,8 +13,7 @@ namespace cotan::examples {
 
 // "epoch 2 [######----]  60 %  loss 0.123": the text of a bar `width`
 // characters wide, brackets not counted. 0 <= done <= total, total > 0.
-std::string FormatBar(absl::string_view label, int64_t done, int64_t total, int width,
-                      absl::string_view note);
+std::string FormatBar(absl::string_view label, int64_t done, int64_t total, int width, absl::string_view note);
 
 // Draws over one line of a terminal; on anything else (a file, a pipe) it
 // writes only the finished line. Not thread-safe.

@@ -25,9 +25,7 @@ class Random {
     return block_.lane[lane_++];
   }
   float Uniform(float low, float high) { return low + (high - low) * UniformFloat(Bits()); }
-  uint32_t Below(uint32_t bound) {
-    return static_cast<uint32_t>((static_cast<uint64_t>(Bits()) * bound) >> 32);
-  }
+  uint32_t Below(uint32_t bound) { return static_cast<uint32_t>((static_cast<uint64_t>(Bits()) * bound) >> 32); }
 
  private:
   uint64_t seed_;
@@ -39,9 +37,7 @@ class Random {
 // From the glyph's box to pixels.
 struct Affine {
   float xx, xy, yx, yy, dx, dy;
-  Point operator()(Point p) const {
-    return {xx * p.x + xy * p.y + dx, yx * p.x + yy * p.y + dy};
-  }
+  Point operator()(Point p) const { return {xx * p.x + xy * p.y + dx, yx * p.x + yy * p.y + dy}; }
 };
 
 Affine RandomPlacement(Random& random) {
@@ -137,8 +133,8 @@ std::vector<int64_t> ShuffledOrder(int64_t count, uint64_t seed, uint64_t epoch)
   return order;
 }
 
-void FillBatch(const DigitImages& images, absl::Span<const int64_t> order,
-               absl::Span<float> inputs, absl::Span<int64_t> labels) {
+void FillBatch(const DigitImages& images, absl::Span<const int64_t> order, absl::Span<float> inputs,
+               absl::Span<int64_t> labels) {
   // Of MNIST's pixels; those drawn here are much alike.
   constexpr float kMean = 0.1307f * 255, kDeviation = 0.3081f * 255;
   for (size_t i = 0; i < order.size(); ++i) {

@@ -30,8 +30,8 @@ std::vector<int64_t> ShuffledOrder(int64_t count, uint64_t seed, uint64_t epoch)
 // Writes the images at `order` as the network wants them, mean about 0 and
 // deviation about 1, and their labels. `inputs` has order.size() * kPixels
 // elements, `labels` has order.size().
-void FillBatch(const DigitImages& images, absl::Span<const int64_t> order,
-               absl::Span<float> inputs, absl::Span<int64_t> labels);
+void FillBatch(const DigitImages& images, absl::Span<const int64_t> order, absl::Span<float> inputs,
+               absl::Span<int64_t> labels);
 
 }  // namespace cotan::digits
 

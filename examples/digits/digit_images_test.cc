@@ -43,9 +43,7 @@ TEST(DrawDigitsTest, SameSeedDrawsTheSameImages) {
   EXPECT_TRUE(std::equal(few.labels.begin(), few.labels.end(), more.labels.begin()));
 }
 
-TEST(DrawDigitsTest, OtherSeedDrawsOtherImages) {
-  EXPECT_NE(DrawDigits(20, 7).pixels, DrawDigits(20, 8).pixels);
-}
+TEST(DrawDigitsTest, OtherSeedDrawsOtherImages) { EXPECT_NE(DrawDigits(20, 7).pixels, DrawDigits(20, 8).pixels); }
 
 TEST(DrawDigitsTest, EveryDigitOccursAboutEquallyOften) {
   const DigitImages images = DrawDigits(1000, 1);

@@ -15,8 +15,7 @@ Stroke Oval(Point center, float radius_x, float radius_y) {
   Stroke stroke;
   for (int i = 0; i <= kSegments; ++i) {
     const float angle = 2 * static_cast<float>(M_PI) * i / kSegments;
-    stroke.points.push_back(
-        {center.x + radius_x * std::sin(angle), center.y - radius_y * std::cos(angle)});
+    stroke.points.push_back({center.x + radius_x * std::sin(angle), center.y - radius_y * std::cos(angle)});
   }
   return stroke;
 }
@@ -33,13 +32,42 @@ std::vector<Glyph> HandFont() {
       {Line({{.2f, 0}, {.1f, .55f}, {.92f, .55f}}), Line({{.75f, .1f}, {.7f, 1}})},
       {Line({{.85f, 0}, {.2f, 0}, {.15f, .45f}}),
        Curve({{.15f, .45f}, {.5f, .36f}, {.85f, .5f}, {.92f, .72f}, {.75f, .94f}, {.4f, 1}, {.08f, .9f}})},
-      {Curve({{.75f, 0}, {.4f, .15f}, {.15f, .45f}, {.08f, .72f}, {.25f, .95f}, {.55f, 1},
-              {.85f, .9f}, {.9f, .68f}, {.75f, .5f}, {.45f, .46f}, {.12f, .62f}})},
+      {Curve({{.75f, 0},
+              {.4f, .15f},
+              {.15f, .45f},
+              {.08f, .72f},
+              {.25f, .95f},
+              {.55f, 1},
+              {.85f, .9f},
+              {.9f, .68f},
+              {.75f, .5f},
+              {.45f, .46f},
+              {.12f, .62f}})},
       {Line({{.05f, 0}, {.95f, 0}}), Curve({{.95f, 0}, {.6f, .45f}, {.4f, 1}})},
-      {Curve({{.5f, .46f}, {.2f, .32f}, {.2f, .1f}, {.5f, 0}, {.8f, .1f}, {.8f, .32f}, {.5f, .46f},
-              {.15f, .62f}, {.1f, .86f}, {.5f, 1}, {.9f, .86f}, {.85f, .62f}, {.5f, .46f}})},
-      {Curve({{.88f, .35f}, {.75f, .52f}, {.45f, .57f}, {.15f, .46f}, {.1f, .22f}, {.3f, .03f},
-              {.6f, 0}, {.85f, .12f}, {.9f, .35f}, {.85f, .7f}, {.6f, 1}})},
+      {Curve({{.5f, .46f},
+              {.2f, .32f},
+              {.2f, .1f},
+              {.5f, 0},
+              {.8f, .1f},
+              {.8f, .32f},
+              {.5f, .46f},
+              {.15f, .62f},
+              {.1f, .86f},
+              {.5f, 1},
+              {.9f, .86f},
+              {.85f, .62f},
+              {.5f, .46f}})},
+      {Curve({{.88f, .35f},
+              {.75f, .52f},
+              {.45f, .57f},
+              {.15f, .46f},
+              {.1f, .22f},
+              {.3f, .03f},
+              {.6f, 0},
+              {.85f, .12f},
+              {.9f, .35f},
+              {.85f, .7f},
+              {.6f, 1}})},
   };
 }
 
@@ -65,9 +93,8 @@ std::vector<Glyph> PrintFont() {
 // One digit of a seven-segment display. Segments: a top, b and c the right
 // side from the top, d bottom, e and f the left side from below, g middle.
 Glyph SevenSegments(std::string_view segments) {
-  static constexpr Point kEnds[7][2] = {{{.1f, 0}, {.9f, 0}},    {{.9f, 0}, {.9f, .5f}},
-                                        {{.9f, .5f}, {.9f, 1}},  {{.1f, 1}, {.9f, 1}},
-                                        {{.1f, .5f}, {.1f, 1}},  {{.1f, 0}, {.1f, .5f}},
+  static constexpr Point kEnds[7][2] = {{{.1f, 0}, {.9f, 0}},    {{.9f, 0}, {.9f, .5f}}, {{.9f, .5f}, {.9f, 1}},
+                                        {{.1f, 1}, {.9f, 1}},    {{.1f, .5f}, {.1f, 1}}, {{.1f, 0}, {.1f, .5f}},
                                         {{.1f, .5f}, {.9f, .5f}}};
   Glyph glyph;
   for (char segment : segments) {
@@ -79,8 +106,8 @@ Glyph SevenSegments(std::string_view segments) {
 
 std::vector<Glyph> DisplayFont() {
   std::vector<Glyph> font;
-  for (std::string_view segments : {"abcdef", "bc", "abged", "abgcd", "fgbc", "afgcd", "afgecd",
-                                    "abc", "abcdefg", "abcdfg"}) {
+  for (std::string_view segments :
+       {"abcdef", "bc", "abged", "abgcd", "fgbc", "afgcd", "afgecd", "abc", "abcdefg", "abcdfg"}) {
     font.push_back(SevenSegments(segments));
   }
   return font;
@@ -97,8 +124,7 @@ float Spline(float a, float b, float c, float d, float t) {
 }  // namespace
 
 const std::vector<std::vector<Glyph>>& Fonts() {
-  static const auto* fonts =
-      new std::vector<std::vector<Glyph>>{HandFont(), PrintFont(), DisplayFont()};
+  static const auto* fonts = new std::vector<std::vector<Glyph>>{HandFont(), PrintFont(), DisplayFont()};
   return *fonts;
 }
 

@@ -22,8 +22,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     if (std::ifstream(path + ".gz").good()) {
-      return absl::NotFoundError(
-          absl::StrCat(path, " does not exist, but ", path, ".gz does: unpack it with gunzip"));
+      return absl::NotFoundError(absl::StrCat(path, " does not exist, but ", path, ".gz does: unpack it with gunzip"));
     }
     return absl::NotFoundError(absl::StrCat("cannot open ", path));
   }
@@ -40,18 +39,18 @@ uint32_t BigEndian32(absl::string_view bytes) {
 
 // The content after the header, if the header says that the file holds
 // unsigned bytes in `rank` dimensions, of which all but the first are `sizes`.
-absl::StatusOr<absl::string_view> CheckedBody(const std::string& path, absl::string_view file,
-                                              size_t rank, absl::Span<const uint32_t> sizes) {
+absl::StatusOr<absl::string_view> CheckedBody(const std::string& path, absl::string_view file, size_t rank,
+                                              absl::Span<const uint32_t> sizes) {
   if (absl::StartsWith(file, "\x1f\x8b")) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is compressed: unpack it with gunzip"));
   }
   const size_t header_size = 4 + 4 * rank;
   const std::string magic = {'\0', '\0', '\x08', static_cast<char>(rank)};
   if (file.size() < header_size || file.substr(0, 4) != magic) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, " is no IDX file of unsigned bytes in ", rank, " dimensions: it has to begin with ",
-        absl::BytesToHexString(magic), " but begins with ",
-        absl::BytesToHexString(file.substr(0, 4)), " and has ", file.size(), " bytes"));
+    return absl::InvalidArgumentError(absl::StrCat(path, " is no IDX file of unsigned bytes in ", rank,
+                                                   " dimensions: it has to begin with ", absl::BytesToHexString(magic),
+                                                   " but begins with ", absl::BytesToHexString(file.substr(0, 4)),
+                                                   " and has ", file.size(), " bytes"));
   }
   const uint64_t count = BigEndian32(file.substr(4));
   uint64_t expected = count;
@@ -59,16 +58,14 @@ absl::StatusOr<absl::string_view> CheckedBody(const std::string& path, absl::str
     const uint32_t size = BigEndian32(file.substr(8 + 4 * i));
     if (size != sizes[i]) {
       return absl::InvalidArgumentError(absl::StrCat(path, " has items of other sizes than ",
-                                                     absl::StrJoin(sizes, " x "), ": dimension ",
-                                                     i + 1, " is ", size));
+                                                     absl::StrJoin(sizes, " x "), ": dimension ", i + 1, " is ", size));
     }
     expected *= size;
   }
   const absl::string_view body = file.substr(header_size);
   if (body.size() != expected) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " announces ", count, " items, that is ",
-                                                   expected, " bytes after the header, but ",
-                                                   body.size(), " follow"));
+    return absl::InvalidArgumentError(absl::StrCat(path, " announces ", count, " items, that is ", expected,
+                                                   " bytes after the header, but ", body.size(), " follow"));
   }
   return body;
 }
@@ -79,21 +76,18 @@ absl::StatusOr<DigitImages> ReadIdx(const std::string& images_path, const std::s
   constexpr uint32_t kSide32 = static_cast<uint32_t>(kSide);
   COTAN_ASSIGN_OR_RETURN(const std::string images_file, ReadFile(images_path));
   COTAN_ASSIGN_OR_RETURN(const std::string labels_file, ReadFile(labels_path));
-  COTAN_ASSIGN_OR_RETURN(const absl::string_view pixels,
-                         CheckedBody(images_path, images_file, 3, {kSide32, kSide32}));
-  COTAN_ASSIGN_OR_RETURN(const absl::string_view labels,
-                         CheckedBody(labels_path, labels_file, 1, {}));
+  COTAN_ASSIGN_OR_RETURN(const absl::string_view pixels, CheckedBody(images_path, images_file, 3, {kSide32, kSide32}));
+  COTAN_ASSIGN_OR_RETURN(const absl::string_view labels, CheckedBody(labels_path, labels_file, 1, {}));
   const uint64_t count = pixels.size() / static_cast<uint64_t>(kPixels);
   if (count != labels.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(images_path, " has ", count, " images, but ",
-                                                   labels_path, " has ", labels.size(), " labels"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(images_path, " has ", count, " images, but ", labels_path, " has ", labels.size(), " labels"));
   }
   if (count == 0) return absl::InvalidArgumentError(absl::StrCat(images_path, " has no images"));
   for (size_t i = 0; i < labels.size(); ++i) {
     if (static_cast<uint8_t>(labels[i]) < kClasses) continue;
-    return absl::InvalidArgumentError(absl::StrCat(labels_path, ": label ", i, " is ",
-                                                   static_cast<uint8_t>(labels[i]),
-                                                   ", which is no digit"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(labels_path, ": label ", i, " is ", static_cast<uint8_t>(labels[i]), ", which is no digit"));
   }
   DigitImages images;
   images.pixels.assign(pixels.begin(), pixels.end());
@@ -103,12 +97,10 @@ absl::StatusOr<DigitImages> ReadIdx(const std::string& images_path, const std::s
 
 absl::StatusOr<Mnist> ReadMnist(const std::string& folder) {
   Mnist mnist;
-  COTAN_ASSIGN_OR_RETURN(mnist.train,
-                         ReadIdx(absl::StrCat(folder, "/train-images-idx3-ubyte"),
-                                 absl::StrCat(folder, "/train-labels-idx1-ubyte")));
-  COTAN_ASSIGN_OR_RETURN(mnist.held_out,
-                         ReadIdx(absl::StrCat(folder, "/t10k-images-idx3-ubyte"),
-                                 absl::StrCat(folder, "/t10k-labels-idx1-ubyte")));
+  COTAN_ASSIGN_OR_RETURN(mnist.train, ReadIdx(absl::StrCat(folder, "/train-images-idx3-ubyte"),
+                                              absl::StrCat(folder, "/train-labels-idx1-ubyte")));
+  COTAN_ASSIGN_OR_RETURN(mnist.held_out, ReadIdx(absl::StrCat(folder, "/t10k-images-idx3-ubyte"),
+                                                 absl::StrCat(folder, "/t10k-labels-idx1-ubyte")));
   return mnist;
 }
 

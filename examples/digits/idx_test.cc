@@ -31,8 +31,7 @@ class IdxTest : public ::testing::Test {
     return ReadIdx(Write("images", images), Write("labels", labels)).status();
   }
 
-  const std::string images_ = Header(3, {2, 28, 28}) + std::string(kPixels, 'a') +
-                              std::string(kPixels, 'b');
+  const std::string images_ = Header(3, {2, 28, 28}) + std::string(kPixels, 'a') + std::string(kPixels, 'b');
   const std::string labels_ = Header(1, {2}) + std::string("\x07\x09", 2);
 };
 
@@ -54,9 +53,7 @@ TEST_F(IdxTest, MissingFileIsNamed) {
 TEST_F(IdxTest, CompressedFileIsNamedAsSuch) {
   EXPECT_THAT(Read("\x1f\x8b\x08garbage", labels_).message(), HasSubstr("gunzip"));
   Write("packed.gz", "");
-  EXPECT_THAT(ReadIdx(absl::StrCat(::testing::TempDir(), "/packed"), Write("labels", labels_))
-                  .status()
-                  .message(),
+  EXPECT_THAT(ReadIdx(absl::StrCat(::testing::TempDir(), "/packed"), Write("labels", labels_)).status().message(),
               HasSubstr("gunzip"));
 }
 
@@ -84,13 +81,11 @@ TEST_F(IdxTest, OtherImageSizeIsRefused) {
 }
 
 TEST_F(IdxTest, CountsMustAgree) {
-  EXPECT_THAT(Read(images_, Header(1, {3}) + std::string(3, '\1')).message(),
-              HasSubstr("3 labels"));
+  EXPECT_THAT(Read(images_, Header(1, {3}) + std::string(3, '\1')).message(), HasSubstr("3 labels"));
 }
 
 TEST_F(IdxTest, LabelMustBeADigit) {
-  EXPECT_THAT(Read(images_, Header(1, {2}) + std::string("\x01\x0a", 2)).message(),
-              HasSubstr("label 1 is 10"));
+  EXPECT_THAT(Read(images_, Header(1, {2}) + std::string("\x01\x0a", 2)).message(), HasSubstr("label 1 is 10"));
 }
 
 TEST_F(IdxTest, NoImageIsRefused) {
@@ -98,8 +93,7 @@ TEST_F(IdxTest, NoImageIsRefused) {
 }
 
 TEST_F(IdxTest, FolderNamesTheMissingFile) {
-  EXPECT_THAT(ReadMnist("/nowhere").status().message(),
-              HasSubstr("/nowhere/train-images-idx3-ubyte"));
+  EXPECT_THAT(ReadMnist("/nowhere").status().message(), HasSubstr("/nowhere/train-images-idx3-ubyte"));
 }
 
 }  // namespace

@@ -47,8 +47,8 @@ TEST(InPlaceTest, AnInputThatALaterPhaseReadsIsNotSafe) {
   const int reduce[] = {1};
   ExprBuilder b({2, 3}, reduce);
   const int x = b.Input(0, kF32);
-  b.Output(b.Mul(x, x));                 // stored in the first visit
-  b.Output(b.Sum(b.Sub(x, b.Max(x))));   // reads x again in the second
+  b.Output(b.Mul(x, x));                // stored in the first visit
+  b.Output(b.Sum(b.Sub(x, b.Max(x))));  // reads x again in the second
   EXPECT_FALSE(Safe(b, {Spec({2, 3})}, {Spec({2, 3}), Spec({2, 1})}, 0, 0));
 }
 

@@ -8,8 +8,12 @@
 namespace cotan {
 
 KernelRequest MatmulParts::Product(const KernelRequest& request) const {
-  return {product_op,      request.inputs.subspan(0, 2), absl::MakeConstSpan(expr_inputs).subspan(0, 1),
-          request.symbols, request.threads,              request.device};
+  return {product_op,
+          request.inputs.subspan(0, 2),
+          absl::MakeConstSpan(expr_inputs).subspan(0, 1),
+          request.symbols,
+          request.threads,
+          request.device};
 }
 
 KernelRequest MatmulParts::Epilogue(const KernelRequest& request) const {
@@ -18,7 +22,8 @@ KernelRequest MatmulParts::Epilogue(const KernelRequest& request) const {
 
 absl::StatusOr<MatmulParts> TakeApartMatmul(const KernelRequest& request) {
   if (request.inputs.size() < 2) {
-    return absl::InvalidArgumentError(absl::StrCat("has ", request.inputs.size(), " inputs, takes 2 and the epilogue's"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", request.inputs.size(), " inputs, takes 2 and the epilogue's"));
   }
   const DimVector& a = request.inputs[0].layout.sizes;
   const DimVector& b = request.inputs[1].layout.sizes;

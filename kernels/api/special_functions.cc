@@ -21,9 +21,7 @@ double ErfInv(double x) {
   double y = std::copysign(std::sqrt(std::sqrt(t * t - log_term / a) - t), x);
   // Near +-1 erfc keeps the digits that erf loses, near 0 erf does.
   for (int step = 0; step < 4; ++step) {
-    const double error = std::abs(x) < 0.5 ? std::erf(y) - x
-                         : x > 0           ? (1 - x) - std::erfc(y)
-                                           : std::erfc(-y) - (1 + x);
+    const double error = std::abs(x) < 0.5 ? std::erf(y) - x : x > 0 ? (1 - x) - std::erfc(y) : std::erfc(-y) - (1 + x);
     const double derivative = 2 / std::sqrt(kPi) * std::exp(-y * y);
     if (derivative == 0) break;
     const double ratio = error / derivative;

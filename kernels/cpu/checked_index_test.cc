@@ -63,9 +63,9 @@ TEST(CheckedIndexTest, TheIgnoredValuePasses) {
   ASSERT_TRUE(RunOp(MakeCheckedIndex, op, {&index}, {&output}).ok());
   EXPECT_THAT(output.Values(), ElementsAre(-100, 3, -100));
   HostTensor bad(DType::kInt32, {3}, {-100, -99, 3});
-  EXPECT_EQ(RunOp(MakeCheckedIndex, op, {&bad}, {&output}),
-            absl::InvalidArgumentError(
-                "checked_index: index[1] is -99, outside [0, 4) and not -100, which is ignored"));
+  EXPECT_EQ(
+      RunOp(MakeCheckedIndex, op, {&bad}, {&output}),
+      absl::InvalidArgumentError("checked_index: index[1] is -99, outside [0, 4) and not -100, which is ignored"));
 }
 
 TEST(CheckedIndexTest, FindsOneBadElementAmongMany) {

@@ -49,8 +49,7 @@ TEST(MatmulGeometryTest, DenseBatchDimensionsMerge) {
 }
 
 TEST(MatmulGeometryTest, RepeatedProductsStayABatch) {
-  const MatmulGeometry geometry =
-      Analyze({{3, 4, 5}, {0, 0, 1}, 0}, {{3, 5, 6}, {0, 6, 1}, 0}, DenseLayout({3, 4, 6}));
+  const MatmulGeometry geometry = Analyze({{3, 4, 5}, {0, 0, 1}, 0}, {{3, 5, 6}, {0, 6, 1}, 0}, DenseLayout({3, 4, 6}));
   EXPECT_EQ(geometry.batch.size(), 1U);
 }
 

@@ -60,7 +60,8 @@ COTAN_TILE_TARGET void MakeTile(const Tile& tile) {
 #pragma GCC unroll 1
   for (int row = 0; row < kRows; ++row) {
     for (int s = 0; s < kSteps; ++s) {
-      const float* input = tile.steps[static_cast<size_t>(s)].input + row * tile.steps[static_cast<size_t>(s)].input_row;
+      const float* input =
+          tile.steps[static_cast<size_t>(s)].input + row * tile.steps[static_cast<size_t>(s)].input_row;
       for (int v = 0; v < kVectors; ++v) __builtin_prefetch(input + v * kVector, 1);
     }
     const int64_t end = tile.depth * (row + 1) / kRows;

@@ -35,10 +35,9 @@ absl::Status ForEachGathered(const Tensor& gathered, const Tensor& table, const 
 }
 
 absl::Status RunGather(const Op& op, const Tensors& in, const Tensors& out) {
-  return ForEachGathered(out[0], in[0], in[1], op.gather().dim(),
-                         [&](absl::Span<const int64_t> at, const DimVector& position, int64_t) {
-                           out[0].Set(at, in[0].Get(position));
-                         });
+  return ForEachGathered(
+      out[0], in[0], in[1], op.gather().dim(),
+      [&](absl::Span<const int64_t> at, const DimVector& position, int64_t) { out[0].Set(at, in[0].Get(position)); });
 }
 
 absl::Status RunScatterAdd(const Op& op, const Tensors& in, const Tensors& out) {

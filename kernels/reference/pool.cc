@@ -112,8 +112,7 @@ absl::Status RunAvgBackward(const Op& op, const Tensors& in, const Tensors& out)
   Accumulator result(out[0]);
   ForEachIndex(in[0].sizes(), [&](absl::Span<const int64_t> at) {
     const double share = in[0].GetFloat(at) / Divisor(pool, out[0].sizes(), at);
-    ForEachInWindow(pool, out[0].sizes(), at,
-                    [&](absl::Span<const int64_t> index) { result.AddFloat(index, share); });
+    ForEachInWindow(pool, out[0].sizes(), at, [&](absl::Span<const int64_t> index) { result.AddFloat(index, share); });
   });
   result.Write();
   return absl::OkStatus();

@@ -18,12 +18,12 @@ constexpr DType kDTypes[] = {DType::kBool,    DType::kUInt8,   DType::kInt8,    
 
 constexpr ScalarFn kFloatUnary[] = {FN_NEG,   FN_ABS,  FN_SIGN,       FN_CEIL, FN_FLOOR, FN_ROUND,
                                     FN_TRUNC, FN_SQRT, FN_RECIPROCAL, FN_RELU, FN_ISNAN, FN_ISINF};
-constexpr ScalarFn kFloatBinary[] = {FN_ADD,  FN_SUB,  FN_MUL,       FN_DIV,       FN_MAXIMUM,  FN_MINIMUM,
-                                     FN_FMAX, FN_FMIN, FN_TRUNC_DIV, FN_REMAINDER, FN_FMOD,     FN_COPYSIGN};
+constexpr ScalarFn kFloatBinary[] = {FN_ADD,  FN_SUB,  FN_MUL,       FN_DIV,       FN_MAXIMUM, FN_MINIMUM,
+                                     FN_FMAX, FN_FMIN, FN_TRUNC_DIV, FN_REMAINDER, FN_FMOD,    FN_COPYSIGN};
 constexpr ScalarFn kIntegerUnary[] = {FN_NEG, FN_ABS, FN_SIGN, FN_RELU, FN_BITWISE_NOT};
-constexpr ScalarFn kIntegerBinary[] = {FN_ADD,     FN_SUB,     FN_MUL, FN_FLOOR_DIV, FN_TRUNC_DIV,  FN_REMAINDER,
-                                       FN_FMOD,    FN_POW,     FN_MAXIMUM, FN_MINIMUM, FN_AND,       FN_OR,
-                                       FN_XOR,     FN_SHIFT_LEFT, FN_SHIFT_RIGHT, FN_FMAX, FN_FMIN};
+constexpr ScalarFn kIntegerBinary[] = {FN_ADD,  FN_SUB,        FN_MUL,         FN_FLOOR_DIV, FN_TRUNC_DIV, FN_REMAINDER,
+                                       FN_FMOD, FN_POW,        FN_MAXIMUM,     FN_MINIMUM,   FN_AND,       FN_OR,
+                                       FN_XOR,  FN_SHIFT_LEFT, FN_SHIFT_RIGHT, FN_FMAX,      FN_FMIN};
 constexpr ScalarFn kBoolBinary[] = {FN_FMAX, FN_FMIN, FN_ADD, FN_MUL, FN_MAXIMUM, FN_MINIMUM, FN_AND, FN_OR, FN_XOR};
 constexpr ScalarFn kBoolUnary[] = {FN_LOGICAL_NOT, FN_BITWISE_NOT, FN_SIGN};
 constexpr ScalarFn kComparisons[] = {FN_EQ, FN_NE, FN_LT, FN_LE, FN_GT, FN_GE};
@@ -90,8 +90,7 @@ class Generator {
 
   int AddInput(DType dtype) {
     const DimVector sizes = InputSizes();
-    auto tensor = std::make_unique<HostTensor>(
-        dtype, RandomLayout(sizes, random_, Below(3) == 0, Below(6) == 0));
+    auto tensor = std::make_unique<HostTensor>(dtype, RandomLayout(sizes, random_, Below(3) == 0, Below(6) == 0));
     if (Below(2) == 0) tensor = std::make_unique<HostTensor>(dtype, sizes);
     FillRandom(*tensor, random_, dtype == DType::kUInt8 ? 0 : -20, 20);
     if (IsFloatingPoint(dtype) && Below(3) == 0) AddSpecialValues(*tensor);
@@ -102,8 +101,13 @@ class Generator {
   }
 
   void AddSpecialValues(HostTensor& tensor) {
-    constexpr double kSpecial[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
-                                   -std::numeric_limits<double>::infinity(), 0.0, -0.0, 1e-40, 3e38};
+    constexpr double kSpecial[] = {std::numeric_limits<double>::quiet_NaN(),
+                                   std::numeric_limits<double>::infinity(),
+                                   -std::numeric_limits<double>::infinity(),
+                                   0.0,
+                                   -0.0,
+                                   1e-40,
+                                   3e38};
     std::vector<double> values = tensor.Values();
     for (double& value : values) {
       if (Below(5) == 0) value = Pick(kSpecial);
@@ -152,7 +156,8 @@ class Generator {
   // To small integers where a float becomes an integer: what lies beyond the
   // target's range is undefined.
   Made CastTo(Made source, DType dtype) {
-    if (IsFloatingPoint(b_->dtype(source.node)) && IsInteger(dtype)) source = Small(source, dtype == DType::kUInt8 ? 0 : -8, 8);
+    if (IsFloatingPoint(b_->dtype(source.node)) && IsInteger(dtype))
+      source = Small(source, dtype == DType::kUInt8 ? 0 : -8, 8);
     return Add(b_->Cast(source.node, dtype), source.full);
   }
 
@@ -164,8 +169,8 @@ class Generator {
   // The float `value` rounded to an integer in [low, high]; NaN becomes low.
   Made Small(Made value, double low, double high) {
     const DType dtype = b_->dtype(value.node);
-    const int clamped = b_->Apply(FN_FMIN, {b_->Apply(FN_FMAX, {value.node, b_->Constant(dtype, low)}),
-                                            b_->Constant(dtype, high)});
+    const int clamped =
+        b_->Apply(FN_FMIN, {b_->Apply(FN_FMAX, {value.node, b_->Constant(dtype, low)}), b_->Constant(dtype, high)});
     return Add(b_->Apply(FN_TRUNC, {clamped}), value.full);
   }
 
@@ -188,7 +193,7 @@ class Generator {
       AddUnary(a, dtype);
     } else {
       const Made b = ValueOf(dtype);
-      const ScalarFn fn = IsFloatingPoint(dtype) ? Pick(kFloatBinary)
+      const ScalarFn fn = IsFloatingPoint(dtype)  ? Pick(kFloatBinary)
                           : dtype == DType::kBool ? Pick(kBoolBinary)
                                                   : Pick(kIntegerBinary);
       Add(b_->Apply(fn, {a.node, b.node}), a.full || b.full);
@@ -196,7 +201,7 @@ class Generator {
   }
 
   void AddUnary(const Made& a, DType dtype) {
-    const ScalarFn fn = IsFloatingPoint(dtype) ? Pick(kFloatUnary)
+    const ScalarFn fn = IsFloatingPoint(dtype)  ? Pick(kFloatUnary)
                         : dtype == DType::kBool ? Pick(kBoolUnary)
                                                 : Pick(kIntegerUnary);
     Add(b_->Apply(fn, {a.node}), a.full);
@@ -221,9 +226,8 @@ class Generator {
       }
       b_->Output(value.node);
       expr_.output_dtypes.push_back(b_->dtype(value.node));
-      expr_.output_layouts.push_back(Below(2) == 0
-                                         ? StridedLayout{sizes, ContiguousStrides(sizes)}
-                                         : RandomLayout(sizes, random_, Below(2) == 0, false));
+      expr_.output_layouts.push_back(Below(2) == 0 ? StridedLayout{sizes, ContiguousStrides(sizes)}
+                                                   : RandomLayout(sizes, random_, Below(2) == 0, false));
     }
   }
 

@@ -15,7 +15,7 @@ namespace cotan::testing {
 
 struct RandomExpr {
   serialization::Op op;
-  std::vector<std::unique_ptr<HostTensor>> inputs;   // filled
+  std::vector<std::unique_ptr<HostTensor>> inputs;  // filled
   std::vector<StridedLayout> output_layouts;
   std::vector<DType> output_dtypes;
 };

@@ -31,7 +31,7 @@ class Twin {
   // is undefined; where only one does, the program has failed: `difference`.
   struct Outcome {
     bool refused = false;
-    bool undecided = false;  // an internal assertion of LibTorch failed
+    bool undecided = false;       // an internal assertion of LibTorch failed
     std::string difference = {};  // "" if none
   };
   Outcome View(const ViewStep& step, Twin& result) const;

@@ -21,8 +21,7 @@ class CotanStep {
  public:
   // Loads the artifact.
   static absl::StatusOr<std::unique_ptr<CotanStep>> Create(const std::string& artifact, int threads,
-                                                           const torch::Tensor& input,
-                                                           const torch::Tensor& label);
+                                                           const torch::Tensor& input, const torch::Tensor& label);
 
   // The same for the bytes of the file.
   static absl::StatusOr<std::unique_ptr<CotanStep>> FromBytes(std::string artifact, int threads,

@@ -39,8 +39,7 @@ EagerStep::EagerStep(const ModelCase& model, uint64_t seed)
       input_(model.make_input(SeededGenerator(seed))),
       label_(model.make_label(SeededGenerator(seed + 1))),
       network_(MakeNetwork(model, seed)),
-      optimizer_(network_->parameters(),
-                 torch::optim::SGDOptions(kLearningRate).momentum(kMomentum)) {}
+      optimizer_(network_->parameters(), torch::optim::SGDOptions(kLearningRate).momentum(kMomentum)) {}
 
 void EagerStep::Run() {
   optimizer_.zero_grad(/*set_to_none=*/true);

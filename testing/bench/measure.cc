@@ -33,8 +33,7 @@ struct Runner {
   }
 
   bool Done(const MeasureOptions& options) const {
-    return seconds >= options.seconds &&
-           microseconds.size() >= static_cast<size_t>(options.min_calls);
+    return seconds >= options.seconds && microseconds.size() >= static_cast<size_t>(options.min_calls);
   }
 };
 
@@ -48,9 +47,9 @@ Timing Summarize(absl::Span<const double> microseconds) {
   return {median, sorted.front()};
 }
 
-absl::StatusOr<std::pair<Timing, Timing>> MeasureInTurns(
-    const MeasureOptions& options, absl::FunctionRef<absl::Status()> a,
-    absl::FunctionRef<absl::Status()> b) {
+absl::StatusOr<std::pair<Timing, Timing>> MeasureInTurns(const MeasureOptions& options,
+                                                         absl::FunctionRef<absl::Status()> a,
+                                                         absl::FunctionRef<absl::Status()> b) {
   Runner first{a, {}}, second{b, {}};
   while (!first.Done(options) || !second.Done(options)) {
     COTAN_RETURN_IF_ERROR(first.RunBlock(options));

@@ -20,18 +20,18 @@ struct Timing {
 Timing Summarize(absl::Span<const double> microseconds);
 
 struct MeasureOptions {
-  double seconds = 4;         // spent on each of the two
+  double seconds = 4;          // spent on each of the two
   double block_seconds = 0.1;  // before the other one's turn
-  int min_calls = 5;          // timed calls of each, at least
+  int min_calls = 5;           // timed calls of each, at least
 };
 
 // Calls `a` and `b` in turns, a block of calls each, so that both see the same
 // state of the machine. The first call of a block is not counted: it finds
 // foreign data in the caches, and worker threads of the other one that have
 // not gone to sleep yet. Stops at the first error.
-absl::StatusOr<std::pair<Timing, Timing>> MeasureInTurns(
-    const MeasureOptions& options, absl::FunctionRef<absl::Status()> a,
-    absl::FunctionRef<absl::Status()> b);
+absl::StatusOr<std::pair<Timing, Timing>> MeasureInTurns(const MeasureOptions& options,
+                                                         absl::FunctionRef<absl::Status()> a,
+                                                         absl::FunctionRef<absl::Status()> b);
 
 }  // namespace cotan::testing
 

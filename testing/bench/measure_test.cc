@@ -18,8 +18,15 @@ TEST(MeasureInTurnsTest, BothGetTheirTurns) {
   std::string calls;
   const MeasureOptions options = {.seconds = 0, .block_seconds = 0, .min_calls = 2};
   const auto timings = MeasureInTurns(
-      options, [&] { calls += 'a'; return absl::OkStatus(); },
-      [&] { calls += 'b'; return absl::OkStatus(); });
+      options,
+      [&] {
+        calls += 'a';
+        return absl::OkStatus();
+      },
+      [&] {
+        calls += 'b';
+        return absl::OkStatus();
+      });
   ASSERT_TRUE(timings.ok());
   EXPECT_EQ(calls, "aabbaabb");  // the first of each pair is not timed
   EXPECT_LE(timings->first.min_us, timings->first.median_us);
@@ -28,7 +35,12 @@ TEST(MeasureInTurnsTest, BothGetTheirTurns) {
 TEST(MeasureInTurnsTest, ErrorEndsIt) {
   int calls = 0;
   const auto timings = MeasureInTurns(
-      {}, [&] { ++calls; return absl::OkStatus(); }, [] { return absl::InternalError("broken"); });
+      {},
+      [&] {
+        ++calls;
+        return absl::OkStatus();
+      },
+      [] { return absl::InternalError("broken"); });
   EXPECT_EQ(timings.status().message(), "broken");
 }
 

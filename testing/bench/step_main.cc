@@ -48,8 +48,7 @@ absl::StatusOr<StepResult> Measure(const ModelCase& model, const std::string& ar
   result.model = model.name;
   result.threads = threads;
   const auto start = std::chrono::steady_clock::now();
-  COTAN_ASSIGN_OR_RETURN(const std::unique_ptr<CotanStep> cotan,
-                         CotanStep::Create(artifact, threads, input, label));
+  COTAN_ASSIGN_OR_RETURN(const std::unique_ptr<CotanStep> cotan, CotanStep::Create(artifact, threads, input, label));
   COTAN_RETURN_IF_ERROR(cotan->Run());
   result.first_step_ms = MillisecondsSince(start);
   EagerStep eager(model, kSeed);
@@ -59,11 +58,11 @@ absl::StatusOr<StepResult> Measure(const ModelCase& model, const std::string& ar
   options.block_seconds = std::min(options.block_seconds, options.seconds / 4);
   options.min_calls = absl::GetFlag(FLAGS_min_calls);
   COTAN_ASSIGN_OR_RETURN(const auto timings, MeasureInTurns(
-      options, [&] { return cotan->Run(); },
-      [&] {
-        eager.Run();
-        return absl::OkStatus();
-      }));
+                                                 options, [&] { return cotan->Run(); },
+                                                 [&] {
+                                                   eager.Run();
+                                                   return absl::OkStatus();
+                                                 }));
   result.cotan = timings.first;
   result.eager = timings.second;
   if (const int calls = absl::GetFlag(FLAGS_profile); calls > 0) {
@@ -94,13 +93,11 @@ int64_t FileBytes(const std::string& path) {
 
 // What has to be on the device: our training program, or LibTorch's library.
 absl::Status PrintBinarySizes(const char* argv0) {
-  COTAN_ASSIGN_OR_RETURN(const std::string train,
-                         examples::FindDataFile(argv0, "examples/digits/train"));
+  COTAN_ASSIGN_OR_RETURN(const std::string train, examples::FindDataFile(argv0, "examples/digits/train"));
   Dl_info libtorch = {};
   dladdr(reinterpret_cast<const void*>(&at::get_num_threads), &libtorch);
-  absl::PrintF("examples/digits/train: %.1f MiB; %s: %.1f MiB\n",
-               static_cast<double>(FileBytes(train)) / (1 << 20), libtorch.dli_fname,
-               static_cast<double>(FileBytes(libtorch.dli_fname)) / (1 << 20));
+  absl::PrintF("examples/digits/train: %.1f MiB; %s: %.1f MiB\n", static_cast<double>(FileBytes(train)) / (1 << 20),
+               libtorch.dli_fname, static_cast<double>(FileBytes(libtorch.dli_fname)) / (1 << 20));
   return absl::OkStatus();
 }
 

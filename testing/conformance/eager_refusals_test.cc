@@ -37,8 +37,9 @@ TEST(RefusalTest, ViewOfMemoryBeyondWhatWasWritten) {
     in[0].mul_(2);
     return {in[0].as_strided({2}, {3}, 0) * 2};
   };
-  ExpectRefused({buf(0, {4}).slice(0, 0, 1)}, look,
-                "it looks at memory that its argument lies in, but that is no element of it: elements from 0 up to 4 of 1");
+  ExpectRefused(
+      {buf(0, {4}).slice(0, 0, 1)}, look,
+      "it looks at memory that its argument lies in, but that is no element of it: elements from 0 up to 4 of 1");
 }
 
 TEST(RefusalTest, WriteToMemoryBeforeAPart) {

@@ -14,8 +14,7 @@ at::Generator Seeded(uint64_t seed) { return at::detail::createCPUGenerator(seed
 
 CompileOptions OptionsFor(const ModelCase& model) {
   CompileOptions options;
-  options.loss = [loss = model.loss](const std::vector<at::Tensor>& outputs,
-                                     const std::vector<at::Tensor>& targets) {
+  options.loss = [loss = model.loss](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets) {
     return loss(outputs[0], targets[0]);
   };
   options.targets = {model.make_label(Seeded(kLabelSeed))};
@@ -32,9 +31,7 @@ std::vector<ModelDefinition> RegisteredModels() {
     definition.name = model.name;
     definition.description = model.description;
     definition.factory = AdaptFactory(model.make_network);
-    definition.examples = [&model] {
-      return std::vector<at::Tensor>{model.make_input(Seeded(kInputSeed))};
-    };
+    definition.examples = [&model] { return std::vector<at::Tensor>{model.make_input(Seeded(kInputSeed))}; };
     definition.options = [&model] { return OptionsFor(model); };
   }
   return definitions;

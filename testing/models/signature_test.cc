@@ -1,5 +1,5 @@
-// The GraphSignature of a compiled model agrees with that of torch.export in its archive, and with what PyTorch recorded
-// beside the archive: gradients by parameter, and NAME.json.
+// The GraphSignature of a compiled model agrees with that of torch.export in its archive, and with what PyTorch
+// recorded beside the archive: gradients by parameter, and NAME.json.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -70,8 +70,7 @@ void ExpectAsRecorded(const GraphSignature& signature, const Names& mutated, con
   EXPECT_EQ(static_cast<int>(signature.user_outputs.size()), static_cast<int>(manifest["outputs"].size()));
   Names with_gradient = manifest["without_gradient"].get<Names>();
   for (const auto& [parameter, gradient] : golden->gradients) with_gradient.push_back(parameter);
-  EXPECT_THAT(signature.parameters,
-              UnorderedElementsAreArray(with_gradient));
+  EXPECT_THAT(signature.parameters, UnorderedElementsAreArray(with_gradient));
   EXPECT_THAT(mutated, UnorderedElementsAreArray(manifest["mutated_buffers"].get<Names>()));
 }
 

@@ -31,7 +31,9 @@ absl::Status Compile() {  // on your machine: links //aot:compile and LibTorch
   };
   options.targets = {torch::zeros({32}, torch::kInt64)};
   options.optimizer = cotan::aot::OptimizerConfig{cotan::aot::SgdOptions{.lr = 0.1, .momentum = 0.9}};
-  auto net = [] { return torch::nn::Sequential(torch::nn::Linear(784, 64), torch::nn::ReLU(), torch::nn::Linear(64, 10)); };
+  auto net = [] {
+    return torch::nn::Sequential(torch::nn::Linear(784, 64), torch::nn::ReLU(), torch::nn::Linear(64, 10));
+  };
   COTAN_ASSIGN_OR_RETURN(auto model, cotan::aot::CompileModule(net, {torch::zeros({32, 784})}, options));
   return model.Save("net.cotan");
 }

@@ -43,7 +43,8 @@ class Case {
     if (!kernel.ok()) return state.SkipWithError(kernel.status().ToString().c_str());
     std::vector<void*> in = Data(inputs_), out = Data(outputs_);
     std::vector<char> scratch((*kernel)->scratch_bytes() + 64);
-    const KernelArgs args = {in.data(), out.data(), scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64)};
+    const KernelArgs args = {in.data(), out.data(),
+                             scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64)};
     for (auto _ : state) {
       if (!(*kernel)->Run(args).ok()) return state.SkipWithError("run failed");
       benchmark::ClobberMemory();
@@ -52,7 +53,9 @@ class Case {
     for (const auto* tensors : {&inputs_, &outputs_}) {
       for (const auto& tensor : *tensors) bytes += static_cast<double>(tensor->bytes().size());
     }
-    state.counters["ns/el"] = benchmark::Counter(static_cast<double>(elements) * 1e-9, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+    state.counters["ns/el"] =
+        benchmark::Counter(static_cast<double>(elements) * 1e-9,
+                           benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
     state.counters["GB/s"] = benchmark::Counter(bytes * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
   }
 
@@ -87,8 +90,10 @@ void Memcpy(benchmark::State& state) {
     std::memcpy(to.data(), from.data(), static_cast<size_t>(n) * sizeof(float));
     benchmark::ClobberMemory();
   }
-  state.counters["ns/el"] = benchmark::Counter(static_cast<double>(n) * 1e-9, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
-  state.counters["GB/s"] = benchmark::Counter(static_cast<double>(n) * 8e-9, benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["ns/el"] = benchmark::Counter(
+      static_cast<double>(n) * 1e-9, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  state.counters["GB/s"] =
+      benchmark::Counter(static_cast<double>(n) * 8e-9, benchmark::Counter::kIsIterationInvariantRate);
 }
 
 void Add(benchmark::State& state) {
@@ -244,7 +249,12 @@ BENCHMARK(AddBias)->Arg(kInCache)->Arg(kOutOfCache);
 BENCHMARK(Exp)->Arg(kInCache);
 BENCHMARK(Tanh)->Arg(kInCache);
 BENCHMARK(Gelu)->Arg(kInCache)->Arg(kOutOfCache);
-BENCHMARK(Softmax)->Args({kInCache, 32})->Args({1 << 18, 64})->Args({1 << 18, 512})->Args({1 << 18, 4096})->Args({1 << 20, 50'000});
+BENCHMARK(Softmax)
+    ->Args({kInCache, 32})
+    ->Args({1 << 18, 64})
+    ->Args({1 << 18, 512})
+    ->Args({1 << 18, 4096})
+    ->Args({1 << 20, 50'000});
 BENCHMARK(LayerNorm)->Args({1 << 18, 128})->Args({1 << 18, 768});
 BENCHMARK(LayerNormBackward)->Args({1 << 18, 128})->Args({1 << 18, 768});
 BENCHMARK(BatchNormStatistics)->Args({1 << 18, 16})->Args({1 << 22, 64});

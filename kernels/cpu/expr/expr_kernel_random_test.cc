@@ -57,9 +57,8 @@ class RandomExprTest : public ::testing::Test {
   // Compares one run with the reference's results.
   void Check(const RandomExpr& expr, const Tensors& expected, const ExprOptions& options, int threads) {
     Tensors outputs = MakeOutputs(expr);
-    const absl::Status status =
-        RunOp([&](const KernelRequest& request) { return MakeExprWith(request, options); }, expr.op,
-              Pointers(expr.inputs), Pointers(outputs), threads);
+    const absl::Status status = RunOp([&](const KernelRequest& request) { return MakeExprWith(request, options); },
+                                      expr.op, Pointers(expr.inputs), Pointers(outputs), threads);
     ASSERT_TRUE(status.ok()) << status;
     for (size_t k = 0; k < outputs.size(); ++k) {
       ASSERT_EQ(Difference(*expected[k], *outputs[k]), "") << "output " << k << " with " << options.ops->name;
@@ -106,8 +105,7 @@ TEST_F(RandomExprTest, EqualsTheReferenceBitForBit) {
     RandomExpr expr = MakeRandomExpr(random, i % 10 == 0 ? 40'000 : 3'000);
     SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + cotan::testing::ToText(expr.op.expr()));
     Tensors expected = MakeOutputs(expr);
-    const absl::Status status =
-        RunOp(reference::MakeExpr, expr.op, Pointers(expr.inputs), Pointers(expected));
+    const absl::Status status = RunOp(reference::MakeExpr, expr.op, Pointers(expr.inputs), Pointers(expected));
     ASSERT_TRUE(status.ok()) << status;
     for (const expr::TileOps* ops : expr::RunnableTileOps()) {
       ASSERT_NO_FATAL_FAILURE(Check(expr, expected, {ops}, 1));

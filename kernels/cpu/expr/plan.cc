@@ -198,8 +198,7 @@ class Compiler {
     slots(i).main = SharedSlot(a_.TileItems() * RegisterItemBytes(n.dtype));
     if (operand >= 0) {
       const auto k = static_cast<size_t>(operand);
-      plan_.shared_tile.push_back(
-          LoadStep(i, slots(i).main, a_.tiling.row_strides[k], a_.tiling.col_strides[k]));
+      plan_.shared_tile.push_back(LoadStep(i, slots(i).main, a_.tiling.row_strides[k], a_.tiling.col_strides[k]));
       RoundIota(i, slots(i).main, plan_.shared_tile);
     } else {
       EmitCompute(i, slots(i).main, Context::kHoisted, plan_.shared_tile);
@@ -330,7 +329,8 @@ class Compiler {
     } else {
       step.fn = ops_.find(n.fn, dtype, scalars);
       if (step.fn == nullptr) {
-        status_ = absl::UnimplementedError(absl::StrCat("expressions have no ", ExprFnName(n.fn), " of ", DTypeName(dtype)));
+        status_ =
+            absl::UnimplementedError(absl::StrCat("expressions have no ", ExprFnName(n.fn), " of ", DTypeName(dtype)));
       }
     }
     const TileFn round = IsHalf(n.dtype) && !IsExactInHalf(n.fn) ? ops_.find_round(n.dtype) : nullptr;
@@ -443,7 +443,8 @@ class Compiler {
     }
     // Stores of the phase's end read inputs, too.
     for (size_t other = 0; other < program_.outputs.size(); ++other) {
-      if (other != k && a_.output_is_full[other] && a_.StorePhase(other) == p && MayAlias(a_.stored[other], operand)) return false;
+      if (other != k && a_.output_is_full[other] && a_.StorePhase(other) == p && MayAlias(a_.stored[other], operand))
+        return false;
     }
     return true;
   }
@@ -460,7 +461,8 @@ class Compiler {
   int OutputToComputeInto(int i, int p) {
     if (node(i).fn == FN_INPUT || info(i).kept) return -1;
     for (size_t k = 0; k < program_.outputs.size(); ++k) {
-      if (a_.output_is_full[k] && a_.StorePhase(k) == p && a_.stored[k] == i && CanComputeInto(k, i, p)) return static_cast<int>(k);
+      if (a_.output_is_full[k] && a_.StorePhase(k) == p && a_.stored[k] == i && CanComputeInto(k, i, p))
+        return static_cast<int>(k);
     }
     return -1;
   }
@@ -567,9 +569,9 @@ class Compiler {
 
   // Of the phase being emitted.
   Phase* phase_ = nullptr;
-  std::vector<int> spread_;                            // per node: slot of its spread value, or -1
-  std::vector<std::pair<int, int>> live_;               // node, its register
-  std::vector<bool> direct_;                            // per output: computed into its memory
+  std::vector<int> spread_;                // per node: slot of its spread value, or -1
+  std::vector<std::pair<int, int>> live_;  // node, its register
+  std::vector<bool> direct_;               // per output: computed into its memory
 };
 
 }  // namespace

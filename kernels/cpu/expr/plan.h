@@ -39,7 +39,7 @@ struct PlanOperand {
     kPosition,  // no memory: the number that its strides lead to
   };
   Kind kind = Kind::kPosition;
-  int index = 0;          // of the op's input or output
+  int index = 0;  // of the op's input or output
   int64_t item_bytes = 0;
 };
 
@@ -85,9 +85,9 @@ struct Step {
 
 struct Reduction {
   ReduceFns fns;
-  uint16_t out = 0;           // a unit slot
-  int64_t total_offset = 0;   // bytes, in the totals of a unit
-  TileFn round = nullptr;     // rounds the result to f16 or bf16
+  uint16_t out = 0;          // a unit slot
+  int64_t total_offset = 0;  // bytes, in the totals of a unit
+  TileFn round = nullptr;    // rounds the result to f16 or bf16
 };
 
 struct Phase {

@@ -124,9 +124,9 @@ class Analyzer {
       const bool walked = std::any_of(a_.nodes.begin(), a_.nodes.end(), [&](const ExprNode& n) {
         return n.fn == FN_INPUT && n.index == static_cast<int>(i);
       });
-      AddOperand({PlanOperand::Kind::kInput, static_cast<int>(i), static_cast<int64_t>(ByteSize(input.dtype))},
-                 walked ? BroadcastStrides(input.layout, program_.domain_sizes)
-                        : DimVector(program_.domain_sizes.size(), 0));
+      AddOperand(
+          {PlanOperand::Kind::kInput, static_cast<int>(i), static_cast<int64_t>(ByteSize(input.dtype))},
+          walked ? BroadcastStrides(input.layout, program_.domain_sizes) : DimVector(program_.domain_sizes.size(), 0));
     }
     for (size_t k = 0; k < request_.outputs.size(); ++k) {
       const TensorSpec& output = request_.outputs[k];
@@ -163,15 +163,13 @@ class Analyzer {
       if (a_.operands[k].kind == PlanOperand::Kind::kOutput) visited *= 1.5;
       if (a_.operands[k].kind != PlanOperand::Kind::kPosition) weight[k] = visited;
     }
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-      return weight[static_cast<size_t>(a)] > weight[static_cast<size_t>(b)];
-    });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return weight[static_cast<size_t>(a)] > weight[static_cast<size_t>(b)]; });
     return order;
   }
 
   void MakeLoops() {
-    const std::vector<LoopDim> dims =
-        OrderLoops(program_.domain_sizes, program_.reduce, a_.strides, Priority());
+    const std::vector<LoopDim> dims = OrderLoops(program_.domain_sizes, program_.reduce, a_.strides, Priority());
     // Small tiles where registers are wide or many.
     int64_t bytes = 0;
     for (int i = 0; i < num_nodes(); ++i) {
@@ -233,8 +231,8 @@ class Analyzer {
   void ReplaceEmptyLeaves() {
     for (int i = 0; i < num_nodes(); ++i) {
       ExprNode& n = node(i);
-      const bool empty = n.fn == FN_INPUT &&
-                         NumElements(request_.inputs[static_cast<size_t>(n.index)].layout.sizes) == 0;
+      const bool empty =
+          n.fn == FN_INPUT && NumElements(request_.inputs[static_cast<size_t>(n.index)].layout.sizes) == 0;
       if (!info(i).needed || !(empty || n.fn == FN_IOTA) || !IsUniformOperand(info(i).operand)) continue;
       n.fn = FN_CONSTANT;
       n.float_value = 0;
@@ -297,9 +295,8 @@ class Analyzer {
   }
 
   void ChooseSplits() {
-    const bool reduces = std::any_of(a_.nodes.begin(), a_.nodes.end(), [](const ExprNode& n) {
-      return IsExprReduction(n.fn);
-    });
+    const bool reduces =
+        std::any_of(a_.nodes.begin(), a_.nodes.end(), [](const ExprNode& n) { return IsExprReduction(n.fn); });
     if (!reduces || a_.tiling.units >= 32) return;
     a_.splits = std::clamp<int64_t>(a_.tiling.chunks / 16, 1, 32);
   }
@@ -355,7 +352,8 @@ class Analyzer {
     double per_element = 0;
     for (int i = 0; i < num_nodes(); ++i) {
       if (info(i).needed && (info(i).home == Home::kTile || IsExprReduction(node(i).fn))) {
-        per_element += FnCost(node(i).fn, node(i).dtype) * 0.05 * static_cast<double>(RegisterItemBytes(node(i).dtype)) / 4;
+        per_element +=
+            FnCost(node(i).fn, node(i).dtype) * 0.05 * static_cast<double>(RegisterItemBytes(node(i).dtype)) / 4;
       }
     }
     a_.cost_ns = static_cast<double>(NumElements(program_.domain_sizes)) * (per_element + 0.1);
@@ -378,9 +376,7 @@ bool PlanAnalysis::IsReduced(int i, int phase) const {
   return value.needed && IsExprReduction(node(i).fn) && value.phase == phase;
 }
 
-int PlanAnalysis::StorePhase(size_t k) const {
-  return std::max(info[static_cast<size_t>(stored[k])].phase, 0);
-}
+int PlanAnalysis::StorePhase(size_t k) const { return std::max(info[static_cast<size_t>(stored[k])].phase, 0); }
 
 bool PlanAnalysis::TileIsDense(int operand) const {
   const auto k = static_cast<size_t>(operand);

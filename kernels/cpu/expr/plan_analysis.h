@@ -30,7 +30,7 @@ struct NodeInfo {
   // Full values of tiles: the first phase in which they can be computed.
   // Reduced values: the phase after which they are known, -1: before all.
   int phase = -1;
-  int operand = -1;  // of leaves that walk the domain
+  int operand = -1;           // of leaves that walk the domain
   int first_phase = -1;       // in which the value is computed
   bool kept = false;          // from then on, for later phases
   bool keep_decided = false;  // whether `kept` is final
@@ -47,7 +47,7 @@ struct PlanAnalysis {
   std::vector<PlanOperand> operands;  // op inputs, op outputs, positions
   std::vector<DimVector> strides;     // per operand, per domain dimension
   Tiling tiling;
-  int64_t splits = 1;                 // see Plan::splits
+  int64_t splits = 1;  // see Plan::splits
   int num_phases = 0;
   std::vector<std::vector<bool>> computed;  // [phase][node]: computed in the phase, in each tile
   double cost_ns = 0;

@@ -142,8 +142,8 @@ constexpr float kMaxTrigArgument = 1e5f;
 
 // sin(x + quarter * pi / 2).
 inline float SinOfQuarter(float x, int32_t quarter) {
-  constexpr double kMagic = 6755399441055744.0;               // 1.5 * 2^52
-  constexpr double kHalfPiHigh = 1.57079632673412561417;      // 33 bits
+  constexpr double kMagic = 6755399441055744.0;           // 1.5 * 2^52
+  constexpr double kHalfPiHigh = 1.57079632673412561417;  // 33 bits
   constexpr double kHalfPiLow = 6.07710050650619224932e-11;
   const double shifted = static_cast<double>(x) * 0.63661977236758134308 + kMagic;
   const double n = shifted - kMagic;
@@ -183,7 +183,9 @@ inline float RoundToFloat16(float x) {
   return x != x ? x : CopySign(magnitude < 65520.0f ? y : kInfinityF, x);
 }
 
-inline float BFloat16BitsToFloat(uint16_t bits) { return FloatOf(static_cast<int32_t>(static_cast<uint32_t>(bits) << 16)); }
+inline float BFloat16BitsToFloat(uint16_t bits) {
+  return FloatOf(static_cast<int32_t>(static_cast<uint32_t>(bits) << 16));
+}
 inline uint16_t FloatToBFloat16Bits(float x) {
   return static_cast<uint16_t>(static_cast<uint32_t>(BitsOf(RoundToBFloat16(x))) >> 16);
 }

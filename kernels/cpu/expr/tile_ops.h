@@ -20,8 +20,7 @@ using TileFn = void (*)(void* out, const void* a, const void* b, const void* c, 
 
 // Copies [rows, cols] elements from memory with these strides (in elements) to
 // a dense register (load), or back (store).
-using CopyFn = void (*)(void* to, const void* from, int64_t rows, int64_t cols, int64_t row_stride,
-                        int64_t col_stride);
+using CopyFn = void (*)(void* to, const void* from, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride);
 
 // A reduction, by stages: total[0..width) is initialised, takes in tiles, takes
 // in totals of other parts of the domain, and is finished into a register.

@@ -127,21 +127,30 @@ TileFn Find2(int scalars) {
 template <Contraction kContraction, typename T>
 TileFn FindContraction(int scalars) {
   switch (scalars) {
-    case 0: return Contract<kContraction, T, false, false>;
-    case 1: return Contract<kContraction, T, true, false>;
-    case 4: return Contract<kContraction, T, false, true>;
-    case 5: return Contract<kContraction, T, true, true>;
-    default: return nullptr;
+    case 0:
+      return Contract<kContraction, T, false, false>;
+    case 1:
+      return Contract<kContraction, T, true, false>;
+    case 4:
+      return Contract<kContraction, T, false, true>;
+    case 5:
+      return Contract<kContraction, T, true, true>;
+    default:
+      return nullptr;
   }
 }
 
 template <typename T>
 TileFn FindContraction(Contraction contraction, int scalars) {
   switch (contraction) {
-    case Contraction::kNone: return nullptr;
-    case Contraction::kMulAdd: return FindContraction<Contraction::kMulAdd, T>(scalars);
-    case Contraction::kMulSub: return FindContraction<Contraction::kMulSub, T>(scalars);
-    case Contraction::kSubMul: return FindContraction<Contraction::kSubMul, T>(scalars);
+    case Contraction::kNone:
+      return nullptr;
+    case Contraction::kMulAdd:
+      return FindContraction<Contraction::kMulAdd, T>(scalars);
+    case Contraction::kMulSub:
+      return FindContraction<Contraction::kMulSub, T>(scalars);
+    case Contraction::kSubMul:
+      return FindContraction<Contraction::kSubMul, T>(scalars);
   }
   return nullptr;
 }
@@ -156,13 +165,20 @@ TileFn FindContraction(Contraction contraction, DType dtype, int scalars) {
 template <typename T>
 TileFn FindOrder(ScalarFn fn, int scalars) {
   switch (fn) {
-    case FN_EQ: return Find2<EqFn, T>(scalars);
-    case FN_NE: return Find2<NeFn, T>(scalars);
-    case FN_LT: return Find2<LtFn, T>(scalars);
-    case FN_LE: return Find2<LeFn, T>(scalars);
-    case FN_MAXIMUM: return Find2<MaximumFn, T>(scalars);
-    case FN_MINIMUM: return Find2<MinimumFn, T>(scalars);
-    default: return nullptr;
+    case FN_EQ:
+      return Find2<EqFn, T>(scalars);
+    case FN_NE:
+      return Find2<NeFn, T>(scalars);
+    case FN_LT:
+      return Find2<LtFn, T>(scalars);
+    case FN_LE:
+      return Find2<LeFn, T>(scalars);
+    case FN_MAXIMUM:
+      return Find2<MaximumFn, T>(scalars);
+    case FN_MINIMUM:
+      return Find2<MinimumFn, T>(scalars);
+    default:
+      return nullptr;
   }
 }
 
@@ -170,82 +186,140 @@ TileFn FindBool(ScalarFn fn, int scalars) {
   if (scalars != 0) return nullptr;
   switch (fn) {
     case FN_LOGICAL_NOT:
-    case FN_BITWISE_NOT: return Map1<BitwiseNotFn, Bool>;
+    case FN_BITWISE_NOT:
+      return Map1<BitwiseNotFn, Bool>;
     case FN_ADD:
-    case FN_OR: return Map2<OrFn, Bool, 0>;
+    case FN_OR:
+      return Map2<OrFn, Bool, 0>;
     case FN_MUL:
-    case FN_AND: return Map2<AndFn, Bool, 0>;
-    case FN_XOR: return Map2<XorFn, Bool, 0>;
-    default: return FindOrder<uint8_t>(fn, scalars);
+    case FN_AND:
+      return Map2<AndFn, Bool, 0>;
+    case FN_XOR:
+      return Map2<XorFn, Bool, 0>;
+    default:
+      return FindOrder<uint8_t>(fn, scalars);
   }
 }
 
 template <typename T>
 TileFn FindFloat1(ScalarFn fn) {
   switch (fn) {
-    case FN_NEG: return Map1<NegFn, T>;
-    case FN_ABS: return Map1<AbsFn, T>;
-    case FN_SIGN: return Map1<SignFn, T>;
-    case FN_CEIL: return Map1<CeilFn, T>;
-    case FN_FLOOR: return Map1<FloorFn, T>;
-    case FN_ROUND: return Map1<RoundFn, T>;
-    case FN_TRUNC: return Map1<TruncFn, T>;
-    case FN_SQRT: return Map1<SqrtFn, T>;
-    case FN_RSQRT: return Map1<RsqrtFn, T>;
-    case FN_RECIPROCAL: return Map1<ReciprocalFn, T>;
-    case FN_EXP: return Map1<ExpFn, T>;
-    case FN_EXP2: return Map1<Exp2Fn, T>;
-    case FN_EXPM1: return Map1<Expm1Fn, T>;
-    case FN_LOG: return Map1<LogFn, T>;
-    case FN_LOG2: return Map1<Log2Fn, T>;
-    case FN_LOG10: return Map1<Log10Fn, T>;
-    case FN_LOG1P: return Map1<Log1pFn, T>;
-    case FN_TAN: return Map1<TanFn, T>;
-    case FN_ASIN: return Map1<AsinFn, T>;
-    case FN_ACOS: return Map1<AcosFn, T>;
-    case FN_ATAN: return Map1<AtanFn, T>;
-    case FN_SINH: return Map1<SinhFn, T>;
-    case FN_COSH: return Map1<CoshFn, T>;
-    case FN_TANH: return Map1<TanhFn, T>;
-    case FN_ASINH: return Map1<AsinhFn, T>;
-    case FN_ACOSH: return Map1<AcoshFn, T>;
-    case FN_ATANH: return Map1<AtanhFn, T>;
-    case FN_ERF: return Map1<ErfFn, T>;
-    case FN_ERFC: return Map1<ErfcFn, T>;
-    case FN_ERFINV: return Map1<ErfInvFn, T>;
-    case FN_LGAMMA: return Map1<LgammaFn, T>;
-    case FN_DIGAMMA: return Map1<DigammaFn, T>;
-    case FN_LOGISTIC: return Map1<LogisticFn, T>;
-    case FN_ISNAN: return Map1<IsNanFn, T>;
-    case FN_ISINF: return Map1<IsInfFn, T>;
-    case FN_RELU: return Map1<ReluFn, T>;
-    default: return nullptr;
+    case FN_NEG:
+      return Map1<NegFn, T>;
+    case FN_ABS:
+      return Map1<AbsFn, T>;
+    case FN_SIGN:
+      return Map1<SignFn, T>;
+    case FN_CEIL:
+      return Map1<CeilFn, T>;
+    case FN_FLOOR:
+      return Map1<FloorFn, T>;
+    case FN_ROUND:
+      return Map1<RoundFn, T>;
+    case FN_TRUNC:
+      return Map1<TruncFn, T>;
+    case FN_SQRT:
+      return Map1<SqrtFn, T>;
+    case FN_RSQRT:
+      return Map1<RsqrtFn, T>;
+    case FN_RECIPROCAL:
+      return Map1<ReciprocalFn, T>;
+    case FN_EXP:
+      return Map1<ExpFn, T>;
+    case FN_EXP2:
+      return Map1<Exp2Fn, T>;
+    case FN_EXPM1:
+      return Map1<Expm1Fn, T>;
+    case FN_LOG:
+      return Map1<LogFn, T>;
+    case FN_LOG2:
+      return Map1<Log2Fn, T>;
+    case FN_LOG10:
+      return Map1<Log10Fn, T>;
+    case FN_LOG1P:
+      return Map1<Log1pFn, T>;
+    case FN_TAN:
+      return Map1<TanFn, T>;
+    case FN_ASIN:
+      return Map1<AsinFn, T>;
+    case FN_ACOS:
+      return Map1<AcosFn, T>;
+    case FN_ATAN:
+      return Map1<AtanFn, T>;
+    case FN_SINH:
+      return Map1<SinhFn, T>;
+    case FN_COSH:
+      return Map1<CoshFn, T>;
+    case FN_TANH:
+      return Map1<TanhFn, T>;
+    case FN_ASINH:
+      return Map1<AsinhFn, T>;
+    case FN_ACOSH:
+      return Map1<AcoshFn, T>;
+    case FN_ATANH:
+      return Map1<AtanhFn, T>;
+    case FN_ERF:
+      return Map1<ErfFn, T>;
+    case FN_ERFC:
+      return Map1<ErfcFn, T>;
+    case FN_ERFINV:
+      return Map1<ErfInvFn, T>;
+    case FN_LGAMMA:
+      return Map1<LgammaFn, T>;
+    case FN_DIGAMMA:
+      return Map1<DigammaFn, T>;
+    case FN_LOGISTIC:
+      return Map1<LogisticFn, T>;
+    case FN_ISNAN:
+      return Map1<IsNanFn, T>;
+    case FN_ISINF:
+      return Map1<IsInfFn, T>;
+    case FN_RELU:
+      return Map1<ReluFn, T>;
+    default:
+      return nullptr;
   }
 }
 
 template <typename T>
 TileFn FindFloat2(ScalarFn fn, int scalars) {
   switch (fn) {
-    case FN_ADD: return Find2<AddFn, T>(scalars);
-    case FN_SUB: return Find2<SubFn, T>(scalars);
-    case FN_MUL: return Find2<MulFn, T>(scalars);
-    case FN_DIV: return Find2<DivFn, T>(scalars);
-    default: break;
+    case FN_ADD:
+      return Find2<AddFn, T>(scalars);
+    case FN_SUB:
+      return Find2<SubFn, T>(scalars);
+    case FN_MUL:
+      return Find2<MulFn, T>(scalars);
+    case FN_DIV:
+      return Find2<DivFn, T>(scalars);
+    default:
+      break;
   }
   if (TileFn order = FindOrder<T>(fn, scalars)) return order;
   if (scalars != 0) return nullptr;
   switch (fn) {
-    case FN_FLOOR_DIV: return Map2<FloorDivFn, T, 0>;
-    case FN_TRUNC_DIV: return Map2<TruncDivFn, T, 0>;
-    case FN_REMAINDER: return Map2<RemainderFn, T, 0>;
-    case FN_FMOD: return Map2<FmodFn, T, 0>;
-    case FN_POW: return Map2<PowFn, T, 0>;
-    case FN_FMAX: return Map2<FmaxFn, T, 0>;
-    case FN_FMIN: return Map2<FminFn, T, 0>;
-    case FN_ATAN2: return Map2<Atan2Fn, T, 0>;
-    case FN_HYPOT: return Map2<HypotFn, T, 0>;
-    case FN_COPYSIGN: return Map2<CopySignFn, T, 0>;
-    default: return nullptr;
+    case FN_FLOOR_DIV:
+      return Map2<FloorDivFn, T, 0>;
+    case FN_TRUNC_DIV:
+      return Map2<TruncDivFn, T, 0>;
+    case FN_REMAINDER:
+      return Map2<RemainderFn, T, 0>;
+    case FN_FMOD:
+      return Map2<FmodFn, T, 0>;
+    case FN_POW:
+      return Map2<PowFn, T, 0>;
+    case FN_FMAX:
+      return Map2<FmaxFn, T, 0>;
+    case FN_FMIN:
+      return Map2<FminFn, T, 0>;
+    case FN_ATAN2:
+      return Map2<Atan2Fn, T, 0>;
+    case FN_HYPOT:
+      return Map2<HypotFn, T, 0>;
+    case FN_COPYSIGN:
+      return Map2<CopySignFn, T, 0>;
+    default:
+      return nullptr;
   }
 }
 
@@ -253,25 +327,44 @@ template <typename T>
 TileFn FindInteger(ScalarFn fn, int scalars) {
   if (scalars != 0) return nullptr;
   switch (fn) {
-    case FN_NEG: return Map1<NegFn, T>;
-    case FN_ABS: return Map1<AbsFn, T>;
-    case FN_SIGN: return Map1<SignFn, T>;
-    case FN_RELU: return Map1<ReluFn, T>;
-    case FN_BITWISE_NOT: return Map1<BitwiseNotFn, T>;
-    case FN_ADD: return Map2<AddFn, T, 0>;
-    case FN_SUB: return Map2<SubFn, T, 0>;
-    case FN_MUL: return Map2<MulFn, T, 0>;
-    case FN_FLOOR_DIV: return Map2<FloorDivFn, T, 0>;
-    case FN_TRUNC_DIV: return Map2<TruncDivFn, T, 0>;
-    case FN_REMAINDER: return Map2<RemainderFn, T, 0>;
-    case FN_FMOD: return Map2<FmodFn, T, 0>;
-    case FN_POW: return Map2<PowFn, T, 0>;
-    case FN_AND: return Map2<AndFn, T, 0>;
-    case FN_OR: return Map2<OrFn, T, 0>;
-    case FN_XOR: return Map2<XorFn, T, 0>;
-    case FN_SHIFT_LEFT: return Map2<ShiftLeftFn, T, 0>;
-    case FN_SHIFT_RIGHT: return Map2<ShiftRightFn, T, 0>;
-    default: return FindOrder<T>(fn, scalars);
+    case FN_NEG:
+      return Map1<NegFn, T>;
+    case FN_ABS:
+      return Map1<AbsFn, T>;
+    case FN_SIGN:
+      return Map1<SignFn, T>;
+    case FN_RELU:
+      return Map1<ReluFn, T>;
+    case FN_BITWISE_NOT:
+      return Map1<BitwiseNotFn, T>;
+    case FN_ADD:
+      return Map2<AddFn, T, 0>;
+    case FN_SUB:
+      return Map2<SubFn, T, 0>;
+    case FN_MUL:
+      return Map2<MulFn, T, 0>;
+    case FN_FLOOR_DIV:
+      return Map2<FloorDivFn, T, 0>;
+    case FN_TRUNC_DIV:
+      return Map2<TruncDivFn, T, 0>;
+    case FN_REMAINDER:
+      return Map2<RemainderFn, T, 0>;
+    case FN_FMOD:
+      return Map2<FmodFn, T, 0>;
+    case FN_POW:
+      return Map2<PowFn, T, 0>;
+    case FN_AND:
+      return Map2<AndFn, T, 0>;
+    case FN_OR:
+      return Map2<OrFn, T, 0>;
+    case FN_XOR:
+      return Map2<XorFn, T, 0>;
+    case FN_SHIFT_LEFT:
+      return Map2<ShiftLeftFn, T, 0>;
+    case FN_SHIFT_RIGHT:
+      return Map2<ShiftRightFn, T, 0>;
+    default:
+      return FindOrder<T>(fn, scalars);
   }
 }
 
@@ -280,26 +373,35 @@ TileFn FindSelect(DType dtype, int scalars) {
   switch (dtype) {
     case DType::kBool:
     case DType::kUInt8:
-    case DType::kInt8: return scalars == 0 ? Select<uint8_t, 0> : nullptr;
-    case DType::kInt16: return scalars == 0 ? Select<uint16_t, 0> : nullptr;
+    case DType::kInt8:
+      return scalars == 0 ? Select<uint8_t, 0> : nullptr;
+    case DType::kInt16:
+      return scalars == 0 ? Select<uint16_t, 0> : nullptr;
     case DType::kInt32:
     case DType::kFloat32:
       if (f32 && scalars == 2) return Select<uint32_t, 2>;
       if (f32 && scalars == 4) return Select<uint32_t, 4>;
       return scalars == 0 ? Select<uint32_t, 0> : nullptr;
-    default: return scalars == 0 ? Select<uint64_t, 0> : nullptr;
+    default:
+      return scalars == 0 ? Select<uint64_t, 0> : nullptr;
   }
 }
 
 TileFn Find(ScalarFn fn, DType dtype, int scalars) {
   if (fn == FN_SELECT) return FindSelect(dtype, scalars);
   switch (dtype) {
-    case DType::kBool: return FindBool(fn, scalars);
-    case DType::kUInt8: return FindInteger<uint8_t>(fn, scalars);
-    case DType::kInt8: return FindInteger<int8_t>(fn, scalars);
-    case DType::kInt16: return FindInteger<int16_t>(fn, scalars);
-    case DType::kInt32: return FindInteger<int32_t>(fn, scalars);
-    case DType::kInt64: return FindInteger<int64_t>(fn, scalars);
+    case DType::kBool:
+      return FindBool(fn, scalars);
+    case DType::kUInt8:
+      return FindInteger<uint8_t>(fn, scalars);
+    case DType::kInt8:
+      return FindInteger<int8_t>(fn, scalars);
+    case DType::kInt16:
+      return FindInteger<int16_t>(fn, scalars);
+    case DType::kInt32:
+      return FindInteger<int32_t>(fn, scalars);
+    case DType::kInt64:
+      return FindInteger<int64_t>(fn, scalars);
     case DType::kFloat32:
       if (fn == FN_SIN) return scalars == 0 ? Trig<SinFn, ::sinf> : nullptr;
       if (fn == FN_COS) return scalars == 0 ? Trig<CosFn, ::cosf> : nullptr;
@@ -310,7 +412,8 @@ TileFn Find(ScalarFn fn, DType dtype, int scalars) {
       if (fn == FN_COS) return scalars == 0 ? Map1<FloatFn<::cosf, ::cos>, double> : nullptr;
       if (fn < FN_ADD) return scalars == 0 ? FindFloat1<double>(fn) : nullptr;
       return FindFloat2<double>(fn, scalars);
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -339,29 +442,46 @@ void CastLoop(void* out, const void* a, const void*, const void*, int64_t n) {
 template <typename From>
 TileFn FindCastFrom(DType to) {
   switch (to) {
-    case DType::kBool: return CastLoop<Bool, From>;
-    case DType::kUInt8: return CastLoop<uint8_t, From>;
-    case DType::kInt8: return CastLoop<int8_t, From>;
-    case DType::kInt16: return CastLoop<int16_t, From>;
-    case DType::kInt32: return CastLoop<int32_t, From>;
-    case DType::kInt64: return CastLoop<int64_t, From>;
-    case DType::kFloat32: return CastLoop<float, From>;
-    case DType::kFloat64: return CastLoop<double, From>;
-    default: return nullptr;
+    case DType::kBool:
+      return CastLoop<Bool, From>;
+    case DType::kUInt8:
+      return CastLoop<uint8_t, From>;
+    case DType::kInt8:
+      return CastLoop<int8_t, From>;
+    case DType::kInt16:
+      return CastLoop<int16_t, From>;
+    case DType::kInt32:
+      return CastLoop<int32_t, From>;
+    case DType::kInt64:
+      return CastLoop<int64_t, From>;
+    case DType::kFloat32:
+      return CastLoop<float, From>;
+    case DType::kFloat64:
+      return CastLoop<double, From>;
+    default:
+      return nullptr;
   }
 }
 
 TileFn FindCast(DType from, DType to) {
   switch (from) {
     case DType::kBool:
-    case DType::kUInt8: return FindCastFrom<uint8_t>(to);
-    case DType::kInt8: return FindCastFrom<int8_t>(to);
-    case DType::kInt16: return FindCastFrom<int16_t>(to);
-    case DType::kInt32: return FindCastFrom<int32_t>(to);
-    case DType::kInt64: return FindCastFrom<int64_t>(to);
-    case DType::kFloat32: return FindCastFrom<float>(to);
-    case DType::kFloat64: return FindCastFrom<double>(to);
-    default: return nullptr;
+    case DType::kUInt8:
+      return FindCastFrom<uint8_t>(to);
+    case DType::kInt8:
+      return FindCastFrom<int8_t>(to);
+    case DType::kInt16:
+      return FindCastFrom<int16_t>(to);
+    case DType::kInt32:
+      return FindCastFrom<int32_t>(to);
+    case DType::kInt64:
+      return FindCastFrom<int64_t>(to);
+    case DType::kFloat32:
+      return FindCastFrom<float>(to);
+    case DType::kFloat64:
+      return FindCastFrom<double>(to);
+    default:
+      return nullptr;
   }
 }
 
@@ -419,29 +539,41 @@ void Store(void* to, const void* from, int64_t rows, int64_t cols, int64_t row_s
 
 CopyFn FindLoad(DType dtype) {
   switch (dtype) {
-    case DType::kBFloat16: return Load<BFloat16Load, uint16_t>;
-    case DType::kFloat16: return Load<Float16Load, uint16_t>;
+    case DType::kBFloat16:
+      return Load<BFloat16Load, uint16_t>;
+    case DType::kFloat16:
+      return Load<Float16Load, uint16_t>;
     case DType::kBool:
     case DType::kUInt8:
-    case DType::kInt8: return Load<SameBits, uint8_t>;
-    case DType::kInt16: return Load<SameBits, uint16_t>;
+    case DType::kInt8:
+      return Load<SameBits, uint8_t>;
+    case DType::kInt16:
+      return Load<SameBits, uint16_t>;
     case DType::kInt32:
-    case DType::kFloat32: return Load<SameBits, uint32_t>;
-    default: return Load<SameBits, uint64_t>;
+    case DType::kFloat32:
+      return Load<SameBits, uint32_t>;
+    default:
+      return Load<SameBits, uint64_t>;
   }
 }
 
 CopyFn FindStore(DType dtype) {
   switch (dtype) {
-    case DType::kBFloat16: return Store<BFloat16Store, float>;
-    case DType::kFloat16: return Store<Float16Store, float>;
+    case DType::kBFloat16:
+      return Store<BFloat16Store, float>;
+    case DType::kFloat16:
+      return Store<Float16Store, float>;
     case DType::kBool:
     case DType::kUInt8:
-    case DType::kInt8: return Store<SameBits, uint8_t>;
-    case DType::kInt16: return Store<SameBits, uint16_t>;
+    case DType::kInt8:
+      return Store<SameBits, uint8_t>;
+    case DType::kInt16:
+      return Store<SameBits, uint16_t>;
     case DType::kInt32:
-    case DType::kFloat32: return Store<SameBits, uint32_t>;
-    default: return Store<SameBits, uint64_t>;
+    case DType::kFloat32:
+      return Store<SameBits, uint32_t>;
+    default:
+      return Store<SameBits, uint64_t>;
   }
 }
 
@@ -622,17 +754,21 @@ void ReduceFinish(void* out, const void* total, int64_t width) {
 
 template <typename Op>
 ReduceFns MakeReduce() {
-  return {sizeof(typename Op::Total), ReduceInit<Op>,    ReduceRows<Op>,
-          ReduceCols<Op>,             ReduceCombine<Op>, ReduceFinish<Op>};
+  return {sizeof(typename Op::Total), ReduceInit<Op>,  ReduceRows<Op>, ReduceCols<Op>,
+          ReduceCombine<Op>,          ReduceFinish<Op>};
 }
 
 template <typename T>
 ReduceFns FindReduceOf(ScalarFn fn) {
   switch (fn) {
-    case FN_REDUCE_PROD: return MakeReduce<ProdOf<T>>();
-    case FN_REDUCE_MAX: return MakeReduce<MaxOf<T>>();
-    case FN_REDUCE_MIN: return MakeReduce<MinOf<T>>();
-    default: return MakeReduce<SumOf<T>>();
+    case FN_REDUCE_PROD:
+      return MakeReduce<ProdOf<T>>();
+    case FN_REDUCE_MAX:
+      return MakeReduce<MaxOf<T>>();
+    case FN_REDUCE_MIN:
+      return MakeReduce<MinOf<T>>();
+    default:
+      return MakeReduce<SumOf<T>>();
   }
 }
 
@@ -640,13 +776,20 @@ ReduceFns FindReduce(ScalarFn fn, DType dtype) {
   switch (dtype) {
     case DType::kBool:
       return fn == FN_REDUCE_SUM || fn == FN_REDUCE_MAX ? MakeReduce<AnyOf>() : MakeReduce<AllOf>();
-    case DType::kUInt8: return FindReduceOf<uint8_t>(fn);
-    case DType::kInt8: return FindReduceOf<int8_t>(fn);
-    case DType::kInt16: return FindReduceOf<int16_t>(fn);
-    case DType::kInt32: return FindReduceOf<int32_t>(fn);
-    case DType::kInt64: return FindReduceOf<int64_t>(fn);
-    case DType::kFloat32: return FindReduceOf<float>(fn);
-    default: return FindReduceOf<double>(fn);
+    case DType::kUInt8:
+      return FindReduceOf<uint8_t>(fn);
+    case DType::kInt8:
+      return FindReduceOf<int8_t>(fn);
+    case DType::kInt16:
+      return FindReduceOf<int16_t>(fn);
+    case DType::kInt32:
+      return FindReduceOf<int32_t>(fn);
+    case DType::kInt64:
+      return FindReduceOf<int64_t>(fn);
+    case DType::kFloat32:
+      return FindReduceOf<float>(fn);
+    default:
+      return FindReduceOf<double>(fn);
   }
 }
 

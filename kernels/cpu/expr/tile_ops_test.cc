@@ -74,7 +74,8 @@ TEST_P(TileOpsTest, TranscendentalsAreWithinFourUlp) {
   ExpectAccurate(FN_LOG1P, std::log1p, -0.5f, 0.5f);
   ExpectAccurate(FN_TANH, std::tanh, -12, 12);
   ExpectAccurate(FN_ERF, std::erf, -5, 5);
-  ExpectAccurate(FN_LOGISTIC, [](double x) { return 1 / (1 + std::exp(-x)); }, -80, 80);
+  ExpectAccurate(
+      FN_LOGISTIC, [](double x) { return 1 / (1 + std::exp(-x)); }, -80, 80);
   ExpectAccurate(FN_SIN, std::sin, -100, 100);
   ExpectAccurate(FN_COS, std::cos, -100, 100);
   ExpectAccurate(FN_SIN, std::sin, -99'000, 99'000);
@@ -112,14 +113,15 @@ TEST_P(TileOpsTest, EveryFunctionThatADTypeAllowsIsThere) {
     }
   }
   for (const DType dtype : {DType::kUInt8, DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64}) {
-    for (const ScalarFn fn : {FN_NEG, FN_ABS, FN_SIGN, FN_RELU, FN_BITWISE_NOT, FN_ADD, FN_SUB, FN_MUL, FN_FLOOR_DIV,
-                              FN_TRUNC_DIV, FN_REMAINDER, FN_FMOD, FN_POW, FN_MAXIMUM, FN_MINIMUM, FN_EQ, FN_NE, FN_LT,
-                              FN_LE, FN_AND, FN_OR, FN_XOR, FN_SHIFT_LEFT, FN_SHIFT_RIGHT, FN_SELECT}) {
+    for (const ScalarFn fn :
+         {FN_NEG,       FN_ABS,       FN_SIGN, FN_RELU, FN_BITWISE_NOT, FN_ADD,         FN_SUB,   FN_MUL, FN_FLOOR_DIV,
+          FN_TRUNC_DIV, FN_REMAINDER, FN_FMOD, FN_POW,  FN_MAXIMUM,     FN_MINIMUM,     FN_EQ,    FN_NE,  FN_LT,
+          FN_LE,        FN_AND,       FN_OR,   FN_XOR,  FN_SHIFT_LEFT,  FN_SHIFT_RIGHT, FN_SELECT}) {
       expect(fn, dtype);
     }
   }
-  for (const ScalarFn fn : {FN_LOGICAL_NOT, FN_BITWISE_NOT, FN_ADD, FN_MUL, FN_MAXIMUM, FN_MINIMUM, FN_EQ, FN_NE,
-                            FN_LT, FN_LE, FN_AND, FN_OR, FN_XOR, FN_SELECT}) {
+  for (const ScalarFn fn : {FN_LOGICAL_NOT, FN_BITWISE_NOT, FN_ADD, FN_MUL, FN_MAXIMUM, FN_MINIMUM, FN_EQ, FN_NE, FN_LT,
+                            FN_LE, FN_AND, FN_OR, FN_XOR, FN_SELECT}) {
     expect(fn, DType::kBool);
   }
   for (const DType from : kRegisterDTypes) {
@@ -154,7 +156,8 @@ TEST_P(TileOpsTest, HalfConversionsAgreeWithBase) {
     ops().find_load(dtype)(loaded.data(), stored.data(), 1, n, 0, 1);
     ops().find_round(dtype)(rounded.data(), values.data(), nullptr, nullptr, n);
     for (size_t i = 0; i < values.size(); ++i) {
-      const float exact = brain ? BFloat16ToFloat(FloatToBFloat16(values[i])) : Float16ToFloat(FloatToFloat16(values[i]));
+      const float exact =
+          brain ? BFloat16ToFloat(FloatToBFloat16(values[i])) : Float16ToFloat(FloatToFloat16(values[i]));
       if (std::isnan(exact)) {
         ASSERT_TRUE(std::isnan(loaded[i]) && std::isnan(rounded[i])) << values[i];
       } else {
