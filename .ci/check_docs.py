@@ -37,7 +37,7 @@ def TestsOf(workspace):
 def CasesOf(workspace):
   """Names of conformance cases: all texts in the files that have them."""
   cases = set()
-  for path in (workspace / "testing/conformance").glob("*.cc"):
+  for path in (workspace / "testing/conformance").rglob("*.cc"):
     cases.update(re.findall(r'"(\w+)"', path.read_text()))
   return cases
 

@@ -13,7 +13,7 @@
 #include "aot/cache/compile_key.h"
 #include "aot/cache/compiler_revision.h"
 #include "aot/compile_methods.h"
-#include "aot/graph/size_estimate.h"
+#include "aot/ir/size_estimate.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {

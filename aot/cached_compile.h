@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "aot/aotautograd/wrap_method.h"
 #include "aot/compile.h"
 #include "aot/dynamic/compile_at_sizes.h"
-#include "aot/wrap_method.h"
 #include "base/layout.h"
 
 namespace cotan::aot {

@@ -9,7 +9,7 @@
 
 #include "aot/cache/compiler_revision.h"
 #include "aot/compile.h"
-#include "aot/graph/size_estimate.h"
+#include "aot/ir/size_estimate.h"
 
 namespace cotan::aot {
 namespace {

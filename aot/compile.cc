@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "aot/artifact_builder.h"
 #include "aot/cached_compile.h"
+#include "aot/capture/tensor_data.h"
 #include "aot/compile_methods.h"
 #include "aot/dynamic/compile_at_sizes.h"
 #include "aot/dynamic/dynamic_shapes.h"
-#include "aot/trace/tensor_data.h"
+#include "aot/emit/artifact_builder.h"
 #include "base/file.h"
 #include "base/status_macros.h"
 

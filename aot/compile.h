@@ -26,14 +26,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "aot/cache/compile_cache.h"
+#include "aot/capture/decomposition.h"
 #include "aot/dynamic/dynamic_dim.h"
 #include "aot/frontend/callable.h"
 #include "aot/frontend/module.h"
 #include "aot/frontend/pt2/model.h"
 #include "aot/memory/fit_memory.h"
 #include "aot/optimizer/optimizer.h"
-#include "aot/partition/partition.h"
-#include "aot/trace/decomposition.h"
+#include "aot/partitioner/partition.h"
 #include "base/dtype.h"
 
 namespace cotan::aot {

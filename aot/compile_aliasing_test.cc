@@ -5,8 +5,8 @@
 #include <torch/torch.h>
 
 #include "aot/compile.h"
-#include "serialization/artifact_verifier.h"
-#include "serialization/container.h"
+#include "serialization/container/container.h"
+#include "serialization/verifier/artifact_verifier.h"
 
 namespace cotan::aot {
 namespace {

@@ -5,18 +5,18 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "aot/aotautograd/tracer.h"
+#include "aot/aotautograd/undefined_tangents.h"
+#include "aot/aotautograd/wrap_method.h"
 #include "aot/dump.h"
 #include "aot/emit/emit.h"
-#include "aot/joint/reference.h"
-#include "aot/lower/complex.h"
-#include "aot/lower/lower.h"
-#include "aot/lower/op_table.h"
-#include "aot/partition/idle_tangents.h"
-#include "aot/partition/partition.h"
-#include "aot/partition/saved_values.h"
-#include "aot/partition/undefined_tangents.h"
-#include "aot/trace/tracer.h"
-#include "aot/wrap_method.h"
+#include "aot/lowering/complex/complex.h"
+#include "aot/lowering/lower.h"
+#include "aot/lowering/op_table.h"
+#include "aot/partitioner/partition.h"
+#include "aot/partitioner/saved_values.h"
+#include "aot/partitioner/structural_tangents.h"
+#include "aot/references/reference.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {

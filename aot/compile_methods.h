@@ -12,12 +12,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "aot/artifact_builder.h"
+#include "aot/aotautograd/tracer.h"
 #include "aot/compile.h"
 #include "aot/dynamic/compile_at_sizes.h"
+#include "aot/emit/artifact_builder.h"
 #include "aot/frontend/module.h"
-#include "aot/trace/tracer.h"
-#include "serialization/tree_spec.h"
+#include "serialization/metadata/tree_spec.h"
 
 namespace cotan::aot {
 

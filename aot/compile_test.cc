@@ -12,8 +12,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "serialization/container.h"
-#include "serialization/graph_signature.h"
+#include "serialization/container/container.h"
+#include "serialization/metadata/graph_signature.h"
 
 namespace cotan::aot {
 namespace {

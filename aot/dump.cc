@@ -5,7 +5,7 @@
 #include <system_error>
 
 #include "absl/strings/str_format.h"
-#include "aot/graph/text.h"
+#include "aot/ir/text.h"
 
 namespace cotan::aot {
 

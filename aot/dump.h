@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "aot/graph/graph.h"
-#include "aot/passes/pass.h"
+#include "aot/ir/graph.h"
+#include "aot/ir/pass.h"
 
 namespace cotan::aot {
 

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "aot/graph/text.h"
+#include "aot/ir/text.h"
 
 namespace cotan::aot {
 namespace {

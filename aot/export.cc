@@ -8,13 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "aot/metadata/analyze_function.h"
-#include "aot/metadata/describe_examples.h"
-#include "aot/metadata/input_binding.h"
-#include "aot/passes/dead_code.h"
-#include "aot/trace/proxy_tensor.h"
-#include "aot/trace/trace_scope.h"
-#include "aot/trace/tracer.h"
+#include "aot/aotautograd/analyze_function.h"
+#include "aot/aotautograd/describe_examples.h"
+#include "aot/aotautograd/input_binding.h"
+#include "aot/aotautograd/tracer.h"
+#include "aot/capture/proxy_tensor.h"
+#include "aot/decompositions/trace_scope.h"
+#include "aot/transforms/dead_code.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {

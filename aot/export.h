@@ -19,9 +19,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "aot/capture/traced_program.h"
 #include "aot/frontend/callable.h"
 #include "aot/frontend/module.h"
-#include "aot/trace/traced_program.h"
 
 namespace cotan::aot {
 

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "aot/graph/text.h"
-#include "aot/graph/verifier.h"
-#include "aot/trace/graph_interpreter.h"
-#include "aot/trace/tensor_data.h"
+#include "aot/aotautograd/graph_interpreter.h"
+#include "aot/capture/tensor_data.h"
+#include "aot/ir/text.h"
+#include "aot/ir/verifier.h"
 
 namespace cotan::aot {
 namespace {

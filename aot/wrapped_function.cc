@@ -2,7 +2,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "aot/wrap_method.h"
+#include "aot/aotautograd/wrap_method.h"
 #include "base/layout.h"
 
 namespace cotan::aot {

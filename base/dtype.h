@@ -1,5 +1,5 @@
 // Element types of tensors. The numeric values are part of the file format
-// (serialization/program.proto, enum DTypeProto): never renumber.
+// (serialization/schema/program.proto, enum DTypeProto): never renumber.
 #ifndef COTAN_BASE_DTYPE_H_
 #define COTAN_BASE_DTYPE_H_
 

@@ -11,7 +11,7 @@
 #include "kernels/api/in_place.h"
 #include "kernels/api/op_check.h"
 #include "kernels/api/registry.h"
-#include "serialization/tensor_type.h"
+#include "serialization/schema/tensor_type.h"
 
 namespace cotan {
 namespace {

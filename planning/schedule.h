@@ -15,8 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/api/kernel.h"
-#include "serialization/program.pb.h"
-#include "serialization/view_geometry.h"
+#include "serialization/metadata/view_geometry.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan {
 

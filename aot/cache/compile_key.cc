@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "aot/cache/digest.h"
-#include "aot/graph/text.h"
+#include "aot/ir/text.h"
 
 namespace cotan::aot {
 namespace {

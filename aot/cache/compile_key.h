@@ -9,10 +9,10 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "aot/graph/size_estimate.h"
+#include "aot/capture/traced_program.h"
+#include "aot/ir/size_estimate.h"
 #include "aot/optimizer/optimizer.h"
-#include "aot/trace/traced_program.h"
-#include "serialization/wrapper_meta.h"
+#include "serialization/metadata/wrapper_meta.h"
 
 namespace cotan::aot {
 

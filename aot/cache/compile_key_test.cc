@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "aot/graph/text.h"
+#include "aot/ir/text.h"
 
 namespace cotan::aot {
 namespace {

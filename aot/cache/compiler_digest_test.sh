@@ -2,7 +2,7 @@
 # usage: compiler_digest_test.sh LIBRARIES MANIFEST HEADER WRITE_CODE_DIGEST
 # The compiler's digest depends on each byte of each library that the compiler links.
 set -euo pipefail
-libraries=$1  # labels of the libraries with sources that //aot:compile_lib depends on, one on each line
+libraries=$1  # labels of the libraries with sources that //aot depends on, one on each line
 manifest=$2   # what is digested: lines of a label and a file
 header=$3     # with the digest
 write_code_digest=$4

@@ -8,7 +8,7 @@ namespace cotan::aot {
 
 // Returns the digest of all libraries of this repository that the compiler links,
 // 64 hexadecimal digits. No library contains its own digest: the definition is in
-// :linked_compiler_revision, which //aot:compile_lib adds to the compiler.
+// :linked_compiler_revision, which //aot adds to the compiler.
 absl::string_view CompilerRevision();
 
 }  // namespace cotan::aot

@@ -12,11 +12,11 @@
 #include "absl/container/btree_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "aot/capture/non_leaf.h"
 #include "aot/dynamic/learn_sizes.h"
 #include "aot/dynamic/sample_points.h"
 #include "aot/dynamic/unify.h"
-#include "aot/graph/size_estimate.h"
-#include "aot/trace/non_leaf.h"
+#include "aot/ir/size_estimate.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {

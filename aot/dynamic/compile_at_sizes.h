@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "aot/capture/traced_program.h"
 #include "aot/dynamic/dynamic_shapes.h"
-#include "aot/graph/graph.h"
-#include "aot/trace/traced_program.h"
+#include "aot/ir/graph.h"
 #include "base/layout.h"
 
 namespace cotan::aot {

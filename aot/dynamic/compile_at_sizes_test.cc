@@ -7,7 +7,7 @@
 #include <set>
 
 #include "absl/status/status.h"
-#include "aot/trace/non_leaf.h"
+#include "aot/capture/non_leaf.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

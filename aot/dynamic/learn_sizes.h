@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "aot/dynamic/dynamic_shapes.h"
-#include "aot/graph/graph.h"
+#include "aot/ir/graph.h"
 #include "base/layout.h"
 #include "base/sym_int.h"
 

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/substitute.h"
-#include "aot/graph/text.h"
+#include "aot/ir/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

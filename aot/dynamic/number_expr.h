@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "aot/dynamic/size_fitter.h"
-#include "serialization/expr.pb.h"
+#include "serialization/schema/expr.pb.h"
 
 namespace cotan::aot {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "serialization/op_kind.h"
+#include "serialization/schema/op_kind.h"
 
 namespace cotan::aot {
 namespace {

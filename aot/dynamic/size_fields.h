@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::aot {
 

@@ -15,7 +15,7 @@
 #include "aot/dynamic/size_fitter.h"
 #include "aot/dynamic/window.h"
 #include "base/status_macros.h"
-#include "serialization/container.h"
+#include "serialization/container/container.h"
 
 namespace cotan::aot {
 namespace {

@@ -10,7 +10,7 @@
 #include "aot/dynamic/dynamic_shapes.h"
 #include "aot/dynamic/learn_sizes.h"
 #include "base/layout.h"
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::aot {
 

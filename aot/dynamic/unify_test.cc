@@ -2,7 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "serialization/container.h"
+#include "serialization/container/container.h"
 
 namespace cotan::aot {
 namespace {

@@ -10,9 +10,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "aot/emit/emit_op.h"
-#include "aot/graph/expr_text.h"
-#include "aot/graph/prim_ops.h"
-#include "aot/graph/text.h"
+#include "aot/ir/expr_text.h"
+#include "aot/ir/prim_ops.h"
+#include "aot/ir/text.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {

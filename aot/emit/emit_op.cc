@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "aot/graph/text.h"
+#include "aot/ir/text.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {

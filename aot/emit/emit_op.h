@@ -3,8 +3,8 @@
 #define COTAN_AOT_EMIT_EMIT_OP_H_
 
 #include "absl/status/status.h"
-#include "aot/graph/graph.h"
-#include "serialization/program.pb.h"
+#include "aot/ir/graph.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::aot {
 

@@ -1,8 +1,8 @@
 #include "aot/emit/emit_op.h"
 
 #include "absl/strings/str_cat.h"
-#include "aot/graph/prim_ops.h"
-#include "aot/graph/text.h"
+#include "aot/ir/prim_ops.h"
+#include "aot/ir/text.h"
 #include "gtest/gtest.h"
 
 namespace cotan::aot {

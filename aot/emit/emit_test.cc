@@ -1,7 +1,7 @@
 #include "aot/emit/emit.h"
 
-#include "aot/graph/expr_text.h"
-#include "aot/graph/text.h"
+#include "aot/ir/expr_text.h"
+#include "aot/ir/text.h"
 #include "gtest/gtest.h"
 
 namespace cotan::aot {

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "aot/trace/tracer.h"
+#include "aot/aotautograd/tracer.h"
 
 namespace torch::nn {
 class Module;

@@ -13,10 +13,11 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "aot/trace/dispatch_keys.h"
-#include "aot/trace/proxy_tensor.h"
-#include "aot/trace/recorder.h"
-#include "aot/trace/trace_scope.h"
+#include "aot/capture/dispatch_keys.h"
+#include "aot/capture/proxy_tensor.h"
+#include "aot/capture/real_scope.h"
+#include "aot/capture/recorder.h"
+#include "aot/decompositions/trace_scope.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {

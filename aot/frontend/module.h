@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "aot/capture/traced_function.h"
 #include "aot/frontend/callable.h"
-#include "aot/trace/traced_function.h"
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::aot {
 

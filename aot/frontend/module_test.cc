@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "aot/graph/text.h"
-#include "aot/trace/tensor_data.h"
+#include "aot/capture/tensor_data.h"
+#include "aot/ir/text.h"
 
 namespace cotan::aot {
 namespace {

@@ -13,7 +13,7 @@
 #include "aot/memory/recompute.h"
 #include "aot/memory/saved_values.h"
 #include "base/status_macros.h"
-#include "serialization/container.h"
+#include "serialization/container/container.h"
 
 namespace cotan::aot {
 namespace {

@@ -7,8 +7,8 @@
 #include "kernels/api/device.h"
 #include "kernels/api/kernel.h"
 #include "planning/lifetimes.h"
-#include "serialization/op_kind.h"
-#include "serialization/tensor_type.h"
+#include "serialization/schema/op_kind.h"
+#include "serialization/schema/tensor_type.h"
 
 namespace cotan::aot {
 

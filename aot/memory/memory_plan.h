@@ -12,7 +12,7 @@
 #include "base/memory_planner.h"
 #include "kernels/api/registry.h"
 #include "planning/schedule.h"
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::aot {
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::aot {
 

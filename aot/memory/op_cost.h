@@ -3,7 +3,7 @@
 #define COTAN_AOT_MEMORY_OP_COST_H_
 
 #include "planning/schedule.h"
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::aot {
 

@@ -18,7 +18,7 @@
 #include "aot/memory/memory_plan.h"
 #include "aot/memory/method_facts.h"
 #include "aot/memory/repeat_ops.h"
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::aot {
 

@@ -7,7 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "aot/memory/method_facts.h"
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::aot {
 

@@ -8,7 +8,7 @@
 #include "aot/memory/repeat_ops.h"
 #include "base/status_macros.h"
 #include "google/protobuf/repeated_field.h"
-#include "serialization/field.h"
+#include "serialization/schema/field.h"
 
 namespace cotan::aot {
 namespace {

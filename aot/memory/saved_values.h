@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "aot/memory/memory_plan.h"
 #include "aot/memory/method_facts.h"
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::aot {
 

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "aot/graph/expr_text.h"
-#include "aot/lower/builder.h"
+#include "aot/ir/builder.h"
+#include "aot/ir/expr_text.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {

@@ -11,8 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "aot/graph/graph.h"
-#include "serialization/program.pb.h"
+#include "aot/ir/graph.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::aot {
 

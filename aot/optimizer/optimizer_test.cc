@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "aot/graph/text.h"
-#include "aot/graph/verifier.h"
+#include "aot/ir/text.h"
+#include "aot/ir/verifier.h"
 #include "gtest/gtest.h"
 
 namespace cotan::aot {

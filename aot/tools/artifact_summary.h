@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::aot {
 

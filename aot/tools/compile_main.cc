@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "aot/capture/real_scope.h"
 #include "aot/compile.h"
 #include "aot/frontend/pt2/model.h"
 #include "aot/memory/fit_memory.h"
@@ -22,11 +23,10 @@
 #include "aot/tools/dynamic_flag.h"
 #include "aot/tools/loss_flag.h"
 #include "aot/tools/optimizer_flag.h"
-#include "aot/trace/trace_scope.h"
 #include "base/dtype.h"
 #include "base/status_macros.h"
 #include "kernels/cpu/register_cpu.h"
-#include "serialization/container.h"
+#include "serialization/container/container.h"
 
 ABSL_FLAG(bool, list, false, "print the registered models and stop");
 ABSL_FLAG(std::string, model, "",

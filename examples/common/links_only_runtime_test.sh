@@ -20,4 +20,4 @@ if grep -E '^@libtorch//|^//aot/' "$dependencies"; then
   exit 1
 fi
 # The query itself works: it finds what must be there.
-grep -q '^//runtime:' "$dependencies"
+grep -q '^//runtime' "$dependencies"

@@ -12,11 +12,11 @@
 #include "base/dtype.h"
 #include "base/layout.h"
 #include "kernels/api/kernel.h"
-#include "serialization/expr.pb.h"
+#include "serialization/schema/expr.pb.h"
 
 namespace cotan {
 
-// Facts about a scalar function. See serialization/expr.proto for meanings.
+// Facts about a scalar function. See serialization/schema/expr.proto for meanings.
 int ExprArity(serialization::ScalarFn fn);  // -1: a function that this build does not know
 bool IsExprReduction(serialization::ScalarFn fn);
 

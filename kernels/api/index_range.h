@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/api/kernel.h"
-#include "serialization/op_kind.h"
+#include "serialization/schema/op_kind.h"
 
 namespace cotan {
 

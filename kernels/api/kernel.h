@@ -19,7 +19,7 @@
 #include "absl/types/span.h"
 #include "base/dtype.h"
 #include "base/layout.h"
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan {
 

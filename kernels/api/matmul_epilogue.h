@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/api/kernel.h"
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan {
 

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "base/layout.h"
 #include "kernels/api/kernel.h"
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan {
 

@@ -17,7 +17,7 @@
 #include "base/dtype.h"
 #include "kernels/api/device.h"
 #include "kernels/api/kernel.h"
-#include "serialization/op_kind.h"
+#include "serialization/schema/op_kind.h"
 
 namespace cotan {
 

@@ -1,8 +1,8 @@
 #include "kernels/cpu/register_cpu.h"
 
 #include "base/status_macros.h"
-#include "kernels/cpu/convolution.h"
-#include "kernels/cpu/matmul.h"
+#include "kernels/cpu/convolution/convolution.h"
+#include "kernels/cpu/matmul/matmul.h"
 #include "kernels/cpu/register_own_kernels.h"
 
 namespace cotan {

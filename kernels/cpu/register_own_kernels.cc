@@ -1,17 +1,17 @@
 #include "kernels/cpu/register_own_kernels.h"
 
 #include "base/status_macros.h"
-#include "kernels/cpu/attention.h"
-#include "kernels/cpu/checked_index.h"
-#include "kernels/cpu/copy.h"
+#include "kernels/cpu/attention/attention.h"
+#include "kernels/cpu/copy/copy.h"
 #include "kernels/cpu/expr/expr_kernel.h"
-#include "kernels/cpu/gather.h"
-#include "kernels/cpu/pool.h"
-#include "kernels/cpu/portable.h"
-#include "kernels/cpu/recurrent.h"
-#include "kernels/cpu/scan.h"
-#include "kernels/cpu/sort.h"
-#include "kernels/cpu/widen.h"
+#include "kernels/cpu/half_precision/half_precision.h"
+#include "kernels/cpu/indexing/checked_index.h"
+#include "kernels/cpu/indexing/gather.h"
+#include "kernels/cpu/pool/pool.h"
+#include "kernels/cpu/portable/portable.h"
+#include "kernels/cpu/recurrent/recurrent.h"
+#include "kernels/cpu/scan/scan.h"
+#include "kernels/cpu/sort/sort.h"
 
 namespace cotan::cpu {
 namespace {

@@ -1,10 +1,10 @@
 #include "kernels/cpu/register_portable.h"
 
 #include "base/status_macros.h"
-#include "kernels/cpu/matmul_epilogue.h"
-#include "kernels/cpu/portable.h"
+#include "kernels/cpu/half_precision/half_precision.h"
+#include "kernels/cpu/matmul/matmul_epilogue.h"
+#include "kernels/cpu/portable/portable.h"
 #include "kernels/cpu/register_own_kernels.h"
-#include "kernels/cpu/widen.h"
 
 namespace cotan {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/api/kernel.h"
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::cuda {
 

@@ -13,7 +13,7 @@
 #include "kernels/api/kernel.h"
 #include "kernels/api/op_check.h"
 #include "kernels/reference/element.h"
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::reference {
 

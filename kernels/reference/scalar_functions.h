@@ -4,7 +4,7 @@
 
 #include "base/dtype.h"
 #include "kernels/reference/element.h"
-#include "serialization/expr.pb.h"
+#include "serialization/schema/expr.pb.h"
 
 namespace cotan::reference {
 

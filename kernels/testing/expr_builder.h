@@ -15,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/dtype.h"
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::testing {
 

@@ -15,7 +15,7 @@
 #include "base/dtype.h"
 #include "base/layout.h"
 #include "kernels/api/kernel.h"
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::testing {
 

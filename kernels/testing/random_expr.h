@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/testing/host_tensor.h"
-#include "serialization/program.pb.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::testing {
 

@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "runtime/autograd/node.h"
 #include "runtime/autograd/view_node.h"
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace cotan::autograd {
 

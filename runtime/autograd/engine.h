@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/autograd/variable.h"
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace cotan::autograd {
 

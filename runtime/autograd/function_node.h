@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "runtime/autograd/node.h"
 #include "runtime/autograd/variable.h"
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace cotan::autograd {
 

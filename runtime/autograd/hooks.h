@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace cotan {
 

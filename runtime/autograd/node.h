@@ -21,7 +21,7 @@
 #include "base/dtype.h"
 #include "base/layout.h"
 #include "runtime/autograd/hooks.h"
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace cotan {
 

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/autograd/node.h"
 #include "runtime/autograd/variable.h"
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace cotan::autograd {
 

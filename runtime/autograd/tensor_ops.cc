@@ -8,8 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "base/overlap.h"
 #include "base/status_macros.h"
-#include "serialization/program.pb.h"
-#include "serialization/view_geometry.h"
+#include "serialization/metadata/view_geometry.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan {
 namespace {

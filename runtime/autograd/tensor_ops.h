@@ -16,8 +16,8 @@
 #include "kernels/api/device.h"
 #include "kernels/api/kernel.h"
 #include "kernels/api/registry.h"
-#include "runtime/tensor.h"
-#include "serialization/view_step.h"
+#include "runtime/tensor/tensor.h"
+#include "serialization/metadata/view_step.h"
 
 namespace cotan {
 

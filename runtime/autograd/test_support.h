@@ -15,7 +15,7 @@
 #include "runtime/autograd/function_node.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/autograd/variable.h"
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace cotan::autograd {
 

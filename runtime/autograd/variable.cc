@@ -13,7 +13,7 @@
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/autograd/variable_state.h"
 #include "runtime/autograd/view_node.h"
-#include "serialization/view_geometry.h"
+#include "serialization/metadata/view_geometry.h"
 
 namespace cotan {
 namespace {

@@ -19,8 +19,8 @@
 #include "base/layout.h"
 #include "runtime/autograd/hooks.h"
 #include "runtime/autograd/node.h"
-#include "runtime/tensor.h"
-#include "serialization/view_step.h"
+#include "runtime/tensor/tensor.h"
+#include "serialization/metadata/view_step.h"
 
 namespace cotan {
 

@@ -12,7 +12,7 @@
 #include "runtime/autograd/hooks.h"
 #include "runtime/autograd/node.h"
 #include "runtime/autograd/variable.h"
-#include "runtime/tensor.h"
+#include "runtime/tensor/tensor.h"
 
 namespace cotan::autograd {
 

@@ -9,7 +9,7 @@
 #include "base/overlap.h"
 #include "base/status_macros.h"
 #include "runtime/autograd/tensor_ops.h"
-#include "serialization/view_geometry.h"
+#include "serialization/metadata/view_geometry.h"
 
 namespace cotan::autograd {
 namespace {

@@ -11,8 +11,8 @@
 #include "base/dtype.h"
 #include "base/layout.h"
 #include "runtime/autograd/node.h"
-#include "runtime/tensor.h"
-#include "serialization/view_step.h"
+#include "runtime/tensor/tensor.h"
+#include "serialization/metadata/view_step.h"
 
 namespace cotan::autograd {
 

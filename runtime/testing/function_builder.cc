@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "gtest/gtest.h"
-#include "serialization/view_and_mutation_meta.h"
+#include "serialization/metadata/view_and_mutation_meta.h"
 
 namespace cotan::testing {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/testing/program_builder.h"
-#include "serialization/view_and_mutation_facts.h"
+#include "serialization/metadata/view_and_mutation_facts.h"
 
 namespace cotan::testing {
 

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "gtest/gtest.h"
 #include "runtime/autograd/engine.h"
-#include "runtime/function.h"
+#include "runtime/function/function.h"
 #include "runtime/testing/function_builder.h"
 
 namespace cotan::testing {

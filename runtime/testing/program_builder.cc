@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "serialization/tensor_type.h"
+#include "serialization/schema/tensor_type.h"
 
 namespace cotan::testing {
 

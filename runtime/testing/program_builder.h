@@ -12,10 +12,10 @@
 #include "absl/strings/string_view.h"
 #include "base/dtype.h"
 #include "kernels/testing/expr_builder.h"
-#include "runtime/program.h"
+#include "runtime/execution/program.h"
 #include "runtime/testing/test_kernels.h"  // IWYU pragma: export
-#include "serialization/container.h"
-#include "serialization/program.pb.h"
+#include "serialization/container/container.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::testing {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "runtime/program.h"
-#include "runtime/session.h"
+#include "runtime/execution/program.h"
+#include "runtime/session/session.h"
 #include "runtime/tools/profile.h"
 
 namespace cotan::tools {

@@ -7,12 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "runtime/effect_kernel.h"
-#include "serialization/graph_signature.h"
-#include "serialization/op_kind.h"
-#include "serialization/tensor_type.h"
-#include "serialization/text.h"
-#include "serialization/view_and_mutation_meta.h"
+#include "runtime/execution/effect_kernel.h"
+#include "serialization/metadata/graph_signature.h"
+#include "serialization/metadata/view_and_mutation_meta.h"
+#include "serialization/schema/op_kind.h"
+#include "serialization/schema/tensor_type.h"
+#include "serialization/text/text.h"
 
 namespace cotan::tools {
 namespace {

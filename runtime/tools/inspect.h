@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "runtime/program.h"
+#include "runtime/execution/program.h"
 
 namespace cotan::tools {
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "runtime/session.h"
+#include "runtime/session/session.h"
 
 namespace cotan::tools {
 

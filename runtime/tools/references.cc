@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/status_macros.h"
-#include "runtime/scalar.h"
-#include "serialization/tensor_type.h"
+#include "runtime/tensor/scalar.h"
+#include "serialization/schema/tensor_type.h"
 
 namespace cotan::tools {
 

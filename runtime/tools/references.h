@@ -8,9 +8,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "kernels/api/device.h"
-#include "runtime/program.h"
-#include "runtime/tensor.h"
-#include "serialization/program.pb.h"
+#include "runtime/execution/program.h"
+#include "runtime/tensor/tensor.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::tools {
 

@@ -6,8 +6,8 @@
 #include <ostream>
 
 #include "absl/status/statusor.h"
-#include "runtime/program.h"
-#include "runtime/session.h"
+#include "runtime/execution/program.h"
+#include "runtime/session/session.h"
 
 namespace cotan::tools {
 

@@ -14,7 +14,7 @@
 #include "base/layout.h"
 #include "base/overlap.h"
 #include "runtime/autograd/grad_mode.h"
-#include "serialization/view_step.h"
+#include "serialization/metadata/view_step.h"
 #include "testing/autograd/twin.h"
 
 namespace cotan::testing {

@@ -13,7 +13,7 @@
 #include "base/layout.h"
 #include "runtime/autograd/variable.h"
 #include "runtime/tensor.h"
-#include "serialization/view_step.h"
+#include "serialization/metadata/view_step.h"
 
 namespace cotan::testing {
 

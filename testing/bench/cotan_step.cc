@@ -4,7 +4,7 @@
 
 #include "base/status_macros.h"
 #include "kernels/cpu/register_cpu.h"
-#include "runtime/program.h"
+#include "runtime/execution/program.h"
 #include "runtime/tools/profile.h"
 
 namespace cotan::testing {

@@ -18,7 +18,7 @@
 #include "base/status_macros.h"
 #include "examples/common/paths.h"
 #include "kernels/cpu/register_cpu.h"
-#include "serialization/container.h"
+#include "serialization/container/container.h"
 #include "testing/bench/cotan_step.h"
 #include "testing/bench/measure.h"
 #include "testing/models/models.h"

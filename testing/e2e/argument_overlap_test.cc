@@ -24,8 +24,8 @@
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/grad_mode.h"
+#include "runtime/execution/program.h"
 #include "runtime/function.h"
-#include "runtime/program.h"
 #include "runtime/session.h"
 
 namespace cotan {

@@ -8,11 +8,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "aot/trace/tensor_data.h"
+#include "aot/capture/tensor_data.h"
 #include "base/status_macros.h"
 #include "kernels/cpu/register_cpu.h"
-#include "runtime/program.h"
-#include "serialization/program.pb.h"
+#include "runtime/execution/program.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::testing {
 namespace {

@@ -1,5 +1,5 @@
 // LibTorch's deterministic mode at the trace, the runtime's at the backward.
-#include "runtime/deterministic.h"
+#include "runtime/function/deterministic.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 #include "aot/compile.h"
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/autograd/engine.h"
+#include "runtime/execution/program.h"
 #include "runtime/function.h"
-#include "runtime/program.h"
 #include "runtime/session.h"
 
 namespace cotan {

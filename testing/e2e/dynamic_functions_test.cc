@@ -13,8 +13,8 @@
 #include "base/status_macros.h"
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/autograd/engine.h"
+#include "runtime/execution/program.h"
 #include "runtime/function.h"
-#include "runtime/program.h"
 #include "testing/e2e/compiled_trainer.h"
 #include "testing/tolerance.h"
 

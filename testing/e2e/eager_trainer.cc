@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "aot/trace/autocast.h"
+#include "aot/capture/autocast.h"
 
 namespace cotan::testing {
 namespace {

@@ -1,6 +1,6 @@
 // Effects of compiled programs: what happens, in which order, forward and
 // backward, beside the same function in LibTorch eager.
-#include "aot/trace/effects.h"
+#include "aot/capture/effects.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "aot/compile.h"
-#include "runtime/program.h"
+#include "runtime/execution/program.h"
 
 namespace cotan {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/strings/strip.h"
 #include "base/file.h"
 #include "base/status_macros.h"
-#include "runtime/safetensors.h"
+#include "runtime/session/safetensors.h"
 
 namespace cotan::testing {
 namespace {

@@ -12,8 +12,8 @@
 #include "aot/compile.h"
 #include "aot/frontend/pt2/model.h"
 #include "nlohmann/json.hpp"
-#include "serialization/container.h"
-#include "serialization/graph_signature.h"
+#include "serialization/container/container.h"
+#include "serialization/metadata/graph_signature.h"
 #include "testing/models/check.h"
 #include "testing/models/golden.h"
 

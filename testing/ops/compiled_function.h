@@ -13,11 +13,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "aot/capture/traced_function.h"
 #include "aot/compile.h"
-#include "aot/trace/traced_function.h"
 #include "runtime/autograd/variable.h"
+#include "runtime/execution/program.h"
 #include "runtime/function.h"
-#include "runtime/program.h"
 #include "runtime/session.h"
 
 namespace cotan::testing {

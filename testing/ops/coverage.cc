@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "aot/lower/op_table.h"
-#include "aot/trace/argument.h"
+#include "aot/capture/argument.h"
+#include "aot/lowering/op_table.h"
 #include "testing/ops/functional_cases.h"
 #include "testing/ops/op_cases.h"
 #include "testing/ops/schema_arguments.h"

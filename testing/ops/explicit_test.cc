@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "aot/lower/op_table.h"
+#include "aot/lowering/op_table.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/register_cpu.h"
 #include "kernels/reference/register_reference.h"
@@ -56,7 +56,7 @@ TEST(ExplicitOpTest, EveryOtherRowHasACase) {
                                    "cotan.recurrent.default", "cotan.recurrent_backward.default",  // recurrent_test
                                    "aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default",
                                    "aten.empty_strided.default", "aten.new_empty_strided.default",
-                                   // aot/lower/complex_test and the conformance cases.
+                                   // aot/lowering/complex_test and the conformance cases.
                                    "aten.view_as_real.default", "aten.view_as_complex.default",
                                    "aten._scaled_dot_product_flash_attention_for_cpu_backward.default",
                                    "aten._embedding_bag.default", "aten._embedding_bag_forward_only.default"};

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "aot/trace/argument.h"
+#include "aot/capture/argument.h"
 #include "base/status_macros.h"
 #include "testing/ops/compiled_function.h"
 #include "testing/ops/tensor_bridge.h"

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "aot/capture/traced_function.h"
 #include "aot/compile.h"
-#include "aot/trace/traced_function.h"
 #include "testing/ops/op_runner.h"
 
 namespace cotan::testing {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "aot/trace/traced_function.h"
+#include "aot/capture/traced_function.h"
 #include "testing/ops/op_arguments.h"
 
 namespace cotan::testing {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "aot/capture/argument.h"
 #include "aot/compile.h"
-#include "aot/trace/argument.h"
 #include "gtest/gtest.h"
 #include "testing/ops/function_runner.h"
 #include "testing/ops/schema_arguments.h"

@@ -17,7 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "aot/trace/argument.h"
+#include "aot/capture/argument.h"
 #include "testing/ops/compiled_function.h"
 #include "testing/ops/plausible_arguments.h"
 #include "testing/tolerance.h"

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "absl/strings/str_split.h"
-#include "aot/lower/op_table.h"
+#include "aot/lowering/op_table.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/register_cpu.h"
 #include "kernels/reference/register_reference.h"
@@ -67,7 +67,7 @@ const std::set<std::string>& ExplicitOps() {
       // LibTorch's have half of f64's digits.
       "aten.special_bessel_j0.default", "aten.special_bessel_j1.default", "aten.special_bessel_y0.default",
       "aten.special_bessel_y1.default",
-      // LibTorch's result has its sign beside its memory: testing/conformance/eager_complex_cases.cc.
+      // LibTorch's result has its sign beside its memory: testing/conformance/regressions/eager_complex_cases.cc.
       "aten._neg_view.default",
       // LibTorch computes 1 / 6 in f32 even for f64.
       "aten.hardsigmoid_backward.default"};

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "aot/trace/dispatch_keys.h"
-#include "aot/trace/rewrites.h"
+#include "aot/capture/dispatch_keys.h"
+#include "aot/decompositions/rewrites.h"
 #include "gtest/gtest.h"
 #include "testing/ops/op_cases.h"
 
@@ -19,13 +19,13 @@ struct Exception {
   const char* reason;
 };
 constexpr Exception kExceptions[] = {
-    {"_assert_async.default", "returns nothing: //aot/trace:assert_ops_test"},
-    {"_assert_async.msg", "returns nothing: //aot/trace:assert_ops_test"},
-    {"_assert_scalar.default", "returns nothing: //aot/trace:assert_ops_test"},
-    {"_functional_assert_async.msg", "takes a token: //aot/trace:assert_ops_test"},
-    {"_functional_assert_scalar.default", "takes a token: //aot/trace:assert_ops_test"},
+    {"_assert_async.default", "returns nothing: //aot/capture:assert_ops_test"},
+    {"_assert_async.msg", "returns nothing: //aot/capture:assert_ops_test"},
+    {"_assert_scalar.default", "returns nothing: //aot/capture:assert_ops_test"},
+    {"_functional_assert_async.msg", "takes a token: //aot/capture:assert_ops_test"},
+    {"_functional_assert_scalar.default", "takes a token: //aot/capture:assert_ops_test"},
     {"_linalg_check_errors.default", "returns nothing; the cases of linalg_* call it"},
-    {"_print.default", "returns nothing: //aot/trace:assert_ops_test"},
+    {"_print.default", "returns nothing: //aot/capture:assert_ops_test"},
     {"gru.data", "lengths of sequences are constants of a program: recurrent_test"},
     {"linalg_matrix_rank.out", "it needs singular values, which are refused"},
     {"linalg_matrix_rank.out_tol_tensor", "it needs singular values, which are refused"},

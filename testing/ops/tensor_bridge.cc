@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "aot/trace/tensor_data.h"
+#include "aot/capture/tensor_data.h"
 #include "kernels/api/device.h"
 
 namespace cotan::testing {

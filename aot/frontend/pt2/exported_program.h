@@ -17,7 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "base/dtype.h"
 #include "base/sym_int.h"
-#include "serialization/tree_spec.h"
+#include "serialization/metadata/tree_spec.h"
 
 namespace cotan::aot::pt2 {
 

@@ -18,9 +18,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "aot/capture/effects.h"
 #include "aot/frontend/pt2/op_argument.h"
 #include "aot/frontend/pt2/scalar_op.h"
-#include "aot/trace/effects.h"
 
 namespace cotan::aot::pt2 {
 namespace {

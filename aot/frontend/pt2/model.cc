@@ -11,12 +11,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "aot/capture/recorder.h"
+#include "aot/capture/tensor_data.h"
 #include "aot/frontend/pt2/archive.h"
 #include "aot/frontend/pt2/interpreter.h"
 #include "aot/frontend/pt2/pickled_tensors.h"
 #include "aot/frontend/pt2/weights.h"
-#include "aot/trace/recorder.h"
-#include "aot/trace/tensor_data.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot::pt2 {

@@ -17,7 +17,7 @@
 #include "absl/types/span.h"
 #include "aot/frontend/module.h"
 #include "aot/frontend/pt2/exported_program.h"
-#include "serialization/tree_spec.h"
+#include "serialization/metadata/tree_spec.h"
 
 namespace cotan::aot::pt2 {
 

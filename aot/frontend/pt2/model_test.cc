@@ -7,7 +7,7 @@
 #include <random>
 
 #include "aot/frontend/pt2/archive_builder.h"
-#include "aot/graph/text.h"
+#include "aot/ir/text.h"
 
 namespace cotan::aot::pt2 {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "aot/trace/dispatch_keys.h"
+#include "aot/capture/dispatch_keys.h"
 
 namespace cotan::aot::pt2 {
 namespace {

@@ -6,9 +6,9 @@
 #include <ATen/core/ivalue.h>
 #include <c10/core/ScalarType.h>
 
+#include "aot/capture/tensor_data.h"
 #include "aot/frontend/pt2/exported_program.h"
 #include "aot/frontend/pt2/interpreter.h"
-#include "aot/trace/tensor_data.h"
 
 namespace cotan::aot::pt2 {
 

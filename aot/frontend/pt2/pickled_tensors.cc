@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "aot/capture/tensor_data.h"
 #include "aot/frontend/pt2/archive.h"
 #include "aot/frontend/pt2/strided_storage.h"
-#include "aot/trace/tensor_data.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot::pt2 {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "aot/trace/tensor_data.h"
+#include "aot/capture/tensor_data.h"
 
 namespace cotan::aot::pt2 {
 namespace {

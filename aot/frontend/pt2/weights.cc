@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "aot/capture/tensor_data.h"
 #include "aot/frontend/pt2/exported_program.h"
 #include "aot/frontend/pt2/strided_storage.h"
-#include "aot/trace/tensor_data.h"
 #include "base/layout.h"
 #include "base/status_macros.h"
 

@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "kernels/api/expr_program.h"
 #include "kernels/cpu/expr/plan.h"
-#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/threading/parallel.h"
 
 namespace cotan::cpu {
 namespace expr {

@@ -10,7 +10,7 @@
 
 #include "absl/types/span.h"
 #include "base/dtype.h"
-#include "serialization/expr.pb.h"
+#include "serialization/schema/expr.pb.h"
 
 namespace cotan::cpu::expr {
 

@@ -1,0 +1,113 @@
+#include "aot/aotautograd/analyze_function.h"
+
+#include <ATen/Context.h>
+
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "aot/aotautograd/view_and_mutation.h"
+#include "aot/capture/effects.h"
+#include "aot/capture/inputs.h"
+#include "aot/capture/real_scope.h"
+#include "aot/capture/recorder.h"
+#include "aot/decompositions/trace_scope.h"
+#include "base/status_macros.h"
+
+namespace cotan::aot {
+namespace {
+
+// The states seated in a recorder, until it goes.
+class SeatedStates {
+ public:
+  SeatedStates(absl::Span<const ModuleState> states, Recorder& recorder) : states_(states) {
+    SeatStates(states, recorder);
+  }
+  ~SeatedStates() { UnseatStates(states_); }
+  SeatedStates(const SeatedStates&) = delete;
+  SeatedStates& operator=(const SeatedStates&) = delete;
+
+ private:
+  absl::Span<const ModuleState> states_;
+};
+
+// Functional tensors like the examples; one for each tensor, however often it
+// occurs.
+std::vector<at::Tensor> UserInputs(absl::Span<const at::Tensor> examples, Recorder& recorder) {
+  std::vector<at::Tensor> inputs;
+  for (size_t i = 0; i < examples.size(); ++i) {
+    at::Tensor input;
+    for (size_t j = 0; j < i && !input.defined(); ++j) {
+      if (examples[j].is_same(examples[i])) input = inputs[j];
+    }
+    if (!input.defined()) input = AddInputLike(examples[i], recorder, static_cast<int>(i), absl::StrCat("input.", i));
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+// Unimplemented if the function fails after something was refused: the failure may
+// follow from it.
+absl::StatusOr<std::vector<at::Tensor>> CallTraced(const TensorFunction& function,
+                                                   const std::vector<at::Tensor>& inputs, const Recorder& recorder) {
+  try {
+    return function(inputs);
+  } catch (...) {
+    if (recorder.refusals().empty()) throw;
+    return absl::UnimplementedError(absl::StrJoin(recorder.refusals(), "\n  "));
+  }
+}
+
+absl::StatusOr<FunctionAnalysis> Run(const TensorFunction& function, absl::Span<const ModuleState> states,
+                                     absl::Span<const at::Tensor> examples, const AnalyzeFunctionOptions& options) {
+  const TraceScope scope(options.grad_enabled);
+  Recorder recorder;
+  const RecordingScope recording(recorder);
+  const SeatedStates seated(states, recorder);
+  SeatRngState(options.seed, recorder);
+  SeatToken(recorder, /*index=*/0);
+  const std::vector<at::Tensor> user_inputs = UserInputs(examples, recorder);
+  std::vector<at::Tensor> inputs;
+  for (const ModuleState& state : states) inputs.push_back(state.tensor);
+  inputs.insert(inputs.end(), user_inputs.begin(), user_inputs.end());
+
+  const bool deterministic = at::globalContext().deterministicAlgorithms();
+  const std::vector<InputAtEntry> entry = DescribeInputs(inputs);
+  COTAN_ASSIGN_OR_RETURN(const std::vector<at::Tensor> outputs, CallTraced(function, user_inputs, recorder));
+  AnalysisOptions analysis_options;
+  analysis_options.keep_input_mutations = options.keep_input_mutations;
+  analysis_options.grad_enabled_at_entry = options.grad_enabled;
+  analysis_options.static_inputs.resize(states.size());
+  std::iota(analysis_options.static_inputs.begin(), analysis_options.static_inputs.end(), 0);
+  absl::StatusOr<Analysis> analysis = Analyze(entry, inputs, outputs, analysis_options);
+  recorder.autograd_views().ReleaseHistories();
+  COTAN_RETURN_IF_ERROR(analysis.status());
+  analysis->facts.deterministic = deterministic;
+  return FunctionAnalysis{std::move(analysis->facts), std::move(analysis->moved_inputs),
+                          std::move(analysis->losing_inputs), std::move(analysis->storage_sources)};
+}
+
+}  // namespace
+
+absl::StatusOr<FunctionAnalysis> AnalyzeFunctionAndMoves(const TensorFunction& function,
+                                                         absl::Span<const ModuleState> states,
+                                                         absl::Span<const at::Tensor> inputs,
+                                                         const AnalyzeFunctionOptions& options) {
+  try {
+    return Run(function, states, inputs, options);
+  } catch (...) {
+    return StatusFromCurrentException("analyzing the function");
+  }
+}
+
+absl::StatusOr<ViewAndMutationFacts> AnalyzeFunction(const TensorFunction& function,
+                                                     absl::Span<const ModuleState> states,
+                                                     absl::Span<const at::Tensor> inputs,
+                                                     const AnalyzeFunctionOptions& options) {
+  COTAN_ASSIGN_OR_RETURN(FunctionAnalysis analysis, AnalyzeFunctionAndMoves(function, states, inputs, options));
+  return std::move(analysis.facts);
+}
+
+}  // namespace cotan::aot

@@ -1,0 +1,60 @@
+#include "aot/capture/inputs.h"
+
+#include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/ops/empty.h>
+
+#include <memory>
+
+#include "aot/capture/non_leaf.h"
+#include "aot/capture/proxy_tensor.h"
+#include "aot/capture/real_scope.h"
+
+namespace cotan::aot {
+void SeatStates(absl::Span<const ModuleState> states, Recorder& recorder) {
+  int counts[2] = {0, 0};
+  for (const ModuleState& state : states) {
+    const bool parameter = state.role == serialization::State::PARAMETER;
+    const at::Tensor fresh = recorder.AddInput(state.initial, parameter ? InputKind::kParameter : InputKind::kBuffer,
+                                               counts[parameter ? 0 : 1]++, state.name);
+    Reseat(state.tensor, at::functionalization::impl::from_functional_tensor(fresh));
+    state.tensor.requires_grad_(state.requires_grad);
+    if (state.constructed.defined()) {
+      recorder.registered_storages[state.constructed.storage().data()] = state.name;
+    }
+  }
+}
+
+void UnseatStates(absl::Span<const ModuleState> states) {
+  const auto epoch = std::make_shared<TraceEpoch>();
+  epoch->kind = TraceEpoch::Kind::kConstruction;
+  for (const ModuleState& state : states) {
+    // A buffer may have become the result of something that requires grad.
+    state.tensor.unsafeGetTensorImpl()->set_autograd_meta(nullptr);
+    Reseat(state.tensor, MakeProxy(state.initial, kNoValue, epoch));
+  }
+}
+
+at::Tensor AddInputLike(const at::Tensor& example, Recorder& recorder, int index, const std::string& name) {
+  const at::Tensor real = [&] {
+    RealScope scope;
+    return example.detach();
+  }();
+  at::Tensor input = recorder.AddInput(real, InputKind::kUserInput, index, name);
+  input.requires_grad_(example.requires_grad());
+  if (!example.is_leaf()) input = NonLeaf(input);
+  if (example.is_view()) recorder.autograd_views().AddViewOfCaller(input);
+  return input;
+}
+
+void SeatRngState(uint64_t seed, Recorder& recorder) {
+  const at::Tensor state = [&] {
+    RealScope scope;
+    at::Tensor result = at::empty({2}, at::TensorOptions(at::kLong));
+    result.mutable_data_ptr<int64_t>()[0] = static_cast<int64_t>(seed);
+    result.mutable_data_ptr<int64_t>()[1] = 0;
+    return result;
+  }();
+  recorder.rng_state = recorder.AddInput(state, InputKind::kRngState, 0, "rng");
+}
+
+}  // namespace cotan::aot

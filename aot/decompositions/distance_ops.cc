@@ -1,0 +1,84 @@
+#include "aot/decompositions/distance_ops.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/triu_indices.h>
+#include <ATen/ops/where.h>
+#include <torch/library.h>
+
+#include <optional>
+#include <vector>
+
+namespace cotan::aot {
+namespace {
+
+// |x - y|^2 = |x|^2 + |y|^2 - 2 xy: one matrix product. Where it is zero, so is
+// the gradient.
+at::Tensor EuclideanByProduct(const at::Tensor& x1, const at::Tensor& x2) {
+  const at::Tensor norms1 = at::sum(x1 * x1, at::IntArrayRef{-1}).unsqueeze(-1);
+  const at::Tensor norms2 = at::sum(x2 * x2, at::IntArrayRef{-1}).unsqueeze(-2);
+  const at::Tensor square = norms1 + norms2 - 2 * at::matmul(x1, x2.transpose(-2, -1));
+  const at::Tensor positive = square > 0;
+  return at::where(positive, at::sqrt(at::where(positive, square, at::Scalar(1.0))), at::Scalar(0.0));
+}
+
+// As ATen chooses, for Euclidean distances alone: 0 = by the number of rows,
+// 1 = always, 2 = never.
+bool UsesProduct(const at::Tensor& x1, const at::Tensor& x2, double p, std::optional<int64_t> compute_mode) {
+  if (p != 2) return false;
+  constexpr int64_t kFewRows = 25;
+  const int64_t mode = compute_mode.value_or(0);
+  return mode == 1 || (mode == 0 && (x1.size(-2) > kFewRows || x2.size(-2) > kFewRows));
+}
+
+at::Tensor CdistForward(const at::Tensor& x1, const at::Tensor& x2, double p, std::optional<int64_t> compute_mode) {
+  if (UsesProduct(x1, x2, p, compute_mode)) return EuclideanByProduct(x1, x2);
+  return at::linalg_vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, at::IntArrayRef{-1});
+}
+
+at::Tensor PdistForward(const at::Tensor& self, double p) {
+  const at::Tensor pairs = at::triu_indices(self.size(0), self.size(0), 1);
+  const at::Tensor first = at::index_select(self, 0, pairs.select(0, 0));
+  const at::Tensor second = at::index_select(self, 0, pairs.select(0, 1));
+  return at::linalg_vector_norm(first - second, p, at::IntArrayRef{-1});
+}
+
+// All dimensions but `dim`.
+std::vector<int64_t> Others(const at::Tensor& tensor, int64_t dim) {
+  std::vector<int64_t> others;
+  for (int64_t d = 0; d < tensor.dim(); ++d) {
+    if (d != dim) others.push_back(d);
+  }
+  return others;
+}
+
+// v with the norm of each slice along `dim`, or of the whole for -1, being g.
+at::Tensor WeightNorm(const at::Tensor& v, const at::Tensor& g, int64_t dim) {
+  return v * (g / at::linalg_vector_norm(v, 2, Others(v, dim), /*keepdim=*/true));
+}
+
+// Slices along `dim` whose norm is larger get `maxnorm`.
+at::Tensor Renorm(const at::Tensor& self, const at::Scalar& p, int64_t dim, const at::Scalar& maxnorm) {
+  const int64_t kept = at::maybe_wrap_dim(dim, self.dim());
+  const at::Tensor norm = at::linalg_vector_norm(self, p, Others(self, kept), /*keepdim=*/true);
+  const at::Tensor factor = maxnorm.toDouble() / (norm + 1e-7);
+  return self * at::where(norm > maxnorm, factor, at::Scalar(1.0));
+}
+
+}  // namespace
+
+void AddDistanceRewrites(torch::Library& library) {
+  library.impl("_cdist_forward", CdistForward);
+  library.impl("_euclidean_dist", EuclideanByProduct);
+  library.impl("_pdist_forward", PdistForward);
+  library.impl("_weight_norm", WeightNorm);
+  library.impl("renorm", Renorm);
+}
+
+}  // namespace cotan::aot

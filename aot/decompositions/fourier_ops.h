@@ -1,0 +1,19 @@
+// LibTorch's discrete Fourier transforms in terms of matrix products; see
+// rewrites.h.
+#ifndef COTAN_AOT_DECOMPOSITIONS_FOURIER_OPS_H_
+#define COTAN_AOT_DECOMPOSITIONS_FOURIER_OPS_H_
+
+namespace torch {
+class Library;
+}
+
+namespace cotan::aot {
+
+// Adds the rewrites of _fft_r2c, _fft_c2r and _fft_c2c to a library for
+// kRewriteKey. The work grows with the square of a transformed dimension, which
+// has at most 4096 elements.
+void AddFourierRewrites(torch::Library& library);
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_DECOMPOSITIONS_FOURIER_OPS_H_

@@ -1,0 +1,18 @@
+// What LibTorch's linear algebra asks of the data and of its layout; see
+// rewrites.h.
+#ifndef COTAN_AOT_DECOMPOSITIONS_LINALG_OPS_H_
+#define COTAN_AOT_DECOMPOSITIONS_LINALG_OPS_H_
+
+namespace torch {
+class Library;
+}
+
+namespace cotan::aot {
+
+// Adds the rewrites of _linalg_check_errors, _linalg_det, _linalg_slogdet and
+// _linalg_solve_ex to a library for kRewriteKey.
+void AddLinearAlgebraRewrites(torch::Library& library);
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_DECOMPOSITIONS_LINALG_OPS_H_

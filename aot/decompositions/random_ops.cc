@@ -1,0 +1,340 @@
+#include "aot/decompositions/random_ops.h"
+
+#include <ATen/ExpandUtils.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/Generator.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/argsort.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/floor.h>
+#include <ATen/ops/ge.h>
+#include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/log1p.h>
+#include <ATen/ops/lt.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/real.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/GradMode.h>
+#include <torch/library.h>
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "aot/capture/dispatch_keys.h"
+#include "aot/capture/recorder.h"
+#include "base/philox.h"
+
+namespace cotan::aot {
+namespace {
+
+using OptionalGenerator = std::optional<at::Generator>;
+using OptionalDtype = std::optional<at::ScalarType>;
+using OptionalLayout = std::optional<at::Layout>;
+using OptionalDevice = std::optional<at::Device>;
+using OptionalFormat = std::optional<at::MemoryFormat>;
+
+// Draws resolve 24 bits.
+constexpr int64_t kMaxIntegerRange = int64_t{1} << 24;
+
+at::Tensor RandomUniformCpu(const at::Tensor& state, c10::SymIntArrayRef size, int64_t slice) {
+  at::Tensor result = at::empty(C10_AS_INTARRAYREF_SLOW(size), at::TensorOptions(at::kFloat));
+  const int64_t* words = state.const_data_ptr<int64_t>();
+  const uint64_t seed = static_cast<uint64_t>(words[0]);
+  const uint64_t first = static_cast<uint64_t>(words[1]) + static_cast<uint64_t>(slice);
+  float* out = result.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < result.numel(); ++i) {
+    const uint64_t index = static_cast<uint64_t>(i);
+    out[i] = UniformFloat(Philox(seed, first + index / 4).lane[index % 4]);
+  }
+  return result;
+}
+
+// f32 in [0, 1), the next draws of the program.
+at::Tensor Draw(at::IntArrayRef sizes) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("cotan::random_uniform", "").typed<decltype(RandomUniformCpu)>();
+  Recorder& recorder = *CurrentRecorder();
+  const int64_t count = c10::multiply_integers(sizes);
+  if (count == 0) return at::zeros(sizes, at::kFloat);
+  const int64_t slice = recorder.TakeRandomSlice(count);
+  return op.call(recorder.rng_state, c10::fromIntArrayRefSlow(sizes), slice);
+}
+
+at::Tensor Uniform(at::IntArrayRef sizes, at::ScalarType dtype, double from = 0, double to = 1) {
+  at::Tensor result = Draw(sizes);
+  if (dtype == at::kDouble) result = result.to(dtype);
+  if (to - from != 1) result = result * (to - from);
+  if (from != 0) result = result + from;
+  return result.to(dtype);
+}
+
+// Box and Muller's transform of two draws per element.
+at::Tensor Normal(at::IntArrayRef sizes, at::ScalarType dtype) {
+  const at::Tensor radius = at::sqrt(at::log1p(-Draw(sizes)) * -2.0);
+  const at::Tensor angle = Draw(sizes) * (2 * std::numbers::pi);
+  return (radius * at::cos(angle)).to(dtype);
+}
+
+at::Tensor Integers(at::IntArrayRef sizes, at::ScalarType dtype, int64_t low, int64_t high) {
+  if (high - low > kMaxIntegerRange) {
+    CurrentRecorder()->Refuse("aten.randint", "its range is wider than 2^24");
+  }
+  return (at::floor(Draw(sizes) * static_cast<double>(high - low)) + low).to(dtype);
+}
+
+// 1 with probability p, else 0.
+at::Tensor Bernoulli(at::IntArrayRef sizes, at::ScalarType dtype, double p) { return at::lt(Draw(sizes), p).to(dtype); }
+
+// `draws` in the memory that LibTorch gives to what is like `self`.
+at::Tensor Like(const at::Tensor& self, OptionalFormat format, const at::Tensor& draws) {
+  const bool preserves = format.value_or(at::MemoryFormat::Preserve) == at::MemoryFormat::Preserve;
+  if (preserves && self.strides() == draws.strides()) return draws;
+  return at::empty_like(self, draws.options(), format).copy_(draws);
+}
+
+void CheckGenerator(const OptionalGenerator& generator, const char* op) {
+  if (!generator.has_value() || !generator->defined()) return;
+  CurrentRecorder()->Refuse(op, "it draws from a generator of its own; a session has one generator");
+}
+
+at::ScalarType DtypeOr(OptionalDtype dtype, at::ScalarType fallback) { return dtype.value_or(fallback); }
+at::ScalarType DefaultDtype() { return c10::get_default_dtype_as_scalartype(); }
+
+// The sizes of a mask that drops whole channels: [N, C, 1, ...].
+std::vector<int64_t> ChannelSizes(const at::Tensor& input) {
+  std::vector<int64_t> sizes(static_cast<size_t>(input.dim()), 1);
+  for (size_t d = 0; d < sizes.size() && d < 2; ++d) sizes[d] = input.sizes()[d];
+  return sizes;
+}
+
+at::Tensor DropoutOf(const at::Tensor& input, at::IntArrayRef mask_sizes, double p) {
+  if (p == 1) return input * at::zeros_like(input);
+  const at::Tensor kept = at::ge(Draw(mask_sizes), p).to(input.scalar_type());
+  return input * (kept / (1 - p));
+}
+
+// Keeps mean and variance of SELU networks: what is dropped becomes the
+// function's lower limit, then all is scaled and shifted.
+at::Tensor AlphaDropoutOf(const at::Tensor& input, at::IntArrayRef mask_sizes, double p) {
+  if (p == 1) return input * at::zeros_like(input);
+  constexpr double kLimit = -1.7580993408473766;  // -scale * alpha of SELU
+  const double scale = 1 / std::sqrt((kLimit * kLimit * p + 1) * (1 - p));
+  const at::Tensor kept = at::ge(Draw(mask_sizes), p).to(input.scalar_type());
+  return input * kept * scale + ((1 - kept) * (kLimit * scale) - kLimit * scale * p);
+}
+
+bool IsIdentity(const at::Tensor& input, double p, bool train) {
+  TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
+  return !train || p == 0 || input.numel() == 0;
+}
+
+using DropFn = at::Tensor (*)(const at::Tensor&, at::IntArrayRef, double);
+
+template <DropFn kDrop, bool kChannels>
+at::Tensor DropoutRewrite(const at::Tensor& input, double p, bool train) {
+  if (IsIdentity(input, p, train)) return input;
+  return kChannels ? kDrop(input, ChannelSizes(input), p) : kDrop(input, input.sizes(), p);
+}
+
+template <DropFn kDrop, bool kChannels>
+at::Tensor& DropoutInPlaceRewrite(at::Tensor& self, double p, bool train) {
+  if (!IsIdentity(self, p, train)) self.copy_(DropoutRewrite<kDrop, kChannels>(self, p, train));
+  return self;
+}
+
+std::tuple<at::Tensor, at::Tensor> NativeDropout(const at::Tensor& input, double p, std::optional<bool> train) {
+  if (input.numel() == 0) return {input, at::empty_like(input)};
+  if (!train.value_or(true)) return {input, at::ones_like(input, at::TensorOptions(at::kBool))};
+  const at::Tensor kept = Like(input, std::nullopt, at::ge(Draw(input.sizes()), p));
+  const double scale = p == 1 ? 0 : 1 / (1 - p);
+  return {input * kept.to(input.scalar_type()) * scale, kept};
+}
+
+// For LibTorch, draws depend on what they are drawn by, with a gradient of zero.
+at::Tensor DrawnBy(const at::Tensor& parameter, const at::Tensor& draws) {
+  if (!parameter.requires_grad() || !c10::GradMode::is_enabled()) return draws;
+  TORCH_CHECK(!draws.is_complex(), "aten.bernoulli has no gradient where its results are complex numbers");
+  return at::where(at::ones_like(draws, at::TensorOptions(at::kBool)), draws, parameter.to(draws.scalar_type()));
+}
+
+// Complex numbers have no order. LibTorch allows them where there are none.
+at::Tensor DrawnBelow(at::IntArrayRef sizes, const at::Tensor& p) {
+  return at::lt(Draw(sizes), p.is_complex() && p.numel() == 0 ? at::real(p) : p);
+}
+
+at::Tensor BernoulliOf(const at::Tensor& self, OptionalGenerator generator) {
+  CheckGenerator(generator, "aten.bernoulli");
+  return DrawnBy(self, DrawnBelow(self.sizes(), self).to(self.scalar_type()));
+}
+at::Tensor BernoulliP(const at::Tensor& self, double p, OptionalGenerator generator) {
+  CheckGenerator(generator, "aten.bernoulli");
+  return Bernoulli(self.sizes(), self.scalar_type(), p);
+}
+at::Tensor BernoulliTensor(const at::Tensor& self, const at::Tensor& p, OptionalGenerator generator) {
+  CheckGenerator(generator, "aten.bernoulli");
+  return DrawnBy(self, DrawnBy(p, DrawnBelow(self.sizes(), p).to(self.scalar_type())));
+}
+at::Tensor& BernoulliInPlace(at::Tensor& self, double p, OptionalGenerator generator) {
+  return self.copy_(BernoulliP(self, p, generator));
+}
+at::Tensor& BernoulliTensorInPlace(at::Tensor& self, const at::Tensor& p, OptionalGenerator generator) {
+  return self.copy_(BernoulliTensor(self, p, generator));
+}
+
+at::Tensor RandGenerator(c10::SymIntArrayRef size, OptionalGenerator generator, OptionalDtype dtype, OptionalLayout,
+                         OptionalDevice, std::optional<bool>) {
+  CheckGenerator(generator, "aten.rand");
+  return Uniform(C10_AS_INTARRAYREF_SLOW(size), DtypeOr(dtype, DefaultDtype()));
+}
+at::Tensor Rand(c10::SymIntArrayRef size, OptionalDtype dtype, OptionalLayout layout, OptionalDevice device,
+                std::optional<bool> pin_memory) {
+  return RandGenerator(size, std::nullopt, dtype, layout, device, pin_memory);
+}
+at::Tensor RandLike(const at::Tensor& self, OptionalDtype dtype, OptionalLayout, OptionalDevice, std::optional<bool>,
+                    OptionalFormat format) {
+  return Like(self, format, Uniform(self.sizes(), DtypeOr(dtype, self.scalar_type())));
+}
+at::Tensor RandnGenerator(c10::SymIntArrayRef size, OptionalGenerator generator, OptionalDtype dtype, OptionalLayout,
+                          OptionalDevice, std::optional<bool>) {
+  CheckGenerator(generator, "aten.randn");
+  return Normal(C10_AS_INTARRAYREF_SLOW(size), DtypeOr(dtype, DefaultDtype()));
+}
+at::Tensor Randn(c10::SymIntArrayRef size, OptionalDtype dtype, OptionalLayout layout, OptionalDevice device,
+                 std::optional<bool> pin_memory) {
+  return RandnGenerator(size, std::nullopt, dtype, layout, device, pin_memory);
+}
+at::Tensor RandnLike(const at::Tensor& self, OptionalDtype dtype, OptionalLayout, OptionalDevice, std::optional<bool>,
+                     OptionalFormat format) {
+  return Like(self, format, Normal(self.sizes(), DtypeOr(dtype, self.scalar_type())));
+}
+
+at::Tensor RandintLow(c10::SymInt low, c10::SymInt high, c10::SymIntArrayRef size, OptionalDtype dtype, OptionalLayout,
+                      OptionalDevice, std::optional<bool>) {
+  return Integers(C10_AS_INTARRAYREF_SLOW(size), DtypeOr(dtype, at::kLong), low.expect_int(), high.expect_int());
+}
+at::Tensor Randint(c10::SymInt high, c10::SymIntArrayRef size, OptionalDtype dtype, OptionalLayout layout,
+                   OptionalDevice device, std::optional<bool> pin_memory) {
+  return RandintLow(0, high, size, dtype, layout, device, pin_memory);
+}
+at::Tensor RandintLikeLow(const at::Tensor& self, c10::SymInt low, c10::SymInt high, OptionalDtype dtype,
+                          OptionalLayout, OptionalDevice, std::optional<bool>, OptionalFormat format) {
+  return Like(self, format,
+              Integers(self.sizes(), DtypeOr(dtype, self.scalar_type()), low.expect_int(), high.expect_int()));
+}
+at::Tensor RandintLike(const at::Tensor& self, c10::SymInt high, OptionalDtype dtype, OptionalLayout layout,
+                       OptionalDevice device, std::optional<bool> pin_memory, OptionalFormat format) {
+  return RandintLikeLow(self, 0, high, dtype, layout, device, pin_memory, format);
+}
+
+// In training the slope of negative elements is drawn. LibTorch's result is
+// contiguous, whatever its argument is.
+at::Tensor RRelu(const at::Tensor& self, const at::Scalar& lower, const at::Scalar& upper, bool training,
+                 OptionalGenerator generator) {
+  CheckGenerator(generator, "aten.rrelu");
+  const double low = lower.toDouble(), high = upper.toDouble();
+  if (!training) return at::leaky_relu(self, (low + high) / 2).contiguous();
+  return at::where(at::ge(self, 0), self, self * Uniform(self.sizes(), self.scalar_type(), low, high)).contiguous();
+}
+
+// The order of as many draws.
+at::Tensor RandpermGenerator(c10::SymInt n, OptionalGenerator generator, OptionalDtype dtype, OptionalLayout,
+                             OptionalDevice, std::optional<bool>) {
+  CheckGenerator(generator, "aten.randperm");
+  return at::argsort(Draw({n.expect_int()})).to(DtypeOr(dtype, at::kLong));
+}
+at::Tensor Randperm(c10::SymInt n, OptionalDtype dtype, OptionalLayout layout, OptionalDevice device,
+                    std::optional<bool> pin_memory) {
+  return RandpermGenerator(n, std::nullopt, dtype, layout, device, pin_memory);
+}
+
+at::Tensor& UniformInPlace(at::Tensor& self, double from, double to, OptionalGenerator generator) {
+  CheckGenerator(generator, "aten.uniform_");
+  return self.copy_(Uniform(self.sizes(), self.scalar_type(), from, to));
+}
+at::Tensor& NormalInPlace(at::Tensor& self, double mean, double std, OptionalGenerator generator) {
+  CheckGenerator(generator, "aten.normal_");
+  return self.copy_(Normal(self.sizes(), self.scalar_type()) * std + mean);
+}
+at::Tensor NormalFloatFloat(double mean, double std, c10::SymIntArrayRef size, OptionalGenerator generator,
+                            OptionalDtype dtype, OptionalLayout, OptionalDevice, std::optional<bool>) {
+  CheckGenerator(generator, "aten.normal");
+  return Normal(C10_AS_INTARRAYREF_SLOW(size), DtypeOr(dtype, DefaultDtype())) * std + mean;
+}
+at::Tensor NormalTensorFloat(const at::Tensor& mean, double std, OptionalGenerator generator) {
+  CheckGenerator(generator, "aten.normal");
+  return DrawnBy(mean, Normal(mean.sizes(), mean.scalar_type()) * std + mean.detach());
+}
+at::Tensor NormalFloatTensor(double mean, const at::Tensor& std, OptionalGenerator generator) {
+  CheckGenerator(generator, "aten.normal");
+  return DrawnBy(std, Normal(std.sizes(), std.scalar_type()) * std.detach() + mean);
+}
+at::Tensor NormalTensorTensor(const at::Tensor& mean, const at::Tensor& std, OptionalGenerator generator) {
+  CheckGenerator(generator, "aten.normal");
+  const at::Tensor draws = Normal(at::infer_size(mean.sizes(), std.sizes()), mean.scalar_type());
+  return DrawnBy(mean, DrawnBy(std, draws * std.detach() + mean.detach()));
+}
+at::Tensor& ExponentialInPlace(at::Tensor& self, double rate, OptionalGenerator generator) {
+  CheckGenerator(generator, "aten.exponential_");
+  return self.copy_(at::log1p(-Draw(self.sizes())) * (-1 / rate));
+}
+
+}  // namespace
+
+at::Tensor Dropout(const at::Tensor& input, double p) {
+  return DropoutRewrite<DropoutOf, false>(input, p, /*train=*/true);
+}
+
+void AddRandomRewrites(torch::Library& library) {
+  library.impl("dropout", DropoutRewrite<DropoutOf, false>);
+  library.impl("dropout_", DropoutInPlaceRewrite<DropoutOf, false>);
+  library.impl("feature_dropout", DropoutRewrite<DropoutOf, true>);
+  library.impl("feature_dropout_", DropoutInPlaceRewrite<DropoutOf, true>);
+  library.impl("alpha_dropout", DropoutRewrite<AlphaDropoutOf, false>);
+  library.impl("alpha_dropout_", DropoutInPlaceRewrite<AlphaDropoutOf, false>);
+  library.impl("feature_alpha_dropout", DropoutRewrite<AlphaDropoutOf, true>);
+  library.impl("feature_alpha_dropout_", DropoutInPlaceRewrite<AlphaDropoutOf, true>);
+  library.impl("native_dropout", NativeDropout);
+  library.impl("bernoulli", BernoulliOf);
+  library.impl("bernoulli.p", BernoulliP);
+  library.impl("bernoulli.Tensor", BernoulliTensor);
+  library.impl("bernoulli_.float", BernoulliInPlace);
+  library.impl("bernoulli_.Tensor", BernoulliTensorInPlace);
+  library.impl("rand", Rand);
+  library.impl("rand.generator", RandGenerator);
+  library.impl("rand_like", RandLike);
+  library.impl("randn", Randn);
+  library.impl("randn.generator", RandnGenerator);
+  library.impl("randn_like", RandnLike);
+  library.impl("randint", Randint);
+  library.impl("randint.low", RandintLow);
+  library.impl("randint_like", RandintLike);
+  library.impl("randint_like.low_dtype", RandintLikeLow);
+  library.impl("randperm", Randperm);
+  library.impl("randperm.generator", RandpermGenerator);
+  library.impl("rrelu", RRelu);
+  library.impl("uniform_", UniformInPlace);
+  library.impl("normal_", NormalInPlace);
+  library.impl("normal.float_float", NormalFloatFloat);
+  library.impl("normal.Tensor_float", NormalTensorFloat);
+  library.impl("normal.float_Tensor", NormalFloatTensor);
+  library.impl("normal.Tensor_Tensor", NormalTensorTensor);
+  library.impl("exponential_", ExponentialInPlace);
+}
+
+void DefineRandomUniform(torch::Library& library) {
+  library.def("random_uniform(Tensor state, SymInt[] size, int slice) -> Tensor");
+  library.impl("random_uniform", torch::dispatch(c10::DispatchKey::CPU, RandomUniformCpu));
+  library.impl("random_uniform", torch::dispatch(c10::DispatchKey::Autograd, torch::CppFunction::makeFallthrough()));
+}
+
+}  // namespace cotan::aot

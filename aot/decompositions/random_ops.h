@@ -1,0 +1,24 @@
+// LibTorch's random ops in terms of cotan::random_uniform; see rewrites.h.
+#ifndef COTAN_AOT_DECOMPOSITIONS_RANDOM_OPS_H_
+#define COTAN_AOT_DECOMPOSITIONS_RANDOM_OPS_H_
+
+#include <ATen/core/Tensor.h>
+
+namespace torch {
+class Library;
+}
+
+namespace cotan::aot {
+
+// input * mask / (1 - p), the mask 0 with probability p and otherwise 1.
+at::Tensor Dropout(const at::Tensor& input, double p);
+
+// Adds the rewrites of aten's random ops to a library for kRewriteKey.
+void AddRandomRewrites(torch::Library& library);
+
+// Defines cotan::random_uniform.
+void DefineRandomUniform(torch::Library& library);
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_DECOMPOSITIONS_RANDOM_OPS_H_

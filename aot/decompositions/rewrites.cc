@@ -1,0 +1,353 @@
+#include "aot/decompositions/rewrites.h"
+
+#include <ATen/FunctionalTensorWrapper.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_conj.h>
+#include <ATen/ops/_native_batch_norm_legit.h>
+#include <ATen/ops/_native_batch_norm_legit_no_training.h>
+#include <ATen/ops/_neg_view.h>
+#include <ATen/ops/all.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/conj.h>
+#include <ATen/ops/copy.h>
+#include <ATen/ops/dot.h>
+#include <ATen/ops/eq.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/ge.h>
+#include <ATen/ops/imag.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/real.h>
+#include <ATen/ops/select.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/view_as_real.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/functions/tensor.h>
+#include <torch/csrc/autograd/node.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "aot/capture/argument.h"
+#include "aot/capture/autograd_views.h"
+#include "aot/capture/dispatch_keys.h"
+#include "aot/capture/effects.h"
+#include "aot/capture/proxy_tensor.h"
+#include "aot/capture/recorder.h"
+#include "aot/capture/traced_call.h"
+#include "aot/capture/view_inverses.h"
+#include "aot/capture/written_bases.h"
+#include "aot/decompositions/assert_ops.h"
+#include "aot/decompositions/composed_ops.h"
+#include "aot/decompositions/distance_ops.h"
+#include "aot/decompositions/fourier_ops.h"
+#include "aot/decompositions/linalg_ops.h"
+#include "aot/decompositions/loss_ops.h"
+#include "aot/decompositions/pooling_ops.h"
+#include "aot/decompositions/random_ops.h"
+#include "aot/decompositions/recurrent_layer.h"
+#include "aot/decompositions/recurrent_ops.h"
+#include "aot/decompositions/resize_ops.h"
+#include "aot/decompositions/sampling_ops.h"
+#include "aot/decompositions/scatter_ops.h"
+
+namespace cotan::aot {
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+
+at::Tensor BatchNorm(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
+                     const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
+                     double momentum, double eps, bool cudnn_enabled) {
+  if (!running_mean.has_value() || !running_mean->defined()) {
+    return std::get<0>(at::_native_batch_norm_legit(input, weight, bias, training, momentum, eps));
+  }
+  at::Tensor mean = *running_mean;
+  at::Tensor var = *running_var;
+  if (!training) {
+    return std::get<0>(at::_native_batch_norm_legit_no_training(input, weight, bias, mean, var, momentum, eps));
+  }
+  return std::get<0>(at::_native_batch_norm_legit(input, weight, bias, mean, var, training, momentum, eps));
+}
+
+// Key and value heads repeated so that each query head has its own.
+at::Tensor RepeatHeads(const at::Tensor& tensor, int64_t heads) {
+  const int64_t repeats = heads / tensor.size(-3);
+  if (repeats == 1) return tensor;
+  std::vector<int64_t> sizes = tensor.sizes().vec();
+  sizes.insert(sizes.end() - 2, repeats);
+  at::Tensor expanded = tensor.unsqueeze(-3).expand(sizes);
+  return expanded.flatten(-4, -3);
+}
+
+// Row i attends to columns 0..i.
+at::Tensor CausalKeep(int64_t rows, int64_t columns) {
+  const at::TensorOptions options(at::kLong);
+  return at::ge(at::arange(rows, options).unsqueeze(1), at::arange(columns, options).unsqueeze(0));
+}
+
+// The functional form writes nothing, but autograd does not know it.
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> FunctionalBatchNorm(
+    const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& running_mean,
+    const at::Tensor& running_var, bool training, double momentum, double eps) {
+  if (!at::functionalization::impl::isFunctionalTensor(input)) {
+    // Functionalization itself calls it, with what it made of the op above.
+    c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
+    return at::_native_batch_norm_legit_functional(input, weight, bias, running_mean, running_var, training, momentum,
+                                                   eps);
+  }
+  at::Tensor mean = running_mean.clone();
+  at::Tensor var = running_var.clone();
+  auto [output, save_mean, save_invstd] =
+      at::_native_batch_norm_legit(input, weight, bias, mean, var, training, momentum, eps);
+  return {output, save_mean, save_invstd, mean, var};
+}
+
+// LibTorch's fused attention returns its result with the dimensions in memory in
+// the query's order, and models rely on it: they view the permuted result.
+at::Tensor InOrderOf(const at::Tensor& query, const at::Tensor& result) {
+  std::vector<int64_t> order(static_cast<size_t>(query.dim()));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return query.stride(a) > query.stride(b); });
+  if (std::is_sorted(order.begin(), order.end())) return result;
+  std::vector<int64_t> inverse(order.size());
+  for (size_t i = 0; i < order.size(); ++i) inverse[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  return result.permute(order).contiguous().permute(inverse);
+}
+
+at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                     const OptionalTensor& mask, double dropout_p, bool is_causal, std::optional<double> scale,
+                     bool enable_gqa) {
+  TORCH_CHECK(!(is_causal && mask.has_value() && mask->defined()),
+              "scaled_dot_product_attention: give either a mask or is_causal, not both");
+  const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(query.size(-1))));
+  const at::Tensor keys = enable_gqa ? RepeatHeads(key, query.size(-3)) : key;
+  const at::Tensor values = enable_gqa ? RepeatHeads(value, query.size(-3)) : value;
+  at::Tensor scores = at::matmul(query, keys.transpose(-2, -1)) * factor;
+  if (is_causal) {
+    scores = at::where(CausalKeep(query.size(-2), keys.size(-2)), scores, kMinusInfinity);
+  }
+  at::Tensor probabilities;
+  if (mask.has_value() && mask->defined()) {
+    scores = mask->scalar_type() == at::kBool ? at::where(*mask, scores, kMinusInfinity) : scores + *mask;
+    // A row that attends to nothing gives zeros.
+    const at::Tensor empty_row = at::all(at::eq(scores, kMinusInfinity), -1, /*keepdim=*/true);
+    scores = at::where(empty_row, at::zeros_like(scores), scores);
+    probabilities = at::softmax(scores, -1);
+    probabilities = at::where(empty_row, at::zeros_like(probabilities), probabilities);
+  } else {
+    probabilities = at::softmax(scores, -1);
+  }
+  if (dropout_p > 0) probabilities = Dropout(probabilities, dropout_p);
+  const at::Tensor result = at::matmul(probabilities, values);
+  return result.dim() == 4 && dropout_p == 0 ? InOrderOf(query, result) : result;
+}
+
+// The functional form of copy_, which has no derivative.
+at::Tensor Copy(const at::Tensor& self, const at::Tensor& src, bool non_blocking) {
+  if (!at::functionalization::impl::isFunctionalTensor(self)) {
+    c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
+    return at::copy(self, src, non_blocking);
+  }
+  return src.to(self.scalar_type()).expand_as(self).clone();
+}
+
+// Tensors of different sizes differ and a tensor equals itself; all else needs
+// the data, and is refused further down.
+bool Equal(const at::Tensor& self, const at::Tensor& other) {
+  if (self.sizes() != other.sizes()) return false;
+  if (self.is_same(other)) return true;
+  c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
+  return at::equal(self, other);
+}
+
+at::Tensor Vdot(const at::Tensor& self, const at::Tensor& other) { return at::dot(at::conj(self), other); }
+
+at::Tensor Real(const at::Tensor& self) {
+  if (IsConjugateView(self)) return at::select(at::view_as_real(at::_conj(self)), -1, 0);
+  c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
+  return at::real(self);
+}
+
+at::Tensor Imag(const at::Tensor& self) {
+  if (!IsConjugateView(self)) {
+    c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
+    return at::imag(self);
+  }
+  return at::select(at::_neg_view(at::view_as_real(at::_conj(self))), -1, 1);
+}
+
+// Tensors whose geometry an op changes in place, and what it was.
+class GeometryWatch {
+ public:
+  GeometryWatch(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+    if (!op.hasTag(at::Tag::inplace_view)) return;
+    tensor_ = torch::jit::peek(stack, 0, op.schema().arguments().size()).toTensor();
+    sizes_ = tensor_.sizes().vec();
+    strides_ = tensor_.strides().vec();
+  }
+
+  // Whether autograd is to take part though gradients are disabled.
+  bool ContinuesHistory(const AutogradViews& views) const {
+    return tensor_.defined() && !at::GradMode::is_enabled() && tensor_.requires_grad() && views.IsViewOfCaller(tensor_);
+  }
+
+  const at::Tensor& tensor() const { return tensor_; }
+
+  void Tell(AutogradViews& views) const {
+    if (!tensor_.defined() || (tensor_.sizes() == sizes_ && tensor_.strides() == strides_)) return;
+    views.GeometryChanged(tensor_);
+    // LibTorch leaves the wrapper's own number of elements as it was.
+    tensor_.unsafeGetTensorImpl()->set_sizes_and_strides(tensor_.sizes(), tensor_.strides());
+  }
+
+ private:
+  at::Tensor tensor_;
+  std::vector<int64_t> sizes_, strides_;
+};
+
+void NoteResults(const c10::OperatorHandle& op, const torch::jit::Stack& stack, AutogradViews& views) {
+  for (const torch::jit::IValue& result : torch::jit::last(stack, op.schema().returns().size())) {
+    if (result.isTensor()) views.Note(result.toTensor());
+    if (!result.isTensorList()) continue;
+    for (const at::Tensor& tensor : result.toTensorVector()) views.Note(tensor);
+  }
+}
+
+bool IsFreshMemory(const c10::OperatorHandle& op) {
+  return op.schema().name() == "aten::empty" && op.schema().overload_name() == "memory_format";
+}
+
+// The backward of a write to a view makes the view again, of a gradient that begins
+// at the start of its memory. Where the view was told in terms of memory, it has to
+// be told from there.
+void TellFromStartOfGradient(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  if (op.schema().name() != "aten::as_strided" || stack.back().isNone()) return;
+  // Functionalization makes its views of what lies in them.
+  if (!at::functionalization::impl::isFunctionalTensor(torch::jit::peek(stack, 0, 4).toTensor())) return;
+  const auto* write = dynamic_cast<torch::autograd::CopySlices*>(torch::autograd::get_current_node().get());
+  if (write == nullptr || write->view_fn == nullptr) return;
+  stack.back() = stack.back().toInt() - write->base.storage_offset();
+}
+
+// A tensor that belongs to nobody must not be written to: the graph could not return
+// its new content.
+void CallBelow(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  Recorder* recorder = CurrentRecorder();
+  const c10::DispatchKeySet below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRewriteKey);
+  if (recorder == nullptr) {
+    op.redispatchBoxed(below, stack);
+    return;
+  }
+  if (absl::StartsWith(op.schema().name(), "aten::_foreach_")) {
+    // Its kernel calls an op for each tensor.
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    return;
+  }
+  if (op.schema().is_mutable()) recorder->CheckWrites(op, *stack);
+  TellFromStartOfGradient(op, *stack);
+  AutogradViews& views = recorder->autograd_views();
+  const GeometryWatch watch(op, *stack);
+  const WrittenBases written(op, *stack);
+  written.Tell(*recorder);
+  const ViewInverse inverse(op, *stack);
+  if (watch.ContinuesHistory(views)) {
+    const at::AutoGradMode mode(true);
+    const auto before = watch.tensor().grad_fn();
+    op.redispatchBoxed(below, stack);
+    views.HistoryContinued(before.get(), watch.tensor());
+  } else {
+    op.redispatchBoxed(below, stack);
+  }
+  written.Restore();
+  inverse.Mend(*stack);
+  if (IsFreshMemory(op)) recorder->ExposeMemory(torch::jit::peek(*stack, 0, 1).toTensor());
+  NoteResults(op, *stack, views);
+  watch.Tell(views);
+}
+
+// Inside of a trace there is no inference mode: functionalization makes views anew
+// whenever it needs them, which are to be usable everywhere.
+void CallWithoutInference(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const c10::InferenceMode normal(false);
+  const at::NoGradGuard no_grad;
+  op.callBoxed(stack);
+}
+
+// Every op without a rewrite passes through here. An error of LibTorch tells in which
+// op it occurred; one that eager would not have raised becomes a refusal.
+void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  std::optional<TracedCall> call;
+  if (Recorder* recorder = CurrentRecorder()) call.emplace(*recorder, op, *stack);
+  try {
+    if (CurrentRecorder() != nullptr && c10::InferenceMode::is_enabled()) return CallWithoutInference(op, stack);
+    CallBelow(op, keys, stack);
+  } catch (c10::Error& error) {
+    if (call.has_value()) call->RefuseIfOnlyTracingFails();
+    if (error.context().empty()) error.add_context(NodeOpName(op.schema()));
+    throw;
+  }
+}
+
+template <typename Configure>
+torch::Library* MakeLibrary(torch::Library::Kind kind, const char* name, std::optional<c10::DispatchKey> key,
+                            Configure configure) {
+  auto* library = new torch::Library(kind, name, key, __FILE__, __LINE__);
+  configure(*library);
+  return library;
+}
+
+}  // namespace
+
+void RegisterRewrites() {
+  // Registrations last as long as the process.
+  static torch::Library* const definitions =
+      MakeLibrary(torch::Library::DEF, "cotan", std::nullopt, [](torch::Library& m) {
+        DefineRandomUniform(m);
+        DefineEffect(m);
+        DefineRecurrent(m);
+      });
+  static torch::Library* const fallback = MakeLibrary(torch::Library::IMPL, "_", kRewriteKey, [](torch::Library& m) {
+    m.fallback(torch::CppFunction::makeFromBoxedFunction<&PassThrough>());
+  });
+  static torch::Library* const rewrites = MakeLibrary(torch::Library::IMPL, "aten", kRewriteKey, [](torch::Library& m) {
+    m.impl("batch_norm", BatchNorm);
+    m.impl("_native_batch_norm_legit_functional", FunctionalBatchNorm);
+    m.impl("scaled_dot_product_attention", Attention);
+    m.impl("equal", Equal);
+    m.impl("vdot", Vdot);
+    m.impl("copy", Copy);
+    m.impl("real", Real);
+    m.impl("imag", Imag);
+    AddAssertRewrites(m);
+    AddRandomRewrites(m);
+    AddRecurrentRewrites(m);
+    AddSamplingRewrites(m);
+    AddDistanceRewrites(m);
+    AddScatterRewrites(m);
+    AddFourierRewrites(m);
+    AddLossRewrites(m);
+    AddResizeRewrites(m);
+    AddPoolingRewrites(m);
+    AddLinearAlgebraRewrites(m);
+    AddComposedRewrites(m);
+  });
+  static_cast<void>(definitions);
+  static_cast<void>(fallback);
+  static_cast<void>(rewrites);
+}
+
+}  // namespace cotan::aot

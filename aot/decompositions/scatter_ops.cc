@@ -1,0 +1,154 @@
+#include "aot/decompositions/scatter_ops.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/amin.h>
+#include <ATen/ops/any.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/broadcast_tensors.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/eq.h>
+#include <ATen/ops/floor_divide.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/prod.h>
+#include <ATen/ops/slice_scatter.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/StringUtil.h>
+#include <torch/library.h>
+
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "aot/capture/recorder.h"
+
+namespace cotan::aot {
+namespace {
+
+// Elements of the comparison of all indexes with all places.
+constexpr int64_t kMaxComparisons = int64_t{1} << 26;
+
+// As many leading elements of each dimension as `like` has, but for `except`.
+at::Tensor Cropped(at::Tensor tensor, const at::Tensor& like, int64_t except) {
+  for (int64_t d = 0; d < tensor.dim(); ++d) {
+    if (d != except && tensor.size(d) != like.size(d)) tensor = tensor.slice(d, 0, like.size(d));
+  }
+  return tensor;
+}
+
+// How many elements come to each place.
+at::Tensor Arrivals(const at::Tensor& self, int64_t dim, const at::Tensor& index) {
+  const at::TensorOptions options(at::kLong);
+  return at::zeros(self.sizes(), options).scatter_add(dim, index, at::ones(index.sizes(), options));
+}
+
+at::Tensor SumOrMean(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src, bool mean,
+                     bool include_self) {
+  const at::Tensor arrivals = Arrivals(self, dim, index);
+  const at::Tensor base = include_self ? self : at::where(arrivals > 0, at::Scalar(0), self);
+  const at::Tensor sum = base.scatter_add(dim, index, src);
+  if (!mean) return sum;
+  const at::Tensor count = at::clamp(include_self ? arrivals + 1 : arrivals, 1);
+  return at::isFloatingType(self.scalar_type()) ? sum / count.to(self.scalar_type()) : at::floor_divide(sum, count);
+}
+
+at::Scalar Identity(const std::string& reduce, at::ScalarType dtype) {
+  if (reduce == "prod") return 1;
+  const bool largest = reduce == "amin";
+  if (at::isFloatingType(dtype)) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    return largest ? infinity : -infinity;
+  }
+  const int64_t limit = dtype == at::kLong  ? std::numeric_limits<int64_t>::max()
+                        : dtype == at::kInt ? std::numeric_limits<int32_t>::max()
+                                            : 0;
+  TORCH_CHECK(limit > 0, "scatter_reduce '", reduce, "' of ", toString(dtype), " cannot be compiled");
+  return largest ? limit : -limit - 1;
+}
+
+// For each place its own element, if that counts, and what comes to it, side by
+// side; the rest is the identity. Reduced at once, so that equal elements share
+// the gradient.
+at::Tensor ByComparison(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
+                        const std::string& reduce, bool include_self) {
+  const at::Tensor own = Cropped(self, index, dim).transpose(dim, -1);  // [..., places]
+  const at::Tensor places = index.transpose(dim, -1).unsqueeze(-2);     // [..., 1, n]
+  if (index.numel() * self.size(dim) > kMaxComparisons) {
+    CurrentRecorder()->Refuse("aten.scatter_reduce.two",
+                              c10::str("'", reduce, "' over so many indexes compares each with each place"));
+  }
+  const at::Scalar identity = Identity(reduce, self.scalar_type());
+  const at::Tensor here = at::eq(places, at::arange(self.size(dim), at::TensorOptions(at::kLong)).unsqueeze(-1));
+  const at::Tensor arriving = at::where(here, src.transpose(dim, -1).unsqueeze(-2), identity);
+  const at::Tensor first = include_self ? own : at::where(here.any(-1), identity, own);
+  const at::Tensor all = at::cat({first.unsqueeze(-1), arriving}, -1);
+  at::Tensor result = reduce == "prod"   ? at::prod(all, -1)
+                      : reduce == "amax" ? at::amax(all, at::IntArrayRef{-1})
+                                         : at::amin(all, at::IntArrayRef{-1});
+  result = result.transpose(dim, -1);
+  // Back among the elements that no index can reach.
+  std::vector<at::Tensor> outer = {self};
+  std::vector<int64_t> dims;
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if (d == dim || self.size(d) == index.size(d)) continue;
+    dims.push_back(d);
+    outer.push_back(outer.back().slice(d, 0, index.size(d)));
+  }
+  for (size_t k = dims.size(); k-- > 0;) {
+    result = at::slice_scatter(outer[k], result, dims[k], 0, index.size(dims[k]));
+  }
+  return result;
+}
+
+at::Tensor ScatterReduce(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
+                         std::string_view reduce, bool include_self) {
+  const std::string kind(reduce);
+  if (self.dim() == 0 || index.dim() == 0) {
+    const auto row = [](const at::Tensor& t) { return t.dim() == 0 ? t.unsqueeze(0) : t; };
+    return ScatterReduce(row(self), 0, row(index), row(src), reduce, include_self).view(self.sizes());
+  }
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  const at::Tensor rows = Cropped(src, index, -1);
+  if (kind == "sum" || kind == "mean") return SumOrMean(self, dim, index, rows, kind == "mean", include_self);
+  TORCH_CHECK(kind == "prod" || kind == "amax" || kind == "amin", "scatter_reduce knows no '", kind, "'");
+  return ByComparison(self, dim, index, rows, kind, include_self);
+}
+
+// The k-th element that the mask takes is the k-th of `source`.
+at::Tensor MaskedScatter(const at::Tensor& self, const at::Tensor& mask, const at::Tensor& source) {
+  const std::vector<at::Tensor> both = at::broadcast_tensors({self, mask});
+  if (both[0].numel() == 0) return both[0].clone();
+  const at::Tensor flat = both[1].reshape({-1});
+  const at::Tensor place = at::clamp(at::cumsum(flat.to(at::kLong), 0) - 1, 0);
+  const at::Tensor taken = at::index_select(source.reshape({-1}), 0, at::where(flat, place, at::Scalar(0)));
+  return at::where(both[1], taken.view(both[0].sizes()), both[0]);
+}
+
+at::Tensor& MaskedScatterInPlace(at::Tensor& self, const at::Tensor& mask, const at::Tensor& source) {
+  return self.copy_(MaskedScatter(self, mask, source));
+}
+
+at::Tensor OneHot(const at::Tensor& self, int64_t num_classes) {
+  if (num_classes < 0) {
+    CurrentRecorder()->Refuse("aten.one_hot.default", "give it the number of classes, which else depends on data");
+    num_classes = 1;
+  }
+  return at::eq(self.unsqueeze(-1), at::arange(num_classes, at::TensorOptions(at::kLong))).to(at::kLong);
+}
+
+}  // namespace
+
+void AddScatterRewrites(torch::Library& library) {
+  library.impl("scatter_reduce.two", ScatterReduce);
+  library.impl("masked_scatter", MaskedScatter);
+  library.impl("masked_scatter_", MaskedScatterInPlace);
+  library.impl("one_hot", OneHot);
+}
+
+}  // namespace cotan::aot

@@ -1,0 +1,18 @@
+// LibTorch's scatters that reduce or depend on a mask in terms of others; see
+// rewrites.h.
+#ifndef COTAN_AOT_DECOMPOSITIONS_SCATTER_OPS_H_
+#define COTAN_AOT_DECOMPOSITIONS_SCATTER_OPS_H_
+
+namespace torch {
+class Library;
+}
+
+namespace cotan::aot {
+
+// Adds the rewrites of scatter_reduce, masked_scatter, masked_scatter_ and
+// one_hot to a library for kRewriteKey.
+void AddScatterRewrites(torch::Library& library);
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_DECOMPOSITIONS_SCATTER_OPS_H_

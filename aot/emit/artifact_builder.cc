@@ -1,0 +1,127 @@
+#include "aot/emit/artifact_builder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "aot/references/cancellation.h"
+
+namespace cotan::aot {
+namespace {
+
+using serialization::State;
+
+// How far the runtime may be from LibTorch, relative to a tensor's largest
+// element, in units of its dtype's epsilon: sums in another order, through
+// some dozen layers.
+constexpr double kEpsilons = 4096;
+
+serialization::TensorType TypeOf(const TensorData& tensor) {
+  serialization::TensorType type;
+  type.set_dtype(static_cast<serialization::DTypeProto>(tensor.dtype));
+  for (int64_t size : tensor.sizes) type.add_sizes(absl::StrCat(size));
+  return type;
+}
+
+template <typename T>
+double LargestOf(const std::string& bytes) {
+  double largest = 0;
+  for (size_t i = 0; i + sizeof(T) <= bytes.size(); i += sizeof(T)) {
+    T value;
+    std::memcpy(&value, bytes.data() + i, sizeof(T));
+    largest = std::max(largest, std::abs(static_cast<double>(value)));
+  }
+  return largest;
+}
+
+// Largest magnitude of f32 and f64 tensors; 0 for all others.
+double LargestMagnitude(const TensorData& tensor) {
+  if (tensor.dtype == DType::kFloat32) return LargestOf<float>(tensor.bytes);
+  if (tensor.dtype == DType::kFloat64) return LargestOf<double>(tensor.bytes);
+  return 0;
+}
+
+bool Reads(const Graph& graph, absl::string_view state) {
+  return std::any_of(graph.inputs().begin(), graph.inputs().end(),
+                     [&](const GraphInput& input) { return input.name == state; });
+}
+
+std::string RngBytes(uint64_t seed) {
+  const uint64_t words[2] = {seed, 0};
+  return std::string(reinterpret_cast<const char*>(words), sizeof(words));
+}
+
+}  // namespace
+
+bool ArtifactBuilder::Has(absl::string_view name) const {
+  return std::any_of(states_.begin(), states_.end(), [&](const State& state) { return state.name() == name; });
+}
+
+void ArtifactBuilder::AddTracedStates(const TracedProgram& traced, const Graph& graph) {
+  for (const TracedState& traced_state : traced.states) {
+    const bool is_constant = traced_state.role == State::CONSTANT;
+    if (Has(traced_state.name) || (is_constant && !Reads(graph, traced_state.name))) continue;
+    State& state = states_.emplace_back();
+    state.set_name(traced_state.name);
+    state.set_role(traced_state.role);
+    *state.mutable_type() = TypeOf(traced_state.initial);
+    state.set_segment(writer_.AddSegment(traced_state.initial.bytes));
+    state.set_requires_grad(traced_state.requires_grad);
+    state.set_persistent(traced_state.persistent);
+    for (const std::string& alias : traced_state.aliases) state.add_aliases(alias);
+  }
+  for (const GraphInput& input : graph.inputs()) {
+    if (input.kind != InputKind::kRngState || Has(input.name)) continue;
+    State& state = states_.emplace_back();
+    state.set_name(input.name);
+    state.set_role(State::RNG);
+    state.mutable_type()->set_dtype(serialization::DTYPE_I64);
+    state.mutable_type()->add_sizes("2");
+    state.set_segment(writer_.AddSegment(RngBytes(seed_)));
+    state.set_persistent(true);
+  }
+}
+
+void ArtifactBuilder::AddStates(absl::Span<const State> states) {
+  for (const State& state : states) {
+    if (!Has(state.name())) states_.push_back(state);
+  }
+}
+
+serialization::ReferenceTensor ArtifactBuilder::ReferenceOf(const TensorData& tensor, double slack) {
+  serialization::ReferenceTensor reference;
+  *reference.mutable_type() = TypeOf(tensor);
+  reference.set_segment(writer_.AddSegment(tensor.bytes));
+  const double largest = LargestMagnitude(tensor);
+  reference.set_tolerance(kEpsilons * Epsilon(tensor.dtype) + (largest > 0 ? slack / largest : 0));
+  return reference;
+}
+
+void ArtifactBuilder::AddReference(absl::string_view method, absl::Span<const TensorData> inputs,
+                                   absl::Span<const TensorData> outputs, absl::Span<const ExpectedState> states_after) {
+  serialization::Reference& reference = *artifact_.add_references();
+  reference.set_method(std::string(method));
+  for (const TensorData& input : inputs) *reference.add_inputs() = ReferenceOf(input, 0);
+  // Gradients that cancel are compared on the scale of the largest one.
+  double largest = 0;
+  for (const TensorData& output : outputs) largest = std::max(largest, LargestMagnitude(output));
+  for (const TensorData& output : outputs) {
+    *reference.add_outputs() = ReferenceOf(output, kCancelledEpsilons * largest * Epsilon(output.dtype));
+  }
+  for (const ExpectedState& expected : states_after) {
+    serialization::ReferenceState& state = *reference.add_states_after();
+    state.set_state(expected.state);
+    *state.mutable_tensor() = ReferenceOf(expected.content, expected.slack);
+  }
+  reference.set_rng_seed(static_cast<int64_t>(seed_));
+}
+
+absl::StatusOr<std::string> ArtifactBuilder::Build(std::string producer) && {
+  artifact_.set_producer(std::move(producer));
+  for (State& state : states_) *artifact_.add_states() = std::move(state);
+  return std::move(writer_).Serialize(std::move(artifact_));
+}
+
+}  // namespace cotan::aot

@@ -1,0 +1,142 @@
+#include "aot/fusion/derivatives.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/api/expr_program.h"
+
+namespace cotan::aot {
+namespace {
+
+// All that is computed from one tensor `x` alone, element by element.
+class FunctionsOf {
+ public:
+  FunctionsOf(FusionGraph& graph, ValueId x) : g_(graph) {
+    formulas_[x].number = 0;
+    Collect(x);
+  }
+
+  // Values that others than these functions read; those of the earliest
+  // readers come first.
+  std::vector<ValueId> Read() const {
+    std::set<std::pair<int, ValueId>> read;  // first reader, value
+    for (const auto& [value, formula] : formulas_) {
+      if (g_.IsOutput(value)) read.emplace(-1, value);
+      for (const int user : g_.UsersOf(value)) {
+        if (units_.contains(user)) continue;
+        read.emplace(user, value);
+        break;
+      }
+    }
+    std::vector<ValueId> values;
+    for (const auto& [user, value] : read) values.push_back(value);
+    return values;
+  }
+
+  bool ShareDearFunctions(ValueId a, ValueId b) const {
+    const std::set<int>& dear = formulas_.at(b).dear;
+    const auto is_shared = [&](int number) { return dear.contains(number); };
+    return std::any_of(formulas_.at(a).dear.begin(), formulas_.at(a).dear.end(), is_shared);
+  }
+
+ private:
+  // How a value is computed: equal numbers mean equal formulas.
+  struct Formula {
+    int number = 0;
+    std::set<int> dear;  // formulas of dear functions that it is made of
+  };
+
+  void Collect(ValueId value) {
+    const std::set<int> users = g_.UsersOf(value);
+    for (const int user : users) {
+      if (units_.contains(user) || !IsFunction(user)) continue;
+      units_.insert(user);
+      AddFormula(user);
+      Collect(g_.ExprOf(user).outputs[0]);
+    }
+  }
+
+  // Whether the unit is one function of values that are functions of x, and of
+  // constants.
+  bool IsFunction(int id) const {
+    if (!g_.IsExpr(id)) return false;
+    const FusedExpr& expr = g_.ExprOf(id);
+    if (expr.outputs.size() != 1 || !expr.reduce_dims.empty()) return false;
+    if (!(g_.TypeOf(expr.outputs[0]).sizes == expr.domain)) return false;
+    return std::all_of(expr.inputs.begin(), expr.inputs.end(), [&](ValueId input) {
+      return IsConstant(input) || (formulas_.contains(input) && g_.TypeOf(input).sizes == expr.domain);
+    });
+  }
+
+  bool IsConstant(ValueId value) const {
+    const int producer = g_.Producer(value);
+    return g_.IsExpr(producer) && g_.ExprOf(producer).inputs.empty();
+  }
+
+  void AddFormula(int id) {
+    const FusedExpr& expr = g_.ExprOf(id);
+    Formula formula;
+    std::string text;
+    for (const ValueId input : expr.inputs) {
+      if (IsConstant(input)) {
+        absl::StrAppend(&text, "(", TextOf(g_.ExprOf(g_.Producer(input))), ")");
+        continue;
+      }
+      const Formula& operand = formulas_.at(input);
+      absl::StrAppend(&text, operand.number, ",");
+      formula.dear.insert(operand.dear.begin(), operand.dear.end());
+    }
+    absl::StrAppend(&text, TextOf(expr));
+    formula.number = numbers_.emplace(text, static_cast<int>(numbers_.size()) + 1).first->second;
+    const bool is_dear = std::any_of(expr.instructions.begin(), expr.instructions.end(),
+                                     [](const auto& instruction) { return !IsCheapExprFn(instruction.fn()); });
+    if (is_dear) formula.dear.insert(formula.number);
+    formulas_[expr.outputs[0]] = std::move(formula);
+  }
+
+  static std::string TextOf(const FusedExpr& expr) {
+    std::string text;
+    for (const auto& instruction : expr.instructions) absl::StrAppend(&text, instruction.SerializeAsString(), ";");
+    return text;
+  }
+
+  FusionGraph& g_;
+  absl::flat_hash_map<ValueId, Formula> formulas_;
+  absl::flat_hash_map<std::string, int> numbers_;
+  std::set<int> units_;
+};
+
+bool IsMadeByLibrary(const FusionGraph& graph, ValueId value) {
+  const int producer = graph.Producer(graph.BehindView(value));
+  return producer >= 0 && !graph.IsExpr(producer) && !graph.IsView(producer);
+}
+
+}  // namespace
+
+absl::flat_hash_set<ValueId> FindEarlyDerivatives(FusionGraph& graph) {
+  std::set<ValueId> loaded;
+  for (int id = 0; id < graph.num_units(); ++id) {
+    if (!graph.IsExpr(id)) continue;
+    for (const ValueId value : graph.ExprOf(id).inputs) {
+      if (EstimatedCount(graph.TypeOf(value).sizes) > kSmallDomain && IsMadeByLibrary(graph, value)) {
+        loaded.insert(value);
+      }
+    }
+  }
+  absl::flat_hash_set<ValueId> derivatives;
+  for (const ValueId x : loaded) {
+    const FunctionsOf functions(graph, x);
+    const std::vector<ValueId> read = functions.Read();
+    // Two are the function and its derivative; x itself would be a third.
+    if (read.size() != 2 || read[0] == x || read[1] == x || graph.IsOutput(read[1])) continue;
+    if (functions.ShareDearFunctions(read[0], read[1])) derivatives.insert(read[1]);
+  }
+  return derivatives;
+}
+
+}  // namespace cotan::aot

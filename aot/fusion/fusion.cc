@@ -1,0 +1,255 @@
+#include "aot/fusion/fusion.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "aot/fusion/derivatives.h"
+#include "aot/fusion/expr_merge.h"
+#include "aot/fusion/fusion_graph.h"
+#include "aot/fusion/rematerialize.h"
+#include "aot/transforms/dead_code.h"
+#include "base/status_macros.h"
+
+namespace cotan::aot {
+namespace {
+
+using serialization::ExprInstruction;
+
+// Longest program without inputs that each consumer computes itself.
+constexpr size_t kMaxInlined = 12;
+
+class Fuser {
+ public:
+  // Programs that make values of `apart` are not merged into their readers.
+  Fuser(FusionGraph& graph, absl::flat_hash_set<ValueId> apart) : g_(graph), apart_(std::move(apart)) {}
+
+  // Merges every expression with the producers of its operands, as far as that
+  // goes.
+  void MergeProducers() {
+    for (int b = 0; b < g_.num_units(); ++b) {
+      bool progress = true;
+      while (progress && g_.IsExpr(b)) {
+        progress = false;
+        const std::vector<ValueId> operands = g_.ExprOf(b).inputs;
+        for (const ValueId value : operands) {
+          const int direct = g_.Producer(value);
+          const int a = g_.IsExpr(direct) ? direct : g_.Producer(g_.BehindView(value));
+          if (!TryMerge(a, b, value)) continue;
+          progress = true;
+          break;
+        }
+      }
+    }
+  }
+
+  // Merges expressions that load the same large tensor.
+  void MergeSiblings() {
+    std::map<ValueId, std::vector<int>> loaders;
+    for (int id = 0; id < g_.num_units(); ++id) {
+      if (!g_.IsExpr(id) || EstimatedCount(g_.ExprOf(id).domain) <= kSmallDomain) continue;
+      for (const ValueId value : g_.ExprOf(id).inputs) {
+        if (EstimatedCount(g_.TypeOf(value).sizes) > kSmallDomain) loaders[value].push_back(id);
+      }
+    }
+    MergeScalars();
+    for (const auto& [value, units] : loaders) {
+      for (size_t i = 0; i < units.size(); ++i) {
+        for (size_t j = i + 1; j < units.size(); ++j) {
+          if (!g_.IsExpr(units[i]) || !g_.IsExpr(units[j])) continue;
+          MergeDirect(units[i], units[j]);
+        }
+      }
+    }
+  }
+
+ private:
+  // The merged program of producer `a` and consumer (or sibling) `b`, checked
+  // against limits, levels and cycles; outputs that nobody else needs dropped.
+  std::optional<FusedExpr> Candidate(int a, const FusedExpr& first, int b, const FusedExpr& second,
+                                     absl::Span<const ValueId> second_sources) {
+    std::optional<FusedExpr> merged = Merge(first, second);
+    if (!merged.has_value()) return std::nullopt;
+    FusedExpr kept = *merged;
+    kept.outputs.clear();
+    kept.stores.clear();
+    for (size_t k = 0; k < merged->outputs.size(); ++k) {
+      const bool of_second = k >= first.outputs.size();
+      if (!of_second && !g_.NeededOutside(merged->outputs[k], a, b)) continue;
+      kept.outputs.push_back(merged->outputs[k]);
+      kept.stores.push_back(merged->stores[k]);
+    }
+    Simplify(kept);
+    if (kept.instructions.size() > kMaxFusedInstructions || kept.inputs.size() > kMaxFusedInputs) return std::nullopt;
+    std::vector<ValueId> needed = first.inputs;
+    if (std::any_of(needed.begin(), needed.end(), [&](ValueId value) { return g_.Producer(value) == b; })) {
+      return std::nullopt;
+    }
+    needed.insert(needed.end(), second_sources.begin(), second_sources.end());
+    if (g_.DependsOnEither(needed, a, b)) return std::nullopt;
+    return kept;
+  }
+
+  // Merging makes what consumes `a` wait for all that `b` needs. That is worth
+  // it if a's work is large, if only `b` consumes it, or if `b` needs nothing
+  // but what is there by then.
+  bool Worthwhile(int a, int b) {
+    if (EstimatedCount(g_.ExprOf(a).domain) > kSmallDomain) return true;
+    const std::vector<ValueId>& results = g_.ExprOf(a).outputs;
+    if (std::none_of(results.begin(), results.end(),
+                     [&](ValueId value) { return g_.NeededOutsideThroughViews(value, a, b); }))
+      return true;
+    return !g_.WaitsFor(b, a, [&](int id) {
+      const Unit& unit = g_.unit(id);
+      return !unit.expr.has_value() && unit.node.op != "prim.view";
+    });
+  }
+
+  // Merges producer `a` of `value` (an operand of `b`, perhaps behind a view).
+  bool TryMerge(int a, int b, ValueId value) {
+    if (a == b || !g_.IsExpr(a) || !g_.IsExpr(b) || apart_.contains(value)) return false;
+    // A reduction of a fill depends on the sizes it is made of.
+    if (g_.ExprOf(a).inputs.empty() && g_.ExprOf(a).reduce_dims.empty()) return InlineConstant(a, b, value);
+    if (!Worthwhile(a, b)) return false;
+    const ValueId behind = g_.BehindView(value);
+    if (behind == value || g_.Producer(value) == a) return MergeDirect(a, b);
+    // Bring the consumer to the producer's index space, or the other way round.
+    const SymIntVector seen = g_.TypeOf(value).sizes;
+    if (g_.ExprOf(b).domain == seen && TryReshaped(b, g_.TypeOf(behind).sizes, a, b)) return true;
+    return g_.ExprOf(a).domain == g_.TypeOf(behind).sizes && TryReshaped(a, seen, a, b);
+  }
+
+  // Merges over an index space that both have already.
+  bool MergeDirect(int a, int b) {
+    std::optional<FusedExpr> merged = Candidate(a, g_.ExprOf(a), b, g_.ExprOf(b), g_.ExprOf(b).inputs);
+    if (!merged.has_value() || !g_.Verifies(*merged)) return false;
+    g_.Absorb(a, b, *std::move(merged));
+    return true;
+  }
+
+  // Reshapes unit `id` (a or b) to `sizes` and merges a into b, if that works.
+  bool TryReshaped(int id, const SymIntVector& sizes, int a, int b) {
+    const FusedExpr& original = g_.ExprOf(id);
+    const std::optional<Reshaped> reshaped = Reshape(original, g_.TypesOf(original.inputs), sizes);
+    if (!reshaped.has_value() || !ReshapesFreely(original, *reshaped)) return false;
+    // A trial with the ids that the operands would have.
+    FusedExpr trial = reshaped->fused;
+    std::vector<ValueId> sources;
+    for (size_t k = 0; k < trial.inputs.size(); ++k) {
+      trial.inputs[k] = g_.ViewSource(trial.inputs[k], reshaped->input_sizes[k]);
+      sources.push_back(trial.inputs[k]);
+    }
+    const FusedExpr first = id == a ? trial : g_.ExprOf(a);
+    FusedExpr second = id == b ? trial : g_.ExprOf(b);
+    if (id == a) {  // b reads views that the reshaped results make superfluous
+      for (ValueId& input : second.inputs) {
+        const auto it = std::find(first.outputs.begin(), first.outputs.end(), g_.BehindView(input));
+        if (it == first.outputs.end()) continue;
+        if (g_.TypeOf(input).sizes == reshaped->output_sizes[static_cast<size_t>(it - first.outputs.begin())])
+          input = *it;
+      }
+      sources = second.inputs;
+    }
+    if (!Candidate(a, first, b, second, sources).has_value()) return false;
+    g_.ApplyReshape(id, *reshaped);
+    if (MergeDirect(a, b)) return true;
+    return false;
+  }
+
+  // Whether the operands can be seen under the new sizes without a copy: they
+  // are dense, that is, no views that cut or permute.
+  bool ReshapesFreely(const FusedExpr& original, const Reshaped& reshaped) const {
+    for (size_t k = 0; k < original.inputs.size(); ++k) {
+      const ValueId value = original.inputs[k];
+      if (g_.TypeOf(value).sizes == reshaped.input_sizes[k]) continue;
+      const int producer = g_.Producer(g_.BehindView(value));
+      if (producer < 0) continue;
+      const std::string& op = g_.unit(producer).node.op;
+      // In convolution nets images do not lie in row-major order.
+      const bool is_image = g_.has_convolutions() && g_.TypeOf(value).sizes.size() > 3;
+      const bool is_expr = g_.unit(producer).expr.has_value();
+      const bool dense = (is_expr && !is_image) || op == "prim.matmul" || op == "prim.gather" ||
+                         op == "prim.checked_index" || op == "prim.scatter_add" || op == "prim.scan" ||
+                         op == "prim.sort" || op == "prim.concat" || op == "prim.convolution_backward_weight";
+      const bool only_ones =
+          EstimatedCount(g_.TypeOf(value).sizes) == 1 || DropsOnlyOnes(g_.TypeOf(value).sizes, reshaped.input_sizes[k]);
+      if (!dense && !only_ones) return false;
+    }
+    return true;
+  }
+
+  // Whether two shapes differ in dimensions of size 1 alone.
+  static bool DropsOnlyOnes(const SymIntVector& a, const SymIntVector& b) {
+    SymIntVector x, y;
+    for (const SymInt& size : a) {
+      if (!(size == SymInt(1))) x.push_back(size);
+    }
+    for (const SymInt& size : b) {
+      if (!(size == SymInt(1))) y.push_back(size);
+    }
+    return x == y;
+  }
+
+  // A fill or range is computed by each consumer; it does not tie them.
+  bool InlineConstant(int a, int b, ValueId value) {
+    const FusedExpr constant = g_.ExprOf(a);
+    if (constant.outputs.size() != 1 || constant.instructions.size() > kMaxInlined) return false;
+    const bool uniform =
+        std::all_of(constant.instructions.begin(), constant.instructions.end(),
+                    [](const ExprInstruction& instruction) { return instruction.fn() != serialization::FN_IOTA; });
+    FusedExpr first = constant;
+    first.outputs = {value};
+    if (uniform) {
+      first.domain = g_.ExprOf(b).domain;
+    } else if (g_.Producer(value) != a || !(first.domain == g_.ExprOf(b).domain)) {
+      return false;
+    }
+    std::optional<FusedExpr> merged = Merge(first, g_.ExprOf(b));
+    if (!merged.has_value()) return false;
+    merged->outputs.erase(merged->outputs.begin());
+    merged->stores.erase(merged->stores.begin());
+    Simplify(*merged);
+    if (!g_.Verifies(*merged)) return false;
+    g_.SetExpr(b, *std::move(merged));
+    return true;
+  }
+
+  // Numbers computed from inputs of the graph alone (schedules, corrections) are
+  // made by one program.
+  void MergeScalars() {
+    int into = -1;
+    for (int id = 0; id < g_.num_units(); ++id) {
+      if (!g_.IsExpr(id) || !g_.ExprOf(id).domain.empty()) continue;
+      const std::vector<ValueId>& inputs = g_.ExprOf(id).inputs;
+      if (std::any_of(inputs.begin(), inputs.end(), [&](ValueId value) { return g_.Producer(value) >= 0; })) continue;
+      if (into >= 0 && !MergeDirect(into, id)) continue;
+      into = id;
+    }
+  }
+
+  FusionGraph& g_;
+  const absl::flat_hash_set<ValueId> apart_;
+};
+
+}  // namespace
+
+absl::StatusOr<bool> FuseExpressions(Graph& graph) {
+  FusionGraph units(graph);
+  Fuser fuser(units, FindEarlyDerivatives(units));
+  fuser.MergeProducers();
+  units.DropUnused();
+  RepeatCheapFunctions(units);
+  fuser.MergeProducers();
+  fuser.MergeSiblings();
+  units.DropUnused();
+  COTAN_RETURN_IF_ERROR(units.Rebuild());
+  COTAN_RETURN_IF_ERROR(EliminateDeadCode(graph).status());
+  return true;
+}
+
+}  // namespace cotan::aot

@@ -1,0 +1,242 @@
+// Writes prim.* and one-function cotan.expr nodes. Rows of the op table, the
+// optimizers and the partition are written in it:
+//
+//   Builder b(&graph);
+//   Tensor x = b.Value(id);
+//   Tensor e = b.Exp(x - b.ReduceMax(x, {-1}));
+//   Tensor softmax = e / b.ReduceSum(e, {-1});
+//
+// Binary functions broadcast as ATen does. Operands have one dtype (Cast()
+// first); a literal number takes the dtype of its partner.
+//
+// Nodes of the dialect prim, with their arguments:
+//   prim.view(x, sizes)  prim.permute(x, dims)  prim.expand(x, sizes)
+//   prim.slice(x, dim, start, end, step)  prim.select(x, dim, index)
+//   prim.as_strided(x, sizes, strides, offset)
+//   prim.view_as_real(x), prim.view_as_complex(x)
+//   prim.diagonal(x, offset, dim1, dim2)  prim.unfold(x, dim, size, step)
+//   prim.copy(x)
+//   prim.matmul(a, b, bias|none)
+//   prim.matmul_epilogue(a, b, inputs...), with a program (matmul_epilogue.h)
+//   prim.convolution(x, weight, bias|none, ...ConvolutionConfig)
+//   prim.convolution_backward_input(grad, weight, ...)
+//   prim.convolution_backward_weight(grad, x, ...)
+//   prim.max_pool(x, ...PoolConfig) -> values, indices
+//   prim.max_pool_backward(grad, indices, ...)
+//   prim.avg_pool(x, ...)  prim.avg_pool_backward(grad, ...)
+//   prim.gather(x, index, dim)
+//   prim.scatter_add(rows, index, base|none, dim, padding_index)
+//   prim.checked_index(index, size, from_end, ignored|none)
+//   prim.scan(x, function, dim, reverse) -> values[, indices]
+//   prim.sort(x, dim, descending) -> values, indices
+//   prim.concat({tensors}, dim)
+//   prim.attention(q, k, v, bias|none, is_causal, scale) -> result, logsumexp
+//   prim.attention_backward(grad, q, k, v, result, logsumexp, bias|none,
+//                           is_causal, scale) -> dq, dk, dv
+//   prim.recurrent(projected, weight, h0, c0|bias|none, cell, reverse)
+//       -> hidden[, cell][, gates]
+//   prim.recurrent_backward(grad, hidden, weight, h0, gates|none, cell|none,
+//                           c0|none, grad_last_cell|none, cell, reverse)
+//       -> grad_projected, grad_h0[, grad_c0 or of the hidden products]
+#ifndef COTAN_AOT_IR_BUILDER_H_
+#define COTAN_AOT_IR_BUILDER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "aot/ir/graph.h"
+#include "serialization/schema/program.pb.h"
+
+namespace cotan::aot {
+
+class Builder;
+
+// A value of the graph under construction, or a literal number. A handle:
+// copying is cheap; valid as long as the builder.
+class Tensor {
+ public:
+  Tensor() = default;
+
+  bool defined() const { return builder_ != nullptr; }
+  bool is_literal() const { return id_ == kNoValue; }
+  ValueId id() const { return id_; }  // if not a literal
+  const TensorType& type() const;     // if not a literal
+  DType dtype() const { return type().dtype; }
+  const SymIntVector& sizes() const { return type().sizes; }
+  int rank() const { return static_cast<int>(type().sizes.size()); }
+
+  friend Tensor operator+(const Tensor& a, const Tensor& b);
+  friend Tensor operator-(const Tensor& a, const Tensor& b);
+  friend Tensor operator*(const Tensor& a, const Tensor& b);
+  friend Tensor operator/(const Tensor& a, const Tensor& b);
+  friend Tensor operator-(const Tensor& a);
+
+ private:
+  friend class Builder;
+  Builder* builder_ = nullptr;
+  ValueId id_ = kNoValue;
+  // A literal: an integer expression, or a number if `is_float_`.
+  bool is_float_ = false;
+  double number_ = 0;
+  SymInt integer_;
+};
+
+struct ConvolutionConfig {
+  std::vector<int64_t> stride, padding, dilation;
+  bool transposed = false;
+  std::vector<int64_t> output_padding;
+  int64_t groups = 1;
+};
+
+struct PoolConfig {
+  std::vector<int64_t> kernel, stride, padding, dilation;
+  bool ceil_mode = false;
+  bool count_include_pad = true;
+  int64_t divisor_override = 0;
+};
+
+// Errors (operands that do not fit) are collected: status() holds the first
+// one, and the tensors made after it are meaningless. Not thread-safe.
+class Builder {
+ public:
+  // Appends to `graph`, which outlives the builder.
+  explicit Builder(Graph* graph);
+
+  Graph& graph() { return *graph_; }
+  const absl::Status& status() const { return status_; }
+  void Fail(absl::Status status);
+  // Goes into Node::source of what is emitted from now on.
+  void set_source(std::string source) { source_ = std::move(source); }
+
+  Tensor Value(ValueId id);
+  Tensor Literal(double number);
+  Tensor Literal(SymInt integer);
+  // The value of a literal as a tensor of the given sizes; a tensor, expanded.
+  Tensor Full(const Tensor& value, DType dtype, SymIntVector sizes);
+
+  // Pointwise.
+  Tensor Unary(serialization::ScalarFn fn, const Tensor& a);
+  Tensor Binary(serialization::ScalarFn fn, Tensor a, Tensor b);
+  Tensor Select(const Tensor& condition, Tensor a, Tensor b);
+  Tensor Cast(const Tensor& a, DType dtype);
+  Tensor Iota(int dim, DType dtype, SymIntVector sizes);
+  // Uniform draws in [0, 1), f32; `slice` in Philox blocks.
+  Tensor Random(const Tensor& rng_state, const SymInt& slice, SymIntVector sizes);
+  Tensor Exp(const Tensor& a) { return Unary(serialization::FN_EXP, a); }
+  Tensor Log(const Tensor& a) { return Unary(serialization::FN_LOG, a); }
+  Tensor Sqrt(const Tensor& a) { return Unary(serialization::FN_SQRT, a); }
+  Tensor Rsqrt(const Tensor& a) { return Unary(serialization::FN_RSQRT, a); }
+  Tensor Tanh(const Tensor& a) { return Unary(serialization::FN_TANH, a); }
+  Tensor Abs(const Tensor& a) { return Unary(serialization::FN_ABS, a); }
+  Tensor Sign(const Tensor& a) { return Unary(serialization::FN_SIGN, a); }
+  Tensor Sigmoid(const Tensor& a) { return Unary(serialization::FN_LOGISTIC, a); }
+  Tensor Maximum(const Tensor& a, const Tensor& b) { return Binary(serialization::FN_MAXIMUM, a, b); }
+  Tensor Minimum(const Tensor& a, const Tensor& b) { return Binary(serialization::FN_MINIMUM, a, b); }
+  Tensor Pow(const Tensor& a, const Tensor& b) { return Binary(serialization::FN_POW, a, b); }
+  Tensor Eq(const Tensor& a, const Tensor& b) { return Binary(serialization::FN_EQ, a, b); }
+  Tensor Ne(const Tensor& a, const Tensor& b) { return Binary(serialization::FN_NE, a, b); }
+  Tensor Lt(const Tensor& a, const Tensor& b) { return Binary(serialization::FN_LT, a, b); }
+  Tensor Le(const Tensor& a, const Tensor& b) { return Binary(serialization::FN_LE, a, b); }
+  Tensor Gt(const Tensor& a, const Tensor& b) { return Binary(serialization::FN_GT, a, b); }
+  Tensor Ge(const Tensor& a, const Tensor& b) { return Binary(serialization::FN_GE, a, b); }
+  Tensor And(const Tensor& a, const Tensor& b) { return Binary(serialization::FN_AND, a, b); }
+  Tensor Or(const Tensor& a, const Tensor& b) { return Binary(serialization::FN_OR, a, b); }
+  Tensor Not(const Tensor& a) { return Unary(serialization::FN_LOGICAL_NOT, a); }
+
+  // Reductions; dims may be negative; reduced dimensions stay with size 1.
+  Tensor Reduce(serialization::ScalarFn fn, const Tensor& a, absl::Span<const int64_t> dims);
+  Tensor ReduceSum(const Tensor& a, absl::Span<const int64_t> dims) {
+    return Reduce(serialization::FN_REDUCE_SUM, a, dims);
+  }
+  Tensor ReduceMax(const Tensor& a, absl::Span<const int64_t> dims) {
+    return Reduce(serialization::FN_REDUCE_MAX, a, dims);
+  }
+  // Sum divided by the number of elements.
+  Tensor ReduceMean(const Tensor& a, absl::Span<const int64_t> dims);
+
+  // Views. Identities and views of views are merged.
+  Tensor View(const Tensor& a, SymIntVector sizes);
+  Tensor Permute(const Tensor& a, std::vector<int64_t> dims);
+  Tensor Transpose(const Tensor& a, int64_t dim0, int64_t dim1);
+  Tensor Expand(const Tensor& a, SymIntVector sizes);
+  Tensor Slice(const Tensor& a, int64_t dim, SymInt start, SymInt end, SymInt step);
+  Tensor SelectIndex(const Tensor& a, int64_t dim, SymInt index);
+  Tensor Unsqueeze(const Tensor& a, int64_t dim);
+  // Drops dimensions, which have size 1.
+  Tensor Squeeze(const Tensor& a, absl::Span<const int64_t> dims);
+  Tensor Diagonal(const Tensor& a, int64_t offset, int64_t dim1, int64_t dim2);
+  Tensor Unfold(const Tensor& a, int64_t dim, int64_t size, int64_t step);
+  Tensor AsStrided(const Tensor& a, SymIntVector sizes, SymIntVector strides, SymInt offset);
+  // Complex numbers as a last dimension of two, and back.
+  Tensor ViewAsReal(const Tensor& a);
+  Tensor ViewAsComplex(const Tensor& a);
+
+  // Ops with kernels of their own.
+  Tensor Matmul(const Tensor& a, const Tensor& b, const Tensor& bias = Tensor());
+  Tensor Convolution(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvolutionConfig& config,
+                     SymIntVector output_sizes);
+  Tensor ConvolutionBackwardInput(const Tensor& grad, const Tensor& weight, const ConvolutionConfig& config,
+                                  SymIntVector input_sizes);
+  Tensor ConvolutionBackwardWeight(const Tensor& grad, const Tensor& x, const ConvolutionConfig& config,
+                                   SymIntVector weight_sizes);
+  std::pair<Tensor, Tensor> MaxPool(const Tensor& x, const PoolConfig& config, SymIntVector output_sizes);
+  Tensor MaxPoolBackward(const Tensor& grad, const Tensor& indices, const PoolConfig& config, SymIntVector input_sizes);
+  Tensor AvgPool(const Tensor& x, const PoolConfig& config, SymIntVector output_sizes);
+  Tensor AvgPoolBackward(const Tensor& grad, const PoolConfig& config, SymIntVector input_sizes);
+  Tensor Gather(const Tensor& x, const Tensor& index, int64_t dim);
+  // Adds to `base`, or to zeros if it is undefined.
+  Tensor ScatterAdd(const Tensor& rows, const Tensor& index, const Tensor& base, int64_t dim, int64_t padding_index,
+                    SymIntVector output_sizes);
+  // `index`, of any integer dtype, as i32 or i64; a run with an element outside
+  // [0, size) is refused. `from_end`: those in [-size, 0) are counted from the
+  // end. `ignored` passes.
+  Tensor CheckedIndex(const Tensor& index, const SymInt& size, bool from_end = false,
+                      std::optional<int64_t> ignored = std::nullopt);
+  // Running reduction along `dim`; MAX and MIN yield indices too.
+  std::pair<Tensor, Tensor> Scan(serialization::Scan::Function function, const Tensor& x, int64_t dim,
+                                 bool reverse = false);
+  // The `count` first elements along `dim` in order, and their i64 indices.
+  // NaN is the greatest; of equal elements the first goes first.
+  std::pair<Tensor, Tensor> Sort(const Tensor& x, int64_t dim, SymInt count, bool descending);
+  Tensor Concat(absl::Span<const Tensor> tensors, int64_t dim);
+
+  // A node with results of the given types.
+  std::vector<Tensor> Emit(std::string op, std::vector<Argument> arguments, absl::Span<const TensorType> types);
+  // The same for a node that may carry a program.
+  std::vector<Tensor> EmitNode(std::string op, std::vector<Argument> arguments, absl::Span<const TensorType> types,
+                               std::shared_ptr<const serialization::Expr> expr);
+  // The node that defines a value; null for a graph input.
+  const Node* Producer(ValueId id) const;
+  // Whether the last dimension is sure to be pairs of neighbours in memory.
+  bool HasPairs(ValueId id) const;
+  // Dimension counted from 0.
+  int64_t WrapDim(int64_t dim, int rank);
+
+ private:
+  struct Operand;
+  // Adds instructions for `tensor` (an input or a constant of `dtype`).
+  uint32_t Load(const Tensor& tensor, DType dtype, serialization::Expr& expr, std::vector<Argument>& arguments);
+  Tensor Pointwise(serialization::ScalarFn fn, absl::Span<const Tensor> operands, DType operand_dtype, DType dtype);
+  Tensor EmitExpr(serialization::Expr expr, std::vector<Argument> arguments, TensorType type);
+  SymIntVector Broadcast(absl::Span<const Tensor> tensors);
+  Tensor StripExpand(const Tensor& tensor) const;
+
+  Graph* graph_;
+  absl::Status status_;
+  std::string source_;
+  absl::flat_hash_map<ValueId, const Node*> producers_;
+};
+
+// The number of elements as a size expression.
+SymInt NumElementsOf(const SymIntVector& sizes);
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_IR_BUILDER_H_

@@ -1,0 +1,29 @@
+// The invariants that every stage of the compiler keeps.
+#ifndef COTAN_AOT_IR_VERIFIER_H_
+#define COTAN_AOT_IR_VERIFIER_H_
+
+#include "absl/status/status.h"
+#include "aot/ir/graph.h"
+#include "serialization/schema/expr.pb.h"
+
+namespace cotan::aot {
+
+// Checks that
+//   - each value is defined once, by an input or a node, before its uses;
+//   - each defined value has a dtype and a dim_order that is a permutation;
+//   - each op is of a known dialect, and only cotan.expr has a program;
+//   - each expression program is well formed and agrees with the types of the
+//     node's operands and results (VerifyExpr).
+// Internal: what is wrong, with the node's text; a broken graph is a bug of
+// the stage that made it.
+absl::Status VerifyGraph(const Graph& graph);
+
+// The rules of serialization/schema/expr.proto for a program with these operands and
+// results.
+// Internal: the instruction and the rule it breaks.
+absl::Status VerifyExpr(const serialization::Expr& expr, absl::Span<const TensorType> inputs,
+                        absl::Span<const TensorType> outputs);
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_IR_VERIFIER_H_

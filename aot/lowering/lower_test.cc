@@ -1,0 +1,175 @@
+#include "aot/lowering/lower.h"
+
+#include "aot/ir/text.h"
+#include "aot/ir/verifier.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace cotan::aot {
+namespace {
+
+std::string Lowered(absl::string_view text) {
+  const absl::StatusOr<Graph> graph = ParseGraph(text);
+  if (!graph.ok()) return std::string(graph.status().message());
+  const absl::StatusOr<Graph> lowered = LowerToPrims(*graph);
+  if (!lowered.ok()) return std::string(lowered.status().message());
+  if (const absl::Status status = VerifyGraph(*lowered); !status.ok()) return std::string(status.message());
+  return PrintGraph(*lowered);
+}
+
+TEST(LowerToPrimsTest, ALinearLayerBecomesOneMatmulWithBias) {
+  EXPECT_EQ(Lowered(R"(graph @g {
+  %0: f32[10,784] = parameter 0 "weight"
+  %1: f32[10] = parameter 1 "bias"
+  %2: f32[32,784] = user_input 0 "x"
+  %3: f32[784,10] = aten.t.default(%0)
+  %4: f32[32,10] = aten.addmm.default(%1, %2, %3, 1, 1)
+  user_output 0 "y" = %4
+})"),
+            R"(graph @g {
+  %0: f32[10,784] = parameter 0 "weight"
+  %1: f32[10] = parameter 1 "bias"
+  %2: f32[32,784] = user_input 0 "x"
+  %3: f32[784,10] = prim.permute(%0, [1, 0]) from "aten.t.default"
+  %4: f32[32,10] = prim.matmul(%2, %3, %1) from "aten.addmm.default"
+  user_output 0 "y" = %4
+}
+)");
+}
+
+TEST(LowerToPrimsTest, SoftmaxBecomesExpressionsOverRows) {
+  EXPECT_EQ(Lowered(R"(graph @g {
+  %0: f32[4,8] = user_input 0 "x"
+  %1: f32[4,8] = aten._softmax.default(%0, -1, false)
+  user_output 0 "y" = %1
+})"),
+            R"(graph @g {
+  %0: f32[4,8] = user_input 0 "x"
+  %1: f32[4,1] = cotan.expr(%0) from "aten._softmax.default" {
+    domain [4,8] reduce [1]
+    0: f32 = input 0
+    1: f32 = reduce_max 0
+    store 1
+  }
+  %2: f32[4,8] = cotan.expr(%0, %1) from "aten._softmax.default" {
+    domain [4,8]
+    0: f32 = input 0
+    1: f32 = input 1
+    2: f32 = sub 0 1
+    store 2
+  }
+  %3: f32[4,8] = cotan.expr(%2) from "aten._softmax.default" {
+    domain [4,8]
+    0: f32 = input 0
+    1: f32 = exp 0
+    store 1
+  }
+  %4: f32[4,1] = cotan.expr(%3) from "aten._softmax.default" {
+    domain [4,8] reduce [1]
+    0: f32 = input 0
+    1: f32 = reduce_sum 0
+    store 1
+  }
+  %5: f32[4,8] = cotan.expr(%3, %4) from "aten._softmax.default" {
+    domain [4,8]
+    0: f32 = input 0
+    1: f32 = input 1
+    2: f32 = div 0 1
+    store 2
+  }
+  user_output 0 "y" = %5
+}
+)");
+}
+
+TEST(LowerToPrimsTest, TheFirstElementsInOrderAreASortOfADynamicDimension) {
+  EXPECT_EQ(Lowered(R"(graph @g {
+  %0: f32[s0,8] = user_input 0 "x"
+  %1: f32[3,8], %2: i64[3,8] = aten.topk.default(%0, 3, 0, true, true)
+  user_output 0 "y" = %1
+})"),
+            R"(graph @g {
+  %0: f32[s0,8] = user_input 0 "x"
+  %1: f32[3,8], %2: i64[3,8] = prim.sort(%0, 0, true) from "aten.topk.default"
+  user_output 0 "y" = %1
+}
+)");
+}
+
+TEST(LowerToPrimsTest, MixedDTypesAreCastToTheResult) {
+  EXPECT_EQ(Lowered(R"(graph @g {
+  %0: i64[4] = user_input 0 "i"
+  %1: f32[2,4] = user_input 1 "x"
+  %2: f32[2,4] = aten.add.Tensor(%0, %1, 2)
+  user_output 0 "y" = %2
+})"),
+            R"(graph @g {
+  %0: i64[4] = user_input 0 "i"
+  %1: f32[2,4] = user_input 1 "x"
+  %2: f32[2,4] = cotan.expr(%1) from "aten.add.Tensor" {
+    domain [2,4]
+    0: f32 = input 0
+    1: f32 = constant 2.0
+    2: f32 = mul 0 1
+    store 2
+  }
+  %3: f32[4] = cotan.expr(%0) from "aten.add.Tensor" {
+    domain [4]
+    0: i64 = input 0
+    1: f32 = cast 0
+    store 1
+  }
+  %4: f32[2,4] = cotan.expr(%3, %2) from "aten.add.Tensor" {
+    domain [2,4]
+    0: f32 = input 0
+    1: f32 = input 1
+    2: f32 = add 0 1
+    store 2
+  }
+  user_output 0 "y" = %4
+}
+)");
+}
+
+TEST(LowerToPrimsTest, AllUnsupportedOpsAreNamedAtOnce) {
+  const std::string message = Lowered(R"(graph @g {
+  %0: f32[4] = user_input 0 "x"
+  %1: f32[4] = aten.unheard_of.default(%0)
+  %2: f32[4] = aten.also_unheard_of.out(%1)
+  %3: f32[4] = aten.unheard_of.default(%2)
+  user_output 0 "y" = %3
+})");
+  EXPECT_NE(message.find("aten.also_unheard_of.out, aten.unheard_of.default"), std::string::npos) << message;
+}
+
+TEST(LowerToPrimsTest, LargeMatricesAreNotDecomposed) {
+  EXPECT_THAT(
+      Lowered(R"(graph @g {
+  %0: f32[40,40] = user_input 0 "x"
+  %1: f32[40,40], %2: i32[] = aten.linalg_inv_ex.default(%0, false)
+  user_output 0 "y" = %1
+})"),
+      ::testing::HasSubstr("aten.linalg_inv_ex.default: a matrix of 40 rows or columns; at most 32 are decomposed"));
+}
+
+TEST(LowerToPrimsTest, AResultOfAnotherTypeThanTracedIsAnError) {
+  const std::string message = Lowered(R"(graph @g {
+  %0: f32[4] = user_input 0 "x"
+  %1: f32[5] = aten.exp.default(%0)
+  user_output 0 "y" = %1
+})");
+  EXPECT_NE(message.find("the tracer recorded f32[5]"), std::string::npos) << message;
+}
+
+TEST(AppendRngAdvanceTest, TheOffsetGrowsAndTheSeedStays) {
+  Graph graph = *ParseGraph("graph @g {\n  %0: i64[2] = rng_state 0 \"rng\"\n}\n");
+  ASSERT_TRUE(AppendRngAdvance(graph, SymInt(12)).ok());
+  ASSERT_TRUE(VerifyGraph(graph).ok());
+  EXPECT_EQ(graph.outputs()[0].name, "rng");
+  EXPECT_EQ(graph.outputs()[0].kind, OutputKind::kStateUpdate);
+  Graph without = *ParseGraph("graph @g {\n}\n");
+  EXPECT_EQ(AppendRngAdvance(without, SymInt(12)).code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace cotan::aot

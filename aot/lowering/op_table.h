@@ -1,0 +1,37 @@
+// The ops that Cotan supports: one row per aten op, the single list from which
+// lowering, the refusal of unsupported ops at compile time, the op tests and
+// the support matrix come. Rows live in op_table_*.cc, by family; adding an op
+// is adding a row (docs/adding_an_op.md).
+#ifndef COTAN_AOT_LOWERING_OP_TABLE_H_
+#define COTAN_AOT_LOWERING_OP_TABLE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "aot/ir/graph.h"
+#include "aot/lowering/ops/op_row.h"
+
+namespace cotan::aot {
+
+// All rows, sorted by op.
+absl::Span<const OpRow> OpTable();
+
+// Null if there is none.
+const OpRow* FindOp(absl::string_view op);
+
+// Whether `op` ("aten.add.Tensor", "cotan.random_uniform.default") can be compiled.
+bool IsSupported(absl::string_view op);
+
+// Lowers `node` of the graph that `lowering` reads by its row. Unimplemented: there is no row, or it does not cover
+// these arguments.
+absl::Status LowerNode(const Node& node, Lowering& lowering);
+
+// The ops of `graph` that cannot be compiled, each once, sorted.
+std::vector<std::string> UnsupportedOps(const Graph& graph);
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_LOWERING_OP_TABLE_H_

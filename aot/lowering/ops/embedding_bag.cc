@@ -1,0 +1,133 @@
+// Rows of embedding_bag: rows of a table are gathered and added up by bag. Bag
+// b has the positions offsets[b] to offsets[b + 1].
+#include "aot/lowering/ops/lowering.h"
+#include "aot/lowering/ops/op_table_rows.h"
+
+namespace cotan::aot {
+namespace {
+
+enum class Mode : int64_t { kSum = 0, kMean = 1, kMax = 2 };
+
+// The bag of each position: the number of bags that begin at it or before, less
+// one. i64[positions].
+Tensor BagOf(Lowering& l, const Tensor& indices, const Tensor& offsets) {
+  const SymInt positions = indices.sizes()[0];
+  const SymInt bags = offsets.sizes()[0];
+  const Tensor position = l.b.Iota(0, DType::kInt64, {positions, SymInt(1)});
+  const Tensor starts = l.b.View(l.b.Cast(offsets, DType::kInt64), {SymInt(1), bags});
+  const Tensor begun = l.b.Cast(l.b.Ge(position, starts), DType::kInt64);
+  return l.b.View(l.b.ReduceSum(begun, {1}), {positions}) - l.b.Literal(SymInt(1));
+}
+
+// Whether a position counts; undefined if all do. bool[positions].
+Tensor Counted(Lowering& l, const Tensor& indices, int64_t padding_index) {
+  if (padding_index < 0) return Tensor();
+  return l.b.Ne(l.b.Cast(indices, DType::kInt64), l.b.Literal(SymInt(padding_index)));
+}
+
+// Positions of each bag that count. i64[bags].
+Tensor BagSizes(Lowering& l, const Tensor& bag, const Tensor& counted, const SymInt& bags) {
+  const SymInt positions = bag.sizes()[0];
+  const Tensor number = l.b.Iota(1, DType::kInt64, {SymInt(1), bags});
+  Tensor member = l.b.Eq(l.b.View(bag, {positions, SymInt(1)}), number);
+  if (counted.defined()) member = l.b.And(member, l.b.View(counted, {positions, SymInt(1)}));
+  return l.b.View(l.b.ReduceSum(l.b.Cast(member, DType::kInt64), {0}), {bags});
+}
+
+Tensor Column(Lowering& l, const Tensor& x) { return l.b.View(x, {x.sizes()[0], SymInt(1)}); }
+
+// What a row of each position is multiplied by; undefined if by nothing.
+Tensor WeightOfPosition(Lowering& l, Mode mode, const Tensor& bag, const Tensor& bag_sizes, const Tensor& counted,
+                        const Tensor& per_sample, DType dtype) {
+  Tensor weight = per_sample;
+  if (mode == Mode::kMean) {
+    const Tensor size = l.b.Maximum(l.b.Cast(l.b.Gather(bag_sizes, bag, 0), dtype), l.b.Literal(1.0));
+    const Tensor part = l.b.Unary(serialization::FN_RECIPROCAL, size);
+    weight = weight.defined() ? weight * part : part;
+  }
+  if (!counted.defined()) return weight;
+  return weight.defined() ? l.b.Select(counted, weight, l.b.Literal(0.0)) : l.b.Cast(counted, dtype);
+}
+
+// (weight, indices, offsets, scale_grad_by_freq, mode, sparse,
+// per_sample_weights, include_last_offset, padding_idx) -> output, offset2bag,
+// bag_size, max_indices
+absl::Status LowerEmbeddingBag(Lowering& l) {
+  const Tensor table = l.tensor(0);
+  const Tensor indices = l.b.CheckedIndex(l.tensor(1), table.sizes()[0]);
+  Tensor offsets = l.b.CheckedIndex(l.tensor(2), indices.sizes()[0] + SymInt(1));
+  const Mode mode = static_cast<Mode>(l.integer(4));
+  if (mode == Mode::kMax) return l.Unsupported("mode max");
+  if (l.flag(7)) offsets = l.b.Slice(offsets, 0, 0, offsets.sizes()[0] - SymInt(1), 1);
+  const SymInt bags = l.result().sizes[0];
+  const DType dtype = l.result().dtype;
+  const Tensor bag = BagOf(l, indices, offsets);
+  const Tensor counted = Counted(l, indices, l.integer(8));
+  const Tensor sizes = BagSizes(l, bag, counted, bags);
+  const Tensor per_sample = l.optional_tensor(6);
+  Tensor rows = l.b.Gather(table, indices, 0);
+  const Tensor weight = WeightOfPosition(l, mode, bag, sizes, counted, per_sample, dtype);
+  if (weight.defined()) rows = rows * Column(l, weight);
+  const Tensor output = l.b.ScatterAdd(rows, bag, Tensor(), 0, -1, l.result().sizes);
+
+  // The other results only serve the backward, which computes them again from
+  // the offsets: LibTorch leaves some of them empty.
+  std::vector<Tensor> results = {output};
+  for (int k = 1; k < 4; ++k) {
+    if (!l.has_result(k)) {
+      results.push_back(Tensor());
+    } else if (k == 2 && l.result(2).sizes == SymIntVector{bags}) {
+      results.push_back(l.b.Cast(sizes, l.result(2).dtype));
+    } else {
+      results.push_back(l.b.Full(l.b.Literal(SymInt(0)), l.result(k).dtype, l.result(k).sizes));
+    }
+  }
+  return l.ReturnAll(results);
+}
+
+// (grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights,
+// scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
+absl::Status LowerEmbeddingBagBackward(Lowering& l) {
+  const Tensor grad = l.tensor(0);
+  const Tensor indices = l.b.CheckedIndex(l.tensor(1), l.result().sizes[0]);
+  const Mode mode = static_cast<Mode>(l.integer(8));
+  if (mode == Mode::kMax) return l.Unsupported("mode max");
+  if (l.flag(7)) return l.Unsupported("scale_grad_by_freq");
+  if (l.flag(9)) return l.Unsupported("sparse gradients");
+  const SymInt bags = grad.sizes()[0];
+  const Tensor offsets = l.b.Slice(l.tensor(2), 0, 0, bags, 1);
+  const Tensor bag = BagOf(l, indices, offsets);
+  const Tensor counted = Counted(l, indices, l.integer(11));
+  const Tensor sizes = BagSizes(l, bag, counted, bags);
+  Tensor rows = l.b.Gather(grad, bag, 0);
+  const Tensor weight = WeightOfPosition(l, mode, bag, sizes, counted, l.optional_tensor(10), grad.dtype());
+  if (weight.defined()) rows = rows * Column(l, weight);
+  return l.Return(l.b.ScatterAdd(rows, indices, Tensor(), 0, -1, l.result().sizes));
+}
+
+// (grad, weight, indices, offsets, offset2bag, mode, padding_idx)
+absl::Status LowerPerSampleWeightsBackward(Lowering& l) {
+  const Tensor grad = l.tensor(0);
+  const Tensor indices = l.tensor(2);
+  const Tensor offsets = l.b.Slice(l.tensor(3), 0, 0, grad.sizes()[0], 1);
+  const Tensor rows = l.b.Gather(l.tensor(1), indices, 0);
+  const Tensor product = rows * l.b.Gather(grad, BagOf(l, indices, offsets), 0);
+  const Tensor sum = l.b.View(l.b.ReduceSum(product, {1}), {indices.sizes()[0]});
+  const Tensor counted = Counted(l, indices, l.integer(6));
+  return l.Return(counted.defined() ? l.b.Select(counted, sum, l.b.Literal(0.0)) : sum);
+}
+
+constexpr OpRow Row(absl::string_view op, LowerFunction lower) { return {op, OpFamily::kKernel, lower}; }
+
+constexpr OpRow kRows[] = {
+    Row("aten._embedding_bag.default", LowerEmbeddingBag),
+    Row("aten._embedding_bag_backward.default", LowerEmbeddingBagBackward),
+    Row("aten._embedding_bag_forward_only.default", LowerEmbeddingBag),
+    Row("aten._embedding_bag_per_sample_weights_backward.default", LowerPerSampleWeightsBackward),
+};
+
+}  // namespace
+
+absl::Span<const OpRow> EmbeddingBagRows() { return kRows; }
+
+}  // namespace cotan::aot

@@ -1,0 +1,275 @@
+// Rows of batch, layer and group normalisation, forward and backward. Halves
+// are computed in f32, and may meet f32 statistics and weights.
+#include <numeric>
+
+#include "aot/lowering/ops/lowering.h"
+#include "aot/lowering/ops/op_table_rows.h"
+
+namespace cotan::aot {
+namespace {
+
+// All dimensions but 1, which is the channel.
+std::vector<int64_t> BatchDims(const Tensor& x) {
+  std::vector<int64_t> dims;
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    if (i != 1) dims.push_back(i);
+  }
+  return dims;
+}
+
+SymInt CountOf(const Tensor& x, absl::Span<const int64_t> dims) {
+  SymInt count = 1;
+  for (const int64_t dim : dims) count = count * x.sizes()[static_cast<size_t>(dim)];
+  return count;
+}
+
+// [C] as [1, C, 1, ...].
+Tensor PerChannel(Lowering& l, const Tensor& vector, const Tensor& like) {
+  SymIntVector sizes(like.sizes().size(), SymInt(1));
+  sizes[1] = like.sizes()[1];
+  return l.b.View(vector, std::move(sizes));
+}
+
+Tensor AsVector(Lowering& l, const Tensor& per_channel) { return l.b.View(per_channel, {per_channel.sizes()[1]}); }
+
+struct BatchMoments {
+  Tensor mean;  // [1, C, 1, ...]
+  Tensor variance;
+};
+
+// In two passes: squares of what is left after the mean was taken away have
+// nothing to cancel. Deep networks amplify what is lost here: a unit beside the
+// corner of its relu falls on the other side.
+BatchMoments MomentsOf(Lowering& l, const Tensor& x) {
+  const std::vector<int64_t> dims = BatchDims(x);
+  const Tensor mean = l.b.ReduceMean(x, dims);
+  const Tensor centered = x - mean;
+  return {mean, l.b.ReduceMean(centered * centered, dims)};
+}
+
+struct BatchNormArguments {
+  Tensor x, weight, bias, running_mean, running_var;
+  bool training = false;
+  double momentum = 0;
+  double eps = 0;
+};
+
+Tensor Affine(Lowering& l, const BatchNormArguments& arguments, const Tensor& mean, const Tensor& invstd) {
+  const Tensor& x = arguments.x;
+  const Tensor scale = arguments.weight.defined() ? invstd * PerChannel(l, arguments.weight, x) : invstd;
+  const Tensor y = (x - mean) * scale;
+  return arguments.bias.defined() ? y + PerChannel(l, arguments.bias, x) : y;
+}
+
+Tensor Blend(Lowering& l, const Tensor& running, const Tensor& batch, double momentum) {
+  return running * l.b.Literal(1 - momentum) + batch * l.b.Literal(momentum);
+}
+
+// Results: out, save_mean, save_invstd[, new running mean, new running var].
+absl::Status BatchNorm(Lowering& l, const BatchNormArguments& arguments) {
+  const Tensor& x = arguments.x;
+  const Tensor eps = l.b.Literal(arguments.eps);
+  if (!arguments.training) {
+    if (!arguments.running_mean.defined()) return l.Unsupported("evaluation without running statistics");
+    const Tensor mean = PerChannel(l, arguments.running_mean, x);
+    const Tensor invstd = l.b.Rsqrt(PerChannel(l, arguments.running_var, x) + eps);
+    const Tensor none = l.b.Full(l.b.Literal(0.0), x.dtype(), {SymInt(0)});
+    return l.ReturnCast(
+        {Affine(l, arguments, mean, invstd), none, none, arguments.running_mean, arguments.running_var});
+  }
+  const BatchMoments moments = MomentsOf(l, x);
+  const Tensor invstd = l.b.Rsqrt(moments.variance + eps);
+  std::vector<Tensor> results = {Affine(l, arguments, moments.mean, invstd), AsVector(l, moments.mean),
+                                 AsVector(l, invstd)};
+  if (l.node().outputs.size() > 3) {
+    const SymInt count = CountOf(x, BatchDims(x));
+    const Tensor unbiased = moments.variance * l.b.Literal(count) / l.b.Literal(count - SymInt(1));
+    results.push_back(Blend(l, arguments.running_mean, AsVector(l, moments.mean), arguments.momentum));
+    results.push_back(Blend(l, arguments.running_var, AsVector(l, unbiased), arguments.momentum));
+  }
+  return l.ReturnCast(results);
+}
+
+// (input, weight, bias, running_mean, running_var, training, momentum, eps)
+absl::Status LowerBatchNorm(Lowering& l) {
+  const bool mutates = l.flag(5) && l.node().outputs.size() <= 3 && !l.is_none(3);
+  if (mutates) return l.Unsupported("running statistics that the op itself would write; trace the functional form");
+  return BatchNorm(l, {l.wide(0), l.wide_optional(1), l.wide_optional(2), l.wide_optional(3), l.wide_optional(4),
+                       l.flag(5), l.number(6), l.number(7)});
+}
+
+// (input, weight, bias, training, momentum, eps)
+absl::Status LowerBatchNormNoStats(Lowering& l) {
+  return BatchNorm(
+      l, {l.wide(0), l.wide_optional(1), l.wide_optional(2), Tensor(), Tensor(), true, l.number(4), l.number(5)});
+}
+
+// (input, weight, bias, running_mean, running_var, momentum, eps)
+absl::Status LowerBatchNormNoTraining(Lowering& l) {
+  return BatchNorm(l, {l.wide(0), l.wide_optional(1), l.wide_optional(2), l.wide_optional(3), l.wide_optional(4), false,
+                       l.number(5), l.number(6)});
+}
+
+// (grad, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, mask)
+absl::Status LowerBatchNormBackward(Lowering& l) {
+  const Tensor grad = l.wide(0);
+  const Tensor x = l.wide(1);
+  const Tensor weight = l.wide_optional(2);
+  const bool train = l.flag(7);
+  const std::vector<int64_t> dims = BatchDims(x);
+  const Tensor mean = PerChannel(l, l.wide(train ? 5 : 3), x);
+  const Tensor invstd =
+      train ? PerChannel(l, l.wide(6), x) : l.b.Rsqrt(PerChannel(l, l.wide(4), x) + l.b.Literal(l.number(8)));
+  const Tensor centered = x - mean;
+  const Tensor sum_grad = l.b.ReduceSum(grad, dims);
+  const Tensor sum_product = l.b.ReduceSum(grad * centered, dims) * invstd;
+  const Tensor scale = weight.defined() ? invstd * PerChannel(l, weight, x) : invstd;
+  Tensor grad_input = grad * scale;
+  if (train) {
+    const Tensor count = l.b.Literal(CountOf(x, dims));
+    grad_input = grad_input - centered * (scale * invstd * sum_product / count) - scale * sum_grad / count;
+  }
+  return l.ReturnCast({grad_input, AsVector(l, sum_product), AsVector(l, sum_grad)});
+}
+
+// Layer normalisation --------------------------------------------------------
+
+std::vector<int64_t> TrailingDims(const Tensor& x, size_t count) {
+  std::vector<int64_t> dims(count);
+  std::iota(dims.begin(), dims.end(), x.rank() - static_cast<int64_t>(count));
+  return dims;
+}
+
+std::vector<int64_t> LeadingDims(const Tensor& x, size_t trailing) {
+  std::vector<int64_t> dims(static_cast<size_t>(x.rank()) - trailing);
+  std::iota(dims.begin(), dims.end(), 0);
+  return dims;
+}
+
+// (input, normalized_shape, weight, bias, eps) -> out, mean, rstd
+absl::Status LowerLayerNorm(Lowering& l) {
+  const Tensor x = l.wide(0);
+  const std::vector<int64_t> dims = TrailingDims(x, l.sizes(1).size());
+  const Tensor weight = l.wide_optional(2);
+  const Tensor bias = l.wide_optional(3);
+  const Tensor mean = l.b.ReduceMean(x, dims);
+  const Tensor centered = x - mean;
+  const Tensor variance = l.b.ReduceMean(centered * centered, dims);
+  const Tensor rstd = l.b.Rsqrt(variance + l.literal(4));
+  Tensor y = centered * rstd;
+  if (weight.defined()) y = y * weight;
+  if (bias.defined()) y = y + bias;
+  return l.ReturnCast({y, mean, rstd});
+}
+
+// (grad, input, normalized_shape, mean, rstd, weight, bias, mask) -> dx, dw, db
+absl::Status LowerLayerNormBackward(Lowering& l) {
+  const Tensor grad = l.wide(0);
+  const Tensor x = l.wide(1);
+  const SymIntVector shape = l.sizes(2);
+  const Tensor mean = l.wide(3);
+  const Tensor rstd = l.wide(4);
+  const Tensor weight = l.wide_optional(5);
+  const std::vector<int64_t> dims = TrailingDims(x, shape.size());
+  const std::vector<int64_t> outer = LeadingDims(x, shape.size());
+  const Tensor count = l.b.Literal(CountOf(x, dims));
+  const Tensor normalized = (x - mean) * rstd;
+  const Tensor scaled = weight.defined() ? grad * weight : grad;
+  const Tensor mean_grad = l.b.ReduceSum(scaled, dims) / count;
+  const Tensor mean_product = l.b.ReduceSum(scaled * normalized, dims) / count;
+  std::vector<Tensor> results(3);
+  results[0] = rstd * (scaled - mean_grad - normalized * mean_product);
+  if (l.has_result(1)) results[1] = l.b.View(l.b.ReduceSum(grad * normalized, outer), shape);
+  if (l.has_result(2)) results[2] = l.b.View(l.b.ReduceSum(grad, outer), shape);
+  return l.ReturnCast(results);
+}
+
+// (input, normalized_shape, weight, eps) -> out, rstd
+absl::Status LowerRmsNorm(Lowering& l) {
+  const Tensor x = l.wide(0);
+  const std::vector<int64_t> dims = TrailingDims(x, l.sizes(1).size());
+  const Tensor weight = l.wide_optional(2);
+  const double eps =
+      l.is_none(3) ? (x.dtype() == DType::kFloat64 ? 2.220446049250313e-16 : 1.1920928955078125e-07) : l.number(3);
+  const Tensor rstd = l.b.Rsqrt(l.b.ReduceMean(x * x, dims) + l.b.Literal(eps));
+  const Tensor y = x * rstd;
+  return l.ReturnCast({weight.defined() ? y * weight : y, rstd});
+}
+
+// Group normalisation --------------------------------------------------------
+
+// Tensors over [N, groups, C / groups, HxW].
+struct GroupShape {
+  SymInt n, channels, area, groups, per_group;
+  SymIntVector Full() const { return {n, groups, per_group, area}; }
+  SymIntVector PerGroup() const { return {n, groups, 1, 1}; }
+  SymIntVector PerChannel() const { return {1, groups, per_group, 1}; }
+  SymInt Count() const { return per_group * area; }
+};
+
+// The arguments N, C, HxW, group from position `first`.
+GroupShape GroupShapeOf(Lowering& l, int first) {
+  GroupShape shape{l.size(first), l.size(first + 1), l.size(first + 2), l.size(first + 3), 1};
+  shape.per_group = SymInt::Binary(SymInt::Kind::kFloorDiv, shape.channels, shape.groups);
+  return shape;
+}
+
+// (input, weight, bias, N, C, HxW, group, eps) -> out, mean, rstd
+absl::Status LowerGroupNorm(Lowering& l) {
+  const GroupShape shape = GroupShapeOf(l, 3);
+  const Tensor x = l.b.View(l.wide(0), shape.Full());
+  const Tensor weight = l.wide_optional(1);
+  const Tensor bias = l.wide_optional(2);
+  const Tensor mean = l.b.ReduceMean(x, {2, 3});
+  const Tensor centered = x - mean;
+  const Tensor rstd = l.b.Rsqrt(l.b.ReduceMean(centered * centered, {2, 3}) + l.literal(7));
+  Tensor y = centered * rstd;
+  if (weight.defined()) y = y * l.b.View(weight, shape.PerChannel());
+  if (bias.defined()) y = y + l.b.View(bias, shape.PerChannel());
+  const SymIntVector flat = {shape.n, shape.groups};
+  return l.ReturnCast({l.b.View(y, l.result().sizes), l.b.View(mean, flat), l.b.View(rstd, flat)});
+}
+
+// (grad, input, mean, rstd, weight, N, C, HxW, group, mask) -> dx, dw, db
+absl::Status LowerGroupNormBackward(Lowering& l) {
+  const GroupShape shape = GroupShapeOf(l, 5);
+  const Tensor grad = l.b.View(l.wide(0), shape.Full());
+  const Tensor input = l.wide(1);
+  const Tensor x = l.b.View(input, shape.Full());
+  const Tensor mean = l.b.View(l.wide(2), shape.PerGroup());
+  const Tensor rstd = l.b.View(l.wide(3), shape.PerGroup());
+  const Tensor weight = l.wide_optional(4);
+  const Tensor normalized = (x - mean) * rstd;
+  const Tensor scaled = weight.defined() ? grad * l.b.View(weight, shape.PerChannel()) : grad;
+  const Tensor count = l.b.Literal(shape.Count());
+  const Tensor mean_grad = l.b.ReduceSum(scaled, {2, 3}) / count;
+  const Tensor mean_product = l.b.ReduceSum(scaled * normalized, {2, 3}) / count;
+  std::vector<Tensor> results(3);
+  results[0] = l.b.View(rstd * (scaled - mean_grad - normalized * mean_product), input.sizes());
+  const SymIntVector channels = {shape.channels};
+  if (l.has_result(1)) results[1] = l.b.View(l.b.ReduceSum(grad * normalized, {0, 3}), channels);
+  if (l.has_result(2)) results[2] = l.b.View(l.b.ReduceSum(grad, {0, 3}), channels);
+  return l.ReturnCast(results);
+}
+
+constexpr OpRow Row(absl::string_view op, LowerFunction lower) { return {op, OpFamily::kComposite, lower}; }
+
+constexpr OpRow kRows[] = {
+    Row("aten._fused_rms_norm.default", LowerRmsNorm),
+    Row("aten._native_batch_norm_legit.default", LowerBatchNorm),
+    Row("aten._native_batch_norm_legit.no_stats", LowerBatchNormNoStats),
+    Row("aten._native_batch_norm_legit_functional.default", LowerBatchNorm),
+    Row("aten._native_batch_norm_legit_no_training.default", LowerBatchNormNoTraining),
+    Row("aten.native_batch_norm.default", LowerBatchNorm),
+    Row("aten.native_batch_norm_backward.default", LowerBatchNormBackward),
+    Row("aten.native_group_norm.default", LowerGroupNorm),
+    Row("aten.native_group_norm_backward.default", LowerGroupNormBackward),
+    Row("aten.native_layer_norm.default", LowerLayerNorm),
+    Row("aten.native_layer_norm_backward.default", LowerLayerNormBackward),
+};
+
+}  // namespace
+
+absl::Span<const OpRow> NormalizationRows() { return kRows; }
+
+}  // namespace cotan::aot

@@ -1,0 +1,309 @@
+// Rows of adaptive pooling and of what takes tensors apart into windows and adds
+// windows up.
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "aot/lowering/ops/flat_positions.h"
+#include "aot/lowering/ops/lowering.h"
+#include "aot/lowering/ops/op_table_rows.h"
+#include "aot/lowering/ops/unbatched.h"
+
+namespace cotan::aot {
+namespace {
+
+size_t At(int64_t dim) { return static_cast<size_t>(dim); }
+
+// Adaptive pooling ------------------------------------------------------------------
+
+// Windows of equal size that do not overlap, which the pooling kernels take;
+// none if there are others, or if sizes are dynamic.
+std::optional<PoolConfig> EqualWindows(const SymIntVector& in, const SymIntVector& out, size_t spatial) {
+  PoolConfig config;
+  for (size_t k = 0; k < spatial; ++k) {
+    const SymInt& from = in[in.size() - spatial + k];
+    const SymInt& to = out[out.size() - spatial + k];
+    if (!from.is_constant() || !to.is_constant() || to.constant() == 0 || from.constant() % to.constant() != 0) {
+      return std::nullopt;
+    }
+    config.kernel.push_back(from.constant() / to.constant());
+  }
+  config.stride = config.kernel;
+  config.padding.assign(spatial, 0);
+  config.dilation.assign(spatial, 1);
+  return config;
+}
+
+// Window `i` (i64) of `out` along a dimension of size `in`: [start, end).
+struct Window {
+  Tensor start, end;
+};
+
+Window WindowOf(Lowering& l, const Tensor& i, const SymInt& in, const SymInt& out) {
+  const auto divide = [&](const Tensor& a) { return l.b.Binary(serialization::FN_FLOOR_DIV, a, l.b.Literal(out)); };
+  const Tensor first = i * l.b.Literal(in);
+  return {divide(first), divide(first + l.b.Literal(in + out - SymInt(1)))};
+}
+
+// [in, out]: column i has the weights of the elements of window i.
+Tensor AveragingMatrix(Lowering& l, const SymInt& in, const SymInt& out, DType dtype) {
+  const SymIntVector sizes = {in, out};
+  const Window window = WindowOf(l, l.b.Iota(1, DType::kInt64, sizes), in, out);
+  const Tensor j = l.b.Iota(0, DType::kInt64, sizes);
+  const Tensor inside = l.b.And(l.b.Ge(j, window.start), l.b.Lt(j, window.end));
+  const Tensor weight = l.b.Unary(serialization::FN_RECIPROCAL, l.b.Cast(window.end - window.start, dtype));
+  return l.b.Select(inside, weight, l.b.Literal(0.0));
+}
+
+// x with its elements along `dim` multiplied by a matrix [before, after].
+Tensor MultiplyAlong(Lowering& l, const Tensor& x, int64_t dim, const Tensor& matrix) {
+  std::vector<int64_t> order(At(x.rank())), back(At(x.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  order.erase(order.begin() + dim);
+  order.push_back(dim);
+  for (size_t i = 0; i < order.size(); ++i) back[At(order[i])] = static_cast<int64_t>(i);
+  const Tensor turned = l.b.Permute(x, order);
+  SymIntVector sizes = turned.sizes();
+  SymInt rows = 1;
+  for (size_t d = 0; d + 1 < sizes.size(); ++d) rows = rows * sizes[d];
+  const Tensor product = l.b.Matmul(l.b.View(turned, {rows, sizes.back()}), matrix);
+  sizes.back() = matrix.sizes()[1];
+  return l.b.Permute(l.b.View(product, sizes), back);
+}
+
+std::vector<int64_t> SpatialDims(size_t spatial) {
+  std::vector<int64_t> dims(spatial);
+  std::iota(dims.begin(), dims.end(), -static_cast<int64_t>(spatial));
+  return dims;
+}
+
+bool IsGlobal(const SymIntVector& out, size_t spatial) {
+  for (size_t k = 0; k < spatial; ++k) {
+    if (!(out[out.size() - 1 - k] == SymInt(1))) return false;
+  }
+  return true;
+}
+
+template <size_t kSpatial>
+absl::Status LowerAdaptiveAvgPool(Lowering& l) {
+  const Tensor x = l.operand(0);
+  const SymIntVector out = l.result().sizes;
+  if (IsGlobal(out, kSpatial)) return l.Return(l.b.ReduceMean(x, SpatialDims(kSpatial)));
+  if (const std::optional<PoolConfig> config = EqualWindows(x.sizes(), out, kSpatial); config.has_value()) {
+    const bool unbatched = x.rank() == kSpatial + 1;
+    return l.Return(l.b.View(l.b.AvgPool(Batched(l, x, unbatched), *config, WithBatch(out, unbatched)), out));
+  }
+  Tensor y = l.wide(0);
+  for (int64_t d = x.rank() - static_cast<int64_t>(kSpatial); d < x.rank(); ++d) {
+    y = MultiplyAlong(l, y, d, AveragingMatrix(l, x.sizes()[At(d)], out[At(d)], y.dtype()));
+  }
+  return l.ReturnCast({y});
+}
+
+// (grad, self)
+template <size_t kSpatial>
+absl::Status LowerAdaptiveAvgPoolBackward(Lowering& l) {
+  const Tensor grad = l.operand(0);
+  const SymIntVector in = l.result().sizes;
+  if (IsGlobal(grad.sizes(), kSpatial)) {
+    SymInt area = 1;
+    for (size_t k = 0; k < kSpatial; ++k) area = area * in[in.size() - 1 - k];
+    return l.Return(l.b.Expand(grad / l.b.Literal(area), in));
+  }
+  if (const std::optional<PoolConfig> config = EqualWindows(in, grad.sizes(), kSpatial); config.has_value()) {
+    const bool unbatched = grad.rank() == kSpatial + 1;
+    return l.Return(l.b.View(l.b.AvgPoolBackward(Batched(l, grad, unbatched), *config, WithBatch(in, unbatched)), in));
+  }
+  Tensor result = l.wide(0);
+  for (int64_t d = grad.rank() - static_cast<int64_t>(kSpatial); d < grad.rank(); ++d) {
+    const Tensor matrix = AveragingMatrix(l, in[At(d)], grad.sizes()[At(d)], result.dtype());
+    result = MultiplyAlong(l, result, d, l.b.Transpose(matrix, 0, 1));
+  }
+  return l.ReturnCast({result});
+}
+
+// The largest window; none if sizes are dynamic.
+std::optional<int64_t> LongestWindow(const SymInt& in, const SymInt& out) {
+  if (!in.is_constant() || !out.is_constant()) return std::nullopt;
+  int64_t longest = 1;
+  for (int64_t i = 0; i < out.constant(); ++i) {
+    const int64_t start = i * in.constant() / out.constant();
+    const int64_t end = ((i + 1) * in.constant() + out.constant() - 1) / out.constant();
+    longest = std::max(longest, end - start);
+  }
+  return longest;
+}
+
+// Elements of each window side by side: [..., out, window, ...]. Shorter windows
+// repeat their last element.
+absl::Status LowerUnequalMaxPool(Lowering& l, int64_t spatial) {
+  Tensor x = l.operand(0);
+  const SymIntVector in = x.sizes();
+  const SymIntVector& out = l.result().sizes;
+  const int64_t first = x.rank() - spatial;
+  Tensor flat;  // row-major place in the plane
+  for (int64_t s = 0; s < spatial; ++s) {
+    const SymInt& size = in[At(first + s)];
+    const SymInt& count = out[At(first + s)];
+    const std::optional<int64_t> longest = LongestWindow(size, count);
+    if (!longest.has_value()) return l.Unsupported("windows of different sizes over a dynamic dimension");
+    const SymIntVector pairs = {count, SymInt(*longest)};
+    const Window window = WindowOf(l, l.b.Iota(0, DType::kInt64, pairs), size, count);
+    const Tensor index =
+        l.b.Minimum(window.start + l.b.Iota(1, DType::kInt64, pairs), window.end - l.b.Literal(SymInt(1)));
+    x = l.b.Gather(x, index, first + 2 * s);
+    SymIntVector along(At(2 * spatial), SymInt(1));
+    along[At(2 * s)] = count;
+    along[At(2 * s + 1)] = SymInt(*longest);
+    const Tensor place = l.b.View(index, along);
+    flat = flat.defined() ? flat * l.b.Literal(size) + place : place;
+  }
+  std::vector<int64_t> windows;
+  SymInt area = 1;
+  for (int64_t s = 0; s < spatial; ++s) {
+    windows.push_back(first + 2 * s + 1);
+    area = area * in[At(first + s)];
+  }
+  const Tensor extreme = l.b.ReduceMax(x, windows);
+  Tensor hit = l.b.Eq(x, extreme);
+  if (IsFloatingPoint(x.dtype())) hit = l.b.Or(hit, l.b.Unary(serialization::FN_ISNAN, x));
+  const Tensor index = l.b.Reduce(serialization::FN_REDUCE_MIN, l.b.Select(hit, flat, l.b.Literal(area)), windows);
+  return l.ReturnAll({l.b.Squeeze(extreme, windows), l.b.Squeeze(index, windows)});
+}
+
+template <size_t kSpatial>
+absl::Status LowerAdaptiveMaxPool(Lowering& l) {
+  const Tensor x = l.operand(0);
+  const SymIntVector out = l.result().sizes;
+  const std::optional<PoolConfig> config = EqualWindows(x.sizes(), out, kSpatial);
+  if (!config.has_value()) return LowerUnequalMaxPool(l, kSpatial);
+  const bool unbatched = x.rank() == kSpatial + 1;
+  const auto [values, indices] = l.b.MaxPool(Batched(l, x, unbatched), *config, WithBatch(out, unbatched));
+  return l.ReturnAll({l.b.View(values, out), l.b.View(indices, out)});
+}
+
+// [prefix..., plane...] with the last `spatial` dimensions in one.
+SymIntVector MergePlane(const SymIntVector& sizes, size_t spatial) {
+  SymIntVector merged(sizes.begin(), sizes.end() - static_cast<std::ptrdiff_t>(spatial));
+  SymInt area = 1;
+  for (size_t k = 0; k < spatial; ++k) area = area * sizes[sizes.size() - 1 - k];
+  merged.push_back(area);
+  return merged;
+}
+
+// (grad, self, indices)
+template <size_t kSpatial>
+absl::Status LowerAdaptiveMaxPoolBackward(Lowering& l) {
+  const Tensor grad = l.operand(0);
+  const SymIntVector in = l.result().sizes;
+  if (const std::optional<PoolConfig> config = EqualWindows(in, grad.sizes(), kSpatial); config.has_value()) {
+    const bool unbatched = grad.rank() == kSpatial + 1;
+    const Tensor result = l.b.MaxPoolBackward(Batched(l, grad, unbatched), Batched(l, l.tensor(2), unbatched), *config,
+                                              WithBatch(in, unbatched));
+    return l.Return(l.b.View(result, in));
+  }
+  const SymIntVector planes = MergePlane(grad.sizes(), kSpatial);
+  const Tensor index = l.b.View(l.tensor(2), planes);
+  const Tensor position = FlatPositions(l, index, MergePlane(in, kSpatial), static_cast<int64_t>(planes.size()) - 1);
+  const Tensor sum = l.b.ScatterAdd(l.b.View(grad, planes), position, Tensor(), 0, -1, {NumElementsOf(in)});
+  return l.Return(l.b.View(sum, in));
+}
+
+// Unfold and fold -------------------------------------------------------------------
+
+// Sliding windows over two dimensions.
+struct Blocks {
+  std::vector<int64_t> kernel, dilation, padding, stride;
+};
+
+// Arguments kernel, dilation, padding, stride from position `first`.
+Blocks BlocksOf(Lowering& l, int first) {
+  Blocks blocks{l.integers(first), l.integers(first + 1), l.integers(first + 2), l.integers(first + 3)};
+  for (std::vector<int64_t>* list : {&blocks.kernel, &blocks.dilation, &blocks.padding, &blocks.stride}) {
+    list->resize(2, list->empty() ? 1 : list->front());
+  }
+  return blocks;
+}
+
+// Windows along a dimension of size `padded`.
+SymInt CountOf(const Blocks& blocks, size_t i, const SymInt& padded) {
+  const SymInt room = padded - SymInt(blocks.dilation[i] * (blocks.kernel[i] - 1) + 1);
+  return SymInt::Binary(SymInt::Kind::kFloorDiv, room, SymInt(blocks.stride[i])) + SymInt(1);
+}
+
+Tensor Padded(Lowering& l, const Tensor& x, int64_t dim, int64_t padding) {
+  if (padding == 0) return x;
+  SymIntVector border = x.sizes();
+  border[At(dim)] = SymInt(padding);
+  const Tensor zeros = l.b.Full(l.b.Literal(SymInt(0)), x.dtype(), border);
+  return l.b.Concat({zeros, x, zeros}, dim);
+}
+
+// (self, kernel, dilation, padding, stride): [N, C, H, W] -> [N, C kh kw, windows]
+absl::Status LowerIm2Col(Lowering& l) {
+  Tensor x = l.tensor(0);
+  const bool unbatched = x.rank() == 3;
+  x = Batched(l, x, unbatched);
+  const Blocks blocks = BlocksOf(l, 1);
+  for (size_t i = 0; i < 2; ++i) {
+    const auto dim = static_cast<int64_t>(2 + i);
+    x = Padded(l, x, dim, blocks.padding[i]);
+    x = l.b.Unfold(x, dim, blocks.dilation[i] * (blocks.kernel[i] - 1) + 1, blocks.stride[i]);
+    x = l.b.Slice(x, x.rank() - 1, 0, x.sizes().back(), blocks.dilation[i]);
+  }
+  return l.Return(l.b.View(l.b.Permute(x, {0, 1, 4, 5, 2, 3}), l.result().sizes));
+}
+
+// (self, output_size, kernel, dilation, padding, stride): the transpose.
+absl::Status LowerCol2Im(Lowering& l) {
+  Tensor x = l.tensor(0);
+  const bool unbatched = x.rank() == 2;
+  x = Batched(l, x, unbatched);
+  const Blocks blocks = BlocksOf(l, 2);
+  const SymIntVector out = WithBatch(l.result().sizes, unbatched);
+  SymIntVector padded = out, windows;
+  for (size_t i = 0; i < 2; ++i) {
+    padded[2 + i] = out[2 + i] + SymInt(2 * blocks.padding[i]);
+    windows.push_back(CountOf(blocks, i, padded[2 + i]));
+  }
+  x = l.b.View(x, {out[0], out[1], blocks.kernel[0], blocks.kernel[1], windows[0], windows[1]});
+  x = l.b.Permute(x, {0, 1, 2, 4, 3, 5});  // [N, C, kh, h, kw, w]
+  for (size_t i = 2; i-- > 0;) {
+    const SymIntVector pairs = {SymInt(blocks.kernel[i]), windows[i]};
+    const Tensor index = l.b.Iota(0, DType::kInt64, pairs) * l.b.Literal(SymInt(blocks.dilation[i])) +
+                         l.b.Iota(1, DType::kInt64, pairs) * l.b.Literal(SymInt(blocks.stride[i]));
+    const auto dim = static_cast<int64_t>(2 + 2 * i);
+    SymIntVector sizes(x.sizes().begin(), x.sizes().begin() + dim);
+    sizes.push_back(padded[2 + i]);
+    sizes.insert(sizes.end(), x.sizes().begin() + dim + 2, x.sizes().end());
+    x = l.b.ScatterAdd(x, index, Tensor(), dim, -1, sizes);
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    const SymInt start(blocks.padding[i]);
+    x = l.b.Slice(x, static_cast<int64_t>(2 + i), start, start + out[2 + i], 1);
+  }
+  return l.Return(l.b.View(x, l.result().sizes));
+}
+
+constexpr OpRow Row(absl::string_view op, LowerFunction lower) { return {op, OpFamily::kKernel, lower}; }
+
+constexpr OpRow kRows[] = {
+    Row("aten._adaptive_avg_pool2d.default", LowerAdaptiveAvgPool<2>),
+    Row("aten._adaptive_avg_pool2d_backward.default", LowerAdaptiveAvgPoolBackward<2>),
+    Row("aten._adaptive_avg_pool3d.default", LowerAdaptiveAvgPool<3>),
+    Row("aten._adaptive_avg_pool3d_backward.default", LowerAdaptiveAvgPoolBackward<3>),
+    Row("aten.adaptive_max_pool2d.default", LowerAdaptiveMaxPool<2>),
+    Row("aten.adaptive_max_pool2d_backward.default", LowerAdaptiveMaxPoolBackward<2>),
+    Row("aten.adaptive_max_pool3d.default", LowerAdaptiveMaxPool<3>),
+    Row("aten.adaptive_max_pool3d_backward.default", LowerAdaptiveMaxPoolBackward<3>),
+    Row("aten.col2im.default", LowerCol2Im),
+    Row("aten.im2col.default", LowerIm2Col),
+};
+
+}  // namespace
+
+absl::Span<const OpRow> WindowRows() { return kRows; }
+
+}  // namespace cotan::aot

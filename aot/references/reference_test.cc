@@ -1,0 +1,88 @@
+#include "aot/references/reference.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "aot/capture/tensor_data.h"
+#include "aot/ir/text.h"
+#include "aot/references/cancellation.h"
+#include "base/dtype.h"
+
+namespace cotan::aot {
+namespace {
+
+// Parameters a = 1 with gradient 3 and b = 2 with gradient 4; buffer m becomes 9.
+TracedProgram Program() {
+  TracedProgram traced;
+  traced.graph = *ParseGraph(R"(graph @step {
+  %0: f32[1] = parameter 0 "a"
+  %1: f32[1] = parameter 1 "b"
+  %2: f32[1] = buffer 0 "m"
+  mutated_input 2 "m" = %0
+  user_output 0 "loss" = %0
+  gradient 0 "a" = %0
+  gradient 1 "b" = %0
+}
+)");
+  const auto data = [](float value) { return ToTensorData(at::full({1}, value)); };
+  traced.states.push_back({"a", serialization::State::PARAMETER, data(1), true, true, {}});
+  traced.states.push_back({"b", serialization::State::PARAMETER, data(2), true, true, {}});
+  traced.states.push_back({"m", serialization::State::BUFFER, data(0), false, true, {}});
+  traced.reference.mutated = {data(9)};
+  traced.reference.gradients = {data(3), data(4)};
+  return traced;
+}
+
+float ValueOf(const std::vector<ExpectedState>& states, const std::string& name) {
+  for (const ExpectedState& state : states) {
+    if (state.state == name) return FromTensorData(state.content).item<float>();
+  }
+  ADD_FAILURE() << "no state " << name;
+  return 0;
+}
+
+TEST(ReferenceTest, RunWritesBuffersOnly) {
+  const std::vector<ExpectedState> after = ExpectedAfterRun(Program());
+  ASSERT_EQ(after.size(), 1u);
+  EXPECT_EQ(ValueOf(after, "m"), 9);
+}
+
+TEST(ReferenceTest, SgdStepsEachGroupByItsOptions) {
+  OptimizerConfig config{SgdOptions{.lr = 0.1}, {}, {}, {}};
+  config.groups.push_back({{"b*"}, SgdOptions{.lr = 0.5, .weight_decay = 1}});
+  const std::vector<ExpectedState> after = ExpectedAfterStep(Program(), config);
+  EXPECT_FLOAT_EQ(ValueOf(after, "m"), 9);
+  EXPECT_FLOAT_EQ(ValueOf(after, "a"), 1 - 0.1f * 3);
+  EXPECT_FLOAT_EQ(ValueOf(after, "b"), 2 - 0.5f * (4 + 2));
+}
+
+TEST(ReferenceTest, ClipsAllGradientsTogether) {
+  OptimizerConfig config{SgdOptions{.lr = 1}, {}, {}, {}};
+  config.clip_norm = 1;  // of a norm of 5
+  EXPECT_NEAR(ValueOf(ExpectedAfterStep(Program(), config), "b"), 2 - 0.8, 1e-5);
+  config.clip_norm.reset();
+  config.clip_value = 0.25;
+  EXPECT_FLOAT_EQ(ValueOf(ExpectedAfterStep(Program(), config), "a"), 0.75);
+}
+
+TEST(ReferenceTest, SlackIsOnTheScaleOfWhatCancels) {
+  const OptimizerConfig config{SgdOptions{.lr = 0.5}, {}, {}, {}};
+  const double rounding = kCancelledEpsilons * Epsilon(DType::kFloat32);
+  for (const ExpectedState& state : ExpectedAfterStep(Program(), config)) {
+    EXPECT_DOUBLE_EQ(state.slack, state.state == "m" ? 0 : 0.5 * rounding * 4) << state.state;
+  }
+}
+
+TEST(ReferenceTest, AdamMovesByTheLearningRateAtFirst) {
+  const OptimizerConfig config{AdamOptions{.lr = 0.01}, {}, {}, {}};
+  const std::vector<ExpectedState> after = ExpectedAfterStep(Program(), config);
+  EXPECT_NEAR(ValueOf(after, "a"), 0.99, 1e-6);
+  EXPECT_EQ(after.back().slack, 0.02);
+  AdamOptions up{.lr = 0.01};
+  up.maximize = true;
+  EXPECT_NEAR(ValueOf(ExpectedAfterStep(Program(), {up, {}, {}, {}}), "a"), 1.01, 1e-6);
+}
+
+}  // namespace
+}  // namespace cotan::aot

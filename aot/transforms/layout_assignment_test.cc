@@ -1,0 +1,77 @@
+#include "aot/transforms/layout_assignment.h"
+
+#include "aot/ir/pass_testutil.h"
+#include "gtest/gtest.h"
+
+namespace cotan::aot {
+namespace {
+
+TEST(AssignLayoutsTest, WhatFollowsAConvolutionHasItsChannelsLast) {
+  EXPECT_EQ(After(AssignLayouts, R"(graph @g {
+  %0: f32[2,3,8,8] = user_input 0 "x"
+  %1: f32[4,3,3,3] = parameter 0 "w"
+  %2: f32[2,4,8,8] = prim.convolution(%0, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+  %3: f32[2,4,8,8], %4: f32[1,4,1,1] = cotan.expr(%2) {
+    domain [2,4,8,8] reduce [0,2,3]
+    0: f32 = input 0
+    1: f32 = relu 0
+    2: f32 = reduce_sum 1
+    store 1 2
+  }
+  %5: f32[2,4,4,4], %6: i64[2,4,4,4] = prim.max_pool(%3, [2, 2], [2, 2], [0, 0], [1, 1], false, true, 0)
+  %7: f32[2,64] = prim.view(%5, [2, 64])
+  user_output 0 "y" = %7
+  user_output 1 "sum" = %4
+})"),
+            R"(graph @g {
+  %0: f32[2,3,8,8] = user_input 0 "x"
+  %1: f32[4,3,3,3] = parameter 0 "w"
+  %2: f32[2,4,8,8]{0,2,3,1} = prim.convolution(%0, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+  %3: f32[2,4,8,8]{0,2,3,1}, %4: f32[1,4,1,1] = cotan.expr(%2) {
+    domain [2,4,8,8] reduce [0,2,3]
+    0: f32 = input 0
+    1: f32 = relu 0
+    2: f32 = reduce_sum 1
+    store 1 2
+  }
+  %5: f32[2,4,4,4]{0,2,3,1}, %6: i64[2,4,4,4]{0,2,3,1} = prim.max_pool(%3, [2, 2], [2, 2], [0, 0], [1, 1], false, true, 0)
+  %7: f32[2,64] = prim.view(%5, [2, 64])
+  user_output 0 "y" = %7
+  user_output 1 "sum" = %4
+}
+)");
+}
+
+TEST(AssignLayoutsTest, WhatTheCallerSeesIsRowMajor) {
+  constexpr absl::string_view kText = R"(graph @g {
+  %0: f32[2,3,8,8] = user_input 0 "x"
+  %1: f32[4,3,3,3] = parameter 0 "w"
+  %2: f32[2,4,8,8] = prim.convolution(%0, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+  user_output 0 "y" = %2
+}
+)";
+  EXPECT_EQ(After(AssignLayouts, kText), kText);
+}
+
+TEST(AssignLayoutsTest, AProductThatIsOnlyReadPermutedIsWrittenSo) {
+  EXPECT_EQ(After(AssignLayouts, R"(graph @g {
+  %0: f32[2,3,7,7] = user_input 0 "p"
+  %1: f32[2,3,7,4] = user_input 1 "v"
+  %2: f32[2,3,7,4] = prim.matmul(%0, %1, none)
+  %3: f32[2,7,3,4] = prim.permute(%2, [0, 2, 1, 3])
+  %4: f32[2,7,12] = prim.view(%3, [2, 7, 12])
+  user_output 0 "y" = %4
+})"),
+            R"(graph @g {
+  %0: f32[2,3,7,7] = user_input 0 "p"
+  %1: f32[2,3,7,4] = user_input 1 "v"
+  %2: f32[2,3,7,4]{0,2,1,3} = prim.matmul(%0, %1, none)
+  %3: f32[2,7,3,4] = prim.permute(%2, [0, 2, 1, 3])
+  %4: f32[2,7,12] = prim.view(%3, [2, 7, 12])
+  user_output 0 "y" = %4
+}
+)");
+}
+
+}  // namespace
+}  // namespace cotan::aot

@@ -1,0 +1,215 @@
+#include "kernels/cpu/attention/attention.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "base/test_seed.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/testing/host_tensor.h"
+#include "kernels/testing/random_case.h"
+#include "testing/tolerance.h"
+
+namespace cotan::cpu {
+namespace {
+
+using serialization::Op;
+using testing::DenseLayout;
+using testing::ErrorInUnits;
+using testing::GapsAreUntouched;
+using testing::HostTensor;
+using testing::RandomLayout;
+using testing::RandomTensor;
+using testing::RunOp;
+using testing::TestSeed;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct Case {
+  int64_t batch, heads, queries, keys, size, value_size;
+  bool is_causal;
+  double scale;
+};
+
+struct Expected {
+  std::vector<double> result, logsumexp, grad_q, grad_k, grad_v;
+};
+
+// Reference math in double; all operands row-major, bias [B, H, L, S] or empty.
+Expected Reference(const Case& c, const std::vector<double>& q, const std::vector<double>& k,
+                   const std::vector<double>& v, const std::vector<double>& bias, const std::vector<double>& grad) {
+  Expected x;
+  x.result.resize(grad.size());
+  x.grad_q.resize(q.size());
+  x.grad_k.resize(k.size());
+  x.grad_v.resize(v.size());
+  std::vector<double> p(static_cast<size_t>(c.keys));
+  std::vector<double> slope(p.size());
+  for (int64_t row = 0; row < c.batch * c.heads * c.queries; ++row) {
+    const int64_t head = row / c.queries;
+    const int64_t visible = c.is_causal ? std::min(c.keys, row % c.queries + 1) : c.keys;
+    double max = -kInfinity;
+    for (int64_t j = 0; j < visible; ++j) {
+      p[j] = 0;
+      for (int64_t e = 0; e < c.size; ++e) p[j] += q[row * c.size + e] * k[(head * c.keys + j) * c.size + e];
+      p[j] = p[j] * c.scale + (bias.empty() ? 0 : bias[row * c.keys + j]);
+      max = std::max(max, p[j]);
+    }
+    double sum = 0;
+    for (int64_t j = 0; j < visible; ++j) {
+      p[j] = max == -kInfinity ? 0 : std::exp(p[j] - max);
+      sum += p[j];
+    }
+    x.logsumexp.push_back(max + std::log(sum));
+    double dot = 0;
+    for (int64_t j = 0; j < visible; ++j) {
+      p[j] = sum == 0 ? 0 : p[j] / sum;
+      slope[j] = 0;
+      for (int64_t e = 0; e < c.value_size; ++e) {
+        const int64_t value = (head * c.keys + j) * c.value_size + e;
+        const double g = grad[row * c.value_size + e];
+        x.result[row * c.value_size + e] += p[j] * v[value];
+        x.grad_v[value] += p[j] * g;
+        slope[j] += g * v[value];
+      }
+      dot += p[j] * slope[j];
+    }
+    for (int64_t j = 0; j < visible; ++j) {
+      const double s = p[j] * (slope[j] - dot) * c.scale;
+      for (int64_t e = 0; e < c.size; ++e) {
+        const int64_t key = (head * c.keys + j) * c.size + e;
+        x.grad_q[row * c.size + e] += s * k[key];
+        x.grad_k[key] += s * q[row * c.size + e];
+      }
+    }
+  }
+  return x;
+}
+
+HostTensor Random(DType dtype, const DimVector& sizes, std::mt19937_64& random) {
+  return RandomTensor(dtype, RandomLayout(sizes, random, random() % 2 == 0, random() % 3 == 0), random);
+}
+
+StridedLayout OutputLayout(const DimVector& sizes, std::mt19937_64& random) {
+  return RandomLayout(sizes, random, random() % 2 == 0, false);
+}
+
+void ExpectAttention(const Case& c, DType dtype, std::mt19937_64& random, bool has_bias) {
+  const DimVector q_sizes = {c.batch, c.heads, c.queries, c.size};
+  const DimVector k_sizes = {c.batch, c.heads, c.keys, c.size};
+  const DimVector v_sizes = {c.batch, c.heads, c.keys, c.value_size};
+  const DimVector result_sizes = {c.batch, c.heads, c.queries, c.value_size};
+  HostTensor q = Random(dtype, q_sizes, random);
+  HostTensor k = Random(dtype, k_sizes, random);
+  HostTensor v = Random(dtype, v_sizes, random);
+  HostTensor bias = Random(dtype, {c.batch, c.heads, c.queries, c.keys}, random);
+  HostTensor grad = Random(dtype, result_sizes, random);
+  if (has_bias && bias.numel() > 0) {
+    std::vector<double> values = bias.Values();
+    values[random() % values.size()] = -kInfinity;
+    bias.SetValues(values);
+  }
+  const Expected expected =
+      Reference(c, q.Values(), k.Values(), v.Values(), has_bias ? bias.Values() : std::vector<double>{}, grad.Values());
+  SCOPED_TRACE(ToString(q.layout()) + " " + ToString(k.layout()) + " " + ToString(v.layout()) +
+               (c.is_causal ? " causal" : "") + (has_bias ? " bias" : ""));
+  Op op;
+  op.mutable_attention()->set_is_causal(c.is_causal);
+  op.mutable_attention()->set_scale(c.scale);
+  const StridedLayout result_layout = OutputLayout(result_sizes, random);
+  HostTensor result(dtype, result_layout);
+  HostTensor logsumexp(dtype, OutputLayout({c.batch, c.heads, c.queries}, random));
+  std::vector<HostTensor*> inputs = {&q, &k, &v};
+  if (has_bias) inputs.push_back(&bias);
+  const absl::Status forward = RunOp(MakeAttention, op, inputs, {&result, &logsumexp});
+  ASSERT_TRUE(forward.ok()) << forward;
+  EXPECT_LE(ErrorInUnits(result, expected.result), testing::kMatmul);
+  EXPECT_LE(ErrorInUnits(logsumexp, expected.logsumexp), testing::kMatmul);
+  EXPECT_TRUE(GapsAreUntouched(result));
+
+  *op.mutable_attention_backward() = serialization::Attention();
+  op.mutable_attention_backward()->set_is_causal(c.is_causal);
+  op.mutable_attention_backward()->set_scale(c.scale);
+  std::vector<HostTensor*> saved = {&grad, &q, &k, &v, &result, &logsumexp};
+  if (has_bias) saved.push_back(&bias);
+  HostTensor grad_q(dtype, OutputLayout(q_sizes, random));
+  HostTensor grad_k(dtype, OutputLayout(k_sizes, random));
+  HostTensor grad_v(dtype, OutputLayout(v_sizes, random));
+  const absl::Status backward = RunOp(MakeAttentionBackward, op, saved, {&grad_q, &grad_k, &grad_v});
+  ASSERT_TRUE(backward.ok()) << backward;
+  EXPECT_LE(ErrorInUnits(grad_q, expected.grad_q), testing::kMatmul);
+  EXPECT_LE(ErrorInUnits(grad_k, expected.grad_k), testing::kMatmul);
+  EXPECT_LE(ErrorInUnits(grad_v, expected.grad_v), testing::kMatmul);
+  EXPECT_TRUE(GapsAreUntouched(grad_q) && GapsAreUntouched(grad_k) && GapsAreUntouched(grad_v));
+
+  for (int threads : {2, 7}) {
+    HostTensor result_again(dtype, result.layout());
+    HostTensor grad_k_again(dtype, grad_k.layout());
+    op.mutable_attention()->set_is_causal(c.is_causal);
+    op.mutable_attention()->set_scale(c.scale);
+    ASSERT_TRUE(RunOp(MakeAttention, op, inputs, {&result_again}, threads).ok());
+    op.mutable_attention_backward()->set_is_causal(c.is_causal);
+    op.mutable_attention_backward()->set_scale(c.scale);
+    ASSERT_TRUE(RunOp(MakeAttentionBackward, op, saved, {&grad_q, &grad_k_again, &grad_v}, threads).ok());
+    EXPECT_EQ(result.bytes(), result_again.bytes());
+    EXPECT_EQ(grad_k.bytes(), grad_k_again.bytes());
+  }
+}
+
+TEST(AttentionTest, RandomSizesStridesAndMasks) {
+  std::mt19937_64 random(TestSeed());
+  for (int round = 0; round < 60; ++round) {
+    const auto pick = [&](int64_t low, int64_t high) {
+      return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
+    };
+    const Case c{pick(0, 2), pick(1, 3), pick(1, 150), pick(0, 150), pick(1, 70), pick(1, 70), random() % 2 == 0, 0.3};
+    ExpectAttention(c, random() % 4 == 0 ? DType::kFloat64 : DType::kFloat32, random, random() % 2 == 0);
+  }
+}
+
+TEST(AttentionTest, LongHeadIsSharedByThreadsWithoutChange) {
+  std::mt19937_64 random(TestSeed());
+  ExpectAttention({1, 1, 600, 600, 32, 32, true, 0.17}, DType::kFloat32, random, false);
+  ExpectAttention({1, 1, 300, 500, 64, 64, false, 0.125}, DType::kFloat32, random, false);
+}
+
+TEST(AttentionTest, LargeScoresDoNotOverflow) {
+  HostTensor q(DType::kFloat32, {1, 1, 1, 1}, {1000});
+  HostTensor k(DType::kFloat32, {1, 1, 2, 1}, {1, -1});
+  HostTensor v(DType::kFloat32, {1, 1, 2, 1}, {3, 4});
+  HostTensor result(DType::kFloat32, {1, 1, 1, 1});
+  Op op;
+  op.mutable_attention()->set_scale(1);
+  ASSERT_TRUE(RunOp(MakeAttention, op, {&q, &k, &v}, {&result}).ok());
+  EXPECT_EQ(result.Values()[0], 3);
+}
+
+TEST(AttentionTest, QueryThatSeesNothingGivesZeros) {
+  HostTensor q(DType::kFloat32, {1, 1, 1, 1}, {1});
+  HostTensor k(DType::kFloat32, {1, 1, 2, 1}, {1, 2});
+  HostTensor v(DType::kFloat32, {1, 1, 2, 1}, {3, 4});
+  HostTensor bias(DType::kFloat32, {1, 1, 1, 2}, {-kInfinity, -kInfinity});
+  HostTensor grad(DType::kFloat32, {1, 1, 1, 1}, {1});
+  HostTensor result(DType::kFloat32, {1, 1, 1, 1});
+  HostTensor logsumexp(DType::kFloat32, {1, 1, 1});
+  HostTensor grad_q(DType::kFloat32, {1, 1, 1, 1});
+  HostTensor grad_k(DType::kFloat32, {1, 1, 2, 1});
+  HostTensor grad_v(DType::kFloat32, {1, 1, 2, 1});
+  Op op;
+  op.mutable_attention()->set_scale(1);
+  ASSERT_TRUE(RunOp(MakeAttention, op, {&q, &k, &v, &bias}, {&result, &logsumexp}).ok());
+  EXPECT_EQ(result.Values()[0], 0);
+  EXPECT_EQ(logsumexp.Values()[0], -kInfinity);
+  op.mutable_attention_backward()->set_scale(1);
+  ASSERT_TRUE(
+      RunOp(MakeAttentionBackward, op, {&grad, &q, &k, &v, &result, &logsumexp, &bias}, {&grad_q, &grad_k, &grad_v})
+          .ok());
+  EXPECT_EQ(grad_q.Values()[0], 0);
+  EXPECT_THAT(grad_k.Values(), ::testing::Each(0));
+  EXPECT_THAT(grad_v.Values(), ::testing::Each(0));
+}
+
+}  // namespace
+}  // namespace cotan::cpu

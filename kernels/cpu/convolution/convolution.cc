@@ -1,0 +1,404 @@
+#include "kernels/cpu/convolution/convolution.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "kernels/cpu/convolution/convolution_problem.h"
+#include "kernels/cpu/convolution/onednn_blocklist.h"
+#include "kernels/cpu/copy/copy.h"
+#include "kernels/cpu/half_precision/half_precision.h"
+#include "kernels/cpu/onednn/primitive.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/threading/parallel.h"
+#include "kernels/cpu/threading/parallel_kernel.h"
+#include "kernels/cpu/threading/pipeline.h"
+
+namespace cotan::cpu {
+namespace {
+
+using onednn::Argument;
+
+// Of a batch, each computed by one thread.
+constexpr int64_t kMaxParts = 4;
+
+using Operand = ConvolutionOperand;
+using Problem = ConvolutionProblem;
+using Product = ConvolutionProduct;
+
+// Memory order of oneDNN's choice or ours for the three tensors.
+struct Plan {
+  onednn::OwnedDesc desc;
+  dnnl_memory_desc_t source;
+  dnnl_memory_desc_t weights;
+  dnnl_memory_desc_t destination;
+};
+
+int64_t Size(const StridedLayout& layout) { return NumElements(layout.sizes); }
+
+StridedLayout ChannelsLast(const StridedLayout& layout) {
+  DimVector order = {0};
+  for (int d = 2; d < layout.rank(); ++d) order.push_back(d);
+  order.push_back(1);
+  return {layout.sizes, DenseStrides(layout.sizes, order), 0};
+}
+
+bool SameStrides(const StridedLayout& a, const StridedLayout& b) {
+  for (size_t d = 0; d < a.sizes.size(); ++d) {
+    if (a.sizes[d] != 1 && a.strides[d] != b.strides[d]) return false;
+  }
+  return true;
+}
+
+bool HasZeroStride(const StridedLayout& layout) {
+  for (size_t d = 0; d < layout.sizes.size(); ++d) {
+    if (layout.sizes[d] != 1 && layout.strides[d] == 0) return true;
+  }
+  return false;
+}
+
+// With groups, the first dimension of the weights as two: [groups, C_out /
+// groups, C_in / groups, kernel...].
+StridedLayout Grouped(const StridedLayout& weights, int64_t groups) {
+  if (groups == 1) return weights;
+  StridedLayout grouped = weights;
+  grouped.sizes[0] /= groups;
+  grouped.sizes.insert(grouped.sizes.begin(), groups);
+  grouped.strides.insert(grouped.strides.begin(), grouped.sizes[1] * weights.strides[0]);
+  return grouped;
+}
+
+absl::StatusOr<dnnl_memory_desc_t> Memory(DType dtype, const StridedLayout& layout) {
+  return onednn::StridedMemory(dtype, layout.sizes, layout.strides);
+}
+
+absl::StatusOr<dnnl_convolution_desc_t> ForwardOperation(const Problem& p, const dnnl_memory_desc_t& source,
+                                                         const dnnl_memory_desc_t& weights,
+                                                         const dnnl_memory_desc_t& destination) {
+  dnnl_convolution_desc_t operation;
+  std::optional<dnnl_memory_desc_t> bias;
+  if (p.bias.has_value()) {
+    COTAN_ASSIGN_OR_RETURN(bias, Memory(p.dtype, {{p.destination.layout.sizes[1]}, {1}, 0}));
+  }
+  COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_forward_desc_init(
+      &operation, dnnl_forward_training, dnnl_convolution_direct, &source, &weights, bias ? &*bias : nullptr,
+      &destination, p.stride.data(), p.dilation.data(), p.padding_before.data(), p.padding_after.data()));
+  return operation;
+}
+
+Plan PlanOf(onednn::OwnedDesc desc, dnnl_query_t source, dnnl_query_t weights, dnnl_query_t destination) {
+  const dnnl_memory_desc_t chosen[] = {onednn::ChosenMemory(desc.get(), source),
+                                       onednn::ChosenMemory(desc.get(), weights),
+                                       onednn::ChosenMemory(desc.get(), destination)};
+  return {std::move(desc), chosen[0], chosen[1], chosen[2]};
+}
+
+// One way to do it: activations with channels last, or in the order that
+// oneDNN likes best.
+absl::StatusOr<Plan> MakePlan(const Problem& p, bool plain) {
+  const StridedLayout source_layout = ChannelsLast(p.source.layout);
+  const StridedLayout destination_layout = ChannelsLast(p.destination.layout);
+  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t weights,
+                         onednn::AnyMemory(p.WeightsDType(), Grouped(p.weights.layout, p.groups).sizes));
+  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t source,
+                         plain ? Memory(p.dtype, source_layout) : onednn::AnyMemory(p.dtype, source_layout.sizes));
+  COTAN_ASSIGN_OR_RETURN(
+      const dnnl_memory_desc_t destination,
+      plain ? Memory(p.dtype, destination_layout) : onednn::AnyMemory(p.dtype, destination_layout.sizes));
+  // The hint of a backward is the forward in the operands' own type.
+  dnnl_memory_desc_t forward_weights = weights;
+  forward_weights.data_type = source.data_type;
+  COTAN_ASSIGN_OR_RETURN(const dnnl_convolution_desc_t forward,
+                         ForwardOperation(p, source, forward_weights, destination));
+  COTAN_ASSIGN_OR_RETURN(const onednn::OwnedAttr attr, onednn::MakeAttr());
+  COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc desc, onednn::MakeDesc(&forward, attr.get()));
+  if (p.product == Product::kForward) {
+    return PlanOf(std::move(desc), dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md);
+  }
+  const auto is_usable = [&](absl::string_view implementation) { return !IsFaulty(p, implementation); };
+  dnnl_convolution_desc_t operation;
+  if (p.product == Product::kBackwardData) {
+    COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_backward_data_desc_init(
+        &operation, dnnl_convolution_direct, &source, &weights, &destination, p.stride.data(), p.dilation.data(),
+        p.padding_before.data(), p.padding_after.data()));
+    COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc backward, onednn::MakeDesc(&operation, attr.get(), desc.get(), is_usable));
+    return PlanOf(std::move(backward), dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md);
+  }
+  COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_backward_weights_desc_init(
+      &operation, dnnl_convolution_direct, &source, &weights, nullptr, &destination, p.stride.data(), p.dilation.data(),
+      p.padding_before.data(), p.padding_after.data()));
+  COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc backward, onednn::MakeDesc(&operation, attr.get(), desc.get(), is_usable));
+  return PlanOf(std::move(backward), dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md);
+}
+
+// The better one of the two ways.
+absl::StatusOr<Plan> ChoosePlan(const Problem& problem) {
+  absl::StatusOr<Plan> plain = MakePlan(problem, /*plain=*/true);
+  if (plain.ok() && onednn::ImplementationRank(plain->desc.get()) == 0) return plain;
+  absl::StatusOr<Plan> any = MakePlan(problem, /*plain=*/false);
+  if (!any.ok()) return plain;
+  if (!plain.ok()) return any;
+  const bool any_is_better =
+      onednn::ImplementationRank(any->desc.get()) < onednn::ImplementationRank(plain->desc.get());
+  return any_is_better ? std::move(any) : std::move(plain);
+}
+
+// Sums n arrays in order: the first operand, plus the second, and so on.
+class SumKernel final : public Kernel {
+ public:
+  SumKernel(size_t terms, int64_t count, int threads) : terms_(terms), count_(count), threads_(threads) {}
+
+  absl::Status Run(const KernelArgs& args) override {
+    constexpr int64_t kGrain = 16 * 1024;
+    auto* sum = static_cast<float*>(args.outputs[0]);
+    ParallelFor(threads_, count_, kGrain, [&](int64_t begin, int64_t end) {
+      std::copy_n(static_cast<const float*>(args.inputs[0]) + begin, end - begin, sum + begin);
+      for (size_t i = 1; i < terms_; ++i) {
+        Add(static_cast<const float*>(args.inputs[i]) + begin, sum + begin, end - begin);
+      }
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  COTAN_SIMD_VERSIONS static void Add(const float* __restrict from, float* __restrict to, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) to[i] += from[i];
+  }
+
+  size_t terms_;
+  int64_t count_;
+  int threads_;
+};
+
+// Puts the steps of a convolution together.
+class Builder {
+ public:
+  Builder(const Problem& problem, int threads)
+      : problem_(problem),
+        element_(ByteSize(problem.dtype)),
+        threads_(threads),
+        pipeline_(std::make_unique<Pipeline>(threads)) {}
+
+  absl::StatusOr<std::unique_ptr<Kernel>> Build() {
+    const Operand& result = problem_.Result();
+    if (Size(result.layout) == 0) return std::move(pipeline_);
+    const bool is_sum_empty = problem_.IsSumEmpty();
+    if (is_sum_empty) {
+      pipeline_->Add(MakeZeroKernel(element_, result.layout, threads_), {}, {result.slot});
+    } else if (problem_.product == Product::kBackwardWeights) {
+      COTAN_RETURN_IF_ERROR(AddBackwardWeights());
+    } else {
+      COTAN_RETURN_IF_ERROR(AddProduct());
+    }
+    const bool adds_bias = problem_.bias && (is_sum_empty || problem_.product != Product::kForward);
+    if (adds_bias) {
+      pipeline_->Add(MakeBiasKernel(problem_.dtype, result.layout, problem_.bias->layout.strides[0], threads_),
+                     {problem_.bias->slot}, {result.slot});
+    }
+    return std::move(pipeline_);
+  }
+
+ private:
+  // Forward and backward of data: one product between reorders.
+  absl::Status AddProduct() {
+    COTAN_ASSIGN_OR_RETURN(Plan plan, ChoosePlan(problem_));
+    const bool is_gemm = onednn::ImplementationRank(plan.desc.get()) == 1;
+    if (is_gemm) {
+      const ScopedThreads one_thread(1);
+      COTAN_ASSIGN_OR_RETURN(plan, ChoosePlan(problem_));
+    }
+    COTAN_ASSIGN_OR_RETURN(const Slot weights, BringWeights(plan.weights));
+    const Operand& from = IsForward() ? problem_.source : problem_.destination;
+    const Operand& to = IsForward() ? problem_.destination : problem_.source;
+    const dnnl_memory_desc_t& to_memory = To(plan);
+    COTAN_ASSIGN_OR_RETURN(const Slot input, BringActivation(from, From(plan)));
+    std::vector<Slot> inputs = {input, weights};
+    if (problem_.bias && IsForward()) inputs.push_back(BringBias());
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, is_gemm ? MakeParts(plan) : MakeProduct(plan));
+    const StridedLayout layout = ChannelsLast(to.layout);
+    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t plain, Memory(problem_.dtype, layout));
+    const bool is_plain = onednn::SameMemory(plain, to_memory);
+    const bool in_place = is_plain && SameStrides(layout, to.layout);
+    const Slot output = in_place ? to.slot : pipeline_->AddScratch(dnnl_memory_desc_get_size(&to_memory));
+    pipeline_->Add(std::move(product), std::move(inputs), {output});
+    if (in_place) return absl::OkStatus();
+    if (is_plain) {
+      pipeline_->Add(MakeCopyKernel(element_, to.layout.sizes, layout.strides, to.layout.strides, threads_), {output},
+                     {to.slot});
+      return absl::OkStatus();
+    }
+    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t user, Memory(problem_.dtype, to.layout));
+    return AddReorder(to_memory, output, user, to.slot);
+  }
+
+  bool IsForward() const { return problem_.product == Product::kForward; }
+  const dnnl_memory_desc_t& From(const Plan& plan) const { return IsForward() ? plan.source : plan.destination; }
+  const dnnl_memory_desc_t& To(const Plan& plan) const { return IsForward() ? plan.destination : plan.source; }
+
+  // Of an activation, weights and maybe a bias.
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const Plan& plan) const {
+    std::vector<Argument> arguments = {{IsForward() ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST, From(plan)},
+                                       {DNNL_ARG_WEIGHTS, plan.weights}};
+    if (problem_.bias && IsForward()) {
+      COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t bias,
+                             Memory(problem_.dtype, {problem_.bias->layout.sizes, {1}, 0}));
+      arguments.push_back({DNNL_ARG_BIAS, bias});
+    }
+    return onednn::MakePrimitive(plan.desc.get(), std::move(arguments),
+                                 {{IsForward() ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC, To(plan)}});
+  }
+
+  // The same, by parts of the batch. oneDNN's matrix products cut their sums by the number of threads: each part has
+  // one.
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeParts(const Plan& whole) const {
+    const ScopedThreads one_thread(1);
+    const int64_t batch = problem_.source.layout.sizes[0];
+    const int64_t parts = std::min(batch, kMaxParts);
+    auto team = std::make_unique<Team>(threads_);
+    for (int64_t i = 0; i < parts; ++i) {
+      const int64_t begin = batch * i / parts;
+      const int64_t end = batch * (i + 1) / parts;
+      COTAN_ASSIGN_OR_RETURN(const Plan plan, ChoosePlan(Part(end - begin)));
+      if (!onednn::SameMemory(plan.weights, whole.weights)) {
+        return absl::InternalError("oneDNN wants weights in another order for a part of the batch");
+      }
+      COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, MakeProduct(plan));
+      std::vector<Slot> inputs = {Slot::Input(0, ImageOffset(From(whole), begin)), Slot::Input(1)};
+      if (problem_.bias && IsForward()) inputs.push_back(Slot::Input(2));
+      team->Add(std::move(product), std::move(inputs), {Slot::Output(0, ImageOffset(To(whole), begin))});
+    }
+    return team;
+  }
+
+  // Where an image begins, in bytes.
+  size_t ImageOffset(const dnnl_memory_desc_t& memory, int64_t image) const {
+    return dnnl_memory_desc_get_size(&memory) / static_cast<size_t>(memory.dims[0]) * static_cast<size_t>(image);
+  }
+
+  // Parts of the batch, whose number depends on the sizes alone, make partial
+  // gradients, which are then added in order.
+  absl::Status AddBackwardWeights() {
+    const int64_t batch = problem_.source.layout.sizes[0];
+    int64_t parts = std::min(batch, kMaxParts);
+    const int64_t pixels = Size(problem_.destination.layout) / problem_.destination.layout.sizes[1];
+    while (parts > 1 && pixels / parts < 512) parts /= 2;
+
+    const ScopedThreads one_thread(1);
+    COTAN_ASSIGN_OR_RETURN(const Plan whole, ChoosePlan(Part(batch)));
+    COTAN_ASSIGN_OR_RETURN(const Slot source, BringActivation(problem_.source, whole.source));
+    COTAN_ASSIGN_OR_RETURN(const Slot destination, BringActivation(problem_.destination, whole.destination));
+    const size_t weight_bytes = dnnl_memory_desc_get_size(&whole.weights);
+    auto team = std::make_unique<Team>(threads_);
+    std::vector<Slot> partial;
+    for (int64_t i = 0; i < parts; ++i) {
+      const int64_t begin = batch * i / parts;
+      const int64_t end = batch * (i + 1) / parts;
+      COTAN_ASSIGN_OR_RETURN(const Plan plan, ChoosePlan(Part(end - begin)));
+      if (!onednn::SameMemory(plan.weights, whole.weights)) {
+        return absl::InternalError("oneDNN wants the gradient of weights in another order for a part of the batch");
+      }
+      COTAN_ASSIGN_OR_RETURN(
+          std::unique_ptr<Kernel> product,
+          onednn::MakePrimitive(plan.desc.get(), {{DNNL_ARG_SRC, plan.source}, {DNNL_ARG_DIFF_DST, plan.destination}},
+                                {{DNNL_ARG_DIFF_WEIGHTS, plan.weights}}));
+      team->Add(
+          std::move(product),
+          {Slot::Input(0, ImageOffset(whole.source, begin)), Slot::Input(1, ImageOffset(whole.destination, begin))},
+          {Slot::Output(static_cast<size_t>(i))});
+      partial.push_back(pipeline_->AddScratch(weight_bytes));
+    }
+    const Slot sum = partial[0];
+    pipeline_->Add(std::move(team), {source, destination}, partial);
+    if (parts > 1) {
+      pipeline_->Add(std::make_unique<SumKernel>(partial.size(), weight_bytes / sizeof(float), threads_), partial,
+                     {sum});
+    }
+    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t user,
+                           Memory(problem_.dtype, Grouped(problem_.weights.layout, problem_.groups)));
+    return AddReorder(whole.weights, sum, user, problem_.weights.slot);
+  }
+
+  Problem Part(int64_t batch) const {
+    Problem part = problem_;
+    part.source.layout.sizes[0] = batch;
+    part.destination.layout.sizes[0] = batch;
+    return part;
+  }
+
+  absl::Status AddReorder(const dnnl_memory_desc_t& from, Slot input, const dnnl_memory_desc_t& to, Slot output) {
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reorder, onednn::MakeReorder(from, to));
+    pipeline_->Add(std::move(reorder), {input}, {output});
+    return absl::OkStatus();
+  }
+
+  // An input in the strides of `layout`.
+  Slot BringStrided(const Operand& operand, const StridedLayout& layout) {
+    if (SameStrides(operand.layout, layout)) return operand.slot;
+    const Slot slot = pipeline_->AddScratch(element_ * static_cast<size_t>(Size(layout)));
+    pipeline_->Add(MakeCopyKernel(element_, layout.sizes, operand.layout.strides, layout.strides, threads_),
+                   {operand.slot}, {slot});
+    return slot;
+  }
+
+  // An input in oneDNN's order.
+  absl::StatusOr<Slot> Bring(const Operand& operand, const StridedLayout& layout, const dnnl_memory_desc_t& target,
+                             const dnnl_memory_desc_t& plain) {
+    const Slot slot = BringStrided(operand, layout);
+    if (onednn::SameMemory(plain, target)) return slot;
+    const Slot ordered = pipeline_->AddScratch(dnnl_memory_desc_get_size(&target));
+    COTAN_RETURN_IF_ERROR(AddReorder(plain, slot, target, ordered));
+    return ordered;
+  }
+
+  absl::StatusOr<Slot> BringActivation(const Operand& operand, const dnnl_memory_desc_t& target) {
+    const StridedLayout layout = ChannelsLast(operand.layout);
+    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t plain, Memory(problem_.dtype, layout));
+    return Bring(operand, layout, target, plain);
+  }
+
+  absl::StatusOr<Slot> BringWeights(const dnnl_memory_desc_t& target) {
+    const Operand& weights = problem_.weights;
+    StridedLayout layout = weights.layout;
+    if (HasZeroStride(layout)) layout.strides = ContiguousStrides(layout.sizes);
+    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t plain, Memory(problem_.dtype, Grouped(layout, problem_.groups)));
+    return Bring(weights, layout, target, plain);
+  }
+
+  Slot BringBias() { return BringStrided(*problem_.bias, {problem_.bias->layout.sizes, {1}, 0}); }
+
+  const Problem& problem_;
+  size_t element_;  // bytes
+  int threads_;
+  std::unique_ptr<Pipeline> pipeline_;
+};
+
+// oneDNN adds a bias to the forward product alone.
+bool NeedsWidening(const Problem& problem) {
+  if (problem.dtype == DType::kFloat32) return false;
+  const bool adds_bias = problem.bias && (problem.IsSumEmpty() || problem.product != Product::kForward);
+  return adds_bias || !onednn::HasFast(problem.dtype);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeProblem(const KernelRequest& request) {
+  COTAN_ASSIGN_OR_RETURN(const Problem problem, DescribeConvolution(request));
+  if (NeedsWidening(problem)) return MakeWidenedKernel(request, MakeProblem);
+  const int threads = ThreadsWorthwhile(request.threads, problem.Flops());
+  const ScopedThreads scoped(threads);
+  return Builder(problem, threads).Build();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeConvolution(const KernelRequest& request) { return MakeProblem(request); }
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeConvolutionBackwardInput(const KernelRequest& request) {
+  return MakeProblem(request);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeConvolutionBackwardWeight(const KernelRequest& request) {
+  return MakeProblem(request);
+}
+
+}  // namespace cotan::cpu

@@ -1,0 +1,46 @@
+#include "kernels/cpu/convolution/onednn_blocklist.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+
+namespace cotan::cpu {
+namespace {
+
+// The widest vector of these implementations, in f32.
+constexpr int64_t kLanes = 16;
+
+bool IsStrided(const ConvolutionProblem& problem) {
+  return std::any_of(problem.stride.begin(), problem.stride.end(), [](int64_t stride) { return stride > 1; });
+}
+
+bool IsStridedIntoPadding(const ConvolutionProblem& problem) {
+  for (size_t d = 0; d < problem.stride.size(); ++d) {
+    if (problem.stride[d] > 1 && problem.padding_before[d] > 0) return true;
+  }
+  return false;
+}
+
+// bf16 is multiplied in pairs; behind the last of an odd number of channels lies the next pixel.
+bool IsDataFaulty(const ConvolutionProblem& problem, absl::string_view name) {
+  const int64_t channels = problem.destination.layout.sizes[1] / problem.groups;
+  return name == "jit_bf16_1x1" && channels % 2 != 0;
+}
+
+bool AreWeightsFaulty(const ConvolutionProblem& problem, absl::string_view name) {
+  // Gathers the pixels that it needs, whole vectors of channels at a time.
+  if (absl::EndsWith(name, "_1x1")) return IsStrided(problem) && problem.weights.layout.sizes[1] % kLanes != 0;
+  if (name != "jit" && name != "jit_bf16") return false;
+  if (problem.stride.size() == 3) return IsStridedIntoPadding(problem);
+  return problem.dtype == DType::kBFloat16 && problem.source.layout.sizes.back() < problem.stride.back();
+}
+
+}  // namespace
+
+bool IsFaulty(const ConvolutionProblem& problem, absl::string_view implementation) {
+  const absl::string_view name = implementation.substr(0, implementation.find(':'));
+  if (problem.product == ConvolutionProduct::kBackwardData) return IsDataFaulty(problem, name);
+  return problem.product == ConvolutionProduct::kBackwardWeights && AreWeightsFaulty(problem, name);
+}
+
+}  // namespace cotan::cpu

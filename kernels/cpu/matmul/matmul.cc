@@ -1,0 +1,143 @@
+#include "kernels/cpu/matmul/matmul.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/status_macros.h"
+#include "kernels/cpu/half_precision/half_precision.h"
+#include "kernels/cpu/matmul/avx512_gemm.h"
+#include "kernels/cpu/matmul/matmul_epilogue.h"
+#include "kernels/cpu/matmul/matmul_geometry.h"
+#include "kernels/cpu/matmul/matmul_steps.h"
+#include "kernels/cpu/onednn/primitive.h"
+#include "kernels/cpu/threading/parallel.h"
+#include "kernels/cpu/threading/parallel_kernel.h"
+#include "kernels/cpu/threading/pipeline.h"
+
+namespace cotan::cpu {
+namespace {
+
+using onednn::Argument;
+
+// One operand's geometry with its batch dimensions. `batch_stride` picks the
+// operand.
+absl::StatusOr<dnnl_memory_desc_t> OperandMemory(const MatmulGeometry& geometry, int64_t BatchLoop::*batch_stride,
+                                                 int64_t rows, int64_t columns, MatrixStrides strides, DType dtype) {
+  DimVector sizes;
+  DimVector steps;
+  for (const BatchLoop& loop : geometry.batch) {
+    const bool repeats = loop.*batch_stride == 0;
+    sizes.push_back(repeats ? 1 : loop.size);
+    steps.push_back(repeats ? rows * columns : loop.*batch_stride);
+  }
+  const MatrixStrides sane = Sane(rows, columns, strides);
+  sizes.push_back(rows);
+  sizes.push_back(columns);
+  steps.push_back(sane.row);
+  steps.push_back(sane.column);
+  return onednn::StridedMemory(dtype, sizes, steps);
+}
+
+// Whether the result may depend on the number of threads. oneDNN's best code shares one long sum among them when the
+// left matrix is stored by columns; what it has for matrices with gaps, and for processors without AVX-512, adds in
+// another order where a thread's part ends.
+bool DependsOnThreads(const MatmulGeometry& geometry, const_dnnl_primitive_desc_t desc) {
+  if (onednn::ImplementationRank(desc) != 0) return true;
+  return geometry.k >= 1024 && geometry.batch.empty() && geometry.a.column != 1;
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Addend addend, DType dtype, int threads,
+                                                    bool is_part);
+
+// The products of a batch cut into parts of it, each made by one thread.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeBatchParts(const MatmulGeometry& geometry, Addend addend, DType dtype,
+                                                       int threads) {
+  constexpr int64_t kMaxParts = 16;
+  const BatchLoop& loop = geometry.batch[0];
+  const int64_t parts = std::min(loop.size, kMaxParts);
+  const auto offset = [&](int64_t stride, int64_t begin) {
+    return static_cast<size_t>(stride * begin) * ByteSize(dtype);
+  };
+  auto team = std::make_unique<Team>(threads);
+  for (int64_t i = 0; i < parts; ++i) {
+    const int64_t begin = loop.size * i / parts;
+    MatmulGeometry part = geometry;
+    part.batch[0].size = loop.size * (i + 1) / parts - begin;
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, MakeProduct(part, addend, dtype, 1, /*is_part=*/true));
+    std::vector<Slot> inputs = {Slot::Input(0, offset(loop.a, begin)), Slot::Input(1, offset(loop.b, begin))};
+    if (addend == Addend::kBias) inputs.push_back(Slot::Input(2));
+    team->Add(std::move(product), std::move(inputs), {Slot::Output(0, offset(loop.c, begin))});
+  }
+  return team;
+}
+
+// The product cut into panels of rows or columns, each made by one thread.
+absl::StatusOr<std::unique_ptr<Kernel>> MakePanels(const MatmulGeometry& geometry, Addend addend, DType dtype,
+                                                   int threads) {
+  constexpr int64_t kPanel = 128;
+  const bool by_rows = geometry.m >= geometry.n;
+  const int64_t extent = by_rows ? geometry.m : geometry.n;
+  auto team = std::make_unique<Team>(threads);
+  for (int64_t begin = 0; begin < extent; begin += kPanel) {
+    MatmulGeometry part = geometry;
+    (by_rows ? part.m : part.n) = std::min(kPanel, extent - begin);
+    const auto bytes = static_cast<size_t>(begin) * ByteSize(dtype);
+    const size_t rows = by_rows ? bytes : 0;
+    const size_t columns = by_rows ? 0 : bytes;
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, MakeProduct(part, addend, dtype, 1, /*is_part=*/true));
+    std::vector<Slot> inputs = {Slot::Input(0, rows * static_cast<size_t>(geometry.a.row)),
+                                Slot::Input(1, columns * static_cast<size_t>(geometry.b.column))};
+    if (addend == Addend::kBias) inputs.push_back(Slot::Input(2, columns));
+    const size_t output = rows * static_cast<size_t>(geometry.c.row) + columns * static_cast<size_t>(geometry.c.column);
+    team->Add(std::move(product), std::move(inputs), {Slot::Output(0, output)});
+  }
+  return team;
+}
+
+// The product as one primitive or, unless it `is_part` itself, in parts where
+// the thread count would change the result.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Addend addend, DType dtype, int threads,
+                                                    bool is_part) {
+  const ScopedThreads scoped(threads);
+  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t a, OperandMemory(g, &BatchLoop::a, g.m, g.k, g.a, dtype));
+  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t b, OperandMemory(g, &BatchLoop::b, g.k, g.n, g.b, dtype));
+  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t c, OperandMemory(g, &BatchLoop::c, g.m, g.n, g.c, dtype));
+  std::vector<Argument> inputs = {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}};
+  if (addend == Addend::kBias) {
+    DimVector sizes(g.batch.size() + 2, 1);
+    sizes.back() = g.n;
+    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t bias,
+                           onednn::StridedMemory(dtype, sizes, ContiguousStrides(sizes)));
+    inputs.push_back({DNNL_ARG_BIAS, bias});
+  }
+  dnnl_matmul_desc_t operation;
+  COTAN_RETURN_IF_DNNL_ERROR(
+      dnnl_matmul_desc_init(&operation, &a, &b, addend == Addend::kBias ? &inputs[2].memory : nullptr, &c));
+  COTAN_ASSIGN_OR_RETURN(const onednn::OwnedAttr attr, onednn::MakeAttr(addend == Addend::kInOutput));
+  COTAN_ASSIGN_OR_RETURN(const onednn::OwnedDesc desc, onednn::MakeDesc(&operation, attr.get()));
+  if (!is_part && DependsOnThreads(g, desc.get())) {
+    return g.batch.empty() ? MakePanels(g, addend, dtype, threads) : MakeBatchParts(g, addend, dtype, threads);
+  }
+  return onednn::MakePrimitive(desc.get(), std::move(inputs), {{DNNL_ARG_DST, c}});
+}
+
+// In own code where that is faster.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeFastestProduct(const MatmulGeometry& geometry, Addend addend, DType dtype,
+                                                           int threads) {
+  if (dtype == DType::kFloat32) {
+    if (std::unique_ptr<Kernel> kernel = MakeWideMatmul(geometry, addend, threads)) return kernel;
+  }
+  return MakeProduct(geometry, addend, dtype, threads, /*is_part=*/false);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmul(const KernelRequest& request) {
+  if (request.op.matmul().has_epilogue()) return MakeMatmulEpilogue(request, MakeMatmul);
+  const bool is_half = ByteSize(request.outputs[0].dtype) == 2;
+  if (is_half && !onednn::HasFast(request.outputs[0].dtype)) return MakeWidenedKernel(request, MakeMatmul);
+  return MakeMatmulSteps(request, {MakeFastestProduct, /*takes_bias=*/true});
+}
+
+}  // namespace cotan::cpu

@@ -1,0 +1,23 @@
+// Matrix products of f32, bf16 and f16 by oneDNN, of f32 also in own code (see
+// wide_matmul.h).
+#ifndef COTAN_KERNELS_CPU_MATMUL_MATMUL_H_
+#define COTAN_KERNELS_CPU_MATMUL_MATMUL_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/api/kernel.h"
+
+namespace cotan::cpu {
+
+// Factory of the matmul op for f32, bf16 and f16: sums are of f32 and rounded
+// once. Operands may have any strides:
+// matrices that are dense along rows or columns are read in place, others are
+// packed into scratch first. Bitwise equal for any thread count.
+//
+// InvalidArgument: from CheckOp().
+absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmul(const KernelRequest& request);
+
+}  // namespace cotan::cpu
+
+#endif  // COTAN_KERNELS_CPU_MATMUL_MATMUL_H_

@@ -1,0 +1,52 @@
+// A batched matrix product reduced to as few loops as its strides allow.
+#ifndef COTAN_KERNELS_CPU_MATMUL_MATMUL_GEOMETRY_H_
+#define COTAN_KERNELS_CPU_MATMUL_MATMUL_GEOMETRY_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/layout.h"
+#include "kernels/api/kernel.h"
+
+namespace cotan::cpu {
+
+// Strides of a matrix, in elements.
+struct MatrixStrides {
+  int64_t row;
+  int64_t column;
+};
+
+// One batch dimension; a stride of 0 repeats the matrix.
+struct BatchLoop {
+  int64_t size;
+  int64_t a;
+  int64_t b;
+  int64_t c;
+};
+
+// c[batch..., m, n] = sum over k of a[batch..., m, k] * b[batch..., k, n].
+struct MatmulGeometry {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  MatrixStrides a{};
+  MatrixStrides b{};
+  MatrixStrides c{};
+  std::vector<BatchLoop> batch;  // outermost first, none of size 1
+
+  int64_t BatchSize() const;
+  double Flops() const;
+  // Whether the result, or the sum that makes it, has no element.
+  bool IsEmpty() const { return m == 0 || n == 0 || BatchSize() == 0; }
+};
+
+// Checks a matmul op by CheckOp(), drops batch dimensions of size 1,
+// merges those that lie in memory like one, and turns a batch over one right
+// matrix into rows of the left one.
+// InvalidArgument, Unimplemented: from CheckOp().
+absl::StatusOr<MatmulGeometry> AnalyzeMatmul(const KernelRequest& request);
+
+}  // namespace cotan::cpu
+
+#endif  // COTAN_KERNELS_CPU_MATMUL_MATMUL_GEOMETRY_H_

@@ -1,0 +1,47 @@
+#include "kernels/cpu/onednn/primitive.h"
+
+#include <memory>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace cotan::cpu::onednn {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(PrimitiveTest, ErrorsNameTheCall) {
+  EXPECT_TRUE(ToStatus(dnnl_success, "f()").ok());
+  const absl::Status refused = ToStatus(dnnl_unimplemented, "f()");
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(refused.message(), "oneDNN: unimplemented from f()");
+  EXPECT_EQ(ToStatus(dnnl_out_of_memory, "f()").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ToStatus(dnnl_invalid_arguments, "f()").code(), absl::StatusCode::kInternal);
+}
+
+TEST(PrimitiveTest, TypesThatOneDnnLacksAreRefused) {
+  EXPECT_EQ(*DataType(DType::kFloat32), dnnl_f32);
+  EXPECT_THAT(DataType(DType::kFloat64).status().message(), HasSubstr("f64"));
+  const DimVector many(13, 1);
+  EXPECT_THAT(StridedMemory(DType::kFloat32, many, many).status().message(), HasSubstr("13 dimensions"));
+}
+
+TEST(PrimitiveTest, ReorderRunsAsAKernel) {
+  const auto rows = StridedMemory(DType::kFloat32, {2, 3}, {3, 1});
+  const auto columns = StridedMemory(DType::kFloat32, {2, 3}, {1, 2});
+  ASSERT_TRUE(rows.ok() && columns.ok());
+  EXPECT_FALSE(SameMemory(*rows, *columns));
+  const auto kernel = MakeReorder(*rows, *columns);
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  ASSERT_EQ((*kernel)->scratch_bytes(), 0U);
+  float from[] = {1, 2, 3, 4, 5, 6};
+  float to[6] = {};
+  void* in = from;
+  void* out = to;
+  ASSERT_TRUE((*kernel)->Run({&in, &out, nullptr}).ok());
+  EXPECT_THAT(to, ElementsAre(1, 4, 2, 5, 3, 6));
+}
+
+}  // namespace
+}  // namespace cotan::cpu::onednn

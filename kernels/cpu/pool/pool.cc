@@ -1,0 +1,452 @@
+#include "kernels/cpu/pool/pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "kernels/api/op_check.h"
+#include "kernels/cpu/copy/copy.h"
+#include "kernels/cpu/pool/pool_geometry.h"
+#include "kernels/cpu/simd/gemm_core.h"
+#include "kernels/cpu/simd/simd.h"
+#include "kernels/cpu/threading/parallel.h"
+
+namespace cotan::cpu {
+namespace {
+
+// Lanes that a window keeps in registers and first-level cache.
+constexpr int64_t kLanes = 64;
+
+// Calls fn(offset in the input plane, flattened position) for each tap of the
+// window at output (d, h, w) that lies inside the input.
+template <typename Fn>
+[[gnu::always_inline]] inline void ForEachTap(const std::array<PoolAxis, 3>& axes, int64_t d, int64_t h, int64_t w,
+                                              Fn fn) {
+  const WindowRange depth = axes[0].windows[static_cast<size_t>(d)];
+  const WindowRange height = axes[1].windows[static_cast<size_t>(h)];
+  const WindowRange width = axes[2].windows[static_cast<size_t>(w)];
+  for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
+    const int64_t id = depth.origin + kd * axes[0].dilation;
+    for (int64_t kh = height.begin; kh < height.end; ++kh) {
+      const int64_t ih = height.origin + kh * axes[1].dilation;
+      for (int64_t kw = width.begin; kw < width.end; ++kw) {
+        const int64_t iw = width.origin + kw * axes[2].dilation;
+        fn(id * axes[0].input_stride + ih * axes[1].input_stride + iw * axes[2].input_stride,
+           (id * axes[1].input + ih) * axes[2].input + iw);
+      }
+    }
+  }
+}
+
+// A vector of positions with as many elements as Vector<T>, of the same size.
+template <typename T>
+struct PositionsOf;
+template <>
+struct PositionsOf<float> {
+  using Element = int32_t;
+  typedef int32_t Type __attribute__((vector_size(64)));
+  typedef int64_t Long __attribute__((vector_size(128)));
+};
+template <>
+struct PositionsOf<double> {
+  using Element = int64_t;
+  typedef int64_t Type __attribute__((vector_size(64)));
+  typedef int64_t Long __attribute__((vector_size(64)));
+};
+template <typename T>
+using Positions = typename PositionsOf<T>::Type;
+template <typename T>
+using Position = typename PositionsOf<T>::Element;
+
+// Flattened position of the window's first tap inside the input; 0 if there is
+// none (a dilated window may lie in the padding as a whole).
+[[gnu::always_inline]] inline int64_t FirstTap(const std::array<PoolAxis, 3>& axes, int64_t d, int64_t h, int64_t w) {
+  const std::array<int64_t, 3> at = {d, h, w};
+  int64_t flat = 0;
+  for (size_t i = 0; i < 3; ++i) {
+    const WindowRange& window = axes[i].windows[static_cast<size_t>(at[i])];
+    if (window.begin == window.end) return 0;
+    flat = flat * axes[i].input + window.origin + window.begin * axes[i].dilation;
+  }
+  return flat;
+}
+
+// The window's maximum and its position in kVectorSize lanes.
+template <typename T>
+[[gnu::always_inline]] inline void MaxOfLanes(const PoolGeometry& g, int64_t d, int64_t h, int64_t w, const T* input,
+                                              T* output, int64_t* index) {
+  constexpr int64_t kLanes = kVectorSize<T>;
+  T best[kLanes];
+  Position<T> position[kLanes];
+  const auto first = static_cast<Position<T>>(FirstTap(g.axes, d, h, w));
+  for (int64_t c = 0; c < kLanes; ++c) best[c] = -std::numeric_limits<T>::infinity();
+  for (int64_t c = 0; c < kLanes; ++c) position[c] = first;
+  ForEachTap(
+      g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
+        const T* value = input + offset;
+        const auto here = static_cast<Position<T>>(flat);
+        for (int64_t c = 0; c < kLanes; ++c) {
+          // True for a larger value and for NaN, which then stays.
+          const bool take = !(value[c] <= best[c]) & !((best[c] != best[c]) & (value[c] == value[c]));
+          best[c] = take ? value[c] : best[c];
+          position[c] = take ? here : position[c];
+        }
+      });
+  for (int64_t c = 0; c < kLanes; ++c) output[c] = best[c];
+  if (index == nullptr) return;
+  for (int64_t c = 0; c < kLanes; ++c) index[c] = position[c];
+}
+
+template <typename T>
+[[gnu::always_inline]] inline void MaxOfLane(const PoolGeometry& g, int64_t d, int64_t h, int64_t w, const T* input,
+                                             T* output, int64_t* index) {
+  T best = -std::numeric_limits<T>::infinity();
+  int64_t position = FirstTap(g.axes, d, h, w);
+  ForEachTap(
+      g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
+        const T value = input[offset];
+        const bool take = value > best || value != value;
+        best = take ? value : best;
+        position = take ? flat : position;
+      });
+  *output = best;
+  if (index != nullptr) *index = position;
+}
+
+// One row (all w) of the output; `index` may be null.
+template <typename T>
+COTAN_SIMD_VERSIONS void MaxRow(const PoolGeometry& g, int64_t d, int64_t h, const T* input, T* output,
+                                int64_t* index) {
+  for (int64_t w = 0; w < g.axes[2].output; ++w) {
+    T* to = output + w * g.axes[2].output_stride;
+    int64_t* at = index == nullptr ? nullptr : index + w * g.axes[2].index_stride;
+    int64_t lane = 0;
+    for (; lane + kVectorSize<T> <= g.lanes.size; lane += kVectorSize<T>) {
+      MaxOfLanes(g, d, h, w, input + lane, to + lane, at == nullptr ? nullptr : at + lane);
+    }
+    for (; lane < g.lanes.size; ++lane) {
+      MaxOfLane(g, d, h, w, input + lane, to + lane, at == nullptr ? nullptr : at + lane);
+    }
+  }
+}
+
+// Adds the gradients of one output row to the input taps they came from; with
+// `assigns` no tap has another window and is set.
+template <typename T>
+COTAN_SIMD_VERSIONS void MaxRowBackward(const PoolGeometry& g, bool assigns, int64_t d, int64_t h, const T* grad_output,
+                                        const int64_t* index, T* grad_input) {
+  for (int64_t w = 0; w < g.axes[2].output; ++w) {
+    const int64_t* at = index + w * g.axes[2].index_stride;
+    const T* from = grad_output + w * g.axes[2].output_stride;
+    int64_t lane = 0;
+    for (; lane + kVectorSize<T> <= g.lanes.size; lane += kVectorSize<T>) {
+      typename PositionsOf<T>::Long wide;
+      std::memcpy(&wide, at + lane, sizeof(wide));
+      const auto position = __builtin_convertvector(wide, Positions<T>);
+      Vector<T> gradient;
+      Load(from + lane, gradient);
+      ForEachTap(
+          g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
+            T* to = grad_input + offset + lane;
+            const Positions<T> here = position == static_cast<Position<T>>(flat);
+            Vector<T> sum = {};
+            if (!assigns) Load(to, sum);
+            Store<T>(sum + (here ? gradient : Vector<T>{}), to);
+          });
+    }
+    for (; lane < g.lanes.size; ++lane) {
+      ForEachTap(
+          g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
+            T& to = grad_input[offset + lane];
+            to = (assigns ? T{0} : to) + (at[lane] == flat ? from[lane] : T{0});
+          });
+    }
+  }
+}
+
+template <typename T>
+[[gnu::always_inline]] inline void AddScaled(const T* from, T scale, T* to, int64_t count) {
+  for (int64_t c = 0; c < count; ++c) to[c] += from[c] * scale;
+}
+
+// What a window's sum is divided by.
+struct Divisor {
+  bool counts_padding;
+  int64_t fixed;  // 0 = none
+
+  int64_t Of(const std::array<PoolAxis, 3>& axes, int64_t d, int64_t h, int64_t w) const {
+    if (fixed != 0) return fixed;
+    const std::array<int64_t, 3> at = {d, h, w};
+    int64_t size = 1;
+    for (size_t i = 0; i < 3; ++i) {
+      const WindowRange window = axes[i].windows[static_cast<size_t>(at[i])];
+      size *= counts_padding ? axes[i].PaddedSize(at[i]) : window.end - window.begin;
+    }
+    return size;
+  }
+};
+
+template <typename T>
+COTAN_SIMD_VERSIONS void AverageRow(const PoolGeometry& g, const Divisor& divisor, int64_t d, int64_t h, const T* input,
+                                    T* output) {
+  T sum[kLanes];
+  for (int64_t w = 0; w < g.axes[2].output; ++w) {
+    const T size = static_cast<T>(divisor.Of(g.axes, d, h, w));
+    for (int64_t lane = 0; lane < g.lanes.size; lane += kLanes) {
+      const int64_t count = std::min(kLanes, g.lanes.size - lane);
+      std::fill_n(sum, count, T{0});
+      ForEachTap(
+          g.axes, d, h, w, [&](int64_t offset, int64_t) __attribute__((always_inline)) {
+            AddScaled(input + offset + lane, T{1}, sum, count);
+          });
+      T* to = output + w * g.axes[2].output_stride + lane;
+      for (int64_t c = 0; c < count; ++c) to[c] = sum[c] / size;
+    }
+  }
+}
+
+template <typename T>
+COTAN_SIMD_VERSIONS void AverageRowBackward(const PoolGeometry& g, const Divisor& divisor, int64_t d, int64_t h,
+                                            const T* grad_output, T* grad_input) {
+  for (int64_t w = 0; w < g.axes[2].output; ++w) {
+    const T scale = T{1} / static_cast<T>(divisor.Of(g.axes, d, h, w));
+    const T* gradient = grad_output + w * g.axes[2].output_stride;
+    ForEachTap(
+        g.axes, d, h, w, [&](int64_t offset, int64_t) __attribute__((always_inline)) {
+          AddScaled(gradient, scale, grad_input + offset, g.lanes.size);
+        });
+  }
+}
+
+int64_t Grain(double work_per_item) { return std::max<int64_t>(1, static_cast<int64_t>(2e4 / (work_per_item + 1))); }
+
+// Forward pools: threads share rows of the output. `row` is called with (d, h,
+// offsets of the row).
+template <typename Row>
+void ForEachOutputRow(const PoolGeometry& g, int threads, Row row) {
+  const int64_t rows_per_outer = g.axes[0].output * g.axes[1].output;
+  if (g.OutputCount() == 0) return;
+  const int64_t rows = g.OuterCount() * rows_per_outer;
+  ParallelFor(threads, rows, Grain(g.Work() / static_cast<double>(rows)), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t d = i % rows_per_outer / g.axes[1].output;
+      const int64_t h = i % g.axes[1].output;
+      PoolOffsets at = g.OuterOffsets(i / rows_per_outer);
+      at.output += d * g.axes[0].output_stride + h * g.axes[1].output_stride;
+      at.index += d * g.axes[0].index_stride + h * g.axes[1].index_stride;
+      row(d, h, at);
+    }
+  });
+}
+
+// Backward pools: windows overlap, so threads share the outer dimensions.
+template <typename Row>
+void ForEachOutputRowByOuter(const PoolGeometry& g, int threads, Row row) {
+  if (g.OutputCount() == 0) return;
+  const int64_t outer = g.OuterCount();
+  ParallelFor(threads, outer, Grain(g.Work() / static_cast<double>(outer)), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const PoolOffsets start = g.OuterOffsets(i);
+      for (int64_t d = 0; d < g.axes[0].output; ++d) {
+        for (int64_t h = 0; h < g.axes[1].output; ++h) {
+          PoolOffsets at = start;
+          at.output += d * g.axes[0].output_stride + h * g.axes[1].output_stride;
+          at.index += d * g.axes[0].index_stride + h * g.axes[1].index_stride;
+          row(d, h, at);
+        }
+      }
+    }
+  });
+}
+
+template <typename T>
+class MaxPool final : public Kernel {
+ public:
+  MaxPool(PoolGeometry geometry, bool has_index, int threads)
+      : geometry_(std::move(geometry)), has_index_(has_index), threads_(threads) {}
+
+  absl::Status Run(const KernelArgs& args) override {
+    const auto* input = static_cast<const T*>(args.inputs[0]);
+    auto* output = static_cast<T*>(args.outputs[0]);
+    auto* index = has_index_ ? static_cast<int64_t*>(args.outputs[1]) : nullptr;
+    ForEachOutputRow(geometry_, threads_, [&](int64_t d, int64_t h, const PoolOffsets& at) {
+      MaxRow(geometry_, d, h, input + at.input, output + at.output, has_index_ ? index + at.index : nullptr);
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  PoolGeometry geometry_;
+  bool has_index_;
+  int threads_;
+};
+
+template <typename T>
+class MaxPoolBackward final : public Kernel {
+ public:
+  MaxPoolBackward(PoolGeometry geometry, std::unique_ptr<Kernel> zero, int threads)
+      : geometry_(std::move(geometry)), zero_(std::move(zero)), threads_(threads) {
+    assigns_ = geometry_.lanes.size > 1 && geometry_.WindowsAreDisjoint();
+  }
+
+  absl::Status Run(const KernelArgs& args) override {
+    const auto* grad_output = static_cast<const T*>(args.inputs[0]);
+    const auto* index = static_cast<const int64_t*>(args.inputs[1]);
+    auto* grad_input = static_cast<T*>(args.outputs[0]);
+    if (!assigns_ || !geometry_.WindowsTile()) COTAN_RETURN_IF_ERROR(zero_->Run(args));
+    std::atomic<int64_t> foreign{0};
+    ForEachOutputRowByOuter(geometry_, threads_, [&](int64_t d, int64_t h, const PoolOffsets& at) {
+      if (geometry_.lanes.size > 1) {
+        MaxRowBackward(geometry_, assigns_, d, h, grad_output + at.output, index + at.index, grad_input + at.input);
+      } else if (!Scatter(grad_output + at.output, index + at.index, grad_input + at.input)) {
+        foreign.store(1, std::memory_order_relaxed);
+      }
+    });
+    if (foreign.load() == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("max_pool_backward: an index is outside its plane of ", Plane(),
+                                                   " elements; the indices must come from max_pool"));
+  }
+
+ private:
+  int64_t Plane() const { return geometry_.axes[0].input * geometry_.axes[1].input * geometry_.axes[2].input; }
+
+  // One row with a single lane. False if an index is outside the plane.
+  bool Scatter(const T* grad_output, const int64_t* index, T* grad_input) const {
+    const auto& axes = geometry_.axes;
+    const int64_t plane = Plane();
+    for (int64_t w = 0; w < axes[2].output; ++w) {
+      const int64_t flat = index[w * axes[2].index_stride];
+      if (flat < 0 || flat >= plane) return false;
+      const int64_t id = flat / (axes[1].input * axes[2].input);
+      const int64_t ih = flat / axes[2].input % axes[1].input;
+      const int64_t iw = flat % axes[2].input;
+      grad_input[id * axes[0].input_stride + ih * axes[1].input_stride + iw * axes[2].input_stride] +=
+          grad_output[w * axes[2].output_stride];
+    }
+    return true;
+  }
+
+  PoolGeometry geometry_;
+  bool assigns_ = false;          // each input element has one window at most
+  std::unique_ptr<Kernel> zero_;  // clears the gradient
+  int threads_;
+};
+
+template <typename T>
+class AvgPool final : public Kernel {
+ public:
+  AvgPool(PoolGeometry geometry, Divisor divisor, int threads)
+      : geometry_(std::move(geometry)), divisor_(divisor), threads_(threads) {}
+
+  absl::Status Run(const KernelArgs& args) override {
+    const auto* input = static_cast<const T*>(args.inputs[0]);
+    auto* output = static_cast<T*>(args.outputs[0]);
+    ForEachOutputRow(geometry_, threads_, [&](int64_t d, int64_t h, const PoolOffsets& at) {
+      AverageRow(geometry_, divisor_, d, h, input + at.input, output + at.output);
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  PoolGeometry geometry_;
+  Divisor divisor_;
+  int threads_;
+};
+
+template <typename T>
+class AvgPoolBackward final : public Kernel {
+ public:
+  AvgPoolBackward(PoolGeometry geometry, Divisor divisor, std::unique_ptr<Kernel> zero, int threads)
+      : geometry_(std::move(geometry)), divisor_(divisor), zero_(std::move(zero)), threads_(threads) {}
+
+  absl::Status Run(const KernelArgs& args) override {
+    const auto* grad_output = static_cast<const T*>(args.inputs[0]);
+    auto* grad_input = static_cast<T*>(args.outputs[0]);
+    COTAN_RETURN_IF_ERROR(zero_->Run(args));
+    ForEachOutputRowByOuter(geometry_, threads_, [&](int64_t d, int64_t h, const PoolOffsets& at) {
+      AverageRowBackward(geometry_, divisor_, d, h, grad_output + at.output, grad_input + at.input);
+    });
+    return absl::OkStatus();
+  }
+
+ private:
+  PoolGeometry geometry_;
+  Divisor divisor_;
+  std::unique_ptr<Kernel> zero_;
+  int threads_;
+};
+
+// The kernel for the dtype of output 0; pools have f32 and f64.
+template <template <typename> class KernelType, typename... Args>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeFor(const KernelRequest& request, Args&&... args) {
+  switch (request.outputs[0].dtype) {
+    case DType::kFloat32:
+      return std::make_unique<KernelType<float>>(std::forward<Args>(args)...);
+    case DType::kFloat64:
+      return std::make_unique<KernelType<double>>(std::forward<Args>(args)...);
+    default:
+      return absl::UnimplementedError(
+          absl::StrCat("pooling of ", DTypeName(request.outputs[0].dtype), "; there are f32 and f64"));
+  }
+}
+
+std::unique_ptr<Kernel> ZeroOutput(const KernelRequest& request) {
+  const TensorSpec& output = request.outputs[0];
+  return MakeZeroKernel(ByteSize(output.dtype), output.layout, request.threads);
+}
+
+// Positions in a plane are kept in 32 bits while a window is searched.
+absl::Status CheckPlane(const PoolGeometry& geometry) {
+  const auto& axes = geometry.axes;
+  const double plane =
+      static_cast<double>(axes[0].input) * static_cast<double>(axes[1].input) * static_cast<double>(axes[2].input);
+  if (plane <= std::numeric_limits<int32_t>::max()) return absl::OkStatus();
+  return absl::UnimplementedError(absl::StrCat("max pooling over ", plane, " positions; at most 2^31 - 1"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPool(const KernelRequest& request) {
+  COTAN_RETURN_IF_ERROR(CheckOp(request));
+  const bool has_index = request.outputs.size() == 2;
+  PoolGeometry geometry(request.op.max_pool(), request.inputs[0].layout, request.outputs[0].layout,
+                        request.outputs[has_index ? 1 : 0].layout);
+  COTAN_RETURN_IF_ERROR(CheckPlane(geometry));
+  const int threads = ThreadsWorthwhile(request.threads, geometry.Work());
+  return MakeFor<MaxPool>(request, std::move(geometry), has_index, threads);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolBackward(const KernelRequest& request) {
+  COTAN_RETURN_IF_ERROR(CheckOp(request));
+  PoolGeometry geometry(request.op.max_pool_backward(), request.outputs[0].layout, request.inputs[0].layout,
+                        request.inputs[1].layout);
+  COTAN_RETURN_IF_ERROR(CheckPlane(geometry));
+  const int threads = ThreadsWorthwhile(request.threads, geometry.Work());
+  return MakeFor<MaxPoolBackward>(request, std::move(geometry), ZeroOutput(request), threads);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPool(const KernelRequest& request) {
+  COTAN_RETURN_IF_ERROR(CheckOp(request));
+  const serialization::Pool& op = request.op.avg_pool();
+  const StridedLayout& output = request.outputs[0].layout;
+  PoolGeometry geometry(op, request.inputs[0].layout, output, output);
+  const int threads = ThreadsWorthwhile(request.threads, geometry.Work());
+  return MakeFor<AvgPool>(request, std::move(geometry), Divisor{op.count_include_pad(), op.divisor_override()},
+                          threads);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPoolBackward(const KernelRequest& request) {
+  COTAN_RETURN_IF_ERROR(CheckOp(request));
+  const serialization::Pool& op = request.op.avg_pool_backward();
+  const StridedLayout& output = request.inputs[0].layout;
+  PoolGeometry geometry(op, request.outputs[0].layout, output, output);
+  const int threads = ThreadsWorthwhile(request.threads, geometry.Work());
+  return MakeFor<AvgPoolBackward>(request, std::move(geometry), Divisor{op.count_include_pad(), op.divisor_override()},
+                                  ZeroOutput(request), threads);
+}
+
+}  // namespace cotan::cpu

@@ -1,0 +1,123 @@
+// The inner loops of a matrix product on packed panels, for kernels that make
+// small products themselves. To be inlined into functions that are compiled
+// for several instruction sets (see simd.h).
+#ifndef COTAN_KERNELS_CPU_SIMD_GEMM_CORE_H_
+#define COTAN_KERNELS_CPU_SIMD_GEMM_CORE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+namespace cotan::cpu {
+
+// A vector of 64 bytes: one AVX-512 register, or several smaller ones.
+template <typename T>
+struct VectorOf {
+  typedef T Type __attribute__((vector_size(64)));
+};
+template <typename T>
+using Vector = typename VectorOf<T>::Type;
+
+// Elements of a vector.
+template <typename T>
+inline constexpr int64_t kVectorSize = 64 / static_cast<int64_t>(sizeof(T));
+// Columns of a panel of the right matrix.
+template <typename T>
+inline constexpr int64_t kPanelColumns = 2 * kVectorSize<T>;
+
+template <typename T>
+[[gnu::always_inline]] inline void Load(const T* from, Vector<T>& to) {
+  std::memcpy(&to, from, sizeof(to));
+}
+template <typename T>
+[[gnu::always_inline]] inline void Store(const Vector<T>& from, T* to) {
+  std::memcpy(to, &from, sizeof(from));
+}
+
+// Elements of a right matrix [depth, columns] in panels: its columns, rounded
+// up to whole panels.
+template <typename T>
+constexpr int64_t PackedSize(int64_t depth, int64_t columns) {
+  return (columns + kPanelColumns<T> - 1) / kPanelColumns<T> * kPanelColumns<T> * depth;
+}
+
+// Packs b[k, n] = from[k * row + n * column] into panels [depth, panel
+// columns], the last one filled up with zeros.
+template <typename T>
+[[gnu::always_inline]] inline void PackPanels(const T* from, int64_t row, int64_t column, int64_t depth,
+                                              int64_t columns, T* to) {
+  for (int64_t begin = 0; begin < columns; begin += kPanelColumns<T>) {
+    const int64_t count = std::min(kPanelColumns<T>, columns - begin);
+    const T* panel = from + begin * column;
+    for (int64_t k = 0; k < depth; ++k, to += kPanelColumns<T>) {
+      if (column == 1) {
+        for (int64_t n = 0; n < count; ++n) to[n] = panel[k * row + n];
+      } else {
+        for (int64_t n = 0; n < count; ++n) to[n] = panel[k * row + n * column];
+      }
+      for (int64_t n = count; n < kPanelColumns<T>; ++n) to[n] = T{0};
+    }
+  }
+}
+
+// c[i, 0 .. columns) (+)= sum over k of a[i * a_row + k * a_column] * panel[k],
+// for kRows rows.
+template <int kRows, typename T>
+[[gnu::always_inline]] inline void MultiplyTile(const T* a, int64_t a_row, int64_t a_column, const T* panel,
+                                                int64_t depth, T* c, int64_t c_row, int64_t columns, bool adds) {
+  Vector<T> sum[kRows][2] = {};
+  for (int64_t k = 0; k < depth; ++k) {
+    Vector<T> low;
+    Vector<T> high;
+    Load(panel + k * kPanelColumns<T>, low);
+    Load(panel + k * kPanelColumns<T> + kVectorSize<T>, high);
+    for (int i = 0; i < kRows; ++i) {
+      const T factor = a[i * a_row + k * a_column];
+      sum[i][0] += factor * low;
+      sum[i][1] += factor * high;
+    }
+  }
+  for (int i = 0; i < kRows; ++i) {
+    T* row = c + i * c_row;
+    if (columns == kPanelColumns<T>) {
+      for (int half = 0; half < 2; ++half) {
+        Vector<T> old = {};
+        if (adds) Load(row + half * kVectorSize<T>, old);
+        Store<T>(old + sum[i][half], row + half * kVectorSize<T>);
+      }
+      continue;
+    }
+    T values[kPanelColumns<T>];
+    Store<T>(sum[i][0], values);
+    Store<T>(sum[i][1], values + kVectorSize<T>);
+    for (int64_t n = 0; n < columns; ++n) row[n] = adds ? row[n] + values[n] : values[n];
+  }
+}
+
+// c[m, n] (+)= a[m, k] b[k, n] for the first `depth` of the `packed_depth` k
+// that the panels were packed with; c has dense rows `c_row` apart. Each
+// element is one sum over k in order.
+template <typename T>
+[[gnu::always_inline]] inline void MultiplyPacked(const T* a, int64_t a_row, int64_t a_column, const T* panels,
+                                                  int64_t packed_depth, int64_t rows, int64_t columns, int64_t depth,
+                                                  T* c, int64_t c_row, bool adds) {
+  constexpr int kTileRows = 6;
+  for (int64_t n = 0; n < columns; n += kPanelColumns<T>) {
+    const T* panel = panels + n * packed_depth;
+    const int64_t count = std::min(kPanelColumns<T>, columns - n);
+    int64_t m = 0;
+    for (; m + kTileRows <= rows; m += kTileRows) {
+      MultiplyTile<kTileRows>(a + m * a_row, a_row, a_column, panel, depth, c + m * c_row + n, c_row, count, adds);
+    }
+    for (; m + 2 <= rows; m += 2) {
+      MultiplyTile<2>(a + m * a_row, a_row, a_column, panel, depth, c + m * c_row + n, c_row, count, adds);
+    }
+    if (m < rows) {
+      MultiplyTile<1>(a + m * a_row, a_row, a_column, panel, depth, c + m * c_row + n, c_row, count, adds);
+    }
+  }
+}
+
+}  // namespace cotan::cpu
+
+#endif  // COTAN_KERNELS_CPU_SIMD_GEMM_CORE_H_

@@ -1,0 +1,84 @@
+#include "kernels/cpu/threading/parallel.h"
+
+#include <omp.h>
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace cotan::cpu {
+namespace {
+
+std::set<std::pair<int64_t, int64_t>> Chunks(int threads, int64_t count, int64_t grain) {
+  std::mutex mutex;
+  std::multiset<std::pair<int64_t, int64_t>> chunks;
+  ParallelFor(threads, count, grain, [&](int64_t begin, int64_t end) {
+    const std::lock_guard lock(mutex);
+    chunks.insert({begin, end});
+  });
+  std::set<std::pair<int64_t, int64_t>> unique(chunks.begin(), chunks.end());
+  EXPECT_EQ(unique.size(), chunks.size()) << "a chunk ran twice";
+  return unique;
+}
+
+TEST(ParallelForTest, ChunksDependOnTheGrainAlone) {
+  const std::set<std::pair<int64_t, int64_t>> expected = {{0, 4}, {4, 8}, {8, 10}};
+  for (int threads : {1, 2, 3, 8}) EXPECT_EQ(Chunks(threads, 10, 4), expected) << threads << " threads";
+}
+
+TEST(ParallelForTest, NothingToDoMakesNoCall) { EXPECT_TRUE(Chunks(4, 0, 16).empty()); }
+
+TEST(ParallelForTest, LastChunkOfAHugeRangeDoesNotOverflow) {
+  constexpr int64_t kHuge = INT64_MAX - 1;
+  EXPECT_EQ(Chunks(1, kHuge, INT64_MAX / 2),
+            (std::set<std::pair<int64_t, int64_t>>{{0, INT64_MAX / 2}, {INT64_MAX / 2, kHuge}}));
+}
+
+TEST(ParallelForTest, LoneChunkRunsOnTheCaller) {
+  ParallelFor(8, 5, 5, [](int64_t, int64_t) { EXPECT_EQ(omp_in_parallel(), 0); });
+}
+
+TEST(ParallelForTest, WorkersAreNumberedBelowTheThreadCountAndRunOneChunkAtATime) {
+  constexpr int kThreads = 3;
+  std::vector<std::atomic<int>> busy(kThreads);
+  ParallelForWorker(kThreads, 1000, 1, [&](int worker, int64_t, int64_t) {
+    ASSERT_GE(worker, 0);
+    ASSERT_LT(worker, kThreads);
+    EXPECT_EQ(busy[static_cast<size_t>(worker)].fetch_add(1), 0);
+    busy[static_cast<size_t>(worker)].fetch_sub(1);
+  });
+}
+
+TEST(ParallelForTest, NestedCallRunsSerially) {
+  std::atomic<int64_t> sum = 0;
+  ParallelFor(2, 4, 1, [&](int64_t outer, int64_t) {
+    ParallelForWorker(2, 4, 1, [&](int worker, int64_t inner, int64_t) {
+      EXPECT_EQ(worker, 0);
+      sum += outer * 4 + inner;
+    });
+  });
+  EXPECT_EQ(sum, 120);
+}
+
+TEST(ThreadsWorthwhileTest, SmallWorkStaysOnOneThread) {
+  EXPECT_EQ(ThreadsWorthwhile(8, 0), 1);
+  EXPECT_EQ(ThreadsWorthwhile(8, 3.5e6), 3);
+  EXPECT_EQ(ThreadsWorthwhile(8, 1e18), 8);
+}
+
+TEST(ScopedThreadsTest, RestoresTheDefault) {
+  const int before = omp_get_max_threads();
+  {
+    const ScopedThreads scoped(before + 3);
+    EXPECT_EQ(omp_get_max_threads(), before + 3);
+  }
+  EXPECT_EQ(omp_get_max_threads(), before);
+}
+
+}  // namespace
+}  // namespace cotan::cpu

@@ -1,0 +1,67 @@
+// A plan with addresses: the flat array of steps that a call runs.
+#ifndef COTAN_RUNTIME_EXECUTION_BOUND_PLAN_H_
+#define COTAN_RUNTIME_EXECUTION_BOUND_PLAN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/api/device.h"
+#include "kernels/api/kernel.h"
+#include "runtime/execution/plan.h"
+
+namespace cotan {
+
+// Addresses that stay the same from call to call.
+struct FixedAddresses {
+  void* arena = nullptr;           // of plan.arena_bytes
+  absl::Span<void* const> states;  // one per state of the artifact
+};
+
+// Not thread-safe. The plan outlives it.
+class BoundPlan {
+ public:
+  explicit BoundPlan(const Plan& plan);
+
+  // Sets all addresses but those of arguments and results. To be called again
+  // whenever one of them changes. Allocates nothing.
+  void Bind(const FixedAddresses& addresses);
+
+  // Sets the address of an argument / result; `index` is in range. The memory
+  // is laid out as plan.inputs[index] / plan.outputs[index].
+  void SetInput(int index, void* address) { Patch(input_patches_[static_cast<size_t>(index)], address); }
+  void SetOutput(int index, void* address) { Patch(output_patches_[static_cast<size_t>(index)], address); }
+
+  // Runs all steps in order; stops at the first that fails and sets
+  // `failed_step` to its index. Allocates nothing, looks nothing up.
+  absl::Status Execute(int& failed_step);
+
+  // The same, slower: waits for the device after each step and sets
+  // nanoseconds[i] to the time that step i took. One per step of the plan.
+  absl::Status ExecuteTimed(Device& device, absl::Span<int64_t> nanoseconds, int& failed_step);
+
+ private:
+  // An entry of pointers_ that depends on one argument or result.
+  struct PatchPoint {
+    size_t pointer;
+    int64_t offset;  // bytes
+  };
+  struct Step {
+    Kernel* kernel;
+    KernelArgs args;
+  };
+
+  void Patch(const std::vector<PatchPoint>& patches, void* address);
+
+  const Plan& plan_;
+  std::vector<void*> pointers_;  // KernelArgs point into it
+  std::vector<Step> steps_;
+  std::vector<std::vector<PatchPoint>> input_patches_;   // by argument
+  std::vector<std::vector<PatchPoint>> output_patches_;  // by result
+};
+
+}  // namespace cotan
+
+#endif  // COTAN_RUNTIME_EXECUTION_BOUND_PLAN_H_

@@ -1,0 +1,153 @@
+#include "runtime/execution/executable.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "runtime/execution/arguments.h"
+
+namespace cotan {
+
+absl::StatusOr<std::unique_ptr<Executable>> Executable::Make(const Program& program, int method,
+                                                             absl::Span<const int64_t> symbols,
+                                                             const ExecutionTarget& target,
+                                                             const ScheduleOptions& options) {
+  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, MakePlan(program, method, symbols, target, options));
+  return std::unique_ptr<Executable>(new Executable(program, target, std::move(plan)));
+}
+
+Executable::Executable(const Program& program, const ExecutionTarget& target, std::unique_ptr<Plan> plan)
+    : program_(program),
+      target_(target),
+      plan_(std::move(plan)),
+      bound_(*plan_),
+      input_staging_(plan_->inputs.size()),
+      output_staging_(plan_->outputs.size()) {}
+
+void Executable::Bind(const FixedAddresses& addresses, uint64_t generation) {
+  copies_out_.clear();  // of a call that was given up
+  if (generation_ == generation) return;
+  bound_.Bind(addresses);
+  generation_ = generation;
+}
+
+bool Executable::IsWritten(int input) const {
+  return std::binary_search(plan_->written_inputs.begin(), plan_->written_inputs.end(), input);
+}
+
+absl::Status Executable::SetInput(int index, const Tensor& argument) {
+  const TensorSpec& planned = plan_->inputs[static_cast<size_t>(index)];
+  if (!argument.is_plain()) return SetInputReading(index, argument);
+  if (SameGeometry(argument.layout(), planned.layout)) {
+    bound_.SetInput(index, argument.address());
+    return absl::OkStatus();
+  }
+  Staging& staging = input_staging_[static_cast<size_t>(index)];
+  COTAN_RETURN_IF_ERROR(CopyIn(planned, argument, staging));
+  bound_.SetInput(index, staging.memory.address());
+  return IsWritten(index) ? AddCopyOut(planned, argument, staging) : absl::OkStatus();
+}
+
+absl::Status Executable::SetInputReading(int index, const Tensor& argument) {
+  const TensorSpec& planned = plan_->inputs[static_cast<size_t>(index)];
+  if (IsWritten(index)) {
+    return absl::UnimplementedError(absl::StrCat("input ", index,
+                                                 " is written by the program, but the argument is a "
+                                                 "conjugate or negative view: pass a copy (Clone())"));
+  }
+  COTAN_ASSIGN_OR_RETURN(const Tensor plain, argument.Resolved());
+  Staging& staging = input_staging_[static_cast<size_t>(index)];
+  COTAN_RETURN_IF_ERROR(CopyIn(planned, plain, staging));
+  bound_.SetInput(index, staging.memory.address());
+  return absl::OkStatus();
+}
+
+absl::Status Executable::AllocateStaging(const TensorSpec& planned, Staging& staging) const {
+  if (staging.memory.defined()) return absl::OkStatus();
+  COTAN_ASSIGN_OR_RETURN(staging.memory, Tensor::EmptyStrided(planned.dtype, planned.layout, *target_.device));
+  return absl::OkStatus();
+}
+
+absl::Status Executable::RunKernel(Kernel& kernel, void* from, void* to) const {
+  std::shared_ptr<Storage> scratch;
+  if (kernel.scratch_bytes() != 0) {
+    COTAN_ASSIGN_OR_RETURN(scratch, Storage::Allocate(*target_.device, kernel.scratch_bytes()));
+  }
+  return kernel.Run({.inputs = &from, .outputs = &to, .scratch = scratch == nullptr ? nullptr : scratch->data()});
+}
+
+absl::Status Executable::CopyIn(const TensorSpec& planned, const Tensor& argument, Staging& staging) const {
+  COTAN_RETURN_IF_ERROR(AllocateStaging(planned, staging));
+  TensorSpec given = {argument.dtype(), argument.layout()};
+  given.layout.offset = 0;
+  if (staging.copy_in == nullptr || staging.in_layout != given.layout) {
+    staging.copy_in = nullptr;
+    COTAN_ASSIGN_OR_RETURN(staging.copy_in, PrepareCopy(given, planned, target_));
+    staging.in_layout = given.layout;
+  }
+  return RunKernel(*staging.copy_in, argument.address(), staging.memory.address());
+}
+
+absl::Status Executable::AddCopyOut(const TensorSpec& planned, const Tensor& result, Staging& staging) {
+  COTAN_RETURN_IF_ERROR(AllocateStaging(planned, staging));
+  TensorSpec wanted = {result.dtype(), result.layout()};
+  wanted.layout.offset = 0;
+  if (staging.copy_out == nullptr || staging.out_layout != wanted.layout) {
+    staging.copy_out = nullptr;
+    COTAN_ASSIGN_OR_RETURN(staging.copy_out, PrepareCopy(planned, wanted, target_));
+    staging.out_layout = wanted.layout;
+  }
+  copies_out_.push_back({staging.copy_out.get(), staging.memory.address(), result.address()});
+  return absl::OkStatus();
+}
+
+absl::Status Executable::CopyOutAll() {
+  for (const CopyOut& copy : copies_out_) COTAN_RETURN_IF_ERROR(RunKernel(*copy.kernel, copy.from, copy.to));
+  return absl::OkStatus();
+}
+
+absl::Status Executable::SetOutput(int index, Tensor& result) {
+  const TensorSpec& wanted = plan_->outputs[static_cast<size_t>(index)];
+  const bool fits = result.defined() && result.dtype() == wanted.dtype && &result.device() == target_.device &&
+                    SameGeometry(result.layout(), wanted.layout);
+  if (!fits) {
+    COTAN_ASSIGN_OR_RETURN(result, Tensor::EmptyStrided(wanted.dtype, wanted.layout, *target_.device));
+  }
+  bound_.SetOutput(index, result.address());
+  return absl::OkStatus();
+}
+
+absl::Status Executable::SetStridedOutput(int index, const Tensor& result) {
+  const TensorSpec& planned = plan_->outputs[static_cast<size_t>(index)];
+  if (SameGeometry(result.layout(), planned.layout)) {
+    bound_.SetOutput(index, result.address());
+    return absl::OkStatus();
+  }
+  Staging& staging = output_staging_[static_cast<size_t>(index)];
+  COTAN_RETURN_IF_ERROR(AddCopyOut(planned, result, staging));
+  bound_.SetOutput(index, staging.memory.address());
+  return absl::OkStatus();
+}
+
+absl::Status Executable::Run() {
+  int failed = 0;
+  const absl::Status status = bound_.Execute(failed);
+  COTAN_RETURN_IF_ERROR(AtStep(status, failed));
+  return CopyOutAll();
+}
+
+absl::Status Executable::RunTimed(absl::Span<int64_t> nanoseconds) {
+  int failed = 0;
+  const absl::Status status = bound_.ExecuteTimed(*target_.device, nanoseconds, failed);
+  COTAN_RETURN_IF_ERROR(AtStep(status, failed));
+  return CopyOutAll();
+}
+
+absl::Status Executable::AtStep(const absl::Status& status, int step) const {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(StepName(program_, *plan_, plan_->steps[static_cast<size_t>(step)]),
+                                                  ": ", status.message()));
+}
+
+}  // namespace cotan

@@ -1,0 +1,167 @@
+#include "runtime/execution/plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/memory_planner.h"
+#include "base/status_macros.h"
+#include "planning/lifetimes.h"
+#include "runtime/execution/effect_kernel.h"
+
+namespace cotan {
+namespace {
+
+using serialization::Method;
+using serialization::Op;
+
+// A copy of equally laid out memory.
+class DenseCopy final : public Kernel {
+ public:
+  DenseCopy(Device& device, size_t bytes) : device_(device), bytes_(bytes) {}
+  absl::Status Run(const KernelArgs& args) override {
+    return bytes_ == 0 ? absl::OkStatus() : device_.Copy(args.outputs[0], args.inputs[0], bytes_);
+  }
+
+ private:
+  Device& device_;
+  const size_t bytes_;
+};
+
+absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const Op& op, absl::Span<const TensorSpec> inputs,
+                                                absl::Span<const TensorSpec> outputs, absl::Span<const int64_t> symbols,
+                                                const ExecutionTarget& target) {
+  COTAN_ASSIGN_OR_RETURN(const KernelFactory factory,
+                         target.kernels->Find(target.device->type(), op.kind_case(), outputs[0].dtype));
+  return factory({.op = op,
+                  .inputs = inputs,
+                  .outputs = outputs,
+                  .symbols = symbols,
+                  .threads = target.threads,
+                  .device = target.device});
+}
+
+bool IsSameDense(const TensorSpec& from, const TensorSpec& to) {
+  return from.dtype == to.dtype && from.layout == to.layout && IsDenseNonOverlapping(from.layout);
+}
+
+class Planner {
+ public:
+  Planner(const Program& program, int method, absl::Span<const int64_t> symbols, const ExecutionTarget& target,
+          const ScheduleOptions& options)
+      : program_(program),
+        method_(program.method(method)),
+        target_(target),
+        options_(options),
+        plan_(std::make_unique<Plan>()) {
+    plan_->method = method;
+    plan_->symbols.assign(symbols.begin(), symbols.end());
+  }
+
+  absl::StatusOr<std::unique_ptr<Plan>> Make() {
+    COTAN_ASSIGN_OR_RETURN(schedule_, MakeSchedule(program_.artifact(), method_, plan_->symbols, options_));
+    plan_->inputs = std::move(schedule_.inputs);
+    plan_->outputs = std::move(schedule_.outputs);
+    plan_->places = std::move(schedule_.places);
+    plan_->written_inputs = std::move(schedule_.written_inputs);
+    plan_->stats = schedule_.stats;
+    for (const ScheduledStep& step : schedule_.steps) {
+      const absl::Status status = PrepareStep(step);
+      if (!status.ok()) {
+        return absl::Status(status.code(),
+                            absl::StrCat(StepName(program_, *plan_, {.op = step.op}), ": ", status.message()));
+      }
+    }
+    COTAN_RETURN_IF_ERROR(PlaceBuffers());
+    AddPointers();
+    return std::move(plan_);
+  }
+
+ private:
+  absl::Status PrepareStep(const ScheduledStep& step) {
+    std::vector<TensorSpec> inputs;
+    std::vector<TensorSpec> outputs;
+    for (const Operand& input : step.inputs) inputs.push_back(SpecOf(input));
+    for (const Operand& output : step.outputs) outputs.push_back(SpecOf(output));
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, PrepareKernel(step, inputs, outputs));
+    plan_->kernels.push_back(std::move(kernel));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(const ScheduledStep& step, absl::Span<const TensorSpec> inputs,
+                                                        absl::Span<const TensorSpec> outputs) const {
+    if (step.op < 0) return PrepareCopy(inputs[0], outputs[0], target_);
+    const Op& op = OpOf(method_, step);
+    if (op.has_effect()) return PrepareEffect(op.effect(), inputs[0], *target_.device, target_.effects);
+    return Prepare(op, inputs, outputs, plan_->symbols, target_);
+  }
+
+  absl::Status PlaceBuffers() {
+    std::vector<int64_t> scratch;
+    for (const std::unique_ptr<Kernel>& kernel : plan_->kernels) {
+      scratch.push_back(static_cast<int64_t>(kernel->scratch_bytes()));
+    }
+    const std::vector<BufferLifetime> lifetimes = ArenaLifetimes(schedule_, scratch);
+    COTAN_ASSIGN_OR_RETURN(arena_, PlanArena(lifetimes));
+    plan_->arena_bytes = arena_.bytes;
+    plan_->peak_bytes = PeakBytes(lifetimes);
+    return absl::OkStatus();
+  }
+
+  void AddPointers() {
+    for (size_t i = 0; i < schedule_.steps.size(); ++i) {
+      const ScheduledStep& step = schedule_.steps[i];
+      plan_->steps.push_back({.kernel = plan_->kernels[i].get(),
+                              .first_pointer = static_cast<int>(plan_->pointers.size()),
+                              .num_inputs = static_cast<int>(step.inputs.size()),
+                              .scratch_offset = arena_.offsets[schedule_.buffers.size() + i],
+                              .op = step.op});
+      for (const Operand& input : step.inputs) AddPointer(input);
+      for (const Operand& output : step.outputs) AddPointer(output);
+    }
+  }
+
+  void AddPointer(const Operand& operand) {
+    const auto index = static_cast<size_t>(operand.buffer);
+    const Buffer& buffer = schedule_.buffers[index];
+    const int64_t offset = operand.geometry.layout.offset * static_cast<int64_t>(ByteSize(operand.geometry.dtype));
+    const int64_t base = buffer.kind == BufferKind::kArena ? arena_.offsets[index] : 0;
+    plan_->pointers.push_back({buffer.kind, buffer.index, base + offset});
+  }
+
+  const Program& program_;
+  const Method& method_;
+  const ExecutionTarget& target_;
+  const ScheduleOptions& options_;
+  Schedule schedule_;
+  ArenaLayout arena_;
+  std::unique_ptr<Plan> plan_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Plan>> MakePlan(const Program& program, int method, absl::Span<const int64_t> symbols,
+                                               const ExecutionTarget& target, const ScheduleOptions& options) {
+  return Planner(program, method, symbols, target, options).Make();
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareCopy(const TensorSpec& from, const TensorSpec& to,
+                                                    const ExecutionTarget& target) {
+  if (IsSameDense(from, to)) {
+    const size_t bytes = static_cast<size_t>(NumElements(to.layout.sizes)) * ByteSize(to.dtype);
+    return std::make_unique<DenseCopy>(*target.device, bytes);
+  }
+  Op op;
+  op.mutable_copy();
+  return Prepare(op, {from}, {to}, {}, target);
+}
+
+std::string StepName(const Program& program, const Plan& plan, const PlannedStep& step) {
+  const Method& method = program.method(plan.method);
+  if (step.op < 0) return absl::StrCat("method '", method.name(), "', a copy");
+  const Op& op = method.ops(step.op);
+  return absl::StrCat("method '", method.name(), "', op ", step.op, " (", OpKindName(op.kind_case()), ")",
+                      op.source().empty() ? "" : " from ", op.source());
+}
+
+}  // namespace cotan

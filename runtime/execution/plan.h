@@ -1,0 +1,83 @@
+// Second half of planning: a schedule with prepared kernels and a place for
+// every buffer. A plan holds for one method, one set of sizes, one device.
+#ifndef COTAN_RUNTIME_EXECUTION_PLAN_H_
+#define COTAN_RUNTIME_EXECUTION_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/layout.h"
+#include "kernels/api/device.h"
+#include "kernels/api/kernel.h"
+#include "kernels/api/registry.h"
+#include "planning/schedule.h"
+#include "runtime/execution/effects.h"
+#include "runtime/execution/program.h"
+
+namespace cotan {
+
+// Where and with what kernels are prepared. All outlive the plans.
+struct ExecutionTarget {
+  const KernelRegistry* kernels = nullptr;
+  Device* device = nullptr;
+  int threads = 1;
+  const EffectHandlers* effects = nullptr;  // null: none
+};
+
+// An address that is known when the plan is bound: an offset into the memory
+// of a buffer.
+struct PlannedPointer {
+  BufferKind kind = BufferKind::kArena;
+  int index = 0;       // by kind, see BufferKind; kArena: 0
+  int64_t offset = 0;  // bytes
+};
+
+// A kernel's operands are plan.pointers[first_pointer ...]: its inputs, then
+// its outputs.
+struct PlannedStep {
+  Kernel* kernel = nullptr;
+  int first_pointer = 0;
+  int num_inputs = 0;
+  int64_t scratch_offset = 0;  // in the arena, bytes
+  int op = -1;                 // index into Method.ops; -1: a copy
+};
+
+struct Plan {
+  int method = 0;
+  DimVector symbols;
+  std::vector<TensorSpec> inputs;   // dense; one per argument of the method
+  std::vector<TensorSpec> outputs;  // dense; one per result, see Schedule
+  std::vector<ResultPlace> places;  // one per result
+  std::vector<int> written_inputs;  // arguments that get new contents, ascending
+  std::vector<PlannedStep> steps;
+  std::vector<PlannedPointer> pointers;
+  std::vector<std::unique_ptr<Kernel>> kernels;
+  int64_t arena_bytes = 0;
+  int64_t peak_bytes = 0;  // most bytes of the arena alive at one step
+  ScheduleStats stats;
+};
+
+// InvalidArgument: as MakeSchedule(). NotFound: the registry has no kernel for
+// an op. FailedPrecondition: nobody handles an effect. Unimplemented: a kernel
+// lacks a combination. ResourceExhausted: the arena would be too large.
+absl::StatusOr<std::unique_ptr<Plan>> MakePlan(const Program& program, int method, absl::Span<const int64_t> symbols,
+                                               const ExecutionTarget& target, const ScheduleOptions& options = {});
+
+// Prepares a copy between tensors of equal dtype and sizes: the device's own
+// copy if both are dense in the same way, else the registry's kernel.
+// NotFound, Unimplemented: as MakePlan().
+absl::StatusOr<std::unique_ptr<Kernel>> PrepareCopy(const TensorSpec& from, const TensorSpec& to,
+                                                    const ExecutionTarget& target);
+
+// Where in a method a step is, for messages: "method 'eval', op 3 (matmul) from
+// fc1".
+std::string StepName(const Program& program, const Plan& plan, const PlannedStep& step);
+
+}  // namespace cotan
+
+#endif  // COTAN_RUNTIME_EXECUTION_PLAN_H_

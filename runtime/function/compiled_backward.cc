@@ -1,0 +1,186 @@
+#include "runtime/function/compiled_backward.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "runtime/autograd/tensor_ops.h"
+#include "runtime/function/deterministic.h"
+#include "runtime/function/function_core.h"
+#include "runtime/session/tangent_flags.h"
+
+namespace cotan {
+
+using autograd::BackwardContext;
+using autograd::Gradients;
+
+CompiledBackward::CompiledBackward(std::shared_ptr<FunctionCore> core, const DimVector& symbols)
+    : core_(std::move(core)), symbols_(symbols) {
+  saved_.reserve(static_cast<size_t>(core_->plan().num_saved));
+}
+
+CompiledBackward::~CompiledBackward() { CompiledBackward::ReleaseSaved(); }
+
+absl::string_view CompiledBackward::name() const { return core_->plan().node_name; }
+
+// --- what the forward leaves ---------------------------------------------------
+
+void CompiledBackward::SaveOwn(Tensor value) { saved_.push_back({.own = std::move(value), .is_own = true}); }
+
+void CompiledBackward::SaveShared(const Variable& variable, bool is_checked, bool is_argument) {
+  Saved saved;
+  if (is_checked) saved.checked = autograd::SavedVariable(variable);
+  if (!is_checked) saved.own = variable.tensor();
+  if (is_argument && !core_->plan().backward_writes.empty()) saved.written = variable.Detach();
+  saved_.push_back(std::move(saved));
+}
+
+void CompiledBackward::SealStates() {
+  SessionCore& session = core_->session();
+  for (int state : core_->plan().read_states) {
+    state_versions_.push_back(session.states().version(state));
+    variable_versions_.push_back(session.StateVariable(state).version());
+  }
+}
+
+void CompiledBackward::ReleaseSaved() {
+  is_freed_ = is_freed_ || !saved_.empty();
+  for (size_t i = 0; i < saved_.size(); ++i) {
+    if (saved_[i].is_own) core_->GiveSaved(static_cast<int>(i), std::move(saved_[i].own));
+  }
+  saved_.clear();
+}
+
+// --- the backward --------------------------------------------------------------
+
+absl::Status CompiledBackward::CheckMode() const {
+  const CallPlan& plan = core_->plan();
+  const bool was_traced_without = plan.deterministic.has_value() && !*plan.deterministic;
+  if (!DeterministicMode::enabled() || !was_traced_without) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the backward of '", plan.name,
+                   "' runs with deterministic algorithms enabled, but its forward was traced with them disabled: "
+                   "enable them in LibTorch while compiling (at::globalContext().setDeterministicAlgorithms()), or "
+                   "disable them here (cotan::DeterministicMode)"));
+}
+
+absl::Status CompiledBackward::CheckStates() const {
+  const CallPlan& plan = core_->plan();
+  SessionCore& session = core_->session();
+  for (size_t i = 0; i < plan.read_states.size(); ++i) {
+    const int state = plan.read_states[i];
+    if (session.states().version(state) == state_versions_[i] &&
+        session.StateVariable(state).version() == variable_versions_[i]) {
+      continue;
+    }
+    return absl::FailedPreconditionError(
+        absl::StrCat("the backward of '", plan.name, "' needs '", session.program().state(state).name(),
+                     "', which has been modified by an inplace operation since the forward: run that again"));
+  }
+  return absl::OkStatus();
+}
+
+bool CompiledBackward::IsDefined(int i, const BackwardContext& context, absl::Span<const Tensor> incoming) const {
+  if (!context.NeedsGradient(i)) return false;
+  const std::vector<bool>& depends = core_->plan().depends_on[static_cast<size_t>(i)];
+  bool depends_on_any = false;
+  for (size_t t = 0; t < depends.size(); ++t) {
+    if (depends[t] && incoming[t].defined()) return true;
+    depends_on_any = depends_on_any || depends[t];
+  }
+  return !depends_on_any;
+}
+
+absl::StatusOr<std::vector<Tensor>> CompiledBackward::Unpack() const {
+  std::vector<Tensor> values;
+  values.reserve(saved_.size());
+  for (const Saved& saved : saved_) {
+    if (saved.own.defined()) {
+      values.push_back(saved.own);
+    } else {
+      COTAN_ASSIGN_OR_RETURN(Tensor value, saved.checked.Unpack(*this));
+      values.push_back(std::move(value));
+    }
+  }
+  return values;
+}
+
+absl::StatusOr<CompiledBackward::Tangents> CompiledBackward::TakeTangents(BackwardContext& context,
+                                                                          absl::Span<Tensor> incoming) const {
+  Tangents tangents(incoming.size() * (core_->plan().takes_flags ? 2 : 1));
+  for (size_t t = 0; t < incoming.size(); ++t) {
+    if (core_->plan().takes_flags) {
+      COTAN_ASSIGN_OR_RETURN(tangents[incoming.size() + t], TangentFlag(context.ops(), incoming[t].defined()));
+    }
+    if (incoming[t].defined()) {
+      tangents[t] = incoming[t];
+      continue;
+    }
+    const autograd::GradientType& type = input(static_cast<int>(t));
+    COTAN_ASSIGN_OR_RETURN(tangents[t], context.ops().Zeros(type.dtype, type.sizes));
+  }
+  return tangents;
+}
+
+// What Prepare() does not see: saved values that are arguments, and may be in the
+// memory of what the backward writes.
+absl::Status CompiledBackward::CheckMemory(bool overwrites, absl::Span<const Tensor> values,
+                                           absl::Span<const Tensor* const> tangents) const {
+  absl::InlinedVector<const Tensor*, 8> inputs;
+  for (const Tensor& value : values) inputs.push_back(&value);
+  inputs.insert(inputs.end(), tangents.begin(), tangents.end());
+  return core_->backward(overwrites).CheckMemory(inputs, 0);
+}
+
+absl::StatusOr<Gradients> CompiledBackward::Apply(BackwardContext& context, absl::Span<Tensor> incoming) {
+  const CallPlan& plan = core_->plan();
+  if (is_freed_) return FreedError();
+  if (static_cast<int>(incoming.size()) != plan.num_tangents) {
+    return absl::InvalidArgumentError(absl::StrCat("the backward of '", plan.name, "' takes ", plan.num_tangents,
+                                                   " gradients, got ", incoming.size()));
+  }
+  Gradients gradients(static_cast<size_t>(num_edges()));
+  absl::InlinedVector<bool, 8> is_defined;
+  bool any_defined = false;
+  for (int i = 0; i < num_edges(); ++i) {
+    is_defined.push_back(IsDefined(i, context, incoming));
+    any_defined = any_defined || is_defined.back();
+  }
+  const bool has_effects = !plan.backward_writes.empty() || !plan.backward_updated_states.empty();
+  if (!any_defined && !has_effects) return gradients;
+
+  COTAN_RETURN_IF_ERROR(CheckMode());
+  COTAN_RETURN_IF_ERROR(CheckStates());
+  COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> values, Unpack());
+  COTAN_ASSIGN_OR_RETURN(const Tangents tangents, TakeTangents(context, incoming));
+  absl::InlinedVector<const Tensor*, 4> pointers;
+  for (const Tensor& tangent : tangents) pointers.push_back(&tangent);
+
+  const bool overwrites = !plan.donated.empty() && !context.retains_graph();
+  COTAN_ASSIGN_OR_RETURN(Executable* const executable, core_->backward(overwrites).Prepare(pointers, &symbols_));
+  if (has_effects) COTAN_RETURN_IF_ERROR(CheckMemory(overwrites, values, pointers));
+  for (size_t i = 0; i < values.size(); ++i) {
+    COTAN_RETURN_IF_ERROR(executable->SetInput(static_cast<int>(i), values[i]));
+  }
+  for (size_t t = 0; t < tangents.size(); ++t) {
+    COTAN_RETURN_IF_ERROR(executable->SetInput(static_cast<int>(values.size() + t), tangents[t]));
+  }
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    COTAN_RETURN_IF_ERROR(executable->SetOutput(static_cast<int>(i), gradients[i]));
+  }
+  COTAN_RETURN_IF_ERROR(executable->Run());
+
+  for (int saved : plan.backward_writes) {
+    Variable& written = saved_[static_cast<size_t>(saved)].written;
+    if (written.defined()) written.BumpVersion();
+  }
+  for (int state : plan.backward_updated_states) core_->session().Touch(state);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!is_defined[i]) gradients[i] = Tensor();
+  }
+  ++core_->stats().backwards;
+  core_->stats().backwards_in_donated_memory += overwrites ? 1 : 0;
+  return gradients;
+}
+
+}  // namespace cotan

@@ -1,0 +1,287 @@
+#include "runtime/session/checkpoint.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/session/safetensors.h"
+#include "runtime/session/session.h"
+#include "runtime/testing/program_builder.h"
+
+namespace cotan {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::LinearRegression;
+using testing::ProgramBuilder;
+using testing::TestKernels;
+
+std::string TestPath(absl::string_view name) { return absl::StrCat(::testing::TempDir(), "/", name); }
+
+Session NewSession() { return *Session::Create(LinearRegression().Load(), {.kernels = &TestKernels(), .threads = 1}); }
+
+void Train(Session& session, int steps) {
+  const Tensor input = *Tensor::From<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  const Tensor target = *Tensor::From<float>({1, 0, 0, 1}, {2, 2});
+  for (int i = 0; i < steps; ++i) {
+    const absl::Status status = session.Run("train_step", {input, target}).status();
+    ASSERT_TRUE(status.ok()) << status;
+  }
+}
+
+// The bytes of all states, one after another.
+std::string Bytes(const Session& session) {
+  std::string bytes;
+  for (const auto& state : session.program().artifact().states()) {
+    const Tensor tensor = *session.State(state.name());
+    bytes.append(static_cast<const char*>(tensor.address()), tensor.storage()->bytes());
+  }
+  return bytes;
+}
+
+// An empty folder.
+std::string NewFolder(absl::string_view name) {
+  const std::string folder = TestPath(name);
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  return folder;
+}
+
+std::vector<std::string> Entries(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
+  return names;
+}
+
+std::string ReadAll(const std::string& path) {
+  absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  return file.ok() ? std::string(file->bytes()) : "";
+}
+
+// Without waiting for the disk.
+void WriteAll(const std::string& path, absl::string_view bytes) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  ASSERT_TRUE(file.good());
+}
+
+TEST(CheckpointTest, ResumingEqualsNeverStopping) {
+  const std::string path = TestPath("resume.safetensors");
+  Session whole = NewSession();
+  ASSERT_TRUE(whole.SetHyperparameter("lr", 0.01).ok());
+  ASSERT_TRUE(whole.SetRng({.seed = 7, .offset = 3}).ok());
+  Train(whole, 3);
+  ASSERT_TRUE(whole.SaveCheckpoint(path).ok());
+  Train(whole, 4);
+
+  // In a process of its own, which reports its states over a pipe.
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    Session resumed = NewSession();
+    if (!resumed.LoadCheckpoint(path).ok()) ::_exit(1);
+    Train(resumed, 4);
+    const std::string bytes = Bytes(resumed);
+    const bool written = ::write(ends[1], bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+    ::_exit(written ? 0 : 1);
+  }
+  ::close(ends[1]);
+  std::string resumed(4096, '\0');
+  const ssize_t size = ::read(ends[0], resumed.data(), resumed.size());
+  ::close(ends[0]);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  resumed.resize(static_cast<size_t>(size));
+  EXPECT_EQ(resumed, Bytes(whole));
+}
+
+TEST(CheckpointTest, HoldsEveryPersistentStateByName) {
+  const std::string path = TestPath("names.safetensors");
+  Session session = NewSession();
+  ASSERT_TRUE(session.SaveCheckpoint(path).ok());
+  const std::string bytes = ReadAll(path);
+  const absl::StatusOr<SafetensorsFile> file = ParseSafetensors(bytes);
+  ASSERT_TRUE(file.ok()) << file.status();
+  std::vector<std::string> names;
+  for (const SafetensorsEntry& entry : file->tensors) names.push_back(entry.name);
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("weight", "bias", "optimizer.weight.momentum", "step",
+                                                     "hyperparameter.lr.0", "rng"));
+}
+
+TEST(CheckpointTest, ACheckpointOfAnotherModelListsTheDifferences) {
+  ProgramBuilder other;
+  other.AddState("weight", serialization::State::PARAMETER, DType::kFloat32, {"4"}, 0);
+  other.AddState("gamma", serialization::State::PARAMETER, DType::kFloat32, {"4"}, 0);
+  Session from = *Session::Create(other.Load(), {.kernels = &TestKernels(), .threads = 1});
+  const std::string path = TestPath("other.safetensors");
+  ASSERT_TRUE(from.SaveCheckpoint(path).ok());
+
+  Session session = NewSession();
+  const std::string before = Bytes(session);
+  const absl::Status status = session.LoadCheckpoint(path);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("missing: bias, optimizer.weight.momentum, step"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("unexpected: gamma"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("of another type: weight (f32[4], expected f32[2,3])"));
+  EXPECT_EQ(Bytes(session), before);
+}
+
+TEST(CheckpointTest, DamagedFilesChangeNothing) {
+  const std::string path = TestPath("damaged.safetensors");
+  Session session = NewSession();
+  Train(session, 1);
+  ASSERT_TRUE(session.SaveCheckpoint(path).ok());
+  const std::string whole = ReadAll(path);
+  Train(session, 1);
+  const std::string before = Bytes(session);
+  for (size_t size = 0; size < whole.size(); ++size) {
+    WriteAll(path, absl::string_view(whole).substr(0, size));
+    ASSERT_FALSE(session.LoadCheckpoint(path).ok()) << size;
+  }
+  int refused = 0;
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string flipped = whole;
+    flipped[i] = static_cast<char>(flipped[i] ^ 0x20);
+    WriteAll(path, flipped);
+    Session victim = NewSession();
+    const std::string initial = Bytes(victim);
+    if (victim.LoadCheckpoint(path).ok()) continue;
+    ++refused;
+    ASSERT_EQ(Bytes(victim), initial) << i;
+  }
+  EXPECT_GT(refused, static_cast<int>(whole.size()) * 9 / 10);
+  EXPECT_EQ(Bytes(session), before);
+  WriteAll(path, whole);
+  EXPECT_TRUE(session.LoadCheckpoint(path).ok());
+}
+
+TEST(CheckpointTest, NewerVersionsAreRefused) {
+  const std::string path = TestPath("newer.safetensors");
+  Session session = NewSession();
+  ASSERT_TRUE(session.SaveCheckpoint(path).ok());
+  const std::string newer =
+      absl::StrReplaceAll(ReadAll(path), {{"\"cotan_checkpoint\":\"1\"", "\"cotan_checkpoint\":\"2\""}});
+  WriteAll(path, newer);
+  EXPECT_EQ(session.LoadCheckpoint(path).code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST(CheckpointTest, UnwritablePathsAreNamed) {
+  Session session = NewSession();
+  const absl::Status status = session.SaveCheckpoint("/nonexistent/folder/x.safetensors");
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/nonexistent/folder/x.safetensors"));
+  EXPECT_EQ(session.LoadCheckpoint("/nonexistent/x").code(), absl::StatusCode::kNotFound);
+}
+
+// Writes one byte at a time and stops for good at a chosen point, as a process
+// that is killed there.
+class CrashingFiles : public FileSystem {
+ public:
+  explicit CrashingFiles(int crash_at) : left_(crash_at) {}
+  absl::StatusOr<int> Create(const std::string& path) override {
+    if (Crashed()) return Crash();
+    return FileSystem::Create(path);
+  }
+  absl::Status Write(int file, absl::string_view bytes, const std::string& path) override {
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      if (Crashed()) return Crash();
+      const absl::Status status = FileSystem::Write(file, bytes.substr(i, 1), path);
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Sync(int file, const std::string& path) override {
+    return Crashed() ? Crash() : FileSystem::Sync(file, path);
+  }
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    return Crashed() ? Crash() : FileSystem::Rename(from, to);
+  }
+  absl::Status SyncFolder(const std::string& path) override {
+    return Crashed() ? Crash() : FileSystem::SyncFolder(path);
+  }
+  void Remove(const std::string& path) override {
+    if (left_ >= 0) FileSystem::Remove(path);  // a dead process cleans nothing
+  }
+  bool crashed() const { return left_ < 0; }
+
+ private:
+  bool Crashed() { return left_ < 0 || --left_ < 0; }
+  static absl::Status Crash() { return absl::AbortedError("the process is dead"); }
+  int left_;
+};
+
+TEST(CheckpointTest, ACrashAtAnyByteLeavesTheOldOrTheNewFileWhole) {
+  const std::string folder = NewFolder("crash");
+  const std::string path = folder + "/crash.safetensors";
+  Session session = NewSession();
+  ASSERT_TRUE(session.SaveCheckpoint(path).ok());
+  const std::string old_file = ReadAll(path);
+  Train(session, 1);
+  int crash_at = 0;
+  int kept_old = 0;
+  for (;; ++crash_at) {
+    CrashingFiles files(crash_at);
+    const absl::Status status = SaveCheckpoint(session.states(), path, files);
+    const std::string now = ReadAll(path);
+    if (!files.crashed()) {
+      ASSERT_TRUE(status.ok()) << status;
+      break;
+    }
+    ASSERT_FALSE(status.ok());
+    if (now == old_file) {
+      ++kept_old;
+    } else {
+      Session loaded = NewSession();
+      ASSERT_TRUE(loaded.LoadCheckpoint(path).ok()) << crash_at;
+      ASSERT_EQ(Bytes(loaded), Bytes(session));
+      WriteAll(path, old_file);
+    }
+  }
+  EXPECT_GT(kept_old, static_cast<int>(old_file.size()));
+  EXPECT_THAT(Entries(folder), ElementsAre("crash.safetensors"));
+}
+
+TEST(CheckpointTest, AKilledProcessLeavesTheOldOrTheNewFileWhole) {
+  const std::string folder = NewFolder("killed");
+  const std::string path = folder + "/killed.safetensors";
+  Session session = NewSession();
+  ASSERT_TRUE(session.SaveCheckpoint(path).ok());
+  for (int trial = 0; trial < 20; ++trial) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      Session writer = NewSession();
+      for (;;) {
+        Train(writer, 1);
+        if (!writer.SaveCheckpoint(path).ok()) ::_exit(1);
+      }
+    }
+    ::usleep(static_cast<useconds_t>(2000 + 700 * trial));
+    ASSERT_EQ(::kill(child, SIGKILL), 0);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    Session loaded = NewSession();
+    const absl::Status read = loaded.LoadCheckpoint(path);
+    ASSERT_TRUE(read.ok()) << read;
+  }
+  ASSERT_TRUE(session.SaveCheckpoint(path).ok());
+  EXPECT_THAT(Entries(folder), ElementsAre("killed.safetensors"));
+}
+
+}  // namespace
+}  // namespace cotan

@@ -1,0 +1,335 @@
+#include "runtime/session/session.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "runtime/execution/arguments.h"
+#include "runtime/execution/physical_cores.h"
+#include "runtime/session/checkpoint.h"
+#include "runtime/session/tangent_flags.h"
+#include "runtime/tensor/scalar.h"
+
+namespace cotan {
+
+using serialization::Method;
+using serialization::StateRead;
+using serialization::StateUpdate;
+using StateProto = serialization::State;
+
+// --- creation ----------------------------------------------------------------
+
+absl::StatusOr<Session> Session::Create(std::shared_ptr<const Program> program, const SessionOptions& options) {
+  if (program == nullptr) return absl::InvalidArgumentError("a session needs a program");
+  if (options.kernels == nullptr) {
+    return absl::InvalidArgumentError("SessionOptions.kernels is not set: link a backend and pass its registry");
+  }
+  if (options.threads < 0 || options.max_plans < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("SessionOptions: threads = ", options.threads, ", max_plans = ",
+                                                   options.max_plans, "; threads >= 0 and max_plans >= 1 are needed"));
+  }
+  COTAN_RETURN_IF_ERROR(options.effects.Check(*program));
+  const ExecutionTarget target = {.kernels = options.kernels,
+                                  .device = options.device == nullptr ? &HostDevice() : options.device,
+                                  .threads = options.threads == 0 ? PhysicalCores() : options.threads};
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<SessionCore> core,
+                         SessionCore::Create(std::move(program), target, options.max_plans, options.effects));
+  return Session(std::move(core));
+}
+
+Session::Session(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {
+  std::vector<int> all_states(static_cast<size_t>(program().artifact().states_size()));
+  std::iota(all_states.begin(), all_states.end(), 0);
+  states_by_address_ = StateIntervals(core_->states(), all_states);
+  methods_.resize(static_cast<size_t>(program().artifact().methods_size()));
+  for (size_t i = 0; i < methods_.size(); ++i) {
+    const Method& method = program().method(static_cast<int>(i));
+    methods_[i].index = static_cast<int>(i);
+    methods_[i].num_results = method.outputs_size() - static_cast<int>(method.num_saved());
+    for (const StateUpdate& update : method.state_updates()) {
+      methods_[i].updated_states.push_back(static_cast<int>(update.state()));
+    }
+    for (const StateRead& read : method.state_reads()) {
+      methods_[i].read_states.push_back(static_cast<int>(read.state()));
+    }
+    for (const serialization::InputUpdate& update : method.input_updates()) {
+      methods_[i].sets_storage = methods_[i].sets_storage || update.sets_storage();
+    }
+  }
+  PairMethods();
+  for (MethodState& method : methods_) {
+    const int num_saved = method.forward < 0 ? 0 : static_cast<int>(program().method(method.forward).num_saved());
+    method.plans = std::make_unique<MethodPlans>(*core_, method.index, num_saved);
+  }
+}
+
+void Session::PairMethods() {
+  for (MethodState& forward : methods_) {
+    const Method& method = program().method(forward.index);
+    const absl::StatusOr<int> backward = program().FindMethod(method.backward_method());
+    if (!backward.ok()) continue;
+    forward.backward = *backward;
+    methods_[static_cast<size_t>(*backward)].forward = forward.index;
+    forward.saved.values.resize(method.num_saved());
+    forward.saved.versions.resize(methods_[static_cast<size_t>(*backward)].read_states.size());
+  }
+}
+
+// --- a call ------------------------------------------------------------------
+
+absl::StatusOr<MethodHandle> Session::FindMethod(absl::string_view name) const {
+  COTAN_ASSIGN_OR_RETURN(const int index, program().FindMethod(name));
+  return MethodHandle{index};
+}
+
+int Session::NumResults(MethodHandle method) const { return methods_[static_cast<size_t>(method.index)].num_results; }
+
+absl::StatusOr<std::vector<Tensor>> Session::Run(absl::string_view method, absl::Span<const Tensor> arguments) {
+  COTAN_ASSIGN_OR_RETURN(const MethodHandle handle, FindMethod(method));
+  std::vector<Tensor> results(static_cast<size_t>(NumResults(handle)));
+  COTAN_RETURN_IF_ERROR(Run(handle, arguments, absl::MakeSpan(results)));
+  return results;
+}
+
+absl::Status Session::Run(MethodHandle handle, absl::Span<const Tensor> arguments, absl::Span<Tensor> results) {
+  return RunWith(handle, arguments, results, [](Executable& executable) { return executable.Run(); });
+}
+
+absl::Status Session::RunTimed(MethodHandle handle, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
+                               std::vector<int64_t>& nanoseconds) {
+  return RunWith(handle, arguments, results, [&nanoseconds](Executable& executable) {
+    nanoseconds.resize(executable.plan().steps.size());
+    return executable.RunTimed(absl::MakeSpan(nanoseconds));
+  });
+}
+
+absl::Status Session::RunWith(MethodHandle handle, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
+                              absl::FunctionRef<absl::Status(Executable&)> execute) {
+  if (handle.index < 0 || handle.index >= static_cast<int>(methods_.size())) {
+    return absl::InvalidArgumentError("a method handle of another program");
+  }
+  if (static_cast<int>(results.size()) != NumResults(handle)) {
+    return absl::InvalidArgumentError(absl::StrCat("method '", program().method(handle.index).name(), "' has ",
+                                                   NumResults(handle), " results, got room for ", results.size()));
+  }
+  MethodState& method = StateOf(handle);
+  if (method.sets_storage) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("method '", program().method(handle.index).name(),
+                     "' gives an argument another storage, which only a Function can (runtime/function/function.h)"));
+  }
+  COTAN_RETURN_IF_ERROR(CheckBackward(method));
+  absl::InlinedVector<Tensor, 8> with_flags;
+  if (method.forward >= 0 && TakesTangentFlags(program().method(handle.index), method.plans->num_saved(),
+                                               static_cast<int>(arguments.size()))) {
+    with_flags.assign(arguments.begin(), arguments.end());
+    COTAN_ASSIGN_OR_RETURN(const Tensor is_defined, TangentFlag(core_->ops(), true));
+    with_flags.resize(2 * arguments.size(), is_defined);
+    arguments = with_flags;
+  }
+  COTAN_ASSIGN_OR_RETURN(Executable* const executable, Prepare(method, arguments));
+  COTAN_RETURN_IF_ERROR(SetArguments(method, arguments, *executable));
+  COTAN_RETURN_IF_ERROR(SetResults(method, arguments, results, *executable));
+  COTAN_RETURN_IF_ERROR(execute(*executable));
+  Finish(method, results, *executable);
+  return absl::OkStatus();
+}
+
+// A backward needs what its forward saved, and the states as they were.
+absl::Status Session::CheckBackward(const MethodState& method) const {
+  if (method.forward < 0) return absl::OkStatus();
+  const Saved& saved = methods_[static_cast<size_t>(method.forward)].saved;
+  const auto name = [this](int index) { return absl::StrCat("method '", program().method(index).name(), "'"); };
+  if (!saved.valid) {
+    return absl::FailedPreconditionError(absl::StrCat(name(method.index), " needs a run of ", name(method.forward),
+                                                      " before it; each run serves one backward"));
+  }
+  for (size_t i = 0; i < method.read_states.size(); ++i) {
+    if (core_->states().version(method.read_states[i]) == saved.versions[i]) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(name(method.index), " reads state '", program().state(method.read_states[i]).name(),
+                     "', which has changed since ", name(method.forward), ": run that again"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Executable*> Session::Prepare(MethodState& method, absl::Span<const Tensor> arguments) {
+  absl::InlinedVector<const Tensor*, 8> pointers;
+  for (const Tensor& argument : arguments) pointers.push_back(&argument);
+  const bool is_backward = method.forward >= 0;
+  return method.plans->Prepare(pointers,
+                               is_backward ? &methods_[static_cast<size_t>(method.forward)].saved.symbols : nullptr);
+}
+
+absl::Status Session::SetArguments(MethodState& method, absl::Span<const Tensor> arguments, Executable& executable) {
+  const int num_saved = method.plans->num_saved();
+  for (int i = 0; i < num_saved; ++i) {
+    const Saved& saved = methods_[static_cast<size_t>(method.forward)].saved;
+    COTAN_RETURN_IF_ERROR(executable.SetInput(i, saved.values[static_cast<size_t>(i)]));
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    COTAN_RETURN_IF_ERROR(executable.SetInput(num_saved + static_cast<int>(i), arguments[i]));
+  }
+  return absl::OkStatus();
+}
+
+// Whether a result must not be computed in this storage.
+bool Session::IsUsed(const Storage& storage, absl::Span<const Tensor> arguments,
+                     absl::Span<const Tensor> earlier_results) const {
+  const auto shares = [&](const Tensor& other) { return Overlap(*other.storage(), storage); };
+  return std::any_of(arguments.begin(), arguments.end(), shares) ||
+         std::any_of(earlier_results.begin(), earlier_results.end(), shares) ||
+         states_by_address_.FindOverlap(storage) >= 0;
+}
+
+absl::Status Session::SetResults(MethodState& method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
+                                 Executable& executable) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].defined() && IsUsed(*results[i].storage(), arguments, results.first(i))) {
+      static const Tensor& undefined = *new Tensor;
+      results[i] = undefined;
+    }
+    COTAN_RETURN_IF_ERROR(executable.SetOutput(static_cast<int>(i), results[i]));
+  }
+  method.saved.valid = false;  // about to be overwritten
+  for (size_t i = 0; i < method.saved.values.size(); ++i) {
+    COTAN_RETURN_IF_ERROR(executable.SetOutput(static_cast<int>(results.size() + i), method.saved.values[i]));
+  }
+  return absl::OkStatus();
+}
+
+// What a successful call leaves behind.
+void Session::Finish(MethodState& method, absl::Span<const Tensor> results, const Executable& executable) {
+  for (int state : method.updated_states) core_->Touch(state);
+  if (method.backward >= 0) {
+    const std::vector<int>& read = methods_[static_cast<size_t>(method.backward)].read_states;
+    for (size_t i = 0; i < read.size(); ++i) method.saved.versions[i] = core_->states().version(read[i]);
+    method.saved.symbols = executable.plan().symbols;
+    method.saved.valid = true;
+  }
+  if (method.forward >= 0) {
+    methods_[static_cast<size_t>(method.forward)].saved.valid = false;
+    method.gradients.assign(results.begin(), results.end());
+  }
+}
+
+absl::StatusOr<Tensor> Session::Gradient(absl::string_view parameter) const {
+  bool computed = false;
+  for (const MethodState& method : methods_) {
+    if (method.forward < 0) continue;
+    const Method& backward = program().method(method.index);
+    for (int i = 0; i < backward.output_names_size(); ++i) {
+      if (backward.output_names(i) != parameter && backward.output_names(i) != absl::StrCat("gradient.", parameter)) {
+        continue;
+      }
+      computed = true;
+      if (!method.gradients.empty()) return method.gradients[static_cast<size_t>(i)];
+    }
+  }
+  if (computed) return absl::FailedPreconditionError("no backward has run yet");
+  return absl::NotFoundError(absl::StrCat("no method computes a gradient of '", parameter, "'"));
+}
+
+absl::StatusOr<Variable> Session::Parameter(absl::string_view name) const {
+  const absl::StatusOr<int> state = program().FindState(name);
+  if (state.ok()) {
+    const StateProto::Role role = program().state(*state).role();
+    if (role == StateProto::PARAMETER || role == StateProto::BUFFER) return core_->StateVariable(*state);
+  }
+  return absl::NotFoundError(absl::StrCat("no parameter or buffer is called '", name, "'"));
+}
+
+// --- states ------------------------------------------------------------------
+
+absl::StatusOr<Tensor> Session::State(absl::string_view name) const {
+  COTAN_ASSIGN_OR_RETURN(const int state, program().FindState(name));
+  return core_->states().Read(state);
+}
+
+absl::Status Session::SetState(absl::string_view name, const Tensor& value) {
+  COTAN_ASSIGN_OR_RETURN(const int state, program().FindState(name));
+  return core_->states().Write(state, value);
+}
+
+absl::StatusOr<int> Session::FindHyperparameter(absl::string_view name, int group) const {
+  for (const std::string& full :
+       {absl::StrCat("hyperparameter.", name, ".", group), absl::StrCat("hyperparameter.", name)}) {
+    const absl::StatusOr<int> state = program().FindState(full);
+    if (state.ok() && program().state(*state).role() == StateProto::HYPERPARAMETER) return *state;
+  }
+  std::string known;
+  for (const StateProto& state : program().artifact().states()) {
+    if (state.role() == StateProto::HYPERPARAMETER) absl::StrAppend(&known, known.empty() ? "" : ", ", state.name());
+  }
+  return absl::NotFoundError(absl::StrCat("no hyperparameter '", name, "' of group ", group, "; there are: ", known));
+}
+
+absl::StatusOr<double> Session::Hyperparameter(absl::string_view name, int group) const {
+  COTAN_ASSIGN_OR_RETURN(const int state, FindHyperparameter(name, group));
+  COTAN_ASSIGN_OR_RETURN(const Tensor value, core_->states().Read(state));
+  return DecodeScalar({static_cast<const char*>(value.address()), value.storage()->bytes()}, value.dtype());
+}
+
+absl::Status Session::SetHyperparameter(absl::string_view name, double value, int group) {
+  COTAN_ASSIGN_OR_RETURN(const int state, FindHyperparameter(name, group));
+  COTAN_ASSIGN_OR_RETURN(Tensor tensor, core_->states().Read(state));
+  COTAN_ASSIGN_OR_RETURN(const std::string bytes, EncodeScalar(value, tensor.dtype()));
+  if (bytes.size() != tensor.storage()->bytes()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("hyperparameter '", name, "' is ", tensor.ToString(), ", no number"));
+  }
+  std::copy(bytes.begin(), bytes.end(), static_cast<char*>(tensor.address()));
+  return core_->states().Write(state, tensor);
+}
+
+absl::StatusOr<int> Session::FindRng() const {
+  for (int i = 0; i < program().artifact().states_size(); ++i) {
+    if (program().state(i).role() == StateProto::RNG) return i;
+  }
+  return absl::FailedPreconditionError("the program draws no random numbers");
+}
+
+absl::StatusOr<RngState> Session::Rng() const {
+  COTAN_ASSIGN_OR_RETURN(const int state, FindRng());
+  COTAN_ASSIGN_OR_RETURN(const Tensor value, core_->states().Read(state));
+  const int64_t* numbers = value.data<int64_t>();  // VerifyArtifact(): i64[2]
+  return RngState{.seed = numbers[0], .offset = numbers[1]};
+}
+
+absl::Status Session::SetRng(RngState rng) {
+  COTAN_ASSIGN_OR_RETURN(const int state, FindRng());
+  COTAN_ASSIGN_OR_RETURN(const Tensor value, Tensor::From<int64_t>({rng.seed, rng.offset}, {2}));
+  return core_->states().Write(state, value);
+}
+
+absl::Status Session::SaveCheckpoint(const std::string& path) const { return cotan::SaveCheckpoint(states(), path); }
+
+absl::Status Session::LoadCheckpoint(const std::string& path) { return cotan::LoadCheckpoint(path, states()); }
+
+// --- facts -------------------------------------------------------------------
+
+absl::StatusOr<PlanSummary> Session::Summary(MethodHandle handle) const {
+  const MethodState& method = methods_[static_cast<size_t>(handle.index)];
+  if (method.plans->last() == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("method '", program().method(handle.index).name(), "' has not run yet, so its sizes are unknown"));
+  }
+  const Plan& plan = method.plans->last()->plan();
+  return PlanSummary{.arena_bytes = plan.arena_bytes,
+                     .peak_bytes = plan.peak_bytes,
+                     .num_steps = static_cast<int>(plan.steps.size()),
+                     .stats = plan.stats};
+}
+
+absl::StatusOr<std::vector<std::string>> Session::StepNames(MethodHandle handle) const {
+  COTAN_RETURN_IF_ERROR(Summary(handle).status());
+  const Plan& plan = methods_[static_cast<size_t>(handle.index)].plans->last()->plan();
+  std::vector<std::string> names;
+  for (const PlannedStep& step : plan.steps) names.push_back(StepName(program(), plan, step));
+  return names;
+}
+
+}  // namespace cotan

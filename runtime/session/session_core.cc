@@ -1,0 +1,46 @@
+#include "runtime/session/session_core.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace cotan {
+
+absl::StatusOr<std::shared_ptr<SessionCore>> SessionCore::Create(std::shared_ptr<const Program> program,
+                                                                 const ExecutionTarget& target, int max_plans,
+                                                                 EffectHandlers effects) {
+  COTAN_ASSIGN_OR_RETURN(StateStore states, StateStore::Create(program, *target.device));
+  return std::shared_ptr<SessionCore>(
+      new SessionCore(std::move(program), target, max_plans, std::move(states), std::move(effects)));
+}
+
+absl::Status SessionCore::Begin(Executable& executable) {
+  const int64_t bytes = executable.plan().arena_bytes;
+  if (arena_ == nullptr || static_cast<int64_t>(arena_->bytes()) < bytes) {
+    arena_ = nullptr;  // the old one goes first: they need not fit together
+    ++generation_;
+    COTAN_ASSIGN_OR_RETURN(arena_, Storage::Allocate(*target_.device, static_cast<size_t>(bytes)));
+  }
+  executable.Bind({.arena = arena_->data(), .states = states_.addresses()}, generation_);
+  return absl::OkStatus();
+}
+
+const Variable& SessionCore::StateVariable(int state) {
+  Variable& variable = variables_[static_cast<size_t>(state)];
+  if (variable.defined()) return variable;
+  variable = Variable(states_.tensor(state));
+  const serialization::State& proto = program_->state(state);
+  if (proto.role() == serialization::State::PARAMETER && proto.requires_grad()) {
+    // Refused only for elements that have no gradient: then it stays off.
+    variable.RequiresGrad(true).IgnoreError();
+  }
+  return variable;
+}
+
+void SessionCore::Touch(int state) {
+  states_.Touch(state);
+  Variable& variable = variables_[static_cast<size_t>(state)];
+  if (variable.defined()) variable.BumpVersion();
+}
+
+}  // namespace cotan

@@ -1,0 +1,126 @@
+#include "runtime/session/state_store.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "runtime/tensor/scalar.h"
+#include "serialization/schema/tensor_type.h"
+
+namespace cotan {
+namespace {
+
+using serialization::State;
+
+// Where the content of a constant may stay: on the host, if it is aligned.
+bool MayStayInPlace(const State& state, absl::string_view bytes, const Device& device) {
+  return state.role() == State::CONSTANT && state.has_segment() && device.type() == DeviceType::kCpu &&
+         reinterpret_cast<uintptr_t>(bytes.data()) % 64 == 0;
+}
+
+// Copies `element` into all of `storage`, through a buffer that stays in cache.
+absl::Status Fill(const Storage& storage, absl::string_view element) {
+  constexpr size_t kBufferBytes = 64 << 10;  // a multiple of every element's size
+  std::string buffer;
+  buffer.reserve(kBufferBytes);
+  while (buffer.size() < std::min(kBufferBytes, storage.bytes())) buffer.append(element.data(), element.size());
+  auto* const to = static_cast<char*>(storage.data());
+  for (size_t at = 0; at < storage.bytes(); at += buffer.size()) {
+    const size_t size = std::min(buffer.size(), storage.bytes() - at);
+    COTAN_RETURN_IF_ERROR(storage.device().CopyFromHost(to + at, buffer.data(), size));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<StateStore> StateStore::Create(std::shared_ptr<const Program> program, Device& device) {
+  StateStore store(std::move(program));
+  for (int i = 0; i < store.program_->artifact().states_size(); ++i) COTAN_RETURN_IF_ERROR(store.Add(i, device));
+  return store;
+}
+
+absl::Status StateStore::Add(int state, Device& device) {
+  const State& proto = program_->state(state);
+  COTAN_ASSIGN_OR_RETURN(StridedLayout layout, DenseLayout(proto.type(), {}));
+  const DType dtype = ToDType(proto.type().dtype());
+  Tensor tensor;
+  bool filled = false;
+  if (proto.has_segment() && MayStayInPlace(proto, program_->segment(proto.segment()), device)) {
+    const absl::string_view bytes = program_->segment(proto.segment());
+    // Kernels only read it: VerifyArtifact() allows no updates of constants.
+    auto storage = Storage::Borrow(device, const_cast<char*>(bytes.data()), bytes.size());
+    COTAN_ASSIGN_OR_RETURN(tensor, Tensor::InStorage(std::move(storage), dtype, std::move(layout)));
+    filled = true;
+  } else {
+    COTAN_ASSIGN_OR_RETURN(tensor, Tensor::EmptyStrided(dtype, std::move(layout), device));
+    bytes_ += static_cast<int64_t>(tensor.storage()->bytes());
+  }
+  addresses_.push_back(tensor.address());
+  tensors_.push_back(std::move(tensor));
+  versions_.push_back(0);
+  return filled ? absl::OkStatus() : Reset(state);
+}
+
+absl::Status StateStore::Reset(int state) {
+  const State& proto = program_->state(state);
+  const Storage& storage = *tensor(state).storage();
+  Touch(state);
+  if (storage.bytes() == 0) return absl::OkStatus();
+  if (proto.has_segment()) {
+    const absl::string_view bytes = program_->segment(proto.segment());
+    return storage.device().CopyFromHost(storage.data(), bytes.data(), bytes.size());
+  }
+  COTAN_ASSIGN_OR_RETURN(const std::string element, EncodeScalar(proto.fill(), tensor(state).dtype()));
+  return Fill(storage, element);
+}
+
+absl::StatusOr<Tensor> StateStore::Read(int state) const {
+  const Tensor& source = tensor(state);
+  COTAN_ASSIGN_OR_RETURN(Tensor host, Tensor::EmptyStrided(source.dtype(), source.layout()));
+  if (host.storage()->bytes() != 0) {
+    COTAN_RETURN_IF_ERROR(source.device().CopyToHost(host.address(), source.address(), host.storage()->bytes()));
+  }
+  return host.Contiguous();
+}
+
+absl::Status StateStore::CheckWritable(int state, const Tensor& value) const {
+  const State& proto = program_->state(state);
+  const Tensor& target = tensor(state);
+  if (proto.role() == State::CONSTANT) {
+    return absl::InvalidArgumentError(absl::StrCat("state '", proto.name(), "' is a constant of the program"));
+  }
+  if (value.defined() && value.dtype() == target.dtype() && value.sizes() == target.sizes()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("state '", proto.name(), "' is ", target.ToString(), ", got ", value.ToString()));
+}
+
+absl::StatusOr<Tensor> StateStore::Arranged(int state, const Tensor& value) const {
+  const Tensor& target = tensor(state);
+  COTAN_ASSIGN_OR_RETURN(Tensor host, value.ToHost());
+  if (target.is_contiguous()) return host;
+  COTAN_ASSIGN_OR_RETURN(Tensor arranged, Tensor::EmptyStrided(target.dtype(), target.layout()));
+  CopyStrided(host.address(), host.layout(), arranged.address(), arranged.layout(), ByteSize(target.dtype()));
+  return arranged;
+}
+
+absl::Status StateStore::WriteAll(absl::Span<const StateValue> values) {
+  std::vector<Tensor> arranged;
+  for (const auto& [state, value] : values) {
+    COTAN_RETURN_IF_ERROR(CheckWritable(state, value));
+    COTAN_ASSIGN_OR_RETURN(Tensor host, Arranged(state, value));
+    arranged.push_back(std::move(host));
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    Touch(values[i].state);
+    const auto bytes = static_cast<size_t>(arranged[i].num_elements()) * ByteSize(arranged[i].dtype());
+    if (bytes == 0) continue;
+    const Tensor& target = tensor(values[i].state);
+    COTAN_RETURN_IF_ERROR(target.device().CopyFromHost(target.address(), arranged[i].address(), bytes));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cotan

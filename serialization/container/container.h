@@ -1,0 +1,135 @@
+// The `.cotan` file around the table of contents.
+//
+//   offset 0   header, 64 bytes, little-endian:
+//                0  8 bytes  magic 93 43 4F 54 41 4E 0D 0A ("\x93COTAN\r\n")
+//                8  u32      container version
+//               12  u32      CRC-32C of the table of contents
+//               16  u64      offset of the table of contents, bytes
+//               24  u64      size of the table of contents, bytes
+//               32  u64      size of the file, bytes
+//               40  20 bytes zero
+//               60  u32      CRC-32C of bytes [0, 60)
+//   then       segments, each at a multiple of 64, zero bytes between them,
+//              in the order of Artifact.segments
+//   then       table of contents, an Artifact message
+//   then       section of recorded runs: the segments that only
+//              Artifact.references use, placed as above, up to the end
+//
+// Version 1 has no such section: the table of contents ends the file, and the
+// segments of recorded runs stand among the others.
+//
+// Rationale: the segments of states first, so that their offsets do not depend
+// on the size of the message that lists them; recorded runs last, so that
+// training maps a prefix of the file; alignment to 64, so that tensors can be
+// used where they are mapped; the file's size in the header, so that a truncated
+// copy is told from a damaged one.
+#ifndef COTAN_SERIALIZATION_CONTAINER_CONTAINER_H_
+#define COTAN_SERIALIZATION_CONTAINER_CONTAINER_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/file.h"
+#include "serialization/schema/program.pb.h"
+
+namespace cotan {
+
+// Newest version of the header, and of Artifact's meaning, that is understood.
+inline constexpr uint32_t kContainerVersion = 2;
+inline constexpr uint32_t kFormatVersion = 1;
+
+class ArtifactFile;
+
+// Builds a file. The same calls give the same bytes. Example:
+//
+//   ArtifactWriter writer;
+//   state->set_segment(writer.AddSegment(weights));
+//   COTAN_RETURN_IF_ERROR(std::move(writer).Finish(std::move(artifact), "m.cotan"));
+class ArtifactWriter {
+ public:
+  ArtifactWriter() = default;
+  ArtifactWriter(ArtifactWriter&&) = default;
+  ArtifactWriter& operator=(ArtifactWriter&&) = default;
+
+  // Keeps `bytes` for the file and returns their index in Artifact.segments.
+  // Equal bytes share one segment.
+  uint32_t AddSegment(std::string bytes);
+  // Adds all segments of `file` in their order, so that the indices in its
+  // Artifact hold for a writer that was empty. Errors of RecordedSegment().
+  absl::Status AddSegmentsOf(const ArtifactFile& file);
+
+  // Writes the file whole or not at all (base/file.h). Sets
+  // `artifact.segments` and, if it is 0, `artifact.format_version`.
+  // InvalidArgument: the table of contents exceeds 2 GiB. Else errors of
+  // WriteFileAtomically(): ResourceExhausted (disk full), PermissionDenied,
+  // NotFound (folder), Unavailable.
+  absl::Status Finish(serialization::Artifact artifact, const std::string& path, FileSystem& files = SystemFiles()) &&;
+
+  // As Finish(), but returns the bytes of the file.
+  absl::StatusOr<std::string> Serialize(serialization::Artifact artifact) &&;
+
+ private:
+  // The file's bytes in pieces, which point into members.
+  absl::StatusOr<std::vector<absl::string_view>> Layout(serialization::Artifact artifact);
+  // Sets the offsets of the chosen segments, from `end` on; returns the new end.
+  uint64_t PlaceSegments(const std::vector<bool>& chosen, uint64_t end, serialization::Artifact& artifact) const;
+  // Sets contents_.
+  absl::Status EncodeContents(const serialization::Artifact& artifact);
+
+  std::deque<std::string> segments_;  // elements stay put: the map's keys point into them
+  absl::flat_hash_map<absl::string_view, uint32_t> index_of_;
+  std::string header_;
+  std::string contents_;
+};
+
+// Whether the section of recorded runs is mapped. Only tools that repeat the runs
+// need it; its checksums are checked when its segments are used.
+enum class RecordedRuns { kSkip, kMap };
+
+// A file that was read: its table of contents and its segments. Header,
+// checksums and segment ranges are checked; whether the Artifact makes sense is
+// for artifact_verifier.h. Immutable, movable; thread-safe.
+class ArtifactFile {
+ public:
+  // Maps the file; see MappedFile for what may happen to it meanwhile.
+  // NotFound, PermissionDenied: of the file. DataLoss: truncated or damaged;
+  // the message says where. InvalidArgument: no .cotan file, or one whose
+  // content contradicts itself. Unimplemented: written by a newer version.
+  static absl::StatusOr<ArtifactFile> Open(const std::string& path, RecordedRuns recorded_runs = RecordedRuns::kSkip);
+  // As Open() with recorded runs, for bytes in memory, which it keeps. `name` is for
+  // messages.
+  static absl::StatusOr<ArtifactFile> Parse(std::string bytes, absl::string_view name = "artifact");
+
+  const serialization::Artifact& artifact() const { return artifact_; }
+  // Bytes of Artifact.segments[index]; valid as long as this object, also
+  // after being moved. `index` is in range and that of a state's segment.
+  absl::string_view segment(uint32_t index) const;
+  // As segment(), for any index in range. Checks the segments of recorded runs at
+  // each call. FailedPrecondition: the file was opened without them. DataLoss:
+  // damaged.
+  absl::StatusOr<absl::string_view> RecordedSegment(uint32_t index) const;
+  // Size of the whole file in bytes.
+  uint64_t size() const { return size_; }
+
+ private:
+  absl::Status Read();
+  absl::string_view bytes() const { return owned_ == nullptr ? file_.bytes() : *owned_; }
+  bool IsRecorded(uint32_t index) const;
+
+  MappedFile file_;
+  std::unique_ptr<const std::string> owned_;  // instead of the file; stays put when moved
+  serialization::Artifact artifact_;
+  uint64_t contents_end_ = 0;  // where the section of recorded runs begins
+  uint64_t size_ = 0;
+};
+
+}  // namespace cotan
+
+#endif  // COTAN_SERIALIZATION_CONTAINER_CONTAINER_H_

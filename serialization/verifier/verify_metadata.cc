@@ -1,0 +1,359 @@
+#include "serialization/verifier/verify_metadata.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "base/status_macros.h"
+#include "serialization/metadata/graph_signature.h"
+#include "serialization/metadata/view_and_mutation_meta.h"
+#include "serialization/metadata/view_geometry.h"
+#include "serialization/schema/field.h"
+
+namespace cotan {
+namespace {
+
+using serialization::Artifact;
+using serialization::Method;
+using serialization::State;
+
+// Whether no symbol in `value` is s<num_symbols> or beyond.
+bool UsesOnlySymbols(const SymInt& value, int num_symbols) {
+  if (value.kind() == SymInt::Kind::kConstant) return true;
+  if (value.kind() == SymInt::Kind::kSymbol) return value.symbol() < num_symbols;
+  return UsesOnlySymbols(value.lhs(), num_symbols) && UsesOnlySymbols(value.rhs(), num_symbols);
+}
+
+class MethodCheck {
+ public:
+  MethodCheck(const Artifact& artifact, const Method& method) : artifact_(artifact), method_(method) {}
+
+  absl::Status Run() {
+    COTAN_RETURN_IF_ERROR(In("metadata", Parse(&ViewAndMutationMeta::FromProto, method_.metadata(), metadata_)));
+    COTAN_RETURN_IF_ERROR(In("signature", Parse(&GraphSignature::FromProto, method_.signature(), signature_)));
+    // Programs know flat values only.
+    program_ = has_wrappers() ? *metadata_.facts().subclass_meta->fw_metadata : metadata_;
+    if (method_.has_program_metadata()) {
+      COTAN_RETURN_IF_ERROR(
+          In("program_metadata", Parse(&ViewAndMutationMeta::FromProto, method_.program_metadata(), program_)));
+    }
+    COTAN_RETURN_IF_ERROR(In("metadata", CheckSymbols(metadata_, method_.metadata())));
+    COTAN_RETURN_IF_ERROR(In(program_field(), CheckSymbols(program_, program_proto())));
+    COTAN_RETURN_IF_ERROR(CheckInputUpdates());
+    if (IsBackward()) return absl::OkStatus();
+    if (has_signature()) COTAN_RETURN_IF_ERROR(In("signature", CheckSignature()));
+    if (method_.has_metadata()) {
+      COTAN_RETURN_IF_ERROR(CheckInputsWithoutGradient());
+      COTAN_RETURN_IF_ERROR(CheckGradientInputs());
+    }
+    if (!has_metadata()) return absl::OkStatus();
+    if (has_signature()) {
+      COTAN_RETURN_IF_ERROR(In("metadata", metadata_.Verify(static_cast<int>(signature_.InputNames().size()),
+                                                            static_cast<int>(signature_.user_outputs.size()))));
+    }
+    return In(program_field(), CheckProgram());
+  }
+
+ private:
+  bool has_metadata() const { return metadata_.num_inputs() + metadata_.num_outputs() > 0; }
+  bool has_signature() const { return !(signature_ == GraphSignature()); }
+  bool has_wrappers() const { return metadata_.facts().subclass_meta.has_value(); }
+  absl::string_view program_field() const {
+    if (method_.has_program_metadata()) return "program_metadata";
+    return has_wrappers() ? "metadata.subclass_meta.fw_metadata" : "metadata";
+  }
+  const serialization::ViewAndMutationMeta& program_proto() const {
+    if (method_.has_program_metadata()) return method_.program_metadata();
+    return has_wrappers() ? method_.metadata().subclass_meta().fw_metadata() : method_.metadata();
+  }
+
+  // The error of a message of the method, prefixed with its name.
+  static absl::Status In(absl::string_view message, const absl::Status& status) {
+    if (status.ok()) return status;
+    return absl::Status(status.code(), absl::StrCat(message, ".", status.message()));
+  }
+
+  template <typename Parser, typename Proto, typename T>
+  static absl::Status Parse(Parser parser, const Proto& proto, T& result) {
+    COTAN_ASSIGN_OR_RETURN(result, parser(proto));
+    return absl::OkStatus();
+  }
+
+  bool IsBackward() const {
+    for (const Method& other : artifact_.methods()) {
+      if (other.backward_method() == method_.name()) return true;
+    }
+    return false;
+  }
+
+  absl::Status CheckGeometrySymbols(const TensorGeometry& geometry, const std::string& field) const {
+    const int num_symbols = artifact_.symbols_size();
+    for (const SymIntVector* list : {&geometry.sizes, &geometry.strides}) {
+      for (const SymInt& value : *list) {
+        if (!UsesOnlySymbols(value, num_symbols)) return UnknownSymbol(value, field);
+      }
+    }
+    if (UsesOnlySymbols(geometry.offset, num_symbols)) return absl::OkStatus();
+    return UnknownSymbol(geometry.offset, field);
+  }
+
+  absl::Status UnknownSymbol(const SymInt& value, const std::string& field) const {
+    return InvalidField(field, value.ToString(), " uses a dynamic dimension beyond the artifact's ",
+                        artifact_.symbols_size());
+  }
+
+  absl::Status CheckSymbols(const ViewAndMutationMeta& metadata,
+                            const serialization::ViewAndMutationMeta& proto) const {
+    const ViewAndMutationFacts& facts = metadata.facts();
+    for (size_t i = 0; i < facts.output_info.size(); ++i) {
+      const OutputAliasInfo& info = facts.output_info[i];
+      const std::string field = Element("output_info", i);
+      if (info.geometry.has_value()) {
+        COTAN_RETURN_IF_ERROR(CheckGeometrySymbols(*info.geometry, absl::StrCat(field, ".geometry")));
+      }
+      if (info.fresh_view.has_value() && info.fresh_view->hidden_geometry.has_value()) {
+        COTAN_RETURN_IF_ERROR(CheckGeometrySymbols(*info.fresh_view->hidden_geometry,
+                                                   absl::StrCat(field, ".fresh_view.hidden_geometry")));
+      }
+      const auto& steps = proto.output_info(static_cast<int>(i)).view_steps();
+      for (int k = 0; k < steps.size(); ++k) {
+        const absl::Status status = CheckViewStep(steps.Get(k), artifact_.symbols_size());
+        if (!status.ok()) return InvalidField(Element(absl::StrCat(field, ".view_steps"), k), status.message());
+      }
+      if (info.is_tensor()) continue;
+      const SymInt* value = std::get_if<SymInt>(&*info.scalar);
+      if (value != nullptr && !UsesOnlySymbols(*value, artifact_.symbols_size())) {
+        return UnknownSymbol(*value, absl::StrCat(field, ".scalar"));
+      }
+    }
+    for (size_t i = 0; i < facts.tangents.size(); ++i) {
+      COTAN_RETURN_IF_ERROR(
+          CheckGeometrySymbols(facts.tangents[i].expected, absl::StrCat(Element("tangents", i), ".expected")));
+    }
+    return absl::OkStatus();
+  }
+
+  // Each name is a state of the role, by its name or one of its aliases.
+  absl::Status CheckStates(absl::string_view field, const std::vector<std::string>& names, State::Role role) const {
+    absl::flat_hash_set<absl::string_view> known;
+    for (const State& state : artifact_.states()) {
+      if (state.role() != role) continue;
+      known.insert(state.name());
+      known.insert(state.aliases().begin(), state.aliases().end());
+    }
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (known.contains(names[i])) continue;
+      return InvalidField(Element(field, i), "\"", names[i], "\" is no state of the artifact with ", "the role of a ",
+                          role == State::PARAMETER ? "parameter" : "buffer");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckSignature() const {
+    COTAN_RETURN_IF_ERROR(CheckStates("parameters", signature_.parameters, State::PARAMETER));
+    COTAN_RETURN_IF_ERROR(CheckStates("buffers", signature_.buffers, State::BUFFER));
+    // Duplicates and views of a base are no inputs of the method; of wrappers, the
+    // parts are.
+    if (method_.has_input_binding() || has_wrappers() ||
+        signature_.user_inputs.size() == static_cast<size_t>(method_.inputs_size())) {
+      return absl::OkStatus();
+    }
+    return InvalidField("user_inputs", signature_.user_inputs.size(), " names, but the method has ",
+                        method_.inputs_size(), " inputs");
+  }
+
+  absl::Status CheckInputsWithoutGradient() const {
+    const std::vector<int> inputs(method_.inputs_without_gradient().begin(), method_.inputs_without_gradient().end());
+    const int num_inputs = has_wrappers() ? program_.num_inputs() : metadata_.num_inputs();
+    return CheckAscending("inputs_without_gradient", inputs, num_inputs, "inputs");
+  }
+
+  absl::Status CheckGradientInputs() const {
+    for (const Method& backward : artifact_.methods()) {
+      if (backward.name() != method_.backward_method()) continue;
+      const int count = backward.gradient_inputs_size();
+      if (count != 0 && count != backward.outputs_size()) {
+        return InvalidField("gradient_inputs", count, " entries, but the method \"", backward.name(), "\" returns ",
+                            backward.outputs_size(), " gradients");
+      }
+      for (int i = 0; i < count; ++i) {
+        COTAN_RETURN_IF_ERROR(CheckIndex(Element("gradient_inputs", static_cast<size_t>(i)),
+                                         backward.gradient_inputs(i), program_.num_inputs(), "inputs"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckProgram() const {
+    COTAN_RETURN_IF_ERROR(CheckReturns());
+    COTAN_RETURN_IF_ERROR(CheckBufferUpdates());
+    return CheckBackwardInputs();
+  }
+
+  int NumBases() const { return static_cast<int>(method_.input_binding().num_bases()); }
+
+  // Inputs of the program that a session owns come after its bases and before
+  // its other inputs.
+  int NumStates() const { return program_.num_inputs() - method_.inputs_size(); }
+  bool IsState(int input) const { return input >= NumBases() && input < NumBases() + NumStates(); }
+
+  // What the method returns of the forward returns: neither what the runtime
+  // makes from a base, nor states, nor what is no tensor.
+  std::vector<ForwardTensor> ReturnedTensors() const {
+    std::vector<ForwardTensor> returned;
+    for (const ForwardReturn& value : program_.derived().forward_returns) {
+      if (value.is_tensor_alias) continue;
+      const ForwardTensor& tensor = value.tensor;
+      if (tensor.kind == ForwardTensor::Kind::kMutatedInput && IsState(tensor.index)) continue;
+      if (tensor.kind == ForwardTensor::Kind::kOutput && !program_.output(tensor.index).is_tensor()) continue;
+      returned.push_back(tensor);
+    }
+    return returned;
+  }
+
+  int NumGradients() const {
+    if (!signature_.backward_signature.has_value()) return 0;
+    return static_cast<int>(signature_.backward_signature->gradients_to_parameters.size() +
+                            signature_.backward_signature->gradients_to_user_inputs.size());
+  }
+
+  absl::Status CheckReturns() const {
+    const ViewAndMutationFacts& facts = program_.facts();
+    if (NumStates() < 0) {
+      return InvalidField("input_info", program_.num_inputs(), " entries, but the method has ", method_.inputs_size(),
+                          " inputs");
+    }
+    const uint32_t num_saved = method_.num_saved();
+    if (facts.saved.has_value() && num_saved != static_cast<uint32_t>(facts.saved->num_tensors)) {
+      return InvalidField("saved.num_tensors", facts.saved->num_tensors, ", but the method saves ", num_saved);
+    }
+    const std::vector<ForwardTensor> returned = ReturnedTensors();
+    const int64_t expected = static_cast<int64_t>(returned.size()) + num_saved;
+    const int64_t outputs = method_.outputs_size();
+    // A method that computes gradients without a separate backward may return
+    // them.
+    if (outputs != expected && outputs != expected + NumGradients()) {
+      return InvalidField("output_info", "the method returns ", outputs, " values instead of ", returned.size(),
+                          " written-back inputs, outputs and intermediate bases, and ", num_saved, " saved tensors");
+    }
+    for (size_t i = 0; i < returned.size(); ++i) {
+      const uint32_t value = method_.outputs(static_cast<int>(i));
+      COTAN_RETURN_IF_ERROR(CheckReturnedValue(returned[i], method_.values(static_cast<int>(value)).type()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckReturnedValue(const ForwardTensor& tensor, const serialization::TensorType& type) const {
+    if (tensor.kind != ForwardTensor::Kind::kOutput) return absl::OkStatus();
+    const OutputAliasInfo& info = program_.output(tensor.index);
+    const std::string field = Element("output_info", static_cast<size_t>(tensor.index));
+    COTAN_RETURN_IF_ERROR(CheckAscending(absl::StrCat(field, ".dynamic_dims"), info.dynamic_dims, type.sizes_size(),
+                                         "dimensions of the output"));
+    if (!info.geometry.has_value()) return absl::OkStatus();
+    if (info.geometry->rank() == type.sizes_size() &&
+        static_cast<int>(info.geometry->dtype) == static_cast<int>(type.dtype())) {
+      return absl::OkStatus();
+    }
+    return InvalidField(absl::StrCat(field, ".geometry"), info.geometry->ToString(),
+                        " differs in dtype or rank from the value that the method returns");
+  }
+
+  // Each is of another input; a forward's are those that its metadata tells.
+  absl::Status CheckInputUpdates() const {
+    std::vector<bool> updated(static_cast<size_t>(method_.inputs_size()));
+    for (int i = 0; i < method_.input_updates_size(); ++i) {
+      const uint32_t input = method_.input_updates(i).input();
+      const std::string field = absl::StrCat(Element("input_updates", static_cast<size_t>(i)), ".input");
+      if (input >= updated.size()) {
+        return InvalidField(field, input, " is no index into the ", updated.size(), " inputs of the method");
+      }
+      if (updated[input]) return InvalidField(field, input, " is updated twice");
+      updated[input] = true;
+    }
+    if (IsBackward() || !has_metadata()) return absl::OkStatus();
+    for (int i : program_.derived().mutated_graph_handled_indices) {
+      if (IsState(i)) continue;
+      const size_t input = static_cast<size_t>(i < NumBases() ? i : i - NumStates());
+      if (input >= updated.size() || !updated[input]) {
+        return InvalidField("input_updates", "input ", i,
+                            " is mutated by the program, but the method does not update it");
+      }
+      updated[input] = false;
+    }
+    for (size_t i = 0; i < updated.size(); ++i) {
+      if (updated[i]) {
+        return InvalidField("input_updates", "the method updates its input ", i, ", which the metadata does not say");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckBufferUpdates() const {
+    absl::flat_hash_set<absl::string_view> updated;
+    for (const serialization::StateUpdate& update : method_.state_updates()) {
+      const State& state = artifact_.states(static_cast<int>(update.state()));
+      if (state.role() != State::BUFFER) continue;
+      updated.insert(state.name());
+      updated.insert(state.aliases().begin(), state.aliases().end());
+    }
+    const size_t first = signature_.parameters.size();
+    for (size_t k = 0; k < signature_.buffers.size(); ++k) {
+      const bool is_mutated = program_.input(NumBases() + static_cast<int>(first + k)).mutates_data;
+      const std::string& name = signature_.buffers[k];
+      if (is_mutated == updated.contains(name)) continue;
+      return InvalidField(
+          absl::StrCat(Element("input_info", first + k), ".mutates_data"), "buffer \"", name, "\" is ",
+          is_mutated ? "mutated, but the method does not update it" : "not mutated, but the method updates it");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckBackwardInputs() const {
+    if (method_.backward_method().empty() || program_.facts().tangents.empty()) {
+      return absl::OkStatus();
+    }
+    const auto num_tangents = static_cast<int64_t>(program_.facts().tangents.size());
+    for (const Method& other : artifact_.methods()) {
+      if (other.name() != method_.backward_method()) continue;
+      const int64_t num_others = other.inputs_size() - int64_t{method_.num_saved()} - num_tangents;
+      if (num_others == 0) continue;
+      if (num_tangents > 1 && num_others == num_tangents) {
+        COTAN_RETURN_IF_ERROR(CheckTangentFlags(other));
+        continue;
+      }
+      return InvalidField("tangents", "the method \"", other.name(), "\" takes ", other.inputs_size(),
+                          " inputs instead of ", method_.num_saved(), " saved tensors and ",
+                          program_.facts().tangents.size(), " tangents");
+    }
+    return absl::OkStatus();
+  }
+
+  // Trailing inputs, one for each tangent, tell which are defined.
+  absl::Status CheckTangentFlags(const Method& backward) const {
+    const auto num_tangents = static_cast<int>(program_.facts().tangents.size());
+    for (int i = backward.inputs_size() - num_tangents; i < backward.inputs_size(); ++i) {
+      const serialization::TensorType& type = backward.values(static_cast<int>(backward.inputs(i))).type();
+      if (type.dtype() == serialization::DTYPE_BOOL && type.sizes().empty()) continue;
+      return InvalidField("tangents", "input ", i, " of the method \"", backward.name(),
+                          "\" says whether a tangent is defined, but is not bool[]");
+    }
+    return absl::OkStatus();
+  }
+
+  const Artifact& artifact_;
+  const Method& method_;
+  ViewAndMutationMeta metadata_;  // the caller's
+  ViewAndMutationMeta program_;
+  GraphSignature signature_;
+};
+
+}  // namespace
+
+absl::Status VerifyMetadata(const Artifact& artifact, const Method& method) {
+  return MethodCheck(artifact, method).Run();
+}
+
+}  // namespace cotan

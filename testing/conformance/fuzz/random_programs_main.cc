@@ -1,0 +1,148 @@
+// Compares random programs with eager; see --help.
+#include <ATen/Parallel.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <iterator>
+#include <map>
+#include <string>
+
+#include "absl/algorithm/container.h"
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "testing/conformance/fuzz/generate_program.h"
+#include "testing/conformance/fuzz/random_program.h"
+#include "testing/conformance/fuzz/shrink_program.h"
+#include "testing/conformance/harness/modes.h"
+
+ABSL_FLAG(uint64_t, seed, 1, "of the first program; the following ones have the following seeds");
+ABSL_FLAG(int, count, 300, "number of programs");
+ABSL_FLAG(bool, plain, false, "views, writes and inputs that share memory, of f32 only: nothing may be refused");
+ABSL_FLAG(int, max_failures, 10, "stop after so many");
+ABSL_FLAG(bool, refusals_fail, false, "what Cotan refuses is a failure, even if it is a documented limit");
+ABSL_FLAG(bool, shrink, true, "look for a smaller program that fails as well");
+
+namespace cotan::conformance {
+namespace {
+
+// What Cotan does not do, and says; docs/conformance.md has the list.
+constexpr absl::string_view kRefusals[] = {
+    // No op computes with the bits of other elements.
+    "aten.view.dtype: it is not supported",
+    "aten.view.dtype of complex numbers: it is not supported",
+    // The base of the inputs has one dtype; the reference refuses it, too.
+    "input mutations on views with different dtypes are not supported",
+    // Graphs know elements of values, no memory.
+    "it looks at memory that its argument lies in, but that is no element of it",
+    // The elements would have to go to the storage that the input leaves; the reference refuses it, too.
+    "Encountered a set_ on a graph input, but the input has other mutations",
+    // Autograd takes it for two leaves.
+    "it has a gradient of what was in the storage that it leaves",
+    // A storage that `set_` took stays as it is; the reference refuses it, too.
+    "cannot mutate tensors with frozen storage",
+    // An element would be written several times, unless `as_strided_` then leaves out the others.
+    "a write to windows that overlap (unfold of size",
+    // The same for an argument whose elements share memory.
+    "refers to a single memory location. Please clone() the tensor before performing the operation. "
+    "(aten.as_strided_scatter.default)",
+    // The result of eager mode depends on when autograd is asked for the history of the view.
+    "is moved so that it leaves out elements of input",
+    // The program does not know the base that the gradient comes from.
+    "is written and moved so that it leaves out elements of a result",
+    // Two gradients for one argument.
+    "cuts an input from its history and makes it require grad anew",
+    // A detached alias that shares written memory with another argument is a view inside of the program.
+    "tracing 'forward': Can't detach views in-place",
+    // One gradient for the base, none for the part.
+    "it is made to require grad (requires_grad_) and shares memory that is written to with another input",
+    "autograd knows them as different tensors: pass views of one tensor, or return the result instead",
+    "it is detached from another input, whose memory it shares, and written with what requires grad",
+};
+
+// The entry of `kRefusals` that is in the difference, or empty.
+absl::string_view RefusalIn(const std::string& difference) {
+  const auto* found =
+      absl::c_find_if(kRefusals, [&](absl::string_view text) { return absl::StrContains(difference, text); });
+  return found == std::end(kRefusals) ? absl::string_view() : *found;
+}
+
+// The difference without what is particular to one program.
+std::string KindOf(const std::string& difference) {
+  std::string kind;
+  for (const char c : difference.substr(0, 90)) {
+    if (absl::ascii_isalpha(c)) kind.push_back(c);
+  }
+  return kind;
+}
+
+Differences DifferencesOf(const RandomProgram& program) {
+  Differences differences;
+  try {
+    CheckProgram(CaseOf(program), differences);
+  } catch (const std::exception& e) {
+    differences.Add(absl::StrCat("threw: ", e.what()));
+  }
+  return differences;
+}
+
+void Tell(const RandomProgram& program) {
+  const std::string kind = KindOf(DifferencesOf(program).first());
+  const RandomProgram small =
+      absl::GetFlag(FLAGS_shrink)
+          ? Shrink(program,
+                   [&](const RandomProgram& smaller) { return KindOf(DifferencesOf(smaller).first()) == kind; })
+          : program;
+  std::printf("FAIL seed %llu: %s\n%s\n", static_cast<unsigned long long>(program.seed),
+              DifferencesOf(small).first().c_str(), ToText(small).c_str());
+  std::fflush(stdout);
+}
+
+int Run() {
+  at::set_num_threads(1);
+  const uint64_t first = absl::GetFlag(FLAGS_seed);
+  const int count = absl::GetFlag(FLAGS_count);
+  std::printf("programs of seeds %llu to %llu\n", static_cast<unsigned long long>(first),
+              static_cast<unsigned long long>(first + static_cast<uint64_t>(count) - 1));
+  int passed = 0;
+  int failed = 0;
+  int refused = 0;
+  std::map<absl::string_view, int> refusals;
+  const bool may_refuse = !absl::GetFlag(FLAGS_refusals_fail) && !absl::GetFlag(FLAGS_plain);
+  const ProgramRange range = absl::GetFlag(FLAGS_plain) ? ProgramRange::kPlain : ProgramRange::kWide;
+  for (int i = 0; i < count && failed < absl::GetFlag(FLAGS_max_failures); ++i) {
+    const RandomProgram program = GenerateProgram(first + static_cast<uint64_t>(i), range);
+    const std::string difference = DifferencesOf(program).first();
+    if (difference.empty()) {
+      ++passed;
+      continue;
+    }
+    const absl::string_view refusal = may_refuse ? RefusalIn(difference) : absl::string_view();
+    if (!refusal.empty()) {
+      ++refused;
+      ++refusals[refusal];
+      continue;
+    }
+    ++failed;
+    Tell(program);
+  }
+  for (const auto& [text, times] : refusals) {
+    std::printf("refused %4d times: %.*s\n", times, static_cast<int>(text.size()), text.data());
+  }
+  std::printf("%d refused, as documented\n%d passed, %d failed\n", refused, passed, failed);
+  return failed == 0 && passed + refused == count ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace cotan::conformance
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage("compares random programs with LibTorch eager");
+  absl::ParseCommandLine(argc, argv);
+  return cotan::conformance::Run();
+}

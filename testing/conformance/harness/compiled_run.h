@@ -1,0 +1,52 @@
+// A case through a serialized artifact and the runtime.
+#ifndef COTAN_TESTING_CONFORMANCE_HARNESS_COMPILED_RUN_H_
+#define COTAN_TESTING_CONFORMANCE_HARNESS_COMPILED_RUN_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/function.h"
+#include "runtime/session.h"
+#include "testing/conformance/harness/call_facts.h"
+#include "testing/conformance/harness/conf_case.h"
+#include "testing/conformance/harness/eager_run.h"
+#include "testing/conformance/harness/mirror.h"
+
+namespace cotan::conformance {
+
+// One call.
+struct CompiledRun {
+  MirroredInputs in;
+  std::vector<FunctionResult> outputs;
+  CallFacts facts;
+};
+
+// A loaded artifact.
+class CompiledCase {
+ public:
+  static absl::StatusOr<CompiledCase> Load(std::string artifact);
+
+  // The state from which the next call draws; none if the program draws nothing.
+  std::optional<PhiloxState> rng() const;
+
+  // Calls the function on fresh inputs.
+  absl::StatusOr<CompiledRun> Run(const ConfCase& c);
+
+  // The gradients of the loss that consists of `terms`. Tangents are those of
+  // `eager`, which has run the same case.
+  absl::StatusOr<GradFacts> Backward(const ConfCase& c, const CompiledRun& run, const EagerRun& eager,
+                                     const std::vector<int>& terms);
+
+ private:
+  CompiledCase(Session session, Function function) : session_(std::move(session)), function_(std::move(function)) {}
+
+  Session session_;
+  Function function_;
+};
+
+}  // namespace cotan::conformance
+
+#endif  // COTAN_TESTING_CONFORMANCE_HARNESS_COMPILED_RUN_H_

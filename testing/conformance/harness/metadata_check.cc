@@ -1,0 +1,541 @@
+#include "testing/conformance/harness/metadata_check.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "base/dtype.h"
+#include "base/layout.h"
+#include "serialization/metadata/view_and_mutation_meta.h"
+#include "testing/conformance/harness/view_replay.h"
+
+namespace cotan::conformance {
+namespace {
+
+// --- Texts of both sides ----------------------------------------------------
+
+std::string RawTypeName(const OutputAliasInfo& output) {
+  static constexpr const char* kNames[] = {"NoneType", "bool", "int", "float", "str", "SymInt"};
+  return output.is_tensor() ? "FunctionalTensor" : kNames[output.scalar->index()];
+}
+
+std::string GoldenDTypeName(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return "float32";
+    case DType::kFloat64:
+      return "float64";
+    case DType::kComplex64:
+      return "complex64";
+    case DType::kBFloat16:
+      return "bfloat16";
+    case DType::kFloat16:
+      return "float16";
+    default:
+      return std::string(DTypeName(dtype));
+  }
+}
+
+// The step's kind: "permute" of "permute(1, 0)".
+std::string StepKind(const ViewStep& step) {
+  const std::string text = ToString(step);
+  return text.substr(0, text.find('('));
+}
+
+// The same of a view that the reference replays by this name.
+std::string GoldenStepKind(std::string name) {
+  // "unsqueeze_", "transpose__int": in place.
+  if (absl::EndsWith(name, "_")) name.pop_back();
+  absl::StrReplaceAll({{"__", "_"}}, &name);
+  if (name == "t" || name == "transpose_int" || name == "permute" || name == "numpy_T") return "permute";
+  if (name == "slice_Tensor" || name == "split_Tensor" || name == "split_with_sizes" || name == "narrow") {
+    return "slice";
+  }
+  if (name == "unbind_int" || name == "select_int") return "select";
+  if (name == "view" || name == "reshape" || name == "_unsafe_view" || name == "_reshape_alias") return "view";
+  if (name == "view_dtype") return "dtype_view";
+  if (name == "_conj") return "conjugate";
+  if (name == "_neg_view") return "negate";
+  if (absl::StartsWith(name, "squeeze")) return "squeeze";
+  if (name == "lift_fresh") return "alias";
+  return name;
+}
+
+// `symbols`: values of the dynamic sizes.
+std::vector<int64_t> IntsOf(const SymIntVector& values, absl::Span<const int64_t> symbols) {
+  std::vector<int64_t> ints;
+  for (const SymInt& value : values) ints.push_back(value.Evaluate(symbols).value_or(-1));
+  return ints;
+}
+
+std::vector<int64_t> IntsOf(const Json& values) { return values.get<std::vector<int64_t>>(); }
+
+std::string Text(const std::optional<int>& value) { return value.has_value() ? absl::StrCat(*value) : "null"; }
+std::string Text(const std::optional<bool>& value) { return value.has_value() ? Describe(*value) : "null"; }
+
+// --- Inputs and outputs -----------------------------------------------------------
+
+void CompareInput(const InputAliasInfo& input, const Json& golden, const std::string& place, Differences& d) {
+  const auto expect = [&](absl::string_view field, bool actual) {
+    d.Expect(absl::StrCat(place, ".", field), actual, golden[std::string(field)].get<bool>());
+  };
+  expect("is_leaf", input.is_leaf);
+  expect("requires_grad", input.requires_grad);
+  expect("mutates_data", input.mutates_data);
+  expect("mutates_metadata", input.mutates_metadata);
+  expect("mutates_storage_metadata", input.mutates_storage_metadata);
+  expect("mutation_inductor_storage_resize", input.mutation_inductor_storage_resize);
+  expect("mutations_hidden_from_autograd", input.mutations_hidden_from_autograd);
+  expect("mutations_under_no_grad_or_inference_mode", input.mutations_under_no_grad_or_inference_mode);
+  expect("keep_input_mutations", input.keep_input_mutations);
+  d.Expect(absl::StrCat(place, ".mutation_type"), MutationTypeName(MutationTypeOf(input)),
+           golden["mutation_type"].get<std::string>());
+}
+
+// The reference's views lead from the root of a storage; those of an output
+// whose base is an output lead through that.
+size_t StepsToBase(const Json& golden, const Json& outputs) {
+  if (golden["output_type"] != "alias_of_intermediate_base_is_user_output") return 0;
+  const Json& base = outputs[golden["base_idx"].get<size_t>()]["view_meta_sequence"];
+  return base.is_null() ? 0 : base.size();
+}
+
+void CompareOutput(const OutputAliasInfo& output, const Json& golden, const Json& outputs, const std::string& place,
+                   Differences& d) {
+  d.Expect(absl::StrCat(place, ".output_type"), OutputTypeName(output.output_type),
+           golden["output_type"].get<std::string>());
+  d.Expect(absl::StrCat(place, ".base_idx"), Text(output.base_index),
+           golden["base_idx"].is_null() ? "null" : golden["base_idx"].dump());
+  d.Expect(absl::StrCat(place, ".requires_grad"), output.requires_grad, golden["requires_grad"].get<bool>());
+  d.Expect(absl::StrCat(place, ".raw_type"), RawTypeName(output), golden["raw_type"].get<std::string>());
+  if (!golden["dynamic_dims"].is_null()) {
+    d.Expect(absl::StrCat(place, ".dynamic_dims"), output.dynamic_dims, golden["dynamic_dims"].get<std::vector<int>>());
+  }
+  if (golden["view_meta_sequence"].is_null()) return;
+  std::vector<std::string> actual;
+  std::vector<std::string> expected;
+  for (const ViewStep& step : output.view_steps) actual.push_back(StepKind(step));
+  for (size_t i = StepsToBase(golden, outputs); i < golden["view_meta_sequence"].size(); ++i) {
+    expected.push_back(GoldenStepKind(golden["view_meta_sequence"][i]));
+  }
+  d.Expect(absl::StrCat(place, ".view_steps"), actual, expected);
+}
+
+void CompareSignature(const ViewAndMutationMeta& meta, const Json& golden, Differences& d) {
+  d.Expect("number of inputs", meta.num_inputs(), static_cast<int>(golden["input_info"].size()));
+  d.Expect("number of outputs", meta.num_outputs(), static_cast<int>(golden["output_info"].size()));
+  if (!d.none()) return;
+  for (int i = 0; i < meta.num_inputs(); ++i) {
+    CompareInput(meta.input(i), golden["input_info"][static_cast<size_t>(i)], absl::StrCat("input ", i), d);
+  }
+  for (int i = 0; i < meta.num_outputs(); ++i) {
+    const Json& outputs = golden["output_info"];
+    CompareOutput(meta.output(i), outputs[static_cast<size_t>(i)], outputs, absl::StrCat("output ", i), d);
+  }
+}
+
+// --- Facts about the function and what follows from them ----------------------------
+
+void CompareFunction(const ViewAndMutationFacts& facts, const Json& golden, Differences& d) {
+  d.Expect("num_intermediate_bases", facts.num_intermediate_bases, golden["num_intermediate_bases"].get<int>());
+  d.Expect("keep_input_mutations", facts.keep_input_mutations, golden["keep_input_mutations"].get<bool>());
+  d.Expect("is_train", facts.is_train, golden["is_train"].get<bool>());
+  d.Expect("grad_enabled_mutation", Text(facts.grad_enabled_mutation),
+           golden["grad_enabled_mutation"].is_null() ? "null" : golden["grad_enabled_mutation"].dump());
+  d.Expect("static_input_indices", facts.static_input_indices, golden["static_input_indices"].get<std::vector<int>>());
+  d.Expect("num_backward_tokens", facts.num_backward_tokens, golden["num_backward_tokens"].get<int>());
+  d.Expect("number of tokens", static_cast<int>(facts.tokens.size()), golden["tokens"].get<int>());
+  d.Expect("is_rng_op_functionalized", facts.is_rng_op_functionalized, golden["is_rng_op_functionalized"].get<bool>());
+  // The reference sets it after the analysis: before that, the record has null.
+  // The corpus was traced with deterministic algorithms disabled.
+  d.Expect("deterministic", Text(facts.deterministic),
+           golden["deterministic"].is_null() ? "false" : golden["deterministic"].dump());
+}
+
+void CompareDerived(const DerivedMetadata& derived, const Json& golden, Differences& d) {
+  const auto expect = [&](const char* field, const auto& actual) {
+    d.Expect(field, actual, golden[field].get<std::decay_t<decltype(actual)>>());
+  };
+  expect("mutated_inp_runtime_indices", derived.mutated_inp_runtime_indices);
+  expect("num_mutated_inp_runtime_indices", derived.num_mutated_inp_runtime_indices());
+  expect("mutated_graph_handled_indices", derived.mutated_graph_handled_indices);
+  expect("num_mutated_graph_handled_indices", derived.num_mutated_graph_handled_indices());
+  expect("mutated_graph_handled_indices_seen_by_autograd", derived.mutated_graph_handled_indices_seen_by_autograd);
+  expect("num_mutated_graph_handled_indices_seen_by_autograd",
+         derived.num_mutated_graph_handled_indices_seen_by_autograd());
+  expect("aliased_out_indices", derived.aliased_out_indices);
+  expect("unsafe_view_out_indices", derived.unsafe_view_out_indices);
+  expect("num_unsafe_view_outputs", derived.num_unsafe_view_outputs());
+  expect("num_outputs", derived.num_outputs);
+  expect("num_outputs_non_aliased", derived.num_outputs_non_aliased);
+  expect("num_outputs_aliased_to_inputs", derived.num_outputs_aliased_to_inputs);
+  expect("num_outputs_aliased_to_intermediates", derived.num_outputs_aliased_to_intermediates);
+  expect("num_outputs_aliased", derived.num_outputs_aliased);
+  expect("dynamic_outputs", derived.dynamic_outputs);
+  expect("num_outputs_rng_offset", derived.num_outputs_rng_offset);
+  expect("num_forward_returns", derived.num_forward_returns);
+  expect("num_forward", derived.num_forward);
+}
+
+// --- Tangents -----------------------------------------------------------------------
+
+// "Tangent(output=InputMutation(mutated_input=Plain(idx=3)))". The index of a
+// merged input or of an intermediate base counts something else: only Plain
+// ones are returned.
+std::optional<int> DescribedIndex(const std::string& description) {
+  if (absl::StrContains(description, "Base(")) return std::nullopt;
+  return std::atoi(description.c_str() + description.find("idx=") + 4);
+}
+
+ForwardTensor::Kind DescribedKind(const std::string& description) {
+  if (absl::StrContains(description, "InputMutation")) return ForwardTensor::Kind::kMutatedInput;
+  if (absl::StrContains(description, "IntermediateBase")) return ForwardTensor::Kind::kIntermediateBase;
+  return ForwardTensor::Kind::kOutput;
+}
+
+// Which argument of the user an input of a signature is.
+class UserInputs {
+ public:
+  explicit UserInputs(int num_inputs) : index_(static_cast<size_t>(num_inputs)) {
+    std::iota(index_.begin(), index_.end(), 0);
+  }
+  UserInputs(const serialization::InputBinding& binding, int num_user_inputs, int num_inputs)
+      : index_(static_cast<size_t>(num_inputs), -1) {
+    std::vector<int> unique;
+    for (int i = 0; i < num_user_inputs; ++i) {
+      const bool is_duplicate = i < binding.add_dupe_map_size() && binding.add_dupe_map(i) < unique.size();
+      if (!is_duplicate) unique.push_back(i);
+    }
+    const bool has_bases = binding.inner_inputs_size() > 0;
+    for (int i = 0; i < static_cast<int>(unique.size()); ++i) {
+      if (has_bases && binding.inner_inputs(i).has_base_view()) continue;
+      index_[static_cast<size_t>(has_bases ? binding.inner_inputs(i).argument() : i)] = unique[static_cast<size_t>(i)];
+    }
+  }
+
+  // -1 for a base.
+  int IndexOf(int input) const { return index_[static_cast<size_t>(input)]; }
+  bool Has(int user_input) const { return absl::c_linear_search(index_, user_input); }
+
+ private:
+  std::vector<int> index_;
+};
+
+// Whether, of a tensor that is two arguments, the reference kept the tangents of
+// both and lost that of an output instead: it does not count mutated inputs that
+// have no tangent. Then its tangents say nothing.
+bool HasTangentTwice(const Json& descriptions, const UserInputs& user_inputs) {
+  return absl::c_any_of(descriptions, [&](const std::string& description) {
+    const std::optional<int> index = DescribedIndex(description);
+    return DescribedKind(description) == ForwardTensor::Kind::kMutatedInput && index.has_value() &&
+           !user_inputs.Has(*index);
+  });
+}
+
+// Strides that 2.15 expects: those of the tensor in eager, where it is known
+// and does not overlap itself; else the recorded ones.
+std::vector<int64_t> ExpectedStrides(const Json& tangent, const std::string& description, const Json& eager) {
+  const std::vector<int64_t> recorded = IntsOf(tangent["stride"]);
+  const std::optional<int> index = DescribedIndex(description);
+  if (!index.has_value() || !eager.contains("outputs")) return recorded;
+  const bool is_input = DescribedKind(description) == ForwardTensor::Kind::kMutatedInput;
+  const Json& tensor = eager[is_input ? "inputs_after" : "outputs"][static_cast<size_t>(*index)];
+  if (tensor["size"] != tangent["size"]) return recorded;
+  for (size_t i = 0; i < recorded.size(); ++i) {
+    if (tensor["stride"][i] == 0 && tensor["size"][i] > 1) return recorded;
+  }
+  return IntsOf(tensor["stride"]);
+}
+
+// Strides of dimensions of size 1 say nothing.
+std::vector<int64_t> Normalized(std::vector<int64_t> strides, const std::vector<int64_t>& sizes) {
+  for (size_t i = 0; i < strides.size() && i < sizes.size(); ++i) {
+    if (sizes[i] == 1) strides[i] = 1;
+  }
+  return strides;
+}
+
+void CompareTangents(const ViewAndMutationMeta& meta, const Json& golden, const Json& eager,
+                     const UserInputs& user_inputs, absl::Span<const int64_t> symbols, Differences& d) {
+  const std::vector<TangentMeta>& tangents = meta.facts().tangents;
+  const Json& descriptions = golden["traced_tangents_descs"];
+  if (HasTangentTwice(descriptions, user_inputs)) {
+    return d.NotCompared("tangents of a signature, as the reference has one of them twice and lacks another");
+  }
+  d.Expect("number of tangents", tangents.size(), descriptions.size());
+  if (tangents.size() != descriptions.size()) return;
+  for (size_t i = 0; i < tangents.size(); ++i) {
+    const std::string description = descriptions[i];
+    const std::string place = absl::StrCat("tangent ", i);
+    const TangentMeta& tangent = tangents[i];
+    ForwardTensor actual = tangent.source;
+    if (actual.kind == ForwardTensor::Kind::kMutatedInput) actual.index = user_inputs.IndexOf(actual.index);
+    ForwardTensor source = actual;
+    source.kind = DescribedKind(description);
+    if (const std::optional<int> index = DescribedIndex(description); index.has_value()) {
+      source.index = *index;
+    } else {
+      d.Adapted("the index of a tangent's source, which the reference counts otherwise, is Cotan's own");
+    }
+    d.Expect(absl::StrCat(place, ".source"), ToString(actual), ToString(source));
+    const Json& expected = golden["traced_tangents"][i];
+    const std::vector<int64_t> sizes = IntsOf(expected["size"]);
+    d.Expect(absl::StrCat(place, ".sizes"), IntsOf(tangent.expected.sizes, symbols), sizes);
+    d.Expect(absl::StrCat(place, ".dtype"), GoldenDTypeName(tangent.expected.dtype),
+             expected["dtype"].get<std::string>());
+    const std::vector<int64_t> strides = Normalized(ExpectedStrides(expected, description, eager), sizes);
+    if (strides != Normalized(IntsOf(expected["stride"]), sizes)) {
+      d.Adapted("strides of a tangent are those of the tensor in eager, as of PyTorch 2.15");
+    }
+    d.Expect(absl::StrCat(place, ".strides"), Normalized(IntsOf(tangent.expected.strides, symbols), sizes), strides);
+  }
+}
+
+// --- Where Cotan follows later versions of the reference -----------------------------
+
+// A view that changes nothing, of another output, where neither has a gradient:
+// up to 2.14 of no type of its own.
+bool IsViewOfOutputSince215(const OutputAliasInfo& output, const Json& golden) {
+  return output.output_type == OutputType::kAliasOfIntermediateBaseIsUserOutput && !output.requires_grad &&
+         golden["output_type"] == "non_alias" && golden["requires_grad"] == false;
+}
+
+// `golden` with the types that its outputs have since 2.15; their bases are Cotan's own.
+Json Since215(const ViewAndMutationMeta& meta, Json golden, Differences& d) {
+  const size_t num_outputs = golden["output_info"].size();
+  if (static_cast<size_t>(meta.num_outputs()) != num_outputs) return golden;
+  int changed = 0;
+  for (size_t i = 0; i < num_outputs; ++i) {
+    const OutputAliasInfo& output = meta.output(static_cast<int>(i));
+    Json& expected = golden["output_info"][i];
+    if (!IsViewOfOutputSince215(output, expected)) continue;
+    expected["output_type"] = OutputTypeName(output.output_type);
+    expected["base_idx"] = *output.base_index;
+    golden["aliased_out_indices"].push_back(i);
+    d.Adapted("an output is a view of another, as of PyTorch 2.15; of which one is Cotan's own");
+    ++changed;
+  }
+  absl::c_sort(golden["aliased_out_indices"]);
+  golden["num_outputs_non_aliased"] = golden["num_outputs_non_aliased"].get<int>() - changed;
+  for (const char* field : {"num_outputs_aliased", "num_outputs_aliased_to_intermediates"}) {
+    golden[field] = golden[field].get<int>() + changed;
+  }
+  return golden;
+}
+
+// --- The whole of one signature -------------------------------------------------------
+
+void CompareMeta(const serialization::ViewAndMutationMeta& proto, const Json& recorded, const Json& eager,
+                 const UserInputs& user_inputs, absl::Span<const int64_t> symbols, Differences& d) {
+  const absl::StatusOr<ViewAndMutationMeta> meta = ViewAndMutationMeta::FromProto(proto);
+  if (!meta.ok()) {
+    d.Add(meta.status().message());
+    return;
+  }
+  const Json golden = Since215(*meta, recorded, d);
+  CompareSignature(*meta, golden, d);
+  if (!d.none()) return;
+  CompareFunction(meta->facts(), golden, d);
+  CompareDerived(meta->derived(), golden, d);
+  CompareTangents(*meta, golden, eager, user_inputs, symbols, d);
+}
+
+void CompareViews(const serialization::ViewAndMutationMeta& proto, const Json& eager, absl::Span<const int64_t> symbols,
+                  Differences& d) {
+  const absl::StatusOr<ViewAndMutationMeta> meta = ViewAndMutationMeta::FromProto(proto);
+  for (int i = 0; meta.ok() && d.none() && i < meta->num_outputs(); ++i) {
+    CompareViewArguments(*meta, i, eager, symbols, d);
+  }
+}
+
+// --- What wrappers do to arguments -----------------------------------------------------
+
+void CompareDuplicates(const serialization::InputBinding& binding, const Json& golden, int num_inputs, Differences& d) {
+  std::vector<int> expected;
+  if (!golden.is_null()) expected = golden["add_dupe_map"].get<std::vector<int>>();
+  const std::vector<int> actual(binding.add_dupe_map().begin(), binding.add_dupe_map().end());
+  d.Expect("add_dupe_map", actual, expected);
+}
+
+// "base 0 [3,3]{3,1}+4", "argument 2".
+std::string InnerText(const serialization::InputBinding::InnerInput& inner) {
+  if (!inner.has_base_view()) return absl::StrCat("argument ", inner.argument());
+  const serialization::TensorGeometry& geometry = inner.base_view().geometry();
+  const std::vector<std::string> sizes(geometry.sizes().begin(), geometry.sizes().end());
+  const std::vector<std::string> strides(geometry.strides().begin(), geometry.strides().end());
+  return absl::StrCat("base ", inner.base_view().base(), " ", Describe(sizes), Describe(strides), "+",
+                      geometry.offset().empty() ? "0" : geometry.offset());
+}
+
+std::string InnerText(const Json& inner) {
+  if (inner.is_number()) return absl::StrCat("argument ", inner.get<int>());
+  return absl::StrCat("base ", inner["base"].get<int>(), " ", Describe(IntsOf(inner["size"])),
+                      Describe(IntsOf(inner["stride"])), "+", inner["offset"].get<int>());
+}
+
+void CompareSyntheticBases(const serialization::InputBinding& binding, const Json& golden, Differences& d) {
+  const bool has_bases = !golden.is_null() && !golden["info"].is_null();
+  std::vector<std::string> expected;
+  std::vector<int> expected_metadata_mutations;
+  if (has_bases) {
+    for (const Json& inner : golden["info"]["inner_args"]) expected.push_back(InnerText(inner));
+    expected_metadata_mutations = golden["aliased_arg_idx_with_metadata_mutations"].get<std::vector<int>>();
+  }
+  std::vector<std::string> actual;
+  for (const auto& inner : binding.inner_inputs()) actual.push_back(InnerText(inner));
+  d.Expect("inner_inputs", actual, expected);
+  d.Expect("num_bases", static_cast<int>(binding.num_bases()), has_bases ? golden["info"]["num_bases"].get<int>() : 0);
+  const auto& mutated = binding.aliased_inputs_with_metadata_mutations();
+  d.Expect("aliased_inputs_with_metadata_mutations", std::vector<int>(mutated.begin(), mutated.end()),
+           expected_metadata_mutations);
+  for (int i = 0; i < binding.bases_size() && has_bases; ++i) {
+    const Json& base = golden["info"]["outer_args"][static_cast<size_t>(i)];
+    d.Expect(absl::StrCat("base ", i, ".requires_grad"), binding.bases(i).requires_grad(),
+             base["requires_grad"].get<bool>());
+    d.Expect(absl::StrCat("base ", i, ".is_leaf"), binding.bases(i).is_leaf(), base["is_leaf"].get<bool>());
+  }
+}
+
+// --- After partitioning ------------------------------------------------------------------
+
+void CompareBackwardMutations(const serialization::ViewAndMutationMeta& meta, const Json& golden, Differences& d) {
+  const auto& actual = meta.backward_mutated_inputs();
+  d.Expect("backward_mutated_inputs", std::vector<int>(actual.begin(), actual.end()),
+           golden["indices_of_inputs_that_requires_grad_with_mutations_in_bw"].get<std::vector<int>>());
+}
+
+// "0: [0,1]" of saved tensor 0 with these dynamic dimensions.
+std::vector<std::string> DynamicSaved(const SavedForBackward& saved) {
+  std::vector<std::string> texts;
+  for (const SavedForBackward::DynamicDims& dynamic : saved.dynamic_tensors) {
+    texts.push_back(absl::StrCat(dynamic.tensor, ": ", Describe(dynamic.dims)));
+  }
+  return texts;
+}
+
+std::vector<std::string> DynamicSaved(const Json& golden) {
+  std::vector<std::string> texts;
+  if (!golden.contains("dynamic_saved_tensors_idxs")) return texts;
+  for (const auto& [tensor, dims] : golden["dynamic_saved_tensors_idxs"].items()) {
+    texts.push_back(absl::StrCat(tensor, ": ", Describe(dims.get<std::vector<int>>())));
+  }
+  return texts;
+}
+
+// Which values are saved: another partition may save others.
+void ComparePartition(const SavedForBackward& saved, const Json& analysis, Differences& d) {
+  const Json& golden = analysis["metadata_final_diff"];
+  d.ExpectOfPartition("saved.num_tensors", saved.num_tensors,
+                      analysis["num_fw_outs_saved_for_bw"].get<int>() - golden["num_symints_saved_for_bw"].get<int>() -
+                          golden["num_opaque_objects_saved_for_bw"].get<int>());
+  if (golden.contains("bw_donated_idxs") && !golden["bw_donated_idxs"].is_null()) {
+    d.ExpectOfPartition("saved.donated", saved.donated, golden["bw_donated_idxs"].get<std::vector<int>>());
+  } else {
+    d.NotCompared("donated values: the golden file does not have them");
+  }
+  d.ExpectOfPartition("saved.dynamic_tensors", DynamicSaved(saved), DynamicSaved(golden));
+}
+
+// `has_symints`: whether the reference saves sizes, which here are the call's own.
+void CompareSaved(const ViewAndMutationMeta& meta, const Json& analysis, bool has_symints, Differences& d) {
+  const Json& golden = analysis["metadata_final_diff"];
+  const std::optional<SavedForBackward>& saved = meta.facts().saved;
+  const bool is_recorded = analysis.contains("num_fw_outs_saved_for_bw");
+  if (meta.facts().tangents.empty()) {
+    if (is_recorded)
+      d.NotCompared("what is saved: without a tangent there is no backward, though the reference has one");
+    return;
+  }
+  d.Expect("saves for a backward", saved.has_value(), is_recorded);
+  if (!saved.has_value() || !is_recorded) return;
+  if (has_symints) {
+    d.NotCompared("sizes that the reference saves for the backward: here they are the call's");
+  } else {
+    d.Expect("saved.num_symints", saved->num_symints, golden["num_symints_saved_for_bw"].get<int>());
+  }
+  d.Expect("saved.num_opaque_objects", saved->num_opaque_objects, golden["num_opaque_objects_saved_for_bw"].get<int>());
+  d.Expect("saved.num_tensors_without_version_check", saved->num_tensors_without_version_check,
+           golden["num_tensors_saved_with_no_vc_check"].get<int>());
+  d.Expect("tensors_saved_for_backwards.begin", meta.derived().tensors_saved_for_backwards.begin,
+           golden["tensors_saved_for_backwards_slice"][0].get<int>());
+  d.Expect("indices_of_inputs_to_detach", meta.facts().indices_of_inputs_to_detach,
+           analysis["indices_of_inps_to_detach"].get<std::vector<int>>());
+  ComparePartition(*saved, analysis, d);
+}
+
+const serialization::ViewAndMutationMeta& ProgramMetadata(const serialization::Method& method) {
+  return method.has_program_metadata() ? method.program_metadata() : method.metadata();
+}
+
+}  // namespace
+
+absl::string_view MutationTypeName(MutationType type) {
+  switch (type) {
+    case MutationType::kNotMutated:
+      return "NOT_MUTATED";
+    case MutationType::kMutatedInGraph:
+      return "MUTATED_IN_GRAPH";
+    case MutationType::kMutatedOutGraph:
+      return "MUTATED_OUT_GRAPH";
+  }
+  return "";
+}
+
+void CompareAnalysis(const serialization::Method& method, const Json& facts, const std::string& mode, Differences& d,
+                     absl::Span<const int64_t> symbols) {
+  const Json& analysis = facts["aot"][mode];
+  const Json& eager = facts.contains("eager") ? facts["eager"] : Json::object();
+  d.set_prefix(mode + ", ");
+  const int num_inputs = method.metadata().input_info_size();
+  CompareMeta(method.metadata(), analysis["metadata_user"], eager, UserInputs(num_inputs), symbols, d);
+  CompareViews(method.metadata(), eager, symbols, d);
+  if (!analysis.contains("metadata_after_wrappers")) {
+    return d.NotCompared("metadata after wrappers: the reference failed before");
+  }
+
+  CompareDuplicates(method.input_binding(), analysis["dedupe"], num_inputs, d);
+  CompareSyntheticBases(method.input_binding(), analysis["synthetic_base"], d);
+  const bool wrapped = !analysis["metadata_after_wrappers"].is_null();
+  d.set_prefix(mode + ", after wrappers: ");
+  const serialization::ViewAndMutationMeta& program = ProgramMetadata(method);
+  const UserInputs user_inputs(method.input_binding(), num_inputs, program.input_info_size());
+  CompareMeta(program, analysis[wrapped ? "metadata_after_wrappers" : "metadata_user"], eager, user_inputs, symbols, d);
+}
+
+void CompareMetadata(const serialization::Method& method, const Json& facts, const std::string& mode, Differences& d) {
+  CompareAnalysis(method, facts, mode, d);
+  const Json& analysis = facts["aot"][mode];
+  if (!analysis.contains("metadata_after_wrappers")) return;
+  const bool wrapped = !analysis["metadata_after_wrappers"].is_null();
+  CompareBackwardMutations(ProgramMetadata(method), analysis[wrapped ? "metadata_after_wrappers" : "metadata_user"], d);
+  if (const auto meta = ViewAndMutationMeta::FromProto(ProgramMetadata(method)); meta.ok()) {
+    CompareSaved(*meta, analysis, /*has_symints=*/false, d);
+  }
+}
+
+void CompareDynamicMetadata(const serialization::Method& method, const Json& facts, absl::Span<const int64_t> symbols,
+                            Differences& d) {
+  Json at_sizes_of_case = facts;
+  Json& analyses = at_sizes_of_case["aot"];
+  for (const char* signature : {"metadata_user", "metadata_after_wrappers"}) {
+    Json& dynamic = analyses["dynamic_keep_false"][signature];
+    const Json& fixed = analyses["keep_false"][signature];
+    if (!dynamic.is_object() || !fixed.is_object() || dynamic["traced_tangents"].empty()) continue;
+    dynamic["traced_tangents"] = fixed["traced_tangents"];
+    d.Adapted("tangents with dynamic sizes have the sizes of those that the reference traced at fixed ones");
+  }
+  CompareAnalysis(method, at_sizes_of_case, "dynamic_keep_false", d, symbols);
+  const Json& analysis = analyses["dynamic_keep_false"];
+  const auto meta = ViewAndMutationMeta::FromProto(ProgramMetadata(method));
+  if (analysis.contains("metadata_final_diff") && meta.ok()) CompareSaved(*meta, analysis, /*has_symints=*/true, d);
+}
+
+}  // namespace cotan::conformance

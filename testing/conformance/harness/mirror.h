@@ -1,0 +1,40 @@
+// LibTorch's tensors as the runtime's Variables, for calls with the same
+// arguments on both sides.
+#ifndef COTAN_TESTING_CONFORMANCE_HARNESS_MIRROR_H_
+#define COTAN_TESTING_CONFORMANCE_HARNESS_MIRROR_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/autograd/variable.h"
+#include "runtime/tensor.h"
+#include "testing/conformance/harness/eager_run.h"
+
+namespace cotan::conformance {
+
+// A copy: same dtype, sizes, strides and offset, in a storage of its own that is
+// as large. `tensor` is a CPU tensor.
+absl::StatusOr<Tensor> ToCotan(const at::Tensor& tensor);
+// A copy with the same elements, sizes and strides.
+at::Tensor ToTorch(const Tensor& tensor);
+
+// Inputs of a case and their roots, as Variables with copied elements: what
+// shares storage there shares it here, a view is a view of the same base, a leaf
+// a leaf. An input that was computed in LibTorch has a node that takes the
+// gradient through LibTorch's graph to the roots.
+struct MirroredInputs {
+  std::vector<Variable> inputs;
+  std::vector<Variable> roots;
+};
+
+// `in` has not been used in any call; the result keeps its graph alive.
+// Errors of the runtime.
+absl::StatusOr<MirroredInputs> Mirror(const CaseInputs& in);
+
+}  // namespace cotan::conformance
+
+#endif  // COTAN_TESTING_CONFORMANCE_HARNESS_MIRROR_H_

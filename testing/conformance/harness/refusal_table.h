@@ -1,0 +1,25 @@
+// Functions that the reference refuses to compile or to export, and a few that
+// it takes, with what Cotan's message about them has to tell.
+#ifndef COTAN_TESTING_CONFORMANCE_HARNESS_REFUSAL_TABLE_H_
+#define COTAN_TESTING_CONFORMANCE_HARNESS_REFUSAL_TABLE_H_
+
+#include <functional>
+#include <vector>
+
+#include "testing/conformance/harness/conf_case.h"
+
+namespace cotan::conformance {
+
+struct RefusalCase {
+  const char* name;  // that of the golden, which knows the entry point and options
+  std::function<std::vector<at::Tensor>()> inputs;
+  std::function<std::vector<at::Tensor>(std::vector<at::Tensor>)> f;
+  // Part of the message; "" = it is taken.
+  const char* message;
+};
+
+std::vector<RefusalCase> RefusalTable();
+
+}  // namespace cotan::conformance
+
+#endif  // COTAN_TESTING_CONFORMANCE_HARNESS_REFUSAL_TABLE_H_

@@ -1,0 +1,121 @@
+#include "testing/conformance/harness/runner.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <functional>
+
+#include "absl/algorithm/container.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "testing/conformance/harness/golden.h"
+#include "testing/conformance/harness/modes.h"
+#include "testing/conformance/harness/report.h"
+
+namespace cotan::conformance {
+namespace {
+
+struct Mode {
+  const char* name;
+  void (*check)(const ConfCase& c, const Json& facts, Differences& differences);
+};
+
+constexpr char kDynamic[] = "dynamic";
+constexpr Mode kModes[] = {
+    {"metadata", CheckMetadata},
+    {"eager", CheckEager},
+    {"grad", CheckGradients},
+    {kDynamic, CheckDynamic},
+};
+constexpr char kRefusals[] = "refusals";
+
+void CheckCase(const Mode& mode, const ConfCase& c, const Json* facts, Differences& differences) {
+  try {
+    if (facts != nullptr) return mode.check(c, *facts, differences);
+    if (mode.check == CheckEager) CheckProgram(c, differences);
+    if (mode.check == CheckDynamic) CheckDynamic(c, Json::object(), differences);
+    if (mode.check == CheckMetadata) differences.NothingCompared("the golden file does not have this case");
+    if (mode.check == CheckGradients) {
+      differences.NothingCompared("the golden file does not have this case; mode eager compares its gradients");
+    }
+  } catch (const std::exception& e) {
+    differences.Add(absl::StrCat("threw: ", e.what()));
+  }
+}
+
+void RunCase(const Mode& mode, const ConfCase& c, const Golden& golden, bool partial_golden, Report& report) {
+  Differences differences;
+  const Json* facts = golden.Find(c.name);
+  if (facts == nullptr && !partial_golden) {
+    differences.Add("the golden file does not have this case");
+  } else {
+    CheckCase(mode, c, facts, differences);
+  }
+  report.Add(mode.name, c.name, differences);
+}
+
+void RunRefusal(const Json& golden, const std::vector<RefusalCase>& table, Report& report) {
+  const std::string name = golden["name"];
+  Differences differences;
+  const auto found = absl::c_find_if(table, [&](const RefusalCase& c) { return c.name == name; });
+  if (found == table.end()) {
+    differences.Add("refusal_table.cc does not have this function");
+  } else {
+    CheckRefusal(*found, golden, differences);
+  }
+  report.Add(kRefusals, name, differences);
+}
+
+bool IsMode(const std::string& name) {
+  return name == "all" || name == kRefusals ||
+         absl::c_any_of(kModes, [&](const Mode& mode) { return mode.name == name; });
+}
+
+// Which cases run.
+class Selection {
+ public:
+  explicit Selection(const RunnerOptions& options) : options_(options) {}
+
+  // "dynamic" is one of its own: not every function has a meaning at other sizes.
+  bool HasMode(const std::string& mode) const {
+    return options_.mode == mode || (options_.mode == "all" && mode != kDynamic);
+  }
+  bool HasCase(const std::string& name) const {
+    return options_.cases.empty() || absl::c_linear_search(options_.cases, name);
+  }
+
+ private:
+  const RunnerOptions& options_;
+};
+
+}  // namespace
+
+absl::StatusOr<int> RunConformance(const RunnerOptions& options, const std::vector<ConfCase>& table) {
+  if (!IsMode(options.mode)) return absl::InvalidArgumentError(absl::StrCat("there is no mode '", options.mode, "'"));
+  COTAN_ASSIGN_OR_RETURN(const Golden golden, Golden::Load(options.golden));
+  Report report(stdout, options.all_differences);
+  if (!options.known_failures.empty()) COTAN_RETURN_IF_ERROR(report.ReadKnownRefusals(options.known_failures));
+  if (!options.partition_differences.empty()) {
+    COTAN_RETURN_IF_ERROR(report.ReadPartitionDifferences(options.partition_differences));
+  }
+  at::set_num_threads(1);
+  const Selection selection(options);
+  for (const Mode& mode : kModes) {
+    if (!selection.HasMode(mode.name)) continue;
+    for (const ConfCase& c : table) {
+      if (selection.HasCase(c.name)) RunCase(mode, c, golden, options.partial_golden, report);
+    }
+  }
+  if (selection.HasMode(kRefusals)) {
+    const std::vector<RefusalCase> refusals = RefusalTable();
+    for (const Json& error : golden.errors()) {
+      if (selection.HasCase(error["name"])) RunRefusal(error, refusals, report);
+    }
+  }
+  return report.Finish();
+}
+
+}  // namespace cotan::conformance

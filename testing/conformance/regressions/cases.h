@@ -1,0 +1,60 @@
+// Cases that the corpus does not have, by what they are about; together the
+// table of own_table.cc.
+#ifndef COTAN_TESTING_CONFORMANCE_REGRESSIONS_CASES_H_
+#define COTAN_TESTING_CONFORMANCE_REGRESSIONS_CASES_H_
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "testing/conformance/harness/case_flags.h"
+#include "testing/conformance/harness/conf_case.h"
+
+namespace cotan::conformance {
+
+// A case of this table, or of one that is compared with eager alone.
+inline ConfCase Case(const char* name, std::function<Tensors()> inputs, std::function<Tensors(Tensors)> f) {
+  return Case(name, "own", std::move(inputs), std::move(f));
+}
+
+inline Tensors Leaf() { return {leaf(0, {2, 3})}; }
+inline Tensors Computed() { return {leaf(0, {2, 3}).clone()}; }
+inline Tensors Buffer() { return {buf(0, {2, 3})}; }
+inline Tensors Square() { return {leaf(0, {3, 3}).clone()}; }
+inline Tensors TwoLeaves() { return {leaf(0, {2, 3}), leaf(1, {2, 3})}; }
+inline Tensors TwoComputed() { return {leaf(0, {2, 3}).clone(), leaf(1, {2, 3}).clone()}; }
+inline Tensors BufferAndLeaf() { return {buf(0, {2, 3}), leaf(1, {2, 3})}; }
+inline Tensors Complex() { return {leaf(0, {3}, at::kComplexFloat)}; }
+inline Tensors ComplexComputed() { return {leaf(0, {3}, at::kComplexFloat).clone()}; }
+inline Tensors ComplexBuffer() { return {buf(0, {3}, at::kComplexFloat)}; }
+
+inline at::Tensor Flat(const at::Tensor& x) { return x.view(at::IntArrayRef({-1})); }
+
+// own_*_cases.cc
+std::vector<ConfCase> RequiresGradCases();  // what requires grad since the function ran
+std::vector<ConfCase> ViewCases();          // views in unusual order
+std::vector<ConfCase> ConjugateCases();
+std::vector<ConfCase> NumberCases();        // results that are no tensors
+std::vector<ConfCase> MutationCases();      // writes in unusual order
+std::vector<ConfCase> SequenceCases();      // several of these in one function
+std::vector<ConfCase> SharedInputCases();   // with inputs in the same memory
+std::vector<ConfCase> OpCases();            // ops that write, in all their forms
+std::vector<ConfCase> OutputCases();        // what comes out, and what it is a view of
+std::vector<ConfCase> SharedMemoryCases();  // inputs in the same memory
+std::vector<ConfCase> StorageCases();       // set_, resize_, sizes
+std::vector<ConfCase> ElementCases();       // dtypes, complex numbers, tensors of few elements
+std::vector<ConfCase> ModeCases();          // gradients on and off, detached, custom, random
+std::vector<ConfCase> DerivativeCases();    // what a backward keeps, gradients inside, forms of results
+
+std::vector<ConfCase> WrittenInputCases();  // inputs that are written or moved, further
+std::vector<ConfCase> AliasOutputCases();   // views that come out, further
+std::vector<ConfCase> MergedInputCases();   // inputs in the same memory, further
+std::vector<ConfCase> CombinationCases();   // of all these
+std::vector<ConfCase> MovedInputCases();    // inputs that leave out elements, or are moved there and back
+std::vector<ConfCase> TrainingCases();      // tangents, normalization, optimizers, custom functions
+
+}  // namespace cotan::conformance
+
+#endif  // COTAN_TESTING_CONFORMANCE_REGRESSIONS_CASES_H_

@@ -1,0 +1,18 @@
+// Tables of cases by op, view, dtype and place in memory. They have no golden
+// facts: LibTorch eager alone is what they are compared with.
+#ifndef COTAN_TESTING_CONFORMANCE_REGRESSIONS_EAGER_CASES_H_
+#define COTAN_TESTING_CONFORMANCE_REGRESSIONS_EAGER_CASES_H_
+
+#include <vector>
+
+#include "testing/conformance/regressions/cases.h"
+
+namespace cotan::conformance {
+
+std::vector<ConfCase> StridedViewCases();  // writes through each kind of view
+std::vector<ConfCase> InPlaceCases();      // ops in place, over dtypes
+std::vector<ConfCase> ComplexCases();      // arithmetic of complex numbers
+
+}  // namespace cotan::conformance
+
+#endif  // COTAN_TESTING_CONFORMANCE_REGRESSIONS_EAGER_CASES_H_

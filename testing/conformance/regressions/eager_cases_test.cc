@@ -1,0 +1,33 @@
+#include "testing/conformance/regressions/eager_cases.h"
+
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <string>
+
+#include "testing/conformance/harness/modes.h"
+
+// gtest prints parameters; a case is known by its name.
+void PrintTo(const ConfCase& c, std::ostream* out) { *out << c.name; }
+
+namespace cotan::conformance {
+namespace {
+
+class EagerCaseTest : public testing::TestWithParam<ConfCase> {};
+
+TEST_P(EagerCaseTest, IsAsInEager) {
+  at::set_num_threads(1);
+  Differences differences;
+  CheckProgram(GetParam(), differences);
+  EXPECT_TRUE(differences.none()) << differences.first();
+}
+
+std::string NameOf(const testing::TestParamInfo<ConfCase>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(StridedViews, EagerCaseTest, testing::ValuesIn(StridedViewCases()), NameOf);
+INSTANTIATE_TEST_SUITE_P(InPlace, EagerCaseTest, testing::ValuesIn(InPlaceCases()), NameOf);
+INSTANTIATE_TEST_SUITE_P(ComplexNumbers, EagerCaseTest, testing::ValuesIn(ComplexCases()), NameOf);
+
+}  // namespace
+}  // namespace cotan::conformance
