@@ -26,7 +26,7 @@ absl::string_view ReasonToBypass(const CompileOptions& options) {
   return "";
 }
 
-std::string KeyOf(const TraceMemo& memo, const CompileOptions& options, const WrapperStructure* wrappers) {
+std::string KeyOf(const TraceCache& memo, const CompileOptions& options, const WrapperStructure* wrappers) {
   std::vector<KeyedTrace> traces;
   for (const auto& [name, traced] : memo) traces.push_back({name, &traced});
   KeyedOptions keyed = {.optimizer = options.optimizer,
@@ -82,7 +82,7 @@ absl::StatusOr<CompiledModel> CompileThroughCache(const CompileFixed& compile, c
     return model;
   }
   COTAN_ASSIGN_OR_RETURN(const CompileCache cache, CompileCache::Open(options.cache_dir));
-  TraceMemo memo;
+  TraceCache memo;
   TraceLog traces{.traces_only = true, .memo = &memo};
   COTAN_RETURN_IF_ERROR(compile(examples, options, values, &traces).status());
   if (log != nullptr) log->traces = std::move(traces.traces);

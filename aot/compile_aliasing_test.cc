@@ -61,9 +61,9 @@ TEST(CompileAliasingTest, BackwardTellsWhatGradientsDependOnUnseen) {
       },
       {Leaf()});
   ASSERT_EQ(artifact.methods_size(), 2);
-  ASSERT_EQ(artifact.methods(1).idle_tangents_size(), 1);
-  EXPECT_EQ(artifact.methods(1).idle_tangents(0).gradient(), 0u);
-  EXPECT_THAT(artifact.methods(1).idle_tangents(0).tangents(), ElementsAre(0));
+  ASSERT_EQ(artifact.methods(1).structural_tangents_size(), 1);
+  EXPECT_EQ(artifact.methods(1).structural_tangents(0).gradient(), 0u);
+  EXPECT_THAT(artifact.methods(1).structural_tangents(0).tangents(), ElementsAre(0));
 }
 
 TEST(CompileAliasingTest, ViewsMadeUnderNoGradHaveNoGradient) {
@@ -74,7 +74,7 @@ TEST(CompileAliasingTest, ViewsMadeUnderNoGradHaveNoGradient) {
   }();
   const Artifact artifact = Compile([](const Tensors& in) -> Tensors { return {in[0].t() * in[1]}; }, {Leaf(), view});
   ASSERT_EQ(artifact.methods_size(), 2);
-  EXPECT_THAT(artifact.methods(0).inputs_without_gradient(), ElementsAre(1));
+  EXPECT_THAT(artifact.methods(0).no_grad_view_inputs(), ElementsAre(1));
   EXPECT_THAT(artifact.methods(1).gradient_inputs(), ElementsAre(0));
 }
 

@@ -49,7 +49,7 @@ std::vector<std::string> UnsupportedLiveOps(const Graph& traced) {
 // --- The stages of every method -------------------------------------------------
 
 // A traced method on its way to the artifact.
-struct Draft {
+struct TracedMethod {
   std::string name;
   TracedProgram traced;
   Graph graph;  // lowered
@@ -57,10 +57,10 @@ struct Draft {
 };
 
 // The trace that the log remembers, otherwise a new one.
-absl::StatusOr<TracedProgram> TraceOnce(const TensorFunction& function, absl::Span<const ModuleState> states,
-                                        const std::vector<at::Tensor>& inputs, const TraceOptions& trace,
-                                        const Compilation& compilation) {
-  TraceMemo* memo = compilation.log == nullptr ? nullptr : compilation.log->memo;
+absl::StatusOr<TracedProgram> TraceCached(const TensorFunction& function, absl::Span<const ModuleState> states,
+                                          const std::vector<at::Tensor>& inputs, const TraceOptions& trace,
+                                          const Compilation& compilation) {
+  TraceCache* memo = compilation.log == nullptr ? nullptr : compilation.log->memo;
   if (memo == nullptr) return Trace(function, states, inputs, trace);
   if (const auto it = memo->find(trace.name); it != memo->end()) return it->second;
   COTAN_ASSIGN_OR_RETURN(TracedProgram traced, Trace(function, states, inputs, trace));
@@ -68,9 +68,9 @@ absl::StatusOr<TracedProgram> TraceOnce(const TensorFunction& function, absl::Sp
 }
 
 // Trace, clean up, lower.
-absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function, absl::Span<const ModuleState> states,
-                                    const std::vector<at::Tensor>& inputs, TraceOptions trace,
-                                    Compilation& compilation) {
+absl::StatusOr<TracedMethod> TraceAndLower(const TensorFunction& function, absl::Span<const ModuleState> states,
+                                           const std::vector<at::Tensor>& inputs, TraceOptions trace,
+                                           Compilation& compilation) {
   trace.seed = compilation.options.seed;
   trace.autocast = compilation.options.autocast;
   trace.keep_input_mutations = compilation.options.keep_input_mutations;
@@ -79,8 +79,8 @@ absl::StatusOr<Draft> TraceAndLower(const TensorFunction& function, absl::Span<c
   trace.unsupported_ops = UnsupportedLiveOps;
   if (!trace.in_spec.has_value()) trace.in_spec = compilation.in_spec;
   if (!trace.out_spec.has_value()) trace.out_spec = compilation.out_spec;
-  Draft draft{trace.name, {}, {}, GraphDump(compilation.options.dump_dir, trace.name)};
-  COTAN_ASSIGN_OR_RETURN(draft.traced, TraceOnce(function, states, inputs, trace, compilation));
+  TracedMethod draft{trace.name, {}, {}, GraphDump(compilation.options.dump_dir, trace.name)};
+  COTAN_ASSIGN_OR_RETURN(draft.traced, TraceCached(function, states, inputs, trace, compilation));
   draft.dump.Write("trace", draft.traced.graph);
   if (compilation.log != nullptr) compilation.log->traces.push_back(draft.traced.graph);
   if (compilation.traces_only()) return draft;
@@ -114,10 +114,10 @@ void DescribeGradients(const Graph& backward, const TracedProgram& traced, seria
     }
     method.add_gradient_inputs(static_cast<uint32_t>(argument));
   }
-  const std::vector<std::vector<int>> idle = IdleTangents(traced.graph, backward);
+  const std::vector<std::vector<int>> idle = StructuralTangents(traced.graph, backward);
   for (size_t gradient = 0; gradient < idle.size(); ++gradient) {
     if (idle[gradient].empty()) continue;
-    serialization::IdleTangents& entry = *method.add_idle_tangents();
+    serialization::StructuralTangents& entry = *method.add_structural_tangents();
     entry.set_gradient(static_cast<uint32_t>(gradient));
     for (const int tangent : idle[gradient]) entry.add_tangents(static_cast<uint32_t>(tangent));
   }
@@ -125,7 +125,7 @@ void DescribeGradients(const Graph& backward, const TracedProgram& traced, seria
 
 // Emit an optimized graph, add it to the artifact. `graph` is the draft's, or a
 // part of it; `backward` names the method that takes what this one saves.
-absl::Status Finish(Graph graph, const std::string& name, const std::string& backward, Draft& draft,
+absl::Status Finish(Graph graph, const std::string& name, const std::string& backward, TracedMethod& draft,
                     Compilation& compilation) {
   graph.name = name;
   compilation.artifact.AddTracedStates(draft.traced, graph);
@@ -135,8 +135,8 @@ absl::Status Finish(Graph graph, const std::string& name, const std::string& bac
   if (name == "backward") DescribeGradients(graph, draft.traced, method);
   if (name != "backward") {
     method.set_traced_without_grad(!draft.traced.grad_enabled);
-    for (const int input : draft.traced.inputs_without_gradient) {
-      method.add_inputs_without_gradient(static_cast<uint32_t>(input));
+    for (const int input : draft.traced.no_grad_view_inputs) {
+      method.add_no_grad_view_inputs(static_cast<uint32_t>(input));
     }
     *method.mutable_metadata() = draft.traced.metadata;
     if (draft.traced.program_metadata.has_value()) {
@@ -173,7 +173,7 @@ std::vector<TensorData> TangentsOfRun(const ReferenceRun& run, const Graph& back
 }
 
 // The same for a method that is one graph.
-absl::Status OptimizeAndFinish(const std::string& name, Draft& draft, Compilation& compilation) {
+absl::Status OptimizeAndFinish(const std::string& name, TracedMethod& draft, Compilation& compilation) {
   COTAN_RETURN_IF_ERROR(Optimize(draft.graph, draft.dump.Function()));
   return Finish(draft.graph, name, "", draft, compilation);
 }
@@ -210,14 +210,14 @@ TraceOptions LossTrace(const std::string& name, size_t num_inputs, const Compila
 }
 
 // The joint graph of model and loss, its tangent set to 1.
-absl::StatusOr<Draft> DraftLossStep(const std::string& name, TraceableModule& module,
-                                    const std::vector<at::Tensor>& examples, Compilation& compilation) {
+absl::StatusOr<TracedMethod> DraftLossStep(const std::string& name, TraceableModule& module,
+                                           const std::vector<at::Tensor>& examples, Compilation& compilation) {
   const CompileOptions& options = compilation.options;
   std::vector<at::Tensor> inputs = examples;
   inputs.insert(inputs.end(), options.targets.begin(), options.targets.end());
   module.Train(true);
-  COTAN_ASSIGN_OR_RETURN(Draft draft, TraceAndLower(WithLoss(module.forward(), options), module.states(), inputs,
-                                                    LossTrace(name, examples.size(), compilation), compilation));
+  COTAN_ASSIGN_OR_RETURN(TracedMethod draft, TraceAndLower(WithLoss(module.forward(), options), module.states(), inputs,
+                                                           LossTrace(name, examples.size(), compilation), compilation));
   if (compilation.traces_only()) return draft;
   if (options.optimizer->loss_scaling.has_value()) {
     COTAN_ASSIGN_OR_RETURN(const NewStates scale,
@@ -230,7 +230,7 @@ absl::StatusOr<Draft> DraftLossStep(const std::string& name, TraceableModule& mo
 
 absl::Status AddTrainStep(TraceableModule& module, const std::vector<at::Tensor>& examples, Compilation& compilation) {
   const OptimizerConfig& optimizer = *compilation.options.optimizer;
-  COTAN_ASSIGN_OR_RETURN(Draft draft, DraftLossStep("train_step", module, examples, compilation));
+  COTAN_ASSIGN_OR_RETURN(TracedMethod draft, DraftLossStep("train_step", module, examples, compilation));
   if (compilation.traces_only()) return absl::OkStatus();
   COTAN_ASSIGN_OR_RETURN(const NewStates slots, AppendOptimizer(optimizer, draft.graph));
   draft.dump.Write("optimizer", draft.graph);
@@ -247,7 +247,7 @@ absl::Status AddTrainStep(TraceableModule& module, const std::vector<at::Tensor>
 
 absl::Status AddAccumulation(TraceableModule& module, const std::vector<at::Tensor>& examples,
                              Compilation& compilation) {
-  COTAN_ASSIGN_OR_RETURN(Draft draft, DraftLossStep("accumulate", module, examples, compilation));
+  COTAN_ASSIGN_OR_RETURN(TracedMethod draft, DraftLossStep("accumulate", module, examples, compilation));
   if (compilation.traces_only()) return absl::OkStatus();
   COTAN_ASSIGN_OR_RETURN(const NewStates accumulators, AppendAccumulation(draft.graph));
   compilation.artifact.AddTracedStates(draft.traced, draft.graph);
@@ -264,7 +264,7 @@ absl::Status AddAccumulation(TraceableModule& module, const std::vector<at::Tens
   }
   COTAN_ASSIGN_OR_RETURN(ApplyOptimizer apply, BuildApplyOptimizer(*compilation.options.optimizer, parameters));
   compilation.artifact.AddStates(apply.states);
-  Draft apply_draft{"apply_optimizer", {}, {}, GraphDump(compilation.options.dump_dir, "apply_optimizer")};
+  TracedMethod apply_draft{"apply_optimizer", {}, {}, GraphDump(compilation.options.dump_dir, "apply_optimizer")};
   apply_draft.graph = std::move(apply.graph);
   return OptimizeAndFinish("apply_optimizer", apply_draft, compilation);
 }
@@ -290,7 +290,7 @@ absl::Status AddForwardBackward(const TensorFunction& function, absl::Span<const
   if (compilation.wrappers != nullptr) {
     trace.input_names = FlatNames(compilation.wrappers->inputs, InputNames(*compilation.wrappers));
   }
-  COTAN_ASSIGN_OR_RETURN(Draft draft, TraceAndLower(function, states, examples, std::move(trace), compilation));
+  COTAN_ASSIGN_OR_RETURN(TracedMethod draft, TraceAndLower(function, states, examples, std::move(trace), compilation));
   if (compilation.traces_only()) return absl::OkStatus();
   const ReferenceRun& run = draft.traced.reference;
   if (run.tangents.empty()) {
@@ -316,8 +316,8 @@ absl::Status AddForwardBackward(const TensorFunction& function, absl::Span<const
 
 absl::Status AddEval(TraceableModule& module, const std::vector<at::Tensor>& examples, Compilation& compilation) {
   module.Train(false);
-  COTAN_ASSIGN_OR_RETURN(Draft draft, TraceAndLower(module.forward(), module.states(), examples,
-                                                    {.name = "eval", .grad_enabled = false}, compilation));
+  COTAN_ASSIGN_OR_RETURN(TracedMethod draft, TraceAndLower(module.forward(), module.states(), examples,
+                                                           {.name = "eval", .grad_enabled = false}, compilation));
   if (compilation.traces_only()) return absl::OkStatus();
   COTAN_RETURN_IF_ERROR(OptimizeAndFinish("eval", draft, compilation));
   AddReference("eval", draft.traced, ExpectedAfterRun(draft.traced), compilation);

@@ -41,7 +41,7 @@ struct Exportable {
 };
 
 // Graphs for export have no calling convention that could bring these about.
-absl::Status CheckInputs(const Exportable& exportable, const ViewAndMutationFacts& facts, bool trace_joint) {
+absl::Status CheckInputs(const Exportable& exportable, const ViewAndMutationMetaFields& facts, bool trace_joint) {
   for (size_t i = 0; i < facts.input_info.size(); ++i) {
     const InputAliasInfo& info = facts.input_info[i];
     if (!info.mutates_metadata) continue;
@@ -71,7 +71,7 @@ absl::Status CheckInputs(const Exportable& exportable, const ViewAndMutationFact
   return absl::OkStatus();
 }
 
-absl::StatusOr<ViewAndMutationFacts> FactsOf(const Exportable& exportable, bool grad_enabled, uint64_t seed) {
+absl::StatusOr<ViewAndMutationMetaFields> FactsOf(const Exportable& exportable, bool grad_enabled, uint64_t seed) {
   AnalyzeFunctionOptions options;
   options.keep_input_mutations = false;
   options.grad_enabled = grad_enabled;
@@ -79,7 +79,7 @@ absl::StatusOr<ViewAndMutationFacts> FactsOf(const Exportable& exportable, bool 
   return AnalyzeFunction(exportable.function, exportable.states, exportable.examples, options);
 }
 
-absl::Status CheckLossOnly(const ViewAndMutationFacts& facts, const ExportOptions& options) {
+absl::Status CheckLossOnly(const ViewAndMutationMetaFields& facts, const ExportOptions& options) {
   if (!options.output_loss_index.has_value()) {
     return Refuse("trace_joint needs output_loss_index: which output is the scalar loss that gradients are taken of");
   }
@@ -137,7 +137,7 @@ absl::StatusOr<ExportedGraph> Export(const Exportable& exportable, const ExportO
     return Refuse("pre_dispatch: there is no graph of ops as they were before autograd",
                   options.trace_joint ? ", and gradients could not be part of it" : "");
   }
-  COTAN_ASSIGN_OR_RETURN(const ViewAndMutationFacts facts, FactsOf(exportable, options.trace_joint, options.seed));
+  COTAN_ASSIGN_OR_RETURN(const ViewAndMutationMetaFields facts, FactsOf(exportable, options.trace_joint, options.seed));
   if (options.trace_joint) COTAN_RETURN_IF_ERROR(CheckLossOnly(facts, options));
   COTAN_RETURN_IF_ERROR(CheckInputs(exportable, facts, options.trace_joint));
 
@@ -213,7 +213,7 @@ absl::StatusOr<ExportedGraph> ExportTensorFunction(const TensorFunction& functio
 absl::StatusOr<ExportedGraph> ExportJointTensorFunction(const TensorFunction& function,
                                                         const std::vector<at::Tensor>& examples, bool trace_joint) {
   const Exportable exportable = {function, {}, examples};
-  COTAN_ASSIGN_OR_RETURN(const ViewAndMutationFacts facts, FactsOf(exportable, trace_joint, /*seed=*/0));
+  COTAN_ASSIGN_OR_RETURN(const ViewAndMutationMetaFields facts, FactsOf(exportable, trace_joint, /*seed=*/0));
   COTAN_RETURN_IF_ERROR(CheckInputs(exportable, facts, trace_joint));
   for (size_t i = 0; i < facts.input_info.size(); ++i) {
     if (facts.input_info[i].is_mutated())

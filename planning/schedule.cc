@@ -267,7 +267,7 @@ class Scheduler {
     COTAN_ASSIGN_OR_RETURN(ViewGeometry wanted, DenseGeometry(method_.values(static_cast<int>(value)).type()));
     schedule_.outputs.push_back({wanted.dtype, wanted.layout});
     schedule_.places.push_back(PlaceOf(value, request));
-    if (schedule_.places.back().kind != ResultPlace::Kind::kOwn) return absl::OkStatus();
+    if (schedule_.places.back().kind != ResultBuffer::Kind::kOwn) return absl::OkStatus();
     own_result_.emplace(value, index);
     const Operand& operand = ValueOf(value);
     if (Fills(operand, wanted)) {
@@ -282,20 +282,20 @@ class Scheduler {
     return absl::OkStatus();
   }
 
-  ResultPlace PlaceOf(uint32_t value, const ResultRequest& request) const {
-    if (request.use == ResultUse::kReturn) return {ResultPlace::Kind::kOwn, 0};
-    if (request.use == ResultUse::kSkip) return {ResultPlace::Kind::kNone, 0};
-    if (request.use == ResultUse::kWriteBack) return {ResultPlace::Kind::kInput, request.input};
+  ResultBuffer PlaceOf(uint32_t value, const ResultRequest& request) const {
+    if (request.use == ResultUse::kReturn) return {ResultBuffer::Kind::kOwn, 0};
+    if (request.use == ResultUse::kSkip) return {ResultBuffer::Kind::kNone, 0};
+    if (request.use == ResultUse::kWriteBack) return {ResultBuffer::Kind::kInput, request.input};
     // To be read: wherever it lies when the method has run.
     const auto argument = argument_of_.find(value);
     if (argument != argument_of_.end() && !updated_.contains({BufferKind::kInput, argument->second})) {
-      return {ResultPlace::Kind::kInput, argument->second};
+      return {ResultBuffer::Kind::kInput, argument->second};
     }
     const auto written = new_content_of_.find(value);
-    if (written != new_content_of_.end()) return {ResultPlace::Kind::kInput, written->second};
+    if (written != new_content_of_.end()) return {ResultBuffer::Kind::kInput, written->second};
     const auto result = own_result_.find(value);
-    if (result != own_result_.end()) return {ResultPlace::Kind::kResult, result->second};
-    return {ResultPlace::Kind::kOwn, 0};
+    if (result != own_result_.end()) return {ResultBuffer::Kind::kResult, result->second};
+    return {ResultBuffer::Kind::kOwn, 0};
   }
 
   // --- updates --------------------------------------------------------------

@@ -62,7 +62,7 @@ struct ScheduleOptions {
 };
 
 // Where a result is when the method has run.
-struct ResultPlace {
+struct ResultBuffer {
   enum class Kind : uint8_t {
     kOwn,     // memory that the caller gives
     kInput,   // argument `index`
@@ -71,7 +71,7 @@ struct ResultPlace {
   };
   Kind kind = Kind::kOwn;
   int index = 0;
-  friend bool operator==(const ResultPlace&, const ResultPlace&) = default;
+  friend bool operator==(const ResultBuffer&, const ResultBuffer&) = default;
 };
 
 struct ScheduledStep {
@@ -102,8 +102,8 @@ struct Schedule {
   // storages (sets_storage), in order.
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
-  std::vector<ResultPlace> places;  // one per output
-  std::vector<int> written_inputs;  // arguments whose memory gets new contents, ascending
+  std::vector<ResultBuffer> places;  // one per output
+  std::vector<int> written_inputs;   // arguments whose memory gets new contents, ascending
   ScheduleStats stats;
 };
 

@@ -445,10 +445,10 @@ TEST(ScheduleTest, ResultsAreWhereTheirUseWantsThem) {
       loaded->artifact(), loaded->method(0), {},
       {.results = {{Use::kWriteBack, 0}, {Use::kReturn}, {Use::kSave}, {Use::kSave}, {Use::kSave}}, .donated = {}});
   ASSERT_TRUE(made.ok()) << made.status();
-  using Kind = ResultPlace::Kind;
+  using Kind = ResultBuffer::Kind;
   EXPECT_THAT(made->places,
-              ElementsAre(ResultPlace{Kind::kInput, 0}, ResultPlace{Kind::kOwn, 0}, ResultPlace{Kind::kInput, 0},
-                          ResultPlace{Kind::kResult, 1}, ResultPlace{Kind::kOwn, 0}));
+              ElementsAre(ResultBuffer{Kind::kInput, 0}, ResultBuffer{Kind::kOwn, 0}, ResultBuffer{Kind::kInput, 0},
+                          ResultBuffer{Kind::kResult, 1}, ResultBuffer{Kind::kOwn, 0}));
   EXPECT_THAT(made->written_inputs, ElementsAre(0));
   EXPECT_EQ(made->stats.inputs_in_place, 0);  // the old content is still to be copied
   EXPECT_EQ(made->stats.output_copies, 1);

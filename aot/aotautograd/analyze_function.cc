@@ -23,9 +23,9 @@ namespace {
 class SeatedStates {
  public:
   SeatedStates(absl::Span<const ModuleState> states, Recorder& recorder) : states_(states) {
-    SeatStates(states, recorder);
+    InstallStateProxies(states, recorder);
   }
-  ~SeatedStates() { UnseatStates(states_); }
+  ~SeatedStates() { RestoreStates(states_); }
   SeatedStates(const SeatedStates&) = delete;
   SeatedStates& operator=(const SeatedStates&) = delete;
 
@@ -66,8 +66,8 @@ absl::StatusOr<FunctionAnalysis> Run(const TensorFunction& function, absl::Span<
   Recorder recorder;
   const RecordingScope recording(recorder);
   const SeatedStates seated(states, recorder);
-  SeatRngState(options.seed, recorder);
-  SeatToken(recorder, /*index=*/0);
+  InstallRngState(options.seed, recorder);
+  InstallEffectToken(recorder, /*index=*/0);
   const std::vector<at::Tensor> user_inputs = UserInputs(examples, recorder);
   std::vector<at::Tensor> inputs;
   for (const ModuleState& state : states) inputs.push_back(state.tensor);
@@ -85,8 +85,8 @@ absl::StatusOr<FunctionAnalysis> Run(const TensorFunction& function, absl::Span<
   recorder.autograd_views().ReleaseHistories();
   COTAN_RETURN_IF_ERROR(analysis.status());
   analysis->facts.deterministic = deterministic;
-  return FunctionAnalysis{std::move(analysis->facts), std::move(analysis->moved_inputs),
-                          std::move(analysis->losing_inputs), std::move(analysis->storage_sources)};
+  return FunctionAnalysis{std::move(analysis->facts), std::move(analysis->metadata_mutated_inputs),
+                          std::move(analysis->inputs_with_hidden_writes), std::move(analysis->storage_sources)};
 }
 
 }  // namespace
@@ -102,10 +102,10 @@ absl::StatusOr<FunctionAnalysis> AnalyzeFunctionAndMoves(const TensorFunction& f
   }
 }
 
-absl::StatusOr<ViewAndMutationFacts> AnalyzeFunction(const TensorFunction& function,
-                                                     absl::Span<const ModuleState> states,
-                                                     absl::Span<const at::Tensor> inputs,
-                                                     const AnalyzeFunctionOptions& options) {
+absl::StatusOr<ViewAndMutationMetaFields> AnalyzeFunction(const TensorFunction& function,
+                                                          absl::Span<const ModuleState> states,
+                                                          absl::Span<const at::Tensor> inputs,
+                                                          const AnalyzeFunctionOptions& options) {
   COTAN_ASSIGN_OR_RETURN(FunctionAnalysis analysis, AnalyzeFunctionAndMoves(function, states, inputs, options));
   return std::move(analysis.facts);
 }

@@ -22,8 +22,8 @@ struct AnalyzeFunctionOptions {
 };
 
 struct FunctionAnalysis {
-  ViewAndMutationFacts facts;
-  std::vector<int> moved_inputs, losing_inputs, storage_sources;  // see Analysis
+  ViewAndMutationMetaFields facts;
+  std::vector<int> metadata_mutated_inputs, inputs_with_hidden_writes, storage_sources;  // see Analysis
 };
 
 // Facts about `function`, whose inputs are `states`, then `inputs` (real CPU
@@ -41,10 +41,10 @@ absl::StatusOr<FunctionAnalysis> AnalyzeFunctionAndMoves(const TensorFunction& f
                                                          const AnalyzeFunctionOptions& options);
 
 // The facts alone.
-absl::StatusOr<ViewAndMutationFacts> AnalyzeFunction(const TensorFunction& function,
-                                                     absl::Span<const ModuleState> states,
-                                                     absl::Span<const at::Tensor> inputs,
-                                                     const AnalyzeFunctionOptions& options);
+absl::StatusOr<ViewAndMutationMetaFields> AnalyzeFunction(const TensorFunction& function,
+                                                          absl::Span<const ModuleState> states,
+                                                          absl::Span<const at::Tensor> inputs,
+                                                          const AnalyzeFunctionOptions& options);
 
 }  // namespace cotan::aot
 

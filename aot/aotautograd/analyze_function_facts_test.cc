@@ -95,8 +95,8 @@ TEST(AnalyzeFunctionFactsTest, TellsWhatWasMovedAndLostAndSet) {
       },
       {}, inputs, {});
   ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_THAT(found->moved_inputs, ::testing::ElementsAre(0, 1, 2, 3));
-  EXPECT_THAT(found->losing_inputs, ::testing::ElementsAre(1));
+  EXPECT_THAT(found->metadata_mutated_inputs, ::testing::ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(found->inputs_with_hidden_writes, ::testing::ElementsAre(1));
   EXPECT_THAT(found->storage_sources, ::testing::ElementsAre(-1, -1, -1, 0));
   EXPECT_FALSE(found->facts.input_info[0].mutates_metadata);
 }
@@ -112,7 +112,7 @@ TEST(AnalyzeFunctionFactsTest, WhatIsWrittenBeforeAnotherStorageIsSetIsLost) {
       },
       {}, inputs, {});
   ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_THAT(found->losing_inputs, ::testing::ElementsAre(0));
+  EXPECT_THAT(found->inputs_with_hidden_writes, ::testing::ElementsAre(0));
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ std::string TangentText(const TangentMeta& tangent) {
 }
 
 // "inputs | outputs | tangents | TR or INF", then what else was found.
-std::string Summary(const ViewAndMutationFacts& facts) {
+std::string Summary(const ViewAndMutationMetaFields& facts) {
   std::vector<std::string> inputs, outputs, tangents;
   for (const InputAliasInfo& info : facts.input_info) inputs.push_back(InputText(info));
   for (const OutputAliasInfo& info : facts.output_info) outputs.push_back(OutputText(info));

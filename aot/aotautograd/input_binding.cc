@@ -62,7 +62,7 @@ bool LeadTo(absl::Span<const ViewStep> steps, const TensorGeometry& start, const
 }
 
 // Which inputs are left when duplicates go, by position; empty if none go.
-std::vector<int> FindDuplicates(const ViewAndMutationFacts& facts, absl::Span<const InputDescription> inputs) {
+std::vector<int> FindDuplicates(const ViewAndMutationMetaFields& facts, absl::Span<const InputDescription> inputs) {
   absl::flat_hash_map<uintptr_t, int> unique_of;
   std::vector<int> map;
   bool needed = false;
@@ -72,7 +72,7 @@ std::vector<int> FindDuplicates(const ViewAndMutationFacts& facts, absl::Span<co
     if (inserted) ++next;
     map.push_back(found->second);
     const InputAliasInfo& info = facts.input_info[i];
-    const bool is_new_leaf = info.history == InputHistory::kNewLeaf;
+    const bool is_new_leaf = info.history == GradFnChange::kNewLeaf;
     needed |= !inserted && (info.mutates_data || info.mutates_metadata || is_new_leaf || inputs[i].is_moved);
   }
   return needed ? map : std::vector<int>();
@@ -95,10 +95,10 @@ std::vector<int> RenumberedInputs(const std::vector<int>& inputs, const std::vec
 
 // Only the caller's tensors share storage; about the program's own nothing is
 // told.
-void ClearSharedStorage(ViewAndMutationFacts& facts) {
+void ClearSharedStorage(ViewAndMutationMetaFields& facts) {
   for (OutputAliasInfo& info : facts.output_info) {
     info.shared_storage.reset();
-    info.fresh_view.reset();
+    info.non_alias_view.reset();
     if (IsFreshMemory(info.output_type)) info.view_steps.clear();
   }
 }
@@ -107,8 +107,8 @@ bool HasOwner(const InputAliasInfo& info) {
   return info.new_storage.has_value() && info.new_storage->owner != NewStorage::Owner::kProgram;
 }
 
-ViewAndMutationFacts WithoutDuplicates(const ViewAndMutationFacts& facts, const InputBinding& binding) {
-  ViewAndMutationFacts result = facts;
+ViewAndMutationMetaFields WithoutDuplicates(const ViewAndMutationMetaFields& facts, const InputBinding& binding) {
+  ViewAndMutationMetaFields result = facts;
   const std::vector<int>& map = binding.add_dupe_map;
   const std::vector<bool> keep = binding.KeepArgMask(static_cast<int>(map.size()));
   result.input_info.clear();
@@ -165,7 +165,7 @@ struct ChosenBase {
 
 class BaseBinder {
  public:
-  BaseBinder(const ViewAndMutationFacts& facts, absl::Span<const InputDescription> inputs)
+  BaseBinder(const ViewAndMutationMetaFields& facts, absl::Span<const InputDescription> inputs)
       : facts_(facts), inputs_(inputs) {}
 
   // Fills in what concerns bases; `bound.program_facts` are those of the unique
@@ -176,13 +176,13 @@ class BaseBinder {
   bool NeedsBase(const Group& group) const;
   // Whether the input is a leaf that moves, of which another one is a view: where that
   // has its gradient depends on whether it is used before or afterwards.
-  bool MovesViews(int index, const Group& group) const;
+  bool MutatesMetadataOfViews(int index, const Group& group) const;
   absl::StatusOr<ChosenBase> ChooseBase(const Group& group) const;
   absl::Status CheckNoHistory(const Group& group) const;
   absl::Status CheckViewsOfMoved() const;
   // Whether a result with a gradient is a view of the input that shows elements
   // which the input does not show any more.
-  bool ReturnsLeftOut(int index) const;
+  bool ReturnsElementsOutsideFinalView(int index) const;
   // The base over the whole storage.
   ChosenBase StorageBase(const InputDescription& example) const;
   ChosenBase RootBase(const InputDescription& view) const;
@@ -191,13 +191,13 @@ class BaseBinder {
   absl::StatusOr<uintptr_t> CommonRoot(const Group& group) const;
 
   InputAliasInfo DescribeBase(const Group& group, const InputBinding& binding, int base) const;
-  ViewAndMutationFacts ProgramFacts(const InputBinding& binding) const;
-  OutputAliasInfo MovedOutput(OutputAliasInfo info, const InputBinding& binding) const;
+  ViewAndMutationMetaFields ProgramFacts(const InputBinding& binding) const;
+  OutputAliasInfo RebasedOutput(OutputAliasInfo info, const InputBinding& binding) const;
 
   const InputDescription& input(int i) const { return inputs_[static_cast<size_t>(i)]; }
   const InputAliasInfo& info(int i) const { return facts_.input_info[static_cast<size_t>(i)]; }
 
-  const ViewAndMutationFacts& facts_;
+  const ViewAndMutationMetaFields& facts_;
   absl::Span<const InputDescription> inputs_;
   std::vector<Group> merged_;       // per base
   std::vector<ChosenBase> chosen_;  // per base
@@ -212,22 +212,22 @@ bool MayOverlap(const InputDescription& a, const InputDescription& b) {
 
 // Whether the function moves the input (as_strided_) so that it shows some of the
 // elements of `layout` no more.
-bool LeavesOut(const InputAliasInfo& info, const StridedLayout& layout) {
+bool ShrinksBelow(const InputAliasInfo& info, const StridedLayout& layout) {
   if (!info.mutates_metadata || info.mutates_storage_metadata || !info.geometry_after.has_value()) return false;
   const std::optional<ViewGeometry> after = Constant(*info.geometry_after);
   return after.has_value() && !Covers(after->layout, layout);
 }
 
-bool BaseBinder::ReturnsLeftOut(int index) const {
+bool BaseBinder::ReturnsElementsOutsideFinalView(int index) const {
   return std::any_of(facts_.output_info.begin(), facts_.output_info.end(), [&](const OutputAliasInfo& output) {
     const bool is_view = output.output_type == OutputType::kAliasOfInput && output.requires_grad &&
                          *output.base_index == index && output.geometry.has_value();
     const std::optional<ViewGeometry> geometry = is_view ? Constant(*output.geometry) : std::nullopt;
-    return geometry.has_value() && LeavesOut(info(index), geometry->layout);
+    return geometry.has_value() && ShrinksBelow(info(index), geometry->layout);
   });
 }
 
-bool BaseBinder::MovesViews(int index, const Group& group) const {
+bool BaseBinder::MutatesMetadataOfViews(int index, const Group& group) const {
   const InputDescription& leaf = input(index);
   if (!leaf.is_moved || !leaf.is_leaf || !leaf.requires_grad || info(index).mutates_storage_metadata) return false;
   return std::any_of(group.begin(), group.end(), [&](int i) {
@@ -238,10 +238,10 @@ bool BaseBinder::MovesViews(int index, const Group& group) const {
 }
 
 bool BaseBinder::NeedsBase(const Group& group) const {
-  if (std::any_of(group.begin(), group.end(), [&](int i) { return MovesViews(i, group); })) return true;
+  if (std::any_of(group.begin(), group.end(), [&](int i) { return MutatesMetadataOfViews(i, group); })) return true;
   if (std::none_of(group.begin(), group.end(), [this](int i) { return info(i).mutates_data; })) return false;
   // What an input was written with, but does not show any more, is in the base.
-  if (std::any_of(group.begin(), group.end(), [this](int i) { return input(i).loses_content; })) return true;
+  if (std::any_of(group.begin(), group.end(), [this](int i) { return input(i).has_hidden_writes; })) return true;
   for (size_t i = 0; i < group.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       if (MayOverlap(input(group[i]), input(group[j]))) return true;
@@ -292,7 +292,7 @@ absl::StatusOr<uintptr_t> BaseBinder::CommonRoot(const Group& group) const {
 // tensor is the whole.
 absl::Status BaseBinder::CheckNoHistory(const Group& group) const {
   for (size_t k = 0; k < group.size(); ++k) {
-    if (info(group[k]).history != InputHistory::kNew) continue;
+    if (info(group[k]).history != GradFnChange::kNew) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "input ", group[k], " is written with what requires grad, and shares memory with input ", group[k == 0 ? 1 : 0],
         ", but autograd knows them as different tensors: pass views of one tensor, "
@@ -345,10 +345,10 @@ InputAliasInfo BaseBinder::DescribeBase(const Group& group, const InputBinding& 
                               (any(detached) && !any(mutates_visibly)));
   result.mutation_inductor_storage_resize = all([&](int i) { return info(i).mutation_inductor_storage_resize; });
   result.requires_grad = any([&](int i) { return info(i).requires_grad; });
-  if (any([&](int i) { return info(i).history == InputHistory::kNew; })) {
-    result.history = InputHistory::kNew;
-  } else if (any([&](int i) { return info(i).mutates_data && info(i).history == InputHistory::kKept; })) {
-    result.history = InputHistory::kKept;
+  if (any([&](int i) { return info(i).history == GradFnChange::kNew; })) {
+    result.history = GradFnChange::kNew;
+  } else if (any([&](int i) { return info(i).mutates_data && info(i).history == GradFnChange::kKept; })) {
+    result.history = GradFnChange::kKept;
   }
   const bool all_leaves = all([&](int i) { return info(i).is_leaf; });
   const bool any_leaf = any([&](int i) { return info(i).is_leaf; });
@@ -357,7 +357,7 @@ InputAliasInfo BaseBinder::DescribeBase(const Group& group, const InputBinding& 
   return result;
 }
 
-OutputAliasInfo BaseBinder::MovedOutput(OutputAliasInfo info, const InputBinding& binding) const {
+OutputAliasInfo BaseBinder::RebasedOutput(OutputAliasInfo info, const InputBinding& binding) const {
   if (!HasInputAsBase(info)) return info;
   const int input = *info.base_index;
   const InputBinding::InnerInput& inner = binding.inner_inputs[static_cast<size_t>(input)];
@@ -383,8 +383,8 @@ OutputAliasInfo BaseBinder::MovedOutput(OutputAliasInfo info, const InputBinding
   return info;
 }
 
-ViewAndMutationFacts BaseBinder::ProgramFacts(const InputBinding& binding) const {
-  ViewAndMutationFacts result = facts_;
+ViewAndMutationMetaFields BaseBinder::ProgramFacts(const InputBinding& binding) const {
+  ViewAndMutationMetaFields result = facts_;
   const size_t num_arguments = static_cast<size_t>(binding.NumArguments(static_cast<int>(inputs_.size())));
   result.input_info.assign(num_arguments, InputAliasInfo());
   std::vector<int> argument_of;  // per unique input; a base for its views
@@ -405,13 +405,13 @@ ViewAndMutationFacts BaseBinder::ProgramFacts(const InputBinding& binding) const
   for (size_t base = 0; base < merged_.size(); ++base) {
     result.input_info[base] = DescribeBase(merged_[base], binding, static_cast<int>(base));
   }
-  for (OutputAliasInfo& output : result.output_info) output = MovedOutput(std::move(output), binding);
+  for (OutputAliasInfo& output : result.output_info) output = RebasedOutput(std::move(output), binding);
   for (int i : binding.aliased_inputs_with_metadata_mutations) {
     OutputAliasInfo output;
     output.output_type = OutputType::kIsInput;
     output.base_index = i;
     output.requires_grad = output.requires_grad_for_backward = info(i).requires_grad;
-    result.output_info.push_back(MovedOutput(std::move(output), binding));
+    result.output_info.push_back(RebasedOutput(std::move(output), binding));
   }
   result.static_input_indices = RenumberedInputs(facts_.static_input_indices, argument_of);
   result.backward_mutated_inputs = RenumberedInputs(facts_.backward_mutated_inputs, argument_of);
@@ -445,7 +445,7 @@ absl::Status BaseBinder::CheckViewsOfMoved() const {
   for (int i = 0; i < count && facts_.is_train; ++i) {
     // Its views are the caller's base's, of which nothing is left out.
     const bool is_tracked_view = input(i).requires_grad && input(i).base.has_value();
-    if (is_tracked_view && info(i).mutates_data && ReturnsLeftOut(i)) {
+    if (is_tracked_view && info(i).mutates_data && ReturnsElementsOutsideFinalView(i)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "input ", i,
           ", which is a view, is written and moved so that it leaves out elements of a result, which is a ",
@@ -454,7 +454,7 @@ absl::Status BaseBinder::CheckViewsOfMoved() const {
     for (int j = 0; j < count; ++j) {
       const bool is_view = input(j).requires_grad && input(j).base.has_value() &&
                            input(j).base->identity == input(i).identity && input(j).dtype == input(i).dtype;
-      if (!is_view || !LeavesOut(info(i), input(j).layout)) continue;
+      if (!is_view || !ShrinksBelow(info(i), input(j).layout)) continue;
       return absl::InvalidArgumentError(absl::StrCat(
           "input ", i, " is moved so that it leaves out elements of input ", j,
           ", which is a view of it: which of them have a gradient depends on when autograd is asked first; pass a "
@@ -516,7 +516,8 @@ bool DefinitelyDisjoint(const StridedLayout& a, const StridedLayout& b) {
          distance + right.sizes[1] <= left.strides[0];
 }
 
-absl::StatusOr<BoundInputs> BindInputs(const ViewAndMutationFacts& facts, absl::Span<const InputDescription> inputs) {
+absl::StatusOr<BoundInputs> BindInputs(const ViewAndMutationMetaFields& facts,
+                                       absl::Span<const InputDescription> inputs) {
   if (facts.input_info.size() != inputs.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat(inputs.size(), " inputs are described, but the function has ", facts.input_info.size()));
@@ -532,7 +533,7 @@ absl::StatusOr<BoundInputs> BindInputs(const ViewAndMutationFacts& facts, absl::
     }
     bound.program_facts = WithoutDuplicates(facts, bound.binding);
   }
-  const ViewAndMutationFacts unique_facts = bound.program_facts;
+  const ViewAndMutationMetaFields unique_facts = bound.program_facts;
   COTAN_RETURN_IF_ERROR(BaseBinder(unique_facts, unique).Bind(bound));
   if (!bound.binding.is_identity()) ClearSharedStorage(bound.program_facts);
   COTAN_RETURN_IF_ERROR(bound.binding.Validate("input_binding", static_cast<int>(inputs.size())));

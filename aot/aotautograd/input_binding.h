@@ -42,7 +42,7 @@ struct InputDescription {
   // Whether the function changes its geometry, be it back to what it was.
   bool is_moved = false;
   // Whether elements of it were written that it does not show in the end (as_strided_).
-  bool loses_content = false;
+  bool has_hidden_writes = false;
 };
 
 struct BoundInputs {
@@ -54,7 +54,7 @@ struct BoundInputs {
   // mutations_under_no_grad_or_inference_mode is true only if it is of all its
   // views, unmutated ones included, as in the reference: to write back, ask the
   // function's facts.
-  ViewAndMutationFacts program_facts;
+  ViewAndMutationMetaFields program_facts;
 };
 
 // `facts` are about a function with these inputs.
@@ -73,7 +73,8 @@ struct BoundInputs {
 // are views of different tensors; an input leaves out elements of another one, which
 // is a view of it that has a gradient; one that is a view with a gradient itself is
 // written and leaves out elements of a result, which is a view of it.
-absl::StatusOr<BoundInputs> BindInputs(const ViewAndMutationFacts& facts, absl::Span<const InputDescription> inputs);
+absl::StatusOr<BoundInputs> BindInputs(const ViewAndMutationMetaFields& facts,
+                                       absl::Span<const InputDescription> inputs);
 
 // Whether, by simple tests, two layouts in one storage cannot have an element in
 // common. False if they have; may be false if they have not, for more than two

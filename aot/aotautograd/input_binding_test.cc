@@ -33,8 +33,8 @@ InputDescription View(uintptr_t identity, uintptr_t storage, int64_t offset, int
 }
 
 // Of a function that writes to input `mutated` (-1: none).
-ViewAndMutationFacts Facts(const std::vector<InputDescription>& inputs, int mutated) {
-  ViewAndMutationFacts facts;
+ViewAndMutationMetaFields Facts(const std::vector<InputDescription>& inputs, int mutated) {
+  ViewAndMutationMetaFields facts;
   facts.keep_input_mutations = true;
   for (const InputDescription& input : inputs) {
     InputAliasInfo info;
@@ -50,7 +50,7 @@ ViewAndMutationFacts Facts(const std::vector<InputDescription>& inputs, int muta
   return facts;
 }
 
-void AddOutput(ViewAndMutationFacts& facts, OutputType type, int base) {
+void AddOutput(ViewAndMutationMetaFields& facts, OutputType type, int base) {
   OutputAliasInfo info;
   info.output_type = type;
   info.base_index = base;
@@ -92,7 +92,7 @@ TEST(BindInputsTest, ALeafThatMovesIsTheBaseOfItsViews) {
 
 TEST(BindInputsTest, MutatedDuplicatesAreLeftOut) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 2, 0, 4), Vector(1, 1, 0, 4)};
-  ViewAndMutationFacts facts = Facts(inputs, 0);
+  ViewAndMutationMetaFields facts = Facts(inputs, 0);
   facts.input_info[2] = facts.input_info[0];
   AddOutput(facts, OutputType::kIsInput, 2);
   facts.static_input_indices = {1};
@@ -130,7 +130,7 @@ TEST(BindInputsTest, InputsThatDoNotOverlapStay) {
 
 TEST(BindInputsTest, TheDifferentiableBaseIsTaken) {
   const std::vector<InputDescription> inputs = {View(1, 1, 0, 4, 9), View(2, 1, 2, 4, 9)};
-  ViewAndMutationFacts facts = Facts(inputs, 0);
+  ViewAndMutationMetaFields facts = Facts(inputs, 0);
   facts.tangents.push_back({{ForwardTensor::Kind::kMutatedInput, 0}, {DType::kFloat32, {4}, {1}, 0}, ""});
   const auto bound = BindInputs(facts, inputs);
   ASSERT_TRUE(bound.ok()) << bound.status();
@@ -171,11 +171,11 @@ TEST(BindInputsTest, DTypesShareMemoryByBytes) {
 
 TEST(BindInputsTest, DuplicateOfANewLeafIsLeftOut) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(1, 1, 0, 4)};
-  ViewAndMutationFacts facts = Facts(inputs, -1);
+  ViewAndMutationMetaFields facts = Facts(inputs, -1);
   for (InputAliasInfo& info : facts.input_info) {
     info.requires_grad_at_entry = false;
     info.requires_grad = true;
-    info.history = InputHistory::kNewLeaf;
+    info.history = GradFnChange::kNewLeaf;
   }
   const auto bound = BindInputs(facts, inputs);
   ASSERT_TRUE(bound.ok()) << bound.status();
@@ -184,17 +184,17 @@ TEST(BindInputsTest, DuplicateOfANewLeafIsLeftOut) {
 
 TEST(BindInputsTest, RefusesHistoryOfMemoryThatHasNoCommonTensor) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 1, 2, 4)};
-  ViewAndMutationFacts facts = Facts(inputs, 0);
+  ViewAndMutationMetaFields facts = Facts(inputs, 0);
   facts.input_info[0].requires_grad_at_entry = false;
   facts.input_info[0].requires_grad = true;
-  facts.input_info[0].history = InputHistory::kNew;
+  facts.input_info[0].history = GradFnChange::kNew;
   EXPECT_THAT(BindInputs(facts, inputs).status().message(),
               HasSubstr("is written with what requires grad, and shares memory with input 1"));
 }
 
 TEST(BindInputsTest, OutputsAreMovedToTheirBase) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 1, 2, 4)};
-  ViewAndMutationFacts facts = Facts(inputs, 0);
+  ViewAndMutationMetaFields facts = Facts(inputs, 0);
   AddOutput(facts, OutputType::kIsInput, 1);
   AddOutput(facts, OutputType::kAliasOfInput, 0);
   facts.output_info[1].view_steps = {view::Select{0, 3}};
@@ -215,7 +215,7 @@ TEST(BindInputsTest, OutputsAreMovedToTheirBase) {
 
 TEST(BindInputsTest, SharedStorageIsToldOfTheCallersTensorsAlone) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 1, 2, 4)};
-  ViewAndMutationFacts facts = Facts(inputs, 0);
+  ViewAndMutationMetaFields facts = Facts(inputs, 0);
   AddOutput(facts, OutputType::kNonAlias, 1);
   facts.output_info[0].view_steps = {view::Select{0, 3}};
   facts.output_info[0].shared_storage = SharedStorage{SharedStorage::Owner::kInput, 1, false};
@@ -227,11 +227,11 @@ TEST(BindInputsTest, SharedStorageIsToldOfTheCallersTensorsAlone) {
 
 TEST(BindInputsTest, AnInputThatLosesContentIsAViewOfABase) {
   std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 2, 0, 4)};
-  ViewAndMutationFacts facts = Facts(inputs, 0);
+  ViewAndMutationMetaFields facts = Facts(inputs, 0);
   facts.input_info[0].mutates_metadata = true;
   facts.input_info[0].geometry_after = TensorGeometry{DType::kFloat32, {2}, {1}, 0};
   EXPECT_TRUE(BindInputs(facts, inputs)->binding.is_identity());
-  inputs[0].loses_content = true;
+  inputs[0].has_hidden_writes = true;
   const auto bound = BindInputs(facts, inputs);
   ASSERT_TRUE(bound.ok()) << bound.status();
   EXPECT_EQ(BaseOf(bound->binding, 0), 0);
@@ -242,10 +242,10 @@ TEST(BindInputsTest, AnInputThatLosesContentIsAViewOfABase) {
 TEST(BindInputsTest, RefusesAViewOfWhatLeavesOutItsElements) {
   std::vector<InputDescription> inputs = {Vector(1, 1, 0, 8), View(2, 1, 2, 4, /*base=*/1)};
   inputs[0].requires_grad = true;
-  ViewAndMutationFacts facts = Facts(inputs, -1);
+  ViewAndMutationMetaFields facts = Facts(inputs, -1);
   facts.is_train = true;
   facts.input_info[0].mutates_metadata = true;
-  facts.input_info[0].history = InputHistory::kNew;
+  facts.input_info[0].history = GradFnChange::kNew;
   for (const int64_t size : {6, 5}) {
     facts.input_info[0].geometry_after = TensorGeometry{DType::kFloat32, {SymInt(size)}, {1}, 0};
     const auto bound = BindInputs(facts, inputs);
@@ -259,7 +259,7 @@ TEST(BindInputsTest, RefusesAWrittenViewThatLeavesOutItsElements) {
   std::vector<InputDescription> inputs = {View(2, 1, 2, 4, /*base=*/1)};
   inputs[0].requires_grad = true;
   for (const bool is_written : {false, true}) {
-    ViewAndMutationFacts facts = Facts(inputs, is_written ? 0 : -1);
+    ViewAndMutationMetaFields facts = Facts(inputs, is_written ? 0 : -1);
     facts.is_train = true;
     facts.input_info[0].mutates_metadata = true;
     facts.input_info[0].geometry_after = TensorGeometry{DType::kFloat32, {3}, {1}, 2};
@@ -277,7 +277,7 @@ TEST(BindInputsTest, RefusesAWrittenViewThatLeavesOutItsElements) {
 
 TEST(BindInputsTest, NewMetadataOfAMergedInputIsAnOutput) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 1, 2, 4)};
-  ViewAndMutationFacts facts = Facts(inputs, 0);
+  ViewAndMutationMetaFields facts = Facts(inputs, 0);
   facts.input_info[1].mutates_metadata = true;
   facts.input_info[1].geometry_after = TensorGeometry{DType::kFloat32, {1, 4}, {4, 1}, 2};
   const auto bound = BindInputs(facts, inputs);

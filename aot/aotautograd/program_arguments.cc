@@ -36,7 +36,7 @@ class Adder {
   }
 
   ProgramArguments Run() {
-    SeatStates(states_, recorder_);
+    InstallStateProxies(states_, recorder_);
     for (int b = 0; b < binding_.num_bases(); ++b) AddBase(b);
     std::vector<at::Tensor> unique;  // views of bases are filled in at the end
     std::vector<int> graph_inputs;

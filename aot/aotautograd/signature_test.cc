@@ -25,8 +25,8 @@ constexpr char kStep[] = R"(graph @step {
 }
 )";
 
-ViewAndMutationFacts StepFacts() {
-  ViewAndMutationFacts facts;
+ViewAndMutationMetaFields StepFacts() {
+  ViewAndMutationMetaFields facts;
   facts.input_info.resize(4);
   for (const size_t i : {0, 1, 3}) facts.input_info[i].requires_grad = true;
   facts.input_info[2].mutates_data = facts.input_info[3].mutates_data = true;
@@ -38,7 +38,8 @@ TracedCall StepCall() {
   return {.user_inputs = {"input.0"}, .user_outputs = {"loss", "view"}, .graph_inputs = {0, 1, 2, 3}, .loss_output = 0};
 }
 
-absl::StatusOr<GraphSignature> Signature(const char* text, const ViewAndMutationFacts& facts, const TracedCall& call) {
+absl::StatusOr<GraphSignature> Signature(const char* text, const ViewAndMutationMetaFields& facts,
+                                         const TracedCall& call) {
   const auto graph = ParseGraph(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
   const auto metadata = ViewAndMutationMeta::Create(facts);
@@ -66,7 +67,7 @@ loss: "loss"
 
 // Both user inputs are views of one base; the second alone is written to.
 TEST(SignatureTest, OfViewsOfABaseThoseThatAreMutatedHaveNewContent) {
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.input_info.resize(2);
   facts.input_info[1].mutates_data = facts.input_info[1].requires_grad = true;
   const auto signature = Signature(R"(graph @forward {
@@ -82,7 +83,7 @@ TEST(SignatureTest, OfViewsOfABaseThoseThatAreMutatedHaveNewContent) {
 }
 
 TEST(SignatureTest, RefusesGraphsThatContradictTheAnalysis) {
-  ViewAndMutationFacts facts = StepFacts();
+  ViewAndMutationMetaFields facts = StepFacts();
   facts.input_info[0].mutates_data = true;
   EXPECT_THAT(std::string(Signature(kStep, facts, StepCall()).status().message()),
               ::testing::StartsWith("input_info[0]: the graph returns no new content of input \"weight\""));

@@ -76,7 +76,7 @@ absl::Status CannotBeCompiled(const TraceOptions& options, absl::string_view ref
 
 // What the first pass over a function found.
 struct FirstPass {
-  ViewAndMutationFacts facts;  // about the caller's inputs
+  ViewAndMutationMetaFields facts;  // about the caller's inputs
   BoundInputs bound;
 };
 
@@ -95,7 +95,7 @@ class Tracing {
   }
   ~Tracing() { Release(); }
 
-  void SeatInputs(absl::Span<const at::Tensor> examples);
+  void InstallProxies(absl::Span<const at::Tensor> examples);
   absl::Status RunForward(const TensorFunction& function);
   absl::Status RunBackward();
   // Drops all tensors of the trace, so that what is left was kept by somebody.
@@ -116,8 +116,8 @@ class Tracing {
   bool PassesGradient(size_t argument) const;
   // Whether the tangent is that of an input whose new content autograd does not
   // know of, or of a base all of whose views are made under no_grad.
-  bool NeverComes(const TangentMeta& tangent) const;
-  void RefuseNewLeavesInBases();
+  bool IsTangentAlwaysUndefined(const TangentMeta& tangent) const;
+  void ReportNewLeavesInBases();
   // Autograd takes a leaf that gets another storage for another one from then on.
   void RefuseUseBeforeNewStorage(const std::vector<at::Tensor>& roots);
   std::string NameOf(const ForwardTensor& tensor);
@@ -128,7 +128,7 @@ class Tracing {
   // Where inputs share memory, one that requires no grad has a gradient once
   // another is written with something that does. The first pass, to which they
   // were apart, could not see it.
-  void AdoptGradients(const ViewAndMutationFacts& second);
+  void PropagateRequiresGradThroughBases(const ViewAndMutationMetaFields& second);
   // In train steps the loss alone has a gradient.
   absl::Status DifferentiateLossOnly();
   // Whether there were effects with token `index`; if so, the last one's token is
@@ -151,7 +151,7 @@ class Tracing {
   absl::Span<const ModuleState> states_;
   const TraceOptions& options_;
   FirstPass first_;
-  ViewAndMutationFacts facts_;  // about the program's arguments
+  ViewAndMutationMetaFields facts_;  // about the program's arguments
   DerivedMetadata derived_;
   Recorder recorder_;
   RecordingScope recording_;
@@ -170,7 +170,7 @@ class Tracing {
   bool has_backward_effects_ = false;
 };
 
-void Tracing::SeatInputs(absl::Span<const at::Tensor> examples) {
+void Tracing::InstallProxies(absl::Span<const at::Tensor> examples) {
   input_names_ = NamesFor(examples.size(), options_.input_names, "input");
   program_arguments_ = AddProgramArguments(first_.bound.binding, states_, examples, input_names_, recorder_);
   for (const ModuleState& state : states_) {
@@ -186,8 +186,8 @@ void Tracing::SeatInputs(absl::Span<const at::Tensor> examples) {
     if (!facts_.input_info[i].mutates_storage_metadata || !tensor.requires_grad() || !tensor.is_leaf()) continue;
     edges_before_new_storage_.emplace_back(static_cast<int>(i), torch::autograd::impl::gradient_edge(tensor));
   }
-  SeatRngState(options_.seed, recorder_);
-  SeatToken(recorder_, /*index=*/0);
+  InstallRngState(options_.seed, recorder_);
+  InstallEffectToken(recorder_, /*index=*/0);
   program_.reference.rng_seed = static_cast<int64_t>(options_.seed);
 }
 
@@ -208,7 +208,7 @@ absl::Status Tracing::RunForward(const TensorFunction& function) {
   analysis_options.grad_enabled_at_entry = options_.grad_enabled;
   COTAN_ASSIGN_OR_RETURN(Analysis analysis, Analyze(entry, arguments_, outputs_, analysis_options));
   intermediate_bases_ = std::move(analysis.intermediate_bases);
-  if (first_.bound.binding.has_bases()) AdoptGradients(analysis.facts);
+  if (first_.bound.binding.has_bases()) PropagateRequiresGradThroughBases(analysis.facts);
   if (static_cast<int>(intermediate_bases_.size()) != facts_.num_intermediate_bases) {
     return absl::InvalidArgumentError("the function's results share memory in another way when it is called again");
   }
@@ -218,13 +218,13 @@ absl::Status Tracing::RunForward(const TensorFunction& function) {
   return absl::OkStatus();
 }
 
-void Tracing::AdoptGradients(const ViewAndMutationFacts& second) {
+void Tracing::PropagateRequiresGradThroughBases(const ViewAndMutationMetaFields& second) {
   std::vector<size_t> adopted;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (second.output_info[i].requires_grad && !facts_.output_info[i].requires_grad) adopted.push_back(i);
   }
   if (adopted.empty()) return;
-  for (ViewAndMutationFacts* facts : {&facts_, &first_.facts}) {
+  for (ViewAndMutationMetaFields* facts : {&facts_, &first_.facts}) {
     for (size_t i : adopted) {
       facts->output_info[i].requires_grad = true;
       facts->output_info[i].requires_grad_for_backward = second.output_info[i].requires_grad_for_backward;
@@ -255,7 +255,7 @@ absl::Status Tracing::DifferentiateLossOnly() {
                      "it requires a gradient and is written to; in a step with a loss only the loss can have a "
                      "gradient");
   }
-  for (ViewAndMutationFacts* facts : {&facts_, &first_.facts}) {
+  for (ViewAndMutationMetaFields* facts : {&facts_, &first_.facts}) {
     for (size_t i = 0; i < facts->output_info.size(); ++i) {
       OutputAliasInfo& info = facts->output_info[i];
       if (static_cast<int>(i) != LossOutput()) info.requires_grad_for_backward = false;
@@ -266,9 +266,9 @@ absl::Status Tracing::DifferentiateLossOnly() {
       info.view_steps.clear();
     }
     for (OutputAliasInfo& info : facts->output_info) {
-      info.fresh_view.reset();
+      info.non_alias_view.reset();
       if (!IsFreshMemory(info.output_type)) continue;
-      info.is_no_view = false;
+      info.not_a_view = false;
     }
     facts->num_intermediate_bases = 0;
     SetSharedStorage(outputs_, /*intermediate_bases=*/{}, *facts);
@@ -277,7 +277,7 @@ absl::Status Tracing::DifferentiateLossOnly() {
       if (info.mutates_data && info.requires_grad_at_entry.has_value()) {
         info.requires_grad = *info.requires_grad_at_entry;
         info.requires_grad_at_entry.reset();
-        info.history = InputHistory::kUnspecified;
+        info.history = GradFnChange::kUnspecified;
       }
     }
     std::erase_if(facts->tangents, [this](const TangentMeta& tangent) {
@@ -411,14 +411,14 @@ bool Tracing::NeedsBackward() const {
 
 bool Tracing::IsSource(size_t argument) const {
   return program_arguments_.arguments[argument].requires_grad ||
-         facts_.input_info[argument].history == InputHistory::kNewLeaf;
+         facts_.input_info[argument].history == GradFnChange::kNewLeaf;
 }
 
 bool Tracing::PassesGradient(size_t argument) const {
   return program_arguments_.arguments[argument].input_without_gradient < 0;
 }
 
-bool Tracing::NeverComes(const TangentMeta& tangent) const {
+bool Tracing::IsTangentAlwaysUndefined(const TangentMeta& tangent) const {
   if (tangent.source.kind == ForwardTensor::Kind::kIntermediateBase) {
     const auto passes_on = [&](const OutputAliasInfo& info) {
       const bool is_view = info.output_type == OutputType::kAliasOfIntermediate ||
@@ -428,22 +428,22 @@ bool Tracing::NeverComes(const TangentMeta& tangent) const {
     return std::none_of(facts_.output_info.begin(), facts_.output_info.end(), passes_on);
   }
   if (tangent.source.kind != ForwardTensor::Kind::kMutatedInput) return false;
-  return facts_.input_info[static_cast<size_t>(tangent.source.index)].history == InputHistory::kKept;
+  return facts_.input_info[static_cast<size_t>(tangent.source.index)].history == GradFnChange::kKept;
 }
 
-void Tracing::RefuseNewLeavesInBases() {
+void Tracing::ReportNewLeavesInBases() {
   const InputBinding& binding = first_.bound.binding;
   if (!binding.has_bases()) return;
   for (int input : binding.KeptInputs(static_cast<int>(first_.facts.input_info.size()))) {
     const int unique = binding.has_duplicates() ? binding.add_dupe_map[static_cast<size_t>(input)] : input;
     const auto* view = std::get_if<InputBinding::BaseView>(&binding.inner_inputs[static_cast<size_t>(unique)]);
-    const InputHistory history = first_.facts.input_info[static_cast<size_t>(input)].history;
+    const GradFnChange history = first_.facts.input_info[static_cast<size_t>(input)].history;
     if (view == nullptr) continue;
-    if (history == InputHistory::kNewLeaf) {
+    if (history == GradFnChange::kNewLeaf) {
       recorder_.Refuse(absl::StrCat("input ", input),
                        "it is made to require grad (requires_grad_) and shares memory that is written to with another "
                        "input");
-    } else if (history == InputHistory::kNew && view->detached) {
+    } else if (history == GradFnChange::kNew && view->detached) {
       recorder_.Refuse(
           absl::StrCat("input ", input),
           "it is detached from another input, whose memory it shares, and written with what requires grad");
@@ -476,7 +476,7 @@ void Tracing::AddTangent(const TangentMeta& tangent) {
 }
 
 absl::Status Tracing::RunBackward() {
-  RefuseNewLeavesInBases();
+  ReportNewLeavesInBases();
   if (!NeedsBackward()) {
     // Outputs that are views of inputs alone need no backward, but are not hidden from autograd either.
     const bool is_train = facts_.is_train && options_.backward != Backward::kNone && facts_.tangents.empty();
@@ -486,7 +486,7 @@ absl::Status Tracing::RunBackward() {
   std::vector<at::Tensor> roots, tangents, sources;
   for (const TangentMeta& tangent : facts_.tangents) {
     AddTangent(tangent);
-    if (NeverComes(tangent) || !IsDifferentiable(TensorOf(tangent.source))) continue;
+    if (IsTangentAlwaysUndefined(tangent) || !IsDifferentiable(TensorOf(tangent.source))) continue;
     roots.push_back(TensorOf(tangent.source));
     tangents.push_back(tangents_.back());
   }
@@ -495,7 +495,7 @@ absl::Status Tracing::RunBackward() {
   }
   RefuseUseBeforeNewStorage(roots);
   const std::vector<uint64_t> before = MutationCounts(arguments_);
-  SeatToken(recorder_, /*index=*/1);
+  InstallEffectToken(recorder_, /*index=*/1);
   if (roots.size() > 1) NoteMaterializedGrads(roots);
   std::vector<at::Tensor> gradients(sources.size());
   if (!roots.empty() && !sources.empty()) gradients = Gradients(roots, tangents, sources);
@@ -578,7 +578,7 @@ void Tracing::AddGradients(const std::vector<at::Tensor>& gradients) {
   }
   for (const ProgramArgument& argument : program_arguments_.arguments) {
     const int input = argument.input_without_gradient;
-    if (input >= 0) program_.inputs_without_gradient.push_back(input);
+    if (input >= 0) program_.no_grad_view_inputs.push_back(input);
   }
   facts_.indices_of_inputs_to_detach = InputsToDetach(facts_, has_gradient);
   first_.facts.indices_of_inputs_to_detach = CallerInputs(facts_.indices_of_inputs_to_detach);
@@ -625,9 +625,9 @@ void Tracing::Release() {
   program_arguments_.function_inputs.clear();
   recorder_.rng_state = at::Tensor();
   recorder_.effect_token = at::Tensor();
-  recorder_.HideMemory();
+  recorder_.RevokeRawWrites();
   recorder_.autograd_views().ReleaseHistories();
-  UnseatStates(states_);
+  RestoreStates(states_);
 }
 
 void Tracing::RefuseKeptTensors() {
@@ -669,7 +669,7 @@ absl::StatusOr<TracedProgram> Tracing::Finish() && {
   std::erase_if(inputs, [this](const GraphInput& i) {
     return i.kind == InputKind::kToken && !(i.index == 0 ? has_effects_ : has_backward_effects_);
   });
-  for (ViewAndMutationFacts* facts : {&first_.facts, &facts_}) {
+  for (ViewAndMutationMetaFields* facts : {&first_.facts, &facts_}) {
     if (has_effects_) facts->tokens = {"ordered"};
     facts->num_backward_tokens = has_backward_effects_ ? 1 : 0;
   }
@@ -711,23 +711,23 @@ absl::Status Tracing::AddSignature(const ViewAndMutationMeta& metadata) {
 // An input that was set_ to the memory that it has already, of which another input is
 // a part, has another geometry only. To the analysis they were apart.
 void KeepStorage(const FunctionAnalysis& found, absl::Span<const InputDescription> inputs,
-                 ViewAndMutationFacts& facts) {
+                 ViewAndMutationMetaFields& facts) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     InputAliasInfo& info = facts.input_info[i];
     const int source = found.storage_sources[i];
     if (source < 0 || !info.mutates_storage_metadata || !info.geometry_after.has_value()) continue;
     if (inputs[static_cast<size_t>(source)].storage != inputs[i].storage) continue;
     info.mutates_storage_metadata = info.mutation_is_shallow_copy_data = false;
-    info.mutates_data = info.mutates_data || inputs[i].loses_content;
+    info.mutates_data = info.mutates_data || inputs[i].has_hidden_writes;
     info.new_storage.reset();
   }
 }
 
 // The program returns the new storage of an input alone: what was written in the one
 // that it left must be no other's.
-absl::Status CheckNothingLost(absl::Span<const InputDescription> inputs, const ViewAndMutationFacts& facts) {
+absl::Status CheckNoHiddenWrites(absl::Span<const InputDescription> inputs, const ViewAndMutationMetaFields& facts) {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!facts.input_info[i].mutates_storage_metadata || !inputs[i].loses_content) continue;
+    if (!facts.input_info[i].mutates_storage_metadata || !inputs[i].has_hidden_writes) continue;
     for (size_t j = 0; j < inputs.size(); ++j) {
       if (inputs[j].storage != inputs[i].storage || inputs[j].identity == inputs[i].identity) continue;
       return absl::InvalidArgumentError(
@@ -753,10 +753,10 @@ absl::StatusOr<FirstPass> RunFirstPass(const TensorFunction& function, absl::Spa
   }
   first.facts = std::move(found->facts);
   std::vector<InputDescription> descriptions = DescribeExamples(states, inputs);
-  for (int i : found->moved_inputs) descriptions[static_cast<size_t>(i)].is_moved = true;
-  for (int i : found->losing_inputs) descriptions[static_cast<size_t>(i)].loses_content = true;
+  for (int i : found->metadata_mutated_inputs) descriptions[static_cast<size_t>(i)].is_moved = true;
+  for (int i : found->inputs_with_hidden_writes) descriptions[static_cast<size_t>(i)].has_hidden_writes = true;
   KeepStorage(*found, descriptions, first.facts);
-  COTAN_RETURN_IF_ERROR(CheckNothingLost(descriptions, first.facts));
+  COTAN_RETURN_IF_ERROR(CheckNoHiddenWrites(descriptions, first.facts));
   COTAN_ASSIGN_OR_RETURN(first.bound, BindInputs(first.facts, descriptions));
   return first;
 }
@@ -780,7 +780,7 @@ absl::StatusOr<TracedProgram> Trace(const TensorFunction& traced, absl::Span<con
   const TraceScope scope(options.grad_enabled);
   Tracing tracing(states, std::move(first), options);
   try {
-    tracing.SeatInputs(inputs);
+    tracing.InstallProxies(inputs);
     const absl::Status ran = [&]() -> absl::Status {
       COTAN_RETURN_IF_ERROR(tracing.RunForward(function));
       return tracing.RunBackward();

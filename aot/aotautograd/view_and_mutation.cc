@@ -122,15 +122,15 @@ const torch::autograd::Node* KnownNodeOf(const at::Tensor& tensor) {
   return torch::autograd::impl::grad_fn_unsafe(tensor);
 }
 
-InputHistory HistoryOf(const InputAtEntry& entry, const at::Tensor& input) {
-  if (!input.requires_grad()) return InputHistory::kUnspecified;
+GradFnChange HistoryOf(const InputAtEntry& entry, const at::Tensor& input) {
+  if (!input.requires_grad()) return GradFnChange::kUnspecified;
   const torch::autograd::Node* node = KnownNodeOf(input);
   if (node == nullptr) {
-    return entry.requires_grad && entry.is_leaf ? InputHistory::kKept : InputHistory::kNewLeaf;
+    return entry.requires_grad && entry.is_leaf ? GradFnChange::kKept : GradFnChange::kNewLeaf;
   }
   const Recorder* recorder = CurrentRecorder();
-  const void* beginning = recorder == nullptr ? node : recorder->autograd_views().BeginningOf(node);
-  return beginning == entry.history.get() ? InputHistory::kKept : InputHistory::kNew;
+  const void* beginning = recorder == nullptr ? node : recorder->autograd_views().OriginalGradFn(node);
+  return beginning == entry.history.get() ? GradFnChange::kKept : GradFnChange::kNew;
 }
 
 // `set_` back to the old storage leaves no trace; neither do in-place views that
@@ -155,8 +155,8 @@ InputAliasInfo DescribeInput(const InputAtEntry& entry, const at::Tensor& input,
   info.mutations_under_no_grad_or_inference_mode = data && wrapper->are_all_mutations_under_no_grad_or_inference_mode();
   info.mutation_inductor_storage_resize = wrapper->was_inductor_storage_resized();
   if (info.mutates_metadata) info.geometry_after = GeometryOf(exit.real);
-  const InputHistory history = HistoryOf(entry, input);
-  if (info.is_mutated() || history != InputHistory::kKept) info.history = history;
+  const GradFnChange history = HistoryOf(entry, input);
+  if (info.is_mutated() || history != GradFnChange::kKept) info.history = history;
   return info;
 }
 
@@ -428,23 +428,23 @@ OutputAliasInfo OutputAnalysis::Describe(int index) {
   if (info.output_type == OutputType::kIsInput) return info;
   DescribeViews(output, static_cast<size_t>(*info.base_index), info);
   const bool ends_detached = !info.view_steps.empty() && std::holds_alternative<view::Detach>(info.view_steps.back());
-  info.is_no_view = !output.is_view() && !ends_detached;
+  info.not_a_view = !output.is_view() && !ends_detached;
   return info;
 }
 
-FreshView::Creation CreationOf(const at::Tensor& view) {
+NonAliasViewInfo::Creation CreationOf(const at::Tensor& view) {
   using torch::autograd::CreationMeta;
   switch (torch::autograd::impl::get_view_autograd_meta(view)->get_creation_meta()) {
     case CreationMeta::DEFAULT:
-      return FreshView::Creation::kRecorded;
+      return NonAliasViewInfo::Creation::kRecorded;
     case CreationMeta::NO_GRAD_MODE:
     case CreationMeta::INFERENCE_MODE:
-      return FreshView::Creation::kNoGrad;
+      return NonAliasViewInfo::Creation::kNoGrad;
     case CreationMeta::IN_CUSTOM_FUNCTION:
     case CreationMeta::MULTI_OUTPUT_NODE:
       break;
   }
-  return FreshView::Creation::kMultiOutput;
+  return NonAliasViewInfo::Creation::kMultiOutput;
 }
 
 // Whether autograd might know the output as a view, though it is not made as one
@@ -456,7 +456,7 @@ bool MayBeFreshView(const OutputAliasInfo& info) {
   return !shared->is_same_tensor && (shared->owner != SharedStorage::Owner::kInput || shared->is_detached);
 }
 
-void SetFreshViews(absl::Span<const at::Tensor> outputs, ViewAndMutationFacts& facts) {
+void SetFreshViews(absl::Span<const at::Tensor> outputs, ViewAndMutationMetaFields& facts) {
   absl::flat_hash_map<const void*, int> output_of_tensor;
   absl::flat_hash_map<const void*, int> hidden_of_tensor;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -466,7 +466,7 @@ void SetFreshViews(absl::Span<const at::Tensor> outputs, ViewAndMutationFacts& f
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!MayBeFreshView(facts.output_info[i]) || !outputs[i].is_view()) continue;
     const at::Tensor base = *BaseOf(outputs[i]);
-    FreshView& view = facts.output_info[i].fresh_view.emplace();
+    NonAliasViewInfo& view = facts.output_info[i].non_alias_view.emplace();
     view.creation = CreationOf(outputs[i]);
     if (const auto output = output_of_tensor.find(base.unsafeGetTensorImpl()); output != output_of_tensor.end()) {
       view.base = output->second;
@@ -495,7 +495,7 @@ TensorGeometry TangentGeometry(const at::Tensor& tensor) {
 
 // Whether anything that the caller gets has a gradient that the caller's own
 // tensors do not lead to.
-bool NeedsBackward(const ViewAndMutationFacts& facts) {
+bool NeedsBackward(const ViewAndMutationMetaFields& facts) {
   for (const OutputAliasInfo& info : facts.output_info) {
     if (!info.requires_grad) continue;
     if (!IsAliasOfInput(info.output_type)) return true;
@@ -503,7 +503,7 @@ bool NeedsBackward(const ViewAndMutationFacts& facts) {
   }
   return std::any_of(facts.input_info.begin(), facts.input_info.end(), [](const InputAliasInfo& info) {
     const bool is_seen = !info.mutations_under_no_grad_or_inference_mode && !info.mutations_hidden_from_autograd;
-    return info.requires_grad && info.mutates_data && (is_seen || info.history == InputHistory::kNew);
+    return info.requires_grad && info.mutates_data && (is_seen || info.history == GradFnChange::kNew);
   });
 }
 
@@ -550,7 +550,7 @@ struct StorageOwner {
 }  // namespace
 
 void SetSharedStorage(absl::Span<const at::Tensor> outputs, absl::Span<const at::Tensor> intermediate_bases,
-                      ViewAndMutationFacts& facts) {
+                      ViewAndMutationMetaFields& facts) {
   using Owner = SharedStorage::Owner;
   absl::flat_hash_map<const void*, StorageOwner> owner_of_storage;
   absl::flat_hash_map<const void*, int> output_of_tensor;
@@ -614,7 +614,7 @@ void SetNewStorages(absl::Span<const InputAtEntry> entry, absl::Span<const at::T
 absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Span<const at::Tensor> inputs,
                                  absl::Span<const at::Tensor> outputs, const AnalysisOptions& options) {
   Analysis analysis;
-  ViewAndMutationFacts& facts = analysis.facts;
+  ViewAndMutationMetaFields& facts = analysis.facts;
   facts.static_input_indices = options.static_inputs;
   if (at::GradMode::is_enabled() != options.grad_enabled_at_entry) {
     facts.grad_enabled_mutation = at::GradMode::is_enabled();
@@ -625,8 +625,9 @@ absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Spa
     facts.input_info.push_back(DescribeInput(entry[i], inputs[i], exit.back()));
     at::FunctionalTensorWrapper* wrapper = WrapperOf(inputs[i]);
     const bool is_moved = wrapper->has_metadata_mutation() || wrapper->was_storage_changed();
-    if (is_moved) analysis.moved_inputs.push_back(static_cast<int>(i));
-    if (is_moved && LosesContent(entry[i], inputs[i])) analysis.losing_inputs.push_back(static_cast<int>(i));
+    if (is_moved) analysis.metadata_mutated_inputs.push_back(static_cast<int>(i));
+    if (is_moved && LosesContent(entry[i], inputs[i]))
+      analysis.inputs_with_hidden_writes.push_back(static_cast<int>(i));
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto source = std::find_if(entry.begin(), entry.end(), [&](const InputAtEntry& other) {
@@ -666,7 +667,7 @@ absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Spa
   return analysis;
 }
 
-std::vector<int> InputsToDetach(const ViewAndMutationFacts& facts, const std::vector<bool>& has_gradient) {
+std::vector<int> InputsToDetach(const ViewAndMutationMetaFields& facts, const std::vector<bool>& has_gradient) {
   std::vector<int> result;
   for (size_t i = 0; i < facts.input_info.size(); ++i) {
     const InputAliasInfo& info = facts.input_info[i];

@@ -43,15 +43,15 @@ struct Analysis {
   // About the signature of the function that ran. What only the joint graph or
   // its partition tells is not set: indices_of_inputs_to_detach (see
   // InputsToDetach()), backward_mutated_inputs, saved values.
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   // Functional tensors, in the order of their indexes.
   std::vector<at::Tensor> intermediate_bases;
   // Inputs that have got another geometry or storage, be it that they are back
   // where they were; ascending.
-  std::vector<int> moved_inputs;
+  std::vector<int> metadata_mutated_inputs;
   // Inputs of which elements were written that they do not show any more, as they
   // were moved or `set_`; ascending.
-  std::vector<int> losing_inputs;
+  std::vector<int> inputs_with_hidden_writes;
   // By input: the input whose storage, as that was at entry, `set_` gave it; -1: it
   // has its own, or one that no input had.
   std::vector<int> storage_sources;
@@ -70,16 +70,16 @@ absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Spa
                                  absl::Span<const at::Tensor> outputs, const AnalysisOptions& options);
 
 // Sets OutputAliasInfo::shared_storage, other than of parts of inputs. Analyze()
-// does, and fresh_view; call it again when types of outputs have been changed
+// does, and non_alias_view; call it again when types of outputs have been changed
 // since.
 void SetSharedStorage(absl::Span<const at::Tensor> outputs, absl::Span<const at::Tensor> intermediate_bases,
-                      ViewAndMutationFacts& facts);
+                      ViewAndMutationMetaFields& facts);
 
-// ViewAndMutationFacts::indices_of_inputs_to_detach: what the backward gives no
+// ViewAndMutationMetaFields::indices_of_inputs_to_detach: what the backward gives no
 // gradient. Length of `has_gradient` = number of inputs of `facts`.
-std::vector<int> InputsToDetach(const ViewAndMutationFacts& facts, const std::vector<bool>& has_gradient);
+std::vector<int> InputsToDetach(const ViewAndMutationMetaFields& facts, const std::vector<bool>& has_gradient);
 
-// ViewAndMutationFacts::backward_mutated_inputs. `before` and `after` are
+// ViewAndMutationMetaFields::backward_mutated_inputs. `before` and `after` are
 // MutationCounts() of the inputs before and after the backward pass ran.
 std::vector<uint64_t> MutationCounts(absl::Span<const at::Tensor> inputs);
 std::vector<int> BackwardMutatedInputs(absl::Span<const uint64_t> before, absl::Span<const uint64_t> after);

@@ -58,7 +58,7 @@ TEST_F(ViewAndMutationTest, SharedStorageFollowsTheTypesOfOutputs) {
   const std::vector<at::Tensor> outputs = {base.t(), base.detach()};
   auto analysis = Analyze(DescribeInputs(inputs), inputs, outputs, {});
   ASSERT_TRUE(analysis.ok()) << analysis.status();
-  ViewAndMutationFacts& facts = analysis->facts;
+  ViewAndMutationMetaFields& facts = analysis->facts;
   EXPECT_EQ(facts.output_info[1].shared_storage, (SharedStorage{SharedStorage::Owner::kIntermediateBase, 0, false}));
   facts.output_info[0] = OutputAliasInfo();
   facts.output_info[0].output_type = OutputType::kUnsafeViewAlias;
@@ -75,7 +75,7 @@ TEST_F(ViewAndMutationTest, CountsMutationsOfTheBackward) {
 }
 
 TEST(InputsToDetachTest, AreTheNonLeavesWithoutGradient) {
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.input_info.resize(3);
   for (InputAliasInfo& info : facts.input_info) info.requires_grad = true;
   facts.input_info[0].is_leaf = true;

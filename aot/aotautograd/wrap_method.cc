@@ -145,7 +145,7 @@ class Wrapping {
       all.is_leaf = all.is_leaf && part.is_leaf;
       all.requires_grad = all.requires_grad || part.requires_grad;
       any_at_entry = any_at_entry || part.requires_grad_at_entry.value_or(part.requires_grad);
-      if (part.history == InputHistory::kNew) all.history = InputHistory::kNew;
+      if (part.history == GradFnChange::kNew) all.history = GradFnChange::kNew;
       if (!part.is_mutated()) continue;
       all.mutates_data = all.mutates_data || part.mutates_data;
       all.mutates_metadata = all.mutates_metadata || part.mutates_metadata;
@@ -188,11 +188,11 @@ class Wrapping {
         info.base_index = output_owners_[At(*info.base_index)];
       }
     }
-    if (info.fresh_view.has_value() && !info.fresh_view->is_hidden) {
-      if (IsPartOfOutput(info.fresh_view->base)) {
-        info.fresh_view.reset();
+    if (info.non_alias_view.has_value() && !info.non_alias_view->is_hidden) {
+      if (IsPartOfOutput(info.non_alias_view->base)) {
+        info.non_alias_view.reset();
       } else {
-        info.fresh_view->base = output_owners_[At(info.fresh_view->base)];
+        info.non_alias_view->base = output_owners_[At(info.non_alias_view->base)];
       }
     }
     if (!info.shared_storage.has_value()) return info;
@@ -384,8 +384,8 @@ class Wrapping {
   const std::vector<std::string> output_names_;
   const std::vector<std::string> flat_input_names_;
   const std::vector<std::string> flat_output_names_;
-  ViewAndMutationMeta dense_;   // of the flat function
-  ViewAndMutationFacts facts_;  // of the caller's
+  ViewAndMutationMeta dense_;        // of the flat function
+  ViewAndMutationMetaFields facts_;  // of the caller's
 };
 
 // Values called after flat results, "output.2" with `prefix`, are called after

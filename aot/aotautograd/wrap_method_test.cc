@@ -52,8 +52,8 @@ const WrapperStructure& Structure() {
   return structure;
 }
 
-ViewAndMutationFacts FlatFacts() {
-  ViewAndMutationFacts facts;
+ViewAndMutationMetaFields FlatFacts() {
+  ViewAndMutationMetaFields facts;
   facts.keep_input_mutations = true;
   facts.is_train = true;
   facts.input_info = {Input(false), Input(false), Input(true)};
@@ -66,7 +66,7 @@ ViewAndMutationFacts FlatFacts() {
   return facts;
 }
 
-Method FlatMethod(ViewAndMutationFacts facts) {
+Method FlatMethod(ViewAndMutationMetaFields facts) {
   Method method;
   const auto metadata = ViewAndMutationMeta::Create(std::move(facts));
   EXPECT_TRUE(metadata.ok()) << metadata.status();
@@ -96,7 +96,7 @@ TEST(WrapMethodTest, MetadataTellsOfTheCallersTensors) {
   EXPECT_TRUE(metadata->input(1).requires_grad);
   EXPECT_EQ(metadata->num_outputs(), 2);
   EXPECT_TRUE(metadata->output(0).requires_grad);
-  const ViewAndMutationFacts& facts = metadata->facts();
+  const ViewAndMutationMetaFields& facts = metadata->facts();
   ASSERT_EQ(facts.tangents.size(), 2u);
   EXPECT_EQ(facts.tangents[0].expected.sizes, SymIntVector({SymInt(4)}));  // as the wrapper shows
   EXPECT_EQ(facts.tangents[1].source.index, 1);
@@ -128,7 +128,7 @@ TEST(WrapMethodTest, NamesAreThoseOfTheCaller) {
 }
 
 TEST(WrapMethodTest, AnArgumentThatComesBackWholeIsThatArgument) {
-  ViewAndMutationFacts facts = FlatFacts();
+  ViewAndMutationMetaFields facts = FlatFacts();
   for (int i : {0, 1}) {
     facts.output_info[static_cast<size_t>(i)].output_type = OutputType::kIsInput;
     facts.output_info[static_cast<size_t>(i)].base_index = i + 1;
@@ -153,7 +153,7 @@ TEST(WrapMethodTest, WithoutWrappersNothingChanges) {
 }
 
 TEST(WrapMethodTest, WhatIsWrittenToAPartIsWrittenToItsWrapper) {
-  ViewAndMutationFacts facts = FlatFacts();
+  ViewAndMutationMetaFields facts = FlatFacts();
   for (const int part : {1, 2}) {  // data: by the program; scale: by the runtime
     facts.input_info[static_cast<size_t>(part)].mutates_data = true;
     facts.input_info[static_cast<size_t>(part)].mutations_hidden_from_autograd = false;
@@ -171,7 +171,7 @@ TEST(WrapMethodTest, WhatIsWrittenToAPartIsWrittenToItsWrapper) {
   EXPECT_TRUE(metadata->input(1).mutates_data);
   EXPECT_FALSE(metadata->input(1).mutations_hidden_from_autograd);
   EXPECT_THAT(metadata->derived().mutated_inp_runtime_indices, ElementsAre(1));
-  const ViewAndMutationFacts& wrapped = metadata->facts();
+  const ViewAndMutationMetaFields& wrapped = metadata->facts();
   ASSERT_EQ(wrapped.tangents.size(), 3u);
   EXPECT_EQ(wrapped.tangents[0].expected.dtype, DType::kFloat64);
   EXPECT_EQ(wrapped.tangents[0].expected.sizes, SymIntVector({SymInt(4)}));
@@ -180,7 +180,7 @@ TEST(WrapMethodTest, WhatIsWrittenToAPartIsWrittenToItsWrapper) {
 }
 
 TEST(WrapMethodTest, AWriteToAPartWithoutGradientHasNoTangent) {
-  ViewAndMutationFacts facts = FlatFacts();
+  ViewAndMutationMetaFields facts = FlatFacts();
   facts.input_info[1].mutates_data = true;
   facts.input_info[1].mutations_hidden_from_autograd = false;
   Method method = FlatMethod(facts);
@@ -194,7 +194,7 @@ TEST(WrapMethodTest, AWriteToAPartWithoutGradientHasNoTangent) {
 }
 
 TEST(WrapMethodTest, BasesOfPartsAreThoseOfTheFlatFunction) {
-  ViewAndMutationFacts facts = FlatFacts();
+  ViewAndMutationMetaFields facts = FlatFacts();
   facts.num_intermediate_bases = 1;
   for (const int output : {1, 2}) {  // the scale of output 0, and output 1
     OutputAliasInfo& info = facts.output_info[static_cast<size_t>(output)];
@@ -215,7 +215,7 @@ TEST(WrapMethodTest, BasesOfPartsAreThoseOfTheFlatFunction) {
 }
 
 TEST(WrapMethodTest, AnotherStorageOfAPartIsRefusedByName) {
-  ViewAndMutationFacts facts = FlatFacts();
+  ViewAndMutationMetaFields facts = FlatFacts();
   facts.input_info[1].mutates_metadata = true;
   facts.input_info[1].mutates_storage_metadata = true;
   Method method = FlatMethod(facts);

@@ -81,7 +81,7 @@ void AddTrace(const TracedProgram& traced, Digest& digest) {
   if (traced.input_binding.has_value()) digest.Add("binding", traced.input_binding->SerializeAsString());
   digest.Add("signature", traced.signature.SerializeAsString());
   digest.Add("grad_enabled", traced.grad_enabled);
-  digest.Add("inputs_without_gradient", absl::StrJoin(traced.inputs_without_gradient, ","));
+  digest.Add("no_grad_view_inputs", absl::StrJoin(traced.no_grad_view_inputs, ","));
   for (const TracedState& state : traced.states) AddState(state, digest);
   digest.Add("rng_blocks", traced.rng_blocks.ToString());
   AddRun(traced.reference, digest);

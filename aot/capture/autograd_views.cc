@@ -30,15 +30,15 @@ at::FunctionalTensorWrapper* WrapperOf(const at::Tensor& tensor) {
 }
 
 // The way back from a tensor whose dimensions were permuted, added and dropped.
-struct WayBack {
+struct InversePermutation {
   std::vector<int64_t> order;  // dimensions of the tensor as they were before
   std::vector<int64_t> sizes;  // before
 };
 
 // `after` has the elements of `before` in the same memory. Unset: not only its
 // dimensions are others.
-std::optional<WayBack> FindWayBack(const at::Tensor& before, const at::Tensor& after) {
-  WayBack back;
+std::optional<InversePermutation> FindInversePermutation(const at::Tensor& before, const at::Tensor& after) {
+  InversePermutation back;
   back.sizes = before.sizes().vec();
   if (before.numel() != after.numel() || before.storage_offset() != after.storage_offset()) return std::nullopt;
   std::vector<bool> used(static_cast<size_t>(after.dim()));
@@ -60,10 +60,11 @@ std::optional<WayBack> FindWayBack(const at::Tensor& before, const at::Tensor& a
 }
 
 // What leads from a base that has got other dimensions in place to its view.
-class MovedView final : public torch::autograd::ViewFunc {
+class ReplayViewFunc final : public torch::autograd::ViewFunc {
  public:
   // No way back: the base is where it was.
-  MovedView(std::optional<WayBack> back, ViewMetas views) : back_(std::move(back)), views_(std::move(views)) {}
+  ReplayViewFunc(std::optional<InversePermutation> back, ViewMetas views)
+      : back_(std::move(back)), views_(std::move(views)) {}
 
   at::Tensor operator()(const at::Tensor& base) const override {
     at::Tensor view = back_.has_value() ? base.permute(back_->order).view(back_->sizes) : base;
@@ -73,20 +74,20 @@ class MovedView final : public torch::autograd::ViewFunc {
 
   std::unique_ptr<ViewFunc> clone_and_set(std::optional<std::vector<c10::SymInt>>,
                                           std::optional<std::vector<at::Tensor>>) const override {
-    return std::make_unique<MovedView>(back_, views_);
+    return std::make_unique<ReplayViewFunc>(back_, views_);
   }
 
  private:
-  std::optional<WayBack> back_;
+  std::optional<InversePermutation> back_;
   ViewMetas views_;
 };
 
 // What leads from a base that has got another geometry in place to a view that shows
 // memory which the base does not, perhaps. Its gradient goes to what both show, as in
 // eager mode.
-class PlacedView final : public torch::autograd::ViewFunc {
+class AsStridedViewFunc final : public torch::autograd::ViewFunc {
  public:
-  explicit PlacedView(const at::Tensor& view)
+  explicit AsStridedViewFunc(const at::Tensor& view)
       : sizes_(view.sizes().vec()),
         strides_(view.strides().vec()),
         offset_(view.storage_offset()),
@@ -115,7 +116,7 @@ class PlacedView final : public torch::autograd::ViewFunc {
 
   std::unique_ptr<ViewFunc> clone_and_set(std::optional<std::vector<c10::SymInt>>,
                                           std::optional<std::vector<at::Tensor>>) const override {
-    return std::make_unique<PlacedView>(*this);
+    return std::make_unique<AsStridedViewFunc>(*this);
   }
 
  private:
@@ -128,14 +129,14 @@ class PlacedView final : public torch::autograd::ViewFunc {
 
 // The way from `base`, a functional tensor, to a view of it, by what
 // functionalization knows of both now. Null: the base is told in another way.
-std::unique_ptr<torch::autograd::ViewFunc> WayToView(const at::Tensor& base, const at::Tensor& view) {
+std::unique_ptr<torch::autograd::ViewFunc> MakeViewFunc(const at::Tensor& base, const at::Tensor& view) {
   at::functionalization::impl::sync(base);
   const ViewMetas& of_base = WrapperOf(base)->view_metas();
   const ViewMetas& of_view = WrapperOf(view)->view_metas();
   const auto [base_on, view_on] = std::mismatch(of_base.begin(), of_base.end(), of_view.begin(), of_view.end());
   auto* storage = static_cast<at::functionalization::FunctionalStorageImpl*>(base.storage().unsafeGetStorageImpl());
   ViewMetas views(view_on, of_view.end());
-  if (base_on == of_base.end()) return std::make_unique<MovedView>(std::nullopt, std::move(views));
+  if (base_on == of_base.end()) return std::make_unique<ReplayViewFunc>(std::nullopt, std::move(views));
   const ProxyTensorImpl* root = AsProxy(storage->base());
   if (root == nullptr) return nullptr;
   const RealScope real;
@@ -143,12 +144,12 @@ std::unique_ptr<torch::autograd::ViewFunc> WayToView(const at::Tensor& base, con
   for (auto meta = of_base.begin(); meta != base_on; ++meta) before = (*meta)->forward(before);
   at::Tensor after = before;
   for (auto meta = base_on; meta != of_base.end(); ++meta) after = (*meta)->forward(after);
-  std::optional<WayBack> back = FindWayBack(before, after);
-  if (back.has_value()) return std::make_unique<MovedView>(std::move(back), std::move(views));
+  std::optional<InversePermutation> back = FindInversePermutation(before, after);
+  if (back.has_value()) return std::make_unique<ReplayViewFunc>(std::move(back), std::move(views));
   if (base.scalar_type() != view.scalar_type() || base.is_conj() != view.is_conj() || base.is_neg() != view.is_neg()) {
     return nullptr;
   }
-  return std::make_unique<PlacedView>(view);
+  return std::make_unique<AsStridedViewFunc>(view);
 }
 
 torch::autograd::DifferentiableViewMeta* ReplayedViewMeta(const at::Tensor& tensor) {
@@ -180,7 +181,7 @@ void AutogradViews::GeometryChanged(const at::Tensor& tensor) {
     if (meta == nullptr) continue;
     const at::Tensor base = meta->get_backward_view().base_;
     if (!view.is_same(tensor) && !base.is_same(tensor)) continue;
-    std::unique_ptr<torch::autograd::ViewFunc> way = WayToView(base, view);
+    std::unique_ptr<torch::autograd::ViewFunc> way = MakeViewFunc(base, view);
     if (way == nullptr) continue;
     const_cast<torch::autograd::ViewInfo&>(meta->get_backward_view()).view_fn_ = std::move(way);
   }
@@ -195,13 +196,13 @@ bool AutogradViews::IsViewOfCaller(const at::Tensor& tensor) const {
          views_of_caller_.end();
 }
 
-void AutogradViews::HistoryContinued(const void* before, const at::Tensor& input) {
+void AutogradViews::NoteGradFnRebased(const void* before, const at::Tensor& input) {
   const auto node = input.grad_fn();
   if (node.get() == before || before == nullptr) return;
   continued_.emplace_back(std::shared_ptr<const void>(node.get(), [node](const void*) {}), before);
 }
 
-const void* AutogradViews::BeginningOf(const void* node) const {
+const void* AutogradViews::OriginalGradFn(const void* node) const {
   for (auto it = continued_.rbegin(); it != continued_.rend(); ++it) {
     if (it->first.get() == node) node = it->second;
   }

@@ -35,9 +35,9 @@ class AutogradViews {
   bool IsViewOfCaller(const at::Tensor& tensor) const;
   // The op, a view in place, has given the input of the caller another history in
   // place of `before`: that is the one it had, of the new geometry.
-  void HistoryContinued(const void* before, const at::Tensor& input);
+  void NoteGradFnRebased(const void* before, const at::Tensor& input);
   // The history that has been continued to become `node`.
-  const void* BeginningOf(const void* node) const;
+  const void* OriginalGradFn(const void* node) const;
   // Lets the histories of all noted tensors, as far as they are of this trace,
   // forget what they saved: a tensor that was written in place with itself as an
   // operand keeps itself alive.

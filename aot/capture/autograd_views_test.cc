@@ -127,7 +127,7 @@ TEST_F(AutogradViewsTest, ViewOfTheCallerHasAGradientOfItsOldSizes) {
     x.t_();
   }
   EXPECT_NE(x.grad_fn().get(), before.get());
-  EXPECT_EQ(views.BeginningOf(x.grad_fn().get()), before.get());
+  EXPECT_EQ(views.OriginalGradFn(x.grad_fn().get()), before.get());
   const at::Tensor tangent = recorder.AddInput(ones, InputKind::kTangent, 0, "t");
   EXPECT_EQ(Gradients({x * 2}, {tangent}, {primal})[0].sizes(), example.sizes());
 }

@@ -88,7 +88,7 @@ EagerEffects::EagerEffects(std::function<void(const EagerEffect&)> handler)
 
 EagerEffects::~EagerEffects() { EagerHandler() = std::move(previous_); }
 
-void SeatToken(Recorder& recorder, int index) {
+void InstallEffectToken(Recorder& recorder, int index) {
   const at::Tensor token = [] {
     const RealScope real;
     return NewToken();

@@ -74,7 +74,7 @@ class EagerEffects {
 
 // Gives effects from now on the token of graph input `index` of kind kToken,
 // which it adds: 0 forward, 1 in the backward.
-void SeatToken(Recorder& recorder, int index);
+void InstallEffectToken(Recorder& recorder, int index);
 
 // Defines cotan::effect.
 void DefineEffect(torch::Library& library);

@@ -10,7 +10,7 @@
 #include "aot/capture/real_scope.h"
 
 namespace cotan::aot {
-void SeatStates(absl::Span<const ModuleState> states, Recorder& recorder) {
+void InstallStateProxies(absl::Span<const ModuleState> states, Recorder& recorder) {
   int counts[2] = {0, 0};
   for (const ModuleState& state : states) {
     const bool parameter = state.role == serialization::State::PARAMETER;
@@ -24,7 +24,7 @@ void SeatStates(absl::Span<const ModuleState> states, Recorder& recorder) {
   }
 }
 
-void UnseatStates(absl::Span<const ModuleState> states) {
+void RestoreStates(absl::Span<const ModuleState> states) {
   const auto epoch = std::make_shared<TraceEpoch>();
   epoch->kind = TraceEpoch::Kind::kConstruction;
   for (const ModuleState& state : states) {
@@ -46,7 +46,7 @@ at::Tensor AddInputLike(const at::Tensor& example, Recorder& recorder, int index
   return input;
 }
 
-void SeatRngState(uint64_t seed, Recorder& recorder) {
+void InstallRngState(uint64_t seed, Recorder& recorder) {
   const at::Tensor state = [&] {
     RealScope scope;
     at::Tensor result = at::empty({2}, at::TensorOptions(at::kLong));

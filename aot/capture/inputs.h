@@ -14,16 +14,16 @@
 namespace cotan::aot {
 
 // Makes each state's tensor a graph input of `recorder`: parameters, buffers.
-void SeatStates(absl::Span<const ModuleState> states, Recorder& recorder);
+void InstallStateProxies(absl::Span<const ModuleState> states, Recorder& recorder);
 // Makes their tensors again what they were after construction.
-void UnseatStates(absl::Span<const ModuleState> states);
+void RestoreStates(absl::Span<const ModuleState> states);
 
 // A user input with the content of `example`, a real CPU tensor. It requires
 // grad and is a leaf as `example` is; gradients can be taken to it either way.
 at::Tensor AddInputLike(const at::Tensor& example, Recorder& recorder, int index, const std::string& name);
 
 // Makes random ops of `recorder` draw from Philox with `seed`, offset 0.
-void SeatRngState(uint64_t seed, Recorder& recorder);
+void InstallRngState(uint64_t seed, Recorder& recorder);
 
 }  // namespace cotan::aot
 

@@ -43,7 +43,7 @@ TEST(InputsTest, RngStateIsSeedAndZero) {
   TraceScope scope(/*grad_enabled=*/true);
   Recorder recorder;
   RecordingScope recording(recorder);
-  SeatRngState(7, recorder);
+  InstallRngState(7, recorder);
   const at::Tensor& real = ProxyOf(recorder.rng_state)->real();
   RealScope real_scope;
   EXPECT_TRUE(at::equal(real, at::tensor({7, 0}, at::kLong)));

@@ -114,7 +114,7 @@ ValueId Flatten(Graph& graph, ValueId value) {
 
 // Makes an as_strided of a tensor's memory an op on its elements, one by one. False:
 // that is not possible.
-bool TellPositions(const StridedLayout& tensor, const StridedLayout& view, Recorder& recorder, Node& node) {
+bool LowerAsStridedToIndexing(const StridedLayout& tensor, const StridedLayout& view, Recorder& recorder, Node& node) {
   const std::optional<std::vector<int64_t>> positions = ToPositions(tensor, view);
   if (!positions.has_value()) return false;
   Graph& graph = recorder.graph();
@@ -250,7 +250,7 @@ ValueId Recorder::ValueOf(const at::Tensor& tensor) {
   return proxy->epoch() == epoch_ ? ValueOfProxy(*proxy) : CaptureConstant(proxy->real(), proxy);
 }
 
-void Recorder::ExposeMemory(const at::Tensor& fresh) {
+void Recorder::AllowRawWrites(const at::Tensor& fresh) {
   const ProxyTensorImpl* proxy = ProxyOf(fresh);
   if (proxy == nullptr || proxy->epoch() != epoch_ || proxy->real().numel() == 0) return;
   std::memset(proxy->real().mutable_data_ptr(), 0, proxy->real().nbytes());
@@ -259,7 +259,7 @@ void Recorder::ExposeMemory(const at::Tensor& fresh) {
   exposed_.try_emplace(proxy->value(), Exposed{WeakTensor(fresh.getIntrusivePtr()), kNoValue});
 }
 
-void Recorder::HideMemory() {
+void Recorder::RevokeRawWrites() {
   for (auto& [value, exposed] : exposed_) Hide(exposed);
 }
 
@@ -390,7 +390,7 @@ void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
     torch::jit::push(stack, MakeProxy(table, CaptureConstant(table), epoch_));
     return;
   }
-  const std::vector<int64_t> order = TellStorageView(self, node);
+  const std::vector<int64_t> order = CanonicalizeAsStrided(self, node);
 
   std::vector<c10::IValue> results = torch::jit::pop(stack, schema.returns().size());
   for (c10::IValue& result : results) {
@@ -406,7 +406,7 @@ void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
     }
   }
   graph_.nodes().push_back(std::move(node));
-  if (scatters) UndoOrder(order);
+  if (scatters) AppendInversePermute(order);
 }
 
 bool Recorder::Decompose(const c10::OperatorHandle& op, const std::string& name,
@@ -456,7 +456,7 @@ at::Tensor Recorder::ConformTo(const at::Tensor& real, const at::Tensor& result)
   return MakeProxy(moved, is_own ? ValueOfProxy(*proxy) : CaptureConstant(content, proxy), epoch_);
 }
 
-std::vector<int64_t> Recorder::TellStorageView(const at::Tensor& self, Node& node) {
+std::vector<int64_t> Recorder::CanonicalizeAsStrided(const at::Tensor& self, Node& node) {
   const size_t first = GeometryArgument(node.op);
   if (first == 0 || !std::holds_alternative<Use>(node.arguments[0])) return {};
   StridedLayout view;
@@ -466,7 +466,7 @@ std::vector<int64_t> Recorder::TellStorageView(const at::Tensor& self, Node& nod
   view.offset = offset == nullptr ? self.storage_offset() : offset->constant();
   const std::optional<StorageView> told = ToStorageView(LayoutOf(self), view);
   if (!told.has_value()) {
-    if (TellPositions(LayoutOf(self), view, *this, node)) return {};
+    if (LowerAsStridedToIndexing(LayoutOf(self), view, *this, node)) return {};
     Refuse(node.op, "it looks at memory that its argument lies in, but that is no element of it");
     return {};
   }
@@ -488,7 +488,7 @@ ValueId Recorder::Permute(ValueId value, const std::vector<int64_t>& order) {
       .outputs[0];
 }
 
-void Recorder::UndoOrder(const std::vector<int64_t>& order) {
+void Recorder::AppendInversePermute(const std::vector<int64_t>& order) {
   Node& node = graph_.nodes().back();
   const ValueId result = node.outputs[0];  // as the proxy knows it
   TensorType permuted = graph_.value(result).type;

@@ -66,9 +66,9 @@ class Recorder {
 
   // Lets code write the functional tensor, fresh memory without content, by its
   // address (at::tensor) until an op reads it: what it holds then is a constant.
-  void ExposeMemory(const at::Tensor& fresh);
+  void AllowRawWrites(const at::Tensor& fresh);
   // Ends that for all.
-  void HideMemory();
+  void RevokeRawWrites();
 
   // Philox blocks for an op of `count` elements; returns the first.
   int64_t TakeRandomSlice(int64_t count);
@@ -116,12 +116,12 @@ class Recorder {
   // Makes an as_strided of `self`'s memory one of its elements in row-major order;
   // the order in which `self` is permuted for that, or empty. Leaves other nodes
   // as they are.
-  std::vector<int64_t> TellStorageView(const at::Tensor& self, Node& node);
+  std::vector<int64_t> CanonicalizeAsStrided(const at::Tensor& self, Node& node);
   // The value with its dimensions in another order.
   ValueId Permute(ValueId value, const std::vector<int64_t>& order);
   // Gives the result of the last node, which worked on a permuted argument, the
   // argument's order.
-  void UndoOrder(const std::vector<int64_t>& order);
+  void AppendInversePermute(const std::vector<int64_t>& order);
   // Where the node comes from; see Node.source.
   std::string Source(const Node& node);
 

@@ -85,7 +85,7 @@ struct TracedProgram {
   std::optional<serialization::InputBinding> input_binding;
   serialization::GraphSignature signature;
   // Inputs of the caller, ascending; see program.proto.
-  std::vector<int> inputs_without_gradient;
+  std::vector<int> no_grad_view_inputs;
   std::vector<TracedState> states;
   // Philox blocks that one run draws (constant for static shapes).
   SymInt rng_blocks = 0;

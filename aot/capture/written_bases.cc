@@ -52,7 +52,7 @@ WrittenBases::WrittenBases(const c10::OperatorHandle& op, const torch::jit::Stac
   }
 }
 
-void WrittenBases::Tell(Recorder& recorder) const {
+void WrittenBases::RecordMutation(Recorder& recorder) const {
   for (const Written& written : written_) {
     if (writes_elements_) recorder.NoteWrite(written.tensor);
   }

@@ -27,7 +27,7 @@ class WrittenBases {
   WrittenBases(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
   // The tensors are about to be written.
-  void Tell(Recorder& recorder) const;
+  void RecordMutation(Recorder& recorder) const;
 
   // Gives the tensors' new elements the old places. Leaves alone what has other
   // sizes, or another storage, now.

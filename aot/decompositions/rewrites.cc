@@ -207,7 +207,7 @@ class GeometryWatch {
 
   const at::Tensor& tensor() const { return tensor_; }
 
-  void Tell(AutogradViews& views) const {
+  void RecordMutation(AutogradViews& views) const {
     if (!tensor_.defined() || (tensor_.sizes() == sizes_ && tensor_.strides() == strides_)) return;
     views.GeometryChanged(tensor_);
     // LibTorch leaves the wrapper's own number of elements as it was.
@@ -262,21 +262,21 @@ void CallBelow(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   AutogradViews& views = recorder->autograd_views();
   const GeometryWatch watch(op, *stack);
   const WrittenBases written(op, *stack);
-  written.Tell(*recorder);
+  written.RecordMutation(*recorder);
   const ViewInverse inverse(op, *stack);
   if (watch.ContinuesHistory(views)) {
     const at::AutoGradMode mode(true);
     const auto before = watch.tensor().grad_fn();
     op.redispatchBoxed(below, stack);
-    views.HistoryContinued(before.get(), watch.tensor());
+    views.NoteGradFnRebased(before.get(), watch.tensor());
   } else {
     op.redispatchBoxed(below, stack);
   }
   written.Restore();
   inverse.Mend(*stack);
-  if (IsFreshMemory(op)) recorder->ExposeMemory(torch::jit::peek(*stack, 0, 1).toTensor());
+  if (IsFreshMemory(op)) recorder->AllowRawWrites(torch::jit::peek(*stack, 0, 1).toTensor());
   NoteResults(op, *stack, views);
-  watch.Tell(views);
+  watch.RecordMutation(views);
 }
 
 // Inside of a trace there is no inference mode: functionalization makes views anew

@@ -156,7 +156,7 @@ absl::StatusOr<std::string> CompileAtPoints(const DynamicShapes& shapes, const s
     if (method.graphs.size() > 1) AddFixedSizes(method.graphs[0], method.graphs[1], fixed);
   }
   COTAN_ASSIGN_OR_RETURN(const LearnedSizes learned,
-                         LearnSizes(shapes, points, static_cast<int>(base.size()), methods));
+                         InferSymbolicSizes(shapes, points, static_cast<int>(base.size()), methods));
   if (ends == RangeEnds::kTraced) COTAN_RETURN_IF_ERROR(CheckSizeOfOne(shapes, methods, base[0], compile));
   return UnifyArtifacts(shapes, base, learned, std::move(files));
 }

@@ -30,12 +30,12 @@ absl::StatusOr<std::vector<at::Tensor>> ResizeExamples(const std::vector<at::Ten
 std::vector<DimVector> SizesOf(const std::vector<at::Tensor>& tensors);
 
 // Traces by the names of their methods, which need not be made again.
-using TraceMemo = std::map<std::string, TracedProgram>;
+using TraceCache = std::map<std::string, TracedProgram>;
 
 // What a compilation leaves besides the artifact.
 struct TraceLog {
   bool traces_only = false;        // whether nothing is done with the traces: no artifact
-  TraceMemo* memo = nullptr;       // read and extended, if there is one
+  TraceCache* memo = nullptr;      // read and extended, if there is one
   std::vector<Graph> traces = {};  // of the methods, in order
 };
 
@@ -48,7 +48,7 @@ using FixedCompiler = std::function<absl::StatusOr<std::string>(const DimVector&
 enum class RangeEnds : uint8_t { kTraced, kTrusted };
 
 // The bytes of the artifact for all sizes.
-// Errors of `compile`, with the sizes; InvalidArgument: of LearnSizes(),
+// Errors of `compile`, with the sizes; InvalidArgument: of InferSymbolicSizes(),
 // UnifyArtifacts() and ChooseSamplePoints().
 absl::StatusOr<std::string> CompileAtSizes(const DynamicShapes& shapes, RangeEnds ends, const FixedCompiler& compile);
 

@@ -265,8 +265,8 @@ class Learner {
 
 }  // namespace
 
-absl::StatusOr<LearnedSizes> LearnSizes(const DynamicShapes& shapes, absl::Span<const DimVector> points, int num_base,
-                                        absl::Span<const MethodTraces> methods) {
+absl::StatusOr<LearnedSizes> InferSymbolicSizes(const DynamicShapes& shapes, absl::Span<const DimVector> points,
+                                                int num_base, absl::Span<const MethodTraces> methods) {
   LearnedSizes learned;
   Learner learner(shapes, points, num_base, learned);
   for (const MethodTraces& traces : methods) COTAN_RETURN_IF_ERROR(learner.Learn(traces));

@@ -30,8 +30,8 @@ struct LearnedSizes {
 // those at which programs are compiled: functions that differ, but not there,
 // are refused.
 // InvalidArgument: the message names op and sizes.
-absl::StatusOr<LearnedSizes> LearnSizes(const DynamicShapes& shapes, absl::Span<const DimVector> points, int num_base,
-                                        absl::Span<const MethodTraces> methods);
+absl::StatusOr<LearnedSizes> InferSymbolicSizes(const DynamicShapes& shapes, absl::Span<const DimVector> points,
+                                                int num_base, absl::Span<const MethodTraces> methods);
 
 }  // namespace cotan::aot
 

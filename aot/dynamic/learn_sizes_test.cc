@@ -33,7 +33,7 @@ MethodTraces Traces(absl::string_view text, const std::function<std::vector<int6
 }
 
 absl::StatusOr<LearnedSizes> Learn(MethodTraces traces) {
-  return LearnSizes(kShapes, kPoints, kNumBase, {std::move(traces)});
+  return InferSymbolicSizes(kShapes, kPoints, kNumBase, {std::move(traces)});
 }
 
 TEST(LearnSizesTest, SizesBecomeExpressions) {

@@ -123,8 +123,8 @@ class Collector {
       OutputAliasInfo& info = *metadata.mutable_output_info(i);
       for (ViewStep& step : *info.mutable_view_steps()) AddStep(step);
       if (info.has_geometry()) AddGeometry(*info.mutable_geometry());
-      if (info.fresh_view().has_hidden_geometry()) {
-        AddGeometry(*info.mutable_fresh_view()->mutable_hidden_geometry());
+      if (info.non_alias_view().has_hidden_geometry()) {
+        AddGeometry(*info.mutable_non_alias_view()->mutable_hidden_geometry());
       }
     }
     for (int i = 0; i < metadata.tangents_size(); ++i) {

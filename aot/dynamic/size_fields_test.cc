@@ -36,7 +36,7 @@ TEST(SizeFieldsTest, FindsTheSizesOfAMethod) {
   method.mutable_metadata()->add_output_info()->mutable_geometry()->add_sizes("14");
   method.mutable_metadata()->mutable_output_info(0)->mutable_geometry()->set_offset("15");
   serialization::TensorGeometry& hidden =
-      *method.mutable_metadata()->mutable_output_info(0)->mutable_fresh_view()->mutable_hidden_geometry();
+      *method.mutable_metadata()->mutable_output_info(0)->mutable_non_alias_view()->mutable_hidden_geometry();
   hidden.add_sizes("15b");
   hidden.set_offset("15c");
   method.mutable_metadata()->add_tangents()->mutable_expected()->add_strides("16");

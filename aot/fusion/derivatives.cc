@@ -38,7 +38,7 @@ class FunctionsOf {
     return values;
   }
 
-  bool ShareDearFunctions(ValueId a, ValueId b) const {
+  bool ShareExpensiveFunctions(ValueId a, ValueId b) const {
     const std::set<int>& dear = formulas_.at(b).dear;
     const auto is_shared = [&](int number) { return dear.contains(number); };
     return std::any_of(formulas_.at(a).dear.begin(), formulas_.at(a).dear.end(), is_shared);
@@ -112,13 +112,13 @@ class FunctionsOf {
 };
 
 bool IsMadeByLibrary(const FusionGraph& graph, ValueId value) {
-  const int producer = graph.Producer(graph.BehindView(value));
+  const int producer = graph.Producer(graph.StripReshape(value));
   return producer >= 0 && !graph.IsExpr(producer) && !graph.IsView(producer);
 }
 
 }  // namespace
 
-absl::flat_hash_set<ValueId> FindEarlyDerivatives(FusionGraph& graph) {
+absl::flat_hash_set<ValueId> FindDerivativesToComputeInForward(FusionGraph& graph) {
   std::set<ValueId> loaded;
   for (int id = 0; id < graph.num_units(); ++id) {
     if (!graph.IsExpr(id)) continue;
@@ -134,7 +134,7 @@ absl::flat_hash_set<ValueId> FindEarlyDerivatives(FusionGraph& graph) {
     const std::vector<ValueId> read = functions.Read();
     // Two are the function and its derivative; x itself would be a third.
     if (read.size() != 2 || read[0] == x || read[1] == x || graph.IsOutput(read[1])) continue;
-    if (functions.ShareDearFunctions(read[0], read[1])) derivatives.insert(read[1]);
+    if (functions.ShareExpensiveFunctions(read[0], read[1])) derivatives.insert(read[1]);
   }
   return derivatives;
 }

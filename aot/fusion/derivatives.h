@@ -13,7 +13,7 @@ namespace cotan::aot {
 // else reads x, then f'(x) can be stored in its place until the backward.
 // To be called before programs are merged. Returns the values that stand for
 // f'(x).
-absl::flat_hash_set<ValueId> FindEarlyDerivatives(FusionGraph& graph);
+absl::flat_hash_set<ValueId> FindDerivativesToComputeInForward(FusionGraph& graph);
 
 }  // namespace cotan::aot
 

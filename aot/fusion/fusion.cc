@@ -27,7 +27,7 @@ constexpr size_t kMaxInlined = 12;
 class Fuser {
  public:
   // Programs that make values of `apart` are not merged into their readers.
-  Fuser(FusionGraph& graph, absl::flat_hash_set<ValueId> apart) : g_(graph), apart_(std::move(apart)) {}
+  Fuser(FusionGraph& graph, absl::flat_hash_set<ValueId> apart) : g_(graph), unfusible_(std::move(apart)) {}
 
   // Merges every expression with the producers of its operands, as far as that
   // goes.
@@ -39,7 +39,7 @@ class Fuser {
         const std::vector<ValueId> operands = g_.ExprOf(b).inputs;
         for (const ValueId value : operands) {
           const int direct = g_.Producer(value);
-          const int a = g_.IsExpr(direct) ? direct : g_.Producer(g_.BehindView(value));
+          const int a = g_.IsExpr(direct) ? direct : g_.Producer(g_.StripReshape(value));
           if (!TryMerge(a, b, value)) continue;
           progress = true;
           break;
@@ -98,25 +98,25 @@ class Fuser {
   // Merging makes what consumes `a` wait for all that `b` needs. That is worth
   // it if a's work is large, if only `b` consumes it, or if `b` needs nothing
   // but what is there by then.
-  bool Worthwhile(int a, int b) {
+  bool IsProfitable(int a, int b) {
     if (EstimatedCount(g_.ExprOf(a).domain) > kSmallDomain) return true;
     const std::vector<ValueId>& results = g_.ExprOf(a).outputs;
     if (std::none_of(results.begin(), results.end(),
                      [&](ValueId value) { return g_.NeededOutsideThroughViews(value, a, b); }))
       return true;
     return !g_.WaitsFor(b, a, [&](int id) {
-      const Unit& unit = g_.unit(id);
+      const FusionNode& unit = g_.unit(id);
       return !unit.expr.has_value() && unit.node.op != "prim.view";
     });
   }
 
   // Merges producer `a` of `value` (an operand of `b`, perhaps behind a view).
   bool TryMerge(int a, int b, ValueId value) {
-    if (a == b || !g_.IsExpr(a) || !g_.IsExpr(b) || apart_.contains(value)) return false;
+    if (a == b || !g_.IsExpr(a) || !g_.IsExpr(b) || unfusible_.contains(value)) return false;
     // A reduction of a fill depends on the sizes it is made of.
     if (g_.ExprOf(a).inputs.empty() && g_.ExprOf(a).reduce_dims.empty()) return InlineConstant(a, b, value);
-    if (!Worthwhile(a, b)) return false;
-    const ValueId behind = g_.BehindView(value);
+    if (!IsProfitable(a, b)) return false;
+    const ValueId behind = g_.StripReshape(value);
     if (behind == value || g_.Producer(value) == a) return MergeDirect(a, b);
     // Bring the consumer to the producer's index space, or the other way round.
     const SymIntVector seen = g_.TypeOf(value).sizes;
@@ -128,7 +128,7 @@ class Fuser {
   bool MergeDirect(int a, int b) {
     std::optional<FusedExpr> merged = Candidate(a, g_.ExprOf(a), b, g_.ExprOf(b), g_.ExprOf(b).inputs);
     if (!merged.has_value() || !g_.Verifies(*merged)) return false;
-    g_.Absorb(a, b, *std::move(merged));
+    g_.MergeInto(a, b, *std::move(merged));
     return true;
   }
 
@@ -148,7 +148,7 @@ class Fuser {
     FusedExpr second = id == b ? trial : g_.ExprOf(b);
     if (id == a) {  // b reads views that the reshaped results make superfluous
       for (ValueId& input : second.inputs) {
-        const auto it = std::find(first.outputs.begin(), first.outputs.end(), g_.BehindView(input));
+        const auto it = std::find(first.outputs.begin(), first.outputs.end(), g_.StripReshape(input));
         if (it == first.outputs.end()) continue;
         if (g_.TypeOf(input).sizes == reshaped->output_sizes[static_cast<size_t>(it - first.outputs.begin())])
           input = *it;
@@ -167,7 +167,7 @@ class Fuser {
     for (size_t k = 0; k < original.inputs.size(); ++k) {
       const ValueId value = original.inputs[k];
       if (g_.TypeOf(value).sizes == reshaped.input_sizes[k]) continue;
-      const int producer = g_.Producer(g_.BehindView(value));
+      const int producer = g_.Producer(g_.StripReshape(value));
       if (producer < 0) continue;
       const std::string& op = g_.unit(producer).node.op;
       // In convolution nets images do not lie in row-major order.
@@ -233,17 +233,17 @@ class Fuser {
   }
 
   FusionGraph& g_;
-  const absl::flat_hash_set<ValueId> apart_;
+  const absl::flat_hash_set<ValueId> unfusible_;
 };
 
 }  // namespace
 
 absl::StatusOr<bool> FuseExpressions(Graph& graph) {
   FusionGraph units(graph);
-  Fuser fuser(units, FindEarlyDerivatives(units));
+  Fuser fuser(units, FindDerivativesToComputeInForward(units));
   fuser.MergeProducers();
   units.DropUnused();
-  RepeatCheapFunctions(units);
+  RematerializeCheapOps(units);
   fuser.MergeProducers();
   fuser.MergeSiblings();
   units.DropUnused();

@@ -32,10 +32,10 @@ void FusionGraph::SetExpr(int id, FusedExpr fused) {
   Link(id);
 }
 
-void FusionGraph::Absorb(int a, int b, FusedExpr merged) {
+void FusionGraph::MergeInto(int a, int b, FusedExpr merged) {
   Unlink(b);
-  Kill(a);
-  Unit& into = at(b);
+  Erase(a);
+  FusionNode& into = at(b);
   if (into.node.source.empty()) into.node.source = unit(a).node.source;
   into.order = std::min(into.order, unit(a).order);
   into.expr = std::move(merged);
@@ -51,7 +51,7 @@ bool FusionGraph::Verifies(const FusedExpr& fused) const {
 
 int FusionGraph::AddUnit(Node node) {
   const int id = static_cast<int>(units_.size());
-  Unit unit{std::move(node), std::nullopt, id};
+  FusionNode unit{std::move(node), std::nullopt, id};
   if (unit.node.expr != nullptr) {
     unit.expr = TakeApart(unit.node);
     Simplify(*unit.expr);
@@ -62,7 +62,7 @@ int FusionGraph::AddUnit(Node node) {
   return id;
 }
 
-void FusionGraph::Kill(int id) {
+void FusionGraph::Erase(int id) {
   Unlink(id);
   at(id).alive = false;
 }
@@ -72,7 +72,7 @@ std::vector<ValueId> FusionGraph::OperandsOf(int id) const {
 }
 
 const std::vector<ValueId>& FusionGraph::ResultsOf(int id) const {
-  const Unit& made_by = unit(id);
+  const FusionNode& made_by = unit(id);
   return made_by.expr.has_value() ? made_by.expr->outputs : made_by.node.outputs;
 }
 
@@ -95,7 +95,7 @@ const std::set<int>& FusionGraph::UsersOf(ValueId value) {
 
 bool FusionGraph::IsView(int id) const { return IsViewOp(unit(id).node.op); }
 
-ValueId FusionGraph::BehindView(ValueId value) const {
+ValueId FusionGraph::StripReshape(ValueId value) const {
   const int producer = Producer(value);
   if (producer < 0 || unit(producer).node.op != "prim.view") return value;
   return std::get<Use>(unit(producer).node.arguments[0]).value;
@@ -187,7 +187,7 @@ bool FusionGraph::WaitsFor(int id, int other, absl::FunctionRef<bool(int)> kind)
 
 ValueId FusionGraph::ViewOf(ValueId value, const SymIntVector& sizes) {
   if (graph_.value(value).type.sizes == sizes) return value;
-  const ValueId source = BehindView(value);
+  const ValueId source = StripReshape(value);
   if (graph_.value(source).type.sizes == sizes) return source;
   const std::string key = absl::StrCat(source, " ", absl::StrJoin(sizes, ",", absl::StreamFormatter()));
   // DropUnused() may have taken an earlier one away.
@@ -200,7 +200,7 @@ ValueId FusionGraph::ViewOf(ValueId value, const SymIntVector& sizes) {
 
 ValueId FusionGraph::ViewSource(ValueId value, const SymIntVector& sizes) const {
   if (graph_.value(value).type.sizes == sizes) return value;
-  return BehindView(value);
+  return StripReshape(value);
 }
 
 void FusionGraph::ApplyReshape(int id, const Reshaped& reshaped) {
@@ -247,7 +247,7 @@ void FusionGraph::DropUnused() {
     const int id = static_cast<int>(i);
     if (!unit(static_cast<int>(i)).alive) continue;
     if (!visited.contains(id)) {
-      Kill(id);
+      Erase(id);
       continue;
     }
     if (!IsExpr(id)) continue;
@@ -285,7 +285,7 @@ absl::Status FusionGraph::Rebuild() {
   while (!ready.empty()) {
     const int id = ready.begin()->second;
     ready.erase(ready.begin());
-    Unit& next_unit = at(id);
+    FusionNode& next_unit = at(id);
     if (next_unit.expr.has_value()) PutTogether(*next_unit.expr, next_unit.node);
     graph_.nodes().push_back(std::move(next_unit.node));
     ++placed;
@@ -403,7 +403,7 @@ bool FusionGraph::Mark(int id) { return std::exchange(mark_[static_cast<size_t>(
 
 void FusionGraph::RebaseViews(const std::vector<ValueId>& values) {
   for (const ValueId value : values) {
-    const ValueId source = BehindView(value);
+    const ValueId source = StripReshape(value);
     if (source == value) continue;
     const std::set<int> users = UsersOf(value);
     for (const int user : users) {
@@ -448,7 +448,7 @@ std::set<int> FusionGraph::Needs(int id) {
     if (value == kNoValue) continue;
     const int producer = Producer(value);
     if (producer >= 0) needs.insert(producer);
-    const ValueId source = BehindView(value);
+    const ValueId source = StripReshape(value);
     if (!is_update || Producer(source) >= 0) continue;
     for (const int reader : Readers(source)) {
       if (!IsUpdate(reader)) needs.insert(reader);

@@ -24,7 +24,7 @@ namespace cotan::aot {
 inline constexpr int64_t kSmallDomain = 4096;
 
 // A node of the graph under fusion.
-struct Unit {
+struct FusionNode {
   Node node;
   std::optional<FusedExpr> expr;  // set exactly for cotan.expr
   int order = 0;                  // place in the graph; of the first one merged into it
@@ -41,7 +41,7 @@ class FusionGraph {
 
   Graph& graph() { return graph_; }
   int num_units() const { return static_cast<int>(units_.size()); }
-  const Unit& unit(int id) const { return units_[static_cast<size_t>(id)]; }
+  const FusionNode& unit(int id) const { return units_[static_cast<size_t>(id)]; }
   const TensorType& TypeOf(ValueId value) const { return graph_.value(value).type; }
   bool has_convolutions() const { return has_convolutions_; }
   // Whether the value is an output of the graph.
@@ -52,7 +52,7 @@ class FusionGraph {
   // Adds a unit whose results are values of the graph; its index.
   int AddUnit(Node node);
   // Nothing may use its results any more.
-  void Kill(int id);
+  void Erase(int id);
   std::vector<ValueId> OperandsOf(int id) const;
   const std::vector<ValueId>& ResultsOf(int id) const;
   // Whether the unit is alive and has a program; false for -1.
@@ -61,7 +61,7 @@ class FusionGraph {
   // The unit's program becomes `fused`.
   void SetExpr(int id, FusedExpr fused);
   // The unit `a` is merged into `b`, whose program becomes `merged`.
-  void Absorb(int a, int b, FusedExpr merged);
+  void MergeInto(int a, int b, FusedExpr merged);
   std::vector<TensorType> TypesOf(const std::vector<ValueId>& values) const;
 
   // Whether a program over values of the graph is well formed and fits the
@@ -75,7 +75,7 @@ class FusionGraph {
   const std::set<int>& UsersOf(ValueId value);
   bool IsView(int id) const;
   // The value behind a reshape; `value` itself if it is none.
-  ValueId BehindView(ValueId value) const;
+  ValueId StripReshape(ValueId value) const;
   // Units that use a value, views looked through.
   std::set<int> Readers(ValueId value);
   // Whether anything but the units `a` and `b` needs the value.
@@ -96,7 +96,7 @@ class FusionGraph {
   // What ViewOf would give, without making anything: the value, or the one the
   // new view would look at.
   ValueId ViewSource(ValueId value, const SymIntVector& sizes) const;
-  // Unit `id` over the index space `sizes`. Its results get new ids; the old
+  // FusionNode `id` over the index space `sizes`. Its results get new ids; the old
   // ones become views of them.
   void ApplyReshape(int id, const Reshaped& reshaped);
 
@@ -110,7 +110,7 @@ class FusionGraph {
   absl::Status Rebuild();
 
  private:
-  Unit& at(int id) { return units_[static_cast<size_t>(id)]; }
+  FusionNode& at(int id) { return units_[static_cast<size_t>(id)]; }
   void Link(int id);
   void Unlink(int id);
   // Grows the tables by value to hold `value`.
@@ -145,7 +145,7 @@ class FusionGraph {
   std::set<int> Needs(int id);
 
   Graph& graph_;
-  std::deque<Unit> units_;           // references outlive the addition of others
+  std::deque<FusionNode> units_;     // references outlive the addition of others
   std::vector<int> producer_;        // by value; -1: none
   std::deque<std::set<int>> users_;  // by value
   std::vector<int> sequence_;        // all units, dead ones too, in order

@@ -52,7 +52,7 @@ TEST(FusionGraphTest, KnowsWhoNeedsWhat) {
   FusionGraph units(graph);
   EXPECT_EQ(units.Producer(1), 0);
   EXPECT_EQ(units.Producer(0), -1);
-  EXPECT_EQ(units.BehindView(2), 1);
+  EXPECT_EQ(units.StripReshape(2), 1);
   EXPECT_EQ(units.Readers(1), (std::set<int>{2, 3}));
   EXPECT_TRUE(units.NeededOutside(1, 0, 2));
   EXPECT_TRUE(units.NeededOutsideThroughViews(1, 0, 2));
@@ -122,7 +122,7 @@ TEST(FusionGraphTest, OrderHoldsWhateverIsMerged) {
       }
       ASSERT_EQ(units.WaitsFor(b, a, [](int id) { return id % 3 == 0; }), waits);
       std::optional<FusedExpr> merged = Merge(units.ExprOf(a), units.ExprOf(b));
-      if (!cycle && merged.has_value()) units.Absorb(a, b, *std::move(merged));
+      if (!cycle && merged.has_value()) units.MergeInto(a, b, *std::move(merged));
     }
     units.DropUnused();
     ASSERT_TRUE(units.Rebuild().ok());
@@ -149,7 +149,7 @@ TEST(FusionGraphTest, AReshapedUnitKeepsItsResultsAsViews) {
   ASSERT_TRUE(reshaped.has_value());
   units.ApplyReshape(2, *reshaped);
   EXPECT_EQ(units.ExprOf(2).inputs, (std::vector<ValueId>{1}));
-  EXPECT_EQ(units.BehindView(3), units.ExprOf(2).outputs[0]);
+  EXPECT_EQ(units.StripReshape(3), units.ExprOf(2).outputs[0]);
   units.DropUnused();
   ASSERT_TRUE(units.Rebuild().ok());
   EXPECT_TRUE(VerifyGraph(graph).ok()) << VerifyGraph(graph);

@@ -24,9 +24,9 @@ int64_t Bytes(const TensorType& type) {
   return EstimatedCount(type.sizes) * static_cast<int64_t>(ByteSize(type.dtype));
 }
 
-class Repeater {
+class Rematerializer {
  public:
-  explicit Repeater(FusionGraph& graph) : g_(graph) {}
+  explicit Rematerializer(FusionGraph& graph) : g_(graph) {}
 
   void Run() {
     for (int a = 0; a < g_.num_units(); ++a) {
@@ -208,6 +208,6 @@ class Repeater {
 
 }  // namespace
 
-void RepeatCheapFunctions(FusionGraph& graph) { Repeater(graph).Run(); }
+void RematerializeCheapOps(FusionGraph& graph) { Rematerializer(graph).Run(); }
 
 }  // namespace cotan::aot

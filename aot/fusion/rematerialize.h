@@ -9,7 +9,7 @@ namespace cotan::aot {
 // each of them, if it is a short chain of cheap functions of what they can load
 // and that loads and stores no more bytes than before. Draws of random numbers
 // are never repeated: their comparison is stored, a byte per element.
-void RepeatCheapFunctions(FusionGraph& graph);
+void RematerializeCheapOps(FusionGraph& graph);
 
 }  // namespace cotan::aot
 

@@ -33,7 +33,7 @@ std::string After(absl::string_view function) {
                                                {{"FUNCTION", function}});
   Graph graph = *ParseGraph(text);
   FusionGraph units(graph);
-  RepeatCheapFunctions(units);
+  RematerializeCheapOps(units);
   units.DropUnused();
   EXPECT_TRUE(units.Rebuild().ok());
   graph.Compact();

@@ -420,13 +420,13 @@ Tensor Builder::ViewAsReal(const Tensor& a) {
   return Emit("prim.view_as_real", {Use{a.id()}}, {type})[0];
 }
 
-bool Builder::HasPairs(ValueId id) const {
+bool Builder::IsInterleavedComplex(ValueId id) const {
   const Node* node = Producer(id);
   if (node == nullptr || node->op == "prim.view_as_real") return true;
   if (node->op == "prim.permute") {
     const auto& dims = std::get<std::vector<SymInt>>(node->arguments[1]);
     const bool keeps_last = dims.back() == SymInt(static_cast<int64_t>(dims.size()) - 1);
-    return keeps_last && HasPairs(std::get<Use>(node->arguments[0]).value);
+    return keeps_last && IsInterleavedComplex(std::get<Use>(node->arguments[0]).value);
   }
   return !IsViewOp(node->op);
 }
@@ -434,7 +434,8 @@ bool Builder::HasPairs(ValueId id) const {
 Tensor Builder::ViewAsComplex(const Tensor& a) {
   TensorType type{a.dtype() == DType::kFloat32 ? DType::kComplex64 : DType::kComplex128, a.sizes(), {}};
   type.sizes.pop_back();
-  const Tensor pairs = HasPairs(a.id()) ? a : Emit("prim.copy", {Use{a.id()}}, {{a.dtype(), a.sizes(), {}}})[0];
+  const Tensor pairs =
+      IsInterleavedComplex(a.id()) ? a : Emit("prim.copy", {Use{a.id()}}, {{a.dtype(), a.sizes(), {}}})[0];
   return Emit("prim.view_as_complex", {Use{pairs.id()}}, {type})[0];
 }
 

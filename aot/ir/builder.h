@@ -215,7 +215,7 @@ class Builder {
   // The node that defines a value; null for a graph input.
   const Node* Producer(ValueId id) const;
   // Whether the last dimension is sure to be pairs of neighbours in memory.
-  bool HasPairs(ValueId id) const;
+  bool IsInterleavedComplex(ValueId id) const;
   // Dimension counted from 0.
   int64_t WrapDim(int64_t dim, int rank);
 

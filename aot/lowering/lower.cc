@@ -86,7 +86,7 @@ absl::Status Optimize(Graph& graph, const DumpFunction& dump) {
       .Add("share_views", ShareViews)
       .Add("fusion", FuseExpressions)
       .Add("matmul_epilogues", FuseMatmulEpilogues)
-      .Add("checks_first", MoveChecksFirst)
+      .Add("checks_first", HoistIndexChecks)
       .Add("layouts", AssignLayouts);
   pipeline.set_dump(dump);
   return pipeline.Run(graph).status();

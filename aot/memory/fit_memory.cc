@@ -51,7 +51,7 @@ absl::StatusOr<MethodMemory> FitMethod(int64_t limit, const MemoryPlanner& plann
   const Method original = method;
   COTAN_ASSIGN_OR_RETURN(Recomputation direct, Recomputation::Start(method, planner));
   MethodMemory memory{method.name(), direct.arena_bytes(), 0, 0, 0};
-  COTAN_ASSIGN_OR_RETURN(const bool fits, direct.Reach(limit));
+  COTAN_ASSIGN_OR_RETURN(const bool fits, direct.FitBudget(limit));
   memory.after = direct.arena_bytes();
   memory.repeated_ops = direct.repeated_ops();
   if (fits) return memory;
@@ -61,7 +61,7 @@ absl::StatusOr<MethodMemory> FitMethod(int64_t limit, const MemoryPlanner& plann
   bool falls = true;
   while (falls && gradual.arena_bytes() > limit) {
     const auto next = static_cast<int64_t>(static_cast<double>(gradual.arena_bytes()) * (1 - kDescent));
-    COTAN_ASSIGN_OR_RETURN(falls, gradual.Reach(std::max(limit, next)));
+    COTAN_ASSIGN_OR_RETURN(falls, gradual.FitBudget(std::max(limit, next)));
   }
   if (gradual.arena_bytes() < memory.after) {
     method = std::move(stepwise);
@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<MethodMemory>> FitPair(int64_t limit, const MemoryPla
                                                   Method& backward) {
   COTAN_ASSIGN_OR_RETURN(SavedValues saved, SavedValues::Start(forward, backward, planner));
   const PairMemory before = saved.memory();
-  COTAN_RETURN_IF_ERROR(saved.Reach(limit).status());
+  COTAN_RETURN_IF_ERROR(saved.FitBudget(limit).status());
   const int64_t kept = saved.memory().saved;
   std::vector<MethodMemory> memory;
   for (Method* method : {&forward, &backward}) {

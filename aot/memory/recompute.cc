@@ -65,7 +65,7 @@ absl::Status Recomputation::Measure() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> Recomputation::Reach(int64_t limit) {
+absl::StatusOr<bool> Recomputation::FitBudget(int64_t limit) {
   int64_t target = limit;
   while (plan_.arena_bytes > limit) {
     if (Excess(target) == 0) {
@@ -141,7 +141,8 @@ std::optional<Recomputation::Extension> Recomputation::Available(uint32_t value,
 void Recomputation::AddCandidates(uint32_t value, int before, int64_t target, std::vector<Candidate>& candidates) {
   std::set<int> chain = {facts_.producer[value]};
   while (chain.size() <= kMaxChain) {
-    Repetition repetition{.target = value, .before = before, .ops = {chain.begin(), chain.end()}, .substitutes = {}};
+    Rematerialization repetition{
+        .target = value, .before = before, .ops = {chain.begin(), chain.end()}, .substitutes = {}};
     std::vector<Extension> extensions;
     absl::flat_hash_map<uint32_t, bool> made;  // originals that the chain makes
     double cost = 0;
@@ -190,7 +191,7 @@ void Recomputation::AddCandidates(uint32_t value, int before, int64_t target, st
 
 // Byte-steps above the target that the repetition saves, as far as can be told
 // without planning.
-double Recomputation::Gain(const Repetition& repetition, const std::vector<Extension>& extensions,
+double Recomputation::Gain(const Rematerialization& repetition, const std::vector<Extension>& extensions,
                            int64_t target) const {
   const uint32_t value = repetition.target;
   // The reader before the gap.
@@ -247,13 +248,13 @@ double Recomputation::Gain(const Repetition& repetition, const std::vector<Exten
 }
 
 // Repeats if the plan says that it helps.
-absl::StatusOr<bool> Recomputation::Apply(const Repetition& repetition, int64_t target) {
+absl::StatusOr<bool> Recomputation::Apply(const Rematerialization& repetition, int64_t target) {
   const Method method = method_;
   const MemoryPlan plan = plan_;
   const std::vector<int64_t> scratch = scratch_;
   const double excess = Excess(target);
   absl::flat_hash_map<uint32_t, uint32_t> copies;
-  const std::vector<RepeatedOp> added = RepeatOps(repetition, facts_, method_, copies);
+  const std::vector<RepeatedOp> added = RematerializeOps(repetition, facts_, method_, copies);
   std::vector<int64_t> added_scratch;
   for (const RepeatedOp& op : added) added_scratch.push_back(scratch[static_cast<size_t>(op.original)]);
   scratch_.insert(scratch_.begin() + repetition.before, added_scratch.begin(), added_scratch.end());

@@ -31,7 +31,7 @@ class Recomputation {
   // Repeats ops of the method until its arena needs at most `limit` bytes. False if that
   // cannot be done: the method is then as small as it got. To be called with ever
   // smaller limits.
-  absl::StatusOr<bool> Reach(int64_t limit);
+  absl::StatusOr<bool> FitBudget(int64_t limit);
 
   // What the plan of the method needs now.
   int64_t arena_bytes() const { return plan_.arena_bytes; }
@@ -41,7 +41,7 @@ class Recomputation {
  private:
   // A way to be rid of a value.
   struct Candidate {
-    Repetition repetition;
+    Rematerialization repetition;
     double score = 0;  // byte-steps above the target saved per nanosecond
   };
   // A value that outlives its last reader so that a repeated op can read it.
@@ -58,8 +58,8 @@ class Recomputation {
   std::vector<Candidate> FindCandidates(int64_t target);
   void AddCandidates(uint32_t value, int before, int64_t target, std::vector<Candidate>& candidates);
   std::optional<Extension> Available(uint32_t value, uint32_t dropped, int before) const;
-  double Gain(const Repetition& repetition, const std::vector<Extension>& extensions, int64_t target) const;
-  absl::StatusOr<bool> Apply(const Repetition& repetition, int64_t target);
+  double Gain(const Rematerialization& repetition, const std::vector<Extension>& extensions, int64_t target) const;
+  absl::StatusOr<bool> Apply(const Rematerialization& repetition, int64_t target);
   double Excess(int64_t target) const;
   int PositionOf(size_t step) const;
   uint32_t OriginalOf(uint32_t value) const { return original_[value]; }

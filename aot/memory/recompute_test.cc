@@ -27,7 +27,7 @@ TEST(RecomputeTest, AStepIsTheSameInLessMemory) {
   ASSERT_TRUE(recomputation.ok()) << recomputation.status();
   const int64_t before = recomputation->arena_bytes();
   EXPECT_GE(before, (kDepth - 1) * 4096);
-  const auto reached = recomputation->Reach(before / 2);
+  const auto reached = recomputation->FitBudget(before / 2);
   ASSERT_TRUE(reached.ok()) << reached.status();
   EXPECT_TRUE(*reached);
   EXPECT_LE(recomputation->arena_bytes(), before / 2);
@@ -44,7 +44,7 @@ TEST(RecomputeTest, WhatFitsStaysAsItIs) {
   const MemoryPlanner planner(artifact, {}, {.kernels = &TestKernels()});
   auto recomputation = Recomputation::Start(*artifact.mutable_methods(0), planner);
   ASSERT_TRUE(recomputation.ok()) << recomputation.status();
-  EXPECT_TRUE(*recomputation->Reach(recomputation->arena_bytes()));
+  EXPECT_TRUE(*recomputation->FitBudget(recomputation->arena_bytes()));
   EXPECT_EQ(recomputation->repeated_ops(), 0);
   EXPECT_EQ(artifact.methods(0).SerializeAsString(), method);
 }
@@ -57,7 +57,7 @@ TEST(RecomputeTest, GetsAsSmallAsItCan) {
   auto recomputation = Recomputation::Start(*artifact.mutable_methods(0), planner);
   ASSERT_TRUE(recomputation.ok()) << recomputation.status();
   const int64_t before = recomputation->arena_bytes();
-  EXPECT_FALSE(*recomputation->Reach(64));
+  EXPECT_FALSE(*recomputation->FitBudget(64));
   EXPECT_LT(recomputation->arena_bytes(), before / 2);
   EXPECT_EQ(RunTwice(std::move(program), kMethods), expected);
 }

@@ -10,10 +10,10 @@ namespace {
 using serialization::Method;
 using serialization::Op;
 
-class Repeater {
+class Rematerializer {
  public:
-  Repeater(const Repetition& repetition, const MethodFacts& facts, Method& method,
-           absl::flat_hash_map<uint32_t, uint32_t>& copies)
+  Rematerializer(const Rematerialization& repetition, const MethodFacts& facts, Method& method,
+                 absl::flat_hash_map<uint32_t, uint32_t>& copies)
       : repetition_(repetition), facts_(facts), method_(method), copies_(copies) {}
 
   std::vector<RepeatedOp> Run() {
@@ -64,7 +64,7 @@ class Repeater {
     for (uint32_t& input : *op.mutable_inputs()) input = Mapped(input);
   }
 
-  const Repetition& repetition_;
+  const Rematerialization& repetition_;
   const MethodFacts& facts_;
   Method& method_;
   absl::flat_hash_map<uint32_t, uint32_t>& copies_;
@@ -77,9 +77,9 @@ class Repeater {
 
 bool IsRepeatable(const Op& op) { return !op.has_effect() && !op.has_checked_index(); }
 
-std::vector<RepeatedOp> RepeatOps(const Repetition& repetition, const MethodFacts& facts, Method& method,
-                                  absl::flat_hash_map<uint32_t, uint32_t>& copies) {
-  return Repeater(repetition, facts, method, copies).Run();
+std::vector<RepeatedOp> RematerializeOps(const Rematerialization& repetition, const MethodFacts& facts, Method& method,
+                                         absl::flat_hash_map<uint32_t, uint32_t>& copies) {
+  return Rematerializer(repetition, facts, method, copies).Run();
 }
 
 }  // namespace cotan::aot

@@ -13,7 +13,7 @@ namespace cotan::aot {
 
 // What to repeat in front of op `before`, for all readers of the value `target`
 // from there on. Values are behind views.
-struct Repetition {
+struct Rematerialization {
   uint32_t target = 0;
   int before = 0;
   std::vector<int> ops;  // to be repeated, ascending; the last one makes `target`
@@ -25,16 +25,17 @@ struct Repetition {
 // no effect, and no check of indices, which would fail late.
 bool IsRepeatable(const serialization::Op& op);
 
-// An op that RepeatOps() added.
+// An op that RematerializeOps() added.
 struct RepeatedOp {
   int position = 0;  // index of the new op
-  int original = 0;  // index of what it repeats, before RepeatOps(); views too
+  int original = 0;  // index of what it repeats, before RematerializeOps(); views too
 };
 
 // Changes the method. The new ops have new values; those behind views are appended
 // to `copies`, as {old, new}. Returns the new ops in order.
-std::vector<RepeatedOp> RepeatOps(const Repetition& repetition, const MethodFacts& facts, serialization::Method& method,
-                                  absl::flat_hash_map<uint32_t, uint32_t>& copies);
+std::vector<RepeatedOp> RematerializeOps(const Rematerialization& repetition, const MethodFacts& facts,
+                                         serialization::Method& method,
+                                         absl::flat_hash_map<uint32_t, uint32_t>& copies);
 
 }  // namespace cotan::aot
 

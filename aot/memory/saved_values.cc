@@ -123,7 +123,7 @@ absl::Status SavedValues::Measure() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<bool> SavedValues::Reach(int64_t limit) {
+absl::StatusOr<bool> SavedValues::FitBudget(int64_t limit) {
   while (memory_.Total() > limit) {
     std::vector<Candidate> candidates = FindCandidates();
     std::stable_sort(candidates.begin(), candidates.end(),

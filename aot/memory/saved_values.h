@@ -34,7 +34,7 @@ class SavedValues {
 
   // Saves less until both need at most `limit` bytes. False if that cannot be
   // done: they then need as little as was found.
-  absl::StatusOr<bool> Reach(int64_t limit);
+  absl::StatusOr<bool> FitBudget(int64_t limit);
 
   const PairMemory& memory() const { return memory_; }
   // Ops of the forward, views excepted, that the backward repeats.

@@ -28,7 +28,7 @@ TEST(SavedValuesTest, GradientsAreTheSameWithLessSaved) {
   ASSERT_TRUE(saved.ok()) << saved.status();
   const int64_t before = saved->memory().Total();
   EXPECT_EQ(saved->memory().saved, kDepth * 4096);
-  const auto reached = saved->Reach(before * 2 / 3);
+  const auto reached = saved->FitBudget(before * 2 / 3);
   ASSERT_TRUE(reached.ok()) << reached.status();
   EXPECT_TRUE(*reached);
   EXPECT_LE(saved->memory().Total(), before * 2 / 3);
@@ -44,7 +44,7 @@ TEST(SavedValuesTest, GetsAsSmallAsItCan) {
   const MemoryPlanner planner(artifact, {}, {.kernels = &TestKernels()});
   auto saved = SavedValues::Start(*artifact.mutable_methods(0), *artifact.mutable_methods(1), planner);
   ASSERT_TRUE(saved.ok()) << saved.status();
-  EXPECT_FALSE(*saved->Reach(64));
+  EXPECT_FALSE(*saved->FitBudget(64));
   EXPECT_EQ(RunTwice(std::move(program), kMethods), expected);
 }
 
@@ -89,7 +89,7 @@ TEST(SavedValuesTest, AnArgumentIsSavedUnlessTheForwardWritesIt) {
     const MemoryPlanner planner(artifact, {}, {.kernels = &TestKernels()});
     auto saved = SavedValues::Start(forward, *artifact.mutable_methods(1), planner);
     ASSERT_TRUE(saved.ok()) << saved.status();
-    ASSERT_TRUE(saved->Reach(64).ok());
+    ASSERT_TRUE(saved->FitBudget(64).ok());
     const bool saves_argument =
         std::find(forward.outputs().begin(), forward.outputs().end(), forward.inputs(0)) != forward.outputs().end();
     EXPECT_EQ(saves_argument, !writes);

@@ -50,7 +50,11 @@ bool IsBackwardToken(const GraphOutput& output) { return output.kind == OutputKi
 class Partitioner {
  public:
   Partitioner(const Graph& joint, const SavePolicyFunction& policy)
-      : joint_(joint), policy_(policy), at_hand_(Size(), false), saved_(Size(), false), dependent_(Size(), false) {}
+      : joint_(joint),
+        policy_(policy),
+        available_in_backward_(Size(), false),
+        saved_(Size(), false),
+        dependent_(Size(), false) {}
 
   absl::StatusOr<Partitioned> Run() {
     COTAN_RETURN_IF_ERROR(Classify());
@@ -82,7 +86,7 @@ class Partitioner {
       }
       const bool is_state =
           input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer || input.kind == InputKind::kConstant;
-      at_hand_[At(input.value)] = is_state && !mutated.contains(static_cast<int>(i));
+      available_in_backward_[At(input.value)] = is_state && !mutated.contains(static_cast<int>(i));
     }
     if (!has_tangents) return absl::InvalidArgumentError(absl::StrCat("@", joint_.name, " has no tangents to cut at"));
     for (const Node& node : joint_.nodes()) {
@@ -103,35 +107,35 @@ class Partitioner {
                                              [&](ValueId id) { return id != kNoValue && dependent_[At(id)]; });
       if (!runs_backward) continue;
       for (const ValueId id : TensorOperands(node)) {
-        if (id != kNoValue) Provide(id);
+        if (id != kNoValue) MakeAvailableInBackward(id);
       }
     }
     for (const GraphOutput& output : joint_.outputs()) {
       if (output.kind == OutputKind::kBackwardUpdate) {
         // The backward writes to the tensor that it was given.
         const ValueId written = joint_.inputs()[static_cast<size_t>(output.index)].value;
-        if (!at_hand_[At(written)]) saved_[At(written)] = true;
-        Provide(output.value);
+        if (!available_in_backward_[At(written)]) saved_[At(written)] = true;
+        MakeAvailableInBackward(output.value);
       }
-      if (output.kind == OutputKind::kGradient && output.value != kNoValue) Provide(output.value);
+      if (output.kind == OutputKind::kGradient && output.value != kNoValue) MakeAvailableInBackward(output.value);
     }
   }
 
-  bool Provided(ValueId id) const { return dependent_[At(id)] || at_hand_[At(id)] || saved_[At(id)]; }
+  bool Provided(ValueId id) const { return dependent_[At(id)] || available_in_backward_[At(id)] || saved_[At(id)]; }
 
   // Makes a value of the forward available to the backward: saved, or repeated
   // from what is saved.
-  void Provide(ValueId id) {
+  void MakeAvailableInBackward(ValueId id) {
     if (Provided(id)) return;
-    if (Repeatable(id)) {
-      for (const ValueId operand : TensorOperands(*producers_.at(id))) Provide(operand);
-      at_hand_[At(id)] = true;
+    if (IsRecomputable(id)) {
+      for (const ValueId operand : TensorOperands(*producers_.at(id))) MakeAvailableInBackward(operand);
+      available_in_backward_[At(id)] = true;
       return;
     }
     saved_[At(id)] = true;
   }
 
-  bool Repeatable(ValueId id) const {
+  bool IsRecomputable(ValueId id) const {
     const auto it = producers_.find(id);
     if (it == producers_.end()) return false;
     const Node& node = *it->second;
@@ -248,7 +252,7 @@ class Partitioner {
       if (input.kind == InputKind::kTangent || IsBackwardToken(input)) inputs.push_back(input);
     }
     for (const GraphInput& input : joint_.inputs()) {
-      if (input.kind != InputKind::kTangent && at_hand_[At(input.value)]) inputs.push_back(input);
+      if (input.kind != InputKind::kTangent && available_in_backward_[At(input.value)]) inputs.push_back(input);
     }
     std::vector<GraphOutput> outputs;
     for (GraphOutput output : joint_.outputs()) {
@@ -265,7 +269,7 @@ class Partitioner {
     // A node with a saved result is not repeated unless another of its results is.
     backward.nodes().remove_if([&](const Node& node) {
       return std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
-        return id != kNoValue && !saved_[At(id)] && (dependent_[At(id)] || at_hand_[At(id)]);
+        return id != kNoValue && !saved_[At(id)] && (dependent_[At(id)] || available_in_backward_[At(id)]);
       });
     });
     COTAN_RETURN_IF_ERROR(EliminateDeadCode(backward).status());
@@ -277,7 +281,7 @@ class Partitioner {
 
   const Graph& joint_;
   const SavePolicyFunction& policy_;
-  std::vector<bool> at_hand_;  // the backward reads or repeats it
+  std::vector<bool> available_in_backward_;  // the backward reads or repeats it
   std::vector<bool> saved_;
   std::vector<bool> dependent_;  // on a tangent
   absl::flat_hash_map<ValueId, const Node*> producers_;

@@ -38,7 +38,7 @@ absl::flat_hash_map<int, Tangents> TangentsOfGradients(const Graph& graph) {
 
 }  // namespace
 
-std::vector<std::vector<int>> IdleTangents(const Graph& traced, const Graph& backward) {
+std::vector<std::vector<int>> StructuralTangents(const Graph& traced, const Graph& backward) {
   const absl::flat_hash_map<int, Tangents> by_derivation = TangentsOfGradients(traced);
   const absl::flat_hash_map<int, Tangents> by_ops = TangentsOfGradients(backward);
   std::vector<std::vector<int>> idle;

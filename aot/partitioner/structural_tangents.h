@@ -12,7 +12,7 @@ namespace cotan::aot {
 // ascending, that reach it in `traced`, the joint graph as it was recorded, and
 // do not in `backward`, what became of it. They change nothing: zeros were made
 // in the form of what came in.
-std::vector<std::vector<int>> IdleTangents(const Graph& traced, const Graph& backward);
+std::vector<std::vector<int>> StructuralTangents(const Graph& traced, const Graph& backward);
 
 }  // namespace cotan::aot
 

@@ -31,7 +31,7 @@ TEST(IdleTangentsTest, AreThoseThatNoOpReadsAnyMore) {
   gradient 1 "y" = %2
 })");
   ASSERT_TRUE(backward.ok()) << backward.status();
-  EXPECT_THAT(IdleTangents(*traced, *backward), ElementsAre(ElementsAre(0), IsEmpty()));
+  EXPECT_THAT(StructuralTangents(*traced, *backward), ElementsAre(ElementsAre(0), IsEmpty()));
 }
 
 TEST(IdleTangentsTest, AreToldOfGradientsThatExist) {
@@ -44,7 +44,7 @@ TEST(IdleTangentsTest, AreToldOfGradientsThatExist) {
   gradient 1 "y" = %3
 })");
   ASSERT_TRUE(graph.ok()) << graph.status();
-  EXPECT_THAT(IdleTangents(*graph, *graph), ElementsAre(IsEmpty()));
+  EXPECT_THAT(StructuralTangents(*graph, *graph), ElementsAre(IsEmpty()));
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 namespace cotan::aot {
 
-absl::StatusOr<bool> MoveChecksFirst(Graph& graph) {
+absl::StatusOr<bool> HoistIndexChecks(Graph& graph) {
   std::vector<bool> needed(static_cast<size_t>(graph.num_values()));
   Graph::NodeList checks;
   for (auto it = graph.nodes().end(); it != graph.nodes().begin();) {

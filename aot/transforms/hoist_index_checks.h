@@ -10,7 +10,7 @@ namespace cotan::aot {
 // the order within both groups stays. A run that a check refuses then changes
 // no state, and still all states may be updated in place: the runtime writes
 // none before the last step that may refuse.
-absl::StatusOr<bool> MoveChecksFirst(Graph& graph);
+absl::StatusOr<bool> HoistIndexChecks(Graph& graph);
 
 }  // namespace cotan::aot
 

@@ -7,7 +7,7 @@ namespace cotan::aot {
 namespace {
 
 TEST(MoveChecksFirstTest, ChecksAndWhatTheyNeedComeFirstInTheirOrder) {
-  EXPECT_EQ(After(MoveChecksFirst, R"(graph @g {
+  EXPECT_EQ(After(HoistIndexChecks, R"(graph @g {
   %0: f32[10,3] = parameter 0 "table"
   %1: i64[4,6] = user_input 0 "x"
   %2: i64[4,5] = prim.slice(%1, 1, 0, 5, 1)
@@ -45,7 +45,7 @@ TEST(MoveChecksFirstTest, AGraphWithoutChecksStays) {
   user_output 0 "y" = %1
 }
 )";
-  EXPECT_EQ(After(MoveChecksFirst, text), text);
+  EXPECT_EQ(After(HoistIndexChecks, text), text);
 }
 
 }  // namespace

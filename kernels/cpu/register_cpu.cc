@@ -23,7 +23,7 @@ constexpr cpu::KernelEntry kEntries[] = {
 
 absl::Status RegisterCpuKernels(KernelRegistry& registry) {
   COTAN_RETURN_IF_ERROR(cpu::RegisterEntries(kEntries, registry));
-  return cpu::RegisterOwnKernels(registry);
+  return cpu::RegisterPortableFamilyKernels(registry);
 }
 
 const KernelRegistry& CpuKernels() {

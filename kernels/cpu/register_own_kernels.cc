@@ -75,7 +75,7 @@ absl::Status RegisterEntries(absl::Span<const KernelEntry> entries, KernelRegist
   return absl::OkStatus();
 }
 
-absl::Status RegisterOwnKernels(KernelRegistry& registry) {
+absl::Status RegisterPortableFamilyKernels(KernelRegistry& registry) {
   COTAN_RETURN_IF_ERROR(RegisterEntries(kEntries, registry));
   return RegisterExprKernels(registry);
 }

@@ -21,7 +21,7 @@ absl::Status RegisterEntries(absl::Span<const KernelEntry> entries, KernelRegist
 // All kernels in own code: expressions, copies, pools, indexing, attention, and
 // products of what oneDNN has no types for. All ops but products of f32.
 // AlreadyExists: as above.
-absl::Status RegisterOwnKernels(KernelRegistry& registry);
+absl::Status RegisterPortableFamilyKernels(KernelRegistry& registry);
 
 }  // namespace cotan::cpu
 

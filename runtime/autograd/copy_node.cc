@@ -31,7 +31,7 @@ absl::StatusOr<Gradients> CopySlicesNode::Apply(BackwardContext& context, absl::
   COTAN_ASSIGN_OR_RETURN(Tensor rest, Tensor::EmptyStrided(base_.dtype, base_.layout, ops.device()));
   COTAN_RETURN_IF_ERROR(ops.Copy(incoming[0], rest));
   COTAN_ASSIGN_OR_RETURN(Tensor slice, Tensor::InStorage(rest.storage(), view_.dtype, view_.layout));
-  slice = slice.ReadAs(base_.reading ^ view_.reading);
+  slice = slice.WithConjNegBits(base_.reading ^ view_.reading);
   COTAN_ASSIGN_OR_RETURN(Tensor written, ops.Clone(slice));
 
   COTAN_ASSIGN_OR_RETURN(Gradients results, function_->Apply(context, absl::MakeSpan(&written, 1)));

@@ -85,11 +85,11 @@ StridedLayout Contiguous(absl::Span<const int64_t> sizes) {
 }  // namespace
 
 absl::StatusOr<Tensor> ViewOf(const Tensor& tensor, const ViewStep& step) {
-  const TensorReading reading = tensor.reading();
+  const ConjNegBits reading = tensor.reading();
   if (std::holds_alternative<view::Conjugate>(step)) {
-    return tensor.ReadAs(reading ^ TensorReading{.conjugate = true});
+    return tensor.WithConjNegBits(reading ^ ConjNegBits{.conjugate = true});
   }
-  if (std::holds_alternative<view::Negate>(step)) return tensor.ReadAs(reading ^ TensorReading{.negate = true});
+  if (std::holds_alternative<view::Negate>(step)) return tensor.WithConjNegBits(reading ^ ConjNegBits{.negate = true});
   COTAN_ASSIGN_OR_RETURN(ViewGeometry seen, ApplyViewStep(step, {tensor.dtype(), tensor.layout()}, {}));
   const bool other_numbers = seen.dtype != tensor.dtype();
   const bool keeps_reading = std::holds_alternative<view::ViewAsReal>(step) ? !reading.conjugate : !other_numbers;
@@ -98,7 +98,7 @@ absl::StatusOr<Tensor> ViewOf(const Tensor& tensor, const ViewStep& step) {
         absl::StrCat("the view ", ToString(step), " of ", tensor.ToString(), ": view a copy of it (Clone())"));
   }
   COTAN_ASSIGN_OR_RETURN(const Tensor view, Tensor::InStorage(tensor.storage(), seen.dtype, std::move(seen.layout)));
-  return view.ReadAs(reading);
+  return view.WithConjNegBits(reading);
 }
 
 absl::StatusOr<StridedLayout> BroadcastTo(const StridedLayout& layout, absl::Span<const int64_t> sizes) {
@@ -180,7 +180,7 @@ absl::Status TensorOps::Run(Kind kind, double value, absl::Span<const Operand> i
 }
 
 absl::Status TensorOps::Fill(double value, const Tensor& tensor) {
-  if (!tensor.is_plain()) return Fill(tensor.reading().negate ? -value : value, tensor.ReadAs({}));
+  if (!tensor.is_plain()) return Fill(tensor.reading().negate ? -value : value, tensor.WithConjNegBits({}));
   if (!IsComplex(tensor.dtype())) return Run(Kind::kFill, value, {}, tensor);
   COTAN_ASSIGN_OR_RETURN(const Tensor parts, ViewOf(tensor, view::ViewAsReal{}));
   const int last = parts.layout().rank() - 1;
@@ -213,8 +213,8 @@ absl::Status TensorOps::CopySameSizes(const Tensor& from, const StridedLayout& f
 
 absl::Status TensorOps::Copy(const Tensor& from, const Tensor& to) {
   if (!from.is_plain() || !to.is_plain()) {
-    COTAN_ASSIGN_OR_RETURN(const Tensor stored, from.ReadAs(from.reading() ^ to.reading()).Resolved());
-    return Copy(stored, to.ReadAs({}));
+    COTAN_ASSIGN_OR_RETURN(const Tensor stored, from.WithConjNegBits(from.reading() ^ to.reading()).ResolveConjNeg());
+    return Copy(stored, to.WithConjNegBits({}));
   }
   const bool from_complex = IsComplex(from.dtype());
   const bool to_complex = IsComplex(to.dtype());
@@ -267,8 +267,8 @@ absl::Status TensorOps::Combine(Kind kind, const Tensor& a, const Tensor& b, con
 
 absl::StatusOr<Tensor> TensorOps::Add(const Tensor& a, const Tensor& b) {
   if (!a.is_plain() || !b.is_plain()) {
-    COTAN_ASSIGN_OR_RETURN(const Tensor plain_a, a.Resolved());
-    COTAN_ASSIGN_OR_RETURN(const Tensor plain_b, b.Resolved());
+    COTAN_ASSIGN_OR_RETURN(const Tensor plain_a, a.ResolveConjNeg());
+    COTAN_ASSIGN_OR_RETURN(const Tensor plain_b, b.ResolveConjNeg());
     return Add(plain_a, plain_b);
   }
   StridedLayout layout = a.layout();
@@ -281,8 +281,8 @@ absl::StatusOr<Tensor> TensorOps::Add(const Tensor& a, const Tensor& b) {
 
 absl::Status TensorOps::AddTo(const Tensor& value, const Tensor& to) {
   if (!value.is_plain() || !to.is_plain()) {
-    COTAN_ASSIGN_OR_RETURN(const Tensor stored, value.ReadAs(value.reading() ^ to.reading()).Resolved());
-    return AddTo(stored, to.ReadAs({}));
+    COTAN_ASSIGN_OR_RETURN(const Tensor stored, value.WithConjNegBits(value.reading() ^ to.reading()).ResolveConjNeg());
+    return AddTo(stored, to.WithConjNegBits({}));
   }
   const auto add = [this](const Tensor& from, const Tensor& place) { return Combine(Kind::kAdd, place, from, place); };
   return ForEachPart(value, to, add);
@@ -300,7 +300,7 @@ absl::Status TensorOps::DivideBy(const Tensor& value, const Tensor& to) {
 absl::StatusOr<Tensor> TensorOps::SumTo(const Tensor& tensor, absl::Span<const int64_t> sizes) {
   if (tensor.sizes() == sizes) return tensor;
   if (!tensor.is_plain()) {
-    COTAN_ASSIGN_OR_RETURN(const Tensor plain, tensor.Resolved());
+    COTAN_ASSIGN_OR_RETURN(const Tensor plain, tensor.ResolveConjNeg());
     return SumTo(plain, sizes);
   }
   // Checks, and tells which dimensions to sum over.

@@ -71,9 +71,9 @@ TEST(TensorOpsTest, ReadsAndWritesConjugatesAsSuch) {
   EXPECT_THAT(*Ops().Add(plain, conjugate)->ToVector<Complex>(), ElementsAre(Complex(2, 0), Complex(4, 0)));
   EXPECT_THAT(*Ops().SumTo(conjugate, {})->ToVector<Complex>(), ElementsAre(Complex(3, -11)));
   const Tensor written = *Ops().Zeros(DType::kComplex64, {2});
-  ASSERT_TRUE(Ops().Copy(plain, written.ReadAs({.conjugate = true})).ok());
+  ASSERT_TRUE(Ops().Copy(plain, written.WithConjNegBits({.conjugate = true})).ok());
   EXPECT_THAT(*written.ToVector<Complex>(), ElementsAre(Complex(1, -5), Complex(2, -6)));
-  ASSERT_TRUE(Ops().AddTo(conjugate, written.ReadAs({.conjugate = true})).ok());
+  ASSERT_TRUE(Ops().AddTo(conjugate, written.WithConjNegBits({.conjugate = true})).ok());
   EXPECT_THAT(*written.ToVector<Complex>(), ElementsAre(Complex(2, 0), Complex(4, 0)));
   EXPECT_TRUE(ViewOf(conjugate, view::Conjugate{})->is_plain());
   EXPECT_THAT(ViewOf(conjugate, view::ViewAsReal{}).status(),

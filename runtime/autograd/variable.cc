@@ -398,7 +398,7 @@ absl::Status Variable::AsStridedInPlace(const StridedLayout& layout) {
   const bool recorded = GradMode::enabled() && requires_grad();
   COTAN_RETURN_IF_ERROR(CheckInPlace(recorded));
   COTAN_ASSIGN_OR_RETURN(Tensor seen, Tensor::InStorage(tensor().storage(), dtype(), layout));
-  seen = seen.ReadAs(tensor().reading());
+  seen = seen.WithConjNegBits(tensor().reading());
   std::shared_ptr<Node> node;
   if (recorded) {
     COTAN_ASSIGN_OR_RETURN(Edge edge, GradientEdge());

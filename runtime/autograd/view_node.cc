@@ -53,7 +53,7 @@ class ReadingNode final : public Node {
   absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override {
     if (!incoming[0].defined()) return Gradients(1);
     COTAN_ASSIGN_OR_RETURN(const Tensor read, ViewOf(incoming[0], step_));
-    COTAN_ASSIGN_OR_RETURN(Tensor result, read.Resolved());
+    COTAN_ASSIGN_OR_RETURN(Tensor result, read.ResolveConjNeg());
     return Gradients{std::move(result)};
   }
 
@@ -139,7 +139,7 @@ class StridedViewNode final : public Node {
     const int64_t extent = Extent();
     COTAN_ASSIGN_OR_RETURN(const Tensor whole, Tensor::Empty(source_.dtype, {extent}, ops.device()));
     COTAN_ASSIGN_OR_RETURN(Tensor place, Tensor::InStorage(whole.storage(), view_.dtype, view_.layout));
-    place = place.ReadAs(source_.reading ^ view_.reading);
+    place = place.WithConjNegBits(source_.reading ^ view_.reading);
     const int64_t view_bytes = place.num_elements() * static_cast<int64_t>(ByteSize(view_.dtype));
     const bool covers = view_bytes == extent * static_cast<int64_t>(ByteSize(source_.dtype));
     if (covers && !OverlapsItself(view_.layout)) {

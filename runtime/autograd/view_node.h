@@ -20,7 +20,7 @@ namespace cotan::autograd {
 struct ViewedGeometry {
   DType dtype = DType::kUndefined;
   StridedLayout layout;
-  TensorReading reading = {};
+  ConjNegBits reading = {};
 };
 
 // The node of one recorded step from `source`. Its edge is still to be added.

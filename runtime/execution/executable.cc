@@ -56,7 +56,7 @@ absl::Status Executable::SetInputReading(int index, const Tensor& argument) {
                                                  " is written by the program, but the argument is a "
                                                  "conjugate or negative view: pass a copy (Clone())"));
   }
-  COTAN_ASSIGN_OR_RETURN(const Tensor plain, argument.Resolved());
+  COTAN_ASSIGN_OR_RETURN(const Tensor plain, argument.ResolveConjNeg());
   Staging& staging = input_staging_[static_cast<size_t>(index)];
   COTAN_RETURN_IF_ERROR(CopyIn(planned, plain, staging));
   bound_.SetInput(index, staging.memory.address());

@@ -50,10 +50,10 @@ struct PlannedStep {
 struct Plan {
   int method = 0;
   DimVector symbols;
-  std::vector<TensorSpec> inputs;   // dense; one per argument of the method
-  std::vector<TensorSpec> outputs;  // dense; one per result, see Schedule
-  std::vector<ResultPlace> places;  // one per result
-  std::vector<int> written_inputs;  // arguments that get new contents, ascending
+  std::vector<TensorSpec> inputs;    // dense; one per argument of the method
+  std::vector<TensorSpec> outputs;   // dense; one per result, see Schedule
+  std::vector<ResultBuffer> places;  // one per result
+  std::vector<int> written_inputs;   // arguments that get new contents, ascending
   std::vector<PlannedStep> steps;
   std::vector<PlannedPointer> pointers;
   std::vector<std::unique_ptr<Kernel>> kernels;

@@ -52,7 +52,7 @@ class PlanMaker {
   }
 
  private:
-  absl::Status Lacks(absl::string_view what) const {
+  absl::Status MetadataError(absl::string_view what) const {
     return absl::FailedPreconditionError(
         absl::StrCat("method '", plan_.name, "' ", what, ": compile the model again, or use Session::Run()"));
   }
@@ -70,7 +70,7 @@ class PlanMaker {
       return absl::InvalidArgumentError(absl::StrCat("method '", plan_.name, "' is the backward of '", other.name(),
                                                      "', which is the function to call"));
     }
-    if (!method_.has_metadata()) return Lacks("has no metadata about aliases and mutations");
+    if (!method_.has_metadata()) return MetadataError("has no metadata about aliases and mutations");
     COTAN_ASSIGN_OR_RETURN(metadata_, ViewAndMutationMeta::FromProto(method_.metadata()));
     COTAN_ASSIGN_OR_RETURN(signature_, GraphSignature::FromProto(method_.signature()));
     argument_names_ = signature_.user_inputs;
@@ -85,8 +85,8 @@ class PlanMaker {
     }
     plan_.is_train = metadata_.facts().is_train;
     plan_.traced_without_grad = method_.traced_without_grad();
-    for (uint32_t input : method_.inputs_without_gradient()) {
-      plan_.inputs_without_gradient.push_back(static_cast<int>(input));
+    for (uint32_t input : method_.no_grad_view_inputs()) {
+      plan_.no_grad_view_inputs.push_back(static_cast<int>(input));
     }
     plan_.deterministic = metadata_.facts().deterministic;
     plan_.grad_mode_after = metadata_.facts().grad_enabled_mutation;
@@ -97,7 +97,7 @@ class PlanMaker {
   // What the caller's arguments and results are made of; from then on, flat values
   // count.
   absl::Status ReadWrappers() {
-    const ViewAndMutationFacts& facts = metadata_.facts();
+    const ViewAndMutationMetaFields& facts = metadata_.facts();
     const size_t num_states = signature_.parameters.size() + signature_.buffers.size();
     plan_.has_wrappers = true;
     std::vector<FlatMeta> metas = facts.input_wrappers;
@@ -167,7 +167,7 @@ class PlanMaker {
       if (original != i) plan_.duplicates.push_back({i, original});
       if (!metadata_.input(i).mutates_metadata) continue;
       for (int j = 0; j < num_inputs(); ++j) {
-        if (UniqueOf(i) != UniqueOf(j)) plan_.distinct.push_back({i, j});
+        if (UniqueOf(i) != UniqueOf(j)) plan_.must_not_alias.push_back({i, j});
       }
     }
     if (binding_.NumArguments(num_inputs()) != program_metadata_.num_inputs()) {
@@ -229,14 +229,15 @@ class PlanMaker {
 
   absl::Status PairBackward() {
     plan_.num_tangents = program_metadata_.derived().num_tangents();
-    plan_.ends_inside = method_.backward_method().empty() && !plan_.traced_without_grad && plan_.num_tangents > 0 &&
-                        std::none_of(plan_.inputs.begin(), plan_.inputs.end(),
-                                     [](const CallPlan::Input& input) { return input.requires_grad; });
+    plan_.has_detached_grad_sink = method_.backward_method().empty() && !plan_.traced_without_grad &&
+                                   plan_.num_tangents > 0 &&
+                                   std::none_of(plan_.inputs.begin(), plan_.inputs.end(),
+                                                [](const CallPlan::Input& input) { return input.requires_grad; });
     if (method_.backward_method().empty() || !plan_.is_train) return absl::OkStatus();
     COTAN_ASSIGN_OR_RETURN(plan_.backward, program_.FindMethod(method_.backward_method()));
     const Method& backward = program_.method(plan_.backward);
     if (backward.gradient_inputs_size() != backward.outputs_size()) {
-      return Lacks("has a backward that does not tell whose gradients it returns");
+      return MetadataError("has a backward that does not tell whose gradients it returns");
     }
     plan_.takes_flags = TakesTangentFlags(backward, static_cast<int>(method_.num_saved()), plan_.num_tangents);
     for (uint32_t input : backward.gradient_inputs()) {
@@ -288,7 +289,7 @@ class PlanMaker {
       for (uint32_t output : op.outputs()) of_value[output] = all;
     }
     for (uint32_t output : backward.outputs()) plan_.depends_on.push_back(of_value[output]);
-    for (const serialization::IdleTangents& idle : backward.idle_tangents()) {
+    for (const serialization::StructuralTangents& idle : backward.structural_tangents()) {
       for (uint32_t tangent : idle.tangents()) plan_.depends_on[idle.gradient()][tangent] = true;
     }
   }
@@ -314,8 +315,8 @@ class PlanMaker {
       AddReturn(value.tensor, returned, result);
     }
     if (result == plan_.first_saved) return absl::OkStatus();
-    return Lacks(absl::StrCat("returns ", plan_.first_saved, " values, its metadata tells of ", result,
-                              " (gradients among them, if it has no backward of its own)"));
+    return MetadataError(absl::StrCat("returns ", plan_.first_saved, " values, its metadata tells of ", result,
+                                      " (gradients among them, if it has no backward of its own)"));
   }
 
   int num_caller_outputs() const { return plan_.num_caller_outputs; }
@@ -339,7 +340,7 @@ class PlanMaker {
         returned.is_leaf_that_requires_grad =
             info.is_new_leaf || (info.requires_grad && !info.requires_grad_for_backward);
         if (IsElsewhere(info)) {
-          returned.kind = Kind::kElsewhere;
+          returned.kind = Kind::kReturnedElsewhere;
           plan_.requests[static_cast<size_t>(returned.result)].use = ResultUse::kSkip;
         } else {
           returned_outputs_[static_cast<size_t>(tensor.index)] = static_cast<int>(plan_.returned.size());
@@ -367,7 +368,7 @@ class PlanMaker {
     if (base >= plan_.bases.size()) return written;
     for (const CallPlan::BaseView& view : plan_.bases[base].views) {
       const InputAliasInfo& info = metadata_.input(view.input);
-      if (info.mutates_data && info.history == InputHistory::kNew) written.push_back(view.input);
+      if (info.mutates_data && info.history == GradFnChange::kNew) written.push_back(view.input);
     }
     return written;
   }
@@ -379,7 +380,7 @@ class PlanMaker {
     write.copies = info.mutates_metadata;
     write.bumps_version = !info.mutations_hidden_from_autograd;
     write.under_no_grad = info.mutations_under_no_grad_or_inference_mode || info.mutations_hidden_from_autograd;
-    if (info.history != InputHistory::kUnspecified) write.under_no_grad = info.history != InputHistory::kNew;
+    if (info.history != GradFnChange::kUnspecified) write.under_no_grad = info.history != GradFnChange::kNew;
     if (!write.under_no_grad) write.tangent = tangent;
     if (write.tangent >= 0) write.written_views = WrittenViews(argument);
     write.has_gradient = std::count(plan_.gradient_inputs.begin(), plan_.gradient_inputs.end(), argument) != 0;
@@ -433,10 +434,10 @@ class PlanMaker {
       const bool is_written = std::any_of(
           plan_.write_backs.begin(), plan_.write_backs.end(),
           [&](const CallPlan::WriteBack& write) { return write.argument == argument && write.tangent >= 0; });
-      const bool is_recorded = plan_.backward >= 0 || plan_.ends_inside;
-      change.under_no_grad = info.history == InputHistory::kUnspecified
+      const bool is_recorded = plan_.backward >= 0 || plan_.has_detached_grad_sink;
+      change.under_no_grad = info.history == GradFnChange::kUnspecified
                                  ? info.mutations_under_no_grad_or_inference_mode
-                                 : info.history != InputHistory::kNew || (is_written && is_recorded);
+                                 : info.history != GradFnChange::kNew || (is_written && is_recorded);
       if (!info.geometry_after.has_value())
         return Contradicts("metadata.input_info[", i, "].geometry_after: is not set, but the input's geometry changes");
       change.geometry = *info.geometry_after;
@@ -449,8 +450,8 @@ class PlanMaker {
     }
     for (int i = 0; i < num_inputs(); ++i) {
       const CallPlan::Input& input = plan_.inputs[static_cast<size_t>(i)];
-      if (input.requires_grad && !input.requires_grad_at_exit) plan_.cut_inputs.push_back(i);
-      const bool is_new_leaf = metadata_.input(i).history == InputHistory::kNewLeaf;
+      if (input.requires_grad && !input.requires_grad_at_exit) plan_.detached_inputs.push_back(i);
+      const bool is_new_leaf = metadata_.input(i).history == GradFnChange::kNewLeaf;
       if (!is_new_leaf) continue;
       if (input.requires_grad)
         return Contradicts("metadata.input_info[", i, "].history: a new leaf requires grad at entry");
@@ -492,13 +493,13 @@ class PlanMaker {
       set.owner = info.new_storage->owner;
       set.owner_input = info.new_storage->input;
       set.geometry = *info.geometry_after;
-      set.is_all_of_it = info.new_storage->geometry == info.geometry_after;
+      set.covers_owner = info.new_storage->geometry == info.geometry_after;
       const auto gradient =
           std::find(plan_.gradient_inputs.begin(), plan_.gradient_inputs.end(), info.is_leaf ? ArgumentOf(i) : -1);
       if (gradient != plan_.gradient_inputs.end()) {
         set.gradient = static_cast<int>(gradient - plan_.gradient_inputs.begin());
       }
-      if (set.owner == NewStorage::Owner::kInput) set.of_owner = *info.new_storage->geometry;
+      if (set.owner == NewStorage::Owner::kInput) set.owner_geometry_at_entry = *info.new_storage->geometry;
       if (set.owner != NewStorage::Owner::kProgram) continue;
       const auto at = static_cast<size_t>(MethodInputOf(ArgumentOf(i)));
       set.result = at < result_of.size() ? result_of[at] : -1;
@@ -524,7 +525,7 @@ class PlanMaker {
       const int index = returned_outputs_[static_cast<size_t>(i)];
       const OutputAliasInfo& info = metadata_.output(i);
       if (index < 0 || !info.geometry.has_value()) continue;
-      CallPlan::Placement placement = {ReturnedAt(index).result, ReturnedAt(index).result, *info.geometry};
+      CallPlan::StridedOutputSpec placement = {ReturnedAt(index).result, ReturnedAt(index).result, *info.geometry};
       if (info.shared_storage.has_value()) {
         const auto at = static_cast<size_t>(info.shared_storage->index);
         const bool is_output = info.shared_storage->owner == SharedStorage::Owner::kOutput;
@@ -534,36 +535,36 @@ class PlanMaker {
           placement.owner = ReturnedAt(owner).result;
           ReturnedAt(index).owner = owner;
           ReturnedAt(owner).is_shared = true;
-          ReadOtherwise(*info.shared_storage, *info.geometry, ReturnedAt(index));
+          SetConjNegBits(*info.shared_storage, *info.geometry, ReturnedAt(index));
         }
       }
       if (!ReturnedAt(index).reading.has_value()) plan_.placements.push_back(std::move(placement));
-      if (info.fresh_view.has_value()) AddFreshView(index, info);
+      if (info.non_alias_view.has_value()) AddFreshView(index, info);
     }
   }
 
-  void ReadOtherwise(const SharedStorage& shared, const TensorGeometry& geometry, CallPlan::Returned& returned) {
-    const TensorReading reading = {shared.is_conjugate, shared.is_negated};
+  void SetConjNegBits(const SharedStorage& shared, const TensorGeometry& geometry, CallPlan::Returned& returned) {
+    const ConjNegBits reading = {shared.is_conjugate, shared.is_negated};
     if (reading.is_plain()) return;
     returned.reading = reading;
     returned.geometry = geometry;
     plan_.requests[static_cast<size_t>(returned.result)].use = ResultUse::kSkip;
   }
 
-  static ViewCreation CreationOf(const FreshView& view) {
+  static ViewCreation CreationOf(const NonAliasViewInfo& view) {
     switch (view.creation) {
-      case FreshView::Creation::kRecorded:
+      case NonAliasViewInfo::Creation::kRecorded:
         return ViewCreation::kDefault;
-      case FreshView::Creation::kNoGrad:
+      case NonAliasViewInfo::Creation::kNoGrad:
         return ViewCreation::kNoGrad;
-      case FreshView::Creation::kMultiOutput:
+      case NonAliasViewInfo::Creation::kMultiOutput:
         break;
     }
     return ViewCreation::kMultiOutput;
   }
 
   void AddFreshView(int index, const OutputAliasInfo& info) {
-    const FreshView& seen = *info.fresh_view;
+    const NonAliasViewInfo& seen = *info.non_alias_view;
     CallPlan::View view = {.creation = CreationOf(seen)};
     CallPlan::Returned& returned = ReturnedAt(index);
     if (!seen.is_hidden) {
@@ -588,7 +589,7 @@ class PlanMaker {
     using Kind = CallPlan::Output::Kind;
     for (int i = 0; i < num_caller_outputs(); ++i) {
       plan_.outputs.push_back(OutputOf(i));
-      SeeAsBefore(plan_.outputs.back());
+      KeepPreMutationView(plan_.outputs.back());
     }
     // Those that are made from other outputs come after these.
     const std::vector<CallPlan::Output> by_index = plan_.outputs;
@@ -620,7 +621,7 @@ class PlanMaker {
     output.output = i;
     output.requires_grad = info.requires_grad;
     output.under_no_grad = info.requires_grad && !info.requires_grad_for_backward;
-    output.is_no_view = info.is_no_view;
+    output.not_a_view = info.not_a_view;
     if (!info.is_tensor()) {
       output.scalar = *info.scalar;
       return output;
@@ -630,13 +631,13 @@ class PlanMaker {
     if (info.shared_storage.has_value() && IsElsewhere(info)) {
       const bool is_input = info.shared_storage->owner == SharedStorage::Owner::kInput;
       output.index = info.shared_storage->index;
-      output.kind = info.shared_storage->is_detached       ? Kind::kInInput
+      output.kind = info.shared_storage->is_detached       ? Kind::kSharesInputStorage
                     : !info.shared_storage->is_same_tensor ? Kind::kViewOfInput
                     : is_input                             ? Kind::kIsInput
                                                            : Kind::kSameOutput;
-      if (output.kind != Kind::kInInput) return output;
+      if (output.kind != Kind::kSharesInputStorage) return output;
       output.tangent = TangentOf(i);
-      if (info.fresh_view.has_value()) output.creation = CreationOf(*info.fresh_view);
+      if (info.non_alias_view.has_value()) output.creation = CreationOf(*info.non_alias_view);
       return output;
     }
     if (IsFreshMemory(info.output_type)) {
@@ -672,7 +673,7 @@ class PlanMaker {
 
   // A view of an input that moves, by its place in the storage. A leaf has no history
   // that would tell what it was.
-  void SeeAsBefore(CallPlan::Output& output) {
+  void KeepPreMutationView(CallPlan::Output& output) {
     if (output.kind != CallPlan::Output::Kind::kViewOfInput || !output.requires_grad) return;
     const bool is_placed = output.steps.empty() ? output.geometry.has_value()
                                                 : std::holds_alternative<view::AsStrided>(output.steps.front());
@@ -682,7 +683,7 @@ class PlanMaker {
     for (size_t i = 0; i < plan_.new_geometries.size(); ++i) {
       CallPlan::NewGeometry& change = plan_.new_geometries[i];
       if (change.input != OriginalOf(output.index)) continue;
-      change.is_seen_as_before = true;
+      change.view_precedes_metadata_mutation = true;
       output.before = static_cast<int>(i);
     }
   }
@@ -697,7 +698,8 @@ class PlanMaker {
     if (plan_.has_wrappers) AddStage("flatten", &FlattenArguments, text_.ArgumentWrappers());
     AddStage("check", &CheckArguments,
              absl::StrCat(plan_.num_arguments, " arguments, ", plan_.num_states, " parameters and buffers"));
-    if (!plan_.duplicates.empty() || !plan_.distinct.empty()) AddStage("dedupe", &Deduplicate, text_.Duplicates());
+    if (!plan_.duplicates.empty() || !plan_.must_not_alias.empty())
+      AddStage("dedupe", &Deduplicate, text_.Duplicates());
     if (!plan_.bases.empty()) AddStage("bases", &FindBases, text_.Bases());
     const bool tracks_writes = std::any_of(plan_.write_backs.begin(), plan_.write_backs.end(),
                                            [](const CallPlan::WriteBack& write) { return write.tangent >= 0; });
@@ -710,12 +712,12 @@ class PlanMaker {
       AddStage("record", &RecordNode,
                absl::StrCat("backward '", program_.method(plan_.backward).name(), "', ", plan_.num_tangents,
                             " tangents, gradients of ", text_.Gradients()));
-    } else if (plan_.ends_inside) {
+    } else if (plan_.has_detached_grad_sink) {
       AddStage("record", &RecordNode, "gradients end here");
     }
     if (!plan_.returned.empty()) AddStage("wrap", &WrapReturned, absl::StrCat(plan_.returned.size(), " tensors"));
     if (!plan_.new_geometries.empty() || !plan_.write_backs.empty() || !plan_.new_storages.empty() ||
-        !plan_.bumped_arguments.empty() || !plan_.cut_inputs.empty()) {
+        !plan_.bumped_arguments.empty() || !plan_.detached_inputs.empty()) {
       AddStage("write back", &WriteBack, text_.WriteBacks(/*only_tracked=*/false));
     }
     if (plan_.backward >= 0) {

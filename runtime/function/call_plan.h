@@ -96,7 +96,7 @@ struct CallPlan {
   int num_states = 0;     // the first inputs
   int num_arguments = 0;  // the others
   bool traced_without_grad = false;
-  std::vector<int> inputs_without_gradient;  // views made under no_grad
+  std::vector<int> no_grad_view_inputs;  // views made under no_grad
   bool is_train = false;
 
   // --- dedupe ---
@@ -107,7 +107,7 @@ struct CallPlan {
   std::vector<Duplicate> duplicates;
   // Pairs of inputs that must not be one tensor: the geometry or storage of the
   // first is changed.
-  std::vector<Duplicate> distinct;
+  std::vector<Duplicate> must_not_alias;
 
   // --- bases ---
   struct BaseView {
@@ -135,17 +135,17 @@ struct CallPlan {
   std::vector<int> updated_states;
   bool draws_random_numbers = false;
   // Where a result lies if not dense in memory of its own.
-  struct Placement {
+  struct StridedOutputSpec {
     int result = 0;
     int owner = 0;  // the result in whose storage it is; itself
     TensorGeometry geometry;
   };
-  std::vector<Placement> placements;
+  std::vector<StridedOutputSpec> placements;
   // --- record ---
-  std::vector<int> new_leaves;       // inputs that did not require grad
-  int backward = -1;                 // method; -1: none
-  bool ends_inside = false;          // results require grad, but no argument does: gradients end in the node
-  std::vector<int> gradient_inputs;  // program argument by output of the backward
+  std::vector<int> new_leaves;          // inputs that did not require grad
+  int backward = -1;                    // method; -1: none
+  bool has_detached_grad_sink = false;  // results require grad, but no argument does: gradients end in the node
+  std::vector<int> gradient_inputs;     // program argument by output of the backward
   // By output of the backward: those of the gradient, if they are not the argument's.
   std::vector<std::optional<SymIntVector>> gradient_sizes;
   // By output of the backward, by tangent: whether it depends on it, be it in no
@@ -173,9 +173,9 @@ struct CallPlan {
   std::vector<HiddenBase> hidden_bases;
   struct Returned {
     enum class Kind : uint8_t {
-      kVariable,   // becomes a variable
-      kArgument,   // the new content of program argument `argument`: only its tangent counts
-      kElsewhere,  // an output that is another tensor: its tangent never comes
+      kVariable,           // becomes a variable
+      kArgument,           // the new content of program argument `argument`: only its tangent counts
+      kReturnedElsewhere,  // an output that is another tensor: its tangent never comes
     };
     Kind kind = Kind::kVariable;
     int result = -1;    // -1: the new content of a state
@@ -185,7 +185,7 @@ struct CallPlan {
     int owner = -1;          // an earlier one in whose storage it is
     bool is_shared = false;  // whether others are in its storage
     // Unset: it is its result. Set: it is made of the owner's elements, read so.
-    std::optional<TensorReading> reading;
+    std::optional<ConjNegBits> reading;
     TensorGeometry geometry;  // if `reading` is set
     std::optional<View> view;
   };
@@ -199,7 +199,7 @@ struct CallPlan {
     bool under_no_grad = false;
     // Outputs are views of the input as it was: elements that it leaves out have
     // a gradient through them.
-    bool is_seen_as_before = false;
+    bool view_precedes_metadata_mutation = false;
     // Of a leaf whose gradient does not have the new sizes.
     std::optional<SymIntVector> gradient_sizes;
     int method_input = -1;    // that it is, or whose part it is; -1: a state
@@ -224,15 +224,15 @@ struct CallPlan {
     int input = 0;
     cotan::NewStorage::Owner owner = cotan::NewStorage::Owner::kProgram;
     int owner_input = -1;
-    int result = -1;            // kProgram: what fills it
-    TensorGeometry geometry;    // of the input, in it
-    bool is_all_of_it = false;  // the input shows what fills it, or what `owner_input` showed at entry
-    TensorGeometry of_owner;    // kInput: of `owner_input` at entry
-    int gradient = -1;          // of a leaf, into gradient_inputs: of what is in the new storage
+    int result = -1;                         // kProgram: what fills it
+    TensorGeometry geometry;                 // of the input, in it
+    bool covers_owner = false;               // the input shows what fills it, or what `owner_input` showed at entry
+    TensorGeometry owner_geometry_at_entry;  // kInput: of `owner_input` at entry
+    int gradient = -1;                       // of a leaf, into gradient_inputs: of what is in the new storage
   };
   std::vector<NewStorage> new_storages;
   std::vector<int> bumped_arguments;  // written by the program, seen by autograd
-  std::vector<int> cut_inputs;        // detach_(), requires_grad_(false)
+  std::vector<int> detached_inputs;   // detach_(), requires_grad_(false)
 
   // --- save ---
   int first_saved = 0;  // result
@@ -246,13 +246,13 @@ struct CallPlan {
   struct Output {
     enum class Kind : uint8_t {
       kScalar,
-      kReturned,      // index: into returned
-      kSameOutput,    // index: output
-      kIsInput,       // index: input
-      kViewOfInput,   // index: input
-      kViewOfBase,    // index: into returned
-      kViewOfOutput,  // index: output
-      kInInput,       // index: input, in whose storage it is with a history of its own
+      kReturned,            // index: into returned
+      kSameOutput,          // index: output
+      kIsInput,             // index: input
+      kViewOfInput,         // index: input
+      kViewOfBase,          // index: into returned
+      kViewOfOutput,        // index: output
+      kSharesInputStorage,  // index: input, in whose storage it is with a history of its own
     };
     Kind kind = Kind::kScalar;
     int output = 0;
@@ -262,10 +262,10 @@ struct CallPlan {
     std::optional<TensorGeometry> geometry;  // instead of steps
     bool requires_grad = false;
     bool under_no_grad = false;
-    bool is_no_view = false;
-    int tangent = -1;                      // kInInput
+    bool not_a_view = false;
+    int tangent = -1;                      // kSharesInputStorage
     int before = -1;                       // kViewOfInput, of the input as it was: into new_geometries
-    std::optional<ViewCreation> creation;  // kInInput: a view of a hidden base
+    std::optional<ViewCreation> creation;  // kSharesInputStorage: a view of a hidden base
   };
   std::vector<Output> outputs;  // in the order in which they can be made
   int num_caller_outputs = 0;

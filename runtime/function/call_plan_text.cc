@@ -41,7 +41,7 @@ std::string CallPlanText::Duplicates() const {
   for (const auto& [input, original] : plan_.duplicates) {
     parts.push_back(absl::StrCat(Input(input), " is ", Input(original)));
   }
-  for (const auto& [input, other] : plan_.distinct) {
+  for (const auto& [input, other] : plan_.must_not_alias) {
     parts.push_back(absl::StrCat(Input(input), " is not ", Input(other)));
   }
   return absl::StrJoin(parts, ", ");
@@ -82,7 +82,7 @@ std::string CallPlanText::WriteBacks(bool only_tracked) const {
     if (set.owner_input >= 0) absl::StrAppend(&parts.back(), ", that of ", Input(set.owner_input));
   }
   for (int argument : plan_.bumped_arguments) parts.push_back(absl::StrCat("version of ", Argument(argument)));
-  if (!plan_.cut_inputs.empty()) parts.push_back(absl::StrCat("no history of ", Inputs(plan_.cut_inputs)));
+  if (!plan_.detached_inputs.empty()) parts.push_back(absl::StrCat("no history of ", Inputs(plan_.detached_inputs)));
   return absl::StrJoin(parts, ", ");
 }
 
@@ -117,7 +117,7 @@ std::string CallPlanText::Outputs() const {
       case Kind::kViewOfOutput:
         parts.push_back(absl::StrCat(name, " a view of output ", output.index));
         break;
-      case Kind::kInInput:
+      case Kind::kSharesInputStorage:
         parts.push_back(absl::StrCat(name, " in the memory of ", Input(output.index)));
         break;
     }

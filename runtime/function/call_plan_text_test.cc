@@ -32,7 +32,7 @@ TEST(CallPlanTextTest, TellsWhoIsWhom) {
   CallPlan plan = Plan();
   EXPECT_EQ(CallPlanText(plan).Duplicates(), "");
   plan.duplicates = {{1, 0}};
-  plan.distinct = {{2, 0}};
+  plan.must_not_alias = {{2, 0}};
   plan.gradient_inputs = {1, 0};
   EXPECT_EQ(CallPlanText(plan).Duplicates(), "y is x, z is not x");
   EXPECT_EQ(CallPlanText(plan).Gradients(), "z, base of x, y");
@@ -46,7 +46,7 @@ TEST(CallPlanTextTest, TellsWhatAutogradKnowsOfWrites) {
   CallPlan::WriteBack hidden;
   hidden.bumps_version = false;
   plan.write_backs = {tracked, hidden};
-  plan.cut_inputs = {2};
+  plan.detached_inputs = {2};
   EXPECT_EQ(CallPlanText(plan).WriteBacks(/*only_tracked=*/true), "content of z with its history");
   EXPECT_EQ(CallPlanText(plan).WriteBacks(/*only_tracked=*/false),
             "content of z with its history, content of base of x, y hidden from autograd, no history of z");
@@ -56,7 +56,7 @@ TEST(CallPlanTextTest, TellsHowOutputsAreMade) {
   using Kind = CallPlan::Output::Kind;
   CallPlan plan = Plan();
   for (const Kind kind : {Kind::kScalar, Kind::kReturned, Kind::kSameOutput, Kind::kIsInput, Kind::kViewOfInput,
-                          Kind::kViewOfBase, Kind::kViewOfOutput, Kind::kInInput}) {
+                          Kind::kViewOfBase, Kind::kViewOfOutput, Kind::kSharesInputStorage}) {
     CallPlan::Output output;
     output.output = static_cast<int>(plan.outputs.size());
     output.kind = kind;

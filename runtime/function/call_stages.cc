@@ -87,7 +87,7 @@ absl::Status CheckMode(const CallPlan& plan, const Call& call) {
 
 // The backward has no gradient for what needed none.
 absl::Status CheckWithoutGradient(const CallPlan& plan, const Call& call) {
-  for (int input : plan.inputs_without_gradient) {
+  for (int input : plan.no_grad_view_inputs) {
     const absl::StatusOr<autograd::Edge> edge = InputAt(call, input).GradientEdge();
     if (!edge.ok() || !edge->defined()) continue;
     return Refuse(
@@ -121,7 +121,7 @@ absl::Status CheckArguments(FunctionCore& core, Call& call) {
   }
   COTAN_RETURN_IF_ERROR(CheckMode(plan, call));
   call.in_traced_mode = GradMode::enabled() != plan.traced_without_grad;
-  call.is_recorded = call.in_traced_mode && (plan.backward >= 0 || plan.ends_inside);
+  call.is_recorded = call.in_traced_mode && (plan.backward >= 0 || plan.has_detached_grad_sink);
   if (call.is_recorded) COTAN_RETURN_IF_ERROR(CheckWithoutGradient(plan, call));
   for (size_t k = plan.bases.size(); k < plan.argument_inputs.size(); ++k) {
     call.program_arguments[k] = call.inputs[static_cast<size_t>(plan.argument_inputs[k])];
@@ -138,7 +138,7 @@ absl::Status Deduplicate(FunctionCore& core, Call& call) {
     return Refuse(plan, "argument '", InputOf(plan, input).name, "' was the same tensor as '",
                   InputOf(plan, original).name, "' when the program was traced, but the one given is not");
   }
-  for (const auto& [input, other] : plan.distinct) {
+  for (const auto& [input, other] : plan.must_not_alias) {
     if (!InputAt(call, input).is_same(InputAt(call, other))) continue;
     return Refuse(plan, "argument '", InputOf(plan, other).name, "' is the same tensor as '", InputOf(plan, input).name,
                   "', which is changed; they were not when the program was traced");
@@ -174,7 +174,7 @@ const std::shared_ptr<Storage>& StorageOf(Call& call, int result) {
 }
 
 // Memory for a result that is not dense, or in whose storage others are, too.
-absl::Status PlaceResult(FunctionCore& core, Call& call, const FunctionCore::Places& places, int result) {
+absl::Status PlaceResult(FunctionCore& core, Call& call, const FunctionCore::OutputLayouts& places, int result) {
   const auto r = static_cast<size_t>(result);
   const TensorSpec& spec = call.executable->plan().outputs[r];
   const int at = places.placement_of[r];
@@ -193,7 +193,7 @@ absl::Status PlaceResult(FunctionCore& core, Call& call, const FunctionCore::Pla
 }
 
 // Elements that share memory are equal: one of each is written.
-absl::Status Fold(TensorOps& ops, const Tensor& from, const Tensor& to) {
+absl::Status WriteOverlapping(TensorOps& ops, const Tensor& from, const Tensor& to) {
   StridedLayout source = from.layout();
   StridedLayout target = to.layout();
   for (size_t d = 0; d < target.sizes.size(); ++d) {
@@ -207,7 +207,7 @@ absl::Status Fold(TensorOps& ops, const Tensor& from, const Tensor& to) {
   for (int64_t i = 0; i < parts; ++i) {
     COTAN_ASSIGN_OR_RETURN(const Tensor part, Tensor::InStorage(from.storage(), from.dtype(), source));
     COTAN_ASSIGN_OR_RETURN(const Tensor place, Tensor::InStorage(to.storage(), to.dtype(), target));
-    COTAN_RETURN_IF_ERROR(overlaps ? Fold(ops, part, place) : ops.Copy(part, place));
+    COTAN_RETURN_IF_ERROR(overlaps ? WriteOverlapping(ops, part, place) : ops.Copy(part, place));
     if (!overlaps) break;
     source.offset += source.strides[split];
     target.offset += target.strides[split];
@@ -217,20 +217,20 @@ absl::Status Fold(TensorOps& ops, const Tensor& from, const Tensor& to) {
 
 absl::Status FoldResults(FunctionCore& core, Call& call) {
   for (auto& [result, place] : call.folded) {
-    COTAN_RETURN_IF_ERROR(Fold(core.session().ops(), ResultAt(call, result), place));
+    COTAN_RETURN_IF_ERROR(WriteOverlapping(core.session().ops(), ResultAt(call, result), place));
     ResultAt(call, result) = std::move(place);
   }
   return absl::OkStatus();
 }
 
-bool IsOwner(const CallPlan& plan, const FunctionCore::Places& places, int result) {
+bool IsOwner(const CallPlan& plan, const FunctionCore::OutputLayouts& places, int result) {
   const int at = places.placement_of[static_cast<size_t>(result)];
   return at < 0 || plan.placements[static_cast<size_t>(at)].owner == result;
 }
 
 absl::Status PlaceSaved(FunctionCore& core, Call& call, int result) {
   Tensor& value = ResultAt(call, result);
-  value = core.TakeSaved(result - core.plan().first_saved);
+  value = core.AcquireSavedBuffer(result - core.plan().first_saved);
   const Storage* const reused = value.storage().get();
   COTAN_RETURN_IF_ERROR(call.executable->SetOutput(result, value));
   if (reused != nullptr && value.storage().get() == reused) ++core.stats().saved_reused;
@@ -239,13 +239,13 @@ absl::Status PlaceSaved(FunctionCore& core, Call& call, int result) {
 
 absl::Status PlaceResults(FunctionCore& core, Call& call) {
   const CallPlan& plan = core.plan();
-  const std::vector<ResultPlace>& kinds = call.executable->plan().places;
-  const FunctionCore::Places* places = nullptr;
+  const std::vector<ResultBuffer>& kinds = call.executable->plan().places;
+  const FunctionCore::OutputLayouts* places = nullptr;
   if (!plan.placements.empty()) {
-    COTAN_ASSIGN_OR_RETURN(places, core.PlacesFor(call.executable->plan()));
+    COTAN_ASSIGN_OR_RETURN(places, core.OutputLayoutsFor(call.executable->plan()));
   }
   for (int r = 0; r < plan.num_results; ++r) {
-    if (kinds[static_cast<size_t>(r)].kind != ResultPlace::Kind::kOwn) continue;
+    if (kinds[static_cast<size_t>(r)].kind != ResultBuffer::Kind::kOwn) continue;
     if (r >= plan.first_saved && r < plan.num_outputs) {
       COTAN_RETURN_IF_ERROR(PlaceSaved(core, call, r));
     } else if (places == nullptr || !places->is_placed[static_cast<size_t>(r)]) {
@@ -255,7 +255,7 @@ absl::Status PlaceResults(FunctionCore& core, Call& call) {
       COTAN_RETURN_IF_ERROR(PlaceResult(core, call, *places, r));
     }
   }
-  for (const CallPlan::Placement& placement : plan.placements) {  // in storages that are there by now
+  for (const CallPlan::StridedOutputSpec& placement : plan.placements) {  // in storages that are there by now
     if (placement.owner == placement.result) continue;
     COTAN_RETURN_IF_ERROR(PlaceResult(core, call, *places, placement.result));
   }
@@ -286,15 +286,16 @@ bool IsPartOf(const StridedLayout& whole, const StridedLayout& part) {
 // In the memory of another argument, which lies in it as when traced, but for a shift.
 absl::StatusOr<Tensor> InStorageOfArgument(const CallPlan& plan, const CallPlan::NewStorage& set, const Tensor& owner,
                                            const Call& call) {
-  if (set.is_all_of_it) return owner;
+  if (set.covers_owner) return owner;
   COTAN_ASSIGN_OR_RETURN(StridedLayout layout, EvaluateLayout(set.geometry, call.symbols()));
-  COTAN_ASSIGN_OR_RETURN(StridedLayout traced, EvaluateLayout(set.of_owner, call.symbols()));
+  COTAN_ASSIGN_OR_RETURN(StridedLayout traced, EvaluateLayout(set.owner_geometry_at_entry, call.symbols()));
   const auto bytes = static_cast<int64_t>(ByteSize(set.geometry.dtype));
-  const int64_t shift = (owner.layout().offset - traced.offset) * static_cast<int64_t>(ByteSize(set.of_owner.dtype));
+  const int64_t shift =
+      (owner.layout().offset - traced.offset) * static_cast<int64_t>(ByteSize(set.owner_geometry_at_entry.dtype));
   traced.offset = owner.layout().offset;
   if (owner.layout() != traced || shift % bytes != 0) {
     return Refuse(plan, "argument '", InputOf(plan, set.owner_input).name, "', a part of whose memory argument '",
-                  InputOf(plan, set.input).name, "' is set to, was ", set.of_owner.ToString(),
+                  InputOf(plan, set.input).name, "' is set to, was ", set.owner_geometry_at_entry.ToString(),
                   " when the program was traced; the one given is ", owner.ToString());
   }
   layout.offset += shift / bytes;
@@ -358,7 +359,7 @@ absl::Status FindNewGeometries(FunctionCore& core, Call& call) {
       layout.offset += target.layout().offset - traced.offset;
     }
     COTAN_RETURN_IF_ERROR(CheckNewGeometry(core, call, change, layout));
-    const bool is_cut = std::count(plan.cut_inputs.begin(), plan.cut_inputs.end(), change.input) != 0;
+    const bool is_cut = std::count(plan.detached_inputs.begin(), plan.detached_inputs.end(), change.input) != 0;
     if (!is_cut && !target.is_view()) {
       const GradModeGuard mode(IsRecorded(call, change));
       COTAN_RETURN_IF_ERROR(target.CheckInPlace(target.requires_grad()));
@@ -371,11 +372,11 @@ absl::Status FindNewGeometries(FunctionCore& core, Call& call) {
 
 // Results that the plan did not give memory of their own.
 void FindSharedResults(Call& call) {
-  const std::vector<ResultPlace>& kinds = call.executable->plan().places;
+  const std::vector<ResultBuffer>& kinds = call.executable->plan().places;
   for (size_t r = 0; r < kinds.size(); ++r) {
     const auto at = static_cast<size_t>(kinds[r].index);
-    if (kinds[r].kind == ResultPlace::Kind::kInput) call.results[r] = *call.tensors[at];
-    if (kinds[r].kind == ResultPlace::Kind::kResult) call.results[r] = call.results[at];
+    if (kinds[r].kind == ResultBuffer::Kind::kInput) call.results[r] = *call.tensors[at];
+    if (kinds[r].kind == ResultBuffer::Kind::kResult) call.results[r] = call.results[at];
   }
 }
 
@@ -396,7 +397,7 @@ absl::Status RunForward(FunctionCore& core, Call& call) {
   COTAN_RETURN_IF_ERROR(call.executable->Run());
   FindSharedResults(call);
   COTAN_RETURN_IF_ERROR(FoldResults(core, call));
-  for (int state : plan.updated_states) core.session().Touch(state);
+  for (int state : plan.updated_states) core.session().BumpVersion(state);
   return absl::OkStatus();
 }
 
@@ -444,10 +445,10 @@ absl::StatusOr<autograd::Edge> EdgeTo(const Call& call, const Variable& argument
 absl::Status ChangeGeometries(FunctionCore& core, Call& call) {
   const std::vector<CallPlan::NewGeometry>& changes = core.plan().new_geometries;
   for (size_t i = 0; i < changes.size(); ++i) {
-    if (changes[i].is_seen_as_before) {
+    if (changes[i].view_precedes_metadata_mutation) {
       // The function may have viewed it with gradients enabled.
       const GradModeGuard mode(GradMode::enabled() || call.in_traced_mode);
-      COTAN_ASSIGN_OR_RETURN(call.moved_inputs[i], InputAt(call, changes[i].input).View({}));
+      COTAN_ASSIGN_OR_RETURN(call.metadata_mutated_inputs[i], InputAt(call, changes[i].input).View({}));
     }
     if (changes[i].gradient_sizes.has_value() && call.in_traced_mode) {
       COTAN_ASSIGN_OR_RETURN(call.moved_leaves.emplace_back(),
@@ -479,7 +480,7 @@ absl::StatusOr<Tensor> ReturnedTensor(Call& call, const CallPlan& plan, const Ca
   const Tensor& owner = ResultAt(call, plan.returned[static_cast<size_t>(returned.owner)].result);
   COTAN_ASSIGN_OR_RETURN(StridedLayout layout, EvaluateLayout(returned.geometry, call.symbols()));
   COTAN_ASSIGN_OR_RETURN(Tensor tensor, Tensor::InStorage(owner.storage(), owner.dtype(), std::move(layout)));
-  return tensor.ReadAs(*returned.reading);
+  return tensor.WithConjNegBits(*returned.reading);
 }
 
 // `tensor`, which is in the storage of returned value `index`, as a variable
@@ -585,7 +586,7 @@ absl::Status WrapReturned(FunctionCore& core, Call& call) {
 namespace {
 
 // The argument's elements are the new ones already; what autograd knows follows.
-absl::Status NoteContent(Call& call, const CallPlan::WriteBack& write) {
+absl::Status RebaseAfterInPlaceWrite(Call& call, const CallPlan::WriteBack& write) {
   Variable target = ArgumentAt(call, write.argument);
   if (!IsTracked(call, write)) {
     if (write.bumps_version) target.BumpVersion();
@@ -609,8 +610,8 @@ absl::Status NoteContent(Call& call, const CallPlan::WriteBack& write) {
 absl::Status KeepSaved(FunctionCore& core, Call& call, int argument) {
   const CallPlan& plan = core.plan();
   for (int r = plan.first_saved; call.is_recorded && r < plan.first_saved + plan.num_saved; ++r) {
-    const ResultPlace& place = call.executable->plan().places[static_cast<size_t>(r)];
-    if (place.kind != ResultPlace::Kind::kInput) continue;
+    const ResultBuffer& place = call.executable->plan().places[static_cast<size_t>(r)];
+    if (place.kind != ResultBuffer::Kind::kInput) continue;
     if (plan.method_arguments[static_cast<size_t>(place.index)] != argument) continue;
     COTAN_ASSIGN_OR_RETURN(ResultAt(call, r), core.session().ops().Clone(ResultAt(call, r)));
   }
@@ -619,7 +620,7 @@ absl::Status KeepSaved(FunctionCore& core, Call& call, int argument) {
 
 absl::Status WriteContent(FunctionCore& core, Call& call, const CallPlan::WriteBack& write) {
   ++core.stats().write_backs;
-  if (!write.copies) return NoteContent(call, write);
+  if (!write.copies) return RebaseAfterInPlaceWrite(call, write);
   COTAN_RETURN_IF_ERROR(KeepSaved(core, call, write.argument));
   // Its geometry has changed, so that the program could not write it.
   const GradModeGuard no_grad(false);
@@ -640,7 +641,9 @@ absl::Status WriteContent(FunctionCore& core, Call& call, const CallPlan::WriteB
 }
 
 // What the function detached.
-absl::Status Cut(Variable target) { return target.is_leaf() ? target.RequiresGrad(false) : target.DetachInPlace(); }
+absl::Status DetachInput(Variable target) {
+  return target.is_leaf() ? target.RequiresGrad(false) : target.DetachInPlace();
+}
 
 absl::Status SetNewStorage(const CallPlan& plan, Call& call, size_t index) {
   const CallPlan::NewStorage& set = plan.new_storages[index];
@@ -651,7 +654,7 @@ absl::Status SetNewStorage(const CallPlan& plan, Call& call, size_t index) {
   }
   const bool is_new = set.owner == NewStorage::Owner::kProgram;
   const Tensor& content = is_new ? ResultAt(call, set.result) : InputAt(call, set.owner_input).tensor();
-  if (is_new && set.is_all_of_it) return target.SetStorage(Variable(content));
+  if (is_new && set.covers_owner) return target.SetStorage(Variable(content));
   COTAN_ASSIGN_OR_RETURN(StridedLayout layout, EvaluateLayout(set.geometry, call.symbols()));
   COTAN_ASSIGN_OR_RETURN(Tensor shown, Tensor::InStorage(content.storage(), set.geometry.dtype, std::move(layout)));
   return target.SetStorage(Variable(std::move(shown)));
@@ -663,8 +666,8 @@ absl::Status SetNewStorage(const CallPlan& plan, Call& call, size_t index) {
 // where it is now.
 absl::Status WriteBack(FunctionCore& core, Call& call) {
   const CallPlan& plan = core.plan();
-  for (int input : plan.cut_inputs) {  // no leaf may be moved before
-    if (InputAt(call, input).is_leaf()) COTAN_RETURN_IF_ERROR(Cut(InputAt(call, input)));
+  for (int input : plan.detached_inputs) {  // no leaf may be moved before
+    if (InputAt(call, input).is_leaf()) COTAN_RETURN_IF_ERROR(DetachInput(InputAt(call, input)));
   }
   for (const CallPlan::WriteBack& write : plan.write_backs) {
     if (!write.copies) COTAN_RETURN_IF_ERROR(WriteContent(core, call, write));
@@ -685,7 +688,7 @@ absl::Status WriteBack(FunctionCore& core, Call& call) {
     Variable target = ArgumentAt(call, argument);
     target.BumpVersion();
   }
-  for (int input : plan.cut_inputs) COTAN_RETURN_IF_ERROR(Cut(InputAt(call, input)));
+  for (int input : plan.detached_inputs) COTAN_RETURN_IF_ERROR(DetachInput(InputAt(call, input)));
   return absl::OkStatus();
 }
 
@@ -694,7 +697,7 @@ absl::Status WriteBack(FunctionCore& core, Call& call) {
 namespace {
 
 // The argument as the program read it: the function may have moved it since.
-Variable AsRead(const Call& call, int argument, const Tensor& read) {
+Variable AsOfForward(const Call& call, int argument, const Tensor& read) {
   const Variable& variable = ArgumentAt(call, argument);
   const Tensor& now = variable.tensor();
   return now.storage() == read.storage() && now.layout() == read.layout() ? variable : variable.DetachAs(read);
@@ -708,19 +711,19 @@ absl::Status SaveForBackward(FunctionCore& core, Call& call) {
   for (int i = 0; i < plan.num_saved; ++i) {
     const int result = plan.first_saved + i;
     const bool is_checked = i < plan.num_checked;
-    const ResultPlace& place = call.executable->plan().places[static_cast<size_t>(result)];
+    const ResultBuffer& place = call.executable->plan().places[static_cast<size_t>(result)];
     switch (place.kind) {
-      case ResultPlace::Kind::kInput: {
+      case ResultBuffer::Kind::kInput: {
         const int argument = plan.method_arguments[static_cast<size_t>(place.index)];
         if (ResultAt(call, result).storage() != ArgumentAt(call, argument).tensor().storage()) {  // see KeepSaved()
           call.node->SaveOwn(std::move(ResultAt(call, result)));
           break;
         }
-        call.node->SaveShared(AsRead(call, argument, ResultAt(call, result)), is_checked, /*is_argument=*/true);
+        call.node->SaveShared(AsOfForward(call, argument, ResultAt(call, result)), is_checked, /*is_argument=*/true);
         ++core.stats().saved_without_copy;
         break;
       }
-      case ResultPlace::Kind::kResult: {
+      case ResultBuffer::Kind::kResult: {
         const auto shown = std::find_if(plan.returned.begin(), plan.returned.end(),
                                         [&](const CallPlan::Returned& r) { return r.result == place.index; });
         const Variable* variable =
@@ -757,7 +760,7 @@ absl::StatusOr<FunctionResult> ScalarResult(const CallPlan::Output& output, cons
   return FunctionResult(NoneValue());
 }
 
-absl::StatusOr<Variable> Seen(const CallPlan::Output& output, const Call& call, const Variable& base) {
+absl::StatusOr<Variable> ApplyView(const CallPlan::Output& output, const Call& call, const Variable& base) {
   if (!output.geometry.has_value()) return base.View(output.steps, call.symbols());
   COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, EvaluateLayout(*output.geometry, call.symbols()));
   return base.AsStrided(layout);
@@ -770,8 +773,8 @@ absl::StatusOr<Variable> Replay(const CallPlan::Output& output, const Call& call
   const GradModeGuard mode(enabled && !output.under_no_grad);
   // What is cut off is not asked for a history, which it may not have any more.
   const bool is_cut = base.requires_grad() && !output.requires_grad;
-  COTAN_ASSIGN_OR_RETURN(Variable view, Seen(output, call, is_cut ? base.Detach() : base));
-  if (view.is_view() && output.is_no_view) view = view.Detach();
+  COTAN_ASSIGN_OR_RETURN(Variable view, ApplyView(output, call, is_cut ? base.Detach() : base));
+  if (view.is_view() && output.not_a_view) view = view.Detach();
   if (!view.requires_grad() && output.requires_grad && call.in_traced_mode) {
     COTAN_RETURN_IF_ERROR(view.RequiresGrad(true));
   }
@@ -783,7 +786,7 @@ absl::StatusOr<Variable> InArgument(const CallPlan::Output& output, const Call& 
   Variable made;
   {
     const GradModeGuard no_grad(false);
-    COTAN_ASSIGN_OR_RETURN(made, Seen(output, call, argument));
+    COTAN_ASSIGN_OR_RETURN(made, ApplyView(output, call, argument));
   }
   std::shared_ptr<autograd::Node> node = call.is_recorded && output.tangent >= 0 ? call.node : nullptr;
   if (!output.creation.has_value()) {
@@ -812,11 +815,11 @@ absl::StatusOr<FunctionResult> MakeOutput(const CallPlan::Output& output, const 
       return FunctionResult((*call.outputs)[at]);
     case Kind::kViewOfInput: {
       const Variable& input =
-          output.before < 0 ? *call.inputs[at] : call.moved_inputs[static_cast<size_t>(output.before)];
+          output.before < 0 ? *call.inputs[at] : call.metadata_mutated_inputs[static_cast<size_t>(output.before)];
       COTAN_ASSIGN_OR_RETURN(Variable view, Replay(output, call, input));
       return FunctionResult(std::move(view));
     }
-    case Kind::kInInput: {
+    case Kind::kSharesInputStorage: {
       COTAN_ASSIGN_OR_RETURN(Variable made, InArgument(output, call, *call.inputs[at]));
       return FunctionResult(std::move(made));
     }

@@ -63,7 +63,7 @@ TEST(CallStagesTest, TheSameTensorTwiceIsHarmlessWhereNothingIsWritten) {
 
 TEST(CallStagesTest, WhatNoGradientWentThroughMustNotHaveOne) {
   ProgramBuilder builder = TwoParts();
-  builder.artifact().mutable_methods(0)->add_inputs_without_gradient(1);
+  builder.artifact().mutable_methods(0)->add_no_grad_view_inputs(1);
   LoadedFunction program(std::move(builder));
   const Variable leaf = Leaf({1, 2});
   Variable view;
@@ -88,7 +88,7 @@ ProgramBuilder MutatesNonLeaf() {
   const uint32_t of_output = b.Input("tangent.output", DType::kFloat32, {"2"});
   b.proto().add_outputs(Times(b, Plus(b, of_x, of_output), 2.0));
   Pair(f, b, 0, {0});
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.is_train = true;
   facts.input_info = {Mutated(NonLeafInput())};
   facts.output_info = {Fresh(true)};
@@ -139,7 +139,7 @@ TEST(CallStagesTest, ProgramWritesArgumentsThatAutogradDoesNotFollow) {
   ProgramBuilder builder;
   MethodBuilder f = builder.AddMethod("f");
   f.proto().add_input_updates()->set_value(Plus(f, f.Input("b", DType::kFloat32, {"2"}), 1.0));
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.keep_input_mutations = true;
   facts.input_info = {Mutated(Plain())};
   facts.input_info[0].keep_input_mutations = true;
@@ -165,7 +165,7 @@ TEST(CallStagesTest, ViewsOfAnIntermediateShareItsStorageAndHistory) {
   MethodBuilder b = builder.AddMethod("b");
   b.proto().add_outputs(Times(b, b.Input("tangent", DType::kFloat32, {"2", "2"}), 2.0));
   Pair(f, b, 0, {0});
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.is_train = true;
   facts.input_info = {LeafInput()};
   facts.output_info = {AliasOf(OutputType::kAliasOfIntermediateSaveAsOutput, 0, true, {view::View{{4}}}),
@@ -196,7 +196,7 @@ TEST(CallStagesTest, OutputsShareStorageAsTold) {
   const uint32_t row = f.AddValue(DType::kFloat32, {"2"});
   f.AddOp(std::move(select), {o}, {row});
   for (uint32_t value : {o, row, o}) f.proto().add_outputs(value);
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.input_info = {Plain()};
   facts.output_info = {Fresh(false), Fresh(false), Fresh(false), {}, {}};
   facts.output_info[1].geometry = TensorGeometry{DType::kFloat32, {2}, {1}, 2};
@@ -224,7 +224,7 @@ TEST(CallStagesTest, ElementsThatShareMemoryAreFolded) {
   const uint32_t x = f.Input("x", DType::kFloat32, {"2", "2"});
   f.Output("expanded", Times(f, x, 2.0));
   f.Output("windows", Plus(f, f.Input("y", DType::kFloat32, {"2", "2"}), 1.0));
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.input_info = {Plain(), Plain()};
   facts.output_info = {Fresh(false), Fresh(false)};
   facts.output_info[0].geometry = TensorGeometry{DType::kFloat32, {2, 2}, {0, 1}, 0};
@@ -240,26 +240,26 @@ TEST(CallStagesTest, ElementsThatShareMemoryAreFolded) {
 }
 
 // o = 2 x; return o[1], as a view of o, which nobody gets
-ProgramBuilder ViewOfHidden(FreshView::Creation creation) {
+ProgramBuilder ViewOfHidden(NonAliasViewInfo::Creation creation) {
   ProgramBuilder builder;
   MethodBuilder f = builder.AddMethod("f");
   f.proto().add_outputs(Times(f, f.Input("x", DType::kFloat32, {"2"}), 2.0));
   MethodBuilder b = builder.AddMethod("b");
   b.proto().add_outputs(Times(b, b.Input("tangent", DType::kFloat32, {"2"}), 2.0));
   Pair(f, b, 0, {0});
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.is_train = true;
   facts.input_info = {LeafInput()};
   facts.output_info = {Fresh(true)};
   facts.output_info[0].geometry = TensorGeometry{DType::kFloat32, {2}, {1}, 2};
-  facts.output_info[0].fresh_view =
-      FreshView{creation, /*is_hidden=*/true, 0, TensorGeometry{DType::kFloat32, {2, 2}, {2, 1}, 0}};
+  facts.output_info[0].non_alias_view =
+      NonAliasViewInfo{creation, /*is_hidden=*/true, 0, TensorGeometry{DType::kFloat32, {2, 2}, {2, 1}, 0}};
   SetMetadata(f, facts);
   return builder;
 }
 
 TEST(CallStagesTest, ViewOfAHiddenBaseIsWrittenAndKeepsItsGradient) {
-  LoadedFunction program(ViewOfHidden(FreshView::Creation::kRecorded));
+  LoadedFunction program(ViewOfHidden(NonAliasViewInfo::Creation::kRecorded));
   const Variable x = Leaf({1, 2});
   const auto results = program.Call({x});
   Variable view = At(results, 0);
@@ -274,7 +274,7 @@ TEST(CallStagesTest, ViewOfAHiddenBaseIsWrittenAndKeepsItsGradient) {
 }
 
 TEST(CallStagesTest, OneOfSeveralViewsOfAHiddenBaseIsNotWritten) {
-  LoadedFunction program(ViewOfHidden(FreshView::Creation::kMultiOutput));
+  LoadedFunction program(ViewOfHidden(NonAliasViewInfo::Creation::kMultiOutput));
   const auto results = program.Call({Leaf({1, 2})});
   Variable view = At(results, 0);
   EXPECT_TRUE(view.is_view());
@@ -290,7 +290,7 @@ TEST(CallStagesTest, GradientsEndInAFunctionThatMadeTheLeaf) {
   const uint32_t x = f.Input("x", DType::kFloat32, {"2"});
   f.Output("product", Times(f, x, 1.0));
   f.Output("w", Times(f, x, 0.0));
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.input_info = {Plain()};
   facts.output_info = {Fresh(true), Fresh(true)};
   facts.output_info[1].is_new_leaf = true;
@@ -309,7 +309,7 @@ TEST(CallStagesTest, OutputsHaveTheStridesThatWereTraced) {
   ProgramBuilder builder;
   MethodBuilder f = builder.AddMethod("f");
   f.Output("y", Plus(f, f.Input("x", DType::kFloat32, {"2", "2"}), 1.0));
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.input_info = {Plain()};
   facts.output_info = {Fresh(false)};
   facts.output_info[0].geometry = TensorGeometry{DType::kFloat32, {2, 2}, {1, 3}, 1};
@@ -325,7 +325,7 @@ TEST(CallStagesTest, GeometryOfAnArgumentChanges) {
   ProgramBuilder builder;
   MethodBuilder f = builder.AddMethod("f");
   f.Input("x", DType::kFloat32, {"2", "3"});
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.input_info = {Plain()};
   facts.input_info[0].mutates_metadata = true;
   facts.input_info[0].geometry_after = TensorGeometry{DType::kFloat32, {3, 2}, {1, 3}, 0};
@@ -345,7 +345,7 @@ TEST(CallStagesTest, ArgumentThatGrowsGetsALargerStorage) {
   MethodBuilder f = builder.AddMethod("f");
   f.Input("x", DType::kFloat32, {"2"});
   f.Output("x", f.Pointwise({"4"}, {}, [](testing::ExprBuilder& e) { return e.Constant(DType::kFloat32, 1); }));
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.input_info = {Mutated(Plain())};
   facts.input_info[0].mutates_metadata = true;
   facts.input_info[0].geometry_after = RowMajor({4});
@@ -366,7 +366,7 @@ ProgramBuilder MovesAndWrites(const std::vector<std::string>& sizes, const Tenso
   for (const SymInt& size : after.sizes) new_sizes.push_back(size.ToString());
   f.Output("x", f.Pointwise(new_sizes, {}, [](testing::ExprBuilder& e) { return e.Constant(DType::kFloat32, 7); }));
   f.Output("y", Plus(f, y, 1.0));
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.input_info = {Mutated(Plain()), Plain()};
   facts.input_info[0].mutates_metadata = true;
   facts.input_info[0].geometry_after = after;
@@ -445,10 +445,10 @@ TEST(CallStagesTest, RequiresGradChangesAsTheFunctionChangedIt) {
   MethodBuilder f = builder.AddMethod("f");
   f.Input("x", DType::kFloat32, {"2"});
   f.Input("y", DType::kFloat32, {"2"});
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.input_info = {LeafInput(), NonLeafInput()};
   facts.input_info[0].requires_grad_at_entry = false;
-  facts.input_info[0].history = InputHistory::kNewLeaf;
+  facts.input_info[0].history = GradFnChange::kNewLeaf;
   facts.input_info[1].requires_grad = false;
   facts.input_info[1].requires_grad_at_entry = true;
   SetMetadata(f, facts);
@@ -470,7 +470,7 @@ TEST(CallStagesTest, StorageOfAnArgumentChanges) {
   serialization::InputUpdate& update = *f.proto().add_input_updates();
   update.set_value(Plus(f, b, 1.0));
   update.set_sets_storage(true);
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.keep_input_mutations = true;
   facts.input_info = {Plain(), Plain()};
   for (InputAliasInfo& info : facts.input_info) info.keep_input_mutations = true;
@@ -500,7 +500,7 @@ TEST(CallStagesTest, StorageOfAnArgumentBecomesThatOfAnother) {
     update.set_sets_storage(true);
     update.set_shares_storage(i == 0);
   }
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.keep_input_mutations = true;
   facts.input_info = {Plain(), Plain(), Plain()};
   for (InputAliasInfo& info : facts.input_info) info.keep_input_mutations = true;
@@ -539,7 +539,7 @@ TEST(CallStagesTest, DuplicatesMustStayDuplicates) {
   f.proto().add_outputs(written);
   f.proto().add_outputs(Plus(f, written, written));
   for (int i = 0; i < 2; ++i) f.proto().mutable_input_binding()->add_add_dupe_map(0);
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.input_info = {Mutated(Plain()), Mutated(Plain())};
   facts.output_info = {Fresh(false)};
   SetMetadata(f, facts);
@@ -567,7 +567,7 @@ TEST(CallStagesTest, GradModeIsAsTheFunctionLeftIt) {
   ProgramBuilder builder;
   MethodBuilder f = builder.AddMethod("f");
   f.Output("y", Plus(f, f.Input("x", DType::kFloat32, {"2"}), 1.0));
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.grad_enabled_mutation = false;
   facts.input_info = {Plain()};
   facts.output_info = {Fresh(false)};

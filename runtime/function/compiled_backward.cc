@@ -46,7 +46,7 @@ void CompiledBackward::SealStates() {
 void CompiledBackward::ReleaseSaved() {
   is_freed_ = is_freed_ || !saved_.empty();
   for (size_t i = 0; i < saved_.size(); ++i) {
-    if (saved_[i].is_own) core_->GiveSaved(static_cast<int>(i), std::move(saved_[i].own));
+    if (saved_[i].is_own) core_->ReleaseSavedBuffer(static_cast<int>(i), std::move(saved_[i].own));
   }
   saved_.clear();
 }
@@ -174,7 +174,7 @@ absl::StatusOr<Gradients> CompiledBackward::Apply(BackwardContext& context, absl
     Variable& written = saved_[static_cast<size_t>(saved)].written;
     if (written.defined()) written.BumpVersion();
   }
-  for (int state : plan.backward_updated_states) core_->session().Touch(state);
+  for (int state : plan.backward_updated_states) core_->session().BumpVersion(state);
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!is_defined[i]) gradients[i] = Tensor();
   }

@@ -113,7 +113,7 @@ TEST(CompiledBackwardTest, UnusedOutputsGiveNoGradient) {
 
 TEST(CompiledBackwardTest, IdleTangentsMakeAGradientDefined) {
   ProgramBuilder builder = TwoParts();
-  serialization::IdleTangents& idle = *builder.artifact().mutable_methods(1)->add_idle_tangents();
+  serialization::StructuralTangents& idle = *builder.artifact().mutable_methods(1)->add_structural_tangents();
   idle.set_gradient(0);
   idle.add_tangents(1);
   LoadedFunction program(std::move(builder));
@@ -143,7 +143,7 @@ TEST(CompiledBackwardTest, DonatedValuesAreOverwrittenUnlessTheGraphIsRetained) 
   const uint32_t scaled = Times(b, saved, 6.0);
   b.proto().add_outputs(Times(b, scaled, b.Input("tangent", DType::kFloat32, {"2"})));
   Pair(f, b, 1, {0});
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.is_train = true;
   facts.input_info = {LeafInput()};
   facts.output_info = {Fresh(true)};
@@ -175,7 +175,7 @@ TEST(CompiledBackwardTest, WrittenArgumentDoesNotOverlapTheTangent) {
   b.proto().add_outputs(Times(b, tangent, 2.0));
   b.proto().add_input_updates()->set_value(Plus(b, saved, tangent));
   Pair(f, b, 1, {0});
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.is_train = true;
   facts.input_info = {LeafInput(), Plain()};
   facts.output_info = {Fresh(true)};

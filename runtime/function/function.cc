@@ -37,7 +37,7 @@ void Call::Clear() {
   for (Variable& variable : returned) variable = Variable();
   for (Variable& variable : storages) variable = Variable();
   for (Variable& base : hidden_bases) base = Variable();
-  for (Variable& input : moved_inputs) input = Variable();
+  for (Variable& input : metadata_mutated_inputs) input = Variable();
   moved_leaves.clear();
   for (Tensor& shown : shown_storages) autograd::Clear(shown);
   folded.clear();
@@ -63,7 +63,7 @@ FunctionCore::FunctionCore(std::shared_ptr<SessionCore> session, CallPlan plan)
   call_.returned.resize(plan_.returned.size());
   call_.storages.resize(plan_.returned.size());
   call_.hidden_bases.resize(plan_.hidden_bases.size());
-  call_.moved_inputs.resize(plan_.new_geometries.size());
+  call_.metadata_mutated_inputs.resize(plan_.new_geometries.size());
   call_.new_layouts.resize(plan_.new_geometries.size());
   call_.shown_storages.resize(plan_.new_storages.size());
 }
@@ -117,7 +117,7 @@ absl::Status FunctionCore::RunStages() {
   return status;
 }
 
-Tensor FunctionCore::TakeSaved(int index) {
+Tensor FunctionCore::AcquireSavedBuffer(int index) {
   std::vector<Tensor>& freed = freed_[static_cast<size_t>(index)];
   if (freed.empty()) return Tensor();
   Tensor memory = std::move(freed.back());
@@ -125,13 +125,13 @@ Tensor FunctionCore::TakeSaved(int index) {
   return memory;
 }
 
-void FunctionCore::GiveSaved(int index, Tensor memory) {
+void FunctionCore::ReleaseSavedBuffer(int index, Tensor memory) {
   if (memory.defined() && memory.storage().use_count() == 1) {
     freed_[static_cast<size_t>(index)].push_back(std::move(memory));
   }
 }
 
-absl::StatusOr<const FunctionCore::Places*> FunctionCore::PlacesFor(const Plan& plan) {
+absl::StatusOr<const FunctionCore::OutputLayouts*> FunctionCore::OutputLayoutsFor(const Plan& plan) {
   if (places_.valid && places_.symbols == plan.symbols) return &places_;
   const auto num_results = static_cast<size_t>(plan_.num_results);
   places_.valid = false;
@@ -145,7 +145,7 @@ absl::StatusOr<const FunctionCore::Places*> FunctionCore::PlacesFor(const Plan& 
     return static_cast<size_t>(StorageExtent(layout)) * ByteSize(plan.outputs[result].dtype);
   };
   for (size_t i = 0; i < plan_.placements.size(); ++i) {
-    const CallPlan::Placement& placement = plan_.placements[i];
+    const CallPlan::StridedOutputSpec& placement = plan_.placements[i];
     const auto result = static_cast<size_t>(placement.result);
     const auto owner = static_cast<size_t>(placement.owner);
     COTAN_ASSIGN_OR_RETURN(StridedLayout layout, EvaluateLayout(placement.geometry, plan.symbols));

@@ -41,8 +41,9 @@ struct Call {
   std::vector<Variable> returned;  // by returned
   std::vector<Variable> storages;  // by returned: what shares the version of all that is in its storage
   std::vector<Variable> hidden_bases;
-  std::vector<StridedLayout> new_layouts;    // by new geometry
-  std::vector<Variable> moved_inputs;        // by new geometry: the input as it was, if an output is a view of that
+  std::vector<StridedLayout> new_layouts;  // by new geometry
+  std::vector<Variable>
+      metadata_mutated_inputs;               // by new geometry: the input as it was, if an output is a view of that
   std::vector<autograd::Edge> moved_leaves;  // as long as views are made of leaves whose gradients have other sizes
   std::vector<Tensor> shown_storages;        // by new storage, if it is an argument's at entry: the input in it
   // Results with elements that share memory: computed elsewhere, then put here.
@@ -91,13 +92,13 @@ class FunctionCore : public std::enable_shared_from_this<FunctionCore> {
 
   // Memory for saved value `index` that a backward has freed, or an undefined
   // tensor.
-  Tensor TakeSaved(int index);
+  Tensor AcquireSavedBuffer(int index);
   // Gives it back; it is kept if nobody else has it.
-  void GiveSaved(int index, Tensor memory);
+  void ReleaseSavedBuffer(int index, Tensor memory);
 
   // Layouts of plan().placements for these symbols, and how many bytes the
   // storage of each owner needs; the same until the symbols change.
-  struct Places {
+  struct OutputLayouts {
     bool valid = false;
     DimVector symbols;
     std::vector<StridedLayout> layouts;  // by placement
@@ -106,7 +107,7 @@ class FunctionCore : public std::enable_shared_from_this<FunctionCore> {
     std::vector<bool> is_folded;         // by result: whether its elements share memory
     std::vector<size_t> storage_bytes;   // by result: what its storage needs, if it has its own
   };
-  absl::StatusOr<const Places*> PlacesFor(const Plan& plan);
+  absl::StatusOr<const OutputLayouts*> OutputLayoutsFor(const Plan& plan);
 
  private:
   const std::shared_ptr<SessionCore> session_;
@@ -119,7 +120,7 @@ class FunctionCore : public std::enable_shared_from_this<FunctionCore> {
 
   Call call_;
   std::vector<FunctionResult> flat_results_;
-  Places places_;
+  OutputLayouts places_;
   std::vector<std::vector<Tensor>> freed_;  // by saved value
   FunctionStats stats_;
 };

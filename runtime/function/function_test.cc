@@ -42,7 +42,7 @@ TEST(FunctionTest, ParametersGetGradientsAndAreTrainedByHand) {
   b.proto().add_outputs(Times(b, saved, tangent));
   b.proto().add_outputs(Times(b, b.Read(0, DType::kFloat32, {"2"}), tangent));
   Pair(f, b, 1, {0, 1});
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.is_train = true;
   facts.input_info = {LeafInput(), LeafInput()};
   facts.output_info = {Fresh(true)};

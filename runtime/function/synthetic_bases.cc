@@ -72,7 +72,7 @@ absl::StatusOr<Variable> BaseOf(FunctionCore& core, const Call& call, const Call
   layout.offset += first.layout().offset - first_layout.offset;
   // Nothing is written yet, so that the version stays what it is.
   absl::StatusOr<Tensor> made = Tensor::InStorage(first.tensor().storage(), first.dtype(), std::move(layout));
-  if (made.ok()) return first.DetachAs(made->ReadAs(first.tensor().reading()));
+  if (made.ok()) return first.DetachAs(made->WithConjNegBits(first.tensor().reading()));
   return Refuse(core.plan(), "argument '", InputOf(core.plan(), base.views[0].input).name,
                 "' is not in as much memory as when the program was traced: ", made.status().message());
 }

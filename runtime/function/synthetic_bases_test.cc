@@ -44,7 +44,7 @@ ProgramBuilder MergesToBase(bool requires_grad) {
   for (const auto& sizes : {std::vector<int64_t>{4}, std::vector<int64_t>{2, 2}}) {
     *binding.add_inner_inputs()->mutable_base_view()->mutable_geometry() = RowMajor(sizes).ToProto();
   }
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.is_train = requires_grad;
   facts.input_info = {Mutated(requires_grad ? NonLeafInput() : Plain()), requires_grad ? NonLeafInput() : Plain()};
   facts.output_info = {Fresh(requires_grad)};

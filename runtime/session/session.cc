@@ -203,7 +203,7 @@ absl::Status Session::SetResults(MethodState& method, absl::Span<const Tensor> a
 
 // What a successful call leaves behind.
 void Session::Finish(MethodState& method, absl::Span<const Tensor> results, const Executable& executable) {
-  for (int state : method.updated_states) core_->Touch(state);
+  for (int state : method.updated_states) core_->BumpVersion(state);
   if (method.backward >= 0) {
     const std::vector<int>& read = methods_[static_cast<size_t>(method.backward)].read_states;
     for (size_t i = 0; i < read.size(); ++i) method.saved.versions[i] = core_->states().version(read[i]);

@@ -37,8 +37,8 @@ const Variable& SessionCore::StateVariable(int state) {
   return variable;
 }
 
-void SessionCore::Touch(int state) {
-  states_.Touch(state);
+void SessionCore::BumpVersion(int state) {
+  states_.BumpVersion(state);
   Variable& variable = variables_[static_cast<size_t>(state)];
   if (variable.defined()) variable.BumpVersion();
 }

@@ -47,7 +47,7 @@ class SessionCore {
   // grad if the state is a parameter that does.
   const Variable& StateVariable(int state);
   // The method has written the state: backwards that read it as it was are told.
-  void Touch(int state);
+  void BumpVersion(int state);
 
   int num_plans_made() const { return num_plans_made_; }
   void CountPlan() { ++num_plans_made_; }

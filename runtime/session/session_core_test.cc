@@ -34,7 +34,7 @@ TEST(SessionCoreTest, WritesOfAMethodCountAsWritesOfTheVariable) {
   const std::shared_ptr<SessionCore> core = Core();
   const uint64_t state_version = core->states().version(2);
   const uint32_t version = core->StateVariable(2).version();
-  core->Touch(2);
+  core->BumpVersion(2);
   EXPECT_GT(core->states().version(2), state_version);
   EXPECT_GT(core->StateVariable(2).version(), version);
 }

@@ -67,7 +67,7 @@ absl::Status StateStore::Add(int state, Device& device) {
 absl::Status StateStore::Reset(int state) {
   const State& proto = program_->state(state);
   const Storage& storage = *tensor(state).storage();
-  Touch(state);
+  BumpVersion(state);
   if (storage.bytes() == 0) return absl::OkStatus();
   if (proto.has_segment()) {
     const absl::string_view bytes = program_->segment(proto.segment());
@@ -114,7 +114,7 @@ absl::Status StateStore::WriteAll(absl::Span<const StateValue> values) {
     arranged.push_back(std::move(host));
   }
   for (size_t i = 0; i < values.size(); ++i) {
-    Touch(values[i].state);
+    BumpVersion(values[i].state);
     const auto bytes = static_cast<size_t>(arranged[i].num_elements()) * ByteSize(arranged[i].dtype());
     if (bytes == 0) continue;
     const Tensor& target = tensor(values[i].state);

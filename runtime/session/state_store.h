@@ -38,7 +38,7 @@ class StateStore {
   // Total bytes of all states but constants.
   int64_t bytes() const { return bytes_; }
 
-  // The state itself. Writing to it is to be told to Touch().
+  // The state itself. Writing to it is to be told to BumpVersion().
   const Tensor& tensor(int state) const { return tensors_[static_cast<size_t>(state)]; }
 
   // A row-major copy on the host. ResourceExhausted, or errors of the device.
@@ -58,7 +58,7 @@ class StateStore {
   // Counts changes of a state, so that a backward can tell that what it was
   // going to read is gone.
   uint64_t version(int state) const { return versions_[static_cast<size_t>(state)]; }
-  void Touch(int state) { ++versions_[static_cast<size_t>(state)]; }
+  void BumpVersion(int state) { ++versions_[static_cast<size_t>(state)]; }
 
  private:
   explicit StateStore(std::shared_ptr<const Program> program) : program_(std::move(program)) {}

@@ -48,7 +48,7 @@ void NegateAll(T* values, int64_t count, int64_t step) {
 }
 
 // What `count` dense elements on the host are when read so.
-absl::Status Read(TensorReading reading, DType dtype, int64_t count, void* elements) {
+absl::Status Read(ConjNegBits reading, DType dtype, int64_t count, void* elements) {
   const int64_t parts = IsComplex(dtype) ? 2 * count : count;
   const bool is_double = dtype == DType::kFloat64 || dtype == DType::kComplex128;
   const bool is_float = dtype == DType::kFloat32 || dtype == DType::kComplex64;
@@ -159,7 +159,7 @@ absl::StatusOr<Tensor> Tensor::InStorage(std::shared_ptr<Storage> storage, DType
   return Tensor(std::move(storage), dtype, std::move(layout));
 }
 
-Tensor Tensor::ReadAs(TensorReading reading) const {
+Tensor Tensor::WithConjNegBits(ConjNegBits reading) const {
   Tensor read = *this;
   read.reading_ = reading;
   if (!IsComplex(dtype_)) read.reading_.conjugate = false;
@@ -185,7 +185,7 @@ absl::StatusOr<Tensor> Tensor::Clone() const {
       return absl::UnimplementedError(
           absl::StrCat("a conjugate or negative view on ", DeviceTypeName(device().type()), " cannot be copied"));
     }
-    COTAN_ASSIGN_OR_RETURN(Tensor copy, ReadAs({}).Clone());
+    COTAN_ASSIGN_OR_RETURN(Tensor copy, WithConjNegBits({}).Clone());
     COTAN_RETURN_IF_ERROR(Read(reading_, dtype_, copy.num_elements(), copy.address()));
     return copy;
   }
@@ -203,7 +203,7 @@ absl::StatusOr<Tensor> Tensor::Clone() const {
   return copy;
 }
 
-absl::StatusOr<Tensor> Tensor::Resolved() const {
+absl::StatusOr<Tensor> Tensor::ResolveConjNeg() const {
   if (is_plain()) return *this;
   return Clone();
 }

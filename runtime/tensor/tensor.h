@@ -68,16 +68,16 @@ class Storage {
 
 // How the elements of a tensor follow from what is in its memory: by views that
 // conjugate complex numbers or negate.
-struct TensorReading {
+struct ConjNegBits {
   bool conjugate = false;
   bool negate = false;
 
   bool is_plain() const { return !conjugate && !negate; }
   // One reading after another; what leads from one to another.
-  friend TensorReading operator^(TensorReading a, TensorReading b) {
+  friend ConjNegBits operator^(ConjNegBits a, ConjNegBits b) {
     return {a.conjugate != b.conjugate, a.negate != b.negate};
   }
-  friend bool operator==(TensorReading, TensorReading) = default;
+  friend bool operator==(ConjNegBits, ConjNegBits) = default;
 };
 
 // A handle: copies see the same memory. The default one is undefined: it has
@@ -134,10 +134,10 @@ class Tensor {
   // Whether the elements are what is in memory. Only such tensors are read and
   // written by address.
   bool is_plain() const { return reading_.is_plain(); }
-  TensorReading reading() const { return reading_; }
+  ConjNegBits reading() const { return reading_; }
   // The same memory read another way; numbers that are not complex are their own
   // conjugates.
-  Tensor ReadAs(TensorReading reading) const;
+  Tensor WithConjNegBits(ConjNegBits reading) const;
 
   // Address of element (0, ..., 0) on the device; null if undefined or without
   // memory.
@@ -164,7 +164,7 @@ class Tensor {
   // than the host, or memory of it that is not plain. ResourceExhausted.
   absl::StatusOr<Tensor> Clone() const;
   // This tensor if it is plain, else Clone(). Errors as Clone().
-  absl::StatusOr<Tensor> Resolved() const;
+  absl::StatusOr<Tensor> ResolveConjNeg() const;
   // This tensor if it is row-major and plain, else Clone().
   absl::StatusOr<Tensor> Contiguous() const;
   // A row-major copy on the host, or this tensor if it is one. Errors as Clone().
@@ -185,7 +185,7 @@ class Tensor {
   std::shared_ptr<Storage> storage_;
   StridedLayout layout_;
   DType dtype_ = DType::kUndefined;
-  TensorReading reading_;
+  ConjNegBits reading_;
 };
 
 // Bytes of a dense tensor; -1 if a size is negative or the product exceeds

@@ -43,19 +43,19 @@ TEST(TensorTest, TransposedViewIsCopiedElementByElement) {
 TEST(TensorTest, ReadingsAreUndoneByCopies) {
   using Complex = std::complex<float>;
   const Tensor tensor = *Tensor::From<Complex>({{1, 2}, {3, -4}}, {2});
-  const Tensor conjugate = tensor.ReadAs({.conjugate = true});
+  const Tensor conjugate = tensor.WithConjNegBits({.conjugate = true});
   EXPECT_FALSE(conjugate.is_plain());
   EXPECT_EQ(conjugate.data<Complex>(), nullptr) << "what is in memory are not its elements";
   EXPECT_THAT(*conjugate.ToVector<Complex>(), ElementsAre(Complex(1, -2), Complex(3, 4)));
   EXPECT_EQ(conjugate.ToString(), "c64[2] conjugate");
-  const Tensor copy = *conjugate.Resolved();
+  const Tensor copy = *conjugate.ResolveConjNeg();
   EXPECT_TRUE(copy.is_plain());
   EXPECT_NE(copy.storage(), tensor.storage());
-  EXPECT_THAT(*tensor.ReadAs({.conjugate = true, .negate = true}).ToVector<Complex>(),
+  EXPECT_THAT(*tensor.WithConjNegBits({.conjugate = true, .negate = true}).ToVector<Complex>(),
               ElementsAre(Complex(-1, 2), Complex(-3, -4)));
-  EXPECT_THAT(*Matrix().ReadAs({.negate = true}).ToVector<float>(), ElementsAre(-1, -2, -3, -4, -5, -6));
-  EXPECT_TRUE(Matrix().ReadAs({.conjugate = true}).is_plain()) << "real numbers are their own conjugates";
-  EXPECT_EQ(Tensor::Scalar<int64_t>(1)->ReadAs({.negate = true}).Clone().status().code(),
+  EXPECT_THAT(*Matrix().WithConjNegBits({.negate = true}).ToVector<float>(), ElementsAre(-1, -2, -3, -4, -5, -6));
+  EXPECT_TRUE(Matrix().WithConjNegBits({.conjugate = true}).is_plain()) << "real numbers are their own conjugates";
+  EXPECT_EQ(Tensor::Scalar<int64_t>(1)->WithConjNegBits({.negate = true}).Clone().status().code(),
             absl::StatusCode::kUnimplemented);
 }
 

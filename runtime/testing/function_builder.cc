@@ -53,13 +53,13 @@ TensorGeometry RowMajor(const std::vector<int64_t>& sizes) {
   return geometry;
 }
 
-void SetMetadata(MethodBuilder& method, const ViewAndMutationFacts& facts) {
+void SetMetadata(MethodBuilder& method, const ViewAndMutationMetaFields& facts) {
   const absl::StatusOr<ViewAndMutationMeta> meta = ViewAndMutationMeta::Create(facts);
   ASSERT_TRUE(meta.ok()) << meta.status();
   *method.proto().mutable_metadata() = meta->ToProto();
 }
 
-void SetProgramMetadata(MethodBuilder& method, const ViewAndMutationFacts& facts) {
+void SetProgramMetadata(MethodBuilder& method, const ViewAndMutationMetaFields& facts) {
   const absl::StatusOr<ViewAndMutationMeta> meta = ViewAndMutationMeta::Create(facts);
   ASSERT_TRUE(meta.ok()) << meta.status();
   *method.proto().mutable_program_metadata() = meta->ToProto();
@@ -99,7 +99,7 @@ ProgramBuilder Square() {
   const uint32_t tangent = b.Input("tangent", DType::kFloat32, {"2"});
   b.proto().add_outputs(Times(b, Times(b, saved, 2.0), tangent));
   Pair(f, b, 1, {0});
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.is_train = true;
   facts.deterministic = false;
   facts.input_info = {LeafInput()};
@@ -120,7 +120,7 @@ ProgramBuilder TwoParts() {
     b.proto().add_outputs(Times(b, b.Input("tangent", DType::kFloat32, {"2"}), factor));
   }
   Pair(f, b, 0, {0, 1});
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.is_train = true;
   facts.input_info = {LeafInput(), LeafInput()};
   facts.output_info = {Fresh(true), Fresh(true)};

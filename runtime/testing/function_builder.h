@@ -27,8 +27,8 @@ TensorGeometry RowMajor(const std::vector<int64_t>& sizes);
 
 // Sets a method's metadata; facts.tangents need not be filled in. The test fails
 // if they contradict each other.
-void SetMetadata(MethodBuilder& method, const ViewAndMutationFacts& facts);
-void SetProgramMetadata(MethodBuilder& method, const ViewAndMutationFacts& facts);
+void SetMetadata(MethodBuilder& method, const ViewAndMutationMetaFields& facts);
+void SetProgramMetadata(MethodBuilder& method, const ViewAndMutationMetaFields& facts);
 
 // Makes `backward` the backward of `forward`, whose last `num_saved` outputs are
 // saved; outputs of the backward are gradients of these inputs.

@@ -3,7 +3,7 @@
 namespace cotan {
 namespace {
 
-void DeriveFromInputs(const ViewAndMutationFacts& facts, DerivedMetadata& derived) {
+void DeriveFromInputs(const ViewAndMutationMetaFields& facts, DerivedMetadata& derived) {
   for (int i = 0; i < static_cast<int>(facts.input_info.size()); ++i) {
     const InputAliasInfo& info = facts.input_info[static_cast<size_t>(i)];
     switch (MutationTypeOf(info)) {
@@ -27,7 +27,7 @@ void DeriveFromInputs(const ViewAndMutationFacts& facts, DerivedMetadata& derive
   }
 }
 
-void DeriveFromOutputs(const ViewAndMutationFacts& facts, DerivedMetadata& derived) {
+void DeriveFromOutputs(const ViewAndMutationMetaFields& facts, DerivedMetadata& derived) {
   derived.num_outputs = static_cast<int>(facts.output_info.size());
   for (int i = 0; i < derived.num_outputs; ++i) {
     const OutputAliasInfo& info = facts.output_info[static_cast<size_t>(i)];
@@ -49,7 +49,7 @@ void DeriveFromOutputs(const ViewAndMutationFacts& facts, DerivedMetadata& deriv
 
 // Returns to autograd and tangents have the same order: written-back inputs,
 // outputs, intermediate bases.
-void DeriveReturnsAndTangents(const ViewAndMutationFacts& facts, DerivedMetadata& derived) {
+void DeriveReturnsAndTangents(const ViewAndMutationMetaFields& facts, DerivedMetadata& derived) {
   for (int i : derived.mutated_inp_runtime_indices) {
     const InputAliasInfo& info = facts.input_info[static_cast<size_t>(i)];
     const ForwardTensor tensor = {ForwardTensor::Kind::kMutatedInput, i};
@@ -72,7 +72,7 @@ void DeriveReturnsAndTangents(const ViewAndMutationFacts& facts, DerivedMetadata
   derived.num_forward = derived.num_forward_returns + derived.num_outputs_rng_offset;
 }
 
-void DeriveTangentTypes(const ViewAndMutationFacts& facts, DerivedMetadata& derived) {
+void DeriveTangentTypes(const ViewAndMutationMetaFields& facts, DerivedMetadata& derived) {
   if (facts.tangent_wrappers.empty()) {
     derived.tangent_types.resize(derived.tangent_sources.size());
     return;
@@ -84,7 +84,7 @@ void DeriveTangentTypes(const ViewAndMutationFacts& facts, DerivedMetadata& deri
 
 }  // namespace
 
-DerivedMetadata DerivedMetadata::Of(const ViewAndMutationFacts& facts) {
+DerivedMetadata DerivedMetadata::Of(const ViewAndMutationMetaFields& facts) {
   DerivedMetadata derived;
   DeriveFromInputs(facts, derived);
   DeriveFromOutputs(facts, derived);

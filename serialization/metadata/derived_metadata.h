@@ -26,7 +26,7 @@ struct ForwardReturn {
 struct DerivedMetadata {
   // Computes all of it. `facts` are valid, except that their tangents need not
   // be filled in.
-  static DerivedMetadata Of(const ViewAndMutationFacts& facts);
+  static DerivedMetadata Of(const ViewAndMutationMetaFields& facts);
 
   // Inputs that the runtime writes back (MutationType::kMutatedOutGraph).
   std::vector<int> mutated_inp_runtime_indices;

@@ -31,8 +31,8 @@ OutputAliasInfo Output(OutputType type, std::optional<int> base, bool requires_g
 // data, 3 given new geometry.
 // Outputs: 0 fresh, 1 a view of input 0, 2 and 3 views of intermediate base 0,
 // 4 an integer, 5 the only view of an intermediate, 6 a view of output 0.
-ViewAndMutationFacts Example() {
-  ViewAndMutationFacts facts;
+ViewAndMutationMetaFields Example() {
+  ViewAndMutationMetaFields facts;
   facts.keep_input_mutations = true;
   facts.is_train = true;
   facts.input_info = {Mutated(false, false, true), Mutated(true, false, false), Mutated(true, false, true),
@@ -58,7 +58,7 @@ TEST(DerivedMetadata, InputsAreSortedByWhoMutatesThem) {
 }
 
 TEST(DerivedMetadata, MutationHiddenFromAutogradIsNotSeenByIt) {
-  ViewAndMutationFacts facts = Example();
+  ViewAndMutationMetaFields facts = Example();
   facts.input_info[1].mutations_hidden_from_autograd = true;
   const DerivedMetadata derived = DerivedMetadata::Of(facts);
   EXPECT_EQ(derived.mutated_graph_handled_indices, (std::vector<int>{1}));
@@ -95,7 +95,7 @@ TEST(DerivedMetadata, AutogradDoesNotSeeAliasesAmongTheForwardReturns) {
 }
 
 TEST(DerivedMetadata, SavedValuesBeginAfterTheRngOffset) {
-  ViewAndMutationFacts facts = Example();
+  ViewAndMutationMetaFields facts = Example();
   facts.is_rng_op_functionalized = true;
   facts.saved.emplace();
   facts.saved->num_tensors = 3;
@@ -118,20 +118,20 @@ TEST(DerivedMetadata, NothingIsSavedBeforePartitioning) {
 }
 
 TEST(DerivedMetadata, DynamicOutputsHaveADynamicDimension) {
-  ViewAndMutationFacts facts = Example();
+  ViewAndMutationMetaFields facts = Example();
   EXPECT_FALSE(DerivedMetadata::Of(facts).dynamic_outputs);
   facts.output_info[3].dynamic_dims = {1};
   EXPECT_TRUE(DerivedMetadata::Of(facts).dynamic_outputs);
 }
 
 TEST(DerivedMetadata, BackwardMutationsThatForbidCreateGraphRequireGrad) {
-  ViewAndMutationFacts facts = Example();
+  ViewAndMutationMetaFields facts = Example();
   facts.backward_mutated_inputs = {0, 1};
   EXPECT_EQ(DerivedMetadata::Of(facts).backward_mutated_inputs_requiring_grad, (std::vector<int>{0}));
 }
 
 TEST(DerivedMetadata, TangentTypesAreThoseOfTheWrappers) {
-  ViewAndMutationFacts facts = Example();
+  ViewAndMutationMetaFields facts = Example();
   EXPECT_EQ(DerivedMetadata::Of(facts).tangent_types, (std::vector<std::string>(4)));
   WrapperMeta wrapper;
   wrapper.type_name = "quantized";

@@ -12,8 +12,8 @@ namespace {
 
 // Two parameters, a buffer that the function mutates, two user inputs; the
 // function returns a detached value and the loss. One effect token.
-ViewAndMutationFacts Facts() {
-  ViewAndMutationFacts facts;
+ViewAndMutationMetaFields Facts() {
+  ViewAndMutationMetaFields facts;
   facts.is_train = true;
   facts.input_info.resize(5);
   facts.input_info[0].requires_grad = facts.input_info[1].requires_grad = true;
@@ -40,11 +40,11 @@ TracedNames Names() {
   return names;
 }
 
-absl::StatusOr<GraphSignature> Build(const TracedNames& names, const ViewAndMutationFacts& facts) {
+absl::StatusOr<GraphSignature> Build(const TracedNames& names, const ViewAndMutationMetaFields& facts) {
   return GraphSignature::FromTracingMetadata(names, *ViewAndMutationMeta::Create(facts));
 }
 
-std::string RefusalOf(const TracedNames& names, const ViewAndMutationFacts& facts) {
+std::string RefusalOf(const TracedNames& names, const ViewAndMutationMetaFields& facts) {
   const absl::Status status = Build(names, facts).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   return std::string(status.message());
@@ -67,7 +67,7 @@ TEST(GraphSignature, NamesFollowTheCallingConvention) {
 }
 
 TEST(GraphSignature, GradientsAreOfParametersOrUserInputs) {
-  ViewAndMutationFacts facts = Facts();
+  ViewAndMutationMetaFields facts = Facts();
   facts.input_info[4].requires_grad = true;
   TracedNames names = Names();
   names.gradients.push_back({"mul_3", 4});
@@ -88,7 +88,7 @@ TEST(GraphSignature, WithoutLossAndGradientsThereIsNoBackward) {
 }
 
 TEST(GraphSignature, MutationsAreOfParametersBuffersOrUserInputs) {
-  ViewAndMutationFacts facts = Facts();
+  ViewAndMutationMetaFields facts = Facts();
   facts.input_info[1].mutates_data = true;
   facts.input_info[4].mutates_data = true;
   TracedNames names = Names();
@@ -106,7 +106,7 @@ TEST(GraphSignature, OneOutputMayReplaceTwoBuffers) {
   names.user_inputs = {"primals_5"};
   names.in_spec = TreeSpec::FlatTuple(1);
   names.new_contents = {{"add", 2}, {"add", 3}};
-  ViewAndMutationFacts facts = Facts();
+  ViewAndMutationMetaFields facts = Facts();
   facts.input_info[3].mutates_data = true;
   absl::StatusOr<GraphSignature> signature = Build(names, facts);
   ASSERT_TRUE(signature.ok()) << signature.status();

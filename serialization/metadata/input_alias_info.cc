@@ -16,7 +16,7 @@ bool ProgramCanMutate(const InputAliasInfo& info) {
   const bool changes_geometry = info.mutates_metadata && !info.mutates_storage_metadata;
   const bool is_unseen = info.mutations_hidden_from_autograd || info.mutations_under_no_grad_or_inference_mode;
   const bool beside_autograd = (!info.mutates_metadata && !info.requires_grad) ||
-                               (is_unseen && !changes_geometry && info.history != InputHistory::kNew);
+                               (is_unseen && !changes_geometry && info.history != GradFnChange::kNew);
   return has_form && beside_autograd;
 }
 
@@ -99,7 +99,7 @@ absl::Status InputAliasInfo::Validate(absl::string_view field) const {
     return InvalidField(absl::StrCat(field, ".gradient_sizes"), "must not be set, as the input ",
                         requires_grad ? "keeps its geometry" : "does not require grad at exit");
   }
-  if (history != InputHistory::kUnspecified && !requires_grad) {
+  if (history != GradFnChange::kUnspecified && !requires_grad) {
     return InvalidField(absl::StrCat(field, ".history"), "must not be set, as the input does not require grad at exit");
   }
   if (!new_storage.has_value()) return absl::OkStatus();
@@ -130,7 +130,7 @@ absl::StatusOr<InputAliasInfo> InputAliasInfo::FromProto(const serialization::In
   if (!serialization::InputAliasInfo::History_IsValid(proto.history())) {
     return UnknownEnumerator(absl::StrCat(field, ".history"), static_cast<int>(proto.history()), "history");
   }
-  info.history = static_cast<InputHistory>(proto.history());
+  info.history = static_cast<GradFnChange>(proto.history());
   info.keep_input_mutations = proto.keep_input_mutations();
   if (proto.has_geometry_after()) {
     COTAN_ASSIGN_OR_RETURN(info.geometry_after,
@@ -175,9 +175,9 @@ std::string InputAliasInfo::ToString() const {
   if (requires_grad_at_entry.value_or(requires_grad) != requires_grad) {
     parts.push_back(requires_grad ? "did not require grad at entry" : "required grad at entry");
   }
-  if (history == InputHistory::kKept) parts.push_back("keeps its history");
-  if (history == InputHistory::kNew) parts.push_back("gets a new history");
-  if (history == InputHistory::kNewLeaf) parts.push_back("becomes a leaf");
+  if (history == GradFnChange::kKept) parts.push_back("keeps its history");
+  if (history == GradFnChange::kNew) parts.push_back("gets a new history");
+  if (history == GradFnChange::kNewLeaf) parts.push_back("becomes a leaf");
   if (!is_mutated()) {
     parts.push_back("not mutated");
     return absl::StrJoin(parts, ", ");

@@ -26,7 +26,7 @@ enum class MutationType : uint8_t {
 };
 
 // Explained at serialization::InputAliasInfo::History; equal numbers.
-enum class InputHistory : uint8_t { kUnspecified = 0, kKept = 1, kNew = 2, kNewLeaf = 3 };
+enum class GradFnChange : uint8_t { kUnspecified = 0, kKept = 1, kNew = 2, kNewLeaf = 3 };
 
 // Explained at serialization::InputAliasInfo::NewStorage.
 struct NewStorage {
@@ -52,7 +52,7 @@ struct InputAliasInfo {
   bool keep_input_mutations = false;
   std::optional<TensorGeometry> geometry_after;  // unset: not recorded, or no mutates_metadata
   std::optional<bool> requires_grad_at_entry;    // unset: as requires_grad
-  InputHistory history = InputHistory::kUnspecified;
+  GradFnChange history = GradFnChange::kUnspecified;
   std::optional<NewStorage> new_storage;       // unset: not recorded, or no mutates_storage_metadata
   std::optional<SymIntVector> gradient_sizes;  // unset: those of geometry_after
 

@@ -48,11 +48,11 @@ TEST(InputAliasInfo, ContentThatHasAHistoryOrAnotherGeometryIsWrittenBack) {
   InputAliasInfo info = Mutated();
   info.requires_grad = true;
   info.mutations_under_no_grad_or_inference_mode = true;
-  info.history = InputHistory::kKept;
+  info.history = GradFnChange::kKept;
   EXPECT_EQ(MutationTypeOf(info), MutationType::kMutatedInGraph);
-  info.history = InputHistory::kNew;
+  info.history = GradFnChange::kNew;
   EXPECT_EQ(MutationTypeOf(info), MutationType::kMutatedOutGraph);
-  info.history = InputHistory::kKept;
+  info.history = GradFnChange::kKept;
   info.mutates_metadata = true;
   EXPECT_EQ(MutationTypeOf(info), MutationType::kMutatedOutGraph);
 }
@@ -61,13 +61,13 @@ TEST(InputAliasInfo, HistoryRoundTripsAndNeedsAGradient) {
   for (int i = 1; i <= 3; ++i) {
     InputAliasInfo info;
     info.requires_grad = true;
-    info.history = static_cast<InputHistory>(i);
+    info.history = static_cast<GradFnChange>(i);
     const auto read = InputAliasInfo::FromProto(info.ToProto(), "i");
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(*read, info);
   }
   InputAliasInfo info;
-  info.history = InputHistory::kNew;
+  info.history = GradFnChange::kNew;
   EXPECT_EQ(info.Validate("i").message(), "i.history: must not be set, as the input does not require grad at exit");
   serialization::InputAliasInfo proto;
   proto.set_history(static_cast<serialization::InputAliasInfo::History>(9));

@@ -120,7 +120,7 @@ absl::Status ValidateScalar(const OutputAliasInfo& info, absl::string_view field
   if (!info.dynamic_dims.empty()) return refuse("dynamic_dims", "has no dimensions");
   if (info.geometry.has_value()) return refuse("geometry", "has no geometry");
   if (info.shared_storage.has_value()) return refuse("shared_storage", "has no storage");
-  if (info.fresh_view.has_value() || info.is_no_view) return refuse("fresh_view", "is no view");
+  if (info.non_alias_view.has_value() || info.not_a_view) return refuse("non_alias_view", "is no view");
   if (info.is_new_leaf) return refuse("is_new_leaf", "is no leaf");
   return absl::OkStatus();
 }
@@ -131,13 +131,13 @@ absl::Status ValidateAutograd(const OutputAliasInfo& info, absl::string_view fie
     return InvalidField(absl::StrCat(field, ".is_new_leaf"),
                         "must be false: the output does not require grad or is an alias");
   }
-  if (info.is_no_view && is_fresh) {
-    return InvalidField(absl::StrCat(field, ".is_no_view"), "must be false: the output is in fresh memory");
+  if (info.not_a_view && is_fresh) {
+    return InvalidField(absl::StrCat(field, ".not_a_view"), "must be false: the output is in fresh memory");
   }
-  if (!info.fresh_view.has_value()) return absl::OkStatus();
-  const std::string member = absl::StrCat(field, ".fresh_view");
+  if (!info.non_alias_view.has_value()) return absl::OkStatus();
+  const std::string member = absl::StrCat(field, ".non_alias_view");
   if (!is_fresh) return InvalidField(member, "must not be set: ", OutputTypeName(info.output_type), " is an alias");
-  if (info.fresh_view->is_hidden != info.fresh_view->hidden_geometry.has_value()) {
+  if (info.non_alias_view->is_hidden != info.non_alias_view->hidden_geometry.has_value()) {
     return InvalidField(absl::StrCat(member, ".hidden_geometry"), "must be set for a hidden base, and for no other");
   }
   if (info.geometry.has_value()) return absl::OkStatus();
@@ -220,16 +220,16 @@ serialization::SharedStorage SharedStorageProto(const SharedStorage& shared) {
   return proto;
 }
 
-absl::StatusOr<FreshView> ParseFreshView(const serialization::FreshView& proto, absl::string_view field) {
-  FreshView view;
-  if (proto.creation() == serialization::FreshView::CREATION_UNSPECIFIED) {
+absl::StatusOr<NonAliasViewInfo> ParseFreshView(const serialization::NonAliasViewInfo& proto, absl::string_view field) {
+  NonAliasViewInfo view;
+  if (proto.creation() == serialization::NonAliasViewInfo::CREATION_UNSPECIFIED) {
     return InvalidField(absl::StrCat(field, ".creation"), "is not set");
   }
-  if (!serialization::FreshView::Creation_IsValid(proto.creation())) {
+  if (!serialization::NonAliasViewInfo::Creation_IsValid(proto.creation())) {
     return UnknownEnumerator(absl::StrCat(field, ".creation"), static_cast<int>(proto.creation()), "creation");
   }
-  view.creation = static_cast<FreshView::Creation>(proto.creation());
-  if (proto.base_case() == serialization::FreshView::BASE_NOT_SET) {
+  view.creation = static_cast<NonAliasViewInfo::Creation>(proto.creation());
+  if (proto.base_case() == serialization::NonAliasViewInfo::BASE_NOT_SET) {
     return InvalidField(absl::StrCat(field, ".base"), "is not set");
   }
   view.is_hidden = proto.has_hidden();
@@ -242,9 +242,9 @@ absl::StatusOr<FreshView> ParseFreshView(const serialization::FreshView& proto, 
   return view;
 }
 
-serialization::FreshView FreshViewProto(const FreshView& view) {
-  serialization::FreshView proto;
-  proto.set_creation(static_cast<serialization::FreshView::Creation>(view.creation));
+serialization::NonAliasViewInfo FreshViewProto(const NonAliasViewInfo& view) {
+  serialization::NonAliasViewInfo proto;
+  proto.set_creation(static_cast<serialization::NonAliasViewInfo::Creation>(view.creation));
   if (view.is_hidden) {
     proto.set_hidden(static_cast<uint32_t>(view.base));
   } else {
@@ -255,10 +255,10 @@ serialization::FreshView FreshViewProto(const FreshView& view) {
 }
 
 // "a view of output 0", "one of several views of hidden base 1".
-std::string FreshViewText(const FreshView& view) {
-  const absl::string_view kind = view.creation == FreshView::Creation::kMultiOutput ? "one of several views of "
-                                 : view.creation == FreshView::Creation::kNoGrad    ? "a view under no_grad of "
-                                                                                    : "a view of ";
+std::string FreshViewText(const NonAliasViewInfo& view) {
+  const absl::string_view kind = view.creation == NonAliasViewInfo::Creation::kMultiOutput ? "one of several views of "
+                                 : view.creation == NonAliasViewInfo::Creation::kNoGrad    ? "a view under no_grad of "
+                                                                                           : "a view of ";
   return absl::StrCat(kind, view.is_hidden ? "hidden base " : "output ", view.base);
 }
 
@@ -358,11 +358,12 @@ absl::StatusOr<OutputAliasInfo> OutputAliasInfo::FromProto(const serialization::
     COTAN_ASSIGN_OR_RETURN(info.shared_storage,
                            ParseSharedStorage(proto.shared_storage(), absl::StrCat(field, ".shared_storage")));
   }
-  if (proto.has_fresh_view()) {
-    COTAN_ASSIGN_OR_RETURN(info.fresh_view, ParseFreshView(proto.fresh_view(), absl::StrCat(field, ".fresh_view")));
+  if (proto.has_non_alias_view()) {
+    COTAN_ASSIGN_OR_RETURN(info.non_alias_view,
+                           ParseFreshView(proto.non_alias_view(), absl::StrCat(field, ".non_alias_view")));
   }
   info.is_new_leaf = proto.is_new_leaf();
-  info.is_no_view = proto.is_no_view();
+  info.not_a_view = proto.not_a_view();
   COTAN_RETURN_IF_ERROR(info.Validate(field));
   return info;
 }
@@ -380,9 +381,9 @@ serialization::OutputAliasInfo OutputAliasInfo::ToProto() const {
   for (const ViewStep& step : view_steps) *proto.add_view_steps() = cotan::ToProto(step);
   if (geometry.has_value()) *proto.mutable_geometry() = geometry->ToProto();
   if (shared_storage.has_value()) *proto.mutable_shared_storage() = SharedStorageProto(*shared_storage);
-  if (fresh_view.has_value()) *proto.mutable_fresh_view() = FreshViewProto(*fresh_view);
+  if (non_alias_view.has_value()) *proto.mutable_non_alias_view() = FreshViewProto(*non_alias_view);
   proto.set_is_new_leaf(is_new_leaf);
-  proto.set_is_no_view(is_no_view);
+  proto.set_not_a_view(not_a_view);
   return proto;
 }
 
@@ -393,8 +394,8 @@ std::string OutputAliasInfo::ToString() const {
   if (!view_steps.empty()) absl::StrAppend(&parts[0], " through ", cotan::ToString(view_steps));
   if (shared_storage.has_value()) parts.push_back(SharedStorageText(*shared_storage));
   if (geometry.has_value()) parts.push_back(geometry->ToString());
-  if (fresh_view.has_value()) parts.push_back(FreshViewText(*fresh_view));
-  if (is_no_view) parts.push_back("no view to autograd");
+  if (non_alias_view.has_value()) parts.push_back(FreshViewText(*non_alias_view));
+  if (not_a_view) parts.push_back("no view to autograd");
   if (requires_grad) parts.push_back(is_new_leaf ? "a leaf that requires grad" : "requires grad");
   if (requires_grad && !requires_grad_for_backward) parts.push_back("takes no part in the backward");
   if (!dynamic_dims.empty()) {

@@ -64,13 +64,13 @@ struct SharedStorage {
 
 // That autograd knows an output in fresh memory as a view; explained at the
 // proto, equal numbers.
-struct FreshView {
+struct NonAliasViewInfo {
   enum class Creation : uint8_t { kRecorded = 1, kNoGrad = 2, kMultiOutput = 3 };
   Creation creation = Creation::kRecorded;
   bool is_hidden = false;                         // whether nobody gets the base
   int base = 0;                                   // index of an output, or number of a hidden base
   std::optional<TensorGeometry> hidden_geometry;  // set if and only if it is hidden
-  friend bool operator==(const FreshView&, const FreshView&) = default;
+  friend bool operator==(const NonAliasViewInfo&, const NonAliasViewInfo&) = default;
 };
 
 // A value type; the members are explained at the proto's fields.
@@ -87,9 +87,9 @@ struct OutputAliasInfo {
   std::vector<ViewStep> view_steps;  // from the base to the output
   std::optional<TensorGeometry> geometry;
   std::optional<SharedStorage> shared_storage;
-  std::optional<FreshView> fresh_view;
+  std::optional<NonAliasViewInfo> non_alias_view;
   bool is_new_leaf = false;
-  bool is_no_view = false;
+  bool not_a_view = false;
 
   bool is_tensor() const { return !scalar.has_value(); }
 

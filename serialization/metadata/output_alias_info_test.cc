@@ -201,8 +201,8 @@ OutputAliasInfo View() {
   OutputAliasInfo info;
   info.output_type = OutputType::kUnsafeViewAlias;
   info.geometry = TensorGeometry{DType::kFloat32, {2}, {1}, 3};
-  info.fresh_view =
-      FreshView{FreshView::Creation::kMultiOutput, /*is_hidden=*/true, 1, TensorGeometry{DType::kFloat32, {6}, {1}, 0}};
+  info.non_alias_view = NonAliasViewInfo{NonAliasViewInfo::Creation::kMultiOutput, /*is_hidden=*/true, 1,
+                                         TensorGeometry{DType::kFloat32, {6}, {1}, 0}};
   return info;
 }
 
@@ -210,7 +210,8 @@ TEST(OutputAliasInfo, FreshViewRoundTrips) {
   const OutputAliasInfo hidden = View();
   EXPECT_EQ(hidden.ToString(), "unsafe_view_alias, f32[2]{1}+3, one of several views of hidden base 1");
   OutputAliasInfo of_output = hidden;
-  of_output.fresh_view = FreshView{FreshView::Creation::kNoGrad, /*is_hidden=*/false, 2, std::nullopt};
+  of_output.non_alias_view =
+      NonAliasViewInfo{NonAliasViewInfo::Creation::kNoGrad, /*is_hidden=*/false, 2, std::nullopt};
   for (const OutputAliasInfo& info : {hidden, of_output}) {
     const absl::StatusOr<OutputAliasInfo> again = OutputAliasInfo::FromProto(info.ToProto(), "o");
     ASSERT_TRUE(again.ok()) << again.status();
@@ -220,18 +221,18 @@ TEST(OutputAliasInfo, FreshViewRoundTrips) {
 
 TEST(OutputAliasInfo, FreshViewHasAPlaceAndAHiddenBaseTooAndIsNoAlias) {
   OutputAliasInfo info = View();
-  info.fresh_view->hidden_geometry.reset();
-  EXPECT_EQ(RefusalOf(info), "o.fresh_view.hidden_geometry: must be set for a hidden base, and for no other");
+  info.non_alias_view->hidden_geometry.reset();
+  EXPECT_EQ(RefusalOf(info), "o.non_alias_view.hidden_geometry: must be set for a hidden base, and for no other");
   info = View();
   info.geometry.reset();
   EXPECT_EQ(RefusalOf(info), "o.geometry: is missing: it is the place of the view");
   info = View();
   info.output_type = OutputType::kAliasOfInput;
   info.base_index = 0;
-  EXPECT_EQ(RefusalOf(info), "o.fresh_view: must not be set: alias_of_input is an alias");
+  EXPECT_EQ(RefusalOf(info), "o.non_alias_view: must not be set: alias_of_input is an alias");
   serialization::OutputAliasInfo proto = View().ToProto();
-  proto.mutable_fresh_view()->clear_creation();
-  EXPECT_EQ(OutputAliasInfo::FromProto(proto, "o").status().message(), "o.fresh_view.creation: is not set");
+  proto.mutable_non_alias_view()->clear_creation();
+  EXPECT_EQ(OutputAliasInfo::FromProto(proto, "o").status().message(), "o.non_alias_view.creation: is not set");
 }
 
 TEST(OutputAliasInfo, NewLeafRequiresGradInFreshMemory) {
@@ -246,12 +247,12 @@ TEST(OutputAliasInfo, NewLeafRequiresGradInFreshMemory) {
 
 TEST(OutputAliasInfo, AnAliasMayBeNoView) {
   OutputAliasInfo info = AliasOfInput(0);
-  info.is_no_view = true;
+  info.not_a_view = true;
   EXPECT_EQ(RefusalOf(info), "");
   EXPECT_EQ(OutputAliasInfo::FromProto(info.ToProto(), "o").value(), info);
   info = OutputAliasInfo();
-  info.is_no_view = true;
-  EXPECT_EQ(RefusalOf(info), "o.is_no_view: must be false: the output is in fresh memory");
+  info.not_a_view = true;
+  EXPECT_EQ(RefusalOf(info), "o.not_a_view: must be false: the output is in fresh memory");
 }
 
 TEST(OutputAliasInfo, OnlyPartsOfInputsAreDetached) {

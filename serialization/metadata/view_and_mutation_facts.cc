@@ -12,7 +12,7 @@ namespace {
 
 // The owner of the storage that input `i` gets must exist; one that gets its own comes
 // first.
-absl::Status ValidateNewStorage(const ViewAndMutationFacts& facts, size_t i) {
+absl::Status ValidateNewStorage(const ViewAndMutationMetaFields& facts, size_t i) {
   const std::optional<NewStorage>& storage = facts.input_info[i].new_storage;
   if (!storage.has_value() || storage->owner == NewStorage::Owner::kProgram) return absl::OkStatus();
   const std::string field = absl::StrCat(Element("input_info", i), ".new_storage");
@@ -26,7 +26,7 @@ absl::Status ValidateNewStorage(const ViewAndMutationFacts& facts, size_t i) {
   return InvalidField(absl::StrCat(field, ".updated_input"), "input ", storage->input, " keeps its storage");
 }
 
-absl::Status ValidateInputs(const ViewAndMutationFacts& facts) {
+absl::Status ValidateInputs(const ViewAndMutationMetaFields& facts) {
   for (size_t i = 0; i < facts.input_info.size(); ++i) {
     const std::string field = Element("input_info", i);
     COTAN_RETURN_IF_ERROR(facts.input_info[i].Validate(field));
@@ -51,7 +51,7 @@ absl::Status ValidateInputs(const ViewAndMutationFacts& facts) {
 }
 
 // Whether output `i` is made from a user output that is made from it.
-bool IsOwnBase(const ViewAndMutationFacts& facts, size_t i) {
+bool IsOwnBase(const ViewAndMutationMetaFields& facts, size_t i) {
   size_t base = i;
   for (size_t steps = 0; steps <= facts.output_info.size(); ++steps) {
     const OutputAliasInfo& info = facts.output_info[base];
@@ -65,7 +65,7 @@ bool IsOwnBase(const ViewAndMutationFacts& facts, size_t i) {
 }
 
 // The base of output `i` must exist; bases are never made in circles.
-absl::Status ValidateBase(const ViewAndMutationFacts& facts, size_t i) {
+absl::Status ValidateBase(const ViewAndMutationMetaFields& facts, size_t i) {
   const OutputAliasInfo& info = facts.output_info[i];
   if (!info.base_index.has_value()) return absl::OkStatus();
   const std::string field = absl::StrCat(Element("output_info", i), ".base_index");
@@ -85,7 +85,7 @@ absl::Status ValidateBase(const ViewAndMutationFacts& facts, size_t i) {
   }
 }
 
-absl::Status ValidateSharedStorage(const ViewAndMutationFacts& facts, size_t i) {
+absl::Status ValidateSharedStorage(const ViewAndMutationMetaFields& facts, size_t i) {
   const std::optional<SharedStorage>& shared = facts.output_info[i].shared_storage;
   if (!shared.has_value()) return absl::OkStatus();
   const std::string field = absl::StrCat(Element("output_info", i), ".shared_storage.owner");
@@ -103,17 +103,17 @@ absl::Status ValidateSharedStorage(const ViewAndMutationFacts& facts, size_t i) 
   return InvalidField(field, "output ", shared->index, " has no storage of its own: it is ", owner.ToString());
 }
 
-absl::Status ValidateFreshView(const ViewAndMutationFacts& facts, size_t i) {
-  const std::optional<FreshView>& view = facts.output_info[i].fresh_view;
+absl::Status ValidateFreshView(const ViewAndMutationMetaFields& facts, size_t i) {
+  const std::optional<NonAliasViewInfo>& view = facts.output_info[i].non_alias_view;
   if (!view.has_value() || view->is_hidden) return absl::OkStatus();
-  const std::string field = absl::StrCat(Element("output_info", i), ".fresh_view.output");
+  const std::string field = absl::StrCat(Element("output_info", i), ".non_alias_view.output");
   COTAN_RETURN_IF_ERROR(CheckIndex(field, view->base, static_cast<int64_t>(facts.output_info.size()), "outputs"));
   const OutputAliasInfo& base = facts.output_info[static_cast<size_t>(view->base)];
-  if (base.is_tensor() && IsFreshMemory(base.output_type) && !base.fresh_view.has_value()) return absl::OkStatus();
+  if (base.is_tensor() && IsFreshMemory(base.output_type) && !base.non_alias_view.has_value()) return absl::OkStatus();
   return InvalidField(field, "output ", view->base, " cannot be the base of a fresh view: it is ", base.ToString());
 }
 
-absl::Status ValidateOutputs(const ViewAndMutationFacts& facts) {
+absl::Status ValidateOutputs(const ViewAndMutationMetaFields& facts) {
   int num_bases = 0;
   for (size_t i = 0; i < facts.output_info.size(); ++i) {
     const OutputAliasInfo& info = facts.output_info[i];
@@ -154,7 +154,7 @@ absl::Status ValidateTangent(const TangentMeta& tangent, const ForwardTensor& so
   return absl::OkStatus();
 }
 
-absl::Status ValidateTangents(const ViewAndMutationFacts& facts, const DerivedMetadata& derived) {
+absl::Status ValidateTangents(const ViewAndMutationMetaFields& facts, const DerivedMetadata& derived) {
   if (facts.tangents.empty()) return absl::OkStatus();
   if (facts.tangents.size() != derived.tangent_sources.size()) {
     return InvalidField("tangents", facts.tangents.size(), ", but the inputs and outputs have ",
@@ -176,11 +176,11 @@ absl::Status ValidateWrappers(absl::string_view field, const std::vector<FlatMet
   return ValidateFlatMetas(metas, field);
 }
 
-absl::Status ValidateSubclassMeta(const ViewAndMutationFacts& facts, const DerivedMetadata& derived) {
+absl::Status ValidateSubclassMeta(const ViewAndMutationMetaFields& facts, const DerivedMetadata& derived) {
   const SubclassMeta& meta = *facts.subclass_meta;
   constexpr absl::string_view kField = "subclass_meta";
   if (meta.fw_metadata == nullptr) return InvalidField("subclass_meta.fw_metadata", "is missing");
-  const ViewAndMutationFacts& dense = meta.fw_metadata->facts();
+  const ViewAndMutationMetaFields& dense = meta.fw_metadata->facts();
   if (dense.subclass_meta.has_value()) {
     return InvalidField("subclass_meta.fw_metadata.subclass_meta", "must not be set: flat values are no wrappers");
   }
@@ -204,7 +204,7 @@ absl::Status ValidateSubclassMeta(const ViewAndMutationFacts& facts, const Deriv
                           static_cast<int>(facts.input_info.size()), "inputs");
 }
 
-absl::Status ValidateAllWrappers(const ViewAndMutationFacts& facts, const DerivedMetadata& derived) {
+absl::Status ValidateAllWrappers(const ViewAndMutationMetaFields& facts, const DerivedMetadata& derived) {
   COTAN_RETURN_IF_ERROR(
       ValidateWrappers("input_wrappers", facts.input_wrappers, static_cast<int>(facts.input_info.size()), "inputs"));
   COTAN_RETURN_IF_ERROR(ValidateWrappers("forward_return_wrappers", facts.forward_return_wrappers,
@@ -224,7 +224,7 @@ absl::Status ValidateAllWrappers(const ViewAndMutationFacts& facts, const Derive
   return InvalidField("input_wrappers", "lists of wrappers must be empty, as no tensor is one");
 }
 
-absl::Status ValidateEffects(const ViewAndMutationFacts& facts) {
+absl::Status ValidateEffects(const ViewAndMutationMetaFields& facts) {
   absl::flat_hash_set<absl::string_view> kinds;
   for (size_t i = 0; i < facts.tokens.size(); ++i) {
     if (facts.tokens[i].empty()) return InvalidField(Element("tokens", i), "is empty");
@@ -257,7 +257,7 @@ bool operator==(const SubclassMeta& a, const SubclassMeta& b) {
   return *a.fw_metadata == *b.fw_metadata;
 }
 
-absl::Status ViewAndMutationFacts::Validate() const {
+absl::Status ViewAndMutationMetaFields::Validate() const {
   COTAN_RETURN_IF_ERROR(ValidateInputs(*this));
   COTAN_RETURN_IF_ERROR(ValidateOutputs(*this));
   COTAN_RETURN_IF_ERROR(ValidateEffects(*this));

@@ -50,7 +50,7 @@ struct SubclassMeta {
 
 // A value type; the members are explained at the fields of
 // serialization::ViewAndMutationMeta.
-struct ViewAndMutationFacts {
+struct ViewAndMutationMetaFields {
   std::vector<InputAliasInfo> input_info;
   std::vector<OutputAliasInfo> output_info;
   int num_intermediate_bases = 0;
@@ -90,7 +90,7 @@ struct ViewAndMutationFacts {
   //     one of another number of inputs or outputs.
   absl::Status Validate() const;
 
-  friend bool operator==(const ViewAndMutationFacts&, const ViewAndMutationFacts&) = default;
+  friend bool operator==(const ViewAndMutationMetaFields&, const ViewAndMutationMetaFields&) = default;
 };
 
 }  // namespace cotan

@@ -23,8 +23,8 @@ TensorGeometry Vector() { return {DType::kFloat32, {3}, {1}, 0}; }
 
 // Input 0 is a leaf, input 1 comes from a computation; both require grad.
 // Output 0 is fresh, outputs 1 and 2 are views of one intermediate.
-ViewAndMutationFacts Example() {
-  ViewAndMutationFacts facts;
+ViewAndMutationMetaFields Example() {
+  ViewAndMutationMetaFields facts;
   facts.is_train = true;
   facts.input_info.resize(2);
   facts.input_info[0].is_leaf = true;
@@ -37,49 +37,49 @@ ViewAndMutationFacts Example() {
 }
 
 // As above, input 0 being a wrapper of two plain tensors.
-ViewAndMutationFacts ExampleWithWrapper() {
-  ViewAndMutationFacts facts = Example();
+ViewAndMutationMetaFields ExampleWithWrapper() {
+  ViewAndMutationMetaFields facts = Example();
   WrapperMeta wrapper;
   wrapper.type_name = "pair";
   wrapper.flat_count = 2;
   wrapper.attributes = {{"a", PlainTensorMeta{0, {}}}, {"b", PlainTensorMeta{1, {}}}};
   facts.input_wrappers = {wrapper, PlainTensorMeta{2, {}}};
 
-  ViewAndMutationFacts dense = Example();
+  ViewAndMutationMetaFields dense = Example();
   dense.input_info.push_back(dense.input_info[1]);
   facts.subclass_meta = SubclassMeta{std::make_shared<const ViewAndMutationMeta>(*ViewAndMutationMeta::Create(dense)),
                                      facts.input_wrappers};
   return facts;
 }
 
-std::string RefusalOf(const ViewAndMutationFacts& facts) {
+std::string RefusalOf(const ViewAndMutationMetaFields& facts) {
   const absl::Status status = facts.Validate();
   EXPECT_TRUE(status.ok() || status.code() == absl::StatusCode::kInvalidArgument) << status;
   return std::string(status.message());
 }
 
-TEST(ViewAndMutationFacts, ConsistentFactsAreAccepted) {
-  EXPECT_EQ(RefusalOf(ViewAndMutationFacts()), "");
+TEST(ViewAndMutationMetaFields, ConsistentFactsAreAccepted) {
+  EXPECT_EQ(RefusalOf(ViewAndMutationMetaFields()), "");
   EXPECT_EQ(RefusalOf(Example()), "");
   EXPECT_EQ(RefusalOf(ExampleWithWrapper()), "");
 }
 
-TEST(ViewAndMutationFacts, RefusesInputsThatKeepMutationsOnTheirOwn) {
-  ViewAndMutationFacts facts = Example();
+TEST(ViewAndMutationMetaFields, RefusesInputsThatKeepMutationsOnTheirOwn) {
+  ViewAndMutationMetaFields facts = Example();
   facts.input_info[1].keep_input_mutations = true;
   EXPECT_EQ(RefusalOf(facts), "input_info[1].keep_input_mutations: differs from that of the function");
 }
 
-TEST(ViewAndMutationFacts, NamesTheInputThatContradictsItself) {
-  ViewAndMutationFacts facts = Example();
+TEST(ViewAndMutationMetaFields, NamesTheInputThatContradictsItself) {
+  ViewAndMutationMetaFields facts = Example();
   facts.input_info[1].mutations_under_no_grad_or_inference_mode = true;
   EXPECT_EQ(RefusalOf(facts),
             "input_info[1].mutations_under_no_grad_or_inference_mode: must be false, as the input "
             "is not mutated");
 }
 
-TEST(ViewAndMutationFacts, RefusesStoragesOfInputsThatDoNotExistOrComeLater) {
-  ViewAndMutationFacts facts = Example();
+TEST(ViewAndMutationMetaFields, RefusesStoragesOfInputsThatDoNotExistOrComeLater) {
+  ViewAndMutationMetaFields facts = Example();
   facts.is_train = false;
   facts.keep_input_mutations = true;
   for (InputAliasInfo& info : facts.input_info) {
@@ -101,8 +101,8 @@ TEST(ViewAndMutationFacts, RefusesStoragesOfInputsThatDoNotExistOrComeLater) {
   EXPECT_EQ(RefusalOf(facts), "input_info[1].new_storage.updated_input: input 0 keeps its storage");
 }
 
-TEST(ViewAndMutationFacts, RefusesBasesThatDoNotExist) {
-  ViewAndMutationFacts facts = Example();
+TEST(ViewAndMutationMetaFields, RefusesBasesThatDoNotExist) {
+  ViewAndMutationMetaFields facts = Example();
   facts.output_info[2].base_index = 1;
   EXPECT_EQ(RefusalOf(facts), "output_info[2].base_index: 1 is no index into the 1 intermediate bases");
   facts.output_info[2] = Output(OutputType::kAliasOfInput, 2);
@@ -111,8 +111,8 @@ TEST(ViewAndMutationFacts, RefusesBasesThatDoNotExist) {
   EXPECT_EQ(RefusalOf(facts), "output_info[2].base_index: 3 is no index into the 3 outputs");
 }
 
-TEST(ViewAndMutationFacts, RefusesOutputsThatAreEachOthersBases) {
-  ViewAndMutationFacts facts = Example();
+TEST(ViewAndMutationMetaFields, RefusesOutputsThatAreEachOthersBases) {
+  ViewAndMutationMetaFields facts = Example();
   facts.output_info[2] = Output(OutputType::kAliasOfIntermediateBaseIsUserOutput, 2);
   EXPECT_EQ(RefusalOf(facts),
             "output_info[2].base_index: output 2 cannot be a base: it is "
@@ -123,8 +123,8 @@ TEST(ViewAndMutationFacts, RefusesOutputsThatAreEachOthersBases) {
   EXPECT_EQ(RefusalOf(facts), "output_info[2].base_index: output 0 cannot be a base: it is the value 7");
 }
 
-TEST(ViewAndMutationFacts, ABaseMayBeMadeFromAnotherOutputButNotFromItself) {
-  ViewAndMutationFacts facts = Example();
+TEST(ViewAndMutationMetaFields, ABaseMayBeMadeFromAnotherOutputButNotFromItself) {
+  ViewAndMutationMetaFields facts = Example();
   facts.output_info.push_back(Output(OutputType::kAliasOfIntermediateBaseIsUserOutput, 0));
   facts.output_info.push_back(Output(OutputType::kAliasOfIntermediateBaseIsUserOutput, 3));
   EXPECT_TRUE(facts.Validate().ok()) << facts.Validate();
@@ -134,8 +134,8 @@ TEST(ViewAndMutationFacts, ABaseMayBeMadeFromAnotherOutputButNotFromItself) {
             "alias_of_intermediate_base_is_user_output 3, requires grad");
 }
 
-TEST(ViewAndMutationFacts, RefusesIntermediateBasesThatNoOutputIntroduces) {
-  ViewAndMutationFacts facts = Example();
+TEST(ViewAndMutationMetaFields, RefusesIntermediateBasesThatNoOutputIntroduces) {
+  ViewAndMutationMetaFields facts = Example();
   facts.num_intermediate_bases = 2;
   EXPECT_EQ(RefusalOf(facts),
             "num_intermediate_bases: 2, but 1 outputs are of type "
@@ -144,8 +144,8 @@ TEST(ViewAndMutationFacts, RefusesIntermediateBasesThatNoOutputIntroduces) {
   EXPECT_EQ(RefusalOf(facts), "output_info[1].base_index: 1 is out of order: intermediate base 0 comes next");
 }
 
-TEST(ViewAndMutationFacts, RefusesTangentsOfOtherTensors) {
-  ViewAndMutationFacts facts = Example();
+TEST(ViewAndMutationMetaFields, RefusesTangentsOfOtherTensors) {
+  ViewAndMutationMetaFields facts = Example();
   facts.tangents.pop_back();
   EXPECT_EQ(RefusalOf(facts), "tangents: 1, but the inputs and outputs have 2");
   facts = Example();
@@ -153,8 +153,8 @@ TEST(ViewAndMutationFacts, RefusesTangentsOfOtherTensors) {
   EXPECT_EQ(RefusalOf(facts), "tangents[0].source: is intermediate base 0, but the tangent of output 0 comes here");
 }
 
-TEST(ViewAndMutationFacts, RefusesTangentsThatAreNoGradients) {
-  ViewAndMutationFacts facts = Example();
+TEST(ViewAndMutationMetaFields, RefusesTangentsThatAreNoGradients) {
+  ViewAndMutationMetaFields facts = Example();
   facts.tangents[1].expected.dtype = DType::kInt64;
   EXPECT_EQ(RefusalOf(facts), "tangents[1].expected.dtype: i64 has no gradient");
   facts = Example();
@@ -165,8 +165,8 @@ TEST(ViewAndMutationFacts, RefusesTangentsThatAreNoGradients) {
   EXPECT_EQ(RefusalOf(facts), "tangents[0].expected.strides: 0 strides for 1 sizes");
 }
 
-TEST(ViewAndMutationFacts, RefusesIndexesOfNoInput) {
-  ViewAndMutationFacts facts = Example();
+TEST(ViewAndMutationMetaFields, RefusesIndexesOfNoInput) {
+  ViewAndMutationMetaFields facts = Example();
   facts.static_input_indices = {0, 2};
   EXPECT_EQ(RefusalOf(facts), "static_input_indices[1]: 2 is no index into the 2 inputs");
   facts = Example();
@@ -174,8 +174,8 @@ TEST(ViewAndMutationFacts, RefusesIndexesOfNoInput) {
   EXPECT_EQ(RefusalOf(facts), "backward_mutated_inputs[1]: 0 follows 1, but the indexes must ascend");
 }
 
-TEST(ViewAndMutationFacts, RefusesToDetachWhatHasNoHistory) {
-  ViewAndMutationFacts facts = Example();
+TEST(ViewAndMutationMetaFields, RefusesToDetachWhatHasNoHistory) {
+  ViewAndMutationMetaFields facts = Example();
   facts.indices_of_inputs_to_detach = {1};
   EXPECT_EQ(RefusalOf(facts), "");
   facts.indices_of_inputs_to_detach = {0};
@@ -189,16 +189,16 @@ TEST(ViewAndMutationFacts, RefusesToDetachWhatHasNoHistory) {
             "detach it from");
 }
 
-TEST(ViewAndMutationFacts, RefusesSavedValuesOfInference) {
-  ViewAndMutationFacts facts = Example();
+TEST(ViewAndMutationMetaFields, RefusesSavedValuesOfInference) {
+  ViewAndMutationMetaFields facts = Example();
   facts.saved.emplace();
   EXPECT_EQ(RefusalOf(facts), "");
   facts.is_train = false;
   EXPECT_EQ(RefusalOf(facts), "saved: must not be set: the function was not traced for training");
 }
 
-TEST(ViewAndMutationFacts, RefusesEffectsWithoutNameOrTwice) {
-  ViewAndMutationFacts facts = Example();
+TEST(ViewAndMutationMetaFields, RefusesEffectsWithoutNameOrTwice) {
+  ViewAndMutationMetaFields facts = Example();
   facts.tokens = {"ordered", "ordered"};
   EXPECT_EQ(RefusalOf(facts), "tokens[1]: \"ordered\" occurs twice");
   facts.tokens = {""};
@@ -208,8 +208,8 @@ TEST(ViewAndMutationFacts, RefusesEffectsWithoutNameOrTwice) {
   EXPECT_EQ(RefusalOf(facts), "num_backward_tokens: -1 is outside [0, 16777216]");
 }
 
-TEST(ViewAndMutationFacts, RefusesWrappersWithoutTheProgramOnFlatValues) {
-  ViewAndMutationFacts facts = ExampleWithWrapper();
+TEST(ViewAndMutationMetaFields, RefusesWrappersWithoutTheProgramOnFlatValues) {
+  ViewAndMutationMetaFields facts = ExampleWithWrapper();
   facts.subclass_meta.reset();
   EXPECT_EQ(RefusalOf(facts), "subclass_meta: is missing, though some tensors are wrappers");
   facts = ExampleWithWrapper();
@@ -217,8 +217,8 @@ TEST(ViewAndMutationFacts, RefusesWrappersWithoutTheProgramOnFlatValues) {
   EXPECT_EQ(RefusalOf(facts), "subclass_meta.fw_metadata: is missing");
 }
 
-TEST(ViewAndMutationFacts, RefusesTheProgramOnFlatValuesWithoutWrappers) {
-  ViewAndMutationFacts facts = ExampleWithWrapper();
+TEST(ViewAndMutationMetaFields, RefusesTheProgramOnFlatValuesWithoutWrappers) {
+  ViewAndMutationMetaFields facts = ExampleWithWrapper();
   facts.input_wrappers.clear();
   EXPECT_EQ(RefusalOf(facts), "subclass_meta: must not be set, as no tensor is a wrapper");
   facts.subclass_meta.reset();
@@ -226,28 +226,28 @@ TEST(ViewAndMutationFacts, RefusesTheProgramOnFlatValuesWithoutWrappers) {
   EXPECT_EQ(RefusalOf(facts), "input_wrappers: lists of wrappers must be empty, as no tensor is one");
 }
 
-TEST(ViewAndMutationFacts, RefusesAProgramOnOtherFlatValues) {
-  ViewAndMutationFacts facts = ExampleWithWrapper();
+TEST(ViewAndMutationMetaFields, RefusesAProgramOnOtherFlatValues) {
+  ViewAndMutationMetaFields facts = ExampleWithWrapper();
   facts.subclass_meta->fw_metadata =
       std::make_shared<const ViewAndMutationMeta>(*ViewAndMutationMeta::Create(Example()));
   EXPECT_EQ(RefusalOf(facts), "subclass_meta.fw_metadata.input_info: 2 entries for 3 flat inputs");
 
   facts = ExampleWithWrapper();
-  ViewAndMutationFacts dense = facts.subclass_meta->fw_metadata->facts();
+  ViewAndMutationMetaFields dense = facts.subclass_meta->fw_metadata->facts();
   dense.output_info.emplace_back();
   facts.subclass_meta->fw_metadata = std::make_shared<const ViewAndMutationMeta>(*ViewAndMutationMeta::Create(dense));
   EXPECT_EQ(RefusalOf(facts), "subclass_meta.fw_metadata.output_info: 4 entries for 3 flat outputs");
 }
 
-TEST(ViewAndMutationFacts, RefusesAWrapperInsideTheProgramOnFlatValues) {
-  ViewAndMutationFacts facts = ExampleWithWrapper();
+TEST(ViewAndMutationMetaFields, RefusesAWrapperInsideTheProgramOnFlatValues) {
+  ViewAndMutationMetaFields facts = ExampleWithWrapper();
   facts.subclass_meta->fw_metadata =
       std::make_shared<const ViewAndMutationMeta>(*ViewAndMutationMeta::Create(ExampleWithWrapper()));
   EXPECT_EQ(RefusalOf(facts), "subclass_meta.fw_metadata.subclass_meta: must not be set: flat values are no wrappers");
 }
 
-TEST(ViewAndMutationFacts, RefusesListsOfWrappersOfAnotherLength) {
-  ViewAndMutationFacts facts = ExampleWithWrapper();
+TEST(ViewAndMutationMetaFields, RefusesListsOfWrappersOfAnotherLength) {
+  ViewAndMutationMetaFields facts = ExampleWithWrapper();
   facts.tangent_wrappers = {PlainTensorMeta{0, {}}};
   EXPECT_EQ(RefusalOf(facts), "tangent_wrappers: 1 entries for 2 tangents");
   facts = ExampleWithWrapper();
@@ -258,8 +258,8 @@ TEST(ViewAndMutationFacts, RefusesListsOfWrappersOfAnotherLength) {
   EXPECT_EQ(RefusalOf(facts), "subclass_meta.grad_inputs: 1 entries for 2 inputs");
 }
 
-TEST(ViewAndMutationFacts, RefusesSharedStorageOfNothing) {
-  ViewAndMutationFacts facts;
+TEST(ViewAndMutationMetaFields, RefusesSharedStorageOfNothing) {
+  ViewAndMutationMetaFields facts;
   facts.output_info.resize(2);
   facts.output_info[1].geometry = TensorGeometry{DType::kFloat32, {2}, {1}, 0};
   facts.output_info[1].shared_storage = SharedStorage{SharedStorage::Owner::kOutput, 0, false};

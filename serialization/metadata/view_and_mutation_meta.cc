@@ -64,7 +64,7 @@ serialization::TangentMeta TangentToProto(const TangentMeta& tangent) {
   return proto;
 }
 
-absl::Status ParseInputsAndOutputs(const ProtoMeta& proto, ViewAndMutationFacts& facts) {
+absl::Status ParseInputsAndOutputs(const ProtoMeta& proto, ViewAndMutationMetaFields& facts) {
   for (int i = 0; i < proto.input_info_size(); ++i) {
     COTAN_ASSIGN_OR_RETURN(InputAliasInfo info,
                            InputAliasInfo::FromProto(proto.input_info(i), Element("input_info", i)));
@@ -82,7 +82,7 @@ absl::Status ParseInputsAndOutputs(const ProtoMeta& proto, ViewAndMutationFacts&
   return absl::OkStatus();
 }
 
-absl::Status ParseWrappers(const ProtoMeta& proto, ViewAndMutationFacts& facts) {
+absl::Status ParseWrappers(const ProtoMeta& proto, ViewAndMutationMetaFields& facts) {
   COTAN_ASSIGN_OR_RETURN(facts.input_wrappers, ParseFlatMetas(proto.input_wrappers(), "input_wrappers"));
   COTAN_ASSIGN_OR_RETURN(facts.forward_return_wrappers,
                          ParseFlatMetas(proto.forward_return_wrappers(), "forward_return_wrappers"));
@@ -107,7 +107,7 @@ absl::Status ParseWrappers(const ProtoMeta& proto, ViewAndMutationFacts& facts) 
   return absl::OkStatus();
 }
 
-absl::Status ParseIndexLists(const ProtoMeta& proto, ViewAndMutationFacts& facts) {
+absl::Status ParseIndexLists(const ProtoMeta& proto, ViewAndMutationMetaFields& facts) {
   COTAN_ASSIGN_OR_RETURN(facts.static_input_indices,
                          ParseIndexes("static_input_indices", proto.static_input_indices()));
   COTAN_ASSIGN_OR_RETURN(facts.backward_mutated_inputs,
@@ -117,7 +117,7 @@ absl::Status ParseIndexLists(const ProtoMeta& proto, ViewAndMutationFacts& facts
   return absl::OkStatus();
 }
 
-void WrappersToProto(const ViewAndMutationFacts& facts, ProtoMeta& proto) {
+void WrappersToProto(const ViewAndMutationMetaFields& facts, ProtoMeta& proto) {
   for (const FlatMeta& meta : facts.input_wrappers) {
     *proto.add_input_wrappers() = cotan::ToProto(meta);
   }
@@ -136,13 +136,13 @@ void WrappersToProto(const ViewAndMutationFacts& facts, ProtoMeta& proto) {
 
 }  // namespace
 
-absl::StatusOr<ViewAndMutationMeta> ViewAndMutationMeta::Create(ViewAndMutationFacts facts) {
+absl::StatusOr<ViewAndMutationMeta> ViewAndMutationMeta::Create(ViewAndMutationMetaFields facts) {
   COTAN_RETURN_IF_ERROR(facts.Validate());
   return ViewAndMutationMeta(std::move(facts));
 }
 
 absl::StatusOr<ViewAndMutationMeta> ViewAndMutationMeta::FromProto(const ProtoMeta& proto) {
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   COTAN_RETURN_IF_ERROR(ParseInputsAndOutputs(proto, facts));
   COTAN_RETURN_IF_ERROR(ParseWrappers(proto, facts));
   COTAN_RETURN_IF_ERROR(ParseIndexLists(proto, facts));

@@ -27,8 +27,8 @@ class ViewAndMutationMeta {
   // Of a function without inputs and outputs.
   ViewAndMutationMeta() = default;
 
-  // InvalidArgument: ViewAndMutationFacts::Validate() refuses the facts.
-  static absl::StatusOr<ViewAndMutationMeta> Create(ViewAndMutationFacts facts);
+  // InvalidArgument: ViewAndMutationMetaFields::Validate() refuses the facts.
+  static absl::StatusOr<ViewAndMutationMeta> Create(ViewAndMutationMetaFields facts);
 
   // InvalidArgument, naming the field ("output_info[2].base_index: ..."): as
   // Create(), and for numbers and texts that have no typed form. Unimplemented:
@@ -36,7 +36,7 @@ class ViewAndMutationMeta {
   static absl::StatusOr<ViewAndMutationMeta> FromProto(const serialization::ViewAndMutationMeta& proto);
   serialization::ViewAndMutationMeta ToProto() const;
 
-  const ViewAndMutationFacts& facts() const { return facts_; }
+  const ViewAndMutationMetaFields& facts() const { return facts_; }
   const DerivedMetadata& derived() const { return derived_; }
 
   int num_inputs() const { return static_cast<int>(facts_.input_info.size()); }
@@ -64,10 +64,10 @@ class ViewAndMutationMeta {
   friend bool operator==(const ViewAndMutationMeta& a, const ViewAndMutationMeta& b) { return a.facts_ == b.facts_; }
 
  private:
-  explicit ViewAndMutationMeta(ViewAndMutationFacts facts)
+  explicit ViewAndMutationMeta(ViewAndMutationMetaFields facts)
       : facts_(std::move(facts)), derived_(DerivedMetadata::Of(facts_)) {}
 
-  ViewAndMutationFacts facts_;
+  ViewAndMutationMetaFields facts_;
   DerivedMetadata derived_;
 };
 

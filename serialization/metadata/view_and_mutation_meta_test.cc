@@ -18,8 +18,8 @@ class Generator {
  public:
   explicit Generator(uint64_t seed) : engine_(seed) {}
 
-  ViewAndMutationFacts Facts(bool with_wrappers) {
-    ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields Facts(bool with_wrappers) {
+    ViewAndMutationMetaFields facts;
     facts.keep_input_mutations = Coin();
     facts.is_train = Coin();
     const int num_inputs = Below(6);
@@ -67,7 +67,7 @@ class Generator {
     return geometry;
   }
 
-  InputAliasInfo Input(const ViewAndMutationFacts& facts) {
+  InputAliasInfo Input(const ViewAndMutationMetaFields& facts) {
     InputAliasInfo info;
     info.keep_input_mutations = facts.keep_input_mutations;
     info.is_leaf = Coin();
@@ -122,7 +122,7 @@ class Generator {
     return info;
   }
 
-  void AddOutputs(ViewAndMutationFacts& facts, int count) {
+  void AddOutputs(ViewAndMutationMetaFields& facts, int count) {
     const int num_inputs = static_cast<int>(facts.input_info.size());
     for (int i = 0; i < count; ++i) {
       switch (Below(7)) {
@@ -169,7 +169,7 @@ class Generator {
     return saved;
   }
 
-  void AddTangents(ViewAndMutationFacts& facts) {
+  void AddTangents(ViewAndMutationMetaFields& facts) {
     for (const ForwardTensor& source : DerivedMetadata::Of(facts).tangent_sources) {
       facts.tangents.push_back({source, Geometry(/*with_offset=*/false), Coin() ? "model.cc:12" : ""});
     }
@@ -214,10 +214,10 @@ class Generator {
     return metas;
   }
 
-  void AddWrappers(ViewAndMutationFacts& facts) {
+  void AddWrappers(ViewAndMutationMetaFields& facts) {
     if (facts.input_info.empty()) return;
     facts.input_wrappers = Wrappers(static_cast<int>(facts.input_info.size()));
-    ViewAndMutationFacts dense;
+    ViewAndMutationMetaFields dense;
     dense.input_info.resize(static_cast<size_t>(FlatCount(facts.input_wrappers)));
     dense.output_info.resize(facts.output_info.size());
     SubclassMeta meta;
@@ -299,7 +299,7 @@ TEST(ViewAndMutationMeta, RefusalInTheProgramOnFlatValuesNamesItsPlace) {
 }
 
 TEST(ViewAndMutationMeta, VerifyComparesCounts) {
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.input_info.resize(2);
   facts.output_info.resize(1);
   const ViewAndMutationMeta meta = *ViewAndMutationMeta::Create(facts);
@@ -310,17 +310,17 @@ TEST(ViewAndMutationMeta, VerifyComparesCounts) {
 
 TEST(ViewAndMutationMeta, EachFieldTakesPartInEquality) {
   const ViewAndMutationMeta empty;
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.num_backward_tokens = 1;
   EXPECT_FALSE(*ViewAndMutationMeta::Create(facts) == empty);
-  facts = ViewAndMutationFacts();
+  facts = ViewAndMutationMetaFields();
   facts.deterministic = false;
   EXPECT_FALSE(*ViewAndMutationMeta::Create(facts) == empty);
-  facts = ViewAndMutationFacts();
+  facts = ViewAndMutationMetaFields();
   facts.is_train = true;
   EXPECT_FALSE(*ViewAndMutationMeta::Create(facts) == empty);
   facts.saved.emplace();
-  ViewAndMutationFacts more = facts;
+  ViewAndMutationMetaFields more = facts;
   more.saved->num_symints = 1;
   EXPECT_FALSE(*ViewAndMutationMeta::Create(facts) == *ViewAndMutationMeta::Create(more));
 }

@@ -45,7 +45,7 @@ class Writer {
   std::string text_;
 };
 
-std::string Headline(const ViewAndMutationFacts& facts) {
+std::string Headline(const ViewAndMutationMetaFields& facts) {
   std::vector<std::string> parts = {facts.is_train ? "training" : "inference"};
   if (facts.keep_input_mutations) parts.push_back("the program may write inputs itself");
   if (facts.deterministic.has_value()) {
@@ -58,7 +58,7 @@ std::string Headline(const ViewAndMutationFacts& facts) {
   return absl::StrJoin(parts, "; ");
 }
 
-std::string DescribeInput(const ViewAndMutationFacts& facts, size_t i) {
+std::string DescribeInput(const ViewAndMutationMetaFields& facts, size_t i) {
   const auto contains = [i](const std::vector<int>& indexes) {
     return std::binary_search(indexes.begin(), indexes.end(), static_cast<int>(i));
   };
@@ -70,7 +70,7 @@ std::string DescribeInput(const ViewAndMutationFacts& facts, size_t i) {
 }
 
 // Untouched neighbours with the same text share a line.
-void WriteInputs(const ViewAndMutationFacts& facts, Names names, Writer& writer) {
+void WriteInputs(const ViewAndMutationMetaFields& facts, Names names, Writer& writer) {
   const size_t count = facts.input_info.size();
   for (size_t first = 0; first < count;) {
     const std::string text = DescribeInput(facts, first);
@@ -86,7 +86,7 @@ void WriteInputs(const ViewAndMutationFacts& facts, Names names, Writer& writer)
   }
 }
 
-void WriteOutputs(const ViewAndMutationFacts& facts, Names names, Writer& writer) {
+void WriteOutputs(const ViewAndMutationMetaFields& facts, Names names, Writer& writer) {
   for (size_t i = 0; i < facts.output_info.size(); ++i) {
     writer.Line("output ", i, Quoted(names, i), ": ", facts.output_info[i].ToString());
   }
@@ -95,7 +95,7 @@ void WriteOutputs(const ViewAndMutationFacts& facts, Names names, Writer& writer
   }
 }
 
-void WriteTangents(const ViewAndMutationFacts& facts, Writer& writer) {
+void WriteTangents(const ViewAndMutationMetaFields& facts, Writer& writer) {
   for (size_t i = 0; i < facts.tangents.size(); ++i) {
     const TangentMeta& tangent = facts.tangents[i];
     writer.Line("tangent ", i, " of ", ToString(tangent.source), ": ", tangent.expected.ToString(),
@@ -110,14 +110,14 @@ void WriteWrappers(absl::string_view what, const std::vector<FlatMeta>& metas, W
   }
 }
 
-void WriteEffects(const ViewAndMutationFacts& facts, Writer& writer) {
+void WriteEffects(const ViewAndMutationMetaFields& facts, Writer& writer) {
   if (!facts.tokens.empty()) writer.Line("effects: ", absl::StrJoin(facts.tokens, ", "));
   if (facts.num_backward_tokens > 0) {
     writer.Line("effect tokens in the backward: ", facts.num_backward_tokens);
   }
 }
 
-void WriteSaved(const ViewAndMutationFacts& facts, const DerivedMetadata& derived, Writer& writer) {
+void WriteSaved(const ViewAndMutationMetaFields& facts, const DerivedMetadata& derived, Writer& writer) {
   if (!facts.saved.has_value()) return;
   const SavedForBackward& saved = *facts.saved;
   std::string text = absl::StrCat(saved.num_tensors, saved.num_tensors == 1 ? " tensor" : " tensors");

@@ -9,8 +9,8 @@ namespace {
 
 // Weight and bias of a linear layer, running mean and variance, a batch; the
 // loss, a view of the batch and a count.
-ViewAndMutationFacts Example() {
-  ViewAndMutationFacts facts;
+ViewAndMutationMetaFields Example() {
+  ViewAndMutationMetaFields facts;
   facts.keep_input_mutations = true;
   facts.is_train = true;
   facts.deterministic = false;
@@ -56,7 +56,7 @@ TEST(ViewAndMutationMetaText, ShowsInputsOutputsAndWhatIsSaved) {
 }
 
 TEST(ViewAndMutationMetaText, WorksWithoutNames) {
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.input_info.resize(2);
   facts.grad_enabled_mutation = false;
   facts.output_info.resize(1);
@@ -72,14 +72,14 @@ intermediate bases returned: 1
 }
 
 TEST(ViewAndMutationMetaText, ShowsHowWrappersAreMade) {
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.input_info.resize(1);
   WrapperMeta wrapper;
   wrapper.type_name = "low_rank";
   wrapper.flat_count = 2;
   wrapper.attributes = {{"left", PlainTensorMeta{0, {}}}, {"right", PlainTensorMeta{1, {}}}};
   facts.input_wrappers = {wrapper};
-  ViewAndMutationFacts dense;
+  ViewAndMutationMetaFields dense;
   dense.input_info.resize(2);
   facts.subclass_meta =
       SubclassMeta{std::make_shared<const ViewAndMutationMeta>(*ViewAndMutationMeta::Create(dense)), {wrapper}};

@@ -364,7 +364,7 @@ class Verifier {
 
   static absl::Status CheckIdleTangents(const Method& backward, int num_tangents) {
     absl::flat_hash_set<uint32_t> gradients;
-    for (const serialization::IdleTangents& idle : backward.idle_tangents()) {
+    for (const serialization::StructuralTangents& idle : backward.structural_tangents()) {
       if (idle.gradient() >= static_cast<uint32_t>(backward.outputs_size())) {
         return Invalid("'", backward.name(), "': idle tangents of gradient ", idle.gradient(), " of ",
                        backward.outputs_size());

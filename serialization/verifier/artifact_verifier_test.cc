@@ -151,13 +151,13 @@ const std::vector<Fault>& Faults() {
          for (int i = 0; i < 2; ++i) a.mutable_methods(2)->add_gradient_inputs(0);
        }},
       {"'backward': idle tangents of gradient 1 of 1",
-       [](Artifact& a) { a.mutable_methods(2)->add_idle_tangents()->set_gradient(1); }},
+       [](Artifact& a) { a.mutable_methods(2)->add_structural_tangents()->set_gradient(1); }},
       {"'backward' tells the idle tangents of gradient 0 twice",
        [](Artifact& a) {
-         for (int i = 0; i < 2; ++i) a.mutable_methods(2)->add_idle_tangents()->set_gradient(0);
+         for (int i = 0; i < 2; ++i) a.mutable_methods(2)->add_structural_tangents()->set_gradient(0);
        }},
       {"'backward': idle tangent 7 of 1",
-       [](Artifact& a) { a.mutable_methods(2)->add_idle_tangents()->add_tangents(7); }},
+       [](Artifact& a) { a.mutable_methods(2)->add_structural_tangents()->add_tangents(7); }},
       {"has 2 outputs, the op 1", [](Artifact& a) { ExprOp(a).mutable_expr()->add_outputs(0); }},
       {"it stores instruction 3", [](Artifact& a) { ExprOp(a).mutable_expr()->set_outputs(0, 3); }},
       {"op 1: it multiplies 1 of 2 matrices",

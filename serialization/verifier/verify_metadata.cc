@@ -107,16 +107,16 @@ class MethodCheck {
 
   absl::Status CheckSymbols(const ViewAndMutationMeta& metadata,
                             const serialization::ViewAndMutationMeta& proto) const {
-    const ViewAndMutationFacts& facts = metadata.facts();
+    const ViewAndMutationMetaFields& facts = metadata.facts();
     for (size_t i = 0; i < facts.output_info.size(); ++i) {
       const OutputAliasInfo& info = facts.output_info[i];
       const std::string field = Element("output_info", i);
       if (info.geometry.has_value()) {
         COTAN_RETURN_IF_ERROR(CheckGeometrySymbols(*info.geometry, absl::StrCat(field, ".geometry")));
       }
-      if (info.fresh_view.has_value() && info.fresh_view->hidden_geometry.has_value()) {
-        COTAN_RETURN_IF_ERROR(CheckGeometrySymbols(*info.fresh_view->hidden_geometry,
-                                                   absl::StrCat(field, ".fresh_view.hidden_geometry")));
+      if (info.non_alias_view.has_value() && info.non_alias_view->hidden_geometry.has_value()) {
+        COTAN_RETURN_IF_ERROR(CheckGeometrySymbols(*info.non_alias_view->hidden_geometry,
+                                                   absl::StrCat(field, ".non_alias_view.hidden_geometry")));
       }
       const auto& steps = proto.output_info(static_cast<int>(i)).view_steps();
       for (int k = 0; k < steps.size(); ++k) {
@@ -166,9 +166,9 @@ class MethodCheck {
   }
 
   absl::Status CheckInputsWithoutGradient() const {
-    const std::vector<int> inputs(method_.inputs_without_gradient().begin(), method_.inputs_without_gradient().end());
+    const std::vector<int> inputs(method_.no_grad_view_inputs().begin(), method_.no_grad_view_inputs().end());
     const int num_inputs = has_wrappers() ? program_.num_inputs() : metadata_.num_inputs();
-    return CheckAscending("inputs_without_gradient", inputs, num_inputs, "inputs");
+    return CheckAscending("no_grad_view_inputs", inputs, num_inputs, "inputs");
   }
 
   absl::Status CheckGradientInputs() const {
@@ -221,7 +221,7 @@ class MethodCheck {
   }
 
   absl::Status CheckReturns() const {
-    const ViewAndMutationFacts& facts = program_.facts();
+    const ViewAndMutationMetaFields& facts = program_.facts();
     if (NumStates() < 0) {
       return InvalidField("input_info", program_.num_inputs(), " entries, but the method has ", method_.inputs_size(),
                           " inputs");

@@ -30,7 +30,7 @@ namespace cotan {
 //   - the backward method takes another number of inputs than saved tensors
 //     and tangents, or its gradient_inputs are neither absent nor one input of the
 //     program for each output;
-//   - inputs_without_gradient are no ascending inputs.
+//   - no_grad_view_inputs are no ascending inputs.
 absl::Status VerifyMetadata(const serialization::Artifact& artifact, const serialization::Method& method);
 
 }  // namespace cotan

@@ -294,10 +294,10 @@ TEST(VerifyMetadata, RefusesGradientsOfUnknownInputs) {
 
 TEST(VerifyMetadata, RefusesInputsWithoutGradientThatAreNotThere) {
   Artifact artifact = Example();
-  artifact.mutable_methods(0)->add_inputs_without_gradient(2);
+  artifact.mutable_methods(0)->add_no_grad_view_inputs(2);
   EXPECT_EQ(RefusalOf(artifact), "");
-  artifact.mutable_methods(0)->set_inputs_without_gradient(0, 3);
-  EXPECT_EQ(RefusalOf(artifact), "inputs_without_gradient[0]: 3 is no index into the 3 inputs");
+  artifact.mutable_methods(0)->set_no_grad_view_inputs(0, 3);
+  EXPECT_EQ(RefusalOf(artifact), "no_grad_view_inputs[0]: 3 is no index into the 3 inputs");
 }
 
 TEST(VerifyMetadata, RefusesViewsOverDynamicDimensionsThatTheArtifactLacks) {

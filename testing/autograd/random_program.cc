@@ -38,7 +38,7 @@ class Program {
       GradModeGuard ours(grad_mode);
       at::AutoGradMode theirs(grad_mode);
       line_ = absl::StrCat(i, grad_mode ? ": " : ": no_grad ");
-      const Twin::Outcome outcome = Step();
+      const DifferentialPair::Outcome outcome = Step();
       if (outcome.undecided) return;
       Note(outcome);
       report_.text += line_ + "\n";
@@ -65,11 +65,11 @@ class Program {
                                              : at::kInt;
     at::manual_seed(static_cast<uint64_t>(Draw(0, 1 << 30)));
     const at::Tensor values = at::randint(-4, 5, sizes).to(dtype);
-    Add(Twin(values, dtype != at::kInt && Draw(0, 2) != 0));
+    Add(DifferentialPair(values, dtype != at::kInt && Draw(0, 2) != 0));
     absl::StrAppend(&report_.text, "t", twins_.size() - 1, " = ", twins_.back().ours().ToString(), "\n");
   }
 
-  void Add(Twin twin) {
+  void Add(DifferentialPair twin) {
     if (twins_.size() < kMostTwins) {
       twins_.push_back(std::move(twin));
     } else {
@@ -85,7 +85,7 @@ class Program {
   }
 
   // What a step did, and whether the twins still agree.
-  void Note(const Twin::Outcome& outcome) {
+  void Note(const DifferentialPair::Outcome& outcome) {
     report_.refused += outcome.refused ? 1 : 0;
     if (outcome.refused) line_ += " (refused)";
     report_.difference = outcome.difference;
@@ -102,7 +102,7 @@ class Program {
     }
   }
 
-  Twin::Outcome Step() {
+  DifferentialPair::Outcome Step() {
     switch (Draw(0, 19)) {
       case 0:
       case 1:
@@ -240,72 +240,72 @@ class Program {
     }
   }
 
-  Twin::Outcome ViewStepOf(size_t index) {
+  DifferentialPair::Outcome ViewStepOf(size_t index) {
     const ViewStep step = RandomStep(twins_[index].ours());
     absl::StrAppend(&line_, ".", ToString(step));
-    Twin result;
-    const Twin::Outcome outcome = twins_[index].View(step, result);
+    DifferentialPair result;
+    const DifferentialPair::Outcome outcome = twins_[index].View(step, result);
     if (!outcome.refused) Name(std::move(result));
     return outcome;
   }
 
-  void Name(Twin result) {
+  void Name(DifferentialPair result) {
     Add(std::move(result));
     absl::StrAppend(&line_, " -> t", twins_.size() - 1);
   }
 
-  Twin::Outcome RowsOf(size_t index) {
+  DifferentialPair::Outcome RowsOf(size_t index) {
     line_ += ".unbind";
     if (twins_[index].ours().sizes().empty() || twins_[index].ours().sizes()[0] == 0) return {};
-    std::vector<Twin> rows;
-    const Twin::Outcome outcome = twins_[index].Rows(rows);
+    std::vector<DifferentialPair> rows;
+    const DifferentialPair::Outcome outcome = twins_[index].Rows(rows);
     for (size_t i = 0; i < rows.size() && i < 2; ++i) Name(std::move(rows[i]));
     return outcome;
   }
 
-  static bool IsReal(const Twin& twin) { return IsFloatingPoint(twin.ours().dtype()); }
+  static bool IsReal(const DifferentialPair& twin) { return IsFloatingPoint(twin.ours().dtype()); }
 
-  Twin::Outcome Arithmetic() {
+  DifferentialPair::Outcome Arithmetic() {
     line_ += "mul 2";
     const size_t index = Pick();
     if (!IsReal(twins_[index])) return {};
-    Twin result;
-    const Twin::Outcome outcome = twins_[index].Times(2, result);
+    DifferentialPair result;
+    const DifferentialPair::Outcome outcome = twins_[index].Times(2, result);
     if (!outcome.refused) Name(std::move(result));
     return outcome;
   }
 
-  Twin::Outcome Product() {
+  DifferentialPair::Outcome Product() {
     line_ += "mul";
-    const Twin& a = twins_[Pick()];
-    const Twin& b = twins_[Pick()];
+    const DifferentialPair& a = twins_[Pick()];
+    const DifferentialPair& b = twins_[Pick()];
     if (!IsReal(a) || a.ours().dtype() != b.ours().dtype() || a.ours().sizes() != b.ours().sizes()) return {};
-    Twin result;
+    DifferentialPair result;
     kept_.insert(a.ours().state().get());
     kept_.insert(b.ours().state().get());
-    const Twin::Outcome outcome = a.Times(b, result);
+    const DifferentialPair::Outcome outcome = a.Times(b, result);
     if (!outcome.refused) Name(std::move(result));
     return outcome;
   }
 
-  Twin::Outcome Plus() {
+  DifferentialPair::Outcome Plus() {
     line_ += "add";
-    const Twin& a = twins_[Pick()];
-    const Twin& b = twins_[Pick()];
+    const DifferentialPair& a = twins_[Pick()];
+    const DifferentialPair& b = twins_[Pick()];
     if (!IsReal(a) || !IsReal(b)) return {};
     try {
       at::infer_size(a.theirs().sizes(), b.theirs().sizes());
     } catch (const c10::Error&) {
       return {};
     }
-    Twin result;
-    const Twin::Outcome outcome = a.Plus(b, result);
+    DifferentialPair result;
+    const DifferentialPair::Outcome outcome = a.Plus(b, result);
     if (!outcome.refused) Name(std::move(result));
     return outcome;
   }
 
   // What LibTorch writes there depends on the order of its loops.
-  static bool DependsOnOrder(const Twin& source, const Twin& target) {
+  static bool DependsOnOrder(const DifferentialPair& source, const DifferentialPair& target) {
     const Tensor& from = source.ours().tensor();
     const Tensor& to = target.ours().tensor();
     if (from.storage() != to.storage() || (from.layout() == to.layout() && from.dtype() == to.dtype())) {
@@ -314,16 +314,16 @@ class Program {
     return at::get_overlap_status(source.theirs(), target.theirs()) != at::MemOverlapStatus::No;
   }
 
-  Twin::Outcome Copy() {
+  DifferentialPair::Outcome Copy() {
     line_ += "copy_";
     const size_t target = Pick();
     const size_t source = Pick();
     if (DependsOnOrder(twins_[source], twins_[target])) return {};
-    const Twin from = twins_[source];
+    const DifferentialPair from = twins_[source];
     return twins_[target].Copy(from);
   }
 
-  Twin::Outcome TimesInPlace(size_t index) {
+  DifferentialPair::Outcome TimesInPlace(size_t index) {
     if (!IsReal(twins_[index])) return {};
     if (OverlapsItself(twins_[index].ours().layout()) &&
         at::has_internal_overlap(twins_[index].theirs()) != at::MemOverlap::Yes) {
@@ -340,17 +340,17 @@ class Program {
   //   - a base: writing a view that lies before its new offset is an error;
   //   - a retained gradient: it stays that of the old geometry, until the next
   //     write, which then fails an internal assertion.
-  bool MayChangeGeometry(const Twin& twin) const {
+  bool MayChangeGeometry(const DifferentialPair& twin) const {
     const Variable& x = twin.ours();
     if ((x.is_leaf() && x.requires_grad()) || twin.theirs().retains_grad()) return false;
     if (x.is_view() && x.base().dtype() != x.dtype()) return false;
-    return std::all_of(twins_.begin(), twins_.end(), [&](const Twin& other) {
+    return std::all_of(twins_.begin(), twins_.end(), [&](const DifferentialPair& other) {
       if (other.ours().is_view() && other.ours().base().is_same(x)) return false;
       return other.ours().tensor().storage() != x.tensor().storage() || other.ours().dtype() == x.dtype();
     });
   }
 
-  Twin::Outcome AsStridedInPlace(size_t index) {
+  DifferentialPair::Outcome AsStridedInPlace(size_t index) {
     if (!MayChangeGeometry(twins_[index])) return {};
     const view::AsStrided step = Strided(twins_[index].ours());
     StridedLayout layout;
@@ -361,7 +361,7 @@ class Program {
     return twins_[index].AsStridedInPlace(layout);
   }
 
-  Twin::Outcome Flags(size_t index) {
+  DifferentialPair::Outcome Flags(size_t index) {
     switch (Draw(0, 3)) {
       case 0:
         line_ += ".requires_grad_";
@@ -379,7 +379,7 @@ class Program {
     }
   }
 
-  Twin::Outcome SetStorage() {
+  DifferentialPair::Outcome SetStorage() {
     line_ += "set_";
     const size_t target = Pick();
     const size_t source = Pick();
@@ -387,13 +387,13 @@ class Program {
     if (!MayChangeGeometry(twins_[target])) return {};
     // LibTorch makes a view_as_real of it again in the memory of its base, which may be too small.
     if (twins_[target].ours().is_view() && IsComplex(twins_[target].ours().dtype())) return {};
-    const Twin from = twins_[source];
+    const DifferentialPair from = twins_[source];
     return twins_[target].SetStorage(from);
   }
 
-  Twin::Outcome Backward() {
+  DifferentialPair::Outcome Backward() {
     line_ += "backward";
-    std::vector<Twin> roots;
+    std::vector<DifferentialPair> roots;
     for (size_t i = 0; i < twins_.size(); ++i) {
       if (!twins_[i].ours().requires_grad() || Draw(0, 2) != 0) continue;
       absl::StrAppend(&line_, " t", i);
@@ -402,14 +402,15 @@ class Program {
     if (roots.empty()) return {};
     const bool retain_graph = Draw(0, 1) == 0;
     if (retain_graph) line_ += " retain_graph";
-    const Twin::Outcome outcome = Twin::Backward(roots, static_cast<uint64_t>(Draw(0, 1 << 30)), retain_graph);
+    const DifferentialPair::Outcome outcome =
+        DifferentialPair::Backward(roots, static_cast<uint64_t>(Draw(0, 1 << 30)), retain_graph);
     report_.backwards += outcome.refused ? 0 : 1;
     return outcome.refused && outcome.difference.empty() ? AskAll(outcome) : outcome;
   }
 
   // A view whose base was written learns of it when somebody asks for its history.
   // LibTorch asks those that a refused backward had saved, for its message.
-  Twin::Outcome AskAll(Twin::Outcome outcome) const {
+  DifferentialPair::Outcome AskAll(DifferentialPair::Outcome outcome) const {
     for (size_t i = 0; i < twins_.size() && outcome.difference.empty(); ++i) {
       outcome.difference = twins_[i].CompareHistory().difference;
     }
@@ -418,7 +419,7 @@ class Program {
 
   const uint64_t seed_;
   std::mt19937 random_;
-  std::vector<Twin> twins_;
+  std::vector<DifferentialPair> twins_;
   std::set<const void*> kept_;  // for a backward
   std::string line_;
   ProgramReport report_;

@@ -186,7 +186,7 @@ struct Viewer {
 };
 
 // Does both; tells whether both refused, or one.
-Twin::Outcome Both(const std::function<absl::Status()>& ours, const std::function<void()>& theirs) {
+DifferentialPair::Outcome Both(const std::function<absl::Status()>& ours, const std::function<void()>& theirs) {
   std::string refusal;
   try {
     theirs();
@@ -239,37 +239,37 @@ std::string TensorDifference(const Tensor& ours, const at::Tensor& theirs, bool 
 
 }  // namespace
 
-Twin::Twin(Variable ours, at::Tensor theirs)
+DifferentialPair::DifferentialPair(Variable ours, at::Tensor theirs)
     : ours_(std::move(ours)), theirs_(std::move(theirs)), version_ahead_(theirs_._version() - ours_.version()) {}
 
-Twin::Twin(const at::Tensor& tensor, bool requires_grad)
-    : Twin(Variable(Copied(tensor)), tensor.detach().contiguous().clone()) {
+DifferentialPair::DifferentialPair(const at::Tensor& tensor, bool requires_grad)
+    : DifferentialPair(Variable(Copied(tensor)), tensor.detach().contiguous().clone()) {
   if (!requires_grad) return;
   theirs_.requires_grad_(true);
   (void)ours_.RequiresGrad(true);
 }
 
-Twin::Outcome Twin::View(const ViewStep& step, Twin& result) const {
+DifferentialPair::Outcome DifferentialPair::View(const ViewStep& step, DifferentialPair& result) const {
   Variable ours;
   at::Tensor theirs;
   const Outcome outcome =
       Both([&] { return Keep(ours_.View({step}), ours); }, [&] { theirs = std::visit(Viewer{theirs_}, step); });
-  if (!outcome.refused) result = Twin(ours, theirs);
+  if (!outcome.refused) result = DifferentialPair(ours, theirs);
   return outcome;
 }
 
-Twin::Outcome Twin::Rows(std::vector<Twin>& results) const {
+DifferentialPair::Outcome DifferentialPair::Rows(std::vector<DifferentialPair>& results) const {
   std::vector<ViewStep> steps;
   for (int64_t i = 0; i < ours_.sizes()[0]; ++i) steps.push_back(view::Select{.dim = 0, .index = i});
   std::vector<Variable> ours;
   std::vector<at::Tensor> theirs;
   const Outcome outcome = Both([&] { return Keep(ours_.MultiView(steps), ours); }, [&] { theirs = theirs_.unbind(0); });
   results.clear();
-  for (size_t i = 0; i < ours.size() && !outcome.refused; ++i) results.push_back(Twin(ours[i], theirs[i]));
+  for (size_t i = 0; i < ours.size() && !outcome.refused; ++i) results.push_back(DifferentialPair(ours[i], theirs[i]));
   return outcome;
 }
 
-Twin::Outcome Twin::Times(double factor, Twin& result) const {
+DifferentialPair::Outcome DifferentialPair::Times(double factor, DifferentialPair& result) const {
   Variable ours;
   at::Tensor theirs;
   const auto compute = [&] {
@@ -277,11 +277,11 @@ Twin::Outcome Twin::Times(double factor, Twin& result) const {
     return Keep(Recorded(std::move(value), [&] { return std::make_shared<ScaleNode>(factor); }, {ours_}), ours);
   };
   const Outcome outcome = Both(compute, [&] { theirs = (theirs_ * factor).contiguous(); });
-  if (!outcome.refused) result = Twin(ours, theirs);
+  if (!outcome.refused) result = DifferentialPair(ours, theirs);
   return outcome;
 }
 
-Twin::Outcome Twin::Times(const Twin& other, Twin& result) const {
+DifferentialPair::Outcome DifferentialPair::Times(const DifferentialPair& other, DifferentialPair& result) const {
   Variable ours;
   at::Tensor theirs;
   const auto compute = [&] {
@@ -291,11 +291,11 @@ Twin::Outcome Twin::Times(const Twin& other, Twin& result) const {
                 ours);
   };
   const Outcome outcome = Both(compute, [&] { theirs = (theirs_ * other.theirs_).contiguous(); });
-  if (!outcome.refused) result = Twin(ours, theirs);
+  if (!outcome.refused) result = DifferentialPair(ours, theirs);
   return outcome;
 }
 
-Twin::Outcome Twin::Plus(const Twin& other, Twin& result) const {
+DifferentialPair::Outcome DifferentialPair::Plus(const DifferentialPair& other, DifferentialPair& result) const {
   Variable ours;
   at::Tensor theirs;
   const auto compute = [&] {
@@ -303,15 +303,15 @@ Twin::Outcome Twin::Plus(const Twin& other, Twin& result) const {
     return Keep(Recorded(std::move(value), [] { return std::make_shared<SumNode>(); }, {ours_, other.ours_}), ours);
   };
   const Outcome outcome = Both(compute, [&] { theirs = (theirs_ + other.theirs_).contiguous(); });
-  if (!outcome.refused) result = Twin(ours, theirs);
+  if (!outcome.refused) result = DifferentialPair(ours, theirs);
   return outcome;
 }
 
-Twin::Outcome Twin::Copy(const Twin& source) {
+DifferentialPair::Outcome DifferentialPair::Copy(const DifferentialPair& source) {
   return Both([&] { return ours_.CopyInPlace(source.ours_, Ops()); }, [&] { theirs_.copy_(source.theirs_); });
 }
 
-Twin::Outcome Twin::TimesInPlace(double factor) {
+DifferentialPair::Outcome DifferentialPair::TimesInPlace(double factor) {
   const auto ours = [&]() -> absl::Status {
     const bool recorded = GradMode::enabled() && ours_.requires_grad();
     COTAN_RETURN_IF_ERROR(ours_.CheckInPlace(recorded));
@@ -329,12 +329,12 @@ Twin::Outcome Twin::TimesInPlace(double factor) {
   return Both(ours, [&] { theirs_.mul_(factor); });
 }
 
-Twin::Outcome Twin::AsStridedInPlace(const StridedLayout& layout) {
+DifferentialPair::Outcome DifferentialPair::AsStridedInPlace(const StridedLayout& layout) {
   return Both([&] { return ours_.AsStridedInPlace(layout); },
               [&] { theirs_.as_strided_(Refer(layout.sizes), Refer(layout.strides), layout.offset); });
 }
 
-Twin::Outcome Twin::SetStorage(const Twin& source) {
+DifferentialPair::Outcome DifferentialPair::SetStorage(const DifferentialPair& source) {
   const auto ours = [&] {
     GradModeGuard off(false);
     return ours_.SetStorage(source.ours_);
@@ -346,19 +346,19 @@ Twin::Outcome Twin::SetStorage(const Twin& source) {
   return Both(ours, theirs);
 }
 
-Twin::Outcome Twin::RequiresGrad(bool requires_grad) {
+DifferentialPair::Outcome DifferentialPair::RequiresGrad(bool requires_grad) {
   return Both([&] { return ours_.RequiresGrad(requires_grad); }, [&] { theirs_.requires_grad_(requires_grad); });
 }
 
-Twin::Outcome Twin::DetachInPlace() {
+DifferentialPair::Outcome DifferentialPair::DetachInPlace() {
   return Both([&] { return ours_.DetachInPlace(); }, [&] { theirs_.detach_(); });
 }
 
-Twin::Outcome Twin::RetainGrad() {
+DifferentialPair::Outcome DifferentialPair::RetainGrad() {
   return Both([&] { return ours_.RetainGrad(); }, [&] { theirs_.retain_grad(); });
 }
 
-Twin::Outcome Twin::CompareHistory() const {
+DifferentialPair::Outcome DifferentialPair::CompareHistory() const {
   bool ours = false;
   bool theirs = false;
   const auto ask = [&]() -> absl::Status {
@@ -371,13 +371,14 @@ Twin::Outcome Twin::CompareHistory() const {
   return outcome;
 }
 
-Twin::Outcome Twin::Backward(const std::vector<Twin>& roots, uint64_t seed, bool retain_graph) {
+DifferentialPair::Outcome DifferentialPair::Backward(const std::vector<DifferentialPair>& roots, uint64_t seed,
+                                                     bool retain_graph) {
   std::vector<Variable> ours;
   std::vector<at::Tensor> theirs;
   std::vector<Tensor> our_gradients;
   std::vector<at::Tensor> their_gradients;
   at::manual_seed(seed);
-  for (const Twin& root : roots) {
+  for (const DifferentialPair& root : roots) {
     ours.push_back(root.ours_);
     theirs.push_back(root.theirs_);
     const at::Tensor gradient = at::randint(-3, 4, root.theirs_.sizes()).to(root.theirs_.scalar_type());
@@ -388,7 +389,7 @@ Twin::Outcome Twin::Backward(const std::vector<Twin>& roots, uint64_t seed, bool
               [&] { torch::autograd::backward(theirs, their_gradients, retain_graph); });
 }
 
-std::string Twin::Difference() const {
+std::string DifferentialPair::Difference() const {
   std::string difference = TensorDifference(ours_.tensor(), theirs_, /*in_full=*/true);
   if (!difference.empty()) return difference;
   const auto differ = [](absl::string_view what, int64_t ours, int64_t theirs) {

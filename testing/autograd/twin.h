@@ -18,11 +18,11 @@
 namespace cotan::testing {
 
 // Gradients of both sides are kept in turn with their variables.
-class Twin {
+class DifferentialPair {
  public:
-  Twin() = default;
+  DifferentialPair() = default;
   // Leaves over copies of `tensor`.
-  Twin(const at::Tensor& tensor, bool requires_grad);
+  DifferentialPair(const at::Tensor& tensor, bool requires_grad);
 
   const Variable& ours() const { return ours_; }
   const at::Tensor& theirs() const { return theirs_; }
@@ -34,29 +34,29 @@ class Twin {
     bool undecided = false;       // an internal assertion of LibTorch failed
     std::string difference = {};  // "" if none
   };
-  Outcome View(const ViewStep& step, Twin& result) const;
-  Outcome Rows(std::vector<Twin>& results) const;  // unbind(0)
-  Outcome Times(double factor, Twin& result) const;
+  Outcome View(const ViewStep& step, DifferentialPair& result) const;
+  Outcome Rows(std::vector<DifferentialPair>& results) const;  // unbind(0)
+  Outcome Times(double factor, DifferentialPair& result) const;
   // Of real dtype and equal sizes; keeps both for the backward.
-  Outcome Times(const Twin& other, Twin& result) const;
-  Outcome Plus(const Twin& other, Twin& result) const;  // broadcasts
-  Outcome Copy(const Twin& source);
+  Outcome Times(const DifferentialPair& other, DifferentialPair& result) const;
+  Outcome Plus(const DifferentialPair& other, DifferentialPair& result) const;  // broadcasts
+  Outcome Copy(const DifferentialPair& source);
   Outcome TimesInPlace(double factor);
   Outcome AsStridedInPlace(const StridedLayout& layout);
-  Outcome SetStorage(const Twin& source);  // with gradients disabled
+  Outcome SetStorage(const DifferentialPair& source);  // with gradients disabled
   Outcome RequiresGrad(bool requires_grad);
   Outcome DetachInPlace();
   Outcome RetainGrad();
   // Whether both have a history, and can tell.
   Outcome CompareHistory() const;
-  static Outcome Backward(const std::vector<Twin>& roots, uint64_t seed, bool retain_graph);
+  static Outcome Backward(const std::vector<DifferentialPair>& roots, uint64_t seed, bool retain_graph);
 
   // What differs now: elements, geometry, place in the graph, writes counted,
   // gradient. "" if nothing.
   std::string Difference() const;
 
  private:
-  Twin(Variable ours, at::Tensor theirs);
+  DifferentialPair(Variable ours, at::Tensor theirs);
 
   Variable ours_;
   at::Tensor theirs_;

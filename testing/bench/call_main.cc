@@ -27,7 +27,7 @@ using cotan::OutputType;
 using cotan::Session;
 using cotan::Tensor;
 using cotan::Variable;
-using cotan::ViewAndMutationFacts;
+using cotan::ViewAndMutationMetaFields;
 using cotan::testing::MethodBuilder;
 using cotan::testing::ProgramBuilder;
 
@@ -47,7 +47,7 @@ Case Identity() {
   ProgramBuilder program;
   MethodBuilder f = program.AddMethod("f");
   f.Input("x", kF32, {"4"});
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.input_info = {cotan::testing::Plain()};
   facts.output_info = {cotan::testing::AliasOf(OutputType::kIsInput, 0, false)};
   SetMetadata(f, facts);
@@ -68,7 +68,7 @@ Case SyntheticBase() {
     view.offset = offset;
     *binding.add_inner_inputs()->mutable_base_view()->mutable_geometry() = view.ToProto();
   }
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.keep_input_mutations = true;
   facts.input_info = {cotan::testing::Mutated(cotan::testing::Plain()), cotan::testing::Plain()};
   for (InputAliasInfo& info : facts.input_info) info.keep_input_mutations = true;
@@ -88,7 +88,7 @@ Case OneResult() {
   ProgramBuilder program;
   MethodBuilder f = program.AddMethod("f");
   f.Output("y", cotan::testing::Plus(f, f.Input("x", kF32, {"4"}), 1.0));
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.input_info = {cotan::testing::Plain()};
   facts.output_info = {cotan::testing::Fresh(false)};
   SetMetadata(f, facts);
@@ -106,7 +106,7 @@ Case Recorded() {
   const uint32_t saved = b.Input("saved", kF32, {"4"});
   b.proto().add_outputs(cotan::testing::Times(b, saved, b.Input("tangent", kF32, {"4"})));
   Pair(f, b, 1, {0});
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.is_train = true;
   facts.input_info = {cotan::testing::LeafInput()};
   facts.output_info = {cotan::testing::Fresh(true)};

@@ -30,7 +30,7 @@ class Splitter {
       }
       const Node node = *at_;
       math_.set_source(node.source);
-      if (HasPairs(node) && !Rewrite(node)) unsupported_.insert(node.op);
+      if (IsInterleavedComplex(node) && !Rewrite(node)) unsupported_.insert(node.op);
       at_ = graph_.nodes().erase(at_);
     }
     if (!unsupported_.empty()) {
@@ -68,7 +68,7 @@ class Splitter {
   }
 
   // Not so for what depends on something unsupported.
-  bool HasPairs(const Node& node) const {
+  bool IsInterleavedComplex(const Node& node) const {
     const std::vector<ValueId> operands = TensorOperands(node);
     return std::all_of(operands.begin(), operands.end(),
                        [this](ValueId id) { return !IsComplex(id) || pairs_.contains(id); });

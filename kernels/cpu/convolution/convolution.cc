@@ -117,7 +117,7 @@ absl::StatusOr<Plan> MakePlan(const Problem& p, bool plain) {
   if (p.product == Product::kForward) {
     return PlanOf(std::move(desc), dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md);
   }
-  const auto is_usable = [&](absl::string_view implementation) { return !IsFaulty(p, implementation); };
+  const auto is_usable = [&](absl::string_view implementation) { return !IsMiscomputedByOneDnn(p, implementation); };
   dnnl_convolution_desc_t operation;
   if (p.product == Product::kBackwardData) {
     COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_backward_data_desc_init(
@@ -256,7 +256,7 @@ class Builder {
     const ScopedThreads one_thread(1);
     const int64_t batch = problem_.source.layout.sizes[0];
     const int64_t parts = std::min(batch, kMaxParts);
-    auto team = std::make_unique<Team>(threads_);
+    auto team = std::make_unique<ParallelKernel>(threads_);
     for (int64_t i = 0; i < parts; ++i) {
       const int64_t begin = batch * i / parts;
       const int64_t end = batch * (i + 1) / parts;
@@ -290,7 +290,7 @@ class Builder {
     COTAN_ASSIGN_OR_RETURN(const Slot source, BringActivation(problem_.source, whole.source));
     COTAN_ASSIGN_OR_RETURN(const Slot destination, BringActivation(problem_.destination, whole.destination));
     const size_t weight_bytes = dnnl_memory_desc_get_size(&whole.weights);
-    auto team = std::make_unique<Team>(threads_);
+    auto team = std::make_unique<ParallelKernel>(threads_);
     std::vector<Slot> partial;
     for (int64_t i = 0; i < parts; ++i) {
       const int64_t begin = batch * i / parts;

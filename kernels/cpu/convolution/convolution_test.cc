@@ -200,7 +200,7 @@ TEST(ConvolutionTest, HalfPrecisionIsRoundedOnce) {
   }
 }
 
-// Of each kind that IsFaulty() knows, one that some processor gets wrong.
+// Of each kind that IsMiscomputedByOneDnn() knows, one that some processor gets wrong.
 TEST(ConvolutionTest, WhatOneDnnGetsWrongIsComputedOtherwise) {
   struct Geometry {
     DimVector input, weight, stride, padding;

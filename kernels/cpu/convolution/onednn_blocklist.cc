@@ -37,7 +37,7 @@ bool AreWeightsFaulty(const ConvolutionProblem& problem, absl::string_view name)
 
 }  // namespace
 
-bool IsFaulty(const ConvolutionProblem& problem, absl::string_view implementation) {
+bool IsMiscomputedByOneDnn(const ConvolutionProblem& problem, absl::string_view implementation) {
   const absl::string_view name = implementation.substr(0, implementation.find(':'));
   if (problem.product == ConvolutionProduct::kBackwardData) return IsDataFaulty(problem, name);
   return problem.product == ConvolutionProduct::kBackwardWeights && AreWeightsFaulty(problem, name);

@@ -10,7 +10,7 @@ namespace cotan::cpu {
 // Whether oneDNN's `implementation` ("jit_1x1:avx2") would compute wrong numbers for `problem`, or write beyond its
 // scratch memory. Found by comparing some 400,000 random convolutions with sums in double; true for a little more
 // than what failed there.
-bool IsFaulty(const ConvolutionProblem& problem, absl::string_view implementation);
+bool IsMiscomputedByOneDnn(const ConvolutionProblem& problem, absl::string_view implementation);
 
 }  // namespace cotan::cpu
 

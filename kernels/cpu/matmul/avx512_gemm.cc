@@ -175,9 +175,9 @@ class WideMatmul final : public Kernel {
  public:
   WideMatmul(const MatmulGeometry& geometry, Addend addend, int threads)
       : g_(geometry), addend_(addend), threads_(ThreadsWorthwhile(threads, geometry.Flops())) {
-    g_.a = Sane(g_.m, g_.k, g_.a);
-    g_.b = Sane(g_.k, g_.n, g_.b);
-    g_.c = Sane(g_.m, g_.n, g_.c);
+    g_.a = NormalizeUnitStrides(g_.m, g_.k, g_.a);
+    g_.b = NormalizeUnitStrides(g_.k, g_.n, g_.b);
+    g_.c = NormalizeUnitStrides(g_.m, g_.n, g_.c);
     depth_ = std::min(g_.k, kMaxDepth);
     panels_ = (g_.n + kMaxVectors * kVector - 1) / (kMaxVectors * kVector);
     batch_ = g_.BatchSize();
@@ -270,7 +270,7 @@ std::unique_ptr<Kernel> MakeWideMatmul(const MatmulGeometry& geometry, Addend ad
   if (geometry.m < kMinRows) return nullptr;
   // Columns of the left one that are far apart fall into the same lines of the
   // cache: it would have to be packed as well.
-  const MatrixStrides left = Sane(geometry.m, geometry.k, geometry.a);
+  const MatrixStrides left = NormalizeUnitStrides(geometry.m, geometry.k, geometry.a);
   const int64_t depth = std::min(geometry.k, kMaxDepth);
   if (left.column != 1 && left.column * depth * static_cast<int64_t>(sizeof(float)) > kNearBytes) return nullptr;
   return std::make_unique<WideMatmul>(geometry, addend, threads);

@@ -31,7 +31,7 @@ absl::StatusOr<dnnl_memory_desc_t> OperandMemory(const MatmulGeometry& geometry,
     sizes.push_back(repeats ? 1 : loop.size);
     steps.push_back(repeats ? rows * columns : loop.*batch_stride);
   }
-  const MatrixStrides sane = Sane(rows, columns, strides);
+  const MatrixStrides sane = NormalizeUnitStrides(rows, columns, strides);
   sizes.push_back(rows);
   sizes.push_back(columns);
   steps.push_back(sane.row);
@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBatchParts(const MatmulGeometry& geo
   const auto offset = [&](int64_t stride, int64_t begin) {
     return static_cast<size_t>(stride * begin) * ByteSize(dtype);
   };
-  auto team = std::make_unique<Team>(threads);
+  auto team = std::make_unique<ParallelKernel>(threads);
   for (int64_t i = 0; i < parts; ++i) {
     const int64_t begin = loop.size * i / parts;
     MatmulGeometry part = geometry;
@@ -78,7 +78,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePanels(const MatmulGeometry& geometr
   constexpr int64_t kPanel = 128;
   const bool by_rows = geometry.m >= geometry.n;
   const int64_t extent = by_rows ? geometry.m : geometry.n;
-  auto team = std::make_unique<Team>(threads);
+  auto team = std::make_unique<ParallelKernel>(threads);
   for (int64_t begin = 0; begin < extent; begin += kPanel) {
     MatmulGeometry part = geometry;
     (by_rows ? part.m : part.n) = std::min(kPanel, extent - begin);

@@ -20,7 +20,8 @@ bool IsPlain(const StridedLayout& layout) {
   if (rank < 2) return true;  // refused later
   const int64_t rows = layout.sizes[rank - 2];
   const int64_t columns = layout.sizes[rank - 1];
-  const MatrixStrides strides = Sane(rows, columns, {layout.strides[rank - 2], layout.strides[rank - 1]});
+  const MatrixStrides strides =
+      NormalizeUnitStrides(rows, columns, {layout.strides[rank - 2], layout.strides[rank - 1]});
   return IsRowMajor(columns, strides) || IsRowMajor(rows, {strides.column, strides.row});
 }
 
@@ -56,7 +57,7 @@ absl::Status AddProduct(const KernelRequest& request, const ProductMaker& maker,
   const size_t element = ByteSize(dtype);
   const StridedLayout& c = request.outputs[0].layout;
   const bool is_sum_empty = geometry.k == 0;
-  const bool transposes = !IsRowMajor(geometry.n, Sane(geometry.m, geometry.n, geometry.c));
+  const bool transposes = !IsRowMajor(geometry.n, NormalizeUnitStrides(geometry.m, geometry.n, geometry.c));
   Addend addend = Addend::kNone;
   if (inputs.size() == 3) {
     const StridedLayout& layout = request.inputs[2].layout;
@@ -84,7 +85,7 @@ absl::Status AddProduct(const KernelRequest& request, const ProductMaker& maker,
 
 }  // namespace
 
-MatrixStrides Sane(int64_t rows, int64_t columns, MatrixStrides strides) {
+MatrixStrides NormalizeUnitStrides(int64_t rows, int64_t columns, MatrixStrides strides) {
   if (columns == 1) return {rows == 1 ? 1 : strides.row, 1};
   if (rows == 1) return strides.column == 1 ? MatrixStrides{columns, 1} : MatrixStrides{1, strides.column};
   return strides;

@@ -28,7 +28,7 @@ struct ProductMaker {
 
 // Strides as a library expects them: a dimension of size 1 has the stride it
 // would have if the matrix were dense.
-MatrixStrides Sane(int64_t rows, int64_t columns, MatrixStrides strides);
+MatrixStrides NormalizeUnitStrides(int64_t rows, int64_t columns, MatrixStrides strides);
 
 // The kernel of a matmul op.
 // InvalidArgument: from CheckOp().

@@ -8,14 +8,14 @@
 
 namespace cotan::cpu {
 
-void Team::Add(std::unique_ptr<Kernel> part, std::vector<Slot> inputs, std::vector<Slot> outputs) {
+void ParallelKernel::Add(std::unique_ptr<Kernel> part, std::vector<Slot> inputs, std::vector<Slot> outputs) {
   worker_bytes_ = std::max(worker_bytes_, (part->scratch_bytes() + 63) / 64 * 64);
   scratch_bytes_ = worker_bytes_ * static_cast<size_t>(threads_);
   std::vector<void*> pointers(inputs.size() + outputs.size());
   parts_.push_back({std::move(part), std::move(inputs), std::move(outputs), std::move(pointers), {}});
 }
 
-absl::Status Team::Run(const KernelArgs& args) {
+absl::Status ParallelKernel::Run(const KernelArgs& args) {
   ParallelForWorker(threads_, static_cast<int64_t>(parts_.size()), 1, [&](int worker, int64_t i, int64_t) {
     const ScopedThreads one_thread(1);  // the worker may be the caller's thread
     Part& part = parts_[static_cast<size_t>(i)];

@@ -15,9 +15,9 @@ namespace cotan::cpu {
 // Each part runs on one thread and writes elements that no other part touches,
 // so results do not depend on the thread count. Parts take their operands from
 // the team's by Slot::Input and Slot::Output.
-class Team final : public Kernel {
+class ParallelKernel final : public Kernel {
  public:
-  explicit Team(int threads) : threads_(threads) {}
+  explicit ParallelKernel(int threads) : threads_(threads) {}
 
   // `part` was prepared for one thread.
   void Add(std::unique_ptr<Kernel> part, std::vector<Slot> inputs, std::vector<Slot> outputs);

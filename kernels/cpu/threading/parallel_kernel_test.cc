@@ -21,7 +21,7 @@ class DoubleKernel final : public Kernel {
 };
 
 absl::Status RunTeam(int threads, int* inputs, int* outputs, size_t count) {
-  Team team(threads);
+  ParallelKernel team(threads);
   for (size_t i = 0; i < count; ++i) {
     team.Add(std::make_unique<DoubleKernel>(), {Slot::Input(0, i * sizeof(int))}, {Slot::Output(0, i * sizeof(int))});
   }

@@ -30,7 +30,7 @@ namespace {
 
 constexpr char kGoldens[] = "testing/conformance/corpus/aotautograd_goldens.json";
 
-absl::StatusOr<serialization::ViewAndMutationMeta> ToProto(const ViewAndMutationFacts& facts) {
+absl::StatusOr<serialization::ViewAndMutationMeta> ToProto(const ViewAndMutationMetaFields& facts) {
   const absl::StatusOr<ViewAndMutationMeta> meta = ViewAndMutationMeta::Create(facts);
   if (!meta.ok()) return meta.status();
   return meta->ToProto();
@@ -67,7 +67,7 @@ std::vector<int64_t> Ints(const SymIntVector& values) {
 // names that goldens use. Storages and objects are told by such names, too.
 class Prediction {
  public:
-  Prediction(const ViewAndMutationFacts& facts, const std::vector<at::Tensor>& inputs)
+  Prediction(const ViewAndMutationMetaFields& facts, const std::vector<at::Tensor>& inputs)
       : facts_(facts), descriptions_(aot::DescribeExamples({}, inputs)) {}
 
   void Compare(const CallFacts& eager, Differences& d) const {
@@ -156,7 +156,7 @@ class Prediction {
 
   static std::string Text(const NamePairs& pairs) { return absl::StrJoin(pairs, " ", absl::PairFormatter("=")); }
 
-  const ViewAndMutationFacts& facts_;
+  const ViewAndMutationMetaFields& facts_;
   std::vector<aot::InputDescription> descriptions_;
 };
 

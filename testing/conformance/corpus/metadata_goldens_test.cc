@@ -99,9 +99,9 @@ DType DTypeOf(const std::string& name) {
   return DType::kUndefined;
 }
 
-ViewAndMutationFacts FactsOf(const Json& record) {
+ViewAndMutationMetaFields FactsOf(const Json& record) {
   const Json& golden = record["metadata"];
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   for (const Json& input : golden["input_info"]) facts.input_info.push_back(InputOf(input));
   for (const Json& output : golden["output_info"]) facts.output_info.push_back(OutputOf(output));
   facts.num_intermediate_bases = golden["num_intermediate_bases"];
@@ -251,7 +251,7 @@ TEST_F(MetadataGoldens, DerivedPropertiesAreThoseOfTheReference) {
 TEST_F(MetadataGoldens, TangentsBelongToTheTensorsOfTheReference) {
   for (const auto& [name, record] : goldens_.items()) {
     SCOPED_TRACE(name);
-    ViewAndMutationFacts facts = FactsOf(record);
+    ViewAndMutationMetaFields facts = FactsOf(record);
     const DerivedMetadata derived = DerivedMetadata::Of(facts);
     ExpectTangentSources(derived, record["metadata"]);
     for (const Json& tangent : record["metadata"]["traced_tangents"]) {
@@ -271,7 +271,7 @@ TEST_F(MetadataGoldens, SavedSlicesAreThoseOfTheReference) {
     if (!record.contains("saved")) continue;
     SCOPED_TRACE(name);
     const Json& golden = record["saved"];
-    ViewAndMutationFacts facts = FactsOf(record);
+    ViewAndMutationMetaFields facts = FactsOf(record);
     facts.saved = SavedOf(golden, record["metadata"]["num_forward"]);
     facts.indices_of_inputs_to_detach = golden["indices_of_inps_to_detach"].get<std::vector<int>>();
     absl::StatusOr<ViewAndMutationMeta> meta = ViewAndMutationMeta::Create(facts);

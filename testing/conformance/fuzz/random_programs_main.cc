@@ -91,7 +91,7 @@ Differences DifferencesOf(const RandomProgram& program) {
   return differences;
 }
 
-void Tell(const RandomProgram& program) {
+void ReportFailure(const RandomProgram& program) {
   const std::string kind = KindOf(DifferencesOf(program).first());
   const RandomProgram small =
       absl::GetFlag(FLAGS_shrink)
@@ -129,7 +129,7 @@ int Run() {
       continue;
     }
     ++failed;
-    Tell(program);
+    ReportFailure(program);
   }
   for (const auto& [text, times] : refusals) {
     std::printf("refused %4d times: %.*s\n", times, static_cast<int>(text.size()), text.data());

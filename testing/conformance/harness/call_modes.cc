@@ -26,7 +26,7 @@ struct Oracle {
   GradFacts gradients;
 };
 
-Oracle AskEager(const ConfCase& c, const std::optional<PhiloxState>& rng) {
+Oracle RunOracle(const ConfCase& c, const std::optional<PhiloxState>& rng) {
   Oracle oracle{RunEager(c, rng), {}};
   oracle.gradients = BackwardEager(c, oracle.run);
   return oracle;
@@ -81,7 +81,7 @@ absl::Status Compare(const ConfCase& c, CompiledCase& compiled, Aspects aspects,
                      const Json& reference_bumps, Differences& differences) {
   for (int call = 1; call <= kCalls; ++call) {
     const std::optional<PhiloxState> rng = compiled.rng();
-    const Oracle oracle = AskEager(c, rng);
+    const Oracle oracle = RunOracle(c, rng);
     differences.set_prefix(absl::StrCat(place, call > 1 ? absl::StrCat("call ", call, ", ") : ""));
     absl::StatusOr<CompiledRun> run = compiled.Run(c);
     if (!run.ok()) return run.status();

@@ -84,7 +84,7 @@ std::optional<PhiloxState> CompiledCase::rng() const {
 
 absl::StatusOr<CompiledRun> CompiledCase::Run(const ConfCase& c) {
   CompiledRun run;
-  COTAN_ASSIGN_OR_RETURN(run.in, Mirror(MakeInputs(c)));
+  COTAN_ASSIGN_OR_RETURN(run.in, ToVariables(MakeInputs(c)));
   std::vector<uint32_t> versions;
   for (const Variable& input : run.in.inputs) versions.push_back(input.version());
   {

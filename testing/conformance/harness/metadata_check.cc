@@ -144,7 +144,7 @@ void CompareSignature(const ViewAndMutationMeta& meta, const Json& golden, Diffe
 
 // --- Facts about the function and what follows from them ----------------------------
 
-void CompareFunction(const ViewAndMutationFacts& facts, const Json& golden, Differences& d) {
+void CompareFunction(const ViewAndMutationMetaFields& facts, const Json& golden, Differences& d) {
   d.Expect("num_intermediate_bases", facts.num_intermediate_bases, golden["num_intermediate_bases"].get<int>());
   d.Expect("keep_input_mutations", facts.keep_input_mutations, golden["keep_input_mutations"].get<bool>());
   d.Expect("is_train", facts.is_train, golden["is_train"].get<bool>());

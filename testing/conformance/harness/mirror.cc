@@ -156,7 +156,7 @@ at::Tensor ToTorch(const Tensor& tensor) {
   return tensor.reading().negate ? elements.neg() : elements;
 }
 
-absl::StatusOr<MirroredInputs> Mirror(const CaseInputs& in) {
+absl::StatusOr<MirroredInputs> ToVariables(const CaseInputs& in) {
   const GradModeGuard mode(true);
   Mirroring mirroring;
   MirroredInputs mirrored;

@@ -33,7 +33,7 @@ struct MirroredInputs {
 
 // `in` has not been used in any call; the result keeps its graph alive.
 // Errors of the runtime.
-absl::StatusOr<MirroredInputs> Mirror(const CaseInputs& in);
+absl::StatusOr<MirroredInputs> ToVariables(const CaseInputs& in);
 
 }  // namespace cotan::conformance
 

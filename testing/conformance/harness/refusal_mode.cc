@@ -40,7 +40,7 @@ absl::Status DifferentiateTwice(const RefusalCase& c, std::string artifact) {
   CaseInputs in;
   in.inputs = c.inputs();
   in.roots = in.inputs;
-  COTAN_ASSIGN_OR_RETURN(const MirroredInputs mirrored, Mirror(in));
+  COTAN_ASSIGN_OR_RETURN(const MirroredInputs mirrored, ToVariables(in));
   COTAN_ASSIGN_OR_RETURN(const std::vector<FunctionResult> results, function.Call(mirrored.inputs));
   COTAN_ASSIGN_OR_RETURN(const Tensor one, ToCotan(at::ones({})));
   return autograd::Grad({std::get<Variable>(results[0])}, mirrored.inputs, {one}, session.ops(), {.create_graph = true})

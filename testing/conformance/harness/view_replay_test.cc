@@ -19,7 +19,7 @@ const char kEager[] = R"({
 ViewAndMutationMeta WithOutput(OutputAliasInfo output, bool moves_input = false) {
   InputAliasInfo input;
   input.mutates_metadata = moves_input;
-  ViewAndMutationFacts facts;
+  ViewAndMutationMetaFields facts;
   facts.input_info = {input};
   facts.output_info = {std::move(output)};
   return *ViewAndMutationMeta::Create(std::move(facts));

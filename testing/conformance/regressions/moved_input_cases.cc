@@ -26,7 +26,7 @@ Tensors BufferTwice() {
 
 }  // namespace
 
-std::vector<ConfCase> MovedInputCases() {
+std::vector<ConfCase> MetadataMutationCases() {
   return {
       Case("pair_moved_there_and_back", BufferTwice,
            [](Tensors in) -> Tensors {
