@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that no folders include each other in a circle.
 
 Usage: check_circles.py [WORKSPACE]

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds, runs and tests examples/consumer, a workspace that has Cotan as an external repository. The
 # exit status is zero only if that works. Actions of an external repository have other paths than
 # Cotan's own, so that the disk cache knows them apart: the first run, and each after a change of
@@ -26,7 +27,7 @@ check_missing_flag() {
 check_missing_flag
 bazel build --nobuild //...
 if [[ ${1:-} == --no-compile-half ]]; then
-  # Of the program itself, stripped, a build makes no data: the compiled model is left out.
+  # The stripped program is built without its data: the compiled model is omitted.
   bazel build //:train.stripped
 else
   bazel test //...

@@ -1,8 +1,9 @@
-"""Checks that what README.md and docs/ name exists.
+# SPDX-License-Identifier: Apache-2.0
+"""Checks that names in README.md and docs/ exist.
 
 Usage: check_docs.py [WORKSPACE] < labels.txt
 
-where labels.txt is the output of `bazel query //...`. Checked are names in backticks:
+where labels.txt is the output of `./bazelw query //...`. Checked are names in backticks:
 
   //package:target    a target
   folder/file.h       a path in the workspace, with or without .h; or a program that the build makes
@@ -26,7 +27,7 @@ _MADE_BY_THE_BUILD = ("bazel-bin/", "bazel-out/")
 
 
 def TestsOf(workspace):
-  """All tests, each as Suite.Name."""
+  """Returns all tests, each as Suite.Name."""
   tests = set()
   for path in workspace.rglob("*_test.cc"):
     if not path.relative_to(workspace).parts[0].startswith("bazel-"):
@@ -35,7 +36,7 @@ def TestsOf(workspace):
 
 
 def CasesOf(workspace):
-  """Names of conformance cases: all texts in the files that have them."""
+  """Returns names of conformance cases: all string literals in the files that have them."""
   cases = set()
   for path in (workspace / "testing/conformance").rglob("*.cc"):
     cases.update(re.findall(r'"(\w+)"', path.read_text()))
@@ -51,7 +52,7 @@ def IsMissing(name, workspace, labels, tests, cases):
     return name not in tests
   if not _PATH.match(name) or name.startswith(_MADE_BY_THE_BUILD):
     return False
-  # Only what begins with a folder of the project is one of its paths; NAME stands for any name.
+  # A path of the project begins with one of its folders; NAME stands for any name.
   if not (workspace / name.split("/")[0]).is_dir() or "NAME" in name:
     return False
   program = "//" + ":".join(name.rsplit("/", 1))

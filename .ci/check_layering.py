@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks that C++ targets include only headers of their direct dependencies.
 
 Usage: check_layering.py [WORKSPACE] < rules.xml
@@ -30,13 +31,13 @@ class Target:
 
 
 def PathOf(label):
-  """The file that a label of the project names, relative to the workspace."""
+  """Returns the file that a label of the project names, relative to the workspace."""
   package, name = label.removeprefix("//").split(":")
   return f"{package}/{name}" if package else name
 
 
 def ParseTargets(xml):
-  """Targets by label, from the output of `bazel query --output=xml`."""
+  """Returns the targets by label, from the output of `bazel query --output=xml`."""
   targets = {}
   for rule in ElementTree.fromstring(xml).iter("rule"):
     lists = {
@@ -49,7 +50,7 @@ def ParseTargets(xml):
 
 
 def OfferedHeaders(label, targets):
-  """Paths of the headers that who depends on `label` may include."""
+  """Returns the headers that dependents of `label` may include."""
   target = targets.get(label)
   if target is None:
     return set()

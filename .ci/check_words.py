@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks the language of comments, string literals and documents.
 
 Usage: check_words.py [FILE ...]
@@ -72,7 +73,7 @@ def Blocks(lines):
 
 
 def IsWrappedTwice(indent, line, following, width):
-  """Whether `line` ends early although the first word of `following` continues its sentence."""
+  """Returns whether `line` ends early although the first word of `following` continues its sentence."""
   if not line or not following or line.startswith((" ", "-", "*")) or following.startswith((" ", "-", "*")):
     return False
   if line.rstrip().endswith((".", ":", ";", "?", "!", ",")) or not following[0].islower():

@@ -1,9 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts test cases from Bazel's build events.
 
-Usage: count_tests.py EVENTS_JSON BAZEL_EXIT_STATUS
+Usage: count_tests.py EVENTS_JSON BAZEL_EXIT_STATUS [PASSED_CHECKS [FAILED_CHECK ...]]
 
 Prints what failed or was skipped, then "N passed, N failed, N skipped". A target that did not
-build, or that failed without naming a test case, counts as one failure. Exits with 1 if anything failed.
+build, or that failed without naming a test case, counts as one failure. Checks that ran beside the tests are given
+by the number that passed and the names of those that failed. Exits with 1 if anything failed.
 """
 
 import dataclasses
@@ -96,6 +98,8 @@ def main():
     except json.JSONDecodeError:
       break  # Bazel was stopped in the middle of a line.
   counts = CountEvents(events, bazel_status)
+  counts.passed += int(sys.argv[3]) if len(sys.argv) > 3 else 0
+  counts.failed += [f"check: {name}" for name in sys.argv[4:]]
   for verb, names in (("skipped", counts.skipped), ("FAILED", counts.failed)):
     for name in names:
       print(f"{verb}: {name}")

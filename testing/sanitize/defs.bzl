@@ -1,8 +1,19 @@
-"""A test built and run a second time under AddressSanitizer and UndefinedBehaviorSanitizer."""
+# SPDX-License-Identifier: Apache-2.0
+"""A test built and run a second time under sanitizers."""
 
 # As in .bazelrc's --config=asan, with which any other target can be checked. Not optimized: the
 # checks of UndefinedBehaviorSanitizer would take the compiler three times as long.
-_FLAGS = ["-fsanitize=address,undefined", "-fno-sanitize=vptr"]
+_FLAGS = {
+    "address,undefined": ["-fsanitize=address,undefined", "-fno-sanitize=vptr"],
+    "thread": ["-fsanitize=thread"],
+}
+
+# The system's static libraries are not instrumented.
+_ENVIRONMENT = {
+    "ASAN_OPTIONS": "detect_container_overflow=0:detect_leaks=0",
+    "TSAN_OPTIONS": "halt_on_error=1",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+}
 
 _OPTIONS = [
     "//command_line_option:copt",
@@ -10,10 +21,11 @@ _OPTIONS = [
 ]
 
 def _sanitized_impl(settings, attr):
+    flags = _FLAGS[attr.sanitizers]
     return {
         "//command_line_option:copt": settings["//command_line_option:copt"] +
-                                      _FLAGS + ["-fno-omit-frame-pointer", "-g1", "-O0", "-U_FORTIFY_SOURCE"],
-        "//command_line_option:linkopt": settings["//command_line_option:linkopt"] + _FLAGS,
+                                      flags + ["-fno-omit-frame-pointer", "-g1", "-O0", "-U_FORTIFY_SOURCE"],
+        "//command_line_option:linkopt": settings["//command_line_option:linkopt"] + flags,
     }
 
 _sanitized = transition(
@@ -28,17 +40,14 @@ def _sanitized_test_impl(ctx):
     ctx.actions.symlink(output = executable, target_file = test.files_to_run.executable, is_executable = True)
     return [
         DefaultInfo(executable = executable, runfiles = ctx.runfiles([executable]).merge(test.default_runfiles)),
-        testing.TestEnvironment({
-            # The system's static libraries are not instrumented.
-            "ASAN_OPTIONS": "detect_container_overflow=0:detect_leaks=0",
-            "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-        }),
+        testing.TestEnvironment(_ENVIRONMENT),
     ]
 
 sanitized_test = rule(
     implementation = _sanitized_test_impl,
     test = True,
     attrs = {
+        "sanitizers": attr.string(default = "address,undefined", values = _FLAGS.keys()),
         "test": attr.label(cfg = _sanitized, mandatory = True, doc = "A cc_test."),
         "_allowlist_function_transition": attr.label(
             default = "@bazel_tools//tools/allowlists/function_transition_allowlist",
