@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/cached_compile.h"
 
 #include <string>
@@ -19,10 +21,10 @@
 namespace cotan::aot {
 namespace {
 
-// Empty: the cache is of use.
+// Returns why the cache is bypassed; empty if it is not.
 absl::string_view ReasonToBypass(const CompileOptions& options) {
-  if (!options.dump_dir.empty()) return "dump_dir asks for the stages, which an entry does not have";
-  if (options.save_policy != nullptr) return "a save_policy is code, which no key can tell from other code";
+  if (!options.dump_dir.empty()) return "dump_dir is set, and a cache entry has no graphs of the stages";
+  if (options.save_policy != nullptr) return "save_policy is set, and a function cannot be part of a cache key";
   return "";
 }
 
@@ -44,7 +46,8 @@ std::string KeyOf(const TraceCache& memo, const CompileOptions& options, const W
   return CompileKey(traces, keyed);
 }
 
-// An entry is a line for each method, an empty line, and the artifact.
+// Returns the cache entry of a model: a line "NAME TRACED_OPS RUNTIME_OPS" for each method, an
+// empty line, and the artifact.
 std::string EntryOf(const CompiledModel& model) {
   const auto append_method = [](std::string* out, const MethodSummary& method) {
     absl::StrAppend(out, method.name, " ", method.traced_ops, " ", method.runtime_ops, "\n");
@@ -52,6 +55,7 @@ std::string EntryOf(const CompiledModel& model) {
   return absl::StrCat(absl::StrJoin(model.methods(), "", append_method), "\n", model.bytes());
 }
 
+// Parses EntryOf(). DataLoss: a damaged entry.
 absl::StatusOr<CompiledModel> ModelOf(absl::string_view entry) {
   std::vector<MethodSummary> methods;
   while (true) {
@@ -62,7 +66,8 @@ absl::StatusOr<CompiledModel> ModelOf(absl::string_view entry) {
     MethodSummary& method = methods.emplace_back();
     if (words.size() != 3 || !absl::SimpleAtoi(words[1], &method.traced_ops) ||
         !absl::SimpleAtoi(words[2], &method.runtime_ops)) {
-      return absl::DataLossError(absl::StrCat("compile cache: '", split.first, "' is no summary of a method"));
+      return absl::DataLossError(
+          absl::StrCat("compile cache: '", split.first, "' is not a method summary (NAME TRACED_OPS RUNTIME_OPS)"));
     }
     method.name = std::string(words[0]);
   }
@@ -97,7 +102,7 @@ absl::StatusOr<CompiledModel> CompileThroughCache(const CompileFixed& compile, c
   TraceLog remembered{.memo = &memo};
   COTAN_ASSIGN_OR_RETURN(CompiledModel model, compile(examples, options, values, &remembered));
   const absl::Status stored = cache.Store(key, EntryOf(model));
-  // The artifact is as good without an entry.
+  // A failed store is not an error: the artifact is complete.
   if (!stored.ok()) absl::StrAppend(&outcome.reason, "the entry cannot be written: ", stored.message());
   model.set_cache(std::move(outcome));
   return model;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -19,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using Tensors = std::vector<at::Tensor>;
 
-// A cache of its own for each test.
+// Returns the folder of a new cache for each test.
 class CompiledModelCacheTest : public ::testing::Test {
  protected:
   CompiledModelCacheTest()
@@ -87,7 +89,7 @@ TEST_F(CompiledModelCacheTest, AnotherDeterministicModeIsAMiss) {
   EXPECT_EQ(Compile()->cache().kind, Kind::kHit);
 }
 
-// Nothing in its graph depends on the grad mode, as its example requires no grad.
+// The graph does not depend on the grad mode, because the example requires no grad.
 absl::StatusOr<CompiledModel> CompileDouble(const CompileOptions& options) {
   return CompileFunction([](const Tensors& in) -> Tensors { return {in[0] * 2}; }, {torch::ones({3})}, options);
 }
@@ -109,7 +111,7 @@ TEST_F(CompiledModelCacheTest, AnInputThatNoGradientGoesThroughIsAMiss) {
   CompileOptions options;
   options.cache_dir = folder_;
   const auto leaf = [] { return torch::ones({3}).requires_grad_(true); };
-  // The graph does not differ, as the function does not read its second input.
+  // The graphs are equal, because the function does not read its second input.
   const auto compile = [&](const at::Tensor& second, const CompileOptions& options) {
     return CompileFunction([](const Tensors& in) -> Tensors { return {in[0] * 2}; }, {leaf(), second}, options);
   };

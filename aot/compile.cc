@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/compile.h"
 
 #include <ATen/core/grad_mode.h>
@@ -18,20 +20,21 @@
 namespace cotan::aot {
 namespace {
 
-// Null if there is none.
+// Returns the state `name` of the model; null if there is none.
 const InitialState* StateOf(const pt2::Model& model, const std::string& name) {
   const auto found = std::find_if(model.states().begin(), model.states().end(),
                                   [&](const InitialState& state) { return state.name == name; });
   return found == model.states().end() ? nullptr : &*found;
 }
 
-// Whether all states of a model in eval mode are those of the same in train mode.
+// InvalidArgument: a state of `eval_model` is not a state of `model`, or has another dtype or other
+// sizes there.
 absl::Status CheckEvalStates(const pt2::Model& eval_model, const pt2::Model& model) {
   for (const InitialState& state : eval_model.states()) {
     const InitialState* found = StateOf(model, state.name);
     if (found == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the eval model has '", state.name, "', and the model has not: they are not the same module"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the eval model has '", state.name, "', which does not exist in the model: they are not the same module"));
     }
     if (TypeOf(found->value) == TypeOf(state.value)) continue;
     return absl::InvalidArgumentError(
@@ -44,7 +47,8 @@ ModuleOptions ModuleOptionsOf(const CompileOptions& options) {
   return {.seed = options.seed, .frozen = options.frozen, .initial_values = options.initial_values};
 }
 
-// Behind the cache, which keeps artifacts as they are without a limit.
+// Fits a compiled model into max_memory. Runs after the cache, which stores artifacts without a
+// limit.
 absl::StatusOr<CompiledModel> LimitMemory(absl::StatusOr<CompiledModel> compiled, const CompileOptions& options) {
   if (!compiled.ok() || !options.max_memory.has_value()) return compiled;
   std::string file = compiled->bytes();
@@ -64,13 +68,14 @@ absl::StatusOr<CompiledModel> LimitMemory(absl::StatusOr<CompiledModel> compiled
 
 // --- Dynamic dimensions ---------------------------------------------------------
 
-// The sizes of the examples, then of the targets.
+// Returns the sizes of the examples, then of the targets.
 std::vector<DimVector> ArgumentSizes(const std::vector<at::Tensor>& examples, const CompileOptions& options) {
   std::vector<at::Tensor> arguments = examples;
   arguments.insert(arguments.end(), options.targets.begin(), options.targets.end());
   return SizesOf(arguments);
 }
 
+// Compiles at several sizes and merges the artifacts; summaries and references are those of the first.
 absl::StatusOr<CompiledModel> CompileDynamic(const DynamicShapes& shapes, RangeEnds ends,
                                              const std::vector<at::Tensor>& examples, const CompileOptions& options,
                                              const CompileFixed& compile, const WrapperStructure* wrappers = nullptr) {
@@ -99,7 +104,7 @@ absl::StatusOr<CompiledModel> CompileDynamic(const DynamicShapes& shapes, RangeE
   return model;
 }
 
-// As the options declare them; fixed sizes if they declare none.
+// Compiles with the dynamic dimensions of the options; with fixed sizes if there are none.
 absl::StatusOr<CompiledModel> CompileDeclared(const std::vector<at::Tensor>& examples, const CompileOptions& options,
                                               const CompileFixed& compile, const WrapperStructure* wrappers = nullptr) {
   if (options.dynamic_dims.empty()) return CompileThroughCache(compile, examples, options, {}, nullptr, wrappers);
@@ -154,9 +159,9 @@ absl::StatusOr<CompiledModel> CompileFixedFunction(const TensorFunction& functio
   return Build(std::move(compilation));
 }
 
-// What the archive says of the sizes of its inputs, for these examples; no
-// symbols if all sizes are fixed. Of targets it says nothing: as many rows as the
-// first input has in its batch are rows of a batch.
+// Returns the symbolic sizes of the inputs in the archive, solved for these examples; without
+// symbols if all sizes are fixed. The archive has no sizes of targets: a target with the batch size
+// of the first input as dimension 0 gets its symbol there.
 absl::StatusOr<DynamicShapes> ShapesOf(const pt2::Model& model, const std::vector<at::Tensor>& examples,
                                        const CompileOptions& options) {
   DynamicShapes shapes;

@@ -1,6 +1,7 @@
-// The front door of the compile half: a torch::nn module or a function of
-// tensors becomes a .cotan artifact, which //runtime loads and trains without
-// LibTorch.
+// SPDX-License-Identifier: Apache-2.0
+
+// Compiles a torch::nn module or a function of tensors ahead of time into a .cotan artifact, which
+// //runtime loads, executes and trains without LibTorch.
 //
 //   cotan::aot::CompileOptions options;
 //   options.loss = [](const auto& outputs, const auto& targets) {
@@ -38,101 +39,114 @@
 
 namespace cotan::aot {
 
-struct WrapperStructure;
+struct WrapperStructure;  // aot/aotautograd/wrap_method.h
 
-// A scalar loss of what the model returned and of CompileOptions.targets.
+// A function that returns the scalar loss. `outputs` are the model's flat outputs, `targets` are
+// CompileOptions.targets.
 using LossFunction =
     std::function<at::Tensor(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets)>;
 
-// Which methods the artifact has. One that the other options do not allow is
-// left out.
+// The methods that the artifact has. A method that the other options do not allow is omitted
+// without an error.
 struct MethodOptions {
-  // "train_step": module in train mode, loss, backward and optimizer update in
-  // one program. Needs a loss and an optimizer. Inputs: the model's, then the
-  // targets. Outputs: the model's, then, with a loss function, the loss.
-  // With `accumulate_gradients` besides: "accumulate", the same with gradients
-  // summed instead of an update, and "apply_optimizer", which takes no inputs.
+  // "train_step": the module in train mode, loss, backward and optimizer update in one program.
+  // Omitted without a loss or an optimizer. Inputs: the model's, then the targets. Outputs: the
+  // model's, then, with CompileOptions.loss, the loss. With CompileOptions.accumulate_gradients the
+  // artifact has two more methods: "accumulate", which has the same inputs and outputs and adds the
+  // gradients to accumulators, and "apply_optimizer", which has no inputs and updates the
+  // parameters from the accumulators.
   bool train_step = true;
-  // "forward" and "backward" apart, module in train mode, for a loss that the
-  // device computes itself. Inputs and outputs: the model's. No "backward" if
-  // no output requires grad.
+  // "forward" and "backward" as two methods, module in train mode, for a loss that the application
+  // computes itself. Inputs and outputs of "forward": the model's. "backward" is omitted if no
+  // output requires grad.
   bool forward_backward = true;
-  // "eval": module in eval mode. Inputs and outputs: the model's; with
-  // `loss_output` the loss is among them.
+  // "eval": the module in eval mode, without gradients. Inputs and outputs: the model's.
   bool eval = true;
 };
 
-// A limit of the memory that the runtime needs for a call of any method, besides
-// states, arguments and results: its arena, and what a forward keeps for its
-// backward. Values are then computed again instead of kept (docs/memory.md).
+// A limit on the memory of a call of any method: the arena and the values saved for the backward,
+// without states, arguments and results. The compiler meets it by rematerialization
+// (docs/memory.md).
 struct MemoryLimit {
-  int64_t bytes = 0;
-  // The limit holds for these kernels with so many threads.
+  int64_t bytes = 0;  // upper limit
+  // Kernels and number of threads that the limit is computed for; both change the size of an arena.
   MemoryTarget target;
 };
 
+// Options of all compile functions. Functions and tensors are only used during the call.
 struct CompileOptions {
-  // The loss: an output of the model, or a function of its outputs and of
-  // further inputs, for which `targets` are the examples. At most one is set.
+  // The loss is output `loss_output` of the model (negative: counts from the end), or the result of
+  // `loss`. At most one of the two is set; with neither, "train_step", "accumulate" and
+  // "apply_optimizer" are omitted.
   std::optional<int> loss_output;
   LossFunction loss;
+  // Example arguments of `loss` besides the outputs, real CPU tensors. They become inputs of the
+  // training methods, after those of the model. Must be empty without `loss`.
   std::vector<at::Tensor> targets;
 
+  // The optimizer of "train_step" and "apply_optimizer". Unset: neither exists.
   std::optional<OptimizerConfig> optimizer;
+  // If true, adds the methods "accumulate" and "apply_optimizer" (see MethodOptions). Needs
+  // `optimizer`.
   bool accumulate_gradients = false;
-  // Whether a program writes to its inputs itself where nobody can tell. Without
-  // it the runtime does: programs return the new content.
+  // If true, a program writes the new content of a mutated input to that input itself where this is
+  // unobservable (AOTConfig.keep_inference_input_mutations). If false, it returns the new content
+  // and the runtime copies it.
   bool keep_input_mutations = true;
-  // Whether an undefined tensor among a function's results stands for None
-  // instead of being refused.
+  // If true, an undefined tensor among a function's results stands for None. If false, it is an
+  // error (InvalidArgument).
   bool undefined_outputs_are_none = false;
-  // Parameters that stay as they are, by name; '*' is any text, '?' any
-  // character.
+  // Names of parameters that require no grad and are not trained. Patterns: '*' is any text, '?'
+  // any character. A pattern without a match is an error.
   std::vector<std::string> frozen;
-  // Initial content of parameters and buffers by name, for instance
-  // named_parameters() of a trained module. Others keep what the factory gave.
+  // Initial content of parameters and buffers by qualified name, for instance named_parameters() of
+  // a trained module. Dtype and sizes must match. Missing names keep their initial value.
   NamedTensors initial_values;
 
-  // Ops of LibTorch that are written in terms of others, for instance one that
-  // Cotan does not support (trace/decomposition.h).
+  // Decompositions of ATen ops into others, applied below autograd while tracing, for instance for
+  // an op that Cotan does not support (capture/decomposition.h). InvalidArgument: an entry that
+  // CheckDecompositions() rejects.
   DecompositionTable decompositions;
-  // Which values of "forward" are saved for "backward", and which are computed
-  // again. Null: as Partition() has it by default. An artifact compiled with one
-  // is neither looked up in the cache nor added to it.
+  // Selects the values of "forward" that are saved for "backward"; all others are rematerialized.
+  // Null: the default of Partition(). With a policy, the cache is neither read nor written, because
+  // a function cannot be part of a cache key.
   SavePolicyFunction save_policy;
 
-  // Dimensions of the inputs that may differ from call to call; all others have
-  // the examples' sizes (docs/dynamic_shapes.md). Reference runs are then at sizes
-  // that the compiler picked.
+  // Dimensions of inputs and targets that may differ from call to call; all others have the
+  // examples' sizes (docs/dynamic_shapes.md). With dynamic dimensions the reference runs use sizes
+  // that the compiler picks.
   std::vector<DynamicDim> dynamic_dims;
 
-  // Mixed precision: the model and its loss run under LibTorch's autocast to
-  // bf16 or f16; parameters and gradients stay what they are. kUndefined: none.
+  // Mixed precision: model and loss run under LibTorch's autocast to kBFloat16 or kFloat16;
+  // parameters and gradients keep their dtypes. kUndefined: no autocast.
   DType autocast = DType::kUndefined;
 
+  // Memory limit of every method; unset: none. ResourceExhausted if it cannot be met.
   std::optional<MemoryLimit> max_memory;
 
+  // Methods to compile.
   MethodOptions methods;
-  // Seeds LibTorch's generator before the module is constructed, and is the
-  // initial seed of the session's generator.
+  // Seed of LibTorch's default generator before the module is constructed, and initial seed of the
+  // session's generator.
   uint64_t seed = 0;
-  // Whether the artifact holds the results of the example inputs, computed by
-  // LibTorch, for `cotan verify`.
+  // If true, the artifact holds a reference run of every method: inputs, outputs and new states
+  // computed by LibTorch on the examples, which `cotan verify` repeats.
   bool store_references = true;
-  // Folder for the graph's text after each stage,
-  // "METHOD.NN.STAGE.txt"; it is created. Empty: no dump.
+  // Folder that receives the graph's text after each stage, as "METHOD.NN.STAGE.txt" (dump.h); it
+  // is created if missing. A dump bypasses the cache. Empty: no dump.
   std::string dump_dir;
-  // Folder of compiled artifacts, made if it is not there, that this one is
-  // looked up in and added to (cache/compile_cache.h). Empty: none.
+  // Folder of the compile cache (cache/compile_cache.h); it is created if missing. An artifact in
+  // it with the same traces and options is returned without compiling; otherwise the new one is
+  // added. Empty: no cache.
   std::string cache_dir;
 };
 
-// What a compile did, for people.
+// Statistics of one compiled method.
 struct MethodSummary {
-  std::string name;
-  int traced_ops = 0;   // nodes of the traced graph
-  int runtime_ops = 0;  // ops of the method
-  // With CompileOptions.max_memory: what became of it.
+  std::string name;     // "train_step"
+  int traced_ops = 0;   // nodes of the traced (joint) graph
+  int runtime_ops = 0;  // ops of the method in the artifact
+  // The memory of the method after rematerialization; set if CompileOptions.max_memory is.
   std::optional<MethodMemory> memory = {};
 };
 
@@ -142,20 +156,24 @@ class CompiledModel {
   CompiledModel(std::string bytes, std::vector<MethodSummary> methods)
       : bytes_(std::move(bytes)), methods_(std::move(methods)) {}
 
-  // Writes the file whole or not at all. Errors of the file system:
-  // ResourceExhausted, PermissionDenied, NotFound, Unavailable.
+  // Writes the artifact to `path` atomically: the file is complete or unchanged. Errors of the file
+  // system: ResourceExhausted, PermissionDenied, NotFound, Unavailable.
   absl::Status Save(const std::string& path) const;
-  // The bytes of the file. Equal models and options give equal bytes.
+  // Returns the content of the artifact file. Equal models and options give equal bytes.
   const std::string& bytes() const { return bytes_; }
+  // Returns one summary for each method, in the order of compilation.
   const std::vector<MethodSummary>& methods() const { return methods_; }
-  // Whether it was compiled or found; with dynamic dimensions, for several
-  // sizes, the first that is no hit.
+  // Returns whether the artifact came from the cache, and why not if it did not. With dynamic
+  // dimensions the model is compiled at several sizes: the outcome of the first miss, if there is
+  // one.
   const CacheOutcome& cache() const { return cache_; }
-  // The same methods in another file.
+  // Replaces the artifact by another one of the same methods, for instance after
+  // FitFileIntoMemory().
   void Replace(std::string bytes, std::vector<MethodSummary> methods) {
     bytes_ = std::move(bytes);
     methods_ = std::move(methods);
   }
+  // Sets cache().
   void set_cache(CacheOutcome outcome) { cache_ = std::move(outcome); }
 
  private:
@@ -164,50 +182,55 @@ class CompiledModel {
   CacheOutcome cache_;
 };
 
-// `examples`: one tensor for each input of the model; sizes are fixed to theirs,
-// but for dynamic_dims.
-// InvalidArgument: options that contradict each other, or what Trace() and
-// TraceableModule refuse as such.
-// Unimplemented: the model does what Cotan cannot compile; the message names
-// every op and tensor concerned.
-// ResourceExhausted and others: as FitIntoMemory(), with max_memory.
+// Compiles the module that `factory` makes. `examples`: one real CPU tensor for each input of the
+// model; all sizes except those in dynamic_dims are fixed to theirs.
+// InvalidArgument: options that contradict each other; the factory, the model or the loss throws;
+// an option names a parameter, input or dimension that does not exist.
+// Unimplemented: the model uses a construct that Cotan cannot compile; the message lists every op
+// and tensor concerned.
+// ResourceExhausted: the methods cannot be made to fit into max_memory.
+// With cache_dir also the errors of CompileCache::Open() and DataLoss for a damaged entry.
 absl::StatusOr<CompiledModel> CompileModuleFactory(const ModuleFactory& factory,
                                                    const std::vector<at::Tensor>& examples,
                                                    const CompileOptions& options);
 
-// The same for a function; its methods are "forward", with "backward" if an
-// output requires grad. Examples that require grad get gradients. Compiled for
-// calls with the grad mode of this one; the function may change it.
+// Compiles a function. The methods are "forward" and, if an output requires grad, "backward";
+// MethodOptions and optimizer are not used. Examples that require grad get gradients. The grad mode
+// of this call is the one at entry of the function, which may change it. Errors are those of
+// CompileModuleFactory().
 absl::StatusOr<CompiledModel> CompileTensorFunction(const TensorFunction& function,
                                                     const std::vector<at::Tensor>& examples,
                                                     const CompileOptions& options);
 
-// The same for the flat tensors of a function with wrapper types
-// (wrapped_function.h). `wrappers` tells how its arguments are made of them, and,
-// when the function has been called, its results.
+// Compiles a function on the flat tensors of arguments and results with wrapper types
+// (wrapped_function.h). `wrappers` describes how the caller's tensors are made of flat ones;
+// `function` may fill in its `outputs` when it is called. Errors are those of
+// CompileModuleFactory(); Unimplemented also if a part of an argument gets another storage.
 absl::StatusOr<CompiledModel> CompileFlatFunction(const TensorFunction& function,
                                                   const std::vector<at::Tensor>& examples,
                                                   const CompileOptions& options, const WrapperStructure& wrappers);
 
-// The same for a model read from a .pt2 archive, which holds one mode of the
-// module: that it was exported in, as a rule training. `eval_model`, if not
-// null, is the same module exported in eval mode: it becomes the method "eval"
-// (without it there is none) and reads the states of `model` by name.
-// Dimensions that the archive has symbols for are dynamic; dynamic_dims may
-// give them names and narrower ranges.
-// InvalidArgument besides: a state of `eval_model` is none of `model`, or has
-// another dtype or other sizes; examples of other sizes than the archive allows.
+// Compiles a model read from a .pt2 archive (torch.export.save). An archive holds the module in one
+// mode, usually train mode. `eval_model`, if not null, is the same module exported in eval mode: it
+// becomes the method "eval", which is omitted otherwise, and its states are those of `model` with
+// the same names. Dimensions with symbols in the archive are dynamic; dynamic_dims may rename them
+// and narrow their ranges.
+// Errors are those of CompileModuleFactory(); InvalidArgument also if a state of `eval_model` does
+// not exist in `model` or has another dtype or other sizes there, `eval_model` has more inputs than
+// `model`, or the number or sizes of the examples do not match the archive.
 absl::StatusOr<CompiledModel> CompilePt2(const pt2::Model& model, const std::vector<at::Tensor>& examples,
                                          const CompileOptions& options, const pt2::Model* eval_model = nullptr);
 
-// `factory` returns a std::shared_ptr to a module, or a module holder; see
-// callable.h for what its forward() may take and return.
+// Compiles a torch::nn module. `factory` returns a std::shared_ptr to it or a module holder;
+// frontend/callable.h describes the arguments and results that its forward() may have. Errors are
+// those of CompileModuleFactory().
 template <typename Factory>
 absl::StatusOr<CompiledModel> CompileModule(Factory factory, const std::vector<at::Tensor>& examples,
                                             const CompileOptions& options) {
   return CompileModuleFactory(AdaptFactory(std::move(factory)), examples, options);
 }
 
+// Compiles a callable on tensors (frontend/callable.h). Errors are those of CompileTensorFunction().
 template <typename Callable>
 absl::StatusOr<CompiledModel> CompileFunction(Callable function, const std::vector<at::Tensor>& examples,
                                               const CompileOptions& options) {

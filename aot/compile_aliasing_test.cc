@@ -1,5 +1,7 @@
-// What artifacts say and return of functions that write to their inputs, and
-// whose outputs share memory.
+// SPDX-License-Identifier: Apache-2.0
+
+// Tests the metadata and results of artifacts for functions that write to their inputs and
+// functions whose outputs share memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -42,7 +44,9 @@ TEST(CompileAliasingTest, AWrittenInputIsReturnedAndHasATangent) {
   ASSERT_EQ(artifact.methods_size(), 2);
   EXPECT_THAT(Strings(artifact.methods(0).output_names()), ElementsAre("input.0", "output.0"));
   EXPECT_EQ(artifact.methods(0).input_updates_size(), 0);
-  EXPECT_THAT(Strings(artifact.methods(1).input_names()), ElementsAre("tangent.input.0", "tangent.output.0"));
+  EXPECT_THAT(
+      Strings(artifact.methods(1).input_names()),
+      ElementsAre("tangent.input.0", "tangent.output.0", "tangent.input.0.is_defined", "tangent.output.0.is_defined"));
   EXPECT_EQ(artifact.methods(1).outputs_size(), 1);
 }
 

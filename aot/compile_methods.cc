@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/compile_methods.h"
 
 #include <torch/version.h>
@@ -18,6 +20,7 @@
 #include "aot/partitioner/structural_tangents.h"
 #include "aot/references/reference.h"
 #include "base/status_macros.h"
+#include "base/version.h"
 
 namespace cotan::aot {
 namespace {
@@ -26,7 +29,7 @@ using Backward = TraceOptions::Backward;
 
 bool HasLoss(const CompileOptions& options) { return options.loss_output.has_value() || options.loss != nullptr; }
 
-// The model followed by the loss function, if there is one.
+// Returns the model followed by the loss function, if there is one.
 TensorFunction WithLoss(const TensorFunction& forward, const CompileOptions& options) {
   if (options.loss == nullptr) return forward;
   return [forward, &options](const std::vector<at::Tensor>& inputs) {
@@ -37,6 +40,7 @@ TensorFunction WithLoss(const TensorFunction& forward, const CompileOptions& opt
   };
 }
 
+// Returns the ops that cannot be lowered, among those that are left after clean-up.
 std::vector<std::string> UnsupportedLiveOps(const Graph& traced) {
   Graph live = traced;
   RemoveMaterializeGrads(live);
@@ -48,7 +52,7 @@ std::vector<std::string> UnsupportedLiveOps(const Graph& traced) {
 
 // --- The stages of every method -------------------------------------------------
 
-// A traced method on its way to the artifact.
+// A method between trace and artifact.
 struct TracedMethod {
   std::string name;
   TracedProgram traced;
@@ -56,7 +60,7 @@ struct TracedMethod {
   GraphDump dump;
 };
 
-// The trace that the log remembers, otherwise a new one.
+// Returns the trace of the cache in compilation.log, otherwise a new one.
 absl::StatusOr<TracedProgram> TraceCached(const TensorFunction& function, absl::Span<const ModuleState> states,
                                           const std::vector<at::Tensor>& inputs, const TraceOptions& trace,
                                           const Compilation& compilation) {
@@ -67,7 +71,7 @@ absl::StatusOr<TracedProgram> TraceCached(const TensorFunction& function, absl::
   return memo->emplace(trace.name, std::move(traced)).first->second;
 }
 
-// Trace, clean up, lower.
+// Traces, cleans up and lowers a method.
 absl::StatusOr<TracedMethod> TraceAndLower(const TensorFunction& function, absl::Span<const ModuleState> states,
                                            const std::vector<at::Tensor>& inputs, TraceOptions trace,
                                            Compilation& compilation) {
@@ -95,9 +99,8 @@ absl::StatusOr<TracedMethod> TraceAndLower(const TensorFunction& function, absl:
   return draft;
 }
 
-// Whose gradients the backward returns, and what they depend on unseen. Among the
-// inputs of a traced graph states lie before bases, among the program's arguments
-// behind them.
+// Sets gradient_inputs and structural_tangents. Graph inputs are ordered states, bases; the arguments of
+// a program bases, states.
 void DescribeGradients(const Graph& backward, const TracedProgram& traced, serialization::Method& method) {
   const auto num_bases = traced.input_binding.has_value() ? static_cast<int>(traced.input_binding->num_bases()) : 0;
   int num_states = 0;
@@ -123,8 +126,8 @@ void DescribeGradients(const Graph& backward, const TracedProgram& traced, seria
   }
 }
 
-// Emit an optimized graph, add it to the artifact. `graph` is the draft's, or a
-// part of it; `backward` names the method that takes what this one saves.
+// Emits an optimized graph and adds it to the artifact. `graph` is the graph of `draft` or a part
+// of it; `backward` is the name of the method that reads its saved values, or empty.
 absl::Status Finish(Graph graph, const std::string& name, const std::string& backward, TracedMethod& draft,
                     Compilation& compilation) {
   graph.name = name;
@@ -162,7 +165,7 @@ absl::Status Finish(Graph graph, const std::string& name, const std::string& bac
   return draft.dump.status();
 }
 
-// What the recorded run gives to the backward: its tangents, all of which are defined.
+// Returns the tangents of the reference run for the backward; its is_defined flags are all true.
 std::vector<TensorData> TangentsOfRun(const ReferenceRun& run, const Graph& backward) {
   std::vector<TensorData> tangents = run.tangents;
   for (const GraphInput& input : backward.inputs()) {
@@ -172,12 +175,13 @@ std::vector<TensorData> TangentsOfRun(const ReferenceRun& run, const Graph& back
   return tangents;
 }
 
-// The same for a method that is one graph.
+// Optimizes, emits and adds a method that is one graph.
 absl::Status OptimizeAndFinish(const std::string& name, TracedMethod& draft, Compilation& compilation) {
   COTAN_RETURN_IF_ERROR(Optimize(draft.graph, draft.dump.Function()));
   return Finish(draft.graph, name, "", draft, compilation);
 }
 
+// Adds the reference run of a method to the artifact, if references are stored.
 void AddReference(const std::string& method, const TracedProgram& traced,
                   const std::vector<ExpectedState>& states_after, Compilation& compilation) {
   if (!compilation.options.store_references) return;
@@ -186,17 +190,18 @@ void AddReference(const std::string& method, const TracedProgram& traced,
 
 // --- The methods --------------------------------------------------------------------
 
-// The tree of `spec` and `more` side by side.
+// Returns the tuple (spec, more).
 TreeSpec Pair(const TreeSpec& spec, TreeSpec more) {
   return {.kind = TreeSpec::Kind::kTuple, .children = {spec, std::move(more)}, .keys = {}};
 }
 
+// Returns the trace options of a method with a loss.
 TraceOptions LossTrace(const std::string& name, size_t num_inputs, const Compilation& compilation) {
   const CompileOptions& options = compilation.options;
   TraceOptions trace;
   trace.name = name;
   trace.backward = Backward::kLoss;
-  trace.loss_output = options.loss_output.value_or(-1);  // a loss function's comes last
+  trace.loss_output = options.loss_output.value_or(-1);  // the result of a loss function is last
   for (size_t i = 0; i < num_inputs; ++i) trace.input_names.push_back(absl::StrCat("input.", i));
   for (size_t i = 0; i < options.targets.size(); ++i) {
     trace.input_names.push_back(absl::StrCat("target.", i));
@@ -209,7 +214,7 @@ TraceOptions LossTrace(const std::string& name, size_t num_inputs, const Compila
   return trace;
 }
 
-// The joint graph of model and loss, its tangent set to 1.
+// Returns the joint graph of model and loss with the tangent set to 1, or to the loss scale.
 absl::StatusOr<TracedMethod> DraftLossStep(const std::string& name, TraceableModule& module,
                                            const std::vector<at::Tensor>& examples, Compilation& compilation) {
   const CompileOptions& options = compilation.options;
@@ -238,7 +243,7 @@ absl::Status AddTrainStep(TraceableModule& module, const std::vector<at::Tensor>
   compilation.artifact.AddStates(slots);
   COTAN_RETURN_IF_ERROR(OptimizeAndFinish("train_step", draft, compilation));
 
-  // The recorded gradients are those of the loss without a scale, which f16 rounds otherwise.
+  // The recorded gradients are those of the unscaled loss, which rounds differently in f16.
   const bool is_scaled = optimizer.loss_scaling.has_value();
   AddReference("train_step", draft.traced,
                is_scaled ? std::vector<ExpectedState>() : ExpectedAfterStep(draft.traced, optimizer), compilation);
@@ -276,7 +281,7 @@ absl::Status CheckOptions(const CompileOptions& options) {
     return absl::InvalidArgumentError("give either loss_output or a loss function, not both");
   }
   if (options.loss == nullptr && !options.targets.empty()) {
-    return absl::InvalidArgumentError("targets are the inputs of a loss function, and there is none");
+    return absl::InvalidArgumentError("targets are the inputs of a loss function, but CompileOptions.loss is not set");
   }
   if (options.accumulate_gradients && !options.optimizer.has_value()) {
     return absl::InvalidArgumentError("accumulate_gradients needs an optimizer");
@@ -336,7 +341,7 @@ absl::Status AddTrainMethods(TraceableModule& module, const std::vector<at::Tens
   return AddForwardBackward(module.forward(), module.states(), examples, /*grad_enabled=*/true, compilation);
 }
 
-std::string Producer() { return absl::StrCat("cotan, LibTorch ", TORCH_VERSION); }
+std::string Producer() { return absl::StrCat("cotan ", kVersion, ", LibTorch ", TORCH_VERSION); }
 
 absl::StatusOr<CompiledModel> Build(Compilation compilation) {
   if (compilation.traces_only()) return CompiledModel("", {});

@@ -1,5 +1,7 @@
-// The methods of an artifact, one after another: each is traced, cleaned up,
-// lowered, optimized and emitted. Private to //aot:compile_impl.
+// SPDX-License-Identifier: Apache-2.0
+
+// Compiles the methods of an artifact one after another: each is traced, cleaned up, lowered,
+// optimized and emitted. Private to //aot:compile_impl.
 #ifndef COTAN_AOT_COMPILE_METHODS_H_
 #define COTAN_AOT_COMPILE_METHODS_H_
 
@@ -21,42 +23,43 @@
 
 namespace cotan::aot {
 
-// What the methods of one model have in common while they are compiled.
+// State that the methods of one model share while they are compiled.
 struct Compilation {
   const CompileOptions& options;
   ArtifactBuilder artifact;
-  TraceLog* log = nullptr;  // if not null: keeps the traces
+  TraceLog* log = nullptr;  // receives the traces; null: they are dropped
   std::vector<MethodSummary> summaries = {};
-  const WrapperStructure* wrappers = nullptr;  // null: no tensor is of a wrapper type
-  // How the model's arguments and results are nested, without targets and the loss of
-  // a loss function; unset: flat tuples.
+  const WrapperStructure* wrappers = nullptr;  // null: no wrapper types
+  // Nesting of the model's arguments and results, without the targets and the result of a loss
+  // function; unset: flat tuples.
   std::optional<TreeSpec> in_spec = {};
   std::optional<TreeSpec> out_spec = {};
 
-  // Whether methods are traced and not compiled.
+  // Returns whether methods are only traced, not compiled.
   bool traces_only() const { return log != nullptr && log->traces_only; }
 };
 
-// Whether the options contradict each other.
-// InvalidArgument: they do.
+// InvalidArgument: loss_output and loss are both set; targets without loss; accumulate_gradients
+// without an optimizer.
 absl::Status CheckOptions(const CompileOptions& options);
 
-// "cotan, LibTorch 2.15.0".
+// Returns the producer string of an artifact: "cotan 0.2.0, LibTorch 2.15.0".
 std::string Producer();
 
-// All methods of a module in train mode that the options ask for. Errors of these
-// three are those of CompileModule().
+// Adds the methods of a module in train mode that the options select: "train_step", "accumulate",
+// "apply_optimizer", "forward", "backward". Errors are those of CompileModuleFactory().
 absl::Status AddTrainMethods(TraceableModule& module, const std::vector<at::Tensor>& examples,
                              Compilation& compilation);
 
-// "forward", and "backward" if an output requires grad.
+// Traces `function` with the given grad mode at entry and adds "forward" and, if an output requires
+// grad, "backward". Errors are those of CompileTensorFunction().
 absl::Status AddForwardBackward(const TensorFunction& function, absl::Span<const ModuleState> states,
                                 const std::vector<at::Tensor>& examples, bool grad_enabled, Compilation& compilation);
 
-// "eval".
+// Sets the module to eval mode and adds "eval". Errors are those of CompileModuleFactory().
 absl::Status AddEval(TraceableModule& module, const std::vector<at::Tensor>& examples, Compilation& compilation);
 
-// The artifact with all methods that were added; an empty one if they were only traced.
+// Returns the artifact with all methods that were added; an empty one if they were only traced.
 absl::StatusOr<CompiledModel> Build(Compilation compilation);
 
 }  // namespace cotan::aot

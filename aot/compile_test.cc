@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/compile.h"
 
 #include <gmock/gmock.h>
@@ -215,7 +217,7 @@ std::vector<std::string> StagesOf(const std::string& method, const std::string& 
   return in_order;
 }
 
-// What the last stage of a method left.
+// Returns the graph after the last stage of a method.
 std::string LastGraphOf(const std::string& method, const std::string& folder) {
   const std::vector<std::string> stages = StagesOf(method, folder);
   std::ostringstream text;
@@ -239,7 +241,7 @@ TEST(CompileTest, DumpsEachStageOfEachMethod) {
   ASSERT_GE(backward.size(), 2u);
   EXPECT_EQ(backward.front(), "partition");
   EXPECT_THAT(backward.back(), StartsWith("optimize."));
-  // Passes over the backward are not among those of the forward.
+  // The dump of the forward has no passes over the backward.
   EXPECT_THAT(LastGraphOf("forward", options.dump_dir), AllOf(HasSubstr("user_output"), Not(HasSubstr("  gradient "))));
   EXPECT_THAT(LastGraphOf("backward", options.dump_dir),
               AllOf(HasSubstr("  gradient "), Not(HasSubstr("user_output"))));

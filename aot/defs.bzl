@@ -1,22 +1,23 @@
-"""Compiling models as part of a build."""
+# SPDX-License-Identifier: Apache-2.0
+"""Rules that compile models as part of a build."""
 
 def cotan_program(name, model, model_name = "", flags = [], **kwargs):
     """Makes NAME.cotan from a model.
 
-    LibTorch is needed while building only: what depends on NAME.cotan does not link it. The macro
+    LibTorch is needed at build time only: targets that depend on NAME.cotan do not link it. The macro
     works in other workspaces, too: load it from @cotan//aot:defs.bzl (examples/consumer).
 
     Args:
       name: the artifact is NAME.cotan; NAME_compile is the tool that compiles it.
       model: a cc_library that defines cotan::aot::RegisteredModels().
-      model_name: which of them; not needed if there is only one.
+      model_name: name of the model to compile; optional if there is only one.
       flags: further flags of the tool, such as "--optimizer=sgd(lr=0.1)".
-      **kwargs: common attributes (visibility, tags, ...) of both.
+      **kwargs: common attributes (visibility, tags, ...) of both targets.
     """
     tool = name + "_compile"
     native.cc_binary(
         name = tool,
-        # main() comes first: it asks for the symbol that the model defines.
+        # compile_main comes first: it needs the symbol that the model library defines.
         deps = [
             Label("//aot/tools:compile_main"),
             model,

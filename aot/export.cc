@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/export.h"
 
 #include <ATen/core/grad_mode.h>
@@ -23,12 +25,13 @@ namespace {
 using serialization::State;
 using Backward = TraceOptions::Backward;
 
+// Returns InvalidArgument "cannot export: ...".
 template <typename... Parts>
 absl::Status Refuse(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("cannot export: ", parts...));
 }
 
-// A function with the states that it holds.
+// A function, its states and its examples.
 struct Exportable {
   TensorFunction function;
   absl::Span<const ModuleState> states;
@@ -40,7 +43,7 @@ struct Exportable {
   }
 };
 
-// Graphs for export have no calling convention that could bring these about.
+// InvalidArgument: input mutations and aliases that need a calling convention around the graph.
 absl::Status CheckInputs(const Exportable& exportable, const ViewAndMutationMetaFields& facts, bool trace_joint) {
   for (size_t i = 0; i < facts.input_info.size(); ++i) {
     const InputAliasInfo& info = facts.input_info[i];
@@ -98,10 +101,10 @@ absl::Status CheckLossOnly(const ViewAndMutationMetaFields& facts, const ExportO
   SymInt elements = 1;
   for (const SymInt& size : info.geometry->sizes) elements = elements * size;
   if (elements == SymInt(1)) return absl::OkStatus();
-  return Refuse("output ", loss, " is to be the loss, but is no scalar: it is ", info.geometry->ToString());
+  return Refuse("output ", loss, " is to be the loss, but is not a scalar: it is ", info.geometry->ToString());
 }
 
-// Puts 1 where the gradient of the loss enters.
+// Replaces the tangent of the loss by 1.
 absl::Status SeedTangent(Graph& graph) {
   const auto tangent = std::find_if(graph.inputs().begin(), graph.inputs().end(),
                                     [](const GraphInput& input) { return input.kind == InputKind::kTangent; });
@@ -134,8 +137,8 @@ absl::StatusOr<ExportedGraph> Exported(TracedProgram traced) {
 
 absl::StatusOr<ExportedGraph> Export(const Exportable& exportable, const ExportOptions& options) {
   if (options.pre_dispatch) {
-    return Refuse("pre_dispatch: there is no graph of ops as they were before autograd",
-                  options.trace_joint ? ", and gradients could not be part of it" : "");
+    return Refuse("pre_dispatch is not supported: graphs are recorded below autograd",
+                  options.trace_joint ? ", and such a graph could not contain gradients (trace_joint)" : "");
   }
   COTAN_ASSIGN_OR_RETURN(const ViewAndMutationMetaFields facts, FactsOf(exportable, options.trace_joint, options.seed));
   if (options.trace_joint) COTAN_RETURN_IF_ERROR(CheckLossOnly(facts, options));
@@ -157,7 +160,7 @@ absl::StatusOr<ExportedGraph> Export(const Exportable& exportable, const ExportO
   return Exported(std::move(traced));
 }
 
-// Leading examples as states of the function.
+// Leading examples of a function, as states.
 struct LeadingStates {
   std::vector<ModuleState> states;  // parameters, then buffers
   std::vector<size_t> position;     // of each state among the function's inputs

@@ -1,6 +1,8 @@
-// Graphs for other tools than Cotan's runtime: what a module or a function
-// computes, as one graph of aten ops with a signature, and no calling convention
-// around it. What would need one is refused.
+// SPDX-License-Identifier: Apache-2.0
+
+// Exports modules and functions as one graph of ATen ops with a signature, for tools other than
+// Cotan's runtime. The graph has no calling convention around it (torch/_functorch/aot_autograd.py,
+// aot_export_module and aot_export_joint_simple); constructs that need one are InvalidArgument.
 //
 //   cotan::aot::ExportOptions options;
 //   options.trace_joint = true;
@@ -25,67 +27,71 @@
 
 namespace cotan::aot {
 
+// Options with the names of aot_export_module().
 struct ExportOptions {
-  // Whether the graph computes gradients too: of the loss, output
-  // `output_loss_index` (counted from 0), by all parameters and inputs that
-  // require grad. Without it, the function runs with gradients disabled.
+  // If true, the graph also computes the gradients of the loss, output `output_loss_index` (counted
+  // from 0), with respect to all parameters and inputs that require grad. If false, the function
+  // runs with gradients disabled.
   bool trace_joint = false;
   std::optional<int> output_loss_index;
-  // Functions only: so many leading examples are parameters, those that require
-  // grad, or buffers; they are called p0, p1, ...
+  // Functions only: number of leading examples that are states. Those that require grad are
+  // parameters, the others buffers; their names are p0, p1, ...
   int num_parameters_and_buffers = 0;
-  // A graph of ops as they were before autograd. There is none: refused.
+  // Must be false: graphs of ops above autograd are not supported (InvalidArgument).
   bool pre_dispatch = false;
-  // Seeds LibTorch's generator before a module is constructed.
+  // Seed of LibTorch's default generator before a module is constructed.
   uint64_t seed = 0;
 };
 
-// A graph (see TracedProgram) without tangents. Its inputs are parameters,
-// buffers, user inputs, then captured constants and the RNG state, if any. Its
-// outputs are the new contents of mutated buffers and user inputs, the user's
-// outputs, and the gradients of parameters and user inputs.
+// An exported graph (see TracedProgram). Inputs: parameters, buffers, user inputs, then captured
+// constants and the RNG state, if any; tangents only from ExportJointTensorFunction(). Outputs: the
+// new contents of mutated buffers and user inputs, the user outputs, and the gradients of
+// parameters and user inputs.
 struct ExportedGraph {
   Graph graph;
   serialization::GraphSignature signature;
   serialization::ViewAndMutationMeta metadata;
-  // Initial contents of parameters and buffers, and constants.
+  // Initial contents of parameters and buffers, and captured constants.
   std::vector<TracedState> states;
 };
 
-// InvalidArgument, the message says which: pre_dispatch; an input whose sizes,
-// strides or storage change; an input that requires grad and is written to; the
-// same tensor given twice, or inputs that share memory, of which one is written
-// to. With trace_joint: no output_loss_index, or no such output; a loss that
-// does not require grad or is no scalar; another output that requires grad; an
-// input that requires grad but has no gradient.
-// Otherwise as CompileModule() and CompileFunction().
+// Exports a module or a function; the errors are those of CompileModuleFactory() and
+// CompileTensorFunction(), and
+// InvalidArgument: pre_dispatch is set; sizes, strides or storage of an input change; an input that
+// requires grad is written to; the same tensor is given twice, or inputs share memory, and one of
+// them is written to.
+// InvalidArgument with trace_joint: output_loss_index is unset or out of range; the loss does not
+// require grad or is not a scalar; another output requires grad; a parameter is written to; an
+// input that requires grad has no gradient.
 absl::StatusOr<ExportedGraph> ExportModuleFactory(const ModuleFactory& factory, const std::vector<at::Tensor>& examples,
                                                   const ExportOptions& options);
 absl::StatusOr<ExportedGraph> ExportTensorFunction(const TensorFunction& function,
                                                    const std::vector<at::Tensor>& examples,
                                                    const ExportOptions& options);
 
-// A joint graph with one tangent for each output that requires grad, or, without
-// `trace_joint`, the graph of the function with gradients disabled. Partitioned,
-// its forward takes and returns what the function does.
-// InvalidArgument: as above, and for an input that is written to, or an output
-// that shares memory with an input or with another tensor.
+// Exports a joint graph with one tangent for each output that requires grad or, without
+// `trace_joint`, the graph of the function with gradients disabled (aot_export_joint_simple). The
+// forward of the partitioned graph has the inputs and outputs of the function.
+// InvalidArgument: the errors of ExportTensorFunction() without trace_joint; an input is written
+// to; an output shares memory with an input or with another tensor.
 absl::StatusOr<ExportedGraph> ExportJointTensorFunction(const TensorFunction& function,
                                                         const std::vector<at::Tensor>& examples, bool trace_joint);
 
-// See CompileModule() and CompileFunction() for what is taken.
+// Exports a module. `factory` is as for CompileModule().
 template <typename Factory>
 absl::StatusOr<ExportedGraph> ExportModule(Factory factory, const std::vector<at::Tensor>& examples,
                                            const ExportOptions& options) {
   return ExportModuleFactory(AdaptFactory(std::move(factory)), examples, options);
 }
 
+// Exports a callable on tensors (frontend/callable.h).
 template <typename Callable>
 absl::StatusOr<ExportedGraph> ExportFunction(Callable function, const std::vector<at::Tensor>& examples,
                                              const ExportOptions& options) {
   return ExportTensorFunction(AdaptFunction(std::move(function)), examples, options);
 }
 
+// Exports a callable with ExportJointTensorFunction().
 template <typename Callable>
 absl::StatusOr<ExportedGraph> ExportJoint(Callable function, const std::vector<at::Tensor>& examples,
                                           bool trace_joint) {

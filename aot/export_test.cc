@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/export.h"
 
 #include <gmock/gmock.h>
@@ -120,7 +122,7 @@ TEST(ExportTest, ModulesExportTheirParametersByName) {
 TEST(ExportTest, RefusesWhatIsNoLoss) {
   const Tensors examples = {Parameter(), torch::rand({3})};
   EXPECT_THAT(Refusal([](const Tensors& in) -> Tensors { return {in[0] * in[1]}; }, examples, Joint()),
-              HasSubstr("output 0 is to be the loss, but is no scalar: it is f32[3]"));
+              HasSubstr("output 0 is to be the loss, but is not a scalar: it is f32[3]"));
   EXPECT_THAT(Refusal(Loss, examples, Joint(5)), HasSubstr("output 0 requires grad, but the loss is output 5"));
   EXPECT_THAT(Refusal(
                   [](const Tensors& in) -> Tensors {

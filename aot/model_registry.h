@@ -1,4 +1,6 @@
-// The models that a compile tool can compile.
+// SPDX-License-Identifier: Apache-2.0
+
+// Declares the models that a compile tool can compile.
 #ifndef COTAN_AOT_MODEL_REGISTRY_H_
 #define COTAN_AOT_MODEL_REGISTRY_H_
 
@@ -13,19 +15,20 @@
 
 namespace cotan::aot {
 
-// A model with what compiling it needs. Nothing is computed before the
-// functions are called.
+// A model, its examples and its default options. Nothing is computed before the functions are
+// called.
 struct ModelDefinition {
   std::string name;
   std::string description;  // one line, for --list
   ModuleFactory factory;    // AdaptFactory([] { return Net(); })
+  // Returns one real CPU tensor for each input.
   std::function<std::vector<at::Tensor>()> examples;
-  // Defaults; flags of the tool override them.
+  // Returns the default options; flags of the tool override them.
   std::function<CompileOptions()> options;
 };
 
-// Defined once by the library of models that is linked with the tool
-// (cotan_program() in defs.bzl); names are unique.
+// Returns all models; names are unique. Defined by the library of models that is linked with the
+// tool (cotan_program() in defs.bzl).
 std::vector<ModelDefinition> RegisteredModels();
 
 }  // namespace cotan::aot

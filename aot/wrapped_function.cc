@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/wrapped_function.h"
 
 #include "absl/status/status.h"
@@ -8,6 +10,7 @@
 namespace cotan::aot {
 namespace {
 
+// Returns the structure of `value` over the flat tensors from `next` on.
 FlatMeta StructureOf(const WrappedTensor& value, int& next) {
   if (value.is_plain()) return PlainTensorMeta{.flat_index = next++, .expected = {}};
   WrapperMeta meta;
@@ -42,7 +45,8 @@ void DropSizes(WrapperMeta& meta) {
   }
 }
 
-// What is the same in every call: dynamic sizes are not.
+// Returns the part of the structure that is equal in every call: without outer sizes if they are
+// dynamic.
 std::vector<FlatMeta> Compared(std::vector<FlatMeta> metas, bool is_dynamic) {
   if (!is_dynamic) return metas;
   for (FlatMeta& meta : metas) {
@@ -65,7 +69,7 @@ absl::StatusOr<CompiledModel> CompileWrappedFunction(const WrappedFunction& func
   const bool is_dynamic = !options.dynamic_dims.empty();
   if (is_dynamic && rewrap == nullptr) {
     return absl::UnimplementedError(
-        "dynamic dimensions of wrapper types need the way to wrap them: use CompileWrapped()");
+        "dynamic_dims with wrapper types need `rewrap`; use CompileWrapped(), which sets it");
   }
   WrapperStructure structure = {.inputs = StructureOf(examples), .outputs = {}};
   bool has_run = false;

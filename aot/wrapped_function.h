@@ -1,6 +1,8 @@
-// Compiles functions whose arguments and results are of wrapper types
-// (wrappers/wrapper_type.h): the program works on the tensors that they are made
-// of, and the runtime takes arguments apart and puts results together.
+// SPDX-License-Identifier: Apache-2.0
+
+// Compiles functions whose arguments and results are of wrapper types (wrappers/wrapper_type.h):
+// tensors made of tensors, like PyTorch's traceable tensor subclasses. The program works on the
+// flat tensors; the runtime flattens arguments and wraps results.
 //
 //   using cotan::Quantized;
 //   auto model = cotan::aot::CompileWrapped(
@@ -9,8 +11,8 @@
 //       },
 //       std::make_tuple(weight, x), options);
 //
-// Inside, the function sees objects of its own classes over at::Tensors, and
-// LibTorch's autograd goes through their parts: gradients are those of the parts.
+// The function is called with objects of its own classes over at::Tensor. LibTorch's autograd
+// differentiates their parts: gradients are those of the parts.
 #ifndef COTAN_AOT_WRAPPED_FUNCTION_H_
 #define COTAN_AOT_WRAPPED_FUNCTION_H_
 
@@ -32,13 +34,15 @@ namespace cotan::aot {
 
 using WrappedTensor = Wrapped<at::Tensor>;
 using WrappedFunction = std::function<std::vector<WrappedTensor>(const std::vector<WrappedTensor>&)>;
-// Takes values apart and wraps them again, so that they tell their sizes anew.
+// Flattens values and wraps them again, so that their outer sizes are computed from the parts.
 using Rewrapping = std::function<std::vector<WrappedTensor>(const std::vector<WrappedTensor>&)>;
 
-// As CompileTensorFunction() (compile.h). Results have the same structure in
-// every call. Arguments of CompileOptions.dynamic_dims are counted flat: each
-// part of a wrapper is one; `rewrap` is needed with them.
-// Unimplemented besides: a part of an argument gets another storage.
+// Compiles a function with wrapper types to the methods of CompileTensorFunction() (compile.h).
+// Results have the same structure in every call. CompileOptions.dynamic_dims counts arguments flat:
+// each part of a wrapper is one.
+// Errors are those of CompileTensorFunction(); Unimplemented also if a part of an argument gets
+// another storage, or if dynamic_dims is not empty and `rewrap` is null; InvalidArgument also if
+// the structure of the results differs between calls.
 absl::StatusOr<CompiledModel> CompileWrappedFunction(const WrappedFunction& function,
                                                      const std::vector<WrappedTensor>& examples,
                                                      const CompileOptions& options, const Rewrapping& rewrap = nullptr);
@@ -79,9 +83,9 @@ Rewrapping AdaptRewrapping(std::index_sequence<kIndex...>) {
 
 }  // namespace internal
 
-// `callable` takes as many arguments as there are examples, each of the example's
-// class: at::Tensor or a wrapper type over it. It returns one such, or a tuple or
-// pair of them.
+// Compiles `callable`, which takes as many arguments as there are examples, each of the example's
+// class: at::Tensor or a wrapper type over it. It returns one of these, or a tuple or pair of them.
+// Errors are those of CompileWrappedFunction().
 template <typename Callable, typename... Arguments>
 absl::StatusOr<CompiledModel> CompileWrapped(Callable callable, const std::tuple<Arguments...>& examples,
                                              const CompileOptions& options) {

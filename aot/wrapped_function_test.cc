@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/wrapped_function.h"
 
 #include <gmock/gmock.h>

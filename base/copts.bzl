@@ -1,7 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compile flags that packages share."""
 
-# Code that runs on the device: //runtime, //kernels, //serialization and //base. Tests may leave
-# them away.
+# Code that runs on the device: //runtime, //kernels, //serialization and //base. Tests may omit them.
 COTAN_RUNTIME_COPTS = [
     "-fno-exceptions",
     "-fno-rtti",

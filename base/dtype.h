@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Element types of tensors. The numeric values are part of the file format
 // (serialization/schema/program.proto, enum DTypeProto): never renumber.
 #ifndef COTAN_BASE_DTYPE_H_
@@ -30,23 +32,22 @@ enum class DType : uint8_t {
 // Number of enumerators, kUndefined included.
 inline constexpr int kNumDTypes = 13;
 
-// Bytes per element; 0 for kUndefined.
+// Returns the bytes per element; 0 for kUndefined.
 size_t ByteSize(DType dtype);
 
-// Short name as in the text form of programs: "f32", "bf16", "i64", "bool",
-// "c64"; "undefined" for kUndefined.
+// Returns the short name as in the text form of programs: "f32", "bf16", "i64", "bool", "c64"; "undefined"
+// for kUndefined.
 absl::string_view DTypeName(DType dtype);
 
-// The inverse of DTypeName.
-// InvalidArgument if `name` is no dtype's name; the message lists them all.
+// Inverse of DTypeName(). InvalidArgument if `name` is not a dtype's name; the message lists all names.
 absl::StatusOr<DType> ParseDType(absl::string_view name);
 
 bool IsFloatingPoint(DType dtype);  // f16, bf16, f32, f64
 bool IsComplex(DType dtype);        // c64, c128
 bool IsInteger(DType dtype);        // u8, i8, i16, i32, i64; not bool
 
-// Distance between 1 and the next larger value; 0 for integers and bool. Of a
-// complex type, that of its component.
+// Returns the distance between 1 and the next larger value; 0 for integers and bool; for a complex type,
+// the value of its component type.
 double Epsilon(DType dtype);
 
 }  // namespace cotan

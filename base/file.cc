@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "base/file.h"
 
 #include <dirent.h>
@@ -65,21 +67,21 @@ bool IsNumber(absl::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == absl::string_view::npos;
 }
 
-// Whether `entry` of a folder is "<name>.tmp-<process>-<n>".
+// Returns whether `entry` of a folder is "<name>.tmp-<process>-<n>".
 bool IsTemporaryOf(absl::string_view name, absl::string_view entry) {
   if (!absl::ConsumePrefix(&entry, name) || !absl::ConsumePrefix(&entry, ".tmp-")) return false;
   const size_t dash = entry.find('-');
   return dash != absl::string_view::npos && IsNumber(entry.substr(0, dash)) && IsNumber(entry.substr(dash + 1));
 }
 
-// Whether `path` is a name of the open `file`.
+// Returns whether `path` is a name of the open `file`.
 bool Names(const std::string& path, int file) {
   struct stat at_path, open_file;
   if (::lstat(path.c_str(), &at_path) != 0 || ::fstat(file, &open_file) != 0) return false;
   return at_path.st_dev == open_file.st_dev && at_path.st_ino == open_file.st_ino;
 }
 
-// Removes a temporary file unless its writer is alive, that is, has it locked.
+// Removes a temporary file unless its writer is alive, which holds a lock on it.
 void RemoveIfAbandoned(const std::string& path, FileSystem& files) {
   const int file = ::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
   const ScopedDescriptor closer(file);
@@ -88,7 +90,7 @@ void RemoveIfAbandoned(const std::string& path, FileSystem& files) {
   if (Names(path, file)) files.Remove(path);
 }
 
-// Removes what killed writers of `path` left behind.
+// Removes temporary files of killed writers of `path`.
 void RemoveAbandonedTemporaries(const std::string& path, FileSystem& files) {
   const std::string folder = FolderOf(path);
   const std::string name = path.substr(path.rfind('/') + 1);
@@ -100,14 +102,14 @@ void RemoveAbandonedTemporaries(const std::string& path, FileSystem& files) {
   ::closedir(entries);
 }
 
-// Locks a new file of this process. False: another process had the lock first and
-// has removed the file.
+// Locks a new file of this process. Returns false if another process had the lock first and has removed the
+// file.
 bool LockNew(const std::string& path, int file) {
   int locked = 0;
   do {
     locked = ::flock(file, LOCK_EX);
   } while (locked != 0 && errno == EINTR);
-  // Where files cannot be locked, no process can take the file for abandoned.
+  // If files cannot be locked, no process considers the file abandoned.
   return locked != 0 || Names(path, file);
 }
 
@@ -195,7 +197,7 @@ absl::Status FileSystem::Write(int file, absl::string_view bytes, const std::str
 }
 
 absl::Status FileSystem::Sync(int file, const std::string& path) {
-  // Pipes and some file systems cannot sync; there is nothing to wait for then.
+  // Pipes and some file systems do not support fsync().
   if (::fsync(file) == 0 || errno == EINVAL || errno == ENOTSUP) return absl::OkStatus();
   return SystemError("sync", path, errno);
 }
@@ -231,7 +233,7 @@ absl::Status WriteFileAtomically(const std::string& path, absl::Span<const absl:
   absl::Status status = WriteAndSync(temporary, pieces, files);
   if (status.ok()) status = files.Rename(temporary.path, path);
   if (!status.ok()) files.Remove(temporary.path);
-  // Closing unlocks: by now the temporary name is gone.
+  // Closing releases the lock; the temporary name no longer exists.
   const absl::Status closed = files.Close(temporary.file, path);
   if (!status.ok()) return status;
   COTAN_RETURN_IF_ERROR(closed);

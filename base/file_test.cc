@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "base/file.h"
 
 #include <fcntl.h>
@@ -54,7 +56,7 @@ TEST(FileTest, AMappingOutlivesTheFilesReplacement) {
   EXPECT_EQ(ReadAll(path), "new!");
 }
 
-// Whether the pages of `bytes` are mapped; it starts at a page.
+// Returns whether the pages of `bytes` are mapped; `bytes` starts at a page.
 bool IsMapped(absl::string_view bytes) {
   std::vector<unsigned char> resident(bytes.size());
   return ::mincore(const_cast<char*>(bytes.data()), bytes.size(), resident.data()) == 0;
@@ -97,7 +99,7 @@ TEST(FileTest, AFullDiskIsResourceExhausted) {
   ASSERT_TRUE(SystemFiles().Close(file, "/dev/full").ok());
 }
 
-// Fails the call number `fail_at`, counted over all calls.
+// Fails call number `fail_at`, counted over all calls.
 class FailingFiles : public FileSystem {
  public:
   explicit FailingFiles(int fail_at) : left_(fail_at) {}
@@ -152,7 +154,7 @@ TEST(FileTest, EveryFailureLeavesTheOldFileAndNoOther) {
 
 // --- several writers -----------------------------------------------------------
 
-// An empty folder of the running test.
+// Returns an empty folder for the running test.
 std::string NewFolder() {
   const std::string folder = TestPath(::testing::UnitTest::GetInstance()->current_test_info()->name());
   std::filesystem::remove_all(folder);
@@ -160,7 +162,7 @@ std::string NewFolder() {
   return folder;
 }
 
-// The names of a folder's entries, in order.
+// Returns the names of a folder's entries, sorted.
 std::vector<std::string> Entries(const std::string& folder) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename());
@@ -168,7 +170,7 @@ std::vector<std::string> Entries(const std::string& folder) {
   return names;
 }
 
-// Writes a byte to a pipe when everything but the rename is done, and waits for good.
+// Writes a byte to a pipe in place of the rename, and then waits forever.
 class StuckFiles : public FileSystem {
  public:
   explicit StuckFiles(int pipe) : pipe_(pipe) {}

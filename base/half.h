@@ -1,5 +1,7 @@
-// The two 16-bit floating point formats as bits, for machines without such
-// types. Conversions round to nearest, ties to even; NaN stays NaN.
+// SPDX-License-Identifier: Apache-2.0
+
+// Conversions between f32 and the bits of the two 16-bit floating point formats, for machines without such
+// types. They round to nearest, ties to even; NaN stays NaN.
 #ifndef COTAN_BASE_HALF_H_
 #define COTAN_BASE_HALF_H_
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "base/memory_planner.h"
 
 #include <algorithm>
@@ -21,8 +23,8 @@ struct Range {
   int64_t end;
 };
 
-// Start of the smallest gap of at least `bytes` between `taken`, which are
-// sorted by begin; the end of all if there is none.
+// Returns the start of the smallest gap of at least `bytes` between `taken`, which are sorted by begin; the
+// end of all ranges if there is none.
 int64_t BestGap(const std::vector<Range>& taken, int64_t bytes) {
   int64_t best = -1;
   int64_t best_size = std::numeric_limits<int64_t>::max();
@@ -81,7 +83,7 @@ int64_t PeakBytes(absl::Span<const BufferLifetime> buffers) {
     changes.push_back({buffer.first, Aligned(buffer.bytes)});
     changes.push_back({buffer.last + 1, -Aligned(buffer.bytes)});
   }
-  // At equal steps, what ends goes before what begins.
+  // At equal steps, ends are before begins.
   std::sort(changes.begin(), changes.end(),
             [](const Change& a, const Change& b) { return a.step != b.step ? a.step < b.step : a.bytes < b.bytes; });
   int64_t alive = 0;

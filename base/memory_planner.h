@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Places buffers with known lifetimes in one block of memory (an arena).
 #ifndef COTAN_BASE_MEMORY_PLANNER_H_
 #define COTAN_BASE_MEMORY_PLANNER_H_
@@ -10,13 +12,13 @@
 
 namespace cotan {
 
-// Offsets in an arena are multiples of this, in bytes.
+// Alignment of offsets in an arena, in bytes.
 inline constexpr int64_t kArenaAlignment = 64;
 
-// A buffer: how large it is and when it is alive.
+// Size and lifetime of a buffer.
 struct BufferLifetime {
   int64_t bytes = 0;  // >= 0
-  // First and last step, inclusive, that touches it; first <= last.
+  // First and last step that uses it, inclusive; first <= last.
   int first = 0;
   int last = 0;
 };
@@ -26,13 +28,12 @@ struct ArenaLayout {
   int64_t bytes = 0;             // of the arena
 };
 
-// Gives buffers that are alive at the same step disjoint places. Largest
-// buffers first, each in the smallest gap that takes it; equal input gives
-// equal output. Takes time quadratic in the number of buffers at worst.
+// Assigns disjoint ranges to buffers that are alive at the same step: largest buffers first, each in the
+// smallest gap that fits. Deterministic. Worst-case time is quadratic in the number of buffers.
 // ResourceExhausted: the arena would exceed 2^62 bytes.
 absl::StatusOr<ArenaLayout> PlanArena(absl::Span<const BufferLifetime> buffers);
 
-// The most bytes alive at one step: no arena can be smaller.
+// Returns the maximum over all steps of the bytes alive, a lower bound of the arena's size.
 int64_t PeakBytes(absl::Span<const BufferLifetime> buffers);
 
 }  // namespace cotan

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "base/memory_planner.h"
 
 #include <random>
@@ -27,7 +29,7 @@ TEST(MemoryPlannerTest, BuffersOfOneStepDoNot) {
 }
 
 TEST(MemoryPlannerTest, TheSmallestGapThatFitsIsTaken) {
-  // Two gaps at step 1: 256 bytes behind the first buffer, 128 further up.
+  // Two gaps at step 1: 256 bytes after the first buffer, 128 at a higher offset.
   const std::vector<BufferLifetime> buffers = {
       {1024, 0, 9}, {512, 0, 0}, {512, 0, 9}, {256, 0, 0}, {256, 0, 9}, {128, 1, 1},
   };

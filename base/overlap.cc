@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "base/overlap.h"
 
 #include <algorithm>
@@ -9,13 +11,13 @@
 namespace cotan {
 namespace {
 
-// `factor` * n for some n in [0, limit].
+// A term `factor` * n with any n in [0, limit].
 struct Term {
   int64_t factor = 0;
   int64_t limit = 0;
 };
 
-// Terms of equal factors become one; factors descend.
+// Merges terms of equal factors and sorts by descending factor.
 std::vector<Term> Merged(std::vector<Term> terms) {
   std::sort(terms.begin(), terms.end(), [](const Term& a, const Term& b) { return a.factor > b.factor; });
   std::vector<Term> merged;
@@ -35,9 +37,9 @@ bool SameTerms(const std::vector<Term>& a, const std::vector<Term>& b) {
                     [](const Term& x, const Term& y) { return x.factor == y.factor && x.limit == y.limit; });
 }
 
-// Whether a sum of the terms can be `target`. By search from the largest factor
-// on, where only counts are tried that leave a rest which the smaller ones can
-// reach: within their sum, and a multiple of their common divisor.
+// Decides whether a sum of the terms can be `target`. Searches from the largest factor on; only those
+// counts are tried whose remainder is at most the sum of the smaller terms and a multiple of their greatest
+// common divisor.
 class SumSearch {
  public:
   explicit SumSearch(std::vector<Term> terms) : terms_(Merged(std::move(terms))) {
@@ -77,8 +79,8 @@ int64_t AddDimensions(const StridedLayout& layout, int64_t unit, std::vector<Ter
   return last;
 }
 
-// Whether each dimension steps past all that the smaller ones span, which is so of
-// slices and permutations of dense tensors. `dims` descend.
+// Returns whether the stride of each dimension exceeds the span of all smaller ones, as in slices and
+// permutations of dense tensors. `dims` descend.
 bool AreNested(const std::vector<Term>& dims) {
   int64_t span = 0;
   for (size_t i = dims.size(); i-- > 0;) {
@@ -144,7 +146,7 @@ bool Covers(const StridedLayout& whole, const StridedLayout& part) {
   AddDimensions(part, 1, part_dims);
   if (whole.offset == part.offset && SameTerms(Merged(whole_dims), Merged(part_dims))) return true;
   const SumSearch elements(std::move(whole_dims));
-  // Counts through the indexes of `part`.
+  // Iterates over the indexes of `part`.
   std::vector<int64_t> index(part_dims.size(), 0);
   int64_t place = part.offset - whole.offset;
   while (elements.Reaches(place)) {

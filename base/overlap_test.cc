@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "base/overlap.h"
 
 #include <random>
@@ -13,7 +15,7 @@ StridedLayout Layout(DimVector sizes, DimVector strides, int64_t offset = 0) {
   return {std::move(sizes), std::move(strides), offset};
 }
 
-// All offsets of elements, by enumeration.
+// Returns the offsets of all elements, by enumeration.
 std::multiset<int64_t> Offsets(const StridedLayout& layout) {
   std::multiset<int64_t> offsets;
   if (NumElements(layout.sizes) == 0) return offsets;

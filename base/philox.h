@@ -1,12 +1,12 @@
-// Philox 4x32-10: the counter-based generator behind every random op (Salmon
-// et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011).
+// SPDX-License-Identifier: Apache-2.0
+
+// Philox 4x32-10, the counter-based generator of all random ops (Salmon et al., "Parallel Random Numbers:
+// As Easy as 1, 2, 3", SC 2011).
 //
-// A random op owns a slice of the counter: element i of the op (row-major
-// index) takes lane i % 4 of block `offset + slice + i / 4`, where `offset` is
-// the generator state at the start of the program and `slice` the op's static
-// place in it. The same element therefore draws the same bits on every device
-// and for any number of threads, and a backward program can draw them again
-// instead of saving them.
+// A random op owns a slice of the counter: element i of the op (row-major index) takes lane i % 4 of block
+// `offset + slice + i / 4`, where `offset` is the generator state at the start of the program and `slice`
+// is the op's static first block relative to it. The same element therefore draws the same bits on every
+// device and for any number of threads, and a backward program can draw them again instead of saving them.
 #ifndef COTAN_BASE_PHILOX_H_
 #define COTAN_BASE_PHILOX_H_
 
@@ -25,7 +25,7 @@ struct PhiloxBlock {
   uint32_t lane[4];
 };
 
-// The draws of block number `block` of the stream `seed`.
+// Returns block number `block` of the stream `seed`.
 COTAN_HOST_DEVICE inline PhiloxBlock Philox(uint64_t seed, uint64_t block) {
   constexpr uint32_t kMultiplier0 = 0xD2511F53u;
   constexpr uint32_t kMultiplier1 = 0xCD9E8D57u;
@@ -57,7 +57,7 @@ COTAN_HOST_DEVICE inline float UniformFloat(uint32_t bits) {
   return static_cast<float>(bits >> 8) * 5.9604644775390625e-8f;  // 2^-24
 }
 
-// Blocks that an op of `count` elements owns.
+// Returns the number of blocks that an op of `count` elements owns.
 COTAN_HOST_DEVICE inline uint64_t PhiloxBlocks(uint64_t count) { return (count + 3) / 4; }
 
 }  // namespace cotan

@@ -1,4 +1,6 @@
-// Size expressions solved for their symbols.
+// SPDX-License-Identifier: Apache-2.0
+
+// Solves size expressions for their symbols.
 #ifndef COTAN_BASE_SOLVE_H_
 #define COTAN_BASE_SOLVE_H_
 
@@ -15,9 +17,9 @@ struct SymbolValue {
   int64_t value = 0;
 };
 
-// The value that a symbol must have for `expression` to be `value`, if the
-// expression is made of one occurrence of one symbol, sums and products with
-// constants, and there is one such value; else none.
+// Returns the symbol of `expression` and the value for which `expression` equals `value`. Returns nullopt
+// unless the expression consists of one occurrence of one symbol and sums and products with constants, and
+// there is exactly one such value.
 std::optional<SymbolValue> SolveForSymbol(const SymInt& expression, int64_t value);
 
 }  // namespace cotan

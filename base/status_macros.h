@@ -1,4 +1,6 @@
-// The two macros that pass an absl::Status up the stack.
+// SPDX-License-Identifier: Apache-2.0
+
+// Macros that return an absl::Status to the caller.
 #ifndef COTAN_BASE_STATUS_MACROS_H_
 #define COTAN_BASE_STATUS_MACROS_H_
 

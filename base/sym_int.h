@@ -1,4 +1,6 @@
-// Integers that may depend on the dynamic dimensions of a program.
+// SPDX-License-Identifier: Apache-2.0
+
+// Symbolic sizes: integers that may depend on the dynamic dimensions of a program (c10::SymInt).
 #ifndef COTAN_BASE_SYM_INT_H_
 #define COTAN_BASE_SYM_INT_H_
 
@@ -14,9 +16,8 @@
 
 namespace cotan {
 
-// An immutable value: a constant, or an expression over symbols s0, s1, ...
-// Copies share the expression. Arithmetic on constants folds; overflow is not
-// an error here, Evaluate() checks. Thread-safe, as it never changes.
+// An immutable value: a constant, or an expression over symbols s0, s1, ... Copies share the expression.
+// Arithmetic on constants is folded; Evaluate() reports overflow. Thread-safe.
 class SymInt {
  public:
   enum class Kind : uint8_t { kConstant, kSymbol, kAdd, kMul, kFloorDiv, kMod, kMax, kMin };
@@ -26,9 +27,8 @@ class SymInt {
   // `kind` is one of kAdd ... kMin.
   static SymInt Binary(Kind kind, const SymInt& lhs, const SymInt& rhs);
 
-  // Parses the form that ToString() writes: "12", "s0", "(s0 * 4)",
-  // "(s0 // 2)", "(s0 % 2)", "max(s0, 1)", "min(s0, 1)".
-  // InvalidArgument with the position of the first character not understood.
+  // Parses the text form of ToString(): "12", "s0", "(s0 * 4)", "(s0 // 2)", "(s0 % 2)", "max(s0, 1)", "min(s0, 1)".
+  // InvalidArgument: malformed text; the message has the position of the first unexpected character.
   static absl::StatusOr<SymInt> Parse(absl::string_view text);
 
   Kind kind() const { return node_ == nullptr ? Kind::kConstant : KindOfNode(); }
@@ -38,9 +38,8 @@ class SymInt {
   const SymInt& lhs() const;                               // if kAdd ... kMin
   const SymInt& rhs() const;                               // if kAdd ... kMin
 
-  // The value when symbol i has the value symbols[i].
-  // InvalidArgument: a symbol without a value; division by zero.
-  // OutOfRange: int64 overflow.
+  // Returns the value for symbol i = symbols[i]. InvalidArgument: a symbol without a value, or division by
+  // zero. OutOfRange: int64 overflow.
   absl::StatusOr<int64_t> Evaluate(absl::Span<const int64_t> symbols) const;
 
   std::string ToString() const;

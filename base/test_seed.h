@@ -1,4 +1,6 @@
-// The seed of tests on random input.
+// SPDX-License-Identifier: Apache-2.0
+
+// Seed of tests with random input.
 #ifndef COTAN_BASE_TEST_SEED_H_
 #define COTAN_BASE_TEST_SEED_H_
 
@@ -6,8 +8,8 @@
 
 namespace cotan::testing {
 
-// COTAN_TEST_SEED, or 1: a change is tested on the same input each time, so that a failure is the change's. Prints
-// how to repeat the test.
+// Returns the environment variable COTAN_TEST_SEED, or 1 by default, so that repeated runs use the same
+// input. Prints how to repeat the test.
 uint64_t TestSeed();
 
 }  // namespace cotan::testing

@@ -1,4 +1,6 @@
-// What a schedule needs of the arena.
+// SPDX-License-Identifier: Apache-2.0
+
+// Lifetimes of the arena buffers of a schedule.
 #ifndef COTAN_PLANNING_LIFETIMES_H_
 #define COTAN_PLANNING_LIFETIMES_H_
 
@@ -11,8 +13,8 @@
 
 namespace cotan {
 
-// One lifetime per buffer of the schedule, of 0 bytes if it is not in the arena,
-// then one per step: its kernel's scratch, of `scratch_bytes[step]` bytes.
+// Returns one lifetime per buffer of the schedule (0 bytes if it is not in the arena), then one per step
+// for its kernel's scratch of `scratch_bytes[step]` bytes.
 std::vector<BufferLifetime> ArenaLifetimes(const Schedule& schedule, absl::Span<const int64_t> scratch_bytes);
 
 }  // namespace cotan

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "planning/schedule.h"
 
 #include <algorithm>
@@ -38,7 +40,7 @@ int64_t BytesOf(const ViewGeometry& geometry) {
   return NumElements(geometry.layout.sizes) * static_cast<int64_t>(ByteSize(geometry.dtype));
 }
 
-// The index operand of ops that may fail for its values; -1 for other ops.
+// Returns the index operand of an op that may fail for its values; -1 for other ops.
 int IndexInput(const Op& op) {
   switch (op.kind_case()) {
     case Op::kGather:
@@ -52,7 +54,7 @@ int IndexInput(const Op& op) {
   }
 }
 
-// Size of the dimension that the index of a Gather or ScatterAdd addresses.
+// Returns the size of the dimension that the index of a Gather or ScatterAdd addresses.
 int64_t IndexedSize(const Op& op, const ScheduledStep& step) {
   const bool gather = op.has_gather();
   const DimVector& sizes = gather ? step.inputs[0].geometry.layout.sizes : step.outputs[0].geometry.layout.sizes;
@@ -106,7 +108,7 @@ class Scheduler {
     return geometry;
   }
 
-  // A dense tensor that fills a new buffer.
+  // Returns a dense tensor that fills a new buffer.
   Operand NewOperand(BufferKind kind, int index, ViewGeometry geometry) {
     const int64_t bytes = BytesOf(geometry);
     return {AddBuffer(kind, index, bytes), std::move(geometry)};
@@ -165,8 +167,7 @@ class Scheduler {
     Operand operand = ValueOf(op.inputs(0));
     bool copied = false;
     for (const ViewStep& step : op.view().steps()) {
-      // In a program a place in memory is told in terms of the operand's elements
-      // in row-major order.
+      // as_strided in a program addresses the operand's elements in row-major order.
       if (step.has_as_strided() && !IsContiguous(operand.geometry.layout)) {
         operand = CopyToRowMajor(operand);
         copied = true;
@@ -221,7 +222,7 @@ class Scheduler {
 
   // --- results --------------------------------------------------------------
 
-  // Whether `operand` is all of an arena buffer, laid out as `wanted`.
+  // Returns whether `operand` fills an arena buffer and has the geometry `wanted`.
   bool Fills(const Operand& operand, const ViewGeometry& wanted) {
     return BufferOf(operand).kind == BufferKind::kArena && operand.geometry == wanted &&
            BufferOf(operand).bytes == BytesOf(wanted);
@@ -231,7 +232,7 @@ class Scheduler {
     return options_.results.empty() ? ResultRequest() : options_.results[static_cast<size_t>(output)];
   }
 
-  // Whose new content each updated value is.
+  // Collects the states and arguments to update, with their values.
   void CollectUpdates() {
     for (const StateUpdate& update : method_.state_updates()) {
       updates_.emplace_back(Target(BufferKind::kState, static_cast<int>(update.state())), update.value());
@@ -286,7 +287,7 @@ class Scheduler {
     if (request.use == ResultUse::kReturn) return {ResultBuffer::Kind::kOwn, 0};
     if (request.use == ResultUse::kSkip) return {ResultBuffer::Kind::kNone, 0};
     if (request.use == ResultUse::kWriteBack) return {ResultBuffer::Kind::kInput, request.input};
-    // To be read: wherever it lies when the method has run.
+    // kSave: read in the memory that has it after the method has run.
     const auto argument = argument_of_.find(value);
     if (argument != argument_of_.end() && !updated_.contains({BufferKind::kInput, argument->second})) {
       return {ResultBuffer::Kind::kInput, argument->second};
@@ -300,10 +301,10 @@ class Scheduler {
 
   // --- updates --------------------------------------------------------------
 
-  // What an update writes: a state, or the memory of an argument.
+  // Destination of an update: a state, or the memory of an argument.
   using Target = std::pair<BufferKind, int>;
 
-  // `source` in the arena, or an intermediate.
+  // New content of `target`: the value, and the operand that has it.
   struct Update {
     Update(Target target_in, uint32_t value_in) : target(target_in), value(value_in) {}
     Target target;
@@ -319,11 +320,11 @@ class Scheduler {
 
   Target TargetOf(const Operand& operand) { return {BufferOf(operand).kind, BufferOf(operand).index}; }
 
-  // Whether it is what a state or an argument held at the start.
+  // Returns whether the operand is the content of a state or an argument at the start.
   bool IsOldContent(const Operand& operand) const { return old_content_.contains(operand.buffer); }
 
-  // Updates happen at once: the old content of what is itself updated is put
-  // aside before any update.
+  // Updates happen at once: if the source of one is the old content of another's target, it is copied
+  // before any update.
   absl::Status StageUpdates() {
     std::vector<Update> staged;
     for (Update& update : updates_) {
@@ -361,8 +362,8 @@ class Scheduler {
     return absl::OkStatus();
   }
 
-  // The step that writes each buffer, the last one that may fail for data, and
-  // the steps that read the old content of states and arguments.
+  // Finds the step that writes each buffer, the last step that may fail because of data, and the steps that
+  // read the old content of states and arguments.
   void FindWriters() {
     writer_.assign(schedule_.buffers.size(), -1);
     for (size_t i = 0; i < schedule_.steps.size(); ++i) {
@@ -375,10 +376,9 @@ class Scheduler {
     }
   }
 
-  // Whether the step can fail for what it is given: an effect, or values of an
-  // index. Not if an earlier step
-  // has passed the same index for a dimension of the same size, nor if the
-  // index comes from a max_pool of this method. Steps are asked in order.
+  // Returns whether the step can fail because of data: an effect, or the values of an index, unless an
+  // earlier step has checked the same index for a dimension of the same size, or a max_pool of this method
+  // computes the index. Must be called for the steps in order.
   bool MayFail(const ScheduledStep& step) {
     const Op& op = method_.ops(step.op);
     if (op.has_effect()) return true;
@@ -400,8 +400,8 @@ class Scheduler {
     if (size.ok() && !op.has_ignored()) checked_.emplace(buffer, *size);
   }
 
-  // Whether the target's memory may be written when the new content is computed:
-  // its old content is not read later, and no step can fail any more.
+  // Returns whether the target's memory may be written when the new content is computed: its old content is
+  // not read later, and no later step can fail.
   bool MayWriteEarly(const Update& update) {
     const int writer = writer_[static_cast<size_t>(update.source.buffer)];
     if (writer <= last_fallible_) return false;
@@ -430,15 +430,14 @@ class Scheduler {
 
   // --- arena ----------------------------------------------------------------
 
-  // Whether results may be written over the buffer once nobody reads it.
+  // Returns whether results may overwrite the buffer after its last read.
   bool MayBeOverwritten(const Buffer& buffer) const {
     return buffer.kind == BufferKind::kArena ||
            (buffer.kind == BufferKind::kInput &&
             std::find(options_.donated.begin(), options_.donated.end(), buffer.index) != options_.donated.end());
   }
 
-  // Lets results of elementwise ops take over the memory of inputs that no
-  // later step reads.
+  // Places results of elementwise ops in the memory of inputs that no later step reads.
   void OverwriteDyingInputs() {
     std::vector<int> last_use(schedule_.buffers.size(), -1);
     for (size_t i = 0; i < schedule_.steps.size(); ++i) {
@@ -466,7 +465,7 @@ class Scheduler {
     }
   }
 
-  // The buffer of an input that output `k` of the step may take; -1 if none.
+  // Returns the buffer of an input that output `k` of the step may overwrite; -1 if there is none.
   int DyingInput(const ScheduledStep& step, int index, int k, const std::vector<int>& last_use,
                  const absl::flat_hash_set<int>& taken) {
     const Operand& output = step.outputs[static_cast<size_t>(k)];

@@ -1,11 +1,11 @@
-// First half of planning: which steps a method takes for concrete sizes, and
-// which memory every operand is in.
+// SPDX-License-Identifier: Apache-2.0
+
+// First half of planning: makes the steps of a method for concrete sizes, and assigns a buffer to every operand.
 //
-// Values of the method become operands: a place in a buffer. Views become
-// geometry, unless only a copy can be seen so. Results are computed where they
-// are wanted when nobody can tell: outputs in the caller's tensors, new
-// contents of states in the states themselves, elementwise results over inputs
-// that die. What cannot is copied by steps of its own.
+// Values of the method become operands: geometry in a buffer. Views become geometry, unless they require a copy.
+// Results are computed in their destination when that is unobservable: outputs in the caller's tensors, new contents
+// of states in the states themselves, elementwise results in the memory of inputs that no later step reads. Otherwise
+// a copy step is added.
 #ifndef COTAN_PLANNING_SCHEDULE_H_
 #define COTAN_PLANNING_SCHEDULE_H_
 
@@ -20,7 +20,7 @@
 
 namespace cotan {
 
-// Whose memory a buffer is.
+// Owner of a buffer's memory.
 enum class BufferKind : uint8_t {
   kArena,   // the plan's own, alive for some steps
   kInput,   // argument `index` of the method
@@ -31,7 +31,7 @@ enum class BufferKind : uint8_t {
 struct Buffer {
   BufferKind kind = BufferKind::kArena;
   int index = 0;      // by kind; 0 for kArena
-  int64_t bytes = 0;  // that steps may touch
+  int64_t bytes = 0;  // accessible to steps
 };
 
 // A tensor in a buffer. The layout's offset counts from the buffer's start, and
@@ -41,12 +41,12 @@ struct Operand {
   ViewGeometry geometry;
 };
 
-// What the caller of a method wants of a result.
+// Use that the caller of a method makes of a result.
 enum class ResultUse : uint8_t {
-  kReturn,     // in memory that the caller gives
-  kSave,       // to be read: it may be in the memory of an argument or a result
-  kWriteBack,  // as the new content of argument `input`
-  kSkip,       // nothing
+  kReturn,     // in memory of the caller
+  kSave,       // read only: it may share the memory of an argument or of another result
+  kWriteBack,  // becomes the new content of argument `input`
+  kSkip,       // unused
 };
 
 struct ResultRequest {
@@ -55,16 +55,16 @@ struct ResultRequest {
 };
 
 struct ScheduleOptions {
-  // One per Method.outputs, or empty: all are returned.
+  // One per element of Method.outputs, or empty: all kReturn.
   std::vector<ResultRequest> results;
-  // Arguments that may be overwritten, as nobody reads them later.
+  // Arguments that may be overwritten, as they are not read after the call.
   std::vector<int> donated;
 };
 
-// Where a result is when the method has run.
+// Location of a result after the method has run.
 struct ResultBuffer {
   enum class Kind : uint8_t {
-    kOwn,     // memory that the caller gives
+    kOwn,     // memory of the caller
     kInput,   // argument `index`
     kResult,  // an earlier result `index`, in memory of its own
     kNone,    // nowhere
@@ -81,7 +81,7 @@ struct ScheduledStep {
   std::vector<Operand> outputs;
 };
 
-// What a schedule saved and what it did not, for tools and tests.
+// Counts of copies made and avoided, for tools and tests.
 struct ScheduleStats {
   int views = 0;             // ViewOps that became geometry
   int view_copies = 0;       // ViewOps that needed a copy
@@ -97,9 +97,8 @@ struct ScheduleStats {
 struct Schedule {
   std::vector<Buffer> buffers;
   std::vector<ScheduledStep> steps;
-  // Dense layouts of the method's arguments and results, in that order; offsets
-  // are 0. Results are Method.outputs, then what Method.input_updates put in new
-  // storages (sets_storage), in order.
+  // Dense layouts of the method's arguments and results; offsets are 0. Results are Method.outputs, then
+  // the new storages of Method.input_updates (sets_storage), in order.
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
   std::vector<ResultBuffer> places;  // one per output
@@ -107,16 +106,16 @@ struct Schedule {
   ScheduleStats stats;
 };
 
-// The op of a step: of the method, or the copy that the schedule adds.
+// Returns the op of a step: an op of the method, or the Copy of an added step.
 const serialization::Op& OpOf(const serialization::Method& method, const ScheduledStep& step);
 
-// Operands as kernels are told of them.
+// Returns the operand's dtype and layout as kernels take them.
 TensorSpec SpecOf(const Operand& operand);
 
-// `method` is one of the artifact's, which has passed VerifyArtifact(). `symbols` are the values of the artifact's
-// dynamic dimensions, in their ranges. Every op passes CheckOp() with its operands. InvalidArgument: an op does not fit
-// its operands, or a view does not fit its source; the message names method and op. Unimplemented: an operand that no
-// kernel takes.
+// Makes a schedule of `method`, a method of `artifact`, which has passed VerifyArtifact(). `symbols` are
+// the values of the artifact's dynamic dimensions, in their ranges. Every op passes CheckOp() with its
+// operands. InvalidArgument: an op does not fit its operands, or a view does not fit its source; the
+// message names method and op. Unimplemented: an operand that no kernel takes.
 absl::StatusOr<Schedule> MakeSchedule(const serialization::Artifact& artifact, const serialization::Method& method,
                                       absl::Span<const int64_t> symbols, const ScheduleOptions& options = {});
 

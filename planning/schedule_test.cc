@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "planning/schedule.h"
 
 #include <algorithm>
@@ -95,7 +97,7 @@ TEST(ScheduleTest, AViewThatStridesCannotExpressIsCopied) {
   EXPECT_EQ(session.Summary(*session.FindMethod("run"))->stats.view_copies, 1);
 }
 
-// The place in memory is told in terms of the operand's elements.
+// as_strided addresses the operand's elements in row-major order.
 TEST(ScheduleTest, AStridedViewSeesElementsInRowMajorOrder) {
   ProgramBuilder program;
   MethodBuilder m = program.AddMethod("run");
@@ -221,7 +223,7 @@ ProgramBuilder WithGather(bool index_first) {
   m.Update(state, m.Pointwise(kFour, {old_state}, PlusOne));
   if (!index_first) add_gather();
   if (index_first) {
-    // The same index again cannot fail any more.
+    // A second use of the same index cannot fail.
     Op scatter;
     scatter.mutable_scatter_add()->set_dim(0);
     scatter.mutable_scatter_add()->set_padding_index(-1);

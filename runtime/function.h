@@ -1,4 +1,6 @@
-// Public header: a method as a function of Variables that take part in autograd (cotan::Function).
+// SPDX-License-Identifier: Apache-2.0
+
+// Public header: methods called with Variables, with autograd (cotan::Function).
 #ifndef COTAN_RUNTIME_FUNCTION_H_
 #define COTAN_RUNTIME_FUNCTION_H_
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Public header: tensors that own or borrow memory (cotan::Tensor).
 #ifndef COTAN_RUNTIME_TENSOR_H_
 #define COTAN_RUNTIME_TENSOR_H_

@@ -1,4 +1,6 @@
-// How far results may be from their reference: the one table of tolerances.
+// SPDX-License-Identifier: Apache-2.0
+
+// Tolerances of all tests: the largest error of a result relative to its reference.
 //
 // The error of a tensor is max|actual - expected| in units of
 // eps(dtype) * max|expected| (of 1e-6 at least), so that a bound is a small

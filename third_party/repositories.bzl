@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every repository the build uses. None of them is downloaded by Bazel.
 
 A workspace that uses Cotan as the repository @cotan calls cotan_repositories() as well: paths and
-labels here are relative to Cotan's own root, wherever the call stands.
+labels here are relative to Cotan's own root, wherever the call is.
 """
 
 load("//third_party:system_library.bzl", "system_library")
@@ -12,7 +13,7 @@ load("//third_party/libtorch:libtorch_repository.bzl", "libtorch_repository")
 def cotan_repositories():
     """Declares the repositories that Cotan's targets depend on.
 
-    Those of Bazel's own rules are left as they are if the workspace has declared them before.
+    Repositories of Bazel's own rules are not redeclared if the workspace has declared them before.
     """
     _bazel_repositories()
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A repository made of a library that the system's package manager installed."""
 
 def _fail_missing(rctx, what):

@@ -1,4 +1,6 @@
-// Rows of different lengths, one after another.
+// SPDX-License-Identifier: Apache-2.0
+
+// Jagged tensors: rows of different lengths, stored one after another.
 #ifndef COTAN_WRAPPERS_JAGGED_H_
 #define COTAN_WRAPPERS_JAGGED_H_
 
@@ -13,9 +15,8 @@
 
 namespace cotan {
 
-// Row i is values[offsets[i] : offsets[i + 1]]; `values` is [total, ...],
-// `offsets` i64, ascending, with one element more than there are rows. To whoever
-// takes it for one tensor it has the sizes [rows, total, ...].
+// Row i is values[offsets[i] : offsets[i + 1]]. `values` is [total, ...]; `offsets` is i64[rows + 1],
+// ascending. The outer sizes are [rows, total, ...].
 template <typename T>
 struct Jagged {
   using Tensor = T;
@@ -29,7 +30,7 @@ struct Jagged {
   std::string Metadata() const { return ""; }
   absl::Status SetMetadata(absl::string_view text) {
     if (text.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("there is none, got '", text, "'"));
+    return absl::InvalidArgumentError(absl::StrCat("must be empty, got '", text, "'"));
   }
   std::vector<int64_t> OuterSizes() const {
     std::vector<int64_t> sizes = {offsets.sizes()[0] - 1};

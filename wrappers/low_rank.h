@@ -1,4 +1,6 @@
-// A matrix as the product of a tall and a wide one.
+// SPDX-License-Identifier: Apache-2.0
+
+// Low-rank matrices: the product of a tall and a wide matrix.
 #ifndef COTAN_WRAPPERS_LOW_RANK_H_
 #define COTAN_WRAPPERS_LOW_RANK_H_
 
@@ -13,8 +15,8 @@
 
 namespace cotan {
 
-// a [m, rank] times b [rank, n]. Each is a plain tensor, or of a wrapper type
-// with two dimensions: LowRank<T, Quantized<T>>.
+// Product of a [m, rank] and b [rank, n]. Each is a plain tensor, or of a wrapper type with two dimensions:
+// LowRank<T, Quantized<T>>.
 template <typename T, typename Part = T>
 struct LowRank {
   using Tensor = T;
@@ -28,7 +30,7 @@ struct LowRank {
   std::string Metadata() const { return ""; }
   absl::Status SetMetadata(absl::string_view text) {
     if (text.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("there is none, got '", text, "'"));
+    return absl::InvalidArgumentError(absl::StrCat("must be empty, got '", text, "'"));
   }
   std::vector<int64_t> OuterSizes() const { return {SizesOf(a)[0], SizesOf(b)[1]}; }
 

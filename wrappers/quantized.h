@@ -1,4 +1,6 @@
-// Numbers in eight bits: data * scale.
+// SPDX-License-Identifier: Apache-2.0
+
+// Quantized tensors: 8-bit integers times a scale.
 #ifndef COTAN_WRAPPERS_QUANTIZED_H_
 #define COTAN_WRAPPERS_QUANTIZED_H_
 
@@ -14,9 +16,8 @@
 
 namespace cotan {
 
-// `data` is i8; `scale` is floating point, of one element, or, if `axis` is not
-// -1, with one element for each index of that dimension of the data. Gradients
-// go to the scale.
+// Represents data * scale. `data` is i8. `scale` is floating point; it has one element, or, if `axis` is
+// not -1, one element for each index of dimension `axis` of `data`. Gradients flow to the scale only.
 template <typename T>
 struct Quantized {
   using Tensor = T;
@@ -25,7 +26,7 @@ struct Quantized {
   T scale;
   int64_t axis = -1;
 
-  // The numbers themselves. For T = at::Tensor.
+  // Returns data * scale. For T = at::Tensor.
   T Dequantize() const {
     const T numbers = data.to(scale.scalar_type());
     if (axis < 0) return numbers * scale;
@@ -40,7 +41,7 @@ struct Quantized {
   std::string Metadata() const { return absl::StrCat("axis=", axis); }
   absl::Status SetMetadata(absl::string_view text) {
     if (text.substr(0, 5) == "axis=" && absl::SimpleAtoi(text.substr(5), &axis)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no axis=NUMBER"));
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not of the form axis=NUMBER"));
   }
   std::vector<int64_t> OuterSizes() const { return {data.sizes().begin(), data.sizes().end()}; }
 };

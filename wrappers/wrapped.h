@@ -1,6 +1,7 @@
-// One tensor of a user: plain, or of a wrapper type, taken apart into its named
-// parts. `T` is at::Tensor where functions are compiled and Variable where they
-// run.
+// SPDX-License-Identifier: Apache-2.0
+
+// One tensor of the user: plain, or of a wrapper type and decomposed into its named parts. `T` is
+// at::Tensor in the compiler and Variable in the runtime.
 #ifndef COTAN_WRAPPERS_WRAPPED_H_
 #define COTAN_WRAPPERS_WRAPPED_H_
 
@@ -17,15 +18,15 @@ namespace cotan {
 template <typename T>
 struct WrappedPart;
 
-// A value: it holds its tensors as handles. Wrap() makes one of an object of a
-// wrapper type, Unwrap() the reverse (wrapper_type.h).
+// A tensor or a decomposed wrapper; holds its tensors as handles. Wrap() makes it from an object of a
+// wrapper type, Unwrap() is the inverse (wrapper_type.h).
 template <typename T>
 class Wrapped {
  public:
-  // A plain tensor that is undefined.
+  // Makes an undefined plain tensor.
   Wrapped() = default;
   explicit Wrapped(T tensor) : tensor_(std::move(tensor)) {}
-  // A tensor of the wrapper type `type_name`, which is not empty.
+  // Makes a tensor of the wrapper type `type_name`, which is not empty.
   Wrapped(std::string type_name, std::vector<WrappedPart<T>> parts, std::string metadata,
           std::vector<int64_t> outer_sizes)
       : type_name_(std::move(type_name)),
@@ -34,19 +35,19 @@ class Wrapped {
         outer_sizes_(std::move(outer_sizes)) {}
 
   bool is_plain() const { return type_name_.empty(); }
-  // If plain.
+  // Requires is_plain().
   const T& tensor() const { return tensor_; }
 
-  // Otherwise: the registered name, and what the type's parts are, in its order.
+  // Require !is_plain(): the registered name of the type, and its parts in the order of PartNames().
   const std::string& type_name() const { return type_name_; }
   const std::vector<WrappedPart<T>>& parts() const { return parts_; }
   std::vector<WrappedPart<T>>& parts() { return parts_; }
-  // Whatever else the type needs, as it serializes itself.
+  // Returns the type's further data, as it serializes itself.
   const std::string& metadata() const { return metadata_; }
-  // What it shows to whoever takes it for one tensor. Empty also if not known.
+  // Returns the sizes of the wrapper as one tensor; also empty if they are unknown.
   const std::vector<int64_t>& outer_sizes() const { return outer_sizes_; }
 
-  // All plain tensors in it, in order.
+  // Returns all plain tensors in it, in order.
   std::vector<T> Tensors() const {
     std::vector<T> tensors;
     Append(tensors);
@@ -57,7 +58,7 @@ class Wrapped {
     for (const WrappedPart<T>& part : parts_) part.value.Append(tensors);
   }
 
-  // The same with other tensors: `replace` is called with each, in order.
+  // Returns a copy in which each plain tensor is replaced by replace(tensor); calls are in order.
   template <typename F>
   auto Map(F&& replace) const -> Wrapped<decltype(replace(std::declval<const T&>()))> {
     using U = decltype(replace(std::declval<const T&>()));
@@ -67,7 +68,7 @@ class Wrapped {
     return Wrapped<U>(type_name_, std::move(parts), metadata_, outer_sizes_);
   }
 
-  // "plain", "cotan.quantized{data: plain, scale: plain}".
+  // Returns "plain" or, for example, "cotan.quantized{data: plain, scale: plain}".
   std::string StructureText() const {
     if (is_plain()) return "plain";
     return absl::StrCat(type_name_, "{",

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "wrappers/wrapped.h"
 
 #include <string>
@@ -10,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Any handle does for a tensor.
+// Wrapped accepts any type as a tensor.
 using Text = Wrapped<std::string>;
 
 Text Nested() {

@@ -1,5 +1,7 @@
-// What makes a class a wrapper type: it can be taken apart into named tensors
-// and put together again. Parts may be of wrapper types themselves.
+// SPDX-License-Identifier: Apache-2.0
+
+// Wrapper types: classes that can be decomposed into named tensors and composed from them (torch's
+// traceable tensor subclasses). Parts may be of wrapper types themselves.
 //
 //   template <typename T>
 //   struct Quantized {
@@ -9,13 +11,13 @@
 //     static std::string TypeName() { return "cotan.quantized"; }
 //     static std::vector<std::string> PartNames() { return {"data", "scale"}; }
 //     auto Parts() { return std::tie(data, scale); }
-//     std::string Metadata() const { return ""; }                   // what parts do not tell
-//     absl::Status SetMetadata(absl::string_view) { return ...; }   // the reverse
+//     std::string Metadata() const { return ""; }                   // data that is not in the parts
+//     absl::Status SetMetadata(absl::string_view) { return ...; }   // the inverse
 //     std::vector<int64_t> OuterSizes() const { return ...; }       // parts are defined
 //   };
 //
-// The type name is the type's identity in artifacts; templates over further
-// wrapper types leave those to their parts.
+// The type name identifies the type in artifacts. The name of a template over further wrapper types does
+// not include them: its parts have names of their own.
 #ifndef COTAN_WRAPPERS_WRAPPER_TYPE_H_
 #define COTAN_WRAPPERS_WRAPPER_TYPE_H_
 
@@ -48,7 +50,7 @@ concept WrapperType = requires(W& w, const W& c) {
   { c.OuterSizes() } -> std::convertible_to<std::vector<int64_t>>;
 };
 
-// Takes an object apart; a plain tensor stays one.
+// Decomposes an object; a plain tensor stays plain.
 template <WrapperType W>
 Wrapped<typename W::Tensor> Wrap(const W& object);
 template <typename T>
@@ -85,9 +87,8 @@ Wrapped<typename W::Tensor> Wrap(const W& object) {
                     all_defined ? object.OuterSizes() : std::vector<int64_t>());
 }
 
-// Puts an object together. `what` names the value in messages: "result 0".
-// InvalidArgument: it is of another type, or has other parts, or metadata that
-// the type refuses; the message names the part.
+// Composes an object from `value`. `what` names the value in messages: "result 0". InvalidArgument: `value`
+// has another type or other parts, or metadata that the type rejects; the message names the part.
 template <WrapperType W>
 absl::Status UnwrapTo(const Wrapped<typename W::Tensor>& value, absl::string_view what, W& object);
 template <typename T>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "wrappers/wrapper_type.h"
 
 #include <string>
@@ -14,7 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// As much of a tensor as taking apart needs.
+// The members of a tensor that Wrap() uses.
 class Handle {
  public:
   static Handle Of(std::vector<int64_t> sizes) {
@@ -73,14 +75,14 @@ TEST(WrapperTypeTest, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(Refusal(Wrapped<Handle>("cotan.quantized", {{"data", plain}, {"scale", Wrap(Nested())}}, "axis=0", {})),
             "argument 'q'.scale is a cotan.low_rank, not a plain tensor");
   EXPECT_EQ(Refusal(Wrapped<Handle>("cotan.quantized", {{"data", plain}, {"scale", plain}}, "axis", {})),
-            "argument 'q': metadata of cotan.quantized: 'axis' is no axis=NUMBER");
+            "argument 'q': metadata of cotan.quantized: 'axis' is not of the form axis=NUMBER");
 }
 
 TEST(WrapperTypeTest, TypesWithoutMetadataRefuseIt) {
   const Wrapped<Handle> plain(Handle::Of({2}));
   const Wrapped<Handle> jagged("cotan.jagged", {{"values", plain}, {"offsets", plain}}, "x", {});
   EXPECT_EQ(Unwrap<Jagged<Handle>>(jagged, "x").status().message(),
-            "x: metadata of cotan.jagged: there is none, got 'x'");
+            "x: metadata of cotan.jagged: must be empty, got 'x'");
 }
 
 }  // namespace

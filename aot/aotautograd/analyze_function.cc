@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/analyze_function.h"
 
 #include <ATen/Context.h>
@@ -19,22 +21,21 @@
 namespace cotan::aot {
 namespace {
 
-// The states seated in a recorder, until it goes.
-class SeatedStates {
+// Installs the proxies of states in a recorder, and restores the states when it is destroyed.
+class StateProxies {
  public:
-  SeatedStates(absl::Span<const ModuleState> states, Recorder& recorder) : states_(states) {
+  StateProxies(absl::Span<const ModuleState> states, Recorder& recorder) : states_(states) {
     InstallStateProxies(states, recorder);
   }
-  ~SeatedStates() { RestoreStates(states_); }
-  SeatedStates(const SeatedStates&) = delete;
-  SeatedStates& operator=(const SeatedStates&) = delete;
+  ~StateProxies() { RestoreStates(states_); }
+  StateProxies(const StateProxies&) = delete;
+  StateProxies& operator=(const StateProxies&) = delete;
 
  private:
   absl::Span<const ModuleState> states_;
 };
 
-// Functional tensors like the examples; one for each tensor, however often it
-// occurs.
+// Returns functional tensors like the examples; equal tensors give one input.
 std::vector<at::Tensor> UserInputs(absl::Span<const at::Tensor> examples, Recorder& recorder) {
   std::vector<at::Tensor> inputs;
   for (size_t i = 0; i < examples.size(); ++i) {
@@ -48,8 +49,8 @@ std::vector<at::Tensor> UserInputs(absl::Span<const at::Tensor> examples, Record
   return inputs;
 }
 
-// Unimplemented if the function fails after something was refused: the failure may
-// follow from it.
+// Returns Unimplemented if the function throws after an unsupported construct was reported: the
+// exception may follow from it.
 absl::StatusOr<std::vector<at::Tensor>> CallTraced(const TensorFunction& function,
                                                    const std::vector<at::Tensor>& inputs, const Recorder& recorder) {
   try {
@@ -65,7 +66,7 @@ absl::StatusOr<FunctionAnalysis> Run(const TensorFunction& function, absl::Span<
   const TraceScope scope(options.grad_enabled);
   Recorder recorder;
   const RecordingScope recording(recorder);
-  const SeatedStates seated(states, recorder);
+  const StateProxies installed(states, recorder);
   InstallRngState(options.seed, recorder);
   InstallEffectToken(recorder, /*index=*/0);
   const std::vector<at::Tensor> user_inputs = UserInputs(examples, recorder);

@@ -1,5 +1,9 @@
-// The first pass over a function: runs it once, without a graph to show for it,
-// to find out what it does to its inputs.
+// SPDX-License-Identifier: Apache-2.0
+
+// Analyzes a function in a first run, whose graph is dropped: it returns what the function does to
+// its inputs and what its outputs alias
+// (torch/_functorch/_aot_autograd/collect_metadata_analysis.py,
+// run_functionalized_fw_and_collect_metadata).
 #ifndef COTAN_AOT_AOTAUTOGRAD_ANALYZE_FUNCTION_H_
 #define COTAN_AOT_AOTAUTOGRAD_ANALYZE_FUNCTION_H_
 
@@ -15,32 +19,34 @@
 
 namespace cotan::aot {
 
+// Options of AnalyzeFunction().
 struct AnalyzeFunctionOptions {
-  bool keep_input_mutations = true;
-  bool grad_enabled = true;  // when the function is called
-  uint64_t seed = 0;         // of what the run draws
+  bool keep_input_mutations = true;  // see TraceOptions
+  bool grad_enabled = true;          // grad mode at entry of the function
+  uint64_t seed = 0;                 // of the random numbers that the run draws
 };
 
+// Result of the first run. Indexes count the states, then the inputs.
 struct FunctionAnalysis {
-  ViewAndMutationMetaFields facts;
+  ViewAndMutationMetaFields facts;  // AOTAutograd's ViewAndMutationMeta
   std::vector<int> metadata_mutated_inputs, inputs_with_hidden_writes, storage_sources;  // see Analysis
 };
 
-// Facts about `function`, whose inputs are `states`, then `inputs` (real CPU
-// tensors, which are left as they are). Inputs are what their examples are:
-// leaves or not, requiring grad or not, the same tensor or not. Inputs that
-// share memory are separate tensors to the function (see BindInputs()). The
-// states are static inputs. Whether LibTorch's deterministic algorithms are
-// enabled is read before the call.
+// Returns the metadata of `function`, and the inputs whose geometry or storage it changes. Its
+// inputs are `states`, then `inputs`: real CPU tensors, which are not written. Leaf, requires_grad
+// and tensor identity of the inputs are those of the examples. Inputs that share memory are
+// separate tensors to the function (see BindInputs()). The states are static inputs. Whether
+// LibTorch's deterministic algorithms are enabled is recorded as of the call.
 //
-// Leaves the grad mode as it was, and the states as they were before a trace.
-// Errors: as Trace() if the function throws; as Analyze().
+// Restores the grad mode and the states.
+// Unimplemented: the function throws after an unsupported construct was found. InvalidArgument and
+// others: the function throws, see StatusFromCurrentException(); the errors of Analyze().
 absl::StatusOr<FunctionAnalysis> AnalyzeFunctionAndMoves(const TensorFunction& function,
                                                          absl::Span<const ModuleState> states,
                                                          absl::Span<const at::Tensor> inputs,
                                                          const AnalyzeFunctionOptions& options);
 
-// The facts alone.
+// Returns AnalyzeFunctionAndMoves().facts; the errors are the same.
 absl::StatusOr<ViewAndMutationMetaFields> AnalyzeFunction(const TensorFunction& function,
                                                           absl::Span<const ModuleState> states,
                                                           absl::Span<const at::Tensor> inputs,

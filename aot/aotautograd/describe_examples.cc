@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/describe_examples.h"
 
 #include <torch/csrc/autograd/variable.h>

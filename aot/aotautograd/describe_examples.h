@@ -1,4 +1,6 @@
-// Example tensors as BindInputs() wants to have them described.
+// SPDX-License-Identifier: Apache-2.0
+
+// Describes example tensors for BindInputs().
 #ifndef COTAN_AOT_AOTAUTOGRAD_DESCRIBE_EXAMPLES_H_
 #define COTAN_AOT_AOTAUTOGRAD_DESCRIBE_EXAMPLES_H_
 
@@ -12,8 +14,8 @@
 
 namespace cotan::aot {
 
-// `states`, each of which is a tensor and a storage of its own, then `inputs`,
-// which are real. The descriptions are about the tensors that exist now.
+// Returns descriptions of `states`, each of which counts as a tensor and storage of its own, then
+// of `inputs`, real CPU tensors. Identities are addresses: valid as long as the tensors exist.
 std::vector<InputDescription> DescribeExamples(absl::Span<const ModuleState> states,
                                                absl::Span<const at::Tensor> inputs);
 

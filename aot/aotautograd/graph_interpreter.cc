@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/graph_interpreter.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -29,7 +31,7 @@ absl::Status RunNode(const Node& node, std::vector<at::Tensor>& values) {
   }
   op.callBoxed(stack);
   size_t next = 0;
-  // Graphs have no strides: every value is row-major.
+  // Values of graphs have no strides: all are contiguous.
   const auto store = [&](const at::Tensor& tensor) {
     const ValueId id = node.outputs[next++];
     if (id != kNoValue) values[static_cast<size_t>(id)] = tensor.contiguous();

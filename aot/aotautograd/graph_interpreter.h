@@ -1,5 +1,7 @@
-// Runs a traced graph by LibTorch's dispatcher, op by op: the oracle that tells
-// whether a graph means what was traced. For tests.
+// SPDX-License-Identifier: Apache-2.0
+
+// Runs a traced graph op by op through LibTorch's dispatcher. An oracle for tests: the results must
+// equal those of the traced function.
 #ifndef COTAN_AOT_AOTAUTOGRAD_GRAPH_INTERPRETER_H_
 #define COTAN_AOT_AOTAUTOGRAD_GRAPH_INTERPRETER_H_
 
@@ -13,9 +15,10 @@
 
 namespace cotan::aot {
 
-// One tensor per graph input; returns one per graph output, undefined where the
-// graph has kNoValue.
-// NotFound: an op that LibTorch does not know.
+// Returns one tensor for each output of `graph`, undefined where it is kNoValue. `inputs`: one
+// tensor for each graph input.
+// NotFound: an op that LibTorch does not have. InvalidArgument: a node has another number of
+// arguments than its op. Throws what an op throws.
 absl::StatusOr<std::vector<at::Tensor>> InterpretGraph(const Graph& graph, absl::Span<const at::Tensor> inputs);
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/input_binding.h"
 
 #include <algorithm>
@@ -22,7 +24,7 @@ TensorGeometry Geometry(DType dtype, const StridedLayout& layout) {
   return {dtype, ToSymInts(layout.sizes), ToSymInts(layout.strides), SymInt(layout.offset)};
 }
 
-// Strides that the gradient of a tensor can have; see TangentMeta.
+// Returns the geometry of a gradient of a tensor with this layout; see TangentMeta.
 TensorGeometry TangentGeometry(DType dtype, const StridedLayout& layout) {
   TensorGeometry geometry = Geometry(dtype, layout);
   geometry.offset = 0;
@@ -33,6 +35,7 @@ TensorGeometry TangentGeometry(DType dtype, const StridedLayout& layout) {
   return geometry;
 }
 
+// Returns the geometry with constant sizes; unset if any of it is symbolic.
 std::optional<ViewGeometry> Constant(const TensorGeometry& geometry) {
   ViewGeometry constant = {geometry.dtype, {}};
   const auto copy = [](const SymIntVector& from, auto& to) {
@@ -48,7 +51,8 @@ std::optional<ViewGeometry> Constant(const TensorGeometry& geometry) {
   return constant;
 }
 
-// Whether the views, taken of a tensor that lies so, end where `end` says.
+// Returns whether the view steps, applied to a tensor with geometry `start`, result in geometry
+// `end`.
 bool LeadTo(absl::Span<const ViewStep> steps, const TensorGeometry& start, const std::optional<TensorGeometry>& end) {
   if (!end.has_value()) return false;
   std::optional<ViewGeometry> place = Constant(start);
@@ -61,7 +65,8 @@ bool LeadTo(absl::Span<const ViewStep> steps, const TensorGeometry& start, const
   return place.has_value() && place == Constant(*end);
 }
 
-// Which inputs are left when duplicates go, by position; empty if none go.
+// Returns for each input its index among the unique inputs (add_dupe_map); empty if no duplicate
+// needs to be removed.
 std::vector<int> FindDuplicates(const ViewAndMutationMetaFields& facts, absl::Span<const InputDescription> inputs) {
   absl::flat_hash_map<uintptr_t, int> unique_of;
   std::vector<int> map;
@@ -78,11 +83,12 @@ std::vector<int> FindDuplicates(const ViewAndMutationMetaFields& facts, absl::Sp
   return needed ? map : std::vector<int>();
 }
 
-// Whether base_index of the output counts inputs.
+// Returns whether base_index of the output is an index of inputs.
 bool HasInputAsBase(const OutputAliasInfo& info) {
   return info.base_index.has_value() && !IsAliasOfIntermediate(info.output_type);
 }
 
+// Maps `inputs` by `new_index`, without those that map to -1; ascending, each once.
 std::vector<int> RenumberedInputs(const std::vector<int>& inputs, const std::vector<int>& new_index) {
   std::vector<int> result;
   for (int input : inputs) {
@@ -93,8 +99,8 @@ std::vector<int> RenumberedInputs(const std::vector<int>& inputs, const std::vec
   return result;
 }
 
-// Only the caller's tensors share storage; about the program's own nothing is
-// told.
+// Clears storage sharing: the metadata describes it for tensors of the caller only, not for the
+// arguments and results of the program.
 void ClearSharedStorage(ViewAndMutationMetaFields& facts) {
   for (OutputAliasInfo& info : facts.output_info) {
     info.shared_storage.reset();
@@ -136,10 +142,10 @@ ViewAndMutationMetaFields WithoutDuplicates(const ViewAndMutationMetaFields& fac
   return result;
 }
 
-// Unique inputs in one storage, by position.
+// Indexes of unique inputs in one storage.
 using Group = std::vector<int>;
 
-// In the order of their first inputs.
+// Returns groups in the order of their first inputs.
 std::vector<Group> GroupByStorage(absl::Span<const InputDescription> inputs) {
   std::vector<Group> groups;
   absl::flat_hash_map<uintptr_t, size_t> group_of;
@@ -151,43 +157,46 @@ std::vector<Group> GroupByStorage(absl::Span<const InputDescription> inputs) {
   return groups;
 }
 
-// The tensor that autograd takes the input for, or for a view of.
+// Returns the identity of the input's base in autograd; its own if it is not a view.
 uintptr_t RootOf(const InputDescription& input) {
   return input.base.has_value() ? input.base->identity : input.identity;
 }
 
-// What becomes the base of a group.
+// The synthetic base of a group.
 struct ChosenBase {
   InputBinding::Base base;
   StridedLayout layout;
-  uintptr_t root = 0;  // 0: the whole storage, of no gradient
+  uintptr_t root = 0;  // RootOf() its views; 0: the whole storage, without a gradient
 };
 
+// Chooses synthetic bases and rewrites the metadata to them.
 class BaseBinder {
  public:
   BaseBinder(const ViewAndMutationMetaFields& facts, absl::Span<const InputDescription> inputs)
       : facts_(facts), inputs_(inputs) {}
 
-  // Fills in what concerns bases; `bound.program_facts` are those of the unique
-  // inputs.
+  // Sets the bases and inner inputs of `bound.binding`. `bound.program_facts` are those of the
+  // unique inputs; they are rewritten if there are bases.
   absl::Status Bind(BoundInputs& bound);
 
  private:
   bool NeedsBase(const Group& group) const;
-  // Whether the input is a leaf that moves, of which another one is a view: where that
-  // has its gradient depends on whether it is used before or afterwards.
+  // Returns whether the input is a leaf with a metadata mutation, of which another input is a view:
+  // whether the view has a gradient then depends on whether it is used before or after the
+  // mutation.
   bool MutatesMetadataOfViews(int index, const Group& group) const;
   absl::StatusOr<ChosenBase> ChooseBase(const Group& group) const;
   absl::Status CheckNoHistory(const Group& group) const;
   absl::Status CheckViewsOfMoved() const;
-  // Whether a result with a gradient is a view of the input that shows elements
-  // which the input does not show any more.
+  // Returns whether a result with a gradient is a view of the input and contains elements outside
+  // the final view of the input.
   bool ReturnsElementsOutsideFinalView(int index) const;
-  // The base over the whole storage.
+  // Returns a base over the whole storage.
   ChosenBase StorageBase(const InputDescription& example) const;
+  // Returns the base of the view in autograd.
   ChosenBase RootBase(const InputDescription& view) const;
-  // The root of all inputs of the group that require grad, or of all inputs if
-  // none does; 0 if there is no such thing.
+  // Returns the common root of all inputs of the group that require grad, or of all inputs if none
+  // does; 0 if they have different roots.
   absl::StatusOr<uintptr_t> CommonRoot(const Group& group) const;
 
   InputAliasInfo DescribeBase(const Group& group, const InputBinding& binding, int base) const;
@@ -203,15 +212,15 @@ class BaseBinder {
   std::vector<ChosenBase> chosen_;  // per base
 };
 
-// Whether the inputs, which are in one storage, might share elements.
+// Returns whether two inputs in one storage may share elements.
 bool MayOverlap(const InputDescription& a, const InputDescription& b) {
   if (a.dtype == b.dtype) return !DefinitelyDisjoint(a.layout, b.layout);
   return LayoutsOverlap(a.layout, static_cast<int64_t>(ByteSize(a.dtype)), b.layout,
                         static_cast<int64_t>(ByteSize(b.dtype)));
 }
 
-// Whether the function moves the input (as_strided_) so that it shows some of the
-// elements of `layout` no more.
+// Returns whether the function mutates the metadata of the input (as_strided_) such that its final
+// view does not cover `layout`.
 bool ShrinksBelow(const InputAliasInfo& info, const StridedLayout& layout) {
   if (!info.mutates_metadata || info.mutates_storage_metadata || !info.geometry_after.has_value()) return false;
   const std::optional<ViewGeometry> after = Constant(*info.geometry_after);
@@ -240,7 +249,7 @@ bool BaseBinder::MutatesMetadataOfViews(int index, const Group& group) const {
 bool BaseBinder::NeedsBase(const Group& group) const {
   if (std::any_of(group.begin(), group.end(), [&](int i) { return MutatesMetadataOfViews(i, group); })) return true;
   if (std::none_of(group.begin(), group.end(), [this](int i) { return info(i).mutates_data; })) return false;
-  // What an input was written with, but does not show any more, is in the base.
+  // Hidden writes are visible in the base only.
   if (std::any_of(group.begin(), group.end(), [this](int i) { return input(i).has_hidden_writes; })) return true;
   for (size_t i = 0; i < group.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
@@ -288,14 +297,14 @@ absl::StatusOr<uintptr_t> BaseBinder::CommonRoot(const Group& group) const {
   return common ? first : 0;
 }
 
-// Nothing could have the history of memory of which all inputs are parts, but no
-// tensor is the whole.
+// No single tensor covers the group, so a differentiable write has no base whose grad_fn could
+// change.
 absl::Status BaseBinder::CheckNoHistory(const Group& group) const {
   for (size_t k = 0; k < group.size(); ++k) {
     if (info(group[k]).history != GradFnChange::kNew) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "input ", group[k], " is written with what requires grad, and shares memory with input ", group[k == 0 ? 1 : 0],
-        ", but autograd knows them as different tensors: pass views of one tensor, "
+        ", but they are different tensors in autograd: pass views of one tensor, "
         "or return the result instead"));
   }
   return absl::OkStatus();
@@ -325,8 +334,8 @@ absl::StatusOr<ChosenBase> BaseBinder::ChooseBase(const Group& group) const {
                    " tensor: input mutations on views with different dtypes are not supported"));
 }
 
-// What is true of the base as an input. All its views are leaves, or none is,
-// unless a detached one is among them.
+// Returns the metadata of the base as an input. Either all or none of its views are leaves, unless
+// one of them is detached.
 InputAliasInfo BaseBinder::DescribeBase(const Group& group, const InputBinding& binding, int base) const {
   const auto all = [&](auto holds) { return std::all_of(group.begin(), group.end(), holds); };
   const auto any = [&](auto holds) { return std::any_of(group.begin(), group.end(), holds); };
@@ -371,8 +380,8 @@ OutputAliasInfo BaseBinder::RebasedOutput(OutputAliasInfo info, const InputBindi
   if (info.output_type == OutputType::kIsInput) {
     info.geometry = this->info(input).geometry_after.value_or(view.geometry);
   }
-  // Its views lead from the input; unless they lead to the same place from the
-  // base, only that place does.
+  // The view steps start at the input. If they do not give the same geometry from the base,
+  // as_strided replaces them.
   info.output_type = OutputType::kAliasOfInput;
   const TensorGeometry& base = binding.bases[static_cast<size_t>(view.base)].geometry;
   if (!info.view_steps.empty() && (view.geometry == base || LeadTo(info.view_steps, base, info.geometry))) return info;
@@ -438,27 +447,28 @@ ViewAndMutationMetaFields BaseBinder::ProgramFacts(const InputBinding& binding) 
   return result;
 }
 
-// A view of what leaves out some of its elements has, to autograd, the gradient of
-// what is left if it is asked for its history afterwards, and a whole one if before.
+// If an input shrinks (as_strided_), autograd regenerates the grad_fn of its views from the new
+// geometry. A view whose grad_fn is read after the mutation gets a gradient of the remaining
+// elements only; if it was read before, of all elements. Reports inputs that depend on this order.
 absl::Status BaseBinder::CheckViewsOfMoved() const {
   const int count = static_cast<int>(inputs_.size());
   for (int i = 0; i < count && facts_.is_train; ++i) {
-    // Its views are the caller's base's, of which nothing is left out.
+    // Views of this input are views of the base of the caller, whose metadata does not change.
     const bool is_tracked_view = input(i).requires_grad && input(i).base.has_value();
     if (is_tracked_view && info(i).mutates_data && ReturnsElementsOutsideFinalView(i)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "input ", i,
-          ", which is a view, is written and moved so that it leaves out elements of a result, which is a ",
+          ", which is a view, is written, and its final view does not contain elements of a result that is a ",
           "view of it: their gradient comes from its base; pass a clone, or the base, and take the view inside"));
     }
     for (int j = 0; j < count; ++j) {
       const bool is_view = input(j).requires_grad && input(j).base.has_value() &&
                            input(j).base->identity == input(i).identity && input(j).dtype == input(i).dtype;
       if (!is_view || !ShrinksBelow(info(i), input(j).layout)) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "input ", i, " is moved so that it leaves out elements of input ", j,
-          ", which is a view of it: which of them have a gradient depends on when autograd is asked first; pass a "
-          "clone, or take the view inside"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("input ", i, "'s final view (as_strided_) does not contain elements of input ", j,
+                       ", which is a view of it: the result depends on when autograd reads its grad_fn first; pass a "
+                       "clone, or take the view inside"));
     }
   }
   return absl::OkStatus();
@@ -507,7 +517,7 @@ bool DefinitelyDisjoint(const StridedLayout& a, const StridedLayout& b) {
   const StridedLayout& left = a.offset <= b.offset ? a : b;
   const StridedLayout& right = a.offset <= b.offset ? b : a;
   if (StorageExtent(left) <= right.offset) return true;
-  // Rows of the same matrix: they may lie beside each other.
+  // Column ranges of the same row-major matrix may be disjoint.
   const bool rows = left.rank() == 2 && right.rank() == 2 && left.strides[1] == 1 && right.strides[1] == 1 &&
                     left.strides[0] == right.strides[0] && left.strides[0] > 0;
   if (!rows) return false;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/input_binding.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +25,7 @@ InputDescription Vector(uintptr_t identity, uintptr_t storage, int64_t offset, i
   return input;
 }
 
-// The same as a view of tensor `base`, which requires grad.
+// Returns a vector that is a view of tensor `base`, which requires grad.
 InputDescription View(uintptr_t identity, uintptr_t storage, int64_t offset, int64_t size, uintptr_t base) {
   InputDescription input = Vector(identity, storage, offset, size);
   input.requires_grad = true;
@@ -32,7 +34,7 @@ InputDescription View(uintptr_t identity, uintptr_t storage, int64_t offset, int
   return input;
 }
 
-// Of a function that writes to input `mutated` (-1: none).
+// Returns the metadata of a function that writes to input `mutated` (-1: none).
 ViewAndMutationMetaFields Facts(const std::vector<InputDescription>& inputs, int mutated) {
   ViewAndMutationMetaFields facts;
   facts.keep_input_mutations = true;
@@ -165,7 +167,7 @@ TEST(BindInputsTest, RefusesViewsOfDifferentDTypes) {
 TEST(BindInputsTest, DTypesShareMemoryByBytes) {
   std::vector<InputDescription> inputs = {Vector(1, 1, 0, 2), Vector(2, 1, 2, 2)};
   EXPECT_TRUE(BindInputs(Facts(inputs, 0), inputs).ok());
-  inputs[0].dtype = DType::kInt64;  // elements 0 and 1 reach as far as elements 0 to 3 of half the size
+  inputs[0].dtype = DType::kInt64;  // elements 0 and 1 have the bytes of elements 0 to 3 of half the size
   EXPECT_THAT(BindInputs(Facts(inputs, 0), inputs).status().message(), HasSubstr("views with different dtypes"));
 }
 
@@ -251,7 +253,7 @@ TEST(BindInputsTest, RefusesAViewOfWhatLeavesOutItsElements) {
     const auto bound = BindInputs(facts, inputs);
     EXPECT_EQ(bound.ok(), size == 6) << bound.status();
     if (size == 6) continue;
-    EXPECT_THAT(bound.status().message(), HasSubstr("leaves out elements of input 1"));
+    EXPECT_THAT(bound.status().message(), HasSubstr("final view (as_strided_) does not contain elements of input 1"));
   }
 }
 
@@ -271,7 +273,7 @@ TEST(BindInputsTest, RefusesAWrittenViewThatLeavesOutItsElements) {
     const auto bound = BindInputs(facts, inputs);
     EXPECT_EQ(bound.ok(), !is_written) << bound.status();
     if (!is_written) continue;
-    EXPECT_THAT(bound.status().message(), HasSubstr("leaves out elements of a result"));
+    EXPECT_THAT(bound.status().message(), HasSubstr("final view does not contain elements of a result"));
   }
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/joint.h"
 
 #include <ATen/ops/empty.h>
@@ -64,7 +66,7 @@ at::Tensor ExampleTangent(const at::Tensor& output, bool is_loss, uint64_t seed,
   if (is_loss) return at::ones(output.sizes(), options);
   at::Tensor tangent = at::empty(output.sizes(), at::TensorOptions(at::kFloat));
   float* data = tangent.mutable_data_ptr<float>();
-  // A stream apart from the one that the function's own draws use.
+  // A stream that differs from that of the function's random ops.
   const uint64_t stream = ~seed - static_cast<uint64_t>(index);
   for (int64_t i = 0; i < tangent.numel(); ++i) {
     const uint64_t element = static_cast<uint64_t>(i);

@@ -1,4 +1,7 @@
-// The backward half of a joint graph: LibTorch's autograd, run while tracing.
+// SPDX-License-Identifier: Apache-2.0
+
+// Runs LibTorch's autograd while tracing, which gives the backward half of a joint graph
+// (AOTAutograd: create_joint).
 #ifndef COTAN_AOT_AOTAUTOGRAD_JOINT_H_
 #define COTAN_AOT_AOTAUTOGRAD_JOINT_H_
 
@@ -16,26 +19,27 @@ struct Node;
 
 namespace cotan::aot {
 
-// InvalidArgument: there is no output `loss_output`, or it is no single number of
-// a floating point dtype that requires grad.
+// InvalidArgument: `loss_output` is out of range, or the output is not a single number of a
+// floating point dtype that requires grad.
 absl::Status CheckLoss(absl::Span<const at::Tensor> outputs, int loss_output);
 
-// Whether a backward pass can start from the tensor. A view that was taken
-// with gradients disabled requires grad, but has no history.
+// Returns whether a backward pass can start from the tensor. A view taken under no_grad requires
+// grad, but may have no gradient edge.
 bool IsDifferentiable(const at::Tensor& tensor);
 
-// The nodes that gradients go to from the roots.
+// Returns all autograd nodes that are reachable from the grad_fns of the roots. They are owned by
+// the graph.
 std::vector<torch::autograd::Node*> NodesBehind(const std::vector<at::Tensor>& roots);
 
-// Whether gradients go from a root to the node.
+// Returns whether `node` is reachable from the grad_fn of a root.
 bool LeadTo(const std::vector<at::Tensor>& roots, const torch::autograd::Node* node);
 
-// A real tensor to run a backward pass with: 1 for a loss, otherwise values in
-// [-1, 1) that depend on `seed` and `index` alone.
+// Returns a contiguous real tensor with the sizes and dtype of `output`, the example of its
+// tangent: all 1 for a loss, otherwise values in [-1, 1) that depend on `seed` and `index` only.
 at::Tensor ExampleTangent(const at::Tensor& output, bool is_loss, uint64_t seed, int index);
 
-// Gradients of sum_i <roots[i], tangents[i]>; undefined where an input was not
-// used. Runs on the calling thread.
+// Returns the gradients of sum_i <roots[i], tangents[i]> with respect to `inputs`; undefined for an
+// unused input. Runs on the calling thread and frees the autograd graph.
 std::vector<at::Tensor> Gradients(const std::vector<at::Tensor>& roots, const std::vector<at::Tensor>& tangents,
                                   const std::vector<at::Tensor>& inputs);
 

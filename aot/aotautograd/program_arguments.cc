@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/program_arguments.h"
 
 #include <ATen/core/grad_mode.h>
@@ -21,6 +23,7 @@ std::vector<int64_t> Constants(const SymIntVector& values) {
   return result;
 }
 
+// Implements AddProgramArguments().
 class Adder {
  public:
   Adder(const InputBinding& binding, absl::Span<const ModuleState> states, absl::Span<const at::Tensor> examples,
@@ -77,7 +80,8 @@ class Adder {
     result_.arguments.push_back(std::move(argument));
   }
 
-  // The memory of the base, as one of its views shows it, without a gap before it.
+  // Adds the base. Its example is the memory of one of its views, seen with the geometry of the
+  // base and copied without the elements before it.
   void AddBase(int index) {
     const InputBinding::Base& base = binding_.bases[static_cast<size_t>(index)];
     at::Tensor example;
@@ -118,7 +122,7 @@ class Adder {
 
   const at::Tensor& ArgumentOf(int base) const { return result_.arguments[static_cast<size_t>(base)].tensor; }
 
-  // Whether all arguments in the base are to autograd the input, views of it, or
+  // Returns whether in autograd all inputs of the base are the input `unique`, views of it, or
   // detached from it.
   bool IsRoot(int base, size_t unique) const {
     const at::Tensor& root = ExampleOf(static_cast<size_t>(kept_[unique]));
@@ -133,9 +137,9 @@ class Adder {
     return true;
   }
 
-  // Whether the input is what the others are views of. One that moves is not, as the
-  // program's base has its history where it was at entry; a leaf that requires grad
-  // has none, and its gradient is of what it is when it is used.
+  // Returns whether the input can be the base itself. An input with a metadata mutation cannot: the
+  // base keeps its geometry and grad_fn at entry. Exception: a leaf that requires grad, which has
+  // no grad_fn; its gradient has the geometry that the leaf has when it is used.
   bool IsBase(const InputBinding::BaseView& view, size_t unique) const {
     const std::vector<int>& moved = binding_.aliased_inputs_with_metadata_mutations;
     const auto input = static_cast<size_t>(kept_[unique]);
@@ -146,9 +150,9 @@ class Adder {
     return std::find(moved.begin(), moved.end(), static_cast<int>(unique)) == moved.end();
   }
 
-  // The caller's own views have a history whatever the grad mode is now, but for
-  // those made under no_grad. What is no view to the caller is none here, unless
-  // others are views of it.
+  // Makes the view of a base that stands for an input. Views of the caller have a grad_fn under any
+  // grad mode, except those made under no_grad. An input that is not a view is detached, unless
+  // other inputs are views of it.
   at::Tensor MakeView(const InputBinding::BaseView& view, size_t unique) {
     const auto input = static_cast<size_t>(kept_[unique]);
     const bool is_given = input >= states_.size();
@@ -167,8 +171,8 @@ class Adder {
   absl::Span<const at::Tensor> examples_;
   absl::Span<const std::string> names_;
   Recorder& recorder_;
-  std::vector<int> kept_;       // by unique input: an input
-  std::vector<int> unique_of_;  // by input
+  std::vector<int> kept_;       // by unique input: index of the input
+  std::vector<int> unique_of_;  // by input: index of the unique input
   ProgramArguments result_;
 };
 

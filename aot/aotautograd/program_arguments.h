@@ -1,5 +1,7 @@
-// The arguments of a program in the making, and what the traced function gets
-// of them.
+// SPDX-License-Identifier: Apache-2.0
+
+// Creates the proxies of a program's arguments, and the tensors that the traced function gets for
+// its inputs.
 #ifndef COTAN_AOT_AOTAUTOGRAD_PROGRAM_ARGUMENTS_H_
 #define COTAN_AOT_AOTAUTOGRAD_PROGRAM_ARGUMENTS_H_
 
@@ -15,33 +17,32 @@
 
 namespace cotan::aot {
 
-// An argument of the program: a synthetic base, a state, or an input of the
-// function.
+// An argument of the program: a synthetic base, a state, or an input of the function.
 struct ProgramArgument {
   int graph_input = 0;  // index among the inputs of the recorder's graph
-  at::Tensor primal;    // functional; what gradients are taken to
-  at::Tensor tensor;    // functional; what the function writes to
+  at::Tensor primal;    // functional; leaf that gradients are computed for
+  at::Tensor tensor;    // functional; tensor that the function writes to
   bool requires_grad = false;
   at::Tensor example;  // real; undefined for a state
-  // The function's input that it is, if that requires grad and no gradient goes
-  // through it: a view made under no_grad. -1: none such.
+  // Index of the function's input that this argument is, if that is a view made under no_grad: it
+  // requires grad and gets no gradient. -1 otherwise.
   int input_without_gradient = -1;
 };
 
+// All arguments of a program.
 struct ProgramArguments {
-  // Bases, then states, then inputs.
+  // Synthetic bases, then states, then inputs.
   std::vector<ProgramArgument> arguments;
-  // One for each user input of the function: an argument's tensor, or a view of a
-  // base.
+  // One tensor for each user input of the function: the tensor of an argument, or a view of a base.
   std::vector<at::Tensor> function_inputs;
-  // One for each state and user input of the function: the graph's input that is
-  // it, or the base that it is a view of.
+  // For each state and user input of the function: index of its graph input, or of the graph input
+  // of its base.
   std::vector<int> graph_inputs;
 };
 
-// Seats the states and adds graph inputs for the arguments, states first.
-// `examples` are the user inputs, real CPU tensors; `names` are theirs, as many.
-// Call it while a trace is under way; the caller unseats the states.
+// Installs proxies in the states and adds graph inputs for all other arguments to the graph of
+// `recorder`. `examples` are the user inputs, real CPU tensors, `names` their names. The recorder
+// must be the current one; the caller restores the states (RestoreStates()).
 ProgramArguments AddProgramArguments(const InputBinding& binding, absl::Span<const ModuleState> states,
                                      absl::Span<const at::Tensor> examples, absl::Span<const std::string> names,
                                      Recorder& recorder);

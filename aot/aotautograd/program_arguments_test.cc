@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/program_arguments.h"
 
 #include <ATen/ATen.h>
@@ -56,7 +58,7 @@ TEST(ProgramArgumentsTest, ViewsOfABaseShareItsMemoryAndItsGradient) {
   EXPECT_EQ(whole.const_data_ptr<float>()[3], 3);
 }
 
-// f(a, b) where both show all of one tensor, and none is a view of the other.
+// f(a, b) where both cover one storage, and neither is a view of the other.
 TEST(ProgramArgumentsTest, TensorsThatOnlyShareMemoryAreNoViewsOfEachOther) {
   RegisterTracing();
   const at::Tensor a = at::arange(4, at::kFloat), b = a.detach();

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/signature.h"
 
 #include <algorithm>
@@ -12,6 +14,7 @@ bool IsNewContent(OutputKind kind) {
          kind == OutputKind::kSharedStorage;
 }
 
+// Collects the names of inputs and outputs from a graph.
 class Reader {
  public:
   Reader(const Graph& graph, const ViewAndMutationMeta& metadata, const TracedCall& call)
@@ -49,8 +52,8 @@ class Reader {
     if (output.kind == OutputKind::kGradient && output.value != kNoValue) AddGradient(output.index);
   }
 
-  // Of an input that shares its graph input with others (they are views of one base,
-  // or the same tensor), the content is new if the analysis says so.
+  // Adds the new contents of the inputs of `graph_input`. If several inputs share it (views of one
+  // base, duplicates), or if it is a base, only those that the metadata lists as mutated.
   void AddNewContents(int graph_input) {
     const bool is_shared = std::count(call_.graph_inputs.begin(), call_.graph_inputs.end(), graph_input) > 1;
     for (size_t i = 0; i < call_.graph_inputs.size(); ++i) {
@@ -60,7 +63,7 @@ class Reader {
     }
   }
 
-  // A synthetic base is none of the caller's inputs, and its gradient neither.
+  // Adds a gradient. A synthetic base is not an input of the caller, so its gradient has no name.
   void AddGradient(int graph_input) {
     if (IsBase(graph_input)) return;
     const auto found = std::find(call_.graph_inputs.begin(), call_.graph_inputs.end(), graph_input);
@@ -80,7 +83,7 @@ class Reader {
     return metadata_.input(input).mutates_data || metadata_.input(input).mutates_storage_metadata;
   }
 
-  // Of a state or user input.
+  // Returns the name of a state or user input.
   const std::string& NameOf(size_t input) const {
     return input < input_names_.size() ? input_names_[input] : call_.user_inputs[input - input_names_.size()];
   }

@@ -1,4 +1,7 @@
-// The signature of a traced graph. No LibTorch.
+// SPDX-License-Identifier: Apache-2.0
+
+// Makes the signature of a traced graph (torch/_functorch/_aot_autograd/input_output_analysis.py,
+// create_graph_signature). No LibTorch.
 #ifndef COTAN_AOT_AOTAUTOGRAD_SIGNATURE_H_
 #define COTAN_AOT_AOTAUTOGRAD_SIGNATURE_H_
 
@@ -15,24 +18,24 @@
 
 namespace cotan::aot {
 
-// A traced function as its caller sees it.
+// Names and structure of the arguments and results of a traced function.
 struct TracedCall {
   std::vector<std::string> user_inputs;
   std::vector<std::string> user_outputs;
-  // Per input of the function (parameters, buffers, user inputs): the graph's input
-  // that is it, or the base that it is a view of.
+  // For each input of the function (parameters, buffers, user inputs): index of its graph input, or
+  // of the graph input of its base.
   std::vector<int> graph_inputs;
-  // How arguments and results are nested; unset: flat tuples.
+  // Nesting of arguments and results; unset: flat tuples.
   std::optional<TreeSpec> in_spec;
   std::optional<TreeSpec> out_spec;
-  // Index among the user outputs.
+  // Index of the loss among the user outputs; unset: no loss.
   std::optional<int> loss_output;
 };
 
-// Returns the signature of `graph` (traced_program.h). Graph names are those of
-// the user inputs and outputs, "parameter.NAME" and "buffer.NAME" of states,
-// "mutated.NAME" of new contents and "gradient.NAME" of gradients.
-// InvalidArgument: as GraphSignature::FromTracingMetadata().
+// Returns the signature of `graph` (capture/traced_program.h). Names in it: those of the user
+// inputs and outputs, "parameter.NAME" and "buffer.NAME" for states, "mutated.NAME" for new
+// contents and "gradient.NAME" for gradients.
+// InvalidArgument: those of GraphSignature::FromTracingMetadata().
 absl::StatusOr<GraphSignature> SignatureOf(const Graph& graph, const ViewAndMutationMeta& metadata,
                                            const TracedCall& call);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/signature.h"
 
 #include <gmock/gmock.h>
@@ -65,7 +67,7 @@ loss: "loss"
   EXPECT_THAT(signature->inputs_to_buffers, ElementsAre(NamedTarget{"buffer.mean", "mean"}));
 }
 
-// Both user inputs are views of one base; the second alone is written to.
+// Both user inputs are views of one base; only the second is written.
 TEST(SignatureTest, OfViewsOfABaseThoseThatAreMutatedHaveNewContent) {
   ViewAndMutationMetaFields facts;
   facts.input_info.resize(2);

@@ -1,4 +1,6 @@
-// Whole models: what is traced computes what LibTorch eager computes.
+// SPDX-License-Identifier: Apache-2.0
+
+// Tests whole models: the results of the trace must equal those of LibTorch eager.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -31,7 +33,7 @@ double Largest(const at::Tensor& tensor) {
   return tensor.numel() == 0 ? 0 : tensor.detach().abs().max().to(at::kDouble).item<double>();
 }
 
-// A model's training step by LibTorch eager, whose dropout draws as Cotan's.
+// Runs a training step of a model in LibTorch eager, with dropout that draws as Cotan's does.
 struct Eager {
   explicit Eager(const ModelCase& model) {
     torch::manual_seed(kSeed);
@@ -62,9 +64,8 @@ struct Eager {
   uint64_t draws = 0;
 };
 
-// `bound` is in units of eps times the largest magnitude of `expected`, or of
-// `scale` if that is larger: a gradient that is zero but for rounding has the
-// error of what cancelled.
+// `bound` is in units of eps times the largest magnitude of `expected`, or of `scale` if that is
+// larger: a gradient that cancels to zero has the rounding error of its summands.
 void ExpectNear(const at::Tensor& actual, const at::Tensor& expected, double bound, const std::string& what,
                 double scale = 1e-6) {
   ASSERT_EQ(actual.sizes(), expected.sizes()) << what;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/tracer.h"
 
 #include <ATen/FunctionalStorageImpl.h>
@@ -43,6 +45,7 @@ namespace {
 
 using Backward = TraceOptions::Backward;
 
+// Returns `count` names: the given ones, then PREFIX.I.
 std::vector<std::string> NamesFor(size_t count, const std::vector<std::string>& given, absl::string_view prefix) {
   std::vector<std::string> names = given;
   for (size_t i = names.size(); i < count; ++i) names.push_back(absl::StrCat(prefix, ".", i));
@@ -50,7 +53,7 @@ std::vector<std::string> NamesFor(size_t count, const std::vector<std::string>& 
   return names;
 }
 
-// Order of graph inputs; see TracedProgram.
+// Returns the sort key of graph inputs; see TracedProgram.
 int Rank(InputKind kind) {
   switch (kind) {
     case InputKind::kParameter:
@@ -74,14 +77,13 @@ absl::Status CannotBeCompiled(const TraceOptions& options, absl::string_view ref
   return absl::UnimplementedError(absl::StrCat("'", options.name, "' cannot be compiled:\n  ", refusals));
 }
 
-// What the first pass over a function found.
+// Result of the first run: metadata and input binding.
 struct FirstPass {
-  ViewAndMutationMetaFields facts;  // about the caller's inputs
+  ViewAndMutationMetaFields facts;  // in terms of the caller's inputs
   BoundInputs bound;
 };
 
-// The second pass: the steps of Trace() after the analysis, and the tensors that
-// they share.
+// The second run: the steps of Trace() after the analysis, and the tensors that they share.
 class Tracing {
  public:
   Tracing(absl::Span<const ModuleState> states, FirstPass first, const TraceOptions& options)
@@ -95,55 +97,61 @@ class Tracing {
   }
   ~Tracing() { Release(); }
 
+  // Adds the program's arguments, RNG state and effect token.
   void InstallProxies(absl::Span<const at::Tensor> examples);
+  // Calls the function and adds the outputs of the forward.
   absl::Status RunForward(const TensorFunction& function);
+  // Adds tangents, the backward and its outputs, if there is a backward.
   absl::Status RunBackward();
-  // Drops all tensors of the trace, so that what is left was kept by somebody.
+  // Drops all tensors of the trace, so that any proxy still alive has leaked from the function.
   void Release();
+  // Unimplemented: all unsupported constructs, leaked proxies and unsupported ops included.
   absl::Status CheckRefusals();
-  // Those that are known already.
+  // Unimplemented: the unsupported constructs reported so far.
   absl::Status Refusals() const;
   absl::StatusOr<TracedProgram> Finish() &&;
 
  private:
-  // Index of the loss, counted from the start; -1 without one.
+  // Returns the index of the loss, counted from the start; -1 without one.
   int LossOutput() const;
   bool NeedsBackward() const;
-  // Whether the backward has a gradient for the program argument, if anything
-  // depends on it: it required grad all along or is a leaf that does now.
+  // Returns whether the backward has a gradient output for the program argument: it required grad
+  // at entry or is a new leaf.
   bool IsSource(size_t argument) const;
-  // Of a source: whether a gradient goes through it.
+  // Returns whether a source gets a gradient; false for a view made under no_grad.
   bool PassesGradient(size_t argument) const;
-  // Whether the tangent is that of an input whose new content autograd does not
-  // know of, or of a base all of whose views are made under no_grad.
+  // Returns whether the tangent is that of an input whose write is hidden from autograd, or of an
+  // intermediate base all of whose views are made under no_grad.
   bool IsTangentAlwaysUndefined(const TangentMeta& tangent) const;
   void ReportNewLeavesInBases();
-  // Autograd takes a leaf that gets another storage for another one from then on.
+  // Reports leaves with a gradient with respect to the storage that set_ replaces: in autograd the
+  // leaf is another one after it.
   void RefuseUseBeforeNewStorage(const std::vector<at::Tensor>& roots);
+  // Returns the name of the graph output for the tensor.
   std::string NameOf(const ForwardTensor& tensor);
   at::Tensor TensorOf(const ForwardTensor& tensor) const;
-  // What the program argument has become, where it was at entry if it is a base.
+  // Returns the new content of the program argument; of a base with its geometry at entry.
   at::Tensor AtExit(int argument) const;
   GraphInput& GraphInputOf(int argument);
-  // Where inputs share memory, one that requires no grad has a gradient once
-  // another is written with something that does. The first pass, to which they
-  // were apart, could not see it.
+  // Propagates requires_grad through synthetic bases: where inputs share memory, one that does not
+  // require grad gets a gradient when another is written with a value that requires grad. In the
+  // first run the inputs had separate memory.
   void PropagateRequiresGradThroughBases(const ViewAndMutationMetaFields& second);
-  // In train steps the loss alone has a gradient.
+  // Restricts the metadata to the gradient of the loss (kLoss).
   absl::Status DifferentiateLossOnly();
-  // Whether there were effects with token `index`; if so, the last one's token is
-  // an output.
+  // Returns whether there were effects with token `index`. If so, the last token becomes an output.
   bool AddTokenOutput(int index);
   void AddOutputs();
   void AddMutatedInput(int argument, MutationType type);
   void AddTangent(const TangentMeta& tangent);
-  // Makes nodes of user functions note the gradients that enter them together.
+  // Adds hooks to nodes of torch::autograd::Function that record the gradients which enter the node
+  // together.
   void NoteMaterializedGrads(const std::vector<at::Tensor>& roots);
-  // Puts kMaterializeGrads in the place of what was noted.
+  // Replaces the recorded clones by kMaterializeGrads.
   void AddMaterializeGrads();
   void AddGradients(const std::vector<at::Tensor>& gradients);
   void AddBackwardMutations(const std::vector<int>& arguments);
-  // What is known of the program's arguments, about the caller's inputs.
+  // Converts indexes of program arguments to those of the caller's inputs; bases have none.
   std::vector<int> CallerInputs(const std::vector<int>& arguments) const;
   void RefuseKeptTensors();
   absl::Status AddSignature(const ViewAndMutationMeta& metadata);
@@ -151,7 +159,7 @@ class Tracing {
   absl::Span<const ModuleState> states_;
   const TraceOptions& options_;
   FirstPass first_;
-  ViewAndMutationMetaFields facts_;  // about the program's arguments
+  ViewAndMutationMetaFields facts_;  // in terms of the program's arguments
   DerivedMetadata derived_;
   Recorder recorder_;
   RecordingScope recording_;
@@ -159,8 +167,8 @@ class Tracing {
 
   std::vector<std::string> input_names_, output_names_;
   ProgramArguments program_arguments_;
-  std::vector<at::Tensor> arguments_;  // by program argument; what the function writes to
-  // Where gradients of leaves that get another storage go before.
+  std::vector<at::Tensor> arguments_;  // by program argument: tensor that the function writes to
+  // Gradient edges at entry of leaves that get another storage, by program argument.
   std::vector<std::pair<int, torch::autograd::Edge>> edges_before_new_storage_;
   std::vector<at::Tensor> outputs_;
   std::vector<at::Tensor> intermediate_bases_;
@@ -201,7 +209,8 @@ absl::Status Tracing::RunForward(const TensorFunction& function) {
   }
   if (outputs_.size() != first_.facts.output_info.size()) {
     return absl::InvalidArgumentError(absl::StrCat("the function returned ", first_.facts.output_info.size(),
-                                                   " values when it was called first, and then ", outputs_.size()));
+                                                   " values in the first run and ", outputs_.size(),
+                                                   " in the second; it must return the same number in every call"));
   }
   AnalysisOptions analysis_options;
   analysis_options.keep_input_mutations = options_.keep_input_mutations;
@@ -210,7 +219,8 @@ absl::Status Tracing::RunForward(const TensorFunction& function) {
   intermediate_bases_ = std::move(analysis.intermediate_bases);
   if (first_.bound.binding.has_bases()) PropagateRequiresGradThroughBases(analysis.facts);
   if (static_cast<int>(intermediate_bases_.size()) != facts_.num_intermediate_bases) {
-    return absl::InvalidArgumentError("the function's results share memory in another way when it is called again");
+    return absl::InvalidArgumentError(
+        "the results of the function share memory differently in the second run; it must be deterministic");
   }
   if (options_.backward == Backward::kLoss) COTAN_RETURN_IF_ERROR(DifferentiateLossOnly());
   derived_ = DerivedMetadata::Of(facts_);
@@ -260,7 +270,7 @@ absl::Status Tracing::DifferentiateLossOnly() {
       OutputAliasInfo& info = facts->output_info[i];
       if (static_cast<int>(i) != LossOutput()) info.requires_grad_for_backward = false;
       if (!IsAliasOfIntermediate(info.output_type)) continue;
-      // No gradient goes through what such outputs share.
+      // The base of these outputs gets no gradient.
       info.output_type = OutputType::kUnsafeViewAlias;
       info.base_index.reset();
       info.view_steps.clear();
@@ -273,7 +283,7 @@ absl::Status Tracing::DifferentiateLossOnly() {
     facts->num_intermediate_bases = 0;
     SetSharedStorage(outputs_, /*intermediate_bases=*/{}, *facts);
     for (InputAliasInfo& info : facts->input_info) {
-      // What autograd knows of the new content ends with the step.
+      // The grad_fn of the new content is dropped at the end of the step.
       if (info.mutates_data && info.requires_grad_at_entry.has_value()) {
         info.requires_grad = *info.requires_grad_at_entry;
         info.requires_grad_at_entry.reset();
@@ -317,7 +327,7 @@ void Tracing::AddOutputs() {
 
 namespace {
 
-// All that lies in the storage of a functional tensor.
+// Returns the whole storage of a functional tensor with all mutations, as a functional tensor.
 at::Tensor StorageContentOf(const at::Tensor& tensor) {
   auto* storage = static_cast<at::functionalization::FunctionalStorageImpl*>(tensor.storage().unsafeGetStorageImpl());
   storage->apply_updates();
@@ -401,8 +411,8 @@ int Tracing::LossOutput() const {
   return options_.loss_output + from_end;
 }
 
-// What requires grad though no input does was made inside the function, and the
-// gradient ends there.
+// An output may require grad although no input does: the tensor was made inside the function, and
+// its gradient is not an output.
 bool Tracing::NeedsBackward() const {
   bool has_sources = false;
   for (size_t i = 0; i < arguments_.size(); ++i) has_sources = has_sources || IsSource(i);
@@ -455,7 +465,7 @@ void Tracing::RefuseUseBeforeNewStorage(const std::vector<at::Tensor>& roots) {
   for (const auto& [argument, edge] : edges_before_new_storage_) {
     if (!LeadTo(roots, edge.function.get())) continue;
     recorder_.Refuse(absl::StrCat("'", GraphInputOf(argument).name, "'"),
-                     "it has a gradient of what was in the storage that it leaves (set_)");
+                     "it has a gradient with respect to the storage that it had before set_");
   }
 }
 
@@ -478,7 +488,8 @@ void Tracing::AddTangent(const TangentMeta& tangent) {
 absl::Status Tracing::RunBackward() {
   ReportNewLeavesInBases();
   if (!NeedsBackward()) {
-    // Outputs that are views of inputs alone need no backward, but are not hidden from autograd either.
+    // If all outputs that require grad are views of inputs, there is no backward; is_train stays
+    // true, because these outputs have a grad_fn.
     const bool is_train = facts_.is_train && options_.backward != Backward::kNone && facts_.tangents.empty();
     facts_.is_train = first_.facts.is_train = is_train;
     return absl::OkStatus();
@@ -508,7 +519,7 @@ absl::Status Tracing::RunBackward() {
 
 namespace {
 
-// Notes the gradients that enter a node, as clones that no one else reads.
+// Records the gradients that enter a node, as clones without other uses.
 class MaterializeHook final : public torch::autograd::FunctionPreHook {
  public:
   MaterializeHook(Recorder& recorder, std::vector<std::vector<ValueId>>& noted) : recorder_(recorder), noted_(noted) {}
@@ -529,8 +540,8 @@ class MaterializeHook final : public torch::autograd::FunctionPreHook {
   std::vector<std::vector<ValueId>>& noted_;
 };
 
-// Whether the node makes zeros of undefined gradients, as torch::autograd::Function
-// does unless it is told not to. Formulas of LibTorch's own nodes do where they need.
+// Returns whether the node replaces undefined gradients by zeros, as torch::autograd::Function does
+// unless materialize_grads is off. Formulas of LibTorch's own nodes do it where they need it.
 bool MaterializesGrads(const torch::autograd::Node& node) {
   return node.num_inputs() > 1 && absl::StrContains(typeid(node).name(), "7CppNode");
 }
@@ -588,7 +599,7 @@ void Tracing::AddBackwardMutations(const std::vector<int>& arguments) {
   for (int i : arguments) {
     const GraphInput input = GraphInputOf(i);
     if (MutationTypeOf(facts_.input_info[static_cast<size_t>(i)]) != MutationType::kNotMutated) {
-      recorder_.Refuse(absl::StrCat("'", input.name, "'"), "the function writes to it, and so does its backward");
+      recorder_.Refuse(absl::StrCat("'", input.name, "'"), "both the function and its backward write to it");
     }
     const ValueId value = recorder_.ValueOf(arguments_[static_cast<size_t>(i)]);
     const int graph_input = program_arguments_.arguments[static_cast<size_t>(i)].graph_input;
@@ -620,7 +631,7 @@ void Tracing::Release() {
   intermediate_bases_.clear();
   outputs_.clear();
   arguments_.clear();
-  // What happened to them is still of interest, they are not.
+  // Keep the metadata of the arguments, drop their tensors.
   for (ProgramArgument& argument : program_arguments_.arguments) argument.primal = argument.tensor = at::Tensor();
   program_arguments_.function_inputs.clear();
   recorder_.rng_state = at::Tensor();
@@ -708,8 +719,8 @@ absl::Status Tracing::AddSignature(const ViewAndMutationMeta& metadata) {
   return absl::OkStatus();
 }
 
-// An input that was set_ to the memory that it has already, of which another input is
-// a part, has another geometry only. To the analysis they were apart.
+// Corrects inputs that `set_` gave the storage that they already have, because they share it with
+// another input: only their geometry changes. In the first run the inputs had separate memory.
 void KeepStorage(const FunctionAnalysis& found, absl::Span<const InputDescription> inputs,
                  ViewAndMutationMetaFields& facts) {
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -723,16 +734,16 @@ void KeepStorage(const FunctionAnalysis& found, absl::Span<const InputDescriptio
   }
 }
 
-// The program returns the new storage of an input alone: what was written in the one
-// that it left must be no other's.
+// InvalidArgument: an input that gets another storage was written before, and shared its former
+// storage with another input. The program returns only the new storage.
 absl::Status CheckNoHiddenWrites(absl::Span<const InputDescription> inputs, const ViewAndMutationMetaFields& facts) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!facts.input_info[i].mutates_storage_metadata || !inputs[i].has_hidden_writes) continue;
     for (size_t j = 0; j < inputs.size(); ++j) {
       if (inputs[j].storage != inputs[i].storage || inputs[j].identity == inputs[i].identity) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("Encountered a set_ on a graph input, but the input has other mutations: input ", i,
-                       " is written before it gets another storage, and shares the one that it had with input ", j));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Encountered a set_ on a graph input, but the input has other mutations: input ", i,
+          " is written before set_ gives it another storage, and shared its former storage with input ", j));
     }
   }
   return absl::OkStatus();
@@ -790,7 +801,7 @@ absl::StatusOr<TracedProgram> Trace(const TensorFunction& traced, absl::Span<con
     COTAN_RETURN_IF_ERROR(ran);
     return std::move(tracing).Finish();
   } catch (...) {
-    // The exception may follow from what was refused before.
+    // The exception may follow from an unsupported construct.
     COTAN_RETURN_IF_ERROR(tracing.Refusals());
     return StatusFromCurrentException(absl::StrCat("tracing '", options.name, "'"));
   }

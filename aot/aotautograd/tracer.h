@@ -1,4 +1,8 @@
-// Runs a function of tensors once, on example inputs, and returns its graph.
+// SPDX-License-Identifier: Apache-2.0
+
+// Traces a function of tensors on example inputs: analysis, input binding, then the inference or
+// joint graph (torch/_functorch/_aot_autograd/graph_capture.py, aot_dispatch_base_graph and
+// aot_dispatch_autograd_graph).
 #ifndef COTAN_AOT_AOTAUTOGRAD_TRACER_H_
 #define COTAN_AOT_AOTAUTOGRAD_TRACER_H_
 
@@ -20,6 +24,7 @@
 
 namespace cotan::aot {
 
+// Options of Trace().
 struct TraceOptions {
   enum class Backward : uint8_t {
     kNone,     // inference
@@ -28,49 +33,50 @@ struct TraceOptions {
   };
   std::string name = "forward";  // of the graph
   Backward backward = Backward::kNone;
-  // Negative: counts from the end. The output is named "loss".
+  // kLoss: index of the loss among the outputs; negative: counts from the end. The output is named
+  // "loss".
   int loss_output = 0;
-  // Whether gradients are enabled when the function is called.
+  // Grad mode at entry of the function.
   bool grad_enabled = true;
-  // Whether the program may write inputs itself where nobody can tell.
+  // If true, the program writes the new content of a mutated input itself where this is
+  // unobservable (AOTConfig.keep_inference_input_mutations).
   bool keep_input_mutations = true;
-  // Whether an undefined tensor among the outputs stands for None.
+  // If true, an undefined tensor among the outputs stands for None; if false, it is
+  // InvalidArgument.
   bool undefined_outputs_are_none = false;
   // Names of inputs and outputs; missing ones are "input.I" and "output.I".
   std::vector<std::string> input_names = {};
   std::vector<std::string> output_names = {};
-  // How the caller's inputs and outputs are nested, as many leaves as there are;
-  // unset: flat tuples.
+  // Nesting of the caller's inputs and outputs, with one leaf for each; unset: flat tuples.
   std::optional<TreeSpec> in_spec = {};
   std::optional<TreeSpec> out_spec = {};
-  // Mixed precision: bf16 or f16; kUndefined = none (autocast.h).
+  // Mixed precision: bf16 or f16; kUndefined: none (capture/autocast.h).
   DType autocast = DType::kUndefined;
-  // Seed of the session's generator: of what the example run draws.
+  // Seed of the random numbers that the example run draws.
   uint64_t seed = 0;
-  // Ops that are written in terms of others. Null: none; outlives the call.
+  // Decompositions of ATen ops, borrowed for the call; null: none besides the built-in ones.
   const DecompositionTable* decompositions = nullptr;
-  // Names the ops of a traced graph that cannot be compiled, so that they are
-  // refused in the same message as all else. Null: none.
+  // Returns the ops of a traced graph that are not supported by later stages; they are reported in
+  // one message with all other unsupported constructs. Null: none.
   std::function<std::vector<std::string>(const Graph& graph)> unsupported_ops = nullptr;
 };
 
-// Traces `function`. An input requires grad if its example does, and is a leaf
-// if that is one; parameters as their ModuleState says. Random ops draw from
-// Philox with `seed`, offset 0. With kOutputs, if no tangent would enter the
-// backward, the result is an inference graph. An output that is a number in a
-// tensor's place (LibTorch's wrapped number) is no tensor but that number.
+// Returns the graph, metadata and signature of `function`, and its results on the examples.
+// requires_grad and is_leaf of an input are those of its example, of a parameter those of its
+// ModuleState. Random ops draw from Philox with `seed` at offset 0. With kOutputs, if the backward
+// would have no tangents, the result is an inference graph. An output that is a wrapped number of
+// LibTorch becomes a constant in the metadata.
 //
-// Unimplemented: the function does what a graph cannot express: reads tensors'
-// data, writes to or keeps tensors that are no registered buffers, has results
-// of data-dependent size, uses unsupported ops; the message lists everything
-// found.
-// InvalidArgument: CheckDecompositions(); SignatureOf(); the function threw
-// (the message is the exception's), an output is undefined (unless that is
-// allowed), or (kLoss) `loss_output` is out of range, no scalar of a floating
-// point dtype, or does not depend on a tensor that requires grad.
+// Unimplemented: the function uses constructs that a graph cannot express: it reads data of
+// tensors, writes to or keeps tensors that are not registered buffers, has results of
+// data-dependent size, or uses unsupported ops. The message lists everything found.
+// InvalidArgument: those of CheckAutocast(), CheckDecompositions(), BindInputs() and SignatureOf();
+// the function throws (the message has the exception's text); an output is undefined and
+// undefined_outputs_are_none is false; with kLoss, `loss_output` is out of range, or the output is
+// not a scalar of a floating point dtype or does not depend on a tensor that requires grad.
 //
-// Not thread-safe; one trace at a time in a process, as tracing changes
-// process-wide settings of LibTorch's dispatcher when first called.
+// Not thread-safe: one trace at a time in a process. The first call changes process-wide settings
+// of LibTorch's dispatcher.
 absl::StatusOr<TracedProgram> Trace(const TensorFunction& function, absl::Span<const ModuleState> states,
                                     absl::Span<const at::Tensor> inputs, const TraceOptions& options);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/tracer.h"
 
 #include <ATen/ATen.h>
@@ -179,7 +181,7 @@ TEST(TracerTest, SameFunctionGivesTheSameText) {
   EXPECT_EQ(first->reference.outputs[0].bytes, second->reference.outputs[0].bytes);
 }
 
-// Losses that cannot be one.
+// Outputs that cannot be the loss.
 
 TEST(TracerTest, RefusesALossThatIsNoFloatingPointScalar) {
   const at::Tensor x = at::rand({2}).requires_grad_(true);
@@ -195,7 +197,7 @@ TEST(TracerTest, RefusesALossThatIsNoFloatingPointScalar) {
               HasSubstr("the loss is output 3, but the function returns 1 tensors"));
 }
 
-// What a graph cannot express.
+// Constructs that a graph cannot express.
 
 TEST(TracerTest, RefusesDataDependentControlFlow) {
   const std::string refusal =
@@ -235,7 +237,7 @@ TEST(TracerTest, RefusesGradientsOfTheStorageThatALeafLeaves) {
                     return {before, in[0] * 3};
                   },
                   inputs, options),
-              HasSubstr("it has a gradient of what was in the storage that it leaves (set_)"));
+              HasSubstr("it has a gradient with respect to the storage that it had before set_"));
   const TensorFunction used_afterwards = [&](const Tensors& in) -> Tensors {
     take_storage(in);
     return {in[0] * 3};
@@ -288,7 +290,7 @@ TEST(TracerTest, ReportsWhatTheFunctionThrows) {
 TEST(TracerTest, CanTraceAgainAfterARefusal) {
   Refusal([](const Tensors&) -> Tensors { throw std::runtime_error("not today"); }, {});
   EXPECT_TRUE(TraceFunction([](const Tensors& in) -> Tensors { return {in[0] + 1}; }, {at::ones({2})}).ok());
-  // Outside of a trace, LibTorch is as ever.
+  // Outside a trace, LibTorch is unchanged.
   EXPECT_EQ(at::ones({2}).sum().item<float>(), 2);
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/undefined_tangents.h"
 
 #include <algorithm>
@@ -14,7 +16,7 @@
 namespace cotan::aot {
 namespace {
 
-// By tangent.
+// A set of tangents, by index.
 using Tangents = std::vector<bool>;
 
 bool IsSubset(const Tangents& part, const Tangents& whole) {
@@ -37,6 +39,7 @@ bool IsOne(const Argument& argument) {
 
 bool CanBeGradient(DType dtype) { return IsFloatingPoint(dtype) || IsComplex(dtype); }
 
+// Implements GuardUndefinedTangents() for n > 1.
 class Guard {
  public:
   explicit Guard(Graph& graph) : graph_(graph), begin_(graph.nodes().begin()) {
@@ -51,20 +54,20 @@ class Guard {
   }
 
   void Run() {
-    // Nodes that a visit inserts are not visited.
+    // Nodes that Visit() inserts are not visited.
     for (auto node = begin_; node != graph_.nodes().end();) Visit(node++);
     AddFlagInputs();
   }
 
  private:
-  // The tangents that reach the value; null: none.
+  // Returns the tangents that reach the value; null if none does.
   const Tangents* Reaching(ValueId value) const {
     const auto found = reaching_.find(value);
     return found == reaching_.end() ? nullptr : &found->second;
   }
 
   void Visit(Graph::NodeList::iterator node) {
-    // What an effect returns orders effects.
+    // Results of effects are tokens, not gradients.
     if (node->op == "cotan.effect.default") return;
     Tangents all;
     bool differ = false;
@@ -86,7 +89,8 @@ class Guard {
     }
   }
 
-  // Whether the node adds two gradients of one value, as the engine does.
+  // Returns whether the node adds two gradients of one value, like the accumulation in the autograd
+  // engine.
   bool IsSumOfGradients(const Node& node) const {
     if (node.op != "aten.add.Tensor" || node.arguments.size() != 3 || !IsOne(node.arguments[2])) return false;
     const TensorType& type = graph_.value(node.outputs[0]).type;
@@ -98,7 +102,7 @@ class Guard {
     return conforms(node.arguments[0]) && conforms(node.arguments[1]);
   }
 
-  // Makes a + b, the result of `node`, what exists of both.
+  // Replaces a + b, the result of `node`, by the sum of the defined operands.
   void ChooseSummands(Graph::NodeList::iterator node) {
     const ValueId a = std::get<Use>(node->arguments[0]).value;
     const ValueId b = std::get<Use>(node->arguments[1]).value;
@@ -118,6 +122,7 @@ class Guard {
     last->outputs[0] = result;
   }
 
+  // Replaces operands that may be undefined when `node` runs by zeros in that case.
   void FillOperands(Graph::NodeList::iterator node, const Tangents& all) {
     const auto fill = [&](ValueId& value) {
       const Tangents* reaching = Reaching(value);
@@ -131,7 +136,7 @@ class Guard {
     }
   }
 
-  // `value`, or zeros if it does not exist.
+  // Returns a value equal to `value` if it is defined, and to zeros if not.
   ValueId Filled(ValueId value, Graph::NodeList::iterator before) {
     const TensorType type = graph_.value(value).type;
     if (!CanBeGradient(type.dtype)) return value;
@@ -144,7 +149,8 @@ class Guard {
     return where.outputs[0];
   }
 
-  // bool[]: whether any of the tangents is defined. There are others.
+  // Returns a value bool[]: whether any of `tangents` is defined. The set is a proper subset of all
+  // tangents.
   ValueId FlagOf(const Tangents& tangents) {
     if (flags_.empty()) {
       for (size_t t = 0; t < tangents_.size(); ++t) flags_.push_back(graph_.AddValue({DType::kBool, {}, {}}));
@@ -164,6 +170,7 @@ class Guard {
     return any;
   }
 
+  // Adds the flags after the tangents if any of them is read.
   void AddFlagInputs() {
     if (flags_.empty()) return;
     std::vector<GraphInput>& inputs = graph_.inputs();
@@ -179,7 +186,7 @@ class Guard {
   }
 
   Graph& graph_;
-  const Graph::NodeList::iterator begin_;  // nodes of the graph as it was
+  const Graph::NodeList::iterator begin_;  // first node of the original graph
   std::vector<GraphInput> tangents_;
   absl::flat_hash_map<ValueId, Tangents> reaching_;  // of values that any tangent reaches
   absl::flat_hash_map<ValueId, ValueId> filled_;

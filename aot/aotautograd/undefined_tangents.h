@@ -1,4 +1,7 @@
-// Tangents that are undefined: contributions to gradients that do not exist.
+// SPDX-License-Identifier: Apache-2.0
+
+// Makes joint graphs correct when some of their tangents are undefined, that is, when the
+// contributions of some outputs to the gradients do not exist.
 #ifndef COTAN_AOT_AOTAUTOGRAD_UNDEFINED_TANGENTS_H_
 #define COTAN_AOT_AOTAUTOGRAD_UNDEFINED_TANGENTS_H_
 
@@ -8,27 +11,27 @@
 
 namespace cotan::aot {
 
-// An op of traced joint graphs: returns its operands, one by one. They are the
-// gradients that enter a node of autograd which makes zeros of undefined ones if any
-// is defined (torch::autograd::Function).
+// An op of traced joint graphs with n operands and n results: result i is operand i. The operands
+// are the gradients that enter a torch::autograd::Function, which replaces undefined ones by zeros
+// if any is defined (materialize_grads).
 inline constexpr absl::string_view kMaterializeGrads = "cotan.materialize_grads.default";
 
-// Replaces results of kMaterializeGrads by its operands.
+// Removes all kMaterializeGrads nodes: uses of the results become uses of the operands.
 void RemoveMaterializeGrads(Graph& joint);
 
-// Makes the backward of `joint`, a traced joint graph, compute what LibTorch's
-// engine does if only some of its n tangents are defined. The engine does not run
-// nodes that no defined tangent reaches, but the graph does, and a zero in the place
-// of an undefined tangent may have become NaN there.
+// Makes the backward of `joint`, a traced joint graph with n tangents, compute the gradients of
+// LibTorch's engine when only some of the tangents are defined. The engine does not run nodes that
+// no defined tangent reaches; a graph does, and zeros in the place of an undefined tangent may
+// become NaN there.
 //
-// For each value let S be the tangents that reach it. Where an op reads values of
-// different S, one of which may exist without the other:
-//   - a sum of two gradients is the one that exists, if only one does;
-//   - any other op reads zeros in the place of what does not exist, as formulas of
+// Let S(v) be the set of tangents that reach value v; v is defined if any tangent of S(v) is. Where
+// an op reads values with different S, of which one may be defined and another not:
+//   - a sum of two gradients is the defined one, if only one is;
+//   - any other op reads zeros in the place of an undefined value, as the backward formulas of
 //     nodes with several outputs do.
-// What exists is known by n flags, bool[] (InputKind::kTangent, n + t for tangent t),
-// which are added behind the tangents if any op reads one. At least one of them is
-// true. The graph is as it was if n < 2, but for kMaterializeGrads, which is removed.
+// Definedness is an input of the graph: n flags, bool[] (InputKind::kTangent, n + t for tangent t),
+// are added after the tangents if any op reads one. At least one flag is true. If n < 2 the graph
+// only loses kMaterializeGrads.
 absl::Status GuardUndefinedTangents(Graph& joint);
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/undefined_tangents.h"
 
 #include <string>
@@ -41,7 +43,7 @@ TEST(GuardUndefinedTangentsTest, ASumIsTheGradientThatExists) {
 )");
 }
 
-// What exists whenever the other does is not asked for.
+// Values that are always defined together need no flag.
 TEST(GuardUndefinedTangentsTest, OneConditionIsEnoughIfOneContainsTheOther) {
   EXPECT_EQ(Guarded(R"(graph @forward {
   %0: f32[4] = tangent 0 "a"
@@ -103,7 +105,7 @@ TEST(GuardUndefinedTangentsTest, OtherOpsReadZeros) {
 )");
 }
 
-// What enters such a node exists as a whole or not at all from there on.
+// All gradients that enter such a node are defined together from there on.
 TEST(GuardUndefinedTangentsTest, MaterializedGradientsAreZerosOfTheirOwn) {
   EXPECT_EQ(Guarded(R"(graph @forward {
   %0: f32[4] = tangent 0 "a"
@@ -150,7 +152,7 @@ TEST(GuardUndefinedTangentsTest, NothingChangesWhereContributionsDoNotMeet) {
   EXPECT_EQ(Guarded(single), single);
 }
 
-// The order of effects is no gradient.
+// Effect tokens are not gradients.
 TEST(GuardUndefinedTangentsTest, TokensAreLeftAsTheyAre) {
   const std::string text = R"(graph @forward {
   %0: f32[4] = tangent 0 "a"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/view_and_mutation.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
@@ -33,7 +35,7 @@ at::FunctionalTensorWrapper* WrapperOf(const at::Tensor& tensor) {
   return functionalization::impl::unsafeGetFunctionalWrapper(tensor);
 }
 
-// The value of a number that stands in a tensor's place.
+// Returns the value of a wrapped number.
 ScalarOutput NumberOf(const at::Tensor& wrapped) {
   const RealScope real;
   const at::Scalar number = wrapped.item();
@@ -53,7 +55,7 @@ functionalization::FunctionalStorageImpl* FunctionalStorageOf(const at::Tensor& 
 const void* StorageOf(const at::Tensor& tensor) { return tensor.storage().unsafeGetStorageImpl(); }
 const void* StorageOf(const InputAtEntry& entry) { return entry.storage._unsafe_get_target(); }
 
-// The real tensor inside a proxy; other tensors are real themselves.
+// Returns the real tensor inside a proxy; any other tensor is real itself.
 at::Tensor RealOf(const at::Tensor& proxy) {
   const ProxyTensorImpl* impl = AsProxy(proxy);
   return impl == nullptr ? proxy : impl->real();
@@ -63,14 +65,14 @@ bool HasViewPrefix(ViewMetas views, ViewMetas prefix) {
   return prefix.size() <= views.size() && std::equal(prefix.begin(), prefix.end(), views.begin());
 }
 
-// What is at the root of a functional tensor's views, with all mutations.
+// Returns the base of the storage of a functional tensor, with all mutations.
 at::Tensor RootOf(const at::Tensor& tensor) {
   functionalization::FunctionalStorageImpl* storage = FunctionalStorageOf(tensor);
   storage->apply_updates();
   return RealOf(storage->base());
 }
 
-// The views that lead to the tensor from the root of its storage.
+// Returns the ViewMeta chain from the base of the storage to the tensor.
 ViewMetas ViewsOf(const at::Tensor& tensor) { return WrapperOf(tensor)->view_metas(); }
 
 SymIntVector ToSymInts(at::IntArrayRef values) { return SymIntVector(values.begin(), values.end()); }
@@ -79,14 +81,14 @@ bool SameGeometry(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && a.strides() == b.strides() && a.storage_offset() == b.storage_offset();
 }
 
-// The proxy inside, with all mutations.
+// Returns the proxy inside a functional tensor, with all mutations.
 at::Tensor ValueOf(const at::Tensor& tensor) {
   if (WrapperOf(tensor) == nullptr) return tensor;
   functionalization::impl::sync(tensor);
   return functionalization::impl::from_functional_tensor(tensor);
 }
 
-// A real tensor that lies in memory as the caller would see `tensor`.
+// Returns a real tensor with the geometry that the caller sees of `tensor`.
 at::Tensor RealLike(const at::Tensor& tensor) {
   const at::Tensor real = RealOf(ValueOf(tensor));
   if (SameGeometry(real, tensor)) return real;
@@ -95,10 +97,10 @@ at::Tensor RealLike(const at::Tensor& tensor) {
       .as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
 }
 
-// How the input lies in the caller's memory when the function is done.
+// An input at exit of the function.
 struct InputAtExit {
-  at::Tensor real;
-  // Whether it still is in the storage that it was in at entry.
+  at::Tensor real;  // with the geometry at exit
+  // True if it has the storage that it had at entry.
   bool same_storage = true;
 };
 
@@ -110,7 +112,8 @@ InputAtExit DescribeExit(const InputAtEntry& entry, const at::Tensor& input) {
   return {ReplayViews(ViewsOf(input), RealOf(entry.proxy)).result, true};
 }
 
-// Of an input that was moved or `set_`.
+// Returns whether a metadata- or storage-mutated input has writes to elements outside its final
+// view.
 bool LosesContent(const InputAtEntry& entry, const at::Tensor& input) {
   const Recorder* recorder = CurrentRecorder();
   if (recorder == nullptr) return false;
@@ -118,10 +121,12 @@ bool LosesContent(const InputAtEntry& entry, const at::Tensor& input) {
   return recorder->HasWrittenOutsideOf(input);
 }
 
+// Returns the grad_fn without regenerating it for a view whose base was written.
 const torch::autograd::Node* KnownNodeOf(const at::Tensor& tensor) {
   return torch::autograd::impl::grad_fn_unsafe(tensor);
 }
 
+// Returns the change of the grad_fn from entry to exit.
 GradFnChange HistoryOf(const InputAtEntry& entry, const at::Tensor& input) {
   if (!input.requires_grad()) return GradFnChange::kUnspecified;
   const torch::autograd::Node* node = KnownNodeOf(input);
@@ -133,8 +138,8 @@ GradFnChange HistoryOf(const InputAtEntry& entry, const at::Tensor& input) {
   return beginning == entry.history.get() ? GradFnChange::kKept : GradFnChange::kNew;
 }
 
-// `set_` back to the old storage leaves no trace; neither do in-place views that
-// cancel each other out.
+// Returns the metadata of an input. `set_` back to the storage at entry, and in-place views that
+// cancel each other out, do not count as mutations.
 InputAliasInfo DescribeInput(const InputAtEntry& entry, const at::Tensor& input, const InputAtExit& exit) {
   at::FunctionalTensorWrapper* wrapper = WrapperOf(input);
   InputAliasInfo info;
@@ -142,8 +147,8 @@ InputAliasInfo DescribeInput(const InputAtEntry& entry, const at::Tensor& input,
   info.requires_grad = input.requires_grad();
   if (info.requires_grad != entry.requires_grad) info.requires_grad_at_entry = entry.requires_grad;
   const bool data = wrapper->has_data_mutation();
-  // `.data` is assigned without a trace in the wrapper but its new storage; to be
-  // resized beyond it leaves one.
+  // Assignment to `.data` is visible in the wrapper as a new storage only; a resize beyond the
+  // storage sets storage_changed.
   const bool is_assigned = !exit.same_storage && !wrapper->was_storage_changed() && !wrapper->has_metadata_mutation();
   info.mutates_storage_metadata = (wrapper->was_storage_changed() && !exit.same_storage) || is_assigned;
   info.mutates_data = data && !info.mutates_storage_metadata;
@@ -160,8 +165,8 @@ InputAliasInfo DescribeInput(const InputAtEntry& entry, const at::Tensor& input,
   return info;
 }
 
-// The sizes that the gradient of a leaf has if they are not those that the leaf has:
-// as long as a result depends on what it was, so does its gradient.
+// Returns the sizes of the gradient of a leaf if they differ from those of the leaf at exit: its
+// AccumulateGrad node was created before a metadata mutation.
 std::optional<SymIntVector> GradientSizesOf(const InputAliasInfo& info, const at::Tensor& input) {
   if (!info.geometry_after.has_value() || info.mutates_storage_metadata || !info.requires_grad) return std::nullopt;
   if (KnownNodeOf(input) != nullptr) return std::nullopt;
@@ -171,6 +176,7 @@ std::optional<SymIntVector> GradientSizesOf(const InputAliasInfo& info, const at
   return sizes == info.geometry_after->sizes ? std::nullopt : std::make_optional(std::move(sizes));
 }
 
+// InvalidArgument: a storage mutation that cannot be kept in the graph.
 absl::Status CheckStorageMutation(const InputAliasInfo& info) {
   if (!info.mutates_storage_metadata && !info.mutation_inductor_storage_resize) return absl::OkStatus();
   if (MutationTypeOf(info) == MutationType::kMutatedInGraph) return absl::OkStatus();
@@ -191,38 +197,39 @@ struct AliasGroup {
   int num_ordinary() const { return num_outputs - num_multi_output_views; }
 };
 
-// What a tensor computes is of no use to tell a no-op view from its base.
+// Returns whether the caller sees the same geometry, conj and neg bits. grad_fn cannot distinguish
+// a no-op view from its base.
 bool LooksAlike(const at::Tensor& a, const at::Tensor& b) {
   return SameGeometry(a, b) && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg();
 }
 
-// What autograd knows the tensor to be a view of.
+// Returns the base of the tensor in autograd; unset if it is not a view.
 std::optional<at::Tensor> BaseOf(const at::Tensor& tensor) {
   if (!tensor.is_view()) return std::nullopt;
   return at::Tensor(tensor._base());
 }
 
-// What computed the tensor, as autograd knows it; null for what was not
-// computed. Does not ask autograd to make a node anew for a view whose base has
-// been changed since, as that may be impossible (transpose_).
+// Returns the grad_fn of the tensor; null if it has none. Does not regenerate the grad_fn of a view
+// whose base was changed, which may be impossible (transpose_).
 const torch::autograd::Node* NodeOf(const at::Tensor& tensor) {
   const torch::autograd::Node* known = KnownNodeOf(tensor);
   return known != nullptr ? known : tensor.grad_fn().get();
 }
 
+// Returns whether the tensor is a result of a torch::autograd::Function.
 bool IsResultOfCustomFunction(const at::Tensor& tensor) {
   const torch::autograd::Node* node = NodeOf(tensor);
   return node != nullptr && absl::StartsWith(node->name(), "torch::autograd::CppNode<");
 }
 
-// The outputs of one function and what they alias.
+// Classifies the outputs of one function by OutputType.
 class OutputAnalysis {
  public:
   OutputAnalysis(absl::Span<const InputAtEntry> entry, absl::Span<const at::Tensor> inputs,
                  absl::Span<const InputAtExit> exit, absl::Span<const at::Tensor> outputs)
       : entry_(entry), inputs_(inputs), exit_(exit), outputs_(outputs) {
-    // Of one tensor that occurs several times, the last one counts; of tensors in one
-    // storage, the one that has not got it by `set_`.
+    // A tensor given several times counts as its last occurrence. Among tensors in one storage, one
+    // that got it by `set_` does not count if there is another.
     for (const bool is_set : {true, false}) {
       for (size_t i = 0; i < inputs.size(); ++i) {
         if ((StorageOf(inputs[i]) != StorageOf(entry[i])) == is_set) {
@@ -236,24 +243,26 @@ class OutputAnalysis {
     for (size_t i = 0; i < outputs.size(); ++i) AddOutput(static_cast<int>(i));
   }
 
+  // Returns the metadata of output `index`. Calls must be in the order of the outputs.
   OutputAliasInfo Describe(int index);
 
-  // Functional tensors.
+  // Returns the intermediate bases found so far: functional tensors.
   const std::vector<at::Tensor>& intermediate_bases() const { return bases_; }
 
  private:
   void AddOutput(int index);
-  // Whether the output, which lies in an input's memory, is computed otherwise
-  // than as a view of that.
+  // Returns whether the output, which is in the storage of an input, has a grad_fn that is not a
+  // view of that input.
   bool HasOwnHistory(const at::Tensor& output, const at::Tensor& input) const;
-  // Sets type and base.
+  // Sets output_type and base_index, and shared_storage of an output in the storage of an input.
   void Classify(const at::Tensor& output, OutputAliasInfo& info);
-  // Of an output whose base requires grad.
+  // Sets output_type and base_index of a view whose base is an intermediate that requires grad.
   void ClassifyView(const at::Tensor& output, OutputAliasInfo& info);
-  // Sets the way to the output from the base, which is number `index` of its
-  // kind, or clears it if there is none.
+  // Sets geometry and view_steps from base number `index` of its kind to the output; view_steps
+  // stay empty if none exist.
   void DescribeViews(const at::Tensor& output, size_t index, OutputAliasInfo& info);
-  // An output like `output`, but requiring grad; -1 if there is none.
+  // Returns the index of an output with the storage and geometry of `output` that requires grad; -1
+  // if there is none.
   int DifferentiableTwin(const at::Tensor& output) const;
 
   absl::Span<const InputAtEntry> entry_;
@@ -289,15 +298,16 @@ int OutputAnalysis::DifferentiableTwin(const at::Tensor& output) const {
 }
 
 void OutputAnalysis::ClassifyView(const at::Tensor& output, OutputAliasInfo& info) {
-  // Nobody else sees the memory, or only views that must not be written to.
+  // The memory is visible through this output only, or otherwise only through multi-output views,
+  // which must not be written to.
   if (group_of_storage_.at(StorageOf(output)).num_ordinary() <= 1 ||
       group_of_storage_.at(StorageOf(output)).num_outputs == 1) {
     info.output_type = OutputType::kUnsafeViewAlias;
     return;
   }
   const at::Tensor base = *BaseOf(output);
-  // Nothing can be made of what the base does not show any more: fresh memory in
-  // the same storage.
+  // Elements outside the final view of the base cannot be made from it: NON_ALIAS in the same
+  // storage.
   if (WrapperOf(base)->has_metadata_mutation() && !Covers(LayoutOf(base), LayoutOf(output))) return;
   if (const auto found = output_of_tensor_.find(base.unsafeGetTensorImpl()); found != output_of_tensor_.end()) {
     info.output_type = OutputType::kAliasOfIntermediateBaseIsUserOutput;
@@ -334,8 +344,7 @@ void OutputAnalysis::Classify(const at::Tensor& output, OutputAliasInfo& info) {
       info.shared_storage = SharedStorage{SharedStorage::Owner::kInput, input->second, false, /*is_detached=*/true};
       return;
     }
-    // Parts of an input that nothing but such parts leaves the function with:
-    // nobody may write to them.
+    // All aliases in this group are multi-output views (unbind): treated as NON_ALIAS.
     if (group.num_ordinary() == 0 && NodeOf(output) != nullptr) return;
     info.output_type = is_input ? OutputType::kIsInput : OutputType::kAliasOfInput;
   } else if (is_input) {
@@ -343,11 +352,11 @@ void OutputAnalysis::Classify(const at::Tensor& output, OutputAliasInfo& info) {
     info.output_type = OutputType::kIsInput;
   } else if (base.has_value() && input_of_tensor_.contains(base->unsafeGetTensorImpl()) &&
              StorageOf(*base) == StorageOf(output)) {
-    // In the storage that `set_` gave the input.
+    // A view in the storage that `set_` gave the input.
     info.base_index = input_of_tensor_.at(base->unsafeGetTensorImpl());
     info.output_type = OutputType::kAliasOfInput;
   } else if (base.has_value() && output.requires_grad() && base->requires_grad()) {
-    // The gradient of a custom function is not that of the view that it returned.
+    // The gradient of a custom function differs from that of the view that it returns.
     if (group.num_outputs == 1 || !IsResultOfCustomFunction(output)) ClassifyView(output, info);
   } else if (const int twin = output.requires_grad() ? -1 : DifferentiableTwin(output); twin >= 0) {
     info.output_type = OutputType::kAliasOfIntermediateBaseIsUserOutput;
@@ -376,7 +385,8 @@ void OutputAnalysis::DescribeViews(const at::Tensor& output, size_t index, Outpu
   };
   if (HasViewPrefix(views, base_views)) return record(ReplayViews(views.subspan(base_views.size()), real_base));
   if (of_input && !exit_[index].same_storage) return;
-  // The base took a way of its own (transpose_): both are views of the root.
+  // The base's metadata was mutated as well (transpose_): both are views of the base of the
+  // storage.
   const at::Tensor root = of_input ? RealOf(entry_[index].proxy) : RootOf(base);
   ReplayedViews replayed = ReplayViews(views, root);
   if (!of_input && !SameGeometry(ReplayViews(base_views, root).result, real_base)) return;
@@ -408,14 +418,13 @@ OutputAliasInfo OutputAnalysis::Describe(int index) {
   }
   Classify(output, info);
   info.requires_grad = output.requires_grad();
-  // A view taken under no_grad requires grad as its base does, but has no
-  // history of its own.
+  // A view taken under no_grad requires grad as its base does, but has no grad_fn.
   const bool has_node =
       info.output_type == OutputType::kIsInput ? KnownNodeOf(output) != nullptr : NodeOf(output) != nullptr;
   info.requires_grad_for_backward = info.requires_grad && (!output.is_view() || has_node);
   info.geometry = GeometryOf(output);
   if (IsFreshMemory(info.output_type)) {
-    // Parts of an input are fresh memory to autograd, but lie in the input's.
+    // Multi-output views of an input are NON_ALIAS, but share its storage.
     if (info.base_index.has_value() && !info.shared_storage.has_value()) {
       info.shared_storage = SharedStorage{SharedStorage::Owner::kInput, *info.base_index, false};
     }
@@ -447,8 +456,8 @@ NonAliasViewInfo::Creation CreationOf(const at::Tensor& view) {
   return NonAliasViewInfo::Creation::kMultiOutput;
 }
 
-// Whether autograd might know the output as a view, though it is not made as one
-// of its base.
+// Returns whether the output may be a view in autograd although the runtime does not make it as a
+// view of its base.
 bool MayBeFreshView(const OutputAliasInfo& info) {
   if (!info.is_tensor() || !IsFreshMemory(info.output_type)) return false;
   const std::optional<SharedStorage>& shared = info.shared_storage;
@@ -456,6 +465,7 @@ bool MayBeFreshView(const OutputAliasInfo& info) {
   return !shared->is_same_tensor && (shared->owner != SharedStorage::Owner::kInput || shared->is_detached);
 }
 
+// Sets OutputAliasInfo::non_alias_view.
 void SetFreshViews(absl::Span<const at::Tensor> outputs, ViewAndMutationMetaFields& facts) {
   absl::flat_hash_map<const void*, int> output_of_tensor;
   absl::flat_hash_map<const void*, int> hidden_of_tensor;
@@ -479,8 +489,7 @@ void SetFreshViews(absl::Span<const at::Tensor> outputs, ViewAndMutationMetaFiel
   }
 }
 
-// Strides that a gradient can have: those of the tensor, unless elements share
-// memory.
+// Returns the geometry of the tangent: that of the tensor, contiguous if elements share memory.
 TensorGeometry TangentGeometry(const at::Tensor& tensor) {
   TensorGeometry geometry = GeometryOf(RealOf(ValueOf(tensor)));
   geometry.offset = 0;
@@ -493,8 +502,8 @@ TensorGeometry TangentGeometry(const at::Tensor& tensor) {
   return geometry;
 }
 
-// Whether anything that the caller gets has a gradient that the caller's own
-// tensors do not lead to.
+// Returns whether the caller gets any tensor with a gradient that does not follow from its own
+// tensors: a result or data mutation that requires grad.
 bool NeedsBackward(const ViewAndMutationMetaFields& facts) {
   for (const OutputAliasInfo& info : facts.output_info) {
     if (!info.requires_grad) continue;
@@ -520,7 +529,7 @@ TensorGeometry GeometryOf(const at::Tensor& tensor) {
 
 namespace {
 
-// Who owns a storage, and how the owner reads what is in it.
+// The owner of a storage, with its dtype, layout, conj and neg bits.
 struct StorageOwner {
   StorageOwner(SharedStorage::Owner kind, int index, const at::Tensor& tensor)
       : shared{kind, index},
@@ -529,8 +538,8 @@ struct StorageOwner {
         is_conjugate(RealLike(tensor).is_conj()),
         is_negative(RealLike(tensor).is_neg()) {}
 
-  // What is known of `tensor`, which is in the storage, too. Unset: it is read
-  // otherwise, and has elements that the owner has not.
+  // Returns how `tensor`, in the same storage, is related to the owner. Unset: their conj or neg
+  // bits differ, and `tensor` has another dtype or elements outside the owner's view.
   std::optional<SharedStorage> SharedWith(const at::Tensor& tensor) const {
     SharedStorage result = shared;
     result.is_conjugate = RealLike(tensor).is_conj() != is_conjugate;
@@ -591,7 +600,7 @@ std::vector<InputAtEntry> DescribeInputs(absl::Span<const at::Tensor> inputs) {
   return entry;
 }
 
-// Whose storages inputs got by `set_`.
+// Sets InputAliasInfo::new_storage of inputs that got another storage by `set_`.
 void SetNewStorages(absl::Span<const InputAtEntry> entry, absl::Span<const at::Tensor> inputs, Analysis& analysis) {
   absl::flat_hash_map<const void*, int> updated_input_of_storage;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -636,7 +645,7 @@ absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Spa
     analysis.storage_sources.push_back(source == entry.end() ? -1 : static_cast<int>(source - entry.begin()));
   }
   SetNewStorages(entry, inputs, analysis);
-  // Nobody but the program can give an input another storage.
+  // Only the program can give an input another storage: the runtime could only copy contents.
   facts.keep_input_mutations = options.keep_input_mutations ||
                                std::any_of(facts.input_info.begin(), facts.input_info.end(),
                                            [](const InputAliasInfo& info) { return info.mutates_storage_metadata; });
@@ -671,8 +680,7 @@ std::vector<int> InputsToDetach(const ViewAndMutationMetaFields& facts, const st
   std::vector<int> result;
   for (size_t i = 0; i < facts.input_info.size(); ++i) {
     const InputAliasInfo& info = facts.input_info[i];
-    // The program gives another storage to the tensor itself, not to a detached
-    // stand-in.
+    // The program replaces the storage of the tensor itself, not of a detached alias.
     const bool replaces_storage =
         info.mutates_storage_metadata && MutationTypeOf(info) == MutationType::kMutatedInGraph;
     if (has_gradient[i] || replaces_storage || !info.requires_grad || info.is_leaf) continue;

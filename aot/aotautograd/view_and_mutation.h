@@ -1,5 +1,9 @@
-// Finds what a traced function does to its inputs and how its outputs relate to
-// them, from what functionalization kept track of.
+// SPDX-License-Identifier: Apache-2.0
+
+// Computes the mutation and alias metadata of a traced function from the state of its functional
+// tensors (torch/_functorch/_aot_autograd/collect_metadata_analysis.py,
+// run_functionalized_fw_and_collect_metadata; functional_utils.py, has_data_mutation and
+// has_metadata_mutation).
 //
 //   const std::vector<InputAtEntry> entry = DescribeInputs(inputs);
 //   std::vector<at::Tensor> outputs = function(inputs);
@@ -19,72 +23,73 @@
 
 namespace cotan::aot {
 
-// An input before the function runs.
+// State of an input before the function runs.
 struct InputAtEntry {
   at::Tensor proxy;  // inside the functional wrapper
-  // Of the wrapper; keeps the address. One with other owners is not resized.
+  // Storage of the wrapper. The weak reference keeps its address unique without owning it: a
+  // storage with several owners cannot be resized.
   c10::weak_intrusive_ptr<c10::StorageImpl> storage;
   bool is_leaf = true;
   bool requires_grad = false;
-  std::shared_ptr<const void> history;  // autograd's node that computed it; null: a leaf
+  std::shared_ptr<const void> history;  // grad_fn; null: a leaf
 };
 
+// Options of Analyze().
 struct AnalysisOptions {
-  // Whether the program may write inputs itself where nobody can tell.
+  // If true, the program writes the new content of a mutated input itself where this is
+  // unobservable.
   bool keep_input_mutations = true;
-  // Inputs at fixed addresses, ascending.
+  // Indexes of inputs at fixed addresses, ascending (static_input_indices).
   std::vector<int> static_inputs = {};
-  // Grad mode when the function was called. Its value when the analysis runs
-  // counts as the function's last word.
+  // Grad mode when the function was called. Its value when Analyze() runs is the grad mode at exit.
   bool grad_enabled_at_entry = true;
 };
 
+// Result of Analyze(). Indexes count the inputs of the function that ran.
 struct Analysis {
-  // About the signature of the function that ran. What only the joint graph or
-  // its partition tells is not set: indices_of_inputs_to_detach (see
-  // InputsToDetach()), backward_mutated_inputs, saved values.
+  // Metadata in terms of the function's inputs and outputs. Fields that depend on the joint graph
+  // or its partition are not set: indices_of_inputs_to_detach (see InputsToDetach()),
+  // backward_mutated_inputs, saved values.
   ViewAndMutationMetaFields facts;
-  // Functional tensors, in the order of their indexes.
+  // Functional tensors, by index of the intermediate base.
   std::vector<at::Tensor> intermediate_bases;
-  // Inputs that have got another geometry or storage, be it that they are back
-  // where they were; ascending.
+  // Inputs whose metadata or storage was mutated, even if restored at exit; ascending.
   std::vector<int> metadata_mutated_inputs;
-  // Inputs of which elements were written that they do not show any more, as they
-  // were moved or `set_`; ascending.
+  // Inputs with writes to elements outside their final view, after a metadata mutation or `set_`;
+  // ascending.
   std::vector<int> inputs_with_hidden_writes;
-  // By input: the input whose storage, as that was at entry, `set_` gave it; -1: it
-  // has its own, or one that no input had.
+  // For each input: the input whose storage at entry `set_` gave it. -1: it keeps its own storage,
+  // or has one that is not of an input.
   std::vector<int> storage_sources;
 };
 
-// `inputs` are functional tensors; one that occurs twice is one tensor to the
-// function.
+// Returns the state of `inputs`, functional tensors; a tensor may occur twice.
 std::vector<InputAtEntry> DescribeInputs(absl::Span<const at::Tensor> inputs);
 
-// The analysis of a function that ran on `inputs` and returned `outputs`; an
-// undefined output counts as none. Call it before a backward pass runs, under
-// the keys of the trace. Ops that it runs are not recorded.
-// InvalidArgument: the function replaces the storage of an input in a way that
-// the program cannot repeat.
+// Returns the analysis of a function that ran on `inputs`, functional tensors described by `entry`,
+// and returned `outputs`; an undefined output is None. Must run before a backward pass, under the
+// dispatch keys of the trace. Ops that it runs are not recorded.
+// InvalidArgument: the function resizes or replaces the storage of an input (`set_`) that has other
+// mutations which cannot be kept in the graph.
 absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Span<const at::Tensor> inputs,
                                  absl::Span<const at::Tensor> outputs, const AnalysisOptions& options);
 
-// Sets OutputAliasInfo::shared_storage, other than of parts of inputs. Analyze()
-// does, and non_alias_view; call it again when types of outputs have been changed
-// since.
+// Sets OutputAliasInfo::shared_storage of all outputs except those that are part of an input.
+// Analyze() calls it; it must be called again when output types have changed since.
 void SetSharedStorage(absl::Span<const at::Tensor> outputs, absl::Span<const at::Tensor> intermediate_bases,
                       ViewAndMutationMetaFields& facts);
 
-// ViewAndMutationMetaFields::indices_of_inputs_to_detach: what the backward gives no
-// gradient. Length of `has_gradient` = number of inputs of `facts`.
+// Returns ViewAndMutationMetaFields::indices_of_inputs_to_detach: non-leaf inputs that require grad
+// and get no gradient from the backward. has_gradient.size() is the number of inputs of `facts`.
 std::vector<int> InputsToDetach(const ViewAndMutationMetaFields& facts, const std::vector<bool>& has_gradient);
 
-// ViewAndMutationMetaFields::backward_mutated_inputs. `before` and `after` are
-// MutationCounts() of the inputs before and after the backward pass ran.
+// Returns the number of mutations of each of `inputs`, functional tensors.
 std::vector<uint64_t> MutationCounts(absl::Span<const at::Tensor> inputs);
+// Returns ViewAndMutationMetaFields::backward_mutated_inputs. `before` and `after` are MutationCounts()
+// of the inputs before and after the backward pass.
 std::vector<int> BackwardMutatedInputs(absl::Span<const uint64_t> before, absl::Span<const uint64_t> after);
 
-// Sizes, strides and offset as the metadata records them.
+// Returns dtype, sizes, strides and storage offset of `tensor`, in elements.
 TensorGeometry GeometryOf(const at::Tensor& tensor);
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/view_and_mutation.h"
 
 #include <ATen/ATen.h>
@@ -9,8 +11,7 @@
 #include "aot/capture/recorder.h"
 #include "aot/decompositions/trace_scope.h"
 
-// What analyses find is tested in analyze_function_test.cc; here is what only
-// tracers use.
+// Tests the functions that only the tracer uses; analyze_function_test.cc tests the analysis.
 namespace cotan::aot {
 namespace {
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/view_replay.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
@@ -18,7 +20,7 @@
 namespace cotan::aot {
 namespace {
 
-// Within its scope, an op on a proxy is recorded, and nothing above that runs.
+// Excludes the dispatch keys of functionalization and above: ops on proxies are recorded directly.
 class BelowFunctionalization {
  public:
   BelowFunctionalization()
@@ -36,7 +38,7 @@ class ViewArguments {
  public:
   explicit ViewArguments(const Node& node) : node_(node) {}
 
-  // Absent arguments are none; all others are constants, as this is a run on
+  // Returns the integer argument; unset if it is absent. All others are constants, as the run is on
   // example tensors.
   std::optional<int64_t> Int(size_t position) const {
     const auto* value = position < node_.arguments.size() ? std::get_if<SymInt>(&node_.arguments[position]) : nullptr;
@@ -73,7 +75,7 @@ ViewStep Permute(const ViewArguments& arguments, int64_t rank) {
   return step;
 }
 
-// Of the dimensions in `dims`, those that are of size 1.
+// Returns the squeeze of those dimensions in `dims` that have size 1.
 ViewStep Squeeze(std::vector<int64_t> dims, const at::Tensor& source) {
   view::Squeeze step;
   for (int64_t dim : dims) {
@@ -116,7 +118,7 @@ ViewStep Unfold(const ViewArguments& arguments, int64_t rank) {
   return view::Unfold{Wrap(arguments.IntOr(1, 0), rank), arguments.IntOr(2, 0), arguments.IntOr(3, 1)};
 }
 
-// Which part of `source` the result of an op with several results is.
+// Returns the part of `source` (slice or select) that one result of unbind or split is.
 ViewStep Part(const at::Tensor& source, const at::Tensor& result, int dim) {
   const int64_t stride = source.stride(dim);
   const int64_t start = stride == 0 ? 0 : (result.storage_offset() - source.storage_offset()) / stride;
@@ -170,7 +172,7 @@ ViewGeometry Geometry(const at::Tensor& tensor) {
   return geometry;
 }
 
-// How elements are read: not part of the geometry.
+// Returns whether dtype, conj and neg bits are equal. ViewGeometry has no conj and neg bits.
 bool ReadAlike(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg();
 }
@@ -179,7 +181,7 @@ bool ChangesReading(const ViewStep& step) {
   return std::holds_alternative<view::Conjugate>(step) || std::holds_alternative<view::Negate>(step);
 }
 
-// Whether the step, by the project's own rules, makes `result` of `source`.
+// Returns whether ApplyViewStep() computes the geometry of `result` from `source`.
 bool Makes(const ViewStep& step, const at::Tensor& source, const at::Tensor& result) {
   if (ChangesReading(step)) return Geometry(source) == Geometry(result);
   const absl::StatusOr<ViewGeometry> made = ApplyViewStep(ToProto(step), Geometry(source), {});
@@ -189,11 +191,10 @@ bool Makes(const ViewStep& step, const at::Tensor& source, const at::Tensor& res
 
 bool HasGradient(at::ScalarType type) { return at::isFloatingType(type) || at::isComplexType(type); }
 
-// Autograd does not go through a view of elements that have no gradient.
+// Returns whether a dtype view ends the gradient: its result cannot require grad.
 bool EndsGradient(at::ScalarType source, at::ScalarType result) { return HasGradient(source) && !HasGradient(result); }
 
-// Appends the step from `source` to `result` that the only node of `recorder`
-// stands for.
+// Appends the step from `source` to `result`. `recorder` has recorded at most one view op.
 void AppendStep(Recorder& recorder, const at::Tensor& source, const at::Tensor& result, ReplayedViews& views) {
   const Graph::NodeList& nodes = recorder.graph().nodes();
   std::optional<ViewStep> step;

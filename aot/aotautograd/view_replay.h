@@ -1,5 +1,7 @@
-// Turns the views that functionalization remembers into view steps of the
-// metadata.
+// SPDX-License-Identifier: Apache-2.0
+
+// Converts the ViewMeta chain of a functional tensor to view steps of the metadata (AOTAutograd:
+// gen_alias_from_base replays the same chain).
 #ifndef COTAN_AOT_AOTAUTOGRAD_VIEW_REPLAY_H_
 #define COTAN_AOT_AOTAUTOGRAD_VIEW_REPLAY_H_
 
@@ -18,28 +20,28 @@ namespace cotan::aot {
 
 using ViewMetas = absl::Span<const std::shared_ptr<at::functionalization::ViewMeta>>;
 
-// What views lead to.
+// Result of replaying a chain of views.
 struct ReplayedViews {
   at::Tensor result;  // real, in the memory of the base
   std::vector<ViewStep> steps;
-  // Whether the steps, applied to the base, give the result. They do unless a
-  // view has no ViewStep and cannot be told by geometry either.
+  // True if the steps, applied to the base, give `result`. False if a view has no ViewStep and
+  // cannot be expressed by as_strided either.
   bool complete = true;
 };
 
-// Applies `views` one after another to `base`, a real tensor. Call it while a
-// trace is under way.
+// Applies `views` one after another to `base`, a real tensor. Must be called during a trace.
 ReplayedViews ReplayViews(ViewMetas views, const at::Tensor& base);
 
-// The step from `source` to `result`, real tensors, that `node`, a recorded
-// view op, stands for. Sizes are those of the result, -1 and the like are
-// resolved. Unset: there is none.
+// Returns the step from `source` to `result`, real tensors, that is equal to the view op `node`.
+// Sizes are those of the result; negative dimensions and indexes are resolved. Unset: no ViewStep
+// gives this result.
 std::optional<ViewStep> ToViewStep(const Node& node, const at::Tensor& source, const at::Tensor& result);
 
-// The steps from `source` to its elements as those of another dtype.
+// Returns the steps from `source` to its elements reinterpreted as `type`: a dtype view, then a
+// detach if `type` cannot have a gradient.
 std::vector<ViewStep> BitsSteps(const at::Tensor& source, at::ScalarType type);
 
-// The view of the same storage with the geometry of `result`.
+// Returns the as_strided step with the geometry of `result`.
 ViewStep AsStridedStep(const at::Tensor& result);
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/view_replay.h"
 
 #include <ATen/ATen.h>
@@ -14,7 +16,7 @@
 namespace cotan::aot {
 namespace {
 
-// The steps of the views that `function` takes of `base`, after a replay that
+// Returns the steps of the views that `function` takes of `base`, and checks that their replay
 // gives the same memory.
 std::string Replay(const at::Tensor& base, const std::function<at::Tensor(const at::Tensor&)>& function) {
   const at::Tensor expected = function(base);
@@ -26,7 +28,7 @@ std::string Replay(const at::Tensor& base, const std::function<at::Tensor(const 
   const size_t num_nodes = recorder.graph().nodes().size();
   const ReplayedViews replayed = ReplayViews(metas, base);
   EXPECT_TRUE(replayed.complete);
-  EXPECT_EQ(recorder.graph().nodes().size(), num_nodes) << "a replay is no part of the trace";
+  EXPECT_EQ(recorder.graph().nodes().size(), num_nodes) << "a replay must not be part of the trace";
   EXPECT_EQ(replayed.result.sizes(), expected.sizes());
   EXPECT_EQ(replayed.result.strides(), expected.strides());
   EXPECT_EQ(replayed.result.storage_offset(), expected.storage_offset());

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/wrap_method.h"
 
 #include <algorithm>
@@ -29,7 +31,7 @@ std::vector<std::string> Names(absl::string_view prefix, size_t count) {
 
 bool IsWrapper(const FlatMeta& meta) { return std::holds_alternative<WrapperMeta>(meta); }
 
-// To each flat value the tensor that it belongs to.
+// Returns for each flat tensor the index of the caller's tensor that it belongs to.
 std::vector<int> OwnersOf(const std::vector<FlatMeta>& metas) {
   std::vector<int> owners;
   for (size_t i = 0; i < metas.size(); ++i) {
@@ -38,8 +40,8 @@ std::vector<int> OwnersOf(const std::vector<FlatMeta>& metas) {
   return owners;
 }
 
-// The same structure over flat values from `next` on; `is_there` tells of each
-// tensor in it, by its position from 0, whether it is a flat value at all.
+// Copies a structure to the flat tensors from `next` on. is_there[i], i counted from `position`,
+// says whether leaf i is a flat tensor; if not, it becomes an OpaqueMeta named `absent`.
 class Renumbering {
  public:
   Renumbering(absl::string_view absent, int& next, int position, const std::vector<bool>& is_there)
@@ -66,18 +68,19 @@ class Renumbering {
       }
     }
     result.flat_count = next_ - result.flat_start;
-    // Which attributes are left says nothing of the geometry.
+    // The outer geometry cannot be derived from the remaining attributes.
     result.outer_sizes_from_attribute.clear();
     result.outer_strides_from_attribute.clear();
     return result;
   }
 
-  const std::string absent_;  // what those that are not there are called
+  const std::string absent_;  // type_name of absent leaves
   int& next_;
   int position_;
   const std::vector<bool>& is_there_;
 };
 
+// Implements WrapForward().
 class Wrapping {
  public:
   Wrapping(const WrapperStructure& structure, Method& method)
@@ -127,8 +130,8 @@ class Wrapping {
     return absl::OkStatus();
   }
 
-  // What happens to a part happens to the wrapper; nobody sees it if that is so of
-  // all that happens.
+  // Returns the metadata of a wrapper: the union of the mutations of its parts. A flag for hidden
+  // mutations holds if it holds for all mutated parts.
   absl::StatusOr<InputAliasInfo> WrapperInput(int first, int end) const {
     InputAliasInfo all;
     all.is_leaf = true;
@@ -168,7 +171,7 @@ class Wrapping {
     }
   }
 
-  // Of indexes into the flat inputs and outputs, those of the caller's.
+  // Returns the metadata of a plain output, with flat indexes converted to the caller's.
   OutputAliasInfo PlainOutput(int flat) const {
     OutputAliasInfo info = dense_.output(flat);
     if (IsAliasOfInput(info.output_type) || (info.base_index.has_value() && IsFreshMemory(info.output_type))) {
@@ -179,7 +182,7 @@ class Wrapping {
       info.base_index = input_owners_[At(base)];
     } else if (info.output_type == OutputType::kAliasOfIntermediateBaseIsUserOutput) {
       if (IsPartOfOutput(*info.base_index)) {
-        // A wrapper is no base: the flat function tells of its part.
+        // A wrapper cannot be a base. The metadata of the flat function has the alias of its part.
         info.output_type = OutputType::kNonAlias;
         info.base_index.reset();
         info.view_steps.clear();
@@ -214,7 +217,8 @@ class Wrapping {
     return info;
   }
 
-  // A wrapper is a new object over its parts, unless it is an input as it came.
+  // Returns the metadata of a wrapper output: a new object over its parts, unless all parts are
+  // those of one input in order.
   OutputAliasInfo WrapperOutput(int first, int end) const {
     OutputAliasInfo info;
     info.output_type = OutputType::kNonAlias;
@@ -234,7 +238,8 @@ class Wrapping {
     return info;
   }
 
-  // The input whose parts the flat outputs are.
+  // Returns the input that has exactly the flat outputs [first, end) as parts; unset if there is
+  // none.
   std::optional<int> InputThatIs(int first, int end) const {
     std::optional<int> found;
     for (int flat = first; flat < end; ++flat) {
@@ -249,6 +254,7 @@ class Wrapping {
     return found;
   }
 
+  // Converts flat inputs to inputs of the caller, ascending, each once.
   std::vector<int> CallerInputs(const std::vector<int>& flat, bool with_parts) const {
     std::set<int> inputs;
     for (int i : flat) {
@@ -260,11 +266,11 @@ class Wrapping {
   void WrapIndexes() {
     facts_.static_input_indices = CallerInputs(dense_.facts().static_input_indices, /*with_parts=*/true);
     facts_.backward_mutated_inputs = CallerInputs(dense_.facts().backward_mutated_inputs, /*with_parts=*/true);
-    // Of parts, the flat function tells.
+    // Parts to detach are in the metadata of the flat function.
     facts_.indices_of_inputs_to_detach = CallerInputs(dense_.facts().indices_of_inputs_to_detach, /*with_parts=*/false);
   }
 
-  // The caller's tensor that a flat one belongs to.
+  // Returns the tensor of the caller that a flat one belongs to.
   ForwardTensor OwnerOf(const ForwardTensor& flat) const {
     switch (flat.kind) {
       case ForwardTensor::Kind::kMutatedInput:
@@ -277,7 +283,7 @@ class Wrapping {
     return flat;
   }
 
-  // Null if the caller's tensor is none.
+  // Returns the structure of the tensor; null if it is not a wrapper.
   const WrapperMeta* WrapperOf(const ForwardTensor& tensor) const {
     switch (tensor.kind) {
       case ForwardTensor::Kind::kMutatedInput:
@@ -295,8 +301,8 @@ class Wrapping {
     if (dense_.facts().tangents.empty()) return;
     for (const ForwardTensor& source : DerivedMetadata::Of(facts_).tangent_sources) {
       TangentMeta& caller = facts_.tangents.emplace_back();
-      // Of a wrapper without a tangent (what was written requires no grad): any
-      // type that has gradients.
+      // A wrapper without a tangent (its new content requires no grad) gets any dtype that can have
+      // gradients.
       caller.expected.dtype = DType::kFloat32;
       for (const TangentMeta& tangent : dense_.facts().tangents) {
         if (OwnerOf(tangent.source) == source) caller = tangent;
@@ -334,7 +340,8 @@ class Wrapping {
     facts_.subclass_meta = std::move(meta);
   }
 
-  // Of the flat inputs or outputs that are there.
+  // Returns the structure of `tensor` over the flat tensors that `inputs` or `outputs` marks as
+  // present.
   FlatMeta Structure(absl::string_view absent, const ForwardTensor& tensor, const std::vector<bool>& inputs,
                      const std::vector<bool>& outputs, int& next) const {
     const WrapperMeta* wrapper = WrapperOf(tensor);
@@ -345,8 +352,8 @@ class Wrapping {
     return Renumbering(absent, next, static_cast<int>(first), is_input ? inputs : outputs).Of(*wrapper);
   }
 
-  // What belongs to the flat inputs, of the caller's, each once; values are called
-  // after them.
+  // Renames signature entries of flat inputs to the caller's inputs, each once; values are PREFIX +
+  // target.
   template <typename Owner, typename Outputs>
   static void Rename(absl::string_view prefix, const Owner& owner_of, Outputs& outputs) {
     Outputs renamed;
@@ -384,12 +391,12 @@ class Wrapping {
   const std::vector<std::string> output_names_;
   const std::vector<std::string> flat_input_names_;
   const std::vector<std::string> flat_output_names_;
-  ViewAndMutationMeta dense_;        // of the flat function
-  ViewAndMutationMetaFields facts_;  // of the caller's
+  ViewAndMutationMeta dense_;        // metadata of the flat function
+  ViewAndMutationMetaFields facts_;  // metadata of the caller's function
 };
 
-// Values called after flat results, "output.2" with `prefix`, are called after
-// those of the caller: "output.1.scale".
+// Renames values with the name of a flat result, PREFIX + "output.2", after the caller's results:
+// PREFIX + "output.1.scale".
 void RenameOutputs(const WrapperStructure& structure, absl::string_view prefix,
                    google::protobuf::RepeatedPtrField<std::string>& names) {
   const std::vector<std::string> flat = FlatNames(structure.outputs, OutputNames(structure));

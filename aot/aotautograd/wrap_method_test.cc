@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/aotautograd/wrap_method.h"
 
 #include <string>
@@ -14,7 +16,7 @@ namespace {
 using serialization::Method;
 using ::testing::ElementsAre;
 
-// quantized{data, scale} from flat value `start` on.
+// Returns quantized{data, scale} over the flat tensors from `start` on.
 FlatMeta Quantized(int start) {
   return WrapperMeta{.type_name = "quantized",
                      .flat_start = start,
@@ -44,8 +46,8 @@ OutputAliasInfo Output(bool requires_grad) {
   return info;
 }
 
-// (x, quantized) -> (quantized, y): of flat inputs x, data, scale, the latter
-// requiring grad, and flat outputs data, scale, y.
+// Returns the method of (x, quantized) -> (quantized, y): flat inputs x, data, scale, of which
+// scale requires grad, and flat outputs data, scale, y.
 const WrapperStructure& Structure() {
   static const auto& structure = *new WrapperStructure{.inputs = {PlainTensorMeta{0, {}}, Quantized(1)},
                                                        .outputs = {Quantized(0), PlainTensorMeta{2, {}}}};
@@ -98,7 +100,7 @@ TEST(WrapMethodTest, MetadataTellsOfTheCallersTensors) {
   EXPECT_TRUE(metadata->output(0).requires_grad);
   const ViewAndMutationMetaFields& facts = metadata->facts();
   ASSERT_EQ(facts.tangents.size(), 2u);
-  EXPECT_EQ(facts.tangents[0].expected.sizes, SymIntVector({SymInt(4)}));  // as the wrapper shows
+  EXPECT_EQ(facts.tangents[0].expected.sizes, SymIntVector({SymInt(4)}));  // outer sizes of the wrapper
   EXPECT_EQ(facts.tangents[1].source.index, 1);
   ASSERT_EQ(facts.tangent_wrappers.size(), 2u);
   EXPECT_EQ(ToString(facts.tangent_wrappers[0]), "quantized{data: opaque no gradient, scale: flat 0}");
@@ -154,7 +156,7 @@ TEST(WrapMethodTest, WithoutWrappersNothingChanges) {
 
 TEST(WrapMethodTest, WhatIsWrittenToAPartIsWrittenToItsWrapper) {
   ViewAndMutationMetaFields facts = FlatFacts();
-  for (const int part : {1, 2}) {  // data: by the program; scale: by the runtime
+  for (const int part : {1, 2}) {  // data is written by the program, scale by the runtime
     facts.input_info[static_cast<size_t>(part)].mutates_data = true;
     facts.input_info[static_cast<size_t>(part)].mutations_hidden_from_autograd = false;
   }
@@ -187,8 +189,7 @@ TEST(WrapMethodTest, AWriteToAPartWithoutGradientHasNoTangent) {
   ASSERT_TRUE(WrapForward(Structure(), method).ok());
   const auto metadata = ViewAndMutationMeta::FromProto(method.metadata());
   ASSERT_TRUE(metadata.ok()) << metadata.status();
-  // The wrapper requires grad, so that it is written back as a whole; of its parts
-  // none is.
+  // The wrapper requires grad and is written back as a whole; none of its parts is.
   EXPECT_EQ(ToString(metadata->facts().tangent_wrappers[0]),
             "quantized{data: opaque no gradient, scale: opaque no gradient}");
 }

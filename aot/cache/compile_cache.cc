@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/cache/compile_cache.h"
 
 #include <array>
@@ -24,9 +26,9 @@ std::string HeaderOf(absl::string_view key, absl::string_view content) {
   return absl::StrCat(kMagic, key, "\n", DigestOf(key, content), "\n");
 }
 
-// What an entry holds, or why it cannot be trusted.
+// Returns the content of an entry. DataLoss: the entry is invalid.
 absl::StatusOr<absl::string_view> ContentOf(absl::string_view key, absl::string_view entry) {
-  if (!absl::ConsumePrefix(&entry, kMagic)) return absl::DataLossError("it is no entry of this version");
+  if (!absl::ConsumePrefix(&entry, kMagic)) return absl::DataLossError("it is not an entry of this version");
   if (!absl::ConsumePrefix(&entry, absl::StrCat(key, "\n"))) {
     return absl::DataLossError("it is the entry of another key");
   }

@@ -1,5 +1,7 @@
-// A folder of compiled artifacts, found again by what they were compiled from.
-// The counterpart of PyTorch's AOTAutogradCache.
+// SPDX-License-Identifier: Apache-2.0
+
+// A folder of compiled artifacts, named by the digest of their inputs. The counterpart of PyTorch's
+// AOTAutogradCache.
 #ifndef COTAN_AOT_CACHE_COMPILE_CACHE_H_
 #define COTAN_AOT_CACHE_COMPILE_CACHE_H_
 
@@ -11,14 +13,14 @@
 
 namespace cotan::aot {
 
-// What became of a look-up, for people and tests.
+// Outcome of a look-up.
 struct CacheOutcome {
   enum class Kind {
-    kDisabled,  // no cache was asked for
-    kBypassed,  // the options forbid one; `reason` names them
+    kDisabled,  // no cache is set
+    kBypassed,  // the options do not allow a cache; `reason` names them
     kHit,
     kMiss,
-    kDamaged,  // there was an entry, not to be trusted; `reason` tells why
+    kDamaged,  // the entry is invalid; `reason` says why
   };
   Kind kind = Kind::kDisabled;
   std::string reason;
@@ -26,21 +28,21 @@ struct CacheOutcome {
 
 absl::string_view CacheOutcomeName(CacheOutcome::Kind kind);
 
-// One file per entry, "KEY.entry": the key, a digest of the content, the
-// content. Files are written whole or not at all, under names of their own, so
-// that any number of processes may use one folder at once: writers of one key
-// write the same bytes, and the last one stays. Nobody deletes entries: a
-// folder may be emptied at any time. Thread-safe.
+// A folder with one file per entry, "KEY.entry": the key, a digest of the content, the content.
+// Files are written under a temporary name and renamed, so that several processes may use a folder
+// at once: writers of one key write the same bytes. Entries are never deleted; the folder may be
+// emptied at any time. Thread-safe.
 class CompileCache {
  public:
-  // Makes the folder (and those above it) if it is not there. Errors of the
-  // file system: PermissionDenied, ResourceExhausted, Unavailable.
+  // Opens a folder, and creates it and its parents if they do not exist. Errors of the file system:
+  // PermissionDenied, ResourceExhausted, Unavailable.
   static absl::StatusOr<CompileCache> Open(const std::string& folder);
 
-  // The content of the entry of `key`, or an empty one; `outcome` tells which.
+  // Returns the content of the entry of `key`, or "" if there is no valid entry, and sets
+  // `outcome`.
   std::string Find(const std::string& key, CacheOutcome& outcome) const;
 
-  // Replaces the entry of `key`. Errors of the file system.
+  // Writes or replaces the entry of `key`. Errors of the file system as in Open().
   absl::Status Store(const std::string& key, absl::string_view content) const;
 
   std::string PathOf(const std::string& key) const;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/cache/compile_key.h"
 
 #include <variant>
@@ -12,7 +14,7 @@
 namespace cotan::aot {
 namespace {
 
-// All digits of a double.
+// Returns all digits of a double.
 std::string Exact(double value) { return absl::StrFormat("%a", value); }
 
 std::string Text(const SgdOptions& sgd) {

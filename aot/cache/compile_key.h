@@ -1,4 +1,6 @@
-// What decides the bytes of an artifact, as one digest.
+// SPDX-License-Identifier: Apache-2.0
+
+// Digest of all inputs that determine the bytes of an artifact.
 #ifndef COTAN_AOT_CACHE_COMPILE_KEY_H_
 #define COTAN_AOT_CACHE_COMPILE_KEY_H_
 
@@ -22,7 +24,7 @@ struct KeyedTrace {
   const TracedProgram* traced = nullptr;
 };
 
-// What tracing does not show.
+// Inputs of the compiler besides the traces.
 struct KeyedOptions {
   std::optional<OptimizerConfig> optimizer;
   bool accumulate_gradients = false;
@@ -30,15 +32,15 @@ struct KeyedOptions {
   uint64_t seed = 0;
   std::string compiler;  // its CompilerRevision()
   std::string producer;  // Artifact.producer: the versions of Cotan and of LibTorch
-  // The sizes that heuristics assume for dynamic dimensions.
+  // Sizes that cost models assume for dynamic dimensions.
   std::vector<UsualSize> usual_sizes = {};
-  // The caller's arguments and results, if any is of a wrapper type.
+  // Structure of the caller's arguments and results, if any is of a wrapper type.
   std::vector<FlatMeta> input_wrappers = {};
   std::vector<FlatMeta> output_wrappers = {};
 };
 
-// Equal for traces of equal graphs, metadata, signatures, states with their
-// content and reference runs, and options.
+// Returns the key: 64 hexadecimal digits, equal if graphs, metadata, signatures, states with their
+// content, reference runs and options are equal.
 std::string CompileKey(absl::Span<const KeyedTrace> traces, const KeyedOptions& options);
 
 }  // namespace cotan::aot

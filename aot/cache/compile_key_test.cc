@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/cache/compile_key.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # usage: compiler_digest_test.sh LIBRARIES MANIFEST HEADER WRITE_CODE_DIGEST
 # The compiler's digest depends on each byte of each library that the compiler links.
 set -euo pipefail

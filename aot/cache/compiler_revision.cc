@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/cache/compiler_revision.h"
 
 #include "aot/cache/compiler_digest.h"

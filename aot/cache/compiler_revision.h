@@ -1,4 +1,6 @@
-// Which compiler this is.
+// SPDX-License-Identifier: Apache-2.0
+
+// Identity of the compiler.
 #ifndef COTAN_AOT_CACHE_COMPILER_REVISION_H_
 #define COTAN_AOT_CACHE_COMPILER_REVISION_H_
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A digest of compiled libraries, as a C++ header."""
 
 def _compiled_files(library):

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // SHA-256 of a list of labelled parts.
 #ifndef COTAN_AOT_CACHE_DIGEST_H_
 #define COTAN_AOT_CACHE_DIGEST_H_
@@ -12,15 +14,15 @@ struct evp_md_ctx_st;
 
 namespace cotan::aot {
 
-// Labels and lengths go into the digest, so that no two lists of parts are the
-// same text. Movable, not thread-safe.
+// Computes a digest. Labels and lengths are part of it, so that two different lists of parts never
+// have the same encoding. Movable, not thread-safe.
 class Digest {
  public:
   Digest();
 
   Digest& Add(absl::string_view label, absl::string_view bytes);
   Digest& Add(absl::string_view label, int64_t number);
-  // 64 hexadecimal digits. Call once, at the end.
+  // Returns 64 hexadecimal digits. Call it once, after the last part.
   std::string Hex();
 
  private:

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # usage: write_code_digest.sh HEADER FILE...
 # Writes a C++ header with the SHA-256 of the files' contents; their order matters, their names do not.
 set -euo pipefail

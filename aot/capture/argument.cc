@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/argument.h"
 
 #include <ATen/core/List.h>
@@ -23,8 +25,8 @@ namespace {
 using c10::IValue;
 using c10::TypeKind;
 
-// The declared type without Optional around it. The *real* type tells a
-// ScalarType from the int that carries it.
+// Returns the declared type without Optional around it. Argument::real_type() distinguishes a ScalarType
+// from the int that carries it.
 c10::TypePtr BareType(const c10::Argument& declared) {
   c10::TypePtr type = declared.real_type();
   if (type->kind() == TypeKind::OptionalType) type = type->expectRef<c10::OptionalType>().getElementType();
@@ -33,7 +35,7 @@ c10::TypePtr BareType(const c10::Argument& declared) {
 
 absl::Status NoForm(const IValue& value, const c10::Argument& declared) {
   return absl::UnimplementedError(absl::StrCat("argument '", declared.name(), "' of type ", declared.type()->str(),
-                                               " (", value.tagKind(), ") has no form in a graph"));
+                                               " (", value.tagKind(), ") cannot be represented in a graph"));
 }
 
 bool IsDropped(const c10::Type& type) {
@@ -48,7 +50,7 @@ bool IsDropped(const c10::Type& type) {
   }
 }
 
-// Graphs know no complex numbers: they are their parts.
+// Graphs have no complex numbers; they have the real and the imaginary part.
 Argument PartsOf(c10::complex<double> number) { return std::vector<double>{number.real(), number.imag()}; }
 
 Argument NumberOf(const at::Tensor& wrapped) {
@@ -77,7 +79,7 @@ absl::StatusOr<Argument> ListArgument(const IValue& value, const c10::Argument& 
     }
     return list;
   }
-  // Lists of numbers that may be of several types, and empty untyped lists.
+  // Lists of Scalars, whose types may differ, and empty lists without an element type.
   std::vector<SymInt> integers;
   std::vector<double> numbers;
   for (const IValue& element : value.toListRef()) {
@@ -200,7 +202,8 @@ struct ToIValueVisitor {
   absl::StatusOr<IValue> operator()(bool value) const { return Number(value); }
   absl::StatusOr<IValue> operator()(const SymInt& value) const {
     if (!value.is_constant()) {
-      return absl::InvalidArgumentError(absl::StrCat("symbolic ", value.ToString()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("a symbolic number, ", value.ToString(), ", where a constant is expected"));
     }
     return Number(value.constant());
   }
@@ -209,12 +212,13 @@ struct ToIValueVisitor {
   absl::StatusOr<IValue> operator()(DType value) const { return IValue(static_cast<int64_t>(ToScalarType(value))); }
   absl::StatusOr<IValue> operator()(const std::vector<SymInt>& list) const {
     if (type.kind() == TypeKind::ListType && type.containedTypes()[0]->kind() == TypeKind::FloatType) {
-      return (*this)(std::vector<double>());  // an empty list of any type
+      return (*this)(std::vector<double>());  // an empty list
     }
     std::vector<int64_t> integers;
     for (const SymInt& value : list) {
       if (!value.is_constant()) {
-        return absl::InvalidArgumentError(absl::StrCat("symbolic ", value.ToString()));
+        return absl::InvalidArgumentError(
+            absl::StrCat("a symbolic number, ", value.ToString(), ", where a constant is expected"));
       }
       integers.push_back(value.constant());
     }

@@ -1,4 +1,6 @@
-// Between the dispatcher's boxed arguments and those of graph nodes.
+// SPDX-License-Identifier: Apache-2.0
+
+// Converts between the dispatcher's boxed arguments and arguments of graph nodes.
 #ifndef COTAN_AOT_CAPTURE_ARGUMENT_H_
 #define COTAN_AOT_CAPTURE_ARGUMENT_H_
 
@@ -20,31 +22,29 @@ class OperatorHandle;
 
 namespace cotan::aot {
 
-// "aten.add.Tensor", "aten.relu.default".
+// Returns the name that graph nodes have for an op: "aten.add.Tensor", "aten.relu.default" (no overload).
 std::string NodeOpName(const c10::FunctionSchema& schema);
 
-// The op of such a name, as LibTorch's dispatcher knows it.
-// NotFound: it does not, or that is no such name.
+// Returns the op of a name that NodeOpName() returns, from LibTorch's dispatcher.
+// NotFound: the name is not NAMESPACE.NAME.OVERLOAD, or LibTorch has no such op.
 absl::StatusOr<c10::OperatorHandle> FindOperator(absl::string_view op);
 
-// `value` as an argument of a node, by the schema's `declared` argument.
-// `record_tensor` is called for each defined tensor, in order.
+// Returns `value` as a node's argument; `declared` is its declaration in the op's schema. Calls
+// `record_tensor` for each defined tensor, in order.
 //
-// A tensor that stands for a Python or C++ number (a "wrapped number") becomes
-// that number. Layouts, devices, generators and memory formats become None:
-// graphs have no use for them.
-// Unimplemented: a complex number, or a type that graphs do not have.
+// A wrapped number (TensorImpl::is_wrapped_number()) becomes that number, a complex number the list of its
+// two parts. Layouts, devices, generators and memory formats become None: graphs do not have them.
+// Unimplemented: a type or dtype that graphs do not have.
 absl::StatusOr<Argument> ToArgument(const c10::IValue& value, const c10::Argument& declared,
                                     absl::FunctionRef<Argument(const at::Tensor&)> record_tensor);
 
-// The inverse; `tensor_of` yields the tensor of a graph value. What has become
-// None takes the schema's default.
-// InvalidArgument: the argument does not fit the schema.
+// Returns the IValue of a node's argument: the inverse of ToArgument(). `tensor_of` returns the tensor of a
+// graph value. None becomes the schema's default, if there is one.
+// InvalidArgument: a number is symbolic.
 absl::StatusOr<c10::IValue> ToIValue(const Argument& argument, const c10::Argument& declared,
                                      absl::FunctionRef<at::Tensor(ValueId)> tensor_of);
 
-// Calls `replace` on each defined tensor in `value`, also within lists, and
-// stores what it returns.
+// Calls `replace` on each defined tensor in `value`, also within lists, and stores the result in its place.
 void ReplaceTensors(c10::IValue& value, absl::FunctionRef<at::Tensor(const at::Tensor&)> replace);
 
 // Calls `visit` on each defined tensor in `value`, also within lists.

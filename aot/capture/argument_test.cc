@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/argument.h"
 
 #include <ATen/ATen.h>
@@ -18,7 +20,7 @@ const c10::Argument& Declared(const c10::FunctionSchema& schema, const char* nam
   return schema.arguments()[static_cast<size_t>(*schema.argumentIndexWithName(name))];
 }
 
-// Every tensor is graph value 5.
+// Stands for the graph: every tensor is value 5.
 absl::StatusOr<Argument> Convert(const c10::IValue& value, const c10::Argument& declared) {
   return ToArgument(value, declared, [](const at::Tensor&) { return Argument(Use{5}); });
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/autocast.h"
 
 #include <ATen/autocast_mode.h>
@@ -13,7 +15,8 @@ constexpr at::DeviceType kDevice = at::kCPU;
 
 absl::Status CheckAutocast(DType dtype) {
   if (dtype == DType::kUndefined || dtype == DType::kBFloat16 || dtype == DType::kFloat16) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("autocast to ", DTypeName(dtype), "; it can be bf16 or f16"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("autocast to ", DTypeName(dtype), " is not supported; use bf16 or f16"));
 }
 
 AutocastScope::AutocastScope(DType dtype)

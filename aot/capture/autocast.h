@@ -1,5 +1,7 @@
-// Mixed precision: LibTorch's autocast around a traced function, so that the
-// casts it inserts become part of the program.
+// SPDX-License-Identifier: Apache-2.0
+
+// Mixed precision: LibTorch's autocast around a traced function. The casts that it inserts become part of
+// the program.
 #ifndef COTAN_AOT_CAPTURE_AUTOCAST_H_
 #define COTAN_AOT_CAPTURE_AUTOCAST_H_
 
@@ -8,13 +10,13 @@
 
 namespace cotan::aot {
 
-// InvalidArgument: `dtype` is none of bf16, f16 and kUndefined (no autocast).
+// InvalidArgument: `dtype` is not bf16, f16 or kUndefined (autocast is off).
 absl::Status CheckAutocast(DType dtype);
 
-// Within its scope autocast to `dtype` is on, or off if it is kUndefined,
-// whatever the caller's setting; nothing is kept between calls, as a cast that
-// an earlier trace made is no value of this one. Restores the caller's setting.
-// A backward runs outside of it: its ops take the dtypes that the forward chose.
+// Sets autocast on the CPU to `dtype`, or off if it is kUndefined, within its scope and restores the
+// caller's setting afterwards. The cache of casts (at::autocast::cached_cast) is off: a cast of an earlier
+// trace is not a value of this one. A backward runs outside of the scope: its ops have the dtypes that the
+// forward chose.
 class AutocastScope {
  public:
   explicit AutocastScope(DType dtype);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/autograd_views.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
@@ -29,14 +31,14 @@ at::FunctionalTensorWrapper* WrapperOf(const at::Tensor& tensor) {
   return at::functionalization::impl::unsafeGetFunctionalWrapper(tensor);
 }
 
-// The way back from a tensor whose dimensions were permuted, added and dropped.
+// Undoes a sequence of permute, unsqueeze and squeeze.
 struct InversePermutation {
-  std::vector<int64_t> order;  // dimensions of the tensor as they were before
-  std::vector<int64_t> sizes;  // before
+  std::vector<int64_t> order;  // the permutation to apply
+  std::vector<int64_t> sizes;  // of the dimensions before, to view the permuted tensor with
 };
 
-// `after` has the elements of `before` in the same memory. Unset: not only its
-// dimensions are others.
+// Returns how to get `before` from `after`, which has its elements in the same memory. Unset: they differ
+// by more than the order of dimensions and dimensions of size 1.
 std::optional<InversePermutation> FindInversePermutation(const at::Tensor& before, const at::Tensor& after) {
   InversePermutation back;
   back.sizes = before.sizes().vec();
@@ -59,10 +61,11 @@ std::optional<InversePermutation> FindInversePermutation(const at::Tensor& befor
   return back;
 }
 
-// What leads from a base that has got other dimensions in place to its view.
+// Makes a view of a base whose dimensions were permuted in place: undoes the permutation, then replays the
+// view's steps.
 class ReplayViewFunc final : public torch::autograd::ViewFunc {
  public:
-  // No way back: the base is where it was.
+  // `back` is unset if the base has the geometry that it had when the view was made.
   ReplayViewFunc(std::optional<InversePermutation> back, ViewMetas views)
       : back_(std::move(back)), views_(std::move(views)) {}
 
@@ -82,9 +85,9 @@ class ReplayViewFunc final : public torch::autograd::ViewFunc {
   ViewMetas views_;
 };
 
-// What leads from a base that has got another geometry in place to a view that shows
-// memory which the base does not, perhaps. Its gradient goes to what both show, as in
-// eager mode.
+// Makes a view of a base whose geometry was changed in place, where the view may have elements that the
+// base no longer has. Its gradient goes to the elements that both have, as AsStridedBackward0 does in eager
+// mode.
 class AsStridedViewFunc final : public torch::autograd::ViewFunc {
  public:
   explicit AsStridedViewFunc(const at::Tensor& view)
@@ -93,8 +96,8 @@ class AsStridedViewFunc final : public torch::autograd::ViewFunc {
         offset_(view.storage_offset()),
         dtype_(view.scalar_type()) {}
 
-  // A write to the view needs the elements of the base's gradient; all else asks for
-  // the history alone.
+  // CopySlices (torch/csrc/autograd/functions/tensor.cpp) applies the function to the base's gradient and
+  // needs its elements; every other caller reads only the grad_fn of the result.
   at::Tensor operator()(const at::Tensor& base) const override {
     if (dynamic_cast<torch::autograd::CopySlices*>(torch::autograd::get_current_node().get()) != nullptr) {
       return base.as_strided(sizes_, strides_, offset_);
@@ -127,8 +130,9 @@ class AsStridedViewFunc final : public torch::autograd::ViewFunc {
   at::ScalarType dtype_;
 };
 
-// The way from `base`, a functional tensor, to a view of it, by what
-// functionalization knows of both now. Null: the base is told in another way.
+// Returns a function that makes `view` from the functional tensor `base`, by their present chains of view
+// steps. Null: the geometry of `base` has changed and the view has another dtype, conj or neg bit; the view
+// keeps the function it has.
 std::unique_ptr<torch::autograd::ViewFunc> MakeViewFunc(const at::Tensor& base, const at::Tensor& view) {
   at::functionalization::impl::sync(base);
   const ViewMetas& of_base = WrapperOf(base)->view_metas();
@@ -221,7 +225,7 @@ void AutogradViews::ReleaseHistories() {
   for (size_t i = 0; i < nodes.size(); ++i) {
     for (const torch::autograd::Edge& edge : nodes[i]->next_edges()) visit(edge.function.get());
   }
-  // Edges stay, so that no node goes before all are done.
+  // next_edges() stay, so that no node is destroyed before all are released.
   for (torch::autograd::Node* node : nodes) node->release_variables();
   noted_.clear();
   continued_.clear();

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/autograd_views.h"
 
 #include <ATen/ATen.h>
@@ -19,7 +21,7 @@ class AutogradViewsTest : public testing::Test {
  protected:
   void SetUp() override { RegisterTracing(); }
 
-  // The gradient of f(x), given ones, with respect to x = 0, 1, ... of [2, 3].
+  // Returns the gradient of f(x), given ones, with respect to x = 0, 1, ... of sizes [2, 3].
   template <typename F>
   std::vector<float> GradientOf(const F& f) {
     const at::Tensor example = at::arange(6, at::kFloat).view({2, 3});

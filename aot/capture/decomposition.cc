@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/decomposition.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
@@ -26,7 +28,7 @@ bool IsView(const c10::FunctionSchema& schema) {
   return false;
 }
 
-// Why nothing can take the op's place; empty if it can.
+// Returns why the op cannot be decomposed; empty if it can.
 std::string Obstacle(const std::string& name, const Decomposition& decomposition) {
   if (decomposition == nullptr) return "its decomposition is empty";
   const absl::StatusOr<c10::OperatorHandle> op = FindOperator(name);
@@ -41,8 +43,8 @@ std::string Obstacle(const std::string& name, const Decomposition& decomposition
   return "";
 }
 
-// All stages of tracing once more: what is called may be composite ops, which the
-// keys of autograd take apart, and writes.
+// Returns the present dispatch keys with all stages of tracing enabled: a decomposition may call composite
+// ops, which are taken apart at autograd's keys, and ops that write.
 c10::impl::LocalDispatchKeySet KeysOfDecompositions() {
   c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   keys.included_ = keys.included_ | kTracingKeys;

@@ -1,5 +1,6 @@
-// Ops that are written in terms of others because the compiler's caller asks for
-// it: what PyTorch's aot_function calls its decompositions.
+// SPDX-License-Identifier: Apache-2.0
+
+// Decompositions that the compiler's caller gives, as `decompositions` of PyTorch's aot_function.
 #ifndef COTAN_AOT_CAPTURE_DECOMPOSITION_H_
 #define COTAN_AOT_CAPTURE_DECOMPOSITION_H_
 
@@ -16,36 +17,34 @@
 
 namespace cotan::aot {
 
-// What is computed in the place of an op. Gets the op's arguments in the order of
-// its schema, all of them, and returns its results. Called below autograd, for
-// the forward's ops as for those of the backward; an op's derivative stays
-// LibTorch's. It may call any op that a traced function may, and write to what it
-// made, not to its arguments. The sizes and dtypes of the results are those of
-// the op; their strides become so.
+// A function that computes an op in terms of others. Takes all arguments of the op in the order of its
+// schema and returns its results. It is called below autograd, for ops of the forward and of the backward;
+// the op's derivative stays LibTorch's. It may call any op that a traced function may, and write to tensors
+// that it made, but not to its arguments. The results must have the op's sizes and dtypes; they are copied
+// to the op's strides.
 using Decomposition = std::function<std::vector<c10::IValue>(const std::vector<c10::IValue>& arguments)>;
 
-// By op: "aten.addcmul.default".
+// Decompositions by op name, such as "aten.addcmul.default".
 using DecompositionTable = std::map<std::string, Decomposition>;
 
-// InvalidArgument, with all of them: entries that are empty or name no op, and ops
-// that are never recorded, so that nothing could take their place: those that
-// write to an argument (functionalization makes others of them), views, those
-// that LibTorch itself writes in terms of others, and those that Cotan does
-// (rewrites.h).
+// InvalidArgument: lists all entries that are empty, do not name an op, or name an op that is never
+// recorded: ops that write to an argument (functionalization replaces them), views, ops that are
+// CompositeImplicitAutograd in LibTorch, and ops with a rewrite above autograd
+// (aot/decompositions/rewrites.h).
 absl::Status CheckDecompositions(const DecompositionTable& table);
 
 // Runs the entries of one table in one trace. Not thread-safe.
 class Decomposer {
  public:
-  // `table` may be null and outlives the object.
+  // `table` may be null; it must outlive the object.
   explicit Decomposer(const DecompositionTable* table) : table_(table) {}
 
-  // Null: the op stays. That is so as well for ops of the same name that its
-  // decomposition calls.
+  // Returns the decomposition of the op; null if it has none, or if that is running now, so that a
+  // decomposition may call its own op.
   const Decomposition* Find(const std::string& op) const;
 
-  // Calls it with proxies. Its results are proxies too, or tensors that it holds.
-  // InvalidArgument: it writes to an argument.
+  // Calls `decomposition` with proxies. Its results are proxies, or real tensors that it captured.
+  // InvalidArgument: it wrote to an argument.
   absl::StatusOr<std::vector<c10::IValue>> Run(const std::string& op, const Decomposition& decomposition,
                                                std::vector<c10::IValue> arguments);
 

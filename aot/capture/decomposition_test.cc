@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/decomposition.h"
 
 #include <ATen/ATen.h>
@@ -16,7 +18,7 @@ using ::testing::Not;
 using IValues = std::vector<c10::IValue>;
 using Tensors = std::vector<at::Tensor>;
 
-// self + value * t1 * t2
+// Computes self + value * t1 * t2.
 IValues Addcmul(const IValues& a) { return {a[0].toTensor() + a[1].toTensor() * a[2].toTensor() * a[3].toScalar()}; }
 
 absl::StatusOr<TracedProgram> TraceWith(const DecompositionTable& table, const TensorFunction& function,

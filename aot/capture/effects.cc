@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/effects.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -69,7 +71,7 @@ void Metric(const at::Tensor& value, const std::string& name) {
 
 void Assert(const at::Tensor& condition, const std::string& name, const std::string& message) {
   TORCH_CHECK(condition.defined() && condition.scalar_type() == at::kBool, "assert '", name,
-              "': the condition is no bool tensor");
+              "': the condition is not a bool tensor");
   Do("assert", condition, name, message);
 }
 

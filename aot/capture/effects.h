@@ -1,6 +1,7 @@
-// Effects of traced functions: what a program does besides computing its
-// results. A program has them in the order in which the function had them; the
-// device's session says what happens (runtime/execution/effects.h).
+// SPDX-License-Identifier: Apache-2.0
+
+// Effects of traced functions: prints, metrics and assertions. A program has them in the order in which the
+// function called them; a session's handlers execute them (runtime/execution/effects.h).
 //
 //   at::Tensor Forward(at::Tensor x) {
 //     at::Tensor y = fc->forward(x);
@@ -10,13 +11,14 @@
 //     return y.relu();
 //   }
 //
-// While a function is traced nothing happens: its effects become ops
-// cotan::effect(Tensor token, Tensor value, str kind, str name, str message) ->
-// Tensor, each of which takes the token that the one before returned. That keeps
-// their order and keeps them alive. There is one token for what runs forward
-// and one for what runs in the backward.
+// While a function is traced, effects are not executed but become ops
 //
-// Called otherwise, in eager mode, they happen at once (EagerEffects).
+//   cotan::effect(Tensor token, Tensor value, str kind, str name, str message) -> Tensor
+//
+// Each takes the token that the previous one returned, which keeps their order and keeps them alive. The
+// forward and the backward have one chain of tokens each.
+//
+// In eager mode, effects are executed at once (EagerEffects).
 #ifndef COTAN_AOT_CAPTURE_EFFECTS_H_
 #define COTAN_AOT_CAPTURE_EFFECTS_H_
 
@@ -33,24 +35,24 @@ namespace cotan::aot {
 
 class Recorder;
 
-// `name` says which effect it is, to people and to the session's handlers; it
-// is not empty. Values are not differentiated through. Not for values that are
-// complex. Each throws c10::Error if its arguments are not so.
+// `name` identifies the effect in output and to the session's handlers; it must not be empty. No gradient
+// goes through effects. Complex values are not supported. Each function throws c10::Error if an argument is
+// invalid.
 
-// Shows a tensor.
+// Prints a tensor.
 void Print(const at::Tensor& value, const std::string& name, const std::string& message = "");
-// Reports a number, of one element, to whoever keeps records.
+// Reports a tensor of one element to the session's metric handler.
 void Metric(const at::Tensor& value, const std::string& name);
-// Ends the call with an error unless all elements of a bool tensor are true.
-// Eagerly, throws c10::Error.
+// Ends the call with an error unless all elements of a bool tensor are true. In eager mode, throws
+// c10::Error.
 void Assert(const at::Tensor& condition, const std::string& name, const std::string& message = "");
 
-// The same for the gradient of a tensor, in the backward, whenever it has been
-// computed. Nothing happens if the tensor does not require grad.
+// Prints, or reports, the gradient of a tensor in the backward whenever it has been computed. Does nothing
+// if the tensor does not require grad.
 void PrintGradient(const at::Tensor& value, const std::string& name, const std::string& message = "");
 void MetricGradient(const at::Tensor& value, const std::string& name);
 
-// An effect in eager mode.
+// An effect that was called in eager mode.
 struct EagerEffect {
   std::string kind;  // "print", "metric", "assert"
   std::string name;
@@ -58,9 +60,8 @@ struct EagerEffect {
   at::Tensor value;  // detached
 };
 
-// Within its scope, effects in eager mode on all threads go to `handler`; a
-// failed assertion throws afterwards. Without one, prints and metrics go to
-// std::cerr. Not thread-safe; scopes nest.
+// Sends the effects of eager mode on all threads to `handler` within its scope; a failed assertion throws
+// afterwards. Without a handler, prints and metrics go to std::cerr. Not thread-safe; scopes nest.
 class EagerEffects {
  public:
   explicit EagerEffects(std::function<void(const EagerEffect&)> handler);
@@ -72,11 +73,11 @@ class EagerEffects {
   std::function<void(const EagerEffect&)> previous_;
 };
 
-// Gives effects from now on the token of graph input `index` of kind kToken,
-// which it adds: 0 forward, 1 in the backward.
+// Adds graph input `index` of kind kToken (0: forward, 1: backward) and makes it the token of the next
+// effect.
 void InstallEffectToken(Recorder& recorder, int index);
 
-// Defines cotan::effect.
+// Defines the op cotan::effect.
 void DefineEffect(torch::Library& library);
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/effects.h"
 
 #include <ATen/ATen.h>
@@ -27,7 +29,7 @@ TracedProgram TraceOf(const TensorFunction& function, const Tensors& inputs,
   return traced.ok() ? *std::move(traced) : TracedProgram();
 }
 
-// "print a", in the order of the graph's nodes.
+// Returns effects such as "print a", in the order of the graph's nodes.
 std::vector<std::string> EffectsOf(const Graph& graph) {
   std::vector<std::string> effects;
   for (const Node& node : graph.nodes()) {
@@ -165,7 +167,7 @@ TEST(EffectsTest, ArgumentsAreChecked) {
                 Assert(in[0], "a");
                 return {};
               }),
-              HasSubstr("assert 'a': the condition is no bool tensor"));
+              HasSubstr("assert 'a': the condition is not a bool tensor"));
   EXPECT_THAT(message_of([](const Tensors& in) -> Tensors {
                 Print(in[0], "");
                 return {};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/inputs.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
@@ -28,7 +30,7 @@ void RestoreStates(absl::Span<const ModuleState> states) {
   const auto epoch = std::make_shared<TraceEpoch>();
   epoch->kind = TraceEpoch::Kind::kConstruction;
   for (const ModuleState& state : states) {
-    // A buffer may have become the result of something that requires grad.
+    // The traced function may have assigned a tensor with a grad_fn to a buffer.
     state.tensor.unsafeGetTensorImpl()->set_autograd_meta(nullptr);
     Reseat(state.tensor, MakeProxy(state.initial, kNoValue, epoch));
   }

@@ -1,4 +1,6 @@
-// Makes the tensors that a function is traced with.
+// SPDX-License-Identifier: Apache-2.0
+
+// Makes the inputs and states that a function is traced with.
 #ifndef COTAN_AOT_CAPTURE_INPUTS_H_
 #define COTAN_AOT_CAPTURE_INPUTS_H_
 
@@ -13,16 +15,18 @@
 
 namespace cotan::aot {
 
-// Makes each state's tensor a graph input of `recorder`: parameters, buffers.
+// Adds a graph input of `recorder` for each state (a parameter or a buffer) and puts its proxy into the
+// state's tensor.
 void InstallStateProxies(absl::Span<const ModuleState> states, Recorder& recorder);
-// Makes their tensors again what they were after construction.
+// Puts proxies with the initial content, of a construction epoch, back into the states' tensors and removes
+// their autograd metadata.
 void RestoreStates(absl::Span<const ModuleState> states);
 
-// A user input with the content of `example`, a real CPU tensor. It requires
-// grad and is a leaf as `example` is; gradients can be taken to it either way.
+// Adds a user input with the content of `example`, a real CPU tensor, and returns its functional tensor. It
+// requires grad and is a leaf as `example` is; its gradient can be computed in both cases.
 at::Tensor AddInputLike(const at::Tensor& example, Recorder& recorder, int index, const std::string& name);
 
-// Makes random ops of `recorder` draw from Philox with `seed`, offset 0.
+// Adds the RNG state as a graph input; random ops of `recorder` draw from Philox with `seed` and offset 0.
 void InstallRngState(uint64_t seed, Recorder& recorder);
 
 }  // namespace cotan::aot

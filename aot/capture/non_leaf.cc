@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/non_leaf.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
@@ -13,7 +15,7 @@
 namespace cotan::aot {
 namespace {
 
-// In memory of its own.
+// Returns a tensor with the graph value of `primal` and memory of its own.
 at::Tensor SameContent(const at::Tensor& primal) {
   at::Tensor result = primal.clone();
   Reseat(result, at::functionalization::impl::from_functional_tensor(primal));

@@ -1,4 +1,6 @@
-// Inputs of a traced function that are no leaves to it.
+// SPDX-License-Identifier: Apache-2.0
+
+// Makes inputs of a traced function that are not leaves of autograd.
 #ifndef COTAN_AOT_CAPTURE_NON_LEAF_H_
 #define COTAN_AOT_CAPTURE_NON_LEAF_H_
 
@@ -6,18 +8,19 @@
 
 namespace cotan::aot {
 
-// A tensor for the function to compute with and to write to, where the caller
-// has the result of an op: it has `primal`'s content, but memory of its own, and
-// its gradient is the one of `primal`, to which gradients can be taken whatever
-// becomes of the result. `primal` is a functional tensor that requires grad.
+// Returns a non-leaf copy of `primal`, a functional tensor that requires grad. The traced function reads
+// and writes the copy in place of an input that is the result of an op. The copy has memory of its own and
+// requires grad; its gradient is the gradient of `primal`, which can be computed whatever is written to the
+// copy.
 at::Tensor NonLeaf(const at::Tensor& primal);
 
-// Whether `example`, a real tensor, requires grad as its base does, and has no
-// history of its own: a view that was made under no_grad.
+// Returns whether `example`, a real tensor, is a view that was made under no_grad: it requires grad only
+// because its base does (DifferentiableViewMeta::requires_grad() in torch/csrc/autograd/variable.h) and has
+// no grad_fn.
 bool PassesNoGradient(const at::Tensor& example);
 
-// As NonLeaf() where the caller has a view that was made under no_grad: it requires
-// grad, but no gradient goes through it, to `primal` or elsewhere.
+// Returns a copy of `primal` in memory of its own that is a no_grad view of it: it requires grad, but no
+// gradient flows through it, neither to `primal` nor elsewhere.
 at::Tensor NoGradView(const at::Tensor& primal);
 
 }  // namespace cotan::aot

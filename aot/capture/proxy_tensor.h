@@ -1,4 +1,6 @@
-// A tensor that stands for a value of the graph being recorded.
+// SPDX-License-Identifier: Apache-2.0
+
+// Tensors that stand for values of the graph being recorded.
 #ifndef COTAN_AOT_CAPTURE_PROXY_TENSOR_H_
 #define COTAN_AOT_CAPTURE_PROXY_TENSOR_H_
 
@@ -13,24 +15,24 @@ namespace cotan::aot {
 
 class ProxyTensorImpl;
 
-// The period in which a proxy was made: the construction of a module, or one
-// trace. Lives as long as any proxy of it. Not thread-safe.
+// The period in which a proxy was made: the construction of a module, or one trace. It lives as long as any
+// of its proxies. Not thread-safe.
 struct TraceEpoch {
   enum class Kind : uint8_t { kConstruction, kTrace };
   Kind kind = Kind::kTrace;
   absl::flat_hash_set<const ProxyTensorImpl*> live;
 };
 
-// Holds a real CPU tensor and the value that it is in the graph. Never mutated,
-// as functionalization works above it. Its sizes, strides and dtype are those
-// of the real tensor; its storage too, but nothing reads it.
+// A tensor that holds a real CPU tensor and its value in the graph. No op writes to it, as
+// functionalization runs above it. Its sizes, strides, dtype and storage are those of the real tensor; no
+// kernel reads the storage.
 class ProxyTensorImpl : public c10::TensorImpl {
  public:
   ProxyTensorImpl(at::Tensor real, ValueId value, std::shared_ptr<TraceEpoch> epoch);
   ~ProxyTensorImpl() override;
 
   const at::Tensor& real() const { return real_; }
-  // Makes `real`, which has the same elements, the real tensor.
+  // Replaces the real tensor by `real`, which has the same elements.
   void set_real(at::Tensor real);
   // kNoValue during construction.
   ValueId value() const { return value_; }
@@ -51,23 +53,23 @@ class ProxyTensorImpl : public c10::TensorImpl {
 
 at::Tensor MakeProxy(at::Tensor real, ValueId value, std::shared_ptr<TraceEpoch> epoch);
 
-// Null if `tensor` is undefined or no proxy. Does not look into functional
-// wrappers; see ProxyOf().
+// Returns `tensor` as a proxy; null if it is undefined or not a proxy. Does not unwrap functional tensors;
+// see ProxyOf().
 const ProxyTensorImpl* AsProxy(const at::Tensor& tensor);
 
-// Gives the proxy's elements, which are those of `real`, the places in memory that
-// they have there.
+// Gives the proxy the strides, offset and storage of `real`, which has the same elements.
 void MoveReal(const at::Tensor& proxy, at::Tensor real);
 
-// A proxy under functionalization: what a traced function computes with.
+// Returns a functional tensor around the proxy, which traced functions compute with
+// (at::functionalization::impl::to_functional_tensor()).
 at::Tensor WrapFunctional(const at::Tensor& proxy);
 
-// The proxy inside a functional wrapper, up to date with all mutations; null if
-// `tensor` is no functional wrapper of a proxy.
+// Returns the proxy in a functional tensor after applying all pending mutations; null if `tensor` is not a
+// functional tensor around a proxy.
 const ProxyTensorImpl* ProxyOf(const at::Tensor& tensor);
 
-// Gives a functional wrapper a new content that nothing has mutated yet.
-// Whatever viewed its old content does not see the new one.
+// Replaces the content of a functional tensor by `proxy` and gives it a new storage without pending updates
+// (FunctionalTensorWrapper::_unsafe_reset_storage()). Views of its previous content keep that.
 void Reseat(const at::Tensor& functional, const at::Tensor& proxy);
 
 }  // namespace cotan::aot

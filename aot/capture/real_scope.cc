@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/real_scope.h"
 
 #include <c10/util/Exception.h>

@@ -1,4 +1,6 @@
-// Leaves a trace for a while, and turns LibTorch's exceptions into statuses.
+// SPDX-License-Identifier: Apache-2.0
+
+// Suspends tracing in a scope, and converts LibTorch's exceptions to statuses.
 #ifndef COTAN_AOT_CAPTURE_REAL_SCOPE_H_
 #define COTAN_AOT_CAPTURE_REAL_SCOPE_H_
 

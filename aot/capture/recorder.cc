@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/recorder.h"
 
 #include <ATen/SequenceNumber.h>
@@ -33,7 +35,7 @@ namespace {
 thread_local Recorder* current_recorder = nullptr;
 thread_local std::shared_ptr<TraceEpoch> construction_epoch;
 
-// Runs an op on real tensors: nothing above the CPU's kernel sees it.
+// Runs an op on real tensors, with the tracing and autograd keys excluded.
 void RunReal(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   c10::impl::ExcludeDispatchKeyGuard guard(kTracingKeys | c10::autograd_dispatch_keyset_with_ADInplaceOrView);
   op.callBoxed(stack);
@@ -45,7 +47,7 @@ bool HasTensorReturn(const c10::FunctionSchema& schema) {
   });
 }
 
-// Whether the op is x[indices], where indices are no masks.
+// Returns whether the op is x[indices] with integer indices only, not masks.
 bool IndexesByIntegers(const c10::OperatorHandle& op, absl::Span<const c10::IValue> arguments) {
   if (op.schema().name() != "aten::index") return false;
   bool has_mask = false;
@@ -55,13 +57,13 @@ bool IndexesByIntegers(const c10::OperatorHandle& op, absl::Span<const c10::IVal
   return !has_mask;
 }
 
-// Whether the op makes a table from numbers alone that no expression of an
-// element's place can give: it is computed once, while tracing.
+// Returns whether the op makes a table from numbers alone that cannot be written as an expression of the
+// element's index. Such tables are computed while tracing.
 bool IsTable(absl::string_view op) {
   return op == "aten.tril_indices.default" || op == "aten.triu_indices.default" || absl::StrContains(op, "_window.");
 }
 
-// Why the op cannot be part of a graph; empty if it can.
+// Returns why the op is unsupported; empty if it is supported.
 absl::string_view ReasonToRefuse(const c10::OperatorHandle& op, absl::Span<const c10::IValue> arguments) {
   if (op.hasTag(at::Tag::data_dependent_output)) {
     return "it reads the content of a tensor, so what is computed next could depend on data; "
@@ -80,15 +82,15 @@ absl::string_view ReasonToRefuse(const c10::OperatorHandle& op, absl::Span<const
 
 constexpr absl::string_view kAsStridedScatter = "aten.as_strided_scatter.default";
 
-// Where sizes, strides and offset of ops that look at a tensor's memory begin
-// among their arguments; 0 for all others.
+// Returns the index of the first of the arguments size, stride and storage_offset of ops that address a
+// tensor's storage; 0 for all other ops.
 size_t GeometryArgument(absl::string_view op) {
   if (op == "aten.as_strided.default" || op == "aten.as_strided_copy.default") return 1;
   return op == kAsStridedScatter ? 2 : 0;
 }
 
-// Of what has been computed, or written, there is no more memory than its elements
-// take.
+// Throws c10::Error if an as_strided op addresses memory outside the storage of `self`. Computed and
+// written tensors have no storage beyond their elements.
 void CheckStorageView(absl::string_view op, const at::Tensor& self, c10::ArrayRef<c10::IValue> arguments) {
   const size_t first = GeometryArgument(op);
   if (first == 0) return;
@@ -98,8 +100,8 @@ void CheckStorageView(absl::string_view op, const at::Tensor& self, c10::ArrayRe
   view.offset = arguments[first + 2].isNone() ? self.storage_offset() : arguments[first + 2].toInt();
   const auto elements = static_cast<int64_t>(self.storage().nbytes() / self.element_size());
   TORCH_CHECK(view.offset >= 0 && StorageExtent(view) <= elements,
-              "it looks at memory that its argument lies in, but that is no element of it: elements from ", view.offset,
-              " up to ", StorageExtent(view), " of ", elements);
+              "it accesses memory outside the elements of its argument: elements from ", view.offset, " up to ",
+              StorageExtent(view), " of ", elements);
 }
 
 ValueId Flatten(Graph& graph, ValueId value) {
@@ -112,8 +114,8 @@ ValueId Flatten(Graph& graph, ValueId value) {
       .outputs[0];
 }
 
-// Makes an as_strided of a tensor's memory an op on its elements, one by one. False:
-// that is not possible.
+// Rewrites an as_strided as index_select or index_copy on flattened elements. Returns false if that is not
+// possible.
 bool LowerAsStridedToIndexing(const StridedLayout& tensor, const StridedLayout& view, Recorder& recorder, Node& node) {
   const std::optional<std::vector<int64_t>> positions = ToPositions(tensor, view);
   if (!positions.has_value()) return false;
@@ -144,13 +146,14 @@ bool LowerAsStridedToIndexing(const StridedLayout& tensor, const StridedLayout& 
   return true;
 }
 
-// The wrapper itself does not learn the offset that as_strided_ gives it.
+// Returns the layout of the real tensor: the functional wrapper does not have the offset that as_strided_
+// sets.
 StridedLayout PlaceOf(const at::Tensor& functional) {
   const ProxyTensorImpl* proxy = ProxyOf(functional);
   return LayoutOf(proxy == nullptr ? functional : proxy->real());
 }
 
-// Part of the name before the last dot: the module that owns a tensor.
+// Returns the part of the name before the last dot: the module that owns a tensor.
 std::string ModuleOf(const std::string& name) {
   const size_t dot = name.rfind('.');
   return dot == std::string::npos ? "" : name.substr(0, dot);
@@ -164,7 +167,7 @@ bool SameTensor(const at::Tensor& a, const at::Tensor& b) {
 
 void BoxedRecord(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (current_recorder != nullptr) return current_recorder->Record(op, *stack);
-  // A module under construction, or a tensor that outlived its trace.
+  // The call comes from the construction of a module, or has a tensor that outlived its trace.
   std::vector<c10::IValue> arguments = torch::jit::pop(*stack, op.schema().arguments().size());
   bool any_tensor = false;
   bool any_proxy = false;
@@ -279,7 +282,7 @@ ValueId Recorder::ValueOfProxy(const ProxyTensorImpl& proxy) {
   Hide(exposed);
   const auto* bytes = static_cast<const char*>(proxy.real().const_data_ptr());
   const bool is_zero = std::all_of(bytes, bytes + proxy.real().nbytes(), [](char byte) { return byte == 0; });
-  // Another element of the map may be added meanwhile.
+  // CaptureConstant() may add elements to the map and invalidate `exposed`.
   const ValueId content = is_zero ? proxy.value() : CaptureConstant(proxy.real());
   exposed_.at(proxy.value()).content = content;
   return content;
@@ -351,8 +354,8 @@ void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
       any_proxy |= AsProxy(tensor) != nullptr;
     });
   }
-  // Arithmetic on captured tensors alone, and functionalization's own runs on
-  // shapes, are no part of the function.
+  // Arithmetic on captured tensors alone, and the runs on meta tensors that functionalization adds, are not
+  // part of the function.
   const bool records = (any_proxy || !any_tensor) && HasTensorReturn(schema);
   const std::string name = NodeOpName(schema);
   if (any_proxy && Decompose(op, name, arguments, stack)) return;
@@ -464,17 +467,17 @@ std::vector<int64_t> Recorder::CanonicalizeAsStrided(const at::Tensor& self, Nod
   for (const SymInt& s : std::get<std::vector<SymInt>>(node.arguments[first + 1])) view.strides.push_back(s.constant());
   const SymInt* offset = std::get_if<SymInt>(&node.arguments[first + 2]);
   view.offset = offset == nullptr ? self.storage_offset() : offset->constant();
-  const std::optional<StorageView> told = ToStorageView(LayoutOf(self), view);
-  if (!told.has_value()) {
+  const std::optional<StorageView> canonical = ToStorageView(LayoutOf(self), view);
+  if (!canonical.has_value()) {
     if (LowerAsStridedToIndexing(LayoutOf(self), view, *this, node)) return {};
-    Refuse(node.op, "it looks at memory that its argument lies in, but that is no element of it");
+    Refuse(node.op, "it accesses memory outside the elements of its argument");
     return {};
   }
-  node.arguments[first + 1] = std::vector<SymInt>(told->strides.begin(), told->strides.end());
-  node.arguments[first + 2] = SymInt(told->offset);
-  if (told->order.empty()) return {};
-  node.arguments[0] = Use{Permute(std::get<Use>(node.arguments[0]).value, told->order)};
-  return told->order;
+  node.arguments[first + 1] = std::vector<SymInt>(canonical->strides.begin(), canonical->strides.end());
+  node.arguments[first + 2] = SymInt(canonical->offset);
+  if (canonical->order.empty()) return {};
+  node.arguments[0] = Use{Permute(std::get<Use>(node.arguments[0]).value, canonical->order)};
+  return canonical->order;
 }
 
 ValueId Recorder::Permute(ValueId value, const std::vector<int64_t>& order) {
@@ -490,7 +493,7 @@ ValueId Recorder::Permute(ValueId value, const std::vector<int64_t>& order) {
 
 void Recorder::AppendInversePermute(const std::vector<int64_t>& order) {
   Node& node = graph_.nodes().back();
-  const ValueId result = node.outputs[0];  // as the proxy knows it
+  const ValueId result = node.outputs[0];  // the value of the proxy
   TensorType permuted = graph_.value(result).type;
   std::vector<SymInt> inverse(order.size());
   for (size_t i = 0; i < order.size(); ++i) {
@@ -511,7 +514,7 @@ void Recorder::CheckWrites(const c10::OperatorHandle& op, const torch::jit::Stac
   for (size_t i = 0; i < declared.size(); ++i) {
     if (declared[i].alias_info() == nullptr || !declared[i].alias_info()->isWrite()) continue;
     VisitTensors(torch::jit::peek(stack, i, declared.size()), [&](const at::Tensor& tensor) {
-      if (tensor.is_meta()) return;  // functionalization's own run on shapes
+      if (tensor.is_meta()) return;  // functionalization's run on meta tensors
       const ProxyTensorImpl* proxy = ProxyOf(tensor);
       if (proxy != nullptr && proxy->epoch() == epoch_) return;
       Refuse(NodeOpName(op.schema()), absl::StrCat("it writes to a tensor (", c10::str(tensor.sizes()),

@@ -1,5 +1,6 @@
-// Writes the ops that reach the bottom of the tracing stack (dispatch_keys.h)
-// into a graph.
+// SPDX-License-Identifier: Apache-2.0
+
+// Records the ops that reach the bottom of the tracing stack (dispatch_keys.h) in a graph.
 #ifndef COTAN_AOT_CAPTURE_RECORDER_H_
 #define COTAN_AOT_CAPTURE_RECORDER_H_
 
@@ -27,63 +28,61 @@ class OperatorHandle;
 
 namespace cotan::aot {
 
-// One recording. While a Recorder is active on a thread (RecordingScope), ops on
-// proxies of its epoch become nodes of graph(), and every other tensor that
-// meets a proxy becomes a constant of it. What the graph cannot express is noted
-// as a refusal, and tracing goes on with real values, so that one trace finds
-// all of them. Not thread-safe.
+// The recording of one trace. While a Recorder is active on a thread (RecordingScope), ops on proxies of
+// its epoch become nodes of graph(), and every other tensor among their arguments becomes a constant of it.
+// A construct that the graph cannot express is reported as unsupported, and tracing continues with real
+// values, so that one trace finds all of them. Not thread-safe.
 class Recorder {
  public:
-  // `decompositions` may be null and outlives the recorder.
+  // `decompositions` may be null; it must outlive the recorder.
   explicit Recorder(const DecompositionTable* decompositions = nullptr) : decomposer_(decompositions) {}
 
-  // Adds a graph input and returns its proxy, under functionalization.
+  // Adds a graph input and returns a functional tensor around its proxy.
   at::Tensor AddInput(const at::Tensor& real, InputKind kind, int index, const std::string& name);
-  // A tensor with fixed content, as a traced function computes with it.
+  // Makes `real` a constant of the graph and returns a functional tensor for it.
   at::Tensor Constant(const at::Tensor& real);
-  // The value of a tensor that the traced function returned: a functional
-  // tensor, or a captured one. kNoValue if it is undefined.
+  // Returns the graph value of a tensor that the traced function returned: a functional tensor, or a
+  // captured one, which becomes a constant. kNoValue if it is undefined.
   ValueId ValueOf(const at::Tensor& tensor);
-  // The real content of the same.
+  // Returns the real tensor in a functional tensor; `tensor` itself if it is a captured one.
   at::Tensor RealOf(const at::Tensor& tensor);
 
-  // The recorded form of one op: takes its arguments from the stack, runs it on
-  // the real tensors, leaves proxies of the results.
+  // Records one op: pops its arguments from the stack, runs it on the real tensors and pushes proxies of
+  // the results.
   void Record(const c10::OperatorHandle& op, torch::jit::Stack& stack);
 
-  // Refuses an op, whose arguments lie on the stack, that writes to a tensor
-  // which is no input and was not computed in this trace.
+  // Reports an op, whose arguments are on top of the stack, as unsupported if it writes to a tensor that is
+  // neither an input nor computed in this trace.
   void CheckWrites(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
-  // An op has written the functional tensor, at the place where it is now.
+  // Records that an op writes the functional tensor with its present geometry.
   void NoteWrite(const at::Tensor& functional);
-  // Whether elements in the functional tensor's storage were written that it does not
-  // show now.
+  // Returns whether elements of the functional tensor's storage were written that its present geometry does
+  // not include.
   bool HasWrittenOutsideOf(const at::Tensor& functional) const;
-  // Whether anything was written in the storage of functional tensors, whose address
-  // has been its own.
+  // Returns whether an op wrote a functional tensor with the storage at this address.
   bool HasWrittenIn(const void* storage) const;
 
-  // Lets code write the functional tensor, fresh memory without content, by its
-  // address (at::tensor) until an op reads it: what it holds then is a constant.
+  // Allows writes to the functional tensor, newly allocated and uninitialized, through its data pointer (as
+  // at::tensor does) until an op reads it; the content at that time becomes a constant.
   void AllowRawWrites(const at::Tensor& fresh);
-  // Ends that for all.
+  // Revokes the data pointers of all such tensors.
   void RevokeRawWrites();
 
-  // Philox blocks for an op of `count` elements; returns the first.
+  // Reserves the Philox blocks for `count` draws and returns the index of the first one.
   int64_t TakeRandomSlice(int64_t count);
   int64_t random_blocks() const { return random_blocks_; }
-  // The generator state that random ops of this trace read; set by the tracer.
+  // The RNG state that random ops of this trace read, a functional tensor; set by the tracer.
   at::Tensor rng_state;
-  // The op that the traced function has called, which may call others; null outside of
-  // ops. Set by TracedCall.
+  // The op that the traced function has called and that may call others; null outside of ops. Set by
+  // TracedCall.
   const c10::OperatorHandle* called_op = nullptr;
-  // What the last effect returned (effects.h); set by the tracer to begin with.
+  // The token that the last effect returned (effects.h); initially set by the tracer.
   at::Tensor effect_token;
 
-  // `reason` is a sentence about `subject`; the place is added.
+  // Reports `subject` as unsupported; `reason` is a clause about it. Ignores repeated reports.
   void Refuse(absl::string_view subject, absl::string_view reason);
-  // Refuses an op by its name, and names the op of the traced function that calls it.
+  // Reports an op as unsupported by its name, and names the op of the traced function that calls it.
   void RefuseOp(const c10::OperatorHandle& op, absl::string_view reason);
   const std::vector<std::string>& refusals() const { return refusals_; }
 
@@ -94,68 +93,67 @@ class Recorder {
   AutogradViews& autograd_views() { return autograd_views_; }
   const AutogradViews& autograd_views() const { return autograd_views_; }
 
-  // The storages of the module's registered tensors, by address, with a name:
-  // a captured constant must not overlap them.
+  // Names of the module's registered tensors by the address of their storage: a captured constant must not
+  // share these.
   absl::flat_hash_map<const void*, std::string> registered_storages;
 
  private:
-  // `proxy` is the foreign proxy around `real`, or null.
+  // Returns the constant with the content of `real`. `proxy` is the proxy of another epoch around `real`,
+  // or null.
   ValueId CaptureConstant(const at::Tensor& real, const ProxyTensorImpl* proxy = nullptr);
-  // The value that the proxy, one of this recording, stands for: its own, or the
-  // constant that was written to its exposed memory.
+  // Returns the value of a proxy of this recording; if its memory was written through its data pointer, the
+  // constant with that content.
   ValueId ValueOfProxy(const ProxyTensorImpl& proxy);
-  // Runs the op's decomposition, if it has one, and leaves its results on the
-  // stack; false if there are none.
+  // Runs the op's decomposition, if it has one, and pushes its results; false if nothing was pushed.
   bool Decompose(const c10::OperatorHandle& op, const std::string& name, const std::vector<c10::IValue>& arguments,
                  torch::jit::Stack& stack);
-  // The proxy of a decomposition's result, in memory as `real` is, which LibTorch
-  // computed of the op.
+  // Returns a proxy of a decomposition's result with the strides of `real`, the result of the op itself.
   at::Tensor ConformTo(const at::Tensor& real, const at::Tensor& result);
-  // The proxy of a new value, which becomes an output of `node`.
+  // Returns a proxy of a new value, which becomes an output of `node`.
   at::Tensor WrapResult(const std::string& op, const at::Tensor& real, Node& node);
-  // Makes an as_strided of `self`'s memory one of its elements in row-major order;
-  // the order in which `self` is permuted for that, or empty. Leaves other nodes
-  // as they are.
+  // Rewrites the geometry of an as_strided of `self` from storage offsets to row-major elements of `self`.
+  // Returns the permutation that was applied to `self` for that, or an empty list. Does not change other
+  // nodes.
   std::vector<int64_t> CanonicalizeAsStrided(const at::Tensor& self, Node& node);
-  // The value with its dimensions in another order.
+  // Appends a permute of the value and returns its result.
   ValueId Permute(ValueId value, const std::vector<int64_t>& order);
-  // Gives the result of the last node, which worked on a permuted argument, the
-  // argument's order.
+  // Appends the inverse of `order` to the result of the last node, whose first argument was permuted by
+  // `order`.
   void AppendInversePermute(const std::vector<int64_t>& order);
-  // Where the node comes from; see Node.source.
+  // Returns the value for Node.source: the module that the node comes from.
   std::string Source(const Node& node);
 
   Graph graph_;
   std::shared_ptr<TraceEpoch> epoch_ = std::make_shared<TraceEpoch>();
   std::vector<TracedState> constants_;
-  // Keeps captured tensors alive, so that their addresses stay theirs.
+  // Keeps captured tensors alive, so that their addresses stay unique.
   std::vector<std::pair<at::Tensor, ValueId>> captured_;
-  // Values whose memory can be written by its address, with the functional tensors
-  // that show it; undefined once an op has read it.
+  // Values that may be written through their data pointer, with the functional tensors that expose it;
+  // `shown` is undefined once an op has read the value.
   using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   struct Exposed {
     WeakTensor shown;
-    ValueId content = kNoValue;  // once it has been read
+    ValueId content = kNoValue;  // set once it has been read
   };
   static void Hide(Exposed& exposed);
   absl::flat_hash_map<ValueId, Exposed> exposed_;
   std::vector<std::string> refusals_;
-  // Storages of functional tensors, by address, and what was written in them.
+  // Addresses of the storages of functional tensors, with the layouts that were written.
   std::vector<std::pair<const void*, StridedLayout>> writes_;
-  // The module that owns a parameter, buffer, or something derived from one alone.
+  // Module of a parameter or buffer, or of a value that is computed from one alone.
   absl::flat_hash_map<ValueId, std::string> module_of_value_;
-  // What the forward pass recorded under an autograd sequence number.
+  // Source of forward nodes by autograd sequence number, for the nodes of their backward.
   absl::flat_hash_map<uint64_t, std::string> source_of_sequence_;
   int64_t random_blocks_ = 0;
   AutogradViews autograd_views_;
   Decomposer decomposer_;
 };
 
-// The active recorder of this thread, or null.
+// Returns the active recorder of this thread, or null.
 Recorder* CurrentRecorder();
 
-// Makes `recorder` the active one, or, with an epoch instead, lets ops run and
-// yield proxies of that epoch, for the construction of a module.
+// Makes `recorder` the active one of the thread within its scope. With an epoch instead, for the
+// construction of a module, ops run on real tensors and return proxies of that epoch.
 class RecordingScope {
  public:
   explicit RecordingScope(Recorder& recorder);
@@ -169,7 +167,7 @@ class RecordingScope {
   std::shared_ptr<TraceEpoch> previous_epoch_;
 };
 
-// Tells LibTorch's dispatcher about kRecordKey; the first call counts.
+// Registers the fallback kernel of kRecordKey. Idempotent.
 void RegisterRecorder();
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/storage_view.h"
 
 #include <algorithm>
@@ -11,12 +13,12 @@ namespace {
 struct Dim {
   int64_t index;
   int64_t size;
-  int64_t stride;  // in the storage
-  int64_t dense;   // in a row-major tensor with the dimensions in memory order
+  int64_t stride;  // in the storage, in elements
+  int64_t dense;   // stride in a row-major tensor with the dimensions in memory order
 };
 
-// Dimensions with more than one element, outermost in memory first. Unset:
-// elements share a place, or might.
+// Returns the dimensions of more than one element, outermost in memory first. Unset: elements overlap, or
+// may.
 std::optional<std::vector<Dim>> MemoryOrder(const StridedLayout& layout) {
   std::vector<Dim> dims;
   for (size_t d = 0; d < layout.sizes.size(); ++d) {
@@ -33,8 +35,8 @@ std::optional<std::vector<Dim>> MemoryOrder(const StridedLayout& layout) {
   return dims;
 }
 
-// `distance` elements of the storage as steps of each dimension. Unset: they are
-// none.
+// Splits a distance in the storage, in elements, into steps along each dimension, outermost first. Unset: a
+// remainder is left.
 std::optional<std::vector<int64_t>> Steps(const std::vector<Dim>& dims, int64_t distance) {
   std::vector<int64_t> steps;
   for (const Dim& dim : dims) {
@@ -65,7 +67,7 @@ std::vector<int64_t> OrderOf(const std::vector<Dim>& dims, size_t rank) {
   return order;
 }
 
-// Places of the elements in the storage, in row-major order.
+// Returns the storage offsets of the elements, in row-major order.
 std::vector<int64_t> PlacesOf(const StridedLayout& layout) {
   std::vector<int64_t> places = {layout.offset};
   for (size_t d = 0; d < layout.sizes.size(); ++d) {
@@ -97,8 +99,8 @@ std::optional<StorageView> ToStorageView(const StridedLayout& tensor, const Stri
     result.offset = first;
     return result;
   }
-  // With gaps: steps of the view are steps of the tensor's dimensions, and add
-  // up as long as they stay within them.
+  // The tensor has gaps: each stride of the view is a sum of steps along the tensor's dimensions. The sum
+  // is a row-major index as long as the steps stay within the dimensions.
   const std::optional<std::vector<int64_t>> start = Steps(*dims, first);
   if (!start.has_value()) return std::nullopt;
   result.offset = DenseDistance(*dims, *start);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/storage_view.h"
 
 #include <gmock/gmock.h>
@@ -50,11 +52,11 @@ TEST(StorageViewTest, GapsAreLeftOut) {
 
 TEST(StorageViewTest, WhatLiesOutsideTheTensorIsNotToldOfItsElements) {
   EXPECT_FALSE(ToStorageView(Layout({2, 3}, {3, 1}, 6), Layout({2}, {1}, 5)).has_value());  // before
-  EXPECT_FALSE(ToStorageView(Layout({2, 3}, {3, 1}, 0), Layout({2}, {1}, 5)).has_value());  // behind
+  EXPECT_FALSE(ToStorageView(Layout({2, 3}, {3, 1}, 0), Layout({2}, {1}, 5)).has_value());  // after
   EXPECT_FALSE(ToStorageView(Layout({3, 2}, {4, 1}, 0), Layout({2}, {1}, 1)).has_value());  // a gap
-  EXPECT_FALSE(ToStorageView(Layout({4}, {2}, 0), Layout({2}, {1}, 0)).has_value());        // between
+  EXPECT_FALSE(ToStorageView(Layout({4}, {2}, 0), Layout({2}, {1}, 0)).has_value());        // between two elements
   EXPECT_FALSE(ToStorageView(Layout({2, 3}, {0, 1}, 0), Layout({3}, {1}, 0)).has_value());  // expanded
-  EXPECT_TRUE(ToStorageView(Layout({0}, {1}, 0), Layout({0, 2}, {2, 1}, 0)).has_value());   // nothing
+  EXPECT_TRUE(ToStorageView(Layout({0}, {1}, 0), Layout({0, 2}, {2, 1}, 0)).has_value());   // no elements
 }
 
 TEST(StorageViewTest, PositionsAreThoseOfTheElementsInRowMajorOrder) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/tensor_data.h"
 
 #include <ATen/EmptyTensor.h>
@@ -85,7 +87,7 @@ StridedLayout LayoutOf(const at::Tensor& tensor) {
 
 namespace {
 
-// Whether all elements lie in the tensor's storage.
+// Returns whether all elements are within the tensor's storage.
 bool HasRoomFor(const at::Tensor& tensor) {
   const size_t needed = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), tensor.dtype().itemsize(),
                                                          static_cast<size_t>(tensor.storage_offset()));
@@ -95,7 +97,7 @@ bool HasRoomFor(const at::Tensor& tensor) {
 }  // namespace
 
 TensorData ToTensorData(const at::Tensor& tensor) {
-  // LibTorch's zeros without memory.
+  // A ZeroTensor has no memory.
   if (tensor._is_zerotensor()) return ToTensorData(at::zeros(tensor.sizes(), tensor.options()));
   const bool has_data = tensor.numel() == 0 || (tensor.has_storage() && HasRoomFor(tensor));
   TORCH_CHECK(has_data, "the memory of a tensor of sizes ", tensor.sizes(), " is smaller than the tensor");

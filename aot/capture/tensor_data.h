@@ -1,4 +1,6 @@
-// Between LibTorch's tensors and the compiler's.
+// SPDX-License-Identifier: Apache-2.0
+
+// Converts between LibTorch's tensors and the compiler's.
 #ifndef COTAN_AOT_CAPTURE_TENSOR_DATA_H_
 #define COTAN_AOT_CAPTURE_TENSOR_DATA_H_
 
@@ -11,20 +13,21 @@
 
 namespace cotan::aot {
 
-// kUndefined for types that Cotan does not have (quantized, float8, ...).
+// Returns kUndefined for types that Cotan does not have (quantized, float8, ...).
 DType ToDType(at::ScalarType type);
-// The inverse; `dtype` is not kUndefined.
+// Returns the ScalarType of `dtype`, which must not be kUndefined.
 at::ScalarType ToScalarType(DType dtype);
 
-// Dtype and sizes of a tensor.
+// Returns dtype and sizes of a tensor.
 TensorType TypeOf(const at::Tensor& tensor);
 
-// Sizes, strides and offset within its storage, in elements.
+// Returns sizes, strides and storage offset, in elements.
 StridedLayout LayoutOf(const at::Tensor& tensor);
 
-// A copy of the elements of a real CPU tensor with a dtype that Cotan has.
+// Returns a dense copy of a real CPU tensor with a dtype that Cotan has. Throws c10::Error if its storage
+// is smaller than its geometry.
 TensorData ToTensorData(const at::Tensor& tensor);
-// A contiguous tensor with a copy of `data`.
+// Returns a contiguous tensor with a copy of `data`.
 at::Tensor FromTensorData(const TensorData& data);
 
 }  // namespace cotan::aot

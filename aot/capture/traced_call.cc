@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/traced_call.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
@@ -20,10 +22,10 @@ namespace {
 
 using Stack = torch::jit::Stack;
 
-// While a call is repeated to learn why it failed, its failures are not looked into.
+// True while a failed call is repeated to find the reason; failures of the repetition are not analysed.
 thread_local bool is_repeating = false;
 
-// The plain tensor below functionalization and recording.
+// Returns the real tensor inside functional tensors and proxies.
 at::Tensor PlainTensor(const at::Tensor& tensor) {
   if (!tensor.defined()) return tensor;
   if (const ProxyTensorImpl* proxy = ProxyOf(tensor)) return proxy->real();
@@ -32,8 +34,8 @@ at::Tensor PlainTensor(const at::Tensor& tensor) {
   return at::functionalization::impl::from_functional_tensor(tensor);
 }
 
-// The same geometry in a copy of the whole storage: strides decide which ops are
-// accepted.
+// Returns a tensor of the same geometry in a copy of the whole storage: whether an op accepts a tensor may
+// depend on its strides.
 at::Tensor CopyOfStorage(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage() || !tensor.device().is_cpu()) return tensor;
   const auto bytes = static_cast<int64_t>(tensor.storage().nbytes());
@@ -43,7 +45,7 @@ at::Tensor CopyOfStorage(const at::Tensor& tensor) {
       .set_(copy.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
 }
 
-// The results of the op on plain tensors; none if it refuses them.
+// Returns the results of the op on plain tensors; none if it throws.
 std::optional<Stack> RunOnPlainTensors(const c10::OperatorHandle& op, Stack stack) {
   try {
     for (c10::IValue& argument : stack) ReplaceTensors(argument, PlainTensor);
@@ -59,8 +61,8 @@ std::optional<Stack> RunOnPlainTensors(const c10::OperatorHandle& op, Stack stac
   }
 }
 
-// Whether the op fails on traced tensors although autograd takes no part. What it
-// records goes nowhere.
+// Returns whether the op fails on traced tensors with autograd excluded. It is recorded into a scratch
+// graph.
 bool FailsBelowAutograd(const Recorder& recorder, const c10::OperatorHandle& op, Stack stack) {
   Recorder scratch;
   scratch.rng_state = recorder.rng_state;
@@ -87,12 +89,23 @@ bool AreDense(const Stack& results) {
 }
 
 absl::string_view Reason(const c10::OperatorHandle& op, const Stack& results) {
-  if (!AreDense(results)) return "its result is no dense tensor; compute with dense tensors";
+  if (!AreDense(results)) return "its result is not a dense tensor; compute with dense tensors";
   if (op.schema().is_mutable()) {
     return "it writes to its argument and has no functional form; call the form of it that returns its result";
   }
   return "what it computes depends on the content of a tensor, which is unknown when a function is compiled; "
          "give it numbers instead of tensors, or compute with tensors alone (torch::where, masks)";
+}
+
+// Returns whether the op writes to a list of tensors, whose elements it may read without checks.
+bool WritesLists(const c10::FunctionSchema& schema) {
+  for (const c10::Argument& argument : schema.arguments()) {
+    if (argument.alias_info() != nullptr && argument.alias_info()->isWrite() &&
+        argument.type()->kind() == c10::TypeKind::ListType) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -109,8 +122,8 @@ TracedCall::TracedCall(Recorder& recorder, const c10::OperatorHandle& op, const 
 TracedCall::~TracedCall() { recorder_.called_op = caller_; }
 
 void TracedCall::RefuseIfOnlyTracingFails() {
-  // An op that this one calls may have been refused for it.
-  if (is_repeating || recorder_.refusals().size() > refusals_before_) return;
+  // An op that this one calls may have been reported already.
+  if (is_repeating || recorder_.refusals().size() > refusals_before_ || WritesLists(op_.schema())) return;
   const std::optional<Stack> results = RunOnPlainTensors(op_, arguments_);
   if (!results.has_value()) return;
   is_repeating = true;

@@ -1,5 +1,7 @@
-// Why an op fails while it is traced: eager refuses it, too, or LibTorch cannot run it
-// on traced tensors alone, as it reads their content.
+// SPDX-License-Identifier: Apache-2.0
+
+// Finds out why an op fails while it is traced: eager mode fails as well, or only the traced call does, as
+// it reads the content of tensors.
 #ifndef COTAN_AOT_CAPTURE_TRACED_CALL_H_
 #define COTAN_AOT_CAPTURE_TRACED_CALL_H_
 
@@ -12,18 +14,18 @@
 
 namespace cotan::aot {
 
-// A call of an op by a traced function. Not copyable.
+// A call of an op by a traced function; finds out why it fails. Not copyable.
 class TracedCall {
  public:
-  // Keeps the op's arguments, which the call takes off the stack. `recorder` and `op`
-  // outlive it.
+  // Keeps the op's arguments, which the call pops from the stack. `recorder` and `op` must outlive the
+  // object.
   TracedCall(Recorder& recorder, const c10::OperatorHandle& op, const torch::jit::Stack& stack);
   ~TracedCall();
   TracedCall(const TracedCall&) = delete;
   TracedCall& operator=(const TracedCall&) = delete;
 
-  // To be called when the call threw. Refuses the op by its name if plain tensors of the
-  // same content are accepted and the failure is not autograd's.
+  // Must be called when the call threw. Reports the op as unsupported if it succeeds on plain tensors of
+  // the same content but fails on traced ones even without autograd.
   void RefuseIfOnlyTracingFails();
 
  private:

@@ -1,4 +1,6 @@
-// What tracing hands to the rest of the compiler. No LibTorch from here on.
+// SPDX-License-Identifier: Apache-2.0
+
+// The result of tracing. This header and the stages that read it do not include LibTorch.
 #ifndef COTAN_AOT_CAPTURE_TRACED_PROGRAM_H_
 #define COTAN_AOT_CAPTURE_TRACED_PROGRAM_H_
 
@@ -32,7 +34,7 @@ struct TracedState {
   std::vector<std::string> aliases;  // further names of a tied tensor
 };
 
-// What the function returned for the example inputs.
+// Inputs and results of the function for the example inputs.
 struct ReferenceRun {
   std::vector<TensorData> inputs;     // per graph input of kind kUserInput, in order
   std::vector<TensorData> outputs;    // what the forward returns: user inputs that are written back,
@@ -49,42 +51,40 @@ struct ReferenceRun {
 struct ExpectedState {
   std::string state;
   TensorData content;
-  // Absolute error that is allowed besides rounding.
+  // Absolute error that is allowed in addition to rounding.
   double slack = 0;
 };
 
 // One traced function.
 //
-// Training: `graph` is the joint graph. Its inputs are, in order, parameters,
-// buffers, user inputs, constants, the RNG state if any op draws, tangents,
-// effect tokens if there are effects (effects.h). Its outputs are effect
-// tokens, mutated inputs, those user outputs that are no aliases of inputs or
-// bases, intermediate bases, gradients of the inputs that require grad.
-// Tangents and outputs are in the order of DerivedMetadata.
+// Training: `graph` is the joint graph. Its inputs are, in order, parameters, buffers, user inputs,
+// constants, the RNG state if any op draws, tangents, and effect tokens if there are effects (effects.h).
+// Its outputs are effect tokens, mutated inputs, the user outputs that are not aliases of inputs or bases,
+// intermediate bases, and gradients of the inputs that require grad. Tangents and outputs are in the order
+// of DerivedMetadata.
 // Inference: no tangents, no gradients.
 //
-// Ops are LibTorch's after its own decompositions: functional ones and views,
-// arguments in schema order. Among them:
-//   - A number in a tensor's place is a 0-d tensor that takes no part in type
-//     promotion: aten.add.Tensor(%0, 2.0, 1).
+// Ops are LibTorch's after its own decompositions: functional ones and views, with arguments in schema
+// order. Conventions:
+//   - A number in the place of a tensor is a 0-d tensor without influence on type promotion:
+//     aten.add.Tensor(%0, 2.0, 1).
 //   - Layouts, devices, generators and memory formats are none.
-//   - cotan.random_uniform.default(%rng, [sizes], slice): f32 in [0, 1).
-//   - cotan.effect.default(%token, %value, "print", "name", "message") returns the
-//     next token.
-//   - aten._native_batch_norm_legit_functional.default and
-//     aten._native_batch_norm_legit_no_training.default for batch norm.
+//   - cotan.random_uniform.default(%rng, [sizes], slice) returns f32 in [0, 1).
+//   - cotan.effect.default(%token, %value, "print", "name", "message") returns the next token.
+//   - Batch norm is aten._native_batch_norm_legit_functional.default or
+//     aten._native_batch_norm_legit_no_training.default.
 struct TracedProgram {
   Graph graph;
-  // Whether gradients were enabled when the function was called.
+  // True if gradients were enabled when the function was called.
   bool grad_enabled = true;
-  // About the caller's inputs.
+  // Metadata of the caller's inputs and outputs.
   serialization::ViewAndMutationMeta metadata;
-  // About the program's arguments, and how they come from the caller's inputs;
-  // unset if they are the same.
+  // Metadata of the program's arguments, and how they are made from the caller's inputs (duplicate inputs,
+  // synthetic bases); unset if the arguments are the inputs.
   std::optional<serialization::ViewAndMutationMeta> program_metadata;
   std::optional<serialization::InputBinding> input_binding;
   serialization::GraphSignature signature;
-  // Inputs of the caller, ascending; see program.proto.
+  // Indices of the caller's inputs that are views made under no_grad, ascending; see program.proto.
   std::vector<int> no_grad_view_inputs;
   std::vector<TracedState> states;
   // Philox blocks that one run draws (constant for static shapes).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/view_inverses.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
@@ -47,9 +49,8 @@ class Windows final : public ViewMeta {
   int64_t dim_, size_, step_;
 };
 
-// A view that repeats nothing, but adds dimensions of one element, is written as it
-// is: LibTorch's inverse adds up differences, which bools do not have. What does
-// repeat elements is left to it.
+// expand. The inverse of an expand that repeats no element is a reshape, which works for all dtypes.
+// FunctionalInverses::expand_inverse, which is used for all others, subtracts; bool does not support that.
 class Expanded final : public ViewMeta {
  public:
   explicit Expanded(std::shared_ptr<ViewMeta> original)
@@ -65,8 +66,8 @@ class Expanded final : public ViewMeta {
   std::shared_ptr<ViewMeta> original_;
 };
 
-// What is written through a conjugate view is a conjugate itself, which LibTorch's
-// inverse cannot tell of a proxy.
+// view_as_complex. FunctionalInverses::view_as_complex_inverse calls resolve_conj(), which has no effect on
+// a proxy: the conj bit is on its real tensor.
 class Complex final : public ViewMeta {
  public:
   Complex() : ViewMeta(/*has_symbolic_inputs=*/false) {}
@@ -97,8 +98,7 @@ void ViewInverse::Mend(const torch::jit::Stack& stack) const {
   if (kind_ == Kind::kOther) return;
   const at::Tensor view = torch::jit::peek(stack, 0, 1).toTensor();
   if (!at::functionalization::impl::isFunctionalTensor(view)) return;
-  // The list is the wrapper's own, which is no constant; LibTorch has no other way
-  // to it.
+  // FunctionalTensorWrapper has no mutable access to its own list, which is not const.
   auto& metas = const_cast<ViewMetas&>(at::functionalization::impl::unsafeGetFunctionalWrapper(view)->view_metas());
   if (metas.empty()) return;
   if (kind_ == Kind::kAsStrided) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/view_inverses.h"
 
 #include <ATen/ATen.h>
@@ -13,7 +15,7 @@ class ViewInverseTest : public testing::Test {
  protected:
   void SetUp() override { RegisterTracing(); }
 
-  // What `write` leaves in its argument in a trace is what it leaves there outside.
+  // Expects that `write` leaves the same content in its argument in a trace as in eager mode.
   template <typename F>
   void ExpectWritesAsOutside(const at::Tensor& example, const F& write) {
     const at::Tensor expected = example.clone();

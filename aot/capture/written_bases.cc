@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/written_bases.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
@@ -19,7 +21,7 @@ FunctionalStorageImpl* StorageOf(const at::Tensor& tensor) {
   return static_cast<FunctionalStorageImpl*>(tensor.storage().unsafeGetStorageImpl());
 }
 
-// Elements that share memory cannot be told apart once they are copied.
+// Overlapping elements cannot be distinguished after a copy.
 bool MayOverlap(at::IntArrayRef sizes, at::IntArrayRef strides) {
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (sizes[d] > 1 && strides[d] == 0) return true;

@@ -1,4 +1,6 @@
-// Keeps tensors where they lie in memory while ops write to them.
+// SPDX-License-Identifier: Apache-2.0
+
+// Keeps the strides of tensors that ops write.
 #ifndef COTAN_AOT_CAPTURE_WRITTEN_BASES_H_
 #define COTAN_AOT_CAPTURE_WRITTEN_BASES_H_
 
@@ -13,24 +15,24 @@ namespace cotan::aot {
 
 class Recorder;
 
-// An op that writes in place leaves its tensor's strides as they are, while the
-// functional op in its place chooses those of its result: they may differ, and
-// with them those of all that is computed later.
+// Keeps the strides of bases that an op writes. An in-place op keeps its tensor's strides, but the
+// functional op in its place chooses the strides of its result: without this class, they and the strides of
+// everything computed from them may differ from eager mode.
 //
 //   const WrittenBases written(op, stack);
 //   op.redispatchBoxed(...);
 //   written.Restore();
 class WrittenBases {
  public:
-  // The memory of the functional tensors that the op, whose arguments lie on the
-  // stack, writes.
+  // Finds the functional tensors among the op's arguments, which are on top of the stack, that the op
+  // writes.
   WrittenBases(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
 
-  // The tensors are about to be written.
+  // Records the writes in `recorder`; must be called before the op runs.
   void RecordMutation(Recorder& recorder) const;
 
-  // Gives the tensors' new elements the old places. Leaves alone what has other
-  // sizes, or another storage, now.
+  // Gives the written bases the strides and offset that they had before. Skips tensors whose sizes or
+  // storage have changed, and overlapping ones.
   void Restore() const;
 
  private:

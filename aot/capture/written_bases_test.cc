@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/capture/written_bases.h"
 
 #include <ATen/ATen.h>
@@ -15,7 +17,7 @@ class WrittenBasesTest : public testing::Test {
  protected:
   void SetUp() override { RegisterTracing(); }
 
-  // The strides of f(example) in a trace are those that it has outside.
+  // Expects that f(example) has the same strides in a trace as in eager mode.
   template <typename F>
   void ExpectStridesAsOutside(const at::Tensor& example, const F& f) {
     const at::Tensor expected = f(example.clone(at::MemoryFormat::Preserve));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/assert_ops.h"
 
 #include <ATen/ops/ne.h>
@@ -13,14 +15,13 @@ namespace cotan::aot {
 namespace {
 
 void AssertAsyncMessage(const at::Tensor& self, std::string_view message) {
-  TORCH_CHECK(self.numel() == 1, "_assert_async: one number is to be checked, not a tensor ", self.sizes());
+  TORCH_CHECK(self.numel() == 1, "_assert_async: the condition must have one element, but has sizes ", self.sizes());
   Assert(at::ne(self, 0), "assert", std::string(message));
 }
 
 void AssertAsync(const at::Tensor& self) { AssertAsyncMessage(self, "Expected Tensor with single nonzero value"); }
 
-// The result orders what comes later after the check; effects have an order of
-// their own.
+// In LibTorch, using the result orders later ops after the check; effects are ordered by their tokens.
 at::Tensor FunctionalAssertAsync(const at::Tensor& self, std::string_view message, const at::Tensor& order) {
   AssertAsyncMessage(self, message);
   return order.clone();

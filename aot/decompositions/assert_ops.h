@@ -1,4 +1,6 @@
-// Assertions and prints of exported programs.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rewrites of the assertions and prints of exported programs.
 #ifndef COTAN_AOT_DECOMPOSITIONS_ASSERT_OPS_H_
 #define COTAN_AOT_DECOMPOSITIONS_ASSERT_OPS_H_
 
@@ -8,10 +10,10 @@ class Library;
 
 namespace cotan::aot {
 
-// In a trace, ops of LibTorch that check or print become effects (effects.h):
-// _assert_async and _functional_assert_async, of numbers that are not zero, and
-// _print. Of _assert_scalar and _functional_assert_scalar the number is known
-// while tracing; they throw if it is zero.
+// Adds the rewrites of ops that check or print to a library for kRewriteKey. _assert_async and
+// _functional_assert_async (of one number that must not be zero) and _print become effects
+// (aot/capture/effects.h). The number of _assert_scalar and _functional_assert_scalar is known while
+// tracing; they throw c10::Error if it is zero.
 void AddAssertRewrites(torch::Library& library);
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/assert_ops.h"
 
 #include <ATen/ATen.h>
@@ -16,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Tensors = std::vector<at::Tensor>;
 
-// "assert assert: message", in the order of the graph's nodes.
+// Returns effects such as "assert assert: message", in the order of the graph's nodes.
 std::vector<std::string> EffectsOf(const TensorFunction& function) {
   const auto traced = Trace(function, {}, {at::ones({2})}, {.name = "f", .backward = TraceOptions::Backward::kNone});
   EXPECT_TRUE(traced.ok()) << traced.status();
@@ -45,7 +47,7 @@ TEST(AssertOpsTest, ChecksAndPrintsAreEffectsInTheirOrder) {
 TEST(AssertOpsTest, NumbersAreCheckedWhileTracing) {
   const auto holds = [](const Tensors& in) -> Tensors {
     at::_assert_scalar(true, "it holds");
-    return {at::_functional_assert_scalar(3, "it is no zero", in[0])};
+    return {at::_functional_assert_scalar(3, "it is not zero", in[0])};
   };
   EXPECT_THAT(EffectsOf(holds), ElementsAre());
   const auto fails = [](const Tensors& in) -> Tensors {
@@ -62,7 +64,7 @@ TEST(AssertOpsTest, OneNumberIsChecked) {
     return in;
   };
   const auto traced = Trace(many, {}, {at::ones({2})}, {.name = "f", .backward = TraceOptions::Backward::kNone});
-  EXPECT_THAT(std::string(traced.status().message()), HasSubstr("one number is to be checked"));
+  EXPECT_THAT(std::string(traced.status().message()), HasSubstr("the condition must have one element"));
 }
 
 }  // namespace

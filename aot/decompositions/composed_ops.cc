@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/composed_ops.h"
 
 #include <ATen/TensorOperators.h>
@@ -40,20 +42,19 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-// Functionalization runs in-place ops on shapes alone first, which LibTorch
-// cannot do for these. What a derivative needs of self must not be overwritten: it is
-// a copy.
+// Functionalization first runs in-place ops on meta tensors, for which these ops have no kernels. `self` is
+// cloned because its derivative may need the values before the write.
 template <at::Tensor (*kFunction)(const at::Tensor&)>
 at::Tensor& UnaryInPlace(at::Tensor& self) {
   return self.copy_(kFunction(self.clone()));
 }
 at::Tensor& AbsInPlace(at::Tensor& self) {
-  TORCH_CHECK(!self.is_complex(), "abs_: the result for complex numbers is real and does not fit in their place");
+  TORCH_CHECK(!self.is_complex(), "abs_: the result of a complex tensor is real and cannot be written to it; use abs");
   return UnaryInPlace<at::abs>(self);
 }
 at::Tensor& ConjInPlace(at::Tensor& self) { return self.copy_(at::conj_physical(self.clone())); }
 
-// Autograd does not see what these write.
+// Writes through detach(): autograd does not record these ops.
 template <at::Tensor (*kFunction)(const at::Tensor&, const at::Tensor&)>
 at::Tensor& LogicalInPlace(at::Tensor& self, const at::Tensor& other) {
   at::Tensor content = self.detach();
@@ -69,7 +70,7 @@ at::Tensor& LogicalNotInPlace(at::Tensor& self) {
 at::Tensor& FloorDivideInPlace(at::Tensor& self, const at::Scalar& other) {
   const at::ScalarType type = at::result_type(self, other);
   TORCH_CHECK(c10::canCast(type, self.scalar_type()), "floor_divide_: the result has dtype ", type,
-              ", which does not fit in the place of ", self.scalar_type());
+              ", which cannot be written to a tensor of ", self.scalar_type());
   return self.copy_(at::floor_divide(self.clone(), other));
 }
 at::Tensor& MvlgammaInPlace(at::Tensor& self, int64_t p) { return self.copy_(at::mvlgamma(self.clone(), p)); }
@@ -78,8 +79,7 @@ at::Tensor& NanToNumInPlace(at::Tensor& self, std::optional<double> nan, std::op
   return self.copy_(at::nan_to_num(self.clone(), nan, posinf, neginf));
 }
 
-// Rows are variables, columns observations. Numbers of observations and weights
-// are taken as they are: what they must be is data.
+// Rows are variables, columns are observations. The weights are not validated: their values depend on data.
 at::Tensor Cov(const at::Tensor& self, int64_t correction, const OptionalTensor& fweights,
                const OptionalTensor& aweights) {
   TORCH_CHECK(self.dim() <= 2 && self.scalar_type() != at::kBool, "cov: the input has sizes ", self.sizes(),
@@ -107,25 +107,23 @@ at::Tensor Cov(const at::Tensor& self, int64_t correction, const OptionalTensor&
   return (at::matmul(centered, (centered * weights).t().conj()) / at::clamp(norm, 0)).squeeze();
 }
 
-// Zeros that have no memory are not known to graphs.
+// Graphs have no ZeroTensors (_efficientzerotensor).
 at::Tensor Zeros(c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                  std::optional<at::Device> device, std::optional<bool> pin_memory) {
   return at::zeros_symint(size, dtype, layout, device, pin_memory);
 }
 
-// The gradient of the magnitude is that along the result, also where `abs` is
-// negative.
+// The gradient of the magnitude is the one along the result, also where `abs` is negative.
 at::Tensor Polar(const at::Tensor& abs, const at::Tensor& angle) {
   const at::Tensor value = abs.detach();
   const at::Tensor magnitude = abs.requires_grad() ? value + (abs - value) * at::sign(value) : abs;
   return at::complex(magnitude * at::cos(angle), magnitude * at::sin(angle));
 }
 
-// Memory of its own if the elements are conjugates of those in memory.
+// Returns a copy if the conj bit is set, else `self`.
 at::Tensor ResolveConj(const at::Tensor& self) { return IsConjugateView(self) ? self.clone() : self; }
 
-// Elements of the same dtype are the same elements. Autograd does not follow the
-// view, as that of other dtypes.
+// A view as the same dtype is a detached alias: like a view as another dtype, it is not differentiable.
 at::Tensor ViewAsDType(const at::Tensor& self, at::ScalarType dtype) {
   if (dtype == self.scalar_type()) return self.detach();
   c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
@@ -133,11 +131,11 @@ at::Tensor ViewAsDType(const at::Tensor& self, at::ScalarType dtype) {
 }
 
 at::Tensor BlockDiag(at::TensorList tensors) {
-  TORCH_CHECK(!tensors.empty(), "block_diag: there are no matrices");
+  TORCH_CHECK(!tensors.empty(), "block_diag: the list of matrices is empty");
   int64_t width = 0;
   at::ScalarType dtype = tensors[0].scalar_type();
   for (const at::Tensor& tensor : tensors) {
-    TORCH_CHECK(tensor.dim() <= 2, "block_diag: a tensor has sizes ", tensor.sizes());
+    TORCH_CHECK(tensor.dim() <= 2, "block_diag: expected tensors of at most 2 dimensions, got sizes ", tensor.sizes());
     dtype = c10::promoteTypes(dtype, tensor.scalar_type());
     width += tensor.dim() == 0 ? 1 : tensor.size(-1);
   }
@@ -155,7 +153,7 @@ at::Tensor IndexReduce(const at::Tensor& self, int64_t dim, const at::Tensor& in
                        std::string_view reduce, bool include_self) {
   const int64_t d = at::maybe_wrap_dim(dim, self.dim());
   TORCH_CHECK(reduce == "prod" || reduce == "mean" || reduce == "amax" || reduce == "amin", "index_reduce: '", reduce,
-              "' is none of prod, mean, amax, amin");
+              "' is not one of prod, mean, amax, amin");
   TORCH_CHECK(self.dim() > 0 && index.dim() == 1, "index_reduce: the index has sizes ", index.sizes(), " for an input ",
               self.sizes());
   std::vector<int64_t> sizes(static_cast<size_t>(self.dim()), 1);
@@ -169,7 +167,7 @@ at::Tensor& IndexReduceInPlace(at::Tensor& self, int64_t dim, const at::Tensor& 
   return self.copy_(IndexReduce(self, dim, index, source, reduce, include_self));
 }
 
-// LibTorch writes the given result in a way that functionalization does not see.
+// LibTorch's kernel writes `out` in a way that functionalization does not see.
 template <typename Tolerance>
 at::Tensor& MatrixRankOut(const at::Tensor& self, Tolerance tolerance, bool hermitian, at::Tensor& out) {
   const at::Tensor rank = at::linalg_matrix_rank(self, tolerance, hermitian);

@@ -1,5 +1,6 @@
-// Ops that LibTorch computes with loops or by reading data, in terms of others;
-// see rewrites.h.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rewrites of ops that LibTorch computes with loops or by reading data; see rewrites.h.
 #ifndef COTAN_AOT_DECOMPOSITIONS_COMPOSED_OPS_H_
 #define COTAN_AOT_DECOMPOSITIONS_COMPOSED_OPS_H_
 
@@ -12,12 +13,12 @@ class Library;
 
 namespace cotan::aot {
 
-// Adds the rewrites of cov, polar, block_diag, index_reduce and of in-place and
-// out forms that LibTorch cannot functionalize to a library for kRewriteKey.
+// Adds the rewrites of cov, polar, block_diag, index_reduce, and of in-place and out variants that LibTorch
+// cannot functionalize to a library for kRewriteKey.
 void AddComposedRewrites(torch::Library& library);
 
-// Whether the elements are conjugates of those in memory, which the functional
-// tensors of a trace do not tell.
+// Returns whether the conj bit of the tensor is set. A functional tensor does not have it; its proxy's real
+// tensor does.
 bool IsConjugateView(const at::Tensor& tensor);
 
 }  // namespace cotan::aot

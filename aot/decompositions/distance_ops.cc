@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/distance_ops.h"
 
 #include <ATen/TensorOperators.h>
@@ -15,11 +17,13 @@
 #include <optional>
 #include <vector>
 
+#include "aot/decompositions/zero_gradient.h"
+
 namespace cotan::aot {
 namespace {
 
-// |x - y|^2 = |x|^2 + |y|^2 - 2 xy: one matrix product. Where it is zero, so is
-// the gradient.
+// Computes distances as |x - y|^2 = |x|^2 + |y|^2 - 2 xy, with one matrix product. Where the distance is
+// zero, so is the gradient.
 at::Tensor EuclideanByProduct(const at::Tensor& x1, const at::Tensor& x2) {
   const at::Tensor norms1 = at::sum(x1 * x1, at::IntArrayRef{-1}).unsqueeze(-1);
   const at::Tensor norms2 = at::sum(x2 * x2, at::IntArrayRef{-1}).unsqueeze(-2);
@@ -28,8 +32,8 @@ at::Tensor EuclideanByProduct(const at::Tensor& x1, const at::Tensor& x2) {
   return at::where(positive, at::sqrt(at::where(positive, square, at::Scalar(1.0))), at::Scalar(0.0));
 }
 
-// As ATen chooses, for Euclidean distances alone: 0 = by the number of rows,
-// 1 = always, 2 = never.
+// Returns ATen's choice (cdist_impl in aten/src/ATen/native/Distance.cpp), for Euclidean distances only.
+// Compute mode 0: by the number of rows, 1: always, 2: never.
 bool UsesProduct(const at::Tensor& x1, const at::Tensor& x2, double p, std::optional<int64_t> compute_mode) {
   if (p != 2) return false;
   constexpr int64_t kFewRows = 25;
@@ -39,17 +43,20 @@ bool UsesProduct(const at::Tensor& x1, const at::Tensor& x2, double p, std::opti
 
 at::Tensor CdistForward(const at::Tensor& x1, const at::Tensor& x2, double p, std::optional<int64_t> compute_mode) {
   if (UsesProduct(x1, x2, p, compute_mode)) return EuclideanByProduct(x1, x2);
-  return at::linalg_vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, at::IntArrayRef{-1});
+  const at::Tensor norms = at::linalg_vector_norm(x1.unsqueeze(-2) - x2.unsqueeze(-3), p, at::IntArrayRef{-1});
+  // The number of different coordinates is locally constant.
+  return p == 0 ? WithZeroGradient(WithZeroGradient(norms, x1), x2) : norms;
 }
 
 at::Tensor PdistForward(const at::Tensor& self, double p) {
   const at::Tensor pairs = at::triu_indices(self.size(0), self.size(0), 1);
   const at::Tensor first = at::index_select(self, 0, pairs.select(0, 0));
   const at::Tensor second = at::index_select(self, 0, pairs.select(0, 1));
-  return at::linalg_vector_norm(first - second, p, at::IntArrayRef{-1});
+  const at::Tensor norms = at::linalg_vector_norm(first - second, p, at::IntArrayRef{-1});
+  return p == 0 ? WithZeroGradient(norms, self) : norms;
 }
 
-// All dimensions but `dim`.
+// Returns all dimensions except `dim`.
 std::vector<int64_t> Others(const at::Tensor& tensor, int64_t dim) {
   std::vector<int64_t> others;
   for (int64_t d = 0; d < tensor.dim(); ++d) {
@@ -58,12 +65,12 @@ std::vector<int64_t> Others(const at::Tensor& tensor, int64_t dim) {
   return others;
 }
 
-// v with the norm of each slice along `dim`, or of the whole for -1, being g.
+// Scales v so that the norm of each slice along `dim`, or of the whole if it is -1, is g.
 at::Tensor WeightNorm(const at::Tensor& v, const at::Tensor& g, int64_t dim) {
   return v * (g / at::linalg_vector_norm(v, 2, Others(v, dim), /*keepdim=*/true));
 }
 
-// Slices along `dim` whose norm is larger get `maxnorm`.
+// Scales slices along `dim` with a larger norm to `maxnorm`.
 at::Tensor Renorm(const at::Tensor& self, const at::Scalar& p, int64_t dim, const at::Scalar& maxnorm) {
   const int64_t kept = at::maybe_wrap_dim(dim, self.dim());
   const at::Tensor norm = at::linalg_vector_norm(self, p, Others(self, kept), /*keepdim=*/true);

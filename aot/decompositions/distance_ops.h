@@ -1,5 +1,6 @@
-// LibTorch's distances between all pairs of rows, and what scales by norms, in
-// terms of norms; see rewrites.h.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rewrites of pairwise distances, weight_norm and renorm in terms of norms; see rewrites.h.
 #ifndef COTAN_AOT_DECOMPOSITIONS_DISTANCE_OPS_H_
 #define COTAN_AOT_DECOMPOSITIONS_DISTANCE_OPS_H_
 
@@ -9,8 +10,8 @@ class Library;
 
 namespace cotan::aot {
 
-// Adds the rewrites of _cdist_forward, _euclidean_dist, _pdist_forward,
-// _weight_norm and renorm to a library for kRewriteKey.
+// Adds the rewrites of _cdist_forward, _euclidean_dist, _pdist_forward, _weight_norm and renorm to a
+// library for kRewriteKey.
 void AddDistanceRewrites(torch::Library& library);
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/fourier_ops.h"
 
 #include <ATen/TensorOperators.h>
@@ -23,11 +25,10 @@ constexpr int64_t kMaxSize = 4096;
 
 struct Complex {
   at::Tensor real;
-  at::Tensor imaginary;  // undefined: 0
+  at::Tensor imaginary;  // undefined if it is 0
 };
 
-// [rows, columns] of cos(2 pi j k / n) or sin, times weight(j): a constant of the
-// graph.
+// Returns cos(2 pi j k / n), or sin, times weight(j), as a constant [rows, columns] of the graph.
 template <typename Weight>
 at::Tensor Table(int64_t rows, int64_t columns, int64_t n, bool sine, at::ScalarType dtype, Weight weight) {
   c10::impl::ExcludeDispatchKeyGuard guard(kTracingKeys);
@@ -52,7 +53,7 @@ at::Tensor Along(const at::Tensor& x, int64_t dim, const at::Tensor& table) {
   return at::matmul(x.transpose(dim, -1), table).transpose(dim, -1);
 }
 
-// The transform along `dim`, of which the first `count` elements are kept.
+// Transforms along `dim` and keeps the first `count` elements.
 Complex Transform(const char* op, const Complex& x, int64_t dim, int64_t count, bool forward) {
   const int64_t n = x.real.size(dim);
   CheckSize(op, n);
@@ -66,7 +67,7 @@ Complex Transform(const char* op, const Complex& x, int64_t dim, int64_t count, 
           Along(x.real, dim, signed_sine) + Along(x.imaginary, dim, cosine)};
 }
 
-// 0 = none, 1 = by the root of the number of elements, 2 = by it.
+// Normalization 0: none, 1: by the square root of the number of elements, 2: by the number.
 double ScaleOf(int64_t normalization, double elements) {
   if (normalization == 0) return 1;
   return normalization == 1 ? 1 / std::sqrt(elements) : 1 / elements;
@@ -105,8 +106,8 @@ at::Tensor ComplexToComplex(const at::Tensor& self, c10::SymIntArrayRef dims, in
   return Joined(x, ScaleOf(normalization, elements));
 }
 
-// The inverse of a transform of real numbers: the last of `dims` holds the first
-// half of `last_size` elements, of which the others are conjugates.
+// Inverts a transform of real numbers: the last of `dims` has the first half of `last_size` elements; the
+// others are their conjugates.
 at::Tensor ComplexToReal(const at::Tensor& self, at::IntArrayRef dims, int64_t normalization, c10::SymInt last_size) {
   constexpr const char* kOp = "aten._fft_c2r.default";
   Complex x = PartsOf(self);
@@ -120,7 +121,7 @@ at::Tensor ComplexToReal(const at::Tensor& self, at::IntArrayRef dims, int64_t n
   const int64_t n = last_size.expect_int();
   CheckSize(kOp, n);
   const int64_t given = n / 2 + 1;
-  TORCH_CHECK(self.size(dim) >= given, "irfft of ", n, " elements needs ", given, " of the spectrum, got ",
+  TORCH_CHECK(self.size(dim) >= given, "irfft of ", n, " elements needs ", given, " elements of the spectrum, got ",
               self.size(dim));
   const auto twice = [n](int64_t k) { return k == 0 || 2 * k == n ? 1.0 : 2.0; };
   const at::ScalarType dtype = x.real.scalar_type();

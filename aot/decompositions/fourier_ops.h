@@ -1,5 +1,6 @@
-// LibTorch's discrete Fourier transforms in terms of matrix products; see
-// rewrites.h.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rewrites of discrete Fourier transforms in terms of matrix products; see rewrites.h.
 #ifndef COTAN_AOT_DECOMPOSITIONS_FOURIER_OPS_H_
 #define COTAN_AOT_DECOMPOSITIONS_FOURIER_OPS_H_
 
@@ -9,9 +10,8 @@ class Library;
 
 namespace cotan::aot {
 
-// Adds the rewrites of _fft_r2c, _fft_c2r and _fft_c2c to a library for
-// kRewriteKey. The work grows with the square of a transformed dimension, which
-// has at most 4096 elements.
+// Adds the rewrites of _fft_r2c, _fft_c2r and _fft_c2c to a library for kRewriteKey. The cost is quadratic
+// in the size of a transformed dimension, which is limited to 4096.
 void AddFourierRewrites(torch::Library& library);
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/linalg_ops.h"
 
 #include <ATen/ops/_linalg_det.h>
@@ -17,13 +19,13 @@
 namespace cotan::aot {
 namespace {
 
-// A decomposition that fails ends the call with an error, on the device too.
+// A failed factorization ends the call with an error, also on the device.
 void CheckErrors(const at::Tensor& info, std::string_view api_name, bool is_matrix) {
   Assert(at::eq(info, 0), std::string(api_name), "the matrix is singular or not positive definite");
 }
 
-// LibTorch's form of a matrix's factors, which the op table has to know, depends on
-// how it lies in memory.
+// The dense copy fixes the layout: LibTorch returns the factors of another layout in another form, which
+// the op table lacks.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> Det(const at::Tensor& a) {
   const at::Tensor dense = a.contiguous();
   c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);

@@ -1,5 +1,6 @@
-// What LibTorch's linear algebra asks of the data and of its layout; see
-// rewrites.h.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rewrites of linear algebra ops that read data or depend on memory layout; see rewrites.h.
 #ifndef COTAN_AOT_DECOMPOSITIONS_LINALG_OPS_H_
 #define COTAN_AOT_DECOMPOSITIONS_LINALG_OPS_H_
 
@@ -9,8 +10,8 @@ class Library;
 
 namespace cotan::aot {
 
-// Adds the rewrites of _linalg_check_errors, _linalg_det, _linalg_slogdet and
-// _linalg_solve_ex to a library for kRewriteKey.
+// Adds the rewrites of _linalg_check_errors, _linalg_det, _linalg_slogdet and _linalg_solve_ex to a library
+// for kRewriteKey.
 void AddLinearAlgebraRewrites(torch::Library& library);
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/loss_ops.h"
 
 #include <ATen/TensorOperators.h>
@@ -45,7 +47,7 @@ at::Tensor Range(int64_t count) { return at::arange(count, at::TensorOptions(at:
 
 // Margins -----------------------------------------------------------------------
 
-// (self [N, C] or [C], target [N] or [])
+// `self` is [N, C] or [C], `target` is [N] or [].
 at::Tensor MultiMarginLoss(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p,
                            const at::Scalar& margin, const OptionalTensor& weight, int64_t reduction) {
   const at::Tensor x = self.dim() == 1 ? self.unsqueeze(0) : self;
@@ -60,7 +62,7 @@ at::Tensor MultiMarginLoss(const at::Tensor& self, const at::Tensor& target, con
   return Reduced(self.dim() == 1 ? losses.squeeze(0) : losses, reduction);
 }
 
-// (self, target) [N, C] or [C]: a row's targets end at the first negative one.
+// `self` and `target` are [N, C] or [C]; a row's targets end at the first negative one.
 at::Tensor MultiLabelMarginLoss(const at::Tensor& self, const at::Tensor& target, int64_t reduction) {
   const at::Tensor x = self.dim() < 2 ? self.reshape({1, -1}) : self;
   const at::Tensor y = target.dim() < 2 ? target.reshape({1, -1}) : target;
@@ -79,18 +81,18 @@ at::Tensor MultiLabelMarginLoss(const at::Tensor& self, const at::Tensor& target
 
 // Connectionist temporal classification ------------------------------------------
 
-// Stands for log 0: finite, so that no difference of two is undefined.
+// Represents log 0 by a finite number, so that differences are defined.
 constexpr double kLogZero = -1e30;
 
 struct CtcProblem {
   at::Tensor log_probs;       // [T, N, C]
-  at::Tensor targets;         // [N, S], i64, padded with anything
+  at::Tensor targets;         // [N, S], i64; padding is ignored
   at::Tensor input_lengths;   // [N]
   at::Tensor target_lengths;  // [N]
   int64_t blank = 0;
 };
 
-// Targets one after another, as rows.
+// Splits concatenated targets into rows [N, S] of a padded tensor.
 at::Tensor RowsOf(const at::Tensor& targets, const at::Tensor& lengths) {
   const at::Tensor ends = at::cumsum(lengths, 0);
   const at::Tensor place = (ends - lengths).unsqueeze(1) + Range(targets.size(0));
@@ -98,16 +100,16 @@ at::Tensor RowsOf(const at::Tensor& targets, const at::Tensor& lengths) {
   return at::index_select(targets, 0, inside.reshape({-1})).view(inside.sizes());
 }
 
-// x moved by `count` to the right along its last dimension.
+// Shifts x by `count` to the right along its last dimension and fills with log 0.
 at::Tensor Shifted(const at::Tensor& x, int64_t count) {
   const at::Tensor border = at::full({x.size(0), count}, kLogZero, x.options().requires_grad(false));
   return at::cat({border, x.slice(1, 0, x.size(1) - count)}, 1);
 }
 
-// The negative log likelihood of each row of labels.
+// Returns the negative log likelihood of each row of labels, by the forward algorithm of CTC.
 at::Tensor CtcLosses(const CtcProblem& p) {
   const int64_t steps = p.log_probs.size(0), batch = p.log_probs.size(1);
-  // Labels with blanks between them and at both ends.
+  // Labels with blanks before, between and after them.
   const int64_t length = 2 * p.targets.size(1) + 1;
   const at::Tensor blanks = at::full({batch, p.targets.size(1)}, p.blank, at::TensorOptions(at::kLong));
   const at::Tensor labels = at::cat({at::stack({blanks, p.targets}, 2).view({batch, length - 1}),
@@ -115,7 +117,7 @@ at::Tensor CtcLosses(const CtcProblem& p) {
                                     1);
   const at::Tensor emitted = at::gather(p.log_probs, 2, labels.unsqueeze(0).expand({steps, batch, length}));
   const std::vector<at::Tensor> emissions = at::unbind(emitted, 0);
-  // A label may follow another one without a blank between them.
+  // A label may directly follow a different label without a blank.
   at::Tensor skips = at::ne(labels, p.blank);
   if (length > 2) {
     const at::Tensor differs = at::ne(labels.slice(1, 2), labels.slice(1, 0, length - 2));
@@ -135,8 +137,9 @@ at::Tensor CtcLosses(const CtcProblem& p) {
   return -at::where(p.target_lengths > 0, at::logaddexp(end, before), end);
 }
 
-// Zero, with the gradient exp(log_probs) that ATen's gradient contains besides:
-// it is that of the scores before log_softmax.
+// Returns zeros with the gradient exp(log_probs), which ATen's gradient contains in addition: that is the
+// gradient with respect to the scores before log_softmax (ctc_loss_backward in
+// aten/src/ATen/native/LossCTC.cpp).
 at::Tensor SoftmaxGradient(const CtcProblem& p) {
   const at::Tensor sums = at::logsumexp(p.log_probs, at::IntArrayRef{2});  // [T, N]
   const at::Tensor step = Range(p.log_probs.size(0)).unsqueeze(1);

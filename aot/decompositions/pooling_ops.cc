@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/pooling_ops.h"
 
 #include <ATen/TensorOperators.h>
@@ -16,8 +18,8 @@ namespace {
 
 using ValuesAndIndices = std::tuple<at::Tensor, at::Tensor>;
 
-// Where windows of `window` elements begin along a dimension of `size`, for each
-// plane: i64 [N, C, count]. `sample` [N, C] is in [0, 1).
+// Returns the first index of each window of `window` elements along a dimension of `size`, for each plane:
+// i64 [N, C, count]. `sample` [N, C] is in [0, 1).
 at::Tensor Beginnings(const at::Tensor& sample, int64_t size, int64_t count, int64_t window) {
   const at::Tensor last = at::full({sample.size(0), sample.size(1), 1}, size - window, at::TensorOptions(at::kLong));
   if (count == 1) return last;
@@ -28,7 +30,7 @@ at::Tensor Beginnings(const at::Tensor& sample, int64_t size, int64_t count, int
   return at::cat({first, last}, -1);
 }
 
-// The largest element of each window, of the first one among equals, and its place in the plane.
+// Returns the maximum of each window (the first of equal ones) and its index in the plane.
 ValuesAndIndices Pool(const at::Tensor& self, at::IntArrayRef window, at::IntArrayRef output, const at::Tensor& samples,
                       int64_t spatial) {
   const bool is_batch = self.dim() == spatial + 2;
@@ -42,8 +44,8 @@ ValuesAndIndices Pool(const at::Tensor& self, at::IntArrayRef window, at::IntArr
     const auto k = static_cast<size_t>(d);
     const int64_t size = x.size(d + 2);
     TORCH_CHECK(output[k] + window[k] - 1 <= size, "fractional_max_pool", spatial, "d: windows of ", window,
-                " do not fit ", self.sizes());
-    // LibTorch draws the sample of an image's width before that of its height.
+                " do not fit into ", self.sizes());
+    // For images, LibTorch's sample 0 is of the width and 1 of the height.
     const at::Tensor sample = samples.select(2, spatial == 2 ? 1 - d : d);
     const at::Tensor begin = Beginnings(sample, size, output[k], window[k]);
     const at::Tensor inside = at::arange(window[k], at::TensorOptions(at::kLong));

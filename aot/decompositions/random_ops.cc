@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/random_ops.h"
 
 #include <ATen/ExpandUtils.h>
@@ -43,7 +45,7 @@ using OptionalLayout = std::optional<at::Layout>;
 using OptionalDevice = std::optional<at::Device>;
 using OptionalFormat = std::optional<at::MemoryFormat>;
 
-// Draws resolve 24 bits.
+// Draws have 24 random bits.
 constexpr int64_t kMaxIntegerRange = int64_t{1} << 24;
 
 at::Tensor RandomUniformCpu(const at::Tensor& state, c10::SymIntArrayRef size, int64_t slice) {
@@ -59,7 +61,7 @@ at::Tensor RandomUniformCpu(const at::Tensor& state, c10::SymIntArrayRef size, i
   return result;
 }
 
-// f32 in [0, 1), the next draws of the program.
+// Returns the next draws of the program, f32 in [0, 1).
 at::Tensor Draw(at::IntArrayRef sizes) {
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("cotan::random_uniform", "").typed<decltype(RandomUniformCpu)>();
@@ -78,7 +80,7 @@ at::Tensor Uniform(at::IntArrayRef sizes, at::ScalarType dtype, double from = 0,
   return result.to(dtype);
 }
 
-// Box and Muller's transform of two draws per element.
+// Returns standard normal draws, by the Box-Muller transform of two draws per element.
 at::Tensor Normal(at::IntArrayRef sizes, at::ScalarType dtype) {
   const at::Tensor radius = at::sqrt(at::log1p(-Draw(sizes)) * -2.0);
   const at::Tensor angle = Draw(sizes) * (2 * std::numbers::pi);
@@ -92,10 +94,10 @@ at::Tensor Integers(at::IntArrayRef sizes, at::ScalarType dtype, int64_t low, in
   return (at::floor(Draw(sizes) * static_cast<double>(high - low)) + low).to(dtype);
 }
 
-// 1 with probability p, else 0.
+// Returns 1 with probability p, else 0.
 at::Tensor Bernoulli(at::IntArrayRef sizes, at::ScalarType dtype, double p) { return at::lt(Draw(sizes), p).to(dtype); }
 
-// `draws` in the memory that LibTorch gives to what is like `self`.
+// Returns `draws` with the strides that LibTorch gives to results of *_like(self).
 at::Tensor Like(const at::Tensor& self, OptionalFormat format, const at::Tensor& draws) {
   const bool preserves = format.value_or(at::MemoryFormat::Preserve) == at::MemoryFormat::Preserve;
   if (preserves && self.strides() == draws.strides()) return draws;
@@ -110,7 +112,7 @@ void CheckGenerator(const OptionalGenerator& generator, const char* op) {
 at::ScalarType DtypeOr(OptionalDtype dtype, at::ScalarType fallback) { return dtype.value_or(fallback); }
 at::ScalarType DefaultDtype() { return c10::get_default_dtype_as_scalartype(); }
 
-// The sizes of a mask that drops whole channels: [N, C, 1, ...].
+// Returns the sizes of a mask that drops whole channels: [N, C, 1, ...].
 std::vector<int64_t> ChannelSizes(const at::Tensor& input) {
   std::vector<int64_t> sizes(static_cast<size_t>(input.dim()), 1);
   for (size_t d = 0; d < sizes.size() && d < 2; ++d) sizes[d] = input.sizes()[d];
@@ -123,8 +125,8 @@ at::Tensor DropoutOf(const at::Tensor& input, at::IntArrayRef mask_sizes, double
   return input * (kept / (1 - p));
 }
 
-// Keeps mean and variance of SELU networks: what is dropped becomes the
-// function's lower limit, then all is scaled and shifted.
+// Keeps mean and variance of SELU networks: dropped elements become the lower limit of SELU, then all are
+// scaled and shifted.
 at::Tensor AlphaDropoutOf(const at::Tensor& input, at::IntArrayRef mask_sizes, double p) {
   if (p == 1) return input * at::zeros_like(input);
   constexpr double kLimit = -1.7580993408473766;  // -scale * alpha of SELU
@@ -160,14 +162,14 @@ std::tuple<at::Tensor, at::Tensor> NativeDropout(const at::Tensor& input, double
   return {input * kept.to(input.scalar_type()) * scale, kept};
 }
 
-// For LibTorch, draws depend on what they are drawn by, with a gradient of zero.
+// Makes draws depend on their parameter with a gradient of zero, as LibTorch's derivatives do.
 at::Tensor DrawnBy(const at::Tensor& parameter, const at::Tensor& draws) {
   if (!parameter.requires_grad() || !c10::GradMode::is_enabled()) return draws;
-  TORCH_CHECK(!draws.is_complex(), "aten.bernoulli has no gradient where its results are complex numbers");
+  TORCH_CHECK(!draws.is_complex(), "aten.bernoulli has no gradient for complex results");
   return at::where(at::ones_like(draws, at::TensorOptions(at::kBool)), draws, parameter.to(draws.scalar_type()));
 }
 
-// Complex numbers have no order. LibTorch allows them where there are none.
+// lt is not defined for complex tensors. LibTorch accepts empty ones.
 at::Tensor DrawnBelow(at::IntArrayRef sizes, const at::Tensor& p) {
   return at::lt(Draw(sizes), p.is_complex() && p.numel() == 0 ? at::real(p) : p);
 }
@@ -236,8 +238,8 @@ at::Tensor RandintLike(const at::Tensor& self, c10::SymInt high, OptionalDtype d
   return RandintLikeLow(self, 0, high, dtype, layout, device, pin_memory, format);
 }
 
-// In training the slope of negative elements is drawn. LibTorch's result is
-// contiguous, whatever its argument is.
+// In training, the slope of negative elements is drawn. LibTorch's result is contiguous, whatever the
+// layout of its argument.
 at::Tensor RRelu(const at::Tensor& self, const at::Scalar& lower, const at::Scalar& upper, bool training,
                  OptionalGenerator generator) {
   CheckGenerator(generator, "aten.rrelu");
@@ -246,7 +248,7 @@ at::Tensor RRelu(const at::Tensor& self, const at::Scalar& lower, const at::Scal
   return at::where(at::ge(self, 0), self, self * Uniform(self.sizes(), self.scalar_type(), low, high)).contiguous();
 }
 
-// The order of as many draws.
+// The permutation that sorts n draws.
 at::Tensor RandpermGenerator(c10::SymInt n, OptionalGenerator generator, OptionalDtype dtype, OptionalLayout,
                              OptionalDevice, std::optional<bool>) {
   CheckGenerator(generator, "aten.randperm");

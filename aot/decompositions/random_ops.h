@@ -1,4 +1,6 @@
-// LibTorch's random ops in terms of cotan::random_uniform; see rewrites.h.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rewrites of random ops in terms of cotan::random_uniform; see rewrites.h.
 #ifndef COTAN_AOT_DECOMPOSITIONS_RANDOM_OPS_H_
 #define COTAN_AOT_DECOMPOSITIONS_RANDOM_OPS_H_
 
@@ -10,7 +12,7 @@ class Library;
 
 namespace cotan::aot {
 
-// input * mask / (1 - p), the mask 0 with probability p and otherwise 1.
+// Returns input * mask / (1 - p), where the mask is 0 with probability p, else 1.
 at::Tensor Dropout(const at::Tensor& input, double p);
 
 // Adds the rewrites of aten's random ops to a library for kRewriteKey.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/random_ops.h"
 
 #include <ATen/ATen.h>
@@ -26,14 +28,14 @@ absl::StatusOr<TracedProgram> TraceDraws(const TensorFunction& function, const T
   return Trace(function, {}, inputs, {.name = "f", .seed = kSeed});
 }
 
-// What the function returns for ones.
+// Returns the result of the function for ones.
 at::Tensor ResultOf(const std::function<at::Tensor(const at::Tensor&)>& function, at::IntArrayRef sizes) {
   const auto traced = TraceDraws([&](const Tensors& in) -> Tensors { return {function(in[0])}; }, {at::ones(sizes)});
   EXPECT_TRUE(traced.ok()) << traced.status();
   return traced.ok() ? FromTensorData(traced->reference.outputs[0]) : at::Tensor();
 }
 
-// The draws of a program's blocks from `first`.
+// Returns `count` draws from block `first` on.
 at::Tensor Draws(int64_t count, uint64_t first) {
   std::vector<float> draws;
   for (int64_t i = 0; i < count; ++i) {
@@ -106,8 +108,7 @@ TEST(RandomOpsTest, InPlaceFormsWriteTheirArgument) {
   EXPECT_TRUE(result.equal(at::ge(Draws(8, 0), 0.5).to(at::kFloat) * 2));
 }
 
-// Mean and standard deviation of 40,000 draws.
-// In every layout, with elements or not.
+// In every layout, with and without elements.
 TEST(RandomOpsTest, ResultsLieInMemoryAsInLibTorch) {
   using Op = at::Tensor (*)(const at::Tensor&);
   const std::pair<const char*, Op> ops[] = {
@@ -143,7 +144,7 @@ TEST(RandomOpsTest, ResultsLieInMemoryAsInLibTorch) {
   for (const auto& [name, op] : ops) {
     for (const at::Tensor& input : inputs) {
       const absl::string_view text = name;
-      // Without elements it copies nothing: its strides are its argument's.
+      // Without elements it copies nothing and has its argument's strides.
       if (absl::StartsWith(text, "rrelu") && input.numel() == 0) continue;
       const at::Tensor expected = op(input);
       Recorder recorder;
@@ -164,6 +165,7 @@ struct Distribution {
   double mean, deviation;
 };
 
+// Mean and standard deviation of 40,000 draws.
 TEST(RandomOpsTest, DistributionsHaveTheirMoments) {
   const std::vector<Distribution> all = {
       {"rand_like", [](const at::Tensor& x) { return at::rand_like(x); }, 0.5, 0.2887},

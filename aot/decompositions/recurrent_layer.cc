@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/recurrent_layer.h"
 
 #include <ATen/TensorOperators.h>
@@ -34,14 +36,15 @@ using Tensors = std::vector<at::Tensor>;
 using OptionalTensor = std::optional<at::Tensor>;
 using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-// In the order of RecurrentCell.
+// Names of the cells, in the order of RecurrentCell.
 constexpr std::string_view kNames[] = {"rnn_tanh", "rnn_relu", "lstm", "gru"};
 
 std::string_view NameOf(RecurrentCell cell) { return kNames[static_cast<size_t>(cell)]; }
 
 RecurrentCell CellNamed(std::string_view name) {
   const auto* const found = std::find(std::begin(kNames), std::end(kNames), name);
-  TORCH_CHECK(found != std::end(kNames), "no recurrent cell is called '", std::string(name), "'");
+  TORCH_CHECK(found != std::end(kNames), "unknown recurrent cell '", std::string(name),
+              "'; expected rnn_tanh, rnn_relu, lstm or gru");
   return static_cast<RecurrentCell>(found - std::begin(kNames));
 }
 
@@ -55,8 +58,8 @@ at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
   return bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
 }
 
-// One step; `x` is its part of `projected`. `gates` receives what the backward
-// of the op takes, unless null.
+// Computes one step; `x` is its slice of `projected`. `gates`, unless null, receives the gates that the
+// backward op reads.
 RecurrentState LstmStep(const RecurrentLayer& layer, const at::Tensor& x, const RecurrentState& state, Tensors* gates) {
   const Tensors sums = (x + at::linear(state.hidden, layer.weight)).chunk(4, -1);
   const Tensors open = {at::sigmoid(sums[0]), at::sigmoid(sums[1]), at::tanh(sums[2]), at::sigmoid(sums[3])};
@@ -85,7 +88,7 @@ RecurrentState Step(const RecurrentLayer& layer, const at::Tensor& x, const Recu
   return {layer.cell == RecurrentCell::kRnnTanh ? at::tanh(sum) : at::relu(sum), at::Tensor()};
 }
 
-// States and gates of all steps, in the order of time.
+// States and gates of all steps, in time order.
 struct Unrolled {
   Tensors hidden, cell, gates;
   RecurrentState last;
@@ -128,19 +131,19 @@ ThreeTensors RecurrentCpu(const at::Tensor& projected, const at::Tensor& weight,
           HasGates(layer.cell) ? at::stack(unrolled.gates, 0) : at::Tensor()};
 }
 
-// Gradients of the sums in the gates of one step.
+// Gradients of the pre-activation sums of one step.
 struct StepGradients {
   at::Tensor projected, products;
 };
 
-// What one step saved.
+// Saved values of one step.
 struct StepValues {
   at::Tensor hidden, hidden_before, cell, cell_before;
   Tensors gates;
 };
 
-// Makes of the state's gradient after the step that before it, but for what
-// comes through the weights.
+// Replaces the gradient of the state after the step by that of the state before it, without the part that
+// goes through the weights.
 StepGradients StepBack(RecurrentCell cell, const StepValues& s, RecurrentState& grad) {
   const at::Tensor g = grad.hidden;
   if (cell == RecurrentCell::kLstm) {
@@ -211,14 +214,14 @@ ThreeTensors CallRecurrent(const RecurrentLayer& layer) {
 
 // Its derivative ----------------------------------------------------------------------
 
-// The state before each step, [T, N, H].
+// Returns the states before each step, [T, N, H].
 at::Tensor StatesBefore(const at::Tensor& hidden, const at::Tensor& h0, bool reverse) {
   const at::Tensor first = h0.unsqueeze(0);
   return reverse ? at::cat({hidden.slice(0, 1), first}, 0) : at::cat({first, hidden.slice(0, 0, -1)}, 0);
 }
 
-// The op as a function of (projected, weight, h0, c0, bias) to the states of
-// all steps and, for an LSTM, its last cell.
+// The op as an autograd function of (projected, weight, h0, c0, bias). Its results are the states of all
+// steps and, for an LSTM, its last cell.
 struct LayerFunction : torch::autograd::Function<LayerFunction> {
   using Context = torch::autograd::AutogradContext;
 
@@ -256,12 +259,12 @@ struct LayerFunction : torch::autograd::Function<LayerFunction> {
     if (context->saved_data["has_bias"].toBool()) layer.bias = saved.back();
     Tensors results = at::GradMode::is_enabled() ? DifferentiableGradients(layer, gradients)
                                                  : FusedGradients(layer, saved, gradients);
-    results.resize(7);  // none of `cell` and `reverse`
+    results.resize(7);  // undefined for `cell` and `reverse`
     return results;
   }
 
  private:
-  // Of projected, weight, h0, c0, bias.
+  // Returns the gradients of projected, weight, h0, c0 and bias.
   static Tensors FusedGradients(const RecurrentLayer& layer, const Tensors& saved, const Tensors& gradients) {
     const bool is_lstm = layer.cell == RecurrentCell::kLstm;
     const at::Tensor& hidden = saved[3];
@@ -278,7 +281,7 @@ struct LayerFunction : torch::autograd::Function<LayerFunction> {
             layer.bias.defined() ? products.sum({0, 1}) : at::Tensor()};
   }
 
-  // The same by LibTorch's derivatives of each step, for which it knows more.
+  // Returns the same gradients from LibTorch's derivatives of each step, which are differentiable.
   static Tensors DifferentiableGradients(const RecurrentLayer& layer, const Tensors& gradients) {
     const RecurrentResult result = RunStepByStep(layer);
     Tensors outputs = {result.hidden};
@@ -298,27 +301,30 @@ struct LayerFunction : torch::autograd::Function<LayerFunction> {
   }
 };
 
-// Operands that broadcast are refused, as LibTorch does.
+// Rejects operands that would broadcast, as LibTorch does.
 void CheckSizes(const RecurrentLayer& l) {
-  TORCH_CHECK(l.projected.dim() == 3 && l.weight.dim() == 2, "a recurrent layer on ", l.projected.sizes(),
-              " with weights ", l.weight.sizes());
-  TORCH_CHECK(l.projected.size(0) > 0, "a recurrent layer over a sequence without steps");
+  TORCH_CHECK(l.projected.dim() == 3 && l.weight.dim() == 2,
+              "recurrent layer: expected projected [T, N, gates * H] and weight [gates * H, H], got ",
+              l.projected.sizes(), " and ", l.weight.sizes());
+  TORCH_CHECK(l.projected.size(0) > 0, "recurrent layer: the sequence has no steps");
   const int64_t gates = l.cell == RecurrentCell::kLstm ? 4 : l.cell == RecurrentCell::kGru ? 3 : 1;
   const int64_t batch = l.projected.size(1), rows = l.weight.size(0), hidden = l.weight.size(1);
   const int64_t cell = rows / gates;
   TORCH_CHECK(rows == gates * cell && l.projected.size(2) == rows && (l.projection.defined() || hidden == cell) &&
                   (!l.bias.defined() || l.bias.sizes() == at::IntArrayRef({rows})),
-              "a recurrent layer of ", gates, " gates on ", l.projected.sizes(), " with weights ", l.weight.sizes());
+              "recurrent layer of ", gates,
+              " gates: expected projected [T, N, gates * H] and weight [gates * H, H], got ", l.projected.sizes(),
+              " and ", l.weight.sizes());
   const at::Tensor &h0 = l.initial.hidden, &c0 = l.initial.cell;
-  TORCH_CHECK(h0.sizes() == at::IntArrayRef({batch, hidden}), "a recurrent layer with the initial state ", h0.sizes(),
-              ", expected [", batch, ", ", hidden, "]");
+  TORCH_CHECK(h0.sizes() == at::IntArrayRef({batch, hidden}), "recurrent layer: the initial state has sizes ",
+              h0.sizes(), ", expected [", batch, ", ", hidden, "]");
   TORCH_CHECK(l.cell != RecurrentCell::kLstm || (c0.defined() && c0.sizes() == at::IntArrayRef({batch, cell})),
-              "an LSTM with the initial cell ", c0.defined() ? c0.sizes() : at::IntArrayRef(), ", expected [", batch,
+              "LSTM: the initial cell has sizes ", c0.defined() ? c0.sizes() : at::IntArrayRef(), ", expected [", batch,
               ", ", cell, "]");
 }
 
-// Autocast leaves weights and states as they are. Plain cells then take the
-// dtype of the sums, others that in which they add up their state.
+// Autocast does not convert weights and states. Plain cells take the dtype of the sums, gated cells the
+// dtype in which they add up their state.
 void BringToOneDtype(RecurrentLayer& layer) {
   at::ScalarType dtype = layer.projected.scalar_type();
   if (HasGates(layer.cell)) dtype = c10::promoteTypes(dtype, layer.initial.hidden.scalar_type());
@@ -326,8 +332,8 @@ void BringToOneDtype(RecurrentLayer& layer) {
        {&layer.projected, &layer.weight, &layer.bias, &layer.initial.hidden, &layer.initial.cell}) {
     if (!tensor->defined() || tensor->scalar_type() == dtype) continue;
     TORCH_CHECK(at::autocast::is_autocast_enabled(at::kCPU) && at::isFloatingType(tensor->scalar_type()),
-                "a recurrent layer of ", at::toString(layer.projected.scalar_type()), " with an operand of ",
-                at::toString(tensor->scalar_type()));
+                "recurrent layer: an operand has dtype ", at::toString(tensor->scalar_type()), ", expected ",
+                at::toString(dtype));
     *tensor = tensor->to(dtype);
   }
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/recurrent_layer.h"
 
 #include <ATen/ATen.h>
@@ -51,14 +53,14 @@ Tensors OperandsOf(const RecurrentLayer& layer) {
   return operands;
 }
 
-// An even mix of all results.
+// Returns a loss that depends on all results.
 at::Tensor LossOf(const RecurrentResult& result) {
   at::Tensor loss = result.hidden.pow(3).sum() + result.last.hidden.sin().sum();
   if (result.last.cell.defined()) loss = loss + result.last.cell.pow(2).sum();
   return loss;
 }
 
-// The layer with a projection that changes nothing goes step by step.
+// Adds an identity projection: the layer is unrolled step by step.
 RecurrentLayer StepByStep(const RecurrentLayer& layer) {
   RecurrentLayer result = layer;
   result.projection = at::eye(kHidden, at::kDouble);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/recurrent_ops.h"
 
 #include <ATen/TensorOperators.h>
@@ -34,8 +36,8 @@ using Tensors = std::vector<at::Tensor>;
 struct CellWeights {
   at::Tensor input;        // [gates * H, I]
   at::Tensor hidden;       // [gates * H, H]
-  at::Tensor input_bias;   // undefined if there are none
-  at::Tensor hidden_bias;  // undefined if there are none
+  at::Tensor input_bias;   // undefined without biases
+  at::Tensor hidden_bias;  // undefined without biases
   at::Tensor projection;   // of an LSTM's output; undefined without one
 };
 
@@ -48,7 +50,7 @@ struct Settings {
   bool batch_first;
 };
 
-// `params` layer by layer, forward then backward direction.
+// Returns the weights of cell `index`; `params` are ordered by layer, then forward and backward direction.
 CellWeights WeightsAt(at::TensorList params, size_t index, size_t per_cell, bool has_biases) {
   const at::TensorList w = params.slice(index * per_cell, per_cell);
   CellWeights weights;
@@ -63,8 +65,7 @@ CellWeights WeightsAt(at::TensorList params, size_t index, size_t per_cell, bool
   return weights;
 }
 
-// The layer but for its initial state. Cells that add up both products take both
-// biases at once.
+// Returns the layer without its initial state. Cells that add both products take the sum of both biases.
 RecurrentLayer LayerOf(RecurrentCell cell, const at::Tensor& input, const CellWeights& w, bool batch_first) {
   RecurrentLayer layer;
   layer.cell = cell;
@@ -81,20 +82,21 @@ RecurrentLayer LayerOf(RecurrentCell cell, const at::Tensor& input, const CellWe
   return layer;
 }
 
-// All layers; `hidden` and `cell` are [layers * directions, N, H].
+// Runs all layers; `hidden` and `cell` are [layers * directions, N, H].
 std::tuple<at::Tensor, at::Tensor, at::Tensor> Run(RecurrentCell kind, const at::Tensor& input,
                                                    const at::Tensor& hidden, const at::Tensor& cell,
                                                    at::TensorList params, const Settings& s) {
   const size_t directions = s.bidirectional ? 2 : 1;
   const size_t cells = static_cast<size_t>(s.num_layers) * directions;
   TORCH_CHECK(cells > 0 && params.size() % cells == 0 && params.size() / cells >= (s.has_biases ? 4u : 2u),
-              "a recurrent layer with ", params.size(), " weights for ", cells, " cells");
+              "recurrent layer: got ", params.size(), " weights for ", cells, " cells, expected ", s.has_biases ? 4 : 2,
+              " or more per cell");
   const size_t per_cell = params.size() / cells;
   const Tensors hiddens = at::unbind(hidden, 0);
   const Tensors cell_states = cell.defined() ? at::unbind(cell, 0) : Tensors(cells);
   TORCH_CHECK(input.dim() == 3 && hiddens.size() == cells && cell_states.size() == cells,
-              "lstm, gru or rnn: a recurrent layer of ", cells, " cells on an input of sizes ", input.sizes(),
-              " with states of sizes ", hidden.sizes());
+              "lstm, gru or rnn: expected an input of 3 dimensions and ", cells, " states, got an input of sizes ",
+              input.sizes(), " and states of sizes ", hidden.sizes());
   at::Tensor x = input;
   Tensors last_hidden, last_cell;
   for (size_t number = 0; number < static_cast<size_t>(s.num_layers); ++number) {
@@ -118,7 +120,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> Run(RecurrentCell kind, const at:
 }
 
 void CheckLstmStates(at::TensorList states) {
-  TORCH_CHECK(states.size() == 2, "an LSTM has two states, hidden and cell, not ", states.size());
+  TORCH_CHECK(states.size() == 2, "an LSTM takes two states, hidden and cell, got ", states.size());
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> LstmInput(const at::Tensor& input, at::TensorList state,
@@ -139,13 +141,13 @@ std::tuple<at::Tensor, at::Tensor> OneState(const at::Tensor& input, const at::T
   return {output, hidden};
 }
 
-// Notes the refusal of a packed sequence; what stands for the output, so that
-// tracing goes on.
+// Reports a packed sequence as unsupported and returns a placeholder of the output, so that tracing
+// continues.
 at::Tensor RefusePacked(Recorder& recorder, const std::string& op, const at::Tensor& data, const at::Tensor& state,
                         bool bidirectional) {
   recorder.Refuse(op,
-                  "a packed sequence has as many steps and rows as its data says; pass a padded one, and mask the "
-                  "output");
+                  "the number of steps and rows of a packed sequence depends on data; pass a padded one, and mask "
+                  "the output");
   return at::zeros({data.size(0), state.size(-1) * (bidirectional ? 2 : 1)}, data.options().requires_grad(false));
 }
 
@@ -179,7 +181,7 @@ std::tuple<at::Tensor, at::Tensor> OneStatePacked(const at::Tensor& data, const 
   return kFunction(data, batch_sizes, state, params, has_biases, num_layers, dropout, train, bidirectional);
 }
 
-// What cells cut their gates with, to write to them in place: pieces of their own.
+// Cells split their gates by this op and write to the pieces in place; the pieces are copies.
 Tensors UnsafeSplit(const at::Tensor& self, int64_t size, int64_t dim) { return at::split_copy(self, size, dim); }
 
 Tensors UnsafeSplitWithSizes(const at::Tensor& self, at::IntArrayRef sizes, int64_t dim) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/recurrent_ops.h"
 
 #include <ATen/ATen.h>
@@ -30,7 +32,7 @@ struct Layer {
 
 int64_t GatesOf(const Layer& layer) { return layer.kind == "lstm" ? 4 : layer.kind == "gru" ? 3 : 1; }
 
-// Input, states, weights.
+// Returns input, states and weights.
 std::vector<at::Tensor> InputsOf(const Layer& layer) {
   const int64_t directions = layer.bidirectional ? 2 : 1;
   const int64_t out = layer.projection > 0 ? layer.projection : kHidden;
@@ -99,7 +101,7 @@ TEST(RecurrentOpsTest, ComputeWhatLibTorchComputesAndItsGradients) {
   }
 }
 
-// Cells are cut into steps by the model; each writes to pieces of its gates.
+// The model unrolls cells itself; each writes to slices of its gates.
 TEST(RecurrentOpsTest, CellsComputeWhatLibTorchComputesAndTheirGradients) {
   at::manual_seed(6);
   const auto cells = [](const std::vector<at::Tensor>& x) -> std::vector<at::Tensor> {
@@ -122,8 +124,7 @@ TEST(RecurrentOpsTest, CellsComputeWhatLibTorchComputesAndTheirGradients) {
   }
 }
 
-// One op per layer and direction, however many steps there are; one that has a
-// projection is made step by step.
+// There is one op per layer and direction for any number of steps; a layer with a projection is unrolled.
 TEST(RecurrentOpsTest, ALayerIsOneOp) {
   const auto count = [](const Layer& layer, const std::string& op) {
     const auto traced = Trace([&](const std::vector<at::Tensor>& x) { return RunLayer(layer, x); }, {}, InputsOf(layer),

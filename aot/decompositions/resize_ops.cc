@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/resize_ops.h"
 
 #include <ATen/TensorOperators.h>
@@ -16,7 +18,7 @@
 namespace cotan::aot {
 namespace {
 
-// How much an element counts at a distance; nothing from some distance on.
+// Weight of an element by its distance; 0 from the filter's support on.
 using Filter = at::Tensor (*)(const at::Tensor& distance);
 
 at::Tensor Linear(const at::Tensor& distance) {
@@ -35,14 +37,14 @@ at::Tensor Lanczos(const at::Tensor& x) {
   return at::where(x < kWidth, at::sinc(x) * at::sinc(x / kWidth), at::zeros_like(x));
 }
 
-// Input elements per output element.
+// Returns the number of input elements per output element.
 double ScaleOf(int64_t from, int64_t to, bool align_corners, std::optional<double> factor) {
   if (align_corners) return to > 1 ? static_cast<double>(from - 1) / static_cast<double>(to - 1) : 0;
   if (factor.has_value() && *factor > 0) return 1 / *factor;
   return static_cast<double>(from) / static_cast<double>(to);
 }
 
-// [to, from]: rows add up to 1.
+// Returns weights [to, from] whose rows add up to 1.
 at::Tensor Weights(int64_t from, int64_t to, double scale, Filter filter, const at::Tensor& like) {
   const at::TensorOptions options(at::kDouble);
   const at::Tensor center = (at::arange(to, options) + 0.5) * scale;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/rewrites.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
@@ -83,7 +85,7 @@ at::Tensor BatchNorm(const at::Tensor& input, const OptionalTensor& weight, cons
   return std::get<0>(at::_native_batch_norm_legit(input, weight, bias, mean, var, training, momentum, eps));
 }
 
-// Key and value heads repeated so that each query head has its own.
+// Repeats key and value heads so that each query head has its own.
 at::Tensor RepeatHeads(const at::Tensor& tensor, int64_t heads) {
   const int64_t repeats = heads / tensor.size(-3);
   if (repeats == 1) return tensor;
@@ -93,18 +95,18 @@ at::Tensor RepeatHeads(const at::Tensor& tensor, int64_t heads) {
   return expanded.flatten(-4, -3);
 }
 
-// Row i attends to columns 0..i.
+// Returns the causal mask: row i attends to columns 0..i.
 at::Tensor CausalKeep(int64_t rows, int64_t columns) {
   const at::TensorOptions options(at::kLong);
   return at::ge(at::arange(rows, options).unsqueeze(1), at::arange(columns, options).unsqueeze(0));
 }
 
-// The functional form writes nothing, but autograd does not know it.
+// The functional form has no derivative in LibTorch.
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> FunctionalBatchNorm(
     const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias, const at::Tensor& running_mean,
     const at::Tensor& running_var, bool training, double momentum, double eps) {
   if (!at::functionalization::impl::isFunctionalTensor(input)) {
-    // Functionalization itself calls it, with what it made of the op above.
+    // Functionalization calls it for the op below.
     c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
     return at::_native_batch_norm_legit_functional(input, weight, bias, running_mean, running_var, training, momentum,
                                                    eps);
@@ -116,8 +118,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> Functiona
   return {output, save_mean, save_invstd, mean, var};
 }
 
-// LibTorch's fused attention returns its result with the dimensions in memory in
-// the query's order, and models rely on it: they view the permuted result.
+// Gives the result the query's order of dimensions in memory, as LibTorch's fused attention does: models
+// view the permuted result.
 at::Tensor InOrderOf(const at::Tensor& query, const at::Tensor& result) {
   std::vector<int64_t> order(static_cast<size_t>(query.dim()));
   std::iota(order.begin(), order.end(), 0);
@@ -143,7 +145,7 @@ at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::T
   at::Tensor probabilities;
   if (mask.has_value() && mask->defined()) {
     scores = mask->scalar_type() == at::kBool ? at::where(*mask, scores, kMinusInfinity) : scores + *mask;
-    // A row that attends to nothing gives zeros.
+    // A row that attends to no column gives zeros.
     const at::Tensor empty_row = at::all(at::eq(scores, kMinusInfinity), -1, /*keepdim=*/true);
     scores = at::where(empty_row, at::zeros_like(scores), scores);
     probabilities = at::softmax(scores, -1);
@@ -156,7 +158,7 @@ at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::T
   return result.dim() == 4 && dropout_p == 0 ? InOrderOf(query, result) : result;
 }
 
-// The functional form of copy_, which has no derivative.
+// copy is the functional form of copy_; LibTorch has no derivative for it.
 at::Tensor Copy(const at::Tensor& self, const at::Tensor& src, bool non_blocking) {
   if (!at::functionalization::impl::isFunctionalTensor(self)) {
     c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
@@ -165,8 +167,8 @@ at::Tensor Copy(const at::Tensor& self, const at::Tensor& src, bool non_blocking
   return src.to(self.scalar_type()).expand_as(self).clone();
 }
 
-// Tensors of different sizes differ and a tensor equals itself; all else needs
-// the data, and is refused further down.
+// Tensors of different sizes differ, and a tensor equals itself. Every other case reads data; the recorder
+// reports it as unsupported.
 bool Equal(const at::Tensor& self, const at::Tensor& other) {
   if (self.sizes() != other.sizes()) return false;
   if (self.is_same(other)) return true;
@@ -190,7 +192,7 @@ at::Tensor Imag(const at::Tensor& self) {
   return at::select(at::_neg_view(at::view_as_real(at::_conj(self))), -1, 1);
 }
 
-// Tensors whose geometry an op changes in place, and what it was.
+// Detects whether an op changes the geometry of its tensor in place.
 class GeometryWatch {
  public:
   GeometryWatch(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
@@ -200,7 +202,8 @@ class GeometryWatch {
     strides_ = tensor_.strides().vec();
   }
 
-  // Whether autograd is to take part though gradients are disabled.
+  // Returns whether autograd must record the op although gradients are disabled: LibTorch regenerates the
+  // grad_fn of the caller's view from its new geometry.
   bool ContinuesHistory(const AutogradViews& views) const {
     return tensor_.defined() && !at::GradMode::is_enabled() && tensor_.requires_grad() && views.IsViewOfCaller(tensor_);
   }
@@ -210,7 +213,7 @@ class GeometryWatch {
   void RecordMutation(AutogradViews& views) const {
     if (!tensor_.defined() || (tensor_.sizes() == sizes_ && tensor_.strides() == strides_)) return;
     views.GeometryChanged(tensor_);
-    // LibTorch leaves the wrapper's own number of elements as it was.
+    // LibTorch does not update the wrapper's own numel.
     tensor_.unsafeGetTensorImpl()->set_sizes_and_strides(tensor_.sizes(), tensor_.strides());
   }
 
@@ -231,20 +234,22 @@ bool IsFreshMemory(const c10::OperatorHandle& op) {
   return op.schema().name() == "aten::empty" && op.schema().overload_name() == "memory_format";
 }
 
-// The backward of a write to a view makes the view again, of a gradient that begins
-// at the start of its memory. Where the view was told in terms of memory, it has to
-// be told from there.
-void TellFromStartOfGradient(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+// CopySlices::apply (torch/csrc/autograd/functions/tensor.cpp) applies the view function to a gradient
+// whose storage offset is 0. Storage offsets of as_strided in that function are relative to the base's
+// storage and are converted here.
+void MakeOffsetRelativeToGradient(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   if (op.schema().name() != "aten::as_strided" || stack.back().isNone()) return;
-  // Functionalization makes its views of what lies in them.
+  // Functionalization replays its views on the values inside of functional tensors; these are not
+  // converted.
   if (!at::functionalization::impl::isFunctionalTensor(torch::jit::peek(stack, 0, 4).toTensor())) return;
   const auto* write = dynamic_cast<torch::autograd::CopySlices*>(torch::autograd::get_current_node().get());
   if (write == nullptr || write->view_fn == nullptr) return;
   stack.back() = stack.back().toInt() - write->base.storage_offset();
 }
 
-// A tensor that belongs to nobody must not be written to: the graph could not return
-// its new content.
+// Calls the op below kRewriteKey and corrects LibTorch's handling of views and writes around it. Writes to
+// tensors that are neither inputs nor computed in the trace are reported as unsupported: the graph could
+// not return their new content.
 void CallBelow(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   Recorder* recorder = CurrentRecorder();
   const c10::DispatchKeySet below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRewriteKey);
@@ -253,12 +258,12 @@ void CallBelow(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
     return;
   }
   if (absl::StartsWith(op.schema().name(), "aten::_foreach_")) {
-    // Its kernel calls an op for each tensor.
+    // The CPU kernel calls an op for each tensor.
     op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
     return;
   }
   if (op.schema().is_mutable()) recorder->CheckWrites(op, *stack);
-  TellFromStartOfGradient(op, *stack);
+  MakeOffsetRelativeToGradient(op, *stack);
   AutogradViews& views = recorder->autograd_views();
   const GeometryWatch watch(op, *stack);
   const WrittenBases written(op, *stack);
@@ -279,16 +284,16 @@ void CallBelow(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   watch.RecordMutation(views);
 }
 
-// Inside of a trace there is no inference mode: functionalization makes views anew
-// whenever it needs them, which are to be usable everywhere.
+// Disables inference mode within a trace: functionalization replays views at any time, and the replayed
+// tensors must be usable outside of inference mode.
 void CallWithoutInference(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const c10::InferenceMode normal(false);
   const at::NoGradGuard no_grad;
   op.callBoxed(stack);
 }
 
-// Every op without a rewrite passes through here. An error of LibTorch tells in which
-// op it occurred; one that eager would not have raised becomes a refusal.
+// The fallback of all ops without a rewrite. Adds the op's name to errors of LibTorch; an error that eager
+// mode does not have is reported as unsupported.
 void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   std::optional<TracedCall> call;
   if (Recorder* recorder = CurrentRecorder()) call.emplace(*recorder, op, *stack);

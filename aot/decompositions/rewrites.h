@@ -1,13 +1,14 @@
-// Ops that are replaced above autograd while a function is traced, because
-// LibTorch's form of them hides a mutation, draws from a hidden generator, or
-// reads tensors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Ops that are replaced above autograd while a function is traced, because LibTorch's implementation hides a
+// mutation, draws from a hidden generator, or reads the content of tensors.
 //
-//   batch_norm                      -> _native_batch_norm_legit, whose schema
-//                                      declares that it writes the statistics
+//   batch_norm                      -> _native_batch_norm_legit, which declares that it
+//                                      writes the statistics
 //   scaled_dot_product_attention    -> matmul, softmax
-//   _native_batch_norm_legit_functional -> the same on copies of the statistics
+//   _native_batch_norm_legit_functional -> _native_batch_norm_legit on copies of the statistics
 //   lstm, gru, rnn                  -> matmul, cotan::recurrent
-//   copy                            -> a form that LibTorch can differentiate
+//   copy                            -> ops that LibTorch can differentiate
 //   logical_and_, abs_, ..., cov, polar, block_diag, index_reduce -> composed_ops.h
 //   grid_sampler, affine_grid, max_unpool -> gathers, scatters (sampling_ops.h)
 //   cdist, pdist, weight_norm, renorm -> norms (distance_ops.h)
@@ -17,14 +18,12 @@
 //   _linalg_check_errors            -> an assertion (linalg_ops.h)
 //   _fft_*                          -> matrix products (fourier_ops.h)
 //   ctc_loss, multi_margin_loss, multilabel_margin_loss -> loss_ops.h
-//   equal                           -> answered without data where possible
+//   equal                           -> a constant where it does not depend on data
 //   dropout, bernoulli, rand, ...   -> cotan::random_uniform and arithmetic
 //
-// cotan::random_uniform(Tensor state, SymInt[] size, int slice) -> Tensor is
-// the one random op: f32 in [0, 1) from base/philox.h, where `state` is
-// i64[2] {seed, offset} and `slice` the op's static place in the program's
-// draws. While tracing it computes the values that the runtime will draw from
-// the same state.
+// cotan::random_uniform(Tensor state, SymInt[] size, int slice) -> Tensor is the only random op: f32 in [0, 1)
+// from base/philox.h, where `state` is i64[2] {seed, offset} and `slice` is the op's first block among the
+// program's draws. While tracing, it computes the values that the runtime will draw from the same state.
 //
 // cotan::recurrent and its backward: see recurrent_layer.h.
 #ifndef COTAN_AOT_DECOMPOSITIONS_REWRITES_H_
@@ -32,7 +31,7 @@
 
 namespace cotan::aot {
 
-// Tells LibTorch's dispatcher about kRewriteKey; the first call counts.
+// Registers the kernels of kRewriteKey. Idempotent.
 void RegisterRewrites();
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/sampling_ops.h"
 
 #include <ATen/TensorOperators.h>
@@ -14,12 +16,13 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <utility>
 #include <vector>
+
+#include "aot/decompositions/zero_gradient.h"
 
 namespace cotan::aot {
 namespace {
@@ -27,27 +30,27 @@ namespace {
 enum Interpolation : int64_t { kLinear = 0, kNearest = 1, kCubic = 2 };
 enum Padding : int64_t { kZeros = 0, kBorder = 1, kReflection = 2 };
 
-// One spatial dimension of the input, and the rules of the call.
+// One spatial dimension of the input, with the padding and alignment of the call.
 struct Axis {
   int64_t size;
   int64_t padding;
   bool align_corners;
 };
 
-// From [-1, 1] to elements.
+// Converts coordinates from [-1, 1] to element indices.
 at::Tensor Unnormalized(const at::Tensor& x, const Axis& axis) {
   const auto size = static_cast<double>(axis.size);
   if (axis.align_corners) return (x + 1) * ((size - 1) / 2);
   return ((x + 1) * size - 1) / 2;
 }
 
-// Into [0, size - 1]; the gradient at the border is 0.
+// Clips to [0, size - 1]; the gradient at the border is 0.
 at::Tensor Clipped(const at::Tensor& x, int64_t size) {
   const at::Tensor low = at::where(x <= 0, at::Scalar(0.0), x);
   return at::where(low >= static_cast<double>(size - 1), at::Scalar(static_cast<double>(size - 1)), low);
 }
 
-// Mirrored at `low` and at `low + span` until it lies between them.
+// Reflects at `low` and at `low + span` until the result is between them.
 at::Tensor Reflected(const at::Tensor& x, double low, double span) {
   if (span == 0) return x * 0;
   const at::Tensor distance = at::abs(x - low);
@@ -56,7 +59,7 @@ at::Tensor Reflected(const at::Tensor& x, double low, double span) {
   return at::where(flipped, span + low - extra, extra + low);
 }
 
-// Where a place outside of the input is looked up instead.
+// Maps coordinates outside of the input to coordinates inside, by the padding mode.
 at::Tensor Folded(const at::Tensor& x, const Axis& axis) {
   if (axis.padding == kZeros) return x;
   if (axis.padding == kBorder) return Clipped(x, axis.size);
@@ -65,13 +68,13 @@ at::Tensor Folded(const at::Tensor& x, const Axis& axis) {
   return Clipped(reflected, axis.size);
 }
 
-// A row of the input along one axis, for each point.
+// One index along an axis with its weight, for each point.
 struct Tap {
-  at::Tensor place;   // floating point, without gradient
-  at::Tensor weight;  // undefined: 1
+  at::Tensor place;   // index, floating point, without gradient
+  at::Tensor weight;  // undefined if it is 1
 };
 
-// Cubic convolution with a = -0.75 at distance `x` of at most 1, and of 1 to 2.
+// Cubic convolution with a = -0.75: at a distance of at most 1, and of 1 to 2.
 at::Tensor CubicNear(const at::Tensor& x) { return ((1.25 * x - 2.25) * x) * x + 1; }
 at::Tensor CubicFar(const at::Tensor& x) { return ((-0.75 * x + 3.75) * x - 6) * x + 3; }
 
@@ -92,14 +95,14 @@ std::vector<Tap> TapsOf(const at::Tensor& coordinate, const Axis& axis, int64_t 
   return taps;
 }
 
-// Elements of a tensor [N, C, plane] at taps of all axes.
+// Gathers elements of a tensor [N, C, plane] at taps of all axes and adds them up.
 class Sampler {
  public:
   // `points` is the number of points of each image.
   Sampler(const at::Tensor& input, std::vector<Axis> axes, int64_t points)
       : planes_(input.flatten(2)), axes_(std::move(axes)), points_(points) {}
 
-  // [N, C, points]
+  // Returns the weighted sum of the taps, [N, C, points].
   at::Tensor Sum(const std::vector<std::vector<Tap>>& taps) {
     taps_ = &taps;
     sum_ = at::Tensor();
@@ -108,7 +111,7 @@ class Sampler {
   }
 
  private:
-  // `index`, `inside` and `weight` are of the axes before `axis`.
+  // Visits all combinations of taps; `index`, `inside` and `weight` cover the axes before `axis`.
   void Visit(size_t axis, const at::Tensor& index, const at::Tensor& inside, const at::Tensor& weight) {
     if (axis == axes_.size()) return Add(index, inside, weight);
     const int64_t size = axes_[axis].size;
@@ -136,25 +139,8 @@ class Sampler {
   at::Tensor sum_;
 };
 
-// A copy of a result that is the same near each place of the grid: the gradient of the
-// grid is zeros, which LibTorch returns, too, and not undefined.
-struct ConstantInGrid : torch::autograd::Function<ConstantInGrid> {
-  using Context = torch::autograd::AutogradContext;
-
-  static at::Tensor forward(Context* context, const at::Tensor& result, const at::Tensor& grid) {
-    context->saved_data["sizes"] = grid.sizes().vec();
-    context->saved_data["dtype"] = static_cast<int64_t>(grid.scalar_type());
-    return result.clone();
-  }
-
-  static torch::autograd::variable_list backward(Context* context, const torch::autograd::variable_list& gradients) {
-    const auto dtype = static_cast<at::ScalarType>(context->saved_data["dtype"].toInt());
-    return {gradients[0], at::zeros(context->saved_data["sizes"].toIntVector(), dtype)};
-  }
-};
-
-// (input [N, C, spatial...], grid [N, out..., d]): the last coordinate is that of
-// the outermost dimension.
+// `input` is [N, C, spatial...], `grid` is [N, out..., d]: the last coordinate is of the outermost
+// dimension.
 at::Tensor GridSample(const at::Tensor& input, const at::Tensor& grid, int64_t interpolation, int64_t padding,
                       bool align_corners) {
   const int64_t spatial = input.dim() - 2;
@@ -173,18 +159,18 @@ at::Tensor GridSample(const at::Tensor& input, const at::Tensor& grid, int64_t i
   std::vector<int64_t> sizes = {input.size(0), input.size(1)};
   sizes.insert(sizes.end(), out.begin(), out.end());
   const at::Tensor result = Sampler(input, axes, points).Sum(taps).view(sizes);
-  return interpolation == kNearest ? ConstantInGrid::apply(result, grid) : result;
+  return interpolation == kNearest ? WithZeroGradient(result, grid) : result;
 }
 
-// `count` places from -1 to 1: of the corner elements' centers, or of all
-// elements' centers.
+// Returns `count` coordinates; -1 and 1 are the centers of the corner elements if `align_corners`, else the
+// borders of the input.
 at::Tensor Places(int64_t count, bool align_corners, const at::TensorOptions& options) {
   if (count <= 1) return at::zeros({count}, options);
   const at::Tensor places = at::linspace(-1, 1, count, options);
   return align_corners ? places : places * (static_cast<double>(count - 1) / static_cast<double>(count));
 }
 
-// (theta [N, d, d + 1], size [N, C, spatial...]) -> [N, spatial..., d]
+// `theta` is [N, d, d + 1], `size` is [N, C, spatial...]; returns [N, spatial..., d].
 at::Tensor AffineGrid(const at::Tensor& theta, c10::SymIntArrayRef size, bool align_corners) {
   const std::vector<int64_t> sizes = C10_AS_INTARRAYREF_SLOW(size).vec();
   const auto spatial = static_cast<int64_t>(sizes.size()) - 2;
@@ -206,9 +192,8 @@ at::Tensor AffineGrid(const at::Tensor& theta, c10::SymIntArrayRef size, bool al
   return at::bmm(base, theta.transpose(1, 2)).view(result);
 }
 
-// Each element of `self` to its place in a plane of zeros; of several that come to
-// one place the last one stays. The gradient is gathered, so that each of them gets
-// that of the place.
+// Writes each element of `self` to its index in a plane of zeros; the last of several with one index stays.
+// The gradient is gathered, so that each of them gets the gradient at that index.
 at::Tensor MaxUnpool(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size) {
   const int64_t spatial = static_cast<int64_t>(output_size.size());
   std::vector<int64_t> planes(self.sizes().begin(), self.sizes().end() - spatial);

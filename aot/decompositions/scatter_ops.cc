@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/scatter_ops.h"
 
 #include <ATen/TensorOperators.h>
@@ -31,10 +33,10 @@
 namespace cotan::aot {
 namespace {
 
-// Elements of the comparison of all indexes with all places.
+// Limit for the number of elements of the comparison of all indices with all positions.
 constexpr int64_t kMaxComparisons = int64_t{1} << 26;
 
-// As many leading elements of each dimension as `like` has, but for `except`.
+// Crops each dimension except `except` to the size that `like` has.
 at::Tensor Cropped(at::Tensor tensor, const at::Tensor& like, int64_t except) {
   for (int64_t d = 0; d < tensor.dim(); ++d) {
     if (d != except && tensor.size(d) != like.size(d)) tensor = tensor.slice(d, 0, like.size(d));
@@ -42,7 +44,7 @@ at::Tensor Cropped(at::Tensor tensor, const at::Tensor& like, int64_t except) {
   return tensor;
 }
 
-// How many elements come to each place.
+// Returns the number of elements that are scattered to each position.
 at::Tensor Arrivals(const at::Tensor& self, int64_t dim, const at::Tensor& index) {
   const at::TensorOptions options(at::kLong);
   return at::zeros(self.sizes(), options).scatter_add(dim, index, at::ones(index.sizes(), options));
@@ -72,16 +74,16 @@ at::Scalar Identity(const std::string& reduce, at::ScalarType dtype) {
   return largest ? limit : -limit - 1;
 }
 
-// For each place its own element, if that counts, and what comes to it, side by
-// side; the rest is the identity. Reduced at once, so that equal elements share
-// the gradient.
+// Reduces at once, for each position, its own element, if that is included, and the elements scattered to
+// it, so that equal elements share the gradient. The other elements of the comparison are the identity.
 at::Tensor ByComparison(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& src,
                         const std::string& reduce, bool include_self) {
   const at::Tensor own = Cropped(self, index, dim).transpose(dim, -1);  // [..., places]
   const at::Tensor places = index.transpose(dim, -1).unsqueeze(-2);     // [..., 1, n]
   if (index.numel() * self.size(dim) > kMaxComparisons) {
-    CurrentRecorder()->Refuse("aten.scatter_reduce.two",
-                              c10::str("'", reduce, "' over so many indexes compares each with each place"));
+    CurrentRecorder()->Refuse(
+        "aten.scatter_reduce.two",
+        c10::str("'", reduce, "' compares every index with every position, more than 2^26 comparisons"));
   }
   const at::Scalar identity = Identity(reduce, self.scalar_type());
   const at::Tensor here = at::eq(places, at::arange(self.size(dim), at::TensorOptions(at::kLong)).unsqueeze(-1));
@@ -92,7 +94,7 @@ at::Tensor ByComparison(const at::Tensor& self, int64_t dim, const at::Tensor& i
                       : reduce == "amax" ? at::amax(all, at::IntArrayRef{-1})
                                          : at::amin(all, at::IntArrayRef{-1});
   result = result.transpose(dim, -1);
-  // Back among the elements that no index can reach.
+  // Puts the result back among the elements that no index can reach.
   std::vector<at::Tensor> outer = {self};
   std::vector<int64_t> dims;
   for (int64_t d = 0; d < self.dim(); ++d) {
@@ -116,11 +118,11 @@ at::Tensor ScatterReduce(const at::Tensor& self, int64_t dim, const at::Tensor& 
   dim = at::maybe_wrap_dim(dim, self.dim());
   const at::Tensor rows = Cropped(src, index, -1);
   if (kind == "sum" || kind == "mean") return SumOrMean(self, dim, index, rows, kind == "mean", include_self);
-  TORCH_CHECK(kind == "prod" || kind == "amax" || kind == "amin", "scatter_reduce knows no '", kind, "'");
+  TORCH_CHECK(kind == "prod" || kind == "amax" || kind == "amin", "unsupported scatter_reduce reduction '", kind, "'");
   return ByComparison(self, dim, index, rows, kind, include_self);
 }
 
-// The k-th element that the mask takes is the k-th of `source`.
+// The k-th element that the mask selects is the k-th of `source`.
 at::Tensor MaskedScatter(const at::Tensor& self, const at::Tensor& mask, const at::Tensor& source) {
   const std::vector<at::Tensor> both = at::broadcast_tensors({self, mask});
   if (both[0].numel() == 0) return both[0].clone();
@@ -136,7 +138,7 @@ at::Tensor& MaskedScatterInPlace(at::Tensor& self, const at::Tensor& mask, const
 
 at::Tensor OneHot(const at::Tensor& self, int64_t num_classes) {
   if (num_classes < 0) {
-    CurrentRecorder()->Refuse("aten.one_hot.default", "give it the number of classes, which else depends on data");
+    CurrentRecorder()->Refuse("aten.one_hot.default", "it requires num_classes: otherwise the shape depends on data");
     num_classes = 1;
   }
   return at::eq(self.unsqueeze(-1), at::arange(num_classes, at::TensorOptions(at::kLong))).to(at::kLong);

@@ -1,4 +1,6 @@
-// What must hold of a thread while it traces.
+// SPDX-License-Identifier: Apache-2.0
+
+// The tracing state of a thread.
 #ifndef COTAN_AOT_DECOMPOSITIONS_TRACE_SCOPE_H_
 #define COTAN_AOT_DECOMPOSITIONS_TRACE_SCOPE_H_
 
@@ -8,13 +10,12 @@
 
 namespace cotan::aot {
 
-// Tells LibTorch's dispatcher about the tracing keys; the first call counts.
+// Registers the kernels of all tracing keys. Idempotent.
 void RegisterTracing();
 
-// Within its scope, tensors of the thread go through the tracing stack
-// (dispatch_keys.h), the grad mode is `grad_enabled` to begin with, and LibTorch
-// computes on one thread: sums come out the same on every machine, and traced
-// models are small or run once.
+// Within its scope, ops of the thread go through the tracing stack (aot/capture/dispatch_keys.h), the grad
+// mode is initially `grad_enabled`, and LibTorch computes on one thread: sums are then the same on every
+// machine, and speed is not critical, as traced models are small or run once.
 class TraceScope {
  public:
   explicit TraceScope(bool grad_enabled);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/decompositions/trace_scope.h"
 
 #include <ATen/ATen.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/dynamic/compile_at_sizes.h"
 
 #include <ATen/core/grad_mode.h>
@@ -22,10 +24,10 @@
 namespace cotan::aot {
 namespace {
 
-// Points at which sizes of the model coincide by chance are replaced this often.
+// Number of attempts to find points at which no sizes of the model coincide by chance.
 constexpr int kAttempts = 3;
 
-// Adds the sizes that values have in both traces of a method.
+// Adds the sizes that are equal in both traces of a method.
 void AddFixedSizes(const Graph& a, const Graph& b, absl::btree_set<int64_t>& fixed) {
   for (ValueId id = 0; id < std::min(a.num_values(), b.num_values()); ++id) {
     const SymIntVector &ours = a.value(id).type.sizes, &theirs = b.value(id).type.sizes;
@@ -39,7 +41,7 @@ bool IsFixed(const SymIntVector& sizes) {
   return absl::c_all_of(sizes, [](const SymInt& size) { return size.is_constant(); });
 }
 
-// Whether the elements along the dimension are one.
+// Returns true if the dimension is expanded.
 bool IsExpanded(const at::Tensor& tensor, int64_t dim) { return tensor.stride(dim) == 0 && tensor.size(dim) > 1; }
 
 at::Tensor Resized(const at::Tensor& example, int64_t dim, int64_t size) {
@@ -47,8 +49,7 @@ at::Tensor Resized(const at::Tensor& example, int64_t dim, int64_t size) {
   return example.index_select(dim, at::arange(size, at::kLong).remainder(example.size(dim)));
 }
 
-// Strides for `sizes` such that dimensions are in memory in the order in which
-// those of `example` are, with as many elements between them.
+// Returns strides for `sizes` with the order of dimensions in memory, and the gaps, of `example`.
 std::vector<int64_t> StridesLike(const at::Tensor& example, at::IntArrayRef sizes) {
   std::vector<int64_t> innermost_first(sizes.size());
   std::iota(innermost_first.rbegin(), innermost_first.rend(), 0);
@@ -68,7 +69,7 @@ std::vector<int64_t> StridesLike(const at::Tensor& example, at::IntArrayRef size
   return strides;
 }
 
-// The same elements, in memory as those of `example` are.
+// Returns a tensor with the elements of `tensor` and strides like those of `example`.
 at::Tensor LaidOutAs(const at::Tensor& example, const at::Tensor& tensor) {
   at::Tensor elements = tensor;
   for (int64_t dim = 0; dim < example.dim(); ++dim) {
@@ -76,10 +77,10 @@ at::Tensor LaidOutAs(const at::Tensor& example, const at::Tensor& tensor) {
   }
   const at::Tensor result = at::empty_strided(elements.sizes(), StridesLike(example, tensor.sizes()), tensor.options());
   result.copy_(elements);
-  return result.sizes() == tensor.sizes() ? result : result.expand(tensor.sizes());  // a view only where it has to be
+  return result.sizes() == tensor.sizes() ? result : result.expand(tensor.sizes());  // a view only if needed
 }
 
-// One run of the compiler at the sizes of `point`.
+// Runs the compiler at the sizes of `point`.
 absl::StatusOr<std::string> CompileAt(const DynamicShapes& shapes, const DimVector& point, bool is_first,
                                       const FixedCompiler& compile, TraceLog& log) {
   std::vector<UsualSize> usual;
@@ -94,7 +95,7 @@ absl::StatusOr<std::string> CompileAt(const DynamicShapes& shapes, const DimVect
       absl::StrCat("with ", shapes.ToString(point), ", which the declared ranges allow: ", file.status().message()));
 }
 
-// Whether `at_one` has, as far as they are fixed in `a` and `b`, the same sizes.
+// Returns true if `at_one` has the sizes that are equal in `a` and `b`.
 bool HasFixedSizes(const TensorType& at_one, const TensorType& a, const TensorType& b) {
   if (at_one.dtype != a.dtype || at_one.sizes.size() != a.sizes.size()) return false;
   for (size_t d = 0; d < a.sizes.size(); ++d) {
@@ -103,9 +104,8 @@ bool HasFixedSizes(const TensorType& at_one, const TensorType& a, const TensorTy
   return true;
 }
 
-// Programs that are traced at a size of 1 look different for no reason: there
-// every layout is dense and nothing is broadcast. But they take what the others
-// take, and have the same results.
+// Compares only inputs and outputs of programs traced at size 1: their ops may differ, because
+// every layout is dense there and size 1 broadcasts.
 absl::Status CheckSizeOfOne(const DynamicShapes& shapes, absl::Span<const MethodTraces> methods, const DimVector& first,
                             const FixedCompiler& compile) {
   for (size_t i = 0; i < first.size(); ++i) {
@@ -161,8 +161,7 @@ absl::StatusOr<std::string> CompileAtPoints(const DynamicShapes& shapes, const s
   return UnifyArtifacts(shapes, base, learned, std::move(files));
 }
 
-// `resized`, a leaf, or computed from it, or a view of it that was made under
-// no_grad, as `example` is.
+// Returns `resized` as a leaf, as a non-leaf, or as a view made under no_grad, like `example`.
 at::Tensor WithHistoryOf(const at::Tensor& example, const at::Tensor& resized) {
   if (PassesNoGradient(example)) {
     const at::NoGradGuard no_grad;
@@ -181,7 +180,7 @@ std::vector<DimVector> SizesOf(const std::vector<at::Tensor>& tensors) {
 
 absl::StatusOr<std::vector<at::Tensor>> ResizeExamples(const std::vector<at::Tensor>& examples,
                                                        const DynamicShapes& shapes, const DimVector& values) {
-  const at::AutoGradMode grad_mode(true);  // examples keep their histories in any mode
+  const at::AutoGradMode grad_mode(true);  // non-leaf examples keep a grad_fn in any grad mode
   std::vector<at::Tensor> result;
   for (size_t i = 0; i < examples.size(); ++i) {
     for (size_t k = 0; k < i; ++k) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/dynamic/compile_at_sizes.h"
 
 #include <ATen/core/grad_mode.h>
@@ -106,7 +108,7 @@ TEST(CompileAtSizesTest, TheEndsOfTheRangesAreTracedOnly) {
     log.traces.emplace_back();
     return std::string();
   };
-  EXPECT_FALSE(CompileAtSizes(kShapes, RangeEnds::kTraced, compile).ok());  // the files are none
+  EXPECT_FALSE(CompileAtSizes(kShapes, RangeEnds::kTraced, compile).ok());  // the results are not artifacts
   EXPECT_TRUE(traced.contains(2));
   EXPECT_TRUE(traced.contains(64));
   EXPECT_FALSE(compiled.contains(64));

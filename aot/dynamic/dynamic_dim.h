@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Dimensions of a model's inputs whose size may differ from call to call.
 #ifndef COTAN_AOT_DYNAMIC_DYNAMIC_DIM_H_
 #define COTAN_AOT_DYNAMIC_DYNAMIC_DIM_H_
@@ -7,18 +9,18 @@
 
 namespace cotan::aot {
 
-// As large as a tensor may be.
+// Maximum of an unbounded dimension.
 inline constexpr int64_t kNoMaximum = int64_t{1} << 48;
 
-// Dimension `dim` of one input has the size `symbol`. Several dimensions of one
-// symbol have equal sizes in every call, in the range that all of them allow.
+// A dynamic dimension: dimension `dim` of one input has the size `symbol`. Dimensions of the same
+// symbol have equal sizes in every call, within the intersection of their ranges.
 struct DynamicDim {
   int argument = 0;  // index among the inputs, those of a loss function (targets) last
   int dim = 0;       // negative: counts from the end
-  // "batch": a letter, then letters, digits, '_'; or an expression of symbols
-  // that other dimensions have, with + - * // % and integers: "batch * time".
+  // A name such as "batch" (a letter, then letters, digits, '_'), or an expression of symbols of
+  // other dimensions, with + - * // % and integers: "batch * time".
   std::string symbol;
-  // Of the symbol, inclusive, at least 1. Not of an expression.
+  // Range of the symbol, inclusive, at least 1. Unused for an expression.
   int64_t min = 1;
   int64_t max = kNoMaximum;
 };

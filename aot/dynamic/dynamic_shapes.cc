@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/dynamic/dynamic_shapes.h"
 
 #include <algorithm>
@@ -22,7 +24,7 @@ bool IsName(const std::string& text) {
          std::all_of(text.begin(), text.end(), IsNameCharacter);
 }
 
-// An expression of symbols that are known.
+// Parses an expression of declared symbols.
 absl::StatusOr<SymInt> ParseExpression(const std::string& text, const DynamicShapes& shapes) {
   std::string unknown;
   const auto index_of = [&](absl::string_view name) {
@@ -41,10 +43,11 @@ std::string RangeText(const DynamicSymbol& symbol) {
   return absl::StrCat("[", symbol.min, ", ", symbol.max == kNoMaximum ? "unbounded" : absl::StrCat(symbol.max), "]");
 }
 
-// The index of the symbol, whose range is narrowed to that of `dim`.
+// Returns the index of the symbol of `dim`, and narrows its range to that of `dim`.
 absl::StatusOr<int> SymbolOf(const DynamicDim& dim, DynamicShapes& shapes) {
   if (!IsName(dim.symbol)) {
-    return absl::InvalidArgumentError(absl::StrCat("'", dim.symbol, "' is no name for a dynamic dimension: it takes a ",
+    return absl::InvalidArgumentError(absl::StrCat("'", dim.symbol,
+                                                   "' is not a name for a dynamic dimension: a name is a ",
                                                    "letter, then letters, digits and '_'"));
   }
   auto found = std::find_if(shapes.symbols.begin(), shapes.symbols.end(),

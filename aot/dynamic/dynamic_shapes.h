@@ -1,5 +1,7 @@
-// Declared dynamic dimensions, checked: which sizes of the inputs depend on
-// which symbols. No LibTorch.
+// SPDX-License-Identifier: Apache-2.0
+
+// Resolved dynamic dimensions: symbols and their ranges, and the sizes of the inputs as expressions
+// of the symbols. No LibTorch.
 #ifndef COTAN_AOT_DYNAMIC_DYNAMIC_SHAPES_H_
 #define COTAN_AOT_DYNAMIC_DYNAMIC_SHAPES_H_
 
@@ -19,36 +21,36 @@ struct DynamicSymbol {
   std::string name;
   int64_t min = 1;  // inclusive
   int64_t max = kNoMaximum;
-  int64_t example = 0;  // its value for the example inputs; 0 = they do not tell
+  int64_t example = 0;  // its value in the example inputs; 0 = not determined by them
 };
 
 struct DynamicShapes {
   // Symbol s_i of size expressions is symbols[i].
   std::vector<DynamicSymbol> symbols;
-  // By argument: its sizes, constants and expressions.
+  // By argument: its sizes, each a constant or an expression.
   std::vector<SymIntVector> sizes;
 
-  // "batch=7, time=12".
+  // Returns text such as "batch=7, time=12".
   std::string ToString(absl::Span<const int64_t> values) const;
 };
 
-// The shapes that `dims` declare for arguments of the sizes `examples`.
-// InvalidArgument: a dimension that does not exist or is declared twice, a
-// symbol without a proper name, an empty range, examples that give one symbol
-// two values, or one outside its range. The message names symbol and argument.
+// Returns the shapes that `dims` declare for arguments of the sizes `examples`.
+// InvalidArgument: a dimension does not exist or is declared twice, a symbol has an invalid name, a
+// range is empty, or the examples give a symbol two values or one outside its range. The message
+// names the symbol and the argument.
 absl::StatusOr<DynamicShapes> ResolveDynamicDims(absl::Span<const DynamicDim> dims,
                                                  absl::Span<const DimVector> examples);
 
-// Gives each symbol of `shapes` the value that `examples` have for it.
-// InvalidArgument: as above; other sizes than the shapes allow.
+// Sets the example value of each symbol of `shapes` from the sizes `examples`.
+// InvalidArgument: the sizes do not match `shapes`, give a symbol two values, or are outside its
+// range.
 absl::Status SolveExamples(absl::Span<const DimVector> examples, DynamicShapes& shapes);
 
-// `shapes` without symbols that no size uses.
+// Returns `shapes` without symbols that no size uses.
 DynamicShapes KeepUsedSymbols(DynamicShapes shapes);
 
-// `shapes` with names and ranges of `dims`, each for a dimension that is a
-// symbol already.
-// InvalidArgument: one that is not; an empty range.
+// Returns `shapes` with the names and ranges of `dims`; each dimension must already have a symbol.
+// InvalidArgument: a dimension has no symbol, or a range is empty.
 absl::StatusOr<DynamicShapes> DeclareSymbols(absl::Span<const DynamicDim> dims, DynamicShapes shapes);
 
 }  // namespace cotan::aot

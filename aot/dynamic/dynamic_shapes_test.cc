@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/dynamic/dynamic_shapes.h"
 
 #include "gmock/gmock.h"
@@ -47,7 +49,7 @@ TEST(DynamicShapesTest, WrongDeclarationsAreNamed) {
   EXPECT_THAT(MessageFor({{2, 0, "batch"}}), HasSubstr("'batch' is one of argument 2, and there are 2"));
   EXPECT_THAT(MessageFor({{1, 1, "batch"}}), HasSubstr("'batch' is dimension 1 of argument 1, which has 1"));
   EXPECT_THAT(MessageFor({{0, 0, "a"}, {0, 0, "b"}}), HasSubstr("declared dynamic twice, again as 'b'"));
-  EXPECT_THAT(MessageFor({{0, 0, "2x"}}), HasSubstr("'2x' is no name"));
+  EXPECT_THAT(MessageFor({{0, 0, "2x"}}), HasSubstr("'2x' is not a name"));
   EXPECT_THAT(MessageFor({{0, 0, "batch", 0, 4}}), HasSubstr("'batch' has the range [0, 4]"));
   EXPECT_THAT(MessageFor({{0, 0, "batch", 9, 8}}), HasSubstr("'batch' has the range"));
   EXPECT_THAT(MessageFor({{0, 0, "batch", 1, 4}}), HasSubstr("'batch' is 8, and not in [1, 4]"));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/dynamic/learn_sizes.h"
 
 #include <algorithm>
@@ -73,7 +75,7 @@ class Learner {
         "; narrow the ranges of the dynamic dimensions to one of the ways, or make the model independent of the size"));
   }
 
-  // Tangents are like outputs: what makes those has more to tell.
+  // Tangents have the sizes of outputs, whose producers give more information about them.
   absl::Status LearnInputs(bool tangents) {
     const Graph& first = graphs_->front();
     for (size_t i = 0; i < first.inputs().size(); ++i) {
@@ -111,16 +113,15 @@ class Learner {
   absl::Status LearnSize(const Integers& values, const std::string& where) {
     const std::optional<SymInt> size = fitter_.Fit(values);
     if (!size.has_value()) {
-      return Refuse(where, absl::StrCat("a size is no known function of the dynamic dimensions: it was ",
+      return Refuse(where, absl::StrCat("a size is not a known function of the dynamic dimensions: it was ",
                                         absl::StrJoin(values, ", ")));
     }
     const Integers base(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(num_base_));
     const auto [known, is_new] = known_.try_emplace(base, values);
     if (known->second != values) {
-      return Refuse(where,
-                    absl::StrCat("a size changes its course within the ranges of the dynamic dimensions: it was ",
-                                 absl::StrJoin(values, ", "), ", and another one ", absl::StrJoin(known->second, ", "),
-                                 "; narrow the ranges"));
+      return Refuse(where, absl::StrCat("sizes that are equal at the first points differ at others: ",
+                                        absl::StrJoin(values, ", "), " and ", absl::StrJoin(known->second, ", "),
+                                        "; narrow the ranges of the dynamic dimensions"));
     }
     if (is_new && !size->is_constant()) learned_.others.push_back(*size);
     return absl::OkStatus();
@@ -175,7 +176,7 @@ class Learner {
     return absl::OkStatus();
   }
 
-  // Sizes after convolution and pooling, exactly as they are rounded.
+  // Adds the exact sizes after convolution and pooling, with their rounding.
   void LearnWindows(const Node& node) {
     const bool is_convolution = node.op == "aten.convolution.default";
     const bool is_pool = node.op == "aten.max_pool2d_with_indices.default" || node.op == "aten.avg_pool2d.default";
@@ -240,7 +241,7 @@ class Learner {
       for (const Node& node : graph.nodes()) {
         if (node.op != "cotan.random_uniform.default") continue;
         if (&graph == &graphs_->front()) draws.emplace_back();
-        if (i == draws.size()) return;  // refused later
+        if (i == draws.size()) return;  // rejected later
         int64_t count = 1;
         for (const SymInt& size : std::get<Sizes>(node.arguments[1])) count *= size.constant();
         draws[i].slice.push_back(std::get<SymInt>(node.arguments[2]).constant());

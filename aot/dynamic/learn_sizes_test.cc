@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/dynamic/learn_sizes.h"
 
 #include "absl/strings/str_cat.h"
@@ -16,7 +18,7 @@ const DynamicShapes kShapes{{{"time", 2, 64, 8}}, {{SymInt::Symbol(0)}}};
 const std::vector<DimVector> kPoints = {{11}, {14}, {13}, {2}, {64}};
 constexpr int kNumBase = 3;
 
-// Graphs of `text` with $0, $1, $2 filled in by `fill` for each time.
+// Returns the graphs of `text`, with $0, $1, $2 replaced by each element of `fill`.
 MethodTraces Traces(absl::string_view text, const std::function<std::vector<int64_t>(int64_t)>& fill) {
   MethodTraces traces;
   traces.name = "forward";
@@ -64,7 +66,7 @@ TEST(LearnSizesTest, ASizeThatIsBoundedWithinTheRangeIsRefused) {
   EXPECT_TRUE(Learn(Traces(kSlice, bounded(64))).ok());
   EXPECT_THAT(
       Learn(Traces(kSlice, bounded(40))).status().message(),
-      HasSubstr("method 'forward', aten.slice.Tensor: a size is no known function of the dynamic dimensions: it "
+      HasSubstr("method 'forward', aten.slice.Tensor: a size is not a known function of the dynamic dimensions: it "
                 "was 11, 14, 13, 2, 40"));
   EXPECT_THAT(Learn(Traces(kSlice, bounded(5))).status().message(), HasSubstr("it was 5, 5, 5, 2, 5"));
 }

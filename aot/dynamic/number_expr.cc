@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/dynamic/number_expr.h"
 
 #include <algorithm>
@@ -16,13 +18,13 @@ namespace {
 using serialization::Expr;
 using serialization::ExprInstruction;
 
-// Numbers that were computed in f32 by the compiler, and all others.
+// Relative tolerance of numbers that the compiler computed in f32, and of all others.
 constexpr double kRoundedTolerance = 2.5e-7;
 constexpr double kTolerance = 1e-14;
 
 bool IsFloat(const ExprInstruction& instruction) { return IsFloatingPoint(static_cast<DType>(instruction.dtype())); }
 
-// The program without the numbers that Unify() looks after.
+// Returns the program without the constants that NumberWriter unifies.
 Expr WithoutNumbers(const Expr& expr) {
   Expr result = expr;
   for (ExprInstruction& instruction : *result.mutable_instructions()) {
@@ -34,7 +36,7 @@ Expr WithoutNumbers(const Expr& expr) {
 
 bool IsWhole(double value) { return value == std::rint(value) && std::abs(value) < 9e15; }
 
-// Writes the first program anew, with numbers computed from sizes.
+// Writes a new version of the first program, with constants computed from sizes.
 class NumberWriter {
  public:
   NumberWriter(absl::Span<Expr* const> exprs, SizeFitter& fitter) : exprs_(exprs), fitter_(fitter) {}
@@ -89,8 +91,8 @@ class NumberWriter {
         return absl::OkStatus();
       }
     }
-    return absl::InvalidArgumentError(absl::StrCat("it computes with a number that is no known function of the sizes: ",
-                                                   absl::StrJoin(values, ", ")));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "it computes with a number that is not a known function of the sizes: ", absl::StrJoin(values, ", ")));
   }
 
   uint32_t Add(serialization::ScalarFn fn, serialization::DTypeProto dtype, std::vector<uint32_t> operands) {
@@ -133,7 +135,7 @@ class NumberWriter {
     if (dtype != serialization::DTYPE_F64) Add(serialization::FN_CAST, dtype, {x});
   }
 
-  // 1 / (1 / 3) is 3.
+  // Rounds a number that is an integer up to rounding errors: 1 / (1 / 3) is 3.
   static double Snapped(double value) {
     const double whole = std::rint(value);
     return whole != 0 && std::abs(value - whole) <= 4 * kTolerance * std::abs(whole) ? whole : value;

@@ -1,4 +1,6 @@
-// Numbers in expression programs that depend on sizes.
+// SPDX-License-Identifier: Apache-2.0
+
+// Constants of expression programs that depend on sizes.
 #ifndef COTAN_AOT_DYNAMIC_NUMBER_EXPR_H_
 #define COTAN_AOT_DYNAMIC_NUMBER_EXPR_H_
 
@@ -13,11 +15,9 @@
 
 namespace cotan::aot {
 
-// `exprs[k]`: one program as compiled at point k of `fitter`. Where constants
-// differ, the first program computes them from sizes instead; the other
-// programs become copies of it.
-// InvalidArgument: the programs differ otherwise, or numbers are no functions of
-// the sizes; the message is a sentence.
+// Unifies the programs `exprs[k]`, compiled at point k of `fitter`: where constants differ, the
+// first program computes them from sizes instead. The other programs become copies of it.
+// InvalidArgument: the programs differ otherwise, or a number is not an expression of the sizes.
 absl::Status UnifyExprs(absl::Span<serialization::Expr* const> exprs, SizeFitter& fitter);
 
 }  // namespace cotan::aot

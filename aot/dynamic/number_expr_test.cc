@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/dynamic/number_expr.h"
 
 #include "base/status_macros.h"
@@ -79,7 +81,7 @@ TEST(NumberExprTest, QuotientsAreComputedWideAndRoundedOnce) {
 }
 
 TEST(NumberExprTest, OtherDifferencesAreRefused) {
-  EXPECT_THAT(Unified({Scaled(1.5), Scaled(-300), Scaled(0.25)}).status().message(), HasSubstr("no known function"));
+  EXPECT_THAT(Unified({Scaled(1.5), Scaled(-300), Scaled(0.25)}).status().message(), HasSubstr("not a known function"));
   Expr other = Scaled(2);
   other.mutable_instructions(2)->set_fn(serialization::FN_ADD);
   EXPECT_THAT(Unified({Scaled(2), other, Scaled(2)}).status().message(), HasSubstr("something else"));

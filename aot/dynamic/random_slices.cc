@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/dynamic/random_slices.h"
 
 #include <algorithm>
@@ -24,9 +26,9 @@ std::vector<SymInt> SlicesOf(std::vector<Draw> draws, const SizeFitter& fitter) 
   std::vector<int64_t> place(fitter.num_points(), 0);
   bool are_whole = true;
   for (const Draw& draw : draws) {
-    if (draw.slice < place) continue;  // drawn again, in the backward
+    if (draw.slice < place) continue;  // the backward repeats an earlier draw
     if (draw.slice != place) break;
-    // Whole blocks at odd sizes are whole blocks at all.
+    // Counts that are multiples of a block at odd sizes are so at all sizes.
     const bool is_whole =
         std::all_of(draw.count.begin(), draw.count.end(), [](int64_t count) { return count % 4 == 0; });
     const std::vector<int64_t> blocks = BlocksOf(draw);

@@ -1,4 +1,6 @@
-// Places of random ops in a program's draws.
+// SPDX-License-Identifier: Apache-2.0
+
+// Slices of the random ops of a program, in Philox blocks.
 #ifndef COTAN_AOT_DYNAMIC_RANDOM_SLICES_H_
 #define COTAN_AOT_DYNAMIC_RANDOM_SLICES_H_
 
@@ -10,14 +12,14 @@
 
 namespace cotan::aot {
 
-// One random op, seen at each point.
+// One random op at each trace point.
 struct Draw {
   std::vector<int64_t> slice;  // first block
   std::vector<int64_t> count;  // elements
 };
 
-// Each op's slice begins where that of the one before ends: their expressions,
-// in that order, the end of all last. They end before one that does not.
+// Returns the ends of the slices as expressions, in ascending order. The first slice begins at 0,
+// each other one where the previous one ends; stops before the first slice that does not.
 std::vector<SymInt> SlicesOf(std::vector<Draw> draws, const SizeFitter& fitter);
 
 }  // namespace cotan::aot

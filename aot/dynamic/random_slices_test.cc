@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/dynamic/random_slices.h"
 
 #include "gmock/gmock.h"
@@ -8,7 +10,7 @@ namespace {
 
 const std::vector<DimVector> kPoints = {{11}, {14}, {13}};
 
-// A draw of `width` numbers for each of the sizes, behind `before` blocks.
+// Returns a draw of `width` numbers for each of the sizes, after `before` blocks.
 Draw DrawOf(int64_t width, const std::vector<int64_t>& before) {
   Draw draw;
   for (size_t k = 0; k < kPoints.size(); ++k) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/dynamic/sample_points.h"
 
 #include <algorithm>
@@ -14,7 +16,7 @@
 namespace cotan::aot {
 namespace {
 
-// Tiny sizes are often kernel sizes and counts of other things, too.
+// Smaller sizes often coincide with kernel sizes and other counts.
 constexpr int64_t kLeastSize = 11;
 
 bool IsPrime(int64_t value) {
@@ -25,7 +27,7 @@ bool IsPrime(int64_t value) {
   return true;
 }
 
-// A prime, or, of the even ones, twice a prime.
+// Returns true for a prime, or if `even`, twice a prime.
 bool IsFit(int64_t value, bool even) {
   return even ? value % 2 == 0 && IsPrime(value / 2) : value % 2 != 0 && IsPrime(value);
 }
@@ -40,8 +42,8 @@ class Chooser {
     }
   }
 
-  // The next size for the symbol, at least `from`; others of the range if there
-  // are no better ones, its ends last: models often have other things as large.
+  // Returns the next size for the symbol, at least `from`, if possible a preferred one; otherwise
+  // another size of the range, its ends last, because other sizes of a model often equal them.
   int64_t Next(const DynamicSymbol& symbol, int64_t from, bool even) {
     const int64_t least = std::max<int64_t>(symbol.min, 2);
     const int64_t start = std::max(least, from);
@@ -72,7 +74,7 @@ class Chooser {
   absl::flat_hash_set<int64_t> taken_;
 };
 
-// Whether points of (a, b) lie on one line.
+// Returns true if the values of symbols a and b at the points are collinear.
 bool OnOneLine(const std::vector<DimVector>& points, size_t a, size_t b) {
   for (size_t k = 2; k < points.size(); ++k) {
     if ((points[k][a] - points[0][a]) * (points[1][b] - points[0][b]) !=
@@ -83,7 +85,7 @@ bool OnOneLine(const std::vector<DimVector>& points, size_t a, size_t b) {
   return true;
 }
 
-// Elements of the largest argument.
+// Returns the number of elements of the largest argument.
 double LargestArgument(const DynamicShapes& shapes, const DimVector& point) {
   double largest = 0;
   for (const SymIntVector& sizes : shapes.sizes) {
@@ -94,8 +96,8 @@ double LargestArgument(const DynamicShapes& shapes, const DimVector& point) {
   return largest;
 }
 
-// Makes sizes of `point` smaller, down to `least`, until all arguments can be
-// computed with in a moment: several dimensions multiply.
+// Reduces the sizes of `point`, down to `least`, until no argument has too many elements to trace
+// quickly.
 void LimitArguments(const DynamicShapes& shapes, const DimVector& least, DimVector& point) {
   constexpr double kMaxElements = 1 << 22;
   DimVector example;
@@ -118,7 +120,7 @@ absl::StatusOr<std::vector<DimVector>> ChooseSamplePoints(const DynamicShapes& s
   const size_t num_points = shapes.symbols.size() > 1 ? 4 : 3;
   std::vector<DimVector> points(num_points, DimVector(shapes.symbols.size(), 0));
   Chooser chooser(shapes, fixed);
-  // The narrowest range chooses first.
+  // The symbol with the narrowest range is chosen first.
   std::vector<size_t> order(shapes.symbols.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -133,7 +135,7 @@ absl::StatusOr<std::vector<DimVector>> ChooseSamplePoints(const DynamicShapes& s
       while (OnOneLine(points, j, i)) {
         const int64_t last = points.back()[i];
         points.back()[i] = chooser.Next(shapes.symbols[i], last + 1, false);
-        if (points.back()[i] <= last) break;  // the range has no more
+        if (points.back()[i] <= last) break;  // the range has no further value
       }
     }
   }
@@ -141,7 +143,7 @@ absl::StatusOr<std::vector<DimVector>> ChooseSamplePoints(const DynamicShapes& s
 }
 
 std::vector<DimVector> ChooseEndPoints(const DynamicShapes& shapes) {
-  constexpr int64_t kRound = 24;  // rounding to multiples of 2, 3, 4, 6, 8 shows there
+  constexpr int64_t kRound = 24;  // detects rounding to multiples of 2, 3, 4, 6, 8
   DimVector least, most, round;
   for (const DynamicSymbol& symbol : shapes.symbols) {
     least.push_back(std::max<int64_t>(symbol.min, 2));

@@ -1,4 +1,6 @@
-// Where a method keeps sizes.
+// SPDX-License-Identifier: Apache-2.0
+
+// Fields of a method that hold size expressions.
 #ifndef COTAN_AOT_DYNAMIC_SIZE_FIELDS_H_
 #define COTAN_AOT_DYNAMIC_SIZE_FIELDS_H_
 
@@ -14,11 +16,11 @@ struct SizeField {
   std::string where;            // for messages: "op 3 (convolution) from layer1.0"
 };
 
-// All size expressions of a method, in a fixed order, but for numbers among
-// programs' constants and outputs that are integers. They point into `method`.
+// Returns all size expressions of a method, in a fixed order, except constants of expression
+// programs and integer outputs. The pointers point into `method`.
 std::vector<SizeField> SizeFieldsOf(serialization::Method& method);
 
-// "op 3 (convolution) from layer1.0".
+// Returns text such as "op 3 (convolution) from layer1.0".
 std::string OpText(const serialization::Method& method, int op);
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/dynamic/size_fields.h"
 
 #include "gtest/gtest.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/dynamic/size_fitter.h"
 
 #include <algorithm>
@@ -23,7 +25,7 @@ struct Slope {
   int64_t denominator = 1;
 };
 
-// Of y over x, if all points lie on one line that is not level.
+// Returns the slope of y over x, if all points are on one line that is not constant.
 std::optional<Slope> SlopeOf(const Samples& x, absl::Span<const int64_t> y) {
   size_t other = 1;
   while (other < x.size() && x[other] == x[0]) ++other;
@@ -42,13 +44,14 @@ std::optional<Slope> SlopeOf(const Samples& x, absl::Span<const int64_t> y) {
 
 SymInt FloorDiv(const SymInt& a, int64_t b) { return SymInt::Binary(SymInt::Kind::kFloorDiv, a, b); }
 
-// offset such that y = (slope.numerator * x + offset) // slope.denominator.
+// Returns (slope.numerator * expression + offset) // slope.denominator, with the offset that gives
+// y at x.
 SymInt Line(const SymInt& expression, const Slope& slope, int64_t x, int64_t y) {
   const int64_t offset = slope.denominator * y - slope.numerator * x;
   return FloorDiv(expression * SymInt(slope.numerator) + SymInt(offset), slope.denominator);
 }
 
-// y = (a x + b) // c for the smallest c for which there are such a and b.
+// Fits y = (a x + b) // c with the smallest c for which a and b exist.
 std::optional<SymInt> RoundedLine(const SymInt& expression, const Samples& x, absl::Span<const int64_t> y) {
   const auto [low, high] = std::minmax_element(x.begin(), x.end());
   if (*low == *high) return std::nullopt;
@@ -60,7 +63,7 @@ std::optional<SymInt> RoundedLine(const SymInt& expression, const Samples& x, ab
     const auto guess = std::llround(slope * static_cast<double>(c));
     for (const int64_t a : {guess, guess - 1, guess + 1}) {
       if (a <= 0 || std::gcd(a, c) != 1) continue;
-      // The offsets that each point allows.
+      // The range of offsets that all points allow.
       int64_t from = std::numeric_limits<int64_t>::min();
       int64_t to = std::numeric_limits<int64_t>::max();
       for (size_t k = 0; k < x.size(); ++k) {
@@ -68,7 +71,7 @@ std::optional<SymInt> RoundedLine(const SymInt& expression, const Samples& x, ab
         to = std::min(to, c * y[k] - a * x[k] + c - 1);
       }
       if (from > to) continue;
-      // Rounding down and up are what programs do.
+      // Prefers the offsets of rounding down and up.
       int64_t offset = from;
       for (const int64_t usual : {int64_t{0}, c - 1}) {
         if (usual >= from && usual <= to) {
@@ -82,7 +85,7 @@ std::optional<SymInt> RoundedLine(const SymInt& expression, const Samples& x, ab
   return std::nullopt;
 }
 
-// factor with values = factor * a * b at all points.
+// Returns the factor with values = factor * a * b at all points; none if there is none.
 std::optional<int64_t> FactorOf(const Samples& a, const Samples& b, const Samples& values) {
   const Int128 unit = Int128{a[0]} * b[0];
   if (values[0] == 0 || unit == 0 || values[0] % unit != 0) return std::nullopt;
@@ -93,7 +96,7 @@ std::optional<int64_t> FactorOf(const Samples& a, const Samples& b, const Sample
   return factor;
 }
 
-// factor, offset with y = offset + factor * x at all points.
+// Returns factor and offset with y = offset + factor * x at all points; none if there are none.
 std::optional<std::pair<double, double>> FloatLine(const std::vector<double>& x, const std::vector<double>& y,
                                                    double tolerance) {
   const auto fits = [&](double factor, double offset) {
@@ -158,13 +161,13 @@ void SizeFitter::AddKnown(const SymInt& expression) {
   const bool is_known =
       std::any_of(known_.begin(), known_.end(), [&](const Known& k) { return k.samples == *samples; });
   if (is_known) return;
-  // Found as something else before: that is as good.
+  // Keeps an expression that was found for these values before.
   const auto found = found_.find(*samples);
   const SymInt& known = found != found_.end() && found->second.has_value() ? *found->second : expression;
   seen_.try_emplace(*samples, true);
   found_[*samples] = known;
   known_.push_back({known, *std::move(samples)});
-  // What did not fit may do so now.
+  // Values that did not fit may fit now.
   absl::erase_if(found_, [](const auto& entry) { return !entry.second.has_value(); });
   if (known_.size() <= kMaxFactors) AddProducts(known_.size() - 1);
 }
@@ -280,7 +283,7 @@ std::optional<NumberFit> SizeFitter::FitNumber(absl::Span<const double> values, 
   };
   constexpr Form kForms[] = {{true, false, false}, {false, false, false}, {true, false, true}, {false, false, true},
                              {true, true, false},  {false, true, false},  {true, true, true},  {false, true, true}};
-  // A plain multiple is likelier than a line.
+  // Prefers a plain multiple to a multiple plus a constant.
   for (const bool with_offset : {false, true}) {
     for (const Form& form : kForms) {
       for (const std::vector<Known>* list : {&known_, &products_}) {

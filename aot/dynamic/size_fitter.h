@@ -1,4 +1,6 @@
-// Numbers that were seen at several sizes as functions of those sizes.
+// SPDX-License-Identifier: Apache-2.0
+
+// Fits numbers that were observed at several trace points by expressions of sizes.
 #ifndef COTAN_AOT_DYNAMIC_SIZE_FITTER_H_
 #define COTAN_AOT_DYNAMIC_SIZE_FITTER_H_
 
@@ -13,8 +15,8 @@
 
 namespace cotan::aot {
 
-// The number offset + factor * x, or 1 over it, where x is size, 1 / size,
-// sqrt(size) or 1 / sqrt(size).
+// The number offset + factor * x, or its reciprocal, where x is size, 1 / size, sqrt(size) or 1 /
+// sqrt(size).
 struct NumberFit {
   SymInt size;
   bool of_root = false;
@@ -26,12 +28,11 @@ struct NumberFit {
   double Evaluate(int64_t size_value) const;
 };
 
-// Finds, for numbers given at each of some points (values of all symbols), an
-// expression that yields them there. Simple ones go first: a symbol or another
-// known size, then such sizes times and plus constants, products, multiples of
-// quotients, sums of two.
-// The more points, the less is left to chance: three are the least for one
-// symbol, four for more. Not thread-safe.
+// Finds an expression that has given values at the trace points. Tries, in this order: known sizes
+// (symbols first), a known size times plus constants, products of known sizes, multiples of
+// quotients, sums of two known sizes.
+// More points make coincidences less likely: use at least three for one symbol and four for
+// several. Not thread-safe.
 class SizeFitter {
  public:
   // points[k][i]: value of symbol s_i at point k.
@@ -40,21 +41,23 @@ class SizeFitter {
   size_t num_points() const { return points_.size(); }
   absl::Span<const DimVector> points() const { return points_; }
 
-  // A size that is known to occur; further ones may depend on it. What cannot
-  // be evaluated at the points is left out.
+  // Adds a size that occurs in the program, so that other sizes can be fitted in terms of it.
+  // Ignores expressions that cannot be evaluated at the points.
   void AddKnown(const SymInt& expression);
 
-  // An expression that Fit() yields for its values from now on, if it is not
-  // known by another.
+  // Makes Fit() return `expression` for its values, unless another expression is known for them.
   void Remember(const SymInt& expression);
 
-  // values[k] at point k; as many as points. None: nothing fits.
+  // Returns an expression that has the value values[k] at point k, one value per point; none if
+  // nothing fits.
   std::optional<SymInt> Fit(absl::Span<const int64_t> values);
 
-  // The same, but only multiples of known sizes and products, plus constants.
+  // Returns a multiple of a known size or product plus a constant that has the given values; none
+  // if nothing fits.
   std::optional<SymInt> FitLine(absl::Span<const int64_t> values) const;
 
-  // `tolerance`: relative error of the values.
+  // Returns a fit of floating point values; none if nothing fits. `tolerance`: relative error of
+  // the values.
   std::optional<NumberFit> FitNumber(absl::Span<const double> values, double tolerance);
 
  private:
@@ -66,17 +69,17 @@ class SizeFitter {
 
   std::optional<Samples> SamplesOf(const SymInt& expression) const;
   std::optional<SymInt> Search(const Samples& values) const;
-  // Multiples of what is rounded and products of four or more.
+  // Fits multiples of quotients, and products of four or more known sizes.
   std::optional<SymInt> FitLongProduct(const Samples& values) const;
   void AddProducts(size_t first_new);
   void AddProduct(const SymInt& a, const SymInt& b, std::vector<Known>& to);
 
   std::vector<DimVector> points_;
   size_t num_symbols_ = 0;
-  // Symbols first; then what AddKnown() brought; distinct samples.
+  // Symbols first, then the sizes of AddKnown(); their samples are distinct.
   std::vector<Known> known_;
-  std::vector<Known> products_;  // of two and three known ones
-  std::vector<Known> rounded_;   // those of Remember() that are quotients
+  std::vector<Known> products_;  // of two and three known sizes
+  std::vector<Known> rounded_;   // quotients among the expressions of Remember()
   absl::flat_hash_map<Samples, bool> seen_;
   absl::flat_hash_map<Samples, std::optional<SymInt>> found_;
 };

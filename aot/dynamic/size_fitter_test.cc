@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/dynamic/size_fitter.h"
 
 #include <cmath>
@@ -24,7 +26,7 @@ std::vector<double> SampleNumbers(const std::vector<DimVector>& points,
   return values;
 }
 
-// That the expression found has the function's values elsewhere.
+// Expects that the fitted expression equals the function at other points too.
 void ExpectFound(const std::vector<DimVector>& points, const std::vector<DimVector>& elsewhere,
                  const std::function<int64_t(const DimVector&)>& f) {
   SizeFitter fitter(points);

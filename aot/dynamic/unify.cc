@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/dynamic/unify.h"
 
 #include <algorithm>
@@ -31,7 +33,7 @@ using serialization::ViewAndMutationMeta;
 
 using Integers = std::vector<int64_t>;
 
-// An op's own program, if it has one.
+// Returns an op's expression program; null if it has none.
 Expr* ProgramOf(Op& op) {
   if (op.has_expr()) return op.mutable_expr();
   if (op.has_matmul() && op.matmul().has_epilogue()) return op.mutable_matmul()->mutable_epilogue();
@@ -76,7 +78,7 @@ class Unifier {
     return absl::StrJoin(texts, ", ");
   }
 
-  // --- before anything is changed -------------------------------------------
+  // --- checks before any change ---------------------------------------------
 
   absl::Status CheckOps() const {
     for (const Method* method : methods_) {
@@ -105,7 +107,7 @@ class Unifier {
     return absl::OkStatus();
   }
 
-  // Sizes after convolution and pooling, exactly as they are rounded.
+  // Adds the exact sizes after convolution and pooling, with their rounding.
   void LearnWindows() {
     for (const Op& op : base_.ops()) {
       switch (op.kind_case()) {
@@ -211,7 +213,7 @@ class Unifier {
     return draw;
   }
 
-  // --- the changes -----------------------------------------------------------
+  // --- changes ---------------------------------------------------------------
 
   absl::Status UnifySizes() {
     std::vector<std::vector<SizeField>> fields;
@@ -237,7 +239,7 @@ class Unifier {
     for (const std::string* text : texts) values.push_back(text->empty() ? 0 : Number(*text).value_or(-1));
     const std::optional<SymInt> size = fitter_.Fit(values);
     if (!size.has_value()) {
-      return Refuse(where, absl::StrCat("a size is no known function of the dynamic dimensions: it was ",
+      return Refuse(where, absl::StrCat("a size is not a known function of the dynamic dimensions: it was ",
                                         absl::StrJoin(values, ", ")));
     }
     for (std::string* text : texts) *text = size->ToString();
@@ -258,7 +260,7 @@ class Unifier {
     return absl::OkStatus();
   }
 
-  // Those that are set; of wrapper types, also that on flat values.
+  // Returns the metadata of a method that is set; with wrapper types also that of the flat values.
   static std::vector<ViewAndMutationMeta*> MetadataOf(Method& method) {
     std::vector<ViewAndMutationMeta*> result;
     if (method.has_metadata()) result.push_back(method.mutable_metadata());
@@ -269,7 +271,7 @@ class Unifier {
     return result;
   }
 
-  // Outputs that are integers.
+  // Unifies integer outputs.
   absl::Status UnifyScalars() {
     for (size_t m = 0; m < MetadataOf(base_).size(); ++m) {
       for (int i = 0; i < MetadataOf(base_)[m]->output_info_size(); ++i) {
@@ -288,7 +290,7 @@ class Unifier {
         if (std::all_of(values.begin(), values.end(), [&](int64_t value) { return value == values[0]; })) continue;
         const std::optional<SymInt> size = fitter_.Fit(values);
         if (!size.has_value()) {
-          return Refuse(absl::StrCat("output ", i), "it is an integer that is no known function of the sizes");
+          return Refuse(absl::StrCat("output ", i), "it is an integer that is not a known function of the sizes");
         }
         for (OutputAliasInfo* info : infos) {
           info->set_raw_type(serialization::RAW_SYM_INT);
@@ -327,7 +329,7 @@ class Unifier {
     if (method.has_program_metadata()) *method.mutable_program_metadata()->mutable_saved() = saved;
   }
 
-  // --- afterwards ------------------------------------------------------------
+  // --- checks after all changes ----------------------------------------------
 
   absl::Status CheckEqual() const {
     const std::string expected = base_.SerializeAsString();
@@ -342,7 +344,7 @@ class Unifier {
         return Refuse(absl::StrCat("value ", i, " '", base_.values(i).name(), "'"),
                       "its layout or rank depends on the size");
       }
-      return Refuse("its inputs and outputs", "what is known of views, mutations and gradients depends on the size");
+      return Refuse("its inputs and outputs", "the metadata of views, mutations and gradients depends on the size");
     }
     return absl::OkStatus();
   }

@@ -1,4 +1,6 @@
-// One program for all sizes from programs for some. No LibTorch.
+// SPDX-License-Identifier: Apache-2.0
+
+// Makes one program for all sizes from programs compiled at the trace points. No LibTorch.
 #ifndef COTAN_AOT_DYNAMIC_UNIFY_H_
 #define COTAN_AOT_DYNAMIC_UNIFY_H_
 
@@ -14,18 +16,17 @@
 
 namespace cotan::aot {
 
-// `learned`: what the traces told of the sizes.
-// `methods[k]`: one method as compiled with the values points[k] of the symbols.
-// Sizes and numbers that differ become expressions of the symbols in all of
-// them, which are equal afterwards but for what the points do not tell apart.
-// InvalidArgument: the methods differ in more than sizes, or in a way that is no
-// known function of the sizes; the message names the op.
+// `learned`: the size expressions that the traces contain.
+// Unifies the methods `methods[k]`, one method compiled with the symbols' values points[k]: sizes
+// and numbers that differ become expressions of the symbols. All methods are equal afterwards.
+// InvalidArgument: the methods differ in more than sizes and numbers, or no expression fits one;
+// the message names the op.
 absl::Status UnifyMethods(const DynamicShapes& shapes, absl::Span<const DimVector> points, const LearnedSizes& learned,
                           absl::Span<serialization::Method* const> methods);
 
-// The same for whole artifacts: `files[k]` are their bytes. Reference runs are
-// those of the first.
-// InvalidArgument: as above; the states differ.
+// Unifies all methods of artifacts and returns the bytes of the result; `files[k]` are the bytes
+// compiled at points[k]. Keeps the reference runs of the first.
+// InvalidArgument: an error of UnifyMethods(), or the states, methods or captured constants differ.
 absl::StatusOr<std::string> UnifyArtifacts(const DynamicShapes& shapes, absl::Span<const DimVector> points,
                                            const LearnedSizes& learned, std::vector<std::string> files);
 

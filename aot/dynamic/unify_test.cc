@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/dynamic/unify.h"
 
 #include "gmock/gmock.h"
@@ -145,7 +147,8 @@ TEST(UnifyTest, WhatDependsOnTheSizeOtherwiseIsRefused) {
   EXPECT_THAT(Unify(methods).message(), HasSubstr("op 1 (view) from aten.view flat: it is there at some sizes only"));
   methods = Methods();
   methods[0].mutable_ops(0)->mutable_view()->mutable_steps(0)->mutable_view()->set_sizes(0, "1000");
-  EXPECT_THAT(Unify(methods).message(), HasSubstr("no known function of the dynamic dimensions: it was 1000, 56, 52"));
+  EXPECT_THAT(Unify(methods).message(),
+              HasSubstr("not a known function of the dynamic dimensions: it was 1000, 56, 52"));
   methods = Methods();
   methods[0].mutable_values(0)->mutable_type()->add_dim_order(0);
   EXPECT_THAT(Unify(methods).message(), HasSubstr("layout or rank"));

@@ -1,4 +1,6 @@
-// Windows that slide along a dimension: convolution and pooling.
+// SPDX-License-Identifier: Apache-2.0
+
+// Sliding windows along a dimension, of convolution and pooling.
 #ifndef COTAN_AOT_DYNAMIC_WINDOW_H_
 #define COTAN_AOT_DYNAMIC_WINDOW_H_
 
@@ -16,8 +18,8 @@ struct Window {
   bool ceil_mode = false;
 };
 
-// How many there are in a dimension of `size`, but for the last one in ceil_mode
-// when it lies in the padding alone.
+// Returns the number of windows in a dimension of `size`. In ceil_mode it includes a last window
+// that is entirely in the padding, which LibTorch drops.
 inline SymInt WindowCount(const SymInt& size, const Window& window) {
   const int64_t reach = window.dilation * (window.kernel - 1) + 1;
   const int64_t round_up = window.ceil_mode ? window.stride - 1 : 0;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/emit/artifact_builder.h"
 
 #include <algorithm>
@@ -13,9 +15,8 @@ namespace {
 
 using serialization::State;
 
-// How far the runtime may be from LibTorch, relative to a tensor's largest
-// element, in units of its dtype's epsilon: sums in another order, through
-// some dozen layers.
+// Tolerance of reference runs, relative to a tensor's largest element, in units of its dtype's
+// epsilon. It covers sums in another order than LibTorch's, through a few dozen layers.
 constexpr double kEpsilons = 4096;
 
 serialization::TensorType TypeOf(const TensorData& tensor) {
@@ -36,7 +37,7 @@ double LargestOf(const std::string& bytes) {
   return largest;
 }
 
-// Largest magnitude of f32 and f64 tensors; 0 for all others.
+// Returns the largest magnitude of an f32 or f64 tensor; 0 for other dtypes.
 double LargestMagnitude(const TensorData& tensor) {
   if (tensor.dtype == DType::kFloat32) return LargestOf<float>(tensor.bytes);
   if (tensor.dtype == DType::kFloat64) return LargestOf<double>(tensor.bytes);
@@ -104,7 +105,7 @@ void ArtifactBuilder::AddReference(absl::string_view method, absl::Span<const Te
   serialization::Reference& reference = *artifact_.add_references();
   reference.set_method(std::string(method));
   for (const TensorData& input : inputs) *reference.add_inputs() = ReferenceOf(input, 0);
-  // Gradients that cancel are compared on the scale of the largest one.
+  // Gradients that cancel are compared on the scale of the largest gradient.
   double largest = 0;
   for (const TensorData& output : outputs) largest = std::max(largest, LargestMagnitude(output));
   for (const TensorData& output : outputs) {

@@ -1,5 +1,6 @@
-// Collects what the methods of a model share and writes the artifact. No
-// LibTorch.
+// SPDX-License-Identifier: Apache-2.0
+
+// Collects the methods, states and reference runs of a model and writes the artifact. No LibTorch.
 #ifndef COTAN_AOT_EMIT_ARTIFACT_BUILDER_H_
 #define COTAN_AOT_EMIT_ARTIFACT_BUILDER_H_
 
@@ -17,29 +18,29 @@
 
 namespace cotan::aot {
 
-// One artifact in the making. Not thread-safe.
+// Builder of one artifact. Not thread-safe.
 class ArtifactBuilder {
  public:
   // The RNG state starts at (seed, 0).
   explicit ArtifactBuilder(uint64_t seed) : seed_(seed) {}
 
-  // Adds the parameters and buffers of a traced program, and of its constants
-  // and generator state those that `graph`, made from it, still reads. What
-  // has been added before stays.
+  // Adds the parameters and buffers of a traced program, and those of its constants and generator
+  // state that `graph`, lowered from it, reads. States that were added before are kept.
   void AddTracedStates(const TracedProgram& traced, const Graph& graph);
-  // Adds states that the optimizer brought; the same rule.
+  // Adds the states of the optimizer. States that were added before are kept.
   void AddStates(absl::Span<const serialization::State> states);
-  // Everything added so far; indexes stay valid.
+  // Returns all states added so far; their indexes do not change.
   absl::Span<const serialization::State> states() const { return states_; }
 
   void AddMethod(serialization::Method method) { *artifact_.add_methods() = std::move(method); }
 
-  // A run of `method` from the initial state, with the generator at (seed, 0).
-  // An output may be off by rounding of the largest output.
+  // Adds a reference run of `method` from the initial states, with the generator at (seed, 0). The
+  // recorded tolerance of each output scales with the largest output.
   void AddReference(absl::string_view method, absl::Span<const TensorData> inputs, absl::Span<const TensorData> outputs,
                     absl::Span<const ExpectedState> states_after);
 
-  // The bytes of the file. `producer` is for people.
+  // Returns the bytes of the file. `producer` is informative only. Errors of
+  // ArtifactWriter::Serialize().
   absl::StatusOr<std::string> Build(std::string producer) &&;
 
  private:

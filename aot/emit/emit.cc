@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/emit/emit.h"
 
 #include <cstdint>
@@ -26,16 +28,15 @@ bool IsState(InputKind kind) {
          kind != InputKind::kToken;
 }
 
-// Whether the last result need not be computed: indices of a pool, gates that
-// only the backward of a recurrent layer reads.
+// Returns true if the runtime may omit the last result: indices of a pool, or gates that only the
+// backward of a recurrent layer reads.
 bool HasOptionalResult(const Node& node) {
   if (node.op == "prim.max_pool") return true;
   if (node.op != "prim.recurrent") return false;
   return node.outputs.size() > (std::get<std::string>(node.arguments[4]) == "lstm" ? 2 : 1);
 }
 
-// Where the views of a chain end: a view whose only use is another view is
-// merged into that one.
+// Emits a graph. A view whose only use is another view is merged into that view.
 class Emitter {
  public:
   Emitter(const Graph& graph, absl::Span<const State> states) : graph_(graph) {
@@ -64,7 +65,7 @@ class Emitter {
     for (const GraphOutput& output : graph_.outputs()) ++uses_[output.value];
   }
 
-  // The index of a value of the method, added when first asked for.
+  // Returns the index of a value of the method, and adds the value on the first call.
   uint32_t Index(ValueId id) {
     const auto [it, is_new] = indexes_.try_emplace(id, static_cast<uint32_t>(method_.values_size()));
     if (is_new) {
@@ -116,7 +117,7 @@ class Emitter {
     if (!IsViewOp(node.op)) {
       serialization::Op op;
       COTAN_RETURN_IF_ERROR(EmitKernelOp(graph_, node, op));
-      if (op.has_effect()) {  // the order of ops stands for its tokens
+      if (op.has_effect()) {  // the order of ops replaces its tokens
         op.add_inputs(Index(TensorOperands(node)[1]));
         op.set_source(node.source);
         *method_.add_ops() = std::move(op);

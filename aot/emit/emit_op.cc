@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/emit/emit_op.h"
 
 #include <cstdint>
@@ -36,7 +38,7 @@ void AddInts(const std::vector<SymInt>& values, Field* field) {
   for (const SymInt& value : values) field->Add(value.constant());
 }
 
-// Attributes from argument `first` on (Builder's ConvolutionConfig).
+// Reads the attributes of Builder's ConvolutionConfig from argument `first` on.
 void Fill(const Node& node, size_t first, serialization::Convolution* op) {
   AddInts(List(node, first), op->mutable_stride());
   AddInts(List(node, first + 1), op->mutable_padding());
@@ -64,7 +66,7 @@ void Fill(const Node& node, size_t first, serialization::Attention* op) {
 template <typename Enum>
 using EnumNames = std::initializer_list<std::pair<absl::string_view, Enum>>;
 
-// The enumerator that argument `i` names.
+// Returns the enumerator that argument `i` names.
 template <typename Enum>
 absl::StatusOr<Enum> Named(const Node& node, size_t i, EnumNames<Enum> names) {
   const auto& given = std::get<std::string>(node.arguments[i]);
@@ -149,7 +151,7 @@ const absl::flat_hash_map<absl::string_view, KernelFiller>& KernelFillers() {
   return *kFillers;
 }
 
-// Of ops with an argument that names an enumerator.
+// Fillers of ops with an argument that names an enumerator.
 const absl::flat_hash_map<absl::string_view, NamedFiller>& NamedFillers() {
   static const auto* const kFillers = new absl::flat_hash_map<absl::string_view, NamedFiller>({
       {"prim.effect", [](const Node& node, Op& op) { return Fill(node, op.mutable_effect()); }},
@@ -218,7 +220,7 @@ absl::Status EmitKernelOp(const Graph& graph, const Node& node, Op& op) {
 
 absl::Status EmitViewStep(const Node& node, ViewStep& step) {
   const auto it = ViewFillers().find(node.op);
-  if (it == ViewFillers().end()) return absl::InternalError(absl::StrCat(node.op, " is no view"));
+  if (it == ViewFillers().end()) return absl::InternalError(absl::StrCat(node.op, " is not a view"));
   it->second(node, step);
   return absl::OkStatus();
 }

@@ -1,4 +1,6 @@
-// From a node of the dialects prim and cotan to the op of the runtime.
+// SPDX-License-Identifier: Apache-2.0
+
+// Converts nodes of the dialects prim and cotan to ops of the runtime.
 #ifndef COTAN_AOT_EMIT_EMIT_OP_H_
 #define COTAN_AOT_EMIT_EMIT_OP_H_
 
@@ -8,12 +10,12 @@
 
 namespace cotan::aot {
 
-// Fills the kind of `op`, operands excepted.
-// Internal: a node that the runtime has no op for, or whose cell or effect it does not
-// know.
+// Sets the kind of `op` and its attributes, but not its operands.
+// Internal: the runtime has no op for the node, or does not define its cell or effect.
 absl::Status EmitKernelOp(const Graph& graph, const Node& node, serialization::Op& op);
 
-// Internal: as above.
+// Sets `step` to the view that `node` computes.
+// Internal: the node is not a view.
 absl::Status EmitViewStep(const Node& node, serialization::ViewStep& step);
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/emit/emit_op.h"
 
 #include "absl/strings/str_cat.h"
@@ -8,7 +10,7 @@
 namespace cotan::aot {
 namespace {
 
-// The one node of a graph with input %0.
+// Returns the only node of a graph with input %0.
 Node Parse(absl::string_view line) {
   const Graph graph = *ParseGraph(absl::StrCat("graph @g {\n%0: f32[4,6,8,8] = user_input 0 \"x\"\n", line, "\n}"));
   return graph.nodes().front();

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/emit/emit.h"
 
 #include "aot/ir/expr_text.h"
@@ -45,7 +47,7 @@ TEST(EmitTest, GraphsBecomeMethods) {
   const absl::StatusOr<serialization::Method> method = Emit(graph, states);
   ASSERT_TRUE(method.ok()) << method.status();
   EXPECT_EQ(method->name(), "train_step");
-  ASSERT_EQ(method->ops_size(), 4);  // two views in a row are one
+  ASSERT_EQ(method->ops_size(), 4);  // two consecutive views are merged
   EXPECT_TRUE(method->ops(0).has_view());
   EXPECT_TRUE(method->ops(1).has_matmul());
   EXPECT_EQ(method->ops(1).source(), "layer");

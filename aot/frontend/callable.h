@@ -1,5 +1,6 @@
-// Turns callables on tensors into the one form that tracing takes: a vector of
-// tensors in, a vector of tensors out.
+// SPDX-License-Identifier: Apache-2.0
+
+// Converts callables on tensors to TensorFunction: a vector of tensors in, a vector of tensors out.
 //
 //   TensorFunction f = AdaptFunction([](at::Tensor x, at::Tensor y) { return x + y; });
 //   ModuleFactory m = AdaptFactory([] { return std::make_shared<Net>(); });
@@ -25,14 +26,14 @@ class Module;
 
 namespace cotan::aot {
 
-// What a factory makes: a module and its forward().
+// A module and its forward().
 struct ModuleInstance {
   std::shared_ptr<torch::nn::Module> module;
   TensorFunction forward;
 };
 
-// Makes a new module. It runs while tracing keys are on, so parameters and
-// buffers must be created in it, by LibTorch's ops.
+// A function that makes a new module. It runs under the tracing dispatch keys: parameters and
+// buffers must be created in it, by ops of LibTorch.
 using ModuleFactory = std::function<ModuleInstance()>;
 
 namespace internal {
@@ -53,8 +54,8 @@ void Flatten(const std::tuple<T...>& values, std::vector<at::Tensor>& out) {
   std::apply([&](const T&... value) { (Flatten(value, out), ...); }, values);
 }
 
-// Calls with as many arguments as there are inputs, if the callable takes that
-// many; else with all of them as one vector, if it takes one.
+// Calls `callable` with one argument for each input if it takes that many, otherwise with all
+// inputs as one vector. Throws std::invalid_argument if it takes neither.
 template <typename Callable, size_t... kIndex>
 std::vector<at::Tensor> CallWith(Callable& callable, const std::vector<at::Tensor>& inputs,
                                  std::index_sequence<kIndex...>) {
@@ -97,7 +98,7 @@ std::vector<at::Tensor> Call(Callable& callable, const std::vector<at::Tensor>& 
   throw std::invalid_argument("more than 6 tensors; take a std::vector<at::Tensor> instead");
 }
 
-// A module's forward(), by whatever class declares it.
+// A callable for the forward() of a module, which may be overloaded or a template.
 template <typename Module>
 struct ForwardOf {
   std::shared_ptr<Module> module;
@@ -117,8 +118,8 @@ ModuleInstance FromModule(std::shared_ptr<Module> module) {
 
 }  // namespace internal
 
-// A callable on tensors, or on one vector of tensors; it returns a tensor, or a
-// vector, tuple or pair of such, also nested.
+// Adapts a callable on up to 6 tensors, or on one vector of tensors. It returns a tensor, or a
+// vector, tuple or pair of tensors, which may be nested.
 template <typename Callable>
 TensorFunction AdaptFunction(Callable callable) {
   return [callable = std::move(callable)](const std::vector<at::Tensor>& inputs) mutable {
@@ -126,8 +127,8 @@ TensorFunction AdaptFunction(Callable callable) {
   };
 }
 
-// A callable that returns a std::shared_ptr to a torch::nn module, or a module
-// holder; the module's forward() is as for AdaptFunction().
+// Adapts a callable that returns a std::shared_ptr to a torch::nn module, or a module holder. The
+// module's forward() has the arguments and results of AdaptFunction().
 template <typename Factory>
 ModuleFactory AdaptFactory(Factory factory) {
   return [factory = std::move(factory)]() mutable -> ModuleInstance {

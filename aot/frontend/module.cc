@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/module.h"
 
 #include <ATen/FunctionalTensorWrapper.h>
@@ -25,6 +27,7 @@ namespace {
 
 using serialization::State;
 
+// A parameter or buffer that the module registers.
 struct Registered {
   std::string name;
   State::Role role;
@@ -49,6 +52,7 @@ ModuleState* FindTensor(std::vector<ModuleState>& states, const at::Tensor& tens
   return nullptr;
 }
 
+// Returns the states of a new module. InvalidArgument: one of them is not a proxy.
 absl::StatusOr<std::vector<ModuleState>> CollectStates(const torch::nn::Module& module) {
   std::vector<ModuleState> states;
   for (const Registered& registered : RegisteredTensors(module)) {
@@ -92,6 +96,7 @@ absl::Status Freeze(const std::vector<std::string>& patterns, std::vector<Module
   return absl::OkStatus();
 }
 
+// Returns whether `name` is a name of the state.
 bool Names(const ModuleState& state, const std::string& name) {
   if (state.name == name) return true;
   for (const std::string& alias : state.aliases) {

@@ -1,4 +1,6 @@
-// Constructs a torch::nn module so that it can be traced.
+// SPDX-License-Identifier: Apache-2.0
+
+// Constructs a torch::nn module with proxies as parameters and buffers, so that it can be traced.
 #ifndef COTAN_AOT_FRONTEND_MODULE_H_
 #define COTAN_AOT_FRONTEND_MODULE_H_
 
@@ -19,31 +21,31 @@
 
 namespace cotan::aot {
 
+// Tensors by qualified name ("net.1.weight").
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
+// Options of TraceableModule.
 struct ModuleOptions {
-  // LibTorch's default generator is seeded with it before the factory runs.
+  // Seed of LibTorch's default generator before the factory runs.
   uint64_t seed = 0;
-  // Parameters whose names match one of these ('*' is any text, '?' any
-  // character) require no grad.
+  // Names of parameters that require no grad. Patterns: '*' is any text, '?' any character.
   std::vector<std::string> frozen = {};
-  // Initial content of parameters and buffers by name; all others keep what
-  // the factory gave them.
+  // Initial content of parameters and buffers by name. Missing names keep their initial value.
   NamedTensors initial_values = {};
 };
 
-// A parameter or buffer of a model that is no torch::nn module.
+// A parameter or buffer of a model that is a function instead of a torch::nn module.
 struct InitialState {
   std::string name;
   serialization::State::Role role = serialization::State::PARAMETER;
   at::Tensor value;  // real CPU tensor
   bool requires_grad = false;
-  bool persistent = true;
-  std::vector<std::string> aliases = {};
+  bool persistent = true;                 // in the state_dict
+  std::vector<std::string> aliases = {};  // further names of a tied tensor
 };
 
-// Such a model: a function of its states, in their order, and of its inputs. It
-// writes to states in place.
+// A model as a function of its states, in their order, and of its inputs. It writes to states in
+// place.
 using StateFunction = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>& states,
                                                             const std::vector<at::Tensor>& inputs)>;
 
@@ -51,25 +53,26 @@ using StateFunction = std::function<std::vector<at::Tensor>(const std::vector<at
 // Trace(). Movable; holds the module.
 class TraceableModule {
  public:
-  // InvalidArgument: the factory threw or returned null; a parameter or buffer
-  // was not created by an op within it; a pattern of `frozen` matches no
-  // parameter; an initial value names no parameter or buffer, or has another
-  // dtype or other sizes.
+  // Makes a module by `factory`.
+  // InvalidArgument: the factory throws or returns null; a parameter or buffer was not created by
+  // an op within it; a pattern of `frozen` matches no parameter; an initial value names no
+  // parameter or buffer, or has another dtype or other sizes.
   static absl::StatusOr<TraceableModule> Create(const ModuleFactory& factory, const ModuleOptions& options);
 
-  // The same for a function of states; there is no train mode. The seed is not
-  // used.
-  // InvalidArgument: as above; two states have the same name.
+  // Makes a module of a function of states. It has no train mode; options.seed is not used.
+  // InvalidArgument: two states have the same name; a pattern of `frozen` matches no parameter; an
+  // initial value names no state, or has another dtype or other sizes.
   static absl::StatusOr<TraceableModule> FromFunction(StateFunction function, std::vector<InitialState> states,
                                                       const ModuleOptions& options);
 
-  // Parameters, then buffers, in the order in which the module registered
-  // them; a tied tensor once, under its first name. Of a function: as given.
+  // Returns parameters, then buffers, in the order of registration; a tied tensor once, under its
+  // first name. Of a function: as given.
   absl::Span<const ModuleState> states() const { return states_; }
-  // The module's forward(), for Trace(); one that replaces or registers
-  // parameters or buffers is refused there, by name. Valid as long as this
-  // object stays where it is.
+  // Returns the module's forward(), for Trace(). Trace() returns Unimplemented, with names, if it
+  // replaces or registers parameters or buffers. Valid as long as this object exists and is not
+  // moved.
   TensorFunction forward() const;
+  // Sets train or eval mode; no effect for a function.
   void Train(bool on);
 
  private:

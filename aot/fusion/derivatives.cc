@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/fusion/derivatives.h"
 
 #include <algorithm>
@@ -13,7 +15,7 @@
 namespace cotan::aot {
 namespace {
 
-// All that is computed from one tensor `x` alone, element by element.
+// The pointwise functions of one tensor `x` and constants.
 class FunctionsOf {
  public:
   FunctionsOf(FusionGraph& graph, ValueId x) : g_(graph) {
@@ -21,8 +23,7 @@ class FunctionsOf {
     Collect(x);
   }
 
-  // Values that others than these functions read; those of the earliest
-  // readers come first.
+  // Returns the values of these functions that other units read, ordered by their first reader.
   std::vector<ValueId> Read() const {
     std::set<std::pair<int, ValueId>> read;  // first reader, value
     for (const auto& [value, formula] : formulas_) {
@@ -39,16 +40,16 @@ class FunctionsOf {
   }
 
   bool ShareExpensiveFunctions(ValueId a, ValueId b) const {
-    const std::set<int>& dear = formulas_.at(b).dear;
-    const auto is_shared = [&](int number) { return dear.contains(number); };
-    return std::any_of(formulas_.at(a).dear.begin(), formulas_.at(a).dear.end(), is_shared);
+    const std::set<int>& expensive = formulas_.at(b).expensive;
+    const auto is_shared = [&](int number) { return expensive.contains(number); };
+    return std::any_of(formulas_.at(a).expensive.begin(), formulas_.at(a).expensive.end(), is_shared);
   }
 
  private:
-  // How a value is computed: equal numbers mean equal formulas.
+  // The formula of a value: equal numbers mean equal formulas.
   struct Formula {
     int number = 0;
-    std::set<int> dear;  // formulas of dear functions that it is made of
+    std::set<int> expensive;  // numbers of the expensive subformulas
   };
 
   void Collect(ValueId value) {
@@ -61,8 +62,7 @@ class FunctionsOf {
     }
   }
 
-  // Whether the unit is one function of values that are functions of x, and of
-  // constants.
+  // Returns true if the unit is a pointwise function of functions of x and of constants.
   bool IsFunction(int id) const {
     if (!g_.IsExpr(id)) return false;
     const FusedExpr& expr = g_.ExprOf(id);
@@ -89,13 +89,13 @@ class FunctionsOf {
       }
       const Formula& operand = formulas_.at(input);
       absl::StrAppend(&text, operand.number, ",");
-      formula.dear.insert(operand.dear.begin(), operand.dear.end());
+      formula.expensive.insert(operand.expensive.begin(), operand.expensive.end());
     }
     absl::StrAppend(&text, TextOf(expr));
     formula.number = numbers_.emplace(text, static_cast<int>(numbers_.size()) + 1).first->second;
-    const bool is_dear = std::any_of(expr.instructions.begin(), expr.instructions.end(),
-                                     [](const auto& instruction) { return !IsCheapExprFn(instruction.fn()); });
-    if (is_dear) formula.dear.insert(formula.number);
+    const bool is_expensive = std::any_of(expr.instructions.begin(), expr.instructions.end(),
+                                          [](const auto& instruction) { return !IsCheapExprFn(instruction.fn()); });
+    if (is_expensive) formula.expensive.insert(formula.number);
     formulas_[expr.outputs[0]] = std::move(formula);
   }
 
@@ -132,7 +132,7 @@ absl::flat_hash_set<ValueId> FindDerivativesToComputeInForward(FusionGraph& grap
   for (const ValueId x : loaded) {
     const FunctionsOf functions(graph, x);
     const std::vector<ValueId> read = functions.Read();
-    // Two are the function and its derivative; x itself would be a third.
+    // The two values are the function and its derivative; none of them may be x itself.
     if (read.size() != 2 || read[0] == x || read[1] == x || graph.IsOutput(read[1])) continue;
     if (functions.ShareExpensiveFunctions(read[0], read[1])) derivatives.insert(read[1]);
   }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #ifndef COTAN_AOT_FUSION_DERIVATIVES_H_
 #define COTAN_AOT_FUSION_DERIVATIVES_H_
 
@@ -7,12 +9,10 @@
 
 namespace cotan::aot {
 
-// Derivatives of dear functions (GELU, SiLU, ...) that are better computed
-// where the function is. In f(x) = y and g * f'(x) with an x that a library op
-// made, the programs of y and f'(x) share a function such as erf; and if nobody
-// else reads x, then f'(x) can be stored in its place until the backward.
-// To be called before programs are merged. Returns the values that stand for
-// f'(x).
+// Separates derivatives of expensive functions (GELU, SiLU, ...), so that they are computed in the
+// forward next to the function. In y = f(x) and g * f'(x), where a library op computes x, the
+// programs of y and f'(x) share a function such as erf; if nothing else reads x, f'(x) is stored
+// instead of x until the backward. Call it before programs are merged. Returns the values f'(x).
 absl::flat_hash_set<ValueId> FindDerivativesToComputeInForward(FusionGraph& graph);
 
 }  // namespace cotan::aot

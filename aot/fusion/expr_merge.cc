@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/fusion/expr_merge.h"
 
 #include <algorithm>
@@ -23,13 +25,13 @@ bool IsFloatProto(serialization::DTypeProto dtype) {
   return dtype == serialization::DTYPE_F32 || dtype == serialization::DTYPE_F64;
 }
 
-// Rounded as an instruction of this dtype rounds.
+// Rounds a number as an instruction of this dtype does.
 double RoundTo(serialization::DTypeProto dtype, double value) {
   return dtype == serialization::DTYPE_F32 ? static_cast<double>(static_cast<float>(value)) : value;
 }
 
-// The value of fn(a, b) for float constants; none if it is not folded. Double
-// arithmetic on two floats, rounded once more, is exact for these functions.
+// Returns fn(a, b) for float constants; none if it is not folded. For these functions double
+// arithmetic on two floats, rounded to float, gives the correctly rounded result.
 std::optional<double> FoldBinary(serialization::ScalarFn fn, double a, double b) {
   switch (fn) {
     case serialization::FN_ADD:
@@ -50,8 +52,8 @@ bool IsPowerOfTwo(double value) {
   return std::isnormal(value) && std::frexp(std::abs(value), &exponent) == 0.5 && std::abs(exponent) < 100;
 }
 
-// Rewrites `instruction`, whose operands are already simplified, to something
-// cheaper of the same value. Returns the position it is a copy of, if any.
+// Rewrites `instruction`, whose operands are already simplified, to a cheaper one of equal value.
+// Returns the position of an instruction with equal value, if there is one.
 std::optional<uint32_t> Rewrite(const std::vector<ExprInstruction>& done, ExprInstruction& instruction) {
   if (!IsFloatProto(instruction.dtype()) || instruction.operands_size() == 0) return std::nullopt;
   const ExprInstruction& a = done[instruction.operands(0)];
@@ -133,7 +135,7 @@ std::vector<uint32_t> Append(const FusedExpr& from, const absl::flat_hash_map<Va
   return positions;
 }
 
-// Dimensions of two index spaces with equal products.
+// Groups of dimensions of two index spaces whose products of sizes are equal.
 struct Group {
   std::vector<size_t> from, to;
 };

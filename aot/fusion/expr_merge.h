@@ -1,4 +1,6 @@
-// Algebra of expression programs that fusion is made of.
+// SPDX-License-Identifier: Apache-2.0
+
+// Operations on expression programs: parse, simplify, merge, reshape, build.
 #ifndef COTAN_AOT_FUSION_EXPR_MERGE_H_
 #define COTAN_AOT_FUSION_EXPR_MERGE_H_
 
@@ -11,8 +13,8 @@
 
 namespace cotan::aot {
 
-// A cotan.expr node taken apart. expr.outputs(k) is stored to outputs[k];
-// FN_INPUT indexes `inputs`, which has no duplicates.
+// A parsed cotan.expr node. expr.outputs(k) is stored to outputs[k]; FN_INPUT indexes `inputs`,
+// which has no duplicates.
 struct FusedExpr {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
@@ -23,40 +25,38 @@ struct FusedExpr {
 };
 
 FusedExpr TakeApart(const Node& node);
-// Sets arguments, outputs and program of `node`.
+// Sets the arguments, outputs and program of `node`.
 void PutTogether(const FusedExpr& fused, Node& node);
 
-// Sizes with 1 in every dimension of `reduce_dims`.
+// Returns `domain` with size 1 in every dimension of `reduce_dims`.
 SymIntVector ReducedSizes(const SymIntVector& domain, absl::Span<const uint32_t> reduce_dims);
 
-// Folds constants, shares equal instructions, drops dead ones and inputs that
-// nothing loads. Results keep their bits.
+// Folds constants, merges equal instructions, and drops dead instructions and unused inputs.
+// Results stay equal bit for bit.
 void Simplify(FusedExpr& fused);
 
-// One program that computes both, `first` not reading what `second` makes.
-// Loads of first's outputs in `second` become uses. All outputs are kept; the
-// caller drops those that nobody needs any more. None if the two have no index
-// space in common: equal domains with equal (or no) reduce dims, or one being
-// the reduced part of the other.
+// Returns one program that computes both. `first` must not read an output of `second`. Loads of
+// first's outputs in `second` become uses of instructions. All outputs are kept; the caller drops
+// unused ones. Returns none if the two have no common index space: the domains must be equal with
+// equal (or no) reduce dims, or one domain must be the reduced index space of the other.
 std::optional<FusedExpr> Merge(const FusedExpr& first, const FusedExpr& second);
 
-// How an operand of a reshaped program is seen: the same elements in row-major
-// order under these sizes.
+// A program over another index space. Each operand has the same elements in row-major order, viewed
+// with the sizes given here.
 struct Reshaped {
   FusedExpr fused;                        // inputs and outputs keep their ids
   std::vector<SymIntVector> input_sizes;  // one per input
   std::vector<SymIntVector> output_sizes;
 };
 
-// The program over the index space `sizes`, which has as many elements as its
-// domain, in the same row-major order. `input_types` has one type per input.
-// None if an operand's broadcasting, the reduce dims or an index does not
-// survive.
+// Returns the program over the index space `sizes`, which has as many elements as its domain, in
+// the same row-major order. `input_types` has one type per input. Returns none if `sizes` cannot
+// express the broadcast of an operand, the reduce dims or an iota.
 std::optional<Reshaped> Reshape(const FusedExpr& fused, absl::Span<const TensorType> input_types,
                                 const SymIntVector& sizes);
 
-// Whether each instruction has one value per index of the domain (as opposed
-// to the reduced index space).
+// Returns, for each instruction, true if it has one value per index of the domain, and false if it
+// has one per index of the reduced index space.
 std::vector<bool> FullLevels(const FusedExpr& fused, absl::Span<const TensorType> input_types);
 
 }  // namespace cotan::aot

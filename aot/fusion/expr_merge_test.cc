@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/fusion/expr_merge.h"
 
 #include "absl/strings/str_split.h"
@@ -7,7 +9,7 @@
 namespace cotan::aot {
 namespace {
 
-// A program whose inputs and outputs are the given values.
+// Returns a program whose inputs and outputs are the given values.
 FusedExpr Make(absl::string_view text, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
   const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
   Node node{"cotan.expr", {}, std::move(outputs), "", nullptr};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/fusion/fusion.h"
 
 #include <algorithm>
@@ -21,16 +23,15 @@ namespace {
 
 using serialization::ExprInstruction;
 
-// Longest program without inputs that each consumer computes itself.
+// Longest program without inputs that is copied into each consumer.
 constexpr size_t kMaxInlined = 12;
 
 class Fuser {
  public:
-  // Programs that make values of `apart` are not merged into their readers.
+  // Programs that compute values of `apart` are not merged into their readers.
   Fuser(FusionGraph& graph, absl::flat_hash_set<ValueId> apart) : g_(graph), unfusible_(std::move(apart)) {}
 
-  // Merges every expression with the producers of its operands, as far as that
-  // goes.
+  // Merges every expression with the producers of its operands, where possible.
   void MergeProducers() {
     for (int b = 0; b < g_.num_units(); ++b) {
       bool progress = true;
@@ -69,8 +70,8 @@ class Fuser {
   }
 
  private:
-  // The merged program of producer `a` and consumer (or sibling) `b`, checked
-  // against limits, levels and cycles; outputs that nobody else needs dropped.
+  // Returns the merged program of producer `a` and consumer (or sibling) `b`, without outputs that
+  // no other unit needs. Returns none if it exceeds a limit or makes a cycle.
   std::optional<FusedExpr> Candidate(int a, const FusedExpr& first, int b, const FusedExpr& second,
                                      absl::Span<const ValueId> second_sources) {
     std::optional<FusedExpr> merged = Merge(first, second);
@@ -95,9 +96,9 @@ class Fuser {
     return kept;
   }
 
-  // Merging makes what consumes `a` wait for all that `b` needs. That is worth
-  // it if a's work is large, if only `b` consumes it, or if `b` needs nothing
-  // but what is there by then.
+  // Returns true if merging pays off. Merging makes all consumers of `a` wait for the operands of
+  // `b`. This is accepted if the domain of `a` is large, if only `b` consumes it, or if `b` waits
+  // for no library op that `a` does not wait for.
   bool IsProfitable(int a, int b) {
     if (EstimatedCount(g_.ExprOf(a).domain) > kSmallDomain) return true;
     const std::vector<ValueId>& results = g_.ExprOf(a).outputs;
@@ -110,21 +111,22 @@ class Fuser {
     });
   }
 
-  // Merges producer `a` of `value` (an operand of `b`, perhaps behind a view).
+  // Merges producer `a` of `value` into `b`. `value` is an operand of `b`, or the operand of a
+  // reshape that `b` reads.
   bool TryMerge(int a, int b, ValueId value) {
     if (a == b || !g_.IsExpr(a) || !g_.IsExpr(b) || unfusible_.contains(value)) return false;
-    // A reduction of a fill depends on the sizes it is made of.
+    // A reduction of a fill is not copied, because its value depends on the reduced sizes.
     if (g_.ExprOf(a).inputs.empty() && g_.ExprOf(a).reduce_dims.empty()) return InlineConstant(a, b, value);
     if (!IsProfitable(a, b)) return false;
     const ValueId behind = g_.StripReshape(value);
     if (behind == value || g_.Producer(value) == a) return MergeDirect(a, b);
-    // Bring the consumer to the producer's index space, or the other way round.
+    // Reshape the consumer to the producer's index space, or the reverse.
     const SymIntVector seen = g_.TypeOf(value).sizes;
     if (g_.ExprOf(b).domain == seen && TryReshaped(b, g_.TypeOf(behind).sizes, a, b)) return true;
     return g_.ExprOf(a).domain == g_.TypeOf(behind).sizes && TryReshaped(a, seen, a, b);
   }
 
-  // Merges over an index space that both have already.
+  // Merges two units over a common index space.
   bool MergeDirect(int a, int b) {
     std::optional<FusedExpr> merged = Candidate(a, g_.ExprOf(a), b, g_.ExprOf(b), g_.ExprOf(b).inputs);
     if (!merged.has_value() || !g_.Verifies(*merged)) return false;
@@ -132,12 +134,12 @@ class Fuser {
     return true;
   }
 
-  // Reshapes unit `id` (a or b) to `sizes` and merges a into b, if that works.
+  // Reshapes unit `id` (a or b) to `sizes` and merges a into b, if possible.
   bool TryReshaped(int id, const SymIntVector& sizes, int a, int b) {
     const FusedExpr& original = g_.ExprOf(id);
     const std::optional<Reshaped> reshaped = Reshape(original, g_.TypesOf(original.inputs), sizes);
     if (!reshaped.has_value() || !ReshapesFreely(original, *reshaped)) return false;
-    // A trial with the ids that the operands would have.
+    // Try the merge with the ids that the operands would have after the reshape.
     FusedExpr trial = reshaped->fused;
     std::vector<ValueId> sources;
     for (size_t k = 0; k < trial.inputs.size(); ++k) {
@@ -146,7 +148,7 @@ class Fuser {
     }
     const FusedExpr first = id == a ? trial : g_.ExprOf(a);
     FusedExpr second = id == b ? trial : g_.ExprOf(b);
-    if (id == a) {  // b reads views that the reshaped results make superfluous
+    if (id == a) {  // the reshaped results replace the views that b reads
       for (ValueId& input : second.inputs) {
         const auto it = std::find(first.outputs.begin(), first.outputs.end(), g_.StripReshape(input));
         if (it == first.outputs.end()) continue;
@@ -161,8 +163,8 @@ class Fuser {
     return false;
   }
 
-  // Whether the operands can be seen under the new sizes without a copy: they
-  // are dense, that is, no views that cut or permute.
+  // Returns true if the operands can be viewed with the new sizes without a copy: they are dense,
+  // not slices or permutations.
   bool ReshapesFreely(const FusedExpr& original, const Reshaped& reshaped) const {
     for (size_t k = 0; k < original.inputs.size(); ++k) {
       const ValueId value = original.inputs[k];
@@ -170,7 +172,7 @@ class Fuser {
       const int producer = g_.Producer(g_.StripReshape(value));
       if (producer < 0) continue;
       const std::string& op = g_.unit(producer).node.op;
-      // In convolution nets images do not lie in row-major order.
+      // With convolutions, images are channels-last rather than row-major.
       const bool is_image = g_.has_convolutions() && g_.TypeOf(value).sizes.size() > 3;
       const bool is_expr = g_.unit(producer).expr.has_value();
       const bool dense = (is_expr && !is_image) || op == "prim.matmul" || op == "prim.gather" ||
@@ -183,7 +185,7 @@ class Fuser {
     return true;
   }
 
-  // Whether two shapes differ in dimensions of size 1 alone.
+  // Returns true if two shapes differ only in dimensions of size 1.
   static bool DropsOnlyOnes(const SymIntVector& a, const SymIntVector& b) {
     SymIntVector x, y;
     for (const SymInt& size : a) {
@@ -195,7 +197,7 @@ class Fuser {
     return x == y;
   }
 
-  // A fill or range is computed by each consumer; it does not tie them.
+  // Copies a fill or range into the consumer, so that it adds no dependency between its consumers.
   bool InlineConstant(int a, int b, ValueId value) {
     const FusedExpr constant = g_.ExprOf(a);
     if (constant.outputs.size() != 1 || constant.instructions.size() > kMaxInlined) return false;
@@ -219,8 +221,8 @@ class Fuser {
     return true;
   }
 
-  // Numbers computed from inputs of the graph alone (schedules, corrections) are
-  // made by one program.
+  // Merges programs of 0-d values computed only from graph inputs (learning rates, bias
+  // corrections).
   void MergeScalars() {
     int into = -1;
     for (int id = 0; id < g_.num_units(); ++id) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #ifndef COTAN_AOT_FUSION_FUSION_H_
 #define COTAN_AOT_FUSION_FUSION_H_
 
@@ -8,15 +10,13 @@ namespace cotan::aot {
 
 // Merges cotan.expr nodes of a lowered graph so that as few tensors as possible
 // pass through memory:
-//   - producers into consumers over the same index space, seeing through
-//     reshapes: pointwise chains, pointwise into reductions, functions of
-//     reduced values;
-//   - cheap functions are computed again rather than stored, where that loads
-//     no more;
+//   - producers into consumers over the same index space, also through reshapes: pointwise chains,
+//     pointwise into reductions, functions of reduced values;
+//   - cheap functions are recomputed rather than stored, if that loads no more bytes;
 //   - programs over the same index space that load the same tensor;
-//   - derivatives of dear functions with the functions, see derivatives.h.
-// Nodes are put in an order that respects their dependencies and keeps to the
-// old one where it can. Programs stay below kMaxFusedInstructions.
+//   - derivatives of expensive functions with the functions, see derivatives.h.
+// Nodes keep their order where their dependencies allow it. Programs have at most
+// kMaxFusedInstructions instructions. Returns true if the graph changed.
 absl::StatusOr<bool> FuseExpressions(Graph& graph);
 
 inline constexpr int kMaxFusedInstructions = 96;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/fusion/fusion_graph.h"
 
 #include <algorithm>
@@ -120,7 +122,7 @@ bool FusionGraph::NeededOutside(ValueId value, int a, int b) {
 }
 
 bool FusionGraph::NeededOutsideThroughViews(ValueId value, int a, int b) {
-  if (is_output_.contains(value)) return false;  // outputs alone tie nobody
+  if (is_output_.contains(value)) return false;  // graph outputs add no dependency
   for (const int user : UsersOf(value)) {
     if (user == a || user == b) continue;
     const Node& node = unit(user).node;
@@ -133,7 +135,7 @@ bool FusionGraph::NeededOutsideThroughViews(ValueId value, int a, int b) {
 bool FusionGraph::DependsOnEither(absl::Span<const ValueId> values, int a, int b) {
   RestoreOrder();
   absl::flat_hash_set<int> targets;
-  int last = -1;  // place of the last target; nothing behind it leads to one
+  int last = -1;  // place of the last target; units after it do not reach a target
   for (const ValueId value : values) {
     const int producer = Producer(value);
     if (producer < 0 || producer == a || producer == b) continue;
@@ -163,7 +165,7 @@ bool FusionGraph::MarkDependents(std::vector<int> pending, int end, const absl::
 
 bool FusionGraph::WaitsFor(int id, int other, absl::FunctionRef<bool(int)> kind) {
   RestoreOrder();
-  // By places from the last one back: a unit's readers are visited before it.
+  // Visits units from the last place to the first: a unit's readers come before it.
   constexpr char kOfOther = 1;
   constexpr char kOfId = 2;
   std::vector<char> seen(sequence_.size());
@@ -190,7 +192,7 @@ ValueId FusionGraph::ViewOf(ValueId value, const SymIntVector& sizes) {
   const ValueId source = StripReshape(value);
   if (graph_.value(source).type.sizes == sizes) return source;
   const std::string key = absl::StrCat(source, " ", absl::StrJoin(sizes, ",", absl::StreamFormatter()));
-  // DropUnused() may have taken an earlier one away.
+  // DropUnused() may have removed an earlier view.
   if (const auto it = views_.find(key); it != views_.end() && unit(Producer(it->second)).alive) return it->second;
   const ValueId result = graph_.AddValue({graph_.value(source).type.dtype, sizes, {}});
   AddUnit({"prim.view", {Use{source}, std::vector<SymInt>(sizes.begin(), sizes.end())}, {result}, "", nullptr});
@@ -326,7 +328,7 @@ void FusionGraph::Unlink(int id) {
 }
 
 void FusionGraph::Place(int id) {
-  // Those of the graph come one behind the other.
+  // The units of the graph are appended in order.
   int place = static_cast<int>(sequence_.size());
   if (!graph_.nodes().empty()) {
     sequence_.push_back(id);
@@ -348,7 +350,7 @@ void FusionGraph::Place(int id) {
 void FusionGraph::PlaceMerged(int a, int b) {
   const auto [first, last] = std::minmax(place_[static_cast<size_t>(a)], place_[static_cast<size_t>(b)]);
   MarkDependents({b}, last, /*targets=*/{});
-  // Between them: what does not depend on `b`, then `b`, then what does.
+  // Between them: units that do not depend on `b`, then `b`, then units that do.
   const std::vector<int> between(sequence_.begin() + first, sequence_.begin() + last + 1);
   int place = first;
   const auto put = [&](int id) {

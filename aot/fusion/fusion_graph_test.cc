@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/fusion/fusion_graph.h"
 
 #include <algorithm>
@@ -68,7 +70,7 @@ TEST(FusionGraphTest, KnowsWhatWouldMakeACycle) {
   EXPECT_FALSE(units.DependsOnEither({4}, 1, 2));
 }
 
-// By unit: whether `id` depends on it, by a walk over everything.
+// Returns, by unit, true if `id` depends on it, by a walk over the whole graph.
 std::vector<bool> Ancestors(const FusionGraph& units, int id) {
   std::vector<bool> found(static_cast<size_t>(units.num_units()));
   std::vector<int> pending = {id};
@@ -87,8 +89,8 @@ std::vector<bool> Ancestors(const FusionGraph& units, int id) {
 
 bool Depends(const FusionGraph& units, int id, int on) { return Ancestors(units, id)[static_cast<size_t>(on)]; }
 
-// Random graphs of sums, whose units are merged in random order: the answers
-// stay those of a plain walk, and no merge makes a cycle.
+// Merges units of random graphs of sums in random order. The results stay equal to those of a plain
+// walk, and no merge makes a cycle.
 TEST(FusionGraphTest, OrderHoldsWhateverIsMerged) {
   constexpr int kUnits = 40;
   for (uint32_t seed = 1; seed <= 20; ++seed) {

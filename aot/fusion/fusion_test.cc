@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/fusion/fusion.h"
 
 #include <algorithm>
@@ -22,7 +24,7 @@ Graph Fused(absl::string_view text) {
   return *std::move(graph);
 }
 
-// Nodes that do work, in order: their ops, with the reduce dims of expressions.
+// Returns the ops of all nodes except views, in order, with the reduce dims of expressions.
 std::vector<std::string> Work(const Graph& graph) {
   std::vector<std::string> work;
   for (const Node& node : graph.nodes()) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/fusion/matmul_epilogue.h"
 
 #include <algorithm>
@@ -44,7 +46,7 @@ class EpilogueFuser {
   }
 
  private:
-  // Whether the node makes new contents of states by sums and products alone.
+  // Returns true if the node computes new contents of states by sums and products only.
   bool IsUpdate(const Node& node) const {
     const auto is_state = [&](ValueId id) { return new_states_.contains(id); };
     if (!std::all_of(node.outputs.begin(), node.outputs.end(), is_state)) return false;
@@ -71,7 +73,7 @@ class EpilogueFuser {
 
   void Fuse(const Node& product, Node& update) const {
     std::vector<Argument> arguments = {product.arguments[0], product.arguments[1]};
-    std::vector<uint32_t> index;  // in the epilogue, of each input of the update
+    std::vector<uint32_t> index;  // of each input of the update: its index in the epilogue
     const std::vector<ValueId> inputs = TensorOperands(update);
     for (const ValueId id : inputs) {
       const bool is_product = id == product.outputs[0];

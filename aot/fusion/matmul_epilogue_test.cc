@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/fusion/matmul_epilogue.h"
 
 #include <string>
@@ -30,7 +32,7 @@ constexpr absl::string_view kUpdate = R"(graph @g {
 }
 )";
 
-// The graph after the pass; "" if that changed nothing.
+// Returns the graph after the pass; "" if the pass changed nothing.
 std::string Fused(absl::string_view text) {
   absl::StatusOr<Graph> graph = ParseGraph(text);
   EXPECT_TRUE(graph.ok()) << graph.status();

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/fusion/rematerialize.h"
 
 #include <algorithm>
@@ -17,7 +19,7 @@ namespace {
 
 using serialization::ExprInstruction;
 
-// Longest chain of functions that is computed again instead of stored.
+// Longest chain of functions that is recomputed instead of stored.
 constexpr size_t kMaxRepeated = 12;
 
 int64_t Bytes(const TensorType& type) {
@@ -37,8 +39,8 @@ class Rematerializer {
   }
 
  private:
-  // Computes `value`, made by `a`, in each of its consumers instead of storing
-  // it, if they all can and load no more than before.
+  // Computes `value`, a result of `a`, in each of its consumers instead of storing it, if all
+  // consumers can and the bytes loaded do not grow.
   void Repeat(int a, ValueId value) {
     if (g_.IsOutput(value)) return;
     const std::set<int> users = g_.UsersOf(value);
@@ -65,8 +67,8 @@ class Rematerializer {
     ApplyRepeat(a, value, *slice, users);
   }
 
-  // A program for one value of a unit, from the unit's inputs and from values
-  // that the unit stores, or has to store for it.
+  // A program for one value of a unit. It loads the unit's inputs and values that the unit stores,
+  // or must store for this program.
   struct Slice {
     FusedExpr fused;
     std::vector<std::pair<uint32_t, ValueId>> new_stores;  // instruction, kNoValue
@@ -89,12 +91,12 @@ class Rematerializer {
     const std::optional<uint32_t> position = Copy(source, full, source.stores[k], value, copied, slice);
     if (!position.has_value() || slice.fused.instructions.size() > kMaxRepeated) return std::nullopt;
     slice.fused.stores = {*position};
-    // A slice that is a single load of a stored value repeats nothing.
+    // A slice that is a single load of a stored value recomputes nothing.
     if (slice.fused.instructions[*position].fn() == serialization::FN_INPUT) return std::nullopt;
     return slice;
   }
 
-  // Copies an instruction and what it needs; the new position.
+  // Copies an instruction and its operands, and returns the new position.
   std::optional<uint32_t> Copy(const FusedExpr& source, const std::vector<bool>& full, uint32_t i, ValueId target,
                                absl::flat_hash_map<uint32_t, uint32_t>& copied, Slice& slice) {
     if (const auto it = copied.find(i); it != copied.end()) return it->second;
@@ -132,7 +134,8 @@ class Rematerializer {
     return false;
   }
 
-  // A comparison of a draw is where a chain is best cut: a byte per element.
+  // Returns true for a comparison of a random draw. Its result is stored instead of the draw: one
+  // byte per element.
   static bool DependsOnDraw(const FusedExpr& source, uint32_t i) {
     const ExprInstruction& instruction = source.instructions[i];
     if (instruction.dtype() != serialization::DTYPE_BOOL) return false;
@@ -148,8 +151,8 @@ class Rematerializer {
     return index;
   }
 
-  // A load of instruction `i`'s result: stored already, or to be stored if that
-  // is small (reduced, or a byte per element).
+  // Loads the result of instruction `i`, which the unit stores already, or stores additionally if
+  // it is small (reduced, or one byte per element).
   std::optional<uint32_t> LoadStored(const FusedExpr& source, const std::vector<bool>& full, uint32_t i, ValueId target,
                                      Slice& slice) {
     ValueId stored = kNoValue;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #ifndef COTAN_AOT_FUSION_REMATERIALIZE_H_
 #define COTAN_AOT_FUSION_REMATERIALIZE_H_
 
@@ -5,10 +7,10 @@
 
 namespace cotan::aot {
 
-// A value that one expression stores and only others load is computed again by
-// each of them, if it is a short chain of cheap functions of what they can load
-// and that loads and stores no more bytes than before. Draws of random numbers
-// are never repeated: their comparison is stored, a byte per element.
+// Recomputes a value that one expression stores and only others load in each of these, if it is a
+// short chain of cheap functions of values they can load, and if the number of bytes loaded and
+// stored does not grow. Random draws are not repeated: the result of their comparison is stored,
+// one byte per element.
 void RematerializeCheapOps(FusionGraph& graph);
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/fusion/rematerialize.h"
 
 #include "absl/strings/str_replace.h"

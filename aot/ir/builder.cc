@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/ir/builder.h"
 
 #include <algorithm>
@@ -49,7 +51,7 @@ void AppendConfig(const PoolConfig& config, std::vector<Argument>& arguments) {
                     config.ceil_mode, config.count_include_pad, SymInt(config.divisor_override)});
 }
 
-// None for an undefined tensor.
+// Returns None for an undefined tensor.
 Argument OptionalUse(const Tensor& tensor) {
   Argument argument;
   if (tensor.defined()) argument = Use{tensor.id()};
@@ -179,7 +181,7 @@ uint32_t Builder::Load(const Tensor& tensor, DType dtype, Expr& expr, std::vecto
   expr.mutable_instructions(static_cast<int>(position))->set_index(static_cast<uint32_t>(index));
   if (tensor.dtype() != dtype) {
     Fail(absl::InternalError(
-        absl::StrCat("operand of dtype ", DTypeName(tensor.dtype()), " where ", DTypeName(dtype), " is due")));
+        absl::StrCat("operand has dtype ", DTypeName(tensor.dtype()), ", expected ", DTypeName(dtype))));
   }
   return position;
 }
@@ -533,7 +535,7 @@ Tensor Builder::Gather(const Tensor& x, const Tensor& index, int64_t dim) {
 Tensor Builder::ScatterAdd(const Tensor& rows, const Tensor& index, const Tensor& base, int64_t dim,
                            int64_t padding_index, SymIntVector output_sizes) {
   if (rows.dtype() == DType::kBool) {
-    // A sum of truth values is true if one of them is.
+    // bool adds as logical or: count the true elements, then compare with 0.
     const Tensor count = base.defined() ? Cast(base, DType::kInt32) : base;
     const Tensor sum = ScatterAdd(Cast(rows, DType::kInt32), index, count, dim, padding_index, std::move(output_sizes));
     return Cast(sum, DType::kBool);

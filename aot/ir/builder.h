@@ -1,13 +1,15 @@
-// Writes prim.* and one-function cotan.expr nodes. Rows of the op table, the
-// optimizers and the partition are written in it:
+// SPDX-License-Identifier: Apache-2.0
+
+// Appends prim.* and one-function cotan.expr nodes to a graph and infers their types. The rows of
+// the op table, the optimizers and the partitioner use it:
 //
 //   Builder b(&graph);
 //   Tensor x = b.Value(id);
 //   Tensor e = b.Exp(x - b.ReduceMax(x, {-1}));
 //   Tensor softmax = e / b.ReduceSum(e, {-1});
 //
-// Binary functions broadcast as ATen does. Operands have one dtype (Cast()
-// first); a literal number takes the dtype of its partner.
+// Binary functions broadcast as ATen does. Both operands have the same dtype (Cast() first); a
+// literal number takes the dtype of the other operand.
 //
 // Nodes of the dialect prim, with their arguments:
 //   prim.view(x, sizes)  prim.permute(x, dims)  prim.expand(x, sizes)
@@ -58,8 +60,8 @@ namespace cotan::aot {
 
 class Builder;
 
-// A value of the graph under construction, or a literal number. A handle:
-// copying is cheap; valid as long as the builder.
+// A handle of a value of the graph under construction, or a literal number. Copying is cheap; a
+// handle is valid as long as its builder.
 class Tensor {
  public:
   Tensor() = default;
@@ -82,7 +84,7 @@ class Tensor {
   friend class Builder;
   Builder* builder_ = nullptr;
   ValueId id_ = kNoValue;
-  // A literal: an integer expression, or a number if `is_float_`.
+  // Content of a literal: `number_` if `is_float_`, else `integer_`.
   bool is_float_ = false;
   double number_ = 0;
   SymInt integer_;
@@ -102,8 +104,8 @@ struct PoolConfig {
   int64_t divisor_override = 0;
 };
 
-// Errors (operands that do not fit) are collected: status() holds the first
-// one, and the tensors made after it are meaningless. Not thread-safe.
+// Appends nodes to a graph. Errors (operands whose dtypes or sizes do not match) do not interrupt:
+// status() holds the first one, and tensors made after it have no meaning. Not thread-safe.
 class Builder {
  public:
   // Appends to `graph`, which outlives the builder.
@@ -112,13 +114,14 @@ class Builder {
   Graph& graph() { return *graph_; }
   const absl::Status& status() const { return status_; }
   void Fail(absl::Status status);
-  // Goes into Node::source of what is emitted from now on.
+  // Sets Node::source of the nodes emitted from now on.
   void set_source(std::string source) { source_ = std::move(source); }
 
   Tensor Value(ValueId id);
   Tensor Literal(double number);
   Tensor Literal(SymInt integer);
-  // The value of a literal as a tensor of the given sizes; a tensor, expanded.
+  // Returns a tensor of `sizes` filled with a literal, or `value` cast to `dtype` and expanded to
+  // `sizes`.
   Tensor Full(const Tensor& value, DType dtype, SymIntVector sizes);
 
   // Pointwise.
@@ -127,7 +130,7 @@ class Builder {
   Tensor Select(const Tensor& condition, Tensor a, Tensor b);
   Tensor Cast(const Tensor& a, DType dtype);
   Tensor Iota(int dim, DType dtype, SymIntVector sizes);
-  // Uniform draws in [0, 1), f32; `slice` in Philox blocks.
+  // Returns uniform draws in [0, 1), f32; `slice` is the first Philox block.
   Tensor Random(const Tensor& rng_state, const SymInt& slice, SymIntVector sizes);
   Tensor Exp(const Tensor& a) { return Unary(serialization::FN_EXP, a); }
   Tensor Log(const Tensor& a) { return Unary(serialization::FN_LOG, a); }
@@ -150,7 +153,7 @@ class Builder {
   Tensor Or(const Tensor& a, const Tensor& b) { return Binary(serialization::FN_OR, a, b); }
   Tensor Not(const Tensor& a) { return Unary(serialization::FN_LOGICAL_NOT, a); }
 
-  // Reductions; dims may be negative; reduced dimensions stay with size 1.
+  // Reductions over `dims`, which may be negative; reduced dimensions are kept with size 1.
   Tensor Reduce(serialization::ScalarFn fn, const Tensor& a, absl::Span<const int64_t> dims);
   Tensor ReduceSum(const Tensor& a, absl::Span<const int64_t> dims) {
     return Reduce(serialization::FN_REDUCE_SUM, a, dims);
@@ -158,10 +161,10 @@ class Builder {
   Tensor ReduceMax(const Tensor& a, absl::Span<const int64_t> dims) {
     return Reduce(serialization::FN_REDUCE_MAX, a, dims);
   }
-  // Sum divided by the number of elements.
+  // Returns the sum divided by the number of reduced elements.
   Tensor ReduceMean(const Tensor& a, absl::Span<const int64_t> dims);
 
-  // Views. Identities and views of views are merged.
+  // Views. A view of a view becomes one view, and an identity returns its operand.
   Tensor View(const Tensor& a, SymIntVector sizes);
   Tensor Permute(const Tensor& a, std::vector<int64_t> dims);
   Tensor Transpose(const Tensor& a, int64_t dim0, int64_t dim1);
@@ -169,16 +172,16 @@ class Builder {
   Tensor Slice(const Tensor& a, int64_t dim, SymInt start, SymInt end, SymInt step);
   Tensor SelectIndex(const Tensor& a, int64_t dim, SymInt index);
   Tensor Unsqueeze(const Tensor& a, int64_t dim);
-  // Drops dimensions, which have size 1.
+  // Drops dimensions of size 1.
   Tensor Squeeze(const Tensor& a, absl::Span<const int64_t> dims);
   Tensor Diagonal(const Tensor& a, int64_t offset, int64_t dim1, int64_t dim2);
   Tensor Unfold(const Tensor& a, int64_t dim, int64_t size, int64_t step);
   Tensor AsStrided(const Tensor& a, SymIntVector sizes, SymIntVector strides, SymInt offset);
-  // Complex numbers as a last dimension of two, and back.
+  // Convert complex numbers to a last dimension of size 2 (real, imaginary), and back.
   Tensor ViewAsReal(const Tensor& a);
   Tensor ViewAsComplex(const Tensor& a);
 
-  // Ops with kernels of their own.
+  // Ops that have their own kernels.
   Tensor Matmul(const Tensor& a, const Tensor& b, const Tensor& bias = Tensor());
   Tensor Convolution(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvolutionConfig& config,
                      SymIntVector output_sizes);
@@ -191,37 +194,37 @@ class Builder {
   Tensor AvgPool(const Tensor& x, const PoolConfig& config, SymIntVector output_sizes);
   Tensor AvgPoolBackward(const Tensor& grad, const PoolConfig& config, SymIntVector input_sizes);
   Tensor Gather(const Tensor& x, const Tensor& index, int64_t dim);
-  // Adds to `base`, or to zeros if it is undefined.
+  // Adds `rows` to `base`, or to zeros if `base` is undefined, at the positions `index` along
+  // `dim`.
   Tensor ScatterAdd(const Tensor& rows, const Tensor& index, const Tensor& base, int64_t dim, int64_t padding_index,
                     SymIntVector output_sizes);
-  // `index`, of any integer dtype, as i32 or i64; a run with an element outside
-  // [0, size) is refused. `from_end`: those in [-size, 0) are counted from the
-  // end. `ignored` passes.
+  // Returns `index`, of any integer dtype, as i32 or i64; a call fails if an element is outside [0,
+  // size). `from_end`: elements in [-size, 0) count from the end. Elements equal to `ignored` pass.
   Tensor CheckedIndex(const Tensor& index, const SymInt& size, bool from_end = false,
                       std::optional<int64_t> ignored = std::nullopt);
-  // Running reduction along `dim`; MAX and MIN yield indices too.
+  // Returns the running reduction along `dim`, and its indices for MAX and MIN.
   std::pair<Tensor, Tensor> Scan(serialization::Scan::Function function, const Tensor& x, int64_t dim,
                                  bool reverse = false);
-  // The `count` first elements along `dim` in order, and their i64 indices.
-  // NaN is the greatest; of equal elements the first goes first.
+  // Returns the first `count` elements along `dim` in sorted order, and their i64 indices. NaN is
+  // the greatest. The sort is stable.
   std::pair<Tensor, Tensor> Sort(const Tensor& x, int64_t dim, SymInt count, bool descending);
   Tensor Concat(absl::Span<const Tensor> tensors, int64_t dim);
 
-  // A node with results of the given types.
+  // Appends a node and returns its results, which have the given types.
   std::vector<Tensor> Emit(std::string op, std::vector<Argument> arguments, absl::Span<const TensorType> types);
-  // The same for a node that may carry a program.
+  // Appends a node that carries an expression program; null: none.
   std::vector<Tensor> EmitNode(std::string op, std::vector<Argument> arguments, absl::Span<const TensorType> types,
                                std::shared_ptr<const serialization::Expr> expr);
-  // The node that defines a value; null for a graph input.
+  // Returns the node that defines a value; null for a graph input.
   const Node* Producer(ValueId id) const;
-  // Whether the last dimension is sure to be pairs of neighbours in memory.
+  // Returns true if the last dimension certainly holds pairs of neighbours in memory.
   bool IsInterleavedComplex(ValueId id) const;
-  // Dimension counted from 0.
+  // Returns a dimension of a tensor of `rank` dimensions counted from 0.
   int64_t WrapDim(int64_t dim, int rank);
 
  private:
   struct Operand;
-  // Adds instructions for `tensor` (an input or a constant of `dtype`).
+  // Adds instructions that load `tensor`, as an input or a constant of `dtype`.
   uint32_t Load(const Tensor& tensor, DType dtype, serialization::Expr& expr, std::vector<Argument>& arguments);
   Tensor Pointwise(serialization::ScalarFn fn, absl::Span<const Tensor> operands, DType operand_dtype, DType dtype);
   Tensor EmitExpr(serialization::Expr expr, std::vector<Argument> arguments, TensorType type);
@@ -234,7 +237,7 @@ class Builder {
   absl::flat_hash_map<ValueId, const Node*> producers_;
 };
 
-// The number of elements as a size expression.
+// Returns the number of elements as a size expression.
 SymInt NumElementsOf(const SymIntVector& sizes);
 
 }  // namespace cotan::aot

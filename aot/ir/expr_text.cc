@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/ir/expr_text.h"
 
 #include <cmath>
@@ -24,7 +26,7 @@ using serialization::Expr;
 using serialization::ExprInstruction;
 using serialization::ScalarFn;
 
-// Every function with its name; the one list of this file.
+// All scalar functions with their names.
 struct NamedFn {
   ScalarFn fn;
   const char* name;
@@ -173,7 +175,7 @@ absl::Status ParseDomain(absl::string_view line, Expr& expr) {
   COTAN_ASSIGN_OR_RETURN(std::vector<std::string> dims, ParseList(reduce, line));
   for (const std::string& dim : dims) {
     uint32_t value = 0;
-    if (!absl::SimpleAtoi(dim, &value)) return LineError(line, "a reduce dimension is no number");
+    if (!absl::SimpleAtoi(dim, &value)) return LineError(line, "a reduce dimension is not a number");
     expr.add_reduce_dims(value);
   }
   return absl::OkStatus();
@@ -181,19 +183,19 @@ absl::Status ParseDomain(absl::string_view line, Expr& expr) {
 
 absl::StatusOr<uint32_t> ParseIndex(absl::string_view text, absl::string_view line) {
   uint32_t value = 0;
-  if (!absl::SimpleAtoi(text, &value)) return LineError(line, absl::StrCat("'", text, "' is no index"));
+  if (!absl::SimpleAtoi(text, &value)) return LineError(line, absl::StrCat("'", text, "' is not an index"));
   return value;
 }
 
 absl::Status ParseConstant(absl::string_view text, absl::string_view line, ExprInstruction& instruction) {
   if (IsFloatingPoint(FromProto(instruction.dtype()))) {
     double value = 0;
-    if (!absl::SimpleAtod(text, &value)) return LineError(line, "the constant is no number");
+    if (!absl::SimpleAtod(text, &value)) return LineError(line, "the constant is not a number");
     instruction.set_float_value(value);
     return absl::OkStatus();
   }
   int64_t value = 0;
-  if (!absl::SimpleAtoi(text, &value)) return LineError(line, "the constant is no integer");
+  if (!absl::SimpleAtoi(text, &value)) return LineError(line, "the constant is not an integer");
   instruction.set_int_value(value);
   return absl::OkStatus();
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Text form of an expression program, one line per instruction:
 //
 //   domain [32,10] reduce [1]
@@ -23,19 +25,18 @@
 
 namespace cotan::aot {
 
-// Name of a scalar function in text: "reduce_max"; "" for one that this build
-// does not know.
+// Returns the name of a scalar function, such as "reduce_max"; "" if this build does not define it.
 std::string ScalarFnName(serialization::ScalarFn fn);
 
-// The lines above, each behind `indent` and ended by a newline.
+// Returns the lines of the text form, each with the prefix `indent` and a newline at its end.
 std::string PrintExpr(const serialization::Expr& expr, absl::string_view indent = "");
 
-// The inverse, over the lines of the program without their newlines.
-// InvalidArgument: the line that is not understood, and why.
+// Parses the lines of a program, without newlines.
+// InvalidArgument: a line does not parse; the message names it and the reason.
 absl::StatusOr<serialization::Expr> ParseExpr(absl::Span<const absl::string_view> lines);
 
-// A number as the text forms write it: the shortest that reads back equal,
-// with a '.', an 'e', "inf" or "nan" so that it is no integer.
+// Returns the shortest text that reads back as the same number. It contains a '.', an 'e', "inf" or
+// "nan", which distinguishes it from an integer.
 std::string PrintDouble(double value);
 
 inline serialization::DTypeProto ToProto(DType dtype) { return static_cast<serialization::DTypeProto>(dtype); }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/ir/expr_text.h"
 
 #include <cmath>

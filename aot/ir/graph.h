@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The compiler's graph: a functional, straight-line program over tensors.
 //
-// Three dialects share it, told apart by the prefix of a node's op:
+// It has three dialects, distinguished by the prefix of a node's op:
 //   aten.*   what the tracer records: "aten.add.Tensor", the schema's name and
 //            overload ("default" if it has none), arguments in schema order
 //            with defaults filled in. Functional ops and views only. A Python
@@ -14,9 +16,8 @@
 //            tracer's own ops ("cotan.random_uniform.default",
 //            "cotan.effect.default").
 //
-// Effects, cotan.effect and prim.effect, take a token (bool[0]) and return
-// another, which orders them and makes all of them live: the last token is an
-// output of the graph.
+// Effects, cotan.effect and prim.effect, take a token (bool[0]) and return another. The tokens
+// order them and keep them live: the last token is an output of the graph.
 //
 // Text form (text.h parses and prints it):
 //
@@ -51,9 +52,9 @@ namespace cotan::aot {
 using ValueId = int32_t;
 inline constexpr ValueId kNoValue = -1;  // an absent optional tensor
 
-// Dtype and sizes of a tensor value. Graphs are functional, so there are no
-// strides; `dim_order` is the order in memory that layout assignment chose
-// (outermost first, empty = row-major).
+// Dtype and sizes of a tensor value. Graphs are functional, so values have no strides; `dim_order`
+// is the order of dimensions in memory that layout assignment chose (outermost first, empty =
+// row-major).
 struct TensorType {
   DType dtype = DType::kUndefined;
   SymIntVector sizes;
@@ -65,7 +66,7 @@ struct None {
   friend bool operator==(None, None) { return true; }
 };
 
-// The value itself as a graph value; a struct so that it differs from an int.
+// A use of a graph value; a struct, to distinguish it from an integer in Argument.
 struct Use {
   ValueId value = kNoValue;
   friend bool operator==(Use, Use) = default;
@@ -81,7 +82,7 @@ struct Node {
   std::vector<Argument> arguments;
   // Results; kNoValue for one that the op leaves undefined.
   std::vector<ValueId> outputs;
-  // Where it comes from, for people: module path or backward of it ("layer1.0").
+  // Module path ("layer1.0") of the op, or of the op whose gradient it computes; for messages.
   std::string source;
   // Set exactly for "cotan.expr": its instructions. FN_INPUT indexes count the
   // tensor arguments.
@@ -93,7 +94,7 @@ struct Value {
   std::string name;  // in the model, or ""
 };
 
-// What the caller of the graph puts in a graph input.
+// Kind of a graph input: the role of the tensor that the caller passes.
 enum class InputKind : uint8_t {
   kParameter,
   kBuffer,
@@ -108,22 +109,22 @@ enum class InputKind : uint8_t {
   kToken,  // of effects: 0 in the forward, 1 in the backward
 };
 
-// What becomes of a graph output.
+// Kind of a graph output: the use that the caller makes of it.
 enum class OutputKind : uint8_t {
   kUserOutput,
   kMutatedInput,      // new content of graph input `index`: returned, or the state's
   kGradient,          // gradient of graph input `index` of the joint graph
   kSaved,             // for the backward graph
   kStateUpdate,       // new content of the state `name`
-  kIntermediateBase,  // what user outputs are views of, number `index`
+  kIntermediateBase,  // base number `index` of user outputs that are views
   kInputUpdate,       // new content of graph input `index`: the program writes it
-  kInputStorage,      // what fills the storage that graph input `index` gets
-  kSharedStorage,     // graph input `index`, which gets the storage of another one
+  kInputStorage,      // content of the new storage of graph input `index`
+  kSharedStorage,     // new content of graph input `index`, which gets the storage of another input
   kBackwardUpdate,    // of a joint graph: new content that the backward gives graph input `index`
   kToken,             // of the last effect: 0 of the forward, 1 of the backward
 };
 
-// Whether the program itself gives a graph input what it has in the end.
+// Returns true if the program itself writes the final content or storage of the graph input.
 constexpr bool UpdatesInput(OutputKind kind) {
   return kind == OutputKind::kInputUpdate || kind == OutputKind::kInputStorage || kind == OutputKind::kSharedStorage;
 }
@@ -173,7 +174,7 @@ class Graph {
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
   std::vector<GraphOutput>& outputs() { return outputs_; }
 
-  // Makes every node and output that uses `from` use `to`.
+  // Replaces `from` by `to` in all nodes and outputs.
   void ReplaceAllUses(ValueId from, ValueId to);
 
   // Renumbers values densely in order of definition and drops unused ones.
@@ -181,15 +182,15 @@ class Graph {
   void Compact();
 
  private:
-  // Not a vector: references to values outlive the addition of others.
+  // A deque: references to values stay valid when values are added.
   std::deque<Value> values_;
   NodeList nodes_;
   std::vector<GraphInput> inputs_;
   std::vector<GraphOutput> outputs_;
 };
 
-// The tensor operands of a node in order, kNoValue included for absent
-// members of lists but not for None arguments.
+// Returns the tensor operands of a node in order: kNoValue for absent members of lists, nothing for
+// None arguments.
 std::vector<ValueId> TensorOperands(const Node& node);
 
 }  // namespace cotan::aot

@@ -1,5 +1,7 @@
-// A pass rewrites a graph; a pipeline runs passes in order with the verifier
-// around each.
+// SPDX-License-Identifier: Apache-2.0
+
+// A pass rewrites a graph; a pipeline runs passes in order and verifies the graph before the first
+// and after each.
 //
 //   PassPipeline cleanup("cleanup");
 //   cleanup.Add("dead_code", EliminateDeadCode).Add("cse", EliminateCommonSubexpressions);
@@ -19,15 +21,15 @@
 
 namespace cotan::aot {
 
-// Rewrites `graph`; true if it changed. On an error the graph may be partly
-// rewritten. Deterministic: equal graphs become equal graphs.
+// Rewrites `graph` and returns true if it changed. On an error the graph may be partly rewritten.
+// Deterministic: equal graphs become equal graphs.
 using PassFunction = std::function<absl::StatusOr<bool>(Graph& graph)>;
 
-// Told the graph's text after a pass that changed it.
-// `stage` is "PIPELINE.NUMBER.PASS", "cleanup.02.cse".
+// Called with the graph after each pass that changed it. `stage` is "PIPELINE.NUMBER.PASS", for
+// example "cleanup.02.cse".
 using DumpFunction = std::function<void(absl::string_view stage, const Graph& graph)>;
 
-// Not thread-safe.
+// A named list of passes. Not thread-safe.
 class PassPipeline {
  public:
   explicit PassPipeline(std::string name) : name_(std::move(name)) {}
@@ -35,9 +37,9 @@ class PassPipeline {
   PassPipeline& Add(std::string pass_name, PassFunction function);
   void set_dump(DumpFunction dump) { dump_ = std::move(dump); }
 
-  // Runs every pass once, in order; true if one changed the graph.
-  // Internal: the verifier refuses the graph before the first or after some
-  // pass, which the message names. Errors of passes pass through.
+  // Runs every pass once, in order, and returns true if one changed the graph.
+  // Internal: the graph is invalid before the first pass or after a pass, which the message names.
+  // Errors of passes are returned unchanged.
   absl::StatusOr<bool> Run(Graph& graph) const;
 
  private:

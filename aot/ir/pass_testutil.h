@@ -1,4 +1,6 @@
-// Text in, text out.
+// SPDX-License-Identifier: Apache-2.0
+
+// Runs passes on graphs in text form.
 #ifndef COTAN_AOT_IR_PASS_TESTUTIL_H_
 #define COTAN_AOT_IR_PASS_TESTUTIL_H_
 
@@ -10,8 +12,7 @@
 
 namespace cotan::aot {
 
-// The graph's text after the pass, run under the verifier; the error's message
-// if there is one.
+// Returns the graph's text after `pass`, which runs with the verifier, or the message of the error.
 inline std::string After(const PassFunction& pass, absl::string_view text) {
   absl::StatusOr<Graph> graph = ParseGraph(text);
   if (!graph.ok()) return std::string(graph.status().message());

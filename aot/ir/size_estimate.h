@@ -1,5 +1,6 @@
-// Sizes as the compiler's heuristics see them: how large a tensor will be as a
-// rule, also along dynamic dimensions.
+// SPDX-License-Identifier: Apache-2.0
+
+// Sizes that the compiler's cost models assume, also along dynamic dimensions (size hints).
 #ifndef COTAN_AOT_IR_SIZE_ESTIMATE_H_
 #define COTAN_AOT_IR_SIZE_ESTIMATE_H_
 
@@ -11,16 +12,16 @@
 
 namespace cotan::aot {
 
-// A dynamic dimension while a graph of constant sizes is compiled: `traced` is
-// its size there, at least 2, `usual` the one to optimize for, at least 1.
+// A dynamic dimension of a graph that was traced with constant sizes: `traced` is its size in the
+// graph, at least 2; `usual` is the size to optimize for, at least 1.
 struct UsualSize {
   int64_t traced = 0;
   int64_t usual = 0;
 };
 
-// While it exists, estimates made on this thread take a multiple of a traced
-// size for the same multiple of the usual one: graphs traced at several sizes
-// are then optimized alike. Scopes do not nest.
+// Makes estimates on this thread, while the object exists, replace a multiple of a traced size by
+// the same multiple of the usual size, so that graphs traced at several sizes are optimized alike.
+// Scopes do not nest.
 class UsualSizesScope {
  public:
   explicit UsualSizesScope(std::vector<UsualSize> sizes);
@@ -32,10 +33,10 @@ class UsualSizesScope {
 // Returns the sizes of this thread's UsualSizesScope; an empty list if there is none.
 absl::Span<const UsualSize> CurrentUsualSizes();
 
-// Of one dimension; at least 0.
+// Returns the estimated size of one dimension; at least 0.
 int64_t EstimatedSize(const SymInt& size);
 
-// Elements of a tensor.
+// Returns the estimated number of elements of a tensor.
 int64_t EstimatedCount(absl::Span<const SymInt> sizes);
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/ir/text.h"
 
 #include <cctype>
@@ -28,11 +30,11 @@ constexpr absl::string_view kOutputKinds[] = {"user_output",    "mutated_input",
                                               "state_update",   "intermediate_base", "input_update", "input_storage",
                                               "shared_storage", "backward_update",   "token_output"};
 
-// Numbers for values, in the order in which they are asked for.
+// Assigns numbers to values in the order of the calls of Name().
 class Numbering {
  public:
   Numbering() = default;
-  // The values of a graph under their own ids.
+  // Numbers the values of a graph by their ids.
   explicit Numbering(int num_values) : num_values_(num_values) {}
 
   void Define(ValueId id) { numbers_.emplace(id, static_cast<int>(numbers_.size())); }
@@ -78,7 +80,7 @@ struct ArgumentPrinter {
   }
 };
 
-// `input_name` is the name of a graph input, which its value has by default.
+// `input_name`: name of the graph input, which is not repeated if the value has the same name.
 std::string PrintDefinition(const Graph& graph, const Numbering& numbering, ValueId id,
                             absl::string_view input_name = "") {
   if (id == kNoValue) return "_";
@@ -123,7 +125,7 @@ class Cursor {
     return absl::InvalidArgumentError(absl::StrCat(problem, " at '", rest_.substr(0, 40), "'"));
   }
 
-  // Letters, digits, '_', '.', '@', ':' and '-'.
+  // Reads letters, digits, '_', '.', '@', ':' and '-'.
   absl::string_view Word() {
     size_t n = 0;
     while (n < rest_.size() &&
@@ -134,7 +136,7 @@ class Cursor {
     return word;
   }
 
-  // Up to a ',' or closing bracket outside parentheses.
+  // Reads up to a ',' or closing bracket outside parentheses.
   absl::string_view Item() {
     int depth = 0;
     size_t n = 0;
@@ -187,7 +189,7 @@ class GraphParser {
   }
 
  private:
-  // Moves to the next line that says something; false at the end.
+  // Moves to the next line that is not blank or a comment; returns false at the end.
   bool NextLine() {
     while (line_ < lines_.size()) {
       current_ = absl::StripAsciiWhitespace(lines_[line_++]);
@@ -244,7 +246,7 @@ class GraphParser {
     return absl::OkStatus();
   }
 
-  // "%0: f32[2] "name"" or "_". Adds the %-name to `names`.
+  // Parses '%0: f32[2] "name"' or '_', and adds the %-name to `names`.
   absl::StatusOr<ValueId> ParseDefinition(Cursor& cursor, std::vector<std::string>& names) {
     if (cursor.Consume("_")) return kNoValue;
     COTAN_RETURN_IF_ERROR(cursor.Expect("%"));
@@ -266,7 +268,7 @@ class GraphParser {
     return word;
   }
 
-  // The rest of a string whose opening quote has been consumed.
+  // Parses the rest of a string whose opening quote is consumed.
   static absl::StatusOr<std::string> ReopenedString(Cursor& cursor) {
     std::string raw;
     while (!cursor.AtEnd() && cursor.Peek() != '"') {
@@ -387,7 +389,7 @@ class GraphParser {
     if (const absl::StatusOr<DType> dtype = ParseDType(item); dtype.ok()) return Argument(*dtype);
     double number = 0;
     if (absl::SimpleAtod(item, &number)) return Argument(number);
-    return absl::InvalidArgumentError(absl::StrCat("'", item, "' is no argument"));
+    return absl::InvalidArgumentError(absl::StrCat("'", item, "' is not an argument"));
   }
 
   template <typename T>

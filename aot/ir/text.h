@@ -1,5 +1,7 @@
-// Text form of a graph: for dumps, for tests (text in, expected text out), for
-// people. Line oriented; blank lines and lines that start with '#' are skipped.
+// SPDX-License-Identifier: Apache-2.0
+
+// Text form of a graph, for dumps, tests and messages. Line oriented; blank lines and lines that
+// start with '#' are skipped.
 //
 //   graph @step {
 //     %0: f32[32,784] = user_input 0 "input.0"
@@ -15,11 +17,10 @@
 //     gradient 1 "0.weight" = none
 //   }
 //
-// Types are DTYPE[sizes] and, unless row-major, {dim_order}; a string behind a
-// type is the value's name (an input's is by default that of the input); `_` is
-// an absent result. Arguments: none, %value, {%value, none} (tensor list),
-// true, 3 or (s0 * 2) (integer), 1.5 (number), "text", f32 (dtype), [1, s0]
-// (integers), floats[1.0], bools[true].
+// Types are DTYPE[sizes] and, unless row-major, {dim_order}; a string after a type is the value's
+// name (an input's is by default that of the input); `_` is an absent result. Arguments: none,
+// %value, {%value, none} (tensor list), true, 3 or (s0 * 2) (integer), 1.5 (number), "text", f32
+// (dtype), [1, s0] (integers), floats[1.0], bools[true].
 #ifndef COTAN_AOT_IR_TEXT_H_
 #define COTAN_AOT_IR_TEXT_H_
 
@@ -31,18 +32,20 @@
 
 namespace cotan::aot {
 
-// Values are numbered in order of definition, whatever their ids.
+// Returns the text of `graph`. Values are numbered in order of definition, independent of their
+// ids.
 std::string PrintGraph(const Graph& graph);
 
-// "f32[32,8,4,4]{0,2,3,1}".
+// Returns a type as text, such as "f32[32,8,4,4]{0,2,3,1}".
 std::string PrintType(const TensorType& type);
 
-// One node as in PrintGraph, with its own value ids; for messages.
+// Returns the text of one node with its actual value ids; for messages.
 std::string PrintNode(const Graph& graph, const Node& node);
 
-// PrintGraph(*ParseGraph(PrintGraph(g))) == PrintGraph(g). Checks syntax and
-// that values are defined before use; VerifyGraph() checks the rest.
-// InvalidArgument: the line (counted from 1) and what was expected.
+// Parses the text of a graph: PrintGraph(*ParseGraph(PrintGraph(g))) == PrintGraph(g). Checks
+// syntax and that values are defined before use; VerifyGraph() checks the rest.
+// InvalidArgument: a line does not parse; the message has its number (from 1) and what was
+// expected.
 absl::StatusOr<Graph> ParseGraph(absl::string_view text);
 
 absl::string_view InputKindName(InputKind kind);    // "user_input"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/ir/verifier.h"
 
 #include <algorithm>
@@ -17,7 +19,7 @@ namespace {
 using serialization::Expr;
 using serialization::ExprInstruction;
 
-// Operands that a function takes; -1 for one that is unknown.
+// Returns the number of operands of a function; -1 for an unknown function.
 int Arity(serialization::ScalarFn fn) {
   if (ScalarFnName(fn).empty()) return -1;
   if (fn < serialization::FN_CAST) return 0;
@@ -79,7 +81,7 @@ class ExprVerifier {
     if (instruction.dtype() == serialization::DTYPE_UNDEFINED) return absl::InternalError("no dtype");
     for (const uint32_t operand : instruction.operands()) {
       if (operand >= static_cast<uint32_t>(position))
-        return absl::InternalError("an operand is no earlier instruction");
+        return absl::InternalError("an operand is not an earlier instruction");
     }
     COTAN_RETURN_IF_ERROR(VerifyDTypes(instruction));
     bool full = false;
@@ -134,7 +136,8 @@ class ExprVerifier {
     return absl::OkStatus();
   }
 
-  // Whether the input is full; an error if it does not broadcast.
+  // Returns true if the input has one value per index of the domain. Internal: it does not
+  // broadcast to the domain.
   absl::StatusOr<bool> VerifyInput(const ExprInstruction& instruction) const {
     if (instruction.index() >= inputs_.size()) return absl::InternalError("no such input");
     const TensorType& type = inputs_[instruction.index()];
@@ -174,7 +177,7 @@ class ExprVerifier {
   absl::Span<const TensorType> inputs_;
   absl::Span<const TensorType> outputs_;
   SymIntVector domain_;
-  std::vector<bool> full_;  // per instruction: level
+  std::vector<bool> full_;  // by instruction: has one value per index of the domain
 };
 
 class GraphVerifier {
@@ -213,7 +216,7 @@ class GraphVerifier {
     std::sort(sorted.begin(), sorted.end());
     for (size_t i = 0; i < sorted.size(); ++i) {
       if (sorted.size() != type.sizes.size() || sorted[i] != static_cast<int64_t>(i)) {
-        return absl::InternalError(absl::StrCat("%", id, ": the dim_order is no permutation"));
+        return absl::InternalError(absl::StrCat("%", id, ": the dim_order is not a permutation"));
       }
     }
     return absl::OkStatus();

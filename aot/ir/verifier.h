@@ -1,4 +1,6 @@
-// The invariants that every stage of the compiler keeps.
+// SPDX-License-Identifier: Apache-2.0
+
+// Invariants of graphs, which every stage of the compiler preserves.
 #ifndef COTAN_AOT_IR_VERIFIER_H_
 #define COTAN_AOT_IR_VERIFIER_H_
 
@@ -14,13 +16,13 @@ namespace cotan::aot {
 //   - each op is of a known dialect, and only cotan.expr has a program;
 //   - each expression program is well formed and agrees with the types of the
 //     node's operands and results (VerifyExpr).
-// Internal: what is wrong, with the node's text; a broken graph is a bug of
-// the stage that made it.
+// Internal: an invariant is violated, which is a bug of the stage that made the graph; the message
+// has the node's text.
 absl::Status VerifyGraph(const Graph& graph);
 
-// The rules of serialization/schema/expr.proto for a program with these operands and
-// results.
-// Internal: the instruction and the rule it breaks.
+// Checks the rules of serialization/schema/expr.proto for a program with operands of the types
+// `inputs` and results of the types `outputs`.
+// Internal: a rule is violated; the message names it and the instruction.
 absl::Status VerifyExpr(const serialization::Expr& expr, absl::Span<const TensorType> inputs,
                         absl::Span<const TensorType> outputs);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/ir/verifier.h"
 
 #include "absl/strings/match.h"
@@ -8,7 +10,7 @@
 namespace cotan::aot {
 namespace {
 
-// The message of the verifier's refusal; "" if it accepts.
+// Returns the verifier's error message; "" if the graph is valid.
 std::string Refusal(absl::string_view text) {
   const absl::StatusOr<Graph> graph = ParseGraph(text);
   if (!graph.ok()) return absl::StrCat("parse: ", graph.status().message());

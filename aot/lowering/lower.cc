@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/lowering/lower.h"
 
 #include <string>
@@ -22,8 +24,8 @@
 namespace cotan::aot {
 namespace {
 
-// Equal views become one. Equal expressions do not: where they end up decides
-// whether computing twice is cheaper than storing.
+// Merges equal views. Equal expressions stay separate: fusion decides whether computing twice is
+// cheaper than storing.
 absl::StatusOr<bool> ShareViews(Graph& graph) {
   return EliminateCommonSubexpressionsIf(graph, [](const Node& node) { return node.op != "cotan.expr"; });
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // From aten.* to what the runtime executes, in two steps:
 //
 //   LowerToPrims   aten.* -> prim.* and one-function cotan.expr nodes, by the
@@ -16,26 +18,26 @@
 
 namespace cotan::aot {
 
-// Clean-ups that shrink a traced graph before lowering: dead code, common
-// subexpressions, constant folding, algebraic identities.
+// Simplifies a traced graph before lowering: dead code, common subexpressions, constant folding,
+// algebraic identities.
 absl::Status CleanUp(Graph& graph, const DumpFunction& dump = nullptr);
 
-// Inputs and outputs stay, in order and kind. Complex numbers become pairs of
-// real ones first (complex.h).
-// Unimplemented: ops without a row (all of them are named), or a combination
-// of arguments that a row does not cover.
+// Returns `graph` in prim.* and cotan.expr nodes, with the same inputs and outputs in order and
+// kind. Complex numbers become pairs of real ones first (complex.h).
+// Unimplemented: an op has no row (the message names all such ops), or its row does not cover the
+// arguments.
 absl::StatusOr<Graph> LowerToPrims(const Graph& graph);
 
-// Appends the advance of the generator by `blocks` Philox blocks as the new
-// content of the state that the input of kind kRngState names.
+// Appends an output that advances the generator by `blocks` Philox blocks: the new content of the
+// state that the input of kind kRngState names.
 // InvalidArgument: the graph has no such input.
 absl::Status AppendRngAdvance(Graph& graph, const SymInt& blocks);
 
-// Fusion, layout, clean-ups of a lowered graph.
+// Optimizes a lowered graph: fusion, layout assignment, simplification.
 absl::Status Optimize(Graph& graph, const DumpFunction& dump = nullptr);
 
-// Optimizes the two programs of a partition, so that the backward expects its
-// saved values in the layouts in which the forward leaves them.
+// Optimizes the two programs of a partition. The backward takes its saved values in the layouts
+// that the forward gives them.
 absl::Status OptimizePair(Graph& forward, Graph& backward, const DumpFunction& forward_dump = nullptr,
                           const DumpFunction& backward_dump = nullptr);
 

@@ -1,7 +1,8 @@
-// The ops that Cotan supports: one row per aten op, the single list from which
-// lowering, the refusal of unsupported ops at compile time, the op tests and
-// the support matrix come. Rows live in op_table_*.cc, by family; adding an op
-// is adding a row (docs/adding_an_op.md).
+// SPDX-License-Identifier: Apache-2.0
+
+// The ops that Cotan supports: one row per aten op. Lowering, the diagnostics of unsupported ops,
+// the op tests and the support matrix use this list. The rows are in ops/*.cc, by family
+// (docs/adding_an_op.md).
 #ifndef COTAN_AOT_LOWERING_OP_TABLE_H_
 #define COTAN_AOT_LOWERING_OP_TABLE_H_
 
@@ -16,20 +17,20 @@
 
 namespace cotan::aot {
 
-// All rows, sorted by op.
+// Returns all rows, sorted by op.
 absl::Span<const OpRow> OpTable();
 
-// Null if there is none.
+// Returns the row of `op`; null if there is none.
 const OpRow* FindOp(absl::string_view op);
 
-// Whether `op` ("aten.add.Tensor", "cotan.random_uniform.default") can be compiled.
+// Returns true if `op` ("aten.add.Tensor", "cotan.random_uniform.default") can be compiled.
 bool IsSupported(absl::string_view op);
 
-// Lowers `node` of the graph that `lowering` reads by its row. Unimplemented: there is no row, or it does not cover
-// these arguments.
+// Lowers `node` of the graph that `lowering` reads by its row.
+// Unimplemented: there is no row, or it does not cover these arguments.
 absl::Status LowerNode(const Node& node, Lowering& lowering);
 
-// The ops of `graph` that cannot be compiled, each once, sorted.
+// Returns the ops of `graph` that cannot be compiled, sorted, without duplicates.
 std::vector<std::string> UnsupportedOps(const Graph& graph);
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/memory/fit_memory.h"
 
 #include <algorithm>
@@ -21,8 +23,8 @@ namespace {
 using serialization::Artifact;
 using serialization::Method;
 
-// Share of what a method needs by which the target falls when the limit itself is
-// out of reach at once.
+// Fraction of a method's memory by which the target decreases per step, if the limit cannot be
+// reached in one step.
 constexpr double kDescent = 0.04;
 
 absl::StatusOr<DimVector> LargestSizes(const Artifact& artifact) {
@@ -30,7 +32,7 @@ absl::StatusOr<DimVector> LargestSizes(const Artifact& artifact) {
   for (const serialization::SymbolProto& symbol : artifact.symbols()) {
     if (symbol.max() >= kNoMaximum) {
       return absl::InvalidArgumentError(
-          absl::StrCat("what memory the methods need is not bounded, as '", symbol.name(),
+          absl::StrCat("the memory of the methods is not bounded: dimension '", symbol.name(),
                        "' has no maximum; declare its range, as in --dynamic='input.0:0=", symbol.name(), "[1:64]'"));
     }
     sizes.push_back(symbol.max());
@@ -40,13 +42,14 @@ absl::StatusOr<DimVector> LargestSizes(const Artifact& artifact) {
 
 absl::StatusOr<MemoryPlanner> PlannerFor(const Artifact& artifact, const MemoryTarget& target) {
   if (target.kernels == nullptr) {
-    return absl::InvalidArgumentError("a limit of memory needs the kernels that it shall hold for: set their registry");
+    return absl::InvalidArgumentError("MemoryTarget.kernels is not set; set it to the kernel registry of the target");
   }
   COTAN_ASSIGN_OR_RETURN(DimVector sizes, LargestSizes(artifact));
   return MemoryPlanner(artifact, std::move(sizes), target);
 }
 
-// Straight to the limit if possible, else in small steps, which leads further.
+// Tries the limit directly, and if that fails decreases the target in small steps, which reaches
+// smaller sizes.
 absl::StatusOr<MethodMemory> FitMethod(int64_t limit, const MemoryPlanner& planner, Method& method) {
   const Method original = method;
   COTAN_ASSIGN_OR_RETURN(Recomputation direct, Recomputation::Start(method, planner));
@@ -71,7 +74,7 @@ absl::StatusOr<MethodMemory> FitMethod(int64_t limit, const MemoryPlanner& plann
   return memory;
 }
 
-// The method that takes what `forward` saves; null if there is none.
+// Returns the backward method of `forward`; null if there is none.
 Method* BackwardOf(const Method& forward, Artifact& artifact) {
   for (Method& method : *artifact.mutable_methods()) {
     if (!method.name().empty() && method.name() == forward.backward_method()) return &method;
@@ -84,7 +87,8 @@ bool IsBackward(const Method& method, const Artifact& artifact) {
                      [&](const Method& forward) { return forward.backward_method() == method.name(); });
 }
 
-// A forward and its backward: saves less, then each makes do with what is left.
+// Fits a forward and its backward: first drops saved values, then fits each method into the rest of
+// the limit.
 absl::StatusOr<std::vector<MethodMemory>> FitPair(int64_t limit, const MemoryPlanner& planner, Method& forward,
                                                   Method& backward) {
   COTAN_ASSIGN_OR_RETURN(SavedValues saved, SavedValues::Start(forward, backward, planner));
@@ -106,12 +110,13 @@ absl::StatusOr<std::vector<MethodMemory>> FitPair(int64_t limit, const MemoryPla
 
 absl::StatusOr<std::vector<MethodMemory>> MeasureMemory(const Artifact& artifact, const MemoryTarget& target) {
   Artifact measured = artifact;
-  // Everything fits.
+  // With this limit no method is changed.
   return FitIntoMemory(std::numeric_limits<int64_t>::max(), target, measured);
 }
 
 absl::StatusOr<std::vector<MethodMemory>> FitIntoMemory(int64_t limit, const MemoryTarget& target, Artifact& artifact) {
-  if (limit <= 0) return absl::InvalidArgumentError(absl::StrCat(limit, " bytes are no limit of memory"));
+  if (limit <= 0)
+    return absl::InvalidArgumentError(absl::StrCat(limit, " bytes is not a valid memory limit: it must be positive"));
   COTAN_ASSIGN_OR_RETURN(const MemoryPlanner planner, PlannerFor(artifact, target));
   absl::flat_hash_map<std::string, MethodMemory> by_name;
   for (Method& method : *artifact.mutable_methods()) {

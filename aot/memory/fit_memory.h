@@ -1,5 +1,7 @@
-// Makes the methods of an artifact fit into a limit of memory, by computing
-// values again instead of keeping them.
+// SPDX-License-Identifier: Apache-2.0
+
+// Fits the methods of an artifact into a memory limit, by rematerializing values instead of keeping
+// them.
 #ifndef COTAN_AOT_MEMORY_FIT_MEMORY_H_
 #define COTAN_AOT_MEMORY_FIT_MEMORY_H_
 
@@ -13,37 +15,38 @@
 
 namespace cotan::aot {
 
-// What became of a method.
+// Memory of a method before and after rematerialization.
 struct MethodMemory {
   std::string name;
-  // Of the arena and of what is kept between a forward and its backward, in bytes:
-  // as it was, and as it is.
+  // Bytes of the arena and of saved values, before and after.
   int64_t before = 0;
   int64_t after = 0;
   int repeated_ops = 0;
-  int num_ops = 0;  // all of them, views too
+  int num_ops = 0;  // including views
 };
 
-// What the methods need as they are; `repeated_ops` is 0. Errors as
-// FitIntoMemory(), but for the limit.
+// Returns the memory of each method without changing it; `repeated_ops` is 0.
+// InvalidArgument: a dynamic dimension has no maximum, or `target.kernels` is null.
+// NotFound, Unimplemented: the kernels lack an op.
 absl::StatusOr<std::vector<MethodMemory>> MeasureMemory(const serialization::Artifact& artifact,
                                                         const MemoryTarget& target);
 
-// One element per method, in order. A limit of dynamic dimensions holds at the
-// largest sizes of their ranges. Methods that fit stay as they are.
-// ResourceExhausted: a method cannot be made so small; the message names all such
-// methods and the smallest limit that each has been brought to.
-// InvalidArgument: a dynamic dimension without a maximum; a limit that is not
-// positive; no kernels. NotFound, Unimplemented: the kernels lack an op.
+// Rewrites the methods that need more than `limit` bytes, and returns one element per method, in
+// order. With dynamic dimensions the limit holds at the largest sizes of their ranges.
+// ResourceExhausted: a method cannot be fitted; the message names all such methods and the least
+// memory that was reached for each.
+// InvalidArgument: a dynamic dimension has no maximum, `limit` is not positive, or `target.kernels`
+// is null.
+// NotFound, Unimplemented: the kernels lack an op.
 absl::StatusOr<std::vector<MethodMemory>> FitIntoMemory(int64_t limit, const MemoryTarget& target,
                                                         serialization::Artifact& artifact);
 
-// The same for the bytes of a .cotan file. Besides: errors of
+// Rewrites the bytes of a .cotan file by FitIntoMemory(). Further errors: those of
 // ArtifactFile::Parse() and ArtifactWriter::Serialize().
 absl::StatusOr<std::vector<MethodMemory>> FitFileIntoMemory(int64_t limit, const MemoryTarget& target,
                                                             std::string& file);
 
-// "3.1 MiB", "512 B".
+// Returns a number of bytes as text: "3.1 MiB", "512 B".
 std::string BytesText(int64_t bytes);
 
 }  // namespace cotan::aot

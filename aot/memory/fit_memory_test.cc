@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/memory/fit_memory.h"
 
 #include "aot/memory/test_programs.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/memory/memory_plan.h"
 
 #include <memory>
@@ -29,7 +31,7 @@ std::vector<int64_t> MemoryPlan::BytesByStep() const {
 }
 
 absl::StatusOr<int64_t> MemoryPlanner::ScratchOf(const Op& op, const ScheduledStep& step) const {
-  if (op.has_effect()) return 0;  // the host's handler
+  if (op.has_effect()) return 0;  // runs in the host's handler
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
   for (const Operand& input : step.inputs) inputs.push_back(SpecOf(input));

@@ -1,5 +1,7 @@
-// What memory the runtime will need for a method: its own schedule, with the
-// scratch of its own kernels, laid out by its own planner.
+// SPDX-License-Identifier: Apache-2.0
+
+// Memory that the runtime will need for a method, computed with the runtime's schedule, kernels
+// (for scratch) and planner.
 #ifndef COTAN_AOT_MEMORY_MEMORY_PLAN_H_
 #define COTAN_AOT_MEMORY_MEMORY_PLAN_H_
 
@@ -16,7 +18,7 @@
 
 namespace cotan::aot {
 
-// Where the artifact will run: kernels differ in the scratch they take.
+// Kernels and threads of the machine that will run the artifact, which determine the scratch.
 struct MemoryTarget {
   const KernelRegistry* kernels = nullptr;  // of the host; outlives the planner
   int threads = 1;                          // of a session; scratch grows with them
@@ -24,29 +26,29 @@ struct MemoryTarget {
 
 struct MemoryPlan {
   Schedule schedule;
-  // Of the schedule's buffers, then of each step's scratch.
+  // Lifetimes of the schedule's buffers, then of each step's scratch.
   std::vector<BufferLifetime> lifetimes;
   int64_t arena_bytes = 0;
 
-  // Bytes of the arena alive at each step.
+  // Returns the bytes of the arena that are live at each step.
   std::vector<int64_t> BytesByStep() const;
 };
 
 // Plans methods of one artifact. Not thread-safe.
 class MemoryPlanner {
  public:
-  // `symbols`: values of the artifact's dynamic dimensions. `artifact` outlives
-  // the planner; only its states matter.
+  // `symbols`: values of the artifact's dynamic dimensions. `artifact` outlives the planner, which
+  // reads only its states.
   MemoryPlanner(const serialization::Artifact& artifact, DimVector symbols, const MemoryTarget& target)
       : artifact_(artifact), symbols_(std::move(symbols)), target_(target) {}
 
-  // `scratch`: bytes for each op of the method; those that are -1 are found out
-  // and set, as preparing a kernel may take long. Too short a list is extended.
-  // Errors of MakeSchedule() and of the kernels' factories; ResourceExhausted: the
-  // arena would exceed what can be addressed.
+  // Plans `method`. `scratch` caches the scratch bytes of each op, because preparing a kernel may
+  // be slow: elements that are -1 are computed and set, and missing elements are appended. Errors
+  // of MakeSchedule() and of the kernels' factories.
+  // ResourceExhausted: the arena would exceed the address space.
   absl::StatusOr<MemoryPlan> Plan(const serialization::Method& method, std::vector<int64_t>& scratch) const;
 
-  // Bytes of a value of the method.
+  // Returns the bytes of a value of the method.
   absl::StatusOr<int64_t> BytesOf(const serialization::TensorType& type) const;
 
  private:

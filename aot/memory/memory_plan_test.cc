@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/memory/memory_plan.h"
 
 #include "aot/memory/test_programs.h"

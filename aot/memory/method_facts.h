@@ -1,4 +1,6 @@
-// Who makes and who reads the values of a method.
+// SPDX-License-Identifier: Apache-2.0
+
+// Producers and uses of the values of a method.
 #ifndef COTAN_AOT_MEMORY_METHOD_FACTS_H_
 #define COTAN_AOT_MEMORY_METHOD_FACTS_H_
 
@@ -10,17 +12,17 @@
 
 namespace cotan::aot {
 
-// All vectors have one element per value of the method. Values seen through views
-// are the same memory: facts about uses are told of the value behind them.
+// All vectors have one element per value of the method. A view shares the memory of its root, the
+// value that the chain of views starts from; uses are recorded for roots.
 struct MethodFacts {
   // `method` has passed VerifyArtifact().
   explicit MethodFacts(const serialization::Method& method);
 
-  // Behind all views: no view's result.
+  // Returns the value that the chain of views starts from; not the result of a view.
   uint32_t RootOf(uint32_t value) const { return root[value]; }
-  // The last op that reads the value or a view of it; its producer if none does.
+  // Returns the last op that reads the value or a view of it; its producer if none does.
   int LastUse(uint32_t root_value) const;
-  // The first such op after op `after`; -1 if none does.
+  // Returns the first op after op `after` that reads the value or a view of it; -1 if none does.
   int NextUse(uint32_t root_value, int after) const;
 
   static constexpr int kNever = std::numeric_limits<int>::max();
@@ -29,8 +31,8 @@ struct MethodFacts {
   std::vector<uint32_t> root;          // the value itself if no view makes it
   std::vector<std::vector<int>> uses;  // of roots: ops other than views, ascending
   std::vector<bool> is_kept;           // of roots: a result, or the new content of something
-  // Of inputs and states: the op that makes their new content; kNever if they
-  // keep theirs.
+  // For inputs and states: the op that computes their new content; kNever if the content does not
+  // change.
   std::vector<int> updated_by;
 };
 

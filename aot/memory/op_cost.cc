@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/memory/op_cost.h"
 
 #include <algorithm>
@@ -10,7 +12,7 @@ namespace {
 
 using serialization::Op;
 
-// Of one core with vectors of 8 to 16 floats.
+// Rates of one core with vectors of 8 to 16 floats.
 constexpr double kFlopsPerNs = 80;
 constexpr double kBytesPerNs = 8;
 constexpr double kNsPerFunction = 0.1;  // per element and instruction
@@ -22,7 +24,7 @@ double Bytes(const Operand& operand) {
   return Elements(operand) * static_cast<double>(ByteSize(operand.geometry.dtype));
 }
 
-// Multiplications and additions for each element of the result of a convolution.
+// Returns the multiplications and additions per element of a convolution's result.
 double FlopsPerResult(const Operand& weight) {
   return 2 * Elements(weight) / static_cast<double>(std::max<int64_t>(weight.geometry.layout.sizes[0], 1));
 }
@@ -56,7 +58,7 @@ double Flops(const Op& op, const ScheduledStep& step) {
 double OpCost(const Op& op, const ScheduledStep& step) {
   if (op.has_view()) return 0;
   double bytes = 0;
-  double elements = 0;  // of the largest operand
+  double elements = 0;  // of the largest operand or result
   for (const std::vector<Operand>* operands : {&step.inputs, &step.outputs}) {
     for (const Operand& operand : *operands) {
       bytes += Bytes(operand);

@@ -1,4 +1,6 @@
-// How long an op takes, roughly.
+// SPDX-License-Identifier: Apache-2.0
+
+// Cost model of ops.
 #ifndef COTAN_AOT_MEMORY_OP_COST_H_
 #define COTAN_AOT_MEMORY_OP_COST_H_
 
@@ -7,8 +9,9 @@
 
 namespace cotan::aot {
 
-// Nanoseconds on one core, by arithmetic and bytes moved; only ratios between ops
-// of a method mean anything. `step` is the op's. 0 for a view.
+// Returns the estimated nanoseconds on one core, from arithmetic and bytes moved; only ratios
+// between ops of a method are meaningful. `step` is the scheduled step of `op`. Returns 0 for a
+// view.
 double OpCost(const serialization::Op& op, const ScheduledStep& step);
 
 }  // namespace cotan::aot

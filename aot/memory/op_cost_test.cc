@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/memory/op_cost.h"
 
 #include "gtest/gtest.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/memory/recompute.h"
 
 #include <algorithm>
@@ -14,10 +16,9 @@ using serialization::Op;
 
 // Longest chain of ops that is repeated for one value.
 constexpr size_t kMaxChain = 24;
-// States of so few bytes are copied without regret when something reads their old
-// content after the update.
+// States of at most this many bytes are copied if an op reads their old content after the update.
 constexpr int64_t kSmallState = 4096;
-// Candidates that look good and are not: after so many, nothing is.
+// Number of unsuccessful candidates after which the search ends.
 constexpr int kMaxFailures = 12;
 
 int64_t Aligned(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
@@ -37,7 +38,7 @@ absl::StatusOr<Recomputation> Recomputation::Start(Method& method, const MemoryP
   return recomputation;
 }
 
-// Plans the method as it is.
+// Plans the current method.
 absl::Status Recomputation::Measure() {
   COTAN_ASSIGN_OR_RETURN(plan_, planner_.Plan(method_, scratch_));
   facts_ = MethodFacts(method_);
@@ -69,7 +70,7 @@ absl::StatusOr<bool> Recomputation::FitBudget(int64_t limit) {
   int64_t target = limit;
   while (plan_.arena_bytes > limit) {
     if (Excess(target) == 0) {
-      // The rest is gaps between buffers.
+      // The arena exceeds the live bytes by gaps between buffers.
       target -= std::max<int64_t>(plan_.arena_bytes - limit, kArenaAlignment);
       if (target <= 0) return false;
       continue;
@@ -88,14 +89,14 @@ absl::StatusOr<bool> Recomputation::FitBudget(int64_t limit) {
   return true;
 }
 
-// Byte-steps above the target.
+// Returns the byte-steps above the target.
 double Recomputation::Excess(int64_t target) const {
   double excess = 0;
   for (const int64_t bytes : bytes_at_) excess += static_cast<double>(std::max<int64_t>(bytes - target, 0));
   return excess;
 }
 
-// Index of the step's op, or of the op that a copy is made for.
+// Returns the index of the step's op, or of the op that a copy step precedes.
 int Recomputation::PositionOf(size_t step) const {
   while (step < plan_.schedule.steps.size() && plan_.schedule.steps[step].op < 0) ++step;
   return step < plan_.schedule.steps.size() ? plan_.schedule.steps[step].op : method_.ops_size();
@@ -110,14 +111,14 @@ std::vector<Recomputation::Candidate> Recomputation::FindCandidates(int64_t targ
     if (facts_.root[value] != value || producer < 0 || producer >= position) continue;
     if (!is_in_arena_[value] || facts_.is_kept[value] || !IsRepeatable(method_.ops(producer))) continue;
     const int next = facts_.NextUse(value, position - 1);
-    if (next <= position) continue;  // unused, or used just now
+    if (next <= position) continue;  // not used later, or used by this op
     AddCandidates(value, next, target, candidates);
   }
   return candidates;
 }
 
-// What it takes to read the content of `value` in front of op `before`, when
-// `dropped` is not there any more. Nothing if it cannot be had.
+// Returns the extension that makes the content of `value` readable before op `before`, when
+// `dropped` is not available. Returns none if it cannot be made available.
 std::optional<Recomputation::Extension> Recomputation::Available(uint32_t value, uint32_t dropped, int before) const {
   std::optional<Extension> best;
   for (const uint32_t copy : copies_[OriginalOf(value)]) {
@@ -136,22 +137,22 @@ std::optional<Recomputation::Extension> Recomputation::Available(uint32_t value,
   return best;
 }
 
-// Ways to compute `value` again in front of op `before`: its producer alone, and
-// with more and more of what that needs.
+// Adds the ways to compute `value` again before op `before`: its producer alone, then with more and
+// more of the producers of its operands.
 void Recomputation::AddCandidates(uint32_t value, int before, int64_t target, std::vector<Candidate>& candidates) {
   std::set<int> chain = {facts_.producer[value]};
   while (chain.size() <= kMaxChain) {
     Rematerialization repetition{
         .target = value, .before = before, .ops = {chain.begin(), chain.end()}, .substitutes = {}};
     std::vector<Extension> extensions;
-    absl::flat_hash_map<uint32_t, bool> made;  // originals that the chain makes
+    absl::flat_hash_map<uint32_t, bool> made;  // originals that the chain computes
     double cost = 0;
     for (const int op : chain) {
       cost += cost_[static_cast<size_t>(op)];
       for (const uint32_t output : method_.ops(op).outputs()) made[OriginalOf(output)] = true;
     }
     bool is_possible = true;
-    int expand = -1;  // producer of the operand that costs most memory
+    int expand = -1;  // producer of the operand whose extension costs the most memory
     int64_t expand_bytes = 0;
     bool must_expand = false;
     std::set<uint32_t> seen;
@@ -189,12 +190,12 @@ void Recomputation::AddCandidates(uint32_t value, int before, int64_t target, st
   }
 }
 
-// Byte-steps above the target that the repetition saves, as far as can be told
-// without planning.
+// Returns an estimate, without planning, of the byte-steps above the target that the repetition
+// saves.
 double Recomputation::Gain(const Rematerialization& repetition, const std::vector<Extension>& extensions,
                            int64_t target) const {
   const uint32_t value = repetition.target;
-  // The reader before the gap.
+  // The last reader before `before`.
   int last = facts_.producer[value];
   for (const int use : facts_.uses[value]) {
     if (use < repetition.before) last = std::max(last, use);
@@ -247,7 +248,7 @@ double Recomputation::Gain(const Rematerialization& repetition, const std::vecto
   return gain;
 }
 
-// Repeats if the plan says that it helps.
+// Applies the repetition, and keeps it if the new plan needs less memory.
 absl::StatusOr<bool> Recomputation::Apply(const Rematerialization& repetition, int64_t target) {
   const Method method = method_;
   const MemoryPlan plan = plan_;
@@ -265,7 +266,7 @@ absl::StatusOr<bool> Recomputation::Apply(const Rematerialization& repetition, i
     COTAN_RETURN_IF_ERROR(Measure());
     return false;
   }
-  // New values follow the old ones.
+  // New values have indexes after the old ones.
   for (auto value = static_cast<uint32_t>(original_.size()); value < static_cast<uint32_t>(method_.values_size());
        ++value) {
     original_.push_back(value);

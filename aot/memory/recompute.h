@@ -1,10 +1,10 @@
-// Trades time for memory inside one method: values that are alive while memory is
-// scarce, and not needed just then, are dropped and computed again before their
-// next reader.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rematerialization inside one method: values that are live, but not read, while memory exceeds the
+// limit are dropped and computed again before their next reader.
 //
-// A repeated op is the same op on operands of the same content, so that results
-// are equal bit by bit; random numbers, which depend on the generator's state and
-// the op's place in its draws alone, are drawn again as they were.
+// A repeated op has operands of equal content, so that results are equal bit for bit. Random draws
+// depend only on the generator's state and the op's slice of its draws, and are equal too.
 #ifndef COTAN_AOT_MEMORY_RECOMPUTE_H_
 #define COTAN_AOT_MEMORY_RECOMPUTE_H_
 
@@ -25,26 +25,26 @@ namespace cotan::aot {
 // Not thread-safe. Method and planner outlive it.
 class Recomputation {
  public:
-  // Errors of MemoryPlanner::Plan().
+  // Plans `method`. Errors of MemoryPlanner::Plan().
   static absl::StatusOr<Recomputation> Start(serialization::Method& method, const MemoryPlanner& planner);
 
-  // Repeats ops of the method until its arena needs at most `limit` bytes. False if that
-  // cannot be done: the method is then as small as it got. To be called with ever
-  // smaller limits.
+  // Repeats ops of the method until its arena needs at most `limit` bytes. Returns false if it
+  // cannot; the method then has the smallest arena that was found. Limits of successive calls must
+  // decrease.
   absl::StatusOr<bool> FitBudget(int64_t limit);
 
-  // What the plan of the method needs now.
+  // Returns the bytes of the arena of the current method.
   int64_t arena_bytes() const { return plan_.arena_bytes; }
-  // Ops of the method, views excepted, that are there twice or more.
+  // Returns the number of ops, without views, that the rematerialization added.
   int repeated_ops() const { return repeated_ops_; }
 
  private:
-  // A way to be rid of a value.
+  // A way to drop a value.
   struct Candidate {
     Rematerialization repetition;
-    double score = 0;  // byte-steps above the target saved per nanosecond
+    double score = 0;  // byte-steps above the target that are saved, per nanosecond
   };
-  // A value that outlives its last reader so that a repeated op can read it.
+  // A value that is kept beyond its last reader so that a repeated op can read it.
   struct Extension {
     uint32_t value = 0;
     int64_t bytes = 0;
@@ -70,9 +70,9 @@ class Recomputation {
   MemoryPlan plan_;
   std::vector<int64_t> scratch_;               // by op
   std::vector<int64_t> bytes_;                 // by value
-  std::vector<uint32_t> original_;             // by value: of which it is a copy; itself
-  std::vector<std::vector<uint32_t>> copies_;  // by original: all values of its content, itself first
-  // Of the plan:
+  std::vector<uint32_t> original_;             // by value: the value it is a copy of, or itself
+  std::vector<std::vector<uint32_t>> copies_;  // by original: all values with its content, itself first
+  // Derived from plan_:
   std::vector<int64_t> bytes_at_;  // by step
   std::vector<int> step_of_;       // by op; that of the next step for a view
   std::vector<bool> is_in_arena_;  // by value that an op other than a view makes

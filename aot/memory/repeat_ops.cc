@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/memory/repeat_ops.h"
 
 #include <utility>
@@ -19,11 +21,11 @@ class Rematerializer {
   std::vector<RepeatedOp> Run() {
     old_.Swap(method_.mutable_ops());
     for (int i = 0; i < repetition_.before; ++i) method_.add_ops()->Swap(old_.Mutable(i));
-    // Ops that moved are still needed to be copied from; `method_` has them now.
+    // Ops before `before` are now in `method_`; CopyOp() copies from there.
     for (const auto& [from, to] : repetition_.substitutes) copied_.emplace(from, to);
     for (const int op : repetition_.ops) CopyOp(op);
     copied_ = {{repetition_.target, copied_.at(repetition_.target)}};
-    // What stood for others in the repeated ops is nothing to later readers.
+    // The substitutes apply to the repeated ops only; later readers use the copy of the target.
     for (int i = repetition_.before; i < old_.size(); ++i) MapOperands(*old_.Mutable(i));
     for (int i = repetition_.before; i < old_.size(); ++i) method_.add_ops()->Swap(old_.Mutable(i));
     return std::move(added_);
@@ -37,7 +39,7 @@ class Rematerializer {
   }
 
   void CopyOp(int index) {
-    Op op = method_.ops(index);  // before the place of insertion, thus where it was
+    Op op = method_.ops(index);  // before the insertion, so its index is unchanged
     for (uint32_t& input : *op.mutable_inputs()) input = Mapped(input);
     for (uint32_t& output : *op.mutable_outputs()) {
       const uint32_t copy = AddValueLike(output);
@@ -49,13 +51,14 @@ class Rematerializer {
     *method_.add_ops() = std::move(op);
   }
 
-  // What stands for a value: itself, its copy, or the copy of a view of it.
+  // Returns the replacement of a value: the value itself, its copy, or for a view of a copied
+  // value, a copy of the view.
   uint32_t Mapped(uint32_t value) {
     if (const auto it = copied_.find(value); it != copied_.end()) return it->second;
     const uint32_t root = facts_.RootOf(value);
     if (root == value || !copied_.contains(root)) return value;
     const int view = facts_.producer[value];
-    if (view >= repetition_.before) return value;  // its own operand is mapped
+    if (view >= repetition_.before) return value;  // the view's operand is mapped instead
     CopyOp(view);
     return copied_.at(value);
   }

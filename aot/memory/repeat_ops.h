@@ -1,4 +1,6 @@
-// Computes a value of a method again, late, instead of keeping it.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rematerializes a value of a method before a later reader instead of keeping it.
 #ifndef COTAN_AOT_MEMORY_REPEAT_OPS_H_
 #define COTAN_AOT_MEMORY_REPEAT_OPS_H_
 
@@ -11,28 +13,28 @@
 
 namespace cotan::aot {
 
-// What to repeat in front of op `before`, for all readers of the value `target`
-// from there on. Values are behind views.
+// Ops to repeat before op `before`, for all readers of the value `target` from there on. Values are
+// roots (MethodFacts), not results of views.
 struct Rematerialization {
   uint32_t target = 0;
   int before = 0;
-  std::vector<int> ops;  // to be repeated, ascending; the last one makes `target`
-  // Operands of these ops for which another value of equal content is read.
+  std::vector<int> ops;  // to repeat, ascending; the last one computes `target`
+  // Operands of these ops that are replaced by another value of equal content.
   absl::flat_hash_map<uint32_t, uint32_t> substitutes;
 };
 
-// Whether an op gives the same when it runs again, and nobody sees that it does:
-// no effect, and no check of indices, which would fail late.
+// Returns true if an op can run again with equal results and no visible effect. False for effects,
+// and for index checks, which would fail late.
 bool IsRepeatable(const serialization::Op& op);
 
 // An op that RematerializeOps() added.
 struct RepeatedOp {
   int position = 0;  // index of the new op
-  int original = 0;  // index of what it repeats, before RematerializeOps(); views too
+  int original = 0;  // index of the op it repeats, before RematerializeOps(); may be a view
 };
 
-// Changes the method. The new ops have new values; those behind views are appended
-// to `copies`, as {old, new}. Returns the new ops in order.
+// Inserts the repeated ops into the method and returns them in order. Their results are new values;
+// `copies` gets an entry {old, new} for each that is not the result of a view.
 std::vector<RepeatedOp> RematerializeOps(const Rematerialization& repetition, const MethodFacts& facts,
                                          serialization::Method& method,
                                          absl::flat_hash_map<uint32_t, uint32_t>& copies);

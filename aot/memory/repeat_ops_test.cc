@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/memory/repeat_ops.h"
 
 #include "gmock/gmock.h"
@@ -57,7 +59,7 @@ TEST(RepeatOpsTest, RepeatedOpsReadWhatStandsForTheirOperands) {
   absl::flat_hash_map<uint32_t, uint32_t> copies;
   RematerializeOps({.target = y, .before = 1, .ops = {0}, .substitutes = {{x, same}}}, facts, method, copies);
   EXPECT_THAT(method.ops(1).inputs(), ElementsAre(same));
-  EXPECT_THAT(method.ops(2).inputs(), ElementsAre(x, copies.at(y)));  // later readers keep theirs
+  EXPECT_THAT(method.ops(2).inputs(), ElementsAre(x, copies.at(y)));  // later readers keep their operands
 }
 
 TEST(RepeatOpsTest, EffectsAndChecksAreNotRepeated) {

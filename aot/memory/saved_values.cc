@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/memory/saved_values.h"
 
 #include <algorithm>
@@ -23,7 +25,7 @@ constexpr int kMaxFailures = 12;
 
 int64_t Aligned(int64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
 
-// The first op that reads the value itself, views included; -1 if none does.
+// Returns the first op, view or not, that reads the value itself; -1 if none does.
 int FirstReader(const Method& method, uint32_t value) {
   for (int i = 0; i < method.ops_size(); ++i) {
     const auto& inputs = method.ops(i).inputs();
@@ -32,7 +34,7 @@ int FirstReader(const Method& method, uint32_t value) {
   return -1;
 }
 
-// The state that a value reads; -1 if it is no state's.
+// Returns the state that a value is read from; -1 if it is not read from a state.
 int StateOf(const Method& method, uint32_t value) {
   for (const StateRead& read : method.state_reads()) {
     if (read.value() == value) return static_cast<int>(read.state());
@@ -46,7 +48,7 @@ bool UpdatesState(const Method& method, int state) {
                      [state](const auto& update) { return update.state() == static_cast<uint32_t>(state); });
 }
 
-// Whether arguments get new contents, by the program or by who runs it.
+// Returns true if the program or the runtime writes new contents to arguments.
 bool WritesArguments(const Method& method) {
   const auto mutates = [](const serialization::ViewAndMutationMeta& metadata) {
     return std::any_of(metadata.input_info().begin(), metadata.input_info().end(),
@@ -145,8 +147,8 @@ std::vector<SavedValues::Candidate> SavedValues::FindCandidates() const {
   return candidates;
 }
 
-// How op `before` of the backward reads a value of the forward, that is no view's
-// result, without saved value number `dropped`.
+// Returns how op `before` of the backward can read a root value of the forward without saved value
+// number `dropped`.
 SavedValues::Access SavedValues::AccessTo(uint32_t value, int dropped, int before) const {
   for (int saved = 0; saved < num_saved(); ++saved) {
     if (saved != dropped && SavedValue(saved) == value) return Access::kAtHand;
@@ -163,7 +165,8 @@ SavedValues::Access SavedValues::AccessTo(uint32_t value, int dropped, int befor
   return WritesArguments(forward_) ? Access::kNone : Access::kSave;
 }
 
-// Its producer alone, and with more and more of what that needs.
+// Adds the ways to compute a saved value again: its producer alone, then with more and more of the
+// producers of its operands.
 void SavedValues::AddCandidates(int saved, std::vector<Candidate>& candidates) const {
   const uint32_t value = SavedValue(saved);
   const uint32_t taken = backward_.inputs(saved);
@@ -205,9 +208,9 @@ void SavedValues::AddCandidates(int saved, std::vector<Candidate>& candidates) c
   }
 }
 
-// Repeats if the plans say that it does no harm. What saves nothing by itself may
-// help others that start at the same values; and the arena of a backward whose parts
-// need the same grows with the first of them, and not with the others.
+// Applies a candidate, and keeps it if the plans do not need more memory. Candidates without a gain
+// are kept too: later ones may start from the same values, and if several parts of the backward
+// need the same arena, only the first candidate makes it grow.
 absl::StatusOr<bool> SavedValues::Apply(const Candidate& candidate) {
   const Method forward = forward_;
   const Method backward = backward_;
@@ -253,7 +256,7 @@ absl::Status SavedValues::Repeat(const Candidate& candidate) {
   return absl::OkStatus();
 }
 
-// The value of the backward with the content of a value of the forward.
+// Returns the value of the backward with the content of a value of the forward.
 uint32_t SavedValues::Bring(uint32_t value, int dropped, int before) {
   if (const auto it = brought_.find(value); it != brought_.end()) return it->second;
   if (facts_.root[value] != value) {
@@ -269,7 +272,7 @@ uint32_t SavedValues::Bring(uint32_t value, int dropped, int before) {
       if (backward_facts_.producer[copy] >= 0 && backward_facts_.producer[copy] < before) return copy;
     }
   }
-  // A state, which the forward does not change.
+  // A state that the forward does not change.
   const int state = StateOf(forward_, value);
   for (const StateRead& read : backward_.state_reads()) {
     if (static_cast<int>(read.state()) == state) return read.value();
@@ -300,7 +303,7 @@ void SavedValues::CopyOp(int index, int dropped, int before) {
   new_ops_.push_back(std::move(op));
 }
 
-// Saves one more value of the forward, behind the others.
+// Saves one more value of the forward, after the others.
 absl::Status SavedValues::Save(uint32_t value) {
   const int position = num_saved();
   const bool is_input = facts_.producer[value] < 0 && StateOf(forward_, value) < 0;
@@ -342,7 +345,7 @@ void SavedValues::Drop(int saved) {
   }
 }
 
-// Ops of the forward whose results were saved and are not read there.
+// Removes ops of the forward whose results are not read any more.
 void SavedValues::DropDeadOps() {
   std::vector<bool> is_needed(static_cast<size_t>(forward_.values_size()), false);
   for (const uint32_t output : forward_.outputs()) is_needed[output] = true;

@@ -1,6 +1,7 @@
-// Trades time for memory between a forward and its backward: values that are
-// saved are computed again by the backward, from others that are saved, arguments
-// of the forward, and states.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rematerialization between a forward and its backward: the backward computes saved values again
+// from other saved values, arguments of the forward, and states.
 #ifndef COTAN_AOT_MEMORY_SAVED_VALUES_H_
 #define COTAN_AOT_MEMORY_SAVED_VALUES_H_
 
@@ -16,8 +17,8 @@
 
 namespace cotan::aot {
 
-// What two methods need: the larger arena, which they share, and the saved values,
-// which outlive it.
+// Memory in bytes of a forward and its backward: the larger arena, which they share, and the saved
+// values.
 struct PairMemory {
   int64_t forward_arena = 0;
   int64_t backward_arena = 0;
@@ -25,30 +26,30 @@ struct PairMemory {
   int64_t Total() const { return saved + (forward_arena > backward_arena ? forward_arena : backward_arena); }
 };
 
-// Not thread-safe. Methods and planner outlive it.
+// The saved values of a method pair. Not thread-safe. Methods and planner outlive the object.
 class SavedValues {
  public:
-  // Errors of MemoryPlanner::Plan().
+  // Plans both methods. Errors of MemoryPlanner::Plan().
   static absl::StatusOr<SavedValues> Start(serialization::Method& forward, serialization::Method& backward,
                                            const MemoryPlanner& planner);
 
-  // Saves less until both need at most `limit` bytes. False if that cannot be
-  // done: they then need as little as was found.
+  // Drops saved values until both methods need at most `limit` bytes. Returns false if it cannot;
+  // the methods then need the least memory that was found.
   absl::StatusOr<bool> FitBudget(int64_t limit);
 
   const PairMemory& memory() const { return memory_; }
-  // Ops of the forward, views excepted, that the backward repeats.
+  // Returns the number of ops of the forward, without views, that the backward repeats.
   int repeated_ops() const { return repeated_ops_; }
 
  private:
-  // What the backward does to be without a saved value.
+  // A way to drop a saved value.
   struct Candidate {
     int saved = 0;                    // index among the saved values
-    std::vector<int> ops;             // of the forward, ascending
-    std::vector<uint32_t> new_saved;  // values of the forward
+    std::vector<int> ops;             // of the forward, to repeat, ascending
+    std::vector<uint32_t> new_saved;  // values of the forward to save instead
     double score = 0;                 // bytes per nanosecond
   };
-  // How the backward gets at a value of the forward.
+  // How the backward gets a value of the forward.
   enum class Access : uint8_t { kAtHand, kSave, kNone };
 
   SavedValues(serialization::Method& forward, serialization::Method& backward, const MemoryPlanner& planner)
@@ -80,12 +81,11 @@ class SavedValues {
   std::vector<int64_t> backward_scratch_;
   std::vector<int64_t> bytes_;  // by value of the forward
   std::vector<double> cost_;    // by op of the forward
-  // By value of the forward, the values of the backward with its content that the
-  // backward computes.
+  // By value of the forward: the values of equal content that the backward computes.
   absl::flat_hash_map<uint32_t, std::vector<uint32_t>> repeated_;
-  // Values of the forward that are saved no more, for good.
+  // Values of the forward that are not saved any more; they are not saved again.
   absl::flat_hash_set<uint32_t> dropped_;
-  // While ops are repeated: values of the backward by those of the forward.
+  // While ops are repeated: values of the backward by value of the forward.
   absl::flat_hash_map<uint32_t, uint32_t> brought_;
   std::vector<serialization::Op> new_ops_;
   PairMemory memory_;

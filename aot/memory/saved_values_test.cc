@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/memory/saved_values.h"
 
 #include <algorithm>
@@ -48,8 +50,8 @@ TEST(SavedValuesTest, GetsAsSmallAsItCan) {
   EXPECT_EQ(RunTwice(std::move(program), kMethods), expected);
 }
 
-// forward(x) -> y, with three saved values that are made of x and larger;
-// backward(tangent) -> their product. `writes`: the forward changes x, too.
+// forward(x) -> y, with three saved values that are computed from x and larger than it;
+// backward(tangent) -> their product. `writes`: the forward also changes x.
 ProgramBuilder ThreeOfOneArgument(bool writes) {
   using cotan::testing::MethodBuilder;
   const std::vector<std::string> sizes = {"64", "1024"};
@@ -80,7 +82,7 @@ ProgramBuilder ThreeOfOneArgument(bool writes) {
   return program;
 }
 
-// The backward would find the new content.
+// The backward would read the new content of x.
 TEST(SavedValuesTest, AnArgumentIsSavedUnlessTheForwardWritesIt) {
   for (const bool writes : {false, true}) {
     ProgramBuilder program = ThreeOfOneArgument(writes);

@@ -1,4 +1,6 @@
-// Programs that keep much, and how to run them.
+// SPDX-License-Identifier: Apache-2.0
+
+// Programs that keep many values, and a function that runs them.
 #ifndef COTAN_AOT_MEMORY_TEST_PROGRAMS_H_
 #define COTAN_AOT_MEMORY_TEST_PROGRAMS_H_
 
@@ -13,15 +15,15 @@
 
 namespace cotan::aot {
 
-// f32[1024]: 4 KiB.
+// Returns the sizes of f32[1024], which has 4 KiB.
 inline const std::vector<std::string>& KeptSizes() {
   static const auto& sizes = *new std::vector<std::string>{"1024"};
   return sizes;
 }
 
-// Adds layers to a method, a random one in the middle: values that are read in the
-// opposite order later. The method takes x and moves the generator on, which is a
-// state. Returns x and the layers.
+// Adds layers to a method, with a random draw in the middle. The method has the input x, and
+// advances the generator, which is a state. Returns x and the results of the layers, which
+// Backward() reads in the opposite order.
 inline std::vector<uint32_t> AddLayers(int depth, cotan::testing::ProgramBuilder& program,
                                        cotan::testing::MethodBuilder& m) {
   using cotan::testing::ExprBuilder;
@@ -46,7 +48,7 @@ inline std::vector<uint32_t> AddLayers(int depth, cotan::testing::ProgramBuilder
   return layers;
 }
 
-// What reads them: gradient * layer + 1, from the last one to the first.
+// Adds gradient * layer + 1 for each layer, from the last to the first, and returns the result.
 inline uint32_t Backward(uint32_t gradient, const std::vector<uint32_t>& layers, cotan::testing::MethodBuilder& m) {
   for (size_t i = layers.size(); i-- > 1;) {
     gradient = m.Pointwise(KeptSizes(), {gradient, layers[i]}, [&](cotan::testing::ExprBuilder& b) {
@@ -56,7 +58,7 @@ inline uint32_t Backward(uint32_t gradient, const std::vector<uint32_t>& layers,
   return gradient;
 }
 
-// step(x) -> gradient; keeps `depth` values of 4 KiB.
+// Returns the method step(x) -> gradient, which keeps `depth` values of 4 KiB.
 inline cotan::testing::ProgramBuilder DeepStep(int depth) {
   cotan::testing::ProgramBuilder program;
   cotan::testing::MethodBuilder m = program.AddMethod("step");
@@ -65,7 +67,7 @@ inline cotan::testing::ProgramBuilder DeepStep(int depth) {
   return program;
 }
 
-// forward(x) -> last layer, with `depth` saved values of 4 KiB;
+// Returns the methods forward(x) -> last layer, with `depth` saved values of 4 KiB, and
 // backward(tangent) -> gradient.
 inline cotan::testing::ProgramBuilder DeepPair(int depth) {
   using cotan::testing::MethodBuilder;
@@ -86,8 +88,8 @@ inline cotan::testing::ProgramBuilder DeepPair(int depth) {
   return program;
 }
 
-// The gradients of two steps in one session. The first method gets x, each other
-// one the results of the one before it.
+// Returns the gradients of two steps in one session. The first method takes x, each other method
+// the results of the previous one.
 inline std::vector<float> RunTwice(cotan::testing::ProgramBuilder program, const std::vector<std::string>& methods) {
   Session session = *Session::Create(program.Load(), {.kernels = &cotan::testing::TestKernels(), .threads = 1});
   std::vector<float> x(1024);

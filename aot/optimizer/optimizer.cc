@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/optimizer/optimizer.h"
 
 #include <fnmatch.h>
@@ -92,7 +94,7 @@ class Updater {
 
   Tensor Value(ValueId id) { return b_.Value(id); }
 
-  // The state becomes 0.
+  // Sets the state to 0.
   void Clear(const std::string& state, const TensorType& type) {
     graph_->AddOutput(b_.Full(b_.Literal(0.0), type.dtype, type.sizes).id(), OutputKind::kStateUpdate, 0, state);
   }
@@ -144,7 +146,7 @@ class Updater {
                        [&](const std::string& pattern) { return fnmatch(pattern.c_str(), name.c_str(), 0) == 0; });
   }
 
-  // 0 is the default group.
+  // Returns the group of a parameter; 0 is the default group.
   int GroupOf(const std::string& name) const {
     for (size_t i = 0; i < config_.groups.size(); ++i) {
       if (Matches(config_.groups[i], name)) return static_cast<int>(i) + 1;
@@ -161,7 +163,8 @@ class Updater {
     return b_.Value(graph_->AddInput(type, kind, 0, state.name()));
   }
 
-  // f64, so that 1 - beta keeps its digits; cast to a parameter's dtype last.
+  // Returns a hyperparameter in f64, so that 1 - beta is exact enough; it is cast to the
+  // parameter's dtype last.
   Tensor Hyperparameter(const std::string& name, double value) {
     const auto [it, is_new] = hyperparameters_.try_emplace(name);
     if (is_new) {
@@ -172,7 +175,7 @@ class Updater {
     return it->second;
   }
 
-  // The slot of a parameter; its new content goes to Update().
+  // Returns the slot of a parameter; Update() sets its new content.
   Tensor Slot(const Target& target, absl::string_view slot) {
     TensorType type = target.parameter.type();
     type.dim_order.clear();
@@ -180,13 +183,13 @@ class Updater {
                          InputKind::kOptimizerSlot, type);
   }
 
-  // The new content of a state, which stays as it is if the step is skipped.
+  // Sets the new content of a state, which keeps the old content if the step is skipped.
   void Update(const std::string& state, const Tensor& old, const Tensor& value) {
     const Tensor kept = skips_.defined() ? b_.Select(skips_, old, value) : value;
     graph_->AddOutput(kept.id(), OutputKind::kStateUpdate, 0, state);
   }
 
-  // Number of updates before this one, f64.
+  // Returns the number of updates before this one, in f64.
   const Tensor& Step() {
     if (!step_.defined()) {
       const TensorType type{DType::kFloat64, {}, {}};
@@ -196,7 +199,7 @@ class Updater {
     return step_;
   }
 
-  // A number that all parameters of a group and dtype share, made once.
+  // Returns a number that all parameters of a group and dtype share; it is computed once.
   template <typename Make>
   Tensor Shared(absl::string_view what, int group, DType dtype, Make make) {
     const std::string key = absl::StrCat(what, ".", group, ".", DTypeName(dtype));
@@ -209,7 +212,7 @@ class Updater {
     return Shared(name, group, dtype, [&] { return Hyperparameter(HyperparameterName(name, group), value); });
   }
 
-  // The scale is read by the backward too, if it is in the same graph.
+  // Returns the loss scale. If the backward is in the same graph, it reads the same input.
   Tensor LossScale() {
     for (const GraphInput& input : graph_->inputs()) {
       if (input.name == kScaleState) return b_.Value(input.value);
@@ -217,15 +220,14 @@ class Updater {
     return AddStateInput(ScaleState(*config_.loss_scaling), InputKind::kOptimizerSlot, {DType::kFloat32, {}, {}});
   }
 
-  // Takes the scale out of the gradients, and finds out whether one of them is
-  // infinite or NaN.
+  // Divides the gradients by the scale, and computes whether one of them is infinite or NaN.
   void Unscale(std::vector<Target>& targets) {
     scale_ = LossScale();
     const Tensor inverse = b_.Cast(b_.Literal(1.0) / b_.Cast(scale_, DType::kFloat64), DType::kFloat32);
     Tensor bad;
     for (Target& target : targets) {
       Tensor& g = target.gradient;
-      // 0 for a finite number, otherwise NaN.
+      // 0 for a finite number, NaN otherwise.
       const Tensor nothing = g * b_.Literal(0.0);
       std::vector<int64_t> dims(static_cast<size_t>(g.rank()));
       std::iota(dims.begin(), dims.end(), 0);
@@ -249,7 +251,7 @@ class Updater {
     const Tensor change = b_.Select(grows, factor("growth_factor", scaling.growth_factor), one);
     const Tensor scale = b_.Cast(scale_, DType::kFloat64);
     Tensor next = b_.Cast(scale * change, DType::kFloat32);
-    // Growth stops where f32 ends.
+    // The scale does not grow beyond the range of f32.
     next = b_.Select(b_.Lt(next, b_.Literal(std::numeric_limits<double>::infinity())), next, scale_);
     Tensor next_counted = b_.Select(grows, b_.Literal(0.0), counted);
     if (skips_.defined()) {
@@ -293,7 +295,7 @@ class Updater {
     g = g + Scalar("weight_decay", group, options.weight_decay, dtype) * p;
     if (options.momentum != 0) {
       const Tensor momentum = Scalar("momentum", group, options.momentum, dtype);
-      // The first update takes the gradient whole, whatever the dampening.
+      // The first update ignores dampening, as in torch.optim.SGD.
       const Tensor weight = Shared("gradient weight", group, dtype, [&] {
         const Tensor kept = b_.Literal(1.0) - Hyperparameter(HyperparameterName("dampening", group), options.dampening);
         return b_.Select(b_.Eq(Step(), b_.Literal(0.0)), b_.Literal(1.0), kept);
@@ -357,8 +359,8 @@ class Updater {
   Tensor skips_;  // bool; undefined: never
 };
 
-// Takes the gradients out of the graph's outputs; those of parameters come
-// back with the parameter's input.
+// Removes the gradients from the graph's outputs, and returns those of parameters with the
+// parameter's input.
 struct Gradient {
   GraphInput parameter;
   ValueId value;
@@ -403,7 +405,7 @@ absl::StatusOr<NewStates> ScaleLoss(const LossScaling& scaling, int tangent_inde
   });
   if (loss == joint.inputs().end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("@", joint.name, ": tangent ", tangent_index, " is of no loss: there is no such tangent"));
+        absl::StrCat("@", joint.name, ": tangent ", tangent_index, " does not exist, so that it cannot be the loss"));
   }
   const ValueId tangent = loss->value;
   const TensorType type = joint.value(tangent).type;

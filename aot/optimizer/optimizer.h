@@ -1,5 +1,7 @@
-// Optimizers as graphs: the update of every trainable parameter is appended to
-// a joint graph in expressions, with PyTorch's semantics.
+// SPDX-License-Identifier: Apache-2.0
+
+// Optimizers as graphs: appends the update of every trainable parameter to a joint graph, with the
+// semantics of torch.optim.
 #ifndef COTAN_AOT_OPTIMIZER_OPTIMIZER_H_
 #define COTAN_AOT_OPTIMIZER_OPTIMIZER_H_
 
@@ -16,10 +18,9 @@
 
 namespace cotan::aot {
 
-// Defaults are torch.optim's. Numbers become HYPERPARAMETER states (f64, 0-d)
-// that the user may change between steps; booleans, and whether there is
-// momentum at all, are compiled in. Updates are counted in one slot for all
-// parameters, "optimizer.step" (f64, 0-d).
+// Options of torch.optim.SGD, with its defaults. Numbers become HYPERPARAMETER states (f64, 0-d)
+// that the user may change between steps; booleans, and whether momentum is 0, are fixed when
+// compiled. One slot for all parameters counts the updates: "optimizer.step" (f64, 0-d).
 struct SgdOptions {
   double lr = 1e-3;
   double momentum = 0;
@@ -29,7 +30,7 @@ struct SgdOptions {
   bool maximize = false;
 };
 
-// Adam, and AdamW if `decoupled_weight_decay`.
+// Options of torch.optim.Adam, or of AdamW if `decoupled_weight_decay`.
 struct AdamOptions {
   double lr = 1e-3;
   double beta1 = 0.9;
@@ -43,14 +44,14 @@ struct AdamOptions {
 
 using OptimizerOptions = std::variant<SgdOptions, AdamOptions>;
 
-// "sgd", "adam", "adamw".
+// Returns "sgd", "adam" or "adamw".
 std::string OptimizerName(const OptimizerOptions& options);
 
-// AdamW has a weight decay of 0.01 by default.
+// Returns the default options of AdamW, whose weight decay is 0.01.
 AdamOptions AdamW();
 
-// Options for the parameters whose names match one of `patterns` ('*' is any
-// text, '?' any character).
+// Options of the parameters whose names match one of `patterns` ('*' is any text, '?' any
+// character).
 struct ParameterGroup {
   std::vector<std::string> patterns;
   OptimizerOptions options;
@@ -73,56 +74,55 @@ struct LossScaling {
 };
 
 struct OptimizerConfig {
-  // The rule, and hyperparameters of parameters in no group. The first group
-  // that matches a parameter decides; all options are of one kind.
+  // The optimizer, and the options of parameters in no group. The first group that matches a
+  // parameter applies; all groups use the same optimizer.
   OptimizerOptions options = {};
   std::vector<ParameterGroup> groups = {};
-  // Over all gradients together, as clip_grad_norm_ (2-norm). The limit is a
-  // hyperparameter.
+  // Limit of the 2-norm of all gradients together, as in clip_grad_norm_. It is a hyperparameter.
   std::optional<double> clip_norm = {};
-  // Each gradient to [-value, value], before clip_norm.
+  // Clamps each gradient to [-value, value], before clip_norm, as in clip_grad_value_.
   std::optional<double> clip_value = {};
-  // The loss must have been scaled (ScaleLoss). Clipping sees the gradients
-  // without the scale.
+  // Requires a scaled loss (ScaleLoss). Clipping applies to the unscaled gradients.
   std::optional<LossScaling> loss_scaling = {};
 };
 
-// What an optimizer adds to the artifact: its slots, hyperparameters and
-// accumulators, with fill values. No duplicates of states it already has.
+// States that an optimizer adds to the artifact: slots, hyperparameters and accumulators, with fill
+// values. Without duplicates.
 using NewStates = std::vector<serialization::State>;
 
-// Names of hyperparameter states: "hyperparameter.lr.0" (group 0 is the
-// default group), "hyperparameter.clip_norm".
+// Returns the name of a hyperparameter state: "hyperparameter.lr.0" (group 0 is the default group),
+// "hyperparameter.clip_norm".
 std::string HyperparameterName(absl::string_view hyperparameter, int group);
 
-// Multiplies the tangent of the loss, number `tangent_index` of a lowered joint
-// graph, by the scale, and returns the state that this takes. To be called
-// before SeedLoss().
+// Multiplies the tangent of the loss, number `tangent_index` of a lowered joint graph, by the
+// scale, and returns the states that this requires. Call it before SeedLoss().
 // InvalidArgument: there is no such tangent.
 absl::StatusOr<NewStates> ScaleLoss(const LossScaling& scaling, int tangent_index, Graph& joint);
 
-// Appends to a lowered graph whose tangents are seeded (SeedLoss) the update
-// of each parameter with a gradient: the kGradient outputs of parameters go,
-// kStateUpdate outputs for parameters and slots come. Gradients of user
-// inputs are dropped too.
-// InvalidArgument: momentum etc. out of range (as torch.optim refuses), a
-// group that matches no parameter, or options of mixed kinds.
+// Appends the update of each parameter that has a gradient to a lowered graph whose tangents are
+// seeded (SeedLoss). Replaces the kGradient outputs of parameters by kStateUpdate outputs of
+// parameters and slots, and drops gradients of user inputs.
+// InvalidArgument: an option is out of range (the ranges of torch.optim), a group matches no
+// parameter, or groups use different optimizers.
 absl::StatusOr<NewStates> AppendOptimizer(const OptimizerConfig& config, Graph& graph);
 
-// Gradient accumulation. Turns the kGradient outputs of parameters into
-// updates of accumulator states: accumulator += gradient.
+// Replaces the kGradient outputs of parameters by updates of accumulator states: accumulator +=
+// gradient.
 absl::StatusOr<NewStates> AppendAccumulation(Graph& graph);
 
-// The method that goes with it: takes no inputs, applies the optimizer to the
-// accumulated sums and clears them. `parameters` are those with accumulators.
+// Name and type of a parameter that has an accumulator.
 struct NamedType {
   std::string name;
   TensorType type;
 };
+// The graph of BuildApplyOptimizer() and the states that it adds to the artifact.
 struct ApplyOptimizer {
   Graph graph;
   NewStates states;
 };
+
+// Returns a graph without inputs of the user that applies the optimizer to the accumulated gradients of
+// `parameters` and clears the accumulators. Errors of AppendOptimizer().
 absl::StatusOr<ApplyOptimizer> BuildApplyOptimizer(const OptimizerConfig& config,
                                                    absl::Span<const NamedType> parameters);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/partitioner/partition.h"
 
 #include <algorithm>
@@ -27,9 +29,8 @@ int64_t EstimatedBytes(const TensorType& type) {
   return bytes;
 }
 
-// Whether all functions of a pointwise program cost about as much as loading their
-// operands. Random numbers count among them: they load nothing, as a dropout mask
-// drawn again does not.
+// Returns true if all functions of a pointwise program cost about as much as loading their
+// operands. Random draws count as cheap, because they load nothing: a dropout mask is drawn again.
 bool IsCheap(const serialization::Expr& expr) {
   if (expr.reduce_dims_size() > 0) return false;
   return std::all_of(expr.instructions().begin(), expr.instructions().end(),
@@ -38,12 +39,12 @@ bool IsCheap(const serialization::Expr& expr) {
                      });
 }
 
-// Whether the output is the new content of a graph input.
+// Returns true if the output is the new content of a graph input.
 bool IsOfInput(OutputKind kind) {
   return kind == OutputKind::kMutatedInput || kind == OutputKind::kBackwardUpdate || UpdatesInput(kind);
 }
 
-// Of the effects that happen in the backward.
+// Returns true for the token of the effects in the backward.
 bool IsBackwardToken(const GraphInput& input) { return input.kind == InputKind::kToken && input.index == 1; }
 bool IsBackwardToken(const GraphOutput& output) { return output.kind == OutputKind::kToken && output.index == 1; }
 
@@ -69,8 +70,8 @@ class Partitioner {
   size_t Size() const { return static_cast<size_t>(joint_.num_values()); }
   static size_t At(ValueId id) { return static_cast<size_t>(id); }
 
-  // Finds what depends on a tangent, who defines what, and which inputs the
-  // backward can read itself.
+  // Finds the values that depend on a tangent, the producer of each value, and the inputs that the
+  // backward can read directly.
   absl::Status Classify() {
     absl::flat_hash_set<int> mutated;
     for (const GraphOutput& output : joint_.outputs()) {
@@ -112,7 +113,7 @@ class Partitioner {
     }
     for (const GraphOutput& output : joint_.outputs()) {
       if (output.kind == OutputKind::kBackwardUpdate) {
-        // The backward writes to the tensor that it was given.
+        // The backward writes to the tensor that the forward got.
         const ValueId written = joint_.inputs()[static_cast<size_t>(output.index)].value;
         if (!available_in_backward_[At(written)]) saved_[At(written)] = true;
         MakeAvailableInBackward(output.value);
@@ -123,8 +124,8 @@ class Partitioner {
 
   bool Provided(ValueId id) const { return dependent_[At(id)] || available_in_backward_[At(id)] || saved_[At(id)]; }
 
-  // Makes a value of the forward available to the backward: saved, or repeated
-  // from what is saved.
+  // Makes a value of the forward available in the backward: saves it, or recomputes it from saved
+  // values.
   void MakeAvailableInBackward(ValueId id) {
     if (Provided(id)) return;
     if (IsRecomputable(id)) {
@@ -150,7 +151,7 @@ class Partitioner {
     if (IsViewOp(node.op)) return true;
     if (node.expr == nullptr || !IsCheap(*node.expr)) return false;
     int64_t extra = 0;
-    bool stored_anyway = true;  // what would have to be saved for it
+    bool stored_anyway = true;  // all operands are
     for (const ValueId operand : TensorOperands(node)) {
       extra += CostOf(operand, kMaxDepth);
       stored_anyway = stored_anyway && IsStoredAnyway(operand);
@@ -164,8 +165,8 @@ class Partitioner {
     return policy_ == nullptr ? SavePolicy::kDefault : policy_(joint_, node);
   }
 
-  // Results of kernels pass through memory, and so do graph inputs; those of
-  // expressions might not. Small values count as stored.
+  // Returns true if the value is in memory without being saved: results of kernels, graph inputs
+  // and small values. Results of expressions may be fused and never stored.
   bool IsStoredAnyway(ValueId id) const {
     if (Provided(id) || EstimatedBytes(joint_.value(id).type) <= kSmallBytes) return true;
     const auto it = producers_.find(id);
@@ -174,7 +175,7 @@ class Partitioner {
     return it->second->expr == nullptr;
   }
 
-  // Bytes that must be saved to have the value in the backward.
+  // Returns the bytes that must be saved to make the value available in the backward.
   int64_t CostOf(ValueId id, int depth) const {
     if (Provided(id)) return 0;
     const int64_t whole = EstimatedBytes(joint_.value(id).type);
@@ -266,7 +267,7 @@ class Partitioner {
     }
     backward.inputs() = std::move(inputs);
     backward.outputs() = std::move(outputs);
-    // A node with a saved result is not repeated unless another of its results is.
+    // Keeps a node only if the backward needs a result that is not saved.
     backward.nodes().remove_if([&](const Node& node) {
       return std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
         return id != kNoValue && !saved_[At(id)] && (dependent_[At(id)] || available_in_backward_[At(id)]);
@@ -281,13 +282,13 @@ class Partitioner {
 
   const Graph& joint_;
   const SavePolicyFunction& policy_;
-  std::vector<bool> available_in_backward_;  // the backward reads or repeats it
+  std::vector<bool> available_in_backward_;  // the backward reads or recomputes it
   std::vector<bool> saved_;
   std::vector<bool> dependent_;  // on a tangent
   absl::flat_hash_map<ValueId, const Node*> producers_;
 };
 
-// Values that depend on `id`.
+// Returns the values that depend on `id`.
 absl::flat_hash_set<ValueId> DependentsOf(const Graph& graph, ValueId id) {
   absl::flat_hash_set<ValueId> dependents = {id};
   for (const Node& node : graph.nodes()) {
@@ -301,7 +302,7 @@ absl::flat_hash_set<ValueId> DependentsOf(const Graph& graph, ValueId id) {
   return dependents;
 }
 
-// The effects of the backward follow those of the forward, in one program.
+// Joins the effects of forward and backward into one program: those of the forward come first.
 void JoinTokens(Graph& joint) {
   const auto first = std::find_if(joint.outputs().begin(), joint.outputs().end(), [](const GraphOutput& output) {
     return output.kind == OutputKind::kToken && output.index == 0;
@@ -327,12 +328,12 @@ absl::Status SeedLoss(Graph& joint, int tangent_index) {
   });
   if (loss == joint.inputs().end()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("@", joint.name, ": tangent ", tangent_index, " is of no loss: there is no such tangent"));
+        absl::StrCat("@", joint.name, ": tangent ", tangent_index, " does not exist, so that it cannot be the loss"));
   }
   const TensorType type = joint.value(loss->value).type;
   if (!(NumElementsOf(type.sizes) == SymInt(1)) || !IsFloatingPoint(type.dtype)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("@", joint.name, ": '", loss->name, "' is of no loss: it is not a floating point number"));
+        absl::StrCat("@", joint.name, ": '", loss->name, "' cannot be the loss: it is not a floating point scalar"));
   }
   for (const GraphInput& input : joint.inputs()) {
     if (input.kind != InputKind::kTangent || input.index == tangent_index) continue;
@@ -340,7 +341,7 @@ absl::Status SeedLoss(Graph& joint, int tangent_index) {
     for (const GraphOutput& output : joint.outputs()) {
       if (output.kind != OutputKind::kGradient || !dependents.contains(output.value)) continue;
       return absl::InvalidArgumentError(absl::StrCat("@", joint.name, ": '", input.name,
-                                                     "' takes part in the gradients too; the loss must be the ",
+                                                     "' also contributes to the gradients; the loss must be the ",
                                                      "only one that has a gradient"));
     }
   }

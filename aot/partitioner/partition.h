@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Cuts a lowered joint graph (forward and backward in one) into the two
 // programs of a method pair.
 #ifndef COTAN_AOT_PARTITIONER_PARTITION_H_
@@ -12,7 +14,7 @@
 
 namespace cotan::aot {
 
-// The two programs.
+// Forward and backward of a method pair.
 //   forward:  inputs of the joint graph but the tangents; outputs: mutated
 //             inputs, user outputs, saved values (OutputKind::kSaved).
 //   backward: inputs: saved values (InputKind::kSaved, same order), tangents,
@@ -26,30 +28,29 @@ struct Partitioned {
   Graph backward;
 };
 
-// What becomes of a value of the forward that the backward reads.
+// How the backward gets a value of the forward.
 enum class SavePolicy : uint8_t {
   kDefault,
   kSave,
-  kRecompute,  // from values of which each again is saved or computed
+  kRecompute,  // from operands, which in turn are saved or recomputed
 };
 
-// Chooses for the results of `node`, one of `joint`, which is lowered
-// (Graph: prim.* and cotan.*); `node.source` tells the module that it is of. What
-// PyTorch's selective checkpointing calls a policy.
+// Returns the policy for the results of `node`, a node of the lowered graph `joint` (prim.* and
+// cotan.*); `node.source` names its module. Corresponds to the policy function of PyTorch's
+// selective activation checkpointing.
 using SavePolicyFunction = std::function<SavePolicy(const Graph& joint, const Node& node)>;
 
-// What depends on a tangent runs in the backward, everything else in the forward.
-// By default a value that crosses is saved, except that views and draws of random
-// numbers are repeated in the backward, as are cheap expressions of values which
-// are saved or at hand anyway. `policy`, if not null, is asked first; effects
-// happen once all the same.
+// Cuts `joint`: nodes that depend on a tangent run in the backward, all others in the forward. By
+// default a value that the backward reads is saved; views, random draws, and cheap expressions of
+// values that are available in the backward anyway are recomputed. `policy`, if not null, overrides
+// this; effects still happen once.
 // InvalidArgument: the graph has no tangents.
 absl::StatusOr<Partitioned> Partition(const Graph& joint, const SavePolicyFunction& policy = nullptr);
 
-// For the fused step: replaces the tangent of the loss, number `tangent_index`,
-// by 1 and drops it from the inputs.
-// InvalidArgument: there is no such tangent, it is no floating point scalar, or
-// some gradient depends on another one.
+// Replaces the tangent of the loss, number `tangent_index`, by 1 and removes it from the inputs;
+// used for methods that run forward and backward in one call.
+// InvalidArgument: there is no such tangent, it is not a floating point scalar, or a gradient
+// depends on another tangent.
 absl::Status SeedLoss(Graph& joint, int tangent_index);
 
 }  // namespace cotan::aot

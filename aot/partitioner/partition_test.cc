@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/partitioner/partition.h"
 
 #include "absl/strings/str_cat.h"
@@ -110,8 +112,7 @@ TEST(PartitionTest, AMaskIsSavedRatherThanWhatItIsMadeOf) {
   EXPECT_EQ(SavedTypes(cut.forward), Texts{"bool[64,128]"});
 }
 
-// Parameters are there in the backward, but a call of libm for each element costs
-// more than a load.
+// Parameters are available in the backward, but a libm call per element costs more than a load.
 TEST(PartitionTest, AResultOfLibmIsSaved) {
   for (const char* op : {"aten.hypot.default", "aten.remainder.Tensor", "aten.fmod.Tensor"}) {
     const Partitioned cut = Cut(absl::StrCat(R"(graph @joint {

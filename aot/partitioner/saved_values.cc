@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/partitioner/saved_values.h"
 
 #include "absl/container/flat_hash_map.h"
@@ -6,7 +8,7 @@
 namespace cotan::aot {
 
 serialization::SavedForBackward DescribeSaved(const Graph& forward) {
-  absl::flat_hash_map<ValueId, ValueId> root;  // what a value is a view of
+  absl::flat_hash_map<ValueId, ValueId> root;  // the value that a view is of
   absl::flat_hash_map<ValueId, bool> is_input;
   for (const GraphInput& input : forward.inputs()) is_input[input.value] = input.kind == InputKind::kUserInput;
   const auto root_of = [&](ValueId value) {

@@ -1,4 +1,6 @@
-// What the metadata says of the values that a forward keeps for its backward.
+// SPDX-License-Identifier: Apache-2.0
+
+// Metadata of the values that a forward saves for its backward.
 #ifndef COTAN_AOT_PARTITIONER_SAVED_VALUES_H_
 #define COTAN_AOT_PARTITIONER_SAVED_VALUES_H_
 
@@ -7,8 +9,8 @@
 
 namespace cotan::aot {
 
-// Of the outputs of kind kSaved of a lowered forward, in order. Donated are those
-// whose memory belongs to no input and to no other output.
+// Describes the outputs of kind kSaved of a lowered forward, in order. A saved value is donated if
+// it shares memory with no input and no other output.
 serialization::SavedForBackward DescribeSaved(const Graph& forward);
 
 }  // namespace cotan::aot

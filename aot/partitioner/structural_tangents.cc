@@ -1,29 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/partitioner/structural_tangents.h"
+
+#include <cstdint>
+#include <numeric>
+#include <utility>
 
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
+#include "serialization/schema/expr_inputs.h"
 
 namespace cotan::aot {
 namespace {
 
 using Tangents = absl::btree_set<int>;
 
-// By index of a graph output that is a gradient: the tangents that reach it.
+// Returns 0, 1, ..., size - 1.
+std::vector<uint32_t> AllOf(size_t size) {
+  std::vector<uint32_t> all(size);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+// Returns the tangents that reach each gradient, by index of the gradient.
 absl::flat_hash_map<int, Tangents> TangentsOfGradients(const Graph& graph) {
-  absl::flat_hash_map<ValueId, Tangents> of_value;  // of those that depend on any
+  absl::flat_hash_map<ValueId, Tangents> of_value;  // only values that depend on a tangent
   for (const GraphInput& input : graph.inputs()) {
     if (input.kind == InputKind::kTangent) of_value[input.value] = {input.index};
   }
   for (const Node& node : graph.nodes()) {
-    Tangents all;
-    for (const ValueId operand : TensorOperands(node)) {
-      if (const auto found = of_value.find(operand); found != of_value.end()) {
-        all.insert(found->second.begin(), found->second.end());
+    const std::vector<ValueId> operands = TensorOperands(node);
+    std::vector<std::vector<uint32_t>> inputs(node.outputs.size(), AllOf(operands.size()));
+    if (node.op == "cotan.expr") inputs = InputsOfOutputs(*node.expr);
+    for (size_t output = 0; output < node.outputs.size(); ++output) {
+      if (node.outputs[output] == kNoValue) continue;
+      Tangents reaching;
+      for (const uint32_t input : inputs[output]) {
+        const auto found = of_value.find(operands[input]);
+        if (found != of_value.end()) reaching.insert(found->second.begin(), found->second.end());
       }
-    }
-    if (all.empty()) continue;
-    for (const ValueId output : node.outputs) {
-      if (output != kNoValue) of_value[output] = all;
+      if (!reaching.empty()) of_value[node.outputs[output]] = std::move(reaching);
     }
   }
   absl::flat_hash_map<int, Tangents> of_gradient;

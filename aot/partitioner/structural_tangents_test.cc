@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/partitioner/structural_tangents.h"
 
 #include "aot/ir/text.h"

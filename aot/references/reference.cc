@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/references/reference.h"
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +25,7 @@ namespace {
 
 using torch::optim::OptimizerParamGroup;
 
-// 0 is the default group; i + 1 is config.groups[i].
+// Returns the parameter group: 0 is the default group, i + 1 is config.groups[i].
 size_t GroupOf(const OptimizerConfig& config, const std::string& name) {
   for (size_t i = 0; i < config.groups.size(); ++i) {
     for (const std::string& pattern : config.groups[i].patterns) {
@@ -54,6 +56,7 @@ Options AdamOf(const AdamOptions& o) {
   return Options(o.lr).betas({o.beta1, o.beta2}).eps(o.eps).weight_decay(o.weight_decay).amsgrad(o.amsgrad);
 }
 
+// Returns LibTorch's optimizer for `members`, the parameters by group.
 std::unique_ptr<torch::optim::Optimizer> MakeOptimizer(const OptimizerConfig& config,
                                                        std::vector<std::vector<at::Tensor>> members) {
   const auto groups = [&](auto options_of) {
@@ -88,9 +91,10 @@ std::unique_ptr<torch::optim::Optimizer> MakeOptimizer(const OptimizerConfig& co
 // A parameter that a step updates.
 struct Stepped {
   std::string name;
-  at::Tensor tensor;  // with its gradient
+  at::Tensor tensor;  // initial value; grad() is the recorded gradient
 };
 
+// Returns the parameters with a gradient, at their initial values.
 std::vector<Stepped> SteppedParameters(const TracedProgram& traced) {
   std::vector<Stepped> stepped;
   size_t next_gradient = 0;
@@ -107,6 +111,7 @@ std::vector<Stepped> SteppedParameters(const TracedProgram& traced) {
   return stepped;
 }
 
+// Clips the gradients and runs one optimizer step in place.
 void Step(const OptimizerConfig& config, const std::vector<Stepped>& parameters) {
   std::vector<at::Tensor> all;
   std::vector<std::vector<at::Tensor>> members(config.groups.size() + 1);
@@ -132,7 +137,7 @@ double LargestGradient(const std::vector<Stepped>& parameters) {
   return largest;
 }
 
-// How far a first step can move an element whose gradient is mere rounding.
+// Returns how far a first step can move an element whose gradient is a rounding error.
 double StepSlack(const OptimizerOptions& options, DType dtype, double largest_gradient) {
   if (const auto* adam = std::get_if<AdamOptions>(&options)) return 2 * adam->lr;
   return std::get<SgdOptions>(options).lr * kCancelledEpsilons * Epsilon(dtype) * largest_gradient;

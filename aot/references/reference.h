@@ -1,5 +1,6 @@
-// What a compiled method is expected to leave in the session's states, by
-// LibTorch's own computation.
+// SPDX-License-Identifier: Apache-2.0
+
+// Computes with LibTorch the states that a compiled method must produce on the examples.
 #ifndef COTAN_AOT_REFERENCES_REFERENCE_H_
 #define COTAN_AOT_REFERENCES_REFERENCE_H_
 
@@ -10,13 +11,14 @@
 
 namespace cotan::aot {
 
-// The parameters and buffers that the traced function writes.
+// Returns the new contents of the parameters and buffers that the traced function mutates, from its
+// reference run.
 std::vector<ExpectedState> ExpectedAfterRun(const TracedProgram& traced);
 
-// The same, and the parameters that have a gradient after the first step of
-// LibTorch's optimizer. The config is one that AppendOptimizer() accepts. A
-// gradient may be zero but for rounding: SGD moves a parameter by as little as
-// that, Adam divides it by its size, which makes it visible. That is the slack.
+// Returns ExpectedAfterRun(), and the parameters that have a gradient after the first step of
+// LibTorch's optimizer with `config`, which AppendOptimizer() accepts. Each has a slack, the
+// tolerance for elements whose gradient is zero except for rounding: SGD moves such an element by a
+// rounding error, Adam by up to its learning rate.
 std::vector<ExpectedState> ExpectedAfterStep(const TracedProgram& traced, const OptimizerConfig& config);
 
 }  // namespace cotan::aot

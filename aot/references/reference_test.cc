@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/references/reference.h"
 
 #include <ATen/ATen.h>
@@ -59,7 +61,7 @@ TEST(ReferenceTest, SgdStepsEachGroupByItsOptions) {
 
 TEST(ReferenceTest, ClipsAllGradientsTogether) {
   OptimizerConfig config{SgdOptions{.lr = 1}, {}, {}, {}};
-  config.clip_norm = 1;  // of a norm of 5
+  config.clip_norm = 1;  // the norm is 5
   EXPECT_NEAR(ValueOf(ExpectedAfterStep(Program(), config), "b"), 2 - 0.8, 1e-5);
   config.clip_norm.reset();
   config.clip_value = 0.25;

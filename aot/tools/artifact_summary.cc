@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/tools/artifact_summary.h"
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 namespace cotan::aot {
 namespace {
 
+// Returns the number of elements; a dynamic size counts as 1.
 int64_t ElementsOf(const serialization::TensorType& type) {
   int64_t elements = 1;
   for (const std::string& text : type.sizes()) {

@@ -1,4 +1,6 @@
-// What is in an artifact, for people.
+// SPDX-License-Identifier: Apache-2.0
+
+// Computes statistics of an artifact for the summary of the compile tool.
 #ifndef COTAN_AOT_TOOLS_ARTIFACT_SUMMARY_H_
 #define COTAN_AOT_TOOLS_ARTIFACT_SUMMARY_H_
 
@@ -8,15 +10,15 @@
 
 namespace cotan::aot {
 
-// Bytes of the values that a method keeps for its backward, dynamic sizes counted
-// as 1.
+// Returns the bytes of the values that a method saves for its backward; a dynamic size counts as 1.
 int64_t SavedBytes(const serialization::Method& method);
 
-// Elements of parameters: all, and those that are trained.
+// Numbers of elements of all parameters and of the trained ones.
 struct ParameterCount {
   int64_t all = 0;
   int64_t trained = 0;
 };
+// Returns the parameter counts of `artifact`.
 ParameterCount ParametersOf(const serialization::Artifact& artifact);
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/tools/artifact_summary.h"
 
 #include <gtest/gtest.h>

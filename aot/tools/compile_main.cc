@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Compiles a registered model, or one from a .pt2 archive; see --help.
 #include <algorithm>
 #include <chrono>
@@ -9,6 +11,7 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -25,36 +28,35 @@
 #include "aot/tools/optimizer_flag.h"
 #include "base/dtype.h"
 #include "base/status_macros.h"
+#include "base/version.h"
 #include "kernels/cpu/register_cpu.h"
 #include "serialization/container/container.h"
 
-ABSL_FLAG(bool, list, false, "print the registered models and stop");
+ABSL_FLAG(bool, list, false, "print the registered models and exit");
 ABSL_FLAG(std::string, model, "",
           "name of the model, not needed if there is only one; or a .pt2 archive of torch.export.save");
 ABSL_FLAG(std::string, eval, "",
           "with a .pt2 model: archive of the same module in eval mode, which becomes the method eval");
-ABSL_FLAG(std::string, loss, "",
-          "with a .pt2 model: what is differentiated, as 'output:0' or 'cross_entropy(output:0,label)'");
-ABSL_FLAG(std::vector<std::string>, dynamic, {},
-          "dimensions that differ from call to call, as 'input.0:0=batch[1:64],target.0:0=batch'");
-ABSL_FLAG(std::string, precision, "", "bf16 or f16: run under autocast; f32: as the model says");
+ABSL_FLAG(std::string, loss, "", "with a .pt2 model: the loss, as 'output:0' or 'cross_entropy(output:0,label)'");
+ABSL_FLAG(std::vector<std::string>, dynamic, {}, "dynamic dimensions, as 'input.0:0=batch[1:64],target.0:0=batch'");
+ABSL_FLAG(std::string, precision, "", "bf16 or f16: run under autocast; f32: no autocast");
 ABSL_FLAG(std::string, max_memory, "",
-          "limit of what a method needs besides states, arguments and results, as '64MiB': values are computed again "
-          "instead of kept until it fits");
-ABSL_FLAG(int, memory_threads, 1, "number of threads of the sessions that --max_memory holds for");
+          "memory limit of every method besides states, arguments and results, as '64MiB'; it is met by "
+          "rematerialization");
+ABSL_FLAG(int, memory_threads, 1, "number of threads of a session, for which --max_memory is computed");
 ABSL_FLAG(std::string, out, "", "file to write");
 ABSL_FLAG(std::string, optimizer, "",
           "sgd, adam or adamw with settings, as 'adamw(lr=1e-3,weight_decay=0.01)'; "
-          "instead of the model's own");
+          "replaces that of the model");
 ABSL_FLAG(std::vector<std::string>, freeze, {},
-          "patterns of parameters that are not trained, as 'backbone.*'; besides the model's own");
-ABSL_FLAG(double, clip_norm, 0, "limit of the gradients' norm; 0 = as the model says");
+          "patterns of parameters that are not trained, as 'backbone.*'; added to those of the model");
+ABSL_FLAG(double, clip_norm, 0, "limit of the norm of all gradients; 0: the model's default");
 ABSL_FLAG(bool, accumulate, false, "add methods that accumulate gradients over several batches");
 ABSL_FLAG(bool, references, true, "store the results of the example inputs for cotan verify");
-ABSL_FLAG(int64_t, seed, -1, "of initial parameters and random ops; -1 = as the model says");
+ABSL_FLAG(int64_t, seed, -1, "seed of initial parameters and random ops; -1: the model's default");
 ABSL_FLAG(bool, loss_scaling, false, "scale the loss as torch.amp.GradScaler does; for --precision=f16");
 ABSL_FLAG(std::string, dump_dir, "", "folder for the graph's text after each stage");
-ABSL_FLAG(std::string, cache_dir, "", "folder of compiled artifacts to look this one up in, and to add it to");
+ABSL_FLAG(std::string, cache_dir, "", "folder of the compile cache");
 
 namespace cotan::aot {
 namespace {
@@ -94,7 +96,7 @@ MemoryTarget CpuTarget() {
   return {.kernels = &CpuKernels(), .threads = std::max(absl::GetFlag(FLAGS_memory_threads), 1)};
 }
 
-// What flags say, over what `options` say. `num_inputs`: of the model.
+// Applies the flags to `options`. `num_inputs` is the number of inputs of the model.
 absl::Status ApplyFlags(size_t num_inputs, CompileOptions& options) {
   for (const std::string& text : absl::GetFlag(FLAGS_dynamic)) {
     COTAN_ASSIGN_OR_RETURN(options.dynamic_dims.emplace_back(), ParseDynamicDim(text, static_cast<int>(num_inputs)));
@@ -132,7 +134,7 @@ absl::Status ApplyFlags(size_t num_inputs, CompileOptions& options) {
 
 void Progress(absl::string_view what) { std::fprintf(stderr, "%s ...\n", std::string(what).c_str()); }
 
-// The model's results for its example inputs; its states stay as they are.
+// Returns the results of the model for its example inputs, without changing its states.
 absl::StatusOr<std::vector<at::Tensor>> ExampleOutputs(const pt2::Model& model,
                                                        const std::vector<at::Tensor>& examples) {
   try {
@@ -176,8 +178,8 @@ absl::StatusOr<CompiledModel> CompileRegistered(const std::vector<ModelDefinitio
   return CompileModuleFactory(model->factory, examples, options);
 }
 
-// What the limit made of the methods; without one, what they need. Empty if that
-// cannot be told: a dimension has no maximum.
+// Returns the memory of each method, with the effect of --max_memory. Empty if a dimension has no
+// maximum.
 std::vector<MethodMemory> MemoryOf(const CompiledModel& compiled, const serialization::Artifact& artifact) {
   std::vector<MethodMemory> memory;
   for (const MethodSummary& summary : compiled.methods()) {
@@ -187,7 +189,8 @@ std::vector<MethodMemory> MemoryOf(const CompiledModel& compiled, const serializ
   return MeasureMemory(artifact, CpuTarget()).value_or(memory);
 }
 
-// ", peak 3.1 MiB instead of 6.0 MiB, 12 ops recomputed".
+// Returns the memory part of a summary line: ", peak 3.1 MiB instead of 6.0 MiB, 12 ops
+// recomputed".
 std::string MemoryText(const std::string& method, const std::vector<MethodMemory>& memory) {
   for (const MethodMemory& fitted : memory) {
     if (fitted.name != method) continue;
@@ -201,7 +204,7 @@ std::string MemoryText(const std::string& method, const std::vector<MethodMemory
 void PrintSummary(const CompiledModel& compiled, const serialization::Artifact& artifact, const std::string& out,
                   double seconds) {
   const ParameterCount parameters = ParametersOf(artifact);
-  std::printf("%s: %zu bytes, %lld parameters (%lld trained), no refused ops, compiled in %.1f s\n", out.c_str(),
+  std::printf("%s: %zu bytes, %lld parameters (%lld trained), compiled in %.1f s\n", out.c_str(),
               compiled.bytes().size(), static_cast<long long>(parameters.all),
               static_cast<long long>(parameters.trained), seconds);
   const CacheOutcome& cache = compiled.cache();
@@ -245,7 +248,7 @@ absl::Status Run() {
   return absl::OkStatus();
 }
 
-// "--max-memory=1" -> "--max_memory=1": both spellings are taken.
+// Accepts dashes in names of flags: "--max-memory=1" -> "--max_memory=1".
 std::string WithUnderscores(absl::string_view argument) {
   const size_t equals = std::min(argument.find('='), argument.size());
   if (!absl::StartsWith(argument, "--")) return std::string(argument);
@@ -256,13 +259,16 @@ std::string WithUnderscores(absl::string_view argument) {
 }  // namespace cotan::aot
 
 int main(int argc, char** argv) {
+  absl::FlagsUsageConfig config;
+  config.version_string = [] { return absl::StrCat("cotan ", cotan::kVersion, "\n"); };
+  absl::SetFlagsUsageConfig(config);
   absl::SetProgramUsageMessage(
       "Compiles a LibTorch model into a .cotan artifact.\n"
       "  compile --list\n"
       "  compile --model=NAME --out=FILE [--optimizer='adamw(lr=1e-3)'] [--dump_dir=DIR] ...\n"
       "  compile --model=m.pt2 --out=FILE --loss=output:0 --optimizer='sgd(lr=0.1)' [--eval=m_eval.pt2]\n"
       "  compile --model=m.pt2 --out=FILE --loss='cross_entropy(output:0,label)' --optimizer=adam [--freeze='stem.*']\n"
-      "Without --loss and --optimizer, the methods are forward and backward alone.");
+      "Without --loss and --optimizer, the methods are forward and backward only.");
   std::vector<std::string> arguments;
   for (int i = 0; i < argc; ++i) arguments.push_back(cotan::aot::WithUnderscores(argv[i]));
   std::vector<char*> pointers;

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The compile tool's command line: what it lists, writes and refuses.
+# SPDX-License-Identifier: Apache-2.0
+# Tests the command line of the compile tool: what it lists, writes and rejects.
 set -euo pipefail
 compile="$1"
 artifact="$2"  # made by cotan_program()
@@ -8,15 +9,16 @@ archive="$3"   # mlp.pt2
 fail() { echo "FAIL: $1" >&2; exit 1; }
 
 # The artifact of the build rule is a .cotan file, and the tool writes the same.
-[ "$(head -c 6 "$artifact" | tail -c 5)" = COTAN ] || fail "cotan_program made no .cotan file"
+[ "$(head -c 6 "$artifact" | tail -c 5)" = COTAN ] || fail "cotan_program did not write a .cotan file"
 "$compile" --model=binary --out="$TEST_TMPDIR/binary.cotan" --optimizer='sgd(lr=0.1)' > "$TEST_TMPDIR/summary"
 cmp "$artifact" "$TEST_TMPDIR/binary.cotan" || fail "the same model gives other bytes"
 grep -q '^  train_step ' "$TEST_TMPDIR/summary" || fail "the summary lacks a method"
 
+grep -qx "cotan [0-9.]*" <("$compile" --version) || fail "--version does not print the version"
 "$compile" --list > "$TEST_TMPDIR/list"
 grep -q '^mlp ' "$TEST_TMPDIR/list" || fail "--list lacks a model"
 
-# refuses TEXT ARGUMENTS...: exits with 1, says TEXT, leaves no file.
+# refuses TEXT ARGUMENTS...: expects exit code 1, TEXT in the error, and no output file.
 refuses() {
   local text="$1"; shift
   local status=0
@@ -49,18 +51,18 @@ refuses "is not understood" --model="$archive" --loss=focal --optimizer=adam
 grep -q '^  backward .*, peak ' "$TEST_TMPDIR/half" || fail "no program of bf16"
 "$compile" --model=gpt --out="$TEST_TMPDIR/gpt.cotan" --max-memory=14MiB > "$TEST_TMPDIR/limited" 2> /dev/null
 grep -q '^  train_step .*, peak 1[0-4].*MiB instead of .* MiB, [0-9]* ops recomputed' "$TEST_TMPDIR/limited" ||
-  fail "the summary does not tell what the limit did: $(cat "$TEST_TMPDIR/limited")"
+  fail "the summary lacks the effect of --max-memory: $(cat "$TEST_TMPDIR/limited")"
 "$compile" --model="$archive" --out="$TEST_TMPDIR/scaled.cotan" --loss=output:0 --optimizer=adam --precision=f16 \
   --loss_scaling --cache_dir="$TEST_TMPDIR/cache" > "$TEST_TMPDIR/first" 2> /dev/null
-grep -q '^  cache: miss' "$TEST_TMPDIR/first" || fail "the first compile is no miss"
+grep -q '^  cache: miss' "$TEST_TMPDIR/first" || fail "the first compile is not a miss"
 "$compile" --model="$archive" --out="$TEST_TMPDIR/again.cotan" --loss=output:0 --optimizer=adam --precision=f16 \
   --loss_scaling --cache_dir="$TEST_TMPDIR/cache" > "$TEST_TMPDIR/second" 2> /dev/null
-grep -q '^  cache: hit' "$TEST_TMPDIR/second" || fail "the second compile is no hit"
+grep -q '^  cache: hit' "$TEST_TMPDIR/second" || fail "the second compile is not a hit"
 cmp "$TEST_TMPDIR/scaled.cotan" "$TEST_TMPDIR/again.cotan" || fail "a hit has other bytes"
 refuses "loss_scaling needs an optimizer" --model="$archive" --loss_scaling
 refuses "there is no precision 'int8'" --model="$archive" --precision=int8
 refuses "the limit of 1.0 KiB cannot be kept" --model="$archive" --max-memory=1KiB
-refuses "no size of memory" --model="$archive" --max-memory=lots
+refuses "is not a memory size" --model="$archive" --max-memory=lots
 refuses "input.0:0=batch[1:64]" --model="$archive" --dynamic='batch'
 refuses "no_such.pt2" --model=no_such.pt2
 refuses "are for .pt2 models" --model=binary --loss=output:0

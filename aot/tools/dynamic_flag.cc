@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/tools/dynamic_flag.h"
 
 #include <algorithm>
@@ -24,7 +26,7 @@ bool IsName(absl::string_view text) {
                      [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; });
 }
 
-// "1:64", "2:", ":64", "8"; the latter is the one size that it may have.
+// Parses "1:64", "2:", ":64", "8"; the last is a fixed size.
 bool ParseRange(absl::string_view text, DynamicDim& dim) {
   const size_t colon = text.find(':');
   if (colon == absl::string_view::npos) {
@@ -98,7 +100,7 @@ absl::StatusOr<int64_t> ParseBytes(absl::string_view text) {
   }
   double value = 0;
   if (!absl::SimpleAtod(number, &value) || !std::isfinite(value) || value * unit < 1 || value * unit > 1e18) {
-    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no size of memory; give one as '64MiB'"));
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is not a memory size; give one as '64MiB'"));
   }
   return static_cast<int64_t>(value * unit);
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/tools/dynamic_flag.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/tools/loss_flag.h"
 
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
@@ -22,10 +24,11 @@
 namespace cotan::aot {
 namespace {
 
+// A loss function that a flag can select.
 struct LossKind {
   absl::string_view name;
-  // Whether the label is the index of a class along dimension 1 of the output;
-  // else it is like the output.
+  // True if the label is a class index along dimension 1 of the output; if false, it has the sizes
+  // and dtype of the output.
   bool takes_classes;
   at::Tensor (*compute)(const at::Tensor& output, const at::Tensor& label);
 };
@@ -61,7 +64,7 @@ bool ParseOutput(absl::string_view text, int* output) {
   return absl::ConsumePrefix(&text, "output:") && absl::SimpleAtoi(text, output);
 }
 
-// The class dimension left out.
+// Returns the sizes of the output without the class dimension.
 std::vector<int64_t> ClassSizes(const at::Tensor& output) {
   std::vector<int64_t> sizes = output.sizes().vec();
   sizes.erase(sizes.begin() + (sizes.size() > 1 ? 1 : 0));

@@ -1,4 +1,6 @@
-// The loss as a command line says it.
+// SPDX-License-Identifier: Apache-2.0
+
+// Parses a loss given as a command line flag.
 #ifndef COTAN_AOT_TOOLS_LOSS_FLAG_H_
 #define COTAN_AOT_TOOLS_LOSS_FLAG_H_
 
@@ -14,23 +16,21 @@
 
 namespace cotan::aot {
 
-// What is differentiated: an output, or a function of one and of a further
-// input of the training step.
+// A loss: an output of the model, or a function of an output and of an additional input of the
+// training step.
 struct LossFlag {
   std::string function;  // "cross_entropy"; "" for the output itself
   int output = 0;        // negative: counts from the end
-  std::string label;     // name of the further input; "" without a function
+  std::string label;     // name of the additional input; "" without a function
 };
 
-//   output:0
-//   cross_entropy(output:0,label)
-// InvalidArgument: neither; the message lists the functions there are.
+// Parses "output:0" or "cross_entropy(output:0,label)".
+// InvalidArgument: another form or an unknown function; the message lists the functions.
 absl::StatusOr<LossFlag> ParseLoss(absl::string_view text);
 
-// Sets loss_output, or loss and targets, of `options`. `outputs` are example
-// outputs of the model: they tell the label's sizes and dtype.
-// InvalidArgument: the model has no such output, or the function cannot take
-// it.
+// Sets loss_output, or loss and targets, of `options`. `outputs` are example outputs of the model;
+// sizes and dtype of the label follow from them.
+// InvalidArgument: the model does not have the output, or the function throws for it.
 absl::Status SetLoss(const LossFlag& loss, const std::vector<at::Tensor>& outputs, CompileOptions& options);
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/tools/loss_flag.h"
 
 #include <ATen/ATen.h>

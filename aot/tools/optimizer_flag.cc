@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/tools/optimizer_flag.h"
 
 #include <string>
@@ -16,7 +18,7 @@
 namespace cotan::aot {
 namespace {
 
-// A key and the number or boolean that it sets.
+// A key and the field that it sets.
 struct Key {
   absl::string_view name;
   std::variant<double*, bool*> target;
@@ -52,7 +54,7 @@ absl::Status SetKey(absl::string_view setting, const std::vector<Key>& keys) {
     const absl::string_view value = absl::StripAsciiWhitespace(parts.second);
     const bool set = std::visit([&](auto* target) { return SetValue(value, target); }, key.target);
     if (set) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("optimizer: '", value, "' is no value for ", name));
+    return absl::InvalidArgumentError(absl::StrCat("optimizer: '", value, "' is not a value for ", name));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "optimizer: there is no '", name, "'; known are ",

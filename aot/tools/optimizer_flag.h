@@ -1,4 +1,6 @@
-// Optimizers as text: "adamw(lr=1e-3,weight_decay=0.01)". No LibTorch.
+// SPDX-License-Identifier: Apache-2.0
+
+// Parses optimizers given as a command line flag: "adamw(lr=1e-3,weight_decay=0.01)". No LibTorch.
 #ifndef COTAN_AOT_TOOLS_OPTIMIZER_FLAG_H_
 #define COTAN_AOT_TOOLS_OPTIMIZER_FLAG_H_
 
@@ -8,9 +10,10 @@
 
 namespace cotan::aot {
 
-// NAME or NAME(KEY=VALUE,...); NAME is sgd, adam or adamw, keys are the fields
-// of SgdOptions and AdamOptions, of which booleans take true or false.
-// InvalidArgument: the message says which part and lists what is known.
+// Parses NAME or NAME(KEY=VALUE,...). NAME is sgd, adam or adamw; the keys are the fields of
+// SgdOptions or AdamOptions; booleans are true or false.
+// InvalidArgument: an unknown name or key, or an invalid value; the message has the part and lists
+// the known ones.
 absl::StatusOr<OptimizerOptions> ParseOptimizer(absl::string_view text);
 
 }  // namespace cotan::aot

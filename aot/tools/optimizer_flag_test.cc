@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/tools/optimizer_flag.h"
 
 #include <gmock/gmock.h>
@@ -33,7 +35,7 @@ TEST(ParseOptimizerTest, SetsNumbersAndBooleans) {
 TEST(ParseOptimizerTest, NamesWhatItDoesNotKnow) {
   EXPECT_THAT(ParseOptimizer("lion").status().message(), HasSubstr("no optimizer 'lion'; known are sgd, adam, adamw"));
   EXPECT_THAT(ParseOptimizer("sgd(beta1=1)").status().message(), HasSubstr("no 'beta1'; known are lr, momentum"));
-  EXPECT_THAT(ParseOptimizer("sgd(lr=fast)").status().message(), HasSubstr("'fast' is no value for lr"));
+  EXPECT_THAT(ParseOptimizer("sgd(lr=fast)").status().message(), HasSubstr("'fast' is not a value for lr"));
   EXPECT_THAT(ParseOptimizer("sgd(lr=1").status().message(), HasSubstr("expected ')'"));
 }
 

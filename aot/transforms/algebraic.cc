@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/transforms/algebraic.h"
 
 #include <vector>
@@ -11,7 +13,7 @@
 namespace cotan::aot {
 namespace {
 
-// Ops whose result has the elements of argument 0, in row-major order.
+// Returns true for ops whose result has the elements of argument 0 in row-major order.
 bool KeepsElements(absl::string_view op) {
   static const auto* const kOps = new absl::flat_hash_set<absl::string_view>({
       "aten._reshape_alias.default",
@@ -41,7 +43,7 @@ bool IsNumber(const Argument& argument, int64_t expected) {
   return false;
 }
 
-// Whether argument 1 makes the op return argument 0.
+// Returns true if argument 1 makes the op return argument 0.
 bool HasNeutralOperand(const Node& node) {
   if (node.arguments.size() < 2) return false;
   const Argument& second = node.arguments[1];
@@ -88,7 +90,7 @@ class Simplifier {
     }
   }
 
-  // An earlier value that the node's result equals; kNoValue if there is none.
+  // Returns an earlier value that equals the node's result; kNoValue if there is none.
   ValueId SameAs(const Node& node) const {
     const Use* source = node.arguments.empty() ? nullptr : std::get_if<Use>(&node.arguments[0]);
     if (source == nullptr || source->value == kNoValue) return kNoValue;
@@ -98,7 +100,7 @@ class Simplifier {
     if (!IsTranspose(node)) return kNoValue;
     const auto it = producers_.find(source->value);
     if (it == producers_.end() || it->second->op != node.op) return kNoValue;
-    // The same swap twice.
+    // The operand swaps the same dimensions.
     const std::vector<Argument> own(node.arguments.begin() + 1, node.arguments.end());
     const std::vector<Argument> other(it->second->arguments.begin() + 1, it->second->arguments.end());
     return own == other ? std::get<Use>(it->second->arguments[0]).value : kNoValue;

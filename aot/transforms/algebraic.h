@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #ifndef COTAN_AOT_TRANSFORMS_ALGEBRAIC_H_
 #define COTAN_AOT_TRANSFORMS_ALGEBRAIC_H_
 
@@ -6,10 +8,9 @@
 
 namespace cotan::aot {
 
-// Removes aten nodes that change nothing, bit for bit: copies and aliases,
-// casts to the same dtype, views and expansions to the same sizes, a transpose
-// of a transpose, x * 1, x / 1, x - 0, x ** 1. (x + 0 is not among them: it
-// turns -0 into 0.)
+// Removes aten nodes whose result equals an operand bit for bit: copies and aliases, casts to the
+// same dtype, views and expansions to the same sizes, a transpose of a transpose, x * 1, x / 1, x -
+// 0, x ** 1. (x + 0 is not removed: it turns -0 into 0.) Returns true if the graph changed.
 absl::StatusOr<bool> SimplifyAlgebra(Graph& graph);
 
 }  // namespace cotan::aot

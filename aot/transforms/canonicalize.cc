@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/transforms/canonicalize.h"
 
 #include <optional>
@@ -12,7 +14,7 @@
 namespace cotan::aot {
 namespace {
 
-// Whether the permutation swaps the last two dimensions and nothing else.
+// Returns true if the permutation swaps the last two dimensions and no others.
 bool SwapsLastTwo(const std::vector<SymInt>& dims) {
   const size_t rank = dims.size();
   for (size_t i = 0; i < rank; ++i) {
@@ -22,7 +24,7 @@ bool SwapsLastTwo(const std::vector<SymInt>& dims) {
   return true;
 }
 
-// The two operands of an expression that is their sum; none for another one.
+// Returns the operands of an expression that is the sum of two values; none for other nodes.
 std::optional<std::pair<ValueId, ValueId>> SummandsOf(const Node& node) {
   if (node.expr == nullptr || node.arguments.size() != 2 || node.expr->instructions_size() != 3) return std::nullopt;
   const auto& add = node.expr->instructions(2);
@@ -65,7 +67,7 @@ class Canonicalizer {
   }
 
  private:
-  // The replacement of a node; undefined if it stays.
+  // Returns the replacement of a node; undefined if it is kept.
   Tensor Better(const Node& node) {
     if (node.op == "prim.permute") return Permute(node);
     if (node.op == "prim.view") return b_.View(New(Operand(node, 0)), graph_.value(node.outputs[0]).type.sizes);
@@ -76,8 +78,8 @@ class Canonicalizer {
   static ValueId Operand(const Node& node, size_t i) { return std::get<Use>(node.arguments[i]).value; }
   Tensor New(ValueId old) { return b_.Value(names_.at(old)); }
 
-  // The product that defines a value which nothing else uses and which has no
-  // bias; null otherwise.
+  // Returns the product that defines `value`, if it has no bias and the value has one use; else
+  // null.
   const Node* SoleProduct(ValueId value) {
     const auto it = producers_.find(value);
     if (it == producers_.end() || it->second->op != "prim.matmul" || uses_[value] != 1) return nullptr;
@@ -118,8 +120,8 @@ class Canonicalizer {
     return Tensor();
   }
 
-  // The batch [B, H] that an operand [B * H, M, K] was merged from, if it was
-  // and seeing it in one dimension costs a copy.
+  // Returns the batch dimensions [B, H] that an operand [B * H, M, K] was merged from, if merging
+  // them requires a copy; else none.
   std::optional<SymIntVector> MergedBatch(const Tensor& operand) const {
     const Node* node = b_.Producer(operand.id());
     if (node != nullptr && node->op == "prim.permute") node = b_.Producer(Operand(*node, 0));
@@ -135,7 +137,7 @@ class Canonicalizer {
     return SymIntVector{from[0], from[1]};
   }
 
-  // [B * H, M, K] as [B, H, M, K].
+  // Views [B * H, M, K] as [B, H, M, K].
   Tensor WithBatch(const Tensor& operand, const SymIntVector& batch) {
     const Node* node = b_.Producer(operand.id());
     const bool swapped = node != nullptr && node->op == "prim.permute" &&

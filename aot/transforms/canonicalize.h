@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #ifndef COTAN_AOT_TRANSFORMS_CANONICALIZE_H_
 #define COTAN_AOT_TRANSFORMS_CANONICALIZE_H_
 
@@ -6,14 +8,14 @@
 
 namespace cotan::aot {
 
-// Brings matrix products of a lowered graph into the form that costs least:
+// Rewrites matrix products of a lowered graph into a cheaper form:
 //   - the transpose of a product becomes the product of the transposes, in the
 //     other order, so that weight gradients come out in the weight's layout;
 //   - a vector added to the rows of a product becomes its bias;
-//   - batches that were merged from two dimensions only for the product stay
-//     apart, as merging permuted ones would copy.
-// Only products that nothing else uses are changed. Permutations of
-// permutations and views of views are merged, identities dropped.
+//   - two batch dimensions that were merged only for the product stay separate, because merging
+//     permuted dimensions would copy.
+// Changes only products with one use. Merges permutations of permutations and views of views, and
+// drops identities. Returns true if the graph changed.
 absl::StatusOr<bool> CanonicalizeProducts(Graph& graph);
 
 }  // namespace cotan::aot

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/transforms/common_subexpressions.h"
 
 #include <string>
@@ -10,7 +12,7 @@
 namespace cotan::aot {
 namespace {
 
-// Text that two nodes share exactly if they compute the same.
+// Returns a text that is equal for two nodes exactly if they compute equal results.
 std::string Key(const Graph& graph, const Node& node) {
   Node anonymous = node;
   anonymous.source.clear();

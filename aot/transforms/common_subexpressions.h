@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #ifndef COTAN_AOT_TRANSFORMS_COMMON_SUBEXPRESSIONS_H_
 #define COTAN_AOT_TRANSFORMS_COMMON_SUBEXPRESSIONS_H_
 
@@ -8,12 +10,12 @@
 
 namespace cotan::aot {
 
-// Replaces a node by an earlier one with the same op, arguments, program and
-// result types. Draws of random numbers with equal arguments are equal too:
-// they draw from the same slice.
+// Replaces a node by an earlier one with the same op, arguments, program and result types. Random
+// draws with equal arguments are equal too: they use the same slice of the generator. Returns true
+// if the graph changed.
 absl::StatusOr<bool> EliminateCommonSubexpressions(Graph& graph);
 
-// The same among the nodes that `eligible` accepts.
+// Considers only nodes for which `eligible` returns true.
 absl::StatusOr<bool> EliminateCommonSubexpressionsIf(Graph& graph, const std::function<bool(const Node&)>& eligible);
 
 }  // namespace cotan::aot

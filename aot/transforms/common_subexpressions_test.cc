@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/transforms/common_subexpressions.h"
 
 #include "aot/ir/pass_testutil.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/transforms/constant_folding.h"
 
 #include <cmath>
@@ -15,7 +17,7 @@
 namespace cotan::aot {
 namespace {
 
-// Dtypes whose numbers a double holds exactly and whose rounding is a cast.
+// Returns true for dtypes whose numbers a double represents exactly and whose rounding is a cast.
 bool IsFoldable(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
 
 double RoundTo(DType dtype, double value) {
@@ -29,8 +31,8 @@ std::optional<double> NumberOf(const Argument& argument) {
   return static_cast<double>(integer->constant());
 }
 
-// Index of the argument with the number that a creation op fills in; -1 for
-// zeros, -2 for ones.
+// Returns the index of the argument with the fill value of a creation op; -1 for zeros, -2 for
+// ones; none for other ops.
 std::optional<int> FillArgument(absl::string_view op) {
   if (op == "aten.full.default" || op == "aten.full_like.default") return 1;
   if (op == "aten.new_full.default") return 2;
@@ -82,8 +84,8 @@ class Folder {
   }
 
  private:
-  // The number that fills argument `i`: a fill of the result's dtype, or a
-  // number.
+  // Returns the value of argument `i` if it is a number or a tensor filled with one number in the
+  // result's dtype; else none.
   std::optional<double> Operand(const Node& node, size_t i) const {
     const Use* use = std::get_if<Use>(&node.arguments[i]);
     if (use == nullptr) return NumberOf(node.arguments[i]);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #ifndef COTAN_AOT_TRANSFORMS_CONSTANT_FOLDING_H_
 #define COTAN_AOT_TRANSFORMS_CONSTANT_FOLDING_H_
 
@@ -6,10 +8,10 @@
 
 namespace cotan::aot {
 
-// Computes arithmetic on tensors that are filled with one number (aten.full,
-// zeros, ones and what follows from them), in the precision of their dtype:
-// the result becomes an aten.full. Views of fills become fills. Constants that
-// were captured while tracing are states, not numbers, and are left alone.
+// Evaluates arithmetic on tensors filled with one number (aten.full, zeros, ones and results of
+// folding) in the precision of their dtype; the result becomes an aten.full, and so does a view of
+// one. Constants captured while tracing are states and are not folded. Returns true if the graph
+// changed.
 absl::StatusOr<bool> FoldConstants(Graph& graph);
 
 }  // namespace cotan::aot

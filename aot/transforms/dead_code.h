@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #ifndef COTAN_AOT_TRANSFORMS_DEAD_CODE_H_
 #define COTAN_AOT_TRANSFORMS_DEAD_CODE_H_
 
@@ -6,8 +8,8 @@
 
 namespace cotan::aot {
 
-// Removes nodes none of whose results reaches an output, and renumbers the
-// values. Graph inputs stay. Graphs are functional: no node has a side effect.
+// Removes nodes whose results reach no output, and renumbers the values. Keeps graph inputs. Graphs
+// are functional, so no node has a side effect. Returns true if the graph changed.
 absl::StatusOr<bool> EliminateDeadCode(Graph& graph);
 
 }  // namespace cotan::aot

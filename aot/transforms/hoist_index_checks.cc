@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/transforms/hoist_index_checks.h"
 
 #include <vector>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/transforms/layout_assignment.h"
 
 #include <algorithm>
@@ -10,7 +12,7 @@
 namespace cotan::aot {
 namespace {
 
-// {0, 2, ..., rank - 1, 1}.
+// Returns {0, 2, ..., rank - 1, 1}.
 DimVector ChannelsLast(size_t rank) {
   DimVector order = {0};
   for (size_t d = 2; d < rank; ++d) order.push_back(static_cast<int64_t>(d));
@@ -41,7 +43,7 @@ class LayoutAssigner {
     return type.dim_order.size() > 2 && type.dim_order == ChannelsLast(type.dim_order.size());
   }
 
-  // Values that only one permutation reads.
+  // Finds the values whose only use is a permutation.
   void FindPermutedUses() {
     absl::flat_hash_map<ValueId, int> uses;
     for (const Node& node : graph_.nodes()) {
@@ -70,7 +72,7 @@ class LayoutAssigner {
     channels_last_.insert(id);
   }
 
-  // Whether an operand of the node's rank lies with its channels last.
+  // Returns true if an operand of the node's rank is channels-last.
   bool FollowsChannelsLast(const Node& node, size_t rank) const {
     for (const ValueId id : TensorOperands(node)) {
       if (channels_last_.contains(id) && graph_.value(id).type.sizes.size() == rank) return true;
@@ -78,7 +80,7 @@ class LayoutAssigner {
     return false;
   }
 
-  // Not one value per channel.
+  // Returns true if a spatial dimension is larger than 1.
   bool IsImage(ValueId id) const {
     const SymIntVector& sizes = graph_.value(id).type.sizes;
     return std::any_of(sizes.begin() + 2, sizes.end(), [](const SymInt& size) { return !(size == SymInt(1)); });
@@ -89,7 +91,8 @@ class LayoutAssigner {
     if (node.op == "prim.attention" && rank == 4) return Set(id, {0, 2, 1, 3});
     if (node.op == "prim.attention_backward") return Set(id, {0, 2, 1, 3});
     if (rank < 3) return;
-    // Written as its only reader sees it. A product's rows stay rows.
+    // Stored in the order in which its only reader reads it. The rows of a matrix product stay
+    // rows.
     if (const auto it = permuted_.find(id); it != permuted_.end()) {
       const bool keeps_rows = it->second.back() == static_cast<int64_t>(rank) - 1;
       const bool writes_rows = node.op == "prim.matmul" || IsRecurrentOp(node.op);
@@ -98,15 +101,15 @@ class LayoutAssigner {
     if (node.op == "prim.convolution" || node.op == "prim.convolution_backward_input") return SetChannelsLast(id);
     const bool follows = node.expr != nullptr || node.op == "prim.concat" || IsPoolOp(node.op);
     if (follows && IsImage(id) && FollowsChannelsLast(node, rank)) return SetChannelsLast(id);
-    // What such a view looks at tells how its consumers best lie.
+    // The layout of the operand of such a view determines the layout of its consumers.
     const bool keeps_order = node.op == "prim.slice" || node.op == "prim.expand";
     if (keeps_order && FollowsChannelsLast(node, rank)) channels_last_.insert(id);
   }
 
   Graph& graph_;
-  absl::flat_hash_set<ValueId> fixed_;  // seen by the caller
+  absl::flat_hash_set<ValueId> fixed_;  // inputs and outputs of the graph
   absl::flat_hash_set<ValueId> channels_last_;
-  absl::flat_hash_map<ValueId, DimVector> permuted_;  // by its only reader
+  absl::flat_hash_map<ValueId, DimVector> permuted_;  // order in which the only reader reads a value
   bool changed_ = false;
 };
 

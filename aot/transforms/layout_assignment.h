@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #ifndef COTAN_AOT_TRANSFORMS_LAYOUT_ASSIGNMENT_H_
 #define COTAN_AOT_TRANSFORMS_LAYOUT_ASSIGNMENT_H_
 
@@ -6,13 +8,11 @@
 
 namespace cotan::aot {
 
-// Chooses the order of dimensions in memory (TensorType::dim_order) of what a
-// lowered graph computes: results of convolutions have the channels last, and
-// so has what is computed from them element by element or by pooling; results
-// of attention are [batch, length, heads, width], so that the projection after
-// it reads rows; what is only read permuted is written that way. Weights,
-// gradients of weights, states and everything that the caller sees stay
-// row-major.
+// Chooses the order of dimensions in memory (TensorType::dim_order) of the values of a lowered
+// graph. Results of convolutions, and of pointwise ops and pooling on them, are channels-last.
+// Results of attention are [batch, length, heads, width] in memory, so that the following
+// projection reads rows. A value that is only read permuted is stored permuted. Weights, their
+// gradients, states and results for the caller stay row-major. Returns true if the graph changed.
 absl::StatusOr<bool> AssignLayouts(Graph& graph);
 
 }  // namespace cotan::aot

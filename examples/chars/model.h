@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The network that examples/chars trains: an ordinary torch::nn module.
 #ifndef COTAN_EXAMPLES_CHARS_MODEL_H_
 #define COTAN_EXAMPLES_CHARS_MODEL_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Bytes of a text as training data, and sampling from predictions.
 #ifndef COTAN_EXAMPLES_CHARS_TEXT_H_
 #define COTAN_EXAMPLES_CHARS_TEXT_H_
@@ -11,8 +13,7 @@
 
 namespace cotan::chars {
 
-// The whole file.
-// NotFound: it cannot be opened. DataLoss: it cannot be read.
+// Returns the bytes of the file. NotFound: it cannot be opened. DataLoss: it cannot be read.
 // InvalidArgument: it has fewer than `min_bytes` bytes. Messages name it.
 absl::StatusOr<std::string> ReadText(const std::string& path, size_t min_bytes);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Trains a small transformer on a text and lets it write. See --help.
 #include <cstdio>
 #include <string>
@@ -20,10 +22,10 @@ ABSL_FLAG(int64_t, steps, 600, "training steps, those of a resumed run included"
 ABSL_FLAG(int, threads, 0, "threads to compute with; 0 = one per core");
 ABSL_FLAG(std::string, checkpoint, "", "file to save to at the end and on control-C (safetensors)");
 ABSL_FLAG(bool, resume, false, "continue from --checkpoint, exactly as if never interrupted");
-ABSL_FLAG(uint64_t, seed, 1, "of the sequences trained on and of the sample");
-ABSL_FLAG(std::string, prompt, "Shall I ", "how the sample begins");
-ABSL_FLAG(int64_t, sample_bytes, 400, "length of the sample behind the prompt");
-ABSL_FLAG(double, temperature, 0.7, "of the sample: 0 takes the most likely byte, 1 draws as predicted");
+ABSL_FLAG(uint64_t, seed, 1, "seed of the training sequences and of the sample");
+ABSL_FLAG(std::string, prompt, "Shall I ", "beginning of the sample");
+ABSL_FLAG(int64_t, sample_bytes, 400, "length of the sample after the prompt");
+ABSL_FLAG(double, temperature, 0.7, "temperature of the sample: 0 takes the most likely byte, 1 samples as predicted");
 ABSL_FLAG(std::string, artifact, "", "compiled model; the one built with this program if empty");
 
 namespace cotan::chars {

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # usage: train_test.sh PROGRAM
 # The training program learns to write words, saves, continues and refuses.
 set -euo pipefail

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Training on a text and continuing it, on the runtime alone.
 #ifndef COTAN_EXAMPLES_CHARS_WRITER_H_
 #define COTAN_EXAMPLES_CHARS_WRITER_H_
@@ -21,16 +23,15 @@ class Writer {
   // runtime's.
   static absl::StatusOr<Writer> Create(const std::string& artifact, int threads);
 
-  // One step on sequences that depend on `seed` and `step` alone; returns the
-  // loss in nats per byte. text.size() > kContext.
+  // Runs one step on sequences that depend on `seed` and `step` alone; returns the loss in nats per
+  // byte. text.size() > kContext.
   absl::StatusOr<float> Train(absl::string_view text, uint64_t seed, int64_t step);
 
-  // Steps that the session's state has seen, those before a checkpoint
-  // included.
+  // Returns the number of steps in the session's state, those before a checkpoint included.
   absl::StatusOr<int64_t> StepsDone() const;
 
-  // `prompt` and `count` further bytes, drawn as Sample() does with uniform
-  // draws from the Philox stream `seed`. `prompt` is not empty.
+  // Returns `prompt` and `count` further bytes, drawn as Sample() does with uniform draws from the
+  // Philox stream `seed`. `prompt` is not empty.
   absl::StatusOr<std::string> Continue(absl::string_view prompt, int64_t count, double temperature, uint64_t seed);
 
   Session& session() { return *session_; }

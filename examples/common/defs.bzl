@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the training programs of the examples have in common."""
 
 def training_program(name, main, data, visibility = None):
@@ -20,8 +21,7 @@ def training_program(name, main, data, visibility = None):
         deps = [main],
     )
 
-    # Every target that the program is built from, with those that its data needs left out: they
-    # are needed while building only.
+    # All targets that the program is built from, except those of its data, which are needed only while building.
     main = "//{}{}".format(native.package_name(), main) if main.startswith(":") else main
     native.genquery(
         name = name + "_dependencies",

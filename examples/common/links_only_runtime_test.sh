@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # usage: links_only_runtime_test.sh PROGRAM DEPENDENCIES
 # The program neither loads nor was built from LibTorch or Python.
 set -euo pipefail

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "examples/common/paths.h"
 
 #include <unistd.h>
@@ -25,7 +27,7 @@ absl::StatusOr<std::string> FindDataFile(absl::string_view argv0, absl::string_v
     if (access(place.c_str(), R_OK) == 0) return place;
   }
   return absl::NotFoundError(absl::StrCat("cannot find ", path, "; looked at ", absl::StrJoin(places, ", "),
-                                          ". Start the program with `bazel run`"));
+                                          ". Start the program with `./bazelw run`"));
 }
 
 std::string UserPath(absl::string_view path) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "examples/common/paths.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A progress bar for a terminal.
 #ifndef COTAN_EXAMPLES_COMMON_PROGRESS_H_
 #define COTAN_EXAMPLES_COMMON_PROGRESS_H_
@@ -11,8 +13,8 @@
 
 namespace cotan::examples {
 
-// "epoch 2 [######----]  60 %  loss 0.123": the text of a bar `width`
-// characters wide, brackets not counted. 0 <= done <= total, total > 0.
+// "epoch 2 [######----]  60 %  loss 0.123": returns the text of a bar `width` characters wide,
+// brackets not counted. 0 <= done <= total, total > 0.
 std::string FormatBar(absl::string_view label, int64_t done, int64_t total, int width, absl::string_view note);
 
 // Draws over one line of a terminal; on anything else (a file, a pipe) it
@@ -22,9 +24,9 @@ class ProgressBar {
   // `stream` outlives the bar. total > 0.
   ProgressBar(std::FILE* stream, std::string label, int64_t total);
 
-  // `note` stands behind the bar. Redraws at most ten times a second.
+  // Sets the bar; `note` is printed after it. Redraws at most ten times a second.
   void Update(int64_t done, absl::string_view note);
-  // Draws the bar as far as it got and ends the line.
+  // Draws the current state of the bar and ends the line.
   void Finish(absl::string_view note);
 
  private:

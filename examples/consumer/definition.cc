@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A small network that assigns points of the plane to the two arms of a spiral, and how to train it.
 #include <torch/torch.h>
 
@@ -13,7 +15,7 @@ namespace nn = torch::nn;
 std::vector<ModelDefinition> RegisteredModels() {
   ModelDefinition spirals;
   spirals.name = "spirals";
-  spirals.description = "a network of three linear layers that tells two spiral arms apart";
+  spirals.description = "a network of three linear layers that separates two spiral arms";
   spirals.factory = AdaptFactory([] {
     return nn::Sequential(nn::Linear(2, 64), nn::Tanh(), nn::Linear(64, 64), nn::Tanh(),
                           nn::Linear(64, consumer::kClasses));

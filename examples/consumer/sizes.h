@@ -1,4 +1,6 @@
-// What the model and the program that trains it agree on.
+// SPDX-License-Identifier: Apache-2.0
+
+// Sizes that the model and its training program share.
 #ifndef CONSUMER_SIZES_H_
 #define CONSUMER_SIZES_H_
 

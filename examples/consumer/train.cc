@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Trains the network of definition.cc without LibTorch. Usage: train spirals.cotan
 #include <cmath>
 #include <cstdint>

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # usage: train_test.sh PROGRAM ARTIFACT
 # The program learns, and does not load LibTorch.
 set -euo pipefail

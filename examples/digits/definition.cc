@@ -1,4 +1,6 @@
-// What `cotan_program` compiles: the network, a batch, the loss and how to
+// SPDX-License-Identifier: Apache-2.0
+
+// The model that `cotan_program` compiles: the network, a batch, the loss and how to
 // train.
 #include <torch/torch.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "examples/digits/digit_images.h"
 
 #include <algorithm>
@@ -34,7 +36,7 @@ class Random {
   int lane_ = 4;  // of block_, next to give out
 };
 
-// From the glyph's box to pixels.
+// Maps the glyph's box to pixels.
 struct Affine {
   float xx, xy, yx, yy, dx, dy;
   Point operator()(Point p) const { return {xx * p.x + xy * p.y + dx, yx * p.x + yy * p.y + dy}; }
@@ -135,7 +137,7 @@ std::vector<int64_t> ShuffledOrder(int64_t count, uint64_t seed, uint64_t epoch)
 
 void FillBatch(const DigitImages& images, absl::Span<const int64_t> order, absl::Span<float> inputs,
                absl::Span<int64_t> labels) {
-  // Of MNIST's pixels; those drawn here are much alike.
+  // Mean and deviation of MNIST's pixels; drawn images are similar.
   constexpr float kMean = 0.1307f * 255, kDeviation = 0.3081f * 255;
   for (size_t i = 0; i < order.size(); ++i) {
     const uint8_t* from = &images.pixels[static_cast<size_t>(order[i] * kPixels)];

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Pictures of digits, drawn or read from a file, and batches of them.
 #ifndef COTAN_EXAMPLES_DIGITS_DIGIT_IMAGES_H_
 #define COTAN_EXAMPLES_DIGITS_DIGIT_IMAGES_H_
@@ -10,8 +12,8 @@
 
 namespace cotan::digits {
 
-// Images and what they show. Image i lies at pixels[i * kPixels], row by row,
-// 0 = background, 255 = ink; labels[i] is in [0, kClasses).
+// Images and their labels. Image i begins at pixels[i * kPixels], row by row, 0 = background, 255 =
+// ink; labels[i] is in [0, kClasses).
 struct DigitImages {
   std::vector<uint8_t> pixels;
   std::vector<uint8_t> labels;
@@ -24,12 +26,11 @@ struct DigitImages {
 // the first n of them do not depend on `count`.
 DigitImages DrawDigits(int64_t count, uint64_t seed);
 
-// A random order of [0, count) that depends on `seed` and `epoch` alone.
+// Returns a random order of [0, count) that depends only on `seed` and `epoch`.
 std::vector<int64_t> ShuffledOrder(int64_t count, uint64_t seed, uint64_t epoch);
 
-// Writes the images at `order` as the network wants them, mean about 0 and
-// deviation about 1, and their labels. `inputs` has order.size() * kPixels
-// elements, `labels` has order.size().
+// Writes the images at `order`, normalized to mean about 0 and standard deviation about 1, and
+// their labels. `inputs` has order.size() * kPixels elements, `labels` has order.size().
 void FillBatch(const DigitImages& images, absl::Span<const int64_t> order, absl::Span<float> inputs,
                absl::Span<int64_t> labels);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "examples/digits/fonts.h"
 
 #include <cmath>
@@ -20,7 +22,7 @@ Stroke Oval(Point center, float radius_x, float radius_y) {
   return stroke;
 }
 
-// As written by hand.
+// A handwritten font.
 std::vector<Glyph> HandFont() {
   return {
       {Oval({.5f, .5f}, .44f, .5f)},
@@ -71,7 +73,7 @@ std::vector<Glyph> HandFont() {
   };
 }
 
-// As printed in a book.
+// A printed font.
 std::vector<Glyph> PrintFont() {
   return {
       {Oval({.5f, .5f}, .36f, .5f)},

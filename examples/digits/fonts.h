@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Digits as strokes.
 #ifndef COTAN_EXAMPLES_DIGITS_FONTS_H_
 #define COTAN_EXAMPLES_DIGITS_FONTS_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "examples/digits/idx.h"
 
 #include <cstdint>
@@ -47,7 +49,7 @@ absl::StatusOr<absl::string_view> CheckedBody(const std::string& path, absl::str
   const size_t header_size = 4 + 4 * rank;
   const std::string magic = {'\0', '\0', '\x08', static_cast<char>(rank)};
   if (file.size() < header_size || file.substr(0, 4) != magic) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is no IDX file of unsigned bytes in ", rank,
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not an IDX file of unsigned bytes in ", rank,
                                                    " dimensions: it has to begin with ", absl::BytesToHexString(magic),
                                                    " but begins with ", absl::BytesToHexString(file.substr(0, 4)),
                                                    " and has ", file.size(), " bytes"));
@@ -87,7 +89,7 @@ absl::StatusOr<DigitImages> ReadIdx(const std::string& images_path, const std::s
   for (size_t i = 0; i < labels.size(); ++i) {
     if (static_cast<uint8_t>(labels[i]) < kClasses) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(labels_path, ": label ", i, " is ", static_cast<uint8_t>(labels[i]), ", which is no digit"));
+        absl::StrCat(labels_path, ": label ", i, " is ", static_cast<uint8_t>(labels[i]), ", which is not a digit"));
   }
   DigitImages images;
   images.pixels.assign(pixels.begin(), pixels.end());

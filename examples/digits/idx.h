@@ -1,4 +1,6 @@
-// Reader of the IDX files in which the MNIST images are given away.
+// SPDX-License-Identifier: Apache-2.0
+
+// Reads IDX files, the format of MNIST.
 #ifndef COTAN_EXAMPLES_DIGITS_IDX_H_
 #define COTAN_EXAMPLES_DIGITS_IDX_H_
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "examples/digits/idx.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +28,7 @@ class IdxTest : public ::testing::Test {
     std::ofstream(path, std::ios::binary) << bytes;
     return path;
   }
-  // What reading these two files says.
+  // Returns the status of reading these two files.
   absl::Status Read(const std::string& images, const std::string& labels) {
     return ReadIdx(Write("images", images), Write("labels", labels)).status();
   }
@@ -72,7 +74,7 @@ TEST_F(IdxTest, TrailingBytesAreRefused) {
 
 TEST_F(IdxTest, OtherFileIsRefused) {
   EXPECT_THAT(Read("GIF89a and some more bytes", labels_).message(), HasSubstr("47494638"));
-  EXPECT_THAT(Read(labels_, images_).message(), HasSubstr("no IDX file"));
+  EXPECT_THAT(Read(labels_, images_).message(), HasSubstr("not an IDX file"));
 }
 
 TEST_F(IdxTest, OtherImageSizeIsRefused) {

@@ -1,4 +1,6 @@
-// What the model and the program that trains it agree on.
+// SPDX-License-Identifier: Apache-2.0
+
+// Sizes that the model and its training program share.
 #ifndef COTAN_EXAMPLES_DIGITS_SIZES_H_
 #define COTAN_EXAMPLES_DIGITS_SIZES_H_
 

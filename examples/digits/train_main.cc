@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Trains a convolutional network on digits. See --help.
 #include <cstdio>
 #include <string>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The training loop of examples/digits, on the runtime alone.
 #ifndef COTAN_EXAMPLES_DIGITS_TRAINER_H_
 #define COTAN_EXAMPLES_DIGITS_TRAINER_H_
@@ -20,7 +22,7 @@ struct TrainerOptions {
   uint64_t data_seed = 1;  // of the order in which images are seen
 };
 
-// How some images fared.
+// Loss and accuracy over a number of images.
 struct Score {
   int64_t right = 0;  // images whose digit had the largest logit
   int64_t images = 0;
@@ -32,7 +34,7 @@ struct Score {
   }
 };
 
-// What a training step returns.
+// Result of a training step.
 struct StepResult {
   float loss = 0;  // mean over the batch
   Score score;     // of the batch, before the update
@@ -44,19 +46,16 @@ class Trainer {
   // Loads the artifact. Errors are the runtime's.
   static absl::StatusOr<Trainer> Create(const std::string& artifact, const TrainerOptions& options);
 
-  // Batches in an epoch: the last one has the images that are left, if they are
-  // fewer than kBatch.
+  // Returns the number of batches in an epoch; the last batch may have fewer than kBatch images.
   static int64_t StepsPerEpoch(const DigitImages& images) { return (images.count() + kBatch - 1) / kBatch; }
 
-  // One step on batch `step` % StepsPerEpoch() of epoch `step` /
-  // StepsPerEpoch(). Which images these are depends on the step and the seed
-  // alone, so that a resumed run continues exactly.
+  // Runs one step on batch `step` % StepsPerEpoch() of epoch `step` / StepsPerEpoch(). The images
+  // depend only on the step and the seed, so that a resumed run continues exactly.
   absl::StatusOr<StepResult> Train(const DigitImages& images, int64_t step);
-  // Steps that the session's state has seen, those before a checkpoint
-  // included.
+  // Returns the number of steps in the session's state, those before a checkpoint included.
   absl::StatusOr<int64_t> StepsDone() const;
 
-  // Reads all images with the network in evaluation mode.
+  // Evaluates all images with the network in evaluation mode.
   absl::StatusOr<Score> Evaluate(const DigitImages& images);
 
   Session& session() { return *session_; }
@@ -68,7 +67,7 @@ class Trainer {
     Tensor inputs, labels;
   };
   absl::StatusOr<Batch> Load(const DigitImages& images, absl::Span<const int64_t> order);
-  // Of the images that were loaded last.
+  // Returns the score of the batch that was loaded last.
   Score ScoreOf(const Tensor& logits) const;
 
   std::optional<Session> session_;  // always set after Create()

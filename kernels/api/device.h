@@ -1,5 +1,7 @@
-// Memory and execution of one device, so that nothing above kernels/ assumes
-// host pointers.
+// SPDX-License-Identifier: Apache-2.0
+
+// The interface of a device: its memory and its queue of work. Code outside kernels/ does not assume host
+// pointers.
 #ifndef COTAN_KERNELS_API_DEVICE_H_
 #define COTAN_KERNELS_API_DEVICE_H_
 
@@ -14,27 +16,27 @@ namespace cotan {
 
 enum class DeviceType : uint8_t { kCpu = 0, kCuda = 1 };
 
-// "cpu", "cuda".
+// Returns "cpu" or "cuda".
 absl::string_view DeviceTypeName(DeviceType type);
 
-// Outlives every session that uses it. Not thread-safe unless a method says so.
+// One device. Outlives every session that uses it. Not thread-safe unless a subclass says so.
 class Device {
  public:
   virtual ~Device() = default;
 
   virtual DeviceType type() const = 0;
 
-  // `bytes` > 0 of memory, aligned to at least 64 bytes, content undefined.
-  // ResourceExhausted: not so much left; the message gives the bytes.
+  // Allocates `bytes` > 0 bytes, aligned to at least 64 bytes, with undefined content.
+  // ResourceExhausted: the device has not enough memory; the message gives `bytes`.
   virtual absl::StatusOr<void*> Allocate(size_t bytes) = 0;
-  // `memory` comes from Allocate() with the same `bytes`; null is allowed.
+  // Frees memory from Allocate() with the same `bytes`. `memory` may be null.
   virtual void Free(void* memory, size_t bytes) = 0;
 
-  // Ordered after all work queued before; the host memory may be reused when
+  // Copy between host and device, ordered after all work queued before. The host memory may be reused when
   // they return.
   virtual absl::Status CopyFromHost(void* to, const void* from, size_t bytes) = 0;
   virtual absl::Status CopyToHost(void* to, const void* from, size_t bytes) = 0;
-  // Within the device, ordered like a kernel. Ranges do not overlap.
+  // Copies within the device, ordered like a kernel. The ranges do not overlap.
   virtual absl::Status Copy(void* to, const void* from, size_t bytes) = 0;
 
   // Waits until all queued work is done.
@@ -42,8 +44,8 @@ class Device {
   virtual absl::Status Synchronize() = 0;
 };
 
-// The host as a device: Allocate is aligned operator new (nothrow), copies are
-// memcpy, Synchronize does nothing. Thread-safe. Never destroyed.
+// Returns the host as a device: Allocate() is aligned operator new (nothrow), copies are memcpy,
+// Synchronize() does nothing. Thread-safe. Never destroyed.
 Device& HostDevice();
 
 }  // namespace cotan

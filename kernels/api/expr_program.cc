@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/api/expr_program.h"
 
 #include <algorithm>
@@ -18,7 +20,7 @@ namespace {
 
 using namespace serialization;  // NOLINT: the enumerators of ScalarFn are many
 
-// The dtypes that a function takes.
+// The dtypes that a function accepts.
 enum class Allowed : uint8_t {
   kAny,
   kFloat,
@@ -166,7 +168,7 @@ bool Allows(Allowed allowed, DType dtype) {
   return false;
 }
 
-// Turns one Expr into an ExprProgram.
+// Checks one Expr and builds its ExprProgram.
 class Resolver {
  public:
   explicit Resolver(const KernelRequest& request) : request_(request), expr_(request.op.expr()) {}
@@ -204,7 +206,7 @@ class Resolver {
     for (const uint32_t dim : expr_.reduce_dims()) {
       if (dim >= program_.domain_sizes.size() || static_cast<int64_t>(dim) <= last) {
         return absl::InvalidArgumentError(
-            absl::StrCat("reduce_dims are to be ascending and below ", program_.rank(), ", found ", dim));
+            absl::StrCat("reduce_dims must be ascending and below ", program_.rank(), ", found ", dim));
       }
       last = dim;
       program_.reduce[dim] = true;
@@ -246,8 +248,8 @@ class Resolver {
     return absl::OkStatus();
   }
 
-  // Makes arithmetic on known f64 numbers, and their casts, a number: sizes enter
-  // programs so.
+  // Folds f64 arithmetic on constants, and casts of constants, into constants. Expressions use sizes in this
+  // form.
   void Fold(ExprNode& node) const {
     const int arity = ExprArity(node.fn);
     if (arity < 1 || arity > 2 || !IsFloatingPoint(node.dtype)) return;
@@ -300,7 +302,7 @@ class Resolver {
 
   absl::Status CheckDTypes(const FnFacts& facts, const ExprNode& node) const {
     if (node.fn == FN_CAST) return absl::OkStatus();
-    // The dtype that the function works in.
+    // The dtype in which the function computes.
     DType dtype = facts.arity == 0 ? node.dtype : OperandDType(node, 0);
     if (node.fn == FN_SELECT) {
       if (dtype != DType::kBool) {
@@ -387,7 +389,7 @@ class Resolver {
   }
 
   absl::Status ResolveRandom(const ExprInstruction& instruction, ExprNode& node) const {
-    if (node.dtype != DType::kFloat32) return absl::InvalidArgumentError("draws are f32");
+    if (node.dtype != DType::kFloat32) return absl::InvalidArgumentError("random numbers must be f32");
     if (instruction.index() >= request_.inputs.size()) {
       return absl::InvalidArgumentError(
           absl::StrCat("names input ", instruction.index(), " of ", request_.inputs.size()));
@@ -395,7 +397,7 @@ class Resolver {
     node.index = static_cast<int>(instruction.index());
     const TensorSpec& state = request_.inputs[instruction.index()];
     if (state.dtype != DType::kInt64 || state.layout.rank() != 1 || state.layout.sizes[0] != 2) {
-      return absl::InvalidArgumentError(absl::StrCat("input ", node.index, " is to be a generator state, i64[2], not ",
+      return absl::InvalidArgumentError(absl::StrCat("input ", node.index, " must be an RNG state, i64[2], not ",
                                                      DTypeName(state.dtype), "[",
                                                      absl::StrJoin(state.layout.sizes, ","), "]"));
     }
@@ -453,7 +455,7 @@ std::string ExprFnName(ScalarFn fn) {
 }
 
 absl::StatusOr<ExprProgram> ResolveExpr(const KernelRequest& request) {
-  if (!request.op.has_expr()) return absl::InvalidArgumentError("the op holds no expression");
+  if (!request.op.has_expr()) return absl::InvalidArgumentError("the op has no expression");
   COTAN_RETURN_IF_ERROR(CheckOperandLayouts(request));
   return Resolver(request).Resolve();
 }

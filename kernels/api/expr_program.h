@@ -1,5 +1,7 @@
-// An expression op, checked and with its sizes evaluated: what every backend
-// compiles or interprets, and what the verifier builds to know that it can.
+// SPDX-License-Identifier: Apache-2.0
+
+// An expression op that is checked and has its sizes evaluated. Backends compile or interpret it; the
+// verifier builds it to check the op.
 #ifndef COTAN_KERNELS_API_EXPR_PROGRAM_H_
 #define COTAN_KERNELS_API_EXPR_PROGRAM_H_
 
@@ -16,11 +18,11 @@
 
 namespace cotan {
 
-// Facts about a scalar function. See serialization/schema/expr.proto for meanings.
-int ExprArity(serialization::ScalarFn fn);  // -1: a function that this build does not know
+// Properties of a scalar function. See serialization/schema/expr.proto for their meaning.
+int ExprArity(serialization::ScalarFn fn);  // -1: unknown to this build
 bool IsExprReduction(serialization::ScalarFn fn);
 
-// What one element costs, in classes that grow about threefold.
+// Cost classes of one element; each class costs about three times the one before it.
 enum class ExprCost : uint8_t {
   kAddition,   // loads, moves, comparisons, sums
   kDivision,   // division and roots
@@ -32,11 +34,11 @@ enum class ExprCost : uint8_t {
 };
 ExprCost ExprCostOf(serialization::ScalarFn fn);
 
-// Whether an element costs about as much as loading the operands: compilers rather
-// compute it again than store it. Neither reductions nor random numbers.
+// Returns true if an element costs about as much as loading its operands, so that computing it again is
+// cheaper than storing it. False for reductions and random numbers.
 bool IsCheapExprFn(serialization::ScalarFn fn);
 
-// "exp", "reduce_sum": for messages.
+// Returns a name for messages, such as "exp" or "reduce_sum".
 std::string ExprFnName(serialization::ScalarFn fn);
 
 enum class ExprLevel : uint8_t {
@@ -48,23 +50,23 @@ struct ExprNode {
   serialization::ScalarFn fn = serialization::SCALAR_FN_UNSPECIFIED;
   DType dtype = DType::kUndefined;  // of the result
   ExprLevel level = ExprLevel::kFull;
-  // The first ExprArity(fn) are indexes of earlier nodes.
+  // The first ExprArity(fn) are indices of earlier nodes.
   std::array<int, 3> operands = {-1, -1, -1};
-  // FN_INPUT, FN_RANDOM_UNIFORM: index of an op input, in range and of the
-  // right dtype. FN_IOTA: a domain dimension.
+  // FN_INPUT, FN_RANDOM_UNIFORM: index of an op input, in range and of the right dtype. FN_IOTA: a domain
+  // dimension.
   int index = 0;
-  // FN_CONSTANT, FN_SIZE: the value; `float_value` counts for float dtypes
-  // (not yet rounded to the dtype), `int_value` for all others.
+  // FN_CONSTANT, FN_SIZE: the value, in `float_value` for float dtypes (not yet rounded to the dtype), in
+  // `int_value` for all others.
   double float_value = 0;
   int64_t int_value = 0;
   // FN_RANDOM_UNIFORM: first Philox block, relative to the state's offset.
   uint64_t slice = 0;
 };
 
-// Immutable once made. Without reduce dims every node is full.
+// A checked expression. Immutable after ResolveExpr(). Without reduce dims every node has level kFull.
 struct ExprProgram {
   std::vector<ExprNode> nodes;
-  // Length = number of op outputs: node stored by each.
+  // The node stored by each output of the op.
   std::vector<int> outputs;
   DimVector domain_sizes;
   DimVector reduced_sizes;   // domain_sizes with 1 in every reduce dim
@@ -75,16 +77,14 @@ struct ExprProgram {
   int rank() const { return static_cast<int>(domain_sizes.size()); }
 };
 
-// Checks the op `request.op` (which holds an Expr) against its operands and
-// evaluates its sizes. A program that passes can be run on the operands' memory
-// without reading or writing outside of it.
-// InvalidArgument: anything that expr.proto does not allow; the message names
-// the instruction or operand. Unimplemented: complex dtypes.
+// Checks `request.op`, an Expr, against its operands and evaluates its sizes. A program that passes reads and
+// writes only the memory of its operands.
+// InvalidArgument: the op violates expr.proto; the message names the instruction or operand.
+// Unimplemented: a complex dtype.
 absl::StatusOr<ExprProgram> ResolveExpr(const KernelRequest& request);
 
-// Strides, in elements, with which an operand walks the domain: 0 along
-// dimensions it broadcasts. `layout` has at most the domain's rank, aligned at
-// the last dimension.
+// Returns the strides, in elements, of an operand over the domain: 0 along broadcast dimensions. `layout` has
+// at most the domain's rank; its dimensions are aligned with the last ones of the domain.
 DimVector BroadcastStrides(const StridedLayout& layout, absl::Span<const int64_t> domain_sizes);
 
 }  // namespace cotan

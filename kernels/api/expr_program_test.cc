@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/api/expr_program.h"
 
 #include <vector>
@@ -39,7 +41,7 @@ TEST(ExprProgramTest, FunctionsThatCallLibmAreNotCheap) {
   }
 }
 
-// A function that is added to the enumeration gets its facts, too.
+// Every function of the enumeration has its properties.
 TEST(ExprProgramTest, EveryFunctionHasFacts) {
   for (int number = ScalarFn_MIN + 1; number <= ScalarFn_MAX; ++number) {
     if (!ScalarFn_IsValid(number)) continue;
@@ -152,7 +154,7 @@ TEST(ExprProgramTest, GeneratorStateIsTwoIntegers) {
   ExprBuilder b({4});
   b.Output(b.Random(0));
   EXPECT_TRUE(Resolve(b, {Spec(DType::kInt64, {2})}, {Spec(kF32, {4})}).ok());
-  ExpectRefused(Resolve(b, {Spec(DType::kInt64, {3})}, {Spec(kF32, {4})}).status(), "generator state");
+  ExpectRefused(Resolve(b, {Spec(DType::kInt64, {3})}, {Spec(kF32, {4})}).status(), "RNG state");
   b.expr().mutable_instructions(0)->set_slice("-4");
   ExpectRefused(Resolve(b, {Spec(DType::kInt64, {2})}, {Spec(kF32, {4})}).status(), "negative");
 }

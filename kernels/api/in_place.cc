@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/api/in_place.h"
 
 #include <algorithm>
@@ -12,11 +14,10 @@ namespace {
 
 using serialization::Op;
 
-// Expressions run in phases: phase 0 visits the domain and makes the first
-// reductions, reduced values follow from them, phase 1 visits the domain again,
-// and so on. Time 2 p is phase p over the domain, 2 p + 1 the reduced values
-// that become known after it; -1 is what is known before. A full value may be
-// computed anew in any later phase that uses it.
+// Expressions run in phases: phase 0 visits the domain and computes the first reductions, then the values
+// that depend only on them; phase 1 visits the domain again, and so on. Time 2 p is phase p over the domain,
+// time 2 p + 1 the reduced values that become known after it, time -1 the values known before. A full value
+// may be computed again in any later phase that uses it.
 bool ExprInPlaceSafe(const KernelRequest& request, int input, int output) {
   const absl::StatusOr<ExprProgram> program = ResolveExpr(request);
   if (!program.ok()) return false;
@@ -61,8 +62,8 @@ bool ExprInPlaceSafe(const KernelRequest& request, int input, int output) {
   return last_use <= stored;
 }
 
-// The product may be made in parts, each followed by its part of the epilogue:
-// its operands are read until the end.
+// The product may be computed in parts, each followed by its part of the epilogue, so its operands are read
+// until the end.
 bool EpilogueInPlaceSafe(const KernelRequest& request, int input, int output) {
   if (!request.op.matmul().has_epilogue() || input < 2) return false;
   const absl::StatusOr<MatmulParts> parts = TakeApartMatmul(request);

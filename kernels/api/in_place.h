@@ -1,4 +1,6 @@
-// When an output may lie in the memory of an input.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rules for outputs in the memory of an input.
 #ifndef COTAN_KERNELS_API_IN_PLACE_H_
 #define COTAN_KERNELS_API_IN_PLACE_H_
 
@@ -6,14 +8,12 @@
 
 namespace cotan {
 
-// Whether output `output` of the op may have the very memory of input `input`:
-// every kernel of every backend reads each element of the input before it
-// writes over it. Holds only for operands with the same layout and the same
-// bytes per element. `request` has passed CheckOp(); only op and specs count.
+// Returns true if output `output` of the op may share the memory of input `input`: every kernel of every
+// backend reads each element of the input before it overwrites it. True only for operands with equal layouts
+// and equal bytes per element. `request` has passed CheckOp(); only its op and specs are used.
 //
-// If several op inputs are one buffer, each of them must be safe. Different
-// outputs never share memory, and any other overlap of an output with an
-// input is not allowed.
+// If several inputs of the op are one buffer, each of them must be safe. Different outputs never share
+// memory, and an output overlaps an input in no other way.
 bool InPlaceSafe(const KernelRequest& request, int input, int output);
 
 }  // namespace cotan

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/api/index_range.h"
 
 #include <string>
@@ -27,7 +29,7 @@ absl::StatusOr<IndexRange> IndexRange::Of(const KernelRequest& request) {
   COTAN_ASSIGN_OR_RETURN(const SymInt size, SymInt::Parse(op.size()));
   IndexRange range;
   COTAN_ASSIGN_OR_RETURN(range.size, size.Evaluate(request.symbols));
-  if (range.size < 0) return absl::InvalidArgumentError(absl::StrCat("selects from ", range.size, " things"));
+  if (range.size < 0) return absl::InvalidArgumentError(absl::StrCat("size is ", range.size, ", expected at least 0"));
   range.from_end = op.from_end();
   if (op.has_ignored()) range.ignored = op.ignored();
   return range;

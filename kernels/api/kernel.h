@@ -1,8 +1,9 @@
-// What a kernel is to the rest of the runtime, on any device.
+// SPDX-License-Identifier: Apache-2.0
+
+// The interface of kernels on any device.
 //
-// Two phases: a factory *prepares* a kernel for one op with known sizes,
-// strides and thread count, once, when a plan is made; Run() then executes it
-// any number of times and allocates nothing. Example:
+// Two phases: a factory *prepares* a kernel for one op with known sizes, strides and thread count, once, when
+// a plan is made; Run() then executes it any number of times and allocates nothing. Example:
 //
 //   COTAN_ASSIGN_OR_RETURN(KernelFactory factory, registry.Find(op, dtype));
 //   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, factory(request));
@@ -25,14 +26,13 @@ namespace cotan {
 
 class Device;
 
-// Geometry of an operand. `layout.offset` is 0: the pointer given to Run()
-// addresses element (0, ..., 0).
+// Geometry of an operand. `layout.offset` is 0: the pointer given to Run() addresses element (0, ..., 0).
 struct TensorSpec {
   DType dtype = DType::kUndefined;
   StridedLayout layout;
 };
 
-// What a factory is told. All references are borrowed for the call only.
+// The arguments of a factory. All references are borrowed for the call only.
 struct KernelRequest {
   const serialization::Op& op;
   // One per op input / output, in order.
@@ -42,31 +42,31 @@ struct KernelRequest {
   absl::Span<const int64_t> symbols;
   // Threads that Run() may use, >= 1. Results do not depend on it.
   int threads = 1;
-  // Where Run() will execute; null = the host.
+  // The device on which Run() executes; null = the host.
   Device* device = nullptr;
 };
 
-// Pointers of one execution. Device pointers for kernels of a device. The
-// scratch is aligned to 64 bytes and has Kernel::scratch_bytes() bytes; its
-// content is undefined before and after.
+// The pointers of one execution, in the memory of the kernel's device. The scratch is aligned to 64 bytes and
+// has Kernel::scratch_bytes() bytes; its content is undefined before and after.
 struct KernelArgs {
   void* const* inputs = nullptr;
   void* const* outputs = nullptr;
   void* scratch = nullptr;
 };
 
-// A prepared op. Owned by the plan. Run() is not thread-safe: one plan runs on
-// one thread at a time; it may use worker threads inside.
+// A prepared op, owned by a plan. Run() is not thread-safe: a plan runs on one thread at a time. Run() may
+// use worker threads.
 class Kernel {
  public:
   virtual ~Kernel() = default;
 
-  // Bytes of scratch that Run() needs.
+  // Returns the bytes of scratch that Run() needs.
   size_t scratch_bytes() const { return scratch_bytes_; }
 
-  // Executes the op. Fails only for what cannot be known before: an index out
-  // of range (InvalidArgument; outputs are then partly written), an error of
-  // the device (Internal).
+  // Executes the op. It fails only for reasons that depend on data or the device.
+  // InvalidArgument: an index is out of range; outputs may be partly written.
+  // Internal: the device failed.
+  // Errors of an effect handler.
   virtual absl::Status Run(const KernelArgs& args) = 0;
 
  protected:
@@ -74,9 +74,8 @@ class Kernel {
 };
 
 // Prepares a kernel.
-// InvalidArgument: operands that the op does not allow (a corrupt program).
-// Unimplemented: a combination of dtypes or attributes that this backend
-// lacks; the message names it.
+// InvalidArgument: the op does not allow these operands (a corrupt program).
+// Unimplemented: this backend does not support a combination of dtypes or attributes; the message names it.
 using KernelFactory = absl::StatusOr<std::unique_ptr<Kernel>> (*)(const KernelRequest& request);
 
 }  // namespace cotan

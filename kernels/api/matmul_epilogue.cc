@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/api/matmul_epilogue.h"
 
 #include <algorithm>
@@ -23,11 +25,11 @@ KernelRequest MatmulParts::Epilogue(const KernelRequest& request) const {
 absl::StatusOr<MatmulParts> TakeApartMatmul(const KernelRequest& request) {
   if (request.inputs.size() < 2) {
     return absl::InvalidArgumentError(
-        absl::StrCat("has ", request.inputs.size(), " inputs, takes 2 and the epilogue's"));
+        absl::StrCat("has ", request.inputs.size(), " inputs, expected 2 and those of the epilogue"));
   }
   const DimVector& a = request.inputs[0].layout.sizes;
   const DimVector& b = request.inputs[1].layout.sizes;
-  if (a.size() < 2 || b.size() < 2) return absl::InvalidArgumentError("an operand of the product is no matrix");
+  if (a.size() < 2 || b.size() < 2) return absl::InvalidArgumentError("an operand of the product is not a matrix");
   DimVector sizes(std::max(a.size(), b.size()), 1);
   for (const DimVector* operand : {&a, &b}) {
     const size_t missing = sizes.size() - operand->size();

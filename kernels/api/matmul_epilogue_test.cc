@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/api/matmul_epilogue.h"
 
 #include <vector>
@@ -84,7 +86,7 @@ TEST(MatmulEpilogueTest, WhatIsNoProductIsRefused) {
   const std::vector<TensorSpec> one = {Spec({4, 2})};
   EXPECT_THAT(std::string(TakeApartMatmul({op, one, outputs, {}}).status().message()), HasSubstr("has 1 inputs"));
   const std::vector<TensorSpec> vector = {Spec({4, 2}), Spec({2})};
-  EXPECT_THAT(std::string(TakeApartMatmul({op, vector, outputs, {}}).status().message()), HasSubstr("no matrix"));
+  EXPECT_THAT(std::string(TakeApartMatmul({op, vector, outputs, {}}).status().message()), HasSubstr("not a matrix"));
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/api/op_check.h"
 
 #include <algorithm>
@@ -19,8 +21,7 @@ using serialization::Convolution;
 using serialization::Op;
 using serialization::Pool;
 
-// Attributes above this are refused, so that sums of a few products of them
-// and of tensor sizes stay within int64.
+// The largest value of an attribute, so that sums of a few products of attributes and tensor sizes fit int64.
 constexpr int64_t kMaxAttribute = int64_t{1} << 24;
 constexpr int64_t kMaxSize = int64_t{1} << 36;
 
@@ -66,7 +67,7 @@ absl::Status ExpectNumber(absl::string_view operand, const TensorSpec& spec) {
       absl::StrCat(operand, " is ", Describe(spec), ", expected an integer or float dtype"));
 }
 
-// `sizes` stretches to `target` by PyTorch's rule.
+// Returns true if `sizes` broadcasts to `target` by PyTorch's rule.
 bool BroadcastsTo(absl::Span<const int64_t> sizes, absl::Span<const int64_t> target) {
   if (sizes.size() > target.size()) return false;
   const size_t missing = target.size() - sizes.size();
@@ -80,7 +81,7 @@ absl::Status ExpectBroadcast(absl::string_view operand, const TensorSpec& spec, 
                              absl::Span<const int64_t> target) {
   if (spec.dtype == dtype && BroadcastsTo(spec.layout.sizes, target)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(operand, " is ", Describe(spec), ", expected what broadcasts to ", Describe(dtype, target)));
+      absl::StrCat(operand, " is ", Describe(spec), ", expected sizes that broadcast to ", Describe(dtype, target)));
 }
 
 absl::Status CheckMatmul(const KernelRequest& request);
@@ -159,8 +160,7 @@ absl::Status CheckConvolutionAttributes(const Convolution& op, int spatial) {
   return ExpectAttribute("output_padding", op.output_padding(), spatial, 0);
 }
 
-// Checks input, weight and output of a convolution, whichever of them is what
-// the op at hand computes.
+// Checks input, weight and output of a convolution; the op computes one of them from the other two.
 absl::Status CheckConvolutionOperands(const Convolution& op, const TensorSpec& input, const TensorSpec& weight,
                                       const TensorSpec& output) {
   COTAN_RETURN_IF_ERROR(ExpectRank("the convolution's input", input, 3, 5));
@@ -344,7 +344,7 @@ absl::Status CheckCopy(const KernelRequest& request) {
   return Expect("the output", request.outputs[0], request.inputs[0].dtype, request.inputs[0].layout.sizes);
 }
 
-// q, k, v, result and logsumexp (null if there is none) of an attention.
+// The operands of an attention: q, k, v, result and logsumexp (null if there is none).
 absl::Status CheckAttentionOperands(const TensorSpec& q, const TensorSpec& k, const TensorSpec& v,
                                     const TensorSpec& result, const TensorSpec* logsumexp, const TensorSpec* bias) {
   COTAN_RETURN_IF_ERROR(ExpectFloat("q", q));
@@ -409,7 +409,7 @@ absl::Status CheckSort(const KernelRequest& request) {
   if (dim < 0 || dim >= input.layout.rank()) {
     return absl::InvalidArgumentError(absl::StrCat("dim is ", dim, " for an input of ", Describe(input)));
   }
-  if (IsComplex(input.dtype)) return absl::InvalidArgumentError("complex numbers have no order");
+  if (IsComplex(input.dtype)) return absl::InvalidArgumentError("sort is not defined for complex dtypes");
   DimVector sizes = input.layout.sizes;
   if (values.layout.rank() == input.layout.rank()) {
     int64_t& count = sizes[static_cast<size_t>(dim)];
@@ -436,7 +436,7 @@ struct RecurrentSizes {
   int64_t steps, batch, hidden, gates;
 };
 
-// From hidden [T, N, H], which both directions have.
+// The sizes of a recurrent layer, from `hidden` [T, N, H], an operand of the forward and the backward op.
 absl::StatusOr<RecurrentSizes> SizesOf(const serialization::Recurrent& op, const TensorSpec& hidden) {
   using serialization::Recurrent;
   COTAN_RETURN_IF_ERROR(ExpectFloat("hidden", hidden));
@@ -641,7 +641,7 @@ int64_t PoolOutputSize(const Pool& op, int dim, int64_t input) {
   const int64_t stride = op.stride(dim);
   const int64_t slack = op.ceil_mode() ? stride - 1 : 0;
   const int64_t output = FloorDiv(input + 2 * op.padding(dim) - extent + slack, stride) + 1;
-  // A window may not start in the padding behind the input.
+  // A window must not start in the padding after the input.
   if (op.ceil_mode() && (output - 1) * stride >= input + op.padding(dim)) return output - 1;
   return output;
 }

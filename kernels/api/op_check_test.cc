@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/api/op_check.h"
 
 #include <vector>
@@ -90,7 +92,7 @@ TEST(OpCheckTest, GatherScatterAndConcatCheckSizes) {
   ExpectRefused(Check(checked, {Spec(kF32, {2})}, {Spec(kF32, {2})}), "i32 or i64");
   ExpectRefused(Check(checked, {Spec(kI64, {2})}, {Spec(kI64, {3})}), "the output is i64[3], expected i64[2]");
   checked.mutable_checked_index()->set_size("-7");
-  ExpectRefused(Check(checked, {Spec(kI64, {2})}, {Spec(kI64, {2})}), "selects from -7 things");
+  ExpectRefused(Check(checked, {Spec(kI64, {2})}, {Spec(kI64, {2})}), "size is -7, expected at least 0");
   Op scatter;
   scatter.mutable_scatter_add()->set_dim(0);
   EXPECT_TRUE(Check(scatter, {Spec(kF32, {4, 3}), Spec(kI64, {4})}, {Spec(kF32, {9, 3})}).ok());
@@ -163,7 +165,7 @@ TEST(OpCheckTest, LayoutsThatCannotBeAreRefused) {
   bad.layout.strides = {0, 1};
   EXPECT_TRUE(Check(op, {bad}, {good}).ok());
   ExpectRefused(Check(op, {good}, {bad}), "share memory");
-  bad.layout.strides = {3, 2};  // dimensions interleave, elements do not meet
+  bad.layout.strides = {3, 2};  // dimensions interleave, elements do not overlap
   EXPECT_TRUE(Check(op, {good}, {bad}).ok());
   bad.layout.strides = {-3, 1};
   ExpectRefused(Check(op, {bad}, {good}), "negative");

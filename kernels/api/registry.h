@@ -1,8 +1,9 @@
-// The kernels a binary was linked with, by device, op and dtype.
+// SPDX-License-Identifier: Apache-2.0
+
+// The kernels that a binary is linked with, by device, op and dtype.
 //
-// Registration is explicit: a backend offers `absl::Status
-// Register...Kernels(KernelRegistry&)` and the binary calls those it wants
-// (kernels/cpu:register_cpu does so for the default CPU set). There is no
+// Registration is explicit: a backend has a function `absl::Status Register...Kernels(KernelRegistry&)`,
+// which the binary calls (kernels/cpu:register_cpu registers the default CPU kernels). There is no
 // registration in static constructors and no global registry.
 #ifndef COTAN_KERNELS_API_REGISTRY_H_
 #define COTAN_KERNELS_API_REGISTRY_H_
@@ -21,16 +22,15 @@
 
 namespace cotan {
 
-// Filled once at start-up, then only read: const methods are thread-safe.
+// Maps device, op and dtype to a kernel factory. Filled once at start-up; const methods are thread-safe.
 class KernelRegistry {
  public:
   // Adds a factory for ops of `kind` whose first output has `dtype`.
-  // AlreadyExists if there is one: two backends for one device never compete
-  // silently.
+  // AlreadyExists: there is a factory for this device, kind and dtype.
   absl::Status Register(DeviceType device, OpKind kind, DType dtype, KernelFactory factory);
 
-  // NotFound: no such kernel; the message names device, op, dtype, and which
-  // backend to link.
+  // Returns the factory for ops of `kind` whose first output has `dtype`.
+  // NotFound: there is none; the message names device, op, dtype and the backend to link.
   absl::StatusOr<KernelFactory> Find(DeviceType device, OpKind kind, DType dtype) const;
 
  private:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/api/special_functions.h"
 
 #include <cmath>
@@ -19,7 +21,7 @@ double ErfInv(double x) {
   const double log_term = std::log1p(-x * x);
   const double t = 2 / (kPi * a) + log_term / 2;
   double y = std::copysign(std::sqrt(std::sqrt(t * t - log_term / a) - t), x);
-  // Near +-1 erfc keeps the digits that erf loses, near 0 erf does.
+  // erfc keeps more digits near +-1, erf near 0.
   for (int step = 0; step < 4; ++step) {
     const double error = std::abs(x) < 0.5 ? std::erf(y) - x : x > 0 ? (1 - x) - std::erfc(y) : std::erfc(-y) - (1 + x);
     const double derivative = 2 / std::sqrt(kPi) * std::exp(-y * y);
@@ -30,8 +32,7 @@ double ErfInv(double x) {
   return y;
 }
 
-// Recurrence up to 10, then the asymptotic series; reflection for negative
-// arguments.
+// Recurrence up to 10, then the asymptotic series; reflection for negative arguments.
 double Digamma(double x) {
   if (x == 0) return std::copysign(std::numeric_limits<double>::infinity(), -x);
   double result = 0;

@@ -1,5 +1,7 @@
-// GFLOP/s of the library-like kernels at the sizes of the benchmark's models
-// (mlp, cnn, gpt, resnet, lstm, gru), each at 1 and 2 threads.
+// SPDX-License-Identifier: Apache-2.0
+
+// Measures GFLOP/s of matmul, convolution, attention and recurrent kernels at the sizes of the benchmark's
+// models (mlp, cnn, gpt, resnet, lstm, gru), with 1 and 2 threads each.
 //
 //   bazel run //kernels/cpu:kernel_bench -- --benchmark_filter=gpt
 #include <memory>
@@ -73,7 +75,7 @@ void RunCase(benchmark::State& state, OpCase& c, int threads) {
   }
 }
 
-// a or b stored by columns if `a_columns`, `b_columns`.
+// a is stored by columns if `a_columns`, b if `b_columns`.
 OpCase Matmul(std::string name, int64_t m, int64_t k, int64_t n, bool a_columns, bool b_columns) {
   const DimVector columns = {1, 0};
   OpCase c;
@@ -86,14 +88,14 @@ OpCase Matmul(std::string name, int64_t m, int64_t k, int64_t n, bool a_columns,
   return c;
 }
 
-// The three products of a linear layer on `rows` rows.
+// Adds the three products of a linear layer on `rows` rows.
 void AddLinear(const std::string& name, int64_t rows, int64_t in, int64_t out, std::vector<OpCase>& cases) {
   cases.push_back(Matmul(name + "/forward", rows, in, out, false, true));
   cases.push_back(Matmul(name + "/grad_input", rows, out, in, false, false));
   cases.push_back(Matmul(name + "/grad_weight", out, rows, in, true, false));
 }
 
-// The three products of a convolution of images of side `side`.
+// Adds the three products of a convolution of square images with side `side`.
 void AddConvolution(const std::string& name, int64_t batch, int64_t in, int64_t side, int64_t out, int64_t kernel,
                     int64_t stride, std::vector<OpCase>& cases) {
   serialization::Convolution op;
@@ -141,7 +143,7 @@ void AddMaxPool(const std::string& name, int64_t batch, int64_t channels, int64_
 void AddAttention(const std::string& name, int64_t batch, int64_t heads, int64_t length, int64_t size,
                   std::vector<OpCase>& cases) {
   const DimVector sizes = {batch, heads, length, size};
-  // As a transformer block has them: [batch, length, 3, heads, size].
+  // The layout in a transformer block: [batch, length, 3, heads, size].
   const int64_t row = 3 * heads * size;
   const HostTensor q = Tensor({sizes, {length * row, size, row, 1}, 0});
   const HostTensor result = Tensor(DenseLayout(sizes, {0, 2, 1, 3}));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/register_cpu.h"
 
 #include "base/status_macros.h"
@@ -29,8 +31,7 @@ absl::Status RegisterCpuKernels(KernelRegistry& registry) {
 const KernelRegistry& CpuKernels() {
   static const KernelRegistry& registry = *[] {
     auto* kernels = new KernelRegistry;
-    // Only a kernel that is listed twice could make it fail; the test of the
-    // list would tell.
+    // It fails only if a kernel is listed twice; register_cpu_test.cc checks that.
     RegisterCpuKernels(*kernels).IgnoreError();
     return kernels;
   }();

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The default set of CPU kernels.
 #ifndef COTAN_KERNELS_CPU_REGISTER_CPU_H_
 #define COTAN_KERNELS_CPU_REGISTER_CPU_H_
@@ -7,11 +9,11 @@
 
 namespace cotan {
 
-// Adds kernels for every op: the expression engine, oneDNN and own code.
-// AlreadyExists: `registry` has CPU kernels already.
+// Registers kernels for every op: the expression engine, oneDNN and the portable kernels.
+// AlreadyExists: `registry` already has CPU kernels.
 absl::Status RegisterCpuKernels(KernelRegistry& registry);
 
-// A registry with just these kernels, filled on first use. Thread-safe.
+// Returns a registry that has only these kernels; it is filled on first use. Thread-safe.
 const KernelRegistry& CpuKernels();
 
 }  // namespace cotan

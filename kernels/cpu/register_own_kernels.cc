@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/register_own_kernels.h"
 
 #include "base/status_macros.h"

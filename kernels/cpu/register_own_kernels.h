@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The kernels that both sets of CPU kernels share.
 #ifndef COTAN_KERNELS_CPU_REGISTER_OWN_KERNELS_H_
 #define COTAN_KERNELS_CPU_REGISTER_OWN_KERNELS_H_
@@ -8,19 +10,21 @@
 
 namespace cotan::cpu {
 
-// A line of a backend's list: one factory for some dtypes.
+// A factory with the op and the dtypes that it is registered for.
 struct KernelEntry {
   OpKind kind;
   absl::Span<const DType> dtypes;
   KernelFactory factory;
 };
 
-// AlreadyExists: a CPU kernel for one of them is there.
+// Registers all `entries` for the CPU.
+// AlreadyExists: `registry` already has a CPU kernel for one of them.
 absl::Status RegisterEntries(absl::Span<const KernelEntry> entries, KernelRegistry& registry);
 
-// All kernels in own code: expressions, copies, pools, indexing, attention, and
-// products of what oneDNN has no types for. All ops but products of f32.
-// AlreadyExists: as above.
+// Registers all kernels that do not use oneDNN: expressions, copies, pools, sort, scan, indexing, attention,
+// recurrent layers, and matrix products and convolutions of dtypes that oneDNN lacks. The caller registers
+// the products of f32, bf16 and f16.
+// AlreadyExists: `registry` already has a CPU kernel for one of them.
 absl::Status RegisterPortableFamilyKernels(KernelRegistry& registry);
 
 }  // namespace cotan::cpu

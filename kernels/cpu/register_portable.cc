@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/register_portable.h"
 
 #include "base/status_macros.h"
@@ -14,7 +16,7 @@ using serialization::Op;
 constexpr DType kF32[] = {DType::kFloat32};
 constexpr DType kHalves[] = {DType::kFloat16, DType::kBFloat16};
 
-// An epilogue is an expression of the op's own dtype, so only the product widens.
+// The epilogue is an expression of the op's own dtype, so only the product is converted to f32.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmul(const KernelRequest& request) {
   if (request.op.matmul().has_epilogue()) return cpu::MakeMatmulEpilogue(request, MakeMatmul);
   return cpu::MakeWidenedKernel(request, cpu::MakePortableMatmul);

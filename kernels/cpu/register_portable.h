@@ -1,4 +1,6 @@
-// CPU kernels without oneDNN, for binaries that must be small.
+// SPDX-License-Identifier: Apache-2.0
+
+// CPU kernels without oneDNN, for small binaries.
 #ifndef COTAN_KERNELS_CPU_REGISTER_PORTABLE_H_
 #define COTAN_KERNELS_CPU_REGISTER_PORTABLE_H_
 
@@ -7,8 +9,8 @@
 
 namespace cotan {
 
-// Adds kernels for the same ops and dtypes as RegisterCpuKernels().
-// AlreadyExists: `registry` has CPU kernels already.
+// Registers kernels for the same ops and dtypes as RegisterCpuKernels().
+// AlreadyExists: `registry` already has CPU kernels.
 absl::Status RegisterPortableKernels(KernelRegistry& registry);
 
 }  // namespace cotan

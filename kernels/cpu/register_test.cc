@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -22,7 +24,7 @@ TEST(RegisterTest, BothSetsHaveEveryOpOfEveryFloatOrIndex) {
   }
 }
 
-TEST(RegisterTest, TwoSetsInOneRegistryAreRefused) {
+TEST(RegisterTest, TwoSetsInOneRegistryAreRejected) {
   KernelRegistry registry;
   ASSERT_TRUE(RegisterCpuKernels(registry).ok());
   EXPECT_EQ(RegisterPortableKernels(registry).code(), absl::StatusCode::kAlreadyExists);

@@ -1,5 +1,7 @@
-// cuBLASLt, opened when first used: a program that could run on a GPU starts
-// and runs on machines that do not have the library.
+// SPDX-License-Identifier: Apache-2.0
+
+// cuBLASLt, opened with dlopen on first use, so that binaries with the CUDA backend also start on machines
+// without the library.
 #ifndef COTAN_KERNELS_CUDA_CUBLASLT_H_
 #define COTAN_KERNELS_CUDA_CUBLASLT_H_
 
@@ -15,7 +17,7 @@
 
 namespace cotan::cuda {
 
-// The functions in use; a line here loads one more.
+// The functions in use. Each line loads one function.
 #define COTAN_CUBLASLT_FUNCTIONS(X)       \
   X(cublasLtGetStatusName)                \
   X(cublasLtCreate)                       \
@@ -32,29 +34,30 @@ namespace cotan::cuda {
   X(cublasLtMatrixLayoutDestroy)          \
   X(cublasLtMatrixLayoutSetAttribute)
 
-// The loaded library. Members are the functions under their own names.
-// Thread-safe; never unloaded.
+// The loaded library. Each member is the function of its name. Thread-safe; never unloaded.
 struct CublasLt {
 #define COTAN_CUBLASLT_FUNCTION(name) decltype(&::name) name = nullptr;
   COTAN_CUBLASLT_FUNCTIONS(COTAN_CUBLASLT_FUNCTION)
 #undef COTAN_CUBLASLT_FUNCTION
 
+  // Returns the library, which the first call loads.
   // Unavailable: the library is not installed, or lacks a function.
   static absl::StatusOr<const CublasLt*> Get();
 
-  // Of a call whose text is `expression`.
-  // Unavailable: the library could not initialise on this machine.
-  // ResourceExhausted: it could not allocate.
-  // Unimplemented: it does not support what was asked.
-  // Internal: everything else.
+  // Returns the status of a call that returned `result`; `expression` is the text of the call, for the
+  // message.
+  // Unavailable: the library could not be initialized on this machine.
+  // ResourceExhausted: the library could not allocate memory.
+  // Unimplemented: the library does not support the operation.
+  // Internal: all other errors.
   absl::Status ToStatus(cublasStatus_t result, absl::string_view expression) const;
 };
 
-// Evaluates `call`, of a function of the CublasLt `library`, and
-// returns its error from the calling function unless it succeeded.
+// Evaluates `call`, a call of a function of the CublasLt `library`, and returns its error, if any, from the
+// calling function.
 #define COTAN_CUBLASLT_RETURN_IF_ERROR(library, call) COTAN_RETURN_IF_ERROR((library).ToStatus((library).call, #call))
 
-// Objects of the library, destroyed with their handles.
+// Owning handles of the library's objects.
 struct CublasLtDeleter {
   const CublasLt* library;
   void operator()(cublasLtHandle_t handle) const { library->cublasLtDestroy(handle); }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cuda/cuda_device.h"
 
 #include "absl/strings/str_cat.h"
@@ -26,7 +28,7 @@ absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(int ordinal) {
 }
 
 CudaDevice::~CudaDevice() {
-  // Errors of queued work were for Synchronize() to tell.
+  // Errors of queued work are ignored: Synchronize() reports them.
   if (stream_ == nullptr || !Activate().ok()) return;
   static_cast<void>(cudaStreamSynchronize(stream_));
   static_cast<void>(cudaStreamDestroy(stream_));
@@ -38,7 +40,7 @@ absl::StatusOr<void*> CudaDevice::Allocate(size_t bytes) {
   COTAN_RETURN_IF_ERROR(Activate());
   void* memory = nullptr;
   if (cudaError_t result = cudaMalloc(&memory, bytes); result != cudaSuccess) {
-    // Without this, the next launch would report the failure once more.
+    // Clears the error, which the next launch would otherwise report again.
     static_cast<void>(cudaGetLastError());
     return ToStatus(result, absl::StrCat("cudaMalloc of ", bytes, " bytes"));
   }
@@ -79,7 +81,7 @@ absl::Status CudaDevice::Synchronize() {
 
 absl::StatusOr<CudaDevice*> AsCudaDevice(Device* device) {
   if (device == nullptr || device->type() != DeviceType::kCuda) {
-    return absl::InvalidArgumentError(absl::StrCat("a CUDA kernel was asked to run on ",
+    return absl::InvalidArgumentError(absl::StrCat("CUDA kernels need a CUDA device, got ",
                                                    device == nullptr ? "the host" : DeviceTypeName(device->type()),
                                                    ": create the session on a CudaDevice"));
   }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A CUDA GPU as a Device.
 #ifndef COTAN_KERNELS_CUDA_CUDA_DEVICE_H_
 #define COTAN_KERNELS_CUDA_CUDA_DEVICE_H_
@@ -13,26 +15,25 @@
 
 namespace cotan::cuda {
 
-// Memory of one GPU and one stream on it, to which all work is queued in
-// order. Not thread-safe. Example:
+// One GPU with one stream, on which all work is queued in order. Not thread-safe. Example:
 //
 //   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Create());
 //   COTAN_ASSIGN_OR_RETURN(void* memory, device->Allocate(bytes));
 class CudaDevice final : public Device {
  public:
-  // `ordinal` counts the GPUs that CUDA_VISIBLE_DEVICES leaves visible.
-  // Unavailable: there is no GPU, or no driver, or it is too old.
-  // InvalidArgument: there are fewer GPUs.
+  // Opens GPU number `ordinal`, counted among those that CUDA_VISIBLE_DEVICES leaves visible.
+  // Unavailable: there is no GPU or no driver, or the driver is too old.
+  // InvalidArgument: `ordinal` is not below the number of visible GPUs.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(int ordinal = 0);
 
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
-  // Waits for queued work.
+  // Waits for queued work; ignores its errors, which Synchronize() reports.
   ~CudaDevice() override;
 
   DeviceType type() const override { return DeviceType::kCuda; }
 
-  // Aligned to 256 bytes.
+  // Allocates memory aligned to 256 bytes.
   absl::StatusOr<void*> Allocate(size_t bytes) override;
   void Free(void* memory, size_t bytes) override;
   absl::Status CopyFromHost(void* to, const void* from, size_t bytes) override;
@@ -40,8 +41,8 @@ class CudaDevice final : public Device {
   absl::Status Copy(void* to, const void* from, size_t bytes) override;
   absl::Status Synchronize() override;
 
-  // Makes this the GPU that the calling thread's CUDA calls address. Kernels
-  // do so before they queue work.
+  // Makes this GPU the current device of the calling thread (cudaSetDevice). Kernels call it before they
+  // queue work.
   absl::Status Activate();
   cudaStream_t stream() const { return stream_; }
 
@@ -52,8 +53,8 @@ class CudaDevice final : public Device {
   cudaStream_t stream_ = nullptr;
 };
 
-// The device that a kernel is prepared for.
-// InvalidArgument: `device` is null or no CUDA device.
+// Returns `device` as a CudaDevice.
+// InvalidArgument: `device` is null or not a CUDA device.
 absl::StatusOr<CudaDevice*> AsCudaDevice(Device* device);
 
 }  // namespace cotan::cuda

@@ -1,7 +1,7 @@
-// An expression program in the form in which it is passed to the GPU: one
-// plain struct, small enough for a kernel argument, and the function that
-// evaluates it at one index. The function runs on the host as well, where its
-// tests are.
+// SPDX-License-Identifier: Apache-2.0
+
+// Expression programs for the GPU: one plain struct, small enough for a kernel argument, and the function
+// that evaluates it at one index. The function also runs on the host, where it is tested.
 //
 // Values are held as float: f32 exactly, bool as 0 and 1.
 #ifndef COTAN_KERNELS_CUDA_DEVICE_EXPR_H_
@@ -22,14 +22,14 @@ inline constexpr int kMaxExprRank = 8;
 COTAN_HOST_DEVICE inline float MaximumOf(float a, float b) { return a != a || a > b ? a : b; }
 COTAN_HOST_DEVICE inline float MinimumOf(float a, float b) { return a != a || a < b ? a : b; }
 
-// The remainder with the divisor's sign.
+// Returns the remainder with the sign of the divisor.
 COTAN_HOST_DEVICE inline float RemainderOf(float a, float b) {
   const float remainder = std::fmod(a, b);
   return remainder != 0 && (b < 0) != (remainder < 0) ? remainder + b : remainder;
 }
 
-// a / b rounded down, from the exact remainder: the quotient itself may have
-// been rounded up to the next integer.
+// Returns a / b rounded down, computed from the exact remainder: the quotient itself may have been rounded up
+// to the next integer.
 COTAN_HOST_DEVICE inline float FloorDivOf(float a, float b) {
   if (b == 0) return a / b;
   const float remainder = std::fmod(a, b);
@@ -40,9 +40,8 @@ COTAN_HOST_DEVICE inline float FloorDivOf(float a, float b) {
   return quotient - floor > 0.5f ? floor + 1 : floor;
 }
 
-// The scalar functions of operands a, b, c: name after FN_ and number in
-// serialization::ScalarFn, number of operands, value. A line here is all that
-// a function needs.
+// The scalar functions of operands a, b, c: name after FN_ and number in serialization::ScalarFn, number of
+// operands, value. One line adds a function.
 #define COTAN_CUDA_SCALAR_FNS(X)                                 \
   X(CAST, 10, 1, a)                                              \
   X(NEG, 11, 1, -a)                                              \
@@ -109,7 +108,7 @@ COTAN_HOST_DEVICE inline float FloorDivOf(float a, float b) {
   X(XOR, 84, 2, static_cast<float>((a != 0) != (b != 0)))        \
   X(SELECT, 100, 3, a != 0 ? b : c)
 
-// Numbered as in serialization::ScalarFn.
+// The functions of instructions, numbered as in serialization::ScalarFn.
 enum class ExprFn : uint8_t {
   kInput = 1,
   kConstant = 2,  // also sizes, which are known when a kernel is prepared
@@ -129,7 +128,7 @@ struct DeviceInstruction {
   uint64_t slice;       // kRandomUniform: first Philox block, relative to the state's offset
 };
 
-// Element type of an input or output in memory.
+// The element type of an input or output in memory.
 enum class DeviceDType : uint8_t { kFloat32, kBool };
 
 struct DeviceOperand {
@@ -154,12 +153,11 @@ struct ExprPointers {
   void* outputs[kMaxExprOutputs];
 };
 
-// All GPUs and drivers take this many bytes of arguments.
+// All GPUs and drivers accept 4096 bytes of kernel arguments.
 static_assert(sizeof(DeviceExpr) + sizeof(ExprPointers) <= 4096);
 
-// Computes all outputs at row-major index `index` of the domain. `Index` is an
-// integer type that holds DeviceExpr::num_elements; divisions of the narrower
-// one are several times faster on a GPU.
+// Computes all outputs at row-major index `index` of the domain. `Index` is an integer type of 32 or 64 bits that can
+// represent DeviceExpr::num_elements; 32-bit divisions are several times faster on a GPU.
 template <typename Index>
 COTAN_HOST_DEVICE inline void EvaluateExpr(const DeviceExpr& program, const ExprPointers& pointers, Index index) {
   Index coordinates[kMaxExprRank];

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The kernel of expression ops on CUDA.
 #ifndef COTAN_KERNELS_CUDA_EXPR_H_
 #define COTAN_KERNELS_CUDA_EXPR_H_
@@ -9,8 +11,8 @@
 
 namespace cotan::cuda {
 
-// A KernelFactory. Errors as CompileExpr(), and InvalidArgument if the
-// request's device is no CudaDevice.
+// Prepares an expression kernel (a KernelFactory). Errors as CompileExpr().
+// InvalidArgument: the request's device is not a CudaDevice.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareExpr(const KernelRequest& request);
 
 }  // namespace cotan::cuda

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cuda/expr_compile.h"
 
 #include <algorithm>
@@ -12,7 +14,7 @@ namespace {
 
 using serialization::ScalarFn;
 
-// Whether COTAN_CUDA_SCALAR_FNS has the function of this number.
+// Returns true if COTAN_CUDA_SCALAR_FNS has the function of this number.
 constexpr auto kHasScalarFn = [] {
   std::array<bool, 256> has{};
 #define COTAN_CUDA_FN(name, number, operands, value) \
@@ -23,7 +25,7 @@ constexpr auto kHasScalarFn = [] {
   return has;
 }();
 
-// Arithmetic on bools is logic; DeviceExpr's floats would compute sums.
+// Arithmetic on bools is logical; on the floats of DeviceExpr it would compute sums.
 bool MayYieldBool(ScalarFn fn) {
   switch (fn) {
     case serialization::FN_INPUT:
@@ -107,7 +109,7 @@ absl::Status SetInstruction(const KernelRequest& request, const ExprProgram& sou
   return absl::OkStatus();
 }
 
-// Whether every operand steps through dimensions `outer` and `inner` evenly.
+// Returns true if every operand has one stride over dimensions `outer` and `inner` together.
 bool CanMerge(const DeviceExpr& expr, size_t num_inputs, int outer, int inner) {
   const auto even = [&](const DeviceOperand& operand) {
     return operand.strides[outer] == operand.strides[inner] * expr.sizes[inner];
@@ -116,8 +118,7 @@ bool CanMerge(const DeviceExpr& expr, size_t num_inputs, int outer, int inner) {
          std::all_of(expr.outputs, expr.outputs + expr.num_outputs, even);
 }
 
-// Joins neighbouring dimensions where possible: each one left costs the GPU a
-// division per element.
+// Merges adjacent dimensions where possible: each remaining one costs a division per element on the GPU.
 void MergeDimensions(size_t num_inputs, DeviceExpr& expr) {
   const auto move = [&](int from, int to) {
     for (DeviceOperand& input : expr.inputs) input.strides[to] = input.strides[from];

@@ -1,4 +1,6 @@
-// From the checked form of an expression to the GPU's.
+// SPDX-License-Identifier: Apache-2.0
+
+// Compiles a checked expression to a DeviceExpr.
 #ifndef COTAN_KERNELS_CUDA_EXPR_COMPILE_H_
 #define COTAN_KERNELS_CUDA_EXPR_COMPILE_H_
 
@@ -8,11 +10,10 @@
 
 namespace cotan::cuda {
 
-// `request.op` is an Expr.
+// Compiles `request.op`, an Expr, for the GPU.
 // InvalidArgument: as ResolveExpr().
-// Unimplemented: reductions, dtypes other than f32 and bool, functions that
-// COTAN_CUDA_SCALAR_FNS lacks, more operands or instructions than a DeviceExpr
-// holds. The message names the first one met.
+// Unimplemented: reductions, dtypes other than f32 and bool, functions that COTAN_CUDA_SCALAR_FNS lacks, more
+// operands or instructions than a DeviceExpr holds. The message names the first one found.
 absl::StatusOr<DeviceExpr> CompileExpr(const KernelRequest& request);
 
 }  // namespace cotan::cuda

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cuda/expr_compile.h"
 
 #include <cmath>
@@ -27,7 +29,7 @@ TensorSpec Spec(DType dtype, const DimVector& sizes) {
   return {dtype, StridedLayout{.sizes = sizes, .strides = ContiguousStrides(sizes)}};
 }
 
-// Compiles and evaluates on the host; the result of the only output.
+// Compiles and evaluates on the host. Returns the values of the only output.
 template <typename T = float>
 std::vector<T> Evaluate(const OpRequest& request, const std::vector<const void*>& inputs) {
   absl::StatusOr<DeviceExpr> expr = CompileExpr(request.For(nullptr));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cuda/expr_launch.h"
 
 #include <algorithm>
@@ -7,7 +9,7 @@ namespace cotan::cuda {
 namespace {
 
 constexpr int kThreadsPerBlock = 256;
-// Enough to fill any GPU; each thread then takes several elements.
+// The largest number of blocks, enough to fill any GPU; each thread then computes several elements.
 constexpr int64_t kMaxBlocks = 1 << 14;
 
 template <typename Index>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cuda/matmul.h"
 
 #include <algorithm>
@@ -16,11 +18,11 @@
 namespace cotan::cuda {
 namespace {
 
-// What cuBLAS itself reserves on Hopper.
+// The default workspace of cuBLAS on Hopper.
 constexpr uint64_t kMaxWorkspaceBytes = 32 << 20;
-// What cuBLASLt wants of its workspace.
+// The alignment that cuBLASLt requires of its workspace.
 constexpr uintptr_t kWorkspaceAlignment = 256;
-// Pointers aligned so allow the widest loads.
+// Pointers of this alignment allow the widest loads.
 constexpr uint32_t kWideAlignment = 16;
 
 struct CublasTypes {
@@ -41,7 +43,7 @@ absl::StatusOr<CublasTypes> TypesOf(DType dtype) {
       return CublasTypes{CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F};
     default:
       return absl::UnimplementedError(
-          absl::StrCat("the CUDA matmul knows f16, bf16, f32 and f64, not ", DTypeName(dtype)));
+          absl::StrCat("the CUDA matmul supports f16, bf16, f32 and f64, not ", DTypeName(dtype)));
   }
 }
 
@@ -120,7 +122,7 @@ class MatmulKernel final : public Kernel {
     return layout;
   }
 
-  // The algorithm for operands aligned to `alignment` bytes.
+  // Returns the algorithm for operands aligned to `alignment` bytes.
   absl::Status Choose(uint32_t alignment, cublasLtMatmulHeuristicResult_t& choice) {
     cublasLtMatmulPreference_t handle = nullptr;
     COTAN_CUBLASLT_RETURN_IF_ERROR(*library_, cublasLtMatmulPreferenceCreate(&handle));
@@ -130,7 +132,7 @@ class MatmulKernel final : public Kernel {
           library_->cublasLtMatmulPreferenceSetAttribute(handle, attribute, &value, sizeof(value)),
           "cublasLtMatmulPreferenceSetAttribute");
     };
-    // Adding partial sums in place happens in any order.
+    // In-place split-K reductions add partial sums in an undefined order, so they are excluded.
     constexpr uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE;
     COTAN_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMaxWorkspaceBytes));
     COTAN_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kReductions));
@@ -140,7 +142,7 @@ class MatmulKernel final : public Kernel {
       COTAN_RETURN_IF_ERROR(set(attribute, alignment));
     }
     if (plan_.addend == MatmulAddend::kBias) {
-      // Only its alignment counts here.
+      // Only its alignment is used.
       COTAN_RETURN_IF_ERROR(SetOperation(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                          reinterpret_cast<const void*>(static_cast<uintptr_t>(alignment))));
     }
@@ -184,7 +186,7 @@ class MatmulKernel final : public Kernel {
     return absl::OkStatus();
   }
 
-  // An empty sum.
+  // K = 0: the sums are empty and the output is zero.
   absl::Status ZeroOutput(void* output) {
     const size_t element = ByteSize(plan_.dtype);
     for (const MatmulOffsets& offsets : plan_.calls) {

@@ -1,4 +1,6 @@
-// Matmuls and what they yield by definition, for tests.
+// SPDX-License-Identifier: Apache-2.0
+
+// Matmul requests and their expected results, for tests.
 #ifndef COTAN_KERNELS_CUDA_MATMUL_CASES_H_
 #define COTAN_KERNELS_CUDA_MATMUL_CASES_H_
 
@@ -22,15 +24,14 @@ inline OpRequest MatmulRequest(const std::vector<StridedLayout>& inputs, const S
   return request;
 }
 
-// Small integers, so that sums are exact: one per element that `layout`
-// reaches, and as many more as the gaps need.
+// Returns small integers, so that sums are exact, for the whole storage extent of `layout`, gaps included.
 inline std::vector<float> TestValues(const StridedLayout& layout, int seed) {
   std::vector<float> values(StorageExtent(layout));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i * 7 + seed * 5) % 11) - 5;
   return values;
 }
 
-// Element of `data` at the output index `index`, broadcast.
+// Returns the element of `data` at output index `index`, by PyTorch's rule of broadcasting.
 inline float ElementAt(const std::vector<float>& data, const StridedLayout& layout, const DimVector& index) {
   int64_t offset = 0;
   for (int d = 0; d < layout.rank(); ++d) {
@@ -40,7 +41,7 @@ inline float ElementAt(const std::vector<float>& data, const StridedLayout& layo
   return data[offset];
 }
 
-// What the matmul stores; elements that the output's layout skips are 0.
+// Returns the expected memory of the output; elements in the gaps of its layout are 0.
 inline std::vector<float> ExpectedMatmul(const OpRequest& request, const std::vector<std::vector<float>>& inputs) {
   const StridedLayout& output = request.outputs[0].layout;
   const int rank = output.rank();
@@ -72,7 +73,7 @@ struct MatmulCase {
   StridedLayout output;
 };
 
-// Cases that the plan's test runs on the host and the kernel's on the GPU.
+// Returns the cases of matmul_plan_test (on the host) and register_cuda_test (on the GPU).
 inline std::vector<MatmulCase> MatmulCases() {
   const auto transposed = [](int64_t rows, int64_t columns) {
     return StridedLayout{.sizes = {rows, columns}, .strides = {1, rows}};

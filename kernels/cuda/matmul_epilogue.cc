@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cuda/matmul_epilogue.h"
 
 #include <algorithm>
@@ -14,7 +16,7 @@
 namespace cotan::cuda {
 namespace {
 
-// Of the product, and so of the scratch behind it.
+// The alignment of the product in scratch, and so of the inner kernel's scratch after it.
 constexpr size_t kAlignment = 64;
 
 class MatmulEpilogueKernel final : public Kernel {

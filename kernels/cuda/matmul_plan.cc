@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cuda/matmul_plan.h"
 
 #include <algorithm>
@@ -14,7 +16,7 @@ namespace {
 
 enum Role { kLhs, kRhs, kOutput, kAddend, kNumRoles };
 
-// One batch dimension as all operands see it; strides are 0 where broadcast.
+// One batch dimension with the stride of each operand; strides are 0 where broadcast.
 struct BatchDimension {
   int64_t size;
   std::array<int64_t, kNumRoles> strides;
@@ -24,8 +26,8 @@ std::string Describe(absl::string_view name, const StridedLayout& layout) {
   return absl::StrCat(name, " ", ToString(layout));
 }
 
-// Stride along dimension `from_end`, counted from the last one; 0 where the
-// layout has no such dimension or size 1 there.
+// Returns the stride along dimension `from_end`, counted from the last one; 0 if the layout lacks the
+// dimension or its size is 1.
 int64_t BroadcastStride(const StridedLayout& layout, int from_end) {
   const int d = layout.rank() - 1 - from_end;
   return d < 0 || layout.sizes[d] == 1 ? 0 : layout.strides[d];
@@ -36,12 +38,12 @@ int64_t SizeFromEnd(const StridedLayout& layout, int from_end) {
   return d < 0 ? 1 : layout.sizes[d];
 }
 
-// The matrix of the last two dimensions, [rows, columns], as the operand of
-// the transposed product: BLAS sees [columns, rows], or its transpose.
+// Returns the matrix of the last two dimensions, [rows, columns], as an operand of the transposed product:
+// for BLAS it is [columns, rows], or its transpose.
 absl::StatusOr<BlasMatrix> TransposedOperand(absl::string_view name, const StridedLayout& layout) {
   const int64_t rows = SizeFromEnd(layout, 1), columns = SizeFromEnd(layout, 0);
   const int64_t row_stride = BroadcastStride(layout, 1), column_stride = BroadcastStride(layout, 0);
-  // A dimension of size 1 has no stride of its own: any that BLAS accepts will do.
+  // The stride of a dimension of size 1 is irrelevant: any that BLAS accepts is valid.
   if ((columns == 1 || column_stride == 1) && (rows == 1 || row_stride >= columns)) {
     return BlasMatrix{
         .rows = columns, .columns = rows, .leading_dimension = std::max({row_stride, columns, int64_t{1}})};
@@ -76,8 +78,8 @@ absl::Status PlanAddend(const StridedLayout& addend, MatmulPlan& plan) {
       absl::StrCat("the CUDA matmul adds a row or a row-major matrix, not ", Describe("addend", addend)));
 }
 
-// Joins neighbouring batch dimensions that every operand steps through evenly,
-// so that as many matrices as possible go into one call.
+// Merges adjacent batch dimensions over which every operand has one stride, so that one call computes as many
+// matrices as possible.
 std::vector<BatchDimension> BatchDimensions(const KernelRequest& request) {
   const StridedLayout& output = request.outputs[0].layout;
   std::vector<BatchDimension> batch;
@@ -102,7 +104,7 @@ std::vector<BatchDimension> BatchDimensions(const KernelRequest& request) {
   return batch;
 }
 
-// The innermost batch dimension becomes BLAS's, the others become calls.
+// The innermost batch dimension becomes the batch of BLAS; each index of the others becomes a call.
 void PlanBatch(std::vector<BatchDimension> dimensions, MatmulPlan& plan) {
   if (!dimensions.empty()) {
     const BatchDimension& inner = dimensions.back();
@@ -135,7 +137,7 @@ void PlanBatch(std::vector<BatchDimension> dimensions, MatmulPlan& plan) {
 absl::StatusOr<MatmulPlan> PlanMatmul(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   if (request.op.matmul().has_epilogue()) {
-    return absl::InvalidArgumentError("one product, without an epilogue, is planned at a time");
+    return absl::InvalidArgumentError("the matmul has an epilogue: split it with TakeApartMatmul()");
   }
   const StridedLayout& output = request.outputs[0].layout;
   MatmulPlan plan;

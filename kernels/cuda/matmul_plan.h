@@ -1,6 +1,7 @@
-// A matrix product in the terms of BLAS: column-major matrices with leading
-// dimensions, equally spaced batches. Knows no GPU, so that its tests need
-// none.
+// SPDX-License-Identifier: Apache-2.0
+
+// Plans a matmul as BLAS calls: column-major matrices with leading dimensions, and batches of constant
+// stride. Independent of CUDA, so that it is tested on the host.
 #ifndef COTAN_KERNELS_CUDA_MATMUL_PLAN_H_
 #define COTAN_KERNELS_CUDA_MATMUL_PLAN_H_
 
@@ -13,8 +14,8 @@
 
 namespace cotan::cuda {
 
-// An operand in column-major order: element (row, column) of batch b lies at
-// b * batch_stride + column * leading_dimension + row. All in elements.
+// An operand in column-major order: element (row, column) of batch b is stored at b * batch_stride + column *
+// leading_dimension + row. All in elements.
 struct BlasMatrix {
   int64_t rows = 0;
   int64_t columns = 0;
@@ -23,7 +24,7 @@ struct BlasMatrix {
   bool transposed = false;  // the product uses the transpose of what is stored
 };
 
-// Where one call's operands start, in elements from the op's pointers.
+// The offsets of one call's operands, in elements from the op's pointers.
 struct MatmulOffsets {
   int64_t lhs = 0;
   int64_t rhs = 0;
@@ -31,16 +32,16 @@ struct MatmulOffsets {
   int64_t output = 0;
 };
 
-// What input 2 of the op adds.
+// The addend of the product, input 2 of the op.
 enum class MatmulAddend : uint8_t {
   kNone,
   kBias,    // one value per column of the op's output
   kMatrix,  // a matrix as large as the output's, in each batch
 };
 
-// A row-major output is a column-major transposed one, and (A B)^T = B^T A^T:
-// the calls compute output^T = rhs^T lhs^T. Hence `a` describes the op's input
-// 1, `b` its input 0, and m is the number of the output's columns.
+// The BLAS calls of one matmul. A row-major matrix is the transpose of a column-major one, and (A B)^T = B^T
+// A^T, so the calls compute output^T = rhs^T lhs^T: `a` describes the op's input 1, `b` its input 0, and m is
+// the number of columns of the output.
 struct MatmulPlan {
   DType dtype = DType::kUndefined;
   int64_t m = 0;
@@ -57,11 +58,11 @@ struct MatmulPlan {
   std::vector<MatmulOffsets> calls;
 };
 
-// `request.op` is a Matmul.
+// Plans `request.op`, a Matmul.
 // InvalidArgument: as CheckOp(), or the op has an epilogue.
-// Unimplemented: an operand that BLAS cannot address (neither of its last two
-// dimensions is contiguous; an output that is not row-major), an addend
-// broadcast along columns, or an addend with K = 0. The message says which.
+// Unimplemented: BLAS cannot address an operand (neither of its last two dimensions is contiguous, or the
+// output is not row-major), the addend is broadcast along columns, or there is an addend and K = 0. The
+// message names the reason.
 absl::StatusOr<MatmulPlan> PlanMatmul(const KernelRequest& request);
 
 }  // namespace cotan::cuda

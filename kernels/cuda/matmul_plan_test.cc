@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cuda/matmul_plan.h"
 
 #include <string>
@@ -12,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What BLAS does with the plan.
+// Executes the plan as BLAS does.
 std::vector<float> Execute(const MatmulPlan& plan, const std::vector<std::vector<float>>& inputs, size_t output_size) {
   std::vector<float> output(output_size);
   const auto at = [](const BlasMatrix& matrix, int64_t batch, int64_t row, int64_t column) {

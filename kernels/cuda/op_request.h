@@ -1,4 +1,6 @@
-// An op and its operands' geometry, owned, for tests.
+// SPDX-License-Identifier: Apache-2.0
+
+// A KernelRequest that owns its op and operands, for tests.
 #ifndef COTAN_KERNELS_CUDA_OP_REQUEST_H_
 #define COTAN_KERNELS_CUDA_OP_REQUEST_H_
 

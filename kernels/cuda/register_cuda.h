@@ -1,4 +1,6 @@
-// The CUDA backend, for binaries that want it.
+// SPDX-License-Identifier: Apache-2.0
+
+// Registration of the CUDA backend.
 #ifndef COTAN_KERNELS_CUDA_REGISTER_CUDA_H_
 #define COTAN_KERNELS_CUDA_REGISTER_CUDA_H_
 
@@ -7,9 +9,8 @@
 
 namespace cotan {
 
-// Adds the kernels of DeviceType::kCuda. Looks for no GPU: that is
-// cuda::CudaDevice::Create()'s to do.
-// AlreadyExists: there are such kernels already.
+// Registers the kernels of DeviceType::kCuda. Does not require a GPU; cuda::CudaDevice::Create() does.
+// AlreadyExists: `registry` has CUDA kernels for one of the ops.
 absl::Status RegisterCudaKernels(KernelRegistry& registry);
 
 }  // namespace cotan

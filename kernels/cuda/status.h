@@ -1,5 +1,6 @@
-// Results of CUDA libraries as absl::Status. Nothing else in the project looks
-// at a vendor's error codes.
+// SPDX-License-Identifier: Apache-2.0
+
+// Converts error codes of the CUDA runtime to absl::Status. See cublaslt.h for those of cuBLASLt.
 #ifndef COTAN_KERNELS_CUDA_STATUS_H_
 #define COTAN_KERNELS_CUDA_STATUS_H_
 
@@ -11,16 +12,15 @@
 
 namespace cotan::cuda {
 
-// `expression` is the call's text, for the message.
-// Unavailable: no device, no driver, or one too old for this program.
-// ResourceExhausted: the device has no memory left.
-// Internal: everything else.
+// Returns the status of a call that returned `result`; `expression` is the text of the call, for the message.
+// Unavailable: there is no device or no driver, or the driver is too old for this program.
+// ResourceExhausted: the device has not enough memory.
+// Internal: all other errors.
 absl::Status ToStatus(cudaError_t result, absl::string_view expression);
 
 }  // namespace cotan::cuda
 
-// Evaluates a call of a CUDA library and returns its error from the calling
-// function unless it succeeded.
+// Evaluates a call of the CUDA runtime and returns its error, if any, from the calling function.
 #define COTAN_CUDA_RETURN_IF_ERROR(expr) COTAN_RETURN_IF_ERROR(::cotan::cuda::ToStatus((expr), #expr))
 
 #endif  // COTAN_KERNELS_CUDA_STATUS_H_

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <cmath>
 #include <limits>
 
@@ -10,7 +12,7 @@ namespace {
 using serialization::Attention;
 using serialization::Op;
 
-// Scaled and masked score of query l with key s.
+// Returns the scaled and masked score of query l and key s.
 double Score(const Attention& op, const Tensor& q, const Tensor& k, const Tensor* bias, absl::Span<const int64_t> row,
              int64_t s) {
   const int64_t l = row[2];
@@ -23,7 +25,7 @@ double Score(const Attention& op, const Tensor& q, const Tensor& k, const Tensor
   return bias == nullptr ? score : score + bias->GetFloat({row[0], row[1], l, s});
 }
 
-// The softmax of a row of scores. A row without any key has weights 0.
+// Returns the softmax of a row of scores. A row without keys has weights 0.
 struct Row {
   std::vector<double> weights;
   double logsumexp = 0;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/reference/function_kernel.h"
 #include "kernels/reference/ops.h"
 

@@ -1,5 +1,7 @@
-// One element of any dtype, as double or int64, and the walk over an index
-// space. Slow on purpose.
+// SPDX-License-Identifier: Apache-2.0
+
+// Reads and writes single elements of any dtype as double or int64, and iterates over index spaces. Simple
+// rather than fast.
 #ifndef COTAN_KERNELS_REFERENCE_ELEMENT_H_
 #define COTAN_KERNELS_REFERENCE_ELEMENT_H_
 
@@ -13,7 +15,7 @@
 
 namespace cotan::reference {
 
-// `f` counts for floating point dtypes, `i` for integers and bool (0 or 1).
+// The value of one element: `f` for floating-point dtypes, `i` for integers and bool (0 or 1).
 struct Scalar {
   double f = 0;
   int64_t i = 0;
@@ -114,7 +116,7 @@ inline void Store(DType dtype, void* base, int64_t index, Scalar value) {
   }
 }
 
-// Position of `index` in memory, in elements.
+// Returns the offset of `index` in elements.
 inline int64_t Offset(absl::Span<const int64_t> index, absl::Span<const int64_t> strides) {
   int64_t offset = 0;
   for (size_t d = 0; d < index.size(); ++d) offset += index[d] * strides[d];

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/reference/expr.h"
 
 #include <utility>
@@ -100,7 +102,7 @@ class ExprKernel final : public Kernel {
       case FN_CAST:
         return Cast(OperandDType(node, 0), node.dtype, Operand(node, 0, index, results));
       default:
-        // The dtype a function works in is its last operand's: a select's first is bool.
+        // A function computes in the dtype of its last operand: the first one of a select is bool.
         return Apply(node.fn, OperandDType(node, static_cast<size_t>(ExprArity(node.fn) - 1)),
                      Operand(node, 0, index, results), Operand(node, 1, index, results),
                      Operand(node, 2, index, results));

@@ -1,4 +1,6 @@
-// Expressions, one element at a time.
+// SPDX-License-Identifier: Apache-2.0
+
+// The reference kernel of expressions, one element at a time.
 #ifndef COTAN_KERNELS_REFERENCE_EXPR_H_
 #define COTAN_KERNELS_REFERENCE_EXPR_H_
 
@@ -9,9 +11,8 @@
 
 namespace cotan::reference {
 
-// Each instruction's results are computed for the whole domain, in double or
-// int64, rounded to the instruction's dtype, before the next instruction.
-// A KernelFactory; errors as ResolveExpr().
+// Prepares an expression kernel (a KernelFactory). Each instruction is computed for the whole domain in
+// double or int64 and rounded to its dtype before the next instruction. Errors as ResolveExpr().
 absl::StatusOr<std::unique_ptr<Kernel>> MakeExpr(const KernelRequest& request);
 
 }  // namespace cotan::reference

@@ -1,4 +1,6 @@
-// A kernel made of a function: what all reference kernels are.
+// SPDX-License-Identifier: Apache-2.0
+
+// Kernels that call a function: most reference kernels.
 #ifndef COTAN_KERNELS_REFERENCE_FUNCTION_KERNEL_H_
 #define COTAN_KERNELS_REFERENCE_FUNCTION_KERNEL_H_
 
@@ -35,13 +37,13 @@ struct Tensor {
   }
   void SetFloat(absl::Span<const int64_t> index, double value) const { Set(index, {value, 0}); }
 
-  // The same memory seen with these sizes by PyTorch's rule of broadcasting.
+  // Returns a view of the same memory, broadcast to the sizes `to` by PyTorch's rule.
   Tensor BroadcastTo(absl::Span<const int64_t> to) const {
     return {dtype, {DimVector(to.begin(), to.end()), BroadcastStrides(layout, to)}, data};
   }
 };
 
-// Row-major values that are rounded to a tensor's dtype once, at the end.
+// Row-major sums for the elements of a tensor, rounded to its dtype once, in Write().
 class Accumulator {
  public:
   explicit Accumulator(const Tensor& tensor)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -12,8 +14,7 @@ namespace {
 
 using serialization::Op;
 
-// Calls fn(gathered index, table index, raw index value) for every element of
-// a gathered tensor.
+// Calls fn(gathered index, table index, raw index value) for every element of a gathered tensor.
 // InvalidArgument: an index out of range; elements before it are visited.
 template <typename Fn>
 absl::Status ForEachGathered(const Tensor& gathered, const Tensor& table, const Tensor& index, int64_t dim, Fn fn) {
@@ -56,7 +57,7 @@ absl::Status RunScatterAdd(const Op& op, const Tensors& in, const Tensors& out) 
   return status;
 }
 
-// A kernel of its own because the range may depend on symbols.
+// Not a FunctionKernel, because the range may depend on symbols.
 class CheckedIndexKernel final : public Kernel {
  public:
   CheckedIndexKernel(const KernelRequest& request, IndexRange range)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <utility>
 
 #include "kernels/api/matmul_epilogue.h"
@@ -8,7 +10,7 @@
 namespace cotan::reference {
 namespace {
 
-// `tensor` with its batch dimensions broadcast to those of `output`.
+// Returns `tensor` with its batch dimensions broadcast to those of `output`.
 Tensor WithBatchOf(const Tensor& tensor, const Tensor& output) {
   DimVector sizes(output.sizes().begin(), output.sizes().end() - 2);
   sizes.insert(sizes.end(), tensor.sizes().end() - 2, tensor.sizes().end());
@@ -38,7 +40,7 @@ absl::Status Run(const serialization::Op& /*op*/, const Tensors& in, const Tenso
   return absl::OkStatus();
 }
 
-// The whole product, then the expression.
+// Computes the whole product, then the epilogue.
 class EpilogueKernel final : public Kernel {
  public:
   EpilogueKernel(std::unique_ptr<Kernel> product, std::unique_ptr<Kernel> epilogue, size_t bytes, size_t num_inputs)

@@ -1,5 +1,7 @@
-// Slow, simple kernels of the ops that have kernels of their own. All compute
-// in double or int64 and round once. KernelFactories; errors as CheckOp().
+// SPDX-License-Identifier: Apache-2.0
+
+// The factories of the reference kernels of all ops except expressions. All compute in double or int64 and
+// round once. Errors as CheckOp().
 #ifndef COTAN_KERNELS_REFERENCE_OPS_H_
 #define COTAN_KERNELS_REFERENCE_OPS_H_
 

@@ -1,4 +1,6 @@
-// Known answers, small enough to be checked by hand.
+// SPDX-License-Identifier: Apache-2.0
+
+// Tests with known results, small enough to be checked by hand.
 #include "kernels/reference/ops.h"
 
 #include <cmath>
@@ -169,7 +171,7 @@ TEST(ReferenceOpsTest, CausalAttentionOfTwoQueries) {
   EXPECT_NEAR(logsumexp.Values()[1], std::log(4.0), 1e-6);
 }
 
-// The gradients against differences of the forward op in f64.
+// Compares gradients with finite differences of the forward op in f64.
 TEST(ReferenceOpsTest, AttentionGradientsAgreeWithFiniteDifferences) {
   constexpr DType kF64 = DType::kFloat64;
   Op op;
@@ -207,7 +209,7 @@ TEST(ReferenceOpsTest, AttentionGradientsAgreeWithFiniteDifferences) {
   }
 }
 
-// Gradients of a loss by the forward outputs, all cells and both directions, in f64.
+// Gradients of a loss with respect to the forward outputs, for all cells and both directions, in f64.
 TEST(ReferenceOpsTest, RecurrentGradientsAgreeWithFiniteDifferences) {
   using serialization::Recurrent;
   constexpr DType kF64 = DType::kFloat64;
@@ -242,7 +244,7 @@ TEST(ReferenceOpsTest, RecurrentGradientsAgreeWithFiniteDifferences) {
     const absl::Status status = RunOp(MakeRecurrentBackward, backward, back_inputs, gradients);
     ASSERT_TRUE(status.ok()) << status;
 
-    const size_t last = op.recurrent().reverse() ? 0 : 8;  // element of `cell` where its last step begins
+    const size_t last = op.recurrent().reverse() ? 0 : 8;  // element of `cell` at which its last step begins
     const auto loss = [&] {
       EXPECT_TRUE(RunOp(MakeRecurrent, op, inputs, outputs).ok());
       double sum = 0;
@@ -250,7 +252,7 @@ TEST(ReferenceOpsTest, RecurrentGradientsAgreeWithFiniteDifferences) {
       for (size_t i = 0; is_lstm && i < 4; ++i) sum += cell.Values()[last + i] * grad_cell.Values()[i];
       return sum;
     };
-    // Whatever is added to the bias goes into all hidden products.
+    // A change of the bias is added to all hidden products.
     HostTensor grad_bias(kF64, {gates}, std::vector<double>(static_cast<size_t>(gates), 0));
     Values sums = grad_bias.Values();
     for (size_t i = 0; is_gru && i < grad_products.Values().size(); ++i) {

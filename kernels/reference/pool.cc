@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -12,8 +14,7 @@ using serialization::Pool;
 
 int64_t Dilation(const Pool& op, int dim) { return op.dilation_size() == 0 ? 1 : op.dilation(dim); }
 
-// Calls fn(index) for each element of the input in the window of the output
-// element `at`, row-major.
+// Calls fn(index) for each element of the input in the window of the output element `at`, row-major.
 template <typename Fn>
 void ForEachInWindow(const Pool& op, absl::Span<const int64_t> input, absl::Span<const int64_t> at, Fn fn) {
   const DimVector kernel(op.kernel().begin(), op.kernel().end());
@@ -29,7 +30,7 @@ void ForEachInWindow(const Pool& op, absl::Span<const int64_t> input, absl::Span
   });
 }
 
-// Position in the flattened spatial dimensions.
+// Returns the position in the flattened spatial dimensions.
 int64_t Flat(const Pool& op, absl::Span<const int64_t> sizes, absl::Span<const int64_t> index) {
   int64_t flat = 0;
   for (size_t d = index.size() - static_cast<size_t>(op.kernel_size()); d < index.size(); ++d) {
@@ -81,7 +82,7 @@ absl::Status RunMaxBackward(const Op& op, const Tensors& in, const Tensors& out)
   return status;
 }
 
-// What the sum over the window of `at` is divided by.
+// Returns the divisor of the sum over the window of `at`.
 double Divisor(const Pool& op, absl::Span<const int64_t> input, absl::Span<const int64_t> at) {
   if (op.divisor_override() > 0) return static_cast<double>(op.divisor_override());
   double divisor = 1;
@@ -89,7 +90,7 @@ double Divisor(const Pool& op, absl::Span<const int64_t> input, absl::Span<const
   for (int d = 0; d < op.kernel_size(); ++d) {
     const size_t axis = first + static_cast<size_t>(d);
     const int64_t begin = at[axis] * op.stride(d) - op.padding(d);
-    // Windows never reach past the padding.
+    // Windows do not extend beyond the padding.
     const int64_t end = std::min(begin + op.kernel(d), input[axis] + op.padding(d));
     const int64_t inside = std::min(end, input[axis]) - std::max<int64_t>(begin, 0);
     divisor *= static_cast<double>(op.count_include_pad() ? end - begin : inside);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -37,7 +39,7 @@ void WriteRow(const Tensor& tensor, int64_t t, int64_t n, const Row& row) {
   for (size_t j = 0; j < row.size(); ++j) tensor.SetFloat({t, n, static_cast<int64_t>(j)}, row[j]);
 }
 
-// weight [G*H, H] times a state.
+// Multiplies weight [G*H, H] by a state.
 Row Times(const Tensor& weight, const Row& state) {
   Row product(static_cast<size_t>(weight.size(0)), 0);
   for (size_t i = 0; i < product.size(); ++i) {
@@ -48,7 +50,7 @@ Row Times(const Tensor& weight, const Row& state) {
   return product;
 }
 
-// The transposed weight times gradients of the gates.
+// Multiplies the transposed weight by gradients of the gates.
 Row TransposedTimes(const Tensor& weight, const Row& slopes) {
   Row product(static_cast<size_t>(weight.size(1)), 0);
   for (size_t i = 0; i < slopes.size(); ++i) {
@@ -63,8 +65,8 @@ struct State {
   Row hidden, cell;
 };
 
-// One step of one row: `x` is its row of `projected`, `h` its hidden products.
-// Leaves what the backward needs in `saved`, [4*H].
+// Computes one step of one row: `x` is its row of `projected`, `h` its hidden products. Writes the values
+// that the backward needs to `saved`, [4*H].
 void Step(Recurrent::Cell cell, const Row& x, const Row& h, State& state, Row& saved) {
   const size_t size = state.hidden.size();
   for (size_t j = 0; j < size; ++j) {
@@ -111,18 +113,18 @@ absl::Status RunForward(const Op& op, const Tensors& in, const Tensors& out) {
   return absl::OkStatus();
 }
 
-// What flows back through one row: gradients of the state.
+// The gradients of the state of one row.
 struct Gradients {
   Row hidden, cell;
 };
 
-// The values of one row in one step that its derivative takes.
+// The values of one row in one step that its derivative depends on.
 struct Saved {
   Row hidden, hidden_before, gates, cell, cell_before;
 };
 
-// Makes of the gradients after a step those before it, but for the product with
-// the weights; `projected` and `products` get those of the gates.
+// Computes the gradients before a step from those after it, except the product with the weights. Writes the
+// gradients of the gates to `projected` and `products`.
 void StepBack(Recurrent::Cell cell, const Saved& s, Gradients& grad, Row& projected, Row& products) {
   const size_t size = grad.hidden.size();
   for (size_t j = 0; j < size; ++j) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/reference/register_reference.h"
 
 #include "base/status_macros.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #ifndef COTAN_KERNELS_REFERENCE_REGISTER_REFERENCE_H_
 #define COTAN_KERNELS_REFERENCE_REGISTER_REFERENCE_H_
 
@@ -6,8 +8,8 @@
 
 namespace cotan {
 
-// Registers the slow reference kernels of every op for DeviceType::kCpu.
-// AlreadyExists if another CPU backend is registered.
+// Registers the reference kernels of every op for DeviceType::kCpu.
+// AlreadyExists: `registry` has a CPU kernel for one of the ops. Kernels registered before it remain.
 absl::Status RegisterReferenceKernels(KernelRegistry& registry);
 
 }  // namespace cotan

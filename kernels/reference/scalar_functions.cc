@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/reference/scalar_functions.h"
 
 #include <algorithm>
@@ -293,7 +295,7 @@ Scalar Cast(DType from, DType to, Scalar value) {
   if (to == DType::kBool) return {0, IsFloatingPoint(from) ? value.f != 0 : value.i != 0};
   if (IsFloatingPoint(from) == IsFloatingPoint(to)) return RoundTo(to, value);
   if (IsFloatingPoint(to)) return RoundTo(to, {static_cast<double>(value.i), 0});
-  // Out of the range of int64 the processor's answer is its lowest value.
+  // Outside the range of int64, x86 conversions return its lowest value.
   const bool fits = value.f >= -0x1p63 && value.f < 0x1p63;
   return RoundTo(to, {0, fits ? static_cast<int64_t>(value.f) : std::numeric_limits<int64_t>::min()});
 }

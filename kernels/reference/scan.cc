@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <algorithm>
 #include <cmath>
 
@@ -23,7 +25,7 @@ Scalar Accumulated(Scan::Function function, bool is_float, Scalar a, Scalar b) {
   return {0, static_cast<int64_t>(function == Scan::SUM ? x + y : x * y)};
 }
 
-// Whether `b`, which comes later, takes the place of `a`.
+// Returns true if the later value `b` replaces `a`.
 bool Replaces(bool max, bool is_float, Scalar a, Scalar b) {
   if (!is_float) return max ? b.i >= a.i : b.i <= a.i;
   if (std::isnan(a.f) || std::isnan(b.f)) return std::isnan(b.f);

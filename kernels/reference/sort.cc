@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -11,7 +13,7 @@ namespace {
 
 using serialization::Op;
 
-// NaN is the greatest.
+// NaN is greater than all other values, as in PyTorch.
 bool IsLess(bool is_float, Scalar a, Scalar b) {
   if (!is_float) return a.i < b.i;
   if (std::isnan(a.f) || std::isnan(b.f)) return !std::isnan(a.f) && std::isnan(b.f);

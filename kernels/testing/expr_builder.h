@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Builds expression ops by function calls:
 //
 //   ExprBuilder b({2, 3}, /*reduce_dims=*/{1});
@@ -19,8 +21,8 @@
 
 namespace cotan::testing {
 
-// Each method that adds an instruction returns its number. Nothing is checked:
-// broken expressions can be built too.
+// Builds one expression op. Methods that add an instruction return its number. Nothing is checked, so that
+// tests can build invalid expressions.
 class ExprBuilder {
  public:
   explicit ExprBuilder(absl::Span<const int64_t> domain, absl::Span<const int> reduce_dims = {});
@@ -31,7 +33,7 @@ class ExprBuilder {
   int Iota(DType dtype, int dim);
   int Random(int state_input, absl::string_view slice = "");
   int Cast(int operand, DType dtype);
-  // The dtype is the last operand's; of comparisons and tests bool.
+  // Adds a function. Its dtype is that of the last operand; bool for comparisons and predicates.
   int Apply(serialization::ScalarFn fn, std::initializer_list<int> operands);
 
   int Add(int a, int b) { return Apply(serialization::FN_ADD, {a, b}); }
@@ -46,7 +48,7 @@ class ExprBuilder {
   DType dtype(int instruction) const;
   int size() const { return op_.expr().instructions_size(); }
 
-  // An op without operand numbers: kernels do not look at them.
+  // Returns the op, without operand numbers, which kernels do not read.
   serialization::Op Build() const { return op_; }
   serialization::Expr& expr() { return *op_.mutable_expr(); }
 
@@ -57,7 +59,7 @@ class ExprBuilder {
   serialization::Op op_;
 };
 
-// One line per instruction, for failure messages.
+// Returns one line per instruction, for failure messages.
 std::string ToText(const serialization::Expr& expr);
 
 }  // namespace cotan::testing

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/testing/host_tensor.h"
 
 #include <algorithm>
@@ -18,7 +20,7 @@ using reference::Scalar;
 
 namespace {
 
-// Memory behind a kernel's scratch, which it must leave alone.
+// Bytes after a kernel's scratch, which the kernel must not write.
 constexpr size_t kBehindScratch = 4096;  // bytes
 
 }  // namespace
@@ -102,12 +104,12 @@ absl::Status RunOp(absl::FunctionRef<absl::StatusOr<std::unique_ptr<Kernel>>(con
   const size_t scratch_bytes = std::max<size_t>(kernel->scratch_bytes(), 64);
   const size_t allocated = scratch_bytes + kBehindScratch;
   COTAN_ASSIGN_OR_RETURN(void* const scratch, HostDevice().Allocate(allocated));
-  // All ones is a NaN: a result that depends on old scratch shows.
+  // All bits set is a NaN, so that a result that depends on uninitialized scratch is detected.
   std::memset(scratch, 0xff, allocated);
   absl::Status status = kernel->Run({input_data.data(), output_data.data(), scratch});
   const auto* behind = static_cast<const unsigned char*>(scratch) + scratch_bytes;
   if (std::any_of(behind, behind + kBehindScratch, [](unsigned char byte) { return byte != 0xff; })) {
-    status.Update(absl::InternalError("the kernel writes behind its scratch memory"));
+    status.Update(absl::InternalError("the kernel writes after the end of its scratch memory"));
   }
   HostDevice().Free(scratch, allocated);
   return status;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "gtest/gtest.h"
 #include "kernels/testing/expr_builder.h"
 #include "kernels/testing/host_tensor.h"

@@ -1,4 +1,6 @@
-// Parts of tests on random operands.
+// SPDX-License-Identifier: Apache-2.0
+
+// Helpers of tests with random operands.
 #ifndef COTAN_KERNELS_TESTING_RANDOM_CASE_H_
 #define COTAN_KERNELS_TESTING_RANDOM_CASE_H_
 
@@ -9,17 +11,17 @@
 
 namespace cotan::testing {
 
-// A tensor of uniform values in [low, high).
+// Returns a tensor of uniform values in [low, high).
 HostTensor RandomTensor(DType dtype, StridedLayout layout, std::mt19937_64& random, double low = -1, double high = 1);
 
-// Dense in `dim_order`; empty = row-major.
+// Returns a dense layout with the dimensions in the order `dim_order`, outermost first; empty = row-major.
 StridedLayout DenseLayout(absl::Span<const int64_t> sizes, absl::Span<const int64_t> dim_order = {});
 
-// max |actual - expected| in units of eps(dtype) * max(1, max |expected|).
-// Infinite if a NaN or infinity is not matched by the same one.
+// Returns max |actual - expected| in units of eps(dtype) * max(1, max |expected|). Infinite if a NaN or
+// infinity of one has no equal counterpart in the other.
 double ErrorInUnits(const HostTensor& actual, absl::Span<const double> expected);
 
-// Whether what lies between the elements is as the constructor left it.
+// Returns true if the bytes between the elements have the values that the constructor set.
 bool GapsAreUntouched(const HostTensor& tensor);
 
 }  // namespace cotan::testing

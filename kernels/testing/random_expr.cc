@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/testing/random_expr.h"
 
 #include <algorithm>
@@ -153,8 +155,8 @@ class Generator {
     return CastTo(source, dtype);
   }
 
-  // To small integers where a float becomes an integer: what lies beyond the
-  // target's range is undefined.
+  // Floats are rounded to small integers before they become integers: a cast of a value outside the target's
+  // range is undefined.
   Made CastTo(Made source, DType dtype) {
     if (IsFloatingPoint(b_->dtype(source.node)) && IsInteger(dtype))
       source = Small(source, dtype == DType::kUInt8 ? 0 : -8, 8);
@@ -217,7 +219,7 @@ class Generator {
   void AddOutputs() {
     const int outputs = 1 + Below(3);
     for (int k = 0; k < outputs; ++k) {
-      // Late values depend on most of the program.
+      // Late instructions depend on most of the program.
       const size_t last = values_.size() - 1;
       const Made value = values_[k == 0 ? last : last - random_() % std::min<size_t>(values_.size(), 6)];
       DimVector sizes(domain_.begin(), domain_.end());

@@ -1,6 +1,7 @@
-// Random expression ops whose results are exact, so that every correct kernel
-// yields the same bits: each function rounds at most once, and sums and
-// products of floats are of small integers.
+// SPDX-License-Identifier: Apache-2.0
+
+// Random expression ops for which every correct kernel returns the same bits: each function rounds at most
+// once, and sums and products of floats have small integers as operands.
 #ifndef COTAN_KERNELS_TESTING_RANDOM_EXPR_H_
 #define COTAN_KERNELS_TESTING_RANDOM_EXPR_H_
 
@@ -20,9 +21,9 @@ struct RandomExpr {
   std::vector<DType> output_dtypes;
 };
 
-// Dtypes, ranks 0 to 4, empty and broadcast dimensions, strides, reductions and
-// outputs at both levels are all drawn from `random`. `max_elements` bounds the
-// domain.
+// Returns a random expression with its operands. Dtypes, ranks (0 to 4), empty and broadcast dimensions,
+// strides, reductions and outputs at both levels are drawn from `random`. The domain has at most
+// `max_elements` elements.
 RandomExpr MakeRandomExpr(std::mt19937_64& random, int64_t max_elements);
 
 }  // namespace cotan::testing

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/autograd/accumulate_grad.h"
 
 #include <memory>
@@ -11,10 +13,11 @@
 namespace cotan::autograd {
 namespace {
 
-// Whether no other tensor sees the memory of `tensor`.
+// Returns whether no other tensor shares the storage of `tensor`.
 bool IsExclusive(const Tensor& tensor) { return tensor.storage().use_count() == 1; }
 
-bool LiesAs(const Tensor& tensor, const StridedLayout& layout) {
+// Returns whether the strides of `tensor` are those of `layout`, ignoring dimensions of size 1.
+bool HasStridesOf(const Tensor& tensor, const StridedLayout& layout) {
   if (tensor.sizes() != absl::MakeConstSpan(layout.sizes)) return false;
   for (size_t d = 0; d < layout.sizes.size(); ++d) {
     if (layout.sizes[d] != 1 && tensor.layout().strides[d] != layout.strides[d]) return false;
@@ -22,18 +25,18 @@ bool LiesAs(const Tensor& tensor, const StridedLayout& layout) {
   return true;
 }
 
-// `gradient` itself, or a copy of it, as a first gradient of `leaf`.
+// Returns `gradient`, or a copy with the strides of `leaf`, as the first value of grad().
 absl::StatusOr<Tensor> Own(TensorOps& ops, Tensor gradient, const Tensor& leaf) {
   StridedLayout layout = leaf.layout();
   layout.offset = 0;
   if (!IsDenseNonOverlapping(layout)) layout.strides = ContiguousStrides(layout.sizes);
-  if (IsExclusive(gradient) && LiesAs(gradient, layout)) return gradient;
+  if (IsExclusive(gradient) && HasStridesOf(gradient, layout)) return gradient;
   COTAN_ASSIGN_OR_RETURN(Tensor copy, Tensor::EmptyStrided(gradient.dtype(), std::move(layout), ops.device()));
   COTAN_RETURN_IF_ERROR(ops.Copy(gradient, copy));
   return copy;
 }
 
-// The sizes may differ by broadcasting if the leaf was given another storage.
+// Adds `gradient` to grad(). It may need broadcasting if the leaf was given another storage.
 absl::Status AddTo(TensorOps& ops, const Tensor& gradient, const Tensor& sum) {
   const absl::StatusOr<StridedLayout> layout = BroadcastTo(gradient.layout(), sum.sizes());
   if (gradient.dtype() != sum.dtype() || !layout.ok()) {
@@ -54,7 +57,7 @@ AccumulateGrad::AccumulateGrad(Variable leaf, absl::Span<const int64_t> sizes)
 absl::StatusOr<Gradients> AccumulateGrad::Apply(BackwardContext& context, absl::Span<Tensor> incoming) {
   VariableState& leaf = *leaf_.state();
   if (!incoming[0].defined()) return Gradients();
-  // A view whose base was written since learns of it here.
+  // Regenerates the grad_fn of a stale view.
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<Node> history, leaf_.grad_fn());
   if (history != nullptr) {
     return absl::FailedPreconditionError(

@@ -1,4 +1,6 @@
-// Where gradients end: they are added to those of a leaf. For this package only.
+// SPDX-License-Identifier: Apache-2.0
+
+// AccumulateGrad: the node that adds gradients to grad() of a leaf. For this package only.
 #ifndef COTAN_RUNTIME_AUTOGRAD_ACCUMULATE_GRAD_H_
 #define COTAN_RUNTIME_AUTOGRAD_ACCUMULATE_GRAD_H_
 
@@ -10,12 +12,12 @@
 
 namespace cotan::autograd {
 
-// Keeps its leaf alive; the leaf knows it while it lives. One per leaf. Input 0,
-// of the leaf's type, but of `sizes`, is added when it is made.
+// The gradient sink of a leaf (torch/csrc/autograd/functions/accumulate_grad.h). There is at most one per leaf; it owns
+// the leaf, which has a weak reference to it. The constructor adds input 0 with the leaf's dtype and device, and
+// `sizes`.
 //
-// A first gradient is taken over without a copy if nobody else has its memory
-// and it lies there as the leaf does (row-major, if the leaf is not dense). Later
-// ones are added in place.
+// The first gradient becomes grad() without a copy if no other tensor shares its memory and its strides are those of
+// the leaf (row-major if the leaf is not dense). Later gradients are added in place.
 class AccumulateGrad final : public Node {
  public:
   AccumulateGrad(Variable leaf, absl::Span<const int64_t> sizes);

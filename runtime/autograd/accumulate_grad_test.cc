@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/autograd/accumulate_grad.h"
 
 #include "runtime/autograd/grad_mode.h"
@@ -89,7 +91,7 @@ TEST_F(AccumulateGradTest, ALeafLearnsThatItsBaseWasWritten) {
     ASSERT_TRUE(view.RequiresGrad(true).ok());
     AccumulateGrad node(view, view.tensor().sizes());
     ASSERT_TRUE(base.CopyInPlace(leaf_, Ops()).ok());
-    ASSERT_TRUE(view.is_leaf()) << "not asked so far";
+    ASSERT_TRUE(view.is_leaf()) << "grad_fn() has not been called yet";
     BackwardContext context(Ops(), {});
     Tensor gradient = Count({2, 3});
     EXPECT_THAT(node.Apply(context, absl::MakeSpan(&gradient, 1)).status(),

@@ -1,5 +1,6 @@
-// What autograd itself costs: views, nodes and writes in place on tensors so
-// small that their elements do not count.
+// SPDX-License-Identifier: Apache-2.0
+
+// Overhead of autograd: views, nodes and in-place writes on tensors so small that the arithmetic is negligible.
 //
 //   bazel run //runtime/autograd:autograd_bench
 #include <cstdint>
@@ -86,7 +87,7 @@ void BM_FunctionAndBackward(benchmark::State& state) {
 }
 BENCHMARK(BM_FunctionAndBackward);
 
-// Per node of a long chain.
+// Cost per node of a long chain.
 void BM_ChainOfViews(benchmark::State& state) {
   const Variable x = *Variable::Leaf(SmallTensor());
   const Tensor gradient = SmallTensor();

@@ -1,4 +1,6 @@
-// Backwards of writing in place. For this package only.
+// SPDX-License-Identifier: Apache-2.0
+
+// CopyNode, CopySlicesNode: the nodes of in-place writes. For this package only.
 #ifndef COTAN_RUNTIME_AUTOGRAD_COPY_NODE_H_
 #define COTAN_RUNTIME_AUTOGRAD_COPY_NODE_H_
 
@@ -13,21 +15,21 @@
 
 namespace cotan::autograd {
 
-// Of CopyInPlace(): edge 0 leads to what was overwritten, which gets zeros, edge
-// 1 to the source. The engine casts and sums as the source needs it.
+// The node of Variable::CopyInPlace() (CopyBackwards in LibTorch). Edge 0 leads to the overwritten value, whose
+// gradient is zero, edge 1 to the source. The engine casts and sums the gradient for the source.
 class CopyNode final : public Node {
  public:
   absl::string_view name() const override { return "CopyBackward"; }
   absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override;
 };
 
-// Of an operation that wrote a view in place, for the view's base: the part of
-// the gradient that is the view's goes through the operation's own node. Edge 0
-// leads to where the base's gradient went before, the others are those of the
-// operation.
+// The grad_fn of a base after an in-place operation on a view of it (torch/csrc/autograd/functions/tensor.h,
+// CopySlices). The part of the gradient that belongs to the view passes through the operation's node. Edge 0 is the
+// previous gradient edge of the base, the others are edges 1... of the operation's node.
 class CopySlicesNode final : public Node {
  public:
-  // `function`'s edge 0 is the one to the view. `base_edge`: the base's before.
+  // `view`: its geometry in the base's storage. `base_edge`: the previous gradient edge of the base. `function`: the
+  // node of the operation, whose edge 0 leads to the view.
   CopySlicesNode(ViewedGeometry base, ViewedGeometry view, Edge base_edge, std::shared_ptr<Node> function);
 
   absl::string_view name() const override { return "CopySlices"; }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/autograd/copy_node.h"
 
 #include <memory>
@@ -51,7 +53,7 @@ TEST_F(CopySlicesTest, OnlyTheSlicePassesTheOperation) {
   const Gradients results = *node_->Apply(context, absl::MakeSpan(&gradient, 1));
   EXPECT_THAT(ToVector(results[0]), ElementsAre(1, 0, 0, 4));
   EXPECT_THAT(ToVector(results[1]), ElementsAre(2, 3));
-  EXPECT_THAT(ToVector(incoming), ElementsAre(1, 2, 3, 4)) << "what came in is not written";
+  EXPECT_THAT(ToVector(incoming), ElementsAre(1, 2, 3, 4)) << "incoming gradients are not written";
 }
 
 TEST_F(CopySlicesTest, RunsOnceUnlessRetained) {
@@ -64,7 +66,7 @@ TEST_F(CopySlicesTest, RunsOnceUnlessRetained) {
   EXPECT_THAT(node_->Apply(context, absl::MakeSpan(&gradient, 1)).status(),
               Fails(absl::StatusCode::kFailedPrecondition, "trying to backward through the graph a second time"));
   Tensor none;
-  EXPECT_TRUE(node_->Apply(context, absl::MakeSpan(&none, 1)).ok()) << "nothing is needed to pass nothing on";
+  EXPECT_TRUE(node_->Apply(context, absl::MakeSpan(&none, 1)).ok()) << "undefined gradients pass without saved values";
 }
 
 }  // namespace

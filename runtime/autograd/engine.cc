@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/autograd/engine.h"
 
 #include <algorithm>
@@ -15,12 +17,12 @@
 namespace cotan::autograd {
 namespace {
 
-// `gradient` as one of a value of `type`: cast, summed over what the value was
-// broadcast to.
+// Returns `gradient` cast and summed over broadcast dimensions to `type` (validate_outputs() in
+// torch/csrc/autograd/engine.cpp). InvalidArgument: the device or the sizes do not match.
 absl::StatusOr<Tensor> Conform(TensorOps& ops, Tensor gradient, const GradientType& type) {
   if (&gradient.device() != type.device) {
     return absl::InvalidArgumentError(absl::StrCat("a gradient ", gradient.ToString(), " of a value ", type.ToString(),
-                                                   " that is on another device"));
+                                                   " is on another device than the value"));
   }
   if (gradient.sizes() != absl::MakeConstSpan(type.sizes)) {
     absl::StatusOr<Tensor> sum = ops.SumTo(gradient, type.sizes);
@@ -34,8 +36,8 @@ absl::StatusOr<Tensor> Conform(TensorOps& ops, Tensor gradient, const GradientTy
   return ops.Cast(gradient, type.dtype);
 }
 
-// The sum of gradients on their way to one place. In place if nobody else sees
-// the first one's memory.
+// Adds `gradient` to `sum`, in place if no other tensor shares the memory of `sum` (InputBuffer::accumulate() in
+// LibTorch).
 absl::Status AddUp(TensorOps& ops, Tensor gradient, Tensor& sum) {
   if (!sum.defined()) {
     sum = std::move(gradient);
@@ -46,16 +48,16 @@ absl::Status AddUp(TensorOps& ops, Tensor gradient, Tensor& sum) {
   return absl::OkStatus();
 }
 
-// One backward.
+// One run of the engine (GraphTask in LibTorch).
 class Run {
  public:
   Run(TensorOps& ops, bool retain_graph) : ops_(ops), retain_graph_(retain_graph) {}
 
-  // Before Start().
+  // Adds `gradient` at the input that `edge` leads to, as root `index`. Call before Execute().
   absl::Status AddRoot(const Edge& edge, Tensor gradient, int index);
-  // Only nodes run that lead to edges given to Capture().
+  // Restricts the run to nodes that lead to a captured edge.
   void CaptureOnly() { capture_only_ = true; }
-  // Asks for the gradient along `edge`, as result `index`.
+  // Makes the gradient along `edge` result `index` of captured().
   void Capture(const Edge& edge, int index);
 
   absl::Status Execute();
@@ -64,10 +66,10 @@ class Run {
  private:
   struct Work {
     std::shared_ptr<Node> node;
-    int dependencies = 0;                       // edges to it along which a gradient may still come
-    bool runs = true;                           // or is only there for a capture
-    Gradients incoming;                         // by input; empty before the first
-    std::vector<std::pair<int, int>> captures;  // input, index of the result
+    int dependencies = 0;                       // edges to the node that are not processed yet
+    bool runs = true;                           // false: the node is only captured, or not needed
+    Gradients incoming;                         // by input; empty until a gradient arrives
+    std::vector<std::pair<int, int>> captures;  // input, index into captured()
     bool awaited() const { return runs || !captures.empty(); }
   };
 
@@ -75,7 +77,7 @@ class Run {
     bool operator()(const Work* a, const Work* b) const { return a->node->sequence() < b->node->sequence(); }
   };
 
-  // The work of `node`, and whether it is new.
+  // Returns the work of `node`, and whether it was created now.
   std::pair<Work*, bool> Find(const std::shared_ptr<Node>& node);
   Tensor& IncomingOf(Work& work, int input);
   void CountDependencies();
@@ -126,7 +128,7 @@ void Run::Capture(const Edge& edge, int index) {
   captured_.resize(std::max(captured_.size(), static_cast<size_t>(index) + 1));
 }
 
-// Finds all work behind the roots.
+// Creates the work of all nodes reachable from the roots and counts the edges to each.
 void Run::CountDependencies() {
   std::vector<Work*> pending = roots_;
   absl::flat_hash_map<const Work*, bool> seen;
@@ -151,8 +153,8 @@ bool Run::LeadsToCapture(const Node& node) const {
   return false;
 }
 
-// A node runs if one of its edges leads to a capture; decided when all nodes
-// behind it are decided.
+// Sets Work::runs for the nodes from which a capture can be reached. Visits nodes in post-order, so that the nodes that
+// the edges lead to are decided first.
 void Run::MarkNeeded() {
   for (const std::unique_ptr<Work>& work : works_) work->runs = false;
   struct Visit {
@@ -196,7 +198,7 @@ absl::Status Run::Execute() {
 absl::Status Run::RunWork(Work& work) {
   Node& node = *work.node;
   const Hooks* const hooks = node.hooks();
-  IncomingOf(work, 0);  // gives all inputs a place
+  IncomingOf(work, 0);  // resizes work.incoming
   if (hooks != nullptr && work.awaited()) {
     COTAN_RETURN_IF_ERROR(hooks->RunGradientHooks(ops_, absl::MakeSpan(work.incoming)));
   }
@@ -234,7 +236,7 @@ absl::StatusOr<Gradients> Run::Apply(Work& work) {
   COTAN_ASSIGN_OR_RETURN(Gradients results, node.Apply(context, incoming));
   if (static_cast<int>(results.size()) != node.num_edges()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("it returned ", results.size(), " gradients, expected ", node.num_edges()));
+        absl::StrCat("the node returned ", results.size(), " gradients, expected ", node.num_edges()));
   }
   for (size_t i = 0; i < results.size(); ++i) {
     if (!results[i].defined()) continue;
@@ -275,11 +277,11 @@ absl::Status CheckNoCreateGraph(absl::Span<const Variable> roots, bool create_gr
   }
   return absl::UnimplementedError(absl::StrCat(
       "create_graph: the gradients of ", node,
-      " cannot be differentiated again; Cotan does not support double backward. Put what needs second derivatives into "
+      " cannot be differentiated again: double backward is not supported. Compute second derivatives inside "
       "the compiled function"));
 }
 
-// The gradient to start with at a root.
+// Returns the gradient of a root: `given`, or 1 for a real root of one element.
 absl::StatusOr<Tensor> RootGradient(TensorOps& ops, const Variable& root, const Tensor& given, int index) {
   if (given.defined()) {
     if (IsComplex(given.dtype()) == IsComplex(root.dtype())) return given;

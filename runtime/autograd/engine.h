@@ -1,4 +1,6 @@
-// Runs backwards.
+// SPDX-License-Identifier: Apache-2.0
+
+// Backward(), Grad(): the engine that runs backwards (torch/csrc/autograd/engine.h).
 #ifndef COTAN_RUNTIME_AUTOGRAD_ENGINE_H_
 #define COTAN_RUNTIME_AUTOGRAD_ENGINE_H_
 
@@ -14,39 +16,35 @@
 namespace cotan::autograd {
 
 struct BackwardOptions {
-  // Keep what nodes have saved, so that another backward may follow.
+  // Keep the saved values of the nodes, so that another backward may follow.
   bool retain_graph = false;
-  // Record the backward itself. Refused: Unimplemented.
+  // Record the backward itself (double backward). Not supported: Unimplemented.
   bool create_graph = false;
 };
 
-// Adds the gradient of sum_i <gradients[i], roots[i]> to grad() of each leaf
-// behind the roots. An undefined gradient counts as 1 if its root has one
-// element; no gradients at all are undefined ones. Gradients are cast to the
-// dtype of their root.
+// Adds the gradient of sum_i <gradients[i], roots[i]> to grad() of each leaf that the roots were computed from. An
+// undefined gradient counts as 1 if its root has one element; empty `gradients` count as undefined ones. Gradients are
+// cast to the dtype of their root.
 //
-// Runs on the calling thread with gradients disabled; nodes and hooks may call
-// Backward() again. On error some leaves may have got their gradients.
-// InvalidArgument: a wrong number of gradients, a gradient of other sizes, none
-// for a root of several elements, a node returned gradients of wrong number or
-// type. FailedPrecondition: a root does not require grad; a graph that was
-// freed; a saved value that has been modified. Unimplemented: create_graph.
-// Errors of nodes and hooks.
+// Runs on the calling thread with gradients disabled; nodes and hooks may call Backward() recursively. After an error
+// some leaves may have accumulated their gradients. InvalidArgument: the number of gradients differs from that of
+// roots; a gradient has other sizes than its root; a gradient of a root with several elements is undefined; a node
+// returned gradients of wrong number or type. FailedPrecondition: a root does not require grad; the graph has been
+// freed; a saved value has been modified. Unimplemented: create_graph is set. Errors of nodes and hooks are returned as
+// they are.
 absl::Status Backward(absl::Span<const Variable> roots, absl::Span<const Tensor> gradients, TensorOps& ops,
                       const BackwardOptions& options = {});
 
 struct GradOptions {
   bool retain_graph = false;
   bool create_graph = false;
-  // Allow inputs that no root depends on; their gradients are undefined.
+  // Allow inputs that no root depends on; their gradients are undefined. (The default is an error.)
   bool allow_unused = false;
 };
 
-// The gradients of the same sum with respect to `inputs`, which may be any
-// variables that require grad. Leaves keep their grad(); nodes that lead to no
-// input do not run.
-// Errors as Backward(). FailedPrecondition: an input does not require grad, or
-// is unused and that is not allowed.
+// Returns the gradients of sum_i <gradients[i], roots[i]> with respect to `inputs`, which may be any variables that
+// require grad. Does not change grad() of leaves, and does not run nodes that lead to no input. FailedPrecondition: an
+// input does not require grad, or no root depends on it and allow_unused is false. Other errors: as Backward().
 absl::StatusOr<std::vector<Tensor>> Grad(absl::Span<const Variable> roots, absl::Span<const Variable> inputs,
                                          absl::Span<const Tensor> gradients, TensorOps& ops,
                                          const GradOptions& options = {});

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/autograd/engine.h"
 
 #include <complex>
@@ -18,10 +20,10 @@ constexpr auto kRefused = absl::StatusCode::kFailedPrecondition;
 
 Variable Leaf(const std::vector<int64_t>& sizes) { return *Variable::Leaf(Count(sizes)); }
 
-// Returns its input under another name, and its gradient.
+// Identity with a node of its own, which passes its gradient on.
 Variable Pass(const Variable& x) { return Scale(x, 1, "Pass"); }
 
-// a + b.
+// Returns a + b.
 Variable Sum(const Variable& a, const Variable& b) {
   const auto backward = [](BackwardContext&, absl::Span<Tensor> incoming) -> absl::StatusOr<Gradients> {
     return Gradients{incoming[0], incoming[0]};
@@ -84,7 +86,7 @@ TEST(EngineTest, GradientsAreCastToTheirValue) {
   const Variable x = Leaf({2});
   ASSERT_TRUE(Backward({x}, {*Tensor::From<double>({1, 2}, {2})}, Ops()).ok());
   EXPECT_EQ(x.grad().dtype(), DType::kFloat32);
-  // A real leaf gets the real part.
+  // The gradient of a real leaf is the real part.
   const auto complex = [](BackwardContext&, absl::Span<Tensor>) -> absl::StatusOr<Gradients> {
     return Gradients{*Tensor::From<std::complex<float>>({{1, 5}, {2, 6}}, {2})};
   };
@@ -101,7 +103,7 @@ TEST(EngineTest, WhatANodeReturnsIsChecked) {
     };
     return Backward({(*ApplyFunction("bad", {x}, {Vector({0})}, backward))[0]}, {}, Ops());
   };
-  EXPECT_THAT(returning({}), Fails(kInvalid, "in the backward of bad: it returned 0 gradients, expected 1"));
+  EXPECT_THAT(returning({}), Fails(kInvalid, "in the backward of bad: the node returned 0 gradients, expected 1"));
   EXPECT_THAT(returning({Vector({1, 2, 3})}), Fails(kInvalid, "gradient 0: invalid gradient: got f32[3]"));
   EXPECT_TRUE(returning({Values({1, 2, 3, 4, 5, 6}, {3, 2})}).ok()) << "summed, as if it had been broadcast";
   EXPECT_THAT(ToVector(x.grad()), ElementsAre(9, 12));
@@ -111,7 +113,7 @@ TEST(EngineTest, NoGradientIsNotZero) {
   const Variable x = Leaf({2});
   const Variable y = Leaf({2});
   const auto first_only = [](BackwardContext&, absl::Span<Tensor> incoming) -> absl::StatusOr<Gradients> {
-    EXPECT_FALSE(incoming[1].defined()) << "nobody used the second output";
+    EXPECT_FALSE(incoming[1].defined()) << "the second output is not used";
     return Gradients{incoming[0], Tensor()};
   };
   const auto outputs = *ApplyFunction("pair", {x, y}, {Vector({1, 2}), Vector({3, 4})}, first_only);
@@ -290,8 +292,8 @@ TEST(EngineTest, ARetainedGradientFollowsTheVariableThroughWrites) {
   Variable part = *x.View({view::Slice{.dim = 0, .start = 0, .end = 1}});
   ASSERT_TRUE(part.CopyInPlace(Variable(Vector({5})), Ops()).ok());
   ASSERT_TRUE(Backward({x}, {Vector({7, 8})}, Ops()).ok());
-  EXPECT_THAT(ToVector(x.grad()), ElementsAre(7, 8)) << "of the value after the write";
-  EXPECT_EQ(old_value, 0) << "a hook sees the value it was added to, which was overwritten";
+  EXPECT_THAT(ToVector(x.grad()), ElementsAre(7, 8)) << "the gradient of the value after the write";
+  EXPECT_EQ(old_value, 0) << "the hook belongs to the overwritten value";
 }
 
 TEST(EngineTest, NodesMayRunBackwardsThemselves) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/autograd/function_node.h"
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 namespace cotan::autograd {
 namespace {
 
+// The node of ApplyFunction().
 class FunctionNode final : public Node {
  public:
   FunctionNode(std::string name, BackwardFunction backward) : name_(std::move(name)), backward_(std::move(backward)) {}

@@ -1,4 +1,6 @@
-// Nodes whose backward is a function of the host program.
+// SPDX-License-Identifier: Apache-2.0
+
+// ApplyFunction(): custom operations whose backward is a function of the host program (torch.autograd.Function).
 #ifndef COTAN_RUNTIME_AUTOGRAD_FUNCTION_NODE_H_
 #define COTAN_RUNTIME_AUTOGRAD_FUNCTION_NODE_H_
 
@@ -15,16 +17,14 @@
 
 namespace cotan::autograd {
 
-// From the gradients of the outputs to those of the inputs, as Node::Apply().
+// Computes the gradients of the inputs from those of the outputs, as Node::Apply().
 using BackwardFunction =
     std::function<absl::StatusOr<Gradients>(BackwardContext& context, absl::Span<Tensor> incoming)>;
 
-// Variables over `outputs`, computed from `inputs` by whatever means, for which
-// `backward` gives gradients. If gradients are disabled or no input requires
-// grad, they have no history. Outputs that are neither floating point nor complex
-// get none either; `incoming` then has no entry for them. Undefined inputs and
-// outputs are allowed and take no part.
-// FailedPrecondition: as Variable::GradientEdge().
+// Returns variables over `outputs`, which the caller computed from `inputs`, with a node that runs `backward` as
+// grad_fn. They have no grad_fn if gradients are disabled or no input requires grad. Outputs whose dtype is neither
+// floating point nor complex have no grad_fn and no entry in `incoming`. Undefined inputs have an undefined edge;
+// undefined outputs stay undefined and have no entry in `incoming`. FailedPrecondition: as Variable::GradientEdge().
 absl::StatusOr<std::vector<Variable>> ApplyFunction(std::string name, absl::Span<const Variable> inputs,
                                                     absl::Span<const Tensor> outputs, BackwardFunction backward);
 

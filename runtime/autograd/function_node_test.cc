@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/autograd/function_node.h"
 
 #include "runtime/autograd/grad_mode.h"

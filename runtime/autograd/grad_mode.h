@@ -1,17 +1,20 @@
-// Whether operations on Variables are recorded for the backward.
+// SPDX-License-Identifier: Apache-2.0
+
+// GradMode, GradModeGuard: the grad mode, which decides whether operations on Variables are recorded
+// (c10/core/GradMode.h).
 #ifndef COTAN_RUNTIME_AUTOGRAD_GRAD_MODE_H_
 #define COTAN_RUNTIME_AUTOGRAD_GRAD_MODE_H_
 
 namespace cotan {
 
-// A flag of the calling thread, on at its start.
+// A flag of the calling thread, initially on.
 class GradMode {
  public:
   static bool enabled();
   static void set_enabled(bool enabled);
 };
 
-// Sets the mode and, at its end, what it was before.
+// Sets the mode, and restores the previous one in its destructor.
 class GradModeGuard {
  public:
   explicit GradModeGuard(bool enabled) : before_(GradMode::enabled()) { GradMode::set_enabled(enabled); }

@@ -1,4 +1,6 @@
-// Functions of the user that see gradients on their way.
+// SPDX-License-Identifier: Apache-2.0
+
+// Hooks: user functions that a backward calls with gradients.
 #ifndef COTAN_RUNTIME_AUTOGRAD_HOOKS_H_
 #define COTAN_RUNTIME_AUTOGRAD_HOOKS_H_
 
@@ -18,51 +20,49 @@ class TensorOps;
 
 namespace autograd {
 
-// Gradients by position. An undefined tensor is no gradient, which is not the
-// same as one of zeros: a leaf that gets none keeps its grad as it was.
+// Gradients by position. An undefined tensor means that there is no gradient, which differs from zeros: grad() of a
+// leaf stays unchanged.
 using Gradients = std::vector<Tensor>;
 
-// Lets go of it: no gradient.
+// Makes the tensor undefined.
 inline void Clear(Tensor& gradient) {
   const Tensor none;
   gradient = none;
 }
 
-// Called with a defined gradient on its way; returns the one that goes on in
-// its place. An undefined result leaves it as it is.
+// Called with a defined gradient; returns its replacement, or an undefined tensor to keep the gradient.
 using GradientHook = std::function<absl::StatusOr<Tensor>(const Tensor& gradient)>;
 // Called with a node's incoming gradients, which it may replace.
 using PreHook = std::function<absl::Status(absl::Span<Tensor> incoming)>;
-// Called with a node's results, which it may replace, and what it got.
+// Called with a node's results, which it may replace, and its incoming gradients.
 using PostHook = std::function<absl::Status(Gradients& results, absl::Span<const Tensor> incoming)>;
 // Called with a defined gradient after all hooks that may replace it.
 using RetainHook = std::function<absl::Status(TensorOps& ops, const Tensor& gradient)>;
 
-// Names a hook, to remove it. Unique in the process, never 0.
+// The id of a hook, for removing it. Unique in the process, never 0.
 using HookId = uint64_t;
 HookId NextHookId();
 
-// The hooks of a node. A node calls, in this order: for each input with a
-// gradient its gradient hooks, then its retain hooks; pre-hooks; the node
-// itself; post-hooks. Hooks of one kind run in the order in which they were
-// added. A hook must not add or remove hooks of the node it runs for.
+// The hooks of a node. The engine runs, in this order: gradient hooks and then retain hooks of the inputs with a
+// defined gradient; pre-hooks; the node; post-hooks. Hooks of one kind run in the order in which they were added. A
+// hook must not add or remove hooks of its own node.
 class Hooks {
  public:
   HookId AddGradientHook(int input, GradientHook hook) { return Add(gradient_, input, std::move(hook)); }
   HookId AddRetainHook(int input, RetainHook hook) { return Add(retain_, input, std::move(hook)); }
   HookId AddPreHook(PreHook hook) { return Add(pre_, 0, std::move(hook)); }
   HookId AddPostHook(PostHook hook) { return Add(post_, 0, std::move(hook)); }
-  // Whether there was such a hook.
+  // Removes the hook and returns whether it existed.
   bool Remove(HookId id);
 
-  // The first that fails stops them.
+  // Run the hooks of a kind; the first error is returned and the hooks after it do not run.
   absl::Status RunGradientHooks(TensorOps& ops, absl::Span<Tensor> incoming) const;
   absl::Status RunPreHooks(absl::Span<Tensor> incoming) const;
   absl::Status RunPostHooks(Gradients& results, absl::Span<const Tensor> incoming) const;
   bool has_post_hooks() const { return !post_.empty(); }
 
-  // The retain hooks of `input` become those of `to_input` of `to`: a variable
-  // has got another history and still wants its gradient.
+  // Moves the retain hooks of `input` to input `to_input` of `to`: called when a variable with RetainGrad() gets
+  // another grad_fn.
   void MoveRetainHooks(int input, Hooks& to, int to_input);
 
  private:

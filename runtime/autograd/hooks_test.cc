@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/autograd/hooks.h"
 
 #include <string>
@@ -21,7 +23,7 @@ TEST(HooksTest, RunInOrderAndReplaceGradients) {
   });
   hooks.AddGradientHook(0, [&](const Tensor& gradient) -> absl::StatusOr<Tensor> {
     log += absl::StrCat("second ", ToVector(gradient)[0], " ");
-    return Tensor();  // leaves it
+    return Tensor();  // keeps the gradient
   });
   hooks.AddGradientHook(1, [&](const Tensor&) -> absl::StatusOr<Tensor> {
     log += "never";
@@ -67,7 +69,7 @@ TEST(HooksTest, RetainHooksMoveToAnotherNode) {
     ++runs;
     return absl::OkStatus();
   });
-  from.MoveRetainHooks(0, to, 0);  // there is none
+  from.MoveRetainHooks(0, to, 0);  // no retain hook: nothing moves
   from.MoveRetainHooks(1, to, 0);
   Tensor gradients[] = {Vector({1}), Vector({1})};
   ASSERT_TRUE(from.RunGradientHooks(Ops(), absl::MakeSpan(gradients)).ok());

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/autograd/node.h"
 
 #include <atomic>
@@ -12,7 +14,7 @@ namespace {
 
 using PendingNodes = absl::InlinedVector<std::shared_ptr<Node>, 8>;
 
-// Nodes that wait to be destroyed by the outermost Release() of this thread.
+// Nodes that the outermost Release() of this thread will destroy; null outside of Release().
 thread_local PendingNodes* pending = nullptr;
 
 uint64_t NextSequence() {
@@ -55,10 +57,10 @@ Hooks& Node::MutableHooks() {
 }
 
 absl::Status Node::FreedError() const {
-  return absl::FailedPreconditionError(absl::StrCat(
-      name(),
-      ": trying to backward through the graph a second time; what it had saved was freed by the first backward. Set "
-      "retain_graph there if a second one is to follow"));
+  return absl::FailedPreconditionError(absl::StrCat(name(),
+                                                    ": trying to backward through the graph a second time, but the "
+                                                    "saved values were freed by the first backward. Set "
+                                                    "retain_graph in the first backward"));
 }
 
 void Release(std::shared_ptr<Node> node) {

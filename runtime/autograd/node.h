@@ -1,9 +1,10 @@
-// One step of a backward: gradients of what an operation returned become
-// gradients of what it was given.
+// SPDX-License-Identifier: Apache-2.0
+
+// Node: one step of a backward, which turns gradients of an operation's results into gradients of its arguments. The
+// equivalent of torch::autograd::Node (torch/csrc/autograd/function.h).
 //
-// The graph of nodes is built while operations run forward and is read from its
-// end: a node's edges lead to the nodes of the operation's arguments. Variables
-// own the node that made them, nodes own the nodes that their edges lead to.
+// Operations build the graph of nodes as they run; the engine traverses it from the roots: a node's edges lead to the
+// grad_fn of the operation's arguments. Variables own their grad_fn, nodes own the nodes that their edges lead to.
 #ifndef COTAN_RUNTIME_AUTOGRAD_NODE_H_
 #define COTAN_RUNTIME_AUTOGRAD_NODE_H_
 
@@ -33,8 +34,7 @@ namespace autograd {
 
 class Node;
 
-// Where a gradient goes: an input of a node. Without a node: nowhere, nobody
-// asks for this gradient.
+// The destination of a gradient: input `input` of `node`. Without a node, the gradient is not needed.
 struct Edge {
   std::shared_ptr<Node> node;
   int input = 0;
@@ -42,31 +42,33 @@ struct Edge {
   bool defined() const { return node != nullptr; }
 };
 
-// What a gradient has to look like: the value that it is the gradient of.
+// The dtype, sizes and device that a gradient must have: those of the value that it is the gradient of (InputMetadata
+// in LibTorch).
 struct GradientType {
   DType dtype = DType::kUndefined;
   DimVector sizes;
   Device* device = nullptr;
 
+  // Returns the type of gradients of `tensor`.
   static GradientType Of(const Tensor& tensor) {
     return {tensor.dtype(), DimVector(tensor.sizes().begin(), tensor.sizes().end()), &tensor.device()};
   }
-  // "f32[2,3]".
+  // Returns "f32[2,3]".
   std::string ToString() const;
 };
 
-// What a node may use while it runs. Valid during that call.
+// Arguments of Node::Apply() besides the gradients. Valid during that call only.
 class BackwardContext {
  public:
   BackwardContext(TensorOps& ops, absl::Span<const bool> needed, bool retains_graph = false)
       : ops_(ops), needed_(needed), retains_graph_(retains_graph) {}
 
   TensorOps& ops() const { return ops_; }
-  // Whether somebody asks for the gradient that goes along edge `edge`; if not,
-  // the node may leave it undefined.
+  // Returns whether the gradient along edge `edge` is needed; if not, the node may leave it undefined
+  // (task_should_compute_output() in LibTorch).
   bool NeedsGradient(int edge) const { return needed_[static_cast<size_t>(edge)]; }
-  // Whether another backward may follow: what the node has saved must stay as it
-  // is. If not, ReleaseSaved() comes next.
+  // Returns whether another backward through this node may follow. If so, the node must not change its saved values; if
+  // not, ReleaseSaved() is called next.
   bool retains_graph() const { return retains_graph_; }
 
  private:
@@ -75,8 +77,8 @@ class BackwardContext {
   const bool retains_graph_;
 };
 
-// To be made by std::make_shared. Not thread-safe: one thread at a time uses a
-// graph, and destroys what belongs to it. A derived class says what to compute:
+// A node of the graph; create it with std::make_shared. Not thread-safe: only one thread at a time may use or destroy a
+// graph. A derived class implements Apply():
 //
 //   class ScaleBackward final : public Node {
 //    public:
@@ -92,55 +94,53 @@ class BackwardContext {
 class Node {
  public:
   Node();
-  // Nothing virtual has its only copy in this library, which has no RTTI: code
-  // with RTTI derives from it too.
+  // Inline, so that the vtable is emitted in every library: this library is compiled without RTTI, and code with RTTI
+  // derives from Node as well.
   virtual ~Node() { ReleaseEdges(); }
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
-  // "ViewBackward": for people and messages.
+  // Returns the name for messages and ToString(), such as "ViewBackward".
   virtual absl::string_view name() const = 0;
 
-  // The gradients along each edge, given those of each input. `incoming` has
-  // num_inputs() entries of the right type, undefined where there is no
-  // gradient; the node may move them away. The result has num_edges() entries;
-  // the engine checks them against the types of the inputs that the edges lead
-  // to, casts and sums over broadcast dimensions.
-  // FailedPrecondition: what it saved has been freed or modified since.
+  // Returns the gradient along each edge, given the gradient of each input. `incoming` has num_inputs() entries of type
+  // input(i), undefined where there is no gradient; the node may move them. The result has num_edges() entries; the
+  // engine checks each against the type of the input that the edge leads to, casts it, and sums it over broadcast
+  // dimensions. FailedPrecondition: saved values have been freed or modified.
   virtual absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) = 0;
 
-  // Frees what Apply() needs. Called after it, unless the graph is retained.
-  // A later Apply() returns FreedError() if there was something to free.
+  // Frees the saved values. Called after Apply() unless the graph is retained. A later Apply() returns FreedError() if
+  // a value was freed.
   virtual void ReleaseSaved() {}
 
-  // The inputs: one for each value that the operation returned and that takes
-  // part in the backward.
+  // Returns the number of inputs: one for each differentiable result of the operation.
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
   const GradientType& input(int index) const { return inputs_[static_cast<size_t>(index)]; }
-  // Adds an input and returns its number.
+  // Adds an input and returns its index.
   int AddInput(GradientType type);
 
   int num_edges() const { return static_cast<int>(edges_.size()); }
   const Edge& edge(int index) const { return edges_[static_cast<size_t>(index)]; }
   void AddEdge(Edge edge) { edges_.push_back(std::move(edge)); }
   void SetEdge(int index, Edge edge) { edges_[static_cast<size_t>(index)] = std::move(edge); }
-  // An edge for each variable, undefined for those without gradient.
-  // FailedPrecondition: as Variable::GradientEdge().
+  // Adds an edge for each variable, undefined for undefined variables and for those that need no gradient.
+  // FailedPrecondition: a variable is a view that cannot have a grad_fn (Variable::grad_fn()).
   absl::Status AddEdgesTo(absl::Span<const Variable> variables);
 
-  // Nodes made later run earlier; AccumulateGrad runs as soon as it can.
+  // Returns the priority (sequence_nr in LibTorch): of the ready nodes the one with the highest number runs first.
+  // AccumulateGrad has the highest.
   uint64_t sequence() const { return sequence_; }
 
-  // Null: none. Leaves share theirs with the node that adds to their gradient.
+  // Returns the hooks, null if there are none. A leaf and its AccumulateGrad share them.
   Hooks* hooks() const { return hooks_.get(); }
   Hooks& MutableHooks();
   const std::shared_ptr<Hooks>& shared_hooks() const { return hooks_; }
 
-  // FailedPrecondition: a second backward through this node.
+  // Returns the error of a second backward through this node: FailedPrecondition.
   absl::Status FreedError() const;
 
  protected:
-  // For nodes that run before all others.
+  // The sequence number of nodes that run before all other ready nodes.
   static constexpr uint64_t kRunFirst = UINT64_MAX;
   Node(uint64_t sequence, std::shared_ptr<Hooks> hooks) : sequence_(sequence), hooks_(std::move(hooks)) {}
 
@@ -153,7 +153,7 @@ class Node {
   std::shared_ptr<Hooks> hooks_;
 };
 
-// Gives up ownership without recursion along chains of nodes.
+// Drops the reference. Destroys chains of nodes without recursion.
 void Release(std::shared_ptr<Node> node);
 
 }  // namespace autograd

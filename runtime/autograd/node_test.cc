@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/autograd/node.h"
 
 #include <memory>
@@ -7,7 +9,7 @@
 namespace cotan::autograd {
 namespace {
 
-// Passes gradients on; counts the living.
+// Passes gradients on, and counts its instances.
 class PassNode final : public Node {
  public:
   explicit PassNode(int& alive) : alive_(alive) { ++alive_; }

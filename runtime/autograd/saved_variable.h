@@ -1,4 +1,6 @@
-// Values that nodes keep from forward to backward.
+// SPDX-License-Identifier: Apache-2.0
+
+// SavedVariable: a value that a node keeps from forward to backward (torch/csrc/autograd/saved_variable.h).
 #ifndef COTAN_RUNTIME_AUTOGRAD_SAVED_VARIABLE_H_
 #define COTAN_RUNTIME_AUTOGRAD_SAVED_VARIABLE_H_
 
@@ -14,17 +16,17 @@ namespace cotan::autograd {
 
 struct VersionCounter;
 
-// A value that a node needs for its backward, with the version it had. Keeps its
-// memory alive, but not the variable nor the graph behind it, so that a node may
-// save what it returns.
+// A saved value with the version that it had. Keeps the tensor's memory alive, but not the variable or its grad_fn, so
+// that a node may save its own results.
 class SavedVariable {
  public:
-  // Undefined, as is what is made from an undefined variable: nothing to check.
+  // Creates an undefined value, as the constructor from an undefined variable does: Unpack() returns an undefined
+  // tensor.
   SavedVariable() = default;
   explicit SavedVariable(const Variable& variable);
 
-  // FailedPrecondition: Release() was called (a second backward), or it has been
-  // written since; the message names `node`, the value, and both versions.
+  // Returns the value. FailedPrecondition: Release() was called (a second backward), or the value has been written
+  // since it was saved; the message names `node`, the value, and both versions.
   absl::StatusOr<Tensor> Unpack(const Node& node) const;
   void Release();
 

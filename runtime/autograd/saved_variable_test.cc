@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/autograd/saved_variable.h"
 
 #include "runtime/autograd/test_support.h"

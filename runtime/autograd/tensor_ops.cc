@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/autograd/tensor_ops.h"
 
 #include <algorithm>
@@ -26,14 +28,14 @@ ExprInstruction& AddInstruction(Expr& expr, ScalarFn fn, DType dtype) {
   return instruction;
 }
 
-// Instructions that load the inputs; instruction i is input i.
+// Adds the instructions that load the inputs; instruction i is input i.
 void AddInputs(Expr& expr, absl::Span<const TensorSpec> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     AddInstruction(expr, serialization::FN_INPUT, inputs[i].dtype).set_index(static_cast<uint32_t>(i));
   }
 }
 
-// Applies `fn` to all inputs.
+// Adds an instruction that applies `fn` to all inputs.
 void AddFunction(Expr& expr, ScalarFn fn, size_t num_inputs, DType dtype) {
   ExprInstruction& instruction = AddInstruction(expr, fn, dtype);
   for (size_t i = 0; i < num_inputs; ++i) instruction.add_operands(static_cast<uint32_t>(i));
@@ -52,14 +54,13 @@ void SetDomain(absl::Span<const int64_t> sizes, Expr& expr) {
   for (const int64_t size : sizes) expr.add_domain_sizes(absl::StrCat(size));
 }
 
-// Dense layouts of equal strides: the elements lie in one block in one order.
+// Returns whether both tensors are one block of memory with the elements in the same order.
 bool IsSameBlock(const StridedLayout& a, const StridedLayout& b) {
   return (IsContiguous(a) && IsContiguous(b)) || (a.strides == b.strides && IsDenseNonOverlapping(a));
 }
 
-// Calls `run` for corresponding parts of both tensors, in order, such that no two
-// elements of a part of `to` share memory: for all of it, or index by index of
-// the dimension with the fewest.
+// Calls `run` for corresponding parts of both tensors, in order, such that the elements of each part of `to` do not
+// overlap: for the whole tensors, or for each index of the smallest dimension above 1, recursively.
 template <typename F>
 absl::Status ForEachPart(const Tensor& from, const Tensor& to, const F& run) {
   const StridedLayout& layout = to.layout();
@@ -222,7 +223,7 @@ absl::Status TensorOps::Copy(const Tensor& from, const Tensor& to) {
     COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, BroadcastTo(from.layout(), to.sizes()));
     return CopySameSizes(from, layout, to);
   }
-  // Complex numbers of another precision: part by part.
+  // Between complex dtypes, or complex and real: the real and the imaginary parts one after the other.
   Tensor from_part = from;
   Tensor to_part = to;
   for (int part = 0; part < 2; ++part) {
@@ -292,7 +293,7 @@ absl::Status TensorOps::DivideBy(const Tensor& value, const Tensor& to) {
   if (!IsComplex(to.dtype())) return Run(Kind::kDivide, 0, {{&to, &to.layout()}, {&value, &value.layout()}}, to);
   COTAN_ASSIGN_OR_RETURN(const Tensor parts, ViewOf(to, view::ViewAsReal{}));
   COTAN_ASSIGN_OR_RETURN(const Tensor divisors, ViewOf(value, view::ViewAsReal{}));
-  StridedLayout real = divisors.layout();  // both parts are divided by the real one
+  StridedLayout real = divisors.layout();  // the divisor of both parts is the real part
   real.strides.back() = 0;
   return Run(Kind::kDivide, 0, {{&parts, &parts.layout()}, {&divisors, &real}}, parts);
 }
@@ -303,7 +304,7 @@ absl::StatusOr<Tensor> TensorOps::SumTo(const Tensor& tensor, absl::Span<const i
     COTAN_ASSIGN_OR_RETURN(const Tensor plain, tensor.ResolveConjNeg());
     return SumTo(plain, sizes);
   }
-  // Checks, and tells which dimensions to sum over.
+  // Checks the sizes and gives the dimensions to sum over.
   COTAN_ASSIGN_OR_RETURN(const StridedLayout walk, BroadcastTo(Contiguous(sizes), tensor.sizes()));
   if (tensor.num_elements() == 0) return Zeros(tensor.dtype(), sizes);
   DimVector kept = walk.sizes;
@@ -316,7 +317,7 @@ absl::StatusOr<Tensor> TensorOps::SumTo(const Tensor& tensor, absl::Span<const i
     COTAN_ASSIGN_OR_RETURN(const Tensor complex, ViewOf(sum, view::ViewAsComplex{}));
     return Tensor::InStorage(complex.storage(), complex.dtype(), Contiguous(sizes));
   }
-  if (kept == walk.sizes) {  // only dimensions of size 1 go
+  if (kept == walk.sizes) {  // only removes leading dimensions of size 1
     StridedLayout layout = tensor.layout();
     layout.sizes.erase(layout.sizes.begin(), layout.sizes.begin() + static_cast<std::ptrdiff_t>(added));
     layout.strides.erase(layout.strides.begin(), layout.strides.begin() + static_cast<std::ptrdiff_t>(added));

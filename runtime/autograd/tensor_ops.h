@@ -1,4 +1,6 @@
-// The arithmetic that autograd itself needs, by the kernels of a registry.
+// SPDX-License-Identifier: Apache-2.0
+
+// TensorOps: the arithmetic of the autograd engine and its nodes, run by the kernels of a registry.
 #ifndef COTAN_RUNTIME_AUTOGRAD_TENSOR_OPS_H_
 #define COTAN_RUNTIME_AUTOGRAD_TENSOR_OPS_H_
 
@@ -21,11 +23,9 @@
 
 namespace cotan {
 
-// Keeps the kernels it has prepared, by dtypes and layouts; a repeated call
-// looks one up and runs it. Not thread-safe. Registry and device outlive it.
-// All tensors are on the device and defined. Errors of all methods: NotFound,
-// Unimplemented: no kernel for these dtypes; ResourceExhausted, Internal: from
-// the device.
+// Eager tensor operations. Caches prepared kernels by dtypes and layouts. Not thread-safe. Registry and device must
+// outlive the object. All tensors must be defined and on the device. Errors of all methods: NotFound, Unimplemented:
+// there is no kernel for the dtypes; ResourceExhausted, Internal: from the device.
 class TensorOps {
  public:
   explicit TensorOps(const KernelRegistry& kernels, Device& device = HostDevice(), int threads = 1)
@@ -33,35 +33,35 @@ class TensorOps {
 
   Device& device() const { return device_; }
 
-  // A new row-major tensor of zeros; ones.
+  // Return a new row-major tensor of zeros, of ones.
   absl::StatusOr<Tensor> Zeros(DType dtype, absl::Span<const int64_t> sizes);
   absl::StatusOr<Tensor> Ones(DType dtype, absl::Span<const int64_t> sizes);
-  // All elements become `value`.
+  // Sets all elements to `value`.
   absl::Status Fill(double value, const Tensor& tensor);
 
-  // The elements of `from`, cast and broadcast, to `to`, whose elements do not
-  // share memory among themselves. From complex to real: the real part. The
-  // memory of both is equal, element by element, or disjoint.
-  // InvalidArgument: sizes that do not broadcast.
+  // Copies the elements of `from`, cast and broadcast, to `to`; from complex to real: the real part. The elements of
+  // `to` must not overlap each other; the memory of both must be equal element by element, or disjoint.
+  // InvalidArgument: the sizes of `from` do not broadcast to those of `to`.
   absl::Status Copy(const Tensor& from, const Tensor& to);
-  // A row-major copy.
+  // Returns a row-major copy.
   absl::StatusOr<Tensor> Clone(const Tensor& tensor);
-  // Itself if it has the dtype already, else a row-major copy.
+  // Returns `tensor` if it has the dtype already, else a row-major copy with that dtype.
   absl::StatusOr<Tensor> Cast(const Tensor& tensor, DType dtype);
 
-  // Of equal dtypes and sizes, not bool. AddTo: `to` += `value`; memory that
-  // several elements of `to` share gets the sum of what is added to each.
+  // Returns a + b. The dtypes and sizes must be equal; not for bool.
   absl::StatusOr<Tensor> Add(const Tensor& a, const Tensor& b);
+  // Computes `to` += `value` in place; a location shared by several elements of `to` gets the sum of their values. The
+  // dtypes and sizes must be equal; not for bool.
   absl::Status AddTo(const Tensor& value, const Tensor& to);
-  // `to` /= `value`, its real part if both are complex. Equal dtypes and sizes.
+  // Computes `to` /= `value` in place, if both are complex by the real part of `value`. The dtypes and sizes must be
+  // equal.
   absl::Status DivideBy(const Tensor& value, const Tensor& to);
 
-  // Sums over dimensions that broadcasting from `sizes` added or stretched;
-  // itself if there are none.
-  // InvalidArgument: `sizes` do not broadcast to the tensor's.
+  // Returns the sum over the dimensions that broadcasting from `sizes` to the tensor's sizes adds or expands
+  // (at::sum_to); `tensor` if there are none. InvalidArgument: `sizes` do not broadcast to the tensor's.
   absl::StatusOr<Tensor> SumTo(const Tensor& tensor, absl::Span<const int64_t> sizes);
 
-  // Kernels kept; they are all dropped when there get to be kMaxPrepared.
+  // Returns the number of cached kernels. The cache is emptied when it would exceed kMaxPrepared.
   int num_prepared() const { return static_cast<int>(prepared_.size()); }
   static constexpr int kMaxPrepared = 256;
 
@@ -69,8 +69,8 @@ class TensorOps {
   enum class Kind : uint8_t { kFill, kCopy, kCast, kAdd, kDivide, kSum };
   struct Key {
     Kind kind = Kind::kFill;
-    double value = 0;               // of kFill
-    std::array<DType, 3> dtypes{};  // inputs, then the output
+    double value = 0;               // the value of kFill
+    std::array<DType, 3> dtypes{};  // of the inputs, then of the output
     std::array<StridedLayout, 3> layouts{};
     friend bool operator==(const Key&, const Key&) = default;
     template <typename H>
@@ -82,7 +82,7 @@ class TensorOps {
   };
   struct Operand {
     const Tensor* tensor;
-    const StridedLayout* layout;  // the tensor's own, or it broadcast
+    const StridedLayout* layout;  // of the tensor, possibly broadcast
   };
 
   absl::StatusOr<Kernel*> Prepare(const Key& key, absl::Span<const TensorSpec> inputs, const TensorSpec& output);
@@ -97,13 +97,13 @@ class TensorOps {
   Tensor scratch_;
 };
 
-// The same elements seen through a step without symbols. Errors as
-// ApplyViewStep() and Tensor::InStorage(). FailedPrecondition: bits of what is
-// not plain.
+// Returns the view of `tensor` by a step without symbols. InvalidArgument: the step does not apply, or the result
+// exceeds the storage. FailedPrecondition: view::View would need a copy; a view to another dtype of a tensor with
+// conj/neg bits. Unimplemented: as ApplyViewStep().
 absl::StatusOr<Tensor> ViewOf(const Tensor& tensor, const ViewStep& step);
 
-// The layout with which `layout` walks `sizes`.
-// InvalidArgument: it does not broadcast to them.
+// Returns `layout` broadcast to `sizes`: added and expanded dimensions have stride 0. InvalidArgument: it does not
+// broadcast to `sizes`.
 absl::StatusOr<StridedLayout> BroadcastTo(const StridedLayout& layout, absl::Span<const int64_t> sizes);
 
 }  // namespace cotan

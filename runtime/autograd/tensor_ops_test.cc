@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/autograd/tensor_ops.h"
 
 #include <complex>
@@ -84,7 +86,7 @@ TEST(TensorOpsTest, AddsInPlaceAlsoWhereElementsShareMemory) {
   const Tensor memory = Vector({10, 20, 30, 40});
   ASSERT_TRUE(Ops().AddTo(Vector({1, 2, 3, 4}), memory).ok());
   EXPECT_THAT(ToVector(memory), ElementsAre(11, 22, 33, 44));
-  // Windows of two: each inner element is met twice.
+  // Windows of two elements: each inner element is in two windows.
   const Tensor windows = Seen(memory, {.sizes = {3, 2}, .strides = {1, 1}});
   ASSERT_TRUE(Ops().AddTo(*Ops().Ones(DType::kFloat32, {3, 2}), windows).ok());
   EXPECT_THAT(ToVector(memory), ElementsAre(12, 24, 35, 45));

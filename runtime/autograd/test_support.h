@@ -1,4 +1,6 @@
-// Short forms for this package's tests.
+// SPDX-License-Identifier: Apache-2.0
+
+// Helpers of this package's tests.
 #ifndef COTAN_RUNTIME_AUTOGRAD_TEST_SUPPORT_H_
 #define COTAN_RUNTIME_AUTOGRAD_TEST_SUPPORT_H_
 
@@ -30,7 +32,7 @@ inline Tensor Values(const std::vector<float>& values, const std::vector<int64_t
 
 inline Tensor Vector(const std::vector<float>& values) { return Values(values, {static_cast<int64_t>(values.size())}); }
 
-// 0, 1, 2, ...
+// Returns a tensor with the elements 0, 1, 2, ...
 inline Tensor Count(const std::vector<int64_t>& sizes) {
   std::vector<float> values(static_cast<size_t>(NumElements(sizes)));
   std::iota(values.begin(), values.end(), 0.0f);
@@ -40,7 +42,7 @@ inline Tensor Count(const std::vector<int64_t>& sizes) {
 inline std::vector<float> ToVector(const Tensor& tensor) { return *tensor.ToVector<float>(); }
 inline std::vector<float> ToVector(const Variable& variable) { return ToVector(variable.tensor()); }
 
-// factor * x, as an operation whose backward is recorded.
+// Returns factor * x with a recorded node called `name`.
 inline Variable Scale(const Variable& x, float factor, std::string name = "Scale") {
   const auto scale = [factor](const Tensor& tensor) {
     std::vector<float> values = ToVector(tensor);
@@ -54,7 +56,7 @@ inline Variable Scale(const Variable& x, float factor, std::string name = "Scale
   return (*ApplyFunction(std::move(name), {x}, {scale(x.tensor())}, backward))[0];
 }
 
-// Errors of a status: "FAILED_PRECONDITION: ..." contains the text.
+// Matches a status with this code whose message contains the text.
 inline ::testing::Matcher<const absl::Status&> Fails(absl::StatusCode code, const std::string& text) {
   return ::testing::AllOf(::testing::Property(&absl::Status::code, code),
                           ::testing::Property(&absl::Status::message, ::testing::HasSubstr(text)));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/autograd/variable.h"
 
 #include <algorithm>
@@ -32,8 +34,8 @@ bool IsDifferentiable(DType dtype) { return IsFloatingPoint(dtype) || IsComplex(
 
 ViewedGeometry GeometryOf(const Tensor& tensor) { return {tensor.dtype(), tensor.layout(), tensor.reading()}; }
 
-// A recorded view may be written in place; others may not, while gradients are
-// enabled. `indirect`: it is not the view itself that is written.
+// Checks that a write is allowed while gradients are enabled: only views with ViewCreation::kDefault may be written
+// (handle_view_on_rebase() in LibTorch). `indirect`: its base or another view of that is written.
 absl::Status CheckViewMayBeWritten(const VariableState& view, bool indirect) {
   if (view.creation == ViewCreation::kDefault) return absl::OkStatus();
   const std::string written = indirect ? "its base or another view of its base has been" : "is being";
@@ -51,12 +53,13 @@ absl::Status CheckViewMayBeWritten(const VariableState& view, bool indirect) {
                    "operation that returns a new tensor"));
 }
 
-// Nobody else's graph can tell: a retained gradient stays with the variable.
+// Moves the hook of RetainGrad() to the variable's new grad_fn.
 void MoveRetainHook(const VariableState& state, Node* old_node, int old_number, Node& node, int number) {
   if (state.retain_hook == 0 || old_node == nullptr || old_node->hooks() == nullptr) return;
   old_node->MutableHooks().MoveRetainHooks(old_number, node.MutableHooks(), number);
 }
 
+// Sets grad_fn and output_number; of a view, marks them as current.
 void SetGradientEdge(VariableState& state, std::shared_ptr<Node> node, int number) {
   MoveRetainHook(state, state.grad_fn.get(), state.output_number, *node, number);
   autograd::Release(std::exchange(state.grad_fn, std::move(node)));
@@ -64,9 +67,9 @@ void SetGradientEdge(VariableState& state, std::shared_ptr<Node> node, int numbe
   if (state.is_view()) state.history_version = state.version->value;
 }
 
-// The view is behind: its base, or another view of that, was written. It has the
-// base's new history.
-absl::Status RenewHistory(VariableState& view) {
+// Regenerates the grad_fn of a stale view, whose base or another view of it was written, as AsStridedBackward of the
+// base (VariableHooks::grad_fn() in torch/csrc/autograd/variable.cpp).
+absl::Status RegenerateGradFn(VariableState& view) {
   COTAN_RETURN_IF_ERROR(CheckViewMayBeWritten(view, /*indirect=*/true));
   const Tensor& base = view.base.tensor();
   std::shared_ptr<Node> node =
@@ -82,7 +85,7 @@ std::shared_ptr<VariableState> NewState(Tensor tensor, const VariableState& shar
   return std::make_shared<VariableState>(std::move(tensor), shares_version_with.version);
 }
 
-// A view of `source`, without history so far.
+// Returns a view of `source` without grad_fn. A view of a view has the base and the restrictions of that.
 std::shared_ptr<VariableState> NewView(const Variable& source, Tensor tensor, ViewCreation creation) {
   const VariableState& from = *source.state();
   std::shared_ptr<VariableState> view = NewState(std::move(tensor), from);
@@ -92,7 +95,7 @@ std::shared_ptr<VariableState> NewView(const Variable& source, Tensor tensor, Vi
   return view;
 }
 
-// The step with numbers in place of symbols.
+// Returns the step with its symbols replaced by their values.
 absl::StatusOr<ViewStep> WithoutSymbols(ViewStep step, absl::Span<const int64_t> symbols) {
   absl::Status status;
   const auto evaluate = [&](SymInt& value) {
@@ -120,12 +123,12 @@ absl::StatusOr<ViewStep> WithoutSymbols(ViewStep step, absl::Span<const int64_t>
   return step;
 }
 
-// As one recorded operation.
+// Applies one step, recorded as one operation.
 absl::StatusOr<Variable> ViewOnce(const Variable& source, const ViewStep& step) {
   if (std::holds_alternative<view::Detach>(step)) return source.Detach();
-  const bool is_differentiable = !std::holds_alternative<view::DTypeView>(step);  // bits have no gradient
+  const bool is_differentiable = !std::holds_alternative<view::DTypeView>(step);  // a bit cast has no gradient
   const bool recorded = is_differentiable && GradMode::enabled() && source.requires_grad();
-  // Asked first: a view learns its history even if it cannot be viewed like that.
+  // First, so that a stale view's grad_fn is regenerated even if the step fails, as in LibTorch.
   Edge edge;
   if (recorded) {
     COTAN_ASSIGN_OR_RETURN(edge, source.GradientEdge());
@@ -143,7 +146,7 @@ absl::StatusOr<Variable> ViewOnce(const Variable& source, const ViewStep& step) 
   return view;
 }
 
-// Whether reading `from` while writing `to` would depend on the order.
+// Returns an error if the result of a copy from `from` to `to` would depend on the order of elements.
 absl::Status CheckMemoryForCopy(const Tensor& from, const Tensor& to) {
   const bool aliases = from.storage() == to.storage() && from.reading() == to.reading();
   if (aliases && from.dtype() == to.dtype() && from.layout() == to.layout()) return absl::OkStatus();
@@ -184,7 +187,7 @@ absl::StatusOr<std::shared_ptr<Node>> Variable::grad_fn() const {
   VariableState& state = *state_;
   if (!state.is_view() || state.history_version == state.version->value) return state.grad_fn;
   if (state.grad_fn == nullptr && !state.base.requires_grad()) return state.grad_fn;
-  COTAN_RETURN_IF_ERROR(RenewHistory(state));
+  COTAN_RETURN_IF_ERROR(RegenerateGradFn(state));
   return state.grad_fn;
 }
 
@@ -221,7 +224,7 @@ absl::Status Variable::CheckInPlace(bool requires_grad) const {
           "a view of a leaf Variable that requires grad is being used in an in-place operation");
     }
   }
-  // As in LibTorch, a view that was not asked for its history since its base was written is a leaf.
+  // As in LibTorch, a stale view whose grad_fn has not been regenerated counts as a leaf.
   if (!required || !is_leaf()) return absl::OkStatus();
   return absl::FailedPreconditionError("a leaf Variable that requires grad is being used in an in-place operation");
 }
@@ -291,7 +294,7 @@ absl::StatusOr<autograd::HookId> Variable::AddHook(autograd::GradientHook hook) 
     edge.node->MutableHooks();
     state_->leaf_hooks = edge.node->shared_hooks();
   } else if (state_->leaf_hooks == nullptr) {
-    state_->leaf_hooks = std::make_shared<Hooks>();  // of a view that no gradient reaches
+    state_->leaf_hooks = std::make_shared<Hooks>();  // a view that no gradient reaches
   }
   return state_->leaf_hooks->AddGradientHook(0, std::move(hook));
 }
@@ -358,7 +361,8 @@ absl::StatusOr<std::vector<Variable>> Variable::MultiView(absl::Span<const ViewS
     COTAN_ASSIGN_OR_RETURN(Tensor seen, ViewOf(tensor(), step));
     if (seen.dtype() != dtype() || seen.reading() != tensor().reading() || std::holds_alternative<view::Detach>(step)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the view ", cotan::ToString(step), " cannot be one of several that an operation returns"));
+          absl::StrCat("the view ", cotan::ToString(step),
+                       " cannot be a step of MultiView(): it changes the dtype or the conj/neg bits, or detaches"));
     }
     views.emplace_back(NewView(*this, std::move(seen), ViewCreation::kMultiOutput));
     if (!recorded) continue;
@@ -382,7 +386,7 @@ ViewCreation Variable::view_creation() const { return state_->creation; }
 absl::Status Variable::CopyInPlace(const Variable& source, TensorOps& ops) {
   const bool recorded = GradMode::enabled() && IsDifferentiable(dtype()) && (requires_grad() || source.requires_grad());
   COTAN_RETURN_IF_ERROR(CheckInPlace(recorded));
-  // Asked first: views learn their history even if they cannot be copied like that.
+  // First, so that the grad_fn of stale views is regenerated even if the copy fails, as in LibTorch.
   std::shared_ptr<CopyNode> node;
   if (recorded) {
     node = std::make_shared<CopyNode>();
@@ -414,16 +418,16 @@ absl::Status Variable::AsStridedInPlace(const StridedLayout& layout) {
 absl::Status Variable::SetStorage(const Variable& source) {
   if (GradMode::enabled() && (requires_grad() || source.requires_grad())) {
     return absl::FailedPreconditionError(
-        "the storage of a Variable cannot be set with gradients enabled where one of both requires grad; there is no "
-        "derivative. Disable gradients");
+        "the storage of a Variable cannot be set while gradients are enabled and the Variable or the source requires "
+        "grad: disable gradients");
   }
   const Tensor& other = source.tensor();
   if (other.dtype() != dtype() || &other.device() != &tensor().device()) {
-    return absl::InvalidArgumentError(absl::StrCat("the storage of ", other.ToString(), " cannot become that of ",
+    return absl::InvalidArgumentError(absl::StrCat("the storage of ", other.ToString(), " cannot be set as that of ",
                                                    tensor().ToString(), ": dtype and device must be equal"));
   }
   state_->tensor = other;
-  state_->accumulator.reset();  // gradients have other sizes from now on
+  state_->accumulator.reset();  // gradients have the new sizes from now on
   BumpVersion();
   return absl::OkStatus();
 }

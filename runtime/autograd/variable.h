@@ -1,8 +1,9 @@
-// Tensors that remember how they were made, so that gradients can be taken.
+// SPDX-License-Identifier: Apache-2.0
+
+// Variable: a tensor with its place in the autograd graph.
 //
-// Semantics are those of LibTorch's tensors in eager mode: views, operations in
-// place, versions, leaves. Where an operation is refused, the message tells the
-// same as LibTorch's.
+// Semantics are those of LibTorch's tensors in eager mode (torch/csrc/autograd/variable.h): views, in-place operations,
+// versions, leaves. Errors are raised for the same operations, with LibTorch's wording.
 #ifndef COTAN_RUNTIME_AUTOGRAD_VARIABLE_H_
 #define COTAN_RUNTIME_AUTOGRAD_VARIABLE_H_
 
@@ -30,20 +31,18 @@ namespace autograd {
 struct VariableState;
 }  // namespace autograd
 
-// How a view came to be, which decides whether it may be written in place.
+// How a view was created, which decides whether it may be written in place (CreationMeta in LibTorch).
 enum class ViewCreation : uint8_t {
-  kDefault,      // recorded: may be written, the base's history follows
+  kDefault,      // recorded: may be written, which rebases the base's grad_fn
   kNoGrad,       // made while gradients were disabled
-  kMultiOutput,  // one of several views that one operation returned
+  kMultiOutput,  // one of several views that one operation returned (unbind)
 };
 
-// A handle: copies are the same variable (is_same). The default one is
-// undefined; only defined(), is_same(), assignment and destruction may be used
-// then.
+// A handle: copies are the same variable (is_same()). A default-constructed one is undefined; only defined(),
+// is_same(), assignment and destruction are allowed on it.
 //
-// Owns its tensor's storage together with all views of it, its gradient, and
-// the graph behind it. Not thread-safe: one thread at a time uses variables that
-// share storage or graph.
+// Owns its gradient and its grad_fn; shares ownership of its storage with the views of it. Not thread-safe: only one
+// thread at a time may use variables that share storage or graph.
 //
 //   COTAN_ASSIGN_OR_RETURN(Variable x, Variable::Leaf(tensor));
 //   COTAN_ASSIGN_OR_RETURN(Variable row, x.View({view::Select{.dim = 0, .index = 1}}));
@@ -52,17 +51,16 @@ enum class ViewCreation : uint8_t {
 class Variable {
  public:
   Variable() = default;
-  // A leaf without gradient over `tensor`, with a version of its own.
+  // Creates a leaf over `tensor` that does not require grad, with a version counter of its own.
   explicit Variable(Tensor tensor);
-  // A leaf that requires grad. InvalidArgument: elements are neither floating
-  // point nor complex.
+  // Returns a leaf that requires grad. InvalidArgument: the dtype is neither floating point nor complex.
   static absl::StatusOr<Variable> Leaf(Tensor tensor);
 
   bool defined() const { return state_ != nullptr; }
-  // Whether both are the same object, not only the same memory.
+  // Returns whether both are the same variable, not only the same memory.
   bool is_same(const Variable& other) const { return state_ == other.state_; }
 
-  // The elements. Writing to them is not seen by autograd: tell BumpVersion().
+  // Returns the tensor. Autograd does not track writes to its elements: call BumpVersion() after writing.
   const Tensor& tensor() const;
   DType dtype() const { return tensor().dtype(); }
   absl::Span<const int64_t> sizes() const { return tensor().sizes(); }
@@ -70,121 +68,119 @@ class Variable {
 
   // --- Place in the graph ---
 
-  // A leaf that was asked to, anything computed from such, or a view of such.
+  // Returns true for a leaf after RequiresGrad(true), for values computed from it with gradients enabled, and for views
+  // of these.
   bool requires_grad() const;
-  // Whether no operation made it that autograd recorded, as far as known: a view
-  // whose base was written since learns its history with grad_fn().
+  // Returns whether the variable has no grad_fn. Does not regenerate the grad_fn of a stale view (one whose base has
+  // been written); grad_fn() does.
   bool is_leaf() const;
-  // The node that made it; null for leaves.
-  // FailedPrecondition: a view that may not be written in place, whose memory
-  // has been written with gradients enabled.
+  // Returns the node of the operation that computed the variable; null for leaves. Regenerates the grad_fn of a stale
+  // view. FailedPrecondition: the view's memory has been written with gradients enabled, although a view of its
+  // ViewCreation must not be.
   absl::StatusOr<std::shared_ptr<autograd::Node>> grad_fn() const;
-  // Which of that node's inputs takes its gradient. Call grad_fn() first.
+  // Returns the index of the variable's gradient among the inputs of grad_fn() (output_nr() in LibTorch). Call
+  // grad_fn() first.
   int output_number() const;
-  // Where its gradient goes: to grad_fn(), to the node that adds to grad(), or
-  // nowhere: if it does not require grad, or only because it is a view, made
-  // without gradients, of what does. Errors as grad_fn().
+  // Returns the destination of the variable's gradient: an input of grad_fn(), or the AccumulateGrad node of a leaf.
+  // Undefined if the variable does not require grad, or requires grad only as a view, made under no_grad, of a variable
+  // that does. FailedPrecondition: as grad_fn().
   absl::StatusOr<autograd::Edge> GradientEdge() const;
-  // The same. The node of a leaf, unless it has one already, takes gradients of
-  // these sizes: of those that the leaf had when it was used.
+  // Returns the gradient edge as above, but creates the AccumulateGrad node of a leaf, if it has none yet, for
+  // gradients of `leaf_sizes`: the sizes that the leaf had when it was used. FailedPrecondition: as grad_fn().
   absl::StatusOr<autograd::Edge> GradientEdge(absl::Span<const int64_t> leaf_sizes) const;
 
-  // Makes it an output of `node`: adds an input to it. For new variables.
+  // Sets grad_fn to `node` and adds an input to the node (set_history() in LibTorch). For new variables.
   void SetHistory(std::shared_ptr<autograd::Node> node);
-  // The same with an input that the node has.
+  // Sets grad_fn to the existing input `input` of `node`.
   void SetHistory(std::shared_ptr<autograd::Node> node, int input);
-  // Checks that it may be written in place by an operation that gets or has
-  // gradients, if `requires_grad`; to be called before writing.
-  // FailedPrecondition: a leaf that requires grad, a view of one, a view that is
-  // one of several outputs or was made without gradients.
+  // Checks that the variable may be written in place (check_inplace() in LibTorch); call it before writing.
+  // `requires_grad`: the variable or a source of the operation requires grad; if false, or if gradients are disabled,
+  // the check passes. FailedPrecondition: the variable is a leaf that requires grad, a view of one, a view made under
+  // no_grad, or one of the views of a multi-view operation.
   absl::Status CheckInPlace(bool requires_grad) const;
-  // Its elements have been written by an operation whose node is `node`, with
-  // edge 0 leading to where its gradient went before. Adds an input to the node;
-  // for a view the base's history changes, so that all its views see it.
-  // CheckInPlace(true) was called before. Errors as grad_fn().
+  // Sets grad_fn after an in-place operation with node `node`, whose edge 0 must be the variable's previous
+  // GradientEdge() (rebase_history() in LibTorch). Adds an input to the node. For a view, the base gets a CopySlices
+  // node as grad_fn, and the grad_fn of its views is regenerated. CheckInPlace(true) must have succeeded.
+  // FailedPrecondition: as grad_fn().
   absl::Status RebaseHistory(std::shared_ptr<autograd::Node> node);
 
-  // FailedPrecondition: switching off what is no leaf. InvalidArgument: switching
-  // on for elements that are neither floating point nor complex.
+  // Sets requires_grad of a leaf. FailedPrecondition: false for a variable that is not a leaf. InvalidArgument: true
+  // for a dtype that is neither floating point nor complex.
   absl::Status RequiresGrad(bool requires_grad);
 
-  // The sum of gradients that backwards have left; undefined before the first.
+  // Returns the sum of the gradients of all backwards so far; undefined before the first.
   const Variable& grad() const;
   void SetGrad(Variable grad);
-  // Lets backwards leave gradients in grad() though it is no leaf. Nothing to do
-  // for leaves.
-  // FailedPrecondition: it does not require grad; as grad_fn().
+  // Makes backwards accumulate into grad() although the variable is not a leaf. Does nothing for leaves.
+  // FailedPrecondition: the variable does not require grad; as grad_fn().
   absl::Status RetainGrad();
 
-  // Runs in every backward that reaches it, with the gradient of the value it has
-  // now: after a write in place, hooks added before see that of the old value.
-  // FailedPrecondition: it does not require grad; as grad_fn().
+  // Adds a hook that runs in every backward that reaches the variable, with the gradient of its current value: after an
+  // in-place write, earlier hooks still get the gradient of the old value. FailedPrecondition: the variable does not
+  // require grad; as grad_fn().
   absl::StatusOr<autograd::HookId> AddHook(autograd::GradientHook hook);
-  // Runs after a backward has added to grad(). FailedPrecondition: not a leaf, or
-  // does not require grad.
+  // Adds a hook that runs after a backward has added to grad(). FailedPrecondition: the variable is not a leaf or does
+  // not require grad.
   absl::StatusOr<autograd::HookId> AddPostAccumulateHook(std::function<absl::Status(Variable& leaf)> hook);
-  // Of either kind, added since it was last written in place. Whether there was
-  // such a hook.
+  // Removes a hook of either kind that was added after the last in-place write. Returns whether it existed.
   bool RemoveHook(autograd::HookId id);
 
   // --- Versions ---
 
-  // Counts writes to its elements, and to all views and detached aliases.
+  // Returns the number of writes to the elements, shared with all views and detached aliases (_version).
   uint32_t version() const;
   void BumpVersion();
 
   // --- Views ---
 
-  // Shares storage and version, has no history and is no view.
+  // Returns a variable that shares storage and version counter, without grad_fn. It is not a view.
   Variable Detach() const;
-  // The same over `seen`, which is in that storage or takes its place.
+  // Returns a variable over `seen` that shares the version counter, without grad_fn and not a view. `seen` is in this
+  // variable's storage or replaces it.
   Variable DetachAs(Tensor seen) const;
-  // A view that an operation made which autograd did not record: `seen` is in its
-  // storage, and SetHistory() may tell another history than that of views. Of a
-  // variable that is no view itself.
+  // Returns a view over `seen`, which is in this variable's storage, without recording a node. SetHistory() may set a
+  // grad_fn other than a view node. *this must not be a view.
   Variable ViewAs(Tensor seen, ViewCreation creation) const;
-  // Sees the storage through `steps`, one after another, and is recorded if
-  // gradients are enabled. Symbols in the steps have the values `symbols`.
-  // view::Detach cuts the history. No step at all: an alias.
-  // InvalidArgument, FailedPrecondition, Unimplemented: as ApplyViewStep(), or
-  // the geometry leaves the storage. Errors as grad_fn().
+  // Returns the result of applying the view ops `steps` in order, recorded if gradients are enabled. `symbols`: the
+  // values of the symbols in the steps. view::Detach detaches. Without steps: an alias. InvalidArgument: a step does
+  // not apply to the geometry, or the result exceeds the storage. FailedPrecondition: view::View would need a copy;
+  // a view to another dtype of a tensor with conj/neg bits; as grad_fn(). Unimplemented: as ApplyViewStep().
   absl::StatusOr<Variable> View(absl::Span<const ViewStep> steps, absl::Span<const int64_t> symbols = {}) const;
-  // One view of the whole storage. Errors as View().
+  // Returns the view with `layout` in the storage, recorded as AsStridedBackward if gradients are enabled.
+  // InvalidArgument: `layout` exceeds the storage. FailedPrecondition: as grad_fn().
   absl::StatusOr<Variable> AsStrided(const StridedLayout& layout) const;
-  // Several views that one operation returns, one for each step, such as the
-  // rows of a matrix. They may not be written in place. Errors as View().
+  // Returns the views of one multi-view operation (unbind), one for each step; they must not be written in place while
+  // gradients are enabled. InvalidArgument: a step changes the dtype or the conj/neg bits, or is view::Detach. Other
+  // errors: as View().
   absl::StatusOr<std::vector<Variable>> MultiView(absl::Span<const ViewStep> steps) const;
 
-  // Whether it is a view in the sense of autograd, and of what: a variable that
-  // is no view itself.
+  // Return whether autograd knows the variable as a view, its base (undefined unless is_view(); not itself a view), and
+  // how the view was created.
   bool is_view() const;
   const Variable& base() const;
   ViewCreation view_creation() const;
 
   // --- In place ---
 
-  // Elements of `source`, cast and broadcast. Recorded if gradients are enabled
-  // and one of both requires grad.
-  // FailedPrecondition: as CheckInPlace(). InvalidArgument: sizes that do not
-  // broadcast; memory of which several elements share a place, or that overlaps
-  // the source's in part. NotFound, Unimplemented: no kernel. Then nothing has
-  // changed.
+  // Copies the elements of `source`, cast and broadcast (copy_()). Recorded if gradients are enabled and either
+  // variable requires grad. FailedPrecondition: as CheckInPlace(). InvalidArgument: the sizes do not broadcast;
+  // elements of *this overlap each other or, in part, those of the source. NotFound, Unimplemented: there is no kernel.
+  // On these errors nothing has changed.
   absl::Status CopyInPlace(const Variable& source, TensorOps& ops);
-  // Other geometry over the same storage, for this object only.
-  // Errors as CheckInPlace() and View().
+  // Sets the layout of this variable in its storage (as_strided_()); other variables in the storage keep theirs.
+  // FailedPrecondition: as CheckInPlace() and grad_fn(). InvalidArgument: `layout` exceeds the storage.
   absl::Status AsStridedInPlace(const StridedLayout& layout);
-  // Storage and geometry of `source` for this object only: views and detached
-  // aliases keep the old. History and version counter stay its own.
-  // InvalidArgument: another dtype or device. FailedPrecondition: gradients are
-  // enabled and one of both requires grad.
+  // Replaces storage and layout by those of `source` (set_()); views and detached aliases keep the old storage. The
+  // variable keeps its grad_fn and version counter. InvalidArgument: dtype or device differ. FailedPrecondition:
+  // gradients are enabled and either variable requires grad.
   absl::Status SetStorage(const Variable& source);
-  // Cuts the history off. FailedPrecondition: a view.
+  // Makes the variable a leaf that does not require grad (detach_()). FailedPrecondition: it is a view.
   absl::Status DetachInPlace();
 
-  // "f32[2,3] grad_fn=ViewBackward", for people.
+  // Returns "f32[2,3] grad_fn=ViewBackward", for messages.
   std::string ToString() const;
 
-  // What all handles share: for this package.
+  // The state shared by all handles; for this package only.
   explicit Variable(std::shared_ptr<autograd::VariableState> state) : state_(std::move(state)) {}
   const std::shared_ptr<autograd::VariableState>& state() const { return state_; }
 

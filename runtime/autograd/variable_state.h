@@ -1,4 +1,6 @@
-// What all handles of a variable share. For this package only.
+// SPDX-License-Identifier: Apache-2.0
+
+// VariableState: the state shared by all handles of a variable. For this package only.
 #ifndef COTAN_RUNTIME_AUTOGRAD_VARIABLE_STATE_H_
 #define COTAN_RUNTIME_AUTOGRAD_VARIABLE_STATE_H_
 
@@ -16,7 +18,7 @@
 
 namespace cotan::autograd {
 
-// Shared by a variable, its views and its detached aliases.
+// The version counter shared by a variable, its views and its detached aliases.
 struct VersionCounter {
   uint32_t value = 0;
 };
@@ -38,21 +40,21 @@ struct VariableState {
   Tensor tensor;
   std::shared_ptr<VersionCounter> version;
 
-  bool requires_grad = false;     // as asked for, by RequiresGrad()
-  std::shared_ptr<Node> grad_fn;  // null: a leaf, or not known yet (a view)
+  bool requires_grad = false;     // set by RequiresGrad(); not set for computed values and views
+  std::shared_ptr<Node> grad_fn;  // null: a leaf; of a view, stale unless history_version is current
   int output_number = 0;          // among the inputs of grad_fn
   Variable grad;
-  HookId retain_hook = 0;  // of RetainGrad(); 0 = not asked
+  HookId retain_hook = 0;  // of RetainGrad(); 0: not called
 
-  // Of a leaf. The node owns the leaf, not the reverse.
+  // Fields of a leaf. Its AccumulateGrad node owns the leaf; the leaf has a weak reference.
   std::weak_ptr<Node> accumulator;
   std::shared_ptr<Hooks> leaf_hooks;  // null: none
   std::vector<PostAccumulateHook> post_accumulate_hooks;
 
-  // Of a view.
-  Variable base;  // no view itself
+  // Fields of a view.
+  Variable base;  // not itself a view
   ViewCreation creation = ViewCreation::kDefault;
-  uint32_t history_version = 0;  // for which grad_fn tells how it was made
+  uint32_t history_version = 0;  // the version for which grad_fn is valid
 };
 
 }  // namespace cotan::autograd

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/autograd/variable.h"
 
 #include <complex>
@@ -16,7 +18,7 @@ constexpr auto kRefused = absl::StatusCode::kFailedPrecondition;
 
 Variable Leaf(const std::vector<int64_t>& sizes) { return *Variable::Leaf(Count(sizes)); }
 
-// Neither leaf nor view.
+// A computed variable: neither leaf nor view.
 Variable Computed(const std::vector<int64_t>& sizes) { return Scale(Leaf(sizes), 1); }
 
 std::string GradFn(const Variable& x) {
@@ -58,7 +60,7 @@ TEST(VariableTest, ViewsAreRecordedAndShareVersions) {
   EXPECT_EQ(GradFn(row), "SelectBackward");
   EXPECT_EQ(GradFn(part), "SliceBackward");
   EXPECT_TRUE(part.is_view());
-  EXPECT_TRUE(part.base().is_same(x)) << "the base is no view itself";
+  EXPECT_TRUE(part.base().is_same(x)) << "the base is not a view";
   Variable(part).BumpVersion();
   EXPECT_EQ(x.version(), 1u);
   EXPECT_EQ(part.ToString(), "f32[2] grad_fn=SliceBackward view");
@@ -182,7 +184,7 @@ TEST(VariableTest, AViewLearnsItsHistoryWhenAsked) {
   const Variable view = *x.View({view::View{.sizes = {2, 2}}});
   ASSERT_TRUE(x.CopyInPlace(Leaf({4}), Ops()).ok());
   EXPECT_TRUE(view.requires_grad());
-  EXPECT_TRUE(view.is_leaf()) << "not asked so far";
+  EXPECT_TRUE(view.is_leaf()) << "grad_fn() has not been called yet";
   EXPECT_EQ(GradFn(view), "AsStridedBackward");
   EXPECT_FALSE(view.is_leaf());
 }
@@ -207,7 +209,7 @@ TEST(VariableTest, ViewsMadeWithoutGradientsMayNotBeWrittenWithThem) {
   ASSERT_TRUE(Variable(x).CopyInPlace(Variable(Count({4})), Ops()).ok());
   EXPECT_THAT(view.grad_fn().status(), Fails(kRefused, "created in no_grad mode and its base or another view"));
   EXPECT_EQ((*x.View({})).view_creation(), ViewCreation::kDefault);
-  EXPECT_EQ((*make_view().View({})).view_creation(), ViewCreation::kNoGrad) << "a view of such a view is one";
+  EXPECT_EQ((*make_view().View({})).view_creation(), ViewCreation::kNoGrad) << "inherited by views of the view";
 }
 
 TEST(VariableTest, SeveralViewsOfOneOperationMayNotBeWritten) {
@@ -221,7 +223,7 @@ TEST(VariableTest, SeveralViewsOfOneOperationMayNotBeWritten) {
   EXPECT_THAT(views[1].CopyInPlace(source, Ops()), Fails(kRefused, "Output 1 of MultiViewBackward"));
   EXPECT_THAT(views[1].View({})->CopyInPlace(source, Ops()), Fails(kRefused, "multiple views"));
   Variable plain(Count({2, 2}));
-  EXPECT_TRUE((*plain.MultiView(rows))[0].CopyInPlace(source, Ops()).ok()) << "nobody needs gradients";
+  EXPECT_TRUE((*plain.MultiView(rows))[0].CopyInPlace(source, Ops()).ok()) << "no gradients are needed";
   ASSERT_TRUE(Variable(x).CopyInPlace(plain, Ops()).ok());
   EXPECT_THAT(views[0].grad_fn().status(), Fails(kRefused, "has been modified inplace"));
 }
@@ -234,7 +236,7 @@ TEST(VariableTest, CopiesThatDependOnOrderAreRefused) {
   Variable wide = *x.View({view::Slice{.dim = 0, .start = 0, .end = 1}, view::Expand{.sizes = {3}}});
   EXPECT_THAT(wide.CopyInPlace(Variable(Count({3})), Ops()),
               Fails(absl::StatusCode::kInvalidArgument, "more than one element of the written-to tensor"));
-  EXPECT_TRUE(wide.CopyInPlace(wide, Ops()).ok()) << "onto itself nothing changes";
+  EXPECT_TRUE(wide.CopyInPlace(wide, Ops()).ok()) << "a copy onto itself is allowed";
   EXPECT_TRUE(Variable(x).CopyInPlace(x, Ops()).ok());
   EXPECT_THAT(ToVector(x), ElementsAre(0, 1, 2, 3, 4, 5));
 }

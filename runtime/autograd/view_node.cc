@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/autograd/view_node.h"
 
 #include <algorithm>
@@ -18,7 +20,8 @@ StridedLayout RowMajor(const DimVector& sizes) {
   return {.sizes = sizes, .strides = ContiguousStrides(sizes), .offset = 0};
 }
 
-// A view of the same elements in the same order: the gradient is viewed back.
+// A view of the same elements in the same order (view, squeeze, unsqueeze, alias): the gradient is viewed with the
+// sizes of the source, after a copy if its strides do not allow that.
 class ReshapeNode final : public Node {
  public:
   ReshapeNode(absl::string_view name, DimVector sizes) : name_(name), sizes_(std::move(sizes)) {}
@@ -43,7 +46,7 @@ class ReshapeNode final : public Node {
   const DimVector sizes_;  // of the source
 };
 
-// A view that conjugates or negates: so is the gradient.
+// A conj() or neg() view: the gradient is conjugated or negated.
 class ReadingNode final : public Node {
  public:
   ReadingNode(absl::string_view name, ViewStep step) : name_(name), step_(std::move(step)) {}
@@ -97,9 +100,10 @@ class ExpandNode final : public Node {
   const DimVector sizes_;  // of the source
 };
 
-// The gradient is added up in a storage as the source's, where the view lies,
-// and read as the source lies. Elements of the storage that the source does not
-// have are dropped; one that it has several times is shared out evenly.
+// A view given by strides, such as as_strided (as_strided_backward() in torch/csrc/autograd/FunctionsManual.cpp). The
+// gradient is added to a zero-filled storage with the layout of the view, and that is read with the layout of the
+// source. Elements of the storage that are not in the source are dropped; the gradient of a location that several
+// elements of the source share is divided evenly among them.
 class StridedViewNode final : public Node {
  public:
   StridedViewNode(absl::string_view name, ViewedGeometry source, ViewedGeometry view)
@@ -122,7 +126,7 @@ class StridedViewNode final : public Node {
   }
 
  private:
-  // Elements of the source's dtype that both geometries lie in.
+  // Returns the size of a storage that holds both layouts, in elements of the source's dtype.
   int64_t Extent() const {
     const int64_t source = StorageExtent(source_.layout);
     const auto bytes = static_cast<int64_t>(ByteSize(source_.dtype));
@@ -130,11 +134,13 @@ class StridedViewNode final : public Node {
     return std::max(source, (view + bytes - 1) / bytes);
   }
 
+  // Returns all elements of the storage of `part`.
   static Tensor Whole(const Tensor& part) {
     const auto count = static_cast<int64_t>(part.storage()->bytes() / ByteSize(part.dtype()));
     return *Tensor::InStorage(part.storage(), part.dtype(), RowMajor({count}));
   }
 
+  // Adds the gradient at the layout of the view and returns the storage with the layout of the source.
   absl::StatusOr<Tensor> Scatter(TensorOps& ops, const Tensor& gradient) const {
     const int64_t extent = Extent();
     COTAN_ASSIGN_OR_RETURN(const Tensor whole, Tensor::Empty(source_.dtype, {extent}, ops.device()));
@@ -151,7 +157,7 @@ class StridedViewNode final : public Node {
     return Tensor::InStorage(whole.storage(), source_.dtype, source_.layout);
   }
 
-  // How many elements of the source lie on each element of the storage.
+  // Returns, for each element of the storage, the number of elements of the source at it.
   absl::StatusOr<Tensor> CountUses(TensorOps& ops) const {
     COTAN_ASSIGN_OR_RETURN(const Tensor whole, ops.Zeros(source_.dtype, {Extent()}));
     COTAN_ASSIGN_OR_RETURN(const Tensor place, Tensor::InStorage(whole.storage(), source_.dtype, source_.layout));
@@ -190,7 +196,7 @@ class MultiViewNode final : public Node {
   const std::vector<StridedLayout> views_;
 };
 
-// What a step does to sources of one geometry, chosen by its kind.
+// Creates the node of a view step on a source; a visitor of ViewStep.
 class NodeMaker {
  public:
   using Result = absl::StatusOr<std::shared_ptr<Node>>;
@@ -223,7 +229,7 @@ class NodeMaker {
     return MakeStridedViewNode(name, source, {seen.dtype, std::move(seen.layout), source.reading});
   }
 
-  // The gradient of the source may be row-major, however the source lies.
+  // Uses a row-major source: the gradient need not have the strides of the source.
   Result Scatter(absl::string_view name, const ViewStep& step) const {
     return Strided(name, step, {source_.dtype, RowMajor(source_.layout.sizes), source_.reading});
   }

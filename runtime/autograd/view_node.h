@@ -1,4 +1,6 @@
-// Backwards of views. For this package only.
+// SPDX-License-Identifier: Apache-2.0
+
+// The nodes of view ops. For this package only.
 #ifndef COTAN_RUNTIME_AUTOGRAD_VIEW_NODE_H_
 #define COTAN_RUNTIME_AUTOGRAD_VIEW_NODE_H_
 
@@ -16,23 +18,23 @@
 
 namespace cotan::autograd {
 
-// A view and what it is a view of, or what a gradient of it looks like.
+// The dtype, layout and conj/neg bits of a view, of its source, or of a gradient.
 struct ViewedGeometry {
   DType dtype = DType::kUndefined;
   StridedLayout layout;
   ConjNegBits reading = {};
 };
 
-// The node of one recorded step from `source`. Its edge is still to be added.
-// The step applies to the source and has no symbols; it is no DTypeView or
-// Detach.
+// Returns the node of the view op `step` on `source`; the caller adds its edge. The step must apply to the source and
+// have no symbols. Internal: the step is a DTypeView or Detach, which have no gradient.
 absl::StatusOr<std::shared_ptr<Node>> MakeViewNode(const ViewStep& step, const ViewedGeometry& source);
 
-// The node of a view given by its place in the source's storage.
+// Returns the node `name` of a view given by its layout in the source's storage (AsStridedBackward). The caller adds
+// its edge. `name` must outlive the node.
 std::shared_ptr<Node> MakeStridedViewNode(absl::string_view name, ViewedGeometry source, ViewedGeometry view);
 
-// The node of several views; input i is that of view i. `views` are in the
-// storage of a row-major source with these sizes and have its dtype.
+// Returns the node of a multi-view operation (unbind); input i belongs to view i. `views`: the layouts of the views in
+// the storage of a row-major tensor with the dtype and sizes of `source`. The caller adds its edge.
 std::shared_ptr<Node> MakeMultiViewNode(const ViewedGeometry& source, std::vector<StridedLayout> views);
 
 }  // namespace cotan::autograd

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/autograd/view_node.h"
 
 #include <complex>
@@ -16,7 +18,7 @@ ViewedGeometry Dense(DimVector sizes, DType dtype = DType::kFloat32) {
   return {dtype, {.sizes = std::move(sizes), .strides = strides}};
 }
 
-// The gradient of the source, given that of the view.
+// Returns the gradient of the source, given that of the view.
 absl::StatusOr<Tensor> Back(const std::shared_ptr<Node>& node, Tensor gradient) {
   const bool needed[] = {true};
   BackwardContext context(Ops(), needed);
@@ -53,7 +55,7 @@ TEST(ViewNodeTest, GradientsOfConjugatesAreConjugated) {
   EXPECT_TRUE(result.is_plain());
   EXPECT_THAT(*result.ToVector<Complex>(), ElementsAre(Complex(1, -5), Complex(2, -6)));
   EXPECT_THAT(ToVector(*Back(view::Negate{}, Dense({2}), Count({2}))), ElementsAre(-0.0f, -1));
-  // Found by its place in memory.
+  // A conjugate view that is given by its layout.
   ViewedGeometry place = Dense({2}, DType::kComplex64);
   place.reading.conjugate = true;
   const auto node = MakeStridedViewNode("AsStridedBackward", Dense({2}, DType::kComplex64), place);
@@ -61,7 +63,7 @@ TEST(ViewNodeTest, GradientsOfConjugatesAreConjugated) {
 }
 
 TEST(ViewNodeTest, PermutationsAreInverted) {
-  // Source [2, 3, 4] seen as [4, 2, 3].
+  // The source [2, 3, 4] is permuted to [4, 2, 3].
   const Tensor result = *Back(view::Permute{.dims = {2, 0, 1}}, Dense({2, 3, 4}), Count({4, 2, 3}));
   EXPECT_EQ(result.layout().sizes, (DimVector{2, 3, 4}));
   EXPECT_EQ(result.layout().strides, (DimVector{3, 1, 6}));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/execution/arguments.h"
 
 #include <optional>
@@ -65,7 +67,7 @@ class Checker {
                                                    names, "), got ", arguments_.size()));
   }
 
-  // All but sizes.
+  // Checks dtype, rank and device.
   absl::Status CheckKind(size_t i) const {
     const Tensor& argument = arguments_[i];
     const TensorType& type = TypeOf(i);
@@ -82,7 +84,8 @@ class Checker {
         absl::StrCat(NameOf(i), ": expected ", TensorTypeText(TypeOf(i)), ", got ", arguments_[i].ToString()));
   }
 
-  // Dimensions whose size is a symbol, or a sum or product of one with constants, give its value.
+  // Solves for the symbols: a dimension whose size is a symbol, or a sum or product of a symbol with
+  // constants, determines its value.
   absl::Status SolveSymbols(size_t i) {
     const TensorType& type = TypeOf(i);
     for (int dim = 0; dim < type.sizes_size(); ++dim) {

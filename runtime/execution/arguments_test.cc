@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/execution/arguments.h"
 
 #include <string>
@@ -20,8 +22,8 @@ using testing::ProgramBuilder;
 
 Tensor Zeros(const DimVector& sizes, DType dtype = DType::kFloat32) { return *Tensor::Zeros(dtype, sizes); }
 
-// run(x f32[s0, (s0 * 2)], y f32[s1]) of dimensions "rows" and "columns"; a
-// third one, "other", is nowhere.
+// run(x f32[s0, (s0 * 2)], y f32[s1]) of dimensions "rows" and "columns"; no argument has the third one,
+// "other".
 std::shared_ptr<const Program> TwoSymbols() {
   ProgramBuilder program;
   for (const char* name : {"rows", "columns", "other"}) {

@@ -1,4 +1,6 @@
-// A plan with addresses: the flat array of steps that a call runs.
+// SPDX-License-Identifier: Apache-2.0
+
+// A plan with addresses: the flat array of steps that a call executes.
 #ifndef COTAN_RUNTIME_EXECUTION_BOUND_PLAN_H_
 #define COTAN_RUNTIME_EXECUTION_BOUND_PLAN_H_
 
@@ -14,32 +16,32 @@
 
 namespace cotan {
 
-// Addresses that stay the same from call to call.
+// Addresses that stay the same between calls.
 struct FixedAddresses {
   void* arena = nullptr;           // of plan.arena_bytes
   absl::Span<void* const> states;  // one per state of the artifact
 };
 
-// Not thread-safe. The plan outlives it.
+// A plan whose steps have their addresses. Not thread-safe. The plan outlives it.
 class BoundPlan {
  public:
   explicit BoundPlan(const Plan& plan);
 
-  // Sets all addresses but those of arguments and results. To be called again
-  // whenever one of them changes. Allocates nothing.
+  // Sets all addresses except those of arguments and results. Call it again when one of them changes.
+  // Allocates nothing.
   void Bind(const FixedAddresses& addresses);
 
-  // Sets the address of an argument / result; `index` is in range. The memory
-  // is laid out as plan.inputs[index] / plan.outputs[index].
+  // Sets the address of an argument or result; `index` is in range. The memory has the layout of
+  // plan.inputs[index] or plan.outputs[index].
   void SetInput(int index, void* address) { Patch(input_patches_[static_cast<size_t>(index)], address); }
   void SetOutput(int index, void* address) { Patch(output_patches_[static_cast<size_t>(index)], address); }
 
-  // Runs all steps in order; stops at the first that fails and sets
-  // `failed_step` to its index. Allocates nothing, looks nothing up.
+  // Executes all steps in order. Stops at the first step that fails, sets `failed_step` to its index and
+  // returns its status. Allocates nothing.
   absl::Status Execute(int& failed_step);
 
-  // The same, slower: waits for the device after each step and sets
-  // nanoseconds[i] to the time that step i took. One per step of the plan.
+  // Executes all steps as Execute() does, but waits for the device after each step and sets nanoseconds[i] to
+  // the time of step i. `nanoseconds` has one element per step of the plan.
   absl::Status ExecuteTimed(Device& device, absl::Span<int64_t> nanoseconds, int& failed_step);
 
  private:

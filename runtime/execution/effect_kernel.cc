@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/execution/effect_kernel.h"
 
 #include <string>
@@ -73,7 +75,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareEffect(const Effect& effect, cons
   const EffectKind kind = KindOf(effect);
   const EffectHandler* const handler = handlers == nullptr ? nullptr : handlers->Find(kind, effect.name());
   if (handler == nullptr && kind != EffectKind::kAssert) {
-    return absl::FailedPreconditionError(absl::StrCat("nobody handles ", EffectKindName(kind), " '", effect.name(),
+    return absl::FailedPreconditionError(absl::StrCat("no handler for ", EffectKindName(kind), " '", effect.name(),
                                                       "': set a handler in SessionOptions.effects"));
   }
   COTAN_ASSIGN_OR_RETURN(Tensor host, Tensor::Empty(value.dtype, value.layout.sizes));

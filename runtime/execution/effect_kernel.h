@@ -1,4 +1,6 @@
-// Effects as steps of a plan.
+// SPDX-License-Identifier: Apache-2.0
+
+// Kernels that execute effects (prints, metrics, assertions) as steps of a plan.
 #ifndef COTAN_RUNTIME_EXECUTION_EFFECT_KERNEL_H_
 #define COTAN_RUNTIME_EXECUTION_EFFECT_KERNEL_H_
 
@@ -12,13 +14,13 @@
 
 namespace cotan {
 
-// The kind of an op's effect, which VerifyArtifact() has found to be a known one.
+// Returns the kind of an op's effect. VerifyArtifact() has checked that the kind is known.
 EffectKind KindOf(const serialization::Effect& effect);
 
-// A kernel with one input like `value` on `device`, that brings it to the host
-// and calls the handler. `handlers` may be null: there are none. It may go when
-// the kernel has been made.
-// FailedPrecondition: a print or metric without handler. ResourceExhausted.
+// Returns a kernel that copies its one input, which has the dtype and layout of `value` on `device`, to the
+// host and calls the handler. `handlers` may be null, which means no handlers; it is not used after the call.
+// FailedPrecondition: a print or metric without a handler.
+// ResourceExhausted: the host has not enough memory.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareEffect(const serialization::Effect& effect, const TensorSpec& value,
                                                       Device& device, const EffectHandlers* handlers);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/execution/effect_kernel.h"
 
 #include <cstring>
@@ -19,7 +21,7 @@ Effect MakeEffect(Effect::Kind kind) {
   return effect;
 }
 
-// Host memory that claims to be of another device, and counts copies to the host.
+// Host memory with another DeviceType, which counts copies to the host.
 class OtherDevice final : public Device {
  public:
   DeviceType type() const override { return DeviceType::kCuda; }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/execution/effects.h"
 
 #include <algorithm>
@@ -52,7 +54,7 @@ absl::Status EffectHandlers::Check(const Program& program) const {
   }
   if (missing.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("nobody handles the effects of the program: ", absl::StrJoin(missing, ", "),
+      absl::StrCat("no handler for effects of the program: ", absl::StrJoin(missing, ", "),
                    "; set handlers in SessionOptions.effects (runtime/execution/effects.h)"));
 }
 

@@ -1,6 +1,7 @@
-// What a program's effects do on this device: prints, metrics and assertions
-// (aot/capture/effects.h) come here in the order in which the traced function had
-// them.
+// SPDX-License-Identifier: Apache-2.0
+
+// Handlers of a program's effects: prints, metrics and assertions (aot/capture/effects.h) happen in the order
+// in which the traced function had them.
 #ifndef COTAN_RUNTIME_EXECUTION_EFFECTS_H_
 #define COTAN_RUNTIME_EXECUTION_EFFECTS_H_
 
@@ -19,38 +20,38 @@ namespace cotan {
 
 enum class EffectKind : uint8_t { kPrint, kMetric, kAssert };
 
-// "print", "metric", "assert".
+// Returns "print", "metric" or "assert".
 absl::string_view EffectKindName(EffectKind kind);
 
-// An effect that happens. Valid as long as the handler runs.
+// One execution of an effect. Valid while the handler runs.
 struct EffectEvent {
   EffectKind kind = EffectKind::kPrint;
   absl::string_view name;
   absl::string_view message;
-  // Row-major on the host. Its memory is used again when the effect happens
-  // next: Clone() it to keep it.
+  // Row-major on the host. Its memory is reused when the effect is executed next: call Clone() to keep the
+  // value.
   const Tensor& value;
 };
 
-// Called on the thread that runs the method, while it runs: it must not call the
-// session. What it returns that is not OK becomes the status of the call, which
-// then leaves all states and arguments as they were.
+// A callback for effects. It is called on the thread that runs the method, during the call, and must not call
+// the session. An error that it returns becomes the status of the call, which then leaves all states and
+// arguments unchanged.
 using EffectHandler = std::function<absl::Status(const EffectEvent& event)>;
 
-// Who handles which effects. A print or a metric needs a handler. A failed
-// assertion does not: it is InvalidArgument unless a handler, which is called
-// only then, says otherwise. Copyable; const methods are thread-safe.
+// The handlers of effects, by kind and name. A print or a metric needs a handler. An assertion does not: its
+// handler is called only if it fails, and without a handler the call fails with InvalidArgument. Copyable;
+// const methods are thread-safe.
 class EffectHandlers {
  public:
-  // For the effects of one kind and name; replaces the one there was.
+  // Sets the handler of the effects of one kind and name; replaces the previous one.
   EffectHandlers& Set(EffectKind kind, absl::string_view name, EffectHandler handler);
-  // For those of a kind that have none by name.
+  // Sets the handler of the effects of `kind` that have no handler by name.
   EffectHandlers& Set(EffectKind kind, EffectHandler handler);
 
-  // Null if there is none. Valid until the next Set().
+  // Returns the handler of an effect, or null if there is none. Valid until the next Set().
   const EffectHandler* Find(EffectKind kind, absl::string_view name) const;
 
-  // FailedPrecondition: `program` has prints or metrics without a handler; the
+  // Returns OK if each print and metric of `program` has a handler. FailedPrecondition: some have none; the
   // message names all of them.
   absl::Status Check(const Program& program) const;
 
@@ -59,8 +60,8 @@ class EffectHandlers {
   absl::flat_hash_map<EffectKind, EffectHandler> by_kind_;
 };
 
-// For people: "print 'fc': f32[2,3] = [1, 2, 3, 4, 5, 6]"; the first elements of
-// a large tensor.
+// Returns a line such as "print 'fc': f32[2,3] = [1, 2, 3, 4, 5, 6]", with the first elements of a large
+// tensor.
 std::string EffectText(const EffectEvent& event);
 
 }  // namespace cotan

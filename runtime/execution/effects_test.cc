@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/execution/effects.h"
 
 #include <string>
@@ -36,7 +38,7 @@ EffectHandler Nothing() {
   return [](const EffectEvent&) { return absl::OkStatus(); };
 }
 
-// Adds what happens to a list.
+// Appends each effect to a list.
 EffectHandler AddTo(std::vector<std::string>& events) {
   return [&events](const EffectEvent& event) {
     events.push_back(EffectText(event));
@@ -75,7 +77,7 @@ TEST(EffectHandlersTest, WhatNobodyHandlesIsNamedWhenTheSessionIsMade) {
   const absl::Status refused = Session::Create(loaded, options).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(refused.message(),
-            "nobody handles the effects of the program: metric 'loss' of method 'run'; set handlers in "
+            "no handler for effects of the program: metric 'loss' of method 'run'; set handlers in "
             "SessionOptions.effects (runtime/execution/effects.h)");
   options.effects.Set(EffectKind::kMetric, "loss", Nothing());
   EXPECT_TRUE(Session::Create(loaded, options).ok());

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/execution/executable.h"
 
 #include <algorithm>
@@ -26,7 +28,7 @@ Executable::Executable(const Program& program, const ExecutionTarget& target, st
       output_staging_(plan_->outputs.size()) {}
 
 void Executable::Bind(const FixedAddresses& addresses, uint64_t generation) {
-  copies_out_.clear();  // of a call that was given up
+  copies_out_.clear();  // those of a call that failed before Run()
   if (generation_ == generation) return;
   bound_.Bind(addresses);
   generation_ = generation;

@@ -1,5 +1,7 @@
-// One method for one set of sizes, ready to run: plan, addresses, and copies
-// of arguments that do not lie in memory as the plan wants.
+// SPDX-License-Identifier: Apache-2.0
+
+// One method for one set of sizes, ready to run: a plan, its addresses, and copies of arguments whose layout
+// differs from the planned one.
 #ifndef COTAN_RUNTIME_EXECUTION_EXECUTABLE_H_
 #define COTAN_RUNTIME_EXECUTION_EXECUTABLE_H_
 
@@ -17,10 +19,10 @@
 
 namespace cotan {
 
-// Not thread-safe. Does not move. Program and target outlive it.
+// A bound plan that a session runs. Not thread-safe. Not movable. The program and the target outlive it.
 class Executable {
  public:
-  // Errors as MakePlan().
+  // Plans `method` for these values of the dynamic dimensions. Errors as MakePlan().
   static absl::StatusOr<std::unique_ptr<Executable>> Make(const Program& program, int method,
                                                           absl::Span<const int64_t> symbols,
                                                           const ExecutionTarget& target,
@@ -28,36 +30,36 @@ class Executable {
 
   const Plan& plan() const { return *plan_; }
 
-  // Begins a call: to be followed by SetInput() and SetOutput() for all, then
-  // Run(). Addresses for the runs to come; `generation` says which they are:
-  // they are taken over only if it is not the last call's.
+  // Begins a call; SetInput() and SetOutput() for all inputs and outputs follow, then Run(). `generation`
+  // identifies the addresses: they are bound only if it differs from that of the previous call.
   void Bind(const FixedAddresses& addresses, uint64_t generation);
 
-  // Makes `argument`, whose dtype and sizes are those of plan().inputs[index],
-  // an input of the next Run(): in place if its layout is the planned one, else
-  // through a copy, and if the method writes it, back through another. The memory
-  // for it is allocated once, kernels once for each change of layout.
-  // ResourceExhausted: from the device. NotFound, Unimplemented: no kernel
-  // copies this dtype.
+  // Makes `argument`, whose dtype and sizes are those of plan().inputs[index], an input of the next Run(). An
+  // argument of another layout than the planned one is copied before the steps run, and copied back
+  // afterwards if the method writes it. The memory of the copy is allocated once; its kernels are prepared
+  // once for each change of layout.
+  // ResourceExhausted: the device has not enough memory.
+  // NotFound: there is no kernel that copies this dtype.
+  // Unimplemented: as NotFound, or the method writes an argument with a conjugate or negative bit.
   absl::Status SetInput(int index, const Tensor& argument);
 
-  // Gives plan().outputs[index] a place: `result` if it has the planned dtype
-  // and layout and is on the device, else a new tensor, which replaces it.
-  // ResourceExhausted: from the device.
+  // Makes `result` the memory of plan().outputs[index] if it has the planned dtype and layout and is on the
+  // device; else replaces `result` by a new tensor.
+  // ResourceExhausted: the device has not enough memory.
   absl::Status SetOutput(int index, Tensor& result);
-  // The same for a tensor that is used whatever its layout, if need be through a
-  // copy after Run(). It has the planned dtype and sizes and is on the device.
+  // Makes `result` the destination of plan().outputs[index] whatever its layout; one of another layout than
+  // the planned one is filled by a copy after the steps have run. It has the planned dtype and sizes and is
+  // on the device.
   // ResourceExhausted, NotFound, Unimplemented: as SetInput().
   absl::Status SetStridedOutput(int index, const Tensor& result);
 
-  // Executes. The status of a step that fails, with its name.
+  // Executes the steps. Returns the status of the first step that fails; the message names the step.
   absl::Status Run();
-  // The same, timing each step as BoundPlan::ExecuteTimed() does.
+  // Executes the steps and times each one as BoundPlan::ExecuteTimed() does. Errors as Run().
   absl::Status RunTimed(absl::Span<int64_t> nanoseconds);
 
  private:
-  // For an argument or result of another layout: memory as planned, and a copy
-  // between it and the tensor.
+  // The planned memory of an argument or result of another layout, and the copies between both.
   struct Staging {
     Tensor memory;
     StridedLayout in_layout;  // that `copy_in` was prepared for
@@ -65,7 +67,7 @@ class Executable {
     StridedLayout out_layout;
     std::unique_ptr<Kernel> copy_out;
   };
-  // A copy to be made when the steps have run.
+  // A copy that is made after the steps have run.
   struct CopyOut {
     Kernel* kernel;
     void* from;
@@ -75,7 +77,7 @@ class Executable {
   Executable(const Program& program, const ExecutionTarget& target, std::unique_ptr<Plan> plan);
   absl::Status AtStep(const absl::Status& status, int step) const;
   absl::Status AllocateStaging(const TensorSpec& planned, Staging& staging) const;
-  // Of an argument that is not plain: a copy.
+  // Sets an input whose argument has a conjugate or negative bit: resolves the bits in a copy.
   absl::Status SetInputReading(int index, const Tensor& argument);
   absl::Status CopyIn(const TensorSpec& planned, const Tensor& argument, Staging& staging) const;
   absl::Status AddCopyOut(const TensorSpec& planned, const Tensor& result, Staging& staging);

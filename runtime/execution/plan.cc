@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/execution/plan.h"
 
 #include <algorithm>
@@ -15,7 +17,7 @@ namespace {
 using serialization::Method;
 using serialization::Op;
 
-// A copy of equally laid out memory.
+// Copies between tensors of the same dense layout with Device::Copy().
 class DenseCopy final : public Kernel {
  public:
   DenseCopy(Device& device, size_t bytes) : device_(device), bytes_(bytes) {}

@@ -1,5 +1,7 @@
-// Second half of planning: a schedule with prepared kernels and a place for
-// every buffer. A plan holds for one method, one set of sizes, one device.
+// SPDX-License-Identifier: Apache-2.0
+
+// Second half of planning: a schedule with prepared kernels and an offset for every buffer. A plan is valid
+// for one method, one set of sizes and one device.
 #ifndef COTAN_RUNTIME_EXECUTION_PLAN_H_
 #define COTAN_RUNTIME_EXECUTION_PLAN_H_
 
@@ -21,7 +23,7 @@
 
 namespace cotan {
 
-// Where and with what kernels are prepared. All outlive the plans.
+// The device and the resources that kernels are prepared for. All outlive the plans.
 struct ExecutionTarget {
   const KernelRegistry* kernels = nullptr;
   Device* device = nullptr;
@@ -29,16 +31,14 @@ struct ExecutionTarget {
   const EffectHandlers* effects = nullptr;  // null: none
 };
 
-// An address that is known when the plan is bound: an offset into the memory
-// of a buffer.
+// An address that becomes known when the plan is bound: an offset into the memory of a buffer.
 struct PlannedPointer {
   BufferKind kind = BufferKind::kArena;
   int index = 0;       // by kind, see BufferKind; kArena: 0
   int64_t offset = 0;  // bytes
 };
 
-// A kernel's operands are plan.pointers[first_pointer ...]: its inputs, then
-// its outputs.
+// One kernel call. Its operands are plan.pointers[first_pointer ...]: the inputs, then the outputs.
 struct PlannedStep {
   Kernel* kernel = nullptr;
   int first_pointer = 0;
@@ -62,20 +62,23 @@ struct Plan {
   ScheduleStats stats;
 };
 
-// InvalidArgument: as MakeSchedule(). NotFound: the registry has no kernel for
-// an op. FailedPrecondition: nobody handles an effect. Unimplemented: a kernel
-// lacks a combination. ResourceExhausted: the arena would be too large.
+// Schedules a method for these values of the dynamic dimensions, prepares its kernels and assigns memory
+// offsets.
+// InvalidArgument: as MakeSchedule().
+// NotFound: the registry has no kernel for an op.
+// FailedPrecondition: an effect has no handler.
+// Unimplemented: a kernel does not support a combination of dtypes or attributes.
+// ResourceExhausted: the arena would be too large.
 absl::StatusOr<std::unique_ptr<Plan>> MakePlan(const Program& program, int method, absl::Span<const int64_t> symbols,
                                                const ExecutionTarget& target, const ScheduleOptions& options = {});
 
-// Prepares a copy between tensors of equal dtype and sizes: the device's own
-// copy if both are dense in the same way, else the registry's kernel.
+// Prepares a copy between tensors of equal dtype and sizes: the device's own copy if both are dense with
+// equal strides, else the registry's kernel.
 // NotFound, Unimplemented: as MakePlan().
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareCopy(const TensorSpec& from, const TensorSpec& to,
                                                     const ExecutionTarget& target);
 
-// Where in a method a step is, for messages: "method 'eval', op 3 (matmul) from
-// fc1".
+// Returns the name of a step for messages: "method 'eval', op 3 (matmul) from fc1".
 std::string StepName(const Program& program, const Plan& plan, const PlannedStep& step);
 
 }  // namespace cotan

@@ -1,4 +1,6 @@
-// A loaded artifact: what sessions share.
+// SPDX-License-Identifier: Apache-2.0
+
+// A loaded artifact, shared by sessions.
 #ifndef COTAN_RUNTIME_EXECUTION_PROGRAM_H_
 #define COTAN_RUNTIME_EXECUTION_PROGRAM_H_
 
@@ -15,41 +17,42 @@
 
 namespace cotan {
 
-// Immutable after Load(); thread-safe. Sessions keep it alive.
+// A verified artifact. Immutable after Load(); thread-safe. Sessions keep it alive.
 class Program {
  public:
-  // Reads and verifies a .cotan file; see MappedFile (base/file.h) for what may
-  // happen to the file meanwhile.
-  // NotFound, PermissionDenied, Unavailable: the file cannot be read. DataLoss:
-  // it is truncated or damaged. InvalidArgument: it is no .cotan file, or its
-  // content contradicts itself. Unimplemented: a newer version wrote it. Every
-  // message names the file. Recorded runs are for tools; they are mapped if asked
-  // for, and then checked when used.
+  // Reads and verifies a .cotan file; see MappedFile (base/file.h) for changes of the file that are allowed
+  // while it is loaded. Recorded runs are used by tools; RecordedRuns::kMap maps them, and their checksums
+  // are checked when they are used. Every message names the file.
+  // NotFound, PermissionDenied, Unavailable: the file cannot be read.
+  // DataLoss: the file is truncated or damaged.
+  // InvalidArgument: the file is not a .cotan file, or its content is inconsistent.
+  // Unimplemented: a newer version wrote the file.
   static absl::StatusOr<std::shared_ptr<const Program>> Load(const std::string& path,
                                                              RecordedRuns recorded_runs = RecordedRuns::kSkip);
-  // As Load() with recorded runs, for a file's bytes in memory, which it keeps.
+  // Verifies the bytes of a .cotan file, recorded runs included. The program owns the bytes. `name` stands
+  // for the file in messages. Errors as Load(), except those of reading a file.
   static absl::StatusOr<std::shared_ptr<const Program>> LoadBytes(std::string bytes,
                                                                   absl::string_view name = "artifact");
 
-  // What VerifyArtifact() (serialization/verifier/artifact_verifier.h) promises holds.
+  // Returns the artifact, which has passed VerifyArtifact() (serialization/verifier/artifact_verifier.h).
   const serialization::Artifact& artifact() const { return file_.artifact(); }
   const serialization::Method& method(int index) const { return artifact().methods(index); }
   const serialization::State& state(int index) const { return artifact().states(index); }
-  // Bytes of artifact().segments(index), a state's; valid as long as the program.
+  // Returns the bytes of artifact().segments(index), the content of a state. Valid as long as the program.
   absl::string_view segment(uint32_t index) const { return file_.segment(index); }
-  // As segment(), for segments of recorded runs. FailedPrecondition: loaded without
-  // them. DataLoss: damaged.
+  // Returns the bytes of a segment of a recorded run. Valid as long as the program.
+  // FailedPrecondition: the program was loaded without recorded runs.
+  // DataLoss: the segment is damaged.
   absl::StatusOr<absl::string_view> RecordedSegment(uint32_t index) const { return file_.RecordedSegment(index); }
-  // Size of the artifact in bytes.
+  // Returns the size of the artifact in bytes.
   uint64_t size() const { return file_.size(); }
 
-  // Index of a method. NotFound: the message lists the methods there are.
+  // Returns the index of a method. NotFound: there is none of this name; the message lists all methods.
   absl::StatusOr<int> FindMethod(absl::string_view name) const;
-  // Index of a state by its name or one of its aliases. NotFound.
+  // Returns the index of the state with this name or alias. NotFound: there is none.
   absl::StatusOr<int> FindState(absl::string_view name) const;
 
-  // Names of arguments and results for messages: as the artifact has it, else
-  // "input.2", "output.0".
+  // Return the name of an argument or result for messages: the artifact's name, else "input.2" or "output.0".
   std::string InputName(const serialization::Method& method, int index) const;
   std::string OutputName(const serialization::Method& method, int index) const;
 

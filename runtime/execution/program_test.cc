@@ -1,5 +1,6 @@
-// Hostile and damaged artifacts: an error or a program that runs, never a
-// crash.
+// SPDX-License-Identifier: Apache-2.0
+
+// Tests that hostile and damaged artifacts give an error or a program that runs, never a crash.
 #include "runtime/execution/program.h"
 
 #include <random>
@@ -26,7 +27,7 @@ using testing::LimitedDevice;
 using testing::LinearRegression;
 using testing::TestKernels;
 
-// Whether every expression has a domain that a test can afford to visit.
+// Returns true if the domain of every expression is small enough for a test.
 bool IsCheap(const Method& method, const DimVector& symbols) {
   for (const Op& op : method.ops()) {
     const absl::StatusOr<DimVector> domain = EvaluateSizes(op.expr().domain_sizes(), symbols);
@@ -35,8 +36,8 @@ bool IsCheap(const Method& method, const DimVector& symbols) {
   return true;
 }
 
-// Calls each method with arguments of the types it declares, dynamic dimensions
-// being `size`. Returns how many calls succeeded.
+// Calls each method with arguments of the types it declares, dynamic dimensions being `size`. Returns how
+// many calls succeeded.
 int CallAll(const std::shared_ptr<const Program>& program, int64_t size) {
   LimitedDevice device;
   device.LimitBytes(1 << 20);
@@ -63,7 +64,7 @@ int CallAll(const std::shared_ptr<const Program>& program, int64_t size) {
   return succeeded;
 }
 
-// The program of `contents` in a file without fault.
+// Loads a file with these contents, the segments of `segments_of` and correct checksums.
 absl::StatusOr<std::shared_ptr<const Program>> LoadContents(const Artifact& contents, const ArtifactFile& segments_of) {
   ArtifactWriter writer;
   const absl::Status added = writer.AddSegmentsOf(segments_of);
@@ -101,8 +102,7 @@ TEST(ProgramTest, EveryFlippedByteIsRefusedOrHarmless) {
   }
 }
 
-// As above, but the checksums are right: what gets through meets the verifier,
-// the planner and the kernels.
+// The checksums are recomputed, so that the verifier, the planner and the kernels read the mutated contents.
 TEST(ProgramTest, EveryFlippedByteOfTheContentsIsSafe) {
   const ArtifactFile intact = *ArtifactFile::Parse(LinearRegression().Bytes());
   const std::string contents = intact.artifact().SerializeAsString();

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/function/call_plan.h"
 
 #include <algorithm>
@@ -15,6 +17,7 @@
 #include "serialization/metadata/graph_signature.h"
 #include "serialization/metadata/input_binding.h"
 #include "serialization/metadata/view_and_mutation_meta.h"
+#include "serialization/schema/expr_inputs.h"
 #include "serialization/schema/field.h"
 
 namespace cotan {
@@ -22,12 +25,13 @@ namespace {
 
 using serialization::Method;
 
-// The layout of a geometry without dynamic dimensions.
+// Returns the layout of a geometry without dynamic dimensions, nullopt for others.
 std::optional<StridedLayout> ConstantLayout(const TensorGeometry& geometry) {
   const absl::StatusOr<StridedLayout> layout = EvaluateLayout(geometry, {});
   return layout.ok() ? std::make_optional(*layout) : std::nullopt;
 }
 
+// Builds a CallPlan: Read() parses the metadata, the other steps fill the plan's sections.
 class PlanMaker {
  public:
   PlanMaker(const Program& program, int method) : program_(program), method_(program.method(method)) {
@@ -57,11 +61,12 @@ class PlanMaker {
         absl::StrCat("method '", plan_.name, "' ", what, ": compile the model again, or use Session::Run()"));
   }
 
-  // Of what the compiler never writes.
+  // Returns InvalidArgument for metadata that the compiler never writes.
   template <typename... Parts>
   absl::Status Contradicts(const Parts&... parts) const {
     return absl::InvalidArgumentError(
-        absl::StrCat("method '", plan_.name, "': ", parts..., "; the file is damaged, or its writer has an error"));
+        absl::StrCat("method '", plan_.name, "': ", parts...,
+                     "; the file is damaged or was written incorrectly: compile the model again"));
   }
 
   absl::Status Read() {
@@ -70,7 +75,7 @@ class PlanMaker {
       return absl::InvalidArgumentError(absl::StrCat("method '", plan_.name, "' is the backward of '", other.name(),
                                                      "', which is the function to call"));
     }
-    if (!method_.has_metadata()) return MetadataError("has no metadata about aliases and mutations");
+    if (!method_.has_metadata()) return MetadataError("has no metadata of aliases and mutations");
     COTAN_ASSIGN_OR_RETURN(metadata_, ViewAndMutationMeta::FromProto(method_.metadata()));
     COTAN_ASSIGN_OR_RETURN(signature_, GraphSignature::FromProto(method_.signature()));
     argument_names_ = signature_.user_inputs;
@@ -94,14 +99,13 @@ class PlanMaker {
     return absl::OkStatus();
   }
 
-  // What the caller's arguments and results are made of; from then on, flat values
-  // count.
+  // Reads the wrapper types of arguments and results, then replaces metadata_ by that of the flat function.
   absl::Status ReadWrappers() {
     const ViewAndMutationMetaFields& facts = metadata_.facts();
     const size_t num_states = signature_.parameters.size() + signature_.buffers.size();
     plan_.has_wrappers = true;
     std::vector<FlatMeta> metas = facts.input_wrappers;
-    if (metas.empty()) metas.resize(facts.input_info.size());  // all plain
+    if (metas.empty()) metas.resize(facts.input_info.size());  // all are plain tensors
     if (metas.size() != num_states + signature_.user_inputs.size()) {
       return Contradicts("metadata.input_wrappers: ", metas.size(), " entries for ", num_states,
                          " parameters and buffers and ", signature_.user_inputs.size(), " user inputs");
@@ -151,15 +155,17 @@ class PlanMaker {
   std::string ArgumentName(int argument) const {
     const auto at = static_cast<size_t>(argument);
     if (at < argument_names_.size()) return argument_names_[at];
-    // Names of the program's inputs, if those are the caller's.
+    // Without a binding, method inputs and user arguments correspond, and so do their names.
     return method_.has_input_binding() ? absl::StrCat("input.", argument) : program_.InputName(method_, argument);
   }
 
   int num_inputs() const { return metadata_.num_inputs(); }
+  // Returns the number of the input among the unique inputs.
   int UniqueOf(int input) const {
     return binding_.has_duplicates() ? binding_.add_dupe_map[static_cast<size_t>(input)] : input;
   }
 
+  // AOTDedupeWrapper and AOTSyntheticBaseWrapper: maps inputs to program arguments and these to method inputs.
   absl::Status BindArguments() {
     const std::vector<int> kept = binding_.KeptInputs(num_inputs());
     for (int i = 0; i < num_inputs(); ++i) {
@@ -214,12 +220,13 @@ class PlanMaker {
     return input >= 0 && input < plan_.num_states;
   }
 
-  // The program argument that the input is; -1: a view of one.
+  // Returns the program argument that is the input; -1 if the input is a duplicate or a view of a base.
   int ArgumentOf(int input) const {
     const auto found = std::find(plan_.argument_inputs.begin(), plan_.argument_inputs.end(), input);
     return found == plan_.argument_inputs.end() ? -1 : static_cast<int>(found - plan_.argument_inputs.begin());
   }
 
+  // Returns the method input that is program argument `argument`, which is not a state.
   int MethodInputOf(int argument) const {
     const auto found = std::find(plan_.method_arguments.begin(), plan_.method_arguments.end(), argument);
     return static_cast<int>(found - plan_.method_arguments.begin());
@@ -237,7 +244,8 @@ class PlanMaker {
     COTAN_ASSIGN_OR_RETURN(plan_.backward, program_.FindMethod(method_.backward_method()));
     const Method& backward = program_.method(plan_.backward);
     if (backward.gradient_inputs_size() != backward.outputs_size()) {
-      return MetadataError("has a backward that does not tell whose gradients it returns");
+      return MetadataError(absl::StrCat("has a backward with ", backward.gradient_inputs_size(),
+                                        " gradient_inputs for ", backward.outputs_size(), " outputs"));
     }
     plan_.takes_flags = TakesTangentFlags(backward, static_cast<int>(method_.num_saved()), plan_.num_tangents);
     for (uint32_t input : backward.gradient_inputs()) {
@@ -257,8 +265,8 @@ class PlanMaker {
     return absl::OkStatus();
   }
 
-  // A leaf that is moved under no_grad before it is used has gradients of its sizes
-  // then.
+  // Records the gradients whose sizes are not those of the argument: a leaf whose metadata is mutated under no_grad
+  // before its first use has gradients of the mutated sizes.
   absl::Status AddGradientSizes(const Method& backward) {
     plan_.gradient_sizes.resize(plan_.gradient_inputs.size());
     for (size_t m = 0; m < plan_.method_arguments.size(); ++m) {
@@ -274,6 +282,8 @@ class PlanMaker {
     return absl::OkStatus();
   }
 
+  // Computes depends_on by a forward pass over the backward's ops, in expressions by output, plus the recorded
+  // structural tangents.
   void AddDependencies(const Method& backward) {
     const auto num_tangents = static_cast<size_t>(plan_.num_tangents);
     std::vector<std::vector<bool>> of_value(static_cast<size_t>(backward.values_size()),
@@ -282,11 +292,18 @@ class PlanMaker {
       of_value[backward.inputs(static_cast<int>(method_.num_saved() + t))][t] = true;
     }
     for (const serialization::Op& op : backward.ops()) {
-      std::vector<bool> all(num_tangents);
-      for (uint32_t input : op.inputs()) {
-        for (size_t t = 0; t < num_tangents; ++t) all[t] = all[t] || of_value[input][t];
+      std::vector<uint32_t> all(static_cast<size_t>(op.inputs_size()));
+      for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint32_t>(i);
+      std::vector<std::vector<uint32_t>> inputs(static_cast<size_t>(op.outputs_size()), all);
+      if (op.has_expr()) inputs = InputsOfOutputs(op.expr());
+      for (int output = 0; output < op.outputs_size(); ++output) {
+        std::vector<bool> depends(num_tangents);
+        for (const uint32_t input : inputs[static_cast<size_t>(output)]) {
+          const std::vector<bool>& of_input = of_value[op.inputs(static_cast<int>(input))];
+          for (size_t t = 0; t < num_tangents; ++t) depends[t] = depends[t] || of_input[t];
+        }
+        of_value[op.outputs(output)] = std::move(depends);
       }
-      for (uint32_t output : op.outputs()) of_value[output] = all;
     }
     for (uint32_t output : backward.outputs()) plan_.depends_on.push_back(of_value[output]);
     for (const serialization::StructuralTangents& idle : backward.structural_tangents()) {
@@ -315,8 +332,8 @@ class PlanMaker {
       AddReturn(value.tensor, returned, result);
     }
     if (result == plan_.first_saved) return absl::OkStatus();
-    return MetadataError(absl::StrCat("returns ", plan_.first_saved, " values, its metadata tells of ", result,
-                                      " (gradients among them, if it has no backward of its own)"));
+    return MetadataError(absl::StrCat("returns ", plan_.first_saved, " values, but its metadata describes ", result,
+                                      " (a method without a backward of its own returns gradients as well)"));
   }
 
   int num_caller_outputs() const { return plan_.num_caller_outputs; }
@@ -355,13 +372,14 @@ class PlanMaker {
     plan_.returned.push_back(returned);
   }
 
-  // Whether an output in fresh memory is made without the program's result.
+  // Returns whether a NON_ALIAS output is built from another output or an input, so that the program's result is
+  // unused.
   static bool IsElsewhere(const OutputAliasInfo& info) {
     return info.shared_storage.has_value() &&
            (info.shared_storage->is_same_tensor || info.shared_storage->owner == SharedStorage::Owner::kInput);
   }
 
-  // Inputs that are views of the base and written so that autograd sees it.
+  // Returns the inputs that are views of base `argument` and have a tracked write.
   std::vector<int> WrittenViews(int argument) const {
     std::vector<int> written;
     const auto base = static_cast<size_t>(argument);
@@ -373,6 +391,7 @@ class PlanMaker {
     return written;
   }
 
+  // A data mutation (mutates_data) of program argument `argument`, whose new data is `result`.
   void AddWriteBack(int argument, int tangent, int result) {
     const InputAliasInfo& info = program_metadata_.input(argument);
     CallPlan::WriteBack write = {
@@ -410,8 +429,7 @@ class PlanMaker {
     }
   }
 
-  // Whether a saved value may lie in the memory of an argument, of a result or
-  // of another saved value.
+  // Returns whether a saved value may share the memory of an argument, of a result or of another saved value.
   bool IsSeenElsewhere(uint32_t value) const {
     const auto updates = [value](const serialization::InputUpdate& update) { return update.value() == value; };
     return std::count(method_.outputs().begin(), method_.outputs().end(), value) != 1 ||
@@ -429,7 +447,7 @@ class PlanMaker {
       if (!info.mutates_metadata || info.mutates_storage_metadata || is_duplicate) continue;
       CallPlan::NewGeometry change;
       change.input = i;
-      // A new content brings the history of both.
+      // A tracked write of new data sets the grad_fn for both mutations.
       const int argument = ArgumentOf(i);
       const bool is_written = std::any_of(
           plan_.write_backs.begin(), plan_.write_backs.end(),
@@ -439,7 +457,7 @@ class PlanMaker {
                                  ? info.mutations_under_no_grad_or_inference_mode
                                  : info.history != GradFnChange::kNew || (is_written && is_recorded);
       if (!info.geometry_after.has_value())
-        return Contradicts("metadata.input_info[", i, "].geometry_after: is not set, but the input's geometry changes");
+        return Contradicts("metadata.input_info[", i, "].geometry_after: is not set, but mutates_metadata is true");
       change.geometry = *info.geometry_after;
       change.gradient_sizes = info.gradient_sizes;
       change.is_written =
@@ -454,7 +472,7 @@ class PlanMaker {
       const bool is_new_leaf = metadata_.input(i).history == GradFnChange::kNewLeaf;
       if (!is_new_leaf) continue;
       if (input.requires_grad)
-        return Contradicts("metadata.input_info[", i, "].history: a new leaf requires grad at entry");
+        return Contradicts("metadata.input_info[", i, "].history: is NEW_LEAF, but the input requires grad at entry");
       plan_.new_leaves.push_back(i);
     }
     COTAN_RETURN_IF_ERROR(AddNewStorages());
@@ -464,7 +482,8 @@ class PlanMaker {
     return absl::OkStatus();
   }
 
-  // `argument`: that the input is; -1: a part of a base.
+  // Sets change.traced and change.method_input. `argument`: the program argument that is the input; -1: a view of a
+  // base.
   void AddMemoryOf(CallPlan::NewGeometry& change, int argument) const {
     for (size_t base = 0; base < plan_.bases.size(); ++base) {
       for (const CallPlan::BaseView& view : plan_.bases[base].views) {
@@ -486,7 +505,8 @@ class PlanMaker {
       const InputAliasInfo& info = metadata_.input(i);
       if (!info.mutates_storage_metadata || OriginalOf(i) != i) continue;
       if (!info.new_storage.has_value() || !info.geometry_after.has_value()) {
-        return Contradicts("metadata.input_info[", i, "].new_storage: is not set, but the input gets another storage");
+        return Contradicts("metadata.input_info[", i,
+                           "]: new_storage or geometry_after is not set, but mutates_storage_metadata is true");
       }
       CallPlan::NewStorage& set = plan_.new_storages.emplace_back();
       set.input = i;
@@ -515,6 +535,7 @@ class PlanMaker {
 
   CallPlan::Returned& ReturnedAt(int index) { return plan_.returned[static_cast<size_t>(index)]; }
 
+  // Layouts and storage owners of intermediate bases and outputs.
   void AddPlacements() {
     for (const TangentMeta& tangent : metadata_.facts().tangents) {
       if (tangent.source.kind != ForwardTensor::Kind::kIntermediateBase) continue;
@@ -539,10 +560,11 @@ class PlanMaker {
         }
       }
       if (!ReturnedAt(index).reading.has_value()) plan_.placements.push_back(std::move(placement));
-      if (info.non_alias_view.has_value()) AddFreshView(index, info);
+      if (info.non_alias_view.has_value()) AddNonAliasView(index, info);
     }
   }
 
+  // An output with conj/neg bits is a view of its owner: the program's result is unused.
   void SetConjNegBits(const SharedStorage& shared, const TensorGeometry& geometry, CallPlan::Returned& returned) {
     const ConjNegBits reading = {shared.is_conjugate, shared.is_negated};
     if (reading.is_plain()) return;
@@ -563,7 +585,8 @@ class PlanMaker {
     return ViewCreation::kMultiOutput;
   }
 
-  void AddFreshView(int index, const OutputAliasInfo& info) {
+  // NON_ALIAS output that autograd knows as a view of another output or of an unreturned base.
+  void AddNonAliasView(int index, const OutputAliasInfo& info) {
     const NonAliasViewInfo& seen = *info.non_alias_view;
     CallPlan::View view = {.creation = CreationOf(seen)};
     CallPlan::Returned& returned = ReturnedAt(index);
@@ -578,7 +601,7 @@ class PlanMaker {
       if (view.creation == ViewCreation::kDefault && returned.tangent >= 0) base.view = index;
       base.requires_grad = base.requires_grad || returned.is_leaf_that_requires_grad;
     }
-    // It requires grad as its base does.
+    // A view requires grad if its base does.
     returned.is_leaf_that_requires_grad = false;
     const int owner = returned.owner >= 0 ? returned.owner : index;
     ReturnedAt(owner).is_shared = true;
@@ -591,7 +614,7 @@ class PlanMaker {
       plan_.outputs.push_back(OutputOf(i));
       KeepPreMutationView(plan_.outputs.back());
     }
-    // Those that are made from other outputs come after these.
+    // Order: an output that is built from another output comes after that.
     const std::vector<CallPlan::Output> by_index = plan_.outputs;
     const auto rank = [&by_index](const CallPlan::Output& output) {
       const CallPlan::Output* from = &output;
@@ -605,7 +628,7 @@ class PlanMaker {
                      [&rank](const CallPlan::Output& a, const CallPlan::Output& b) { return rank(a) < rank(b); });
   }
 
-  // -1: none.
+  // Returns the tangent of output `output`; -1: none.
   int TangentOf(int output) const {
     const ForwardTensor source = {ForwardTensor::Kind::kOutput, output};
     const std::vector<ForwardTensor>& sources = program_metadata_.derived().tangent_sources;
@@ -663,7 +686,7 @@ class PlanMaker {
     return output;
   }
 
-  // The first input that is the same tensor.
+  // Returns the first input that is the same tensor.
   int OriginalOf(int input) const {
     for (const CallPlan::Duplicate& duplicate : plan_.duplicates) {
       if (duplicate.input == input) return duplicate.original;
@@ -671,8 +694,8 @@ class PlanMaker {
     return input;
   }
 
-  // A view of an input that moves, by its place in the storage. A leaf has no history
-  // that would tell what it was.
+  // Marks an output that is a view of a metadata-mutated input, given by its geometry in the storage: it must be taken
+  // of the input before the mutation. Not for leaves, which have no grad_fn that leads to the old metadata.
   void KeepPreMutationView(CallPlan::Output& output) {
     if (output.kind != CallPlan::Output::Kind::kViewOfInput || !output.requires_grad) return;
     const bool is_placed = output.steps.empty() ? output.geometry.has_value()
@@ -706,14 +729,14 @@ class PlanMaker {
     if (tracks_writes) AddStage("in place", &CheckInPlace, text_.WriteBacks(/*only_tracked=*/true));
     AddStage("forward", &RunForward,
              absl::StrCat(method_.ops_size(), " ops, ", plan_.first_saved, " results, ", plan_.num_saved, " saved",
-                          plan_.draws_random_numbers ? ", moves the random generator on" : ""));
+                          plan_.draws_random_numbers ? ", advances the random generator" : ""));
     if (!plan_.new_leaves.empty()) AddStage("new leaves", &MakeNewLeaves, text_.Inputs(plan_.new_leaves));
     if (plan_.backward >= 0) {
       AddStage("record", &RecordNode,
                absl::StrCat("backward '", program_.method(plan_.backward).name(), "', ", plan_.num_tangents,
                             " tangents, gradients of ", text_.Gradients()));
     } else if (plan_.has_detached_grad_sink) {
-      AddStage("record", &RecordNode, "gradients end here");
+      AddStage("record", &RecordNode, "no gradients: no input requires grad");
     }
     if (!plan_.returned.empty()) AddStage("wrap", &WrapReturned, absl::StrCat(plan_.returned.size(), " tensors"));
     if (!plan_.new_geometries.empty() || !plan_.write_backs.empty() || !plan_.new_storages.empty() ||
@@ -734,14 +757,14 @@ class PlanMaker {
 
   const Program& program_;
   const Method& method_;
-  ViewAndMutationMeta metadata_;          // the caller's, on flat values
+  ViewAndMutationMeta metadata_;          // of the user's function, over flat values
   ViewAndMutationMeta program_metadata_;  // after de-duplication and synthetic bases
   GraphSignature signature_;
   std::vector<std::string> argument_names_;  // of flat values
   InputBinding binding_;
-  std::vector<int> returned_outputs_;           // index into plan_.returned by output of the caller; -1: none
-  std::vector<int> returned_bases_;             // the same by intermediate base
-  absl::flat_hash_map<int, int> hidden_bases_;  // index into plan_.hidden_bases by number in the metadata
+  std::vector<int> returned_outputs_;           // by output: index into plan_.returned; -1: none
+  std::vector<int> returned_bases_;             // by intermediate base: index into plan_.returned
+  absl::flat_hash_map<int, int> hidden_bases_;  // by number in the metadata: index into plan_.hidden_bases
   CallPlan plan_;
   const CallPlanText text_{plan_};
 };

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/function/call_plan.h"
 
 #include <utility>
@@ -17,7 +19,7 @@ using testing::Square;
 using testing::TestKernels;
 using testing::TwoParts;
 
-TEST(CallPlanTest, RefusesMethodsItKnowsTooLittleOf) {
+TEST(CallPlanTest, RejectsMethodsWithoutMetadata) {
   ProgramBuilder builder = Square();
   builder.AddMethod("bare").Input("x", DType::kFloat32, {"2"});
   Session session = *Session::Create(builder.Load(), {.kernels = &TestKernels(), .device = nullptr, .threads = 1});
@@ -27,7 +29,8 @@ TEST(CallPlanTest, RefusesMethodsItKnowsTooLittleOf) {
   builder = Square();
   builder.artifact().mutable_methods(1)->clear_gradient_inputs();
   Session other = *Session::Create(builder.Load(), {.kernels = &TestKernels(), .device = nullptr, .threads = 1});
-  EXPECT_THAT(Function::Create(other, "f").status().message(), HasSubstr("does not tell whose gradients"));
+  EXPECT_THAT(Function::Create(other, "f").status().message(),
+              HasSubstr("has a backward with 0 gradient_inputs for 1 outputs"));
 }
 
 TEST(CallPlanTest, TextShowsTheStagesThatAMethodNeeds) {

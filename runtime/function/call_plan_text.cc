@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/function/call_plan_text.h"
 
 #include <vector>
@@ -71,7 +73,7 @@ std::string CallPlanText::WriteBacks(bool only_tracked) const {
   for (const CallPlan::WriteBack& write : plan_.write_backs) {
     if (only_tracked && write.tangent < 0) continue;
     parts.push_back(absl::StrCat("content of ", Argument(write.argument),
-                                 write.tangent >= 0     ? " with its history"
+                                 write.tangent >= 0     ? " with grad_fn"
                                  : !write.bumps_version ? " hidden from autograd"
                                  : write.under_no_grad  ? " under no_grad"
                                                         : ""));
@@ -82,7 +84,7 @@ std::string CallPlanText::WriteBacks(bool only_tracked) const {
     if (set.owner_input >= 0) absl::StrAppend(&parts.back(), ", that of ", Input(set.owner_input));
   }
   for (int argument : plan_.bumped_arguments) parts.push_back(absl::StrCat("version of ", Argument(argument)));
-  if (!plan_.detached_inputs.empty()) parts.push_back(absl::StrCat("no history of ", Inputs(plan_.detached_inputs)));
+  if (!plan_.detached_inputs.empty()) parts.push_back(absl::StrCat("detached ", Inputs(plan_.detached_inputs)));
   return absl::StrJoin(parts, ", ");
 }
 

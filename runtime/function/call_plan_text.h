@@ -1,4 +1,6 @@
-// What the stages of a call plan do, in words.
+// SPDX-License-Identifier: Apache-2.0
+
+// CallPlanText: descriptions of the stages of a call plan, for Function::ToString().
 #ifndef COTAN_RUNTIME_FUNCTION_CALL_PLAN_TEXT_H_
 #define COTAN_RUNTIME_FUNCTION_CALL_PLAN_TEXT_H_
 
@@ -9,31 +11,29 @@
 
 namespace cotan {
 
-// Lists, separated by commas; empty if there is nothing to tell. Thread-safe, if
-// nobody changes the plan, which outlives the object.
+// Describes parts of a plan as comma-separated lists, empty if there are no entries. The plan must outlive the object.
+// Thread-safe while the plan does not change.
 class CallPlanText {
  public:
   explicit CallPlanText(const CallPlan& plan) : plan_(plan) {}
 
-  // Name of an input of the caller, of several, of a program argument: "x",
-  // "x, y", "base of x, y".
+  // Return the name of an input, of several inputs, and of a program argument: "x", "x, y", "base of x, y".
   const std::string& Input(int input) const;
   std::string Inputs(const std::vector<int>& inputs) const;
   std::string Argument(int argument) const;
 
-  // Arguments and outputs of wrapper types.
+  // Return the arguments and the outputs of wrapper types: "q Quantized{data: flat 0}", "output 0 ...".
   std::string ArgumentWrappers() const;
   std::string OutputWrappers() const;
-  // "x is y, z is not w".
+  // Returns the pairs of duplicates and of inputs that must not alias: "x is y, z is not w".
   std::string Duplicates() const;
-  // "f32[6]{1} is the base of x, y".
+  // Returns the synthetic bases: "f32[6]{1} is the base of x, y".
   std::string Bases() const;
-  // The arguments that the backward has gradients of.
+  // Returns the program arguments whose gradients the backward returns.
   std::string Gradients() const;
-  // What the call changes of its arguments. `only_tracked`: contents that get a
-  // history.
+  // Returns the mutations of arguments. `only_tracked`: only data mutations that give the argument a grad_fn.
   std::string WriteBacks(bool only_tracked) const;
-  // "output 0 new, output 1 a view of x".
+  // Returns the kind of each output: "output 0 new, output 1 a view of x".
   std::string Outputs() const;
 
  private:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/function/call_plan_text.h"
 
 #include "gtest/gtest.h"
@@ -5,7 +7,7 @@
 namespace cotan {
 namespace {
 
-// Of f(x, y, z), where x and y are parts of a base.
+// The plan of f(x, y, z), where x and y are views of a base.
 CallPlan Plan() {
   CallPlan plan;
   plan.inputs = {{.name = "x"}, {.name = "y"}, {.name = "z"}};
@@ -47,9 +49,9 @@ TEST(CallPlanTextTest, TellsWhatAutogradKnowsOfWrites) {
   hidden.bumps_version = false;
   plan.write_backs = {tracked, hidden};
   plan.detached_inputs = {2};
-  EXPECT_EQ(CallPlanText(plan).WriteBacks(/*only_tracked=*/true), "content of z with its history");
+  EXPECT_EQ(CallPlanText(plan).WriteBacks(/*only_tracked=*/true), "content of z with grad_fn");
   EXPECT_EQ(CallPlanText(plan).WriteBacks(/*only_tracked=*/false),
-            "content of z with its history, content of base of x, y hidden from autograd, no history of z");
+            "content of z with grad_fn, content of base of x, y hidden from autograd, detached z");
 }
 
 TEST(CallPlanTextTest, TellsHowOutputsAreMade) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/function/call_stages.h"
 
 #include <algorithm>
@@ -27,8 +29,8 @@ const Variable& ArgumentAt(const Call& call, int argument) {
 
 Tensor& ResultAt(Call& call, int result) { return call.results[static_cast<size_t>(result)]; }
 
-// A leaf is written behind autograd's back: what wrote it when traced was no
-// operation that autograd saw, or it had been refused.
+// Returns whether autograd tracks the write. Writes to leaves that require grad are untracked: a tracked one would have
+// been rejected while tracing.
 bool IsTracked(const Call& call, const CallPlan::WriteBack& write) {
   if (!call.is_recorded || write.tangent < 0) return false;
   const Variable& target = ArgumentAt(call, write.argument);
@@ -42,7 +44,7 @@ bool IsTracked(const Call& call, const CallPlan::WriteBack& write) {
 absl::Status FlattenArguments(FunctionCore& core, Call& call) {
   const CallPlan& plan = core.plan();
   if (call.wrapped_outputs == nullptr) {
-    return Refuse(plan, "it has arguments or results of wrapper types: use CallWrapped()");
+    return Refuse(plan, "has arguments or results of wrapper types: use CallWrapped()");
   }
   if (call.wrapped_arguments.size() != plan.wrapped_arguments.size()) {
     return Refuse(plan, "takes ", plan.wrapped_arguments.size(), " arguments, got ", call.wrapped_arguments.size());
@@ -85,15 +87,14 @@ absl::Status CheckMode(const CallPlan& plan, const Call& call) {
   return absl::OkStatus();
 }
 
-// The backward has no gradient for what needed none.
+// Views made under no_grad when traced have no gradient in the backward.
 absl::Status CheckWithoutGradient(const CallPlan& plan, const Call& call) {
   for (int input : plan.no_grad_view_inputs) {
     const absl::StatusOr<autograd::Edge> edge = InputAt(call, input).GradientEdge();
     if (!edge.ok() || !edge->defined()) continue;
-    return Refuse(
-        plan, "argument '", InputOf(plan, input).name,
-        "' was a view made under no_grad when the program was traced, which no gradient goes through; it does "
-        "through the one given");
+    return Refuse(plan, "argument '", InputOf(plan, input).name,
+                  "' was a view made under no_grad when the program was traced, so that no gradient flows through it; "
+                  "the one given has a gradient");
   }
   return absl::OkStatus();
 }
@@ -141,7 +142,7 @@ absl::Status Deduplicate(FunctionCore& core, Call& call) {
   for (const auto& [input, other] : plan.must_not_alias) {
     if (!InputAt(call, input).is_same(InputAt(call, other))) continue;
     return Refuse(plan, "argument '", InputOf(plan, other).name, "' is the same tensor as '", InputOf(plan, input).name,
-                  "', which is changed; they were not when the program was traced");
+                  "', whose metadata or storage is mutated; they were different tensors when the program was traced");
   }
   return absl::OkStatus();
 }
@@ -165,15 +166,16 @@ absl::Status CheckInPlace(FunctionCore& core, Call& call) {
 
 namespace {
 
-// Where a result is to lie in the end.
+// Returns the storage that a result has at the end of the call.
 const std::shared_ptr<Storage>& StorageOf(Call& call, int result) {
-  for (const auto& [folded, place] : call.folded) {
-    if (folded == result) return place.storage();
+  for (const auto& [overlapping, place] : call.overlapping_results) {
+    if (overlapping == result) return place.storage();
   }
   return ResultAt(call, result).storage();
 }
 
-// Memory for a result that is not dense, or in whose storage others are, too.
+// Allocates a result that is not dense or that shares its storage with other results. The storage of the owner must
+// have been allocated.
 absl::Status PlaceResult(FunctionCore& core, Call& call, const FunctionCore::OutputLayouts& places, int result) {
   const auto r = static_cast<size_t>(result);
   const TensorSpec& spec = call.executable->plan().outputs[r];
@@ -187,12 +189,13 @@ absl::Status PlaceResult(FunctionCore& core, Call& call, const FunctionCore::Out
     storage = StorageOf(call, owner);
   }
   COTAN_ASSIGN_OR_RETURN(call.results[r], Tensor::InStorage(std::move(storage), spec.dtype, layout));
-  if (!places.is_folded[r]) return call.executable->SetStridedOutput(result, call.results[r]);
-  call.folded.emplace_back(result, std::exchange(call.results[r], Tensor()));
+  if (!places.is_overlapping[r]) return call.executable->SetStridedOutput(result, call.results[r]);
+  call.overlapping_results.emplace_back(result, std::exchange(call.results[r], Tensor()));
   return call.executable->SetOutput(result, call.results[r]);
 }
 
-// Elements that share memory are equal: one of each is written.
+// Copies `from` to `to`, whose elements overlap. Elements that share a location have equal values: expanded dimensions
+// are copied once, other overlapping ones index by index.
 absl::Status WriteOverlapping(TensorOps& ops, const Tensor& from, const Tensor& to) {
   StridedLayout source = from.layout();
   StridedLayout target = to.layout();
@@ -215,8 +218,9 @@ absl::Status WriteOverlapping(TensorOps& ops, const Tensor& from, const Tensor& 
   return absl::OkStatus();
 }
 
-absl::Status FoldResults(FunctionCore& core, Call& call) {
-  for (auto& [result, place] : call.folded) {
+// Copies results with overlapping elements to their final storage.
+absl::Status CopyOverlappingResults(FunctionCore& core, Call& call) {
+  for (auto& [result, place] : call.overlapping_results) {
     COTAN_RETURN_IF_ERROR(WriteOverlapping(core.session().ops(), ResultAt(call, result), place));
     ResultAt(call, result) = std::move(place);
   }
@@ -255,15 +259,16 @@ absl::Status PlaceResults(FunctionCore& core, Call& call) {
       COTAN_RETURN_IF_ERROR(PlaceResult(core, call, *places, r));
     }
   }
-  for (const CallPlan::StridedOutputSpec& placement : plan.placements) {  // in storages that are there by now
+  // All owners have a storage now.
+  for (const CallPlan::StridedOutputSpec& placement : plan.placements) {
     if (placement.owner == placement.result) continue;
     COTAN_RETURN_IF_ERROR(PlaceResult(core, call, *places, placement.result));
   }
   return absl::OkStatus();
 }
 
-// Whether a change of an input's geometry is one that autograd sees. The function
-// may enable gradients itself.
+// Returns whether autograd tracks the metadata mutation. Gradients may be disabled now and enabled by the traced
+// function.
 bool IsRecorded(const Call& call, const CallPlan::NewGeometry& change) {
   return (GradMode::enabled() || call.in_traced_mode) && !change.under_no_grad;
 }
@@ -272,18 +277,19 @@ size_t BytesOf(const Tensor& tensor, const StridedLayout& layout) {
   return static_cast<size_t>(StorageExtent(layout)) * ByteSize(tensor.dtype());
 }
 
-// Whether the tensor needs a larger storage for this layout.
+// Returns whether the tensor needs a larger storage for `layout` (resize_()).
 bool Grows(const Tensor& tensor, const StridedLayout& layout) {
   return BytesOf(tensor, layout) > tensor.storage()->bytes();
 }
 
-// Whether each element of `part` is one of `whole`.
+// Returns whether each element of `part` is an element of `whole`.
 bool IsPartOf(const StridedLayout& whole, const StridedLayout& part) {
   if (!IsDenseNonOverlapping(whole)) return Covers(whole, part);
   return NumElements(part.sizes) == 0 || (part.offset >= whole.offset && StorageExtent(part) <= StorageExtent(whole));
 }
 
-// In the memory of another argument, which lies in it as when traced, but for a shift.
+// set_() to the storage of another argument, `owner`. Returns the input's new tensor in that storage. InvalidArgument:
+// `owner` has another layout than when traced, except for the storage offset.
 absl::StatusOr<Tensor> InStorageOfArgument(const CallPlan& plan, const CallPlan::NewStorage& set, const Tensor& owner,
                                            const Call& call) {
   if (set.covers_owner) return owner;
@@ -294,8 +300,8 @@ absl::StatusOr<Tensor> InStorageOfArgument(const CallPlan& plan, const CallPlan:
       (owner.layout().offset - traced.offset) * static_cast<int64_t>(ByteSize(set.owner_geometry_at_entry.dtype));
   traced.offset = owner.layout().offset;
   if (owner.layout() != traced || shift % bytes != 0) {
-    return Refuse(plan, "argument '", InputOf(plan, set.owner_input).name, "', a part of whose memory argument '",
-                  InputOf(plan, set.input).name, "' is set to, was ", set.owner_geometry_at_entry.ToString(),
+    return Refuse(plan, "argument '", InputOf(plan, set.owner_input).name, "', to whose storage argument '",
+                  InputOf(plan, set.input).name, "' is set (set_()), was ", set.owner_geometry_at_entry.ToString(),
                   " when the program was traced; the one given is ", owner.ToString());
   }
   layout.offset += shift / bytes;
@@ -312,7 +318,8 @@ absl::Status FindStorageOwners(const CallPlan& plan, Call& call) {
   return absl::OkStatus();
 }
 
-// What the input's memory has to have when it gets the new geometry.
+// Checks that the storage has the elements of the new geometry and, if data is written there, that the write overlaps
+// no other input or state.
 absl::Status CheckNewGeometry(FunctionCore& core, const Call& call, const CallPlan::NewGeometry& change,
                               const StridedLayout& layout) {
   const Variable& target = InputAt(call, change.input);
@@ -321,16 +328,18 @@ absl::Status CheckNewGeometry(FunctionCore& core, const Call& call, const CallPl
   if (!grows && !change.is_written) return absl::OkStatus();
   const bool has_more = NumElements(layout.sizes) > before.num_elements();  // resize_() in a storage with room
   if (!grows && !has_more && !IsPartOf(before.layout(), layout)) {
-    return Refuse(core.plan(), "argument '", InputOf(core.plan(), change.input).name, "' is written as ",
-                  ToString(layout), " of its storage, some elements of which the one given, ",
-                  ToString(before.layout()), ", does not have: pass it as it was when the program was traced");
+    return Refuse(core.plan(), "argument '", InputOf(core.plan(), change.input).name, "' is written with the layout ",
+                  ToString(layout), " in its storage, some elements of which the one given, with the layout ",
+                  ToString(before.layout()),
+                  ", does not have: pass it with the layout that it had when the program was traced");
   }
   if (change.method_input < 0) return absl::OkStatus();
   return core.forward(call.is_recorded)
       .CheckWrite(change.method_input, {before.storage().get(), &layout, before.dtype()}, call.tensors, 0);
 }
 
-// Written one after the other, in an order that is not the function's.
+// Checks that input `last` does not overlap earlier ones in the new geometry where both are written: the order of
+// writes is not that of the traced function.
 absl::Status CheckNewGeometriesApart(const CallPlan& plan, const Call& call, size_t last) {
   const auto region = [&](size_t i) {
     const Tensor& tensor = InputAt(call, plan.new_geometries[i].input).tensor();
@@ -341,13 +350,12 @@ absl::Status CheckNewGeometriesApart(const CallPlan& plan, const Call& call, siz
     if (!plan.new_geometries[i].is_written || !Overlap(region(i), region(last))) continue;
     return Refuse(plan, "arguments '", InputOf(plan, plan.new_geometries[i].input).name, "' and '",
                   InputOf(plan, plan.new_geometries[last].input).name,
-                  "' are written in memory that they share in their new geometry; they did not when the program was "
-                  "traced");
+                  "' are written and share memory in their new geometry; they did not when the program was traced");
   }
   return absl::OkStatus();
 }
 
-// Where inputs are to lie, before anything is written.
+// Computes and checks the new layouts of metadata-mutated inputs before anything is written.
 absl::Status FindNewGeometries(FunctionCore& core, Call& call) {
   const CallPlan& plan = core.plan();
   for (size_t i = 0; i < plan.new_geometries.size(); ++i) {
@@ -359,8 +367,8 @@ absl::Status FindNewGeometries(FunctionCore& core, Call& call) {
       layout.offset += target.layout().offset - traced.offset;
     }
     COTAN_RETURN_IF_ERROR(CheckNewGeometry(core, call, change, layout));
-    const bool is_cut = std::count(plan.detached_inputs.begin(), plan.detached_inputs.end(), change.input) != 0;
-    if (!is_cut && !target.is_view()) {
+    const bool is_detached = std::count(plan.detached_inputs.begin(), plan.detached_inputs.end(), change.input) != 0;
+    if (!is_detached && !target.is_view()) {
       const GradModeGuard mode(IsRecorded(call, change));
       COTAN_RETURN_IF_ERROR(target.CheckInPlace(target.requires_grad()));
     }
@@ -370,7 +378,7 @@ absl::Status FindNewGeometries(FunctionCore& core, Call& call) {
   return absl::OkStatus();
 }
 
-// Results that the plan did not give memory of their own.
+// Sets the results that share the memory of an input or another result.
 void FindSharedResults(Call& call) {
   const std::vector<ResultBuffer>& kinds = call.executable->plan().places;
   for (size_t r = 0; r < kinds.size(); ++r) {
@@ -396,7 +404,7 @@ absl::Status RunForward(FunctionCore& core, Call& call) {
   COTAN_RETURN_IF_ERROR(PlaceResults(core, call));
   COTAN_RETURN_IF_ERROR(call.executable->Run());
   FindSharedResults(call);
-  COTAN_RETURN_IF_ERROR(FoldResults(core, call));
+  COTAN_RETURN_IF_ERROR(CopyOverlappingResults(core, call));
   for (int state : plan.updated_states) core.session().BumpVersion(state);
   return absl::OkStatus();
 }
@@ -414,16 +422,17 @@ absl::Status MakeNewLeaves(FunctionCore& core, Call& call) {
 
 namespace {
 
+// Applies a metadata mutation to the argument.
 absl::Status ChangeGeometry(Call& call, const CallPlan::NewGeometry& change, const StridedLayout& layout) {
   Variable target = InputAt(call, change.input);
   const Tensor before = target.tensor();
   const GradModeGuard mode(IsRecorded(call, change));
   if (!Grows(before, layout)) {
-    // The function moved it before its base was written, or asked for its history in between.
+    // Regenerates a stale view's grad_fn before its metadata changes, as the traced function did.
     COTAN_RETURN_IF_ERROR(target.grad_fn().status());
     return target.AsStridedInPlace(layout);
   }
-  // It has grown: the elements that there were, in a larger storage.
+  // resize_() to a larger storage: copies the old bytes.
   COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Storage> larger, Storage::Allocate(before.device(), BytesOf(before, layout)));
   if (before.storage()->bytes() != 0) {
     COTAN_RETURN_IF_ERROR(before.device().Copy(larger->data(), before.storage()->data(), before.storage()->bytes()));
@@ -432,6 +441,7 @@ absl::Status ChangeGeometry(Call& call, const CallPlan::NewGeometry& change, con
   return target.SetStorage(Variable(std::move(grown)));
 }
 
+// Returns the gradient edge of `argument`. `gradient_sizes`: of the gradient of a leaf, if not those of the leaf.
 absl::StatusOr<autograd::Edge> EdgeTo(const Call& call, const Variable& argument,
                                       const std::optional<SymIntVector>& gradient_sizes) {
   if (!gradient_sizes.has_value()) return argument.GradientEdge();
@@ -446,12 +456,12 @@ absl::Status ChangeGeometries(FunctionCore& core, Call& call) {
   const std::vector<CallPlan::NewGeometry>& changes = core.plan().new_geometries;
   for (size_t i = 0; i < changes.size(); ++i) {
     if (changes[i].view_precedes_metadata_mutation) {
-      // The function may have viewed it with gradients enabled.
+      // The traced function may have taken the view with gradients enabled.
       const GradModeGuard mode(GradMode::enabled() || call.in_traced_mode);
       COTAN_ASSIGN_OR_RETURN(call.metadata_mutated_inputs[i], InputAt(call, changes[i].input).View({}));
     }
     if (changes[i].gradient_sizes.has_value() && call.in_traced_mode) {
-      COTAN_ASSIGN_OR_RETURN(call.moved_leaves.emplace_back(),
+      COTAN_ASSIGN_OR_RETURN(call.mutated_leaf_edges.emplace_back(),
                              EdgeTo(call, InputAt(call, changes[i].input), changes[i].gradient_sizes));
     }
     COTAN_RETURN_IF_ERROR(ChangeGeometry(call, changes[i], call.new_layouts[i]));
@@ -483,8 +493,8 @@ absl::StatusOr<Tensor> ReturnedTensor(Call& call, const CallPlan& plan, const Ca
   return tensor.WithConjNegBits(*returned.reading);
 }
 
-// `tensor`, which is in the storage of returned value `index`, as a variable
-// without history. All in one storage share a version.
+// Returns a variable without grad_fn over `tensor`, which is in the storage of returned value `index`. Variables in one
+// storage share a version counter.
 Variable InStorageOf(Call& call, const CallPlan& plan, int index, Tensor tensor) {
   const CallPlan::Returned& returned = plan.returned[static_cast<size_t>(index)];
   const auto owner = static_cast<size_t>(returned.owner < 0 ? index : returned.owner);
@@ -494,6 +504,7 @@ Variable InStorageOf(Call& call, const CallPlan& plan, int index, Tensor tensor)
   return storage.DetachAs(std::move(tensor));
 }
 
+// Returns a variable over an unreturned base.
 absl::StatusOr<Variable> HiddenBaseOf(Call& call, const CallPlan& plan, int hidden) {
   const CallPlan::HiddenBase& base = plan.hidden_bases[static_cast<size_t>(hidden)];
   const Tensor& seen = ResultAt(call, plan.returned[static_cast<size_t>(base.returned)].result);
@@ -502,7 +513,7 @@ absl::StatusOr<Variable> HiddenBaseOf(Call& call, const CallPlan& plan, int hidd
   return InStorageOf(call, plan, base.returned, std::move(tensor));
 }
 
-// Views made while gradients are disabled are known to be so.
+// Returns the creation of a view made in the current grad mode.
 ViewCreation CreationNow(ViewCreation traced) {
   return GradMode::enabled() || traced == ViewCreation::kMultiOutput ? traced : ViewCreation::kNoGrad;
 }
@@ -520,8 +531,8 @@ absl::Status WrapView(Call& call, const CallPlan& plan, size_t index) {
   return absl::OkStatus();
 }
 
-// A hidden base has the history of its view, should that be written: gradients of
-// what is not written go that way.
+// Gives an unreturned base a grad_fn that leads to that of its view, so that writing the view rebases the base and
+// gradients of unwritten elements still flow.
 absl::Status SetHiddenHistories(Call& call, const CallPlan& plan) {
   for (size_t h = 0; h < plan.hidden_bases.size(); ++h) {
     Variable& base = call.hidden_bases[h];
@@ -540,7 +551,7 @@ absl::Status SetHiddenHistories(Call& call, const CallPlan& plan) {
   return absl::OkStatus();
 }
 
-// Adds the node's input for a tangent that belongs to no new variable.
+// Adds an input to the node for a tangent without a new variable.
 void AddTangent(FunctionCore& core, Call& call, const CallPlan::Returned& returned) {
   autograd::GradientType type;
   if (returned.result < 0) {
@@ -585,7 +596,8 @@ absl::Status WrapReturned(FunctionCore& core, Call& call) {
 
 namespace {
 
-// The argument's elements are the new ones already; what autograd knows follows.
+// The program has written the new data to the argument: bumps the version and, if tracked, rebases the grad_fn
+// (rebase_history() in torch/csrc/autograd/variable.cpp).
 absl::Status RebaseAfterInPlaceWrite(Call& call, const CallPlan::WriteBack& write) {
   Variable target = ArgumentAt(call, write.argument);
   if (!IsTracked(call, write)) {
@@ -606,7 +618,7 @@ absl::Status RebaseAfterInPlaceWrite(Call& call, const CallPlan::WriteBack& writ
   return absl::OkStatus();
 }
 
-// What the backward needs of the argument as it was, which is about to be written.
+// Clones saved values that share the memory of the argument, which is about to be written.
 absl::Status KeepSaved(FunctionCore& core, Call& call, int argument) {
   const CallPlan& plan = core.plan();
   for (int r = plan.first_saved; call.is_recorded && r < plan.first_saved + plan.num_saved; ++r) {
@@ -622,7 +634,7 @@ absl::Status WriteContent(FunctionCore& core, Call& call, const CallPlan::WriteB
   ++core.stats().write_backs;
   if (!write.copies) return RebaseAfterInPlaceWrite(call, write);
   COTAN_RETURN_IF_ERROR(KeepSaved(core, call, write.argument));
-  // Its geometry has changed, so that the program could not write it.
+  // The metadata has been mutated, so that the program could not write the data in place.
   const GradModeGuard no_grad(false);
   const Variable source(ResultAt(call, write.result));
   Variable target =
@@ -640,7 +652,7 @@ absl::Status WriteContent(FunctionCore& core, Call& call, const CallPlan::WriteB
   return target.RebaseHistory(std::move(copy));
 }
 
-// What the function detached.
+// Applies detach_() or requires_grad_(false).
 absl::Status DetachInput(Variable target) {
   return target.is_leaf() ? target.RequiresGrad(false) : target.DetachInPlace();
 }
@@ -662,11 +674,10 @@ absl::Status SetNewStorage(const CallPlan& plan, Call& call, size_t index) {
 
 }  // namespace
 
-// First what was written where it was, then what was moved, then what was written
-// where it is now.
+// Order: data-only writes, metadata mutations, data writes of metadata-mutated inputs, storage mutations.
 absl::Status WriteBack(FunctionCore& core, Call& call) {
   const CallPlan& plan = core.plan();
-  for (int input : plan.detached_inputs) {  // no leaf may be moved before
+  for (int input : plan.detached_inputs) {  // a leaf must not require grad when its metadata is mutated
     if (InputAt(call, input).is_leaf()) COTAN_RETURN_IF_ERROR(DetachInput(InputAt(call, input)));
   }
   for (const CallPlan::WriteBack& write : plan.write_backs) {
@@ -696,7 +707,7 @@ absl::Status WriteBack(FunctionCore& core, Call& call) {
 
 namespace {
 
-// The argument as the program read it: the function may have moved it since.
+// Returns the argument with the geometry that the program read; its metadata may have been mutated since.
 Variable AsOfForward(const Call& call, int argument, const Tensor& read) {
   const Variable& variable = ArgumentAt(call, argument);
   const Tensor& now = variable.tensor();
@@ -728,7 +739,7 @@ absl::Status SaveForBackward(FunctionCore& core, Call& call) {
                                         [&](const CallPlan::Returned& r) { return r.result == place.index; });
         const Variable* variable =
             shown == plan.returned.end() ? nullptr : &call.returned[static_cast<size_t>(shown - plan.returned.begin())];
-        if (variable == nullptr || !variable->defined()) {  // nobody else's
+        if (variable == nullptr || !variable->defined()) {  // used by no variable
           call.node->SaveOwn(ResultAt(call, result));
           break;
         }
@@ -766,14 +777,14 @@ absl::StatusOr<Variable> ApplyView(const CallPlan::Output& output, const Call& c
   return base.AsStrided(layout);
 }
 
-// The views that led to the output, seen from the tensor that it is a view of.
+// Replays the output's views on `base` (gen_alias_from_base() in functional_utils.py).
 absl::StatusOr<Variable> Replay(const CallPlan::Output& output, const Call& call, const Variable& base) {
-  // The function may have switched gradients on for itself.
+  // The traced function may have enabled gradients itself.
   const bool enabled = GradMode::enabled() || (call.in_traced_mode && output.requires_grad);
   const GradModeGuard mode(enabled && !output.under_no_grad);
-  // What is cut off is not asked for a history, which it may not have any more.
-  const bool is_cut = base.requires_grad() && !output.requires_grad;
-  COTAN_ASSIGN_OR_RETURN(Variable view, ApplyView(output, call, is_cut ? base.Detach() : base));
+  // A detached output must not evaluate the grad_fn of `base`, which may fail for a stale view.
+  const bool is_detached = base.requires_grad() && !output.requires_grad;
+  COTAN_ASSIGN_OR_RETURN(Variable view, ApplyView(output, call, is_detached ? base.Detach() : base));
   if (view.is_view() && output.not_a_view) view = view.Detach();
   if (!view.requires_grad() && output.requires_grad && call.in_traced_mode) {
     COTAN_RETURN_IF_ERROR(view.RequiresGrad(true));
@@ -781,7 +792,7 @@ absl::StatusOr<Variable> Replay(const CallPlan::Output& output, const Call& call
   return view;
 }
 
-// In the memory of an argument, but not to autograd a view of it.
+// Returns an output in the storage of an argument that is not a differentiable view of it.
 absl::StatusOr<Variable> InArgument(const CallPlan::Output& output, const Call& call, const Variable& argument) {
   Variable made;
   {
@@ -832,7 +843,7 @@ absl::StatusOr<FunctionResult> MakeOutput(const CallPlan::Output& output, const 
       return FunctionResult(std::move(view));
     }
   }
-  return absl::InternalError("an output of no kind");
+  return absl::InternalError("unknown output kind");
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/function/call_stages.h"
 
 #include <utility>
@@ -72,8 +74,9 @@ TEST(CallStagesTest, WhatNoGradientWentThroughMustNotHaveOne) {
     view = *leaf.View({});
   }
   EXPECT_THAT(Values(At(program.Call({Leaf({1, 2}), view}), 1)), ElementsAre(3, 6));
-  EXPECT_THAT(program.f.Call({Leaf({1, 2}), leaf}).status().message(),
-              HasSubstr("was a view made under no_grad when the program was traced, which no gradient goes through"));
+  EXPECT_THAT(
+      program.f.Call({Leaf({1, 2}), leaf}).status().message(),
+      HasSubstr("was a view made under no_grad when the program was traced, so that no gradient flows through it"));
 }
 
 // x.mul_(2); return x + 1, where x is computed from a leaf.
@@ -239,7 +242,7 @@ TEST(CallStagesTest, ElementsThatShareMemoryAreFolded) {
   EXPECT_EQ(At(results, 1).tensor().storage()->bytes(), 3 * sizeof(float));
 }
 
-// o = 2 x; return o[1], as a view of o, which nobody gets
+// o = 2 x; return o[1], as a view of o, which is not returned
 ProgramBuilder ViewOfHidden(NonAliasViewInfo::Creation creation) {
   ProgramBuilder builder;
   MethodBuilder f = builder.AddMethod("f");
@@ -270,7 +273,7 @@ TEST(CallStagesTest, ViewOfAHiddenBaseIsWrittenAndKeepsItsGradient) {
   ASSERT_TRUE(first.CopyInPlace(Variable(Vector({7})), program.session.ops()).ok());
   EXPECT_THAT(Values(view), ElementsAre(7, 4));
   ASSERT_TRUE(program.Backward(view, {1, 1}).ok());
-  EXPECT_THAT(Values(x.grad()), ElementsAre(0, 2)) << "what was overwritten has no gradient";
+  EXPECT_THAT(Values(x.grad()), ElementsAre(0, 2)) << "overwritten elements have no gradient";
 }
 
 TEST(CallStagesTest, OneOfSeveralViewsOfAHiddenBaseIsNotWritten) {
@@ -304,7 +307,7 @@ TEST(CallStagesTest, GradientsEndInAFunctionThatMadeTheLeaf) {
   EXPECT_TRUE(program.Backward(At(results, 0), {1, 1}).ok());
 }
 
-// Output geometry is eager's, not the program's dense one.
+// An output has the strides of eager mode, not the dense ones of the program's result.
 TEST(CallStagesTest, OutputsHaveTheStridesThatWereTraced) {
   ProgramBuilder builder;
   MethodBuilder f = builder.AddMethod("f");
@@ -339,7 +342,7 @@ TEST(CallStagesTest, GeometryOfAnArgumentChanges) {
   EXPECT_THAT(Values(x), ElementsAre(1, 4, 2, 5, 3, 6));
 }
 
-// x.resize_(4), which is larger; x.fill_(1)
+// x.resize_(4), which needs a larger storage; x.fill_(1)
 TEST(CallStagesTest, ArgumentThatGrowsGetsALargerStorage) {
   ProgramBuilder builder;
   MethodBuilder f = builder.AddMethod("f");
@@ -401,11 +404,11 @@ TEST(CallStagesTest, ArgumentIsNotWrittenWhereItHasNoElements) {
   LoadedFunction program(MovesAndWrites({"2", "2"}, transposed));
   const Variable all(Vector({1, 2, 3, 4, 5, 6, 7, 8}));
   EXPECT_THAT(program.f.Call({Part(all, {2, 2}, {2, 1}, 4), Variable(Vector({0, 0, 0, 0}))}).status().message(),
-              HasSubstr("argument 'x' is written as [2,2]{1,2} of its storage, some elements of which"));
+              HasSubstr("argument 'x' is written with the layout [2,2]{1,2} in its storage, some elements of which"));
   EXPECT_THAT(Values(all), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
 }
 
-// x.resize_(6), which is larger than its storage or not; x.fill_(7)
+// x.resize_(6), in a storage with and without room for 6 elements; x.fill_(7)
 TEST(CallStagesTest, ArgumentThatGrowsDoesNotOverlapOthers) {
   LoadedFunction program(MovesAndWrites({"2"}, RowMajor({6})));
   const Variable all(Vector({1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
@@ -419,7 +422,7 @@ TEST(CallStagesTest, ArgumentThatGrowsDoesNotOverlapOthers) {
   EXPECT_THAT(Values(small), ElementsAre(1, 2, 3, 4));
 }
 
-// A buffer is counted up by what x had; x.t_(); x.fill_(7)
+// mean += x (a buffer); x.t_(); x.fill_(7)
 TEST(CallStagesTest, ArgumentsDoNotOverlapStatesThatAreUpdated) {
   const TensorGeometry transposed = {DType::kFloat32, {SymInt(2), SymInt(2)}, {SymInt(1), SymInt(2)}, SymInt(0)};
   ProgramBuilder builder = MovesAndWrites({"2", "2"}, transposed);
@@ -487,7 +490,7 @@ TEST(CallStagesTest, StorageOfAnArgumentChanges) {
   EXPECT_THAT(Values(old), ElementsAre(1, 2));
 }
 
-// a.set_(c.slice(0, 1)); b.set_(c + 0): copies are nobody's, parts are in the other's memory.
+// a.set_(c.slice(0, 1)); b.set_(c + 0): the copies have memory of their own, the slice is in the memory of c.
 TEST(CallStagesTest, StorageOfAnArgumentBecomesThatOfAnother) {
   ProgramBuilder builder;
   MethodBuilder f = builder.AddMethod("f");
@@ -527,11 +530,11 @@ TEST(CallStagesTest, StorageOfAnArgumentBecomesThatOfAnother) {
       *Variable(Vector({0, 1, 2, 3, 4, 5})).View({view::Slice{.dim = 0, .start = 0, .end = 6, .step = 2}});
   const Variable unchanged(Vector({1, 2, 3}));
   EXPECT_THAT(program.f.Call({unchanged, b, steps}).status().message(),
-              HasSubstr("argument 'c', a part of whose memory argument 'a' is set to, was f32[3]{1} when"));
+              HasSubstr("argument 'c', to whose storage argument 'a' is set (set_()), was f32[3]{1} when"));
   EXPECT_THAT(Values(unchanged), ElementsAre(1, 2, 3));
 }
 
-// f(x, y) with x is y: y.mul_(2); return x + y
+// f(x, y), traced with one tensor as x and y: y.mul_(2); return x + y
 TEST(CallStagesTest, DuplicatesMustStayDuplicates) {
   ProgramBuilder builder;
   MethodBuilder f = builder.AddMethod("f");
@@ -562,7 +565,7 @@ TEST(CallStagesTest, DuplicatesMustStayDuplicates) {
             "  results     output 0 new\n");
 }
 
-// return x * x, and gradients are off afterwards
+// torch.set_grad_enabled(False); return x * x
 TEST(CallStagesTest, GradModeIsAsTheFunctionLeftIt) {
   ProgramBuilder builder;
   MethodBuilder f = builder.AddMethod("f");

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/function/compiled_backward.h"
 
 #include <utility>
@@ -23,7 +25,7 @@ CompiledBackward::~CompiledBackward() { CompiledBackward::ReleaseSaved(); }
 
 absl::string_view CompiledBackward::name() const { return core_->plan().node_name; }
 
-// --- what the forward leaves ---------------------------------------------------
+// --- save -----------------------------------------------------------------------
 
 void CompiledBackward::SaveOwn(Tensor value) { saved_.push_back({.own = std::move(value), .is_own = true}); }
 
@@ -75,7 +77,7 @@ absl::Status CompiledBackward::CheckStates() const {
     }
     return absl::FailedPreconditionError(
         absl::StrCat("the backward of '", plan.name, "' needs '", session.program().state(state).name(),
-                     "', which has been modified by an inplace operation since the forward: run that again"));
+                     "', which has been modified by an inplace operation since the forward: run the forward again"));
   }
   return absl::OkStatus();
 }
@@ -122,8 +124,7 @@ absl::StatusOr<CompiledBackward::Tangents> CompiledBackward::TakeTangents(Backwa
   return tangents;
 }
 
-// What Prepare() does not see: saved values that are arguments, and may be in the
-// memory of what the backward writes.
+// Prepare() checks the tangents only; saved values that are arguments may share memory with what the backward writes.
 absl::Status CompiledBackward::CheckMemory(bool overwrites, absl::Span<const Tensor> values,
                                            absl::Span<const Tensor* const> tangents) const {
   absl::InlinedVector<const Tensor*, 8> inputs;

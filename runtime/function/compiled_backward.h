@@ -1,4 +1,7 @@
-// The node of a call of a Function: its backward is a method of the program.
+// SPDX-License-Identifier: Apache-2.0
+
+// CompiledBackward: the autograd node of a compiled forward, the equivalent of CompiledFunction.backward in
+// AOTDispatchAutograd (_functorch/_aot_autograd/runtime_wrappers.py).
 #ifndef COTAN_RUNTIME_FUNCTION_COMPILED_BACKWARD_H_
 #define COTAN_RUNTIME_FUNCTION_COMPILED_BACKWARD_H_
 
@@ -21,58 +24,61 @@ namespace cotan {
 
 class FunctionCore;
 
-// Inputs are the program's tangents, edges the backward method's results. Owns
-// what its own call saved, so that several calls may be outstanding; keeps the
-// function and the session's core alive.
+// A node whose inputs are the tangents and whose edges correspond to the outputs of the backward method. Owns the saved
+// values of its call, so that several calls may be outstanding. Keeps the FunctionCore, and through it the session's
+// core, alive.
 class CompiledBackward final : public autograd::Node {
  public:
-  // `symbols`: values of the dynamic dimensions of the call.
+  // Creates a node without saved values, inputs and edges. `symbols`: the values of the dynamic dimensions in the call.
   CompiledBackward(std::shared_ptr<FunctionCore> core, const DimVector& symbols);
   ~CompiledBackward() override;
 
-  // What the forward leaves, by position; all of them, then SealStates().
-  // A value in memory of its own that nobody else sees.
+  // --- ctx.save_for_backward(): called for each saved value in order, then SealStates() ---
+
+  // Appends a saved value whose memory no other tensor uses.
   void SaveOwn(Tensor value);
-  // The tensor of an argument or a result. If `is_checked`, it must not be
-  // written before the backward. If `is_argument`, the backward may write it.
+  // Appends a saved value that is an argument or a result. If `is_checked`, Apply() fails if the variable's version has
+  // changed. If `is_argument`, the backward may mutate it.
   void SaveShared(const Variable& variable, bool is_checked, bool is_argument);
-  // The states that the backward reads must stay as they are now.
+  // Records the versions of the states that the backward reads; Apply() fails if one has changed.
   void SealStates();
 
   absl::string_view name() const override;
-  // A gradient that depends on no defined tangent is undefined.
-  // FailedPrecondition: freed; a saved value or state has been written since;
-  // deterministic algorithms are enabled now and were disabled when the forward
-  // was traced.
-  // InvalidArgument: tangents of another number, dtype or sizes.
+  // Runs the backward method and returns one gradient per edge. A gradient that depends on no defined tangent is
+  // undefined. FailedPrecondition: the saved values have been freed; a saved value or a state has been written since
+  // the forward; deterministic algorithms are enabled but were disabled when the forward was traced. InvalidArgument:
+  // the number, dtype or sizes of the tangents differ from the traced ones.
   absl::StatusOr<autograd::Gradients> Apply(autograd::BackwardContext& context, absl::Span<Tensor> incoming) override;
   void ReleaseSaved() override;
 
  private:
   struct Saved {
-    Tensor own;                            // memory of its own, or without check
-    autograd::SavedVariable checked = {};  // if `own` is undefined
-    Variable written = {};                 // shares versions with an argument that the backward writes
-    bool is_own = false;
+    Tensor own;                            // defined unless the version is checked
+    autograd::SavedVariable checked = {};  // the value with its version, if `own` is undefined
+    Variable written = {};                 // detached alias of an argument, whose version the backward bumps
+    bool is_own = false;                   // added by SaveOwn(): its buffer is recycled
   };
 
   absl::Status CheckMode() const;
   absl::Status CheckStates() const;
-  // Whether gradient `i` is asked for and depends on a defined tangent.
+  // Returns whether gradient `i` is needed, and depends on a defined tangent or on none at all.
   bool IsDefined(int i, const autograd::BackwardContext& context, absl::Span<const Tensor> incoming) const;
+  // Returns the saved values in order. FailedPrecondition: a checked one has been written.
   absl::StatusOr<std::vector<Tensor>> Unpack() const;
+  // Checks the arguments and states that the backward writes. InvalidArgument: one shares memory with another input of
+  // the backward.
   absl::Status CheckMemory(bool overwrites, absl::Span<const Tensor> values,
                            absl::Span<const Tensor* const> tangents) const;
   using Tangents = absl::InlinedVector<Tensor, 4>;
-  // What the method takes behind the saved values: zeros for undefined tangents, and
-  // flags if it asks which are defined.
+  // Returns the inputs of the method that follow the saved values: the tangents, zeros for undefined ones, then, if
+  // plan.takes_flags, one flag per tangent that says whether it is defined.
   absl::StatusOr<Tangents> TakeTangents(autograd::BackwardContext& context, absl::Span<Tensor> incoming) const;
 
   const std::shared_ptr<FunctionCore> core_;
   const DimVector symbols_;
   std::vector<Saved> saved_;
   std::vector<uint64_t> state_versions_;     // by read state
-  std::vector<uint32_t> variable_versions_;  // of the states' variables
+  std::vector<uint32_t> variable_versions_;  // by read state: version() of its Variable
   bool is_freed_ = false;
 };
 

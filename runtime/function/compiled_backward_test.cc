@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/function/compiled_backward.h"
 
 #include <utility>
@@ -124,14 +126,14 @@ TEST(CompiledBackwardTest, IdleTangentsMakeAGradientDefined) {
   EXPECT_FALSE(y.grad().defined());
   results = program.Call({x, y});
   ASSERT_TRUE(program.Backward(At(results, 1), {1, 1}).ok());
-  EXPECT_THAT(Values(x.grad()), ElementsAre(2, 2));  // and zeros
+  EXPECT_THAT(Values(x.grad()), ElementsAre(2, 2));  // plus zeros
   const Variable z = Leaf({1, 2});
   results = program.Call({z, y});
   ASSERT_TRUE(program.Backward(At(results, 1), {1, 1}).ok());
   EXPECT_THAT(Values(z.grad()), ElementsAre(0, 0));
 }
 
-// y = exp-like product kept for the backward alone: f(x) = (3x) (3x), saved 3x.
+// f(x) = (3x) (3x), which saves 3x for the backward only.
 TEST(CompiledBackwardTest, DonatedValuesAreOverwrittenUnlessTheGraphIsRetained) {
   ProgramBuilder builder;
   MethodBuilder f = builder.AddMethod("f");

@@ -1,4 +1,6 @@
-// Whether deterministic algorithms are enabled, as torch.use_deterministic_algorithms().
+// SPDX-License-Identifier: Apache-2.0
+
+// DeterministicMode: the flag of torch.use_deterministic_algorithms().
 #ifndef COTAN_RUNTIME_FUNCTION_DETERMINISTIC_H_
 #define COTAN_RUNTIME_FUNCTION_DETERMINISTIC_H_
 
@@ -6,10 +8,9 @@
 
 namespace cotan {
 
-// A flag of the process, off at its start. Kernels of this runtime are always
-// deterministic (docs/numerics.md). The flag decides one thing: while it is on,
-// the backward of a Function whose forward was traced with deterministic
-// algorithms disabled is refused, as by AOTAutograd. The reverse is allowed.
+// A flag of the process, initially off. Kernels of this runtime are always deterministic (docs/numerics.md), so that
+// the flag has one effect: while it is on, the backward of a Function whose forward was traced with deterministic
+// algorithms disabled fails with FailedPrecondition, as in AOTAutograd. The reverse is allowed.
 class DeterministicMode {
  public:
   static bool enabled() { return enabled_.load(std::memory_order_relaxed); }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/function/function.h"
 
 #include <algorithm>
@@ -15,7 +17,7 @@ namespace cotan {
 
 namespace {
 
-// A forward whose saved values nobody wants.
+// Returns the options of a forward that does not compute saved values.
 ScheduleOptions WithoutSaving(const CallPlan& plan) {
   ScheduleOptions options = {.results = plan.requests, .donated = {}};
   for (ResultRequest& request : options.results) {
@@ -38,9 +40,9 @@ void Call::Clear() {
   for (Variable& variable : storages) variable = Variable();
   for (Variable& base : hidden_bases) base = Variable();
   for (Variable& input : metadata_mutated_inputs) input = Variable();
-  moved_leaves.clear();
+  mutated_leaf_edges.clear();
   for (Tensor& shown : shown_storages) autograd::Clear(shown);
-  folded.clear();
+  overlapping_results.clear();
   node = nullptr;
 }
 
@@ -102,7 +104,7 @@ absl::Status FunctionCore::RunWrapped(absl::Span<const WrappedVariable> argument
   call_.wrapped_outputs = &results;
   call_.outputs = &flat_results_;
   const absl::Status status = RunStages();
-  flat_results_.clear();  // the caller's objects are in `results`
+  flat_results_.clear();  // drops references; the user's objects are in `results`
   return status;
 }
 
@@ -139,7 +141,7 @@ absl::StatusOr<const FunctionCore::OutputLayouts*> FunctionCore::OutputLayoutsFo
   places_.symbols = plan.symbols;
   places_.placement_of.assign(num_results, -1);
   places_.is_placed.assign(num_results, false);
-  places_.is_folded.assign(num_results, false);
+  places_.is_overlapping.assign(num_results, false);
   places_.storage_bytes.assign(num_results, 0);
   const auto bytes_of = [&plan](size_t result, const StridedLayout& layout) {
     return static_cast<size_t>(StorageExtent(layout)) * ByteSize(plan.outputs[result].dtype);
@@ -151,7 +153,7 @@ absl::StatusOr<const FunctionCore::OutputLayouts*> FunctionCore::OutputLayoutsFo
     COTAN_ASSIGN_OR_RETURN(StridedLayout layout, EvaluateLayout(placement.geometry, plan.symbols));
     if (layout.sizes != plan.outputs[result].layout.sizes) {
       return absl::InvalidArgumentError(absl::StrCat("function '", plan_.name, "': result ", result, " is ",
-                                                     ToString(plan.outputs[result].layout), ", its metadata says ",
+                                                     ToString(plan.outputs[result].layout), ", but its metadata has ",
                                                      ToString(layout)));
     }
     places_.placement_of[result] = static_cast<int>(i);
@@ -159,7 +161,7 @@ absl::StatusOr<const FunctionCore::OutputLayouts*> FunctionCore::OutputLayoutsFo
     size_t& bytes = places_.storage_bytes[owner];
     if (owner != result) bytes = std::max(bytes, bytes_of(owner, plan.outputs[owner].layout));
     bytes = std::max(bytes, bytes_of(result, layout));
-    places_.is_folded[result] = OverlapsItself(layout);
+    places_.is_overlapping[result] = OverlapsItself(layout);
     places_.layouts.push_back(std::move(layout));
   }
   for (const CallPlan::HiddenBase& base : plan_.hidden_bases) {

@@ -1,5 +1,8 @@
-// A method of a program as a function of Variables: it takes part in autograd,
-// and does to its arguments and results what the traced function did.
+// SPDX-License-Identifier: Apache-2.0
+
+// Function: a compiled method as a differentiable function of Variables, with the aliasing and mutation of the traced
+// function. The equivalent of the callable that AOTAutograd returns (aot_module_simplified,
+// _functorch/aot_autograd.py).
 #ifndef COTAN_RUNTIME_FUNCTION_FUNCTION_H_
 #define COTAN_RUNTIME_FUNCTION_FUNCTION_H_
 
@@ -22,28 +25,26 @@ namespace cotan {
 
 class FunctionCore;
 
-// A result: a tensor, or a value that was known when the function was traced or
-// follows from its sizes (int64_t then).
+// A result of Call(): a tensor, a constant of the trace, or an int64_t computed from the dynamic sizes.
 using FunctionResult = std::variant<Variable, NoneValue, bool, int64_t, double, std::string>;
 
-// A result of CallWrapped().
+// A result of CallWrapped(): as FunctionResult, but a tensor may be of a wrapper type.
 using WrappedResult = std::variant<WrappedVariable, NoneValue, bool, int64_t, double, std::string>;
 
-// What calls did, for tools and tests.
+// Counters of calls and backwards, for tools and tests.
 struct FunctionStats {
   int64_t calls = 0;
-  int64_t write_backs = 0;         // arguments that the runtime gave new contents
-  int64_t copies_elided = 0;       // of those, computed in the argument's own memory
-  int64_t saved_without_copy = 0;  // saved values that are arguments or results
-  int64_t saved_reused = 0;        // saved values in memory of a backward that is over
+  int64_t write_backs = 0;         // mutated arguments whose new data was written back
+  int64_t copies_elided = 0;       // write backs whose data was computed in the argument's memory
+  int64_t saved_without_copy = 0;  // saved values that share the memory of an argument or result
+  int64_t saved_reused = 0;        // saved values placed in recycled buffers
   int64_t backwards = 0;
-  int64_t backwards_in_donated_memory = 0;
+  int64_t backwards_in_donated_memory = 0;  // backwards that overwrote donated saved values
 };
 
-// A forward (with its backward, if it has one) of a session. Copies are the same
-// function. Keeps the session's states and plans alive, as do the results'
-// graphs. Not thread-safe: one thread at a time uses a session and what comes
-// from it.
+// A forward method of a session, with its backward if it has one. Copies share one FunctionCore. A Function and the
+// grad_fn of its results keep the session's states and plans alive. Not thread-safe: only one thread at a time may use
+// a session and the objects created from it.
 //
 //   COTAN_ASSIGN_OR_RETURN(auto forward, cotan::Function::Create(session, "forward"));
 //   COTAN_ASSIGN_OR_RETURN(auto results, forward.Call({images}));
@@ -54,48 +55,44 @@ struct FunctionStats {
 // Several calls may be outstanding before their backwards run, in any order.
 class Function {
  public:
-  // NotFound: no such method. InvalidArgument: it is a backward, or its metadata
-  // contradicts itself.
-  // FailedPrecondition: it, or its backward, does not say what a Function must
-  // know: no metadata, or not whose gradients the backward returns. Compile the
-  // model again.
+  // Returns the function of `method`. NotFound: the program has no such method. InvalidArgument: the method is a
+  // backward, or its metadata is inconsistent. FailedPrecondition: the method has no metadata, or its backward has no
+  // `gradient_inputs`; compile the model again.
   static absl::StatusOr<Function> Create(const Session& session, absl::string_view method);
 
-  // One argument for each input of the caller (parameters and buffers are the
-  // session's), one result for each output, in order.
+  // Calls the function with one argument for each user input (the session supplies parameters and buffers) and returns
+  // one result for each output, in order.
   //
-  // Arguments that the traced function wrote are written. If gradients are
-  // enabled, or were not when it was traced, results get the history that they
-  // had then.
-  // InvalidArgument: a wrong count, dtype, rank, size or device; an argument that
-  // requires grad and did not when traced, or the reverse; that was the same as
-  // another when traced and is not, or the reverse where it matters; that shares
-  // memory with another one in another way than traced where one is written; that
-  // shares memory with a state that the function updates. Nothing is changed then.
-  // OutOfRange: a dynamic dimension outside its range. FailedPrecondition: an
-  // argument that may not be written in place (a leaf that requires grad).
-  // ResourceExhausted, Internal: from the device. Messages name the argument.
-  // Unless it is Internal, nothing has changed then.
+  // Mutates the arguments that the traced function mutated. If the grad mode is that of tracing, results get a grad_fn
+  // as they had when traced.
+  //
+  // InvalidArgument: the number of arguments differs; an argument is undefined; an argument
+  // has another dtype, rank, size, device or requires_grad than when traced; two arguments that were one tensor when
+  // traced are not, or the reverse if the metadata or storage of one is mutated; an argument shares memory with a
+  // mutated one in another way than when traced, or with a state that the function updates. OutOfRange: a dynamic
+  // dimension is outside its range. FailedPrecondition: an argument must not be written in place (a leaf that requires
+  // grad); a state has been given another storage; the function was traced with gradients disabled, but they are
+  // enabled and an input requires grad. ResourceExhausted, Internal: from the device. Messages name the argument.
+  // Unless the error is Internal, arguments and states are unchanged.
   absl::StatusOr<std::vector<FunctionResult>> Call(absl::Span<const Variable> arguments);
-  // The same into `results`, whose memory is used again.
+  // Calls the function as above and replaces `results`, reusing the vector's memory.
   absl::Status Call(absl::Span<const Variable> arguments, std::vector<FunctionResult>& results);
 
-  // The same for a function that has arguments or results of wrapper types
-  // (wrappers/wrapper_type.h: Wrap() and Unwrap() come from there), or none.
-  // InvalidArgument besides: an argument of another wrapper type than traced, or
-  // with other attributes or metadata; the message names the attribute.
+  // Calls a function whose arguments or results may be of wrapper types (wrappers/wrapper_type.h declares Wrap() and
+  // Unwrap()); plain tensors are allowed too. Beyond the errors of Call(), InvalidArgument: an argument has another
+  // wrapper type, other attributes or other metadata than when traced; the message names the attribute.
   //
   //   COTAN_ASSIGN_OR_RETURN(auto results, forward.CallWrapped({Wrap(weight), Wrap(x)}));
   //   COTAN_RETURN_IF_ERROR(autograd::Backward(...));
   //   COTAN_ASSIGN_OR_RETURN(auto gradient, Unwrap<Quantized<Variable>>(GradientOf(Wrap(weight)), "the gradient"));
   absl::StatusOr<std::vector<WrappedResult>> CallWrapped(absl::Span<const WrappedVariable> arguments);
 
-  // Of the caller: a wrapper counts as one.
+  // Return the number of user arguments and results; a tensor of a wrapper type counts as one.
   int num_arguments() const;
   int num_results() const;
 
-  // The stages that a call goes through, one line each, with what they do to
-  // which argument: stages that the method does not need are absent.
+  // Returns the stages of a call, one line each, with the arguments that each stage handles. Stages that the method
+  // does not need are absent.
   std::string ToString() const;
 
   const FunctionStats& stats() const;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/function/function.h"
 
 #include <utility>
@@ -27,7 +29,7 @@ using testing::Times;
 using testing::Values;
 using testing::Vector;
 
-// Parameters of a session are leaves that functions of it share.
+// Parameters of a session are leaves shared by all of its functions.
 TEST(FunctionTest, ParametersGetGradientsAndAreTrainedByHand) {
   ProgramBuilder builder;
   builder.AddState("w", State::PARAMETER, {"2"}, {1, 2});

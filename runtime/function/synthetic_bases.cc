@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/function/synthetic_bases.h"
 
 #include <algorithm>
@@ -17,7 +19,7 @@
 namespace cotan {
 namespace {
 
-// Values of dynamic dimensions, as far as the views' sizes tell.
+// Returns the values of the dynamic dimensions that are sizes of the views; 0 for the others.
 DimVector SymbolsOf(FunctionCore& core, const Call& call, const CallPlan::Base& base) {
   DimVector symbols(static_cast<size_t>(core.session().program().artifact().symbols_size()), 0);
   for (const CallPlan::BaseView& view : base.views) {
@@ -30,7 +32,7 @@ DimVector SymbolsOf(FunctionCore& core, const Call& call, const CallPlan::Base& 
   return symbols;
 }
 
-// What every view of a base is compared with.
+// Layouts of a base and its views when traced, for the current values of the dynamic dimensions.
 struct TracedBase {
   StridedLayout base;
   std::vector<StridedLayout> views;
@@ -50,8 +52,9 @@ absl::StatusOr<TracedBase> EvaluateBase(FunctionCore& core, const Call& call, co
 
 bool SameShape(const StridedLayout& a, const StridedLayout& b) { return a.sizes == b.sizes && a.strides == b.strides; }
 
-// The variable over all memory of the views: the one that they are views of, or,
-// if autograd knows none and none is needed, a new one.
+// Returns the variable that covers all views: the views' base() (or a view that is itself the base), or, if there is
+// none and no gradient is needed, a new one. (merge_view_inputs() uses view._base, or a new tensor over the whole
+// storage.)
 absl::StatusOr<Variable> BaseOf(FunctionCore& core, const Call& call, const CallPlan::Base& base,
                                 const StridedLayout& base_layout, const StridedLayout& first_layout) {
   for (const CallPlan::BaseView& view : base.views) {
@@ -70,25 +73,25 @@ absl::StatusOr<Variable> BaseOf(FunctionCore& core, const Call& call, const Call
   }
   StridedLayout layout = base_layout;
   layout.offset += first.layout().offset - first_layout.offset;
-  // Nothing is written yet, so that the version stays what it is.
+  // An alias that shares the version counter; nothing is written yet.
   absl::StatusOr<Tensor> made = Tensor::InStorage(first.tensor().storage(), first.dtype(), std::move(layout));
   if (made.ok()) return first.DetachAs(made->WithConjNegBits(first.tensor().reading()));
   return Refuse(core.plan(), "argument '", InputOf(core.plan(), base.views[0].input).name,
-                "' is not in as much memory as when the program was traced: ", made.status().message());
+                "' has a smaller storage than when the program was traced: ", made.status().message());
 }
 
-// Which views have a gradient is part of the program.
+// The program computes gradients only through the views that were made with gradients enabled when traced.
 absl::Status CheckCreation(const CallPlan& plan, const CallPlan::BaseView& view, const Variable& given) {
   if (!GradMode::enabled() || !given.requires_grad() || !given.is_view()) return absl::OkStatus();
   if ((given.view_creation() == ViewCreation::kNoGrad) == view.made_under_no_grad) return absl::OkStatus();
-  return Refuse(plan, "argument '", InputOf(plan, view.input).name, "' is a view that was made ",
+  return Refuse(plan, "argument '", InputOf(plan, view.input).name, "' is a view made ",
                 view.made_under_no_grad
-                    ? "with gradients enabled; the one given when the program was traced, under no_grad"
-                    : "under no_grad; the one given when the program was traced, with gradients enabled");
+                    ? "with gradients enabled; when the program was traced, it was made under no_grad"
+                    : "under no_grad; when the program was traced, it was made with gradients enabled");
 }
 
-// Each argument lies in the base as it did when traced, give or take a shift of
-// the whole arrangement.
+// Checks that each argument has the same layout relative to the base as when traced. All storage offsets may differ by
+// one constant.
 absl::Status CheckViews(const CallPlan& plan, const Call& call, const CallPlan::Base& base,
                         const StridedLayout& base_layout, absl::Span<const StridedLayout> traced_views,
                         const Variable& found) {
@@ -103,14 +106,15 @@ absl::Status CheckViews(const CallPlan& plan, const Call& call, const CallPlan::
       continue;
     }
     if (base.views.size() == 1) {
-      return Refuse(plan, "argument '", InputOf(plan, base.views[i].input).name, "' lay in memory as ",
-                    ToString(expected), " when the program was traced, the one given as ", ToString(given.layout()));
+      return Refuse(plan, "argument '", InputOf(plan, base.views[i].input).name, "' had the layout ",
+                    ToString(expected), " when the program was traced, the one given has ", ToString(given.layout()));
     }
     return Refuse(plan, "argument '", InputOf(plan, base.views[i].input).name, "' shared memory with '",
                   InputOf(plan, base.views[i == 0 ? 1 : 0].input).name, "' as ", ToString(expected),
-                  " when the program was traced, the one given ",
-                  given.tensor().storage() == found.tensor().storage() ? absl::StrCat("as ", ToString(given.layout()))
-                                                                       : "does not");
+                  " when the program was traced, but the one given ",
+                  given.tensor().storage() == found.tensor().storage()
+                      ? absl::StrCat("shares it as ", ToString(given.layout()))
+                      : "does not");
   }
   return absl::OkStatus();
 }

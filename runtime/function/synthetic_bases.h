@@ -1,5 +1,7 @@
-// The stage of a call that makes one tensor of arguments which share memory;
-// call_plan.h tells more.
+// SPDX-License-Identifier: Apache-2.0
+
+// The "bases" stage of a call: AOTSyntheticBaseWrapper (merge_view_inputs() in runtime_wrappers.py). Arguments that
+// share memory are replaced by one synthetic base; the program takes the views of it itself.
 #ifndef COTAN_RUNTIME_FUNCTION_SYNTHETIC_BASES_H_
 #define COTAN_RUNTIME_FUNCTION_SYNTHETIC_BASES_H_
 
@@ -10,9 +12,9 @@ namespace cotan {
 class FunctionCore;
 struct Call;
 
-// Finds or makes the base of each group; program arguments refer to it from then
-// on. After CheckArguments().
-// InvalidArgument: the arguments do not lie in memory as they did when traced.
+// Finds or creates the synthetic base of each group in call.bases and sets call.program_arguments to them. Runs after
+// CheckArguments(). InvalidArgument: the arguments are not the same views of a common storage as when traced, up to one
+// storage offset for the whole group.
 absl::Status FindBases(FunctionCore& core, Call& call);
 
 }  // namespace cotan

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/function/synthetic_bases.h"
 
 #include <utility>
@@ -30,7 +32,7 @@ using testing::Times;
 using testing::Values;
 using testing::Vector;
 
-// x and y are both all of base; x.mul_(2); return y + 1
+// x and y are views of all elements of one base; x.mul_(2); return y + 1
 ProgramBuilder MergesToBase(bool requires_grad) {
   ProgramBuilder builder;
   MethodBuilder f = builder.AddMethod("f");
@@ -116,9 +118,9 @@ TEST(CallBasesTest, ViewsWithoutGradientAreThoseOfTheTrace) {
     const GradModeGuard no_grad(false);
     return *base.View({view::View{{2, 2}}});
   }();
-  EXPECT_THAT(all_have_one.f.Call({x, without_gradient}).status().message(), HasSubstr("made under no_grad; the one"));
+  EXPECT_THAT(all_have_one.f.Call({x, without_gradient}).status().message(), HasSubstr("made under no_grad; when"));
   EXPECT_THAT(second_has_none.f.Call({x, with_gradient}).status().message(),
-              HasSubstr("made with gradients enabled; the one"));
+              HasSubstr("made with gradients enabled; when"));
   EXPECT_TRUE(second_has_none.f.Call({x, without_gradient}).ok());
 }
 

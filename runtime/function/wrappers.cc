@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/function/wrappers.h"
 
 #include <cstdint>
@@ -55,13 +57,13 @@ std::vector<int64_t> OuterSizes(const WrapperMeta& meta, absl::Span<const int64_
   std::vector<int64_t> sizes;
   for (const SymInt& size : meta.outer_sizes) {
     const absl::StatusOr<int64_t> value = size.Evaluate(symbols);
-    if (!value.ok()) return {};  // not known
+    if (!value.ok()) return {};  // a symbol without a value: the outer sizes stay unset
     sizes.push_back(*value);
   }
   return sizes;
 }
 
-// Takes the wrapper's tensors from the front of `flat`.
+// Returns the wrapper built from the first tensors of `flat`, and removes these.
 WrappedVariable TakeWrapper(const WrapperMeta& meta, absl::Span<const Variable>& flat,
                             absl::Span<const int64_t> symbols) {
   std::vector<WrappedPart<Variable>> parts;

@@ -1,5 +1,7 @@
-// Tensors of wrapper types (wrappers/wrapper_type.h) over Variables: how calls
-// take them apart and put them together.
+// SPDX-License-Identifier: Apache-2.0
+
+// Flattening and rebuilding of wrapper-typed tensors (wrappers/wrapper_type.h) over Variables, as by
+// AOTDispatchSubclassWrapper (unwrap_tensor_subclasses() and wrap_tensor_subclasses() in subclass_utils.py).
 #ifndef COTAN_RUNTIME_FUNCTION_WRAPPERS_H_
 #define COTAN_RUNTIME_FUNCTION_WRAPPERS_H_
 
@@ -18,18 +20,17 @@ namespace cotan {
 
 using WrappedVariable = Wrapped<Variable>;
 
-// Appends the tensors of `value` if it is made as `meta` says.
-// InvalidArgument: it is not; the message begins with `name`, followed by the
-// attribute: "'q.a': ...".
+// Appends the tensors of `value` to `flat`, attributes in order, depth first. InvalidArgument: the wrapper type, the
+// attributes or the metadata of `value` differ from `meta`; the message begins with `name` and the path of the
+// attribute: "'q.a' ...".
 absl::Status FlattenAs(const FlatMeta& meta, const WrappedVariable& value, const std::string& name,
                        std::vector<Variable>& flat);
 
-// The inverse: takes the first FlatCount(meta) of `flat`. `symbols`: the values of
-// the program's dynamic dimensions.
+// Returns the tensor that `meta` describes, built from the first FlatCount(meta) entries of `flat`. `symbols`: the
+// values of the program's dynamic dimensions, for the outer sizes.
 WrappedVariable RewrapAs(const FlatMeta& meta, absl::Span<const Variable> flat, absl::Span<const int64_t> symbols);
 
-// The gradients that backwards have left in its tensors, put together in the same
-// way; undefined where there is none.
+// Returns a tensor of the same wrapper type made of grad() of each tensor of `value`, undefined where there is none.
 WrappedVariable GradientOf(const WrappedVariable& value);
 
 }  // namespace cotan

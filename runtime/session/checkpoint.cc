@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/session/checkpoint.h"
 
 #include <algorithm>
@@ -23,7 +25,7 @@ using serialization::State;
 constexpr absl::string_view kVersionKey = "cotan_checkpoint";
 constexpr absl::string_view kChecksumKey = "cotan_crc32c";
 
-// The states that a checkpoint holds.
+// The persistent states: those that a checkpoint holds.
 std::vector<int> PersistentStates(const Program& program) {
   std::vector<int> states;
   for (int i = 0; i < program.artifact().states_size(); ++i) {
@@ -68,7 +70,7 @@ absl::StatusOr<Tensor> TensorOf(const SafetensorsEntry& entry) {
   return tensor;
 }
 
-// Pairs states with the file's tensors, or says how the two differ.
+// Pairs states with the file's tensors, or reports how they differ.
 absl::StatusOr<std::vector<StateValue>> Match(const Program& program, const SafetensorsFile& file) {
   absl::flat_hash_map<absl::string_view, const SafetensorsEntry*> by_name;
   for (const SafetensorsEntry& entry : file.tensors) by_name.emplace(entry.name, &entry);
@@ -124,7 +126,7 @@ absl::Status SaveCheckpoint(const StateStore& states, const std::string& path, F
     file.tensors.push_back({states.program().state(index).name(), tensor.dtype(), tensor.layout().sizes, bytes});
     tensors.push_back(std::move(tensor));
   }
-  // Wide elements first, so that each tensor is aligned in the file.
+  // Tensors with wide elements come first, so that each tensor is aligned in the file.
   std::stable_sort(file.tensors.begin(), file.tensors.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
     return ByteSize(a.dtype) > ByteSize(b.dtype);
   });

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/session/checkpoint.h"
 
 #include <sys/wait.h>
@@ -41,7 +43,7 @@ void Train(Session& session, int steps) {
   }
 }
 
-// The bytes of all states, one after another.
+// Returns the concatenated bytes of all states.
 std::string Bytes(const Session& session) {
   std::string bytes;
   for (const auto& state : session.program().artifact().states()) {
@@ -51,7 +53,7 @@ std::string Bytes(const Session& session) {
   return bytes;
 }
 
-// An empty folder.
+// Returns the path of an empty folder.
 std::string NewFolder(absl::string_view name) {
   const std::string folder = TestPath(name);
   std::filesystem::remove_all(folder);
@@ -70,7 +72,7 @@ std::string ReadAll(const std::string& path) {
   return file.ok() ? std::string(file->bytes()) : "";
 }
 
-// Without waiting for the disk.
+// Writes a file without fsync.
 void WriteAll(const std::string& path, absl::string_view bytes) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -86,7 +88,7 @@ TEST(CheckpointTest, ResumingEqualsNeverStopping) {
   ASSERT_TRUE(whole.SaveCheckpoint(path).ok());
   Train(whole, 4);
 
-  // In a process of its own, which reports its states over a pipe.
+  // Runs in a child process, which sends its states over a pipe.
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const pid_t child = ::fork();
@@ -188,8 +190,8 @@ TEST(CheckpointTest, UnwritablePathsAreNamed) {
   EXPECT_EQ(session.LoadCheckpoint("/nonexistent/x").code(), absl::StatusCode::kNotFound);
 }
 
-// Writes one byte at a time and stops for good at a chosen point, as a process
-// that is killed there.
+// A file system that writes one byte at a time and fails from a chosen byte on, as if the process were killed
+// there.
 class CrashingFiles : public FileSystem {
  public:
   explicit CrashingFiles(int crash_at) : left_(crash_at) {}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/session/memory_overlap.h"
 
 #include <algorithm>
@@ -17,7 +19,7 @@ bool OverlapIn(const MemoryRegion& a, const StridedLayout& a_layout, const Memor
                         static_cast<int64_t>(ByteSize(b.dtype)));
 }
 
-// Regions of different storages: one layout is shifted to count from the other's
+// Compares regions of different storages: one layout is shifted so that its offset counts from the other
 // storage.
 bool OverlapAcross(const MemoryRegion& a, const MemoryRegion& b) {
   if (NumElements(a.layout->sizes) == 0 || NumElements(b.layout->sizes) == 0) return false;
@@ -62,7 +64,7 @@ StateIntervals::StateIntervals(const StateStore& store, const std::vector<int>& 
 int StateIntervals::FindOverlap(const MemoryRegion& region) const {
   const Storage& storage = *region.storage;
   const std::less<const char*> before;
-  // States do not overlap, but for constants of one segment, so that their ends ascend, too.
+  // States do not overlap, except constants that share one segment; so their ends ascend as well.
   auto at = std::partition_point(states_.begin(), states_.end(), [&](int state) {
     return !before(Begin(storage), End(*store_->tensor(state).storage()));
   });

@@ -1,5 +1,7 @@
-// Which tensors have bytes in common: views of one storage, storages that borrow
-// the same memory, and the states of a session.
+// SPDX-License-Identifier: Apache-2.0
+
+// Overlap of tensors in memory: views of one storage, storages that borrow the same memory, and the states of
+// a session.
 #ifndef COTAN_RUNTIME_SESSION_MEMORY_OVERLAP_H_
 #define COTAN_RUNTIME_SESSION_MEMORY_OVERLAP_H_
 
@@ -13,8 +15,8 @@
 
 namespace cotan {
 
-// Elements of a storage. Unlike those of a Tensor they may end behind it: an
-// argument that grows gets a larger storage later. Storage and layout outlive it.
+// The elements of a layout over a storage. Unlike those of a Tensor they may exceed the storage: an argument
+// that grows gets a larger storage later. Storage and layout outlive the region.
 struct MemoryRegion {
   const Storage* storage = nullptr;
   const StridedLayout* layout = nullptr;
@@ -23,26 +25,26 @@ struct MemoryRegion {
   static MemoryRegion Of(const Tensor& tensor) { return {tensor.storage().get(), &tensor.layout(), tensor.dtype()}; }
 };
 
-// Whether both storages have a byte in common.
+// Returns true if the storages have a byte in common.
 bool Overlap(const Storage& a, const Storage& b);
 
-// Whether both regions have a byte in common. Exact, unless two storages borrow
-// the same memory at a distance that is no multiple of an element: then any two
-// regions of them overlap.
+// Returns true if the regions have a byte in common. The answer is exact, with one exception: if two storages
+// borrow the same memory at a distance that is not a multiple of the element size, any two regions of them
+// are reported to overlap.
 bool Overlap(const MemoryRegion& a, const MemoryRegion& b);
 
-// Some states of a store, sorted by address. The store outlives it.
+// A set of states, sorted by address. The store outlives it.
 class StateIntervals {
  public:
   StateIntervals() = default;
-  // `states` may name a state more than once.
+  // `states` are indices of states and may contain duplicates.
   StateIntervals(const StateStore& store, const std::vector<int>& states);
 
   bool empty() const { return states_.empty(); }
-  // A state that has a byte in common with the region; -1: none. Takes the
-  // logarithm of the number of states.
+  // Returns the index of a state that has a byte in common with the region; -1 if there is none. Logarithmic
+  // in the number of states.
   int FindOverlap(const MemoryRegion& region) const;
-  // The same for a whole storage.
+  // Returns the index of a state that has a byte in common with the storage; -1 if there is none.
   int FindOverlap(const Storage& storage) const;
 
  private:

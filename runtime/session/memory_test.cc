@@ -1,5 +1,7 @@
-// What a session allocates: nothing once it runs, and nothing breaks when an
-// allocation fails.
+// SPDX-License-Identifier: Apache-2.0
+
+// Tests that repeated calls of a session allocate nothing, and that a failed allocation leaves the session
+// usable.
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -26,7 +28,7 @@ void* Allocate(size_t bytes, size_t alignment) {
   return memory;
 }
 
-// Inlined, it would look to the compiler like the wrong way to free what operator new returned.
+// Not inlined: the compiler would warn that free() does not match operator new.
 [[gnu::noinline]] void Free(void* memory) { std::free(memory); }
 
 }  // namespace
@@ -58,7 +60,7 @@ Tensor OnDevice(const std::vector<float>& values, const DimVector& sizes, Device
   return tensor;
 }
 
-// Computes nothing: what is allocated is the runtime's, not a kernel's.
+// A kernel that computes and allocates nothing, so that all allocations are the runtime's.
 class IdleKernel final : public Kernel {
  public:
   absl::Status Run(const KernelArgs&) override { return absl::OkStatus(); }
@@ -139,7 +141,7 @@ TEST(MemoryTest, EveryFailedAllocationIsAnErrorAndChangesNothing) {
     ASSERT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
     const int64_t steps = *session->State("step")->Item<int64_t>();
     ASSERT_EQ(*session->Rng(), (RngState{.seed = 0, .offset = 2 * steps}));
-    // It goes on as if nothing had happened.
+    // After the failure the session continues with correct results.
     const absl::Status again = UseAll(*session, arguments);
     ASSERT_TRUE(again.ok()) << again;
     ASSERT_EQ(*session->State("step")->Item<int64_t>(), steps + 1);

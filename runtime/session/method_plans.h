@@ -1,4 +1,6 @@
-// The executables of one method, for the sizes that it was called with.
+// SPDX-License-Identifier: Apache-2.0
+
+// The plan cache of one method: executables by sizes.
 #ifndef COTAN_RUNTIME_SESSION_METHOD_PLANS_H_
 #define COTAN_RUNTIME_SESSION_METHOD_PLANS_H_
 
@@ -18,34 +20,35 @@
 
 namespace cotan {
 
-// Keeps as many as the core allows; the one not used for longest goes. Not
-// thread-safe. The core outlives it.
+// Caches the executables of one method for the sizes it was called with, at most SessionCore::max_plans();
+// evicts the least recently used. Not thread-safe. The core outlives it.
 class MethodPlans {
  public:
-  // Leaves the first `num_saved` inputs out of what callers give (a backward's
-  // saved values).
+  // The first `num_saved` inputs of the method (a backward's saved values) are not among the arguments of
+  // Prepare(). A negative `method` has no plans.
   MethodPlans(SessionCore& core, int method, int num_saved, ScheduleOptions options = {});
 
-  // The executable for these arguments, bound and ready for SetInput(): the last
-  // one if they are like the last ones, else one that was kept, else a new one.
-  // `known`: the values of the dynamic dimensions, if they are known already.
-  // InvalidArgument, OutOfRange: as CheckArguments(); CheckMemory() of the
-  // arguments. NotFound, Unimplemented, ResourceExhausted: as Executable::Make().
+  // Returns the executable for these arguments, bound and ready for SetInput(): the one used last if it fits,
+  // else a cached one, else a new one. `known` holds the values of the dynamic dimensions if they are known,
+  // else it is null.
+  // InvalidArgument, OutOfRange: as CheckArguments() and CheckMemory().
+  // NotFound, Unimplemented, ResourceExhausted: as Executable::Make().
   absl::StatusOr<Executable*> Prepare(absl::Span<const Tensor* const> arguments, const DimVector* known = nullptr);
 
-  // Checks for the plan used last that no write of the method changes what it
-  // reads elsewhere. `inputs` are those of the method from `first` on.
-  // InvalidArgument: an input shares memory with a state that the method updates;
-  // as CheckWrite() for each input that the method writes.
+  // Checks, for the plan used last, that no write of the method changes other memory that it reads. `inputs`
+  // are the method's inputs from index `first` on.
+  // InvalidArgument: an input shares memory with a state that the method updates, or CheckWrite() fails for
+  // an input that the method writes.
   absl::Status CheckMemory(absl::Span<const Tensor* const> inputs, int first) const;
 
-  // The same for elements of input `input` that are written after the method has
-  // run. InvalidArgument: they overlap themselves, another input, or a state that
-  // the method or its backward reads or updates.
+  // Checks elements `written` of input `input` that are written by the method or after it has run. `inputs`
+  // and `first` are those of CheckMemory().
+  // InvalidArgument: the elements overlap each other, another input, or a state that the method or its
+  // backward reads or updates.
   absl::Status CheckWrite(int input, const MemoryRegion& written, absl::Span<const Tensor* const> inputs,
                           int first) const;
 
-  // The one used last; null before the first call.
+  // Returns the executable used last; null before the first call.
   Executable* last() const { return executables_.empty() ? nullptr : executables_.back().get(); }
   int num_saved() const { return num_saved_; }
 

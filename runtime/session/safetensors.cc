@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/session/safetensors.h"
 
 #include <algorithm>
@@ -33,7 +35,7 @@ constexpr std::array kCodes = {
     DTypeCode{DType::kFloat64, "F64"}, DTypeCode{DType::kComplex64, "C64"},
 };
 
-// Whether `text` is UTF-8 without overlong forms or surrogates.
+// Returns true if `text` is UTF-8 without overlong forms or surrogates.
 bool IsUtf8(absl::string_view text) {
   size_t i = 0;
   while (i < text.size()) {
@@ -81,8 +83,7 @@ std::string Quote(absl::string_view text) {
   return quoted;
 }
 
-// Reads the JSON of a header: objects, strings and lists of whole numbers, no
-// more than the format uses.
+// Parses the JSON of a header. Supports only what the format uses: objects, strings and lists of integers.
 class HeaderParser {
  public:
   HeaderParser(absl::string_view header, absl::string_view data) : text_(header), data_(data) {}
@@ -105,7 +106,7 @@ class HeaderParser {
     while (position_ < text_.size() && absl::StrContains(" \t\r\n", text_.substr(position_, 1))) ++position_;
   }
 
-  // Whether the next token is `token`, which is then taken.
+  // Consumes the next token if it is `token`; returns true if it did.
   bool Take(char token) {
     SkipSpace();
     if (position_ >= text_.size() || text_[position_] != token) return false;
@@ -117,7 +118,7 @@ class HeaderParser {
     return Take(token) ? absl::OkStatus() : Error(absl::StrCat("'", std::string(1, token), "'"));
   }
 
-  // `member` is called with each key and parses its value.
+  // Parses an object. Calls `member` with each key; it parses the value.
   template <typename Member>
   absl::Status ParseObject(Member member) {
     absl::flat_hash_set<std::string> keys;
@@ -260,7 +261,7 @@ class HeaderParser {
     return absl::OkStatus();
   }
 
-  // Sorts the tensors by place and checks that they fill the data.
+  // Sorts the tensors by offset and checks that they fill the data without gap or overlap.
   absl::Status CheckCoverage() {
     std::stable_sort(file_.tensors.begin(), file_.tensors.end(), [](const auto& a, const auto& b) {
       return a.bytes.data() != b.bytes.data() ? a.bytes.data() < b.bytes.data() : a.bytes.size() < b.bytes.size();
@@ -286,16 +287,16 @@ class HeaderParser {
 }  // namespace
 
 absl::StatusOr<SafetensorsFile> ParseSafetensors(absl::string_view bytes) {
-  if (bytes.size() < kPrefix) return absl::DataLossError(absl::StrCat("cut off: it has ", bytes.size(), " bytes"));
+  if (bytes.size() < kPrefix) return absl::DataLossError(absl::StrCat("truncated: it has ", bytes.size(), " bytes"));
   uint64_t header_size;
   std::memcpy(&header_size, bytes.data(), sizeof(header_size));
   if (header_size > kMaxHeader) {
-    return absl::InvalidArgumentError(absl::StrCat("no safetensors file: a header of ", header_size, " bytes, at most ",
-                                                   kMaxHeader, " are possible"));
+    return absl::InvalidArgumentError(absl::StrCat("not a safetensors file: a header of ", header_size,
+                                                   " bytes, at most ", kMaxHeader, " are possible"));
   }
   if (header_size > bytes.size() - kPrefix) {
     return absl::DataLossError(
-        absl::StrCat("cut off: a header of ", header_size, " bytes in ", bytes.size(), " bytes"));
+        absl::StrCat("truncated: a header of ", header_size, " bytes in a file of ", bytes.size(), " bytes"));
   }
   return HeaderParser(bytes.substr(kPrefix, header_size), bytes.substr(kPrefix + header_size)).Parse();
 }

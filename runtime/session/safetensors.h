@@ -1,5 +1,7 @@
-// The safetensors file format: named tensors behind a JSON header, which any
-// Python tool opens.
+// SPDX-License-Identifier: Apache-2.0
+
+// The safetensors file format (https://github.com/huggingface/safetensors): a JSON header followed by named
+// tensors.
 //
 //   u64 little-endian: size of the header in bytes
 //   header: {"__metadata__": {"key": "value", ...},
@@ -23,7 +25,7 @@
 
 namespace cotan {
 
-// One tensor; its bytes belong to someone else.
+// One tensor. The bytes are borrowed.
 struct SafetensorsEntry {
   std::string name;
   DType dtype = DType::kUndefined;
@@ -36,15 +38,15 @@ struct SafetensorsFile {
   std::vector<std::pair<std::string, std::string>> metadata;
 };
 
-// Reads a file; the entries point into `bytes`. Any input is safe.
-// DataLoss: it is cut off. InvalidArgument: it is no safetensors file or
-// contradicts itself; the message says where. Unimplemented: a dtype that Cotan
-// does not have; the message names the tensor.
+// Parses the bytes of a file; the entries point into `bytes`. Untrusted input is safe.
+// DataLoss: the file is truncated.
+// InvalidArgument: the bytes are not a safetensors file or are inconsistent; the message gives the position.
+// Unimplemented: a tensor has a dtype that Cotan lacks; the message names the tensor.
 absl::StatusOr<SafetensorsFile> ParseSafetensors(absl::string_view bytes);
 
-// The start of a file whose data are the bytes of `file.tensors` in order.
-// InvalidArgument: an entry whose bytes do not fit its dtype and sizes, or a
-// name that is not UTF-8. Unimplemented: c128, which the format does not have.
+// Returns the size and header of a file whose data are the bytes of `file.tensors` in order.
+// InvalidArgument: the bytes of an entry do not fit its dtype and sizes, or a name is not UTF-8.
+// Unimplemented: an entry is c128, a dtype that the format lacks.
 absl::StatusOr<std::string> SafetensorsHeader(const SafetensorsFile& file);
 
 }  // namespace cotan

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/session/session.h"
 
 #include <algorithm>
@@ -23,7 +25,7 @@ using StateProto = serialization::State;
 // --- creation ----------------------------------------------------------------
 
 absl::StatusOr<Session> Session::Create(std::shared_ptr<const Program> program, const SessionOptions& options) {
-  if (program == nullptr) return absl::InvalidArgumentError("a session needs a program");
+  if (program == nullptr) return absl::InvalidArgumentError("Session::Create(): program is null");
   if (options.kernels == nullptr) {
     return absl::InvalidArgumentError("SessionOptions.kernels is not set: link a backend and pass its registry");
   }
@@ -109,7 +111,7 @@ absl::Status Session::RunTimed(MethodHandle handle, absl::Span<const Tensor> arg
 absl::Status Session::RunWith(MethodHandle handle, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
                               absl::FunctionRef<absl::Status(Executable&)> execute) {
   if (handle.index < 0 || handle.index >= static_cast<int>(methods_.size())) {
-    return absl::InvalidArgumentError("a method handle of another program");
+    return absl::InvalidArgumentError("the method handle is not one of this program");
   }
   if (static_cast<int>(results.size()) != NumResults(handle)) {
     return absl::InvalidArgumentError(absl::StrCat("method '", program().method(handle.index).name(), "' has ",
@@ -138,7 +140,8 @@ absl::Status Session::RunWith(MethodHandle handle, absl::Span<const Tensor> argu
   return absl::OkStatus();
 }
 
-// A backward needs what its forward saved, and the states as they were.
+// Checks that the forward has run since the last backward and that the states that the backward reads are
+// unchanged.
 absl::Status Session::CheckBackward(const MethodState& method) const {
   if (method.forward < 0) return absl::OkStatus();
   const Saved& saved = methods_[static_cast<size_t>(method.forward)].saved;
@@ -176,7 +179,7 @@ absl::Status Session::SetArguments(MethodState& method, absl::Span<const Tensor>
   return absl::OkStatus();
 }
 
-// Whether a result must not be computed in this storage.
+// Returns true if a result must not be written to this storage.
 bool Session::IsUsed(const Storage& storage, absl::Span<const Tensor> arguments,
                      absl::Span<const Tensor> earlier_results) const {
   const auto shares = [&](const Tensor& other) { return Overlap(*other.storage(), storage); };
@@ -201,7 +204,7 @@ absl::Status Session::SetResults(MethodState& method, absl::Span<const Tensor> a
   return absl::OkStatus();
 }
 
-// What a successful call leaves behind.
+// Records the effects of a successful call: versions of updated states, saved values and gradients.
 void Session::Finish(MethodState& method, absl::Span<const Tensor> results, const Executable& executable) {
   for (int state : method.updated_states) core_->BumpVersion(state);
   if (method.backward >= 0) {
@@ -279,7 +282,7 @@ absl::Status Session::SetHyperparameter(absl::string_view name, double value, in
   COTAN_ASSIGN_OR_RETURN(const std::string bytes, EncodeScalar(value, tensor.dtype()));
   if (bytes.size() != tensor.storage()->bytes()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("hyperparameter '", name, "' is ", tensor.ToString(), ", no number"));
+        absl::StrCat("hyperparameter '", name, "' is ", tensor.ToString(), ", expected a single number"));
   }
   std::copy(bytes.begin(), bytes.end(), static_cast<char*>(tensor.address()));
   return core_->states().Write(state, tensor);
@@ -309,7 +312,7 @@ absl::Status Session::SaveCheckpoint(const std::string& path) const { return cot
 
 absl::Status Session::LoadCheckpoint(const std::string& path) { return cotan::LoadCheckpoint(path, states()); }
 
-// --- facts -------------------------------------------------------------------
+// --- introspection -----------------------------------------------------------
 
 absl::StatusOr<PlanSummary> Session::Summary(MethodHandle handle) const {
   const MethodState& method = methods_[static_cast<size_t>(handle.index)];

@@ -1,5 +1,6 @@
-// What a user of the device half works with: a program's states and the calls
-// of its methods.
+// SPDX-License-Identifier: Apache-2.0
+
+// The user's interface to the device half: the states of a program and calls of its methods.
 #ifndef COTAN_RUNTIME_SESSION_SESSION_H_
 #define COTAN_RUNTIME_SESSION_SESSION_H_
 
@@ -28,146 +29,150 @@
 namespace cotan {
 
 struct SessionOptions {
-  // The kernels of the linked backend, such as cotan::CpuKernels()
-  // (kernels/cpu/register_cpu.h). Required; outlives the session.
+  // The kernels of the linked backend, such as cotan::CpuKernels() (kernels/cpu/register_cpu.h). Required;
+  // outlives the session.
   const KernelRegistry* kernels = nullptr;
-  // Where states live and steps run; null = the host. Outlives the session and
-  // the tensors that come from it.
+  // The device of states and steps; null = the host. Outlives the session and the tensors that it returns.
   Device* device = nullptr;
-  // Threads that a step may use; 0 = one for each physical core.
+  // The number of threads that a step may use; 0 = one for each physical core.
   int threads = 0;
-  // Plans kept per method, one for each set of sizes that was seen; the one
-  // not used for longest goes. At least 1.
+  // The number of plans cached per method, one for each set of sizes; the least recently used is evicted. At
+  // least 1.
   int max_plans = 8;
-  // What the program's prints, metrics and assertions do; copied.
+  // Handlers of the program's prints, metrics and assertions; copied.
   EffectHandlers effects = {};
 };
 
-// The random generator (base/philox.h): what is drawn next follows from it.
+// The state of the random generator (base/philox.h); determines all draws that follow.
 struct RngState {
   int64_t seed = 0;
   int64_t offset = 0;  // in Philox blocks
   friend bool operator==(const RngState&, const RngState&) = default;
 };
 
-// A method of a program, looked up. Valid for all sessions of the program.
+// A method of a program. Valid for all sessions of the program.
 struct MethodHandle {
   int index = -1;
 };
 
-// Memory and work of one method's last plan, for tools and tests.
+// Memory and steps of one method's last plan, for tools and tests.
 struct PlanSummary {
   int64_t arena_bytes = 0;  // the session's arena is as large as the largest
-  int64_t peak_bytes = 0;   // most of it alive at one step
+  int64_t peak_bytes = 0;   // most bytes of it alive at one step
   int num_steps = 0;
   ScheduleStats stats;
 };
 
-// Owns a copy of the program's states and the memory that its methods need.
-// Movable. Not thread-safe: one call at a time; different sessions of one
-// program may run on different threads. Example:
+// Owns a copy of the program's states and the memory that its methods need. Movable. Not thread-safe: one
+// call at a time; different sessions of one program may run on different threads. Example:
 //
 //   COTAN_ASSIGN_OR_RETURN(auto program, cotan::Program::Load("digits.cotan"));
 //   COTAN_ASSIGN_OR_RETURN(auto session,
 //                          cotan::Session::Create(program, {.kernels = &cotan::CpuKernels()}));
 //   COTAN_ASSIGN_OR_RETURN(auto results, session.Run("train_step", {images, labels}));
 //
-// A call that is refused (InvalidArgument, OutOfRange, NotFound,
-// FailedPrecondition, ResourceExhausted, Unimplemented) leaves all states as
-// they were. Only when the device itself fails (Internal) are they undefined.
+// A call that fails with InvalidArgument, OutOfRange, NotFound, FailedPrecondition, ResourceExhausted or
+// Unimplemented leaves all states unchanged. States are undefined only after a failure of the device
+// (Internal).
 class Session {
  public:
-  // InvalidArgument: no kernels, or negative numbers in `options`.
-  // FailedPrecondition: nobody handles an effect of the program (all are named).
-  // ResourceExhausted: from the device.
+  // Creates a session whose states have their initial values.
+  // InvalidArgument: `program` is null, options.kernels is null, or a number in `options` is out of range.
+  // FailedPrecondition: a print or metric of the program has no handler; the message names all of them.
+  // ResourceExhausted: the device has not enough memory.
   static absl::StatusOr<Session> Create(std::shared_ptr<const Program> program, const SessionOptions& options);
 
   const Program& program() const { return core_->program(); }
 
-  // Runs a method once and returns its results in tensors of their own. Updates
-  // of states are done when it returns. The first call for given sizes plans
-  // and prepares kernels.
-  // Arguments of any layout are taken; row-major ones (or as the program says)
-  // without a copy. They are only read, but for those that the program says it
-  // writes (Method.input_updates); inputs and results are those of the program:
-  // see Function (runtime/function/function.h) for those of the traced function.
-  // NotFound: no such method, or the registry lacks a kernel. InvalidArgument:
-  // a wrong count, dtype, rank, size or device of an argument (the message
-  // names it), one that shares memory with a state that the method updates or,
-  // if the method writes it, with another argument, or values that the program cannot take (an index out of range, a
-  // failed assertion). Whatever a handler of an effect returns.
-  // OutOfRange: a dynamic dimension outside its range. FailedPrecondition: a
-  // backward without forward, or whose states have changed since; a method that
-  // gives an argument another storage.
-  // ResourceExhausted: from the device. Internal: the device failed.
+  // Runs a method once and returns its results in new tensors. States are updated when it returns. The first
+  // call for a set of sizes makes a plan and prepares its kernels.
+  // Arguments may have any layout; those of the planned layout (row-major unless the program says otherwise)
+  // are not copied. Arguments are read only, except those that the method writes (Method.input_updates).
+  // Inputs and results are those of the program; see Function (runtime/function/function.h) for those of the
+  // traced function.
+  // NotFound: there is no such method, or the registry lacks a kernel.
+  // InvalidArgument: the number of arguments is wrong; an argument has a wrong dtype, rank, size or device
+  // (the message names it); it shares memory with a state that the method updates or, if the method writes
+  // it, with another argument; or a value is invalid (an index out of range, a failed assertion).
+  // OutOfRange: a dynamic dimension is outside its range.
+  // FailedPrecondition: a backward has no run of its forward before it, or a state that it reads has changed
+  // since that run; or the method gives an argument another storage, which only a Function supports.
+  // ResourceExhausted: the device has not enough memory.
+  // Internal: the device failed.
+  // An error of an effect handler is returned as it is.
   absl::StatusOr<std::vector<Tensor>> Run(absl::string_view method, absl::Span<const Tensor> arguments);
 
-  // The same without allocation once it has run with these sizes: results go to
-  // `results`, into the tensors there if they fit (dtype, sizes, layout,
-  // device, memory shared neither with an argument nor with a state of this
-  // session nor among themselves), else into new ones that replace them.
-  // results.size() is NumResults(method).
-  // On error they may be partly written.
+  // Returns the handle of a method. NotFound: there is none of this name; the message lists all methods.
   absl::StatusOr<MethodHandle> FindMethod(absl::string_view name) const;
+  // Returns the number of results of a method of this program.
   int NumResults(MethodHandle method) const;
+  // Runs a method as above, but allocates nothing after the first call for a set of sizes: each result is
+  // written to its tensor in `results` if dtype, sizes, layout and device fit and the tensor shares no memory
+  // with an argument, a state of this session or an earlier result; else a new tensor replaces it.
+  // results.size() is NumResults(method). On error the results may be partly written.
   absl::Status Run(MethodHandle method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results);
 
-  // The same, and the time of each step of the plan; see StepNames().
+  // Runs a method as Run() does and sets `nanoseconds` to the time of each step of the plan; see StepNames().
   absl::Status RunTimed(MethodHandle method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
                         std::vector<int64_t>& nanoseconds);
 
-  // The gradient of a parameter that the last backward computed; shares memory
-  // with that call's result.
-  // NotFound: no method computes it. FailedPrecondition: no backward has run.
+  // Returns the gradient of a parameter that the last backward computed. It shares memory with that call's
+  // result.
+  // NotFound: no method computes it.
+  // FailedPrecondition: no backward has run.
   absl::StatusOr<Tensor> Gradient(absl::string_view parameter) const;
 
-  // The memory of a parameter or buffer as a variable, the same at each call: of
-  // a parameter that is trained, a leaf to whose grad() the backwards of all
-  // functions (runtime/function/function.h) add. Operations in place on it train it.
-  // NotFound: no parameter or buffer of this name (or alias).
+  // Returns the memory of a parameter or buffer as a variable, the same one at each call. A trained parameter
+  // is a leaf that requires grad: the backwards of all functions (runtime/function/function.h) accumulate
+  // into its grad(), and in-place operations on it update the parameter.
+  // NotFound: there is no parameter or buffer of this name or alias.
   absl::StatusOr<Variable> Parameter(absl::string_view name) const;
-  // For autograd::Backward() and operations in place.
+  // Returns the tensor operations for autograd::Backward() and in-place operations on variables.
   TensorOps& ops() const { return core_->ops(); }
 
-  // States by name (or alias): copies, row-major on the host.
-  // NotFound: no such state. InvalidArgument: a wrong dtype or sizes, or a
-  // constant. Errors of the device.
+  // Return or set the value of a state by name or alias. State() returns a row-major copy on the host.
+  // NotFound: there is no such state.
+  // InvalidArgument (SetState()): the value has a wrong dtype or wrong sizes, or the state is a constant.
+  // Errors of the device.
   absl::StatusOr<Tensor> State(absl::string_view name) const;
   absl::Status SetState(absl::string_view name, const Tensor& value);
 
-  // Inputs of the optimizer that may change between steps: "lr",
-  // "weight_decay", ... of parameter group `group`.
-  // NotFound: the message lists those there are. OutOfRange: not a number of
-  // its dtype.
+  // Return or set a hyperparameter of the optimizer ("lr", "weight_decay", ...) of parameter group `group`.
+  // It may change between steps.
+  // NotFound: there is no such hyperparameter; the message lists all of them.
+  // OutOfRange: the hyperparameter's dtype cannot hold `value`.
   absl::StatusOr<double> Hyperparameter(absl::string_view name, int group = 0) const;
   absl::Status SetHyperparameter(absl::string_view name, double value, int group = 0);
 
+  // Return or set the state of the random generator.
   // FailedPrecondition: the program draws no random numbers.
   absl::StatusOr<RngState> Rng() const;
   absl::Status SetRng(RngState rng);
 
-  // The states as a safetensors file and back; see checkpoint.h for its content
-  // and for what is guaranteed.
+  // Write the persistent states to a safetensors file and read them back; see checkpoint.h for contents,
+  // guarantees and errors.
   absl::Status SaveCheckpoint(const std::string& path) const;
   absl::Status LoadCheckpoint(const std::string& path);
 
   StateStore& states() { return core_->states(); }
   const StateStore& states() const { return core_->states(); }
-  // FailedPrecondition: the method has not been planned, for want of sizes.
+  // Returns the memory and steps of the method's last plan.
+  // FailedPrecondition: the method has not run yet, so its sizes are unknown.
   absl::StatusOr<PlanSummary> Summary(MethodHandle method) const;
-  // What the steps of the last run of the method are: "op 7 (matmul) from fc1".
+  // Returns the names of the steps of the method's last plan, such as "method 'eval', op 7 (matmul) from
+  // fc1".
   // FailedPrecondition: as Summary().
   absl::StatusOr<std::vector<std::string>> StepNames(MethodHandle method) const;
-  // Plans made so far, over all methods.
+  // Returns the number of plans made so far for all methods.
   int num_plans_made() const { return core_->num_plans_made(); }
-  // Bytes of the arena that all methods share.
+  // Returns the bytes of the arena, which all methods share.
   int64_t arena_bytes() const { return core_->arena_bytes(); }
 
-  // For functions.
+  // Used by Function.
   const std::shared_ptr<SessionCore>& core() const { return core_; }
 
  private:
-  // What a forward leaves for its backward.
+  // The values that a forward saves for its backward.
   struct Saved {
     std::vector<Tensor> values;
     DimVector symbols;
@@ -180,8 +185,8 @@ class Session {
     std::vector<int> read_states;  // by state read
     std::vector<int> updated_states;
     bool sets_storage = false;
-    int forward = -1;   // a backward's other half
-    int backward = -1;  // a forward's other half
+    int forward = -1;   // of a backward: its forward
+    int backward = -1;  // of a forward: its backward
     std::unique_ptr<MethodPlans> plans;
     Saved saved;                    // a forward's
     std::vector<Tensor> gradients;  // a backward's last results
@@ -207,7 +212,7 @@ class Session {
 
   std::shared_ptr<SessionCore> core_;
   StateIntervals states_by_address_;  // all of them
-  std::vector<MethodState> methods_;  // as in the artifact
+  std::vector<MethodState> methods_;  // by index in the artifact
 };
 
 }  // namespace cotan

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/session/session_core.h"
 
 #include <utility>
@@ -17,7 +19,7 @@ absl::StatusOr<std::shared_ptr<SessionCore>> SessionCore::Create(std::shared_ptr
 absl::Status SessionCore::Begin(Executable& executable) {
   const int64_t bytes = executable.plan().arena_bytes;
   if (arena_ == nullptr || static_cast<int64_t>(arena_->bytes()) < bytes) {
-    arena_ = nullptr;  // the old one goes first: they need not fit together
+    arena_ = nullptr;  // freed first: the device may not hold both
     ++generation_;
     COTAN_ASSIGN_OR_RETURN(arena_, Storage::Allocate(*target_.device, static_cast<size_t>(bytes)));
   }
@@ -31,7 +33,7 @@ const Variable& SessionCore::StateVariable(int state) {
   variable = Variable(states_.tensor(state));
   const serialization::State& proto = program_->state(state);
   if (proto.role() == serialization::State::PARAMETER && proto.requires_grad()) {
-    // Refused only for elements that have no gradient: then it stays off.
+    // Fails only for dtypes that cannot have gradients; the variable then does not require grad.
     variable.RequiresGrad(true).IgnoreError();
   }
   return variable;

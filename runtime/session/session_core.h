@@ -1,5 +1,7 @@
-// What a session, its functions and their graphs share: states, the arena, and
-// where to run.
+// SPDX-License-Identifier: Apache-2.0
+
+// The resources that a session, its functions and their autograd graphs share: states, the arena and the
+// execution target.
 #ifndef COTAN_RUNTIME_SESSION_SESSION_CORE_H_
 #define COTAN_RUNTIME_SESSION_SESSION_CORE_H_
 
@@ -19,11 +21,11 @@
 
 namespace cotan {
 
-// Owns all of it. Not thread-safe. Does not move: executables and graphs point
-// to it.
+// Owns states and arena. Not thread-safe. Not movable: executables and graphs point to it.
 class SessionCore {
  public:
-  // ResourceExhausted: from the device. `target` and its parts outlive it.
+  // Creates the states with their initial values. The kernels and the device of `target` outlive the core.
+  // ResourceExhausted: the device has not enough memory.
   static absl::StatusOr<std::shared_ptr<SessionCore>> Create(std::shared_ptr<const Program> program,
                                                              const ExecutionTarget& target, int max_plans,
                                                              EffectHandlers effects = {});
@@ -32,21 +34,22 @@ class SessionCore {
 
   const Program& program() const { return *program_; }
   const ExecutionTarget& target() const { return target_; }
-  // Plans kept for each method and way of calling it.
+  // Returns the number of plans cached by each MethodPlans.
   int max_plans() const { return max_plans_; }
   StateStore& states() { return states_; }
   const StateStore& states() const { return states_; }
   TensorOps& ops() { return ops_; }
 
-  // Begins a call: binds the executable to the states and the arena, which grows
-  // to what its plan needs. ResourceExhausted: from the device.
+  // Begins a call: binds the executable to the states and to the arena, which grows to the size that the plan
+  // needs.
+  // ResourceExhausted: the device has not enough memory.
   absl::Status Begin(Executable& executable);
   int64_t arena_bytes() const { return arena_ == nullptr ? 0 : static_cast<int64_t>(arena_->bytes()); }
 
-  // The state's memory as a variable, the same at each call: a leaf that requires
-  // grad if the state is a parameter that does.
+  // Returns the state's memory as a variable, the same one at each call: a leaf, which requires grad if the
+  // state is a parameter that does.
   const Variable& StateVariable(int state);
-  // The method has written the state: backwards that read it as it was are told.
+  // Counts a write of the state by a method. Backwards that would read the previous value fail from now on.
   void BumpVersion(int state);
 
   int num_plans_made() const { return num_plans_made_; }
@@ -71,9 +74,9 @@ class SessionCore {
   int max_plans_;
   StateStore states_;
   TensorOps ops_;
-  std::vector<Variable> variables_;  // by state; undefined before anybody asks
+  std::vector<Variable> variables_;  // by state; lazily created
   std::shared_ptr<Storage> arena_;
-  uint64_t generation_ = 1;  // of the addresses that executables are bound to
+  uint64_t generation_ = 1;  // identifies the addresses that executables are bound to
   int num_plans_made_ = 0;
 };
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/session/session.h"
 
 #include <cmath>
@@ -35,7 +37,7 @@ std::vector<float> Floats(const absl::StatusOr<Tensor>& tensor) {
   return tensor.ok() ? *tensor->ToVector<float>() : std::vector<float>();
 }
 
-// What LinearRegression() does, in plain loops.
+// Computes LinearRegression() with plain loops.
 struct Oracle {
   std::vector<float> weight = {0.1f, -0.2f, 0.3f, 0.4f, 0.5f, -0.6f};
   std::vector<float> bias = {0.25f, -0.25f};
@@ -145,7 +147,7 @@ TEST(SessionTest, OtherBatchSizesArePlannedAndKept) {
   };
   for (int64_t batch : {4, 7, 4, 4, 7}) run(batch);
   EXPECT_EQ(session.num_plans_made(), 2);
-  run(1);  // 4 goes
+  run(1);  // evicts the plan for 4
   run(7);
   EXPECT_EQ(session.num_plans_made(), 3);
   run(4);
@@ -164,7 +166,7 @@ TEST(SessionTest, StridedArgumentsAreTaken) {
     const auto results = session.Run("eval", {transposed});
     ASSERT_TRUE(results.ok()) << results.status();
     EXPECT_THAT(Floats((*results)[0]), Near(Oracle().Predict(kInput)));
-    // A contiguous one in between goes in place.
+    // A contiguous argument in between is used without a copy.
     ASSERT_TRUE(session.Run("eval", {F32(kInput, {4, 3})}).ok());
   }
 }
@@ -323,7 +325,7 @@ TEST(SessionTest, StatesOfAnotherTypeAreRefused) {
   EXPECT_EQ(session.State("nothing").status().code(), absl::StatusCode::kNotFound);
 }
 
-// --- refusals ----------------------------------------------------------------
+// --- errors ------------------------------------------------------------------
 
 struct Refusal {
   std::vector<Tensor> arguments;

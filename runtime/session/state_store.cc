@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/session/state_store.h"
 
 #include <algorithm>
@@ -14,13 +16,14 @@ namespace {
 
 using serialization::State;
 
-// Where the content of a constant may stay: on the host, if it is aligned.
+// Returns true if the state is a constant that may stay in the program's memory: on the host, if it is
+// aligned.
 bool MayStayInPlace(const State& state, absl::string_view bytes, const Device& device) {
   return state.role() == State::CONSTANT && state.has_segment() && device.type() == DeviceType::kCpu &&
          reinterpret_cast<uintptr_t>(bytes.data()) % 64 == 0;
 }
 
-// Copies `element` into all of `storage`, through a buffer that stays in cache.
+// Fills `storage` with copies of `element`, through a buffer that stays in cache.
 absl::Status Fill(const Storage& storage, absl::string_view element) {
   constexpr size_t kBufferBytes = 64 << 10;  // a multiple of every element's size
   std::string buffer;

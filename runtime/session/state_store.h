@@ -1,5 +1,6 @@
-// The tensors that a session owns: parameters, buffers, optimizer slots,
-// hyperparameters, the random generator.
+// SPDX-License-Identifier: Apache-2.0
+
+// The states of a session: parameters, buffers, optimizer slots, hyperparameters and the RNG state.
 #ifndef COTAN_RUNTIME_SESSION_STATE_STORE_H_
 #define COTAN_RUNTIME_SESSION_STATE_STORE_H_
 
@@ -16,54 +17,55 @@
 
 namespace cotan {
 
-// A new content for a state.
+// A new value of a state.
 struct StateValue {
   int state = 0;  // index
   Tensor value;
 };
 
-// States are numbered as in the artifact; every index is in range. Their memory
-// is on one device and never moves. Movable; not thread-safe.
+// Owns the states of a program, by their index in the artifact; every index passed is in range. The memory of
+// states is on one device and never moves. Movable; not thread-safe.
 class StateStore {
  public:
-  // States with their initial content. Constants on the host are not copied:
-  // they stay in the program's memory.
-  // ResourceExhausted: from the device. OutOfRange: a fill value that the
-  // state's dtype cannot hold.
+  // Creates the states with their initial values. On the host, aligned constants are not copied: they stay in
+  // the program's memory.
+  // ResourceExhausted: the device has not enough memory.
+  // OutOfRange: a state's dtype cannot hold its fill value.
   static absl::StatusOr<StateStore> Create(std::shared_ptr<const Program> program, Device& device);
 
   const Program& program() const { return *program_; }
-  // Addresses on the device, one per state.
+  // Returns the addresses on the device, one per state.
   absl::Span<void* const> addresses() const { return addresses_; }
-  // Total bytes of all states but constants.
+  // Returns the total bytes of all states except constants.
   int64_t bytes() const { return bytes_; }
 
-  // The state itself. Writing to it is to be told to BumpVersion().
+  // Returns the state itself. Call BumpVersion() after writing to it.
   const Tensor& tensor(int state) const { return tensors_[static_cast<size_t>(state)]; }
 
-  // A row-major copy on the host. ResourceExhausted, or errors of the device.
+  // Returns a row-major copy on the host.
+  // ResourceExhausted: the host has not enough memory. Errors of the device.
   absl::StatusOr<Tensor> Read(int state) const;
-  // Whether Write() of a tensor like this would be accepted.
-  // InvalidArgument: undefined, another dtype or other sizes, or the state is a
-  // constant; the message names the state, what was found, what is expected.
+  // Returns OK if Write() accepts a value of this dtype and these sizes.
+  // InvalidArgument: the value is undefined, has another dtype or other sizes, or the state is a constant;
+  // the message names the state, the type found and the type expected.
   absl::Status CheckWritable(int state, const Tensor& value) const;
-  // Copies `value` (any layout, any device) into the state. Errors as
-  // CheckWritable() and Tensor::ToHost(); the state is unchanged then.
+  // Copies `value`, which may have any layout and device, into the state. Errors as CheckWritable() and
+  // Tensor::ToHost(), which leave the state unchanged; errors of the device.
   absl::Status Write(int state, const Tensor& value) { return WriteAll({{state, value}}); }
-  // All of them or, unless the device itself fails, none.
+  // Writes all values. On error no state has changed, unless the device itself failed. Errors as Write().
   absl::Status WriteAll(absl::Span<const StateValue> values);
-  // The initial content again. Errors of the device.
+  // Sets the state to its initial value. Errors of the device.
   absl::Status Reset(int state);
 
-  // Counts changes of a state, so that a backward can tell that what it was
-  // going to read is gone.
+  // Returns the number of writes of a state. A backward compares it with the version at its forward to detect
+  // that a value it reads was overwritten.
   uint64_t version(int state) const { return versions_[static_cast<size_t>(state)]; }
   void BumpVersion(int state) { ++versions_[static_cast<size_t>(state)]; }
 
  private:
   explicit StateStore(std::shared_ptr<const Program> program) : program_(std::move(program)) {}
   absl::Status Add(int state, Device& device);
-  // `value` on the host, laid out as the state.
+  // Returns `value` on the host in the layout of the state.
   absl::StatusOr<Tensor> Arranged(int state, const Tensor& value) const;
 
   std::shared_ptr<const Program> program_;

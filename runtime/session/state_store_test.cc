@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/session/state_store.h"
 
 #include <string>
@@ -17,8 +19,8 @@ using ::testing::ElementsAre;
 using testing::LimitedDevice;
 using testing::ProgramBuilder;
 
-// "w" f32[2,3] 1..6; "ordered" the same in column order; "half" bf16[2] of 1.5;
-// "c" a constant; "empty" f32[0].
+// "w" f32[2,3] 1..6; "ordered" the same in column order; "half" bf16[2] of 1.5; "c" a constant; "empty"
+// f32[0].
 std::shared_ptr<const Program> Load() {
   ProgramBuilder program;
   const std::vector<float> values = {1, 2, 3, 4, 5, 6};
@@ -50,7 +52,7 @@ TEST(StateStoreTest, WrittenValuesAreReadBackInRowMajorOrder) {
   ASSERT_TRUE(store.Write(1, value).ok());
   EXPECT_THAT(*store.Read(1)->ToVector<float>(), ElementsAre(6, 5, 4, 3, 2, 1));
   EXPECT_GT(store.version(1), version);
-  // In memory it lies in its own order.
+  // The elements in memory are in the order of the state's layout.
   EXPECT_EQ(static_cast<const float*>(store.addresses()[1])[1], 3);
   ASSERT_TRUE(store.Reset(1).ok());
   EXPECT_THAT(*store.Read(1)->ToVector<float>(), ElementsAre(1, 3, 5, 2, 4, 6));

@@ -1,4 +1,6 @@
-// What tells a backward method which of its tangents are defined.
+// SPDX-License-Identifier: Apache-2.0
+
+// Flags that give a backward method which of its tangents are defined.
 #ifndef COTAN_RUNTIME_SESSION_TANGENT_FLAGS_H_
 #define COTAN_RUNTIME_SESSION_TANGENT_FLAGS_H_
 
@@ -9,12 +11,13 @@
 
 namespace cotan {
 
-// Whether `backward`, whose first `num_saved` inputs are saved values, takes a flag for
-// each of `num_tangents` tangents, behind them (Method.inputs).
+// Returns true if the inputs of `backward` are `num_saved` saved values, `num_tangents` tangents and then one
+// flag, bool[], for each tangent (Method.inputs). A single tangent has no flag: it is always defined.
 bool TakesTangentFlags(const serialization::Method& backward, int num_saved, int num_tangents);
 
-// A flag, bool[], on the device of `ops`; on the host without allocation.
-// ResourceExhausted, Internal: from the device.
+// Returns a flag, bool[], on the device of `ops`. Allocates nothing on the host.
+// ResourceExhausted: the device has not enough memory.
+// Internal: the device failed.
 absl::StatusOr<Tensor> TangentFlag(TensorOps& ops, bool is_defined);
 
 }  // namespace cotan

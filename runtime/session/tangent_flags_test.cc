@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/session/tangent_flags.h"
 
 #include "gmock/gmock.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/tensor/scalar.h"
 
 #include <cmath>
@@ -32,7 +34,7 @@ absl::StatusOr<std::string> EncodeInteger(double value, DType dtype) {
   const double beyond = 2.0 * static_cast<double>(uint64_t{1} << (std::numeric_limits<T>::digits - 1));
   const bool fits = sizeof(T) == 8 ? value >= -beyond && value < beyond : value > below && value < beyond;
   if (fits) return BytesOf(static_cast<T>(value));
-  return absl::OutOfRangeError(absl::StrCat(value, " is no ", DTypeName(dtype)));
+  return absl::OutOfRangeError(absl::StrCat(value, " is out of range for ", DTypeName(dtype)));
 }
 
 }  // namespace
@@ -66,12 +68,12 @@ absl::StatusOr<std::string> EncodeScalar(double value, DType dtype) {
     case DType::kComplex128:
       return BytesOf(value) + BytesOf(0.0);
   }
-  return absl::InvalidArgumentError("a number needs a dtype");
+  return absl::InvalidArgumentError("the dtype of a number is undefined");
 }
 
 absl::StatusOr<double> DecodeScalar(absl::string_view bytes, DType dtype) {
   if (dtype == DType::kUndefined || bytes.size() != ByteSize(dtype)) {
-    return absl::InvalidArgumentError(absl::StrCat(bytes.size(), " bytes are not one ", DTypeName(dtype)));
+    return absl::InvalidArgumentError(absl::StrCat(bytes.size(), " bytes are not one element of ", DTypeName(dtype)));
   }
   switch (dtype) {
     case DType::kUndefined:

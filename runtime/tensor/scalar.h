@@ -1,4 +1,6 @@
-// Single numbers in the bytes of any dtype.
+// SPDX-License-Identifier: Apache-2.0
+
+// Converts single numbers to and from the bytes of one element of any dtype.
 #ifndef COTAN_RUNTIME_TENSOR_SCALAR_H_
 #define COTAN_RUNTIME_TENSOR_SCALAR_H_
 
@@ -10,14 +12,15 @@
 
 namespace cotan {
 
-// The bytes of `value` as one element of `dtype`, rounded to nearest (floating
-// point) or toward zero (integers); as the real part of a complex number.
-// InvalidArgument: `dtype` is undefined. OutOfRange: an integer dtype that
-// cannot hold it, NaN included.
+// Returns `value` as the bytes of one element of `dtype`: rounded to nearest for floating-point dtypes,
+// toward zero for integer dtypes, and as the real part for complex dtypes.
+// InvalidArgument: `dtype` is undefined.
+// OutOfRange: `dtype` is an integer dtype that cannot hold `value`, or `value` is NaN.
 absl::StatusOr<std::string> EncodeScalar(double value, DType dtype);
 
-// The inverse. i64 beyond 2^53 loses digits, complex its imaginary part.
-// InvalidArgument: `dtype` is undefined, or `bytes` is not one element of it.
+// Returns the value of `bytes`, one element of `dtype`: the inverse of EncodeScalar(). An i64 beyond 2^53
+// loses digits; the imaginary part of a complex number is dropped.
+// InvalidArgument: `dtype` is undefined, or `bytes` is not the size of one element.
 absl::StatusOr<double> DecodeScalar(absl::string_view bytes, DType dtype);
 
 }  // namespace cotan

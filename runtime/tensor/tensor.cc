@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/tensor/tensor.h"
 
 #include <algorithm>
@@ -16,7 +18,7 @@ std::string TypeText(DType dtype, absl::Span<const int64_t> sizes) {
 size_t AlignmentOf(DType dtype) { return IsComplex(dtype) ? ByteSize(dtype) / 2 : ByteSize(dtype); }
 
 absl::Status CheckCount(DType dtype, absl::Span<const int64_t> sizes, size_t count) {
-  if (dtype == DType::kUndefined) return absl::InvalidArgumentError("no dtype has elements of this C++ type");
+  if (dtype == DType::kUndefined) return absl::InvalidArgumentError("no dtype matches this C++ type");
   const int64_t needed = CheckedNumElements(sizes);
   if (needed >= 0 && static_cast<size_t>(needed) == count) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -47,7 +49,7 @@ void NegateAll(T* values, int64_t count, int64_t step) {
   for (int64_t i = 0; i < count; i += step) values[i] = -values[i];
 }
 
-// What `count` dense elements on the host are when read so.
+// Applies the bits of `reading` to `count` dense elements on the host.
 absl::Status Read(ConjNegBits reading, DType dtype, int64_t count, void* elements) {
   const int64_t parts = IsComplex(dtype) ? 2 * count : count;
   const bool is_double = dtype == DType::kFloat64 || dtype == DType::kComplex128;

@@ -1,4 +1,6 @@
-// The runtime's tensors: strided views of shared memory on a device.
+// SPDX-License-Identifier: Apache-2.0
+
+// The runtime's tensors: strided views of shared storage on a device.
 #ifndef COTAN_RUNTIME_TENSOR_TENSOR_H_
 #define COTAN_RUNTIME_TENSOR_TENSOR_H_
 
@@ -21,8 +23,8 @@
 
 namespace cotan {
 
-// The dtype whose elements are C++'s T; kUndefined if there is none (f16 and
-// bf16 have no C++ type).
+// Returns the dtype whose elements have the C++ type T; kUndefined if there is none. f16 and bf16 have no C++
+// type.
 template <typename T>
 constexpr DType DTypeOf() {
   if (std::is_same_v<T, bool>) return DType::kBool;
@@ -38,14 +40,14 @@ constexpr DType DTypeOf() {
   return DType::kUndefined;
 }
 
-// A block of memory that tensors share; freed with the last of them. Its
-// device outlives it. The block never moves.
+// A block of memory shared by tensors and freed with the last of them. The device outlives the storage. The
+// block never moves.
 class Storage {
  public:
-  // `bytes` of memory of `device`, content undefined; no memory if 0.
-  // ResourceExhausted: from the device.
+  // Allocates `bytes` bytes on `device` with undefined content; no memory if `bytes` is 0.
+  // ResourceExhausted: the device has not enough memory.
   static absl::StatusOr<std::shared_ptr<Storage>> Allocate(Device& device, size_t bytes);
-  // Memory that belongs to the caller and outlives the storage.
+  // Wraps memory that the caller owns and that outlives the storage.
   static std::shared_ptr<Storage> Borrow(Device& device, void* data, size_t bytes);
 
   Storage(const Storage&) = delete;
@@ -66,58 +68,57 @@ class Storage {
   bool owned_;
 };
 
-// How the elements of a tensor follow from what is in its memory: by views that
-// conjugate complex numbers or negate.
+// Conjugate and negative bits: how the elements of a tensor follow from the numbers in its memory. Equal to
+// ATen's is_conj() and is_neg().
 struct ConjNegBits {
   bool conjugate = false;
   bool negate = false;
 
   bool is_plain() const { return !conjugate && !negate; }
-  // One reading after another; what leads from one to another.
+  // Composes two pairs of bits; also the bits that lead from one pair to the other.
   friend ConjNegBits operator^(ConjNegBits a, ConjNegBits b) {
     return {a.conjugate != b.conjugate, a.negate != b.negate};
   }
   friend bool operator==(ConjNegBits, ConjNegBits) = default;
 };
 
-// A handle: copies see the same memory. The default one is undefined: it has
-// no storage and no dtype. Handles may be copied and destroyed on any thread;
-// access to the elements needs the caller's own order.
+// A handle: copies share one storage. A default-constructed tensor is undefined: it has no storage and no
+// dtype. Handles may be copied and destroyed on any thread; the caller synchronizes access to the elements.
 class Tensor {
  public:
   Tensor() = default;
 
-  // Row-major, content undefined.
-  // InvalidArgument: undefined dtype, negative or too large sizes.
-  // ResourceExhausted: from the device.
+  // Returns a row-major tensor with undefined content.
+  // InvalidArgument: `dtype` is undefined, or a size is negative or too large.
+  // ResourceExhausted: the device has not enough memory.
   static absl::StatusOr<Tensor> Empty(DType dtype, absl::Span<const int64_t> sizes, Device& device = HostDevice());
-  // As Empty(), with the given geometry in a storage just large enough. The
-  // layout's extent in bytes is at most that of int64.
+  // Returns a tensor of the given layout, with undefined content, in a storage that is just large enough. The
+  // layout's extent in bytes fits int64. Errors as Empty().
   static absl::StatusOr<Tensor> EmptyStrided(DType dtype, StridedLayout layout, Device& device = HostDevice());
-  // Row-major on the host, filled with zero bytes.
+  // Returns a row-major tensor on the host, filled with zero bytes. Errors as Empty().
   static absl::StatusOr<Tensor> Zeros(DType dtype, absl::Span<const int64_t> sizes);
 
-  // A copy of `values`, row-major, on the host.
-  // InvalidArgument: as Empty(), or values.size() is not the sizes' product.
+  // Returns a row-major tensor on the host with a copy of `values`.
+  // InvalidArgument: as Empty(), or values.size() is not the product of the sizes.
   template <typename T>
   static absl::StatusOr<Tensor> From(absl::Span<const T> values, absl::Span<const int64_t> sizes) {
     return FromBytes(DTypeOf<T>(), values.data(), values.size(), sizes);
   }
-  // A 0-d tensor on the host.
+  // Returns a 0-d tensor on the host.
   template <typename T>
   static absl::StatusOr<Tensor> Scalar(T value) {
     return FromBytes(DTypeOf<T>(), &value, 1, {});
   }
 
-  // A row-major tensor in the caller's host memory, which outlives it; nothing
-  // is copied. InvalidArgument: as From(), or `values` is not aligned.
+  // Returns a row-major tensor over the caller's host memory, which outlives the tensor. Copies nothing.
+  // InvalidArgument: as From(), or `values` is not aligned for the dtype.
   template <typename T>
   static absl::StatusOr<Tensor> Borrow(absl::Span<T> values, absl::Span<const int64_t> sizes) {
     return BorrowBytes(DTypeOf<T>(), values.data(), values.size(), sizes);
   }
 
-  // Other geometry over the same storage.
-  // InvalidArgument: it leaves the storage, or the memory is not aligned for
+  // Returns a tensor of the given layout over `storage`.
+  // InvalidArgument: `dtype` is undefined, the layout exceeds the storage, or the memory is not aligned for
   // the dtype.
   static absl::StatusOr<Tensor> InStorage(std::shared_ptr<Storage> storage, DType dtype, StridedLayout layout);
 
@@ -128,22 +129,20 @@ class Tensor {
   int64_t num_elements() const { return NumElements(layout_.sizes); }
   bool is_contiguous() const { return IsContiguous(layout_); }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
-  // If defined().
+  // Requires defined().
   Device& device() const { return storage_->device(); }
 
-  // Whether the elements are what is in memory. Only such tensors are read and
-  // written by address.
+  // Returns true if neither bit is set, so that the numbers in memory are the elements. Only such tensors are
+  // read and written by address.
   bool is_plain() const { return reading_.is_plain(); }
   ConjNegBits reading() const { return reading_; }
-  // The same memory read another way; numbers that are not complex are their own
-  // conjugates.
+  // Returns a view of the same memory with these bits; `conjugate` is ignored unless the dtype is complex.
   Tensor WithConjNegBits(ConjNegBits reading) const;
 
-  // Address of element (0, ..., 0) on the device; null if undefined or without
-  // memory.
+  // Returns the device address of element (0, ..., 0); null if the tensor is undefined or has no memory.
   void* address() const;
-  // The same for T's dtype on the host; null for any other dtype or device, or if
-  // it is not plain.
+  // Returns address() as a pointer to T; null if the tensor is not on the host, has not T's dtype, or has a
+  // conjugate or negative bit.
   template <typename T>
   T* data() const {
     return defined() && dtype_ == DTypeOf<T>() && device().type() == DeviceType::kCpu && is_plain()
@@ -151,26 +150,30 @@ class Tensor {
                : nullptr;
   }
 
-  // The elements in row-major order.
-  // InvalidArgument: undefined, or T is not of the dtype. ResourceExhausted.
+  // Returns the elements in row-major order.
+  // InvalidArgument: the tensor is undefined, or T does not match the dtype. Other errors as Clone().
   template <typename T>
   absl::StatusOr<std::vector<T>> ToVector() const;
-  // The only element. Errors as ToVector(), and if there is not just one.
+  // Returns the only element. Errors as ToVector(); InvalidArgument also if the tensor has not exactly one
+  // element.
   template <typename T>
   absl::StatusOr<T> Item() const;
 
-  // A row-major copy in memory of its own, on the same device, plain.
-  // InvalidArgument: undefined. Unimplemented: strided memory of a device other
-  // than the host, or memory of it that is not plain. ResourceExhausted.
+  // Returns a row-major copy in its own memory on the same device, without conjugate and negative bits.
+  // InvalidArgument: the tensor is undefined.
+  // Unimplemented: the tensor is not on the host and is strided or has a conjugate or negative bit; or it has
+  // one of these bits and its dtype is not f32, f64, c64 or c128.
+  // ResourceExhausted: the device has not enough memory.
   absl::StatusOr<Tensor> Clone() const;
-  // This tensor if it is plain, else Clone(). Errors as Clone().
+  // Returns this tensor if is_plain(), else Clone(). Errors as Clone().
   absl::StatusOr<Tensor> ResolveConjNeg() const;
-  // This tensor if it is row-major and plain, else Clone().
+  // Returns this tensor if it is row-major and is_plain(), else Clone(). Errors as Clone().
   absl::StatusOr<Tensor> Contiguous() const;
-  // A row-major copy on the host, or this tensor if it is one. Errors as Clone().
+  // Returns a row-major copy on the host, or this tensor if it already is row-major on the host. Errors as
+  // Clone().
   absl::StatusOr<Tensor> ToHost() const;
 
-  // "f32[2,3]", "f32[2,3] cuda", "undefined".
+  // Returns a description such as "f32[2,3]", "f32[2,3] cuda" or "undefined".
   std::string ToString() const;
 
  private:
@@ -188,12 +191,10 @@ class Tensor {
   ConjNegBits reading_;
 };
 
-// Bytes of a dense tensor; -1 if a size is negative or the product exceeds
-// int64.
+// Returns the bytes of a dense tensor; -1 if a size is negative or the product exceeds int64.
 int64_t DenseBytes(DType dtype, absl::Span<const int64_t> sizes);
 
-// Copies elements of `element_size` bytes between host tensors of equal sizes.
-// Ranges do not overlap.
+// Copies elements of `element_size` bytes between host tensors of equal sizes whose memory does not overlap.
 void CopyStrided(const void* from, const StridedLayout& from_layout, void* to, const StridedLayout& to_layout,
                  size_t element_size);
 
@@ -209,7 +210,7 @@ template <typename T>
 absl::StatusOr<T> Tensor::Item() const {
   COTAN_RETURN_IF_ERROR(CheckElementType(DTypeOf<T>()));
   if (num_elements() != 1) {
-    return absl::InvalidArgumentError("Item() needs a tensor of one element, this is " + ToString());
+    return absl::InvalidArgumentError("Item() requires a tensor with one element, got " + ToString());
   }
   COTAN_ASSIGN_OR_RETURN(const Tensor host, ToHost());
   return *host.data<T>();

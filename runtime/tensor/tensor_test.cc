@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/tensor/tensor.h"
 
 #include <complex>
@@ -45,7 +47,7 @@ TEST(TensorTest, ReadingsAreUndoneByCopies) {
   const Tensor tensor = *Tensor::From<Complex>({{1, 2}, {3, -4}}, {2});
   const Tensor conjugate = tensor.WithConjNegBits({.conjugate = true});
   EXPECT_FALSE(conjugate.is_plain());
-  EXPECT_EQ(conjugate.data<Complex>(), nullptr) << "what is in memory are not its elements";
+  EXPECT_EQ(conjugate.data<Complex>(), nullptr) << "the numbers in memory are not its elements";
   EXPECT_THAT(*conjugate.ToVector<Complex>(), ElementsAre(Complex(1, -2), Complex(3, 4)));
   EXPECT_EQ(conjugate.ToString(), "c64[2] conjugate");
   const Tensor copy = *conjugate.ResolveConjNeg();

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/register_cpu.h"
@@ -10,7 +12,7 @@ const KernelRegistry& TestKernels() {
   static const KernelRegistry& registry = *[] {
     auto* kernels = new KernelRegistry;
     EXPECT_TRUE(RegisterCpuKernels(*kernels).ok());
-    // What the CPU backend lacks; AlreadyExists where it lacks nothing.
+    // Adds reference kernels up to the first one that the CPU backend has (AlreadyExists).
     RegisterReferenceKernels(*kernels).IgnoreError();
     return kernels;
   }();

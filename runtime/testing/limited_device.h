@@ -1,4 +1,6 @@
-// The host as a device that runs out of memory when a test wants it to.
+// SPDX-License-Identifier: Apache-2.0
+
+// The host as a device whose allocations fail as a test specifies.
 #ifndef COTAN_RUNTIME_TESTING_LIMITED_DEVICE_H_
 #define COTAN_RUNTIME_TESTING_LIMITED_DEVICE_H_
 
@@ -31,11 +33,11 @@ class LimitedDevice : public Device {
   absl::Status Copy(void* to, const void* from, size_t bytes) override { return HostDevice().Copy(to, from, bytes); }
   absl::Status Synchronize() override { return absl::OkStatus(); }
 
-  // Fails the allocation after the next `count` ones; the ones behind it work.
+  // Makes the allocation after the next `count` ones fail; later ones succeed again.
   void FailAfter(int count) { allocations_left_ = count; }
   void LimitBytes(size_t bytes) { bytes_left_ = bytes; }
   int num_allocations() const { return num_allocations_; }
-  // Whether the failure asked for has happened.
+  // Returns true if the allocation of FailAfter() has failed.
   bool has_failed() const { return allocations_left_ < 0; }
 
  private:

@@ -1,5 +1,6 @@
-// A session with one function "f" of it, and what tests of functions do with
-// Variables.
+// SPDX-License-Identifier: Apache-2.0
+
+// A session with its function "f", and helpers for tests that call functions with Variables.
 #ifndef COTAN_RUNTIME_TESTING_LOADED_FUNCTION_H_
 #define COTAN_RUNTIME_TESTING_LOADED_FUNCTION_H_
 
@@ -27,7 +28,7 @@ inline const Variable& At(const std::vector<FunctionResult>& results, size_t ind
   return std::get<Variable>(results[index]);
 }
 
-// The test fails where an error is returned.
+// A session of a program and its function "f". The test fails if a call returns an error.
 struct LoadedFunction {
   explicit LoadedFunction(ProgramBuilder builder)
       : session(*Session::Create(builder.Load(), {.kernels = &TestKernels(), .device = nullptr, .threads = 1})),
@@ -48,8 +49,7 @@ struct LoadedFunction {
   Function f;
 };
 
-// A non-leaf with the values of `leaf`, as an operation in the user's program
-// makes it.
+// Returns a non-leaf copy of `leaf`, made by an autograd operation.
 inline Variable Copy(LoadedFunction& program, const Variable& leaf) {
   Variable copy(Vector(std::vector<float>(Values(leaf).size())));
   EXPECT_TRUE(copy.CopyInPlace(leaf, program.session.ops()).ok());

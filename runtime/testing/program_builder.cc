@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/testing/program_builder.h"
 
 #include <utility>
@@ -146,7 +148,7 @@ std::shared_ptr<const Program> ProgramBuilder::Load() {
 
 namespace {
 
-// Indexes of the states below.
+// Indices of the states below.
 enum : uint32_t { kWeight, kBias, kMomentum, kStep, kLr, kRng };
 
 // Prediction of [batch, 3] inputs.

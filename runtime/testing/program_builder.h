@@ -1,5 +1,6 @@
-// Builds small artifacts by function calls, and the registry and programs that
-// the runtime's tests share.
+// SPDX-License-Identifier: Apache-2.0
+
+// Builds small artifacts by function calls, and programs that tests of the runtime share.
 #ifndef COTAN_RUNTIME_TESTING_PROGRAM_BUILDER_H_
 #define COTAN_RUNTIME_TESTING_PROGRAM_BUILDER_H_
 
@@ -23,8 +24,8 @@ using Sizes = std::vector<std::string>;  // size expressions
 
 serialization::TensorType TypeOf(DType dtype, const Sizes& sizes);
 
-// Adds values and ops to one method. Methods that return a number return the
-// index of a new value. Nothing is checked.
+// Adds values and ops to one method. Methods that return a number return the index of a new value. Nothing is
+// checked.
 class MethodBuilder {
  public:
   explicit MethodBuilder(serialization::Method& method) : method_(method) {}
@@ -35,13 +36,12 @@ class MethodBuilder {
   void Output(absl::string_view name, uint32_t value);
 
   uint32_t AddValue(DType dtype, const Sizes& sizes);
-  // `op` gets these operands.
+  // Appends `op` with these operands.
   serialization::Op& AddOp(serialization::Op op, const std::vector<uint32_t>& inputs,
                            const std::vector<uint32_t>& outputs);
 
-  // An f32 expression with one full output over `sizes`; `instructions` adds to
-  // the builder, in which instruction i loads input i, and returns the one to
-  // store.
+  // Adds an expression with one full output over `sizes`. `instructions` appends to the builder, in which
+  // instruction i loads input i, and returns the number of the instruction whose value is stored.
   template <typename F>
   uint32_t Pointwise(const Sizes& sizes, const std::vector<uint32_t>& inputs, F instructions) {
     ExprBuilder builder({});
@@ -56,7 +56,7 @@ class MethodBuilder {
   uint32_t Permute(uint32_t value, const std::vector<uint32_t>& dims);
   uint32_t View(uint32_t value, const Sizes& sizes);
   uint32_t Matmul(uint32_t a, uint32_t b, const Sizes& sizes);
-  // Sum over dimension `dim`, which stays with size 1.
+  // Adds a sum over dimension `dim`, which is kept with size 1.
   uint32_t Sum(uint32_t value, int dim);
 
   DType DTypeOf(uint32_t value) const;
@@ -69,7 +69,7 @@ class MethodBuilder {
 
 class ProgramBuilder {
  public:
-  // States with an initial content, row-major.
+  // Add a row-major state with an initial value and return its index.
   uint32_t AddState(absl::string_view name, serialization::State::Role role, DType dtype, const Sizes& sizes,
                     double fill);
   uint32_t AddState(absl::string_view name, serialization::State::Role role, const Sizes& sizes,
@@ -78,9 +78,9 @@ class ProgramBuilder {
   serialization::Artifact& artifact() { return artifact_; }
   ArtifactWriter& writer() { return writer_; }
 
-  // The bytes of the file; the builder is used up.
+  // Returns the bytes of the file. The builder must not be used afterwards.
   std::string Bytes();
-  // Loads it; the test fails if that does not work.
+  // Loads the program; the test fails if that fails.
   std::shared_ptr<const Program> Load();
 
  private:
@@ -88,7 +88,7 @@ class ProgramBuilder {
   serialization::Artifact artifact_;
 };
 
-// A program that trains one linear layer on mean squared error:
+// Returns a program that trains one linear layer on mean squared error:
 //   states  "weight" f32[2,3], "bias" f32[2], "optimizer.weight.momentum"
 //           f32[2,3], "step" i64[], "hyperparameter.lr.0" f32[], "rng"
 //   train_step(input f32[batch,3], target f32[batch,2]) -> loss f32[]
@@ -98,8 +98,7 @@ class ProgramBuilder {
 //   eval(input) -> prediction f32[batch,2]
 //   forward(input) -> prediction, [saved input]; backward(tangent) -> gradients
 //           "weight", "bias"
-// `batch` is the dynamic dimension s0 in [1, 64], or, if `static_batch` > 0,
-// that constant.
+// `batch` is the dynamic dimension s0 in [1, 64], or, if `static_batch` > 0, that constant.
 ProgramBuilder LinearRegression(int static_batch = 0);
 
 }  // namespace cotan::testing

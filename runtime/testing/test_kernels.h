@@ -1,4 +1,6 @@
-// Kernels that tests of the runtime run programs with.
+// SPDX-License-Identifier: Apache-2.0
+
+// The kernels with which tests of the runtime run programs.
 #ifndef COTAN_RUNTIME_TESTING_TEST_KERNELS_H_
 #define COTAN_RUNTIME_TESTING_TEST_KERNELS_H_
 
@@ -6,8 +8,8 @@
 
 namespace cotan::testing {
 
-// For every op that tests use: the CPU backend's, in builds with sanitizers the
-// reference kernels, of which there is little to compile. Never destroyed.
+// Returns kernels for every op that tests use: those of the CPU backend, or in builds with sanitizers the
+// reference kernels, which compile fast. Never destroyed.
 const KernelRegistry& TestKernels();
 
 }  // namespace cotan::testing

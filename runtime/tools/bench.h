@@ -1,4 +1,6 @@
-// `cotan bench`: how long do an artifact's methods take?
+// SPDX-License-Identifier: Apache-2.0
+
+// `cotan bench`: measures the time of an artifact's methods.
 #ifndef COTAN_RUNTIME_TOOLS_BENCH_H_
 #define COTAN_RUNTIME_TOOLS_BENCH_H_
 
@@ -20,22 +22,21 @@ struct BenchResult {
   double first_step_ms = 0;  // from opening the file to the end of the first call
   int64_t state_bytes = 0;
   PlanSummary plan;
-  std::vector<ProfiledStep> profile;  // if asked for
+  std::vector<ProfiledStep> profile;  // empty unless requested
 };
 
-// Runs `method` of the file at `path` with its recorded arguments, `steps`
-// times after a tenth as many to warm up. Results are reused as
-// Session::Run(MethodHandle, ...) allows. With `profile`, as many times more to
-// time each step of the plan.
-// NotFound: no recorded run of the method, or no file. Errors of Program and
-// Session.
+// Runs `method` of the file at `path` with its recorded arguments `steps` times, after steps / 10 warm-up
+// runs. Result tensors are reused (Session::Run(MethodHandle, ...)). With `profile`, runs it `steps` times
+// more to time each step of the plan.
+// NotFound: the file does not exist, or the method has no recorded run.
+// Errors of Program and Session.
 absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& method, int steps, bool profile,
                                   const SessionOptions& options);
 
-// Methods of the file that have recorded arguments, backwards left out.
+// Returns the names of the methods that have recorded arguments, except backwards.
 std::vector<std::string> BenchMethods(const Program& program);
 
-// "train_step: median 12.3 us, min 11.9 us over 100 steps; ...".
+// Returns a text such as "train_step: median 12.3 us, min 11.9 us over 100 steps; ...".
 std::string BenchText(const BenchResult& result);
 
 }  // namespace cotan::tools

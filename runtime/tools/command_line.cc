@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/tools/command_line.h"
 
 #include <algorithm>
@@ -42,7 +44,7 @@ absl::StatusOr<int> CommandLine::Number(absl::string_view option, int fallback, 
   int number = 0;
   if (absl::SimpleAtoi(found->second, &number) && number >= least) return number;
   return absl::InvalidArgumentError(
-      absl::StrCat("--", option, "=", found->second, ": expected a whole number of at least ", least));
+      absl::StrCat("--", option, "=", found->second, ": expected an integer of at least ", least));
 }
 
 }  // namespace cotan::tools

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The arguments of a tool: words and --name=value options.
 #ifndef COTAN_RUNTIME_TOOLS_COMMAND_LINE_H_
 #define COTAN_RUNTIME_TOOLS_COMMAND_LINE_H_
@@ -16,17 +18,17 @@ namespace cotan::tools {
 
 class CommandLine {
  public:
-  // "--name=value" and "--name" (value "") are options, all else is words.
-  // InvalidArgument: an option that is not among `known`, or given twice; the
-  // message lists those there are.
+  // Parses arguments: "--name=value" and "--name" (value "") are options, all others are words.
+  // InvalidArgument: an option is not among `known`, or is given twice; the message lists the known ones.
   static absl::StatusOr<CommandLine> Parse(absl::Span<const char* const> arguments,
                                            absl::Span<const absl::string_view> known);
 
   const std::vector<std::string>& words() const { return words_; }
   bool Has(absl::string_view option) const { return options_.contains(option); }
-  // `fallback` if the option is not given.
+  // Returns the value of an option, or `fallback` if it is not given.
   std::string Text(absl::string_view option, absl::string_view fallback) const;
-  // InvalidArgument: not a whole number of at least `least`.
+  // Returns the value of an option as a number, or `fallback` if it is not given.
+  // InvalidArgument: the value is not an integer of at least `least`.
   absl::StatusOr<int> Number(absl::string_view option, int fallback, int least) const;
 
  private:

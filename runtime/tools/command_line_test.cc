@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/tools/command_line.h"
 
 #include "gmock/gmock.h"
@@ -36,7 +38,7 @@ TEST(CommandLineTest, NumbersAreWholeAndLargeEnough) {
   for (const char* text : {"--steps=0", "--steps=-3", "--steps=2.5", "--steps=ten", "--steps", "--steps=99999999999"}) {
     const absl::Status status = Parse({text})->Number("steps", 5, 1).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("expected a whole number of at least 1"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("expected an integer of at least 1"));
   }
 }
 

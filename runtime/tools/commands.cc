@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/tools/commands.h"
 
 #include <memory>
@@ -23,10 +25,10 @@ using serialization::Reference;
 
 constexpr absl::string_view kOptions[] = {"threads", "steps", "method", "program", "checkpoint", "save", "profile"};
 
-// Steps that a profile shows.
+// The number of steps that a profile shows.
 constexpr size_t kProfileRows = 40;
 
-// What every command but inspect starts with.
+// The arguments of a command.
 struct Context {
   CommandLine line;
   std::string path;
@@ -45,7 +47,7 @@ absl::Status VerifyCommand(const Context& context) {
   COTAN_ASSIGN_OR_RETURN(const VerifyResult result, Verify(program, context.options, context.out));
   context.out << result.passed << " passed, " << result.failed << " failed\n";
   if (result.failed == 0) return absl::OkStatus();
-  return absl::AbortedError("this device computes something else than was recorded");
+  return absl::AbortedError("results of this device differ from the recorded ones: see the lines that begin with FAIL");
 }
 
 absl::Status BenchCommand(const Context& context) {
@@ -70,7 +72,7 @@ void PrintTensor(const std::string& name, const Tensor& tensor, std::ostream& ou
   out << "\n";
 }
 
-// Calls a method with its recorded arguments, again and again.
+// Calls a method repeatedly with its recorded arguments.
 absl::Status RunMethod(const Context& context) {
   COTAN_ASSIGN_OR_RETURN(const int steps, context.line.Number("steps", 1, 1));
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path, RecordedRuns::kMap));
@@ -110,7 +112,7 @@ absl::string_view Usage() {
          "  inspect   methods, signatures, metadata, states, ops; --program: the text of each method\n"
          "  verify    replays the recorded runs on this device; a line for each result\n"
          "  bench     time per call of each method with a recorded run;\n"
-         "            --method=NAME --steps=N --threads=N; --profile: the dearest steps of each\n"
+         "            --method=NAME --steps=N --threads=N; --profile: the most expensive steps, minimum over N runs\n"
          "  run       calls a method with its recorded arguments and prints the results;\n"
          "            --method=NAME --steps=N --threads=N --checkpoint=IN --save=OUT (safetensors)\n";
 }
@@ -124,7 +126,7 @@ absl::Status RunCommand(absl::Span<const char* const> arguments, const KernelReg
   const std::string name = line.words()[0];
   const std::string path = line.words()[1];
   SessionOptions options = {.kernels = &kernels, .threads = threads};
-  // A bench prints nothing, nor does a verification.
+  // Effects print nothing during bench and verify.
   const EffectHandler handler = [&out, is_shown = name == "run"](const EffectEvent& event) {
     if (is_shown) out << EffectText(event) << "\n";
     return absl::OkStatus();

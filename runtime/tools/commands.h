@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The commands of the cotan binary.
 #ifndef COTAN_RUNTIME_TOOLS_COMMANDS_H_
 #define COTAN_RUNTIME_TOOLS_COMMANDS_H_
@@ -11,13 +13,14 @@
 
 namespace cotan::tools {
 
-// What `cotan --help` prints.
+// Returns the text that `cotan --help` prints.
 absl::string_view Usage();
 
-// Runs the command named by the first argument (argv without the program's
-// name) with the given backend; writes its findings to `out`.
-// InvalidArgument: no such command, or wrong options. Aborted: `verify` found
-// differences. Errors of Program and Session.
+// Runs the command named by the first argument (argv without the program's name) with the given kernels and
+// writes its output to `out`.
+// InvalidArgument: there is no such command, or the options are invalid.
+// Aborted: `verify` found differences.
+// Errors of Program and Session.
 absl::Status RunCommand(absl::Span<const char* const> arguments, const KernelRegistry& kernels, std::ostream& out);
 
 }  // namespace cotan::tools

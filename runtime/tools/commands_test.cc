@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/tools/commands.h"
 
 #include <sstream>
@@ -31,8 +33,8 @@ void Record(ProgramBuilder& program, const Tensor& tensor, ReferenceTensor& refe
   reference.set_tolerance(1e-5);
 }
 
-// LinearRegression() with a recorded run of train_step and of the pair; `error`
-// is added to the recorded loss.
+// LinearRegression() with a recorded run of train_step and of the pair; `error` is added to the recorded
+// loss.
 std::string WriteModel(absl::string_view name, float error = 0) {
   ProgramBuilder program = LinearRegression();
   Session session = *Session::Create(LinearRegression().Load(), {.kernels = &TestKernels(), .threads = 1});
@@ -146,8 +148,8 @@ TEST(CommandsTest, VerifyNamesWhatDiffers) {
   EXPECT_THAT(outcome.text, HasSubstr("5 passed, 1 failed"));
 }
 
-// LinearRegression() with a running mean of 2e-8 on the device, and of `recorded`
-// in a recorded run of the forward; the running variance is 1.
+// LinearRegression() with a running mean of 2e-8 on the device, and of `recorded` in a recorded run of the
+// forward; the running variance is 1.
 std::string WriteRunningMean(absl::string_view name, float recorded, bool has_variance) {
   ProgramBuilder program = LinearRegression();
   program.AddState("bn.running_mean", serialization::State::BUFFER, {"1"}, {2e-8f});

@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The cotan tool with the CPU backend.
 #include <iostream>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "base/version.h"
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/tools/commands.h"
 
@@ -13,6 +16,10 @@ int main(int argc, char** argv) {
   if (arguments.empty() || std::string_view(arguments[0]) == "--help") {
     std::cout << cotan::tools::Usage();
     return arguments.empty() ? 2 : 0;
+  }
+  if (std::string_view(arguments[0]) == "--version") {
+    std::cout << "cotan " << cotan::kVersion << "\n";
+    return 0;
   }
   const absl::Status status = cotan::tools::RunCommand(arguments, cotan::CpuKernels(), std::cout);
   if (status.ok()) return 0;

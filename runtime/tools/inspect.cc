@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/tools/inspect.h"
 
 #include <map>
@@ -88,7 +90,7 @@ std::string UpdatesText(const Program& program, const Method& method) {
 
 std::string MetadataText(const Method& method) {
   if (method.metadata().input_info_size() == 0 && method.metadata().output_info_size() == 0) return "";
-  // Loading the program has verified both.
+  // VerifyArtifact() has checked both.
   const absl::StatusOr<ViewAndMutationMeta> metadata = ViewAndMutationMeta::FromProto(method.metadata());
   const absl::StatusOr<GraphSignature> signature = GraphSignature::FromProto(method.signature());
   if (!metadata.ok() || !signature.ok()) return "";

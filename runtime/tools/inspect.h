@@ -1,4 +1,6 @@
-// `cotan inspect`: what is in an artifact?
+// SPDX-License-Identifier: Apache-2.0
+
+// `cotan inspect`: describes the contents of an artifact.
 #ifndef COTAN_RUNTIME_TOOLS_INSPECT_H_
 #define COTAN_RUNTIME_TOOLS_INSPECT_H_
 
@@ -8,8 +10,8 @@
 
 namespace cotan::tools {
 
-// File, dynamic dimensions, states; of each method its signature, ops and
-// ViewAndMutationMeta, and with `with_program` its text.
+// Returns a description of the file, its dynamic dimensions and states, and of each method its signature,
+// ops, effects and ViewAndMutationMeta; with `with_program` also its ops as text.
 std::string InspectText(const Program& program, bool with_program);
 
 }  // namespace cotan::tools

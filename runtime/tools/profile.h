@@ -1,4 +1,6 @@
-// Where does the time of a method go, step by step?
+// SPDX-License-Identifier: Apache-2.0
+
+// Measures the time of each step of a method.
 #ifndef COTAN_RUNTIME_TOOLS_PROFILE_H_
 #define COTAN_RUNTIME_TOOLS_PROFILE_H_
 
@@ -16,14 +18,13 @@ struct ProfiledStep {
   double min_us = 0;
 };
 
-// Runs `method` `calls` times after one to warm up, timing each step; the
-// shortest time of each, in the order of the plan. As Session::Run() for
-// arguments, results and errors.
+// Runs `method` once to warm up and then `calls` times. Returns the shortest time of each step, in the order
+// of the plan. Arguments, results and errors are those of Session::Run().
 absl::StatusOr<std::vector<ProfiledStep>> Profile(Session& session, MethodHandle method,
                                                   absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
                                                   int calls);
 
-// The `rows` dearest steps, a line each, with their share of the sum.
+// Returns a line for each of the `rows` most expensive steps, with its share of the total time.
 std::string ProfileText(absl::Span<const ProfiledStep> steps, size_t rows);
 
 }  // namespace cotan::tools

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/tools/references.h"
 
 #include <algorithm>
@@ -50,7 +52,7 @@ absl::StatusOr<const Reference*> FindReference(const Program& program, absl::str
 
 absl::StatusOr<Difference> Compare(const Tensor& actual, const Tensor& expected) {
   const size_t element = ByteSize(expected.dtype());
-  // The real and the imaginary part of complex numbers count as elements.
+  // The real and imaginary parts of a complex number are compared as two elements.
   const bool complex = IsComplex(expected.dtype());
   const DType part = !complex ? expected.dtype() : element == 8 ? DType::kFloat32 : DType::kFloat64;
   const size_t step = ByteSize(part);

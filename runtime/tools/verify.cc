@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "runtime/tools/verify.h"
 
 #include <algorithm>
@@ -41,7 +43,7 @@ class Verifier {
 
  private:
   absl::Status Replay(const Reference& reference) {
-    // A backward goes on from its forward, all others from the start.
+    // A backward continues from the states of its forward; all other methods start from the initial states.
     if (!session_.has_value() || !IsBackward(*program_, reference.method())) {
       session_.reset();
       COTAN_ASSIGN_OR_RETURN(session_, Session::Create(program_, options_));
@@ -66,8 +68,8 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // The error that `state` may have however small it is: of a running mean, that of
-  // its layer's running variance.
+  // Returns the error that `state` may have however small its values are: for a running mean it follows from
+  // the running variance of its layer.
   absl::StatusOr<double> AllowedNoise(const Reference& reference, const std::string& state) const {
     const std::string variance = RunningVarianceOf(state);
     for (const ReferenceState& other : reference.states_after()) {
@@ -79,7 +81,7 @@ class Verifier {
     return 0.0;
   }
 
-  // The error may be `noise` where the tolerance of the reference allows less.
+  // The error may be as large as `noise` even if the tolerance of the reference is smaller.
   absl::Status Report(const std::string& name, const Tensor& actual, const ReferenceTensor& reference,
                       double noise = 0) {
     COTAN_ASSIGN_OR_RETURN(const Tensor expected, LoadTensor(*program_, reference));

@@ -1,4 +1,6 @@
-// `cotan verify`: does this device compute what LibTorch computed?
+// SPDX-License-Identifier: Apache-2.0
+
+// `cotan verify`: compares the results of this device with those that LibTorch computed.
 #ifndef COTAN_RUNTIME_TOOLS_VERIFY_H_
 #define COTAN_RUNTIME_TOOLS_VERIFY_H_
 
@@ -16,9 +18,10 @@ struct VerifyResult {
   int failed = 0;
 };
 
-// Replays the artifact's recorded runs and writes a line for each result and
-// each state after it: whether it is within its tolerance and by how much.
-// FailedPrecondition: nothing is recorded. Errors of Session.
+// Replays the artifact's recorded runs and writes a line for each result and each state after the run, with
+// its error and tolerance.
+// FailedPrecondition: the artifact has no recorded runs.
+// Errors of Session.
 absl::StatusOr<VerifyResult> Verify(std::shared_ptr<const Program> program, const SessionOptions& options,
                                     std::ostream& out);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/container/container.h"
 
 #include <algorithm>
@@ -27,7 +29,8 @@ constexpr absl::string_view kMagic =
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kHeaderSize = 64;
 constexpr size_t kHeaderCrcOffset = 60;
-// Of a Segment's offset in the table of contents: a tag and a number of at most 10 bytes.
+// Maximum encoded size of a Segment's offset in the table of contents: a tag and a varint of at most 10
+// bytes.
 constexpr uint64_t kMaxOffsetBytes = 11;
 constexpr uint64_t kMaxContents = std::numeric_limits<int32_t>::max();
 const char kZeros[kAlignment] = {};
@@ -114,7 +117,8 @@ absl::Status CheckChecksum(const Segment& segment, uint32_t index, absl::string_
       absl::StrCat("damaged: the checksum of segment ", index, " at offset ", segment.offset(), " is wrong"));
 }
 
-// Segments stand in order, those before the table of contents and those behind it, which end the file.
+// Segments are in order, both those before the table of contents and those after it; the latter end the
+// file.
 absl::Status CheckRanges(const Artifact& artifact, const Header& header) {
   uint64_t free = kHeaderSize, recorded_free = header.contents_end();
   for (int i = 0; i < artifact.segments_size(); ++i) {
@@ -135,7 +139,8 @@ absl::Status CheckRanges(const Artifact& artifact, const Header& header) {
                                                  ") at the end of the file belong to no segment"));
 }
 
-// For each segment, whether only recorded runs use it. One that nothing uses is not recorded.
+// Returns for each segment whether recorded runs use it and nothing else does. An unused segment is not
+// recorded.
 std::vector<bool> FindRecordedOnly(const Artifact& artifact, size_t num_segments) {
   std::vector<bool> recorded(num_segments, false);
   const auto set = [&recorded](uint32_t segment, bool value) {
@@ -212,8 +217,8 @@ absl::StatusOr<std::vector<absl::string_view>> ArtifactWriter::Layout(Artifact a
   std::vector<bool> needed = recorded;
   needed.flip();
   const uint64_t contents_offset = PlaceSegments(needed, kHeaderSize, artifact);
-  // The message lists the recorded segments, so that its size depends on where they stand: they
-  // begin behind the largest size it can have.
+  // The message lists the recorded segments, so its size depends on their offsets: they begin after the
+  // largest size that it can have.
   const auto num_recorded = static_cast<uint64_t>(std::count(recorded.begin(), recorded.end(), true));
   const uint64_t max_end = contents_offset + artifact.ByteSizeLong() + num_recorded * kMaxOffsetBytes;
   const uint64_t recorded_end = PlaceSegments(recorded, max_end, artifact);
@@ -280,7 +285,7 @@ absl::Status ArtifactFile::Read() {
     return absl::DataLossError("damaged: the checksum of the table of contents is wrong");
   }
   if (contents.size() > kMaxContents || !artifact_.ParseFromArray(contents.data(), static_cast<int>(contents.size()))) {
-    return absl::InvalidArgumentError("the table of contents is no Artifact message");
+    return absl::InvalidArgumentError("the table of contents is not an Artifact message");
   }
   if (artifact_.format_version() == 0 || artifact_.format_version() > kFormatVersion) {
     return absl::UnimplementedError(absl::StrCat("format version ", artifact_.format_version(), " by '",

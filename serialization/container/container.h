@@ -1,4 +1,6 @@
-// The `.cotan` file around the table of contents.
+// SPDX-License-Identifier: Apache-2.0
+
+// Reads and writes `.cotan` files.
 //
 //   offset 0   header, 64 bytes, little-endian:
 //                0  8 bytes  magic 93 43 4F 54 41 4E 0D 0A ("\x93COTAN\r\n")
@@ -15,14 +17,13 @@
 //   then       section of recorded runs: the segments that only
 //              Artifact.references use, placed as above, up to the end
 //
-// Version 1 has no such section: the table of contents ends the file, and the
-// segments of recorded runs stand among the others.
+// Version 1 has no such section: the table of contents ends the file, and the segments of recorded runs are
+// among the others.
 //
-// Rationale: the segments of states first, so that their offsets do not depend
-// on the size of the message that lists them; recorded runs last, so that
-// training maps a prefix of the file; alignment to 64, so that tensors can be
-// used where they are mapped; the file's size in the header, so that a truncated
-// copy is told from a damaged one.
+// Rationale: the segments of states are first, so that their offsets do not depend on the size of the
+// message that lists them; recorded runs are last, so that training maps a prefix of the file; segments are
+// aligned to 64 bytes, so that tensors can be used in the mapping; the header has the file's size, which
+// distinguishes a truncated copy from a damaged one.
 #ifndef COTAN_SERIALIZATION_CONTAINER_CONTAINER_H_
 #define COTAN_SERIALIZATION_CONTAINER_CONTAINER_H_
 
@@ -41,13 +42,13 @@
 
 namespace cotan {
 
-// Newest version of the header, and of Artifact's meaning, that is understood.
+// Newest supported versions of the header and of the Artifact message.
 inline constexpr uint32_t kContainerVersion = 2;
 inline constexpr uint32_t kFormatVersion = 1;
 
 class ArtifactFile;
 
-// Builds a file. The same calls give the same bytes. Example:
+// Builds a file; deterministic. Example:
 //
 //   ArtifactWriter writer;
 //   state->set_segment(writer.AddSegment(weights));
@@ -58,27 +59,25 @@ class ArtifactWriter {
   ArtifactWriter(ArtifactWriter&&) = default;
   ArtifactWriter& operator=(ArtifactWriter&&) = default;
 
-  // Keeps `bytes` for the file and returns their index in Artifact.segments.
-  // Equal bytes share one segment.
+  // Adds a segment with `bytes` and returns its index in Artifact.segments. Equal bytes share one segment.
   uint32_t AddSegment(std::string bytes);
-  // Adds all segments of `file` in their order, so that the indices in its
-  // Artifact hold for a writer that was empty. Errors of RecordedSegment().
+  // Adds all segments of `file` in their order. If the writer was empty, the indexes in the file's Artifact
+  // stay valid. FailedPrecondition: `file` has recorded runs but was opened without them. DataLoss: a
+  // recorded segment is damaged.
   absl::Status AddSegmentsOf(const ArtifactFile& file);
 
-  // Writes the file whole or not at all (base/file.h). Sets
-  // `artifact.segments` and, if it is 0, `artifact.format_version`.
-  // InvalidArgument: the table of contents exceeds 2 GiB. Else errors of
-  // WriteFileAtomically(): ResourceExhausted (disk full), PermissionDenied,
-  // NotFound (folder), Unavailable.
+  // Writes the file whole or not at all (base/file.h). Sets `artifact.segments` and, if it is 0,
+  // `artifact.format_version`. InvalidArgument: the table of contents exceeds 2 GiB. Errors of
+  // WriteFileAtomically(): ResourceExhausted (disk full), PermissionDenied, NotFound (folder), Unavailable.
   absl::Status Finish(serialization::Artifact artifact, const std::string& path, FileSystem& files = SystemFiles()) &&;
 
-  // As Finish(), but returns the bytes of the file.
+  // Returns the bytes that Finish() would write. InvalidArgument: the table of contents exceeds 2 GiB.
   absl::StatusOr<std::string> Serialize(serialization::Artifact artifact) &&;
 
  private:
-  // The file's bytes in pieces, which point into members.
+  // Returns the file's bytes as pieces that point into members.
   absl::StatusOr<std::vector<absl::string_view>> Layout(serialization::Artifact artifact);
-  // Sets the offsets of the chosen segments, from `end` on; returns the new end.
+  // Sets the offsets of the chosen segments, starting at `end`; returns the new end.
   uint64_t PlaceSegments(const std::vector<bool>& chosen, uint64_t end, serialization::Artifact& artifact) const;
   // Sets contents_.
   absl::Status EncodeContents(const serialization::Artifact& artifact);
@@ -89,33 +88,33 @@ class ArtifactWriter {
   std::string contents_;
 };
 
-// Whether the section of recorded runs is mapped. Only tools that repeat the runs
-// need it; its checksums are checked when its segments are used.
+// Option to map the section of recorded runs. Only tools that repeat the runs need it; its checksums are
+// checked when its segments are used.
 enum class RecordedRuns { kSkip, kMap };
 
-// A file that was read: its table of contents and its segments. Header,
-// checksums and segment ranges are checked; whether the Artifact makes sense is
-// for artifact_verifier.h. Immutable, movable; thread-safe.
+// A file that was read: its table of contents and its segments. Header, checksums and segment ranges have
+// been checked; VerifyArtifact() (artifact_verifier.h) checks the Artifact's meaning. Immutable, movable;
+// thread-safe.
 class ArtifactFile {
  public:
-  // Maps the file; see MappedFile for what may happen to it meanwhile.
-  // NotFound, PermissionDenied: of the file. DataLoss: truncated or damaged;
-  // the message says where. InvalidArgument: no .cotan file, or one whose
-  // content contradicts itself. Unimplemented: written by a newer version.
+  // Maps and checks the file; see MappedFile for permitted changes of the file while it is open. NotFound,
+  // PermissionDenied: the file cannot be opened. DataLoss: truncated or damaged; the message says where.
+  // InvalidArgument: not a .cotan file, or its content is inconsistent. Unimplemented: written by a newer
+  // version.
   static absl::StatusOr<ArtifactFile> Open(const std::string& path, RecordedRuns recorded_runs = RecordedRuns::kSkip);
-  // As Open() with recorded runs, for bytes in memory, which it keeps. `name` is for
-  // messages.
+  // Checks the bytes of a file, with recorded runs, and takes ownership of them. `name` is for messages.
+  // DataLoss, InvalidArgument, Unimplemented: as Open().
   static absl::StatusOr<ArtifactFile> Parse(std::string bytes, absl::string_view name = "artifact");
 
   const serialization::Artifact& artifact() const { return artifact_; }
-  // Bytes of Artifact.segments[index]; valid as long as this object, also
-  // after being moved. `index` is in range and that of a state's segment.
+  // Returns the bytes of Artifact.segments[index], which is in range and not a segment of recorded runs
+  // only. They are valid during the lifetime of this object and of an object that it is moved to.
   absl::string_view segment(uint32_t index) const;
-  // As segment(), for any index in range. Checks the segments of recorded runs at
-  // each call. FailedPrecondition: the file was opened without them. DataLoss:
-  // damaged.
+  // Returns the bytes of Artifact.segments[index] for any index in range. Checks the checksums of segments
+  // of recorded runs at each call. FailedPrecondition: the file was opened without recorded runs. DataLoss:
+  // the segment is damaged.
   absl::StatusOr<absl::string_view> RecordedSegment(uint32_t index) const;
-  // Size of the whole file in bytes.
+  // Returns the size of the whole file in bytes.
   uint64_t size() const { return size_; }
 
  private:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/container/container.h"
 
 #include <cstring>
@@ -54,7 +56,7 @@ uint64_t Number(const std::string& file, size_t offset) {
 uint64_t ContentsOffset(const std::string& file) { return Number(file, 16); }
 uint64_t ContentsEnd(const std::string& file) { return Number(file, 16) + Number(file, 24); }
 
-// A file whose table of contents is `contents`, with right checksums, and with `section` behind it.
+// Returns a file with the table of contents `contents`, correct checksums, and `section` after it.
 std::string FileAround(const std::string& contents, absl::string_view section = "") {
   std::string file = SmallFile();
   file.resize(ContentsOffset(file));
@@ -66,7 +68,7 @@ std::string FileAround(const std::string& contents, absl::string_view section = 
   return file;
 }
 
-// The same artifact as version 1 had it: all segments stand before the table of contents.
+// Returns the artifact in container version 1: all segments are before the table of contents.
 std::string SmallFileOfVersion1() {
   const Artifact artifact = ArtifactFile::Parse(SmallFile())->artifact();
   Artifact states_only = artifact;
@@ -202,8 +204,8 @@ TEST(ContainerTest, SegmentsOfAnotherFileKeepTheirIndices) {
   EXPECT_EQ(incomplete.AddSegmentsOf(mapped).code(), absl::StatusCode::kFailedPrecondition);
 }
 
-// Whatever is recorded and whatever states share with it, all segments are read back, and those of
-// states stand in the part that training maps.
+// For random recorded runs that share segments with states, all segments are read back, and those of states
+// are in the part that training maps.
 TEST(ContainerTest, RandomArtifactsAreReadBack) {
   std::mt19937_64 random(testing::TestSeed());
   for (int trial = 0; trial < 100; ++trial) {
@@ -231,7 +233,7 @@ TEST(ContainerTest, RandomArtifactsAreReadBack) {
   }
 }
 
-// Offsets and sizes of segments that are wrong, under right checksums of the contents and the header.
+// Wrong offsets and sizes of segments with correct checksums of the contents and the header.
 TEST(ContainerTest, RandomRangesAreRefusedOrInTheFile) {
   std::mt19937_64 random(testing::TestSeed());
   const std::string whole = SmallFile();

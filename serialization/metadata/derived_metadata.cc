@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/derived_metadata.h"
 
 namespace cotan {
@@ -47,8 +49,7 @@ void DeriveFromOutputs(const ViewAndMutationMetaFields& facts, DerivedMetadata& 
   derived.num_outputs_aliased = static_cast<int>(derived.aliased_out_indices.size());
 }
 
-// Returns to autograd and tangents have the same order: written-back inputs,
-// outputs, intermediate bases.
+// Forward returns and tangents have the same order: written-back inputs, outputs, intermediate bases.
 void DeriveReturnsAndTangents(const ViewAndMutationMetaFields& facts, DerivedMetadata& derived) {
   for (int i : derived.mutated_inp_runtime_indices) {
     const InputAliasInfo& info = facts.input_info[static_cast<size_t>(i)];

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/graph_signature.h"
 
 #include <algorithm>
@@ -33,7 +35,7 @@ absl::Status CheckTokens(const TracedNames& names, int num_tokens) {
   return InvalidField("output_tokens", names.output_tokens.size(), " names for ", count, " effect tokens");
 }
 
-// Adds `result` to that of the three lists which its input belongs to.
+// Adds `result` to one of the three lists, by the role of its input.
 void AddResult(const InputResult& result, const GraphSignature& signature, std::vector<NamedTarget>& parameters,
                std::vector<NamedTarget>& buffers, std::vector<NamedTarget>& user_inputs) {
   const auto index = static_cast<size_t>(result.input);
@@ -79,7 +81,7 @@ absl::Status AddBackward(const TracedNames& names, const ViewAndMutationMeta& me
     const InputAliasInfo& info = metadata.input(result.input);
     if (!info.requires_grad && !info.requires_grad_at_entry.value_or(false)) {
       return InvalidField(Element("gradients", k), "input ", Quoted(input_names[static_cast<size_t>(result.input)]),
-                          " requires no grad");
+                          " does not require grad");
     }
     AddResult(result, signature, backward.gradients_to_parameters, buffers, backward.gradients_to_user_inputs);
   }
@@ -92,7 +94,7 @@ absl::Status AddBackward(const TracedNames& names, const ViewAndMutationMeta& me
   return absl::OkStatus();
 }
 
-// Adds `names` to `seen`; refuses a name that is there.
+// Adds `names` to `seen`. InvalidArgument: a name is in it already.
 absl::Status CheckUnique(absl::string_view field, absl::Span<const std::string> names, NameSet& seen) {
   for (size_t i = 0; i < names.size(); ++i) {
     if (seen.insert(names[i]).second) continue;
@@ -101,7 +103,7 @@ absl::Status CheckUnique(absl::string_view field, absl::Span<const std::string> 
   return absl::OkStatus();
 }
 
-// Each target of `pairs` is one of `names`, and none occurs twice.
+// Checks that each target of `pairs` is one of `names` and that none occurs twice.
 absl::Status CheckTargets(absl::string_view field, const std::vector<NamedTarget>& pairs,
                           const std::vector<std::string>& names, absl::string_view thing) {
   const NameSet known(names.begin(), names.end());
@@ -109,7 +111,7 @@ absl::Status CheckTargets(absl::string_view field, const std::vector<NamedTarget
   for (size_t i = 0; i < pairs.size(); ++i) {
     const std::string& target = pairs[i].target;
     if (!known.contains(target)) {
-      return InvalidField(Element(field, i), Quoted(target), " is no ", thing);
+      return InvalidField(Element(field, i), Quoted(target), " is not a ", thing);
     }
     if (!seen.insert(target).second) {
       return InvalidField(Element(field, i), Quoted(target), " occurs twice");
@@ -126,8 +128,7 @@ absl::Status CheckBindings(absl::string_view field, const std::vector<NamedTarge
   }
   for (size_t i = 0; i < bindings.size(); ++i) {
     if (bindings[i].target != targets[i]) {
-      return InvalidField(Element(field, i), Quoted(bindings[i].target), " stands where ", Quoted(targets[i]),
-                          " belongs");
+      return InvalidField(Element(field, i), Quoted(bindings[i].target), ", but expected ", Quoted(targets[i]));
     }
     if (!graph_inputs.insert(bindings[i].name).second) {
       return InvalidField(Element(field, i), Quoted(bindings[i].name), " occurs twice");
@@ -152,7 +153,7 @@ absl::Status CheckBackward(const GraphSignature& signature) {
       std::find(outputs.begin(), outputs.end(), backward.loss_output) != outputs.end()) {
     return absl::OkStatus();
   }
-  return InvalidField("loss_output", Quoted(backward.loss_output), " is no user output");
+  return InvalidField("loss_output", Quoted(backward.loss_output), " is not a user output");
 }
 
 absl::Status CheckTree(absl::string_view field, const std::optional<TreeSpec>& spec, size_t num_names) {

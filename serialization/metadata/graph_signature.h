@@ -1,5 +1,7 @@
-// The names of a program's inputs and outputs and what each of them stands for,
-// as in torch.export: the typed form of serialization::GraphSignature.
+// SPDX-License-Identifier: Apache-2.0
+
+// Names and roles of a program's inputs and outputs, as in torch.export's ExportGraphSignature: the typed
+// form of serialization::GraphSignature.
 #ifndef COTAN_SERIALIZATION_METADATA_GRAPH_SIGNATURE_H_
 #define COTAN_SERIALIZATION_METADATA_GRAPH_SIGNATURE_H_
 
@@ -16,8 +18,8 @@
 
 namespace cotan {
 
-// A name of the graph, and the qualified name in the module (of user inputs:
-// also a name of the graph) that belongs to it.
+// A name in the graph, and the qualified name in the module that belongs to it (for user inputs: also a
+// name in the graph).
 struct NamedTarget {
   std::string name;
   std::string target;
@@ -34,7 +36,7 @@ struct BackwardSignature {
 
 struct TracedNames;
 
-// A value type; the members are explained at the proto's fields.
+// Typed form of serialization::GraphSignature, whose fields document the members.
 struct GraphSignature {
   std::vector<std::string> parameters;
   std::vector<std::string> buffers;
@@ -47,43 +49,39 @@ struct GraphSignature {
   std::vector<NamedTarget> user_inputs_to_mutate;
   std::optional<TreeSpec> in_spec;
   std::optional<TreeSpec> out_spec;
-  // Set if the graph is a joint one that names a loss or a gradient.
+  // Set for a joint graph with a loss or gradients.
   std::optional<BackwardSignature> backward_signature;
   std::vector<std::string> input_tokens;
   std::vector<std::string> output_tokens;
 
-  // Builds the signature of a traced function, which `metadata` is about.
+  // Builds the signature of a traced function with the metadata `metadata`.
   // InvalidArgument if
-  //   - the analysis is of another number of inputs or outputs;
-  //   - the tokens of `names` are not as many as those of the analysis;
-  //   - an input gets new content or a new storage, and the graph returns none, or
-  //     the graph returns content for an input that keeps its own, or twice;
-  //   - a gradient is of an input that requires no grad, or occurs twice;
-  //   - the loss is no user output;
+  //   - `metadata` has another number of inputs, outputs or tokens than `names`;
+  //   - an input gets new content or a new storage, but the graph returns none, or the graph returns content
+  //     for an input that is not mutated, or twice for one input;
+  //   - the input of a gradient does not require grad, or has two gradients;
+  //   - the loss is not a user output;
   //   - the result fails Validate().
   static absl::StatusOr<GraphSignature> FromTracingMetadata(const TracedNames& names,
                                                             const ViewAndMutationMeta& metadata);
 
-  // InvalidArgument, naming the field, if
-  //   - a parameter, buffer or graph input has the name of another;
-  //   - a target is no parameter, buffer or user input, whichever belongs
-  //     there, or occurs twice in one list;
-  //   - inputs_to_parameters or inputs_to_buffers is neither empty nor in the
-  //     order of parameters or buffers;
-  //   - the loss is no user output;
-  //   - a tree has another number of leaves than there are names.
+  // Returns InvalidArgument, with the name of the field, if
+  //   - two parameters, buffers or graph inputs have the same name;
+  //   - a target is not a parameter, buffer or user input, according to its list, or occurs twice in one list;
+  //   - inputs_to_parameters or inputs_to_buffers is neither empty nor in the order of parameters or buffers;
+  //   - the loss is not a user output;
+  //   - the number of leaves of a tree differs from the number of names.
   absl::Status Validate() const;
 
-  // As Validate(), and for trees that have no typed form. Unimplemented: a kind
-  // of tree of a newer version.
+  // Converts and validates. InvalidArgument: Validate() fails, or a tree is malformed. Unimplemented: a
+  // kind of tree of a newer version.
   static absl::StatusOr<GraphSignature> FromProto(const serialization::GraphSignature& proto);
   serialization::GraphSignature ToProto() const;
 
-  // Names by index of the traced function's inputs: parameters, buffers, user
-  // inputs.
+  // Returns the names of the traced function's inputs: parameters, buffers, user inputs.
   std::vector<std::string> InputNames() const;
 
-  // Many lines for people, each starting with `indent`:
+  // Returns a description of several lines, each starting with `indent`:
   //
   //   parameters: "weight", "bias"
   //   inputs: "input" as (*, *)
@@ -94,14 +92,13 @@ struct GraphSignature {
   friend bool operator==(const GraphSignature&, const GraphSignature&) = default;
 };
 
-// An output of a graph that belongs to an input of the traced function: its new
-// content, or its gradient.
+// An output of a graph that is the new content or the gradient of an input of the traced function.
 struct InputResult {
   std::string name;  // graph name
   int input = 0;     // counted over parameters, buffers, user inputs
 };
 
-// What tracing knows of a graph's names.
+// Names of a traced graph, from which FromTracingMetadata() builds a signature.
 struct TracedNames {
   std::vector<NamedTarget> parameters;  // graph inputs and the states that they hold
   std::vector<NamedTarget> buffers;
@@ -111,7 +108,7 @@ struct TracedNames {
   std::vector<InputResult> gradients;
   std::vector<std::string> input_tokens;
   std::vector<std::string> output_tokens;
-  // Of user inputs and outputs.
+  // Structure of the user inputs and outputs.
   std::optional<TreeSpec> in_spec;
   std::optional<TreeSpec> out_spec;
   // Index of the loss among the user outputs.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/graph_signature.h"
 
 #include <optional>
@@ -141,21 +143,21 @@ TEST(GraphSignature, RefusesMutationsThatAreNotReturned) {
   names.new_contents = {{"add", 2}, {"mul", 2}};
   EXPECT_EQ(RefusalOf(names, Facts()), "new_contents[1]: input \"bn.running_mean\" occurs twice");
   names.new_contents = {{"add", 5}};
-  EXPECT_EQ(RefusalOf(names, Facts()), "new_contents[0].input: 5 is no index into the 5 inputs");
+  EXPECT_EQ(RefusalOf(names, Facts()), "new_contents[0].input: 5 is out of range: there are 5 inputs");
 }
 
 TEST(GraphSignature, RefusesLossesThatAreNoUserOutput) {
   TracedNames names = Names();
   names.loss_index = 2;
-  EXPECT_EQ(RefusalOf(names, Facts()), "loss_index: 2 is no index into the 2 user outputs");
+  EXPECT_EQ(RefusalOf(names, Facts()), "loss_index: 2 is out of range: there are 2 user outputs");
 }
 
 TEST(GraphSignature, RefusesGradientsOfWhatRequiresNone) {
   TracedNames names = Names();
   names.gradients[1].input = 3;
-  EXPECT_EQ(RefusalOf(names, Facts()), "gradients[1]: input \"primals_4\" requires no grad");
+  EXPECT_EQ(RefusalOf(names, Facts()), "gradients[1]: input \"primals_4\" does not require grad");
   names.gradients[1].input = -1;
-  EXPECT_EQ(RefusalOf(names, Facts()), "gradients[1].input: -1 is no index into the 5 inputs");
+  EXPECT_EQ(RefusalOf(names, Facts()), "gradients[1].input: -1 is out of range: there are 5 inputs");
   names.gradients[1].input = 0;
   EXPECT_EQ(RefusalOf(names, Facts()), "gradients_to_parameters[1]: \"fc.weight\" occurs twice");
 }
@@ -163,16 +165,16 @@ TEST(GraphSignature, RefusesGradientsOfWhatRequiresNone) {
 TEST(GraphSignature, RefusesTargetsThatAreNotThere) {
   GraphSignature signature = *Build(Names(), Facts());
   signature.buffers_to_mutate[0].target = "fc.weight";
-  EXPECT_EQ(RefusalOf(signature), "buffers_to_mutate[0]: \"fc.weight\" is no buffer");
+  EXPECT_EQ(RefusalOf(signature), "buffers_to_mutate[0]: \"fc.weight\" is not a buffer");
   signature = *Build(Names(), Facts());
   signature.backward_signature->gradients_to_parameters[1].target = "fc.weight";
   EXPECT_EQ(RefusalOf(signature), "gradients_to_parameters[1]: \"fc.weight\" occurs twice");
   signature = *Build(Names(), Facts());
   signature.backward_signature->gradients_to_user_inputs = {{"g", "fc.bias"}};
-  EXPECT_EQ(RefusalOf(signature), "gradients_to_user_inputs[0]: \"fc.bias\" is no user input");
+  EXPECT_EQ(RefusalOf(signature), "gradients_to_user_inputs[0]: \"fc.bias\" is not a user input");
   signature = *Build(Names(), Facts());
   signature.backward_signature->loss_output = "add";
-  EXPECT_EQ(RefusalOf(signature), "loss_output: \"add\" is no user output");
+  EXPECT_EQ(RefusalOf(signature), "loss_output: \"add\" is not a user output");
   signature.backward_signature.emplace();
   EXPECT_EQ(RefusalOf(signature), "backward_signature: names neither a loss nor a gradient");
 }
@@ -189,7 +191,7 @@ TEST(GraphSignature, RefusesNamesThatOccurTwice) {
 TEST(GraphSignature, RefusesBindingsInAnotherOrder) {
   GraphSignature signature = *Build(Names(), Facts());
   std::swap(signature.inputs_to_parameters[0], signature.inputs_to_parameters[1]);
-  EXPECT_EQ(RefusalOf(signature), "inputs_to_parameters[0]: \"fc.bias\" stands where \"fc.weight\" belongs");
+  EXPECT_EQ(RefusalOf(signature), "inputs_to_parameters[0]: \"fc.bias\", but expected \"fc.weight\"");
   signature.inputs_to_parameters.pop_back();
   EXPECT_EQ(RefusalOf(signature), "inputs_to_parameters: 1 entries for 2 names");
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/input_alias_info.h"
 
 #include <vector>
@@ -37,7 +39,7 @@ std::string StorageText(const NewStorage& storage) {
     case NewStorage::Owner::kInput:
       return absl::StrCat("that of input ", storage.input);
     case NewStorage::Owner::kUpdatedInput:
-      return absl::StrCat("the new one of input ", storage.input);
+      return absl::StrCat("the storage at exit of input ", storage.input);
     case NewStorage::Owner::kProgram:
       break;
   }
@@ -175,8 +177,8 @@ std::string InputAliasInfo::ToString() const {
   if (requires_grad_at_entry.value_or(requires_grad) != requires_grad) {
     parts.push_back(requires_grad ? "did not require grad at entry" : "required grad at entry");
   }
-  if (history == GradFnChange::kKept) parts.push_back("keeps its history");
-  if (history == GradFnChange::kNew) parts.push_back("gets a new history");
+  if (history == GradFnChange::kKept) parts.push_back("keeps its grad_fn");
+  if (history == GradFnChange::kNew) parts.push_back("gets another grad_fn");
   if (history == GradFnChange::kNewLeaf) parts.push_back("becomes a leaf");
   if (!is_mutated()) {
     parts.push_back("not mutated");

@@ -1,5 +1,6 @@
-// What a traced function does to one of its inputs: the typed form of
-// serialization::InputAliasInfo.
+// SPDX-License-Identifier: Apache-2.0
+
+// Mutations of one input of a traced function: the typed form of serialization::InputAliasInfo.
 #ifndef COTAN_SERIALIZATION_METADATA_INPUT_ALIAS_INFO_H_
 #define COTAN_SERIALIZATION_METADATA_INPUT_ALIAS_INFO_H_
 
@@ -15,20 +16,19 @@
 
 namespace cotan {
 
-// Who carries out the mutations of an input.
+// The place where the mutations of an input are carried out (MutationType in schemas.py of AOTAutograd).
 enum class MutationType : uint8_t {
   kNotMutated = 1,
-  // The program writes the input itself; autograd must not see the write.
+  // The program writes the input itself; only for writes that autograd does not record.
   kMutatedInGraph = 2,
-  // The program returns the new content or geometry and the runtime gives it to
-  // the caller's tensor.
+  // The program returns the new content or geometry, and the runtime applies it to the caller's tensor.
   kMutatedOutGraph = 3,
 };
 
-// Explained at serialization::InputAliasInfo::History; equal numbers.
+// Change of an input's grad_fn; documented at serialization::InputAliasInfo::History, with equal numbers.
 enum class GradFnChange : uint8_t { kUnspecified = 0, kKept = 1, kNew = 2, kNewLeaf = 3 };
 
-// Explained at serialization::InputAliasInfo::NewStorage.
+// Storage of an input at exit; documented at serialization::InputAliasInfo::NewStorage.
 struct NewStorage {
   enum class Owner : uint8_t { kProgram, kInput, kUpdatedInput };
   Owner owner = Owner::kProgram;
@@ -38,7 +38,7 @@ struct NewStorage {
   friend bool operator==(const NewStorage&, const NewStorage&) = default;
 };
 
-// A value type; the members are explained at the proto's fields.
+// Typed form of serialization::InputAliasInfo, whose fields document the members.
 struct InputAliasInfo {
   bool is_leaf = false;
   bool mutates_data = false;
@@ -56,35 +56,35 @@ struct InputAliasInfo {
   std::optional<NewStorage> new_storage;       // unset: not recorded, or no mutates_storage_metadata
   std::optional<SymIntVector> gradient_sizes;  // unset: those of geometry_after
 
-  // Whether the function changes anything about the input.
+  // Returns whether the function changes anything about the input.
   bool is_mutated() const { return mutates_data || mutates_metadata || mutation_inductor_storage_resize; }
 
-  // InvalidArgument, naming the field below `field`, for combinations that no
-  // function has: another storage but the same metadata; `.data` assigned but
-  // the same storage; a mutation under no_grad but none at all; a storage
-  // replaced or resized next to mutations that the program cannot do itself; a
-  // geometry afterwards though it is the same; a history though it does not
-  // require grad; a new storage though it is the same, or one of which the
-  // geometry is missing or superfluous; sizes of a gradient without a geometry
-  // afterwards.
+  // Returns InvalidArgument, with the member's path below `field`, for contradictions:
+  //   - mutates_storage_metadata without mutates_metadata, or mutation_is_shallow_copy_data without
+  //     mutates_storage_metadata;
+  //   - mutations_under_no_grad_or_inference_mode without a mutation;
+  //   - a storage that is replaced or resized if the program may not write the input itself (MutationTypeOf());
+  //   - geometry_after without mutates_metadata, new_storage without mutates_storage_metadata, or a geometry of
+  //     new_storage that is missing or superfluous for its owner;
+  //   - history without requires_grad; gradient_sizes without geometry_after and requires_grad.
   absl::Status Validate(absl::string_view field) const;
 
-  // As Validate().
+  // Converts and validates. InvalidArgument: Validate() fails, or a field is malformed. Unimplemented: a
+  // value of a newer version.
   static absl::StatusOr<InputAliasInfo> FromProto(const serialization::InputAliasInfo& proto, absl::string_view field);
   serialization::InputAliasInfo ToProto() const;
 
-  // "leaf, requires grad, mutates data, under no_grad, written by the program".
+  // Returns "leaf, requires grad, mutates data, under no_grad, written by the program".
   std::string ToString() const;
 
   friend bool operator==(const InputAliasInfo&, const InputAliasInfo&) = default;
 };
 
-// The program may do a mutation itself if it was asked to keep mutations
-// (keep_input_mutations), the mutation is one of data or of storage but not of
-// geometry besides, and autograd has no part in it: the input does not require
-// grad, or every mutation was hidden from autograd or made under no_grad and no
-// history came of it all the same (a custom function marks what it wrote).
-// `info` is valid.
+// Returns where the mutations of a valid `info` are carried out. The program writes the input itself if
+// keep_input_mutations is set, data or storage is mutated, and autograd is not involved: either the input
+// does not require grad and keeps its metadata; or all mutations were hidden from autograd or made under
+// no_grad, the geometry changes only together with the storage, and no mutation gave the input a new
+// grad_fn (a custom function can do so under no_grad, by marking the input dirty).
 MutationType MutationTypeOf(const InputAliasInfo& info);
 
 }  // namespace cotan

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/input_alias_info.h"
 
 #include <optional>
@@ -10,7 +12,7 @@
 namespace cotan {
 namespace {
 
-// Of a mutated tensor that may be mutated by the program.
+// Returns the info of an input whose data the program may mutate itself.
 InputAliasInfo Mutated() {
   InputAliasInfo info;
   info.mutates_data = true;
@@ -135,7 +137,7 @@ TEST(InputAliasInfo, KeepsWhoseItsNewStorageIs) {
   const std::vector<std::pair<NewStorage, std::string>> cases = {
       {{Owner::kProgram, -1, geometry}, "a new one with f32[3]{1}+2"},
       {{Owner::kInput, 4, geometry}, "that of input 4"},
-      {{Owner::kUpdatedInput, 1}, "the new one of input 1"}};
+      {{Owner::kUpdatedInput, 1}, "the storage at exit of input 1"}};
   for (const auto& [storage, text] : cases) {
     info.new_storage = storage;
     const auto read = InputAliasInfo::FromProto(info.ToProto(), "i");

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/input_binding.h"
 
 #include <algorithm>
@@ -13,8 +15,8 @@ namespace {
 
 using InputBindingProto = serialization::InputBinding;
 
-// Unique inputs are numbered by first occurrence: each is at most one above all
-// before it.
+// Checks that unique inputs are numbered by first occurrence: each number exceeds the maximum before it by
+// at most 1.
 absl::Status ValidateDuplicates(const InputBinding& binding, absl::string_view field) {
   int next = 0;
   for (size_t i = 0; i < binding.add_dupe_map.size(); ++i) {
@@ -29,8 +31,7 @@ absl::Status ValidateDuplicates(const InputBinding& binding, absl::string_view f
   return InvalidField(absl::StrCat(field, ".add_dupe_map"), "must be empty, as there are no duplicates");
 }
 
-// Each argument behind the bases is one unique input; each base has two views
-// or more.
+// Checks that each argument after the bases is one unique input, and that each base has a view.
 absl::Status ValidateArguments(const InputBinding& binding, absl::string_view field) {
   const int num_bases = binding.num_bases();
   std::vector<int> views(static_cast<size_t>(num_bases), 0);
@@ -53,7 +54,7 @@ absl::Status ValidateArguments(const InputBinding& binding, absl::string_view fi
     const int expected = num_bases + static_cast<int>(i);
     if (arguments[i] == expected) continue;
     return InvalidField(absl::StrCat(field, ".inner_inputs"), "program argument ", expected,
-                        " is no input, or more than one");
+                        " is used by no input or by several; it must be used by exactly one");
   }
   if (binding.inner_inputs.empty() && num_bases > 0) {
     return InvalidField(absl::StrCat(field, ".inner_inputs"), "is empty, but there are bases");
@@ -72,7 +73,7 @@ absl::Status ValidateMetadataMutations(const InputBinding& binding, absl::string
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto& inner = binding.inner_inputs[static_cast<size_t>(inputs[i])];
     if (std::holds_alternative<InputBinding::BaseView>(inner)) continue;
-    return InvalidField(Element(name, i), "unique input ", inputs[i], " is no view of a base");
+    return InvalidField(Element(name, i), "unique input ", inputs[i], " is not a view of a base");
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,7 @@
-// How the caller's arguments become those of the program: the typed form of
-// serialization::InputBinding.
+// SPDX-License-Identifier: Apache-2.0
+
+// Mapping from the caller's arguments to the program's (duplicate inputs, synthetic bases): the typed form
+// of serialization::InputBinding.
 #ifndef COTAN_SERIALIZATION_METADATA_INPUT_BINDING_H_
 #define COTAN_SERIALIZATION_METADATA_INPUT_BINDING_H_
 
@@ -15,16 +17,16 @@
 
 namespace cotan {
 
-// A value type; the members are explained at the proto's fields. Three index
-// spaces: inputs of the traced function, unique inputs (duplicates left out),
-// arguments of the program (bases first, then the other unique inputs).
+// Typed form of serialization::InputBinding, whose fields document the members. There are three index
+// spaces: inputs of the traced function, unique inputs (without duplicates), and arguments of the program
+// (bases first, then the other unique inputs).
 struct InputBinding {
-  // The input is this argument of the program.
+  // An input that is an argument of the program.
   struct Argument {
     int index = 0;
     friend bool operator==(const Argument&, const Argument&) = default;
   };
-  // The input is made inside the program, as a view of a synthetic base.
+  // An input that the program makes as a view of a synthetic base.
   struct BaseView {
     int base = 0;
     TensorGeometry geometry;  // in the storage of the base
@@ -32,7 +34,7 @@ struct InputBinding {
     friend bool operator==(const BaseView&, const BaseView&) = default;
   };
   using InnerInput = std::variant<Argument, BaseView>;
-  // What the traced base was.
+  // A synthetic base as it was traced.
   struct Base {
     TensorGeometry geometry;
     bool requires_grad = false;
@@ -47,29 +49,30 @@ struct InputBinding {
 
   bool has_duplicates() const { return !add_dupe_map.empty(); }
   bool has_bases() const { return !inner_inputs.empty(); }
-  // Whether the caller's arguments are the program's, one by one.
+  // Returns whether the caller's arguments are the program's, one by one.
   bool is_identity() const { return !has_duplicates() && !has_bases(); }
 
   int num_bases() const { return static_cast<int>(bases.size()); }
-  // Of a function with `num_inputs` inputs.
+  // Return the number of unique inputs, and of program arguments, of a function with `num_inputs` inputs.
   int NumUniqueInputs(int num_inputs) const;
   int NumArguments(int num_inputs) const;
-  // Length = `num_inputs`: whether the input is the first of its duplicates.
-  // The inverse of add_dupe_map: unique input u is the u-th kept input.
+  // Returns for each of `num_inputs` inputs whether it is the first of its duplicates. Returns the inverse
+  // of add_dupe_map: element u is the first input that is unique input u.
   std::vector<bool> KeepArgMask(int num_inputs) const;
   std::vector<int> KeptInputs(int num_inputs) const;
 
-  // InvalidArgument, naming the field below `field`: a list of another length
-  // than the inputs it is about; unique inputs or arguments that are not
-  // numbered in order of first occurrence; a base without views; a
-  // view of no base; a binding that has a map but no duplicates.
+  // Returns InvalidArgument, with the member's path below `field`, for a list whose length differs from the
+  // number of inputs that it describes; unique inputs or arguments that are not numbered in the order of
+  // their first occurrence; a base without views; a view of a base that does not exist; an add_dupe_map
+  // without duplicates.
   absl::Status Validate(absl::string_view field, int num_inputs) const;
 
-  // As far as it can be told without the number of inputs, as Validate().
+  // Converts, with those checks of Validate() that do not need the number of inputs. InvalidArgument: one
+  // of them fails, or a field is malformed.
   static absl::StatusOr<InputBinding> FromProto(const serialization::InputBinding& proto, absl::string_view field);
   serialization::InputBinding ToProto() const;
 
-  // "input 2 is input 0; unique input 0 is f32[4]{1} of base 0 (f32[6]{1})".
+  // Returns "input 2 is input 0; unique input 0 is f32[4]{1} of base 0 (f32[6]{1})".
   std::string ToString() const;
 
   friend bool operator==(const InputBinding&, const InputBinding&) = default;

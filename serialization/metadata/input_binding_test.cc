@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/input_binding.h"
 
 #include "gmock/gmock.h"
@@ -79,13 +81,13 @@ TEST(InputBinding, RefusesABaseWithoutViews) {
 TEST(InputBinding, RefusesAnArgumentThatIsNoInput) {
   InputBinding binding = Example();
   binding.inner_inputs[1] = InputBinding::Argument{2};
-  EXPECT_THAT(binding.Validate("b", 4).message(), HasSubstr("program argument 1 is no input"));
+  EXPECT_THAT(binding.Validate("b", 4).message(), HasSubstr("program argument 1 is used by no input"));
 }
 
 TEST(InputBinding, RefusesMetadataMutationOfAnArgument) {
   InputBinding binding = Example();
   binding.aliased_inputs_with_metadata_mutations = {1};
-  EXPECT_THAT(binding.Validate("b", 4).message(), HasSubstr("unique input 1 is no view of a base"));
+  EXPECT_THAT(binding.Validate("b", 4).message(), HasSubstr("unique input 1 is not a view of a base"));
 }
 
 TEST(InputBinding, RefusesAnotherNumberOfInputs) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/output_alias_info.h"
 
 #include <utility>
@@ -22,7 +24,7 @@ absl::StatusOr<OutputType> ParseOutputType(absl::string_view field, serializatio
   return static_cast<OutputType>(proto);
 }
 
-// The case of ScalarValue that belongs to a raw type.
+// Returns the case of ScalarValue for a raw type.
 absl::StatusOr<ScalarValue::ValueCase> ExpectedCase(absl::string_view field, RawTypeProto type) {
   switch (type) {
     case serialization::RAW_TENSOR:
@@ -111,7 +113,7 @@ struct ScalarDescriber {
 
 absl::Status ValidateScalar(const OutputAliasInfo& info, absl::string_view field) {
   const auto refuse = [field](absl::string_view member, absl::string_view what) {
-    return InvalidField(absl::StrCat(field, ".", member), "the output is no tensor, so it ", what);
+    return InvalidField(absl::StrCat(field, ".", member), "the output is not a tensor, so it ", what);
   };
   if (info.output_type != OutputType::kNonAlias || info.base_index.has_value()) {
     return refuse("output_type", "can alias nothing");
@@ -120,8 +122,8 @@ absl::Status ValidateScalar(const OutputAliasInfo& info, absl::string_view field
   if (!info.dynamic_dims.empty()) return refuse("dynamic_dims", "has no dimensions");
   if (info.geometry.has_value()) return refuse("geometry", "has no geometry");
   if (info.shared_storage.has_value()) return refuse("shared_storage", "has no storage");
-  if (info.non_alias_view.has_value() || info.not_a_view) return refuse("non_alias_view", "is no view");
-  if (info.is_new_leaf) return refuse("is_new_leaf", "is no leaf");
+  if (info.non_alias_view.has_value() || info.not_a_view) return refuse("non_alias_view", "is not a view");
+  if (info.is_new_leaf) return refuse("is_new_leaf", "is not a leaf");
   return absl::OkStatus();
 }
 
@@ -132,7 +134,7 @@ absl::Status ValidateAutograd(const OutputAliasInfo& info, absl::string_view fie
                         "must be false: the output does not require grad or is an alias");
   }
   if (info.not_a_view && is_fresh) {
-    return InvalidField(absl::StrCat(field, ".not_a_view"), "must be false: the output is in fresh memory");
+    return InvalidField(absl::StrCat(field, ".not_a_view"), "must be false: the output is not an alias");
   }
   if (!info.non_alias_view.has_value()) return absl::OkStatus();
   const std::string member = absl::StrCat(field, ".non_alias_view");
@@ -150,19 +152,21 @@ absl::Status ValidateSharedStorage(const OutputAliasInfo& info, absl::string_vie
   const SharedStorage& shared = *info.shared_storage;
   const bool repeats_output = shared.is_same_tensor && shared.owner == SharedStorage::Owner::kOutput;
   if (!IsFreshMemory(info.output_type) && !repeats_output) {
-    return InvalidField(member, "must not be set: ", OutputTypeName(info.output_type), " tells its base");
+    return InvalidField(member, "must not be set: ", OutputTypeName(info.output_type),
+                        " is an alias and has a base_index");
   }
   if (shared.is_detached && (shared.is_same_tensor || shared.owner != SharedStorage::Owner::kInput)) {
-    return InvalidField(absl::StrCat(member, ".is_detached"), "must be false: it is told of parts of inputs");
+    return InvalidField(absl::StrCat(member, ".is_detached"), "must be false: it applies only to parts of inputs");
   }
   const bool reads_otherwise = shared.is_conjugate || shared.is_negated;
   if (reads_otherwise && (shared.is_same_tensor || shared.owner == SharedStorage::Owner::kInput)) {
     return InvalidField(absl::StrCat(member, shared.is_conjugate ? ".is_conjugate" : ".is_negated"),
-                        "must be false: it is told of tensors in the storage of a result");
+                        "must be false: it applies only to tensors in the storage of a result");
   }
   if (shared.is_same_tensor) {
     if (shared.owner == SharedStorage::Owner::kIntermediateBase) {
-      return InvalidField(absl::StrCat(member, ".is_same_tensor"), "must be false: nobody else has the base");
+      return InvalidField(absl::StrCat(member, ".is_same_tensor"),
+                          "must be false: an intermediate base is not a result");
     }
     return absl::OkStatus();
   }
@@ -254,7 +258,7 @@ serialization::NonAliasViewInfo FreshViewProto(const NonAliasViewInfo& view) {
   return proto;
 }
 
-// "a view of output 0", "one of several views of hidden base 1".
+// Returns "a view of output 0", "one of several views of hidden base 1".
 std::string FreshViewText(const NonAliasViewInfo& view) {
   const absl::string_view kind = view.creation == NonAliasViewInfo::Creation::kMultiOutput ? "one of several views of "
                                  : view.creation == NonAliasViewInfo::Creation::kNoGrad    ? "a view under no_grad of "
@@ -262,7 +266,7 @@ std::string FreshViewText(const NonAliasViewInfo& view) {
   return absl::StrCat(kind, view.is_hidden ? "hidden base " : "output ", view.base);
 }
 
-// "the tensor of input 2", "conjugate, in the storage of output 0".
+// Returns "the tensor of input 2", "conjugate, in the storage of output 0".
 std::string SharedStorageText(const SharedStorage& shared) {
   static constexpr absl::string_view kOwners[] = {"input ", "output ", "intermediate base "};
   return absl::StrCat(shared.is_conjugate ? "conjugate, " : "", shared.is_negated ? "negated, " : "",
@@ -395,9 +399,9 @@ std::string OutputAliasInfo::ToString() const {
   if (shared_storage.has_value()) parts.push_back(SharedStorageText(*shared_storage));
   if (geometry.has_value()) parts.push_back(geometry->ToString());
   if (non_alias_view.has_value()) parts.push_back(FreshViewText(*non_alias_view));
-  if (not_a_view) parts.push_back("no view to autograd");
+  if (not_a_view) parts.push_back("not a view for autograd");
   if (requires_grad) parts.push_back(is_new_leaf ? "a leaf that requires grad" : "requires grad");
-  if (requires_grad && !requires_grad_for_backward) parts.push_back("takes no part in the backward");
+  if (requires_grad && !requires_grad_for_backward) parts.push_back("has no tangent");
   if (!dynamic_dims.empty()) {
     parts.push_back(absl::StrCat("dynamic dimensions ", absl::StrJoin(dynamic_dims, " ")));
   }

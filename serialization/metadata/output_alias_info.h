@@ -1,5 +1,7 @@
-// How an output of a traced function relates to its inputs and to other
-// outputs: the typed form of serialization::OutputAliasInfo.
+// SPDX-License-Identifier: Apache-2.0
+
+// Aliasing of an output of a traced function with its inputs and other outputs: the typed form of
+// serialization::OutputAliasInfo.
 #ifndef COTAN_SERIALIZATION_METADATA_OUTPUT_ALIAS_INFO_H_
 #define COTAN_SERIALIZATION_METADATA_OUTPUT_ALIAS_INFO_H_
 
@@ -19,7 +21,7 @@
 
 namespace cotan {
 
-// Explained at serialization::OutputTypeProto; equal numbers.
+// Kind of alias; documented at serialization::OutputTypeProto, with equal numbers.
 enum class OutputType : uint8_t {
   kNonAlias = 1,
   kAliasOfInput = 2,
@@ -31,26 +33,27 @@ enum class OutputType : uint8_t {
   kCustomFunctionView = 8,
 };
 
-// "non_alias", "alias_of_input", ...: the words of the reference.
+// Returns "non_alias", "alias_of_input", ...: OutputType's names in AOTAutograd's schemas.py, in lower
+// case.
 absl::string_view OutputTypeName(OutputType type);
 
-// Whether the output has memory that no base shares, as far as callers can
-// tell: the program returns it as it is.
+// Returns whether the program's result is returned as it is, not made from a base: kNonAlias,
+// kUnsafeViewAlias, kCustomFunctionView.
 bool IsFreshMemory(OutputType type);
 
-// Whether the base is an input (kAliasOfInput, kIsInput).
+// Returns whether the base is an input (kAliasOfInput, kIsInput).
 bool IsAliasOfInput(OutputType type);
 
-// Whether the base is an intermediate, one that is a user output included.
+// Returns whether the base is an intermediate, including one that is a user output.
 bool IsAliasOfIntermediate(OutputType type);
 
-// The other values that a function may return; they are known while tracing.
+// Output values other than tensors; they are known when the function is traced.
 struct NoneValue {
   friend bool operator==(NoneValue, NoneValue) { return true; }
 };
 using ScalarOutput = std::variant<NoneValue, bool, int64_t, double, std::string, SymInt>;
 
-// Where an output in fresh memory lies besides; explained at the proto.
+// Storage that a NON_ALIAS output shares; documented at serialization::SharedStorage.
 struct SharedStorage {
   enum class Owner : uint8_t { kInput, kOutput, kIntermediateBase };
   Owner owner = Owner::kInput;
@@ -62,22 +65,21 @@ struct SharedStorage {
   friend bool operator==(const SharedStorage&, const SharedStorage&) = default;
 };
 
-// That autograd knows an output in fresh memory as a view; explained at the
-// proto, equal numbers.
+// Autograd's view metadata of a NON_ALIAS output; documented at serialization::NonAliasViewInfo, with equal
+// numbers.
 struct NonAliasViewInfo {
   enum class Creation : uint8_t { kRecorded = 1, kNoGrad = 2, kMultiOutput = 3 };
   Creation creation = Creation::kRecorded;
-  bool is_hidden = false;                         // whether nobody gets the base
+  bool is_hidden = false;                         // true if the base is not returned
   int base = 0;                                   // index of an output, or number of a hidden base
   std::optional<TensorGeometry> hidden_geometry;  // set if and only if it is hidden
   friend bool operator==(const NonAliasViewInfo&, const NonAliasViewInfo&) = default;
 };
 
-// A value type; the members are explained at the proto's fields.
+// Typed form of serialization::OutputAliasInfo, whose fields document the members.
 struct OutputAliasInfo {
   OutputType output_type = OutputType::kNonAlias;
-  // Unset: the output is a tensor. SymInt stands for RAW_SYM_INT, also if it
-  // happens to be constant.
+  // Unset: the output is a tensor. A SymInt is RAW_SYM_INT even if it is constant.
   std::optional<ScalarOutput> scalar;
   // Index of an input, intermediate base or output, by output_type.
   std::optional<int> base_index;
@@ -93,28 +95,29 @@ struct OutputAliasInfo {
 
   bool is_tensor() const { return !scalar.has_value(); }
 
-  // Whether a gradient of it enters the backward.
+  // Returns whether a tangent of the output enters the backward.
   bool has_tangent() const { return is_tensor() && IsFreshMemory(output_type) && requires_grad_for_backward; }
 
-  // InvalidArgument, naming the field below `field`: an alias without base, or
-  // a base without alias; an output that is no tensor but aliases, requires
-  // grad or has a geometry; a gradient for the backward without requires_grad;
-  // views of an output that is no alias; IS_INPUT with views; dynamic
-  // dimensions that do not ascend or exceed the geometry's rank; a shared
-  // storage of an alias, or without the place in it, or that is the very tensor
-  // of an intermediate base, or detached from what is no input; a fresh view
-  // that is an alias, or without its place or that of a hidden base; a new leaf
-  // that does not require grad or is an alias.
-  // Indexes are checked against the number of bases by ViewAndMutationMeta.
+  // Returns InvalidArgument, with the member's path below `field`, for
+  //   - an alias without base_index, or a base_index without alias;
+  //   - an output that is not a tensor but aliases, requires grad or has a geometry;
+  //   - requires_grad_for_backward without requires_grad;
+  //   - view_steps of kIsInput or of an output that is not an alias;
+  //   - dynamic_dims that do not ascend or exceed the geometry's rank;
+  //   - shared_storage of an alias, or without `geometry`; is_same_tensor with an intermediate base; is_detached
+  //     with an owner that is not an input;
+  //   - non_alias_view of an alias, or without `geometry` or the geometry of a hidden base;
+  //   - is_new_leaf of an alias or without requires_grad.
+  // ViewAndMutationMetaFields::Validate() checks the indexes.
   absl::Status Validate(absl::string_view field) const;
 
-  // As Validate(), and for what has no typed form. Unimplemented: a type of a
-  // newer version.
+  // Converts and validates. InvalidArgument: Validate() fails, or a field is malformed. Unimplemented: a
+  // value of a newer version.
   static absl::StatusOr<OutputAliasInfo> FromProto(const serialization::OutputAliasInfo& proto,
                                                    absl::string_view field);
   serialization::OutputAliasInfo ToProto() const;
 
-  // "alias_of_input 2 through permute(1, 0), requires grad".
+  // Returns "alias_of_input 2 through permute(1, 0), requires grad".
   std::string ToString() const;
 
   friend bool operator==(const OutputAliasInfo&, const OutputAliasInfo&) = default;

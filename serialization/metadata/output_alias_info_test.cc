@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/output_alias_info.h"
 
 #include <utility>
@@ -41,7 +43,7 @@ TEST(OutputAliasInfo, AliasRoundTripsWithItsViews) {
   EXPECT_EQ(*again, info);
   EXPECT_EQ(again->ToString(),
             "alias_of_input 2 through permute(1, 0).select(dim=0, 1), f32[s0]{1}+3, requires grad, "
-            "takes no part in the backward, dynamic dimensions 0");
+            "has no tangent, dynamic dimensions 0");
 }
 
 TEST(OutputAliasInfo, TangentIsExpectedAsRequiresGradSaysUnlessToldOtherwise) {
@@ -87,16 +89,16 @@ TEST(OutputAliasInfo, RefusesTensorPropertiesOfOtherValues) {
   EXPECT_EQ(RefusalOf(scalar), "");
   OutputAliasInfo info = scalar;
   info.requires_grad = true;
-  EXPECT_EQ(RefusalOf(info), "o.requires_grad: the output is no tensor, so it cannot require grad");
+  EXPECT_EQ(RefusalOf(info), "o.requires_grad: the output is not a tensor, so it cannot require grad");
   info = scalar;
   info.output_type = OutputType::kIsInput;
-  EXPECT_EQ(RefusalOf(info), "o.output_type: the output is no tensor, so it can alias nothing");
+  EXPECT_EQ(RefusalOf(info), "o.output_type: the output is not a tensor, so it can alias nothing");
   info = scalar;
   info.dynamic_dims = {0};
-  EXPECT_EQ(RefusalOf(info), "o.dynamic_dims: the output is no tensor, so it has no dimensions");
+  EXPECT_EQ(RefusalOf(info), "o.dynamic_dims: the output is not a tensor, so it has no dimensions");
   info = scalar;
   info.geometry.emplace();
-  EXPECT_EQ(RefusalOf(info), "o.geometry: the output is no tensor, so it has no geometry");
+  EXPECT_EQ(RefusalOf(info), "o.geometry: the output is not a tensor, so it has no geometry");
 }
 
 TEST(OutputAliasInfo, RefusesBackwardGradOfOutputWithoutGrad) {
@@ -109,7 +111,7 @@ TEST(OutputAliasInfo, RefusesDynamicDimensionsBeyondTheRank) {
   OutputAliasInfo info;
   info.dynamic_dims = {0, 2};
   info.geometry = TensorGeometry{DType::kFloat32, {2, 3}, {3, 1}, 0};
-  EXPECT_EQ(RefusalOf(info), "o.dynamic_dims[1]: 2 is no index into the 2 dimensions");
+  EXPECT_EQ(RefusalOf(info), "o.dynamic_dims[1]: 2 is out of range: there are 2 dimensions");
 }
 
 TEST(OutputAliasInfo, RefusesValuesOfAnotherRawType) {
@@ -122,7 +124,7 @@ TEST(OutputAliasInfo, RefusesValuesOfAnotherRawType) {
   EXPECT_EQ(OutputAliasInfo::FromProto(proto, "o").status().message(), kMessage);
   proto.set_raw_type(static_cast<serialization::RawTypeProto>(77));
   EXPECT_EQ(OutputAliasInfo::FromProto(proto, "o").status().message(),
-            "o.raw_type: 77 is no raw type that this version knows");
+            "o.raw_type: 77 is not a known raw type; a newer version may have written it");
 }
 
 TEST(OutputAliasInfo, RefusesOutputTypesThatAreNone) {
@@ -133,8 +135,9 @@ TEST(OutputAliasInfo, RefusesOutputTypesThatAreNone) {
 TEST(OutputAliasInfo, OutputTypesOfANewerVersionAreNotImplemented) {
   serialization::OutputAliasInfo proto;
   proto.set_output_type(static_cast<serialization::OutputTypeProto>(9));
-  EXPECT_EQ(OutputAliasInfo::FromProto(proto, "o").status(),
-            absl::UnimplementedError("o.output_type: 9 is no output type that this version knows"));
+  EXPECT_EQ(
+      OutputAliasInfo::FromProto(proto, "o").status(),
+      absl::UnimplementedError("o.output_type: 9 is not a known output type; a newer version may have written it"));
 }
 
 TEST(OutputType, EveryTypeIsFreshOrAliasesAnInputOrAnIntermediate) {
@@ -170,10 +173,10 @@ TEST(OutputAliasInfo, SharedStorageNeedsAPlaceInIt) {
   info.shared_storage = SharedStorage{SharedStorage::Owner::kOutput, 0, false};
   EXPECT_EQ(RefusalOf(info), "o.geometry: is missing: it is the place in the shared storage");
   info.shared_storage = SharedStorage{SharedStorage::Owner::kIntermediateBase, 0, true};
-  EXPECT_EQ(RefusalOf(info), "o.shared_storage.is_same_tensor: must be false: nobody else has the base");
+  EXPECT_EQ(RefusalOf(info), "o.shared_storage.is_same_tensor: must be false: an intermediate base is not a result");
   OutputAliasInfo alias = AliasOfInput(0);
   alias.shared_storage = SharedStorage{SharedStorage::Owner::kInput, 0, false};
-  EXPECT_EQ(RefusalOf(alias), "o.shared_storage: must not be set: alias_of_input tells its base");
+  EXPECT_EQ(RefusalOf(alias), "o.shared_storage: must not be set: alias_of_input is an alias and has a base_index");
   alias.shared_storage = SharedStorage{SharedStorage::Owner::kOutput, 0, true};
   EXPECT_EQ(RefusalOf(alias), "");
 }
@@ -182,11 +185,11 @@ TEST(OutputAliasInfo, OnlyWhatLiesInAResultIsReadOtherwise) {
   OutputAliasInfo info;
   info.shared_storage = SharedStorage{.owner = SharedStorage::Owner::kInput, .is_conjugate = true};
   EXPECT_EQ(RefusalOf(info),
-            "o.shared_storage.is_conjugate: must be false: it is told of tensors in the storage of a result");
+            "o.shared_storage.is_conjugate: must be false: it applies only to tensors in the storage of a result");
   info.shared_storage =
       SharedStorage{.owner = SharedStorage::Owner::kOutput, .is_same_tensor = true, .is_negated = true};
   EXPECT_EQ(RefusalOf(info),
-            "o.shared_storage.is_negated: must be false: it is told of tensors in the storage of a result");
+            "o.shared_storage.is_negated: must be false: it applies only to tensors in the storage of a result");
 }
 
 TEST(OutputAliasInfo, ViewsLeadFromTheInputWhoseStorageIsShared) {
@@ -252,7 +255,7 @@ TEST(OutputAliasInfo, AnAliasMayBeNoView) {
   EXPECT_EQ(OutputAliasInfo::FromProto(info.ToProto(), "o").value(), info);
   info = OutputAliasInfo();
   info.not_a_view = true;
-  EXPECT_EQ(RefusalOf(info), "o.not_a_view: must be false: the output is in fresh memory");
+  EXPECT_EQ(RefusalOf(info), "o.not_a_view: must be false: the output is not an alias");
 }
 
 TEST(OutputAliasInfo, OnlyPartsOfInputsAreDetached) {
@@ -261,7 +264,7 @@ TEST(OutputAliasInfo, OnlyPartsOfInputsAreDetached) {
   EXPECT_EQ(RefusalOf(info), "");
   EXPECT_EQ(OutputAliasInfo::FromProto(info.ToProto(), "o").value(), info);
   info.shared_storage->owner = SharedStorage::Owner::kOutput;
-  EXPECT_EQ(RefusalOf(info), "o.shared_storage.is_detached: must be false: it is told of parts of inputs");
+  EXPECT_EQ(RefusalOf(info), "o.shared_storage.is_detached: must be false: it applies only to parts of inputs");
 }
 
 }  // namespace

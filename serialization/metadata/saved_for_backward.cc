@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/saved_for_backward.h"
 
 #include <utility>

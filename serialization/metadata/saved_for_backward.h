@@ -1,5 +1,6 @@
-// What the forward keeps for the backward: the typed form of
-// serialization::SavedForBackward.
+// SPDX-License-Identifier: Apache-2.0
+
+// Saved values of a forward: the typed form of serialization::SavedForBackward.
 #ifndef COTAN_SERIALIZATION_METADATA_SAVED_FOR_BACKWARD_H_
 #define COTAN_SERIALIZATION_METADATA_SAVED_FOR_BACKWARD_H_
 
@@ -21,7 +22,7 @@ struct IndexRange {
   friend bool operator==(const IndexRange&, const IndexRange&) = default;
 };
 
-// A value type; the members are explained at the proto's fields.
+// Typed form of serialization::SavedForBackward, whose fields document the members.
 struct SavedForBackward {
   struct DynamicDims {
     int tensor = 0;
@@ -37,23 +38,21 @@ struct SavedForBackward {
   std::vector<int> donated;    // saved tensors, ascending
   std::vector<DynamicDims> dynamic_tensors;
 
-  // Where the parts lie among the forward returns, the first of which is at
-  // `num_forward`.
+  // Return the positions of saved values among the forward returns; the first one is at `num_forward`.
   IndexRange Tensors(int num_forward) const;
   IndexRange TensorsWithVersionCheck(int num_forward) const;
   IndexRange TensorsWithoutVersionCheck(int num_forward) const;
   IndexRange OpaqueObjects(int num_forward) const;
   IndexRange SymInts(int num_forward) const;
-  // All of them together.
+  // Returns the number of saved values of all kinds.
   int size() const { return num_tensors + num_opaque_objects + num_symints; }
 
-  // InvalidArgument, naming the field below `field`: a count outside
-  // [0, kMaxCount]; more tensors without version check than tensors; indexes
-  // that are none of saved tensors, or do not ascend; a donated input; dynamic
-  // tensors without dimensions.
+  // Returns InvalidArgument, with the member's path below `field`, for a count outside [0, kMaxCount]; more
+  // tensors without version check than tensors; indexes that are out of range or do not ascend; a donated
+  // input; an entry of dynamic_tensors without dimensions.
   absl::Status Validate(absl::string_view field) const;
 
-  // As Validate().
+  // Converts and validates. InvalidArgument: Validate() fails.
   static absl::StatusOr<SavedForBackward> FromProto(const serialization::SavedForBackward& proto,
                                                     absl::string_view field);
   serialization::SavedForBackward ToProto() const;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/saved_for_backward.h"
 
 #include "gtest/gtest.h"
@@ -45,10 +47,10 @@ TEST(SavedForBackward, RefusesDonatedInputs) {
 TEST(SavedForBackward, RefusesIndexesOfNoSavedTensor) {
   SavedForBackward saved = Example();
   saved.donated = {5};
-  EXPECT_EQ(RefusalOf(saved), "saved.donated[0]: 5 is no index into the 5 saved tensors");
+  EXPECT_EQ(RefusalOf(saved), "saved.donated[0]: 5 is out of range: there are 5 saved tensors");
   saved = Example();
   saved.dynamic_tensors[1].tensor = 7;
-  EXPECT_EQ(RefusalOf(saved), "saved.dynamic_tensors[1].tensor: 7 is no index into the 5 saved tensors");
+  EXPECT_EQ(RefusalOf(saved), "saved.dynamic_tensors[1].tensor: 7 is out of range: there are 5 saved tensors");
 }
 
 TEST(SavedForBackward, RefusesDynamicTensorsOutOfOrderOrWithoutDimensions) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Dtype, sizes and strides of a tensor at trace time: the typed form of
 // serialization::TensorGeometry.
 #ifndef COTAN_SERIALIZATION_METADATA_TENSOR_GEOMETRY_H_
@@ -15,8 +17,8 @@
 
 namespace cotan {
 
-// A value type. Sizes count elements, outermost first; strides and offset count
-// elements, the offset from the start of the storage.
+// Typed form of serialization::TensorGeometry. Sizes, strides and offset count elements; dimensions are
+// outermost first; the offset is from the start of the storage.
 struct TensorGeometry {
   DType dtype = DType::kUndefined;
   SymIntVector sizes;
@@ -25,23 +27,23 @@ struct TensorGeometry {
 
   int rank() const { return static_cast<int>(sizes.size()); }
 
-  // InvalidArgument, naming the field below `field`: no dtype; a text that is no
-  // size expression; strides and sizes of unequal number; more than kMaxRank
-  // dimensions. Unimplemented: a dtype of a newer version.
+  // Converts and checks. InvalidArgument, with the member's path below `field`: no dtype; a text that is
+  // not a size expression; different numbers of strides and sizes; more than kMaxRank dimensions.
+  // Unimplemented: a dtype of a newer version.
   static absl::StatusOr<TensorGeometry> FromProto(const serialization::TensorGeometry& proto, absl::string_view field);
   serialization::TensorGeometry ToProto() const;
 
-  // "f32[2, s0]{s0, 1}+4".
+  // Returns "f32[2, s0]{s0, 1}+4".
   std::string ToString() const;
 
   friend bool operator==(const TensorGeometry&, const TensorGeometry&) = default;
 };
 
-// Sizes, strides and offset when symbol i has the value symbols[i].
-// InvalidArgument, OutOfRange: as SymInt::Evaluate(); a negative number.
+// Returns sizes, strides and offset for symbol i = symbols[i]. InvalidArgument: a negative number, a symbol
+// without a value, division by zero. OutOfRange: int64 overflow.
 absl::StatusOr<StridedLayout> EvaluateLayout(const TensorGeometry& geometry, absl::Span<const int64_t> symbols);
 
-// InvalidArgument: the undefined dtype. Unimplemented: one of a newer version.
+// Converts a dtype. InvalidArgument: DTYPE_UNDEFINED. Unimplemented: a dtype of a newer version.
 absl::StatusOr<DType> ParseDTypeProto(serialization::DTypeProto proto, absl::string_view field);
 
 }  // namespace cotan

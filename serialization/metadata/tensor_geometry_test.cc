@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/tensor_geometry.h"
 
 #include "gtest/gtest.h"
@@ -46,7 +48,7 @@ TEST(TensorGeometry, RefusesDTypesThatAreNone) {
   EXPECT_EQ(TensorGeometry::FromProto(proto, "g").status(), absl::InvalidArgumentError("g.dtype: is not set"));
   proto.set_dtype(static_cast<serialization::DTypeProto>(99));
   EXPECT_EQ(TensorGeometry::FromProto(proto, "g").status(),
-            absl::UnimplementedError("g.dtype: 99 is no dtype that this version knows"));
+            absl::UnimplementedError("g.dtype: 99 is not a known dtype; a newer version may have written it"));
 }
 
 TEST(TensorGeometry, EvaluatesToALayout) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/tree_spec.h"
 
 #include <utility>
@@ -11,7 +13,7 @@
 namespace cotan {
 namespace {
 
-// Nesting beyond this is refused, on behalf of the stack.
+// Maximum nesting, which bounds the stack.
 constexpr int kMaxDepth = 64;
 
 absl::Status ParseKeys(const serialization::TreeSpec& proto, absl::string_view field, TreeSpec& spec) {

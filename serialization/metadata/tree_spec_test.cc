@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/tree_spec.h"
 
 #include "absl/strings/match.h"
@@ -56,7 +58,7 @@ TEST(TreeSpec, RefusesUnknownKindsAndDeepNesting) {
   serialization::TreeSpec proto;
   proto.set_kind(static_cast<serialization::TreeSpec::Kind>(9));
   EXPECT_EQ(TreeSpec::FromProto(proto, "spec").status().message(),
-            "spec.kind: 9 is no kind of tree that this version knows");
+            "spec.kind: 9 is not a known kind of tree; a newer version may have written it");
 
   serialization::TreeSpec deep;
   serialization::TreeSpec* inner = &deep;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/view_and_mutation_facts.h"
 
 #include "absl/container/flat_hash_set.h"
@@ -10,8 +12,7 @@
 namespace cotan {
 namespace {
 
-// The owner of the storage that input `i` gets must exist; one that gets its own comes
-// first.
+// Checks that the owner of the new storage of input `i` exists, and that an updated owner comes before it.
 absl::Status ValidateNewStorage(const ViewAndMutationMetaFields& facts, size_t i) {
   const std::optional<NewStorage>& storage = facts.input_info[i].new_storage;
   if (!storage.has_value() || storage->owner == NewStorage::Owner::kProgram) return absl::OkStatus();
@@ -45,12 +46,13 @@ absl::Status ValidateInputs(const ViewAndMutationMetaFields& facts) {
     const InputAliasInfo& info = facts.input_info[static_cast<size_t>(input)];
     if (info.requires_grad && !info.is_leaf) continue;
     return InvalidField(Element("indices_of_inputs_to_detach", i), "input ", input,
-                        info.is_leaf ? " is a leaf" : " requires no grad", ", so there is nothing to detach it from");
+                        info.is_leaf ? " is a leaf" : " does not require grad",
+                        ", so there is nothing to detach it from");
   }
   return absl::OkStatus();
 }
 
-// Whether output `i` is made from a user output that is made from it.
+// Returns whether the chain of bases of output `i` is a cycle of user outputs.
 bool IsOwnBase(const ViewAndMutationMetaFields& facts, size_t i) {
   size_t base = i;
   for (size_t steps = 0; steps <= facts.output_info.size(); ++steps) {
@@ -64,7 +66,7 @@ bool IsOwnBase(const ViewAndMutationMetaFields& facts, size_t i) {
   return true;
 }
 
-// The base of output `i` must exist; bases are never made in circles.
+// Checks that the base of output `i` exists and that bases do not form a cycle.
 absl::Status ValidateBase(const ViewAndMutationMetaFields& facts, size_t i) {
   const OutputAliasInfo& info = facts.output_info[i];
   if (!info.base_index.has_value()) return absl::OkStatus();
@@ -110,7 +112,7 @@ absl::Status ValidateFreshView(const ViewAndMutationMetaFields& facts, size_t i)
   COTAN_RETURN_IF_ERROR(CheckIndex(field, view->base, static_cast<int64_t>(facts.output_info.size()), "outputs"));
   const OutputAliasInfo& base = facts.output_info[static_cast<size_t>(view->base)];
   if (base.is_tensor() && IsFreshMemory(base.output_type) && !base.non_alias_view.has_value()) return absl::OkStatus();
-  return InvalidField(field, "output ", view->base, " cannot be the base of a fresh view: it is ", base.ToString());
+  return InvalidField(field, "output ", view->base, " cannot be the base of a non-alias view: it is ", base.ToString());
 }
 
 absl::Status ValidateOutputs(const ViewAndMutationMetaFields& facts) {
@@ -128,8 +130,7 @@ absl::Status ValidateOutputs(const ViewAndMutationMetaFields& facts) {
     }
     ++num_bases;
   }
-  // Bases of parts of wrappers have no output of that type: the flat function
-  // tells of them.
+  // Bases of parts of wrappers have no output of that type; subclass_meta.fw_metadata has them.
   if (num_bases == facts.num_intermediate_bases || facts.subclass_meta.has_value()) return absl::OkStatus();
   return InvalidField("num_intermediate_bases", facts.num_intermediate_bases, ", but ", num_bases,
                       " outputs are of type alias_of_intermediate_save_as_output");
@@ -166,7 +167,7 @@ absl::Status ValidateTangents(const ViewAndMutationMetaFields& facts, const Deri
   return absl::OkStatus();
 }
 
-// `metas` describes `expected` tensors, or is empty.
+// Checks that `metas` is empty or describes `expected` tensors.
 absl::Status ValidateWrappers(absl::string_view field, const std::vector<FlatMeta>& metas, int expected,
                               absl::string_view things) {
   if (metas.empty()) return absl::OkStatus();
@@ -182,7 +183,7 @@ absl::Status ValidateSubclassMeta(const ViewAndMutationMetaFields& facts, const 
   if (meta.fw_metadata == nullptr) return InvalidField("subclass_meta.fw_metadata", "is missing");
   const ViewAndMutationMetaFields& dense = meta.fw_metadata->facts();
   if (dense.subclass_meta.has_value()) {
-    return InvalidField("subclass_meta.fw_metadata.subclass_meta", "must not be set: flat values are no wrappers");
+    return InvalidField("subclass_meta.fw_metadata.subclass_meta", "must not be set: flat values cannot be wrappers");
   }
   const size_t num_inputs =
       facts.input_wrappers.empty() ? facts.input_info.size() : static_cast<size_t>(FlatCount(facts.input_wrappers));

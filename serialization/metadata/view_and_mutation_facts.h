@@ -1,6 +1,7 @@
-// What AOTAutograd's analysis records about a traced function, as plain data
-// that the compiler fills in step by step. ViewAndMutationMeta is made of it
-// when it is complete.
+// SPDX-License-Identifier: Apache-2.0
+
+// Fields of ViewAndMutationMeta as plain data that the compiler fills in step by step.
+// ViewAndMutationMeta::Create() validates the complete fields.
 #ifndef COTAN_SERIALIZATION_METADATA_VIEW_AND_MUTATION_FACTS_H_
 #define COTAN_SERIALIZATION_METADATA_VIEW_AND_MUTATION_FACTS_H_
 
@@ -22,7 +23,7 @@ namespace cotan {
 
 class ViewAndMutationMeta;
 
-// A tensor that the forward gives to autograd.
+// A tensor that the forward returns to autograd.
 struct ForwardTensor {
   enum class Kind : uint8_t { kMutatedInput, kOutput, kIntermediateBase };
   Kind kind = Kind::kOutput;
@@ -30,10 +31,10 @@ struct ForwardTensor {
   friend bool operator==(const ForwardTensor&, const ForwardTensor&) = default;
 };
 
-// "output 2".
+// Returns "output 2".
 std::string ToString(const ForwardTensor& tensor);
 
-// A gradient that enters the backward; see serialization::TangentMeta.
+// A gradient that enters the backward; documented at serialization::TangentMeta.
 struct TangentMeta {
   ForwardTensor source;
   TensorGeometry expected;
@@ -41,15 +42,14 @@ struct TangentMeta {
   friend bool operator==(const TangentMeta&, const TangentMeta&) = default;
 };
 
-// The program on flat values; see serialization::SubclassMeta.
+// Metadata of the program on flat values; documented at serialization::SubclassMeta.
 struct SubclassMeta {
   std::shared_ptr<const ViewAndMutationMeta> fw_metadata;  // not null
   std::vector<FlatMeta> grad_inputs;
   friend bool operator==(const SubclassMeta& a, const SubclassMeta& b);
 };
 
-// A value type; the members are explained at the fields of
-// serialization::ViewAndMutationMeta.
+// Typed form of serialization::ViewAndMutationMeta, whose fields document the members.
 struct ViewAndMutationMetaFields {
   std::vector<InputAliasInfo> input_info;
   std::vector<OutputAliasInfo> output_info;
@@ -71,23 +71,20 @@ struct ViewAndMutationMetaFields {
   std::vector<int> indices_of_inputs_to_detach;
   std::optional<SubclassMeta> subclass_meta;
 
-  // InvalidArgument, naming the field, for facts that contradict each other:
-  //   - what InputAliasInfo, OutputAliasInfo, SavedForBackward and
-  //     ValidateFlatMetas() refuse of their parts;
+  // Returns InvalidArgument, with the path of the member, for
+  //   - errors of InputAliasInfo, OutputAliasInfo and SavedForBackward::Validate() and of ValidateFlatMetas();
   //   - an input whose keep_input_mutations differs from the function's;
-  //   - a base_index that is no input, intermediate base or other output;
-  //     without wrapper types, intermediate bases that are not introduced one
-  //     after another by outputs of type ALIAS_OF_INTERMEDIATE_SAVE_AS_OUTPUT;
-  //   - a shared storage of no input, intermediate base or earlier output in
-  //     fresh memory;
-  //   - tangents that are not those of the inputs and outputs, in order, or
-  //     that are not floating point;
-  //   - lists of indexes that do not ascend or leave their index space; lists
-  //     that have another length than what they describe;
+  //   - a base_index that is out of the range of inputs, intermediate bases or outputs;
+  //   - without wrapper types, intermediate bases that are not introduced one after another by outputs of type
+  //     ALIAS_OF_INTERMEDIATE_SAVE_AS_OUTPUT;
+  //   - a shared_storage whose owner is not an input, an intermediate base or an earlier NON_ALIAS output;
+  //     - tangents that are not those of the inputs and outputs, in order, or that are not floating point;
+  //   - lists of indexes that do not ascend or are out of range; lists whose length differs from the number of
+  //     things that they describe;
   //   - saved values of a function that was not traced for training;
-  //   - a detached input that is a leaf or requires no grad;
-  //   - wrapper types without the program on flat values, or the reverse, or
-  //     one of another number of inputs or outputs.
+  //   - an input in indices_of_inputs_to_detach that is a leaf or does not require grad;
+  //   - wrapper types without subclass_meta, subclass_meta without wrapper types, or a subclass_meta with another
+  //     number of inputs or outputs.
   absl::Status Validate() const;
 
   friend bool operator==(const ViewAndMutationMetaFields&, const ViewAndMutationMetaFields&) = default;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/view_and_mutation_facts.h"
 
 #include <utility>
@@ -104,11 +106,11 @@ TEST(ViewAndMutationMetaFields, RefusesStoragesOfInputsThatDoNotExistOrComeLater
 TEST(ViewAndMutationMetaFields, RefusesBasesThatDoNotExist) {
   ViewAndMutationMetaFields facts = Example();
   facts.output_info[2].base_index = 1;
-  EXPECT_EQ(RefusalOf(facts), "output_info[2].base_index: 1 is no index into the 1 intermediate bases");
+  EXPECT_EQ(RefusalOf(facts), "output_info[2].base_index: 1 is out of range: there are 1 intermediate bases");
   facts.output_info[2] = Output(OutputType::kAliasOfInput, 2);
-  EXPECT_EQ(RefusalOf(facts), "output_info[2].base_index: 2 is no index into the 2 inputs");
+  EXPECT_EQ(RefusalOf(facts), "output_info[2].base_index: 2 is out of range: there are 2 inputs");
   facts.output_info[2] = Output(OutputType::kAliasOfIntermediateBaseIsUserOutput, 3);
-  EXPECT_EQ(RefusalOf(facts), "output_info[2].base_index: 3 is no index into the 3 outputs");
+  EXPECT_EQ(RefusalOf(facts), "output_info[2].base_index: 3 is out of range: there are 3 outputs");
 }
 
 TEST(ViewAndMutationMetaFields, RefusesOutputsThatAreEachOthersBases) {
@@ -168,7 +170,7 @@ TEST(ViewAndMutationMetaFields, RefusesTangentsThatAreNoGradients) {
 TEST(ViewAndMutationMetaFields, RefusesIndexesOfNoInput) {
   ViewAndMutationMetaFields facts = Example();
   facts.static_input_indices = {0, 2};
-  EXPECT_EQ(RefusalOf(facts), "static_input_indices[1]: 2 is no index into the 2 inputs");
+  EXPECT_EQ(RefusalOf(facts), "static_input_indices[1]: 2 is out of range: there are 2 inputs");
   facts = Example();
   facts.backward_mutated_inputs = {1, 0};
   EXPECT_EQ(RefusalOf(facts), "backward_mutated_inputs[1]: 0 follows 1, but the indexes must ascend");
@@ -185,7 +187,7 @@ TEST(ViewAndMutationMetaFields, RefusesToDetachWhatHasNoHistory) {
   facts.indices_of_inputs_to_detach = {1};
   facts.input_info[1].requires_grad = false;
   EXPECT_EQ(RefusalOf(facts),
-            "indices_of_inputs_to_detach[0]: input 1 requires no grad, so there is nothing to "
+            "indices_of_inputs_to_detach[0]: input 1 does not require grad, so there is nothing to "
             "detach it from");
 }
 
@@ -243,7 +245,8 @@ TEST(ViewAndMutationMetaFields, RefusesAWrapperInsideTheProgramOnFlatValues) {
   ViewAndMutationMetaFields facts = ExampleWithWrapper();
   facts.subclass_meta->fw_metadata =
       std::make_shared<const ViewAndMutationMeta>(*ViewAndMutationMeta::Create(ExampleWithWrapper()));
-  EXPECT_EQ(RefusalOf(facts), "subclass_meta.fw_metadata.subclass_meta: must not be set: flat values are no wrappers");
+  EXPECT_EQ(RefusalOf(facts),
+            "subclass_meta.fw_metadata.subclass_meta: must not be set: flat values cannot be wrappers");
 }
 
 TEST(ViewAndMutationMetaFields, RefusesListsOfWrappersOfAnotherLength) {
@@ -265,9 +268,9 @@ TEST(ViewAndMutationMetaFields, RefusesSharedStorageOfNothing) {
   facts.output_info[1].shared_storage = SharedStorage{SharedStorage::Owner::kOutput, 0, false};
   EXPECT_EQ(RefusalOf(facts), "");
   facts.output_info[1].shared_storage->index = 1;
-  EXPECT_EQ(RefusalOf(facts), "output_info[1].shared_storage.owner: 1 is no index into the 1 earlier outputs");
+  EXPECT_EQ(RefusalOf(facts), "output_info[1].shared_storage.owner: 1 is out of range: there are 1 earlier outputs");
   facts.output_info[1].shared_storage->owner = SharedStorage::Owner::kInput;
-  EXPECT_EQ(RefusalOf(facts), "output_info[1].shared_storage.owner: 1 is no index into the 0 inputs");
+  EXPECT_EQ(RefusalOf(facts), "output_info[1].shared_storage.owner: 1 is out of range: there are 0 inputs");
   facts.output_info[1].shared_storage = SharedStorage{SharedStorage::Owner::kOutput, 0, false};
   facts.output_info[0].scalar = int64_t{7};
   EXPECT_EQ(RefusalOf(facts),

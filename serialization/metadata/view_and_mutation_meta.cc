@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/view_and_mutation_meta.h"
 
 #include <cstdint>
@@ -90,9 +92,9 @@ absl::Status ParseWrappers(const ProtoMeta& proto, ViewAndMutationMetaFields& fa
   if (!proto.has_subclass_meta()) return absl::OkStatus();
 
   const ProtoMeta& dense = proto.subclass_meta().fw_metadata();
-  // Checked before recursing: a hostile file could nest them without end.
+  // Checked before the recursion, whose depth a malicious file could otherwise control.
   if (dense.has_subclass_meta()) {
-    return InvalidField("subclass_meta.fw_metadata.subclass_meta", "must not be set: flat values are no wrappers");
+    return InvalidField("subclass_meta.fw_metadata.subclass_meta", "must not be set: flat values cannot be wrappers");
   }
   absl::StatusOr<ViewAndMutationMeta> fw_metadata = ViewAndMutationMeta::FromProto(dense);
   if (!fw_metadata.ok()) {

@@ -1,5 +1,6 @@
-// All that the runtime must know about aliases and mutations of a method: the
-// typed form of serialization::ViewAndMutationMeta.
+// SPDX-License-Identifier: Apache-2.0
+
+// Aliases and mutations of a method: the typed form of serialization::ViewAndMutationMeta.
 //
 //   COTAN_ASSIGN_OR_RETURN(auto meta, ViewAndMutationMeta::FromProto(method.metadata()));
 //   for (int i : meta.derived().mutated_inp_runtime_indices) WriteBack(meta.input(i), ...);
@@ -18,21 +19,19 @@
 
 namespace cotan {
 
-// Facts that were found consistent, and what follows from them. Immutable, so
-// safe to share between threads; copyable. Refers to no program and holds no
-// tensors: unlike the reference's there is nothing in it to make safe for run
-// time.
+// Validated fields and the metadata derived from them. Immutable, hence thread-safe; copyable. It holds no
+// tensors and does not refer to a program, so the reference's make_runtime_safe() has no counterpart.
 class ViewAndMutationMeta {
  public:
-  // Of a function without inputs and outputs.
+  // Metadata of a function without inputs and outputs.
   ViewAndMutationMeta() = default;
 
-  // InvalidArgument: ViewAndMutationMetaFields::Validate() refuses the facts.
+  // Validates `facts`. InvalidArgument: ViewAndMutationMetaFields::Validate() fails.
   static absl::StatusOr<ViewAndMutationMeta> Create(ViewAndMutationMetaFields facts);
 
-  // InvalidArgument, naming the field ("output_info[2].base_index: ..."): as
-  // Create(), and for numbers and texts that have no typed form. Unimplemented:
-  // an enumerator or kind of a newer version.
+  // Converts and validates. InvalidArgument, with the field's path ("output_info[2].base_index: ..."):
+  // Create() fails, or a number or text is malformed. Unimplemented: an enumerator or kind of a newer
+  // version.
   static absl::StatusOr<ViewAndMutationMeta> FromProto(const serialization::ViewAndMutationMeta& proto);
   serialization::ViewAndMutationMeta ToProto() const;
 
@@ -45,12 +44,11 @@ class ViewAndMutationMeta {
   const InputAliasInfo& input(int i) const { return facts_.input_info[static_cast<size_t>(i)]; }
   const OutputAliasInfo& output(int i) const { return facts_.output_info[static_cast<size_t>(i)]; }
 
-  // InvalidArgument unless the function has these numbers of inputs and
-  // outputs.
+  // Returns InvalidArgument unless the function has these numbers of inputs and outputs.
   absl::Status Verify(int num_inputs, int num_outputs) const;
 
-  // Many lines for people, each starting with `indent`; names are shown where
-  // there are any, by index of input and output.
+  // Returns a description of several lines, each starting with `indent`. Names are indexed by input and
+  // output, and may be missing.
   //
   //   training; the program may write inputs itself
   //   inputs 0-3 "conv.weight" ... "bn.bias": leaf, requires grad, not mutated
@@ -60,7 +58,7 @@ class ViewAndMutationMeta {
   std::string ToString(absl::Span<const std::string> input_names = {}, absl::Span<const std::string> output_names = {},
                        absl::string_view indent = "") const;
 
-  // All facts.
+  // Compares all fields.
   friend bool operator==(const ViewAndMutationMeta& a, const ViewAndMutationMeta& b) { return a.facts_ == b.facts_; }
 
  private:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/view_and_mutation_meta.h"
 
 #include <random>
@@ -199,7 +201,7 @@ class Generator {
     return meta;
   }
 
-  // At least the first of `count` is a wrapper.
+  // Returns `count` metas, at least the first of which is a wrapper.
   std::vector<FlatMeta> Wrappers(int count) {
     std::vector<FlatMeta> metas;
     int next = 0;
@@ -276,7 +278,7 @@ TEST(ViewAndMutationMeta, RefusalNamesTheFieldOfTheMessage) {
   proto.add_output_info()->set_output_type(serialization::IS_INPUT);
   proto.mutable_output_info(1)->set_base_index(4);
   EXPECT_EQ(ViewAndMutationMeta::FromProto(proto).status(),
-            absl::InvalidArgumentError("output_info[1].base_index: 4 is no index into the 0 inputs"));
+            absl::InvalidArgumentError("output_info[1].base_index: 4 is out of range: there are 0 inputs"));
 }
 
 TEST(ViewAndMutationMeta, RefusesTangentsWithoutSource) {
@@ -289,7 +291,7 @@ TEST(ViewAndMutationMeta, RefusesNestedProgramsOnFlatValues) {
   ProtoMeta proto;
   proto.mutable_subclass_meta()->mutable_fw_metadata()->mutable_subclass_meta();
   EXPECT_EQ(ViewAndMutationMeta::FromProto(proto).status().message(),
-            "subclass_meta.fw_metadata.subclass_meta: must not be set: flat values are no wrappers");
+            "subclass_meta.fw_metadata.subclass_meta: must not be set: flat values cannot be wrappers");
 }
 
 TEST(ViewAndMutationMeta, RefusalInTheProgramOnFlatValuesNamesItsPlace) {

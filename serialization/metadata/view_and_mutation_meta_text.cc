@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // ViewAndMutationMeta::ToString().
 #include <algorithm>
 #include <string>
@@ -14,13 +16,13 @@ namespace {
 
 using Names = absl::Span<const std::string>;
 
-// ` "conv.weight"`, or "" without a name.
+// Returns ` "conv.weight"`, or "" without a name.
 std::string Quoted(Names names, size_t i) {
   if (i >= names.size() || names[i].empty()) return "";
   return absl::StrCat(" \"", absl::CEscape(names[i]), "\"");
 }
 
-// "3", "3-5".
+// Returns "3", "3-5".
 std::string Range(size_t first, size_t last) {
   return first == last ? absl::StrCat(first) : absl::StrCat(first, "-", last);
 }
@@ -69,7 +71,7 @@ std::string DescribeInput(const ViewAndMutationMetaFields& facts, size_t i) {
   return text;
 }
 
-// Untouched neighbours with the same text share a line.
+// Adjacent unmutated inputs with the same text share a line.
 void WriteInputs(const ViewAndMutationMetaFields& facts, Names names, Writer& writer) {
   const size_t count = facts.input_info.size();
   for (size_t first = 0; first < count;) {

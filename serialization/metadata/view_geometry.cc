@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/view_geometry.h"
 
 #include <algorithm>
@@ -21,14 +23,14 @@ std::string StepAndSource(const ViewStep& step, const ViewGeometry& source) {
   return absl::StrCat("view ", ToString(step), " of ", DTypeName(source.dtype), ToString(source.layout));
 }
 
-// `step` does not fit `source`.
+// Returns the error for a `step` that does not fit `source`.
 absl::Status Misfit(const ViewStep& step, const ViewGeometry& source, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat(StepAndSource(step, source), ": ", why));
 }
 
 bool HasDim(const StridedLayout& layout, int dim) { return dim >= 0 && dim < layout.rank(); }
 
-// The value of a constant without a call.
+// Avoids the call for constants.
 absl::StatusOr<int64_t> Evaluate(const SymInt& value, Symbols symbols) {
   if (value.is_constant()) return value.constant();
   return value.Evaluate(symbols);
@@ -58,7 +60,7 @@ struct Block {
   int64_t stride = 1;  // of its innermost element
 };
 
-// Innermost block first. Dimensions of size 1 fit any block.
+// Returns the blocks of the layout, innermost first. Dimensions of size 1 fit any block.
 std::vector<Block> Blocks(const StridedLayout& layout) {
   std::vector<Block> blocks;
   for (size_t i = layout.sizes.size(); i-- > 0;) {
@@ -87,7 +89,8 @@ absl::StatusOr<ViewGeometry> Apply(const view::View& step, ViewGeometry source, 
   for (size_t i = sizes.size(); i-- > 0;) {
     if (sizes[i] != 1 && block.size == 1) block = blocks[next++];
     if (block.size % sizes[i] != 0) {
-      return absl::FailedPreconditionError(StepAndSource(step, source) + ": only a copy can be seen so");
+      return absl::FailedPreconditionError(StepAndSource(step, source) +
+                                           ": the view is not expressible with strides; a copy is required");
     }
     result.strides[i] = block.stride;
     block.stride *= sizes[i];
@@ -141,7 +144,7 @@ absl::StatusOr<ViewGeometry> Apply(const view::Slice& step, ViewGeometry source,
   if (every < 1) return Misfit(step, source, "the step is not positive");
   const int64_t count = end == start ? 0 : (end - start - 1) / every + 1;
   source.layout.offset += start * stride;
-  // A step beyond the range never matters; without it the product may overflow.
+  // A step beyond the range has no effect, and its product with the stride may overflow.
   stride *= std::min(every, std::max<int64_t>(size, 1));
   size = count;
   return source;
@@ -208,7 +211,7 @@ absl::StatusOr<ViewGeometry> Apply(const view::Diagonal& step, ViewGeometry sour
   }
   const auto dim1 = static_cast<size_t>(step.dim1);
   const auto dim2 = static_cast<size_t>(step.dim2);
-  // How far the diagonal starts along either dimension; no further than its end.
+  // Start of the diagonal along either dimension, clamped to the dimension's size.
   const int64_t rows = layout.sizes[dim1];
   const int64_t columns = layout.sizes[dim2];
   const int64_t offset = std::clamp(step.offset, -rows, columns);
@@ -240,7 +243,7 @@ absl::StatusOr<ViewGeometry> Apply(const view::Unfold& step, ViewGeometry source
   return source;
 }
 
-// Elements of `from` bytes become `ratio` times as many smaller ones.
+// Splits each element into `ratio` smaller ones.
 absl::StatusOr<ViewGeometry> SplitElements(const view::DTypeView& step, ViewGeometry source, int64_t ratio) {
   StridedLayout& layout = source.layout;
   if (layout.sizes.empty() || layout.strides.back() != 1) {
@@ -290,7 +293,9 @@ absl::StatusOr<ViewGeometry> Apply(const view::ViewAsComplex& step, ViewGeometry
       !layout.sizes.empty() && layout.sizes.back() == 2 && layout.strides.back() == 1 && layout.offset % 2 == 0;
   for (size_t i = 0; pairs && i + 1 < layout.strides.size(); ++i)
     pairs = layout.strides[i] % 2 == 0 || layout.sizes[i] == 1;
-  if (!pairs) return Misfit(step, source, "the last dimension is not pairs of neighbours");
+  if (!pairs)
+    return Misfit(step, source,
+                  "the last dimension must have size 2 and stride 1, the other strides and the offset must be even");
   EraseDim(layout.rank() - 1, layout);
   for (int64_t& stride : layout.strides) stride /= 2;
   layout.offset /= 2;
@@ -300,11 +305,11 @@ absl::StatusOr<ViewGeometry> Apply(const view::ViewAsComplex& step, ViewGeometry
 
 absl::StatusOr<ViewGeometry> Apply(view::Conjugate step, ViewGeometry source, Symbols symbols) {
   if (!IsComplex(source.dtype)) return source;
-  return absl::UnimplementedError("a conjugate view of complex numbers is no geometry");
+  return absl::UnimplementedError("a conjugate view of complex numbers has no geometry of its own");
 }
 
 absl::StatusOr<ViewGeometry> Apply(view::Negate step, ViewGeometry source, Symbols symbols) {
-  return absl::UnimplementedError("a negative view is no geometry");
+  return absl::UnimplementedError("a negative view has no geometry of its own");
 }
 
 absl::StatusOr<ViewGeometry> Apply(view::Detach step, ViewGeometry source, Symbols symbols) { return source; }
@@ -346,7 +351,7 @@ absl::Status CheckViewStep(const ProtoStep& step, int num_symbols) {
       return ParseSize(step.as_strided().offset(), num_symbols).status();
     case ProtoStep::kDtypeView:
       if (ByteSize(ToDType(step.dtype_view().dtype())) != 0) return absl::OkStatus();
-      return absl::InvalidArgumentError("a view step to a dtype that this build does not know");
+      return absl::InvalidArgumentError("a view step to an unknown dtype; a newer version may have written it");
     case ProtoStep::kPermute:
     case ProtoStep::kSqueeze:
     case ProtoStep::kUnsqueeze:
@@ -362,7 +367,7 @@ absl::Status CheckViewStep(const ProtoStep& step, int num_symbols) {
     case ProtoStep::KIND_NOT_SET:
       break;
   }
-  return absl::InvalidArgumentError("a view step of a kind that this build does not know");
+  return absl::InvalidArgumentError("a view step of an unknown kind; a newer version may have written it");
 }
 
 std::string ViewStepText(const ProtoStep& step) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/view_geometry.h"
 
 #include <functional>
@@ -174,7 +176,7 @@ TEST(ViewGeometryTest, UnknownKindsAreRefused) {
   EXPECT_TRUE(CheckViewStep(View({"s0"}), 1).ok());
 }
 
-// Offsets of all elements in row-major order.
+// Returns the offsets of all elements in row-major order.
 std::vector<int64_t> Offsets(const StridedLayout& layout) {
   std::vector<int64_t> offsets;
   std::function<void(size_t, int64_t)> walk = [&](size_t dim, int64_t offset) {
@@ -188,7 +190,7 @@ std::vector<int64_t> Offsets(const StridedLayout& layout) {
   return offsets;
 }
 
-// A view lists the same elements in the same order, or says that it cannot.
+// A view has the same elements in the same order, or fails with FailedPrecondition.
 TEST(ViewGeometryTest, ViewsOfRandomLayoutsKeepRowMajorOrder) {
   std::mt19937_64 random(testing::TestSeed());
   const auto factors = [&](int64_t count) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/view_step.h"
 
 #include <utility>
@@ -206,7 +208,7 @@ absl::StatusOr<ViewStep> ParseViewStep(const ProtoStep& proto, absl::string_view
     case ProtoStep::KIND_NOT_SET:
       break;
   }
-  return absl::UnimplementedError(absl::StrCat(field, ": no kind of view that this version knows"));
+  return absl::UnimplementedError(absl::StrCat(field, ": unknown kind of view; a newer version may have written it"));
 }
 
 absl::StatusOr<std::vector<ViewStep>> ParseViewSteps(const google::protobuf::RepeatedPtrField<ProtoStep>& protos,

@@ -1,6 +1,7 @@
-// One view of a tensor relative to another: the typed form of
-// serialization::ViewStep. A chain of them leads from a base to an output that
-// aliases it.
+// SPDX-License-Identifier: Apache-2.0
+
+// One view op on a tensor: the typed form of serialization::ViewStep. A chain of steps leads from a base to
+// an output that aliases it.
 #ifndef COTAN_SERIALIZATION_METADATA_VIEW_STEP_H_
 #define COTAN_SERIALIZATION_METADATA_VIEW_STEP_H_
 
@@ -19,8 +20,8 @@
 
 namespace cotan {
 
-// The kinds of views; each is explained at its message. Dimensions count from
-// 0 and are those of the source unless told otherwise.
+// The kinds of views; each is documented at its message. Dimensions count from 0 and are those of the
+// source unless a comment says otherwise.
 namespace view {
 
 struct View {
@@ -103,18 +104,17 @@ using ViewStep =
                  view::Unsqueeze, view::Diagonal, view::Unfold, view::DTypeView, view::ViewAsReal, view::ViewAsComplex,
                  view::Detach, view::Conjugate, view::Negate, view::Alias>;
 
-// InvalidArgument, naming the field below `field`: a text that is no size
-// expression; what the comments above exclude. Unimplemented: a kind or dtype
-// of a newer version.
+// Converts steps. InvalidArgument, with the member's path below `field`: a text that is not a size
+// expression, or a violation of the comments above. Unimplemented: a kind or dtype of a newer version.
 absl::StatusOr<ViewStep> ParseViewStep(const serialization::ViewStep& proto, absl::string_view field);
 absl::StatusOr<std::vector<ViewStep>> ParseViewSteps(
     const google::protobuf::RepeatedPtrField<serialization::ViewStep>& protos, absl::string_view field);
 
 serialization::ViewStep ToProto(const ViewStep& step);
 
-// As ViewStepText(): "slice(dim=0, 1:s0:2)".
+// Returns a description for messages, as ViewStepText() does: "slice(dim=0, 1:s0:2)".
 std::string ToString(const ViewStep& step);
-// "permute(1, 0).select(dim=0, 2)".
+// Returns the steps' descriptions, separated by periods: "permute(1, 0).select(dim=0, 2)".
 std::string ToString(absl::Span<const ViewStep> steps);
 
 }  // namespace cotan

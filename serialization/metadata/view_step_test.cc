@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/view_step.h"
 
 #include <utility>
@@ -52,7 +54,7 @@ TEST(ViewStep, ChainsReadFromTheBaseOn) {
 }
 
 TEST(ViewStep, RefusesUnknownKinds) {
-  EXPECT_EQ(RefusalOf(ProtoStep()), "step: no kind of view that this version knows");
+  EXPECT_EQ(RefusalOf(ProtoStep()), "step: unknown kind of view; a newer version may have written it");
 }
 
 TEST(ViewStep, RefusesWhatIsNoPermutation) {
@@ -61,7 +63,7 @@ TEST(ViewStep, RefusesWhatIsNoPermutation) {
   proto.mutable_permute()->add_dims(0);
   EXPECT_EQ(RefusalOf(proto), "step.permute.dims[1]: dimension 0 occurs twice");
   proto.mutable_permute()->set_dims(1, 2);
-  EXPECT_EQ(RefusalOf(proto), "step.permute.dims[1]: 2 is no index into the 2 dimensions");
+  EXPECT_EQ(RefusalOf(proto), "step.permute.dims[1]: 2 is out of range: there are 2 dimensions");
 }
 
 TEST(ViewStep, RefusesSlicesThatDoNotAdvance) {
@@ -89,7 +91,7 @@ TEST(ViewStep, RefusesDimensionsThatNoTensorHas) {
   ProtoStep proto;
   proto.mutable_select()->set_dim(64);
   proto.mutable_select()->set_index("0");
-  EXPECT_EQ(RefusalOf(proto), "step.select.dim: 64 is no index into the 64 dimensions of any tensor");
+  EXPECT_EQ(RefusalOf(proto), "step.select.dim: 64 is out of range: there are 64 dimensions of any tensor");
 }
 
 TEST(ViewStep, NamesTheStepOfAChainThatIsWrong) {
@@ -97,7 +99,7 @@ TEST(ViewStep, NamesTheStepOfAChainThatIsWrong) {
   *steps.Add() = ToProto(view::Detach{});
   steps.Add();
   EXPECT_EQ(ParseViewSteps(steps, "view_steps").status().message(),
-            "view_steps[1]: no kind of view that this version knows");
+            "view_steps[1]: unknown kind of view; a newer version may have written it");
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/wrapper_meta.h"
 
 #include <cstdint>
@@ -12,7 +14,7 @@
 namespace cotan {
 namespace {
 
-// Nesting beyond this is refused, on behalf of the stack.
+// Maximum nesting, which bounds the stack.
 constexpr int kMaxDepth = 16;
 
 absl::StatusOr<PlainTensorMeta> ParsePlain(const serialization::PlainTensorMeta& proto, absl::string_view field) {
@@ -73,7 +75,7 @@ absl::StatusOr<WrapperMeta> ParseWrapper(const serialization::WrapperMeta& proto
   return meta;
 }
 
-// Checks that flat values are taken one after another.
+// Checks that the metas take the flat values 0, 1, 2, ... in order.
 class FlatCursor {
  public:
   absl::Status Visit(const PlainTensorMeta& meta, const std::string& field) {
@@ -111,7 +113,7 @@ class FlatCursor {
         return absl::OkStatus();
       }
     }
-    return InvalidField(field, "\"", name, "\" is no tensor attribute of ", meta.type_name);
+    return InvalidField(field, "\"", name, "\" is not a tensor attribute of ", meta.type_name);
   }
 
   absl::Status CheckOwnFields(const WrapperMeta& meta, const std::string& field) const {

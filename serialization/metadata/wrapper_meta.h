@@ -1,10 +1,10 @@
-// How tensors of registered wrapper types (quantized, jagged, ...) are put
-// together from plain tensors: the typed forms of serialization::FlatMeta,
-// PlainTensorMeta, WrapperMeta and OpaqueMeta.
+// SPDX-License-Identifier: Apache-2.0
+
+// Composition of tensors of registered wrapper types (quantized, jagged, ...) from plain tensors: the typed
+// forms of serialization::FlatMeta, PlainTensorMeta, WrapperMeta and OpaqueMeta.
 //
-// A program knows flat values only. Each tensor of the user is either one flat
-// value or a wrapper of some consecutive ones, possibly through further
-// wrappers:
+// A program takes and returns flat values only. Each tensor of the user is either one flat value or a
+// wrapper of consecutive flat values, possibly through nested wrappers:
 //
 //   user inputs   x: plain    q: quantized{data: plain, scale: plain}
 //   flat inputs   0           1           2
@@ -34,7 +34,7 @@ struct PlainTensorMeta {
   friend bool operator==(const PlainTensorMeta&, const PlainTensorMeta&) = default;
 };
 
-// An inner value of a wrapper that is no tensor.
+// An inner value of a wrapper that is not a tensor.
 struct OpaqueMeta {
   std::string type_name;
   std::string content;
@@ -43,7 +43,7 @@ struct OpaqueMeta {
 
 struct WrapperAttribute;
 
-// A tensor of a wrapper type; the members are explained at the proto's fields.
+// A tensor of a wrapper type; the fields of serialization::WrapperMeta document the members.
 struct WrapperMeta {
   std::string type_name;
   int flat_start = 0;
@@ -70,39 +70,38 @@ inline bool operator==(const WrapperMeta& a, const WrapperMeta& b) {
          a.outer_strides_from_attribute == b.outer_strides_from_attribute;
 }
 
-// One tensor of the user.
+// One tensor of the user: a flat value or a wrapper.
 using FlatMeta = std::variant<PlainTensorMeta, WrapperMeta>;
 
-// Number of flat values it takes.
+// Returns the number of flat values of one tensor.
 int FlatCount(const FlatMeta& meta);
-// Number of flat values that all of them take.
+// Returns the number of flat values of all tensors.
 int FlatCount(absl::Span<const FlatMeta> metas);
 
-// The wrapper type's name, "" for a plain tensor.
+// Returns the wrapper type's name, or "" for a plain tensor.
 absl::string_view WrapperTypeName(const FlatMeta& meta);
 
-// Names of the flat values of tensors with these names: "x" for a plain tensor,
-// "q.data", "q.scale" for a wrapper.
+// Returns the names of the flat values of tensors named `names`: "x" for a plain tensor, "q.data",
+// "q.scale" for a wrapper.
 std::vector<std::string> FlatNames(absl::Span<const FlatMeta> metas, absl::Span<const std::string> names);
 
-// Whether some of them are wrappers.
+// Returns whether one of the tensors is a wrapper.
 bool HasWrappers(absl::Span<const FlatMeta> metas);
 
-// InvalidArgument, naming the field below `field`, unless the tensors take the
-// flat values 0, 1, 2, ... without gap, in order, and each wrapper is
-// consistent: it has a type, unique attribute names, the count of flat values
-// that its attributes add up to, as many strides as sizes, and names tensor
-// attributes of its own where it takes its sizes or strides from one.
+// Returns InvalidArgument, with the member's path below `field`, unless the tensors take the flat values 0,
+// 1, 2, ... in order without gaps, and each wrapper has a type name, unique attribute names, a flat_count
+// equal to the sum of its attributes' counts, as many strides as sizes, and tensor attributes with the
+// names outer_sizes_from_attribute and outer_strides_from_attribute, unless these are empty.
 absl::Status ValidateFlatMetas(absl::Span<const FlatMeta> metas, absl::string_view field);
 
-// Converts without ValidateFlatMetas(). InvalidArgument: a kind that is not
-// set; a count above kMaxCount; a text that is no size expression.
+// Converts without ValidateFlatMetas(). InvalidArgument: a kind that is not set; a count above kMaxCount; a
+// text that is not a size expression; wrappers nested too deeply.
 absl::StatusOr<std::vector<FlatMeta>> ParseFlatMetas(
     const google::protobuf::RepeatedPtrField<serialization::FlatMeta>& protos, absl::string_view field);
 
 serialization::FlatMeta ToProto(const FlatMeta& meta);
 
-// "flat 0", "quantized{data: flat 1, scale: flat 2}".
+// Returns "flat 0", "quantized{data: flat 1, scale: flat 2}".
 std::string ToString(const FlatMeta& meta);
 
 }  // namespace cotan

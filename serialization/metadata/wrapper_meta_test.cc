@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/metadata/wrapper_meta.h"
 
 #include <utility>
@@ -93,12 +95,12 @@ TEST(WrapperMeta, RefusesSizesFromWhatIsNoTensorAttribute) {
   std::vector<FlatMeta> metas = Nested();
   Jagged(metas).outer_sizes_from_attribute = "lengths";
   EXPECT_EQ(RefusalOf(metas),
-            "inputs[1].wrapper.outer_sizes_from_attribute: \"lengths\" is no tensor attribute of "
+            "inputs[1].wrapper.outer_sizes_from_attribute: \"lengths\" is not a tensor attribute of "
             "jagged");
   metas = Nested();
   Jagged(metas).outer_strides_from_attribute = "pool";
   EXPECT_EQ(RefusalOf(metas),
-            "inputs[1].wrapper.outer_strides_from_attribute: \"pool\" is no tensor attribute of "
+            "inputs[1].wrapper.outer_strides_from_attribute: \"pool\" is not a tensor attribute of "
             "jagged");
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/schema/field.h"
 
 #include <utility>
@@ -8,19 +10,20 @@
 namespace cotan {
 
 absl::Status UnknownEnumerator(absl::string_view field, int number, absl::string_view thing) {
-  return absl::UnimplementedError(absl::StrCat(field, ": ", number, " is no ", thing, " that this version knows"));
+  return absl::UnimplementedError(
+      absl::StrCat(field, ": ", number, " is not a known ", thing, "; a newer version may have written it"));
 }
 
 absl::StatusOr<int> ParseCount(absl::string_view field, uint64_t count) {
   if (count > kMaxCount) {
-    return InvalidField(field, count, " is more than the ", kMaxCount, " that a program may have");
+    return InvalidField(field, count, " exceeds the limit of ", kMaxCount);
   }
   return static_cast<int>(count);
 }
 
 absl::Status CheckIndex(absl::string_view field, int64_t index, int64_t limit, absl::string_view things) {
   if (index >= 0 && index < limit) return absl::OkStatus();
-  return InvalidField(field, index, " is no index into the ", limit, " ", things);
+  return InvalidField(field, index, " is out of range: there are ", limit, " ", things);
 }
 
 absl::Status CheckAscending(absl::string_view field, absl::Span<const int> indexes, int64_t limit,

@@ -1,5 +1,7 @@
-// Reading and checking the fields of messages that come from a file. Used by
-// the typed forms of metadata.proto; each error names the field it is about.
+// SPDX-License-Identifier: Apache-2.0
+
+// Parses and checks fields of messages that come from a file, for the typed forms of metadata.proto. Each
+// error names the field.
 #ifndef COTAN_SERIALIZATION_SCHEMA_FIELD_H_
 #define COTAN_SERIALIZATION_SCHEMA_FIELD_H_
 
@@ -17,47 +19,44 @@
 
 namespace cotan {
 
-// Counts above this are refused: they are no programs, and sums of a few of
-// them would leave int.
+// Largest count that a field may have: no real program has more, and sums of a few counts still fit int.
 inline constexpr int kMaxCount = 1 << 24;
 
-// InvalidArgument "<field>: <message>".
+// Returns InvalidArgument "<field>: <message>".
 template <typename... Parts>
 absl::Status InvalidField(absl::string_view field, const Parts&... message) {
   return absl::InvalidArgumentError(absl::StrCat(field, ": ", message...));
 }
 
-// Unimplemented "<field>: <number> is no <thing> that this version knows", for
-// what a newer version may have written.
+// Returns Unimplemented "<field>: <number> is not a known <thing>; a newer version may have written it".
 absl::Status UnknownEnumerator(absl::string_view field, int number, absl::string_view thing);
 
-// "input_info[3]".
+// Returns "<field>[<index>]": "input_info[3]".
 inline std::string Element(absl::string_view field, size_t index) { return absl::StrCat(field, "[", index, "]"); }
 
-// InvalidArgument if `count` exceeds kMaxCount.
+// Returns `count`. InvalidArgument if it exceeds kMaxCount.
 absl::StatusOr<int> ParseCount(absl::string_view field, uint64_t count);
 
-// InvalidArgument if `index` is not in [0, limit); `limit` is the number of
-// `things` ("inputs").
+// Returns InvalidArgument if `index` is not in [0, limit); `limit` is the number of `things` ("inputs").
 absl::Status CheckIndex(absl::string_view field, int64_t index, int64_t limit, absl::string_view things);
 
-// InvalidArgument unless `indexes` ascend strictly within [0, limit).
+// Returns InvalidArgument unless `indexes` ascend strictly within [0, limit).
 absl::Status CheckAscending(absl::string_view field, absl::Span<const int> indexes, int64_t limit,
                             absl::string_view things);
 
-// InvalidArgument if an index exceeds kMaxCount.
+// Converts indexes. InvalidArgument if one exceeds kMaxCount.
 absl::StatusOr<std::vector<int>> ParseIndexes(absl::string_view field,
                                               const google::protobuf::RepeatedField<uint32_t>& indexes);
 
 void AddIndexes(absl::Span<const int> indexes, google::protobuf::RepeatedField<uint32_t>* target);
 
-// InvalidArgument if a text is no size expression.
+// Parses size expressions. InvalidArgument if a text is not a size expression.
 absl::StatusOr<SymIntVector> ParseSymInts(absl::string_view field,
                                           const google::protobuf::RepeatedPtrField<std::string>& texts);
 
 void AddSymInts(const SymIntVector& values, google::protobuf::RepeatedPtrField<std::string>* target);
 
-// "2, s0".
+// Returns the expressions' text forms, separated by commas: "2, s0".
 std::string JoinSymInts(const SymIntVector& values);
 
 }  // namespace cotan

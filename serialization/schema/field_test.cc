@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/schema/field.h"
 
 #include "gtest/gtest.h"
@@ -8,12 +10,12 @@ namespace {
 TEST(Field, CountsBeyondTheLimitAreRefused) {
   EXPECT_EQ(*ParseCount("n", kMaxCount), kMaxCount);
   EXPECT_EQ(ParseCount("n", uint64_t{kMaxCount} + 1).status(),
-            absl::InvalidArgumentError("n: 16777217 is more than the 16777216 that a program may have"));
+            absl::InvalidArgumentError("n: 16777217 exceeds the limit of 16777216"));
 }
 
 TEST(Field, IndexesOutsideTheirSpaceAreRefused) {
   EXPECT_TRUE(CheckIndex("i", 2, 3, "inputs").ok());
-  EXPECT_EQ(CheckIndex("i", 3, 3, "inputs"), absl::InvalidArgumentError("i: 3 is no index into the 3 inputs"));
+  EXPECT_EQ(CheckIndex("i", 3, 3, "inputs"), absl::InvalidArgumentError("i: 3 is out of range: there are 3 inputs"));
   EXPECT_FALSE(CheckIndex("i", -1, 3, "inputs").ok());
 }
 
@@ -23,7 +25,7 @@ TEST(Field, ListsOfIndexesMustAscendStrictly) {
   EXPECT_EQ(CheckAscending("list", {1, 1}, 4, "inputs"),
             absl::InvalidArgumentError("list[1]: 1 follows 1, but the indexes must ascend"));
   EXPECT_EQ(CheckAscending("list", {0, 4}, 4, "inputs"),
-            absl::InvalidArgumentError("list[1]: 4 is no index into the 4 inputs"));
+            absl::InvalidArgumentError("list[1]: 4 is out of range: there are 4 inputs"));
 }
 
 TEST(Field, SizeExpressionsAreParsedAndWritten) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/schema/op_kind.h"
 
 #include <array>
@@ -13,7 +15,7 @@ struct NamedKind {
   absl::string_view name;
 };
 
-// A view is resolved by the planner, an effect is run by the session.
+// The planner resolves views, the session runs effects.
 constexpr std::array kWithoutKernels = {
     NamedKind{Op::kView, "view"},
     NamedKind{Op::kEffect, "effect"},

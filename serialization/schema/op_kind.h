@@ -1,4 +1,6 @@
-// The ops of a program, by kind and name.
+// SPDX-License-Identifier: Apache-2.0
+
+// Kinds of ops and their names.
 #ifndef COTAN_SERIALIZATION_SCHEMA_OP_KIND_H_
 #define COTAN_SERIALIZATION_SCHEMA_OP_KIND_H_
 
@@ -10,12 +12,12 @@ namespace cotan {
 
 using OpKind = serialization::Op::KindCase;
 
-// Name of an op for people: "matmul", "max_pool_backward"; "unknown" for one
-// that this build does not know.
+// Returns the name of an op for messages: "matmul", "max_pool_backward"; "unknown" for an op of a newer
+// version.
 absl::string_view OpKindName(OpKind kind);
 
-// Every op kind that has kernels (ViewOp has none: the planner resolves it), in
-// the order of the schema.
+// Returns every op kind that has kernels, in the order of the schema. ViewOp and Effect have none: the
+// planner resolves the former, the session runs the latter.
 absl::Span<const OpKind> AllOpKinds();
 
 }  // namespace cotan

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/schema/tensor_type.h"
 
 #include <algorithm>
@@ -12,7 +14,7 @@ namespace {
 
 using serialization::TensorType;
 
-// One more than the largest symbol that `size` uses.
+// Returns one more than the largest index of the symbols in `size`; 0 without symbols.
 int SymbolsUsed(const SymInt& size) {
   if (size.is_constant()) return 0;
   if (size.kind() == SymInt::Kind::kSymbol) return size.symbol() + 1;
@@ -87,7 +89,7 @@ absl::Status CheckTensorType(const TensorType& type, int num_symbols) {
   }
   if (type.dim_order_size() != 0 && !IsPermutation(type.dim_order(), type.sizes_size())) {
     return absl::InvalidArgumentError(absl::StrCat("the order of dimensions {", absl::StrJoin(type.dim_order(), ","),
-                                                   "} is no permutation of ", type.sizes_size(), " dimensions"));
+                                                   "} is not a permutation of ", type.sizes_size(), " dimensions"));
   }
   return absl::OkStatus();
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/schema/tensor_type.h"
 
 #include <limits>

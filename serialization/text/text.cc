@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/text/text.h"
 
 #include "absl/strings/ascii.h"
@@ -101,7 +103,7 @@ std::string RecurrentText(const serialization::Recurrent& op) {
                       op.reverse() ? " reverse" : "");
 }
 
-// What follows the operands.
+// Returns the text after the operands.
 std::string AttributesText(const Op& op) {
   const auto append_step = [](std::string* out, const ViewStep& step) { absl::StrAppend(out, ViewStepText(step)); };
   switch (op.kind_case()) {

@@ -1,4 +1,6 @@
-// Artifacts as text, for people.
+// SPDX-License-Identifier: Apache-2.0
+
+// Text form of artifacts, for dumps and tests.
 //
 //   method @train_step(%0: f32[s0,3] "input", %1: f32[s0,2] "target") {
 //     %2: f32[2,3] = state "weight"
@@ -22,13 +24,12 @@
 
 namespace cotan {
 
-// All functions take artifacts that passed VerifyArtifact().
+// All functions require artifacts that passed VerifyArtifact().
 
-// "0: f32 = input 0" ... "store 2", each line behind `indent` and ended by a
-// newline.
+// Returns the lines "0: f32 = input 0" ... "store 2", each with `indent` in front and a newline at the end.
 std::string ExprText(const serialization::Expr& expr, absl::string_view indent);
 
-// One method as above.
+// Returns one method in the form above.
 std::string MethodText(const serialization::Artifact& artifact, const serialization::Method& method);
 
 }  // namespace cotan

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/verifier/artifact_verifier.h"
 
 #include <cstdint>
@@ -39,7 +41,7 @@ absl::Status Invalid(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
-// Puts where it happened in front of the message.
+// Prefixes the message with `where`.
 absl::Status At(absl::string_view where, const absl::Status& status) {
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat(where, ": ", status.message()));
@@ -53,7 +55,7 @@ bool SameSizes(const TensorType& a, const TensorType& b) {
   return true;
 }
 
-// Checks the parts of one artifact; the message says which failed.
+// Checks the parts of one artifact; messages name the part.
 class Verifier {
  public:
   explicit Verifier(const Artifact& artifact) : artifact_(artifact) {}
@@ -101,7 +103,7 @@ class Verifier {
       COTAN_RETURN_IF_ERROR(At(absl::StrCat("state '", state.name(), "'"), CheckState(state)));
       if (state.role() == State::RNG) ++num_rng;
     }
-    if (num_rng > 1) return Invalid(num_rng, " states are random generators; one is allowed");
+    if (num_rng > 1) return Invalid(num_rng, " states have the role RNG; at most one is allowed");
     return absl::OkStatus();
   }
 
@@ -121,12 +123,12 @@ class Verifier {
     if (state.has_segment()) COTAN_RETURN_IF_ERROR(CheckSegment(state.segment(), state.type()));
     const bool has_owner = state.role() == State::OPTIMIZER_SLOT || state.role() == State::GRADIENT_ACCUMULATOR;
     if (!state.owner().empty() && (!has_owner || !state_names_.contains(state.owner()))) {
-      return Invalid("its owner '", state.owner(), "' is no state, or a state of its role has none");
+      return Invalid("its owner '", state.owner(), "' does not name a state, or its role cannot have an owner");
     }
     const bool is_generator = ToDType(state.type().dtype()) == DType::kInt64 && state.type().sizes_size() == 1 &&
                               state.type().sizes(0) == "2";
     if (state.role() == State::RNG && !is_generator) {
-      return Invalid("a random generator is i64[2], not ", TensorTypeText(state.type()));
+      return Invalid("a state with the role RNG must be i64[2], not ", TensorTypeText(state.type()));
     }
     return absl::OkStatus();
   }
@@ -199,8 +201,7 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // Whether inputs are listed at most once, and those that the metadata tells,
-  // VerifyMetadata() checks.
+  // VerifyMetadata() checks that inputs are listed at most once and agree with the metadata.
   static absl::Status CheckInputUpdates(const Method& method, const std::vector<bool>& defined) {
     for (const InputUpdate& update : method.input_updates()) {
       COTAN_RETURN_IF_ERROR(At("input updates", Use(update.value(), defined)));
@@ -233,7 +234,8 @@ class Verifier {
 
   absl::Status CheckOpOf(const Op& op, std::vector<bool>& defined) const {
     if (op.kind_case() == Op::KIND_NOT_SET) {
-      return absl::UnimplementedError("an op that this build does not know: update it, or compile the model again");
+      return absl::UnimplementedError(
+          "unknown op; a newer version may have written it: update this build, or compile the model again");
     }
     for (uint32_t input : op.inputs()) COTAN_RETURN_IF_ERROR(Use(input, defined));
     if (op.has_effect()) return CheckEffect(op);
@@ -261,7 +263,7 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // The product stands for the two operands that it is made of.
+  // In the epilogue, the product is one input in place of the two operands.
   absl::Status CheckEpilogue(const Op& op) const {
     if (op.inputs_size() < 2) return Invalid("it multiplies ", op.inputs_size(), " of 2 matrices");
     if (op.matmul().epilogue().reduce_dims_size() != 0) return Invalid("its epilogue reduces dimensions");
@@ -324,7 +326,7 @@ class Verifier {
     if (found == methods_.end()) return Invalid("its backward method '", method.backward_method(), "' does not exist");
     const Method& backward = *found->second;
     if (!backwards_.try_emplace(backward.name(), &method).second) {
-      return Invalid("its backward method '", backward.name(), "' is another one's already");
+      return Invalid("its backward method '", backward.name(), "' is already the backward method of another method");
     }
     if (!backward.backward_method().empty()) return Invalid("its backward method has a backward method");
     COTAN_RETURN_IF_ERROR(CheckGradientInputs(backward));
@@ -332,7 +334,8 @@ class Verifier {
       return Invalid("it saves ", method.num_saved(), " values, '", backward.name(), "' takes ",
                      backward.inputs_size());
     }
-    COTAN_RETURN_IF_ERROR(CheckIdleTangents(backward, backward.inputs_size() - static_cast<int>(method.num_saved())));
+    COTAN_RETURN_IF_ERROR(
+        CheckStructuralTangents(backward, backward.inputs_size() - static_cast<int>(method.num_saved())));
     const int num_user = method.outputs_size() - static_cast<int>(method.num_saved());
     for (int i = 0; i < static_cast<int>(method.num_saved()); ++i) {
       const uint32_t from = method.outputs(num_user + i);
@@ -362,19 +365,20 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  static absl::Status CheckIdleTangents(const Method& backward, int num_tangents) {
+  static absl::Status CheckStructuralTangents(const Method& backward, int num_tangents) {
     absl::flat_hash_set<uint32_t> gradients;
-    for (const serialization::StructuralTangents& idle : backward.structural_tangents()) {
-      if (idle.gradient() >= static_cast<uint32_t>(backward.outputs_size())) {
-        return Invalid("'", backward.name(), "': idle tangents of gradient ", idle.gradient(), " of ",
+    for (const serialization::StructuralTangents& entry : backward.structural_tangents()) {
+      if (entry.gradient() >= static_cast<uint32_t>(backward.outputs_size())) {
+        return Invalid("'", backward.name(), "': structural tangents of gradient ", entry.gradient(), " of ",
                        backward.outputs_size());
       }
-      if (!gradients.insert(idle.gradient()).second) {
-        return Invalid("'", backward.name(), "' tells the idle tangents of gradient ", idle.gradient(), " twice");
+      if (!gradients.insert(entry.gradient()).second) {
+        return Invalid("'", backward.name(), "' lists the structural tangents of gradient ", entry.gradient(),
+                       " twice");
       }
-      for (uint32_t tangent : idle.tangents()) {
+      for (uint32_t tangent : entry.tangents()) {
         if (tangent < static_cast<uint32_t>(num_tangents)) continue;
-        return Invalid("'", backward.name(), "': idle tangent ", tangent, " of ", num_tangents);
+        return Invalid("'", backward.name(), "': structural tangent ", tangent, " of ", num_tangents);
       }
     }
     return absl::OkStatus();

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/verifier/artifact_verifier.h"
 
 #include <functional>
@@ -124,7 +126,7 @@ const std::vector<Fault>& Faults() {
        }},
       {"op 1: value 2 is defined twice", [](Artifact& a) { ExprOp(a).set_outputs(0, 2); }},
       {"op 1: it has no output", [](Artifact& a) { ExprOp(a).clear_outputs(); }},
-      {"op 1: an op that this build does not know", [](Artifact& a) { ExprOp(a).clear_kind(); }},
+      {"op 1: unknown op", [](Artifact& a) { ExprOp(a).clear_kind(); }},
       {"a view has one input", [](Artifact& a) { Step(a).mutable_ops(0)->add_inputs(1); }},
       {"a view step of a kind", [](Artifact& a) { Step(a).mutable_ops(0)->mutable_view()->add_steps(); }},
       {"instruction 2: operand 2 comes later",
@@ -150,13 +152,13 @@ const std::vector<Fault>& Faults() {
          a.mutable_methods(2)->add_outputs(0);
          for (int i = 0; i < 2; ++i) a.mutable_methods(2)->add_gradient_inputs(0);
        }},
-      {"'backward': idle tangents of gradient 1 of 1",
+      {"'backward': structural tangents of gradient 1 of 1",
        [](Artifact& a) { a.mutable_methods(2)->add_structural_tangents()->set_gradient(1); }},
-      {"'backward' tells the idle tangents of gradient 0 twice",
+      {"'backward' lists the structural tangents of gradient 0 twice",
        [](Artifact& a) {
          for (int i = 0; i < 2; ++i) a.mutable_methods(2)->add_structural_tangents()->set_gradient(0);
        }},
-      {"'backward': idle tangent 7 of 1",
+      {"'backward': structural tangent 7 of 1",
        [](Artifact& a) { a.mutable_methods(2)->add_structural_tangents()->add_tangents(7); }},
       {"has 2 outputs, the op 1", [](Artifact& a) { ExprOp(a).mutable_expr()->add_outputs(0); }},
       {"it stores instruction 3", [](Artifact& a) { ExprOp(a).mutable_expr()->set_outputs(0, 3); }},
@@ -189,7 +191,8 @@ const std::vector<Fault>& Faults() {
       {"3 of 2 outputs are saved", [](Artifact& a) { a.mutable_methods(1)->set_num_saved(3); }},
       {"has no backward method", [](Artifact& a) { a.mutable_methods(1)->clear_backward_method(); }},
       {"'elsewhere' does not exist", [](Artifact& a) { a.mutable_methods(1)->set_backward_method("elsewhere"); }},
-      {"is another one's already", [](Artifact& a) { Step(a).set_backward_method("backward"); }},
+      {"is already the backward method of another method",
+       [](Artifact& a) { Step(a).set_backward_method("backward"); }},
       {"its backward method has a backward method",
        [](Artifact& a) { a.mutable_methods(2)->set_backward_method("step"); }},
       {"saved value 0 is f32[4], 'backward' takes f32[5]",
@@ -242,7 +245,7 @@ TEST(ArtifactVerifierTest, OneGeneratorIsAllowed) {
     state.mutable_type()->add_sizes("2");
     state.set_fill(0);
   }
-  EXPECT_THAT(std::string(VerifyArtifact(artifact).message()), HasSubstr("2 states are random generators"));
+  EXPECT_THAT(std::string(VerifyArtifact(artifact).message()), HasSubstr("2 states have the role RNG"));
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/verifier/verify_metadata.h"
 
 #include <cstdint>
@@ -20,7 +22,7 @@ using serialization::Artifact;
 using serialization::Method;
 using serialization::State;
 
-// Whether no symbol in `value` is s<num_symbols> or beyond.
+// Returns whether all symbols in `value` are below s<num_symbols>.
 bool UsesOnlySymbols(const SymInt& value, int num_symbols) {
   if (value.kind() == SymInt::Kind::kConstant) return true;
   if (value.kind() == SymInt::Kind::kSymbol) return value.symbol() < num_symbols;
@@ -34,7 +36,7 @@ class MethodCheck {
   absl::Status Run() {
     COTAN_RETURN_IF_ERROR(In("metadata", Parse(&ViewAndMutationMeta::FromProto, method_.metadata(), metadata_)));
     COTAN_RETURN_IF_ERROR(In("signature", Parse(&GraphSignature::FromProto, method_.signature(), signature_)));
-    // Programs know flat values only.
+    // Programs take and return flat values only.
     program_ = has_wrappers() ? *metadata_.facts().subclass_meta->fw_metadata : metadata_;
     if (method_.has_program_metadata()) {
       COTAN_RETURN_IF_ERROR(
@@ -70,7 +72,7 @@ class MethodCheck {
     return has_wrappers() ? method_.metadata().subclass_meta().fw_metadata() : method_.metadata();
   }
 
-  // The error of a message of the method, prefixed with its name.
+  // Prefixes an error with the name of the method's submessage.
   static absl::Status In(absl::string_view message, const absl::Status& status) {
     if (status.ok()) return status;
     return absl::Status(status.code(), absl::StrCat(message, ".", status.message()));
@@ -136,7 +138,7 @@ class MethodCheck {
     return absl::OkStatus();
   }
 
-  // Each name is a state of the role, by its name or one of its aliases.
+  // Checks that each name is the name or an alias of a state with the role.
   absl::Status CheckStates(absl::string_view field, const std::vector<std::string>& names, State::Role role) const {
     absl::flat_hash_set<absl::string_view> known;
     for (const State& state : artifact_.states()) {
@@ -146,8 +148,8 @@ class MethodCheck {
     }
     for (size_t i = 0; i < names.size(); ++i) {
       if (known.contains(names[i])) continue;
-      return InvalidField(Element(field, i), "\"", names[i], "\" is no state of the artifact with ", "the role of a ",
-                          role == State::PARAMETER ? "parameter" : "buffer");
+      return InvalidField(Element(field, i), "\"", names[i], "\" is not a state of the artifact with ",
+                          "the role of a ", role == State::PARAMETER ? "parameter" : "buffer");
     }
     return absl::OkStatus();
   }
@@ -155,8 +157,8 @@ class MethodCheck {
   absl::Status CheckSignature() const {
     COTAN_RETURN_IF_ERROR(CheckStates("parameters", signature_.parameters, State::PARAMETER));
     COTAN_RETURN_IF_ERROR(CheckStates("buffers", signature_.buffers, State::BUFFER));
-    // Duplicates and views of a base are no inputs of the method; of wrappers, the
-    // parts are.
+    // Duplicates and views of a base are not inputs of the method; the parts of wrappers are, instead of
+    // the wrappers.
     if (method_.has_input_binding() || has_wrappers() ||
         signature_.user_inputs.size() == static_cast<size_t>(method_.inputs_size())) {
       return absl::OkStatus();
@@ -195,13 +197,12 @@ class MethodCheck {
 
   int NumBases() const { return static_cast<int>(method_.input_binding().num_bases()); }
 
-  // Inputs of the program that a session owns come after its bases and before
-  // its other inputs.
+  // Inputs of the program that are states come after its bases and before its other inputs.
   int NumStates() const { return program_.num_inputs() - method_.inputs_size(); }
   bool IsState(int input) const { return input >= NumBases() && input < NumBases() + NumStates(); }
 
-  // What the method returns of the forward returns: neither what the runtime
-  // makes from a base, nor states, nor what is no tensor.
+  // Returns the forward returns that are outputs of the method: tensors that the runtime does not make from
+  // a base and that are not states.
   std::vector<ForwardTensor> ReturnedTensors() const {
     std::vector<ForwardTensor> returned;
     for (const ForwardReturn& value : program_.derived().forward_returns) {
@@ -233,8 +234,7 @@ class MethodCheck {
     const std::vector<ForwardTensor> returned = ReturnedTensors();
     const int64_t expected = static_cast<int64_t>(returned.size()) + num_saved;
     const int64_t outputs = method_.outputs_size();
-    // A method that computes gradients without a separate backward may return
-    // them.
+    // A method that computes gradients without a separate backward may return them as well.
     if (outputs != expected && outputs != expected + NumGradients()) {
       return InvalidField("output_info", "the method returns ", outputs, " values instead of ", returned.size(),
                           " written-back inputs, outputs and intermediate bases, and ", num_saved, " saved tensors");
@@ -261,14 +261,14 @@ class MethodCheck {
                         " differs in dtype or rank from the value that the method returns");
   }
 
-  // Each is of another input; a forward's are those that its metadata tells.
+  // Checks that no input is updated twice and that a forward updates the inputs that its metadata lists.
   absl::Status CheckInputUpdates() const {
     std::vector<bool> updated(static_cast<size_t>(method_.inputs_size()));
     for (int i = 0; i < method_.input_updates_size(); ++i) {
       const uint32_t input = method_.input_updates(i).input();
       const std::string field = absl::StrCat(Element("input_updates", static_cast<size_t>(i)), ".input");
       if (input >= updated.size()) {
-        return InvalidField(field, input, " is no index into the ", updated.size(), " inputs of the method");
+        return InvalidField(field, input, " is out of range: there are ", updated.size(), " inputs of the method");
       }
       if (updated[input]) return InvalidField(field, input, " is updated twice");
       updated[input] = true;
@@ -331,7 +331,7 @@ class MethodCheck {
     return absl::OkStatus();
   }
 
-  // Trailing inputs, one for each tangent, tell which are defined.
+  // Checks the trailing inputs, one for each tangent, which say whether it is defined.
   absl::Status CheckTangentFlags(const Method& backward) const {
     const auto num_tangents = static_cast<int>(program_.facts().tangents.size());
     for (int i = backward.inputs_size() - num_tangents; i < backward.inputs_size(); ++i) {

@@ -1,6 +1,6 @@
-// Checks that a method's metadata and signature fit the method and the
-// artifact it is in. The artifact's verifier calls this once at load; whoever
-// uses metadata later may rely on it.
+// SPDX-License-Identifier: Apache-2.0
+
+// Checks that a method's metadata and signature fit the method and its artifact. VerifyArtifact() calls it.
 #ifndef COTAN_SERIALIZATION_VERIFIER_VERIFY_METADATA_H_
 #define COTAN_SERIALIZATION_VERIFIER_VERIFY_METADATA_H_
 
@@ -9,28 +9,25 @@
 
 namespace cotan {
 
-// `method` is one of the artifact's; its value and state indexes are valid.
-// Metadata or a signature without any entry counts as absent: that part is not
-// checked. A method that another one names as its backward_method has neither.
+// Checks the metadata and the signature of `method`, a method of `artifact` with valid value and state
+// indexes. Empty metadata or an empty signature counts as absent and is not checked. A method that another
+// one names as its backward_method has neither.
 //
-// InvalidArgument, naming the field ("metadata.output_info[1].base_index: ..."),
-// if
-//   - ViewAndMutationMeta::FromProto() or GraphSignature::FromProto() refuses
-//     (Unimplemented if a newer version wrote what they do not know);
-//   - the signature's parameters or buffers are no states of that role, or its
-//     user inputs are not as many as the method's inputs;
-//   - the metadata's inputs are not the signature's parameters, buffers and
-//     user inputs, or its outputs not the signature's user outputs;
-//   - Method.outputs are not as many as written-back user inputs, tensor
-//     outputs, intermediate bases and saved tensors together, or num_saved is
-//     not the number of saved tensors;
-//   - a dynamic dimension of an output, or its recorded geometry, does not fit
-//     the value that is returned;
-//   - a buffer is mutated that the method does not update, or the reverse;
-//   - the backward method takes another number of inputs than saved tensors
-//     and tangents, or its gradient_inputs are neither absent nor one input of the
-//     program for each output;
-//   - no_grad_view_inputs are no ascending inputs.
+// Returns InvalidArgument, with the path of the field ("metadata.output_info[1].base_index: ..."), if
+//   - ViewAndMutationMeta::FromProto() or GraphSignature::FromProto() fails (Unimplemented for values of a newer
+//     version);
+//   - one of the signature's parameters or buffers is not a state of that role, or the number of its user inputs
+//     differs from the number of the method's inputs;
+//     - the metadata's inputs are not the signature's parameters, buffers and user inputs, or its outputs are not the
+//     signature's user outputs;
+//   - the number of Method.outputs is not the sum of written-back user inputs, tensor outputs, intermediate bases
+//     and saved tensors, or num_saved is not the number of saved tensors;
+//     - a dynamic dimension of an output, or its recorded geometry, does not fit the value that is returned;
+//   - a buffer is mutated but the method does not update it, or the reverse;
+//   - the number of the backward method's inputs is not that of saved tensors and tangents (and of bool[] inputs
+//     that say which tangents are defined), or its gradient_inputs are neither absent nor one input of the program
+//     for each output;
+//   - no_grad_view_inputs do not ascend or are out of range.
 absl::Status VerifyMetadata(const serialization::Artifact& artifact, const serialization::Method& method);
 
 }  // namespace cotan

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "serialization/verifier/verify_metadata.h"
 
 #include <string>
@@ -103,18 +105,18 @@ TEST(VerifyMetadata, NamesTheFieldThatIsMalformed) {
   Artifact artifact = Example();
   Metadata(artifact).mutable_output_info(0)->set_base_index(9);
   EXPECT_EQ(RefusalOf(artifact),
-            "metadata.output_info[0].base_index: 9 is no index into the 3 "
+            "metadata.output_info[0].base_index: 9 is out of range: there are 3 "
             "inputs");
   artifact = Example();
   artifact.mutable_methods(0)->mutable_signature()->set_loss_output("accuracy");
-  EXPECT_EQ(RefusalOf(artifact), "signature.loss_output: \"accuracy\" is no user output");
+  EXPECT_EQ(RefusalOf(artifact), "signature.loss_output: \"accuracy\" is not a user output");
 }
 
 TEST(VerifyMetadata, RefusesNamesOfNoState) {
   Artifact artifact = Example();
   artifact.mutable_methods(0)->mutable_signature()->set_parameters(0, "mean");
   EXPECT_EQ(RefusalOf(artifact),
-            "signature.parameters[0]: \"mean\" is no state of the artifact with "
+            "signature.parameters[0]: \"mean\" is not a state of the artifact with "
             "the role of a parameter");
 }
 
@@ -186,7 +188,7 @@ TEST(VerifyMetadata, WrittenBackInputsAreReturnedAndOthersAreUpdates) {
   artifact.mutable_methods(0)->add_input_updates();
   EXPECT_EQ(RefusalOf(artifact), "input_updates: the method updates its input 0, which the metadata does not say");
   artifact.mutable_methods(0)->mutable_input_updates(0)->set_input(1);
-  EXPECT_EQ(RefusalOf(artifact), "input_updates[0].input: 1 is no index into the 1 inputs of the method");
+  EXPECT_EQ(RefusalOf(artifact), "input_updates[0].input: 1 is out of range: there are 1 inputs of the method");
 
   artifact = Example();
   Metadata(artifact).set_keep_input_mutations(false);
@@ -227,7 +229,7 @@ TEST(VerifyMetadata, RefusesGeometryOfAnotherValue) {
   Metadata(artifact).mutable_output_info(0)->clear_geometry();
   Metadata(artifact).mutable_output_info(0)->add_dynamic_dims(0);
   EXPECT_EQ(RefusalOf(artifact),
-            "metadata.output_info[0].dynamic_dims[0]: 0 is no index into the 0 "
+            "metadata.output_info[0].dynamic_dims[0]: 0 is out of range: there are 0 "
             "dimensions of the output");
 }
 
@@ -252,7 +254,7 @@ TEST(VerifyMetadata, RefusesABackwardOfOtherTangents) {
             "of 1 saved tensors and 1 tangents");
 }
 
-// Whether tangents are defined is asked of several ones alone, and answered by bool[].
+// Only a backward with several tangents takes inputs that say which are defined; they are bool[].
 TEST(VerifyMetadata, TakesFlagsOfSeveralTangents) {
   Artifact artifact = Example();
   Method& forward = *artifact.mutable_methods(0);
@@ -287,7 +289,7 @@ TEST(VerifyMetadata, RefusesGradientsOfUnknownInputs) {
   backward.add_gradient_inputs(2);
   EXPECT_EQ(RefusalOf(artifact), "");
   backward.set_gradient_inputs(0, 3);
-  EXPECT_EQ(RefusalOf(artifact), "gradient_inputs[0]: 3 is no index into the 3 inputs");
+  EXPECT_EQ(RefusalOf(artifact), "gradient_inputs[0]: 3 is out of range: there are 3 inputs");
   backward.add_gradient_inputs(0);
   EXPECT_EQ(RefusalOf(artifact), "gradient_inputs: 2 entries, but the method \"backward\" returns 1 gradients");
 }
@@ -297,7 +299,7 @@ TEST(VerifyMetadata, RefusesInputsWithoutGradientThatAreNotThere) {
   artifact.mutable_methods(0)->add_no_grad_view_inputs(2);
   EXPECT_EQ(RefusalOf(artifact), "");
   artifact.mutable_methods(0)->set_no_grad_view_inputs(0, 3);
-  EXPECT_EQ(RefusalOf(artifact), "no_grad_view_inputs[0]: 3 is no index into the 3 inputs");
+  EXPECT_EQ(RefusalOf(artifact), "no_grad_view_inputs[0]: 3 is out of range: there are 3 inputs");
 }
 
 TEST(VerifyMetadata, RefusesViewsOverDynamicDimensionsThatTheArtifactLacks) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/autograd/random_program.h"
 
 #include <ATen/MemoryOverlap.h>
@@ -84,7 +86,7 @@ class Program {
     return index;
   }
 
-  // What a step did, and whether the twins still agree.
+  // Counts the outcome of a step and compares both sides.
   void Note(const DifferentialPair::Outcome& outcome) {
     report_.refused += outcome.refused ? 1 : 0;
     if (outcome.refused) line_ += " (refused)";
@@ -304,7 +306,7 @@ class Program {
     return outcome;
   }
 
-  // What LibTorch writes there depends on the order of its loops.
+  // The result in LibTorch depends on the order of its loops.
   static bool DependsOnOrder(const DifferentialPair& source, const DifferentialPair& target) {
     const Tensor& from = source.ours().tensor();
     const Tensor& to = target.ours().tensor();
@@ -332,14 +334,11 @@ class Program {
     return twins_[index].TimesInPlace(-1);
   }
 
-  // Where LibTorch's answer to a change of geometry is no measure:
-  //   - a leaf with graphs: they would bring it gradients of other sizes, with
-  //     which it deals in one way or another as strides happen to be;
-  //   - storage seen as several dtypes: it repeats the views on the new geometry,
-  //     which need not fit;
-  //   - a base: writing a view that lies before its new offset is an error;
-  //   - a retained gradient: it stays that of the old geometry, until the next
-  //     write, which then fails an internal assertion.
+  // Excludes metadata mutations for which LibTorch's behaviour is not a reference:
+  //   - a leaf with graphs: it would get gradients of other sizes, and the result depends on the strides;
+  //   - storage with views of several dtypes: LibTorch replays the views on the new geometry, which may not fit;
+  //   - a base: writing a view that starts before its new offset is an error;
+  //   - a retained gradient: it keeps the old geometry until the next write, which fails an internal assertion.
   bool MayChangeGeometry(const DifferentialPair& twin) const {
     const Variable& x = twin.ours();
     if ((x.is_leaf() && x.requires_grad()) || twin.theirs().retains_grad()) return false;
@@ -408,8 +407,8 @@ class Program {
     return outcome.refused && outcome.difference.empty() ? AskAll(outcome) : outcome;
   }
 
-  // A view whose base was written learns of it when somebody asks for its history.
-  // LibTorch asks those that a refused backward had saved, for its message.
+  // Reads grad_fn of all tensors: a view whose base was written gets its new grad_fn only then, and
+  // LibTorch reads it for the message of a refused backward.
   DifferentialPair::Outcome AskAll(DifferentialPair::Outcome outcome) const {
     for (size_t i = 0; i < twins_.size() && outcome.difference.empty(); ++i) {
       outcome.difference = twins_[i].CompareHistory().difference;

@@ -1,4 +1,6 @@
-// Small random programs on twins.
+// SPDX-License-Identifier: Apache-2.0
+
+// Random programs of Variables and LibTorch tensors, run side by side.
 #ifndef COTAN_TESTING_AUTOGRAD_RANDOM_PROGRAM_H_
 #define COTAN_TESTING_AUTOGRAD_RANDOM_PROGRAM_H_
 
@@ -16,13 +18,12 @@ struct ProgramReport {
   int backwards = 0;       // that reached a leaf
 };
 
-// Makes and runs the program of `seed`, up to the first difference or failed
-// assertion inside LibTorch. A step
-// depends on the seed and its number alone, so that the rest stays what it is
-// when the steps in `left_out` do not run.
+// Makes and runs the program of `seed`, up to the first difference or failed assertion inside
+// LibTorch. A step depends only on the seed and its number, so that the steps in `left_out` can be
+// omitted without changing the others.
 ProgramReport RunRandomProgram(uint64_t seed, const std::set<int>& left_out = {});
 
-// Leaves out steps of a program that shows a difference, as long as it does.
+// Removes steps of a program that shows a difference while it still shows one.
 ProgramReport ShrinkRandomProgram(uint64_t seed);
 
 }  // namespace cotan::testing

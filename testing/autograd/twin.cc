@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/autograd/twin.h"
 
 #include <torch/csrc/autograd/autograd.h>
@@ -75,7 +77,7 @@ Tensor Copied(const at::Tensor& tensor) {
   return copy;
 }
 
-// What our side computes outside of autograd, by LibTorch's arithmetic.
+// Arithmetic of the runtime's autograd, computed by LibTorch.
 Tensor Compute(const std::function<at::Tensor()>& compute) {
   at::NoGradGuard no_grad;
   return Copied(compute());
@@ -185,7 +187,7 @@ struct Viewer {
   at::Tensor operator()(view::Alias) const { return at::alias(x); }
 };
 
-// Does both; tells whether both refused, or one.
+// Runs both; returns whether both refused, or only one.
 DifferentialPair::Outcome Both(const std::function<absl::Status()>& ours, const std::function<void()>& theirs) {
   std::string refusal;
   try {

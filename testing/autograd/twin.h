@@ -1,5 +1,7 @@
-// One tensor twice: as a Variable of the runtime and as LibTorch's. Each method
-// does the same to both and says where they differ.
+// SPDX-License-Identifier: Apache-2.0
+
+// A tensor as a Variable of the runtime and as a LibTorch tensor. Each method runs on both and
+// reports differences.
 #ifndef COTAN_TESTING_AUTOGRAD_TWIN_H_
 #define COTAN_TESTING_AUTOGRAD_TWIN_H_
 
@@ -17,18 +19,18 @@
 
 namespace cotan::testing {
 
-// Gradients of both sides are kept in turn with their variables.
+// A Variable and a LibTorch tensor that went through the same operations.
 class DifferentialPair {
  public:
   DifferentialPair() = default;
-  // Leaves over copies of `tensor`.
+  // Makes leaves over copies of `tensor`.
   DifferentialPair(const at::Tensor& tensor, bool requires_grad);
 
   const Variable& ours() const { return ours_; }
   const at::Tensor& theirs() const { return theirs_; }
 
-  // The operations. Where both sides refuse, `refused` becomes true and a result
-  // is undefined; where only one does, the program has failed: `difference`.
+  // Operations. If both sides refuse, `refused` is true and the result is undefined; if only one
+  // side refuses, `difference` is set.
   struct Outcome {
     bool refused = false;
     bool undecided = false;       // an internal assertion of LibTorch failed
@@ -37,7 +39,7 @@ class DifferentialPair {
   Outcome View(const ViewStep& step, DifferentialPair& result) const;
   Outcome Rows(std::vector<DifferentialPair>& results) const;  // unbind(0)
   Outcome Times(double factor, DifferentialPair& result) const;
-  // Of real dtype and equal sizes; keeps both for the backward.
+  // Multiplies. Both have a real dtype and equal sizes; the node saves both for the backward.
   Outcome Times(const DifferentialPair& other, DifferentialPair& result) const;
   Outcome Plus(const DifferentialPair& other, DifferentialPair& result) const;  // broadcasts
   Outcome Copy(const DifferentialPair& source);
@@ -47,12 +49,12 @@ class DifferentialPair {
   Outcome RequiresGrad(bool requires_grad);
   Outcome DetachInPlace();
   Outcome RetainGrad();
-  // Whether both have a history, and can tell.
+  // Compares whether both have a grad_fn, and whether reading it fails.
   Outcome CompareHistory() const;
   static Outcome Backward(const std::vector<DifferentialPair>& roots, uint64_t seed, bool retain_graph);
 
-  // What differs now: elements, geometry, place in the graph, writes counted,
-  // gradient. "" if nothing.
+  // Returns the first difference in elements, geometry, place in the graph, version or gradient; ""
+  // if there is none.
   std::string Difference() const;
 
  private:

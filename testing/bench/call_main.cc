@@ -1,10 +1,11 @@
-// What a call costs that computes nothing: functions of Variables over empty
-// programs. No LibTorch.
+// SPDX-License-Identifier: Apache-2.0
+
+// Measures the overhead of a call: functions of Variables over empty programs. Links no LibTorch.
 //
-//   bazel run //testing/bench:call [-- --iterations=N]
+//   ./bazelw run //testing/bench:call [-- --iterations=N]
 //
-// Prints nanoseconds per call, the least of many rounds. With --check it fails
-// if a call takes longer than the runtime promises.
+// Prints nanoseconds per call, the minimum of many rounds. With --check it fails if a call takes
+// longer than a fixed limit.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -95,7 +96,7 @@ Case OneResult() {
   return {"one op, one new result", std::move(program), {Vector(4)}, 0};
 }
 
-// f(x) = x * x with its history: saves x.
+// f(x) = x * x with gradients: saves x.
 Case Recorded() {
   ProgramBuilder program;
   MethodBuilder f = program.AddMethod("f");

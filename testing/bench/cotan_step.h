@@ -1,4 +1,6 @@
-// The training step as the runtime runs it.
+// SPDX-License-Identifier: Apache-2.0
+
+// The training step in the runtime.
 #ifndef COTAN_TESTING_BENCH_COTAN_STEP_H_
 #define COTAN_TESTING_BENCH_COTAN_STEP_H_
 
@@ -23,20 +25,20 @@ class CotanStep {
   static absl::StatusOr<std::unique_ptr<CotanStep>> Create(const std::string& artifact, int threads,
                                                            const torch::Tensor& input, const torch::Tensor& label);
 
-  // The same for the bytes of the file.
+  // As Create(), from the bytes of the file.
   static absl::StatusOr<std::unique_ptr<CotanStep>> FromBytes(std::string artifact, int threads,
                                                               const torch::Tensor& input, const torch::Tensor& label);
 
-  // Forward, loss, backward, update.
+  // Runs forward, loss, backward and update.
   absl::Status Run();
 
-  // Bytes that the training holds after a step: states, arena, batch, results.
+  // Returns the bytes held after a step: states, arena, batch, results.
   int64_t PeakBytes() const;
 
-  // The arena alone.
+  // Returns the bytes of the arena only.
   int64_t ArenaBytes() const { return session_.arena_bytes(); }
 
-  // The dearest steps of the plan, for reading; runs `calls` more.
+  // Returns a table of the most expensive steps of the plan; runs `calls` further calls.
   absl::StatusOr<std::string> ProfileText(int calls);
 
  private:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/bench/eager_step.h"
 
 #include <c10/core/Allocator.h>
@@ -8,7 +10,7 @@
 namespace cotan::testing {
 namespace {
 
-// Told by LibTorch's allocator about each block it gives out or takes back.
+// Receives each allocation and deallocation of LibTorch's allocator.
 class PeakReporter : public c10::MemoryReportingInfoBase {
  public:
   void reportMemoryUsage(void* block, int64_t bytes, size_t total_allocated, size_t total_reserved,

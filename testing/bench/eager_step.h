@@ -1,5 +1,6 @@
-// The training step as a LibTorch program runs it: what the benchmark compares
-// with.
+// SPDX-License-Identifier: Apache-2.0
+
+// The training step in LibTorch eager, which the benchmark compares with.
 #ifndef COTAN_TESTING_BENCH_EAGER_STEP_H_
 #define COTAN_TESTING_BENCH_EAGER_STEP_H_
 
@@ -22,7 +23,7 @@ class EagerStep {
   // Draws parameters and batch from `seed`.
   EagerStep(const ModelCase& model, uint64_t seed);
 
-  // Zeroes the gradients, then forward, loss, backward, update.
+  // Zeroes the gradients, then runs forward, loss, backward and update.
   void Run();
 
  private:
@@ -32,8 +33,8 @@ class EagerStep {
   torch::optim::SGD optimizer_;
 };
 
-// Most bytes that LibTorch's CPU allocator held at once while a new model ran
-// two steps; its parameters, batch, gradients and momentum are counted.
+// Returns the peak bytes of LibTorch's CPU allocator while a new model runs two steps, with its
+// parameters, batch, gradients and momentum.
 int64_t EagerPeakBytes(const ModelCase& model, uint64_t seed);
 
 }  // namespace cotan::testing

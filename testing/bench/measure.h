@@ -1,4 +1,6 @@
-// Timing two ways to do the same work against each other.
+// SPDX-License-Identifier: Apache-2.0
+
+// Measures two implementations of the same work in turns.
 #ifndef COTAN_TESTING_BENCH_MEASURE_H_
 #define COTAN_TESTING_BENCH_MEASURE_H_
 
@@ -10,13 +12,13 @@
 
 namespace cotan::testing {
 
-// Of single calls, in microseconds.
+// Times of single calls, in microseconds.
 struct Timing {
   double median_us = 0;
   double min_us = 0;
 };
 
-// `microseconds` is not empty.
+// Returns median and minimum. `microseconds` is not empty.
 Timing Summarize(absl::Span<const double> microseconds);
 
 struct MeasureOptions {
@@ -25,10 +27,9 @@ struct MeasureOptions {
   int min_calls = 5;           // timed calls of each, at least
 };
 
-// Calls `a` and `b` in turns, a block of calls each, so that both see the same
-// state of the machine. The first call of a block is not counted: it finds
-// foreign data in the caches, and worker threads of the other one that have
-// not gone to sleep yet. Stops at the first error.
+// Calls `a` and `b` in turns, a block of calls each, so that both see the same state of the
+// machine. The first call of a block is not counted: the caches still have the other
+// implementation's data, and its worker threads may still be spinning. Stops at the first error.
 absl::StatusOr<std::pair<Timing, Timing>> MeasureInTurns(const MeasureOptions& options,
                                                          absl::FunctionRef<absl::Status()> a,
                                                          absl::FunctionRef<absl::Status()> b);

@@ -1,5 +1,7 @@
-// What a limit of memory costs: training steps under limits beside those without
-// one, in one process, in turns. See --help.
+// SPDX-License-Identifier: Apache-2.0
+
+// Measures the cost of a memory limit: training steps with and without a limit, in turns in one
+// process. See --help.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -37,7 +39,7 @@ constexpr uint64_t kSeed = 1;
 
 double MebiBytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
-// The artifact with the step alone: other methods have limits of their own.
+// Returns the artifact with only the step: the limit holds for each method separately.
 absl::StatusOr<std::string> StepAlone(const std::string& path) {
   COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Open(path, RecordedRuns::kMap));
   serialization::Artifact artifact = file.artifact();
@@ -61,7 +63,7 @@ absl::Status MeasureModel(const ModelCase& model, const std::string& path) {
   for (const std::string& text : absl::GetFlag(FLAGS_limits)) {
     double share = 0;
     if (!absl::SimpleAtod(text, &share) || share <= 0) {
-      return absl::InvalidArgumentError(absl::StrCat("--limits: '", text, "' is no share"));
+      return absl::InvalidArgumentError(absl::StrCat("--limits: '", text, "' is not a fraction between 0 and 1"));
     }
     std::string file = whole;
     const auto limit = static_cast<int64_t>(share * static_cast<double>(plain->ArenaBytes()));

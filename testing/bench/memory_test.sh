@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # usage: memory_test.sh PROGRAM
 # The memory benchmark runs and prints what it says.
 set -euo pipefail
@@ -9,7 +10,7 @@ table=$("$program" --models=cnn,gpt --limits=0.75,0.01 --seconds=0 --min_calls=1
 echo "$table"
 [[ $(grep -c "^| cnn " <<< "$table") == 2 ]] || fail "no lines for cnn"
 grep -q "^| gpt *| *0.75 .*|" <<< "$table" || fail "no line for gpt"
-grep -q "^| gpt *| *0.01 | the limit of .* cannot be kept" <<< "$table" || fail "an impossible limit is not told"
-"$program" --models=nonsense && fail "accepted a model that is not there"
-"$program" --limits=-1 && fail "accepted a limit below nothing"
+grep -q "^| gpt *| *0.01 | the limit of .* cannot be kept" <<< "$table" || fail "an impossible limit is not reported"
+"$program" --models=nonsense && fail "accepted a model that does not exist"
+"$program" --limits=-1 && fail "accepted a negative limit"
 exit 0

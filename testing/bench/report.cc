@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/bench/report.h"
 
 #include "absl/strings/str_format.h"

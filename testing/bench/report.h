@@ -1,4 +1,6 @@
-// What the step benchmark prints.
+// SPDX-License-Identifier: Apache-2.0
+
+// Output of the step benchmark.
 #ifndef COTAN_TESTING_BENCH_REPORT_H_
 #define COTAN_TESTING_BENCH_REPORT_H_
 
@@ -17,18 +19,18 @@ struct StepResult {
   Timing cotan, eager;
   int64_t cotan_peak_bytes = 0;
   int64_t eager_peak_bytes = 0;
-  // From the call that loads the artifact to the end of its first step.
+  // Time from the call that loads the artifact to the end of its first step.
   double first_step_ms = 0;
 
-  // Of the medians; above 1 Cotan is faster.
+  // Returns the ratio of the medians; above 1 Cotan is faster.
   double ratio() const { return eager.median_us / cotan.median_us; }
 };
 
-// One line of JSON with the keys model, threads, cotan_us, eager_us, ratio,
+// Returns one line of JSON with the keys model, threads, cotan_us, eager_us, ratio,
 // cotan_peak_bytes, eager_peak_bytes, first_step_ms; times are medians.
 std::string FormatJson(const StepResult& result);
 
-// A Markdown table with a line for each result.
+// Returns a Markdown table with a row for each result.
 std::string FormatTable(absl::Span<const StepResult> results);
 
 }  // namespace cotan::testing

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Cotan's training step against LibTorch's, in one process, in turns. See --help.
 #include <dlfcn.h>
 #include <sys/stat.h>
@@ -28,7 +30,7 @@ ABSL_FLAG(std::vector<std::string>, threads, (std::vector<std::string>{"1"}),
 ABSL_FLAG(double, seconds, 4, "time to spend on each side of each measurement");
 ABSL_FLAG(int, min_calls, 5, "timed steps of each side, at least");
 ABSL_FLAG(bool, json, false, "print one JSON object per model and number of threads instead");
-ABSL_FLAG(int, profile, 0, "also print the dearest steps of Cotan's plan, each the least of so many calls");
+ABSL_FLAG(int, profile, 0, "also print the most expensive steps of Cotan's plan; minimum over this many calls");
 
 namespace cotan::testing {
 namespace {
@@ -79,7 +81,7 @@ absl::StatusOr<std::vector<int>> ThreadCounts() {
   for (const std::string& text : absl::GetFlag(FLAGS_threads)) {
     int count = 0;
     if (!absl::SimpleAtoi(text, &count) || count < 1) {
-      return absl::InvalidArgumentError(absl::StrCat("--threads: '", text, "' is no number of threads"));
+      return absl::InvalidArgumentError(absl::StrCat("--threads: '", text, "' is not a number of threads"));
     }
     counts.push_back(count);
   }
@@ -91,7 +93,7 @@ int64_t FileBytes(const std::string& path) {
   return stat(path.c_str(), &info) == 0 ? info.st_size : 0;
 }
 
-// What has to be on the device: our training program, or LibTorch's library.
+// Code that has to be on the device: a training program of Cotan, or LibTorch's library.
 absl::Status PrintBinarySizes(const char* argv0) {
   COTAN_ASSIGN_OR_RETURN(const std::string train, examples::FindDataFile(argv0, "examples/digits/train"));
   Dl_info libtorch = {};

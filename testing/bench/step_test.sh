@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # usage: step_test.sh PROGRAM
 # The step benchmark runs and prints what it says.
 set -euo pipefail

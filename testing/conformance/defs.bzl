@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runners of further tables."""
 
 _WRAPPER = """// What a table that is a program of its own lacks to be one of the runner's.

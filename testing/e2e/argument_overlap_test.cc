@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Compiled functions called with arguments that share memory, though they did not
 // when the function was traced, beside the same function in LibTorch eager: a call
 // does what eager does, or is refused and leaves everything as it was.
@@ -58,7 +60,7 @@ struct Row {
   const char* name;
   aot::TensorFunction function;
   DimVector x_sizes;
-  bool moves = false;             // x gets another geometry: it lies where it was traced
+  bool moves = false;             // x has a metadata mutation: it keeps the layout of the trace
   bool is_differentiable = true;  // with x and y computed from a leaf
 };
 
@@ -201,7 +203,7 @@ Draw DrawArguments(const Row& row, std::mt19937_64& random) {
   return draw;
 }
 
-// What a call leaves.
+// State after a call.
 struct Outcome {
   std::vector<std::vector<float>> results;
   std::vector<float> storage;

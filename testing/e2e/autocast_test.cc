@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Mixed precision: models compiled under autocast beside LibTorch eager under
 // autocast.
 #include <ATen/Context.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/e2e/compiled_trainer.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +36,7 @@ absl::StatusOr<std::string> Compile(const ModelCase& model, const torch::Tensor&
   compile.store_references = false;
   compile.max_memory = options.max_memory;
   COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel compiled, aot::CompileModule(model.make_network, {input}, compile));
-  // In a file of its own: the runtime maps it.
+  // Each trainer has its own file, which the runtime maps.
   static int num_files = 0;
   const std::string path = absl::StrCat(::testing::TempDir(), "/", model.name, num_files++, ".cotan");
   COTAN_RETURN_IF_ERROR(compiled.Save(path));
@@ -88,8 +90,8 @@ absl::Status CompiledTrainer::Update() { return Call("apply_optimizer", {}).stat
 
 absl::StatusOr<TensorMap> CompiledTrainer::Gradients(const torch::Tensor& input, const torch::Tensor& label) {
   COTAN_ASSIGN_OR_RETURN(const auto outputs, Call("forward", {input}));
-  // The device computes the loss and its gradient itself; here with LibTorch.
-  // In f32, as some losses take nothing else.
+  // The device computes the loss and its gradient itself; here with LibTorch. Uses f32, because
+  // some losses take only f32.
   const torch::Tensor output = outputs[0].detach().requires_grad_();
   model_.loss(output.to(torch::kFloat), label).backward();
   COTAN_RETURN_IF_ERROR(Call("backward", {output.grad()}).status());

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A model compiled in this process, written to a file, loaded and trained by
 // the runtime.
 #ifndef COTAN_TESTING_E2E_COMPILED_TRAINER_H_
@@ -41,20 +43,20 @@ class CompiledTrainer {
                                                                  const torch::Tensor& label,
                                                                  const CompiledTrainerOptions& options);
 
-  // The fused step; returns the loss.
+  // Runs the fused step; returns the loss.
   absl::StatusOr<double> Step(const torch::Tensor& input, const torch::Tensor& label);
-  // If compiled with `accumulate`.
+  // Runs the method "accumulate"; requires that the model was compiled with it.
   absl::StatusOr<double> Accumulate(const torch::Tensor& input, const torch::Tensor& label);
   absl::Status Update();
 
-  // Gradients by parameter, from the methods forward and backward, with the
-  // loss between them computed by LibTorch.
+  // Returns gradients by parameter, from the methods forward and backward, with the loss between
+  // them computed by LibTorch.
   absl::StatusOr<std::map<std::string, torch::Tensor>> Gradients(const torch::Tensor& input,
                                                                  const torch::Tensor& label);
-  // The network's output in eval mode.
+  // Returns the network's output in eval mode.
   absl::StatusOr<torch::Tensor> Predict(const torch::Tensor& input);
 
-  // Copies of parameters, buffers and optimizer slots by name.
+  // Returns copies of parameters, buffers and optimizer slots by name.
   absl::StatusOr<std::map<std::string, torch::Tensor>> States() const;
 
   Session& session() { return session_; }
@@ -67,7 +69,7 @@ class CompiledTrainer {
   Session session_;
 };
 
-// Copies between the two kinds of tensor, row-major, of every dtype of Cotan.
+// Copy between the two tensor types, row-major, for every dtype of Cotan.
 absl::StatusOr<Tensor> ToCotan(const torch::Tensor& tensor);
 absl::StatusOr<torch::Tensor> ToTorch(const Tensor& tensor);
 

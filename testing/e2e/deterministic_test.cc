@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // LibTorch's deterministic mode at the trace, the runtime's at the backward.
 #include "runtime/function/deterministic.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Programs with dynamic dimensions at sizes that were never traced, beside
 // LibTorch eager.
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/e2e/eager_trainer.h"
 
 #include <fnmatch.h>
@@ -128,7 +130,7 @@ double EagerTrainer::Accumulate(const torch::Tensor& input, const torch::Tensor&
   return loss.item<double>();
 }
 
-// As torch.amp.GradScaler does it.
+// Follows torch.amp.GradScaler.
 bool EagerTrainer::Unscale() {
   std::vector<torch::Tensor> gradients;
   for (const torch::Tensor& parameter : network_->parameters()) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // LibTorch eager as oracle: the same training, step by step.
 #ifndef COTAN_TESTING_E2E_EAGER_TRAINER_H_
 #define COTAN_TESTING_E2E_EAGER_TRAINER_H_
@@ -19,12 +21,12 @@ namespace cotan::testing {
 // `model` outlives it.
 class EagerTrainer {
  public:
-  // Initial parameters as torch::manual_seed(seed) gives them. Forwards and
-  // losses run under autocast to `autocast`; kUndefined: none.
+  // Makes a model with the initial parameters of torch::manual_seed(seed). Forwards and losses run
+  // under autocast to `autocast`; kUndefined: none.
   EagerTrainer(const ModelCase& model, uint64_t seed, const aot::OptimizerConfig& config,
                DType autocast = DType::kUndefined);
 
-  // Forward, loss, backward; adds to the gradients. Returns the loss.
+  // Runs forward, loss and backward; adds to the gradients. Returns the loss.
   double Accumulate(const torch::Tensor& input, const torch::Tensor& label);
   // Clips, updates the parameters and clears the gradients. With loss scaling
   // an infinite gradient skips the update.
@@ -35,7 +37,7 @@ class EagerTrainer {
     return loss;
   }
 
-  // The output in eval mode.
+  // Returns the output in eval mode.
   torch::Tensor Predict(const torch::Tensor& input);
 
   // Copies, by the names that states have in an artifact: parameters and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Effects of compiled programs: what happens, in which order, forward and
 // backward, beside the same function in LibTorch eager.
 #include "aot/capture/effects.h"
@@ -40,7 +42,7 @@ EffectHandlers Recording(std::vector<std::string>& events) {
   return EffectHandlers().Set(EffectKind::kPrint, handler).Set(EffectKind::kMetric, handler);
 }
 
-// The same in eager mode; assertions that hold are no event.
+// Records the effects of eager mode; assertions that hold are not recorded.
 std::function<void(const aot::EagerEffect&)> EagerRecording(std::vector<std::string>& events) {
   return [&events](const aot::EagerEffect& effect) {
     if (effect.kind == "assert") return;
@@ -64,7 +66,7 @@ Tensors TwoEffectsEachWay(const Tensors& in) {
   aot::PrintGradient(y, "dy");
   aot::Metric(y.sum(), "sum");
   const at::Tensor z = y.exp();
-  aot::MetricGradient(z.sum(), "of nobody");  // no gradient gets there
+  aot::MetricGradient(z.sum(), "of an unused value");  // no gradient gets there
   aot::PrintGradient(z, "dz", "comes first");
   aot::Assert(at::gt(z, 0), "positive");
   return {z, y};
@@ -131,13 +133,13 @@ void ExpectFloats(const std::vector<float>& actual, const std::vector<float>& ex
   for (size_t i = 0; i < expected.size(); ++i) EXPECT_FLOAT_EQ(actual[i], expected[i]);
 }
 
-// What a function does besides its effects: the same as without them. Inputs are
-// made of leaves, which they are computed from if `computed`.
+// A function whose mutations and aliases have to be the same with and without effects. Inputs are
+// leaves, or computed from leaves if `computed`.
 struct BesideEffects {
   const char* what;
   bool computed;
   Tensors (*function)(const Tensors& in);
-  const char* results;  // as the call's stages tell of them
+  const char* results;  // as the call plan's text shows them
 };
 
 constexpr BesideEffects kBesideEffects[] = {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checks and prints of exported models, from the archive to the device. What
 // testdata/make_checked.py wrote is
 //

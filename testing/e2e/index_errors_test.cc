@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Indexes and classes that are out of range: refused while a compiled model
 // runs, before any state has changed.
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Programs under a limit of memory: the same results bit for bit, in the memory
 // that was allowed.
 #include <gmock/gmock.h>
@@ -59,7 +61,7 @@ class MemoryLimitTest : public ::testing::TestWithParam<LimitCase> {
     return CompiledTrainer::Create(model_, batch.input, batch.label, options);
   }
 
-  // What the method that needs most needs.
+  // The peak of the method that needs the most memory.
   static int64_t Needed(CompiledTrainer& trainer) {
     const auto memory = aot::MeasureMemory(trainer.session().program().artifact(), Target());
     EXPECT_TRUE(memory.ok()) << memory.status();
@@ -68,7 +70,7 @@ class MemoryLimitTest : public ::testing::TestWithParam<LimitCase> {
     return bytes;
   }
 
-  // What the session really holds for the methods that have run.
+  // The memory that the session holds for the methods that have run.
   static int64_t Held(CompiledTrainer& trainer) {
     const Session& session = trainer.session();
     int64_t saved = 0;

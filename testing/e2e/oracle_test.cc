@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The oracles of training tests themselves, without any compiled program: that
 // compiled dropout draws the same is shown by the tests that use them.
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/e2e/philox_dropout.h"
 
 #include <ATen/ATen.h>

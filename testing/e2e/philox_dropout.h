@@ -1,4 +1,6 @@
-// Dropout in LibTorch eager that draws what a compiled program draws.
+// SPDX-License-Identifier: Apache-2.0
+
+// Dropout in LibTorch eager with the random numbers of a compiled program.
 #ifndef COTAN_TESTING_E2E_PHILOX_DROPOUT_H_
 #define COTAN_TESTING_E2E_PHILOX_DROPOUT_H_
 
@@ -8,10 +10,10 @@
 
 namespace cotan::testing {
 
-// While it lives, LibTorch's dropout on the CPU takes its masks from a Philox
-// stream instead of its own generator. The k-th dropout since the last Seek()
-// owns the blocks behind those of the ones before it, as in a traced program.
-// At most one may live at a time; all use is on one thread.
+// While an object exists, LibTorch's dropout on the CPU draws its masks from a Philox stream
+// instead of its own generator. The k-th dropout since the last Seek() owns the blocks after those
+// of the previous ones, as in a traced program. At most one object may exist at a time; all use is
+// on one thread.
 class PhiloxDropout {
  public:
   PhiloxDropout();
@@ -19,9 +21,9 @@ class PhiloxDropout {
   PhiloxDropout(const PhiloxDropout&) = delete;
   PhiloxDropout& operator=(const PhiloxDropout&) = delete;
 
-  // The next draw takes block `offset` of stream `seed`.
+  // Makes the next draw take block `offset` of stream `seed`.
   void Seek(uint64_t seed, uint64_t offset);
-  // The block that the next draw would take.
+  // Returns the block that the next draw will take.
   uint64_t offset() const;
 
  private:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How many values a forward saves for its backward, beside what PyTorch's
 // partitioners were seen to save: at most as many as the minimal cut, or, in the
 // four functions in which that computes costly functions again, as the default

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Whole models through a serialized artifact and the runtime, step by step
 // beside LibTorch eager.
 #include <gtest/gtest.h>

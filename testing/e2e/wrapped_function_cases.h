@@ -1,5 +1,7 @@
-// Functions of wrapper types, compiled and run beside LibTorch eager: results,
-// what becomes of the arguments, what shares memory, gradients.
+// SPDX-License-Identifier: Apache-2.0
+
+// Functions of wrapper types, compiled and run beside LibTorch eager: results, arguments after the
+// call, shared memory, gradients.
 #ifndef COTAN_TESTING_E2E_WRAPPED_FUNCTION_CASES_H_
 #define COTAN_TESTING_E2E_WRAPPED_FUNCTION_CASES_H_
 
@@ -44,8 +46,8 @@ inline void ExpectNear(const Tensor& actual, const at::Tensor& expected, const s
   EXPECT_LE(ErrorInEps<float>(*dense.ToVector<float>(), *wanted.ToVector<float>()), kMatmul) << what;
 }
 
-// Arguments are made of computed tensors ("roots"), which may be written: of
-// leaves that require grad, where the given ones do.
+// Roots of the arguments: computed tensors, which may be written. They are computed from leaves
+// that require grad if the given tensors do.
 struct EagerRoots {
   explicit EagerRoots(const std::vector<at::Tensor>& given) {
     for (const at::Tensor& root : given) {
@@ -75,7 +77,7 @@ inline bool Same(const Variable& a, const Variable& b) { return a.is_same(b); }
 inline bool Shares(const at::Tensor& a, const at::Tensor& b) { return a.is_alias_of(b); }
 inline bool Shares(const Variable& a, const Variable& b) { return a.tensor().storage() == b.tensor().storage(); }
 
-// Which of the tensors are one object ("0=3") or in one storage ("1~2").
+// Returns which of the tensors are one object ("0=3") or share a storage ("1~2").
 template <typename T>
 std::string Identities(const std::vector<T>& tensors) {
   std::string text;
@@ -91,8 +93,7 @@ std::string Identities(const std::vector<T>& tensors) {
   return text;
 }
 
-// A tangent of the tensor's sizes whose last two dimensions are the other way
-// round in memory.
+// Returns a tangent of the tensor's sizes with the last two dimensions transposed in memory.
 inline at::Tensor TangentFor(const at::Tensor& tensor) {
   return at::arange(tensor.numel(), at::kFloat).add(0.5).view(tensor.sizes());
 }
@@ -106,7 +107,7 @@ inline Tensor Transposed(const at::Tensor& tangent) {
   return *Tensor::InStorage(dense.storage(), dense.dtype(), layout);
 }
 
-// One call of a compiled function and of the same in eager mode.
+// One call of a compiled function beside the same call in eager mode.
 class WrappedCall {
  public:
   WrappedCall(Session session, const std::vector<at::Tensor>& given)
@@ -149,7 +150,8 @@ class WrappedCall {
     }
   }
 
-  // From all that requires grad, with tangents in another layout than traced.
+  // Compares gradients of a backward from all results that require grad, with tangents in another
+  // layout than traced.
   void CompareGradients() {
     std::vector<at::Tensor> roots, tangents;
     std::vector<Variable> run_roots;
@@ -180,8 +182,8 @@ class WrappedCall {
   std::vector<Variable> run_tensors_;
 };
 
-// `make` makes a tuple of arguments from roots: std::vector<at::Tensor> or
-// std::vector<Variable>. Compiled for the first of `calls`, run on each.
+// Compiles a function for the first of `calls` and compares it on each. `make` makes a tuple of
+// arguments from roots: std::vector<at::Tensor> or std::vector<Variable>.
 template <typename Make, typename Callable>
 void ExpectAsInEager(const std::vector<std::vector<at::Tensor>>& calls, Make make, Callable callable,
                      aot::CompileOptions options = {}) {

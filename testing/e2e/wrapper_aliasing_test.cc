@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Wrappers whose parts are written, given twice, returned, or share memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Functions of wrapper types, compiled, serialized and run by the runtime with
 // gradients, beside the same functions on the same classes in LibTorch eager.
 #include <gmock/gmock.h>

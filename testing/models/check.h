@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Exported models (.pt2) compiled, saved, loaded and trained in the runtime, and
 // compared with what PyTorch computed.
 #ifndef COTAN_TESTING_MODELS_CHECK_H_
@@ -19,8 +21,7 @@ struct CheckOptions {
 
 struct ModelReport {
   std::string name;
-  // OK, or why the model failed: it could not be compiled or run, or a value
-  // is wrong.
+  // OK, or the reason of the failure: the model could not be compiled or run, or a value is wrong.
   absl::Status status;
   double worst = 0;         // largest error in units of its tolerance
   std::string worst_where;  // "grad net.3.weight"
@@ -32,13 +33,13 @@ struct ModelReport {
   int step_ops = 0;  // of "train_step"
 };
 
-// The .pt2 files of a folder, sorted. NotFound: no such folder, or none in it.
+// Returns the .pt2 files of a folder, sorted. NotFound: no such folder, or none in it.
 absl::StatusOr<std::vector<std::string>> FindModels(const std::string& folder);
 
-// Checks one model; NAME.safetensors and NAME.json lie beside `path`, those of
-// NAME_func.pt2 are NAME's. A step, its gradients and buffers, and five updates
-// by SGD at two learning rates; for a model without golden values (dropout):
-// everything is finite, the same seed gives the same bits and another does not.
+// Checks one model. NAME.safetensors and NAME.json are in the folder of `path`; NAME_func.pt2 uses
+// those of NAME. Compares a step, its gradients and buffers, and five updates by SGD at two
+// learning rates. For a model without golden values (dropout) checks that all values are finite,
+// that the same seed gives the same bits and that another seed does not.
 ModelReport CheckModel(const std::string& path, const CheckOptions& options);
 
 // "mlp   ok   worst 0.08 (grad net.3.weight) ..."

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checks exported models against what PyTorch computed; see --help.
 #include <cstdio>
 #include <string>

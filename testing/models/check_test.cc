@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every exported model in testing/models/data, from its archive to five steps of
 // training; and that the check finds what is wrong.
 #include "testing/models/check.h"

@@ -1,5 +1,7 @@
-// What PyTorch computed for an exported model: NAME.safetensors with values and
-// NAME.json with tolerances, as ../shared/models/README.md tells.
+// SPDX-License-Identifier: Apache-2.0
+
+// Values that PyTorch computed for an exported model, in NAME.safetensors, and their tolerances, in
+// NAME.json.
 #ifndef COTAN_TESTING_MODELS_GOLDEN_H_
 #define COTAN_TESTING_MODELS_GOLDEN_H_
 
@@ -17,14 +19,14 @@ struct SgdGolden {
   double lr = 0;
   double momentum = 0;
   std::vector<double> losses;  // entry k: after k + 1 updates
-  // Losses that are to be compared; later ones depend on rounding.
+  // Number of losses to compare; later ones depend on rounding.
   int num_compared = 0;
   double tolerance = 0;  // relative
 };
 
 struct Golden {
   std::vector<Tensor> inputs;
-  // False for a model that draws random numbers: then there is nothing else.
+  // False for a model that draws random numbers: then all other members are empty.
   bool has_values = false;
   std::map<std::string, Tensor> outputs;    // "output.0", "output.1"; f32
   std::map<std::string, Tensor> gradients;  // by parameter; f64 if there are such
@@ -34,8 +36,8 @@ struct Golden {
   double gradient_tolerance = 0;  // of the larger of max|expected| and 0.001 times the largest gradient
 };
 
-// Errors of the files. InvalidArgument: a value is missing or has another type;
-// the message names the file.
+// Reads both files. Errors: those of reading the files. InvalidArgument: a value is missing or has
+// another type; the message names the file.
 absl::StatusOr<Golden> LoadGolden(const std::string& safetensors, const std::string& manifest);
 
 }  // namespace cotan::testing

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/models/golden.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,7 @@
-// Small models of many kinds, as plain torch::nn modules: what the tests of
-// whole models train and the benchmark measures. Nothing here knows Cotan.
+// SPDX-License-Identifier: Apache-2.0
+
+// Small models of many kinds, as plain torch::nn modules: for the tests of whole models and the
+// benchmark. This package does not depend on Cotan.
 #ifndef COTAN_TESTING_MODELS_MODELS_H_
 #define COTAN_TESTING_MODELS_MODELS_H_
 
@@ -25,21 +27,21 @@ struct ModelCase {
   std::string description;
   // Initial parameters depend only on LibTorch's default generator.
   std::function<std::shared_ptr<Network>()> make_network;
-  // Scalar loss of (network output, label).
+  // Returns the scalar loss of (network output, label).
   std::function<torch::Tensor(torch::Tensor, torch::Tensor)> loss;
-  // A batch, drawn from `generator`.
+  // Returns a batch, drawn from `generator`.
   std::function<torch::Tensor(at::Generator generator)> make_input;
   std::function<torch::Tensor(at::Generator generator)> make_label;
 };
 
-// All models, in a fixed order. The first six are mlp, cnn, gpt, resnet, lstm and
-// gru, the ones that the benchmark measures.
+// Returns all models, in a fixed order. The first six are mlp, cnn, gpt, resnet, lstm and gru, the
+// ones that the benchmark measures.
 const std::vector<ModelCase>& AllModels();
 
-// Their names.
+// Returns their names.
 std::vector<std::string> ModelNames();
 
-// Null if no model has this name.
+// Returns the model of this name, or null.
 const ModelCase* FindModel(const std::string& name);
 
 }  // namespace cotan::testing

@@ -1,4 +1,6 @@
-// The modules behind models.h.
+// SPDX-License-Identifier: Apache-2.0
+
+// Modules of models.h.
 #ifndef COTAN_TESTING_MODELS_NETWORKS_H_
 #define COTAN_TESTING_MODELS_NETWORKS_H_
 
@@ -74,7 +76,7 @@ class Transformer : public Network {
   torch::nn::Linear output_{nullptr};  // null if tied
 };
 
-// Sizes of a network that gives each token of a text a class.
+// Sizes of a network that classifies each token of a text.
 struct TaggerOptions {
   int64_t vocabulary = 64;
   int64_t width = 128;   // of an embedding

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The models of models.h as //aot:compile sees them.
 #include "aot/model_registry.h"
 #include "testing/models/models.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The check over ../shared/models, beside the repository. Without such a folder the test is reported
 # as skipped, in its XML report: Bazel itself knows only passed and failed.
 set -euo pipefail

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The GraphSignature of a compiled model agrees with that of torch.export in its archive, and with what PyTorch
 // recorded beside the archive: gradients by parameter, and NAME.json.
 #include <gmock/gmock.h>

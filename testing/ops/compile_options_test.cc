@@ -1,5 +1,6 @@
-// What callers of the compiler decide about ops and about saved values, through
-// artifacts and the runtime.
+// SPDX-License-Identifier: Apache-2.0
+
+// CompileOptions about ops and saved values, tested through artifacts and the runtime.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

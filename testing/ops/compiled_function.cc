@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/ops/compiled_function.h"
 
 #include <ATen/ATen.h>
@@ -72,7 +74,7 @@ absl::StatusOr<std::vector<Variable>> CompiledFunction::Run(const Tensors& leave
   std::vector<Variable> tensors;
   for (size_t i = 0; i < results.size(); ++i) {
     const Variable* variable = std::get_if<Variable>(&results[i]);
-    if (variable == nullptr) return absl::FailedPreconditionError(absl::StrCat("result ", i, " is no tensor"));
+    if (variable == nullptr) return absl::FailedPreconditionError(absl::StrCat("result ", i, " is not a tensor"));
     tensors.push_back(*variable);
   }
   return tensors;

@@ -1,5 +1,7 @@
-// A function of tensors as an artifact that the runtime has loaded: results, and
-// gradients by the runtime's autograd.
+// SPDX-License-Identifier: Apache-2.0
+
+// Compiles a function of tensors, loads it in the runtime, and returns results, and gradients by
+// the runtime's autograd.
 #ifndef COTAN_TESTING_OPS_COMPILED_FUNCTION_H_
 #define COTAN_TESTING_OPS_COMPILED_FUNCTION_H_
 
@@ -22,34 +24,33 @@
 
 namespace cotan::testing {
 
-// Fresh leaves with the content of `inputs`; with gradients, those of a floating
-// point or complex dtype require grad.
+// Returns new leaves with the elements of `inputs`; with gradients, those of a floating point or
+// complex dtype require grad.
 std::vector<at::Tensor> Leaves(const std::vector<at::Tensor>& inputs, bool with_gradients);
 
-// The compiler's answer alone.
+// Compiles only; returns the compiler's status.
 absl::Status CompileOnly(const aot::TensorFunction& function, const std::vector<at::Tensor>& inputs,
                          bool with_gradients);
 
-// Movable. Not thread-safe.
+// A compiled and loaded function. Movable. Not thread-safe.
 class CompiledFunction {
  public:
-  // Compiles `function` for inputs of these dtypes and sizes (Leaves()), saves
-  // and loads it.
-  // Errors of the compiler.
+  // Compiles `function` for inputs of these dtypes and sizes (Leaves()), saves and loads it.
+  // Errors: those of the compiler.
   static absl::StatusOr<CompiledFunction> Create(const aot::TensorFunction& function,
                                                  const std::vector<at::Tensor>& inputs, bool with_gradients,
                                                  const aot::CompileOptions& options = {});
 
-  // The loaded artifact. Errors of the loader.
+  // Returns the loaded artifact. Errors: those of the loader.
   absl::StatusOr<std::shared_ptr<const Program>> program() const;
 
-  // The results. Errors of the loader and of the runtime. FailedPrecondition: a
-  // result is no tensor.
+  // Returns the results. Errors: those of the loader and of the runtime. FailedPrecondition: a
+  // result is not a tensor.
   absl::StatusOr<std::vector<at::Tensor>> Call(const std::vector<at::Tensor>& inputs);
 
-  // Gradients of the inputs that require grad, undefined where there is none, for
-  // these tangents of the results for which `is_root`. Errors as Call(), and
-  // those of the runtime's autograd.
+  // Returns the gradients of the inputs that require grad, undefined ones included, for these
+  // tangents of the results for which `is_root` is true. Errors: those of the loader, of the
+  // runtime and of its autograd; FailedPrecondition: a result is not a tensor.
   absl::StatusOr<std::vector<at::Tensor>> Gradients(const std::vector<at::Tensor>& inputs,
                                                     const std::vector<bool>& is_root,
                                                     const std::vector<at::Tensor>& tangents);
@@ -59,7 +60,7 @@ class CompiledFunction {
       : artifact_(std::move(artifact)), with_gradients_(with_gradients) {}
 
   absl::Status Load();
-  // `leaves` outlive the results. `sources`: the arguments that require grad.
+  // Calls the function. `leaves` outlive the results. `sources`: the arguments that require grad.
   absl::StatusOr<std::vector<Variable>> Run(const std::vector<at::Tensor>& leaves, std::vector<Variable>& sources);
 
   std::string artifact_;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/ops/coverage.h"
 
 #include <ATen/ATen.h>
@@ -28,7 +30,7 @@ struct CasesOfOp {
   std::vector<std::vector<Arg>> arguments;
 };
 
-// By op, without "aten.".
+// Cases by op, without "aten.".
 std::map<std::string, CasesOfOp> AllCases() {
   std::map<std::string, CasesOfOp> found;
   const auto add = [&](const OpCaseGroup& group, bool random) {
@@ -226,9 +228,8 @@ void AppendOpTable(std::string& out) {
 std::string SupportMatrix(const std::vector<CoverageRow>& core, const std::vector<CoverageRow>& functional) {
   std::string out =
       "# Which ops are supported?\n\n"
-      "Written by `bazel run //testing/ops:coverage -- --markdown`, which compiles each op, runs it and compares "
-      "results "
-      "and gradients with LibTorch; a test keeps this page up to date. `-`: not differentiable.\n\n"
+      "Written by `./bazelw run //testing/ops:coverage -- --markdown`, which compiles each op, runs it and compares "
+      "results and gradients with LibTorch; a test keeps this page up to date. `-`: not differentiable.\n\n"
       "| | forward | backward |\n|---|---|---|\n";
   AppendFigure("core ATen opset", core, out);
   AppendFigure("`torch::nn::functional`", functional, out);

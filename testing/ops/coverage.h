@@ -1,4 +1,6 @@
-// Which ops Cotan supports: found out by compiling and running each of them.
+// SPDX-License-Identifier: Apache-2.0
+
+// Coverage of ops, measured by compiling and running each of them.
 #ifndef COTAN_TESTING_OPS_COVERAGE_H_
 #define COTAN_TESTING_OPS_COVERAGE_H_
 
@@ -9,19 +11,19 @@
 
 namespace cotan::testing {
 
-// An op or function. Each part is the worst that any of its cases found.
+// An op or function. Each part is the worst result of its cases.
 struct CoverageRow {
   std::string name;
   Judgement forward;
   Judgement backward;
 };
 
-// The ops that LibTorch's registered schemas tag as core, sorted.
+// Returns the ops that LibTorch's registered schemas tag as core, sorted.
 std::vector<CoverageRow> CoreOpCoverage();
-// The functions of torch::nn::functional, sorted.
+// Returns the functions of torch::nn::functional, sorted.
 std::vector<CoverageRow> FunctionalCoverage();
 
-// Of the rows, how many parts are supported.
+// Number of supported parts of all rows.
 struct CoverageFigure {
   int forward = 0;
   int forward_of = 0;
@@ -30,16 +32,16 @@ struct CoverageFigure {
 };
 CoverageFigure FigureOf(const std::vector<CoverageRow>& rows);
 
-// An op that is not supported, and why.
+// An op that is not supported, with the reason.
 struct CoverageException {
   std::string name;
   std::string reason;
 };
 const std::vector<CoverageException>& CoverageExceptions();
-// Empty if there is none.
+// Returns the reason why an op is not supported; empty if there is none.
 std::string ReasonOf(const std::string& name);
 
-// docs/op_support.md: figures, both lists, and the rows of the op table.
+// Returns the text of docs/op_support.md: figures, both lists, and the rows of the op table.
 std::string SupportMatrix(const std::vector<CoverageRow>& core, const std::vector<CoverageRow>& functional);
 
 }  // namespace cotan::testing

@@ -1,4 +1,6 @@
-// What is not supported, with the reason.
+// SPDX-License-Identifier: Apache-2.0
+
+// Ops that are not supported, with the reasons.
 #include "testing/ops/coverage.h"
 
 namespace cotan::testing {

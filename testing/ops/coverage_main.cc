@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Prints which ops are supported; with --markdown, docs/op_support.md.
 #include <cstring>
 #include <iostream>

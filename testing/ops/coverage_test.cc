@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/ops/coverage.h"
 
 #include <fstream>
@@ -61,7 +63,7 @@ TEST(CoverageTest, TheSupportMatrixIsUpToDate) {
   std::ostringstream page;
   page << file.rdbuf();
   EXPECT_EQ(page.str(), SupportMatrix(Core(), Functional()))
-      << "write it again: bazel run //testing/ops:coverage -- --markdown > docs/op_support.md";
+      << "write it again: ./bazelw run //testing/ops:coverage -- --markdown > docs/op_support.md";
 }
 
 }  // namespace

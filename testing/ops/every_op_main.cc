@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tries every registered op of ATen that takes tensors, or those named on the
 // command line, and prints what came of each.
 #include <iostream>

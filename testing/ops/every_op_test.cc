@@ -1,4 +1,6 @@
-// A sample of all registered ops through the compiler (`bazel run
+// SPDX-License-Identifier: Apache-2.0
+
+// A sample of all registered ops through the compiler (`./bazelw run
 // //testing/ops:every_op` tries them all): none may crash it, throw out of it, or be
 // compiled to something else than LibTorch computes; what is refused is named.
 #include <algorithm>

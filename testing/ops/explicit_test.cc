@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rows of the op table that are not pointwise, against LibTorch: one or more
 // cases each, in f32 and, where the CPU has kernels, f64.
 #include <ATen/ATen.h>

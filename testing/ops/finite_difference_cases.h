@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Ops whose gradients are compared with differences of their results: a sample of
 // every family.
 #ifndef COTAN_TESTING_OPS_FINITE_DIFFERENCE_CASES_H_

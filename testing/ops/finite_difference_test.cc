@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Gradients of compiled functions against central differences of their own
 // results, in f64: the oracle is calculus, LibTorch has no part in it.
 #include <ATen/ATen.h>

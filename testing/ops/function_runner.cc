@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/ops/function_runner.h"
 
 #include <ATen/ATen.h>
@@ -26,7 +28,7 @@ Tensors ThatRequireGrad(const Tensors& tensors) {
   return found;
 }
 
-// What LibTorch computes.
+// Results of LibTorch.
 struct Expected {
   Tensors outputs;
   std::vector<bool> requires_grad;  // by output
@@ -98,7 +100,7 @@ Judgement Judge(const aot::TensorFunction& function, const Tensors& inputs, bool
   try {
     expected = RunEager(function, inputs, with_gradients);
   } catch (const std::exception& e) {
-    // What runs without gradients alone has no derivative.
+    // A function that runs only without gradients has no derivative.
     return {with_gradients ? Verdict::kNotDifferentiable : Verdict::kRefusedByLibTorch,
             std::string(e.what()).substr(0, 200)};
   }

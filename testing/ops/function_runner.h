@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs a function of tensors twice, by LibTorch eager and compiled, and compares
 // results and gradients.
 #ifndef COTAN_TESTING_OPS_FUNCTION_RUNNER_H_
@@ -38,18 +40,19 @@ struct FunctionOutcome {
 
 struct FunctionCheck {
   double tolerance = 0;
-  // Whether results are random: then only dtypes and sizes are compared.
+  // True if results are random: then only dtypes and sizes are compared.
   bool random = false;
   aot::CompileOptions options = {};
 };
 
-// For the backward, inputs of a floating point or complex dtype require grad.
+// Runs `function` by LibTorch eager and compiled, and compares. For the backward, inputs of a
+// floating point or complex dtype require grad.
 FunctionOutcome RunFunctionBothWays(const aot::TensorFunction& function, const std::vector<at::Tensor>& inputs,
                                     const FunctionCheck& check);
 
-// The function that calls an op, "aten.add.Tensor". `inputs` receives the tensors among
-// `arguments`; what the op writes to is copied first. Results that are no
-// tensors become 0-d ones, undefined ones are left out.
+// Returns a function that calls an op, "aten.add.Tensor". `inputs` receives the tensors among
+// `arguments`; arguments that the op writes are copied first. Numbers among the results become 0-d
+// tensors, undefined results are omitted.
 aot::TensorFunction FunctionOf(const std::string& op, const OpArguments& arguments, std::vector<at::Tensor>& inputs);
 
 }  // namespace cotan::testing

@@ -1,4 +1,6 @@
-// One call or more of each function of torch::nn::functional.
+// SPDX-License-Identifier: Apache-2.0
+
+// Calls of each function of torch::nn::functional.
 #ifndef COTAN_TESTING_OPS_FUNCTIONAL_CASES_H_
 #define COTAN_TESTING_OPS_FUNCTIONAL_CASES_H_
 
@@ -17,7 +19,7 @@ struct FunctionalCase {
   bool random = false;
 };
 
-// Sorted by function.
+// Returns the cases, sorted by function.
 std::vector<FunctionalCase> FunctionalCases();
 
 }  // namespace cotan::testing

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Whatever an op is given, the compiler compiles it or returns a status: it never
 // throws or crashes. Arguments are guessed from the schemas of the core opset.
 #include <ATen/ATen.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/ops/op_arguments.h"
 
 #include <ATen/ATen.h>

@@ -1,5 +1,7 @@
-// What example arguments of an op are written with: functions of the dtype that
-// the op is tried in. Random values come from LibTorch's generator.
+// SPDX-License-Identifier: Apache-2.0
+
+// Example arguments of ops, as functions of the dtype that the op is run in. Random values come
+// from LibTorch's generator.
 #ifndef COTAN_TESTING_OPS_OP_ARGUMENTS_H_
 #define COTAN_TESTING_OPS_OP_ARGUMENTS_H_
 

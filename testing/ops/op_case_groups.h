@@ -1,4 +1,6 @@
-// The tables that OpCases() is put together from.
+// SPDX-License-Identifier: Apache-2.0
+
+// Tables of which OpCases() consists.
 #ifndef COTAN_TESTING_OPS_OP_CASE_GROUPS_H_
 #define COTAN_TESTING_OPS_OP_CASE_GROUPS_H_
 

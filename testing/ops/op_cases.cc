@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/ops/op_cases.h"
 
 #include "testing/ops/op_case_groups.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Example arguments of ops whose arguments cannot be guessed from the schema
 // (schema_arguments.h).
 #ifndef COTAN_TESTING_OPS_OP_CASES_H_
@@ -22,16 +24,16 @@ struct OpCaseGroup {
   std::vector<OpCase> cases;
 };
 
-// For messages of tests.
+// Prints the name in messages of tests.
 inline void PrintTo(const OpCaseGroup& group, std::ostream* out) { *out << group.name; }
 
-// Ops that have rows.
+// Returns cases of ops that have rows.
 std::vector<OpCaseGroup> OpCases();
-// Ops that tracing writes as others, and random ones, whose results cannot be
+// Returns cases of ops that are rewritten while tracing, and of random ops, whose results cannot be
 // compared.
 OpCaseGroup TracedOpCases();
 OpCaseGroup RandomOpCases();
-// Ops that are refused.
+// Returns cases of ops that are refused.
 OpCaseGroup RefusedOpCases();
 
 }  // namespace cotan::testing

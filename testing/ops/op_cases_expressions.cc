@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Cases of ops that become expressions.
 #include "testing/ops/op_case_groups.h"
 

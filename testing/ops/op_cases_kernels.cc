@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Cases of views and of ops that need kernels.
 #include <ATen/ATen.h>
 

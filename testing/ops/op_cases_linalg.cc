@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Cases of linear algebra, on well-conditioned matrices.
 #include <ATen/ATen.h>
 

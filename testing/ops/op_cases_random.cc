@@ -1,5 +1,6 @@
-// Cases of ops whose results cannot be compared: they are random, or nobody defines
-// them.
+// SPDX-License-Identifier: Apache-2.0
+
+// Cases of ops whose results cannot be compared: they are random or undefined.
 #include <ATen/ATen.h>
 
 #include <string>
@@ -35,7 +36,7 @@ void AddDraws(std::vector<OpCase>& cases) {
   cases.push_back({"normal.Tensor_Tensor", {T({3, 4}), Positive({3, 4}), None()}});
 }
 
-// Whose last arguments are dtype, layout, device and whether memory is pinned.
+// Ops whose last arguments are dtype, layout, device and pin_memory.
 void AddTensors(std::vector<OpCase>& cases) {
   const auto add = [&](const char* op, std::vector<Arg> arguments) {
     arguments.push_back(Dtype());

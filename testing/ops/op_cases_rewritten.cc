@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Cases of ops that have no row of their own: the tracer writes them as others,
 // or LibTorch does.
 #include <ATen/ATen.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Cases of ops that put elements in order. Equal elements keep their order in
 // ours, which LibTorch does not promise where it is not asked for it: indices of
 // those are compared for stable sorts alone.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Cases of special functions whose arguments do not follow from the schema, or that
 // have a border beyond [-3, 3].
 #include <ATen/ATen.h>

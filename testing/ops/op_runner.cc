@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/ops/op_runner.h"
 
 #include <ATen/ATen.h>
@@ -47,7 +49,7 @@ std::vector<at::Tensor> Flatten(const OpArguments& results) {
   return tensors;
 }
 
-// A graph of the op alone; `inputs` receives the tensors it takes.
+// Returns a graph of the op; `inputs` receives its tensors.
 absl::StatusOr<Graph> MakeGraph(const std::string& op, const c10::FunctionSchema& schema, const OpArguments& arguments,
                                 const std::vector<at::Tensor>& results, std::vector<at::Tensor>& inputs) {
   Graph graph;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs one aten op twice: by LibTorch, and lowered, emitted, loaded and run by
 // a session. The two must agree.
 #ifndef COTAN_TESTING_OPS_OP_RUNNER_H_
@@ -24,8 +26,8 @@ struct OpOutcome {
   };
   Kind kind = Kind::kFailed;
   std::string message;
-  // The worst output: max|a - e| / (eps(dtype) * max|e|), infinite where NaN,
-  // infinities, integers or bools differ.
+  // Error of the worst output: max|a - e| / (eps(dtype) * max|e|), infinite where NaN, infinities,
+  // integers or bools differ.
   double error = 0;
 };
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/ops/op_trial.h"
 
 #include <ATen/ATen.h>
@@ -27,7 +29,7 @@ namespace {
 
 using Kind = OpTrial::Verdict;
 
-// What the child writes before it calls the compiler.
+// Progress that the child reports before it calls eager and the compiler.
 constexpr char kEager = 'e', kCompiler = 'c';
 
 bool TakesTensors(const c10::FunctionSchema& schema) {
@@ -38,7 +40,7 @@ bool TakesTensors(const c10::FunctionSchema& schema) {
   return false;
 }
 
-// Whether two runs give different numbers.
+// Returns whether two runs give different numbers.
 bool IsRandom(const c10::OperatorHandle& op) {
   const std::string& name = op.schema().name();
   return op.hasTag(at::Tag::nondeterministic_seeded) || absl::StrContains(name, "empty") ||

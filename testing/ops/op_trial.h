@@ -1,5 +1,7 @@
-// Any registered op through the compiler, in a process of its own: whatever an op
-// is given, the compiler compiles it or returns a status that names it.
+// SPDX-License-Identifier: Apache-2.0
+
+// Runs any registered op through the compiler, in a separate process. For all arguments the
+// compiler has to compile the op or to return a status that names it.
 #ifndef COTAN_TESTING_OPS_OP_TRIAL_H_
 #define COTAN_TESTING_OPS_OP_TRIAL_H_
 
@@ -25,17 +27,17 @@ struct OpTrial {
   std::string message;
 };
 
-// For output: "agrees", "refused", ...
+// Returns the text of a verdict: "agrees", "refused", ...
 const char* VerdictName(OpTrial::Verdict verdict);
 
-// Whether the compiler did what it may do.
+// Returns whether the verdict is not a failure of the compiler.
 bool IsAllowed(OpTrial::Verdict verdict);
 
-// The ops of ATen that take tensors: "aten.add.Tensor", sorted.
+// Returns the ops of ATen that take tensors: "aten.add.Tensor", sorted.
 std::vector<std::string> OpsOfTensors();
 
-// Why an op's results cannot be compared; "" for nearly all. Guessed arguments do
-// not fit each other, or LibTorch's results are not defined.
+// Returns why an op is not tried; "" if it is. Reasons: guessed arguments do not fit each other, or
+// LibTorch's results are undefined.
 std::string WhyNotTried(const std::string& op);
 
 // Compiles and runs `op`, forward and backward, on the first guess that LibTorch accepts (plausible_arguments.h),

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/ops/plausible_arguments.h"
 
 #include <ATen/ATen.h>
@@ -138,7 +140,7 @@ std::vector<Guess> Guesses() {
 OpArguments PlausibleArguments(const c10::FunctionSchema& schema, const Guess& guess) {
   OpArguments arguments;
   for (const c10::Argument& argument : schema.arguments()) {
-    // What is written to may have any content, but has to have a place.
+    // A written argument may have any elements, but has to be defined.
     const bool is_result = argument.is_out();
     if (argument.default_value().has_value() && !is_result) {
       arguments.push_back(*argument.default_value());

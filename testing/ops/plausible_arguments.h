@@ -1,6 +1,7 @@
-// Arguments for any op, guessed from its schema: most ops accept one of a few
-// guesses. Every dimension of every tensor has the same size, so that whatever
-// has to fit does.
+// SPDX-License-Identifier: Apache-2.0
+
+// Guesses arguments for any op from its schema; most ops accept one of a few guesses. All
+// dimensions of all tensors have the same size, so that sizes which have to agree do.
 #ifndef COTAN_TESTING_OPS_PLAUSIBLE_ARGUMENTS_H_
 #define COTAN_TESTING_OPS_PLAUSIBLE_ARGUMENTS_H_
 
@@ -12,7 +13,7 @@
 
 namespace cotan::testing {
 
-// What one guess assumes.
+// Assumptions of a guess.
 struct Guess {
   int rank = 2;                       // of tensors
   at::ScalarType dtype = at::kFloat;  // of tensors
@@ -20,10 +21,10 @@ struct Guess {
   bool vectors = false;               // weights are vectors
 };
 
-// From the most to the least likely.
+// Returns all guesses, the most likely first.
 std::vector<Guess> Guesses();
 
-// One argument for each of the schema; values come from LibTorch's generator.
+// Returns one argument for each of the schema; values come from LibTorch's generator.
 OpArguments PlausibleArguments(const c10::FunctionSchema& schema, const Guess& guess);
 
 }  // namespace cotan::testing

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every pointwise row of the op table against LibTorch, over dtypes, shapes
 // (0-d, empty, broadcast) and strides. Arguments follow from the schema.
 #include <ATen/ATen.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Recurrent layers through the whole compiler: results and gradients against
 // LibTorch.
 #include <ATen/ATen.h>
@@ -118,7 +120,7 @@ TEST(RecurrentTest, LayersAgreeWithLibTorchOnAnyStrides) {
   }
 }
 
-// A loss of the last states alone, and of one of them.
+// A loss of the last states only, and of one of them.
 TEST(RecurrentTest, StatesAloneHaveGradients) {
   at::manual_seed(23);
   const Layer layer = {.kind = "lstm", .num_layers = 2, .bidirectional = true};

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Each op that tracing replaces has a case, by its name.
 #include <ATen/core/dispatch/Dispatcher.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/ops/schema_arguments.h"
 
 #include <ATen/ATen.h>

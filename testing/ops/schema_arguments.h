@@ -1,5 +1,6 @@
-// Arguments for an op, guessed from its schema: for pointwise ops they make
-// sense.
+// SPDX-License-Identifier: Apache-2.0
+
+// Guesses arguments for pointwise ops from their schema.
 #ifndef COTAN_TESTING_OPS_SCHEMA_ARGUMENTS_H_
 #define COTAN_TESTING_OPS_SCHEMA_ARGUMENTS_H_
 
@@ -13,17 +14,17 @@
 
 namespace cotan::testing {
 
-// The k-th tensor argument of a case.
+// Shape and layout of the tensor arguments of a case.
 struct Shape {
   const char* name;
   std::function<at::Tensor(int k, at::ScalarType dtype)> make;
 };
 
-// 0-d, empty, broadcast, strided, ...
+// Returns 0-d, empty, broadcast, strided and other shapes.
 std::vector<Shape> Shapes();
 
-// One for each argument: tensors of `shape`, defaults, and otherwise values
-// that suit most ops; None where there is none to be guessed.
+// Returns one value for each argument: tensors of `shape`, defaults, or values that most ops
+// accept; None if there is no such value.
 OpArguments MakeArguments(const c10::FunctionSchema& schema, const Shape& shape, at::ScalarType dtype);
 
 }  // namespace cotan::testing

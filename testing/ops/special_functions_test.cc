@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Special functions against other sources than LibTorch, some of whose own have half
 // of f64's digits.
 #include <ATen/ATen.h>

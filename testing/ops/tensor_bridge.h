@@ -1,4 +1,6 @@
-// Tensors of LibTorch and of the runtime, and how far they are apart.
+// SPDX-License-Identifier: Apache-2.0
+
+// Converts tensors between LibTorch and the runtime, and computes their difference.
 #ifndef COTAN_TESTING_OPS_TENSOR_BRIDGE_H_
 #define COTAN_TESTING_OPS_TENSOR_BRIDGE_H_
 
@@ -9,13 +11,13 @@
 
 namespace cotan::testing {
 
-// The same memory, which `tensor` keeps alive.
+// Returns a tensor that borrows the memory of `tensor`, which outlives it.
 absl::StatusOr<Tensor> BorrowTensor(const at::Tensor& tensor);
-// A copy.
+// Returns a copy.
 at::Tensor ToAten(const Tensor& tensor);
 
-// max|a - e| / (eps(dtype) * max|e|), infinite where NaN, infinities, integers
-// or bools differ. Tensors of equal dtype and sizes.
+// Returns max|a - e| / (eps(dtype) * max|e|), infinite where NaN, infinities, integers or bools
+// differ. Both have equal dtype and sizes.
 double ErrorOf(const at::Tensor& actual, const at::Tensor& expected);
 
 }  // namespace cotan::testing

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Ops that tracing writes as others, through the whole compiler: results and
 // gradients against LibTorch.
 #include <ATen/ATen.h>

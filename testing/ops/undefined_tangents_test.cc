@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Gradients of functions some of whose results take no part in the loss, beside
 // LibTorch's: where a derivative is infinite, zero in the place of no gradient is NaN.
 #include <ATen/ATen.h>
@@ -38,7 +40,7 @@ struct Case {
   std::string name;
   aot::TensorFunction function;
   Tensors inputs;
-  bool writes_inputs = false;  // the first one, which is no leaf then
+  bool writes_inputs = false;  // writes the first input, which is then not a leaf
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
@@ -72,7 +74,7 @@ Tensors EagerGradients(const Case& c, const Tensors& given) {
   return torch::autograd::grad(roots, leaves, tangents, false, false, /*allow_unused=*/true);
 }
 
-// A compiled function with a session of its own.
+// A compiled function with its own session.
 class Compiled {
  public:
   absl::Status Load(const aot::TensorFunction& function, const Tensors& examples) {
@@ -279,7 +281,7 @@ std::vector<Case> Cases() {
        {at::zeros({2, 3})}},
       {"batch_norm",
        [](const Tensors& in) {
-         const at::Tensor y = at::batch_norm(in[0], in[1], in[2], {}, {}, true, 0.1, 0, false);
+         const at::Tensor y = at::batch_norm(in[0], in[1], in[2], {}, {}, true, 0.1, 1e-5, false);
          return Tensors{y, in[0] * 2, in[1] * 3};
        },
        {at::ones({3, 2}), at::ones({2}), at::zeros({2})}},

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Gradients that are zeros in eager are zeros of a compiled program, too, and
 // undefined ones are undefined.
 #include <ATen/ATen.h>

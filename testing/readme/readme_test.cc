@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The example of README.md, word for word between the two marks, and a run of
 // it. readme_text_test compares the texts.
 #include <gtest/gtest.h>
@@ -24,7 +26,7 @@ void NextBatch(std::vector<float>& images, std::vector<int64_t>& labels) {
 void Report(float loss) { last_loss = loss; }
 
 // README begin
-absl::Status Compile() {  // on your machine: links //aot:compile and LibTorch
+absl::Status Compile() {  // on your machine: links //aot and LibTorch
   cotan::aot::CompileOptions options;
   options.loss = [](const auto& outputs, const auto& targets) {
     return torch::nn::functional::cross_entropy(outputs[0], targets[0]);

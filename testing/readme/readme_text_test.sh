@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # usage: readme_text_test.sh README SOURCE
 # The README's C++ example is the one that is compiled.
 set -euo pipefail

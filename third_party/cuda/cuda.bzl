@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiles CUDA sources."""
 
 load("@local_cuda//:defs.bzl", "CUDA_ROOT")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CUDA toolkit of this machine, if it has one.
 
 Without a toolkit the repository has the same targets, none of which can be built: Bazel then skips

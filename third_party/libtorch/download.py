@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Downloads LibTorch's wheel with pip and unpacks what C++ needs of it.
 
 Usage: download.py VERSION FOLDER

@@ -1,4 +1,5 @@
-"""LibTorch, as it lies in an unpacked PyPI wheel."""
+# SPDX-License-Identifier: Apache-2.0
+"""LibTorch in an unpacked PyPI wheel."""
 
 load("//third_party/libtorch:version.bzl", "LIBTORCH_VERSION")
 

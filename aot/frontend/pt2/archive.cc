@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/pt2/archive.h"
 
 #include <zip.h>
@@ -18,7 +20,7 @@ std::string ReasonOf(zip_error_t& error) {
   return reason;
 }
 
-// Why a name cannot be that of a file inside an archive; empty if it can.
+// Returns why a name is invalid for a file in an archive; empty if it is valid.
 absl::string_view NameProblem(absl::string_view name) {
   if (name.empty()) return "an empty name";
   if (name.front() == '/') return "an absolute name";
@@ -32,7 +34,7 @@ absl::string_view NameProblem(absl::string_view name) {
   return "";
 }
 
-// Why a file inside an archive is not read; empty if it is.
+// Returns why a file in an archive cannot be read; empty if it can.
 absl::string_view StorageProblem(const zip_stat_t& stat) {
   constexpr zip_uint64_t kNeeded = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_INDEX;
   if ((stat.valid & kNeeded) != kNeeded) return "an incomplete entry";
@@ -56,7 +58,7 @@ absl::StatusOr<Archive> Archive::Open(const std::string& path) {
 }
 
 absl::StatusOr<Archive> Archive::FromBytes(absl::string_view bytes, const std::string& name) {
-  // The library takes an empty file for an archive without files.
+  // libzip opens an empty file as an archive without files.
   if (bytes.empty()) return absl::InvalidArgumentError(absl::StrCat(name, " is not a .pt2 archive: it is empty"));
   Archive archive;
   archive.path_ = name;
@@ -105,7 +107,7 @@ absl::Status Archive::ReadDirectory(uint64_t archive_size) {
   return absl::OkStatus();
 }
 
-// Names are counted from the folder that holds everything, if there is one.
+// Makes names relative to the folder that contains all files, if there is one.
 void Archive::StripFolder() {
   if (names_.empty()) return;
   const size_t slash = names_.front().find('/');
@@ -135,7 +137,7 @@ absl::StatusOr<std::string> Archive::Read(absl::string_view name) const {
   if (file == nullptr) return damaged(zip_strerror(zip_.get()));
   std::string content(found->second.size, '\0');
   const zip_int64_t got = zip_fread(file, content.data(), content.size());
-  // The checksum is compared when the end is reached.
+  // libzip verifies the checksum at the end of the file.
   char past_end;
   const zip_int64_t more = got < 0 ? 0 : zip_fread(file, &past_end, 1);
   const std::string reason = zip_file_strerror(file);

@@ -1,4 +1,6 @@
-// The files inside a .pt2 archive: a zip of uncompressed files.
+// SPDX-License-Identifier: Apache-2.0
+
+// Reads the files inside a .pt2 archive: a zip of uncompressed files.
 //
 //   COTAN_ASSIGN_OR_RETURN(Archive archive, Archive::Open("m.pt2"));
 //   COTAN_ASSIGN_OR_RETURN(std::string json, archive.Read("models/model.json"));
@@ -20,24 +22,26 @@ struct zip;
 
 namespace cotan::aot::pt2 {
 
-// An open archive. If all files lie in one folder, names are counted from it.
-// Any input is safe. Movable; not thread-safe.
+// An open archive. Names are relative to the folder that contains all files, if there is one. Safe
+// for any input. Movable; not thread-safe.
 class Archive {
  public:
-  // Errors of MappedFile::Open(). InvalidArgument: it is no zip archive or a
-  // damaged one; a name is absolute, leads outside ("..") or occurs twice; a
-  // file is compressed or encrypted, which torch.export never writes; files
-  // claim more bytes than the archive has. Every message names `path`.
+  // Opens an archive file.
+  // Errors of MappedFile::Open(). InvalidArgument: the file is not a zip archive, or damaged; a
+  // name is absolute, leads outside ("..") or occurs twice; a file is compressed or encrypted,
+  // which torch.export never writes; files claim more bytes than the archive has. Every message has
+  // `path`.
   static absl::StatusOr<Archive> Open(const std::string& path);
-  // The same for an archive in memory, which outlives the object; `name` is for
-  // messages.
+  // Opens an archive in memory, borrowed for the lifetime of the object. `name` replaces the path
+  // in messages. InvalidArgument as for Open().
   static absl::StatusOr<Archive> FromBytes(absl::string_view bytes, const std::string& name);
 
-  // Names in the order of the archive, folders left out.
+  // Returns the names of all files in the order of the archive, without folders.
   const std::vector<std::string>& names() const { return names_; }
+  // Returns whether the archive has the file.
   bool Has(absl::string_view name) const { return entries_.contains(name); }
 
-  // The content of a file, its checksum verified.
+  // Returns the content of a file and verifies its checksum.
   // NotFound: no such file. InvalidArgument: the content is damaged.
   absl::StatusOr<std::string> Read(absl::string_view name) const;
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/pt2/archive_builder.h"
 
 #include <gtest/gtest.h>
@@ -80,7 +82,7 @@ constexpr char kConstants[] = R"({"config": {"count": {"path_name": "tensor_0", 
   "tensor_meta": {"dtype": 7, "sizes": [], "requires_grad": false, "device": {"type": "cpu", "index": null},
                   "strides": [], "storage_offset": {"as_int": 0}, "layout": 7}}}})";
 
-// 0, 1, 2, ...
+// Returns the bytes of the floats 0, 1, 2, ...
 std::string Floats(int count) {
   std::string bytes(static_cast<size_t>(count) * sizeof(float), '\0');
   for (int i = 0; i < count; ++i) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes zip archives for tests.
 #ifndef COTAN_AOT_FRONTEND_PT2_ARCHIVE_BUILDER_H_
 #define COTAN_AOT_FRONTEND_PT2_ARCHIVE_BUILDER_H_
@@ -15,11 +17,10 @@ using ArchiveFiles = std::vector<std::pair<std::string, std::string>>;
 // returns its path. Fails the test if it cannot.
 std::string WriteArchive(const std::string& name, const ArchiveFiles& files, bool compressed = false);
 
-// The files of an archive with one program, y = relu(x @ weight.T + count), that
-// adds 1 to the buffer `count`: x is f32[2, 3], weight f32[4, 3]. Tests change
-// them.
+// Returns the files of an archive with one program, y = relu(x @ weight.T + count), that adds 1 to
+// the buffer `count`. x is f32[2, 3], weight f32[4, 3].
 ArchiveFiles SmallModel();
-// Replaces the content of `file`, which is there.
+// Replaces `from` by `to` in the content of `file`, which must exist.
 void Replace(ArchiveFiles& files, const std::string& file, const std::string& from, const std::string& to);
 
 }  // namespace cotan::aot::pt2

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/pt2/archive.h"
 
 #include <gmock/gmock.h>
@@ -47,7 +49,7 @@ TEST(ArchiveTest, RefusesNamesThatLeadElsewhere) {
   ExpectRefused({{"m/../../x", "x"}}, "a name that leads elsewhere");
   ExpectRefused({{"m/./x", "x"}}, "a name that leads elsewhere");
   ExpectRefused({{"m\\x", "x"}}, "a backslash");
-  // The library that writes archives does not write such a name.
+  // libzip does not write such a name.
   std::string bytes = BytesOf(WriteArchive("control.pt2", {{"m/QQx", "x"}}));
   for (size_t at = bytes.find("QQ"); at != std::string::npos; at = bytes.find("QQ")) bytes.replace(at, 2, "\x01Q");
   EXPECT_THAT(std::string(Archive::FromBytes(bytes, "control.pt2").status().message()),
@@ -59,7 +61,7 @@ TEST(ArchiveTest, RefusesCompressedFilesSoThatNothingCanExplode) {
 }
 
 TEST(ArchiveTest, RefusesFilesThatShareTheirBytes) {
-  // The directory's second entry is made to point at the first one's data.
+  // Makes the second directory entry point to the data of the first.
   const std::string path = WriteArchive("shared.pt2", {{"m/a", std::string(100, 'a')}, {"m/b", std::string(100, 'a')}});
   std::string bytes = BytesOf(path);
   const size_t first = bytes.find("PK\x01\x02");
@@ -105,7 +107,7 @@ TEST(ArchiveTest, TruncatedAndGarbledArchivesAreRefusedOrReadAsTheyAre) {
     for (const std::string& name : archive->names()) {
       const auto content = archive->Read(name);
       if (!content.ok()) continue;
-      // What passes the checksum is what was written.
+      // Content with a correct checksum is the content that was written.
       EXPECT_TRUE(std::any_of(files.begin(), files.end(), [&](const auto& f) { return f.second == *content; })) << i;
     }
   }

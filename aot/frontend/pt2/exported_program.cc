@@ -1,4 +1,6 @@
-// Messages then tell where in the text something is wrong.
+// SPDX-License-Identifier: Apache-2.0
+
+// Adds the JSON path to error messages of nlohmann::json.
 #define JSON_DIAGNOSTICS 1
 
 #include "aot/frontend/pt2/exported_program.h"
@@ -19,8 +21,8 @@ using Json = nlohmann::json;
 
 constexpr int kMaxDepth = 16;
 
-// How functions below report errors, as nlohmann's do theirs: by throwing. It
-// is turned into a status where the text enters.
+// Error of the functions below, which throw as nlohmann::json does. It is converted to a status at
+// the public functions.
 struct ParseError {
   absl::Status status;
 };
@@ -30,7 +32,7 @@ struct ParseError {
 }
 [[noreturn]] void Unsupportable(absl::string_view what) { throw ParseError{absl::UnimplementedError(what)}; }
 
-// A member that may be absent or null; null pointer then.
+// Returns an optional member; null if it is absent or null.
 const Json* Find(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() || found->is_null() ? nullptr : &*found;
@@ -51,7 +53,7 @@ bool ToBool(const Json& json) {
 
 const std::string& ToText(const Json& json) { return json.get_ref<const std::string&>(); }
 
-// JSON has no infinities; the schema writes their names.
+// JSON has no infinities and NaN; the schema has their names as text.
 double ToDouble(const Json& json) {
   if (json.is_number()) return json.get<double>();
   const std::string text = json.is_string() ? json.get<std::string>() : "";
@@ -64,7 +66,7 @@ double ToDouble(const Json& json) {
 const Json::array_t& ToArray(const Json& json) { return json.get_ref<const Json::array_t&>(); }
 const Json::object_t& ToObject(const Json& json) { return json.get_ref<const Json::object_t&>(); }
 
-// A union is an object with the one member that is set.
+// Returns name and value of a union: an object with one member, the one that is set.
 std::pair<const std::string&, const Json&> ToUnion(const Json& json) {
   const Json::object_t& members = ToObject(json);
   const auto set = [](const auto& member) { return !member.second.is_null(); };
@@ -185,7 +187,7 @@ std::optional<Name> ToOptionalName(const Json& json) {
   return ToName(value);
 }
 
-// A number, or the name of one.
+// Parses a number, or the name of one.
 Number ToNumber(const Json& json) {
   const auto [kind, value] = ToUnion(json);
   if (kind == "as_name") return Name{ToText(value)};
@@ -238,7 +240,7 @@ Argument ProgramParser::ParseArgument(const Json& json) {
   return Unsupported{kind};
 }
 
-// "L__self__,,Net;L__self___fc,fc,torch.nn.Linear": the path of the last one.
+// Returns the path of the last module of "L__self__,,Net;L__self___fc,fc,torch.nn.Linear": "fc".
 std::string ModulePath(const Json& metadata) {
   const Json* stack = Find(metadata, "nn_module_stack");
   if (stack == nullptr || !stack->is_string()) return "";
@@ -339,7 +341,7 @@ OutputSpec ToOutputSpec(const Json& json, const Argument& graph_output) {
   return spec;
 }
 
-// The keys of a dict, in a JSON text of their own.
+// Returns the keys of a dict from its context, a JSON text.
 std::vector<std::string> ToKeys(const Json& context) {
   const Json keys = Json::parse(ToText(context));
   std::vector<std::string> names;
@@ -354,7 +356,7 @@ TreeSpec ToTreeSpec(const Json& json, int depth) {
   if (type == nullptr) return spec;
   for (const Json& child : ToArray(json.at("children_spec"))) spec.children.push_back(ToTreeSpec(child, depth + 1));
   const std::string& name = ToText(*type);
-  spec.kind = TreeSpec::Kind::kTuple;  // also of classes that Python registers
+  spec.kind = TreeSpec::Kind::kTuple;  // also for registered Python classes
   if (name == "builtins.list") spec.kind = TreeSpec::Kind::kList;
   if (name == "builtins.dict" || name == "collections.OrderedDict") {
     spec.keys = ToKeys(json.at("context"));
@@ -364,7 +366,7 @@ TreeSpec ToTreeSpec(const Json& json, int depth) {
   return spec;
 }
 
-// "[1, {...}]": the version of the format, and the tree.
+// Parses "[1, {...}]": the version of the format, and the tree.
 TreeSpec ToTreeSpec(const Json& text) {
   const Json json = Json::parse(ToText(text));
   if (!json.is_array() || json.size() != 2) Invalid(json, "a version and a tree were expected");
@@ -379,7 +381,8 @@ void ProgramParser::ParseCallSpec(const Json& graph_module) {
   const Json::array_t& modules = ToArray(graph_module.at("module_call_graph"));
   const auto found = std::find_if(modules.begin(), modules.end(), root);
   const Json* signature = found == modules.end() ? nullptr : Find(*found, "signature");
-  if (signature == nullptr) Invalid(graph_module, "module_call_graph does not tell the signature of the whole model");
+  if (signature == nullptr)
+    Invalid(graph_module, "module_call_graph has no entry with the signature of the whole model");
   program_.in_spec = ToTreeSpec(signature->at("in_spec"));
   program_.out_spec = ToTreeSpec(signature->at("out_spec"));
   if (const Json* names = Find(*signature, "forward_arg_names")) {
@@ -432,7 +435,7 @@ std::vector<PayloadMeta> ParsePayloads(const Json& json) {
   return payloads;
 }
 
-// Calls `parse` on the parsed text; what it throws becomes a status.
+// Calls `parse` on the parsed text and converts exceptions to a status.
 template <typename Parse>
 auto Guarded(absl::string_view text, absl::string_view file, Parse parse) -> absl::StatusOr<decltype(parse(Json()))> {
   try {

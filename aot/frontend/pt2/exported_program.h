@@ -1,5 +1,7 @@
-// An exported program as torch.export writes it ("models/NAME.json"), read into
-// C++ types. No LibTorch here. Names of the types are those of the schema.
+// SPDX-License-Identifier: Apache-2.0
+
+// An exported program as torch.export writes it ("models/NAME.json"), parsed into C++ types, which
+// have the names of torch/_export/serde/schema.py. No LibTorch.
 #ifndef COTAN_AOT_FRONTEND_PT2_EXPORTED_PROGRAM_H_
 #define COTAN_AOT_FRONTEND_PT2_EXPORTED_PROGRAM_H_
 
@@ -21,19 +23,20 @@
 
 namespace cotan::aot::pt2 {
 
-// The schema that this reader knows: files of torch 2.6 and later. A newer
-// minor version only adds what older readers may leave out.
+// Major version of the schema that this reader supports: files of torch 2.6 and later. Newer minor
+// versions only add optional fields.
 inline constexpr int64_t kSchemaMajor = 8;
 
-// A dynamic dimension. Its index in ExportedProgram::symbols is that of the
-// symbol in SymInt expressions.
+// A dynamic dimension. Its index in ExportedProgram::symbols is the index of the symbol in SymInt
+// expressions.
 struct Symbol {
   std::string name;  // "s48"
   int64_t min = 0;
-  std::optional<int64_t> max = {};   // none: no bound
+  std::optional<int64_t> max = {};   // unset: no upper bound
   std::optional<int64_t> hint = {};  // its value when the model was exported
 };
 
+// Type and geometry of a tensor; strides and offset in elements.
 struct TensorMeta {
   DType dtype = DType::kUndefined;
   SymIntVector sizes;
@@ -43,7 +46,7 @@ struct TensorMeta {
   std::string device;  // "cpu", "cuda"
 };
 
-// Refers to a tensor or number by its name in the graph.
+// A reference to a tensor or number by its name in the graph.
 struct Name {
   std::string name;
   friend bool operator==(const Name&, const Name&) = default;
@@ -64,15 +67,15 @@ struct Subgraph {
   std::string name;
   std::shared_ptr<const Graph> graph;
 };
-// Of a kind that no op of a training graph takes ("as_custom_obj").
+// An argument of a kind that is not supported ("as_custom_obj").
 struct Unsupported {
   std::string kind;
 };
 
 using Number = std::variant<bool, int64_t, double, Name>;
-using Tensors = std::vector<std::optional<Name>>;  // none: an absent member
+using Tensors = std::vector<std::optional<Name>>;  // unset: None
 
-// One argument or result of a node. An operator is the text of its target.
+// An argument or result of a node. An operator is the text of its target.
 using Argument =
     std::variant<NoValue, Name, Tensors, bool, int64_t, double, std::complex<double>, std::string, std::vector<Number>,
                  std::vector<std::string>, DType, MemoryFormat, Layout, Device, Subgraph, Unsupported>;
@@ -97,9 +100,9 @@ struct Graph {
   absl::flat_hash_map<std::string, SymInt> sym_int_values;
 };
 
-// What the caller of the graph puts in each of its inputs.
+// The role of a graph input.
 struct InputSpec {
-  // kToken: what orders effects; it has no value.
+  // kToken: an effect token, which has no value.
   enum class Kind : uint8_t { kUserInput, kParameter, kBuffer, kTensorConstant, kConstant, kToken };
   Kind kind = Kind::kUserInput;
   Argument arg;            // the graph's input; kConstant: its value
@@ -107,7 +110,7 @@ struct InputSpec {
   bool persistent = true;  // kBuffer
 };
 
-// What becomes of each output of the graph.
+// The role of a graph output.
 struct OutputSpec {
   enum class Kind : uint8_t {
     kUserOutput,
@@ -128,14 +131,14 @@ struct ExportedProgram {
   std::vector<InputSpec> inputs;    // one for each input of the graph
   std::vector<OutputSpec> outputs;  // one for each output of the graph
   std::vector<Symbol> symbols;
-  // How the caller's arguments and results are flattened.
+  // Nesting of the arguments and results of the caller.
   TreeSpec in_spec;
   TreeSpec out_spec;
   std::vector<std::string> argument_names;  // of forward(), positional then keyword; may be empty
   std::string torch_version;
 };
 
-// One tensor of "weights_config.json" or "constants_config.json".
+// A tensor of "weights_config.json" or "constants_config.json".
 struct PayloadMeta {
   std::string name;       // qualified name
   std::string path_name;  // file in the same folder
@@ -143,12 +146,13 @@ struct PayloadMeta {
   std::optional<TensorMeta> tensor_meta;
 };
 
-// `file` names the text in messages. Any input is safe.
-// InvalidArgument: it is no JSON, or does not fit the schema; the message says
-// where. Unimplemented: another major version of the schema, a dtype that Cotan
-// does not have, a kind of input or output that cannot be compiled (script
-// objects), nesting deeper than 16.
+// Parses the JSON text of an exported program. `file` is the name of the text in messages. Safe for
+// any input.
+// InvalidArgument: the text is not JSON or does not match the schema; the message has the place.
+// Unimplemented: another major version of the schema, an unsupported dtype, an input or output of a
+// kind that cannot be compiled (script objects), nesting deeper than 16.
 absl::StatusOr<ExportedProgram> ParseExportedProgram(absl::string_view json, absl::string_view file);
+// Parses the JSON text of a weights or constants table. Errors are those of ParseExportedProgram().
 absl::StatusOr<std::vector<PayloadMeta>> ParsePayloadConfig(absl::string_view json, absl::string_view file);
 
 }  // namespace cotan::aot::pt2

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/pt2/exported_program.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +19,7 @@ absl::StatusOr<ExportedProgram> ParseFiles(const ArchiveFiles& files) {
   return ParseExportedProgram(files[0].second, "models/model.json");
 }
 
-// The small model with one piece of its program replaced.
+// Parses the small model with one piece of its program replaced.
 absl::StatusOr<ExportedProgram> ParseWith(const std::string& from, const std::string& to) {
   ArchiveFiles files = SmallModel();
   Replace(files, "m/models/model.json", from, to);

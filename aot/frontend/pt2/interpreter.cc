@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/pt2/interpreter.h"
 
 #include <ATen/autocast_mode.h>
@@ -41,7 +43,7 @@ std::optional<c10::OperatorHandle> FindOperator(absl::string_view target) {
   return name.has_value() ? c10::Dispatcher::singleton().findSchema(*name) : std::nullopt;
 }
 
-// What a node states about values that the trace knows by itself.
+// Returns whether the node only checks properties that the trace records anyway.
 bool OnlyChecks(absl::string_view target) {
   return target == "torch.ops.aten._assert_tensor_metadata.default" ||
          target == "torch.ops.aten.sym_constrain_range.default" ||
@@ -67,14 +69,14 @@ std::vector<IValue> ArgumentsOf(const Node& node, const c10::FunctionSchema& sch
   return arguments;
 }
 
-// Gives a result the names that the node has for it.
+// Binds a result to the names in `output`.
 void Bind(const Argument& output, const IValue& result, Environment& values) {
   if (const Name* name = std::get_if<Name>(&output)) {
     values[name->name] = result;
     return;
   }
   const Tensors* names = std::get_if<Tensors>(&output);
-  if (names == nullptr) return;  // a result that is not there
+  if (names == nullptr) return;  // None
   const c10::ArrayRef<IValue> members = result.toListRef();
   if (members.size() != names->size()) {
     throw std::invalid_argument(absl::StrCat("the op returned ", members.size(), " tensors, not ", names->size()));
@@ -120,8 +122,8 @@ std::vector<IValue> CallSubgraph(const Node& node, const Graph& graph, size_t fi
   return results;
 }
 
-// Sets autocast on the CPU, and back. Casts are not cached: a cached one would
-// outlive the trace.
+// Sets autocast on the CPU and restores it. Casts are not cached: a cached tensor would outlive the
+// trace.
 class AutocastScope {
  public:
   AutocastScope(bool enabled, std::optional<at::ScalarType> dtype)
@@ -178,7 +180,7 @@ std::vector<IValue> RunSubgraph(const Node& node, const Environment& values) {
   return CallSubgraph(node, SubgraphAt(node, 0), 2, values);
 }
 
-// Of with_effects: (token, op, arguments of the op...).
+// Returns the target of a with_effects node: (token, op, arguments of the op...).
 const std::string* EffectfulTarget(const Node& node) {
   return node.inputs.size() < 2 ? nullptr : std::get_if<std::string>(&node.inputs[1].value);
 }
@@ -186,8 +188,8 @@ const std::string* EffectfulTarget(const Node& node) {
 using HigherOrderFunction = std::vector<IValue> (*)(const Node& node, const Environment& values);
 HigherOrderFunction FindHigherOrder(absl::string_view target);
 
-// The op itself; its results come after a token. Tokens have no value: nodes run
-// in their order anyway.
+// Runs the op of a with_effects node. Its results come after a token. Tokens have no value, because
+// nodes run in order.
 std::vector<IValue> RunWithEffects(const Node& node, const Environment& values) {
   Node inner;
   inner.target = OperandAs<std::string>(node, 1, "an op");
@@ -216,11 +218,11 @@ std::string NumberText(const IValue& value) {
   if (value.isBool()) return value.toBool() ? "True" : "False";
   if (value.isInt()) return absl::StrCat(value.toInt());
   if (value.isDouble()) return absl::StrCat(value.toDouble());
-  throw std::invalid_argument("what is printed is neither a tensor nor a number");
+  throw std::invalid_argument("a printed value is neither a tensor nor a number");
 }
 
-// (format, values by name...): an effect for each tensor, whose name it has; the
-// others are part of the text.
+// Runs a print node (format, values by name...): one effect for each tensor; numbers become part of
+// the text.
 std::vector<IValue> RunPrint(const Node& node, const Environment& values) {
   std::string text = OperandAs<std::string>(node, 0, "a text");
   std::vector<std::pair<std::string, at::Tensor>> tensors;
@@ -250,7 +252,7 @@ HigherOrderFunction FindHigherOrder(absl::string_view target) {
   return nullptr;
 }
 
-// Results come one by one or as one list.
+// Binds results that come one by one or as one list.
 void BindHigherOrder(const Node& node, const std::vector<IValue>& results, Environment& values) {
   if (node.outputs.size() == 1 && std::holds_alternative<Tensors>(node.outputs[0])) {
     c10::List<at::Tensor> list;
@@ -274,7 +276,7 @@ void RunNode(const Node& node, Environment& values) {
     return BindAll(node, {RunScalarOp(node.target, operands)}, values);
   }
   const std::optional<c10::OperatorHandle> op = FindOperator(node.target);
-  if (!op.has_value()) throw std::invalid_argument("LibTorch does not know the op");
+  if (!op.has_value()) throw std::invalid_argument("the op is not registered in LibTorch");
   BindAll(node, CallOp(node, *op, values), values);
 }
 

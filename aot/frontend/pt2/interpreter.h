@@ -1,5 +1,7 @@
-// Runs an exported graph node by node through LibTorch's dispatcher. While a
-// trace is under way, that traces it.
+// SPDX-License-Identifier: Apache-2.0
+
+// Runs an exported graph node by node through LibTorch's dispatcher (like torch.fx.Interpreter).
+// During a trace, the ops are recorded.
 #ifndef COTAN_AOT_FRONTEND_PT2_INTERPRETER_H_
 #define COTAN_AOT_FRONTEND_PT2_INTERPRETER_H_
 
@@ -15,25 +17,24 @@
 
 namespace cotan::aot::pt2 {
 
-// Tensors, lists and numbers of a graph by name.
+// Values of a graph by name: tensors, lists and numbers.
 using Environment = absl::flat_hash_map<std::string, c10::IValue>;
 
-// Whether all ops of a graph, subgraphs included, are known.
-// Unimplemented: the message names every one that is not.
+// Unimplemented: the graph or a subgraph has unknown ops; the message lists all of them.
 absl::Status CheckTargets(const Graph& graph);
 
-// Runs all nodes; `values` holds the graph's inputs and receives its results.
+// Runs all nodes. `values` has the inputs of the graph and receives all results.
 //
-// Devices become the CPU. Nodes that only check (_assert_tensor_metadata) are
-// left out. Of higher-order ops those are known that run one subgraph:
-// wrap_with_set_grad_enabled, wrap_with_autocast, invoke_subgraph.
+// Devices become the CPU. Nodes that only check (_assert_tensor_metadata) are skipped. Supported
+// higher-order ops run one subgraph: wrap_with_set_grad_enabled, wrap_with_autocast,
+// invoke_subgraph; with_effects and print are supported as well.
 //
-// Throws std::exception, as what is traced does: an argument that does not fit
-// the op, a name without a value, or what the op throws; the message names the
-// node and its module.
+// Throws std::exception, like any traced function: an argument does not match the op, a name has no
+// value, or the op throws. The message has the node and its module.
 void RunGraph(const Graph& graph, Environment& values);
 
-// The value of an argument that no op asks for: an output of a graph.
+// Returns the value of an output of a graph. Throws std::invalid_argument: a name without a value,
+// or an unsupported kind.
 c10::IValue ValueOf(const Argument& argument, const Environment& values);
 
 }  // namespace cotan::aot::pt2

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/pt2/interpreter.h"
 
 #include <ATen/ATen.h>
@@ -126,8 +128,8 @@ TEST(InterpreterTest, NamesTheNodeThatFails) {
               HasSubstr("argument 'mat2' is missing"));
   EXPECT_THAT(ErrorOf(Call("torch.ops.aten.relu.default", {{"self", Ref("x")}, {"inplace", true}}, {Ref("y")})),
               HasSubstr("the op has no argument 'inplace'"));
-  EXPECT_THAT(ErrorOf(Call("torch.ops.aten.relu.default", {{"self", Ref("nobody")}}, {Ref("y")})),
-              HasSubstr("'nobody' has no value"));
+  EXPECT_THAT(ErrorOf(Call("torch.ops.aten.relu.default", {{"self", Ref("missing")}}, {Ref("y")})),
+              HasSubstr("'missing' has no value"));
   EXPECT_THAT(ErrorOf(Call("torch.ops.aten.relu.default", {{"self", Ref("x")}}, {Ref("y"), Ref("z")})),
               HasSubstr("returned 1 values, not 2"));
   EXPECT_THAT(ErrorOf(Call("torch.ops.higher_order.wrap_with_set_grad_enabled", {{"", false}}, {Ref("y")})),

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/pt2/model.h"
 
 #include <ATen/Functions.h>
@@ -29,7 +31,7 @@ absl::Status InFile(const absl::Status& status, const std::string& path) {
   return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
 
-// "models/NAME.json": the NAME of the only program.
+// Returns the NAME of the only program, "models/NAME.json".
 absl::StatusOr<std::string> ProgramName(const Archive& archive) {
   constexpr absl::string_view kFolder = "models/";
   constexpr absl::string_view kSuffix = ".json";
@@ -46,7 +48,7 @@ absl::StatusOr<std::string> ProgramName(const Archive& archive) {
                                                  "); save one program per archive"));
 }
 
-// What older writers leave out is as expected.
+// InvalidArgument: the file exists and has another content than `expected`. Older writers omit it.
 absl::Status CheckMark(const Archive& archive, absl::string_view file, absl::string_view expected) {
   if (!archive.Has(file)) return absl::OkStatus();
   COTAN_ASSIGN_OR_RETURN(const std::string content, archive.Read(file));
@@ -80,8 +82,8 @@ absl::StatusOr<Content> ReadOldContent(const Archive& archive) {
   return content;
 }
 
-// Torch 2.8 has one pickle for all tensors of a folder; later ones have a file
-// for each and a table.
+// Reads weights or constants. Torch 2.8 writes one pickle for all tensors of a folder, later
+// versions a table and a file for each tensor.
 absl::StatusOr<StoredTensors> ReadTensors(const Archive& archive, absl::string_view kind, absl::string_view name) {
   const std::string folder = absl::StrCat("data/", kind, "/");
   const std::string pickle = absl::StrCat(folder, name, ".pt");
@@ -113,7 +115,7 @@ bool SameStorage(const at::Tensor& a, const at::Tensor& b) { return a.numel() > 
 
 }  // namespace
 
-// Where the graph's inputs come from.
+// Sources of the inputs of the graph.
 struct Model::Inputs {
   struct State {
     std::string graph_name;
@@ -131,7 +133,7 @@ struct Model::Inputs {
 
 namespace {
 
-// Puts a content's tensors in the places that the program has for them.
+// Assembles a Model from the content of an archive.
 class Assembly {
  public:
   explicit Assembly(Content& content) : content_(content) {}
@@ -147,8 +149,8 @@ class Assembly {
     return stored->tensor;
   }
 
-  // The state that `tensor` is, as it is tied; none if it is a new one.
-  // Unimplemented: it overlaps another in a different way.
+  // Returns the state with which `tensor` is tied; unset if it is a new one.
+  // Unimplemented: it overlaps another state without being the same.
   absl::StatusOr<std::optional<size_t>> FindTied(const InputSpec& spec, const at::Tensor& tensor) const {
     for (size_t i = 0; i < states.size(); ++i) {
       if (SameTensor(states[i].value, tensor)) return i;
@@ -172,7 +174,7 @@ class Assembly {
     const Name* name = std::get_if<Name>(&spec.arg);
     const auto found = content_.program.graph.tensor_values.find(name == nullptr ? "" : name->name);
     if (found == content_.program.graph.tensor_values.end()) {
-      return absl::InvalidArgumentError(absl::StrCat("the program does not tell the type of '", spec.name, "'"));
+      return absl::InvalidArgumentError(absl::StrCat("the program has no tensor metadata of '", spec.name, "'"));
     }
     const TensorType expected = {found->second.dtype, found->second.sizes, {}};
     if (TypeOf(tensor) == expected) return absl::OkStatus();
@@ -183,8 +185,7 @@ class Assembly {
   Content& content_;
 };
 
-// Turns leaves of `spec` that are no tensors into values without a leaf. The first
-// leaf is number `next`.
+// Replaces leaves of `spec` that are not tensors by kNone. The first leaf is number `next`.
 void KeepTensorLeaves(const std::vector<bool>& is_tensor, size_t& next, TreeSpec& spec) {
   if (spec.kind == TreeSpec::Kind::kLeaf && !is_tensor[next++]) spec.kind = TreeSpec::Kind::kNone;
   for (TreeSpec& child : spec.children) KeepTensorLeaves(is_tensor, next, child);
@@ -238,7 +239,7 @@ absl::StatusOr<Model> Model::Load(const std::string& path) {
     for (const InputSpec& spec : content.program.inputs) {
       if (spec.kind == InputSpec::Kind::kConstant) continue;
       const Name* name = std::get_if<Name>(&spec.arg);
-      if (name == nullptr) return absl::InvalidArgumentError(absl::StrCat("input '", spec.name, "' is no tensor"));
+      if (name == nullptr) return absl::InvalidArgumentError(absl::StrCat("input '", spec.name, "' is not a tensor"));
       if (spec.kind == InputSpec::Kind::kToken) {
         inputs->tokens.push_back(name->name);
         continue;
@@ -289,11 +290,11 @@ using TensorVector = std::vector<at::Tensor>;
 
 at::Tensor OutputTensor(const OutputSpec& output, const Environment& values) {
   const c10::IValue value = ValueOf(output.arg, values);
-  if (!value.isTensor()) throw std::invalid_argument("an output of the graph is no tensor");
+  if (!value.isTensor()) throw std::invalid_argument("an output of the graph is not a tensor");
   return value.toTensor();
 }
 
-// Writes what the functional form of a program returns as new content.
+// Writes new content, which the functional form of a program returns, to the mutated tensor.
 void ApplyMutation(const OutputSpec& output, const at::Tensor& target, const Environment& values) {
   c10::AutoGradMode no_grad(false);
   target.copy_(OutputTensor(output, values));
@@ -335,7 +336,7 @@ StateFunction Model::function() const {
           switch (output.kind) {
             case OutputSpec::Kind::kUserOutput:
             case OutputSpec::Kind::kLoss:
-              // Numbers and None among the results are known without running it.
+              // Results that are numbers or None are constants of the program.
               if (std::holds_alternative<Name>(output.arg)) {
                 const c10::IValue value = ValueOf(output.arg, values);
                 if (value.isTensor()) results.push_back(value.toTensor());
@@ -345,7 +346,7 @@ StateFunction Model::function() const {
             case OutputSpec::Kind::kParameterMutation: {
               const auto target = state_of_target.find(output.target);
               if (target == state_of_target.end()) {
-                throw std::invalid_argument(absl::StrCat("it changes '", output.target, "', which is no state"));
+                throw std::invalid_argument(absl::StrCat("it changes '", output.target, "', which is not a state"));
               }
               ApplyMutation(output, states[target->second], values);
               break;
@@ -353,13 +354,13 @@ StateFunction Model::function() const {
             case OutputSpec::Kind::kUserInputMutation: {
               const auto target = std::find(places->tensors.begin(), places->tensors.end(), output.target);
               if (target == places->tensors.end()) {
-                throw std::invalid_argument(absl::StrCat("it changes '", output.target, "', which is no input"));
+                throw std::invalid_argument(absl::StrCat("it changes '", output.target, "', which is not an input"));
               }
               ApplyMutation(output, inputs[static_cast<size_t>(target - places->tensors.begin())], values);
               break;
             }
             case OutputSpec::Kind::kGradient:
-              break;  // refused when it was read
+              break;  // rejected by ParseExportedProgram()
             case OutputSpec::Kind::kToken:
               break;
           }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A model read from a .pt2 archive (torch.export.save), ready to be compiled.
 //
 //   COTAN_ASSIGN_OR_RETURN(const pt2::Model model, pt2::Model::Load("m.pt2"));
@@ -21,40 +23,39 @@
 
 namespace cotan::aot::pt2 {
 
-// Immutable; copies share the program and its tensors.
+// A loaded model. Immutable; copies share the program and its tensors.
 class Model {
  public:
-  // Reads any archive of torch 2.6 and later. Nothing in it is executed.
-  // Errors of Archive::Open(), ParseExportedProgram(), LoadStoredTensors() and
-  // CheckTargets(); NotFound: it holds no program, or a tensor of the program
-  // is missing; InvalidArgument: several programs; a tensor has other sizes
-  // than the program says; in_spec or out_spec has another number of leaves than
-  // the program has inputs or outputs; numbers stored big-endian. Every message names
-  // `path`.
+  // Reads an archive of torch 2.6 or later. Nothing in it is executed.
+  // Errors of Archive::Open(), ParseExportedProgram(), LoadStoredTensors(), ReadPickledTensors()
+  // and CheckTargets(). NotFound: the archive has no program, or a tensor of the program is
+  // missing. InvalidArgument: several programs; a tensor has another dtype or other sizes than in
+  // the program; in_spec or out_spec has another number of leaves than the program has inputs or
+  // outputs; numbers are stored big-endian. Unimplemented: states overlap without being the same
+  // tensor; an input is a symbolic number. Every message has `path`.
   static absl::StatusOr<Model> Load(const std::string& path);
 
+  // Returns the exported program.
   const ExportedProgram& program() const { return *program_; }
-  // Parameters, then buffers, in the program's order; a tied one once, under
-  // its first name.
+  // Returns parameters, then buffers, in the order of the program; a tied tensor once, under its
+  // first name.
   const std::vector<InitialState>& states() const { return states_; }
-  // A function of states() and the tensor inputs. Its results are the program's
-  // tensor outputs, nested ones flattened, without mutations: those it applies
-  // to the states and inputs.
+  // Returns a function of states() and the tensor inputs. Its results are the flat tensor outputs
+  // of the program. It applies mutations to the states and inputs and does not return them.
   StateFunction function() const;
 
-  // Of each tensor input; symbols are indexes in program().symbols.
+  // Returns the sizes of each tensor input; symbols are indexes in program().symbols.
   std::vector<SymIntVector> InputSizes() const;
 
-  // How forward()'s arguments and results are nested: trees over the tensor inputs
-  // and outputs. What is fixed (a number, None) has no leaf.
+  // Returns the nesting of the arguments and results of forward(): trees over the tensor inputs and
+  // outputs. Fixed values (a number, None) are not leaves.
   const TreeSpec& in_spec() const { return in_spec_; }
   const TreeSpec& out_spec() const { return out_spec_; }
 
-  // One tensor for each tensor input, of the sizes that the program was
-  // exported with: random floating point numbers, integers all 0.
-  // `symbols`: values of the dynamic dimensions, by index in
-  // program().symbols; empty: as exported.
-  // InvalidArgument: a symbol without a value.
+  // Returns one tensor for each tensor input, with the sizes of the export: random floating point
+  // numbers, integers 0. `symbols` are values of the dynamic dimensions by index in
+  // program().symbols; empty: the values of the export.
+  // InvalidArgument: a symbol without a value, or a negative size.
   absl::StatusOr<std::vector<at::Tensor>> ExampleInputs(absl::Span<const int64_t> symbols = {}) const;
 
  private:

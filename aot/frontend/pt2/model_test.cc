@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/pt2/model.h"
 
 #include <gmock/gmock.h>
@@ -87,7 +89,7 @@ TEST(Pt2ModelTest, KeepsTheTreesOfTensorArgumentsAndResults) {
   EXPECT_EQ(model->in_spec().ToString(), "((*), {})");
   EXPECT_EQ(model->out_spec().ToString(), "*");
 
-  // forward(x, 2) with 2 fixed by the export, and None beside the result.
+  // forward(x, 2), where the export fixed 2, with None as a second result.
   ArchiveFiles files = With(kProgram, R"({"user_input": {"arg": {"as_tensor": {"name": "x"}}}})",
                             R"({"user_input": {"arg": {"as_tensor": {"name": "x"}}}},
                                {"constant_input": {"name": "n", "value": {"as_int": 2}}})");
@@ -128,7 +130,7 @@ TEST(Pt2ModelTest, WritesMutationsOfTheFunctionalFormBack) {
 }
 
 TEST(Pt2ModelTest, FindsTiedParameters) {
-  // A second parameter, "tied.weight", in the place of the buffer.
+  // A second parameter, "tied.weight", replaces the buffer.
   ArchiveFiles files =
       With(kProgram, R"({"buffer": {"arg": {"name": "b_count"}, "buffer_name": "count", "persistent": false}})",
            R"({"parameter": {"arg": {"name": "b_count"}, "parameter_name": "tied.weight"}})");
@@ -159,7 +161,7 @@ TEST(Pt2ModelTest, RefusesTensorsThatDoNotFit) {
   files[2].second.resize(44);
   ExpectError(files, Code::kInvalidArgument, "in a file of 11 elements");
   files[2].second.resize(43);
-  ExpectError(files, Code::kInvalidArgument, "no multiple of 4");
+  ExpectError(files, Code::kInvalidArgument, "not a multiple of 4");
   ExpectError(With(kWeights, R"("storage_offset": {"as_int": 0})", R"("storage_offset": {"as_int": 1})"),
               Code::kInvalidArgument, "in a file of 12 elements");
   ExpectError(With(kWeights, R"({"as_int": 4})", R"({"as_int": 4611686018427387904})"), Code::kInvalidArgument,
@@ -192,8 +194,8 @@ TEST(Pt2ModelTest, RefusesOtherFormatsOfTheArchive) {
   ExpectError(two, Code::kInvalidArgument, "holds 2 programs");
 }
 
-// Programs in which one thing was replaced by another piece of the same file,
-// cut off or repeated: an error that names the archive, or a model.
+// Programs in which a piece was replaced by another piece of the same file, cut off or repeated,
+// give an error with the name of the archive, or a model.
 TEST(Pt2ModelTest, GarbledProgramsAreRefusedOrReadAsTheyAre) {
   constexpr uint32_t kSeed = 20260102;
   SCOPED_TRACE(kSeed);
@@ -201,7 +203,7 @@ TEST(Pt2ModelTest, GarbledProgramsAreRefusedOrReadAsTheyAre) {
   int refused = 0;
   for (int i = 0; i < 400; ++i) {
     ArchiveFiles files = SmallModel();
-    std::string& text = files[random() % 2].second;  // the program or its weights' table
+    std::string& text = files[random() % 2].second;  // the program or the table of weights
     const size_t from = random() % text.size();
     const size_t length = 1 + random() % 40;
     text.replace(random() % text.size(), random() % 40, text.substr(from, length));

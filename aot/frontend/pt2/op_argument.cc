@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/pt2/op_argument.h"
 
 #include <ATen/core/List.h>
@@ -17,7 +19,7 @@ namespace {
 using c10::IValue;
 using c10::TypeKind;
 
-// What a declared type is without Optional around it.
+// Returns the declared type without Optional.
 c10::TypePtr Bare(c10::TypePtr type) {
   if (type->kind() == TypeKind::OptionalType) return type->expectRef<c10::OptionalType>().getElementType();
   return type;
@@ -34,7 +36,7 @@ IValue WrappedNumber(const at::Scalar& number) {
   return tensor;
 }
 
-// A number in the place of a declared one.
+// Converts a number to the declared number type.
 IValue Coerce(const IValue& value, const c10::Type& type) {
   if (!value.isScalar()) return value;
   switch (type.kind()) {
@@ -153,7 +155,7 @@ struct Visitor {
     return value.toTensor();
   }
 
-  // One number, also where the op takes a list of a fixed length.
+  // Converts one number, also to a list of fixed length.
   IValue Single(const IValue& value) const {
     if (type.kind() != TypeKind::ListType || !declared.N().has_value() || !value.isInt()) return Coerce(value, type);
     return std::vector<int64_t>(static_cast<size_t>(*declared.N()), value.toInt());

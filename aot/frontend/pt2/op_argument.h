@@ -1,4 +1,6 @@
-// Arguments of exported nodes as LibTorch's dispatcher takes them.
+// SPDX-License-Identifier: Apache-2.0
+
+// Converts arguments of exported nodes to the types of LibTorch's dispatcher.
 #ifndef COTAN_AOT_FRONTEND_PT2_OP_ARGUMENT_H_
 #define COTAN_AOT_FRONTEND_PT2_OP_ARGUMENT_H_
 
@@ -12,10 +14,10 @@
 
 namespace cotan::aot::pt2 {
 
-// `argument` as the op declares it: an int for a float becomes a float, a
-// number for a tensor a wrapped number, a device the CPU.
-// Throws std::invalid_argument: a name without a value, a kind that does not
-// fit.
+// Returns `argument` as a value of the declared type: an int becomes a float where a float is
+// declared, a number a wrapped number where a tensor is declared; devices become the CPU.
+// Throws std::invalid_argument: a name without a value, or a kind that does not match the declared
+// type.
 c10::IValue ToOpArgument(const Argument& argument, const c10::Argument& declared, const Environment& values);
 
 }  // namespace cotan::aot::pt2

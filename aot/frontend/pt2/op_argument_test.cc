@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/pt2/op_argument.h"
 
 #include <ATen/ATen.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/pt2/pickled_tensors.h"
 
 #include <algorithm>
@@ -29,8 +31,8 @@ struct Global {
 struct Storage {
   at::Tensor elements;  // [n]
 };
-// Items that are no tensors are kept as absent ones. Dicts are changed after
-// they were stored in the memo, so copies share them.
+// Values that are not tensors are kept as unset items. Copies of a dict share it, because a pickle
+// changes a dict after it was stored in the memo.
 using Items = std::vector<std::pair<std::string, std::optional<StoredTensor>>>;
 struct Dict {
   std::shared_ptr<Items> items;
@@ -67,7 +69,7 @@ DType StorageDType(absl::string_view global) {
   return DType::kUndefined;
 }
 
-// The pickle machine, with only the instructions that such files have.
+// The pickle machine with the instructions that dicts of tensors use.
 class Reader {
  public:
   Reader(const Archive& files, absl::string_view pickle) : files_(files), pickle_(pickle) {}
@@ -178,7 +180,7 @@ absl::Status Reader::PushNumber(uint8_t opcode) {
       Push({value});
       return absl::OkStatus();
     }
-    default: {  // 0x8a: an integer of as many bytes as the first says
+    default: {  // 0x8a (LONG1): one byte with the size, then an integer
       COTAN_ASSIGN_OR_RETURN(const uint64_t bytes, TakeInteger(1));
       if (bytes > 8) return Damaged("an integer beyond 64 bits");
       COTAN_ASSIGN_OR_RETURN(const uint64_t value, TakeInteger(bytes));
@@ -207,7 +209,7 @@ absl::Status Reader::UseMemo(uint8_t opcode) {
   if (opcode != 0x94) {
     COTAN_ASSIGN_OR_RETURN(index, TakeInteger(opcode == 'q' ? 1 : 4));
   }
-  // Writers number memos from 0 on.
+  // Writers number memos consecutively from 0.
   if (index > memo_.size() || stack_.empty()) return Damaged("a memo out of order");
   if (index == memo_.size()) memo_.emplace_back();
   memo_[index] = stack_.back();
@@ -237,7 +239,7 @@ absl::Status Reader::FillDict(uint8_t opcode) {
   if (dict == nullptr || items.size() % 2 != 0) return Damaged("not a dict");
   for (size_t i = 0; i < items.size(); i += 2) {
     const std::string* key = std::get_if<std::string>(&items[i].v);
-    if (key == nullptr) return Damaged("a key that is no text");
+    if (key == nullptr) return Damaged("a key of the dict is not a string");
     const StoredTensor* tensor = std::get_if<StoredTensor>(&items[i + 1].v);
     dict->items->emplace_back(*key, tensor == nullptr ? std::nullopt : std::optional<StoredTensor>(*tensor));
   }
@@ -285,11 +287,12 @@ absl::Status Reader::LoadStorage() {
 
 absl::StatusOr<DimVector> ToDims(const Value& value) {
   const Tuple* tuple = std::get_if<Tuple>(&value.v);
-  if (tuple == nullptr) return absl::InvalidArgumentError("the pickle is damaged: sizes that are no tuple");
+  if (tuple == nullptr) return absl::InvalidArgumentError("the pickle is damaged: sizes or strides are not a tuple");
   DimVector dims;
   for (const Value& item : *tuple->items) {
     const int64_t* size = std::get_if<int64_t>(&item.v);
-    if (size == nullptr || *size < 0) return absl::InvalidArgumentError("the pickle is damaged: a size that is none");
+    if (size == nullptr || *size < 0)
+      return absl::InvalidArgumentError("invalid pickle: size is not a non-negative integer");
     dims.push_back(*size);
   }
   return dims;
@@ -396,9 +399,10 @@ absl::Status Reader::Step(uint8_t opcode) {
       return LoadStorage();
     case 'R':
       return Call();
-    case 'b': {  // attributes of a dict ("_metadata"), which do not matter
+    case 'b': {  // attributes of a dict ("_metadata"): ignored
       COTAN_RETURN_IF_ERROR(Pop().status());
-      if (stack_.empty() || !std::holds_alternative<Dict>(stack_.back().v)) return Damaged("attributes of no dict");
+      if (stack_.empty() || !std::holds_alternative<Dict>(stack_.back().v))
+        return Damaged("attributes of an object that is not a dict");
       return absl::OkStatus();
     }
     default:
@@ -428,7 +432,7 @@ absl::StatusOr<StoredTensors> ReadDict(absl::string_view bytes, const std::strin
   if (dict == nullptr) return absl::InvalidArgumentError("it is not a dict of tensors");
   StoredTensors tensors;
   for (const auto& [key, tensor] : *dict->items) {
-    if (!tensor.has_value()) return absl::InvalidArgumentError(absl::StrCat("'", key, "' is no tensor"));
+    if (!tensor.has_value()) return absl::InvalidArgumentError(absl::StrCat("'", key, "' is not a tensor"));
     tensors.insert_or_assign(key, *tensor);
   }
   return tensors;

@@ -1,5 +1,6 @@
-// Tensors that torch.save wrote: how torch before 2.9 stores the weights of an
-// archive.
+// SPDX-License-Identifier: Apache-2.0
+
+// Reads tensors written by torch.save: the weights of archives of torch before 2.9.
 #ifndef COTAN_AOT_FRONTEND_PT2_PICKLED_TENSORS_H_
 #define COTAN_AOT_FRONTEND_PT2_PICKLED_TENSORS_H_
 
@@ -11,13 +12,13 @@
 
 namespace cotan::aot::pt2 {
 
-// Reads a dict of plain tensors by name. A pickle is a program that calls what
-// it likes; of all calls only those that make a dict, a tensor in a storage and
-// a parameter of a tensor are known here, as data, and nothing is called.
+// Returns the tensors of a dict of plain tensors by name. A pickle is a program that may call any
+// function; this reader recognizes only the calls that make a dict, a tensor in a storage, or a
+// parameter, and executes nothing.
 //
-// `bytes`: the file, a zip archive of its own; `name` is for messages.
-// InvalidArgument: damaged, or not such a dict. Unimplemented: anything else in
-// the pickle; the message names it.
+// `bytes` is the file, a zip archive; `name` is its name in messages.
+// InvalidArgument: the file is damaged or not such a dict. Unimplemented: another call or
+// instruction in the pickle; the message has its name.
 absl::StatusOr<StoredTensors> ReadPickledTensors(absl::string_view bytes, const std::string& name);
 
 }  // namespace cotan::aot::pt2

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/pt2/pickled_tensors.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +27,7 @@ std::string Int(int value) { return {'K', static_cast<char>(value)}; }
 std::string StorageId(const std::string& type, int count) {
   return "(" + Text("storage") + Global("torch", type) + Text("0") + Text("cpu") + Int(count) + "tQ";
 }
-// The tensor [2, 3] with an offset in a storage of `count` floats.
+// Returns a pickled tensor [2, 3] with an offset in a storage of `count` floats.
 std::string Tensor(int count, int offset) {
   return Global("torch._utils", "_rebuild_tensor_v2") + "(" + StorageId("FloatStorage", count) + Int(offset) + Int(2) +
          Int(3) + "\x86" + Int(3) + Int(1) + "\x86" + "\x89" + Global("collections", "OrderedDict") + ")R" + "tR";
@@ -38,7 +40,7 @@ std::string BytesOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
-// A file as torch.save writes it, with a storage of 8 floats.
+// Returns a file as torch.save writes it, with a storage of 8 floats.
 std::string SavedFile(const std::string& pickle) {
   return BytesOf(WriteArchive(
       "saved.pt",
@@ -73,7 +75,7 @@ TEST(PickledTensorsTest, CallsNothing) {
 
 TEST(PickledTensorsTest, RefusesWhatIsNoDictOfTensors) {
   using Code = absl::StatusCode;
-  EXPECT_THAT(std::string(Read(DictOf("w", Int(1))).status().message()), HasSubstr("'w' is no tensor"));
+  EXPECT_THAT(std::string(Read(DictOf("w", Int(1))).status().message()), HasSubstr("'w' is not a tensor"));
   EXPECT_THAT(std::string(Read("\x80\x02K\x01.").status().message()), HasSubstr("not a dict of tensors"));
   EXPECT_EQ(Read(DictOf("w", Tensor(8, 3))).status().code(), Code::kInvalidArgument);  // beyond the storage
   EXPECT_EQ(Read("\x80\x02}").status().code(), Code::kInvalidArgument);                // no end

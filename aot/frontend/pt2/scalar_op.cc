@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/pt2/scalar_op.h"
 
 #include <algorithm>
@@ -24,8 +26,8 @@ int64_t FloorDivide(int64_t a, int64_t b) {
   return quotient - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
 }
 
-// Calls `function` with both operands as integers if they are such, else as
-// floating point numbers.
+// Calls `function` with both operands as integers if both are integers, otherwise as floating point
+// numbers.
 template <typename Function>
 IValue Arithmetic(const IValue& a, const IValue& b, Function function) {
   const bool integers = !a.isDouble() && !b.isDouble();

@@ -1,5 +1,7 @@
-// Nodes of exported graphs that compute with numbers instead of tensors: sizes
-// and what is derived from them.
+// SPDX-License-Identifier: Apache-2.0
+
+// Runs nodes of exported graphs that compute with numbers instead of tensors: sizes and values
+// derived from them.
 #ifndef COTAN_AOT_FRONTEND_PT2_SCALAR_OP_H_
 #define COTAN_AOT_FRONTEND_PT2_SCALAR_OP_H_
 
@@ -11,12 +13,12 @@
 
 namespace cotan::aot::pt2 {
 
-// Whether `target` is one: "_operator.mul", "torch.sym_max", "math.floor".
+// Returns whether `target` is such an op: "_operator.mul", "torch.sym_max", "math.floor".
 bool IsScalarOp(absl::string_view target);
 
-// With Python's meaning: `//` and `%` round towards minus infinity.
-// Throws std::invalid_argument: a wrong number of operands, one that is no
-// number, division by zero.
+// Returns the result of the op with Python's semantics: `//` and `%` round towards minus infinity.
+// Throws std::invalid_argument: a wrong number of operands, an operand that is not a number,
+// division by zero, a power that overflows.
 c10::IValue RunScalarOp(absl::string_view target, const std::vector<c10::IValue>& operands);
 
 }  // namespace cotan::aot::pt2

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/pt2/strided_storage.h"
 
 #include <ATen/ops/empty.h>
@@ -10,7 +12,7 @@
 namespace cotan::aot::pt2 {
 namespace {
 
-// Whether all elements lie within `elements` of a storage.
+// Returns whether all elements are within the first `elements` elements of a storage.
 bool Fits(const StridedLayout& layout, int64_t elements) {
   const int64_t count = CheckedNumElements(layout.sizes);
   if (count < 0 || layout.sizes.size() != layout.strides.size() || layout.offset < 0) return false;
@@ -30,8 +32,8 @@ bool Fits(const StridedLayout& layout, int64_t elements) {
 absl::StatusOr<at::Tensor> StorageFromBytes(absl::string_view bytes, DType dtype) {
   const size_t size = ByteSize(dtype);
   if (size == 0 || bytes.size() % size != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(bytes.size(), " bytes, no multiple of ", size, " as elements of ", DTypeName(dtype), " have"));
+    return absl::InvalidArgumentError(absl::StrCat(bytes.size(), " bytes, which is not a multiple of ", size,
+                                                   ", the size of an element of ", DTypeName(dtype)));
   }
   at::Tensor storage = at::empty({static_cast<int64_t>(bytes.size() / size)}, at::TensorOptions(ToScalarType(dtype)));
   if (!bytes.empty()) std::memcpy(storage.mutable_data_ptr(), bytes.data(), bytes.size());

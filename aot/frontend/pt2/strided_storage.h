@@ -1,4 +1,6 @@
-// Raw bytes of an archive as tensors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Makes tensors of raw bytes of an archive.
 #ifndef COTAN_AOT_FRONTEND_PT2_STRIDED_STORAGE_H_
 #define COTAN_AOT_FRONTEND_PT2_STRIDED_STORAGE_H_
 
@@ -11,12 +13,12 @@
 
 namespace cotan::aot::pt2 {
 
-// A tensor [n] with a copy of little-endian bytes.
-// InvalidArgument: their number is no multiple of the element's size.
+// Returns a tensor [n] with a copy of little-endian bytes.
+// InvalidArgument: the number of bytes is not a multiple of the element size.
 absl::StatusOr<at::Tensor> StorageFromBytes(absl::string_view bytes, DType dtype);
 
-// `storage`, a tensor [n], seen through `layout`.
-// InvalidArgument: the layout is not valid, or leaves the storage.
+// Returns a view of `storage`, a tensor [n], with `layout` (in elements).
+// InvalidArgument: the layout is invalid or exceeds the storage.
 absl::StatusOr<at::Tensor> ViewOfStorage(const at::Tensor& storage, const StridedLayout& layout);
 
 }  // namespace cotan::aot::pt2

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/pt2/symbolic.h"
 
 #include <cctype>
@@ -146,7 +148,7 @@ class Parser {
     return text_.substr(start, position_ - start);
   }
 
-  // After "Symbol(": a quoted name and assumptions, which do not matter here.
+  // Parses after "Symbol(": a quoted name, and assumptions, which are ignored.
   absl::StatusOr<SymInt> SymbolCall() {
     if (!Accept("'")) return Unexpected();
     const absl::string_view name = Identifier();

@@ -1,4 +1,6 @@
-// Size expressions as torch.export writes them.
+// SPDX-License-Identifier: Apache-2.0
+
+// Parses size expressions that torch.export writes.
 #ifndef COTAN_AOT_FRONTEND_PT2_SYMBOLIC_H_
 #define COTAN_AOT_FRONTEND_PT2_SYMBOLIC_H_
 
@@ -12,11 +14,11 @@
 
 namespace cotan::aot::pt2 {
 
-// Parses the two forms there are: "Mul(Integer(17), Symbol('s48',
-// positive=True, integer=True))" and "17*s48". `symbol_index` yields the index
-// of a symbol by its name.
-// InvalidArgument: not an expression. Unimplemented: a function that integers
-// of a program cannot have; the message names it.
+// Parses the two forms of expressions, SymPy's srepr() "Mul(Integer(17), Symbol('s48',
+// positive=True, integer=True))" and str() "17*s48". `symbol_index` returns the index of a symbol
+// by its name.
+// InvalidArgument: not an expression. Unimplemented: a function that SymInt does not have; the
+// message has its name.
 absl::StatusOr<SymInt> ParseSymbolic(absl::string_view text,
                                      absl::FunctionRef<int(absl::string_view name)> symbol_index);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/pt2/weights.h"
 
 #include <utility>
@@ -12,7 +14,7 @@
 namespace cotan::aot::pt2 {
 namespace {
 
-// No dynamic dimensions in what is stored.
+// Returns constant values. InvalidArgument: a symbolic value; stored tensors have fixed sizes.
 absl::StatusOr<DimVector> Constants(const SymIntVector& values) {
   DimVector result;
   for (const SymInt& value : values) {
@@ -33,7 +35,7 @@ absl::StatusOr<StridedLayout> LayoutOf(const TensorMeta& meta) {
   return layout;
 }
 
-// The files of a folder, each read once.
+// Reads the files of a folder, each once.
 class Folder {
  public:
   Folder(const Archive& archive, absl::string_view path) : archive_(archive), path_(path) {}

@@ -1,4 +1,6 @@
-// Tensors of a .pt2 archive: parameters, buffers, constants.
+// SPDX-License-Identifier: Apache-2.0
+
+// Loads the tensors of a .pt2 archive: parameters, buffers, constants.
 #ifndef COTAN_AOT_FRONTEND_PT2_WEIGHTS_H_
 #define COTAN_AOT_FRONTEND_PT2_WEIGHTS_H_
 
@@ -13,21 +15,19 @@
 
 namespace cotan::aot::pt2 {
 
-// A tensor of the archive. Two that are one in the model (tied) have the same
-// storage and geometry.
+// A tensor of the archive. Tied tensors have the same storage and geometry.
 struct StoredTensor {
   at::Tensor tensor;
   bool requires_grad = false;
 };
 
-// By qualified name.
+// Tensors by qualified name.
 using StoredTensors = absl::flat_hash_map<std::string, StoredTensor>;
 
-// What lies in `folder` ("data/weights/"), as its file `config` tells.
-// NotFound: a file that is named is not there. InvalidArgument: a file is
-// smaller than its tensor; a path leads out of the folder; the content is
-// damaged. Unimplemented: a tensor of a Python class, which only running the
-// pickle in the file could make.
+// Returns the tensors in `folder` ("data/weights/") that its table `config` lists.
+// NotFound: a listed file is missing. InvalidArgument: a file is smaller than its tensor; a path
+// leads out of the folder; the content is damaged. Unimplemented: a tensor of a Python class, which
+// only unpickling could make.
 absl::StatusOr<StoredTensors> LoadStoredTensors(const Archive& archive, absl::string_view folder,
                                                 absl::string_view config);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/frontend/pt2/weights.h"
 
 #include <gmock/gmock.h>
@@ -12,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// One tensor of `config` for each name: {"w": "tensor meta"}.
+// Returns a table entry for one tensor.
 std::string Entry(const std::string& name, int dtype, const std::string& sizes, const std::string& strides,
                   int offset) {
   return absl::StrCat(

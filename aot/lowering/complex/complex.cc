@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/lowering/complex/complex.h"
 
 #include <algorithm>
@@ -45,7 +47,7 @@ class Splitter {
   }
 
  private:
-  // Emits the real form of a node in front of it; false: there is none.
+  // Emits the real form of a node before it; returns false if it has none.
   bool Rewrite(const Node& node) {
     const ComplexRule rule = FindComplexRule(node.op);
     if (rule == nullptr) return false;
@@ -67,7 +69,7 @@ class Splitter {
            std::any_of(node.outputs.begin(), node.outputs.end(), is_complex);
   }
 
-  // Not so for what depends on something unsupported.
+  // Returns false for values that depend on an unsupported op.
   bool IsInterleavedComplex(const Node& node) const {
     const std::vector<ValueId> operands = TensorOperands(node);
     return std::all_of(operands.begin(), operands.end(),

@@ -1,5 +1,6 @@
-// Complex numbers as pairs of real ones: the runtime computes with real numbers
-// alone.
+// SPDX-License-Identifier: Apache-2.0
+
+// Represents complex numbers as pairs of real ones; the runtime computes with real numbers only.
 #ifndef COTAN_AOT_LOWERING_COMPLEX_COMPLEX_H_
 #define COTAN_AOT_LOWERING_COMPLEX_COMPLEX_H_
 
@@ -8,11 +9,10 @@
 
 namespace cotan::aot {
 
-// Rewrites a traced graph so that all that is complex is real with a last
-// dimension of two, real and imaginary part. Complex inputs and outputs stay:
-// aten.view_as_real and aten.view_as_complex lead from and to them.
-// Unimplemented: the ops on complex tensors that have no such form; all of them
-// are named.
+// Rewrites a traced graph so that complex values become real ones with a last dimension of size 2
+// (real and imaginary part). Inputs and outputs stay complex and are converted with
+// aten.view_as_real and aten.view_as_complex.
+// Unimplemented: an op on complex tensors has no real form; the message names all such ops.
 absl::Status SplitComplex(Graph& graph);
 
 }  // namespace cotan::aot

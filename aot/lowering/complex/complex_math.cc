@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/lowering/complex/complex_math.h"
 
 #include <utility>
@@ -124,8 +126,8 @@ ComplexValue ComplexMath::Exp(ComplexValue z) {
 
 ComplexValue ComplexMath::Log(ComplexValue z) { return {Unary("log", Magnitude(z)), Angle(z)}; }
 
-// With positive real part; the part that would be a difference of large numbers
-// follows from the other one.
+// Returns the root with positive real part. The part that would be a difference of large numbers is
+// computed from the other one.
 ComplexValue ComplexMath::Sqrt(ComplexValue z) {
   const ValueId sum = Binary("add", Magnitude(z), Unary("abs", z.real));
   const ValueId larger = Unary("sqrt", Scale(sum, 0.5));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Functions of complex numbers in terms of real ones.
 #ifndef COTAN_AOT_LOWERING_COMPLEX_COMPLEX_MATH_H_
 #define COTAN_AOT_LOWERING_COMPLEX_COMPLEX_MATH_H_
@@ -11,7 +13,7 @@
 
 namespace cotan::aot {
 
-// Real and imaginary part: values of the same dtype, with sizes that broadcast.
+// Real and imaginary part: values of the same dtype, whose sizes broadcast.
 struct ComplexValue {
   ValueId real = kNoValue;
   ValueId imaginary = kNoValue;
@@ -21,13 +23,13 @@ struct ComplexValue {
 // Results have the sizes that the operands broadcast to.
 class ComplexMath {
  public:
-  // `graph` and `at` have to outlive it.
+  // `graph` and `at` outlive the object.
   ComplexMath(Graph& graph, const Graph::NodeList::iterator& at) : graph_(graph), at_(at) {}
 
-  // For people: where the nodes come from.
+  // Sets Node::source of the nodes emitted from now on.
   void set_source(std::string source) { source_ = std::move(source); }
 
-  // Of real values. Binary() also compares.
+  // Functions of real values. Binary() also takes comparison ops.
   ValueId Emit(std::string op, std::vector<Argument> arguments, TensorType type);
   ValueId Unary(absl::string_view op, ValueId x);
   ValueId Binary(absl::string_view op, ValueId a, ValueId b);
@@ -36,7 +38,7 @@ class ComplexMath {
   ValueId Where(ValueId condition, ValueId a, ValueId b);
   ValueId Full(double value, TensorType type);
   ValueId Convert(ValueId x, DType dtype);
-  // A number to compute with `x` with.
+  // Returns a constant that can be an operand of an op with `x`: 0-d, of x's dtype.
   ValueId NumberLike(double value, ValueId x);
 
   ComplexValue Add(ComplexValue a, ComplexValue b);
@@ -50,7 +52,7 @@ class ComplexMath {
 
   ValueId Magnitude(ComplexValue z);
   ValueId Angle(ComplexValue z);
-  // Whether it is not 0; it is if it is not a number.
+  // Returns true where `z` is not 0; NaN counts as not 0.
   ValueId IsNotZero(ComplexValue z);
   ComplexValue Reciprocal(ComplexValue z);
   ComplexValue Exp(ComplexValue z);

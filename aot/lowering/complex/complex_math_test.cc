@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/lowering/complex/complex_math.h"
 
 #include "aot/ir/text.h"
@@ -7,7 +9,7 @@
 namespace cotan::aot {
 namespace {
 
-// The nodes that compute both parts of a function of x + iy.
+// Returns the nodes that compute both parts of a function of x + iy.
 template <typename F>
 std::string NodesOf(const F& function) {
   absl::StatusOr<Graph> graph = ParseGraph(R"(graph @g {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/lowering/complex/complex_node.h"
 
 #include "aot/ir/text.h"
@@ -11,7 +13,8 @@ namespace {
 using ::testing::Optional;
 using ::testing::Pair;
 
-// x, which stands for itself and the pair of z, and y = z * x, not yet real.
+// A graph with x, which is also used as the pair of z, and the complex y = z * x before its
+// rewrite.
 class ComplexNodeTest : public ::testing::Test {
  protected:
   ComplexNodeTest() {

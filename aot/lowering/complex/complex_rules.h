@@ -1,4 +1,6 @@
-// The real forms of ops on complex numbers, one rule per op.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rules that replace ops on complex numbers by ops on real ones, one rule per op.
 #ifndef COTAN_AOT_LOWERING_COMPLEX_COMPLEX_RULES_H_
 #define COTAN_AOT_LOWERING_COMPLEX_COMPLEX_RULES_H_
 
@@ -8,8 +10,8 @@
 
 namespace cotan::aot {
 
-// Emits the real form of a node and returns its results; false: for these
-// arguments there is none.
+// Emits the real form of a node and sets its results. Returns false if these arguments have no real
+// form.
 using ComplexRule = bool (*)(ComplexNode& n);
 
 struct ComplexRuleRow {
@@ -17,7 +19,7 @@ struct ComplexRuleRow {
   ComplexRule rule;
 };
 
-// The rule of an op; nullptr: it has no real form.
+// Returns the rule of an op; null if it has no real form.
 ComplexRule FindComplexRule(absl::string_view op);
 
 // The table's parts.

@@ -1,4 +1,6 @@
-// Sums, products, quotients, and products of matrices.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rules of sums, products, quotients and matrix products.
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,7 +18,7 @@ ComplexValue Times(ComplexNode& n, ComplexValue z, const Argument& number) {
   return real == 1 ? z : n.math.ScaleBy(z, n.math.NumberLike(real, z.real));
 }
 
-// An operand of a sum as a pair that broadcasts to the result's.
+// Returns an operand of a sum as a pair that broadcasts to the result's pair.
 ValueId AsPair(ComplexNode& n, size_t i) {
   if (n.IsComplexOperand(i)) return n.Pair(i);
   const ValueId real = n.Operand(i);
@@ -34,7 +36,7 @@ bool WeightedSum(ComplexNode& n) {
   return n.Return(is_difference ? n.math.Subtract(a, b) : n.math.Add(a, b));
 }
 
-// self * other or self / other of a complex number and a real one.
+// Computes self * other or self / other for a complex and a real operand.
 bool Scale(ComplexNode& n, size_t complex, size_t real) {
   std::vector<Argument> arguments = {Use{n.Pair(complex)}, n.node().arguments[real]};
   if (const ValueId factor = n.Operand(real); factor != kNoValue) {
@@ -45,7 +47,7 @@ bool Scale(ComplexNode& n, size_t complex, size_t real) {
   return n.ReturnPair(n.math.Emit(n.node().op, std::move(arguments), n.PairType()));
 }
 
-// Part `part` of the result of an op that is one of each operand.
+// Emits the node's product of one part of each operand.
 ValueId ProductOfParts(ComplexNode& n, size_t first, bool imaginary, bool other_imaginary, const TensorType& type) {
   const DType dtype = type.dtype;
   const ComplexValue a = n.Operands(first, dtype), b = n.Operands(first + 1, dtype);
@@ -75,7 +77,7 @@ bool Sum(ComplexNode& n) {
     return n.ReturnPair(
         n.math.Emit(name + ".Tensor", {Use{AsPair(n, 0)}, Use{AsPair(n, 1)}, n.node().arguments[2]}, n.PairType()));
   }
-  // A number has no imaginary part.
+  // A real number has no imaginary part.
   const ValueId real =
       n.math.Emit(name + ".Scalar", {Use{n.Part(0, 0)}, n.node().arguments[1], n.node().arguments[2]}, n.PartType());
   const ValueId imaginary = n.Part(0, 1);

@@ -1,4 +1,6 @@
-// Functions of an element, and what is told of it by a real number.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rules of pointwise functions with complex or real results.
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +22,7 @@ ComplexValue TimesConjugate(ComplexNode& n, ComplexValue a, ComplexValue b) {
 
 ValueId Magnitude(ComplexNode& n) { return n.math.Magnitude({n.Part(0, 0), n.Part(0, 1)}); }
 
-// The op on real numbers in the place of its first operand.
+// Emits the node's op with `real` in the place of its first operand.
 bool ReturnOf(ComplexNode& n, ValueId real) {
   std::vector<Argument> arguments = n.node().arguments;
   arguments[0] = Use{real};
@@ -31,7 +33,7 @@ bool ReturnOf(ComplexNode& n, ValueId real) {
   return n.ReturnReal(n.math.Emit(n.node().op, std::move(arguments), type));
 }
 
-// Tests of one part.
+// Applies the node's predicate to each part.
 ComplexValue Tests(ComplexNode& n) {
   const TensorType type = n.ResultType();
   const ValueId real = n.math.Emit(n.node().op, {Use{n.Part(0, 0)}}, type);
@@ -76,7 +78,7 @@ bool TanhBackward(ComplexNode& n) {
       TimesConjugate(n, n.Operands(0), n.math.Subtract(n.math.Constant(1, 0, y.real), n.math.Multiply(y, y))));
 }
 
-// Either may be a number.
+// Either operand may be a number.
 bool Power(ComplexNode& n) {
   const auto exponent = NumberOf(n.node().arguments[1]);
   if (exponent.has_value() && exponent->second == 0) {
@@ -89,7 +91,7 @@ bool Power(ComplexNode& n) {
 bool Abs(ComplexNode& n) { return n.ReturnReal(Magnitude(n)); }
 bool Angle(ComplexNode& n) { return n.ReturnReal(n.math.Angle({n.Part(0, 0), n.Part(0, 1)})); }
 
-// What an op on the magnitudes returns.
+// Returns the result of the op on the magnitudes.
 bool OfMagnitude(ComplexNode& n) { return ReturnOf(n, Magnitude(n)); }
 bool OfNonZero(ComplexNode& n) { return ReturnOf(n, n.math.IsNotZero({n.Part(0, 0), n.Part(0, 1)})); }
 

@@ -1,4 +1,6 @@
-// Ops that do to both parts what they do to a number.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rules of ops that apply to each part separately.
 #include <cstdint>
 #include <utility>
 #include <variant>
@@ -11,7 +13,8 @@ namespace {
 
 constexpr int kNone = -1;
 
-// A part of an element of the result; real numbers have no imaginary one.
+// Returns a part of an operand that provides elements of the result; the imaginary part of a real
+// one is 0.
 ValueId PartOf(ComplexNode& n, int64_t part, DType dtype, ValueId element) {
   if (element == kNoValue) return kNoValue;
   if (n.IsComplex(element)) return n.math.Convert(n.PartOfValue(element, part), dtype);
@@ -19,7 +22,7 @@ ValueId PartOf(ComplexNode& n, int64_t part, DType dtype, ValueId element) {
   return part == 0 ? real : n.math.Full(0, n.TypeOf(real));
 }
 
-// An argument that has elements of the result, of the op on one of the parts.
+// Replaces tensors in an argument that provides elements of the result by one of their parts.
 void TakeParts(ComplexNode& n, int64_t part, DType dtype, Argument& argument) {
   if (Use* use = std::get_if<Use>(&argument)) use->value = PartOf(n, part, dtype, use->value);
   if (auto* list = std::get_if<std::vector<Use>>(&argument)) {
@@ -28,8 +31,8 @@ void TakeParts(ComplexNode& n, int64_t part, DType dtype, Argument& argument) {
   if (std::holds_alternative<DType>(argument)) argument = dtype;
 }
 
-// `kNumber`: which argument is a number that is an element of the result.
-// `kPlaces`: which one is a mask or has indices, and is what it is.
+// `kNumber`: index of the argument that is a number and an element of the result. `kPlaces`: index
+// of the argument that is a mask or has indices, and stays unchanged.
 template <int kNumber, int kPlaces>
 bool OnParts(ComplexNode& n) {
   std::vector<TensorType> types;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "aot/lowering/complex/complex_rules.h"
 
 #include <set>
@@ -13,8 +15,8 @@
 namespace cotan::aot {
 namespace {
 
-// The real form of a node on z (c64[3]) and x (f32[3]), without what leads from and
-// to complex numbers.
+// Returns the real form of a node on z (c64[3]) and x (f32[3]), without the conversions from and to
+// complex numbers.
 std::string RealForm(absl::string_view type, absl::string_view node) {
   absl::StatusOr<Graph> graph = ParseGraph(absl::StrCat(R"(graph @g {
   %0: c64[3] = user_input 0 "z"

@@ -1,4 +1,6 @@
-// Conversions, views, sums over dimensions, and tensors of one number.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rules of conversions, views, sums over dimensions, and fills.
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,13 +13,14 @@ namespace {
 
 bool Same(ComplexNode& n) { return n.ReturnPair(n.Pair(0)); }
 
-// A complex operand as real numbers: its real part, or whether it is not zero.
+// Converts a complex operand to a real dtype: its real part, or for bool, true where it is not
+// zero.
 ValueId AsReal(ComplexNode& n, size_t i, DType dtype) {
   if (dtype == DType::kBool) return n.math.IsNotZero({n.Part(i, 0), n.Part(i, 1)});
   return n.math.Convert(n.Part(i, 0), dtype);
 }
 
-// Operand `i` with the result's dtype and sizes.
+// Returns operand `i` with the result's dtype and sizes.
 bool ReturnConverted(ComplexNode& n, size_t i) {
   const TensorType result = n.ResultType();
   if (!IsComplex(result.dtype)) {
@@ -44,7 +47,7 @@ bool SumOver(ComplexNode& n, const std::vector<SymInt>& dims, bool keep) {
 bool ToReal(ComplexNode& n) { return n.ReturnReal(n.Pair(0)); }
 bool FromReal(ComplexNode& n) { return n.ReturnPair(n.Operand(0)); }
 
-// Numbers as their parts, which lie beside each other, or the reverse.
+// Views complex numbers as their parts, which are adjacent in memory, or the reverse.
 bool ViewAsType(ComplexNode& n) {
   const TensorType result = n.ResultType();
   if (IsComplex(result.dtype) && n.IsComplexOperand(0)) return result.dtype == n.TypeOf(n.Operand(0)).dtype && Same(n);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rows of activation functions and their backward forms.
 #include <cmath>
 
@@ -7,7 +9,7 @@
 namespace cotan::aot {
 namespace {
 
-// Derivative of the tanh form of GELU and the function itself share these.
+// Coefficients of the tanh form of GELU and its derivative.
 constexpr double kGeluCubic = 0.044715;
 
 Tensor Zero(Lowering& l) { return l.b.Literal(0.0); }
@@ -23,7 +25,7 @@ absl::Status LowerThreshold(Lowering& l) {
   return l.Return(l.b.Select(l.b.Le(x, l.literal(1)), l.literal(2), x));
 }
 
-// Of the standard normal distribution at x: P(X <= x).
+// Returns the cumulative distribution function of the standard normal distribution at x.
 Tensor NormalCdf(Lowering& l, const Tensor& x) {
   const Tensor erf = l.b.Unary(serialization::FN_ERF, x * Number(l, M_SQRT1_2));
   return Number(l, 0.5) * erf + Number(l, 0.5);
@@ -196,8 +198,8 @@ absl::Status LowerPrelu(Lowering& l) {
   return l.Return(l.b.Select(l.b.Gt(x, Zero(l)), x, l.operand(1) * x));
 }
 
-// The weight broadcasts against the input already; autograd reduces its
-// gradient, which has the input's sizes here.
+// The weight already broadcasts with the input. Its gradient has the input's sizes here; autograd
+// reduces it.
 absl::Status LowerPreluBackward(Lowering& l) {
   const Tensor grad = l.operand(0);
   const Tensor x = l.operand(1);

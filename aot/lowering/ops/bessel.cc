@@ -1,5 +1,7 @@
-// Rows of Bessel functions. Near zero they are sums of Chebyshev polynomials, far
-// from it such sums in 1/x times how the function decays or oscillates there.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rows of Bessel functions. For small x they are sums of Chebyshev polynomials in x, for large x
+// such sums in 1/x times the function's asymptotic form.
 #include <cmath>
 
 #include "aot/lowering/ops/chebyshev.h"
@@ -132,7 +134,7 @@ using serialization::FN_SIN;
 
 Tensor Number(Lowering& l, double value) { return l.b.Literal(value); }
 
-// The argument, at least in f32.
+// Returns argument 0, at least in f32.
 Tensor Argument0(Lowering& l) {
   const DType dtype = l.result().dtype;
   return l.b.Cast(l.tensor(0), dtype == DType::kFloat64 ? dtype : DType::kFloat32);
@@ -161,7 +163,7 @@ absl::Status LowerI(Lowering& l, int order) {
   return l.ReturnCast({ScaledI(l, x, order) * l.b.Exp(l.b.Abs(x))});
 }
 
-// J, or Y for `second`, of x >= 8.
+// Returns J, or Y if `second`, for x >= 8.
 Tensor Oscillating(Lowering& l, const Tensor& x, int order, bool second) {
   const Tensor inverse = Number(l, 8) / x;
   const Tensor t = Number(l, 2) * inverse * inverse - Number(l, 1);
@@ -173,7 +175,7 @@ Tensor Oscillating(Lowering& l, const Tensor& x, int order, bool second) {
   return wave * l.b.Sqrt(Number(l, M_2_PI) / x);
 }
 
-// J of |x| <= 8.
+// Returns J for |x| <= 8.
 Tensor NearJ(Lowering& l, const Tensor& x, int order) {
   const Tensor t = x * x * Number(l, 1.0 / 32) - Number(l, 1);
   return order == 0 ? ChebyshevSum(l.b, t, kJ0Near) : ChebyshevSum(l.b, t, kJ1Near) * x;
@@ -187,7 +189,7 @@ absl::Status LowerJ(Lowering& l, int order) {
   return l.ReturnCast({l.b.Select(l.b.Le(size, Number(l, 8)), NearJ(l, x, order), far)});
 }
 
-// Of x > 0; minus infinity at 0, NaN below.
+// Y of x > 0; minus infinity at 0, NaN for x < 0.
 absl::Status LowerY(Lowering& l, int order) {
   const Tensor x = Argument0(l);
   const Tensor t = x * x * Number(l, 1.0 / 32) - Number(l, 1);
@@ -200,7 +202,7 @@ absl::Status LowerY(Lowering& l, int order) {
   return l.ReturnCast({l.b.Select(l.b.Gt(x, Number(l, 8)), far, near)});
 }
 
-// exp(x) K(x) if `scaled`, else K(x), of x > 0; infinity at 0, NaN below.
+// exp(x) K(x) if `scaled`, else K(x), of x > 0; infinity at 0, NaN for x < 0.
 absl::Status LowerK(Lowering& l, int order, bool scaled) {
   const Tensor x = Argument0(l);
   const Tensor t = x * x * Number(l, 0.5) - Number(l, 1);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Smooth functions as sums of Chebyshev polynomials. chebyshev_coefficients.py
 // computes the coefficients of the op tables.
 #ifndef COTAN_AOT_LOWERING_OPS_CHEBYSHEV_H_
@@ -8,8 +10,8 @@
 
 namespace cotan::aot {
 
-// The sum of coefficients[k] T_k(t) for t in [-1, 1]; coefficients too small for
-// t's dtype are left out. There is at least one.
+// Returns the sum of coefficients[k] * T_k(t) for t in [-1, 1]. Omits coefficients that are too
+// small for t's dtype. `coefficients` is not empty.
 Tensor ChebyshevSum(Builder& b, const Tensor& t, absl::Span<const double> coefficients);
 
 }  // namespace cotan::aot

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Coefficients of the sums of Chebyshev polynomials in op_table_{bessel,gamma}.cc.
 
 Each array holds c with f(t) = sum of c[k] T_k(t) on [-1, 1]: the discrete cosine

@@ -1,5 +1,7 @@
-// Rows of ops that make tensors from numbers: fills, ranges, draws, and what
-// depends only on an element's place.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rows of ops that create tensors: fills, ranges, random draws, and functions of an element's
+// index.
 #include "aot/lowering/ops/lowering.h"
 #include "aot/lowering/ops/op_table_rows.h"
 

@@ -1,5 +1,7 @@
-// Rows of embedding_bag: rows of a table are gathered and added up by bag. Bag
-// b has the positions offsets[b] to offsets[b + 1].
+// SPDX-License-Identifier: Apache-2.0
+
+// Rows of embedding_bag: gathers rows of a table and reduces them by bag. Bag b has the positions
+// offsets[b] to offsets[b + 1].
 #include "aot/lowering/ops/lowering.h"
 #include "aot/lowering/ops/op_table_rows.h"
 
@@ -8,8 +10,8 @@ namespace {
 
 enum class Mode : int64_t { kSum = 0, kMean = 1, kMax = 2 };
 
-// The bag of each position: the number of bags that begin at it or before, less
-// one. i64[positions].
+// Returns the bag of each position: the number of bags that begin at it or before, minus one.
+// i64[positions].
 Tensor BagOf(Lowering& l, const Tensor& indices, const Tensor& offsets) {
   const SymInt positions = indices.sizes()[0];
   const SymInt bags = offsets.sizes()[0];
@@ -19,13 +21,14 @@ Tensor BagOf(Lowering& l, const Tensor& indices, const Tensor& offsets) {
   return l.b.View(l.b.ReduceSum(begun, {1}), {positions}) - l.b.Literal(SymInt(1));
 }
 
-// Whether a position counts; undefined if all do. bool[positions].
+// Returns, for each position, true if it is not padding; undefined if there is no padding index.
+// bool[positions].
 Tensor Counted(Lowering& l, const Tensor& indices, int64_t padding_index) {
   if (padding_index < 0) return Tensor();
   return l.b.Ne(l.b.Cast(indices, DType::kInt64), l.b.Literal(SymInt(padding_index)));
 }
 
-// Positions of each bag that count. i64[bags].
+// Returns the number of positions of each bag that are not padding. i64[bags].
 Tensor BagSizes(Lowering& l, const Tensor& bag, const Tensor& counted, const SymInt& bags) {
   const SymInt positions = bag.sizes()[0];
   const Tensor number = l.b.Iota(1, DType::kInt64, {SymInt(1), bags});
@@ -36,7 +39,7 @@ Tensor BagSizes(Lowering& l, const Tensor& bag, const Tensor& counted, const Sym
 
 Tensor Column(Lowering& l, const Tensor& x) { return l.b.View(x, {x.sizes()[0], SymInt(1)}); }
 
-// What a row of each position is multiplied by; undefined if by nothing.
+// Returns the factor of the row of each position; undefined if all are 1.
 Tensor WeightOfPosition(Lowering& l, Mode mode, const Tensor& bag, const Tensor& bag_sizes, const Tensor& counted,
                         const Tensor& per_sample, DType dtype) {
   Tensor weight = per_sample;
@@ -70,8 +73,8 @@ absl::Status LowerEmbeddingBag(Lowering& l) {
   if (weight.defined()) rows = rows * Column(l, weight);
   const Tensor output = l.b.ScatterAdd(rows, bag, Tensor(), 0, -1, l.result().sizes);
 
-  // The other results only serve the backward, which computes them again from
-  // the offsets: LibTorch leaves some of them empty.
+  // Only the backward uses the other results, and it recomputes them from the offsets, because
+  // LibTorch leaves some of them empty.
   std::vector<Tensor> results = {output};
   for (int k = 1; k < 4; ++k) {
     if (!l.has_result(k)) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Index arithmetic that rows of the op table share.
 #ifndef COTAN_AOT_LOWERING_OPS_FLAT_POSITIONS_H_
 #define COTAN_AOT_LOWERING_OPS_FLAT_POSITIONS_H_
@@ -9,9 +11,9 @@
 
 namespace cotan::aot {
 
-// For each element of `index` (checked), the row-major position in a tensor of `sizes`
-// of the element that has index[...] along `dim` and the element's own place
-// along the others. i64, of the index's sizes.
+// Returns, for each element of `index` (checked), the row-major position in a tensor of `sizes` of
+// the element at index[...] along `dim` and at the same coordinates as in `index` along the other
+// dimensions, as in aten::gather. i64, with the sizes of `index`.
 Tensor FlatPositions(Lowering& l, const Tensor& index, const SymIntVector& sizes, int64_t dim);
 
 }  // namespace cotan::aot

@@ -1,4 +1,6 @@
-// Rows of functions around the gamma function and the normal distribution.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rows of functions related to the gamma function and the normal distribution.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -51,7 +53,7 @@ constexpr double kNormalQuantile[] = {
 
 Tensor Number(Lowering& l, double value) { return l.b.Literal(value); }
 
-// Operand i, at least in f32.
+// Returns operand i, at least in f32.
 Tensor Float(Lowering& l, int i) {
   const DType dtype = l.result().dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
   const Tensor x = l.tensor(i);
@@ -67,7 +69,7 @@ Tensor ScaledErfc(Lowering& l, const Tensor& x) {
 
 absl::Status LowerErfcx(Lowering& l) { return l.ReturnCast({ScaledErfc(l, Float(l, 0))}); }
 
-// The logarithm of the normal distribution.
+// The logarithm of the normal distribution's cumulative distribution function.
 absl::Status LowerLogNdtr(Lowering& l) {
   const Tensor x = Float(l, 0);
   const Tensor t = x * Number(l, M_SQRT1_2);
@@ -91,10 +93,10 @@ absl::Status LowerNdtri(Lowering& l) {
   return l.ReturnCast({l.b.Select(l.b.Eq(smaller, Number(l, 0)), limit, result)});
 }
 
-// The sum of (q + k)^-s over k >= 0 for q > 0: the first ones, then Euler and
-// Maclaurin's formula.
+// Returns the sum of (q + k)^-s over k >= 0 for q > 0: the first terms, then the Euler-Maclaurin
+// formula.
 Tensor PositiveZeta(Lowering& l, const Tensor& s, const Tensor& q) {
-  // Bernoulli's numbers B(2j) / (2j)!.
+  // Bernoulli numbers B(2j) / (2j)!.
   constexpr std::array<double, 10> kBernoulli = {1.0 / 12,
                                                  -1.0 / 720,
                                                  1.0 / 30240,
@@ -121,8 +123,8 @@ Tensor PositiveZeta(Lowering& l, const Tensor& s, const Tensor& q) {
   return sum;
 }
 
-// For q < 0 as well, where s has to be an integer: with q = f - m and f in (0, 1),
-// m terms are negative, and are those of 1 - f, ..., m - f with the sign of (-1)^s.
+// Also for q < 0, where s must be an integer: with q = f - m and f in (0, 1), the first m terms
+// have negative bases; they are the terms of 1 - f, ..., m - f times (-1)^s.
 Tensor Zeta(Lowering& l, const Tensor& s, const Tensor& q) {
   const Tensor zero = Number(l, 0), one = Number(l, 1);
   const Tensor floor = l.b.Unary(FN_FLOOR, q);

@@ -1,6 +1,8 @@
-// Rows of indexing: everything becomes a gather or scatter_add along one
-// dimension of a view; index arithmetic is expressions. Indexes of the user are
-// checked first: arithmetic would turn wrong ones into others that are right.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rows of indexing: each op becomes a gather or scatter_add along one dimension of a view, with
+// index arithmetic in expressions. Indexes from the user are checked first, because arithmetic can
+// turn an invalid index into a valid one.
 #include <algorithm>
 
 #include "aot/lowering/ops/flat_positions.h"
@@ -25,7 +27,7 @@ Tensor FlatPositions(Lowering& l, const Tensor& index, const SymIntVector& sizes
 
 namespace {
 
-// Tensor argument `i` as an index along dimension `dim` of a tensor of `sizes`.
+// Returns tensor argument `i` as a checked index along dimension `dim` of a tensor of `sizes`.
 Tensor IndexInto(Lowering& l, int i, const SymIntVector& sizes, int64_t dim) {
   return l.b.CheckedIndex(l.tensor(i), sizes[static_cast<size_t>(l.b.WrapDim(dim, static_cast<int>(sizes.size())))]);
 }
@@ -86,15 +88,15 @@ absl::Status LowerScatterAdd(Lowering& l) {
 
 // Overwriting ---------------------------------------------------------------------
 
-// x with its rows along `dim` replaced where `position` (one dimension,
-// non-negative) says, by those of `values` in that order; a place occurs once
-// where `counts` is true.
+// Returns x with its row position[i] along `dim` replaced by row i of `values`, for each i where
+// `counts` is true. `position` is 1-d and non-negative; among elements that count, each row occurs
+// at most once.
 Tensor OverwriteRows(Lowering& l, const Tensor& x, const Tensor& values, const Tensor& position, const Tensor& counts,
                      int64_t dim) {
   const SymInt size = x.sizes()[static_cast<size_t>(dim)];
   Tensor number = l.b.Iota(0, DType::kInt64, position.sizes()) + l.b.Literal(SymInt(1));
   if (counts.defined()) number = l.b.Select(counts, number, l.b.Literal(SymInt(0)));
-  // Which row of `values` comes to a place, counted from 1; 0 = none.
+  // The row of `values` for each row of x, counted from 1; 0 = none.
   const Tensor source = l.b.ScatterAdd(number, position, Tensor(), 0, -1, {size});
   const Tensor covered = l.b.Gt(source, l.b.Literal(SymInt(0)));
   const Tensor row = l.b.Maximum(source - l.b.Literal(SymInt(1)), l.b.Literal(SymInt(0)));
@@ -104,10 +106,10 @@ Tensor OverwriteRows(Lowering& l, const Tensor& x, const Tensor& values, const T
   return l.b.Select(l.b.View(covered, broadcast), rows, x);
 }
 
-// Longer lines are sorted: comparing all pairs takes quadratic time.
+// Longer lines are sorted, because comparing all pairs takes quadratic time.
 constexpr int64_t kMaxComparedLine = 64;
 
-// LastOfEqual() by comparing each element of a line with all later ones.
+// Implements LastOfEqual() by comparing each element of a line with all later ones.
 Tensor LastByComparing(Lowering& l, const Tensor& index, int64_t dim) {
   SymIntVector pairs = index.sizes();
   pairs.insert(pairs.begin() + dim, pairs[static_cast<size_t>(dim)]);
@@ -118,7 +120,7 @@ Tensor LastByComparing(Lowering& l, const Tensor& index, int64_t dim) {
   return l.b.Not(l.b.Squeeze(l.b.Reduce(serialization::FN_REDUCE_MAX, l.b.And(equal, later), dims), dims));
 }
 
-// LastOfEqual() by a stable sort, which keeps equal elements in their order.
+// Implements LastOfEqual() by a stable sort.
 Tensor LastBySorting(Lowering& l, const Tensor& index, int64_t dim) {
   const SymInt size = index.sizes()[static_cast<size_t>(dim)];
   const auto [sorted, places] = l.b.Sort(index, dim, size, /*descending=*/false);
@@ -135,7 +137,7 @@ Tensor LastBySorting(Lowering& l, const Tensor& index, int64_t dim) {
   return l.b.Gt(l.b.View(flags, index.sizes()), l.b.Literal(SymInt(0)));
 }
 
-// Along `dim` of `index`, where no later element is equal: true.
+// Returns true for each element of `index` that has no equal element after it along `dim`.
 Tensor LastOfEqual(Lowering& l, const Tensor& index, int64_t dim) {
   const SymInt size = index.sizes()[static_cast<size_t>(dim)];
   const bool is_short = size.is_constant() && size.constant() <= kMaxComparedLine;
@@ -168,7 +170,7 @@ absl::Status LowerScatter(Lowering& l) {
   return l.Return(l.b.View(result, x.sizes()));
 }
 
-// (self, src, size, stride, storage_offset): no two elements of the view are one.
+// (self, src, size, stride, storage_offset). The elements of the view must not overlap.
 absl::Status LowerAsStridedScatter(Lowering& l) {
   const Tensor x = Flat(l, l.tensor(0));
   const Tensor source = l.operand(1);
@@ -201,9 +203,9 @@ absl::Status LowerAsStridedScatter(Lowering& l) {
 // Advanced indexing: x[index...] with some dimensions indexed by tensors.
 struct Indexing {
   std::vector<int64_t> order;  // x permuted so that the indexed dimensions are adjacent
-  int64_t first = 0;           // where they begin in the permuted x
-  SymIntVector merged;         // sizes of the permuted x with them merged
-  Tensor position;             // row-major place in the merged dimension
+  int64_t first = 0;           // the first indexed dimension of the permuted x
+  SymIntVector merged;         // sizes of the permuted x with the indexed dimensions merged
+  Tensor position;             // row-major position in the merged dimension
   SymIntVector permuted;       // sizes of the permuted x
 };
 
@@ -248,8 +250,8 @@ absl::Status LowerIndex(Lowering& l) {
   return l.Return(l.b.Gather(merged, indexing->position, indexing->first));
 }
 
-// x[:, mask] = values where each value goes to all places that the mask has along
-// its dimensions: no size depends on the mask. Undefined if it is not so.
+// Returns x[:, mask] = values for values that broadcast over the dimensions of the mask, so that no
+// size depends on the mask. Undefined for other values.
 Tensor PutByMask(Lowering& l, const Tensor& x, const std::vector<Tensor>& indices, Tensor values, bool accumulate) {
   const auto is_given = [](const Tensor& index) { return index.defined(); };
   const auto given = std::find_if(indices.begin(), indices.end(), is_given);
@@ -259,7 +261,7 @@ Tensor PutByMask(Lowering& l, const Tensor& x, const std::vector<Tensor>& indice
   if (values.is_literal()) values = l.b.Full(values, x.dtype(), {});
   SymIntVector value_sizes(values.sizes().begin(), values.sizes().end());
   if (const int64_t place = values.rank() - 1 - after; place >= 0) {
-    // One value per place that the mask has, unless there is one for all.
+    // One value per true element of the mask, unless the size is 1.
     if (!(value_sizes[static_cast<size_t>(place)] == SymInt(1))) return Tensor();
     const auto at = value_sizes.erase(value_sizes.begin() + place);
     value_sizes.insert(at, static_cast<size_t>(given->rank()), SymInt(1));
@@ -300,7 +302,7 @@ absl::Status LowerIndexPut(Lowering& l) {
   return l.Return(l.b.Permute(l.b.View(result, indexing->permuted), inverse));
 }
 
-// (self, index): of the tensor in row-major order
+// (self, index): index into the row-major order of self
 absl::Status LowerTake(Lowering& l) {
   const Tensor x = l.tensor(0);
   return l.Return(
@@ -344,8 +346,8 @@ absl::Status LowerIndexFill(Lowering& l) {
   return l.Return(l.b.Select(l.b.View(l.b.Gt(hits, l.b.Literal(SymInt(0))), along), l.operand(3), x));
 }
 
-// How many of `sorted` [..., n] go before each of `values` [..., m] (or any
-// sizes, if `sorted` has one dimension).
+// Returns the number of elements of `sorted` [..., n] that come before each of `values` [..., m]
+// (or any sizes, if `sorted` is 1-d).
 absl::Status CountBefore(Lowering& l, Tensor sorted, Tensor values, bool right) {
   if (values.is_literal()) values = l.b.Full(values, sorted.dtype(), {});
   const DType dtype = PromoteTypes(sorted.dtype(), values.dtype());
@@ -381,7 +383,7 @@ absl::Status LowerIsIn(Lowering& l) {
   return l.Return(l.flag(3) ? l.b.Not(found) : found);
 }
 
-// With the elements along `dim` in the opposite order.
+// Returns x with the elements along `dim` in reverse order.
 Tensor Flipped(Lowering& l, const Tensor& x, int64_t dim) {
   if (x.rank() == 0) return x;
   dim = l.b.WrapDim(dim, x.rank());
@@ -406,7 +408,7 @@ absl::Status LowerRot90(Lowering& l) {
   return l.Return(l.b.Transpose(Flipped(l, x, turns == 1 ? dims[1] : dims[0]), dims[0], dims[1]));
 }
 
-// (self, size, memory_format): what is added is unspecified, here zero.
+// (self, size, memory_format): added elements are unspecified in LibTorch, and zero here.
 absl::Status LowerResize(Lowering& l) {
   const Tensor x = Flat(l, l.tensor(0));
   const SymInt& before = x.sizes()[0];

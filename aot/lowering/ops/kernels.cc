@@ -1,5 +1,6 @@
-// Rows of ops that reach kernels of their own: matrix products, convolutions,
-// pooling, attention.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rows of ops that have their own kernels: matrix products, convolutions, pooling, attention.
 #include <cmath>
 
 #include "aot/lowering/ops/lowering.h"
@@ -24,7 +25,7 @@ absl::Status LowerAddMatmul(Lowering& l) {
   return l.Return(beta == 0 ? product : product + l.operand(0) * l.literal(3));
 }
 
-// (self, batch1, batch2, beta, alpha): the products of all batches add up.
+// (self, batch1, batch2, beta, alpha): sums the products of all batches.
 absl::Status LowerAddBmm(Lowering& l) {
   const Tensor products = l.b.Matmul(l.operand(1), l.operand(2));
   const Tensor sum = l.b.Squeeze(l.b.ReduceSum(products, {0}), {{0}}) * l.literal(4);
@@ -74,7 +75,7 @@ absl::Status LowerLinear(Lowering& l) {
   const Tensor x = l.operand(0);
   const Tensor weight = l.operand(1);
   const Tensor bias = l.optional_tensor(2);
-  if (weight.rank() != 2) return l.Unsupported("a weight that is no matrix");
+  if (weight.rank() != 2) return l.Unsupported("a weight that is not a matrix");
   SymInt rows = 1;
   for (size_t i = 0; i + 1 < x.sizes().size(); ++i) rows = rows * x.sizes()[i];
   const Tensor matrix = l.b.View(x, {rows, x.sizes().back()});

@@ -1,6 +1,7 @@
-// Rows of decompositions of small matrices, and of what is solved with them: the
-// loops over columns are unrolled, each step is a few expressions over a whole
-// matrix.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rows of decompositions of small matrices and of solvers that use them. The loops over columns are
+// unrolled; each step is a few expressions over the whole matrix.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -14,7 +15,7 @@
 namespace cotan::aot {
 namespace {
 
-// Steps that are unrolled.
+// Largest number of unrolled steps.
 constexpr int64_t kMaxRows = 32;
 
 Tensor Number(Lowering& l, double value) { return l.b.Literal(value); }
@@ -30,7 +31,7 @@ absl::StatusOr<int64_t> ConstantSize(Lowering& l, const Tensor& x, int64_t dim) 
   return size.constant();
 }
 
-// Rows of a square matrix of real numbers.
+// Returns the number of rows of a square real matrix.
 absl::StatusOr<int64_t> RowsOf(Lowering& l, const Tensor& a) {
   if (IsComplex(a.dtype())) return l.Unsupported("complex matrices");
   COTAN_ASSIGN_OR_RETURN(const int64_t rows, ConstantSize(l, a, -2));
@@ -44,7 +45,7 @@ Tensor Column(Lowering& l, const Tensor& a, int64_t i) { return l.b.Slice(a, -1,
 Tensor Element(Lowering& l, const Tensor& a, int64_t i, int64_t j) { return Column(l, Row(l, a, i), j); }
 Tensor Transposed(Lowering& l, const Tensor& a) { return l.b.Transpose(a, -2, -1); }
 
-// The index of each row as [rows, 1], of each column as [1, columns].
+// Return the index of each row as [rows, 1], and of each column as [1, columns].
 Tensor RowIndex(Lowering& l, int64_t rows) { return l.b.Iota(0, DType::kInt64, {SymInt(rows), SymInt(1)}); }
 Tensor ColumnIndex(Lowering& l, int64_t columns) { return l.b.Iota(1, DType::kInt64, {SymInt(1), SymInt(columns)}); }
 
@@ -58,7 +59,7 @@ Tensor ZeroInfo(Lowering& l, const Tensor& a) {
   return l.b.Full(Whole(l, 0), DType::kInt32, batch);
 }
 
-// `info` becomes step + 1 where it is 0 and `failed`, of size [..., 1, 1], is true.
+// Returns `info` with step + 1 where it is 0 and `failed`, of size [..., 1, 1], is true.
 Tensor Noted(Lowering& l, const Tensor& info, const Tensor& failed, int64_t step) {
   const Tensor here = l.b.And(l.b.View(failed, info.sizes()), l.b.Eq(info, Whole(l, 0)));
   return l.b.Select(here, Whole(l, step + 1), info);
@@ -96,7 +97,7 @@ struct Triangle {
   bool unit = false;  // the diagonal counts as ones
 };
 
-// x of a x = b for a triangular a of n rows.
+// Solves a x = b for a triangular a of n rows.
 Tensor SolveTriangle(Lowering& l, const Tensor& a, Tensor b, int64_t n, const Triangle& triangle) {
   std::vector<Tensor> rows(static_cast<size_t>(n));
   for (int64_t k = 0; k < n; ++k) {
@@ -106,7 +107,7 @@ Tensor SolveTriangle(Lowering& l, const Tensor& a, Tensor b, int64_t n, const Tr
     rows[static_cast<size_t>(i)] = row;
     if (k + 1 < n) b = b - Column(l, a, i) * row;
   }
-  // Batches of a and b stretch to each other from the first product on.
+  // The first product broadcasts the batches of a and b.
   SymIntVector sizes = rows[static_cast<size_t>(triangle.upper ? 0 : n - 1)].sizes();
   for (Tensor& row : rows) row = l.b.Expand(row, sizes);
   return l.b.Concat(rows, -2);
@@ -137,7 +138,7 @@ absl::Status LowerTriangularSolve(Lowering& l) {
   return l.ReturnAll({x, l.tensor(1)});
 }
 
-// x of L L^T x = b.
+// Solves L L^T x = b.
 absl::StatusOr<Tensor> SolvedByCholesky(Lowering& l, Tensor factor, const Tensor& b, bool upper) {
   if (upper) factor = Transposed(l, factor);
   COTAN_ASSIGN_OR_RETURN(const Tensor y, SolvedTriangle(l, factor, b, {}, /*left=*/true));
@@ -158,7 +159,7 @@ absl::Status LowerCholeskyInverse(Lowering& l) {
   return l.Return(x);
 }
 
-// Rows `i` and `p` of a swapped; p is [..., 1, 1], counted from 0.
+// Returns a with rows `i` and `p` swapped; p is [..., 1, 1], counted from 0.
 Tensor Swapped(Lowering& l, const Tensor& a, int64_t rows, int64_t i, const Tensor& p) {
   const Tensor row = RowIndex(l, rows);
   const Tensor is_other = l.b.Eq(row, p);
@@ -196,13 +197,13 @@ absl::StatusOr<Lu> LuOf(Lowering& l, Tensor a) {
   return lu;
 }
 
-// As LAPACK counts them: i32 [..., n], from 1.
+// Returns pivots in LAPACK's form: i32 [..., n], counted from 1.
 Tensor PivotsOf(Lowering& l, const Lu& lu, const SymIntVector& sizes) {
   if (lu.pivots.empty()) return l.b.Full(Whole(l, 0), DType::kInt32, sizes);
   return l.b.Cast(l.b.View(l.b.Concat(lu.pivots, -2), sizes) + Whole(l, 1), DType::kInt32);
 }
 
-// The inverse: from results of LU.
+// Returns an Lu from the results of an LU op; the inverse of PivotsOf().
 Lu FromPivots(Lowering& l, const Tensor& factors, const Tensor& pivots, int64_t n) {
   Lu lu{factors, {}, Tensor()};
   const Tensor from_zero = l.b.Cast(l.b.Unsqueeze(pivots, -1), DType::kInt64) - Whole(l, 1);
@@ -219,7 +220,7 @@ Tensor Permuted(Lowering& l, const Lu& lu, Tensor b, bool reverse) {
   return b;
 }
 
-// x of a x = b, or of a^T x = b.
+// Solves a x = b, or a^T x = b if `transpose`.
 Tensor SolvedByLu(Lowering& l, const Lu& lu, const Tensor& b, bool transpose) {
   const auto n = static_cast<int64_t>(lu.pivots.size());
   if (n == 0) return b;
@@ -251,7 +252,7 @@ absl::Status LowerLuSolve(Lowering& l) {
   return l.Return(SolvedByLu(l, lu, l.tensor(2), l.flag(3), l.flag(4)));
 }
 
-// P, L and U with a = P L U.
+// Returns P, L and U with a = P L U.
 std::vector<Tensor> Unpacked(Lowering& l, const Lu& lu) {
   const auto n = static_cast<int64_t>(lu.pivots.size());
   const DType dtype = lu.factors.dtype();
@@ -298,7 +299,7 @@ absl::Status LowerInverse(Lowering& l) {
   return l.ReturnAll({SolvedByLu(l, lu, identity, false), lu.info});
 }
 
-// The diagonal of U, [..., n], and whether the number of swaps is odd, [...].
+// The diagonal of U, [..., n], and true if the number of swaps is odd, [...].
 struct Diagonal {
   Tensor elements;
   Tensor is_odd;
@@ -322,8 +323,8 @@ Tensor ReduceLast(Lowering& l, serialization::ScalarFn fn, const Tensor& x) {
   return l.b.Squeeze(l.b.Reduce(fn, x, {-1}), {-1});
 }
 
-// For determinants LibTorch factors the transpose of a matrix that is contiguous, as all
-// are that reach these rows (aot/decompositions/linalg_ops.h), and its gradients know it.
+// For determinants LibTorch factors the transpose of a contiguous matrix, and its gradients rely on
+// this. All matrices that reach these rows are contiguous (aot/decompositions/linalg_ops.h).
 absl::StatusOr<Lu> LuOfTransposed(Lowering& l, const Tensor& a) { return LuOf(l, Transposed(l, a)); }
 
 // (A) -> result, LU, pivots
@@ -354,8 +355,8 @@ Tensor Reflected(Lowering& l, const Reflection& reflection, const Tensor& a) {
   return a - reflection.factor * reflection.v * product;
 }
 
-// The one that makes the elements of `column` below k zeros, with LAPACK's choice of
-// signs; none where they are zeros.
+// Returns the reflection that makes the elements of `column` below k zero, with LAPACK's choice of
+// signs; the identity where they are already zero.
 Reflection ReflectionOf(Lowering& l, const Tensor& column, int64_t rows, int64_t k) {
   const Tensor row = RowIndex(l, rows);
   const Tensor below = l.b.Select(l.b.Gt(row, Whole(l, k)), column, Number(l, 0));

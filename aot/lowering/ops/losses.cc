@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rows of losses, forward and backward.
 #include <numeric>
 
@@ -17,7 +19,7 @@ std::vector<int64_t> AllDims(const Tensor& x) {
 
 Tensor SumAll(Lowering& l, const Tensor& x) { return l.b.View(l.b.ReduceSum(x, AllDims(x)), {}); }
 
-// `values` with the reduction of argument `i` applied.
+// Returns `values` reduced by the reduction mode in argument `i`.
 Tensor Reduced(Lowering& l, const Tensor& values, int i) {
   const int64_t reduction = l.integer(i);
   if (reduction == kNone) return values;
@@ -25,7 +27,8 @@ Tensor Reduced(Lowering& l, const Tensor& values, int i) {
   return reduction == kSum ? sum : sum / l.b.Literal(NumElementsOf(values.sizes()));
 }
 
-// The gradient of each element before reduction `i`, given that of the result.
+// Returns the gradient of each element before the reduction of argument `i`, given the gradient of
+// the result.
 Tensor Unreduced(Lowering& l, const Tensor& grad, const Tensor& like, int i) {
   if (l.integer(i) != kMean) return grad;
   return grad / l.b.Literal(NumElementsOf(like.sizes()));
@@ -33,9 +36,9 @@ Tensor Unreduced(Lowering& l, const Tensor& grad, const Tensor& like, int i) {
 
 // Negative log likelihood ----------------------------------------------------
 
-// What forward and backward share. Scores are [C], [N, C] or [N, C, d...].
+// Terms that forward and backward share. Scores are [C], [N, C] or [N, C, d...].
 struct NllTerms {
-  Tensor hit;     // bool, as the scores: whether the class is the target's
+  Tensor hit;     // bool, sizes of the scores: true if the class is the target
   Tensor weight;  // scores with class dimension 1: the row's weight, 0 if ignored
   int64_t class_dim = 0;
 };

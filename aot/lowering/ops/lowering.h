@@ -1,5 +1,6 @@
-// What a row of the op table sees: one aten node, its operands already
-// lowered, and the builder to write with.
+// SPDX-License-Identifier: Apache-2.0
+
+// Interface for the rows of the op table: one aten node, its lowered operands, and the builder.
 #ifndef COTAN_AOT_LOWERING_OPS_LOWERING_H_
 #define COTAN_AOT_LOWERING_OPS_LOWERING_H_
 
@@ -15,16 +16,16 @@
 
 namespace cotan::aot {
 
-// Accessors count the node's arguments. An argument of another kind than asked
-// for is an error, and so is an operand that the builder refuses. The first error is
-// kept, and Lower() returns it: rows go on with defaults and tensors without meaning,
-// and need not check.
+// Lowers nodes one at a time. Accessors take the index of an argument of the node. An argument of
+// another kind than the accessor's is an error, and so is an operand that the builder rejects.
+// Lower() returns the first error; rows need not check for errors, since accessors return defaults
+// and undefined tensors after one.
 class Lowering {
  public:
   // Both outlive the object.
   Lowering(const Graph* from, Builder* builder) : b(*builder), from_(from) {}
 
-  // What rows write with.
+  // Builder of the new graph.
   Builder& b;
 
   // Lowers one node with its row.
@@ -32,7 +33,7 @@ class Lowering {
   // Internal: the results have other types than the tracer recorded.
   absl::Status Lower(const Node& node, const OpRow& row);
 
-  // From values of the source graph to values of the new one.
+  // Maps values of the source graph to values of the new graph.
   void Map(ValueId from, ValueId to) { mapped_[from] = to; }
   ValueId Mapped(ValueId from) const { return mapped_.at(from); }
 
@@ -55,23 +56,24 @@ class Lowering {
   std::string text(int i);  // "" for None
   std::optional<int64_t> optional_integer(int i);
 
-  // As the tracer recorded it for result `k`.
+  // Returns the type that the tracer recorded for result `k`.
   const TensorType& result(int k = 0) const;
   bool has_result(int k) const { return node_->outputs[static_cast<size_t>(k)] != kNoValue; }
 
-  // Operand i cast to the dtype of result 0.
+  // Returns operand i cast to the dtype of result 0.
   Tensor operand(int i) { return b.Cast(tensor(i), result().dtype); }
-  // Operand i, in f32 if it is f16 or bf16: for what must not be rounded midway.
+  // Returns operand i, cast to f32 if it is f16 or bf16, so that intermediate results are not
+  // rounded.
   Tensor wide(int i);
   Tensor wide_optional(int i);  // undefined for None
-  // Operands i and j cast to their common dtype by ATen's promotion.
+  // Returns operands i and j cast to their common dtype by ATen's promotion.
   std::pair<Tensor, Tensor> promoted(int i, int j);
 
-  // The results, in order; undefined tensors for absent ones. A result in a
-  // smaller broadcastable shape is expanded.
+  // Sets the results of the node, in order; undefined tensors stand for absent results. A result of
+  // a smaller broadcastable shape is expanded.
   absl::Status Return(Tensor result) { return ReturnAll({std::move(result)}); }
   absl::Status ReturnAll(const std::vector<Tensor>& results);
-  // The same after a cast of each result to its recorded dtype.
+  // Casts each result to its recorded dtype, then sets the results as ReturnAll() does.
   absl::Status ReturnCast(std::vector<Tensor> results);
   absl::Status Unsupported(const std::string& what) const;
 
@@ -83,8 +85,7 @@ class Lowering {
   absl::flat_hash_map<ValueId, ValueId> mapped_;
 };
 
-// ATen's promotion of two tensors (a 0-d one yields to one with dimensions of
-// the same or a higher category; a literal yields to both).
+// Returns the dtype of ATen's promotion of two tensors' dtypes.
 DType PromoteTypes(DType a, DType b);
 
 }  // namespace cotan::aot

@@ -1,5 +1,7 @@
-// Rows of batch, layer and group normalisation, forward and backward. Halves
-// are computed in f32, and may meet f32 statistics and weights.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rows of batch, layer and group normalisation, forward and backward. f16 and bf16 are computed in
+// f32, and may be combined with f32 statistics and weights.
 #include <numeric>
 
 #include "aot/lowering/ops/lowering.h"
@@ -8,7 +10,7 @@
 namespace cotan::aot {
 namespace {
 
-// All dimensions but 1, which is the channel.
+// Returns all dimensions except 1, the channel.
 std::vector<int64_t> BatchDims(const Tensor& x) {
   std::vector<int64_t> dims;
   for (int64_t i = 0; i < x.rank(); ++i) {
@@ -37,9 +39,8 @@ struct BatchMoments {
   Tensor variance;
 };
 
-// In two passes: squares of what is left after the mean was taken away have
-// nothing to cancel. Deep networks amplify what is lost here: a unit beside the
-// corner of its relu falls on the other side.
+// Two passes: squaring after subtracting the mean avoids cancellation. Deep networks amplify the
+// rounding errors of a single pass, for example at a relu whose input is close to 0.
 BatchMoments MomentsOf(Lowering& l, const Tensor& x) {
   const std::vector<int64_t> dims = BatchDims(x);
   const Tensor mean = l.b.ReduceMean(x, dims);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A row of the op table.
 #ifndef COTAN_AOT_LOWERING_OPS_OP_ROW_H_
 #define COTAN_AOT_LOWERING_OPS_OP_ROW_H_
@@ -11,13 +13,13 @@ namespace cotan::aot {
 
 class Lowering;
 
-// How a row is computed.
+// Way in which an op is computed.
 enum class OpFamily : uint8_t {
-  kPointwise,  // a scalar function for the expression engine
-  kReduction,  // a reduction for the expression engine
+  kPointwise,  // one scalar function in an expression
+  kReduction,  // one reduction in an expression
   kComposite,  // several expressions: softmax, normalisation, losses
   kView,       // no data moves
-  kKernel,     // an op of the runtime with its own kernel
+  kKernel,     // an op of the runtime that has its own kernel
   kCreation,   // constants, ranges, random draws
 };
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The parts of the op table, one function per family of ops.
 #ifndef COTAN_AOT_LOWERING_OPS_OP_TABLE_ROWS_H_
 #define COTAN_AOT_LOWERING_OPS_OP_TABLE_ROWS_H_

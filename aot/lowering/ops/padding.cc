@@ -1,5 +1,6 @@
-// Rows of padding with the tensor's own elements, and of shuffles between
-// channels and space.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rows of reflection, replication and circular padding, and of pixel and channel shuffles.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -14,7 +15,7 @@ namespace {
 
 enum class Border : uint8_t { kReflect, kReplicate };
 
-// Where each of the `out` elements of a padded dimension comes from. i64[out].
+// Returns the source index of each of the `out` elements of a padded dimension. i64[out].
 Tensor SourceOf(Lowering& l, Border border, const SymInt& in, const SymInt& out, const SymInt& before) {
   const Tensor i = l.b.Iota(0, DType::kInt64, {out}) - l.b.Literal(before);
   const Tensor zero = l.b.Literal(SymInt(0));
@@ -24,8 +25,7 @@ Tensor SourceOf(Lowering& l, Border border, const SymInt& in, const SymInt& out,
   return l.b.Minimum(left, l.b.Literal((in - SymInt(1)) * SymInt(2)) - left);
 }
 
-// Padding of dimension `d`: the list begins with the last dimension, and has
-// the elements before it and after it.
+// Returns the padding before and after dimension `d`; the list begins with the last dimension.
 std::pair<SymInt, SymInt> PaddingOf(const SymIntVector& padding, int64_t d, int64_t rank) {
   const auto first = static_cast<size_t>(2 * (rank - 1 - d));
   return {padding[first], padding[first + 1]};
@@ -46,7 +46,7 @@ absl::Status LowerPad(Lowering& l) {
   return l.Return(x);
 }
 
-// (grad, self, padding): what has the same source adds up.
+// (grad, self, padding): sums the gradients of elements with the same source.
 template <Border kBorder>
 absl::Status LowerPadBackward(Lowering& l) {
   Tensor grad = l.tensor(0);
@@ -64,8 +64,8 @@ absl::Status LowerPadBackward(Lowering& l) {
   return l.Return(grad);
 }
 
-// x, whose last three dimensions are cut into five of sizes `split`, with these
-// five in the order `moved`, as the result's sizes say.
+// Splits the last three dimensions of x into five of sizes `split`, permutes these by `moved`, and
+// reshapes to the result's sizes.
 absl::Status RearrangePlanes(Lowering& l, const Tensor& x, absl::Span<const SymInt> split,
                              absl::Span<const int64_t> moved) {
   const int64_t leading = x.rank() - 3;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rows of pointwise ops: each is a scalar function over broadcast operands.
 #include <cmath>
 #include <limits>
@@ -15,7 +17,7 @@ absl::Status LowerUnary(Lowering& l) {
   return l.Return(l.b.Unary(kFn, l.operand(0)));
 }
 
-// Functions that leave integers as they are.
+// Functions that are the identity on integers.
 template <ScalarFn kFn>
 absl::Status LowerRounding(Lowering& l) {
   const Tensor x = l.operand(0);
@@ -133,7 +135,7 @@ absl::Status LowerAddc(Lowering& l, ScalarFn fn) {
   return l.Return(l.operand(0) + l.b.Binary(serialization::FN_MUL, product, l.literal(3)));
 }
 
-// As ATen: from the nearer end.
+// As in ATen, interpolates from the nearer end.
 absl::Status LowerLerp(Lowering& l) {
   const Tensor start = l.operand(0);
   const Tensor end = l.operand(1);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The rows of recurrent layers (aot/decompositions/recurrent_layer.h).
 #include <utility>
 #include <vector>
@@ -8,11 +10,11 @@
 namespace cotan::aot {
 namespace {
 
-// Operand i, or None.
+// Returns operand i, or None.
 Argument Optional(Lowering& l, int i) { return l.is_none(i) ? Argument(None{}) : Argument(Use{l.tensor(i).id()}); }
 
-// Emits the runtime's op with the results that the node has, in order; `cell` is
-// the argument with the cell's name, and the next one the direction.
+// Emits the runtime's op with the results of the node, in order; `cell` is the index of the
+// argument with the cell's name, and the next argument is the direction.
 absl::Status EmitRecurrent(Lowering& l, const char* op, std::vector<Argument> arguments, int cell) {
   arguments.insert(arguments.end(), {l.text(cell), l.flag(cell + 1)});
   std::vector<TensorType> types;

@@ -1,4 +1,6 @@
-// Rows of reductions: functions of the expression engine over some dimensions.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rows of reductions.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,7 +14,7 @@ namespace {
 
 using serialization::ScalarFn;
 
-// The dimensions of argument `i`; all of them if it is none, absent or empty.
+// Returns the dimensions in argument `i`; all dimensions of x if it is none, absent or empty.
 std::vector<int64_t> Dims(Lowering& l, const Tensor& x, int i) {
   std::vector<int64_t> dims;
   if (i < l.num_arguments() && !l.is_none(i)) dims = l.integers(i);
@@ -38,7 +40,8 @@ SymInt Count(Lowering& l, const Tensor& x, absl::Span<const int64_t> dims) {
   return count;
 }
 
-// fn(self, dims, keepdim): -1 for an argument that the op does not have.
+// Lowers fn(self, dims, keepdim). An argument index of -1 means that the op does not have the
+// argument.
 absl::Status LowerReduce(Lowering& l, ScalarFn fn, int dims_argument, int keepdim_argument) {
   const Tensor x = l.operand(0);
   const std::vector<int64_t> dims = dims_argument < 0 ? Dims(l, x, l.num_arguments()) : Dims(l, x, dims_argument);
@@ -85,8 +88,7 @@ absl::Status LowerVariance(Lowering& l, bool root, bool with_mean) {
   return l.ReturnAll({Shape(l, spread, dims, keepdim), Shape(l, moments->mean, dims, keepdim)});
 }
 
-// The first index along `dim` at which x has the extreme value; NaN counts as
-// extreme.
+// Returns the first index along `dim` at which x has the extreme value; NaN counts as extreme.
 Tensor ArgExtreme(Lowering& l, const Tensor& x, const Tensor& extreme, int64_t dim) {
   const SymInt size = x.sizes()[static_cast<size_t>(dim)];
   Tensor hit = l.b.Eq(x, extreme);
@@ -124,13 +126,13 @@ absl::Status LowerLogSumExp(Lowering& l) {
   const Tensor x = l.operand(0);
   const std::vector<int64_t> dims = Dims(l, x, 1);
   const Tensor raw = l.b.ReduceMax(x, dims);
-  // An infinite maximum would make inf - inf.
+  // Avoids inf - inf for an infinite maximum.
   const Tensor max = l.b.Select(l.b.Unary(serialization::FN_ISINF, raw), l.b.Literal(0.0), raw);
   const Tensor sum = l.b.ReduceSum(l.b.Exp(x - max), dims);
   return l.Return(Shape(l, l.b.Log(sum) + max, dims, KeepDim(l, 2)));
 }
 
-// Reduced dimensions stay with size 1.
+// Returns the norm over `dims`, which are kept with size 1.
 Tensor NormOf(Lowering& l, const Tensor& x, double order, absl::Span<const int64_t> dims) {
   const Tensor magnitude = l.b.Abs(x);
   if (order == 2) return l.b.Sqrt(l.b.ReduceSum(x * x, dims));
@@ -209,7 +211,7 @@ absl::Status LowerSoftmax(Lowering& l) {
   return l.Return(e.exp / e.sum);
 }
 
-// Rows that are -inf throughout give 0.
+// Rows whose elements are all -inf give 0.
 absl::Status LowerSafeSoftmax(Lowering& l) {
   const Tensor x = l.operand(0);
   const int64_t dim = l.integer(1);
@@ -239,8 +241,8 @@ absl::Status LowerLogSoftmaxBackward(Lowering& l) {
   return l.Return(grad - l.b.Exp(y) * l.b.ReduceSum(grad, {l.integer(2)}));
 }
 
-// (i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim): the sum over some
-// dimensions of a product of three, each of which lacks some dimensions.
+// (i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim): the sum over `sumdim` of the product
+// of three tensors, each unsqueezed at its dimensions `expand`.
 absl::Status LowerTrilinear(Lowering& l) {
   Tensor product;
   for (int i = 0; i < 3; ++i) {

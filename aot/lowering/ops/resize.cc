@@ -1,5 +1,7 @@
-// Rows of interpolation: dimension by dimension, each element of the result is a
-// weighted sum of a few rows of the input, gathered; backward scatters them.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rows of interpolation. One dimension at a time, each element of the result is a weighted sum of a
+// few gathered rows of the input; the backward scatters them.
 #include <cmath>
 #include <vector>
 
@@ -11,19 +13,19 @@ namespace {
 
 enum class Mode : uint8_t { kNearest, kNearestExact, kLinear, kCubic };
 
-// One of the rows that an element is made of.
+// One input row of the weighted sum.
 struct Tap {
   Tensor index;   // i64[out]
   Tensor weight;  // [out]; undefined: 1
 };
 
-// One dimension that changes its size.
+// The resize of one dimension.
 struct Resize {
   Mode mode = Mode::kNearest;
   SymInt in;
   SymInt out;
   bool align_corners = false;
-  double factor = 0;              // that the user gave; 0: the quotient of the sizes
+  double factor = 0;              // scale factor of the user; 0: the quotient of the sizes
   DType dtype = DType::kFloat32;  // of the arithmetic
 };
 
@@ -31,7 +33,7 @@ Tensor SizeAsNumber(Lowering& l, const SymInt& size, DType dtype) {
   return l.b.Full(l.b.Literal(size), dtype, {SymInt(1)});
 }
 
-// Input elements per output element.
+// Returns the number of input elements per output element.
 Tensor Scale(Lowering& l, const Resize& r) {
   if (r.align_corners) {
     const Tensor steps = SizeAsNumber(l, r.out - SymInt(1), r.dtype);
@@ -42,7 +44,7 @@ Tensor Scale(Lowering& l, const Resize& r) {
   return SizeAsNumber(l, r.in, r.dtype) / SizeAsNumber(l, r.out, r.dtype);
 }
 
-// Where each element of the result lies in the input.
+// Returns the position in the input of each element of the result.
 Tensor Source(Lowering& l, const Resize& r) {
   const Tensor i = l.b.Iota(0, r.dtype, {r.out});
   const Tensor half = l.b.Literal(0.5);
@@ -60,17 +62,17 @@ Tensor Source(Lowering& l, const Resize& r) {
   return r.mode == Mode::kLinear ? l.b.Maximum(source, l.b.Literal(0.0)) : source;
 }
 
-// Within the input.
+// Clamps `index` to the input.
 Tensor Clamped(Lowering& l, const Tensor& index, const SymInt& in) {
   return l.b.Minimum(l.b.Maximum(index, l.b.Literal(SymInt(0))), l.b.Literal(in - SymInt(1)));
 }
 
-// The cubic convolution kernel with a = -0.75 at distance `x` of at most 1.
+// Returns the cubic convolution kernel with a = -0.75 at distance `x` in [0, 1].
 Tensor CubicNear(Lowering& l, const Tensor& x) {
   constexpr double a = -0.75;
   return ((l.b.Literal(a + 2) * x - l.b.Literal(a + 3)) * x) * x + l.b.Literal(1.0);
 }
-// And between 1 and 2.
+// Returns the cubic convolution kernel with a = -0.75 at distance `x` in [1, 2].
 Tensor CubicFar(Lowering& l, const Tensor& x) {
   constexpr double a = -0.75;
   return ((l.b.Literal(a) * x - l.b.Literal(5 * a)) * x + l.b.Literal(8 * a)) * x - l.b.Literal(4 * a);
@@ -100,7 +102,7 @@ std::vector<Tap> TapsOf(Lowering& l, const Resize& r) {
           {at(2), CubicFar(l, l.b.Literal(2.0) - t)}};
 }
 
-// [out] seen along dimension `dim` of a tensor of rank `rank`.
+// Views [out] along dimension `dim` of a tensor of rank `rank`.
 Tensor AlongDim(Lowering& l, const Tensor& weight, int64_t dim, int64_t rank) {
   SymIntVector sizes = {weight.sizes()[0]};
   for (int64_t d = dim + 1; d < rank; ++d) sizes.push_back(SymInt(1));
@@ -128,8 +130,8 @@ Tensor InterpolateBackward(Lowering& l, const Tensor& grad, int64_t dim, const R
   return sum;
 }
 
-// The resize of spatial dimension `d` of `rank - 2`; `scales` is the first of
-// the arguments that hold the user's factors, one for each spatial dimension.
+// Returns the resize of one spatial dimension; `scale` is the index of the argument with the user's
+// factor.
 Resize ResizeOf(Lowering& l, Mode mode, bool align_corners, const SymInt& in, const SymInt& out, int scale) {
   const DType dtype = l.result().dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
   const double factor = l.is_none(scale) || align_corners ? 0 : l.number(scale);

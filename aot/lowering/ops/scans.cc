@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rows of running reductions along a dimension: element i of the result reduces
 // elements 0 to i.
 #include "aot/lowering/ops/lowering.h"
@@ -8,7 +10,7 @@ namespace {
 
 using serialization::Scan;
 
-// Halves in f32, bools as numbers.
+// Casts f16 and bf16 to f32, and bool to an integer.
 Tensor Scannable(Lowering& l, const Tensor& x) {
   if (x.dtype() == DType::kBool) return l.b.Cast(x, DType::kUInt8);
   const bool is_half = x.dtype() == DType::kFloat16 || x.dtype() == DType::kBFloat16;
@@ -22,7 +24,7 @@ absl::Status LowerScan(Lowering& l, Scan::Function function) {
   return l.ReturnCast({l.b.Scan(function, Scannable(l, x), l.integer(1)).first});
 }
 
-// (self, dim) -> values, indices; of equal elements the last one counts.
+// (self, dim) -> values, indices; the index is that of the last of equal elements.
 absl::Status LowerExtremes(Lowering& l, Scan::Function function) {
   const Tensor x = l.tensor(0);
   if (x.rank() == 0) return l.ReturnAll({x, l.b.Full(l.b.Literal(SymInt(0)), DType::kInt64, {})});

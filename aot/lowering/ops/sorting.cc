@@ -1,5 +1,6 @@
-// Rows of ops that put elements in order: all of them take what they need from the
-// runtime's sort.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rows of sorting and order statistics, all computed with prim.sort.
 #include <limits>
 
 #include "aot/lowering/ops/lowering.h"
@@ -20,9 +21,9 @@ SymInt SizeAlong(Lowering& l, const Tensor& x, int64_t dim) {
   return x.rank() == 0 ? SymInt(1) : x.sizes()[static_cast<size_t>(l.b.WrapDim(dim, x.rank()))];
 }
 
-// The `count` first elements of `dim` in order, and their indexes.
+// Returns the first `count` elements along `dim` in sorted order, and their indexes.
 absl::StatusOr<Sorted> FirstInOrder(Lowering& l, const Tensor& x, int64_t dim, const SymInt& count, bool descending) {
-  if (IsComplex(x.dtype())) return l.Unsupported("complex numbers, which have no order");
+  if (IsComplex(x.dtype())) return l.Unsupported("a complex dtype: sorting is not defined for it");
   if (x.rank() == 0) return Sorted{x, l.b.Full(l.b.Literal(SymInt(0)), DType::kInt64, {})};
   const auto [values, indexes] = l.b.Sort(x, dim, count, descending);
   return Sorted{values, indexes};
@@ -48,7 +49,7 @@ absl::Status LowerTopK(Lowering& l) {
   return ReturnSorted(l, FirstInOrder(l, l.tensor(0), l.integer(2), l.size(1), l.flag(3)));
 }
 
-// The element of rank `k`, counted from 1, along `dim`, of size 1 then.
+// Returns the element of rank `k` (from 1) along `dim`, which is kept with size 1.
 absl::StatusOr<Sorted> ElementOfRank(Lowering& l, const Tensor& x, int64_t dim, const SymInt& k) {
   absl::StatusOr<Sorted> sorted = FirstInOrder(l, x, dim, k, /*descending=*/false);
   if (!sorted.ok() || x.rank() == 0) return sorted;
@@ -67,7 +68,8 @@ absl::Status LowerKthValue(Lowering& l) {
   return element.ok() ? ReturnOne(l, *element) : element.status();
 }
 
-// The lower one of two middle elements; NaN, where the first is, if there is any.
+// Returns the median, the lower one of two middle elements. If there is a NaN, returns NaN and the
+// index of the first one.
 absl::StatusOr<Sorted> MedianOf(Lowering& l, const Tensor& x, int64_t dim) {
   const SymInt size = SizeAlong(l, x, dim);
   const SymInt k = SymInt::Binary(SymInt::Kind::kFloorDiv, size + SymInt(1), SymInt(2));
@@ -94,7 +96,7 @@ absl::Status LowerMedianAlong(Lowering& l) {
   return median.ok() ? ReturnOne(l, *median) : median.status();
 }
 
-// The element of each line of `sorted` at `position`, which has size 1 along `dim`.
+// Returns the element of each line of `sorted` at `position`, which has size 1 along `dim`.
 Sorted ElementAt(Lowering& l, const Sorted& sorted, const Tensor& position, int64_t dim) {
   const Tensor place = l.b.Iota(static_cast<int>(dim), DType::kInt64, sorted.values.sizes());
   const Tensor here = l.b.Eq(place, position);
@@ -106,7 +108,7 @@ Sorted ElementAt(Lowering& l, const Sorted& sorted, const Tensor& position, int6
   return {l.b.Cast(take(l.b.Cast(sorted.values, DType::kUInt8)), dtype), take(sorted.indexes)};
 }
 
-// The lower one of two middle elements of those that are no NaN.
+// Returns the median of the elements that are not NaN, the lower one of two middle elements.
 absl::StatusOr<Sorted> NanMedianOf(Lowering& l, const Tensor& x, int64_t dim) {
   if (x.rank() == 0 || !IsFloatingPoint(x.dtype())) return MedianOf(l, x, dim);
   dim = l.b.WrapDim(dim, x.rank());
@@ -129,8 +131,8 @@ absl::Status LowerNanMedianAlong(Lowering& l) {
   return median.ok() ? ReturnOne(l, *median) : median.status();
 }
 
-// (self, dim, keepdim): the smallest of the most frequent elements, and where the
-// last one of its kind is.
+// (self, dim, keepdim): the smallest of the most frequent elements, and the index of its last
+// occurrence.
 absl::Status LowerMode(Lowering& l) {
   const Tensor x = l.tensor(0);
   const SymInt size = SizeAlong(l, x, l.integer(1));

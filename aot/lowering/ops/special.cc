@@ -1,4 +1,6 @@
-// Rows of rarer scalar functions.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rows of less common scalar functions.
 #include <cmath>
 #include <limits>
 
@@ -14,7 +16,7 @@ Tensor Number(Lowering& l, double value) { return l.b.Literal(value); }
 Tensor Zero(Lowering& l) { return l.b.Literal(SymInt(0)); }
 Tensor IsNan(Lowering& l, const Tensor& x) { return l.b.Unary(serialization::FN_ISNAN, x); }
 
-// Operand i in the result's dtype; a number as a 0-d tensor.
+// Returns operand i in the result's dtype; a number becomes a 0-d tensor.
 Tensor Whole(Lowering& l, int i) {
   const Tensor x = l.tensor(i);
   return x.is_literal() ? l.b.Full(x, l.result().dtype, {}) : l.operand(i);
@@ -111,9 +113,9 @@ absl::Status LowerLdexp(Lowering& l) {
   return l.Return(l.operand(0) * l.b.Unary(serialization::FN_EXP2, l.operand(1)));
 }
 
-// Euclid's algorithm in as many steps as numbers of the dtype may take.
+// Runs Euclid's algorithm, unrolled to the largest number of steps for the dtype.
 Tensor GreatestDivisor(Lowering& l, const Tensor& x, const Tensor& y) {
-  constexpr double kStepsPerBit = 1.4405;  // the worst case are Fibonacci's numbers
+  constexpr double kStepsPerBit = 1.4405;  // worst case: Fibonacci numbers
   const int steps = static_cast<int>(kStepsPerBit * 8 * static_cast<double>(ByteSize(x.dtype()))) + 2;
   Tensor a = l.b.Abs(x), b = l.b.Abs(y);
   const Tensor one = l.b.Full(l.b.Literal(SymInt(1)), x.dtype(), {});
@@ -136,7 +138,7 @@ absl::Status LowerLcm(Lowering& l) {
   return l.Return(l.b.Abs(l.b.Binary(serialization::FN_TRUNC_DIV, x, safe) * y));
 }
 
-// Of real numbers: 0, or pi where they are negative.
+// For real numbers: 0, or pi where they are negative.
 absl::Status LowerAngle(Lowering& l) {
   const Tensor x = l.operand(0);
   if (IsComplex(l.tensor(0).dtype())) return l.Unsupported("complex numbers");
@@ -144,8 +146,8 @@ absl::Status LowerAngle(Lowering& l) {
   return l.Return(l.b.Select(IsNan(l, x), x, l.b.Select(l.b.Lt(x, Zero(l)), pi, Number(l, 0))));
 }
 
-// x rounded to multiples of `scale`, of which `inverse` is the reciprocal; they count
-// from `zero`. And whether it lies within [first, last] of them.
+// Returns x rounded to multiples of `scale`, whose reciprocal is `inverse`, with the zero point
+// `zero`, and a mask that is true where the quantized value is in [first, last].
 absl::Status ReturnQuantized(Lowering& l, const Tensor& x, const Tensor& scale, const Tensor& inverse,
                              const Tensor& zero, int range) {
   const Tensor first = l.b.Full(l.b.Literal(l.size(range)), x.dtype(), {});
@@ -167,7 +169,7 @@ absl::Status LowerFakeQuantize(Lowering& l) {
 // (self, scale, zero_point, axis, quant_min, quant_max)
 absl::Status LowerFakeQuantizePerChannel(Lowering& l) {
   const Tensor x = l.wide(0);
-  if (!IsInteger(l.tensor(2).dtype())) return l.Unsupported("zero points that are no integers");
+  if (!IsInteger(l.tensor(2).dtype())) return l.Unsupported("zero points that are not integers");
   const int64_t axis = l.b.WrapDim(l.integer(3), x.rank());
   const auto along = [&](const Tensor& channels) {
     SymIntVector sizes(static_cast<size_t>(x.rank()), 1);

@@ -1,4 +1,6 @@
-// Ops on [N, C, spatial...] that take [C, spatial...] too.
+// SPDX-License-Identifier: Apache-2.0
+
+// Helpers for ops on [N, C, spatial...] that also take [C, spatial...].
 #ifndef COTAN_AOT_LOWERING_OPS_UNBATCHED_H_
 #define COTAN_AOT_LOWERING_OPS_UNBATCHED_H_
 

@@ -1,5 +1,6 @@
-// Rows of views, of what moves elements without changing them, and of the
-// backward forms of both.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rows of views, of ops that move elements without changing them, and of the backward of both.
 #include <algorithm>
 #include <numeric>
 
@@ -24,8 +25,8 @@ absl::Status LowerTranspose(Lowering& l) { return l.Return(l.b.Transpose(l.tenso
 
 absl::Status LowerExpand(Lowering& l) { return l.Return(l.b.Expand(l.tensor(0), l.result().sizes)); }
 
-// A slice's bound as ATen reads it: negative ones count from the end, all are
-// clamped to the size.
+// Returns a slice's bound as in ATen: a negative one counts from the end, and all are clamped to
+// the size.
 SymInt Bound(Lowering& l, int i, const SymInt& size, const SymInt& absent) {
   if (l.is_none(i)) return absent;
   const SymInt bound = l.size(i);
@@ -43,7 +44,7 @@ struct Range {
   SymInt start, end, step;
 };
 
-// Arguments dim, start, end, step from position `first`.
+// Reads the arguments dim, start, end, step from position `first`.
 Range RangeOf(Lowering& l, const SymIntVector& sizes, int first) {
   Range range;
   range.dim = l.b.WrapDim(l.integer(first), static_cast<int>(sizes.size()));
@@ -73,7 +74,7 @@ absl::Status LowerSelect(Lowering& l) {
   return l.Return(l.b.SelectIndex(x, dim, WrapIndex(l.size(2), x.sizes()[static_cast<size_t>(dim)])));
 }
 
-// The pieces of x along `dim`, of the sizes that the results have.
+// Splits argument 0 along `dim` into pieces of the results' sizes.
 absl::Status SplitAlong(Lowering& l, int64_t dim) {
   const Tensor x = l.tensor(0);
   dim = l.b.WrapDim(dim, x.rank());
@@ -108,7 +109,7 @@ Tensor Zeros(Lowering& l, DType dtype, SymIntVector sizes) {
   return l.b.Full(l.b.Literal(SymInt(0)), dtype, std::move(sizes));
 }
 
-// x with zeros before and after it along `dim`.
+// Returns x with zeros before and after it along `dim`.
 Tensor PadAlong(Lowering& l, const Tensor& x, int64_t dim, const SymInt& before, const SymInt& after,
                 const Tensor& value) {
   std::vector<Tensor> parts;
@@ -125,7 +126,8 @@ Tensor PadAlong(Lowering& l, const Tensor& x, int64_t dim, const SymInt& before,
   return l.b.Concat(parts, dim);
 }
 
-// `rows` at the places of `range` in zeros of size `size` along the dimension.
+// Returns zeros of size `size` along the range's dimension, with `rows` at the positions of
+// `range`.
 Tensor Place(Lowering& l, Tensor rows, const Range& range, const SymInt& size) {
   const size_t d = static_cast<size_t>(range.dim);
   const Tensor zero = l.b.Literal(SymInt(0));
@@ -175,7 +177,7 @@ absl::Status LowerSliceScatter(Lowering& l) {
   return l.Return(l.b.Select(l.b.And(on_step, inside), placed, x));
 }
 
-// Where `index` of dimension `dim` is, `row` (without that dimension); x elsewhere.
+// Returns `row` (without dimension `dim`) at `index` along `dim`, and x elsewhere.
 Tensor PlaceRow(Lowering& l, const Tensor& row, const Tensor& x, const SymIntVector& sizes, int64_t dim,
                 const SymInt& index) {
   const Tensor position = l.b.Iota(static_cast<int>(dim), DType::kInt32, sizes);
@@ -197,15 +199,15 @@ absl::Status LowerSelectScatter(Lowering& l) {
   return l.Return(PlaceRow(l, l.b.Cast(l.tensor(1), x.dtype()), x, x.sizes(), dim, l.size(3)));
 }
 
-// `diagonal` [..., L] on the diagonal of dim1 and dim2 of a tensor of `sizes`;
-// x elsewhere.
+// Returns `diagonal` [..., L] on the diagonal of dim1 and dim2 of a tensor of `sizes`, and x
+// elsewhere.
 Tensor PlaceDiagonal(Lowering& l, const Tensor& diagonal, const Tensor& x, const SymIntVector& sizes, int64_t offset,
                      int64_t dim1, int64_t dim2) {
   const int rank = static_cast<int>(sizes.size());
   dim1 = l.b.WrapDim(dim1, rank);
   dim2 = l.b.WrapDim(dim2, rank);
-  // Element i lies at (i, i + offset) or (i - offset, i): it is found by its
-  // row if offset >= 0, else by its column.
+  // Element i is at (i, i + offset) or (i - offset, i): index it by its row if offset >= 0, else by
+  // its column.
   const int64_t along = offset >= 0 ? dim1 : dim2;
   const int64_t across = offset >= 0 ? dim2 : dim1;
   const SymInt missing = sizes[static_cast<size_t>(along)] - diagonal.sizes().back();

@@ -1,5 +1,6 @@
-// Rows of adaptive pooling and of what takes tensors apart into windows and adds
-// windows up.
+// SPDX-License-Identifier: Apache-2.0
+
+// Rows of adaptive pooling, im2col and col2im.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -18,8 +19,8 @@ size_t At(int64_t dim) { return static_cast<size_t>(dim); }
 
 // Adaptive pooling ------------------------------------------------------------------
 
-// Windows of equal size that do not overlap, which the pooling kernels take;
-// none if there are others, or if sizes are dynamic.
+// Returns the pooling configuration if the windows have equal sizes and do not overlap, so that the
+// pooling kernels apply; none otherwise, or if sizes are dynamic.
 std::optional<PoolConfig> EqualWindows(const SymIntVector& in, const SymIntVector& out, size_t spatial) {
   PoolConfig config;
   for (size_t k = 0; k < spatial; ++k) {
@@ -47,7 +48,7 @@ Window WindowOf(Lowering& l, const Tensor& i, const SymInt& in, const SymInt& ou
   return {divide(first), divide(first + l.b.Literal(in + out - SymInt(1)))};
 }
 
-// [in, out]: column i has the weights of the elements of window i.
+// Returns a matrix [in, out]: column i has the weights of the elements in window i.
 Tensor AveragingMatrix(Lowering& l, const SymInt& in, const SymInt& out, DType dtype) {
   const SymIntVector sizes = {in, out};
   const Window window = WindowOf(l, l.b.Iota(1, DType::kInt64, sizes), in, out);
@@ -57,7 +58,7 @@ Tensor AveragingMatrix(Lowering& l, const SymInt& in, const SymInt& out, DType d
   return l.b.Select(inside, weight, l.b.Literal(0.0));
 }
 
-// x with its elements along `dim` multiplied by a matrix [before, after].
+// Multiplies the elements of x along `dim` by a matrix [before, after].
 Tensor MultiplyAlong(Lowering& l, const Tensor& x, int64_t dim, const Tensor& matrix) {
   std::vector<int64_t> order(At(x.rank())), back(At(x.rank()));
   std::iota(order.begin(), order.end(), 0);
@@ -124,7 +125,7 @@ absl::Status LowerAdaptiveAvgPoolBackward(Lowering& l) {
   return l.ReturnCast({result});
 }
 
-// The largest window; none if sizes are dynamic.
+// Returns the size of the largest window; none if sizes are dynamic.
 std::optional<int64_t> LongestWindow(const SymInt& in, const SymInt& out) {
   if (!in.is_constant() || !out.is_constant()) return std::nullopt;
   int64_t longest = 1;
@@ -136,7 +137,7 @@ std::optional<int64_t> LongestWindow(const SymInt& in, const SymInt& out) {
   return longest;
 }
 
-// Elements of each window side by side: [..., out, window, ...]. Shorter windows
+// Gathers the elements of each window next to each other: [..., out, window, ...]. Shorter windows
 // repeat their last element.
 absl::Status LowerUnequalMaxPool(Lowering& l, int64_t spatial) {
   Tensor x = l.operand(0);
@@ -184,7 +185,7 @@ absl::Status LowerAdaptiveMaxPool(Lowering& l) {
   return l.ReturnAll({l.b.View(values, out), l.b.View(indices, out)});
 }
 
-// [prefix..., plane...] with the last `spatial` dimensions in one.
+// Returns `sizes` with the last `spatial` dimensions merged.
 SymIntVector MergePlane(const SymIntVector& sizes, size_t spatial) {
   SymIntVector merged(sizes.begin(), sizes.end() - static_cast<std::ptrdiff_t>(spatial));
   SymInt area = 1;
@@ -218,7 +219,7 @@ struct Blocks {
   std::vector<int64_t> kernel, dilation, padding, stride;
 };
 
-// Arguments kernel, dilation, padding, stride from position `first`.
+// Reads the arguments kernel, dilation, padding, stride from position `first`.
 Blocks BlocksOf(Lowering& l, int first) {
   Blocks blocks{l.integers(first), l.integers(first + 1), l.integers(first + 2), l.integers(first + 3)};
   for (std::vector<int64_t>* list : {&blocks.kernel, &blocks.dilation, &blocks.padding, &blocks.stride}) {
@@ -227,7 +228,7 @@ Blocks BlocksOf(Lowering& l, int first) {
   return blocks;
 }
 
-// Windows along a dimension of size `padded`.
+// Returns the number of windows along a dimension of size `padded`.
 SymInt CountOf(const Blocks& blocks, size_t i, const SymInt& padded) {
   const SymInt room = padded - SymInt(blocks.dilation[i] * (blocks.kernel[i] - 1) + 1);
   return SymInt::Binary(SymInt::Kind::kFloorDiv, room, SymInt(blocks.stride[i])) + SymInt(1);
@@ -256,7 +257,7 @@ absl::Status LowerIm2Col(Lowering& l) {
   return l.Return(l.b.View(l.b.Permute(x, {0, 1, 4, 5, 2, 3}), l.result().sizes));
 }
 
-// (self, output_size, kernel, dilation, padding, stride): the transpose.
+// (self, output_size, kernel, dilation, padding, stride): the transpose of im2col.
 absl::Status LowerCol2Im(Lowering& l) {
   Tensor x = l.tensor(0);
   const bool unbatched = x.rank() == 2;

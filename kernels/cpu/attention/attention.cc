@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/attention/attention.h"
 
 #include <algorithm>
@@ -17,7 +19,7 @@
 namespace cotan::cpu {
 namespace {
 
-// Queries and keys of a block of scores.
+// Number of queries and of keys of a block of scores.
 constexpr int64_t kQueries = 32;
 constexpr int64_t kKeys = 64;
 
@@ -36,7 +38,7 @@ Strides StridesOf(const StridedLayout& layout) {
   return {layout.strides[0], layout.strides[1], layout.strides[2], layout.rank() > 3 ? layout.strides[3] : 0};
 }
 
-// Strides of what broadcasts to four dimensions.
+// Returns the strides of an operand that broadcasts to four dimensions.
 Strides BroadcastStrides(const StridedLayout& layout) {
   int64_t strides[4] = {};
   const int missing = 4 - layout.rank();
@@ -52,8 +54,8 @@ struct Geometry {
   int64_t heads = 0;
   int64_t queries = 0;
   int64_t keys = 0;
-  int64_t size = 0;        // of a query and a key
-  int64_t value_size = 0;  // of a value
+  int64_t size = 0;        // elements of a query or a key
+  int64_t value_size = 0;  // elements of a value
   bool is_causal = false;
   double scale = 1;
 
@@ -67,7 +69,7 @@ struct Geometry {
         is_causal(op.is_causal()),
         scale(op.scale()) {}
 
-  // Keys that queries before `query_end` can see.
+  // Returns the number of keys that some query before `query_end` attends to.
   int64_t VisibleKeys(int64_t query_end) const { return is_causal ? std::min(keys, query_end) : keys; }
   double Flops() const {
     return 2.0 * static_cast<double>(batch * heads) * static_cast<double>(queries) * static_cast<double>(keys) *
@@ -75,13 +77,14 @@ struct Geometry {
   }
 };
 
-// exp of each element, for x <= 0, to 2 units in the last place; 0 below -87.
+// Replaces each element x <= 0 by exp(x), and by 0 for x < -87. Range reduction x = n ln 2 + r with the
+// constants C1 and C2 of Cephes' expf, then the Taylor polynomial of degree 7. NaN stays NaN.
 [[gnu::always_inline]] inline void ExpOfNegative(Vector<float>& x) {
   typedef int32_t Bits __attribute__((vector_size(64)));
   constexpr float kLog2E = 1.44269504F;
   constexpr float kLn2High = 0.693359375F;
   constexpr float kLn2Low = -2.12194440e-4F;
-  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to whole numbers
+  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
   const Vector<float> lowest = Vector<float>{} - 87.0F;
   const Bits is_lost = x < lowest;
   const Vector<float> clamped = is_lost ? lowest : x;
@@ -95,7 +98,7 @@ struct Geometry {
   p = p * r + 0.5F;
   p = p * r + 1.0F;
   p = p * r + 1.0F;
-  // Times 2^n: n stands in the low bits of `shifted`.
+  // Multiplies by 2^n: the low bits of `shifted` hold n, which is added to the exponent.
   const Vector<float> power =
       reinterpret_cast<Vector<float>>(reinterpret_cast<Bits>(p) + (reinterpret_cast<Bits>(shifted) << 23));
   x = is_lost ? Vector<float>{} : power;
@@ -110,7 +113,7 @@ template <typename T>
   return std::exp(x);
 }
 
-// The largest of a row of kKeys scores.
+// Returns the largest of a row of kKeys scores.
 template <typename T>
 [[gnu::always_inline]] inline T RowMax(const T* row) {
   Vector<T> best;
@@ -125,7 +128,7 @@ template <typename T>
   return largest;
 }
 
-// row = exp(row - max) for kKeys scores; returns the sum.
+// Computes row = exp(row - max) for kKeys scores and returns their sum.
 template <typename T>
 [[gnu::always_inline]] inline T ExpRow(T* row, T max) {
   Vector<T> sums = {};
@@ -142,8 +145,8 @@ template <typename T>
   return sum;
 }
 
-// Scales a block of scores [queries, kKeys], adds the bias and hides what is
-// not to be seen. Columns from `keys` on get -inf.
+// Scales a block of scores [queries, kKeys], adds the bias and sets masked scores to -inf, also in the
+// columns from `keys` on.
 template <typename T>
 [[gnu::always_inline]] inline void FinishScores(const Geometry& g, const T* bias, const Strides& bias_strides,
                                                 int64_t query, int64_t queries, int64_t key, int64_t keys, T* scores) {
@@ -160,7 +163,7 @@ template <typename T>
   }
 }
 
-// Operands of one head.
+// The operands of one head.
 template <typename T>
 struct Forward {
   const T* q;
@@ -215,8 +218,8 @@ COTAN_SIMD_VERSIONS void PackForward(const Geometry& g, const ForwardStrides& s,
   PackBlocks(head.v, s.v, visible, g.value_size, kKeys, false, values);
 }
 
-// Queries [query, query + queries) of one head, of which the first `packed`
-// keys are packed.
+// Computes queries [query, query + queries) of one head with the online softmax: the sums are rescaled when a
+// later block has a larger maximum. The first `packed` keys of the head are packed.
 template <typename T>
 COTAN_SIMD_VERSIONS void AttendBlock(const Geometry& g, const ForwardStrides& s, const Forward<T>& head, int64_t query,
                                      int64_t queries, const T* packed_keys, const T* packed_values, int64_t packed,
@@ -267,8 +270,8 @@ class Attention final : public Kernel {
         has_logsumexp_(has_logsumexp),
         threads_(threads),
         layout_(ForwardScratch::For<T>(geometry)) {
-    // Without enough heads for all threads, each head is cut into parts, which
-    // pack the keys again.
+    // If there are fewer heads than threads, each head is split into parts, and each part packs the keys
+    // again.
     const int64_t heads = std::max<int64_t>(1, geometry.batch * geometry.heads);
     const int64_t blocks = std::max<int64_t>(1, (geometry.queries + kQueries - 1) / kQueries);
     const int64_t parts = std::min(blocks, (threads + heads - 1) / heads);
@@ -339,8 +342,8 @@ struct BackwardStrides {
   Strides grad, q, k, v, result, logsumexp, bias, grad_q, grad_k, grad_v;
 };
 
-// Scratch of one head's backward pass: packed operands, two blocks of scores,
-// sums. Pointers into it, or with a null base its size.
+// Scratch of one head's backward pass: packed operands, two blocks of scores, sums. With a null base it only
+// computes the size.
 template <typename T>
 struct BackwardScratch {
   T* keys_t;  // K^T, V^T in blocks of keys
@@ -348,7 +351,7 @@ struct BackwardScratch {
   T* keys;     // K in blocks of keys
   T* queries;  // Q, grad in blocks of queries
   T* grads;
-  T* scores;  // probabilities of a block, and what becomes of their gradients
+  T* scores;  // probabilities of a block; `slopes` has their gradients
   T* slopes;
   T* dots;    // sum over e of grad * result, per query
   T* grad_q;  // [L, E]
@@ -387,7 +390,7 @@ template <typename T>
   }
 }
 
-// One block: probabilities from the saved logsumexp, then their gradients.
+// Computes the probabilities of one block from the saved logsumexp, then the gradients of its scores.
 template <typename T>
 [[gnu::always_inline]] inline void BackwardBlock(const Geometry& g, const BackwardStrides& s, const Backward<T>& head,
                                                  const BackwardScratch<T>& x, int64_t query, int64_t key) {
@@ -507,7 +510,8 @@ template <template <typename> class KernelType, typename... Args>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFor(DType dtype, Args&&... args) {
   if (dtype == DType::kFloat32) return std::make_unique<KernelType<float>>(std::forward<Args>(args)...);
   if (dtype == DType::kFloat64) return std::make_unique<KernelType<double>>(std::forward<Args>(args)...);
-  return absl::UnimplementedError(absl::StrCat("attention of ", DTypeName(dtype), "; there are f32 and f64"));
+  return absl::UnimplementedError(
+      absl::StrCat("attention: dtype ", DTypeName(dtype), " is not supported; expected f32 or f64"));
 }
 
 }  // namespace

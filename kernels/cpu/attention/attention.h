@@ -1,5 +1,7 @@
-// Scaled dot product attention, forward and backward, f32 and f64, in blocks
-// of queries and keys: the matrix of scores is never whole in memory.
+// SPDX-License-Identifier: Apache-2.0
+
+// Scaled dot product attention, forward and backward, f32 and f64, in blocks of queries and keys (as in
+// FlashAttention, arXiv:2205.14135): the matrix of scores is never stored as a whole.
 #ifndef COTAN_KERNELS_CPU_ATTENTION_ATTENTION_H_
 #define COTAN_KERNELS_CPU_ATTENTION_ATTENTION_H_
 
@@ -10,10 +12,10 @@
 
 namespace cotan::cpu {
 
-// Factories of attention and attention_backward. Any strides. With is_causal,
-// query i sees keys 0 .. i, and blocks it cannot see are not computed. A query
-// that sees no key has result 0, logsumexp -inf and gradients 0. Bitwise equal
-// for any thread count: threads share heads and (forward) blocks of queries.
+// Factories of attention and attention_backward, with any strides. With is_causal, query i attends to keys 0
+// to i, and fully masked blocks are not computed. A query whose keys are all masked has result 0, logsumexp
+// -inf and gradients 0. Results are bitwise equal for any thread count: threads share heads and, in the
+// forward, blocks of queries.
 //
 // InvalidArgument: from CheckOp(). Unimplemented: another dtype.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeAttention(const KernelRequest& request);

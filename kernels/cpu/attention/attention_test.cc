@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/attention/attention.h"
 
 #include <cmath>
@@ -37,7 +39,8 @@ struct Expected {
   std::vector<double> result, logsumexp, grad_q, grad_k, grad_v;
 };
 
-// Reference math in double; all operands row-major, bias [B, H, L, S] or empty.
+// Returns the results of the definition, in double. All operands are row-major; bias is [B, H, L, S] or
+// empty.
 Expected Reference(const Case& c, const std::vector<double>& q, const std::vector<double>& k,
                    const std::vector<double>& v, const std::vector<double>& bias, const std::vector<double>& grad) {
   Expected x;

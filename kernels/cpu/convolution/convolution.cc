@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/convolution/convolution.h"
 
 #include <algorithm>
@@ -21,14 +23,14 @@ namespace {
 
 using onednn::Argument;
 
-// Of a batch, each computed by one thread.
+// Parts of a batch; one thread computes a part.
 constexpr int64_t kMaxParts = 4;
 
 using Operand = ConvolutionOperand;
 using Problem = ConvolutionProblem;
 using Product = ConvolutionProduct;
 
-// Memory order of oneDNN's choice or ours for the three tensors.
+// A primitive descriptor and the layouts of its three tensors.
 struct Plan {
   onednn::OwnedDesc desc;
   dnnl_memory_desc_t source;
@@ -59,8 +61,8 @@ bool HasZeroStride(const StridedLayout& layout) {
   return false;
 }
 
-// With groups, the first dimension of the weights as two: [groups, C_out /
-// groups, C_in / groups, kernel...].
+// Returns the weights with groups: the first dimension is split, [groups, C_out / groups, C_in / groups,
+// kernel...].
 StridedLayout Grouped(const StridedLayout& weights, int64_t groups) {
   if (groups == 1) return weights;
   StridedLayout grouped = weights;
@@ -95,8 +97,7 @@ Plan PlanOf(onednn::OwnedDesc desc, dnnl_query_t source, dnnl_query_t weights, d
   return {std::move(desc), chosen[0], chosen[1], chosen[2]};
 }
 
-// One way to do it: activations with channels last, or in the order that
-// oneDNN likes best.
+// Makes a plan whose activations are channels last (`plain`) or in the layout that oneDNN prefers.
 absl::StatusOr<Plan> MakePlan(const Problem& p, bool plain) {
   const StridedLayout source_layout = ChannelsLast(p.source.layout);
   const StridedLayout destination_layout = ChannelsLast(p.destination.layout);
@@ -107,7 +108,7 @@ absl::StatusOr<Plan> MakePlan(const Problem& p, bool plain) {
   COTAN_ASSIGN_OR_RETURN(
       const dnnl_memory_desc_t destination,
       plain ? Memory(p.dtype, destination_layout) : onednn::AnyMemory(p.dtype, destination_layout.sizes));
-  // The hint of a backward is the forward in the operands' own type.
+  // oneDNN needs the forward descriptor, in the operands' own dtype, as a hint for a backward one.
   dnnl_memory_desc_t forward_weights = weights;
   forward_weights.data_type = source.data_type;
   COTAN_ASSIGN_OR_RETURN(const dnnl_convolution_desc_t forward,
@@ -133,7 +134,7 @@ absl::StatusOr<Plan> MakePlan(const Problem& p, bool plain) {
   return PlanOf(std::move(backward), dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md);
 }
 
-// The better one of the two ways.
+// Returns the plan with the better implementation. Channels last wins a tie, as it needs no reorder.
 absl::StatusOr<Plan> ChoosePlan(const Problem& problem) {
   absl::StatusOr<Plan> plain = MakePlan(problem, /*plain=*/true);
   if (plain.ok() && onednn::ImplementationRank(plain->desc.get()) == 0) return plain;
@@ -172,7 +173,7 @@ class SumKernel final : public Kernel {
   int threads_;
 };
 
-// Puts the steps of a convolution together.
+// Builds the steps of a convolution.
 class Builder {
  public:
   Builder(const Problem& problem, int threads)
@@ -201,7 +202,7 @@ class Builder {
   }
 
  private:
-  // Forward and backward of data: one product between reorders.
+  // Adds the product of kForward or kBackwardData between reorders.
   absl::Status AddProduct() {
     COTAN_ASSIGN_OR_RETURN(Plan plan, ChoosePlan(problem_));
     const bool is_gemm = onednn::ImplementationRank(plan.desc.get()) == 1;
@@ -237,7 +238,7 @@ class Builder {
   const dnnl_memory_desc_t& From(const Plan& plan) const { return IsForward() ? plan.source : plan.destination; }
   const dnnl_memory_desc_t& To(const Plan& plan) const { return IsForward() ? plan.destination : plan.source; }
 
-  // Of an activation, weights and maybe a bias.
+  // Returns the primitive of `plan`. Inputs: activation, weights and, in a forward with a bias, the bias.
   absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const Plan& plan) const {
     std::vector<Argument> arguments = {{IsForward() ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST, From(plan)},
                                        {DNNL_ARG_WEIGHTS, plan.weights}};
@@ -250,8 +251,8 @@ class Builder {
                                  {{IsForward() ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC, To(plan)}});
   }
 
-  // The same, by parts of the batch. oneDNN's matrix products cut their sums by the number of threads: each part has
-  // one.
+  // Returns the product in parts of the batch. oneDNN's GEMM-based code splits sums by the number of threads,
+  // so each part runs on one thread.
   absl::StatusOr<std::unique_ptr<Kernel>> MakeParts(const Plan& whole) const {
     const ScopedThreads one_thread(1);
     const int64_t batch = problem_.source.layout.sizes[0];
@@ -262,7 +263,8 @@ class Builder {
       const int64_t end = batch * (i + 1) / parts;
       COTAN_ASSIGN_OR_RETURN(const Plan plan, ChoosePlan(Part(end - begin)));
       if (!onednn::SameMemory(plan.weights, whole.weights)) {
-        return absl::InternalError("oneDNN wants weights in another order for a part of the batch");
+        return absl::InternalError(
+            "convolution: oneDNN chose another weight layout for a part of the batch than for the whole batch");
       }
       COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, MakeProduct(plan));
       std::vector<Slot> inputs = {Slot::Input(0, ImageOffset(From(whole), begin)), Slot::Input(1)};
@@ -272,12 +274,12 @@ class Builder {
     return team;
   }
 
-  // Where an image begins, in bytes.
+  // Returns the byte offset of an image.
   size_t ImageOffset(const dnnl_memory_desc_t& memory, int64_t image) const {
     return dnnl_memory_desc_get_size(&memory) / static_cast<size_t>(memory.dims[0]) * static_cast<size_t>(image);
   }
 
-  // Parts of the batch, whose number depends on the sizes alone, make partial
+  // Adds the weight gradient: parts of the batch, whose number depends on the sizes only, compute partial
   // gradients, which are then added in order.
   absl::Status AddBackwardWeights() {
     const int64_t batch = problem_.source.layout.sizes[0];
@@ -297,7 +299,9 @@ class Builder {
       const int64_t end = batch * (i + 1) / parts;
       COTAN_ASSIGN_OR_RETURN(const Plan plan, ChoosePlan(Part(end - begin)));
       if (!onednn::SameMemory(plan.weights, whole.weights)) {
-        return absl::InternalError("oneDNN wants the gradient of weights in another order for a part of the batch");
+        return absl::InternalError(
+            "convolution: oneDNN chose another layout of the weight gradient for a part of the batch than for the "
+            "whole batch");
       }
       COTAN_ASSIGN_OR_RETURN(
           std::unique_ptr<Kernel> product,
@@ -333,7 +337,7 @@ class Builder {
     return absl::OkStatus();
   }
 
-  // An input in the strides of `layout`.
+  // Returns a slot with the operand in the strides of `layout`: its own, or scratch.
   Slot BringStrided(const Operand& operand, const StridedLayout& layout) {
     if (SameStrides(operand.layout, layout)) return operand.slot;
     const Slot slot = pipeline_->AddScratch(element_ * static_cast<size_t>(Size(layout)));
@@ -342,7 +346,7 @@ class Builder {
     return slot;
   }
 
-  // An input in oneDNN's order.
+  // Returns a slot with the operand in the layout `target` of oneDNN. `plain` describes `layout`.
   absl::StatusOr<Slot> Bring(const Operand& operand, const StridedLayout& layout, const dnnl_memory_desc_t& target,
                              const dnnl_memory_desc_t& plain) {
     const Slot slot = BringStrided(operand, layout);
@@ -374,7 +378,8 @@ class Builder {
   std::unique_ptr<Pipeline> pipeline_;
 };
 
-// oneDNN adds a bias to the forward product alone.
+// Returns true if the op must be computed in f32: oneDNN adds a bias to the forward product only, and
+// MakeBiasKernel() supports f32 and f64 only.
 bool NeedsWidening(const Problem& problem) {
   if (problem.dtype == DType::kFloat32) return false;
   const bool adds_bias = problem.bias && (problem.IsSumEmpty() || problem.product != Product::kForward);

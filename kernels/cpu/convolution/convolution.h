@@ -1,5 +1,6 @@
-// Convolutions of f32 by oneDNN: one to three spatial dimensions, groups,
-// dilation, transposed.
+// SPDX-License-Identifier: Apache-2.0
+
+// Convolutions of f32, bf16 and f16 by oneDNN: one to three spatial dimensions, groups, dilation, transposed.
 #ifndef COTAN_KERNELS_CPU_CONVOLUTION_CONVOLUTION_H_
 #define COTAN_KERNELS_CPU_CONVOLUTION_CONVOLUTION_H_
 
@@ -10,12 +11,13 @@
 
 namespace cotan::cpu {
 
-// Factories of the convolution ops. Operands may have any strides; channels
-// last ({0, 2, 3, 1}) is read and written in place, other layouts go through
-// scratch. Weights are brought into oneDNN's order in every run, since they
-// change in every step. Convolution and backward_input are bitwise equal for
-// any thread count; so is backward_weight, for which threads share output
-// channels but never the sum over a batch.
+// Factories of the convolution ops. Operands may have any strides; channels-last operands (dimension order
+// {0, 2, 3, 1}) are read and written in place, other layouts are copied to scratch. Weights are reordered to
+// oneDNN's layout in every run, because they may change between runs. f16, and bf16 without AVX512_BF16 or
+// AMX, are converted to f32 and back.
+//
+// The results are bitwise equal for any thread count. The sum of a weight gradient over the batch is split
+// into parts whose number depends on the sizes only.
 //
 // InvalidArgument: from CheckOp().
 absl::StatusOr<std::unique_ptr<Kernel>> MakeConvolution(const KernelRequest& request);

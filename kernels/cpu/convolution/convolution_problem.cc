@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/convolution/convolution_problem.h"
 
 #include <algorithm>
@@ -32,7 +34,7 @@ ConvolutionProblem Describe(const serialization::Convolution& op, DType dtype, C
   return problem;
 }
 
-// Adds input 0, one number per channel, to output 0.
+// Adds input 0, one element per channel, to output 0.
 template <typename T>
 class BiasKernel final : public Kernel {
  public:
@@ -66,7 +68,7 @@ class BiasKernel final : public Kernel {
     return offset;
   }
 
-  StridedLayout layout_;  // without channels
+  StridedLayout layout_;  // with one channel
   int64_t bias_stride_;
   int64_t channels_;
   int64_t channel_stride_;

@@ -1,4 +1,6 @@
-// A convolution op of any of the three kinds as one problem.
+// SPDX-License-Identifier: Apache-2.0
+
+// A convolution op (forward, gradient of the input, gradient of the weights) in the terms of oneDNN.
 #ifndef COTAN_KERNELS_CPU_CONVOLUTION_CONVOLUTION_PROBLEM_H_
 #define COTAN_KERNELS_CPU_CONVOLUTION_CONVOLUTION_PROBLEM_H_
 
@@ -13,16 +15,18 @@
 
 namespace cotan::cpu {
 
-// The three products, by oneDNN's names. A transposed convolution is the
-// backward one of data with source and destination exchanged, and so on.
+// The three products, named as by oneDNN. A transposed convolution is kBackwardData with source and
+// destination exchanged; the gradient of its input is kForward.
 enum class ConvolutionProduct { kForward, kBackwardData, kBackwardWeights };
 
-// A tensor of the convolution and where it lies among the op's operands.
+// A tensor of the convolution and the operand of the op that holds it.
 struct ConvolutionOperand {
   StridedLayout layout;
   Slot slot;
 };
 
+// One convolution with the roles that oneDNN gives to its three tensors. Layouts have one spatial dimension
+// per element of `stride`.
 struct ConvolutionProblem {
   ConvolutionProduct product = ConvolutionProduct::kForward;
   DType dtype = DType::kFloat32;   // of all operands
@@ -32,29 +36,31 @@ struct ConvolutionProblem {
   std::optional<ConvolutionOperand> bias;
   int64_t groups = 1;
   DimVector stride;
-  DimVector dilation;  // 0 = dense, as oneDNN counts
+  DimVector dilation;  // oneDNN's convention: 0 = dense (PyTorch: 1)
   DimVector padding_before;
   DimVector padding_after;
 
-  // What is computed.
+  // Returns the operand that the product writes.
   const ConvolutionOperand& Result() const {
     if (product == ConvolutionProduct::kForward) return destination;
     return product == ConvolutionProduct::kBackwardData ? source : weights;
   }
-  // Gradients of weights are added up in f32, whatever they become at the end.
+  // Returns the dtype in which oneDNN computes the weights or their gradient. Gradients of weights are summed
+  // in f32 and converted to `dtype` at the end.
   DType WeightsDType() const { return product == ConvolutionProduct::kBackwardWeights ? DType::kFloat32 : dtype; }
-  // Whether the result is a sum over nothing.
+  // Returns true if a tensor is empty, so that every element of the result is a sum over nothing.
   bool IsSumEmpty() const;
+  // Returns the floating point operations of the product: two per multiply-add.
   double Flops() const;
 };
 
-// The problem that a convolution, convolution_backward_input or
-// convolution_backward_weight op states.
+// Returns the problem of a convolution, convolution_backward_input or convolution_backward_weight op. Slots
+// refer to the op's inputs and outputs.
 // InvalidArgument, Unimplemented: from CheckOp().
 absl::StatusOr<ConvolutionProblem> DescribeConvolution(const KernelRequest& request);
 
-// A kernel that adds input 0, one number per channel and `bias_stride` apart,
-// to output 0 of [N, C, ...]. f32 and f64.
+// Returns a kernel that adds input 0, one element per channel, `bias_stride` elements apart, to output 0 of
+// sizes [N, C, ...]. `dtype` is f64, otherwise f32 is assumed.
 std::unique_ptr<Kernel> MakeBiasKernel(DType dtype, StridedLayout layout, int64_t bias_stride, int threads);
 
 }  // namespace cotan::cpu

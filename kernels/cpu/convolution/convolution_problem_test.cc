@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/convolution/convolution_problem.h"
 
 #include <array>
@@ -32,7 +34,7 @@ ConvolutionProblem Describe(const serialization::Op& op, const DimVector& x, con
   return problem.value_or(ConvolutionProblem{});
 }
 
-TEST(ConvolutionProblemTest, PaddingBehindIsWhatTheWindowsNeed) {
+TEST(ConvolutionProblemTest, PaddingAfterFollowsFromTheWindows) {
   const ConvolutionProblem problem = Describe(Convolution(false), {1, 2, 8}, {3, 2, 3}, {1, 3, 4});
   EXPECT_EQ(problem.product, ConvolutionProduct::kForward);
   EXPECT_THAT(problem.padding_before, ElementsAre(1));
@@ -48,7 +50,7 @@ TEST(ConvolutionProblemTest, TransposedIsBackwardOfData) {
 }
 
 TEST(ConvolutionProblemTest, BiasKernelAddsPerChannel) {
-  float bias[] = {1, 0, 2};  // 2 apart
+  float bias[] = {1, 0, 2};  // stride 2
   float result[] = {10, 20, 30, 40};
   void* in = bias;
   void* out = result;

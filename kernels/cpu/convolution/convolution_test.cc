@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/convolution/convolution.h"
 
 #include <algorithm>
@@ -34,7 +36,7 @@ struct Case {
   DimVector output;
 };
 
-// The position in a tensor of `sizes` of [first, second, spatial...].
+// Returns the row-major position of [first, second, spatial...] in a tensor of `sizes`.
 int64_t Position(const DimVector& sizes, int64_t first, int64_t second, const DimVector& spatial) {
   int64_t position = first * sizes[1] + second;
   for (size_t d = 0; d < spatial.size(); ++d) position = position * sizes[d + 2] + spatial[d];
@@ -52,8 +54,8 @@ DimVector Unflatten(int64_t position, const DimVector& sizes) {
 
 int64_t Spatial(const DimVector& sizes) { return NumElements(absl::MakeConstSpan(sizes).subspan(2)); }
 
-// Calls fn(source position, weight position, destination position) for every
-// product that the (never transposed) convolution of `source` sums.
+// Calls fn(source position, weight position, destination position) for every product that the convolution of
+// `source`, which is not transposed, sums.
 template <typename Fn>
 void ForEachProduct(const Convolution& op, const DimVector& source, const DimVector& weight,
                     const DimVector& destination, Fn fn) {
@@ -83,7 +85,7 @@ void ForEachProduct(const Convolution& op, const DimVector& source, const DimVec
   }
 }
 
-// All three products by plain loops in double.
+// The results of all three products by plain loops in double.
 struct Expected {
   std::vector<double> output;
   std::vector<double> grad_input;
@@ -138,7 +140,7 @@ Case RandomCase(std::mt19937_64& random) {
   return c;
 }
 
-// Channels last as often as anything else.
+// Returns channels last or a random layout with equal probability.
 StridedLayout SomeLayout(const DimVector& sizes, std::mt19937_64& random, bool is_input) {
   if (random() % 2 == 0) {
     DimVector order = {0};
@@ -200,17 +202,17 @@ TEST(ConvolutionTest, HalfPrecisionIsRoundedOnce) {
   }
 }
 
-// Of each kind that IsMiscomputedByOneDnn() knows, one that some processor gets wrong.
-TEST(ConvolutionTest, WhatOneDnnGetsWrongIsComputedOtherwise) {
+// One problem of each kind in IsMiscomputedByOneDnn() that fails on some processor.
+TEST(ConvolutionTest, BlocklistedProblemsAreComputedCorrectly) {
   struct Geometry {
     DimVector input, weight, stride, padding;
   };
   const Geometry geometries[] = {
-      {{3, 5, 12, 5}, {5, 5, 1, 1}, {2, 1}, {0, 0}},              // bf16: gradient of data
-      {{1, 2, 42}, {6, 2, 1}, {2}, {0}},                          // bf16: beyond scratch; AVX2: gradient of weights
-      {{2, 5, 9, 9}, {6, 5, 1, 1}, {3, 1}, {0, 0}},               // the same
+      {{3, 5, 12, 5}, {5, 5, 1, 1}, {2, 1}, {0, 0}},  // bf16: gradient of data
+      {{1, 2, 42}, {6, 2, 1}, {2}, {0}},              // bf16: writes outside the scratchpad; AVX2: gradient of weights
+      {{2, 5, 9, 9}, {6, 5, 1, 1}, {3, 1}, {0, 0}},   // as in the row above
       {{2, 16, 5, 1}, {11, 16, 2, 2}, {2, 2}, {1, 1}},            // bf16: gradient of weights
-      {{1, 1, 3, 1, 1}, {8, 1, 3, 1, 1}, {2, 1, 1}, {1, 0, 0}},   // the same
+      {{1, 1, 3, 1, 1}, {8, 1, 3, 1, 1}, {2, 1, 1}, {1, 0, 0}},   // bf16: gradient of weights
       {{1, 2, 4, 3, 8}, {13, 2, 5, 2, 5}, {2, 3, 1}, {3, 0, 3}},  // AVX-512: gradient of weights
   };
   std::mt19937_64 random(TestSeed());
@@ -232,8 +234,8 @@ TEST(ConvolutionTest, WhatOneDnnGetsWrongIsComputedOtherwise) {
   }
 }
 
-// With AVX2 oneDNN leaves three dimensions, and everywhere the gradient of what is dilated and strided, to a matrix
-// product.
+// oneDNN uses GEMM-based code for three dimensions with AVX2, and for the gradient of a dilated and strided
+// convolution on every processor.
 TEST(ConvolutionTest, MatrixProductsHaveTheSameBitsForAnyThreadCount) {
   std::mt19937_64 random(TestSeed());
   for (const int64_t dilation : {1, 2}) {
@@ -284,7 +286,7 @@ TEST(ConvolutionTest, NoInputChannelsGiveTheBias) {
   ExpectConvolution(c, random, true);
 }
 
-TEST(ConvolutionTest, OperandsThatDoNotFitAreRefused) {
+TEST(ConvolutionTest, OperandsThatDoNotFitAreRejected) {
   Op op;
   op.mutable_convolution()->set_groups(1);
   op.mutable_convolution()->add_stride(1);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/convolution/onednn_blocklist.h"
 
 #include <algorithm>
@@ -7,7 +9,7 @@
 namespace cotan::cpu {
 namespace {
 
-// The widest vector of these implementations, in f32.
+// Elements of the widest f32 vector that these implementations use.
 constexpr int64_t kLanes = 16;
 
 bool IsStrided(const ConvolutionProblem& problem) {
@@ -21,14 +23,14 @@ bool IsStridedIntoPadding(const ConvolutionProblem& problem) {
   return false;
 }
 
-// bf16 is multiplied in pairs; behind the last of an odd number of channels lies the next pixel.
-bool IsDataFaulty(const ConvolutionProblem& problem, absl::string_view name) {
+// bf16 is multiplied in pairs of channels: with an odd number of channels the last pair reads the next pixel.
+bool IsBackwardDataMiscomputed(const ConvolutionProblem& problem, absl::string_view name) {
   const int64_t channels = problem.destination.layout.sizes[1] / problem.groups;
   return name == "jit_bf16_1x1" && channels % 2 != 0;
 }
 
-bool AreWeightsFaulty(const ConvolutionProblem& problem, absl::string_view name) {
-  // Gathers the pixels that it needs, whole vectors of channels at a time.
+bool IsBackwardWeightsMiscomputed(const ConvolutionProblem& problem, absl::string_view name) {
+  // The implementation copies the strided pixels in whole vectors of channels.
   if (absl::EndsWith(name, "_1x1")) return IsStrided(problem) && problem.weights.layout.sizes[1] % kLanes != 0;
   if (name != "jit" && name != "jit_bf16") return false;
   if (problem.stride.size() == 3) return IsStridedIntoPadding(problem);
@@ -39,8 +41,8 @@ bool AreWeightsFaulty(const ConvolutionProblem& problem, absl::string_view name)
 
 bool IsMiscomputedByOneDnn(const ConvolutionProblem& problem, absl::string_view implementation) {
   const absl::string_view name = implementation.substr(0, implementation.find(':'));
-  if (problem.product == ConvolutionProduct::kBackwardData) return IsDataFaulty(problem, name);
-  return problem.product == ConvolutionProduct::kBackwardWeights && AreWeightsFaulty(problem, name);
+  if (problem.product == ConvolutionProduct::kBackwardData) return IsBackwardDataMiscomputed(problem, name);
+  return problem.product == ConvolutionProduct::kBackwardWeights && IsBackwardWeightsMiscomputed(problem, name);
 }
 
 }  // namespace cotan::cpu

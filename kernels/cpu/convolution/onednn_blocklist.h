@@ -1,4 +1,6 @@
-// Convolutions that oneDNN (2.6.3, Debian 12's) gets wrong.
+// SPDX-License-Identifier: Apache-2.0
+
+// Convolutions that oneDNN 2.6.3 (the version of Debian 12) computes wrongly.
 #ifndef COTAN_KERNELS_CPU_CONVOLUTION_ONEDNN_BLOCKLIST_H_
 #define COTAN_KERNELS_CPU_CONVOLUTION_ONEDNN_BLOCKLIST_H_
 
@@ -7,9 +9,9 @@
 
 namespace cotan::cpu {
 
-// Whether oneDNN's `implementation` ("jit_1x1:avx2") would compute wrong numbers for `problem`, or write beyond its
-// scratch memory. Found by comparing some 400,000 random convolutions with sums in double; true for a little more
-// than what failed there.
+// Returns true if oneDNN's `implementation` (a name such as "jit_1x1:avx2") may compute wrong values for
+// `problem` or write outside its scratchpad. The conditions come from a comparison of some 400,000 random
+// convolutions with sums in double; they cover a few problems more than those that failed.
 bool IsMiscomputedByOneDnn(const ConvolutionProblem& problem, absl::string_view implementation);
 
 }  // namespace cotan::cpu

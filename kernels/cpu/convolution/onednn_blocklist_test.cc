@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/convolution/onednn_blocklist.h"
 
 #include "gtest/gtest.h"
@@ -16,7 +18,7 @@ ConvolutionProblem Pointwise(ConvolutionProduct product, int64_t in, int64_t out
   return problem;
 }
 
-TEST(ConvolutionFaultsTest, GradientOfDataFromAnOddNumberOfChannels) {
+TEST(OneDnnBlocklistTest, GradientOfDataFromAnOddNumberOfChannels) {
   constexpr auto kData = ConvolutionProduct::kBackwardData;
   EXPECT_TRUE(IsMiscomputedByOneDnn(Pointwise(kData, 4, 5, 1), "jit_bf16_1x1:avx512_core_bf16"));
   EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(kData, 4, 6, 1), "jit_bf16_1x1:avx512_core_bf16"));
@@ -24,7 +26,7 @@ TEST(ConvolutionFaultsTest, GradientOfDataFromAnOddNumberOfChannels) {
   EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(kData, 4, 5, 1), "jit_1x1:avx512_core"));
 }
 
-TEST(ConvolutionFaultsTest, GradientOfStridedWeightsOfFewChannels) {
+TEST(OneDnnBlocklistTest, GradientOfStridedWeightsOfFewChannels) {
   constexpr auto kWeights = ConvolutionProduct::kBackwardWeights;
   EXPECT_TRUE(IsMiscomputedByOneDnn(Pointwise(kWeights, 4, 8, 2), "jit_1x1:avx2"));
   EXPECT_TRUE(IsMiscomputedByOneDnn(Pointwise(kWeights, 4, 8, 2), "jit_bf16_1x1:avx512_core_bf16"));
@@ -34,7 +36,7 @@ TEST(ConvolutionFaultsTest, GradientOfStridedWeightsOfFewChannels) {
   EXPECT_FALSE(IsMiscomputedByOneDnn(Pointwise(ConvolutionProduct::kForward, 4, 8, 2), "jit_1x1:avx2"));
 }
 
-TEST(ConvolutionFaultsTest, GradientOfWeightsWithStrideInNarrowOrPaddedSpace) {
+TEST(OneDnnBlocklistTest, GradientOfWeightsWithStrideInNarrowOrPaddedSpace) {
   ConvolutionProblem problem = Pointwise(ConvolutionProduct::kBackwardWeights, 16, 16, 1);
   problem.stride = {1, 6};
   EXPECT_FALSE(IsMiscomputedByOneDnn(problem, "jit:avx512_core"));

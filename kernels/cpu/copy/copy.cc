@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/copy/copy.h"
 
 #include <algorithm>
@@ -22,13 +24,13 @@ struct Loop {
   int64_t to;
 };
 
-// Fewer bytes than this are not worth a second thread.
+// Bytes per chunk; smaller copies use one thread.
 constexpr int64_t kBytesPerChunk = 64 * 1024;
-// Side of the square that a transposition moves at once, in elements.
+// Side of the square block that a transposition moves at once, in elements.
 constexpr int64_t kTile = 16;
 
-// Loops ordered by the destination's strides, outermost first, those merged
-// that make one dense range.
+// Returns loops ordered by the destination's strides, outermost first; loops that form one dense range are
+// merged.
 std::vector<Loop> MergedLoops(absl::Span<const int64_t> sizes, absl::Span<const int64_t> from,
                               absl::Span<const int64_t> to) {
   std::vector<Loop> loops;
@@ -49,8 +51,7 @@ std::vector<Loop> MergedLoops(absl::Span<const int64_t> sizes, absl::Span<const 
   return merged;
 }
 
-// to[r * to_row + c] = from[r + c * from_column]: rows of the destination are
-// columns of the source.
+// Computes to[r * to_row + c] = from[r + c * from_column]: rows of the destination are columns of the source.
 template <typename T>
 COTAN_SIMD_VERSIONS void Transpose(const T* from, int64_t from_column, T* to, int64_t to_row, int64_t rows,
                                    int64_t columns) {
@@ -90,7 +91,7 @@ class CopyKernel final : public Kernel {
   }
 
  private:
-  // Takes the loop over which the source is dense out of the outer ones.
+  // Moves the loop over which the source is dense from the outer loops to `rows_`.
   void FindTransposition() {
     for (size_t i = 0; i < outer_.size(); ++i) {
       if (outer_[i].from != 1 || outer_[i].size < 4 || inner_.size < 4) continue;
@@ -101,7 +102,7 @@ class CopyKernel final : public Kernel {
     }
   }
 
-  // Lets threads share a copy that is one long row, or one transposition.
+  // Splits a copy that is one long row, or one transposition, so that threads can share it.
   void SplitInner() {
     Loop& loop = transposes_ ? rows_ : inner_;
     constexpr int64_t kPiece = kBytesPerChunk / static_cast<int64_t>(sizeof(T));

@@ -1,5 +1,7 @@
-// Moves elements between two geometries of the same sizes: the copy op, and
-// the step of other kernels that brings an operand into a layout they like.
+// SPDX-License-Identifier: Apache-2.0
+
+// Copies between two layouts of the same sizes: the copy op, and the step by which other kernels bring an
+// operand into the layout that they need.
 #ifndef COTAN_KERNELS_CPU_COPY_COPY_H_
 #define COTAN_KERNELS_CPU_COPY_COPY_H_
 
@@ -14,29 +16,30 @@
 
 namespace cotan::cpu {
 
-// A kernel that copies input 0 to output 0, elements of `element_size` bytes
-// (1, 2, 4, 8 or 16). `from` may have strides of 0; `to` addresses each
-// element once, and the two do not overlap unless they are the same pointer
-// and strides (then nothing is done). Bitwise equal for any thread count.
+// Returns a kernel that copies input 0 to output 0, elements of `element_size` bytes (1, 2, 4, 8 or 16).
+// Strides count elements. `from_strides` may be 0; `to_strides` addresses each element once. The operands do
+// not overlap unless pointer and strides are the same; then nothing is copied. Results are bitwise equal for
+// any thread count.
 std::unique_ptr<Kernel> MakeCopyKernel(size_t element_size, absl::Span<const int64_t> sizes,
                                        absl::Span<const int64_t> from_strides, absl::Span<const int64_t> to_strides,
                                        int threads);
 
-// As above with the source broadcast to `to`'s sizes as NumPy does: missing
-// leading dimensions and dimensions of size 1 repeat.
-// InvalidArgument: `from` does not broadcast so.
+// Returns a copy kernel that broadcasts the source to `to`'s sizes as NumPy does: missing leading dimensions
+// and dimensions of size 1 are repeated.
+// InvalidArgument: the sizes of `from` do not broadcast to those of `to`.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeBroadcastCopyKernel(size_t element_size, const StridedLayout& from,
                                                                 const StridedLayout& to, int threads);
 
-// A kernel without inputs that sets all elements of output 0 to zero bits.
+// Returns a kernel without inputs that sets all elements of output 0 to zero bits.
 std::unique_ptr<Kernel> MakeZeroKernel(size_t element_size, const StridedLayout& to, int threads);
 
-// Where the elements of `slot`, an operand with this geometry, lie in row-major
-// order: there, if they do so already, else in scratch that steps added to
-// `pipeline` from now on may read.
+// Returns a slot with the elements of `slot`, an operand of layout `spec`, in row-major order: `slot` itself
+// if it is row-major already, otherwise scratch that a step added to `pipeline` fills. Later steps may read
+// it.
 Slot BringRowMajor(const TensorSpec& spec, Slot slot, int threads, Pipeline& pipeline);
 
-// Factory of the copy op, any dtype.
+// Factory of the copy op for any dtype.
+// InvalidArgument: from CheckOp().
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCopy(const KernelRequest& request);
 
 }  // namespace cotan::cpu

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/copy/copy.h"
 
 #include <random>
@@ -72,7 +74,7 @@ TEST(CopyTest, BroadcastRepeatsMissingDimensions) {
   EXPECT_THAT(target.Values(), ::testing::ElementsAre(1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2));
 }
 
-TEST(CopyTest, BroadcastOfOtherSizesIsRefused) {
+TEST(CopyTest, BroadcastOfOtherSizesIsRejected) {
   const auto kernel = MakeBroadcastCopyKernel(4, DenseLayout({3}), DenseLayout({2, 4}), 1);
   EXPECT_EQ(kernel.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(kernel.status().message(), HasSubstr("[3]{1} does not broadcast to [2,4]{4,1}"));
@@ -86,7 +88,7 @@ TEST(CopyTest, ZeroKernelClearsElementsAndNotGaps) {
   EXPECT_TRUE(GapsAreUntouched(target));
 }
 
-TEST(CopyTest, OtherSizesOrDtypesAreRefused) {
+TEST(CopyTest, OtherSizesOrDtypesAreRejected) {
   HostTensor from(DType::kFloat32, DenseLayout({2, 3}));
   HostTensor to(DType::kFloat32, DenseLayout({3, 2}));
   HostTensor whole(DType::kInt32, DenseLayout({2, 3}));

@@ -1,9 +1,11 @@
-// Speed of the expression engine, beside a copy of the same memory:
+// SPDX-License-Identifier: Apache-2.0
+
+// Measures the expression engine against a copy of the same memory:
 //
 //   bazel run -c opt //kernels/cpu/expr:expr_bench -- --benchmark_filter=Gelu
 //
-// Each benchmark's argument is the number of elements of the domain; counters:
-// ns per element, and bytes of operands read or written per nanosecond (GB/s).
+// Each benchmark's argument is the number of elements of the domain. Counters: ns per element, and bytes of
+// operands read or written per nanosecond (GB/s).
 #include <cstring>
 #include <memory>
 #include <random>
@@ -133,7 +135,7 @@ void Tanh(benchmark::State& state) {
   Case(b, {{n}}, {{n}}).Run(state, n);
 }
 
-// Arguments: elements, length of a row.
+// Arguments: elements, row length.
 void Softmax(benchmark::State& state) {
   const int64_t width = state.range(1);
   const int64_t rows = state.range(0) / width;

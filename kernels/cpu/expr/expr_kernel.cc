@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/expr/expr_kernel.h"
 
 #include <algorithm>
@@ -16,7 +18,7 @@ namespace {
 
 int64_t Align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Extent of a tile, or of the values of a step.
+// The extent of a tile, or of a block of reduced values.
 struct Extent {
   int64_t rows = 1;
   int64_t cols = 1;
@@ -55,11 +57,11 @@ struct RunMemory {
   char* shared = nullptr;
 };
 
-// Executes parts of a plan on one thread. Made anew, in place, for each range of
-// units; its arrays lie in the scratch.
+// Executes parts of a plan on one thread. It is constructed for each range of units; its arrays are in the
+// scratch.
 class Worker {
  public:
-  // Bytes of scratch for one worker, registers included.
+  // Returns the bytes of scratch of one worker, registers included.
   static int64_t ScratchBytes(const Plan& plan) {
     const auto pointers = static_cast<int64_t>(sizeof(void*));
     return Align(static_cast<int64_t>(plan.slots.size()) * pointers) +
@@ -80,13 +82,13 @@ class Worker {
     for (size_t s = 0; s < plan_.slots.size(); ++s) slots_[s] = FixedAddress(plan_.slots[s]);
   }
 
-  // Values that are the same for all tiles.
+  // Computes the values that all tiles share.
   void RunShared() {
     Execute(plan_.shared_uniform, Extent{});
     Execute(plan_.shared_tile, Extent{plan_.tiling.row_block, plan_.tiling.col_block});
   }
 
-  // Makes `unit` the current one, with this memory for its reduced values.
+  // Selects the current unit and the memory of its reduced values.
   void EnterUnit(int64_t unit, char* unit_values) {
     const Tiling& tiling = plan_.tiling;
     std::fill_n(unit_offsets_, plan_.operands.size(), 0);
@@ -101,15 +103,15 @@ class Worker {
 
   void StartUnit() { Execute(plan_.unit_start, UnitExtent()); }
 
-  // One phase over chunks [begin, end) of the current unit; reductions start
-  // at `totals` from their neutral elements.
+  // Runs one phase over chunks [begin, end) of the current unit. Reductions start with their neutral elements
+  // in `totals`.
   void RunPhase(const Phase& phase, int64_t begin, int64_t end, char* totals) {
     totals_ = totals;
     for (const int r : phase.reductions) {
       const Reduction& reduction = plan_.reductions[static_cast<size_t>(r)];
       reduction.fns.init(totals + reduction.total_offset, UnitExtent().count());
     }
-    // Spread over the whole tile that chunks may be; see Tiling on prefixes.
+    // Reduced values are spread over a whole tile, of which the current one may be a prefix (see Tiling).
     const Extent whole = {plan_.tiling.rows_in_units ? extent_.rows : plan_.tiling.row_block,
                           plan_.tiling.cols_in_units ? extent_.cols : plan_.tiling.col_block};
     Execute(phase.start, whole);
@@ -119,7 +121,7 @@ class Worker {
     }
   }
 
-  // Reduced values from totals, and what follows from them.
+  // Converts totals to reduced values and runs the steps that depend on them.
   void FinishPhase(const Phase& phase, const char* totals) {
     const Extent extent = UnitExtent();
     for (const int r : phase.reductions) {
@@ -131,7 +133,7 @@ class Worker {
     Execute(phase.finish, extent);
   }
 
-  // totals[0] takes in the totals of the unit's other ranges, in order.
+  // Combines the totals of the unit's other ranges into the first one, in order.
   void CombineTotals(const Phase& phase, char* totals) {
     for (int64_t split = 1; split < plan_.splits; ++split) {
       for (const int r : phase.reductions) {
@@ -143,7 +145,7 @@ class Worker {
   }
 
  private:
-  // Numbers of the blocks of rows and columns that the innermost loops are at.
+  // The block of rows and the block of columns that the innermost loops are at.
   struct Block {
     int64_t row = 0;
     int64_t col = 0;
@@ -312,7 +314,7 @@ class Worker {
   char* const shared_;
   char** slots_ = nullptr;
   int64_t* unit_offsets_ = nullptr;  // per operand, elements
-  int64_t* offsets_ = nullptr;       // the same for the current chunk
+  int64_t* offsets_ = nullptr;       // per operand, of the current chunk, elements
   char* registers_ = nullptr;
   char* totals_ = nullptr;
   Extent extent_;  // of the current tile
@@ -323,7 +325,7 @@ class ExprKernel final : public Kernel {
   ExprKernel(Plan plan, int threads, double ns_per_thread, const TileOps& ops) : plan_(std::move(plan)), ops_(ops) {
     const double useful = plan_.cost_ns / ns_per_thread;
     threads_ = useful < threads ? std::max(1, static_cast<int>(useful)) : threads;
-    // A worker that does whole units holds their state and totals itself.
+    // A worker that processes whole units has their reduced values and totals in its own scratch.
     worker_bytes_ = Worker::ScratchBytes(plan_);
     if (plan_.splits == 1) {
       worker_bytes_ += plan_.unit_bytes + plan_.total_bytes;
@@ -350,7 +352,7 @@ class ExprKernel final : public Kernel {
   char* WorkerScratch(int worker) const { return memory_.shared + plan_.shared_bytes + worker * worker_bytes_; }
   Worker MakeWorker(int worker) const { return Worker(plan_, ops_, memory_, WorkerScratch(worker)); }
 
-  // All phases of some units, one unit after another.
+  // Runs all phases of units [begin, end), one unit after the other.
   void RunUnits(int number, int64_t begin, int64_t end) const {
     Worker worker = MakeWorker(number);
     char* const values = WorkerScratch(number) + Worker::ScratchBytes(plan_);
@@ -371,7 +373,7 @@ class ExprKernel final : public Kernel {
   }
   char* UnitTotals(int64_t unit) const { return UnitValues(unit) + plan_.unit_bytes; }
 
-  // One phase after another, each over all units with their chunks in ranges.
+  // Runs one phase after the other, each over all units with their chunks divided into ranges.
   void RunSplit() const {
     const int64_t units = plan_.tiling.units;
     Worker first = MakeWorker(0);

@@ -1,4 +1,6 @@
-// The CPU's kernel for expressions of any shape and dtype.
+// SPDX-License-Identifier: Apache-2.0
+
+// The CPU kernel for expressions of any shape and dtype.
 #ifndef COTAN_KERNELS_CPU_EXPR_EXPR_KERNEL_H_
 #define COTAN_KERNELS_CPU_EXPR_EXPR_KERNEL_H_
 
@@ -12,21 +14,24 @@
 
 namespace cotan::cpu {
 
-// A KernelFactory; errors as ResolveExpr(). Results are the same bits for any
-// number of threads. Outputs may lie in the memory of inputs where
-// InPlaceSafe() says so.
+// Factory of expr. Results are bitwise equal for any thread count. An output may share the memory of an input
+// where InPlaceSafe() allows it.
+// Errors: from ResolveExpr() and CompilePlan().
 absl::StatusOr<std::unique_ptr<Kernel>> MakeExpr(const KernelRequest& request);
 
+// Options of MakeExprWith(), for tests and benchmarks.
 struct ExprOptions {
-  // Inner loops; null = the processor's best. Outlives the kernel.
+  // Inner loops; null selects the best ones for the processor. They outlive the kernel.
   const expr::TileOps* ops = nullptr;
-  // Estimated work, in nanoseconds, for which one more thread is woken.
+  // Estimated work per thread, in nanoseconds: a kernel with less work uses fewer threads.
   double ns_per_thread = 20'000;
 };
 
+// Makes the kernel of MakeExpr() with other inner loops or another threading threshold.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeExprWith(const KernelRequest& request, const ExprOptions& options);
 
-// Registers MakeExpr for every dtype that expressions have.
+// Registers MakeExpr() for every dtype that expressions support.
+// AlreadyExists: `registry` already has a CPU kernel for expr.
 absl::Status RegisterExprKernels(KernelRegistry& registry);
 
 }  // namespace cotan::cpu

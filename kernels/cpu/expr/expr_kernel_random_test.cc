@@ -1,4 +1,6 @@
-// Random expressions on the engine and on the reference kernel: same bits, for
+// SPDX-License-Identifier: Apache-2.0
+
+// Compares random expressions on the engine with the reference kernel: the results are bitwise equal for
 // every instruction set, any number of threads, and in place where allowed.
 #include <cmath>
 #include <cstdlib>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/expr/expr_kernel.h"
 
 #include <cmath>
@@ -95,7 +97,7 @@ TEST(ExprKernelTest, ThreadsDoNotChangeABit) {
   }
 }
 
-TEST(ExprKernelTest, ABrokenProgramIsRefused) {
+TEST(ExprKernelTest, ABrokenProgramIsRejected) {
   ExprBuilder b({4});
   b.Output(b.Input(3, kF32));
   HostTensor out(kF32, {4});

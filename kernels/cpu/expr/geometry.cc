@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/expr/geometry.h"
 
 #include <algorithm>
@@ -6,7 +8,7 @@
 namespace cotan::cpu::expr {
 namespace {
 
-// Whether dimension `a` belongs outside of `b`.
+// Returns true if dimension `a` belongs outside of `b`.
 bool IsOuter(const LoopDim& a, const LoopDim& b, absl::Span<const int> priority) {
   for (const int operand : priority) {
     const int64_t stride_a = a.strides[static_cast<size_t>(operand)];
@@ -14,7 +16,7 @@ bool IsOuter(const LoopDim& a, const LoopDim& b, absl::Span<const int> priority)
     if (stride_a == 0 || stride_b == 0 || stride_a == stride_b) continue;
     return stride_a > stride_b;
   }
-  return true;  // as the domain has them
+  return true;  // the order in the domain
 }
 
 bool CanMerge(const LoopDim& outer, const LoopDim& inner) {
@@ -39,7 +41,8 @@ int64_t Product(const std::vector<Tiling::Loop>& loops) {
   return product;
 }
 
-// Index of the innermost dimension of the kind outside of the last; -1: none.
+// Returns the index of the innermost dimension, other than the last, that is reduced if `reduced` and not
+// reduced otherwise; -1 if there is none.
 int InnermostOuter(absl::Span<const LoopDim> dims, bool reduced) {
   for (int d = static_cast<int>(dims.size()) - 2; d >= 0; --d) {
     if (dims[static_cast<size_t>(d)].reduced == reduced) return d;
@@ -56,7 +59,7 @@ std::vector<LoopDim> OrderLoops(absl::Span<const int64_t> domain_sizes, const st
     if (domain_sizes[d] == 1) continue;
     LoopDim dim{domain_sizes[d], reduced[d], {}};
     for (const DimVector& strides : operand_strides) dim.strides.push_back(strides[d]);
-    // Insertion keeps the domain's order where strides do not decide.
+    // The stable insertion keeps the domain's order where strides do not decide.
     size_t at = dims.size();
     while (at > 0 && !IsOuter(dims[at - 1], dim, priority)) --at;
     dims.insert(dims.begin() + static_cast<int64_t>(at), std::move(dim));
@@ -93,7 +96,7 @@ Tiling MakeTiling(absl::Span<const LoopDim> dims, int num_operands, int64_t max_
     tiling.row_strides = dims[static_cast<size_t>(row_dim)].strides;
   }
   if (tiling.col_size > max_tile) {
-    // Blocks of about equal size, whole cache lines each.
+    // Blocks of about equal size, each a multiple of 64 elements.
     const int64_t blocks = CeilDiv(tiling.col_size, max_tile);
     tiling.col_block = std::min(max_tile, CeilDiv(CeilDiv(tiling.col_size, blocks), 64) * 64);
   } else {

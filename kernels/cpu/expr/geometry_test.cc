@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/expr/geometry.h"
 
 #include "gtest/gtest.h"

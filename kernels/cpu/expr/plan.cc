@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/expr/plan.h"
 
 #include <algorithm>
@@ -14,8 +16,8 @@ using namespace serialization;  // NOLINT: the enumerators of ScalarFn are many
 
 int64_t Align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Functions whose result needs no rounding to f16 or bf16 when the operands are
-// of that precision.
+// Returns true if the result of the function needs no rounding to f16 or bf16 when the operands have that
+// precision.
 bool IsExactInHalf(ScalarFn fn) {
   switch (fn) {
     case FN_NEG:
@@ -40,7 +42,7 @@ bool IsExactInHalf(ScalarFn fn) {
   }
 }
 
-// Where the emitted steps find a node's value.
+// The slots in which the emitted steps find a node's value.
 struct NodeSlots {
   int main = -1;
   int splat = -1;  // a tile full of a uniform value
@@ -102,7 +104,7 @@ class Compiler {
     return slot;
   }
 
-  // A register that no value of the current phase lives in.
+  // Returns a register that holds no live value of the current phase.
   int TakeRegister(DType dtype) {
     std::vector<int>& free = free_registers_[static_cast<size_t>(RegisterItemBytes(dtype))];
     if (free.empty()) return NewRegister(dtype);
@@ -115,7 +117,7 @@ class Compiler {
     free_registers_[static_cast<size_t>(RegisterItemBytes(dtype))].push_back(slot);
   }
 
-  // A slot in memory if the operand's tiles are dense there, otherwise -1.
+  // Returns a slot in the operand's memory if its tiles are dense there, otherwise -1.
   int DirectSlot(int operand, DType dtype) {
     if (IsHalf(dtype) || !a_.TileIsDense(operand)) return -1;
     return AddSlot({Slot::Kind::kMemory, operand, 0, 0});
@@ -205,7 +207,7 @@ class Compiler {
     }
   }
 
-  // A tile full of the uniform value of node i.
+  // Returns the slot of a tile filled with the uniform value of node i.
   int Splat(int i) {
     if (slots(i).splat >= 0) return slots(i).splat;
     const ExprNode& n = node(i);
@@ -250,7 +252,7 @@ class Compiler {
     return step;
   }
 
-  // Positions are written to f32 registers unrounded.
+  // Adds the rounding of positions, which are written to f32 registers unrounded.
   void RoundIota(int i, int slot, std::vector<Step>& steps) {
     if (node(i).fn != FN_IOTA || !IsHalf(node(i).dtype)) return;
     Step step;
@@ -260,8 +262,8 @@ class Compiler {
     steps.push_back(step);
   }
 
-  // The slot in which operand `i` of a step in `context` lies; *scalar tells
-  // that it is one element, which only happens if `allow_scalar`.
+  // Returns the slot of operand `i` of a step in `context`. *scalar is set to true if the slot has one
+  // element, which happens only if `allow_scalar`.
   int OperandSlot(int i, Context context, bool allow_scalar, bool* scalar) {
     *scalar = false;
     const NodeInfo& operand = info(i);
@@ -277,7 +279,7 @@ class Compiler {
     return slots(i).main;
   }
 
-  // Whether operand k of a step could be one element.
+  // Returns true if operand i of a step in `context` could be a scalar.
   bool MayBeScalar(int i, Context context) {
     const NodeInfo& operand = info(i);
     if (context == Context::kUniform) return false;
@@ -286,8 +288,8 @@ class Compiler {
            a_.tiling.row_block == 1;
   }
 
-  // The dtype that a function works in: that of its last operand, as the
-  // program has it (a bool may stand in for the u8 that it was cast to).
+  // Returns the dtype that a function works in: that of its last operand in the program before simplification
+  // (a bool may have replaced the u8 that it was cast to).
   DType WorkDType(int i) {
     const ExprNode& n = program_.nodes[static_cast<size_t>(i)];
     if (info(i).contraction != Contraction::kNone) return n.dtype;
@@ -313,7 +315,7 @@ class Compiler {
     const ExprNode& n = node(i);
     Step step;
     step.out = static_cast<uint16_t>(out);
-    // The first operand that may be a scalar is, if the function has that form.
+    // The first operand that may be a scalar is passed as one, if the function has that form.
     int scalars = 0;
     const DType dtype = WorkDType(i);
     for (int k = 0; k < Arity(i) && n.fn != FN_CAST && scalars == 0; ++k) {
@@ -329,8 +331,8 @@ class Compiler {
     } else {
       step.fn = ops_.find(n.fn, dtype, scalars);
       if (step.fn == nullptr) {
-        status_ =
-            absl::UnimplementedError(absl::StrCat("expressions have no ", ExprFnName(n.fn), " of ", DTypeName(dtype)));
+        status_ = absl::UnimplementedError(
+            absl::StrCat("expr: function ", ExprFnName(n.fn), " does not support dtype ", DTypeName(dtype)));
       }
     }
     const TileFn round = IsHalf(n.dtype) && !IsExactInHalf(n.fn) ? ops_.find_round(n.dtype) : nullptr;
@@ -354,8 +356,7 @@ class Compiler {
     return step;
   }
 
-  // Strides of the step's operand through a tile, or through the reduced values
-  // of a unit.
+  // Sets the strides of the step's operand through a tile, or through the reduced values of a unit.
   void SetStrides(Step& step, bool unit) {
     const auto k = static_cast<size_t>(step.operand);
     if (unit && a_.tiling.mode != TileMode::kElements) {
@@ -369,7 +370,7 @@ class Compiler {
 
   // --- Units ------------------------------------------------------------------
 
-  // Reduced values that become known after phase `phase`, and their stores.
+  // Emits the reduced values that are available after phase `phase`, and their stores.
   void EmitUnitSteps(int phase, std::vector<Step>& steps) {
     for (int i = 0; i < num_nodes(); ++i) {
       const NodeInfo& value = info(i);
@@ -394,12 +395,12 @@ class Compiler {
 
   // --- Phases -----------------------------------------------------------------
 
-  // In column or row mode: the reduced value of node i spread over a tile, made
-  // at the start of the phase.
+  // Returns the slot of the reduced value of node i spread over a tile, which is emitted at the start of the
+  // phase. Only for modes kRows and kColumns.
   int SpreadSlot(int i) {
     int& slot = spread_[static_cast<size_t>(i)];
     if (slot >= 0) return slot;
-    // A register of its own, as the phase's other values come after it.
+    // It needs a new register, because it is live before the phase's other values.
     slot = NewRegister(node(i).dtype);
     Step step;
     step.kind = Step::Kind::kSpread;
@@ -412,7 +413,7 @@ class Compiler {
     return slot;
   }
 
-  // Last node of the phase that uses each node; num_nodes() if used at its end.
+  // Returns the last node of the phase that uses each node; num_nodes() if the end of the phase uses it.
   std::vector<int> LastUses(int p) {
     std::vector<int> last(a_.nodes.size(), -1);
     for (int i = 0; i < num_nodes(); ++i) {
@@ -427,8 +428,8 @@ class Compiler {
     return last;
   }
 
-  // Whether output k may be written where node i computes it: nothing that the
-  // phase reads afterwards may lie in its memory.
+  // Returns true if node i may be computed into output k: nothing that the phase reads afterwards may share
+  // its memory.
   bool CanComputeInto(size_t k, int i, int p) {
     const int operand = static_cast<int>(request_.inputs.size() + k);
     if (IsHalf(request_.outputs[k].dtype) || !a_.TileIsDense(operand)) return false;
@@ -441,7 +442,7 @@ class Compiler {
         if (MayAlias(OperandOf(later, j), operand)) return false;
       }
     }
-    // Stores of the phase's end read inputs, too.
+    // Stores at the end of the phase may read inputs, too.
     for (size_t other = 0; other < program_.outputs.size(); ++other) {
       if (other != k && a_.output_is_full[other] && a_.StorePhase(other) == p && MayAlias(a_.stored[other], operand))
         return false;
@@ -449,7 +450,7 @@ class Compiler {
     return true;
   }
 
-  // Whether node i is an input that may have the memory of output operand `output`.
+  // Returns true if node i is an input that may share the memory of output operand `output`.
   bool MayAlias(int i, int output) {
     if (node(i).fn != FN_INPUT || info(i).operand < 0) return false;
     const auto a = static_cast<size_t>(info(i).operand);
@@ -457,7 +458,7 @@ class Compiler {
     return a_.operands[a].item_bytes == a_.operands[b].item_bytes && a_.strides[a] == a_.strides[b];
   }
 
-  // The output that node i is to be computed into, or -1.
+  // Returns the output that node i is computed into, or -1.
   int OutputToComputeInto(int i, int p) {
     if (node(i).fn == FN_INPUT || info(i).kept) return -1;
     for (size_t k = 0; k < program_.outputs.size(); ++k) {
@@ -474,7 +475,7 @@ class Compiler {
     direct_.assign(program_.outputs.size(), false);
     const std::vector<int> last_use = LastUses(p);
     for (int i = 0; i < num_nodes(); ++i) {
-      // Before the node takes a register: it may be that of an operand.
+      // Operands are released first, because the node may reuse their register.
       ReleaseOperands(i, last_use);
       if (a_.IsComputed(i, p)) EmitTileNode(i, p);
       if (a_.IsReduced(i, p)) EmitReduction(i);
@@ -567,7 +568,7 @@ class Compiler {
   std::vector<Plan::Block> constants_;
   std::array<std::vector<int>, 9> free_registers_;  // by bytes per item
 
-  // Of the phase being emitted.
+  // State of the phase being emitted.
   Phase* phase_ = nullptr;
   std::vector<int> spread_;                // per node: slot of its spread value, or -1
   std::vector<std::pair<int, int>> live_;  // node, its register

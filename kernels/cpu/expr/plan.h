@@ -1,21 +1,26 @@
-// An expression compiled for one set of sizes and strides: what the kernel
-// executes.
+// SPDX-License-Identifier: Apache-2.0
+
+// An expression compiled for one set of sizes and strides: the program that the kernel executes.
 //
-// Values live in *slots*, pointers that a worker sets up: registers in its
-// scratch, memory of operands where tiles lie dense in it, or values that are
-// the same for all tiles and computed once per run. Steps are grouped by how
-// often they run:
+// The domain is cut into tiles, small dense arrays that fit in cache. A *chunk* is one tile of work, a *unit*
+// a block of reduced results with all chunks that it depends on (see Tiling). A *phase* is one pass over the
+// chunks of a unit: a reduction must be complete before a value that depends on it, so each level of
+// dependent reductions adds a phase. A *total* is the accumulator of a reduction.
+//
+// Values are in *slots*, pointers that a worker sets up: registers in its scratch, memory of operands whose
+// tiles are dense, or values that all tiles share and that are computed once per run. Steps are grouped by
+// how often they run:
 //
 //   shared steps                          once per run
 //   for each unit:
 //     unit_start                          reduced values that need no reduction
 //     for each phase:
-//       start                             spread reduced values over a tile
-//       for each chunk: steps             one tile; reductions take it in
-//       finish                            reductions done, reduced values from them
+//       start                             spreads reduced values over a tile
+//       for each chunk: steps             one tile; reductions accumulate it
+//       finish                            reduced values from the totals
 //
-// A value that a later phase needs again is computed again, or kept for all
-// chunks of the unit where that is dear and the memory allows it.
+// A value that a later phase needs again is recomputed, or *kept* for all chunks of the unit if it is
+// expensive and the kept values fit in the cache.
 #ifndef COTAN_KERNELS_CPU_EXPR_PLAN_H_
 #define COTAN_KERNELS_CPU_EXPR_PLAN_H_
 
@@ -31,26 +36,27 @@
 
 namespace cotan::cpu::expr {
 
-// Something that is walked through the domain with strides.
+// An operand that tiles address with strides.
 struct PlanOperand {
   enum class Kind : uint8_t {
     kInput,
     kOutput,
-    kPosition,  // no memory: the number that its strides lead to
+    kPosition,  // no memory: the value is the offset itself (iota, random positions)
   };
   Kind kind = Kind::kPosition;
   int index = 0;  // of the op's input or output
   int64_t item_bytes = 0;
 };
 
+// The place of a value; a worker turns it into a pointer.
 struct Slot {
   enum class Kind : uint8_t {
     kConstant,  // offset in Plan::constants
     kShared,    // offset in the run's shared scratch
     kRegister,  // offset in the worker's scratch
-    kKept,      // the same, plus the chunk's number times `step`
-    kUnit,      // offset in the state of the unit
-    kMemory,    // the tile's place in operand `operand`
+    kKept,      // offset in the worker's scratch, plus the chunk's number times `step`
+    kUnit,      // offset in the reduced values of the unit
+    kMemory,    // the tile in the memory of operand `operand`
     kBase,      // the first element of operand `operand`
   };
   Kind kind = Kind::kRegister;
@@ -59,13 +65,14 @@ struct Slot {
   int64_t step = 0;    // bytes
 };
 
+// One call of an inner loop on a tile, or on a block of reduced values.
 struct Step {
   enum class Kind : uint8_t {
     kCompute,  // out = fn(in...)
     kLoad,     // out = operand, strided
     kStore,    // operand = in[0], strided
     kSpread,   // out[r, c] = in[0][r * row_stride + c * col_stride]
-    kReduce,   // reduction `index` takes in in[0]
+    kReduce,   // reduction `index` accumulates in[0]
     kRandom,   // out = draws at positions of `operand`, state in op input `index`
     kIota,     // out = positions of `operand`
   };
@@ -83,13 +90,15 @@ struct Step {
   int64_t state_stride = 0;  // kRandom: elements between seed and offset
 };
 
+// A reduction, its result and its accumulator.
 struct Reduction {
   ReduceFns fns;
   uint16_t out = 0;          // a unit slot
-  int64_t total_offset = 0;  // bytes, in the totals of a unit
+  int64_t total_offset = 0;  // byte offset in the totals of a unit
   TileFn round = nullptr;    // rounds the result to f16 or bf16
 };
 
+// One pass over the chunks of a unit.
 struct Phase {
   std::vector<Step> start;
   std::vector<Step> steps;
@@ -97,7 +106,7 @@ struct Phase {
   std::vector<Step> finish;
 };
 
-// Immutable once compiled. Sizes of scratch are bytes, multiples of 64.
+// A compiled expression, immutable. Scratch sizes are bytes, multiples of 64.
 struct Plan {
   Tiling tiling;
   std::vector<PlanOperand> operands;
@@ -107,8 +116,8 @@ struct Plan {
   std::vector<Step> unit_start;
   std::vector<Phase> phases;
   std::vector<Reduction> reductions;
-  // Units are visited by several workers at once, each a range of the chunks:
-  // the number of ranges per unit, which does not depend on the threads.
+  // Number of ranges into which the chunks of a unit are divided, so that several workers can share a unit.
+  // It does not depend on the thread count.
   int64_t splits = 1;
 
   struct alignas(64) Block {
@@ -122,8 +131,8 @@ struct Plan {
   double cost_ns = 0;          // rough estimate of a run on one thread
 };
 
-// `ops` outlives the plan.
-// Unimplemented: a function of a dtype that `ops` lacks; the message names it.
+// Compiles `program`, the resolved op of `request`. `ops` outlives the plan.
+// Unimplemented: `ops` lacks a function for a dtype; the message names both.
 absl::StatusOr<Plan> CompilePlan(const ExprProgram& program, const KernelRequest& request, const TileOps& ops);
 
 }  // namespace cotan::cpu::expr

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/expr/plan_analysis.h"
 
 #include <algorithm>
@@ -8,13 +10,12 @@ namespace {
 
 using namespace serialization;  // NOLINT: the enumerators of ScalarFn are many
 
-// Bytes of values that a unit may keep from phase to phase: they stay in the
-// second-level cache.
+// Bytes of values that a unit may keep from phase to phase; they should stay in the second-level cache.
 constexpr int64_t kKeepBudget = 256 * 1024;
 
 int64_t Align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Rough cost of a function, in additions of floats.
+// Returns the rough cost of a function, in f32 additions.
 double FnCost(ScalarFn fn, DType dtype) {
   switch (ExprCostOf(fn)) {
     case ExprCost::kAddition:
@@ -71,7 +72,7 @@ class Analyzer {
     }
   }
 
-  // Resolves casts that change no register, and rewrites what has a cheaper form.
+  // Removes casts that do not change the register, and rewrites nodes that have a cheaper form.
   void Simplify() {
     for (int i = 0; i < num_nodes(); ++i) {
       ExprNode& n = node(i);
@@ -116,11 +117,11 @@ class Analyzer {
     a_.strides.push_back(std::move(strides));
   }
 
-  // One for each input (in order), each output, then each position.
+  // Collects an operand for each input (in order), then each output, then each position.
   void CollectOperands() {
     for (size_t i = 0; i < request_.inputs.size(); ++i) {
       const TensorSpec& input = request_.inputs[i];
-      // A generator state is not walked.
+      // The state of a random generator is not addressed by tiles.
       const bool walked = std::any_of(a_.nodes.begin(), a_.nodes.end(), [&](const ExprNode& n) {
         return n.fn == FN_INPUT && n.index == static_cast<int>(i);
       });
@@ -149,8 +150,8 @@ class Analyzer {
     }
   }
 
-  // Operands that visit more of the domain decide its order first, outputs
-  // before inputs.
+  // Returns the operands in the order in which they decide the order of dimensions: those that cover more of
+  // the domain first, outputs before inputs.
   std::vector<int> Priority() {
     std::vector<int> order(a_.operands.size());
     std::vector<double> weight(order.size(), 0);
@@ -170,7 +171,7 @@ class Analyzer {
 
   void MakeLoops() {
     const std::vector<LoopDim> dims = OrderLoops(program_.domain_sizes, program_.reduce, a_.strides, Priority());
-    // Small tiles where registers are wide or many.
+    // Registers of more than 4 bytes per element get smaller tiles.
     int64_t bytes = 0;
     for (int i = 0; i < num_nodes(); ++i) {
       if (info(i).needed) bytes = std::max(bytes, RegisterItemBytes(node(i).dtype));
@@ -184,7 +185,7 @@ class Analyzer {
     return std::all_of(strides.begin(), strides.end(), [](int64_t stride) { return stride == 0; });
   }
 
-  // The operand's tile is the same for all units and chunks.
+  // Returns true if the operand's tile is the same for all units and chunks.
   bool IsHoistedOperand(int operand) {
     const auto k = static_cast<size_t>(operand);
     for (const auto* loops : {&a_.tiling.unit_loops, &a_.tiling.chunk_loops}) {
@@ -204,7 +205,7 @@ class Analyzer {
     if (info(i).operand >= 0) {
       if (IsUniformOperand(info(i).operand)) return Home::kUniform;
       if (reduced) return Home::kUnit;
-      // With a single tile there is nothing to gain from an earlier computation.
+      // With a single tile, computing the value before the loop gains nothing.
       const bool many_tiles = a_.tiling.units * a_.tiling.chunks > 1;
       return many_tiles && IsHoistedOperand(info(i).operand) ? Home::kHoisted : Home::kTile;
     }
@@ -214,7 +215,7 @@ class Analyzer {
     return home;
   }
 
-  // See NodeInfo::phase.
+  // Returns NodeInfo::phase of node i.
   int PhaseOf(int i) {
     int phase = -1;
     for (int k = 0; k < Arity(i); ++k) {
@@ -226,8 +227,8 @@ class Analyzer {
     return visits ? std::max(phase, 0) : phase;
   }
 
-  // Leaves that walk nothing are constants: positions along a dimension of size
-  // 1, inputs without elements (that then nobody reads).
+  // Replaces leaves without strides by the constant 0: positions along a dimension of size 1, and empty
+  // inputs, which are never read.
   void ReplaceEmptyLeaves() {
     for (int i = 0; i < num_nodes(); ++i) {
       ExprNode& n = node(i);
@@ -255,7 +256,7 @@ class Analyzer {
     }
   }
 
-  // Sums take in products that nothing else uses: one pass over the tile instead of two.
+  // Merges products that have no other use into sums: one pass over the tile instead of two.
   void ContractProducts() {
     std::vector<int> uses(a_.nodes.size(), 0);
     for (int stored : a_.stored) ++uses[static_cast<size_t>(stored)];
@@ -281,7 +282,7 @@ class Analyzer {
            (dtype == DType::kFloat32 || dtype == DType::kFloat64);
   }
 
-  // `sum` takes in `product`, its operand number k.
+  // Merges `product`, operand number k of `sum`, into `sum`.
   void Contract(int product, int k, int sum) {
     const int other = OperandOf(sum, 1 - k);
     Contraction& contraction = info(sum).contraction;
@@ -289,7 +290,7 @@ class Analyzer {
     if (node(sum).fn == FN_SUB) contraction = k == 0 ? Contraction::kMulSub : Contraction::kSubMul;
     std::array<int, 3>& operands = node(sum).operands;
     operands = {OperandOf(product, 0), OperandOf(product, 1), other};
-    // Only the first factor can be one element.
+    // Only the first factor may be a scalar.
     if (info(operands[1]).home != Home::kTile) std::swap(operands[0], operands[1]);
     info(product).needed = false;
   }
@@ -301,7 +302,7 @@ class Analyzer {
     a_.splits = std::clamp<int64_t>(a_.tiling.chunks / 16, 1, 32);
   }
 
-  // Additions that computing the tile of node i from memory again takes.
+  // Returns the cost, in additions, of computing the tile of node i from memory again.
   double RecomputeCost(int i) {
     const NodeInfo& value = info(i);
     if (value.home != Home::kTile) return 0;
@@ -321,7 +322,7 @@ class Analyzer {
     return true;
   }
 
-  // Adds what node i needs in phase p to the phase's set.
+  // Adds the nodes that node i needs in phase p to the phase's set.
   void Need(int i, int p) {
     NodeInfo& value = info(i);
     std::vector<bool>& set = a_.computed[static_cast<size_t>(p)];

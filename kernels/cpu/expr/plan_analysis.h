@@ -1,5 +1,6 @@
-// What the compiler of plans knows about an expression before it emits steps:
-// where and how often each value is computed.
+// SPDX-License-Identifier: Apache-2.0
+
+// Analysis of an expression before its steps are emitted: which values are computed where and how often.
 #ifndef COTAN_KERNELS_CPU_EXPR_PLAN_ANALYSIS_H_
 #define COTAN_KERNELS_CPU_EXPR_PLAN_ANALYSIS_H_
 
@@ -14,32 +15,34 @@
 
 namespace cotan::cpu::expr {
 
-// How often a value changes.
+// The scope in which a value is constant, the largest one first.
 enum class Home : uint8_t {
   kUniform,  // one value for the whole domain
   kHoisted,  // the same tile everywhere
-  kUnit,     // a reduced value
-  kTile,
+  kUnit,     // one value (or block of reduced values) per unit
+  kTile,     // a new value for every tile
 };
 
-// What the compiler knows about a node.
+// The result of the analysis for one node.
 struct NodeInfo {
   int same_as = -1;  // an earlier node with the same value; this one is then not computed
   bool needed = false;
   Home home = Home::kTile;
-  // Full values of tiles: the first phase in which they can be computed.
-  // Reduced values: the phase after which they are known, -1: before all.
+  // For values of tiles: the first phase in which they can be computed. For reduced values: the phase after
+  // which they are available; -1: before the first phase.
   int phase = -1;
-  int operand = -1;           // of leaves that walk the domain
+  int operand = -1;           // of leaves: index into PlanAnalysis::operands
   int first_phase = -1;       // in which the value is computed
-  bool kept = false;          // from then on, for later phases
-  bool keep_decided = false;  // whether `kept` is final
-  // Unless kNone, this sum has taken in a product and has its three operands.
+  bool kept = false;          // stored from first_phase on, for later phases
+  bool keep_decided = false;  // `kept` is final
+  // If not kNone, the node is a sum that absorbed a product; its three operands are the a, b and c of the
+  // Contraction.
   Contraction contraction = Contraction::kNone;
 };
 
+// The analysis of an expression. Nodes are numbered as in the program.
 struct PlanAnalysis {
-  // The program's, simplified.
+  // The nodes of the program, simplified.
   std::vector<ExprNode> nodes;
   std::vector<NodeInfo> info;         // per node
   std::vector<int> stored;            // per output: the node it stores
@@ -53,25 +56,26 @@ struct PlanAnalysis {
   double cost_ns = 0;
 
   const ExprNode& node(int i) const { return nodes[static_cast<size_t>(i)]; }
-  // Operands of node i.
+  // Returns the number of operands of node i.
   int Arity(int i) const;
   bool IsComputed(int i, int phase) const { return computed[static_cast<size_t>(phase)][static_cast<size_t>(i)]; }
-  // Whether node i is a reduction that takes in the tiles of the phase.
+  // Returns true if node i is a reduction that accumulates the tiles of `phase`.
   bool IsReduced(int i, int phase) const;
-  // The phase in which output k, stored tile by tile, is written.
+  // Returns the phase in which output k, stored tile by tile, is written.
   int StorePhase(size_t k) const;
-  // Whether tiles of the operand are dense in its memory.
+  // Returns true if the operand's tiles are dense arrays in its memory.
   bool TileIsDense(int operand) const;
-  // Elements of a whole tile.
+  // Returns the number of elements of a whole tile.
   int64_t TileItems() const { return tiling.row_block * tiling.col_block; }
 };
 
-// Bytes per element in a register.
+// Returns the bytes per element in a register.
 int64_t RegisterItemBytes(DType dtype);
 
-bool IsHalf(DType dtype);  // f16, bf16
+// Returns true for f16 and bf16.
+bool IsHalf(DType dtype);
 
-// `program` is the resolved op of `request`.
+// Analyzes `program`, the resolved op of `request`.
 PlanAnalysis AnalyzePlan(const ExprProgram& program, const KernelRequest& request);
 
 }  // namespace cotan::cpu::expr

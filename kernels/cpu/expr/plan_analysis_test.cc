@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/expr/plan_analysis.h"
 
 #include <string>
@@ -46,7 +48,7 @@ TEST(PlanAnalysisTest, ValuesHaveTheirHomesByHowOftenTheyChange) {
   EXPECT_EQ(InfoOf(a, sum).home, Home::kUnit);
 }
 
-TEST(PlanAnalysisTest, EachReductionOverWhatAnotherYieldsNeedsAPhase) {
+TEST(PlanAnalysisTest, EachDependentReductionNeedsAPhase) {
   const int reduce[] = {1};
   ExprBuilder b({500, 64}, reduce);
   const int x = b.Input(0, kF32);
@@ -59,7 +61,7 @@ TEST(PlanAnalysisTest, EachReductionOverWhatAnotherYieldsNeedsAPhase) {
   EXPECT_TRUE(a.IsReduced(max, 0));
   EXPECT_TRUE(a.IsReduced(sum, 1));
   EXPECT_EQ(a.StorePhase(0), 2);
-  // exp is dear: computed once, kept for the division.
+  // exp is expensive: computed once, kept for the division.
   EXPECT_TRUE(a.IsComputed(e, 1));
   EXPECT_FALSE(a.IsComputed(e, 2));
   EXPECT_TRUE(InfoOf(a, e).kept);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/expr/plan.h"
 
 #include <algorithm>
@@ -41,7 +43,7 @@ TEST(PlanTest, DenseOperandsAreReadAndWrittenInPlace) {
   EXPECT_EQ(plan.register_bytes, 0);
 }
 
-TEST(PlanTest, WhatIsTheSameForAllTilesIsComputedOnce) {
+TEST(PlanTest, SharedValuesAreComputedOnce) {
   ExprBuilder b({5000});
   const int rate = b.Apply(FN_SQRT, {b.Input(1, kF32)});
   b.Output(b.Mul(b.Input(0, kF32), rate));

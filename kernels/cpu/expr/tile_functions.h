@@ -1,5 +1,7 @@
-// The scalar functions of expr.proto as types with a static function Do(), for
-// tile_ops_impl.h to loop over. See there about linkage.
+// SPDX-License-Identifier: Apache-2.0
+
+// The scalar functions of expr.proto as types with a static function Do(), over which tile_ops_impl.h loops.
+// All have internal linkage; tile_ops_impl.h gives the reason.
 #ifndef COTAN_KERNELS_CPU_EXPR_TILE_FUNCTIONS_H_
 #define COTAN_KERNELS_CPU_EXPR_TILE_FUNCTIONS_H_
 
@@ -13,7 +15,7 @@
 namespace cotan::cpu::expr {
 namespace {
 
-// A bool in a register. Its own type, so that functions can tell it from u8.
+// A bool in a register: a type of its own, so that overloads distinguish it from u8.
 enum class Bool : uint8_t {};
 
 template <typename T>
@@ -104,7 +106,7 @@ struct ErfInvFn {
     return static_cast<T>(ErfInv(x));
   }
 };
-struct LgammaFn {  // the plain lgamma writes a global
+struct LgammaFn {  // lgamma() writes the global signgam
   template <typename T>
   static T Do(T x) {
     int sign = 0;
@@ -191,7 +193,7 @@ struct DivFn {
     return a / b;
   }
 };
-// Integer quotients and remainders: zero divisors give 0, -1 never traps.
+// Integer quotients and remainders: a division by zero gives 0, a division by -1 never traps.
 struct TruncDivFn {
   static float Do(float a, float b) { return __builtin_truncf(a / b); }
   static double Do(double a, double b) { return __builtin_trunc(a / b); }

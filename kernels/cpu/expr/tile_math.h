@@ -1,8 +1,23 @@
-// Scalar functions without branches, so that loops over them vectorise.
+// SPDX-License-Identifier: Apache-2.0
+
+// Scalar f32 functions without branches, so that loops over them vectorize.
 //
-// For inclusion by tile_ops_impl.h alone: everything has internal linkage, as
-// each instruction set compiles its own copy. Coefficients are minimax fits
-// made for this project; errors are at most 4 units in the last place.
+// Only tile_ops_impl.h includes this file: everything has internal linkage, because each instruction set
+// compiles its own copy.
+//
+// The polynomial coefficients are minimax fits of this project. The methods and the other constants are those
+// of Cephes (single/expf.c, logf.c; cmath/exp.c) and fdlibm (s_log1p.c, e_rem_pio2.c). tile_ops_test.cc
+// (TranscendentalsAreWithinFourUlp) sweeps these ranges and requires an error of at most 4 units in the last
+// place:
+//
+//   exp, expm1   [-87, 88.7]
+//   log          [0, 1e6]
+//   log1p        [-0.999999, 100]
+//   tanh         [-12, 12]
+//   erf          [-5, 5]
+//   logistic     [-80, 80]
+//   sin          [-99000, 99000]; runs with an argument from 1e5 on use libm (see Trig)
+//   cos          [-100, 100]; likewise
 #ifndef COTAN_KERNELS_CPU_EXPR_TILE_MATH_H_
 #define COTAN_KERNELS_CPU_EXPR_TILE_MATH_H_
 
@@ -20,13 +35,14 @@ inline float FloatOf(int32_t bits) { return __builtin_bit_cast(float, bits); }
 // 2^n for n in [-126, 127].
 inline float PowerOfTwo(int32_t n) { return FloatOf((n + 127) << 23); }
 
-// Adding this rounds to the nearest integer, which then stands in the low bits.
+// Adding this rounds to the nearest integer, which is then in the low bits.
 constexpr float kRoundMagic = 12582912.0f;  // 1.5 * 2^23
 constexpr float kLog2E = 1.44269504088896341f;
+// ln 2 in two parts: C1 and C2 of Cephes (cmath/exp.c).
 constexpr float kLn2High = 0.693145751953125f;  // 16 bits: products with small integers are exact
 constexpr float kLn2Low = 1.42860682030941723e-6f;
 
-// x = n ln 2 + r, |r| <= ln 2 / 2 and a bit.
+// x = n ln 2 + r with |r| <= ln 2 / 2, up to rounding.
 struct ExpReduction {
   int32_t n;
   float r;
@@ -38,7 +54,7 @@ inline ExpReduction ReduceExp(float x) {
   return {BitsOf(shifted) - BitsOf(kRoundMagic), (x - n * kLn2High) - n * kLn2Low};
 }
 
-// exp(r) - 1 for |r| <= ln 2 / 2 and a bit.
+// Returns exp(r) - 1 for |r| <= ln 2 / 2: r + r^2 p(r), p of degree 5.
 inline float Expm1Near0(float r) {
   float p = 0.000199120411701f;
   p = p * r + 0.00139412112861f;
@@ -67,6 +83,8 @@ inline float Expm1(float x) {
   return __builtin_fabsf(x) < 1e-4f ? x + 0.5f * x * x : y;
 }
 
+// Returns log(x). With x = 2^n (1 + t) and 1 + t in [sqrt(1/2), sqrt(2)): log(1 + t) =
+// t - t^2 / 2 + t^3 p(t), p of degree 8, as in Cephes' logf.
 inline float Log(float x) {
   const bool small = x < 1.17549435e-38f;  // subnormal
   const int32_t bits = BitsOf(small ? x * 8388608.0f : x);
@@ -92,7 +110,7 @@ inline float Log(float x) {
 
 inline float Log1p(float x) {
   const float u = 1.0f + x;
-  // The second term makes up for the rounding of u.
+  // The second term corrects the rounding of u (fdlibm s_log1p.c).
   const float y = Log(u) - ((u - 1.0f) - x) / u;
   const float near = u == 1.0f ? x : y;
   const float zero = u == 0.0f ? -kInfinityF : near;
@@ -103,6 +121,7 @@ inline float CopySign(float magnitude, float sign) {
   return FloatOf((BitsOf(magnitude) & 0x7fffffff) | (BitsOf(sign) & static_cast<int32_t>(0x80000000u)));
 }
 
+// Returns tanh(x) = t / (t + 2) with t = exp(2 |x|) - 1; it rounds to 1 from 10 on.
 inline float Tanh(float x) {
   const float magnitude = __builtin_fabsf(x);
   const float t = Expm1(2.0f * (magnitude > 10.0f ? 10.0f : magnitude));
@@ -111,6 +130,7 @@ inline float Tanh(float x) {
 
 inline float Logistic(float x) { return 1.0f / (1.0f + Exp(-x)); }
 
+// Returns erf(x): an odd polynomial of degree 13 below 1, 1 - exp(p(|x| - 1)) with p of degree 7 above.
 inline float Erf(float x) {
   const float magnitude = __builtin_fabsf(x);
   const float square = x * x;
@@ -120,9 +140,9 @@ inline float Erf(float x) {
   small = small * square + -0.0268538115652f;
   small = small * square + 0.112835851398f;
   small = small * square + -0.376126258235f;
-  small = small * square + 0.12837916573f;  // and 1, added exactly below
+  small = small * square + 0.12837916573f;  // the 1 of the coefficient is added exactly below
   small = small * x + x;
-  // erfc = exp(polynomial) between 1 and 4; beyond, erf rounds to 1.
+  // erfc = exp(polynomial) between 1 and 4; erf rounds to 1 above.
   const float t = (magnitude > 4.0f ? 4.0f : magnitude) - 1.0f;
   float p = -2.16872154807e-5f;
   p = p * t + 0.000289530339865f;
@@ -137,10 +157,11 @@ inline float Erf(float x) {
   return magnitude < 1.0f ? small : (x != x ? x : CopySign(large, x));
 }
 
-// Arguments up to here are reduced exactly enough in double.
+// Limit of the arguments that SinOfQuarter() reduces accurately enough in double.
 constexpr float kMaxTrigArgument = 1e5f;
 
-// sin(x + quarter * pi / 2).
+// Returns sin(x + quarter * pi / 2). The reduction by pi / 2 in two parts is that of fdlibm's e_rem_pio2.c
+// (pio2_1, pio2_1t).
 inline float SinOfQuarter(float x, int32_t quarter) {
   constexpr double kMagic = 6755399441055744.0;           // 1.5 * 2^52
   constexpr double kHalfPiHigh = 1.57079632673412561417;  // 33 bits
@@ -173,8 +194,8 @@ inline float RoundToBFloat16(float x) {
 
 inline float RoundToFloat16(float x) {
   const float magnitude = __builtin_fabsf(x);
-  // 10 mantissa bits, but no bit below 2^-24: adding and subtracting a power of
-  // two 13 places above the last kept bit rounds there.
+  // Keeps 10 mantissa bits, but no bit below 2^-24: adding and subtracting a power of two that is 13 places
+  // above the last kept bit rounds there.
   const int32_t exponent = BitsOf(magnitude) & 0x7f800000;
   const int32_t floor = 0x38800000;  // 2^-14
   const float step = FloatOf((exponent > floor ? exponent : floor) + (13 << 23));

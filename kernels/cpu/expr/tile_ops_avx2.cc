@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/expr/tile_ops_impl.h"
 #include "kernels/cpu/expr/tile_ops_isa.h"
 

@@ -1,8 +1,9 @@
-// The bodies of TileOps: plain loops that the compiler vectorises for the
-// instruction set of the including file. Included once by each of
-// tile_ops_{generic,avx2,avx512}.cc. Everything here and in tile_functions.h and
-// tile_math.h has internal linkage, and no inline function of another header is
-// called, so that no code for a newer processor can leak into the rest of the
+// SPDX-License-Identifier: Apache-2.0
+
+// The bodies of TileOps: plain loops that the compiler vectorizes for the instruction set of the including
+// file. Each of tile_ops_{generic,avx2,avx512}.cc includes this file once. Everything here, in
+// tile_functions.h and in tile_math.h has internal linkage, and no inline function of another header is
+// called: otherwise the linker could select a copy compiled for a newer processor for the rest of the
 // program.
 #ifndef COTAN_KERNELS_CPU_EXPR_TILE_OPS_IMPL_H_
 #define COTAN_KERNELS_CPU_EXPR_TILE_OPS_IMPL_H_
@@ -62,7 +63,7 @@ void Contract(void* out, const void* a, const void* b, const void* c, int64_t n)
   }
 }
 
-// T is unsigned and of the size of the values: a select only moves bits.
+// T is an unsigned type of the values' size: a select only moves bits.
 template <typename T, int kScalars>
 void Select(void* out, const void* a, const void* b, const void* c, int64_t n) {
   auto* o = static_cast<T*>(out);
@@ -87,7 +88,7 @@ void Select(void* out, const void* a, const void* b, const void* c, int64_t n) {
   }
 }
 
-// sin and cos: runs with an argument too large for fast reduction go to libm.
+// Computes sin or cos. If an argument of the run is too large for fast reduction, the whole run uses libm.
 template <typename Fn, float (*kLibm)(float)>
 void Trig(void* out, const void* a, const void* b, const void* c, int64_t n) {
   const auto* x = static_cast<const float*>(a);
@@ -113,7 +114,7 @@ TileFn FindRound(DType dtype) {
 
 // --- Lookup ----------------------------------------------------------------
 
-// Forms with one scalar operand exist for the common functions of floats.
+// Forms with one scalar operand exist for the common float functions.
 template <typename Fn, typename T>
 TileFn Find2(int scalars) {
   if (scalars == 0) return Map2<Fn, T, 0>;
@@ -424,7 +425,7 @@ To Convert(From x) {
   if constexpr (kIsBool<To>) {
     return static_cast<Bool>(x != From{0});
   } else if constexpr (kIsFloat<From> && !kIsFloat<To> && sizeof(To) < 4) {
-    // By way of a wider integer, as small ones wrap around.
+    // Through int64, so that values wrap around as in ATen.
     return static_cast<To>(static_cast<int64_t>(x));
   } else {
     return static_cast<To>(x);
@@ -579,7 +580,7 @@ CopyFn FindStore(DType dtype) {
 
 // --- Reductions ------------------------------------------------------------
 
-// The type that totals are carried in: floats in double.
+// The type of a total: double for f32.
 template <typename T>
 struct TotalOf {
   using Type = T;
@@ -643,7 +644,7 @@ struct MinOf {
     return (b < a) | (b != b) ? b : a;
   }
 };
-// 0 and 1 in u8: any and all.
+// any and all: bools are 0 and 1 in u8.
 struct AnyOf : MaxOf<uint8_t> {
   static constexpr Total kStart = 0;
 };
@@ -651,8 +652,8 @@ struct AllOf : MinOf<uint8_t> {
   static constexpr Total kStart = 1;
 };
 
-// Sums and products of f32 within a tile stay in f32: a tile is at most
-// kMaxTile elements spread over many partial sums.
+// Reduces a run of n elements. Sums and products of f32 within a tile stay in f32: a tile has at most
+// kMaxTile elements, spread over many partial results.
 template <typename Op>
 typename Op::Value ReduceRun(const typename Op::Value* x, int64_t n) {
   using T = typename Op::Value;
@@ -714,7 +715,7 @@ void ReduceCols(void* total, const void* tile, int64_t rows, int64_t cols) {
   using Total = typename Op::Total;
   auto* t = static_cast<Total*>(total);
   const auto* x = static_cast<const T*>(tile);
-  // Few columns: rows are taken several at a time, as one longer row.
+  // With few columns, several rows are processed at once as one longer row.
   int64_t stacked = cols < 64 ? 64 / cols + 1 : 1;
   if (stacked > rows) stacked = rows;
   const int64_t width = stacked * cols;
@@ -795,7 +796,7 @@ ReduceFns FindReduce(ScalarFn fn, DType dtype) {
 
 // --- Random numbers (see base/philox.h) -------------------------------------
 
-// 16 blocks at once: lane k of block first + i is written to out[4 * i + k].
+// Computes 16 blocks at once: lane k of block first + i is written to out[4 * i + k].
 inline void Philox16(uint64_t seed, uint64_t first, float* out) {
   uint32_t c0[16], c1[16], c2[16], c3[16];
   for (uint32_t i = 0; i < 16; ++i) {

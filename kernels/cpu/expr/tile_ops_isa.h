@@ -1,5 +1,7 @@
-// One TileOps per instruction set; each is defined in a file of its own that
-// is compiled for it. Call only those that the processor runs.
+// SPDX-License-Identifier: Apache-2.0
+
+// One TileOps per instruction set, each defined in a file that is compiled for it. Call only those that the
+// processor supports.
 #ifndef COTAN_KERNELS_CPU_EXPR_TILE_OPS_ISA_H_
 #define COTAN_KERNELS_CPU_EXPR_TILE_OPS_ISA_H_
 

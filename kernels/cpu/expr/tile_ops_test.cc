@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/expr/tile_ops.h"
 
 #include <bit>
@@ -21,7 +23,7 @@ constexpr DType kRegisterDTypes[] = {DType::kBool,  DType::kUInt8, DType::kInt8,
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Distance in units in the last place of the exact result.
+// Returns the error in units in the last place of the exact result.
 double UlpError(float actual, double exact) {
   if (std::isnan(exact)) return std::isnan(actual) ? 0 : INFINITY;
   const auto rounded = static_cast<float>(exact);
@@ -42,8 +44,7 @@ class TileOpsTest : public ::testing::TestWithParam<const TileOps*> {
     return y;
   }
 
-  // Largest error over a dense sweep of [low, high] and the same on a
-  // logarithmic scale near 0.
+  // Expects an error of at most 4 ulp over a dense sweep of [low, high] and a logarithmic sweep near 0.
   void ExpectAccurate(ScalarFn fn, double (*exact)(double), float low, float high) {
     std::vector<float> x;
     for (int i = 0; i <= 40'000; ++i) x.push_back(low + (high - low) * static_cast<float>(i) / 40'000);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/half_precision/half_precision.h"
 
 #include <algorithm>
@@ -15,7 +17,7 @@ namespace {
 
 bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
 
-// The same order of dimensions in memory, dense.
+// Returns the layout with the same order of dimensions in memory, without gaps.
 StridedLayout Compact(const StridedLayout& layout) {
   DimVector order(layout.sizes.size());
   std::iota(order.begin(), order.end(), 0);

@@ -1,5 +1,6 @@
-// Ops on half-precision tensors by kernels of f32: operands are widened, the
-// result is rounded once.
+// SPDX-License-Identifier: Apache-2.0
+
+// Ops on f16 and bf16 tensors by f32 kernels: operands are converted to f32, the result is rounded once.
 #ifndef COTAN_KERNELS_CPU_HALF_PRECISION_HALF_PRECISION_H_
 #define COTAN_KERNELS_CPU_HALF_PRECISION_HALF_PRECISION_H_
 
@@ -12,17 +13,17 @@
 
 namespace cotan::cpu {
 
-// Converts the elements of input 0 to output 0, as FN_CAST does. Sizes of both
-// layouts are equal.
-// Unimplemented: dtypes that expressions do not have.
+// Returns a kernel that converts the elements of input 0 to those of output 0, as FN_CAST does. Both layouts
+// have the same sizes.
+// Unimplemented: a dtype that expressions do not support.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCastKernel(const TensorSpec& from, const TensorSpec& to, int threads);
 
-// The kernel that `f32_factory` makes for `request` with f32 in the place of
-// f16 and bf16, between casts of all such operands. Each operand keeps its
-// order in memory, without gaps. Errors of the factory.
+// Returns the kernel that `f32_factory` makes for `request` with f32 in place of f16 and bf16, between casts
+// of all such operands. The f32 copies have the operand's order of dimensions in memory, without gaps.
+// Errors: those of `f32_factory`.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeWidenedKernel(const KernelRequest& request, KernelFactory f32_factory);
 
-// A factory that widens.
+// A kernel factory: MakeWidenedKernel() with `kF32Factory`.
 template <KernelFactory kF32Factory>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeWidened(const KernelRequest& request) {
   return MakeWidenedKernel(request, kF32Factory);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/half_precision/half_precision.h"
 
 #include <random>
@@ -20,7 +22,7 @@ using testing::RandomTensor;
 using testing::RunOp;
 using testing::TestSeed;
 
-// What the f32 kernel makes of the same values, rounded.
+// Returns the values of an f32 result, rounded to `dtype`.
 std::vector<double> Rounded(const HostTensor& wide, DType dtype) {
   HostTensor half(dtype, wide.layout().sizes);
   half.SetValues(wide.Values());
@@ -73,7 +75,7 @@ TEST(WidenTest, AveragePoolsAreThoseOfF32Rounded) {
   }
 }
 
-// Indexes stay what they are; only the half operands change.
+// Only the half-precision operands are converted; the index is not.
 TEST(WidenTest, ScatteredRowsAddUpInF32) {
   std::mt19937_64 random(TestSeed());
   Op op;

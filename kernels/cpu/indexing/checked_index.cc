@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/indexing/checked_index.h"
 
 #include <atomic>
@@ -14,10 +16,10 @@
 namespace cotan::cpu {
 namespace {
 
-// Elements that are worth a chunk of their own.
+// Elements per chunk of a parallel loop.
 constexpr int64_t kGrain = 16 * 1024;
 
-// Both operands row-major.
+// A checked_index kernel on row-major operands.
 template <typename T>
 class CheckedIndexKernel final : public Kernel {
  public:
@@ -35,7 +37,8 @@ class CheckedIndexKernel final : public Kernel {
   }
 
  private:
-  // Whether all are allowed; without a branch per element.
+  // Copies the index, with the size added to negative elements, and returns true if all are in range. The
+  // loop has no branch per element.
   bool Resolve(const T* __restrict from, T* __restrict to, int64_t count) const {
     const int64_t ignored = range_.ignored.value_or(0);
     const bool ignores = range_.ignored.has_value();

@@ -1,4 +1,6 @@
-// Passes an index on if all of its elements are in range.
+// SPDX-License-Identifier: Apache-2.0
+
+// Validation of index tensors: copies an index if all of its elements are in range.
 #ifndef COTAN_KERNELS_CPU_INDEXING_CHECKED_INDEX_H_
 #define COTAN_KERNELS_CPU_INDEXING_CHECKED_INDEX_H_
 
@@ -9,9 +11,10 @@
 
 namespace cotan::cpu {
 
-// Factory of checked_index, i32 and i64, any strides.
-// Run() fails with InvalidArgument for the first element, in row-major order,
-// that is not allowed (IndexRange); the output is then undefined.
+// Factory of checked_index for i32 and i64, with any strides. The kernel copies the index and adds the size
+// to negative elements.
+// Run() fails with InvalidArgument for the first element, in row-major order, that is out of range (see
+// IndexRange); the output is then undefined.
 // InvalidArgument: from CheckOp().
 absl::StatusOr<std::unique_ptr<Kernel>> MakeCheckedIndex(const KernelRequest& request);
 

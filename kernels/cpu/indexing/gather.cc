@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/indexing/gather.h"
 
 #include <algorithm>
@@ -19,11 +21,10 @@
 namespace cotan::cpu {
 namespace {
 
-// Bytes that are worth a chunk of their own.
+// Bytes per chunk of a parallel loop.
 constexpr int64_t kBytesPerChunk = 32 * 1024;
 
-// Row-major geometry of both ops: table [outer, size, inner], rows [outer,
-// count, inner], index [count].
+// Row-major geometry of both ops: table [outer, size, inner], rows [outer, count, inner], index [count].
 struct RowGeometry {
   int64_t outer = 1;
   int64_t size = 0;
@@ -47,13 +48,14 @@ struct RowGeometry {
     return has_long_index ? static_cast<const int64_t*>(index)[position] : static_cast<const int32_t*>(index)[position];
   }
 
-  // The row an index means: negative ones count from the end.
+  // Returns the row of an index element; negative ones count from the end.
   int64_t Row(const void* index, int64_t position) const {
     const int64_t value = Index(index, position);
     return value < 0 ? value + size : value;
   }
 
-  // InvalidArgument: the first index outside [-size, size).
+  // Checks all elements.
+  // InvalidArgument: an element is outside [-size, size); the message names the first one.
   absl::Status CheckIndex(const void* index, OpKind kind) const {
     const IndexRange range{.size = size, .from_end = true};
     for (int64_t i = 0; i < count; ++i) {
@@ -93,13 +95,13 @@ class GatherKernel final : public Kernel {
   int threads_;
 };
 
-// Two's complement arithmetic: overflow wraps.
+// Adds; integers wrap around.
 template <typename T>
 COTAN_SIMD_VERSIONS void AddRow(const T* __restrict from, T* __restrict to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(to[i] + from[i]);
 }
 
-// Adds to an output that holds the initial values.
+// Adds the rows to an output that holds the initial values.
 template <typename T>
 class ScatterAddKernel final : public Kernel {
  public:
@@ -111,8 +113,7 @@ class ScatterAddKernel final : public Kernel {
     const void* index = args.inputs[1];
     auto* table = static_cast<T*>(args.outputs[0]);
     COTAN_RETURN_IF_ERROR(geometry_.CheckIndex(index, serialization::Op::kScatterAdd));
-    // A chunk is a range of columns of one outer position; each element gets
-    // its sum in index order.
+    // A chunk is a range of columns at one outer position; each element is summed in index order.
     constexpr int64_t kColumns = 256 / sizeof(T);
     const int64_t chunks_per_row = (geometry_.inner + kColumns - 1) / kColumns;
     ParallelFor(threads_, geometry_.outer * chunks_per_row, ChunkGrain(chunks_per_row),
@@ -129,7 +130,7 @@ class ScatterAddKernel final : public Kernel {
   }
 
  private:
-  // Few, long ranges: each one walks over the whole index.
+  // Returns few, long ranges: each one reads the whole index.
   int64_t ChunkGrain(int64_t chunks_per_row) const {
     const int64_t chunks = geometry_.outer * chunks_per_row;
     return std::max<int64_t>(1, (chunks + threads_ - 1) / threads_);
@@ -171,7 +172,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeScatterAddKernel(DType dtype, RowGeo
     case DType::kFloat64:
       return make(double{});
     default:
-      return absl::UnimplementedError(absl::StrCat("scatter_add of ", DTypeName(dtype)));
+      return absl::UnimplementedError(absl::StrCat("scatter_add: dtype ", DTypeName(dtype), " is not supported"));
   }
 }
 

@@ -1,4 +1,6 @@
-// Rows picked by an index, and their sum back: gather and scatter_add.
+// SPDX-License-Identifier: Apache-2.0
+
+// Gather of rows by an index, its gradient scatter_add, and concat.
 #ifndef COTAN_KERNELS_CPU_INDEXING_GATHER_H_
 #define COTAN_KERNELS_CPU_INDEXING_GATHER_H_
 
@@ -9,19 +11,17 @@
 
 namespace cotan::cpu {
 
-// Factories of gather (any dtype) and scatter_add (integers, f32, f64).
-// Operands that are not row-major go through scratch. Bitwise equal for any
-// thread count: scatter_add adds rows in index order, and threads share the
-// elements of a row.
+// Factories of gather (any dtype) and scatter_add (integers, f32, f64). Operands that are not row-major are
+// copied to scratch. Results are bitwise equal for any thread count: scatter_add adds rows in index order,
+// and threads share the elements of a row.
 //
-// Run() fails with InvalidArgument for an index outside [-size, size): the
-// message has its position, its value and the range; scatter_add has then
-// added nothing.
-// InvalidArgument: from CheckOp(). Unimplemented: scatter_add of f16, bf16.
+// Run() fails with InvalidArgument for an index outside [-size, size); the message has its position, its
+// value and the range. scatter_add checks all indices before it adds.
+// InvalidArgument: from CheckOp(). Unimplemented: scatter_add of another dtype.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeGather(const KernelRequest& request);
 absl::StatusOr<std::unique_ptr<Kernel>> MakeScatterAdd(const KernelRequest& request);
 
-// Factory of concat, any dtype and strides: copies side by side. Bitwise equal
+// Factory of concat for any dtype and strides: it copies the inputs side by side. Results are bitwise equal
 // for any thread count.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeConcat(const KernelRequest& request);
 

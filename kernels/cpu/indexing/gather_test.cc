@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/indexing/gather.h"
 
 #include <random>
@@ -45,7 +47,7 @@ HostTensor Random(DType dtype, const DimVector& sizes, std::mt19937_64& random, 
   return RandomTensor(dtype, RandomLayout(sizes, random, random() % 2 == 0, random() % 2 == 0), random, low, high);
 }
 
-// Sizes with dimension `dim` replaced by those of the index.
+// Returns the table's sizes with dimension `dim` replaced by the sizes of the index.
 DimVector Replaced(const DimVector& table, size_t dim, const DimVector& index) {
   DimVector sizes(table.begin(), table.begin() + dim);
   sizes.insert(sizes.end(), index.begin(), index.end());
@@ -67,7 +69,7 @@ TEST(GatherTest, GatherAndItsTransposeOnRandomGeometries) {
     const DimVector rows_sizes = Replaced(table, dim, index_sizes);
     const int threads = 1 + static_cast<int>(random() % 3);
 
-    // Positions, row-major, of table elements that the rows are made of.
+    // Row-major positions of the table elements that form the rows.
     int64_t inner = 1;
     for (size_t d = dim + 1; d < table.size(); ++d) inner *= table[d];
     const std::vector<double> where = index.Values();
@@ -144,7 +146,7 @@ TEST(GatherTest, IndexOutOfRangeIsNamed) {
             "scatter_add: index[0,1] is -5, outside [-4, 4)");
 }
 
-TEST(GatherTest, EmptyTableRefusesEveryIndex) {
+TEST(GatherTest, EmptyTableRejectsEveryIndex) {
   HostTensor table(DType::kFloat32, {0});
   HostTensor index(DType::kInt64, {1}, {0});
   HostTensor rows(DType::kFloat32, {1});
@@ -188,7 +190,7 @@ TEST(ConcatTest, RandomPartsAlongEveryDimension) {
   }
 }
 
-TEST(ConcatTest, PartsOfOtherSizesAreRefused) {
+TEST(ConcatTest, PartsOfOtherSizesAreRejected) {
   HostTensor a(DType::kFloat32, {2, 3});
   HostTensor output(DType::kFloat32, {2, 4});
   EXPECT_THAT(RunOp(MakeConcat, ConcatOp(1), {&a}, {&output}).message(),

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/matmul/avx512_gemm.h"
 
 #include <algorithm>
@@ -20,9 +22,9 @@ constexpr int64_t kVector = 16;           // floats
 constexpr int64_t kMaxVectors = 4;        // of a panel of the right matrix
 constexpr int64_t kMaxDepth = 512;        // of a panel, which stays in the second-level cache
 constexpr int64_t kMinRows = 48;          // see MakeWideMatmul()
-constexpr int64_t kNearBytes = 24 << 10;  // together in the first-level cache
+constexpr int64_t kNearBytes = 24 << 10;  // of a left matrix stored by columns, in the first-level cache
 
-// c[rows, columns] (+)= a b, for the columns of one panel.
+// Computes c[rows, columns] (+)= a b for the columns of one panel.
 struct Tile {
   const float* a = nullptr;
   int64_t a_row = 0;
@@ -76,7 +78,7 @@ COTAN_WIDE_TARGET void MakeTile(const Tile& tile) {
 
 using TileFn = void (*)(const Tile& tile);
 
-// Tiles of one width, the highest first: as many sums as registers hold.
+// Tiles of one width, the highest first: it has as many sums as there are registers.
 struct TileColumn {
   int64_t rows;
   TileFn full;
@@ -90,7 +92,7 @@ constexpr TileColumn kTiles[kMaxVectors] = {
     {6, MakeTile<6, 4>, {nullptr, MakeTile<4, 4>, MakeTile<2, 4>, MakeTile<1, 4>}},
 };
 
-// All rows of one panel.
+// Computes all rows of one panel.
 void MakeRows(Tile tile, int64_t rows, int64_t vectors) {
   const TileColumn& tiles = kTiles[vectors - 1];
   const auto make = [&](TileFn fn, int64_t count) {
@@ -108,8 +110,8 @@ void MakeRows(Tile tile, int64_t rows, int64_t vectors) {
 
 typedef float Wide __attribute__((vector_size(64)));
 
-// to[k, i] = from[i * stride + k] for 16 i and k, i < rows and k < depth; the
-// rest of the columns become 0. `to` has rows `to_row` apart.
+// Computes to[k, i] = from[i * stride + k] for 16 i and k, where i < rows and k < depth; the remaining
+// columns become 0. `to` has rows `to_row` apart.
 COTAN_WIDE_TARGET void Transpose16(const float* from, int64_t stride, int64_t rows, int64_t depth, float* to,
                                    int64_t to_row) {
   Wide r[16];
@@ -153,7 +155,7 @@ COTAN_WIDE_TARGET void Transpose16(const float* from, int64_t stride, int64_t ro
   }
 }
 
-// Columns [0, columns) of the right matrix as rows of whole vectors.
+// Packs columns [0, columns) of the right matrix as rows of whole vectors.
 COTAN_WIDE_TARGET void PackPanel(const float* b, MatrixStrides strides, int64_t depth, int64_t columns, float* panel) {
   const int64_t width = (columns + kVector - 1) / kVector * kVector;
   for (int64_t n = 0; n < columns; n += kVector) {
@@ -237,8 +239,8 @@ class WideMatmul final : public Kernel {
     }
   }
 
-  // Rows of one panel, for one range of k. `tile` stands at the first column of
-  // the product, `b` at the first of the right matrix.
+  // Computes the rows of one panel for one range of k. `tile` is at the first column of the product, `b` at
+  // the first of the right matrix.
   void RunPanel(Tile tile, int64_t rows, const float* b, int64_t column, float* packed) const {
     const int64_t columns = std::min(kMaxVectors * kVector, g_.n - column);
     const int64_t vectors = (columns + kVector - 1) / kVector;
@@ -256,7 +258,7 @@ class WideMatmul final : public Kernel {
   int64_t depth_ = 0;  // of a panel
   int64_t panels_ = 0;
   int64_t batch_ = 0;
-  // An item of work is some rows and some panels of a product.
+  // A work item is some rows and some panels of a product.
   int64_t column_groups_ = 0;
   int64_t row_groups_ = 0;
   int64_t panel_floats_ = 0;  // of a worker
@@ -266,10 +268,10 @@ class WideMatmul final : public Kernel {
 
 std::unique_ptr<Kernel> MakeWideMatmul(const MatmulGeometry& geometry, Addend addend, int threads) {
   if (!__builtin_cpu_supports("avx512f")) return nullptr;
-  // Packing an element of the right matrix pays if many rows use it.
+  // Packing the right matrix pays only if many rows use it.
   if (geometry.m < kMinRows) return nullptr;
-  // Columns of the left one that are far apart fall into the same lines of the
-  // cache: it would have to be packed as well.
+  // Columns of a left matrix with a large stride map to the same cache sets, so the left matrix would have to
+  // be packed as well.
   const MatrixStrides left = NormalizeUnitStrides(geometry.m, geometry.k, geometry.a);
   const int64_t depth = std::min(geometry.k, kMaxDepth);
   if (left.column != 1 && left.column * depth * static_cast<int64_t>(sizeof(float)) > kNearBytes) return nullptr;

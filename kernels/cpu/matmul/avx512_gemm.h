@@ -1,4 +1,6 @@
-// Matrix products of f32 in own code for processors with AVX-512.
+// SPDX-License-Identifier: Apache-2.0
+
+// Matrix products of f32 for processors with AVX-512, without a library.
 #ifndef COTAN_KERNELS_CPU_MATMUL_AVX512_GEMM_H_
 #define COTAN_KERNELS_CPU_MATMUL_AVX512_GEMM_H_
 
@@ -10,10 +12,9 @@
 
 namespace cotan::cpu {
 
-// A product as ProductMaker describes it. Each element is one sum in the order
-// of k, so results are bitwise equal for any thread count.
-// Null if the processor lacks AVX-512, or where a library is the better choice:
-// few rows, or a large left matrix that is stored by columns.
+// Returns the kernel of a product under the conditions of ProductMaker, or null if the processor lacks
+// AVX-512 or oneDNN is expected to be faster: few rows, or a large left matrix that is stored by columns.
+// Each element is summed in the order of k, so results are bitwise equal for any thread count.
 std::unique_ptr<Kernel> MakeWideMatmul(const MatmulGeometry& geometry, Addend addend, int threads);
 
 }  // namespace cotan::cpu

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/matmul/avx512_gemm.h"
 
 #include <cmath>
@@ -27,7 +29,7 @@ std::vector<float> Random(int64_t count, std::mt19937_64& random) {
   return values;
 }
 
-// Dense matrices, `gap` elements between rows (or columns, if stored so).
+// Makes matrices with `gap` unused elements after each row, or column if stored by columns.
 Product MakeProduct(int64_t batch, int64_t m, int64_t k, int64_t n, bool a_columns, bool b_columns, int64_t gap,
                     std::mt19937_64& random) {
   Product p;
@@ -60,13 +62,13 @@ std::vector<float> Multiply(const Product& p, Addend addend, int threads) {
   return c;
 }
 
-// Errors count in units of the sum of the products' magnitudes.
+// Expects the result within a tolerance relative to the sum of the products' magnitudes.
 void ExpectProduct(const Product& p, Addend addend) {
   SCOPED_TRACE(::testing::Message() << p.geometry.m << " " << p.geometry.k << " " << p.geometry.n << " a "
                                     << p.geometry.a.row << "," << p.geometry.a.column << " b " << p.geometry.b.row
                                     << "," << p.geometry.b.column << " addend " << static_cast<int>(addend));
   const std::vector<float> result = Multiply(p, addend, 1);
-  ASSERT_EQ(result.size(), p.c.size()) << "it was left to a library";
+  ASSERT_EQ(result.size(), p.c.size()) << "no AVX-512 kernel was made";
   const MatmulGeometry& g = p.geometry;
   std::vector<float> expected = p.c;
   for (int64_t item = 0; item < g.BatchSize(); ++item) {
@@ -91,7 +93,7 @@ void ExpectProduct(const Product& p, Addend addend) {
       }
     }
   }
-  EXPECT_EQ(result, expected) << "memory between the rows";
+  EXPECT_EQ(result, expected) << "elements between the rows changed";
   for (int threads : {2, 3, 7}) EXPECT_EQ(Multiply(p, addend, threads), result) << threads << " threads";
 }
 
@@ -110,7 +112,7 @@ TEST_F(WideMatmulTest, RandomSizesStoragesAndAddends) {
     const auto size = [&](uint64_t least, uint64_t most) {
       return static_cast<int64_t>(least + random_() % (most - least + 1));
     };
-    // 66 columns of 90 + 3 floats are as much as it takes.
+    // A left matrix of 66 columns, 90 + 3 floats each, is just below the limit kNearBytes.
     const Product p = MakeProduct(size(1, 3), size(48, 90), size(1, 66), size(1, 150), random_() % 2 == 0,
                                   random_() % 2 == 0, size(0, 3), random_);
     ExpectProduct(p, static_cast<Addend>(random_() % 3));

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/matmul/matmul.h"
 
 #include <algorithm>
@@ -20,8 +22,7 @@ namespace {
 
 using onednn::Argument;
 
-// One operand's geometry with its batch dimensions. `batch_stride` picks the
-// operand.
+// Returns the descriptor of one operand with its batch dimensions; `batch_stride` selects the operand.
 absl::StatusOr<dnnl_memory_desc_t> OperandMemory(const MatmulGeometry& geometry, int64_t BatchLoop::*batch_stride,
                                                  int64_t rows, int64_t columns, MatrixStrides strides, DType dtype) {
   DimVector sizes;
@@ -39,9 +40,9 @@ absl::StatusOr<dnnl_memory_desc_t> OperandMemory(const MatmulGeometry& geometry,
   return onednn::StridedMemory(dtype, sizes, steps);
 }
 
-// Whether the result may depend on the number of threads. oneDNN's best code shares one long sum among them when the
-// left matrix is stored by columns; what it has for matrices with gaps, and for processors without AVX-512, adds in
-// another order where a thread's part ends.
+// Returns true if the result may depend on the number of threads. oneDNN's best code splits a long sum among
+// threads when the left matrix is stored by columns; its code for matrices with gaps, and for processors
+// without AVX-512, sums in another order at the boundaries of the threads' parts.
 bool DependsOnThreads(const MatmulGeometry& geometry, const_dnnl_primitive_desc_t desc) {
   if (onednn::ImplementationRank(desc) != 0) return true;
   return geometry.k >= 1024 && geometry.batch.empty() && geometry.a.column != 1;
@@ -50,7 +51,7 @@ bool DependsOnThreads(const MatmulGeometry& geometry, const_dnnl_primitive_desc_
 absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Addend addend, DType dtype, int threads,
                                                     bool is_part);
 
-// The products of a batch cut into parts of it, each made by one thread.
+// Returns the products of a batch in parts; one thread computes a part.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeBatchParts(const MatmulGeometry& geometry, Addend addend, DType dtype,
                                                        int threads) {
   constexpr int64_t kMaxParts = 16;
@@ -72,7 +73,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeBatchParts(const MatmulGeometry& geo
   return team;
 }
 
-// The product cut into panels of rows or columns, each made by one thread.
+// Returns the product in panels of rows or columns; one thread computes a panel.
 absl::StatusOr<std::unique_ptr<Kernel>> MakePanels(const MatmulGeometry& geometry, Addend addend, DType dtype,
                                                    int threads) {
   constexpr int64_t kPanel = 128;
@@ -95,8 +96,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePanels(const MatmulGeometry& geometr
   return team;
 }
 
-// The product as one primitive or, unless it `is_part` itself, in parts where
-// the thread count would change the result.
+// Returns the product as one primitive, or in parts if the thread count would change the result. `is_part`:
+// the product is such a part and is not split again.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Addend addend, DType dtype, int threads,
                                                     bool is_part) {
   const ScopedThreads scoped(threads);
@@ -122,7 +123,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Add
   return onednn::MakePrimitive(desc.get(), std::move(inputs), {{DNNL_ARG_DST, c}});
 }
 
-// In own code where that is faster.
+// Returns the AVX-512 kernel where it is faster, otherwise oneDNN's.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFastestProduct(const MatmulGeometry& geometry, Addend addend, DType dtype,
                                                            int threads) {
   if (dtype == DType::kFloat32) {

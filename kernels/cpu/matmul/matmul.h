@@ -1,5 +1,6 @@
-// Matrix products of f32, bf16 and f16 by oneDNN, of f32 also in own code (see
-// wide_matmul.h).
+// SPDX-License-Identifier: Apache-2.0
+
+// Matrix products of f32, bf16 and f16 by oneDNN, of f32 also by avx512_gemm.h.
 #ifndef COTAN_KERNELS_CPU_MATMUL_MATMUL_H_
 #define COTAN_KERNELS_CPU_MATMUL_MATMUL_H_
 
@@ -10,10 +11,9 @@
 
 namespace cotan::cpu {
 
-// Factory of the matmul op for f32, bf16 and f16: sums are of f32 and rounded
-// once. Operands may have any strides:
-// matrices that are dense along rows or columns are read in place, others are
-// packed into scratch first. Bitwise equal for any thread count.
+// Factory of the matmul op for f32, bf16 and f16, with or without an epilogue: sums are computed in f32 and
+// rounded once. Operands may have any strides: matrices that are dense along rows or columns are read in
+// place, others are packed into scratch first. Results are bitwise equal for any thread count.
 //
 // InvalidArgument: from CheckOp().
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmul(const KernelRequest& request);

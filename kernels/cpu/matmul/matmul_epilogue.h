@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Matmul ops with an epilogue.
 #ifndef COTAN_KERNELS_CPU_MATMUL_MATMUL_EPILOGUE_H_
 #define COTAN_KERNELS_CPU_MATMUL_MATMUL_EPILOGUE_H_
@@ -9,8 +11,9 @@
 
 namespace cotan::cpu {
 
-// One pass where matmul_update.h covers the op; otherwise the whole product, by
-// a kernel of `product`, in scratch and then the expression.
+// Returns the kernel of a matmul op with an epilogue: the one-pass kernel of matmul_update.h where it covers
+// the op, otherwise a kernel of `product` that writes the whole product to scratch, followed by the
+// expression.
 //
 // InvalidArgument: from CheckOp(). Unimplemented: from `product`.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmulEpilogue(const KernelRequest& request, KernelFactory product);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/matmul/matmul_epilogue.h"
 
 #include <random>
@@ -69,7 +71,7 @@ TEST(MatmulEpilogueTest, AnyExpressionStridesAndBatches) {
   }
 }
 
-TEST(MatmulEpilogueTest, FaultsAreRefused) {
+TEST(MatmulEpilogueTest, FaultsAreRejected) {
   HostTensor a(kF32, {4, 2}), b(kF32, {2, 3}), bias(kF32, {3}), scale(kF32, {4, 3}), c(kF32, {4, 3});
   HostTensor batched(kF32, {2, 4, 3});
   const auto message = [&](const serialization::Op& op, std::vector<HostTensor*> inputs, HostTensor* output = nullptr) {
@@ -79,7 +81,7 @@ TEST(MatmulEpilogueTest, FaultsAreRefused) {
   };
   EXPECT_THAT(message(ReluOp({4, 3}), {&a}), HasSubstr("has 1 inputs"));
   EXPECT_THAT(message(ReluOp({4, 3}), {&a, &a, &bias, &scale}), HasSubstr("expected f32[2,2]"));
-  EXPECT_THAT(message(ReluOp({4, 3}), {&a, &bias, &bias, &scale}), HasSubstr("no matrix"));
+  EXPECT_THAT(message(ReluOp({4, 3}), {&a, &bias, &bias, &scale}), HasSubstr("not a matrix"));
   EXPECT_THAT(message(ReluOp({4, 3}), {&a, &b, &bias}), HasSubstr("input 2 of 2"));
   EXPECT_THAT(message(ReluOp({2, 4, 3}), {&a, &b, &bias, &scale}, &batched), HasSubstr("domain is [2,4,3]"));
   ExprBuilder sum({4, 3}, {1});

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/matmul/matmul_geometry.h"
 
 #include "base/status_macros.h"
@@ -6,8 +8,8 @@
 namespace cotan::cpu {
 namespace {
 
-// Stride of dimension `d` of the output in an operand of the same or a lower
-// rank.
+// Returns the stride of dimension `d` of the output in an operand of the same or lower rank; 0 if the operand
+// is broadcast along it.
 int64_t BatchStride(const StridedLayout& layout, int rank, int d) {
   const int own = d - (rank - layout.rank());
   if (own < 0) return 0;
@@ -39,7 +41,7 @@ void FoldBatchIntoRows(MatmulGeometry& geometry) {
     const BatchLoop& loop = geometry.batch.back();
     if (loop.b != 0 || loop.a == 0) return;
     if (geometry.m == 1) {
-      // Rows of other matrices become rows of one where that leaves it dense.
+      // The single rows of the batch's matrices become the rows of one matrix if that is dense.
       const bool stays_dense =
           geometry.a.column == 1 && loop.a >= geometry.k && geometry.c.column == 1 && loop.c >= geometry.n;
       if (!stays_dense) return;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A batched matrix product reduced to as few loops as its strides allow.
 #ifndef COTAN_KERNELS_CPU_MATMUL_MATMUL_GEOMETRY_H_
 #define COTAN_KERNELS_CPU_MATMUL_MATMUL_GEOMETRY_H_
@@ -17,7 +19,7 @@ struct MatrixStrides {
   int64_t column;
 };
 
-// One batch dimension; a stride of 0 repeats the matrix.
+// One batch dimension and its strides in a, b and c, in elements; a stride of 0 repeats the matrix.
 struct BatchLoop {
   int64_t size;
   int64_t a;
@@ -35,15 +37,17 @@ struct MatmulGeometry {
   MatrixStrides c{};
   std::vector<BatchLoop> batch;  // outermost first, none of size 1
 
+  // Returns the number of matrix products: the product of the batch sizes.
   int64_t BatchSize() const;
+  // Returns the floating point operations of the whole batch: two per multiply-add.
   double Flops() const;
-  // Whether the result, or the sum that makes it, has no element.
+  // Returns true if the result has no element. k == 0 (sums over nothing) does not count.
   bool IsEmpty() const { return m == 0 || n == 0 || BatchSize() == 0; }
 };
 
-// Checks a matmul op by CheckOp(), drops batch dimensions of size 1,
-// merges those that lie in memory like one, and turns a batch over one right
-// matrix into rows of the left one.
+// Checks a matmul op by CheckOp() and returns its geometry: batch dimensions of size 1 are dropped, adjacent
+// ones with compatible strides are merged, and a batch that repeats b becomes rows of a and c where their
+// strides allow it.
 // InvalidArgument, Unimplemented: from CheckOp().
 absl::StatusOr<MatmulGeometry> AnalyzeMatmul(const KernelRequest& request);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/matmul/matmul_steps.h"
 
 #include <algorithm>
@@ -14,10 +16,10 @@ namespace {
 
 bool IsRowMajor(int64_t columns, MatrixStrides strides) { return strides.column == 1 && strides.row >= columns; }
 
-// Whether a library can read the last two dimensions in place.
+// Returns true if a library can read the last two dimensions in place.
 bool IsPlain(const StridedLayout& layout) {
   const size_t rank = layout.sizes.size();
-  if (rank < 2) return true;  // refused later
+  if (rank < 2) return true;  // CheckOp() reports it
   const int64_t rows = layout.sizes[rank - 2];
   const int64_t columns = layout.sizes[rank - 1];
   const MatrixStrides strides =
@@ -25,13 +27,13 @@ bool IsPlain(const StridedLayout& layout) {
   return IsRowMajor(columns, strides) || IsRowMajor(rows, {strides.column, strides.row});
 }
 
-// Whether some batch dimension repeats both matrices.
+// Returns true if some batch dimension repeats both matrices.
 bool RepeatsProducts(const MatmulGeometry& geometry) {
   return std::any_of(geometry.batch.begin(), geometry.batch.end(),
                      [](const BatchLoop& loop) { return loop.a == 0 && loop.b == 0; });
 }
 
-// c^T = b^T a^T.
+// Returns the geometry of c^T = b^T a^T.
 MatmulGeometry Transposed(const MatmulGeometry& geometry) {
   MatmulGeometry result = geometry;
   std::swap(result.m, result.n);
@@ -42,13 +44,13 @@ MatmulGeometry Transposed(const MatmulGeometry& geometry) {
   return result;
 }
 
-// Whether the addend is one dense row, the same for all rows of the output.
+// Returns true if the addend is one dense row, equal for all rows of the output.
 bool IsBias(const StridedLayout& addend, int64_t n) {
   return addend.rank() >= 1 && NumElements(addend.sizes) == n && addend.sizes.back() == n &&
          (n == 1 || addend.strides.back() == 1);
 }
 
-// The product with operands that the library takes in place.
+// Adds the product, whose operands the library reads in place, and its addend.
 absl::Status AddProduct(const KernelRequest& request, const ProductMaker& maker, std::vector<Slot> inputs, Slot output,
                         Pipeline& pipeline) {
   COTAN_ASSIGN_OR_RETURN(MatmulGeometry geometry, AnalyzeMatmul(request));

@@ -1,5 +1,7 @@
-// What all matrix products need around the product itself: packing of operands
-// that no library reads in place, addends, empty sums.
+// SPDX-License-Identifier: Apache-2.0
+
+// The steps around a matrix product: packing of operands that the product cannot read in place, addends,
+// empty sums.
 #ifndef COTAN_KERNELS_CPU_MATMUL_MATMUL_STEPS_H_
 #define COTAN_KERNELS_CPU_MATMUL_MATMUL_STEPS_H_
 
@@ -12,25 +14,24 @@
 
 namespace cotan::cpu {
 
-// What a product adds to: nothing, input 2 as one dense row of n elements, or
-// what the output holds.
+// The addend of a product: none, input 2 as one dense row of n elements, or the contents of the output.
 enum class Addend { kNone, kBias, kInOutput };
 
-// Makes the product itself: a kernel with inputs a, b (and the bias), output
-// c. The geometry has no empty size; a and b are dense along rows or columns,
-// c along rows, and no batch dimension repeats both a and b.
+// Makes the kernel of the product alone, with inputs a, b (and the bias) and output c. No size of the
+// geometry is 0; a and b are dense along rows or columns, c along rows, and no batch dimension repeats both a
+// and b.
 struct ProductMaker {
   absl::StatusOr<std::unique_ptr<Kernel>> (*make)(const MatmulGeometry& geometry, Addend addend, DType dtype,
                                                   int threads);
-  // Whether it can add a bias; else it gets one as kInOutput.
+  // True if `make` accepts Addend::kBias. Otherwise the bias is first copied to the output (kInOutput).
   bool takes_bias;
 };
 
-// Strides as a library expects them: a dimension of size 1 has the stride it
-// would have if the matrix were dense.
+// Returns strides in the form that libraries expect: a dimension of size 1 gets the stride that it has in a
+// dense matrix.
 MatrixStrides NormalizeUnitStrides(int64_t rows, int64_t columns, MatrixStrides strides);
 
-// The kernel of a matmul op.
+// Returns the kernel of a matmul op without an epilogue.
 // InvalidArgument: from CheckOp().
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmulSteps(const KernelRequest& request, const ProductMaker& maker);
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/matmul/matmul_steps.h"
 
 #include <memory>
@@ -15,7 +17,7 @@ using ::testing::ElementsAre;
 using testing::HostTensor;
 using testing::RunOp;
 
-// Records what it is asked for and sets nothing.
+// Records the arguments of the product maker and computes nothing.
 class NoProduct final : public Kernel {
  public:
   absl::Status Run(const KernelArgs&) override { return absl::OkStatus(); }

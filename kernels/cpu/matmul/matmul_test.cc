@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/matmul/matmul.h"
 
 #include <random>
@@ -29,8 +31,8 @@ serialization::Op MatmulOp() {
   return op;
 }
 
-// The element for `index` of the output in an operand of lower rank or with
-// dimensions of size 1; `values` are in row-major order.
+// Returns the element for `index` of the output in an operand of lower rank or with dimensions of size 1;
+// `values` are in row-major order.
 double Element(const std::vector<double>& values, const DimVector& sizes, DimVector index) {
   index.erase(index.begin(), index.end() - static_cast<std::ptrdiff_t>(sizes.size()));
   for (size_t d = 0; d < sizes.size(); ++d) {
@@ -165,7 +167,7 @@ TEST(MatmulTest, SumOverNothingIsTheAddend) {
   ExpectProduct({&a, &b, &bias}, DenseLayout({2, 3}));
 }
 
-TEST(MatmulTest, OperandsThatDoNotFitAreRefused) {
+TEST(MatmulTest, OperandsThatDoNotFitAreRejected) {
   HostTensor a(DType::kFloat32, {2, 3});
   HostTensor b(DType::kFloat32, {4, 5});
   HostTensor c(DType::kFloat32, {2, 5});

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/matmul/matmul_update.h"
 
 #include <algorithm>
@@ -23,7 +25,7 @@ constexpr int kPanelRows = 8;
 constexpr int kTileVectors = 3;
 constexpr int64_t kVector = 16;  // floats
 
-// A step of the chain at a tile.
+// A step of the chain with its pointers at a tile.
 struct TileStep {
   float product = 1;
   float operand = 1;
@@ -33,7 +35,7 @@ struct TileStep {
   int64_t output_row = 0;
 };
 
-// A tile of the result: some rows, vectors of columns, the last one masked.
+// A tile of the result: some rows and vectors of columns, the last vector masked.
 struct Tile {
   const float* a = nullptr;  // packed: [depth, rows]
   const float* b = nullptr;
@@ -55,8 +57,7 @@ COTAN_TILE_TARGET void MakeTile(const Tile& tile) {
   const float* a = tile.a;
   const float* b = tile.b;
   int64_t k = 0;
-  // The operands of the chain come from far: they are fetched a row at a time
-  // while the product is made.
+  // The operands of the chain are not in cache: they are prefetched a row at a time during the product.
 #pragma GCC unroll 1
   for (int row = 0; row < kRows; ++row) {
     for (int s = 0; s < kSteps; ++s) {
@@ -82,7 +83,7 @@ COTAN_TILE_TARGET void MakeTile(const Tile& tile) {
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 3
     for (int v = 0; v < kVectors; ++v) {
-      // All loads before the first store: an output may be any input's memory.
+      // All loads precede the first store: an output may share the memory of any input.
       __m512 inputs[kSteps];
 #pragma GCC unroll 3
       for (int s = 0; s < kSteps; ++s) {
@@ -168,7 +169,8 @@ class UpdateKernel final : public Kernel {
   }
 
  private:
-  // Input 0 of the expression is the product of the op's first two.
+  // Returns the op's input for an input of the expression, whose input 0 is the product of the op's inputs 0
+  // and 1.
   static size_t OpInput(int expr_input) { return static_cast<size_t>(expr_input) + 1; }
 
   static float Evaluate(const ChainFactor& factor, const KernelArgs& args) {
@@ -211,7 +213,7 @@ class UpdateKernel final : public Kernel {
   const std::vector<ChainStep> chain_;
   const std::array<TileFn, kTileVectors> wide_tiles_;  // by number of vectors - 1
   const std::array<TileFn, kTileVectors> row_tiles_;
-  Tile tile_;  // what is the same in all runs
+  Tile tile_;  // the fields that do not change between runs
   int64_t rows_ = 0;
   int64_t columns_ = 0;
   int64_t depth_ = 0;

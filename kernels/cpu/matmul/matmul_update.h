@@ -1,5 +1,7 @@
-// A product of short sums that goes into an update of parameters, in one pass:
-// the product stays in registers.
+// SPDX-License-Identifier: Apache-2.0
+
+// A matrix product with a small k that feeds an optimizer update (update_chain.h), in one pass: the product
+// stays in registers.
 #ifndef COTAN_KERNELS_CPU_MATMUL_MATMUL_UPDATE_H_
 #define COTAN_KERNELS_CPU_MATMUL_MATMUL_UPDATE_H_
 
@@ -10,10 +12,10 @@
 
 namespace cotan::cpu {
 
-// The kernel of a matmul op with an epilogue, which has passed CheckOp();
-// `epilogue` is the resolved one. Null where it does not cover the op: it takes
-// matrices of f32, rows of all but input 0 dense, epilogues that are chains
-// (update_chain.h), and needs AVX-512. Bitwise equal for any thread count.
+// Returns the kernel of a matmul op with an epilogue, or null if it does not cover the op. The op has passed
+// CheckOp(); `epilogue` is its resolved expression. Covered are f32 matrices whose rows are dense in all
+// operands but input 0, with an epilogue that is an update chain, on a processor with AVX-512. Results are
+// bitwise equal for any thread count.
 std::unique_ptr<Kernel> MakeMatmulUpdate(const KernelRequest& request, const ExprProgram& epilogue);
 
 }  // namespace cotan::cpu

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/matmul/matmul_update.h"
 
 #include <random>
@@ -26,8 +28,8 @@ using testing::TestSeed;
 
 constexpr DType kF32 = DType::kFloat32;
 
-// The epilogue that SGD with weight decay and momentum has. Inputs: gradient,
-// parameter, momentum, then the three factors. Outputs: momentum, parameter.
+// Returns the epilogue of SGD with weight decay and momentum. Inputs: gradient, parameter, momentum, then the
+// three factors. Outputs: momentum, parameter.
 serialization::Expr SgdExpr(int64_t m, int64_t n) {
   ExprBuilder b({m, n});
   const int parameter = b.Input(1, kF32);
@@ -48,7 +50,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeUpdate(const KernelRequest& request)
   return kernel;
 }
 
-// Rows with a gap behind them.
+// Returns the layout of rows that are followed by a gap.
 StridedLayout Padded(int64_t rows, int64_t columns, int64_t gap) { return {{rows, columns}, {columns + gap, 1}, 0}; }
 
 class MatmulUpdateTest : public ::testing::Test {
@@ -107,7 +109,7 @@ TEST_F(MatmulUpdateTest, LargeUpdateIsSharedAmongThreads) { Expect(260, 784, 32,
 TEST_F(MatmulUpdateTest, SumOverNothingLeavesTheUpdate) { Expect(9, 50, 0, false, 0); }
 
 TEST_F(MatmulUpdateTest, OutputInTheMemoryOfALaterStepsInputIsRead) {
-  // out 0 = product + x1 lies in x2, which out 1 = out 0 + x2 still needs.
+  // out 0 = product + x1 is stored in the memory of x2, which out 1 = out 0 + x2 still reads.
   ExprBuilder b({8, 48});
   const int sum = b.Add(b.Input(0, kF32), b.Input(1, kF32));
   b.Output(sum);

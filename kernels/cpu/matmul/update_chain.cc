@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/matmul/update_chain.h"
 
 #include <cstddef>
@@ -6,8 +8,8 @@
 namespace cotan::cpu {
 namespace {
 
-// What an instruction yields: a factor alone, or a factor times the chain's
-// value after `version` steps, or times an element of `input`.
+// The value of an instruction: a factor alone, or a factor times the chain's value after `version` steps, or
+// a factor times an element of `input`.
 struct Term {
   enum class Kind { kUnknown, kFactor, kChain, kInput };
   Kind kind = Kind::kUnknown;
@@ -72,7 +74,7 @@ class Finder {
     return a;
   }
 
-  // a + sign * b.
+  // Returns a + sign * b.
   Term Sum(Term a, Term b, float sign) {
     b.factor.constant *= sign;
     if (b.kind == Term::Kind::kChain) std::swap(a, b);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/onednn/primitive.h"
 
 #include <algorithm>
@@ -10,8 +12,7 @@
 namespace cotan::cpu::onednn {
 namespace {
 
-// Runs a primitive on memory objects made beforehand; only their data pointers
-// change from run to run.
+// Runs a primitive on memory objects that are created once; only their data pointers change from run to run.
 class PrimitiveKernel final : public Kernel {
  public:
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(const_dnnl_primitive_desc_t desc,
@@ -60,8 +61,8 @@ class PrimitiveKernel final : public Kernel {
 
   Owned<dnnl_stream> stream_;
   Owned<dnnl_primitive> primitive_;
-  std::vector<Owned<dnnl_memory>> memories_;  // inputs, outputs, scratchpad
-  std::vector<dnnl_exec_arg_t> arguments_;    // the same
+  std::vector<Owned<dnnl_memory>> memories_;  // of the inputs, the outputs and the scratchpad
+  std::vector<dnnl_exec_arg_t> arguments_;    // in the order of memories_
   size_t num_inputs_ = 0;
 };
 
@@ -111,7 +112,7 @@ absl::StatusOr<dnnl_data_type_t> DataType(DType dtype) {
     case DType::kUInt8:
       return dnnl_u8;
     default:
-      return absl::UnimplementedError(absl::StrCat("oneDNN has no element type ", DTypeName(dtype)));
+      return absl::UnimplementedError(absl::StrCat("oneDNN does not support the dtype ", DTypeName(dtype)));
   }
 }
 
@@ -125,7 +126,8 @@ absl::StatusOr<dnnl_memory_desc_t> StridedMemory(DType dtype, absl::Span<const i
                                                  absl::Span<const int64_t> strides) {
   COTAN_ASSIGN_OR_RETURN(const dnnl_data_type_t type, DataType(dtype));
   if (sizes.size() > DNNL_MAX_NDIMS) {
-    return absl::UnimplementedError(absl::StrCat("oneDNN has no tensors of ", sizes.size(), " dimensions"));
+    return absl::UnimplementedError(
+        absl::StrCat("a tensor has ", sizes.size(), " dimensions; oneDNN supports at most ", DNNL_MAX_NDIMS));
   }
   dnnl_dims_t dims = {};
   dnnl_dims_t steps = {};
@@ -140,7 +142,8 @@ absl::StatusOr<dnnl_memory_desc_t> StridedMemory(DType dtype, absl::Span<const i
 absl::StatusOr<dnnl_memory_desc_t> AnyMemory(DType dtype, absl::Span<const int64_t> sizes) {
   COTAN_ASSIGN_OR_RETURN(const dnnl_data_type_t type, DataType(dtype));
   if (sizes.size() > DNNL_MAX_NDIMS) {
-    return absl::UnimplementedError(absl::StrCat("oneDNN has no tensors of ", sizes.size(), " dimensions"));
+    return absl::UnimplementedError(
+        absl::StrCat("a tensor has ", sizes.size(), " dimensions; oneDNN supports at most ", DNNL_MAX_NDIMS));
   }
   dnnl_dims_t dims = {};
   std::copy(sizes.begin(), sizes.end(), dims);
@@ -181,10 +184,12 @@ absl::StatusOr<OwnedDesc> MakeDesc(const_dnnl_op_desc_t operation, const_dnnl_pr
   const Owned<dnnl_primitive_desc_iterator> implementations(raw);
   for (;;) {
     OwnedDesc desc(dnnl_primitive_desc_iterator_fetch(implementations.get()));
-    if (desc == nullptr) return absl::ResourceExhaustedError("oneDNN: no memory for a description");
+    if (desc == nullptr) return absl::ResourceExhaustedError("oneDNN: out of memory for a primitive descriptor");
     if (is_usable(ImplementationName(desc.get()))) return desc;
     const dnnl_status_t next = dnnl_primitive_desc_iterator_next(implementations.get());
-    if (next == dnnl_iterator_ends) return absl::UnimplementedError("oneDNN: no implementation is usable");
+    if (next == dnnl_iterator_ends) {
+      return absl::UnimplementedError("oneDNN: all implementations of the operation are on the blocklist");
+    }
     COTAN_RETURN_IF_DNNL_ERROR(next);
   }
 }

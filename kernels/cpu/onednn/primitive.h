@@ -1,10 +1,10 @@
-// oneDNN's C interface, wrapped thinly: owning handles, errors as absl::Status
-// with the text of the failed call, and a primitive as a Kernel. The C
-// interface is used because it works without exceptions.
+// SPDX-License-Identifier: Apache-2.0
+
+// A thin wrapper of oneDNN's C interface: owning handles, errors as absl::Status with the text of the failed
+// call, and a primitive as a Kernel. The C interface is used because it works without exceptions.
 //
-// oneDNN itself makes a few small heap allocations (a table of the arguments)
-// in every execution; large memory is ours: primitives run in user-scratchpad
-// mode.
+// oneDNN makes a few small heap allocations (the argument table) in every execution. Its large temporaries
+// are in the kernel's scratch: primitives run in user-scratchpad mode.
 #ifndef COTAN_KERNELS_CPU_ONEDNN_PRIMITIVE_H_
 #define COTAN_KERNELS_CPU_ONEDNN_PRIMITIVE_H_
 
@@ -23,14 +23,15 @@
 
 namespace cotan::cpu::onednn {
 
-// Unimplemented: oneDNN has no code for the operation described.
-// ResourceExhausted: out of memory. Internal: anything else. The message has
-// the call's text and oneDNN's name of the error.
+// Converts a status of oneDNN; the message has the text `call` and oneDNN's name of the error.
+// Unimplemented: oneDNN does not implement the operation. ResourceExhausted: out of memory. Internal: any
+// other error.
 absl::Status ToStatus(dnnl_status_t status, absl::string_view call);
 
+// Evaluates `call` and returns its error, if any, from the enclosing function.
 #define COTAN_RETURN_IF_DNNL_ERROR(call) COTAN_RETURN_IF_ERROR(::cotan::cpu::onednn::ToStatus(call, #call))
 
-// Deletes any oneDNN object by the function for its kind.
+// Deletes a oneDNN object by the function for its type.
 struct Deleter {
   void operator()(dnnl_engine_t object) const { dnnl_engine_destroy(object); }
   void operator()(dnnl_stream_t object) const { dnnl_stream_destroy(object); }
@@ -46,65 +47,68 @@ using Owned = std::unique_ptr<T, Deleter>;
 using OwnedDesc = Owned<dnnl_primitive_desc>;
 using OwnedAttr = Owned<dnnl_primitive_attr>;
 
-// The CPU engine, made on first use and never destroyed. Thread-safe.
+// Returns the CPU engine, which is created on first use and never destroyed. Thread-safe.
 absl::StatusOr<dnnl_engine_t> CpuEngine();
 
-// f32, bf16, i32, i8, u8.
-// Unimplemented: oneDNN has no such type; the message names it.
+// Returns oneDNN's data type for f32, bf16, i32, i8 or u8.
+// Unimplemented: any other dtype; the message names it.
 absl::StatusOr<dnnl_data_type_t> DataType(DType dtype);
 
-// Whether this processor multiplies matrices of `dtype` without emulation: f32,
-// and bf16 with AVX512_BF16 or AMX.
+// Returns true if this processor multiplies matrices of `dtype` natively: f32 always, bf16 with AVX512_BF16
+// or AMX.
 bool HasFast(DType dtype);
 
-// Geometry of a strided operand; 1 to 12 dimensions, none of size 0.
-// Strides count elements; none is 0.
+// Returns the descriptor of a strided operand of 1 to 12 dimensions. Strides count elements. No size and no
+// stride is 0.
+// Unimplemented: more than 12 dimensions, or a dtype that DataType() does not accept.
 absl::StatusOr<dnnl_memory_desc_t> StridedMemory(DType dtype, absl::Span<const int64_t> sizes,
                                                  absl::Span<const int64_t> strides);
-// Geometry that the primitive may choose.
+// Returns a descriptor whose layout the primitive chooses (dnnl_format_tag_any). Errors: see StridedMemory().
 absl::StatusOr<dnnl_memory_desc_t> AnyMemory(DType dtype, absl::Span<const int64_t> sizes);
 
-// User-scratchpad mode; with `accumulate` the result is added to what the
-// destination holds.
+// Returns attributes with user-scratchpad mode. With `accumulate` the primitive adds its result to the
+// destination (post-op sum).
 absl::StatusOr<OwnedAttr> MakeAttr(bool accumulate = false);
 
-// `operation` points to a dnnl_..._desc_t. `forward` is the hint that backward
-// descriptors need, else null. With `is_usable`, the first of oneDNN's
-// implementations whose name it is true for. Unimplemented: there is none.
+// Returns the primitive descriptor of `operation`, which points to a dnnl_..._desc_t. `forward` is the hint
+// that backward descriptors need, otherwise null. The second overload returns the first of oneDNN's
+// implementations for whose name `is_usable` returns true.
+// Unimplemented: there is no (usable) implementation. Other errors: see ToStatus().
 absl::StatusOr<OwnedDesc> MakeDesc(const_dnnl_op_desc_t operation, const_dnnl_primitive_attr_t attr,
                                    const_dnnl_primitive_desc_t forward = nullptr);
 absl::StatusOr<OwnedDesc> MakeDesc(const_dnnl_op_desc_t operation, const_dnnl_primitive_attr_t attr,
                                    const_dnnl_primitive_desc_t forward,
                                    absl::FunctionRef<bool(absl::string_view name)> is_usable);
 
-// Name of the code that oneDNN chose: "brgconv:avx512_core", "ref:any".
+// Returns the name of the implementation that oneDNN chose, for instance "brgconv:avx512_core" or "ref:any".
 absl::string_view ImplementationName(const_dnnl_primitive_desc_t desc);
 
-// How good that choice is: 0 dedicated code, 1 built on a matrix product, 2
-// plain loops that are 100 times slower.
+// Returns the rank of that implementation by its name: 0 for dedicated code, 1 for code built on a matrix
+// product, 2 for reference loops, which are about 100 times slower.
 int ImplementationRank(const_dnnl_primitive_desc_t desc);
 
-// Geometry of an operand after the primitive has chosen, by dnnl_query_src_md
-// and its like.
+// Returns the layout that the primitive chose for an operand; `what` is dnnl_query_src_md or another
+// dnnl_query_..._md. The reference is valid as long as `desc`.
 const dnnl_memory_desc_t& ChosenMemory(const_dnnl_primitive_desc_t desc, dnnl_query_t what);
 
+// Returns true if both descriptors have equal dtype, sizes and layout.
 inline bool SameMemory(const dnnl_memory_desc_t& a, const dnnl_memory_desc_t& b) {
   return dnnl_memory_desc_equal(&a, &b) != 0;
 }
 
-// An operand of a primitive: oneDNN's number for it (DNNL_ARG_SRC, ...).
+// An operand of a primitive: its number in oneDNN (DNNL_ARG_SRC, ...) and its layout.
 struct Argument {
   int argument;
   dnnl_memory_desc_t memory;
 };
 
-// A kernel that executes one primitive. Its inputs, then its outputs, are the
-// operands in the order given. The thread count is OpenMP's default when
-// created and when run: see ScopedThreads.
+// Returns a kernel that executes one primitive. The kernel's inputs and outputs are the primitive's operands
+// in the order given. OpenMP's default thread count must be the same at creation and in every run: see
+// ScopedThreads.
 absl::StatusOr<std::unique_ptr<Kernel>> MakePrimitive(const_dnnl_primitive_desc_t desc, std::vector<Argument> inputs,
                                                       std::vector<Argument> outputs);
 
-// A kernel that copies input 0 in geometry `from` to output 0 in geometry `to`.
+// Returns a kernel that copies input 0 of layout `from` to output 0 of layout `to`.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeReorder(const dnnl_memory_desc_t& from, const dnnl_memory_desc_t& to);
 
 }  // namespace cotan::cpu::onednn

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/onednn/primitive.h"
 
 #include <memory>
@@ -20,7 +22,7 @@ TEST(PrimitiveTest, ErrorsNameTheCall) {
   EXPECT_EQ(ToStatus(dnnl_invalid_arguments, "f()").code(), absl::StatusCode::kInternal);
 }
 
-TEST(PrimitiveTest, TypesThatOneDnnLacksAreRefused) {
+TEST(PrimitiveTest, TypesThatOneDnnLacksAreRejected) {
   EXPECT_EQ(*DataType(DType::kFloat32), dnnl_f32);
   EXPECT_THAT(DataType(DType::kFloat64).status().message(), HasSubstr("f64"));
   const DimVector many(13, 1);

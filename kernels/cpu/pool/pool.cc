@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/pool/pool.h"
 
 #include <algorithm>
@@ -18,11 +20,11 @@
 namespace cotan::cpu {
 namespace {
 
-// Lanes that a window keeps in registers and first-level cache.
+// Lanes that are processed together: a window keeps them in registers and first-level cache.
 constexpr int64_t kLanes = 64;
 
-// Calls fn(offset in the input plane, flattened position) for each tap of the
-// window at output (d, h, w) that lies inside the input.
+// Calls fn(offset in the input plane, flattened position) for each tap of the window at output (d, h, w) that
+// is inside the input.
 template <typename Fn>
 [[gnu::always_inline]] inline void ForEachTap(const std::array<PoolAxis, 3>& axes, int64_t d, int64_t h, int64_t w,
                                               Fn fn) {
@@ -42,7 +44,7 @@ template <typename Fn>
   }
 }
 
-// A vector of positions with as many elements as Vector<T>, of the same size.
+// A vector of positions: as many elements, of the same size, as Vector<T>.
 template <typename T>
 struct PositionsOf;
 template <>
@@ -62,8 +64,8 @@ using Positions = typename PositionsOf<T>::Type;
 template <typename T>
 using Position = typename PositionsOf<T>::Element;
 
-// Flattened position of the window's first tap inside the input; 0 if there is
-// none (a dilated window may lie in the padding as a whole).
+// Returns the flattened position of the window's first tap inside the input, or 0 if there is none (a dilated
+// window may be entirely in the padding).
 [[gnu::always_inline]] inline int64_t FirstTap(const std::array<PoolAxis, 3>& axes, int64_t d, int64_t h, int64_t w) {
   const std::array<int64_t, 3> at = {d, h, w};
   int64_t flat = 0;
@@ -75,7 +77,7 @@ using Position = typename PositionsOf<T>::Element;
   return flat;
 }
 
-// The window's maximum and its position in kVectorSize lanes.
+// Computes the window's maximum and its position in kVectorSize lanes.
 template <typename T>
 [[gnu::always_inline]] inline void MaxOfLanes(const PoolGeometry& g, int64_t d, int64_t h, int64_t w, const T* input,
                                               T* output, int64_t* index) {
@@ -117,7 +119,7 @@ template <typename T>
   if (index != nullptr) *index = position;
 }
 
-// One row (all w) of the output; `index` may be null.
+// Computes one row (all w) of the output; `index` may be null.
 template <typename T>
 COTAN_SIMD_VERSIONS void MaxRow(const PoolGeometry& g, int64_t d, int64_t h, const T* input, T* output,
                                 int64_t* index) {
@@ -134,8 +136,8 @@ COTAN_SIMD_VERSIONS void MaxRow(const PoolGeometry& g, int64_t d, int64_t h, con
   }
 }
 
-// Adds the gradients of one output row to the input taps they came from; with
-// `assigns` no tap has another window and is set.
+// Adds the gradients of one output row to the input taps they came from. With `assigns` each tap is in one
+// window only, and its gradient is assigned.
 template <typename T>
 COTAN_SIMD_VERSIONS void MaxRowBackward(const PoolGeometry& g, bool assigns, int64_t d, int64_t h, const T* grad_output,
                                         const int64_t* index, T* grad_input) {
@@ -173,7 +175,7 @@ template <typename T>
   for (int64_t c = 0; c < count; ++c) to[c] += from[c] * scale;
 }
 
-// What a window's sum is divided by.
+// The divisor of a window's sum.
 struct Divisor {
   bool counts_padding;
   int64_t fixed;  // 0 = none
@@ -224,8 +226,7 @@ COTAN_SIMD_VERSIONS void AverageRowBackward(const PoolGeometry& g, const Divisor
 
 int64_t Grain(double work_per_item) { return std::max<int64_t>(1, static_cast<int64_t>(2e4 / (work_per_item + 1))); }
 
-// Forward pools: threads share rows of the output. `row` is called with (d, h,
-// offsets of the row).
+// Calls row(d, h, offsets of the row) for all rows of a forward pool. Threads share the rows.
 template <typename Row>
 void ForEachOutputRow(const PoolGeometry& g, int threads, Row row) {
   const int64_t rows_per_outer = g.axes[0].output * g.axes[1].output;
@@ -243,7 +244,7 @@ void ForEachOutputRow(const PoolGeometry& g, int threads, Row row) {
   });
 }
 
-// Backward pools: windows overlap, so threads share the outer dimensions.
+// Calls `row` for all rows of a backward pool. Windows may overlap, so threads share the outer dimensions.
 template <typename Row>
 void ForEachOutputRowByOuter(const PoolGeometry& g, int threads, Row row) {
   if (g.OutputCount() == 0) return;
@@ -314,7 +315,7 @@ class MaxPoolBackward final : public Kernel {
  private:
   int64_t Plane() const { return geometry_.axes[0].input * geometry_.axes[1].input * geometry_.axes[2].input; }
 
-  // One row with a single lane. False if an index is outside the plane.
+  // Scatters one row with a single lane. Returns false if an index is outside the plane.
   bool Scatter(const T* grad_output, const int64_t* index, T* grad_input) const {
     const auto& axes = geometry_.axes;
     const int64_t plane = Plane();
@@ -380,7 +381,7 @@ class AvgPoolBackward final : public Kernel {
   int threads_;
 };
 
-// The kernel for the dtype of output 0; pools have f32 and f64.
+// Makes the kernel for the dtype of output 0, f32 or f64.
 template <template <typename> class KernelType, typename... Args>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFor(const KernelRequest& request, Args&&... args) {
   switch (request.outputs[0].dtype) {
@@ -390,7 +391,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeFor(const KernelRequest& request, Ar
       return std::make_unique<KernelType<double>>(std::forward<Args>(args)...);
     default:
       return absl::UnimplementedError(
-          absl::StrCat("pooling of ", DTypeName(request.outputs[0].dtype), "; there are f32 and f64"));
+          absl::StrCat("pool: dtype ", DTypeName(request.outputs[0].dtype), " is not supported; expected f32 or f64"));
   }
 }
 
@@ -399,13 +400,14 @@ std::unique_ptr<Kernel> ZeroOutput(const KernelRequest& request) {
   return MakeZeroKernel(ByteSize(output.dtype), output.layout, request.threads);
 }
 
-// Positions in a plane are kept in 32 bits while a window is searched.
+// Checks that positions in a plane fit the 32 bits in which max pooling keeps them.
 absl::Status CheckPlane(const PoolGeometry& geometry) {
   const auto& axes = geometry.axes;
   const double plane =
       static_cast<double>(axes[0].input) * static_cast<double>(axes[1].input) * static_cast<double>(axes[2].input);
   if (plane <= std::numeric_limits<int32_t>::max()) return absl::OkStatus();
-  return absl::UnimplementedError(absl::StrCat("max pooling over ", plane, " positions; at most 2^31 - 1"));
+  return absl::UnimplementedError(
+      absl::StrCat("max_pool: the input plane has ", plane, " positions; at most 2^31 - 1 are supported"));
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Max and average pooling, forward and backward, f32 and f64.
 #ifndef COTAN_KERNELS_CPU_POOL_POOL_H_
 #define COTAN_KERNELS_CPU_POOL_POOL_H_
@@ -9,14 +11,15 @@
 
 namespace cotan::cpu {
 
-// Factories of the pooling ops. Any strides; fast where a dimension in front
-// of the windows is dense (channels last). Bitwise equal for any thread count.
+// Factories of the pooling ops, with any strides; fastest where a dimension before the spatial ones is dense
+// (channels last). Results are bitwise equal for any thread count.
 //
-// MaxPoolBackward expects indices as max_pool wrote them: each one within its
-// own window. With lanes that are not dense an index outside the plane is an
-// InvalidArgument of Run(); other foreign indices give undefined numbers.
+// MakeMaxPoolBackward expects indices as max_pool wrote them, each within its own window. Run() fails with
+// InvalidArgument for an index outside the input plane if no dimension before the spatial ones is dense;
+// other indices that max_pool did not write give undefined values.
 //
-// InvalidArgument: from CheckOp().
+// InvalidArgument: from CheckOp(). Unimplemented: another dtype, or max pooling of a plane of 2^31 elements
+// or more.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPool(const KernelRequest& request);
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolBackward(const KernelRequest& request);
 absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPool(const KernelRequest& request);

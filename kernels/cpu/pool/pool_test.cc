@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/pool/pool.h"
 
 #include <cmath>
@@ -59,8 +61,8 @@ int64_t Plane(const DimVector& sizes, int spatial) {
   return NumElements(absl::MakeConstSpan(sizes).subspan(sizes.size() - static_cast<size_t>(spatial)));
 }
 
-// Calls fn(output position, input position, flat position in the plane) for
-// each tap, and last(output position, padded window size) after a window.
+// Calls fn(output position, input position, flat position in the plane) for each tap, and last(output
+// position, padded window size) after a window.
 template <typename Fn, typename Last>
 void ForEachTap(const Case& c, Fn fn, Last last) {
   const int spatial = c.op.kernel_size();
@@ -96,7 +98,7 @@ void ForEachTap(const Case& c, Fn fn, Last last) {
 
 StridedLayout SomeLayout(const DimVector& sizes, int spatial, std::mt19937_64& random) {
   if (random() % 2 == 0) return RandomLayout(sizes, random, random() % 2 == 0, false);
-  // Channels last: the dimension in front of the spatial ones is dense.
+  // Channels last: the dimension before the spatial ones is dense.
   DimVector order;
   const auto rank = static_cast<int64_t>(sizes.size());
   for (int64_t d = 0; d < rank; ++d) {
@@ -218,7 +220,7 @@ TEST(PoolTest, FirstOfEqualValuesWinsAndNanStays) {
   EXPECT_THAT(index.Values(), ElementsAre(0, 2, 4));
 }
 
-TEST(PoolTest, IndexOutsideThePlaneIsRefused) {
+TEST(PoolTest, IndexOutsideThePlaneIsRejected) {
   Op op;
   Pool& pool = *op.mutable_max_pool_backward();
   pool.add_kernel(2);

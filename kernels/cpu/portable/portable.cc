@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/portable/portable.h"
 
 #include <algorithm>
@@ -19,7 +21,7 @@ namespace {
 
 size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// A batched product; threads share matrices and blocks of their rows.
+// A batched product; threads share the matrices of the batch and blocks of their rows.
 template <typename T>
 class ProductKernel final : public Kernel {
  public:
@@ -75,11 +77,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& geomet
     case DType::kInt64:
       return std::make_unique<ProductKernel<int64_t>>(geometry, adds, threads);
     default:
-      return absl::UnimplementedError(absl::StrCat("matmul of ", DTypeName(dtype), "; there are f32, f64, i32, i64"));
+      return absl::UnimplementedError(
+          absl::StrCat("matmul: dtype ", DTypeName(dtype), " is not supported; expected f32, f64, i32 or i64"));
   }
 }
 
-// Sizes of a convolution on row-major operands, spatial ones as three.
+// Sizes of a convolution on row-major operands, always with three spatial dimensions.
 struct ImageGeometry {
   int64_t batch;
   int64_t groups;
@@ -112,12 +115,12 @@ struct ImageGeometry {
   int64_t Taps() const { return kernel[0] * kernel[1] * kernel[2]; }
   int64_t SourcePlane() const { return source[0] * source[1] * source[2]; }
   int64_t DestinationPlane() const { return destination[0] * destination[1] * destination[2]; }
-  // Rows of the matrix of windows.
+  // Returns the number of rows of the matrix of windows.
   int64_t Depth() const { return in * Taps(); }
 
-  // Calls fn(row of the matrix, its first column, offset in the image, source
-  // position of that column) for each run of destination positions along the
-  // last axis; the offset is -1 where the run lies outside along the others.
+  // Calls fn(row of the matrix, its first column, offset in the image, source position of that column) for
+  // each run of destination positions along the last axis. The offset is -1 if the run is outside the image
+  // along one of the other axes.
   template <typename Fn>
   void ForEachRun(Fn fn) const {
     for (int64_t row = 0; row < Depth(); ++row) {
@@ -138,7 +141,7 @@ struct ImageGeometry {
   }
 };
 
-// The matrix of windows [Depth(), DestinationPlane()] of one image and group.
+// Gathers the windows of one image and group into a matrix [Depth(), DestinationPlane()] (im2col).
 template <typename T>
 void GatherWindows(const ImageGeometry& g, const T* image, T* matrix) {
   g.ForEachRun([&](int64_t row, int64_t column, int64_t offset, int64_t start) {
@@ -150,7 +153,7 @@ void GatherWindows(const ImageGeometry& g, const T* image, T* matrix) {
   });
 }
 
-// Its transpose: adds the matrix to the image.
+// Adds a matrix of windows to the image (col2im).
 template <typename T>
 void AddWindows(const ImageGeometry& g, const T* matrix, T* image) {
   g.ForEachRun([&](int64_t row, int64_t column, int64_t offset, int64_t start) {
@@ -163,9 +166,9 @@ void AddWindows(const ImageGeometry& g, const T* matrix, T* image) {
   });
 }
 
-// A convolution on row-major operands. Inputs: source or destination, weights
-// (forward, backward of data), or source, destination (backward of weights).
-// The result of both backward products is zero before.
+// A convolution on row-major operands. Inputs: source or destination, then weights (forward, backward data);
+// source, then destination (backward weights). The results of both backward products must be zero before the
+// run.
 template <typename T>
 class ImageKernel final : public Kernel {
  public:
@@ -178,7 +181,7 @@ class ImageKernel final : public Kernel {
 
   absl::Status Run(const KernelArgs& args) override {
     const bool by_image = product_ != ConvolutionProduct::kBackwardWeights;
-    // The sum over images is one thread's: its order is fixed.
+    // One thread sums over all images, so that the order is fixed.
     const int64_t parts = by_image ? g_.batch * g_.groups : g_.groups;
     ParallelForWorker(threads_, parts, 1, [&](int worker, int64_t i, int64_t) {
       char* scratch = static_cast<char*>(args.scratch) + worker_bytes_ * static_cast<size_t>(worker);
@@ -192,7 +195,7 @@ class ImageKernel final : public Kernel {
   }
 
  private:
-  // `image` counts groups of images.
+  // `image` is the image's number times the number of groups, plus the group.
   int64_t Source(int64_t image) const { return image * g_.in * g_.SourcePlane(); }
   int64_t Destination(int64_t image) const { return image * g_.out * g_.DestinationPlane(); }
   int64_t Weights(int64_t group) const { return group * g_.out * g_.Depth(); }
@@ -231,10 +234,11 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeImageKernel(DType dtype, const Convo
   const ImageGeometry geometry(problem);
   if (dtype == DType::kFloat32) return std::make_unique<ImageKernel<float>>(geometry, problem.product, threads);
   if (dtype == DType::kFloat64) return std::make_unique<ImageKernel<double>>(geometry, problem.product, threads);
-  return absl::UnimplementedError(absl::StrCat("convolution of ", DTypeName(dtype), "; there are f32 and f64"));
+  return absl::UnimplementedError(
+      absl::StrCat("convolution: dtype ", DTypeName(dtype), " is not supported; expected f32 or f64"));
 }
 
-// An input in row-major order.
+// Returns a slot with the operand in row-major order.
 Slot BringRowMajor(const ConvolutionOperand& operand, size_t element, int threads, Pipeline& pipeline) {
   const StridedLayout& layout = operand.layout;
   if (IsContiguous(layout)) return operand.slot;

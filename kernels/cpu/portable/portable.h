@@ -1,5 +1,6 @@
-// Matrix products and convolutions without a library: for element types that
-// oneDNN lacks, and for binaries that must be small.
+// SPDX-License-Identifier: Apache-2.0
+
+// Matrix products and convolutions without oneDNN: for dtypes that oneDNN lacks, and for small binaries.
 #ifndef COTAN_KERNELS_CPU_PORTABLE_PORTABLE_H_
 #define COTAN_KERNELS_CPU_PORTABLE_PORTABLE_H_
 
@@ -10,10 +11,9 @@
 
 namespace cotan::cpu {
 
-// Factories of matmul (f32, f64, i32, i64) and of the convolutions (f32, f64),
-// any strides. Convolutions gather each image's windows into a matrix and work
-// on row-major copies of operands that are not row-major. Bitwise equal for
-// any thread count.
+// Factories of matmul (f32, f64, i32, i64) and of the convolution ops (f32, f64), with any strides. A
+// convolution gathers the windows of each image into a matrix (im2col) and multiplies; operands that are not
+// row-major are copied to scratch. Results are bitwise equal for any thread count.
 //
 // InvalidArgument: from CheckOp(). Unimplemented: another dtype.
 absl::StatusOr<std::unique_ptr<Kernel>> MakePortableMatmul(const KernelRequest& request);

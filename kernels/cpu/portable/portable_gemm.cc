@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/portable/portable_gemm.h"
 
 #include <algorithm>
@@ -8,7 +10,7 @@
 namespace cotan::cpu {
 namespace {
 
-// The block of b that stays in the second-level cache.
+// Sizes of the block of b that stays in the second-level cache.
 constexpr int64_t kDepth = 256;
 constexpr int64_t kColumns = 128;
 

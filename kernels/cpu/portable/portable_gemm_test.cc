@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/portable/portable_gemm.h"
 
 #include <cstdint>
@@ -8,7 +10,7 @@
 namespace cotan::cpu {
 namespace {
 
-TEST(PortableGemmTest, AddsBlocksOfALongSumToWhatIsThere) {
+TEST(PortableGemmTest, AccumulatesBlocksOfALongSum) {
   constexpr int64_t kM = 7;
   constexpr int64_t kN = 150;
   constexpr int64_t kK = 300;

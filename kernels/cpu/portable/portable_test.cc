@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/portable/portable.h"
 
 #include <random>
@@ -35,7 +37,7 @@ HostTensor Random(DType dtype, const DimVector& sizes, std::mt19937_64& random) 
   return RandomTensor(dtype, RandomLayout(sizes, random, random() % 2 == 0, random() % 4 == 0), random, -range, range);
 }
 
-// The kernel agrees with the reference, and with itself on several threads.
+// Expects the kernel's results to agree with the reference's, and to be equal for several thread counts.
 void ExpectAgrees(KernelFactory factory, KernelFactory reference, const Op& op, const std::vector<HostTensor*>& inputs,
                   DType dtype, const DimVector& sizes, std::mt19937_64& random) {
   HostTensor expected(dtype, DenseLayout(sizes));
@@ -131,7 +133,7 @@ TEST(PortableTest, ConvolutionsAgreeWithTheReference) {
   }
 }
 
-TEST(PortableTest, OtherElementTypesAreRefused) {
+TEST(PortableTest, OtherElementTypesAreRejected) {
   Op op;
   op.mutable_matmul();
   HostTensor a(DType::kInt16, {2, 2});

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/recurrent/recurrent.h"
 
 #include <algorithm>
@@ -33,7 +35,7 @@ struct Geometry {
   int64_t hidden = 0;
   bool reverse = false;
   int threads = 1;
-  int64_t chunk = 1;  // rows of the batch that one thread takes
+  int64_t chunk = 1;  // batch rows per call of a thread
 
   Geometry(const serialization::Recurrent& op, const TensorSpec& sequence, int max_threads)
       : steps(sequence.layout.sizes[0]),
@@ -46,12 +48,11 @@ struct Geometry {
     chunk = std::max<int64_t>(1, (batch + threads - 1) / threads);
   }
 
-  // The step that is made `i`-th.
+  // Returns the time step that is computed as the `i`-th.
   int64_t Step(int64_t i) const { return reverse ? steps - 1 - i : i; }
 };
 
-// A [T, N, features] or [N, features] operand with dense rows; strides in
-// elements.
+// A [T, N, features] or [N, features] operand with dense rows; strides in elements.
 struct Rows {
   int64_t step = 0;
   int64_t row = 0;
@@ -69,7 +70,7 @@ struct Sequence {
   T* At(int64_t step, int64_t row) const { return data + step * rows.step + row * rows.row; }
 };
 
-// `count` elements, at most a vector.
+// Loads `count` elements, at most a vector; the other elements become 0.
 template <typename T>
 [[gnu::always_inline]] inline void LoadSome(const T* from, int64_t count, Vector<T>& to) {
   if (count == kVectorSize<T>) return Load(from, to);
@@ -86,8 +87,7 @@ template <typename T>
   std::memcpy(to, values, static_cast<size_t>(count) * sizeof(T));
 }
 
-// The two below are functions of their own, for each kind of cell would otherwise
-// have a copy of the code.
+// The two functions below are not inlined: otherwise each kind of cell would have a copy of the code.
 
 // Packs b[k, n] = from[k * row + n * column] for MultiplyRows().
 template <typename T>
@@ -95,7 +95,7 @@ COTAN_SIMD_VERSIONS void Pack(const T* from, int64_t row, int64_t column, int64_
   PackPanels(from, row, column, depth, columns, panels);
 }
 
-// to [rows, columns] (+)= rows of `from`, `row` apart, times the packed matrix.
+// Computes to [rows, columns] = rows of `from`, `row` apart, times the packed matrix; adds to `to` if `adds`.
 template <typename T>
 COTAN_SIMD_VERSIONS void MultiplyRows(const T* from, int64_t row, const T* panels, int64_t rows, int64_t columns,
                                       int64_t depth, T* to, bool adds) {
@@ -104,7 +104,7 @@ COTAN_SIMD_VERSIONS void MultiplyRows(const T* from, int64_t row, const T* panel
 
 // Forward --------------------------------------------------------------------
 
-// Operands of a run; those that the cell or the program lacks are null.
+// The operands of a run; those that the cell does not have, or the program does not use, are null.
 template <typename T>
 struct Forward {
   Sequence<const T> projected, h0, c0;
@@ -112,8 +112,8 @@ struct Forward {
   Sequence<T> hidden, cell, gates;
 };
 
-// One row of the batch in one step: pointers to its first feature. `products`
-// are those of the state before with the weights, [G*H].
+// One batch row in one time step: pointers to the first hidden unit. `products` is the previous state times
+// the weights, [G*H].
 template <typename T>
 struct ForwardRow {
   const T* projected;
@@ -178,7 +178,7 @@ template <typename T, Cell kCell>
   }
 }
 
-// The states before a step, and the step itself.
+// The states before a step, and the index of the step.
 template <typename T>
 struct ForwardStep {
   Sequence<const T> hidden, cell;
@@ -186,7 +186,7 @@ struct ForwardStep {
   int64_t step = 0;
 };
 
-// The gates of rows [first, first + rows), from their `products`, [rows, G*H].
+// Computes the gates of rows [first, first + rows) from their `products`, [rows, G*H].
 template <typename T, Cell kCell>
 COTAN_SIMD_VERSIONS void ForwardGates(const Geometry& g, const Forward<T>& o, const ForwardStep<T>& s, int64_t first,
                                       int64_t rows, const T* products) {
@@ -205,7 +205,7 @@ COTAN_SIMD_VERSIONS void ForwardGates(const Geometry& g, const Forward<T>& o, co
   }
 }
 
-// All steps of rows [first, first + rows). `products` is scratch, [rows, G*H].
+// Computes all steps of rows [first, first + rows). `products` is scratch, [rows, G*H].
 template <typename T, Cell kCell>
 void ForwardRows(const Geometry& g, const Forward<T>& o, const T* panels, int64_t first, int64_t rows, T* products) {
   ForwardStep<T> s = {o.h0, o.c0};
@@ -272,9 +272,9 @@ struct Backward {
   Sequence<T> grad_projected, grad_h0, grad_c0, grad_products;
 };
 
-// One row in one step. `grad_state` and `grad_cell` come from the step made
-// after this one and leave for the one made before; what the product with the
-// weights gives is added to `grad_state` later.
+// One batch row in one time step. On entry `grad_state` and `grad_cell` are the gradients from the following
+// time step, on return those for the preceding one; the product with the weights is added to `grad_state`
+// later.
 template <typename T>
 struct BackwardRow {
   const T* grad_hidden;
@@ -346,7 +346,7 @@ void CopyRows(const T* from, int64_t first, int64_t rows, int64_t size, const Se
   for (int64_t n = 0; n < rows; ++n) std::copy_n(from + n * size, size, to.At(0, first + n));
 }
 
-// The states before a step, and the step itself.
+// The states before a step, and the index of the step.
 template <typename T>
 struct BackwardStep {
   Sequence<const T> hidden, cell;
@@ -354,8 +354,7 @@ struct BackwardStep {
   int64_t step = 0;
 };
 
-// Gradients of the gates of rows [first, first + rows); those of their states,
-// [rows, H], go back through them.
+// Computes the gradients of the gates of rows [first, first + rows) from those of their states, [rows, H].
 template <typename T, Cell kCell>
 COTAN_SIMD_VERSIONS void BackwardGates(const Geometry& g, const Backward<T>& o, const BackwardStep<T>& s, int64_t first,
                                        int64_t rows, T* grad_state, T* grad_cell) {
@@ -377,8 +376,8 @@ COTAN_SIMD_VERSIONS void BackwardGates(const Geometry& g, const Backward<T>& o, 
   }
 }
 
-// All steps of rows [first, first + rows), the last one made first. `scratch` is
-// [rows, H] gradients of the state and, for an LSTM, as many of the cell.
+// Computes all steps of rows [first, first + rows) in reverse order. `scratch` is [rows, H] gradients of the
+// state and, for an LSTM, [rows, H] gradients of the cell.
 template <typename T, Cell kCell>
 void BackwardRows(const Geometry& g, const Backward<T>& o, const T* panels, int64_t first, int64_t rows, T* scratch) {
   T* const grad_state = scratch;
@@ -454,8 +453,8 @@ TensorSpec RowMajor(const TensorSpec& spec) {
   return {spec.dtype, {spec.layout.sizes, ContiguousStrides(spec.layout.sizes), 0}};
 }
 
-// The kernel that `make` prepares for `request` with operands whose rows are
-// dense, between copies of those that are not. The weight is fine as it is.
+// Returns the kernel of `make` for `request`, with copies of the operands whose rows are not dense. The
+// weight may have any strides.
 absl::StatusOr<std::unique_ptr<Kernel>> WithDenseRows(const KernelRequest& request, size_t weight, KernelFactory make) {
   auto pipeline = std::make_unique<Pipeline>(request.threads);
   std::vector<TensorSpec> inputs(request.inputs.begin(), request.inputs.end());
@@ -509,7 +508,8 @@ template <template <typename, Cell> class K>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeTyped(const KernelRequest& request, Cell cell) {
   if (request.inputs[0].dtype == DType::kFloat32) return MakeCell<K, float>(request, cell);
   if (request.inputs[0].dtype == DType::kFloat64) return MakeCell<K, double>(request, cell);
-  return absl::UnimplementedError(absl::StrCat("a recurrent layer of ", DTypeName(request.inputs[0].dtype)));
+  return absl::UnimplementedError(
+      absl::StrCat("recurrent: dtype ", DTypeName(request.inputs[0].dtype), " is not supported; expected f32 or f64"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// Recurrent layers over all time steps, forward and backward, f32 and f64: per
-// step a product with the packed weights and one pass over the gates, while the
-// rows of the batch that a thread works on stay in its cache.
+// SPDX-License-Identifier: Apache-2.0
+
+// Recurrent layers over all time steps, forward and backward, f32 and f64. Each step is a product with the
+// packed weights and one pass over the gates; the batch rows of a thread stay in its cache.
 #ifndef COTAN_KERNELS_CPU_RECURRENT_RECURRENT_H_
 #define COTAN_KERNELS_CPU_RECURRENT_RECURRENT_H_
 
@@ -11,10 +12,9 @@
 
 namespace cotan::cpu {
 
-// Factories of recurrent and recurrent_backward. Any strides; operands whose
-// last dimension is not dense are copied to scratch or from it. Bitwise equal
-// for any thread count: threads share the batch, all steps of a row are made by
-// one of them.
+// Factories of recurrent and recurrent_backward, with any strides; operands whose last dimension is not dense
+// are copied to scratch. Results are bitwise equal for any thread count: threads share the batch, and one
+// thread computes all steps of a batch row.
 //
 // InvalidArgument: from CheckOp(). Unimplemented: another dtype.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeRecurrent(const KernelRequest& request);

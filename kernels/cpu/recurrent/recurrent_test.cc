@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/recurrent/recurrent.h"
 
 #include <cmath>
@@ -51,7 +53,7 @@ struct Case {
   }
 };
 
-// Tensors of an op, owned.
+// Owns the tensors of an op.
 class Operands {
  public:
   Operands(DType dtype, std::mt19937_64& random) : dtype_(dtype), random_(random) {}
@@ -102,7 +104,7 @@ Operands ForwardOperands(const Case& c, std::mt19937_64& random) {
   return operands;
 }
 
-// Takes the states of `forward`, which the reference has filled.
+// Returns the operands of the backward op, with the states that the reference wrote to `forward`.
 Operands BackwardOperands(const Case& c, Operands& forward, std::mt19937_64& random) {
   Operands operands(c.dtype, random);
   operands.AddInput({c.steps, c.batch, c.hidden}, 1);
@@ -177,7 +179,7 @@ TEST(RecurrentTest, ThreadsShareTheBatchAndChangeNoBit) {
   }
 }
 
-// Gates that are wide open or shut, and what is no number.
+// Saturated gates, and a gate that is NaN.
 TEST(RecurrentTest, SaturatedGatesAndNan) {
   const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
@@ -214,7 +216,7 @@ TEST(RecurrentTest, SmallValuesKeepTheirDigits) {
   }
 }
 
-TEST(RecurrentTest, RefusesOtherDtypesAndSizes) {
+TEST(RecurrentTest, RejectsOtherDtypesAndSizes) {
   const Case c = {Recurrent::GRU, false, 2, 3, 4, DType::kFloat16};
   std::mt19937_64 random(1);
   Operands operands = ForwardOperands(c, random);

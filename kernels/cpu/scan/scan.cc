@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/scan/scan.h"
 
 #include <algorithm>
@@ -17,19 +19,19 @@ namespace {
 
 using serialization::Scan;
 
-// Neighbouring lines that are scanned together, so that memory is read in order
-// whichever dimension is innermost.
+// Number of adjacent lines that are scanned together, so that memory is read in order for any innermost
+// dimension.
 constexpr int64_t kBlock = 32;
-// Elements that are worth a chunk of their own.
+// Elements per chunk of a parallel loop.
 constexpr int64_t kGrain = 16 * 1024;
 
-// Lines along the scanned dimension, in blocks of neighbours along `inner`.
+// Lines along the scanned dimension, in blocks of adjacent lines along dimension `inner`.
 struct Geometry {
   int64_t length = 1;                   // of a line
-  int64_t inner = 1;                    // lines that are neighbours
+  int64_t inner = 1;                    // number of adjacent lines
   DimVector outer;                      // sizes of all other dimensions
   std::array<int64_t, 3> step{};        // along the line: input, output, indices; in elements
-  std::array<int64_t, 3> inner_step{};  // between neighbours
+  std::array<int64_t, 3> inner_step{};  // from a line to the next
   std::array<DimVector, 3> outer_strides;
 
   int64_t blocks_per_row() const { return (inner + kBlock - 1) / kBlock; }
@@ -90,7 +92,8 @@ struct LogSumExp {
   }
 };
 
-// Whether `b`, which comes later, takes the place of `a`.
+// Returns true if `b`, the later element, replaces the extreme value `a`: the last of equal elements and NaN
+// win, as in ATen's cummax and cummin.
 template <bool kMax, typename T>
 bool Replaces(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -109,7 +112,7 @@ class ScanBase : public Kernel {
       : g_(std::move(geometry)), reverse_(reverse), threads_(threads) {}
 
  protected:
-  // Where a block begins, in elements: input, output, indices; and its lines.
+  // The start of a block in input, output and indices, in elements, and its number of lines.
   struct Block {
     std::array<int64_t, 3> offset{};
     int64_t lines = 0;
@@ -232,8 +235,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeTyped(const KernelRequest& request) 
     default:
       break;
   }
-  return absl::UnimplementedError(absl::StrCat("scan: function ", Scan::Function_Name(scan.function()), " of ",
-                                               DTypeName(request.inputs[0].dtype)));
+  return absl::UnimplementedError(absl::StrCat("scan: function ", Scan::Function_Name(scan.function()),
+                                               " does not support dtype ", DTypeName(request.inputs[0].dtype)));
 }
 
 }  // namespace
@@ -256,7 +259,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeScan(const KernelRequest& request) {
     case DType::kFloat64:
       return MakeTyped<double>(request);
     default:
-      return absl::UnimplementedError(absl::StrCat("scan of ", DTypeName(request.inputs[0].dtype)));
+      return absl::UnimplementedError(
+          absl::StrCat("scan: dtype ", DTypeName(request.inputs[0].dtype), " is not supported"));
   }
 }
 

@@ -1,4 +1,6 @@
-// Running reductions along a dimension.
+// SPDX-License-Identifier: Apache-2.0
+
+// Cumulative reductions along a dimension.
 #ifndef COTAN_KERNELS_CPU_SCAN_SCAN_H_
 #define COTAN_KERNELS_CPU_SCAN_SCAN_H_
 
@@ -9,11 +11,10 @@
 
 namespace cotan::cpu {
 
-// Factory of scan: f32, f64 and integers, any strides. Time grows with the
-// number of elements. f32 accumulates in f64; each line is one sequential chain,
-// so results do not depend on the thread count.
-// InvalidArgument: from CheckOp(). Unimplemented: LOGSUMEXP of integers, or a
-// dtype that is none of the above.
+// Factory of scan for f32, f64 and integers, with any strides. The time is linear in the number of elements.
+// f32 is accumulated in f64. One thread scans a line from end to end, so results do not depend on the thread
+// count.
+// InvalidArgument: from CheckOp(). Unimplemented: LOGSUMEXP of integers, or another dtype.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeScan(const KernelRequest& request);
 
 }  // namespace cotan::cpu

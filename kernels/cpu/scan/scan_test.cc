@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/scan/scan.h"
 
 #include <cmath>
@@ -92,7 +94,7 @@ TEST(ScanTest, LogarithmsOfSumsDoNotOverflow) {
   EXPECT_EQ(y.Values()[2], y.Values()[3]);
 }
 
-TEST(ScanTest, LogarithmsOfIntegersAreRefused) {
+TEST(ScanTest, LogarithmsOfIntegersAreRejected) {
   HostTensor x(DType::kInt64, {4}, {1, 2, 3, 4}), y(DType::kInt64, {4});
   EXPECT_EQ(RunOp(MakeScan, ScanOp(Scan::LOGSUMEXP, 0), {&x}, {&y}).code(), absl::StatusCode::kUnimplemented);
 }

@@ -1,6 +1,7 @@
-// The inner loops of a matrix product on packed panels, for kernels that make
-// small products themselves. To be inlined into functions that are compiled
-// for several instruction sets (see simd.h).
+// SPDX-License-Identifier: Apache-2.0
+
+// The inner loops of a matrix product on packed panels, for kernels that compute small products themselves.
+// They are inlined into functions that are compiled for several instruction sets (see simd.h).
 #ifndef COTAN_KERNELS_CPU_SIMD_GEMM_CORE_H_
 #define COTAN_KERNELS_CPU_SIMD_GEMM_CORE_H_
 
@@ -10,7 +11,7 @@
 
 namespace cotan::cpu {
 
-// A vector of 64 bytes: one AVX-512 register, or several smaller ones.
+// A vector of 64 bytes: one AVX-512 register or several smaller ones.
 template <typename T>
 struct VectorOf {
   typedef T Type __attribute__((vector_size(64)));
@@ -18,10 +19,10 @@ struct VectorOf {
 template <typename T>
 using Vector = typename VectorOf<T>::Type;
 
-// Elements of a vector.
+// Number of elements of a vector.
 template <typename T>
 inline constexpr int64_t kVectorSize = 64 / static_cast<int64_t>(sizeof(T));
-// Columns of a panel of the right matrix.
+// Number of columns of a panel of the right matrix.
 template <typename T>
 inline constexpr int64_t kPanelColumns = 2 * kVectorSize<T>;
 
@@ -34,15 +35,15 @@ template <typename T>
   std::memcpy(to, &from, sizeof(from));
 }
 
-// Elements of a right matrix [depth, columns] in panels: its columns, rounded
-// up to whole panels.
+// Returns the number of elements of a right matrix [depth, columns] in panels, with the columns rounded up to
+// whole panels.
 template <typename T>
 constexpr int64_t PackedSize(int64_t depth, int64_t columns) {
   return (columns + kPanelColumns<T> - 1) / kPanelColumns<T> * kPanelColumns<T> * depth;
 }
 
-// Packs b[k, n] = from[k * row + n * column] into panels [depth, panel
-// columns], the last one filled up with zeros.
+// Packs b[k, n] = from[k * row + n * column] into panels of [depth, kPanelColumns]; the last panel is padded
+// with zeros.
 template <typename T>
 [[gnu::always_inline]] inline void PackPanels(const T* from, int64_t row, int64_t column, int64_t depth,
                                               int64_t columns, T* to) {
@@ -60,8 +61,8 @@ template <typename T>
   }
 }
 
-// c[i, 0 .. columns) (+)= sum over k of a[i * a_row + k * a_column] * panel[k],
-// for kRows rows.
+// Computes c[i, 0 .. columns) = sum over k of a[i * a_row + k * a_column] * panel[k] for kRows rows; adds to
+// c if `adds`.
 template <int kRows, typename T>
 [[gnu::always_inline]] inline void MultiplyTile(const T* a, int64_t a_row, int64_t a_column, const T* panel,
                                                 int64_t depth, T* c, int64_t c_row, int64_t columns, bool adds) {
@@ -94,9 +95,9 @@ template <int kRows, typename T>
   }
 }
 
-// c[m, n] (+)= a[m, k] b[k, n] for the first `depth` of the `packed_depth` k
-// that the panels were packed with; c has dense rows `c_row` apart. Each
-// element is one sum over k in order.
+// Computes c[m, n] = a[m, k] b[k, n], or adds it to c if `adds`, for the first `depth` of the `packed_depth`
+// rows that the panels were packed with. c has dense rows `c_row` elements apart. Each element is summed in
+// the order of k.
 template <typename T>
 [[gnu::always_inline]] inline void MultiplyPacked(const T* a, int64_t a_row, int64_t a_column, const T* panels,
                                                   int64_t packed_depth, int64_t rows, int64_t columns, int64_t depth,

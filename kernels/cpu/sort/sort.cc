@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/sort/sort.h"
 
 #include <algorithm>
@@ -15,12 +17,11 @@
 namespace cotan::cpu {
 namespace {
 
-// Elements that are worth a chunk of their own.
+// Elements per chunk of a parallel loop.
 constexpr int64_t kGrain = 4 * 1024;
 constexpr int64_t kMaxLine = int64_t{1} << 32;
 
-// Lines along the sorted dimension. Steps and strides of input, values, indices,
-// in elements.
+// Lines along the sorted dimension, with the steps and strides of input, values and indices in elements.
 struct Geometry {
   int64_t length = 0;  // of an input's line
   int64_t count = 0;   // of an output's line
@@ -46,10 +47,10 @@ Geometry GeometryOf(const KernelRequest& request) {
   return g;
 }
 
-// How the bits of a dtype become an unsigned number of the same order.
+// The conversion of a dtype's bits to an unsigned integer of the same order.
 enum class Format : uint8_t { kUnsigned, kSigned, kFloat };
 
-// `kInfinity`: the bits of infinity, of a float format.
+// Converts elements to integers of the same order. `kInfinity` has the bits of infinity of a float format.
 template <typename Bits, Format kFormat, Bits kInfinity>
 struct Element {
   using BitsType = Bits;
@@ -65,7 +66,7 @@ struct Element {
   }
 };
 
-// An element of a line: its place in the order, then its index.
+// An element of a line: its key, then its index.
 struct WideItem {
   uint64_t order;
   uint64_t index;
@@ -74,7 +75,7 @@ struct WideItem {
   }
 };
 
-// The same in one number.
+// Key and index in one integer: the key in the high 32 bits.
 struct NarrowItem {
   uint64_t value;
   bool operator<(const NarrowItem& other) const { return value < other.value; }
@@ -153,7 +154,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSort(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   Geometry geometry = GeometryOf(request);
   if (geometry.length >= kMaxLine) {
-    return absl::UnimplementedError(absl::StrCat("sort of a line of ", geometry.length, " elements"));
+    return absl::UnimplementedError(
+        absl::StrCat("sort: the dimension has ", geometry.length, " elements; at most 2^32 - 1 are supported"));
   }
   const auto make = [&](auto element) -> absl::StatusOr<std::unique_ptr<Kernel>> {
     return std::make_unique<SortKernel<decltype(element)>>(std::move(geometry), request.op.sort().descending(),
@@ -180,7 +182,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeSort(const KernelRequest& request) {
     case DType::kFloat64:
       return make(Element<uint64_t, Format::kFloat, 0x7ff0000000000000>());
     default:
-      return absl::UnimplementedError(absl::StrCat("sort of ", DTypeName(request.inputs[0].dtype)));
+      return absl::UnimplementedError(
+          absl::StrCat("sort: dtype ", DTypeName(request.inputs[0].dtype), " is not supported"));
   }
 }
 

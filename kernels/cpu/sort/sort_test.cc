@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/sort/sort.h"
 
 #include <algorithm>
@@ -92,7 +94,7 @@ TEST(SortTest, TheFirstElementsAreThoseOfTheWholeOrder) {
   EXPECT_TRUE(std::is_sorted(values.rbegin(), values.rend()));
 }
 
-TEST(SortTest, ComplexNumbersAreRefused) {
+TEST(SortTest, ComplexNumbersAreRejected) {
   HostTensor x(DType::kComplex64, {3}), y(DType::kComplex64, {3}), index(DType::kInt64, {3});
   EXPECT_EQ(RunOp(MakeSort, SortOp(0, false), {&x}, {&y, &index}).code(), absl::StatusCode::kInvalidArgument);
 }

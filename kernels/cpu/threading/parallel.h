@@ -1,5 +1,7 @@
-// Fork-join parallelism of the CPU kernels, on the OpenMP runtime that oneDNN
-// uses too, so that a process has one pool of workers.
+// SPDX-License-Identifier: Apache-2.0
+
+// Fork-join parallelism of the CPU kernels, on the OpenMP runtime that oneDNN uses too, so that a process has
+// one pool of workers.
 #ifndef COTAN_KERNELS_CPU_THREADING_PARALLEL_H_
 #define COTAN_KERNELS_CPU_THREADING_PARALLEL_H_
 
@@ -9,28 +11,27 @@
 
 namespace cotan::cpu {
 
-// Calls fn(begin, end) for the chunks [0, grain), [grain, 2 * grain), ... that
-// make up [0, count); the last one may be shorter. Each chunk is one call, so
-// where results depend on the boundaries (partial sums) they depend on `grain`
-// alone, never on the number of threads. Chunks run in any order, on at most
-// `threads` threads; neighbouring chunks tend to share a thread. Returns when
-// all are done. Allocates nothing after a thread count's first use.
+// Calls fn(begin, end) for the chunks [0, grain), [grain, 2 * grain), ... of [0, count); the last chunk may
+// be shorter. Each chunk is one call, so results that depend on chunk boundaries (partial sums) depend on
+// `grain` only, not on the number of threads. Chunks run in any order on at most `threads` threads; adjacent
+// chunks tend to run on the same thread. Returns when all chunks are done. Allocates nothing after the first
+// use of a thread count.
 //
-// count >= 0, grain >= 1, threads >= 1. A lone chunk, or threads == 1, runs on
-// the caller without touching the pool. Nested calls run serially.
+// count >= 0, grain >= 1, threads >= 1. A single chunk, or threads == 1, runs on the calling thread without
+// the pool. Nested calls run serially.
 void ParallelFor(int threads, int64_t count, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> fn);
 
-// As ParallelFor; `worker` in [0, threads) tells which of the threads runs the
-// chunk, for scratch memory of its own. At one time a worker runs one chunk.
+// Calls fn(worker, begin, end) for the chunks of ParallelFor(). `worker` in [0, threads) is the number of the
+// thread that runs the chunk, for per-thread scratch; a worker runs one chunk at a time.
 void ParallelForWorker(int threads, int64_t count, int64_t grain,
                        absl::FunctionRef<void(int worker, int64_t begin, int64_t end)> fn);
 
-// Threads, at most `threads`, that pay for an op of `flops` floating point
-// operations: below about 10 microseconds each they cost more than they give.
+// Returns the number of threads, at most `threads`, that an op of `flops` floating point operations should
+// use: a thread with less than about 10 microseconds of work costs more than it saves.
 int ThreadsWorthwhile(int threads, double flops);
 
-// While it lives, libraries called from this thread that size their teams by
-// OpenMP's default (oneDNN) use `threads` threads.
+// Sets OpenMP's default thread count of the calling thread to `threads` and restores it on destruction.
+// Libraries that use the default (oneDNN) then run on `threads` threads.
 class ScopedThreads {
  public:
   explicit ScopedThreads(int threads);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A kernel made of independent kernels that share threads.
 #ifndef COTAN_KERNELS_CPU_THREADING_PARALLEL_KERNEL_H_
 #define COTAN_KERNELS_CPU_THREADING_PARALLEL_KERNEL_H_
@@ -12,17 +14,17 @@
 
 namespace cotan::cpu {
 
-// Each part runs on one thread and writes elements that no other part touches,
-// so results do not depend on the thread count. Parts take their operands from
-// the team's by Slot::Input and Slot::Output.
+// A kernel of parts that run in parallel. Each part runs on one thread and writes elements that no other part
+// reads or writes, so results do not depend on the thread count. Slot::Input and Slot::Output of a part refer
+// to this kernel's operands.
 class ParallelKernel final : public Kernel {
  public:
   explicit ParallelKernel(int threads) : threads_(threads) {}
 
-  // `part` was prepared for one thread.
+  // Adds a part, which must have been prepared for one thread.
   void Add(std::unique_ptr<Kernel> part, std::vector<Slot> inputs, std::vector<Slot> outputs);
 
-  // The error of the first part, in the order added, that fails.
+  // Runs all parts. Returns the error of the first part, in the order added, that fails.
   absl::Status Run(const KernelArgs& args) override;
 
  private:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/threading/parallel_kernel.h"
 
 #include <memory>
@@ -7,7 +9,7 @@
 namespace cotan::cpu {
 namespace {
 
-// output = 2 * input, through its own scratch; fails for negative input.
+// Computes output = 2 * input through its own scratch; fails for negative input.
 class DoubleKernel final : public Kernel {
  public:
   DoubleKernel() { scratch_bytes_ = sizeof(int); }

@@ -1,5 +1,7 @@
-// A kernel made of kernels: reorders, a library primitive, a pass over its
-// result, run one after another on shared scratch memory.
+// SPDX-License-Identifier: Apache-2.0
+
+// A kernel made of steps that run one after another on shared scratch: reorders, a library primitive, a pass
+// over its result.
 #ifndef COTAN_KERNELS_CPU_THREADING_PIPELINE_H_
 #define COTAN_KERNELS_CPU_THREADING_PIPELINE_H_
 
@@ -13,36 +15,34 @@
 
 namespace cotan::cpu {
 
-// Where an operand of a step lies.
+// The memory of a step's operand: an input or output of the pipeline, or its scratch.
 struct Slot {
   enum class Memory { kInput, kOutput, kScratch };
   Memory memory = Memory::kInput;
-  size_t index = 0;        // among the pipeline's inputs or outputs; unused for kScratch
+  size_t index = 0;        // of the pipeline's input or output; unused for kScratch
   size_t byte_offset = 0;  // from the operand's pointer or from the start of the scratch
 
   static Slot Input(size_t index, size_t byte_offset = 0) { return {Memory::kInput, index, byte_offset}; }
   static Slot Output(size_t index, size_t byte_offset = 0) { return {Memory::kOutput, index, byte_offset}; }
 };
 
-// The pointer a slot stands for.
+// Returns the address of a slot in the operands and scratch of a run.
 void* Resolve(const Slot& slot, const KernelArgs& args);
 
-// Build with AddScratch() and Add(), then use as any kernel; without a step it
-// does nothing. Libraries that size their teams by OpenMP's default use
-// `threads` threads while it runs.
+// A sequence of kernels. Build it with AddScratch() and Add(), then use it as any kernel; without steps it
+// does nothing. Run() sets OpenMP's default thread count to `threads` for libraries that use it.
 class Pipeline final : public Kernel {
  public:
   explicit Pipeline(int threads) : threads_(threads) {}
 
-  // Reserves `bytes` of scratch that live from the first step to the last,
-  // aligned to 64 bytes. Call before Run() only.
+  // Reserves `bytes` of scratch, aligned to 64 bytes, that steps share during a run. Call it before Run()
+  // only.
   Slot AddScratch(size_t bytes);
 
-  // Appends a step with its operands. The scratch a step itself needs is
-  // shared by all steps.
+  // Appends a step with its operands. All steps use the same memory for their own scratch.
   void Add(std::unique_ptr<Kernel> step, std::vector<Slot> inputs, std::vector<Slot> outputs);
 
-  // The first error of a step; later steps then do not run.
+  // Runs the steps in order. Returns the first error; later steps then do not run.
   absl::Status Run(const KernelArgs& args) override;
 
  private:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "kernels/cpu/threading/pipeline.h"
 
 #include <omp.h>
@@ -11,7 +13,7 @@
 namespace cotan::cpu {
 namespace {
 
-// output = input + amount, through its own scratch.
+// Computes output = input + amount through its own scratch.
 class AddKernel final : public Kernel {
  public:
   explicit AddKernel(int amount) : amount_(amount) { scratch_bytes_ = sizeof(int); }

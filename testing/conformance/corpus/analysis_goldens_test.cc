@@ -1,6 +1,7 @@
-// Runs the analysis of aot/aotautograd over the visible table and compares all that
-// it finds with what PyTorch's AOTAutograd recorded, and what follows from it
-// with what eager returns.
+// SPDX-License-Identifier: Apache-2.0
+
+// Runs the analysis of aot/aotautograd over the AOTAutograd corpus and compares its results with
+// the facts that PyTorch's AOTAutograd recorded, and the predicted outputs with eager's.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -36,7 +37,7 @@ absl::StatusOr<serialization::ViewAndMutationMeta> ToProto(const ViewAndMutation
   return meta->ToProto();
 }
 
-// The parts of a method that the analysis alone fills in.
+// Returns a method with only the fields that the analysis computes.
 absl::StatusOr<serialization::Method> AnalyzedMethod(const ConfCase& c, bool keep_input_mutations) {
   const CaseInputs made = MakeInputs(c);
   aot::AnalyzeFunctionOptions options;
@@ -63,8 +64,8 @@ std::vector<int64_t> Ints(const SymIntVector& values) {
   return ints;
 }
 
-// What the facts say of tensors that the caller has after the call, under the
-// names that goldens use. Storages and objects are told by such names, too.
+// Predicts from the facts the tensors of the caller after the call, under the names that goldens
+// use. Storages and objects have such names, too.
 class Prediction {
  public:
   Prediction(const ViewAndMutationMetaFields& facts, const std::vector<at::Tensor>& inputs)

@@ -1,4 +1,6 @@
-// Cases of the visible table: gradients, grad mode, custom functions.
+// SPDX-License-Identifier: Apache-2.0
+
+// Cases of the AOTAutograd corpus: gradients, grad mode, custom functions.
 #include "testing/conformance/corpus/aotautograd_table.h"
 #include "testing/conformance/harness/case_flags.h"
 #include "testing/conformance/harness/conf_case.h"

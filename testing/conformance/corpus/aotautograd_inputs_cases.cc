@@ -1,4 +1,6 @@
-// Cases of the visible table: functions that change their inputs.
+// SPDX-License-Identifier: Apache-2.0
+
+// Cases of the AOTAutograd corpus: functions that mutate their inputs.
 #include "testing/conformance/corpus/aotautograd_table.h"
 #include "testing/conformance/harness/case_flags.h"
 #include "testing/conformance/harness/conf_case.h"

@@ -1,4 +1,6 @@
-// Cases of the visible table: outputs that share memory with inputs, with each other, or with nothing.
+// SPDX-License-Identifier: Apache-2.0
+
+// Cases of the AOTAutograd corpus: outputs that share memory with inputs, with each other, or with nothing.
 #include "testing/conformance/corpus/aotautograd_table.h"
 #include "testing/conformance/harness/case_flags.h"
 #include "testing/conformance/harness/conf_case.h"

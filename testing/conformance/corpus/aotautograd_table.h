@@ -1,4 +1,6 @@
-// The parts of the visible table.
+// SPDX-License-Identifier: Apache-2.0
+
+// Parts of the table of the AOTAutograd corpus.
 #ifndef COTAN_TESTING_CONFORMANCE_CORPUS_AOTAUTOGRAD_TABLE_H_
 #define COTAN_TESTING_CONFORMANCE_CORPUS_AOTAUTOGRAD_TABLE_H_
 

@@ -1,4 +1,6 @@
-// Cases of the visible table: what training steps are made of.
+// SPDX-License-Identifier: Apache-2.0
+
+// Cases of the AOTAutograd corpus: parts of training steps.
 #include "testing/conformance/corpus/aotautograd_table.h"
 #include "testing/conformance/harness/case_flags.h"
 #include "testing/conformance/harness/conf_case.h"

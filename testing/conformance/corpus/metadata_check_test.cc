@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/harness/metadata_check.h"
 
 #include <ATen/Context.h>

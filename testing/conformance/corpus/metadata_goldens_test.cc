@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Compares what ViewAndMutationMeta derives from facts with what PyTorch's
 // AOTAutograd derived from the same facts (visible_goldens.json).
 #include <cstdint>

@@ -1,10 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes a golden file for the runner from a conformance corpus.
 
-    python3 reduce_corpus.py CORPUS.json > visible_goldens.json
-    python3 reduce_corpus.py CORPUS.json --binding_only > own_goldens.json
+    python3 reduce_corpus.py CORPUS.json > aotautograd_goldens.json
+    python3 reduce_corpus.py CORPUS.json --binding_only > goldens.json
 
-Keeps the facts and drops programs: source texts, traced graphs, inputs. The runner reads the corpus
-itself just as well. With --binding_only, metadata are kept where the runner compares them only: where the
+Keeps the facts and drops programs: source texts, traced graphs, inputs. The runner can also read the corpus
+itself. With --binding_only, metadata are kept only where the runner compares them: where the
 reference's results are those of eager.
 """
 

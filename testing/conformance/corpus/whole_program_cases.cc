@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A table that is a program of its own: with its own declarations, a static
 // build_table() and a main(). conformance_binary makes a runner of it.
 #include <ATen/ATen.h>

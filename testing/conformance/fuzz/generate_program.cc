@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/fuzz/generate_program.h"
 
 #include <ATen/ATen.h>
@@ -26,7 +28,7 @@ bool IsAllOfItsMemory(const at::Tensor& tensor) {
   return tensor.is_contiguous() && tensor.nbytes() == tensor.storage().nbytes();
 }
 
-// Whether Cotan refuses many of the programs that have such a step.
+// Returns whether Cotan refuses many of the programs that have such a step.
 bool IsOftenRefused(const RandomStep& step, const at::Tensor& arg) {
   if (step.op == "view_dtype") return !arg.is_complex();
   return step.op == "as_strided" && !IsAllOfItsMemory(arg);
@@ -111,14 +113,14 @@ class Generator {
     }
   }
 
-  // To the last input.
+  // Adds views to the last input.
   void AddInputView() {
     const at::Tensor before = MakeProgramInputs(program_).back();
     const RandomOpKind kind = Chance(12) && IsWide() ? RandomOpKind::kAlias : RandomOpKind::kView;
     const RandomOp& op = OneOf(kind);
     if (!IsInRange(kind, op.name, range_)) return;
     const std::optional<Numbers> numbers = op.numbers(before, random_);
-    // An alias with a version of its own is made inside of programs only.
+    // An alias with its own version counter is made only inside of programs.
     const std::string name = op.name;
     if (!numbers.has_value() || name == "data") return;
     RandomStep step{.op = op.name, .args = {0}, .numbers = *numbers};
@@ -128,7 +130,7 @@ class Generator {
     try {
       if (!limits.Allow(step) || (IsOftenRefused(step, before) && !Chance(20))) return;
       const at::Tensor view = RunStep(step, {{0, before}});
-      // It would lose gradients of what is no element of `before`, until somebody writes.
+      // Until the next write it would lose gradients of memory outside of the elements of `before`.
       if (name == "as_strided" && !IsAllOfItsMemory(before)) return;
       program_.inputs.back().views.push_back(step);
     } catch (const std::exception&) {  // view() of strided memory
@@ -157,7 +159,7 @@ class Generator {
     if (!IsWide()) return draw < 12 && !MayView(op) ? RandomStep::kNoGrad : RandomStep::kCallers;
     if (draw < 12) return RandomStep::kNoGrad;
     if (draw < 16) return RandomStep::kEnableGrad;
-    // What is made in inference mode is of no use outside of it.
+    // Tensors made in inference mode cannot be used outside of it.
     return draw < 22 && WritesElements(op) ? RandomStep::kInference : RandomStep::kCallers;
   }
 

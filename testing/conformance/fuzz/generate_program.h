@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Random programs for comparison with eager.
 #ifndef COTAN_TESTING_CONFORMANCE_FUZZ_GENERATE_PROGRAM_H_
 #define COTAN_TESTING_CONFORMANCE_FUZZ_GENERATE_PROGRAM_H_
@@ -8,19 +10,17 @@
 
 namespace cotan::conformance {
 
-// What programs are made of.
+// Set of ops and inputs that programs are made of.
 enum class ProgramRange : uint8_t {
-  // Views, writes in place, inputs that are views of each other, detached aliases,
-  // computations and writes under no_grad, random numbers: of f32. Nothing is refused.
+  // Views, in-place writes, inputs that are views of each other, detached aliases, computations and
+  // writes under no_grad, random numbers; f32 only. No program is refused.
   kPlain,
-  // All ops of random_ops.h: also several dtypes of the same elements, any place in
-  // memory, none, `set_`, `data()`, detached inputs, views in all grad modes. Some
-  // are refused.
+  // All ops of random_ops.h: also dtype views, any storage offset, tensors without elements,
+  // `set_`, `data()`, detached inputs, views in all grad modes. Some programs are refused.
   kWide,
 };
 
-// A program that eager runs, backward included, and defines. The same seed gives
-// the same program.
+// Returns a program for which IsDefined() holds. The same seed gives the same program.
 RandomProgram GenerateProgram(uint64_t seed, ProgramRange range);
 
 }  // namespace cotan::conformance

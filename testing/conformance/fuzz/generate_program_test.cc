@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/fuzz/generate_program.h"
 
 #include <set>

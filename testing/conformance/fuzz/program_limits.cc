@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/fuzz/program_limits.h"
 
 #include <ATen/ATen.h>
@@ -21,8 +23,8 @@ bool ShareStorage(const at::Tensor& a, const at::Tensor& b) {
   return a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
 }
 
-// Whether a write to `to` that reads `from` reads places that it has written,
-// or not, as the order of its loops is.
+// Returns whether the result of a write to `to` that reads `from` depends on the order of the
+// loops.
 bool DependsOnOrder(const at::Tensor& to, const at::Tensor& from) {
   if (!ShareStorage(to, from)) return false;
   if (aot::LayoutOf(to) == aot::LayoutOf(from) && to.scalar_type() == from.scalar_type()) return false;
@@ -35,7 +37,8 @@ bool RunsWithGrad(const RandomStep& step) {
   return step.mode == RandomStep::kEnableGrad;
 }
 
-// To all leaves, be they roots of the case or not. Throws what LibTorch throws.
+// Runs the backward to all leaves, whether or not they are roots of the case. Throws what LibTorch
+// throws.
 void BackwardToLeaves(const ConfCase& c, const EagerRun& run) {
   std::vector<at::Tensor> terms;
   std::vector<at::Tensor> tangents;
@@ -46,19 +49,19 @@ void BackwardToLeaves(const ConfCase& c, const EagerRun& run) {
   if (!terms.empty()) torch::autograd::backward(terms, tangents);
 }
 
-// A view made without gradients of what requires grad. Of its own views eager
-// forgets the history, and no metadata tells of it.
+// Returns whether `tensor` is a no_grad view of a tensor that requires grad. Eager loses the
+// grad_fn of views of such a view, and metadata do not record it.
 bool ForgetsHistory(const at::Tensor& tensor) { return MadeWithoutGrad(tensor) && tensor.requires_grad(); }
 
-// A view that autograd makes by doing the view again (conj), not by its place in memory:
-// of what has moved, eager takes the gradient of an element for another one's.
+// Returns whether autograd regenerates `view` by its view function (conj) instead of by as_strided.
+// After a metadata mutation of the base, eager assigns such a gradient to the wrong elements.
 bool IsReplayedView(const at::Tensor& view, const at::Tensor& base) {
   if (!view.requires_grad() || !view.is_view() || !view._base().is_same(base)) return false;
   const auto* meta = torch::autograd::impl::get_view_autograd_meta(view);
   return meta->has_bw_view() && meta->get_backward_view().has_view_fn();
 }
 
-// What a program does to its inputs.
+// Observes the versions of a program's inputs.
 class InputWatch {
  public:
   explicit InputWatch(std::vector<at::Tensor> inputs) : inputs_(std::move(inputs)) {}
@@ -71,8 +74,8 @@ class InputWatch {
     return versions;
   }
 
-  // Elements of `written` have just been written. False: an input in the same
-  // memory has the version that it had before.
+  // Returns false if `written` was written but an input in the same storage has an unchanged
+  // version.
   bool IsSeen(const at::Tensor& written, const std::vector<int64_t>& versions_before) const {
     const std::vector<int64_t> now = Versions();
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -107,13 +110,13 @@ bool ProgramLimits::Allow(const RandomStep& step) const {
   for (int arg : step.args) {
     if (with_grad && IsInDisplaced(values_.at(arg))) return false;
   }
-  // Eager keeps the history of what it overwrites without a derivative.
+  // Eager keeps the grad_fn of the elements that it overwrites without a derivative.
   if (step.op == "logical_not_" && with_grad && first.requires_grad()) return false;
   if (MayView(op) && (ForgetsHistory(first) || IsInDisplaced(first))) return false;
   if (WritesElements(op)) return AllowWrite(step);
   if (op.kind == RandomOpKind::kMetadataWrite) return AllowMove(step);
   if (step.op == "detach_") return !HasViews(first);
-  // Once somebody writes, eager looks for the history of a view's base.
+  // After a write eager takes the grad_fn from the view's base, and requires_grad_ is lost.
   if (step.op == "requires_grad_") return !first.is_view() && !HasViews(first);
   return step.op != "set_" || AllowSet(step, with_grad);
 }
@@ -134,7 +137,7 @@ bool ProgramLimits::IsInDisplaced(const at::Tensor& tensor) const {
 
 bool ProgramLimits::AllowWrite(const RandomStep& step) const {
   const at::Tensor& written = values_.at(step.args[0]);
-  // One of several elements in the same place, be it in an input's view.
+  // Any alias of the storage whose elements overlap each other.
   const auto folds = [&](const auto& value) {
     return ShareStorage(value.second, written) && OverlapsItself(aot::LayoutOf(value.second));
   };
@@ -162,7 +165,7 @@ bool ProgramLimits::AllowMove(const RandomStep& step) const {
   return keeps_offset || is_input_memory;
 }
 
-// Gradients and views know nothing of the other storage.
+// Neither gradients nor views follow to the new storage.
 bool ProgramLimits::AllowSet(const RandomStep& step, bool with_grad) const {
   const at::Tensor& target = values_.at(step.args[0]);
   const at::Tensor& source = values_.at(step.args[1]);

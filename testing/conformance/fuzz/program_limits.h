@@ -1,6 +1,8 @@
-// Which programs are compared with eager: what others compute depends on the order
-// of its loops, or it forgets or mixes up their history. A few are left out as
-// Cotan does not do them; docs/conformance.md has all.
+// SPDX-License-Identifier: Apache-2.0
+
+// Limits of random programs. Excluded are programs whose result depends on the order of eager's
+// loops, programs of which eager loses or mixes up the grad_fn, and a few that Cotan does not
+// support; docs/conformance.md lists them.
 #ifndef COTAN_TESTING_CONFORMANCE_FUZZ_PROGRAM_LIMITS_H_
 #define COTAN_TESTING_CONFORMANCE_FUZZ_PROGRAM_LIMITS_H_
 
@@ -16,17 +18,17 @@
 
 namespace cotan::conformance {
 
-// Watches the values of a program as it runs.
+// Tracks the values of a program as it runs.
 class ProgramLimits {
  public:
-  // To be told after each step, and before the first one.
+  // Records the current values. To be called before the first step and after each step.
   void Note(const ProgramValues& values);
 
-  // Whether eager defines what the step would do to the values that it was told
-  // last. In the mode in which the program is called.
+  // Returns whether eager defines the result of `step` on the values last passed to Note(). Uses
+  // the current grad mode, which is that of the program's call.
   bool Allow(const RandomStep& step) const;
 
-  // Whether the program may end with this value.
+  // Returns whether `value` may be an output, or an input after the call.
   bool AllowAtEnd(int value) const;
 
  private:
@@ -36,10 +38,10 @@ class ProgramLimits {
     std::vector<int64_t> strides;
   };
 
-  // Whether it is a computed tensor whose dimensions were moved without
-  // gradients: those of its own would come in the new sizes to its old history.
+  // Returns whether `tensor` is a computed tensor with a metadata mutation under no_grad: its
+  // gradient would have the new sizes, but its grad_fn expects the previous ones.
   bool IsDisplaced(const at::Tensor& tensor) const;
-  // Whether `tensor` is in the memory of such a one.
+  // Returns whether `tensor` shares storage with a displaced tensor.
   bool IsInDisplaced(const at::Tensor& tensor) const;
   bool HasViews(const at::Tensor& tensor) const;
   bool IsInput(const at::Tensor& tensor) const;
@@ -52,7 +54,7 @@ class ProgramLimits {
   std::map<const void*, Known> known_;  // computed tensors as their nodes know them
 };
 
-// Whether eager runs the program, backward included, and defines all it does.
+// Returns whether eager runs the program and its backward, and defines all results.
 bool IsDefined(const RandomProgram& program);
 
 }  // namespace cotan::conformance

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/fuzz/program_limits.h"
 
 #include <utility>
@@ -8,7 +10,7 @@
 namespace cotan::conformance {
 namespace {
 
-// Of one input, a computed square.
+// Returns a program of one input, a computed square matrix.
 RandomProgram OfSquare(std::vector<RandomStep> steps, std::vector<int> outputs) {
   RandomProgram program;
   program.bases = {{RandomBase::kComputed, {3, 3}}};
@@ -63,7 +65,7 @@ TEST(IsDefined, StorageOfAnotherDTypeIsNotSet) {
 }
 
 TEST(IsDefined, BackwardHasToGoAllTheWay) {
-  // What exp_ of a view without history needs is written; no root is behind it.
+  // The value that the backward of exp needs is written; no root was used to compute it.
   RandomProgram program = OfSquare({Step("exp", {0}, 1), Step("sigmoid_", {1}, 2)}, {1});
   program.inputs[0].views = {Step("t", {0}, 0, {}, RandomStep::kNoGrad)};
   EXPECT_FALSE(IsDefined(program));

@@ -1,4 +1,6 @@
-// What a step of a random program may do.
+// SPDX-License-Identifier: Apache-2.0
+
+// Ops of random programs.
 #ifndef COTAN_TESTING_CONFORMANCE_FUZZ_RANDOM_OPS_H_
 #define COTAN_TESTING_CONFORMANCE_FUZZ_RANDOM_OPS_H_
 
@@ -27,7 +29,8 @@ enum class RandomOpKind {
 struct RandomOp {
   const char* name;
   int num_args;
-  // Draws further arguments for this first argument; no value: the op does not take it.
+  // Draws the numeric arguments for this first argument; nullopt: the op does not take such a
+  // tensor.
   std::optional<std::vector<int64_t>> (*numbers)(const at::Tensor& tensor, std::mt19937_64& random);
   // Throws what LibTorch throws.
   at::Tensor (*run)(const std::vector<at::Tensor>& args, const std::vector<int64_t>& numbers);
@@ -40,16 +43,16 @@ struct KnownOp {
   const RandomOp& op;
 };
 
-// The name is that of an op.
+// Returns the op of this name, which has to exist.
 KnownOp FindOp(const std::string& name);
 
-// Whether the op writes elements of its first argument.
+// Returns whether the op writes elements of its first argument.
 bool WritesElements(const KnownOp& op);
 
-// Whether the result may be a view of the first argument.
+// Returns whether the result may be a view of the first argument.
 bool MayView(const KnownOp& op);
 
-// A number from 0 to bound - 1.
+// Returns a number from 0 to bound - 1.
 int64_t Below(int64_t bound, std::mt19937_64& random);
 
 }  // namespace cotan::conformance

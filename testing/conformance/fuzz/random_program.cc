@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/fuzz/random_program.h"
 
 #include <ATen/ATen.h>

@@ -1,5 +1,7 @@
-// Small programs with views, writes in place, inputs that share memory and
-// several outputs, for comparison with eager.
+// SPDX-License-Identifier: Apache-2.0
+
+// Small programs with views, in-place writes, inputs that share memory and several outputs, for
+// comparison with eager.
 #ifndef COTAN_TESTING_CONFORMANCE_FUZZ_RANDOM_PROGRAM_H_
 #define COTAN_TESTING_CONFORMANCE_FUZZ_RANDOM_PROGRAM_H_
 
@@ -14,8 +16,8 @@
 
 namespace cotan::conformance {
 
-// A step: the result of `op`, applied to earlier values, becomes a value. One
-// that writes in place yields its first argument.
+// A step: applies `op` to earlier values; the result is a new value. The result of an in-place op
+// is its first argument.
 struct RandomStep {
   enum Mode { kCallers, kNoGrad, kEnableGrad, kInference };
   std::string op;                     // "mul", "mul_", "select", ...; see random_ops.cc
@@ -25,7 +27,7 @@ struct RandomStep {
   int result = 0;                     // the value
 };
 
-// Tensors that inputs are, or are views of.
+// A base: an input is a base or a view of one.
 struct RandomBase {
   enum Kind { kBuffer, kLeaf, kComputed };
   Kind kind = kBuffer;
@@ -33,8 +35,8 @@ struct RandomBase {
   at::ScalarType dtype = at::kFloat;
 };
 
-// Values 0, 1, ... are the inputs; steps use each other's results by number, so
-// that a step can be left out together with those that need it.
+// Values 0, 1, ... are the inputs; steps refer to each other's results by number, so that a step
+// can be omitted together with those that need it.
 struct RandomProgram {
   uint64_t seed = 0;
   bool grad = true;  // the mode in which it is called
@@ -51,18 +53,17 @@ struct RandomProgram {
 
 using ProgramValues = std::map<int, at::Tensor>;
 
-// In the current grad mode, unless the step has one of its own. Throws what
-// LibTorch throws.
+// Runs the step in its own grad mode, or in the current one if it has none. Throws what LibTorch
+// throws.
 at::Tensor RunStep(const RandomStep& step, const ProgramValues& values);
 
-// Those of the program, with what they are views of, new. Throws what LibTorch
-// throws.
+// Returns new inputs of the program, on new bases. Throws what LibTorch throws.
 std::vector<at::Tensor> MakeProgramInputs(const RandomProgram& program);
 
-// The program as a case of the runner; its name holds the seed.
+// Returns the program as a case of the runner; its name contains the seed.
 ConfCase CaseOf(const RandomProgram& program);
 
-// As Python-like text of several lines:
+// Returns the program as Python-like text of several lines:
 //
 //   b0 = leaf(0, [2, 3]).clone()
 //   v0 = b0.select(0, 1)

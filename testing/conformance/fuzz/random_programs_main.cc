@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Compares random programs with eager; see --help.
 #include <ATen/Parallel.h>
 
@@ -31,48 +33,49 @@ ABSL_FLAG(bool, shrink, true, "look for a smaller program that fails as well");
 namespace cotan::conformance {
 namespace {
 
-// What Cotan does not do, and says; docs/conformance.md has the list.
+// Messages of refusals that docs/conformance.md documents.
 constexpr absl::string_view kRefusals[] = {
-    // No op computes with the bits of other elements.
+    // No op computes with the bits of elements.
     "aten.view.dtype: it is not supported",
     "aten.view.dtype of complex numbers: it is not supported",
     // The base of the inputs has one dtype; the reference refuses it, too.
     "input mutations on views with different dtypes are not supported",
-    // Graphs know elements of values, no memory.
-    "it looks at memory that its argument lies in, but that is no element of it",
-    // The elements would have to go to the storage that the input leaves; the reference refuses it, too.
+    // Graphs have elements, not memory.
+    "it accesses memory outside the elements of its argument",
+    // The elements would have to be written to the input's previous storage; the reference refuses
+    // it, too.
     "Encountered a set_ on a graph input, but the input has other mutations",
-    // Autograd takes it for two leaves.
-    "it has a gradient of what was in the storage that it leaves",
+    // To autograd these are two leaves.
+    "it has a gradient with respect to the storage that it had before set_",
     // A storage that `set_` took stays as it is; the reference refuses it, too.
     "cannot mutate tensors with frozen storage",
-    // An element would be written several times, unless `as_strided_` then leaves out the others.
+    // An element would be written several times, unless `as_strided_` then excludes the others.
     "a write to windows that overlap (unfold of size",
-    // The same for an argument whose elements share memory.
+    // As above, for an argument whose elements share memory.
     "refers to a single memory location. Please clone() the tensor before performing the operation. "
     "(aten.as_strided_scatter.default)",
-    // The result of eager mode depends on when autograd is asked for the history of the view.
-    "is moved so that it leaves out elements of input",
-    // The program does not know the base that the gradient comes from.
-    "is written and moved so that it leaves out elements of a result",
+    // The result of eager mode depends on when the view's grad_fn is read.
+    "final view (as_strided_) does not contain elements of input",
+    // The program does not have the base that the gradient comes from.
+    "is written, and its final view does not contain elements of a result",
     // Two gradients for one argument.
-    "cuts an input from its history and makes it require grad anew",
+    "is NEW_LEAF, but the input requires grad at entry",
     // A detached alias that shares written memory with another argument is a view inside of the program.
     "tracing 'forward': Can't detach views in-place",
     // One gradient for the base, none for the part.
     "it is made to require grad (requires_grad_) and shares memory that is written to with another input",
-    "autograd knows them as different tensors: pass views of one tensor, or return the result instead",
+    "they are different tensors in autograd: pass views of one tensor, or return the result instead",
     "it is detached from another input, whose memory it shares, and written with what requires grad",
 };
 
-// The entry of `kRefusals` that is in the difference, or empty.
+// Returns the entry of `kRefusals` that the difference contains, or an empty string.
 absl::string_view RefusalIn(const std::string& difference) {
   const auto* found =
       absl::c_find_if(kRefusals, [&](absl::string_view text) { return absl::StrContains(difference, text); });
   return found == std::end(kRefusals) ? absl::string_view() : *found;
 }
 
-// The difference without what is particular to one program.
+// Returns the difference without names and numbers of one program.
 std::string KindOf(const std::string& difference) {
   std::string kind;
   for (const char c : difference.substr(0, 90)) {

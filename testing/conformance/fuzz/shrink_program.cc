@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/fuzz/shrink_program.h"
 
 #include <cstddef>
@@ -31,7 +33,7 @@ RandomProgram Without(const RandomProgram& program, std::set<int> gone) {
   return smaller;
 }
 
-// With the first argument of step `index` in place of its result.
+// Replaces the result of step `index` by its first argument.
 RandomProgram Bypassing(const RandomProgram& program, size_t index) {
   const RandomStep bypassed = program.steps[index];
   RandomProgram smaller = program;

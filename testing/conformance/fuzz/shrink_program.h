@@ -1,4 +1,6 @@
-// Smaller programs in which what failed still fails.
+// SPDX-License-Identifier: Apache-2.0
+
+// Reduces a failing program.
 #ifndef COTAN_TESTING_CONFORMANCE_FUZZ_SHRINK_PROGRAM_H_
 #define COTAN_TESTING_CONFORMANCE_FUZZ_SHRINK_PROGRAM_H_
 
@@ -8,9 +10,9 @@
 
 namespace cotan::conformance {
 
-// A smaller program for which `fails` still holds, as it does for `program`:
-// no step, output or input can be left out. `fails` is only asked about
-// programs that eager runs, and defines.
+// Returns a program for which `fails` holds, as it does for `program`, and which is minimal: no
+// step, output or input can be omitted. `fails` is called only with programs for which IsDefined()
+// holds.
 RandomProgram Shrink(RandomProgram program, const std::function<bool(const RandomProgram&)>& fails);
 
 }  // namespace cotan::conformance

@@ -1,4 +1,6 @@
-// Random programs as tests write them.
+// SPDX-License-Identifier: Apache-2.0
+
+// Programs for tests.
 #ifndef COTAN_TESTING_CONFORMANCE_FUZZ_TEST_PROGRAMS_H_
 #define COTAN_TESTING_CONFORMANCE_FUZZ_TEST_PROGRAMS_H_
 
@@ -13,7 +15,7 @@ inline bool HasStep(const RandomProgram& program, const std::string& op) {
   return absl::c_any_of(program.steps, [&](const RandomStep& step) { return step.op == op; });
 }
 
-// Two bases, three inputs, of which one is a view; a step of each kind.
+// Returns a program with two bases, three inputs (one of them a view), and a step of each kind.
 inline RandomProgram MultiplyRowOfInput() {
   RandomProgram program;
   program.bases = {{RandomBase::kComputed, {2, 3}}, {RandomBase::kBuffer, {6}}};

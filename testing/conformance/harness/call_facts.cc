@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/harness/call_facts.h"
 
 #include <algorithm>
@@ -92,7 +94,7 @@ void CompareValues(const std::vector<double>& actual, const std::vector<double>&
   }
 }
 
-// A golden file does not tell whether its author asked for the history before.
+// A golden file does not record whether grad_fn was read before.
 void CompareLeaf(const TensorFacts& actual, const TensorFacts& expected, const std::string& place, Differences& d) {
   const bool both_asked = actual.is_leaf_when_asked.has_value() && expected.is_leaf_when_asked.has_value();
   if (!both_asked && actual.is_leaf_when_asked == expected.is_leaf) return;

@@ -1,4 +1,6 @@
-// What a call did, as data: of LibTorch eager, of Cotan, or from a golden file.
+// SPDX-License-Identifier: Apache-2.0
+
+// Facts about a call, of LibTorch eager, of Cotan, or from a golden file.
 #ifndef COTAN_TESTING_CONFORMANCE_HARNESS_CALL_FACTS_H_
 #define COTAN_TESTING_CONFORMANCE_HARNESS_CALL_FACTS_H_
 
@@ -13,7 +15,7 @@
 
 namespace cotan::conformance {
 
-// A tensor; or None or a number, with all other members as they are here.
+// A tensor. For None and for a number all other members have their defaults.
 struct TensorFacts {
   bool is_none = false;
   std::optional<double> number;
@@ -23,11 +25,11 @@ struct TensorFacts {
   int64_t offset = 0;
   bool requires_grad = false;
   bool is_leaf = false;
-  // The same once the history was asked for: a view whose base was written since
-  // learns of it then. Unset: not known.
+  // is_leaf after grad_fn was read: a view whose base was written gets its new grad_fn only then.
+  // Unset: unknown.
   std::optional<bool> is_leaf_when_asked;
   bool is_view = false;
-  // In row-major order; two for each complex element.
+  // Elements in row-major order; two values for each complex element.
   std::vector<double> values;
 };
 
@@ -43,7 +45,7 @@ struct CallFacts {
   NamePairs same_object_pairs;
 };
 
-// Gradients of a loss (README of the corpus) with respect to the roots.
+// Gradients of a loss with respect to the roots.
 struct GradFacts {
   std::vector<int> loss_terms;
   struct Gradient {
@@ -52,16 +54,17 @@ struct GradFacts {
     std::vector<double> values;
   };
   std::vector<std::optional<Gradient>> root_grads;  // by root
-  // Elements of the inputs, if the case asks for them.
+  // Elements of the inputs, if the case compares them.
   std::vector<std::vector<double>> inputs_after_backward;
 };
 
-// From the object "eager" of a case.
+// Reads the object "eager" of a case in a golden file.
 CallFacts ParseCallFacts(const Json& eager);
 GradFacts ParseGradFacts(const Json& eager);
 
-// Values may be off by 2e-6 * max(1, |a|, |b|), where a complex number's parts are
-// of its size; everything else is exact. Of versions it counts whether they grew.
+// Adds the differences. Values may differ by 2e-6 * max(1, |a|, |b|), with the absolute value of a
+// complex number for its parts; everything else is exact. Versions are compared by whether they
+// increased.
 void CompareCalls(const CallFacts& actual, const CallFacts& expected, Differences& differences);
 void CompareGradients(const GradFacts& actual, const GradFacts& expected, Differences& differences);
 

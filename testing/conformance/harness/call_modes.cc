@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Modes "eager" and "grad": calls through an artifact against LibTorch eager.
 #include <algorithm>
 #include <exception>
@@ -32,7 +34,7 @@ Oracle RunOracle(const ConfCase& c, const std::optional<PhiloxState>& rng) {
   return oracle;
 }
 
-// What eager says about `c`, or where and why it refuses.
+// Eager's results for a case, or its refusal.
 struct EagerAnswer {
   std::optional<Oracle> oracle;
   std::optional<Refusal> refusal;
@@ -52,15 +54,15 @@ EagerAnswer TryEager(const ConfCase& c) {
   return answer;
 }
 
-// What is compared.
+// Parts of a case that are compared.
 struct Aspects {
   bool calls = false;
   bool gradients = false;
 };
 
-// What eager says, but for versions where that is not binding: a write that
-// leaves everything as it was (t_() twice) may go uncounted, and where the
-// reference's compiled function differs (running statistics), so may Cotan's.
+// Returns eager's facts, with versions adapted where they are not binding: a write without effect
+// (t_() twice) may be uncounted, and where the version of the reference's compiled function differs
+// from eager's (running statistics), Cotan's may too.
 CallFacts Expected(const EagerRun& eager, const CallFacts& actual, const Json& reference_bumps,
                    Differences& differences) {
   CallFacts expected = eager.facts;
@@ -96,12 +98,12 @@ absl::Status Compare(const ConfCase& c, CompiledCase& compiled, Aspects aspects,
   return absl::OkStatus();
 }
 
-// By how much versions grew in the reference's compiled function; [] = not known.
+// Increases of the versions in the reference's compiled function; []: unknown.
 Json VersionBumps(const Json& analyses, const std::string& mode) {
   return analyses.contains(mode) ? analyses[mode].value("version_bumps", Json::array()) : Json::array();
 }
 
-// As Compare(), from the beginning.
+// Compiles the case, then compares as Compare().
 absl::Status CompileAndCompare(const ConfCase& c, bool keep_input_mutations, Aspects aspects, const Json& analyses,
                                Differences& differences) {
   const std::string mode = keep_input_mutations ? "keep_true" : "keep_false";
@@ -198,7 +200,7 @@ void CheckCase(const ConfCase& c, const Json& facts, Aspects aspects, Difference
   ExpectRefusal(c, *eager.refusal, differences);
 }
 
-// What stays fixed of a case that is compiled with dynamic sizes.
+// Notes the sizes that stay fixed in a case that is compiled with dynamic sizes.
 void NoteFixedSizes(const ConfCase& c, Differences& differences) {
   g_roots.clear();
   const std::vector<at::Tensor> inputs = c.inputs();

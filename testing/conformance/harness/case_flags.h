@@ -1,9 +1,10 @@
-// How cases of a table say what is unusual about them:
+// SPDX-License-Identifier: Apache-2.0
+
+// Functions that set the flags of a case:
 //
 //   Random(WithoutGrad(Case("name", "group", inputs, f)))
 //
-// A table may declare names of its own instead: conf_case.h does not include
-// this header.
+// A table may declare its own functions instead: conf_case.h does not include this header.
 #ifndef COTAN_TESTING_CONFORMANCE_HARNESS_CASE_FLAGS_H_
 #define COTAN_TESTING_CONFORMANCE_HARNESS_CASE_FLAGS_H_
 
@@ -19,44 +20,44 @@ namespace cotan::conformance {
 
 using Tensors = std::vector<at::Tensor>;
 
-// Called with gradients enabled; its loss is made of all outputs and changed
+// Returns a case that is called with gradients enabled, with a loss of all outputs and mutated
 // inputs.
 inline ConfCase Case(const char* name, const char* group, std::function<Tensors()> inputs,
                      std::function<Tensors(Tensors)> f) {
   return {name, group, std::move(inputs), std::move(f), true, {-1}, true, "contig", false, false};
 }
 
-// Called with gradients disabled.
+// Returns `c`, called with gradients disabled.
 inline ConfCase WithoutGrad(ConfCase c) {
   c.grad = false;
   return c;
 }
 
-// With a function that draws random numbers.
+// Returns `c`, whose function draws random numbers.
 inline ConfCase Random(ConfCase c) {
   c.rng = true;
   return c;
 }
 
-// With inputs that are compared after the backward, too.
+// Returns `c`, with inputs that are compared after the backward, too.
 inline ConfCase AfterBackward(ConfCase c) {
   c.after_bw = true;
   return c;
 }
 
-// With a loss made of these outputs only, and of inputs that changed.
+// Returns `c`, with a loss of these outputs and the mutated inputs.
 inline ConfCase LossOf(std::vector<int> outputs, ConfCase c) {
   c.loss_outs = std::move(outputs);
   return c;
 }
 
-// With a loss made of outputs only.
+// Returns `c`, with a loss of outputs only.
 inline ConfCase WithoutLossInputs(ConfCase c) {
   c.loss_inputs = false;
   return c;
 }
 
-// With tangents of a layout that ConfCase::tangent names.
+// Returns `c`, with tangents of this layout (ConfCase::tangent).
 inline ConfCase Tangents(const char* layout, ConfCase c) {
   c.tangent = layout;
   return c;

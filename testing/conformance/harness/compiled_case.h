@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Compiles cases of a table.
 #ifndef COTAN_TESTING_CONFORMANCE_HARNESS_COMPILED_CASE_H_
 #define COTAN_TESTING_CONFORMANCE_HARNESS_COMPILED_CASE_H_
@@ -9,13 +11,13 @@
 
 namespace cotan::conformance {
 
-// The bytes of an artifact with the methods "forward" and, if anything requires
-// grad, "backward": compiled with fresh inputs, in the grad mode of the case.
-// Errors: of the compiler, and Internal for what a case throws.
+// Compiles the case with fresh inputs, in its grad mode. Returns the bytes of an artifact with the
+// methods "forward" and, if an output requires grad, "backward". Errors: those of the compiler;
+// Internal if the case throws.
 absl::StatusOr<std::string> CompileCase(const ConfCase& c, bool keep_input_mutations);
 
-// The same with every size of the inputs dynamic, as by DynamicDimsOf(), and
-// input mutations outside of the program.
+// As CompileCase(), but with every size of the inputs dynamic (DynamicDimsOf()) and input mutations
+// outside of the program.
 absl::StatusOr<std::string> CompileDynamic(const ConfCase& c);
 
 }  // namespace cotan::conformance

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/harness/compiled_run.h"
 
 #include <utility>
@@ -63,7 +65,7 @@ absl::StatusOr<Variable> TermOf(const CompiledRun& run, int term) {
   const size_t i = static_cast<size_t>(term);
   if (i >= run.outputs.size()) return run.in.inputs[i - run.outputs.size()];
   const Variable* output = std::get_if<Variable>(&run.outputs[i]);
-  if (output == nullptr) return absl::InvalidArgumentError(absl::StrCat("output ", term, " is no tensor"));
+  if (output == nullptr) return absl::InvalidArgumentError(absl::StrCat("output ", term, " is not a tensor"));
   return *output;
 }
 

@@ -1,4 +1,6 @@
-// A case through a serialized artifact and the runtime.
+// SPDX-License-Identifier: Apache-2.0
+
+// Runs a case through a serialized artifact and the runtime.
 #ifndef COTAN_TESTING_CONFORMANCE_HARNESS_COMPILED_RUN_H_
 #define COTAN_TESTING_CONFORMANCE_HARNESS_COMPILED_RUN_H_
 
@@ -29,14 +31,14 @@ class CompiledCase {
  public:
   static absl::StatusOr<CompiledCase> Load(std::string artifact);
 
-  // The state from which the next call draws; none if the program draws nothing.
+  // Returns the Philox state of the next call; nullopt if the program draws no random numbers.
   std::optional<PhiloxState> rng() const;
 
   // Calls the function on fresh inputs.
   absl::StatusOr<CompiledRun> Run(const ConfCase& c);
 
-  // The gradients of the loss that consists of `terms`. Tangents are those of
-  // `eager`, which has run the same case.
+  // Returns the gradients of the loss of `terms`. The tangents are those of `eager`, a run of the
+  // same case.
   absl::StatusOr<GradFacts> Backward(const ConfCase& c, const CompiledRun& run, const EagerRun& eager,
                                      const std::vector<int>& terms);
 

@@ -1,5 +1,7 @@
-// What a table of conformance cases is written with. A table file defines
-// build_table(); linked with :runner it is a whole program:
+// SPDX-License-Identifier: Apache-2.0
+
+// Declarations for tables of conformance cases. A table file defines build_table(); linked with
+// :runner it is a complete program:
 //
 //   #include "testing/conformance/harness/conf_case.h"
 //
@@ -12,8 +14,8 @@
 //     return t;
 //   }
 //
-// A file that has these declarations itself, letter for letter, need not
-// include this one. Names are those of the corpus that tables come from.
+// A file that contains the same declarations need not include this one. Names are those of the
+// corpus that the tables come from.
 #ifndef COTAN_TESTING_CONFORMANCE_HARNESS_CONF_CASE_H_
 #define COTAN_TESTING_CONFORMANCE_HARNESS_CONF_CASE_H_
 
@@ -25,10 +27,10 @@
 #include <functional>
 #include <vector>
 
-// Every input of a case that `leaf` made, in order: the roots of its gradients.
+// Inputs of a case that leaf() made, in order: the roots of its gradients.
 inline std::vector<at::Tensor> g_roots;
 
-// Element j, in row-major order, is a number that depends on j and k alone.
+// Returns `n` elements; element j depends on j and k only.
 inline at::Tensor values(int64_t k, int64_t n, at::ScalarType dt) {
   at::Tensor j = at::arange(n, at::kLong);
   at::Tensor m = at::remainder(j * 7 + (5 * k + 3), 11);
@@ -45,7 +47,7 @@ inline at::Tensor buf(int64_t k, at::IntArrayRef shape, at::ScalarType dt = at::
   return values(k, n, dt).reshape(shape).clone();
 }
 
-// As buf(), but it requires grad and is a root.
+// Returns a tensor like buf() that requires grad, and adds it to the roots.
 inline at::Tensor leaf(int64_t k, at::IntArrayRef shape, at::ScalarType dt = at::kFloat) {
   at::Tensor t = buf(k, shape, dt).requires_grad_(true);
   g_roots.push_back(t);
@@ -54,8 +56,7 @@ inline at::Tensor leaf(int64_t k, at::IntArrayRef shape, at::ScalarType dt = at:
 
 inline at::Tensor ints(at::IntArrayRef v) { return at::tensor(v, at::kLong); }
 
-// What f returns for a number that is no tensor; for None it returns an undefined
-// tensor.
+// Returns the tensor that f returns for a number. For None f returns an undefined tensor.
 inline at::Tensor number_output(const at::Scalar& value) { return at::native::wrapped_scalar_tensor(value); }
 
 struct ConfCase {
@@ -71,7 +72,7 @@ struct ConfCase {
   bool after_bw;               // whether inputs are compared after the backward, too
 };
 
-// All cases, in the order in which they run. Defined by the table.
+// Returns all cases, in the order in which they run. Defined by the table.
 std::vector<ConfCase> build_table();
 
 #endif  // COTAN_TESTING_CONFORMANCE_HARNESS_CONF_CASE_H_

@@ -1,5 +1,7 @@
-// Custom autograd functions that cases use. Their backwards are deliberately
-// not the derivatives: a gradient tells whether the backward was taken.
+// SPDX-License-Identifier: Apache-2.0
+
+// Custom autograd functions for cases. Their backwards are deliberately not the derivatives, so
+// that a gradient shows whether the backward ran.
 #ifndef COTAN_TESTING_CONFORMANCE_HARNESS_CUSTOM_FUNCTIONS_H_
 #define COTAN_TESTING_CONFORMANCE_HARNESS_CUSTOM_FUNCTIONS_H_
 
@@ -13,7 +15,7 @@ struct CustomScale : torch::autograd::Function<CustomScale> {
   }
 };
 
-// Changes its argument and returns it.
+// Writes to its argument and returns it.
 struct CustomDirty : torch::autograd::Function<CustomDirty> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, at::Tensor x) {
     x.mul_(3);
@@ -25,7 +27,7 @@ struct CustomDirty : torch::autograd::Function<CustomDirty> {
   }
 };
 
-// The second result has no gradient.
+// Returns two results, of which the second has no gradient.
 struct CustomNonDiff : torch::autograd::Function<CustomNonDiff> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, at::Tensor x) {
     at::Tensor a = x * 2;
@@ -38,7 +40,7 @@ struct CustomNonDiff : torch::autograd::Function<CustomNonDiff> {
   }
 };
 
-// A view of a [2, 3] argument.
+// Returns a view of a [2, 3] argument.
 struct CustomView : torch::autograd::Function<CustomView> {
   static at::Tensor forward(torch::autograd::AutogradContext*, at::Tensor x) { return x.view({-1}); }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext*, torch::autograd::variable_list g) {
@@ -57,7 +59,7 @@ struct CustomSaved : torch::autograd::Function<CustomSaved> {
   }
 };
 
-// Its backward changes the second argument.
+// Writes to the second argument in its backward.
 struct CustomBwMutates : torch::autograd::Function<CustomBwMutates> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, at::Tensor x, at::Tensor b) {
     context->saved_data["b"] = b;

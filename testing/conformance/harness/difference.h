@@ -1,4 +1,6 @@
-// Remembers how two descriptions of one thing differ.
+// SPDX-License-Identifier: Apache-2.0
+
+// Collects the differences between an actual and an expected result.
 #ifndef COTAN_TESTING_CONFORMANCE_HARNESS_DIFFERENCE_H_
 #define COTAN_TESTING_CONFORMANCE_HARNESS_DIFFERENCE_H_
 
@@ -16,7 +18,7 @@
 
 namespace cotan::conformance {
 
-// Texts of compared values.
+// Return the text of a compared value.
 inline std::string Describe(bool value) { return value ? "true" : "false"; }
 template <typename T>
 requires std::is_arithmetic_v<T> std::string Describe(T value) { return absl::StrCat(value); }
@@ -29,11 +31,10 @@ std::string Describe(const std::vector<T>& values) {
                       "]");
 }
 
-// The differences found between an actual thing and what is expected, and what
-// the comparison left out.
+// Differences between an actual and an expected result, and counts of facts that were not compared.
 class Differences {
  public:
-  // Texts in front of the names of fields that are compared from now on.
+  // Sets the prefix of the names of the fields that are compared next.
   void set_prefix(std::string prefix) { prefix_ = std::move(prefix); }
 
   template <typename T, typename U>
@@ -48,8 +49,8 @@ class Differences {
     refusal_ = status;
   }
 
-  // As Expect(), about what Cotan's partition may decide for itself: no
-  // difference, unless the report knows which of these are accepted.
+  // As Expect(), for facts that Cotan's partition decides: not a difference, unless the report has
+  // a list of accepted ones.
   template <typename T, typename U>
   void ExpectOfPartition(absl::string_view field, const T& actual, const U& expected) {
     ++num_partition_facts_;
@@ -57,12 +58,11 @@ class Differences {
     of_partition_.push_back(absl::StrCat(prefix_, field, ": ", Describe(actual), " instead of ", Describe(expected)));
   }
 
-  // Nothing of the case was compared.
+  // Notes that the case was not compared.
   void NothingCompared(absl::string_view reason) { nothing_compared_ = std::string(reason); }
   // Counts a fact that was not compared.
   void NotCompared(absl::string_view reason) { ++not_compared_[std::string(reason)]; }
-  // Counts an expected fact that is not the recorded one: it was replaced by
-  // that of a later version, or by Cotan's own.
+  // Counts a recorded fact that was replaced by that of a later PyTorch version, or by Cotan's own.
   void Adapted(absl::string_view reason) { ++adapted_[std::string(reason)]; }
 
   bool none() const { return all_.empty(); }
@@ -71,13 +71,13 @@ class Differences {
   // "" if there is none.
   std::string first() const { return all_.empty() ? "" : all_[0]; }
 
-  // Set if the only difference is a refusal.
+  // Returns the refusal if it is the only difference.
   std::optional<absl::Status> only_refusal() const { return all_.size() == 1 ? refusal_ : std::nullopt; }
   const std::vector<std::string>& of_partition() const { return of_partition_; }
   int num_partition_facts() const { return num_partition_facts_; }
-  // Why nothing was compared.
+  // Reason why the case was not compared.
   const std::optional<std::string>& nothing_compared() const { return nothing_compared_; }
-  // How many facts, by reason.
+  // Counts of facts, by reason.
   const std::map<std::string, int>& not_compared() const { return not_compared_; }
   const std::map<std::string, int>& adapted() const { return adapted_; }
 

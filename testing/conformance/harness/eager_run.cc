@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/harness/eager_run.h"
 
 #include <ATen/core/grad_mode.h>
@@ -71,7 +73,8 @@ std::vector<at::Tensor> CallFunction(const ConfCase& c, const std::vector<at::Te
 // A number in a tensor's place: what a table returns for a number.
 bool IsNumber(const at::Tensor& tensor) { return tensor.unsafeGetTensorImpl()->is_wrapped_number(); }
 
-// Unset: eager refuses to tell, of a view that must not be written and was.
+// Returns whether `tensor` is a leaf after its grad_fn was read. Nullopt: reading throws, because
+// the view must not be written and was.
 std::optional<bool> IsLeafWhenAsked(const at::Tensor& tensor) {
   try {
     return !tensor.grad_fn();
@@ -99,7 +102,7 @@ void AddPairs(const EagerRun& run, CallFacts& facts) {
   }
 }
 
-// Numbers that depend on the element's place and the term alone.
+// Returns numbers that depend only on the element's index and the term.
 at::Tensor LossWeights(int term, int64_t count, at::ScalarType type) {
   const at::Tensor j = at::arange(count, at::kLong);
   return ((at::remainder(j * 5 + 3 * term, 7) - 3).to(at::kDouble) * 0.5).to(type);

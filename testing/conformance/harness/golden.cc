@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/harness/golden.h"
 
 #include <fstream>
@@ -12,7 +14,8 @@ absl::StatusOr<Golden> Golden::Load(const std::string& path) {
   if (!stream.is_open()) return absl::NotFoundError(absl::StrCat("cannot read '", path, "'"));
   Json file = Json::parse(stream, /*cb=*/nullptr, /*allow_exceptions=*/false);
   if (file.is_discarded() || !file.contains("cases") || !file.contains("errors")) {
-    return absl::InvalidArgumentError(absl::StrCat("'", path, "' is no golden file: no JSON with cases and errors"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", path, "' is not a golden file: expected a JSON object with cases and errors"));
   }
   return Golden(std::move(file));
 }

@@ -1,5 +1,6 @@
-// Facts about cases as another implementation recorded them: a golden file of
-// the conformance corpus.
+// SPDX-License-Identifier: Apache-2.0
+
+// Reads golden files: facts about cases that PyTorch's AOTAutograd recorded.
 #ifndef COTAN_TESTING_CONFORMANCE_HARNESS_GOLDEN_H_
 #define COTAN_TESTING_CONFORMANCE_HARNESS_GOLDEN_H_
 
@@ -15,13 +16,12 @@ using Json = nlohmann::json;
 // A golden file in memory. Immutable.
 class Golden {
  public:
-  // NotFound: the file cannot be read. InvalidArgument: it is no golden file.
+  // NotFound: the file cannot be read. InvalidArgument: it is not a golden file.
   static absl::StatusOr<Golden> Load(const std::string& path);
 
-  // The facts of a case; null if the file does not have it. Valid as long as
-  // this object.
+  // Returns the facts of a case; null if the file does not have it. Valid as long as this object.
   const Json* Find(const std::string& case_name) const;
-  // One object for each refusal.
+  // Returns one object for each refusal.
   const Json& errors() const { return file_["errors"]; }
 
  private:

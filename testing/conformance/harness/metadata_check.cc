@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/harness/metadata_check.h"
 
 #include <cstdint>
@@ -50,7 +52,7 @@ std::string StepKind(const ViewStep& step) {
   return text.substr(0, text.find('('));
 }
 
-// The same of a view that the reference replays by this name.
+// As above, for a view that the reference replays by this name.
 std::string GoldenStepKind(std::string name) {
   // "unsqueeze_", "transpose__int": in place.
   if (absl::EndsWith(name, "_")) name.pop_back();
@@ -229,9 +231,9 @@ class UserInputs {
   std::vector<int> index_;
 };
 
-// Whether, of a tensor that is two arguments, the reference kept the tangents of
-// both and lost that of an output instead: it does not count mutated inputs that
-// have no tangent. Then its tangents say nothing.
+// Returns whether the reference has two tangents for one tensor that is two arguments, and lost the
+// tangent of an output instead, because it does not count mutated inputs without a tangent. Its
+// tangents are then not compared.
 bool HasTangentTwice(const Json& descriptions, const UserInputs& user_inputs) {
   return absl::c_any_of(descriptions, [&](const std::string& description) {
     const std::optional<int> index = DescribedIndex(description);
@@ -301,8 +303,8 @@ void CompareTangents(const ViewAndMutationMeta& meta, const Json& golden, const 
 
 // --- Where Cotan follows later versions of the reference -----------------------------
 
-// A view that changes nothing, of another output, where neither has a gradient:
-// up to 2.14 of no type of its own.
+// Returns whether the output is a no-op view of another output and neither requires grad: NON_ALIAS
+// in PyTorch up to 2.14, an alias of that output since 2.15.
 bool IsViewOfOutputSince215(const OutputAliasInfo& output, const Json& golden) {
   return output.output_type == OutputType::kAliasOfIntermediateBaseIsUserOutput && !output.requires_grad &&
          golden["output_type"] == "non_alias" && golden["requires_grad"] == false;
@@ -356,7 +358,7 @@ void CompareViews(const serialization::ViewAndMutationMeta& proto, const Json& e
   }
 }
 
-// --- What wrappers do to arguments -----------------------------------------------------
+// --- Wrappers around the program -----------------------------------------------------
 
 void CompareDuplicates(const serialization::InputBinding& binding, const Json& golden, int num_inputs, Differences& d) {
   std::vector<int> expected;

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -40,7 +42,7 @@ void CheckWith(const ConfCase& c, const Json& facts, bool keep_input_mutations, 
   differences.NotCompared("metadata where the reference fails, or its results are not eager's: they are valid");
 }
 
-// What the symbols of the artifact are in the case: "s2" is 2.
+// Returns the values of the artifact's symbols in the case: "s2" is 2.
 std::vector<int64_t> SizesOf(const serialization::Artifact& artifact) {
   std::vector<int64_t> sizes;
   for (const serialization::SymbolProto& symbol : artifact.symbols()) {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/harness/mirror.h"
 
 #include <ATen/ATen.h>
@@ -44,7 +46,7 @@ absl::StatusOr<autograd::Gradients> LibTorchGradients(const at::Tensor& tensor, 
   return gradients;
 }
 
-// Whether `complex` has complex numbers, and `parts` their parts.
+// Returns whether `complex` is complex and `parts` has the dtype of its real and imaginary parts.
 bool IsComplexOf(const at::Tensor& complex, const at::Tensor& parts) {
   return complex.is_complex() && c10::toRealValueType(complex.scalar_type()) == parts.scalar_type();
 }
@@ -83,7 +85,8 @@ class Mirroring {
     return AliasOf(base_variable, base, tensor);
   }
 
-  // What `tensor` is to `base`, in whose memory it is, as a view of its mirror.
+  // Returns the view of `base_variable` that corresponds to `tensor`, which shares memory with
+  // `base`.
   absl::StatusOr<Variable> AliasOf(const Variable& base_variable, const at::Tensor& base, const at::Tensor& tensor) {
     std::vector<ViewStep> steps;
     const DType dtype = aot::ToDType(tensor.scalar_type());
@@ -163,7 +166,7 @@ absl::StatusOr<MirroredInputs> ToVariables(const CaseInputs& in) {
   for (const at::Tensor& root : in.roots) {
     COTAN_ASSIGN_OR_RETURN(mirrored.roots.emplace_back(), mirroring.Find(root));
   }
-  // What has a history comes before its detached aliases.
+  // Tensors with a grad_fn come before their detached aliases.
   for (const at::Tensor& input : in.inputs) {
     if (input.requires_grad()) COTAN_RETURN_IF_ERROR(mirroring.Find(input).status());
   }

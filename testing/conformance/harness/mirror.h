@@ -1,5 +1,7 @@
-// LibTorch's tensors as the runtime's Variables, for calls with the same
-// arguments on both sides.
+// SPDX-License-Identifier: Apache-2.0
+
+// Copies LibTorch's tensors to the runtime's Variables, for calls with the same arguments on both
+// sides.
 #ifndef COTAN_TESTING_CONFORMANCE_HARNESS_MIRROR_H_
 #define COTAN_TESTING_CONFORMANCE_HARNESS_MIRROR_H_
 
@@ -16,23 +18,22 @@
 
 namespace cotan::conformance {
 
-// A copy: same dtype, sizes, strides and offset, in a storage of its own that is
-// as large. `tensor` is a CPU tensor.
+// Returns a copy with the same dtype, sizes, strides and offset, in a new storage of the same size.
+// `tensor` is a CPU tensor.
 absl::StatusOr<Tensor> ToCotan(const at::Tensor& tensor);
-// A copy with the same elements, sizes and strides.
+// Returns a copy with the same elements, sizes and strides.
 at::Tensor ToTorch(const Tensor& tensor);
 
-// Inputs of a case and their roots, as Variables with copied elements: what
-// shares storage there shares it here, a view is a view of the same base, a leaf
-// a leaf. An input that was computed in LibTorch has a node that takes the
-// gradient through LibTorch's graph to the roots.
+// Inputs of a case and their roots, as Variables with copied elements. Shared storages stay shared,
+// views are views of the same base, and leaves are leaves. An input that was computed in LibTorch
+// has a node that passes the gradient through LibTorch's graph to the roots.
 struct MirroredInputs {
   std::vector<Variable> inputs;
   std::vector<Variable> roots;
 };
 
-// `in` has not been used in any call; the result keeps its graph alive.
-// Errors of the runtime.
+// Returns the Variables of `in`, which has not been used in any call; the result keeps its graph
+// alive. Errors are those of the runtime.
 absl::StatusOr<MirroredInputs> ToVariables(const CaseInputs& in);
 
 }  // namespace cotan::conformance

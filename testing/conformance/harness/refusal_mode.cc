@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Mode "refusals": what the reference refuses, Cotan refuses, and says why.
 #include <exception>
 #include <string>

@@ -1,4 +1,6 @@
-// Where Cotan refuses a case, beside where eager does.
+// SPDX-License-Identifier: Apache-2.0
+
+// Compares the stages at which Cotan and eager refuse a case.
 #ifndef COTAN_TESTING_CONFORMANCE_HARNESS_REFUSAL_STAGE_H_
 #define COTAN_TESTING_CONFORMANCE_HARNESS_REFUSAL_STAGE_H_
 
@@ -11,7 +13,7 @@
 
 namespace cotan::conformance {
 
-// Eager has kCall and kBackward only.
+// Stage of a refusal. Eager has kCall and kBackward only.
 enum class Stage : uint8_t { kCompile, kLoad, kCall, kBackward };
 
 absl::string_view StageName(Stage stage);
@@ -21,10 +23,9 @@ struct Refusal {
   absl::Status status;
 };
 
-// Adds a difference unless Cotan refuses what eager refuses, for a reason that
-// is the function's: not later than eager, not while it loads, and as
-// InvalidArgument, FailedPrecondition or Unimplemented. Other codes say that
-// Cotan itself, or the machine, failed.
+// Adds a difference unless Cotan refuses the case not later than eager, not while loading, and as
+// InvalidArgument, FailedPrecondition or Unimplemented. Other codes are failures of Cotan or of the
+// machine.
 void CompareRefusals(const std::optional<Refusal>& actual, const Refusal& eager, Differences& differences);
 
 }  // namespace cotan::conformance

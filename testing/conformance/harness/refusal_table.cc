@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/harness/refusal_table.h"
 
 namespace cotan::conformance {

@@ -1,5 +1,7 @@
-// Functions that the reference refuses to compile or to export, and a few that
-// it takes, with what Cotan's message about them has to tell.
+// SPDX-License-Identifier: Apache-2.0
+
+// Functions that the reference refuses to compile or to export, and a few that it accepts, with the
+// part that Cotan's message has to contain.
 #ifndef COTAN_TESTING_CONFORMANCE_HARNESS_REFUSAL_TABLE_H_
 #define COTAN_TESTING_CONFORMANCE_HARNESS_REFUSAL_TABLE_H_
 
@@ -14,7 +16,7 @@ struct RefusalCase {
   const char* name;  // that of the golden, which knows the entry point and options
   std::function<std::vector<at::Tensor>()> inputs;
   std::function<std::vector<at::Tensor>(std::vector<at::Tensor>)> f;
-  // Part of the message; "" = it is taken.
+  // Part of the message; "": the function is accepted.
   const char* message;
 };
 

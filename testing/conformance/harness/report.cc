@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/harness/report.h"
 
 #include <fstream>
@@ -16,7 +18,8 @@ namespace {
 
 using Fields = std::vector<std::string>;
 
-// Calls `add` with the three fields of each line that is no comment, the first of which has `num_words` words.
+// Calls `add` with the three fields of each line except comments, the first of which has
+// `num_words` words.
 absl::Status ForEachLine(const std::string& path, size_t num_words, const std::function<void(const Fields&)>& add) {
   std::ifstream stream(path);
   if (!stream.is_open()) return absl::NotFoundError(absl::StrCat("cannot read '", path, "'"));

@@ -1,4 +1,6 @@
-// Results of cases, printed line by line.
+// SPDX-License-Identifier: Apache-2.0
+
+// Prints the results of cases, line by line.
 #ifndef COTAN_TESTING_CONFORMANCE_HARNESS_REPORT_H_
 #define COTAN_TESTING_CONFORMANCE_HARNESS_REPORT_H_
 
@@ -27,27 +29,26 @@ namespace cotan::conformance {
 //   193 passed, 1 failed
 class Report {
  public:
-  // With `prints_all`, further differences follow in lines of their own.
+  // With `prints_all`, every further difference is printed on its own line.
   explicit Report(std::FILE* out, bool prints_all = false) : out_(out), prints_all_(prints_all) {}
 
   // Reads the refusals to expect. '#' starts a comment; every other line is
   //   MODE CASE CODE | a part of the message | the reason
-  // The case has to be refused with that code and a message with that part:
-  // anything else, passing included, is a failure.
-  // NotFound: no such file. InvalidArgument: a malformed line.
+  // The case has to be refused with that code and a message with that part; any other outcome,
+  // success included, is a failure. NotFound: no such file. InvalidArgument: a malformed line.
   absl::Status ReadKnownRefusals(const std::string& path);
 
-  // Reads how Cotan's partition may differ from the reference's. Each line is
+  // Reads the accepted differences between Cotan's partition and the reference's. Each line is
   //   MODE CASE | a difference | the reason
-  // The case has to have exactly the differences of its lines. Without such a
-  // file, what the partition decides counts as not compared.
-  // Errors as of ReadKnownRefusals().
+  // The case has to have exactly the differences of its lines. Without such a file, facts that the
+  // partition decides count as not compared. NotFound: no such file. InvalidArgument: a malformed
+  // line.
   absl::Status ReadPartitionDifferences(const std::string& path);
 
   void Add(absl::string_view mode, absl::string_view name, const Differences& differences);
 
-  // Prints the counts; the exit code of the program: 0 if something was
-  // compared and nothing failed.
+  // Prints the counts. Returns the exit code of the program: 0 if something was compared and
+  // nothing failed.
   int Finish();
 
  private:
@@ -57,7 +58,7 @@ class Report {
     std::string reason;
   };
 
-  // What fails the case; empty = nothing.
+  // Returns the differences that fail the case; empty: it passes.
   std::vector<std::string> Failures(const std::string& key, const Differences& differences) const;
   void AddPartition(const std::string& key, const Differences& differences, std::vector<std::string>& failures) const;
   void CountFacts(const Differences& differences);

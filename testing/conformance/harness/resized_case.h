@@ -1,4 +1,6 @@
-// The inputs of a case at other sizes.
+// SPDX-License-Identifier: Apache-2.0
+
+// Changes the sizes of a case's inputs.
 #ifndef COTAN_TESTING_CONFORMANCE_HARNESS_RESIZED_CASE_H_
 #define COTAN_TESTING_CONFORMANCE_HARNESS_RESIZED_CASE_H_
 
@@ -11,18 +13,17 @@
 
 namespace cotan::conformance {
 
-// Every dimension of the inputs that is larger than 1, as `dynamic=True` of the
-// reference has it: dimensions of one size have one symbol, "s2" of size 2,
-// which may be larger in a call.
-// Not those of inputs that share memory with another, which cannot be resized.
+// Returns every dimension of the inputs that is larger than 1, as the reference's `dynamic=True`:
+// dimensions of equal size share a symbol, "s2" for size 2, which may be larger in a call. Inputs
+// that share memory with another input cannot be resized and are excluded.
 std::vector<aot::DynamicDim> DynamicDimsOf(const std::vector<at::Tensor>& inputs);
 
-// How many sizes larger than 1 stay fixed, as their input shares memory.
+// Returns the number of sizes larger than 1 that stay fixed because their input shares memory.
 int NumFixedSizes(const std::vector<at::Tensor>& inputs);
 
-// The case with every dynamic size larger by `more`. None if an input is more
-// than its own memory in row-major order (a view, expanded, computed from
-// another), or if no dimension is dynamic.
+// Returns the case with every dynamic size larger by `more`. Nullopt if an input is not a
+// contiguous tensor with its own storage (a view, expanded, or computed from another tensor), or if
+// no dimension is dynamic.
 std::optional<ConfCase> LargerCase(const ConfCase& c, int64_t more);
 
 }  // namespace cotan::conformance

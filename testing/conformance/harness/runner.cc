@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/harness/runner.h"
 
 #include <ATen/Parallel.h>
@@ -79,7 +81,7 @@ class Selection {
  public:
   explicit Selection(const RunnerOptions& options) : options_(options) {}
 
-  // "dynamic" is one of its own: not every function has a meaning at other sizes.
+  // "dynamic" is not part of "all": not every function is defined at other sizes.
   bool HasMode(const std::string& mode) const {
     return options_.mode == mode || (options_.mode == "all" && mode != kDynamic);
   }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs the cases of a table in one or all modes.
 #ifndef COTAN_TESTING_CONFORMANCE_HARNESS_RUNNER_H_
 #define COTAN_TESTING_CONFORMANCE_HARNESS_RUNNER_H_
@@ -15,15 +17,16 @@ struct RunnerOptions {
   std::string mode = "all";        // "metadata", "eager", "grad", "refusals", "all"
   std::vector<std::string> cases;  // names; empty = all
   std::string known_failures;      // path, see Report::ReadKnownRefusals(); "" = no case is to be refused
-  // Path, see Report::ReadPartitionDifferences(); "" = what the partition decides is not compared.
+  // Path, see Report::ReadPartitionDifferences(); "": facts that the partition decides are not
+  // compared.
   std::string partition_differences;
   bool all_differences = false;  // of a case; else the first
-  // Cases that the golden file lacks are compared with eager alone; else they fail.
+  // If true, cases that the golden file lacks are compared with eager alone; otherwise they fail.
   bool partial_golden = false;
 };
 
-// Prints to stdout and returns the exit code.
-// InvalidArgument: no such mode. NotFound: a file cannot be read.
+// Runs the cases, prints to stdout and returns the exit code. InvalidArgument: no such mode.
+// NotFound: a file cannot be read.
 absl::StatusOr<int> RunConformance(const RunnerOptions& options, const std::vector<ConfCase>& table);
 
 }  // namespace cotan::conformance

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs a table of conformance cases; see --help.
 #include <cstdio>
 #include <string>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests that run a table of cases in one mode each."""
 
 def mode_tests(name, golden, modes, partial_golden = False, partition_differences = None):

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/harness/view_replay.h"
 
 #include <optional>
@@ -27,7 +29,7 @@ std::optional<DType> DTypeOf(const std::string& name) {
   return std::nullopt;
 }
 
-// None of what is no tensor, or has a dtype that views of it do not know.
+// Returns nullopt for values other than tensors, and for dtypes that view steps do not support.
 std::optional<ViewGeometry> GeometryOf(const Json& tensor) {
   if (!tensor.contains("dtype")) return std::nullopt;
   const std::optional<DType> dtype = DTypeOf(tensor["dtype"].get<std::string>());
@@ -39,7 +41,7 @@ std::optional<ViewGeometry> GeometryOf(const Json& tensor) {
   return geometry;
 }
 
-// What the steps start from; none if it is not recorded.
+// Returns the geometry of the view steps' base; nullopt if it is not recorded.
 std::optional<ViewGeometry> BaseOf(const ViewAndMutationMeta& meta, const OutputAliasInfo& output, const Json& eager) {
   const auto base = static_cast<size_t>(output.base_index.value_or(0));
   if (output.output_type == OutputType::kAliasOfIntermediateBaseIsUserOutput) return GeometryOf(eager["outputs"][base]);

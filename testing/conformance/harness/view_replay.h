@@ -1,5 +1,7 @@
-// Compares the arguments of view steps with what eager recorded: golden files
-// name the views of an output, and have their result.
+// SPDX-License-Identifier: Apache-2.0
+
+// Compares the arguments of view steps by their result: golden files have the names of an output's
+// view steps and the geometry of the output.
 #ifndef COTAN_TESTING_CONFORMANCE_HARNESS_VIEW_REPLAY_H_
 #define COTAN_TESTING_CONFORMANCE_HARNESS_VIEW_REPLAY_H_
 
@@ -13,11 +15,11 @@
 
 namespace cotan::conformance {
 
-// Applies the view steps of output `index` to the geometry that its base has in
-// `eager` (the object "eager" of a case) and compares the result with the
-// geometry that the output has there. Notes as not compared what has no such
-// base: an intermediate that is no output, an input that moves, or a view that
-// changes how elements are read. `symbols` are the values of dynamic sizes.
+// Applies the view steps of output `index` to the geometry that its base has in `eager` (the object
+// "eager" of a case) and compares the result with the geometry that the output has there. Notes
+// outputs without such a base as not compared: bases that are intermediates and not outputs,
+// metadata-mutated inputs, and conjugate or negative views. `symbols` are the values of dynamic
+// sizes.
 void CompareViewArguments(const ViewAndMutationMeta& meta, int index, const Json& eager,
                           absl::Span<const int64_t> symbols, Differences& differences);
 

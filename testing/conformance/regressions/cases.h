@@ -1,5 +1,6 @@
-// Cases that the corpus does not have, by what they are about; together the
-// table of own_table.cc.
+// SPDX-License-Identifier: Apache-2.0
+
+// Cases that the corpus does not have, by subject; table.cc joins them to one table.
 #ifndef COTAN_TESTING_CONFORMANCE_REGRESSIONS_CASES_H_
 #define COTAN_TESTING_CONFORMANCE_REGRESSIONS_CASES_H_
 
@@ -14,7 +15,7 @@
 
 namespace cotan::conformance {
 
-// A case of this table, or of one that is compared with eager alone.
+// Returns a case of this table, or of a table that is compared with eager alone.
 inline ConfCase Case(const char* name, std::function<Tensors()> inputs, std::function<Tensors(Tensors)> f) {
   return Case(name, "own", std::move(inputs), std::move(f));
 }
@@ -32,11 +33,11 @@ inline Tensors ComplexBuffer() { return {buf(0, {3}, at::kComplexFloat)}; }
 
 inline at::Tensor Flat(const at::Tensor& x) { return x.view(at::IntArrayRef({-1})); }
 
-// own_*_cases.cc
-std::vector<ConfCase> RequiresGradCases();  // what requires grad since the function ran
+// Tables, one in each *_cases.cc.
+std::vector<ConfCase> RequiresGradCases();  // inputs and results that the function made require grad
 std::vector<ConfCase> ViewCases();          // views in unusual order
 std::vector<ConfCase> ConjugateCases();
-std::vector<ConfCase> NumberCases();        // results that are no tensors
+std::vector<ConfCase> NumberCases();        // results other than tensors
 std::vector<ConfCase> MutationCases();      // writes in unusual order
 std::vector<ConfCase> SequenceCases();      // several of these in one function
 std::vector<ConfCase> SharedInputCases();   // with inputs in the same memory

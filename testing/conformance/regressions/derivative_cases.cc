@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <torch/csrc/autograd/autograd.h>
 
 #include <utility>
@@ -74,12 +76,12 @@ std::vector<ConfCase> ZeroGradientCases() {
   };
 }
 
-// The gradient of a scalar, as a value or as something to be differentiated.
+// Returns the gradient of a scalar; it can be differentiated if `create_graph`.
 at::Tensor GradientOf(const at::Tensor& scalar, const at::Tensor& x, bool create_graph) {
   return torch::autograd::grad({scalar}, {x}, {}, /*retain_graph=*/std::nullopt, create_graph)[0];
 }
 
-// What the backward keeps, or computes again.
+// Cases by saved values and rematerialization.
 std::vector<ConfCase> KeptCases() {
   return {
       Case("cosines_of_cosines", Leaf, [](Tensors in) -> Tensors { return {in[0].cos().cos().cos()}; }),

@@ -1,5 +1,7 @@
-// Tables of cases by op, view, dtype and place in memory. They have no golden
-// facts: LibTorch eager alone is what they are compared with.
+// SPDX-License-Identifier: Apache-2.0
+
+// Tables of cases by op, view, dtype and layout. They are compared with LibTorch eager alone,
+// without golden facts.
 #ifndef COTAN_TESTING_CONFORMANCE_REGRESSIONS_EAGER_CASES_H_
 #define COTAN_TESTING_CONFORMANCE_REGRESSIONS_EAGER_CASES_H_
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/regressions/eager_cases.h"
 
 #include <ATen/Parallel.h>
@@ -8,7 +10,7 @@
 
 #include "testing/conformance/harness/modes.h"
 
-// gtest prints parameters; a case is known by its name.
+// Prints the name of a case in gtest's messages.
 void PrintTo(const ConfCase& c, std::ostream* out) { *out << c.name; }
 
 namespace cotan::conformance {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Arithmetic of complex numbers: out of place and in place, of leaves, what was
 // computed, and buffers.
 #include <deque>

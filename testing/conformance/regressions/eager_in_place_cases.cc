@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Ops in place, over dtypes: of numbers and of tensors.
 #include <deque>
 #include <functional>

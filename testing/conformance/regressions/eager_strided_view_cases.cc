@@ -1,5 +1,6 @@
-// What a function writes through each kind of view, of tensors that lie in memory
-// in each way.
+// SPDX-License-Identifier: Apache-2.0
+
+// Writes through each kind of view, of tensors with each kind of layout.
 #include <deque>
 #include <functional>
 #include <string>
@@ -166,8 +167,8 @@ std::vector<View> Views() {
   };
 }
 
-// Whether the view has elements in memory that are none of the tensor's, or
-// of the part's that it is a view of.
+// Returns whether the view has memory that is not an element of its tensor, or of the part that it
+// is a view of.
 bool LooksIntoGaps(const Place& place, const View& view) {
   if (!absl::StrContains(view.name, "as_strided")) return false;
   const bool is_part = view.name == "as_strided_of_a_part";

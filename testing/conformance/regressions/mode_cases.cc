@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <c10/core/InferenceMode.h>
 
 #include "testing/conformance/harness/custom_functions.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include "testing/conformance/regressions/cases.h"
 
 std::vector<ConfCase> build_table() {

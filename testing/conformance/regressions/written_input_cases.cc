@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 #include <ATen/core/grad_mode.h>
 
 #include "testing/conformance/regressions/cases.h"

@@ -1,6 +1,8 @@
-"""Writes checked.pt2 and checked_functional.pt2: a layer between two prints,
-with checks of what goes through it, in the form of torch.export.export and in
-that of run_decompositions(). Written with torch 2.15.
+# SPDX-License-Identifier: Apache-2.0
+"""Writes checked.pt2 and checked_functional.pt2 with torch 2.15.
+
+The model is a layer between two prints, with assertions on its input and output. checked.pt2 is the result of
+torch.export.export, checked_functional.pt2 that of run_decompositions().
 """
 
 import operator
@@ -25,7 +27,7 @@ class Checked(torch.nn.Module):
 
 
 def strip(program):
-    """Without the places in source files."""
+    """Removes source locations from the program."""
     for node in program.graph.nodes:
         for key in ("stack_trace", "torch_fn", "source_fn_stack", "from_node"):
             node.meta.pop(key, None)
