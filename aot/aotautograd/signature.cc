@@ -17,7 +17,7 @@ bool IsNewContent(OutputKind kind) {
 // Collects the names of inputs and outputs from a graph.
 class Reader {
  public:
-  Reader(const Graph& graph, const ViewAndMutationMeta& metadata, const TracedCall& call)
+  Reader(const Graph& graph, const ViewAndMutationMeta& metadata, const CallingConvention& call)
       : graph_(graph), metadata_(metadata), call_(call) {}
 
   TracedNames Read() {
@@ -90,7 +90,7 @@ class Reader {
 
   const Graph& graph_;
   const ViewAndMutationMeta& metadata_;
-  const TracedCall& call_;
+  const CallingConvention& call_;
   std::vector<std::string> input_names_;  // of states
   TracedNames names_;
 };
@@ -98,7 +98,7 @@ class Reader {
 }  // namespace
 
 absl::StatusOr<GraphSignature> SignatureOf(const Graph& graph, const ViewAndMutationMeta& metadata,
-                                           const TracedCall& call) {
+                                           const CallingConvention& call) {
   return GraphSignature::FromTracingMetadata(Reader(graph, metadata, call).Read(), metadata);
 }
 

@@ -19,7 +19,7 @@
 namespace cotan::aot {
 
 // Names and structure of the arguments and results of a traced function.
-struct TracedCall {
+struct CallingConvention {
   std::vector<std::string> user_inputs;
   std::vector<std::string> user_outputs;
   // For each input of the function (parameters, buffers, user inputs): index of its graph input, or
@@ -37,7 +37,7 @@ struct TracedCall {
 // contents and "gradient.NAME" for gradients.
 // InvalidArgument: those of GraphSignature::FromTracingMetadata().
 absl::StatusOr<GraphSignature> SignatureOf(const Graph& graph, const ViewAndMutationMeta& metadata,
-                                           const TracedCall& call);
+                                           const CallingConvention& call);
 
 }  // namespace cotan::aot
 

@@ -36,12 +36,12 @@ ViewAndMutationMetaFields StepFacts() {
   return facts;
 }
 
-TracedCall StepCall() {
+CallingConvention StepCall() {
   return {.user_inputs = {"input.0"}, .user_outputs = {"loss", "view"}, .graph_inputs = {0, 1, 2, 3}, .loss_output = 0};
 }
 
 absl::StatusOr<GraphSignature> Signature(const char* text, const ViewAndMutationMetaFields& facts,
-                                         const TracedCall& call) {
+                                         const CallingConvention& call) {
   const auto graph = ParseGraph(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
   const auto metadata = ViewAndMutationMeta::Create(facts);
@@ -93,7 +93,7 @@ TEST(SignatureTest, RefusesGraphsThatContradictTheAnalysis) {
   facts.input_info[3].mutates_data = false;
   EXPECT_THAT(std::string(Signature(kStep, facts, StepCall()).status().message()),
               ::testing::StartsWith("input_info[3]: the graph returns a new content of input \"input.0\""));
-  TracedCall call = StepCall();
+  CallingConvention call = StepCall();
   call.out_spec = TreeSpec::FlatTuple(3);
   EXPECT_EQ(Signature(kStep, StepFacts(), call).status().message(), "out_spec: 3 leaves for 2 names");
 }

@@ -703,7 +703,7 @@ absl::StatusOr<TracedProgram> Tracing::Finish() && {
 }
 
 absl::Status Tracing::AddSignature(const ViewAndMutationMeta& metadata) {
-  TracedCall call;
+  CallingConvention call;
   call.user_inputs = input_names_;
   call.user_outputs = output_names_;
   call.graph_inputs = program_arguments_.graph_inputs;

@@ -18,7 +18,7 @@ def _code_digest_impl(ctx):
     ])
     owners = {}
     for linker_input in linker_inputs.to_list():
-        if linker_input.owner.workspace_name:
+        if linker_input.owner.workspace_name != ctx.label.workspace_name:
             continue
         for library in linker_input.libraries:
             for file in _compiled_files(library):
@@ -44,7 +44,7 @@ def _code_digest_impl(ctx):
     lines = ["%s %s\n" % (owners[file], file.short_path) for file in files]
     ctx.actions.write(manifest, "".join(lines))
     return [
-        DefaultInfo(files = depset([header])),
+        DefaultInfo(files = depset([header]), runfiles = ctx.runfiles([header])),
         OutputGroupInfo(
             files = depset(files),
             manifest = depset([manifest]),

@@ -51,8 +51,10 @@ TEST(FitMemoryTest, ALimitThatCannotBeKeptIsRefusedWithTheSmallestThatCan) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(status.message(), HasSubstr("the limit of 1.0 KiB cannot be kept: 'step' needs "));
   EXPECT_THAT(status.message(), HasSubstr("at least "));
-  EXPECT_THAT(FitIntoMemory(0, Target(), program.artifact()).status().message(), HasSubstr("no limit of memory"));
-  EXPECT_THAT(FitIntoMemory(1024, {}, program.artifact()).status().message(), HasSubstr("needs the kernels"));
+  EXPECT_THAT(FitIntoMemory(0, Target(), program.artifact()).status().message(),
+              HasSubstr("is not a valid memory limit"));
+  EXPECT_THAT(FitIntoMemory(1024, {}, program.artifact()).status().message(),
+              HasSubstr("MemoryTarget.kernels is not set"));
 }
 
 TEST(FitMemoryTest, ADimensionWithoutAMaximumIsRefused) {

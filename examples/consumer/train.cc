@@ -13,7 +13,6 @@
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "kernels/cpu/register_cpu.h"
-#include "runtime/execution/program.h"
 #include "runtime/session.h"
 #include "runtime/tensor.h"
 #include "sizes.h"

@@ -140,7 +140,7 @@ TEST(PortableTest, OtherElementTypesAreRejected) {
   HostTensor c(DType::kInt16, {2, 2});
   const absl::Status status = RunOp(MakePortableMatmul, op, {&a, &a}, {&c});
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(status.message(), ::testing::HasSubstr("matmul of i16"));
+  EXPECT_THAT(status.message(), ::testing::HasSubstr("matmul: dtype i16 is not supported"));
 }
 
 }  // namespace
