@@ -128,7 +128,7 @@ const std::vector<Fault>& Faults() {
       {"op 1: it has no output", [](Artifact& a) { ExprOp(a).clear_outputs(); }},
       {"op 1: unknown op", [](Artifact& a) { ExprOp(a).clear_kind(); }},
       {"a view has one input", [](Artifact& a) { Step(a).mutable_ops(0)->add_inputs(1); }},
-      {"a view step of a kind", [](Artifact& a) { Step(a).mutable_ops(0)->mutable_view()->add_steps(); }},
+      {"a view step of an unknown kind", [](Artifact& a) { Step(a).mutable_ops(0)->mutable_view()->add_steps(); }},
       {"instruction 2: operand 2 comes later",
        [](Artifact& a) { ExprOp(a).mutable_expr()->mutable_instructions(2)->set_operands(0, 2); }},
       {"instruction 0: input 1 of 1",
