@@ -97,15 +97,10 @@ absl::string_view Reason(const c10::OperatorHandle& op, const Stack& results) {
          "give it numbers instead of tensors, or compute with tensors alone (torch::where, masks)";
 }
 
-// Returns whether the op writes to a list of tensors, whose elements it may read without checks.
-bool WritesLists(const c10::FunctionSchema& schema) {
-  for (const c10::Argument& argument : schema.arguments()) {
-    if (argument.alias_info() != nullptr && argument.alias_info()->isWrite() &&
-        argument.type()->kind() == c10::TypeKind::ListType) {
-      return true;
-    }
-  }
-  return false;
+// Returns whether the op writes to an argument, and functionalization knows its functional form: another reason makes
+// it fail.
+bool IsFunctionalized(const c10::OperatorHandle& op) {
+  return op.schema().is_mutable() && op.hasKernelForDispatchKey(c10::DispatchKey::Functionalize);
 }
 
 }  // namespace
@@ -123,7 +118,7 @@ TracedCall::~TracedCall() { recorder_.called_op = caller_; }
 
 void TracedCall::RefuseIfOnlyTracingFails() {
   // An op that this one calls may have been reported already.
-  if (is_repeating || recorder_.refusals().size() > refusals_before_ || WritesLists(op_.schema())) return;
+  if (is_repeating || recorder_.refusals().size() > refusals_before_ || IsFunctionalized(op_)) return;
   const std::optional<Stack> results = RunOnPlainTensors(op_, arguments_);
   if (!results.has_value()) return;
   is_repeating = true;
