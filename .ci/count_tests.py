@@ -4,11 +4,13 @@
 Usage: count_tests.py EVENTS_JSON BAZEL_EXIT_STATUS [PASSED_CHECKS [FAILED_CHECK ...]]
 
 Prints what failed or was skipped, then "N passed, N failed, N skipped". A target that did not
-build, or that failed without naming a test case, counts as one failure. Checks that ran beside the tests are given
+build, or that failed without naming a test case, counts as one failure. A skipped case counts as
+failed unless skips.txt lists it with a reason. Checks that ran beside the tests are given
 by the number that passed and the names of those that failed. Exits with 1 if anything failed.
 """
 
 import dataclasses
+import fnmatch
 import json
 import pathlib
 import sys
@@ -50,6 +52,28 @@ def CountCases(label, status, xml, counts):
   counts.passed += passed
   counts.failed += failed
   counts.skipped += skipped
+
+
+def LoadSkips(path):
+  """Returns (pattern of a case, reason) for each rule of skips.txt."""
+  rules = []
+  for line in path.read_text(encoding="utf-8").splitlines():
+    if line and not line.startswith("#"):
+      pattern, reason = line.split("\t", 1)
+      rules.append((pattern, reason))
+  return rules
+
+
+def CheckSkips(rules, counts):
+  """Adds the reason to each skipped case of `counts`; a case without one becomes failed."""
+  skipped = []
+  for name in counts.skipped:
+    reasons = [reason for pattern, reason in rules if fnmatch.fnmatchcase(name, pattern)]
+    if reasons:
+      skipped.append(f"{name}: {reasons[0]}")
+    else:
+      counts.failed.append(f"{name} (skipped, and not in .ci/skips.txt)")
+  counts.skipped = skipped
 
 
 def ReadFile(uri):
@@ -98,6 +122,7 @@ def main():
     except json.JSONDecodeError:
       break  # Bazel was stopped in the middle of a line.
   counts = CountEvents(events, bazel_status)
+  CheckSkips(LoadSkips(pathlib.Path(__file__).with_name("skips.txt")), counts)
   counts.passed += int(sys.argv[3]) if len(sys.argv) > 3 else 0
   counts.failed += [f"check: {name}" for name in sys.argv[4:]]
   for verb, names in (("skipped", counts.skipped), ("FAILED", counts.failed)):

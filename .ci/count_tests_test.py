@@ -50,16 +50,40 @@ class CountTestsTest(unittest.TestCase):
     count_tests.CountCases("//m:m", "PASSED", SKIPPED_SCRIPT, counts)
     self.assertEqual((counts.passed, counts.failed, counts.skipped), (0, [], ["//m:m .m"]))
 
+  def testSkippedCaseNeedsAReason(self):
+    counts = count_tests.Counts(skipped=["//a:t OnGpu.Copies", "//a:t Layout.Skips"])
+    count_tests.CheckSkips([("//a:t OnGpu.*", "needs a GPU")], counts)
+    self.assertEqual(counts.skipped, ["//a:t OnGpu.Copies: needs a GPU"])
+    self.assertEqual(counts.failed, ["//a:t Layout.Skips (skipped, and not in .ci/skips.txt)"])
+
+  def testRulesHaveReasons(self):
+    for pattern, reason in count_tests.LoadSkips(pathlib.Path(__file__).with_name("skips.txt")):
+      self.assertTrue(pattern.startswith("//"), pattern)
+      self.assertTrue(reason.strip(), pattern)
+
   def testLastLineHasThePassedTheFailedAndTheSkipped(self):
     with tempfile.TemporaryDirectory() as folder:
       report = pathlib.Path(folder, "test.xml")
       report.write_text(SKIPPED_SCRIPT)
       events = pathlib.Path(folder, "events.json")
       events.write_text("\n".join(json.dumps(event) for event in [
-          Result("//a:t", "PASSED"), Result("//m:m", "PASSED", report.as_uri())]))
+          Result("//a:t", "PASSED"),
+          Result("//m:m", "PASSED", report.as_uri()),
+          Result("//testing/models:shared_models_test", "PASSED", self.SharedModelsReport(folder))]))
       script = pathlib.Path(__file__).with_name("count_tests.py")
-      printed = subprocess.run([sys.executable, script, events, "0"], capture_output=True, text=True, check=True)
-    self.assertEqual(printed.stdout, "skipped: //m:m .m\n1 passed, 0 failed, 1 skipped\n")
+      printed = subprocess.run([sys.executable, script, events, "0"], capture_output=True, text=True, check=False)
+    self.assertEqual(printed.returncode, 1)
+    self.assertEqual(
+        printed.stdout,
+        "skipped: //testing/models:shared_models_test .shared_models_test: "
+        "needs the folder shared/models, which is not in the repository\n"
+        "FAILED: //m:m .m (skipped, and not in .ci/skips.txt)\n"
+        "1 passed, 1 failed, 1 skipped\n")
+
+  def SharedModelsReport(self, folder):
+    report = pathlib.Path(folder, "shared_models.xml")
+    report.write_text(SKIPPED_SCRIPT.replace('name="m"', 'name="shared_models_test"'))
+    return report.as_uri()
 
   def testTestWithoutReportCountsAsOne(self):
     counts = count_tests.CountEvents([Result("//a:t", "PASSED"), Result("//b:t", "TIMEOUT")], 3)

@@ -45,7 +45,7 @@ TEST(MemoryPlannerTest, EmptyBuffersTakeNothing) {
   EXPECT_EQ(PlanArena({})->bytes, 0);
 }
 
-TEST(MemoryPlannerTest, TooLargeArenasAreRefused) {
+TEST(MemoryPlannerTest, TooLargeArenasAreRejected) {
   constexpr int64_t kHuge = int64_t{1} << 61;
   EXPECT_EQ(PlanArena({{kHuge, 0, 1}, {kHuge, 0, 1}, {kHuge, 0, 1}}).status().code(),
             absl::StatusCode::kResourceExhausted);

@@ -32,7 +32,7 @@ TEST(SymIntTest, TextRoundTrips) {
   }
 }
 
-TEST(SymIntTest, BadTextIsRefusedWithThePosition) {
+TEST(SymIntTest, BadTextIsRejectedWithThePosition) {
   for (const std::string text : {"", "s", "(s0 +4)", "(1 + 2", "1 ", "max(1,2)", "99999999999999999999", "s9999999"}) {
     const absl::Status status = SymInt::Parse(text).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;

@@ -10,9 +10,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "kernels/api/in_place.h"
 #include "kernels/api/op_check.h"
 #include "kernels/api/registry.h"
+#include "planning/overwrite.h"
 #include "serialization/schema/tensor_type.h"
 
 namespace cotan {
@@ -81,7 +81,7 @@ class Scheduler {
     COTAN_RETURN_IF_ERROR(AddOutputs());
     COTAN_RETURN_IF_ERROR(StageUpdates());
     COTAN_RETURN_IF_ERROR(WriteUpdates());
-    OverwriteDyingInputs();
+    OverwriteDyingInputs(method_, symbols_, options_.donated, schedule_);
     return std::move(schedule_);
   }
 
@@ -417,7 +417,7 @@ class Scheduler {
     const int output = OutputIn(step, update.source.buffer);
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       const bool reads = IsOldContent(step.inputs[i]) && TargetOf(step.inputs[i]) == update.target;
-      if (reads && !Safe(step, static_cast<int>(i), output)) return false;
+      if (reads && !IsSafeInPlace(method_, step, symbols_, static_cast<int>(i), output)) return false;
     }
     return true;
   }
@@ -426,77 +426,6 @@ class Scheduler {
     int output = 0;
     while (step.outputs[static_cast<size_t>(output)].buffer != buffer) ++output;
     return output;
-  }
-
-  // --- arena ----------------------------------------------------------------
-
-  // Returns whether results may overwrite the buffer after its last read.
-  bool MayBeOverwritten(const Buffer& buffer) const {
-    return buffer.kind == BufferKind::kArena ||
-           (buffer.kind == BufferKind::kInput &&
-            std::find(options_.donated.begin(), options_.donated.end(), buffer.index) != options_.donated.end());
-  }
-
-  // Places results of elementwise ops in the memory of inputs that no later step reads.
-  void OverwriteDyingInputs() {
-    std::vector<int> last_use(schedule_.buffers.size(), -1);
-    for (size_t i = 0; i < schedule_.steps.size(); ++i) {
-      for (const Operand& input : schedule_.steps[i].inputs) {
-        last_use[static_cast<size_t>(input.buffer)] = static_cast<int>(i);
-      }
-    }
-    std::vector<int> moved_to(schedule_.buffers.size());
-    for (size_t i = 0; i < moved_to.size(); ++i) moved_to[i] = static_cast<int>(i);
-    for (size_t i = 0; i < schedule_.steps.size(); ++i) {
-      ScheduledStep& step = schedule_.steps[i];
-      for (Operand& input : step.inputs) input.buffer = moved_to[static_cast<size_t>(input.buffer)];
-      absl::flat_hash_set<int> taken;
-      for (size_t k = 0; k < step.outputs.size(); ++k) {
-        Operand& output = step.outputs[k];
-        const int from = output.buffer;
-        const int to = DyingInput(step, static_cast<int>(i), static_cast<int>(k), last_use, taken);
-        if (to < 0) continue;
-        taken.insert(to);
-        moved_to[static_cast<size_t>(from)] = to;
-        last_use[static_cast<size_t>(to)] = last_use[static_cast<size_t>(from)];
-        output.buffer = to;
-        ++schedule_.stats.inputs_overwritten;
-      }
-    }
-  }
-
-  // Returns the buffer of an input that output `k` of the step may overwrite; -1 if there is none.
-  int DyingInput(const ScheduledStep& step, int index, int k, const std::vector<int>& last_use,
-                 const absl::flat_hash_set<int>& taken) {
-    const Operand& output = step.outputs[static_cast<size_t>(k)];
-    if (BufferOf(output).kind != BufferKind::kArena) return -1;
-    for (const Operand& input : step.inputs) {
-      const Buffer& buffer = BufferOf(input);
-      if (!MayBeOverwritten(buffer) || buffer.bytes != BufferOf(output).bytes || taken.contains(input.buffer) ||
-          last_use[static_cast<size_t>(input.buffer)] != index || input.geometry.layout.offset != 0) {
-        continue;
-      }
-      bool safe = true;
-      for (size_t i = 0; safe && i < step.inputs.size(); ++i) {
-        safe = step.inputs[i].buffer != input.buffer ||
-               (step.inputs[i].geometry.layout.offset == 0 && Safe(step, static_cast<int>(i), k));
-      }
-      if (safe) return input.buffer;
-    }
-    return -1;
-  }
-
-  bool Safe(const ScheduledStep& step, int input, int output) const {
-    const std::vector<TensorSpec> inputs = SpecsOf(step.inputs);
-    const std::vector<TensorSpec> outputs = SpecsOf(step.outputs);
-    return InPlaceSafe({.op = OpOf(method_, step), .inputs = inputs, .outputs = outputs, .symbols = symbols_}, input,
-                       output);
-  }
-
-  static std::vector<TensorSpec> SpecsOf(const std::vector<Operand>& operands) {
-    std::vector<TensorSpec> specs;
-    for (const Operand& operand : operands) specs.push_back(SpecOf(operand));
-    return specs;
   }
 
   const serialization::Artifact& artifact_;

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/api/kernel.h"
+#include "planning/schedule_stats.h"
 #include "serialization/metadata/view_geometry.h"
 #include "serialization/schema/program.pb.h"
 
@@ -79,19 +80,6 @@ struct ScheduledStep {
   int op = -1;
   std::vector<Operand> inputs;
   std::vector<Operand> outputs;
-};
-
-// Counts of copies made and avoided, for tools and tests.
-struct ScheduleStats {
-  int views = 0;             // ViewOps that became geometry
-  int view_copies = 0;       // ViewOps that needed a copy
-  int outputs_in_place = 0;  // results computed in the caller's memory
-  int output_copies = 0;
-  int updates_in_place = 0;  // states computed in their own memory
-  int update_copies = 0;
-  int inputs_in_place = 0;  // new contents of arguments computed in their own memory
-  int input_copies = 0;
-  int inputs_overwritten = 0;  // ops that write over an input that dies
 };
 
 struct Schedule {

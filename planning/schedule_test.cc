@@ -319,7 +319,7 @@ TEST(ScheduleTest, OpsThatDoNotFitTheirOperandsAreNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("method 'run', op 0 (matmul) from fc1: "));
 }
 
-TEST(ScheduleTest, ViewsThatLieAboutTheirTypeAreRefused) {
+TEST(ScheduleTest, ViewsThatLieAboutTheirTypeAreRejected) {
   ProgramBuilder program;
   MethodBuilder m = program.AddMethod("run");
   const uint32_t x = m.Input("x", DType::kFloat32, {"2", "3"});
@@ -328,7 +328,7 @@ TEST(ScheduleTest, ViewsThatLieAboutTheirTypeAreRefused) {
   EXPECT_THAT(std::string(ScheduleStatus(program).message()), HasSubstr("its value is declared f32[7]"));
 }
 
-TEST(ScheduleTest, ViewsOutsideTheirMemoryAreRefused) {
+TEST(ScheduleTest, ViewsOutsideTheirMemoryAreRejected) {
   ProgramBuilder program;
   MethodBuilder m = program.AddMethod("run");
   const uint32_t x = m.Input("x", DType::kFloat32, {"6"});

@@ -26,7 +26,7 @@ absl::StatusOr<ExprProgram> Resolve(const ExprBuilder& b, const std::vector<Tens
   return ResolveExpr({op, in, out, symbols});
 }
 
-void ExpectRefused(const absl::Status& status, absl::string_view words) {
+void ExpectRejected(const absl::Status& status, absl::string_view words) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   EXPECT_NE(status.message().find(words), absl::string_view::npos) << status;
 }
@@ -90,73 +90,73 @@ TEST(ExprProgramTest, SizesAreEvaluated) {
   EXPECT_FALSE(Resolve(b, {}, {Spec(DType::kInt64, {6})}, {}).ok());
 }
 
-TEST(ExprProgramTest, OperandsThatDoNotPrecedeAreRefused) {
+TEST(ExprProgramTest, OperandsThatDoNotPrecedeAreRejected) {
   ExprBuilder b({4});
   const int x = b.Input(0, kF32);
   b.Output(b.Add(x, x));
   b.expr().mutable_instructions(1)->set_operands(1, 1);
-  ExpectRefused(Resolve(b, {Spec(kF32, {4})}, {Spec(kF32, {4})}).status(), "does not precede");
+  ExpectRejected(Resolve(b, {Spec(kF32, {4})}, {Spec(kF32, {4})}).status(), "does not precede");
 }
 
-TEST(ExprProgramTest, IndexesOutOfRangeAreRefused) {
+TEST(ExprProgramTest, IndexesOutOfRangeAreRejected) {
   ExprBuilder input({4});
   input.Output(input.Input(1, kF32));
-  ExpectRefused(Resolve(input, {Spec(kF32, {4})}, {Spec(kF32, {4})}).status(), "names input 1 of 1");
+  ExpectRejected(Resolve(input, {Spec(kF32, {4})}, {Spec(kF32, {4})}).status(), "names input 1 of 1");
   ExprBuilder iota({4});
   iota.Output(iota.Iota(DType::kInt64, 1));
-  ExpectRefused(Resolve(iota, {}, {Spec(DType::kInt64, {4})}).status(), "dimension 1 of 1");
+  ExpectRejected(Resolve(iota, {}, {Spec(DType::kInt64, {4})}).status(), "dimension 1 of 1");
   ExprBuilder output({4});
   output.Input(0, kF32);
   output.Output(7);
-  ExpectRefused(Resolve(output, {Spec(kF32, {4})}, {Spec(kF32, {4})}).status(), "output 0 names instruction 7");
+  ExpectRejected(Resolve(output, {Spec(kF32, {4})}, {Spec(kF32, {4})}).status(), "output 0 names instruction 7");
   const int reduce[] = {3};
   ExprBuilder dims({4}, reduce);
-  ExpectRefused(Resolve(dims, {}, {}).status(), "reduce_dims");
+  ExpectRejected(Resolve(dims, {}, {}).status(), "reduce_dims");
 }
 
 TEST(ExprProgramTest, DTypesAreChecked) {
   ExprBuilder b({4});
   const int x = b.Input(0, DType::kInt64);
   b.Output(b.Apply(FN_EXP, {x}));
-  ExpectRefused(Resolve(b, {Spec(DType::kInt64, {4})}, {Spec(DType::kInt64, {4})}).status(),
-                "(exp): does not take i64");
+  ExpectRejected(Resolve(b, {Spec(DType::kInt64, {4})}, {Spec(DType::kInt64, {4})}).status(),
+                 "(exp): does not take i64");
   ExprBuilder mixed({4});
   mixed.Output(mixed.Add(mixed.Input(0, kF32), mixed.Input(1, DType::kFloat64)));
-  ExpectRefused(Resolve(mixed, {Spec(kF32, {4}), Spec(DType::kFloat64, {4})}, {Spec(DType::kFloat64, {4})}).status(),
-                "operands are f32 and f64");
+  ExpectRejected(Resolve(mixed, {Spec(kF32, {4}), Spec(DType::kFloat64, {4})}, {Spec(DType::kFloat64, {4})}).status(),
+                 "operands are f32 and f64");
   ExprBuilder shift({4});
   const int flag = shift.Input(0, DType::kBool);
   shift.Output(shift.Apply(FN_SHIFT_LEFT, {flag, flag}));
-  ExpectRefused(Resolve(shift, {Spec(DType::kBool, {4})}, {Spec(DType::kBool, {4})}).status(), "does not take bool");
+  ExpectRejected(Resolve(shift, {Spec(DType::kBool, {4})}, {Spec(DType::kBool, {4})}).status(), "does not take bool");
 }
 
-TEST(ExprProgramTest, UnknownFunctionsAreRefused) {
+TEST(ExprProgramTest, UnknownFunctionsAreRejected) {
   ExprBuilder b({4});
   b.Output(b.Input(0, kF32));
   b.expr().mutable_instructions(0)->set_fn(static_cast<ScalarFn>(9999));
-  ExpectRefused(Resolve(b, {Spec(kF32, {4})}, {Spec(kF32, {4})}).status(), "unknown function");
+  ExpectRejected(Resolve(b, {Spec(kF32, {4})}, {Spec(kF32, {4})}).status(), "unknown function");
 }
 
 TEST(ExprProgramTest, OutputsMustHaveTheSizesOfTheirLevel) {
   ExprBuilder b({4});
   b.Output(b.Input(0, kF32));
-  ExpectRefused(Resolve(b, {Spec(kF32, {4})}, {Spec(kF32, {5})}).status(), "output 0 is f32[5]");
-  ExpectRefused(Resolve(b, {Spec(kF32, {4})}, {}).status(), "1 outputs, the op 0");
+  ExpectRejected(Resolve(b, {Spec(kF32, {4})}, {Spec(kF32, {5})}).status(), "output 0 is f32[5]");
+  ExpectRejected(Resolve(b, {Spec(kF32, {4})}, {}).status(), "1 outputs, the op 0");
 }
 
 TEST(ExprProgramTest, ReductionsNeedReduceDims) {
   ExprBuilder b({4});
   b.Output(b.Sum(b.Input(0, kF32)));
-  ExpectRefused(Resolve(b, {Spec(kF32, {4})}, {Spec(kF32, {4})}).status(), "no reduce_dims");
+  ExpectRejected(Resolve(b, {Spec(kF32, {4})}, {Spec(kF32, {4})}).status(), "no reduce_dims");
 }
 
 TEST(ExprProgramTest, GeneratorStateIsTwoIntegers) {
   ExprBuilder b({4});
   b.Output(b.Random(0));
   EXPECT_TRUE(Resolve(b, {Spec(DType::kInt64, {2})}, {Spec(kF32, {4})}).ok());
-  ExpectRefused(Resolve(b, {Spec(DType::kInt64, {3})}, {Spec(kF32, {4})}).status(), "RNG state");
+  ExpectRejected(Resolve(b, {Spec(DType::kInt64, {3})}, {Spec(kF32, {4})}).status(), "RNG state");
   b.expr().mutable_instructions(0)->set_slice("-4");
-  ExpectRefused(Resolve(b, {Spec(DType::kInt64, {2})}, {Spec(kF32, {4})}).status(), "negative");
+  ExpectRejected(Resolve(b, {Spec(DType::kInt64, {2})}, {Spec(kF32, {4})}).status(), "negative");
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ absl::StatusOr<IndexRange> IndexRange::Of(const KernelRequest& request) {
   return range;
 }
 
-absl::Status IndexRange::Refuse(OpKind kind, absl::Span<const int64_t> sizes, int64_t position, int64_t value) const {
+absl::Status IndexRange::OutOfRangeError(OpKind kind, absl::Span<const int64_t> sizes, int64_t position,
+                                         int64_t value) const {
   std::string message = absl::StrCat(OpKindName(kind), ": index[", PositionText(sizes, position), "] is ", value,
                                      ", outside [", lowest(), ", ", size, ")");
   if (ignored.has_value()) absl::StrAppend(&message, " and not ", *ignored, ", which is ignored");

@@ -36,7 +36,7 @@ struct IndexRange {
 
   // Returns InvalidArgument for `value`, found at row-major `position` of an index with these sizes: "gather:
   // index[1,0] is 4, outside [-4, 4)".
-  absl::Status Refuse(OpKind kind, absl::Span<const int64_t> sizes, int64_t position, int64_t value) const;
+  absl::Status OutOfRangeError(OpKind kind, absl::Span<const int64_t> sizes, int64_t position, int64_t value) const;
 };
 
 }  // namespace cotan

@@ -59,11 +59,11 @@ TEST(IndexRangeTest, TheSizeMayDependOnDynamicDimensions) {
   EXPECT_EQ(RangeOf("", {}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(IndexRangeTest, ARefusalTellsOpPositionValueAndRange) {
+TEST(IndexRangeTest, OutOfRangeErrorNamesOpPositionValueAndRange) {
   const IndexRange range{.size = 4, .from_end = true};
-  EXPECT_EQ(range.Refuse(Op::kGather, {2, 3}, 4, -5),
+  EXPECT_EQ(range.OutOfRangeError(Op::kGather, {2, 3}, 4, -5),
             absl::InvalidArgumentError("gather: index[1,1] is -5, outside [-4, 4)"));
-  EXPECT_EQ((IndexRange{.size = 4, .ignored = -100}.Refuse(Op::kCheckedIndex, {}, 0, 4)),
+  EXPECT_EQ((IndexRange{.size = 4, .ignored = -100}.OutOfRangeError(Op::kCheckedIndex, {}, 0, 4)),
             absl::InvalidArgumentError("checked_index: index[] is 4, outside [0, 4) and not -100, which is ignored"));
 }
 

@@ -80,7 +80,7 @@ TEST(MatmulEpilogueTest, BatchesStretch) {
   EXPECT_TRUE(CheckOp(parts->Product(request)).ok());
 }
 
-TEST(MatmulEpilogueTest, WhatIsNoProductIsRefused) {
+TEST(MatmulEpilogueTest, WhatIsNoProductIsRejected) {
   const Op op = AddOp({4, 3});
   const std::vector<TensorSpec> outputs = {Spec({4, 3})};
   const std::vector<TensorSpec> one = {Spec({4, 2})};

@@ -23,7 +23,7 @@ absl::Status Check(const Op& op, const std::vector<TensorSpec>& inputs, const st
   return CheckOp({op, inputs, outputs, {}});
 }
 
-void ExpectRefused(const absl::Status& status, absl::string_view words) {
+void ExpectRejected(const absl::Status& status, absl::string_view words) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   EXPECT_NE(status.message().find(words), absl::string_view::npos) << status;
 }
@@ -39,32 +39,32 @@ Op Conv2d(int64_t stride, int64_t padding, int64_t groups) {
   return op;
 }
 
-TEST(OpCheckTest, AnOpWithoutKindIsRefused) { ExpectRefused(Check(Op(), {}, {}), "no kind"); }
+TEST(OpCheckTest, AnOpWithoutKindIsRejected) { ExpectRejected(Check(Op(), {}, {}), "no kind"); }
 
 TEST(OpCheckTest, MatmulChecksTheInnerAndTheBatchDimensions) {
   Op op;
   op.mutable_matmul();
   EXPECT_TRUE(Check(op, {Spec(kF32, {5, 1, 2, 3}), Spec(kF32, {4, 3, 6})}, {Spec(kF32, {5, 4, 2, 6})}).ok());
-  ExpectRefused(Check(op, {Spec(kF32, {2, 3}), Spec(kF32, {4, 6})}, {Spec(kF32, {2, 6})}),
-                "input 1 is f32[4,6], expected f32[3,6]");
-  ExpectRefused(Check(op, {Spec(kF32, {2, 2, 3}), Spec(kF32, {3, 3, 6})}, {Spec(kF32, {2, 2, 6})}), "batch");
-  ExpectRefused(Check(op, {Spec(kF32, {2, 3}), Spec(kF32, {3, 6})}, {Spec(kF32, {2, 5})}), "the output");
-  ExpectRefused(Check(op, {Spec(kF32, {2, 3}), Spec(kF32, {3, 6}), Spec(kF32, {5})}, {Spec(kF32, {2, 6})}), "input 2");
-  ExpectRefused(Check(op, {Spec(kF32, {3}), Spec(kF32, {3, 6})}, {Spec(kF32, {6})}), "dimensions");
+  ExpectRejected(Check(op, {Spec(kF32, {2, 3}), Spec(kF32, {4, 6})}, {Spec(kF32, {2, 6})}),
+                 "input 1 is f32[4,6], expected f32[3,6]");
+  ExpectRejected(Check(op, {Spec(kF32, {2, 2, 3}), Spec(kF32, {3, 3, 6})}, {Spec(kF32, {2, 2, 6})}), "batch");
+  ExpectRejected(Check(op, {Spec(kF32, {2, 3}), Spec(kF32, {3, 6})}, {Spec(kF32, {2, 5})}), "the output");
+  ExpectRejected(Check(op, {Spec(kF32, {2, 3}), Spec(kF32, {3, 6}), Spec(kF32, {5})}, {Spec(kF32, {2, 6})}), "input 2");
+  ExpectRejected(Check(op, {Spec(kF32, {3}), Spec(kF32, {3, 6})}, {Spec(kF32, {6})}), "dimensions");
 }
 
 TEST(OpCheckTest, ConvolutionChecksSizesGroupsAndAttributes) {
   const std::vector<TensorSpec> in = {Spec(kF32, {2, 4, 8, 8}), Spec(kF32, {6, 2, 3, 3}), Spec(kF32, {6})};
   EXPECT_TRUE(Check(Conv2d(2, 1, 2), in, {Spec(kF32, {2, 6, 4, 4})}).ok());
-  ExpectRefused(Check(Conv2d(2, 1, 2), in, {Spec(kF32, {2, 6, 5, 4})}), "the convolution's output");
-  ExpectRefused(Check(Conv2d(2, 1, 3), in, {Spec(kF32, {2, 6, 4, 4})}), "groups 3 does not divide 4");
-  ExpectRefused(Check(Conv2d(0, 1, 2), in, {Spec(kF32, {2, 6, 4, 4})}), "stride is 0");
-  ExpectRefused(Check(Conv2d(2, -1, 2), in, {Spec(kF32, {2, 6, 4, 4})}), "padding is -1");
-  ExpectRefused(Check(Conv2d(2, int64_t{1} << 62, 2), in, {Spec(kF32, {2, 6, 4, 4})}), "padding");
-  ExpectRefused(Check(Conv2d(2, 1, 0), in, {Spec(kF32, {2, 6, 4, 4})}), "groups is 0");
+  ExpectRejected(Check(Conv2d(2, 1, 2), in, {Spec(kF32, {2, 6, 5, 4})}), "the convolution's output");
+  ExpectRejected(Check(Conv2d(2, 1, 3), in, {Spec(kF32, {2, 6, 4, 4})}), "groups 3 does not divide 4");
+  ExpectRejected(Check(Conv2d(0, 1, 2), in, {Spec(kF32, {2, 6, 4, 4})}), "stride is 0");
+  ExpectRejected(Check(Conv2d(2, -1, 2), in, {Spec(kF32, {2, 6, 4, 4})}), "padding is -1");
+  ExpectRejected(Check(Conv2d(2, int64_t{1} << 62, 2), in, {Spec(kF32, {2, 6, 4, 4})}), "padding");
+  ExpectRejected(Check(Conv2d(2, 1, 0), in, {Spec(kF32, {2, 6, 4, 4})}), "groups is 0");
   Op missing = Conv2d(2, 1, 2);
   missing.mutable_convolution()->clear_dilation();
-  ExpectRefused(Check(missing, in, {Spec(kF32, {2, 6, 4, 4})}), "dilation has 0 entries");
+  ExpectRejected(Check(missing, in, {Spec(kF32, {2, 6, 4, 4})}), "dilation has 0 entries");
 }
 
 TEST(OpCheckTest, PoolsCheckPaddingAndIndices) {
@@ -74,33 +74,33 @@ TEST(OpCheckTest, PoolsCheckPaddingAndIndices) {
   op.mutable_max_pool()->add_padding(1);
   op.mutable_max_pool()->add_dilation(1);
   EXPECT_TRUE(Check(op, {Spec(kF32, {4, 9})}, {Spec(kF32, {4, 5}), Spec(kI64, {4, 5})}).ok());
-  ExpectRefused(Check(op, {Spec(kF32, {4, 9})}, {Spec(kF32, {4, 5}), Spec(kF32, {4, 5})}), "the indices");
+  ExpectRejected(Check(op, {Spec(kF32, {4, 9})}, {Spec(kF32, {4, 5}), Spec(kF32, {4, 5})}), "the indices");
   op.mutable_max_pool()->set_padding(0, 2);
-  ExpectRefused(Check(op, {Spec(kF32, {4, 9})}, {Spec(kF32, {4, 6})}), "exceeds half of the kernel");
+  ExpectRejected(Check(op, {Spec(kF32, {4, 9})}, {Spec(kF32, {4, 6})}), "exceeds half of the kernel");
 }
 
 TEST(OpCheckTest, GatherScatterAndConcatCheckSizes) {
   Op gather;
   gather.mutable_gather()->set_dim(1);
   EXPECT_TRUE(Check(gather, {Spec(kF32, {2, 5, 3}), Spec(kI64, {4, 6})}, {Spec(kF32, {2, 4, 6, 3})}).ok());
-  ExpectRefused(Check(gather, {Spec(kF32, {2, 5, 3}), Spec(kF32, {4})}, {Spec(kF32, {2, 4, 3})}), "i32 or i64");
+  ExpectRejected(Check(gather, {Spec(kF32, {2, 5, 3}), Spec(kF32, {4})}, {Spec(kF32, {2, 4, 3})}), "i32 or i64");
   gather.mutable_gather()->set_dim(3);
-  ExpectRefused(Check(gather, {Spec(kF32, {2, 5, 3}), Spec(kI64, {4})}, {Spec(kF32, {2, 5, 4})}), "dim is 3");
+  ExpectRejected(Check(gather, {Spec(kF32, {2, 5, 3}), Spec(kI64, {4})}, {Spec(kF32, {2, 5, 4})}), "dim is 3");
   Op checked;
   checked.mutable_checked_index()->set_size("7");
   EXPECT_TRUE(Check(checked, {Spec(kI64, {2, 5})}, {Spec(kI64, {2, 5})}).ok());
-  ExpectRefused(Check(checked, {Spec(kF32, {2})}, {Spec(kF32, {2})}), "i32 or i64");
-  ExpectRefused(Check(checked, {Spec(kI64, {2})}, {Spec(kI64, {3})}), "the output is i64[3], expected i64[2]");
+  ExpectRejected(Check(checked, {Spec(kF32, {2})}, {Spec(kF32, {2})}), "i32 or i64");
+  ExpectRejected(Check(checked, {Spec(kI64, {2})}, {Spec(kI64, {3})}), "the output is i64[3], expected i64[2]");
   checked.mutable_checked_index()->set_size("-7");
-  ExpectRefused(Check(checked, {Spec(kI64, {2})}, {Spec(kI64, {2})}), "size is -7, expected at least 0");
+  ExpectRejected(Check(checked, {Spec(kI64, {2})}, {Spec(kI64, {2})}), "size is -7, expected at least 0");
   Op scatter;
   scatter.mutable_scatter_add()->set_dim(0);
   EXPECT_TRUE(Check(scatter, {Spec(kF32, {4, 3}), Spec(kI64, {4})}, {Spec(kF32, {9, 3})}).ok());
-  ExpectRefused(Check(scatter, {Spec(kF32, {4, 2}), Spec(kI64, {4})}, {Spec(kF32, {9, 3})}), "input 0");
+  ExpectRejected(Check(scatter, {Spec(kF32, {4, 2}), Spec(kI64, {4})}, {Spec(kF32, {9, 3})}), "input 0");
   Op concat;
   concat.mutable_concat()->set_dim(0);
   EXPECT_TRUE(Check(concat, {Spec(kF32, {4, 3}), Spec(kF32, {0, 3})}, {Spec(kF32, {4, 3})}).ok());
-  ExpectRefused(Check(concat, {Spec(kF32, {4, 3})}, {Spec(kF32, {5, 3})}), "have 4 elements");
+  ExpectRejected(Check(concat, {Spec(kF32, {4, 3})}, {Spec(kF32, {5, 3})}), "have 4 elements");
 }
 
 TEST(OpCheckTest, AttentionChecksAllOperands) {
@@ -109,8 +109,8 @@ TEST(OpCheckTest, AttentionChecksAllOperands) {
   const TensorSpec q = Spec(kF32, {2, 3, 4, 8}), k = Spec(kF32, {2, 3, 5, 8}), v = Spec(kF32, {2, 3, 5, 6});
   const TensorSpec out = Spec(kF32, {2, 3, 4, 6});
   EXPECT_TRUE(Check(op, {q, k, v, Spec(kF32, {4, 5})}, {out, Spec(kF32, {2, 3, 4})}).ok());
-  ExpectRefused(Check(op, {q, v, k}, {out}), "k is");
-  ExpectRefused(Check(op, {q, k, v, Spec(kF32, {5, 4})}, {out}), "the bias");
+  ExpectRejected(Check(op, {q, v, k}, {out}), "k is");
+  ExpectRejected(Check(op, {q, k, v, Spec(kF32, {5, 4})}, {out}), "the bias");
 }
 
 TEST(OpCheckTest, RecurrentChecksTheOperandsOfItsCell) {
@@ -122,20 +122,20 @@ TEST(OpCheckTest, RecurrentChecksTheOperandsOfItsCell) {
   const TensorSpec gru_weight = Spec(kF32, {9, 3});
   EXPECT_TRUE(Check(op, {x, weight, state, state}, {steps, steps}).ok());
   EXPECT_TRUE(Check(op, {x, weight, state, state}, {steps, steps, x}).ok());
-  ExpectRefused(Check(op, {x, weight, state}, {steps, steps}), "has 3 inputs");
-  ExpectRefused(Check(op, {x, weight, state, state}, {steps}), "1 outputs");
-  ExpectRefused(Check(op, {gru_x, weight, state, state}, {steps, steps}), "projected is f32[5,2,9]");
-  ExpectRefused(Check(op, {x, gru_weight, state, state}, {steps, steps}), "the weight is f32[9,3]");
-  ExpectRefused(Check(op, {x, weight, state, bias}, {steps, steps}), "c0 is");
-  ExpectRefused(Check(op, {x, weight, state, state}, {steps, steps, gru_x}), "gates is");
+  ExpectRejected(Check(op, {x, weight, state}, {steps, steps}), "has 3 inputs");
+  ExpectRejected(Check(op, {x, weight, state, state}, {steps}), "1 outputs");
+  ExpectRejected(Check(op, {gru_x, weight, state, state}, {steps, steps}), "projected is f32[5,2,9]");
+  ExpectRejected(Check(op, {x, gru_weight, state, state}, {steps, steps}), "the weight is f32[9,3]");
+  ExpectRejected(Check(op, {x, weight, state, bias}, {steps, steps}), "c0 is");
+  ExpectRejected(Check(op, {x, weight, state, state}, {steps, steps, gru_x}), "gates is");
   op.mutable_recurrent()->set_cell(Recurrent::GRU);
   EXPECT_TRUE(Check(op, {gru_x, gru_weight, state, bias}, {steps, x}).ok());
   EXPECT_TRUE(Check(op, {gru_x, gru_weight, state}, {steps}).ok());
-  ExpectRefused(Check(op, {gru_x, gru_weight, state, state}, {steps}), "the bias is");
+  ExpectRejected(Check(op, {gru_x, gru_weight, state, state}, {steps}), "the bias is");
   op.mutable_recurrent()->set_cell(Recurrent::RNN_RELU);
   EXPECT_TRUE(Check(op, {steps, Spec(kF32, {3, 3}), state}, {steps}).ok());
   op.mutable_recurrent()->set_cell(Recurrent::CELL_UNSPECIFIED);
-  ExpectRefused(Check(op, {steps, Spec(kF32, {3, 3}), state}, {steps}), "cell 0 is unknown");
+  ExpectRejected(Check(op, {steps, Spec(kF32, {3, 3}), state}, {steps}), "cell 0 is unknown");
 }
 
 TEST(OpCheckTest, RecurrentBackwardChecksTheOperandsOfItsCell) {
@@ -145,37 +145,37 @@ TEST(OpCheckTest, RecurrentBackwardChecksTheOperandsOfItsCell) {
   const TensorSpec x = Spec(kF32, {5, 2, 12}), weight = Spec(kF32, {12, 3}), state = Spec(kF32, {2, 3});
   const TensorSpec steps = Spec(kF32, {5, 2, 3}), gru_x = Spec(kF32, {5, 2, 9}), gru_weight = Spec(kF32, {9, 3});
   EXPECT_TRUE(Check(op, {steps, steps, weight, state, x, steps, state, state}, {x, state, state}).ok());
-  ExpectRefused(Check(op, {steps, steps, weight, state, x, steps, state}, {x, state, state}), "has 7 inputs");
-  ExpectRefused(Check(op, {steps, steps, weight, state, x, steps, state, steps}, {x, state, state}),
-                "the gradient of the last cell");
-  ExpectRefused(Check(op, {x, steps, weight, state, x, steps, state, state}, {x, state, state}), "grad_hidden is");
+  ExpectRejected(Check(op, {steps, steps, weight, state, x, steps, state}, {x, state, state}), "has 7 inputs");
+  ExpectRejected(Check(op, {steps, steps, weight, state, x, steps, state, steps}, {x, state, state}),
+                 "the gradient of the last cell");
+  ExpectRejected(Check(op, {x, steps, weight, state, x, steps, state, state}, {x, state, state}), "grad_hidden is");
   op.mutable_recurrent_backward()->set_cell(Recurrent::GRU);
   EXPECT_TRUE(Check(op, {steps, steps, gru_weight, state, x}, {gru_x, state, gru_x}).ok());
-  ExpectRefused(Check(op, {steps, steps, gru_weight, state, x}, {gru_x, state, state}), "hidden products");
+  ExpectRejected(Check(op, {steps, steps, gru_weight, state, x}, {gru_x, state, state}), "hidden products");
   op.mutable_recurrent_backward()->set_cell(Recurrent::RNN_TANH);
   EXPECT_TRUE(Check(op, {steps, steps, Spec(kF32, {3, 3}), state}, {steps, state}).ok());
-  ExpectRefused(Check(op, {steps, steps, Spec(kF32, {3, 3}), state}, {steps, steps}), "the gradient of h0");
+  ExpectRejected(Check(op, {steps, steps, Spec(kF32, {3, 3}), state}, {steps, steps}), "the gradient of h0");
 }
 
-TEST(OpCheckTest, LayoutsThatCannotBeAreRefused) {
+TEST(OpCheckTest, LayoutsThatCannotBeAreRejected) {
   Op op;
   op.mutable_copy();
   const TensorSpec good = Spec(kF32, {2, 3});
   TensorSpec bad = good;
   bad.layout.strides = {0, 1};
   EXPECT_TRUE(Check(op, {bad}, {good}).ok());
-  ExpectRefused(Check(op, {good}, {bad}), "share memory");
+  ExpectRejected(Check(op, {good}, {bad}), "share memory");
   bad.layout.strides = {3, 2};  // dimensions interleave, elements do not overlap
   EXPECT_TRUE(Check(op, {good}, {bad}).ok());
   bad.layout.strides = {-3, 1};
-  ExpectRefused(Check(op, {bad}, {good}), "negative");
+  ExpectRejected(Check(op, {bad}, {good}), "negative");
   bad.layout.strides = {int64_t{1} << 62, int64_t{1} << 62};
-  ExpectRefused(Check(op, {bad}, {good}), "too large");
+  ExpectRejected(Check(op, {bad}, {good}), "too large");
   bad.layout.strides = {1};
-  ExpectRefused(Check(op, {bad}, {good}), "2 sizes and 1 strides");
+  ExpectRejected(Check(op, {bad}, {good}), "2 sizes and 1 strides");
   bad = good;
   bad.dtype = DType::kUndefined;
-  ExpectRefused(Check(op, {bad}, {good}), "no dtype");
+  ExpectRejected(Check(op, {bad}, {good}), "no dtype");
 }
 
 TEST(OpCheckTest, CeilModeDropsWindowsThatStartInThePadding) {

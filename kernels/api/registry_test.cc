@@ -9,14 +9,16 @@ namespace {
 
 using serialization::Op;
 
-absl::StatusOr<std::unique_ptr<Kernel>> Refuse(const KernelRequest&) { return absl::UnimplementedError("refused"); }
+absl::StatusOr<std::unique_ptr<Kernel>> MakeUnimplemented(const KernelRequest&) {
+  return absl::UnimplementedError("refused");
+}
 
 TEST(KernelRegistryTest, FindsWhatIsRegistered) {
   KernelRegistry registry;
-  ASSERT_TRUE(registry.Register(DeviceType::kCpu, Op::kMatmul, DType::kFloat32, Refuse).ok());
+  ASSERT_TRUE(registry.Register(DeviceType::kCpu, Op::kMatmul, DType::kFloat32, MakeUnimplemented).ok());
   const absl::StatusOr<KernelFactory> found = registry.Find(DeviceType::kCpu, Op::kMatmul, DType::kFloat32);
   ASSERT_TRUE(found.ok());
-  EXPECT_EQ(*found, &Refuse);
+  EXPECT_EQ(*found, &MakeUnimplemented);
 }
 
 TEST(KernelRegistryTest, WhatIsMissingIsNamed) {
@@ -25,12 +27,12 @@ TEST(KernelRegistryTest, WhatIsMissingIsNamed) {
   EXPECT_NE(status.message().find("no cuda kernel for max_pool of bf16"), absl::string_view::npos) << status;
 }
 
-TEST(KernelRegistryTest, TwoKernelsForOneOpAreRefused) {
+TEST(KernelRegistryTest, TwoKernelsForOneOpAreRejected) {
   KernelRegistry registry;
-  ASSERT_TRUE(registry.Register(DeviceType::kCpu, Op::kCopy, DType::kInt8, Refuse).ok());
-  EXPECT_EQ(registry.Register(DeviceType::kCpu, Op::kCopy, DType::kInt8, Refuse).code(),
+  ASSERT_TRUE(registry.Register(DeviceType::kCpu, Op::kCopy, DType::kInt8, MakeUnimplemented).ok());
+  EXPECT_EQ(registry.Register(DeviceType::kCpu, Op::kCopy, DType::kInt8, MakeUnimplemented).code(),
             absl::StatusCode::kAlreadyExists);
-  EXPECT_TRUE(registry.Register(DeviceType::kCuda, Op::kCopy, DType::kInt8, Refuse).ok());
+  EXPECT_TRUE(registry.Register(DeviceType::kCuda, Op::kCopy, DType::kInt8, MakeUnimplemented).ok());
 }
 
 }  // namespace

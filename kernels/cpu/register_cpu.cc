@@ -25,7 +25,7 @@ constexpr cpu::KernelEntry kEntries[] = {
 
 absl::Status RegisterCpuKernels(KernelRegistry& registry) {
   COTAN_RETURN_IF_ERROR(cpu::RegisterEntries(kEntries, registry));
-  return cpu::RegisterPortableFamilyKernels(registry);
+  return cpu::RegisterOwnKernels(registry);
 }
 
 const KernelRegistry& CpuKernels() {

@@ -77,7 +77,7 @@ absl::Status RegisterEntries(absl::Span<const KernelEntry> entries, KernelRegist
   return absl::OkStatus();
 }
 
-absl::Status RegisterPortableFamilyKernels(KernelRegistry& registry) {
+absl::Status RegisterOwnKernels(KernelRegistry& registry) {
   COTAN_RETURN_IF_ERROR(RegisterEntries(kEntries, registry));
   return RegisterExprKernels(registry);
 }

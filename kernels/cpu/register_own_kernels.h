@@ -25,7 +25,7 @@ absl::Status RegisterEntries(absl::Span<const KernelEntry> entries, KernelRegist
 // recurrent layers, and matrix products and convolutions of dtypes that oneDNN lacks. The caller registers
 // the products of f32, bf16 and f16.
 // AlreadyExists: `registry` already has a CPU kernel for one of them.
-absl::Status RegisterPortableFamilyKernels(KernelRegistry& registry);
+absl::Status RegisterOwnKernels(KernelRegistry& registry);
 
 }  // namespace cotan::cpu
 

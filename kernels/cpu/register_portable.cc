@@ -37,7 +37,7 @@ constexpr cpu::KernelEntry kEntries[] = {
 
 absl::Status RegisterPortableKernels(KernelRegistry& registry) {
   COTAN_RETURN_IF_ERROR(cpu::RegisterEntries(kEntries, registry));
-  return cpu::RegisterPortableFamilyKernels(registry);
+  return cpu::RegisterOwnKernels(registry);
 }
 
 }  // namespace cotan

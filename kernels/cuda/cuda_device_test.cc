@@ -31,7 +31,7 @@ TEST(CudaDevice, WithoutAGpuSaysSo) {
   EXPECT_THAT(status.message(), HasSubstr("run on the CPU"));
 }
 
-TEST(AsCudaDevice, RefusesTheHost) {
+TEST(AsCudaDevice, RejectsTheHost) {
   EXPECT_EQ(AsCudaDevice(nullptr).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(AsCudaDevice(&HostDevice()).status().code(), absl::StatusCode::kInvalidArgument);
 }
@@ -62,14 +62,14 @@ TEST_F(CudaDeviceOnGpu, CopiesThroughTheDevice) {
   device_->Free(second, bytes);
 }
 
-TEST_F(CudaDeviceOnGpu, SurvivesARefusedAllocation) {
+TEST_F(CudaDeviceOnGpu, SurvivesAFailedAllocation) {
   const absl::Status status = device_->Allocate(size_t{1} << 60).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(status.message(), HasSubstr("1152921504606846976 bytes"));
   EXPECT_TRUE(device_->Synchronize().ok());
 }
 
-TEST_F(CudaDeviceOnGpu, RefusesADeviceThatDoesNotExist) {
+TEST_F(CudaDeviceOnGpu, RejectsADeviceThatDoesNotExist) {
   EXPECT_EQ(CudaDevice::Create(1000).status().code(), absl::StatusCode::kInvalidArgument);
 }
 

@@ -156,6 +156,20 @@ struct ExprPointers {
 // All GPUs and drivers accept 4096 bytes of kernel arguments.
 static_assert(sizeof(DeviceExpr) + sizeof(ExprPointers) <= 4096);
 
+// Returns the element of an input at `offset`; of a bool 0 or 1.
+COTAN_HOST_DEVICE inline float LoadElement(DeviceDType dtype, const void* data, int64_t offset) {
+  if (dtype == DeviceDType::kFloat32) return static_cast<const float*>(data)[offset];
+  return static_cast<float>(static_cast<const uint8_t*>(data)[offset] != 0);
+}
+
+COTAN_HOST_DEVICE inline void StoreElement(DeviceDType dtype, float value, void* data, int64_t offset) {
+  if (dtype == DeviceDType::kFloat32) {
+    static_cast<float*>(data)[offset] = value;
+  } else {
+    static_cast<uint8_t*>(data)[offset] = value != 0;
+  }
+}
+
 // Computes all outputs at row-major index `index` of the domain. `Index` is an integer type of 32 or 64 bits that can
 // represent DeviceExpr::num_elements; 32-bit divisions are several times faster on a GPU.
 template <typename Index>
@@ -184,10 +198,7 @@ COTAN_HOST_DEVICE inline void EvaluateExpr(const DeviceExpr& program, const Expr
     switch (instruction.fn) {
       case ExprFn::kInput: {
         const DeviceOperand& input = program.inputs[instruction.index];
-        const void* data = pointers.inputs[instruction.index];
-        value = input.dtype == DeviceDType::kFloat32
-                    ? static_cast<const float*>(data)[offset_of(input)]
-                    : static_cast<float>(static_cast<const uint8_t*>(data)[offset_of(input)] != 0);
+        value = LoadElement(input.dtype, pointers.inputs[instruction.index], offset_of(input));
         break;
       }
       case ExprFn::kConstant:
@@ -217,12 +228,7 @@ COTAN_HOST_DEVICE inline void EvaluateExpr(const DeviceExpr& program, const Expr
 
   for (int k = 0; k < program.num_outputs; ++k) {
     const DeviceOperand& output = program.outputs[k];
-    const float value = values[program.results[k]];
-    if (output.dtype == DeviceDType::kFloat32) {
-      static_cast<float*>(pointers.outputs[k])[offset_of(output)] = value;
-    } else {
-      static_cast<uint8_t*>(pointers.outputs[k])[offset_of(output)] = value != 0;
-    }
+    StoreElement(output.dtype, values[program.results[k]], pointers.outputs[k], offset_of(output));
   }
 }
 

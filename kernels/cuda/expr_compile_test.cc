@@ -143,28 +143,28 @@ std::string Refusal(const OpRequest& request) {
   return std::string(status.message());
 }
 
-TEST(CompileExpr, RefusesReductions) {
+TEST(CompileExpr, RejectsReductions) {
   ExprBuilder b({2, 3}, {1});
   b.Output(b.Sum(b.Input(0, kF32)));
   EXPECT_THAT(Refusal({.op = b.Build(), .inputs = {Spec(kF32, {2, 3})}, .outputs = {Spec(kF32, {2, 1})}}),
               HasSubstr("no reductions"));
 }
 
-TEST(CompileExpr, RefusesOtherDTypesByName) {
+TEST(CompileExpr, RejectsOtherDTypesByName) {
   ExprBuilder b({2});
   b.Output(b.Input(0, DType::kFloat64));
   const TensorSpec spec = Spec(DType::kFloat64, {2});
   EXPECT_THAT(Refusal({.op = b.Build(), .inputs = {spec}, .outputs = {spec}}), HasSubstr("no f64"));
 }
 
-TEST(CompileExpr, RefusesFunctionsItLacks) {
+TEST(CompileExpr, RejectsFunctionsItLacks) {
   ExprBuilder b({2});
   b.Output(b.Apply(serialization::FN_DIGAMMA, {b.Input(0, kF32)}));
   EXPECT_THAT(Refusal({.op = b.Build(), .inputs = {Spec(kF32, {2})}, .outputs = {Spec(kF32, {2})}}),
               HasSubstr("no digamma"));
 }
 
-TEST(CompileExpr, RefusesMoreInstructionsThanItHolds) {
+TEST(CompileExpr, RejectsMoreInstructionsThanItHolds) {
   ExprBuilder b({2});
   int x = b.Input(0, kF32);
   for (int i = 0; i < kMaxExprInstructions; ++i) x = b.Apply(serialization::FN_NEG, {x});

@@ -73,14 +73,14 @@ TEST(PlanMatmul, EmptyOutputNeedsNoCall) {
   EXPECT_TRUE(plan->calls.empty());
 }
 
-TEST(PlanMatmul, RefusesOperandsThatDoNotFit) {
+TEST(PlanMatmul, RejectsOperandsThatDoNotFit) {
   const OpRequest request = MatmulRequest({Contiguous({3, 5}), Contiguous({6, 4})}, Contiguous({3, 4}));
   const absl::Status status = PlanMatmul(request.For(nullptr)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("input 1 is f32[6,4], expected f32[5,4]"));
 }
 
-TEST(PlanMatmul, RefusesMatricesWithoutAContiguousDimension) {
+TEST(PlanMatmul, RejectsMatricesWithoutAContiguousDimension) {
   const StridedLayout strided{.sizes = {3, 5}, .strides = {20, 2}};
   const OpRequest request = MatmulRequest({strided, Contiguous({5, 4})}, Contiguous({3, 4}));
   const absl::Status status = PlanMatmul(request.For(nullptr)).status();
@@ -88,7 +88,7 @@ TEST(PlanMatmul, RefusesMatricesWithoutAContiguousDimension) {
   EXPECT_THAT(status.message(), HasSubstr("input 0 [3,5]{20,2}"));
 }
 
-TEST(PlanMatmul, RefusesAColumnAsAddend) {
+TEST(PlanMatmul, RejectsAColumnAsAddend) {
   const OpRequest request =
       MatmulRequest({Contiguous({3, 5}), Contiguous({5, 4}), Contiguous({3, 1})}, Contiguous({3, 4}));
   EXPECT_EQ(PlanMatmul(request.For(nullptr)).status().code(), absl::StatusCode::kUnimplemented);

@@ -17,13 +17,13 @@ namespace {
 
 using serialization::Op;
 
-TEST(RegisterCudaKernels, RefusesASecondTime) {
+TEST(RegisterCudaKernels, RejectsASecondTime) {
   KernelRegistry registry;
   EXPECT_TRUE(RegisterCudaKernels(registry).ok());
   EXPECT_EQ(RegisterCudaKernels(registry).code(), absl::StatusCode::kAlreadyExists);
 }
 
-TEST(RegisterCudaKernels, FactoriesRefuseTheHost) {
+TEST(RegisterCudaKernels, FactoriesRejectTheHost) {
   KernelRegistry registry;
   ASSERT_TRUE(RegisterCudaKernels(registry).ok());
   const OpRequest request = MatmulRequest({Contiguous({2, 2}), Contiguous({2, 2})}, Contiguous({2, 2}));

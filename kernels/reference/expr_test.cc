@@ -126,7 +126,7 @@ TEST(ReferenceExprTest, InverseErrorFunctionAndDigammaKnownValues) {
   EXPECT_NEAR(digamma.Values()[2], -0.5772156649015329, 1e-14);
 }
 
-TEST(ReferenceExprTest, RefusesAnInputThatDoesNotBroadcast) {
+TEST(ReferenceExprTest, RejectsAnInputThatDoesNotBroadcast) {
   ExprBuilder b({2, 3});
   b.Output(b.Input(0, kF32));
   HostTensor x(kF32, {2}, {1, 2});

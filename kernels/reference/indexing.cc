@@ -71,7 +71,7 @@ class CheckedIndexKernel final : public Kernel {
     ForEachIndex(from.sizes(), [&](absl::Span<const int64_t> at) {
       const int64_t value = from.Get(at).i;
       if (status.ok() && !range_.Allows(value)) {
-        status = range_.Refuse(Op::kCheckedIndex, from.sizes(), position, value);
+        status = range_.OutOfRangeError(Op::kCheckedIndex, from.sizes(), position, value);
       }
       to.Set(at, {0, range_.Resolve(value)});
       ++position;

@@ -99,6 +99,11 @@ StridedLayout OutputLayout(const DimVector& sizes, std::mt19937_64& random) {
   return RandomLayout(sizes, random, random() % 2 == 0, false);
 }
 
+void SetAttributes(const Case& c, serialization::Attention& op) {
+  op.set_is_causal(c.is_causal);
+  op.set_scale(c.scale);
+}
+
 void ExpectAttention(const Case& c, DType dtype, std::mt19937_64& random, bool has_bias) {
   const DimVector q_sizes = {c.batch, c.heads, c.queries, c.size};
   const DimVector k_sizes = {c.batch, c.heads, c.keys, c.size};
@@ -119,8 +124,7 @@ void ExpectAttention(const Case& c, DType dtype, std::mt19937_64& random, bool h
   SCOPED_TRACE(ToString(q.layout()) + " " + ToString(k.layout()) + " " + ToString(v.layout()) +
                (c.is_causal ? " causal" : "") + (has_bias ? " bias" : ""));
   Op op;
-  op.mutable_attention()->set_is_causal(c.is_causal);
-  op.mutable_attention()->set_scale(c.scale);
+  SetAttributes(c, *op.mutable_attention());
   const StridedLayout result_layout = OutputLayout(result_sizes, random);
   HostTensor result(dtype, result_layout);
   HostTensor logsumexp(dtype, OutputLayout({c.batch, c.heads, c.queries}, random));
@@ -132,15 +136,14 @@ void ExpectAttention(const Case& c, DType dtype, std::mt19937_64& random, bool h
   EXPECT_LE(ErrorInUnits(logsumexp, expected.logsumexp), testing::kMatmul);
   EXPECT_TRUE(GapsAreUntouched(result));
 
-  *op.mutable_attention_backward() = serialization::Attention();
-  op.mutable_attention_backward()->set_is_causal(c.is_causal);
-  op.mutable_attention_backward()->set_scale(c.scale);
+  Op backward_op;
+  SetAttributes(c, *backward_op.mutable_attention_backward());
   std::vector<HostTensor*> saved = {&grad, &q, &k, &v, &result, &logsumexp};
   if (has_bias) saved.push_back(&bias);
   HostTensor grad_q(dtype, OutputLayout(q_sizes, random));
   HostTensor grad_k(dtype, OutputLayout(k_sizes, random));
   HostTensor grad_v(dtype, OutputLayout(v_sizes, random));
-  const absl::Status backward = RunOp(MakeAttentionBackward, op, saved, {&grad_q, &grad_k, &grad_v});
+  const absl::Status backward = RunOp(MakeAttentionBackward, backward_op, saved, {&grad_q, &grad_k, &grad_v});
   ASSERT_TRUE(backward.ok()) << backward;
   EXPECT_LE(ErrorInUnits(grad_q, expected.grad_q), testing::kMatmul);
   EXPECT_LE(ErrorInUnits(grad_k, expected.grad_k), testing::kMatmul);
@@ -150,12 +153,8 @@ void ExpectAttention(const Case& c, DType dtype, std::mt19937_64& random, bool h
   for (int threads : {2, 7}) {
     HostTensor result_again(dtype, result.layout());
     HostTensor grad_k_again(dtype, grad_k.layout());
-    op.mutable_attention()->set_is_causal(c.is_causal);
-    op.mutable_attention()->set_scale(c.scale);
     ASSERT_TRUE(RunOp(MakeAttention, op, inputs, {&result_again}, threads).ok());
-    op.mutable_attention_backward()->set_is_causal(c.is_causal);
-    op.mutable_attention_backward()->set_scale(c.scale);
-    ASSERT_TRUE(RunOp(MakeAttentionBackward, op, saved, {&grad_q, &grad_k_again, &grad_v}, threads).ok());
+    ASSERT_TRUE(RunOp(MakeAttentionBackward, backward_op, saved, {&grad_q, &grad_k_again, &grad_v}, threads).ok());
     EXPECT_EQ(result.bytes(), result_again.bytes());
     EXPECT_EQ(grad_k.bytes(), grad_k_again.bytes());
   }

@@ -17,25 +17,28 @@
 #include "kernels/cpu/threading/parallel.h"
 #include "kernels/cpu/threading/parallel_kernel.h"
 #include "kernels/cpu/threading/pipeline.h"
+#include "kernels/cpu/threading/tuning.h"
 
 namespace cotan::cpu {
 namespace {
 
 using onednn::Argument;
 
-// Parts of a batch; one thread computes a part.
-constexpr int64_t kMaxParts = 4;
-
 using Operand = ConvolutionOperand;
 using Problem = ConvolutionProblem;
 using Product = ConvolutionProduct;
 
-// A primitive descriptor and the layouts of its three tensors.
-struct Plan {
-  onednn::OwnedDesc desc;
+// The layouts of the three tensors of a product.
+struct Layouts {
   dnnl_memory_desc_t source;
   dnnl_memory_desc_t weights;
   dnnl_memory_desc_t destination;
+};
+
+// A primitive descriptor and the layouts of its tensors.
+struct Plan {
+  onednn::OwnedDesc desc;
+  Layouts layouts;
 };
 
 int64_t Size(const StridedLayout& layout) { return NumElements(layout.sizes); }
@@ -91,14 +94,14 @@ absl::StatusOr<dnnl_convolution_desc_t> ForwardOperation(const Problem& p, const
 }
 
 Plan PlanOf(onednn::OwnedDesc desc, dnnl_query_t source, dnnl_query_t weights, dnnl_query_t destination) {
-  const dnnl_memory_desc_t chosen[] = {onednn::ChosenMemory(desc.get(), source),
-                                       onednn::ChosenMemory(desc.get(), weights),
-                                       onednn::ChosenMemory(desc.get(), destination)};
-  return {std::move(desc), chosen[0], chosen[1], chosen[2]};
+  const Layouts chosen = {onednn::ChosenMemory(desc.get(), source), onednn::ChosenMemory(desc.get(), weights),
+                          onednn::ChosenMemory(desc.get(), destination)};
+  return {std::move(desc), chosen};
 }
 
-// Makes a plan whose activations are channels last (`plain`) or in the layout that oneDNN prefers.
-absl::StatusOr<Plan> MakePlan(const Problem& p, bool plain) {
+// Returns layouts of which oneDNN chooses the weights', and those of the activations unless they are channels
+// last (`plain`).
+absl::StatusOr<Layouts> RequestedLayouts(const Problem& p, bool plain) {
   const StridedLayout source_layout = ChannelsLast(p.source.layout);
   const StridedLayout destination_layout = ChannelsLast(p.destination.layout);
   COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t weights,
@@ -108,42 +111,83 @@ absl::StatusOr<Plan> MakePlan(const Problem& p, bool plain) {
   COTAN_ASSIGN_OR_RETURN(
       const dnnl_memory_desc_t destination,
       plain ? Memory(p.dtype, destination_layout) : onednn::AnyMemory(p.dtype, destination_layout.sizes));
-  // oneDNN needs the forward descriptor, in the operands' own dtype, as a hint for a backward one.
-  dnnl_memory_desc_t forward_weights = weights;
-  forward_weights.data_type = source.data_type;
+  return Layouts{source, weights, destination};
+}
+
+// Returns the forward descriptor in the operands' own dtype, which oneDNN needs as a hint for a backward one.
+absl::StatusOr<onednn::OwnedDesc> ForwardHint(const Problem& p, const Layouts& layouts,
+                                              const_dnnl_primitive_attr_t attr) {
+  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t weights,
+                         onednn::AnyMemory(p.dtype, Grouped(p.weights.layout, p.groups).sizes));
   COTAN_ASSIGN_OR_RETURN(const dnnl_convolution_desc_t forward,
-                         ForwardOperation(p, source, forward_weights, destination));
+                         ForwardOperation(p, layouts.source, weights, layouts.destination));
+  return onednn::MakeDesc(&forward, attr);
+}
+
+// Makes a plan with `layouts`.
+absl::StatusOr<Plan> MakePlan(const Problem& p, const Layouts& layouts) {
+  const auto& [source, weights, destination] = layouts;
   COTAN_ASSIGN_OR_RETURN(const onednn::OwnedAttr attr, onednn::MakeAttr());
-  COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc desc, onednn::MakeDesc(&forward, attr.get()));
   if (p.product == Product::kForward) {
+    COTAN_ASSIGN_OR_RETURN(const dnnl_convolution_desc_t forward, ForwardOperation(p, source, weights, destination));
+    COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc desc, onednn::MakeDesc(&forward, attr.get()));
     return PlanOf(std::move(desc), dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md);
   }
+  COTAN_ASSIGN_OR_RETURN(const onednn::OwnedDesc hint, ForwardHint(p, layouts, attr.get()));
   const auto is_usable = [&](absl::string_view implementation) { return !IsMiscomputedByOneDnn(p, implementation); };
   dnnl_convolution_desc_t operation;
   if (p.product == Product::kBackwardData) {
     COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_backward_data_desc_init(
         &operation, dnnl_convolution_direct, &source, &weights, &destination, p.stride.data(), p.dilation.data(),
         p.padding_before.data(), p.padding_after.data()));
-    COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc backward, onednn::MakeDesc(&operation, attr.get(), desc.get(), is_usable));
-    return PlanOf(std::move(backward), dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md);
+    COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc desc, onednn::MakeDesc(&operation, attr.get(), hint.get(), is_usable));
+    return PlanOf(std::move(desc), dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md);
   }
   COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_backward_weights_desc_init(
       &operation, dnnl_convolution_direct, &source, &weights, nullptr, &destination, p.stride.data(), p.dilation.data(),
       p.padding_before.data(), p.padding_after.data()));
-  COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc backward, onednn::MakeDesc(&operation, attr.get(), desc.get(), is_usable));
-  return PlanOf(std::move(backward), dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md);
+  COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc desc, onednn::MakeDesc(&operation, attr.get(), hint.get(), is_usable));
+  return PlanOf(std::move(desc), dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md);
+}
+
+absl::StatusOr<Plan> MakeRequestedPlan(const Problem& p, bool plain) {
+  COTAN_ASSIGN_OR_RETURN(const Layouts layouts, RequestedLayouts(p, plain));
+  return MakePlan(p, layouts);
 }
 
 // Returns the plan with the better implementation. Channels last wins a tie, as it needs no reorder.
 absl::StatusOr<Plan> ChoosePlan(const Problem& problem) {
-  absl::StatusOr<Plan> plain = MakePlan(problem, /*plain=*/true);
+  absl::StatusOr<Plan> plain = MakeRequestedPlan(problem, /*plain=*/true);
   if (plain.ok() && onednn::ImplementationRank(plain->desc.get()) == 0) return plain;
-  absl::StatusOr<Plan> any = MakePlan(problem, /*plain=*/false);
+  absl::StatusOr<Plan> any = MakeRequestedPlan(problem, /*plain=*/false);
   if (!any.ok()) return plain;
   if (!plain.ok()) return any;
   const bool any_is_better =
       onednn::ImplementationRank(any->desc.get()) < onednn::ImplementationRank(plain->desc.get());
   return any_is_better ? std::move(any) : std::move(plain);
+}
+
+// Returns the layout of the first `images` images of `activation`.
+absl::StatusOr<dnnl_memory_desc_t> FirstImages(const dnnl_memory_desc_t& activation, int64_t images) {
+  dnnl_dims_t sizes = {};
+  std::copy_n(activation.dims, activation.ndims, sizes);
+  sizes[0] = images;
+  const dnnl_dims_t offsets = {};
+  dnnl_memory_desc_t part;
+  COTAN_RETURN_IF_DNNL_ERROR(dnnl_memory_desc_init_submemory(&part, &activation, sizes, offsets));
+  return part;
+}
+
+// Returns the plan of `images` images of `problem` in the layouts of `whole`. For a batch of another size
+// oneDNN may choose other layouts, of the weights too.
+absl::StatusOr<Plan> MakePartPlan(const Problem& problem, const Plan& whole, int64_t images) {
+  Problem part = problem;
+  part.source.layout.sizes[0] = images;
+  part.destination.layout.sizes[0] = images;
+  Layouts layouts = whole.layouts;
+  COTAN_ASSIGN_OR_RETURN(layouts.source, FirstImages(whole.layouts.source, images));
+  COTAN_ASSIGN_OR_RETURN(layouts.destination, FirstImages(whole.layouts.destination, images));
+  return MakePlan(part, layouts);
 }
 
 // Sums n arrays in order: the first operand, plus the second, and so on.
@@ -152,9 +196,8 @@ class SumKernel final : public Kernel {
   SumKernel(size_t terms, int64_t count, int threads) : terms_(terms), count_(count), threads_(threads) {}
 
   absl::Status Run(const KernelArgs& args) override {
-    constexpr int64_t kGrain = 16 * 1024;
     auto* sum = static_cast<float*>(args.outputs[0]);
-    ParallelFor(threads_, count_, kGrain, [&](int64_t begin, int64_t end) {
+    ParallelFor(threads_, count_, kElementsPerChunk, [&](int64_t begin, int64_t end) {
       std::copy_n(static_cast<const float*>(args.inputs[0]) + begin, end - begin, sum + begin);
       for (size_t i = 1; i < terms_; ++i) {
         Add(static_cast<const float*>(args.inputs[i]) + begin, sum + begin, end - begin);
@@ -210,7 +253,7 @@ class Builder {
       const ScopedThreads one_thread(1);
       COTAN_ASSIGN_OR_RETURN(plan, ChoosePlan(problem_));
     }
-    COTAN_ASSIGN_OR_RETURN(const Slot weights, BringWeights(plan.weights));
+    COTAN_ASSIGN_OR_RETURN(const Slot weights, BringWeights(plan.layouts.weights));
     const Operand& from = IsForward() ? problem_.source : problem_.destination;
     const Operand& to = IsForward() ? problem_.destination : problem_.source;
     const dnnl_memory_desc_t& to_memory = To(plan);
@@ -235,13 +278,17 @@ class Builder {
   }
 
   bool IsForward() const { return problem_.product == Product::kForward; }
-  const dnnl_memory_desc_t& From(const Plan& plan) const { return IsForward() ? plan.source : plan.destination; }
-  const dnnl_memory_desc_t& To(const Plan& plan) const { return IsForward() ? plan.destination : plan.source; }
+  const dnnl_memory_desc_t& From(const Plan& plan) const {
+    return IsForward() ? plan.layouts.source : plan.layouts.destination;
+  }
+  const dnnl_memory_desc_t& To(const Plan& plan) const {
+    return IsForward() ? plan.layouts.destination : plan.layouts.source;
+  }
 
   // Returns the primitive of `plan`. Inputs: activation, weights and, in a forward with a bias, the bias.
   absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const Plan& plan) const {
     std::vector<Argument> arguments = {{IsForward() ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST, From(plan)},
-                                       {DNNL_ARG_WEIGHTS, plan.weights}};
+                                       {DNNL_ARG_WEIGHTS, plan.layouts.weights}};
     if (problem_.bias && IsForward()) {
       COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t bias,
                              Memory(problem_.dtype, {problem_.bias->layout.sizes, {1}, 0}));
@@ -252,26 +299,37 @@ class Builder {
   }
 
   // Returns the product in parts of the batch. oneDNN's GEMM-based code splits sums by the number of threads,
-  // so each part runs on one thread.
+  // so each part runs on one thread. The batch is one part if oneDNN has only slower code for a part in the
+  // layouts of the whole batch.
   absl::StatusOr<std::unique_ptr<Kernel>> MakeParts(const Plan& whole) const {
     const ScopedThreads one_thread(1);
     const int64_t batch = problem_.source.layout.sizes[0];
-    const int64_t parts = std::min(batch, kMaxParts);
+    const int64_t parts = std::min(batch, kMaxConvolutionParts);
     auto team = std::make_unique<ParallelKernel>(threads_);
     for (int64_t i = 0; i < parts; ++i) {
       const int64_t begin = batch * i / parts;
       const int64_t end = batch * (i + 1) / parts;
-      COTAN_ASSIGN_OR_RETURN(const Plan plan, ChoosePlan(Part(end - begin)));
-      if (!onednn::SameMemory(plan.weights, whole.weights)) {
-        return absl::InternalError(
-            "convolution: oneDNN chose another weight layout for a part of the batch than for the whole batch");
-      }
-      COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, MakeProduct(plan));
-      std::vector<Slot> inputs = {Slot::Input(0, ImageOffset(From(whole), begin)), Slot::Input(1)};
-      if (problem_.bias && IsForward()) inputs.push_back(Slot::Input(2));
-      team->Add(std::move(product), std::move(inputs), {Slot::Output(0, ImageOffset(To(whole), begin))});
+      COTAN_ASSIGN_OR_RETURN(const Plan plan, MakePartPlan(problem_, whole, end - begin));
+      const bool is_slower = onednn::ImplementationRank(plan.desc.get()) > onednn::ImplementationRank(whole.desc.get());
+      if (is_slower) return MakeOnePart(whole);
+      COTAN_RETURN_IF_ERROR(AddPart(plan, ImageOffset(From(whole), begin), ImageOffset(To(whole), begin), *team));
     }
     return team;
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> MakeOnePart(const Plan& whole) const {
+    auto team = std::make_unique<ParallelKernel>(threads_);
+    COTAN_RETURN_IF_ERROR(AddPart(whole, 0, 0, *team));
+    return team;
+  }
+
+  // Adds the product of the images at these byte offsets.
+  absl::Status AddPart(const Plan& plan, size_t from_offset, size_t to_offset, ParallelKernel& team) const {
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, MakeProduct(plan));
+    std::vector<Slot> inputs = {Slot::Input(0, from_offset), Slot::Input(1)};
+    if (problem_.bias && IsForward()) inputs.push_back(Slot::Input(2));
+    team.Add(std::move(product), std::move(inputs), {Slot::Output(0, to_offset)});
+    return absl::OkStatus();
   }
 
   // Returns the byte offset of an image.
@@ -283,34 +341,30 @@ class Builder {
   // gradients, which are then added in order.
   absl::Status AddBackwardWeights() {
     const int64_t batch = problem_.source.layout.sizes[0];
-    int64_t parts = std::min(batch, kMaxParts);
+    int64_t parts = std::min(batch, kMaxConvolutionParts);
     const int64_t pixels = Size(problem_.destination.layout) / problem_.destination.layout.sizes[1];
-    while (parts > 1 && pixels / parts < 512) parts /= 2;
+    while (parts > 1 && pixels / parts < kMinPixelsPerPart) parts /= 2;
 
     const ScopedThreads one_thread(1);
-    COTAN_ASSIGN_OR_RETURN(const Plan whole, ChoosePlan(Part(batch)));
-    COTAN_ASSIGN_OR_RETURN(const Slot source, BringActivation(problem_.source, whole.source));
-    COTAN_ASSIGN_OR_RETURN(const Slot destination, BringActivation(problem_.destination, whole.destination));
-    const size_t weight_bytes = dnnl_memory_desc_get_size(&whole.weights);
+    COTAN_ASSIGN_OR_RETURN(const Plan whole, ChoosePlan(problem_));
+    COTAN_ASSIGN_OR_RETURN(const Slot source, BringActivation(problem_.source, whole.layouts.source));
+    COTAN_ASSIGN_OR_RETURN(const Slot destination, BringActivation(problem_.destination, whole.layouts.destination));
+    const size_t weight_bytes = dnnl_memory_desc_get_size(&whole.layouts.weights);
     auto team = std::make_unique<ParallelKernel>(threads_);
     std::vector<Slot> partial;
     for (int64_t i = 0; i < parts; ++i) {
       const int64_t begin = batch * i / parts;
       const int64_t end = batch * (i + 1) / parts;
-      COTAN_ASSIGN_OR_RETURN(const Plan plan, ChoosePlan(Part(end - begin)));
-      if (!onednn::SameMemory(plan.weights, whole.weights)) {
-        return absl::InternalError(
-            "convolution: oneDNN chose another layout of the weight gradient for a part of the batch than for the "
-            "whole batch");
-      }
+      COTAN_ASSIGN_OR_RETURN(const Plan plan, MakePartPlan(problem_, whole, end - begin));
       COTAN_ASSIGN_OR_RETURN(
           std::unique_ptr<Kernel> product,
-          onednn::MakePrimitive(plan.desc.get(), {{DNNL_ARG_SRC, plan.source}, {DNNL_ARG_DIFF_DST, plan.destination}},
-                                {{DNNL_ARG_DIFF_WEIGHTS, plan.weights}}));
-      team->Add(
-          std::move(product),
-          {Slot::Input(0, ImageOffset(whole.source, begin)), Slot::Input(1, ImageOffset(whole.destination, begin))},
-          {Slot::Output(static_cast<size_t>(i))});
+          onednn::MakePrimitive(plan.desc.get(),
+                                {{DNNL_ARG_SRC, plan.layouts.source}, {DNNL_ARG_DIFF_DST, plan.layouts.destination}},
+                                {{DNNL_ARG_DIFF_WEIGHTS, plan.layouts.weights}}));
+      team->Add(std::move(product),
+                {Slot::Input(0, ImageOffset(whole.layouts.source, begin)),
+                 Slot::Input(1, ImageOffset(whole.layouts.destination, begin))},
+                {Slot::Output(static_cast<size_t>(i))});
       partial.push_back(pipeline_->AddScratch(weight_bytes));
     }
     const Slot sum = partial[0];
@@ -321,14 +375,7 @@ class Builder {
     }
     COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t user,
                            Memory(problem_.dtype, Grouped(problem_.weights.layout, problem_.groups)));
-    return AddReorder(whole.weights, sum, user, problem_.weights.slot);
-  }
-
-  Problem Part(int64_t batch) const {
-    Problem part = problem_;
-    part.source.layout.sizes[0] = batch;
-    part.destination.layout.sizes[0] = batch;
-    return part;
+    return AddReorder(whole.layouts.weights, sum, user, problem_.weights.slot);
   }
 
   absl::Status AddReorder(const dnnl_memory_desc_t& from, Slot input, const dnnl_memory_desc_t& to, Slot output) {

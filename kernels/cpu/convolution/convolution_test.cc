@@ -258,6 +258,34 @@ TEST(ConvolutionTest, MatrixProductsHaveTheSameBitsForAnyThreadCount) {
   }
 }
 
+// With AVX512_BF16 oneDNN prefers another weight layout for the data gradient of one image than for six.
+TEST(ConvolutionTest, PartsOfABatchHaveTheLayoutsOfTheBatch) {
+  std::mt19937_64 random(TestSeed());
+  struct Geometry {
+    DimVector input, weight, dilation, padding;
+  };
+  const Geometry geometries[] = {
+      {{6, 16, 8, 3, 2}, {1, 16, 3, 3, 1}, {1, 1, 1}, {0, 1, 1}},
+      {{5, 24, 8, 4, 6}, {2, 24, 1, 3, 3}, {2, 1, 1}, {1, 1, 1}},
+  };
+  for (const Geometry& geometry : geometries) {
+    Case c;
+    c.op.set_groups(1);
+    c.input = geometry.input;
+    c.weight = geometry.weight;
+    c.output = {c.input[0], c.weight[0]};
+    for (size_t d = 0; d < geometry.padding.size(); ++d) {
+      c.op.add_stride(1);
+      c.op.add_padding(geometry.padding[d]);
+      c.op.add_dilation(geometry.dilation[d]);
+      c.output.push_back(ConvolutionOutputSize(c.op, static_cast<int>(d), c.input[d + 2], c.weight[d + 2]));
+    }
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      ExpectConvolution(c, random, /*has_bias=*/true, dtype);
+    }
+  }
+}
+
 TEST(ConvolutionTest, LargeBatchesHaveTheSameBitsForAnyThreadCount) {
   std::mt19937_64 random(TestSeed());
   Case c;

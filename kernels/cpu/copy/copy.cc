@@ -13,6 +13,7 @@
 #include "kernels/api/op_check.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/threading/parallel.h"
+#include "kernels/cpu/threading/tuning.h"
 
 namespace cotan::cpu {
 namespace {
@@ -24,8 +25,6 @@ struct Loop {
   int64_t to;
 };
 
-// Bytes per chunk; smaller copies use one thread.
-constexpr int64_t kBytesPerChunk = 64 * 1024;
 // Side of the square block that a transposition moves at once, in elements.
 constexpr int64_t kTile = 16;
 
@@ -79,7 +78,7 @@ class CopyKernel final : public Kernel {
     for (const Loop& loop : outer_) count *= loop.size;
     outer_count_ = inner_.size == 0 || rows_.size == 0 ? 0 : count;
     const int64_t bytes = std::max<int64_t>(1, inner_.size * rows_.size * static_cast<int64_t>(sizeof(T)));
-    grain_ = std::max<int64_t>(1, kBytesPerChunk / bytes);
+    grain_ = std::max<int64_t>(1, kCopyBytesPerChunk / bytes);
   }
 
   absl::Status Run(const KernelArgs& args) override {
@@ -105,7 +104,7 @@ class CopyKernel final : public Kernel {
   // Splits a copy that is one long row, or one transposition, so that threads can share it.
   void SplitInner() {
     Loop& loop = transposes_ ? rows_ : inner_;
-    constexpr int64_t kPiece = kBytesPerChunk / static_cast<int64_t>(sizeof(T));
+    constexpr int64_t kPiece = kCopyBytesPerChunk / static_cast<int64_t>(sizeof(T));
     const int64_t piece =
         transposes_ ? std::max(kTile, kPiece / std::max<int64_t>(1, inner_.size) / kTile * kTile) : kPiece;
     if (loop.size <= piece) return;

@@ -3,18 +3,16 @@
 #include "kernels/cpu/expr/plan.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/expr/plan_analysis.h"
+#include "kernels/cpu/expr/plan_slots.h"
 
 namespace cotan::cpu::expr {
 namespace {
 
 using namespace serialization;  // NOLINT: the enumerators of ScalarFn are many
-
-int64_t Align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Returns true if the result of the function needs no rounding to f16 or bf16 when the operands have that
 // precision.
@@ -55,7 +53,8 @@ class Compiler {
         program_(program),
         request_(request),
         ops_(ops),
-        slots_(program.nodes.size()) {}
+        slots_(program.nodes.size()),
+        plan_slots_(a_.tiling.unit_width(), a_.TileItems(), ops, plan_) {}
 
   absl::StatusOr<Plan> Compile() {
     plan_.tiling = a_.tiling;
@@ -66,8 +65,6 @@ class Compiler {
     EmitUnitSteps(-1, plan_.unit_start);
     for (int p = 0; p < a_.num_phases; ++p) EmitPhase(p);
     if (!status_.ok()) return status_;
-    plan_.register_bytes = Align(plan_.register_bytes);
-    plan_.constants = std::move(constants_);
     return std::move(plan_);
   }
 
@@ -79,86 +76,12 @@ class Compiler {
   int Arity(int index) const { return a_.Arity(index); }
   int OperandOf(int index, int k) const { return node(index).operands[static_cast<size_t>(k)]; }
 
-  // --- Slots ------------------------------------------------------------------
-
-  int AddSlot(Slot slot) {
-    plan_.slots.push_back(slot);
-    return static_cast<int>(plan_.slots.size()) - 1;
-  }
-
-  int SharedSlot(int64_t bytes) {
-    const int slot = AddSlot({Slot::Kind::kShared, 0, plan_.shared_bytes, 0});
-    plan_.shared_bytes += Align(bytes);
-    return slot;
-  }
-
-  int UnitSlot(DType dtype) {
-    const int slot = AddSlot({Slot::Kind::kUnit, 0, plan_.unit_bytes, 0});
-    plan_.unit_bytes += Align(a_.tiling.unit_width() * RegisterItemBytes(dtype));
-    return slot;
-  }
-
-  int NewRegister(DType dtype) {
-    const int slot = AddSlot({Slot::Kind::kRegister, 0, plan_.register_bytes, 0});
-    plan_.register_bytes += Align(a_.TileItems() * RegisterItemBytes(dtype));
-    return slot;
-  }
-
-  // Returns a register that holds no live value of the current phase.
-  int TakeRegister(DType dtype) {
-    std::vector<int>& free = free_registers_[static_cast<size_t>(RegisterItemBytes(dtype))];
-    if (free.empty()) return NewRegister(dtype);
-    const int slot = free.back();
-    free.pop_back();
-    return slot;
-  }
-
-  void GiveRegister(int slot, DType dtype) {
-    free_registers_[static_cast<size_t>(RegisterItemBytes(dtype))].push_back(slot);
-  }
+  // --- Constants and shared values ----------------------------------------------
 
   // Returns a slot in the operand's memory if its tiles are dense there, otherwise -1.
   int DirectSlot(int operand, DType dtype) {
     if (IsHalf(dtype) || !a_.TileIsDense(operand)) return -1;
-    return AddSlot({Slot::Kind::kMemory, operand, 0, 0});
-  }
-
-  // --- Constants and shared values ----------------------------------------------
-
-  // Stores `items` copies of the node's constant and returns their slot.
-  int ConstantSlot(const ExprNode& n, int64_t items) {
-    const int64_t item_bytes = RegisterItemBytes(n.dtype);
-    const auto offset = static_cast<int64_t>(constants_.size() * sizeof(Plan::Block));
-    constants_.resize(constants_.size() + static_cast<size_t>(Align(items * item_bytes)) / sizeof(Plan::Block));
-    char* to = constants_.data()->bytes + offset;
-    char value[8];
-    WriteConstant(n, value);
-    for (int64_t i = 0; i < items; ++i) std::memcpy(to + i * item_bytes, value, static_cast<size_t>(item_bytes));
-    return AddSlot({Slot::Kind::kConstant, 0, offset, 0});
-  }
-
-  void WriteConstant(const ExprNode& n, char* to) {
-    const auto write = [to](auto value) { std::memcpy(to, &value, sizeof(value)); };
-    switch (RegisterDType(n.dtype)) {
-      case DType::kBool:
-        return write(static_cast<uint8_t>(n.int_value != 0));
-      case DType::kUInt8:
-      case DType::kInt8:
-        return write(static_cast<uint8_t>(n.int_value));
-      case DType::kInt16:
-        return write(static_cast<int16_t>(n.int_value));
-      case DType::kInt32:
-        return write(static_cast<int32_t>(n.int_value));
-      case DType::kInt64:
-        return write(n.int_value);
-      case DType::kFloat64:
-        return write(n.float_value);
-      default: {
-        auto value = static_cast<float>(n.float_value);
-        if (const TileFn round = ops_.find_round(n.dtype)) round(&value, &value, nullptr, nullptr, 1);
-        return write(value);
-      }
-    }
+    return plan_slots_.Add({Slot::Kind::kMemory, operand, 0, 0});
   }
 
   void EmitShared() {
@@ -175,14 +98,14 @@ class Compiler {
   void EmitUniform(int i) {
     const ExprNode& n = node(i);
     if (n.fn == FN_CONSTANT || n.fn == FN_SIZE) {
-      slots(i).main = ConstantSlot(n, 1);
+      slots(i).main = plan_slots_.AddConstant(n, 1);
       return;
     }
     if (n.fn == FN_INPUT && !IsHalf(n.dtype)) {
-      slots(i).main = AddSlot({Slot::Kind::kBase, n.index, 0, 0});
+      slots(i).main = plan_slots_.Add({Slot::Kind::kBase, n.index, 0, 0});
       return;
     }
-    slots(i).main = SharedSlot(8);
+    slots(i).main = plan_slots_.AddShared(8);
     if (n.fn == FN_INPUT) {
       plan_.shared_uniform.push_back(LoadStep(i, slots(i).main, 0, 0));
     } else {
@@ -194,10 +117,10 @@ class Compiler {
     const ExprNode& n = node(i);
     const int operand = info(i).operand;
     if (n.fn == FN_INPUT && !IsHalf(n.dtype) && a_.TileIsDense(operand)) {
-      slots(i).main = AddSlot({Slot::Kind::kBase, operand, 0, 0});
+      slots(i).main = plan_slots_.Add({Slot::Kind::kBase, operand, 0, 0});
       return;
     }
-    slots(i).main = SharedSlot(a_.TileItems() * RegisterItemBytes(n.dtype));
+    slots(i).main = plan_slots_.AddShared(a_.TileItems() * RegisterItemBytes(n.dtype));
     if (operand >= 0) {
       const auto k = static_cast<size_t>(operand);
       plan_.shared_tile.push_back(LoadStep(i, slots(i).main, a_.tiling.row_strides[k], a_.tiling.col_strides[k]));
@@ -212,10 +135,10 @@ class Compiler {
     if (slots(i).splat >= 0) return slots(i).splat;
     const ExprNode& n = node(i);
     if (n.fn == FN_CONSTANT || n.fn == FN_SIZE) {
-      slots(i).splat = ConstantSlot(n, a_.TileItems());
+      slots(i).splat = plan_slots_.AddConstant(n, a_.TileItems());
       return slots(i).splat;
     }
-    slots(i).splat = SharedSlot(a_.TileItems() * RegisterItemBytes(n.dtype));
+    slots(i).splat = plan_slots_.AddShared(a_.TileItems() * RegisterItemBytes(n.dtype));
     Step step;
     step.kind = Step::Kind::kSpread;
     step.out = static_cast<uint16_t>(slots(i).splat);
@@ -376,7 +299,7 @@ class Compiler {
       const NodeInfo& value = info(i);
       if (!value.needed || value.same_as >= 0 || value.home != Home::kUnit || value.phase != phase) continue;
       if (IsExprReduction(node(i).fn)) continue;
-      slots(i).main = UnitSlot(node(i).dtype);
+      slots(i).main = plan_slots_.AddUnit(node(i).dtype);
       if (node(i).fn == FN_INPUT) {
         Step step = LoadStep(i, slots(i).main, 0, 0);
         SetStrides(step, /*unit=*/true);
@@ -401,7 +324,7 @@ class Compiler {
     int& slot = spread_[static_cast<size_t>(i)];
     if (slot >= 0) return slot;
     // It needs a new register, because it is live before the phase's other values.
-    slot = NewRegister(node(i).dtype);
+    slot = plan_slots_.AddRegister(node(i).dtype);
     Step step;
     step.kind = Step::Kind::kSpread;
     step.out = static_cast<uint16_t>(slot);
@@ -485,7 +408,7 @@ class Compiler {
       bool scalar = false;
       phase_->steps.push_back(StoreStep(k, OperandSlot(a_.stored[k], Context::kTile, false, &scalar), /*unit=*/false));
     }
-    for (const auto& [i, slot] : live_) GiveRegister(slot, node(i).dtype);
+    for (const auto& [i, slot] : live_) plan_slots_.GiveRegister(slot, node(i).dtype);
     live_.clear();
     EmitUnitSteps(p, phase_->finish);
   }
@@ -503,11 +426,11 @@ class Compiler {
     const int output = OutputToComputeInto(i, p);
     if (output >= 0) {
       direct_[static_cast<size_t>(output)] = true;
-      slots(i).main = AddSlot({Slot::Kind::kMemory, static_cast<int>(request_.inputs.size()) + output, 0, 0});
+      slots(i).main = plan_slots_.Add({Slot::Kind::kMemory, static_cast<int>(request_.inputs.size()) + output, 0, 0});
     } else if (value.kept && first) {
-      slots(i).main = KeptSlot(n.dtype);
+      slots(i).main = plan_slots_.AddKept(n.dtype, std::max<int64_t>(a_.tiling.chunks, 1));
     } else {
-      slots(i).main = TakeRegister(n.dtype);
+      slots(i).main = plan_slots_.TakeRegister(n.dtype);
       live_.push_back({i, slots(i).main});
     }
     if (value.operand >= 0) {
@@ -520,18 +443,11 @@ class Compiler {
     }
   }
 
-  int KeptSlot(DType dtype) {
-    const int64_t step = Align(a_.TileItems() * RegisterItemBytes(dtype));
-    const int slot = AddSlot({Slot::Kind::kKept, 0, plan_.register_bytes, step});
-    plan_.register_bytes += step * std::max<int64_t>(a_.tiling.chunks, 1);
-    return slot;
-  }
-
   // Frees the registers of operands that node i was the last to use.
   void ReleaseOperands(int i, const std::vector<int>& last_use) {
     for (size_t k = 0; k < live_.size();) {
       if (last_use[static_cast<size_t>(live_[k].first)] == i) {
-        GiveRegister(live_[k].second, node(live_[k].first).dtype);
+        plan_slots_.GiveRegister(live_[k].second, node(live_[k].first).dtype);
         live_.erase(live_.begin() + static_cast<int64_t>(k));
       } else {
         ++k;
@@ -543,11 +459,11 @@ class Compiler {
     const ExprNode& n = node(i);
     Reduction reduction;
     reduction.fns = ops_.find_reduce(n.fn, RegisterDType(n.dtype));
-    slots(i).main = UnitSlot(n.dtype);
+    slots(i).main = plan_slots_.AddUnit(n.dtype);
     reduction.out = static_cast<uint16_t>(slots(i).main);
     reduction.total_offset = plan_.total_bytes;
     if (!IsExactInHalf(n.fn)) reduction.round = ops_.find_round(n.dtype);
-    plan_.total_bytes += Align(a_.tiling.unit_width() * reduction.fns.total_bytes);
+    plan_.total_bytes += AlignPlanBytes(a_.tiling.unit_width() * reduction.fns.total_bytes);
     Step step;
     step.kind = Step::Kind::kReduce;
     step.index = static_cast<int>(plan_.reductions.size());
@@ -564,9 +480,8 @@ class Compiler {
   const TileOps& ops_;
   std::vector<NodeSlots> slots_;  // per node
   Plan plan_;
+  PlanSlots plan_slots_;  // adds to plan_
   absl::Status status_;
-  std::vector<Plan::Block> constants_;
-  std::array<std::vector<int>, 9> free_registers_;  // by bytes per item
 
   // State of the phase being emitted.
   Phase* phase_ = nullptr;

@@ -2,8 +2,8 @@
 
 // Scalar f32 functions without branches, so that loops over them vectorize.
 //
-// Only tile_ops_impl.h includes this file: everything has internal linkage, because each instruction set
-// compiles its own copy.
+// Only the headers of tile_ops_impl.h include this file: everything has internal linkage, because each
+// instruction set compiles its own copy.
 //
 // The polynomial coefficients are minimax fits of this project. The methods and the other constants are those
 // of Cephes (single/expf.c, logf.c; cmath/exp.c) and fdlibm (s_log1p.c, e_rem_pio2.c). tile_ops_test.cc

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The bodies of TileOps: plain loops that the compiler vectorizes for the instruction set of the including
-// file. Each of tile_ops_{generic,avx2,avx512}.cc includes this file once. Everything here, in
-// tile_functions.h and in tile_math.h has internal linkage, and no inline function of another header is
-// called: otherwise the linker could select a copy compiled for a newer processor for the rest of the
-// program.
+// file. Each of tile_ops_{generic,avx2,avx512}.cc includes this file once. This file has the loops of pointwise
+// functions and their lookup; tile_copy.h, tile_reduce.h and tile_random.h have the other loops. Everything
+// in these files, tile_functions.h and tile_math.h has internal linkage, and no inline function of another
+// header is called: otherwise the linker could select a copy compiled for a newer processor for the rest of
+// the program.
 #ifndef COTAN_KERNELS_CPU_EXPR_TILE_OPS_IMPL_H_
 #define COTAN_KERNELS_CPU_EXPR_TILE_OPS_IMPL_H_
 
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "kernels/cpu/expr/tile_copy.h"
 #include "kernels/cpu/expr/tile_functions.h"
 #include "kernels/cpu/expr/tile_ops.h"
+#include "kernels/cpu/expr/tile_random.h"
+#include "kernels/cpu/expr/tile_reduce.h"
 
 namespace cotan::cpu::expr {
 namespace {
@@ -203,28 +210,8 @@ TileFn FindBool(ScalarFn fn, int scalars) {
 }
 
 template <typename T>
-TileFn FindFloat1(ScalarFn fn) {
+TileFn FindTranscendental(ScalarFn fn) {
   switch (fn) {
-    case FN_NEG:
-      return Map1<NegFn, T>;
-    case FN_ABS:
-      return Map1<AbsFn, T>;
-    case FN_SIGN:
-      return Map1<SignFn, T>;
-    case FN_CEIL:
-      return Map1<CeilFn, T>;
-    case FN_FLOOR:
-      return Map1<FloorFn, T>;
-    case FN_ROUND:
-      return Map1<RoundFn, T>;
-    case FN_TRUNC:
-      return Map1<TruncFn, T>;
-    case FN_SQRT:
-      return Map1<SqrtFn, T>;
-    case FN_RSQRT:
-      return Map1<RsqrtFn, T>;
-    case FN_RECIPROCAL:
-      return Map1<ReciprocalFn, T>;
     case FN_EXP:
       return Map1<ExpFn, T>;
     case FN_EXP2:
@@ -271,6 +258,34 @@ TileFn FindFloat1(ScalarFn fn) {
       return Map1<DigammaFn, T>;
     case FN_LOGISTIC:
       return Map1<LogisticFn, T>;
+    default:
+      return nullptr;
+  }
+}
+
+template <typename T>
+TileFn FindFloat1(ScalarFn fn) {
+  switch (fn) {
+    case FN_NEG:
+      return Map1<NegFn, T>;
+    case FN_ABS:
+      return Map1<AbsFn, T>;
+    case FN_SIGN:
+      return Map1<SignFn, T>;
+    case FN_CEIL:
+      return Map1<CeilFn, T>;
+    case FN_FLOOR:
+      return Map1<FloorFn, T>;
+    case FN_ROUND:
+      return Map1<RoundFn, T>;
+    case FN_TRUNC:
+      return Map1<TruncFn, T>;
+    case FN_SQRT:
+      return Map1<SqrtFn, T>;
+    case FN_RSQRT:
+      return Map1<RsqrtFn, T>;
+    case FN_RECIPROCAL:
+      return Map1<ReciprocalFn, T>;
     case FN_ISNAN:
       return Map1<IsNanFn, T>;
     case FN_ISINF:
@@ -278,7 +293,7 @@ TileFn FindFloat1(ScalarFn fn) {
     case FN_RELU:
       return Map1<ReluFn, T>;
     default:
-      return nullptr;
+      return FindTranscendental<T>(fn);
   }
 }
 
@@ -415,450 +430,6 @@ TileFn Find(ScalarFn fn, DType dtype, int scalars) {
       return FindFloat2<double>(fn, scalars);
     default:
       return nullptr;
-  }
-}
-
-// --- Casts -----------------------------------------------------------------
-
-template <typename To, typename From>
-To Convert(From x) {
-  if constexpr (kIsBool<To>) {
-    return static_cast<Bool>(x != From{0});
-  } else if constexpr (kIsFloat<From> && !kIsFloat<To> && sizeof(To) < 4) {
-    // Through int64, so that values wrap around as in ATen.
-    return static_cast<To>(static_cast<int64_t>(x));
-  } else {
-    return static_cast<To>(x);
-  }
-}
-
-template <typename To, typename From>
-void CastLoop(void* out, const void* a, const void*, const void*, int64_t n) {
-  auto* o = static_cast<To*>(out);
-  const auto* x = static_cast<const From*>(a);
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) o[i] = Convert<To, From>(x[i]);
-}
-
-template <typename From>
-TileFn FindCastFrom(DType to) {
-  switch (to) {
-    case DType::kBool:
-      return CastLoop<Bool, From>;
-    case DType::kUInt8:
-      return CastLoop<uint8_t, From>;
-    case DType::kInt8:
-      return CastLoop<int8_t, From>;
-    case DType::kInt16:
-      return CastLoop<int16_t, From>;
-    case DType::kInt32:
-      return CastLoop<int32_t, From>;
-    case DType::kInt64:
-      return CastLoop<int64_t, From>;
-    case DType::kFloat32:
-      return CastLoop<float, From>;
-    case DType::kFloat64:
-      return CastLoop<double, From>;
-    default:
-      return nullptr;
-  }
-}
-
-TileFn FindCast(DType from, DType to) {
-  switch (from) {
-    case DType::kBool:
-    case DType::kUInt8:
-      return FindCastFrom<uint8_t>(to);
-    case DType::kInt8:
-      return FindCastFrom<int8_t>(to);
-    case DType::kInt16:
-      return FindCastFrom<int16_t>(to);
-    case DType::kInt32:
-      return FindCastFrom<int32_t>(to);
-    case DType::kInt64:
-      return FindCastFrom<int64_t>(to);
-    case DType::kFloat32:
-      return FindCastFrom<float>(to);
-    case DType::kFloat64:
-      return FindCastFrom<double>(to);
-    default:
-      return nullptr;
-  }
-}
-
-// --- Memory ----------------------------------------------------------------
-
-struct SameBits {
-  template <typename T>
-  static T Do(T x) {
-    return x;
-  }
-};
-struct BFloat16Load {
-  static float Do(uint16_t x) { return BFloat16BitsToFloat(x); }
-};
-struct BFloat16Store {
-  static uint16_t Do(float x) { return FloatToBFloat16Bits(x); }
-};
-struct Float16Load {
-  static float Do(uint16_t x) { return Float16BitsToFloat(x); }
-};
-struct Float16Store {
-  static uint16_t Do(float x) { return FloatToFloat16Bits(x); }
-};
-
-template <typename Fn, typename From>
-void Load(void* to, const void* from, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
-  auto* out = static_cast<decltype(Fn::Do(From{}))*>(to);
-  const auto* in = static_cast<const From*>(from);
-  for (int64_t r = 0; r < rows; ++r, out += cols, in += row_stride) {
-    if (col_stride == 1) {
-#pragma GCC ivdep
-      for (int64_t c = 0; c < cols; ++c) out[c] = Fn::Do(in[c]);
-    } else if (col_stride == 0) {
-      const auto value = Fn::Do(in[0]);
-      for (int64_t c = 0; c < cols; ++c) out[c] = value;
-    } else {
-      for (int64_t c = 0; c < cols; ++c) out[c] = Fn::Do(in[c * col_stride]);
-    }
-  }
-}
-
-template <typename Fn, typename From>
-void Store(void* to, const void* from, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
-  auto* out = static_cast<decltype(Fn::Do(From{}))*>(to);
-  const auto* in = static_cast<const From*>(from);
-  for (int64_t r = 0; r < rows; ++r, out += row_stride, in += cols) {
-    if (col_stride == 1) {
-#pragma GCC ivdep
-      for (int64_t c = 0; c < cols; ++c) out[c] = Fn::Do(in[c]);
-    } else {
-      for (int64_t c = 0; c < cols; ++c) out[c * col_stride] = Fn::Do(in[c]);
-    }
-  }
-}
-
-CopyFn FindLoad(DType dtype) {
-  switch (dtype) {
-    case DType::kBFloat16:
-      return Load<BFloat16Load, uint16_t>;
-    case DType::kFloat16:
-      return Load<Float16Load, uint16_t>;
-    case DType::kBool:
-    case DType::kUInt8:
-    case DType::kInt8:
-      return Load<SameBits, uint8_t>;
-    case DType::kInt16:
-      return Load<SameBits, uint16_t>;
-    case DType::kInt32:
-    case DType::kFloat32:
-      return Load<SameBits, uint32_t>;
-    default:
-      return Load<SameBits, uint64_t>;
-  }
-}
-
-CopyFn FindStore(DType dtype) {
-  switch (dtype) {
-    case DType::kBFloat16:
-      return Store<BFloat16Store, float>;
-    case DType::kFloat16:
-      return Store<Float16Store, float>;
-    case DType::kBool:
-    case DType::kUInt8:
-    case DType::kInt8:
-      return Store<SameBits, uint8_t>;
-    case DType::kInt16:
-      return Store<SameBits, uint16_t>;
-    case DType::kInt32:
-    case DType::kFloat32:
-      return Store<SameBits, uint32_t>;
-    default:
-      return Store<SameBits, uint64_t>;
-  }
-}
-
-// --- Reductions ------------------------------------------------------------
-
-// The type of a total: double for f32.
-template <typename T>
-struct TotalOf {
-  using Type = T;
-};
-template <>
-struct TotalOf<float> {
-  using Type = double;
-};
-
-template <typename T>
-struct SumOf {
-  using Value = T;
-  using Total = typename TotalOf<T>::Type;
-  static constexpr Total kStart = 0;
-  template <typename V>
-  static V Step(V a, V b) {
-    return a + b;
-  }
-};
-template <typename T>
-struct ProdOf {
-  using Value = T;
-  using Total = typename TotalOf<T>::Type;
-  static constexpr Total kStart = 1;
-  template <typename V>
-  static V Step(V a, V b) {
-    return a * b;
-  }
-};
-
-template <typename T>
-inline constexpr T kLowest = static_cast<T>(-1) < 0 ? static_cast<T>(T{1} << (kBits<T> - 1)) : T{0};
-template <>
-inline constexpr float kLowest<float> = -__builtin_inff();
-template <>
-inline constexpr double kLowest<double> = -__builtin_inf();
-template <typename T>
-inline constexpr T kHighest = static_cast<T>(~kLowest<T>);
-template <>
-inline constexpr float kHighest<float> = __builtin_inff();
-template <>
-inline constexpr double kHighest<double> = __builtin_inf();
-
-template <typename T>
-struct MaxOf {
-  using Value = T;
-  using Total = T;
-  static constexpr Total kStart = kLowest<T>;
-  template <typename V>
-  static V Step(V a, V b) {
-    return (b > a) | (b != b) ? b : a;
-  }
-};
-template <typename T>
-struct MinOf {
-  using Value = T;
-  using Total = T;
-  static constexpr Total kStart = kHighest<T>;
-  template <typename V>
-  static V Step(V a, V b) {
-    return (b < a) | (b != b) ? b : a;
-  }
-};
-// any and all: bools are 0 and 1 in u8.
-struct AnyOf : MaxOf<uint8_t> {
-  static constexpr Total kStart = 0;
-};
-struct AllOf : MinOf<uint8_t> {
-  static constexpr Total kStart = 1;
-};
-
-// Reduces a run of n elements. Sums and products of f32 within a tile stay in f32: a tile has at most
-// kMaxTile elements, spread over many partial results.
-template <typename Op>
-typename Op::Value ReduceRun(const typename Op::Value* x, int64_t n) {
-  using T = typename Op::Value;
-  typedef T Vector __attribute__((vector_size(64)));
-  constexpr int64_t kLanes = static_cast<int64_t>(64 / sizeof(T));
-  const auto load = [](const T* from) {
-    Vector v;
-    __builtin_memcpy(&v, from, sizeof(v));
-    return v;
-  };
-  int64_t i = 0;
-  T result = static_cast<T>(Op::kStart);
-  if (n >= kLanes) {
-    Vector total = load(x);
-    i = kLanes;
-    if (n >= 4 * kLanes) {
-      Vector t1 = load(x + kLanes);
-      Vector t2 = load(x + 2 * kLanes);
-      Vector t3 = load(x + 3 * kLanes);
-      for (i = 4 * kLanes; i + 4 * kLanes <= n; i += 4 * kLanes) {
-        total = Op::Step(total, load(x + i));
-        t1 = Op::Step(t1, load(x + i + kLanes));
-        t2 = Op::Step(t2, load(x + i + 2 * kLanes));
-        t3 = Op::Step(t3, load(x + i + 3 * kLanes));
-      }
-      total = Op::Step(Op::Step(total, t1), Op::Step(t2, t3));
-    }
-    for (; i + kLanes <= n; i += kLanes) total = Op::Step(total, load(x + i));
-    T lanes[kLanes];
-    __builtin_memcpy(lanes, &total, sizeof(lanes));
-    for (int64_t width = kLanes / 2; width > 0; width /= 2) {
-      for (int64_t k = 0; k < width; ++k) lanes[k] = static_cast<T>(Op::Step(lanes[k], lanes[k + width]));
-    }
-    result = lanes[0];
-  }
-  for (; i < n; ++i) result = static_cast<T>(Op::Step(result, x[i]));
-  return result;
-}
-
-template <typename Op>
-void ReduceInit(void* total, int64_t width) {
-  auto* t = static_cast<typename Op::Total*>(total);
-  for (int64_t i = 0; i < width; ++i) t[i] = Op::kStart;
-}
-
-template <typename Op>
-void ReduceRows(void* total, const void* tile, int64_t rows, int64_t cols) {
-  using Total = typename Op::Total;
-  auto* t = static_cast<Total*>(total);
-  const auto* x = static_cast<const typename Op::Value*>(tile);
-  for (int64_t r = 0; r < rows; ++r, x += cols) {
-    t[r] = static_cast<Total>(Op::Step(t[r], static_cast<Total>(ReduceRun<Op>(x, cols))));
-  }
-}
-
-template <typename Op>
-void ReduceCols(void* total, const void* tile, int64_t rows, int64_t cols) {
-  using T = typename Op::Value;
-  using Total = typename Op::Total;
-  auto* t = static_cast<Total*>(total);
-  const auto* x = static_cast<const T*>(tile);
-  // With few columns, several rows are processed at once as one longer row.
-  int64_t stacked = cols < 64 ? 64 / cols + 1 : 1;
-  if (stacked > rows) stacked = rows;
-  const int64_t width = stacked * cols;
-  T partial[kMaxTile];
-  for (int64_t c = 0; c < width; ++c) partial[c] = x[c];
-  int64_t r = stacked;
-  for (; r + stacked <= rows; r += stacked) {
-    const T* row = x + r * cols;
-#pragma GCC ivdep
-    for (int64_t c = 0; c < width; ++c) partial[c] = static_cast<T>(Op::Step(partial[c], row[c]));
-  }
-  for (int64_t c = cols; c < width; ++c) {
-    partial[c % cols] = static_cast<T>(Op::Step(partial[c % cols], partial[c]));
-  }
-  for (; r < rows; ++r) {
-    const T* row = x + r * cols;
-    for (int64_t c = 0; c < cols; ++c) partial[c] = static_cast<T>(Op::Step(partial[c], row[c]));
-  }
-#pragma GCC ivdep
-  for (int64_t c = 0; c < cols; ++c) t[c] = static_cast<Total>(Op::Step(t[c], static_cast<Total>(partial[c])));
-}
-
-template <typename Op>
-void ReduceCombine(void* total, const void* other, int64_t width) {
-  using Total = typename Op::Total;
-  auto* t = static_cast<Total*>(total);
-  const auto* o = static_cast<const Total*>(other);
-  for (int64_t i = 0; i < width; ++i) t[i] = static_cast<Total>(Op::Step(t[i], o[i]));
-}
-
-template <typename Op>
-void ReduceFinish(void* out, const void* total, int64_t width) {
-  auto* o = static_cast<typename Op::Value*>(out);
-  const auto* t = static_cast<const typename Op::Total*>(total);
-  for (int64_t i = 0; i < width; ++i) o[i] = static_cast<typename Op::Value>(t[i]);
-}
-
-template <typename Op>
-ReduceFns MakeReduce() {
-  return {sizeof(typename Op::Total), ReduceInit<Op>,  ReduceRows<Op>, ReduceCols<Op>,
-          ReduceCombine<Op>,          ReduceFinish<Op>};
-}
-
-template <typename T>
-ReduceFns FindReduceOf(ScalarFn fn) {
-  switch (fn) {
-    case FN_REDUCE_PROD:
-      return MakeReduce<ProdOf<T>>();
-    case FN_REDUCE_MAX:
-      return MakeReduce<MaxOf<T>>();
-    case FN_REDUCE_MIN:
-      return MakeReduce<MinOf<T>>();
-    default:
-      return MakeReduce<SumOf<T>>();
-  }
-}
-
-ReduceFns FindReduce(ScalarFn fn, DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-      return fn == FN_REDUCE_SUM || fn == FN_REDUCE_MAX ? MakeReduce<AnyOf>() : MakeReduce<AllOf>();
-    case DType::kUInt8:
-      return FindReduceOf<uint8_t>(fn);
-    case DType::kInt8:
-      return FindReduceOf<int8_t>(fn);
-    case DType::kInt16:
-      return FindReduceOf<int16_t>(fn);
-    case DType::kInt32:
-      return FindReduceOf<int32_t>(fn);
-    case DType::kInt64:
-      return FindReduceOf<int64_t>(fn);
-    case DType::kFloat32:
-      return FindReduceOf<float>(fn);
-    default:
-      return FindReduceOf<double>(fn);
-  }
-}
-
-// --- Random numbers (see base/philox.h) -------------------------------------
-
-// Computes 16 blocks at once: lane k of block first + i is written to out[4 * i + k].
-inline void Philox16(uint64_t seed, uint64_t first, float* out) {
-  uint32_t c0[16], c1[16], c2[16], c3[16];
-  for (uint32_t i = 0; i < 16; ++i) {
-    c0[i] = static_cast<uint32_t>(first + i);
-    c1[i] = static_cast<uint32_t>((first + i) >> 32);
-    c2[i] = 0;
-    c3[i] = 0;
-  }
-  auto k0 = static_cast<uint32_t>(seed);
-  auto k1 = static_cast<uint32_t>(seed >> 32);
-  for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < 16; ++i) {
-      const uint64_t p0 = uint64_t{0xD2511F53u} * c0[i];
-      const uint64_t p1 = uint64_t{0xCD9E8D57u} * c2[i];
-      c0[i] = static_cast<uint32_t>(p1 >> 32) ^ c1[i] ^ k0;
-      c2[i] = static_cast<uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
-      c1[i] = static_cast<uint32_t>(p1);
-      c3[i] = static_cast<uint32_t>(p0);
-    }
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  const auto uniform = [](uint32_t bits) { return static_cast<float>(static_cast<int32_t>(bits >> 8)) * 0x1p-24f; };
-  for (int i = 0; i < 16; ++i) {
-    out[4 * i] = uniform(c0[i]);
-    out[4 * i + 1] = uniform(c1[i]);
-    out[4 * i + 2] = uniform(c2[i]);
-    out[4 * i + 3] = uniform(c3[i]);
-  }
-}
-
-void RandomRun(float* out, uint64_t seed, uint64_t first_block, int64_t index, int64_t n) {
-  float draws[64];
-  uint64_t block = first_block + static_cast<uint64_t>(index / 4);
-  int64_t skip = index % 4;
-  while (n > 0) {
-    if (skip == 0 && n >= 64) {
-      Philox16(seed, block, out);
-      out += 64;
-      n -= 64;
-    } else {
-      Philox16(seed, block, draws);
-      const int64_t count = n < 64 - skip ? n : 64 - skip;
-      for (int64_t i = 0; i < count; ++i) out[i] = draws[skip + i];
-      out += count;
-      n -= count;
-      skip = 0;
-    }
-    block += 16;
-  }
-}
-
-void Random(float* out, const RandomRequest& request) {
-  for (int64_t r = 0; r < request.rows; ++r, out += request.cols) {
-    const int64_t start = request.index + r * request.row_stride;
-    if (request.col_stride == 1) {
-      RandomRun(out, request.seed, request.first_block, start, request.cols);
-      continue;
-    }
-    for (int64_t c = 0; c < request.cols; ++c) {
-      RandomRun(out + c, request.seed, request.first_block, start + c * request.col_stride, 1);
-    }
   }
 }
 

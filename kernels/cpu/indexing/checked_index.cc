@@ -12,12 +12,10 @@
 #include "kernels/cpu/copy/copy.h"
 #include "kernels/cpu/threading/parallel.h"
 #include "kernels/cpu/threading/pipeline.h"
+#include "kernels/cpu/threading/tuning.h"
 
 namespace cotan::cpu {
 namespace {
-
-// Elements per chunk of a parallel loop.
-constexpr int64_t kGrain = 16 * 1024;
 
 // A checked_index kernel on row-major operands.
 template <typename T>
@@ -30,10 +28,10 @@ class CheckedIndexKernel final : public Kernel {
     const auto* from = static_cast<const T*>(args.inputs[0]);
     auto* to = static_cast<T*>(args.outputs[0]);
     std::atomic<bool> all_allowed = true;
-    ParallelFor(threads_, NumElements(sizes_), kGrain, [&](int64_t begin, int64_t end) {
+    ParallelFor(threads_, NumElements(sizes_), kElementsPerChunk, [&](int64_t begin, int64_t end) {
       if (!Resolve(from + begin, to + begin, end - begin)) all_allowed.store(false, std::memory_order_relaxed);
     });
-    return all_allowed ? absl::OkStatus() : RefuseFirst(from);
+    return all_allowed ? absl::OkStatus() : FirstError(from);
   }
 
  private:
@@ -54,10 +52,10 @@ class CheckedIndexKernel final : public Kernel {
     return all_allowed;
   }
 
-  absl::Status RefuseFirst(const T* from) const {
+  absl::Status FirstError(const T* from) const {
     int64_t position = 0;
     while (range_.Allows(from[position])) ++position;
-    return range_.Refuse(serialization::Op::kCheckedIndex, sizes_, position, from[position]);
+    return range_.OutOfRangeError(serialization::Op::kCheckedIndex, sizes_, position, from[position]);
   }
 
   const IndexRange range_;

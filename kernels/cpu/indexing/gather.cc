@@ -17,12 +17,10 @@
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/threading/parallel.h"
 #include "kernels/cpu/threading/pipeline.h"
+#include "kernels/cpu/threading/tuning.h"
 
 namespace cotan::cpu {
 namespace {
-
-// Bytes per chunk of a parallel loop.
-constexpr int64_t kBytesPerChunk = 32 * 1024;
 
 // Row-major geometry of both ops: table [outer, size, inner], rows [outer, count, inner], index [count].
 struct RowGeometry {
@@ -60,7 +58,7 @@ struct RowGeometry {
     const IndexRange range{.size = size, .from_end = true};
     for (int64_t i = 0; i < count; ++i) {
       const int64_t value = Index(index, i);
-      if (!range.Allows(value)) return range.Refuse(kind, index_sizes, i, value);
+      if (!range.Allows(value)) return range.OutOfRangeError(kind, index_sizes, i, value);
     }
     return absl::OkStatus();
   }
@@ -77,7 +75,7 @@ class GatherKernel final : public Kernel {
     COTAN_RETURN_IF_ERROR(geometry_.CheckIndex(args.inputs[1], serialization::Op::kGather));
     const auto* table = static_cast<const char*>(args.inputs[0]);
     auto* rows = static_cast<char*>(args.outputs[0]);
-    const int64_t grain = std::max<int64_t>(1, kBytesPerChunk / static_cast<int64_t>(row_bytes_ + 1));
+    const int64_t grain = std::max<int64_t>(1, kGatherBytesPerChunk / static_cast<int64_t>(row_bytes_ + 1));
     ParallelFor(threads_, geometry_.outer * geometry_.count, grain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t outer = i / geometry_.count;

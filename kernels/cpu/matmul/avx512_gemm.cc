@@ -21,7 +21,7 @@ namespace {
 constexpr int64_t kVector = 16;           // floats
 constexpr int64_t kMaxVectors = 4;        // of a panel of the right matrix
 constexpr int64_t kMaxDepth = 512;        // of a panel, which stays in the second-level cache
-constexpr int64_t kMinRows = 48;          // see MakeWideMatmul()
+constexpr int64_t kMinRows = 48;          // see MakeAvx512Gemm()
 constexpr int64_t kNearBytes = 24 << 10;  // of a left matrix stored by columns, in the first-level cache
 
 // Computes c[rows, columns] (+)= a b for the columns of one panel.
@@ -173,9 +173,9 @@ COTAN_WIDE_TARGET void PackPanel(const float* b, MatrixStrides strides, int64_t 
   }
 }
 
-class WideMatmul final : public Kernel {
+class Avx512Gemm final : public Kernel {
  public:
-  WideMatmul(const MatmulGeometry& geometry, Addend addend, int threads)
+  Avx512Gemm(const MatmulGeometry& geometry, Addend addend, int threads)
       : g_(geometry), addend_(addend), threads_(ThreadsWorthwhile(threads, geometry.Flops())) {
     g_.a = NormalizeUnitStrides(g_.m, g_.k, g_.a);
     g_.b = NormalizeUnitStrides(g_.k, g_.n, g_.b);
@@ -266,7 +266,7 @@ class WideMatmul final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> MakeWideMatmul(const MatmulGeometry& geometry, Addend addend, int threads) {
+std::unique_ptr<Kernel> MakeAvx512Gemm(const MatmulGeometry& geometry, Addend addend, int threads) {
   if (!__builtin_cpu_supports("avx512f")) return nullptr;
   // Packing the right matrix pays only if many rows use it.
   if (geometry.m < kMinRows) return nullptr;
@@ -275,12 +275,12 @@ std::unique_ptr<Kernel> MakeWideMatmul(const MatmulGeometry& geometry, Addend ad
   const MatrixStrides left = NormalizeUnitStrides(geometry.m, geometry.k, geometry.a);
   const int64_t depth = std::min(geometry.k, kMaxDepth);
   if (left.column != 1 && left.column * depth * static_cast<int64_t>(sizeof(float)) > kNearBytes) return nullptr;
-  return std::make_unique<WideMatmul>(geometry, addend, threads);
+  return std::make_unique<Avx512Gemm>(geometry, addend, threads);
 }
 
 #else
 
-std::unique_ptr<Kernel> MakeWideMatmul(const MatmulGeometry& /*geometry*/, Addend /*addend*/, int /*threads*/) {
+std::unique_ptr<Kernel> MakeAvx512Gemm(const MatmulGeometry& /*geometry*/, Addend /*addend*/, int /*threads*/) {
   return nullptr;
 }
 

@@ -15,7 +15,7 @@ namespace cotan::cpu {
 // Returns the kernel of a product under the conditions of ProductMaker, or null if the processor lacks
 // AVX-512 or oneDNN is expected to be faster: few rows, or a large left matrix that is stored by columns.
 // Each element is summed in the order of k, so results are bitwise equal for any thread count.
-std::unique_ptr<Kernel> MakeWideMatmul(const MatmulGeometry& geometry, Addend addend, int threads);
+std::unique_ptr<Kernel> MakeAvx512Gemm(const MatmulGeometry& geometry, Addend addend, int threads);
 
 }  // namespace cotan::cpu
 

@@ -50,7 +50,7 @@ Product MakeProduct(int64_t batch, int64_t m, int64_t k, int64_t n, bool a_colum
 }
 
 std::vector<float> Multiply(const Product& p, Addend addend, int threads) {
-  const std::unique_ptr<Kernel> kernel = MakeWideMatmul(p.geometry, addend, threads);
+  const std::unique_ptr<Kernel> kernel = MakeAvx512Gemm(p.geometry, addend, threads);
   if (kernel == nullptr) return {};
   std::vector<float> c = p.c;
   const void* inputs[] = {p.a.data(), p.b.data(), p.bias.data()};
@@ -97,7 +97,7 @@ void ExpectProduct(const Product& p, Addend addend) {
   for (int threads : {2, 3, 7}) EXPECT_EQ(Multiply(p, addend, threads), result) << threads << " threads";
 }
 
-class WideMatmulTest : public ::testing::Test {
+class Avx512GemmTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (Multiply(MakeProduct(1, 64, 1, 1, false, false, 0, random_), Addend::kNone, 1).empty()) {
@@ -107,7 +107,7 @@ class WideMatmulTest : public ::testing::Test {
   std::mt19937_64 random_{TestSeed()};
 };
 
-TEST_F(WideMatmulTest, RandomSizesStoragesAndAddends) {
+TEST_F(Avx512GemmTest, RandomSizesStoragesAndAddends) {
   for (int i = 0; i < 200; ++i) {
     const auto size = [&](uint64_t least, uint64_t most) {
       return static_cast<int64_t>(least + random_() % (most - least + 1));
@@ -119,14 +119,14 @@ TEST_F(WideMatmulTest, RandomSizesStoragesAndAddends) {
   }
 }
 
-TEST_F(WideMatmulTest, LongSumsAreMadeInParts) {
+TEST_F(Avx512GemmTest, LongSumsAreMadeInParts) {
   for (const bool b_columns : {false, true}) {
     ExpectProduct(MakeProduct(1, 205, 1100, 70, false, b_columns, 0, random_), Addend::kBias);
     ExpectProduct(MakeProduct(1, 205, 515, 70, false, b_columns, 0, random_), Addend::kInOutput);
   }
 }
 
-TEST_F(WideMatmulTest, FewRowsAndFarColumnsAreLeftToALibrary) {
+TEST_F(Avx512GemmTest, FewRowsAndFarColumnsAreLeftToALibrary) {
   EXPECT_TRUE(Multiply(MakeProduct(1, 8, 64, 64, false, true, 0, random_), Addend::kNone, 1).empty());
   EXPECT_TRUE(Multiply(MakeProduct(1, 512, 512, 64, true, false, 0, random_), Addend::kNone, 1).empty());
 }

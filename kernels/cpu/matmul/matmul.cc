@@ -127,7 +127,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Add
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFastestProduct(const MatmulGeometry& geometry, Addend addend, DType dtype,
                                                            int threads) {
   if (dtype == DType::kFloat32) {
-    if (std::unique_ptr<Kernel> kernel = MakeWideMatmul(geometry, addend, threads)) return kernel;
+    if (std::unique_ptr<Kernel> kernel = MakeAvx512Gemm(geometry, addend, threads)) return kernel;
   }
   return MakeProduct(geometry, addend, dtype, threads, /*is_part=*/false);
 }

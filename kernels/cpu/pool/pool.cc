@@ -16,6 +16,7 @@
 #include "kernels/cpu/simd/gemm_core.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/threading/parallel.h"
+#include "kernels/cpu/threading/tuning.h"
 
 namespace cotan::cpu {
 namespace {
@@ -224,7 +225,17 @@ COTAN_SIMD_VERSIONS void AverageRowBackward(const PoolGeometry& g, const Divisor
   }
 }
 
-int64_t Grain(double work_per_item) { return std::max<int64_t>(1, static_cast<int64_t>(2e4 / (work_per_item + 1))); }
+int64_t Grain(double work_per_item) {
+  return std::max<int64_t>(1, static_cast<int64_t>(kPoolWorkPerChunk / (work_per_item + 1)));
+}
+
+// Returns the offsets of output row [d, h] of the outer index that begins at `start`.
+PoolOffsets RowOffsets(const PoolGeometry& g, const PoolOffsets& start, int64_t d, int64_t h) {
+  PoolOffsets at = start;
+  at.output += d * g.axes[0].output_stride + h * g.axes[1].output_stride;
+  at.index += d * g.axes[0].index_stride + h * g.axes[1].index_stride;
+  return at;
+}
 
 // Calls row(d, h, offsets of the row) for all rows of a forward pool. Threads share the rows.
 template <typename Row>
@@ -236,10 +247,7 @@ void ForEachOutputRow(const PoolGeometry& g, int threads, Row row) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t d = i % rows_per_outer / g.axes[1].output;
       const int64_t h = i % g.axes[1].output;
-      PoolOffsets at = g.OuterOffsets(i / rows_per_outer);
-      at.output += d * g.axes[0].output_stride + h * g.axes[1].output_stride;
-      at.index += d * g.axes[0].index_stride + h * g.axes[1].index_stride;
-      row(d, h, at);
+      row(d, h, RowOffsets(g, g.OuterOffsets(i / rows_per_outer), d, h));
     }
   });
 }
@@ -253,12 +261,7 @@ void ForEachOutputRowByOuter(const PoolGeometry& g, int threads, Row row) {
     for (int64_t i = begin; i < end; ++i) {
       const PoolOffsets start = g.OuterOffsets(i);
       for (int64_t d = 0; d < g.axes[0].output; ++d) {
-        for (int64_t h = 0; h < g.axes[1].output; ++h) {
-          PoolOffsets at = start;
-          at.output += d * g.axes[0].output_stride + h * g.axes[1].output_stride;
-          at.index += d * g.axes[0].index_stride + h * g.axes[1].index_stride;
-          row(d, h, at);
-        }
+        for (int64_t h = 0; h < g.axes[1].output; ++h) row(d, h, RowOffsets(g, start, d, h));
       }
     }
   });

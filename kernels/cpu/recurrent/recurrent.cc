@@ -4,88 +4,21 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/api/op_check.h"
-#include "kernels/cpu/copy/copy.h"
+#include "kernels/cpu/recurrent/dense_rows.h"
+#include "kernels/cpu/recurrent/recurrent_geometry.h"
 #include "kernels/cpu/recurrent/recurrent_math.h"
 #include "kernels/cpu/simd/gemm_core.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/threading/parallel.h"
-#include "kernels/cpu/threading/pipeline.h"
 
 namespace cotan::cpu {
+namespace recurrent {
 namespace {
-
-using Cell = serialization::Recurrent::Cell;
-constexpr Cell kTanh = serialization::Recurrent::RNN_TANH;
-constexpr Cell kRelu = serialization::Recurrent::RNN_RELU;
-constexpr Cell kLstm = serialization::Recurrent::LSTM;
-constexpr Cell kGru = serialization::Recurrent::GRU;
-
-constexpr int64_t GatesOf(Cell cell) { return cell == kLstm ? 4 : cell == kGru ? 3 : 1; }
-
-struct Geometry {
-  int64_t steps = 0;
-  int64_t batch = 0;
-  int64_t hidden = 0;
-  bool reverse = false;
-  int threads = 1;
-  int64_t chunk = 1;  // batch rows per call of a thread
-
-  Geometry(const serialization::Recurrent& op, const TensorSpec& sequence, int max_threads)
-      : steps(sequence.layout.sizes[0]),
-        batch(sequence.layout.sizes[1]),
-        hidden(sequence.layout.sizes[2]),
-        reverse(op.reverse()) {
-    const double flops = 2.0 * static_cast<double>(GatesOf(op.cell()) * hidden) * static_cast<double>(hidden) *
-                         static_cast<double>(batch) * static_cast<double>(steps);
-    threads = ThreadsWorthwhile(max_threads, flops);
-    chunk = std::max<int64_t>(1, (batch + threads - 1) / threads);
-  }
-
-  // Returns the time step that is computed as the `i`-th.
-  int64_t Step(int64_t i) const { return reverse ? steps - 1 - i : i; }
-};
-
-// A [T, N, features] or [N, features] operand with dense rows; strides in elements.
-struct Rows {
-  int64_t step = 0;
-  int64_t row = 0;
-};
-
-Rows RowsOf(const TensorSpec& spec) {
-  const DimVector& strides = spec.layout.strides;
-  return strides.size() == 3 ? Rows{strides[0], strides[1]} : Rows{0, strides[0]};
-}
-
-template <typename T>
-struct Sequence {
-  T* data = nullptr;
-  Rows rows;
-  T* At(int64_t step, int64_t row) const { return data + step * rows.step + row * rows.row; }
-};
-
-// Loads `count` elements, at most a vector; the other elements become 0.
-template <typename T>
-[[gnu::always_inline]] inline void LoadSome(const T* from, int64_t count, Vector<T>& to) {
-  if (count == kVectorSize<T>) return Load(from, to);
-  T values[kVectorSize<T>] = {};
-  std::memcpy(values, from, static_cast<size_t>(count) * sizeof(T));
-  Load(values, to);
-}
-
-template <typename T>
-[[gnu::always_inline]] inline void StoreSome(const Vector<T>& from, int64_t count, T* to) {
-  if (count == kVectorSize<T>) return Store<T>(from, to);
-  T values[kVectorSize<T>];
-  Store<T>(from, values);
-  std::memcpy(to, values, static_cast<size_t>(count) * sizeof(T));
-}
 
 // The two functions below are not inlined: otherwise each kind of cell would have a copy of the code.
 
@@ -178,17 +111,9 @@ template <typename T, Cell kCell>
   }
 }
 
-// The states before a step, and the index of the step.
-template <typename T>
-struct ForwardStep {
-  Sequence<const T> hidden, cell;
-  int64_t before = 0;
-  int64_t step = 0;
-};
-
 // Computes the gates of rows [first, first + rows) from their `products`, [rows, G*H].
 template <typename T, Cell kCell>
-COTAN_SIMD_VERSIONS void ForwardGates(const Geometry& g, const Forward<T>& o, const ForwardStep<T>& s, int64_t first,
+COTAN_SIMD_VERSIONS void ForwardGates(const Geometry& g, const Forward<T>& o, const RecurrentStep<T>& s, int64_t first,
                                       int64_t rows, const T* products) {
   for (int64_t n = first; n < first + rows; ++n) {
     const ForwardRow<T> row = {o.projected.At(s.step, n),
@@ -208,7 +133,7 @@ COTAN_SIMD_VERSIONS void ForwardGates(const Geometry& g, const Forward<T>& o, co
 // Computes all steps of rows [first, first + rows). `products` is scratch, [rows, G*H].
 template <typename T, Cell kCell>
 void ForwardRows(const Geometry& g, const Forward<T>& o, const T* panels, int64_t first, int64_t rows, T* products) {
-  ForwardStep<T> s = {o.h0, o.c0};
+  RecurrentStep<T> s = {o.h0, o.c0};
   for (int64_t i = 0; i < g.steps; ++i) {
     s.step = g.Step(i);
     MultiplyRows(s.hidden.At(s.before, first), s.hidden.rows.row, panels, rows, GatesOf(kCell) * g.hidden, g.hidden,
@@ -346,18 +271,10 @@ void CopyRows(const T* from, int64_t first, int64_t rows, int64_t size, const Se
   for (int64_t n = 0; n < rows; ++n) std::copy_n(from + n * size, size, to.At(0, first + n));
 }
 
-// The states before a step, and the index of the step.
-template <typename T>
-struct BackwardStep {
-  Sequence<const T> hidden, cell;
-  int64_t before = 0;
-  int64_t step = 0;
-};
-
 // Computes the gradients of the gates of rows [first, first + rows) from those of their states, [rows, H].
 template <typename T, Cell kCell>
-COTAN_SIMD_VERSIONS void BackwardGates(const Geometry& g, const Backward<T>& o, const BackwardStep<T>& s, int64_t first,
-                                       int64_t rows, T* grad_state, T* grad_cell) {
+COTAN_SIMD_VERSIONS void BackwardGates(const Geometry& g, const Backward<T>& o, const RecurrentStep<T>& s,
+                                       int64_t first, int64_t rows, T* grad_state, T* grad_cell) {
   constexpr bool kHasGates = kCell == kLstm || kCell == kGru;
   for (int64_t n = first; n < first + rows; ++n) {
     const BackwardRow<T> row = {o.grad_hidden.At(s.step, n),
@@ -386,7 +303,7 @@ void BackwardRows(const Geometry& g, const Backward<T>& o, const T* panels, int6
   if (kCell == kLstm) CopyRows(o.grad_last_cell, first, rows, g.hidden, grad_cell);
   const Sequence<T>& slopes = kCell == kGru ? o.grad_products : o.grad_projected;
   for (int64_t i = g.steps; i-- > 0;) {
-    BackwardStep<T> s = {o.hidden, o.cell, 0, g.Step(i)};
+    RecurrentStep<T> s = {o.hidden, o.cell, 0, g.Step(i)};
     if (i > 0) s.before = g.Step(i - 1);
     if (i == 0) s.hidden = o.h0, s.cell = o.c0;
     BackwardGates<T, kCell>(g, o, s, first, rows, grad_state, grad_cell);
@@ -445,51 +362,6 @@ class RecurrentBackwardKernel final : public Kernel {
   int64_t worker_size_ = 0;  // elements
 };
 
-// Operands with dense rows -----------------------------------------------------
-
-bool HasDenseRows(const TensorSpec& spec) { return spec.layout.sizes.back() <= 1 || spec.layout.strides.back() == 1; }
-
-TensorSpec RowMajor(const TensorSpec& spec) {
-  return {spec.dtype, {spec.layout.sizes, ContiguousStrides(spec.layout.sizes), 0}};
-}
-
-// Returns the kernel of `make` for `request`, with copies of the operands whose rows are not dense. The
-// weight may have any strides.
-absl::StatusOr<std::unique_ptr<Kernel>> WithDenseRows(const KernelRequest& request, size_t weight, KernelFactory make) {
-  auto pipeline = std::make_unique<Pipeline>(request.threads);
-  std::vector<TensorSpec> inputs(request.inputs.begin(), request.inputs.end());
-  std::vector<TensorSpec> outputs(request.outputs.begin(), request.outputs.end());
-  std::vector<Slot> from, to;
-  bool copies = false;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    from.push_back(Slot::Input(i));
-    if (i == weight || HasDenseRows(inputs[i])) continue;
-    copies = true;
-    from[i] = BringRowMajor(inputs[i], from[i], request.threads, *pipeline);
-    inputs[i] = RowMajor(inputs[i]);
-  }
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    to.push_back(Slot::Output(i));
-    if (HasDenseRows(outputs[i])) continue;
-    copies = true;
-    outputs[i] = RowMajor(outputs[i]);
-    to[i] =
-        pipeline->AddScratch(ByteSize(outputs[i].dtype) * static_cast<size_t>(NumElements(outputs[i].layout.sizes)));
-  }
-  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel,
-                         make({request.op, inputs, outputs, request.symbols, request.threads, request.device}));
-  if (!copies) return kernel;
-  pipeline->Add(std::move(kernel), std::move(from), to);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (to[i].memory != Slot::Memory::kScratch) continue;
-    const StridedLayout& layout = request.outputs[i].layout;
-    pipeline->Add(MakeCopyKernel(ByteSize(outputs[i].dtype), layout.sizes, outputs[i].layout.strides, layout.strides,
-                                 request.threads),
-                  {to[i]}, {Slot::Output(i)});
-  }
-  return pipeline;
-}
-
 template <template <typename, Cell> class K, typename T>
 std::unique_ptr<Kernel> MakeCell(const KernelRequest& request, Cell cell) {
   switch (cell) {
@@ -513,18 +385,19 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeTyped(const KernelRequest& request, 
 }
 
 }  // namespace
+}  // namespace recurrent
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeRecurrent(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   return WithDenseRows(request, 1, [](const KernelRequest& dense) {
-    return MakeTyped<RecurrentKernel>(dense, dense.op.recurrent().cell());
+    return recurrent::MakeTyped<recurrent::RecurrentKernel>(dense, dense.op.recurrent().cell());
   });
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeRecurrentBackward(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   return WithDenseRows(request, 2, [](const KernelRequest& dense) {
-    return MakeTyped<RecurrentBackwardKernel>(dense, dense.op.recurrent_backward().cell());
+    return recurrent::MakeTyped<recurrent::RecurrentBackwardKernel>(dense, dense.op.recurrent_backward().cell());
   });
 }
 

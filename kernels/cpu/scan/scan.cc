@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "kernels/api/op_check.h"
 #include "kernels/cpu/threading/parallel.h"
+#include "kernels/cpu/threading/tuning.h"
 
 namespace cotan::cpu {
 namespace {
@@ -22,8 +23,6 @@ using serialization::Scan;
 // Number of adjacent lines that are scanned together, so that memory is read in order for any innermost
 // dimension.
 constexpr int64_t kBlock = 32;
-// Elements per chunk of a parallel loop.
-constexpr int64_t kGrain = 16 * 1024;
 
 // Lines along the scanned dimension, in blocks of adjacent lines along dimension `inner`.
 struct Geometry {
@@ -140,7 +139,7 @@ class ScanBase : public Kernel {
   template <typename Function>
   void ForEachBlock(Function function) const {
     if (g_.length == 0) return;
-    const int64_t grain = std::max<int64_t>(1, kGrain / (g_.length * kBlock));
+    const int64_t grain = std::max<int64_t>(1, kElementsPerChunk / (g_.length * kBlock));
     ParallelFor(threads_, g_.num_blocks(), grain, [&](int64_t begin, int64_t end) {
       for (int64_t number = begin; number < end; ++number) function(BlockAt(number));
     });

@@ -13,12 +13,11 @@
 #include "base/status_macros.h"
 #include "kernels/api/op_check.h"
 #include "kernels/cpu/threading/parallel.h"
+#include "kernels/cpu/threading/tuning.h"
 
 namespace cotan::cpu {
 namespace {
 
-// Elements per chunk of a parallel loop.
-constexpr int64_t kGrain = 4 * 1024;
 constexpr int64_t kMaxLine = int64_t{1} << 32;
 
 // Lines along the sorted dimension, with the steps and strides of input, values and indices in elements.
@@ -95,7 +94,7 @@ class SortKernel final : public Kernel {
 
   absl::Status Run(const KernelArgs& args) override {
     if (g_.count == 0) return absl::OkStatus();
-    const int64_t grain = std::max<int64_t>(1, kGrain / g_.length);
+    const int64_t grain = std::max<int64_t>(1, kSortElementsPerChunk / g_.length);
     ParallelForWorker(threads_, NumElements(g_.outer), grain, [&](int worker, int64_t begin, int64_t end) {
       Item* items = static_cast<Item*>(args.scratch) + worker * g_.length;
       for (int64_t line = begin; line < end; ++line) SortLine(args, line, items);

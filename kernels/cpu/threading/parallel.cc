@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/threading/tuning.h"
+
 namespace cotan::cpu {
 
 void ParallelFor(int threads, int64_t count, int64_t grain, absl::FunctionRef<void(int64_t begin, int64_t end)> fn) {
@@ -29,7 +31,6 @@ void ParallelForWorker(int threads, int64_t count, int64_t grain,
 }
 
 int ThreadsWorthwhile(int threads, double flops) {
-  constexpr double kFlopsPerThread = 1e6;
   if (flops >= kFlopsPerThread * threads) return threads;
   return std::max(1, static_cast<int>(flops / kFlopsPerThread));
 }

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Geometry of an attention, and the steps on blocks of scores that its forward and backward share. The steps
+// are inlined into functions that are compiled for several instruction sets (see simd.h).
+#ifndef COTAN_KERNELS_CPU_ATTENTION_ATTENTION_BLOCKS_H_
+#define COTAN_KERNELS_CPU_ATTENTION_ATTENTION_BLOCKS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/dtype.h"
+#include "base/layout.h"
+#include "kernels/api/kernel.h"
+#include "kernels/cpu/simd/gemm_core.h"
+#include "kernels/cpu/simd/simd_math.h"
+#include "serialization/schema/program.pb.h"
+
+namespace cotan::cpu::attention {
+
+// Number of queries and of keys of a block of scores.
+inline constexpr int64_t kQueries = 32;
+inline constexpr int64_t kKeys = 64;
+
+template <typename T>
+inline constexpr T kMinusInfinity = -std::numeric_limits<T>::infinity();
+
+// Strides of a [B, H, L, E] operand, in elements.
+struct Strides {
+  int64_t batch = 0;
+  int64_t head = 0;
+  int64_t row = 0;
+  int64_t column = 0;
+};
+
+inline Strides StridesOf(const StridedLayout& layout) {
+  return {layout.strides[0], layout.strides[1], layout.strides[2], layout.rank() > 3 ? layout.strides[3] : 0};
+}
+
+// Returns the strides of an operand that broadcasts to four dimensions.
+inline Strides BroadcastStrides(const StridedLayout& layout) {
+  int64_t strides[4] = {};
+  const int missing = 4 - layout.rank();
+  for (int d = 0; d < layout.rank(); ++d) {
+    const auto i = static_cast<size_t>(d);
+    if (layout.sizes[i] != 1) strides[d + missing] = layout.strides[i];
+  }
+  return {strides[0], strides[1], strides[2], strides[3]};
+}
+
+// The sizes and attributes of an attention.
+struct Geometry {
+  int64_t batch = 0;
+  int64_t heads = 0;
+  int64_t queries = 0;
+  int64_t keys = 0;
+  int64_t size = 0;        // elements of a query or a key
+  int64_t value_size = 0;  // elements of a value
+  bool is_causal = false;
+  double scale = 1;
+
+  Geometry(const serialization::Attention& op, const StridedLayout& q, const StridedLayout& k, const StridedLayout& v)
+      : batch(q.sizes[0]),
+        heads(q.sizes[1]),
+        queries(q.sizes[2]),
+        keys(k.sizes[2]),
+        size(q.sizes[3]),
+        value_size(v.sizes[3]),
+        is_causal(op.is_causal()),
+        scale(op.scale()) {}
+
+  // Returns the number of keys that some query before `query_end` attends to.
+  int64_t VisibleKeys(int64_t query_end) const { return is_causal ? std::min(keys, query_end) : keys; }
+  double Flops() const {
+    return 2.0 * static_cast<double>(batch * heads) * static_cast<double>(queries) * static_cast<double>(keys) *
+           static_cast<double>(size + value_size) * (is_causal ? 0.5 : 1);
+  }
+};
+
+// Returns the largest of a row of kKeys scores.
+template <typename T>
+[[gnu::always_inline]] inline T RowMax(const T* row) {
+  Vector<T> best;
+  Load(row, best);
+  for (int64_t i = kVectorSize<T>; i < kKeys; i += kVectorSize<T>) {
+    Vector<T> x;
+    Load(row + i, x);
+    best = x > best ? x : best;
+  }
+  T largest = best[0];
+  for (int i = 1; i < kVectorSize<T>; ++i) largest = std::max<T>(largest, best[i]);
+  return largest;
+}
+
+// Computes row = exp(row - max) for kKeys scores and returns their sum.
+template <typename T>
+[[gnu::always_inline]] inline T ExpRow(T* row, T max) {
+  Vector<T> sums = {};
+  for (int64_t i = 0; i < kKeys; i += kVectorSize<T>) {
+    Vector<T> x;
+    Load(row + i, x);
+    x -= max;
+    ExpOfNegative<T>(x);
+    Store<T>(x, row + i);
+    sums += x;
+  }
+  T sum = 0;
+  for (int i = 0; i < kVectorSize<T>; ++i) sum += sums[i];
+  return sum;
+}
+
+// Scales a block of scores [queries, kKeys], adds the bias and sets masked scores to -inf, also in the
+// columns from `keys` on.
+template <typename T>
+[[gnu::always_inline]] inline void FinishScores(const Geometry& g, const T* bias, const Strides& bias_strides,
+                                                int64_t query, int64_t queries, int64_t key, int64_t keys, T* scores) {
+  const T scale = static_cast<T>(g.scale);
+  for (int64_t i = 0; i < queries; ++i) {
+    T* row = scores + i * kKeys;
+    for (int64_t j = 0; j < kKeys; ++j) row[j] *= scale;
+    if (bias != nullptr) {
+      const T* from = bias + (query + i) * bias_strides.row + key * bias_strides.column;
+      for (int64_t j = 0; j < keys; ++j) row[j] += from[j * bias_strides.column];
+    }
+    const int64_t visible = std::min(keys, g.is_causal ? std::max<int64_t>(0, query + i + 1 - key) : keys);
+    for (int64_t j = visible; j < kKeys; ++j) row[j] = kMinusInfinity<T>;
+  }
+}
+
+// Packs blocks of `block` rows of a [rows, columns] matrix, transposed or not.
+template <typename T>
+[[gnu::always_inline]] inline void PackBlocks(const T* from, const Strides& strides, int64_t rows, int64_t columns,
+                                              int64_t block, bool transposed, T* to) {
+  for (int64_t begin = 0; begin < rows; begin += block) {
+    const int64_t count = std::min(block, rows - begin);
+    const T* first = from + begin * strides.row;
+    if (transposed) {
+      PackPanels(first, strides.column, strides.row, columns, count, to);
+      to += PackedSize<T>(columns, block);
+    } else {
+      PackPanels(first, strides.row, strides.column, count, columns, to);
+      to += PackedSize<T>(block, columns);
+    }
+  }
+}
+
+// Returns the kernel for `dtype`.
+// Unimplemented: `dtype` is neither f32 nor f64.
+template <template <typename> class KernelType, typename... Args>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeFor(DType dtype, Args&&... args) {
+  if (dtype == DType::kFloat32) return std::make_unique<KernelType<float>>(std::forward<Args>(args)...);
+  if (dtype == DType::kFloat64) return std::make_unique<KernelType<double>>(std::forward<Args>(args)...);
+  return absl::UnimplementedError(
+      absl::StrCat("attention: dtype ", DTypeName(dtype), " is not supported; expected f32 or f64"));
+}
+
+}  // namespace cotan::cpu::attention
+
+#endif  // COTAN_KERNELS_CPU_ATTENTION_ATTENTION_BLOCKS_H_
