@@ -11,13 +11,11 @@
 namespace cotan {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::LoadedFunction;
 using testing::ProgramBuilder;
 using testing::Square;
 using testing::TestKernels;
-using testing::TwoParts;
 
 TEST(CallPlanTest, RejectsMethodsWithoutMetadata) {
   ProgramBuilder builder = Square();
@@ -43,14 +41,6 @@ TEST(CallPlanTest, TextShowsTheStagesThatAMethodNeeds) {
             "  wrap        1 tensors\n"
             "  save        1 values, 1 with their versions, 0 donated, 0 states\n"
             "  results     output 0 new\n");
-}
-
-TEST(CallPlanTest, GradientsDependOnTheTangentsThatReachThem) {
-  const std::shared_ptr<const Program> program = TwoParts().Load();
-  const absl::StatusOr<CallPlan> plan = CallPlan::Make(*program, 0);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_THAT(plan->depends_on, ElementsAre(ElementsAre(true, false), ElementsAre(false, true)));
-  EXPECT_THAT(plan->gradient_inputs, ElementsAre(0, 1));
 }
 
 }  // namespace

@@ -6,10 +6,9 @@
 #ifndef COTAN_RUNTIME_FUNCTION_FUNCTION_H_
 #define COTAN_RUNTIME_FUNCTION_FUNCTION_H_
 
-#include <cstdint>
 #include <memory>
 #include <string>
-#include <variant>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,32 +16,15 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "runtime/autograd/variable.h"
-#include "runtime/function/wrappers.h"
+#include "runtime/function/core/function_result.h"  // IWYU pragma: export
+#include "runtime/function/core/wrappers.h"         // IWYU pragma: export
 #include "runtime/session/session.h"
-#include "serialization/metadata/output_alias_info.h"
 
 namespace cotan {
 
-class FunctionCore;
+class CallPlan;
 
-// A result of Call(): a tensor, a constant of the trace, or an int64_t computed from the dynamic sizes.
-using FunctionResult = std::variant<Variable, NoneValue, bool, int64_t, double, std::string>;
-
-// A result of CallWrapped(): as FunctionResult, but a tensor may be of a wrapper type.
-using WrappedResult = std::variant<WrappedVariable, NoneValue, bool, int64_t, double, std::string>;
-
-// Counters of calls and backwards, for tools and tests.
-struct FunctionStats {
-  int64_t calls = 0;
-  int64_t write_backs = 0;         // mutated arguments whose new data was written back
-  int64_t copies_elided = 0;       // write backs whose data was computed in the argument's memory
-  int64_t saved_without_copy = 0;  // saved values that share the memory of an argument or result
-  int64_t saved_reused = 0;        // saved values placed in recycled buffers
-  int64_t backwards = 0;
-  int64_t backwards_in_donated_memory = 0;  // backwards that overwrote donated saved values
-};
-
-// A forward method of a session, with its backward if it has one. Copies share one FunctionCore. A Function and the
+// A forward method of a session, with its backward if it has one. Copies share one CallPlan. A Function and the
 // grad_fn of its results keep the session's states and plans alive. Not thread-safe: only one thread at a time may use
 // a session and the objects created from it.
 //
@@ -56,8 +38,8 @@ struct FunctionStats {
 class Function {
  public:
   // Returns the function of `method`. NotFound: the program has no such method. InvalidArgument: the method is a
-  // backward, or its metadata is inconsistent. FailedPrecondition: the method has no metadata, or its backward has no
-  // `gradient_inputs`; compile the model again.
+  // backward. FailedPrecondition: the method has no metadata, its backward has no `gradient_inputs`, or it returns
+  // gradients itself; compile the model again.
   static absl::StatusOr<Function> Create(const Session& session, absl::string_view method);
 
   // Calls the function with one argument for each user input (the session supplies parameters and buffers) and returns
@@ -98,9 +80,9 @@ class Function {
   const FunctionStats& stats() const;
 
  private:
-  explicit Function(std::shared_ptr<FunctionCore> core) : core_(std::move(core)) {}
+  explicit Function(std::shared_ptr<CallPlan> plan) : plan_(std::move(plan)) {}
 
-  std::shared_ptr<FunctionCore> core_;
+  std::shared_ptr<CallPlan> plan_;
 };
 
 }  // namespace cotan

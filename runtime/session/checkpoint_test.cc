@@ -19,6 +19,7 @@
 #include "gtest/gtest.h"
 #include "runtime/session/safetensors.h"
 #include "runtime/session/session.h"
+#include "runtime/session/session_access.h"
 #include "runtime/testing/program_builder.h"
 
 namespace cotan {
@@ -238,7 +239,7 @@ TEST(CheckpointTest, ACrashAtAnyByteLeavesTheOldOrTheNewFileWhole) {
   int kept_old = 0;
   for (;; ++crash_at) {
     CrashingFiles files(crash_at);
-    const absl::Status status = SaveCheckpoint(session.states(), path, files);
+    const absl::Status status = SaveCheckpoint(SessionCoreOf(session)->states(), path, files);
     const std::string now = ReadAll(path);
     if (!files.crashed()) {
       ASSERT_TRUE(status.ok()) << status;

@@ -7,11 +7,20 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "kernels/api/device.h"
+#include "kernels/api/registry.h"
+#include "runtime/autograd/tensor_ops.h"
 #include "runtime/execution/arguments.h"
 #include "runtime/execution/physical_cores.h"
 #include "runtime/session/checkpoint.h"
+#include "runtime/session/memory_overlap.h"
+#include "runtime/session/method_plans.h"
+#include "runtime/session/session_access.h"
+#include "runtime/session/session_core.h"
+#include "runtime/session/state_store.h"
 #include "runtime/session/tangent_flags.h"
 #include "runtime/tensor/scalar.h"
 
@@ -22,27 +31,76 @@ using serialization::StateRead;
 using serialization::StateUpdate;
 using StateProto = serialization::State;
 
-// --- creation ----------------------------------------------------------------
+namespace {
 
-absl::StatusOr<Session> Session::Create(std::shared_ptr<const Program> program, const SessionOptions& options) {
-  if (program == nullptr) return absl::InvalidArgumentError("Session::Create(): program is null");
-  if (options.kernels == nullptr) {
-    return absl::InvalidArgumentError("SessionOptions.kernels is not set: link a backend and pass its registry");
-  }
-  if (options.threads < 0 || options.max_plans < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("SessionOptions: threads = ", options.threads, ", max_plans = ",
-                                                   options.max_plans, "; threads >= 0 and max_plans >= 1 are needed"));
-  }
-  COTAN_RETURN_IF_ERROR(options.effects.Check(*program));
-  const ExecutionTarget target = {.kernels = options.kernels,
-                                  .device = options.device == nullptr ? &HostDevice() : options.device,
-                                  .threads = options.threads == 0 ? PhysicalCores() : options.threads};
-  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<SessionCore> core,
-                         SessionCore::Create(std::move(program), target, options.max_plans, options.effects));
-  return Session(std::move(core));
-}
+constexpr absl::string_view kForeignHandle = "the method handle is not one of this program";
 
-Session::Session(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {
+}  // namespace
+
+// --- implementation ----------------------------------------------------------
+
+// States, plans and saved values of a session.
+class Session::Impl {
+ public:
+  explicit Impl(std::shared_ptr<SessionCore> core);
+
+  const std::shared_ptr<SessionCore>& core() const { return core_; }
+  const Program& program() const { return core_->program(); }
+
+  // Returns whether the handle is one of this program.
+  bool IsValid(MethodHandle method) const {
+    return method.index >= 0 && method.index < static_cast<int>(methods_.size());
+  }
+  int NumResults(MethodHandle method) const { return methods_[static_cast<size_t>(method.index)].num_results; }
+  // Runs a method by calling `execute` on its prepared executable.
+  absl::Status Run(MethodHandle method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
+                   absl::FunctionRef<absl::Status(Executable&)> execute);
+  absl::StatusOr<Tensor> Gradient(absl::string_view parameter) const;
+  // Returns the plan used last.
+  // InvalidArgument: the handle is not one of this program. FailedPrecondition: the method has not run yet.
+  absl::StatusOr<const Plan*> LastPlan(MethodHandle method) const;
+  absl::StatusOr<int> FindHyperparameter(absl::string_view name, int group) const;
+  absl::StatusOr<int> FindRng() const;
+
+ private:
+  // The values that a forward saves for its backward.
+  struct Saved {
+    std::vector<Tensor> values;
+    DimVector symbols;
+    std::vector<uint64_t> versions;  // of the states that the backward reads
+    bool valid = false;              // between forward and backward
+  };
+  struct MethodState {
+    int index = 0;  // in the artifact
+    int num_results = 0;
+    std::vector<int> read_states;  // by state read
+    std::vector<int> updated_states;
+    bool sets_storage = false;
+    int forward = -1;   // of a backward: its forward
+    int backward = -1;  // of a forward: its backward
+    std::unique_ptr<MethodPlans> plans;
+    Saved saved;                    // a forward's
+    std::vector<Tensor> gradients;  // a backward's last results
+  };
+
+  void PairMethods();
+  MethodState& StateOf(MethodHandle method) { return methods_[static_cast<size_t>(method.index)]; }
+
+  absl::Status CheckBackward(const MethodState& method) const;
+  absl::StatusOr<Executable*> Prepare(MethodState& method, absl::Span<const Tensor> arguments);
+  absl::Status SetArguments(MethodState& method, absl::Span<const Tensor> arguments, Executable& executable);
+  absl::Status SetResults(MethodState& method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
+                          Executable& executable);
+  bool IsUsed(const Storage& storage, absl::Span<const Tensor> arguments,
+              absl::Span<const Tensor> earlier_results) const;
+  void Finish(MethodState& method, absl::Span<const Tensor> results, const Executable& executable);
+
+  std::shared_ptr<SessionCore> core_;
+  StateIntervals states_by_address_;  // all of them
+  std::vector<MethodState> methods_;  // by index in the artifact
+};
+
+Session::Impl::Impl(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {
   std::vector<int> all_states(static_cast<size_t>(program().artifact().states_size()));
   std::iota(all_states.begin(), all_states.end(), 0);
   states_by_address_ = StateIntervals(core_->states(), all_states);
@@ -68,7 +126,7 @@ Session::Session(std::shared_ptr<SessionCore> core) : core_(std::move(core)) {
   }
 }
 
-void Session::PairMethods() {
+void Session::Impl::PairMethods() {
   for (MethodState& forward : methods_) {
     const Method& method = program().method(forward.index);
     const absl::StatusOr<int> backward = program().FindMethod(method.backward_method());
@@ -80,39 +138,9 @@ void Session::PairMethods() {
   }
 }
 
-// --- a call ------------------------------------------------------------------
-
-absl::StatusOr<MethodHandle> Session::FindMethod(absl::string_view name) const {
-  COTAN_ASSIGN_OR_RETURN(const int index, program().FindMethod(name));
-  return MethodHandle{index};
-}
-
-int Session::NumResults(MethodHandle method) const { return methods_[static_cast<size_t>(method.index)].num_results; }
-
-absl::StatusOr<std::vector<Tensor>> Session::Run(absl::string_view method, absl::Span<const Tensor> arguments) {
-  COTAN_ASSIGN_OR_RETURN(const MethodHandle handle, FindMethod(method));
-  std::vector<Tensor> results(static_cast<size_t>(NumResults(handle)));
-  COTAN_RETURN_IF_ERROR(Run(handle, arguments, absl::MakeSpan(results)));
-  return results;
-}
-
-absl::Status Session::Run(MethodHandle handle, absl::Span<const Tensor> arguments, absl::Span<Tensor> results) {
-  return RunWith(handle, arguments, results, [](Executable& executable) { return executable.Run(); });
-}
-
-absl::Status Session::RunTimed(MethodHandle handle, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
-                               std::vector<int64_t>& nanoseconds) {
-  return RunWith(handle, arguments, results, [&nanoseconds](Executable& executable) {
-    nanoseconds.resize(executable.plan().steps.size());
-    return executable.RunTimed(absl::MakeSpan(nanoseconds));
-  });
-}
-
-absl::Status Session::RunWith(MethodHandle handle, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
-                              absl::FunctionRef<absl::Status(Executable&)> execute) {
-  if (handle.index < 0 || handle.index >= static_cast<int>(methods_.size())) {
-    return absl::InvalidArgumentError("the method handle is not one of this program");
-  }
+absl::Status Session::Impl::Run(MethodHandle handle, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
+                                absl::FunctionRef<absl::Status(Executable&)> execute) {
+  if (!IsValid(handle)) return absl::InvalidArgumentError(kForeignHandle);
   if (static_cast<int>(results.size()) != NumResults(handle)) {
     return absl::InvalidArgumentError(absl::StrCat("method '", program().method(handle.index).name(), "' has ",
                                                    NumResults(handle), " results, got room for ", results.size()));
@@ -142,7 +170,7 @@ absl::Status Session::RunWith(MethodHandle handle, absl::Span<const Tensor> argu
 
 // Checks that the forward has run since the last backward and that the states that the backward reads are
 // unchanged.
-absl::Status Session::CheckBackward(const MethodState& method) const {
+absl::Status Session::Impl::CheckBackward(const MethodState& method) const {
   if (method.forward < 0) return absl::OkStatus();
   const Saved& saved = methods_[static_cast<size_t>(method.forward)].saved;
   const auto name = [this](int index) { return absl::StrCat("method '", program().method(index).name(), "'"); };
@@ -159,7 +187,7 @@ absl::Status Session::CheckBackward(const MethodState& method) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Executable*> Session::Prepare(MethodState& method, absl::Span<const Tensor> arguments) {
+absl::StatusOr<Executable*> Session::Impl::Prepare(MethodState& method, absl::Span<const Tensor> arguments) {
   absl::InlinedVector<const Tensor*, 8> pointers;
   for (const Tensor& argument : arguments) pointers.push_back(&argument);
   const bool is_backward = method.forward >= 0;
@@ -167,7 +195,8 @@ absl::StatusOr<Executable*> Session::Prepare(MethodState& method, absl::Span<con
                                is_backward ? &methods_[static_cast<size_t>(method.forward)].saved.symbols : nullptr);
 }
 
-absl::Status Session::SetArguments(MethodState& method, absl::Span<const Tensor> arguments, Executable& executable) {
+absl::Status Session::Impl::SetArguments(MethodState& method, absl::Span<const Tensor> arguments,
+                                         Executable& executable) {
   const int num_saved = method.plans->num_saved();
   for (int i = 0; i < num_saved; ++i) {
     const Saved& saved = methods_[static_cast<size_t>(method.forward)].saved;
@@ -180,16 +209,16 @@ absl::Status Session::SetArguments(MethodState& method, absl::Span<const Tensor>
 }
 
 // Returns true if a result must not be written to this storage.
-bool Session::IsUsed(const Storage& storage, absl::Span<const Tensor> arguments,
-                     absl::Span<const Tensor> earlier_results) const {
+bool Session::Impl::IsUsed(const Storage& storage, absl::Span<const Tensor> arguments,
+                           absl::Span<const Tensor> earlier_results) const {
   const auto shares = [&](const Tensor& other) { return Overlap(*other.storage(), storage); };
   return std::any_of(arguments.begin(), arguments.end(), shares) ||
          std::any_of(earlier_results.begin(), earlier_results.end(), shares) ||
          states_by_address_.FindOverlap(storage) >= 0;
 }
 
-absl::Status Session::SetResults(MethodState& method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
-                                 Executable& executable) {
+absl::Status Session::Impl::SetResults(MethodState& method, absl::Span<const Tensor> arguments,
+                                       absl::Span<Tensor> results, Executable& executable) {
   for (size_t i = 0; i < results.size(); ++i) {
     if (results[i].defined() && IsUsed(*results[i].storage(), arguments, results.first(i))) {
       static const Tensor& undefined = *new Tensor;
@@ -205,7 +234,7 @@ absl::Status Session::SetResults(MethodState& method, absl::Span<const Tensor> a
 }
 
 // Records the effects of a successful call: versions of updated states, saved values and gradients.
-void Session::Finish(MethodState& method, absl::Span<const Tensor> results, const Executable& executable) {
+void Session::Impl::Finish(MethodState& method, absl::Span<const Tensor> results, const Executable& executable) {
   for (int state : method.updated_states) core_->BumpVersion(state);
   if (method.backward >= 0) {
     const std::vector<int>& read = methods_[static_cast<size_t>(method.backward)].read_states;
@@ -219,45 +248,35 @@ void Session::Finish(MethodState& method, absl::Span<const Tensor> results, cons
   }
 }
 
-absl::StatusOr<Tensor> Session::Gradient(absl::string_view parameter) const {
+absl::StatusOr<Tensor> Session::Impl::Gradient(absl::string_view parameter) const {
+  COTAN_ASSIGN_OR_RETURN(const int state, program().FindState(parameter));
+  const std::string& name = program().state(state).name();
   bool computed = false;
   for (const MethodState& method : methods_) {
     if (method.forward < 0) continue;
     const Method& backward = program().method(method.index);
-    for (int i = 0; i < backward.output_names_size(); ++i) {
-      if (backward.output_names(i) != parameter && backward.output_names(i) != absl::StrCat("gradient.", parameter)) {
-        continue;
-      }
-      computed = true;
-      if (!method.gradients.empty()) return method.gradients[static_cast<size_t>(i)];
-    }
+    // A gradient has the name of its input; those of states come first.
+    const auto found = std::find(backward.output_names().begin(), backward.output_names().end(), name);
+    if (found == backward.output_names().end()) continue;
+    computed = true;
+    if (!method.gradients.empty())
+      return method.gradients[static_cast<size_t>(found - backward.output_names().begin())];
   }
   if (computed) return absl::FailedPreconditionError("no backward has run yet");
   return absl::NotFoundError(absl::StrCat("no method computes a gradient of '", parameter, "'"));
 }
 
-absl::StatusOr<Variable> Session::Parameter(absl::string_view name) const {
-  const absl::StatusOr<int> state = program().FindState(name);
-  if (state.ok()) {
-    const StateProto::Role role = program().state(*state).role();
-    if (role == StateProto::PARAMETER || role == StateProto::BUFFER) return core_->StateVariable(*state);
+absl::StatusOr<const Plan*> Session::Impl::LastPlan(MethodHandle handle) const {
+  if (!IsValid(handle)) return absl::InvalidArgumentError(kForeignHandle);
+  const MethodState& method = methods_[static_cast<size_t>(handle.index)];
+  if (method.plans->last() == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("method '", program().method(handle.index).name(), "' has not run yet, so its sizes are unknown"));
   }
-  return absl::NotFoundError(absl::StrCat("no parameter or buffer is called '", name, "'"));
+  return &method.plans->last()->plan();
 }
 
-// --- states ------------------------------------------------------------------
-
-absl::StatusOr<Tensor> Session::State(absl::string_view name) const {
-  COTAN_ASSIGN_OR_RETURN(const int state, program().FindState(name));
-  return core_->states().Read(state);
-}
-
-absl::Status Session::SetState(absl::string_view name, const Tensor& value) {
-  COTAN_ASSIGN_OR_RETURN(const int state, program().FindState(name));
-  return core_->states().Write(state, value);
-}
-
-absl::StatusOr<int> Session::FindHyperparameter(absl::string_view name, int group) const {
+absl::StatusOr<int> Session::Impl::FindHyperparameter(absl::string_view name, int group) const {
   for (const std::string& full :
        {absl::StrCat("hyperparameter.", name, ".", group), absl::StrCat("hyperparameter.", name)}) {
     const absl::StatusOr<int> state = program().FindState(full);
@@ -270,68 +289,151 @@ absl::StatusOr<int> Session::FindHyperparameter(absl::string_view name, int grou
   return absl::NotFoundError(absl::StrCat("no hyperparameter '", name, "' of group ", group, "; there are: ", known));
 }
 
-absl::StatusOr<double> Session::Hyperparameter(absl::string_view name, int group) const {
-  COTAN_ASSIGN_OR_RETURN(const int state, FindHyperparameter(name, group));
-  COTAN_ASSIGN_OR_RETURN(const Tensor value, core_->states().Read(state));
-  return DecodeScalar({static_cast<const char*>(value.address()), value.storage()->bytes()}, value.dtype());
-}
-
-absl::Status Session::SetHyperparameter(absl::string_view name, double value, int group) {
-  COTAN_ASSIGN_OR_RETURN(const int state, FindHyperparameter(name, group));
-  COTAN_ASSIGN_OR_RETURN(Tensor tensor, core_->states().Read(state));
-  COTAN_ASSIGN_OR_RETURN(const std::string bytes, EncodeScalar(value, tensor.dtype()));
-  if (bytes.size() != tensor.storage()->bytes()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("hyperparameter '", name, "' is ", tensor.ToString(), ", expected a single number"));
-  }
-  std::copy(bytes.begin(), bytes.end(), static_cast<char*>(tensor.address()));
-  return core_->states().Write(state, tensor);
-}
-
-absl::StatusOr<int> Session::FindRng() const {
+absl::StatusOr<int> Session::Impl::FindRng() const {
   for (int i = 0; i < program().artifact().states_size(); ++i) {
     if (program().state(i).role() == StateProto::RNG) return i;
   }
   return absl::FailedPreconditionError("the program draws no random numbers");
 }
 
+// --- creation ----------------------------------------------------------------
+
+absl::StatusOr<Session> Session::Create(std::shared_ptr<const Program> program, const SessionOptions& options) {
+  if (program == nullptr) return absl::InvalidArgumentError("Session::Create(): program is null");
+  if (options.kernels == nullptr) {
+    return absl::InvalidArgumentError("SessionOptions.kernels is not set: link a backend and pass its registry");
+  }
+  if (options.threads < 0 || options.max_plans < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("SessionOptions: threads = ", options.threads, ", max_plans = ",
+                                                   options.max_plans, "; threads >= 0 and max_plans >= 1 are needed"));
+  }
+  COTAN_RETURN_IF_ERROR(options.effects.Check(*program));
+  const ExecutionTarget target = {.kernels = options.kernels,
+                                  .device = options.device == nullptr ? &HostDevice() : options.device,
+                                  .threads = options.threads == 0 ? PhysicalCores() : options.threads};
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<SessionCore> core,
+                         SessionCore::Create(std::move(program), target, options.max_plans, options.effects));
+  return Session(std::make_unique<Impl>(std::move(core)));
+}
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+const std::shared_ptr<SessionCore>& SessionCoreOf(const Session& session) { return session.impl_->core(); }
+
+const Program& Session::program() const { return impl_->program(); }
+TensorOps& Session::ops() const { return impl_->core()->ops(); }
+
+// --- a call ------------------------------------------------------------------
+
+absl::StatusOr<MethodHandle> Session::FindMethod(absl::string_view name) const {
+  COTAN_ASSIGN_OR_RETURN(const int index, program().FindMethod(name));
+  return MethodHandle{index};
+}
+
+int Session::NumResults(MethodHandle method) const { return impl_->NumResults(method); }
+
+absl::StatusOr<std::vector<Tensor>> Session::Run(absl::string_view method, absl::Span<const Tensor> arguments) {
+  COTAN_ASSIGN_OR_RETURN(const MethodHandle handle, FindMethod(method));
+  std::vector<Tensor> results(static_cast<size_t>(NumResults(handle)));
+  COTAN_RETURN_IF_ERROR(Run(handle, arguments, absl::MakeSpan(results)));
+  return results;
+}
+
+absl::Status Session::Run(MethodHandle handle, absl::Span<const Tensor> arguments, absl::Span<Tensor> results) {
+  return impl_->Run(handle, arguments, results, [](Executable& executable) { return executable.Run(); });
+}
+
+absl::Status Session::RunTimed(MethodHandle handle, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
+                               std::vector<int64_t>& nanoseconds) {
+  return impl_->Run(handle, arguments, results, [&nanoseconds](Executable& executable) {
+    nanoseconds.resize(executable.plan().steps.size());
+    return executable.RunTimed(absl::MakeSpan(nanoseconds));
+  });
+}
+
+absl::StatusOr<Tensor> Session::Gradient(absl::string_view parameter) const { return impl_->Gradient(parameter); }
+
+absl::StatusOr<Variable> Session::Parameter(absl::string_view name) const {
+  const absl::StatusOr<int> state = program().FindState(name);
+  if (state.ok()) {
+    const StateProto::Role role = program().state(*state).role();
+    if (role == StateProto::PARAMETER || role == StateProto::BUFFER) return impl_->core()->StateVariable(*state);
+  }
+  return absl::NotFoundError(absl::StrCat("no parameter or buffer is called '", name, "'"));
+}
+
+// --- states ------------------------------------------------------------------
+
+absl::StatusOr<Tensor> Session::State(absl::string_view name) const {
+  COTAN_ASSIGN_OR_RETURN(const int state, program().FindState(name));
+  return impl_->core()->states().Read(state);
+}
+
+absl::Status Session::SetState(absl::string_view name, const Tensor& value) {
+  COTAN_ASSIGN_OR_RETURN(const int state, program().FindState(name));
+  return impl_->core()->states().Write(state, value);
+}
+
+absl::StatusOr<double> Session::Hyperparameter(absl::string_view name, int group) const {
+  COTAN_ASSIGN_OR_RETURN(const int state, impl_->FindHyperparameter(name, group));
+  COTAN_ASSIGN_OR_RETURN(const Tensor value, impl_->core()->states().Read(state));
+  return DecodeScalar({static_cast<const char*>(value.address()), value.storage()->bytes()}, value.dtype());
+}
+
+absl::Status Session::SetHyperparameter(absl::string_view name, double value, int group) {
+  COTAN_ASSIGN_OR_RETURN(const int state, impl_->FindHyperparameter(name, group));
+  COTAN_ASSIGN_OR_RETURN(Tensor tensor, impl_->core()->states().Read(state));
+  COTAN_ASSIGN_OR_RETURN(const std::string bytes, EncodeScalar(value, tensor.dtype()));
+  if (bytes.size() != tensor.storage()->bytes()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("hyperparameter '", name, "' is ", tensor.ToString(), ", expected a single number"));
+  }
+  std::copy(bytes.begin(), bytes.end(), static_cast<char*>(tensor.address()));
+  return impl_->core()->states().Write(state, tensor);
+}
+
 absl::StatusOr<RngState> Session::Rng() const {
-  COTAN_ASSIGN_OR_RETURN(const int state, FindRng());
-  COTAN_ASSIGN_OR_RETURN(const Tensor value, core_->states().Read(state));
+  COTAN_ASSIGN_OR_RETURN(const int state, impl_->FindRng());
+  COTAN_ASSIGN_OR_RETURN(const Tensor value, impl_->core()->states().Read(state));
   const int64_t* numbers = value.data<int64_t>();  // VerifyArtifact(): i64[2]
   return RngState{.seed = numbers[0], .offset = numbers[1]};
 }
 
 absl::Status Session::SetRng(RngState rng) {
-  COTAN_ASSIGN_OR_RETURN(const int state, FindRng());
+  COTAN_ASSIGN_OR_RETURN(const int state, impl_->FindRng());
   COTAN_ASSIGN_OR_RETURN(const Tensor value, Tensor::From<int64_t>({rng.seed, rng.offset}, {2}));
-  return core_->states().Write(state, value);
+  return impl_->core()->states().Write(state, value);
 }
 
-absl::Status Session::SaveCheckpoint(const std::string& path) const { return cotan::SaveCheckpoint(states(), path); }
+absl::Status Session::SaveCheckpoint(const std::string& path) const {
+  return cotan::SaveCheckpoint(impl_->core()->states(), path);
+}
 
-absl::Status Session::LoadCheckpoint(const std::string& path) { return cotan::LoadCheckpoint(path, states()); }
+absl::Status Session::LoadCheckpoint(const std::string& path) {
+  return cotan::LoadCheckpoint(path, impl_->core()->states());
+}
 
 // --- introspection -----------------------------------------------------------
 
-absl::StatusOr<PlanSummary> Session::Summary(MethodHandle handle) const {
-  const MethodState& method = methods_[static_cast<size_t>(handle.index)];
-  if (method.plans->last() == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("method '", program().method(handle.index).name(), "' has not run yet, so its sizes are unknown"));
-  }
-  const Plan& plan = method.plans->last()->plan();
-  return PlanSummary{.arena_bytes = plan.arena_bytes,
-                     .peak_bytes = plan.peak_bytes,
-                     .num_steps = static_cast<int>(plan.steps.size()),
-                     .stats = plan.stats};
+int64_t Session::state_bytes() const { return impl_->core()->states().bytes(); }
+int64_t Session::arena_bytes() const { return impl_->core()->arena_bytes(); }
+int Session::num_plans_made() const { return impl_->core()->num_plans_made(); }
+
+absl::StatusOr<PlanSummary> Session::Summary(MethodHandle method) const {
+  COTAN_ASSIGN_OR_RETURN(const Plan* const plan, impl_->LastPlan(method));
+  return PlanSummary{.arena_bytes = plan->arena_bytes,
+                     .peak_bytes = plan->peak_bytes,
+                     .num_steps = static_cast<int>(plan->steps.size()),
+                     .stats = plan->stats};
 }
 
-absl::StatusOr<std::vector<std::string>> Session::StepNames(MethodHandle handle) const {
-  COTAN_RETURN_IF_ERROR(Summary(handle).status());
-  const Plan& plan = methods_[static_cast<size_t>(handle.index)].plans->last()->plan();
+absl::StatusOr<std::vector<std::string>> Session::StepNames(MethodHandle method) const {
+  COTAN_ASSIGN_OR_RETURN(const Plan* const plan, impl_->LastPlan(method));
   std::vector<std::string> names;
-  for (const PlannedStep& step : plan.steps) names.push_back(StepName(program(), plan, step));
+  for (const PlannedStep& step : plan->steps) names.push_back(StepName(program(), *plan, step));
   return names;
 }
 

@@ -9,24 +9,22 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "kernels/api/device.h"
-#include "kernels/api/registry.h"
-#include "runtime/autograd/tensor_ops.h"
+#include "planning/schedule_stats.h"
 #include "runtime/autograd/variable.h"
 #include "runtime/execution/effects.h"
 #include "runtime/execution/program.h"
-#include "runtime/session/memory_overlap.h"
-#include "runtime/session/method_plans.h"
-#include "runtime/session/session_core.h"
-#include "runtime/session/state_store.h"
 #include "runtime/tensor/tensor.h"
 
 namespace cotan {
+
+class Device;          // kernels/api/device.h
+class KernelRegistry;  // kernels/api/registry.h
+class SessionCore;     // runtime/session/session_core.h
+class TensorOps;       // runtime/autograd/tensor_ops.h
 
 struct SessionOptions {
   // The kernels of the linked backend, such as cotan::CpuKernels() (kernels/cpu/register_cpu.h). Required;
@@ -81,8 +79,11 @@ class Session {
   // FailedPrecondition: a print or metric of the program has no handler; the message names all of them.
   // ResourceExhausted: the device has not enough memory.
   static absl::StatusOr<Session> Create(std::shared_ptr<const Program> program, const SessionOptions& options);
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
 
-  const Program& program() const { return core_->program(); }
+  const Program& program() const;
 
   // Runs a method once and returns its results in new tensors. States are updated when it returns. The first
   // call for a set of sizes makes a plan and prepares its kernels.
@@ -104,21 +105,23 @@ class Session {
 
   // Returns the handle of a method. NotFound: there is none of this name; the message lists all methods.
   absl::StatusOr<MethodHandle> FindMethod(absl::string_view name) const;
-  // Returns the number of results of a method of this program.
+  // Returns the number of results of a method. The handle must be one of this program (FindMethod()).
   int NumResults(MethodHandle method) const;
   // Runs a method as above, but allocates nothing after the first call for a set of sizes: each result is
   // written to its tensor in `results` if dtype, sizes, layout and device fit and the tensor shares no memory
   // with an argument, a state of this session or an earlier result; else a new tensor replaces it.
-  // results.size() is NumResults(method). On error the results may be partly written.
+  // On error the results may be partly written.
+  // Errors of Run() above; InvalidArgument also: the handle is not one of this program, or results.size() is
+  // not NumResults(method).
   absl::Status Run(MethodHandle method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results);
 
   // Runs a method as Run() does and sets `nanoseconds` to the time of each step of the plan; see StepNames().
   absl::Status RunTimed(MethodHandle method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
                         std::vector<int64_t>& nanoseconds);
 
-  // Returns the gradient of a parameter that the last backward computed. It shares memory with that call's
-  // result.
-  // NotFound: no method computes it.
+  // Returns the gradient of a parameter, by name or alias, that the last backward computed. It shares memory
+  // with that call's result.
+  // NotFound: there is no such parameter, or no method computes its gradient.
   // FailedPrecondition: no backward has run.
   absl::StatusOr<Tensor> Gradient(absl::string_view parameter) const;
 
@@ -128,7 +131,7 @@ class Session {
   // NotFound: there is no parameter or buffer of this name or alias.
   absl::StatusOr<Variable> Parameter(absl::string_view name) const;
   // Returns the tensor operations for autograd::Backward() and in-place operations on variables.
-  TensorOps& ops() const { return core_->ops(); }
+  TensorOps& ops() const;
 
   // Return or set the value of a state by name or alias. State() returns a row-major copy on the host.
   // NotFound: there is no such state.
@@ -154,65 +157,27 @@ class Session {
   absl::Status SaveCheckpoint(const std::string& path) const;
   absl::Status LoadCheckpoint(const std::string& path);
 
-  StateStore& states() { return core_->states(); }
-  const StateStore& states() const { return core_->states(); }
+  // Returns the total bytes of all states except constants.
+  int64_t state_bytes() const;
   // Returns the memory and steps of the method's last plan.
+  // InvalidArgument: the handle is not one of this program.
   // FailedPrecondition: the method has not run yet, so its sizes are unknown.
   absl::StatusOr<PlanSummary> Summary(MethodHandle method) const;
   // Returns the names of the steps of the method's last plan, such as "method 'eval', op 7 (matmul) from
-  // fc1".
-  // FailedPrecondition: as Summary().
+  // fc1". Errors as Summary().
   absl::StatusOr<std::vector<std::string>> StepNames(MethodHandle method) const;
   // Returns the number of plans made so far for all methods.
-  int num_plans_made() const { return core_->num_plans_made(); }
+  int num_plans_made() const;
   // Returns the bytes of the arena, which all methods share.
-  int64_t arena_bytes() const { return core_->arena_bytes(); }
-
-  // Used by Function.
-  const std::shared_ptr<SessionCore>& core() const { return core_; }
+  int64_t arena_bytes() const;
 
  private:
-  // The values that a forward saves for its backward.
-  struct Saved {
-    std::vector<Tensor> values;
-    DimVector symbols;
-    std::vector<uint64_t> versions;  // of the states that the backward reads
-    bool valid = false;              // between forward and backward
-  };
-  struct MethodState {
-    int index = 0;  // in the artifact
-    int num_results = 0;
-    std::vector<int> read_states;  // by state read
-    std::vector<int> updated_states;
-    bool sets_storage = false;
-    int forward = -1;   // of a backward: its forward
-    int backward = -1;  // of a forward: its backward
-    std::unique_ptr<MethodPlans> plans;
-    Saved saved;                    // a forward's
-    std::vector<Tensor> gradients;  // a backward's last results
-  };
+  class Impl;
+  friend const std::shared_ptr<SessionCore>& SessionCoreOf(const Session& session);  // session_access.h
 
-  explicit Session(std::shared_ptr<SessionCore> core);
-  void PairMethods();
-  MethodState& StateOf(MethodHandle method) { return methods_[static_cast<size_t>(method.index)]; }
+  explicit Session(std::unique_ptr<Impl> impl);
 
-  absl::Status CheckBackward(const MethodState& method) const;
-  // Runs a method by calling `execute` on its prepared executable.
-  absl::Status RunWith(MethodHandle method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
-                       absl::FunctionRef<absl::Status(Executable&)> execute);
-  absl::StatusOr<Executable*> Prepare(MethodState& method, absl::Span<const Tensor> arguments);
-  absl::Status SetArguments(MethodState& method, absl::Span<const Tensor> arguments, Executable& executable);
-  absl::Status SetResults(MethodState& method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
-                          Executable& executable);
-  bool IsUsed(const Storage& storage, absl::Span<const Tensor> arguments,
-              absl::Span<const Tensor> earlier_results) const;
-  void Finish(MethodState& method, absl::Span<const Tensor> results, const Executable& executable);
-  absl::StatusOr<int> FindHyperparameter(absl::string_view name, int group) const;
-  absl::StatusOr<int> FindRng() const;
-
-  std::shared_ptr<SessionCore> core_;
-  StateIntervals states_by_address_;  // all of them
-  std::vector<MethodState> methods_;  // by index in the artifact
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace cotan

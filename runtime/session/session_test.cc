@@ -10,6 +10,7 @@
 #include "base/philox.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/session/session_access.h"
 #include "runtime/testing/program_builder.h"
 
 namespace cotan {
@@ -230,10 +231,20 @@ TEST(SessionTest, RandomGeneratorIsNoArgumentOfAMethodThatMovesItOn) {
   MethodBuilder f = builder.AddMethod("f");
   f.Update(rng, f.Input("y", DType::kInt64, {"2"}));
   Session session = MakeSession(builder.Load());
-  EXPECT_THAT(session.Run("f", {session.states().tensor(0)}).status().message(),
+  EXPECT_THAT(session.Run("f", {SessionCoreOf(session)->states().tensor(0)}).status().message(),
               HasSubstr("updates state 'rng', which shares memory with argument 0 'y'"));
   ASSERT_TRUE(session.Run("f", {*Tensor::From<int64_t>({1, 2}, {2})}).ok());
   EXPECT_EQ(session.Rng()->offset, 2u);
+}
+
+TEST(SessionTest, HandlesOfAnotherProgramAreRefused) {
+  Session session = MakeSession(LinearRegression().Load());
+  for (const MethodHandle handle : {MethodHandle{}, MethodHandle{100}}) {
+    EXPECT_EQ(session.Summary(handle).status().code(), absl::StatusCode::kInvalidArgument) << handle.index;
+    EXPECT_EQ(session.StepNames(handle).status().code(), absl::StatusCode::kInvalidArgument) << handle.index;
+    EXPECT_EQ(session.Run(handle, {}, {}).code(), absl::StatusCode::kInvalidArgument) << handle.index;
+  }
+  EXPECT_EQ(session.Summary(*session.FindMethod("eval")).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 // --- forward and backward ----------------------------------------------------
@@ -250,6 +261,7 @@ TEST(SessionTest, BackwardYieldsGradientsByName) {
   EXPECT_THAT(Floats(session.Gradient("bias")), ElementsAre(1, 1));
   EXPECT_THAT(Floats((*results)[2]), Near(Oracle().weight));
   EXPECT_EQ(session.Gradient("nothing").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(session.Gradient("gradient.weight").status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST(SessionTest, ArgumentsMayChangeBetweenForwardAndBackward) {

@@ -130,4 +130,23 @@ ProgramBuilder TwoParts() {
   return program;
 }
 
+ProgramBuilder MutatesNonLeaf() {
+  ProgramBuilder program;
+  MethodBuilder f = program.AddMethod("f");
+  const uint32_t written = Times(f, f.Input("x", DType::kFloat32, {"2"}), 2.0);
+  f.proto().add_outputs(written);
+  f.proto().add_outputs(Plus(f, written, 1.0));
+  MethodBuilder b = program.AddMethod("b");
+  const uint32_t of_x = b.Input("tangent.x", DType::kFloat32, {"2"});
+  const uint32_t of_output = b.Input("tangent.output", DType::kFloat32, {"2"});
+  b.proto().add_outputs(Times(b, Plus(b, of_x, of_output), 2.0));
+  Pair(f, b, 0, {0});
+  ViewAndMutationMetaFields facts;
+  facts.is_train = true;
+  facts.input_info = {Mutated(NonLeafInput())};
+  facts.output_info = {Fresh(true)};
+  SetMetadata(f, facts);
+  return program;
+}
+
 }  // namespace cotan::testing

@@ -47,6 +47,8 @@ uint32_t Plus(MethodBuilder& m, uint32_t a, double summand);
 ProgramBuilder Square();
 //   f(x, y) = (2 x, 3 y)
 ProgramBuilder TwoParts();
+//   f(x) = x.mul_(2); return x + 1, where x is not a leaf
+ProgramBuilder MutatesNonLeaf();
 
 }  // namespace cotan::testing
 

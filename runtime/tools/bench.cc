@@ -53,7 +53,7 @@ absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& me
   result.median_us = times[times.size() / 2];
   result.min_us = times.front();
   COTAN_ASSIGN_OR_RETURN(result.plan, session.Summary(handle));
-  result.state_bytes = session.states().bytes();
+  result.state_bytes = session.state_bytes();
   if (profile) {
     COTAN_ASSIGN_OR_RETURN(result.profile, Profile(session, handle, arguments, absl::MakeSpan(results), steps));
   }

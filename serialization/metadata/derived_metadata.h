@@ -61,11 +61,11 @@ struct DerivedMetadata {
   std::vector<std::string> tangent_types;
 
   // Positions among the forward's returns; all are empty, at num_forward, without recorded saved values.
-  IndexRange tensors_saved_for_backwards;
-  IndexRange tensors_saved_for_backwards_with_vc_check;
-  IndexRange tensors_saved_for_backwards_no_vc_check;
-  IndexRange opaque_objects_saved_for_backwards;
-  IndexRange symints_saved_for_backwards;
+  SavedSlice tensors_saved_for_backwards;
+  SavedSlice tensors_saved_for_backwards_with_vc_check;
+  SavedSlice tensors_saved_for_backwards_no_vc_check;
+  SavedSlice opaque_objects_saved_for_backwards;
+  SavedSlice symints_saved_for_backwards;
 
   // Inputs that require grad and that the backward mutates: an error with create_graph.
   std::vector<int> backward_mutated_inputs_requiring_grad;

@@ -106,17 +106,17 @@ TEST(DerivedMetadata, SavedValuesBeginAfterTheRngOffset) {
   const DerivedMetadata derived = DerivedMetadata::Of(facts);
   EXPECT_EQ(derived.num_outputs_rng_offset, 1);
   EXPECT_EQ(derived.num_forward, 11);
-  EXPECT_EQ(derived.tensors_saved_for_backwards, (IndexRange{11, 14}));
-  EXPECT_EQ(derived.tensors_saved_for_backwards_with_vc_check, (IndexRange{11, 13}));
-  EXPECT_EQ(derived.tensors_saved_for_backwards_no_vc_check, (IndexRange{13, 14}));
+  EXPECT_EQ(derived.tensors_saved_for_backwards, (SavedSlice{11, 14}));
+  EXPECT_EQ(derived.tensors_saved_for_backwards_with_vc_check, (SavedSlice{11, 13}));
+  EXPECT_EQ(derived.tensors_saved_for_backwards_no_vc_check, (SavedSlice{13, 14}));
   EXPECT_EQ(derived.opaque_objects_saved_for_backwards.size(), 0);
-  EXPECT_EQ(derived.symints_saved_for_backwards, (IndexRange{14, 16}));
+  EXPECT_EQ(derived.symints_saved_for_backwards, (SavedSlice{14, 16}));
 }
 
 TEST(DerivedMetadata, NothingIsSavedBeforePartitioning) {
   const DerivedMetadata derived = DerivedMetadata::Of(Example());
-  EXPECT_EQ(derived.tensors_saved_for_backwards, (IndexRange{10, 10}));
-  EXPECT_EQ(derived.symints_saved_for_backwards, (IndexRange{10, 10}));
+  EXPECT_EQ(derived.tensors_saved_for_backwards, (SavedSlice{10, 10}));
+  EXPECT_EQ(derived.symints_saved_for_backwards, (SavedSlice{10, 10}));
 }
 
 TEST(DerivedMetadata, DynamicOutputsHaveADynamicDimension) {

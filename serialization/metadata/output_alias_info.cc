@@ -224,7 +224,8 @@ serialization::SharedStorage SharedStorageProto(const SharedStorage& shared) {
   return proto;
 }
 
-absl::StatusOr<NonAliasViewInfo> ParseFreshView(const serialization::NonAliasViewInfo& proto, absl::string_view field) {
+absl::StatusOr<NonAliasViewInfo> ParseNonAliasViewInfo(const serialization::NonAliasViewInfo& proto,
+                                                       absl::string_view field) {
   NonAliasViewInfo view;
   if (proto.creation() == serialization::NonAliasViewInfo::CREATION_UNSPECIFIED) {
     return InvalidField(absl::StrCat(field, ".creation"), "is not set");
@@ -246,7 +247,7 @@ absl::StatusOr<NonAliasViewInfo> ParseFreshView(const serialization::NonAliasVie
   return view;
 }
 
-serialization::NonAliasViewInfo FreshViewProto(const NonAliasViewInfo& view) {
+serialization::NonAliasViewInfo NonAliasViewInfoProto(const NonAliasViewInfo& view) {
   serialization::NonAliasViewInfo proto;
   proto.set_creation(static_cast<serialization::NonAliasViewInfo::Creation>(view.creation));
   if (view.is_hidden) {
@@ -259,7 +260,7 @@ serialization::NonAliasViewInfo FreshViewProto(const NonAliasViewInfo& view) {
 }
 
 // Returns "a view of output 0", "one of several views of hidden base 1".
-std::string FreshViewText(const NonAliasViewInfo& view) {
+std::string NonAliasViewInfoText(const NonAliasViewInfo& view) {
   const absl::string_view kind = view.creation == NonAliasViewInfo::Creation::kMultiOutput ? "one of several views of "
                                  : view.creation == NonAliasViewInfo::Creation::kNoGrad    ? "a view under no_grad of "
                                                                                            : "a view of ";
@@ -364,7 +365,7 @@ absl::StatusOr<OutputAliasInfo> OutputAliasInfo::FromProto(const serialization::
   }
   if (proto.has_non_alias_view()) {
     COTAN_ASSIGN_OR_RETURN(info.non_alias_view,
-                           ParseFreshView(proto.non_alias_view(), absl::StrCat(field, ".non_alias_view")));
+                           ParseNonAliasViewInfo(proto.non_alias_view(), absl::StrCat(field, ".non_alias_view")));
   }
   info.is_new_leaf = proto.is_new_leaf();
   info.not_a_view = proto.not_a_view();
@@ -385,7 +386,7 @@ serialization::OutputAliasInfo OutputAliasInfo::ToProto() const {
   for (const ViewStep& step : view_steps) *proto.add_view_steps() = cotan::ToProto(step);
   if (geometry.has_value()) *proto.mutable_geometry() = geometry->ToProto();
   if (shared_storage.has_value()) *proto.mutable_shared_storage() = SharedStorageProto(*shared_storage);
-  if (non_alias_view.has_value()) *proto.mutable_non_alias_view() = FreshViewProto(*non_alias_view);
+  if (non_alias_view.has_value()) *proto.mutable_non_alias_view() = NonAliasViewInfoProto(*non_alias_view);
   proto.set_is_new_leaf(is_new_leaf);
   proto.set_not_a_view(not_a_view);
   return proto;
@@ -398,7 +399,7 @@ std::string OutputAliasInfo::ToString() const {
   if (!view_steps.empty()) absl::StrAppend(&parts[0], " through ", cotan::ToString(view_steps));
   if (shared_storage.has_value()) parts.push_back(SharedStorageText(*shared_storage));
   if (geometry.has_value()) parts.push_back(geometry->ToString());
-  if (non_alias_view.has_value()) parts.push_back(FreshViewText(*non_alias_view));
+  if (non_alias_view.has_value()) parts.push_back(NonAliasViewInfoText(*non_alias_view));
   if (not_a_view) parts.push_back("not a view for autograd");
   if (requires_grad) parts.push_back(is_new_leaf ? "a leaf that requires grad" : "requires grad");
   if (requires_grad && !requires_grad_for_backward) parts.push_back("has no tangent");

@@ -36,22 +36,22 @@ absl::Status ValidateCount(absl::string_view field, int count) {
 
 }  // namespace
 
-IndexRange SavedForBackward::Tensors(int num_forward) const { return {num_forward, num_forward + num_tensors}; }
+SavedSlice SavedForBackward::Tensors(int num_forward) const { return {num_forward, num_forward + num_tensors}; }
 
-IndexRange SavedForBackward::TensorsWithVersionCheck(int num_forward) const {
+SavedSlice SavedForBackward::TensorsWithVersionCheck(int num_forward) const {
   return {num_forward, num_forward + num_tensors - num_tensors_without_version_check};
 }
 
-IndexRange SavedForBackward::TensorsWithoutVersionCheck(int num_forward) const {
+SavedSlice SavedForBackward::TensorsWithoutVersionCheck(int num_forward) const {
   return {TensorsWithVersionCheck(num_forward).end, Tensors(num_forward).end};
 }
 
-IndexRange SavedForBackward::OpaqueObjects(int num_forward) const {
+SavedSlice SavedForBackward::OpaqueObjects(int num_forward) const {
   const int begin = Tensors(num_forward).end;
   return {begin, begin + num_opaque_objects};
 }
 
-IndexRange SavedForBackward::SymInts(int num_forward) const {
+SavedSlice SavedForBackward::SymInts(int num_forward) const {
   const int begin = OpaqueObjects(num_forward).end;
   return {begin, begin + num_symints};
 }

@@ -14,12 +14,12 @@
 
 namespace cotan {
 
-// Positions [begin, end) in a list.
-struct IndexRange {
+// Positions [begin, end) among the forward returns.
+struct SavedSlice {
   int begin = 0;
   int end = 0;
   int size() const { return end - begin; }
-  friend bool operator==(const IndexRange&, const IndexRange&) = default;
+  friend bool operator==(const SavedSlice&, const SavedSlice&) = default;
 };
 
 // Typed form of serialization::SavedForBackward, whose fields document the members.
@@ -39,11 +39,11 @@ struct SavedForBackward {
   std::vector<DynamicDims> dynamic_tensors;
 
   // Return the positions of saved values among the forward returns; the first one is at `num_forward`.
-  IndexRange Tensors(int num_forward) const;
-  IndexRange TensorsWithVersionCheck(int num_forward) const;
-  IndexRange TensorsWithoutVersionCheck(int num_forward) const;
-  IndexRange OpaqueObjects(int num_forward) const;
-  IndexRange SymInts(int num_forward) const;
+  SavedSlice Tensors(int num_forward) const;
+  SavedSlice TensorsWithVersionCheck(int num_forward) const;
+  SavedSlice TensorsWithoutVersionCheck(int num_forward) const;
+  SavedSlice OpaqueObjects(int num_forward) const;
+  SavedSlice SymInts(int num_forward) const;
   // Returns the number of saved values of all kinds.
   int size() const { return num_tensors + num_opaque_objects + num_symints; }
 

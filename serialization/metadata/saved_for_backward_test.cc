@@ -24,11 +24,11 @@ std::string RefusalOf(const SavedForBackward& saved) { return std::string(saved.
 
 TEST(SavedForBackward, PartsFollowEachOtherAfterTheOtherReturns) {
   const SavedForBackward saved = Example();
-  EXPECT_EQ(saved.TensorsWithVersionCheck(4), (IndexRange{4, 7}));
-  EXPECT_EQ(saved.TensorsWithoutVersionCheck(4), (IndexRange{7, 9}));
-  EXPECT_EQ(saved.Tensors(4), (IndexRange{4, 9}));
-  EXPECT_EQ(saved.OpaqueObjects(4), (IndexRange{9, 10}));
-  EXPECT_EQ(saved.SymInts(4), (IndexRange{10, 13}));
+  EXPECT_EQ(saved.TensorsWithVersionCheck(4), (SavedSlice{4, 7}));
+  EXPECT_EQ(saved.TensorsWithoutVersionCheck(4), (SavedSlice{7, 9}));
+  EXPECT_EQ(saved.Tensors(4), (SavedSlice{4, 9}));
+  EXPECT_EQ(saved.OpaqueObjects(4), (SavedSlice{9, 10}));
+  EXPECT_EQ(saved.SymInts(4), (SavedSlice{10, 13}));
   EXPECT_EQ(saved.size(), 9);
 }
 

@@ -27,7 +27,7 @@ std::string Range(size_t first, size_t last) {
   return first == last ? absl::StrCat(first) : absl::StrCat(first, "-", last);
 }
 
-std::string Range(IndexRange range) {
+std::string Range(SavedSlice range) {
   return Range(static_cast<size_t>(range.begin), static_cast<size_t>(range.end - 1));
 }
 

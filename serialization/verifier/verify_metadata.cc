@@ -2,8 +2,10 @@
 
 #include "serialization/verifier/verify_metadata.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -11,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "serialization/metadata/graph_signature.h"
+#include "serialization/metadata/input_binding.h"
 #include "serialization/metadata/view_and_mutation_meta.h"
 #include "serialization/metadata/view_geometry.h"
 #include "serialization/schema/field.h"
@@ -44,6 +47,7 @@ class MethodCheck {
     }
     COTAN_RETURN_IF_ERROR(In("metadata", CheckSymbols(metadata_, method_.metadata())));
     COTAN_RETURN_IF_ERROR(In(program_field(), CheckSymbols(program_, program_proto())));
+    COTAN_RETURN_IF_ERROR(ReadBinding());
     COTAN_RETURN_IF_ERROR(CheckInputUpdates());
     if (IsBackward()) return absl::OkStatus();
     if (has_signature()) COTAN_RETURN_IF_ERROR(In("signature", CheckSignature()));
@@ -52,11 +56,13 @@ class MethodCheck {
       COTAN_RETURN_IF_ERROR(CheckGradientInputs());
     }
     if (!has_metadata()) return absl::OkStatus();
-    if (has_signature()) {
+    if (has_signature() || has_wrappers()) {
       COTAN_RETURN_IF_ERROR(In("metadata", metadata_.Verify(static_cast<int>(signature_.InputNames().size()),
                                                             static_cast<int>(signature_.user_outputs.size()))));
     }
-    return In(program_field(), CheckProgram());
+    COTAN_RETURN_IF_ERROR(In(program_field(), CheckProgram()));
+    COTAN_RETURN_IF_ERROR(CheckBinding());
+    return CheckMutations();
   }
 
  private:
@@ -196,6 +202,94 @@ class MethodCheck {
   }
 
   int NumBases() const { return static_cast<int>(method_.input_binding().num_bases()); }
+
+  // Returns the metadata of the traced function over flat values.
+  const ViewAndMutationMeta& flat() const {
+    return has_wrappers() ? *metadata_.facts().subclass_meta->fw_metadata : metadata_;
+  }
+
+  int NumSignatureStates() const { return static_cast<int>(signature_.parameters.size() + signature_.buffers.size()); }
+
+  absl::Status ReadBinding() {
+    COTAN_ASSIGN_OR_RETURN(binding_, InputBinding::FromProto(method_.input_binding(), "input_binding"));
+    if (binding_.is_identity() || !has_metadata()) return absl::OkStatus();
+    return binding_.Validate("input_binding", flat().num_inputs());
+  }
+
+  // Checks that the binding makes the program's arguments of the inputs, and that those that are not states are the
+  // method's inputs.
+  absl::Status CheckBinding() const {
+    const int num_inputs = flat().num_inputs();
+    if (num_inputs < NumSignatureStates()) {
+      return InvalidField(
+          absl::StrCat(has_wrappers() ? "metadata.subclass_meta.fw_metadata" : "metadata", ".input_info"), num_inputs,
+          " entries for ", NumSignatureStates(), " parameters and buffers");
+    }
+    if (binding_.NumArguments(num_inputs) != program_.num_inputs()) {
+      return InvalidField(absl::StrCat(program_field(), ".input_info"), program_.num_inputs(),
+                          " entries, but the binding makes ", binding_.NumArguments(num_inputs), " arguments");
+    }
+    const int num_others = program_.num_inputs() - NumStateArguments();
+    if (num_others == method_.inputs_size()) return absl::OkStatus();
+    return InvalidField(absl::StrCat(program_field(), ".input_info"), program_.num_inputs(), " entries, ",
+                        NumStateArguments(), " of them parameters and buffers, but the method has ",
+                        method_.inputs_size(), " inputs");
+  }
+
+  // Returns the number of program arguments that are parameters or buffers of the signature.
+  int NumStateArguments() const {
+    const std::vector<int> kept = binding_.KeptInputs(flat().num_inputs());
+    int count = 0;
+    for (size_t u = 0; u < kept.size(); ++u) {
+      const bool is_argument =
+          !binding_.has_bases() || std::holds_alternative<InputBinding::Argument>(binding_.inner_inputs[u]);
+      if (is_argument && kept[u] < NumSignatureStates()) ++count;
+    }
+    return count;
+  }
+
+  // Checks that mutations of inputs are completely described. Duplicates are mutated through their original.
+  absl::Status CheckMutations() const {
+    const std::vector<bool> is_kept = binding_.KeepArgMask(flat().num_inputs());
+    for (int i = 0; i < flat().num_inputs(); ++i) {
+      const InputAliasInfo& info = flat().input(i);
+      const std::string field = absl::StrCat("metadata.", Element("input_info", static_cast<size_t>(i)));
+      const bool requires_grad = info.requires_grad_at_entry.value_or(info.requires_grad);
+      if (info.history == GradFnChange::kNewLeaf && requires_grad) {
+        return InvalidField(absl::StrCat(field, ".history"), "is NEW_LEAF, but the input requires grad at entry");
+      }
+      if (!is_kept[static_cast<size_t>(i)]) continue;
+      const bool is_changed = info.mutates_metadata || info.mutates_storage_metadata;
+      if (is_changed && !info.geometry_after.has_value()) {
+        return InvalidField(absl::StrCat(field, ".geometry_after"), "must be set, as the metadata is mutated");
+      }
+      if (!info.mutates_storage_metadata) continue;
+      if (!info.new_storage.has_value()) {
+        return InvalidField(absl::StrCat(field, ".new_storage"), "must be set, as the storage is mutated");
+      }
+      if (info.new_storage->owner != NewStorage::Owner::kProgram || SetsStorage(i)) continue;
+      return InvalidField("input_updates", "none sets the storage of input ", i, ", which gets a new one");
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns whether the method returns the content of the new storage of `input`.
+  bool SetsStorage(int input) const {
+    const std::vector<int> kept = binding_.KeptInputs(flat().num_inputs());
+    const auto unique = static_cast<size_t>(std::find(kept.begin(), kept.end(), input) - kept.begin());
+    int argument = static_cast<int>(unique);
+    if (binding_.has_bases()) {
+      const auto* bound = std::get_if<InputBinding::Argument>(&binding_.inner_inputs[unique]);
+      if (bound == nullptr) return false;
+      argument = bound->index;
+    }
+    if (IsState(argument)) return false;
+    const auto target = static_cast<uint32_t>(argument < NumBases() ? argument : argument - NumStates());
+    return std::any_of(method_.input_updates().begin(), method_.input_updates().end(),
+                       [target](const serialization::InputUpdate& update) {
+                         return update.input() == target && update.sets_storage();
+                       });
+  }
 
   // Inputs of the program that are states come after its bases and before its other inputs.
   int NumStates() const { return program_.num_inputs() - method_.inputs_size(); }
@@ -348,6 +442,7 @@ class MethodCheck {
   ViewAndMutationMeta metadata_;  // the caller's
   ViewAndMutationMeta program_;
   GraphSignature signature_;
+  InputBinding binding_;
 };
 
 }  // namespace

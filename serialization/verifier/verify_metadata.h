@@ -18,7 +18,7 @@ namespace cotan {
 //     version);
 //   - one of the signature's parameters or buffers is not a state of that role, or the number of its user inputs
 //     differs from the number of the method's inputs;
-//     - the metadata's inputs are not the signature's parameters, buffers and user inputs, or its outputs are not the
+//   - the metadata's inputs are not the signature's parameters, buffers and user inputs, or its outputs are not the
 //     signature's user outputs;
 //   - the number of Method.outputs is not the sum of written-back user inputs, tensor outputs, intermediate bases
 //     and saved tensors, or num_saved is not the number of saved tensors;
@@ -27,7 +27,12 @@ namespace cotan {
 //   - the number of the backward method's inputs is not that of saved tensors and tangents (and of bool[] inputs
 //     that say which tangents are defined), or its gradient_inputs are neither absent nor one input of the program
 //     for each output;
-//   - no_grad_view_inputs do not ascend or are out of range.
+//   - no_grad_view_inputs do not ascend or are out of range;
+//   - the input binding does not make the program's arguments of the inputs, or those of them that are not parameters
+//     and buffers are not the method's inputs;
+//   - the new geometry or storage of a mutated input is missing, or no input update fills its new storage; an input
+//   that
+//     becomes a leaf requires grad at entry.
 absl::Status VerifyMetadata(const serialization::Artifact& artifact, const serialization::Method& method);
 
 }  // namespace cotan

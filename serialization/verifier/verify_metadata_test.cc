@@ -327,5 +327,89 @@ TEST(VerifyMetadata, RefusesDynamicDimensionsThatTheArtifactLacks) {
             "beyond the artifact's 1");
 }
 
+// What a Function needs of the metadata: it checks nothing itself.
+
+void SetGeometry(serialization::TensorGeometry& geometry) {
+  geometry.set_dtype(serialization::DTYPE_F32);
+  geometry.add_sizes("4");
+  geometry.add_strides("1");
+}
+
+TEST(VerifyMetadata, RefusesAMetadataMutationWithoutNewGeometry) {
+  Artifact artifact = Example();
+  Metadata(artifact).mutable_input_info(2)->set_mutates_metadata(true);
+  EXPECT_EQ(RefusalOf(artifact), "metadata.input_info[2].geometry_after: must be set, as the metadata is mutated");
+  SetGeometry(*Metadata(artifact).mutable_input_info(2)->mutable_geometry_after());
+  EXPECT_EQ(RefusalOf(artifact), "");
+}
+
+TEST(VerifyMetadata, RefusesAStorageMutationWithoutNewStorage) {
+  Artifact artifact = Example();
+  serialization::InputAliasInfo& info = *Metadata(artifact).mutable_input_info(2);
+  info.set_mutates_metadata(true);
+  info.set_mutates_storage_metadata(true);
+  info.set_mutations_hidden_from_autograd(true);
+  SetGeometry(*info.mutable_geometry_after());
+  serialization::InputUpdate& update = *artifact.mutable_methods(0)->add_input_updates();
+  EXPECT_EQ(RefusalOf(artifact), "metadata.input_info[2].new_storage: must be set, as the storage is mutated");
+  SetGeometry(*info.mutable_new_storage()->mutable_geometry());
+  EXPECT_EQ(RefusalOf(artifact), "input_updates: none sets the storage of input 2, which gets a new one");
+  update.set_sets_storage(true);
+  EXPECT_EQ(RefusalOf(artifact), "");
+}
+
+TEST(VerifyMetadata, RefusesANewLeafThatRequiredGradBefore) {
+  Artifact artifact = Example();
+  serialization::InputAliasInfo& info = *Metadata(artifact).mutable_input_info(2);
+  info.set_requires_grad(true);
+  info.set_is_leaf(true);
+  info.set_history(serialization::InputAliasInfo::HISTORY_NEW_LEAF);
+  EXPECT_EQ(RefusalOf(artifact), "metadata.input_info[2].history: is NEW_LEAF, but the input requires grad at entry");
+  info.set_requires_grad_at_entry(false);
+  EXPECT_EQ(RefusalOf(artifact), "");
+}
+
+TEST(VerifyMetadata, RefusesABindingOfOtherInputs) {
+  Artifact artifact = Example();
+  Method& forward = *artifact.mutable_methods(0);
+  for (uint32_t unique : {0, 1, 1}) forward.mutable_input_binding()->add_add_dupe_map(unique);
+  EXPECT_EQ(RefusalOf(artifact), "metadata.input_info: 3 entries, but the binding makes 2 arguments");
+  forward.mutable_input_binding()->add_add_dupe_map(1);
+  EXPECT_EQ(RefusalOf(artifact), "input_binding.add_dupe_map: 4 entries for 3 inputs");
+  forward.mutable_input_binding()->set_num_bases(1);
+  EXPECT_EQ(RefusalOf(artifact), "input_binding.num_bases: 1, but 0 bases are described");
+}
+
+TEST(VerifyMetadata, RefusesStatesThatAreMethodInputs) {
+  Artifact artifact = Example();
+  artifact.mutable_methods(0)->clear_signature();
+  EXPECT_EQ(RefusalOf(artifact),
+            "metadata.input_info: 3 entries, 0 of them parameters and buffers, but the method has 1 inputs");
+}
+
+// f(q), where q is of a wrapper type with one tensor.
+TEST(VerifyMetadata, RefusesWrappersOfOtherInputs) {
+  Artifact artifact;
+  Method& method = *artifact.add_methods();
+  method.set_name("f");
+  AddValue(method, 1);
+  method.add_inputs(0);
+  method.mutable_signature()->add_user_inputs("q");
+  serialization::ViewAndMutationMeta& metadata = *method.mutable_metadata();
+  metadata.add_input_info();
+  serialization::WrapperMeta& wrapper = *metadata.add_input_wrappers()->mutable_wrapper();
+  wrapper.set_type_name("Quantized");
+  wrapper.set_flat_count(1);
+  serialization::WrapperMeta::Attribute& data = *wrapper.add_attributes();
+  data.set_name("data");
+  data.mutable_plain();
+  metadata.mutable_subclass_meta()->mutable_fw_metadata()->add_input_info();
+  EXPECT_EQ(RefusalOf(artifact), "");
+  method.mutable_signature()->add_user_inputs("p");
+  EXPECT_EQ(RefusalOf(artifact), "metadata.input_info: 1 entries, but the function has 2 inputs");
+  method.clear_signature();
+  EXPECT_EQ(RefusalOf(artifact), "metadata.input_info: 1 entries, but the function has 0 inputs");
+}
+
 }  // namespace
 }  // namespace cotan

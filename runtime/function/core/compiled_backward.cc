@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/function/core/compiled_backward.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "runtime/autograd/tensor_ops.h"
+#include "runtime/function/core/deterministic.h"
+#include "runtime/function/core/function_core.h"
+#include "runtime/session/tangent_flags.h"
+
+namespace cotan {
+
+using autograd::BackwardContext;
+using autograd::Gradients;
+
+CompiledBackward::CompiledBackward(std::shared_ptr<FunctionCore> core, const DimVector& symbols)
+    : core_(std::move(core)), symbols_(symbols) {
+  saved_.reserve(static_cast<size_t>(core_->metadata().num_saved));
+}
+
+CompiledBackward::~CompiledBackward() { CompiledBackward::ReleaseSaved(); }
+
+absl::string_view CompiledBackward::name() const { return core_->metadata().node_name; }
+
+// --- save -----------------------------------------------------------------------
+
+void CompiledBackward::SaveOwn(Tensor value) { saved_.push_back({.own = std::move(value), .is_own = true}); }
+
+void CompiledBackward::SaveShared(const Variable& variable, bool is_checked, bool is_argument) {
+  Saved saved;
+  if (is_checked) saved.checked = autograd::SavedVariable(variable);
+  if (!is_checked) saved.own = variable.tensor();
+  if (is_argument && !core_->metadata().backward.written_values.empty()) saved.written = variable.Detach();
+  saved_.push_back(std::move(saved));
+}
+
+void CompiledBackward::SealStates() {
+  SessionCore& session = core_->session();
+  for (int state : core_->metadata().backward.read_states) {
+    state_versions_.push_back(session.states().version(state));
+    variable_versions_.push_back(session.StateVariable(state).version());
+  }
+}
+
+void CompiledBackward::ReleaseSaved() {
+  is_freed_ = is_freed_ || !saved_.empty();
+  for (size_t i = 0; i < saved_.size(); ++i) {
+    if (saved_[i].is_own) core_->ReleaseSavedBuffer(static_cast<int>(i), std::move(saved_[i].own));
+  }
+  saved_.clear();
+}
+
+// --- the backward --------------------------------------------------------------
+
+absl::Status CompiledBackward::CheckMode() const {
+  const FunctionMetadata& function = core_->metadata();
+  const std::optional<bool>& deterministic = function.metadata.facts().deterministic;
+  const bool was_traced_without = deterministic.has_value() && !*deterministic;
+  if (!DeterministicMode::enabled() || !was_traced_without) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the backward of '", function.name,
+                   "' runs with deterministic algorithms enabled, but its forward was traced with them disabled: "
+                   "enable them in LibTorch while compiling (at::globalContext().setDeterministicAlgorithms()), or "
+                   "disable them here (cotan::DeterministicMode)"));
+}
+
+absl::Status CompiledBackward::CheckStates() const {
+  const FunctionMetadata& function = core_->metadata();
+  SessionCore& session = core_->session();
+  for (size_t i = 0; i < function.backward.read_states.size(); ++i) {
+    const int state = function.backward.read_states[i];
+    if (session.states().version(state) == state_versions_[i] &&
+        session.StateVariable(state).version() == variable_versions_[i]) {
+      continue;
+    }
+    return absl::FailedPreconditionError(
+        absl::StrCat("the backward of '", function.name, "' needs '", session.program().state(state).name(),
+                     "', which has been modified by an inplace operation since the forward: run the forward again"));
+  }
+  return absl::OkStatus();
+}
+
+bool CompiledBackward::IsDefined(int i, const BackwardContext& context, absl::Span<const Tensor> incoming) const {
+  if (!context.NeedsGradient(i)) return false;
+  const std::vector<bool>& depends = core_->metadata().backward.depends_on[static_cast<size_t>(i)];
+  bool depends_on_any = false;
+  for (size_t t = 0; t < depends.size(); ++t) {
+    if (depends[t] && incoming[t].defined()) return true;
+    depends_on_any = depends_on_any || depends[t];
+  }
+  return !depends_on_any;
+}
+
+absl::StatusOr<std::vector<Tensor>> CompiledBackward::Unpack() const {
+  std::vector<Tensor> values;
+  values.reserve(saved_.size());
+  for (const Saved& saved : saved_) {
+    if (saved.own.defined()) {
+      values.push_back(saved.own);
+    } else {
+      COTAN_ASSIGN_OR_RETURN(Tensor value, saved.checked.Unpack(*this));
+      values.push_back(std::move(value));
+    }
+  }
+  return values;
+}
+
+absl::StatusOr<CompiledBackward::Tangents> CompiledBackward::TakeTangents(BackwardContext& context,
+                                                                          absl::Span<Tensor> incoming) const {
+  Tangents tangents(incoming.size() * (core_->metadata().backward.takes_flags ? 2 : 1));
+  for (size_t t = 0; t < incoming.size(); ++t) {
+    if (core_->metadata().backward.takes_flags) {
+      COTAN_ASSIGN_OR_RETURN(tangents[incoming.size() + t], TangentFlag(context.ops(), incoming[t].defined()));
+    }
+    if (incoming[t].defined()) {
+      tangents[t] = incoming[t];
+      continue;
+    }
+    const autograd::GradientType& type = input(static_cast<int>(t));
+    COTAN_ASSIGN_OR_RETURN(tangents[t], context.ops().Zeros(type.dtype, type.sizes));
+  }
+  return tangents;
+}
+
+// Prepare() checks the tangents only; saved values that are arguments may share memory with what the backward writes.
+absl::Status CompiledBackward::CheckMemory(bool overwrites, absl::Span<const Tensor> values,
+                                           absl::Span<const Tensor* const> tangents) const {
+  absl::InlinedVector<const Tensor*, 8> inputs;
+  for (const Tensor& value : values) inputs.push_back(&value);
+  inputs.insert(inputs.end(), tangents.begin(), tangents.end());
+  return core_->backward(overwrites).CheckMemory(inputs, 0);
+}
+
+absl::StatusOr<Gradients> CompiledBackward::Apply(BackwardContext& context, absl::Span<Tensor> incoming) {
+  const FunctionMetadata& function = core_->metadata();
+  if (is_freed_) return FreedError();
+  if (static_cast<int>(incoming.size()) != function.num_tangents()) {
+    return absl::InvalidArgumentError(absl::StrCat("the backward of '", function.name, "' takes ",
+                                                   function.num_tangents(), " gradients, got ", incoming.size()));
+  }
+  Gradients gradients(static_cast<size_t>(num_edges()));
+  absl::InlinedVector<bool, 8> is_defined;
+  bool any_defined = false;
+  for (int i = 0; i < num_edges(); ++i) {
+    is_defined.push_back(IsDefined(i, context, incoming));
+    any_defined = any_defined || is_defined.back();
+  }
+  const bool has_effects = !function.backward.written_values.empty() || !function.backward.updated_states.empty();
+  if (!any_defined && !has_effects) return gradients;
+
+  COTAN_RETURN_IF_ERROR(CheckMode());
+  COTAN_RETURN_IF_ERROR(CheckStates());
+  COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> values, Unpack());
+  COTAN_ASSIGN_OR_RETURN(const Tangents tangents, TakeTangents(context, incoming));
+  absl::InlinedVector<const Tensor*, 4> pointers;
+  for (const Tensor& tangent : tangents) pointers.push_back(&tangent);
+
+  const bool overwrites = !function.backward.donated.empty() && !context.retains_graph();
+  COTAN_ASSIGN_OR_RETURN(Executable* const executable, core_->backward(overwrites).Prepare(pointers, &symbols_));
+  if (has_effects) COTAN_RETURN_IF_ERROR(CheckMemory(overwrites, values, pointers));
+  for (size_t i = 0; i < values.size(); ++i) {
+    COTAN_RETURN_IF_ERROR(executable->SetInput(static_cast<int>(i), values[i]));
+  }
+  for (size_t t = 0; t < tangents.size(); ++t) {
+    COTAN_RETURN_IF_ERROR(executable->SetInput(static_cast<int>(values.size() + t), tangents[t]));
+  }
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    COTAN_RETURN_IF_ERROR(executable->SetOutput(static_cast<int>(i), gradients[i]));
+  }
+  COTAN_RETURN_IF_ERROR(executable->Run());
+
+  for (int saved : function.backward.written_values) {
+    Variable& written = saved_[static_cast<size_t>(saved)].written;
+    if (written.defined()) written.BumpVersion();
+  }
+  for (int state : function.backward.updated_states) core_->session().BumpVersion(state);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!is_defined[i]) gradients[i] = Tensor();
+  }
+  ++core_->stats().backwards;
+  core_->stats().backwards_in_donated_memory += overwrites ? 1 : 0;
+  return gradients;
+}
+
+}  // namespace cotan

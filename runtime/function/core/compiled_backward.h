@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// CompiledBackward: the autograd node of a compiled forward, the equivalent of CompiledFunction.backward in
+// AOTDispatchAutograd (_functorch/_aot_autograd/runtime_wrappers.py).
+#ifndef COTAN_RUNTIME_FUNCTION_CORE_COMPILED_BACKWARD_H_
+#define COTAN_RUNTIME_FUNCTION_CORE_COMPILED_BACKWARD_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "base/layout.h"
+#include "runtime/autograd/node.h"
+#include "runtime/autograd/saved_variable.h"
+#include "runtime/autograd/variable.h"
+#include "runtime/tensor/tensor.h"
+
+namespace cotan {
+
+class FunctionCore;
+
+// A node whose inputs are the tangents and whose edges correspond to the outputs of the backward method. Owns the saved
+// values of its call, so that several calls may be outstanding. Keeps the FunctionCore, and through it the session's
+// core, alive.
+class CompiledBackward final : public autograd::Node {
+ public:
+  // Creates a node without saved values, inputs and edges. `symbols`: the values of the dynamic dimensions in the call.
+  CompiledBackward(std::shared_ptr<FunctionCore> core, const DimVector& symbols);
+  ~CompiledBackward() override;
+
+  // --- ctx.save_for_backward(): called for each saved value in order, then SealStates() ---
+
+  // Appends a saved value whose memory no other tensor uses.
+  void SaveOwn(Tensor value);
+  // Appends a saved value that is an argument or a result. If `is_checked`, Apply() fails if the variable's version has
+  // changed. If `is_argument`, the backward may mutate it.
+  void SaveShared(const Variable& variable, bool is_checked, bool is_argument);
+  // Records the versions of the states that the backward reads; Apply() fails if one has changed.
+  void SealStates();
+
+  absl::string_view name() const override;
+  // Runs the backward method and returns one gradient per edge. A gradient that depends on no defined tangent is
+  // undefined. FailedPrecondition: the saved values have been freed; a saved value or a state has been written since
+  // the forward; deterministic algorithms are enabled but were disabled when the forward was traced. InvalidArgument:
+  // the number, dtype or sizes of the tangents differ from the traced ones.
+  absl::StatusOr<autograd::Gradients> Apply(autograd::BackwardContext& context, absl::Span<Tensor> incoming) override;
+  void ReleaseSaved() override;
+
+ private:
+  struct Saved {
+    Tensor own;                            // defined unless the version is checked
+    autograd::SavedVariable checked = {};  // the value with its version, if `own` is undefined
+    Variable written = {};                 // detached alias of an argument, whose version the backward bumps
+    bool is_own = false;                   // added by SaveOwn(): its buffer is recycled
+  };
+
+  absl::Status CheckMode() const;
+  absl::Status CheckStates() const;
+  // Returns whether gradient `i` is needed, and depends on a defined tangent or on none at all.
+  bool IsDefined(int i, const autograd::BackwardContext& context, absl::Span<const Tensor> incoming) const;
+  // Returns the saved values in order. FailedPrecondition: a checked one has been written.
+  absl::StatusOr<std::vector<Tensor>> Unpack() const;
+  // Checks the arguments and states that the backward writes. InvalidArgument: one shares memory with another input of
+  // the backward.
+  absl::Status CheckMemory(bool overwrites, absl::Span<const Tensor> values,
+                           absl::Span<const Tensor* const> tangents) const;
+  using Tangents = absl::InlinedVector<Tensor, 4>;
+  // Returns the inputs of the method that follow the saved values: the tangents, zeros for undefined ones, then, if
+  // BackwardMetadata::takes_flags, one flag per tangent that says whether it is defined.
+  absl::StatusOr<Tangents> TakeTangents(autograd::BackwardContext& context, absl::Span<Tensor> incoming) const;
+
+  const std::shared_ptr<FunctionCore> core_;
+  const DimVector symbols_;
+  std::vector<Saved> saved_;
+  std::vector<uint64_t> state_versions_;     // by read state
+  std::vector<uint32_t> variable_versions_;  // by read state: version() of its Variable
+  bool is_freed_ = false;
+};
+
+}  // namespace cotan
+
+#endif  // COTAN_RUNTIME_FUNCTION_CORE_COMPILED_BACKWARD_H_
