@@ -21,7 +21,7 @@ using Tensors = std::vector<at::Tensor>;
 std::vector<std::string> Strings(const auto& field) { return {field.begin(), field.end()}; }
 
 Artifact Compile(const TensorFunction& function, const Tensors& examples, const CompileOptions& options = {}) {
-  const auto model = CompileTensorFunction(function, examples, options);
+  const auto model = CompileFunction(function, examples, options);
   EXPECT_TRUE(model.ok()) << model.status();
   if (!model.ok()) return {};
   const Artifact artifact = ArtifactFile::Parse(model->bytes())->artifact();
@@ -114,7 +114,7 @@ TEST(CompileAliasingTest, AnInputThatRequiresNoGradIsWrittenByTheProgramUnlessAs
   EXPECT_EQ(written.methods(0).input_updates_size(), 1);
   EXPECT_EQ(written.methods(0).outputs_size(), 1);
   CompileOptions options;
-  options.keep_input_mutations = false;
+  options.tracing.keep_input_mutations = false;
   const Artifact returned = Compile(function, {torch::rand({2, 3})}, options);
   ASSERT_EQ(returned.methods_size(), 1);
   EXPECT_EQ(returned.methods(0).input_updates_size(), 0);

@@ -42,8 +42,8 @@ at::Tensor CrossEntropy(const Tensors& outputs, const Tensors& targets) {
 
 CompileOptions TrainOptions() {
   CompileOptions options;
-  options.loss = CrossEntropy;
-  options.targets = {torch::tensor({0, 1, 2, 0, 1})};
+  options.loss.function = CrossEntropy;
+  options.loss.targets = {torch::tensor({0, 1, 2, 0, 1})};
   options.optimizer = OptimizerConfig{SgdOptions{.lr = 0.1, .momentum = 0.9}, {}, {}, {}};
   return options;
 }
@@ -125,7 +125,7 @@ TEST(CompileTest, StoresWhatLibTorchComputes) {
   EXPECT_EQ(artifact.references(2).outputs_size(), 6);  // gradients
 
   CompileOptions without = TrainOptions();
-  without.store_references = false;
+  without.debug.store_references = false;
   const auto smaller = CompileModule(SmallNet, Examples(), without);
   ASSERT_TRUE(smaller.ok()) << smaller.status();
   EXPECT_EQ(ArtifactOf(*smaller).references_size(), 0);
@@ -140,7 +140,7 @@ TEST(CompileTest, EqualInputGivesEqualBytes) {
 
 TEST(CompileTest, AccumulationAddsItsMethods) {
   CompileOptions options = TrainOptions();
-  options.accumulate_gradients = true;
+  options.methods.accumulate = true;
   options.methods.forward_backward = false;
   options.methods.eval = false;
   const auto model = CompileModule(SmallNet, Examples(), options);
@@ -152,7 +152,7 @@ TEST(CompileTest, AccumulationAddsItsMethods) {
 
 TEST(CompileTest, OnlyFrozenParametersAreNotUpdated) {
   CompileOptions options = TrainOptions();
-  options.frozen = {"0.*"};
+  options.module.frozen = {"0.*"};
   const auto model = CompileModule(SmallNet, Examples(), options);
   ASSERT_TRUE(model.ok()) << model.status();
   const Artifact artifact = ArtifactOf(*model);
@@ -174,7 +174,7 @@ TEST(CompileTest, LossMayBeAnOutputOfTheModel) {
     nn::Linear linear;
   };
   CompileOptions options;
-  options.loss_output = 0;
+  options.loss.output = 0;
   options.optimizer = OptimizerConfig{AdamW(), {}, {}, {}};
   const auto model =
       CompileModule([] { return std::make_shared<WithLoss>(); }, {Examples()[0], torch::ones({5})}, options);
@@ -227,23 +227,24 @@ std::string LastGraphOf(const std::string& method, const std::string& folder) {
 
 TEST(CompileTest, DumpsEachStageOfEachMethod) {
   CompileOptions options = TrainOptions();
-  options.dump_dir = ::testing::TempDir() + "/stages";
+  options.debug.dump_dir = ::testing::TempDir() + "/stages";
   ASSERT_TRUE(CompileModule(SmallNet, Examples(), options).ok());
   for (const char* method : {"train_step", "forward", "eval"}) {
-    const std::vector<std::string> stages = StagesOf(method, options.dump_dir);
+    const std::vector<std::string> stages = StagesOf(method, options.debug.dump_dir);
     ASSERT_FALSE(stages.empty()) << method;
     EXPECT_EQ(stages.front(), "trace") << method;
     EXPECT_THAT(stages, Contains("lower")) << method;
     EXPECT_THAT(stages.back(), StartsWith("optimize.")) << method;
   }
-  EXPECT_THAT(StagesOf("forward", options.dump_dir), Contains("partition"));
-  const std::vector<std::string> backward = StagesOf("backward", options.dump_dir);
+  EXPECT_THAT(StagesOf("forward", options.debug.dump_dir), Contains("partition"));
+  const std::vector<std::string> backward = StagesOf("backward", options.debug.dump_dir);
   ASSERT_GE(backward.size(), 2u);
   EXPECT_EQ(backward.front(), "partition");
   EXPECT_THAT(backward.back(), StartsWith("optimize."));
   // The dump of the forward has no passes over the backward.
-  EXPECT_THAT(LastGraphOf("forward", options.dump_dir), AllOf(HasSubstr("user_output"), Not(HasSubstr("  gradient "))));
-  EXPECT_THAT(LastGraphOf("backward", options.dump_dir),
+  EXPECT_THAT(LastGraphOf("forward", options.debug.dump_dir),
+              AllOf(HasSubstr("user_output"), Not(HasSubstr("  gradient "))));
+  EXPECT_THAT(LastGraphOf("backward", options.debug.dump_dir),
               AllOf(HasSubstr("  gradient "), Not(HasSubstr("user_output"))));
 }
 
@@ -261,14 +262,14 @@ TEST(CompileTest, RefusesOptionsThatContradictEachOther) {
     return std::string(CompileModule(SmallNet, Examples(), options).status().message());
   };
   CompileOptions both = TrainOptions();
-  both.loss_output = 0;
-  EXPECT_THAT(refusal(both), HasSubstr("either loss_output or a loss function, not both"));
+  both.loss.output = 0;
+  EXPECT_THAT(refusal(both), HasSubstr("either loss.output or loss.function, not both"));
   CompileOptions targets;
-  targets.targets = {torch::ones({1})};
-  EXPECT_THAT(refusal(targets), HasSubstr("targets are the inputs of a loss function"));
+  targets.loss.targets = {torch::ones({1})};
+  EXPECT_THAT(refusal(targets), HasSubstr("loss.targets are the inputs of a loss function"));
   CompileOptions accumulate;
-  accumulate.accumulate_gradients = true;
-  EXPECT_THAT(refusal(accumulate), HasSubstr("accumulate_gradients needs an optimizer"));
+  accumulate.methods.accumulate = true;
+  EXPECT_THAT(refusal(accumulate), HasSubstr("methods.accumulate needs an optimizer"));
 }
 
 TEST(CompileTest, NamesEverythingItRefuses) {

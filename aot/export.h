@@ -55,8 +55,8 @@ struct ExportedGraph {
   std::vector<TracedState> states;
 };
 
-// Exports a module or a function; the errors are those of CompileModuleFactory() and
-// CompileTensorFunction(), and
+// Exports a module or a function; the errors are those of CompileModule() and
+// CompileFunction(), and
 // InvalidArgument: pre_dispatch is set; sizes, strides or storage of an input change; an input that
 // requires grad is written to; the same tensor is given twice, or inputs share memory, and one of
 // them is written to.

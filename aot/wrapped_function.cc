@@ -90,7 +90,7 @@ absl::StatusOr<CompiledModel> CompileWrappedFunction(const WrappedFunction& func
     has_run = true;
     return TensorsOf(results);
   };
-  return CompileFlatFunction(flat, TensorsOf(examples), options, structure);
+  return internal::CompileFlatFunction(flat, TensorsOf(examples), options, structure);
 }
 
 }  // namespace cotan::aot

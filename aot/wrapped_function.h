@@ -37,10 +37,10 @@ using WrappedFunction = std::function<std::vector<WrappedTensor>(const std::vect
 // Flattens values and wraps them again, so that their outer sizes are computed from the parts.
 using Rewrapping = std::function<std::vector<WrappedTensor>(const std::vector<WrappedTensor>&)>;
 
-// Compiles a function with wrapper types to the methods of CompileTensorFunction() (compile.h).
+// Compiles a function with wrapper types to the methods of CompileFunction() (compile.h).
 // Results have the same structure in every call. CompileOptions.dynamic_dims counts arguments flat:
 // each part of a wrapper is one.
-// Errors are those of CompileTensorFunction(); Unimplemented also if a part of an argument gets
+// Errors are those of CompileFunction(); Unimplemented also if a part of an argument gets
 // another storage, or if dynamic_dims is not empty and `rewrap` is null; InvalidArgument also if
 // the structure of the results differs between calls.
 absl::StatusOr<CompiledModel> CompileWrappedFunction(const WrappedFunction& function,

@@ -22,7 +22,7 @@ Pair MakePair() { return {.a = torch::rand({3, 2}), .b = torch::rand({2, 3})}; }
 
 TEST(CompileWrappedTest, PlainFunctionsAreCompiledAsEver) {
   const auto wrapped = CompileWrapped([](const at::Tensor& x) { return x * 2; }, std::make_tuple(torch::ones({2})), {});
-  const auto plain = CompileTensorFunction(
+  const auto plain = CompileFunction(
       [](const std::vector<at::Tensor>& in) -> std::vector<at::Tensor> { return {in[0] * 2}; }, {torch::ones({2})}, {});
   ASSERT_TRUE(wrapped.ok() && plain.ok()) << wrapped.status() << plain.status();
   EXPECT_EQ(wrapped->bytes(), plain->bytes());

@@ -49,15 +49,17 @@ std::vector<at::Tensor> UserInputs(absl::Span<const at::Tensor> examples, Record
   return inputs;
 }
 
-// Returns Unimplemented if the function throws after an unsupported construct was reported: the
-// exception may follow from it.
-absl::StatusOr<std::vector<at::Tensor>> CallTraced(const TensorFunction& function,
-                                                   const std::vector<at::Tensor>& inputs, const Recorder& recorder) {
+// Calls the function and analyzes it. Returns Unimplemented if either throws after an unsupported
+// construct was reported: the exception may follow from it.
+absl::StatusOr<Analysis> CallAndAnalyze(const TensorFunction& function, const std::vector<at::Tensor>& user_inputs,
+                                        absl::Span<const at::Tensor> inputs, const AnalysisOptions& options,
+                                        const Recorder& recorder) {
+  const std::vector<InputAtEntry> entry = DescribeInputs(inputs);
   try {
-    return function(inputs);
+    return Analyze(entry, inputs, function(user_inputs), options);
   } catch (...) {
-    if (recorder.refusals().empty()) throw;
-    return absl::UnimplementedError(absl::StrJoin(recorder.refusals(), "\n  "));
+    if (recorder.diagnostics().empty()) throw;
+    return absl::UnimplementedError(absl::StrJoin(recorder.diagnostics(), "\n  "));
   }
 }
 
@@ -75,14 +77,12 @@ absl::StatusOr<FunctionAnalysis> Run(const TensorFunction& function, absl::Span<
   inputs.insert(inputs.end(), user_inputs.begin(), user_inputs.end());
 
   const bool deterministic = at::globalContext().deterministicAlgorithms();
-  const std::vector<InputAtEntry> entry = DescribeInputs(inputs);
-  COTAN_ASSIGN_OR_RETURN(const std::vector<at::Tensor> outputs, CallTraced(function, user_inputs, recorder));
   AnalysisOptions analysis_options;
   analysis_options.keep_input_mutations = options.keep_input_mutations;
   analysis_options.grad_enabled_at_entry = options.grad_enabled;
   analysis_options.static_inputs.resize(states.size());
   std::iota(analysis_options.static_inputs.begin(), analysis_options.static_inputs.end(), 0);
-  absl::StatusOr<Analysis> analysis = Analyze(entry, inputs, outputs, analysis_options);
+  absl::StatusOr<Analysis> analysis = CallAndAnalyze(function, user_inputs, inputs, analysis_options, recorder);
   recorder.autograd_views().ReleaseHistories();
   COTAN_RETURN_IF_ERROR(analysis.status());
   analysis->facts.deterministic = deterministic;
@@ -92,10 +92,9 @@ absl::StatusOr<FunctionAnalysis> Run(const TensorFunction& function, absl::Span<
 
 }  // namespace
 
-absl::StatusOr<FunctionAnalysis> AnalyzeFunctionAndMoves(const TensorFunction& function,
-                                                         absl::Span<const ModuleState> states,
-                                                         absl::Span<const at::Tensor> inputs,
-                                                         const AnalyzeFunctionOptions& options) {
+absl::StatusOr<FunctionAnalysis> CollectMetadata(const TensorFunction& function, absl::Span<const ModuleState> states,
+                                                 absl::Span<const at::Tensor> inputs,
+                                                 const AnalyzeFunctionOptions& options) {
   try {
     return Run(function, states, inputs, options);
   } catch (...) {
@@ -107,7 +106,7 @@ absl::StatusOr<ViewAndMutationMetaFields> AnalyzeFunction(const TensorFunction& 
                                                           absl::Span<const ModuleState> states,
                                                           absl::Span<const at::Tensor> inputs,
                                                           const AnalyzeFunctionOptions& options) {
-  COTAN_ASSIGN_OR_RETURN(FunctionAnalysis analysis, AnalyzeFunctionAndMoves(function, states, inputs, options));
+  COTAN_ASSIGN_OR_RETURN(FunctionAnalysis analysis, CollectMetadata(function, states, inputs, options));
   return std::move(analysis.facts);
 }
 

@@ -39,14 +39,13 @@ struct FunctionAnalysis {
 // LibTorch's deterministic algorithms are enabled is recorded as of the call.
 //
 // Restores the grad mode and the states.
-// Unimplemented: the function throws after an unsupported construct was found. InvalidArgument and
+// Unimplemented: the function or its analysis throws after an unsupported construct was found. InvalidArgument and
 // others: the function throws, see StatusFromCurrentException(); the errors of Analyze().
-absl::StatusOr<FunctionAnalysis> AnalyzeFunctionAndMoves(const TensorFunction& function,
-                                                         absl::Span<const ModuleState> states,
-                                                         absl::Span<const at::Tensor> inputs,
-                                                         const AnalyzeFunctionOptions& options);
+absl::StatusOr<FunctionAnalysis> CollectMetadata(const TensorFunction& function, absl::Span<const ModuleState> states,
+                                                 absl::Span<const at::Tensor> inputs,
+                                                 const AnalyzeFunctionOptions& options);
 
-// Returns AnalyzeFunctionAndMoves().facts; the errors are the same.
+// Returns CollectMetadata().facts; the errors are the same.
 absl::StatusOr<ViewAndMutationMetaFields> AnalyzeFunction(const TensorFunction& function,
                                                           absl::Span<const ModuleState> states,
                                                           absl::Span<const at::Tensor> inputs,

@@ -83,9 +83,9 @@ TEST(AnalyzeFunctionFactsTest, ExamplesAreLeftAsTheyAre) {
   EXPECT_TRUE(at::equal(x, at::ones({2})));
 }
 
-TEST(AnalyzeFunctionFactsTest, TellsWhatWasMovedAndLostAndSet) {
+TEST(AnalyzeFunctionFactsTest, FindsMetadataMutationsHiddenWritesAndStorageSources) {
   const Tensors inputs = {Plain({2, 3}), Plain({2, 3}), Plain({4}), Plain({3, 2})};
-  const auto found = AnalyzeFunctionAndMoves(
+  const auto found = CollectMetadata(
       [](const Tensors& in) {
         in[0].t_().t_();
         in[1].mul_(2);
@@ -103,9 +103,9 @@ TEST(AnalyzeFunctionFactsTest, TellsWhatWasMovedAndLostAndSet) {
   EXPECT_FALSE(found->facts.input_info[0].mutates_metadata);
 }
 
-TEST(AnalyzeFunctionFactsTest, WhatIsWrittenBeforeAnotherStorageIsSetIsLost) {
+TEST(AnalyzeFunctionFactsTest, WritesBeforeSetAreHidden) {
   const Tensors inputs = {Plain({2}), Plain({2}), Plain({2})};
-  const auto found = AnalyzeFunctionAndMoves(
+  const auto found = CollectMetadata(
       [](const Tensors& in) {
         in[0].mul_(2);
         in[0].set_(in[2]);

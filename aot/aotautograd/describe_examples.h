@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Describes example tensors for BindInputs().
+// Describes the example inputs for BindInputs().
 #ifndef COTAN_AOT_AOTAUTOGRAD_DESCRIBE_EXAMPLES_H_
 #define COTAN_AOT_AOTAUTOGRAD_DESCRIBE_EXAMPLES_H_
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "aot/aotautograd/input_binding.h"
+#include "aot/aotautograd/input_description.h"
 #include "aot/capture/traced_function.h"
 
 namespace cotan::aot {

@@ -1,52 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Removes duplicate inputs (AOTDedupeWrapper) and replaces inputs that share mutated memory by
-// synthetic bases (AOTSyntheticBaseWrapper,
-// torch/_functorch/_aot_autograd/input_output_analysis.py: remove_dupe_metadata,
-// create_synthetic_base_metadata). Works on descriptions of the example inputs, without LibTorch.
+// Binds the function's inputs to the program's arguments: removes duplicate inputs (dedupe.h), then
+// replaces inputs that share mutated memory by synthetic bases (synthetic_bases.h,
+// synthetic_base_metadata.h). Works on descriptions of the example inputs, without LibTorch.
 #ifndef COTAN_AOT_AOTAUTOGRAD_INPUT_BINDING_H_
 #define COTAN_AOT_AOTAUTOGRAD_INPUT_BINDING_H_
 
-#include <cstdint>
-#include <optional>
-
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "base/dtype.h"
-#include "base/layout.h"
+#include "aot/aotautograd/input_description.h"
 #include "serialization/metadata/input_binding.h"
 #include "serialization/metadata/view_and_mutation_facts.h"
 
 namespace cotan::aot {
-
-// An input tensor of the caller before the call. Offsets and strides are in elements of `dtype`.
-struct InputDescription {
-  // Identity of the tensor object, and of its storage; equal for the same one, never 0.
-  uintptr_t identity = 0;
-  uintptr_t storage = 0;
-  DType dtype = DType::kUndefined;
-  StridedLayout layout;
-  int64_t storage_elements = 0;  // of `dtype`
-  bool requires_grad = false;
-
-  // The tensor that autograd has as base of this view (Tensor._base()); unset: not a view.
-  struct Base {
-    uintptr_t identity = 0;
-    DType dtype = DType::kUndefined;
-    StridedLayout layout;
-    bool requires_grad = false;
-    bool is_leaf = true;
-  };
-  std::optional<Base> base;
-  bool is_leaf = true;
-  // A view made under no_grad of a tensor that requires grad: it requires grad as well, but its
-  // base gets no gradient from it.
-  bool made_under_no_grad = false;
-  // True if the function mutates its metadata, even if it is restored at exit.
-  bool is_moved = false;
-  // True if the function writes elements of it that its final view does not contain (as_strided_).
-  bool has_hidden_writes = false;
-};
 
 // The program's arguments in terms of the function's inputs, and the metadata of the program.
 struct BoundInputs {
@@ -79,12 +45,6 @@ struct BoundInputs {
 // different lengths.
 absl::StatusOr<BoundInputs> BindInputs(const ViewAndMutationMetaFields& facts,
                                        absl::Span<const InputDescription> inputs);
-
-// Returns true if two layouts in one storage have no common element by simple tests (AOTAutograd:
-// compute_overlapping_inputs). Conservative: false for disjoint layouts with more than two
-// interleaved dimensions, never true for overlapping ones. base/overlap.h is exact; this test
-// merges the same inputs as AOTAutograd, and merging more than needed is correct.
-bool DefinitelyDisjoint(const StridedLayout& a, const StridedLayout& b);
 
 }  // namespace cotan::aot
 

@@ -71,19 +71,19 @@ TEST(BindInputsTest, UnmutatedDuplicatesStay) {
   EXPECT_TRUE(bound->binding.is_identity());
 }
 
-TEST(BindInputsTest, DuplicatesThatAreMovedThereAndBackAreLeftOut) {
+TEST(BindInputsTest, RemovesDuplicatesWithRestoredMetadata) {
   std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(1, 1, 0, 4)};
-  for (InputDescription& input : inputs) input.is_moved = true;
+  for (InputDescription& input : inputs) input.has_metadata_mutation = true;
   const auto bound = BindInputs(Facts(inputs, -1), inputs);
   ASSERT_TRUE(bound.ok()) << bound.status();
   EXPECT_THAT(bound->binding.add_dupe_map, ElementsAre(0, 0));
 }
 
-TEST(BindInputsTest, ALeafThatMovesIsTheBaseOfItsViews) {
+TEST(BindInputsTest, ALeafWithAMetadataMutationIsTheBaseOfItsViews) {
   std::vector<InputDescription> inputs = {Vector(1, 1, 0, 8), View(2, 1, 2, 4, /*base=*/1)};
   inputs[0].requires_grad = true;
   EXPECT_TRUE(BindInputs(Facts(inputs, -1), inputs)->binding.is_identity());
-  inputs[0].is_moved = true;
+  inputs[0].has_metadata_mutation = true;
   const auto bound = BindInputs(Facts(inputs, -1), inputs);
   ASSERT_TRUE(bound.ok()) << bound.status();
   EXPECT_EQ(bound->binding.num_bases(), 1);
@@ -92,7 +92,7 @@ TEST(BindInputsTest, ALeafThatMovesIsTheBaseOfItsViews) {
   EXPECT_TRUE(BindInputs(Facts(inputs, -1), inputs)->binding.is_identity());
 }
 
-TEST(BindInputsTest, MutatedDuplicatesAreLeftOut) {
+TEST(BindInputsTest, RemovesMutatedDuplicates) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 2, 0, 4), Vector(1, 1, 0, 4)};
   ViewAndMutationMetaFields facts = Facts(inputs, 0);
   facts.input_info[2] = facts.input_info[0];
@@ -130,7 +130,7 @@ TEST(BindInputsTest, InputsThatDoNotOverlapStay) {
   EXPECT_TRUE(bound->binding.is_identity());
 }
 
-TEST(BindInputsTest, TheDifferentiableBaseIsTaken) {
+TEST(BindInputsTest, PrefersTheBaseInAutograd) {
   const std::vector<InputDescription> inputs = {View(1, 1, 0, 4, 9), View(2, 1, 2, 4, 9)};
   ViewAndMutationMetaFields facts = Facts(inputs, 0);
   facts.tangents.push_back({{ForwardTensor::Kind::kMutatedInput, 0}, {DType::kFloat32, {4}, {1}, 0}, ""});
@@ -142,7 +142,7 @@ TEST(BindInputsTest, TheDifferentiableBaseIsTaken) {
   EXPECT_EQ(bound->program_facts.tangents[0].expected, (TensorGeometry{DType::kFloat32, {8}, {1}, 0}));
 }
 
-TEST(BindInputsTest, AnInputWithoutGradSharesTheMemoryAlone) {
+TEST(BindInputsTest, AnInputWithoutGradIsDetachedFromTheBase) {
   const std::vector<InputDescription> inputs = {View(1, 1, 0, 4, 9), Vector(2, 1, 2, 4)};
   const auto bound = BindInputs(Facts(inputs, 1), inputs);
   ASSERT_TRUE(bound.ok()) << bound.status();
@@ -151,13 +151,13 @@ TEST(BindInputsTest, AnInputWithoutGradSharesTheMemoryAlone) {
   EXPECT_TRUE(bound->program_facts.input_info[0].mutations_under_no_grad_or_inference_mode);
 }
 
-TEST(BindInputsTest, RefusesViewsOfDifferentTensorsThatRequireGrad) {
+TEST(BindInputsTest, ViewsOfDifferentTensorsThatRequireGradAreInvalidArgument) {
   const std::vector<InputDescription> inputs = {View(1, 1, 0, 4, 9), View(2, 1, 2, 4, 8)};
   const auto bound = BindInputs(Facts(inputs, 1), inputs);
   EXPECT_THAT(bound.status().message(), HasSubstr("non-differentiable view input mutations are not supported"));
 }
 
-TEST(BindInputsTest, RefusesViewsOfDifferentDTypes) {
+TEST(BindInputsTest, ViewsOfDifferentDTypesAreInvalidArgument) {
   std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 1, 2, 4)};
   inputs[1].dtype = DType::kInt32;
   const auto bound = BindInputs(Facts(inputs, 1), inputs);
@@ -171,7 +171,7 @@ TEST(BindInputsTest, DTypesShareMemoryByBytes) {
   EXPECT_THAT(BindInputs(Facts(inputs, 0), inputs).status().message(), HasSubstr("views with different dtypes"));
 }
 
-TEST(BindInputsTest, DuplicateOfANewLeafIsLeftOut) {
+TEST(BindInputsTest, RemovesTheDuplicateOfANewLeaf) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(1, 1, 0, 4)};
   ViewAndMutationMetaFields facts = Facts(inputs, -1);
   for (InputAliasInfo& info : facts.input_info) {
@@ -184,7 +184,7 @@ TEST(BindInputsTest, DuplicateOfANewLeafIsLeftOut) {
   EXPECT_THAT(bound->binding.add_dupe_map, ElementsAre(0, 0));
 }
 
-TEST(BindInputsTest, RefusesHistoryOfMemoryThatHasNoCommonTensor) {
+TEST(BindInputsTest, DifferentiableWriteWithoutACommonBaseIsInvalidArgument) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 1, 2, 4)};
   ViewAndMutationMetaFields facts = Facts(inputs, 0);
   facts.input_info[0].requires_grad_at_entry = false;
@@ -194,7 +194,7 @@ TEST(BindInputsTest, RefusesHistoryOfMemoryThatHasNoCommonTensor) {
               HasSubstr("is written with what requires grad, and shares memory with input 1"));
 }
 
-TEST(BindInputsTest, OutputsAreMovedToTheirBase) {
+TEST(BindInputsTest, OutputsBecomeViewsOfTheBase) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 1, 2, 4)};
   ViewAndMutationMetaFields facts = Facts(inputs, 0);
   AddOutput(facts, OutputType::kIsInput, 1);
@@ -215,7 +215,7 @@ TEST(BindInputsTest, OutputsAreMovedToTheirBase) {
   EXPECT_EQ(outputs[2].view_steps, (std::vector<ViewStep>{view::AsStrided{{}, {}, 5}}));
 }
 
-TEST(BindInputsTest, SharedStorageIsToldOfTheCallersTensorsAlone) {
+TEST(BindInputsTest, ProgramMetadataHasNoSharedStorage) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 1, 2, 4)};
   ViewAndMutationMetaFields facts = Facts(inputs, 0);
   AddOutput(facts, OutputType::kNonAlias, 1);
@@ -227,7 +227,7 @@ TEST(BindInputsTest, SharedStorageIsToldOfTheCallersTensorsAlone) {
   EXPECT_THAT(bound->program_facts.output_info[0].view_steps, IsEmpty());
 }
 
-TEST(BindInputsTest, AnInputThatLosesContentIsAViewOfABase) {
+TEST(BindInputsTest, AnInputWithHiddenWritesIsAViewOfABase) {
   std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 2, 0, 4)};
   ViewAndMutationMetaFields facts = Facts(inputs, 0);
   facts.input_info[0].mutates_metadata = true;
@@ -241,7 +241,7 @@ TEST(BindInputsTest, AnInputThatLosesContentIsAViewOfABase) {
   EXPECT_THAT(bound->binding.aliased_inputs_with_metadata_mutations, ElementsAre(0));
 }
 
-TEST(BindInputsTest, RefusesAViewOfWhatLeavesOutItsElements) {
+TEST(BindInputsTest, ViewOutsideTheFinalViewOfItsBaseIsInvalidArgument) {
   std::vector<InputDescription> inputs = {Vector(1, 1, 0, 8), View(2, 1, 2, 4, /*base=*/1)};
   inputs[0].requires_grad = true;
   ViewAndMutationMetaFields facts = Facts(inputs, -1);
@@ -257,7 +257,7 @@ TEST(BindInputsTest, RefusesAViewOfWhatLeavesOutItsElements) {
   }
 }
 
-TEST(BindInputsTest, RefusesAWrittenViewThatLeavesOutItsElements) {
+TEST(BindInputsTest, ResultOutsideTheFinalViewOfAWrittenViewIsInvalidArgument) {
   std::vector<InputDescription> inputs = {View(2, 1, 2, 4, /*base=*/1)};
   inputs[0].requires_grad = true;
   for (const bool is_written : {false, true}) {
@@ -277,7 +277,7 @@ TEST(BindInputsTest, RefusesAWrittenViewThatLeavesOutItsElements) {
   }
 }
 
-TEST(BindInputsTest, NewMetadataOfAMergedInputIsAnOutput) {
+TEST(BindInputsTest, MetadataMutationOfAMergedInputIsAnOutput) {
   const std::vector<InputDescription> inputs = {Vector(1, 1, 0, 4), Vector(2, 1, 2, 4)};
   ViewAndMutationMetaFields facts = Facts(inputs, 0);
   facts.input_info[1].mutates_metadata = true;
@@ -288,22 +288,6 @@ TEST(BindInputsTest, NewMetadataOfAMergedInputIsAnOutput) {
   ASSERT_EQ(bound->program_facts.output_info.size(), 1u);
   EXPECT_EQ(bound->program_facts.output_info[0].geometry, facts.input_info[1].geometry_after);
   EXPECT_FALSE(bound->program_facts.input_info[0].mutates_metadata);
-}
-
-TEST(DefinitelyDisjointTest, TellsRowsAndIntervalsApart) {
-  const auto rows = [](int64_t stride, int64_t offset) { return StridedLayout{{4, 4}, {stride, 1}, offset}; };
-  EXPECT_TRUE(DefinitelyDisjoint(rows(8, 0), rows(8, 28)));
-  EXPECT_TRUE(DefinitelyDisjoint(rows(8, 0), rows(8, 4)));
-  EXPECT_FALSE(DefinitelyDisjoint(rows(8, 0), rows(8, 3)));
-  EXPECT_FALSE(DefinitelyDisjoint(rows(8, 0), rows(8, 8)));
-  EXPECT_TRUE(DefinitelyDisjoint(rows(9, 0), rows(9, 22)));
-  EXPECT_TRUE(DefinitelyDisjoint(rows(9, 0), rows(9, 23)));
-  EXPECT_FALSE(DefinitelyDisjoint(rows(9, 0), rows(9, 24)));
-  EXPECT_FALSE(DefinitelyDisjoint(rows(9, 25), rows(9, 0)));
-  const StridedLayout cube = {{2, 4, 3}, {110, 24, 4}, 5};
-  EXPECT_TRUE(DefinitelyDisjoint(cube, {{24}, {1}, 196}));
-  EXPECT_FALSE(DefinitelyDisjoint(cube, {{24}, {1}, 195}));
-  EXPECT_TRUE(DefinitelyDisjoint({{0}, {1}, 0}, {{4}, {1}, 0}));
 }
 
 }  // namespace

@@ -24,17 +24,17 @@ absl::Status CheckLoss(absl::Span<const at::Tensor> outputs, int loss_output) {
         absl::StrCat("the loss is output ", loss_output, ", but the function returns ", outputs.size(), " tensors"));
   }
   const at::Tensor& loss = outputs[static_cast<size_t>(loss_output)];
-  const auto refuse = [&](absl::string_view reason) {
+  const auto invalid = [&](absl::string_view reason) {
     return absl::InvalidArgumentError(absl::StrCat("output ", loss_output, " cannot be the loss: ", reason));
   };
   if (!loss.is_floating_point()) {
-    return refuse(absl::StrCat("its dtype ", toString(loss.scalar_type()), " is not floating point"));
+    return invalid(absl::StrCat("its dtype ", toString(loss.scalar_type()), " is not floating point"));
   }
   if (loss.numel() != 1) {
-    return refuse(absl::StrCat("it has the sizes ", c10::str(loss.sizes()), "; reduce it to a scalar (sum, mean)"));
+    return invalid(absl::StrCat("it has the sizes ", c10::str(loss.sizes()), "; reduce it to a scalar (sum, mean)"));
   }
   if (!loss.requires_grad()) {
-    return refuse("it does not depend on any tensor that requires grad (was it detached?)");
+    return invalid("it does not depend on any tensor that requires grad (was it detached?)");
   }
   return absl::OkStatus();
 }
@@ -43,7 +43,7 @@ bool IsDifferentiable(const at::Tensor& tensor) {
   return tensor.requires_grad() && torch::autograd::impl::gradient_edge(tensor).function != nullptr;
 }
 
-std::vector<torch::autograd::Node*> NodesBehind(const std::vector<at::Tensor>& roots) {
+std::vector<torch::autograd::Node*> ReachableNodes(const std::vector<at::Tensor>& roots) {
   std::vector<torch::autograd::Node*> nodes;
   absl::flat_hash_set<const torch::autograd::Node*> seen;
   const auto visit = [&](torch::autograd::Node* next) {
@@ -56,8 +56,8 @@ std::vector<torch::autograd::Node*> NodesBehind(const std::vector<at::Tensor>& r
   return nodes;
 }
 
-bool LeadTo(const std::vector<at::Tensor>& roots, const torch::autograd::Node* node) {
-  const std::vector<torch::autograd::Node*> nodes = NodesBehind(roots);
+bool IsReachable(const std::vector<at::Tensor>& roots, const torch::autograd::Node* node) {
+  const std::vector<torch::autograd::Node*> nodes = ReachableNodes(roots);
   return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 

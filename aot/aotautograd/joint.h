@@ -29,10 +29,10 @@ bool IsDifferentiable(const at::Tensor& tensor);
 
 // Returns all autograd nodes that are reachable from the grad_fns of the roots. They are owned by
 // the graph.
-std::vector<torch::autograd::Node*> NodesBehind(const std::vector<at::Tensor>& roots);
+std::vector<torch::autograd::Node*> ReachableNodes(const std::vector<at::Tensor>& roots);
 
 // Returns whether `node` is reachable from the grad_fn of a root.
-bool LeadTo(const std::vector<at::Tensor>& roots, const torch::autograd::Node* node);
+bool IsReachable(const std::vector<at::Tensor>& roots, const torch::autograd::Node* node);
 
 // Returns a contiguous real tensor with the sizes and dtype of `output`, the example of its
 // tangent: all 1 for a loss, otherwise values in [-1, 1) that depend on `seed` and `index` only.

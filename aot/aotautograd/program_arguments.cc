@@ -141,13 +141,13 @@ class Adder {
   // base keeps its geometry and grad_fn at entry. Exception: a leaf that requires grad, which has
   // no grad_fn; its gradient has the geometry that the leaf has when it is used.
   bool IsBase(const InputBinding::BaseView& view, size_t unique) const {
-    const std::vector<int>& moved = binding_.aliased_inputs_with_metadata_mutations;
+    const std::vector<int>& mutated = binding_.aliased_inputs_with_metadata_mutations;
     const auto input = static_cast<size_t>(kept_[unique]);
     const bool is_base = input >= states_.size() && !view.detached && !ExampleOf(input).is_view() &&
                          view.geometry == binding_.bases[static_cast<size_t>(view.base)].geometry &&
                          IsRoot(view.base, unique);
     if (!is_base || (ExampleOf(input).is_leaf() && ExampleOf(input).requires_grad())) return is_base;
-    return std::find(moved.begin(), moved.end(), static_cast<int>(unique)) == moved.end();
+    return std::find(mutated.begin(), mutated.end(), static_cast<int>(unique)) == mutated.end();
   }
 
   // Makes the view of a base that stands for an input. Views of the caller have a grad_fn under any

@@ -20,16 +20,16 @@ namespace cotan::aot {
 
 // Names and structure of the arguments and results of a traced function.
 struct CallingConvention {
-  std::vector<std::string> user_inputs;
-  std::vector<std::string> user_outputs;
+  std::vector<std::string> user_inputs = {};
+  std::vector<std::string> user_outputs = {};
   // For each input of the function (parameters, buffers, user inputs): index of its graph input, or
   // of the graph input of its base.
-  std::vector<int> graph_inputs;
+  std::vector<int> graph_inputs = {};
   // Nesting of arguments and results; unset: flat tuples.
-  std::optional<TreeSpec> in_spec;
-  std::optional<TreeSpec> out_spec;
+  std::optional<TreeSpec> in_spec = {};
+  std::optional<TreeSpec> out_spec = {};
   // Index of the loss among the user outputs; unset: no loss.
-  std::optional<int> loss_output;
+  std::optional<int> loss_output = {};
 };
 
 // Returns the signature of `graph` (capture/traced_program.h). Names in it: those of the user

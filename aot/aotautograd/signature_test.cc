@@ -84,7 +84,7 @@ TEST(SignatureTest, OfViewsOfABaseThoseThatAreMutatedHaveNewContent) {
   EXPECT_EQ(signature->backward_signature, std::nullopt) << "the gradient is that of the base";
 }
 
-TEST(SignatureTest, RefusesGraphsThatContradictTheAnalysis) {
+TEST(SignatureTest, GraphThatContradictsTheAnalysisIsInvalidArgument) {
   ViewAndMutationMetaFields facts = StepFacts();
   facts.input_info[0].mutates_data = true;
   EXPECT_THAT(std::string(Signature(kStep, facts, StepCall()).status().message()),

@@ -213,19 +213,19 @@ struct Counting : torch::nn::Module {
 };
 
 template <typename Module>
-std::string Refusal() {
+std::string ErrorOf() {
   const auto module = TraceableModule::Create(AdaptFactory([] { return std::make_shared<Module>(); }), {});
   if (!module.ok()) return std::string(module.status().message());
   const auto traced = Trace(module->forward(), module->states(), {torch::ones({2})}, {.name = "forward"});
-  return traced.ok() ? "nothing was refused" : std::string(traced.status().message());
+  return traced.ok() ? "no error" : std::string(traced.status().message());
 }
 
-TEST(TracedModelTest, RefusesAttributesThatForwardChanges) {
+TEST(TracedModelTest, AttributeThatForwardChangesIsUnimplemented) {
   using ::testing::HasSubstr;
-  EXPECT_THAT(Refusal<Remembering>(), HasSubstr("a result of aten.mul.Scalar: it is kept"));
-  EXPECT_THAT(Refusal<Replacing>(), HasSubstr("'gain': forward() replaced or registered it"));
-  EXPECT_THAT(Refusal<Viewing>(), HasSubstr("it is an attribute that views 'matrix'"));
-  EXPECT_THAT(Refusal<Counting>(), HasSubstr("aten.add_.Scalar: it writes to a tensor ([2])"));
+  EXPECT_THAT(ErrorOf<Remembering>(), HasSubstr("a result of aten.mul.Scalar: it is kept"));
+  EXPECT_THAT(ErrorOf<Replacing>(), HasSubstr("'gain': forward() replaced or registered it"));
+  EXPECT_THAT(ErrorOf<Viewing>(), HasSubstr("it is an attribute that views 'matrix'"));
+  EXPECT_THAT(ErrorOf<Counting>(), HasSubstr("aten.add_.Scalar: it writes to a tensor ([2])"));
 }
 
 }  // namespace

@@ -8,58 +8,13 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "aot/capture/decomposition.h"
+#include "aot/aotautograd/trace_options.h"
 #include "aot/capture/traced_function.h"
 #include "aot/capture/traced_program.h"
-#include "base/dtype.h"
-#include "serialization/metadata/tree_spec.h"
 
 namespace cotan::aot {
-
-// Options of Trace().
-struct TraceOptions {
-  enum class Backward : uint8_t {
-    kNone,     // inference
-    kOutputs,  // one tangent for each value of the forward that requires grad (DerivedMetadata)
-    kLoss,     // one tangent, of output `loss_output`
-  };
-  std::string name = "forward";  // of the graph
-  Backward backward = Backward::kNone;
-  // kLoss: index of the loss among the outputs; negative: counts from the end. The output is named
-  // "loss".
-  int loss_output = 0;
-  // Grad mode at entry of the function.
-  bool grad_enabled = true;
-  // If true, the program writes the new content of a mutated input itself where this is
-  // unobservable (AOTConfig.keep_inference_input_mutations).
-  bool keep_input_mutations = true;
-  // If true, an undefined tensor among the outputs stands for None; if false, it is
-  // InvalidArgument.
-  bool undefined_outputs_are_none = false;
-  // Names of inputs and outputs; missing ones are "input.I" and "output.I".
-  std::vector<std::string> input_names = {};
-  std::vector<std::string> output_names = {};
-  // Nesting of the caller's inputs and outputs, with one leaf for each; unset: flat tuples.
-  std::optional<TreeSpec> in_spec = {};
-  std::optional<TreeSpec> out_spec = {};
-  // Mixed precision: bf16 or f16; kUndefined: none (capture/autocast.h).
-  DType autocast = DType::kUndefined;
-  // Seed of the random numbers that the example run draws.
-  uint64_t seed = 0;
-  // Decompositions of ATen ops, borrowed for the call; null: none besides the built-in ones.
-  const DecompositionTable* decompositions = nullptr;
-  // Returns the ops of a traced graph that are not supported by later stages; they are reported in
-  // one message with all other unsupported constructs. Null: none.
-  std::function<std::vector<std::string>(const Graph& graph)> unsupported_ops = nullptr;
-};
 
 // Returns the graph, metadata and signature of `function`, and its results on the examples.
 // requires_grad and is_leaf of an input are those of its example, of a parameter those of its

@@ -30,9 +30,9 @@ absl::StatusOr<TracedProgram> TraceFunction(const TensorFunction& function, cons
   return Trace(function, {}, inputs, options);
 }
 
-std::string Refusal(const TensorFunction& function, const Tensors& inputs, TraceOptions options = {.name = "f"}) {
+std::string ErrorOf(const TensorFunction& function, const Tensors& inputs, TraceOptions options = {.name = "f"}) {
   const auto traced = TraceFunction(function, inputs, options);
-  return traced.ok() ? "nothing was refused" : std::string(traced.status().message());
+  return traced.ok() ? "no error" : std::string(traced.status().message());
 }
 
 TEST(TracerTest, RecordsAFunction) {
@@ -103,7 +103,7 @@ TEST(TracerTest, CapturesConstantsOnce) {
   EXPECT_TRUE(FromTensorData(traced->states[0].initial).equal(table));
 }
 
-TEST(TracerTest, TellsWhichInputAnOutputIs) {
+TEST(TracerTest, FindsTheInputThatAnOutputIs) {
   const auto traced = TraceFunction(
       [](const Tensors& in) -> Tensors {
         return {in[1], in[0].t(), in[0] + 1};
@@ -183,32 +183,32 @@ TEST(TracerTest, SameFunctionGivesTheSameText) {
 
 // Outputs that cannot be the loss.
 
-TEST(TracerTest, RefusesALossThatIsNoFloatingPointScalar) {
+TEST(TracerTest, LossThatIsNotAFloatingPointScalarIsInvalidArgument) {
   const at::Tensor x = at::rand({2}).requires_grad_(true);
   const TraceOptions options = {.name = "f", .backward = Backward::kLoss};
-  EXPECT_THAT(Refusal([](const Tensors& in) -> Tensors { return {in[0] * 2}; }, {x}, options),
+  EXPECT_THAT(ErrorOf([](const Tensors& in) -> Tensors { return {in[0] * 2}; }, {x}, options),
               HasSubstr("output 0 cannot be the loss: it has the sizes [2]; reduce it"));
-  EXPECT_THAT(Refusal([](const Tensors& in) -> Tensors { return {in[0].argmax()}; }, {x}, options),
+  EXPECT_THAT(ErrorOf([](const Tensors& in) -> Tensors { return {in[0].argmax()}; }, {x}, options),
               HasSubstr("its dtype Long is not floating point"));
-  EXPECT_THAT(Refusal([](const Tensors& in) -> Tensors { return {in[0].detach().sum()}; }, {x}, options),
+  EXPECT_THAT(ErrorOf([](const Tensors& in) -> Tensors { return {in[0].detach().sum()}; }, {x}, options),
               HasSubstr("it does not depend on any tensor that requires grad"));
-  EXPECT_THAT(Refusal([](const Tensors& in) -> Tensors { return {in[0].sum()}; }, {x},
+  EXPECT_THAT(ErrorOf([](const Tensors& in) -> Tensors { return {in[0].sum()}; }, {x},
                       {.name = "f", .backward = Backward::kLoss, .loss_output = 3}),
               HasSubstr("the loss is output 3, but the function returns 1 tensors"));
 }
 
 // Constructs that a graph cannot express.
 
-TEST(TracerTest, RefusesDataDependentControlFlow) {
-  const std::string refusal =
-      Refusal([](const Tensors& in) -> Tensors { return {in[0].sum().item<float>() > 0 ? in[0] * 2 : in[0] * 3}; },
+TEST(TracerTest, DataDependentControlFlowIsUnimplemented) {
+  const std::string error =
+      ErrorOf([](const Tensors& in) -> Tensors { return {in[0].sum().item<float>() > 0 ? in[0] * 2 : in[0] * 3}; },
               {at::ones({2})});
-  EXPECT_THAT(refusal, AllOf(HasSubstr("'f' cannot be compiled:\n  aten._local_scalar_dense"),
-                             HasSubstr("it reads the content of a tensor")));
+  EXPECT_THAT(error, AllOf(HasSubstr("'f' cannot be compiled:\n  aten._local_scalar_dense"),
+                           HasSubstr("it reads the content of a tensor")));
 }
 
-TEST(TracerTest, ListsAllThatItRefuses) {
-  const std::string refusal = Refusal(
+TEST(TracerTest, ReportsAllUnsupportedConstructsAtOnce) {
+  const std::string error = ErrorOf(
       [](const Tensors& in) -> Tensors {
         if (at::is_nonzero(in[0].sum())) {
           return {at::nonzero(in[0]).sum(), at::masked_select(in[0], in[0] > 0).sum()};
@@ -217,20 +217,20 @@ TEST(TracerTest, ListsAllThatItRefuses) {
       },
       {at::ones({2})},
       {.name = "f", .unsupported_ops = [](const Graph&) { return std::vector<std::string>{"aten.fancy.default"}; }});
-  EXPECT_THAT(refusal, AllOf(HasSubstr("aten._local_scalar_dense.default: it reads"),
-                             HasSubstr("aten.nonzero.default: the size of its result depends"),
-                             HasSubstr("aten.masked_select.default: the size of its result depends"),
-                             HasSubstr("aten.fancy.default: it is not supported")));
+  EXPECT_THAT(error, AllOf(HasSubstr("aten._local_scalar_dense.default: it reads"),
+                           HasSubstr("aten.nonzero.default: the size of its result depends"),
+                           HasSubstr("aten.masked_select.default: the size of its result depends"),
+                           HasSubstr("aten.fancy.default: it is not supported")));
 }
 
-TEST(TracerTest, RefusesGradientsOfTheStorageThatALeafLeaves) {
+TEST(TracerTest, GradientOfTheStorageBeforeSetIsUnimplemented) {
   const auto take_storage = [](const Tensors& in) {
     const at::NoGradGuard no_grad;
     in[0].set_(in[1]);
   };
   const Tensors inputs = {at::ones({2}).requires_grad_(), at::ones({2})};
   const TraceOptions options = {.name = "f", .backward = Backward::kOutputs};
-  EXPECT_THAT(Refusal(
+  EXPECT_THAT(ErrorOf(
                   [&](const Tensors& in) -> Tensors {
                     const at::Tensor before = in[0] * 2;
                     take_storage(in);
@@ -245,50 +245,50 @@ TEST(TracerTest, RefusesGradientsOfTheStorageThatALeafLeaves) {
   EXPECT_TRUE(TraceFunction(used_afterwards, inputs, options).ok());
 }
 
-TEST(TracerTest, RefusesTensorsThatOutliveTheCall) {
+TEST(TracerTest, TensorKeptAfterTheCallIsUnimplemented) {
   at::Tensor kept;
-  const std::string refusal = Refusal(
+  const std::string error = ErrorOf(
       [&](const Tensors& in) -> Tensors {
         kept = in[0] * 2;
         return {in[0] + 1};
       },
       {at::ones({2})});
-  EXPECT_THAT(refusal, HasSubstr("a result of aten.mul.Scalar: it is kept after the call"));
+  EXPECT_THAT(error, HasSubstr("a result of aten.mul.Scalar: it is kept after the call"));
 }
 
-TEST(TracerTest, RefusesTensorsOfAnEarlierCall) {
+TEST(TracerTest, TensorOfAnEarlierCallIsUnimplemented) {
   at::Tensor kept;
   const TensorFunction function = [&](const Tensors& in) -> Tensors {
     const at::Tensor result = kept.defined() ? in[0] + kept : in[0];
     kept = in[0] * 2;
     return {result};
   };
-  Refusal(function, {at::ones({2})});
-  EXPECT_THAT(Refusal(function, {at::ones({2})}), HasSubstr("it was computed in an earlier call of the function"));
+  ErrorOf(function, {at::ones({2})});
+  EXPECT_THAT(ErrorOf(function, {at::ones({2})}), HasSubstr("it was computed in an earlier call of the function"));
 }
 
-TEST(TracerTest, RefusesWritesToCapturedTensors) {
+TEST(TracerTest, WriteToACapturedTensorIsUnimplemented) {
   at::Tensor counter = at::zeros({});
-  const std::string refusal = Refusal(
+  const std::string error = ErrorOf(
       [&](const Tensors& in) -> Tensors {
         counter.add_(1);
         return {in[0] + counter};
       },
       {at::ones({2})});
-  EXPECT_THAT(refusal, HasSubstr("it writes to a tensor ([]) that is neither a registered"));
+  EXPECT_THAT(error, HasSubstr("it writes to a tensor ([]) that is neither a registered"));
 }
 
 TEST(TracerTest, ReportsWhatTheFunctionThrows) {
-  EXPECT_EQ(Refusal([](const Tensors&) -> Tensors { throw std::runtime_error("not today"); }, {}),
+  EXPECT_EQ(ErrorOf([](const Tensors&) -> Tensors { throw std::runtime_error("not today"); }, {}),
             "tracing 'f': analyzing the function: not today");
-  EXPECT_THAT(Refusal([](const Tensors& in) -> Tensors { return {in[0].matmul(in[0])}; }, {at::ones({2, 3})}),
+  EXPECT_THAT(ErrorOf([](const Tensors& in) -> Tensors { return {in[0].matmul(in[0])}; }, {at::ones({2, 3})}),
               AllOf(HasSubstr("tracing 'f': "), Not(HasSubstr("Exception raised from"))));
-  EXPECT_THAT(Refusal([](const Tensors&) -> Tensors { return {at::Tensor()}; }, {}),
+  EXPECT_THAT(ErrorOf([](const Tensors&) -> Tensors { return {at::Tensor()}; }, {}),
               HasSubstr("output 0 is an undefined tensor"));
 }
 
-TEST(TracerTest, CanTraceAgainAfterARefusal) {
-  Refusal([](const Tensors&) -> Tensors { throw std::runtime_error("not today"); }, {});
+TEST(TracerTest, CanTraceAgainAfterAnError) {
+  ErrorOf([](const Tensors&) -> Tensors { throw std::runtime_error("not today"); }, {});
   EXPECT_TRUE(TraceFunction([](const Tensors& in) -> Tensors { return {in[0] + 1}; }, {at::ones({2})}).ok());
   // Outside a trace, LibTorch is unchanged.
   EXPECT_EQ(at::ones({2}).sum().item<float>(), 2);

@@ -2,8 +2,7 @@
 
 // Computes the mutation and alias metadata of a traced function from the state of its functional
 // tensors (torch/_functorch/_aot_autograd/collect_metadata_analysis.py,
-// run_functionalized_fw_and_collect_metadata; functional_utils.py, has_data_mutation and
-// has_metadata_mutation).
+// run_functionalized_fw_and_collect_metadata).
 //
 //   const std::vector<InputAtEntry> entry = DescribeInputs(inputs);
 //   std::vector<at::Tensor> outputs = function(inputs);
@@ -13,26 +12,14 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "serialization/metadata/tensor_geometry.h"
+#include "aot/aotautograd/input_mutations.h"
 #include "serialization/metadata/view_and_mutation_facts.h"
 
 namespace cotan::aot {
-
-// State of an input before the function runs.
-struct InputAtEntry {
-  at::Tensor proxy;  // inside the functional wrapper
-  // Storage of the wrapper. The weak reference keeps its address unique without owning it: a
-  // storage with several owners cannot be resized.
-  c10::weak_intrusive_ptr<c10::StorageImpl> storage;
-  bool is_leaf = true;
-  bool requires_grad = false;
-  std::shared_ptr<const void> history;  // grad_fn; null: a leaf
-};
 
 // Options of Analyze().
 struct AnalysisOptions {
@@ -63,9 +50,6 @@ struct Analysis {
   std::vector<int> storage_sources;
 };
 
-// Returns the state of `inputs`, functional tensors; a tensor may occur twice.
-std::vector<InputAtEntry> DescribeInputs(absl::Span<const at::Tensor> inputs);
-
 // Returns the analysis of a function that ran on `inputs`, functional tensors described by `entry`,
 // and returned `outputs`; an undefined output is None. Must run before a backward pass, under the
 // dispatch keys of the trace. Ops that it runs are not recorded.
@@ -73,24 +57,6 @@ std::vector<InputAtEntry> DescribeInputs(absl::Span<const at::Tensor> inputs);
 // mutations which cannot be kept in the graph.
 absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Span<const at::Tensor> inputs,
                                  absl::Span<const at::Tensor> outputs, const AnalysisOptions& options);
-
-// Sets OutputAliasInfo::shared_storage of all outputs except those that are part of an input.
-// Analyze() calls it; it must be called again when output types have changed since.
-void SetSharedStorage(absl::Span<const at::Tensor> outputs, absl::Span<const at::Tensor> intermediate_bases,
-                      ViewAndMutationMetaFields& facts);
-
-// Returns ViewAndMutationMetaFields::indices_of_inputs_to_detach: non-leaf inputs that require grad
-// and get no gradient from the backward. has_gradient.size() is the number of inputs of `facts`.
-std::vector<int> InputsToDetach(const ViewAndMutationMetaFields& facts, const std::vector<bool>& has_gradient);
-
-// Returns the number of mutations of each of `inputs`, functional tensors.
-std::vector<uint64_t> MutationCounts(absl::Span<const at::Tensor> inputs);
-// Returns ViewAndMutationMetaFields::backward_mutated_inputs. `before` and `after` are MutationCounts()
-// of the inputs before and after the backward pass.
-std::vector<int> BackwardMutatedInputs(absl::Span<const uint64_t> before, absl::Span<const uint64_t> after);
-
-// Returns dtype, sizes, strides and storage offset of `tensor`, in elements.
-TensorGeometry GeometryOf(const at::Tensor& tensor);
 
 }  // namespace cotan::aot
 

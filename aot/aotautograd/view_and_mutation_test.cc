@@ -6,17 +6,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "aot/aotautograd/input_mutations.h"
+#include "aot/aotautograd/shared_storage.h"
 #include "aot/capture/inputs.h"
 #include "aot/capture/real_scope.h"
 #include "aot/capture/recorder.h"
 #include "aot/decompositions/trace_scope.h"
 
-// Tests the functions that only the tracer uses; analyze_function_test.cc tests the analysis.
+// Tests what only the tracer uses; analyze_function_test.cc tests the analysis.
 namespace cotan::aot {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 class ViewAndMutationTest : public ::testing::Test {
  protected:
@@ -73,20 +74,6 @@ TEST_F(ViewAndMutationTest, CountsMutationsOfTheBackward) {
   const std::vector<uint64_t> before = MutationCounts(inputs);
   inputs[1].mul_(2);
   EXPECT_THAT(BackwardMutatedInputs(before, MutationCounts(inputs)), ElementsAre(1));
-}
-
-TEST(InputsToDetachTest, AreTheNonLeavesWithoutGradient) {
-  ViewAndMutationMetaFields facts;
-  facts.input_info.resize(3);
-  for (InputAliasInfo& info : facts.input_info) info.requires_grad = true;
-  facts.input_info[0].is_leaf = true;
-  EXPECT_THAT(InputsToDetach(facts, {false, false, true}), ElementsAre(1));
-  EXPECT_THAT(InputsToDetach(facts, {true, true, true}), IsEmpty());
-}
-
-TEST(GeometryTest, HasStridesInElements) {
-  const TensorGeometry geometry = GeometryOf(at::zeros({4, 6}, at::kInt).slice(0, 1, 3).t());
-  EXPECT_EQ(geometry, (TensorGeometry{DType::kInt32, {6, 2}, {1, 6}, 6}));
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST(ViewReplayTest, NamesEachView) {
   EXPECT_EQ(Replay(m[0], [](auto& x) { return x.t(); }), "permute(0)");
 }
 
-TEST(ViewReplayTest, TellsWhichOfSeveralResultsItIs) {
+TEST(ViewReplayTest, SelectsOneOfSeveralResults) {
   const at::Tensor m = at::rand({4, 6});
   EXPECT_EQ(Replay(m, [](auto& x) { return x.unbind(0)[2]; }), "select(dim=0, 2)");
   EXPECT_EQ(Replay(m, [](auto& x) { return x.split(4, 1)[1]; }), "slice(dim=1, 4:6:1)");

@@ -87,7 +87,7 @@ Method FlatMethod(ViewAndMutationMetaFields facts) {
   return method;
 }
 
-TEST(WrapMethodTest, MetadataTellsOfTheCallersTensors) {
+TEST(WrapMethodTest, MetadataIsInTermsOfTheCallersTensors) {
   Method method = FlatMethod(FlatFacts());
   const absl::Status status = WrapForward(Structure(), method);
   ASSERT_TRUE(status.ok()) << status;
@@ -215,7 +215,7 @@ TEST(WrapMethodTest, BasesOfPartsAreThoseOfTheFlatFunction) {
   EXPECT_EQ(ToString(metadata->facts().tangent_wrappers[0]), "flat 0");
 }
 
-TEST(WrapMethodTest, AnotherStorageOfAPartIsRefusedByName) {
+TEST(WrapMethodTest, AnotherStorageOfAPartIsUnimplemented) {
   ViewAndMutationMetaFields facts = FlatFacts();
   facts.input_info[1].mutates_metadata = true;
   facts.input_info[1].mutates_storage_metadata = true;

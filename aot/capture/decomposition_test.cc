@@ -28,12 +28,12 @@ absl::StatusOr<TracedProgram> TraceWith(const DecompositionTable& table, const T
   return Trace(function, {}, inputs, options);
 }
 
-std::string RefusalOf(const DecompositionTable& table, const TensorFunction& function, const Tensors& inputs) {
+std::string ErrorOf(const DecompositionTable& table, const TensorFunction& function, const Tensors& inputs) {
   const auto traced = TraceWith(table, function, inputs);
-  return traced.ok() ? "nothing was refused" : std::string(traced.status().message());
+  return traced.ok() ? "no error" : std::string(traced.status().message());
 }
 
-std::string RefusalOf(const std::string& op, const Decomposition& decomposition) {
+std::string ErrorOf(const std::string& op, const Decomposition& decomposition) {
   return std::string(CheckDecompositions({{op, decomposition}}).message());
 }
 
@@ -81,37 +81,35 @@ TEST(DecompositionTest, ResultsLieInMemoryAsThoseOfTheOp) {
 TEST(DecompositionTest, ResultsMustBeThoseOfTheOp) {
   const Tensors inputs = {at::rand({2}), at::rand({2}), at::rand({2})};
   const std::string reason = "aten.addcmul.default: its decomposition gives results of other number, sizes or dtypes";
-  EXPECT_THAT(RefusalOf({{"aten.addcmul.default", [](const IValues& a) -> IValues { return {a[0].toTensor().sum()}; }}},
-                        kAddcmul, inputs),
+  EXPECT_THAT(ErrorOf({{"aten.addcmul.default", [](const IValues& a) -> IValues { return {a[0].toTensor().sum()}; }}},
+                      kAddcmul, inputs),
               HasSubstr(reason));
-  EXPECT_THAT(RefusalOf({{"aten.addcmul.default",
-                          [](const IValues& a) -> IValues {
-                            return {a[0], a[1]};
-                          }}},
-                        kAddcmul, inputs),
+  EXPECT_THAT(ErrorOf({{"aten.addcmul.default",
+                        [](const IValues& a) -> IValues {
+                          return {a[0], a[1]};
+                        }}},
+                      kAddcmul, inputs),
               HasSubstr(reason));
-  EXPECT_THAT(RefusalOf({{"aten.addcmul.default",
-                          [](const IValues& a) -> IValues { return {a[0].toTensor().to(at::kDouble)}; }}},
-                        kAddcmul, inputs),
-              HasSubstr(reason));
+  EXPECT_THAT(
+      ErrorOf({{"aten.addcmul.default", [](const IValues& a) -> IValues { return {a[0].toTensor().to(at::kDouble)}; }}},
+              kAddcmul, inputs),
+      HasSubstr(reason));
 }
 
 TEST(DecompositionTest, ArgumentsMustNotBeWrittenTo) {
   const Decomposition writes = [](const IValues& a) -> IValues { return {a[0].toTensor().add_(1)}; };
-  EXPECT_THAT(RefusalOf({{"aten.exp.default", writes}}, [](const Tensors& in) { return Tensors{in[0].exp()}; },
-                        {at::rand({2})}),
-              HasSubstr("aten.exp.default: its decomposition writes to an argument"));
+  EXPECT_THAT(
+      ErrorOf({{"aten.exp.default", writes}}, [](const Tensors& in) { return Tensors{in[0].exp()}; }, {at::rand({2})}),
+      HasSubstr("aten.exp.default: its decomposition writes to an argument"));
 }
 
 TEST(DecompositionTest, OpsThatAreNeverRecordedAreNamed) {
-  EXPECT_THAT(RefusalOf("aten.no_such_op.default", Addcmul), HasSubstr("LibTorch has no op aten.no_such_op.default"));
-  EXPECT_THAT(RefusalOf("aten.addcmul.default", nullptr),
-              HasSubstr("aten.addcmul.default: its decomposition is empty"));
-  EXPECT_THAT(RefusalOf("aten.addcmul_.default", Addcmul),
-              HasSubstr("aten.addcmul_.default: it writes to an argument"));
-  EXPECT_THAT(RefusalOf("aten.permute.default", Addcmul), HasSubstr("its result is a view"));
-  EXPECT_THAT(RefusalOf("aten.matmul.default", Addcmul), HasSubstr("LibTorch writes it in terms of other ops"));
-  EXPECT_THAT(RefusalOf("aten.bernoulli.default", Addcmul), HasSubstr("Cotan writes it in terms of other ops"));
+  EXPECT_THAT(ErrorOf("aten.no_such_op.default", Addcmul), HasSubstr("LibTorch has no op aten.no_such_op.default"));
+  EXPECT_THAT(ErrorOf("aten.addcmul.default", nullptr), HasSubstr("aten.addcmul.default: its decomposition is empty"));
+  EXPECT_THAT(ErrorOf("aten.addcmul_.default", Addcmul), HasSubstr("aten.addcmul_.default: it writes to an argument"));
+  EXPECT_THAT(ErrorOf("aten.permute.default", Addcmul), HasSubstr("its result is a view"));
+  EXPECT_THAT(ErrorOf("aten.matmul.default", Addcmul), HasSubstr("LibTorch writes it in terms of other ops"));
+  EXPECT_THAT(ErrorOf("aten.bernoulli.default", Addcmul), HasSubstr("Cotan writes it in terms of other ops"));
 }
 
 }  // namespace

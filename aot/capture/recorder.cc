@@ -12,18 +12,14 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <cstring>
-#include <optional>
-#include <set>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "aot/capture/argument.h"
+#include "aot/capture/as_strided.h"
 #include "aot/capture/dispatch_keys.h"
-#include "aot/capture/real_scope.h"
-#include "aot/capture/storage_view.h"
 #include "aot/capture/tensor_data.h"
 #include "base/layout.h"
 #include "base/overlap.h"
@@ -34,6 +30,12 @@ namespace {
 
 thread_local Recorder* current_recorder = nullptr;
 thread_local std::shared_ptr<TraceEpoch> construction_epoch;
+
+// Returns the real tensor inside a proxy; any other tensor is real itself.
+at::Tensor RealIn(const at::Tensor& tensor) {
+  const ProxyTensorImpl* proxy = AsProxy(tensor);
+  return proxy == nullptr ? tensor : proxy->real();
+}
 
 // Runs an op on real tensors, with the tracing and autograd keys excluded.
 void RunReal(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
@@ -64,7 +66,7 @@ bool IsTable(absl::string_view op) {
 }
 
 // Returns why the op is unsupported; empty if it is supported.
-absl::string_view ReasonToRefuse(const c10::OperatorHandle& op, absl::Span<const c10::IValue> arguments) {
+absl::string_view UnsupportedReason(const c10::OperatorHandle& op, absl::Span<const c10::IValue> arguments) {
   if (op.hasTag(at::Tag::data_dependent_output)) {
     return "it reads the content of a tensor, so what is computed next could depend on data; "
            "compute with tensors instead (torch::where, masks)";
@@ -78,72 +80,6 @@ absl::string_view ReasonToRefuse(const c10::OperatorHandle& op, absl::Span<const
   }
   if (op.schema().is_mutable()) return "it writes to its argument and has no functional form";
   return "";
-}
-
-constexpr absl::string_view kAsStridedScatter = "aten.as_strided_scatter.default";
-
-// Returns the index of the first of the arguments size, stride and storage_offset of ops that address a
-// tensor's storage; 0 for all other ops.
-size_t GeometryArgument(absl::string_view op) {
-  if (op == "aten.as_strided.default" || op == "aten.as_strided_copy.default") return 1;
-  return op == kAsStridedScatter ? 2 : 0;
-}
-
-// Throws c10::Error if an as_strided op addresses memory outside the storage of `self`. Computed and
-// written tensors have no storage beyond their elements.
-void CheckStorageView(absl::string_view op, const at::Tensor& self, c10::ArrayRef<c10::IValue> arguments) {
-  const size_t first = GeometryArgument(op);
-  if (first == 0) return;
-  StridedLayout view;
-  for (const int64_t size : arguments[first].toIntVector()) view.sizes.push_back(size);
-  for (const int64_t stride : arguments[first + 1].toIntVector()) view.strides.push_back(stride);
-  view.offset = arguments[first + 2].isNone() ? self.storage_offset() : arguments[first + 2].toInt();
-  const auto elements = static_cast<int64_t>(self.storage().nbytes() / self.element_size());
-  TORCH_CHECK(view.offset >= 0 && StorageExtent(view) <= elements,
-              "it accesses memory outside the elements of its argument: elements from ", view.offset, " up to ",
-              StorageExtent(view), " of ", elements);
-}
-
-ValueId Flatten(Graph& graph, ValueId value) {
-  TensorType type = graph.value(value).type;
-  int64_t count = 1;
-  for (const SymInt& size : type.sizes) count *= size.constant();
-  type.sizes = {SymInt(count)};
-  return graph
-      .InsertNode(graph.nodes().end(), "aten.view.default", {Use{value}, std::vector<SymInt>{SymInt(count)}}, {{type}})
-      .outputs[0];
-}
-
-// Rewrites an as_strided as index_select or index_copy on flattened elements. Returns false if that is not
-// possible.
-bool LowerAsStridedToIndexing(const StridedLayout& tensor, const StridedLayout& view, Recorder& recorder, Node& node) {
-  const std::optional<std::vector<int64_t>> positions = ToPositions(tensor, view);
-  if (!positions.has_value()) return false;
-  Graph& graph = recorder.graph();
-  const bool scatters = node.op == kAsStridedScatter;
-  if (scatters && std::set<int64_t>(positions->begin(), positions->end()).size() < positions->size()) return false;
-  const at::Tensor index_of = [&] {
-    const RealScope real;
-    return at::tensor(*positions, at::kLong);
-  }();
-  const ValueId index = recorder.ValueOf(index_of);
-  const ValueId elements = Flatten(graph, std::get<Use>(node.arguments[0]).value);
-  TensorType type = graph.value(elements).type;
-  std::vector<Argument> arguments = {Use{elements}, SymInt(0), Use{index}};
-  std::vector<SymInt> sizes;
-  if (scatters) {
-    arguments.push_back(Use{Flatten(graph, std::get<Use>(node.arguments[1]).value)});
-    sizes.assign(tensor.sizes.begin(), tensor.sizes.end());
-  } else {
-    type.sizes = {SymInt(static_cast<int64_t>(positions->size()))};
-    sizes.assign(view.sizes.begin(), view.sizes.end());
-  }
-  const Node& moved =
-      graph.InsertNode(graph.nodes().end(), scatters ? "aten.index_copy.default" : "aten.index_select.default",
-                       std::move(arguments), {{type}});
-  node.op = "aten.view.default";
-  node.arguments = {Use{moved.outputs[0]}, sizes};
-  return true;
 }
 
 // Returns the layout of the real tensor: the functional wrapper does not have the offset that as_strided_
@@ -228,17 +164,17 @@ at::Tensor Recorder::Constant(const at::Tensor& real) {
   return WrapFunctional(MakeProxy(real, CaptureConstant(real), epoch_));
 }
 
-void Recorder::Refuse(absl::string_view subject, absl::string_view reason) {
-  std::string refusal = absl::StrCat(subject, ": ", reason);
-  if (std::find(refusals_.begin(), refusals_.end(), refusal) == refusals_.end()) {
-    refusals_.push_back(std::move(refusal));
+void Recorder::ReportUnsupported(absl::string_view subject, absl::string_view reason) {
+  std::string diagnostic = absl::StrCat(subject, ": ", reason);
+  if (std::find(diagnostics_.begin(), diagnostics_.end(), diagnostic) == diagnostics_.end()) {
+    diagnostics_.push_back(std::move(diagnostic));
   }
 }
 
-void Recorder::RefuseOp(const c10::OperatorHandle& op, absl::string_view reason) {
+void Recorder::ReportUnsupportedOp(const c10::OperatorHandle& op, absl::string_view reason) {
   const std::string name = NodeOpName(op.schema());
   const std::string caller = called_op == nullptr ? name : NodeOpName(called_op->schema());
-  Refuse(name, caller == name ? std::string(reason) : absl::StrCat(reason, " (called by ", caller, ")"));
+  ReportUnsupported(name, caller == name ? std::string(reason) : absl::StrCat(reason, " (called by ", caller, ")"));
 }
 
 int64_t Recorder::TakeRandomSlice(int64_t count) {
@@ -256,35 +192,15 @@ ValueId Recorder::ValueOf(const at::Tensor& tensor) {
 void Recorder::AllowRawWrites(const at::Tensor& fresh) {
   const ProxyTensorImpl* proxy = ProxyOf(fresh);
   if (proxy == nullptr || proxy->epoch() != epoch_ || proxy->real().numel() == 0) return;
-  std::memset(proxy->real().mutable_data_ptr(), 0, proxy->real().nbytes());
-  c10::Storage storage = fresh.storage();
-  storage.set_data_ptr_noswap(c10::DataPtr(proxy->real().mutable_data_ptr(), proxy->real().device()));
-  exposed_.try_emplace(proxy->value(), Exposed{WeakTensor(fresh.getIntrusivePtr()), kNoValue});
-}
-
-void Recorder::RevokeRawWrites() {
-  for (auto& [value, exposed] : exposed_) Hide(exposed);
-}
-
-void Recorder::Hide(Exposed& exposed) {
-  if (const auto shown = exposed.shown.lock()) {
-    c10::Storage storage = shown->storage();
-    storage.set_data_ptr_noswap(c10::DataPtr(nullptr, storage.device()));
-  }
-  exposed.shown.reset();
+  raw_writes_.Allow(fresh, *proxy);
 }
 
 ValueId Recorder::ValueOfProxy(const ProxyTensorImpl& proxy) {
-  const auto found = exposed_.find(proxy.value());
-  if (found == exposed_.end()) return proxy.value();
-  Exposed& exposed = found->second;
-  if (exposed.content != kNoValue) return exposed.content;
-  Hide(exposed);
-  const auto* bytes = static_cast<const char*>(proxy.real().const_data_ptr());
-  const bool is_zero = std::all_of(bytes, bytes + proxy.real().nbytes(), [](char byte) { return byte == 0; });
-  // CaptureConstant() may add elements to the map and invalidate `exposed`.
-  const ValueId content = is_zero ? proxy.value() : CaptureConstant(proxy.real());
-  exposed_.at(proxy.value()).content = content;
+  if (!raw_writes_.Contains(proxy)) return proxy.value();
+  if (const ValueId known = raw_writes_.ContentOf(proxy); known != kNoValue) return known;
+  const bool is_written = raw_writes_.RevokeAndCompare(proxy);
+  const ValueId content = is_written ? CaptureConstant(proxy.real()) : proxy.value();
+  raw_writes_.SetContent(proxy, content);
   return content;
 }
 
@@ -300,20 +216,20 @@ ValueId Recorder::CaptureConstant(const at::Tensor& real, const ProxyTensorImpl*
   const std::string name = absl::StrCat(graph_.name, ".constant.", constants_.size());
   const std::string subject = absl::StrCat("a captured tensor (", c10::str(real.sizes()), ")");
   if (proxy != nullptr && proxy->epoch()->kind == TraceEpoch::Kind::kTrace) {
-    Refuse(subject,
-           "it was computed in an earlier call of the function and kept in an attribute or a "
-           "captured variable; make it a registered buffer");
+    ReportUnsupported(subject,
+                      "it was computed in an earlier call of the function and kept in an attribute or a "
+                      "captured variable; make it a registered buffer");
   }
   if (real.has_storage()) {
     const auto found = registered_storages.find(real.storage().data());
     if (found != registered_storages.end() && found->first != nullptr) {
-      Refuse(subject,
-             absl::StrCat("it is an attribute that views '", found->second, "'; take the view inside forward()"));
+      ReportUnsupported(
+          subject, absl::StrCat("it is an attribute that views '", found->second, "'; take the view inside forward()"));
     }
   }
   const TensorType type = TypeOf(real);
   if (type.dtype == DType::kUndefined) {
-    Refuse(subject, absl::StrCat("its dtype ", toString(real.scalar_type()), " is unknown to Cotan"));
+    ReportUnsupported(subject, absl::StrCat("its dtype ", toString(real.scalar_type()), " is unknown to Cotan"));
     return kNoValue;
   }
   const ValueId value = graph_.AddInput(type, InputKind::kConstant, static_cast<int>(constants_.size()), name);
@@ -345,7 +261,6 @@ std::string Recorder::Source(const Node& node) {
 void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   const c10::FunctionSchema& schema = op.schema();
   std::vector<c10::IValue> arguments = torch::jit::pop(stack, schema.arguments().size());
-
   bool any_tensor = false;
   bool any_proxy = false;
   for (const c10::IValue& argument : arguments) {
@@ -359,49 +274,54 @@ void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
   const bool records = (any_proxy || !any_tensor) && HasTensorReturn(schema);
   const std::string name = NodeOpName(schema);
   if (any_proxy && Decompose(op, name, arguments, stack)) return;
-  if (const absl::string_view reason = ReasonToRefuse(op, arguments); any_proxy && !reason.empty()) {
-    RefuseOp(op, reason);
+  if (const absl::string_view reason = UnsupportedReason(op, arguments); any_proxy && !reason.empty()) {
+    ReportUnsupportedOp(op, reason);
   }
-
   Node node;
   node.op = name;
+  if (records) RecordArguments(schema, arguments, node);
+  for (c10::IValue& argument : arguments) ReplaceTensors(argument, RealIn);
+  const at::Tensor self = !arguments.empty() && arguments[0].isTensor() ? arguments[0].toTensor() : at::Tensor();
+  stack.insert(stack.end(), arguments.begin(), arguments.end());
+  if (!records) return RunReal(op, stack);
+  if (!any_tensor && IsTable(name)) {
+    RunReal(op, stack);
+    const at::Tensor table = torch::jit::pop(stack).toTensor();
+    torch::jit::push(stack, MakeProxy(table, CaptureConstant(table), epoch_));
+    return;
+  }
+  const bool is_in_storage = CheckStorageBounds(name, arguments.size(), stack, *this);
+  RunReal(op, stack);
+  std::vector<int64_t> order;
+  if (is_in_storage) order = CanonicalizeAsStrided(self, node, *this);
+  RecordResults(op, stack, node);
+  AppendNode(std::move(node));
+  AppendInversePermute(order, graph_);
+}
+
+void Recorder::RecordArguments(const c10::FunctionSchema& schema, absl::Span<const c10::IValue> arguments, Node& node) {
   const auto use = [&](const at::Tensor& tensor) -> Argument {
     const ProxyTensorImpl* proxy = AsProxy(tensor);
     if (proxy != nullptr && proxy->epoch() == epoch_) return Use{ValueOfProxy(*proxy)};
     return Use{CaptureConstant(proxy == nullptr ? tensor : proxy->real(), proxy)};
   };
-  at::Tensor self;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (records) {
-      absl::StatusOr<Argument> argument = ToArgument(arguments[i], schema.arguments()[i], use);
-      if (!argument.ok()) Refuse(name, argument.status().message());
-      node.arguments.push_back(argument.ok() ? *std::move(argument) : None{});
-    }
-    ReplaceTensors(arguments[i], [](const at::Tensor& tensor) {
-      const ProxyTensorImpl* proxy = AsProxy(tensor);
-      return proxy == nullptr ? tensor : proxy->real();
-    });
-    if (i == 0 && arguments[i].isTensor()) self = arguments[i].toTensor();
-    torch::jit::push(stack, std::move(arguments[i]));
+    absl::StatusOr<Argument> argument = ToArgument(arguments[i], schema.arguments()[i], use);
+    if (!argument.ok()) ReportUnsupported(node.op, argument.status().message());
+    node.arguments.push_back(argument.ok() ? *std::move(argument) : None{});
   }
+}
 
-  if (records) CheckStorageView(name, self, torch::jit::last(stack, arguments.size()));
-  RunReal(op, stack);
-  if (!records) return;
-  if (!any_tensor && IsTable(name)) {
-    const at::Tensor table = torch::jit::pop(stack).toTensor();
-    torch::jit::push(stack, MakeProxy(table, CaptureConstant(table), epoch_));
-    return;
-  }
-  const std::vector<int64_t> order = CanonicalizeAsStrided(self, node);
-
-  std::vector<c10::IValue> results = torch::jit::pop(stack, schema.returns().size());
+void Recorder::RecordResults(const c10::OperatorHandle& op, torch::jit::Stack& stack, Node& node) {
+  std::vector<c10::IValue> results = torch::jit::pop(stack, op.schema().returns().size());
   for (c10::IValue& result : results) {
     if (result.isTensor() && !result.toTensor().defined()) node.outputs.push_back(kNoValue);
-    ReplaceTensors(result, [&](const at::Tensor& real) { return WrapResult(name, real, node); });
+    ReplaceTensors(result, [&](const at::Tensor& real) { return WrapResult(NodeOpName(op.schema()), real, node); });
     torch::jit::push(stack, std::move(result));
   }
-  const bool scatters = name == kAsStridedScatter && !order.empty();
+}
+
+void Recorder::AppendNode(Node node) {
   node.source = Source(node);
   if (TensorOperands(node).size() == 1 && !node.source.empty()) {
     for (ValueId output : node.outputs) {
@@ -409,7 +329,6 @@ void Recorder::Record(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
     }
   }
   graph_.nodes().push_back(std::move(node));
-  if (scatters) AppendInversePermute(order);
 }
 
 bool Recorder::Decompose(const c10::OperatorHandle& op, const std::string& name,
@@ -418,15 +337,12 @@ bool Recorder::Decompose(const c10::OperatorHandle& op, const std::string& name,
   if (decomposition == nullptr) return false;
   torch::jit::Stack reals = arguments;
   for (c10::IValue& argument : reals) {
-    ReplaceTensors(argument, [](const at::Tensor& tensor) {
-      const ProxyTensorImpl* proxy = AsProxy(tensor);
-      return proxy == nullptr ? tensor : proxy->real();
-    });
+    ReplaceTensors(argument, RealIn);
   }
   RunReal(op, reals);
   absl::StatusOr<std::vector<c10::IValue>> ran = decomposer_.Run(name, *decomposition, arguments);
   if (!ran.ok()) {
-    Refuse(name, ran.status().message());
+    ReportUnsupported(name, ran.status().message());
     return false;
   }
   std::vector<c10::IValue>& results = *ran;
@@ -438,7 +354,7 @@ bool Recorder::Decompose(const c10::OperatorHandle& op, const std::string& name,
   };
   if (results.size() != reals.size() ||
       !std::equal(given.begin(), given.end(), expected.begin(), expected.end(), fits)) {
-    Refuse(name, "its decomposition gives results of other number, sizes or dtypes than the op's");
+    ReportUnsupported(name, "its decomposition gives results of other number, sizes or dtypes than the op's");
     return false;
   }
   size_t next = 0;
@@ -454,59 +370,9 @@ at::Tensor Recorder::ConformTo(const at::Tensor& real, const at::Tensor& result)
   const bool is_own = proxy != nullptr && proxy->epoch() == epoch_;
   const at::Tensor& content = proxy == nullptr ? result : proxy->real();
   const c10::impl::ExcludeDispatchKeyGuard guard(kTracingKeys);
-  at::Tensor moved = at::empty_strided(real.sizes(), real.strides(), real.options());
-  moved.copy_(content);
-  return MakeProxy(moved, is_own ? ValueOfProxy(*proxy) : CaptureConstant(content, proxy), epoch_);
-}
-
-std::vector<int64_t> Recorder::CanonicalizeAsStrided(const at::Tensor& self, Node& node) {
-  const size_t first = GeometryArgument(node.op);
-  if (first == 0 || !std::holds_alternative<Use>(node.arguments[0])) return {};
-  StridedLayout view;
-  for (const SymInt& size : std::get<std::vector<SymInt>>(node.arguments[first])) view.sizes.push_back(size.constant());
-  for (const SymInt& s : std::get<std::vector<SymInt>>(node.arguments[first + 1])) view.strides.push_back(s.constant());
-  const SymInt* offset = std::get_if<SymInt>(&node.arguments[first + 2]);
-  view.offset = offset == nullptr ? self.storage_offset() : offset->constant();
-  const std::optional<StorageView> canonical = ToStorageView(LayoutOf(self), view);
-  if (!canonical.has_value()) {
-    if (LowerAsStridedToIndexing(LayoutOf(self), view, *this, node)) return {};
-    Refuse(node.op, "it accesses memory outside the elements of its argument");
-    return {};
-  }
-  node.arguments[first + 1] = std::vector<SymInt>(canonical->strides.begin(), canonical->strides.end());
-  node.arguments[first + 2] = SymInt(canonical->offset);
-  if (canonical->order.empty()) return {};
-  node.arguments[0] = Use{Permute(std::get<Use>(node.arguments[0]).value, canonical->order)};
-  return canonical->order;
-}
-
-ValueId Recorder::Permute(ValueId value, const std::vector<int64_t>& order) {
-  TensorType type = graph_.value(value).type;
-  SymIntVector sizes;
-  for (const int64_t dim : order) sizes.push_back(type.sizes[static_cast<size_t>(dim)]);
-  type.sizes = std::move(sizes);
-  return graph_
-      .InsertNode(graph_.nodes().end(), "aten.permute.default",
-                  {Use{value}, std::vector<SymInt>(order.begin(), order.end())}, {{type}})
-      .outputs[0];
-}
-
-void Recorder::AppendInversePermute(const std::vector<int64_t>& order) {
-  Node& node = graph_.nodes().back();
-  const ValueId result = node.outputs[0];  // the value of the proxy
-  TensorType permuted = graph_.value(result).type;
-  std::vector<SymInt> inverse(order.size());
-  for (size_t i = 0; i < order.size(); ++i) {
-    permuted.sizes[i] = graph_.value(result).type.sizes[static_cast<size_t>(order[i])];
-    inverse[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
-  }
-  node.outputs[0] = graph_.AddValue(permuted);
-  Node undo;
-  undo.op = "aten.permute.default";
-  undo.arguments = {Use{node.outputs[0]}, inverse};
-  undo.outputs = {result};
-  undo.source = node.source;
-  graph_.nodes().push_back(std::move(undo));
+  at::Tensor conformed = at::empty_strided(real.sizes(), real.strides(), real.options());
+  conformed.copy_(content);
+  return MakeProxy(conformed, is_own ? ValueOfProxy(*proxy) : CaptureConstant(content, proxy), epoch_);
 }
 
 void Recorder::CheckWrites(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
@@ -517,9 +383,10 @@ void Recorder::CheckWrites(const c10::OperatorHandle& op, const torch::jit::Stac
       if (tensor.is_meta()) return;  // functionalization's run on meta tensors
       const ProxyTensorImpl* proxy = ProxyOf(tensor);
       if (proxy != nullptr && proxy->epoch() == epoch_) return;
-      Refuse(NodeOpName(op.schema()), absl::StrCat("it writes to a tensor (", c10::str(tensor.sizes()),
-                                                   ") that is neither a registered parameter or buffer nor an input; "
-                                                   "register it as a buffer"));
+      ReportUnsupported(NodeOpName(op.schema()),
+                        absl::StrCat("it writes to a tensor (", c10::str(tensor.sizes()),
+                                     ") that is neither a registered parameter or buffer nor an input; "
+                                     "register it as a buffer"));
     });
   }
 }
@@ -542,7 +409,8 @@ bool Recorder::HasWrittenIn(const void* storage) const {
 at::Tensor Recorder::WrapResult(const std::string& op, const at::Tensor& real, Node& node) {
   const TensorType type = TypeOf(real);
   if (type.dtype == DType::kUndefined) {
-    Refuse(op, absl::StrCat("its result has dtype ", toString(real.scalar_type()), ", which is unknown to Cotan"));
+    ReportUnsupported(
+        op, absl::StrCat("its result has dtype ", toString(real.scalar_type()), ", which is unknown to Cotan"));
   }
   node.outputs.push_back(graph_.AddValue(type));
   return MakeProxy(real, node.outputs.back(), epoch_);

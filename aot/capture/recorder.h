@@ -15,9 +15,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "aot/capture/autograd_views.h"
 #include "aot/capture/decomposition.h"
 #include "aot/capture/proxy_tensor.h"
+#include "aot/capture/raw_writes.h"
 #include "aot/capture/traced_program.h"
 #include "aot/ir/graph.h"
 #include "base/layout.h"
@@ -67,7 +69,7 @@ class Recorder {
   // at::tensor does) until an op reads it; the content at that time becomes a constant.
   void AllowRawWrites(const at::Tensor& fresh);
   // Revokes the data pointers of all such tensors.
-  void RevokeRawWrites();
+  void RevokeRawWrites() { raw_writes_.RevokeAll(); }
 
   // Reserves the Philox blocks for `count` draws and returns the index of the first one.
   int64_t TakeRandomSlice(int64_t count);
@@ -81,10 +83,11 @@ class Recorder {
   at::Tensor effect_token;
 
   // Reports `subject` as unsupported; `reason` is a clause about it. Ignores repeated reports.
-  void Refuse(absl::string_view subject, absl::string_view reason);
+  void ReportUnsupported(absl::string_view subject, absl::string_view reason);
   // Reports an op as unsupported by its name, and names the op of the traced function that calls it.
-  void RefuseOp(const c10::OperatorHandle& op, absl::string_view reason);
-  const std::vector<std::string>& refusals() const { return refusals_; }
+  void ReportUnsupportedOp(const c10::OperatorHandle& op, absl::string_view reason);
+  // Returns the reports, in order.
+  const std::vector<std::string>& diagnostics() const { return diagnostics_; }
 
   Graph& graph() { return graph_; }
   // Tensors captured while tracing, in the order of the graph's kConstant inputs.
@@ -111,15 +114,12 @@ class Recorder {
   at::Tensor ConformTo(const at::Tensor& real, const at::Tensor& result);
   // Returns a proxy of a new value, which becomes an output of `node`.
   at::Tensor WrapResult(const std::string& op, const at::Tensor& real, Node& node);
-  // Rewrites the geometry of an as_strided of `self` from storage offsets to row-major elements of `self`.
-  // Returns the permutation that was applied to `self` for that, or an empty list. Does not change other
-  // nodes.
-  std::vector<int64_t> CanonicalizeAsStrided(const at::Tensor& self, Node& node);
-  // Appends a permute of the value and returns its result.
-  ValueId Permute(ValueId value, const std::vector<int64_t>& order);
-  // Appends the inverse of `order` to the result of the last node, whose first argument was permuted by
-  // `order`.
-  void AppendInversePermute(const std::vector<int64_t>& order);
+  // Adds the arguments to the node.
+  void RecordArguments(const c10::FunctionSchema& schema, absl::Span<const c10::IValue> arguments, Node& node);
+  // Replaces the real results on top of the stack by proxies of the node's outputs.
+  void RecordResults(const c10::OperatorHandle& op, torch::jit::Stack& stack, Node& node);
+  // Appends the node, with its source.
+  void AppendNode(Node node);
   // Returns the value for Node.source: the module that the node comes from.
   std::string Source(const Node& node);
 
@@ -128,16 +128,8 @@ class Recorder {
   std::vector<TracedState> constants_;
   // Keeps captured tensors alive, so that their addresses stay unique.
   std::vector<std::pair<at::Tensor, ValueId>> captured_;
-  // Values that may be written through their data pointer, with the functional tensors that expose it;
-  // `shown` is undefined once an op has read the value.
-  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
-  struct Exposed {
-    WeakTensor shown;
-    ValueId content = kNoValue;  // set once it has been read
-  };
-  static void Hide(Exposed& exposed);
-  absl::flat_hash_map<ValueId, Exposed> exposed_;
-  std::vector<std::string> refusals_;
+  RawWrites raw_writes_;
+  std::vector<std::string> diagnostics_;
   // Addresses of the storages of functional tensors, with the layouts that were written.
   std::vector<std::pair<const void*, StridedLayout>> writes_;
   // Module of a parameter or buffer, or of a value that is computed from one alone.

@@ -66,7 +66,7 @@ TEST_F(RecorderTest, DoesNotRecordArithmeticOnCapturedTensors) {
   EXPECT_EQ(doubled.const_data_ptr<float>()[1], 2);
 }
 
-TEST_F(RecorderTest, TellsWhichModuleANodeComesFrom) {
+TEST_F(RecorderTest, NodesHaveTheModuleOfTheirParameter) {
   const at::Tensor real = at::ones({3, 3});
   const RecordingScope scope(recorder_);
   const c10::impl::IncludeDispatchKeyGuard keys(kTracingKeys);
@@ -76,7 +76,7 @@ TEST_F(RecorderTest, TellsWhichModuleANodeComesFrom) {
   EXPECT_EQ(recorder_.graph().nodes().back().source, "layers.1");
 }
 
-TEST_F(RecorderTest, TellsMemoryInTermsOfElements) {
+TEST_F(RecorderTest, RecordsStorageGeometryAsElementIndices) {
   const at::Tensor real = at::arange(6, at::kFloat).view({2, 3}).t();
   const RecordingScope scope(recorder_);
   const c10::impl::IncludeDispatchKeyGuard keys(kTracingKeys);
@@ -90,7 +90,7 @@ TEST_F(RecorderTest, TellsMemoryInTermsOfElements) {
   %3: f32[2,3] = aten.permute.default(%0, [1, 0])
   %4: f32[2,3] = aten.as_strided_scatter.default(%3, %2, [2], [3], 0)
   %5: f32[3,2] = aten.permute.default(%4, [1, 0]))"));
-  EXPECT_TRUE(recorder_.refusals().empty());
+  EXPECT_TRUE(recorder_.diagnostics().empty());
 }
 
 TEST_F(RecorderTest, HandsOutSlicesOfTheCounter) {
@@ -99,11 +99,11 @@ TEST_F(RecorderTest, HandsOutSlicesOfTheCounter) {
   EXPECT_EQ(recorder_.random_blocks(), 3);
 }
 
-TEST_F(RecorderTest, NotesEachRefusalOnce) {
-  recorder_.Refuse("aten.x", "no");
-  recorder_.Refuse("aten.y", "no");
-  recorder_.Refuse("aten.x", "no");
-  EXPECT_THAT(recorder_.refusals(), ElementsAre("aten.x: no", "aten.y: no"));
+TEST_F(RecorderTest, ReportsEachUnsupportedConstructOnce) {
+  recorder_.ReportUnsupported("aten.x", "no");
+  recorder_.ReportUnsupported("aten.y", "no");
+  recorder_.ReportUnsupported("aten.x", "no");
+  EXPECT_THAT(recorder_.diagnostics(), ElementsAre("aten.x: no", "aten.y: no"));
 }
 
 TEST_F(RecorderTest, ConstructionRunsWithoutRecording) {
@@ -119,7 +119,7 @@ TEST_F(RecorderTest, ConstructionRunsWithoutRecording) {
     EXPECT_TRUE(ProxyOf(made)->real().equal(recorder_.RealOf(made)));
   }
   EXPECT_EQ(CurrentRecorder(), nullptr);
-  EXPECT_THAT(recorder_.refusals(), IsEmpty());
+  EXPECT_THAT(recorder_.diagnostics(), IsEmpty());
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ TEST(StorageViewTest, PermutedTensorsAreReadInMemoryOrder) {
   EXPECT_EQ(view->offset, 5);
 }
 
-TEST(StorageViewTest, GapsAreLeftOut) {
+TEST(StorageViewTest, GapsHaveNoElements) {
   // Columns 1 and 2 of a [3, 4] tensor; its column 2.
   const auto column = ToStorageView(Layout({3, 2}, {4, 1}, 1), Layout({3}, {4}, 2));
   ASSERT_TRUE(column.has_value());

@@ -109,22 +109,22 @@ TracedCall::TracedCall(Recorder& recorder, const c10::OperatorHandle& op, const 
     : recorder_(recorder),
       op_(op),
       arguments_(torch::jit::last(stack, op.schema().arguments().size()).vec()),
-      refusals_before_(recorder.refusals().size()),
+      diagnostics_before_(recorder.diagnostics().size()),
       caller_(recorder.called_op) {
   if (caller_ == nullptr) recorder_.called_op = &op;
 }
 
 TracedCall::~TracedCall() { recorder_.called_op = caller_; }
 
-void TracedCall::RefuseIfOnlyTracingFails() {
+void TracedCall::ReportIfOnlyTracingFails() {
   // An op that this one calls may have been reported already.
-  if (is_repeating || recorder_.refusals().size() > refusals_before_ || IsFunctionalized(op_)) return;
+  if (is_repeating || recorder_.diagnostics().size() > diagnostics_before_ || IsFunctionalized(op_)) return;
   const std::optional<Stack> results = RunOnPlainTensors(op_, arguments_);
   if (!results.has_value()) return;
   is_repeating = true;
   const bool fails = FailsBelowAutograd(recorder_, op_, arguments_);
   is_repeating = false;
-  if (fails) recorder_.RefuseOp(op_, Reason(op_, *results));
+  if (fails) recorder_.ReportUnsupportedOp(op_, Reason(op_, *results));
 }
 
 }  // namespace cotan::aot

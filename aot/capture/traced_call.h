@@ -26,13 +26,13 @@ class TracedCall {
 
   // Must be called when the call threw. Reports the op as unsupported if it succeeds on plain tensors of
   // the same content but fails on traced ones even without autograd.
-  void RefuseIfOnlyTracingFails();
+  void ReportIfOnlyTracingFails();
 
  private:
   Recorder& recorder_;
   const c10::OperatorHandle& op_;
   const torch::jit::Stack arguments_;
-  const size_t refusals_before_;
+  const size_t diagnostics_before_;
   const c10::OperatorHandle* const caller_;
 };
 

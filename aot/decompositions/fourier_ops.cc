@@ -45,7 +45,7 @@ at::Tensor Table(int64_t rows, int64_t columns, int64_t n, bool sine, at::Scalar
 
 void CheckSize(const char* op, int64_t size) {
   if (size <= kMaxSize) return;
-  CurrentRecorder()->Refuse(
+  CurrentRecorder()->ReportUnsupported(
       op, c10::str("a transform of ", size, " elements; at most ", kMaxSize, " are computed as matrix products"));
 }
 

@@ -89,7 +89,7 @@ at::Tensor Normal(at::IntArrayRef sizes, at::ScalarType dtype) {
 
 at::Tensor Integers(at::IntArrayRef sizes, at::ScalarType dtype, int64_t low, int64_t high) {
   if (high - low > kMaxIntegerRange) {
-    CurrentRecorder()->Refuse("aten.randint", "its range is wider than 2^24");
+    CurrentRecorder()->ReportUnsupported("aten.randint", "its range is wider than 2^24");
   }
   return (at::floor(Draw(sizes) * static_cast<double>(high - low)) + low).to(dtype);
 }
@@ -106,7 +106,7 @@ at::Tensor Like(const at::Tensor& self, OptionalFormat format, const at::Tensor&
 
 void CheckGenerator(const OptionalGenerator& generator, const char* op) {
   if (!generator.has_value() || !generator->defined()) return;
-  CurrentRecorder()->Refuse(op, "it draws from a generator of its own; a session has one generator");
+  CurrentRecorder()->ReportUnsupported(op, "it draws from a generator of its own; a session has one generator");
 }
 
 at::ScalarType DtypeOr(OptionalDtype dtype, at::ScalarType fallback) { return dtype.value_or(fallback); }

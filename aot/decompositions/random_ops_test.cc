@@ -214,7 +214,7 @@ TEST(RandomOpsTest, WhatIsDrawnByATensorHasAGradientOfZeroAsInLibTorch) {
   }
 }
 
-TEST(RandomOpsTest, RefusesGradientsOfComplexBernoulliDraws) {
+TEST(RandomOpsTest, GradientOfComplexBernoulliDrawsIsInvalidArgument) {
   const at::Tensor p = at::zeros({0, 3}, at::kComplexFloat).requires_grad_();
   EXPECT_THROW(at::bernoulli(p), c10::Error);
   const auto traced = Trace([](const Tensors& in) { return Tensors{at::bernoulli(in[0])}; }, {}, {p},
@@ -223,16 +223,16 @@ TEST(RandomOpsTest, RefusesGradientsOfComplexBernoulliDraws) {
   EXPECT_THAT(std::string(traced.status().message()), HasSubstr("aten.bernoulli has no gradient"));
 }
 
-TEST(RandomOpsTest, RefusesWhatHasNoCounterBasedForm) {
-  const auto refusal = [](const TensorFunction& function) {
+TEST(RandomOpsTest, OpsWithoutACounterBasedFormAreUnimplemented) {
+  const auto error_of = [](const TensorFunction& function) {
     return std::string(TraceDraws(function, {at::ones({4})}).status().message());
   };
-  EXPECT_THAT(refusal([](const Tensors& in) -> Tensors { return {at::multinomial(in[0], 2)}; }),
+  EXPECT_THAT(error_of([](const Tensors& in) -> Tensors { return {at::multinomial(in[0], 2)}; }),
               HasSubstr("aten.multinomial.default: it draws random numbers"));
   at::Generator generator = at::detail::createCPUGenerator(1);
-  EXPECT_THAT(refusal([&](const Tensors& in) -> Tensors { return {in[0] + at::rand({4}, generator)}; }),
+  EXPECT_THAT(error_of([&](const Tensors& in) -> Tensors { return {in[0] + at::rand({4}, generator)}; }),
               HasSubstr("aten.rand: it draws from a generator of its own"));
-  EXPECT_THAT(refusal([](const Tensors& in) -> Tensors { return {in[0] + at::randint(int64_t{1} << 30, {4})}; }),
+  EXPECT_THAT(error_of([](const Tensors& in) -> Tensors { return {in[0] + at::randint(int64_t{1} << 30, {4})}; }),
               HasSubstr("aten.randint: its range is wider than 2^24"));
 }
 

@@ -123,7 +123,7 @@ TEST_F(RecurrentLayerTest, MixedDtypesOfAutocastBecomeTheOneOfTheState) {
   EXPECT_EQ(RunRecurrentLayer(plain).hidden.scalar_type(), at::kBFloat16);
 }
 
-TEST_F(RecurrentLayerTest, SequencesWithoutStepsAndUnknownCellsAreRefused) {
+TEST_F(RecurrentLayerTest, ThrowsForSequencesWithoutStepsAndUnknownCells) {
   RecurrentLayer layer = RandomLayer(kKinds[3], false);
   using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
   static const auto op = c10::Dispatcher::singleton()
@@ -135,7 +135,7 @@ TEST_F(RecurrentLayerTest, SequencesWithoutStepsAndUnknownCellsAreRefused) {
   EXPECT_THROW(RunRecurrentLayer(layer), c10::Error);
 }
 
-TEST_F(RecurrentLayerTest, OperandsThatDoNotFitAreRefused) {
+TEST_F(RecurrentLayerTest, ThrowsForOperandsThatDoNotFit) {
   for (const Kind& kind : kKinds) {
     RecurrentLayer layer = RandomLayer(kind, false);
     layer.initial.hidden = at::zeros({1, kHidden}, at::kDouble);

@@ -143,11 +143,12 @@ std::tuple<at::Tensor, at::Tensor> OneState(const at::Tensor& input, const at::T
 
 // Reports a packed sequence as unsupported and returns a placeholder of the output, so that tracing
 // continues.
-at::Tensor RefusePacked(Recorder& recorder, const std::string& op, const at::Tensor& data, const at::Tensor& state,
+at::Tensor ReportPacked(Recorder& recorder, const std::string& op, const at::Tensor& data, const at::Tensor& state,
                         bool bidirectional) {
-  recorder.Refuse(op,
-                  "the number of steps and rows of a packed sequence depends on data; pass a padded one, and mask "
-                  "the output");
+  recorder.ReportUnsupported(
+      op,
+      "the number of steps and rows of a packed sequence depends on data; pass a padded one, and mask "
+      "the output");
   return at::zeros({data.size(0), state.size(-1) * (bidirectional ? 2 : 1)}, data.options().requires_grad(false));
 }
 
@@ -157,7 +158,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> LstmPacked(const at::Tensor& data
                                                           bool bidirectional) {
   if (Recorder* recorder = CurrentRecorder(); recorder != nullptr) {
     CheckLstmStates(state);
-    return {RefusePacked(*recorder, "aten.lstm.data", data, state[0], bidirectional), state[0].clone(),
+    return {ReportPacked(*recorder, "aten.lstm.data", data, state[0], bidirectional), state[0].clone(),
             state[1].clone()};
   }
   c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
@@ -175,7 +176,7 @@ std::tuple<at::Tensor, at::Tensor> OneStatePacked(const at::Tensor& data, const 
     const bool is_gru = kFunction == static_cast<PackedFunction*>(at::gru);
     const bool is_tanh = kFunction == static_cast<PackedFunction*>(at::rnn_tanh);
     const std::string op = is_gru ? "aten.gru.data" : is_tanh ? "aten.rnn_tanh.data" : "aten.rnn_relu.data";
-    return {RefusePacked(*recorder, op, data, state, bidirectional), state.clone()};
+    return {ReportPacked(*recorder, op, data, state, bidirectional), state.clone()};
   }
   c10::impl::ExcludeDispatchKeyGuard guard(kRewriteKey);
   return kFunction(data, batch_sizes, state, params, has_biases, num_layers, dropout, train, bidirectional);

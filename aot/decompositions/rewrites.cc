@@ -301,7 +301,7 @@ void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch:
     if (CurrentRecorder() != nullptr && c10::InferenceMode::is_enabled()) return CallWithoutInference(op, stack);
     CallBelow(op, keys, stack);
   } catch (c10::Error& error) {
-    if (call.has_value()) call->RefuseIfOnlyTracingFails();
+    if (call.has_value()) call->ReportIfOnlyTracingFails();
     if (error.context().empty()) error.add_context(NodeOpName(op.schema()));
     throw;
   }

@@ -100,7 +100,7 @@ TEST(RewritesTest, EqualNeedsNoDataIfSizesDifferOrTensorsAreTheSame) {
   EXPECT_THAT(PrintGraph(traced->graph), HasSubstr("aten.mul.Scalar(%0, 2)"));
 }
 
-TEST(RewritesTest, EqualThatNeedsDataIsRefused) {
+TEST(RewritesTest, EqualThatNeedsDataIsUnimplemented) {
   const auto traced =
       TraceFunction([](const Tensors& in) -> Tensors { return {at::equal(in[0], in[1]) ? in[0] * 2 : in[0]}; },
                     {at::ones({2}), at::ones({2})});

@@ -81,7 +81,7 @@ at::Tensor ByComparison(const at::Tensor& self, int64_t dim, const at::Tensor& i
   const at::Tensor own = Cropped(self, index, dim).transpose(dim, -1);  // [..., places]
   const at::Tensor places = index.transpose(dim, -1).unsqueeze(-2);     // [..., 1, n]
   if (index.numel() * self.size(dim) > kMaxComparisons) {
-    CurrentRecorder()->Refuse(
+    CurrentRecorder()->ReportUnsupported(
         "aten.scatter_reduce.two",
         c10::str("'", reduce, "' compares every index with every position, more than 2^26 comparisons"));
   }
@@ -138,7 +138,8 @@ at::Tensor& MaskedScatterInPlace(at::Tensor& self, const at::Tensor& mask, const
 
 at::Tensor OneHot(const at::Tensor& self, int64_t num_classes) {
   if (num_classes < 0) {
-    CurrentRecorder()->Refuse("aten.one_hot.default", "it requires num_classes: otherwise the shape depends on data");
+    CurrentRecorder()->ReportUnsupported("aten.one_hot.default",
+                                         "it requires num_classes: otherwise the shape depends on data");
     num_classes = 1;
   }
   return at::eq(self.unsqueeze(-1), at::arange(num_classes, at::TensorOptions(at::kLong))).to(at::kLong);

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "aot/emit/emit_op.h"
 #include "aot/ir/expr_text.h"
-#include "aot/ir/prim_ops.h"
+#include "aot/ir/prim_node.h"
 #include "aot/ir/text.h"
 #include "base/status_macros.h"
 
@@ -31,9 +31,9 @@ bool IsState(InputKind kind) {
 // Returns true if the runtime may omit the last result: indices of a pool, or gates that only the
 // backward of a recurrent layer reads.
 bool HasOptionalResult(const Node& node) {
-  if (node.op == "prim.max_pool") return true;
-  if (node.op != "prim.recurrent") return false;
-  return node.outputs.size() > (std::get<std::string>(node.arguments[4]) == "lstm" ? 2 : 1);
+  if (IsPrim(node, PrimOp::kMaxPool)) return true;
+  if (!IsPrim(node, PrimOp::kRecurrent)) return false;
+  return node.outputs.size() > (Attribute<std::string>(node, "cell") == "lstm" ? 2 : 1);
 }
 
 // Emits a graph. A view whose only use is another view is merged into that view.
@@ -56,7 +56,7 @@ class Emitter {
  private:
   void CountUses() {
     for (const Node& node : graph_.nodes()) {
-      const bool is_view = IsViewOp(node.op);
+      const bool is_view = IsView(node);
       for (const ValueId id : TensorOperands(node)) {
         ++uses_[id];
         if (is_view) ++view_uses_[id];
@@ -114,11 +114,11 @@ class Emitter {
   }
 
   absl::Status EmitNode(const Node& node) {
-    if (!IsViewOp(node.op)) {
+    if (!IsView(node)) {
       serialization::Op op;
       COTAN_RETURN_IF_ERROR(EmitKernelOp(graph_, node, op));
       if (op.has_effect()) {  // the order of ops replaces its tokens
-        op.add_inputs(Index(TensorOperands(node)[1]));
+        op.add_inputs(Index(OperandOf(node, "value")));
         op.set_source(node.source);
         *method_.add_ops() = std::move(op);
         return absl::OkStatus();

@@ -4,15 +4,16 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "aot/ir/prim_node.h"
 #include "aot/ir/text.h"
 #include "base/status_macros.h"
 
@@ -22,11 +23,12 @@ namespace {
 using serialization::Op;
 using serialization::ViewStep;
 
-const std::vector<SymInt>& List(const Node& node, size_t i) { return std::get<std::vector<SymInt>>(node.arguments[i]); }
-const SymInt& Size(const Node& node, size_t i) { return std::get<SymInt>(node.arguments[i]); }
-int64_t Int(const Node& node, size_t i) { return Size(node, i).constant(); }
-bool Flag(const Node& node, size_t i) { return std::get<bool>(node.arguments[i]); }
-uint32_t Dim(const Node& node, size_t i) { return static_cast<uint32_t>(Int(node, i)); }
+const std::vector<SymInt>& List(const Node& node, absl::string_view name) {
+  return Attribute<std::vector<SymInt>>(node, name);
+}
+bool Flag(const Node& node, absl::string_view name) { return Attribute<bool>(node, name); }
+std::string Text(const Node& node, absl::string_view name) { return Attribute<SymInt>(node, name).ToString(); }
+uint32_t Dim(const Node& node, absl::string_view name) { return static_cast<uint32_t>(IntAttribute(node, name)); }
 
 template <typename Field>
 void AddTexts(const std::vector<SymInt>& values, Field* field) {
@@ -38,55 +40,102 @@ void AddInts(const std::vector<SymInt>& values, Field* field) {
   for (const SymInt& value : values) field->Add(value.constant());
 }
 
-// Reads the attributes of Builder's ConvolutionConfig from argument `first` on.
-void Fill(const Node& node, size_t first, serialization::Convolution* op) {
-  AddInts(List(node, first), op->mutable_stride());
-  AddInts(List(node, first + 1), op->mutable_padding());
-  AddInts(List(node, first + 2), op->mutable_dilation());
-  op->set_transposed(Flag(node, first + 3));
-  AddInts(List(node, first + 4), op->mutable_output_padding());
-  op->set_groups(Int(node, first + 5));
-}
-
-void Fill(const Node& node, size_t first, serialization::Pool* op) {
-  AddInts(List(node, first), op->mutable_kernel());
-  AddInts(List(node, first + 1), op->mutable_stride());
-  AddInts(List(node, first + 2), op->mutable_padding());
-  AddInts(List(node, first + 3), op->mutable_dilation());
-  op->set_ceil_mode(Flag(node, first + 4));
-  op->set_count_include_pad(Flag(node, first + 5));
-  op->set_divisor_override(Int(node, first + 6));
-}
-
-void Fill(const Node& node, size_t first, serialization::Attention* op) {
-  op->set_is_causal(Flag(node, first));
-  op->set_scale(std::get<double>(node.arguments[first + 1]));
-}
-
 template <typename Enum>
 using EnumNames = std::initializer_list<std::pair<absl::string_view, Enum>>;
 
-// Returns the enumerator that argument `i` names.
+// Returns the enumerator that an attribute names.
 template <typename Enum>
-absl::StatusOr<Enum> Named(const Node& node, size_t i, EnumNames<Enum> names) {
-  const auto& given = std::get<std::string>(node.arguments[i]);
+absl::StatusOr<Enum> Named(const Node& node, absl::string_view attribute, EnumNames<Enum> names) {
+  const auto& given = Attribute<std::string>(node, attribute);
   for (const auto& [name, value] : names) {
     if (name == given) return value;
   }
   return absl::InternalError(absl::StrCat(
-      "argument ", i, " of ", node.op, " is '", given, "'; known are: ",
+      "argument '", attribute, "' of ", node.op, " is '", given, "'; known are: ",
       absl::StrJoin(names, ", ", [](std::string* out, const auto& entry) { absl::StrAppend(out, entry.first); })));
 }
 
-absl::Status Fill(const Node& node, size_t first, serialization::Recurrent* op) {
+// Set the attributes of ops of the runtime.
+
+absl::Status Fill(const Node& node, serialization::Convolution* op) {
+  AddInts(List(node, "stride"), op->mutable_stride());
+  AddInts(List(node, "padding"), op->mutable_padding());
+  AddInts(List(node, "dilation"), op->mutable_dilation());
+  op->set_transposed(Flag(node, "transposed"));
+  AddInts(List(node, "output_padding"), op->mutable_output_padding());
+  op->set_groups(IntAttribute(node, "groups"));
+  return absl::OkStatus();
+}
+
+absl::Status Fill(const Node& node, serialization::Pool* op) {
+  AddInts(List(node, "kernel"), op->mutable_kernel());
+  AddInts(List(node, "stride"), op->mutable_stride());
+  AddInts(List(node, "padding"), op->mutable_padding());
+  AddInts(List(node, "dilation"), op->mutable_dilation());
+  op->set_ceil_mode(Flag(node, "ceil_mode"));
+  op->set_count_include_pad(Flag(node, "count_include_pad"));
+  op->set_divisor_override(IntAttribute(node, "divisor_override"));
+  return absl::OkStatus();
+}
+
+absl::Status Fill(const Node&, serialization::Copy*) { return absl::OkStatus(); }
+
+absl::Status Fill(const Node& node, serialization::Matmul* op) {
+  if (node.expr != nullptr) *op->mutable_epilogue() = *node.expr;
+  return absl::OkStatus();
+}
+
+absl::Status Fill(const Node& node, serialization::Gather* op) {
+  op->set_dim(IntAttribute(node, "dim"));
+  return absl::OkStatus();
+}
+
+absl::Status Fill(const Node& node, serialization::ScatterAdd* op) {
+  op->set_dim(IntAttribute(node, "dim"));
+  op->set_padding_index(IntAttribute(node, "padding_index"));
+  return absl::OkStatus();
+}
+
+absl::Status Fill(const Node& node, serialization::CheckedIndex* op) {
+  op->set_size(Text(node, "size"));
+  op->set_from_end(Flag(node, "from_end"));
+  if (!IsNone(node, "ignored")) op->set_ignored(IntAttribute(node, "ignored"));
+  return absl::OkStatus();
+}
+
+absl::Status Fill(const Node& node, serialization::Scan* op) {
+  op->set_function(static_cast<serialization::Scan::Function>(IntAttribute(node, "function")));
+  op->set_dim(IntAttribute(node, "dim"));
+  op->set_reverse(Flag(node, "reverse"));
+  return absl::OkStatus();
+}
+
+absl::Status Fill(const Node& node, serialization::Sort* op) {
+  op->set_dim(IntAttribute(node, "dim"));
+  op->set_descending(Flag(node, "descending"));
+  return absl::OkStatus();
+}
+
+absl::Status Fill(const Node& node, serialization::Concat* op) {
+  op->set_dim(IntAttribute(node, "dim"));
+  return absl::OkStatus();
+}
+
+absl::Status Fill(const Node& node, serialization::Attention* op) {
+  op->set_is_causal(Flag(node, "is_causal"));
+  op->set_scale(Attribute<double>(node, "scale"));
+  return absl::OkStatus();
+}
+
+absl::Status Fill(const Node& node, serialization::Recurrent* op) {
   using serialization::Recurrent;
-  COTAN_ASSIGN_OR_RETURN(const Recurrent::Cell cell, Named<Recurrent::Cell>(node, first,
+  COTAN_ASSIGN_OR_RETURN(const Recurrent::Cell cell, Named<Recurrent::Cell>(node, "cell",
                                                                             {{"lstm", Recurrent::LSTM},
                                                                              {"gru", Recurrent::GRU},
                                                                              {"rnn_relu", Recurrent::RNN_RELU},
                                                                              {"rnn_tanh", Recurrent::RNN_TANH}}));
   op->set_cell(cell);
-  op->set_reverse(Flag(node, first + 1));
+  op->set_reverse(Flag(node, "reverse"));
   return absl::OkStatus();
 }
 
@@ -94,135 +143,197 @@ absl::Status Fill(const Node& node, serialization::Effect* op) {
   using serialization::Effect;
   COTAN_ASSIGN_OR_RETURN(
       const Effect::Kind kind,
-      Named<Effect::Kind>(node, 2, {{"print", Effect::PRINT}, {"metric", Effect::METRIC}, {"assert", Effect::ASSERT}}));
+      Named<Effect::Kind>(node, "kind",
+                          {{"print", Effect::PRINT}, {"metric", Effect::METRIC}, {"assert", Effect::ASSERT}}));
   op->set_kind(kind);
-  op->set_name(std::get<std::string>(node.arguments[3]));
-  op->set_message(std::get<std::string>(node.arguments[4]));
+  op->set_name(Attribute<std::string>(node, "name"));
+  op->set_message(Attribute<std::string>(node, "message"));
   return absl::OkStatus();
 }
 
-using KernelFiller = void (*)(const Node& node, Op& op);
-using NamedFiller = absl::Status (*)(const Node& node, Op& op);
-using ViewFiller = void (*)(const Node& node, ViewStep& step);
+// Set the attributes of view steps.
 
-const absl::flat_hash_map<absl::string_view, KernelFiller>& KernelFillers() {
-  static const auto* const kFillers = new absl::flat_hash_map<absl::string_view, KernelFiller>({
-      {"cotan.expr", [](const Node& node, Op& op) { *op.mutable_expr() = *node.expr; }},
-      {"prim.copy", [](const Node& node, Op& op) { op.mutable_copy(); }},
-      {"prim.matmul", [](const Node& node, Op& op) { op.mutable_matmul(); }},
-      {"prim.matmul_epilogue",
-       [](const Node& node, Op& op) { *op.mutable_matmul()->mutable_epilogue() = *node.expr; }},
-      {"prim.convolution", [](const Node& node, Op& op) { Fill(node, 3, op.mutable_convolution()); }},
-      {"prim.convolution_backward_input",
-       [](const Node& node, Op& op) { Fill(node, 2, op.mutable_convolution_backward_input()->mutable_forward()); }},
-      {"prim.convolution_backward_weight",
-       [](const Node& node, Op& op) { Fill(node, 2, op.mutable_convolution_backward_weight()->mutable_forward()); }},
-      {"prim.max_pool", [](const Node& node, Op& op) { Fill(node, 1, op.mutable_max_pool()); }},
-      {"prim.max_pool_backward", [](const Node& node, Op& op) { Fill(node, 2, op.mutable_max_pool_backward()); }},
-      {"prim.avg_pool", [](const Node& node, Op& op) { Fill(node, 1, op.mutable_avg_pool()); }},
-      {"prim.avg_pool_backward", [](const Node& node, Op& op) { Fill(node, 1, op.mutable_avg_pool_backward()); }},
-      {"prim.gather", [](const Node& node, Op& op) { op.mutable_gather()->set_dim(Int(node, 2)); }},
-      {"prim.scatter_add",
-       [](const Node& node, Op& op) {
-         op.mutable_scatter_add()->set_dim(Int(node, 3));
-         op.mutable_scatter_add()->set_padding_index(Int(node, 4));
-       }},
-      {"prim.checked_index",
-       [](const Node& node, Op& op) {
-         op.mutable_checked_index()->set_size(Size(node, 1).ToString());
-         op.mutable_checked_index()->set_from_end(Flag(node, 2));
-         if (std::holds_alternative<SymInt>(node.arguments[3])) op.mutable_checked_index()->set_ignored(Int(node, 3));
-       }},
-      {"prim.scan",
-       [](const Node& node, Op& op) {
-         op.mutable_scan()->set_function(static_cast<serialization::Scan::Function>(Int(node, 1)));
-         op.mutable_scan()->set_dim(Int(node, 2));
-         op.mutable_scan()->set_reverse(Flag(node, 3));
-       }},
-      {"prim.sort",
-       [](const Node& node, Op& op) {
-         op.mutable_sort()->set_dim(Int(node, 1));
-         op.mutable_sort()->set_descending(Flag(node, 2));
-       }},
-      {"prim.concat", [](const Node& node, Op& op) { op.mutable_concat()->set_dim(Int(node, 1)); }},
-      {"prim.attention", [](const Node& node, Op& op) { Fill(node, 4, op.mutable_attention()); }},
-      {"prim.attention_backward", [](const Node& node, Op& op) { Fill(node, 7, op.mutable_attention_backward()); }},
-  });
-  return *kFillers;
+absl::Status FillStep(const Node& node, ViewStep::View* step) {
+  AddTexts(List(node, "sizes"), step->mutable_sizes());
+  return absl::OkStatus();
 }
 
-// Fillers of ops with an argument that names an enumerator.
-const absl::flat_hash_map<absl::string_view, NamedFiller>& NamedFillers() {
-  static const auto* const kFillers = new absl::flat_hash_map<absl::string_view, NamedFiller>({
-      {"prim.effect", [](const Node& node, Op& op) { return Fill(node, op.mutable_effect()); }},
-      {"prim.recurrent", [](const Node& node, Op& op) { return Fill(node, 4, op.mutable_recurrent()); }},
-      {"prim.recurrent_backward",
-       [](const Node& node, Op& op) { return Fill(node, 8, op.mutable_recurrent_backward()); }},
-  });
-  return *kFillers;
+absl::Status FillStep(const Node& node, ViewStep::Permute* step) {
+  AddInts(List(node, "dims"), step->mutable_dims());
+  return absl::OkStatus();
 }
 
-const absl::flat_hash_map<absl::string_view, ViewFiller>& ViewFillers() {
-  static const auto* const kFillers = new absl::flat_hash_map<absl::string_view, ViewFiller>({
-      {"prim.view",
-       [](const Node& node, ViewStep& step) { AddTexts(List(node, 1), step.mutable_view()->mutable_sizes()); }},
-      {"prim.permute",
-       [](const Node& node, ViewStep& step) { AddInts(List(node, 1), step.mutable_permute()->mutable_dims()); }},
-      {"prim.expand",
-       [](const Node& node, ViewStep& step) { AddTexts(List(node, 1), step.mutable_expand()->mutable_sizes()); }},
-      {"prim.slice",
-       [](const Node& node, ViewStep& step) {
-         step.mutable_slice()->set_dim(Dim(node, 1));
-         step.mutable_slice()->set_start(Size(node, 2).ToString());
-         step.mutable_slice()->set_end(Size(node, 3).ToString());
-         step.mutable_slice()->set_step(Size(node, 4).ToString());
-       }},
-      {"prim.select",
-       [](const Node& node, ViewStep& step) {
-         step.mutable_select()->set_dim(Dim(node, 1));
-         step.mutable_select()->set_index(Size(node, 2).ToString());
-       }},
-      {"prim.as_strided",
-       [](const Node& node, ViewStep& step) {
-         AddTexts(List(node, 1), step.mutable_as_strided()->mutable_sizes());
-         AddTexts(List(node, 2), step.mutable_as_strided()->mutable_strides());
-         step.mutable_as_strided()->set_offset(Size(node, 3).ToString());
-       }},
-      {"prim.diagonal",
-       [](const Node& node, ViewStep& step) {
-         step.mutable_diagonal()->set_offset(Int(node, 1));
-         step.mutable_diagonal()->set_dim1(Dim(node, 2));
-         step.mutable_diagonal()->set_dim2(Dim(node, 3));
-       }},
-      {"prim.view_as_real", [](const Node&, ViewStep& step) { step.mutable_view_as_real(); }},
-      {"prim.view_as_complex", [](const Node&, ViewStep& step) { step.mutable_view_as_complex(); }},
-      {"prim.unfold",
-       [](const Node& node, ViewStep& step) {
-         step.mutable_unfold()->set_dim(Dim(node, 1));
-         step.mutable_unfold()->set_size(Int(node, 2));
-         step.mutable_unfold()->set_step(Int(node, 3));
-       }},
-  });
-  return *kFillers;
+absl::Status FillStep(const Node& node, ViewStep::Expand* step) {
+  AddTexts(List(node, "sizes"), step->mutable_sizes());
+  return absl::OkStatus();
+}
+
+absl::Status FillStep(const Node& node, ViewStep::Slice* step) {
+  step->set_dim(Dim(node, "dim"));
+  step->set_start(Text(node, "start"));
+  step->set_end(Text(node, "end"));
+  step->set_step(Text(node, "step"));
+  return absl::OkStatus();
+}
+
+absl::Status FillStep(const Node& node, ViewStep::Select* step) {
+  step->set_dim(Dim(node, "dim"));
+  step->set_index(Text(node, "index"));
+  return absl::OkStatus();
+}
+
+absl::Status FillStep(const Node& node, ViewStep::AsStrided* step) {
+  AddTexts(List(node, "sizes"), step->mutable_sizes());
+  AddTexts(List(node, "strides"), step->mutable_strides());
+  step->set_offset(Text(node, "offset"));
+  return absl::OkStatus();
+}
+
+absl::Status FillStep(const Node& node, ViewStep::Diagonal* step) {
+  step->set_offset(IntAttribute(node, "offset"));
+  step->set_dim1(Dim(node, "dim1"));
+  step->set_dim2(Dim(node, "dim2"));
+  return absl::OkStatus();
+}
+
+absl::Status FillStep(const Node& node, ViewStep::Unfold* step) {
+  step->set_dim(Dim(node, "dim"));
+  step->set_size(IntAttribute(node, "size"));
+  step->set_step(IntAttribute(node, "step"));
+  return absl::OkStatus();
+}
+
+absl::Status FillStep(const Node&, ViewStep::ViewAsReal*) { return absl::OkStatus(); }
+absl::Status FillStep(const Node&, ViewStep::ViewAsComplex*) { return absl::OkStatus(); }
+
+// Sets the kind of `op` and its attributes.
+// Internal: the op is a view.
+absl::Status EmitPrim(PrimOp prim, const Node& node, Op& op) {
+  switch (prim) {
+    case PrimOp::kCopy:
+      return Fill(node, op.mutable_copy());
+    case PrimOp::kMatmulEpilogue:
+    case PrimOp::kMatmul:
+      return Fill(node, op.mutable_matmul());
+    case PrimOp::kConvolution:
+      return Fill(node, op.mutable_convolution());
+    case PrimOp::kConvolutionBackwardInput:
+      return Fill(node, op.mutable_convolution_backward_input()->mutable_forward());
+    case PrimOp::kConvolutionBackwardWeight:
+      return Fill(node, op.mutable_convolution_backward_weight()->mutable_forward());
+    case PrimOp::kMaxPool:
+      return Fill(node, op.mutable_max_pool());
+    case PrimOp::kMaxPoolBackward:
+      return Fill(node, op.mutable_max_pool_backward());
+    case PrimOp::kAvgPool:
+      return Fill(node, op.mutable_avg_pool());
+    case PrimOp::kAvgPoolBackward:
+      return Fill(node, op.mutable_avg_pool_backward());
+    case PrimOp::kGather:
+      return Fill(node, op.mutable_gather());
+    case PrimOp::kScatterAdd:
+      return Fill(node, op.mutable_scatter_add());
+    case PrimOp::kCheckedIndex:
+      return Fill(node, op.mutable_checked_index());
+    case PrimOp::kScan:
+      return Fill(node, op.mutable_scan());
+    case PrimOp::kSort:
+      return Fill(node, op.mutable_sort());
+    case PrimOp::kConcat:
+      return Fill(node, op.mutable_concat());
+    case PrimOp::kAttention:
+      return Fill(node, op.mutable_attention());
+    case PrimOp::kAttentionBackward:
+      return Fill(node, op.mutable_attention_backward());
+    case PrimOp::kRecurrent:
+      return Fill(node, op.mutable_recurrent());
+    case PrimOp::kRecurrentBackward:
+      return Fill(node, op.mutable_recurrent_backward());
+    case PrimOp::kEffect:
+      return Fill(node, op.mutable_effect());
+    case PrimOp::kView:
+    case PrimOp::kPermute:
+    case PrimOp::kExpand:
+    case PrimOp::kSlice:
+    case PrimOp::kSelect:
+    case PrimOp::kAsStrided:
+    case PrimOp::kDiagonal:
+    case PrimOp::kUnfold:
+    case PrimOp::kViewAsReal:
+    case PrimOp::kViewAsComplex:
+      break;
+  }
+  return absl::InternalError(absl::StrCat(node.op, " is a view, which has no kernel"));
+}
+
+// Sets the kind of `step` and its attributes.
+// Internal: the op is not a view.
+absl::Status EmitPrimView(PrimOp prim, const Node& node, ViewStep& step) {
+  switch (prim) {
+    case PrimOp::kView:
+      return FillStep(node, step.mutable_view());
+    case PrimOp::kPermute:
+      return FillStep(node, step.mutable_permute());
+    case PrimOp::kExpand:
+      return FillStep(node, step.mutable_expand());
+    case PrimOp::kSlice:
+      return FillStep(node, step.mutable_slice());
+    case PrimOp::kSelect:
+      return FillStep(node, step.mutable_select());
+    case PrimOp::kAsStrided:
+      return FillStep(node, step.mutable_as_strided());
+    case PrimOp::kDiagonal:
+      return FillStep(node, step.mutable_diagonal());
+    case PrimOp::kUnfold:
+      return FillStep(node, step.mutable_unfold());
+    case PrimOp::kViewAsReal:
+      return FillStep(node, step.mutable_view_as_real());
+    case PrimOp::kViewAsComplex:
+      return FillStep(node, step.mutable_view_as_complex());
+    case PrimOp::kCopy:
+    case PrimOp::kMatmulEpilogue:
+    case PrimOp::kMatmul:
+    case PrimOp::kConvolution:
+    case PrimOp::kConvolutionBackwardInput:
+    case PrimOp::kConvolutionBackwardWeight:
+    case PrimOp::kMaxPool:
+    case PrimOp::kMaxPoolBackward:
+    case PrimOp::kAvgPool:
+    case PrimOp::kAvgPoolBackward:
+    case PrimOp::kGather:
+    case PrimOp::kScatterAdd:
+    case PrimOp::kCheckedIndex:
+    case PrimOp::kScan:
+    case PrimOp::kSort:
+    case PrimOp::kConcat:
+    case PrimOp::kAttention:
+    case PrimOp::kAttentionBackward:
+    case PrimOp::kRecurrent:
+    case PrimOp::kRecurrentBackward:
+    case PrimOp::kEffect:
+      break;
+  }
+  return absl::InternalError(absl::StrCat(node.op, " is not a view"));
 }
 
 }  // namespace
 
 absl::Status EmitKernelOp(const Graph& graph, const Node& node, Op& op) {
-  if (const auto named = NamedFillers().find(node.op); named != NamedFillers().end()) return named->second(node, op);
-  const auto it = KernelFillers().find(node.op);
-  if (it == KernelFillers().end()) {
+  if (node.op == kExprOp) {
+    *op.mutable_expr() = *node.expr;
+    return absl::OkStatus();
+  }
+  const std::optional<PrimOp> prim = PrimOpOf(node);
+  if (!prim.has_value()) {
     return absl::InternalError(absl::StrCat("the runtime has no op for ", PrintNode(graph, node)));
   }
-  it->second(node, op);
-  return absl::OkStatus();
+  return EmitPrim(*prim, node, op);
 }
 
 absl::Status EmitViewStep(const Node& node, ViewStep& step) {
-  const auto it = ViewFillers().find(node.op);
-  if (it == ViewFillers().end()) return absl::InternalError(absl::StrCat(node.op, " is not a view"));
-  it->second(node, step);
-  return absl::OkStatus();
+  const std::optional<PrimOp> prim = PrimOpOf(node);
+  if (!prim.has_value()) return absl::InternalError(absl::StrCat(node.op, " is not a view"));
+  return EmitPrimView(*prim, node, step);
 }
 
 }  // namespace cotan::aot

@@ -3,7 +3,8 @@
 #include "aot/emit/emit_op.h"
 
 #include "absl/strings/str_cat.h"
-#include "aot/ir/prim_ops.h"
+#include "aot/ir/prim_node.h"
+#include "aot/ir/prim_verifier.h"
 #include "aot/ir/text.h"
 #include "gtest/gtest.h"
 
@@ -83,10 +84,11 @@ TEST(EmitKernelOpTest, AttributesKeepTheirPlaces) {
 
 TEST(EmitKernelOpTest, RefusesCellsAndEffectsThatItDoesNotKnow) {
   serialization::Op op;
-  EXPECT_EQ(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.recurrent(%0, %0, %0, none, \"mgu\", true)"), op),
-            absl::InternalError("argument 4 of prim.recurrent is 'mgu'; known are: lstm, gru, rnn_relu, rnn_tanh"));
+  EXPECT_EQ(
+      EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.recurrent(%0, %0, %0, none, \"mgu\", true)"), op),
+      absl::InternalError("argument 'cell' of prim.recurrent is 'mgu'; known are: lstm, gru, rnn_relu, rnn_tanh"));
   EXPECT_EQ(EmitKernelOp(Graph(), Parse("%1: bool[0] = prim.effect(%0, %0, \"beep\", \"\", \"\")"), op),
-            absl::InternalError("argument 2 of prim.effect is 'beep'; known are: print, metric, assert"));
+            absl::InternalError("argument 'kind' of prim.effect is 'beep'; known are: print, metric, assert"));
 }
 
 TEST(EmitKernelOpTest, AnEpilogueGoesIntoItsMatmul) {
@@ -121,13 +123,59 @@ TEST(EmitViewStepTest, EveryViewHasItsStep) {
       {"%1: f32[2] = prim.as_strided(%0, [2], [3], 1)", serialization::ViewStep::kAsStrided},
       {"%1: f32[4,6,8] = prim.diagonal(%0, 0, 2, 3)", serialization::ViewStep::kDiagonal},
       {"%1: f32[4,6,8,3,4] = prim.unfold(%0, 3, 4, 2)", serialization::ViewStep::kUnfold},
+      {"%1: f32[4,6,8,8,2] = prim.view_as_real(%0)", serialization::ViewStep::kViewAsReal},
+      {"%1: c64[4,6,8] = prim.view_as_complex(%0)", serialization::ViewStep::kViewAsComplex},
   };
   for (const auto& c : kCases) {
     const Node node = Parse(c.line);
     serialization::ViewStep step;
-    EXPECT_TRUE(IsViewOp(node.op)) << c.line;
+    EXPECT_TRUE(IsView(node)) << c.line;
     ASSERT_TRUE(EmitViewStep(node, step).ok()) << c.line;
     EXPECT_EQ(step.kind_case(), c.kind) << c.line;
+  }
+}
+
+// Returns a valid argument.
+Argument ExampleOf(const PrimParameter& parameter) {
+  switch (parameter.kind) {
+    case PrimParameterKind::kTensor:
+    case PrimParameterKind::kTensors:
+      return Use{0};
+    case PrimParameterKind::kOptionalTensor:
+      return None{};
+    case PrimParameterKind::kTensorList:
+      return std::vector<Use>{Use{0}, Use{0}};
+    case PrimParameterKind::kInt:
+    case PrimParameterKind::kOptionalInt:
+    case PrimParameterKind::kSymInt:
+      return SymInt(1);
+    case PrimParameterKind::kIntList:
+    case PrimParameterKind::kSymIntList:
+      return std::vector<SymInt>{1, 2};
+    case PrimParameterKind::kFloat:
+      return 0.5;
+    case PrimParameterKind::kBool:
+      return true;
+    case PrimParameterKind::kString:
+      return std::string(parameter.name == "cell" ? "gru" : "print");
+  }
+  return None{};
+}
+
+TEST(EmitKernelOpTest, EveryPrimOpIsEmittedAsAKernelOrAView) {
+  for (const PrimOpInfo& info : AllPrimOps()) {
+    Node node{std::string(info.name), {}, {}, "", std::make_shared<const serialization::Expr>()};
+    for (const PrimParameter& parameter : info.Parameters()) node.arguments.push_back(ExampleOf(parameter));
+    node.outputs.resize(info.min_results, 1);
+    ASSERT_TRUE(VerifyPrim(info.op, node).ok()) << info.name;
+    serialization::Op op;
+    serialization::ViewStep step;
+    const bool has_kernel = EmitKernelOp(Graph(), node, op).ok();
+    const bool has_step = EmitViewStep(node, step).ok();
+    EXPECT_EQ(has_kernel, !IsView(node)) << info.name;
+    EXPECT_EQ(has_step, IsView(node)) << info.name;
+    EXPECT_EQ(op.kind_case() != serialization::Op::KIND_NOT_SET, has_kernel) << info.name;
+    EXPECT_EQ(step.kind_case() != serialization::ViewStep::KIND_NOT_SET, has_step) << info.name;
   }
 }
 

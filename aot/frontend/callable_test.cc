@@ -27,6 +27,55 @@ TEST(CallableTest, TakesAsManyArgumentsAsThereAreInputs) {
   EXPECT_THROW(sum({kOne}), std::invalid_argument);
 }
 
+at::Tensor SumOfEight(at::Tensor a, at::Tensor b, at::Tensor c, at::Tensor d, at::Tensor e, at::Tensor f, at::Tensor g,
+                      at::Tensor h) {
+  return a + b + c + d + e + f + g + h;
+}
+
+TEST(CallableTest, TakesMoreThanSixArguments) {
+  EXPECT_THAT(Values(AdaptFunction(SumOfEight)(Tensors(8, kOne))), ::testing::ElementsAre(8));
+  const TensorFunction seven =
+      AdaptFunction([](const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                       const at::Tensor&, const at::Tensor& last) { return last; });
+  EXPECT_THAT(Values(seven({kOne, kOne, kOne, kOne, kOne, kOne, kOne * 7})), ::testing::ElementsAre(7));
+  const TensorFunction any = AdaptFunction([](const auto&... all) { return Tensors{all...}; });
+  EXPECT_EQ(any(Tensors(internal::kMaxTensorsOfTemplate, kOne)).size(), internal::kMaxTensorsOfTemplate);
+}
+
+TEST(CallableTest, AFunctionObjectMayHaveDefaultArguments) {
+  struct Scale {
+    at::Tensor operator()(const at::Tensor& x, const at::Tensor& factor = kOne * 2) const { return x * factor; }
+  };
+  const TensorFunction scale = AdaptFunction(Scale());
+  EXPECT_THAT(Values(scale({kOne})), ::testing::ElementsAre(2));
+  EXPECT_THAT(Values(scale({kOne, kOne * 3})), ::testing::ElementsAre(3));
+}
+
+std::string ErrorOf(const TensorFunction& function, size_t num_inputs) {
+  try {
+    function(Tensors(num_inputs, kOne));
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(CallableTest, AnotherNumberOfArgumentsIsAnError) {
+  EXPECT_EQ(ErrorOf(AdaptFunction(SumOfEight), 7), "it does not take 7 tensors");
+  EXPECT_EQ(ErrorOf(AdaptFunction(SumOfEight), 9), "it does not take 9 tensors");
+  EXPECT_EQ(ErrorOf(AdaptFunction([](const auto& x) { return x; }), 0), "none");  // a vector is one argument
+  const TensorFunction any = AdaptFunction([](const at::Tensor& first, const auto&...) { return first; });
+  EXPECT_EQ(ErrorOf(any, internal::kMaxTensorsOfTemplate + 1), "it does not take 17 tensors");
+}
+
+TEST(CallableTest, OtherCallablesAreRecognizedWhenCompiled) {
+  const auto on_int = [](int) { return kOne; };
+  static_assert(!internal::TakesSomeTensors<decltype(on_int)>() && !internal::kTakesVector<decltype(on_int)>);
+  const auto on_vector = [](const Tensors&) { return kOne; };
+  static_assert(!internal::TakesSomeTensors<decltype(on_vector)>() && internal::kTakesVector<decltype(on_vector)>);
+  static_assert(internal::TakesSomeTensors<decltype(&SumOfEight)>());
+}
+
 TEST(CallableTest, TakesAVector) {
   const TensorFunction last = AdaptFunction([](const Tensors& all) { return all.back(); });
   EXPECT_THAT(Values(last(Tensors(8, kOne * 4))), ::testing::ElementsAre(4));
@@ -51,6 +100,9 @@ TEST(CallableTest, FactoryReturnsAPointerOrAHolder) {
   EXPECT_THAT(Values(pointer.forward({kOne, kOne * 5})), ::testing::ElementsAre(5));
   const ModuleInstance holder = AdaptFactory([] { return Scale(); })();
   EXPECT_THAT(Values(holder.forward({kOne})), ::testing::ElementsAre(2));
+  const ModuleInstance instance = AdaptFactory(AdaptFactory([] { return Scale(); }))();
+  EXPECT_THAT(Values(instance.forward({kOne})), ::testing::ElementsAre(2));
+  EXPECT_THROW(instance.forward({}), std::invalid_argument);
 }
 
 }  // namespace

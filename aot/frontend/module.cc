@@ -65,7 +65,7 @@ absl::StatusOr<std::vector<ModuleState>> CollectStates(const torch::nn::Module& 
       return absl::InvalidArgumentError(
           absl::StrCat("'", registered.name,
                        "' was not created by an op inside the factory. Create it there (torch::empty, zeros, "
-                       "arange, ...), and give its content as CompileOptions.initial_values"));
+                       "arange, ...), and give its content as CompileOptions.module.initial_values"));
     }
     ModuleState& state = states.emplace_back();
     state.name = registered.name;
@@ -204,9 +204,9 @@ void TraceableModule::RefuseReplacedTensors() const {
       found |= Names(state, registered.name) && state.tensor.is_same(registered.tensor);
     }
     if (found) continue;
-    CurrentRecorder()->Refuse(absl::StrCat("'", registered.name, "'"),
-                              "forward() replaced or registered it; write to a tensor that the "
-                              "constructor registers in place instead (copy_)");
+    CurrentRecorder()->ReportUnsupported(absl::StrCat("'", registered.name, "'"),
+                                         "forward() replaced or registered it; write to a tensor that the "
+                                         "constructor registers in place instead (copy_)");
   }
 }
 

@@ -194,7 +194,7 @@ FusedExpr TakeApart(const Node& node) {
 }
 
 void PutTogether(const FusedExpr& fused, Node& node) {
-  node.op = "cotan.expr";
+  node.op = std::string(kExprOp);
   node.arguments.clear();
   for (const ValueId id : fused.inputs) node.arguments.push_back(Use{id});
   node.outputs = fused.outputs;

@@ -15,6 +15,7 @@
 #include "aot/fusion/expr_merge.h"
 #include "aot/fusion/fusion_graph.h"
 #include "aot/fusion/rematerialize.h"
+#include "aot/ir/prim_node.h"
 #include "aot/transforms/dead_code.h"
 #include "base/status_macros.h"
 
@@ -107,7 +108,7 @@ class Fuser {
       return true;
     return !g_.WaitsFor(b, a, [&](int id) {
       const FusionNode& unit = g_.unit(id);
-      return !unit.expr.has_value() && unit.node.op != "prim.view";
+      return !unit.expr.has_value() && !IsPrim(unit.node, PrimOp::kView);
     });
   }
 
@@ -171,13 +172,11 @@ class Fuser {
       if (g_.TypeOf(value).sizes == reshaped.input_sizes[k]) continue;
       const int producer = g_.Producer(g_.StripReshape(value));
       if (producer < 0) continue;
-      const std::string& op = g_.unit(producer).node.op;
       // With convolutions, images are channels-last rather than row-major.
       const bool is_image = g_.has_convolutions() && g_.TypeOf(value).sizes.size() > 3;
       const bool is_expr = g_.unit(producer).expr.has_value();
-      const bool dense = (is_expr && !is_image) || op == "prim.matmul" || op == "prim.gather" ||
-                         op == "prim.checked_index" || op == "prim.scatter_add" || op == "prim.scan" ||
-                         op == "prim.sort" || op == "prim.concat" || op == "prim.convolution_backward_weight";
+      const std::optional<PrimOp> prim = PrimOpOf(g_.unit(producer).node);
+      const bool dense = (is_expr && !is_image) || (prim.has_value() && PrimInfo(*prim).result == PrimResult::kDense);
       const bool only_ones =
           EstimatedCount(g_.TypeOf(value).sizes) == 1 || DropsOnlyOnes(g_.TypeOf(value).sizes, reshaped.input_sizes[k]);
       if (!dense && !only_ones) return false;

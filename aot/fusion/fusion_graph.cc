@@ -6,17 +6,23 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "aot/ir/prim_ops.h"
+#include "aot/ir/prim_node.h"
 #include "aot/ir/verifier.h"
 
 namespace cotan::aot {
+namespace {
+
+Node ViewNode(ValueId source, const SymIntVector& sizes, ValueId result) {
+  return {std::string(PrimName(PrimOp::kView)), {Use{source}, ToSymInts(sizes)}, {result}, "", nullptr};
+}
+
+}  // namespace
 
 FusionGraph::FusionGraph(Graph& graph) : graph_(graph) {
   for (Node& node : graph_.nodes()) {
-    has_convolutions_ = has_convolutions_ || absl::StartsWith(node.op, "prim.convolution");
+    has_convolutions_ = has_convolutions_ || IsPrim(node, PrimKind::kConvolution);
     AddUnit(std::move(node));
   }
   graph_.nodes().clear();
@@ -95,12 +101,12 @@ const std::set<int>& FusionGraph::UsersOf(ValueId value) {
   return users_[static_cast<size_t>(value)];
 }
 
-bool FusionGraph::IsView(int id) const { return IsViewOp(unit(id).node.op); }
+bool FusionGraph::IsView(int id) const { return aot::IsView(unit(id).node); }
 
 ValueId FusionGraph::StripReshape(ValueId value) const {
   const int producer = Producer(value);
-  if (producer < 0 || unit(producer).node.op != "prim.view") return value;
-  return std::get<Use>(unit(producer).node.arguments[0]).value;
+  if (producer < 0 || !IsPrim(unit(producer).node, PrimOp::kView)) return value;
+  return OperandOf(unit(producer).node, "x");
 }
 
 std::set<int> FusionGraph::Readers(ValueId value) {
@@ -126,7 +132,7 @@ bool FusionGraph::NeededOutsideThroughViews(ValueId value, int a, int b) {
   for (const int user : UsersOf(value)) {
     if (user == a || user == b) continue;
     const Node& node = unit(user).node;
-    if (node.op == "prim.view" && !NeededOutsideThroughViews(node.outputs[0], a, b)) continue;
+    if (IsPrim(node, PrimOp::kView) && !NeededOutsideThroughViews(node.outputs[0], a, b)) continue;
     return true;
   }
   return false;
@@ -195,7 +201,7 @@ ValueId FusionGraph::ViewOf(ValueId value, const SymIntVector& sizes) {
   // DropUnused() may have removed an earlier view.
   if (const auto it = views_.find(key); it != views_.end() && unit(Producer(it->second)).alive) return it->second;
   const ValueId result = graph_.AddValue({graph_.value(source).type.dtype, sizes, {}});
-  AddUnit({"prim.view", {Use{source}, std::vector<SymInt>(sizes.begin(), sizes.end())}, {result}, "", nullptr});
+  AddUnit(ViewNode(source, sizes, result));
   views_[key] = result;
   return result;
 }
@@ -222,7 +228,7 @@ void FusionGraph::ApplyReshape(int id, const Reshaped& reshaped) {
     const ValueId now = ExprOf(id).outputs[k];
     if (now == old_outputs[k]) continue;
     const SymIntVector& sizes = graph_.value(old_outputs[k]).type.sizes;
-    AddUnit({"prim.view", {Use{now}, std::vector<SymInt>(sizes.begin(), sizes.end())}, {old_outputs[k]}, "", nullptr});
+    AddUnit(ViewNode(now, sizes, old_outputs[k]));
   }
   RebaseViews(old_outputs);
 }
@@ -410,9 +416,9 @@ void FusionGraph::RebaseViews(const std::vector<ValueId>& values) {
     const std::set<int> users = UsersOf(value);
     for (const int user : users) {
       Node& node = at(user).node;
-      if (node.op != "prim.view") continue;
+      if (!IsPrim(node, PrimOp::kView)) continue;
       Unlink(user);
-      node.arguments[0] = Use{source};
+      node.arguments[ArgumentIndex(node, "x")] = Use{source};
       Link(user);
       const ValueId seen = node.outputs[0];
       if (graph_.value(seen).type.sizes == graph_.value(source).type.sizes) ReplaceUses(seen, source);

@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "aot/fusion/expr_merge.h"
+#include "aot/ir/prim_node.h"
 #include "aot/ir/size_estimate.h"
 
 namespace cotan::aot {
@@ -30,8 +31,8 @@ class EpilogueFuser {
     }
     bool changed = false;
     for (auto it = graph_.nodes().begin(); it != graph_.nodes().end(); ++it) {
-      if (it->op == "prim.matmul") products_[it->outputs[0]] = it;
-      if (it->op != "cotan.expr" || !IsUpdate(*it)) continue;
+      if (IsPrim(*it, PrimOp::kMatmul)) products_[it->outputs[0]] = it;
+      if (it->op != kExprOp || !IsUpdate(*it)) continue;
       for (const ValueId id : TensorOperands(*it)) {
         const auto product = products_.find(id);
         if (product == products_.end() || !Pays(*product->second, *it)) continue;
@@ -64,15 +65,15 @@ class EpilogueFuser {
   bool Pays(const Node& product, const Node& update) {
     const ValueId id = product.outputs[0];
     const SymIntVector& sizes = graph_.value(id).type.sizes;
-    if (uses_[id] != 1 || !std::holds_alternative<None>(product.arguments[2])) return false;
-    const SymIntVector& a = graph_.value(std::get<Use>(product.arguments[0]).value).type.sizes;
-    const SymIntVector& b = graph_.value(std::get<Use>(product.arguments[1]).value).type.sizes;
+    if (uses_[id] != 1 || !IsNone(product, "bias")) return false;
+    const SymIntVector& a = graph_.value(OperandOf(product, "a")).type.sizes;
+    const SymIntVector& b = graph_.value(OperandOf(product, "b")).type.sizes;
     if (sizes.size() != 2 || a.size() != 2 || b.size() != 2 || !(sizes == TakeApart(update).domain)) return false;
     return EstimatedSize(a[1]) <= kMaxEpilogueDepth && EstimatedCount(sizes) >= kMinEpilogueElements;
   }
 
   void Fuse(const Node& product, Node& update) const {
-    std::vector<Argument> arguments = {product.arguments[0], product.arguments[1]};
+    std::vector<Argument> arguments = {Use{OperandOf(product, "a")}, Use{OperandOf(product, "b")}};
     std::vector<uint32_t> index;  // of each input of the update: its index in the epilogue
     const std::vector<ValueId> inputs = TensorOperands(update);
     for (const ValueId id : inputs) {
@@ -84,7 +85,7 @@ class EpilogueFuser {
     for (serialization::ExprInstruction& instruction : *expr->mutable_instructions()) {
       if (instruction.fn() == serialization::FN_INPUT) instruction.set_index(index[instruction.index()]);
     }
-    update.op = "prim.matmul_epilogue";
+    update.op = std::string(PrimName(PrimOp::kMatmulEpilogue));
     update.arguments = std::move(arguments);
     update.expr = std::move(expr);
     update.source = product.source;

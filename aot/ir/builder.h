@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Appends prim.* and one-function cotan.expr nodes to a graph and infers their types. The rows of
-// the op table, the optimizers and the partitioner use it:
+// Appends prim.* nodes (prim_ops.h) and one-function cotan.expr nodes to a graph and infers their
+// types. The rows of the op table, the optimizers and the partitioner use it:
 //
 //   Builder b(&graph);
 //   Tensor x = b.Value(id);
@@ -10,36 +10,6 @@
 //
 // Binary functions broadcast as ATen does. Both operands have the same dtype (Cast() first); a
 // literal number takes the dtype of the other operand.
-//
-// Nodes of the dialect prim, with their arguments:
-//   prim.view(x, sizes)  prim.permute(x, dims)  prim.expand(x, sizes)
-//   prim.slice(x, dim, start, end, step)  prim.select(x, dim, index)
-//   prim.as_strided(x, sizes, strides, offset)
-//   prim.view_as_real(x), prim.view_as_complex(x)
-//   prim.diagonal(x, offset, dim1, dim2)  prim.unfold(x, dim, size, step)
-//   prim.copy(x)
-//   prim.matmul(a, b, bias|none)
-//   prim.matmul_epilogue(a, b, inputs...), with a program (matmul_epilogue.h)
-//   prim.convolution(x, weight, bias|none, ...ConvolutionConfig)
-//   prim.convolution_backward_input(grad, weight, ...)
-//   prim.convolution_backward_weight(grad, x, ...)
-//   prim.max_pool(x, ...PoolConfig) -> values, indices
-//   prim.max_pool_backward(grad, indices, ...)
-//   prim.avg_pool(x, ...)  prim.avg_pool_backward(grad, ...)
-//   prim.gather(x, index, dim)
-//   prim.scatter_add(rows, index, base|none, dim, padding_index)
-//   prim.checked_index(index, size, from_end, ignored|none)
-//   prim.scan(x, function, dim, reverse) -> values[, indices]
-//   prim.sort(x, dim, descending) -> values, indices
-//   prim.concat({tensors}, dim)
-//   prim.attention(q, k, v, bias|none, is_causal, scale) -> result, logsumexp
-//   prim.attention_backward(grad, q, k, v, result, logsumexp, bias|none,
-//                           is_causal, scale) -> dq, dk, dv
-//   prim.recurrent(projected, weight, h0, c0|bias|none, cell, reverse)
-//       -> hidden[, cell][, gates]
-//   prim.recurrent_backward(grad, hidden, weight, h0, gates|none, cell|none,
-//                           c0|none, grad_last_cell|none, cell, reverse)
-//       -> grad_projected, grad_h0[, grad_c0 or of the hidden products]
 #ifndef COTAN_AOT_IR_BUILDER_H_
 #define COTAN_AOT_IR_BUILDER_H_
 
@@ -54,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "aot/ir/graph.h"
+#include "aot/ir/prim_ops.h"
 #include "serialization/schema/program.pb.h"
 
 namespace cotan::aot {
@@ -210,9 +181,10 @@ class Builder {
   std::pair<Tensor, Tensor> Sort(const Tensor& x, int64_t dim, SymInt count, bool descending);
   Tensor Concat(absl::Span<const Tensor> tensors, int64_t dim);
 
-  // Appends a node and returns its results, which have the given types.
-  std::vector<Tensor> Emit(std::string op, std::vector<Argument> arguments, absl::Span<const TensorType> types);
-  // Appends a node that carries an expression program; null: none.
+  // Appends a node and returns its results, which have the given types. The arguments are in the
+  // order of the op's signature.
+  std::vector<Tensor> Emit(PrimOp op, std::vector<Argument> arguments, absl::Span<const TensorType> types);
+  // Appends a node of any dialect. `expr`: the expression program that it carries; null: none.
   std::vector<Tensor> EmitNode(std::string op, std::vector<Argument> arguments, absl::Span<const TensorType> types,
                                std::shared_ptr<const serialization::Expr> expr);
   // Returns the node that defines a value; null for a graph input.

@@ -8,9 +8,9 @@
 //            with defaults filled in. Functional ops and views only. A Python
 //            or C++ number that ATen wrapped into a 0-d tensor is recorded as
 //            the number.
-//   prim.*   what lowering produces (aot/ir/builder.h): one op for each view
-//            and for each op of the runtime that has its own kernel
-//            ("prim.matmul").
+//   prim.*   what lowering produces: one op for each view and for each op of
+//            the runtime that has its own kernel ("prim.matmul"). prim_ops.h
+//            lists them, prim_node.h reads their nodes.
 //   cotan.*  "cotan.expr", an expression program: after lowering one pointwise
 //            function or reduction, after fusion a chain of them; and the
 //            tracer's own ops ("cotan.random_uniform.default",
@@ -77,6 +77,9 @@ struct Use {
 using Argument = std::variant<None, Use, std::vector<Use>, bool, SymInt, double, std::string, DType,
                               std::vector<SymInt>, std::vector<double>, std::vector<bool>>;
 
+// The op of expression programs.
+inline constexpr absl::string_view kExprOp = "cotan.expr";
+
 struct Node {
   std::string op;
   std::vector<Argument> arguments;
@@ -84,8 +87,8 @@ struct Node {
   std::vector<ValueId> outputs;
   // Module path ("layer1.0") of the op, or of the op whose gradient it computes; for messages.
   std::string source;
-  // Set exactly for "cotan.expr": its instructions. FN_INPUT indexes count the
-  // tensor arguments.
+  // The instructions of cotan.expr and prim.matmul_epilogue; null for other ops. FN_INPUT indexes
+  // of cotan.expr count the tensor arguments.
   std::shared_ptr<const serialization::Expr> expr;
 };
 

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "aot/ir/expr_text.h"
+#include "aot/ir/prim_node.h"
+#include "aot/ir/prim_verifier.h"
 #include "aot/ir/text.h"
 #include "base/status_macros.h"
 
@@ -228,10 +231,11 @@ class GraphVerifier {
   }
 
   absl::Status VerifyNode(const Node& node) {
-    if (!absl::StartsWith(node.op, "aten.") && !absl::StartsWith(node.op, "prim.") &&
-        !absl::StartsWith(node.op, "cotan.")) {
-      return absl::InternalError(absl::StrCat("op '", node.op, "' is of no known dialect"));
+    const std::optional<PrimOp> prim = PrimOpOf(node);
+    if (!prim.has_value() && !absl::StartsWith(node.op, "aten.") && !absl::StartsWith(node.op, "cotan.")) {
+      return absl::InternalError(absl::StrCat("op '", node.op, "' is neither a prim op nor of another known dialect"));
     }
+    if (prim.has_value()) COTAN_RETURN_IF_ERROR(VerifyPrim(*prim, node));
     std::vector<TensorType> inputs;
     for (const ValueId id : TensorOperands(node)) {
       if (id == kNoValue) continue;
@@ -244,8 +248,8 @@ class GraphVerifier {
       COTAN_RETURN_IF_ERROR(Define(id, node.op));
       outputs.push_back(graph_.value(id).type);
     }
-    const bool is_epilogue = node.op == "prim.matmul_epilogue";
-    if ((node.op == "cotan.expr" || is_epilogue) != (node.expr != nullptr)) {
+    const bool is_epilogue = prim == PrimOp::kMatmulEpilogue;
+    if ((node.op == kExprOp || is_epilogue) != (node.expr != nullptr)) {
       return absl::InternalError("exactly cotan.expr and prim.matmul_epilogue carry a program");
     }
     if (is_epilogue) {

@@ -13,7 +13,8 @@ namespace cotan::aot {
 // Checks that
 //   - each value is defined once, by an input or a node, before its uses;
 //   - each defined value has a dtype and a dim_order that is a permutation;
-//   - each op is of a known dialect, and only cotan.expr has a program;
+//   - each op is of a known dialect, and only cotan.expr and prim.matmul_epilogue have a program;
+//   - each prim node has the arguments and results of its signature (VerifyPrim);
 //   - each expression program is well formed and agrees with the types of the
 //     node's operands and results (VerifyExpr).
 // Internal: an invariant is violated, which is a bug of the stage that made the graph; the message

@@ -27,7 +27,7 @@ namespace {
 // Merges equal views. Equal expressions stay separate: fusion decides whether computing twice is
 // cheaper than storing.
 absl::StatusOr<bool> ShareViews(Graph& graph) {
-  return EliminateCommonSubexpressionsIf(graph, [](const Node& node) { return node.op != "cotan.expr"; });
+  return EliminateCommonSubexpressionsIf(graph, [](const Node& node) { return node.op != kExprOp; });
 }
 
 }  // namespace

@@ -30,9 +30,8 @@ TEST(MemoryPlanTest, IsWhatASessionAllocates) {
 
 TEST(MemoryPlanTest, DynamicSizesAreThoseOfTheSymbols) {
   ProgramBuilder program = LinearRegression();
-  std::vector<int64_t> scratch;
-  const auto small = MemoryPlanner(program.artifact(), {2}, {.kernels = &TestKernels()});
-  const auto large = MemoryPlanner(program.artifact(), {64}, {.kernels = &TestKernels()});
+  const MemoryPlanner small(program.artifact(), {2}, {.kernels = &TestKernels()});
+  const MemoryPlanner large(program.artifact(), {64}, {.kernels = &TestKernels()});
   const serialization::TensorType type = cotan::testing::TypeOf(DType::kFloat32, {"s0", "3"});
   EXPECT_EQ(*small.BytesOf(type), 2 * 3 * 4);
   EXPECT_EQ(*large.BytesOf(type), 64 * 3 * 4);
@@ -41,7 +40,8 @@ TEST(MemoryPlanTest, DynamicSizesAreThoseOfTheSymbols) {
 TEST(MemoryPlanTest, NamesTheOpThatTheKernelsLack) {
   ProgramBuilder program = DeepStep(6);
   const KernelRegistry none;
-  const MemoryPlanner planner(program.artifact(), {}, {.kernels = &none});
+  const DimVector no_symbols;
+  const MemoryPlanner planner(program.artifact(), no_symbols, {.kernels = &none});
   std::vector<int64_t> scratch;
   EXPECT_EQ(planner.Plan(program.artifact().methods(0), scratch).status().code(), absl::StatusCode::kNotFound);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,7 +13,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "aot/ir/builder.h"
-#include "aot/ir/prim_ops.h"
+#include "aot/ir/prim_node.h"
 #include "aot/ir/size_estimate.h"
 #include "aot/transforms/dead_code.h"
 #include "base/status_macros.h"
@@ -37,6 +38,12 @@ bool IsCheap(const serialization::Expr& expr) {
                      [](const serialization::ExprInstruction& instruction) {
                        return IsCheapExprFn(instruction.fn()) || instruction.fn() == serialization::FN_RANDOM_UNIFORM;
                      });
+}
+
+// Returns true if the node does no work at run time.
+bool IsFree(const Node& node) {
+  const std::optional<PrimOp> op = PrimOpOf(node);
+  return op.has_value() && PrimInfo(*op).cost == PrimCost::kFree;
 }
 
 // Returns true if the output is the new content of a graph input.
@@ -148,7 +155,7 @@ class Partitioner {
       case SavePolicy::kDefault:
         break;
     }
-    if (IsViewOp(node.op)) return true;
+    if (IsFree(node)) return true;
     if (node.expr == nullptr || !IsCheap(*node.expr)) return false;
     int64_t extra = 0;
     bool stored_anyway = true;  // all operands are
@@ -161,7 +168,7 @@ class Partitioner {
   }
 
   SavePolicy PolicyOf(const Node& node) const {
-    if (node.op == "prim.effect") return SavePolicy::kSave;
+    if (IsPrim(node, PrimKind::kEffect)) return SavePolicy::kSave;
     return policy_ == nullptr ? SavePolicy::kDefault : policy_(joint_, node);
   }
 
@@ -171,7 +178,7 @@ class Partitioner {
     if (Provided(id) || EstimatedBytes(joint_.value(id).type) <= kSmallBytes) return true;
     const auto it = producers_.find(id);
     if (it == producers_.end()) return true;
-    if (IsViewOp(it->second->op)) return IsStoredAnyway(TensorOperands(*it->second)[0]);
+    if (IsView(*it->second)) return IsStoredAnyway(TensorOperands(*it->second)[0]);
     return it->second->expr == nullptr;
   }
 
@@ -182,7 +189,7 @@ class Partitioner {
     const auto it = producers_.find(id);
     if (it == producers_.end() || depth == 0) return whole;
     const Node& node = *it->second;
-    if (!IsViewOp(node.op) && (node.expr == nullptr || !IsCheap(*node.expr))) return whole;
+    if (!IsFree(node) && (node.expr == nullptr || !IsCheap(*node.expr))) return whole;
     int64_t parts = 0;
     for (const ValueId operand : TensorOperands(node)) parts += CostOf(operand, depth - 1);
     return std::min(parts, whole);

@@ -36,8 +36,9 @@ enum class SavePolicy : uint8_t {
 };
 
 // Returns the policy for the results of `node`, a node of the lowered graph `joint` (prim.* and
-// cotan.*); `node.source` names its module. Corresponds to the policy function of PyTorch's
-// selective activation checkpointing.
+// cotan.*). `PrimOpOf(node)` (prim_node.h) is its op, `PrimInfo(op).cost` the op's cost class, and
+// `node.source` names its module. Corresponds to the policy function of PyTorch's selective
+// activation checkpointing.
 using SavePolicyFunction = std::function<SavePolicy(const Graph& joint, const Node& node)>;
 
 // Cuts `joint`: nodes that depend on a tangent run in the backward, all others in the forward. By

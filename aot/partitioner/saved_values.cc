@@ -3,7 +3,7 @@
 #include "aot/partitioner/saved_values.h"
 
 #include "absl/container/flat_hash_map.h"
-#include "aot/ir/prim_ops.h"
+#include "aot/ir/prim_node.h"
 
 namespace cotan::aot {
 
@@ -16,7 +16,7 @@ serialization::SavedForBackward DescribeSaved(const Graph& forward) {
     return found == root.end() ? value : found->second;
   };
   for (const Node& node : forward.nodes()) {
-    if (IsViewOp(node.op)) root[node.outputs[0]] = root_of(TensorOperands(node)[0]);
+    if (IsView(node)) root[node.outputs[0]] = root_of(TensorOperands(node)[0]);
   }
   absl::flat_hash_map<ValueId, int> holders;  // outputs that share a root
   for (const GraphOutput& output : forward.outputs()) {

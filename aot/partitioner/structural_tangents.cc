@@ -31,7 +31,7 @@ absl::flat_hash_map<int, Tangents> TangentsOfGradients(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     const std::vector<ValueId> operands = TensorOperands(node);
     std::vector<std::vector<uint32_t>> inputs(node.outputs.size(), AllOf(operands.size()));
-    if (node.op == "cotan.expr") inputs = InputsOfOutputs(*node.expr);
+    if (node.op == kExprOp) inputs = InputsOfOutputs(*node.expr);
     for (size_t output = 0; output < node.outputs.size(); ++output) {
       if (node.outputs[output] == kNoValue) continue;
       Tangents reaching;

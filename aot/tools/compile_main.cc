@@ -72,6 +72,9 @@ absl::StatusOr<const ModelDefinition*> FindModel(const std::vector<ModelDefiniti
   for (const ModelDefinition& model : models) {
     if (model.name == name) return &model;
   }
+  if (models.empty()) {
+    return absl::NotFoundError("this tool has no registered models: give --model=FILE.pt2");
+  }
   return absl::NotFoundError(absl::StrCat(
       name.empty() ? "give --model=NAME" : absl::StrCat("there is no model '", name, "'"), "; there are ",
       absl::StrJoin(models, ", ", [](std::string* out, const ModelDefinition& model) { out->append(model.name); })));
@@ -102,7 +105,7 @@ absl::Status ApplyFlags(size_t num_inputs, CompileOptions& options) {
     COTAN_ASSIGN_OR_RETURN(options.dynamic_dims.emplace_back(), ParseDynamicDim(text, static_cast<int>(num_inputs)));
   }
   if (const std::string text = absl::GetFlag(FLAGS_precision); !text.empty()) {
-    COTAN_ASSIGN_OR_RETURN(options.autocast, ParsePrecision(text));
+    COTAN_ASSIGN_OR_RETURN(options.tracing.autocast, ParsePrecision(text));
   }
   if (const std::string text = absl::GetFlag(FLAGS_optimizer); !text.empty()) {
     COTAN_ASSIGN_OR_RETURN(OptimizerOptions optimizer, ParseOptimizer(text));
@@ -119,15 +122,15 @@ absl::Status ApplyFlags(size_t num_inputs, CompileOptions& options) {
     if (!options.optimizer.has_value()) return absl::InvalidArgumentError("--loss_scaling needs an optimizer");
     options.optimizer->loss_scaling = LossScaling();
   }
-  for (const std::string& pattern : absl::GetFlag(FLAGS_freeze)) options.frozen.push_back(pattern);
-  if (absl::GetFlag(FLAGS_accumulate)) options.accumulate_gradients = true;
-  if (!absl::GetFlag(FLAGS_references)) options.store_references = false;
-  if (absl::GetFlag(FLAGS_seed) >= 0) options.seed = static_cast<uint64_t>(absl::GetFlag(FLAGS_seed));
+  for (const std::string& pattern : absl::GetFlag(FLAGS_freeze)) options.module.frozen.push_back(pattern);
+  if (absl::GetFlag(FLAGS_accumulate)) options.methods.accumulate = true;
+  if (!absl::GetFlag(FLAGS_references)) options.debug.store_references = false;
+  if (absl::GetFlag(FLAGS_seed) >= 0) options.module.seed = static_cast<uint64_t>(absl::GetFlag(FLAGS_seed));
   if (const std::string text = absl::GetFlag(FLAGS_max_memory); !text.empty()) {
     COTAN_ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes(text));
     options.max_memory = MemoryLimit{bytes, CpuTarget()};
   }
-  options.dump_dir = absl::GetFlag(FLAGS_dump_dir);
+  options.debug.dump_dir = absl::GetFlag(FLAGS_dump_dir);
   options.cache_dir = absl::GetFlag(FLAGS_cache_dir);
   return absl::OkStatus();
 }
@@ -175,7 +178,7 @@ absl::StatusOr<CompiledModel> CompileRegistered(const std::vector<ModelDefinitio
   const std::vector<at::Tensor> examples = model->examples();
   CompileOptions options = model->options();
   COTAN_RETURN_IF_ERROR(ApplyFlags(examples.size(), options));
-  return CompileModuleFactory(model->factory, examples, options);
+  return CompileModule(model->factory, examples, options);
 }
 
 // Returns the memory of each method, with the effect of --max_memory. Empty if a dimension has no

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # Tests the command line of the compile tool: what it lists, writes and rejects.
 set -euo pipefail
-compile="$1"
-artifact="$2"  # made by cotan_program()
-archive="$3"   # mlp.pt2
+compile="$1"        # with registered models
+archive_tool="$2"   # //aot:compile, without
+artifact="$3"       # made by cotan_program()
+archive="$4"        # mlp.pt2
 
 fail() { echo "FAIL: $1" >&2; exit 1; }
 
@@ -32,9 +33,15 @@ refuses "give --model=NAME"
 refuses "there is no optimizer 'lion'" --model=binary --optimizer=lion
 refuses "the frozen pattern 'x*' matches no parameter" --model=binary --freeze='x*'
 
-# An exported model.
+# An exported model. The tool without registered models writes the same.
+[ -z "$("$archive_tool" --list)" ] || fail "//aot:compile has registered models"
+"$archive_tool" --model=mlp --out="$TEST_TMPDIR/refused.cotan" 2> "$TEST_TMPDIR/error" && fail "there is a model 'mlp'"
+grep -q "this tool has no registered models" "$TEST_TMPDIR/error" || fail "$(cat "$TEST_TMPDIR/error")"
+"$archive_tool" --model="$archive" --out="$TEST_TMPDIR/other.cotan" --loss=output:0 --optimizer='sgd(lr=0.1)' \
+  --freeze='net.1.*' > /dev/null 2> /dev/null
 "$compile" --model="$archive" --out="$TEST_TMPDIR/archive.cotan" --loss=output:0 --optimizer='sgd(lr=0.1)' \
   --freeze='net.1.*' > "$TEST_TMPDIR/summary" 2> "$TEST_TMPDIR/progress"
+cmp "$TEST_TMPDIR/archive.cotan" "$TEST_TMPDIR/other.cotan" || fail "the two tools give other bytes"
 grep -q '52650 parameters (2410 trained)' "$TEST_TMPDIR/summary" || fail "the summary lacks the parameters"
 grep -q '^  train_step .* ops' "$TEST_TMPDIR/summary" || fail "the summary lacks train_step"
 grep -q 'saved for the backward' "$TEST_TMPDIR/summary" || fail "the summary lacks what is saved"

@@ -95,7 +95,7 @@ absl::Status SetLoss(const LossFlag& loss, const std::vector<at::Tensor>& output
         absl::StrCat("the loss is of output ", loss.output, ", and the model has ", count, " outputs"));
   }
   if (loss.function.empty()) {
-    options.loss_output = index;
+    options.loss.output = index;
     return absl::OkStatus();
   }
   const LossKind& kind = *FindKind(loss.function);
@@ -103,10 +103,10 @@ absl::Status SetLoss(const LossFlag& loss, const std::vector<at::Tensor>& output
   if (!output.is_floating_point() || (kind.takes_classes && output.dim() == 0)) {
     return absl::InvalidArgumentError(absl::StrCat(loss.function, " cannot be taken of output ", index));
   }
-  options.targets = {kind.takes_classes ? at::zeros(ClassSizes(output), at::TensorOptions(at::kLong))
-                                        : at::zeros(output.sizes(), output.options())};
-  options.loss = [compute = kind.compute, index](const std::vector<at::Tensor>& results,
-                                                 const std::vector<at::Tensor>& targets) {
+  options.loss.targets = {kind.takes_classes ? at::zeros(ClassSizes(output), at::TensorOptions(at::kLong))
+                                             : at::zeros(output.sizes(), output.options())};
+  options.loss.function = [compute = kind.compute, index](const std::vector<at::Tensor>& results,
+                                                          const std::vector<at::Tensor>& targets) {
     return compute(results[static_cast<size_t>(index)], targets[0]);
   };
   return absl::OkStatus();

@@ -28,7 +28,7 @@ struct LossFlag {
 // InvalidArgument: another form or an unknown function; the message lists the functions.
 absl::StatusOr<LossFlag> ParseLoss(absl::string_view text);
 
-// Sets loss_output, or loss and targets, of `options`. `outputs` are example outputs of the model;
+// Sets options.loss: the output, or function and targets. `outputs` are example outputs of the model;
 // sizes and dtype of the label follow from them.
 // InvalidArgument: the model does not have the output, or the function throws for it.
 absl::Status SetLoss(const LossFlag& loss, const std::vector<at::Tensor>& outputs, CompileOptions& options);

@@ -37,13 +37,13 @@ TEST(LossFlagTest, RefusesAllElse) {
 TEST(LossFlagTest, MakesTheLabelFromTheOutput) {
   CompileOptions options;
   ASSERT_TRUE(SetLoss(*ParseLoss("cross_entropy(output:0,label)"), {at::ones({4, 5, 6})}, options).ok());
-  EXPECT_EQ(options.targets[0].sizes(), (std::vector<int64_t>{4, 6}));
-  EXPECT_EQ(options.targets[0].scalar_type(), at::kLong);
-  EXPECT_EQ(options.loss({at::ones({4, 5, 6})}, options.targets).dim(), 0);
+  EXPECT_EQ(options.loss.targets[0].sizes(), (std::vector<int64_t>{4, 6}));
+  EXPECT_EQ(options.loss.targets[0].scalar_type(), at::kLong);
+  EXPECT_EQ(options.loss.function({at::ones({4, 5, 6})}, options.loss.targets).dim(), 0);
 
   ASSERT_TRUE(SetLoss(*ParseLoss("mse_loss(output:-1,wanted)"), {at::ones({1}), at::ones({2, 3})}, options).ok());
-  EXPECT_EQ(options.targets[0].sizes(), (std::vector<int64_t>{2, 3}));
-  EXPECT_EQ(options.loss({at::ones({1}), at::ones({2, 3})}, options.targets).item<float>(), 1);
+  EXPECT_EQ(options.loss.targets[0].sizes(), (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(options.loss.function({at::ones({1}), at::ones({2, 3})}, options.loss.targets).item<float>(), 1);
 }
 
 TEST(LossFlagTest, RefusesOutputsThatAreNotThere) {

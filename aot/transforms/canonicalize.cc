@@ -2,12 +2,14 @@
 
 #include "aot/transforms/canonicalize.h"
 
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "aot/ir/builder.h"
+#include "aot/ir/prim_node.h"
 #include "aot/transforms/dead_code.h"
 #include "base/status_macros.h"
 
@@ -15,11 +17,11 @@ namespace cotan::aot {
 namespace {
 
 // Returns true if the permutation swaps the last two dimensions and no others.
-bool SwapsLastTwo(const std::vector<SymInt>& dims) {
+bool SwapsLastTwo(const std::vector<int64_t>& dims) {
   const size_t rank = dims.size();
   for (size_t i = 0; i < rank; ++i) {
     const size_t expected = i + 2 < rank ? i : 2 * rank - 3 - i;
-    if (rank < 2 || !(dims[i] == SymInt(static_cast<int64_t>(expected)))) return false;
+    if (rank < 2 || dims[i] != static_cast<int64_t>(expected)) return false;
   }
   return true;
 }
@@ -69,34 +71,31 @@ class Canonicalizer {
  private:
   // Returns the replacement of a node; undefined if it is kept.
   Tensor Better(const Node& node) {
-    if (node.op == "prim.permute") return Permute(node);
-    if (node.op == "prim.view") return b_.View(New(Operand(node, 0)), graph_.value(node.outputs[0]).type.sizes);
-    if (node.op == "prim.matmul") return SplitBatch(node);
+    if (IsPrim(node, PrimOp::kPermute)) return Permute(node);
+    if (IsPrim(node, PrimOp::kView)) return b_.View(New(node, "x"), graph_.value(node.outputs[0]).type.sizes);
+    if (IsPrim(node, PrimOp::kMatmul)) return SplitBatch(node);
     return AbsorbBias(node);
   }
 
-  static ValueId Operand(const Node& node, size_t i) { return std::get<Use>(node.arguments[i]).value; }
   Tensor New(ValueId old) { return b_.Value(names_.at(old)); }
+  Tensor New(const Node& node, absl::string_view operand) { return New(OperandOf(node, operand)); }
 
   // Returns the product that defines `value`, if it has no bias and the value has one use; else
   // null.
   const Node* SoleProduct(ValueId value) {
     const auto it = producers_.find(value);
-    if (it == producers_.end() || it->second->op != "prim.matmul" || uses_[value] != 1) return nullptr;
-    return std::holds_alternative<None>(it->second->arguments[2]) ? it->second : nullptr;
+    if (it == producers_.end() || !IsPrim(*it->second, PrimOp::kMatmul) || uses_[value] != 1) return nullptr;
+    return IsNone(*it->second, "bias") ? it->second : nullptr;
   }
 
   Tensor Permute(const Node& node) {
-    const auto& dims = std::get<std::vector<SymInt>>(node.arguments[1]);
-    const Node* product = SoleProduct(Operand(node, 0));
+    std::vector<int64_t> dims = IntListAttribute(node, "dims");
+    const Node* product = SoleProduct(OperandOf(node, "x"));
     if (product != nullptr && SwapsLastTwo(dims)) {
       changed_ = true;
-      return b_.Matmul(b_.Transpose(New(Operand(*product, 1)), -1, -2),
-                       b_.Transpose(New(Operand(*product, 0)), -1, -2));
+      return b_.Matmul(b_.Transpose(New(*product, "b"), -1, -2), b_.Transpose(New(*product, "a"), -1, -2));
     }
-    std::vector<int64_t> order;
-    for (const SymInt& dim : dims) order.push_back(dim.constant());
-    return b_.Permute(New(Operand(node, 0)), std::move(order));
+    return b_.Permute(New(node, "x"), std::move(dims));
   }
 
   // view(a @ b) + vector
@@ -110,12 +109,12 @@ class Canonicalizer {
           !(graph_.value(sum).type.sizes == sizes))
         continue;
       const auto it = producers_.find(sum);
-      const bool is_view = it != producers_.end() && it->second->op == "prim.view" && uses_[sum] == 1;
-      const ValueId source = is_view ? Operand(*it->second, 0) : sum;
+      const bool is_view = it != producers_.end() && IsPrim(*it->second, PrimOp::kView) && uses_[sum] == 1;
+      const ValueId source = is_view ? OperandOf(*it->second, "x") : sum;
       const Node* product = SoleProduct(source);
       if (product == nullptr || !(graph_.value(source).type.sizes.back() == sizes.back())) continue;
       changed_ = true;
-      return b_.View(b_.Matmul(New(Operand(*product, 0)), New(Operand(*product, 1)), New(vector)), sizes);
+      return b_.View(b_.Matmul(New(*product, "a"), New(*product, "b"), New(vector)), sizes);
     }
     return Tensor();
   }
@@ -124,12 +123,12 @@ class Canonicalizer {
   // them requires a copy; else none.
   std::optional<SymIntVector> MergedBatch(const Tensor& operand) const {
     const Node* node = b_.Producer(operand.id());
-    if (node != nullptr && node->op == "prim.permute") node = b_.Producer(Operand(*node, 0));
-    if (node == nullptr || node->op != "prim.view") return std::nullopt;
-    const ValueId source = Operand(*node, 0);
+    if (node != nullptr && IsPrim(*node, PrimOp::kPermute)) node = b_.Producer(OperandOf(*node, "x"));
+    if (node == nullptr || !IsPrim(*node, PrimOp::kView)) return std::nullopt;
+    const ValueId source = OperandOf(*node, "x");
     const Node* behind = b_.Producer(source);
-    const bool strided = behind != nullptr &&
-                         (behind->op == "prim.permute" || behind->op == "prim.select" || behind->op == "prim.slice");
+    const bool strided = behind != nullptr && (IsPrim(*behind, PrimOp::kPermute) || IsPrim(*behind, PrimOp::kSelect) ||
+                                               IsPrim(*behind, PrimOp::kSlice));
     const SymIntVector& from = rewritten_.value(source).type.sizes;
     const SymIntVector& to = rewritten_.value(node->outputs[0]).type.sizes;
     if (!strided || from.size() != 4 || to.size() != 3 || !(from[2] == to[1]) || !(from[3] == to[2]))
@@ -140,18 +139,18 @@ class Canonicalizer {
   // Views [B * H, M, K] as [B, H, M, K].
   Tensor WithBatch(const Tensor& operand, const SymIntVector& batch) {
     const Node* node = b_.Producer(operand.id());
-    const bool swapped = node != nullptr && node->op == "prim.permute" &&
-                         SwapsLastTwo(std::get<std::vector<SymInt>>(node->arguments[1]));
-    if (swapped) return b_.Transpose(WithBatch(b_.Value(Operand(*node, 0)), batch), -1, -2);
+    const bool swapped =
+        node != nullptr && IsPrim(*node, PrimOp::kPermute) && SwapsLastTwo(IntListAttribute(*node, "dims"));
+    if (swapped) return b_.Transpose(WithBatch(b_.Value(OperandOf(*node, "x")), batch), -1, -2);
     SymIntVector sizes = batch;
     sizes.insert(sizes.end(), operand.sizes().end() - 2, operand.sizes().end());
     return b_.View(operand, std::move(sizes));
   }
 
   Tensor SplitBatch(const Node& node) {
-    if (!std::holds_alternative<None>(node.arguments[2])) return Tensor();
-    const Tensor a = New(Operand(node, 0));
-    const Tensor b = New(Operand(node, 1));
+    if (!IsNone(node, "bias")) return Tensor();
+    const Tensor a = New(node, "a");
+    const Tensor b = New(node, "b");
     if (a.rank() != 3 || !(a.sizes()[0] == b.sizes()[0])) return Tensor();
     std::optional<SymIntVector> batch = MergedBatch(a);
     if (!batch.has_value()) batch = MergedBatch(b);

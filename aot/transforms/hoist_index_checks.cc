@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "aot/ir/prim_node.h"
+
 namespace cotan::aot {
 
 absl::StatusOr<bool> HoistIndexChecks(Graph& graph) {
@@ -11,7 +13,7 @@ absl::StatusOr<bool> HoistIndexChecks(Graph& graph) {
   Graph::NodeList checks;
   for (auto it = graph.nodes().end(); it != graph.nodes().begin();) {
     const auto node = --it;
-    bool moves = node->op == "prim.checked_index";
+    bool moves = IsPrim(*node, PrimOp::kCheckedIndex);
     for (const ValueId id : node->outputs) moves = moves || (id != kNoValue && needed[static_cast<size_t>(id)]);
     if (!moves) continue;
     for (const ValueId id : TensorOperands(*node)) {

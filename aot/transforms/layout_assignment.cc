@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "aot/ir/prim_ops.h"
+#include "aot/ir/prim_node.h"
 
 namespace cotan::aot {
 namespace {
@@ -51,12 +53,11 @@ class LayoutAssigner {
     }
     for (const GraphOutput& output : graph_.outputs()) ++uses[output.value];
     for (const Node& node : graph_.nodes()) {
-      if (node.op != "prim.permute") continue;
-      const ValueId source = TensorOperands(node)[0];
+      if (!IsPrim(node, PrimOp::kPermute)) continue;
+      const ValueId source = OperandOf(node, "x");
       if (uses[source] != 1) continue;
-      DimVector order;
-      for (const SymInt& dim : std::get<std::vector<SymInt>>(node.arguments[1])) order.push_back(dim.constant());
-      permuted_.emplace(source, std::move(order));
+      const std::vector<int64_t> dims = IntListAttribute(node, "dims");
+      permuted_.emplace(source, DimVector(dims.begin(), dims.end()));
     }
   }
 
@@ -88,21 +89,23 @@ class LayoutAssigner {
 
   void Assign(const Node& node, ValueId id) {
     const size_t rank = graph_.value(id).type.sizes.size();
-    if (node.op == "prim.attention" && rank == 4) return Set(id, {0, 2, 1, 3});
-    if (node.op == "prim.attention_backward") return Set(id, {0, 2, 1, 3});
+    if (IsPrim(node, PrimOp::kAttention) && rank == 4) return Set(id, {0, 2, 1, 3});
+    if (IsPrim(node, PrimOp::kAttentionBackward)) return Set(id, {0, 2, 1, 3});
     if (rank < 3) return;
     // Stored in the order in which its only reader reads it. The rows of a matrix product stay
     // rows.
     if (const auto it = permuted_.find(id); it != permuted_.end()) {
       const bool keeps_rows = it->second.back() == static_cast<int64_t>(rank) - 1;
-      const bool writes_rows = node.op == "prim.matmul" || IsRecurrentOp(node.op);
-      if (node.op == "prim.concat" || (writes_rows && keeps_rows)) return Set(id, it->second);
+      const bool writes_rows = IsPrim(node, PrimOp::kMatmul) || IsPrim(node, PrimKind::kRecurrent);
+      if (IsPrim(node, PrimOp::kConcat) || (writes_rows && keeps_rows)) return Set(id, it->second);
     }
-    if (node.op == "prim.convolution" || node.op == "prim.convolution_backward_input") return SetChannelsLast(id);
-    const bool follows = node.expr != nullptr || node.op == "prim.concat" || IsPoolOp(node.op);
+    if (IsPrim(node, PrimOp::kConvolution) || IsPrim(node, PrimOp::kConvolutionBackwardInput)) {
+      return SetChannelsLast(id);
+    }
+    const bool follows = node.expr != nullptr || IsPrim(node, PrimOp::kConcat) || IsPrim(node, PrimKind::kPool);
     if (follows && IsImage(id) && FollowsChannelsLast(node, rank)) return SetChannelsLast(id);
     // The layout of the operand of such a view determines the layout of its consumers.
-    const bool keeps_order = node.op == "prim.slice" || node.op == "prim.expand";
+    const bool keeps_order = IsPrim(node, PrimOp::kSlice) || IsPrim(node, PrimOp::kExpand);
     if (keeps_order && FollowsChannelsLast(node, rank)) channels_last_.insert(id);
   }
 

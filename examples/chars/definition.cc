@@ -23,16 +23,16 @@ std::vector<ModelDefinition> RegisteredModels() {
   };
   chars.options = [] {
     CompileOptions options;
-    options.loss = [](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets) {
+    options.loss.function = [](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets) {
       return torch::nn::functional::cross_entropy(outputs[0], targets[0]);
     };
-    options.targets = {torch::arange(1, kBatch * kContext + 1) % kVocabulary};
+    options.loss.targets = {torch::arange(1, kBatch * kContext + 1) % kVocabulary};
     AdamOptions adamw = AdamW();
     adamw.lr = 3e-3;
     options.optimizer.emplace().options = adamw;
     options.optimizer->clip_norm = 1.0;
     options.methods.forward_backward = false;
-    options.seed = 1;
+    options.module.seed = 1;
     return options;
   };
   return {chars};

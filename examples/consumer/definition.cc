@@ -25,15 +25,15 @@ std::vector<ModelDefinition> RegisteredModels() {
   };
   spirals.options = [] {
     CompileOptions options;
-    options.loss = [](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets) {
+    options.loss.function = [](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets) {
       return nn::functional::cross_entropy(outputs[0], targets[0]);
     };
-    options.targets = {torch::arange(consumer::kBatch) % consumer::kClasses};
+    options.loss.targets = {torch::arange(consumer::kBatch) % consumer::kClasses};
     AdamOptions adamw = AdamW();
     adamw.lr = 1e-2;
     options.optimizer.emplace().options = adamw;
     options.methods.forward_backward = false;
-    options.seed = 1;
+    options.module.seed = 1;
     return options;
   };
   return {spirals};

@@ -23,17 +23,17 @@ std::vector<ModelDefinition> RegisteredModels() {
   };
   digits.options = [] {
     CompileOptions options;
-    options.loss = [](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets) {
+    options.loss.function = [](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets) {
       return torch::nn::functional::cross_entropy(outputs[0], targets[0]);
     };
-    options.targets = {torch::arange(kBatch) % digits::kClasses};
+    options.loss.targets = {torch::arange(kBatch) % digits::kClasses};
     options.dynamic_dims = {{.argument = 0, .dim = 0, .symbol = "batch", .min = 1, .max = kBatch},
                             {.argument = 1, .dim = 0, .symbol = "batch"}};
     AdamOptions adamw = AdamW();
     adamw.lr = 1e-3;
     options.optimizer.emplace().options = adamw;
     options.methods.forward_backward = false;
-    options.seed = 1;
+    options.module.seed = 1;
     return options;
   };
   return {digits};

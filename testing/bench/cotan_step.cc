@@ -64,7 +64,7 @@ absl::StatusOr<std::string> CotanStep::ProfileText(int calls) {
 }
 
 int64_t CotanStep::PeakBytes() const {
-  int64_t bytes = session_.states().bytes() + session_.arena_bytes();
+  int64_t bytes = session_.state_bytes() + session_.arena_bytes();
   for (const torch::Tensor& tensor : torch_batch_) bytes += static_cast<int64_t>(tensor.nbytes());
   for (const Tensor& result : results_) bytes += static_cast<int64_t>(result.storage()->bytes());
   return bytes;

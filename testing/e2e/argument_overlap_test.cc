@@ -40,7 +40,8 @@ using Tensors = std::vector<at::Tensor>;
 constexpr int64_t kElements = 16;
 
 StridedLayout RowMajor(DimVector sizes, int64_t offset) {
-  StridedLayout layout = {.sizes = std::move(sizes)};
+  StridedLayout layout;
+  layout.sizes = std::move(sizes);
   layout.strides = ContiguousStrides(layout.sizes);
   layout.offset = offset;
   return layout;
@@ -250,14 +251,14 @@ struct Loaded {
 
 absl::StatusOr<Loaded> Compile(const Row& row, bool with_gradient, bool keep_input_mutations) {
   aot::CompileOptions options;
-  options.store_references = false;
-  options.keep_input_mutations = keep_input_mutations;
+  options.debug.store_references = false;
+  options.tracing.keep_input_mutations = keep_input_mutations;
   const auto example = [&](const DimVector& sizes) {
     const at::Tensor made = at::ones(Ref(sizes)).requires_grad_(with_gradient);
     return with_gradient ? made.clone() : made;
   };
   COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model,
-                         aot::CompileTensorFunction(row.function, {example(row.x_sizes), example({4})}, options));
+                         aot::CompileFunction(row.function, {example(row.x_sizes), example({4})}, options));
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::LoadBytes(model.bytes()));
   COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, {.kernels = &CpuKernels(), .threads = 1}));
   COTAN_ASSIGN_OR_RETURN(Function function, Function::Create(session, "forward"));
@@ -270,7 +271,9 @@ bool CallAndCompare(Loaded& loaded, const Draw& draw, bool with_gradient, const 
   const Tensor start = *Tensor::From<float>(Start(), {kElements});
   Variable leaf(start);
   Variable all(*Tensor::Empty(DType::kFloat32, {kElements}));
-  if (with_gradient) EXPECT_TRUE(leaf.RequiresGrad(true).ok());
+  if (with_gradient) {
+    EXPECT_TRUE(leaf.RequiresGrad(true).ok());
+  }
   EXPECT_TRUE(all.CopyInPlace(leaf, loaded.session.ops()).ok());
   const Variable x = *all.AsStrided(draw.x);
   const Variable y = draw.y_is_x ? x : *all.AsStrided(draw.y);
@@ -306,7 +309,9 @@ bool CallAndCompare(Loaded& loaded, const Draw& draw, bool with_gradient, const 
   }
   const auto gradients = autograd::Grad(roots, {leaf}, tangents, loaded.session.ops());
   EXPECT_TRUE(gradients.ok()) << gradients.status();
-  if (gradients.ok()) EXPECT_EQ(*(*gradients)[0].ToVector<float>(), eager->gradient);
+  if (gradients.ok()) {
+    EXPECT_EQ(*(*gradients)[0].ToVector<float>(), eager->gradient);
+  }
   return false;
 }
 
@@ -352,7 +357,7 @@ Session LoadSession(const aot::CompiledModel& model) {
 
 TEST(StateOverlapTest, RunningMeanIsNoArgumentWhileItIsUpdated) {
   aot::CompileOptions options;
-  options.store_references = false;
+  options.debug.store_references = false;
   const auto model = aot::CompileModule([] { return std::make_shared<Normalized>(); },
                                         {torch::randn({3, 4}), torch::randn({4})}, options);
   ASSERT_TRUE(model.ok()) << model.status();
@@ -381,7 +386,7 @@ TEST(StateOverlapTest, RunningMeanIsNoArgumentWhileItIsUpdated) {
 // A parameter that the method only reads, as an argument that it writes.
 TEST(StateOverlapTest, ParameterIsNotWrittenAsAnArgument) {
   aot::CompileOptions options;
-  options.store_references = false;
+  options.debug.store_references = false;
   struct Scaled : torch::nn::Module {
     Scaled() { w = register_buffer("w", torch::ones({2, 2})); }
     at::Tensor forward(at::Tensor x) {
@@ -407,8 +412,8 @@ TEST(StateOverlapTest, ParameterIsNotWrittenAsAnArgument) {
 
 TEST(StateOverlapTest, TrainedParameterIsNoArgumentOfItsTrainStep) {
   aot::CompileOptions options;
-  options.store_references = false;
-  options.loss = [](const Tensors& outputs, const Tensors&) { return outputs[0].square().mean(); };
+  options.debug.store_references = false;
+  options.loss.function = [](const Tensors& outputs, const Tensors&) { return outputs[0].square().mean(); };
   options.optimizer = aot::OptimizerConfig{aot::SgdOptions{.lr = 0.1}};
   const auto model = aot::CompileModule([] { return torch::nn::Linear(4, 4); }, {torch::ones({4, 4})}, options);
   ASSERT_TRUE(model.ok()) << model.status();

@@ -24,16 +24,16 @@ using TensorMap = std::map<std::string, torch::Tensor>;
 absl::StatusOr<std::string> Compile(const ModelCase& model, const torch::Tensor& input, const torch::Tensor& label,
                                     const CompiledTrainerOptions& options) {
   aot::CompileOptions compile;
-  compile.loss = [&model](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets) {
+  compile.loss.function = [&model](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets) {
     return model.loss(outputs[0], targets[0]);
   };
-  compile.targets = {label};
+  compile.loss.targets = {label};
   compile.optimizer = options.optimizer;
   compile.dynamic_dims = options.dynamic_dims;
-  compile.accumulate_gradients = options.accumulate;
-  compile.autocast = options.autocast;
-  compile.seed = options.seed;
-  compile.store_references = false;
+  compile.methods.accumulate = options.accumulate;
+  compile.tracing.autocast = options.autocast;
+  compile.module.seed = options.seed;
+  compile.debug.store_references = false;
   compile.max_memory = options.max_memory;
   COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel compiled, aot::CompileModule(model.make_network, {input}, compile));
   // Each trainer has its own file, which the runtime maps.

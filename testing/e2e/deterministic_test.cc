@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // LibTorch's deterministic mode at the trace, the runtime's at the backward.
-#include "runtime/function/deterministic.h"
+#include "runtime/function/core/deterministic.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,8 +44,8 @@ class RunWith {
 
 absl::StatusOr<aot::CompiledModel> CompileSquare(bool deterministic) {
   const TracedWith traced(deterministic);
-  return aot::CompileTensorFunction([](const Tensors& in) -> Tensors { return {in[0] * in[0]}; },
-                                    {torch::rand({2}).requires_grad_(true)}, {});
+  return aot::CompileFunction([](const Tensors& in) -> Tensors { return {in[0] * in[0]}; },
+                              {torch::rand({2}).requires_grad_(true)}, {});
 }
 
 // f(x) = x * x of a compiled artifact, called with {3, 4}.

@@ -84,7 +84,7 @@ TEST(EffectsTest, HappenInEagersOrderForwardAndBackward) {
   }
   ASSERT_EQ(expected.size(), 4u);
 
-  const auto model = aot::CompileTensorFunction(TwoEffectsEachWay, {a.clone().requires_grad_(true), b}, {});
+  const auto model = aot::CompileFunction(TwoEffectsEachWay, {a.clone().requires_grad_(true), b}, {});
   ASSERT_TRUE(model.ok()) << model.status();
   std::vector<std::string> events;
   Session session = Load(*model, Recording(events));
@@ -108,7 +108,7 @@ TEST(EffectsTest, HappenInEagersOrderForwardAndBackward) {
 
 TEST(EffectsTest, MetadataAndInspectTellOfThem) {
   const auto model =
-      aot::CompileTensorFunction(TwoEffectsEachWay, {torch::rand({2, 3}).requires_grad_(true), torch::rand({3})}, {});
+      aot::CompileFunction(TwoEffectsEachWay, {torch::rand({2, 3}).requires_grad_(true), torch::rand({3})}, {});
   ASSERT_TRUE(model.ok()) << model.status();
   const auto program = *Program::LoadBytes(model->bytes());
   const serialization::Method& forward = program->method(0);
@@ -203,7 +203,7 @@ TEST(EffectsTest, MutationsAndAliasesAreAsWithoutThem) {
       out = one.function(in);
       torch::autograd::backward({out[0]}, {torch::ones(out[0].sizes())});
     }
-    const auto model = aot::CompileTensorFunction(one.function, inputs(ignored), {});
+    const auto model = aot::CompileFunction(one.function, inputs(ignored), {});
     ASSERT_TRUE(model.ok()) << model.status();
     Session session = Load(*model, Recording(events));
     Function forward = *Function::Create(session, "forward");
@@ -252,14 +252,14 @@ struct CheckedNet : torch::nn::Module {
 
 aot::CompileOptions TrainOptions() {
   aot::CompileOptions options;
-  options.loss = [](const Tensors& outputs, const Tensors& targets) {
+  options.loss.function = [](const Tensors& outputs, const Tensors& targets) {
     const at::Tensor loss = torch::mse_loss(outputs[0], targets[0]);
     aot::Metric(loss, "loss");
     return loss;
   };
-  options.targets = {torch::zeros({4, 2})};
+  options.loss.targets = {torch::zeros({4, 2})};
   options.optimizer = aot::OptimizerConfig{aot::SgdOptions{.lr = 0.5}};
-  options.seed = 3;
+  options.module.seed = 3;
   return options;
 }
 
@@ -300,7 +300,7 @@ TEST(EffectsTest, AFailedAssertionEndsAStepThatHasChangedNothing) {
 }
 
 TEST(EffectsTest, AFailedAssertionLeavesAnArgumentThatIsWrittenAsItWas) {
-  const auto model = aot::CompileTensorFunction(
+  const auto model = aot::CompileFunction(
       [](const Tensors& in) -> Tensors {
         at::Tensor x = in[0];
         x.mul_(2);

@@ -40,7 +40,7 @@ class ExportedEffectsTest : public ::testing::TestWithParam<const char*> {
     const auto model = aot::pt2::Model::Load(std::string("aot/frontend/pt2/testdata/") + GetParam());
     ASSERT_TRUE(model.ok()) << model.status();
     aot::CompileOptions options;
-    options.loss_output = 0;
+    options.loss.output = 0;
     options.optimizer = aot::OptimizerConfig{aot::SgdOptions{.lr = 0.125}};
     const auto compiled = aot::CompilePt2(*model, *model->ExampleInputs(), options);
     ASSERT_TRUE(compiled.ok()) << compiled.status();

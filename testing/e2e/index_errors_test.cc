@@ -58,11 +58,11 @@ const torch::Tensor kIds = torch::tensor({0, 8, 3, 3, 1});
 
 absl::StatusOr<Session> Trainer(int64_t ignore_index) {
   aot::CompileOptions options;
-  options.loss = [=](const std::vector<torch::Tensor>& outputs, const std::vector<torch::Tensor>& targets) {
+  options.loss.function = [=](const std::vector<torch::Tensor>& outputs, const std::vector<torch::Tensor>& targets) {
     return torch::nn::functional::cross_entropy(outputs[0], targets[0],
                                                 CrossEntropyFuncOptions().ignore_index(ignore_index));
   };
-  options.targets = {torch::tensor({0, 1, 2, 3, 0})};
+  options.loss.targets = {torch::tensor({0, 1, 2, 3, 0})};
   options.optimizer = aot::OptimizerConfig{aot::SgdOptions{.lr = 0.1, .momentum = 0.9}, {}, {}, {}};
   return SessionOf(aot::CompileModule([] { return std::make_shared<Classifier>(); }, {kIds}, options));
 }

@@ -93,7 +93,7 @@ TEST(SavedCountTest, IsAtMostThatOfTheReferencesMinimalOrDefaultCut) {
   for (const Row& row : Rows()) {
     Tensors examples;
     for (const std::vector<int64_t>& sizes : row.sizes) examples.push_back(torch::rand(sizes).requires_grad_(true));
-    const auto model = aot::CompileTensorFunction(row.function, examples, {});
+    const auto model = aot::CompileFunction(row.function, examples, {});
     ASSERT_TRUE(model.ok()) << row.name << ": " << model.status();
     const auto program = *Program::LoadBytes(model->bytes());
     const auto& forward = program->method(*program->FindMethod("forward"));

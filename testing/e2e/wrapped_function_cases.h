@@ -189,7 +189,7 @@ void ExpectAsInEager(const std::vector<std::vector<at::Tensor>>& calls, Make mak
                      aot::CompileOptions options = {}) {
   for (const bool in_graph : {true, false}) {
     SCOPED_TRACE(in_graph ? "the program may write inputs" : "the runtime writes inputs");
-    options.keep_input_mutations = in_graph;
+    options.tracing.keep_input_mutations = in_graph;
     const auto model = aot::CompileWrapped(callable, make(EagerRoots(calls[0]).roots), options);
     ASSERT_TRUE(model.ok()) << model.status();
     for (const std::vector<at::Tensor>& given : calls) {

@@ -152,11 +152,11 @@ absl::Status Checker::Compile(const std::string& path) {
   std::vector<at::Tensor> examples;
   for (const Tensor& input : golden_.inputs) examples.push_back(ToTorch(input));
   aot::CompileOptions options;
-  options.loss_output = 0;
+  options.loss.output = 0;
   options.optimizer.emplace();
   const double momentum = golden_.sgd.empty() ? 0.9 : golden_.sgd[0].momentum;
   options.optimizer->options = aot::SgdOptions{.lr = 0.05, .momentum = momentum};
-  options.store_references = false;
+  options.debug.store_references = false;
   COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel compiled, aot::CompilePt2(model, examples, options));
   report_.compile_seconds = SecondsSince(start);
   report_.artifact_bytes = static_cast<int64_t>(compiled.bytes().size());
@@ -284,7 +284,7 @@ absl::Status Checker::Measure() {
     report_.step_seconds = std::min(report_.step_seconds, SecondsSince(start));
   }
   COTAN_ASSIGN_OR_RETURN(const PlanSummary plan, session.Summary(step));
-  report_.peak_bytes = session.states().bytes() + plan.peak_bytes;
+  report_.peak_bytes = session.state_bytes() + plan.peak_bytes;
   report_.step_ops = plan.num_steps;
   return absl::OkStatus();
 }

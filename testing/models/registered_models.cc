@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The models of models.h as //aot:compile sees them.
+// The models of models.h as the compile tool sees them.
 #include "aot/model_registry.h"
 #include "testing/models/models.h"
 
@@ -16,10 +16,11 @@ at::Generator Seeded(uint64_t seed) { return at::detail::createCPUGenerator(seed
 
 CompileOptions OptionsFor(const ModelCase& model) {
   CompileOptions options;
-  options.loss = [loss = model.loss](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets) {
+  options.loss.function = [loss = model.loss](const std::vector<at::Tensor>& outputs,
+                                              const std::vector<at::Tensor>& targets) {
     return loss(outputs[0], targets[0]);
   };
-  options.targets = {model.make_label(Seeded(kLabelSeed))};
+  options.loss.targets = {model.make_label(Seeded(kLabelSeed))};
   options.optimizer = OptimizerConfig{SgdOptions{.lr = 0.01, .momentum = 0.9}, {}, {}, {}};
   return options;
 }

@@ -85,7 +85,7 @@ TEST_P(SignatureTest, IsWhatTorchExportRecorded) {
   const auto examples = model->ExampleInputs();
   ASSERT_TRUE(examples.ok()) << examples.status();
   aot::CompileOptions options;
-  options.store_references = false;
+  options.debug.store_references = false;
   const auto compiled = aot::CompilePt2(*model, *examples, options);
   ASSERT_TRUE(compiled.ok()) << compiled.status();
   const auto file = ArtifactFile::Parse(compiled->bytes());

@@ -45,7 +45,7 @@ TEST(DecompositionsTest, MakeACustomOpRun) {
   EXPECT_THAT(std::string(CompiledFunction::Create(function, inputs, false).status().message()),
               HasSubstr("cotan_test.cube.default: it is not supported"));
   aot::CompileOptions options;
-  options.decompositions["cotan_test.cube.default"] = [](const IValues& a) -> IValues {
+  options.tracing.decompositions["cotan_test.cube.default"] = [](const IValues& a) -> IValues {
     const at::Tensor& x = a[0].toTensor();
     return {x * x * x};
   };
@@ -55,10 +55,10 @@ TEST(DecompositionsTest, MakeACustomOpRun) {
 
 TEST(DecompositionsTest, ReplaceOpsOfTheForwardAndOfTheBackward) {
   aot::CompileOptions options;
-  options.decompositions["aten.addcmul.default"] = [](const IValues& a) -> IValues {
+  options.tracing.decompositions["aten.addcmul.default"] = [](const IValues& a) -> IValues {
     return {a[0].toTensor() + a[1].toTensor() * a[2].toTensor() * a[3].toScalar()};
   };
-  options.decompositions["aten.tanh_backward.default"] = [](const IValues& a) -> IValues {
+  options.tracing.decompositions["aten.tanh_backward.default"] = [](const IValues& a) -> IValues {
     return {a[0].toTensor() * (1 - a[1].toTensor().square())};
   };
   ExpectAgreement([](const Tensors& in) { return Tensors{at::addcmul(in[0], in[1], in[2], 0.5).tanh()}; },

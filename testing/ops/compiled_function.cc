@@ -20,9 +20,9 @@ using Tensors = std::vector<at::Tensor>;
 
 absl::StatusOr<aot::CompiledModel> Compile(const aot::TensorFunction& function, const Tensors& inputs,
                                            bool with_gradients, aot::CompileOptions options = {}) {
-  options.store_references = false;
+  options.debug.store_references = false;
   const c10::AutoGradMode mode(true);
-  return aot::CompileTensorFunction(function, Leaves(inputs, with_gradients), options);
+  return aot::CompileFunction(function, Leaves(inputs, with_gradients), options);
 }
 
 }  // namespace

@@ -58,8 +58,8 @@ int CompileWith(const std::string& op, at::ScalarType dtype, bool requires_grad)
       if (requires_grad && at::isFloatingType(input.scalar_type())) input.requires_grad_();
     }
     aot::CompileOptions options;
-    options.store_references = false;
-    compiled += aot::CompileTensorFunction(function, inputs, options).ok();
+    options.debug.store_references = false;
+    compiled += aot::CompileFunction(function, inputs, options).ok();
   }
   return compiled;
 }

@@ -158,7 +158,7 @@ TEST(RecurrentTest, LongSequencesMakeSmallPrograms) {
   Tensors inputs = InputsOf(layer, at::kFloat);
   for (at::Tensor& input : inputs) input.requires_grad_();
   aot::CompileOptions options;
-  options.store_references = false;
+  options.debug.store_references = false;
   const auto model = aot::CompileFunction([&](const Tensors& x) { return Compute(layer, x); }, inputs, options);
   ASSERT_TRUE(model.ok()) << model.status();
   ASSERT_EQ(model->methods().size(), 2u);

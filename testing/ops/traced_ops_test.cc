@@ -4,9 +4,12 @@
 // gradients against LibTorch.
 #include <ATen/ATen.h>
 
+#include <vector>
+
 #include "gtest/gtest.h"
 #include "testing/ops/function_runner.h"
 #include "testing/ops/op_cases.h"
+#include "testing/tolerance.h"
 
 namespace cotan::testing {
 namespace {
@@ -28,6 +31,18 @@ TEST(TracedOpsTest, AgreeWithLibTorchForwardAndBackward) {
     compared += outcome.backward.verdict == Verdict::kAgrees;
   }
   EXPECT_GT(compared, 40);
+}
+
+// Tracing folds a constant tensor to a number, which prim.matmul does not take as its bias.
+TEST(TracedOpsTest, AddmmTakesAConstantBias) {
+  const aot::TensorFunction function = [](const std::vector<at::Tensor>& in) {
+    return std::vector<at::Tensor>{at::addmm(at::full({}, 2, in[0].options()), in[0], in[1])};
+  };
+  std::vector<at::Tensor> inputs = {at::rand({4, 3}), at::rand({3, 5})};
+  for (at::Tensor& input : inputs) input.requires_grad_();
+  const FunctionOutcome outcome = RunFunctionBothWays(function, inputs, {.tolerance = kMatmul});
+  EXPECT_EQ(outcome.forward.verdict, Verdict::kAgrees) << outcome.forward.message;
+  EXPECT_EQ(outcome.backward.verdict, Verdict::kAgrees) << outcome.backward.message;
 }
 
 TEST(TracedOpsTest, RandomOnesHaveDtypesAndSizesOfLibTorchs) {

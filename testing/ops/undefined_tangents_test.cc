@@ -79,7 +79,7 @@ class Compiled {
  public:
   absl::Status Load(const aot::TensorFunction& function, const Tensors& examples) {
     COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model,
-                           aot::CompileTensorFunction(function, examples, {.store_references = false}));
+                           aot::CompileFunction(function, examples, {.debug = {.store_references = false}}));
     COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::LoadBytes(model.bytes()));
     COTAN_ASSIGN_OR_RETURN(session_, Session::Create(program, {.kernels = &CpuKernels(), .threads = 1}));
     COTAN_ASSIGN_OR_RETURN(forward_, Function::Create(*session_, "forward"));

@@ -28,10 +28,10 @@ void Report(float loss) { last_loss = loss; }
 // README begin
 absl::Status Compile() {  // on your machine: links //aot and LibTorch
   cotan::aot::CompileOptions options;
-  options.loss = [](const auto& outputs, const auto& targets) {
+  options.loss.function = [](const auto& outputs, const auto& targets) {
     return torch::nn::functional::cross_entropy(outputs[0], targets[0]);
   };
-  options.targets = {torch::zeros({32}, torch::kInt64)};
+  options.loss.targets = {torch::zeros({32}, torch::kInt64)};
   options.optimizer = cotan::aot::OptimizerConfig{cotan::aot::SgdOptions{.lr = 0.1, .momentum = 0.9}};
   auto net = [] {
     return torch::nn::Sequential(torch::nn::Linear(784, 64), torch::nn::ReLU(), torch::nn::Linear(64, 10));

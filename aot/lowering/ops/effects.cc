@@ -15,7 +15,7 @@ absl::Status LowerEffect(Lowering& l) {
     value = l.b.Full(value, is_integer ? DType::kInt64 : DType::kFloat32, {});
   }
   const std::vector<Tensor> token = l.b.Emit(
-      "prim.effect", {Use{l.tensor(0).id()}, Use{value.id()}, l.text(2), l.text(3), l.text(4)}, {{l.result()}});
+      PrimOp::kEffect, {Use{l.tensor(0).id()}, Use{value.id()}, l.text(2), l.text(3), l.text(4)}, {{l.result()}});
   return l.ReturnAll(token);
 }
 

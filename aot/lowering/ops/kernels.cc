@@ -20,7 +20,9 @@ absl::Status LowerAddMatmul(Lowering& l) {
   const Tensor b = l.operand(2);
   const double beta = l.number(3);
   const double alpha = l.number(4);
-  if (alpha == 1 && beta == 1) return l.Return(l.b.Matmul(a, b, l.operand(0)));
+  // prim.matmul takes no number as its bias: tracing folds a constant tensor to one.
+  const bool has_bias = !l.operand(0).is_literal();
+  if (alpha == 1 && beta == 1 && has_bias) return l.Return(l.b.Matmul(a, b, l.operand(0)));
   const Tensor product = l.b.Matmul(a, b) * l.literal(4);
   return l.Return(beta == 0 ? product : product + l.operand(0) * l.literal(3));
 }
@@ -215,7 +217,7 @@ absl::Status LowerAttention(Lowering& l) {
   const TensorType out{q.dtype(), l.result().sizes, {}};
   const TensorType logsumexp{q.dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32, rows, {}};
   return l.ReturnAll(
-      l.b.Emit("prim.attention",
+      l.b.Emit(PrimOp::kAttention,
                {Use{q.id()}, Use{l.tensor(1).id()}, Use{l.tensor(2).id()}, bias, l.flag(4), AttentionScale(l, 6, q)},
                {out, logsumexp}));
 }
@@ -227,7 +229,7 @@ absl::Status LowerAttentionBackward(Lowering& l) {
   std::vector<Argument> arguments;
   for (int i = 0; i < 6; ++i) arguments.push_back(Use{l.tensor(i).id()});
   arguments.insert(arguments.end(), {bias, l.flag(7), AttentionScale(l, 9, l.tensor(1))});
-  return l.ReturnAll(l.b.Emit("prim.attention_backward", std::move(arguments),
+  return l.ReturnAll(l.b.Emit(PrimOp::kAttentionBackward, std::move(arguments),
                               {l.tensor(1).type(), l.tensor(2).type(), l.tensor(3).type()}));
 }
 

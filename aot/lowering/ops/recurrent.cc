@@ -15,7 +15,7 @@ Argument Optional(Lowering& l, int i) { return l.is_none(i) ? Argument(None{}) :
 
 // Emits the runtime's op with the results of the node, in order; `cell` is the index of the
 // argument with the cell's name, and the next argument is the direction.
-absl::Status EmitRecurrent(Lowering& l, const char* op, std::vector<Argument> arguments, int cell) {
+absl::Status EmitRecurrent(Lowering& l, PrimOp op, std::vector<Argument> arguments, int cell) {
   arguments.insert(arguments.end(), {l.text(cell), l.flag(cell + 1)});
   std::vector<TensorType> types;
   for (int k = 0; k < 3; ++k) {
@@ -35,7 +35,7 @@ absl::Status LowerRecurrent(Lowering& l) {
   std::vector<Argument> arguments;
   for (int i = 0; i < 3; ++i) arguments.push_back(Use{l.tensor(i).id()});
   arguments.push_back(Optional(l, l.is_none(3) ? 4 : 3));
-  return EmitRecurrent(l, "prim.recurrent", std::move(arguments), 5);
+  return EmitRecurrent(l, PrimOp::kRecurrent, std::move(arguments), 5);
 }
 
 // (grad_hidden, hidden, weight, h0, gates, cell, c0, grad_last_cell, cell name,
@@ -44,7 +44,7 @@ absl::Status LowerRecurrentBackward(Lowering& l) {
   std::vector<Argument> arguments;
   for (int i = 0; i < 4; ++i) arguments.push_back(Use{l.tensor(i).id()});
   for (int i = 4; i < 8; ++i) arguments.push_back(Optional(l, i));
-  return EmitRecurrent(l, "prim.recurrent_backward", std::move(arguments), 8);
+  return EmitRecurrent(l, PrimOp::kRecurrentBackward, std::move(arguments), 8);
 }
 
 constexpr OpRow kRows[] = {

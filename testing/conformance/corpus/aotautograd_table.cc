@@ -6,8 +6,12 @@ std::vector<ConfCase> build_table() {
   using namespace cotan::conformance;
   std::vector<ConfCase> t;
   AppendGradientsCases(t);
-  AppendInputsCases(t);
-  AppendOutputsCases(t);
+  AppendCustomFunctionCases(t);
+  AppendDataMutationCases(t);
+  AppendMetadataMutationCases(t);
+  AppendInputAliasOutputsCases(t);
+  AppendIntermediateAliasOutputsCases(t);
+  AppendPlainOutputsCases(t);
   AppendAliasedInputsCases(t);
   AppendTrainingCases(t);
   return t;

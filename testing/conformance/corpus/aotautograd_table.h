@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Parts of the table of the AOTAutograd corpus.
+// The parts of the AOTAutograd corpus, in the order of the table.
 #ifndef COTAN_TESTING_CONFORMANCE_CORPUS_AOTAUTOGRAD_TABLE_H_
 #define COTAN_TESTING_CONFORMANCE_CORPUS_AOTAUTOGRAD_TABLE_H_
 
@@ -10,10 +10,14 @@
 
 namespace cotan::conformance {
 
-void AppendInputsCases(std::vector<ConfCase>& t);
-void AppendAliasedInputsCases(std::vector<ConfCase>& t);
-void AppendOutputsCases(std::vector<ConfCase>& t);
 void AppendGradientsCases(std::vector<ConfCase>& t);
+void AppendCustomFunctionCases(std::vector<ConfCase>& t);
+void AppendDataMutationCases(std::vector<ConfCase>& t);
+void AppendMetadataMutationCases(std::vector<ConfCase>& t);
+void AppendInputAliasOutputsCases(std::vector<ConfCase>& t);
+void AppendIntermediateAliasOutputsCases(std::vector<ConfCase>& t);
+void AppendPlainOutputsCases(std::vector<ConfCase>& t);
+void AppendAliasedInputsCases(std::vector<ConfCase>& t);
 void AppendTrainingCases(std::vector<ConfCase>& t);
 
 }  // namespace cotan::conformance

@@ -139,7 +139,7 @@ SavedForBackward SavedOf(const Json& golden, int num_forward) {
 }
 
 // The positions that a Python slice [start, stop] selects from `length` ones.
-IndexRange Resolve(const Json& slice, int length) {
+SavedSlice Resolve(const Json& slice, int length) {
   const auto place = [length](const Json& bound, int open) {
     if (bound.is_null()) return open;
     const int value = bound.get<int>();
@@ -148,7 +148,7 @@ IndexRange Resolve(const Json& slice, int length) {
   return {place(slice[0], 0), place(slice[1], length)};
 }
 
-void ExpectSameRange(IndexRange actual, IndexRange expected) {
+void ExpectSameRange(SavedSlice actual, SavedSlice expected) {
   EXPECT_EQ(actual.size(), expected.size());
   if (expected.size() > 0) {
     EXPECT_EQ(actual, expected);

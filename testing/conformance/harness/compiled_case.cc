@@ -20,12 +20,12 @@ absl::StatusOr<std::string> Compile(const ConfCase& c, bool keep_input_mutations
   g_roots.clear();
   const std::vector<at::Tensor> examples = c.inputs();
   aot::CompileOptions options;
-  options.keep_input_mutations = keep_input_mutations;
+  options.tracing.keep_input_mutations = keep_input_mutations;
   if (sizes == Sizes::kDynamic) options.dynamic_dims = DynamicDimsOf(examples);
-  options.store_references = false;
-  options.undefined_outputs_are_none = true;
+  options.debug.store_references = false;
+  options.tracing.undefined_outputs_are_none = true;
   at::AutoGradMode mode(c.grad);
-  COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model, aot::CompileTensorFunction(c.f, examples, options));
+  COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model, aot::CompileFunction(c.f, examples, options));
   return model.bytes();
 }
 

@@ -17,6 +17,8 @@
 #include "base/dtype.h"
 #include "base/layout.h"
 #include "serialization/metadata/view_and_mutation_meta.h"
+#include "testing/conformance/harness/binding_check.h"
+#include "testing/conformance/harness/partition_check.h"
 #include "testing/conformance/harness/view_replay.h"
 
 namespace cotan::conformance {
@@ -358,120 +360,7 @@ void CompareViews(const serialization::ViewAndMutationMeta& proto, const Json& e
   }
 }
 
-// --- Wrappers around the program -----------------------------------------------------
-
-void CompareDuplicates(const serialization::InputBinding& binding, const Json& golden, int num_inputs, Differences& d) {
-  std::vector<int> expected;
-  if (!golden.is_null()) expected = golden["add_dupe_map"].get<std::vector<int>>();
-  const std::vector<int> actual(binding.add_dupe_map().begin(), binding.add_dupe_map().end());
-  d.Expect("add_dupe_map", actual, expected);
-}
-
-// "base 0 [3,3]{3,1}+4", "argument 2".
-std::string InnerText(const serialization::InputBinding::InnerInput& inner) {
-  if (!inner.has_base_view()) return absl::StrCat("argument ", inner.argument());
-  const serialization::TensorGeometry& geometry = inner.base_view().geometry();
-  const std::vector<std::string> sizes(geometry.sizes().begin(), geometry.sizes().end());
-  const std::vector<std::string> strides(geometry.strides().begin(), geometry.strides().end());
-  return absl::StrCat("base ", inner.base_view().base(), " ", Describe(sizes), Describe(strides), "+",
-                      geometry.offset().empty() ? "0" : geometry.offset());
-}
-
-std::string InnerText(const Json& inner) {
-  if (inner.is_number()) return absl::StrCat("argument ", inner.get<int>());
-  return absl::StrCat("base ", inner["base"].get<int>(), " ", Describe(IntsOf(inner["size"])),
-                      Describe(IntsOf(inner["stride"])), "+", inner["offset"].get<int>());
-}
-
-void CompareSyntheticBases(const serialization::InputBinding& binding, const Json& golden, Differences& d) {
-  const bool has_bases = !golden.is_null() && !golden["info"].is_null();
-  std::vector<std::string> expected;
-  std::vector<int> expected_metadata_mutations;
-  if (has_bases) {
-    for (const Json& inner : golden["info"]["inner_args"]) expected.push_back(InnerText(inner));
-    expected_metadata_mutations = golden["aliased_arg_idx_with_metadata_mutations"].get<std::vector<int>>();
-  }
-  std::vector<std::string> actual;
-  for (const auto& inner : binding.inner_inputs()) actual.push_back(InnerText(inner));
-  d.Expect("inner_inputs", actual, expected);
-  d.Expect("num_bases", static_cast<int>(binding.num_bases()), has_bases ? golden["info"]["num_bases"].get<int>() : 0);
-  const auto& mutated = binding.aliased_inputs_with_metadata_mutations();
-  d.Expect("aliased_inputs_with_metadata_mutations", std::vector<int>(mutated.begin(), mutated.end()),
-           expected_metadata_mutations);
-  for (int i = 0; i < binding.bases_size() && has_bases; ++i) {
-    const Json& base = golden["info"]["outer_args"][static_cast<size_t>(i)];
-    d.Expect(absl::StrCat("base ", i, ".requires_grad"), binding.bases(i).requires_grad(),
-             base["requires_grad"].get<bool>());
-    d.Expect(absl::StrCat("base ", i, ".is_leaf"), binding.bases(i).is_leaf(), base["is_leaf"].get<bool>());
-  }
-}
-
-// --- After partitioning ------------------------------------------------------------------
-
-void CompareBackwardMutations(const serialization::ViewAndMutationMeta& meta, const Json& golden, Differences& d) {
-  const auto& actual = meta.backward_mutated_inputs();
-  d.Expect("backward_mutated_inputs", std::vector<int>(actual.begin(), actual.end()),
-           golden["indices_of_inputs_that_requires_grad_with_mutations_in_bw"].get<std::vector<int>>());
-}
-
-// "0: [0,1]" of saved tensor 0 with these dynamic dimensions.
-std::vector<std::string> DynamicSaved(const SavedForBackward& saved) {
-  std::vector<std::string> texts;
-  for (const SavedForBackward::DynamicDims& dynamic : saved.dynamic_tensors) {
-    texts.push_back(absl::StrCat(dynamic.tensor, ": ", Describe(dynamic.dims)));
-  }
-  return texts;
-}
-
-std::vector<std::string> DynamicSaved(const Json& golden) {
-  std::vector<std::string> texts;
-  if (!golden.contains("dynamic_saved_tensors_idxs")) return texts;
-  for (const auto& [tensor, dims] : golden["dynamic_saved_tensors_idxs"].items()) {
-    texts.push_back(absl::StrCat(tensor, ": ", Describe(dims.get<std::vector<int>>())));
-  }
-  return texts;
-}
-
-// Which values are saved: another partition may save others.
-void ComparePartition(const SavedForBackward& saved, const Json& analysis, Differences& d) {
-  const Json& golden = analysis["metadata_final_diff"];
-  d.ExpectOfPartition("saved.num_tensors", saved.num_tensors,
-                      analysis["num_fw_outs_saved_for_bw"].get<int>() - golden["num_symints_saved_for_bw"].get<int>() -
-                          golden["num_opaque_objects_saved_for_bw"].get<int>());
-  if (golden.contains("bw_donated_idxs") && !golden["bw_donated_idxs"].is_null()) {
-    d.ExpectOfPartition("saved.donated", saved.donated, golden["bw_donated_idxs"].get<std::vector<int>>());
-  } else {
-    d.NotCompared("donated values: the golden file does not have them");
-  }
-  d.ExpectOfPartition("saved.dynamic_tensors", DynamicSaved(saved), DynamicSaved(golden));
-}
-
-// `has_symints`: whether the reference saves sizes, which here are the call's own.
-void CompareSaved(const ViewAndMutationMeta& meta, const Json& analysis, bool has_symints, Differences& d) {
-  const Json& golden = analysis["metadata_final_diff"];
-  const std::optional<SavedForBackward>& saved = meta.facts().saved;
-  const bool is_recorded = analysis.contains("num_fw_outs_saved_for_bw");
-  if (meta.facts().tangents.empty()) {
-    if (is_recorded)
-      d.NotCompared("what is saved: without a tangent there is no backward, though the reference has one");
-    return;
-  }
-  d.Expect("saves for a backward", saved.has_value(), is_recorded);
-  if (!saved.has_value() || !is_recorded) return;
-  if (has_symints) {
-    d.NotCompared("sizes that the reference saves for the backward: here they are the call's");
-  } else {
-    d.Expect("saved.num_symints", saved->num_symints, golden["num_symints_saved_for_bw"].get<int>());
-  }
-  d.Expect("saved.num_opaque_objects", saved->num_opaque_objects, golden["num_opaque_objects_saved_for_bw"].get<int>());
-  d.Expect("saved.num_tensors_without_version_check", saved->num_tensors_without_version_check,
-           golden["num_tensors_saved_with_no_vc_check"].get<int>());
-  d.Expect("tensors_saved_for_backwards.begin", meta.derived().tensors_saved_for_backwards.begin,
-           golden["tensors_saved_for_backwards_slice"][0].get<int>());
-  d.Expect("indices_of_inputs_to_detach", meta.facts().indices_of_inputs_to_detach,
-           analysis["indices_of_inps_to_detach"].get<std::vector<int>>());
-  ComparePartition(*saved, analysis, d);
-}
+// --- The program ---------------------------------------------------------------------
 
 const serialization::ViewAndMutationMeta& ProgramMetadata(const serialization::Method& method) {
   return method.has_program_metadata() ? method.program_metadata() : method.metadata();

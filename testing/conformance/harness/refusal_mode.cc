@@ -51,8 +51,8 @@ absl::Status DifferentiateTwice(const RefusalCase& c, std::string artifact) {
 
 absl::Status CompileAsFunction(const RefusalCase& c, const Json& options) {
   aot::CompileOptions compile_options;
-  compile_options.keep_input_mutations = options["keep"];
-  COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model, aot::CompileTensorFunction(c.f, c.inputs(), compile_options));
+  compile_options.tracing.keep_input_mutations = options["keep"];
+  COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model, aot::CompileFunction(c.f, c.inputs(), compile_options));
   return options.value("double_backward", false) ? DifferentiateTwice(c, model.bytes()) : absl::OkStatus();
 }
 

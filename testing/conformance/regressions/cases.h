@@ -49,12 +49,13 @@ std::vector<ConfCase> ElementCases();       // dtypes, complex numbers, tensors 
 std::vector<ConfCase> ModeCases();          // gradients on and off, detached, custom, random
 std::vector<ConfCase> DerivativeCases();    // what a backward keeps, gradients inside, forms of results
 
-std::vector<ConfCase> WrittenInputCases();      // data and metadata of inputs change, further
-std::vector<ConfCase> AliasOutputCases();       // views that come out, further
-std::vector<ConfCase> MergedInputCases();       // inputs in the same memory, further
-std::vector<ConfCase> CombinationCases();       // of all these
-std::vector<ConfCase> MetadataMutationCases();  // sizes, strides or offsets of inputs change, also back
-std::vector<ConfCase> TrainingCases();          // tangents, normalization, optimizers, custom functions
+std::vector<ConfCase> WrittenInputCases();       // data and metadata of inputs change, further
+std::vector<ConfCase> InputAliasCases();         // outputs that are views of inputs
+std::vector<ConfCase> IntermediateAliasCases();  // outputs that are views of intermediates
+std::vector<ConfCase> MergedInputCases();        // inputs in the same memory, further
+std::vector<ConfCase> CombinationCases();        // of all these
+std::vector<ConfCase> MetadataMutationCases();   // sizes, strides or offsets of inputs change, also back
+std::vector<ConfCase> TrainingCases();           // tangents, normalization, optimizers, custom functions
 
 }  // namespace cotan::conformance
 

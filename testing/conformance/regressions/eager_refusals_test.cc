@@ -15,7 +15,7 @@ namespace cotan::conformance {
 namespace {
 
 void ExpectRefused(const Tensors& inputs, const std::function<Tensors(Tensors)>& f, const std::string& message) {
-  const auto model = aot::CompileTensorFunction(f, inputs, {});
+  const auto model = aot::CompileFunction(f, inputs, {});
   ASSERT_FALSE(model.ok());
   EXPECT_TRUE(absl::StrContains(model.status().message(), message)) << model.status();
 }

@@ -5,11 +5,27 @@
 std::vector<ConfCase> build_table() {
   using namespace cotan::conformance;
   std::vector<ConfCase> table;
-  for (const auto cases :
-       {RequiresGradCases, ViewCases,        MutationCases, SequenceCases,    SharedInputCases,
-        ConjugateCases,    NumberCases,      OpCases,       OutputCases,      SharedMemoryCases,
-        StorageCases,      ElementCases,     ModeCases,     DerivativeCases,  WrittenInputCases,
-        AliasOutputCases,  MergedInputCases, TrainingCases, CombinationCases, MetadataMutationCases}) {
+  for (const auto cases : {RequiresGradCases,
+                           ViewCases,
+                           MutationCases,
+                           SequenceCases,
+                           SharedInputCases,
+                           ConjugateCases,
+                           NumberCases,
+                           OpCases,
+                           OutputCases,
+                           SharedMemoryCases,
+                           StorageCases,
+                           ElementCases,
+                           ModeCases,
+                           DerivativeCases,
+                           WrittenInputCases,
+                           InputAliasCases,
+                           IntermediateAliasCases,
+                           MergedInputCases,
+                           TrainingCases,
+                           CombinationCases,
+                           MetadataMutationCases}) {
     for (ConfCase& c : cases()) table.push_back(std::move(c));
   }
   return table;

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "aot/aotautograd/forward_trace.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "aot/aotautograd/joint.h"
+#include "aot/aotautograd/loss_metadata.h"
+#include "aot/aotautograd/synthetic_base_metadata.h"
+#include "aot/aotautograd/view_and_mutation.h"
+#include "aot/capture/tensor_data.h"
+#include "base/status_macros.h"
+
+namespace cotan::aot {
+namespace {
+
+class ForwardTracer {
+ public:
+  explicit ForwardTracer(JointTrace& trace) : trace_(trace) {}
+
+  absl::Status Run(const TensorFunction& function);
+
+ private:
+  // Restricts the metadata to the gradient of the loss (kLoss).
+  absl::Status DifferentiateLossOnly();
+  void AddOutputs();
+  void AddMutatedInput(int argument, MutationType type);
+
+  JointTrace& trace_;
+};
+
+// Returns the kind of output by which the program itself gives a user input its new content or storage.
+OutputKind InGraphMutationKind(const InputAliasInfo& info) {
+  if (!info.mutates_storage_metadata) return OutputKind::kInputUpdate;
+  const bool is_new = info.new_storage->owner == NewStorage::Owner::kProgram;
+  return is_new ? OutputKind::kInputStorage : OutputKind::kSharedStorage;
+}
+
+absl::Status ForwardTracer::Run(const TensorFunction& function) {
+  const std::vector<InputAtEntry> entry = DescribeInputs(trace_.arguments);
+  trace_.outputs = function(trace_.program_arguments.function_inputs);
+  trace_.has_effects = trace_.AddTokenOutput(/*index=*/0);
+  trace_.output_names = NamesFor(trace_.outputs.size(), trace_.options.output_names, "output");
+  if (const int loss = trace_.LossOutput(); loss >= 0 && loss < static_cast<int>(trace_.outputs.size())) {
+    trace_.output_names[static_cast<size_t>(loss)] = "loss";
+  }
+  if (trace_.outputs.size() != trace_.first.facts.output_info.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the function returned ", trace_.first.facts.output_info.size(),
+                                                   " values in the first run and ", trace_.outputs.size(),
+                                                   " in the second; it must return the same number in every call"));
+  }
+  AnalysisOptions analysis_options;
+  analysis_options.keep_input_mutations = trace_.options.keep_input_mutations;
+  analysis_options.grad_enabled_at_entry = trace_.options.grad_enabled;
+  COTAN_ASSIGN_OR_RETURN(Analysis analysis, Analyze(entry, trace_.arguments, trace_.outputs, analysis_options));
+  trace_.intermediate_bases = std::move(analysis.intermediate_bases);
+  if (trace_.first.bound.binding.has_bases()) {
+    PropagateRequiresGrad(analysis.facts, trace_.facts);
+    PropagateRequiresGrad(analysis.facts, trace_.first.facts);
+  }
+  if (static_cast<int>(trace_.intermediate_bases.size()) != trace_.facts.num_intermediate_bases) {
+    return absl::InvalidArgumentError(
+        "the results of the function share memory differently in the second run; it must be deterministic");
+  }
+  if (trace_.options.backward == TraceOptions::Backward::kLoss) COTAN_RETURN_IF_ERROR(DifferentiateLossOnly());
+  trace_.derived = DerivedMetadata::Of(trace_.facts);
+  AddOutputs();
+  return absl::OkStatus();
+}
+
+absl::Status ForwardTracer::DifferentiateLossOnly() {
+  COTAN_RETURN_IF_ERROR(CheckLoss(trace_.outputs, trace_.LossOutput()));
+  for (size_t i = 0; i < trace_.program_arguments.arguments.size(); ++i) {
+    const InputAliasInfo& info = trace_.facts.input_info[i];
+    const bool is_seen =
+        info.mutates_data && !info.mutations_hidden_from_autograd && !info.mutations_under_no_grad_or_inference_mode;
+    if (!is_seen || !trace_.program_arguments.arguments[i].requires_grad) continue;
+    trace_.recorder.ReportUnsupported(
+        absl::StrCat("'", trace_.GraphInputOf(static_cast<int>(i)).name, "'"),
+        "it requires a gradient and is written to; in a step with a loss only the loss can have a "
+        "gradient");
+  }
+  for (ViewAndMutationMetaFields* facts : {&trace_.facts, &trace_.first.facts}) {
+    RestrictToLoss(trace_.outputs, trace_.LossOutput(), *facts);
+  }
+  return absl::OkStatus();
+}
+
+void ForwardTracer::AddOutputs() {
+  for (size_t i = 0; i < trace_.arguments.size(); ++i) {
+    const MutationType type = MutationTypeOf(trace_.facts.input_info[i]);
+    if (type != MutationType::kNotMutated) AddMutatedInput(static_cast<int>(i), type);
+  }
+  for (const ForwardReturn& value : trace_.derived.forward_returns) {
+    if (value.is_tensor_alias || value.tensor.kind == ForwardTensor::Kind::kMutatedInput) continue;
+    const bool is_base = value.tensor.kind == ForwardTensor::Kind::kIntermediateBase;
+    if (!is_base && !trace_.facts.output_info[static_cast<size_t>(value.tensor.index)].is_tensor()) continue;
+    const at::Tensor& tensor = trace_.TensorOf(value.tensor);
+    trace_.recorder.graph().AddOutput(trace_.recorder.ValueOf(tensor),
+                                      is_base ? OutputKind::kIntermediateBase : OutputKind::kUserOutput,
+                                      value.tensor.index, trace_.NameOf(value.tensor));
+    trace_.program.reference.outputs.push_back(ToTensorData(trace_.recorder.RealOf(tensor)));
+  }
+}
+
+void ForwardTracer::AddMutatedInput(int argument, MutationType type) {
+  const InputAliasInfo& info = trace_.facts.input_info[static_cast<size_t>(argument)];
+  const GraphInput input = trace_.GraphInputOf(argument);
+  const bool is_state = input.kind != InputKind::kUserInput;
+  if (info.mutation_inductor_storage_resize) {
+    trace_.recorder.ReportUnsupported(absl::StrCat("'", input.name, "'"), "its storage is resized");
+  }
+  if (is_state && info.mutates_metadata) {
+    trace_.recorder.ReportUnsupported(
+        absl::StrCat("'", input.name, "'"),
+        "the sizes, strides or storage of a parameter or buffer are changed (transpose_, resize_, set_)");
+  }
+  if (!info.mutates_data && !info.mutates_storage_metadata) return;
+  const OutputKind kind =
+      is_state || type != MutationType::kMutatedInGraph ? OutputKind::kMutatedInput : InGraphMutationKind(info);
+  const at::Tensor tensor = kind == OutputKind::kInputStorage
+                                ? StorageContentOf(trace_.arguments[static_cast<size_t>(argument)])
+                                : trace_.AtExit(argument);
+  const ValueId value = kind == OutputKind::kSharedStorage ? input.value : trace_.recorder.ValueOf(tensor);
+  const int graph_input = trace_.program_arguments.arguments[static_cast<size_t>(argument)].graph_input;
+  trace_.recorder.graph().AddOutput(value, kind, graph_input, input.name);
+  trace_.program.reference.mutated.push_back(ToTensorData(trace_.recorder.RealOf(tensor)));
+  const bool is_returned = kind == OutputKind::kMutatedInput && !is_state;
+  if (is_returned) trace_.program.reference.outputs.push_back(trace_.program.reference.mutated.back());
+}
+
+}  // namespace
+
+absl::Status TraceForward(const TensorFunction& function, JointTrace& trace) {
+  return ForwardTracer(trace).Run(function);
+}
+
+}  // namespace cotan::aot

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "aot/compile_options.h"
+
+namespace cotan::aot {
+
+absl::Status CheckOptions(const CompileOptions& options) {
+  if (options.loss.output.has_value() && options.loss.function != nullptr) {
+    return absl::InvalidArgumentError("give either loss.output or loss.function, not both");
+  }
+  if (options.loss.function == nullptr && !options.loss.targets.empty()) {
+    return absl::InvalidArgumentError(
+        "loss.targets are the inputs of a loss function, but CompileOptions.loss.function is not set");
+  }
+  if (options.methods.accumulate && !options.optimizer.has_value()) {
+    return absl::InvalidArgumentError("methods.accumulate needs an optimizer");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cotan::aot

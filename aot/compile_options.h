@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Options of the compile functions (compile.h).
+#ifndef COTAN_AOT_COMPILE_OPTIONS_H_
+#define COTAN_AOT_COMPILE_OPTIONS_H_
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "aot/capture/decomposition.h"
+#include "aot/dynamic/dynamic_dim.h"
+#include "aot/frontend/module.h"
+#include "aot/memory/fit_memory.h"
+#include "aot/optimizer/optimizer.h"
+#include "aot/partitioner/partition.h"
+#include "base/dtype.h"
+
+namespace cotan::aot {
+
+// A function that returns the scalar loss. `outputs` are the model's flat outputs, `targets` are
+// LossOptions.targets.
+using LossFunction =
+    std::function<at::Tensor(const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets)>;
+
+// The loss of "train_step" and "accumulate": an output of the model, or the result of a function of
+// its outputs. At most one of the two is set; with neither, these methods are omitted.
+struct LossOptions {
+  // Index of the model's output that is the loss; negative: counts from the end.
+  std::optional<int> output;
+  LossFunction function;
+  // Example arguments of `function` besides the outputs, real CPU tensors. They become inputs of
+  // the training methods, after those of the model. Must be empty without `function`.
+  std::vector<at::Tensor> targets;
+
+  // Returns whether there is a loss.
+  bool is_set() const { return output.has_value() || function != nullptr; }
+};
+
+// The methods that the artifact has. A method that the other options do not allow is omitted
+// without an error.
+struct MethodOptions {
+  // "train_step": the module in train mode, loss, backward and optimizer update in one program.
+  // Omitted without a loss or an optimizer. Inputs: the model's, then the targets. Outputs: the
+  // model's, then, with LossOptions.function, the loss.
+  bool train_step = true;
+  // With "train_step": also "accumulate", which has the same inputs and outputs and adds the
+  // gradients to accumulators, and "apply_optimizer", which has no inputs and updates the
+  // parameters from the accumulators. Needs CompileOptions.optimizer.
+  bool accumulate = false;
+  // "forward" and "backward" as two methods, module in train mode, for a loss that the application
+  // computes itself. Inputs and outputs of "forward": the model's. "backward" is omitted if no
+  // output requires grad.
+  bool forward_backward = true;
+  // "eval": the module in eval mode, without gradients. Inputs and outputs: the model's.
+  bool eval = true;
+};
+
+// How the model is traced.
+struct TracingOptions {
+  // Mixed precision: model and loss run under LibTorch's autocast to kBFloat16 or kFloat16;
+  // parameters and gradients keep their dtypes. kUndefined: no autocast.
+  DType autocast = DType::kUndefined;
+  // Decompositions of ATen ops into others, applied below autograd, for instance for an op that
+  // Cotan does not support (capture/decomposition.h). InvalidArgument: an entry that
+  // CheckDecompositions() rejects.
+  DecompositionTable decompositions = {};
+  // If true, a program writes the new content of a mutated input to that input itself where this is
+  // unobservable (AOTConfig.keep_inference_input_mutations). If false, it returns the new content
+  // and the runtime copies it.
+  bool keep_input_mutations = true;
+  // If true, an undefined tensor among a function's results stands for None. If false, it is an
+  // error (InvalidArgument).
+  bool undefined_outputs_are_none = false;
+};
+
+// A limit on the memory of a call of any method: the arena and the values saved for the backward,
+// without states, arguments and results. The compiler meets it by rematerialization
+// (docs/memory.md).
+struct MemoryLimit {
+  int64_t bytes = 0;  // upper limit
+  // Kernels and number of threads that the limit is computed for; both change the size of an arena.
+  MemoryTarget target;
+};
+
+// Means to examine a compilation and its artifact.
+struct DebugOptions {
+  // If true, the artifact holds a reference run of every method: inputs, outputs and new states
+  // computed by LibTorch on the examples, which `cotan verify` repeats.
+  bool store_references = true;
+  // Folder that receives the graph's text after each stage, as "METHOD.NN.STAGE.txt" (dump.h); it
+  // is created if missing. A dump bypasses the cache. Empty: no dump.
+  std::string dump_dir = {};
+};
+
+// Options of all compile functions. Functions and tensors are only used during the call.
+struct CompileOptions {
+  LossOptions loss = {};
+  // The optimizer of "train_step" and "apply_optimizer". Unset: neither exists.
+  std::optional<OptimizerConfig> optimizer = {};
+  MethodOptions methods = {};
+
+  // Seed and initial values of the parameters and buffers, and which parameters are frozen. The seed
+  // is also the initial seed of the session's generator.
+  ModuleOptions module = {};
+
+  // Dimensions of inputs and targets that may differ from call to call; all others have the
+  // examples' sizes (docs/dynamic_shapes.md). With dynamic dimensions the reference runs use sizes
+  // that the compiler picks.
+  std::vector<DynamicDim> dynamic_dims = {};
+
+  TracingOptions tracing = {};
+
+  // Selects the values of "forward" that are saved for "backward"; all others are rematerialized.
+  // Null: the default of Partition(). With a policy, the cache is neither read nor written, because
+  // a function cannot be part of a cache key.
+  SavePolicyFunction save_policy = nullptr;
+  // Memory limit of every method; unset: none. ResourceExhausted if it cannot be met.
+  std::optional<MemoryLimit> max_memory = {};
+
+  // Folder of the compile cache (cache/compile_cache.h); it is created if missing. An artifact in
+  // it with the same traces and options is returned without compiling; otherwise the new one is
+  // added. Empty: no cache.
+  std::string cache_dir = {};
+  DebugOptions debug = {};
+};
+
+// Checks that options do not contradict each other. All compile functions call it first.
+// InvalidArgument: loss.output and loss.function are both set; loss.targets without loss.function;
+// methods.accumulate without an optimizer.
+absl::Status CheckOptions(const CompileOptions& options);
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_COMPILE_OPTIONS_H_

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "aot/method_stages.h"
+
+#include <torch/version.h>
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "aot/aotautograd/undefined_tangents.h"
+#include "aot/emit/emit.h"
+#include "aot/lowering/complex/complex.h"
+#include "aot/lowering/lower.h"
+#include "aot/lowering/op_table.h"
+#include "aot/partitioner/partition.h"
+#include "aot/partitioner/saved_values.h"
+#include "aot/partitioner/structural_tangents.h"
+#include "aot/references/reference.h"
+#include "base/status_macros.h"
+#include "base/version.h"
+
+namespace cotan::aot {
+namespace {
+
+constexpr absl::string_view kBackward = "backward";
+constexpr absl::string_view kApplyOptimizer = "apply_optimizer";
+
+// --- updates -------------------------------------------------------------------------
+
+// Sets the tangent of the loss to 1, or to the loss scale.
+absl::Status SeedTangent(Graph& graph, Compilation& compilation) {
+  const std::optional<LossScaling>& scaling = compilation.options.optimizer->loss_scaling;
+  if (scaling.has_value()) {
+    COTAN_ASSIGN_OR_RETURN(const NewStates scale, ScaleLoss(*scaling, /*tangent_index=*/0, graph));
+    compilation.artifact.AddStates(scale);
+  }
+  return SeedLoss(graph, /*tangent_index=*/0);
+}
+
+absl::Status AddOptimizer(TracedMethod& method, Compilation& compilation) {
+  MethodDraft& step = method.drafts[0];
+  COTAN_ASSIGN_OR_RETURN(const NewStates slots, AppendOptimizer(*compilation.options.optimizer, step.graph));
+  step.dump.Write("optimizer", step.graph);
+  compilation.artifact.AddTracedStates(method.traced, step.graph);
+  compilation.artifact.AddStates(slots);
+  return absl::OkStatus();
+}
+
+// Returns the parameters that the trace has gradients of.
+std::vector<NamedType> TrainedParameters(const Graph& traced) {
+  std::vector<NamedType> parameters;
+  for (const GraphOutput& output : traced.outputs()) {
+    if (output.kind != OutputKind::kGradient || output.value == kNoValue) continue;
+    const GraphInput& input = traced.inputs()[static_cast<size_t>(output.index)];
+    if (input.kind != InputKind::kParameter) continue;
+    parameters.push_back({input.name, traced.value(input.value).type});
+  }
+  return parameters;
+}
+
+// Appends the accumulation to "accumulate" and adds "apply_optimizer".
+absl::Status AddAccumulation(TracedMethod& method, Compilation& compilation) {
+  Graph& graph = method.drafts[0].graph;
+  COTAN_ASSIGN_OR_RETURN(const NewStates accumulators, AppendAccumulation(graph));
+  compilation.artifact.AddTracedStates(method.traced, graph);
+  compilation.artifact.AddStates(accumulators);
+  COTAN_ASSIGN_OR_RETURN(ApplyOptimizer apply,
+                         BuildApplyOptimizer(*compilation.options.optimizer, TrainedParameters(method.traced.graph)));
+  compilation.artifact.AddStates(apply.states);
+  method.drafts.push_back({.name = std::string(kApplyOptimizer),
+                           .is_traced = false,
+                           .graph = std::move(apply.graph),
+                           .dump = GraphDump(compilation.options.debug.dump_dir, std::string(kApplyOptimizer))});
+  return absl::OkStatus();
+}
+
+// --- emission ------------------------------------------------------------------------
+
+// Sets gradient_inputs and structural_tangents. Graph inputs are ordered states, bases; the arguments of
+// a program bases, states.
+void DescribeGradients(const Graph& backward, const TracedProgram& traced, serialization::Method& method) {
+  const auto num_bases = traced.input_binding.has_value() ? static_cast<int>(traced.input_binding->num_bases()) : 0;
+  int num_states = 0;
+  for (const GraphInput& input : traced.graph.inputs()) {
+    num_states += input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer ? 1 : 0;
+  }
+  for (const GraphOutput& output : backward.outputs()) {
+    if (output.kind != OutputKind::kGradient || output.value == kNoValue) continue;
+    int argument = output.index;
+    if (argument < num_states) {
+      argument += num_bases;
+    } else if (argument < num_states + num_bases) {
+      argument -= num_states;
+    }
+    method.add_gradient_inputs(static_cast<uint32_t>(argument));
+  }
+  const std::vector<std::vector<int>> idle = StructuralTangents(traced.graph, backward);
+  for (size_t gradient = 0; gradient < idle.size(); ++gradient) {
+    if (idle[gradient].empty()) continue;
+    serialization::StructuralTangents& entry = *method.add_structural_tangents();
+    entry.set_gradient(static_cast<uint32_t>(gradient));
+    for (const int tangent : idle[gradient]) entry.add_tangents(static_cast<uint32_t>(tangent));
+  }
+}
+
+// Adds what a caller of the method needs to know of the trace.
+void DescribeTrace(const MethodDraft& draft, const TracedProgram& traced, serialization::Method& method) {
+  method.set_traced_without_grad(!traced.grad_enabled);
+  for (const int input : traced.no_grad_view_inputs) {
+    method.add_no_grad_view_inputs(static_cast<uint32_t>(input));
+  }
+  *method.mutable_metadata() = traced.metadata;
+  if (traced.program_metadata.has_value()) {
+    *method.mutable_program_metadata() = *traced.program_metadata;
+    *method.mutable_input_binding() = *traced.input_binding;
+  }
+  if (!draft.backward.empty()) {
+    const serialization::SavedForBackward saved = DescribeSaved(draft.graph);
+    *method.mutable_metadata()->mutable_saved() = saved;
+    if (method.has_program_metadata()) *method.mutable_program_metadata()->mutable_saved() = saved;
+  }
+  *method.mutable_signature() = traced.signature;
+  if (traced.rng_blocks != SymInt(0)) method.set_rng_blocks(traced.rng_blocks.ToString());
+}
+
+// Emits a draft and adds it to the artifact.
+absl::Status EmitDraft(MethodDraft& draft, const TracedProgram& traced, Compilation& compilation) {
+  draft.graph.name = draft.name;
+  compilation.artifact.AddTracedStates(traced, draft.graph);
+  COTAN_ASSIGN_OR_RETURN(serialization::Method method, Emit(draft.graph, compilation.artifact.states()));
+  method.set_name(draft.name);
+  method.set_backward_method(draft.backward);
+  const bool is_backward = draft.name == kBackward;
+  if (is_backward) {
+    DescribeGradients(draft.graph, traced, method);
+  } else {
+    DescribeTrace(draft, traced, method);
+  }
+  if (compilation.wrappers != nullptr && is_backward) WrapBackward(*compilation.wrappers, method);
+  if (compilation.wrappers != nullptr && !is_backward) {
+    COTAN_RETURN_IF_ERROR(WrapForward(*compilation.wrappers, method));
+  }
+  compilation.summaries.push_back({draft.name, static_cast<int>(traced.graph.nodes().size()), method.ops_size()});
+  compilation.artifact.AddMethod(std::move(method));
+  return draft.dump.status();
+}
+
+// --- references ----------------------------------------------------------------------
+
+// Returns the tangents of the reference run for the backward; its is_defined flags are all true.
+std::vector<TensorData> TangentsOfRun(const ReferenceRun& run, const Graph& backward) {
+  std::vector<TensorData> tangents = run.tangents;
+  for (const GraphInput& input : backward.inputs()) {
+    const bool is_flag = input.kind == InputKind::kTangent && input.index >= static_cast<int>(run.tangents.size());
+    if (is_flag) tangents.push_back({DType::kBool, {}, std::string(1, '\1')});
+  }
+  return tangents;
+}
+
+// Returns the states after the reference run of a method; none if they are not comparable.
+std::vector<ExpectedState> StatesAfter(const std::string& method, const TracedProgram& traced,
+                                       const CompileOptions& options) {
+  if (method != kTrainStep) return ExpectedAfterRun(traced);
+  // The recorded gradients are those of the unscaled loss, which rounds differently in f16.
+  if (options.optimizer->loss_scaling.has_value()) return {};
+  return ExpectedAfterStep(traced, *options.optimizer);
+}
+
+}  // namespace
+
+std::string Producer() { return absl::StrCat("cotan ", kVersion, ", LibTorch ", TORCH_VERSION); }
+
+std::vector<std::string> UnsupportedLiveOps(const Graph& traced) {
+  Graph live = traced;
+  RemoveMaterializeGrads(live);
+  if (const Graph whole = live; !CleanUp(live).ok()) live = whole;
+  const absl::Status split = SplitComplex(live);
+  if (!split.ok()) return {std::string(split.message())};
+  return UnsupportedOps(live);
+}
+
+absl::StatusOr<TracedMethod> LowerMethod(absl::string_view name, TracedProgram traced, const CompileOptions& options) {
+  TracedMethod method{std::move(traced), {}};
+  MethodDraft& draft = method.drafts.emplace_back(
+      MethodDraft{.name = std::string(name), .dump = GraphDump(options.debug.dump_dir, std::string(name))});
+  draft.dump.Write("trace", method.traced.graph);
+  Graph cleaned = method.traced.graph;
+  COTAN_RETURN_IF_ERROR(GuardUndefinedTangents(cleaned));
+  COTAN_RETURN_IF_ERROR(CleanUp(cleaned, draft.dump.Function()));
+  COTAN_ASSIGN_OR_RETURN(draft.graph, LowerToPrims(cleaned));
+  draft.dump.Write("lower", draft.graph);
+  if (method.traced.rng_blocks != SymInt(0)) {
+    COTAN_RETURN_IF_ERROR(AppendRngAdvance(draft.graph, method.traced.rng_blocks));
+  }
+  return method;
+}
+
+absl::Status AddUpdates(TracedMethod& method, Compilation& compilation) {
+  const std::string& name = method.drafts[0].name;
+  if (name != kTrainStep && name != kAccumulate) return absl::OkStatus();
+  COTAN_RETURN_IF_ERROR(SeedTangent(method.drafts[0].graph, compilation));
+  return name == kTrainStep ? AddOptimizer(method, compilation) : AddAccumulation(method, compilation);
+}
+
+absl::Status PartitionForward(TracedMethod& method, const CompileOptions& options) {
+  MethodDraft& forward = method.drafts[0];
+  if (forward.name != kForward || method.traced.reference.tangents.empty()) return absl::OkStatus();
+  COTAN_ASSIGN_OR_RETURN(Partitioned parts, Partition(forward.graph, options.save_policy));
+  MethodDraft backward{.name = std::string(kBackward),
+                       .graph = std::move(parts.backward),
+                       .dump = GraphDump(options.debug.dump_dir, std::string(kBackward))};
+  forward.backward = backward.name;
+  forward.graph = std::move(parts.forward);
+  forward.dump.Write("partition", forward.graph);
+  backward.dump.Write("partition", backward.graph);
+  method.drafts.push_back(std::move(backward));
+  return absl::OkStatus();
+}
+
+absl::Status OptimizeMethod(TracedMethod& method) {
+  MethodDraft& first = method.drafts[0];
+  if (!first.backward.empty()) {
+    MethodDraft& backward = method.drafts[1];
+    return OptimizePair(first.graph, backward.graph, first.dump.Function(), backward.dump.Function());
+  }
+  for (MethodDraft& draft : method.drafts) COTAN_RETURN_IF_ERROR(Optimize(draft.graph, draft.dump.Function()));
+  return absl::OkStatus();
+}
+
+absl::Status EmitMethod(TracedMethod& method, Compilation& compilation) {
+  static const TracedProgram& no_trace = *new TracedProgram;
+  for (MethodDraft& draft : method.drafts) {
+    COTAN_RETURN_IF_ERROR(EmitDraft(draft, draft.is_traced ? method.traced : no_trace, compilation));
+  }
+  return absl::OkStatus();
+}
+
+void RecordReferences(const TracedMethod& method, Compilation& compilation) {
+  if (!compilation.options.debug.store_references) return;
+  const MethodDraft& first = method.drafts[0];
+  const ReferenceRun& run = method.traced.reference;
+  compilation.artifact.AddReference(first.name, run.inputs, run.outputs,
+                                    StatesAfter(first.name, method.traced, compilation.options));
+  if (first.backward.empty()) return;
+  compilation.artifact.AddReference(first.backward, TangentsOfRun(run, method.drafts[1].graph), run.gradients, {});
+}
+
+}  // namespace cotan::aot

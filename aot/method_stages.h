@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The stages between the trace of a method and the artifact, in the order of the pipeline.
+// Private to //aot:compile_impl.
+#ifndef COTAN_AOT_METHOD_STAGES_H_
+#define COTAN_AOT_METHOD_STAGES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "aot/aotautograd/wrap_method.h"
+#include "aot/capture/traced_program.h"
+#include "aot/compile_options.h"
+#include "aot/compiled_model.h"
+#include "aot/dump.h"
+#include "aot/emit/artifact_builder.h"
+#include "aot/ir/graph.h"
+
+namespace cotan::aot {
+
+// Names of the methods that are traced. "apply_optimizer" and "backward" are made from the traces
+// of kAccumulate and kForward.
+inline constexpr absl::string_view kTrainStep = "train_step";
+inline constexpr absl::string_view kAccumulate = "accumulate";
+inline constexpr absl::string_view kForward = "forward";
+inline constexpr absl::string_view kEval = "eval";
+
+// The artifact under construction.
+struct Compilation {
+  const CompileOptions& options;
+  const WrapperStructure* wrappers = nullptr;  // null: no wrapper types
+  ArtifactBuilder artifact;
+  std::vector<MethodSummary> summaries = {};
+};
+
+// A method of the artifact before emission.
+struct MethodDraft {
+  std::string name;
+  std::string backward = {};  // the method that reads its saved values; empty: none
+  bool is_traced = true;      // false: the graph was built, as that of "apply_optimizer"
+  Graph graph = {};           // lowered
+  GraphDump dump;
+};
+
+// A trace and the methods that become of it.
+struct TracedMethod {
+  TracedProgram traced;
+  std::vector<MethodDraft> drafts;  // drafts[0] has the name of the trace
+};
+
+// Returns the producer string of an artifact: "cotan 0.2.0, LibTorch 2.15.0".
+std::string Producer();
+
+// Returns the ops that cannot be lowered, among those that are left after clean-up.
+std::vector<std::string> UnsupportedLiveOps(const Graph& traced);
+
+// Cleans up and lowers a trace. Errors are those of GuardUndefinedTangents(), CleanUp() and
+// LowerToPrims().
+absl::StatusOr<TracedMethod> LowerMethod(absl::string_view name, TracedProgram traced, const CompileOptions& options);
+
+// Completes kTrainStep and kAccumulate: sets the tangent of the loss to 1, or to the loss scale,
+// and appends the optimizer, or the accumulation and the method "apply_optimizer". Does nothing for
+// other methods. Errors are those of ScaleLoss(), SeedLoss(), AppendOptimizer(),
+// AppendAccumulation() and BuildApplyOptimizer().
+absl::Status AddUpdates(TracedMethod& method, Compilation& compilation);
+
+// Splits kForward into "forward" and "backward" if it has gradients. Does nothing for other
+// methods. Errors are those of Partition().
+absl::Status PartitionForward(TracedMethod& method, const CompileOptions& options);
+
+// Runs the passes on lowered graphs. Errors are those of Optimize() and OptimizePair().
+absl::Status OptimizeMethod(TracedMethod& method);
+
+// Emits the methods and adds them to the artifact. Errors are those of Emit(), WrapForward() and
+// GraphDump.
+absl::Status EmitMethod(TracedMethod& method, Compilation& compilation);
+
+// Adds the reference runs to the artifact, unless the options have none stored.
+void RecordReferences(const TracedMethod& method, Compilation& compilation);
+
+}  // namespace cotan::aot
+
+#endif  // COTAN_AOT_METHOD_STAGES_H_

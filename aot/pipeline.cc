@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "aot/pipeline.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/btree_set.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "aot/artifact_cache.h"
+#include "aot/dynamic/learn_sizes.h"
+#include "aot/dynamic/sample_points.h"
+#include "aot/dynamic/trace_comparison.h"
+#include "aot/dynamic/unify.h"
+#include "aot/ir/size_estimate.h"
+#include "aot/memory/fit_memory.h"
+#include "aot/method_stages.h"
+#include "base/status_macros.h"
+
+namespace cotan::aot {
+namespace {
+
+// Number of attempts to find points at which no sizes of the model coincide by chance.
+constexpr int kAttempts = 3;
+
+// --- fixed sizes ---------------------------------------------------------------------
+
+// Traces all methods.
+absl::StatusOr<std::vector<TracedProgram>> TraceMethods(const SizedModel& model) {
+  std::vector<TracedProgram> traces;
+  for (const TraceRequest& request : model.methods) {
+    COTAN_ASSIGN_OR_RETURN(traces.emplace_back(), TraceMethod(request));
+  }
+  return traces;
+}
+
+// Returns the traces with the names of their methods.
+std::vector<KeyedTrace> Named(const SizedModel& model, const std::vector<TracedProgram>& traces) {
+  std::vector<KeyedTrace> named;
+  for (size_t i = 0; i < traces.size(); ++i) named.push_back({model.methods[i].options.name, &traces[i]});
+  return named;
+}
+
+// Takes a trace through the stages, to the artifact.
+absl::Status CompileMethod(const std::string& name, TracedProgram traced, Compilation& compilation) {
+  COTAN_ASSIGN_OR_RETURN(TracedMethod method, LowerMethod(name, std::move(traced), compilation.options));
+  COTAN_RETURN_IF_ERROR(AddUpdates(method, compilation));
+  COTAN_RETURN_IF_ERROR(PartitionForward(method, compilation.options));
+  COTAN_RETURN_IF_ERROR(OptimizeMethod(method));
+  COTAN_RETURN_IF_ERROR(EmitMethod(method, compilation));
+  RecordReferences(method, compilation);
+  return absl::OkStatus();
+}
+
+// Compiles a model at fixed sizes. Adds the graphs of the traces to `graphs`, unless it is null.
+absl::StatusOr<CompiledModel> CompileSized(const SizedModel& model, const CompileOptions& options,
+                                           const WrapperStructure* wrappers, std::vector<Graph>* graphs) {
+  // The key of the cache needs all traces. Without a cache, only one trace is in memory at a time.
+  COTAN_ASSIGN_OR_RETURN(ArtifactCache cache, ArtifactCache::Open(options));
+  std::vector<TracedProgram> traces;
+  if (cache.in_use()) {
+    COTAN_ASSIGN_OR_RETURN(traces, TraceMethods(model));
+    COTAN_ASSIGN_OR_RETURN(std::optional<CompiledModel> found, cache.Find(Named(model, traces), options, wrappers));
+    if (found.has_value()) {
+      for (TracedProgram& traced : traces) {
+        if (graphs != nullptr) graphs->push_back(std::move(traced.graph));
+      }
+      return *std::move(found);
+    }
+  }
+  Compilation compilation{options, wrappers, ArtifactBuilder(options.module.seed)};
+  for (size_t i = 0; i < model.methods.size(); ++i) {
+    TracedProgram traced;
+    if (cache.in_use()) {
+      traced = std::move(traces[i]);
+    } else {
+      COTAN_ASSIGN_OR_RETURN(traced, TraceMethod(model.methods[i]));
+    }
+    if (graphs != nullptr) graphs->push_back(traced.graph);
+    COTAN_RETURN_IF_ERROR(CompileMethod(model.methods[i].options.name, std::move(traced), compilation));
+  }
+  COTAN_ASSIGN_OR_RETURN(std::string bytes, std::move(compilation.artifact).Build(Producer()));
+  if (cache.in_use()) cache.Store(bytes, compilation.summaries);
+  return CompiledModel(std::move(bytes), std::move(compilation.summaries), cache.outcome());
+}
+
+// --- dynamic sizes -------------------------------------------------------------------
+
+// Returns the examples' sizes, which cost models assume instead of those of the point.
+std::vector<UsualSize> UsualSizesAt(const DynamicShapes& shapes, const DimVector& point) {
+  std::vector<UsualSize> usual;
+  for (size_t i = 0; i < point.size(); ++i) {
+    if (point[i] > 1) usual.push_back({point[i], shapes.symbols[i].example});
+  }
+  return usual;
+}
+
+// Adds the sizes of a point to the message of an error.
+absl::Status AtPoint(const absl::Status& status, const DynamicShapes& shapes, const DimVector& point) {
+  return absl::Status(status.code(), absl::StrCat("with ", shapes.ToString(point),
+                                                  ", which the declared ranges allow: ", status.message()));
+}
+
+// Compiles the model at a point. Reference runs and dumps are those of the first.
+absl::StatusOr<CompiledModel> CompileAt(const ModelSource& source, const DynamicShapes& shapes, const DimVector& point,
+                                        bool is_first, std::vector<Graph>& graphs) {
+  const UsualSizesScope scope(UsualSizesAt(shapes, point));
+  CompileOptions options = source.options();
+  options.debug.store_references = options.debug.store_references && is_first;
+  if (!is_first) options.debug.dump_dir.clear();
+  COTAN_ASSIGN_OR_RETURN(const SizedModel model, source.AtSizes(shapes, point));
+  return CompileSized(model, options, source.wrappers(), &graphs);
+}
+
+// Returns the traced graphs of the methods at a point.
+absl::StatusOr<std::vector<Graph>> TraceAt(const ModelSource& source, const DynamicShapes& shapes,
+                                           const DimVector& point) {
+  const UsualSizesScope scope(UsualSizesAt(shapes, point));
+  COTAN_ASSIGN_OR_RETURN(const SizedModel model, source.AtSizes(shapes, point));
+  std::vector<Graph> graphs;
+  for (const TraceRequest& request : model.methods) {
+    COTAN_ASSIGN_OR_RETURN(TracedProgram traced, TraceMethod(request));
+    graphs.push_back(std::move(traced.graph));
+  }
+  return graphs;
+}
+
+// Adds the graphs of one point.
+void AddGraphs(std::vector<Graph> graphs, std::vector<MethodTraces>& methods) {
+  methods.resize(std::max(methods.size(), graphs.size()));
+  for (size_t m = 0; m < graphs.size(); ++m) {
+    methods[m].name = graphs[m].name;
+    methods[m].graphs.push_back(std::move(graphs[m]));
+  }
+}
+
+// Compares inputs and outputs of the programs with those traced at size 1 of each symbol.
+absl::Status CheckSizesOfOne(const ModelSource& source, const DynamicShapes& shapes, const DimVector& first,
+                             absl::Span<const MethodTraces> methods) {
+  for (size_t i = 0; i < first.size(); ++i) {
+    if (shapes.symbols[i].min > 1) continue;
+    DimVector point = first;
+    point[i] = 1;
+    const absl::StatusOr<std::vector<Graph>> graphs = TraceAt(source, shapes, point);
+    if (!graphs.ok()) return AtPoint(graphs.status(), shapes, point);
+    COTAN_RETURN_IF_ERROR(CheckOutputsAtSizeOne(shapes, point, methods, *graphs));
+  }
+  return absl::OkStatus();
+}
+
+// Compiles at `points` and unifies the artifacts. Adds sizes that the traces have in common to
+// `fixed`.
+absl::StatusOr<CompiledModel> CompileAtPoints(const ModelSource& source, const DynamicShapes& shapes,
+                                              const std::vector<DimVector>& points, absl::btree_set<int64_t>& fixed) {
+  std::vector<std::string> files;
+  std::vector<MethodSummary> summaries;
+  CacheOutcome outcome;
+  std::vector<MethodTraces> methods;
+  for (const DimVector& point : points) {
+    std::vector<Graph> graphs;
+    absl::StatusOr<CompiledModel> model = CompileAt(source, shapes, point, files.empty(), graphs);
+    if (!model.ok()) return AtPoint(model.status(), shapes, point);
+    if (files.empty()) summaries = model->methods();
+    if (files.empty() || outcome.kind == CacheOutcome::Kind::kHit) outcome = model->cache();
+    files.push_back(model->bytes());
+    AddGraphs(std::move(graphs), methods);
+  }
+  const bool ends_are_traced = source.range_ends() == RangeEnds::kTraced;
+  std::vector<DimVector> all_points = points;
+  for (const DimVector& end : ends_are_traced ? ChooseEndPoints(shapes) : std::vector<DimVector>()) {
+    absl::StatusOr<std::vector<Graph>> graphs = TraceAt(source, shapes, end);
+    if (!graphs.ok()) return AtPoint(graphs.status(), shapes, end);
+    AddGraphs(*std::move(graphs), methods);
+    all_points.push_back(end);
+  }
+  AddFixedSizes(methods, fixed);
+  COTAN_ASSIGN_OR_RETURN(const LearnedSizes learned,
+                         InferSymbolicSizes(shapes, all_points, static_cast<int>(points.size()), methods));
+  if (ends_are_traced) COTAN_RETURN_IF_ERROR(CheckSizesOfOne(source, shapes, points[0], methods));
+  COTAN_ASSIGN_OR_RETURN(std::string unified, UnifyArtifacts(shapes, points, learned, std::move(files)));
+  return CompiledModel(std::move(unified), std::move(summaries), std::move(outcome));
+}
+
+// Compiles at several sizes, at other ones if a size of the model coincides with them by chance.
+absl::StatusOr<CompiledModel> CompileDynamic(const ModelSource& source, const DynamicShapes& shapes) {
+  absl::Status error;
+  absl::btree_set<int64_t> fixed;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    COTAN_ASSIGN_OR_RETURN(const std::vector<DimVector> points, ChooseSamplePoints(shapes, attempt, fixed));
+    absl::StatusOr<CompiledModel> model = CompileAtPoints(source, shapes, points, fixed);
+    if (model.ok() || model.status().code() == absl::StatusCode::kUnimplemented) return model;
+    if (error.ok()) error = model.status();
+  }
+  return error;
+}
+
+// --- memory --------------------------------------------------------------------------
+
+// Fits a compiled model into the limit.
+absl::StatusOr<CompiledModel> FitModelIntoMemory(const CompiledModel& model, const MemoryLimit& limit) {
+  std::string file = model.bytes();
+  COTAN_ASSIGN_OR_RETURN(std::vector<MethodMemory> memory, FitFileIntoMemory(limit.bytes, limit.target, file));
+  std::vector<MethodSummary> methods = model.methods();
+  for (MethodSummary& method : methods) {
+    const auto found = std::find_if(memory.begin(), memory.end(),
+                                    [&](const MethodMemory& fitted) { return fitted.name == method.name; });
+    if (found == memory.end()) continue;
+    method.runtime_ops = found->num_ops;
+    method.memory = std::move(*found);
+  }
+  return CompiledModel(std::move(file), std::move(methods), model.cache());
+}
+
+}  // namespace
+
+absl::StatusOr<CompiledModel> Compile(const ModelSource& source) {
+  const CompileOptions& options = source.options();
+  COTAN_RETURN_IF_ERROR(CheckOptions(options));
+  COTAN_ASSIGN_OR_RETURN(const DynamicShapes shapes, source.Shapes());
+  absl::StatusOr<CompiledModel> compiled = absl::UnknownError("");
+  if (shapes.symbols.empty()) {
+    COTAN_ASSIGN_OR_RETURN(const SizedModel model, source.AtSizes(shapes, {}));
+    compiled = CompileSized(model, options, source.wrappers(), /*graphs=*/nullptr);
+  } else {
+    compiled = CompileDynamic(source, shapes);
+  }
+  // After the cache, which stores artifacts without a limit.
+  if (!compiled.ok() || !options.max_memory.has_value()) return compiled;
+  return FitModelIntoMemory(*compiled, *options.max_memory);
+}
+
+}  // namespace cotan::aot
