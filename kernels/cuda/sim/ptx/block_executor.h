@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Runs the threads of a block.
+#ifndef COTAN_KERNELS_CUDA_SIM_PTX_BLOCK_EXECUTOR_H_
+#define COTAN_KERNELS_CUDA_SIM_PTX_BLOCK_EXECUTOR_H_
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kernels/cuda/sim/ptx/counters.h"
+#include "kernels/cuda/sim/ptx/launch.h"
+#include "kernels/cuda/sim/ptx/memory_unit.h"
+#include "kernels/cuda/sim/ptx/program.h"
+#include "kernels/cuda/sim/ptx/warp.h"
+#include "kernels/cuda/sim/ptx/warp_executor.h"
+
+namespace cotan::cuda::ptx {
+
+// One for a launch. Warps take turns of some thousand instructions in an order drawn from the seed.
+// The lanes of a warp that are at one instruction execute it together; those at the lowest one go
+// first, so that lanes that parted meet again.
+class BlockExecutor {
+ public:
+  // Borrows all of them.
+  BlockExecutor(const Program& program, const Launch& launch, MemoryUnit& memory, Counters& counters);
+
+  // Runs a block until all its threads have exited. Errors name the position: FailedPrecondition for
+  // races, divergent barriers and undefined values, Aborted for traps, DeadlineExceeded for a launch
+  // that does not end, and those of MemoryUnit.
+  absl::Status Run(uint64_t block);
+
+ private:
+  void Start(uint64_t block);
+  // Runs `warp` for a turn and sets `progress` if it executed anything.
+  absl::Status Turn(Warp& warp, bool& progress);
+  // Executes one instruction for the lanes of `mask`, which are at it.
+  absl::Status Step(Warp& warp, uint32_t mask);
+  absl::Status Control(Warp& warp, const Operation& operation, uint32_t mask, uint32_t active);
+  void Return(Warp& warp, int lane);
+  absl::Status ArriveAtSync(Warp& warp, const Operation& operation, uint32_t mask);
+  // Executes the warp-wide instruction that all lanes of some mask wait at, if there is one.
+  absl::Status ResolveSync(Warp& warp, bool& progress);
+  absl::Status ArriveAtBarrier(Warp& warp, const Operation& operation, uint32_t mask);
+  absl::Status ReleaseBarriers(bool& progress);
+  absl::Status ReleaseBarrier(int barrier, bool& progress);
+  void WriteReduction(Warp& warp, const Operation& operation, int lane, int barrier) const;
+  absl::Status Deadlock() const;
+  void Count(const Operation& operation, uint32_t active);
+
+  const Program& program_;
+  const Launch& launch_;
+  MemoryUnit& memory_;
+  Counters& counters_;
+  WarpExecutor executor_;
+  std::mt19937_64 random_;
+  std::vector<Warp> warps_;
+  std::vector<int> order_;  // Indices into warps_.
+  static constexpr int kNumBarriers = 16;
+  int agreed_[kNumBarriers] = {};    // Threads whose predicate of bar.red holds.
+  int arrived_[kNumBarriers] = {};   // Threads, also those that do not wait.
+  int expected_[kNumBarriers] = {};  // Threads; 0 for all of the block.
+};
+
+}  // namespace cotan::cuda::ptx
+
+#endif  // COTAN_KERNELS_CUDA_SIM_PTX_BLOCK_EXECUTOR_H_

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/cuda/sim/ptx/race_detector.h"
+
+#include "absl/status/status.h"
+#include "gtest/gtest.h"
+
+namespace cotan::cuda::ptx {
+namespace {
+
+using Kind = RaceDetector::Kind;
+
+AccessPoint At(uint64_t block, uint32_t thread, uint32_t block_epoch = 1, uint32_t warp_epoch = 0) {
+  return {.block = block, .thread = thread, .block_epoch = block_epoch, .warp_epoch = warp_epoch, .line = 9};
+}
+
+AccessPoint Strong(AccessPoint point) {
+  point.strong = true;
+  return point;
+}
+
+TEST(RaceDetectorTest, FindsConflictsOfTwoThreads) {
+  for (const Kind first : {Kind::kRead, Kind::kWrite}) {
+    for (const Kind second : {Kind::kRead, Kind::kWrite}) {
+      RaceDetector races;
+      EXPECT_TRUE(races.Access(64, 4, first, At(0, 1)).ok());
+      const bool conflict = first == Kind::kWrite || second == Kind::kWrite;
+      EXPECT_EQ(races.Access(64, 4, second, At(0, 2)).ok(), !conflict);
+      EXPECT_TRUE(races.Access(68, 4, second, At(0, 2)).ok());
+    }
+  }
+}
+
+TEST(RaceDetectorTest, BytesOfAWordAreSeparate) {
+  RaceDetector races;
+  EXPECT_TRUE(races.Access(64, 2, Kind::kWrite, At(0, 1)).ok());
+  EXPECT_TRUE(races.Access(66, 2, Kind::kWrite, At(0, 2)).ok());
+  EXPECT_FALSE(races.Access(64, 4, Kind::kRead, At(0, 1)).ok());
+}
+
+TEST(RaceDetectorTest, WordsAreSplitAfterAWrite) {
+  RaceDetector races;
+  EXPECT_TRUE(races.Access(64, 16, Kind::kWrite, At(0, 1)).ok());
+  EXPECT_FALSE(races.Access(79, 1, Kind::kRead, At(0, 2)).ok());
+  EXPECT_TRUE(races.Access(80, 1, Kind::kRead, At(0, 2)).ok());
+}
+
+TEST(RaceDetectorTest, BarriersOrder) {
+  RaceDetector races;
+  EXPECT_TRUE(races.Access(64, 4, Kind::kWrite, At(0, 1, 1, 0)).ok());
+  EXPECT_TRUE(races.Access(64, 4, Kind::kRead, At(0, 2, 1, 1)).ok());    // The same warp, after its barrier.
+  EXPECT_FALSE(races.Access(64, 4, Kind::kRead, At(0, 40, 1, 1)).ok());  // Another warp.
+  EXPECT_TRUE(races.Access(64, 4, Kind::kRead, At(0, 40, 2, 1)).ok());   // After a block barrier.
+  EXPECT_FALSE(races.Access(64, 4, Kind::kRead, At(1, 1, 5, 5)).ok());   // Another block.
+}
+
+// Many threads read; a write races with those of other warps even if its own thread read last.
+TEST(RaceDetectorTest, RemembersReadersOfOtherWarps) {
+  RaceDetector races;
+  for (uint32_t thread = 0; thread < 64; ++thread) {
+    EXPECT_TRUE(races.Access(64, 4, Kind::kRead, At(0, thread)).ok());
+  }
+  EXPECT_TRUE(races.Access(64, 4, Kind::kRead, At(0, 0)).ok());
+  EXPECT_FALSE(races.Access(64, 4, Kind::kWrite, At(0, 0)).ok());
+}
+
+TEST(RaceDetectorTest, StrongAccessesDoNotRaceWithEachOther) {
+  RaceDetector races;
+  EXPECT_TRUE(races.Access(64, 4, Kind::kWrite, Strong(At(0, 1))).ok());
+  EXPECT_TRUE(races.Access(64, 4, Kind::kWrite, Strong(At(1, 2))).ok());
+  EXPECT_FALSE(races.Access(64, 4, Kind::kRead, At(2, 1)).ok());
+}
+
+TEST(RaceDetectorTest, FencesAndAtomicsOrderBlocks) {
+  for (const bool fence_before : {true, false}) {
+    for (const bool fence_after : {true, false}) {
+      RaceDetector races;
+      EXPECT_TRUE(races.Access(64, 4, Kind::kWrite, At(0, 1)).ok());
+      if (fence_before) races.Fence(0);
+      races.Synchronize(128, 0, true, true);
+      races.Synchronize(128, 1, true, true);
+      if (fence_after) races.Fence(1);
+      EXPECT_EQ(races.Access(64, 4, Kind::kRead, At(1, 1)).ok(), fence_before && fence_after);
+    }
+  }
+}
+
+TEST(RaceDetectorTest, ReadOnlyLoadsExcludeWrites) {
+  RaceDetector races;
+  EXPECT_TRUE(races.Access(64, 4, Kind::kReadOnly, At(0, 1)).ok());
+  EXPECT_FALSE(races.Access(64, 4, Kind::kWrite, At(0, 1)).ok());
+  EXPECT_TRUE(races.Access(68, 4, Kind::kWrite, At(0, 1)).ok());
+  EXPECT_FALSE(races.Access(68, 4, Kind::kReadOnly, At(0, 1)).ok());
+  races.Clear();
+  EXPECT_TRUE(races.Access(68, 4, Kind::kReadOnly, At(0, 1)).ok());
+}
+
+}  // namespace
+}  // namespace cotan::cuda::ptx
