@@ -17,7 +17,7 @@ Node Parse(absl::string_view line) {
   return graph.nodes().front();
 }
 
-TEST(EmitKernelOpTest, AttributesKeepTheirPlaces) {
+TEST(EmitKernelOpTest, ConvolutionBackwardKeepsTheAttributesOfTheForward) {
   serialization::Op op;
   ASSERT_TRUE(
       EmitKernelOp(
@@ -32,7 +32,10 @@ TEST(EmitKernelOpTest, AttributesKeepTheirPlaces) {
   EXPECT_TRUE(convolution.transposed());
   EXPECT_EQ(convolution.output_padding(0), 7);
   EXPECT_EQ(convolution.groups(), 9);
+}
 
+TEST(EmitKernelOpTest, AvgPoolKeepsItsAttributes) {
+  serialization::Op op;
   ASSERT_TRUE(
       EmitKernelOp(Graph(),
                    Parse("%1: f32[4,6,8,8] = prim.avg_pool(%0, [2, 3], [4, 5], [6, 7], [1, 1], true, false, 8)"), op)
@@ -42,11 +45,17 @@ TEST(EmitKernelOpTest, AttributesKeepTheirPlaces) {
   EXPECT_TRUE(op.avg_pool().ceil_mode());
   EXPECT_FALSE(op.avg_pool().count_include_pad());
   EXPECT_EQ(op.avg_pool().divisor_override(), 8);
+}
 
+TEST(EmitKernelOpTest, ScatterAddKeepsItsAttributes) {
+  serialization::Op op;
   ASSERT_TRUE(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.scatter_add(%0, %0, none, 2, -1)"), op).ok());
   EXPECT_EQ(op.scatter_add().dim(), 2);
   EXPECT_EQ(op.scatter_add().padding_index(), -1);
+}
 
+TEST(EmitKernelOpTest, CheckedIndexKeepsItsAttributes) {
+  serialization::Op op;
   ASSERT_TRUE(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.checked_index(%0, (s0 * 2), true, none)"), op).ok());
   EXPECT_EQ(op.checked_index().size(), "(s0 * 2)");
   EXPECT_TRUE(op.checked_index().from_end());
@@ -54,15 +63,26 @@ TEST(EmitKernelOpTest, AttributesKeepTheirPlaces) {
   ASSERT_TRUE(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.checked_index(%0, 7, false, -100)"), op).ok());
   EXPECT_FALSE(op.checked_index().from_end());
   EXPECT_EQ(op.checked_index().ignored(), -100);
+}
 
+TEST(EmitKernelOpTest, ScanKeepsItsAttributes) {
+  serialization::Op op;
   ASSERT_TRUE(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.scan(%0, 5, 2, true)"), op).ok());
   EXPECT_EQ(op.scan().function(), serialization::Scan::LOGSUMEXP);
   EXPECT_EQ(op.scan().dim(), 2);
   EXPECT_TRUE(op.scan().reverse());
+}
+
+TEST(EmitKernelOpTest, RecurrentKeepsItsAttributes) {
+  serialization::Op op;
   ASSERT_TRUE(
       EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.recurrent(%0, %0, %0, none, \"gru\", true)"), op).ok());
   EXPECT_EQ(op.recurrent().cell(), serialization::Recurrent::GRU);
   EXPECT_TRUE(op.recurrent().reverse());
+}
+
+TEST(EmitKernelOpTest, RecurrentBackwardKeepsItsAttributes) {
+  serialization::Op op;
   ASSERT_TRUE(EmitKernelOp(Graph(),
                            Parse("%1: f32[4,6,8,8] = prim.recurrent_backward(%0, %0, %0, %0, none, none, none, none, "
                                  "\"rnn_relu\", false)"),
@@ -70,11 +90,17 @@ TEST(EmitKernelOpTest, AttributesKeepTheirPlaces) {
                   .ok());
   EXPECT_EQ(op.recurrent_backward().cell(), serialization::Recurrent::RNN_RELU);
   EXPECT_FALSE(op.recurrent_backward().reverse());
+}
 
+TEST(EmitKernelOpTest, SortKeepsItsAttributes) {
+  serialization::Op op;
   ASSERT_TRUE(EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,3], %2: i64[4,6,8,3] = prim.sort(%0, 3, true)"), op).ok());
   EXPECT_EQ(op.sort().dim(), 3);
   EXPECT_TRUE(op.sort().descending());
+}
 
+TEST(EmitKernelOpTest, AttentionKeepsItsAttributes) {
+  serialization::Op op;
   ASSERT_TRUE(EmitKernelOp(Graph(),
                            Parse("%1: f32[4,6,8,8], %2: f32[4,6,8] = prim.attention(%0, %0, %0, none, true, 0.25)"), op)
                   .ok());
@@ -82,7 +108,7 @@ TEST(EmitKernelOpTest, AttributesKeepTheirPlaces) {
   EXPECT_EQ(op.attention().scale(), 0.25);
 }
 
-TEST(EmitKernelOpTest, RefusesCellsAndEffectsThatItDoesNotKnow) {
+TEST(EmitKernelOpTest, RejectsUnknownCellsAndEffects) {
   serialization::Op op;
   EXPECT_EQ(
       EmitKernelOp(Graph(), Parse("%1: f32[4,6,8,8] = prim.recurrent(%0, %0, %0, none, \"mgu\", true)"), op),

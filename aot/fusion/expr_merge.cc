@@ -172,9 +172,78 @@ std::optional<std::vector<Group>> GroupDims(const SymIntVector& from, const SymI
   return groups;
 }
 
+bool Contains(absl::Span<const uint32_t> dims, size_t dim) {
+  return std::find(dims.begin(), dims.end(), dim) != dims.end();
+}
+
+bool LoadsInput(const FusedExpr& fused, size_t input) {
+  return std::any_of(fused.instructions.begin(), fused.instructions.end(), [&](const ExprInstruction& instruction) {
+    return instruction.fn() == serialization::FN_INPUT && instruction.index() == input;
+  });
+}
+
+// Returns the reduce dims of `fused` as dims of the other index space. Returns none if a group of
+// dims is reduced in part, or if no dim is left to reduce.
+std::optional<std::vector<uint32_t>> MapReduceDims(const FusedExpr& fused, const std::vector<Group>& groups) {
+  std::vector<uint32_t> reduce_dims;
+  for (const Group& group : groups) {
+    size_t wide = 0, wide_reduced = 0, reduced = 0;
+    for (const size_t dim : group.from) {
+      const bool is_wide = !IsOne(fused.domain[dim]);
+      const bool is_reduced = Contains(fused.reduce_dims, dim);
+      wide += is_wide;
+      wide_reduced += is_wide && is_reduced;
+      reduced += is_reduced;
+    }
+    if (wide_reduced != 0 && wide_reduced != wide) return std::nullopt;
+    if ((wide == 0 ? reduced : wide_reduced) == 0) continue;
+    for (const size_t dim : group.to) reduce_dims.push_back(static_cast<uint32_t>(dim));
+  }
+  if (!fused.reduce_dims.empty() && reduce_dims.empty()) return std::nullopt;
+  return reduce_dims;
+}
+
+// Returns the sizes of input number `input`, now `input_sizes`, in the index space `sizes`. The
+// input that is only the state of a random draw keeps its sizes. Returns none if a group of dims is
+// broadcast in part.
+std::optional<SymIntVector> MapInputSizes(const FusedExpr& fused, size_t input, const SymIntVector& input_sizes,
+                                          const std::vector<Group>& groups, const SymIntVector& sizes) {
+  if (!LoadsInput(fused, input)) return input_sizes;
+  SymIntVector mapped(sizes.size(), SymInt(1));
+  const size_t lead = fused.domain.size() - std::min(fused.domain.size(), input_sizes.size());
+  for (const Group& group : groups) {
+    size_t wide = 0, present = 0;
+    for (const size_t dim : group.from) {
+      const bool is_wide = !IsOne(fused.domain[dim]);
+      wide += is_wide;
+      present += is_wide && dim >= lead && !IsOne(input_sizes[dim - lead]);
+    }
+    if (present != 0 && present != wide) return std::nullopt;
+    if (present == 0) continue;
+    for (const size_t dim : group.to) mapped[dim] = sizes[dim];
+  }
+  return mapped;
+}
+
+// Returns the dim of the index space `sizes` that an iota over `dim` of `domain` counts. Returns
+// none if the group of `dim` has another dim above size 1 in either index space.
+std::optional<uint32_t> MapIotaDim(const SymIntVector& domain, uint32_t dim, const std::vector<Group>& groups,
+                                   const SymIntVector& sizes) {
+  if (IsOne(domain[dim])) return std::nullopt;
+  const auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& candidate) {
+    return std::find(candidate.from.begin(), candidate.from.end(), dim) != candidate.from.end();
+  });
+  if (group == groups.end()) return std::nullopt;
+  const auto is_wide_from = [&](size_t other) { return !IsOne(domain[other]); };
+  const auto is_wide_to = [&](size_t other) { return !IsOne(sizes[other]); };
+  if (std::count_if(group->from.begin(), group->from.end(), is_wide_from) != 1) return std::nullopt;
+  if (std::count_if(group->to.begin(), group->to.end(), is_wide_to) != 1) return std::nullopt;
+  return static_cast<uint32_t>(*std::find_if(group->to.begin(), group->to.end(), is_wide_to));
+}
+
 }  // namespace
 
-FusedExpr TakeApart(const Node& node) {
+FusedExpr FusedExpr::FromNode(const Node& node) {
   FusedExpr fused;
   std::vector<uint32_t> index;  // of each tensor operand among the distinct inputs
   for (const ValueId id : TensorOperands(node)) {
@@ -193,16 +262,16 @@ FusedExpr TakeApart(const Node& node) {
   return fused;
 }
 
-void PutTogether(const FusedExpr& fused, Node& node) {
+void FusedExpr::ToNode(Node& node) const {
   node.op = std::string(kExprOp);
   node.arguments.clear();
-  for (const ValueId id : fused.inputs) node.arguments.push_back(Use{id});
-  node.outputs = fused.outputs;
+  for (const ValueId id : inputs) node.arguments.push_back(Use{id});
+  node.outputs = outputs;
   auto expr = std::make_shared<Expr>();
-  for (const SymInt& size : fused.domain) expr->add_domain_sizes(size.ToString());
-  for (const uint32_t dim : fused.reduce_dims) expr->add_reduce_dims(dim);
-  for (const ExprInstruction& instruction : fused.instructions) *expr->add_instructions() = instruction;
-  for (const uint32_t store : fused.stores) expr->add_outputs(store);
+  for (const SymInt& size : domain) expr->add_domain_sizes(size.ToString());
+  for (const uint32_t dim : reduce_dims) expr->add_reduce_dims(dim);
+  for (const ExprInstruction& instruction : instructions) *expr->add_instructions() = instruction;
+  for (const uint32_t store : stores) expr->add_outputs(store);
   node.expr = std::move(expr);
 }
 
@@ -326,67 +395,21 @@ std::optional<Reshaped> Reshape(const FusedExpr& fused, absl::Span<const TensorT
                                 const SymIntVector& sizes) {
   const std::optional<std::vector<Group>> groups = GroupDims(fused.domain, sizes);
   if (!groups.has_value()) return std::nullopt;
+  std::optional<std::vector<uint32_t>> reduce_dims = MapReduceDims(fused, *groups);
+  if (!reduce_dims.has_value()) return std::nullopt;
   Reshaped result{fused, {}, {}};
   result.fused.domain = sizes;
-  result.fused.reduce_dims.clear();
-  const auto is_reduced = [&](size_t dim) {
-    return std::find(fused.reduce_dims.begin(), fused.reduce_dims.end(), dim) != fused.reduce_dims.end();
-  };
-  for (const Group& group : *groups) {
-    size_t wide = 0, wide_reduced = 0, reduced = 0;
-    for (const size_t dim : group.from) {
-      wide += !IsOne(fused.domain[dim]);
-      wide_reduced += !IsOne(fused.domain[dim]) && is_reduced(dim);
-      reduced += is_reduced(dim);
-    }
-    if (wide_reduced != 0 && wide_reduced != wide) return std::nullopt;
-    const bool reduce = wide == 0 ? reduced > 0 : wide_reduced > 0;
-    for (const size_t dim : group.to) {
-      if (reduce) result.fused.reduce_dims.push_back(static_cast<uint32_t>(dim));
-    }
-  }
-  if (!fused.reduce_dims.empty() && result.fused.reduce_dims.empty()) return std::nullopt;
+  result.fused.reduce_dims = *std::move(reduce_dims);
   for (size_t k = 0; k < input_types.size(); ++k) {
-    const TensorType& type = input_types[k];
-    const bool is_loaded =
-        std::any_of(fused.instructions.begin(), fused.instructions.end(), [&](const ExprInstruction& instruction) {
-          return instruction.fn() == serialization::FN_INPUT && instruction.index() == k;
-        });
-    if (!is_loaded) {  // the state of a random draw
-      result.input_sizes.push_back(type.sizes);
-      continue;
-    }
-    SymIntVector seen(sizes.size(), SymInt(1));
-    const size_t lead = fused.domain.size() - std::min(fused.domain.size(), type.sizes.size());
-    for (const Group& group : *groups) {
-      size_t wide = 0, present = 0;
-      for (const size_t dim : group.from) {
-        wide += !IsOne(fused.domain[dim]);
-        present += !IsOne(fused.domain[dim]) && dim >= lead && !IsOne(type.sizes[dim - lead]);
-      }
-      if (present != 0 && present != wide) return std::nullopt;
-      for (const size_t dim : group.to) {
-        if (present > 0) seen[dim] = sizes[dim];
-      }
-    }
-    result.input_sizes.push_back(std::move(seen));
+    std::optional<SymIntVector> input_sizes = MapInputSizes(fused, k, input_types[k].sizes, *groups, sizes);
+    if (!input_sizes.has_value()) return std::nullopt;
+    result.input_sizes.push_back(*std::move(input_sizes));
   }
   for (ExprInstruction& instruction : result.fused.instructions) {
     if (instruction.fn() != serialization::FN_IOTA) continue;
-    std::optional<uint32_t> moved;
-    for (const Group& group : *groups) {
-      if (std::find(group.from.begin(), group.from.end(), instruction.index()) == group.from.end()) continue;
-      const auto wide_from =
-          std::count_if(group.from.begin(), group.from.end(), [&](size_t dim) { return !IsOne(fused.domain[dim]); });
-      const auto wide_to =
-          std::count_if(group.to.begin(), group.to.end(), [&](size_t dim) { return !IsOne(sizes[dim]); });
-      if (wide_from != 1 || wide_to != 1 || IsOne(fused.domain[instruction.index()])) return std::nullopt;
-      for (const size_t dim : group.to) {
-        if (!IsOne(sizes[dim])) moved = static_cast<uint32_t>(dim);
-      }
-    }
-    if (!moved.has_value()) return std::nullopt;
-    instruction.set_index(*moved);
+    const std::optional<uint32_t> dim = MapIotaDim(fused.domain, instruction.index(), *groups, sizes);
+    if (!dim.has_value()) return std::nullopt;
+    instruction.set_index(*dim);
   }
   const std::vector<bool> full = FullLevels(fused, input_types);
   const SymIntVector reduced = ReducedSizes(sizes, result.fused.reduce_dims);

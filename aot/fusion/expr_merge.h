@@ -16,6 +16,11 @@ namespace cotan::aot {
 // A parsed cotan.expr node. expr.outputs(k) is stored to outputs[k]; FN_INPUT indexes `inputs`,
 // which has no duplicates.
 struct FusedExpr {
+  // Parses a cotan.expr node that VerifyGraph() accepts.
+  static FusedExpr FromNode(const Node& node);
+  // Sets the op, the arguments, the outputs and the program of `node`.
+  void ToNode(Node& node) const;
+
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   SymIntVector domain;
@@ -23,10 +28,6 @@ struct FusedExpr {
   std::vector<serialization::ExprInstruction> instructions;
   std::vector<uint32_t> stores;  // instruction of each output
 };
-
-FusedExpr TakeApart(const Node& node);
-// Sets the arguments, outputs and program of `node`.
-void PutTogether(const FusedExpr& fused, Node& node);
 
 // Returns `domain` with size 1 in every dimension of `reduce_dims`.
 SymIntVector ReducedSizes(const SymIntVector& domain, absl::Span<const uint32_t> reduce_dims);

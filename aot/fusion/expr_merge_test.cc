@@ -15,12 +15,12 @@ FusedExpr Make(absl::string_view text, std::vector<ValueId> inputs, std::vector<
   Node node{"cotan.expr", {}, std::move(outputs), "", nullptr};
   for (const ValueId id : inputs) node.arguments.push_back(Use{id});
   node.expr = std::make_shared<const serialization::Expr>(*ParseExpr(lines));
-  return TakeApart(node);
+  return FusedExpr::FromNode(node);
 }
 
 std::string Text(const FusedExpr& fused) {
   Node node;
-  PutTogether(fused, node);
+  fused.ToNode(node);
   return PrintExpr(*node.expr);
 }
 

@@ -53,7 +53,7 @@ void FusionGraph::MergeInto(int a, int b, FusedExpr merged) {
 
 bool FusionGraph::Verifies(const FusedExpr& fused) const {
   Node node;
-  PutTogether(fused, node);
+  fused.ToNode(node);
   return VerifyExpr(*node.expr, TypesOf(fused.inputs), TypesOf(fused.outputs)).ok();
 }
 
@@ -61,7 +61,7 @@ int FusionGraph::AddUnit(Node node) {
   const int id = static_cast<int>(units_.size());
   FusionNode unit{std::move(node), std::nullopt, id};
   if (unit.node.expr != nullptr) {
-    unit.expr = TakeApart(unit.node);
+    unit.expr = FusedExpr::FromNode(unit.node);
     Simplify(*unit.expr);
   }
   units_.push_back(std::move(unit));
@@ -294,7 +294,7 @@ absl::Status FusionGraph::Rebuild() {
     const int id = ready.begin()->second;
     ready.erase(ready.begin());
     FusionNode& next_unit = at(id);
-    if (next_unit.expr.has_value()) PutTogether(*next_unit.expr, next_unit.node);
+    if (next_unit.expr.has_value()) next_unit.expr->ToNode(next_unit.node);
     graph_.nodes().push_back(std::move(next_unit.node));
     ++placed;
     for (const int next : waiting[id]) {

@@ -68,7 +68,8 @@ class EpilogueFuser {
     if (uses_[id] != 1 || !IsNone(product, "bias")) return false;
     const SymIntVector& a = graph_.value(OperandOf(product, "a")).type.sizes;
     const SymIntVector& b = graph_.value(OperandOf(product, "b")).type.sizes;
-    if (sizes.size() != 2 || a.size() != 2 || b.size() != 2 || !(sizes == TakeApart(update).domain)) return false;
+    if (sizes.size() != 2 || a.size() != 2 || b.size() != 2 || !(sizes == FusedExpr::FromNode(update).domain))
+      return false;
     return EstimatedSize(a[1]) <= kMaxEpilogueDepth && EstimatedCount(sizes) >= kMinEpilogueElements;
   }
 

@@ -171,7 +171,23 @@ TEST(ReferenceOpsTest, CausalAttentionOfTwoQueries) {
   EXPECT_NEAR(logsumexp.Values()[1], std::log(4.0), 1e-6);
 }
 
-// Compares gradients with finite differences of the forward op in f64.
+// Expects that `gradient` is the gradient of `loss` with respect to `x`, by central differences in f64. `loss` reads
+// `x`, which is changed and restored.
+template <typename Loss>
+void ExpectGradientIsDifferenceQuotient(const Loss& loss, HostTensor& x, const HostTensor& gradient) {
+  const Values at = x.Values();
+  for (size_t i = 0; i < at.size(); ++i) {
+    Values moved = at;
+    moved[i] = at[i] + 1e-5;
+    x.SetValues(moved);
+    const double above = loss();
+    moved[i] = at[i] - 1e-5;
+    x.SetValues(moved);
+    EXPECT_NEAR(gradient.Values()[i], (above - loss()) / 2e-5, 1e-8) << i;
+  }
+  x.SetValues(at);
+}
+
 TEST(ReferenceOpsTest, AttentionGradientsAgreeWithFiniteDifferences) {
   constexpr DType kF64 = DType::kFloat64;
   Op op;
@@ -194,88 +210,108 @@ TEST(ReferenceOpsTest, AttentionGradientsAgreeWithFiniteDifferences) {
     return sum;
   };
   const std::pair<HostTensor*, HostTensor*> pairs[] = {{&q, &grad_q}, {&k, &grad_k}, {&v, &grad_v}};
-  for (const auto& [x, gradient] : pairs) {
-    const Values at = x->Values();
-    for (size_t i = 0; i < at.size(); ++i) {
-      Values moved = at;
-      moved[i] = at[i] + 1e-5;
-      x->SetValues(moved);
-      const double above = loss();
-      moved[i] = at[i] - 1e-5;
-      x->SetValues(moved);
-      EXPECT_NEAR(gradient->Values()[i], (above - loss()) / 2e-5, 1e-8);
-    }
-    x->SetValues(at);
+  for (const auto& [x, gradient] : pairs) ExpectGradientIsDifferenceQuotient(loss, *x, *gradient);
+}
+
+// Inputs and outputs of a recurrent op of 3 steps, batch 2 and 2 hidden features and of its backward, in f64. The loss
+// is the sum of the outputs times `grad_hidden` and, with LSTM cells, of the last cell state times `grad_cell`.
+struct RecurrentCase {
+  RecurrentCase(serialization::Recurrent::Cell cell_kind, bool reverse, std::mt19937_64& random);
+
+  absl::Status RunForward();
+  absl::Status RunBackward();
+  // Runs the forward op on the present values of the inputs.
+  double Loss();
+  // Returns d loss / d bias [gates] of a GRU cell: the bias is added to the hidden products of all steps.
+  HostTensor BiasGradient() const;
+
+  static constexpr DType kF64 = DType::kFloat64;
+  Op op;
+  bool is_lstm, is_gru;
+  int64_t gates;  // width of the gates of all hidden features
+  HostTensor projected{kF64, {3, 2, gates}}, weight{kF64, {gates, 2}}, h0{kF64, {2, 2}}, c0{kF64, {2, 2}};
+  HostTensor bias{kF64, {gates}}, grad_hidden{kF64, {3, 2, 2}}, grad_cell{kF64, {2, 2}};
+  HostTensor hidden{kF64, {3, 2, 2}}, cell{kF64, {3, 2, 2}}, saved{kF64, {3, 2, 8}};
+  HostTensor grad_projected{kF64, {3, 2, gates}}, grad_products{kF64, {3, 2, gates}};
+  HostTensor grad_h0{kF64, {2, 2}}, grad_c0{kF64, {2, 2}};
+};
+
+RecurrentCase::RecurrentCase(serialization::Recurrent::Cell cell_kind, bool reverse, std::mt19937_64& random)
+    : is_lstm(cell_kind == serialization::Recurrent::LSTM),
+      is_gru(cell_kind == serialization::Recurrent::GRU),
+      gates(is_lstm  ? 8
+            : is_gru ? 6
+                     : 2) {
+  op.mutable_recurrent()->set_cell(cell_kind);
+  op.mutable_recurrent()->set_reverse(reverse);
+  for (HostTensor* x : {&projected, &weight, &h0, &c0, &bias, &grad_hidden, &grad_cell}) FillRandom(*x, random, -1, 1);
+}
+
+absl::Status RecurrentCase::RunForward() {
+  std::vector<HostTensor*> inputs = {&projected, &weight, &h0}, outputs = {&hidden};
+  if (is_lstm) inputs.push_back(&c0), outputs.push_back(&cell);
+  if (is_gru) inputs.push_back(&bias);
+  if (is_lstm || is_gru) outputs.push_back(&saved);
+  return RunOp(MakeRecurrent, op, inputs, outputs);
+}
+
+absl::Status RecurrentCase::RunBackward() {
+  Op backward;
+  *backward.mutable_recurrent_backward() = op.recurrent();
+  std::vector<HostTensor*> inputs = {&grad_hidden, &hidden, &weight, &h0};
+  std::vector<HostTensor*> gradients = {&grad_projected, &grad_h0};
+  if (is_lstm || is_gru) inputs.push_back(&saved);
+  if (is_lstm) inputs.insert(inputs.end(), {&cell, &c0, &grad_cell}), gradients.push_back(&grad_c0);
+  if (is_gru) gradients.push_back(&grad_products);
+  return RunOp(MakeRecurrentBackward, backward, inputs, gradients);
+}
+
+double RecurrentCase::Loss() {
+  EXPECT_TRUE(RunForward().ok());
+  const size_t last = op.recurrent().reverse() ? 0 : 8;  // element of `cell` at which its last step begins
+  double sum = 0;
+  for (size_t i = 0; i < 12; ++i) sum += hidden.Values()[i] * grad_hidden.Values()[i];
+  for (size_t i = 0; is_lstm && i < 4; ++i) sum += cell.Values()[last + i] * grad_cell.Values()[i];
+  return sum;
+}
+
+HostTensor RecurrentCase::BiasGradient() const {
+  Values sums(static_cast<size_t>(gates), 0);
+  const Values products = grad_products.Values();
+  for (size_t i = 0; i < products.size(); ++i) sums[i % sums.size()] += products[i];
+  return HostTensor(kF64, {gates}, sums);
+}
+
+void ExpectRecurrentGradientsAgree(serialization::Recurrent::Cell cell) {
+  std::mt19937_64 random(6);
+  for (const bool reverse : {false, true}) {
+    SCOPED_TRACE(reverse);
+    RecurrentCase recurrent(cell, reverse, random);
+    ASSERT_TRUE(recurrent.RunForward().ok());
+    const absl::Status status = recurrent.RunBackward();
+    ASSERT_TRUE(status.ok()) << status;
+    const auto loss = [&] { return recurrent.Loss(); };
+    ExpectGradientIsDifferenceQuotient(loss, recurrent.projected, recurrent.grad_projected);
+    ExpectGradientIsDifferenceQuotient(loss, recurrent.h0, recurrent.grad_h0);
+    if (recurrent.is_lstm) ExpectGradientIsDifferenceQuotient(loss, recurrent.c0, recurrent.grad_c0);
+    if (recurrent.is_gru) ExpectGradientIsDifferenceQuotient(loss, recurrent.bias, recurrent.BiasGradient());
   }
 }
 
-// Gradients of a loss with respect to the forward outputs, for all cells and both directions, in f64.
-TEST(ReferenceOpsTest, RecurrentGradientsAgreeWithFiniteDifferences) {
-  using serialization::Recurrent;
-  constexpr DType kF64 = DType::kFloat64;
-  std::mt19937_64 random(6);
-  for (int k = 0; k < 8; ++k) {
-    Op op;
-    op.mutable_recurrent()->set_cell(static_cast<Recurrent::Cell>(1 + k / 2));
-    op.mutable_recurrent()->set_reverse(k % 2 == 1);
-    SCOPED_TRACE(op.recurrent().cell());
-    const bool is_lstm = op.recurrent().cell() == Recurrent::LSTM, is_gru = op.recurrent().cell() == Recurrent::GRU;
-    const int64_t gates = is_lstm ? 8 : is_gru ? 6 : 2;
-    HostTensor projected(kF64, {3, 2, gates}), weight(kF64, {gates, 2}), h0(kF64, {2, 2}), c0(kF64, {2, 2});
-    HostTensor bias(kF64, {gates}), grad_hidden(kF64, {3, 2, 2}), grad_cell(kF64, {2, 2});
-    for (HostTensor* x : {&projected, &weight, &h0, &c0, &bias, &grad_hidden, &grad_cell})
-      FillRandom(*x, random, -1, 1);
-    HostTensor hidden(kF64, {3, 2, 2}), cell(kF64, {3, 2, 2}), saved(kF64, {3, 2, 8});
-    std::vector<HostTensor*> inputs = {&projected, &weight, &h0}, outputs = {&hidden};
-    if (is_lstm) inputs.push_back(&c0), outputs.push_back(&cell);
-    if (is_gru) inputs.push_back(&bias);
-    if (is_lstm || is_gru) outputs.push_back(&saved);
-    ASSERT_TRUE(RunOp(MakeRecurrent, op, inputs, outputs).ok());
+TEST(ReferenceOpsTest, LstmGradientsAgreeWithFiniteDifferences) {
+  ExpectRecurrentGradientsAgree(serialization::Recurrent::LSTM);
+}
 
-    Op backward;
-    *backward.mutable_recurrent_backward() = op.recurrent();
-    HostTensor grad_projected(kF64, {3, 2, gates}), grad_products(kF64, {3, 2, gates});
-    HostTensor grad_h0(kF64, {2, 2}), grad_c0(kF64, {2, 2});
-    std::vector<HostTensor*> back_inputs = {&grad_hidden, &hidden, &weight, &h0};
-    std::vector<HostTensor*> gradients = {&grad_projected, &grad_h0};
-    if (is_lstm || is_gru) back_inputs.push_back(&saved);
-    if (is_lstm) back_inputs.insert(back_inputs.end(), {&cell, &c0, &grad_cell}), gradients.push_back(&grad_c0);
-    if (is_gru) gradients.push_back(&grad_products);
-    const absl::Status status = RunOp(MakeRecurrentBackward, backward, back_inputs, gradients);
-    ASSERT_TRUE(status.ok()) << status;
+TEST(ReferenceOpsTest, GruGradientsAgreeWithFiniteDifferences) {
+  ExpectRecurrentGradientsAgree(serialization::Recurrent::GRU);
+}
 
-    const size_t last = op.recurrent().reverse() ? 0 : 8;  // element of `cell` at which its last step begins
-    const auto loss = [&] {
-      EXPECT_TRUE(RunOp(MakeRecurrent, op, inputs, outputs).ok());
-      double sum = 0;
-      for (size_t i = 0; i < 12; ++i) sum += hidden.Values()[i] * grad_hidden.Values()[i];
-      for (size_t i = 0; is_lstm && i < 4; ++i) sum += cell.Values()[last + i] * grad_cell.Values()[i];
-      return sum;
-    };
-    // A change of the bias is added to all hidden products.
-    HostTensor grad_bias(kF64, {gates}, std::vector<double>(static_cast<size_t>(gates), 0));
-    Values sums = grad_bias.Values();
-    for (size_t i = 0; is_gru && i < grad_products.Values().size(); ++i) {
-      sums[i % sums.size()] += grad_products.Values()[i];
-    }
-    grad_bias.SetValues(sums);
-    std::vector<std::pair<HostTensor*, HostTensor*>> pairs = {{&projected, &grad_projected}, {&h0, &grad_h0}};
-    if (is_lstm) pairs.push_back({&c0, &grad_c0});
-    if (is_gru) pairs.push_back({&bias, &grad_bias});
-    for (const auto& [x, gradient] : pairs) {
-      const Values at = x->Values();
-      for (size_t i = 0; i < at.size(); ++i) {
-        Values moved = at;
-        moved[i] = at[i] + 1e-5;
-        x->SetValues(moved);
-        const double above = loss();
-        moved[i] = at[i] - 1e-5;
-        x->SetValues(moved);
-        EXPECT_NEAR(gradient->Values()[i], (above - loss()) / 2e-5, 1e-8) << i;
-      }
-      x->SetValues(at);
-    }
-  }
+TEST(ReferenceOpsTest, RnnTanhGradientsAgreeWithFiniteDifferences) {
+  ExpectRecurrentGradientsAgree(serialization::Recurrent::RNN_TANH);
+}
+
+TEST(ReferenceOpsTest, RnnReluGradientsAgreeWithFiniteDifferences) {
+  ExpectRecurrentGradientsAgree(serialization::Recurrent::RNN_RELU);
 }
 
 TEST(ReferenceOpsTest, EveryOpHasAKernel) {

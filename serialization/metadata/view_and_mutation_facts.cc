@@ -105,7 +105,7 @@ absl::Status ValidateSharedStorage(const ViewAndMutationMetaFields& facts, size_
   return InvalidField(field, "output ", shared->index, " has no storage of its own: it is ", owner.ToString());
 }
 
-absl::Status ValidateFreshView(const ViewAndMutationMetaFields& facts, size_t i) {
+absl::Status ValidateNonAliasView(const ViewAndMutationMetaFields& facts, size_t i) {
   const std::optional<NonAliasViewInfo>& view = facts.output_info[i].non_alias_view;
   if (!view.has_value() || view->is_hidden) return absl::OkStatus();
   const std::string field = absl::StrCat(Element("output_info", i), ".non_alias_view.output");
@@ -122,7 +122,7 @@ absl::Status ValidateOutputs(const ViewAndMutationMetaFields& facts) {
     COTAN_RETURN_IF_ERROR(info.Validate(Element("output_info", i)));
     COTAN_RETURN_IF_ERROR(ValidateBase(facts, i));
     COTAN_RETURN_IF_ERROR(ValidateSharedStorage(facts, i));
-    COTAN_RETURN_IF_ERROR(ValidateFreshView(facts, i));
+    COTAN_RETURN_IF_ERROR(ValidateNonAliasView(facts, i));
     if (info.output_type != OutputType::kAliasOfIntermediateSaveAsOutput || facts.subclass_meta.has_value()) continue;
     if (*info.base_index != num_bases) {
       return InvalidField(absl::StrCat(Element("output_info", i), ".base_index"), *info.base_index,

@@ -287,6 +287,7 @@ absl::StatusOr<Model> Model::Load(const std::string& path) {
 namespace {
 
 using TensorVector = std::vector<at::Tensor>;
+using StateIndices = absl::flat_hash_map<std::string, size_t>;  // by the name of a mutated state
 
 at::Tensor OutputTensor(const OutputSpec& output, const Environment& values) {
   const c10::IValue value = ValueOf(output.arg, values);
@@ -300,73 +301,99 @@ void ApplyMutation(const OutputSpec& output, const at::Tensor& target, const Env
   target.copy_(OutputTensor(output, values));
 }
 
+// Returns the index in `states` of the state with this name or alias; unset if there is none.
+std::optional<size_t> StateNamed(const std::vector<InitialState>& states, const std::string& name) {
+  for (size_t i = 0; i < states.size(); ++i) {
+    const std::vector<std::string>& aliases = states[i].aliases;
+    if (states[i].name == name || std::find(aliases.begin(), aliases.end(), name) != aliases.end()) return i;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
-StateFunction Model::function() const {
-  const auto state_named = [this](const std::string& name) -> std::optional<size_t> {
-    for (size_t i = 0; i < states_.size(); ++i) {
-      const std::vector<std::string>& aliases = states_[i].aliases;
-      if (states_[i].name == name || std::find(aliases.begin(), aliases.end(), name) != aliases.end()) return i;
+// Fills the environment of one call and reads its outputs. Errors are thrown as std::invalid_argument.
+class Model::Call {
+ public:
+  Call(const Inputs& names, const StateIndices& state_of_target, const TensorVector& states, const TensorVector& inputs)
+      : names_(names), state_of_target_(state_of_target), states_(states), inputs_(inputs) {}
+
+  Environment InitialValues() const {
+    if (inputs_.size() != names_.tensors.size()) {
+      throw std::invalid_argument(
+          absl::StrCat("the model takes ", names_.tensors.size(), " tensors, not ", inputs_.size()));
     }
-    return std::nullopt;
-  };
-  absl::flat_hash_map<std::string, size_t> state_of_target;
-  for (const OutputSpec& output : program_->outputs) {
-    if (const std::optional<size_t> index = state_named(output.target)) state_of_target[output.target] = *index;
+    Environment values;
+    for (const Inputs::State& state : names_.states) values[state.graph_name] = states_[state.index];
+    Recorder* recorder = CurrentRecorder();
+    for (const Inputs::Constant& constant : names_.constants) {
+      values[constant.graph_name] = recorder == nullptr ? constant.tensor : recorder->Constant(constant.tensor);
+    }
+    for (const std::string& token : names_.tokens) values[token] = c10::IValue();
+    for (size_t i = 0; i < inputs_.size(); ++i) values[names_.tensors[i]] = inputs_[i];
+    return values;
   }
 
-  return
-      [program = program_, places = inputs_, state_of_target](const TensorVector& states, const TensorVector& inputs) {
-        if (inputs.size() != places->tensors.size()) {
-          throw std::invalid_argument(
-              absl::StrCat("the model takes ", places->tensors.size(), " tensors, not ", inputs.size()));
-        }
-        Environment values;
-        for (const Inputs::State& state : places->states) values[state.graph_name] = states[state.index];
-        for (const Inputs::Constant& constant : places->constants) {
-          Recorder* recorder = CurrentRecorder();
-          values[constant.graph_name] = recorder == nullptr ? constant.tensor : recorder->Constant(constant.tensor);
-        }
-        for (const std::string& token : places->tokens) values[token] = c10::IValue();
-        for (size_t i = 0; i < inputs.size(); ++i) values[places->tensors[i]] = inputs[i];
-        RunGraph(program->graph, values);
-
-        TensorVector results;
-        for (const OutputSpec& output : program->outputs) {
-          switch (output.kind) {
-            case OutputSpec::Kind::kUserOutput:
-            case OutputSpec::Kind::kLoss:
-              // Results that are numbers or None are constants of the program.
-              if (std::holds_alternative<Name>(output.arg)) {
-                const c10::IValue value = ValueOf(output.arg, values);
-                if (value.isTensor()) results.push_back(value.toTensor());
-              }
-              break;
-            case OutputSpec::Kind::kBufferMutation:
-            case OutputSpec::Kind::kParameterMutation: {
-              const auto target = state_of_target.find(output.target);
-              if (target == state_of_target.end()) {
-                throw std::invalid_argument(absl::StrCat("it changes '", output.target, "', which is not a state"));
-              }
-              ApplyMutation(output, states[target->second], values);
-              break;
-            }
-            case OutputSpec::Kind::kUserInputMutation: {
-              const auto target = std::find(places->tensors.begin(), places->tensors.end(), output.target);
-              if (target == places->tensors.end()) {
-                throw std::invalid_argument(absl::StrCat("it changes '", output.target, "', which is not an input"));
-              }
-              ApplyMutation(output, inputs[static_cast<size_t>(target - places->tensors.begin())], values);
-              break;
-            }
-            case OutputSpec::Kind::kGradient:
-              break;  // rejected by ParseExportedProgram()
-            case OutputSpec::Kind::kToken:
-              break;
+  // Applies the mutations that the graph returns as outputs, and returns the results that are
+  // tensors, in order. Results that are numbers or None are constants of the program.
+  TensorVector ReadOutputs(const std::vector<OutputSpec>& outputs, const Environment& values) const {
+    TensorVector results;
+    for (const OutputSpec& output : outputs) {
+      switch (output.kind) {
+        case OutputSpec::Kind::kUserOutput:
+        case OutputSpec::Kind::kLoss:
+          if (std::holds_alternative<Name>(output.arg)) {
+            const c10::IValue value = ValueOf(output.arg, values);
+            if (value.isTensor()) results.push_back(value.toTensor());
           }
-        }
-        return results;
-      };
+          break;
+        case OutputSpec::Kind::kBufferMutation:
+        case OutputSpec::Kind::kParameterMutation:
+          ApplyMutation(output, MutatedState(output.target), values);
+          break;
+        case OutputSpec::Kind::kUserInputMutation:
+          ApplyMutation(output, MutatedInput(output.target), values);
+          break;
+        case OutputSpec::Kind::kGradient:
+          break;  // rejected by ParseExportedProgram()
+        case OutputSpec::Kind::kToken:
+          break;
+      }
+    }
+    return results;
+  }
+
+ private:
+  const at::Tensor& MutatedState(const std::string& target) const {
+    const auto index = state_of_target_.find(target);
+    if (index != state_of_target_.end()) return states_[index->second];
+    throw std::invalid_argument(absl::StrCat("it changes '", target, "', which is not a state"));
+  }
+
+  const at::Tensor& MutatedInput(const std::string& target) const {
+    const auto name = std::find(names_.tensors.begin(), names_.tensors.end(), target);
+    if (name != names_.tensors.end()) return inputs_[static_cast<size_t>(name - names_.tensors.begin())];
+    throw std::invalid_argument(absl::StrCat("it changes '", target, "', which is not an input"));
+  }
+
+  const Inputs& names_;
+  const StateIndices& state_of_target_;
+  const TensorVector& states_;
+  const TensorVector& inputs_;
+};
+
+StateFunction Model::function() const {
+  StateIndices state_of_target;
+  for (const OutputSpec& output : program_->outputs) {
+    if (const std::optional<size_t> index = StateNamed(states_, output.target)) state_of_target[output.target] = *index;
+  }
+  return [program = program_, names = inputs_, state_of_target = std::move(state_of_target)](
+             const TensorVector& states, const TensorVector& inputs) {
+    const Call call(*names, state_of_target, states, inputs);
+    Environment values = call.InitialValues();
+    RunGraph(program->graph, values);
+    return call.ReadOutputs(program->outputs, values);
+  };
 }
 
 std::vector<SymIntVector> Model::InputSizes() const {

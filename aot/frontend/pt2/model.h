@@ -60,6 +60,7 @@ class Model {
 
  private:
   struct Inputs;
+  class Call;
   Model() = default;
 
   std::shared_ptr<const ExportedProgram> program_;

@@ -84,13 +84,16 @@ class Reader {
   absl::Status PushNumber(uint8_t opcode);
   absl::Status PushText(size_t length_bytes);
   absl::Status UseMemo(uint8_t opcode);
+  absl::Status PushConstant(uint8_t opcode);
   absl::Status PushTuple(Values items);
+  absl::Status PushTupleOf(uint8_t opcode);
   absl::Status FillDict(uint8_t opcode);
   absl::Status PushGlobal(uint8_t opcode);
   absl::Status LoadStorage();
   absl::Status Call();
   absl::Status RebuildTensor(const Values& arguments);
   absl::Status RebuildParameter(const Values& arguments);
+  absl::Status IgnoreAttributes();
 
   absl::StatusOr<absl::string_view> Take(size_t count);
   absl::StatusOr<uint64_t> TakeInteger(size_t bytes);
@@ -216,6 +219,24 @@ absl::Status Reader::UseMemo(uint8_t opcode) {
   return absl::OkStatus();
 }
 
+absl::Status Reader::PushConstant(uint8_t opcode) {
+  switch (opcode) {
+    case '}':
+      Push({NewDict()});
+      break;
+    case '(':
+      Push({Mark()});
+      break;
+    case 'N':
+      Push({None()});
+      break;
+    default:  // 0x88 (NEWTRUE), 0x89 (NEWFALSE)
+      Push({opcode == 0x88});
+      break;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Reader::PushTuple(Values items) {
   int depth = 0;
   for (const Value& item : items) {
@@ -224,6 +245,21 @@ absl::Status Reader::PushTuple(Values items) {
   if (depth > kMaxDepth) return Damaged("tuples in tuples");
   Push({Tuple{std::make_shared<const Values>(std::move(items)), depth}});
   return absl::OkStatus();
+}
+
+// Pushes a tuple of the items that `opcode` takes from the stack.
+absl::Status Reader::PushTupleOf(uint8_t opcode) {
+  Values items;
+  if (opcode == 't') {
+    COTAN_ASSIGN_OR_RETURN(items, PopToMark());
+    return PushTuple(std::move(items));
+  }
+  // ')' (EMPTY_TUPLE) or 0x85 to 0x87 (TUPLE1 to TUPLE3)
+  for (int i = opcode == ')' ? 0 : opcode - 0x84; i > 0; --i) {
+    COTAN_ASSIGN_OR_RETURN(Value item, Pop());
+    items.insert(items.begin(), std::move(item));
+  }
+  return PushTuple(std::move(items));
 }
 
 absl::Status Reader::FillDict(uint8_t opcode) {
@@ -336,6 +372,14 @@ absl::Status Reader::Call() {
                    ", and nothing in a file is run here. Save plain tensors, or export again with torch 2.9 or later"));
 }
 
+// Drops the attributes of the dict below them ("_metadata").
+absl::Status Reader::IgnoreAttributes() {
+  COTAN_RETURN_IF_ERROR(Pop().status());
+  if (stack_.empty() || !std::holds_alternative<Dict>(stack_.back().v))
+    return Damaged("attributes of an object that is not a dict");
+  return absl::OkStatus();
+}
+
 absl::Status Reader::Step(uint8_t opcode) {
   switch (opcode) {
     case 0x80:
@@ -343,22 +387,11 @@ absl::Status Reader::Step(uint8_t opcode) {
     case 0x95:
       return Take(8).status();  // length of a frame
     case '}':
-      Push({NewDict()});
-      return absl::OkStatus();
-    case ')':
-      return PushTuple({});
     case '(':
-      Push({Mark()});
-      return absl::OkStatus();
     case 'N':
-      Push({None()});
-      return absl::OkStatus();
     case 0x88:
-      Push({true});
-      return absl::OkStatus();
     case 0x89:
-      Push({false});
-      return absl::OkStatus();
+      return PushConstant(opcode);
     case 'K':
     case 'M':
     case 'J':
@@ -375,20 +408,12 @@ absl::Status Reader::Step(uint8_t opcode) {
     case 'h':
     case 'j':
       return UseMemo(opcode);
-    case 't': {
-      COTAN_ASSIGN_OR_RETURN(Values items, PopToMark());
-      return PushTuple(std::move(items));
-    }
+    case ')':
+    case 't':
     case 0x85:
     case 0x86:
-    case 0x87: {
-      Values items;
-      for (int i = opcode - 0x84; i > 0; --i) {
-        COTAN_ASSIGN_OR_RETURN(Value item, Pop());
-        items.insert(items.begin(), std::move(item));
-      }
-      return PushTuple(std::move(items));
-    }
+    case 0x87:
+      return PushTupleOf(opcode);
     case 's':
     case 'u':
       return FillDict(opcode);
@@ -399,12 +424,8 @@ absl::Status Reader::Step(uint8_t opcode) {
       return LoadStorage();
     case 'R':
       return Call();
-    case 'b': {  // attributes of a dict ("_metadata"): ignored
-      COTAN_RETURN_IF_ERROR(Pop().status());
-      if (stack_.empty() || !std::holds_alternative<Dict>(stack_.back().v))
-        return Damaged("attributes of an object that is not a dict");
-      return absl::OkStatus();
-    }
+    case 'b':
+      return IgnoreAttributes();
     default:
       break;
   }
