@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tolerances of all tests: the largest error of a result relative to its reference.
+// Defines the tolerances of all tests: the largest error of a result relative to its reference.
 //
 // The error of a tensor is max|actual - expected| in units of
 // eps(dtype) * max|expected| (of 1e-6 at least), so that a bound is a small
@@ -17,8 +17,8 @@
 
 namespace cotan::testing {
 
-// Bounds in those units. Sums are bounded by what another order of adding, or
-// a fused multiply-add, changes for the sizes that the tests use.
+// Bounds in those units. Bounds of sums allow for another order of addition and for fused
+// multiply-adds, at the sizes that the tests use.
 inline constexpr double kExact = 0;            // copies, gathers, comparisons, integers
 inline constexpr double kRounding = 2;         // f16 and bf16 results of sums in f32
 inline constexpr double kPointwise = 4;        // arithmetic, a few roundings
@@ -35,14 +35,14 @@ inline constexpr double kModelDrift = 65536;
 inline constexpr double kAutocast = 1.0 / 128;
 inline constexpr double kAutocastGradient = 8.0 / 128;
 
-// A gradient in f64 against central differences with a step of 1e-5, relative to
-// the largest one (of 1 at least): the differences' own error, rounding of the
+// Bound of a gradient in f64 against central differences with a step of 1e-5, relative to the
+// largest difference (at least 1). It covers the error of the differences and the rounding of the
 // results divided by the step.
 inline constexpr double kFiniteDifference = 1e-7;
 
-// The error of `actual`, of as many elements as `expected`, in the units
-// above; max|expected| counts as `floor` if it is smaller. Infinite if a NaN or
-// infinity is not matched by the same one. T is float or double.
+// Returns the error of `actual`, which has as many elements as `expected`, in the units above;
+// max|expected| counts as `floor` if it is smaller. Returns infinity if a NaN or infinity is not
+// matched by the same one. T is float or double.
 template <typename T>
 double ErrorInEps(absl::Span<const T> actual, absl::Span<const T> expected, double floor = 0) {
   if (actual.size() != expected.size()) return std::numeric_limits<double>::infinity();

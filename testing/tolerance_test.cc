@@ -26,7 +26,7 @@ TEST(ErrorInEpsTest, NonFiniteValuesMustMatch) {
   EXPECT_EQ(ErrorInEps<float>({-kInf}, {kInf}), kInf);
 }
 
-TEST(ErrorInEpsTest, OtherLengthIsInfinitelyWrong) { EXPECT_EQ(ErrorInEps<float>({1}, {1, 1}), kInf); }
+TEST(ErrorInEpsTest, DifferentLengthsHaveInfiniteError) { EXPECT_EQ(ErrorInEps<float>({1}, {1, 1}), kInf); }
 
 TEST(ErrorInEpsTest, EmptyTensorsAgree) { EXPECT_EQ(ErrorInEps<float>({}, {}), 0); }
 

@@ -34,7 +34,7 @@ TEST(AutogradTest, RandomProgramsAgreeWithLibTorch) {
   }
   std::printf("%d steps, %d refused by both, %d backwards\n", steps, refused, backwards);
   if (failed != 0 || num_programs < 100) return;
-  // The programs are worth something: most steps run, many are refused.
+  // Checks the coverage of the programs: most steps run, many are refused.
   EXPECT_GT(backwards, num_programs / 2);
   EXPECT_GT(refused, num_programs / 2);
   EXPECT_LT(refused, steps / 2);

@@ -79,7 +79,7 @@ class Program {
     }
   }
 
-  // An operand, with its name in the line.
+  // Returns the index of a random operand and appends its name to the line.
   size_t Pick() {
     const size_t index = DrawIndex(twins_.size());
     absl::StrAppend(&line_, " t", index);
@@ -384,7 +384,7 @@ class Program {
     const size_t source = Pick();
     if (twins_[target].ours().dtype() != twins_[source].ours().dtype()) return {};
     if (!MayChangeGeometry(twins_[target])) return {};
-    // LibTorch makes a view_as_real of it again in the memory of its base, which may be too small.
+    // LibTorch regenerates its view_as_real from the base, whose storage may be too small.
     if (twins_[target].ours().is_view() && IsComplex(twins_[target].ours().dtype())) return {};
     const DifferentialPair from = twins_[source];
     return twins_[target].SetStorage(from);

@@ -13,9 +13,9 @@ namespace cotan::testing {
 struct ProgramReport {
   std::string text;        // the program, one line per step
   std::string difference;  // between the two sides; "" if there is none
-  int steps = 0;           // that ran
-  int refused = 0;         // of those, by both sides
-  int backwards = 0;       // that reached a leaf
+  int steps = 0;           // steps that ran
+  int refused = 0;         // steps that both sides refused
+  int backwards = 0;       // backwards that reached a leaf
 };
 
 // Makes and runs the program of `seed`, up to the first difference or failed assertion inside

@@ -59,14 +59,14 @@ DType ToOurs(at::ScalarType dtype) {
 
 at::IntArrayRef Refer(absl::Span<const int64_t> numbers) { return {numbers.data(), numbers.size()}; }
 
-// Our memory as their tensor.
+// Returns a LibTorch tensor over the memory of a runtime tensor.
 at::Tensor Wrap(const Tensor& tensor) {
   return at::from_blob(tensor.address(), Refer(tensor.sizes()), Refer(tensor.layout().strides),
                        at::TensorOptions().dtype(ToTheirs(tensor.dtype())));
 }
 
-// A row-major copy of theirs; dimensions of size 1 keep their strides if it is
-// row-major already.
+// Returns a row-major copy of a LibTorch tensor; if it is row-major already, dimensions of size 1 keep
+// their strides.
 Tensor Copied(const at::Tensor& tensor) {
   const at::Tensor dense = tensor.detach().contiguous();
   StridedLayout layout;
@@ -105,7 +105,7 @@ class SumNode final : public Node {
   }
 };
 
-// Keeps a factor for the other's gradient if that is asked for.
+// Saves each factor for which the gradient of the other factor is needed.
 class ProductNode final : public Node {
  public:
   ProductNode(const Variable& a, const Variable& b)
@@ -135,8 +135,7 @@ class ProductNode final : public Node {
   SavedVariable factors_[2];
 };
 
-// `value` as the result of an operation on `inputs`, which are not looked at further
-// where nothing is recorded.
+// Returns `value` as the result of an operation on `inputs`, with a node if autograd records it.
 absl::StatusOr<Variable> Recorded(Tensor value, const std::function<std::shared_ptr<Node>()>& make_node,
                                   absl::Span<const Variable> inputs) {
   bool requires_grad = false;
@@ -150,7 +149,7 @@ absl::StatusOr<Variable> Recorded(Tensor value, const std::function<std::shared_
   return result;
 }
 
-// One step, by LibTorch's own operations.
+// Applies one view step with LibTorch's operations.
 struct Viewer {
   const at::Tensor& x;
 
@@ -187,7 +186,7 @@ struct Viewer {
   at::Tensor operator()(view::Alias) const { return at::alias(x); }
 };
 
-// Runs both; returns whether both refused, or only one.
+// Runs both sides; returns whether both refused, or the difference if only one did.
 DifferentialPair::Outcome Both(const std::function<absl::Status()>& ours, const std::function<void()>& theirs) {
   std::string refusal;
   try {

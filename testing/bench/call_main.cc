@@ -38,7 +38,7 @@ struct Case {
   const char* name;
   ProgramBuilder program;
   std::vector<Variable> arguments;
-  double promised_ns;  // 0: nothing is promised
+  double promised_ns;  // limit of --check; 0: none
 };
 
 Variable Vector(int64_t size) { return Variable(*Tensor::Zeros(kF32, {size})); }
@@ -55,7 +55,7 @@ Case Identity() {
   return {"empty program", std::move(program), {Vector(4)}, 1000};
 }
 
-// Two overlapping arguments, one of them written with what it held.
+// Two overlapping arguments, one of which is written with its own elements.
 Case SyntheticBase() {
   ProgramBuilder program;
   MethodBuilder f = program.AddMethod("f");

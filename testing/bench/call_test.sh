@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The benchmark of calls runs and prints all of its cases.
+# Checks that the call benchmark prints all of its cases.
 set -euo pipefail
 out=$("$TEST_SRCDIR/$TEST_WORKSPACE/testing/bench/call" --iterations=10)
 echo "$out"

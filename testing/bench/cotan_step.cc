@@ -12,7 +12,7 @@
 namespace cotan::testing {
 namespace {
 
-// The batch stays where LibTorch put it; both sides read the same memory.
+// The batch stays in LibTorch's memory, which both sides read.
 template <typename T>
 absl::StatusOr<Tensor> Borrow(const torch::Tensor& tensor) {
   return Tensor::Borrow<T>({tensor.data_ptr<T>(), static_cast<size_t>(tensor.numel())},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The training step in LibTorch eager, which the benchmark compares with.
+// The training step in LibTorch eager, the baseline of the benchmark.
 #ifndef COTAN_TESTING_BENCH_EAGER_STEP_H_
 #define COTAN_TESTING_BENCH_EAGER_STEP_H_
 

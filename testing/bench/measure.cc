@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 double Seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-// One contestant and its times so far.
+// One implementation and its times so far.
 struct Runner {
   absl::FunctionRef<absl::Status()> call;
   std::vector<double> microseconds;

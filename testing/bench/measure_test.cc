@@ -16,7 +16,7 @@ TEST(SummarizeTest, TakesMedianAndMinimum) {
   EXPECT_EQ(Summarize({4, 2}).median_us, 3);
 }
 
-TEST(MeasureInTurnsTest, BothGetTheirTurns) {
+TEST(MeasureInTurnsTest, AlternatesBetweenBoth) {
   std::string calls;
   const MeasureOptions options = {.seconds = 0, .block_seconds = 0, .min_calls = 2};
   const auto timings = MeasureInTurns(
@@ -34,7 +34,7 @@ TEST(MeasureInTurnsTest, BothGetTheirTurns) {
   EXPECT_LE(timings->first.min_us, timings->first.median_us);
 }
 
-TEST(MeasureInTurnsTest, ErrorEndsIt) {
+TEST(MeasureInTurnsTest, StopsAtTheFirstError) {
   int calls = 0;
   const auto timings = MeasureInTurns(
       {},

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: memory_test.sh PROGRAM
-# The memory benchmark runs and prints what it says.
+# Checks the table and the flag errors of the memory benchmark.
 set -euo pipefail
 program=$1
 fail() { echo "FAILED: $*"; exit 1; }

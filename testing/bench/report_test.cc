@@ -20,7 +20,7 @@ StepResult Example() {
   return result;
 }
 
-TEST(ReportTest, JsonHasTheAgreedKeys) {
+TEST(ReportTest, JsonHasTheDocumentedKeys) {
   EXPECT_EQ(FormatJson(Example()),
             R"({"model": "mlp", "threads": 2, "cotan_us": 100.00, "eager_us": 250.00, "ratio": 2.500, )"
             R"("cotan_peak_bytes": 3145728, "eager_peak_bytes": 6291456, "first_step_ms": 1.500})");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Cotan's training step against LibTorch's, in one process, in turns. See --help.
+// Measures Cotan's training step against LibTorch's, in turns in one process. See --help.
 #include <dlfcn.h>
 #include <sys/stat.h>
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # usage: step_test.sh PROGRAM
-# The step benchmark runs and prints what it says.
+# Checks the JSON, the table and the flag errors of the step benchmark.
 set -euo pipefail
 program=$1
 fail() { echo "FAILED: $*"; exit 1; }
@@ -16,6 +16,6 @@ table=$("$program" --models=mlp --seconds=0 --min_calls=1)
 echo "$table"
 grep -q "^| mlp " <<< "$table" || fail "no line for mlp"
 grep -q "libtorch_cpu" <<< "$table" || fail "no sizes"
-"$program" --models=nonsense && fail "accepted a model that is not there"
-"$program" --threads=0 && fail "accepted no thread"
+"$program" --models=nonsense && fail "accepted a model that does not exist"
+"$program" --threads=0 && fail "accepted 0 threads"
 exit 0

@@ -41,7 +41,7 @@ def conformance_binary(name, table, **kwargs):
         name = name,
         testonly = True,
         srcs = [name + "_wrapper.cc"],
-        # The file's main() need not return, but what it is called here must.
+        # main() is renamed: only a function of that name may end without a return statement.
         copts = ["-O0", "-Wno-unused-function", "-Wno-return-type"],
         deps = [
             ":" + name + "_text",

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Compiled functions called with arguments that share memory, though they did not
-// when the function was traced, beside the same function in LibTorch eager: a call
-// does what eager does, or is refused and leaves everything as it was.
+// Calls compiled functions with arguments that share memory although the traced ones did not, and compares
+// with LibTorch eager: a call has the results of eager, or is rejected and changes nothing.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +35,7 @@ namespace {
 using ::testing::HasSubstr;
 using Tensors = std::vector<at::Tensor>;
 
-// One storage of so many elements holds all arguments.
+// Number of elements of the storage that holds all arguments.
 constexpr int64_t kElements = 16;
 
 StridedLayout RowMajor(DimVector sizes, int64_t offset) {
@@ -56,7 +55,7 @@ std::vector<float> Elements(const at::Tensor& tensor) {
 
 std::vector<float> Elements(const Variable& variable) { return *variable.tensor().ToVector<float>(); }
 
-// A function of x and y that writes.
+// A function of x and y that writes to its arguments.
 struct Row {
   const char* name;
   aot::TensorFunction function;
@@ -187,7 +186,7 @@ std::vector<Row> Rows() {
   };
 }
 
-// How the arguments of a call lie in the storage.
+// Placement of the arguments of a call in the storage.
 struct Draw {
   StridedLayout x;
   StridedLayout y;
@@ -220,7 +219,7 @@ std::vector<float> Start() {
   return start;
 }
 
-// Nothing: eager refuses it.
+// Returns nullopt if eager rejects the call.
 std::optional<Outcome> Eager(const Row& row, const Draw& draw, bool with_gradient) {
   try {
     const at::Tensor leaf = torch::tensor(Start()).requires_grad_(with_gradient);
@@ -265,8 +264,8 @@ absl::StatusOr<Loaded> Compile(const Row& row, bool with_gradient, bool keep_inp
   return Loaded{std::move(session), std::move(function)};
 }
 
-// One call. Returns whether it was refused; fails the test unless it then left
-// everything as it was, and did as `eager` otherwise.
+// Runs one call and returns whether it was rejected. A rejected call must leave everything unchanged;
+// another call must have the results of `eager`.
 bool CallAndCompare(Loaded& loaded, const Draw& draw, bool with_gradient, const std::optional<Outcome>& eager) {
   const Tensor start = *Tensor::From<float>(Start(), {kElements});
   Variable leaf(start);
@@ -355,7 +354,7 @@ Session LoadSession(const aot::CompiledModel& model) {
   return *Session::Create(*Program::LoadBytes(model.bytes()), {.kernels = &CpuKernels(), .threads = 1});
 }
 
-TEST(StateOverlapTest, RunningMeanIsNoArgumentWhileItIsUpdated) {
+TEST(StateOverlapTest, RejectsAnUpdatedRunningMeanAsAnArgument) {
   aot::CompileOptions options;
   options.debug.store_references = false;
   const auto model = aot::CompileModule([] { return std::make_shared<Normalized>(); },
@@ -383,8 +382,8 @@ TEST(StateOverlapTest, RunningMeanIsNoArgumentWhileItIsUpdated) {
   EXPECT_NE(Elements(mean), std::vector<float>(4, 0));
 }
 
-// A parameter that the method only reads, as an argument that it writes.
-TEST(StateOverlapTest, ParameterIsNotWrittenAsAnArgument) {
+// The method only reads the parameter, which is passed as an argument that it writes.
+TEST(StateOverlapTest, RejectsAParameterAsAWrittenArgument) {
   aot::CompileOptions options;
   options.debug.store_references = false;
   struct Scaled : torch::nn::Module {
@@ -410,7 +409,7 @@ TEST(StateOverlapTest, ParameterIsNotWrittenAsAnArgument) {
   EXPECT_TRUE(forward.Call({Variable(*Tensor::Zeros(DType::kFloat32, {2, 2}))}).ok());
 }
 
-TEST(StateOverlapTest, TrainedParameterIsNoArgumentOfItsTrainStep) {
+TEST(StateOverlapTest, RejectsATrainedParameterAsAnArgumentOfItsTrainStep) {
   aot::CompileOptions options;
   options.debug.store_references = false;
   options.loss.function = [](const Tensors& outputs, const Tensors&) { return outputs[0].square().mean(); };

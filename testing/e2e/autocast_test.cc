@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Mixed precision: models compiled under autocast beside LibTorch eager under
-// autocast.
+// Compares models compiled under autocast with LibTorch eager under autocast.
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +27,7 @@ aot::OptimizerConfig PlainSgd() {
   return config;
 }
 
-// |actual - expected| / |expected| over all tensors together.
+// Returns |actual - expected| / |expected| over all tensors together.
 double RelativeDistance(const std::map<std::string, torch::Tensor>& actual,
                         const std::map<std::string, torch::Tensor>& expected) {
   double difference = 0, size = 0;
@@ -41,8 +40,8 @@ double RelativeDistance(const std::map<std::string, torch::Tensor>& actual,
   return std::sqrt(difference / size);
 }
 
-// LibTorch hands an LSTM to oneDNN, which may lack it in f16; while this lives,
-// LibTorch's own code runs those of `model`.
+// Disables oneDNN for the LSTMs of `model` in its scope, because oneDNN may not support f16; LibTorch
+// falls back to its native kernels.
 class OwnLstm {
  public:
   explicit OwnLstm(const std::string& model) {

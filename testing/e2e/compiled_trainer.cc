@@ -90,8 +90,8 @@ absl::Status CompiledTrainer::Update() { return Call("apply_optimizer", {}).stat
 
 absl::StatusOr<TensorMap> CompiledTrainer::Gradients(const torch::Tensor& input, const torch::Tensor& label) {
   COTAN_ASSIGN_OR_RETURN(const auto outputs, Call("forward", {input}));
-  // The device computes the loss and its gradient itself; here with LibTorch. Uses f32, because
-  // some losses take only f32.
+  // The caller computes the loss and its gradient; here LibTorch does, in f32, because some losses accept
+  // only f32.
   const torch::Tensor output = outputs[0].detach().requires_grad_();
   model_.loss(output.to(torch::kFloat), label).backward();
   COTAN_RETURN_IF_ERROR(Call("backward", {output.grad()}).status());

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A model compiled in this process, written to a file, loaded and trained by
-// the runtime.
+// Trains a model that is compiled in this process, written to a file and loaded by the runtime.
 #ifndef COTAN_TESTING_E2E_COMPILED_TRAINER_H_
 #define COTAN_TESTING_E2E_COMPILED_TRAINER_H_
 

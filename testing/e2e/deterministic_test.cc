@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// LibTorch's deterministic mode at the trace, the runtime's at the backward.
+// Tests LibTorch's deterministic mode while tracing and the runtime's deterministic mode in the backward.
 #include "runtime/function/core/deterministic.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Tensors = std::vector<at::Tensor>;
 
-// LibTorch's deterministic mode in a scope.
+// Sets LibTorch's deterministic mode in its scope.
 class TracedWith {
  public:
   explicit TracedWith(bool deterministic) { Set(deterministic); }
@@ -35,7 +35,7 @@ class TracedWith {
   static void Set(bool on) { at::globalContext().setDeterministicAlgorithms(on, /*warn_only=*/false); }
 };
 
-// The runtime's in a scope.
+// Sets the runtime's deterministic mode in its scope.
 class RunWith {
  public:
   explicit RunWith(bool deterministic) { DeterministicMode::set_enabled(deterministic); }
@@ -48,7 +48,7 @@ absl::StatusOr<aot::CompiledModel> CompileSquare(bool deterministic) {
                               {torch::rand({2}).requires_grad_(true)}, {});
 }
 
-// f(x) = x * x of a compiled artifact, called with {3, 4}.
+// Calls f(x) = x * x of a compiled artifact with {3, 4}.
 struct CalledSquare {
   explicit CalledSquare(const aot::CompiledModel& model)
       : session(*Session::Create(*Program::LoadBytes(model.bytes()), {.kernels = &CpuKernels(), .threads = 1})),
@@ -100,9 +100,8 @@ TEST(DeterministicTest, ABackwardThatWasTracedWithItRunsUnderBothModes) {
   }
 }
 
-// The mode of the forward's call does not count, only that of its trace and of the
-// backward's run.
-TEST(DeterministicTest, TheModeOfTheForwardsCallDoesNotCount) {
+// Only the mode of the trace and of the backward's run counts.
+TEST(DeterministicTest, IgnoresTheModeOfTheForwardCall) {
   const auto model = CompileSquare(/*deterministic=*/false);
   ASSERT_TRUE(model.ok()) << model.status();
   DeterministicMode::set_enabled(true);

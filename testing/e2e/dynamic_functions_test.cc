@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Functions with dynamic dimensions at sizes that were never traced, beside
-// LibTorch eager: what sizes do to views, numbers and loops.
+// Compares functions with dynamic dimensions with LibTorch eager at sizes that were not traced: the effect
+// of sizes on views, numbers and loops.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -72,7 +72,7 @@ double Error(const torch::Tensor& actual, const torch::Tensor& expected) {
 
 class DynamicFunction : public ::testing::TestWithParam<Case> {};
 
-// One call with its backward at sizes `values`.
+// Runs one call and its backward at sizes `values`.
 void ExpectLikeEager(const Case& c, const Session& session, Function& function, const std::vector<int64_t>& values) {
   const Tensors inputs = InputsOf(c, values);
   std::vector<Variable> arguments;
@@ -174,7 +174,7 @@ const Case kCases[] = {
        return {x[0].view({x[0].size(0), -1, 2, 4}).transpose(1, 2)};
      },
      {{kA, kB, 8}}},
-    // Views of what is computed.
+    // Views of intermediates.
     {"views_of_intermediate",
      [](const Tensors& x) -> Tensors {
        const torch::Tensor y = x[0] * 2;
@@ -208,7 +208,7 @@ const Case kCases[] = {
        return {torch::batch_norm(x[0], {}, {}, {}, {}, true, 0.1, 1e-5, false), torch::layer_norm(x[0], {6, 5})};
      },
      {{kA, 6, 5}}},
-    // Sizes that meet.
+    // Sizes that are combined.
     {"concat",
      [](const Tensors& x) -> Tensors {
        return {torch::cat({x[0], x[1]}).softmax(0)};
@@ -399,7 +399,7 @@ INSTANTIATE_TEST_SUITE_P(Functions, DynamicFunction, ::testing::ValuesIn(kCases)
 
 std::string RefusalOf(const Case& c) { return std::string(CompileCase(c).status().message()); }
 
-TEST(DynamicRefusalTest, BranchesOnSizesAreNamed) {
+TEST(DynamicRefusalTest, ReportsBranchesOnSizes) {
   EXPECT_THAT(RefusalOf({"branch",
                          [](const Tensors& x) -> Tensors { return {x[0].size(0) > 30 ? x[0].sin() : x[0].cos()}; },
                          {{kA}}}),
@@ -417,14 +417,14 @@ TEST(DynamicRefusalTest, BranchesOnSizesAreNamed) {
               HasSubstr("what it computes depends on its sizes"));
 }
 
-TEST(DynamicRefusalTest, OtherResultsForASizeOfOneAreNamed) {
+TEST(DynamicRefusalTest, ReportsResultsThatDifferForASizeOfOne) {
   const Case squeezed = {"squeezed", [](const Tensors& x) -> Tensors { return {x[0].sin().squeeze()}; }, {{kA, 3}}, 1};
   EXPECT_THAT(std::string(CompileCase(squeezed).status().message()),
               HasSubstr("with a=1, which the declared ranges allow, 'forward' does not return the 'output.0' that it "
                         "returns at larger sizes; declare a range from 2"));
 }
 
-TEST(DynamicRefusalTest, ErrorsTellTheSizes) {
+TEST(DynamicRefusalTest, ErrorsContainTheSizes) {
   const std::string message = RefusalOf({"mismatch",
                                          [](const Tensors& x) -> Tensors {
                                            return {x[0].view({-1, 6}) + x[0].size(0)};

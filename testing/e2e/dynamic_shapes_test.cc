@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Programs with dynamic dimensions at sizes that were never traced, beside
-// LibTorch eager.
+// Compares programs with dynamic dimensions with LibTorch eager at sizes that were not traced.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,8 +32,8 @@ double Error(const torch::Tensor& actual, const torch::Tensor& expected, double 
 
 double Error(double actual, double expected) { return Error(torch::tensor(actual), torch::tensor(expected)); }
 
-// The largest error of all tensors; small elements count as a hundredth of the
-// largest of all.
+// Returns the largest error of all tensors; elements below a hundredth of the largest element count as
+// that large.
 void ExpectClose(const TensorMap& actual, const TensorMap& expected, double tolerance) {
   double largest = 0;
   for (const auto& [name, tensor] : expected) largest = std::max(largest, tensor.abs().max().item<double>());
@@ -51,7 +50,7 @@ aot::OptimizerConfig Momentum() {
   return config;
 }
 
-// A batch of `batch` rows, for transformers of `time` columns.
+// Returns a batch of `batch` rows, for transformers of `time` columns.
 struct Batch {
   torch::Tensor input, label;
 };
@@ -86,7 +85,7 @@ class DynamicModel : public ::testing::TestWithParam<DynamicCase> {
     dropout_.Seek(0, 0);
   }
 
-  // Cut out of enough of the model's own batches.
+  // Concatenates enough batches of the model and slices the result.
   Batch Draw(int64_t batch, int64_t time) {
     torch::Tensor input = model_.make_input(generator_);
     torch::Tensor label = model_.make_label(generator_);
@@ -122,7 +121,7 @@ TEST_P(DynamicModel, StepsOfAnySizeMatchEager) {
 }
 
 TEST_P(DynamicModel, GradientsAndPredictionsMatchEager) {
-  // First, as gradients of a network with batch norm update its statistics.
+  // Gradients come first because batch norm updates its statistics in their forward.
   for (const auto& [batch, time] : std::vector<std::pair<int64_t, int64_t>>{{6, 11}, {2, 3}, {40, 16}}) {
     SCOPED_TRACE(batch);
     const Batch drawn = Draw(batch, time);
@@ -173,7 +172,7 @@ TEST_P(DynamicModel, PlansAreKeptUpToTheirBound) {
   EXPECT_EQ(compiled_->session().num_plans_made(), 8);
   for (int64_t batch = 9; batch >= 2; --batch) run(batch);
   EXPECT_EQ(compiled_->session().num_plans_made(), 8);
-  run(10);  // drops the one of batch 9
+  run(10);  // evicts the plan of batch 9
   run(9);
   EXPECT_EQ(compiled_->session().num_plans_made(), 10);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// LibTorch eager as oracle: the same training, step by step.
+// Trains a model step by step with LibTorch eager, as the oracle of compiled training.
 #ifndef COTAN_TESTING_E2E_EAGER_TRAINER_H_
 #define COTAN_TESTING_E2E_EAGER_TRAINER_H_
 
@@ -40,15 +40,14 @@ class EagerTrainer {
   // Returns the output in eval mode.
   torch::Tensor Predict(const torch::Tensor& input);
 
-  // Copies, by the names that states have in an artifact: parameters and
-  // buffers as the module names them, slots as "optimizer.PARAMETER.SLOT".
+  // Returns copies under the names that states have in an artifact: parameters and buffers as the module
+  // names them, slots as "optimizer.PARAMETER.SLOT".
   std::map<std::string, torch::Tensor> States() const;
-  // Copies of the gradients by parameter.
+  // Returns copies of the gradients by parameter.
   std::map<std::string, torch::Tensor> Gradients() const;
 
  private:
-  // Divides the gradients by the scale and updates the scale; false if the
-  // step is to be skipped.
+  // Divides the gradients by the scale and updates the scale. Returns false if the step is to be skipped.
   bool Unscale();
 
   const ModelCase& model_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Effects of compiled programs: what happens, in which order, forward and
-// backward, beside the same function in LibTorch eager.
+// Compares effects of compiled programs with LibTorch eager: their content and order, forward and backward.
 #include "aot/capture/effects.h"
 
 #include <gmock/gmock.h>
@@ -27,13 +26,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Tensors = std::vector<at::Tensor>;
 
-// "print a [1.5, 2]: message", and of at::Tensor the same.
+// Returns "print a [1.5, 2]: message"; the overload for at::Tensor returns the same text.
 std::string Event(absl::string_view kind, absl::string_view name, absl::string_view message,
                   const std::vector<float>& values) {
   return absl::StrCat(kind, " ", name, " [", absl::StrJoin(values, ", "), "]: ", message);
 }
 
-// Handlers that write all effects to `events`.
+// Returns handlers that append all effects to `events`.
 EffectHandlers Recording(std::vector<std::string>& events) {
   const EffectHandler handler = [&events](const EffectEvent& event) {
     events.push_back(Event(EffectKindName(event.kind), event.name, event.message, *event.value.ToVector<float>()));
@@ -66,7 +65,7 @@ Tensors TwoEffectsEachWay(const Tensors& in) {
   aot::PrintGradient(y, "dy");
   aot::Metric(y.sum(), "sum");
   const at::Tensor z = y.exp();
-  aot::MetricGradient(z.sum(), "of an unused value");  // no gradient gets there
+  aot::MetricGradient(z.sum(), "of an unused value");  // receives no gradient
   aot::PrintGradient(z, "dz", "comes first");
   aot::Assert(at::gt(z, 0), "positive");
   return {z, y};
@@ -184,7 +183,7 @@ constexpr BesideEffects kBesideEffects[] = {
      "output 0 a view of an intermediate, output 1 a view of an intermediate"},
 };
 
-// Writes of computed inputs need their leaves: x is leaf * 1, as a variable a copy.
+// Inputs that are written must not be leaves: they are clones of leaves in eager mode, copies for variables.
 TEST(EffectsTest, MutationsAndAliasesAreAsWithoutThem) {
   const at::Tensor a = torch::tensor({0.5f, -0.25f, 1.0f, 0.125f, -1.0f, 2.0f}).view({2, 3});
   const at::Tensor b = torch::tensor({1.0f, 2.0f, -0.5f});
@@ -263,7 +262,7 @@ aot::CompileOptions TrainOptions() {
   return options;
 }
 
-TEST(EffectsTest, ATrainStepHasThemInOneProgram) {
+TEST(EffectsTest, OfATrainStepAreInOneProgram) {
   const auto model =
       aot::CompileModule([] { return std::make_shared<CheckedNet>(); }, {torch::ones({4, 3})}, TrainOptions());
   ASSERT_TRUE(model.ok()) << model.status();
@@ -283,7 +282,7 @@ TEST(EffectsTest, ATrainStepHasThemInOneProgram) {
   EXPECT_EQ(events[5], Event("print", "dy", "", dy));
 }
 
-TEST(EffectsTest, AFailedAssertionEndsAStepThatHasChangedNothing) {
+TEST(EffectsTest, AFailedAssertionEndsAStepWithoutChanges) {
   const auto model =
       aot::CompileModule([] { return std::make_shared<CheckedNet>(); }, {torch::ones({4, 3})}, TrainOptions());
   ASSERT_TRUE(model.ok()) << model.status();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks and prints of exported models, from the archive to the device. What
-// testdata/make_checked.py wrote is
+// Runs checks and prints of exported models, from the archive to the device. testdata/make_checked.py
+// exports this function:
 //
 //   print "before the layer"; seen += 1; y = fc(x)
 //   assert sum |y| < 1000, "the layer has diverged"
@@ -32,8 +32,8 @@ using ::testing::HasSubstr;
 constexpr int64_t kRows = 5;  // the archive has 4
 constexpr char kAfter[] = "after layer 1: {largest}";
 
-// Exported as the function was, and in functional form, where tokens order the
-// prints; the exporter leaves its second check out.
+// The archive as exported, and in functional form, in which tokens order the prints. The exporter omits
+// the second check of the functional form.
 class ExportedEffectsTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
@@ -106,7 +106,7 @@ TEST_P(ExportedEffectsTest, AFailedCheckIsAnErrorWithItsText) {
   EXPECT_THAT(State("seen"), ElementsAre(0));
 }
 
-TEST_P(ExportedEffectsTest, ATrainStepHasThemOnce) {
+TEST_P(ExportedEffectsTest, HappenOnceInATrainStep) {
   const std::vector<float> weight = State("fc.weight");
   ASSERT_TRUE(session_->Run("train_step", {Input(1)}).ok());
   ASSERT_TRUE(session_->Run("train_step", {Input(1)}).ok());

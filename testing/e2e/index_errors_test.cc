@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Indexes and classes that are out of range: refused while a compiled model
-// runs, before any state has changed.
+// Checks that out-of-range indices and classes are rejected while a compiled model runs, before any state
+// has changed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -41,8 +41,7 @@ absl::StatusOr<std::vector<Tensor>> Call(Session& session, const std::string& me
   return session.Run(method, arguments);
 }
 
-// Ids of 9 words to scores of 4 classes; running statistics are updated before
-// the loss is known.
+// Maps ids of 9 words to scores of 4 classes, and updates running statistics before the loss is computed.
 struct Classifier : torch::nn::Module {
   Classifier()
       : words(register_module("words", torch::nn::Embedding(9, 8))),
@@ -76,7 +75,7 @@ std::map<std::string, std::string> StatesOf(const Session& session) {
   return states;
 }
 
-// The message of a step that is refused and changes nothing.
+// Returns the error of a step that must be rejected and change nothing.
 std::string Refusal(Session& session, const torch::Tensor& ids, const torch::Tensor& classes) {
   const auto before = StatesOf(session);
   const absl::Status status = Call(session, "train_step", {ids, classes}).status();
@@ -85,7 +84,7 @@ std::string Refusal(Session& session, const torch::Tensor& ids, const torch::Ten
   return std::string(status.message());
 }
 
-TEST(IndexErrorsTest, AWrongClassOrWordIsNamedAndChangesNoState) {
+TEST(IndexErrorsTest, ReportsAWrongClassOrWordAndChangesNoState) {
   absl::StatusOr<Session> session = Trainer(-100);
   ASSERT_TRUE(session.ok()) << session.status();
   const torch::Tensor classes = torch::tensor({0, 1, -100, 3, 2});
@@ -102,7 +101,7 @@ TEST(IndexErrorsTest, AWrongClassOrWordIsNamedAndChangesNoState) {
   EXPECT_TRUE(Call(*session, "train_step", {kIds, classes}).ok());
 }
 
-TEST(IndexErrorsTest, TheIgnoredClassIsTheOneThatTheLossNames) {
+TEST(IndexErrorsTest, AcceptsTheIgnoredClassOfTheLoss) {
   absl::StatusOr<Session> session = Trainer(7);
   ASSERT_TRUE(session.ok()) << session.status();
   EXPECT_TRUE(Call(*session, "train_step", {kIds, torch::tensor({7, 1, 7, 3, 0})}).ok());
@@ -119,7 +118,7 @@ TEST(IndexErrorsTest, ChecksCostNoCopyOfAState) {
 
 using Function = torch::Tensor (*)(const torch::Tensor& x, const torch::Tensor& index);
 
-// A function of f32[3, 4] and an index: where LibTorch refuses, so do we.
+// A function of f32[3, 4] and an index that is rejected where LibTorch rejects it.
 void ExpectRefusedAsByLibTorch(const std::string& name, Function function, const std::vector<torch::Tensor>& good,
                                const std::vector<torch::Tensor>& bad) {
   SCOPED_TRACE(name);
@@ -139,7 +138,7 @@ void ExpectRefusedAsByLibTorch(const std::string& name, Function function, const
   }
 }
 
-TEST(IndexErrorsTest, EveryOpThatTakesAnIndexRefusesWhatLibTorchRefuses) {
+TEST(IndexErrorsTest, EveryIndexingOpRejectsIndicesThatLibTorchRejects) {
   using T = torch::Tensor;
   const T one = torch::tensor({1, 0});
   const T two = torch::tensor({{1, 0}, {2, 1}});
@@ -150,7 +149,7 @@ TEST(IndexErrorsTest, EveryOpThatTakesAnIndexRefusesWhatLibTorchRefuses) {
                               return x.index_add(1, i, torch::ones({3, 2}));
                             },
                             {one, torch::tensor({3, 3})}, {torch::tensor({0, 4}), torch::tensor({-1, 0})});
-  // Wrong along one dimension, though within the tensor as a whole.
+  // Out of range along one dimension, but within the elements of the tensor.
   ExpectRefusedAsByLibTorch("gather", [](const T& x, const T& i) { return x.gather(1, i); },
                             {two, torch::tensor({{3, 0}, {0, 3}})}, {two + 2, two - 1});
   ExpectRefusedAsByLibTorch("scatter_add",

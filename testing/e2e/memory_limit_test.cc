@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Programs under a limit of memory: the same results bit for bit, in the memory
-// that was allowed.
+// Checks that programs under a memory limit have bitwise equal results and stay within the limit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +39,7 @@ struct Batch {
 
 struct LimitCase {
   std::string model;
-  double share = 1;  // of what the method that needs most needs without a limit
+  double share = 1;  // of the memory that the largest method needs without a limit
 };
 
 std::ostream& operator<<(std::ostream& out, const LimitCase& c) { return out << c.model << " at " << c.share; }
@@ -61,7 +60,7 @@ class MemoryLimitTest : public ::testing::TestWithParam<LimitCase> {
     return CompiledTrainer::Create(model_, batch.input, batch.label, options);
   }
 
-  // The peak of the method that needs the most memory.
+  // Returns the peak of the method that needs the most memory.
   static int64_t Needed(CompiledTrainer& trainer) {
     const auto memory = aot::MeasureMemory(trainer.session().program().artifact(), Target());
     EXPECT_TRUE(memory.ok()) << memory.status();
@@ -70,7 +69,7 @@ class MemoryLimitTest : public ::testing::TestWithParam<LimitCase> {
     return bytes;
   }
 
-  // The memory that the session holds for the methods that have run.
+  // Returns the memory that the session holds for the methods that have run.
   static int64_t Held(CompiledTrainer& trainer) {
     const Session& session = trainer.session();
     int64_t saved = 0;
@@ -165,7 +164,7 @@ TEST_P(DynamicMemoryLimitTest, HoldsAtTheLargestSizes) {
   EXPECT_GT((*limited)->session().arena_bytes(), 0);
 }
 
-TEST_P(DynamicMemoryLimitTest, DimensionsWithoutAMaximumAreRefused) {
+TEST_P(DynamicMemoryLimitTest, RejectsDimensionsWithoutAMaximum) {
   const auto limited = Compile(1 << 20, {{0, 0, "batch", 2}, {1, 0, "batch * 16"}});
   ASSERT_EQ(limited.status().code(), absl::StatusCode::kInvalidArgument) << limited.status();
   EXPECT_THAT(limited.status().message(), HasSubstr("'batch' has no maximum"));

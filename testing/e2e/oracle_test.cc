@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The oracles of training tests themselves, without any compiled program: that
-// compiled dropout draws the same is shown by the tests that use them.
+// Tests the oracles of the training tests without a compiled program; the tests that use them compare the
+// draws of compiled dropout.
 #include <gtest/gtest.h>
 
 #include "testing/e2e/eager_trainer.h"
@@ -23,7 +23,7 @@ TEST(PhiloxDropoutOracleTest, SameDrawsGiveTheSameMaskAndLaterOnesAnother) {
   EXPECT_NEAR((first > 0).to(torch::kFloat).mean().item<float>(), 0.75, 0.15);
 }
 
-TEST(PhiloxDropoutOracleTest, LibTorchDrawsItselfAfterwards) {
+TEST(PhiloxDropoutOracleTest, LibTorchUsesItsOwnGeneratorAfterwards) {
   { PhiloxDropout dropout; }
   torch::manual_seed(1);
   const torch::Tensor first = torch::dropout(torch::ones({100}), 0.5, /*train=*/true);

@@ -14,8 +14,7 @@ namespace {
 uint64_t stream_seed = 0;
 uint64_t next_block = 0;
 
-// Replaces aten::bernoulli_, with which dropout makes its mask: 1 with
-// probability `keep`.
+// Replaces aten::bernoulli_, with which dropout makes its mask: elements are 1 with probability `keep`.
 at::Tensor& PhiloxBernoulli(at::Tensor& self, double keep, std::optional<at::Generator> generator) {
   const auto count = static_cast<uint64_t>(self.numel());
   at::Tensor mask = at::empty(self.sizes(), at::kFloat);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Dropout in LibTorch eager with the random numbers of a compiled program.
+// Makes dropout of LibTorch eager draw the random numbers of a compiled program.
 #ifndef COTAN_TESTING_E2E_PHILOX_DROPOUT_H_
 #define COTAN_TESTING_E2E_PHILOX_DROPOUT_H_
 

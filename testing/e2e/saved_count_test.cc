@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How many values a forward saves for its backward, beside what PyTorch's
-// partitioners were seen to save: at most as many as the minimal cut, or, in the
-// four functions in which that computes costly functions again, as the default
-// one. Counts, not bytes; whether they are the same values is not looked at.
+// Compares the number of values that a forward saves for its backward with that of PyTorch's partitioners:
+// at most that of the minimal cut, or, in the four functions in which the minimal cut recomputes expensive
+// functions, that of the default partitioner. Only the count is compared, neither bytes nor identity.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whole models through a serialized artifact and the runtime, step by step
-// beside LibTorch eager.
+// Trains whole models through a serialized artifact and the runtime, and compares each step with LibTorch
+// eager.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using TensorMap = std::map<std::string, torch::Tensor>;
 
 constexpr uint64_t kSeed = 11;
 
-// `floor` is the least size of values that counts.
+// Errors are relative to the largest value, or to `floor` if all are smaller.
 double Error(const torch::Tensor& actual, const torch::Tensor& expected, double floor = 0) {
   const torch::Tensor a = actual.to(torch::kFloat).contiguous();
   const torch::Tensor e = expected.to(torch::kFloat).contiguous();
@@ -33,7 +33,7 @@ double Error(const torch::Tensor& actual, const torch::Tensor& expected, double 
 
 bool IsSlot(const std::string& name) { return name.rfind("optimizer.", 0) == 0; }
 
-// The largest element of all slots, or of all that are none.
+// Returns the largest element of all optimizer slots, or of all tensors that are not slots.
 double Largest(const TensorMap& tensors, bool slots) {
   double largest = 0;
   for (const auto& [name, tensor] : tensors) {
@@ -42,9 +42,9 @@ double Largest(const TensorMap& tensors, bool slots) {
   return largest;
 }
 
-// Every tensor of `expected` is in `actual`, of equal sizes and close. Some
-// gradients (of a bias before batch norm) are 0 but for rounding: elements
-// below a hundredth of the largest of all tensors count as that large.
+// Expects that every tensor of `expected` is in `actual`, with equal sizes and close elements. Some
+// gradients (of a bias before batch norm) are 0 up to rounding: elements below a hundredth of the largest
+// of all tensors count as that large.
 void ExpectClose(const TensorMap& actual, const TensorMap& expected, double tolerance) {
   constexpr double kFloor = 1e-2;
   const double slot_floor = kFloor * Largest(expected, true);
@@ -68,7 +68,7 @@ aot::OptimizerConfig Momentum() {
   return config;
 }
 
-// A model compiled and in eager with equal parameters, and batches for both.
+// A compiled model, the same model in eager mode with equal parameters, and batches for both.
 class Pair {
  public:
   Pair(const std::string& model, const aot::OptimizerConfig& optimizer, bool accumulate = false)
@@ -135,8 +135,8 @@ TEST_P(EachModel, GradientsOfForwardAndBackwardMatchEager) {
   ExpectClose(*gradients, expected, kModelGradient);
 }
 
-// Rounding grows from step to step, in deep networks quickly; losses show it
-// least.
+// Only losses are compared: rounding errors grow from step to step, quickly in deep networks, and affect
+// losses least.
 TEST_P(EachModel, LossesOfTwentyStepsStayCloseToEager) {
   Pair pair(GetParam(), Momentum());
   ASSERT_TRUE(pair.status.ok()) << pair.status;

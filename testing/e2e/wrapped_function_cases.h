@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Functions of wrapper types, compiled and run beside LibTorch eager: results, arguments after the
+// Compiles functions of wrapper types and compares them with LibTorch eager: results, arguments after the
 // call, shared memory, gradients.
 #ifndef COTAN_TESTING_E2E_WRAPPED_FUNCTION_CASES_H_
 #define COTAN_TESTING_E2E_WRAPPED_FUNCTION_CASES_H_
@@ -107,7 +107,7 @@ inline Tensor Transposed(const at::Tensor& tangent) {
   return *Tensor::InStorage(dense.storage(), dense.dtype(), layout);
 }
 
-// One call of a compiled function beside the same call in eager mode.
+// Compares one call of a compiled function with the same call in eager mode.
 class WrappedCall {
  public:
   WrappedCall(Session session, const std::vector<at::Tensor>& given)
@@ -150,8 +150,8 @@ class WrappedCall {
     }
   }
 
-  // Compares gradients of a backward from all results that require grad, with tangents in another
-  // layout than traced.
+  // Compares gradients of a backward from all results that require grad, with tangents in a layout other
+  // than the traced one.
   void CompareGradients() {
     std::vector<at::Tensor> roots, tangents;
     std::vector<Variable> run_roots;

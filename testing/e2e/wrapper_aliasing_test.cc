@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Wrappers whose parts are written, given twice, returned, or share memory.
+// Tests wrappers whose parts are written, passed twice, returned, or share memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -34,13 +34,13 @@ at::Tensor Bytes(at::IntArrayRef sizes) {
   return at::arange(count, at::kLong).sub(count / 2).to(at::kChar).view(sizes);
 }
 
-// Rows [start, end) of a matrix, as a view.
+// Returns rows [start, end) of a matrix as a view.
 at::Tensor RowsOf(const at::Tensor& x, int64_t start, int64_t end) { return x.slice(0, start, end); }
 Variable RowsOf(const Variable& x, int64_t start, int64_t end) {
   return *x.View({view::Slice{.dim = 0, .start = SymInt(start), .end = SymInt(end)}});
 }
 
-// Arguments made of roots 0, 1, 2, ...
+// Functions that make arguments of roots 0, 1, 2, ...
 const auto kPair = [](const auto& r) {
   using T = std::decay_t<decltype(r[0])>;
   return std::make_tuple(LowRank<T>{.a = r[0], .b = r[1]});
@@ -105,7 +105,7 @@ TEST(WrapperAliasingTest, PartsWithAndWithoutGradientAreWritten) {
   });
 }
 
-TEST(WrapperAliasingTest, PartsAreWrittenUnseenByAutograd) {
+TEST(WrapperAliasingTest, PartsAreWrittenUnderNoGrad) {
   ExpectAsInEager({PairRoots()}, kPair, [](Pair pair) {
     {
       at::NoGradGuard no_grad;
@@ -214,7 +214,7 @@ TEST(WrapperAliasingTest, AResultIsReturnedTwice) {
   });
 }
 
-TEST(WrapperAliasingTest, AnotherStorageOfAPartIsRefusedByName) {
+TEST(WrapperAliasingTest, RejectsAReplacedStorageOfAPartByName) {
   const auto status = aot::CompileWrapped(
                           [](Pair pair) {
                             at::NoGradGuard no_grad;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Functions of wrapper types, compiled, serialized and run by the runtime with
-// gradients, beside the same functions on the same classes in LibTorch eager.
+// Compiles, serializes and runs functions of wrapper types with gradients, and compares them with the same
+// functions on the same classes in LibTorch eager.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -179,7 +179,7 @@ TEST(WrappersTest, WrappersNest) {
   EXPECT_FALSE(gradient->b.data.defined());
 }
 
-TEST(WrappersTest, AWrapperMayBeReturnedAsItCameBesidesAWrittenArgument) {
+TEST(WrappersTest, AWrapperIsReturnedUnchangedBesideAWrittenArgument) {
   torch::manual_seed(5);
   const Comparison run = CompareWithEager(
       [](const at::Tensor& counter, const LowRankTensor& weight) {
@@ -252,7 +252,7 @@ TEST_F(WrongArgumentsTest, AreRefusedByAttribute) {
   EXPECT_THAT(Refusal(Wrap(floats)), HasSubstr("input.1.data"));
 }
 
-TEST_F(WrongArgumentsTest, FlatCallsAreRefused) {
+TEST_F(WrongArgumentsTest, RejectFlatCalls) {
   EXPECT_THAT(std::string(forward_.Call({Variable(ToCotan(torch::rand({4, 3})))}).status().message()),
               HasSubstr("use CallWrapped()"));
   EXPECT_THAT(forward_.ToString(), HasSubstr("flatten"));

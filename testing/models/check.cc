@@ -36,8 +36,8 @@ using Tensors = std::vector<Tensor>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kTimedSteps = 10;
-// A tensor whose largest value is this much smaller than that of others of its
-// kind is compared on a scale of this much of theirs.
+// Minimum scale of a comparison, as a fraction of the largest value of all tensors of the same kind:
+// errors of tensors with smaller values are relative to this.
 constexpr double kSmall = 0.001;
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -94,7 +94,7 @@ at::Tensor ToTorch(const Tensor& tensor) {
                               std::string(static_cast<const char*>(tensor.address()), bytes)});
 }
 
-// One model on its way through the check; fills a report.
+// Checks one model and fills its report.
 class Checker {
  public:
   Checker(const CheckOptions& options, ModelReport& report) : options_(options), report_(report) {}
@@ -178,7 +178,7 @@ absl::StatusOr<Session> Checker::NewSession(const SgdGolden* sgd) const {
   return session;
 }
 
-// Forward and backward once, from the initial state.
+// Runs and compares one forward and backward, from the initial state.
 absl::Status Checker::CheckStep() {
   COTAN_ASSIGN_OR_RETURN(Session session, NewSession(nullptr));
   COTAN_ASSIGN_OR_RETURN(const Tensors results, session.Run("forward", golden_.inputs));

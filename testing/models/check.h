@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Exported models (.pt2) compiled, saved, loaded and trained in the runtime, and
-// compared with what PyTorch computed.
+// Compiles, saves, loads and trains exported models (.pt2) in the runtime, and compares them with
+// PyTorch's recorded values.
 #ifndef COTAN_TESTING_MODELS_CHECK_H_
 #define COTAN_TESTING_MODELS_CHECK_H_
 
@@ -42,9 +42,9 @@ absl::StatusOr<std::vector<std::string>> FindModels(const std::string& folder);
 // that the same seed gives the same bits and that another seed does not.
 ModelReport CheckModel(const std::string& path, const CheckOptions& options);
 
-// "mlp   ok   worst 0.08 (grad net.3.weight) ..."
+// Returns "mlp   ok   worst 0.08 (grad net.3.weight) ...".
 std::string ToLine(const ModelReport& report);
-// {"models": [...], "passed": 3, "failed": 1}
+// Returns {"models": [...], "passed": 3, "failed": 1}.
 std::string ToJson(const std::vector<ModelReport>& reports);
 
 }  // namespace cotan::testing

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks exported models against what PyTorch computed; see --help.
+// Checks exported models against PyTorch's recorded values; see --help.
 #include <cstdio>
 #include <string>
 #include <vector>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Every exported model in testing/models/data, from its archive to five steps of
-// training; and that the check finds what is wrong.
+// Trains every exported model in testing/models/data for five steps, and tests that the check finds errors.
 #include "testing/models/check.h"
 
 #include <gmock/gmock.h>
@@ -74,7 +73,7 @@ TEST(CheckTest, FindsGradientsBeyondTheirTolerance) {
   EXPECT_THAT(report.worst_where, HasSubstr("gradient of net."));
 }
 
-TEST(CheckTest, SaysWhyAModelCannotBeChecked) {
+TEST(CheckTest, ReportsWhyAModelCannotBeChecked) {
   EXPECT_THAT(std::string(CheckModel("/no/such/model.pt2", Options()).status.message()), HasSubstr("/no/such/model"));
   EXPECT_EQ(FindModels("/no/such/folder").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(FindModels("/").status().code(), absl::StatusCode::kNotFound);

@@ -36,7 +36,7 @@ absl::StatusOr<Tensors> ReadTensors(const std::string& path) {
   return tensors;
 }
 
-// The tensors whose names begin with `prefix`, by the rest of their names.
+// Returns the tensors whose names begin with `prefix`, by the rest of their names.
 Tensors WithPrefix(const Tensors& tensors, absl::string_view prefix) {
   Tensors found;
   for (const auto& [name, tensor] : tensors) {
@@ -46,7 +46,7 @@ Tensors WithPrefix(const Tensors& tensors, absl::string_view prefix) {
   return found;
 }
 
-// The next of 1, 2, 5, 10, 20, ... times a power of ten.
+// Rounds up to 1, 2 or 5 times a power of ten.
 double RoundedUp(double value) {
   const double power = std::pow(10, std::floor(std::log10(value)));
   for (const double digit : {1.0, 2.0, 5.0}) {

@@ -41,7 +41,7 @@ TEST(GoldenTest, ReadsBuffers) {
   EXPECT_THAT(golden->buffers, SizeIs(87));
 }
 
-TEST(GoldenTest, AModelWithRandomNumbersHasInputsAlone) {
+TEST(GoldenTest, AModelWithRandomNumbersHasOnlyInputs) {
   const auto golden = Load("dropout_cnn");
   ASSERT_TRUE(golden.ok()) << golden.status();
   EXPECT_FALSE(golden->has_values);
@@ -62,7 +62,7 @@ TEST(GoldenTest, ComparesTheFirstLossesOfChaoticTraining) {
   EXPECT_EQ(golden->sgd[1].num_compared, 3);
 }
 
-TEST(GoldenTest, NamesTheFileThatIsWrong) {
+TEST(GoldenTest, ErrorNamesTheInvalidFile) {
   EXPECT_EQ(Load("no_such_model").status().code(), absl::StatusCode::kNotFound);
   const std::string manifest = ::testing::TempDir() + "/empty.json";
   std::ofstream(manifest) << "{}";

@@ -28,7 +28,7 @@ TEST(ModelsTest, NamesAreUniqueAndFound) {
   EXPECT_EQ(FindModel("no such model"), nullptr);
 }
 
-TEST(ModelsTest, MeasuredModelsHaveTheSizesOfThePeersScript) {
+TEST(ModelsTest, MeasuredModelsHaveFixedParameterCounts) {
   EXPECT_EQ(NumParameters("mlp"), 784 * 256 + 256 + 256 * 128 + 128 + 128 * 10 + 10);
   EXPECT_EQ(NumParameters("cnn"), 9 * 16 + 16 + 2 * 16 + 9 * 16 * 32 + 32 + 2 * 32 + 1568 * 10 + 10);
   constexpr int64_t kBlock = 4 * 128 + (128 * 384 + 384) + (128 * 128 + 128) + (128 * 512 + 512) + (512 * 128 + 128);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The models of models.h as the compile tool sees them.
+// Registers the models of models.h with the compile tool.
 #include "aot/model_registry.h"
 #include "testing/models/models.h"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The check over ../shared/models, beside the repository. Without such a folder the test is reported
-# as skipped, in its XML report: Bazel itself knows only passed and failed.
+# Checks the models in ../shared/models, beside the repository. Without this folder the XML report says
+# skipped; Bazel reports the test as passed.
 set -euo pipefail
 check="$1"
 data="$2"  # a file of testing/models/data

@@ -57,8 +57,8 @@ std::string RecordOf(const std::string& archive) {
   return path;
 }
 
-// PyTorch computed a gradient of every parameter and, where it recorded values
-// at all, changed exactly the buffers that it names.
+// Expects a gradient for every parameter and, if PyTorch recorded values, mutations of exactly the
+// recorded buffers.
 void ExpectAsRecorded(const GraphSignature& signature, const Names& mutated, const std::string& record) {
   const Json manifest = Json::parse(std::ifstream(record + ".json"));
   const Json& exported = manifest["export"]["signature"];
@@ -78,7 +78,7 @@ void ExpectAsRecorded(const GraphSignature& signature, const Names& mutated, con
 
 class SignatureTest : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(SignatureTest, IsWhatTorchExportRecorded) {
+TEST_P(SignatureTest, AgreesWithTorchExport) {
   const auto model = aot::pt2::Model::Load(GetParam());
   ASSERT_TRUE(model.ok()) << model.status();
   const aot::pt2::ExportedProgram& program = model->program();

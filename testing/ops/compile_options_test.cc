@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// CompileOptions about ops and saved values, tested through artifacts and the runtime.
+// Tests the CompileOptions about ops and saved values through artifacts and the runtime.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using IValues = std::vector<c10::IValue>;
 using Tensors = std::vector<at::Tensor>;
 
-// An op that Cotan has never heard of.
+// An op without a decomposition or lowering in Cotan.
 at::Tensor Cube(const at::Tensor& x) { return at::pow(x, 3); }
 
 TORCH_LIBRARY(cotan_test, library) { library.def("cube(Tensor x) -> Tensor"); }
@@ -65,13 +65,13 @@ TEST(DecompositionsTest, ReplaceOpsOfTheForwardAndOfTheBackward) {
                   {at::rand({2, 3}), at::rand({3}), at::rand({2, 1})}, options);
 }
 
-// Two layers, of which the backward reads what each one computes.
+// Two layers; the backward reads the result of each.
 Tensors TwoLayers(const Tensors& in) {
   const at::Tensor hidden = at::exp(at::sin(at::matmul(in[0], in[1])));
   return {at::exp(at::sin(at::matmul(hidden, in[2])))};
 }
 
-// The number of values that the forward saves.
+// Returns the number of values that the forward saves.
 uint32_t SavedBy(const aot::SavePolicyFunction& policy, const Tensors& inputs) {
   aot::CompileOptions options;
   options.save_policy = policy;

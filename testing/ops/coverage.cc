@@ -48,7 +48,7 @@ std::map<std::string, CasesOfOp> AllCases() {
   return found;
 }
 
-// A gradient chains several functions.
+// The tolerance of a gradient, which chains several functions.
 double BackwardTolerance(double tolerance) { return std::max(tolerance, kMatmul); }
 
 bool IsWorse(const Judgement& a, const Judgement& b) {
@@ -87,7 +87,7 @@ FunctionOutcome RunOp(const std::string& op, const OpArguments& arguments, doubl
   return RunFunctionBothWays(function, inputs, {.tolerance = BackwardTolerance(tolerance), .random = random});
 }
 
-// Cases that follow from the schema: floats, or else integers.
+// Returns cases with arguments guessed from the schema: floats if the op accepts them, else integers.
 void RunGuessedCases(const std::string& op, const c10::FunctionSchema& schema, CoverageRow& row) {
   for (const at::ScalarType dtype : {at::kFloat, at::kLong}) {
     for (const Shape& shape : Shapes()) {

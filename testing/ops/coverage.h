@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Coverage of ops, measured by compiling and running each of them.
+// Measures the coverage of ops by compiling and running each of them.
 #ifndef COTAN_TESTING_OPS_COVERAGE_H_
 #define COTAN_TESTING_OPS_COVERAGE_H_
 
@@ -23,7 +23,7 @@ std::vector<CoverageRow> CoreOpCoverage();
 // Returns the functions of torch::nn::functional, sorted.
 std::vector<CoverageRow> FunctionalCoverage();
 
-// Number of supported parts of all rows.
+// Counts the supported parts of all rows.
 struct CoverageFigure {
   int forward = 0;
   int forward_of = 0;

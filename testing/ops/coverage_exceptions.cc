@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Ops that are not supported, with the reasons.
+// Lists the ops that are not supported, with the reasons.
 #include "testing/ops/coverage.h"
 
 namespace cotan::testing {

@@ -31,7 +31,7 @@ TEST(CoverageTest, NinetyFivePercentOfTheCoreOpsetAndAllOfItsGradients) {
   EXPECT_GT(figure.backward_of, 100);
 }
 
-TEST(CoverageTest, WhatIsNotSupportedHasAReasonAndNothingElseHas) {
+TEST(CoverageTest, ExactlyTheUnsupportedOpsHaveAReason) {
   std::set<std::string> unsupported;
   for (const std::vector<CoverageRow>* rows : {&Core(), &Functional()}) {
     for (const CoverageRow& row : *rows) {
@@ -47,7 +47,7 @@ TEST(CoverageTest, WhatIsNotSupportedHasAReasonAndNothingElseHas) {
   }
 }
 
-TEST(CoverageTest, WhatIsNotSupportedIsRefusedNotMiscompiled) {
+TEST(CoverageTest, UnsupportedOpsAreRejectedNotMiscompiled) {
   for (const std::vector<CoverageRow>* rows : {&Core(), &Functional()}) {
     for (const CoverageRow& row : *rows) {
       for (const Judgement* judgement : {&row.forward, &row.backward}) {

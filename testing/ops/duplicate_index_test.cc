@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Ops that write, read or choose by index, where an index occurs twice or elements
-// are equal: results and gradients of a compiled program against LibTorch eager.
+// Compares ops that write, read or select by index with LibTorch eager, in results and gradients, where
+// an index occurs more than once or elements are equal.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -30,7 +30,7 @@ at::Tensor Places(std::initializer_list<int64_t> sizes, int64_t limit) {
   return at::randint(0, limit, sizes, at::kLong);
 }
 
-// Of few different values.
+// Returns a tensor with few distinct values.
 at::Tensor Ties(std::initializer_list<int64_t> sizes) { return at::randint(0, 3, sizes, at::kLong).to(at::kFloat); }
 
 aot::TensorFunction Unpool2d(int64_t size) {
@@ -200,14 +200,14 @@ class DuplicateIndexTest : public ::testing::Test {
  protected:
   DuplicateIndexTest() {
     at::manual_seed(29);
-    at::set_num_threads(1);  // eager writes a place that occurs twice in order on one thread alone
+    at::set_num_threads(1);  // eager writes duplicate indices in order only on one thread
   }
 };
 
 TEST_F(DuplicateIndexTest, UnpoolingKeepsTheLastElementAndGathersGradients) { Compare(UnpoolCases()); }
 TEST_F(DuplicateIndexTest, WritesAgreeWithEager) { Compare(WriteCases()); }
-TEST_F(DuplicateIndexTest, ReadsAddUpGradientsAsEager) { Compare(ReadCases()); }
-TEST_F(DuplicateIndexTest, TiesHaveEagersChoiceAndGradients) { Compare(TieCases()); }
+TEST_F(DuplicateIndexTest, ReadsAccumulateGradientsLikeEager) { Compare(ReadCases()); }
+TEST_F(DuplicateIndexTest, TiesAreBrokenLikeEager) { Compare(TieCases()); }
 
 }  // namespace
 }  // namespace cotan::testing

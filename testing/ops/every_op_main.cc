@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tries every registered op of ATen that takes tensors, or those named on the
-// command line, and prints what came of each.
+// Tries every registered op of ATen that takes tensors, or those named on the command line, and prints
+// the verdict of each.
 #include <iostream>
 #include <map>
 

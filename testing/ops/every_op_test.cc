@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A sample of all registered ops through the compiler (`./bazelw run
-// //testing/ops:every_op` tries them all): none may crash it, throw out of it, or be
-// compiled to something else than LibTorch computes; what is refused is named.
+// Compiles a sample of all registered ops (`./bazelw run //testing/ops:every_op` tries all of them).
+// No op may crash the compiler, make it throw, or give other results than LibTorch; the status of a
+// rejected op names it.
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -18,11 +18,11 @@ namespace cotan::testing {
 namespace {
 
 constexpr size_t kSample = 300;
-// Seed of all arguments; that of the sample is the test's.
+// Seed of all arguments. The sample is drawn with the seed of the test.
 constexpr uint64_t kArguments = 13;
 constexpr int kSecondsPerOp = 60;
 
-TEST(EveryOpTest, IsCompiledOrRefusedByName) {
+TEST(EveryOpTest, IsCompiledOrRejectedByName) {
   std::vector<std::string> ops = OpsOfTensors();
   EXPECT_GT(ops.size(), 2000u);
   const uint64_t seed = TestSeed();
@@ -39,11 +39,11 @@ TEST(EveryOpTest, IsCompiledOrRefusedByName) {
   EXPECT_GT(counts["agrees"], 50);
 }
 
-TEST(EveryOpTest, AnOpThatIsNotSupportedIsRefused) {
+TEST(EveryOpTest, UnsupportedOpsAreRejected) {
   EXPECT_EQ(TryOp("aten.nonzero.default", kArguments, kSecondsPerOp).verdict, OpTrial::Verdict::kRefused);
 }
 
-TEST(EveryOpTest, AnOpThatIsSupportedAgrees) {
+TEST(EveryOpTest, SupportedOpsAgreeWithLibTorch) {
   EXPECT_EQ(TryOp("aten.add.Tensor", kArguments, kSecondsPerOp).verdict, OpTrial::Verdict::kAgrees);
 }
 

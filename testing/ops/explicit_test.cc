@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Rows of the op table that are not pointwise, against LibTorch: one or more
-// cases each, in f32 and, where the CPU has kernels, f64.
+// Compares the rows of the op table that are not pointwise with LibTorch: one or more cases each, in f32
+// and, where the CPU has kernels, f64.
 #include <ATen/ATen.h>
 
 #include <cstdlib>
@@ -27,8 +27,8 @@ const KernelRegistry& ReferenceKernels() {
   return registry;
 }
 
-// Attributes of the kernels decide which dtypes the CPU has; the reference has
-// all.
+// The dtypes for which the CPU has kernels may depend on attributes of the op; the reference kernels
+// support all dtypes.
 void Check(const OpCase& c, double tolerance) {
   SCOPED_TRACE(c.op);
   if (const char* only = std::getenv("COTAN_TEST_OP"); only != nullptr && c.op != only) return;
@@ -48,10 +48,9 @@ void Check(const OpCase& c, double tolerance) {
   }
 }
 
-// Rows of pointwise ops are all run by pointwise_test. Random draws have no
-// counterpart in LibTorch, empty tensors no content, nor have results of
-// embedding_bag that only its backward reads (the model dlrm runs both); the
-// backward of attention has a test of its own.
+// pointwise_test runs all rows of pointwise ops. The other exceptions have nothing to compare: random
+// draws, empty tensors, and the results of embedding_bag that only its backward reads (the model dlrm
+// runs both). The backward of attention has a test of its own.
 TEST(ExplicitOpTest, EveryOtherRowHasACase) {
   std::set<std::string> covered = {"cotan.random_uniform.default",
                                    "cotan.effect.default",  // testing/e2e/effects_test
@@ -80,7 +79,7 @@ TEST_P(ExplicitOpsTest, AgreeWithLibTorch) {
 INSTANTIATE_TEST_SUITE_P(OpCases, ExplicitOpsTest, ::testing::ValuesIn(OpCases()),
                          [](const auto& info) { return info.param.name; });
 
-// Its operands have to fit each other: result and logsumexp are the forward's.
+// The operands must be consistent: the result and the logsumexp are those of the forward.
 TEST(ExplicitOpTest, AttentionBackward) {
   at::manual_seed(3);
   for (const bool is_causal : {false, true}) {

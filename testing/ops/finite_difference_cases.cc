@@ -9,8 +9,8 @@ namespace {
 
 Arg Text(const char* text) { return V(c10::IValue(std::string(text))); }
 
-// Numbers that lie at least 0.1 apart, in a random order: no maximum, and no place
-// in an order, is near another one.
+// Returns numbers at least 0.1 apart in a random order, so that neither a maximum nor an order changes
+// under small steps.
 Arg Apart(Sizes sizes) {
   return [sizes](at::ScalarType dtype) {
     const int64_t count = at::empty(sizes).numel();
@@ -19,7 +19,7 @@ Arg Apart(Sizes sizes) {
   };
 }
 
-// Points of [-0.8, 0.8], none of them at the border of a pixel.
+// Returns points of [-0.8, 0.8] away from the borders of pixels.
 Arg Grid(Sizes sizes) {
   return [sizes](at::ScalarType dtype) { return at::rand(sizes, dtype) * 1.6 - 0.8; };
 }
@@ -138,7 +138,7 @@ std::vector<OpCase> Attention() {
   };
 }
 
-// Without ctc_loss, whose gradient is that of log_softmax and the loss together.
+// Omits ctc_loss: its gradient is that of log_softmax and the loss together.
 std::vector<OpCase> Losses() {
   return {
       {"mse_loss.default", {T({3, 4}), T({3, 4}), V(1)}},
@@ -220,7 +220,7 @@ std::vector<OpCase> Sorting() {
   };
 }
 
-// Without Cholesky, whose gradient is symmetric though its result depends on one triangle.
+// Omits Cholesky: its gradient is symmetric, but its result depends on one triangle only.
 std::vector<OpCase> LinearAlgebra() {
   return {
       {"trace.default", {T({4, 4})}},

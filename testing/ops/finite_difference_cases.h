@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Ops whose gradients are compared with differences of their results: a sample of
-// every family.
+// Lists ops whose gradients are compared with finite differences of their results: a sample of every
+// family.
 #ifndef COTAN_TESTING_OPS_FINITE_DIFFERENCE_CASES_H_
 #define COTAN_TESTING_OPS_FINITE_DIFFERENCE_CASES_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Gradients of compiled functions against central differences of their own
-// results, in f64: the oracle is calculus, LibTorch has no part in it.
+// Compares gradients of compiled functions with central differences of their own results, in f64,
+// independently of LibTorch.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -22,9 +22,9 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-// Near the cube root of eps, where the error of the differences is least.
+// Near the cube root of eps, which minimizes the error of central differences.
 constexpr double kStep = 1e-5;
-// Fixed: at arguments of a few seeds some op is not smooth.
+// Fixed, because some seeds place an argument where an op is not smooth.
 constexpr uint64_t kSeed = 20;
 
 // A compiled function and the weights of its results in the sum that is differentiated.
@@ -57,7 +57,7 @@ absl::StatusOr<Differentiated> Compile(const aot::TensorFunction& function, cons
   return result;
 }
 
-// d sum / d inputs[k], element by element.
+// Returns d sum / d inputs[k] by central differences, element by element.
 absl::StatusOr<at::Tensor> CentralDifferences(Differentiated& function, const Tensors& inputs, size_t k) {
   const at::Tensor at = inputs[k].contiguous();
   at::Tensor differences = at::empty_like(at);
@@ -67,7 +67,7 @@ absl::StatusOr<at::Tensor> CentralDifferences(Differentiated& function, const Te
       Tensors moved = inputs;
       moved[k] = at.clone();
       moved[k].view({-1})[i] += side == 0 ? -kStep : kStep;
-      // Strides are those of the compiled function's input.
+      // Keeps the strides of the input that the function was compiled for.
       moved[k] = at::empty_like(inputs[k]).copy_(moved[k]);
       absl::StatusOr<double> sum = function.Sum(moved);
       if (!sum.ok()) return sum.status();
@@ -105,7 +105,7 @@ void Check(const OpCase& c) {
 
 class FiniteDifferenceTest : public ::testing::TestWithParam<FiniteDifferenceGroup> {};
 
-TEST_P(FiniteDifferenceTest, GradientsAreTheSlopesOfTheResults) {
+TEST_P(FiniteDifferenceTest, GradientsAgreeWithDifferencesOfTheResults) {
   std::cout << "seed " << kSeed << "\n";
   at::manual_seed(kSeed);
   for (const OpCase& c : GetParam().cases) Check(c);
@@ -114,7 +114,7 @@ TEST_P(FiniteDifferenceTest, GradientsAreTheSlopesOfTheResults) {
 INSTANTIATE_TEST_SUITE_P(Families, FiniteDifferenceTest, ::testing::ValuesIn(FiniteDifferenceCases()),
                          [](const auto& info) { return info.param.family; });
 
-TEST(FiniteDifferenceCasesTest, AreManyOps) {
+TEST(FiniteDifferenceCasesTest, CoverManyOps) {
   std::set<std::string> ops;
   for (const FiniteDifferenceGroup& group : FiniteDifferenceCases()) {
     for (const OpCase& c : group.cases) ops.insert(c.op);

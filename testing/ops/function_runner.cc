@@ -53,7 +53,7 @@ Expected RunEager(const aot::TensorFunction& function, const Tensors& inputs, bo
 
 Judgement Differs(std::string message) { return {Verdict::kDiffers, std::move(message)}; }
 
-// Adds one tensor to what is known so far.
+// Compares one tensor and merges the result into `judgement`.
 void Compare(const std::string& what, const at::Tensor& actual, const at::Tensor& expected, const FunctionCheck& check,
              Judgement& judgement) {
   if (actual.defined() != expected.defined()) {
@@ -74,7 +74,7 @@ void Compare(const std::string& what, const at::Tensor& actual, const at::Tensor
   }
 }
 
-// A compiled function at work. Status: the runtime failed.
+// Runs a compiled function. Errors: those of the runtime.
 absl::StatusOr<Judgement> RunCompiled(CompiledFunction& compiled, const Tensors& inputs, bool with_gradients,
                                       const Expected& expected, const FunctionCheck& check) {
   Judgement judgement{Verdict::kAgrees, ""};
@@ -100,7 +100,7 @@ Judgement Judge(const aot::TensorFunction& function, const Tensors& inputs, bool
   try {
     expected = RunEager(function, inputs, with_gradients);
   } catch (const std::exception& e) {
-    // A function that runs only without gradients has no derivative.
+    // A function that runs only without gradients is not differentiable.
     return {with_gradients ? Verdict::kNotDifferentiable : Verdict::kRefusedByLibTorch,
             std::string(e.what()).substr(0, 200)};
   }

@@ -21,9 +21,9 @@ namespace cotan::testing {
 enum class Verdict : uint8_t {
   kAgrees,             // within the tolerance
   kDiffers,            // compiled, but results differ or the runtime fails
-  kRefused,            // the compiler says Unimplemented
-  kFailed,             // the compiler says anything else
-  kRefusedByLibTorch,  // the arguments make no sense
+  kRefused,            // the compiler returns Unimplemented
+  kFailed,             // the compiler returns another error
+  kRefusedByLibTorch,  // LibTorch rejects the arguments
   kNotDifferentiable,  // backward: no result requires grad
 };
 

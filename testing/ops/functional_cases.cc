@@ -16,7 +16,7 @@ namespace F = torch::nn::functional;
 using Tensors = std::vector<at::Tensor>;
 using Cases = std::vector<FunctionalCase>;
 
-// A function of one tensor, of two, of three.
+// Functions of one, two and three tensors.
 using One = at::Tensor (*)(const at::Tensor&);
 using Two = at::Tensor (*)(const at::Tensor&, const at::Tensor&);
 using Three = at::Tensor (*)(const at::Tensor&, const at::Tensor&, const at::Tensor&);
@@ -31,7 +31,7 @@ FunctionalCase Case(const char* name, const Arg& x, const Arg& y, const Arg& z, 
   return {name, {x, y, z}, [f](const Tensors& in) { return Tensors{f(in[0], in[1], in[2])}; }};
 }
 
-// -1 or 1.
+// Returns elements that are -1 or 1.
 Arg Signs(Sizes sizes) {
   return [sizes](at::ScalarType dtype) { return (at::randint(0, 2, sizes, at::kLong) * 2 - 1).to(dtype); };
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Calls of each function of torch::nn::functional.
+// Lists calls of each function of torch::nn::functional.
 #ifndef COTAN_TESTING_OPS_FUNCTIONAL_CASES_H_
 #define COTAN_TESTING_OPS_FUNCTIONAL_CASES_H_
 

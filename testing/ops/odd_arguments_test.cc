@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whatever an op is given, the compiler compiles it or returns a status: it never
-// throws or crashes. Arguments are guessed from the schemas of the core opset.
+// Calls the ops of the core opset with guessed arguments: the compiler compiles the op or returns a
+// status, and never throws or crashes.
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/enum_tag.h>
@@ -32,7 +32,7 @@ std::vector<std::string> CoreOps() {
   return ops;
 }
 
-// Lists get a few small numbers, other arguments what MakeArguments() guesses.
+// Returns a few small numbers for lists, and the guesses of MakeArguments() for other arguments.
 OpArguments OddArguments(const c10::FunctionSchema& schema, const Shape& shape, at::ScalarType dtype) {
   OpArguments arguments = MakeArguments(schema, shape, dtype);
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -46,7 +46,7 @@ OpArguments OddArguments(const c10::FunctionSchema& schema, const Shape& shape, 
   return arguments;
 }
 
-// The number of cases that compiled.
+// Returns the number of cases that compiled.
 int CompileWith(const std::string& op, at::ScalarType dtype, bool requires_grad) {
   std::vector<at::Tensor> inputs;
   const c10::OperatorHandle handle = aot::FindOperator(op).value();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Example arguments of ops, as functions of the dtype that the op is run in. Random values come
+// Makes example arguments of ops as functions of the dtype that the op is run in. Random values come
 // from LibTorch's generator.
 #ifndef COTAN_TESTING_OPS_OP_ARGUMENTS_H_
 #define COTAN_TESTING_OPS_OP_ARGUMENTS_H_
@@ -30,7 +30,7 @@ Arg Ints(Sizes values);
 Arg Bools(std::vector<bool> values);
 Arg Num(double value);  // a Scalar
 Arg None();
-Arg Dtype();                                 // that of the run, as an argument of an op
+Arg Dtype();                                 // the dtype of the run, as an argument of an op
 Arg List(std::vector<Arg> members);          // Tensor[]
 Arg OptionalList(std::vector<Arg> members);  // Tensor?[]
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tables of which OpCases() consists.
+// Declares the tables that OpCases() concatenates.
 #ifndef COTAN_TESTING_OPS_OP_CASE_GROUPS_H_
 #define COTAN_TESTING_OPS_OP_CASE_GROUPS_H_
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Example arguments of ops whose arguments cannot be guessed from the schema
-// (schema_arguments.h).
+// Lists example arguments of ops whose arguments cannot be guessed from the schema (schema_arguments.h).
 #ifndef COTAN_TESTING_OPS_OP_CASES_H_
 #define COTAN_TESTING_OPS_OP_CASES_H_
 
@@ -33,7 +32,7 @@ std::vector<OpCaseGroup> OpCases();
 // compared.
 OpCaseGroup TracedOpCases();
 OpCaseGroup RandomOpCases();
-// Returns cases of ops that are refused.
+// Returns cases of ops that the compiler rejects.
 OpCaseGroup RefusedOpCases();
 
 }  // namespace cotan::testing

@@ -170,7 +170,7 @@ std::vector<OpCase> ViewAndCreationCases() {
 
 namespace {
 
-// Forward and backward from `in` to `out` spatial sizes.
+// Adds the forward and the backward from `in` to `out` spatial sizes.
 void AddResize(const std::string& op, const Sizes& in, const Sizes& out, const std::vector<Arg>& settings,
                std::vector<OpCase>& cases) {
   Sizes input = {2, 3}, output = {2, 3};

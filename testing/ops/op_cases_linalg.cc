@@ -8,7 +8,7 @@
 namespace cotan::testing {
 namespace {
 
-// The results of a decomposition as arguments of what takes them.
+// Returns a result of a decomposition as an argument of the op that takes it.
 template <int kResult>
 Arg Factored(const Arg& matrix) {
   return [matrix](at::ScalarType dtype) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Cases of ops whose results cannot be compared: they are random or undefined.
+// Cases of ops whose results cannot be compared because they are random or undefined.
 #include <ATen/ATen.h>
 
 #include <string>
@@ -10,7 +10,7 @@
 namespace cotan::testing {
 namespace {
 
-// In training: elements of [n, c, ...] and whole channels.
+// Dropout in training, of elements of [n, c, ...] and of whole channels.
 void AddDropouts(std::vector<OpCase>& cases) {
   for (const std::string op : {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}) {
     for (const char* form : {".default", "_.default"}) {
@@ -65,7 +65,7 @@ void AddTensors(std::vector<OpCase>& cases) {
 
 std::vector<OpCase> RandomCases() {
   std::vector<OpCase> cases = {
-      // Results that only the backward reads are not LibTorch's.
+      // Results that only the backward reads differ from those of LibTorch.
       {"_embedding_bag.default",
        {T({10, 4}), Longs({1, 4, 4, 0}), Longs({0, 2}), V(false), V(0), V(false), None(), V(false), V(-1)}},
       {"empty.memory_format", {Ints({3, 4}), Dtype(), None(), None(), None(), None()}},

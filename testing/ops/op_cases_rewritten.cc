@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Cases of ops that have no row of their own: the tracer writes them as others,
-// or LibTorch does.
+// Cases of ops without a row of their own: the tracer or LibTorch rewrites them into other ops.
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -14,7 +13,7 @@ namespace {
 
 Arg Text(const char* text) { return V(c10::IValue(std::string(text))); }
 
-// Points of which some lie outside of [-1, 1].
+// Returns points of which some lie outside of [-1, 1].
 Arg Grid(Sizes sizes) {
   return [sizes](at::ScalarType dtype) { return (at::rand(sizes, at::kDouble) * 2.4 - 1.2).to(dtype); };
 }
@@ -184,7 +183,7 @@ void AddLayers(std::vector<OpCase>& cases) {
 }  // namespace
 
 std::vector<OpCase> RewrittenCases() {
-  // Where the four elements of each plane come from in a plane of 4 x 4.
+  // Positions of the four elements of each plane in a plane of 4 x 4.
   const Arg places = [](at::ScalarType) {
     return at::tensor({0, 3, 9, 14}, at::kLong).view({2, 2}).expand({2, 3, 2, 2});
   };

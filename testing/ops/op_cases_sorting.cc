@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Cases of ops that put elements in order. Equal elements keep their order in
-// ours, which LibTorch does not promise where it is not asked for it: indices of
-// those are compared for stable sorts alone.
+// Cases of ops that sort. Cotan keeps the order of equal elements; LibTorch does so only for stable sorts,
+// so the indices of equal elements are compared for those alone.
 #include <ATen/ATen.h>
 
 #include <limits>
@@ -14,7 +13,7 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// Every third element is NaN.
+// Returns elements of which every third is NaN.
 Arg WithNans(Sizes sizes) {
   return [sizes](at::ScalarType dtype) {
     const at::Tensor third = at::remainder(at::arange(at::empty(sizes).numel(), at::kLong), 3).view(sizes).eq(0);
@@ -24,7 +23,7 @@ Arg WithNans(Sizes sizes) {
 
 Arg Bits(Sizes sizes) { return Mask(sizes); }
 
-// Few different numbers.
+// Returns elements with few distinct values.
 Arg Repeated(Sizes sizes) {
   return [sizes](at::ScalarType dtype) { return at::randint(-3, 4, sizes, at::kLong).to(dtype); };
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Cases of special functions whose arguments do not follow from the schema, or that
-// have a border beyond [-3, 3].
+// Cases of special functions whose arguments cannot be guessed from the schema, or that change their
+// formula outside [-3, 3].
 #include <ATen/ATen.h>
 
 #include "testing/ops/op_case_groups.h"
@@ -9,12 +9,12 @@
 namespace cotan::testing {
 namespace {
 
-// From `low` to `high`, evenly.
+// Returns evenly spaced elements from `low` to `high`.
 Arg Range(double low, double high) {
   return [=](at::ScalarType dtype) { return at::linspace(low, high, 401, at::kDouble).to(dtype); };
 }
 
-// f32, as LibTorch asks.
+// Returns f32, the only dtype that LibTorch accepts here.
 Arg Scales(int64_t count) {
   return [=](at::ScalarType) { return at::linspace(0.1, 0.4, count, at::kFloat); };
 }
@@ -34,7 +34,7 @@ std::vector<OpCase> SpecialCases() {
       {"fake_quantize_per_channel_affine_cachemask.default", {T({3, 4}), Scales(4), ZeroPoints(4), V(1), V(-3), V(3)}},
       {"fake_quantize_per_tensor_affine_cachemask.default", {T({3, 40}), V(0.01), V(5), V(-40), V(60)}},
       {"mvlgamma.default", {Range(2.1, 9), V(3)}},
-      // LibTorch's first derivative has half of f64's digits: special_functions_test.
+      // Omits order 1, where LibTorch is accurate to half the digits of f64 (special_functions_test).
       {"polygamma.default", {V(2), Range(0.1, 30)}},
       {"polygamma.default", {V(3), Range(0.5, 30)}},
       {"polygamma.default", {V(5), Range(0.5, 3)}},
@@ -48,7 +48,7 @@ std::vector<OpCase> SpecialCases() {
   AddRange(cases, {"special_i0e", "special_i1e", "special_spherical_bessel_j0"}, -30, 30);
   AddRange(cases, {"special_erfcx"}, -3, 30);
   AddRange(cases, {"special_log_ndtr"}, -30, 5);
-  // In between LibTorch's have half of f64's digits: special_functions_test.
+  // Omits the ranges in between, where LibTorch is accurate to half the digits of f64 (special_functions_test).
   const std::vector<const char*> oscillating = {"special_bessel_j0", "special_bessel_j1", "special_bessel_y0",
                                                 "special_bessel_y1"};
   AddRange(cases, oscillating, 0.1, 1);

@@ -36,7 +36,7 @@ c10::OperatorHandle FindHandle(const std::string& op) {
   return c10::Dispatcher::singleton().findSchemaOrThrow((parts.at(0) + "::" + parts.at(1)).c_str(), overload.c_str());
 }
 
-// The tensors of a result, lists flattened; undefined ones are kept.
+// Returns the tensors of a result, with lists flattened and undefined tensors kept.
 std::vector<at::Tensor> Flatten(const OpArguments& results) {
   std::vector<at::Tensor> tensors;
   for (const c10::IValue& value : results) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs one aten op twice: by LibTorch, and lowered, emitted, loaded and run by
-// a session. The two must agree.
+// Runs one aten op twice and compares the results: by LibTorch, and lowered, emitted, loaded and run by a
+// session.
 #ifndef COTAN_TESTING_OPS_OP_RUNNER_H_
 #define COTAN_TESTING_OPS_OP_RUNNER_H_
 
@@ -20,9 +20,9 @@ using OpArguments = std::vector<c10::IValue>;
 struct OpOutcome {
   enum class Kind : uint8_t {
     kCompared,
-    kRefusedByLibTorch,  // the arguments make no sense: `message` is LibTorch's
-    kUnsupported,        // lowering or the registry says Unimplemented or NotFound
-    kFailed,             // any other status, or results of other number, dtype or sizes
+    kRefusedByLibTorch,  // LibTorch rejects the arguments; `message` is its error
+    kUnsupported,        // lowering or the kernel registry returns Unimplemented or NotFound
+    kFailed,             // another status, or results of another number, dtype or sizes
   };
   Kind kind = Kind::kFailed;
   std::string message;

@@ -40,14 +40,14 @@ bool TakesTensors(const c10::FunctionSchema& schema) {
   return false;
 }
 
-// Returns whether two runs give different numbers.
+// Returns whether two runs give different results.
 bool IsRandom(const c10::OperatorHandle& op) {
   const std::string& name = op.schema().name();
   return op.hasTag(at::Tag::nondeterministic_seeded) || absl::StrContains(name, "empty") ||
          absl::StrContains(name, "resize") || absl::StrContains(name, "rand") || absl::StrContains(name, "dropout");
 }
 
-// The first guess that LibTorch accepts.
+// Returns the first guess that LibTorch accepts.
 std::optional<OpArguments> AcceptedArguments(const c10::OperatorHandle& handle, const std::string& op, uint64_t seed) {
   for (const Guess& guess : Guesses()) {
     at::manual_seed(seed);
@@ -68,12 +68,12 @@ std::optional<OpArguments> AcceptedArguments(const c10::OperatorHandle& handle, 
 
 bool NamesAnOp(const std::string& op, const std::string& message) {
   const std::string name = op.substr(5, op.find('.', 5) - 5);
-  // Or the kind of a result that has no memory to be returned in (SparseTensorImpl).
+  // The message may instead name the implementation of a result without storage (SparseTensorImpl).
   return absl::StrContains(message, "aten") || absl::StrContains(message, name) ||
          absl::StrContains(message, "TensorImpl");
 }
 
-// The part of a function's outcome that matters.
+// Returns the verdict for the outcome of a function.
 OpTrial Summary(const std::string& op, const FunctionOutcome& outcome) {
   const std::pair<const char*, const Judgement*> parts[] = {{"forward: ", &outcome.forward},
                                                             {"backward: ", &outcome.backward}};

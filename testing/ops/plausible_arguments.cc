@@ -140,7 +140,7 @@ std::vector<Guess> Guesses() {
 OpArguments PlausibleArguments(const c10::FunctionSchema& schema, const Guess& guess) {
   OpArguments arguments;
   for (const c10::Argument& argument : schema.arguments()) {
-    // A written argument may have any elements, but has to be defined.
+    // The elements of an output argument do not matter, but it must be defined.
     const bool is_result = argument.is_out();
     if (argument.default_value().has_value() && !is_result) {
       arguments.push_back(*argument.default_value());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Guesses arguments for any op from its schema; most ops accept one of a few guesses. All
-// dimensions of all tensors have the same size, so that sizes which have to agree do.
+// Guesses arguments for any op from its schema; most ops accept one of a few guesses. All dimensions of
+// all tensors have the same size, so that sizes which must agree do.
 #ifndef COTAN_TESTING_OPS_PLAUSIBLE_ARGUMENTS_H_
 #define COTAN_TESTING_OPS_PLAUSIBLE_ARGUMENTS_H_
 

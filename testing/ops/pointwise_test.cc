@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Every pointwise row of the op table against LibTorch, over dtypes, shapes
-// (0-d, empty, broadcast) and strides. Arguments follow from the schema.
+// Compares every pointwise row of the op table with LibTorch, over dtypes, shapes (0-d, empty, broadcast)
+// and strides. Arguments follow from the schema.
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -58,18 +58,18 @@ TEST_P(PointwiseTest, AgreesWithLibTorch) {
   EXPECT_GT(compared, 0) << "LibTorch refused all arguments";
 }
 
-// Rows whose arguments cannot be guessed: explicit_test.cc has cases for them.
+// Rows whose arguments cannot be guessed; explicit_test.cc has cases for them.
 const std::set<std::string>& ExplicitOps() {
   static const std::set<std::string>& ops = *new std::set<std::string>{
       "aten.mvlgamma.default", "aten.clamp.Tensor", "aten.clamp.default", "aten.diagonal_backward.default",
       "aten.diagonal_scatter.default", "aten.glu_backward.default", "aten.select_backward.default",
       "aten.select_scatter.int", "aten.select_scatter.default",
-      // LibTorch's second result is a buffer of its own, which ours need not be.
+      // The second result is a buffer that only LibTorch's own backward reads.
       "aten.log_sigmoid_forward.default", "aten.log_sigmoid_backward.default",
-      // LibTorch's have half of f64's digits.
+      // LibTorch is accurate to half the digits of f64.
       "aten.special_bessel_j0.default", "aten.special_bessel_j1.default", "aten.special_bessel_y0.default",
       "aten.special_bessel_y1.default",
-      // LibTorch's result has its sign beside its memory: testing/conformance/regressions/eager_complex_cases.cc.
+      // LibTorch returns a lazy negation (neg bit): testing/conformance/regressions/eager_complex_cases.cc.
       "aten._neg_view.default",
       // LibTorch computes 1 / 6 in f32 even for f64.
       "aten.hardsigmoid_backward.default"};

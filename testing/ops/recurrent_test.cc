@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Recurrent layers through the whole compiler: results and gradients against
-// LibTorch.
+// Compares recurrent layers, through the whole compiler, with LibTorch: results and gradients.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -104,7 +103,7 @@ TEST(RecurrentTest, LayersAgreeWithLibTorchInAllDtypes) {
   }
 }
 
-// Sequences and weights that do not lie row by row.
+// Sequences and weights that are not row-major.
 TEST(RecurrentTest, LayersAgreeWithLibTorchOnAnyStrides) {
   at::manual_seed(22);
   for (const std::string kind : {"lstm", "gru", "rnn_tanh"}) {
@@ -120,8 +119,8 @@ TEST(RecurrentTest, LayersAgreeWithLibTorchOnAnyStrides) {
   }
 }
 
-// A loss of the last states only, and of one of them.
-TEST(RecurrentTest, StatesAloneHaveGradients) {
+// A loss that depends on the last states only, and on one of them.
+TEST(RecurrentTest, LossesOfStatesAloneHaveGradients) {
   at::manual_seed(23);
   const Layer layer = {.kind = "lstm", .num_layers = 2, .bidirectional = true};
   const Tensors inputs = InputsOf(layer, at::kFloat);
@@ -133,8 +132,8 @@ TEST(RecurrentTest, StatesAloneHaveGradients) {
   }
 }
 
-// A penalty on a gradient: the derivative of a derivative.
-TEST(RecurrentTest, DerivativesHaveDerivatives) {
+// A gradient penalty, which needs second derivatives.
+TEST(RecurrentTest, SupportsDoubleBackward) {
   at::manual_seed(24);
   for (const std::string kind : {"lstm", "gru", "rnn_tanh"}) {
     SCOPED_TRACE(kind);
@@ -165,7 +164,7 @@ TEST(RecurrentTest, LongSequencesMakeSmallPrograms) {
   for (const aot::MethodSummary& method : model->methods()) EXPECT_LT(method.runtime_ops, 100) << method.name;
 }
 
-TEST(RecurrentTest, OperandsThatLibTorchRefusesAreRefused) {
+TEST(RecurrentTest, RejectsOperandsThatLibTorchRejects) {
   for (const std::string kind : {"lstm", "gru", "rnn_relu"}) {
     const Layer layer = {.kind = kind};
     const auto refuses = [&](const Tensors& inputs) {
@@ -190,7 +189,7 @@ TEST(RecurrentTest, OperandsThatLibTorchRefusesAreRefused) {
   }
 }
 
-TEST(RecurrentTest, PackedSequencesAreRefusedByName) {
+TEST(RecurrentTest, RejectsPackedSequencesByName) {
   const Layer layer = {.kind = "gru"};
   const Tensors inputs = InputsOf(layer, at::kFloat);
   const at::Tensor batch_sizes = at::tensor({3, 3, 2, 1}, at::kLong);

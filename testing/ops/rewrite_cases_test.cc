@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Each op that tracing replaces has a case, by its name.
+// Checks that each op that tracing rewrites has a case under its name.
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <set>
@@ -15,7 +15,7 @@
 namespace cotan::testing {
 namespace {
 
-// Ops that are tested elsewhere, and why not by a case.
+// Ops that other tests cover, each with the reason why it has no case.
 struct Exception {
   const char* op;
   const char* reason;
@@ -36,7 +36,7 @@ constexpr Exception kExceptions[] = {
     {"rnn_tanh.data", "lengths of sequences are constants of a program: recurrent_test"},
 };
 
-// "add.Tensor", of those that this LibTorch has.
+// Returns the names ("add.Tensor") of the rewritten ops that this LibTorch registers.
 std::set<std::string> RewrittenOps() {
   aot::RegisterRewrites();
   std::set<std::string> ops;

@@ -10,14 +10,14 @@ namespace {
 at::Tensor Values(at::IntArrayRef sizes, at::ScalarType dtype) {
   if (dtype == at::kBool) return at::randint(0, 2, sizes, at::kLong).to(at::kBool);
   if (!at::isFloatingType(dtype)) {
-    // No zeros, which integers cannot be divided by.
+    // Zeros are excluded because integers cannot be divided by them.
     const at::Tensor x = at::randint(1, 6, sizes, at::kLong);
     return (dtype == at::kByte ? x : x * (at::randint(0, 2, sizes, at::kLong) * 2 - 1)).to(dtype);
   }
   return (at::rand(sizes, at::kDouble) * 6 - 3).to(dtype);
 }
 
-// A value for an argument without tensors; None if there is none to be guessed.
+// Returns a value for an argument that is not a tensor; None if none can be guessed.
 c10::IValue GuessArgument(const c10::Argument& argument, at::ScalarType dtype) {
   if (argument.default_value().has_value()) return *argument.default_value();
   switch (argument.type()->kind()) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Ops that tracing writes as others, through the whole compiler: results and
-// gradients against LibTorch.
+// Compares ops that tracing rewrites with LibTorch, through the whole compiler: results and gradients.
 #include <ATen/ATen.h>
 
 #include <vector>
@@ -33,7 +32,7 @@ TEST(TracedOpsTest, AgreeWithLibTorchForwardAndBackward) {
   EXPECT_GT(compared, 40);
 }
 
-// Tracing folds a constant tensor to a number, which prim.matmul does not take as its bias.
+// Tracing folds a constant tensor to a number, but the bias of prim.matmul must be a tensor.
 TEST(TracedOpsTest, AddmmTakesAConstantBias) {
   const aot::TensorFunction function = [](const std::vector<at::Tensor>& in) {
     return std::vector<at::Tensor>{at::addmm(at::full({}, 2, in[0].options()), in[0], in[1])};
@@ -45,7 +44,7 @@ TEST(TracedOpsTest, AddmmTakesAConstantBias) {
   EXPECT_EQ(outcome.backward.verdict, Verdict::kAgrees) << outcome.backward.message;
 }
 
-TEST(TracedOpsTest, RandomOnesHaveDtypesAndSizesOfLibTorchs) {
+TEST(TracedOpsTest, RandomOpsHaveTheDtypesAndSizesOfLibTorch) {
   at::manual_seed(12);
   for (const OpCase& c : RandomOpCases().cases) {
     OpArguments arguments;

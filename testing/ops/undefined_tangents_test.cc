@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Gradients of functions some of whose results take no part in the loss, beside
-// LibTorch's: where a derivative is infinite, zero in the place of no gradient is NaN.
+// Compares gradients with LibTorch for functions of which some results do not contribute to the loss.
+// Where a derivative is infinite, a zero tangent instead of an undefined one would give NaN.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -45,7 +45,7 @@ struct Case {
 
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 
-// Two gradients enter; the second one is multiplied by infinity at 0.
+// Adds both gradients; the second one is multiplied by infinity at 0.
 struct DoubleAndRoot : torch::autograd::Function<DoubleAndRoot> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, at::Tensor x) {
     context->save_for_backward({x});
@@ -58,8 +58,8 @@ struct DoubleAndRoot : torch::autograd::Function<DoubleAndRoot> {
   }
 };
 
-// The gradients of the leaves, undefined ones included, if results for which `given`
-// has a tangent are the roots.
+// Returns the gradients of the leaves, undefined ones included, if the roots are the results for which
+// `given` has a tangent.
 Tensors EagerGradients(const Case& c, const Tensors& given) {
   const Tensors leaves = Leaves(c.inputs, true);
   Tensors arguments = leaves;
@@ -345,8 +345,8 @@ std::vector<Case> Cases() {
 INSTANTIATE_TEST_SUITE_P(Functions, UndefinedTangentsTest, ::testing::ValuesIn(Cases()),
                          [](const auto& info) { return info.param.name; });
 
-// Tangents of a call of a method, without autograd, are all defined.
-TEST(TangentFlagsOfSessionTest, AreFilledIn) {
+// A method called without autograd gets all tangents as defined.
+TEST(TangentFlagsOfSessionTest, MarkAllTangentsAsDefined) {
   const Case c = Unary(
       "sqrt", [](const at::Tensor& x) { return x.sqrt(); }, 4);
   const absl::StatusOr<CompiledFunction> compiled = CompiledFunction::Create(c.function, c.inputs, true);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Ops whose results, or the sizes of these, depend on the content of a tensor are
-// refused by name, with a reason, and in the words of this project.
+// Checks that ops whose results or result sizes depend on the content of a tensor are rejected by name,
+// with a reason and a message of Cotan rather than of LibTorch.
 #include <ATen/ATen.h>
 
 #include <string>
@@ -96,15 +96,16 @@ void ExpectRefused(const Case& c, bool with_gradients) {
   }
 }
 
-TEST(ValueDependentOpsTest, ThatReadElementsAreRefusedByName) {
+TEST(ValueDependentOpsTest, RejectsReadsOfElementsByName) {
   for (const Case& c : Scalars()) {
     ExpectRefused(c, /*with_gradients=*/false);
     ExpectRefused(c, /*with_gradients=*/true);
   }
 }
 
-// Derivatives: eager mode has none of linspace, and that of packing is an op of its own.
-TEST(ValueDependentOpsTest, WithoutGradientsTheseAreRefusedByName) {
+// Ops without a derivative to compile: eager mode has none for linspace, and the backward of packing is a
+// separate op.
+TEST(ValueDependentOpsTest, RejectsOpsWithoutGradientsByName) {
   ExpectRefused({"aten.linspace.Tensor_Tensor",
                  [](const Tensors& in) -> Tensors { return {at::linspace(in[0], in[1], 5)}; },
                  {at::rand({}), at::rand({})}},
@@ -117,14 +118,14 @@ TEST(ValueDependentOpsTest, WithoutGradientsTheseAreRefusedByName) {
                 /*with_gradients=*/false);
 }
 
-TEST(ValueDependentOpsTest, WithSizesThatDependOnElementsAreRefusedByName) {
+TEST(ValueDependentOpsTest, RejectsDataDependentSizesByName) {
   for (const Case& c : Sizes()) {
     ExpectRefused(c, /*with_gradients=*/false);
     ExpectRefused(c, /*with_gradients=*/true);
   }
 }
 
-TEST(ValueDependentOpsTest, WhatEagerRefusesIsNoLimitOfTheCompiler) {
+TEST(ValueDependentOpsTest, ErrorsOfEagerAreNotReportedAsLimitsOfTheCompiler) {
   const at::Tensor x = at::rand({3, 4});
   const auto split = [](const Tensors& in) -> Tensors { return in[0].tensor_split(in[1], 1); };
   const auto write_to_leaf = [](const Tensors& in) -> Tensors { return {in[0].add_(1)}; };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Gradients that are zeros in eager are zeros of a compiled program, too, and
-// undefined ones are undefined.
+// Checks that gradients which are zeros in eager are zeros of a compiled program, and that undefined ones
+// are undefined.
 #include <ATen/ATen.h>
 
 #include <string>
@@ -27,10 +27,10 @@ std::string Name(int64_t mode, int64_t padding, bool align_corners) {
   return "mode " + std::to_string(mode) + ", padding " + std::to_string(padding) + (align_corners ? ", aligned" : "");
 }
 
-// Centers of elements, corners, and points outside.
+// Returns centers of elements, corners, and points outside.
 at::Tensor Border() { return at::tensor({-3.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.25, 3.0, 7.0}, at::kFloat); }
 
-TEST(ZeroGradientTest, GridSamplersHaveAGradientOfTheGridInAllModes) {
+TEST(ZeroGradientTest, GridSamplersHaveAGridGradientInAllModes) {
   at::manual_seed(31);
   const at::Tensor plane = at::rand({2, 3, 5, 4}), block = at::rand({1, 2, 3, 4, 5});
   const at::Tensor places = at::cartesian_prod({Border(), Border()}).view({1, 10, 10, 2}).expand({2, -1, -1, -1});
@@ -52,7 +52,7 @@ TEST(ZeroGradientTest, GridSamplersHaveAGradientOfTheGridInAllModes) {
   }
 }
 
-TEST(ZeroGradientTest, OfTheGridAlone) {
+TEST(ZeroGradientTest, GridSamplersHaveAGradientOfTheGridAlone) {
   const at::Tensor plane = at::rand({2, 3, 5, 4});
   const auto sample = [plane](const Tensors& in) -> Tensors {
     return {at::grid_sampler(plane, in[0], 1, 0, false).relu_()};
@@ -65,7 +65,7 @@ TEST(ZeroGradientTest, OfTheGridAlone) {
   Compare("affine_grid", affine, {at::rand({2, 2, 3})});
 }
 
-TEST(ZeroGradientTest, OfFunctionsThatAreConstantNearAlmostAllPoints) {
+TEST(ZeroGradientTest, PiecewiseConstantFunctionsHaveZeroGradients) {
   const at::Tensor x = at::rand({3, 4}) * 4 - 2, y = at::rand({3, 4}) + 0.5;
   const struct {
     const char* name;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The example of README.md, word for word between the two marks, and a run of
-// it. readme_text_test compares the texts.
+// Compiles and runs the example of README.md, which is copied word for word between the two marks.
+// readme_text_test compares the texts.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 #include <unistd.h>

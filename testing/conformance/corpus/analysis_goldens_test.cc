@@ -184,7 +184,7 @@ std::string FirstDifference(const ConfCase& c, const Json& facts, const std::str
   return differences.first();
 }
 
-TEST(AnalysisGoldensTest, FindsWhatTheReferenceFinds) {
+TEST(AnalysisGoldensTest, AgreesWithTheReference) {
   const auto golden = Golden::Load(kGoldens);
   ASSERT_TRUE(golden.ok()) << golden.status();
   for (const ConfCase& c : build_table()) {
@@ -196,7 +196,7 @@ TEST(AnalysisGoldensTest, FindsWhatTheReferenceFinds) {
   }
 }
 
-TEST(AnalysisGoldensTest, TellsWhatEagerReturns) {
+TEST(AnalysisGoldensTest, PredictsTheResultsOfEager) {
   const auto golden = Golden::Load(kGoldens);
   ASSERT_TRUE(golden.ok()) << golden.status();
   for (const ConfCase& c : build_table()) {
@@ -208,15 +208,15 @@ TEST(AnalysisGoldensTest, TellsWhatEagerReturns) {
   }
 }
 
-TEST(AnalysisTest, TellsWhatEagerReturnsFromRandomPrograms) {
+TEST(AnalysisTest, PredictsTheResultsOfEagerForRandomPrograms) {
   constexpr uint64_t kPrograms = 300;
   int compared = 0;
   for (uint64_t seed = 1; seed <= kPrograms; ++seed) {
     const RandomProgram program = GenerateProgram(seed, ProgramRange::kWide);
     const ConfCase c = CaseOf(program);
-    if (c.rng) continue;  // LibTorch's own draws have other histories
+    if (c.rng) continue;  // LibTorch's random ops have other grad_fns
     const std::string wrong = FirstWrongPrediction(c, RunEager(c, std::nullopt).facts);
-    if (absl::StartsWith(wrong, "INVALID_ARGUMENT")) continue;  // refused: `random_programs` knows what may be
+    if (absl::StartsWith(wrong, "INVALID_ARGUMENT")) continue;  // refused; `random_programs` checks refusals
     ++compared;
     EXPECT_EQ(wrong, "") << "seed " << seed << "\n" << ToText(program);
   }

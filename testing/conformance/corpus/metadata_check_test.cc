@@ -22,8 +22,7 @@ using ::testing::Contains;
 using ::testing::IsEmpty;
 
 constexpr char kGoldens[] = "testing/conformance/corpus/aotautograd_goldens.json";
-// One whose arguments are those of the program, and one that has a duplicate, whose
-// golden has metadata after wrappers.
+// A case without wrappers, and one with a duplicate input, whose golden has metadata after wrappers.
 constexpr const char* kCases[] = {"two_outputs_mixed_requires_grad", "duplicate_second_mutated_first_returned"};
 
 ConfCase FindCase(const std::string& name) {
@@ -34,7 +33,7 @@ ConfCase FindCase(const std::string& name) {
   return {};
 }
 
-// The compiled forward of a case.
+// Returns the compiled forward of a case.
 serialization::Method Forward(const ConfCase& c) {
   const auto bytes = CompileCase(c, /*keep_input_mutations=*/false);
   EXPECT_TRUE(bytes.ok()) << bytes.status();
@@ -63,7 +62,7 @@ class MetadataCheckTest : public ::testing::TestWithParam<const char*> {
   const ConfCase case_;
 };
 
-TEST_P(MetadataCheckTest, ACompiledCaseIsThatOfTheGolden) { EXPECT_THAT(DifferencesOf(Forward(case_)), IsEmpty()); }
+TEST_P(MetadataCheckTest, ACompiledCaseAgreesWithTheGolden) { EXPECT_THAT(DifferencesOf(Forward(case_)), IsEmpty()); }
 
 TEST_P(MetadataCheckTest, ATraceWithDeterministicAlgorithmsDiffers) {
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Compares what ViewAndMutationMeta derives from facts with what PyTorch's
-// AOTAutograd derived from the same facts (visible_goldens.json).
+// Compares the metadata that ViewAndMutationMeta derives from facts with the metadata that PyTorch's
+// AOTAutograd derived from the same facts (aotautograd_goldens.json).
 #include <cstdint>
 #include <fstream>
 #include <optional>
@@ -44,7 +44,7 @@ InputAliasInfo InputOf(const Json& golden) {
   return info;
 }
 
-// The goldens name the kind of value, not the value.
+// The goldens record the kind of a value, not the value.
 ScalarOutput ScalarOf(const std::string& raw_type) {
   if (raw_type == "NoneType") return NoneValue();
   if (raw_type == "int") return int64_t{0};
@@ -138,7 +138,7 @@ SavedForBackward SavedOf(const Json& golden, int num_forward) {
   return saved;
 }
 
-// The positions that a Python slice [start, stop] selects from `length` ones.
+// Returns the positions that a Python slice [start, stop] selects of `length`.
 SavedSlice Resolve(const Json& slice, int length) {
   const auto place = [length](const Json& bound, int open) {
     if (bound.is_null()) return open;
@@ -190,8 +190,8 @@ void ExpectTangentSources(const DerivedMetadata& derived, const Json& golden) {
   }
 }
 
-// One analysis of a case, as records of metadata: of the user's signature, and
-// of the program's with what is saved for the backward.
+// Returns the metadata records of one analysis of a case: of the user's signature, and of the program's
+// signature with the values saved for the backward.
 std::vector<Json> RecordsOf(const Json& analysis) {
   std::vector<Json> records;
   const Json& user = analysis["metadata_user"];
@@ -229,7 +229,7 @@ class MetadataGoldens : public ::testing::Test {
 
 Json MetadataGoldens::goldens_;
 
-TEST_F(MetadataGoldens, MutationTypesAreThoseOfTheReference) {
+TEST_F(MetadataGoldens, MutationTypesEqualTheReference) {
   for (const auto& [name, record] : goldens_.items()) {
     SCOPED_TRACE(name);
     for (const Json& input : record["metadata"]["input_info"]) {
@@ -240,7 +240,7 @@ TEST_F(MetadataGoldens, MutationTypesAreThoseOfTheReference) {
   }
 }
 
-TEST_F(MetadataGoldens, DerivedPropertiesAreThoseOfTheReference) {
+TEST_F(MetadataGoldens, DerivedPropertiesEqualTheReference) {
   for (const auto& [name, record] : goldens_.items()) {
     SCOPED_TRACE(name);
     absl::StatusOr<ViewAndMutationMeta> meta = ViewAndMutationMeta::Create(FactsOf(record));
@@ -250,7 +250,7 @@ TEST_F(MetadataGoldens, DerivedPropertiesAreThoseOfTheReference) {
   }
 }
 
-TEST_F(MetadataGoldens, TangentsBelongToTheTensorsOfTheReference) {
+TEST_F(MetadataGoldens, TangentSourcesEqualTheReference) {
   for (const auto& [name, record] : goldens_.items()) {
     SCOPED_TRACE(name);
     ViewAndMutationMetaFields facts = FactsOf(record);
@@ -267,7 +267,7 @@ TEST_F(MetadataGoldens, TangentsBelongToTheTensorsOfTheReference) {
   }
 }
 
-TEST_F(MetadataGoldens, SavedSlicesAreThoseOfTheReference) {
+TEST_F(MetadataGoldens, SavedSlicesEqualTheReference) {
   int num_compared = 0;
   for (const auto& [name, record] : goldens_.items()) {
     if (!record.contains("saved")) continue;

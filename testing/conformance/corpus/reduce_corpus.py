@@ -15,7 +15,7 @@ import sys
 METADATA = ("metadata_user", "metadata_after_wrappers", "metadata_final_diff", "dedupe", "synthetic_base",
             "needs_autograd", "num_fw_outs_saved_for_bw", "num_symints_saved_for_bw", "indices_of_inps_to_detach",
             "version_bumps", "error")
-# Descriptions that have no counterpart, or repeat others.
+# Fields of the metadata without a counterpart in Cotan, or derived from other fields.
 DROPPED = {"num_graphsafe_rng_states", "dynamic_saved_tensors_idxs"}
 
 

@@ -102,7 +102,7 @@ class Generator {
         program_.inputs.push_back(input);
         continue;
       }
-      if (i > 0 && Chance(20)) {  // a view of another, or one that is made in the same way
+      if (i > 0 && Chance(20)) {  // a view of an earlier input, or a second view made in the same way
         input = OneOf(program_.inputs);
         input.same_as = -1;
       } else {
@@ -212,8 +212,7 @@ class Generator {
 }  // namespace
 
 RandomProgram GenerateProgram(uint64_t seed, ProgramRange range) {
-  // A program that eager refuses, or does not define, gives way to the next of
-  // its seed.
+  // Discards programs that eager refuses or does not define, and tries the next program of the seed.
   for (uint64_t attempt = 0;; ++attempt) {
     Generator generator(seed * 1000003 + attempt, range);
     RandomProgram program;

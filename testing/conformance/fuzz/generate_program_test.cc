@@ -12,7 +12,7 @@
 namespace cotan::conformance {
 namespace {
 
-TEST(GenerateProgram, GivesTheSameProgramForTheSameSeed) {
+TEST(GenerateProgram, IsDeterministicForASeed) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     for (const ProgramRange range : {ProgramRange::kPlain, ProgramRange::kWide}) {
       EXPECT_EQ(ToText(GenerateProgram(seed, range)), ToText(GenerateProgram(seed, range))) << "seed " << seed;
@@ -20,7 +20,7 @@ TEST(GenerateProgram, GivesTheSameProgramForTheSameSeed) {
   }
 }
 
-TEST(GenerateProgram, GivesManyKindsOfPrograms) {
+TEST(GenerateProgram, CoversManyKindsOfPrograms) {
   std::set<std::string> texts;
   bool shares_memory = false;
   bool writes = false;
@@ -38,7 +38,7 @@ TEST(GenerateProgram, GivesManyKindsOfPrograms) {
   EXPECT_TRUE(has_several_outputs);
 }
 
-TEST(GenerateProgram, GivesProgramsThatEagerRuns) {
+TEST(GenerateProgram, ReturnsProgramsThatEagerRuns) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     const RandomProgram program = GenerateProgram(seed, ProgramRange::kWide);
     SCOPED_TRACE(ToText(program));

@@ -165,7 +165,7 @@ bool ProgramLimits::AllowMove(const RandomStep& step) const {
   return keeps_offset || is_input_memory;
 }
 
-// Neither gradients nor views follow to the new storage.
+// Excludes set_ with gradients or views: they do not follow to the new storage.
 bool ProgramLimits::AllowSet(const RandomStep& step, bool with_grad) const {
   const at::Tensor& target = values_.at(step.args[0]);
   const at::Tensor& source = values_.at(step.args[1]);

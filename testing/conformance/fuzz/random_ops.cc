@@ -95,7 +95,7 @@ std::optional<Numbers> Window(const at::Tensor& tensor, std::mt19937_64& random)
   return Numbers{(*dim)[0], 1 + Below(size, random), 1 + Below(2, random)};
 }
 
-// {rank, sizes, strides, offset} within the tensor's memory.
+// Returns {rank, sizes, strides, offset} within the tensor's memory.
 std::optional<Numbers> Place(const at::Tensor& tensor, std::mt19937_64& random) {
   int64_t room = static_cast<int64_t>(tensor.storage().nbytes() / tensor.element_size()) - 1;
   if (room < 0) return std::nullopt;

@@ -19,7 +19,7 @@ namespace cotan::conformance {
 enum class RandomOpKind {
   kComputation,    // a new tensor, or (reshape, contiguous, conj, ...) the argument or a view of it
   kView,           // a view
-  kAlias,          // the same memory, without history
+  kAlias,          // the same memory, without grad_fn
   kWrite,          // writes elements of its first argument, and returns it
   kMetadataWrite,  // gives its first argument other dimensions, and returns it
   kStateWrite,     // gives its first argument another place in memory or in the graph, and returns it

@@ -43,8 +43,8 @@ struct RandomProgram {
   std::vector<RandomBase> bases;
   struct Input {
     int base = 0;
-    std::vector<RandomStep> views = {};  // from the base on, each of what is before it
-    int same_as = -1;                    // the input that it is, or -1
+    std::vector<RandomStep> views = {};  // a chain of view ops, from the base on
+    int same_as = -1;                    // index of the input that is the same tensor, or -1
   };
   std::vector<Input> inputs;
   std::vector<RandomStep> steps;

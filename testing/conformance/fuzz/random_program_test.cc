@@ -8,7 +8,7 @@
 namespace cotan::conformance {
 namespace {
 
-TEST(ToText, ReadsLikeAProgram) {
+TEST(ToText, PrintsInputsStepsAndOutputs) {
   EXPECT_EQ(ToText(MultiplyRowOfInput()),
             "b0 = leaf(0, [2, 3]).clone()\n"
             "b1 = buf(1, [6])\n"

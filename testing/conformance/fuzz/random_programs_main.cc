@@ -23,31 +23,31 @@
 #include "testing/conformance/fuzz/shrink_program.h"
 #include "testing/conformance/harness/modes.h"
 
-ABSL_FLAG(uint64_t, seed, 1, "of the first program; the following ones have the following seeds");
+ABSL_FLAG(uint64_t, seed, 1, "seed of the first program; each further program adds 1");
 ABSL_FLAG(int, count, 300, "number of programs");
-ABSL_FLAG(bool, plain, false, "views, writes and inputs that share memory, of f32 only: nothing may be refused");
-ABSL_FLAG(int, max_failures, 10, "stop after so many");
-ABSL_FLAG(bool, refusals_fail, false, "what Cotan refuses is a failure, even if it is a documented limit");
-ABSL_FLAG(bool, shrink, true, "look for a smaller program that fails as well");
+ABSL_FLAG(bool, plain, false, "only views, writes and inputs that share memory, in f32; any refusal is a failure");
+ABSL_FLAG(int, max_failures, 10, "stop after this many failures");
+ABSL_FLAG(bool, refusals_fail, false, "count every refusal as a failure, even a documented one");
+ABSL_FLAG(bool, shrink, true, "reduce failing programs to a minimal one");
 
 namespace cotan::conformance {
 namespace {
 
 // Messages of refusals that docs/conformance.md documents.
 constexpr absl::string_view kRefusals[] = {
-    // No op computes with the bits of elements.
+    // No prim op reinterprets the bits of elements.
     "aten.view.dtype: it is not supported",
     "aten.view.dtype of complex numbers: it is not supported",
     // The base of the inputs has one dtype; the reference refuses it, too.
     "input mutations on views with different dtypes are not supported",
-    // Graphs have elements, not memory.
+    // Graph values have elements, but no storage.
     "it accesses memory outside the elements of its argument",
     // The elements would have to be written to the input's previous storage; the reference refuses
     // it, too.
     "Encountered a set_ on a graph input, but the input has other mutations",
-    // To autograd these are two leaves.
+    // Autograd has two leaves here: one for each storage.
     "it has a gradient with respect to the storage that it had before set_",
-    // A storage that `set_` took stays as it is; the reference refuses it, too.
+    // The storage passed to `set_` must not change; the reference refuses it, too.
     "cannot mutate tensors with frozen storage",
     // An element would be written several times, unless `as_strided_` then excludes the others.
     "a write to windows that overlap (unfold of size",
@@ -56,9 +56,9 @@ constexpr absl::string_view kRefusals[] = {
     "(aten.as_strided_scatter.default)",
     // The result of eager mode depends on when the view's grad_fn is read.
     "final view (as_strided_) does not contain elements of input",
-    // The program does not have the base that the gradient comes from.
+    // The base that the gradient belongs to is not part of the program.
     "is written, and its final view does not contain elements of a result",
-    // Two gradients for one argument.
+    // The argument would need two gradients: as the old and as the new leaf.
     "is NEW_LEAF, but the input requires grad at entry",
     // A detached alias that shares written memory with another argument is a view inside of the program.
     "tracing 'forward': Can't detach views in-place",

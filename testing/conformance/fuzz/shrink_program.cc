@@ -14,7 +14,7 @@
 namespace cotan::conformance {
 namespace {
 
-// `program` without the values in `gone`, and without what needs them.
+// Returns `program` without the values in `gone` and everything that depends on them.
 RandomProgram Without(const RandomProgram& program, std::set<int> gone) {
   RandomProgram smaller = program;
   smaller.steps.clear();
@@ -46,7 +46,7 @@ RandomProgram Bypassing(const RandomProgram& program, size_t index) {
   return smaller;
 }
 
-// Without input `index`, which nothing uses.
+// Removes input `index`, which is unused.
 std::optional<RandomProgram> WithoutInput(const RandomProgram& program, int index) {
   const auto uses = [&](int value) { return value == index; };
   if (absl::c_any_of(program.outputs, uses)) return std::nullopt;

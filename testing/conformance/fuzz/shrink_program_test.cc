@@ -10,7 +10,7 @@
 namespace cotan::conformance {
 namespace {
 
-TEST(Shrink, KeepsWhatTheFailureNeeds) {
+TEST(Shrink, KeepsOnlyTheStepsThatTheFailureNeeds) {
   const RandomProgram small =
       Shrink(MultiplyRowOfInput(), [](const RandomProgram& program) { return HasStep(program, "mul_"); });
   EXPECT_EQ(ToText(small),

@@ -69,13 +69,13 @@ TEST(CompareCalls, FindsEachChange) {
   }
 }
 
-TEST(CompareCalls, FindsAViewThatIsNone) {
+TEST(CompareCalls, FindsADifferentIsView) {
   CallFacts facts = Calls();
   facts.outputs[0].is_view = !facts.outputs[0].is_view;
   EXPECT_GT(NumDifferences(facts), 0);
 }
 
-TEST(CompareCalls, AllowsALeafThatWasNotAskedForItsHistory) {
+TEST(CompareCalls, AllowsIsLeafFromBeforeGradFnWasRead) {
   CallFacts golden = Calls();
   golden.outputs[0].is_leaf = false;
   CallFacts actual = golden;
@@ -92,7 +92,7 @@ TEST(CompareCalls, AllowsRounding) {
   EXPECT_EQ(NumDifferences(rounded), 0);
 }
 
-TEST(CompareCalls, AllowsRoundingOfAComplexNumbersSize) {
+TEST(CompareCalls, AllowsRoundingRelativeToTheAbsoluteValueOfAComplexNumber) {
   CallFacts golden = Calls();
   golden.outputs[0].dtype = "complex64";
   golden.outputs[0].values = {100, 1};
@@ -105,7 +105,7 @@ TEST(CompareCalls, AllowsRoundingOfAComplexNumbersSize) {
   }
 }
 
-TEST(CompareCalls, InfinityIsCloseToItselfAlone) {
+TEST(CompareCalls, InfinityDiffersFromAFiniteValue) {
   CallFacts golden = Calls();
   golden.outputs[0].values[0] = INFINITY;
   EXPECT_EQ(NumDifferences(golden), 1);

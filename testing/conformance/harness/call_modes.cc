@@ -77,8 +77,8 @@ CallFacts Expected(const EagerRun& eager, const CallFacts& actual, const Json& r
   return expected;
 }
 
-// Calls of one artifact. Eager does not refuse the case. `reference_bumps`: by
-// how much versions grew in the reference's compiled function; [] = not known.
+// Calls of one artifact. Eager does not refuse the case. `reference_bumps`: increases of the versions
+// in the reference's compiled function; [] if unknown.
 absl::Status Compare(const ConfCase& c, CompiledCase& compiled, Aspects aspects, const std::string& place,
                      const Json& reference_bumps, Differences& differences) {
   for (int call = 1; call <= kCalls; ++call) {
@@ -98,7 +98,7 @@ absl::Status Compare(const ConfCase& c, CompiledCase& compiled, Aspects aspects,
   return absl::OkStatus();
 }
 
-// Increases of the versions in the reference's compiled function; []: unknown.
+// Returns the increases of the versions in the reference's compiled function; [] if unknown.
 Json VersionBumps(const Json& analyses, const std::string& mode) {
   return analyses.contains(mode) ? analyses[mode].value("version_bumps", Json::array()) : Json::array();
 }
@@ -116,7 +116,7 @@ absl::Status CompileAndCompare(const ConfCase& c, bool keep_input_mutations, Asp
   return Compare(c, *compiled, aspects, place, VersionBumps(analyses, mode), differences);
 }
 
-// The first stage that fails, from compiling to the backward.
+// Returns the first stage that fails, from compiling to the backward.
 std::optional<Refusal> RefusalOf(const ConfCase& c, bool keep_input_mutations) {
   const absl::StatusOr<std::string> artifact = CompileCase(c, keep_input_mutations);
   if (!artifact.ok()) return Refusal{Stage::kCompile, artifact.status()};

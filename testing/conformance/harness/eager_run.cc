@@ -24,7 +24,7 @@ namespace {
 
 using torch::autograd::Node;
 
-// The seed under which goldens with random ops were taken.
+// The seed with which goldens with random ops were recorded.
 constexpr uint64_t kCorpusSeed = 1234;
 
 // --- Leaves -------------------------------------------------------------------
@@ -41,8 +41,7 @@ void AddLeavesBehind(Node* node, std::set<Node*>& seen, std::vector<at::Tensor>&
 
 // --- Random numbers --------------------------------------------------------------
 
-// While it lives, random ops draw from a Philox stream, by the same formulas as
-// in a traced program.
+// During its lifetime random ops draw from a Philox stream, with the formulas of a traced program.
 class PhiloxDraws {
  public:
   explicit PhiloxDraws(const PhiloxState& state) : scope_(Prepared(recorder_, state)), keys_(aot::kRewriteKey) {}

@@ -48,13 +48,13 @@ std::string GoldenDTypeName(DType dtype) {
   }
 }
 
-// The step's kind: "permute" of "permute(1, 0)".
+// Returns the step's kind: "permute" of "permute(1, 0)".
 std::string StepKind(const ViewStep& step) {
   const std::string text = ToString(step);
   return text.substr(0, text.find('('));
 }
 
-// As above, for a view that the reference replays by this name.
+// As StepKind(), from the name of the op that the reference replays.
 std::string GoldenStepKind(std::string name) {
   // "unsqueeze_", "transpose__int": in place.
   if (absl::EndsWith(name, "_")) name.pop_back();
@@ -104,8 +104,8 @@ void CompareInput(const InputAliasInfo& input, const Json& golden, const std::st
            golden["mutation_type"].get<std::string>());
 }
 
-// The reference's views lead from the root of a storage; those of an output
-// whose base is an output lead through that.
+// Returns the number of view steps before the base. The reference records steps from the root of the
+// storage; if the base is a user output, the steps of that output come first.
 size_t StepsToBase(const Json& golden, const Json& outputs) {
   if (golden["output_type"] != "alias_of_intermediate_base_is_user_output") return 0;
   const Json& base = outputs[golden["base_idx"].get<size_t>()]["view_meta_sequence"];
@@ -205,7 +205,7 @@ ForwardTensor::Kind DescribedKind(const std::string& description) {
   return ForwardTensor::Kind::kOutput;
 }
 
-// Which argument of the user an input of a signature is.
+// Maps the inputs of a signature to the user's arguments.
 class UserInputs {
  public:
   explicit UserInputs(int num_inputs) : index_(static_cast<size_t>(num_inputs)) {
@@ -225,7 +225,7 @@ class UserInputs {
     }
   }
 
-  // -1 for a base.
+  // Returns -1 for a synthetic base.
   int IndexOf(int input) const { return index_[static_cast<size_t>(input)]; }
   bool Has(int user_input) const { return absl::c_linear_search(index_, user_input); }
 
@@ -244,8 +244,8 @@ bool HasTangentTwice(const Json& descriptions, const UserInputs& user_inputs) {
   });
 }
 
-// Strides that 2.15 expects: those of the tensor in eager, where it is known
-// and does not overlap itself; else the recorded ones.
+// Returns the strides that PyTorch 2.15 expects: those of the eager tensor if it is known and does
+// not overlap itself; otherwise the recorded ones.
 std::vector<int64_t> ExpectedStrides(const Json& tangent, const std::string& description, const Json& eager) {
   const std::vector<int64_t> recorded = IntsOf(tangent["stride"]);
   const std::optional<int> index = DescribedIndex(description);
@@ -259,7 +259,7 @@ std::vector<int64_t> ExpectedStrides(const Json& tangent, const std::string& des
   return IntsOf(tensor["stride"]);
 }
 
-// Strides of dimensions of size 1 say nothing.
+// Strides of dimensions of size 1 have no meaning.
 std::vector<int64_t> Normalized(std::vector<int64_t> strides, const std::vector<int64_t>& sizes) {
   for (size_t i = 0; i < strides.size() && i < sizes.size(); ++i) {
     if (sizes[i] == 1) strides[i] = 1;
@@ -312,7 +312,7 @@ bool IsViewOfOutputSince215(const OutputAliasInfo& output, const Json& golden) {
          golden["output_type"] == "non_alias" && golden["requires_grad"] == false;
 }
 
-// `golden` with the types that its outputs have since 2.15; their bases are Cotan's own.
+// Returns `golden` with the output types of PyTorch 2.15; their bases are those of Cotan.
 Json Since215(const ViewAndMutationMeta& meta, Json golden, Differences& d) {
   const size_t num_outputs = golden["output_info"].size();
   if (static_cast<size_t>(meta.num_outputs()) != num_outputs) return golden;

@@ -112,7 +112,7 @@ class Mirroring {
     return base_variable.View(steps);
   }
 
-  // Only what it was computed from: a node keeps the geometry of its leaves' gradients.
+  // Only the leaves that it was computed from: a node keeps the geometry of its leaves' gradients.
   absl::StatusOr<Variable> Computed(const at::Tensor& tensor) {
     const std::vector<at::Tensor> leaves = LeavesBehind({tensor});
     std::vector<Variable> mirrored;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Mode "refusals": what the reference refuses, Cotan refuses, and says why.
+// Mode "refusals": Cotan refuses the functions that the reference refuses, with the expected message.
 #include <exception>
 #include <string>
 #include <utility>
@@ -131,7 +131,7 @@ void CheckRefusal(const RefusalCase& c, const Json& golden, Differences& differe
         absl::StrCat("is not refused, as it is by the reference: ", golden["error"]["message"].get<std::string>()));
   }
   if (absl::IsInternal(result.status()) || !absl::StrContains(result.status().message(), c.message)) {
-    differences.Add(absl::StrCat("the message does not speak of '", c.message, "': ", result.status().ToString()));
+    differences.Add(absl::StrCat("the message does not contain '", c.message, "': ", result.status().ToString()));
   }
 }
 

@@ -28,11 +28,11 @@ TEST(CompareRefusalsTest, CotanMustNotRefuseLaterThanEager) {
   EXPECT_FALSE(Agree(Refusal{Stage::kBackward, absl::FailedPreconditionError("leaf")}, Stage::kCall));
 }
 
-TEST(CompareRefusalsTest, AnArtifactThatCannotBeLoadedIsNoRefusal) {
+TEST(CompareRefusalsTest, AFailureToLoadIsNotARefusal) {
   EXPECT_FALSE(Agree(Refusal{Stage::kLoad, absl::InvalidArgumentError("leaf")}, Stage::kCall));
 }
 
-TEST(CompareRefusalsTest, AFailureOfCotanItselfIsNoRefusal) {
+TEST(CompareRefusalsTest, AnInternalErrorIsNotARefusal) {
   EXPECT_FALSE(Agree(Refusal{Stage::kCompile, absl::InternalError("the compiler threw")}, Stage::kCall));
   EXPECT_FALSE(Agree(Refusal{Stage::kCompile, absl::UnknownError("?")}, Stage::kCall));
 }

@@ -13,7 +13,7 @@
 namespace cotan::conformance {
 
 struct RefusalCase {
-  const char* name;  // that of the golden, which knows the entry point and options
+  const char* name;  // as in the golden, which has the entry point and options
   std::function<std::vector<at::Tensor>()> inputs;
   std::function<std::vector<at::Tensor>(std::vector<at::Tensor>)> f;
   // Part of the message; "": the function is accepted.

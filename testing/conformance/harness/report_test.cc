@@ -72,7 +72,7 @@ TEST_F(ReportTest, TheFirstDifferenceIsPrintedAndTheOthersCounted) {
                                     kNoCounts, "1 passed, 1 failed\n"));
 }
 
-TEST_F(ReportTest, AListedRefusalIsCountedByItself) {
+TEST_F(ReportTest, AListedRefusalIsCountedSeparately) {
   ListRefusals("# comment\ngrad a UNIMPLEMENTED | no kernel for 'x' | it is not written yet\n");
   report_.Add("grad", "a", Refused(absl::UnimplementedError("graph: no kernel for 'x' of f64")));
   EXPECT_EQ(report_.Finish(), 0);
@@ -90,7 +90,7 @@ TEST_F(ReportTest, AListedRefusalMustHaveItsCodeAndMessage) {
   EXPECT_THAT(Printed(), HasSubstr("0 passed, 2 failed\n"));
 }
 
-TEST_F(ReportTest, ADifferenceIsNoRefusal) {
+TEST_F(ReportTest, ADifferenceIsNotCountedAsARefusal) {
   ListRefusals("grad a UNIMPLEMENTED | no kernel | it is not written yet\n");
   report_.Add("grad", "a", OneDifference());
   Differences both = OneDifference();
@@ -107,7 +107,7 @@ TEST_F(ReportTest, AListedRefusalThatPassesFails) {
   EXPECT_THAT(Printed(), HasSubstr("FAIL grad a: is listed to be refused as UNIMPLEMENTED with 'no kernel'"));
 }
 
-TEST_F(ReportTest, ACaseOfWhichNothingIsComparedHasNotPassed) {
+TEST_F(ReportTest, AnUncomparedCaseIsNotCountedAsPassed) {
   Differences differences;
   differences.NothingCompared("it is not recorded");
   report_.Add("eager", "a", Differences());
@@ -118,7 +118,7 @@ TEST_F(ReportTest, ACaseOfWhichNothingIsComparedHasNotPassed) {
             "0 refused as listed, 1 not compared, 0 facts not compared, 0 facts adapted\n1 passed, 0 failed\n");
 }
 
-TEST_F(ReportTest, ADifferenceFailsThoughNothingElseIsCompared) {
+TEST_F(ReportTest, ADifferenceFailsEvenIfNothingElseIsCompared) {
   Differences differences = OneDifference();
   differences.NothingCompared("it is not recorded");
   report_.Add("grad", "a", differences);
@@ -156,7 +156,7 @@ TEST_F(ReportTest, AListedDifferenceOfThePartitionIsAccepted) {
   EXPECT_EQ(report_.Finish(), 0);
 }
 
-TEST_F(ReportTest, AnotherDifferenceOfThePartitionFails) {
+TEST_F(ReportTest, AnUnlistedDifferenceOfThePartitionFails) {
   ListDifferences("metadata a | keep_true, saved.num_tensors: 3 instead of 2 | it is computed again\n");
   report_.Add("metadata", "a", SavesOneInsteadOfTwo());
   report_.Add("metadata", "b", SavesOneInsteadOfTwo());
@@ -164,16 +164,16 @@ TEST_F(ReportTest, AnotherDifferenceOfThePartitionFails) {
   EXPECT_THAT(Printed(), HasSubstr("0 passed, 2 failed\n"));
 }
 
-TEST_F(ReportTest, AListedDifferenceOfThePartitionThatIsGoneFails) {
+TEST_F(ReportTest, AMissingListedDifferenceOfThePartitionFails) {
   ListDifferences("metadata a | keep_true, saved.num_tensors: 1 instead of 2 | it is computed again\n");
   report_.Add("metadata", "a", Differences());
   EXPECT_EQ(report_.Finish(), 1);
   EXPECT_THAT(Printed(), HasSubstr("take it from the list"));
 }
 
-TEST_F(ReportTest, NoCaseAtAllIsAFailure) { EXPECT_EQ(report_.Finish(), 1); }
+TEST_F(ReportTest, ARunWithoutCasesFails) { EXPECT_EQ(report_.Finish(), 1); }
 
-TEST_F(ReportTest, NothingButUncomparedCasesIsAFailure) {
+TEST_F(ReportTest, ARunWithOnlyUncomparedCasesFails) {
   Differences differences;
   differences.NothingCompared("it is not recorded");
   report_.Add("grad", "a", differences);

@@ -52,11 +52,11 @@ TEST(ViewReplayTest, AnotherArgumentOfAStepIsADifference) {
   EXPECT_THAT(differences.first(), HasSubstr("f32[2]{1}+1 instead of f32[2]{1}+4"));
 }
 
-TEST(ViewReplayTest, AStepThatDoesNotFitIsADifference) {
+TEST(ViewReplayTest, AnInvalidStepIsADifference) {
   EXPECT_THAT(Compared(WithOutput(ViewOfInput({view::Select{0, 7}}))).first(), HasSubstr("INVALID_ARGUMENT"));
 }
 
-TEST(ViewReplayTest, AnInputThatMovesIsNotCompared) {
+TEST(ViewReplayTest, AMetadataMutatedInputIsNotCompared) {
   const Differences differences = Compared(WithOutput(ViewOfInput({view::Select{0, 0}}), /*moves_input=*/true));
   EXPECT_TRUE(differences.none());
   EXPECT_EQ(differences.not_compared().size(), 1u);

@@ -34,27 +34,27 @@ inline Tensors ComplexBuffer() { return {buf(0, {3}, at::kComplexFloat)}; }
 inline at::Tensor Flat(const at::Tensor& x) { return x.view(at::IntArrayRef({-1})); }
 
 // Tables, one in each *_cases.cc.
-std::vector<ConfCase> RequiresGradCases();  // inputs and results that the function made require grad
+std::vector<ConfCase> RequiresGradCases();  // requires_grad_ on inputs and results
 std::vector<ConfCase> ViewCases();          // views in unusual order
 std::vector<ConfCase> ConjugateCases();
 std::vector<ConfCase> NumberCases();        // results other than tensors
 std::vector<ConfCase> MutationCases();      // writes in unusual order
-std::vector<ConfCase> SequenceCases();      // several of these in one function
-std::vector<ConfCase> SharedInputCases();   // with inputs in the same memory
+std::vector<ConfCase> SequenceCases();      // several views and writes in one function
+std::vector<ConfCase> SharedInputCases();   // inputs in the same memory
 std::vector<ConfCase> OpCases();            // ops that write, in all their forms
-std::vector<ConfCase> OutputCases();        // what comes out, and what it is a view of
+std::vector<ConfCase> OutputCases();        // outputs, and the tensors that they are views of
 std::vector<ConfCase> SharedMemoryCases();  // inputs in the same memory
 std::vector<ConfCase> StorageCases();       // set_, resize_, sizes
 std::vector<ConfCase> ElementCases();       // dtypes, complex numbers, tensors of few elements
 std::vector<ConfCase> ModeCases();          // gradients on and off, detached, custom, random
-std::vector<ConfCase> DerivativeCases();    // what a backward keeps, gradients inside, forms of results
+std::vector<ConfCase> DerivativeCases();    // saved values, gradients inside the function, kinds of results
 
-std::vector<ConfCase> WrittenInputCases();       // data and metadata of inputs change, further
+std::vector<ConfCase> WrittenInputCases();       // further data and metadata mutations of inputs
 std::vector<ConfCase> InputAliasCases();         // outputs that are views of inputs
 std::vector<ConfCase> IntermediateAliasCases();  // outputs that are views of intermediates
-std::vector<ConfCase> MergedInputCases();        // inputs in the same memory, further
-std::vector<ConfCase> CombinationCases();        // of all these
-std::vector<ConfCase> MetadataMutationCases();   // sizes, strides or offsets of inputs change, also back
+std::vector<ConfCase> MergedInputCases();        // further inputs in the same memory
+std::vector<ConfCase> CombinationCases();        // combinations of the above
+std::vector<ConfCase> MetadataMutationCases();   // metadata mutations of inputs, some of them restored
 std::vector<ConfCase> TrainingCases();           // tangents, normalization, optimizers, custom functions
 
 }  // namespace cotan::conformance

@@ -11,7 +11,7 @@ namespace {
 
 using Sizes = at::IntArrayRef;
 
-// An input for each list of sizes.
+// Returns a function that makes one leaf for each list of sizes.
 std::function<Tensors()> Leaves(std::vector<std::vector<int64_t>> sizes) {
   return [sizes = std::move(sizes)] {
     Tensors leaves;
@@ -20,7 +20,7 @@ std::function<Tensors()> Leaves(std::vector<std::vector<int64_t>> sizes) {
   };
 }
 
-// A gradient that is zero whatever comes in is there if something comes in.
+// Gradients that are zero for all tangents: defined if a tangent is defined.
 std::vector<ConfCase> ZeroGradientCases() {
   return {
       LossOf({0}, Case("zeroed_next_to_another_result", Leaf,

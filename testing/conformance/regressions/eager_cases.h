@@ -12,7 +12,7 @@
 namespace cotan::conformance {
 
 std::vector<ConfCase> StridedViewCases();  // writes through each kind of view
-std::vector<ConfCase> InPlaceCases();      // ops in place, over dtypes
+std::vector<ConfCase> InPlaceCases();      // in-place ops, for each dtype
 std::vector<ConfCase> ComplexCases();      // arithmetic of complex numbers
 
 }  // namespace cotan::conformance

@@ -18,7 +18,7 @@ namespace {
 
 class EagerCaseTest : public testing::TestWithParam<ConfCase> {};
 
-TEST_P(EagerCaseTest, IsAsInEager) {
+TEST_P(EagerCaseTest, AgreesWithEager) {
   at::set_num_threads(1);
   Differences differences;
   CheckProgram(GetParam(), differences);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Arithmetic of complex numbers: out of place and in place, of leaves, what was
-// computed, and buffers.
+// Complex arithmetic: out of place and in place, on leaves, computed tensors and buffers.
 #include <deque>
 #include <functional>
 #include <string>
@@ -31,7 +30,7 @@ struct Op {
   std::function<at::Tensor(const at::Tensor&, const at::Tensor&)> of;
 };
 
-// Of square matrices.
+// Returns the ops; their arguments are square matrices.
 std::vector<Op> Ops() {
   using T = const at::Tensor&;
   return {

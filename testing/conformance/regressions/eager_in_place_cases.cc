@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Ops in place, over dtypes: of numbers and of tensors.
+// In-place ops with number and tensor arguments, for each dtype.
 #include <deque>
 #include <functional>
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 
 struct Write {
   std::string name;
-  std::function<void(at::Tensor&, const at::Tensor&)> to;  // to the first; the second has its dtype
+  std::function<void(at::Tensor&, const at::Tensor&)> to;  // writes to the first; the second has its dtype
 };
 
 std::vector<Write> Writes() {
@@ -148,10 +148,10 @@ std::vector<ConfCase> InPlaceCases() {
           return {in[0].clone(), in[0].slice(0, 1, 3)};
         }));
       };
-      // Eager has no cumulative sum of these.
+      // Eager does not support cumsum of bool.
       if (type == at::kBool && write.name == "cumsum") continue;
       add("_buffer", false);
-      // Gradients of these are made of results, which eager rounds once more.
+      // Their derivatives use the result, which eager rounds to the half-precision dtype.
       const bool is_half = type == at::kHalf || type == at::kBFloat16;
       if (is_half && (write.name == "tanh" || write.name == "sigmoid")) continue;
       if (at::isFloatingType(type)) add("_computed", true);

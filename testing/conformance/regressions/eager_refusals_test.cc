@@ -20,7 +20,7 @@ void ExpectRefused(const Tensors& inputs, const std::function<Tensors(Tensors)>&
   EXPECT_TRUE(absl::StrContains(model.status().message(), message)) << model.status();
 }
 
-TEST(RefusalTest, WriteToWindowsThatOverlap) {
+TEST(RefusalTest, WriteToOverlappingWindows) {
   const auto write = [](Tensors in) -> Tensors {
     in[0].unfold(0, 3, 1).mul_(2);
     return {in[0] * 1};
@@ -33,7 +33,7 @@ TEST(RefusalTest, ViewOfMemoryBetweenTheElements) {
   ExpectRefused({buf(0, {6}).slice(0, 0, 6, 2)}, look, "it accesses memory outside the elements of its argument");
 }
 
-TEST(RefusalTest, ViewOfMemoryBeyondWhatWasWritten) {
+TEST(RefusalTest, ViewOfMemoryBeyondTheWrittenElements) {
   const auto look = [](Tensors in) -> Tensors {
     in[0].mul_(2);
     return {in[0].as_strided({2}, {3}, 0) * 2};
@@ -42,7 +42,7 @@ TEST(RefusalTest, ViewOfMemoryBeyondWhatWasWritten) {
                 "it accesses memory outside the elements of its argument: elements from 0 up to 4 of 1");
 }
 
-TEST(RefusalTest, WriteToMemoryBeforeAPart) {
+TEST(RefusalTest, WriteToMemoryBeforeASlice) {
   const auto write = [](Tensors in) -> Tensors {
     in[0].as_strided({2}, {3}, 0).zero_();
     return {};
@@ -51,19 +51,19 @@ TEST(RefusalTest, WriteToMemoryBeforeAPart) {
                 "aten.as_strided_scatter.default: it accesses memory outside the elements of its argument");
 }
 
-TEST(RefusalTest, DetachedArgumentWrittenWithWhatRequiresGrad) {
+TEST(RefusalTest, DetachedArgumentWrittenWithATensorThatRequiresGrad) {
   const auto add = [](Tensors in) -> Tensors { return {in[0].add_(in[1])}; };
   const at::Tensor x = leaf(0, {6}).clone();
   ExpectRefused({x.detach(), x}, add,
                 "it is detached from another input, whose memory it shares, and written with what requires grad");
 }
 
-TEST(RefusalTest, ArithmeticOnBits) {
+TEST(RefusalTest, ArithmeticOnADtypeView) {
   const auto add = [](Tensors in) -> Tensors { return {in[0].view(at::kInt) + 1}; };
   ExpectRefused({buf(0, {6})}, add, "aten.view.dtype");
 }
 
-TEST(RefusalTest, OpsOnComplexNumbersAreNamedAllAtOnce) {
+TEST(RefusalTest, AllUnsupportedComplexOpsAreListed) {
   const auto f = [](Tensors in) -> Tensors { return {in[0].cumprod(0), in[0].acosh()}; };
   ExpectRefused({buf(0, {3}, at::kComplexFloat)}, f, "aten.acosh.default, aten.cumprod.default of complex numbers");
 }

@@ -167,8 +167,7 @@ std::vector<View> Views() {
   };
 }
 
-// Returns whether the view has memory that is not an element of its tensor, or of the part that it
-// is a view of.
+// Returns whether the view accesses memory outside the elements of the tensor that it is a view of.
 bool LooksIntoGaps(const Place& place, const View& view) {
   if (!absl::StrContains(view.name, "as_strided")) return false;
   const bool is_part = view.name == "as_strided_of_a_part";

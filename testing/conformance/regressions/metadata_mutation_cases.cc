@@ -119,7 +119,7 @@ std::vector<ConfCase> MetadataMutationCases() {
             in[0].as_strided_({2}, {2}, 0);
             return {y};
           }),
-      // A leaf that moves keeps no history: its gradient is of what it is when it is used.
+      // A metadata-mutated leaf stays a leaf: its gradient has the metadata that it has when it is used.
       Case("leaf_with_a_view_moved_and_written", LeafAndRow,
            [](Tensors in) -> Tensors {
              const at::Tensor y = in[1] * 2;

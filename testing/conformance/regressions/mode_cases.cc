@@ -14,7 +14,7 @@ auto NoGrad(F f) {
   return f();
 }
 
-// A leaf and its rows as one vector, which has no history.
+// Returns a leaf and its elements as a vector: a no_grad view without grad_fn.
 Tensors LeafAndViewUnderNoGrad() {
   const at::Tensor base = leaf(0, {2, 3});
   return {base, NoGrad([&] { return base.view({6}); })};
@@ -25,7 +25,7 @@ Tensors ComputedAndViewUnderNoGrad() {
   return {base, NoGrad([&] { return base.view({6}); })};
 }
 
-// Views that were made under no_grad, which no gradient goes through.
+// Views made under no_grad: gradients do not pass through them.
 std::vector<ConfCase> NoGradViewCases() {
   return {
       Case("data_of_a_view_under_no_grad_whose_base_is_written", ComputedAndViewUnderNoGrad,

@@ -5,7 +5,7 @@
 namespace cotan::conformance {
 namespace {
 
-// Three windows of one tensor that overlap.
+// Returns three overlapping windows of one tensor.
 Tensors ThreeWindows() {
   const at::Tensor b = leaf(0, {8}).clone();
   return {b.slice(0, 0, 4), b.slice(0, 2, 6), b.slice(0, 4, 8)};
