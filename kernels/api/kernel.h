@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/dtype.h"
 #include "base/layout.h"
@@ -44,6 +45,11 @@ struct KernelRequest {
   int threads = 1;
   // The device on which Run() executes; null = the host.
   Device* device = nullptr;
+  // True if an output is memory that outlives the call (a state or an argument of the caller). A device whose errors
+  // come later leaves such outputs as they are once an op before this one has failed.
+  bool guarded_outputs = false;
+  // Name of the op for errors that come later: "method 'eval', op 3 (gather) from embedding".
+  absl::string_view name = "";
 };
 
 // The pointers of one execution, in the memory of the kernel's device. The scratch is aligned to 64 bytes and

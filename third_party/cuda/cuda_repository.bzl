@@ -19,16 +19,16 @@ def _cuda_repository_impl(rctx):
         rctx.symlink(root + "/include", "include")
         rctx.symlink(root + "/lib64/libcudart_static.a", "lib/libcudart_static.a")
         has_cudnn = rctx.path(root + "/include/cudnn.h").exists
-    rctx.template("defs.bzl", Label("//third_party/cuda:defs.bzl.tpl"), {
-        "%{available}": repr(available),
-        "%{root}": repr(root if available else ""),
-    }, executable = False)
     incompatible = repr(["@cotan//third_party/cuda:toolkit"])
-    rctx.template("BUILD.bazel", Label("//third_party/cuda:cuda.BUILD"), {
-        "%{compatible_with}": repr([]) if available else incompatible,
+    substitutions = {
+        "%{available}": repr(available),
         "%{compatible_with_cudnn}": repr([]) if has_cudnn else incompatible,
-        "%{root}": root,
-    }, executable = False)
+        "%{compatible_with}": repr([]) if available else incompatible,
+        "%{root}": repr(root if available else ""),
+        "%{rpath}": repr(["-Wl,-rpath,%s/lib64" % root] if available else []),
+    }
+    rctx.template("defs.bzl", Label("//third_party/cuda:defs.bzl.tpl"), substitutions, executable = False)
+    rctx.template("BUILD.bazel", Label("//third_party/cuda:cuda.BUILD"), substitutions, executable = False)
 
 cuda_repository = repository_rule(
     implementation = _cuda_repository_impl,
