@@ -7,7 +7,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -18,6 +20,15 @@ enum class DeviceType : uint8_t { kCpu = 0, kCuda = 1 };
 
 // Returns "cpu" or "cuda".
 absl::string_view DeviceTypeName(DeviceType type);
+
+// Work that was recorded once and is queued again with the same addresses.
+class RecordedWork {
+ public:
+  virtual ~RecordedWork() = default;
+  // Queues the work, ordered like a kernel. Allocates nothing.
+  // Internal: the device failed.
+  virtual absl::Status Run() = 0;
+};
 
 // One device. Outlives every session that uses it. Not thread-safe unless a subclass says so.
 class Device {
@@ -40,8 +51,19 @@ class Device {
   virtual absl::Status Copy(void* to, const void* from, size_t bytes) = 0;
 
   // Waits until all queued work is done.
+  // InvalidArgument: data made an op fail since the last call (see queues_work()); the message names the first such op.
+  // CopyToHost() returns this error as well; the one that returns it clears it.
   // Internal: the work failed; the message is the vendor's.
   virtual absl::Status Synchronize() = 0;
+
+  // Returns true if kernels are queued and run later. Errors that data cause then do not come from Kernel::Run().
+  virtual bool queues_work() const { return false; }
+
+  // Records the work that `queue` queues, which does not run. Null: the device does not record work, and `queue` was
+  // not called. Errors of `queue`; Internal: it did what cannot be recorded, such as an allocation.
+  virtual absl::StatusOr<std::unique_ptr<RecordedWork>> Record(absl::FunctionRef<absl::Status()> /*queue*/) {
+    return std::unique_ptr<RecordedWork>();
+  }
 };
 
 // Returns the host as a device: Allocate() is aligned operator new (nothrow), copies are memcpy,

@@ -69,11 +69,13 @@ class Kernel {
   // Returns the bytes of scratch that Run() needs.
   size_t scratch_bytes() const { return scratch_bytes_; }
 
-  // Executes the op. It fails only for reasons that depend on data or the device.
-  // InvalidArgument: an index is out of range; outputs may be partly written.
-  // Internal: the device failed.
+  // Executes the op, or queues it on a device that queues work. It fails only for reasons that depend on data or the
+  // device. InvalidArgument: an index is out of range; outputs may be partly written. Internal: the device failed.
   // Errors of an effect handler.
   virtual absl::Status Run(const KernelArgs& args) = 0;
+
+  // Returns true if Run() waits for the device or calls code of the host, so that it cannot be part of recorded work.
+  virtual bool runs_on_host() const { return false; }
 
  protected:
   size_t scratch_bytes_ = 0;

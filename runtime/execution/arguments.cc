@@ -15,6 +15,12 @@
 namespace cotan {
 namespace {
 
+// A session on a GPU copies arguments from the host to its device.
+bool IsReachable(const Tensor& argument, const Device& device) {
+  return &argument.device() == &device ||
+         (argument.device().type() == DeviceType::kCpu && device.type() != DeviceType::kCpu);
+}
+
 using serialization::Method;
 using serialization::SymbolProto;
 using serialization::TensorType;
@@ -74,7 +80,7 @@ class Checker {
     const bool fits = argument.defined() && argument.dtype() == ToDType(type.dtype()) &&
                       argument.layout().rank() == type.sizes_size();
     if (!fits) return Misfit(i);
-    if (&argument.device() == &device_) return absl::OkStatus();
+    if (IsReachable(argument, device_)) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(NameOf(i), " is on ", DeviceTypeName(argument.device().type()),
                                                    ", the session runs on ", DeviceTypeName(device_.type())));
   }
@@ -156,7 +162,7 @@ bool ArgumentsMatch(absl::Span<const TensorSpec> specs, absl::Span<const Tensor*
   if (specs.size() != arguments.size()) return false;
   for (size_t i = 0; i < specs.size(); ++i) {
     const Tensor& argument = *arguments[i];
-    if (!argument.defined() || argument.dtype() != specs[i].dtype || &argument.device() != &device ||
+    if (!argument.defined() || argument.dtype() != specs[i].dtype || !IsReachable(argument, device) ||
         argument.layout().sizes != specs[i].layout.sizes) {
       return false;
     }

@@ -16,8 +16,8 @@
 
 namespace cotan {
 
-// Returns true if there is one argument per spec, each with the dtype and sizes of its spec and on `device`.
-// This is the fast check of repeated calls; see CheckArguments() for the full one.
+// Returns true if there is one argument per spec, each with the dtype and sizes of its spec and on `device` or the
+// host. This is the fast check of repeated calls; see CheckArguments() for the full one.
 bool ArgumentsMatch(absl::Span<const TensorSpec> specs, absl::Span<const Tensor* const> arguments,
                     const Device& device);
 

@@ -2,7 +2,10 @@
 
 #include "runtime/execution/bound_plan.h"
 
+#include <algorithm>
 #include <chrono>
+
+#include "base/status_macros.h"
 
 namespace cotan {
 namespace {
@@ -12,8 +15,11 @@ void* At(void* base, int64_t offset) { return base == nullptr ? nullptr : static
 
 }  // namespace
 
-BoundPlan::BoundPlan(const Plan& plan)
+BoundPlan::BoundPlan(const Plan& plan, Device& device)
     : plan_(plan),
+      device_(device),
+      records_(device.queues_work() && std::none_of(plan.kernels.begin(), plan.kernels.end(),
+                                                    [](const auto& kernel) { return kernel->runs_on_host(); })),
       pointers_(plan.pointers.size()),
       input_patches_(plan.inputs.size()),
       output_patches_(plan.outputs.size()) {
@@ -31,6 +37,8 @@ BoundPlan::BoundPlan(const Plan& plan)
 }
 
 void BoundPlan::Bind(const FixedAddresses& addresses) {
+  arena_ = addresses.arena;
+  addresses_changed_ = true;
   for (size_t i = 0; i < pointers_.size(); ++i) {
     const PlannedPointer& pointer = plan_.pointers[i];
     if (pointer.kind == BufferKind::kArena) pointers_[i] = At(addresses.arena, pointer.offset);
@@ -43,10 +51,52 @@ void BoundPlan::Bind(const FixedAddresses& addresses) {
 }
 
 void BoundPlan::Patch(const std::vector<PatchPoint>& patches, void* address) {
-  for (const PatchPoint& patch : patches) pointers_[patch.pointer] = At(address, patch.offset);
+  for (const PatchPoint& patch : patches) {
+    void*& pointer = pointers_[patch.pointer];
+    void* const patched = At(address, patch.offset);
+    addresses_changed_ |= pointer != patched;
+    pointer = patched;
+  }
 }
 
 absl::Status BoundPlan::Execute(int& failed_step) {
+  return records_ ? ExecuteRecorded(failed_step) : Queue(failed_step);
+}
+
+BoundPlan::Recording* BoundPlan::FindRecording() {
+  if (!addresses_changed_ && current_ != nullptr) return current_;
+  addresses_changed_ = false;
+  for (Recording& recording : recordings_) {
+    if (recording.arena == arena_ && recording.pointers == pointers_) return current_ = &recording;
+  }
+  if (recordings_.size() < kRecordings) {
+    recordings_.reserve(kRecordings);  // current_ points into it
+    recordings_.emplace_back();
+    current_ = &recordings_.back();
+  } else {
+    current_ = &*std::min_element(recordings_.begin(), recordings_.end(),
+                                  [](const Recording& a, const Recording& b) { return a.last_call < b.last_call; });
+  }
+  current_->pointers = pointers_;
+  current_->arena = arena_;
+  current_->work = nullptr;
+  current_->last_call = num_calls_;
+  return nullptr;
+}
+
+absl::Status BoundPlan::ExecuteRecorded(int& failed_step) {
+  ++num_calls_;
+  Recording* const recording = FindRecording();
+  if (recording == nullptr) return Queue(failed_step);
+  recording->last_call = num_calls_;
+  if (recording->work == nullptr) {
+    COTAN_ASSIGN_OR_RETURN(recording->work, device_.Record([&] { return Queue(failed_step); }));
+    if (recording->work == nullptr) return Queue(failed_step);
+  }
+  return recording->work->Run();
+}
+
+absl::Status BoundPlan::Queue(int& failed_step) {
   for (Step& step : steps_) {
     absl::Status status = step.kernel->Run(step.args);
     if (!status.ok()) {
@@ -57,11 +107,11 @@ absl::Status BoundPlan::Execute(int& failed_step) {
   return absl::OkStatus();
 }
 
-absl::Status BoundPlan::ExecuteTimed(Device& device, absl::Span<int64_t> nanoseconds, int& failed_step) {
+absl::Status BoundPlan::ExecuteTimed(absl::Span<int64_t> nanoseconds, int& failed_step) {
   for (size_t i = 0; i < steps_.size(); ++i) {
     const auto start = std::chrono::steady_clock::now();
     absl::Status status = steps_[i].kernel->Run(steps_[i].args);
-    if (status.ok()) status = device.Synchronize();
+    if (status.ok()) status = device_.Synchronize();
     if (!status.ok()) {
       failed_step = static_cast<int>(i);
       return status;

@@ -37,7 +37,7 @@ std::shared_ptr<const Program> AddTransposed() {
 TEST(BoundPlanTest, ABoundPlanRunsOnWhateverItIsGiven) {
   const auto program = AddTransposed();
   const auto plan = *MakePlan(*program, 0, {}, Target());
-  BoundPlan bound(*plan);
+  BoundPlan bound(*plan, HostDevice());
   int failed = -1;
   // The arena and the tensors move between calls.
   for (int i = 0; i < 2; ++i) {
@@ -57,7 +57,7 @@ TEST(BoundPlanTest, ABoundPlanRunsOnWhateverItIsGiven) {
 TEST(BoundPlanTest, EveryStepOfATimedRunHasATime) {
   const auto program = AddTransposed();
   const auto plan = *MakePlan(*program, 0, {}, Target());
-  BoundPlan bound(*plan);
+  BoundPlan bound(*plan, HostDevice());
   std::vector<char> memory(static_cast<size_t>(plan->arena_bytes) + 64);
   bound.Bind({.arena = memory.data() + 64 - reinterpret_cast<uintptr_t>(memory.data()) % 64, .states = {}});
   std::vector<float> x = {1, 2, 3, 4};
@@ -66,7 +66,7 @@ TEST(BoundPlanTest, EveryStepOfATimedRunHasATime) {
   bound.SetOutput(0, y.data());
   std::vector<int64_t> nanoseconds(plan->steps.size(), -1);
   int failed = -1;
-  ASSERT_TRUE(bound.ExecuteTimed(HostDevice(), absl::MakeSpan(nanoseconds), failed).ok());
+  ASSERT_TRUE(bound.ExecuteTimed(absl::MakeSpan(nanoseconds), failed).ok());
   EXPECT_THAT(y, ElementsAre(4, 7, 7, 10));
   EXPECT_THAT(nanoseconds, Each(Ge(0)));
 }
@@ -84,7 +84,7 @@ TEST(BoundPlanTest, TheFailingStepIsTold) {
   m.Output("row", row);
   const auto program = builder.Load();
   const auto plan = *MakePlan(*program, 0, {}, Target());
-  BoundPlan bound(*plan);
+  BoundPlan bound(*plan, HostDevice());
   std::vector<char> memory(static_cast<size_t>(plan->arena_bytes) + 64);
   bound.Bind({.arena = memory.data() + 64 - reinterpret_cast<uintptr_t>(memory.data()) % 64, .states = {}});
   float values[3] = {1, 2, 3};

@@ -30,6 +30,8 @@ class EffectKernel final : public Kernel {
     }
   }
 
+  bool runs_on_host() const override { return true; }
+
   absl::Status Run(const KernelArgs& args) override {
     const void* from = args.inputs[0];
     if (!elements_.empty()) {

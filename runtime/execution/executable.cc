@@ -23,12 +23,13 @@ Executable::Executable(const Program& program, const ExecutionTarget& target, st
     : program_(program),
       target_(target),
       plan_(std::move(plan)),
-      bound_(*plan_),
+      bound_(*plan_, *target.device),
       input_staging_(plan_->inputs.size()),
       output_staging_(plan_->outputs.size()) {}
 
 void Executable::Bind(const FixedAddresses& addresses, uint64_t generation) {
   copies_out_.clear();  // those of a call that failed before Run()
+  copies_back_.clear();
   if (generation_ == generation) return;
   bound_.Bind(addresses);
   generation_ = generation;
@@ -41,6 +42,7 @@ bool Executable::IsWritten(int input) const {
 absl::Status Executable::SetInput(int index, const Tensor& argument) {
   const TensorSpec& planned = plan_->inputs[static_cast<size_t>(index)];
   if (!argument.is_plain()) return SetInputReading(index, argument);
+  if (&argument.device() != target_.device) return SetHostInput(index, argument);
   if (SameGeometry(argument.layout(), planned.layout)) {
     bound_.SetInput(index, argument.address());
     return absl::OkStatus();
@@ -59,9 +61,46 @@ absl::Status Executable::SetInputReading(int index, const Tensor& argument) {
                                                  "conjugate or negative view: pass a copy (Clone())"));
   }
   COTAN_ASSIGN_OR_RETURN(const Tensor plain, argument.ResolveConjNeg());
+  if (&plain.device() != target_.device) return SetHostInput(index, plain);
   Staging& staging = input_staging_[static_cast<size_t>(index)];
   COTAN_RETURN_IF_ERROR(CopyIn(planned, plain, staging));
   bound_.SetInput(index, staging.memory.address());
+  return absl::OkStatus();
+}
+
+absl::Status Executable::SetHostInput(int index, const Tensor& argument) {
+  const TensorSpec& planned = plan_->inputs[static_cast<size_t>(index)];
+  if (host_staging_.empty()) host_staging_.resize(plan_->inputs.size());
+  HostStaging& staging = host_staging_[static_cast<size_t>(index)];
+  if (!staging.memory.defined()) {
+    COTAN_ASSIGN_OR_RETURN(staging.memory, Tensor::EmptyStrided(planned.dtype, planned.layout, *target_.device));
+  }
+  bound_.SetInput(index, staging.memory.address());
+  const size_t bytes = static_cast<size_t>(argument.num_elements()) * ByteSize(planned.dtype);
+  if (bytes == 0) return absl::OkStatus();
+  if (IsWritten(index)) copies_back_.push_back({index, argument});
+  const Tensor* from = &argument;
+  if (!SameGeometry(argument.layout(), planned.layout)) {
+    if (!staging.arranged.defined()) {
+      COTAN_ASSIGN_OR_RETURN(staging.arranged, Tensor::EmptyStrided(planned.dtype, planned.layout));
+    }
+    CopyStrided(argument.address(), argument.layout(), staging.arranged.address(), planned.layout,
+                ByteSize(planned.dtype));
+    from = &staging.arranged;
+  }
+  return target_.device->CopyFromHost(staging.memory.address(), from->address(), bytes);
+}
+
+absl::Status Executable::CopyBackToHost(const CopyBack& copy) {
+  const TensorSpec& planned = plan_->inputs[static_cast<size_t>(copy.input)];
+  HostStaging& staging = host_staging_[static_cast<size_t>(copy.input)];
+  const size_t bytes = static_cast<size_t>(copy.argument.num_elements()) * ByteSize(planned.dtype);
+  if (SameGeometry(copy.argument.layout(), planned.layout)) {
+    return target_.device->CopyToHost(copy.argument.address(), staging.memory.address(), bytes);
+  }
+  COTAN_RETURN_IF_ERROR(target_.device->CopyToHost(staging.arranged.address(), staging.memory.address(), bytes));
+  CopyStrided(staging.arranged.address(), planned.layout, copy.argument.address(), copy.argument.layout(),
+              ByteSize(planned.dtype));
   return absl::OkStatus();
 }
 
@@ -106,6 +145,7 @@ absl::Status Executable::AddCopyOut(const TensorSpec& planned, const Tensor& res
 
 absl::Status Executable::CopyOutAll() {
   for (const CopyOut& copy : copies_out_) COTAN_RETURN_IF_ERROR(RunKernel(*copy.kernel, copy.from, copy.to));
+  for (const CopyBack& copy : copies_back_) COTAN_RETURN_IF_ERROR(CopyBackToHost(copy));
   return absl::OkStatus();
 }
 
@@ -141,7 +181,7 @@ absl::Status Executable::Run() {
 
 absl::Status Executable::RunTimed(absl::Span<int64_t> nanoseconds) {
   int failed = 0;
-  const absl::Status status = bound_.ExecuteTimed(*target_.device, nanoseconds, failed);
+  const absl::Status status = bound_.ExecuteTimed(nanoseconds, failed);
   COTAN_RETURN_IF_ERROR(AtStep(status, failed));
   return CopyOutAll();
 }

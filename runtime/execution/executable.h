@@ -34,7 +34,8 @@ class Executable {
   // identifies the addresses: they are bound only if it differs from that of the previous call.
   void Bind(const FixedAddresses& addresses, uint64_t generation);
 
-  // Makes `argument`, whose dtype and sizes are those of plan().inputs[index], an input of the next Run(). An
+  // Makes `argument`, whose dtype and sizes are those of plan().inputs[index], an input of the next Run(). It is on the
+  // device or on the host; one on the host is copied to the device, and back afterwards if the method writes it. An
   // argument of another layout than the planned one is copied before the steps run, and copied back
   // afterwards if the method writes it. The memory of the copy is allocated once; its kernels are prepared
   // once for each change of layout.
@@ -67,6 +68,16 @@ class Executable {
     StridedLayout out_layout;
     std::unique_ptr<Kernel> copy_out;
   };
+  // The memory on the device of an argument on the host.
+  struct HostStaging {
+    Tensor memory;
+    Tensor arranged;  // on the host, in the planned layout; undefined while arguments have that layout
+  };
+  // A written argument on the host, which gets its new content after the steps have run.
+  struct CopyBack {
+    int input;
+    Tensor argument;
+  };
   // A copy that is made after the steps have run.
   struct CopyOut {
     Kernel* kernel;
@@ -76,12 +87,15 @@ class Executable {
 
   Executable(const Program& program, const ExecutionTarget& target, std::unique_ptr<Plan> plan);
   absl::Status AtStep(const absl::Status& status, int step) const;
+  absl::Status SetHostInput(int index, const Tensor& argument);
+  absl::Status CopyBackToHost(const CopyBack& copy);
   absl::Status AllocateStaging(const TensorSpec& planned, Staging& staging) const;
   // Sets an input whose argument has a conjugate or negative bit: resolves the bits in a copy.
   absl::Status SetInputReading(int index, const Tensor& argument);
   absl::Status CopyIn(const TensorSpec& planned, const Tensor& argument, Staging& staging) const;
   absl::Status AddCopyOut(const TensorSpec& planned, const Tensor& result, Staging& staging);
   absl::Status RunKernel(Kernel& kernel, void* from, void* to) const;
+  // Makes the copies that follow the steps.
   absl::Status CopyOutAll();
   bool IsWritten(int input) const;
 
@@ -90,9 +104,11 @@ class Executable {
   const std::unique_ptr<Plan> plan_;
   BoundPlan bound_;
   uint64_t generation_ = 0;
-  std::vector<Staging> input_staging_;   // one per input
-  std::vector<Staging> output_staging_;  // one per output
-  std::vector<CopyOut> copies_out_;      // of the next Run()
+  std::vector<Staging> input_staging_;     // one per input
+  std::vector<Staging> output_staging_;    // one per output
+  std::vector<CopyOut> copies_out_;        // of the next Run()
+  std::vector<HostStaging> host_staging_;  // one per input, or none before the first argument on the host
+  std::vector<CopyBack> copies_back_;      // of the next Run()
 };
 
 }  // namespace cotan

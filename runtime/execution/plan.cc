@@ -32,7 +32,8 @@ class DenseCopy final : public Kernel {
 
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const Op& op, absl::Span<const TensorSpec> inputs,
                                                 absl::Span<const TensorSpec> outputs, absl::Span<const int64_t> symbols,
-                                                const ExecutionTarget& target) {
+                                                const ExecutionTarget& target, bool guarded = false,
+                                                absl::string_view name = "") {
   COTAN_ASSIGN_OR_RETURN(const KernelFactory factory,
                          target.kernels->Find(target.device->type(), op.kind_case(), outputs[0].dtype));
   return factory({.op = op,
@@ -40,7 +41,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const Op& op, absl::Span<const T
                   .outputs = outputs,
                   .symbols = symbols,
                   .threads = target.threads,
-                  .device = target.device});
+                  .device = target.device,
+                  .guarded_outputs = guarded,
+                  .name = name});
 }
 
 bool IsSameDense(const TensorSpec& from, const TensorSpec& to) {
@@ -92,10 +95,21 @@ class Planner {
 
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(const ScheduledStep& step, absl::Span<const TensorSpec> inputs,
                                                         absl::Span<const TensorSpec> outputs) const {
-    if (step.op < 0) return PrepareCopy(inputs[0], outputs[0], target_);
+    const bool guarded = target_.device->queues_work() && WritesLastingMemory(step);
+    if (step.op < 0) return PrepareCopy(inputs[0], outputs[0], target_, guarded);
     const Op& op = OpOf(method_, step);
     if (op.has_effect()) return PrepareEffect(op.effect(), inputs[0], *target_.device, target_.effects);
-    return Prepare(op, inputs, outputs, plan_->symbols, target_);
+    const std::string name =
+        target_.device->queues_work() ? StepName(program_, *plan_, {.op = step.op}) : std::string();
+    return Prepare(op, inputs, outputs, plan_->symbols, target_, guarded, name);
+  }
+
+  // Returns true if an output is a state or an argument.
+  bool WritesLastingMemory(const ScheduledStep& step) const {
+    return std::any_of(step.outputs.begin(), step.outputs.end(), [&](const Operand& output) {
+      const BufferKind kind = schedule_.buffers[static_cast<size_t>(output.buffer)].kind;
+      return kind == BufferKind::kState || kind == BufferKind::kInput;
+    });
   }
 
   absl::Status PlaceBuffers() {
@@ -148,14 +162,14 @@ absl::StatusOr<std::unique_ptr<Plan>> MakePlan(const Program& program, int metho
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareCopy(const TensorSpec& from, const TensorSpec& to,
-                                                    const ExecutionTarget& target) {
-  if (IsSameDense(from, to)) {
+                                                    const ExecutionTarget& target, bool guarded) {
+  if (IsSameDense(from, to) && !guarded) {
     const size_t bytes = static_cast<size_t>(NumElements(to.layout.sizes)) * ByteSize(to.dtype);
     return std::make_unique<DenseCopy>(*target.device, bytes);
   }
   Op op;
   op.mutable_copy();
-  return Prepare(op, {from}, {to}, {}, target);
+  return Prepare(op, {from}, {to}, {}, target, guarded);
 }
 
 std::string StepName(const Program& program, const Plan& plan, const PlannedStep& step) {

@@ -74,9 +74,9 @@ absl::StatusOr<std::unique_ptr<Plan>> MakePlan(const Program& program, int metho
 
 // Prepares a copy between tensors of equal dtype and sizes: the device's own copy if both are dense with
 // equal strides, else the registry's kernel.
-// NotFound, Unimplemented: as MakePlan().
+// NotFound, Unimplemented: as MakePlan(). `guarded`: as KernelRequest::guarded_outputs.
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareCopy(const TensorSpec& from, const TensorSpec& to,
-                                                    const ExecutionTarget& target);
+                                                    const ExecutionTarget& target, bool guarded = false);
 
 // Returns the name of a step for messages: "method 'eval', op 3 (matmul) from fc1".
 std::string StepName(const Program& program, const Plan& plan, const PlannedStep& step);

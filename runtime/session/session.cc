@@ -354,6 +354,8 @@ absl::Status Session::RunTimed(MethodHandle handle, absl::Span<const Tensor> arg
   });
 }
 
+absl::Status Session::Synchronize() const { return impl_->core()->target().device->Synchronize(); }
+
 absl::StatusOr<Tensor> Session::Gradient(absl::string_view parameter) const { return impl_->Gradient(parameter); }
 
 absl::StatusOr<Variable> Session::Parameter(absl::string_view name) const {

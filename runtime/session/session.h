@@ -87,6 +87,8 @@ class Session {
 
   // Runs a method once and returns its results in new tensors. States are updated when it returns. The first
   // call for a set of sizes makes a plan and prepares its kernels.
+  // On a device that queues work (a GPU) the results and states are complete when a later call waits for the device:
+  // Tensor::ToHost(), State(), SaveCheckpoint(), Synchronize(); errors of values come from that call.
   // Arguments may have any layout; those of the planned layout (row-major unless the program says otherwise)
   // are not copied. Arguments are read only, except those that the method writes (Method.input_updates).
   // Inputs and results are those of the program; see Function (runtime/function/function.h) for those of the
@@ -118,6 +120,12 @@ class Session {
   // Runs a method as Run() does and sets `nanoseconds` to the time of each step of the plan; see StepNames().
   absl::Status RunTimed(MethodHandle method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
                         std::vector<int64_t>& nanoseconds);
+
+  // Waits until the work that calls queued on the device is done.
+  // InvalidArgument: a value made an op fail since the last call that waited (an index out of range); the message names
+  // the first such op. States and arguments are unchanged by that call and those after it.
+  // Internal: the device failed.
+  absl::Status Synchronize() const;
 
   // Returns the gradient of a parameter, by name or alias, that the last backward computed. It shares memory
   // with that call's result.

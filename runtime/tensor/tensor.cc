@@ -182,11 +182,11 @@ absl::Status Tensor::CheckElementType(DType expected) const {
 
 absl::StatusOr<Tensor> Tensor::Clone() const {
   if (!defined()) return absl::InvalidArgumentError("an undefined tensor cannot be copied");
+  if (device().type() != DeviceType::kCpu && (!is_plain() || !is_contiguous())) {
+    COTAN_ASSIGN_OR_RETURN(const Tensor host, ToHost());
+    return host.ToDevice(device());
+  }
   if (!is_plain()) {
-    if (device().type() != DeviceType::kCpu) {
-      return absl::UnimplementedError(
-          absl::StrCat("a conjugate or negative view on ", DeviceTypeName(device().type()), " cannot be copied"));
-    }
     COTAN_ASSIGN_OR_RETURN(Tensor copy, WithConjNegBits({}).Clone());
     COTAN_RETURN_IF_ERROR(Read(reading_, dtype_, copy.num_elements(), copy.address()));
     return copy;
@@ -196,10 +196,6 @@ absl::StatusOr<Tensor> Tensor::Clone() const {
   if (is_contiguous()) {
     COTAN_RETURN_IF_ERROR(device().Copy(copy.address(), address(), copy.storage_->bytes()));
     return copy;
-  }
-  if (device().type() != DeviceType::kCpu) {
-    return absl::UnimplementedError(
-        absl::StrCat("a strided tensor on ", DeviceTypeName(device().type()), " cannot be copied outside a program"));
   }
   CopyStrided(address(), layout_, copy.address(), copy.layout_, ByteSize(dtype_));
   return copy;
@@ -216,13 +212,27 @@ absl::StatusOr<Tensor> Tensor::Contiguous() const {
 }
 
 absl::StatusOr<Tensor> Tensor::ToHost() const {
-  COTAN_ASSIGN_OR_RETURN(Tensor dense, Contiguous());
-  if (device().type() == DeviceType::kCpu) return dense;
-  COTAN_ASSIGN_OR_RETURN(Tensor host, Empty(dtype_, layout_.sizes));
+  if (!defined() || device().type() == DeviceType::kCpu) return Contiguous();
+  // Copies all bytes between the first and the last element, in the tensor's own layout.
+  StridedLayout layout = layout_;
+  layout.offset = 0;
+  COTAN_ASSIGN_OR_RETURN(Tensor host, EmptyStrided(dtype_, layout));
   if (host.storage_->bytes() != 0) {
-    COTAN_RETURN_IF_ERROR(device().CopyToHost(host.address(), dense.address(), host.storage_->bytes()));
+    COTAN_RETURN_IF_ERROR(device().CopyToHost(host.address(), address(), host.storage_->bytes()));
   }
-  return host;
+  return host.WithConjNegBits(reading_).Contiguous();
+}
+
+absl::StatusOr<Tensor> Tensor::ToDevice(Device& device) const {
+  if (!defined()) return absl::InvalidArgumentError("an undefined tensor cannot be copied");
+  if (&this->device() == &device) return Contiguous();
+  COTAN_ASSIGN_OR_RETURN(const Tensor host, ToHost());
+  if (device.type() == DeviceType::kCpu) return host;
+  COTAN_ASSIGN_OR_RETURN(Tensor copy, Empty(dtype_, layout_.sizes, device));
+  if (copy.storage_->bytes() != 0) {
+    COTAN_RETURN_IF_ERROR(device.CopyFromHost(copy.address(), host.address(), copy.storage_->bytes()));
+  }
+  return copy;
 }
 
 std::string Tensor::ToString() const {

@@ -159,10 +159,10 @@ class Tensor {
   template <typename T>
   absl::StatusOr<T> Item() const;
 
-  // Returns a row-major copy in its own memory on the same device, without conjugate and negative bits.
+  // Returns a row-major copy in its own memory on the same device, without conjugate and negative bits. A strided
+  // tensor of another device than the host is copied by way of the host.
   // InvalidArgument: the tensor is undefined.
-  // Unimplemented: the tensor is not on the host and is strided or has a conjugate or negative bit; or it has
-  // one of these bits and its dtype is not f32, f64, c64 or c128.
+  // Unimplemented: the tensor has a conjugate or negative bit and its dtype is not f32, f64, c64 or c128.
   // ResourceExhausted: the device has not enough memory.
   absl::StatusOr<Tensor> Clone() const;
   // Returns this tensor if is_plain(), else Clone(). Errors as Clone().
@@ -172,6 +172,9 @@ class Tensor {
   // Returns a row-major copy on the host, or this tensor if it already is row-major on the host. Errors as
   // Clone().
   absl::StatusOr<Tensor> ToHost() const;
+
+  // Returns a row-major copy on `device`, or this tensor if it already is row-major there. Errors as Clone().
+  absl::StatusOr<Tensor> ToDevice(Device& device) const;
 
   // Returns a description such as "f32[2,3]", "f32[2,3] cuda" or "undefined".
   std::string ToString() const;

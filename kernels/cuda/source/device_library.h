@@ -14,6 +14,10 @@ namespace cotan::cuda {
 // Returns the text of the header "cotan/<name>", or "" if there is none. Valid forever.
 absl::string_view DeviceHeader(absl::string_view name);
 
+// Returns the SHA-256 of all headers, in hexadecimal digits: kernels with the same text are the same only together with
+// it.
+absl::string_view DeviceLibraryDigest();
+
 // Returns `text` with each line `#include "cotan/..."` replaced by the header, once each: a text that includes nothing.
 // InvalidArgument: an include of another file.
 absl::StatusOr<std::string> ExpandIncludes(absl::string_view text);

@@ -11,6 +11,7 @@ namespace {
 TEST(DeviceLibraryTest, HeadersAreEmbeddedByName) {
   EXPECT_TRUE(absl::StrContains(DeviceHeader("types.cuh"), "struct bfloat16 {\n"));
   EXPECT_EQ(DeviceHeader("none.cuh"), "");
+  EXPECT_EQ(DeviceLibraryDigest().size(), 64);
 }
 
 TEST(DeviceLibraryTest, EachIncludeIsReplacedOnce) {

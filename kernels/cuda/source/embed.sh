@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Prints a C++ source file that defines cotan::cuda::DeviceHeader() for the given files. Their lines become string
-# literals of their own, because compilers limit the length of one.
+# Prints a C++ source file that defines cotan::cuda::DeviceHeader() and DeviceLibraryDigest() for the given files. Their
+# lines become string literals of their own, because compilers limit the length of one.
 set -eu
 cat <<'END'
 #include "kernels/cuda/source/device_library.h"
@@ -17,9 +17,11 @@ for file in "$@"; do
   echo "        ;"
   echo "  }"
 done
-cat <<'END'
+cat <<END
   return "";
 }
+
+absl::string_view DeviceLibraryDigest() { return "$(cat "$@" | sha256sum | cut -d' ' -f1)"; }
 
 }  // namespace cotan::cuda
 END

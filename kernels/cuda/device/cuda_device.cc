@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/cuda/device/cuda_device.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "kernels/cuda/device/graph.h"
+
+namespace cotan::cuda {
+namespace {
+
+driver::CUdeviceptr AddressOf(const void* memory) { return reinterpret_cast<driver::CUdeviceptr>(memory); }
+
+absl::StatusOr<driver::CUdevice> FindDevice(const driver::DriverTable& driver, int ordinal) {
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver, cuInit(0));
+  int count = 0;
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver, cuDeviceGetCount(&count));
+  if (count == 0) {
+    return absl::UnavailableError("no CUDA device is visible: look at CUDA_VISIBLE_DEVICES, or run on the CPU");
+  }
+  if (ordinal < 0 || ordinal >= count) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("CUDA device ", ordinal, " does not exist: ", count, " visible, counted from 0"));
+  }
+  driver::CUdevice device = 0;
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver, cuDeviceGet(&device, ordinal));
+  return device;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Create(const Vendor& vendor, const CudaDeviceOptions& options) {
+  COTAN_ASSIGN_OR_RETURN(const driver::CUdevice ordinal, FindDevice(*vendor.driver, options.ordinal));
+  std::unique_ptr<CudaDevice> device(new CudaDevice(vendor, ordinal));
+  COTAN_RETURN_IF_ERROR(device->Open(options));
+  return device;
+}
+
+absl::Status CudaDevice::Open(const CudaDeviceOptions& options) {
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver(), cuDevicePrimaryCtxRetain(&context_, device_));
+  COTAN_RETURN_IF_ERROR(Activate());
+  int major = 0;
+  int minor = 0;
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(
+      driver(), cuDeviceGetAttribute(&major, driver::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device_));
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(
+      driver(), cuDeviceGetAttribute(&minor, driver::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device_));
+  compute_capability_ = 10 * major + minor;
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver(), cuStreamCreate(&stream_, driver::CU_STREAM_NON_BLOCKING));
+  memory_ = std::make_unique<MemoryCache>(driver(), stream_, vendor_.keeps_freed_memory);
+  staging_ = std::make_unique<HostStaging>(driver(), stream_);
+  errors_ = std::make_unique<ErrorLog>(driver(), stream_);
+  kernels_ = std::make_unique<KernelLibrary>(driver(), KernelLibrary::Options{.compute_capability = compute_capability_,
+                                                                              .cache_folder = options.kernel_cache,
+                                                                              .compiles_to_ptx = vendor_.executes_ptx});
+  return errors_->Create();
+}
+
+CudaDevice::~CudaDevice() {
+  if (context_ == nullptr || !Activate().ok()) return;
+  if (stream_ != nullptr) static_cast<void>(driver().cuStreamSynchronize(stream_));
+  cudnn_ = nullptr;
+  cublaslt_ = nullptr;
+  kernels_ = nullptr;
+  errors_ = nullptr;
+  staging_ = nullptr;
+  memory_ = nullptr;
+  if (stream_ != nullptr) static_cast<void>(driver().cuStreamDestroy_v2(stream_));
+  static_cast<void>(driver().cuDevicePrimaryCtxRelease_v2(device_));
+}
+
+absl::Status CudaDevice::Activate() const {
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver(), cuCtxSetCurrent(context_));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<void*> CudaDevice::Allocate(size_t bytes) {
+  COTAN_RETURN_IF_ERROR(Activate());
+  COTAN_ASSIGN_OR_RETURN(const driver::CUdeviceptr address, memory_->Allocate(bytes));
+  return reinterpret_cast<void*>(address);
+}
+
+void CudaDevice::Free(void* memory, size_t /*bytes*/) {
+  if (memory == nullptr || !Activate().ok()) return;
+  memory_->Free(AddressOf(memory));
+}
+
+absl::Status CudaDevice::CopyFromHost(void* to, const void* from, size_t bytes) {
+  COTAN_RETURN_IF_ERROR(Activate());
+  return staging_->CopyToDevice(AddressOf(to), from, bytes);
+}
+
+absl::Status CudaDevice::CopyToHost(void* to, const void* from, size_t bytes) {
+  COTAN_RETURN_IF_ERROR(Activate());
+  COTAN_RETURN_IF_ERROR(errors_->Take());
+  return staging_->CopyToHost(to, AddressOf(from), bytes);
+}
+
+absl::Status CudaDevice::Copy(void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return absl::OkStatus();
+  COTAN_RETURN_IF_ERROR(Activate());
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver(), cuMemcpyDtoDAsync_v2(AddressOf(to), AddressOf(from), bytes, stream_));
+  return absl::OkStatus();
+}
+
+absl::Status CudaDevice::Synchronize() {
+  COTAN_RETURN_IF_ERROR(Activate());
+  return errors_->Take();
+}
+
+absl::StatusOr<std::unique_ptr<RecordedWork>> CudaDevice::Record(absl::FunctionRef<absl::Status()> queue) {
+  COTAN_RETURN_IF_ERROR(Activate());
+  return Graph::Capture(driver(), stream_, queue);
+}
+
+absl::StatusOr<CublasLt*> CudaDevice::cublaslt() {
+  if (cublaslt_ == nullptr) {
+    COTAN_RETURN_IF_ERROR(Activate());
+    COTAN_ASSIGN_OR_RETURN(cublaslt_, vendor_.make_cublaslt(*this));
+  }
+  return cublaslt_.get();
+}
+
+absl::StatusOr<Cudnn*> CudaDevice::cudnn() {
+  if (cudnn_ == nullptr) {
+    COTAN_RETURN_IF_ERROR(Activate());
+    COTAN_ASSIGN_OR_RETURN(cudnn_, vendor_.make_cudnn(*this));
+  }
+  return cudnn_.get();
+}
+
+absl::StatusOr<CudaDevice*> AsCudaDevice(Device* device) {
+  if (device == nullptr || device->type() != DeviceType::kCuda) {
+    return absl::InvalidArgumentError(absl::StrCat("CUDA kernels need a CUDA device, got ",
+                                                   device == nullptr ? "the host" : DeviceTypeName(device->type()),
+                                                   ": create the session on a CudaDevice"));
+  }
+  return static_cast<CudaDevice*>(device);
+}
+
+}  // namespace cotan::cuda

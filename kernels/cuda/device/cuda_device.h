@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A CUDA GPU as a Device.
+#ifndef COTAN_KERNELS_CUDA_DEVICE_CUDA_DEVICE_H_
+#define COTAN_KERNELS_CUDA_DEVICE_CUDA_DEVICE_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/api/device.h"
+#include "kernels/cuda/compiler/kernel_library.h"
+#include "kernels/cuda/device/error_log.h"
+#include "kernels/cuda/device/host_staging.h"
+#include "kernels/cuda/device/memory_cache.h"
+#include "kernels/cuda/driver/driver_table.h"
+#include "kernels/cuda/launch/library_call.h"
+
+namespace cotan::cuda {
+
+// What a device is made of: the installed libraries, or a simulated GPU.
+struct Vendor {
+  const driver::DriverTable* driver = nullptr;
+  // Make the handle of a library when it is first used. Errors as VendorLibraries::cublaslt() and cudnn().
+  std::function<absl::StatusOr<std::shared_ptr<CublasLt>>(VendorLibraries&)> make_cublaslt;
+  std::function<absl::StatusOr<std::shared_ptr<Cudnn>>(VendorLibraries&)> make_cudnn;
+  // The device executes PTX, not machine code.
+  bool executes_ptx = false;
+  // False: freed memory is returned to the driver at once, for checkers of memory.
+  bool keeps_freed_memory = true;
+};
+
+struct CudaDeviceOptions {
+  // GPU number, counted among those that CUDA_VISIBLE_DEVICES leaves visible.
+  int ordinal = 0;
+  // Folder of compiled kernels; "" = none.
+  std::string kernel_cache = KernelCache::DefaultFolder();
+};
+
+// One GPU with one stream, on which all work is queued in order. Not thread-safe. Example:
+//
+//   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Create());
+//   options.device = device.get();  // SessionOptions
+class CudaDevice final : public Device, public VendorLibraries {
+ public:
+  // Opens a GPU with the installed driver and libraries.
+  // Unavailable: there is no GPU or no driver, or the driver is too old.
+  // InvalidArgument: `ordinal` is not below the number of visible GPUs.
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(const CudaDeviceOptions& options = {});
+  // Opens a GPU of `vendor`, which outlives the device. Errors as above.
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(const Vendor& vendor, const CudaDeviceOptions& options);
+
+  CudaDevice(const CudaDevice&) = delete;
+  CudaDevice& operator=(const CudaDevice&) = delete;
+  // Waits for queued work; ignores its errors, which Synchronize() reports.
+  ~CudaDevice() override;
+
+  DeviceType type() const override { return DeviceType::kCuda; }
+  // Allocates memory aligned to 256 bytes. Freed memory is kept for later calls.
+  absl::StatusOr<void*> Allocate(size_t bytes) override;
+  void Free(void* memory, size_t bytes) override;
+  absl::Status CopyFromHost(void* to, const void* from, size_t bytes) override;
+  absl::Status CopyToHost(void* to, const void* from, size_t bytes) override;
+  absl::Status Copy(void* to, const void* from, size_t bytes) override;
+  absl::Status Synchronize() override;
+  bool queues_work() const override { return true; }
+  // Returns the work as a CUDA graph.
+  absl::StatusOr<std::unique_ptr<RecordedWork>> Record(absl::FunctionRef<absl::Status()> queue) override;
+
+  const driver::DriverTable& driver() const override { return *vendor_.driver; }
+  driver::CUstream stream() const override { return stream_; }
+  absl::StatusOr<CublasLt*> cublaslt() override;
+  absl::StatusOr<Cudnn*> cudnn() override;
+
+  // Makes the context of this GPU current on the calling thread. Kernels call it before they queue work.
+  absl::Status Activate() const;
+  // Ten times the major plus the minor version: 90 for Hopper.
+  int compute_capability() const { return compute_capability_; }
+  KernelLibrary& kernels() { return *kernels_; }
+  ErrorLog& errors() { return *errors_; }
+
+ private:
+  CudaDevice(const Vendor& vendor, driver::CUdevice device) : vendor_(vendor), device_(device) {}
+  absl::Status Open(const CudaDeviceOptions& options);
+
+  const Vendor vendor_;
+  const driver::CUdevice device_;
+  driver::CUcontext context_ = nullptr;
+  driver::CUstream stream_ = nullptr;
+  int compute_capability_ = 0;
+  std::unique_ptr<MemoryCache> memory_;
+  std::unique_ptr<HostStaging> staging_;
+  std::unique_ptr<ErrorLog> errors_;
+  std::unique_ptr<KernelLibrary> kernels_;
+  std::shared_ptr<CublasLt> cublaslt_;
+  std::shared_ptr<Cudnn> cudnn_;
+};
+
+// Returns `device` as a CudaDevice.
+// InvalidArgument: `device` is null or not a CUDA device.
+absl::StatusOr<CudaDevice*> AsCudaDevice(Device* device);
+
+}  // namespace cotan::cuda
+
+#endif  // COTAN_KERNELS_CUDA_DEVICE_CUDA_DEVICE_H_

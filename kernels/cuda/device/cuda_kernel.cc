@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/cuda/device/cuda_kernel.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+
+namespace cotan::cuda {
+namespace {
+
+// Kernels may use this much shared memory without asking.
+constexpr unsigned kDefaultSharedBytes = 48 << 10;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Kernel>> CudaKernel::Create(CudaDevice& device, const KernelPlan& plan,
+                                                           absl::string_view name) {
+  COTAN_RETURN_IF_ERROR(device.Activate());
+  std::unique_ptr<CudaKernel> kernel(new CudaKernel(device));
+  for (const PlanStep& step : plan.steps) {
+    COTAN_RETURN_IF_ERROR(std::visit([&](const auto& one) { return kernel->Add(one); }, step));
+  }
+  kernel->scratch_bytes_ = plan.scratch_bytes;
+  if (plan.error_at != nullptr) kernel->fault_id_ = device.errors().Add(plan.error_at, name);
+  return std::unique_ptr<Kernel>(std::move(kernel));
+}
+
+CudaKernel::~CudaKernel() {
+  if (fault_id_ != 0 && device_.Activate().ok()) device_.errors().Remove(fault_id_);
+}
+
+absl::Status CudaKernel::Add(const KernelLaunch& launch) {
+  Launch step{.launch = launch};
+  COTAN_ASSIGN_OR_RETURN(step.function, device_.kernels().Load(launch.source));
+  if (launch.dynamic_shared_bytes > kDefaultSharedBytes) {
+    COTAN_CUDA_DRIVER_RETURN_IF_ERROR(
+        device_.driver(), cuFuncSetAttribute(step.function, driver::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                             static_cast<int>(launch.dynamic_shared_bytes)));
+  }
+  step.addresses.resize(launch.arguments.size());
+  for (driver::CUdeviceptr& address : step.addresses) step.parameters.push_back(&address);
+  steps_.push_back(std::move(step));
+  return absl::OkStatus();
+}
+
+absl::Status CudaKernel::Add(const MemorySet& set) {
+  steps_.push_back(set);
+  return absl::OkStatus();
+}
+
+absl::Status CudaKernel::Add(const MemoryCopy& copy) {
+  steps_.push_back(copy);
+  return absl::OkStatus();
+}
+
+absl::Status CudaKernel::Add(const LibraryCall& call) {
+  Call step{.arguments = call.arguments};
+  COTAN_ASSIGN_OR_RETURN(step.operation, call.spec->Prepare(device_));
+  step.addresses.resize(call.arguments.size());
+  steps_.push_back(std::move(step));
+  return absl::OkStatus();
+}
+
+absl::Status CudaKernel::Run(const KernelArgs& args) {
+  COTAN_RETURN_IF_ERROR(device_.Activate());
+  for (Step& step : steps_) {
+    COTAN_RETURN_IF_ERROR(std::visit([&](auto& one) { return Queue(one, args); }, step));
+  }
+  return absl::OkStatus();
+}
+
+driver::CUdeviceptr CudaKernel::Resolve(const KernelArgument& argument, const KernelArgs& args) const {
+  const void* base = nullptr;
+  switch (argument.kind) {
+    case KernelArgument::Kind::kInput:
+      base = args.inputs[argument.index];
+      break;
+    case KernelArgument::Kind::kOutput:
+      base = args.outputs[argument.index];
+      break;
+    case KernelArgument::Kind::kScratch:
+      base = args.scratch;
+      break;
+    case KernelArgument::Kind::kErrorRecord:
+      return device_.errors().record();
+    case KernelArgument::Kind::kFaultId:
+      return fault_id_;
+  }
+  return reinterpret_cast<driver::CUdeviceptr>(base) + static_cast<driver::CUdeviceptr>(argument.offset);
+}
+
+absl::Status CudaKernel::Queue(Launch& step, const KernelArgs& args) {
+  const KernelLaunch& launch = step.launch;
+  for (size_t i = 0; i < launch.arguments.size(); ++i) step.addresses[i] = Resolve(launch.arguments[i], args);
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(
+      device_.driver(),
+      cuLaunchKernel(step.function, launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1],
+                     launch.block[2], launch.dynamic_shared_bytes, device_.stream(), step.parameters.data(), nullptr));
+  return absl::OkStatus();
+}
+
+absl::Status CudaKernel::Queue(const MemorySet& set, const KernelArgs& args) {
+  if (set.bytes == 0) return absl::OkStatus();
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(
+      device_.driver(),
+      cuMemsetD8Async(Resolve(set.to, args), set.value, static_cast<size_t>(set.bytes), device_.stream()));
+  return absl::OkStatus();
+}
+
+absl::Status CudaKernel::Queue(const MemoryCopy& copy, const KernelArgs& args) {
+  if (copy.bytes == 0) return absl::OkStatus();
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(device_.driver(),
+                                    cuMemcpyDtoDAsync_v2(Resolve(copy.to, args), Resolve(copy.from, args),
+                                                         static_cast<size_t>(copy.bytes), device_.stream()));
+  return absl::OkStatus();
+}
+
+absl::Status CudaKernel::Queue(Call& call, const KernelArgs& args) {
+  for (size_t i = 0; i < call.arguments.size(); ++i) {
+    call.addresses[i] = reinterpret_cast<void*>(Resolve(call.arguments[i], args));
+  }
+  return call.operation->Enqueue(call.addresses);
+}
+
+}  // namespace cotan::cuda
