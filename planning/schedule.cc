@@ -451,6 +451,7 @@ class Scheduler {
 }  // namespace
 
 const Op& OpOf(const Method& method, const ScheduledStep& step) {
+  if (step.part != nullptr) return *step.part;
   return step.op >= 0 ? method.ops(step.op) : CopyOp();
 }
 

@@ -10,6 +10,7 @@
 #define COTAN_PLANNING_SCHEDULE_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -75,11 +76,24 @@ struct ResultBuffer {
   friend bool operator==(const ResultBuffer&, const ResultBuffer&) = default;
 };
 
+// An op within a group.
+struct GroupMember {
+  int op = -1;                                    // index into Method.ops
+  std::shared_ptr<const serialization::Op> part;  // as ScheduledStep::part
+  int num_inputs = 0;
+  int num_outputs = 0;
+};
+
 struct ScheduledStep {
   // Index into Method.ops; -1 for a copy that the schedule added.
   int op = -1;
   std::vector<Operand> inputs;
   std::vector<Operand> outputs;
+  // What the step does if it is not the whole op: see MergeLaunches().
+  std::shared_ptr<const serialization::Op> part = nullptr;
+  // Independent ops that one kernel executes; empty for a single op. `op` is then the first member's, inputs and
+  // outputs are those of the members, one after another.
+  std::vector<GroupMember> members = {};
 };
 
 struct Schedule {
@@ -94,7 +108,7 @@ struct Schedule {
   ScheduleStats stats;
 };
 
-// Returns the op of a step: an op of the method, or the Copy of an added step.
+// Returns the op of a step that is no group: an op of the method, a part of one, or the Copy of an added step.
 const serialization::Op& OpOf(const serialization::Method& method, const ScheduledStep& step);
 
 // Returns the operand's dtype and layout as kernels take them.

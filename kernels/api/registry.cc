@@ -11,6 +11,17 @@ absl::Status KernelRegistry::Register(DeviceType device, OpKind kind, DType dtyp
                                                " of ", DTypeName(dtype), ": register one backend per device"));
 }
 
+absl::Status KernelRegistry::RegisterGroup(DeviceType device, GroupFactory factory) {
+  if (groups_.try_emplace(device, factory).second) return absl::OkStatus();
+  return absl::AlreadyExistsError(
+      absl::StrCat("two ", DeviceTypeName(device), " factories of groups: register one backend per device"));
+}
+
+GroupFactory KernelRegistry::FindGroup(DeviceType device) const {
+  const auto found = groups_.find(device);
+  return found == groups_.end() ? nullptr : found->second;
+}
+
 absl::StatusOr<KernelFactory> KernelRegistry::Find(DeviceType device, OpKind kind, DType dtype) const {
   const auto found = factories_.find(Key{device, kind, dtype});
   if (found != factories_.end()) return found->second;

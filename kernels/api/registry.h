@@ -29,6 +29,12 @@ class KernelRegistry {
   // AlreadyExists: there is a factory for this device, kind and dtype.
   absl::Status Register(DeviceType device, OpKind kind, DType dtype, KernelFactory factory);
 
+  // Sets the factory for groups of expressions; a device without one executes them one by one.
+  // AlreadyExists: there is one for this device.
+  absl::Status RegisterGroup(DeviceType device, GroupFactory factory);
+  // Returns the factory for groups of expressions; null if there is none.
+  GroupFactory FindGroup(DeviceType device) const;
+
   // Returns the factory for ops of `kind` whose first output has `dtype`.
   // NotFound: there is none; the message names device, op, dtype and the backend to link.
   absl::StatusOr<KernelFactory> Find(DeviceType device, OpKind kind, DType dtype) const;
@@ -45,6 +51,7 @@ class KernelRegistry {
     }
   };
   absl::flat_hash_map<Key, KernelFactory> factories_;
+  absl::flat_hash_map<DeviceType, GroupFactory> groups_;
 };
 
 }  // namespace cotan

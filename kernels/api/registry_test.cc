@@ -35,5 +35,18 @@ TEST(KernelRegistryTest, TwoKernelsForOneOpAreRejected) {
   EXPECT_TRUE(registry.Register(DeviceType::kCuda, Op::kCopy, DType::kInt8, MakeUnimplemented).ok());
 }
 
+absl::StatusOr<std::unique_ptr<Kernel>> MakeNoGroup(absl::Span<const KernelRequest>) {
+  return absl::UnimplementedError("refused");
+}
+
+TEST(KernelRegistryTest, ADeviceHasAtMostOneFactoryOfGroups) {
+  KernelRegistry registry;
+  EXPECT_EQ(registry.FindGroup(DeviceType::kCuda), nullptr);
+  ASSERT_TRUE(registry.RegisterGroup(DeviceType::kCuda, MakeNoGroup).ok());
+  EXPECT_EQ(registry.FindGroup(DeviceType::kCuda), &MakeNoGroup);
+  EXPECT_EQ(registry.FindGroup(DeviceType::kCpu), nullptr);
+  EXPECT_EQ(registry.RegisterGroup(DeviceType::kCuda, MakeNoGroup).code(), absl::StatusCode::kAlreadyExists);
+}
+
 }  // namespace
 }  // namespace cotan

@@ -9,6 +9,7 @@
 #include "base/memory_planner.h"
 #include "base/status_macros.h"
 #include "planning/lifetimes.h"
+#include "planning/merge_launches.h"
 #include "runtime/execution/effect_kernel.h"
 
 namespace cotan {
@@ -65,6 +66,9 @@ class Planner {
 
   absl::StatusOr<std::unique_ptr<Plan>> Make() {
     COTAN_ASSIGN_OR_RETURN(schedule_, MakeSchedule(program_.artifact(), method_, plan_->symbols, options_));
+    if (target_.kernels->FindGroup(target_.device->type()) != nullptr) {
+      COTAN_RETURN_IF_ERROR(MergeLaunches(method_, plan_->symbols, schedule_));
+    }
     plan_->inputs = std::move(schedule_.inputs);
     plan_->outputs = std::move(schedule_.outputs);
     plan_->places = std::move(schedule_.places);
@@ -72,10 +76,7 @@ class Planner {
     plan_->stats = schedule_.stats;
     for (const ScheduledStep& step : schedule_.steps) {
       const absl::Status status = PrepareStep(step);
-      if (!status.ok()) {
-        return absl::Status(status.code(),
-                            absl::StrCat(StepName(program_, *plan_, {.op = step.op}), ": ", status.message()));
-      }
+      if (!status.ok()) return absl::Status(status.code(), absl::StrCat(NameOf(step), ": ", status.message()));
     }
     COTAN_RETURN_IF_ERROR(PlaceBuffers());
     AddPointers();
@@ -93,14 +94,37 @@ class Planner {
     return absl::OkStatus();
   }
 
+  std::string NameOf(const ScheduledStep& step) const {
+    return StepName(program_, *plan_, {.op = step.op, .num_ops = NumOps(step)});
+  }
+
+  static int NumOps(const ScheduledStep& step) { return std::max(1, static_cast<int>(step.members.size())); }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(const ScheduledStep& step, absl::Span<const TensorSpec> inputs,
+                                                       absl::Span<const TensorSpec> outputs, bool guarded) const {
+    std::vector<KernelRequest> requests;
+    for (const GroupMember& member : step.members) {
+      requests.push_back({.op = member.part != nullptr ? *member.part : method_.ops(member.op),
+                          .inputs = inputs.subspan(0, static_cast<size_t>(member.num_inputs)),
+                          .outputs = outputs.subspan(0, static_cast<size_t>(member.num_outputs)),
+                          .symbols = plan_->symbols,
+                          .threads = target_.threads,
+                          .device = target_.device,
+                          .guarded_outputs = guarded});
+      inputs.remove_prefix(static_cast<size_t>(member.num_inputs));
+      outputs.remove_prefix(static_cast<size_t>(member.num_outputs));
+    }
+    return target_.kernels->FindGroup(target_.device->type())(requests);
+  }
+
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(const ScheduledStep& step, absl::Span<const TensorSpec> inputs,
                                                         absl::Span<const TensorSpec> outputs) const {
     const bool guarded = target_.device->queues_work() && WritesLastingMemory(step);
     if (step.op < 0) return PrepareCopy(inputs[0], outputs[0], target_, guarded);
+    if (!step.members.empty()) return PrepareGroup(step, inputs, outputs, guarded);
     const Op& op = OpOf(method_, step);
     if (op.has_effect()) return PrepareEffect(op.effect(), inputs[0], *target_.device, target_.effects);
-    const std::string name =
-        target_.device->queues_work() ? StepName(program_, *plan_, {.op = step.op}) : std::string();
+    const std::string name = target_.device->queues_work() ? NameOf(step) : std::string();
     return Prepare(op, inputs, outputs, plan_->symbols, target_, guarded, name);
   }
 
@@ -131,7 +155,8 @@ class Planner {
                               .first_pointer = static_cast<int>(plan_->pointers.size()),
                               .num_inputs = static_cast<int>(step.inputs.size()),
                               .scratch_offset = arena_.offsets[schedule_.buffers.size() + i],
-                              .op = step.op});
+                              .op = step.op,
+                              .num_ops = NumOps(step)});
       for (const Operand& input : step.inputs) AddPointer(input);
       for (const Operand& output : step.outputs) AddPointer(output);
     }
@@ -177,7 +202,8 @@ std::string StepName(const Program& program, const Plan& plan, const PlannedStep
   if (step.op < 0) return absl::StrCat("method '", method.name(), "', a copy");
   const Op& op = method.ops(step.op);
   return absl::StrCat("method '", method.name(), "', op ", step.op, " (", OpKindName(op.kind_case()), ")",
-                      op.source().empty() ? "" : " from ", op.source());
+                      op.source().empty() ? "" : " from ", op.source(),
+                      step.num_ops == 1 ? "" : absl::StrCat(" and ", step.num_ops - 1, " more"));
 }
 
 }  // namespace cotan
