@@ -14,6 +14,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
+namespace cotan::serialization {
+class CudaKernels;  // program.proto
+}  // namespace cotan::serialization
+
 namespace cotan {
 
 enum class DeviceType : uint8_t { kCpu = 0, kCuda = 1 };
@@ -55,6 +59,11 @@ class Device {
   // CopyToHost() returns this error as well; the one that returns it clears it.
   // Internal: the work failed; the message is the vendor's.
   virtual absl::Status Synchronize() = 0;
+
+  // Notes kernels that were compiled ahead of time, for the plans made from then on; a device that has no use for them
+  // ignores them. `segment` returns the bytes of a segment, which are copied.
+  virtual void AddCompiledKernels(const serialization::CudaKernels& /*kernels*/,
+                                  absl::FunctionRef<absl::string_view(uint32_t)> /*segment*/) {}
 
   // Returns true if kernels are queued and run later. Errors that data cause then do not come from Kernel::Run().
   virtual bool queues_work() const { return false; }

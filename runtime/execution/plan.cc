@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "planning/lifetimes.h"
 #include "planning/merge_launches.h"
+#include "planning/step_requests.h"
 #include "runtime/execution/effect_kernel.h"
 
 namespace cotan {
@@ -31,20 +32,14 @@ class DenseCopy final : public Kernel {
   const size_t bytes_;
 };
 
-absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const Op& op, absl::Span<const TensorSpec> inputs,
-                                                absl::Span<const TensorSpec> outputs, absl::Span<const int64_t> symbols,
-                                                const ExecutionTarget& target, bool guarded = false,
+absl::StatusOr<std::unique_ptr<Kernel>> Prepare(KernelRequest request, const ExecutionTarget& target,
                                                 absl::string_view name = "") {
   COTAN_ASSIGN_OR_RETURN(const KernelFactory factory,
-                         target.kernels->Find(target.device->type(), op.kind_case(), outputs[0].dtype));
-  return factory({.op = op,
-                  .inputs = inputs,
-                  .outputs = outputs,
-                  .symbols = symbols,
-                  .threads = target.threads,
-                  .device = target.device,
-                  .guarded_outputs = guarded,
-                  .name = name});
+                         target.kernels->Find(target.device->type(), request.op.kind_case(), request.outputs[0].dtype));
+  request.threads = target.threads;
+  request.device = target.device;
+  request.name = name;
+  return factory(request);
 }
 
 bool IsSameDense(const TensorSpec& from, const TensorSpec& to) {
@@ -85,11 +80,8 @@ class Planner {
 
  private:
   absl::Status PrepareStep(const ScheduledStep& step) {
-    std::vector<TensorSpec> inputs;
-    std::vector<TensorSpec> outputs;
-    for (const Operand& input : step.inputs) inputs.push_back(SpecOf(input));
-    for (const Operand& output : step.outputs) outputs.push_back(SpecOf(output));
-    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, PrepareKernel(step, inputs, outputs));
+    StepRequests requests(method_, schedule_, step, plan_->symbols);
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, PrepareKernel(step, requests));
     plan_->kernels.push_back(std::move(kernel));
     return absl::OkStatus();
   }
@@ -100,40 +92,23 @@ class Planner {
 
   static int NumOps(const ScheduledStep& step) { return std::max(1, static_cast<int>(step.members.size())); }
 
-  absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(const ScheduledStep& step, absl::Span<const TensorSpec> inputs,
-                                                       absl::Span<const TensorSpec> outputs, bool guarded) const {
-    std::vector<KernelRequest> requests;
-    for (const GroupMember& member : step.members) {
-      requests.push_back({.op = member.part != nullptr ? *member.part : method_.ops(member.op),
-                          .inputs = inputs.subspan(0, static_cast<size_t>(member.num_inputs)),
-                          .outputs = outputs.subspan(0, static_cast<size_t>(member.num_outputs)),
-                          .symbols = plan_->symbols,
-                          .threads = target_.threads,
-                          .device = target_.device,
-                          .guarded_outputs = guarded});
-      inputs.remove_prefix(static_cast<size_t>(member.num_inputs));
-      outputs.remove_prefix(static_cast<size_t>(member.num_outputs));
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(const ScheduledStep& step, StepRequests& step_requests) const {
+    const absl::Span<KernelRequest> requests = step_requests.requests();
+    if (!step.members.empty()) {
+      for (KernelRequest& request : requests) {
+        request.threads = target_.threads;
+        request.device = target_.device;
+      }
+      return target_.kernels->FindGroup(target_.device->type())(requests);
     }
-    return target_.kernels->FindGroup(target_.device->type())(requests);
-  }
-
-  absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(const ScheduledStep& step, absl::Span<const TensorSpec> inputs,
-                                                        absl::Span<const TensorSpec> outputs) const {
-    const bool guarded = target_.device->queues_work() && WritesLastingMemory(step);
-    if (step.op < 0) return PrepareCopy(inputs[0], outputs[0], target_, guarded);
-    if (!step.members.empty()) return PrepareGroup(step, inputs, outputs, guarded);
-    const Op& op = OpOf(method_, step);
-    if (op.has_effect()) return PrepareEffect(op.effect(), inputs[0], *target_.device, target_.effects);
+    const KernelRequest& request = requests[0];
+    if (step.op < 0) return PrepareCopy(request.inputs[0], request.outputs[0], target_, request.guarded_outputs);
+    if (request.op.has_effect()) {
+      return PrepareEffect(request.op.effect(), request.inputs[0], *target_.device, target_.effects);
+    }
+    // Devices that queue work name the op in errors that come later.
     const std::string name = target_.device->queues_work() ? NameOf(step) : std::string();
-    return Prepare(op, inputs, outputs, plan_->symbols, target_, guarded, name);
-  }
-
-  // Returns true if an output is a state or an argument.
-  bool WritesLastingMemory(const ScheduledStep& step) const {
-    return std::any_of(step.outputs.begin(), step.outputs.end(), [&](const Operand& output) {
-      const BufferKind kind = schedule_.buffers[static_cast<size_t>(output.buffer)].kind;
-      return kind == BufferKind::kState || kind == BufferKind::kInput;
-    });
+    return Prepare(request, target_, name);
   }
 
   absl::Status PlaceBuffers() {
@@ -188,13 +163,15 @@ absl::StatusOr<std::unique_ptr<Plan>> MakePlan(const Program& program, int metho
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareCopy(const TensorSpec& from, const TensorSpec& to,
                                                     const ExecutionTarget& target, bool guarded) {
-  if (IsSameDense(from, to) && !guarded) {
+  const bool checks_errors = guarded && target.device->queues_work();
+  if (IsSameDense(from, to) && !checks_errors) {
     const size_t bytes = static_cast<size_t>(NumElements(to.layout.sizes)) * ByteSize(to.dtype);
     return std::make_unique<DenseCopy>(*target.device, bytes);
   }
   Op op;
   op.mutable_copy();
-  return Prepare(op, {from}, {to}, {}, target, guarded);
+  return Prepare({.op = op, .inputs = {&from, 1}, .outputs = {&to, 1}, .symbols = {}, .guarded_outputs = guarded},
+                 target);
 }
 
 std::string StepName(const Program& program, const Plan& plan, const PlannedStep& step) {

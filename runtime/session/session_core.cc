@@ -12,6 +12,10 @@ absl::StatusOr<std::shared_ptr<SessionCore>> SessionCore::Create(std::shared_ptr
                                                                  const ExecutionTarget& target, int max_plans,
                                                                  EffectHandlers effects) {
   COTAN_ASSIGN_OR_RETURN(StateStore states, StateStore::Create(program, *target.device));
+  if (program->artifact().has_cuda_kernels()) {
+    target.device->AddCompiledKernels(program->artifact().cuda_kernels(),
+                                      [&](uint32_t segment) { return program->segment(segment); });
+  }
   return std::shared_ptr<SessionCore>(
       new SessionCore(std::move(program), target, max_plans, std::move(states), std::move(effects)));
 }

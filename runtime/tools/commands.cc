@@ -23,7 +23,8 @@ namespace {
 
 using serialization::Reference;
 
-constexpr absl::string_view kOptions[] = {"threads", "steps", "method", "program", "checkpoint", "save", "profile"};
+constexpr absl::string_view kOptions[] = {"threads",    "steps", "method",  "program",
+                                          "checkpoint", "save",  "profile", "device"};
 
 // The number of steps that a profile shows.
 constexpr size_t kProfileRows = 40;
@@ -72,6 +73,8 @@ void PrintTensor(const std::string& name, const Tensor& tensor, std::ostream& ou
   out << "\n";
 }
 
+Device& DeviceOf(const SessionOptions& options) { return options.device == nullptr ? HostDevice() : *options.device; }
+
 // Calls a method repeatedly with its recorded arguments.
 absl::Status RunMethod(const Context& context) {
   COTAN_ASSIGN_OR_RETURN(const int steps, context.line.Number("steps", 1, 1));
@@ -81,13 +84,15 @@ absl::Status RunMethod(const Context& context) {
     COTAN_RETURN_IF_ERROR(session.LoadCheckpoint(context.line.Text("checkpoint", "")));
   const std::string method = context.line.Text("method", "train_step");
   COTAN_ASSIGN_OR_RETURN(const Reference* const reference, FindReference(*program, method));
-  COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> arguments, LoadArguments(*program, *reference, HostDevice()));
+  COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> arguments,
+                         LoadArguments(*program, *reference, DeviceOf(context.options)));
   COTAN_ASSIGN_OR_RETURN(const int index, program->FindMethod(method));
   for (int step = 1; step <= steps; ++step) {
     COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> results, session.Run(method, arguments));
     context.out << method << ", call " << step << "\n";
     for (size_t i = 0; i < results.size(); ++i) {
-      PrintTensor(program->OutputName(program->method(index), static_cast<int>(i)), results[i], context.out);
+      COTAN_ASSIGN_OR_RETURN(const Tensor result, results[i].ToHost());
+      PrintTensor(program->OutputName(program->method(index), static_cast<int>(i)), result, context.out);
     }
   }
   return context.line.Has("save") ? session.SaveCheckpoint(context.line.Text("save", "")) : absl::OkStatus();
@@ -114,10 +119,11 @@ absl::string_view Usage() {
          "  bench     time per call of each method with a recorded run;\n"
          "            --method=NAME --steps=N --threads=N; --profile: the most expensive steps, minimum over N runs\n"
          "  run       calls a method with its recorded arguments and prints the results;\n"
-         "            --method=NAME --steps=N --threads=N --checkpoint=IN --save=OUT (safetensors)\n";
+         "            --method=NAME --steps=N --threads=N --checkpoint=IN --save=OUT (safetensors)\n"
+         "All but inspect: --device=cpu (the default) or --device=cuda\n";
 }
 
-absl::Status RunCommand(absl::Span<const char* const> arguments, const KernelRegistry& kernels, std::ostream& out) {
+absl::Status RunCommand(absl::Span<const char* const> arguments, OpenBackend open_backend, std::ostream& out) {
   COTAN_ASSIGN_OR_RETURN(CommandLine line, CommandLine::Parse(arguments, kOptions));
   if (line.words().size() != 2) {
     return absl::InvalidArgumentError(absl::StrCat("expected a command and a file\n", Usage()));
@@ -125,7 +131,8 @@ absl::Status RunCommand(absl::Span<const char* const> arguments, const KernelReg
   COTAN_ASSIGN_OR_RETURN(const int threads, line.Number("threads", 0, 1));
   const std::string name = line.words()[0];
   const std::string path = line.words()[1];
-  SessionOptions options = {.kernels = &kernels, .threads = threads};
+  COTAN_ASSIGN_OR_RETURN(const Backend backend, open_backend(line.Text("device", "cpu")));
+  SessionOptions options = {.kernels = backend.kernels, .device = backend.device, .threads = threads};
   // Effects print nothing during bench and verify.
   const EffectHandler handler = [&out, is_shown = name == "run"](const EffectEvent& event) {
     if (is_shown) out << EffectText(event) << "\n";

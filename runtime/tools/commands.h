@@ -6,9 +6,12 @@
 
 #include <ostream>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "kernels/api/device.h"
 #include "kernels/api/registry.h"
 
 namespace cotan::tools {
@@ -16,12 +19,23 @@ namespace cotan::tools {
 // Returns the text that `cotan --help` prints.
 absl::string_view Usage();
 
-// Runs the command named by the first argument (argv without the program's name) with the given kernels and
-// writes its output to `out`.
+// Where programs run.
+struct Backend {
+  const KernelRegistry* kernels = nullptr;
+  Device* device = nullptr;  // null: the host
+};
+
+// Returns the backend for a value of --device: "cpu", or another one that the binary has. Both pointers outlive the
+// command.
+// InvalidArgument: there is no such backend. Unavailable: the machine has no such device.
+using OpenBackend = absl::FunctionRef<absl::StatusOr<Backend>(absl::string_view device)>;
+
+// Runs the command named by the first argument (argv without the program's name) on the backend that --device names
+// and writes its output to `out`.
 // InvalidArgument: there is no such command, or the options are invalid.
 // Aborted: `verify` found differences.
-// Errors of Program and Session.
-absl::Status RunCommand(absl::Span<const char* const> arguments, const KernelRegistry& kernels, std::ostream& out);
+// Errors of `open_backend`, Program and Session.
+absl::Status RunCommand(absl::Span<const char* const> arguments, OpenBackend open_backend, std::ostream& out);
 
 }  // namespace cotan::tools
 

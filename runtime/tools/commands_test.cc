@@ -71,7 +71,13 @@ Outcome RunTool(const std::vector<std::string>& arguments) {
   std::vector<const char*> pointers;
   for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
   std::ostringstream out;
-  absl::Status status = RunCommand(pointers, TestKernels(), out);
+  absl::Status status = RunCommand(
+      pointers,
+      [](absl::string_view device) -> absl::StatusOr<Backend> {
+        if (device == "cpu") return Backend{.kernels = &TestKernels()};
+        return absl::InvalidArgumentError(absl::StrCat("no backend for --device=", device));
+      },
+      out);
   return {std::move(status), out.str()};
 }
 

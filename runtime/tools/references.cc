@@ -30,15 +30,8 @@ absl::StatusOr<Tensor> LoadTensor(const Program& program, const ReferenceTensor&
 absl::StatusOr<std::vector<Tensor>> LoadArguments(const Program& program, const Reference& reference, Device& device) {
   std::vector<Tensor> arguments;
   for (const ReferenceTensor& input : reference.inputs()) {
-    COTAN_ASSIGN_OR_RETURN(Tensor tensor, LoadTensor(program, input));
-    if (&device != &HostDevice()) {
-      const Tensor host = std::move(tensor);
-      COTAN_ASSIGN_OR_RETURN(tensor, Tensor::Empty(host.dtype(), host.sizes(), device));
-      if (host.storage()->bytes() != 0) {
-        COTAN_RETURN_IF_ERROR(device.CopyFromHost(tensor.address(), host.address(), host.storage()->bytes()));
-      }
-    }
-    arguments.push_back(std::move(tensor));
+    COTAN_ASSIGN_OR_RETURN(const Tensor tensor, LoadTensor(program, input));
+    COTAN_ASSIGN_OR_RETURN(arguments.emplace_back(), tensor.ToDevice(device));
   }
   return arguments;
 }

@@ -154,6 +154,9 @@ std::vector<bool> FindRecordedOnly(const Artifact& artifact, size_t num_segments
   for (const State& state : artifact.states()) {
     if (state.has_segment()) set(state.segment(), false);
   }
+  for (const serialization::CudaKernel& kernel : artifact.cuda_kernels().kernels()) {
+    for (const serialization::CudaKernel::Image& image : kernel.images()) set(image.segment(), false);
+  }
   return recorded;
 }
 

@@ -75,7 +75,7 @@ class Verifier {
     for (int i = 0; i < artifact_.references_size(); ++i) {
       COTAN_RETURN_IF_ERROR(At(absl::StrCat("reference ", i), CheckReference(artifact_.references(i))));
     }
-    return absl::OkStatus();
+    return CheckCudaKernels();
   }
 
  private:
@@ -416,6 +416,20 @@ class Verifier {
   absl::Status CheckReferenceTensor(const ReferenceTensor& tensor) const {
     COTAN_RETURN_IF_ERROR(CheckTensorType(tensor.type(), /*num_symbols=*/0));
     return CheckSegment(tensor.segment(), tensor.type());
+  }
+
+  absl::Status CheckCudaKernels() const {
+    absl::flat_hash_set<absl::string_view> texts;
+    for (const serialization::CudaKernel& kernel : artifact_.cuda_kernels().kernels()) {
+      if (kernel.text().empty()) return Invalid("a CUDA kernel has no text");
+      if (!texts.insert(kernel.text()).second) return Invalid("two CUDA kernels have the same text");
+      for (const serialization::CudaKernel::Image& image : kernel.images()) {
+        if (image.segment() >= static_cast<uint32_t>(artifact_.segments_size())) {
+          return Invalid("an image of a CUDA kernel is segment ", image.segment(), " of ", artifact_.segments_size());
+        }
+      }
+    }
+    return absl::OkStatus();
   }
 
   const Artifact& artifact_;

@@ -106,6 +106,16 @@ const std::vector<Fault>& Faults() {
       {"role 99 is unknown", [](Artifact& a) { a.mutable_states(0)->set_role(static_cast<State::Role>(99)); }},
       {"no initial content", [](Artifact& a) { a.mutable_states(0)->clear_initial(); }},
       {"segment 7 of 1", [](Artifact& a) { a.mutable_states(0)->set_segment(7); }},
+      {"a CUDA kernel has no text", [](Artifact& a) { a.mutable_cuda_kernels()->add_kernels(); }},
+      {"two CUDA kernels have the same text",
+       [](Artifact& a) {
+         for (int i = 0; i < 2; ++i) a.mutable_cuda_kernels()->add_kernels()->set_text("kernel");
+       }},
+      {"an image of a CUDA kernel is segment 9 of 1",
+       [](Artifact& a) {
+         a.mutable_cuda_kernels()->add_kernels()->set_text("kernel");
+         a.mutable_cuda_kernels()->mutable_kernels(0)->add_images()->set_segment(9);
+       }},
       {"segment 0 has 12 bytes, f32[4] has 16", [](Artifact& a) { a.mutable_segments(0)->set_size(12); }},
       {"state 'w': size expression 's0'", [](Artifact& a) { a.mutable_states(0)->mutable_type()->set_sizes(0, "s0"); }},
       {"its owner 'v'", [](Artifact& a) { a.mutable_states(0)->set_owner("v"); }},

@@ -5,9 +5,7 @@
 #define COTAN_KERNELS_CUDA_COMPILER_KERNEL_IMAGE_H_
 
 #include <string>
-#include <vector>
 
-#include "absl/strings/string_view.h"
 #include "kernels/cuda/nvrtc/nvrtc_table.h"
 
 namespace cotan::cuda {
@@ -15,7 +13,7 @@ namespace cotan::cuda {
 // What cuModuleLoadData takes: PTX text or a cubin, and the compute capability that it was compiled for.
 struct KernelImage {
   nvrtc::CompileTarget target;
-  absl::string_view bytes;
+  std::string bytes;
 };
 
 // Returns true if a GPU of this compute capability executes images of `target`: cubins of the same major version and no

@@ -19,10 +19,14 @@ KernelLibrary::~KernelLibrary() {
   for (driver::CUmodule module : modules_) static_cast<void>(driver_.cuModuleUnload(module));
 }
 
-void KernelLibrary::AddImage(absl::string_view text, absl::string_view library_digest, const KernelImage& image) {
-  if (library_digest != DeviceLibraryDigest() || !Executes(options_.compute_capability, image.target)) return;
+void KernelLibrary::AddImage(absl::string_view text, absl::string_view library_digest,
+                             const nvrtc::CompileTarget& target, absl::string_view bytes) {
+  if (library_digest != DeviceLibraryDigest() || !Executes(options_.compute_capability, target)) return;
   std::vector<KernelImage>& images = images_[text];
-  images.push_back(image);
+  if (std::any_of(images.begin(), images.end(), [&](const KernelImage& image) { return image.target == target; })) {
+    return;
+  }
+  images.push_back({target, std::string(bytes)});
   // Machine code before PTX, later versions before earlier ones.
   std::stable_sort(images.begin(), images.end(), [](const KernelImage& a, const KernelImage& b) {
     if (a.target.kind != b.target.kind) return a.target.kind == nvrtc::ImageKind::kCubin;

@@ -35,9 +35,10 @@ class KernelLibrary {
   KernelLibrary& operator=(const KernelLibrary&) = delete;
   ~KernelLibrary();
 
-  // Adds images of `text`, as it is in KernelSource, made with a device library of this digest. Ignores those that the
-  // device does not execute, and all if the digest is another one. `image.bytes` outlive the library.
-  void AddImage(absl::string_view text, absl::string_view library_digest, const KernelImage& image);
+  // Adds an image of `text`, as it is in KernelSource, made for `target` with a device library of this digest. Ignores
+  // one that the device does not execute, that it has, or that has another digest. Copies `bytes`.
+  void AddImage(absl::string_view text, absl::string_view library_digest, const nvrtc::CompileTarget& target,
+                absl::string_view bytes);
 
   // Returns the function of `source`, from the modules loaded before, the images, the cache, or NVRTC, in this order.
   // FailedPrecondition: no image is compiled for this device, and NVRTC cannot compile it; the message has the flag

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/cuda/device/graph.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::cuda {
 namespace {
@@ -110,7 +111,19 @@ absl::Status CudaDevice::Synchronize() {
   return errors_->Take();
 }
 
+void CudaDevice::AddCompiledKernels(const serialization::CudaKernels& kernels,
+                                    absl::FunctionRef<absl::string_view(uint32_t)> segment) {
+  for (const serialization::CudaKernel& kernel : kernels.kernels()) {
+    for (const serialization::CudaKernel::Image& image : kernel.images()) {
+      const nvrtc::CompileTarget target = {image.is_ptx() ? nvrtc::ImageKind::kPtx : nvrtc::ImageKind::kCubin,
+                                           static_cast<int>(image.compute_capability())};
+      kernels_->AddImage(kernel.text(), kernels.library_digest(), target, segment(image.segment()));
+    }
+  }
+}
+
 absl::StatusOr<std::unique_ptr<RecordedWork>> CudaDevice::Record(absl::FunctionRef<absl::Status()> queue) {
+  if (!vendor_.records_work) return std::unique_ptr<RecordedWork>();
   COTAN_RETURN_IF_ERROR(Activate());
   return Graph::Capture(driver(), stream_, queue);
 }

@@ -30,6 +30,8 @@ struct Vendor {
   std::function<absl::StatusOr<std::shared_ptr<Cudnn>>(VendorLibraries&)> make_cudnn;
   // The device executes PTX, not machine code.
   bool executes_ptx = false;
+  // False: work is queued again at each call instead of being recorded as a CUDA graph.
+  bool records_work = true;
   // False: freed memory is returned to the driver at once, for checkers of memory.
   bool keeps_freed_memory = true;
 };
@@ -38,20 +40,18 @@ struct CudaDeviceOptions {
   // GPU number, counted among those that CUDA_VISIBLE_DEVICES leaves visible.
   int ordinal = 0;
   // Folder of compiled kernels; "" = none.
-  std::string kernel_cache = KernelCache::DefaultFolder();
+  std::string kernel_cache;
 };
 
 // One GPU with one stream, on which all work is queued in order. Not thread-safe. Example:
 //
-//   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Create());
+//   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Create(vendor, {}));
 //   options.device = device.get();  // SessionOptions
 class CudaDevice final : public Device, public VendorLibraries {
  public:
-  // Opens a GPU with the installed driver and libraries.
-  // Unavailable: there is no GPU or no driver, or the driver is too old.
+  // Opens a GPU of `vendor`, whose tables outlive the device. OpenCudaDevice() opens one of this machine.
+  // Unavailable: there is no GPU, or the driver is too old.
   // InvalidArgument: `ordinal` is not below the number of visible GPUs.
-  static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(const CudaDeviceOptions& options = {});
-  // Opens a GPU of `vendor`, which outlives the device. Errors as above.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(const Vendor& vendor, const CudaDeviceOptions& options);
 
   CudaDevice(const CudaDevice&) = delete;
@@ -67,6 +67,8 @@ class CudaDevice final : public Device, public VendorLibraries {
   absl::Status CopyToHost(void* to, const void* from, size_t bytes) override;
   absl::Status Copy(void* to, const void* from, size_t bytes) override;
   absl::Status Synchronize() override;
+  void AddCompiledKernels(const serialization::CudaKernels& kernels,
+                          absl::FunctionRef<absl::string_view(uint32_t)> segment) override;
   bool queues_work() const override { return true; }
   // Returns the work as a CUDA graph.
   absl::StatusOr<std::unique_ptr<RecordedWork>> Record(absl::FunctionRef<absl::Status()> queue) override;

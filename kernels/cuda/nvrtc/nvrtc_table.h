@@ -50,6 +50,7 @@ enum class ImageKind {
 struct CompileTarget {
   ImageKind kind = ImageKind::kPtx;
   int compute_capability = 90;  // ten times the major plus the minor version: 80, 90, 100, 120
+  friend bool operator==(const CompileTarget&, const CompileTarget&) = default;
 };
 
 // Compiles `text`, CUDA C++ without includes, with the options that KernelSource states. Deterministic.
