@@ -65,6 +65,27 @@ struct Lines<Line, 1> {
   Line last;
 };
 
+// Adds the product of two tiles to the sums of a thread.
+template <typename T, typename Sum>
+__device__ void MultiplyTile(const Sum (&a_tile)[T::kTileSteps][T::kTileRows + 1],
+                             const Sum (&b_tile)[T::kTileSteps][T::kTileColumns + 1], int thread_row, int thread_column,
+                             Sum (&sums)[T::kThreadRows][T::kThreadColumns]) {
+#pragma unroll
+  for (int k = 0; k < T::kTileSteps; ++k) {
+    Sum a[T::kThreadRows];
+    Sum b[T::kThreadColumns];
+#pragma unroll
+    for (int i = 0; i < T::kThreadRows; ++i) a[i] = a_tile[k][thread_row + i * T::kRowThreads];
+#pragma unroll
+    for (int j = 0; j < T::kThreadColumns; ++j) b[j] = b_tile[k][thread_column + j * T::kColumnThreads];
+#pragma unroll
+    for (int i = 0; i < T::kThreadRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < T::kThreadColumns; ++j) sums[i][j] = MultiplyAdd(a[i], b[j], sums[i][j]);
+    }
+  }
+}
+
 // Computes a tile of the product `p` over the steps [begin, end). write(row, column, sum) stores a sum.
 template <typename T, typename P, typename WriteFn>
 __device__ void TileOfProduct(const P& p, typename P::Index row0, typename P::Index column0, typename P::Index group,
@@ -108,20 +129,7 @@ __device__ void TileOfProduct(const P& p, typename P::Index row0, typename P::In
     for (int i = 0; i < LoadB::kCount; ++i) b_tile[LoadB::Step(i)][LoadB::Line(i)] = b_next[i];
     __syncthreads();
     if (step0 + T::kTileSteps < end) load(step0 + T::kTileSteps);
-#pragma unroll
-    for (int k = 0; k < T::kTileSteps; ++k) {
-      Sum a[T::kThreadRows];
-      Sum b[T::kThreadColumns];
-#pragma unroll
-      for (int i = 0; i < T::kThreadRows; ++i) a[i] = a_tile[k][thread_row + i * T::kRowThreads];
-#pragma unroll
-      for (int j = 0; j < T::kThreadColumns; ++j) b[j] = b_tile[k][thread_column + j * T::kColumnThreads];
-#pragma unroll
-      for (int i = 0; i < T::kThreadRows; ++i) {
-#pragma unroll
-        for (int j = 0; j < T::kThreadColumns; ++j) sums[i][j] = MultiplyAdd(a[i], b[j], sums[i][j]);
-      }
-    }
+    MultiplyTile<T>(a_tile, b_tile, thread_row, thread_column, sums);
     __syncthreads();
   }
 #pragma unroll
