@@ -40,7 +40,7 @@ struct CudaDeviceOptions {
   // GPU number, counted among those that CUDA_VISIBLE_DEVICES leaves visible.
   int ordinal = 0;
   // Folder of compiled kernels; "" = none.
-  std::string kernel_cache;
+  std::string kernel_cache = {};
 };
 
 // One GPU with one stream, on which all work is queued in order. Not thread-safe. Example:

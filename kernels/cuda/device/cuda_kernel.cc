@@ -109,7 +109,8 @@ absl::Status CudaKernel::Queue(const MemorySet& set, const KernelArgs& args) {
 }
 
 absl::Status CudaKernel::Queue(const MemoryCopy& copy, const KernelArgs& args) {
-  if (copy.bytes == 0) return absl::OkStatus();
+  // An output may be in the memory of its input.
+  if (copy.bytes == 0 || Resolve(copy.to, args) == Resolve(copy.from, args)) return absl::OkStatus();
   COTAN_CUDA_DRIVER_RETURN_IF_ERROR(device_.driver(),
                                     cuMemcpyDtoDAsync_v2(Resolve(copy.to, args), Resolve(copy.from, args),
                                                          static_cast<size_t>(copy.bytes), device_.stream()));

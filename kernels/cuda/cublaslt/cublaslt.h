@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// cuBLASLt on a device.
+#ifndef COTAN_KERNELS_CUDA_CUBLASLT_CUBLASLT_H_
+#define COTAN_KERNELS_CUDA_CUBLASLT_CUBLASLT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/cuda/cublaslt/cublaslt_table.h"
+#include "kernels/cuda/driver/driver_table.h"
+
+namespace cotan::cuda {
+
+// How products of f32 are computed.
+enum class F32Precision : uint8_t {
+  kIeee,  // in f32
+  kTf32,  // operands are rounded to 10 fraction bits, sums are in f32
+};
+
+// The handle of the library, and the workspace that all products share: they run on one stream, one after the other.
+// The context of the device is current in the calls of Create() and the destructor, and no work is queued any more when
+// the destructor runs. Example:
+//
+//   COTAN_ASSIGN_OR_RETURN(const cublaslt::CublasLtTable* table, cublaslt::CublasLtTable::Get());
+//   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<CublasLt> cublaslt, CublasLt::Create(*table, libraries.driver()));
+class CublasLt {
+ public:
+  // What the vendor recommends for Hopper. The same for all products, so that the choice of an algorithm depends on the
+  // product alone.
+  static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+
+  // Makes the handle and allocates the workspace. `table` and `driver` outlive the result.
+  // Unavailable: the library does not work on this device. ResourceExhausted: out of device memory.
+  static absl::StatusOr<std::unique_ptr<CublasLt>> Create(const cublaslt::CublasLtTable& table,
+                                                          const driver::DriverTable& driver,
+                                                          F32Precision precision = F32Precision::kIeee);
+  CublasLt(const CublasLt&) = delete;
+  CublasLt& operator=(const CublasLt&) = delete;
+  ~CublasLt();
+
+  const cublaslt::CublasLtTable& table() const { return table_; }
+  cublaslt::cublasLtHandle_t handle() const { return handle_.get(); }
+  F32Precision f32_precision() const { return precision_; }
+  // Aligned to 256 bytes.
+  void* workspace() const { return reinterpret_cast<void*>(workspace_); }
+
+ private:
+  CublasLt(const cublaslt::CublasLtTable& table, const driver::DriverTable& driver, F32Precision precision)
+      : table_(table), driver_(driver), precision_(precision) {}
+
+  const cublaslt::CublasLtTable& table_;
+  const driver::DriverTable& driver_;
+  const F32Precision precision_;
+  cublaslt::OwnedHandle handle_ = nullptr;
+  driver::CUdeviceptr workspace_ = 0;
+};
+
+}  // namespace cotan::cuda
+
+#endif  // COTAN_KERNELS_CUDA_CUBLASLT_CUBLASLT_H_

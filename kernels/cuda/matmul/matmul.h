@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Plans of matmul ops.
+#ifndef COTAN_KERNELS_CUDA_MATMUL_MATMUL_H_
+#define COTAN_KERNELS_CUDA_MATMUL_MATMUL_H_
+
+#include "absl/status/statusor.h"
+#include "kernels/cuda/launch/kernel_plan.h"
+
+namespace cotan::cuda {
+
+// Plans a matmul op: of f16, bf16, f32 and f64 by cuBLASLt, of integers and of small products that cuBLASLt could only
+// compute in several steps by a kernel of this project. Sums, and an addend, are in f32 (f64 for f64) and are rounded
+// once; those of integers wrap around. They are added in the same order in each run.
+//
+// An epilogue is planned by `plan_epilogue` as an Expr op whose input 0 is the product, in scratch.
+// InvalidArgument, Unimplemented: from CheckOp() or `plan_epilogue`.
+absl::StatusOr<KernelPlan> PlanMatmul(const KernelRequest& request, PlanKernel plan_epilogue);
+
+// As PlanMatmul(), without cuBLASLt.
+absl::StatusOr<KernelPlan> PlanTiledMatmul(const KernelRequest& request, PlanKernel plan_epilogue);
+
+}  // namespace cotan::cuda
+
+#endif  // COTAN_KERNELS_CUDA_MATMUL_MATMUL_H_

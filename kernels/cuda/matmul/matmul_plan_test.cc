@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The structure of plans of matmul ops.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/cublaslt/product_call.h"
+#include "kernels/cuda/matmul/library_matmul.h"
+#include "kernels/cuda/matmul/matmul.h"
+#include "kernels/cuda/matmul/matmul_problem.h"
+#include "kernels/testing/random_case.h"
+
+namespace cotan::cuda {
+namespace {
+
+using cotan::testing::DenseLayout;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::StatusOr<KernelPlan> NoEpilogue(const KernelRequest&) { return absl::InternalError("there is no epilogue"); }
+
+// A matmul op of f32.
+struct Request {
+  Request(std::vector<StridedLayout> layouts, const StridedLayout& output, DType dtype = DType::kFloat32) {
+    op.mutable_matmul();
+    for (StridedLayout& layout : layouts) inputs.push_back({dtype, std::move(layout)});
+    outputs.push_back({dtype, output});
+  }
+  KernelRequest Get() const {
+    return {.op = op, .inputs = inputs, .outputs = outputs, .symbols = {}, .guarded_outputs = guarded};
+  }
+  MatmulProblem Problem() const { return *AnalyzeMatmul(Get()); }
+  KernelPlan Plan() const { return *PlanMatmul(Get(), NoEpilogue); }
+
+  serialization::Op op;
+  std::vector<TensorSpec> inputs;
+  std::vector<TensorSpec> outputs;
+  bool guarded = false;
+};
+
+// Returns the product of the one step of a plan.
+ProductDescription OnlyProduct(const KernelPlan& plan) {
+  EXPECT_EQ(plan.steps.size(), 1u);
+  const auto* call = std::get_if<LibraryCall>(&plan.steps.at(0));
+  if (call == nullptr) {
+    ADD_FAILURE() << "the step is no library call";
+    return {};
+  }
+  return static_cast<const ProductCall&>(*call->spec).description();
+}
+
+TEST(MatmulProblemTest, EvenBatchesMerge) {
+  const MatmulProblem problem =
+      Request({DenseLayout({2, 3, 4, 5}), DenseLayout({2, 3, 5, 6})}, DenseLayout({2, 3, 4, 6})).Problem();
+  ASSERT_EQ(problem.batch.size(), 1u);
+  EXPECT_EQ(problem.batch[0].size, 6);
+  EXPECT_THAT(problem.batch[0].strides, ElementsAre(20, 30, 0, 24));
+}
+
+TEST(MatmulProblemTest, ABatchInAnotherOrderMerges) {
+  const DimVector order = {1, 0, 2, 3};
+  const MatmulProblem problem =
+      Request({DenseLayout({2, 3, 4, 5}, order), DenseLayout({2, 3, 5, 6}, order)}, DenseLayout({2, 3, 4, 6}, order))
+          .Problem();
+  EXPECT_EQ(problem.batch.size(), 1u);
+}
+
+TEST(MatmulProblemTest, AMatrixForAllMakesRowsOfTheBatch) {
+  const MatmulProblem problem =
+      Request({DenseLayout({7, 4, 5}), DenseLayout({5, 6}), DenseLayout({6})}, DenseLayout({7, 4, 6})).Problem();
+  EXPECT_TRUE(problem.batch.empty());
+  EXPECT_EQ(problem.m, 28);
+  // Not if the addend differs between rows.
+  EXPECT_EQ(
+      Request({DenseLayout({7, 4, 5}), DenseLayout({5, 6}), DenseLayout({4, 6})}, DenseLayout({7, 4, 6})).Problem().m,
+      4);
+}
+
+TEST(MatmulProblemTest, SingleRowsOfABatchAreAMatrix) {
+  const MatmulProblem problem =
+      Request({DenseLayout({7, 1, 5}), DenseLayout({5, 6})}, DenseLayout({7, 1, 6})).Problem();
+  EXPECT_EQ(problem.m, 7);
+  EXPECT_EQ(problem[kMatmulA].row_stride, 5);
+}
+
+TEST(MatmulProblemTest, RowsThatOverlapAreNotMerged) {
+  // Column-major matrices whose columns overlap if the batch's rows are joined.
+  const StridedLayout a = {{2, 3, 4}, {3, 1, 4}, 0};
+  EXPECT_EQ(Request({a, DenseLayout({4, 5})}, {{2, 3, 5}, {3, 1, 6}, 0}).Problem().m, 3);
+}
+
+TEST(BlasStorageTest, UnitStridesAreFree) {
+  const auto find = [](int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride) {
+    return FindBlasStorage(rows, columns, {row_stride, column_stride, {}});
+  };
+  EXPECT_EQ(find(3, 4, 4, 1)->leading_dimension, 4);
+  EXPECT_TRUE(find(3, 4, 4, 1)->transposed);
+  EXPECT_EQ(find(3, 4, 1, 8)->leading_dimension, 8);
+  EXPECT_FALSE(find(3, 4, 1, 8)->transposed);
+  EXPECT_EQ(find(1, 4, 0, 9)->leading_dimension, 9);
+  EXPECT_EQ(find(3, 1, 9, 0)->leading_dimension, 9);
+  EXPECT_EQ(find(1, 1, 0, 0)->leading_dimension, 1);
+  EXPECT_EQ(find(3, 4, 3, 1), std::nullopt);  // overlaps
+  EXPECT_EQ(find(3, 4, 0, 1), std::nullopt);
+  EXPECT_EQ(find(3, 4, 8, 2), std::nullopt);
+}
+
+TEST(MatmulPlanTest, AResultByRowsIsTheTransposedProduct) {
+  const ProductDescription product =
+      OnlyProduct(Request({DenseLayout({3, 5}), DenseLayout({5, 4})}, DenseLayout({3, 4})).Plan());
+  EXPECT_EQ(product.m, 4);
+  EXPECT_EQ(product.n, 3);
+  EXPECT_EQ(product.k, 5);
+  EXPECT_EQ(product.a, (ProductMatrix{.leading_dimension = 4}));
+  EXPECT_EQ(product.b, (ProductMatrix{.leading_dimension = 5}));
+  EXPECT_EQ(product.d, (ProductMatrix{.leading_dimension = 4}));
+}
+
+TEST(MatmulPlanTest, AResultByColumnsExchangesNothing) {
+  const ProductDescription product =
+      OnlyProduct(Request({DenseLayout({3, 5}), DenseLayout({5, 4})}, DenseLayout({3, 4}, {1, 0})).Plan());
+  EXPECT_EQ(product.m, 3);
+  EXPECT_EQ(product.a, (ProductMatrix{.leading_dimension = 5, .transposed = true}));
+  EXPECT_EQ(product.d, (ProductMatrix{.leading_dimension = 3}));
+}
+
+TEST(MatmulPlanTest, HugeBatchesAreSeveralCalls) {
+  const int64_t count = 2 * 65535 + 7;
+  const std::optional<LibraryMatmulPlan> library = PlanLibraryProduct(
+      Request({DenseLayout({count, 2, 3}), DenseLayout({count, 3, 2})}, DenseLayout({count, 2, 2})).Problem(), false,
+      0);
+  ASSERT_TRUE(library.has_value());
+  ASSERT_EQ(library->plan.steps.size(), 2u);
+  const auto& all = static_cast<const ProductCall&>(*std::get<LibraryCall>(library->plan.steps[0]).spec).description();
+  EXPECT_EQ(all.batch_count, 65535);
+  EXPECT_THAT(all.calls, ElementsAre(ProductOffsets{}, ProductOffsets{65535 * 6, 65535 * 6, 0, 65535 * 4}));
+  const auto& rest = static_cast<const ProductCall&>(*std::get<LibraryCall>(library->plan.steps[1]).spec).description();
+  EXPECT_EQ(rest.batch_count, 7);
+  EXPECT_EQ(rest.calls[0].d, 2 * 65535 * 4);
+}
+
+TEST(MatmulPlanTest, UnevenBatchesAreOneTiledKernelIfSmallAndCallsIfLarge) {
+  const auto plan = [](int64_t steps) {
+    const StridedLayout heads = {{8, 4, steps, 32}, {steps * 128, 32, 128, 1}, 0};
+    const StridedLayout keys = {{8, 4, 32, steps}, {steps * 128, 32, 1, 128}, 0};
+    return Request({heads, keys}, DenseLayout({8, 4, steps, steps})).Plan();
+  };
+  const KernelPlan small = plan(64);
+  ASSERT_EQ(small.steps.size(), 1u);
+  EXPECT_EQ(std::get<KernelLaunch>(small.steps[0]).source.entry, "matmul_tiles");
+  const ProductDescription large = OnlyProduct(plan(1024));
+  EXPECT_EQ(large.batch_count, 8);
+  EXPECT_EQ(large.calls.size(), 4u);
+}
+
+TEST(MatmulPlanTest, IntegersAreTiled) {
+  const KernelPlan plan =
+      Request({DenseLayout({300, 500}), DenseLayout({500, 400})}, DenseLayout({300, 400}), DType::kInt64).Plan();
+  ASSERT_EQ(plan.steps.size(), 1u);
+  EXPECT_THAT(std::get<KernelLaunch>(plan.steps[0]).source.text, HasSubstr("Element = cotan::int64"));
+}
+
+TEST(MatmulPlanTest, GuardedResultsOfTheLibraryAreCopied) {
+  Request request({DenseLayout({1024, 1024}), DenseLayout({1024, 1024})}, DenseLayout({1024, 1024}));
+  request.guarded = true;
+  const KernelPlan plan = request.Plan();
+  ASSERT_EQ(plan.steps.size(), 2u);
+  EXPECT_EQ(plan.scratch_bytes, size_t{4} << 20);
+  EXPECT_EQ(std::get<LibraryCall>(plan.steps[0]).arguments[2], ScratchArgument(0));
+  EXPECT_EQ(std::get<KernelLaunch>(plan.steps[1]).arguments.back(), ErrorRecordArgument());
+}
+
+TEST(MatmulPlanTest, IndicesAreAsWideAsExtentsNeed) {
+  const auto text = [](int64_t rows) {
+    const KernelPlan plan =
+        Request({DenseLayout({rows, 1 << 10}), DenseLayout({1 << 10, 8})}, DenseLayout({rows, 8}), DType::kInt32)
+            .Plan();
+    return std::get<KernelLaunch>(plan.steps[0]).source.text;
+  };
+  EXPECT_THAT(text(1 << 20), HasSubstr("Index = int;"));
+  EXPECT_THAT(text(1 << 21), HasSubstr("Index = long long;"));
+}
+
+TEST(MatmulPlanTest, InvalidOperandsAreRejected) {
+  const absl::Status status =
+      PlanMatmul(Request({DenseLayout({2, 3}), DenseLayout({4, 5})}, DenseLayout({2, 5})).Get(), NoEpilogue).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("expected f32[3,5]"));
+}
+
+}  // namespace
+}  // namespace cotan::cuda

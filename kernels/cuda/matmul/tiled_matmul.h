@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Matrix products by a kernel of this project.
+#ifndef COTAN_KERNELS_CUDA_MATMUL_TILED_MATMUL_H_
+#define COTAN_KERNELS_CUDA_MATMUL_TILED_MATMUL_H_
+
+#include "absl/status/statusor.h"
+#include "kernels/cuda/launch/kernel_plan.h"
+#include "kernels/cuda/matmul/matmul_problem.h"
+
+namespace cotan::cuda {
+
+// Returns the launch that computes a problem, which is not empty, with one rounding of each sum. Integers wrap around.
+// `is_guarded`: it writes nothing once an earlier op has failed.
+KernelLaunch PlanTiledProduct(const MatmulProblem& problem, bool is_guarded);
+
+}  // namespace cotan::cuda
+
+#endif  // COTAN_KERNELS_CUDA_MATMUL_TILED_MATMUL_H_
