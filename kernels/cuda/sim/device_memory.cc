@@ -80,6 +80,7 @@ absl::Status DeviceMemory::Free(uint64_t address) {
   }
   found->second.content.reset();
   found->second.written.reset();
+  ++generation_;
   live_bytes_ -= found->second.bytes;
   --num_live_;
   return absl::OkStatus();
@@ -119,6 +120,8 @@ absl::Status DeviceMemory::Copy(uint64_t to, uint64_t from, uint64_t bytes) {
   if (bytes == 0) return absl::OkStatus();
   COTAN_ASSIGN_OR_RETURN(const Block* source, Find(from, bytes, "reads"));
   COTAN_ASSIGN_OR_RETURN(Block * target, Find(to, bytes, "writes"));
+  if (log_ != nullptr) log_->AddRead(from, bytes);
+  if (log_ != nullptr) log_->AddWrite(to, bytes);
   const uint64_t source_offset = from - source->address;
   const uint64_t target_offset = to - target->address;
   std::memmove(target->content.get() + target_offset, source->content.get() + source_offset, bytes);
@@ -130,18 +133,35 @@ absl::StatusOr<const std::byte*> DeviceMemory::ViewForRead(uint64_t address, uin
   COTAN_ASSIGN_OR_RETURN(const Block* block, Find(address, bytes, "reads"));
   const uint64_t offset = address - block->address;
   COTAN_RETURN_IF_ERROR(CheckWritten(*block, offset, bytes));
+  if (log_ != nullptr) log_->AddRead(address, bytes);
   return block->content.get() + offset;
 }
 
 absl::StatusOr<std::byte*> DeviceMemory::ViewForWrite(uint64_t address, uint64_t bytes) {
   COTAN_ASSIGN_OR_RETURN(Block * block, Find(address, bytes, "writes"));
   const uint64_t offset = address - block->address;
+  if (log_ != nullptr) log_->AddWrite(address, bytes);
   std::memset(block->written.get() + offset, 1, bytes);
   return block->content.get() + offset;
 }
 
 absl::Status DeviceMemory::CheckBounds(uint64_t address, uint64_t bytes) const {
   return Find(address, bytes, "accesses").status();
+}
+
+bool DeviceMemory::FindBlock(uint64_t address, BlockView& block) {
+  if (log_ != nullptr) return false;
+  const auto after = blocks_.upper_bound(address);
+  if (after == blocks_.begin()) return false;
+  const Block& found = std::prev(after)->second;
+  if (found.content == nullptr || address - found.address >= found.bytes) return false;
+  block = {found.address, found.bytes, found.content.get(), found.written.get()};
+  return true;
+}
+
+void DeviceMemory::set_log(AccessLog* log) {
+  log_ = log;
+  ++generation_;
 }
 
 absl::Status DeviceMemory::CheckLeaks() const {

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "kernels/cuda/sim/access_log.h"
 
 namespace cotan::cuda::sim {
 
@@ -77,6 +78,25 @@ class DeviceMemory {
   // OutOfRange: not all of [address, address + bytes) is in one live block.
   absl::Status CheckBounds(uint64_t address, uint64_t bytes) const;
 
+  // A live block, for accesses that check themselves. Valid while generation() stays the same.
+  struct BlockView {
+    uint64_t address = 0;
+    uint64_t bytes = 0;
+    std::byte* content = nullptr;
+    uint8_t* written = nullptr;  // [byte]: 1 where written.
+  };
+
+  // Returns whether a live block has `address`, and sets `block` to it. Without a log only, see set_log.
+  bool FindBlock(uint64_t address, BlockView& block);
+  // Changes when a block is freed or a log is set.
+  uint64_t generation() const { return generation_; }
+
+  // Has all accesses, also through views, recorded in `log`; null: ends that. `log` is borrowed.
+  void set_log(AccessLog* log);
+
+  // Says which block has `address`, or is nearest, for messages.
+  std::string Describe(uint64_t address) const;
+
   // Returns whether `address` is in the range of device addresses, allocated or not.
   bool Contains(uint64_t address) const { return address >= base_ && address - base_ < options_.address_space_bytes; }
 
@@ -107,8 +127,6 @@ class DeviceMemory {
   // Returns the live block with all of [address, address + bytes).
   absl::StatusOr<const Block*> Find(uint64_t address, uint64_t bytes, absl::string_view access) const;
   absl::StatusOr<Block*> Find(uint64_t address, uint64_t bytes, absl::string_view access);
-  // Says where `address` is relative to the nearest block.
-  std::string Describe(uint64_t address) const;
   static std::string NameOf(const Block& block);
   absl::Status CheckWritten(const Block& block, uint64_t offset, uint64_t bytes) const;
 
@@ -119,6 +137,8 @@ class DeviceMemory {
   uint64_t live_bytes_ = 0;
   uint64_t peak_bytes_ = 0;
   int64_t num_live_ = 0;
+  uint64_t generation_ = 0;
+  AccessLog* log_ = nullptr;
 };
 
 }  // namespace cotan::cuda::sim

@@ -38,6 +38,9 @@ class HostMemory {
   // FailedPrecondition: not pinned. OutOfRange: freed, or behind the end of its block.
   absl::Status Check(const void* memory, size_t bytes, bool pageable_allowed) const;
 
+  // Returns whether `memory` is in a block, live or freed.
+  bool IsPinned(const void* memory) const { return Find(memory) != nullptr; }
+
   // What a queued copy will read.
   struct Snapshot {
     const void* memory = nullptr;

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -84,13 +85,14 @@ absl::Status BlockExecutor::Run(uint64_t block) {
 }
 
 absl::Status BlockExecutor::Turn(Warp& warp, bool& progress) {
-  for (uint64_t i = 0; i < kTurnInstructions; ++i) {
+  for (uint64_t i = 0; i < kTurnInstructions;) {
     const uint32_t ready = warp.live & ~warp.at_barrier & ~warp.at_sync;
     if (ready == 0) {
       bool resolved = false;
       COTAN_RETURN_IF_ERROR(ResolveSync(warp, resolved));
       if (!resolved) return absl::OkStatus();
       progress = true;
+      ++i;
       continue;
     }
     progress = true;
@@ -98,38 +100,65 @@ absl::Status BlockExecutor::Turn(Warp& warp, bool& progress) {
     ForEachLane(ready, [&](int lane) { pc = std::min(pc, warp.pc[lane]); });
     // The last instruction of a turn goes to the highest lanes, so that lanes that wait in a loop
     // for others of their warp do not wait for ever.
-    if (i + 1 == kTurnInstructions) {
+    const bool last = i + 1 == kTurnInstructions;
+    int other_pc = std::numeric_limits<int>::max();
+    if (last) {
       ForEachLane(ready, [&](int lane) { pc = std::max(pc, warp.pc[lane]); });
     }
     uint32_t mask = 0;
-    ForEachLane(ready, [&](int lane) { mask |= uint32_t{warp.pc[lane] == pc} << lane; });
-    COTAN_RETURN_IF_ERROR(Step(warp, mask));
+    ForEachLane(ready, [&](int lane) {
+      if (warp.pc[lane] == pc) {
+        mask |= 1u << lane;
+      } else if (!last) {
+        other_pc = std::min(other_pc, warp.pc[lane]);
+      }
+    });
+    COTAN_RETURN_IF_ERROR(RunTogether(warp, mask, pc, other_pc, last ? 1 : kTurnInstructions - 1 - i, i));
   }
   return absl::OkStatus();
 }
 
-absl::Status BlockExecutor::Step(Warp& warp, uint32_t mask) {
-  const int pc = warp.pc[std::countr_zero(mask)];
-  const Operation& operation = program_.operations[pc];
-  uint32_t active = mask;
-  if (operation.guard >= 0) {
-    active = 0;
-    const Value guard{.kind = ValueKind::kRegister, .negated = operation.guard_negated, .reg = operation.guard};
-    for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
-      const int lane = std::countr_zero(rest);
-      uint64_t bits = 0;
-      COTAN_RETURN_IF_ERROR(executor_.Read(warp, operation, guard, lane, bits));
-      active |= static_cast<uint32_t>(bits & 1) << lane;
+absl::Status BlockExecutor::EvaluateGuard(Warp& warp, const Operation& operation, uint32_t mask,
+                                          uint32_t& active) const {
+  const Value guard{.kind = ValueKind::kRegister, .negated = false, .reg = operation.guard};
+  const uint64_t* predicates = executor_.Gather(warp, guard, mask, nullptr);
+  if (predicates == nullptr) return executor_.Undefined(warp, operation, guard, mask);
+  uint32_t holds = 0;
+  for (int lane = 0; lane < kWarpSize; ++lane) holds |= static_cast<uint32_t>(predicates[lane] & 1) << lane;
+  active = mask & (operation.guard_negated ? ~holds : holds);
+  return absl::OkStatus();
+}
+
+absl::Status BlockExecutor::RunTogether(Warp& warp, uint32_t mask, int pc, int other_pc, uint64_t limit,
+                                        uint64_t& executed) {
+  const auto set_pc = [&](uint32_t lanes, int value) { ForEachLane(lanes, [&](int lane) { warp.pc[lane] = value; }); };
+  for (uint64_t left = limit; left > 0 && pc < other_pc; --left) {
+    const Operation& operation = program_.operations[static_cast<size_t>(pc)];
+    uint32_t active = mask;
+    if (operation.guard >= 0) COTAN_RETURN_IF_ERROR(EvaluateGuard(warp, operation, mask, active));
+    Count(operation, active);
+    ++warp.executed;
+    ++executed;
+    if (operation.kind == OpKind::kBranch && (active == 0 || active == mask)) {
+      pc = active == 0 ? pc + 1 : operation.target;
+      continue;
     }
+    if (IsControl(operation.kind)) {
+      set_pc(mask, pc);
+      return Control(warp, operation, mask, active);
+    }
+    if (active != 0 && IsWarpWide(operation.kind)) {
+      const bool alone = warp.at_sync == 0;
+      set_pc(mask & ~active, pc + 1);
+      set_pc(active, pc);
+      COTAN_RETURN_IF_ERROR(ArriveAtSync(warp, operation, active));
+      if (!alone || warp.at_sync != 0) return absl::OkStatus();
+    } else if (active != 0) {
+      COTAN_RETURN_IF_ERROR(executor_.Execute(warp, operation, active));
+    }
+    ++pc;
   }
-  Count(operation, active);
-  ++warp.executed;
-  if (IsControl(operation.kind)) return Control(warp, operation, mask, active);
-  ForEachLane(mask & ~active, [&](int lane) { warp.pc[lane] = pc + 1; });
-  if (active == 0) return absl::OkStatus();
-  if (IsWarpWide(operation.kind)) return ArriveAtSync(warp, operation, active);
-  COTAN_RETURN_IF_ERROR(executor_.Execute(warp, operation, active));
-  ForEachLane(active, [&](int lane) { warp.pc[lane] = pc + 1; });
+  set_pc(mask, pc);
   return absl::OkStatus();
 }
 
@@ -171,10 +200,12 @@ void BlockExecutor::Return(Warp& warp, int lane) {
 }
 
 absl::Status BlockExecutor::ArriveAtSync(Warp& warp, const Operation& operation, uint32_t mask) {
+  uint64_t buffer[kWarpSize];
+  const uint64_t* masks = executor_.Gather(warp, operation.sources.back(), mask, buffer);
+  if (masks == nullptr) return executor_.Undefined(warp, operation, operation.sources.back(), mask);
   for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
-    uint64_t members = 0;
-    COTAN_RETURN_IF_ERROR(executor_.Read(warp, operation, operation.sources.back(), lane, members));
+    const uint64_t members = masks[lane];
     warp.members[lane] = static_cast<uint32_t>(members);
     if ((members >> lane & 1) == 0) {
       return executor_.Fault(warp, operation, lane,

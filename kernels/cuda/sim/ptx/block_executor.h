@@ -35,8 +35,11 @@ class BlockExecutor {
   void Start(uint64_t block);
   // Runs `warp` for a turn and sets `progress` if it executed anything.
   absl::Status Turn(Warp& warp, bool& progress);
-  // Executes one instruction for the lanes of `mask`, which are at it.
-  absl::Status Step(Warp& warp, uint32_t mask);
+  // Executes up to `limit` instructions, of which it counts `executed`, for the lanes of `mask`, which are at `pc`,
+  // until they part, wait, or reach `other_pc`, where other lanes are.
+  absl::Status RunTogether(Warp& warp, uint32_t mask, int pc, int other_pc, uint64_t limit, uint64_t& executed);
+  // Sets `active` to the lanes of `mask` whose guard holds.
+  absl::Status EvaluateGuard(Warp& warp, const Operation& operation, uint32_t mask, uint32_t& active) const;
   absl::Status Control(Warp& warp, const Operation& operation, uint32_t mask, uint32_t active);
   void Return(Warp& warp, int lane);
   absl::Status ArriveAtSync(Warp& warp, const Operation& operation, uint32_t mask);

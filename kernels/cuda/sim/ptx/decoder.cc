@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/sim/ptx/decoder.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -70,6 +71,7 @@ class Decoder {
       case OperandKind::kRegister:
         value.kind = ValueKind::kRegister;
         value.reg = operand.index;
+        value.mask = LowBits(std::min(64, layout_.module->registers[operand.index].type.TotalBits()));
         break;
       case OperandKind::kSpecial:
         value.kind = ValueKind::kSpecial;
@@ -184,6 +186,10 @@ class Decoder {
     COTAN_RETURN_IF_ERROR(Sources(1));
     const auto sources = static_cast<int>(operation_.sources.size());
     if (sources != op->num_sources) return Invalid(absl::StrCat("takes ", op->num_sources, " sources"));
+    // A signed result fills a wider register with its sign.
+    const uint64_t result_bits = LowBits(std::min(64, op->result_type.TotalBits()));
+    const bool extends = op->result_type.IsSigned() && (operation_.results[0].mask & ~result_bits) != 0;
+    if (!extends) operation_.warp_fn = op->warp_fn;
     return absl::OkStatus();
   }
 
@@ -208,6 +214,7 @@ class Decoder {
     const uint64_t window = WindowOf(operation_.space);
     operation_.sources.push_back({.bits = to ? 0 - window : window});
     operation_.scalar = *FindScalarOp({.opcode = "add", .types = {{TypeClass::kUnsigned, 64}}, .words = {}});
+    operation_.warp_fn = operation_.scalar.warp_fn;
     return absl::OkStatus();
   }
 
@@ -279,11 +286,31 @@ class Decoder {
     operation_.type = name_.types[0];
     COTAN_ASSIGN_OR_RETURN(operation_.space, ParseSpace());
     ParseOrder();
+    COTAN_RETURN_IF_ERROR(Combination());
     const bool has_result = instruction_.opcode == "atom";
     if (has_result) COTAN_RETURN_IF_ERROR(Results(1));
     COTAN_RETURN_IF_ERROR(Sources(has_result ? 1 : 0));
     const size_t sources = operation_.atomic == AtomicFn::kCompareAndSwap ? 3 : 2;
     if (operation_.sources.size() != sources) return Invalid(absl::StrCat("takes ", sources, " sources"));
+    return absl::OkStatus();
+  }
+
+  // Finds the scalar instruction that an atomic or redux applies.
+  absl::Status Combination() {
+    static const auto& opcodes = *new absl::flat_hash_map<AtomicFn, const char*>({
+        {AtomicFn::kAdd, "add"},
+        {AtomicFn::kMin, "min"},
+        {AtomicFn::kMax, "max"},
+        {AtomicFn::kAnd, "and"},
+        {AtomicFn::kOr, "or"},
+        {AtomicFn::kXor, "xor"},
+    });
+    const auto opcode = opcodes.find(operation_.atomic);
+    if (opcode == opcodes.end()) return absl::OkStatus();
+    const std::optional<ScalarOp> op =
+        FindScalarOp({.opcode = opcode->second, .types = {operation_.type}, .words = {}});
+    if (!op.has_value()) return Unsupported();
+    operation_.scalar = *op;
     return absl::OkStatus();
   }
 
@@ -343,6 +370,7 @@ class Decoder {
                           : name_.Has("and") ? AtomicFn::kAnd
                           : name_.Has("or")  ? AtomicFn::kOr
                                              : AtomicFn::kXor;
+      COTAN_RETURN_IF_ERROR(Combination());
     }
     if (operation_.sources.size() != sources) return Invalid(absl::StrCat("takes ", sources, " sources"));
     return absl::OkStatus();

@@ -30,6 +30,7 @@ class FaultsTest : public ::testing::TestWithParam<uint64_t> {
     const absl::StatusOr<Module> module = ParsePtx(text);
     if (!module.ok()) return module.status();
     PlainMemory memory;
+    memory.set_direct(GetParam() != 2);
     const std::vector<float> values(kCount, 0.5f);
     const uint64_t x = memory.Put(values);
     const uint64_t y = in_place ? x : initialise ? memory.Put(values) : memory.Allocate(kCount * sizeof(float));

@@ -18,10 +18,21 @@ struct Format {
   int max_exponent;
 };
 
+// Of a half precision.
 Format FormatOf(ScalarType type) {
-  if (type.bits == 32) return {24, -126, 127};
   if (type.type_class == TypeClass::kBfloat) return {8, -126, 127};
   return {11, -14, 15};
+}
+
+// Returns the bits of `value`, no NaN, rounded to f32.
+uint32_t RoundToFloat(double value, Rounding rounding) {
+  const auto nearest = static_cast<float>(value);
+  const auto bits = std::bit_cast<uint32_t>(nearest);
+  if (rounding == Rounding::kNearestEven || nearest == value) return bits;
+  // The magnitudes of neighbours differ by 1 as numbers, also those of 0 and infinity.
+  const bool too_great = std::fabs(nearest) > std::fabs(value);
+  const bool away = rounding != Rounding::kZero && (rounding == Rounding::kDown) == std::signbit(value);
+  return away == too_great ? bits : too_great ? bits - 1 : bits + 1;
 }
 
 uint64_t CanonicalNan(ScalarType type) { return LowBits(type.bits - 1); }
@@ -63,9 +74,7 @@ double DecodeFloat(uint64_t bits, ScalarType type) {
 uint64_t EncodeFloat(double value, ScalarType type, Rounding rounding) {
   if (type.bits == 64) return std::bit_cast<uint64_t>(value);
   if (std::isnan(value)) return CanonicalNan(type);
-  if (type.bits == 32 && rounding == Rounding::kNearestEven) {
-    return std::bit_cast<uint32_t>(static_cast<float>(value));
-  }
+  if (type.bits == 32) return RoundToFloat(value, rounding);
   const Format format = FormatOf(type);
   const bool negative = std::signbit(value);
   const uint64_t sign = negative ? uint64_t{1} << (type.bits - 1) : 0;

@@ -22,6 +22,14 @@ struct GlobalAccess {
   int line = 0;          // Line of the PTX text.
 };
 
+// Memory that the interpreter may access without a call, checking bounds and `written` itself.
+struct GlobalBlock {
+  uint64_t address = 0;  // Device address of content[0].
+  uint64_t bytes = 0;
+  std::byte* content = nullptr;
+  uint8_t* written = nullptr;  // [byte]: 1 where written, else 0.
+};
+
 // Holds the bytes of a device's allocations. Addresses are below 2^56; the interpreter keeps higher
 // ones for the shared and local windows of generic addresses. The interpreter checks alignment and
 // races; an implementation checks bounds, lifetime and whether bytes that are read were written.
@@ -41,6 +49,10 @@ class GlobalMemory {
   // Replaces the bytes of `access` (at most 8, as a little-endian number) by `update` of them and
   // returns the previous value. Fails like Load.
   virtual absl::StatusOr<uint64_t> Atomic(const GlobalAccess& access, absl::FunctionRef<uint64_t(uint64_t)> update) = 0;
+
+  // Returns whether the memory at `address` may be accessed directly, and sets `block`, valid until the launch ends.
+  // Accesses that fail the checks are made again by Load or Store, for their message.
+  virtual bool FindBlock(uint64_t address, GlobalBlock& block) { return false; }
 };
 
 }  // namespace cotan::cuda::ptx

@@ -33,6 +33,7 @@ class KernelsTest : public ::testing::TestWithParam<uint64_t> {
     const absl::StatusOr<Module> module = ParsePtx(text);
     EXPECT_TRUE(module.ok()) << module.status();
     if (!module.ok()) return {};
+    memory_.set_direct(GetParam() != 2);
     const Launch launch{.grid = {blocks, 1, 1},
                         .block = {threads, 1, 1},
                         .dynamic_shared_bytes = shared,
@@ -195,7 +196,7 @@ TEST_P(KernelsTest, Histogram) {
   EXPECT_EQ(memory_.Get<uint32_t>(counts, 256), expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, KernelsTest, ::testing::Values(0, 1));
+INSTANTIATE_TEST_SUITE_P(Seeds, KernelsTest, ::testing::Values(0, 1, 2));
 
 }  // namespace
 }  // namespace cotan::cuda::ptx

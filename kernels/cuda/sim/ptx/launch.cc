@@ -17,8 +17,9 @@ constexpr std::array<uint64_t, 3> kMaxBlock = {1024, 1024, 64};
 constexpr uint64_t kMaxThreads = 1024;
 constexpr char kAxes[] = "xyz";
 
-// Returns the bytes of shared memory that a block may use, with those that need an opt-in (table
-// "Technical Specifications per Compute Capability" of the CUDA C++ Programming Guide).
+}  // namespace
+
+// From the table "Technical Specifications per Compute Capability" of the CUDA C++ Programming Guide.
 int64_t MaxSharedBytes(int compute_capability) {
   switch (compute_capability) {
     case 80:
@@ -32,8 +33,6 @@ int64_t MaxSharedBytes(int compute_capability) {
       return 99 * 1024;
   }
 }
-
-}  // namespace
 
 absl::Status CheckLaunch(const Program& program, const Launch& launch) {
   const Function& kernel = *program.kernel;

@@ -28,6 +28,9 @@ struct Launch {
   uint64_t max_warp_instructions = uint64_t{1} << 36;  // A launch that needs more hangs.
 };
 
+// Returns the bytes of shared memory that a block may use, with those that need an opt-in.
+int64_t MaxSharedBytes(int compute_capability);
+
 // Fails with InvalidArgument if the launch exceeds the limits of its architecture or of the kernel.
 absl::Status CheckLaunch(const Program& program, const Launch& launch);
 

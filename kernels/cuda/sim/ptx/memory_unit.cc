@@ -3,11 +3,11 @@
 #include "kernels/cuda/sim/ptx/memory_unit.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <utility>
-#include <vector>
+#include <iterator>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -46,26 +46,75 @@ const char* SpaceName(Space space) {
   }
 }
 
+// Returns whether the lanes are the first of a warp and access consecutive elements.
+bool IsRun(const WarpAccess& access) {
+  if ((access.mask & (access.mask + 1)) != 0 || !std::has_single_bit(access.size)) return false;
+  const int lanes = std::popcount(access.mask);
+  bool run = true;
+  for (int i = 1; i < lanes; ++i)
+    run &= access.address[i] == access.address[0] + static_cast<uint64_t>(i) * access.size;
+  return run;
+}
+
+bool IsUniform(const WarpAccess& access) {
+  const uint64_t first = access.address[std::countr_zero(access.mask)];
+  bool uniform = true;
+  ForEachLane(access.mask, [&](int lane) { uniform &= access.address[lane] == first; });
+  return uniform;
+}
+
 // Returns the number of passes beyond one that a shared access takes: a bank serves one 4-byte word
 // a pass, to any number of lanes. Accesses of 8 and 16 bytes are served by halves and quarters of a warp.
-uint64_t BankConflicts(const std::vector<std::pair<uint64_t, uint32_t>>& lanes) {
+uint64_t BankConflicts(const WarpAccess& access) {
+  const uint32_t at_once = std::max<uint32_t>(1, 128 / std::max<uint32_t>(access.size, 4));
   uint64_t conflicts = 0;
-  for (size_t first = 0; first < lanes.size();) {
-    std::vector<uint64_t> words;
-    uint32_t bytes = 0;
-    for (; first < lanes.size() && (bytes == 0 || bytes + lanes[first].second <= 128); ++first) {
-      const auto [address, size] = lanes[first];
-      bytes += std::max<uint32_t>(size, 4);
-      for (uint64_t word = address / 4; word <= (address + size - 1) / 4; ++word) words.push_back(word);
+  uint64_t words[kWarpSize * 16];
+  for (uint32_t rest = access.mask; rest != 0;) {
+    size_t count = 0;
+    for (uint32_t i = 0; i < at_once && rest != 0; ++i, rest &= rest - 1) {
+      const uint64_t address = access.address[std::countr_zero(rest)];
+      for (uint64_t word = address / 4; word <= (address + access.size - 1) / 4; ++word) words[count++] = word;
     }
-    std::sort(words.begin(), words.end());
-    words.erase(std::unique(words.begin(), words.end()), words.end());
+    std::sort(words, words + count);
+    const auto distinct = std::unique(words, words + count) - words;
     uint64_t of_bank[32] = {};
     uint64_t passes = 0;
-    for (const uint64_t word : words) passes = std::max(passes, ++of_bank[word % 32]);
+    for (int64_t i = 0; i < distinct; ++i) passes = std::max(passes, ++of_bank[words[i] % 32]);
     conflicts += passes - 1;
   }
   return conflicts;
+}
+
+uint64_t CountSectors(const WarpAccess& access) {
+  uint64_t sectors[kWarpSize * 3];
+  size_t count = 0;
+  ForEachLane(access.mask, [&](int lane) {
+    const uint64_t address = access.address[lane];
+    for (uint64_t sector = address / kSectorBytes; sector <= (address + access.size - 1) / kSectorBytes; ++sector) {
+      if (count == 0 || sectors[count - 1] != sector) sectors[count++] = sector;
+    }
+  });
+  std::sort(sectors, sectors + count);
+  return static_cast<uint64_t>(std::unique(sectors, sectors + count) - sectors);
+}
+
+// Returns whether `size` bytes from `written` on are all 1.
+bool AllWritten(const uint8_t* written, uint32_t size) {
+  if (size == 4) {
+    uint32_t value;
+    std::memcpy(&value, written, sizeof(value));
+    return value == 0x01010101;
+  }
+  if (size % 8 == 0) {
+    uint64_t all = 0x0101010101010101;
+    for (uint32_t i = 0; i < size; i += 8) {
+      uint64_t value;
+      std::memcpy(&value, written + i, sizeof(value));
+      all &= value;
+    }
+    return all == 0x0101010101010101;
+  }
+  return std::memchr(written, 0, size) == nullptr;
 }
 
 }  // namespace
@@ -170,7 +219,7 @@ absl::Status MemoryUnit::Store(ThreadAccess access, const std::byte* from) {
     COTAN_RETURN_IF_ERROR(shared_races_.Access(access.address, access.size, RaceDetector::Kind::kWrite, access.point));
   }
   std::memcpy(bytes->data.data() + offset, from, access.size);
-  std::fill_n(bytes->written.begin() + static_cast<int64_t>(offset), access.size, true);
+  std::fill_n(bytes->written.begin() + static_cast<int64_t>(offset), access.size, 1);
   return absl::OkStatus();
 }
 
@@ -200,26 +249,120 @@ void MemoryUnit::Synchronize(const ThreadAccess& access, bool reads, bool writes
   global_races_.Synchronize(access.address, access.point.block, reads, writes);
 }
 
-void MemoryUnit::CountAccess(const std::vector<std::pair<uint64_t, uint32_t>>& lanes, bool load) {
-  if (lanes.empty()) return;
-  const Space space = SpaceOf(lanes[0].first);
-  if (space == Space::kShared) {
-    ++counters_.shared_accesses;
-    counters_.shared_bank_conflicts += BankConflicts(lanes);
-  }
-  if (space != Space::kGlobal) return;
-  std::vector<uint64_t> sectors;
-  uint64_t bytes = 0;
-  for (const auto& [address, size] : lanes) {
-    bytes += size;
-    for (uint64_t sector = address / kSectorBytes; sector <= (address + size - 1) / kSectorBytes; ++sector) {
-      if (sectors.empty() || sectors.back() != sector) sectors.push_back(sector);
+bool MemoryUnit::Locate(WarpAccess& access, bool store) {
+  if (access.space == Space::kGeneric) {
+    const uint64_t window = access.address[std::countr_zero(access.mask)] >> 56;
+    bool same = true;
+    ForEachLane(access.mask, [&](int lane) { same &= access.address[lane] >> 56 == window; });
+    if (!same) return false;
+    access.space = SpaceOf(window << 56);
+    if (access.space != Space::kGlobal) {
+      ForEachLane(access.mask, [&](int lane) { access.address[lane] &= kOffsetMask; });
     }
   }
-  std::sort(sectors.begin(), sectors.end());
-  const auto distinct = std::unique(sectors.begin(), sectors.end()) - sectors.begin();
-  (load ? counters_.global_load_bytes : counters_.global_store_bytes) += bytes;
-  (load ? counters_.global_load_sectors : counters_.global_store_sectors) += distinct;
+  if (access.space == Space::kConst) access.space = Space::kGlobal;
+  uint64_t misaligned = 0;
+  ForEachLane(access.mask, [&](int lane) { misaligned |= access.address[lane]; });
+  if (!std::has_single_bit(access.size) || misaligned % access.size != 0) return false;
+  if (access.space == Space::kParam) return !store && LocateParameters(access);
+  if (!(access.space == Space::kGlobal ? LocateGlobal(access) : LocateOnChip(access))) return false;
+  if (store) return true;
+  bool written = true;
+  ForEachLane(access.mask, [&](int lane) { written &= AllWritten(access.written[lane], access.size); });
+  return written;
+}
+
+void MemoryUnit::ResolveSpace(WarpAccess& access) const {
+  if (access.space == Space::kConst) access.space = Space::kGlobal;
+  if (access.space != Space::kGeneric) return;
+  access.space = SpaceOf(access.address[std::countr_zero(access.mask)]);
+}
+
+bool MemoryUnit::LocateGlobal(WarpAccess& access) {
+  const GlobalBlock* block = &blocks_[0];
+  for (uint32_t rest = access.mask; rest != 0; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    const uint64_t address = access.address[lane];
+    if (address - block->address >= block->bytes) {
+      block = std::find_if(std::begin(blocks_), std::end(blocks_),
+                           [&](const GlobalBlock& known) { return address - known.address < known.bytes; });
+      if (block == std::end(blocks_)) {
+        GlobalBlock found;
+        if (!global_.FindBlock(address, found)) return false;
+        block = &(blocks_[next_block_] = found);
+        next_block_ = (next_block_ + 1) % kCachedBlocks;
+      }
+    }
+    const uint64_t offset = address - block->address;
+    if (access.size > block->bytes - offset) return false;
+    access.data[lane] = block->content + offset;
+    access.written[lane] = block->written + offset;
+  }
+  return true;
+}
+
+bool MemoryUnit::LocateOnChip(WarpAccess& access) {
+  const bool shared = access.space == Space::kShared;
+  Bytes& bytes = shared ? shared_ : frames_;
+  const uint64_t size = shared ? shared_.data.size() : static_cast<uint64_t>(program_.frame_bytes);
+  for (uint32_t rest = access.mask; rest != 0; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    uint64_t& address = access.address[lane];
+    address &= 0xffffffff;
+    if (address > size || access.size > size - address) return false;
+    const uint64_t offset = address + (shared ? 0 : (access.point.thread + static_cast<uint64_t>(lane)) * size);
+    access.data[lane] = bytes.data.data() + offset;
+    access.written[lane] = bytes.written.data() + offset;
+  }
+  return true;
+}
+
+bool MemoryUnit::LocateParameters(WarpAccess& access) {
+  for (uint32_t rest = access.mask; rest != 0; rest &= rest - 1) {
+    const int lane = std::countr_zero(rest);
+    const uint64_t address = access.address[lane], size = launch_.parameters.size();
+    if (address > size || access.size > size - address) return false;
+    // Nothing is written there: Locate refuses stores.
+    access.data[lane] = const_cast<std::byte*>(launch_.parameters.data()) + address;
+  }
+  return true;
+}
+
+absl::Status MemoryUnit::CheckRaces(const WarpAccess& access, RaceDetector::Kind kind, int& lane) {
+  if (access.space != Space::kGlobal && access.space != Space::kShared) return absl::OkStatus();
+  RaceDetector& races = access.space == Space::kGlobal ? global_races_ : shared_races_;
+  if (IsRun(access)) {
+    return races.AccessRun(access.address[0], access.size, std::popcount(access.mask), kind, access.point, lane);
+  }
+  uint32_t mask = access.mask;
+  // The detector keeps two reads of a byte, of which those of the first lanes of a warp are as good as all.
+  if (kind != RaceDetector::Kind::kWrite && IsUniform(access)) {
+    const uint32_t first = mask & (0 - mask), rest = mask & ~first;
+    mask = first | (rest & (0 - rest));
+  }
+  AccessPoint point = access.point;
+  for (; mask != 0; mask &= mask - 1) {
+    lane = std::countr_zero(mask);
+    point.thread = access.point.thread + static_cast<uint32_t>(lane);
+    COTAN_RETURN_IF_ERROR(races.Access(access.address[lane], access.size, kind, point));
+  }
+  return absl::OkStatus();
+}
+
+void MemoryUnit::CountAccess(const WarpAccess& access, bool load) {
+  if (access.space == Space::kShared) {
+    ++counters_.shared_accesses;
+    if (!IsUniform(access) && !(IsRun(access) && access.size == 4)) {
+      counters_.shared_bank_conflicts += BankConflicts(access);
+    }
+  }
+  if (access.space != Space::kGlobal) return;
+  const auto lanes = static_cast<uint64_t>(std::popcount(access.mask));
+  const uint64_t sectors = IsRun(access) ? (access.address[0] + lanes * access.size - 1) / kSectorBytes -
+                                               access.address[0] / kSectorBytes + 1
+                                         : CountSectors(access);
+  (load ? counters_.global_load_bytes : counters_.global_store_bytes) += lanes * access.size;
+  (load ? counters_.global_load_sectors : counters_.global_store_sectors) += sectors;
 }
 
 }  // namespace cotan::cuda::ptx

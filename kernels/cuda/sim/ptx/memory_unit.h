@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -16,6 +15,7 @@
 #include "kernels/cuda/sim/ptx/launch.h"
 #include "kernels/cuda/sim/ptx/program.h"
 #include "kernels/cuda/sim/ptx/race_detector.h"
+#include "kernels/cuda/sim/ptx/warp.h"
 
 namespace cotan::cuda::ptx {
 
@@ -36,6 +36,17 @@ struct ThreadAccess {
   AccessPoint point = {};
 };
 
+// The accesses of the lanes of a warp that one instruction makes.
+struct WarpAccess {
+  Space space = Space::kGeneric;  // Of all lanes.
+  uint32_t size = 0;              // In bytes, of one lane.
+  uint32_t mask = 0;              // Of the lanes that take part.
+  AccessPoint point = {};         // Of lane 0.
+  uint64_t address[kWarpSize];    // As ThreadAccess::address.
+  std::byte* data[kWarpSize];     // Where the bytes are; set by Locate.
+  uint8_t* written[kWarpSize];    // [byte]; null for parameters.
+};
+
 // One for a launch; StartBlock is called for each block. Errors are explained without the position:
 // OutOfRange for bounds, InvalidArgument for alignment, FailedPrecondition for races and for bytes
 // never written.
@@ -51,6 +62,14 @@ class MemoryUnit {
   absl::Status Store(ThreadAccess access, const std::byte* from);
   absl::Status Atomic(ThreadAccess access, absl::FunctionRef<uint64_t(uint64_t)> update, uint64_t& previous);
 
+  // Sets `data` and `written` of an access, resolves a generic space, and returns true, if all lanes may make it;
+  // otherwise Load and Store, called for each, say what is wrong. Records nothing.
+  bool Locate(WarpAccess& access, bool store);
+  // Replaces a generic space by that of the first lane.
+  void ResolveSpace(WarpAccess& access) const;
+  // Records an access that Locate allowed. `lane` gets the one whose access is a race, if there is one.
+  absl::Status CheckRaces(const WarpAccess& access, RaceDetector::Kind kind, int& lane);
+
   // Moves bytes within the frame of a thread, written or not.
   void CopyInFrame(uint32_t thread, const FrameCopy& copy);
 
@@ -58,18 +77,18 @@ class MemoryUnit {
   void Fence(uint64_t block) { global_races_.Fence(block); }
   void Synchronize(const ThreadAccess& access, bool reads, bool writes);
 
-  // Counts one instruction of a warp: the accesses of its lanes as (generic address, bytes).
-  void CountAccess(const std::vector<std::pair<uint64_t, uint32_t>>& lanes, bool load);
+  // Counts one instruction of a warp.
+  void CountAccess(const WarpAccess& access, bool load);
 
  private:
   // Bytes with a mark for those that were written.
   struct Bytes {
     std::vector<std::byte> data;
-    std::vector<bool> written;
+    std::vector<uint8_t> written;  // 1 where written.
 
     void Reset(size_t size) {
       data.assign(size, std::byte{0xcd});
-      written.assign(size, false);
+      written.assign(size, 0);
     }
   };
 
@@ -77,6 +96,9 @@ class MemoryUnit {
   absl::Status Resolve(ThreadAccess& access) const;
   // Returns where a shared or local access is within its bytes, checking bounds.
   absl::Status Locate(const ThreadAccess& access, Bytes*& bytes, uint64_t& offset);
+  bool LocateGlobal(WarpAccess& access);
+  bool LocateOnChip(WarpAccess& access);
+  bool LocateParameters(WarpAccess& access);
   absl::Status LoadOnChip(const ThreadAccess& access, bool racy, std::byte* to);
   GlobalAccess ToGlobal(const ThreadAccess& access) const;
 
@@ -89,6 +111,9 @@ class MemoryUnit {
   Bytes shared_;
   Bytes frames_;  // [thread][byte]
   uint64_t threads_;
+  static constexpr size_t kCachedBlocks = 4;
+  GlobalBlock blocks_[kCachedBlocks];  // Of global memory, that were accessed lately.
+  size_t next_block_ = 0;              // The one to be replaced.
 };
 
 }  // namespace cotan::cuda::ptx

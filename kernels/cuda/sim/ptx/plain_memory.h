@@ -30,7 +30,7 @@ class PlainMemory : public GlobalMemory {
  public:
   // Returns the address of `size` bytes that nothing wrote.
   uint64_t Allocate(uint64_t size) {
-    blocks_.push_back({next_, std::vector<std::byte>(size), std::vector<bool>(size)});
+    blocks_.push_back({next_, std::vector<std::byte>(size), std::vector<uint8_t>(size)});
     next_ += (size + 4096 + 255) / 256 * 256;
     return blocks_.back().address;
   }
@@ -41,7 +41,7 @@ class PlainMemory : public GlobalMemory {
     const uint64_t address = Allocate(values.size() * sizeof(T));
     Block& block = blocks_.back();
     std::memcpy(block.bytes.data(), values.data(), block.bytes.size());
-    block.written.assign(block.bytes.size(), true);
+    block.written.assign(block.bytes.size(), 1);
     return address;
   }
 
@@ -69,7 +69,7 @@ class PlainMemory : public GlobalMemory {
     COTAN_ASSIGN_OR_RETURN(Block * block, Find(access));
     const uint64_t offset = access.address - block->address;
     std::memcpy(block->bytes.data() + offset, from, access.size);
-    std::fill_n(block->written.begin() + static_cast<int64_t>(offset), access.size, true);
+    std::fill_n(block->written.begin() + static_cast<int64_t>(offset), access.size, 1);
     return absl::OkStatus();
   }
 
@@ -81,11 +81,23 @@ class PlainMemory : public GlobalMemory {
     return previous;
   }
 
+  bool FindBlock(uint64_t address, GlobalBlock& found) override {
+    for (Block& block : blocks_) {
+      if (!direct_ || address - block.address >= block.bytes.size()) continue;
+      found = {block.address, block.bytes.size(), block.bytes.data(), block.written.data()};
+      return true;
+    }
+    return false;
+  }
+
+  // Whether accesses may bypass Load and Store; true at first.
+  void set_direct(bool direct) { direct_ = direct; }
+
  private:
   struct Block {
     uint64_t address;
     std::vector<std::byte> bytes;
-    std::vector<bool> written;
+    std::vector<uint8_t> written;
   };
 
   absl::StatusOr<Block*> Find(const GlobalAccess& access) {
@@ -98,6 +110,7 @@ class PlainMemory : public GlobalMemory {
   }
 
   uint64_t next_ = 0x7f0000000000;
+  bool direct_ = true;
   std::vector<Block> blocks_;
 };
 

@@ -59,6 +59,7 @@ struct Value {
   SpecialRegister special = SpecialRegister::kThreadX;
   int reg = 0;
   uint64_t bits = 0;
+  uint64_t mask = ~uint64_t{0};  // Of a register: the bits that it has.
 };
 
 // Bytes that a call moves between the frames of caller and callee.
@@ -75,8 +76,9 @@ struct Operation {
   bool guard_negated = false;
   std::vector<Value> results = {};
   std::vector<Value> sources = {};
-  ScalarOp scalar = {};
-  ScalarType type = {};  // Of one element in memory, of a shuffle, ...
+  ScalarOp scalar = {};      // Of kAtomic and kReduce: what combines two values, if they are combined.
+  WarpFn warp_fn = nullptr;  // Does `scalar` for a warp, if not null.
+  ScalarType type = {};      // Of one element in memory, of a shuffle, ...
   Space space = Space::kGeneric;
   int64_t offset = 0;      // Added to an address.
   int count = 0;           // Bytes of kAsyncCopy, groups of kAsyncWait.

@@ -2,11 +2,12 @@
 
 #include "kernels/cuda/sim/ptx/race_detector.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -37,17 +38,122 @@ absl::Status RaceDetector::Access(uint64_t address, uint32_t size, Kind kind, co
   const bool words = address % 4 == 0 && size % 4 == 0;
   for (uint64_t at = address; at < address + size;) {
     Page& page = PageAt(at / kPageBytes);
-    if (!words && !page.bytewise) {
-      std::vector<Cell> cells(kPageBytes);
-      for (int i = 0; i < kPageBytes; ++i) cells[i] = page.cells[i / 4];
-      page.cells = std::move(cells);
-      page.bytewise = true;
+    if (page.saturated && page.block != point.block && (kind == Kind::kRead || page.read_only) &&
+        kind != Kind::kWrite) {
+      at = (at / kPageBytes + 1) * kPageBytes;
+      continue;
     }
-    const int step = page.bytewise ? 1 : 4;
+    if (page.state != PageState::kCells || (!words && !page.bytewise)) Expand(page, !words);
+    if (kind == Kind::kWrite) page.saturated = false;
+    const uint32_t step = page.bytewise ? 1 : 4;
     COTAN_RETURN_IF_ERROR(AccessCell(page.cells[at % kPageBytes / step], kind, point));
     at += step;
   }
   return absl::OkStatus();
+}
+
+absl::Status RaceDetector::AccessRun(uint64_t address, uint32_t size, int lanes, Kind kind, const AccessPoint& point,
+                                     int& lane) {
+  const auto shift = static_cast<uint8_t>(std::countr_zero(size));
+  const uint64_t end = address + size * static_cast<uint64_t>(lanes);
+  AccessPoint of_lane = point;
+  for (uint64_t at = address; at < end;) {
+    const uint64_t page_end = (at / kPageBytes + 1) * kPageBytes;
+    const bool whole = at % kPageBytes == 0 && page_end <= end;
+    AccessPoint first = point;
+    first.thread = point.thread + static_cast<uint32_t>((at - address) >> shift);
+    if (whole && RunPage(PageAt(at / kPageBytes), shift, kind, first)) {
+      at = page_end;
+      continue;
+    }
+    const uint64_t stop = std::min(page_end, end);
+    for (; at < stop; at += size) {
+      lane = static_cast<int>((at - address) >> shift);
+      of_lane.thread = point.thread + static_cast<uint32_t>(lane);
+      COTAN_RETURN_IF_ERROR(Access(at, size, kind, of_lane));
+    }
+    if (whole) Simplify(PageAt(page_end / kPageBytes - 1), shift, kind, first);
+  }
+  return absl::OkStatus();
+}
+
+bool RaceDetector::RunPage(Page& page, uint8_t shift, Kind kind, const AccessPoint& first) {
+  const Stamp stamp{first.block_epoch, first.warp_epoch, first.line};
+  switch (page.state) {
+    case PageState::kEmpty:
+      if (first.strong) return false;
+      page.state = PageState::kRun;
+      page.shift = shift;
+      page.first_thread = first.thread;
+      page.block = first.block;
+      page.write = page.read = {};
+      page.read_only_line = 0;
+      break;
+    case PageState::kRun:
+      if (first.strong || page.block != first.block || page.first_thread != first.thread || page.shift != shift ||
+          (kind == Kind::kWrite && page.read_only_line != 0) ||
+          (kind == Kind::kReadOnly && page.write.block_epoch != 0)) {
+        return false;
+      }
+      break;
+    case PageState::kCells:
+      return page.saturated && page.block != first.block && kind != Kind::kWrite &&
+             (kind == Kind::kRead || page.read_only);
+  }
+  (kind == Kind::kWrite ? page.write : page.read) = stamp;
+  if (kind == Kind::kReadOnly) page.read_only_line = first.line;
+  return true;
+}
+
+void RaceDetector::Expand(Page& page, bool bytewise) {
+  if (page.state == PageState::kRun && page.shift < 2) bytewise = true;
+  const uint32_t step = bytewise ? 1 : 4;
+  std::unique_ptr<Cell[]> cells = std::make_unique<Cell[]>(kPageBytes / step);
+  for (uint32_t byte = 0; byte < kPageBytes; byte += step) {
+    Cell& cell = cells[byte / step];
+    if (page.state == PageState::kCells) cell = page.cells[byte / 4];
+    if (page.state != PageState::kRun) continue;
+    const auto point_of = [&](const Stamp& stamp) {
+      return AccessPoint{.block = page.block,
+                         .thread = page.first_thread + (byte >> page.shift),
+                         .block_epoch = stamp.block_epoch,
+                         .warp_epoch = stamp.warp_epoch,
+                         .line = stamp.line};
+    };
+    cell.write = point_of(page.write);
+    cell.reads[0] = point_of(page.read);
+    cell.read_only_line = page.read_only_line;
+  }
+  page.state = PageState::kCells;
+  page.bytewise = bytewise;
+  page.cells = std::move(cells);
+}
+
+void RaceDetector::Simplify(Page& page, uint8_t shift, Kind kind, const AccessPoint& first) {
+  if (page.state != PageState::kCells) return;
+  if (kind == Kind::kWrite) {
+    // All before is ordered before these writes, and so before what is ordered after them.
+    if (first.strong) return;
+    page.state = PageState::kRun;
+    page.shift = shift;
+    page.first_thread = first.thread;
+    page.block = first.block;
+    page.write = {first.block_epoch, first.warp_epoch, first.line};
+    page.read = {};
+    page.read_only_line = 0;
+    page.saturated = false;
+    return;
+  }
+  bool saturated = true, read_only = true;
+  for (uint32_t i = 0; i < kPageBytes / (page.bytewise ? 1 : 4); ++i) {
+    const Cell& cell = page.cells[i];
+    saturated = saturated && cell.write.block_epoch == 0 && cell.reads[0].block_epoch != 0 &&
+                cell.reads[1].block_epoch != 0 && cell.reads[0].block != cell.reads[1].block;
+    read_only = read_only && cell.read_only_line != 0;
+  }
+  page.saturated = saturated;
+  page.read_only = read_only;
+  page.block = first.block;
 }
 
 absl::Status RaceDetector::AccessCell(Cell& cell, Kind kind, const AccessPoint& point) {
@@ -124,18 +230,29 @@ void RaceDetector::Synchronize(uint64_t address, uint64_t block, bool reads, boo
   if (writes && fenced_.contains(block)) released_[address].insert(block);
 }
 
-void RaceDetector::Clear() { *this = RaceDetector(); }
+void RaceDetector::Clear() {
+  ++generation_;
+  released_.clear();
+  fenced_.clear();
+  observed_.clear();
+  acquired_.clear();
+}
 
 RaceDetector::Page& RaceDetector::PageAt(uint64_t number) {
-  if (number == cached_number_) return *cached_;
-  std::unique_ptr<Page>& page = pages_[number];
-  if (page == nullptr) {
-    page = std::make_unique<Page>();
-    page->cells.resize(kPageBytes / 4);
+  const uint64_t chunk_number = number / kChunkPages;
+  CachedChunk& cached = cache_[chunk_number % kCachedChunks];
+  if (cached.number != chunk_number) {
+    std::unique_ptr<Chunk>& chunk = chunks_[chunk_number];
+    if (chunk == nullptr) chunk = std::make_unique<Chunk>();
+    cached = {chunk_number, chunk.get()};
   }
-  cached_number_ = number;
-  cached_ = page.get();
-  return *page;
+  Page& page = cached.chunk->pages[number % kChunkPages];
+  if (page.generation != generation_) {
+    page.generation = generation_;
+    page.state = PageState::kEmpty;
+    page.saturated = false;
+  }
+  return page;
 }
 
 }  // namespace cotan::cuda::ptx

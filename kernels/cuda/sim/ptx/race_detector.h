@@ -4,9 +4,9 @@
 #ifndef COTAN_KERNELS_CUDA_SIM_PTX_RACE_DETECTOR_H_
 #define COTAN_KERNELS_CUDA_SIM_PTX_RACE_DETECTOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -20,8 +20,8 @@ struct AccessPoint {
   uint32_t thread = 0;       // Linear index within the block.
   uint32_t block_epoch = 1;  // Number of block barriers before, plus 1; 0 means no access.
   uint32_t warp_epoch = 0;   // Number of warp barriers (bar.warp.sync) of the thread's warp before.
-  int line = 0;              // Line of the PTX text.
-  bool strong = false;       // An atomic, volatile, relaxed, acquire or release access.
+  int line : 31 = 0;         // Line of the PTX text.
+  bool strong : 1 = false;   // An atomic, volatile, relaxed, acquire or release access.
 };
 
 // Records accesses of one launch. Two accesses to one byte of which one writes are a race unless
@@ -40,6 +40,10 @@ class RaceDetector {
   // a byte that the launch reads with kReadOnly or the reverse.
   absl::Status Access(uint64_t address, uint32_t size, Kind kind, const AccessPoint& point);
 
+  // The same for `lanes` consecutive threads that access consecutive elements of `size` bytes, a
+  // power of two up to 32. `point` is that of the first; `lane` gets the number of the one that fails.
+  absl::Status AccessRun(uint64_t address, uint32_t size, int lanes, Kind kind, const AccessPoint& point, int& lane);
+
   // Records a fence of at least device scope.
   void Fence(uint64_t block);
   // Records a strong access for the order of blocks.
@@ -54,21 +58,57 @@ class RaceDetector {
     AccessPoint reads[2] = {{.block_epoch = 0}, {.block_epoch = 0}};
     int read_only_line = 0;
   };
-  static constexpr int kPageBytes = 256;
+  // When the threads of a run made an access; block_epoch 0 means never.
+  struct Stamp {
+    uint32_t block_epoch = 0;
+    uint32_t warp_epoch = 0;
+    int line = 0;
+  };
+  static constexpr uint32_t kPageBytes = 64;
+  enum class PageState : uint8_t {
+    kEmpty,
+    kRun,    // Accessed by runs only, always the same thread for each byte: no cells are needed.
+    kCells,  // One cell for 4 bytes, or for each if `bytewise`.
+  };
   struct Page {
-    bool bytewise = false;  // One cell a byte instead of one for 4.
-    std::vector<Cell> cells;
+    uint32_t generation = 0;  // Of the detector; the page is empty if it differs.
+    PageState state = PageState::kEmpty;
+    bool bytewise = false;
+    uint8_t shift = 0;  // Of kRun: log2 of the bytes of an element.
+    // Of kCells: nothing is written, and all cells have reads of two blocks, so that those of a third add nothing.
+    bool saturated = false;
+    bool read_only = false;     // Of a saturated page: all cells have a read_only_line.
+    uint32_t first_thread = 0;  // Of kRun.
+    uint64_t block = 0;         // Of kRun, or the one whose access saturated the page.
+    Stamp write, read;          // Of kRun.
+    int read_only_line = 0;     // Of kRun.
+    std::unique_ptr<Cell[]> cells;
+  };
+  static constexpr uint64_t kChunkPages = 64;
+  struct Chunk {
+    Page pages[kChunkPages];
   };
 
   Page& PageAt(uint64_t number);
+  // Records a run over a whole page and returns true, if that needs no cells.
+  bool RunPage(Page& page, uint8_t shift, Kind kind, const AccessPoint& first);
+  // Gives the page cells, one a byte if `bytewise`.
+  static void Expand(Page& page, bool bytewise);
+  // Sees whether a page with cells can be simplified after a run over all of it.
+  static void Simplify(Page& page, uint8_t shift, Kind kind, const AccessPoint& first);
   absl::Status AccessCell(Cell& cell, Kind kind, const AccessPoint& point);
   void RecordRead(Cell& cell, const AccessPoint& point) const;
   bool IsOrdered(const AccessPoint& before, const AccessPoint& after) const;
   bool IsAcquired(uint64_t by, uint64_t block) const;
 
-  absl::flat_hash_map<uint64_t, std::unique_ptr<Page>> pages_;
-  uint64_t cached_number_ = ~uint64_t{0};
-  Page* cached_ = nullptr;
+  static constexpr size_t kCachedChunks = 16;
+  struct CachedChunk {
+    uint64_t number = ~uint64_t{0};
+    Chunk* chunk = nullptr;
+  };
+  absl::flat_hash_map<uint64_t, std::unique_ptr<Chunk>> chunks_;
+  CachedChunk cache_[kCachedChunks];
+  uint32_t generation_ = 1;
   absl::flat_hash_map<uint64_t, absl::flat_hash_set<uint64_t>> released_;  // Address -> blocks.
   absl::flat_hash_set<uint64_t> fenced_;                                   // Blocks.
   absl::flat_hash_map<uint64_t, absl::flat_hash_set<uint64_t>> observed_;  // Block -> addresses.

@@ -2,6 +2,9 @@
 
 #include "kernels/cuda/sim/ptx/race_detector.h"
 
+#include <cstdint>
+#include <random>
+
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
 
@@ -93,6 +96,52 @@ TEST(RaceDetectorTest, ReadOnlyLoadsExcludeWrites) {
   EXPECT_FALSE(races.Access(68, 4, Kind::kReadOnly, At(0, 1)).ok());
   races.Clear();
   EXPECT_TRUE(races.Access(68, 4, Kind::kReadOnly, At(0, 1)).ok());
+}
+
+// A run is recorded for whole pages where that is possible; what is found must be the same.
+TEST(RaceDetectorTest, RunsAreLikeTheirLanes) {
+  std::mt19937 random(3);
+  const auto below = [&](uint32_t n) { return static_cast<uint32_t>(random() % n); };
+  int races_found = 0;
+  for (int round = 0; round < 2000; ++round) {
+    RaceDetector by_run, by_lane;
+    bool failed = false;
+    for (uint64_t block = 0; block < 4 && !failed; ++block) {
+      for (uint32_t step = 0; step < 6 && !failed; ++step) {
+        const uint32_t size = 1u << below(5), lanes = below(3) == 0 ? 1 + below(32) : 32;
+        const AccessPoint first = At(block, 32 * below(2), 1 + step / 2);
+        const uint64_t address = 4096 + (below(3) == 0 ? below(64) * size : below(4) * 32 * size + first.thread * size);
+        const Kind kind = below(24) == 0 ? Kind::kWrite : below(2) == 0 ? Kind::kReadOnly : Kind::kRead;
+        int lane = -1;
+        const absl::Status run = by_run.AccessRun(address, size, static_cast<int>(lanes), kind, first, lane);
+        absl::Status one;
+        uint32_t failing = 0;
+        for (uint32_t i = 0; i < lanes && one.ok(); ++i) {
+          AccessPoint point = first;
+          point.thread += i;
+          one = by_lane.Access(address + i * size, size, kind, point);
+          failing = i;
+        }
+        ASSERT_EQ(run, one) << round;
+        failed = !one.ok();
+        if (failed) {
+          EXPECT_EQ(lane, static_cast<int>(failing));
+        }
+      }
+    }
+    races_found += failed ? 1 : 0;
+  }
+  EXPECT_GT(races_found, 100);
+  EXPECT_LT(races_found, 1900);
+}
+
+TEST(RaceDetectorTest, ClearForgets) {
+  RaceDetector races;
+  int lane = 0;
+  EXPECT_TRUE(races.AccessRun(64, 4, 32, Kind::kWrite, At(0, 0), lane).ok());
+  EXPECT_FALSE(races.AccessRun(64, 4, 32, Kind::kRead, At(0, 1), lane).ok());
+  races.Clear();
+  EXPECT_TRUE(races.AccessRun(64, 4, 32, Kind::kRead, At(0, 1), lane).ok());
 }
 
 }  // namespace

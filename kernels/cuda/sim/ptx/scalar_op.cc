@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "kernels/cuda/sim/ptx/warp_ops.h"
+
 namespace cotan::cuda::ptx {
 namespace {
 
@@ -38,7 +40,10 @@ ScalarOp MakeScalarOp(const OpcodeName& name, ScalarType type, int num_sources, 
 
 std::optional<ScalarOp> FindScalarOp(const OpcodeName& name) {
   for (const auto find : {FindIntegerOp, FindFloatOp, FindComparison, FindConversion}) {
-    if (std::optional<ScalarOp> op = find(name); op.has_value()) return op;
+    std::optional<ScalarOp> op = find(name);
+    if (!op.has_value()) continue;
+    op->warp_fn = FindWarpFn(name, *op);
+    return op;
   }
   return std::nullopt;
 }

@@ -21,8 +21,12 @@ struct ScalarOp;
 // Computes the result's bits from those of the sources, which may have set bits above their width.
 using ScalarFn = uint64_t (*)(const ScalarOp& op, const uint64_t* sources);
 
+// The same for the 32 lanes of a warp: sources[i] has the lanes of source i.
+using WarpFn = void (*)(const uint64_t* const* sources, uint64_t* results);
+
 struct ScalarOp {
   ScalarFn fn = nullptr;
+  WarpFn warp_fn = nullptr;  // Of common ops.
   int num_sources = 0;
   ScalarType type = {};         // Of the operation.
   ScalarType result_type = {};  // Differs for wide products, comparisons and conversions.

@@ -7,7 +7,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 
 #include "absl/status/status.h"
@@ -18,14 +17,13 @@
 #include "kernels/cuda/sim/ptx/scalar_type.h"
 
 namespace cotan::cuda::ptx {
-namespace {
-
-constexpr uint32_t kMaxAccessBytes = 64;
-
-}  // namespace
-
 WarpExecutor::WarpExecutor(const Program& program, const Launch& launch, MemoryUnit& memory, Counters& counters)
-    : program_(program), launch_(launch), memory_(memory), counters_(counters) {}
+    : program_(program),
+      launch_(launch),
+      memory_(memory),
+      counters_(counters),
+      num_threads_(launch.block[0] * launch.block[1] * launch.block[2]),
+      linear_(launch.block[1] == 1 && launch.block[2] == 1) {}
 
 void WarpExecutor::StartBlock(uint64_t block) {
   block_ = block;
@@ -33,11 +31,12 @@ void WarpExecutor::StartBlock(uint64_t block) {
   block_index_ = {static_cast<uint32_t>(block % grid[0]), static_cast<uint32_t>(block / grid[0] % grid[1]),
                   static_cast<uint32_t>(block / grid[0] / grid[1])};
   block_epoch_ = 1;
-  async_copies_.assign(size_t{launch_.block[0]} * launch_.block[1] * launch_.block[2], {});
+  async_copies_.clear();
 }
 
 std::array<uint32_t, 3> WarpExecutor::ThreadIndex(uint32_t thread) const {
   const auto& block = launch_.block;
+  if (linear_) return {thread, 0, 0};
   return {thread % block[0], thread / block[0] % block[1], thread / block[0] / block[1]};
 }
 
@@ -77,8 +76,7 @@ absl::Status WarpExecutor::Read(Warp& warp, const Operation& operation, const Va
 
 void WarpExecutor::Write(Warp& warp, const Value& result, int lane, uint64_t bits) const {
   if (result.kind != ValueKind::kRegister) return;
-  const int width = program_.module->registers[result.reg].type.TotalBits();
-  warp.Values(result.reg)[lane] = bits & LowBits(std::min(width, 64));
+  warp.Values(result.reg)[lane] = bits & result.mask;
   warp.defined[result.reg] |= 1u << lane;
 }
 
@@ -107,7 +105,7 @@ uint64_t WarpExecutor::ReadSpecial(const Warp& warp, SpecialRegister special, in
     case SpecialRegister::kWarp:
       return warp.index;
     case SpecialRegister::kWarpCount:
-      return (async_copies_.size() + kWarpSize - 1) / kWarpSize;
+      return (num_threads_ + kWarpSize - 1) / kWarpSize;
     case SpecialRegister::kLaneMaskEqual:
       return self;
     case SpecialRegister::kLaneMaskLess:
@@ -162,6 +160,7 @@ absl::Status WarpExecutor::Execute(Warp& warp, const Operation& operation, uint3
     case OpKind::kAsyncCopy:
       return StartCopy(warp, operation, mask);
     case OpKind::kAsyncCommit:
+      async_copies_.resize(num_threads_);
       ForEachLane(mask, [&](int lane) { ++async_copies_[warp.index * kWarpSize + lane].group; });
       return absl::OkStatus();
     case OpKind::kAsyncWait:
@@ -195,19 +194,69 @@ absl::Status WarpExecutor::Execute(Warp& warp, const Operation& operation, uint3
   return absl::OkStatus();
 }
 
+const uint64_t* WarpExecutor::Gather(Warp& warp, const Value& value, uint32_t mask, uint64_t* buffer) const {
+  switch (value.kind) {
+    case ValueKind::kRegister: {
+      if (launch_.check_registers && (mask & ~warp.defined[value.reg]) != 0) return nullptr;
+      const uint64_t* values = warp.Values(value.reg);
+      if (!value.negated) return values;
+      for (int lane = 0; lane < kWarpSize; ++lane) buffer[lane] = values[lane] ^ 1;
+      return buffer;
+    }
+    case ValueKind::kSpecial:
+      for (int lane = 0; lane < kWarpSize; ++lane) buffer[lane] = ReadSpecial(warp, value.special, lane);
+      return buffer;
+    case ValueKind::kImmediate:
+    case ValueKind::kSink:
+      std::fill_n(buffer, kWarpSize, value.kind == ValueKind::kSink ? 0 : value.bits);
+      return buffer;
+  }
+  return nullptr;
+}
+
+absl::Status WarpExecutor::Undefined(Warp& warp, const Operation& operation, const Value& value, uint32_t mask) const {
+  uint64_t bits = 0;
+  return Read(warp, operation, value, std::countr_zero(mask & ~warp.defined[value.reg]), bits);
+}
+
+void WarpExecutor::WriteLanes(Warp& warp, const Value& result, uint32_t mask, const uint64_t* bits) const {
+  if (result.kind != ValueKind::kRegister) return;
+  uint64_t* to = warp.Values(result.reg);
+  warp.defined[result.reg] |= mask;
+  if (mask == ~uint32_t{0}) {
+    for (int lane = 0; lane < kWarpSize; ++lane) to[lane] = bits[lane] & result.mask;
+  } else {
+    ForEachLane(mask, [&](int lane) { to[lane] = bits[lane] & result.mask; });
+  }
+}
+
 absl::Status WarpExecutor::Scalar(Warp& warp, const Operation& operation, uint32_t mask) {
-  uint64_t sources[8] = {};
-  const int count = static_cast<int>(operation.sources.size());
-  const int width = operation.scalar.result_type.TotalBits();
-  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
-    const int lane = std::countr_zero(rest);
-    for (int i = 0; i < count; ++i)
-      COTAN_RETURN_IF_ERROR(Read(warp, operation, operation.sources[i], lane, sources[i]));
-    uint64_t result = EvaluateScalar(operation.scalar, sources) & LowBits(width);
-    if (operation.scalar.result_type.IsSigned()) result = SignExtend(result, width);
-    Write(warp, operation.results[0], lane, result);
+  constexpr size_t kMaxSources = 8;
+  uint64_t buffers[kMaxSources][kWarpSize];
+  const uint64_t* sources[kMaxSources];
+  const size_t count = operation.sources.size();
+  for (size_t i = 0; i < count; ++i) {
+    sources[i] = Gather(warp, operation.sources[i], mask, buffers[i]);
+    if (sources[i] == nullptr) return Undefined(warp, operation, operation.sources[i], mask);
+  }
+  uint64_t results[kWarpSize];
+  if (operation.warp_fn != nullptr) {
+    operation.warp_fn(sources, results);
+  } else {
+    const int width = operation.scalar.result_type.TotalBits();
+    const bool is_signed = operation.scalar.result_type.IsSigned();
+    uint64_t values[kMaxSources] = {};
+    ForEachLane(mask, [&](int lane) {
+      for (size_t i = 0; i < count; ++i) values[i] = sources[i][lane];
+      const uint64_t result = EvaluateScalar(operation.scalar, values) & LowBits(width);
+      results[lane] = is_signed ? SignExtend(result, width) : result;
+    });
+  }
+  WriteLanes(warp, operation.results[0], mask, results);
+  if (operation.results.size() > 1) {
     // setp p|q: the second predicate is the complement.
-    if (operation.results.size() > 1) Write(warp, operation.results[1], lane, result ^ 1);
+    ForEachLane(mask, [&](int lane) { results[lane] ^= 1; });
+    WriteLanes(warp, operation.results[1], mask, results);
   }
   return absl::OkStatus();
 }
@@ -237,163 +286,39 @@ absl::Status WarpExecutor::Carry(Warp& warp, const Operation& operation, uint32_
 absl::Status WarpExecutor::Copy(Warp& warp, const Operation& operation, uint32_t mask) {
   const Value& source = operation.sources[0];
   const Value& result = operation.results[0];
-  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
-    const int lane = std::countr_zero(rest);
-    if (source.kind == ValueKind::kRegister && (warp.defined[source.reg] >> lane & 1) == 0) {
-      if (result.kind == ValueKind::kRegister) warp.defined[result.reg] &= ~(1u << lane);
-      continue;
-    }
-    uint64_t bits = 0;
-    COTAN_RETURN_IF_ERROR(Read(warp, operation, source, lane, bits));
-    Write(warp, result, lane, bits);
+  if (source.kind == ValueKind::kRegister) {
+    const uint32_t undefined = mask & ~warp.defined[source.reg];
+    if (undefined != 0 && result.kind == ValueKind::kRegister) warp.defined[result.reg] &= ~undefined;
+    mask &= ~undefined;
   }
+  uint64_t buffer[kWarpSize];
+  WriteLanes(warp, result, mask, Gather(warp, source, mask, buffer));
   return absl::OkStatus();
 }
 
 absl::Status WarpExecutor::PackOrUnpack(Warp& warp, const Operation& operation, uint32_t mask) {
   const bool pack = operation.kind == OpKind::kPack;
-  const auto elements = static_cast<int>(pack ? operation.sources.size() : operation.results.size());
-  const int width = operation.type.TotalBits() / elements;
-  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
-    const int lane = std::countr_zero(rest);
-    uint64_t whole = 0;
-    if (!pack) COTAN_RETURN_IF_ERROR(Read(warp, operation, operation.sources[0], lane, whole));
-    for (int i = 0; i < elements; ++i) {
-      if (!pack) {
-        Write(warp, operation.results[i], lane, whole >> (i * width) & LowBits(width));
-        continue;
-      }
-      uint64_t element = 0;
-      COTAN_RETURN_IF_ERROR(Read(warp, operation, operation.sources[i], lane, element));
-      whole |= (element & LowBits(width)) << (i * width);
-    }
-    if (pack) Write(warp, operation.results[0], lane, whole);
+  const size_t elements = pack ? operation.sources.size() : operation.results.size();
+  const int width = operation.type.TotalBits() / static_cast<int>(elements);
+  uint64_t buffer[kWarpSize];
+  uint64_t whole[kWarpSize] = {};
+  if (!pack) {
+    const uint64_t* source = Gather(warp, operation.sources[0], mask, buffer);
+    if (source == nullptr) return Undefined(warp, operation, operation.sources[0], mask);
+    std::copy_n(source, kWarpSize, whole);
   }
-  return absl::OkStatus();
-}
-
-absl::Status WarpExecutor::ReadAddress(Warp& warp, const Operation& operation, int lane, ThreadAccess& access) const {
-  access.space = operation.space;
-  access.point = PointOf(warp, operation, lane);
-  access.read_only = operation.read_only;
-  COTAN_RETURN_IF_ERROR(Read(warp, operation, operation.sources[0], lane, access.address));
-  access.address += operation.offset;
-  return absl::OkStatus();
-}
-
-absl::Status WarpExecutor::Load(Warp& warp, const Operation& operation, uint32_t mask) {
-  const int size = operation.type.Bytes();
-  ThreadAccess access{.size = static_cast<uint32_t>(size * operation.results.size())};
-  std::byte bytes[kMaxAccessBytes];
-  accessed_.clear();
-  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
-    const int lane = std::countr_zero(rest);
-    COTAN_RETURN_IF_ERROR(ReadAddress(warp, operation, lane, access));
-    if (const absl::Status status = memory_.Load(access, bytes); !status.ok()) {
-      return Fault(warp, operation, lane, status);
+  for (size_t i = 0; i < elements; ++i) {
+    const int shift = static_cast<int>(i) * width;
+    if (!pack) {
+      for (int lane = 0; lane < kWarpSize; ++lane) buffer[lane] = whole[lane] >> shift & LowBits(width);
+      WriteLanes(warp, operation.results[i], mask, buffer);
+      continue;
     }
-    if (operation.strong) memory_.Synchronize(access, true, false);
-    accessed_.emplace_back(access.address + WindowOf(access.space), access.size);
-    for (size_t i = 0; i < operation.results.size(); ++i) {
-      uint64_t element = 0;
-      std::memcpy(&element, bytes + i * size, size);
-      if (operation.type.IsSigned()) element = SignExtend(element, operation.type.bits);
-      Write(warp, operation.results[i], lane, element);
-    }
+    const uint64_t* element = Gather(warp, operation.sources[i], mask, buffer);
+    if (element == nullptr) return Undefined(warp, operation, operation.sources[i], mask);
+    for (int lane = 0; lane < kWarpSize; ++lane) whole[lane] |= (element[lane] & LowBits(width)) << shift;
   }
-  memory_.CountAccess(accessed_, true);
-  return absl::OkStatus();
-}
-
-absl::Status WarpExecutor::Store(Warp& warp, const Operation& operation, uint32_t mask) {
-  const int size = operation.type.Bytes();
-  ThreadAccess access{.size = static_cast<uint32_t>(size * (operation.sources.size() - 1))};
-  std::byte bytes[kMaxAccessBytes];
-  accessed_.clear();
-  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
-    const int lane = std::countr_zero(rest);
-    COTAN_RETURN_IF_ERROR(ReadAddress(warp, operation, lane, access));
-    for (size_t i = 1; i < operation.sources.size(); ++i) {
-      uint64_t element = 0;
-      COTAN_RETURN_IF_ERROR(Read(warp, operation, operation.sources[i], lane, element));
-      std::memcpy(bytes + (i - 1) * size, &element, size);
-    }
-    if (const absl::Status status = memory_.Store(access, bytes); !status.ok()) {
-      return Fault(warp, operation, lane, status);
-    }
-    if (operation.release) memory_.Fence(block_);
-    if (operation.strong) memory_.Synchronize(access, false, true);
-    accessed_.emplace_back(access.address + WindowOf(access.space), access.size);
-  }
-  memory_.CountAccess(accessed_, false);
-  return absl::OkStatus();
-}
-
-absl::Status WarpExecutor::Atomic(Warp& warp, const Operation& operation, uint32_t mask) {
-  ThreadAccess access{.size = static_cast<uint32_t>(operation.type.Bytes())};
-  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
-    const int lane = std::countr_zero(rest);
-    COTAN_RETURN_IF_ERROR(ReadAddress(warp, operation, lane, access));
-    uint64_t operand = 0, compare = 0, previous = 0;
-    const bool swaps = operation.atomic == AtomicFn::kCompareAndSwap;
-    COTAN_RETURN_IF_ERROR(Read(warp, operation, operation.sources[swaps ? 2 : 1], lane, operand));
-    if (swaps) COTAN_RETURN_IF_ERROR(Read(warp, operation, operation.sources[1], lane, compare));
-    if (operation.release) memory_.Fence(block_);
-    const auto update = [&](uint64_t old) {
-      return ApplyAtomic(operation.atomic, operation.type, old, operand, compare);
-    };
-    if (const absl::Status status = memory_.Atomic(access, update, previous); !status.ok()) {
-      return Fault(warp, operation, lane, status);
-    }
-    memory_.Synchronize(access, true, true);
-    if (operation.acquire) memory_.Fence(block_);
-    if (!operation.results.empty()) Write(warp, operation.results[0], lane, previous);
-  }
-  return absl::OkStatus();
-}
-
-// The copy is made when it is waited for, so that a missing wait always shows.
-absl::Status WarpExecutor::StartCopy(Warp& warp, const Operation& operation, uint32_t mask) {
-  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
-    const int lane = std::countr_zero(rest);
-    uint64_t values[5] = {};  // Shared, global, bytes of the copy, bytes that are read, offset of the shared address.
-    for (int i = 0; i < 5; ++i) COTAN_RETURN_IF_ERROR(Read(warp, operation, operation.sources[i], lane, values[i]));
-    AsyncCopies& pending = async_copies_[warp.index * kWarpSize + lane];
-    const uint64_t bytes = std::min<uint64_t>(values[3] & LowBits(32), operation.count);
-    pending.copies.push_back(
-        {&operation, values[0] + values[4], values[1] + operation.offset, static_cast<uint32_t>(bytes), pending.group});
-  }
-  return absl::OkStatus();
-}
-
-absl::Status WarpExecutor::WaitForCopies(Warp& warp, const Operation& operation, uint32_t mask) {
-  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
-    const int lane = std::countr_zero(rest);
-    AsyncCopies& pending = async_copies_[warp.index * kWarpSize + lane];
-    const bool all = operation.instruction->text.find("wait_all") != std::string::npos;
-    const int before = all ? pending.group + 1 : pending.group - operation.count;
-    size_t done = 0;
-    for (; done < pending.copies.size() && pending.copies[done].group < before; ++done) {
-      const PendingCopy& copy = pending.copies[done];
-      std::byte bytes[16] = {};
-      ThreadAccess access{.space = Space::kGlobal,
-                          .address = copy.global_address,
-                          .size = static_cast<uint32_t>(copy.operation->count),
-                          .point = PointOf(warp, *copy.operation, lane)};
-      absl::Status status;
-      if (copy.bytes > 0) {
-        access.size = copy.bytes;
-        status = memory_.Load(access, bytes);
-        memory_.CountAccess({{access.address, access.size}}, true);
-      }
-      access.space = Space::kShared;
-      access.address = copy.shared_address;
-      access.size = copy.operation->count;
-      if (status.ok()) status = memory_.Store(access, bytes);
-      if (!status.ok()) return Fault(warp, *copy.operation, lane, status);
-    }
-    pending.copies.erase(pending.copies.begin(), pending.copies.begin() + static_cast<int64_t>(done));
-  }
+  if (pack) WriteLanes(warp, operation.results[0], mask, whole);
   return absl::OkStatus();
 }
 

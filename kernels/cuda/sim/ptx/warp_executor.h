@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -38,6 +37,14 @@ class WarpExecutor {
   // Writes a result of one lane.
   void Write(Warp& warp, const Value& result, int lane, uint64_t bits) const;
 
+  // Returns a source of all lanes, in `buffer` if it is no register, or null if a lane of `mask` never wrote it;
+  // Undefined returns the error then.
+  const uint64_t* Gather(Warp& warp, const Value& value, uint32_t mask, uint64_t* buffer) const;
+  absl::Status Undefined(Warp& warp, const Operation& operation, const Value& value, uint32_t mask) const;
+
+  // Writes a result of the lanes of `mask`; `bits` has all lanes.
+  void WriteLanes(Warp& warp, const Value& result, uint32_t mask, const uint64_t* bits) const;
+
   // Returns `status` with the position of `lane` added.
   absl::Status Fault(const Warp& warp, const Operation& operation, int lane, const absl::Status& status) const;
 
@@ -67,6 +74,11 @@ class WarpExecutor {
   absl::Status Vote(Warp& warp, const Operation& operation, uint32_t mask);
   absl::Status MatchOrReduce(Warp& warp, const Operation& operation, uint32_t mask);
 
+  // Sets the addresses of an access; false: some are undefined.
+  bool GatherAccess(Warp& warp, const Operation& operation, uint32_t mask, WarpAccess& access) const;
+  // The same as Load and Store, lane by lane.
+  absl::Status LoadLanes(Warp& warp, const Operation& operation, uint32_t mask, const WarpAccess& access);
+  absl::Status StoreLanes(Warp& warp, const Operation& operation, uint32_t mask, const WarpAccess& access);
   absl::Status ReadAddress(Warp& warp, const Operation& operation, int lane, ThreadAccess& access) const;
   uint64_t ReadSpecial(const Warp& warp, SpecialRegister special, int lane) const;
   AccessPoint PointOf(const Warp& warp, const Operation& operation, int lane) const;
@@ -79,12 +91,14 @@ class WarpExecutor {
   uint64_t block_ = 0;
   std::array<uint32_t, 3> block_index_ = {};
   uint32_t block_epoch_ = 1;
-  std::vector<AsyncCopies> async_copies_;                // [thread]
-  std::vector<std::pair<uint64_t, uint32_t>> accessed_;  // Of the current instruction.
+  uint32_t num_threads_ = 0;               // Of a block.
+  bool linear_ = false;                    // The block has one dimension.
+  std::vector<AsyncCopies> async_copies_;  // [thread], empty before the first copy.
 };
 
-// Returns what an atomic leaves in memory that holds `old`. `compare` is only used by compare-and-swap.
-uint64_t ApplyAtomic(AtomicFn fn, ScalarType type, uint64_t old, uint64_t operand, uint64_t compare);
+// Returns what an atomic, or a step of redux, leaves in memory that holds `old`. `compare` is only used by
+// compare-and-swap.
+uint64_t ApplyAtomic(const Operation& operation, uint64_t old, uint64_t operand, uint64_t compare);
 
 }  // namespace cotan::cuda::ptx
 

@@ -4,36 +4,16 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
-#include "kernels/cuda/sim/ptx/opcode_name.h"
 #include "kernels/cuda/sim/ptx/scalar_op.h"
 #include "kernels/cuda/sim/ptx/scalar_type.h"
 #include "kernels/cuda/sim/ptx/warp_executor.h"
 
 namespace cotan::cuda::ptx {
 namespace {
-
-absl::string_view ScalarName(AtomicFn fn) {
-  switch (fn) {
-    case AtomicFn::kAdd:
-      return "add";
-    case AtomicFn::kMin:
-      return "min";
-    case AtomicFn::kMax:
-      return "max";
-    case AtomicFn::kAnd:
-      return "and";
-    case AtomicFn::kOr:
-      return "or";
-    default:
-      return "xor";
-  }
-}
 
 struct ShuffleSource {
   int lane;
@@ -71,11 +51,11 @@ ShuffleSource FindShuffleSource(ShuffleMode mode, int lane, uint64_t distance, u
 
 }  // namespace
 
-uint64_t ApplyAtomic(AtomicFn fn, ScalarType type, uint64_t old, uint64_t operand, uint64_t compare) {
-  const uint64_t mask = LowBits(type.TotalBits());
+uint64_t ApplyAtomic(const Operation& operation, uint64_t old, uint64_t operand, uint64_t compare) {
+  const uint64_t mask = LowBits(operation.type.TotalBits());
   old &= mask;
   operand &= mask;
-  switch (fn) {
+  switch (operation.atomic) {
     case AtomicFn::kExchange:
       return operand;
     case AtomicFn::kCompareAndSwap:
@@ -85,33 +65,32 @@ uint64_t ApplyAtomic(AtomicFn fn, ScalarType type, uint64_t old, uint64_t operan
     case AtomicFn::kDecrement:
       return old == 0 || old > operand ? operand : old - 1;
     default: {
-      OpcodeName name{.opcode = std::string(ScalarName(fn)), .types = {type}, .words = {}};
-      const std::optional<ScalarOp> op = FindScalarOp(name);
       const uint64_t sources[4] = {old, operand};
-      return op.has_value() ? EvaluateScalar(*op, sources) & mask : old;
+      return EvaluateScalar(operation.scalar, sources) & mask;
     }
   }
 }
 
 absl::Status WarpExecutor::Shuffle(Warp& warp, const Operation& operation, uint32_t mask) {
-  uint64_t values[kWarpSize] = {};
-  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
-    const int lane = std::countr_zero(rest);
-    COTAN_RETURN_IF_ERROR(Read(warp, operation, operation.sources[0], lane, values[lane]));
+  uint64_t buffers[3][kWarpSize];
+  const uint64_t* sources[3];  // Value, distance, clamp.
+  for (int i = 0; i < 3; ++i) {
+    sources[i] = Gather(warp, operation.sources[i], mask, buffers[i]);
+    if (sources[i] == nullptr) return Undefined(warp, operation, operation.sources[i], mask);
   }
+  uint64_t values[kWarpSize], in_range[kWarpSize];
   for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
-    uint64_t distance = 0, clamp = 0;
-    COTAN_RETURN_IF_ERROR(Read(warp, operation, operation.sources[1], lane, distance));
-    COTAN_RETURN_IF_ERROR(Read(warp, operation, operation.sources[2], lane, clamp));
-    const ShuffleSource source = FindShuffleSource(operation.shuffle, lane, distance, clamp);
+    const ShuffleSource source = FindShuffleSource(operation.shuffle, lane, sources[1][lane], sources[2][lane]);
     if ((mask >> source.lane & 1) == 0) {
       return Fault(warp, operation, lane,
                    absl::FailedPreconditionError(absl::StrCat("reads lane ", source.lane, ", which is inactive")));
     }
-    Write(warp, operation.results[0], lane, values[source.lane]);
-    if (operation.results.size() > 1) Write(warp, operation.results[1], lane, source.in_range);
+    values[lane] = sources[0][source.lane];
+    in_range[lane] = source.in_range ? 1 : 0;
   }
+  WriteLanes(warp, operation.results[0], mask, values);
+  if (operation.results.size() > 1) WriteLanes(warp, operation.results[1], mask, in_range);
   return absl::OkStatus();
 }
 
@@ -148,8 +127,8 @@ absl::Status WarpExecutor::MatchOrReduce(Warp& warp, const Operation& operation,
   for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
     COTAN_RETURN_IF_ERROR(Read(warp, operation, operation.sources[0], lane, values[lane]));
-    reduced =
-        reduced.has_value() ? ApplyAtomic(operation.atomic, operation.type, *reduced, values[lane], 0) : values[lane];
+    if (operation.kind == OpKind::kMatch) continue;
+    reduced = reduced.has_value() ? ApplyAtomic(operation, *reduced, values[lane], 0) : values[lane];
   }
   ForEachLane(mask, [&](int lane) {
     uint64_t result = reduced.value_or(0);

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Convolutions by cuDNN.
+#ifndef COTAN_KERNELS_CUDA_CONVOLUTION_CONVOLUTION_H_
+#define COTAN_KERNELS_CUDA_CONVOLUTION_CONVOLUTION_H_
+
+#include "absl/status/statusor.h"
+#include "kernels/api/kernel.h"
+#include "kernels/cuda/launch/kernel_plan.h"
+
+namespace cotan::cuda {
+
+// Plan the convolution ops of f16, bf16, f32 and f64: one to three spatial dimensions, groups, dilation, transposed.
+// The product is a call of cuDNN; expanded operands are packed before it, and the bias is added after it, to the
+// rounded product. The call takes no scratch: its workspace belongs to class Cudnn. Products over nothing are planned
+// as by PlanDirectConvolution().
+//
+// The plan depends on the request alone. Whether cuDNN supports the call on a device is known when it is prepared
+// there: LibraryCallSpec::Prepare() is then Unavailable or Unimplemented, and PlanDirectConvolution() (and its like)
+// plans the same op without cuDNN.
+// InvalidArgument: from CheckOp(). Unimplemented: another dtype.
+absl::StatusOr<KernelPlan> PlanConvolution(const KernelRequest& request);
+absl::StatusOr<KernelPlan> PlanConvolutionBackwardInput(const KernelRequest& request);
+absl::StatusOr<KernelPlan> PlanConvolutionBackwardWeight(const KernelRequest& request);
+
+}  // namespace cotan::cuda
+
+#endif  // COTAN_KERNELS_CUDA_CONVOLUTION_CONVOLUTION_H_

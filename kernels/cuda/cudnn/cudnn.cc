@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/cuda/cudnn/cudnn.h"
+
+#include <algorithm>
+#include <bit>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+
+namespace cotan::cuda {
+namespace {
+
+using namespace cudnn;  // NOLINT(google-build-using-namespace): the vendor's names
+
+// Sizes are powers of two, so that growing step by step keeps at most as much again.
+constexpr size_t kMinWorkspaceBytes = size_t{1} << 20;
+
+}  // namespace
+
+absl::StatusOr<CudnnDescriptor> CudnnDescriptor::Create(const CudnnTable& table, cudnnBackendDescriptorType_t type) {
+  cudnnBackendDescriptor_t descriptor = nullptr;
+  COTAN_CUDNN_RETURN_IF_ERROR(table, cudnnBackendCreateDescriptor(type, &descriptor));
+  return CudnnDescriptor(table, descriptor);
+}
+
+CudnnDescriptor::~CudnnDescriptor() {
+  if (descriptor_ != nullptr) table_->cudnnBackendDestroyDescriptor(descriptor_);
+}
+
+absl::Status CudnnDescriptor::Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count,
+                                  const void* elements) {
+  return table_->ToStatus(table_->cudnnBackendSetAttribute(descriptor_, name, type, count, elements),
+                          absl::StrCat("cudnnBackendSetAttribute of attribute ", name));
+}
+
+absl::Status CudnnDescriptor::Set(cudnnBackendAttributeName_t name, absl::Span<const int64_t> values) {
+  return Set(name, CUDNN_TYPE_INT64, static_cast<int64_t>(values.size()), values.data());
+}
+
+absl::Status CudnnDescriptor::Set(cudnnBackendAttributeName_t name, const CudnnDescriptor& value) {
+  return Set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value.descriptor_);
+}
+
+absl::Status CudnnDescriptor::Finalize() {
+  return table_->ToStatus(table_->cudnnBackendFinalize(descriptor_), "cudnnBackendFinalize");
+}
+
+absl::StatusOr<int64_t> CudnnDescriptor::Get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                                             int64_t capacity, void* elements) const {
+  int64_t count = 0;
+  COTAN_RETURN_IF_ERROR(
+      table_->ToStatus(table_->cudnnBackendGetAttribute(descriptor_, name, type, capacity, &count, elements),
+                       absl::StrCat("cudnnBackendGetAttribute of attribute ", name)));
+  return count;
+}
+
+absl::StatusOr<std::unique_ptr<Cudnn>> Cudnn::Create(const CudnnTable& table, const driver::DriverTable& driver,
+                                                     driver::CUstream stream) {
+  std::unique_ptr<Cudnn> result(new Cudnn(table, driver));
+  const absl::Status status = result->Initialize(stream);
+  if (status.ok()) return result;
+  return absl::UnavailableError(
+      absl::StrCat("cuDNN ", table.cudnnGetVersion(),
+                   " (9.8 = 90800 or later is needed) cannot be used on this device: ", status.message()));
+}
+
+absl::Status Cudnn::Initialize(driver::CUstream stream) {
+  COTAN_CUDNN_RETURN_IF_ERROR(table_, cudnnCreate(&handle_));
+  COTAN_CUDNN_RETURN_IF_ERROR(table_, cudnnSetStream(handle_, stream));
+  COTAN_ASSIGN_OR_RETURN(CudnnDescriptor properties,
+                         CudnnDescriptor::Create(table_, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR));
+  const std::string& text = table_.device_properties;
+  if (text.empty()) {
+    COTAN_RETURN_IF_ERROR(properties.Set(CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle_));
+  } else {
+    COTAN_RETURN_IF_ERROR(properties.Set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                                         static_cast<int64_t>(text.size()), text.data()));
+  }
+  COTAN_RETURN_IF_ERROR(properties.Finalize());
+  device_properties_ = std::make_unique<CudnnDescriptor>(std::move(properties));
+  return absl::OkStatus();
+}
+
+Cudnn::~Cudnn() {
+  for (const driver::CUdeviceptr workspace : workspaces_) driver_.cuMemFree_v2(workspace);
+  device_properties_.reset();
+  if (handle_ != nullptr) table_.cudnnDestroy(handle_);
+}
+
+absl::Status Cudnn::ReserveWorkspace(size_t bytes) {
+  if (bytes <= workspace_bytes_) return absl::OkStatus();
+  const size_t rounded = std::bit_ceil(std::max(bytes, kMinWorkspaceBytes));
+  driver::CUdeviceptr workspace = 0;
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver_, cuMemAlloc_v2(&workspace, rounded));
+  workspaces_.push_back(workspace);
+  workspace_bytes_ = rounded;
+  return absl::OkStatus();
+}
+
+void* Cudnn::workspace() const {
+  return workspaces_.empty() ? nullptr
+                             : reinterpret_cast<void*>(workspaces_.back());  // NOLINT(performance-no-int-to-ptr)
+}
+
+}  // namespace cotan::cuda

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// cuDNN on one device, and execution plans of its operations.
+#ifndef COTAN_KERNELS_CUDA_CUDNN_CUDNN_H_
+#define COTAN_KERNELS_CUDA_CUDNN_CUDNN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/cuda/cudnn/cudnn_table.h"
+#include "kernels/cuda/driver/driver_table.h"
+
+namespace cotan::cuda {
+
+// Owns a descriptor of the backend API. The table outlives it.
+class CudnnDescriptor {
+ public:
+  // Errors of cuDNN.
+  static absl::StatusOr<CudnnDescriptor> Create(const cudnn::CudnnTable& table,
+                                                cudnn::cudnnBackendDescriptorType_t type);
+  CudnnDescriptor(CudnnDescriptor&& other) noexcept
+      : table_(other.table_), descriptor_(std::exchange(other.descriptor_, nullptr)) {}
+  CudnnDescriptor& operator=(CudnnDescriptor&& other) noexcept {
+    std::swap(table_, other.table_);
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~CudnnDescriptor();
+
+  cudnn::cudnnBackendDescriptor_t get() const { return descriptor_; }
+
+  // Set an attribute before Finalize(). Errors of cuDNN.
+  absl::Status Set(cudnn::cudnnBackendAttributeName_t name, absl::Span<const int64_t> values);
+  absl::Status Set(cudnn::cudnnBackendAttributeName_t name, int64_t value) {
+    return Set(name, absl::MakeConstSpan(&value, 1));
+  }
+  absl::Status Set(cudnn::cudnnBackendAttributeName_t name, const CudnnDescriptor& value);
+  absl::Status Set(cudnn::cudnnBackendAttributeName_t name, cudnn::cudnnBackendAttributeType_t type, int64_t count,
+                   const void* elements);
+  absl::Status Finalize();
+
+  // Reads up to `capacity` elements of an attribute, and returns how many there are.
+  absl::StatusOr<int64_t> Get(cudnn::cudnnBackendAttributeName_t name, cudnn::cudnnBackendAttributeType_t type,
+                              int64_t capacity, void* elements) const;
+
+ private:
+  CudnnDescriptor(const cudnn::CudnnTable& table, cudnn::cudnnBackendDescriptor_t descriptor)
+      : table_(&table), descriptor_(descriptor) {}
+
+  const cudnn::CudnnTable* table_;
+  cudnn::cudnnBackendDescriptor_t descriptor_;
+};
+
+// cuDNN on the stream of a device, with a workspace that all its operations share, because they run one after another.
+// Not thread-safe.
+class Cudnn {
+ public:
+  // Uses cuDNN on the device whose context is current, and queues work on `stream`. Both tables and the stream outlive
+  // the result.
+  // Unavailable: cuDNN does not work on this device, or is older than 9.8.
+  static absl::StatusOr<std::unique_ptr<Cudnn>> Create(const cudnn::CudnnTable& table,
+                                                       const driver::DriverTable& driver, driver::CUstream stream);
+  Cudnn(const Cudnn&) = delete;
+  Cudnn& operator=(const Cudnn&) = delete;
+  // All work on the stream is done, and no captured graph is launched any more.
+  ~Cudnn();
+
+  const cudnn::CudnnTable& table() const { return table_; }
+  cudnn::cudnnHandle_t handle() const { return handle_; }
+  // The device for which plans are made.
+  const CudnnDescriptor& device_properties() const { return *device_properties_; }
+
+  // Makes workspace() have at least `bytes` bytes. A workspace that is replaced stays allocated, because captured
+  // graphs have its address.
+  // ResourceExhausted: out of device memory.
+  absl::Status ReserveWorkspace(size_t bytes);
+  // Aligned to 256 bytes; null if nothing was reserved.
+  void* workspace() const;
+  size_t workspace_bytes() const { return workspace_bytes_; }
+
+ private:
+  Cudnn(const cudnn::CudnnTable& table, const driver::DriverTable& driver) : table_(table), driver_(driver) {}
+  absl::Status Initialize(driver::CUstream stream);
+
+  const cudnn::CudnnTable& table_;
+  const driver::DriverTable& driver_;
+  cudnn::cudnnHandle_t handle_ = nullptr;
+  std::unique_ptr<CudnnDescriptor> device_properties_;
+  std::vector<driver::CUdeviceptr> workspaces_;  // the last one is in use
+  size_t workspace_bytes_ = 0;                   // of the last one
+};
+
+}  // namespace cotan::cuda
+
+#endif  // COTAN_KERNELS_CUDA_CUDNN_CUDNN_H_

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The choice of an engine of cuDNN for an operation, and its execution.
+#ifndef COTAN_KERNELS_CUDA_CUDNN_EXECUTION_PLAN_H_
+#define COTAN_KERNELS_CUDA_CUDNN_EXECUTION_PLAN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/cuda/cudnn/cudnn.h"
+
+namespace cotan::cuda {
+
+// Which engines may compute an operation. Engines whose results differ from run to run never may, nor those that sum in
+// less than f32.
+struct EnginePolicy {
+  // f32 and f64 operands are not rounded to a smaller dtype: no tensor cores (TF32), no conversion of inputs.
+  bool keep_input_precision = true;
+  size_t max_workspace_bytes = size_t{256} << 20;
+};
+
+// Returns whether an engine with these numerical notes may be used.
+bool IsEngineAllowed(absl::Span<const cudnn::cudnnBackendNumericalNote_t> notes, const EnginePolicy& policy);
+
+// An operation with a chosen engine. Its Cudnn outlives it.
+class ExecutionPlan {
+ public:
+  // Makes a plan of `operation`, a finalized operation descriptor: of the engines that the heuristics propose, best
+  // first, and of the fallback engines, the first that is allowed and supported.
+  // Unimplemented: no engine supports the operation; the message has cuDNN's last reason.
+  static absl::StatusOr<ExecutionPlan> Create(const Cudnn& cudnn, const CudnnDescriptor& operation,
+                                              const EnginePolicy& policy);
+
+  size_t workspace_bytes() const { return workspace_bytes_; }
+  int64_t engine() const { return engine_; }  // cuDNN's number of the engine
+  const std::vector<cudnn::cudnnBackendNumericalNote_t>& notes() const { return notes_; }
+
+  // Queues the operation; pointers[i] is the device address of the tensor with the unique id ids[i]. The workspace of
+  // `cudnn` has workspace_bytes().
+  // Internal: cuDNN failed; the message is its own.
+  absl::Status Execute(const Cudnn& cudnn, absl::Span<const int64_t> ids, absl::Span<void* const> pointers);
+
+ private:
+  explicit ExecutionPlan(CudnnDescriptor plan) : plan_(std::move(plan)) {}
+  // Makes the plan of one engine, if the policy allows it.
+  static absl::StatusOr<ExecutionPlan> OfConfig(const Cudnn& cudnn, const CudnnDescriptor& config,
+                                                const EnginePolicy& policy);
+
+  CudnnDescriptor plan_;
+  size_t workspace_bytes_ = 0;
+  int64_t engine_ = -1;
+  std::vector<cudnn::cudnnBackendNumericalNote_t> notes_;
+  // The pointers of the last execution, which the next one has, too, in most cases.
+  std::optional<CudnnDescriptor> pack_;
+  std::vector<void*> pack_pointers_;
+  void* pack_workspace_ = nullptr;
+};
+
+}  // namespace cotan::cuda
+
+#endif  // COTAN_KERNELS_CUDA_CUDNN_EXECUTION_PLAN_H_
