@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "examples/common/backend.h"
 #include "examples/common/interrupt.h"
 #include "examples/common/paths.h"
 #include "examples/common/progress.h"
@@ -20,6 +21,7 @@ ABSL_FLAG(std::string, data, "",
           "folder with the four MNIST files, unpacked; without it the program draws digits itself");
 ABSL_FLAG(int64_t, epochs, 3, "how many times to go through the training images");
 ABSL_FLAG(int, threads, 0, "threads to compute with; 0 = one per core");
+ABSL_FLAG(std::string, device, "cpu", "cpu or cuda");
 ABSL_FLAG(std::string, checkpoint, "", "file to save to after each epoch and on control-C (safetensors)");
 ABSL_FLAG(bool, resume, false, "continue from --checkpoint, exactly as if never interrupted");
 ABSL_FLAG(int64_t, train_images, 12800, "images to draw for training, if no --data");
@@ -114,7 +116,10 @@ absl::Status Run(const char* argv0) {
   if (artifact.empty()) {
     COTAN_ASSIGN_OR_RETURN(artifact, examples::FindDataFile(argv0, "examples/digits/digits.cotan"));
   }
+  COTAN_ASSIGN_OR_RETURN(const examples::Backend backend, examples::OpenBackend(absl::GetFlag(FLAGS_device)));
   TrainerOptions options;
+  options.kernels = backend.kernels;
+  options.device = backend.device;
   options.threads = absl::GetFlag(FLAGS_threads);
   COTAN_ASSIGN_OR_RETURN(Trainer trainer, Trainer::Create(artifact, options));
   COTAN_ASSIGN_OR_RETURN(const Mnist data, LoadData());

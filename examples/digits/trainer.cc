@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/status_macros.h"
-#include "kernels/cpu/register_cpu.h"
 
 namespace cotan::digits {
 
@@ -17,7 +16,8 @@ absl::StatusOr<Trainer> Trainer::Create(const std::string& artifact, const Train
   trainer.options_ = options;
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(artifact));
   SessionOptions session_options;
-  session_options.kernels = &CpuKernels();
+  session_options.kernels = options.kernels;
+  session_options.device = options.device;
   session_options.threads = options.threads;
   COTAN_ASSIGN_OR_RETURN(trainer.session_, Session::Create(program, session_options));
   COTAN_ASSIGN_OR_RETURN(trainer.train_step_, trainer.session_->FindMethod("train_step"));
@@ -42,7 +42,8 @@ absl::StatusOr<StepResult> Trainer::Train(const DigitImages& images, int64_t ste
   COTAN_RETURN_IF_ERROR(session_->Run(train_step_, {loaded.inputs, loaded.labels}, absl::MakeSpan(step_results_)));
   StepResult result;
   COTAN_ASSIGN_OR_RETURN(result.loss, step_results_[1].Item<float>());
-  result.score = ScoreOf(step_results_[0]);
+  COTAN_ASSIGN_OR_RETURN(const Tensor logits, step_results_[0].ToHost());
+  result.score = ScoreOf(logits);
   return result;
 }
 
@@ -59,7 +60,8 @@ absl::StatusOr<Score> Trainer::Evaluate(const DigitImages& images) {
     std::iota(order.begin(), order.end(), first);
     COTAN_ASSIGN_OR_RETURN(const Batch loaded, Load(images, order));
     COTAN_RETURN_IF_ERROR(session_->Run(eval_, {loaded.inputs}, absl::MakeSpan(eval_results_)));
-    score.Add(ScoreOf(eval_results_[0]));
+    COTAN_ASSIGN_OR_RETURN(const Tensor logits, eval_results_[0].ToHost());
+    score.Add(ScoreOf(logits));
   }
   return score;
 }

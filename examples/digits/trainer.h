@@ -18,6 +18,9 @@
 namespace cotan::digits {
 
 struct TrainerOptions {
+  // As in SessionOptions.
+  const KernelRegistry* kernels = nullptr;
+  Device* device = nullptr;
   int threads = 0;         // 0: the runtime's choice
   uint64_t data_seed = 1;  // of the order in which images are seen
 };

@@ -9,9 +9,12 @@
 
 namespace cotan {
 
-// Registers the kernels of DeviceType::kCuda. Does not require a GPU; cuda::CudaDevice::Create() does.
+// Registers the kernels of DeviceType::kCuda. Does not require a GPU; OpenCudaDevice() does.
 // AlreadyExists: `registry` has CUDA kernels for one of the ops.
 absl::Status RegisterCudaKernels(KernelRegistry& registry);
+
+// Returns a registry with the CUDA kernels, for SessionOptions.kernels. Never destroyed; thread-safe.
+const KernelRegistry& CudaKernels();
 
 }  // namespace cotan
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The cotan tool with the CPU backend.
+// The cotan tool with the CPU and CUDA backends.
 #include <iostream>
+#include <memory>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -9,15 +10,25 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/status_macros.h"
 #include "base/version.h"
 #include "kernels/cpu/register_cpu.h"
+#include "kernels/cuda/open_cuda_device.h"
+#include "kernels/cuda/register_cuda.h"
 #include "runtime/tools/commands.h"
 
 namespace {
 
-absl::StatusOr<cotan::tools::Backend> Open(absl::string_view device) {
-  if (device == "cpu") return cotan::tools::Backend{.kernels = &cotan::CpuKernels()};
-  return absl::InvalidArgumentError(absl::StrCat("--device=", device, ": known are cpu and cuda"));
+absl::StatusOr<cotan::tools::Backend> Open(absl::string_view name) {
+  if (name == "cpu") return cotan::tools::Backend{.kernels = &cotan::CpuKernels()};
+  if (name != "cuda") {
+    return absl::InvalidArgumentError(absl::StrCat("--device=", name, ": known are cpu and cuda"));
+  }
+  // Lives until the process ends.
+  static const absl::StatusOr<std::unique_ptr<cotan::Device>>& gpu =
+      *new absl::StatusOr<std::unique_ptr<cotan::Device>>(cotan::OpenCudaDevice());
+  COTAN_RETURN_IF_ERROR(gpu.status());
+  return cotan::tools::Backend{.kernels = &cotan::CudaKernels(), .device = gpu->get()};
 }
 
 }  // namespace

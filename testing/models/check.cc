@@ -22,10 +22,10 @@
 #include "aot/compile.h"
 #include "aot/frontend/pt2/model.h"
 #include "base/status_macros.h"
-#include "kernels/cpu/register_cpu.h"
 #include "runtime/execution/program.h"
 #include "runtime/session.h"
 #include "runtime/tools/references.h"
+#include "testing/cuda/open_backend.h"
 #include "testing/models/golden.h"
 
 namespace cotan::testing {
@@ -51,7 +51,7 @@ std::vector<double> Widened(const Tensor& tensor) {
 }
 
 absl::StatusOr<std::vector<double>> ToDoubles(const Tensor& strided) {
-  COTAN_ASSIGN_OR_RETURN(const Tensor tensor, strided.Contiguous());
+  COTAN_ASSIGN_OR_RETURN(const Tensor tensor, strided.ToHost());
   switch (tensor.dtype()) {
     case DType::kBool:
       return Widened<bool>(tensor);
@@ -172,8 +172,10 @@ absl::Status Checker::Compile(const std::string& path) {
 }
 
 absl::StatusOr<Session> Checker::NewSession(const SgdGolden* sgd) const {
-  COTAN_ASSIGN_OR_RETURN(Session session,
-                         Session::Create(program_, {.kernels = &CpuKernels(), .threads = options_.threads}));
+  COTAN_ASSIGN_OR_RETURN(const Backend backend, OpenBackend(options_.device));
+  COTAN_ASSIGN_OR_RETURN(
+      Session session,
+      Session::Create(program_, {.kernels = backend.kernels, .device = backend.device, .threads = options_.threads}));
   if (sgd != nullptr) COTAN_RETURN_IF_ERROR(session.SetHyperparameter("lr", sgd->lr));
   return session;
 }

@@ -17,6 +17,8 @@ namespace cotan::testing {
 struct CheckOptions {
   std::string scratch_folder = "/tmp";  // for artifacts, which are deleted
   int threads = 1;
+  // Where the models run; see OpenBackend().
+  std::string device = "cpu";
 };
 
 struct ModelReport {

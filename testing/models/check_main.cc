@@ -15,13 +15,14 @@ ABSL_FLAG(std::string, dir, "", "folder with NAME.pt2, NAME.safetensors and NAME
 ABSL_FLAG(std::string, only, "", "check only models whose name contains this");
 ABSL_FLAG(bool, json, false, "print one JSON object instead of lines");
 ABSL_FLAG(int, threads, 1, "threads of a step");
+ABSL_FLAG(std::string, device, "cpu", "cpu, cuda, or cuda_sim for a simulated GPU");
 ABSL_FLAG(std::string, scratch, "/tmp", "folder for artifacts, which are deleted");
 
 int main(int argc, char** argv) {
   using cotan::testing::ModelReport;
   absl::SetProgramUsageMessage(
       "Compiles exported models, trains them in the runtime, and compares with PyTorch's values.\n"
-      "  check --dir=DIR [--only=TEXT] [--json] [--threads=N]");
+      "  check --dir=DIR [--only=TEXT] [--json] [--threads=N] [--device=cpu|cuda|cuda_sim]");
   absl::ParseCommandLine(argc, argv);
   const absl::StatusOr<std::vector<std::string>> models = cotan::testing::FindModels(absl::GetFlag(FLAGS_dir));
   if (!models.ok()) {
@@ -33,8 +34,9 @@ int main(int argc, char** argv) {
   int failed = 0;
   for (const std::string& path : *models) {
     if (!absl::StrContains(path.substr(path.rfind('/') + 1), absl::GetFlag(FLAGS_only))) continue;
-    const ModelReport report = cotan::testing::CheckModel(
-        path, {.scratch_folder = absl::GetFlag(FLAGS_scratch), .threads = absl::GetFlag(FLAGS_threads)});
+    const ModelReport report = cotan::testing::CheckModel(path, {.scratch_folder = absl::GetFlag(FLAGS_scratch),
+                                                                 .threads = absl::GetFlag(FLAGS_threads),
+                                                                 .device = absl::GetFlag(FLAGS_device)});
     if (!report.status.ok()) ++failed;
     if (!json) {
       std::printf("%s\n", cotan::testing::ToLine(report).c_str());

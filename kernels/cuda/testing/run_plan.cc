@@ -16,6 +16,7 @@
 #include "base/status_macros.h"
 #include "kernels/cuda/nvrtc/nvrtc_table.h"
 #include "kernels/cuda/sim/device_memory.h"
+#include "kernels/cuda/sim/global_memory.h"
 #include "kernels/cuda/sim/ptx/interpreter.h"
 #include "kernels/cuda/sim/ptx/ptx_parser.h"
 #include "kernels/cuda/source/device_library.h"
@@ -28,29 +29,6 @@ using cotan::testing::HostTensor;
 constexpr unsigned kFaultId = 7;
 constexpr unsigned kEarlierFault = 3;
 constexpr int64_t kErrorRecordBytes = 24;
-
-// Lets the interpreter access a DeviceMemory.
-class GlobalBlocks final : public ptx::GlobalMemory {
- public:
-  explicit GlobalBlocks(sim::DeviceMemory& memory) : memory_(memory) {}
-  absl::Status Load(const ptx::GlobalAccess& access, std::byte* to) override {
-    return memory_.Read(access.address, absl::MakeSpan(to, access.size));
-  }
-  absl::Status Store(const ptx::GlobalAccess& access, const std::byte* from) override {
-    return memory_.Write(access.address, absl::MakeConstSpan(from, access.size));
-  }
-  absl::StatusOr<uint64_t> Atomic(const ptx::GlobalAccess& access,
-                                  absl::FunctionRef<uint64_t(uint64_t)> update) override {
-    uint64_t before = 0;
-    COTAN_RETURN_IF_ERROR(memory_.Read(access.address, {reinterpret_cast<std::byte*>(&before), access.size}));
-    const uint64_t after = update(before);
-    COTAN_RETURN_IF_ERROR(memory_.Write(access.address, {reinterpret_cast<const std::byte*>(&after), access.size}));
-    return before;
-  }
-
- private:
-  sim::DeviceMemory& memory_;
-};
 
 // Returns the PTX of a kernel. Texts occur many times in one test program.
 absl::StatusOr<const std::string*> PtxOf(const KernelSource& source, int compute_capability) {
@@ -231,7 +209,7 @@ class Run {
 
   const RunOptions& options_;
   sim::DeviceMemory memory_;
-  GlobalBlocks blocks_;
+  sim::DeviceGlobalMemory blocks_;
   absl::flat_hash_map<const HostTensor*, uint64_t> addresses_;
   std::vector<uint64_t> inputs_;
   std::vector<uint64_t> outputs_;

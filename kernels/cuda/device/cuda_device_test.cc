@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/cuda/device/cuda_device.h"
+
+#include <cstdint>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/device/cuda_kernel.h"
+#include "kernels/cuda/testing/sim_device.h"
+
+namespace cotan::cuda {
+namespace {
+
+using testing::SimDevice;
+
+std::unique_ptr<SimDevice> NewDevice(SimDevice::Options options = {}) {
+  absl::StatusOr<std::unique_ptr<SimDevice>> device = SimDevice::Create(options);
+  EXPECT_TRUE(device.ok()) << device.status();
+  return *std::move(device);
+}
+
+// Memory of a device that is freed at the end.
+class Block {
+ public:
+  Block(CudaDevice& device, size_t bytes) : device_(device), bytes_(bytes), address_(*device.Allocate(bytes)) {}
+  ~Block() { device_.Free(address_, bytes_); }
+  void* get() const { return address_; }
+
+ private:
+  CudaDevice& device_;
+  size_t bytes_;
+  void* address_;
+};
+
+// Adds one to 32 numbers; a negative one is an error.
+KernelPlan AddOne() {
+  KernelPlan plan;
+  KernelLaunch launch;
+  launch.source = {R"(#include "cotan/error.cuh"
+extern "C" __global__ void add_one(const int* x, int* y, cotan::ErrorRecord* record, unsigned op) {
+  const int value = x[threadIdx.x];
+  if (value < 0) cotan::RecordError(record, op, threadIdx.x, value);
+  y[threadIdx.x] = value + 1;
+}
+)",
+                   "add_one"};
+  launch.block = {32, 1, 1};
+  launch.arguments = {InputArgument(0), OutputArgument(0), ErrorRecordArgument(), FaultIdArgument()};
+  plan.steps.push_back(std::move(launch));
+  plan.error_at = [](int64_t position, int64_t value) {
+    return absl::InvalidArgumentError(absl::StrCat("element ", position, " is ", value));
+  };
+  return plan;
+}
+
+std::vector<int32_t> Numbers(int first) {
+  std::vector<int32_t> numbers(32);
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
+constexpr size_t kBytes = 32 * sizeof(int32_t);
+
+TEST(CudaDeviceTest, CopiesLargerThanTheStagingBuffersArrive) {
+  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  std::vector<char> numbers(2 * HostStaging::kBytes + 12345);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<char>(i * 7 + i / 1000);
+  const Block a(gpu->device(), numbers.size());
+  const Block b(gpu->device(), numbers.size());
+  std::vector<char> changed = numbers;
+  ASSERT_TRUE(gpu->device().CopyFromHost(a.get(), changed.data(), changed.size()).ok());
+  changed.assign(changed.size(), 0);  // the copy is queued, and does not see this
+  ASSERT_TRUE(gpu->device().Copy(b.get(), a.get(), numbers.size()).ok());
+  std::vector<char> result(numbers.size());
+  ASSERT_TRUE(gpu->device().CopyToHost(result.data(), b.get(), result.size()).ok());
+  EXPECT_EQ(result, numbers);
+}
+
+TEST(CudaDeviceTest, KernelsRunWhenSomethingWaits) {
+  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  CudaDevice& device = gpu->device();
+  const Block x(device, kBytes);
+  const Block y(device, kBytes);
+  const std::vector<int32_t> numbers = Numbers(5);
+  ASSERT_TRUE(device.CopyFromHost(x.get(), numbers.data(), kBytes).ok());
+  absl::StatusOr<std::unique_ptr<Kernel>> kernel = CudaKernel::Create(device, AddOne(), "op 3");
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  void* const input = x.get();
+  void* const output = y.get();
+  ASSERT_TRUE((*kernel)->Run({.inputs = &input, .outputs = &output}).ok());
+  std::vector<int32_t> result(32);
+  ASSERT_TRUE(device.CopyToHost(result.data(), y.get(), kBytes).ok());
+  EXPECT_EQ(result, Numbers(6));
+  EXPECT_TRUE(device.Synchronize().ok());
+}
+
+TEST(CudaDeviceTest, ErrorsOfDataComeOnceFromTheNextCallThatWaits) {
+  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  CudaDevice& device = gpu->device();
+  const Block x(device, kBytes);
+  const Block y(device, kBytes);
+  const std::vector<int32_t> numbers = Numbers(-2);
+  ASSERT_TRUE(device.CopyFromHost(x.get(), numbers.data(), kBytes).ok());
+  absl::StatusOr<std::unique_ptr<Kernel>> kernel = CudaKernel::Create(device, AddOne(), "op 3");
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  void* const input = x.get();
+  void* const output = y.get();
+  ASSERT_TRUE((*kernel)->Run({.inputs = &input, .outputs = &output}).ok());
+  const absl::Status status = device.Synchronize();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "op 3: element 0 is -2");
+  EXPECT_TRUE(device.Synchronize().ok());
+
+  // An op that is gone still says what went wrong.
+  ASSERT_TRUE((*kernel)->Run({.inputs = &input, .outputs = &output}).ok());
+  kernel->reset();
+  std::vector<int32_t> result(32);
+  EXPECT_EQ(device.CopyToHost(result.data(), y.get(), kBytes).message(), "op 3: element 0 is -2");
+}
+
+TEST(CudaDeviceTest, RecordedWorkRunsAgainWithNewContents) {
+  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  CudaDevice& device = gpu->device();
+  const Block x(device, kBytes);
+  const Block y(device, kBytes);
+  absl::StatusOr<std::unique_ptr<Kernel>> kernel = CudaKernel::Create(device, AddOne(), "");
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  void* const input = x.get();
+  void* const output = y.get();
+  absl::StatusOr<std::unique_ptr<RecordedWork>> work =
+      device.Record([&] { return (*kernel)->Run({.inputs = &input, .outputs = &output}); });
+  ASSERT_TRUE(work.ok()) << work.status();
+  for (int first : {3, 40}) {
+    const std::vector<int32_t> numbers = Numbers(first);
+    ASSERT_TRUE(device.CopyFromHost(x.get(), numbers.data(), kBytes).ok());
+    ASSERT_TRUE((*work)->Run().ok());
+    std::vector<int32_t> result(32);
+    ASSERT_TRUE(device.CopyToHost(result.data(), y.get(), kBytes).ok());
+    EXPECT_EQ(result, Numbers(first + 1));
+  }
+  EXPECT_EQ(gpu->gpu().statistics().graph_launches, 2);
+}
+
+TEST(CudaDeviceTest, WhatCannotBeRecordedFails) {
+  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  const auto work = gpu->device().Record([&] { return gpu->device().Synchronize(); });
+  EXPECT_FALSE(work.ok());
+  const Block x(gpu->device(), kBytes);  // the device still works
+  EXPECT_TRUE(gpu->device().CopyFromHost(x.get(), Numbers(0).data(), kBytes).ok());
+  EXPECT_TRUE(gpu->device().Synchronize().ok());
+}
+
+TEST(CudaDeviceTest, OutOfMemoryNamesNeedAndHave) {
+  const std::unique_ptr<SimDevice> gpu = NewDevice({.memory_bytes = 1 << 20});
+  const Block x(gpu->device(), 600 << 10);
+  const absl::Status status = gpu->device().Allocate(600 << 10).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("614400 bytes needed"), std::string::npos) << status;
+  EXPECT_NE(status.message().find("614400 in use here"), std::string::npos) << status;
+}
+
+TEST(CudaDeviceTest, AnotherDeviceIsNotACudaDevice) {
+  EXPECT_EQ(AsCudaDevice(nullptr).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(AsCudaDevice(&HostDevice()).status().code(), absl::StatusCode::kInvalidArgument);
+  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  Device* const device = &gpu->device();
+  EXPECT_EQ(*AsCudaDevice(device), &gpu->device());
+}
+
+TEST(MemoryCacheTest, AFreedBlockIsUsedAgainForTheSameSize) {
+  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  ASSERT_TRUE(gpu->device().Activate().ok());
+  MemoryCache cache(gpu->device().driver(), gpu->device().stream(), /*keeps_blocks=*/true);
+  const driver::CUdeviceptr first = *cache.Allocate(1000);
+  cache.Free(first);
+  EXPECT_EQ(cache.bytes_kept(), 1024);
+  EXPECT_EQ(*cache.Allocate(1020), first);
+  EXPECT_EQ(cache.bytes_in_use(), 1024);
+  const driver::CUdeviceptr second = *cache.Allocate(1000);
+  EXPECT_NE(second, first);
+  cache.Free(first);
+  // A much smaller block would waste it.
+  const driver::CUdeviceptr third = *cache.Allocate(100);
+  EXPECT_NE(third, first);
+  cache.Free(second);
+  cache.Free(third);
+  EXPECT_EQ(cache.bytes_in_use(), 0);
+}
+
+TEST(MemoryCacheTest, KeptBlocksAreFreedBeforeMemoryRunsOut) {
+  const std::unique_ptr<SimDevice> gpu = NewDevice({.memory_bytes = 1 << 20});
+  ASSERT_TRUE(gpu->device().Activate().ok());
+  MemoryCache cache(gpu->device().driver(), gpu->device().stream(), /*keeps_blocks=*/true);
+  const driver::CUdeviceptr first = *cache.Allocate(600 << 10);
+  cache.Free(first);
+  const absl::StatusOr<driver::CUdeviceptr> second = cache.Allocate(700 << 10);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(cache.bytes_kept(), 0);
+  cache.Free(*second);
+}
+
+}  // namespace
+}  // namespace cotan::cuda

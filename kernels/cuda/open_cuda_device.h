@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A GPU of this machine as a device of sessions.
+#ifndef COTAN_KERNELS_CUDA_OPEN_CUDA_DEVICE_H_
+#define COTAN_KERNELS_CUDA_OPEN_CUDA_DEVICE_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "kernels/api/device.h"
+
+namespace cotan {
+
+struct CudaOptions {
+  // GPU number, counted among those that CUDA_VISIBLE_DEVICES leaves visible.
+  int ordinal = 0;
+  // Computes products of f32 with operands rounded to TF32 (10 fraction bits) on tensor cores. False: IEEE f32.
+  bool tf32 = false;
+  // Folder of kernels that were compiled on this machine; "" = none. Unset: $COTAN_KERNEL_CACHE, else
+  // $XDG_CACHE_HOME/cotan/kernels, else $HOME/.cache/cotan/kernels.
+  std::optional<std::string> kernel_cache;
+};
+
+// Opens a GPU with the installed driver and libraries, which are looked for with dlopen now or when they are first
+// used: libcuda.so.1, libcublasLt.so.13, libcudnn.so.9, libnvrtc.so.13. Example:
+//
+//   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<cotan::Device> gpu, cotan::OpenCudaDevice());
+//   Session::Create(program, {.kernels = &cotan::CudaKernels(), .device = gpu.get()});
+//
+// Unavailable: there is no GPU or no driver, or the driver is too old.
+// InvalidArgument: `ordinal` is not below the number of visible GPUs.
+absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(const CudaOptions& options = {});
+
+}  // namespace cotan
+
+#endif  // COTAN_KERNELS_CUDA_OPEN_CUDA_DEVICE_H_

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/cuda/plan_op.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/convolution/convolution.h"
+#include "kernels/cuda/convolution/direct_convolution.h"
+#include "kernels/cuda/copy/concat.h"
+#include "kernels/cuda/copy/copy.h"
+#include "kernels/cuda/expr/expr_plan.h"
+#include "kernels/cuda/indexing/checked_index.h"
+#include "kernels/cuda/indexing/gather.h"
+#include "kernels/cuda/indexing/scatter_add.h"
+#include "kernels/cuda/matmul/matmul.h"
+#include "kernels/cuda/pool/pool.h"
+#include "kernels/cuda/recurrent/recurrent.h"
+#include "kernels/cuda/scan/scan.h"
+#include "kernels/cuda/sort/sort.h"
+
+namespace cotan::cuda {
+namespace {
+
+using serialization::Op;
+
+constexpr DType kAll[] = {DType::kBool,    DType::kUInt8,   DType::kInt8,      DType::kInt16,
+                          DType::kInt32,   DType::kInt64,   DType::kFloat16,   DType::kBFloat16,
+                          DType::kFloat32, DType::kFloat64, DType::kComplex64, DType::kComplex128};
+constexpr DType kReal[] = {DType::kBool,  DType::kUInt8,   DType::kInt8,     DType::kInt16,   DType::kInt32,
+                           DType::kInt64, DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
+constexpr DType kSummable[] = {DType::kUInt8,   DType::kInt8,     DType::kInt16,   DType::kInt32,  DType::kInt64,
+                               DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
+constexpr DType kProducts[] = {DType::kInt32,    DType::kInt64,   DType::kFloat16,
+                               DType::kBFloat16, DType::kFloat32, DType::kFloat64};
+constexpr DType kFloats[] = {DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
+constexpr DType kIndexes[] = {DType::kInt32, DType::kInt64};
+
+absl::StatusOr<KernelPlan> PlanProduct(const KernelRequest& request) { return PlanMatmul(request, PlanExpr); }
+absl::StatusOr<KernelPlan> PlanOwnProduct(const KernelRequest& request) { return PlanTiledMatmul(request, PlanExpr); }
+
+constexpr CudaOp kOps[] = {
+    {Op::kExpr, kReal, PlanExpr},
+    {Op::kCopy, kAll, PlanCopy},
+    {Op::kConcat, kAll, PlanConcat},
+    {Op::kMatmul, kProducts, PlanProduct, PlanOwnProduct},
+    {Op::kConvolution, kFloats, PlanConvolution, PlanDirectConvolution},
+    {Op::kConvolutionBackwardInput, kFloats, PlanConvolutionBackwardInput, PlanDirectConvolutionBackwardInput},
+    {Op::kConvolutionBackwardWeight, kFloats, PlanConvolutionBackwardWeight, PlanDirectConvolutionBackwardWeight},
+    {Op::kMaxPool, kFloats, PlanMaxPool},
+    {Op::kMaxPoolBackward, kFloats, PlanMaxPoolBackward},
+    {Op::kAvgPool, kFloats, PlanAvgPool},
+    {Op::kAvgPoolBackward, kFloats, PlanAvgPoolBackward},
+    {Op::kGather, kAll, PlanGather},
+    {Op::kScatterAdd, kSummable, PlanScatterAdd},
+    {Op::kCheckedIndex, kIndexes, PlanCheckedIndex},
+    {Op::kScan, kSummable, PlanScan},
+    {Op::kSort, kReal, PlanSort},
+    {Op::kAttention, kFloats, PlanAttention},
+    {Op::kAttentionBackward, kFloats, PlanAttentionBackward},
+    {Op::kRecurrent, kFloats, PlanRecurrent},
+    {Op::kRecurrentBackward, kFloats, PlanRecurrentBackward},
+};
+
+}  // namespace
+
+absl::Span<const CudaOp> CudaOps() { return kOps; }
+
+absl::StatusOr<const CudaOp*> FindCudaOp(const KernelRequest& request) {
+  const OpKind kind = request.op.kind_case();
+  const DType dtype = request.outputs[0].dtype;
+  for (const CudaOp& op : kOps) {
+    if (op.kind == kind && std::find(op.dtypes.begin(), op.dtypes.end(), dtype) != op.dtypes.end()) return &op;
+  }
+  return absl::NotFoundError(absl::StrCat("no cuda kernel for ", OpKindName(kind), " of ", DTypeName(dtype)));
+}
+
+}  // namespace cotan::cuda

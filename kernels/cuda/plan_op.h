@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The ops that the CUDA backend has, and the plan of each.
+#ifndef COTAN_KERNELS_CUDA_PLAN_OP_H_
+#define COTAN_KERNELS_CUDA_PLAN_OP_H_
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/dtype.h"
+#include "kernels/api/kernel.h"
+#include "kernels/cuda/launch/kernel_plan.h"
+#include "serialization/schema/op_kind.h"
+
+namespace cotan::cuda {
+
+// An op of the backend: plans ops of `kind` whose first output has one of `dtypes`.
+struct CudaOp {
+  OpKind kind;
+  absl::Span<const DType> dtypes;
+  PlanKernel plan;
+  // Plans the op without a library that a machine may lack, or that may refuse the op on it. Null: `plan` does.
+  PlanKernel own_kernels = nullptr;
+};
+
+// Returns all ops. Each pair of kind and dtype occurs once.
+absl::Span<const CudaOp> CudaOps();
+
+// Returns the entry for an op. NotFound: the backend lacks ops of this kind whose first output has this dtype.
+absl::StatusOr<const CudaOp*> FindCudaOp(const KernelRequest& request);
+
+}  // namespace cotan::cuda
+
+#endif  // COTAN_KERNELS_CUDA_PLAN_OP_H_

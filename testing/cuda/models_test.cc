@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Whole models train on a simulated GPU as on the CPU, in few launches.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "kernels/cpu/register_cpu.h"
+#include "kernels/cuda/register_cuda.h"
+#include "kernels/cuda/testing/sim_device.h"
+#include "runtime/execution/program.h"
+#include "runtime/session.h"
+#include "runtime/tools/references.h"
+#include "testing/tolerance.h"
+
+namespace cotan::testing {
+namespace {
+
+using cuda::testing::SimDevice;
+
+constexpr int kSteps = 10;
+constexpr int kComparedSteps = 3;  // of runs that have to give the same bits
+// States smaller than this fraction of the largest of their role are compared on that scale.
+constexpr double kSmall = 1e-3;
+
+struct ModelCase {
+  std::string name;
+  int max_nodes = 0;  // of the graph of a training step
+};
+
+struct StateValue {
+  std::string name;
+  serialization::State::Role role;
+  std::vector<float> values;
+  friend bool operator==(const StateValue&, const StateValue&) = default;
+};
+
+// Returns the largest absolute value of the states with this role: some gradients are zero up to rounding, such as that
+// of a bias before batch norm.
+double LargestOf(const std::vector<StateValue>& states, serialization::State::Role role) {
+  double largest = 0;
+  for (const StateValue& state : states) {
+    if (state.role != role) continue;
+    for (const float value : state.values) largest = std::max(largest, std::abs(static_cast<double>(value)));
+  }
+  return largest;
+}
+
+// Returns what ran, for messages: "expr_pointwise 3, ...".
+std::string KernelsOf(const cuda::sim::Statistics& counts) {
+  std::string text;
+  for (const auto& [name, kernel] : counts.kernels) absl::StrAppend(&text, name, " ", kernel.runs, ", ");
+  for (const auto& [label, runs] : counts.host_functions) absl::StrAppend(&text, label, " ", runs, ", ");
+  absl::StrAppend(&text, "copies ", counts.on_device.count, ", sets ", counts.sets.count);
+  return text;
+}
+
+// A session with the arguments of the recorded training step.
+class Training {
+ public:
+  Training(const ModelCase& model, const KernelRegistry& kernels, Device* device)
+      : program_(*Program::Load(PathOf(model.name), RecordedRuns::kMap)),
+        session_(*Session::Create(program_, {.kernels = &kernels, .device = device, .threads = 1})),
+        step_(*session_.FindMethod("train_step")),
+        results_(static_cast<size_t>(session_.NumResults(step_))) {
+    const serialization::Reference& reference = **tools::FindReference(*program_, "train_step");
+    arguments_ = *tools::LoadArguments(*program_, reference, HostDevice());
+  }
+
+  // Trains for some steps and returns the losses.
+  std::vector<float> Run(int steps) {
+    std::vector<float> losses;
+    for (int i = 0; i < steps; ++i) {
+      const absl::Status status = session_.Run(step_, arguments_, absl::MakeSpan(results_));
+      EXPECT_TRUE(status.ok()) << status;
+      const absl::StatusOr<float> loss = results_.back().Item<float>();
+      EXPECT_TRUE(loss.ok()) << loss.status();
+      if (!status.ok() || !loss.ok()) break;
+      losses.push_back(*loss);
+    }
+    return losses;
+  }
+
+  // Returns the values of all states that are f32.
+  std::vector<StateValue> States() const {
+    std::vector<StateValue> states;
+    for (const serialization::State& state : program_->artifact().states()) {
+      const absl::StatusOr<Tensor> value = session_.State(state.name());
+      EXPECT_TRUE(value.ok()) << value.status();
+      if (!value.ok() || value->dtype() != DType::kFloat32) continue;
+      states.push_back({state.name(), state.role(), *value->ToVector<float>()});
+    }
+    return states;
+  }
+
+ private:
+  static std::string PathOf(const std::string& model) {
+    return absl::StrCat(std::getenv("TEST_SRCDIR"), "/", std::getenv("TEST_WORKSPACE"), "/testing/cuda/", model,
+                        ".cotan");
+  }
+
+  std::shared_ptr<const Program> program_;
+  Session session_;
+  MethodHandle step_;
+  std::vector<Tensor> arguments_;
+  std::vector<Tensor> results_;
+};
+
+std::unique_ptr<SimDevice> NewDevice(SimDevice::Options options = {}) {
+  options.kernel_cache = absl::StrCat(std::getenv("TEST_TMPDIR"), "/kernels");
+  absl::StatusOr<std::unique_ptr<SimDevice>> device = SimDevice::Create(options);
+  EXPECT_TRUE(device.ok()) << device.status();
+  return *std::move(device);
+}
+
+class ModelsOnSimulatedGpu : public ::testing::TestWithParam<ModelCase> {};
+
+TEST_P(ModelsOnSimulatedGpu, TrainAsOnTheCpu) {
+  Training cpu(GetParam(), CpuKernels(), nullptr);
+  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  Training simulated(GetParam(), CudaKernels(), &gpu->device());
+  EXPECT_LE(ErrorInEps<float>(simulated.Run(1), cpu.Run(1)), kModelLoss);
+  // The momentum buffers are the gradients.
+  const std::vector<StateValue> expected = cpu.States();
+  const std::vector<StateValue> actual = simulated.States();
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double floor = kSmall * LargestOf(expected, expected[i].role);
+    EXPECT_LE(ErrorInEps<float>(actual[i].values, expected[i].values, floor), kModelGradient) << expected[i].name;
+  }
+  EXPECT_LE(ErrorInEps<float>(simulated.Run(kSteps - 1), cpu.Run(kSteps - 1)), kModelDrift);
+}
+
+TEST_P(ModelsOnSimulatedGpu, RecordedAndQueuedStepsGiveTheSameBits) {
+  std::vector<std::vector<float>> losses;
+  std::vector<std::vector<StateValue>> states;
+  for (const SimDevice::Options& options :
+       {SimDevice::Options{}, SimDevice::Options{.records_work = false}, SimDevice::Options{.seed = 7}}) {
+    const std::unique_ptr<SimDevice> gpu = NewDevice(options);
+    Training training(GetParam(), CudaKernels(), &gpu->device());
+    losses.push_back(training.Run(kComparedSteps));
+    states.push_back(training.States());
+    const cuda::sim::Statistics counts = gpu->gpu().statistics();
+    EXPECT_EQ(counts.graph_launches, options.records_work ? kComparedSteps - 1 : 0);
+    if (!options.records_work) continue;
+    const int64_t nodes = counts.graph_nodes / counts.graph_launches;
+    EXPECT_LE(nodes, GetParam().max_nodes) << "in " << kComparedSteps << " steps: " << KernelsOf(counts);
+    RecordProperty("graph_nodes", static_cast<int>(nodes));
+  }
+  for (size_t i = 1; i < losses.size(); ++i) {
+    EXPECT_EQ(losses[i], losses[0]);
+    EXPECT_EQ(states[i], states[0]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, ModelsOnSimulatedGpu,
+                         ::testing::Values(ModelCase{"mlp", 12}, ModelCase{"cnn", 25}, ModelCase{"gpt", 120},
+                                           ModelCase{"resnet", 55}, ModelCase{"lstm", 60}, ModelCase{"gru", 60}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace cotan::testing
