@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
@@ -19,6 +20,8 @@
 #include "absl/strings/str_replace.h"
 #include "aot/capture/real_scope.h"
 #include "aot/compile.h"
+#include "aot/cuda/cuda_flags.h"
+#include "aot/cuda/embed_kernels.h"
 #include "aot/frontend/pt2/model.h"
 #include "aot/memory/fit_memory.h"
 #include "aot/model_registry.h"
@@ -55,6 +58,12 @@ ABSL_FLAG(bool, accumulate, false, "add methods that accumulate gradients over s
 ABSL_FLAG(bool, references, true, "store the results of the example inputs for cotan verify");
 ABSL_FLAG(int64_t, seed, -1, "seed of initial parameters and random ops; -1: the model's default");
 ABSL_FLAG(bool, loss_scaling, false, "scale the loss as torch.amp.GradScaler does; for --precision=f16");
+ABSL_FLAG(std::string, target, "cpu", "cuda: refuse the model if the CUDA backend lacks a kernel for one of its ops");
+ABSL_FLAG(std::vector<std::string>, cuda_arch, {},
+          "GPUs for which kernels are compiled into the artifact, as 'sm_90,sm_100'; implies --target=cuda");
+ABSL_FLAG(std::vector<std::string>, cuda_sizes, {},
+          "values of the dynamic dimensions for --cuda_arch, as 'batch=8:length=64,batch=1:length=64'; "
+          "their maxima if empty");
 ABSL_FLAG(std::string, dump_dir, "", "folder for the graph's text after each stage");
 ABSL_FLAG(std::string, cache_dir, "", "folder of the compile cache");
 
@@ -230,6 +239,22 @@ void PrintSummary(const CompiledModel& compiled, const serialization::Artifact& 
   }
 }
 
+// Checks the model for --target, and adds the kernels of --cuda_arch.
+absl::StatusOr<CompiledModel> ForTarget(CompiledModel compiled) {
+  const std::string target = absl::GetFlag(FLAGS_target);
+  if (target != "cpu" && target != "cuda") {
+    return absl::InvalidArgumentError(absl::StrCat("--target=", target, ": known are cpu and cuda"));
+  }
+  CudaKernelOptions options;
+  COTAN_ASSIGN_OR_RETURN(options.compute_capabilities, ParseCudaArchitectures(absl::GetFlag(FLAGS_cuda_arch)));
+  if (target == "cpu" && options.compute_capabilities.empty()) return compiled;
+  Progress("planning CUDA kernels");
+  COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(compiled.bytes()));
+  COTAN_ASSIGN_OR_RETURN(options.sizes, ParseCudaSizes(absl::GetFlag(FLAGS_cuda_sizes), file.artifact()));
+  COTAN_ASSIGN_OR_RETURN(std::string bytes, EmbedCudaKernels(compiled.bytes(), options));
+  return CompiledModel(std::move(bytes), compiled.methods(), compiled.cache());
+}
+
 absl::Status Run() {
   const std::vector<ModelDefinition> models = RegisteredModels();
   if (absl::GetFlag(FLAGS_list)) {
@@ -242,8 +267,8 @@ absl::Status Run() {
   const bool archive = absl::EndsWith(name, ".pt2");
   COTAN_RETURN_IF_ERROR(CheckFlags(archive));
   const auto start = std::chrono::steady_clock::now();
-  COTAN_ASSIGN_OR_RETURN(const CompiledModel compiled,
-                         archive ? CompileArchive(name) : CompileRegistered(models, name));
+  COTAN_ASSIGN_OR_RETURN(CompiledModel model, archive ? CompileArchive(name) : CompileRegistered(models, name));
+  COTAN_ASSIGN_OR_RETURN(const CompiledModel compiled, ForTarget(std::move(model)));
   COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(compiled.bytes()));
   COTAN_RETURN_IF_ERROR(compiled.Save(out));
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;

@@ -77,3 +77,15 @@ refuses "are for .pt2 models" --model=binary --loss=output:0
 status=0
 "$compile" --model=binary 2> "$TEST_TMPDIR/error" || status=$?
 [ "$status" = 1 ] || fail "exit code $status without --out"
+
+# Kernels for GPUs are added where the toolkit can compile them; the rest of the file stays.
+refuses "--target=tpu" --model=binary --target=tpu
+refuses "--cuda_arch=gfx90a" --model=binary --cuda_arch=gfx90a
+"$compile" --model=binary --out="$TEST_TMPDIR/checked.cotan" --optimizer='sgd(lr=0.1)' --target=cuda > /dev/null
+cmp "$artifact" "$TEST_TMPDIR/checked.cotan" || fail "--target=cuda changes the artifact"
+if "$compile" --model=binary --out="$TEST_TMPDIR/gpu.cotan" --optimizer='sgd(lr=0.1)' --cuda_arch=sm_90 \
+  > /dev/null 2> "$TEST_TMPDIR/error"; then
+  (($(stat -c %s "$TEST_TMPDIR/gpu.cotan") > $(stat -c %s "$artifact"))) || fail "--cuda_arch adds no kernels"
+else
+  grep -q "Install NVRTC" "$TEST_TMPDIR/error" || fail "$(cat "$TEST_TMPDIR/error")"
+fi
