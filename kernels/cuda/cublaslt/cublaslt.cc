@@ -12,7 +12,8 @@ absl::StatusOr<std::unique_ptr<CublasLt>> CublasLt::Create(const cublaslt::Cubla
   cublaslt::cublasLtHandle_t handle = nullptr;
   COTAN_CUBLASLT_RETURN_IF_ERROR(table, cublasLtCreate(&handle));
   result->handle_ = cublaslt::OwnedHandle(handle, {&table});
-  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver, cuMemAlloc_v2(&result->workspace_, kWorkspaceBytes));
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver,
+                                    cuMemAlloc_v2(&result->workspace_, kWorkspaceBytes + kBiasAlignment + kBiasBytes));
   return result;
 }
 

@@ -20,7 +20,7 @@ enum class F32Precision : uint8_t {
   kTf32,  // operands are rounded to 10 fraction bits, sums are in f32
 };
 
-// The handle of the library, and the workspace that all products share: they run on one stream, one after the other.
+// The handle of the library, and the memory that all products share: they run on one stream, one after the other.
 // The context of the device is current in the calls of Create() and the destructor, and no work is queued any more when
 // the destructor runs. Example:
 //
@@ -31,8 +31,10 @@ class CublasLt {
   // What the vendor recommends for Hopper. The same for all products, so that the choice of an algorithm depends on the
   // product alone.
   static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+  static constexpr size_t kBiasBytes = size_t{1} << 20;
+  static constexpr size_t kBiasAlignment = 16;
 
-  // Makes the handle and allocates the workspace. `table` and `driver` outlive the result.
+  // Makes the handle and allocates the memory. `table` and `driver` outlive the result.
   // Unavailable: the library does not work on this device. ResourceExhausted: out of device memory.
   static absl::StatusOr<std::unique_ptr<CublasLt>> Create(const cublaslt::CublasLtTable& table,
                                                           const driver::DriverTable& driver,
@@ -46,6 +48,9 @@ class CublasLt {
   F32Precision f32_precision() const { return precision_; }
   // Aligned to 256 bytes.
   void* workspace() const { return reinterpret_cast<void*>(workspace_); }
+  // Returns kBiasBytes of memory of the device behind the workspace, for the bias of a product. Aligned to
+  // kBiasAlignment and no more, so that the choice of an algorithm expects no more.
+  void* bias() const { return reinterpret_cast<void*>(workspace_ + kWorkspaceBytes + kBiasAlignment); }
 
  private:
   CublasLt(const cublaslt::CublasLtTable& table, const driver::DriverTable& driver, F32Precision precision)

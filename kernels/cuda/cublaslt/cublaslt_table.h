@@ -20,8 +20,10 @@ namespace cotan::cuda::cublaslt {
 
 // The functions that return a cublasStatus_t, as X(symbol, parameters). What callers may rely on:
 // - cublasLtCreate: needs a current context and allocates memory on its device.
-// - cublasLtMatmul: queues D = alpha op(A) op(B) + beta C; alpha and beta are read when it is called. All matrices are
-//   stored by columns. C may be D with the same layout. It may be recorded into a graph.
+// - cublasLtMatmul: queues D = alpha op(A) op(B) + beta C, plus the bias if the epilogue adds one, rounded once; alpha
+//   and beta are read when it is called. All matrices are stored by columns. C may be D with the same layout. It may be
+//   recorded into a graph.
+// - cublasLtMatmulAlgoGetHeuristic: the algorithm is for biases that are aligned as the descriptor's at that time.
 // - The descriptors are read when a function is called with them, and may be changed or destroyed afterwards.
 #define COTAN_CUBLASLT_FUNCTIONS(X)                                                                                    \
   X(cublasLtCreate, (cublasLtHandle_t * handle))                                                                       \

@@ -42,6 +42,15 @@ TEST(CublasLtTableTest, TheInstalledLibraryAcceptsTheAttributes) {
     EXPECT_EQ(table.cublasLtMatmulDescSetAttribute(operation, attribute, &transposed, sizeof(transposed)),
               CUBLAS_STATUS_SUCCESS);
   }
+  const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+  const cudaDataType_t bias_type = CUDA_R_32F;
+  const void* const bias = &epilogue;  // any address
+  const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& to) {
+    return table.cublasLtMatmulDescSetAttribute(operation, attribute, &to, sizeof(to));
+  };
+  EXPECT_EQ(set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, bias_type), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias), CUBLAS_STATUS_SUCCESS);
 
   cublasLtMatrixLayout_t layout = nullptr;
   ASSERT_EQ(table.cublasLtMatrixLayoutCreate(&layout, CUDA_R_16BF, 3, 4, 5), CUBLAS_STATUS_SUCCESS);

@@ -52,8 +52,16 @@ enum cublasComputeType_t : unsigned {
 enum cublasOperation_t : unsigned { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
 
 enum cublasLtMatmulDescAttributes_t : unsigned {
-  CUBLASLT_MATMUL_DESC_TRANSA = 3,  // cublasOperation_t
-  CUBLASLT_MATMUL_DESC_TRANSB = 4,  // cublasOperation_t
+  CUBLASLT_MATMUL_DESC_TRANSA = 3,           // cublasOperation_t
+  CUBLASLT_MATMUL_DESC_TRANSB = 4,           // cublasOperation_t
+  CUBLASLT_MATMUL_DESC_EPILOGUE = 7,         // cublasLtEpilogue_t
+  CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8,     // const void*; its alignment counts when an algorithm is chosen
+  CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE = 26,  // cudaDataType_t
+};
+
+enum cublasLtEpilogue_t : unsigned {
+  CUBLASLT_EPILOGUE_DEFAULT = 1,
+  CUBLASLT_EPILOGUE_BIAS = 4,  // adds a dense vector with an element per row of the result
 };
 
 enum cublasLtMatrixLayoutAttribute_t : unsigned {

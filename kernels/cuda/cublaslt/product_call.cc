@@ -51,8 +51,11 @@ absl::StatusOr<Types> TypesOf(DType dtype, F32Precision precision) {
 
 std::string Describe(const ProductDescription& product) {
   return absl::StrCat("a product of ", DTypeName(product.dtype), " with M=", product.m, " N=", product.n,
-                      " K=", product.k, ", ", product.batch_count, " matrices");
+                      " K=", product.k, ", ", product.batch_count, " matrices",
+                      product.addend == ProductAddend::kBias ? ", and a bias" : "");
 }
+
+static_assert(ProductDescription::kMaxBiasBytes <= static_cast<int64_t>(CublasLt::kBiasBytes));
 
 // A product with its descriptors, and the algorithms for two alignments of addresses.
 class ProductOperation final : public LibraryOperation {
@@ -71,10 +74,16 @@ class ProductOperation final : public LibraryOperation {
     operation_ = cublaslt::OwnedMatmulDesc(operation, {&table_});
     COTAN_RETURN_IF_ERROR(SetTransposed(cublaslt::CUBLASLT_MATMUL_DESC_TRANSA, product_.a.transposed));
     COTAN_RETURN_IF_ERROR(SetTransposed(cublaslt::CUBLASLT_MATMUL_DESC_TRANSB, product_.b.transposed));
+    if (product_.addend == ProductAddend::kBias) {
+      constexpr cublaslt::cublasLtEpilogue_t kEpilogue = cublaslt::CUBLASLT_EPILOGUE_BIAS;
+      COTAN_RETURN_IF_ERROR(SetAttribute(cublaslt::CUBLASLT_MATMUL_DESC_EPILOGUE, kEpilogue));
+      COTAN_RETURN_IF_ERROR(SetAttribute(cublaslt::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, types.data));
+      COTAN_RETURN_IF_ERROR(SetBias(library_.bias()));
+    }
     COTAN_ASSIGN_OR_RETURN(a_, MakeLayout(types, product_.a, product_.m, product_.k));
     COTAN_ASSIGN_OR_RETURN(b_, MakeLayout(types, product_.b, product_.k, product_.n));
     COTAN_ASSIGN_OR_RETURN(d_, MakeLayout(types, product_.d, product_.m, product_.n));
-    COTAN_ASSIGN_OR_RETURN(c_, MakeLayout(types, product_.adds_c ? product_.c : product_.d, product_.m, product_.n));
+    COTAN_ASSIGN_OR_RETURN(c_, MakeLayout(types, AddsMatrix() ? product_.c : product_.d, product_.m, product_.n));
     COTAN_RETURN_IF_ERROR(Choose(kWideAlignment, wide_));
     COTAN_RETURN_IF_ERROR(Choose(static_cast<uint32_t>(element_), narrow_));
     if (wide_ || narrow_) return absl::OkStatus();
@@ -82,7 +91,7 @@ class ProductOperation final : public LibraryOperation {
   }
 
   absl::Status Enqueue(absl::Span<void* const> pointers) override {
-    const size_t expected = product_.adds_c ? 4 : 3;
+    const size_t expected = product_.addend == ProductAddend::kNone ? 3 : 4;
     if (pointers.size() != expected) {
       return absl::InternalError(absl::StrCat("a product has ", expected, " operands, not ", pointers.size()));
     }
@@ -91,11 +100,31 @@ class ProductOperation final : public LibraryOperation {
   }
 
  private:
-  absl::Status SetTransposed(cublaslt::cublasLtMatmulDescAttributes_t attribute, bool transposed) {
-    const cublaslt::cublasOperation_t value = transposed ? cublaslt::CUBLAS_OP_T : cublaslt::CUBLAS_OP_N;
+  bool AddsMatrix() const { return product_.addend == ProductAddend::kMatrix; }
+
+  template <typename T>
+  absl::Status SetAttribute(cublaslt::cublasLtMatmulDescAttributes_t attribute, const T& value) {
     COTAN_CUBLASLT_RETURN_IF_ERROR(table_,
                                    cublasLtMatmulDescSetAttribute(operation_.get(), attribute, &value, sizeof(value)));
     return absl::OkStatus();
+  }
+
+  absl::Status SetTransposed(cublaslt::cublasLtMatmulDescAttributes_t attribute, bool transposed) {
+    return SetAttribute(attribute, transposed ? cublaslt::CUBLAS_OP_T : cublaslt::CUBLAS_OP_N);
+  }
+
+  absl::Status SetBias(const void* bias) { return SetAttribute(cublaslt::CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+
+  // Sets the bias of the next call. The algorithms expect aligned addresses, also for elements: the preferences of a
+  // choice have no alignment of the bias. Others are copied.
+  absl::Status EnqueueBias(void* bias) {
+    if (reinterpret_cast<uintptr_t>(bias) % CublasLt::kBiasAlignment == 0) return SetBias(bias);
+    const size_t bytes = static_cast<size_t>(product_.m) * element_;
+    COTAN_CUDA_DRIVER_RETURN_IF_ERROR(
+        libraries_.driver(),
+        cuMemcpyDtoDAsync_v2(reinterpret_cast<driver::CUdeviceptr>(library_.bias()),
+                             reinterpret_cast<driver::CUdeviceptr>(bias), bytes, libraries_.stream()));
+    return SetBias(library_.bias());
   }
 
   // Returns the layout of an operand of rows x columns.
@@ -155,7 +184,8 @@ class ProductOperation final : public LibraryOperation {
     void* const a = at(0, offsets.a);
     void* const b = at(1, offsets.b);
     void* const d = at(pointers.size() - 1, offsets.d);
-    void* const c = product_.adds_c ? at(2, offsets.c) : d;
+    void* const c = AddsMatrix() ? at(2, offsets.c) : d;
+    if (product_.addend == ProductAddend::kBias) COTAN_RETURN_IF_ERROR(EnqueueBias(at(2, offsets.c)));
     const uintptr_t bits = reinterpret_cast<uintptr_t>(a) | reinterpret_cast<uintptr_t>(b) |
                            reinterpret_cast<uintptr_t>(c) | reinterpret_cast<uintptr_t>(d);
     const auto& choice = wide_ && bits % kWideAlignment == 0 ? wide_ : narrow_;
@@ -163,8 +193,8 @@ class ProductOperation final : public LibraryOperation {
       return absl::InternalError(absl::StrCat("cuBLASLt has no algorithm for ", Describe(product_),
                                               " with operands that are not aligned to ", kWideAlignment, " bytes"));
     }
-    const double f64_scales[] = {1, product_.adds_c ? 1.0 : 0.0};
-    const float f32_scales[] = {1, product_.adds_c ? 1.0F : 0.0F};
+    const double f64_scales[] = {1, AddsMatrix() ? 1.0 : 0.0};
+    const float f32_scales[] = {1, AddsMatrix() ? 1.0F : 0.0F};
     const bool is_f64 = product_.dtype == DType::kFloat64;
     const void* const alpha = is_f64 ? static_cast<const void*>(&f64_scales[0]) : &f32_scales[0];
     const void* const beta = is_f64 ? static_cast<const void*>(&f64_scales[1]) : &f32_scales[1];

@@ -25,26 +25,34 @@ struct ProductMatrix {
 
 // Where the matrices of a call start, in elements from the addresses of the step's arguments.
 struct ProductOffsets {
-  int64_t a = 0, b = 0, c = 0, d = 0;
+  int64_t a = 0, b = 0, c = 0, d = 0;  // c: of the addend
   friend bool operator==(const ProductOffsets&, const ProductOffsets&) = default;
 };
 
-// D = A B, or D = A B + C: D is m x n, A is m x k, B is k x n, none of them empty. C and D are not transposed. C may be
-// D itself, with the same layout; D overlaps neither A nor B.
+// What is added to a product, before it is rounded.
+enum class ProductAddend : uint8_t {
+  kNone,
+  kMatrix,  // C, of m x n
+  kBias,    // a vector of m elements, without gaps, to each column
+};
+
+// D = A B, D = A B + C, or D = A B + bias: D is m x n, A is m x k, B is k x n, none of them empty. C and D are not
+// transposed. C may be D itself, with the same layout; D overlaps none of A, B and bias.
 struct ProductDescription {
   DType dtype = DType::kUndefined;  // f16, bf16, f32 or f64; sums are in f32, for f64 in f64
   int64_t m = 0, n = 0, k = 0;
   int64_t batch_count = 1;  // of each call, at most kMaxBatchCount
   ProductMatrix a, b, c, d;
-  bool adds_c = false;
-  std::vector<ProductOffsets> calls;  // one batch each
+  ProductAddend addend = ProductAddend::kNone;  // kBias: batch_count is 1
+  std::vector<ProductOffsets> calls;            // one batch each
   friend bool operator==(const ProductDescription&, const ProductDescription&) = default;
 
   // Grids of GPUs have at most this many layers.
   static constexpr int64_t kMaxBatchCount = 65535;
+  static constexpr int64_t kMaxBiasBytes = 1 << 20;
 };
 
-// A call whose arguments are the addresses of a, b, d, or of a, b, c, d if `adds_c`. They are aligned to elements at
+// A call whose arguments are the addresses of a, b, d, or of a, b, the addend, d. They are aligned to elements at
 // least. Results do not depend on what else runs, and are the same in each run.
 class ProductCall final : public LibraryCallSpec {
  public:

@@ -18,6 +18,32 @@ constexpr int64_t kScratchAlignment = 64;
 // Calls of one op, at most.
 constexpr int64_t kMaxCalls = 64;
 
+// Returns how the result is stored if the addend is a bias of its columns in memory: a dense vector that is the same
+// for all of them.
+std::optional<BlasStorage> FindBiasStorage(const MatmulProblem& problem) {
+  if (!problem.batch.empty()) return std::nullopt;
+  const auto leading_dimension = [&](int64_t rows, int64_t columns, int64_t c_row, int64_t c_column, int64_t d_row,
+                                     int64_t d_column) -> std::optional<int64_t> {
+    const bool is_dense = rows == 1 || (c_row == 1 && d_row == 1);
+    const bool is_repeated = columns == 1 || c_column == 0;
+    const bool is_small = rows <= ProductDescription::kMaxBiasBytes / static_cast<int64_t>(ByteSize(problem.dtype));
+    const int64_t leading = columns == 1 ? rows : d_column;
+    if (!is_dense || !is_repeated || !is_small || leading < rows) return std::nullopt;
+    return leading;
+  };
+  const MatmulMatrix& c = problem[kMatmulC];
+  const MatmulMatrix& d = problem[kMatmulD];
+  if (const auto leading =
+          leading_dimension(problem.n, problem.m, c.column_stride, c.row_stride, d.column_stride, d.row_stride)) {
+    return BlasStorage{*leading, /*transposed=*/true};
+  }
+  if (const auto leading =
+          leading_dimension(problem.m, problem.n, c.row_stride, c.column_stride, d.row_stride, d.column_stride)) {
+    return BlasStorage{*leading, /*transposed=*/false};
+  }
+  return std::nullopt;
+}
+
 class LibraryPlanner {
  public:
   LibraryPlanner(const MatmulProblem& problem, bool is_guarded, int64_t scratch_begin)
@@ -31,8 +57,8 @@ class LibraryPlanner {
     const bool uses_scratch = is_guarded_ || !StorageOf(kMatmulD);
     if (uses_scratch) MoveToScratch(kMatmulD, /*by_rows=*/true);
     MergeMatmulBatch(problem_);
-    if (problem_.has_c && !AddsInPlace()) CopyAddend();
-    if (StorageOf(kMatmulD)->transposed) problem_ = TransposeMatmul(problem_);
+    PlaceAddend();
+    if (result_storage_.transposed) problem_ = TransposeMatmul(problem_);
     if (!AddCalls()) return std::nullopt;
     if (uses_scratch) AddResultCopy(result);
     result_.plan.scratch_bytes = static_cast<size_t>(scratch_);
@@ -93,6 +119,20 @@ class LibraryPlanner {
     return c && c->transposed == StorageOf(kMatmulD)->transposed;
   }
 
+  // Decides how the addend is added, and sets result_storage_.
+  void PlaceAddend() {
+    if (problem_.has_c) addend_ = ProductAddend::kMatrix;
+    if (problem_.has_c && !AddsInPlace()) {
+      if (const std::optional<BlasStorage> storage = FindBiasStorage(problem_)) {
+        addend_ = ProductAddend::kBias;
+        result_storage_ = *storage;
+        return;
+      }
+      CopyAddend();
+    }
+    result_storage_ = *StorageOf(kMatmulD);
+  }
+
   // Writes the addend to the result, to which the product is then added: both are rounded once, together.
   void CopyAddend() {
     AddCopy(problem_, kMatmulC, problem_, kMatmulD, /*is_guarded=*/false);
@@ -148,10 +188,10 @@ class LibraryPlanner {
                                   .a = Matrix(kMatmulA, inner),
                                   .b = Matrix(kMatmulB, inner),
                                   .c = {},
-                                  .d = Matrix(kMatmulD, inner),
-                                  .adds_c = problem_.has_c,
+                                  .d = {result_storage_.leading_dimension, inner.strides[kMatmulD]},
+                                  .addend = addend_,
                                   .calls = {}};
-    if (problem_.has_c) product.c = Matrix(kMatmulC, inner);
+    if (addend_ == ProductAddend::kMatrix) product.c = Matrix(kMatmulC, inner);
     const auto at = [](const ProductOffsets& from, const MatmulBatch& dimension, int64_t i) {
       return ProductOffsets{from.a + i * dimension.strides[kMatmulA], from.b + i * dimension.strides[kMatmulB],
                             from.c + i * dimension.strides[kMatmulC], from.d + i * dimension.strides[kMatmulD]};
@@ -187,6 +227,8 @@ class LibraryPlanner {
   const bool is_guarded_;
   int64_t scratch_;  // bytes in use
   KernelArgument scratch_result_;
+  ProductAddend addend_ = ProductAddend::kNone;
+  BlasStorage result_storage_;
   LibraryMatmulPlan result_;
 };
 

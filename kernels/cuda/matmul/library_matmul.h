@@ -18,8 +18,8 @@ struct LibraryMatmulPlan {
 };
 
 // Plans a problem that is not empty and has k > 0. What cuBLASLt does not take is copied before and after: matrices
-// without a dimension of stride 1, addends that are not stored as the result, guarded results. The scratch begins at
-// `scratch_begin` bytes, a multiple of 64; plan.scratch_bytes counts from 0.
+// without a dimension of stride 1, addends that are neither stored as the result nor a bias of its dense dimension,
+// guarded results. The scratch begins at `scratch_begin` bytes, a multiple of 64; plan.scratch_bytes counts from 0.
 // Returns nothing if cuBLASLt has not the dtype, or would need very many calls for a batch that is not evenly strided.
 std::optional<LibraryMatmulPlan> PlanLibraryProduct(const MatmulProblem& problem, bool is_guarded,
                                                     int64_t scratch_begin);

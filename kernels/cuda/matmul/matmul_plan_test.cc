@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The structure of plans of matmul ops.
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -128,6 +129,66 @@ TEST(MatmulPlanTest, AResultByColumnsExchangesNothing) {
   EXPECT_EQ(product.m, 3);
   EXPECT_EQ(product.a, (ProductMatrix{.leading_dimension = 5, .transposed = true}));
   EXPECT_EQ(product.d, (ProductMatrix{.leading_dimension = 3}));
+}
+
+TEST(MatmulPlanTest, ABiasOfTheColumnsIsAnEpilogue) {
+  const ProductDescription product = OnlyProduct(
+      Request({DenseLayout({7, 3, 5}), DenseLayout({5, 4}, {1, 0}), DenseLayout({4})}, DenseLayout({7, 3, 4})).Plan());
+  EXPECT_EQ(product.addend, ProductAddend::kBias);
+  EXPECT_EQ(product.m, 4);
+  EXPECT_EQ(product.n, 21);
+  EXPECT_EQ(product.c, ProductMatrix{});
+  EXPECT_EQ(product.calls.size(), 1u);
+}
+
+TEST(MatmulPlanTest, ABiasOfTheRowsOfAResultByColumnsIsAnEpilogue) {
+  const ProductDescription product = OnlyProduct(
+      Request({DenseLayout({3, 5}), DenseLayout({5, 4}), DenseLayout({3, 1})}, DenseLayout({3, 4}, {1, 0})).Plan());
+  EXPECT_EQ(product.addend, ProductAddend::kBias);
+  EXPECT_EQ(product.m, 3);
+}
+
+TEST(MatmulPlanTest, AVeryLongBiasIsCopiedToTheResult) {
+  const auto num_steps = [](int64_t n) {
+    return Request({DenseLayout({600, 700}), DenseLayout({700, n}), DenseLayout({n})}, DenseLayout({600, n}))
+        .Plan()
+        .steps.size();
+  };
+  EXPECT_EQ(num_steps(1 << 18), 1u);
+  EXPECT_EQ(num_steps((1 << 18) + 1), 2u);
+}
+
+// The shapes of training a small GPT, [8 * 64 tokens, width], and an MLP. Weights are [outputs, inputs].
+TEST(MatmulPlanTest, LinearLayersAndTheirGradientsAreOneLaunch) {
+  const DimVector columns = {1, 0};
+  const std::array<int64_t, 3> shapes[] = {{512, 128, 384}, {512, 128, 128}, {512, 128, 512}, {512, 512, 128},
+                                           {32, 784, 256},  {32, 256, 128},  {32, 128, 10}};
+  for (const auto& [rows, inputs, outputs] : shapes) {
+    const StridedLayout x = DenseLayout({rows, inputs});
+    const StridedLayout y = DenseLayout({rows, outputs});
+    const StridedLayout weight = DenseLayout({outputs, inputs});
+    const StridedLayout weight_transposed = DenseLayout({inputs, outputs}, columns);
+    const StridedLayout y_transposed = DenseLayout({outputs, rows}, columns);
+    EXPECT_EQ(Request({x, weight_transposed, DenseLayout({outputs})}, y).Plan().steps.size(), 1u);
+    EXPECT_EQ(Request({x, weight_transposed}, y).Plan().steps.size(), 1u);
+    EXPECT_EQ(Request({y, weight}, x).Plan().steps.size(), 1u);
+    EXPECT_EQ(Request({y_transposed, x}, weight).Plan().steps.size(), 1u);
+  }
+}
+
+// As above: 4 heads of 32 channels, side by side in the rows of queries, keys and values.
+TEST(MatmulPlanTest, AttentionAndItsGradientsAreOneLaunchEach) {
+  const StridedLayout heads = {{8, 4, 64, 32}, {64 * 384, 32, 384, 1}, 0};
+  const StridedLayout heads_transposed = {{8, 4, 32, 64}, {64 * 384, 32, 1, 384}, 0};
+  const StridedLayout result = {{8, 4, 64, 32}, {64 * 128, 32, 128, 1}, 0};
+  const StridedLayout scores = DenseLayout({8, 4, 64, 64});
+  const StridedLayout scores_transposed = DenseLayout({8, 4, 64, 64}, {0, 1, 3, 2});
+  EXPECT_EQ(Request({heads, heads_transposed}, scores).Plan().steps.size(), 1u);
+  EXPECT_EQ(Request({scores, heads}, result).Plan().steps.size(), 1u);
+  EXPECT_EQ(Request({result, heads_transposed}, scores).Plan().steps.size(), 1u);
+  EXPECT_EQ(Request({scores, heads}, DenseLayout({8, 4, 64, 32})).Plan().steps.size(), 1u);
+  EXPECT_EQ(Request({scores_transposed, result}, DenseLayout({8, 4, 64, 32})).Plan().steps.size(), 1u);
+  EXPECT_EQ(Request({heads_transposed, scores}, DenseLayout({8, 4, 32, 64})).Plan().steps.size(), 1u);
 }
 
 TEST(MatmulPlanTest, HugeBatchesAreSeveralCalls) {

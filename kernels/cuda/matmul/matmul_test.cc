@@ -279,12 +279,63 @@ TEST(MatmulTest, AnAddendAsStoredAsTheResultIsReadByTheLibrary) {
 
 TEST(MatmulTest, ABiasIsRoundedOnceTogetherWithTheProduct) {
   std::mt19937_64 random(TestSeed());
-  for (const DType dtype : {kF16, DType::kBFloat16, kF32}) {
+  for (const DType dtype : {kF16, DType::kBFloat16, kF32, kF64}) {
     const int64_t k = 2000;
     HostTensor a = RandomTensor(dtype, DenseLayout({20, k}), random);
     HostTensor b = RandomTensor(dtype, DenseLayout({k, 16}, {1, 0}), random);
     HostTensor bias = RandomTensor(dtype, DenseLayout({16}), random);
-    const MatmulRunResult result = ExpectReference(Fastest, {&a, &b, &bias}, DenseLayout({20, 16}));
+    for (const int64_t misalignment : {0, 1}) {
+      const MatmulRunResult result =
+          ExpectReference(Fastest, {&a, &b, &bias}, DenseLayout({20, 16}), {.misalignment = misalignment});
+      EXPECT_EQ(result.num_products, 1);
+      EXPECT_EQ(result.num_kernels, 0);
+    }
+    // The result is copied, the bias is not.
+    const MatmulRunResult guarded =
+        ExpectReference(Fastest, {&a, &b, &bias}, DenseLayout({20, 16}), {.guarded_outputs = true});
+    EXPECT_EQ(guarded.num_products, 1);
+    EXPECT_EQ(guarded.num_kernels, 1);
+  }
+}
+
+TEST(MatmulTest, ABiasOfTheDenseDimensionNeedsNoKernel) {
+  std::mt19937_64 random(TestSeed());
+  const auto kernels = [&](const DimVector& batch, int64_t m, int64_t n, const DimVector& addend,
+                           const StridedLayout& output) {
+    const int64_t k = 2000;
+    DimVector a_sizes = batch;
+    a_sizes.insert(a_sizes.end(), {m, k});
+    HostTensor a = RandomTensor(kF32, DenseLayout(a_sizes), random);
+    HostTensor b = RandomTensor(kF32, DenseLayout({k, n}), random);
+    HostTensor c = RandomTensor(kF32, DenseLayout(addend), random);
+    return ExpectReference(Library, {&a, &b, &c}, output).num_kernels;
+  };
+  const auto by_columns = [](int64_t m, int64_t n) { return DenseLayout({m, n}, {1, 0}); };
+  EXPECT_EQ(kernels({}, 6, 5, {1, 5}, DenseLayout({6, 5})), 0);
+  EXPECT_EQ(kernels({}, 6, 5, {5}, {{6, 5}, {9, 1}, 0}), 0);
+  EXPECT_EQ(kernels({4}, 6, 5, {5}, DenseLayout({4, 6, 5})), 0);
+  EXPECT_EQ(kernels({}, 6, 5, {6, 1}, by_columns(6, 5)), 0);
+  // Results of one column or row are stored both ways.
+  EXPECT_EQ(kernels({}, 6, 1, {1}, DenseLayout({6, 1})), 0);
+  EXPECT_EQ(kernels({}, 6, 1, {1}, {{6, 1}, {3, 1}, 0}), 0);
+  EXPECT_EQ(kernels({}, 1, 5, {1}, DenseLayout({1, 5})), 0);
+  EXPECT_EQ(kernels({}, 1, 5, {5}, DenseLayout({1, 5})), 0);
+  EXPECT_EQ(kernels({}, 1, 1, {1}, DenseLayout({1, 1})), 0);
+  // Of the other dimension.
+  EXPECT_EQ(kernels({}, 6, 5, {6, 1}, DenseLayout({6, 5})), 1);
+  EXPECT_EQ(kernels({}, 6, 5, {5}, by_columns(6, 5)), 1);
+  EXPECT_EQ(kernels({}, 6, 5, {1}, DenseLayout({6, 5})), 1);
+}
+
+TEST(MatmulTest, OtherVectorsAreCopiedToTheResult) {
+  std::mt19937_64 random(TestSeed());
+  HostTensor a = RandomTensor(kF32, DenseLayout({3, 6, 2000}), random);
+  HostTensor b = RandomTensor(kF32, DenseLayout({3, 2000, 5}), random);
+  HostTensor strided = RandomTensor(kF32, {{5}, {2}, 0}, random);
+  HostTensor one_for_all = RandomTensor(kF32, DenseLayout({5}), random);
+  HostTensor one_each = RandomTensor(kF32, DenseLayout({3, 1, 5}), random);
+  for (HostTensor* addend : {&strided, &one_for_all, &one_each}) {
+    const MatmulRunResult result = ExpectReference(Library, {&a, &b, addend}, DenseLayout({3, 6, 5}));
     EXPECT_EQ(result.num_products, 1);
     EXPECT_EQ(result.num_kernels, 1);
   }

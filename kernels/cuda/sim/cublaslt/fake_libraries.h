@@ -17,7 +17,8 @@
 
 namespace cotan::cuda::sim {
 
-// Calls run when they are queued, on `memory`, which is borrowed. Of the driver only allocation works.
+// Calls run when they are queued, on `memory`, which is borrowed. Of the driver only allocation and copies on the
+// device work.
 class FakeLibraries final : public VendorLibraries {
  public:
   explicit FakeLibraries(DeviceMemory& memory, F32Precision precision = F32Precision::kIeee)
@@ -31,6 +32,10 @@ class FakeLibraries final : public VendorLibraries {
     };
     driver_.cuMemFree_v2 = [&memory](driver::CUdeviceptr address) {
       return memory.Free(address).ok() ? driver::CUDA_SUCCESS : driver::CUDA_ERROR_INVALID_VALUE;
+    };
+    driver_.cuMemcpyDtoDAsync_v2 = [&memory](driver::CUdeviceptr to, driver::CUdeviceptr from, size_t bytes,
+                                             driver::CUstream) {
+      return memory.Copy(to, from, bytes).ok() ? driver::CUDA_SUCCESS : driver::CUDA_ERROR_INVALID_VALUE;
     };
     driver_.cuGetErrorString = [](driver::CUresult, const char** text) {
       *text = "out of memory";

@@ -140,6 +140,11 @@ absl::Status ComputeBatch(const ProductArguments& product, DeviceMemory& memory)
   std::vector<T> b;
   std::vector<T> c;
   std::vector<T> d(static_cast<size_t>(s.d.rows * s.d.columns));
+  std::vector<T> bias;
+  if (s.AddsBias()) {
+    const LayoutAttributes vector = {.type = s.d.type, .rows = s.d.rows, .columns = 1, .leading_dimension = s.d.rows};
+    COTAN_RETURN_IF_ERROR(ReadMatrix(memory, vector, product.bias, 0, bias));
+  }
   const bool rounds = s.operation.compute_type == cublaslt::CUBLAS_COMPUTE_32F_FAST_TF32;
   const auto read = [&](const LayoutAttributes& layout, uint64_t address, int64_t i, std::vector<T>& to) {
     if (i > 0 && layout.batch_stride == 0) return absl::OkStatus();
@@ -160,6 +165,7 @@ absl::Status ComputeBatch(const ProductArguments& product, DeviceMemory& memory)
       COTAN_RETURN_IF_ERROR(ReadMatrix(memory, s.c, product.c, i, c));
       for (size_t j = 0; j < d.size(); ++j) d[j] += static_cast<T>(product.beta) * c[j];
     }
+    for (size_t j = 0; j < d.size() && !bias.empty(); ++j) d[j] += bias[j % bias.size()];
     COTAN_RETURN_IF_ERROR(WriteMatrix(memory, s.d, product.d, i, d));
   }
   return absl::OkStatus();

@@ -10,9 +10,9 @@
 
 namespace cotan::cuda::sim {
 
-// Computes d = alpha op(a) op(b) + beta c with sums in the compute type and one rounding, and overwrites the workspace.
-// Reads no gaps between elements. The product has passed the checks of product_contract.h.
-// Errors of DeviceMemory: an element is outside of an allocation, or was never written.
+// Computes d = alpha op(a) op(b) + beta c, plus a bias if the epilogue adds one, with sums in the compute type and one
+// rounding, and overwrites the workspace. Reads no gaps between elements. The product has passed the checks of
+// product_contract.h. Errors of DeviceMemory: an element is outside of an allocation, or was never written.
 absl::Status ComputeProduct(const ProductArguments& product, DeviceMemory& memory);
 
 }  // namespace cotan::cuda::sim

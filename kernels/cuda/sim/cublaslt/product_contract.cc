@@ -36,6 +36,11 @@ constexpr TypeCombination kTypeCombinations[] = {
 constexpr uint64_t kWorkspaceAlignment = 256;
 
 absl::Status CheckTypes(const ProductSignature& signature) {
+  const std::optional<cudaDataType_t> bias = signature.operation.bias_type;
+  if (signature.AddsBias() && bias && *bias != signature.d.type) {
+    return absl::UnimplementedError(
+        absl::StrCat("a bias of type ", *bias, " is not supported for a result of type ", signature.d.type));
+  }
   for (const TypeCombination& types : kTypeCombinations) {
     if (types.compute == signature.operation.compute_type && types.scale == signature.operation.scale_type &&
         types.factors == signature.a.type && types.factors == signature.b.type && types.result == signature.c.type &&
@@ -79,6 +84,11 @@ Range Extent(const LayoutAttributes& layout, uint64_t address) {
   const int64_t last =
       (layout.batch_count - 1) * layout.batch_stride + (layout.columns - 1) * layout.leading_dimension + layout.rows;
   return {address, address + static_cast<uint64_t>(last * layout.ElementBytes())};
+}
+
+Range BiasRange(const ProductArguments& product) {
+  const LayoutAttributes& d = product.signature.d;
+  return {product.bias, product.bias + static_cast<uint64_t>(d.rows * d.ElementBytes())};
 }
 
 // Returns the contiguous parts of all matrices, sorted.
@@ -128,8 +138,9 @@ absl::Status CheckWorkspace(const ProductArguments& product) {
   const ProductSignature& s = product.signature;
   const bool overlaps = Overlaps(workspace, Extent(s.a, product.a)) || Overlaps(workspace, Extent(s.b, product.b)) ||
                         Overlaps(workspace, Extent(s.d, product.d)) ||
-                        (product.beta != 0 && Overlaps(workspace, Extent(s.c, product.c)));
-  if (overlaps) return absl::InvalidArgumentError("the workspace overlaps a matrix");
+                        (product.beta != 0 && Overlaps(workspace, Extent(s.c, product.c))) ||
+                        (s.AddsBias() && Overlaps(workspace, BiasRange(product)));
+  if (overlaps) return absl::InvalidArgumentError("the workspace overlaps a matrix or the bias");
   return absl::OkStatus();
 }
 
@@ -179,6 +190,9 @@ absl::Status CheckOverlaps(const ProductArguments& product) {
     if (Overlaps(d, Extent(*layout, address)) && SharesElements(parts, Parts(*layout, address))) {
       return absl::InvalidArgumentError(absl::StrCat("matrix d overlaps matrix ", name));
     }
+  }
+  if (s.AddsBias() && SharesElements({BiasRange(product)}, parts)) {
+    return absl::InvalidArgumentError("matrix d overlaps the bias");
   }
   const bool is_in_place = product.c == product.d && s.c == s.d;
   if (product.beta != 0 && !is_in_place && Overlaps(d, Extent(s.c, product.c)) &&

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "kernels/cuda/cublaslt/cublaslt_types.h"
@@ -17,6 +18,8 @@ struct OperationAttributes {
   cublaslt::cudaDataType_t scale_type = cublaslt::CUDA_R_32F;
   cublaslt::cublasOperation_t transpose_a = cublaslt::CUBLAS_OP_N;
   cublaslt::cublasOperation_t transpose_b = cublaslt::CUBLAS_OP_N;
+  cublaslt::cublasLtEpilogue_t epilogue = cublaslt::CUBLASLT_EPILOGUE_DEFAULT;
+  std::optional<cublaslt::cudaDataType_t> bias_type = std::nullopt;  // none: that of d
   friend bool operator==(const OperationAttributes&, const OperationAttributes&) = default;
 };
 
@@ -38,12 +41,15 @@ struct ProductSignature {
   OperationAttributes operation;
   LayoutAttributes a, b, c, d;
   friend bool operator==(const ProductSignature&, const ProductSignature&) = default;
+
+  bool AddsBias() const { return operation.epilogue == cublaslt::CUBLASLT_EPILOGUE_BIAS; }
 };
 
 // One call. Addresses are on the device.
 struct ProductArguments {
   ProductSignature signature;
   uint64_t a = 0, b = 0, c = 0, d = 0;
+  uint64_t bias = 0;  // an element per row of d, the same for the whole batch
   double alpha = 1;
   double beta = 0;  // 0: c is not read
   uint64_t workspace = 0;
@@ -51,11 +57,11 @@ struct ProductArguments {
 };
 
 // InvalidArgument: sizes of the matrices or of their batches do not fit together, or a leading dimension is below the
-// number of rows. Unimplemented: the library does not support these types together.
+// number of rows. Unimplemented: the library does not support these types together; the bias is not of d's type.
 absl::Status CheckSignature(const ProductSignature& signature);
 
-// InvalidArgument: d overlaps a, b, itself, or c without being c; or the workspace is null or not aligned, or overlaps
-// an operand. Elements count, not gaps between them. The signature has passed CheckSignature().
+// InvalidArgument: d overlaps a, b, the bias, itself, or c without being c; or the workspace is null or not aligned, or
+// overlaps an operand. Elements count, not gaps between them. The signature has passed CheckSignature().
 absl::Status CheckOverlaps(const ProductArguments& product);
 
 }  // namespace cotan::cuda::sim

@@ -33,9 +33,15 @@ struct Preference {
 
 struct Handle {};
 
+struct Operation {
+  OperationAttributes attributes;
+  uint64_t bias = 0;  // address
+};
+
 struct Algorithm {
   ProductSignature signature;
   std::array<uint32_t, 4> alignment;
+  uint64_t bias_alignment = 1;
   uint64_t workspace_bytes = 0;
 };
 
@@ -78,9 +84,11 @@ absl::Status UnknownAttribute(absl::string_view of, unsigned attribute) {
   return absl::InvalidArgumentError(absl::StrCat("attribute ", attribute, " of a ", of, " is unknown"));
 }
 
-absl::Status SetAttribute(OperationAttributes& operation, cublasLtMatmulDescAttributes_t attribute, const void* value,
+absl::Status SetAttribute(Operation& operation, cublasLtMatmulDescAttributes_t attribute, const void* value,
                           size_t bytes) {
+  OperationAttributes& attributes = operation.attributes;
   cublasOperation_t transpose = CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   switch (attribute) {
     case CUBLASLT_MATMUL_DESC_TRANSA:
     case CUBLASLT_MATMUL_DESC_TRANSB:
@@ -88,8 +96,19 @@ absl::Status SetAttribute(OperationAttributes& operation, cublasLtMatmulDescAttr
       if (transpose != CUBLAS_OP_N && transpose != CUBLAS_OP_T) {
         return absl::InvalidArgumentError(absl::StrCat("operation ", transpose, " is unknown"));
       }
-      (attribute == CUBLASLT_MATMUL_DESC_TRANSA ? operation.transpose_a : operation.transpose_b) = transpose;
+      (attribute == CUBLASLT_MATMUL_DESC_TRANSA ? attributes.transpose_a : attributes.transpose_b) = transpose;
       return absl::OkStatus();
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      COTAN_RETURN_IF_ERROR(ReadValue(value, bytes, epilogue));
+      if (epilogue != CUBLASLT_EPILOGUE_DEFAULT && epilogue != CUBLASLT_EPILOGUE_BIAS) {
+        return absl::InvalidArgumentError(absl::StrCat("epilogue ", epilogue, " is unknown"));
+      }
+      attributes.epilogue = epilogue;
+      return absl::OkStatus();
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return ReadValue(value, bytes, operation.bias);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+      return ReadValue(value, bytes, attributes.bias_type.emplace());
   }
   return UnknownAttribute("product", attribute);
 }
@@ -197,7 +216,7 @@ class CublasLtState {
     table_.cublasLtDestroy = [this](cublasLtHandle_t handle) { return Result(handles_.Remove(handle)); };
     table_.cublasLtMatmulDescCreate = [this](cublasLtMatmulDesc_t* operation, cublasComputeType_t compute_type,
                                              cudaDataType_t scale_type) {
-      *operation = operations_.Add({.compute_type = compute_type, .scale_type = scale_type});
+      *operation = operations_.Add({.attributes = {.compute_type = compute_type, .scale_type = scale_type}});
       return CUBLAS_STATUS_SUCCESS;
     };
     table_.cublasLtMatmulDescDestroy = [this](cublasLtMatmulDesc_t operation) {
@@ -250,14 +269,15 @@ class CublasLtState {
                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d) {
     COTAN_RETURN_IF_ERROR(handles_.Find(handle, "handle").status());
-    COTAN_ASSIGN_OR_RETURN(const OperationAttributes* found, operations_.Find(operation, "product"));
-    ProductSignature signature = {.operation = *found, .a = {}, .b = {}, .c = {}, .d = {}};
+    COTAN_ASSIGN_OR_RETURN(const Operation* found, operations_.Find(operation, "product"));
+    ProductSignature signature = {.operation = found->attributes, .a = {}, .b = {}, .c = {}, .d = {}};
     for (const auto& [to, layout, name] :
          {std::make_tuple(&signature.a, a, "layout of a"), std::make_tuple(&signature.b, b, "layout of b"),
           std::make_tuple(&signature.c, c, "layout of c"), std::make_tuple(&signature.d, d, "layout of d")}) {
       COTAN_ASSIGN_OR_RETURN(*to, Copied(layouts_.Find(layout, name)));
     }
     COTAN_RETURN_IF_ERROR(CheckSignature(signature));
+    if (signature.AddsBias() && found->bias == 0) return absl::InvalidArgumentError("the bias is null");
     return signature;
   }
   static absl::StatusOr<LayoutAttributes> Copied(const absl::StatusOr<LayoutAttributes*>& layout) {
@@ -293,7 +313,8 @@ class CublasLtState {
     results[0].algo.data[0] = kMagic;
     results[0].algo.data[1] = algorithms_.size();
     results[0].workspaceSize = workspace;
-    algorithms_.push_back({*signature, (*wishes)->alignment, workspace});
+    const uint64_t bias = (*operations_.Find(operation, "product"))->bias;
+    algorithms_.push_back({*signature, (*wishes)->alignment, signature->AddsBias() ? bias & -bias : 1, workspace});
     *found = 1;
     return CUBLAS_STATUS_SUCCESS;
   }
@@ -322,6 +343,7 @@ class CublasLtState {
                                 .b = reinterpret_cast<uint64_t>(b),
                                 .c = reinterpret_cast<uint64_t>(c),
                                 .d = reinterpret_cast<uint64_t>(d),
+                                .bias = (*operations_.Find(operation, "product"))->bias,
                                 .workspace = reinterpret_cast<uint64_t>(workspace),
                                 .workspace_bytes = found->workspace_bytes};
     const bool is_f64 = signature->operation.scale_type == CUDA_R_64F;
@@ -331,7 +353,7 @@ class CublasLtState {
       return Result(absl::InvalidArgumentError(
           absl::StrCat("a workspace of ", workspace_bytes, " bytes; the algorithm needs ", found->workspace_bytes)));
     }
-    const absl::Status aligned = CheckAlignment(product, found->alignment);
+    const absl::Status aligned = CheckAlignment(product, *found);
     if (!aligned.ok()) return Result(aligned);
     const absl::Status separate = CheckOverlaps(product);
     if (!separate.ok()) return Result(separate);
@@ -340,14 +362,18 @@ class CublasLtState {
     return Queue(product, stream);
   }
 
-  static absl::Status CheckAlignment(const ProductArguments& product, const std::array<uint32_t, 4>& promised) {
+  static absl::Status CheckAlignment(const ProductArguments& product, const Algorithm& algorithm) {
     constexpr std::array<absl::string_view, 4> kNames = {"a", "b", "c", "d"};
     const std::array<uint64_t, 4> addresses = {product.a, product.b, product.c, product.d};
     for (size_t i = 0; i < addresses.size(); ++i) {
       if (addresses[i] == 0) return absl::InvalidArgumentError(absl::StrCat("matrix ", kNames[i], " is null"));
-      if (addresses[i] % promised[i] == 0) continue;
+      if (addresses[i] % algorithm.alignment[i] == 0) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat("matrix ", kNames[i], " is not aligned to ", promised[i], " bytes, as promised"));
+          absl::StrCat("matrix ", kNames[i], " is not aligned to ", algorithm.alignment[i], " bytes, as promised"));
+    }
+    if (product.bias % algorithm.bias_alignment != 0) {
+      return absl::InvalidArgumentError(absl::StrCat("the bias is not aligned to ", algorithm.bias_alignment,
+                                                     " bytes, as when the algorithm was chosen"));
     }
     return absl::OkStatus();
   }
@@ -371,7 +397,7 @@ class CublasLtState {
   const SimCublasLt::EnqueueFunction enqueue_;
   CublasLtTable table_;
   Objects<Handle, cublasLtHandle_t> handles_;
-  Objects<OperationAttributes, cublasLtMatmulDesc_t> operations_;
+  Objects<Operation, cublasLtMatmulDesc_t> operations_;
   Objects<LayoutAttributes, cublasLtMatrixLayout_t> layouts_;
   Objects<Preference, cublasLtMatmulPreference_t> preferences_;
   std::vector<Algorithm> algorithms_;

@@ -21,9 +21,10 @@ class CublasLtState;
 
 // Checks what callers of cuBLASLt must respect, and queues products on a simulated GPU. Calls fail for unknown handles,
 // attributes, values and sizes; matrices that do not fit together; types that the library does not support together; an
-// algorithm that was chosen for another product, or for better aligned addresses; a workspace that is too small;
-// matrices that overlap in a way that is not allowed. What depends on memory is checked when the product runs: matrices
-// and the workspace are in live allocations, and what is read was written before.
+// algorithm that was chosen for another product, or for better aligned addresses of matrices or of the bias; a
+// workspace that is too small; matrices or a bias that overlap in a way that is not allowed. What depends on memory is
+// checked when the product runs: operands and the workspace are in live allocations, and what is read was written
+// before.
 //
 // A call that fails returns CUBLAS_STATUS_INVALID_VALUE, or CUBLAS_STATUS_NOT_SUPPORTED for types;
 // cublasLtGetStatusName then also says why. Not thread-safe.

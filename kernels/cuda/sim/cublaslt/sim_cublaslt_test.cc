@@ -74,6 +74,13 @@ class SimCublasLtTest : public ::testing::Test {
                 CUBLAS_STATUS_SUCCESS);
     }
   }
+  void SetBias(uint64_t address) {
+    constexpr uint32_t kEpilogue = CUBLASLT_EPILOGUE_BIAS;
+    EXPECT_EQ(table_.cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &kEpilogue, 4),
+              CUBLAS_STATUS_SUCCESS);
+    EXPECT_EQ(table_.cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address, 8),
+              CUBLAS_STATUS_SUCCESS);
+  }
   uint64_t Operand(const std::vector<float>& values) {
     const uint64_t address = *memory_.Allocate(values.size() * sizeof(float), "operand");
     EXPECT_TRUE(
@@ -144,6 +151,70 @@ TEST_F(SimCublasLtTest, BetaAddsTheOldResult) {
   EXPECT_THAT(Values(d_, 4), ElementsAre(16, 28, 33, 44));
 }
 
+TEST_F(SimCublasLtTest, ABiasIsAddedToEachColumn) {
+  SetBias(Operand({10, 20}));
+  beta_ = 1;
+  d_ = Operand({1, 2, 3, 4});
+  ASSERT_EQ(Choose(), CUBLAS_STATUS_SUCCESS);
+  ASSERT_EQ(Multiply(), CUBLAS_STATUS_SUCCESS);
+  EXPECT_THAT(Values(d_, 4), ElementsAre(17, 30, 16, 28));
+  // The pointer may change after the choice.
+  SetBias(Operand({0, 1}));
+  ASSERT_EQ(Multiply(), CUBLAS_STATUS_SUCCESS);
+  EXPECT_THAT(Values(d_, 4), ElementsAre(23, 39, 19, 33));
+}
+
+TEST_F(SimCublasLtTest, ABiasHasARowOfTheResultPerElement) {
+  SetBias(Operand({10}));
+  ASSERT_EQ(Choose(), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(Multiply(), CUBLAS_STATUS_EXECUTION_FAILED);
+  EXPECT_EQ(executed_.code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST_F(SimCublasLtTest, ABiasIsOfTheTypeOfTheResult) {
+  SetBias(Operand({10, 20}));
+  cudaDataType_t type = CUDA_R_16F;
+  ASSERT_EQ(table_.cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, 4),
+            CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(Choose(), CUBLAS_STATUS_NOT_SUPPORTED);
+  EXPECT_THAT(library_.LastViolation(), HasSubstr("a bias of type 2"));
+  type = CUDA_R_32F;
+  ASSERT_EQ(table_.cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, 4),
+            CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(Choose(), CUBLAS_STATUS_SUCCESS);
+}
+
+TEST_F(SimCublasLtTest, ABiasIsAlignedAsWhenTheAlgorithmWasChosen) {
+  const uint64_t bias = Operand(std::vector<float>(16));
+  SetBias(0);
+  EXPECT_EQ(Choose(), CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT_THAT(library_.LastViolation(), HasSubstr("the bias is null"));
+  SetBias(bias + 16);
+  ASSERT_EQ(Choose(), CUBLAS_STATUS_SUCCESS);
+  SetBias(bias + 4);
+  ExpectRefused("the bias is not aligned to 16 bytes");
+  SetBias(bias + 32);
+  EXPECT_EQ(Multiply(), CUBLAS_STATUS_SUCCESS);
+  SetBias(bias + 4);
+  ASSERT_EQ(Choose(), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(Multiply(), CUBLAS_STATUS_SUCCESS);
+}
+
+TEST_F(SimCublasLtTest, ABiasMustNotOverlapTheResult) {
+  d_ = Operand(std::vector<float>(8));
+  SetBias(d_ + 16);
+  ASSERT_EQ(Choose(), CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(Multiply(), CUBLAS_STATUS_SUCCESS);
+  SetBias(d_);
+  ExpectRefused("matrix d overlaps the bias");
+}
+
+TEST_F(SimCublasLtTest, AnAlgorithmForABiasIsForNoOtherProduct) {
+  ASSERT_EQ(Choose(), CUBLAS_STATUS_SUCCESS);
+  SetBias(Operand({10, 20}));
+  ExpectRefused("chosen for another product");
+}
+
 TEST_F(SimCublasLtTest, Tf32RoundsFactorsToTenBits) {
   ASSERT_EQ(table_.cublasLtMatmulDescDestroy(operation_), CUBLAS_STATUS_SUCCESS);
   ASSERT_EQ(table_.cublasLtMatmulDescCreate(&operation_, CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_32F),
@@ -165,6 +236,10 @@ TEST_F(SimCublasLtTest, UnknownAttributesAndSizesAreRefused) {
             CUBLAS_STATUS_INVALID_VALUE);
   const uint32_t operation = 7;
   EXPECT_EQ(table_.cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &operation, 4),
+            CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT_EQ(table_.cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, &operation, 4),
+            CUBLAS_STATUS_INVALID_VALUE);
+  EXPECT_EQ(table_.cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &operation, 4),
             CUBLAS_STATUS_INVALID_VALUE);
   EXPECT_EQ(table_.cublasLtMatrixLayoutSetAttribute(a_layout_, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &value, 8),
             CUBLAS_STATUS_INVALID_VALUE);
@@ -349,6 +424,29 @@ TEST_F(ProductCallTest, UnalignedOperandsTakeAnotherAlgorithm) {
     EXPECT_TRUE(status.ok()) << status;
   }
   EXPECT_EQ((*operation)->Enqueue({a, b}).code(), absl::StatusCode::kInternal);
+}
+
+TEST_F(ProductCallTest, ABiasThatIsNotAlignedIsCopied) {
+  FakeLibraries libraries(memory_);
+  ProductDescription description = Call().description();
+  description.addend = ProductAddend::kBias;
+  const absl::StatusOr<std::unique_ptr<LibraryOperation>> operation = ProductCall(description).Prepare(libraries);
+  ASSERT_TRUE(operation.ok()) << operation.status();
+  void* const a = Zeros(5000);
+  void* const b = Zeros(5000);
+  void* const d = Zeros(100);
+  const std::vector<float> values = {1, 2, 3, 4, 5};
+  const uint64_t bias = *memory_.Allocate(20, "bias");
+  ASSERT_TRUE(memory_.Write(bias, {reinterpret_cast<const std::byte*>(values.data()), 20}).ok());
+  for (const uint64_t offset : {0, 1}) {
+    const absl::Status status =
+        (*operation)->Enqueue({a, b, reinterpret_cast<void*>(bias + offset * sizeof(float)), d});
+    ASSERT_TRUE(status.ok()) << status;
+    std::vector<float> result(16);
+    ASSERT_TRUE(memory_.Read(reinterpret_cast<uint64_t>(d), {reinterpret_cast<std::byte*>(result.data()), 64}).ok());
+    for (size_t i = 0; i < result.size(); ++i) EXPECT_EQ(result[i], values[i % 4 + offset]);
+  }
+  EXPECT_EQ((*operation)->Enqueue({a, b, d}).code(), absl::StatusCode::kInternal);
 }
 
 TEST_F(ProductCallTest, OneAlgorithmForAlignedOperandsSuffices) {
