@@ -79,8 +79,8 @@ status=0
 [ "$status" = 1 ] || fail "exit code $status without --out"
 
 # Kernels for GPUs are added where the toolkit can compile them; the rest of the file stays.
-refuses "--target=tpu" --model=binary --target=tpu
-refuses "--cuda_arch=gfx90a" --model=binary --cuda_arch=gfx90a
+refuses "known are cpu and cuda" --model=binary --target=tpu
+refuses "write sm_90" --model=binary --cuda_arch=gfx90a
 "$compile" --model=binary --out="$TEST_TMPDIR/checked.cotan" --optimizer='sgd(lr=0.1)' --target=cuda > /dev/null
 cmp "$artifact" "$TEST_TMPDIR/checked.cotan" || fail "--target=cuda changes the artifact"
 if "$compile" --model=binary --out="$TEST_TMPDIR/gpu.cotan" --optimizer='sgd(lr=0.1)' --cuda_arch=sm_90 \
