@@ -5,7 +5,7 @@
 # `.ci/check_format.sh --fix` changes them.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-mapfile -t files < <(git ls-files '*.h' '*.cc' '*.cu' ':!third_party')
+mapfile -t files < <(git ls-files '*.h' '*.cc' '*.cu' '*.cuh' ':!third_party' ':!kernels/cuda/expr/testdata')
 if [[ ${1:-} == --fix ]]; then
   exec clang-format -i "${files[@]}"
 fi

@@ -89,7 +89,7 @@ struct ScheduledStep {
   int op = -1;
   std::vector<Operand> inputs;
   std::vector<Operand> outputs;
-  // What the step does if it is not the whole op: see MergeLaunches().
+  // The op of the step if it is not the whole op: see MergeLaunches().
   std::shared_ptr<const serialization::Op> part = nullptr;
   // Independent ops that one kernel executes; empty for a single op. `op` is then the first member's, inputs and
   // outputs are those of the members, one after another.
@@ -108,7 +108,7 @@ struct Schedule {
   ScheduleStats stats;
 };
 
-// Returns the op of a step that is no group: an op of the method, a part of one, or the Copy of an added step.
+// Returns the op of a step that is not a group: an op of the method, a part of one, or the Copy of an added step.
 const serialization::Op& OpOf(const serialization::Method& method, const ScheduledStep& step);
 
 // Returns the operand's dtype and layout as kernels take them.

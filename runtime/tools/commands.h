@@ -19,7 +19,7 @@ namespace cotan::tools {
 // Returns the text that `cotan --help` prints.
 absl::string_view Usage();
 
-// Where programs run.
+// The kernels and the device of a command.
 struct Backend {
   const KernelRegistry* kernels = nullptr;
   Device* device = nullptr;  // null: the host

@@ -17,7 +17,7 @@ namespace cotan::testing {
 struct CheckOptions {
   std::string scratch_folder = "/tmp";  // for artifacts, which are deleted
   int threads = 1;
-  // Where the models run; see OpenBackend().
+  // Backend of the models; see OpenBackend().
   std::string device = "cpu";
 };
 

@@ -35,7 +35,7 @@ struct Geometry {
   double scale = 1;
   DType dtype = DType::kUndefined;
 
-  // Unimplemented: the dtype is no floating-point one, or there are more than 2^30 columns.
+  // Unimplemented: the dtype is not a floating-point one, or there are more than 2^30 columns.
   static absl::StatusOr<Geometry> Create(const serialization::Attention& op, const TensorSpec& q, const TensorSpec& k,
                                          const TensorSpec& v);
 
@@ -77,7 +77,7 @@ Tile ChooseTile(int64_t rows, int64_t columns, int64_t parts, const SharedBytes&
 struct NamedOperand {
   absl::string_view name;
   const TensorSpec* spec;  // null: there is none
-  // Of an output: the columns that a lane stores together; 0 for an input.
+  // Columns of an output that a lane stores together; 0 for an input.
   int store_vector = 0;
 };
 

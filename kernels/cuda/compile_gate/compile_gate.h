@@ -16,7 +16,7 @@
 
 namespace cotan::cuda {
 
-// What ptxas states of a kernel. Memory is in bytes, per thread unless stated otherwise.
+// Resources of a kernel as ptxas reports them. Memory is in bytes, per thread unless stated otherwise.
 struct KernelResources {
   std::string entry;
   int compute_capability = 0;  // as nvrtc::CompileTarget

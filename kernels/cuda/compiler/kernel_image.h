@@ -10,7 +10,7 @@
 
 namespace cotan::cuda {
 
-// What cuModuleLoadData takes: PTX text or a cubin, and the compute capability that it was compiled for.
+// An image for cuModuleLoadData: PTX text or a cubin, and the compute capability that it was compiled for.
 struct KernelImage {
   nvrtc::CompileTarget target;
   std::string bytes;

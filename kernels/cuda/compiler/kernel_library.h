@@ -24,7 +24,7 @@ class KernelLibrary {
  public:
   struct Options {
     int compute_capability = 90;
-    // Where compiled kernels are kept; "" = nowhere.
+    // Folder of compiled kernels; "" = none.
     std::string cache_folder;
     // Compiles to PTX instead of machine code: for the simulated GPU.
     bool compiles_to_ptx = false;

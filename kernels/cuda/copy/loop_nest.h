@@ -22,7 +22,7 @@ struct LoopDim {
   DimVector strides = {};
 };
 
-// Loops, outermost first. Every loop has a stride for each of `operands` operands; loops of size 1 are left out.
+// Loops, outermost first. Every loop has a stride for each of `operands` operands; loops of size 1 are omitted.
 class LoopNest {
  public:
   // Describes operands that have the same sizes.

@@ -28,8 +28,8 @@ enum class F32Precision : uint8_t {
 //   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<CublasLt> cublaslt, CublasLt::Create(*table, libraries.driver()));
 class CublasLt {
  public:
-  // What the vendor recommends for Hopper. The same for all products, so that the choice of an algorithm depends on the
-  // product alone.
+  // The size that the vendor recommends for Hopper. The same for all products, so that the choice of an algorithm
+  // depends on the product alone.
   static constexpr size_t kWorkspaceBytes = size_t{32} << 20;
   static constexpr size_t kBiasBytes = size_t{1} << 20;
   static constexpr size_t kBiasAlignment = 16;

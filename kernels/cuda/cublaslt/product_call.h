@@ -23,13 +23,13 @@ struct ProductMatrix {
   friend bool operator==(const ProductMatrix&, const ProductMatrix&) = default;
 };
 
-// Where the matrices of a call start, in elements from the addresses of the step's arguments.
+// Starts of the matrices of a call, in elements from the addresses of the step's arguments.
 struct ProductOffsets {
   int64_t a = 0, b = 0, c = 0, d = 0;  // c: of the addend
   friend bool operator==(const ProductOffsets&, const ProductOffsets&) = default;
 };
 
-// What is added to a product, before it is rounded.
+// The addend of a product, which is added before rounding.
 enum class ProductAddend : uint8_t {
   kNone,
   kMatrix,  // C, of m x n

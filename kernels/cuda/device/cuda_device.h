@@ -22,7 +22,7 @@
 
 namespace cotan::cuda {
 
-// What a device is made of: the installed libraries, or a simulated GPU.
+// The parts of a device: the installed libraries, or a simulated GPU.
 struct Vendor {
   const driver::DriverTable* driver = nullptr;
   // Make the handle of a library when it is first used. Errors as VendorLibraries::cublaslt() and cudnn().

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the plans of ops with an index operand share: the check of its values, and the errors.
+// The common part of the plans of ops with an index operand: the check of its values, and the errors.
 #ifndef COTAN_KERNELS_CUDA_INDEXING_INDEX_ERRORS_H_
 #define COTAN_KERNELS_CUDA_INDEXING_INDEX_ERRORS_H_
 

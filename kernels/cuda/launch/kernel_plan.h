@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What an op becomes on a CUDA GPU: kernels as source text, how they are launched, and what memory they take. A plan is
+// The form of an op on a CUDA GPU: kernels as source text, how they are launched, and what memory they take. A plan is
 // data that depends on the op and its geometry alone, so that the compiler, which has no GPU, and a session make the
 // same plans, and a kernel compiled ahead of time is found by its text.
 //
@@ -90,8 +90,8 @@ using PlanStep = std::variant<KernelLaunch, MemorySet, MemoryCopy, LibraryCall>;
 struct KernelPlan {
   std::vector<PlanStep> steps;
   size_t scratch_bytes = 0;  // aligned to 64 bytes; undefined content
-  // Of an op whose kernels record errors: returns the error for the recorded `position` and `value`, with the text that
-  // the CPU kernel has. Otherwise empty.
+  // For an op whose kernels record errors: returns the error for the recorded `position` and `value`, with the text
+  // that the CPU kernel has. Otherwise empty.
   std::function<absl::Status(int64_t position, int64_t value)> error_at;
 };
 

@@ -50,7 +50,7 @@ ProductDescription OnlyProduct(const KernelPlan& plan) {
   EXPECT_EQ(plan.steps.size(), 1u);
   const auto* call = std::get_if<LibraryCall>(&plan.steps.at(0));
   if (call == nullptr) {
-    ADD_FAILURE() << "the step is no library call";
+    ADD_FAILURE() << "the step is not a library call";
     return {};
   }
   return static_cast<const ProductCall&>(*call->spec).description();

@@ -21,7 +21,7 @@ struct Layer {
   int64_t steps = 0, batch = 0, hidden = 0;
   bool reverse = false;
 
-  // Of the products with the weights: see ProductGeometry.
+  // Geometry of the products with the weights: see ProductGeometry.
   int64_t depth = 0, outputs = 0, padded = 0;
   int64_t vector = 1, slices = 1;
 

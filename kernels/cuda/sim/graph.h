@@ -24,7 +24,7 @@ struct GraphNode {
   std::vector<int> after;  // Nodes of smaller index.
 };
 
-// What a capture recorded.
+// The recording of a capture.
 class Graph {
  public:
   // Appends a node and returns its index.

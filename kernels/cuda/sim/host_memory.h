@@ -41,7 +41,7 @@ class HostMemory {
   // Returns whether `memory` is in a block, live or freed.
   bool IsPinned(const void* memory) const { return Find(memory) != nullptr; }
 
-  // What a queued copy will read.
+  // The bytes that a queued copy will read.
   struct Snapshot {
     const void* memory = nullptr;
     std::vector<std::byte> content;

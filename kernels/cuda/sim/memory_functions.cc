@@ -122,7 +122,7 @@ CUresult SimDriver::Fill(CUstream stream, const MemoryFill& fill) {
   if (FindStream(stream) == nullptr) return InvalidHandle("stream");
   if (fill.count == 0) return CUDA_SUCCESS;
   if (fill.to % static_cast<unsigned>(fill.width) != 0) {
-    return InvalidValue(absl::StrCat(NameOf(fill), ": the address is no multiple of ", fill.width));
+    return InvalidValue(absl::StrCat(NameOf(fill), ": the address is not a multiple of ", fill.width));
   }
   const absl::Status status = memory_.CheckBounds(fill.to, fill.count * static_cast<uint64_t>(fill.width));
   if (!status.ok()) return InvalidValue(absl::StrCat(NameOf(fill), ": ", status.message()));

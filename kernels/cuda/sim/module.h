@@ -36,8 +36,8 @@ struct Kernel {
 class LoadedModule {
  public:
   // Parses `text` and allocates its variables in `memory`, which must outlive the result.
-  // FailedPrecondition: the text is for another compute capability. InvalidArgument, Unimplemented: the text is no PTX,
-  // or has what the parser does not know. ResourceExhausted: no memory for the variables.
+  // FailedPrecondition: the text is for another compute capability. InvalidArgument, Unimplemented: the text is not
+  // PTX, or has what the parser does not know. ResourceExhausted: no memory for the variables.
   static absl::StatusOr<std::unique_ptr<LoadedModule>> Load(absl::string_view text, int compute_capability,
                                                             DeviceMemory& memory);
 

@@ -99,7 +99,7 @@ CUresult SimDriver::Enter(const char* name, Needs needs, bool& call) {
   if (const auto found = injections_.find(name); found != injections_.end() && --found->second.calls_left == 0) {
     const CUresult result = found->second.result;
     injections_.erase(found);
-    return Fail(result, absl::StrCat(name, " was told to fail"));
+    return Fail(result, absl::StrCat(name, " fails by request"));
   }
   if (needs != Needs::kNothing && !initialized_) {
     return Fail(CUDA_ERROR_NOT_INITIALIZED, absl::StrCat(name, " is called before cuInit"));

@@ -43,7 +43,7 @@ struct Stream {
 
 struct Event {
   unsigned flags = driver::CU_EVENT_DEFAULT;
-  // Of the last record: in a stream,
+  // Place of the last record: in a stream,
   Ticket recorded;
   std::shared_ptr<EventStamp> stamp = nullptr;
   // or in a capture.
@@ -70,7 +70,7 @@ class SimDriver {
                                    std::function<absl::Status(DeviceMemory&)> function);
 
  private:
-  // What a function needs of the state before it.
+  // The requirements of a function on the state before it.
   enum class Needs : uint8_t {
     kNothing,
     kInit,     // cuInit was called.

@@ -40,7 +40,7 @@ class SimGpu {
     // blocks and warps is drawn.
     uint64_t seed = 0;
     std::string name = "Simulated GPU";
-    // Whether bytes that nothing wrote may not be copied to the host. Otherwise the host gets 0xff for them.
+    // True: bytes that nothing wrote may not be copied to the host. Otherwise the host gets 0xff for them.
     bool check_unwritten_copies = true;
     // Called by the destructor with what leaks, and the violation of queued work that no call returned. Empty: prints
     // it and aborts.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the tests of SimGpu share: a device with a context, kernels, and calls in short.
+// The common part of the tests of SimGpu: a device with a context, kernels, and calls in short.
 #ifndef COTAN_KERNELS_CUDA_SIM_SIM_GPU_FIXTURE_H_
 #define COTAN_KERNELS_CUDA_SIM_SIM_GPU_FIXTURE_H_
 

@@ -100,7 +100,7 @@ TEST_F(SimGpuTest, InjectsFaults) {
   const CUdeviceptr x = Allocate(4);
   CUdeviceptr y = 0;
   EXPECT_EQ(cu_->cuMemAlloc_v2(&y, 4), CUDA_ERROR_OUT_OF_MEMORY);
-  EXPECT_THAT(ErrorText(CUDA_ERROR_OUT_OF_MEMORY), HasSubstr("cuMemAlloc_v2 was told to fail"));
+  EXPECT_THAT(ErrorText(CUDA_ERROR_OUT_OF_MEMORY), HasSubstr("cuMemAlloc_v2 fails by request"));
   y = Allocate(4);
   gpu_->FailCall("cuMemFree_v2", 1, CUDA_ERROR_UNKNOWN);
   EXPECT_EQ(cu_->cuMemFree_v2(x), CUDA_ERROR_UNKNOWN);

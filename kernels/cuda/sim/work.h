@@ -37,7 +37,7 @@ struct MemoryCopy {
   void* host_to = nullptr;
   const void* host_from = nullptr;
   uint64_t bytes = 0;
-  // Of a queued copy to the device: its source when it was queued.
+  // For a queued copy to the device: its source when it was queued.
   std::shared_ptr<const HostMemory::Snapshot> snapshot = nullptr;
 };
 

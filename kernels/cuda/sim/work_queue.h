@@ -30,7 +30,7 @@ struct Ticket {
   std::shared_ptr<const OrderClock> clock = nullptr;
 };
 
-// Items run one at a time, those of a lane in order, each after those it was told to wait for; else in an order drawn
+// Items run one at a time, those of a lane in order, each after those that it waits for; else in an order drawn
 // from the seed. Two items without an order between them that access the same bytes, of which one writes, are an error
 // whatever the order that was drawn. What the host has waited for is ordered before all that it queues afterwards.
 class WorkQueue {

@@ -33,7 +33,7 @@ class SimDevice {
     // As Vendor::records_work.
     bool records_work = true;
     uint64_t memory_bytes = uint64_t{16} << 30;
-    // Of compiled kernels; "" = none.
+    // Folder of compiled kernels; "" = none.
     std::string kernel_cache = {};
     // As SimGpu::Options::on_violation.
     std::function<void(absl::string_view)> on_violation = nullptr;

@@ -36,7 +36,7 @@ struct LayoutAttributes {
   int64_t ElementBytes() const;
 };
 
-// What a heuristic call and a product have in common.
+// The common part of a heuristic call and a product.
 struct ProductSignature {
   OperationAttributes operation;
   LayoutAttributes a, b, c, d;

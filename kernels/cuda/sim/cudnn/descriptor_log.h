@@ -31,7 +31,7 @@ struct LoggedDescriptor {
   cudnn::cudnnBackendDescriptorType_t type;
   bool is_finalized = false;
   std::map<cudnn::cudnnBackendAttributeName_t, Attribute> attributes;
-  // Of an engine configuration: the heuristic that proposed it.
+  // The heuristic that proposed an engine configuration.
   std::shared_ptr<const LoggedDescriptor> proposed_by;
 
   // Return the elements of an attribute.

@@ -90,7 +90,7 @@ class PlainMemory : public GlobalMemory {
     return false;
   }
 
-  // Whether accesses may bypass Load and Store; true at first.
+  // True: accesses may bypass Load and Store.
   void set_direct(bool direct) { direct_ = direct; }
 
  private:

@@ -75,7 +75,7 @@ class RaceDetector {
     PageState state = PageState::kEmpty;
     bool bytewise = false;
     uint8_t shift = 0;  // Of kRun: log2 of the bytes of an element.
-    // Of kCells: nothing is written, and all cells have reads of two blocks, so that those of a third add nothing.
+    // For kCells: nothing is written, and all cells have reads of two blocks, so that those of a third add nothing.
     bool saturated = false;
     bool read_only = false;     // Of a saturated page: all cells have a read_only_line.
     uint32_t first_thread = 0;  // Of kRun.
