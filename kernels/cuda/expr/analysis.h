@@ -54,7 +54,7 @@ absl::StatusOr<Problem> AnalyzeExpr(const KernelRequest& request);
 // A set of nodes.
 using NodeSet = std::vector<bool>;
 
-// What is computed in each phase.
+// The nodes that each phase computes.
 struct PhaseNodes {
   std::vector<NodeSet> full;  // [phase]: full nodes that are computed
   NodeSet kept;               // full nodes whose values stay in registers until later phases

@@ -210,7 +210,7 @@ TEST(ExprPlanTest, DropoutDrawsTheBitsOfTheCpu) {
 TEST(ExprPlanTest, OperandsAtUnalignedAddressesAreAccessedByElements) {
   std::mt19937_64 random(TestSeed());
   for (const ExprCase& expr : {Softmax(kF32, 4, 64, random), Adam(kBf16, 100, random)}) {
-    // An element in front moves the others to an address that is no multiple of 16.
+    // An element in front moves the others to an address that is not a multiple of 16.
     Tensors moved;
     for (const auto& tensor : expr.inputs) {
       std::vector<double> values = tensor->Values();

@@ -9,8 +9,8 @@
 namespace cotan::cuda::expr {
 namespace {
 
-// Returns the number of bytes of operands for which dimension `a` lies outside dimension `b`, less those for which it
-// lies inside.
+// Returns the number of bytes of operands for which dimension `a` is outside dimension `b`, less those for which it
+// is inside.
 int64_t OutsideBytes(int a, int b, absl::Span<const Operand> operands) {
   int64_t bytes = 0;
   for (const Operand& operand : operands) {

@@ -30,7 +30,7 @@ class PhaseWriter {
   void WritePhase(int p);
   // Writes a whole kernel without reductions: the nodes of phase 0 and the outputs of a level.
   void WritePointwise(bool full);
-  // Writes the value of a reduced node that is no reduction. `stored`: only for a store, in the thread that stores.
+  // Writes the value of a reduced node that is not a reduction. `stored`: only for a store, in the thread that stores.
   void WriteReducedNode(int i, bool stored);
   void WriteReducedStore(size_t output);
 

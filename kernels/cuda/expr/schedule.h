@@ -14,7 +14,7 @@ namespace cotan::cuda::expr {
 
 // Choices that tests change, to have small operands take every way.
 struct ScheduleOptions {
-  // Of most blocks: a power of two, at least 32.
+  // Threads of most blocks: a power of two, at least 32.
   int threads = 256;
   // Elements of a block from which it is worth another launch to divide them among more blocks.
   int64_t min_split_elements = 65536;

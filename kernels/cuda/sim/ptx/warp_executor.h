@@ -37,7 +37,7 @@ class WarpExecutor {
   // Writes a result of one lane.
   void Write(Warp& warp, const Value& result, int lane, uint64_t bits) const;
 
-  // Returns a source of all lanes, in `buffer` if it is no register, or null if a lane of `mask` never wrote it;
+  // Returns a source of all lanes, in `buffer` if it is not a register, or null if a lane of `mask` never wrote it;
   // Undefined returns the error then.
   const uint64_t* Gather(Warp& warp, const Value& value, uint32_t mask, uint64_t* buffer) const;
   absl::Status Undefined(Warp& warp, const Operation& operation, const Value& value, uint32_t mask) const;

@@ -198,7 +198,7 @@ void AddFloats(const std::string& suffix, Table& t) {
   t["setp.nan" + suffix] = Binary<T, [](T a, T b) { return a != a || b != b; }>;
 }
 
-// Conversions between `T` and the types that are no half precision. From and to an integer, all values fit, or wrap.
+// Conversions between `T` and the types except half precision. From and to an integer, all values fit, or wrap.
 template <typename T>
 void AddConversions(const std::string& from, Table& t) {
   if constexpr (std::is_integral_v<T>) {
