@@ -160,8 +160,8 @@ TEST_P(ModelsOnSimulatedGpu, RecordedAndQueuedStepsGiveTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ModelsOnSimulatedGpu,
-                         ::testing::Values(ModelCase{"mlp", 12}, ModelCase{"cnn", 25}, ModelCase{"gpt", 120},
-                                           ModelCase{"resnet", 55}, ModelCase{"lstm", 60}, ModelCase{"gru", 60}),
+                         ::testing::Values(ModelCase{"mlp", 16}, ModelCase{"cnn", 34}, ModelCase{"gpt", 134},
+                                           ModelCase{"resnet", 71}, ModelCase{"lstm", 22}, ModelCase{"gru", 21}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
