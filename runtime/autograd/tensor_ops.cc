@@ -212,11 +212,29 @@ absl::Status TensorOps::CopySameSizes(const Tensor& from, const StridedLayout& f
   return bytes == 0 ? absl::OkStatus() : device_.Copy(to.address(), from.address(), bytes);
 }
 
+absl::Status TensorOps::CopyBetweenDevices(const Tensor& from, const Tensor& to) {
+  if (&to.device() == &device_) {
+    COTAN_ASSIGN_OR_RETURN(const Tensor moved, from.ToDevice(device_));
+    return Copy(moved, to);
+  }
+  // Kernels are those of device_, so that elements on the host are only moved.
+  if (to.device().type() != DeviceType::kCpu || from.dtype() != to.dtype()) {
+    return absl::InvalidArgumentError(absl::StrCat("a copy from ", from.ToString(), " to ", to.ToString(),
+                                                   ": move one of them with ToDevice() first"));
+  }
+  COTAN_ASSIGN_OR_RETURN(const Tensor host, from.ToHost());
+  COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, BroadcastTo(host.layout(), to.sizes()));
+  CopyStrided(host.address(), layout, to.address(), to.layout(), ByteSize(to.dtype()));
+  return absl::OkStatus();
+}
+
 absl::Status TensorOps::Copy(const Tensor& from, const Tensor& to) {
   if (!from.is_plain() || !to.is_plain()) {
     COTAN_ASSIGN_OR_RETURN(const Tensor stored, from.WithConjNegBits(from.reading() ^ to.reading()).ResolveConjNeg());
     return Copy(stored, to.WithConjNegBits({}));
   }
+  const bool both_here = &from.device() == &device_ && &to.device() == &device_;
+  if (device_.type() != DeviceType::kCpu && !both_here) return CopyBetweenDevices(from, to);
   const bool from_complex = IsComplex(from.dtype());
   const bool to_complex = IsComplex(to.dtype());
   if (from.dtype() == to.dtype() || (!from_complex && !to_complex)) {

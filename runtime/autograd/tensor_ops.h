@@ -41,7 +41,9 @@ class TensorOps {
 
   // Copies the elements of `from`, cast and broadcast, to `to`; from complex to real: the real part. The elements of
   // `to` must not overlap each other; the memory of both must be equal element by element, or disjoint.
-  // InvalidArgument: the sizes of `from` do not broadcast to those of `to`.
+  // One of both may be on the host while the operations are those of a GPU.
+  // InvalidArgument: the sizes of `from` do not broadcast to those of `to`, or `to` is on another device and has
+  // another dtype.
   absl::Status Copy(const Tensor& from, const Tensor& to);
   // Returns a row-major copy.
   absl::StatusOr<Tensor> Clone(const Tensor& tensor);
@@ -87,6 +89,8 @@ class TensorOps {
 
   absl::StatusOr<Kernel*> Prepare(const Key& key, absl::Span<const TensorSpec> inputs, const TensorSpec& output);
   absl::Status Run(Kind kind, double value, absl::Span<const Operand> inputs, const Tensor& output);
+  // Copies where an operand is not on device_.
+  absl::Status CopyBetweenDevices(const Tensor& from, const Tensor& to);
   absl::Status CopySameSizes(const Tensor& from, const StridedLayout& from_layout, const Tensor& to);
   absl::Status Combine(Kind kind, const Tensor& a, const Tensor& b, const Tensor& output);
 

@@ -17,6 +17,7 @@
 #include "kernels/cpu/register_cpu.h"
 #include "kernels/cuda/register_cuda.h"
 #include "kernels/cuda/testing/sim_device.h"
+#include "runtime/autograd/tensor_ops.h"
 #include "runtime/testing/program_builder.h"
 
 namespace cotan::testing {
@@ -195,6 +196,20 @@ TEST(CudaSessionTest, ArgumentsOnTheHostThatAProgramWritesAreWritten) {
   CopyStrided(dense.address(), dense.layout(), strided.address(), strided.layout(), sizeof(float));
   ASSERT_TRUE(session.Run("run", {strided}).ok());
   EXPECT_THAT(*strided.ToVector<float>(), ElementsAre(21, 22, 23, 24));
+}
+
+TEST(CudaSessionTest, CopiesBetweenHostAndDeviceKeepLayouts) {
+  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  Session session = NewSession(LinearRegression().Load(), *gpu);
+  const Tensor host = *Tensor::From<float>({1, 2, 3, 4, 5, 6}, {2, 3});
+  const Tensor device = *Tensor::EmptyStrided(DType::kFloat32, {{2, 3}, {1, 2}, 0}, gpu->device());
+  ASSERT_TRUE(session.ops().Copy(host, device).ok());
+  EXPECT_EQ(*device.ToVector<float>(), *host.ToVector<float>());
+  const Tensor back = *Tensor::EmptyStrided(DType::kFloat32, {{2, 3}, {8, 2}, 0});  // with gaps
+  ASSERT_TRUE(session.ops().Copy(device, back).ok());
+  EXPECT_EQ(*back.ToVector<float>(), *host.ToVector<float>());
+  const Tensor other = *Tensor::Zeros(DType::kFloat64, {2, 3});
+  EXPECT_EQ(session.ops().Copy(device, other).code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(CudaSessionTest, AHostArgumentMayChangeAsSoonAsTheCallReturns) {

@@ -86,7 +86,10 @@ absl::Status DetachInput(Variable target) {
 absl::Status MoveTo(Variable target, const Tensor& grown) {
   const Storage& from = *target.tensor().storage();
   if (from.bytes() != 0) {
-    COTAN_RETURN_IF_ERROR(grown.device().Copy(grown.storage()->data(), from.data(), from.bytes()));
+    void* const to = grown.storage()->data();
+    const bool same_device = &from.device() == &grown.device();
+    COTAN_RETURN_IF_ERROR(same_device ? grown.device().Copy(to, from.data(), from.bytes())
+                                      : grown.device().CopyFromHost(to, from.data(), from.bytes()));
   }
   return target.SetStorage(Variable(grown));
 }

@@ -105,22 +105,22 @@ Json VersionBumps(const Json& analyses, const std::string& mode) {
 
 // Compiles the case, then compares as Compare().
 absl::Status CompileAndCompare(const ConfCase& c, bool keep_input_mutations, Aspects aspects, const Json& analyses,
-                               Differences& differences) {
+                               const SessionOptions& options, Differences& differences) {
   const std::string mode = keep_input_mutations ? "keep_true" : "keep_false";
   const std::string place = mode + ", ";
   differences.set_prefix(place);
   absl::StatusOr<std::string> artifact = CompileCase(c, keep_input_mutations);
   if (!artifact.ok()) return artifact.status();
-  absl::StatusOr<CompiledCase> compiled = CompiledCase::Load(*std::move(artifact));
+  absl::StatusOr<CompiledCase> compiled = CompiledCase::Load(*std::move(artifact), options);
   if (!compiled.ok()) return compiled.status();
   return Compare(c, *compiled, aspects, place, VersionBumps(analyses, mode), differences);
 }
 
 // Returns the first stage that fails, from compiling to the backward.
-std::optional<Refusal> RefusalOf(const ConfCase& c, bool keep_input_mutations) {
+std::optional<Refusal> RefusalOf(const ConfCase& c, bool keep_input_mutations, const SessionOptions& options) {
   const absl::StatusOr<std::string> artifact = CompileCase(c, keep_input_mutations);
   if (!artifact.ok()) return Refusal{Stage::kCompile, artifact.status()};
-  absl::StatusOr<CompiledCase> compiled = CompiledCase::Load(*artifact);
+  absl::StatusOr<CompiledCase> compiled = CompiledCase::Load(*artifact, options);
   if (!compiled.ok()) return Refusal{Stage::kLoad, compiled.status()};
   const absl::StatusOr<CompiledRun> run = compiled->Run(c);
   if (!run.ok()) return Refusal{Stage::kCall, run.status()};
@@ -131,9 +131,10 @@ std::optional<Refusal> RefusalOf(const ConfCase& c, bool keep_input_mutations) {
 }
 
 // `analyses`: the golden's "aot", or {}.
-void CompareBothWays(const ConfCase& c, Aspects aspects, const Json& analyses, Differences& differences) {
+void CompareBothWays(const ConfCase& c, Aspects aspects, const Json& analyses, const SessionOptions& options,
+                     Differences& differences) {
   for (const bool keep : {false, true}) {
-    const absl::Status status = CompileAndCompare(c, keep, aspects, analyses, differences);
+    const absl::Status status = CompileAndCompare(c, keep, aspects, analyses, options, differences);
     if (!status.ok()) differences.AddRefusal(status);
   }
 }
@@ -164,8 +165,8 @@ void CompareWithGolden(const Oracle& oracle, const Json& eager, Aspects aspects,
 
 // Calls of an artifact with dynamic sizes, at the sizes of the case and at larger ones.
 absl::Status CompareDynamic(const ConfCase& c, const std::string& artifact, const Json& reference_bumps,
-                            Differences& differences) {
-  absl::StatusOr<CompiledCase> compiled = CompiledCase::Load(artifact);
+                            const SessionOptions& options, Differences& differences) {
+  absl::StatusOr<CompiledCase> compiled = CompiledCase::Load(artifact, options);
   if (!compiled.ok()) return compiled.status();
   const Aspects aspects{.calls = true, .gradients = true};
   const absl::Status status = Compare(c, *compiled, aspects, "dynamic, ", reference_bumps, differences);
@@ -182,22 +183,23 @@ absl::Status CompareDynamic(const ConfCase& c, const std::string& artifact, cons
   return Compare(*larger, *compiled, aspects, "dynamic and larger, ", reference_bumps, differences);
 }
 
-void ExpectRefusal(const ConfCase& c, const Refusal& eager, Differences& differences) {
+void ExpectRefusal(const ConfCase& c, const Refusal& eager, const SessionOptions& options, Differences& differences) {
   for (const bool keep : {false, true}) {
     differences.set_prefix(keep ? "keep_true, " : "keep_false, ");
-    CompareRefusals(RefusalOf(c, keep), eager, differences);
+    CompareRefusals(RefusalOf(c, keep, options), eager, differences);
   }
 }
 
-void CheckCase(const ConfCase& c, const Json& facts, Aspects aspects, Differences& differences) {
+void CheckCase(const ConfCase& c, const Json& facts, Aspects aspects, const SessionOptions& options,
+               Differences& differences) {
   const EagerAnswer eager = TryEager(c);
   if (eager.oracle.has_value()) {
     CompareWithGolden(*eager.oracle, facts["eager"], aspects, differences);
-    CompareBothWays(c, aspects, facts["aot"], differences);
+    CompareBothWays(c, aspects, facts["aot"], options, differences);
     return;
   }
   if (!facts.contains("eager_error")) differences.Add(absl::StrCat("eager refuses: ", eager.refusal->status.message()));
-  ExpectRefusal(c, *eager.refusal, differences);
+  ExpectRefusal(c, *eager.refusal, options, differences);
 }
 
 // Notes the sizes that stay fixed in a case that is compiled with dynamic sizes.
@@ -213,15 +215,15 @@ void NoteFixedSizes(const ConfCase& c, Differences& differences) {
 
 }  // namespace
 
-void CheckEager(const ConfCase& c, const Json& facts, Differences& differences) {
-  CheckCase(c, facts, {.calls = true}, differences);
+void CheckEager(const ConfCase& c, const Json& facts, Differences& differences, const SessionOptions& options) {
+  CheckCase(c, facts, {.calls = true}, options, differences);
 }
 
-void CheckGradients(const ConfCase& c, const Json& facts, Differences& differences) {
-  CheckCase(c, facts, {.gradients = true}, differences);
+void CheckGradients(const ConfCase& c, const Json& facts, Differences& differences, const SessionOptions& options) {
+  CheckCase(c, facts, {.gradients = true}, options, differences);
 }
 
-void CheckDynamic(const ConfCase& c, const Json& facts, Differences& differences) {
+void CheckDynamic(const ConfCase& c, const Json& facts, Differences& differences, const SessionOptions& options) {
   if (TryEager(c).refusal.has_value()) return differences.NothingCompared("eager refuses it");
   NoteFixedSizes(c, differences);
   differences.set_prefix("dynamic, ");
@@ -229,14 +231,14 @@ void CheckDynamic(const ConfCase& c, const Json& facts, Differences& differences
   const absl::StatusOr<std::string> artifact = CompileDynamic(c);
   if (!artifact.ok()) return differences.AddRefusal(artifact.status());
   if (analyses.contains("dynamic_keep_false")) CheckDynamicMetadata(*artifact, facts, differences);
-  const absl::Status status = CompareDynamic(c, *artifact, VersionBumps(analyses, "keep_false"), differences);
+  const absl::Status status = CompareDynamic(c, *artifact, VersionBumps(analyses, "keep_false"), options, differences);
   if (!status.ok()) differences.AddRefusal(status);
 }
 
-void CheckProgram(const ConfCase& c, Differences& differences) {
+void CheckProgram(const ConfCase& c, Differences& differences, const SessionOptions& options) {
   const EagerAnswer eager = TryEager(c);
-  if (eager.refusal.has_value()) return ExpectRefusal(c, *eager.refusal, differences);
-  CompareBothWays(c, {.calls = true, .gradients = true}, Json::object(), differences);
+  if (eager.refusal.has_value()) return ExpectRefusal(c, *eager.refusal, options, differences);
+  CompareBothWays(c, {.calls = true, .gradients = true}, Json::object(), options, differences);
 }
 
 }  // namespace cotan::conformance

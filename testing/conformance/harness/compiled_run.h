@@ -26,15 +26,20 @@ struct CompiledRun {
   CallFacts facts;
 };
 
-// A loaded artifact.
+// Returns the options of a session on the host with one thread.
+SessionOptions OnHost();
+
+// A loaded artifact, with a session whose device has the arguments and the results.
 class CompiledCase {
  public:
-  static absl::StatusOr<CompiledCase> Load(std::string artifact);
+  // Errors of Program::LoadBytes(), Session::Create() and Function::Create().
+  static absl::StatusOr<CompiledCase> Load(std::string artifact, const SessionOptions& options = OnHost());
 
   // Returns the Philox state of the next call; nullopt if the program draws no random numbers.
   std::optional<PhiloxState> rng() const;
 
-  // Calls the function on fresh inputs.
+  // Calls the function on fresh inputs and waits for the results, so that errors of values that a device reports
+  // later are errors of the call.
   absl::StatusOr<CompiledRun> Run(const ConfCase& c);
 
   // Returns the gradients of the loss of `terms`. The tangents are those of `eager`, a run of the
@@ -43,10 +48,12 @@ class CompiledCase {
                                      const std::vector<int>& terms);
 
  private:
-  CompiledCase(Session session, Function function) : session_(std::move(session)), function_(std::move(function)) {}
+  CompiledCase(Session session, Function function, Device& device)
+      : session_(std::move(session)), function_(std::move(function)), device_(device) {}
 
   Session session_;
   Function function_;
+  Device& device_;
 };
 
 }  // namespace cotan::conformance

@@ -43,10 +43,10 @@ class Differences {
     Add(absl::StrCat(field, ": ", Describe(actual), " instead of ", Describe(expected)));
   }
   void Add(absl::string_view difference) { all_.push_back(absl::StrCat(prefix_, difference)); }
-  // Adds that the compiler or the runtime refuses the case.
+  // Adds that the compiler or the runtime refuses the case, or one way of compiling it.
   void AddRefusal(const absl::Status& status) {
     Add(status.ToString());
-    refusal_ = status;
+    refusals_.push_back(status);
   }
 
   // As Expect(), for facts that Cotan's partition decides: not a difference, unless the report has
@@ -71,8 +71,10 @@ class Differences {
   // "" if there is none.
   std::string first() const { return all_.empty() ? "" : all_[0]; }
 
-  // Returns the refusal if it is the only difference.
-  std::optional<absl::Status> only_refusal() const { return all_.size() == 1 ? refusal_ : std::nullopt; }
+  // Returns the refusals if there are no other differences; else none.
+  std::vector<absl::Status> only_refusals() const {
+    return all_.size() == refusals_.size() ? refusals_ : std::vector<absl::Status>();
+  }
   const std::vector<std::string>& of_partition() const { return of_partition_; }
   int num_partition_facts() const { return num_partition_facts_; }
   // Reason why the case was not compared.
@@ -84,7 +86,7 @@ class Differences {
  private:
   std::string prefix_;
   std::vector<std::string> all_;
-  std::optional<absl::Status> refusal_;
+  std::vector<absl::Status> refusals_;
   std::vector<std::string> of_partition_;
   int num_partition_facts_ = 0;
   std::optional<std::string> nothing_compared_;

@@ -5,7 +5,6 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <cstring>
 #include <exception>
 #include <utility>
 
@@ -20,28 +19,29 @@
 namespace cotan::conformance {
 namespace {
 
-absl::StatusOr<std::shared_ptr<Storage>> CopyStorage(const at::Tensor& tensor) {
+absl::StatusOr<std::shared_ptr<Storage>> CopyStorage(const at::Tensor& tensor, Device& device) {
   const at::Storage& from = tensor.storage();
-  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Storage> to, Storage::Allocate(HostDevice(), from.nbytes()));
-  if (from.nbytes() > 0) std::memcpy(to->data(), from.data(), from.nbytes());
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Storage> to, Storage::Allocate(device, from.nbytes()));
+  if (from.nbytes() > 0) COTAN_RETURN_IF_ERROR(device.CopyFromHost(to->data(), from.data(), from.nbytes()));
   return to;
 }
 
-// The gradients of `tensor` with respect to the leaves, by LibTorch.
+// The gradients of `tensor` with respect to the leaves, by LibTorch, on the device of the incoming one.
 absl::StatusOr<autograd::Gradients> LibTorchGradients(const at::Tensor& tensor, const std::vector<at::Tensor>& leaves,
                                                       absl::Span<Tensor> incoming) {
   autograd::Gradients gradients(leaves.size());
   if (!incoming[0].defined()) return gradients;
+  COTAN_ASSIGN_OR_RETURN(const at::Tensor tangent, ToTorch(incoming[0]));
   std::vector<at::Tensor> found;
   try {
-    found = torch::autograd::grad({tensor}, leaves, {ToTorch(incoming[0])}, /*retain_graph=*/true,
+    found = torch::autograd::grad({tensor}, leaves, {tangent}, /*retain_graph=*/true,
                                   /*create_graph=*/false, /*allow_unused=*/true);
   } catch (const std::exception& e) {
     return absl::InternalError(absl::StrCat("LibTorch's part of the backward: ", e.what()));
   }
   for (size_t i = 0; i < found.size(); ++i) {
     if (!found[i].defined()) continue;
-    COTAN_ASSIGN_OR_RETURN(gradients[i], ToCotan(found[i]));
+    COTAN_ASSIGN_OR_RETURN(gradients[i], ToCotan(found[i], incoming[0].device()));
   }
   return gradients;
 }
@@ -54,6 +54,8 @@ bool IsComplexOf(const at::Tensor& complex, const at::Tensor& parts) {
 // Mirrors tensors one by one, each once.
 class Mirroring {
  public:
+  explicit Mirroring(Device& device) : device_(device) {}
+
   absl::StatusOr<Variable> Find(const at::Tensor& tensor) {
     const auto found = variables_.find(tensor.unsafeGetTensorImpl());
     if (found != variables_.end()) return found->second;
@@ -132,11 +134,12 @@ class Mirroring {
   absl::StatusOr<Tensor> InMirroredStorage(const at::Tensor& tensor) {
     std::shared_ptr<Storage>& storage = storages_[tensor.storage().unsafeGetStorageImpl()];
     if (storage == nullptr) {
-      COTAN_ASSIGN_OR_RETURN(storage, CopyStorage(tensor));
+      COTAN_ASSIGN_OR_RETURN(storage, CopyStorage(tensor, device_));
     }
     return Tensor::InStorage(storage, aot::ToDType(tensor.scalar_type()), aot::LayoutOf(tensor));
   }
 
+  Device& device_;
   absl::flat_hash_map<const void*, Variable> variables_;                 // by tensor
   absl::flat_hash_map<const void*, std::shared_ptr<Storage>> storages_;  // by LibTorch's storage
   absl::flat_hash_map<const void*, at::Tensor> owners_;                  // its first tensor, by the same
@@ -144,24 +147,22 @@ class Mirroring {
 
 }  // namespace
 
-absl::StatusOr<Tensor> ToCotan(const at::Tensor& tensor) {
-  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, CopyStorage(tensor));
+absl::StatusOr<Tensor> ToCotan(const at::Tensor& tensor, Device& device) {
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, CopyStorage(tensor, device));
   return Tensor::InStorage(std::move(storage), aot::ToDType(tensor.scalar_type()), aot::LayoutOf(tensor));
 }
 
-at::Tensor ToTorch(const Tensor& tensor) {
-  const at::TensorOptions options(aot::ToScalarType(tensor.dtype()));
-  const std::vector<int64_t> sizes(tensor.sizes().begin(), tensor.sizes().end());
-  if (tensor.num_elements() == 0) return at::empty(sizes, options);
-  const std::vector<int64_t> strides(tensor.layout().strides.begin(), tensor.layout().strides.end());
-  at::Tensor elements = at::from_blob(tensor.address(), sizes, strides, options).clone();
-  if (tensor.reading().conjugate) elements = elements.conj_physical();
-  return tensor.reading().negate ? elements.neg() : elements;
+absl::StatusOr<at::Tensor> ToTorch(const Tensor& tensor) {
+  COTAN_ASSIGN_OR_RETURN(const Tensor host, tensor.ToHost());
+  const at::TensorOptions options(aot::ToScalarType(host.dtype()));
+  const std::vector<int64_t> sizes(host.sizes().begin(), host.sizes().end());
+  if (host.num_elements() == 0) return at::empty(sizes, options);
+  return at::from_blob(host.address(), sizes, options).clone();
 }
 
-absl::StatusOr<MirroredInputs> ToVariables(const CaseInputs& in) {
+absl::StatusOr<MirroredInputs> ToVariables(const CaseInputs& in, Device& device) {
   const GradModeGuard mode(true);
-  Mirroring mirroring;
+  Mirroring mirroring(device);
   MirroredInputs mirrored;
   for (const at::Tensor& root : in.roots) {
     COTAN_ASSIGN_OR_RETURN(mirrored.roots.emplace_back(), mirroring.Find(root));

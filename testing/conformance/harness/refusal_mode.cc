@@ -13,10 +13,10 @@
 #include "aot/compile.h"
 #include "aot/export.h"
 #include "base/status_macros.h"
-#include "kernels/cpu/register_cpu.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/execution/program.h"
 #include "runtime/function.h"
+#include "testing/conformance/harness/compiled_run.h"
 #include "testing/conformance/harness/mirror.h"
 #include "testing/conformance/harness/modes.h"
 
@@ -37,7 +37,7 @@ absl::StatusOr<aot::ExportedGraph> ExportAsModule(const RefusalCase& c, const Js
 // Compiles and runs the function, and takes a gradient of its gradient.
 absl::Status DifferentiateTwice(const RefusalCase& c, std::string artifact) {
   COTAN_ASSIGN_OR_RETURN(auto program, Program::LoadBytes(std::move(artifact)));
-  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, {.kernels = &CpuKernels(), .threads = 1}));
+  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, OnHost()));
   COTAN_ASSIGN_OR_RETURN(Function function, Function::Create(session, "forward"));
   CaseInputs in;
   in.inputs = c.inputs();

@@ -4,7 +4,6 @@
 
 #include <fstream>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "absl/algorithm/container.h"
@@ -79,13 +78,14 @@ std::vector<std::string> Report::Failures(const std::string& key, const Differen
   const auto refusal = refusals_.find(key);
   std::vector<std::string> failures = differences.all();
   if (refusal != refusals_.end()) {
-    const auto& [code, message, reason] = refusal->second;
-    const std::optional<absl::Status> status = differences.only_refusal();
-    if (status.has_value() && absl::StatusCodeToString(status->code()) == code &&
-        absl::StrContains(status->message(), message)) {
-      return {};
-    }
-    failures.push_back(absl::StrCat("is listed to be refused as ", code, " with '", message, "'"));
+    const Refusal& listed = refusal->second;
+    const std::vector<absl::Status> refusals = differences.only_refusals();
+    const auto is_listed = [&](const absl::Status& status) {
+      return absl::StatusCodeToString(status.code()) == listed.code &&
+             absl::StrContains(status.message(), listed.message);
+    };
+    if (!refusals.empty() && absl::c_all_of(refusals, is_listed)) return {};
+    failures.push_back(absl::StrCat("is listed to be refused as ", listed.code, " with '", listed.message, "'"));
     return failures;
   }
   AddPartition(key, differences, failures);

@@ -34,8 +34,9 @@ class Report {
 
   // Reads the refusals to expect. '#' starts a comment; every other line is
   //   MODE CASE CODE | a part of the message | the reason
-  // The case has to be refused with that code and a message with that part; any other outcome,
-  // success included, is a failure. NotFound: no such file. InvalidArgument: a malformed line.
+  // The case has to be refused with that code and a message with that part; if it is compiled in several
+  // ways, all that are refused. Any other outcome, success included, is a failure. NotFound: no such file.
+  // InvalidArgument: a malformed line.
   absl::Status ReadKnownRefusals(const std::string& path);
 
   // Reads the accepted differences between Cotan's partition and the reference's. Each line is

@@ -90,6 +90,19 @@ TEST_F(ReportTest, AListedRefusalMustHaveItsCodeAndMessage) {
   EXPECT_THAT(Printed(), HasSubstr("0 passed, 2 failed\n"));
 }
 
+TEST_F(ReportTest, AllRefusalsOfAListedCaseMustBeTheListedOne) {
+  ListRefusals("grad a UNIMPLEMENTED | no kernel | it is not written yet\n");
+  Differences alike = Refused(absl::UnimplementedError("no kernel for 'x'"));
+  alike.AddRefusal(absl::UnimplementedError("no kernel for 'y'"));
+  report_.Add("grad", "a", alike);
+  Differences mixed = Refused(absl::UnimplementedError("no kernel for 'x'"));
+  mixed.AddRefusal(absl::InternalError("no kernel for 'x'"));
+  report_.Add("grad", "a", mixed);
+  EXPECT_EQ(report_.Finish(), 1);
+  EXPECT_THAT(Printed(), HasSubstr("1 refused as listed"));
+  EXPECT_THAT(Printed(), HasSubstr("0 passed, 1 failed\n"));
+}
+
 TEST_F(ReportTest, ADifferenceIsNotCountedAsARefusal) {
   ListRefusals("grad a UNIMPLEMENTED | no kernel | it is not written yet\n");
   report_.Add("grad", "a", OneDifference());

@@ -22,24 +22,30 @@ namespace {
 
 struct Mode {
   const char* name;
-  void (*check)(const ConfCase& c, const Json& facts, Differences& differences);
+  void (*check)(const ConfCase& c, const Json& facts, Differences& differences, const SessionOptions& session);
 };
+
+// Nothing is called: the session is not used.
+void CheckMetadataOf(const ConfCase& c, const Json& facts, Differences& differences, const SessionOptions&) {
+  CheckMetadata(c, facts, differences);
+}
 
 constexpr char kDynamic[] = "dynamic";
 constexpr Mode kModes[] = {
-    {"metadata", CheckMetadata},
+    {"metadata", CheckMetadataOf},
     {"eager", CheckEager},
     {"grad", CheckGradients},
     {kDynamic, CheckDynamic},
 };
 constexpr char kRefusals[] = "refusals";
 
-void CheckCase(const Mode& mode, const ConfCase& c, const Json* facts, Differences& differences) {
+void CheckCase(const Mode& mode, const ConfCase& c, const Json* facts, const SessionOptions& session,
+               Differences& differences) {
   try {
-    if (facts != nullptr) return mode.check(c, *facts, differences);
-    if (mode.check == CheckEager) CheckProgram(c, differences);
-    if (mode.check == CheckDynamic) CheckDynamic(c, Json::object(), differences);
-    if (mode.check == CheckMetadata) differences.NothingCompared("the golden file does not have this case");
+    if (facts != nullptr) return mode.check(c, *facts, differences, session);
+    if (mode.check == CheckEager) CheckProgram(c, differences, session);
+    if (mode.check == CheckDynamic) CheckDynamic(c, Json::object(), differences, session);
+    if (mode.check == CheckMetadataOf) differences.NothingCompared("the golden file does not have this case");
     if (mode.check == CheckGradients) {
       differences.NothingCompared("the golden file does not have this case; mode eager compares its gradients");
     }
@@ -48,13 +54,13 @@ void CheckCase(const Mode& mode, const ConfCase& c, const Json* facts, Differenc
   }
 }
 
-void RunCase(const Mode& mode, const ConfCase& c, const Golden& golden, bool partial_golden, Report& report) {
+void RunCase(const Mode& mode, const ConfCase& c, const Golden& golden, const RunnerOptions& options, Report& report) {
   Differences differences;
   const Json* facts = golden.Find(c.name);
-  if (facts == nullptr && !partial_golden) {
+  if (facts == nullptr && !options.partial_golden) {
     differences.Add("the golden file does not have this case");
   } else {
-    CheckCase(mode, c, facts, differences);
+    CheckCase(mode, c, facts, options.session, differences);
   }
   report.Add(mode.name, c.name, differences);
 }
@@ -85,8 +91,9 @@ class Selection {
   bool HasMode(const std::string& mode) const {
     return options_.mode == mode || (options_.mode == "all" && mode != kDynamic);
   }
-  bool HasCase(const std::string& name) const {
-    return options_.cases.empty() || absl::c_linear_search(options_.cases, name);
+  bool HasCase(const std::string& name, size_t index) const {
+    return (options_.cases.empty() || absl::c_linear_search(options_.cases, name)) &&
+           index % static_cast<size_t>(options_.num_shards) == static_cast<size_t>(options_.shard);
   }
 
  private:
@@ -107,14 +114,16 @@ absl::StatusOr<int> RunConformance(const RunnerOptions& options, const std::vect
   const Selection selection(options);
   for (const Mode& mode : kModes) {
     if (!selection.HasMode(mode.name)) continue;
-    for (const ConfCase& c : table) {
-      if (selection.HasCase(c.name)) RunCase(mode, c, golden, options.partial_golden, report);
+    for (size_t i = 0; i < table.size(); ++i) {
+      const ConfCase& c = table[i];
+      if (selection.HasCase(c.name, i)) RunCase(mode, c, golden, options, report);
     }
   }
   if (selection.HasMode(kRefusals)) {
     const std::vector<RefusalCase> refusals = RefusalTable();
-    for (const Json& error : golden.errors()) {
-      if (selection.HasCase(error["name"])) RunRefusal(error, refusals, report);
+    const Json& errors = golden.errors();
+    for (size_t i = 0; i < errors.size(); ++i) {
+      if (selection.HasCase(errors[i]["name"], i)) RunRefusal(errors[i], refusals, report);
     }
   }
   return report.Finish();

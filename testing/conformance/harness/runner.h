@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "runtime/session.h"
+#include "testing/conformance/harness/compiled_run.h"
 #include "testing/conformance/harness/conf_case.h"
 
 namespace cotan::conformance {
@@ -23,6 +25,11 @@ struct RunnerOptions {
   bool all_differences = false;  // of a case; else the first
   // If true, cases that the golden file lacks are compared with eager alone; otherwise they fail.
   bool partial_golden = false;
+  // Of the sessions that run the cases.
+  SessionOptions session = OnHost();
+  // Case i of the table, and refusal i, run if i % num_shards is `shard`.
+  int shard = 0;
+  int num_shards = 1;
 };
 
 // Runs the cases, prints to stdout and returns the exit code. InvalidArgument: no such mode.

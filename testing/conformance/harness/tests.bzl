@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests that run a table of cases in one mode each."""
 
+load("@local_cuda//:defs.bzl", "CUDA_TOOLKIT")
+
 def mode_tests(name, golden, modes, partial_golden = False, partition_differences = None):
     """Makes NAME_MODE_test for each mode.
 
@@ -11,28 +13,48 @@ def mode_tests(name, golden, modes, partial_golden = False, partition_difference
       partial_golden: whether cases may lack recorded facts.
       partition_differences: the file of accepted differences between Cotan's partition and the recorded one.
     """
-    refusals = "//testing/conformance/corpus:dynamic_refusals.txt"
     for mode in modes:
-        args = [
-            "$(location :%s)" % name,
-            "--golden=$(location %s)" % golden,
-            "--mode=" + mode,
-        ]
-        data = [
-            golden,
-            ":" + name,
-        ]
+        files = {"golden": golden}
         if partition_differences:
-            args.append("--partition_differences=$(location %s)" % partition_differences)
-            data.append(partition_differences)
-        if partial_golden or mode == "dynamic":
-            args.append("--partial_golden")
-        if mode == "dynamic":
-            args.append("--known_failures=$(location %s)" % refusals)
-            data.append(refusals)
-        native.sh_test(
-            name = "%s_%s_test" % (name, mode),
-            srcs = ["//testing/conformance/harness:run.sh"],
-            args = args,
-            data = data,
+            files["partition_differences"] = partition_differences
+        _mode_test("%s_%s_test" % (name, mode), name, mode, files, partial_golden)
+
+def simulated_gpu_tests(name, golden, modes, partial_golden = False):
+    """Makes NAME_MODE_cuda_sim_test for each mode, which runs the compiled functions on a simulated GPU.
+
+    The tests need NVRTC.
+
+    Args:
+      name: the binary with the table.
+      golden: the file of recorded facts.
+      modes: eager, grad, dynamic.
+      partial_golden: whether cases may lack recorded facts.
+    """
+    for mode in modes:
+        _mode_test(
+            "%s_%s_cuda_sim_test" % (name, mode),
+            name,
+            mode,
+            {"golden": golden},
+            partial_golden,
+            extra_args = ["--device=cuda_sim"],
+            shard_count = 2,
+            target_compatible_with = CUDA_TOOLKIT,
         )
+
+# `files`: by flag.
+def _mode_test(name, binary, mode, files, partial_golden, extra_args = [], **kwargs):
+    files = dict(files)
+    if mode == "dynamic":
+        files["known_failures"] = "//testing/conformance/corpus:dynamic_refusals.txt"
+    args = ["$(location :%s)" % binary, "--mode=" + mode]
+    args += ["--%s=$(location %s)" % (flag, file) for flag, file in files.items()]
+    if partial_golden or mode == "dynamic":
+        args.append("--partial_golden")
+    native.sh_test(
+        name = name,
+        srcs = ["//testing/conformance/harness:run.sh"],
+        args = args + extra_args,
+        data = [":" + binary] + files.values(),
+        **kwargs
+    )

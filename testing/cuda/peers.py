@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures training steps in PyTorch on a GPU, and Cotan's in turns with them.
+
+The models, shapes and optimizer are those of testing/models/networks.cc and bench_models.cc. Prints one JSON object per
+line with the keys of `bench` (step_bench.h). With --cotan_bench each group of PyTorch's measurements is between two of
+Cotan's; without it only PyTorch is measured.
+
+Figures of PyTorch: "eager" is SGD as it comes, "eager_fused" its fused kernels, "compile" is torch.compile of forward,
+backward and optimizer, "reduce-overhead" and "max-autotune" are that mode of it, "graph" is a CUDA graph of the whole
+eager step (with fused SGD), "graph_compile" one of the compiled step.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+MODELS = ["mlp", "cnn", "gpt", "resnet", "lstm", "gru", "resnet128", "gpt512"]
+PRECISIONS = ["f32", "tf32", "bf16"]
+MODES = ["eager", "eager_fused", "compile", "reduce-overhead", "graph", "graph_compile"]
+# Numbers of classes of inputs and labels.
+CLASSES = {"gpt": 512, "gpt512": 512, "lstm": 64, "gru": 64}
+ALL_MODES = MODES + ["max-autotune"]
+
+
+class Residual(nn.Module):
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.norm1 = nn.BatchNorm2d(outputs)
+        self.norm2 = nn.BatchNorm2d(outputs)
+        self.shortcut = None
+        if stride != 1 or inputs != outputs:
+            self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        hidden = torch.relu(self.norm1(self.conv1(x)))
+        shortcut = x if self.shortcut is None else self.shortcut(x)
+        return torch.relu(self.norm2(self.conv2(hidden)) + shortcut)
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1 = nn.LayerNorm(width)
+        self.norm2 = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.projection = nn.Linear(width, width)
+        self.expand = nn.Linear(width, 4 * width)
+        self.contract = nn.Linear(4 * width, width)
+
+    def attend(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, length, width)
+
+    def forward(self, x):
+        x = x + self.projection(self.attend(self.norm1(x)))
+        return x + self.contract(F.gelu(self.expand(self.norm2(x))))
+
+
+class Gpt(nn.Module):
+    def __init__(self, context, vocabulary=512, width=128, heads=4, layers=4):
+        super().__init__()
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.positions = nn.Embedding(context, width)
+        self.blocks = nn.ModuleList([Block(width, heads) for _ in range(layers)])
+        self.norm = nn.LayerNorm(width)
+        self.output = nn.Linear(width, vocabulary, bias=False)
+
+    def forward(self, tokens):
+        x = self.tokens(tokens) + self.positions.weight[: tokens.shape[1]]
+        for block in self.blocks:
+            x = block(x)
+        return self.output(self.norm(x)).flatten(0, 1)
+
+
+class Tagger(nn.Module):
+    def __init__(self, recurrent, vocabulary=64, width=128, hidden=128):
+        super().__init__()
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.recurrent = recurrent(width, hidden, batch_first=True)
+        self.output = nn.Linear(hidden, vocabulary)
+
+    def forward(self, tokens):
+        return self.output(self.recurrent(self.tokens(tokens))[0]).flatten(0, 1)
+
+
+def make_model(name):
+    """Returns a module, an input and a label on the host."""
+    if name == "mlp":
+        layers = [nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 10)]
+        return nn.Sequential(*layers), torch.randn(32, 784), torch.randint(10, (32,))
+    if name == "cnn":
+        layers = [nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2)]
+        layers += [nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2)]
+        layers += [nn.Flatten(), nn.Linear(32 * 49, 10)]
+        return nn.Sequential(*layers), torch.randn(32, 1, 28, 28), torch.randint(10, (32,))
+    if name in ("resnet", "resnet128"):
+        batch = 16 if name == "resnet" else 128
+        layers = [nn.Conv2d(3, 32, 3, 1, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU()]
+        layers += [Residual(32, 32, 1), Residual(32, 64, 2), Residual(64, 128, 2)]
+        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10)]
+        return nn.Sequential(*layers), torch.randn(batch, 3, 32, 32), torch.randint(10, (batch,))
+    if name in ("gpt", "gpt512"):
+        length = 64 if name == "gpt" else 512
+        return Gpt(length), torch.randint(512, (8, length)), torch.randint(512, (8 * length,))
+    if name in ("lstm", "gru"):
+        model = Tagger(nn.LSTM if name == "lstm" else nn.GRU)
+        return model, torch.randint(64, (16, 64)), torch.randint(64, (16 * 64,))
+    raise ValueError(f"unknown model {name}")
+
+
+class Step:
+    """A training step of one model in one mode; the loss stays on the GPU."""
+
+    def __init__(self, name, precision, mode):
+        torch.manual_seed(1)
+        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+        torch.backends.cudnn.allow_tf32 = precision == "tf32"
+        model, x, y = make_model(name)
+        self.model = model.cuda().train()
+        self.host = [(x.pin_memory(), y.pin_memory()), (x.clone().pin_memory(), y.clone().pin_memory())]
+        self.x, self.y = x.cuda(), y.cuda()
+        fused = True if mode in ("eager_fused", "graph") else None
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9, fused=fused)
+        self.bf16 = precision == "bf16"
+        self.is_trees = mode in ("reduce-overhead", "max-autotune")
+        self.graph = None
+        self.compute_loss, self.update = self.loss_of, self.optimizer.step
+        if mode in ("compile", "graph_compile"):
+            self.compute_loss, self.update = torch.compile(self.loss_of), torch.compile(self.optimizer.step)
+        elif self.is_trees:
+            self.compute_loss = torch.compile(self.loss_of, mode=mode)
+            self.update = torch.compile(self.optimizer.step, mode=mode)
+        if mode in ("graph", "graph_compile"):
+            self.capture()
+
+    def loss_of(self, x, y):
+        # The cache of casts would keep tensors of an earlier step alive, which a graph cannot.
+        with torch.autocast("cuda", torch.bfloat16, enabled=self.bf16, cache_enabled=False):
+            return F.cross_entropy(self.model(x), y)
+
+    def eager(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.is_trees:
+            torch.compiler.cudagraph_mark_step_begin()
+        loss = self.compute_loss(self.x, self.y)
+        loss.backward()
+        self.update()
+        return loss.detach()
+
+    def capture(self):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                self.eager()
+        torch.cuda.current_stream().wait_stream(stream)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph):
+            self.loss = self.eager()
+
+    def run(self, host_batch=None):
+        if host_batch is not None:
+            x, y = self.host[host_batch % 2]
+            self.x.copy_(x, non_blocking=True)
+            self.y.copy_(y, non_blocking=True)
+        if self.graph is None:
+            return self.eager()
+        self.graph.replay()
+        return self.loss
+
+
+def measure(step, options, from_host):
+    losses = [step.run(0 if from_host else None).item() for _ in range(options.warmup)]
+    blocks, host, count = [], [], 0
+    start = time.perf_counter()
+    while time.perf_counter() - start < options.seconds or count < options.block:
+        begin = time.perf_counter()
+        for _ in range(options.block):
+            call = time.perf_counter()
+            loss = step.run(count if from_host else None)
+            host.append(time.perf_counter() - call)
+            count += 1
+        loss.item()
+        blocks.append((time.perf_counter() - begin) / options.block)
+    return {
+        "inputs": "host" if from_host else "resident",
+        "steps": count,
+        "block": options.block,
+        "median_us": statistics.median(blocks) * 1e6,
+        "min_us": min(blocks) * 1e6,
+        "host_us": statistics.median(host) * 1e6,
+        "losses": losses,
+    }
+
+
+def emit(record):
+    print(json.dumps(record), flush=True)
+
+
+def measure_torch(name, precision, mode, options):
+    torch._dynamo.reset()
+    torch.cuda.reset_peak_memory_stats()
+    torch.cuda.synchronize()
+    labels = {"side": "torch " + mode, "model": name, "precision": precision, "device": "cuda"}
+    try:
+        start = time.perf_counter()
+        step = Step(name, precision, mode)
+        step.run().item()
+        labels["first_step_ms"] = (time.perf_counter() - start) * 1e3
+        for inputs in options.inputs:
+            record = measure(step, options, inputs == "host")
+            emit({**labels, **record, "gpu_bytes": torch.cuda.max_memory_reserved()})
+    except Exception as error:  # the other modes are measured nevertheless
+        emit({**labels, "error": f"{type(error).__name__}: {str(error)[:400]}"})
+    step = None
+    torch.cuda.empty_cache()
+
+
+def measure_cotan(name, precision, options):
+    file_precision = "bf16" if precision == "bf16" else "f32"
+    artifact = os.path.join(options.artifacts, f"{name}_{file_precision}.cotan")
+    command = [options.cotan_bench, f"--artifact={artifact}", "--device=cuda", f"--label={name}"]
+    command += [f"--max_index={CLASSES.get(name, 10)}"]
+    command += [f"--inputs={','.join(options.inputs)}", f"--steps={options.steps}", f"--block={options.block}"]
+    command += [f"--warmup={options.warmup}", f"--tf32={'true' if precision == 'tf32' else 'false'}"]
+    environment = dict(os.environ)
+    if options.cotan_library_path:
+        environment["LD_LIBRARY_PATH"] = options.cotan_library_path
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    for line in done.stdout.splitlines():
+        emit({**json.loads(line), "precision": precision})
+    if done.returncode != 0:
+        emit({"side": "cotan", "model": name, "precision": precision, "error": done.stderr[-400:]})
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    words = lambda text: text.split(",")
+    parser.add_argument("--models", type=words, default=MODELS)
+    parser.add_argument("--precisions", type=words, default=PRECISIONS)
+    parser.add_argument("--modes", type=words, default=MODES, help=f"of {', '.join(ALL_MODES)}")
+    parser.add_argument("--inputs", type=words, default=["resident", "host"])
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each of PyTorch's measurements")
+    parser.add_argument("--block", type=int, default=10, help="steps between two reads of the loss")
+    parser.add_argument("--warmup", type=int, default=10)
+    parser.add_argument("--budget", type=float, default=1e9, help="seconds after which no measurement begins")
+    parser.add_argument("--cotan_bench", default="", help="Cotan's benchmark; empty: measure PyTorch only")
+    parser.add_argument("--artifacts", default=".", help="folder of MODEL_PRECISION.cotan")
+    parser.add_argument("--steps", type=int, default=1000, help="of each of Cotan's measurements")
+    parser.add_argument("--cotan_library_path", default="", help="LD_LIBRARY_PATH of Cotan's benchmark")
+    options = parser.parse_args()
+    for given, known in ((options.models, MODELS), (options.precisions, PRECISIONS), (options.modes, ALL_MODES)):
+        unknown = [word for word in given if word not in known]
+        if unknown:
+            parser.error(f"{', '.join(unknown)}: known are {', '.join(known)}")
+    return options
+
+
+def main():
+    options = parse()
+    if not torch.cuda.is_available():
+        sys.exit("peers.py: PyTorch finds no GPU")
+    # The time of the first step is that of a machine that never compiled the model.
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(prefix="peers_inductor_")
+    end = time.monotonic() + options.budget
+    emit({"side": "machine", "torch": torch.__version__, "gpu": torch.cuda.get_device_name()})
+    for precision in options.precisions:
+        for name in options.models:
+            if time.monotonic() > end:
+                emit({"side": "none", "model": name, "precision": precision, "error": "not measured: out of time"})
+                continue
+            if options.cotan_bench:
+                measure_cotan(name, precision, options)
+            for mode in options.modes:
+                if time.monotonic() <= end:
+                    measure_torch(name, precision, mode, options)
+            if options.cotan_bench:
+                measure_cotan(name, precision, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Tests and measures the CUDA backend on a machine with a GPU that has no build tools.
+#
+#   run_on_gpu.sh --pack=DIR [--limit=MIB]
+#       On a build machine with the CUDA toolkit: builds, and makes the folder DIR, of at most MIB MiB (default 36).
+#   DIR/run_on_gpu.sh --there --out=DIR2 [--stages=suite,compare,sanitizer,bench] [--minutes=N] [--libraries=DIR3]
+#                             [--device=cuda_sim]
+#       On the machine with the GPU: runs the stages in this order, and writes report.md and report.json with the date,
+#       the GPU and its driver, results.jsonl (a line per check), bench.jsonl (a line per measurement), log.txt (all
+#       output) and outputs.tar.gz (kernels' outputs) to DIR2. After N minutes (default 9) it begins nothing more.
+#       Exit status 1: a check failed; it goes on after one.
+#       --device=cuda_sim rehearses all but recorded runs, the sanitizer and PyTorch's part of bench without a GPU.
+#       cuBLASLt, cuDNN and NVRTC are taken from the folders below DIR3; by default from the CUDA wheels beside the
+#       PyTorch of `python3`.
+#
+# suite      the vendor's tables; artifacts against their recorded runs; every kernel against the reference; losses of
+#            10 steps of every artifact against the CPU's
+# compare    outputs of every kernel against those of the simulated GPU, bit by bit
+# sanitizer  every kernel under compute-sanitizer's memcheck; racecheck, initcheck and synccheck without library calls
+# bench      steps against PyTorch's, in turns (peers.py)
+set -uo pipefail
+
+pack= there=false out= stages=suite,compare,sanitizer,bench minutes=9 limit=36 libraries= device=cuda
+for argument in "$@"; do
+  case $argument in
+    --pack=*) pack=${argument#*=} ;;
+    --there) there=true ;;
+    --out=*) out=${argument#*=} ;;
+    --stages=*) stages=${argument#*=} ;;
+    --minutes=*) minutes=${argument#*=} ;;
+    --limit=*) limit=${argument#*=} ;;
+    --device=*) device=${argument#*=} ;;
+    --libraries=*) libraries=${argument#*=} ;;
+    *) echo "run_on_gpu.sh: unknown argument $argument; see the head of the file" >&2; exit 2 ;;
+  esac
+done
+
+MODELS="mlp cnn gpt resnet lstm gru resnet128 gpt512"
+RECORDED="mlp_f32 cnn_f32 lstm_f32 gru_f32"
+TABLE_TESTS="driver/driver_table_test cublaslt/cublaslt_table_test cudnn/cudnn_table_test nvrtc/nvrtc_table_test"
+
+# ---------------------------------------------------------------- on the build machine
+
+pack() {
+  set -e
+  local root stage binaries=() tables=()
+  pack=$(realpath -m "$pack")
+  root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+  cd "$root"
+  for test in $TABLE_TESTS; do
+    tables+=("//kernels/cuda/${test%/*}:${test#*/}")
+    binaries+=("kernels/cuda/$test")
+  done
+  ./bazelw build //testing/cuda:kernel_outputs //testing/cuda:bench //testing/cuda:bench_artifacts \
+    //runtime/tools:cotan "${tables[@]}"
+  binaries+=(testing/cuda/kernel_outputs testing/cuda/bench runtime/tools/cotan)
+
+  stage=$(mktemp -d)
+  mkdir "$stage/bin" "$stage/lib" "$stage/artifacts"
+  for binary in "${binaries[@]}"; do strip -o "$stage/bin/${binary##*/}" "bazel-bin/$binary"; done
+  cp bazel-bin/testing/cuda/bench_artifacts/*.cotan "$stage/artifacts/"
+  # Shared libraries that another system may lack; those of the C++ compiler are everywhere.
+  ldd "$stage/bin/kernel_outputs" | awk '/^\tlib(dnnl|gomp|OpenCL)/ { print $1, $3 }' | while read -r name file; do
+    strip --strip-unneeded -o "$stage/lib/$name" "$(readlink -f "$file")"
+  done
+  cp testing/cuda/peers.py testing/cuda/gpu_report.py "$stage/"
+  git describe --always --dirty > "$stage/version.txt" 2> /dev/null || echo unknown > "$stage/version.txt"
+  chmod -R u+w "$stage"
+  mkdir -p "$pack"
+  # The window of 64 MiB finds the weights that artifacts have in common.
+  tar -C "$stage" --sort=name -c . | xz --lzma2=preset=6,dict=64MiB > "$pack/package.tar.xz"
+  rm -rf "$stage"
+  cp testing/cuda/run_on_gpu.sh "$pack/"
+  local size; size=$(du -sm --apparent-size "$pack" | cut -f1)
+  echo "$pack: $size MiB; there: bash run_on_gpu.sh --there --out=DIR"
+  if ((size > limit)); then echo "run_on_gpu.sh: more than $limit MiB" >&2; exit 1; fi
+}
+
+# ---------------------------------------------------------------- on the machine with the GPU
+
+# Prints the folders with the vendor's libraries and this package's, separated by colons.
+library_path() {
+  local roots=("$libraries")
+  if [[ -z $libraries ]]; then
+    mapfile -t roots < <(python3 -c 'import site, sysconfig
+for path in {sysconfig.get_paths()["purelib"], *site.getsitepackages()}: print(path + "/nvidia")')
+    roots+=(/opt/torch/.venv/lib/python*/site-packages/nvidia /usr/local/cuda/lib64)
+  fi
+  local folders=("$package/lib")
+  for name in libcublasLt.so.13 libcudnn.so.9 libnvrtc.so.13; do
+    local found; found=$(find -L "${roots[@]}" -name "$name" 2> /dev/null | head -1)
+    if [[ -n $found ]]; then folders+=("$(dirname "$found")"); else echo "run_on_gpu.sh: found no $name" >&2; fi
+  done
+  printf '%s\n' "${folders[@]}" | awk '!seen[$0]++' | paste -sd:
+}
+
+seconds_left() { echo $((deadline - SECONDS)); }
+
+# usage: check NAME COMMAND...
+# Runs a command with Cotan's libraries, and appends its output to log.txt and its result to results.jsonl.
+check() {
+  local name=$1; shift
+  local left; left=$(seconds_left)
+  if ((left <= 5)); then
+    echo "{\"check\": \"$name\", \"result\": \"not run: out of time\"}" >> "$out/results.jsonl"
+    return
+  fi
+  echo "=== $name: $*" >> "$out/log.txt"
+  local begin=$SECONDS status=0
+  LD_LIBRARY_PATH=$cotan_path timeout "$left" "$@" > "$work/last.txt" 2>&1 || status=$?
+  cat "$work/last.txt" >> "$out/log.txt"
+  local result=pass
+  if ((status == 124)); then result="out of time"; elif ((status != 0)); then result="FAIL ($status)"; failed=1; fi
+  echo "$name: $result"
+  if ((status != 0)); then tail -8 "$work/last.txt"; fi
+  python3 "$package/gpu_report.py" note "$out/results.jsonl" "$name" "$result" $((SECONDS - begin)) "$work/last.txt"
+}
+
+suite() {
+  for test in $TABLE_TESTS; do check "table ${test##*/}" "$package/bin/${test##*/}"; done
+  for model in $RECORDED; do
+    if [[ $device != cuda ]]; then break; fi  # the tool knows no simulated GPU
+    check "verify $model" "$package/bin/cotan" verify "$package/artifacts/$model.cotan" --device="$device"
+  done
+  check "kernels against reference" "$package/bin/kernel_outputs" --device="$device" --out="$work/gpu.bin"
+  for model in $MODELS; do
+    check "losses ${model}_f32" bash -c 'losses "$@"' losses "$model" f32 8e-3  # as kModelDrift
+    check "losses ${model}_bf16" bash -c 'losses "$@"' losses "$model" bf16 6e-2  # as kAutocastGradient
+  done
+}
+
+# usage: losses MODEL PRECISION TOLERANCE
+# Compares the losses of 10 steps with those on the CPU. Run by check() in a shell of its own.
+losses() {
+  local side
+  for side in "$device" cpu; do
+    "$package/bin/bench" --artifact="$package/artifacts/$1_$2.cotan" --device="$side" --inputs=resident --steps=1 \
+      --max_index="$(max_index "$1")" > "$work/losses_$side.json" || return 1
+  done
+  python3 "$package/gpu_report.py" losses "$work/losses_$device.json" "$work/losses_cpu.json" "$3"
+}
+
+# Prints the number of classes of a model's inputs and labels.
+max_index() {
+  case $1 in
+    gpt*) echo 512 ;;
+    lstm | gru) echo 64 ;;
+    *) echo 10 ;;
+  esac
+}
+
+compare() {
+  if [[ ! -s $work/gpu.bin ]]; then
+    check "kernels on the GPU" "$package/bin/kernel_outputs" --device="$device" --out="$work/gpu.bin"
+  fi
+  check "kernels on the simulated GPU" "$package/bin/kernel_outputs" --device=cuda_sim --out="$work/sim.bin"
+  check "bits of GPU and simulated GPU" "$package/bin/kernel_outputs" --compare="$work/gpu.bin,$work/sim.bin"
+  tar -C "$work" -czf "$out/outputs.tar.gz" gpu.bin sim.bin
+}
+
+sanitizer() {
+  if [[ $device != cuda ]]; then return; fi
+  local tool; tool=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
+  if [[ ! -x $tool ]]; then
+    echo '{"check": "compute-sanitizer", "result": "not run: not installed"}' >> "$out/results.jsonl"
+    return
+  fi
+  # Reports of the vendor's libraries would not say anything about these kernels.
+  local own=--skip=matmul,convolution
+  check "memcheck" "$tool" --tool memcheck --leak-check full --error-exitcode 9 \
+    "$package/bin/kernel_outputs" --device=cuda
+  for kind in racecheck initcheck synccheck; do
+    check "$kind" "$tool" --tool $kind --error-exitcode 9 "$package/bin/kernel_outputs" --device=cuda $own
+  done
+  for model in mlp cnn gpt lstm; do
+    check "memcheck $model" "$tool" --tool memcheck --error-exitcode 9 "$package/bin/bench" \
+      --artifact="$package/artifacts/${model}_f32.cotan" --device=cuda --steps=3 --warmup=2 --inputs=resident,host
+  done
+}
+
+bench() {
+  local left; left=$(seconds_left)
+  if ((left <= 20)); then return; fi
+  if [[ $device != cuda ]]; then
+    for model in mlp gru; do
+      LD_LIBRARY_PATH=$cotan_path "$package/bin/bench" --artifact="$package/artifacts/${model}_f32.cotan" \
+        --device="$device" --steps=2 --warmup=2 >> "$out/bench.jsonl" 2>> "$out/log.txt" || failed=1
+    done
+    return
+  fi
+  # PyTorch finds its own libraries; Cotan's path is for its benchmark only.
+  timeout "$left" python3 "$package/peers.py" --cotan_bench="$package/bin/bench" --artifacts="$package/artifacts" \
+    --cotan_library_path="$cotan_path" --budget=$((left - 15)) >> "$out/bench.jsonl" 2>> "$out/log.txt" ||
+    { echo "bench: see log.txt"; failed=1; }
+}
+
+there() {
+  local here; here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+  mkdir -p "$out"
+  out=$(cd "$out" && pwd)
+  rm -f "$out"/{results.jsonl,bench.jsonl,log.txt,outputs.tar.gz,report.md,report.json}
+  package=$(mktemp -d) work=$(mktemp -d) failed=0 deadline=$((minutes * 60))
+  # Python unpacks without xz.
+  python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$here/package.tar.xz" "$package" ||
+    exit 1
+  cotan_path=$(library_path)
+  export package work device
+  export -f losses max_index
+  python3 "$package/gpu_report.py" machine "$out/machine.json" "$package/version.txt" "$cotan_path"
+  for stage in ${stages//,/ }; do
+    case $stage in
+      suite | compare | sanitizer | bench) "$stage" ;;
+      *) echo "run_on_gpu.sh: unknown stage $stage" >&2; failed=1 ;;
+    esac
+  done
+  python3 "$package/gpu_report.py" report "$out"
+  rm -rf "$work" "$package"
+  exit $failed
+}
+
+if $there; then
+  if [[ -z $out ]]; then echo "run_on_gpu.sh: --out is missing" >&2; exit 2; fi
+  there
+elif [[ -n $pack ]]; then
+  pack
+else
+  sed -n '3,26s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  exit 2
+fi
