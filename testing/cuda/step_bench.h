@@ -30,14 +30,14 @@ struct StepBenchOptions {
 
 struct StepBenchResult {
   int steps = 0;
-  // Of the time of a block divided by its steps.
+  // Statistics of the time of a block, divided by its steps.
   double median_us = 0;
   double min_us = 0;
   // Median of the time until Session::Run() returns.
   double host_us = 0;
   // From opening the artifact to the end of the first step; the device is open already.
   double first_step_ms = 0;
-  // Of the warm-up steps; empty if the last result is not one f32.
+  // Losses of the warm-up steps; empty if the last result is not one f32.
   std::vector<float> losses;
   int64_t arena_bytes = 0;
   int64_t state_bytes = 0;

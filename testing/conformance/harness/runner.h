@@ -25,7 +25,7 @@ struct RunnerOptions {
   bool all_differences = false;  // of a case; else the first
   // If true, cases that the golden file lacks are compared with eager alone; otherwise they fail.
   bool partial_golden = false;
-  // Of the sessions that run the cases.
+  // Options of the sessions that run the cases.
   SessionOptions session = OnHost();
   // Case i of the table, and refusal i, run if i % num_shards is `shard`.
   int shard = 0;

@@ -38,7 +38,7 @@ int EnvironmentNumber(const char* name, int absent) {
   return text != nullptr && absl::SimpleAtoi(text, &number) ? number : absent;
 }
 
-// Tells Bazel that the test runs only the cases of its shard, if it is one of several.
+// Signals to Bazel that the test runs only the cases of its shard, if it is one of several.
 void AcknowledgeSharding() {
   const char* path = std::getenv("TEST_SHARD_STATUS_FILE");
   if (path != nullptr) std::ofstream(path).put('\n');
