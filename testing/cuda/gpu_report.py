@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collects the results of run_on_gpu.sh and writes the report.
 
-usage: gpu_report.py machine OUT.json VERSION_FILE LIBRARY_PATH
+usage: gpu_report.py machine OUT.json VERSION_FILE LIBRARY_PATH DEVICE
        gpu_report.py note RESULTS.jsonl NAME RESULT SECONDS OUTPUT_FILE
        gpu_report.py losses GPU.json CPU.json TOLERANCE
        gpu_report.py report FOLDER
@@ -25,7 +25,7 @@ def output_of(command):
         return ""
 
 
-def machine(out, version_file, library_path):
+def machine(out, version_file, library_path, device):
     query = "name,driver_version,memory.total,compute_cap,clocks.max.sm,power.limit"
     gpu = output_of(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]).splitlines()
     values = [value.strip() for value in gpu[0].split(",")] if gpu else []
@@ -40,6 +40,7 @@ def machine(out, version_file, library_path):
     facts = {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         "cotan": version,
+        "device": device,
         "gpu": dict(zip(query.split(","), values)),
         "libraries": libraries,
         "kernel": output_of(["uname", "-sr"]),
@@ -98,7 +99,7 @@ def number(value):
 
 
 def bench_tables(records):
-    """Returns markdown lines: per model, precision and place of the inputs all sides, and Cotan against each of them."""
+    """Returns markdown: Cotan against the best of PyTorch by precision, model and inputs, and all measurements."""
     groups = {}
     for record in records:
         if "median_us" in record:
@@ -130,10 +131,13 @@ def report(folder):
     checks = read_lines(os.path.join(folder, "results.jsonl"))
     bench = read_lines(os.path.join(folder, "bench.jsonl"))
     gpu = ", ".join(f"{key} {value}" for key, value in facts["gpu"].items()) or "no GPU"
-    lines = ["# Cotan on a GPU", "", f"- date: {facts['date']}", f"- GPU: {gpu}", f"- Cotan: {facts['cotan']}"]
+    lines = ["# Cotan on a GPU", "", f"- date: {facts['date']}", f"- GPU: {gpu}"]
+    lines += [f"- Cotan: {facts['cotan']} on {facts['device']}"]
     lines += [f"- libraries: {', '.join(facts['libraries']) or 'none found'}", f"- system: {facts['kernel']}"]
-    failed = [c for c in checks if c["result"] != "pass"]
-    lines += ["", f"## Checks: {len(checks) - len(failed)} passed, {len(failed)} not", ""]
+    passed = [c for c in checks if c["result"] == "pass"]
+    failed = [c for c in checks if c["result"] != "pass" and not c["result"].startswith("not run")]
+    counts = f"{len(passed)} passed, {len(failed)} failed, {len(checks) - len(passed) - len(failed)} not run"
+    lines += ["", f"## Checks: {counts}", ""]
     lines += ["| check | result | s | last line |", "|---|---|---|---|"]
     for check in checks:
         last = check.get("last_lines") or [""]
@@ -153,11 +157,11 @@ def report(folder):
     with open(os.path.join(folder, "report.json"), "w") as file:
         json.dump({"machine": facts, "checks": checks, "bench": bench}, file, indent=1)
     os.remove(facts_path)
-    print(f"{folder}/report.md: {len(checks)} checks, {len(failed)} not passed, {len(bench)} lines of measurements")
+    print(f"{folder}/report.md: checks: {counts}; {len(bench)} lines of measurements")
 
 
 def main():
-    commands = {"machine": (machine, 3), "note": (note, 5), "losses": (losses, 3), "report": (report, 1)}
+    commands = {"machine": (machine, 4), "note": (note, 5), "losses": (losses, 3), "report": (report, 1)}
     if len(sys.argv) < 2 or sys.argv[1] not in commands or len(sys.argv) - 2 != commands[sys.argv[1]][1]:
         sys.exit(__doc__)
     commands[sys.argv[1]][0](*sys.argv[2:])

@@ -10,7 +10,7 @@ mkdir -p "$folder"
 
 echo v1 > "$folder/version.txt"
 printf 'one\nlast line\n' > "$folder/output.txt"
-python3 "$report" machine "$folder/machine.json" "$folder/version.txt" "$folder"
+python3 "$report" machine "$folder/machine.json" "$folder/version.txt" "$folder" cuda
 python3 "$report" note "$folder/results.jsonl" "first check" pass 3 "$folder/output.txt"
 python3 "$report" note "$folder/results.jsonl" "second check" "FAIL (9)" 4 "$folder/output.txt"
 cat > "$folder/bench.jsonl" << 'END'
@@ -21,7 +21,7 @@ cat > "$folder/bench.jsonl" << 'END'
 END
 python3 "$report" report "$folder"
 cat "$folder/report.md"
-grep -q "1 passed, 1 not" "$folder/report.md" || fail "wrong number of checks"
+grep -q "1 passed, 1 failed, 0 not run" "$folder/report.md" || fail "wrong number of checks"
 grep -q "| second check | FAIL (9) | 4 | last line |" "$folder/report.md" || fail "no line of the check"
 grep -q "| f32 | mlp | resident | 50.0 | 100.0 | torch compile | 2.00 |" "$folder/report.md" || fail "no comparison"
 grep -q "torch graph mlp f32: RuntimeError: no graph" "$folder/report.md" || fail "no error"

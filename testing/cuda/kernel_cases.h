@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "kernels/api/kernel.h"
 #include "kernels/testing/host_tensor.h"
 #include "serialization/schema/program.pb.h"

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Runs the kernels of all ops on a device and writes their outputs to a file, or compares two such files. See --help.
+#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <iostream>
-#include <limits>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // All ops with all dtypes on a simulated GPU: results are those of the reference, whatever the order of blocks.
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
-#include <map>
+#include <limits>
 #include <optional>
 #include <set>
 #include <string>

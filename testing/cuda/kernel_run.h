@@ -25,8 +25,8 @@ namespace cotan::testing {
 absl::StatusOr<std::vector<HostTensor>> RunOnDevice(const KernelRegistry& kernels, Device& device,
                                                     const KernelCase& kernel_case);
 
-// Returns the largest ErrorInUnits() of the outputs against kernels/reference; complex outputs, which the reference
-// does not have, against their bytes as copies. Errors of the reference kernel.
+// Returns the largest ErrorInUnits() of the outputs against kernels/reference. Complex numbers, which the reference
+// does not have, count as pairs of integers: they occur in copies only. Errors of the reference kernel.
 absl::StatusOr<double> ErrorAgainstReference(const KernelCase& kernel_case, const std::vector<HostTensor>& outputs);
 
 // An output in a file of outputs.

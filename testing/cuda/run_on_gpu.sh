@@ -5,11 +5,13 @@
 #   run_on_gpu.sh --pack=DIR [--limit=MIB]
 #       On a build machine with the CUDA toolkit: builds, and makes the folder DIR, of at most MIB MiB (default 36).
 #   DIR/run_on_gpu.sh --there --out=DIR2 [--stages=suite,compare,sanitizer,bench] [--minutes=N] [--libraries=DIR3]
-#                             [--device=cuda_sim]
+#                             [--device=cuda_sim] [--bench=OPTIONS]
 #       On the machine with the GPU: runs the stages in this order, and writes report.md and report.json with the date,
 #       the GPU and its driver, results.jsonl (a line per check), bench.jsonl (a line per measurement), log.txt (all
 #       output) and outputs.tar.gz (kernels' outputs) to DIR2. After N minutes (default 9) it begins nothing more.
 #       Exit status 1: a check failed; it goes on after one.
+#       OPTIONS are for peers.py, as "--precisions=f32 --models=mlp,gpt": torch.compile takes tens of seconds per model
+#       and precision, so that all of them do not fit into 9 minutes.
 #       --device=cuda_sim rehearses all but recorded runs, the sanitizer and PyTorch's part of bench without a GPU.
 #       cuBLASLt, cuDNN and NVRTC are taken from the folders below DIR3; by default from the CUDA wheels beside the
 #       PyTorch of `python3`.
@@ -21,7 +23,7 @@
 # bench      steps against PyTorch's, in turns (peers.py)
 set -uo pipefail
 
-pack= there=false out= stages=suite,compare,sanitizer,bench minutes=9 limit=36 libraries= device=cuda
+pack= there=false out= stages=suite,compare,sanitizer,bench minutes=9 limit=36 libraries= device=cuda bench_options=
 for argument in "$@"; do
   case $argument in
     --pack=*) pack=${argument#*=} ;;
@@ -30,6 +32,7 @@ for argument in "$@"; do
     --stages=*) stages=${argument#*=} ;;
     --minutes=*) minutes=${argument#*=} ;;
     --limit=*) limit=${argument#*=} ;;
+    --bench=*) bench_options=${argument#*=} ;;
     --device=*) device=${argument#*=} ;;
     --libraries=*) libraries=${argument#*=} ;;
     *) echo "run_on_gpu.sh: unknown argument $argument; see the head of the file" >&2; exit 2 ;;
@@ -168,8 +171,9 @@ sanitizer() {
   fi
   # Reports of the vendor's libraries would not say anything about these kernels.
   local own=--skip=matmul,convolution
-  check "memcheck" "$tool" --tool memcheck --leak-check full --error-exitcode 9 \
-    "$package/bin/kernel_outputs" --device=cuda
+  check "memcheck" "$tool" --tool memcheck --error-exitcode 9 "$package/bin/kernel_outputs" --device=cuda
+  check "leaks" "$tool" --tool memcheck --leak-check full --error-exitcode 9 \
+    "$package/bin/kernel_outputs" --device=cuda --only=copy/f32,expr/f32,sort/f32
   for kind in racecheck initcheck synccheck; do
     check "$kind" "$tool" --tool $kind --error-exitcode 9 "$package/bin/kernel_outputs" --device=cuda $own
   done
@@ -191,7 +195,8 @@ bench() {
   fi
   # PyTorch finds its own libraries; Cotan's path is for its benchmark only.
   timeout "$left" python3 "$package/peers.py" --cotan_bench="$package/bin/bench" --artifacts="$package/artifacts" \
-    --cotan_library_path="$cotan_path" --budget=$((left - 15)) >> "$out/bench.jsonl" 2>> "$out/log.txt" ||
+    --cotan_library_path="$cotan_path" --budget=$((left - 15)) $bench_options \
+    >> "$out/bench.jsonl" 2>> "$out/log.txt" ||
     { echo "bench: see log.txt"; failed=1; }
 }
 
@@ -202,12 +207,12 @@ there() {
   rm -f "$out"/{results.jsonl,bench.jsonl,log.txt,outputs.tar.gz,report.md,report.json}
   package=$(mktemp -d) work=$(mktemp -d) failed=0 deadline=$((minutes * 60))
   # Python unpacks without xz.
-  python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$here/package.tar.xz" "$package" ||
-    exit 1
+  python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' \
+    "$here/package.tar.xz" "$package" || exit 1
   cotan_path=$(library_path)
   export package work device
   export -f losses max_index
-  python3 "$package/gpu_report.py" machine "$out/machine.json" "$package/version.txt" "$cotan_path"
+  python3 "$package/gpu_report.py" machine "$out/machine.json" "$package/version.txt" "$cotan_path" "$device"
   for stage in ${stages//,/ }; do
     case $stage in
       suite | compare | sanitizer | bench) "$stage" ;;
@@ -225,6 +230,6 @@ if $there; then
 elif [[ -n $pack ]]; then
   pack
 else
-  sed -n '3,26s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  sed -n '3,28s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
   exit 2
 fi
