@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "kernels/cuda/expr/schedule.h"
 #include "kernels/cuda/testing/run_plan.h"
@@ -18,13 +17,6 @@
 namespace cotan::cuda::testing {
 
 using Tensors = std::vector<std::unique_ptr<cotan::testing::HostTensor>>;
-
-// Returns true if the interpreter lacks dp2a or dp4a, which the compiler chooses for sums of small offsets. Such a run
-// cannot be compared: Run() and RunInPlace() then return what is expected.
-bool NeedsMissingInstruction(const absl::Status& status);
-
-// Returns how often NeedsMissingInstruction() was true in this process.
-int SkippedRuns();
 
 std::vector<cotan::testing::HostTensor*> Pointers(const Tensors& tensors);
 Tensors Copies(const Tensors& tensors);

@@ -199,9 +199,49 @@ const absl::flat_hash_map<absl::string_view, Entry>& Entries() {
   return entries;
 }
 
+// Returns part `index` of `width` bits of a word, as a number.
+int64_t PartOf(uint64_t word, int index, int width, bool is_signed) {
+  const uint64_t bits = word >> (index * width) & ((uint64_t{1} << width) - 1);
+  const bool negative = is_signed && (bits >> (width - 1)) != 0;
+  return static_cast<int64_t>(bits) - (negative ? int64_t{1} << width : 0);
+}
+
+// Adds to source 2 the products of parts of source 0 (halves of dp2a, bytes of dp4a) and bytes of source 1, from byte
+// `first` on.
+template <bool kSignedA, bool kSignedB, int kParts, int kFirst>
+uint64_t DotProduct(const ScalarOp&, const uint64_t* sources) {
+  int64_t sum = static_cast<int64_t>(sources[2]);
+  for (int i = 0; i < kParts; ++i) {
+    sum += PartOf(sources[0], i, 32 / kParts, kSignedA) * PartOf(sources[1], kFirst + i, 8, kSignedB);
+  }
+  return static_cast<uint32_t>(sum);
+}
+
+template <int kParts, int kFirst>
+ScalarFn DotProductOf(bool signed_a, bool signed_b) {
+  if (signed_a) return signed_b ? DotProduct<true, true, kParts, kFirst> : DotProduct<true, false, kParts, kFirst>;
+  return signed_b ? DotProduct<false, true, kParts, kFirst> : DotProduct<false, false, kParts, kFirst>;
+}
+
+// dp4a.atype.btype and dp2a.{lo,hi}.atype.btype.
+std::optional<ScalarOp> FindDotProduct(const OpcodeName& name) {
+  for (const ScalarType& type : name.types) {
+    if (type.IsFloat() || type.bits != 32) return std::nullopt;
+  }
+  const bool signed_a = name.types[0].IsSigned();
+  const bool signed_b = name.types[1].IsSigned();
+  ScalarFn fn = nullptr;
+  if (name.opcode == "dp4a" && name.words.empty()) fn = DotProductOf<4, 0>(signed_a, signed_b);
+  if (name.opcode == "dp2a" && name.Has("lo")) fn = DotProductOf<2, 0>(signed_a, signed_b);
+  if (name.opcode == "dp2a" && name.Has("hi")) fn = DotProductOf<2, 2>(signed_a, signed_b);
+  if (fn == nullptr) return std::nullopt;
+  return MakeScalarOp(name, name.types[0], 3, fn);
+}
+
 }  // namespace
 
 std::optional<ScalarOp> FindIntegerOp(const OpcodeName& name) {
+  if (name.types.size() == 2) return FindDotProduct(name);
   if (name.types.size() != 1 || name.types[0].bits > 64) return std::nullopt;
   const ScalarType type = name.types[0];
   if (name.opcode == "selp" && name.words.empty()) {
