@@ -24,9 +24,10 @@ absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(const CudaOptions& option
     COTAN_ASSIGN_OR_RETURN(const cuda::cublaslt::CublasLtTable* table, cuda::cublaslt::CublasLtTable::Get());
     return cuda::CublasLt::Create(*table, libraries.driver(), precision);
   };
-  vendor.make_cudnn = [](cuda::VendorLibraries& libraries) -> absl::StatusOr<std::shared_ptr<cuda::Cudnn>> {
+  vendor.make_cudnn =
+      [tf32 = options.tf32](cuda::VendorLibraries& libraries) -> absl::StatusOr<std::shared_ptr<cuda::Cudnn>> {
     COTAN_ASSIGN_OR_RETURN(const cuda::cudnn::CudnnTable* table, cuda::cudnn::CudnnTable::Get());
-    return cuda::Cudnn::Create(*table, libraries.driver(), libraries.stream());
+    return cuda::Cudnn::Create(*table, libraries.driver(), libraries.stream(), tf32);
   };
   return cuda::CudaDevice::Create(
       vendor,

@@ -16,7 +16,8 @@ namespace cotan {
 struct CudaOptions {
   // GPU number, counted among those that CUDA_VISIBLE_DEVICES leaves visible.
   int ordinal = 0;
-  // Computes products of f32 with operands rounded to TF32 (10 fraction bits) on tensor cores. False: IEEE f32.
+  // Computes products of f32 with operands rounded to TF32 (10 fraction bits) on tensor cores: all those of cuBLASLt,
+  // and convolutions where cuDNN prefers a TF32 engine. Sums and biases stay f32. False: IEEE f32.
   bool tf32 = false;
   // Folder of kernels that were compiled on this machine; "" = none. Unset: $COTAN_KERNEL_CACHE, else
   // $XDG_CACHE_HOME/cotan/kernels, else $HOME/.cache/cotan/kernels.

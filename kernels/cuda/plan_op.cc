@@ -58,8 +58,8 @@ constexpr CudaOp kOps[] = {
     {Op::kCheckedIndex, kIndexes, PlanCheckedIndex},
     {Op::kScan, kSummable, PlanScan},
     {Op::kSort, kReal, PlanSort},
-    {Op::kAttention, kFloats, PlanAttention},
-    {Op::kAttentionBackward, kFloats, PlanAttentionBackward},
+    {Op::kAttention, kFloats, PlanAttention, PlanFlashAttention},
+    {Op::kAttentionBackward, kFloats, PlanAttentionBackward, PlanFlashAttentionBackward},
     {Op::kRecurrent, kFloats, PlanRecurrent},
     {Op::kRecurrentBackward, kFloats, PlanRecurrentBackward},
 };

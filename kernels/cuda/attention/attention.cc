@@ -80,7 +80,7 @@ KernelLaunch MakeLaunch(const KernelRequest& request, const Geometry& geometry) 
 
 }  // namespace
 
-absl::StatusOr<KernelPlan> PlanAttention(const KernelRequest& request) {
+absl::StatusOr<KernelPlan> PlanFlashAttention(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   const auto in = request.inputs;
   COTAN_ASSIGN_OR_RETURN(const Geometry geometry, Geometry::Create(request.op.attention(), in[0], in[1], in[2]));

@@ -13,16 +13,8 @@
 // to the rows of a result) or once per tile of the other side (k and v in the forward). Wider ones are taken in chunks
 // of columns: each chunk of a result has blocks of its own, which compute the scores again.
 //
-// Products are fused multiply-adds of the CUDA cores. What is to be had from the tensor cores, for f16 and bf16:
-//  - cuDNN's attention graph (matmul, scale, bias, causal mask, softmax, matmul) as a LibraryCall. cuDNN 9.19 makes
-//    plans for sm_90 without a GPU in f16 and bf16: the forward, and the backward with the deterministic option, which
-//    takes more workspace; E = 20 was refused (multiples of 8). To be found out before it is used: limits of E, Ev and
-//    of strides on each architecture, the alignment of its causal mask when L != S (ours is top left), what fully
-//    masked rows give (ours: result 0, logsumexp -inf), and whether its statistics are our logsumexp. A library call
-//    cannot leave guarded outputs alone, so these keep the kernels of this folder. The choice must depend on the op
-//    alone, so that a plan made ahead of time is the plan of the session.
-//  - mma.sync in MultiplyTransposed() and MultiplyRows() of cotan/attention_tile.cuh: tiles would stay in 16 bits, and
-//    the weights are rounded to 16 bits before the second product, so tolerances grow.
+// Products are fused multiply-adds of the CUDA cores. cuDNN computes f16 and bf16 on tensor cores (cudnn_attention.h):
+// it rounds the weights, and in the backward the gradients of the scores, to 16 bits before their products.
 #ifndef COTAN_KERNELS_CUDA_ATTENTION_ATTENTION_H_
 #define COTAN_KERNELS_CUDA_ATTENTION_ATTENTION_H_
 
@@ -32,10 +24,16 @@
 
 namespace cotan::cuda {
 
-// Plans of attention and attention_backward.
-// InvalidArgument: from CheckOp(). Unimplemented: another dtype; more than 2^30 columns.
+// Plan attention and attention_backward: by one call of cuDNN if CudnnAttention::Supports(request), else as the
+// functions below. The plan depends on the request alone. Whether cuDNN supports the call on a device is known when it
+// is prepared there: LibraryCallSpec::Prepare() is then Unavailable or Unimplemented, and the functions below plan the
+// same op without cuDNN. InvalidArgument: from CheckOp(). Unimplemented: another dtype; more than 2^30 columns.
 absl::StatusOr<KernelPlan> PlanAttention(const KernelRequest& request);
 absl::StatusOr<KernelPlan> PlanAttentionBackward(const KernelRequest& request);
+
+// Plan the same ops with kernels of this project. Errors as above.
+absl::StatusOr<KernelPlan> PlanFlashAttention(const KernelRequest& request);
+absl::StatusOr<KernelPlan> PlanFlashAttentionBackward(const KernelRequest& request);
 
 }  // namespace cotan::cuda
 

@@ -156,7 +156,7 @@ class BackwardLaunches {
 
 }  // namespace
 
-absl::StatusOr<KernelPlan> PlanAttentionBackward(const KernelRequest& request) {
+absl::StatusOr<KernelPlan> PlanFlashAttentionBackward(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   const auto in = request.inputs;
   COTAN_ASSIGN_OR_RETURN(const Geometry geometry,

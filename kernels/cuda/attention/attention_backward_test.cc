@@ -168,7 +168,7 @@ TEST(AttentionBackwardTest, QueryThatSeesNothingGivesZeros) {
   HostTensor grad_v(DType::kFloat32, v.layout());
   serialization::Op op;
   op.mutable_attention_backward()->set_scale(1);
-  ASSERT_TRUE(testing::RunPlan(PlanAttentionBackward, op, {&grad, &q, &k, &v, &result, &logsumexp, &bias},
+  ASSERT_TRUE(testing::RunPlan(PlanFlashAttentionBackward, op, {&grad, &q, &k, &v, &result, &logsumexp, &bias},
                                {&grad_q, &grad_k, &grad_v})
                   .ok());
   EXPECT_THAT(grad_q.Values(), Each(0));

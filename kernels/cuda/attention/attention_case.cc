@@ -131,13 +131,13 @@ serialization::Op AttentionOperands::BackwardOp() const {
 
 absl::StatusOr<double> RunForward(AttentionOperands& operands, const testing::RunOptions& options,
                                   std::vector<HostTensor>* outputs, testing::RunResult* run) {
-  return Run(PlanAttention, operands.ForwardOp(), operands.ForwardInputs(), {&operands.result, &operands.logsumexp},
-             options, outputs, run);
+  return Run(PlanFlashAttention, operands.ForwardOp(), operands.ForwardInputs(),
+             {&operands.result, &operands.logsumexp}, options, outputs, run);
 }
 
 absl::StatusOr<double> RunBackward(AttentionOperands& operands, const testing::RunOptions& options,
                                    std::vector<HostTensor>* outputs, testing::RunResult* run) {
-  return Run(PlanAttentionBackward, operands.BackwardOp(), operands.BackwardInputs(),
+  return Run(PlanFlashAttentionBackward, operands.BackwardOp(), operands.BackwardInputs(),
              {&operands.grad_q, &operands.grad_k, &operands.grad_v}, options, outputs, run);
 }
 

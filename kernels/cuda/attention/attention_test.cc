@@ -153,7 +153,7 @@ TEST(AttentionTest, UnalignedOperandsAreReadByElement) {
   ASSERT_TRUE(operands.MakeExpected().ok());
   HostTensor result(DType::kFloat16, operands.result.layout());
   const auto plan = [](const KernelRequest& request) -> absl::StatusOr<KernelPlan> {
-    absl::StatusOr<KernelPlan> plan = PlanAttention(request);
+    absl::StatusOr<KernelPlan> plan = PlanFlashAttention(request);
     std::get<KernelLaunch>(plan->steps[0]).arguments[0].offset = 2;
     return plan;
   };
@@ -182,7 +182,7 @@ TEST(AttentionTest, LargeScoresDoNotOverflow) {
   HostTensor result(DType::kFloat32, {1, 1, 1, 1});
   serialization::Op op;
   op.mutable_attention()->set_scale(1);
-  ASSERT_TRUE(testing::RunPlan(PlanAttention, op, {&q, &k, &v}, {&result}).ok());
+  ASSERT_TRUE(testing::RunPlan(PlanFlashAttention, op, {&q, &k, &v}, {&result}).ok());
   EXPECT_THAT(result.Values(), ElementsAre(3));
 }
 
@@ -195,7 +195,7 @@ TEST(AttentionTest, QueryThatSeesNothingGivesZeros) {
   HostTensor logsumexp(DType::kFloat32, {1, 1, 2});
   serialization::Op op;
   op.mutable_attention()->set_scale(1);
-  ASSERT_TRUE(testing::RunPlan(PlanAttention, op, {&q, &k, &v, &bias}, {&result, &logsumexp}).ok());
+  ASSERT_TRUE(testing::RunPlan(PlanFlashAttention, op, {&q, &k, &v, &bias}, {&result, &logsumexp}).ok());
   EXPECT_THAT(result.Values(), ElementsAre(0, 4));
   EXPECT_EQ(logsumexp.Values()[0], -kInfinity);
 }
@@ -207,8 +207,9 @@ TEST(AttentionTest, OneTensorMayBeAllOperands) {
   HostTensor expected(DType::kFloat32, operands.result.layout());
   HostTensor* const q = &operands.q;
   HostTensor copies[] = {*q, *q};
-  ASSERT_TRUE(testing::RunPlan(PlanAttention, operands.ForwardOp(), {q, q, q}, {&result}).ok());
-  ASSERT_TRUE(testing::RunPlan(PlanAttention, operands.ForwardOp(), {q, &copies[0], &copies[1]}, {&expected}).ok());
+  ASSERT_TRUE(testing::RunPlan(PlanFlashAttention, operands.ForwardOp(), {q, q, q}, {&result}).ok());
+  ASSERT_TRUE(
+      testing::RunPlan(PlanFlashAttention, operands.ForwardOp(), {q, &copies[0], &copies[1]}, {&expected}).ok());
   EXPECT_EQ(result.bytes(), expected.bytes());
 }
 
@@ -244,7 +245,7 @@ absl::StatusOr<KernelPlan> PlanOf(DType dtype, const DimVector& q, const DimVect
   const std::vector<TensorSpec> outputs = {spec(q)};
   serialization::Op op;
   op.mutable_attention()->set_scale(1);
-  return PlanAttention({.op = op, .inputs = inputs, .outputs = outputs});
+  return PlanFlashAttention({.op = op, .inputs = inputs, .outputs = outputs});
 }
 
 TEST(AttentionTest, HugeOperandsAreIndexedWith64Bits) {

@@ -68,10 +68,15 @@ class CudnnPlanner {
       *operand = packed;
     }
     if (is_result_copied) problem_.Result() = AddScratch(result.layout);
-    plan_.steps.push_back(LibraryCall{std::make_shared<const CudnnConvolution>(problem_),
-                                      {problem_.wide.argument, problem_.weights.argument, problem_.narrow.argument}});
-    if (is_result_copied || problem_.bias) {
-      COTAN_RETURN_IF_ERROR(AddCopy(problem_.Result(), problem_.bias, result, guarded_));
+    const bool fuses_bias = CudnnConvolution::FusesBias(problem_);
+    const std::optional<ConvolutionOperand> added_bias = fuses_bias ? std::nullopt : problem_.bias;
+    if (!fuses_bias) problem_.bias.reset();
+    LibraryCall call = {std::make_shared<const CudnnConvolution>(problem_),
+                        {problem_.wide.argument, problem_.weights.argument, problem_.narrow.argument}};
+    if (fuses_bias) call.arguments.push_back(problem_.bias->argument);
+    plan_.steps.push_back(std::move(call));
+    if (is_result_copied || added_bias) {
+      COTAN_RETURN_IF_ERROR(AddCopy(problem_.Result(), added_bias, result, guarded_));
     }
     return std::move(plan_);
   }

@@ -154,6 +154,105 @@ TEST_F(ConvolutionTest, EnginesAreDeterministicAndKeepThePrecision) {
   }
 }
 
+bool HasNote(const ExecutionPlan& plan, cudnn::cudnnBackendNumericalNote_t note) {
+  return std::find(plan.notes().begin(), plan.notes().end(), note) != plan.notes().end();
+}
+
+TEST(ConvolutionPrecisionTest, TensorCoresRoundF32OnlyWithTheOption) {
+  const ConvolutionCase c = ConvolutionCase::Of({32, 64, 16, 16}, {64, 64, 3, 3}, 1, 1);
+  for (const bool tf32 : {false, true}) {
+    SimPlanRunner runner(tf32);
+    const absl::StatusOr<Cudnn*> cudnn = runner.cudnn();
+    ASSERT_TRUE(cudnn.ok());
+    for (const DType dtype : {DType::kFloat32, DType::kFloat64}) {
+      for (const Gradient gradient : kAllProducts) {
+        const ConvolutionSpecs specs = MakeSpecs(c, gradient, dtype, Layouts::kChannelsLast);
+        const absl::StatusOr<ConvolutionProblem> problem = DescribeConvolution(specs.Request());
+        ASSERT_TRUE(problem.ok()) << problem.status();
+        const absl::StatusOr<ExecutionPlan> plan = CudnnConvolution(*problem).MakePlan(**cudnn, 16);
+        ASSERT_TRUE(plan.ok()) << plan.status();
+        EXPECT_EQ(HasNote(*plan, cudnn::CUDNN_NUMERICAL_NOTE_TENSOR_CORE), tf32 && dtype == DType::kFloat32);
+        EXPECT_FALSE(HasNote(*plan, cudnn::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS));
+      }
+    }
+  }
+}
+
+TEST(ConvolutionPrecisionTest, Tf32RoundsFactorsButNotTheBias) {
+  constexpr double kFine = 1 + 0x1p-12;  // 1 in TF32
+  ConvolutionOperands operands;
+  const ConvolutionCase c = ConvolutionCase::Of({2, 8, 9, 10}, {12, 8, 3, 3}, 1, 0);
+  *operands.op.mutable_convolution() = c.op;
+  const auto channels_last = [](const DimVector& sizes) {
+    return StridedLayout{sizes, DenseStrides(sizes, {0, 2, 3, 1}), 0};
+  };
+  const auto add = [&](const StridedLayout& layout) {
+    operands.inputs.push_back(std::make_unique<HostTensor>(DType::kFloat32, layout));
+    operands.inputs.back()->SetValues(std::vector<double>(static_cast<size_t>(NumElements(layout.sizes)), kFine));
+  };
+  add(channels_last(c.input));
+  add(channels_last(c.weight));
+  add({{12}, {1}, 0});
+  operands.output = std::make_unique<HostTensor>(DType::kFloat32, channels_last(c.output));
+  for (const bool tf32 : {false, true}) {
+    SimPlanRunner runner(tf32);
+    const absl::StatusOr<KernelPlan> plan = PlanOf(operands, Gradient::kNone);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    ASSERT_TRUE(runner.Run(*plan, operands.Inputs(), *operands.output).ok());
+    const double expected = 8 * 9 * (tf32 ? 1 : kFine * kFine) + kFine;
+    for (const double value : operands.output->Values()) EXPECT_NEAR(value, expected, 0x1p-14);
+  }
+}
+
+TEST_F(ConvolutionTest, BiasIsAPartOfTheCallUnlessTheProductIsTransposed) {
+  const struct {
+    ConvolutionCase c;
+    bool guarded;
+    size_t steps;
+  } cases[] = {
+      {ConvolutionCase::Of({2, 8, 9, 10}, {12, 8, 3, 3}, 1, 1), false, 1},
+      {ConvolutionCase::Of({2, 8, 9, 10}, {12, 8, 3, 3}, 1, 1), true, 2},  // and the guarded copy
+      {ConvolutionCase::Transposed({2, 6, 5, 5}, {6, 8, 3, 3}, 2, 1, 1), false, 2},
+  };
+  for (const auto& one : cases) {
+    for (const DType dtype : kAllDTypes) {
+      ConvolutionOperands operands = MakeOperands(one.c, Gradient::kNone, dtype, Layouts::kRowMajor, true, random_);
+      operands.inputs[2] = std::make_unique<HostTensor>(dtype, DimVector{one.c.output[1]});
+      const absl::StatusOr<KernelPlan> plan = PlanOf(operands, Gradient::kNone, one.guarded);
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      EXPECT_EQ(plan->steps.size(), one.steps);
+      EXPECT_EQ(NumLibraryCalls(*plan), 1);
+    }
+  }
+}
+
+TEST_F(ConvolutionTest, BiasWithGapsHasALaunchOfItsOwn) {
+  const ConvolutionCase c = ConvolutionCase::Of({2, 8, 9}, {12, 8, 3}, 1, 1);
+  ConvolutionOperands operands = MakeOperands(c, Gradient::kNone, DType::kFloat32, Layouts::kRowMajor, true, random_);
+  operands.inputs[2] = std::make_unique<HostTensor>(DType::kFloat32, StridedLayout{{12}, {2}, 0});
+  const absl::StatusOr<KernelPlan> plan = PlanOf(operands, Gradient::kNone);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->steps.size(), 2);
+}
+
+TEST_F(ConvolutionTest, BiasIsAddedBeforeTheResultIsRounded) {
+  // 1 + 2^-8 is a tie of bf16, which rounds to 1; with the bias the sum is 1 + 2^-7, a bf16 number.
+  ConvolutionOperands operands;
+  *operands.op.mutable_convolution() = ConvolutionCase::Of({1, 2, 2, 2}, {1, 2, 1, 1}, 1, 0).op;
+  const auto add = [&](const DimVector& sizes, const std::vector<double>& values) {
+    operands.inputs.push_back(std::make_unique<HostTensor>(DType::kBFloat16, sizes));
+    operands.inputs.back()->SetValues(values);
+  };
+  add({1, 2, 2, 2}, {1, 1, 1, 1, 0x1p-8, 0x1p-8, 0x1p-8, 0x1p-8});
+  add({1, 2, 1, 1}, {1, 1});
+  add({1}, {0x1p-8});
+  operands.output = std::make_unique<HostTensor>(DType::kBFloat16, DimVector{1, 1, 2, 2});
+  const absl::StatusOr<KernelPlan> plan = PlanOf(operands, Gradient::kNone);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_TRUE(runner_.Run(*plan, operands.Inputs(), *operands.output).ok());
+  EXPECT_EQ(operands.output->Values(), std::vector<double>(4, 1 + 0x1p-7));
+}
+
 TEST_F(ConvolutionTest, WorkspaceIsSharedAndOldOnesStayAllocated) {
   const absl::StatusOr<Cudnn*> cudnn = runner_.cudnn();
   ASSERT_TRUE(cudnn.ok());

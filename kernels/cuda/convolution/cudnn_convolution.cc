@@ -17,7 +17,8 @@ using namespace cudnn;  // NOLINT(google-build-using-namespace): the vendor's na
 
 // The alignment of memory of the device, which engines with 16-byte loads need.
 constexpr int64_t kVectorBytes = 16;
-constexpr std::array<int64_t, 3> kIds = {1, 2, 3};  // of wide, weights and narrow
+constexpr std::array<int64_t, 4> kIds = {1, 2, 3, 4};  // of wide, weights, narrow and the bias
+constexpr int64_t kSumId = 5;                          // of the product before the bias is added
 
 // The type of an operation and the names of its attributes.
 struct OperationNames {
@@ -65,18 +66,8 @@ const OperationNames& NamesOf(ConvolutionProduct product) {
   return kBackwardWeightsNames;
 }
 
-cudnnDataType_t DataType(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return CUDNN_DATA_HALF;
-    case DType::kBFloat16:
-      return CUDNN_DATA_BFLOAT16;
-    case DType::kFloat64:
-      return CUDNN_DATA_DOUBLE;
-    default:
-      return CUDNN_DATA_FLOAT;
-  }
-}
+// Returns the dtype of sums of products.
+DType SumDType(DType dtype) { return dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
 
 // Returns `layout` without its first spatial dimension, which has size 1, unless all three are in use. A dimension of
 // size 1 gets the stride that a dense tensor has there: cuDNN's engines compare strides with those of layouts.
@@ -103,20 +94,6 @@ StridedLayout LayoutForCudnn(const StridedLayout& layout, bool has_depth) {
   return result;
 }
 
-absl::StatusOr<CudnnDescriptor> MakeTensor(const Cudnn& cudnn, int64_t id, DType dtype, const StridedLayout& layout,
-                                           int64_t alignment) {
-  const cudnnDataType_t type = DataType(dtype);
-  COTAN_ASSIGN_OR_RETURN(CudnnDescriptor tensor,
-                         CudnnDescriptor::Create(cudnn.table(), CUDNN_BACKEND_TENSOR_DESCRIPTOR));
-  COTAN_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type));
-  COTAN_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_DIMENSIONS, layout.sizes));
-  COTAN_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_STRIDES, layout.strides));
-  COTAN_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id));
-  COTAN_RETURN_IF_ERROR(tensor.Set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, alignment));
-  COTAN_RETURN_IF_ERROR(tensor.Finalize());
-  return tensor;
-}
-
 // A convolution with an engine for aligned operands and, if cuDNN has one, an engine for others.
 class ConvolutionOperation final : public LibraryOperation {
  public:
@@ -127,8 +104,9 @@ class ConvolutionOperation final : public LibraryOperation {
     const bool is_aligned = std::all_of(pointers.begin(), pointers.end(), [](const void* pointer) {
       return reinterpret_cast<uintptr_t>(pointer) % kVectorBytes == 0;
     });
-    if (is_aligned) return aligned_.Execute(cudnn_, kIds, pointers);
-    if (unaligned_.has_value()) return unaligned_->Execute(cudnn_, kIds, pointers);
+    const absl::Span<const int64_t> ids = absl::MakeConstSpan(kIds).first(pointers.size());
+    if (is_aligned) return aligned_.Execute(cudnn_, ids, pointers);
+    if (unaligned_.has_value()) return unaligned_->Execute(cudnn_, ids, pointers);
     return absl::InternalError(absl::StrCat("cuDNN has no engine for a convolution whose operands are not aligned to ",
                                             kVectorBytes, " bytes; copy the views that are its operands"));
   }
@@ -147,6 +125,10 @@ CudnnConvolution::CudnnConvolution(const ConvolutionProblem& problem)
   wide_ = LayoutForCudnn(problem.wide.layout, has_depth);
   weights_ = LayoutForCudnn(problem.weights.layout, has_depth);
   narrow_ = LayoutForCudnn(problem.narrow.layout, has_depth);
+  if (problem.bias) {
+    StridedLayout bias = {{1, narrow_.sizes[1], 1, 1, 1}, {0, 1, 0, 0, 0}, 0};
+    bias_ = LayoutForCudnn(bias, has_depth);
+  }
   for (size_t d = has_depth ? 0 : 1; d < kSpatialDims; ++d) {
     padding_.push_back(problem.padding[d]);
     stride_.push_back(problem.stride[d]);
@@ -154,12 +136,15 @@ CudnnConvolution::CudnnConvolution(const ConvolutionProblem& problem)
   }
 }
 
-absl::StatusOr<ExecutionPlan> CudnnConvolution::MakePlan(const Cudnn& cudnn, int64_t alignment) const {
+bool CudnnConvolution::FusesBias(const ConvolutionProblem& problem) {
+  return problem.product == ConvolutionProduct::kForward && problem.bias && IsDenseNonOverlapping(problem.bias->layout);
+}
+
+absl::StatusOr<CudnnDescriptor> CudnnConvolution::MakeConvolution(const Cudnn& cudnn) const {
+  const cudnnDataType_t sum_type = CudnnDataType(SumDType(dtype_));
+  const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
   COTAN_ASSIGN_OR_RETURN(CudnnDescriptor convolution,
                          CudnnDescriptor::Create(cudnn.table(), CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR));
-  const bool is_double = dtype_ == DType::kFloat64;
-  const cudnnDataType_t sum_type = is_double ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
-  const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
   COTAN_RETURN_IF_ERROR(convolution.Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, static_cast<int64_t>(stride_.size())));
   COTAN_RETURN_IF_ERROR(convolution.Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &sum_type));
   COTAN_RETURN_IF_ERROR(convolution.Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode));
@@ -168,12 +153,14 @@ absl::StatusOr<ExecutionPlan> CudnnConvolution::MakePlan(const Cudnn& cudnn, int
   COTAN_RETURN_IF_ERROR(convolution.Set(CUDNN_ATTR_CONVOLUTION_DILATIONS, dilation_));
   COTAN_RETURN_IF_ERROR(convolution.Set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, stride_));
   COTAN_RETURN_IF_ERROR(convolution.Finalize());
+  return convolution;
+}
 
-  COTAN_ASSIGN_OR_RETURN(const CudnnDescriptor wide, MakeTensor(cudnn, kIds[0], dtype_, wide_, alignment));
-  COTAN_ASSIGN_OR_RETURN(const CudnnDescriptor weights, MakeTensor(cudnn, kIds[1], dtype_, weights_, alignment));
-  COTAN_ASSIGN_OR_RETURN(const CudnnDescriptor narrow, MakeTensor(cudnn, kIds[2], dtype_, narrow_, alignment));
+absl::Status CudnnConvolution::AddProduct(OperationGraph& graph, const CudnnDescriptor& wide,
+                                          const CudnnDescriptor& weights, const CudnnDescriptor& narrow) const {
+  COTAN_ASSIGN_OR_RETURN(const CudnnDescriptor convolution, MakeConvolution(graph.cudnn()));
   const OperationNames& names = NamesOf(product_);
-  COTAN_ASSIGN_OR_RETURN(CudnnDescriptor operation, CudnnDescriptor::Create(cudnn.table(), names.type));
+  COTAN_ASSIGN_OR_RETURN(CudnnDescriptor operation, CudnnDescriptor::Create(graph.cudnn().table(), names.type));
   COTAN_RETURN_IF_ERROR(operation.Set(names.convolution, convolution));
   COTAN_RETURN_IF_ERROR(operation.Set(names.wide, wide));
   COTAN_RETURN_IF_ERROR(operation.Set(names.weights, weights));
@@ -182,14 +169,38 @@ absl::StatusOr<ExecutionPlan> CudnnConvolution::MakePlan(const Cudnn& cudnn, int
   const double zero_double = 0;
   const float one = 1;
   const float zero = 0;
+  const bool is_double = dtype_ == DType::kFloat64;
   const cudnnBackendAttributeType_t factor_type = is_double ? CUDNN_TYPE_DOUBLE : CUDNN_TYPE_FLOAT;
   COTAN_RETURN_IF_ERROR(
       operation.Set(names.alpha, factor_type, 1, is_double ? static_cast<const void*>(&one_double) : &one));
   COTAN_RETURN_IF_ERROR(
       operation.Set(names.beta, factor_type, 1, is_double ? static_cast<const void*>(&zero_double) : &zero));
   COTAN_RETURN_IF_ERROR(operation.Finalize());
-  const EnginePolicy policy = {.keep_input_precision = dtype_ == DType::kFloat32 || dtype_ == DType::kFloat64};
-  return ExecutionPlan::Create(cudnn, operation, policy);
+  graph.AddOperation(std::move(operation));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ExecutionPlan> CudnnConvolution::MakePlan(const Cudnn& cudnn, int64_t alignment) const {
+  OperationGraph graph(cudnn);
+  const auto add_operand = [&](size_t i, const StridedLayout& layout) {
+    return graph.AddTensor({kIds[i], dtype_, layout, alignment});
+  };
+  COTAN_ASSIGN_OR_RETURN(const CudnnDescriptor* wide, add_operand(0, wide_));
+  COTAN_ASSIGN_OR_RETURN(const CudnnDescriptor* weights, add_operand(1, weights_));
+  COTAN_ASSIGN_OR_RETURN(const CudnnDescriptor* narrow, add_operand(2, narrow_));
+  if (bias_) {
+    const DType sum_type = SumDType(dtype_);
+    COTAN_ASSIGN_OR_RETURN(const CudnnDescriptor* bias, add_operand(3, *bias_));
+    COTAN_ASSIGN_OR_RETURN(const CudnnDescriptor* sum,
+                           graph.AddTensor({kSumId, sum_type, narrow_, kVectorBytes, GraphTensor::Kind::kVirtual}));
+    COTAN_RETURN_IF_ERROR(AddProduct(graph, *wide, *weights, *sum));
+    COTAN_RETURN_IF_ERROR(graph.AddPointwise(CUDNN_POINTWISE_ADD, sum_type, {.x = sum, .b = bias, .y = narrow}));
+  } else {
+    COTAN_RETURN_IF_ERROR(AddProduct(graph, *wide, *weights, *narrow));
+  }
+  const bool is_rounded = dtype_ == DType::kFloat32 && cudnn.tf32();
+  const bool is_half = dtype_ == DType::kFloat16 || dtype_ == DType::kBFloat16;
+  return ExecutionPlan::Create(cudnn, graph.operations(), {.keep_input_precision = !is_half && !is_rounded});
 }
 
 absl::StatusOr<std::unique_ptr<LibraryOperation>> CudnnConvolution::Prepare(VendorLibraries& libraries) const {

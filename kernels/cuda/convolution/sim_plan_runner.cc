@@ -27,7 +27,7 @@ void Require(const absl::Status& status) {
 
 }  // namespace
 
-SimPlanRunner::SimPlanRunner() {
+SimPlanRunner::SimPlanRunner(bool tf32) {
   sim::SimGpu::Options options;
   options.check_unwritten_copies = false;
   options.on_violation = [this](absl::string_view text) { violation_ = std::string(text); };
@@ -44,7 +44,7 @@ SimPlanRunner::SimPlanRunner() {
       });
   Require(sim_cudnn.status());
   sim_cudnn_ = *std::move(sim_cudnn);
-  absl::StatusOr<std::unique_ptr<Cudnn>> cudnn = Cudnn::Create(sim_cudnn_->table(), cu, stream_);
+  absl::StatusOr<std::unique_ptr<Cudnn>> cudnn = Cudnn::Create(sim_cudnn_->table(), cu, stream_, tf32);
   Require(cudnn.status());
   cudnn_ = *std::move(cudnn);
 }
@@ -87,8 +87,8 @@ absl::Status SimPlanRunner::Launch(const KernelLaunch& launch, absl::Span<const 
       "cuLaunchKernel");
 }
 
-absl::Status SimPlanRunner::RunSteps(const KernelPlan& plan, absl::Span<const uint64_t> inputs, uint64_t output,
-                                     uint64_t record) {
+absl::Status SimPlanRunner::RunSteps(const KernelPlan& plan, absl::Span<const uint64_t> inputs,
+                                     absl::Span<const uint64_t> outputs, uint64_t record) {
   COTAN_ASSIGN_OR_RETURN(const uint64_t scratch, Allocate(plan.scratch_bytes));
   const auto resolve = [&](const KernelArgument& argument) -> uint64_t {
     const auto offset = static_cast<uint64_t>(argument.offset);
@@ -96,7 +96,7 @@ absl::Status SimPlanRunner::RunSteps(const KernelPlan& plan, absl::Span<const ui
       case KernelArgument::Kind::kInput:
         return inputs[static_cast<size_t>(argument.index)] + offset;
       case KernelArgument::Kind::kOutput:
-        return output + offset;
+        return outputs[static_cast<size_t>(argument.index)] + offset;
       case KernelArgument::Kind::kScratch:
         return scratch + offset;
       case KernelArgument::Kind::kErrorRecord:
@@ -121,15 +121,15 @@ absl::Status SimPlanRunner::RunSteps(const KernelPlan& plan, absl::Span<const ui
       COTAN_RETURN_IF_ERROR(operation->Enqueue(pointers));
       operations.push_back(std::move(operation));
     } else {
-      return absl::UnimplementedError("plans of convolutions have launches and calls only");
+      return absl::UnimplementedError("plans of convolutions and attention have launches and calls only");
     }
   }
   COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver(), cuStreamSynchronize(stream_));
   return absl::OkStatus();
 }
 
-absl::Status SimPlanRunner::Run(const KernelPlan& plan, absl::Span<HostTensor* const> inputs, HostTensor& output,
-                                const Options& options) {
+absl::Status SimPlanRunner::Run(const KernelPlan& plan, absl::Span<HostTensor* const> inputs,
+                                absl::Span<HostTensor* const> outputs, const Options& options) {
   const driver::DriverTable& cu = driver();
   const auto shift = static_cast<size_t>(options.shift_bytes);
   const auto run = [&]() -> absl::Status {
@@ -142,14 +142,21 @@ absl::Status SimPlanRunner::Run(const KernelPlan& plan, absl::Span<HostTensor* c
       }
       addresses.push_back(address + shift);
     }
-    COTAN_ASSIGN_OR_RETURN(const uint64_t result, Allocate(output.bytes().size() + shift));
+    std::vector<uint64_t> results;
+    for (const HostTensor* output : outputs) {
+      COTAN_ASSIGN_OR_RETURN(const uint64_t result, Allocate(output->bytes().size() + shift));
+      results.push_back(result + shift);
+    }
     COTAN_ASSIGN_OR_RETURN(const uint64_t record, Allocate(kErrorRecordBytes));
     std::vector<char> error(kErrorRecordBytes);
     error[0] = options.failed_before ? 1 : 0;
     COTAN_CUDA_DRIVER_RETURN_IF_ERROR(cu, cuMemcpyHtoD_v2(record, error.data(), error.size()));
-    COTAN_RETURN_IF_ERROR(RunSteps(plan, addresses, result + shift, record));
-    if (output.bytes().empty()) return absl::OkStatus();
-    COTAN_CUDA_DRIVER_RETURN_IF_ERROR(cu, cuMemcpyDtoH_v2(output.data(), result + shift, output.bytes().size()));
+    COTAN_RETURN_IF_ERROR(RunSteps(plan, addresses, results, record));
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i]->bytes().empty()) continue;
+      COTAN_CUDA_DRIVER_RETURN_IF_ERROR(cu,
+                                        cuMemcpyDtoH_v2(outputs[i]->data(), results[i], outputs[i]->bytes().size()));
+    }
     return absl::OkStatus();
   };
   const absl::Status status = run();

@@ -31,14 +31,20 @@ class SimPlanRunner final : public VendorLibraries {
     int64_t shift_bytes = 0;          // Operands begin that many bytes after an aligned address.
   };
 
-  SimPlanRunner();
+  // `tf32` is that of Cudnn::Create().
+  explicit SimPlanRunner(bool tf32 = false);
   ~SimPlanRunner() override;
 
   // Runs `plan` once on copies of the operands, and copies the outputs back. Elements that the plan does not write are
   // 0xff.
   // Errors of Prepare(), and what the simulator finds.
   absl::Status Run(const KernelPlan& plan, absl::Span<cotan::testing::HostTensor* const> inputs,
-                   cotan::testing::HostTensor& output, const Options& options);
+                   absl::Span<cotan::testing::HostTensor* const> outputs, const Options& options);
+  absl::Status Run(const KernelPlan& plan, absl::Span<cotan::testing::HostTensor* const> inputs,
+                   cotan::testing::HostTensor& output, const Options& options) {
+    cotan::testing::HostTensor* outputs[] = {&output};
+    return Run(plan, inputs, outputs, options);
+  }
   absl::Status Run(const KernelPlan& plan, absl::Span<cotan::testing::HostTensor* const> inputs,
                    cotan::testing::HostTensor& output) {
     return Run(plan, inputs, output, Options());
@@ -55,7 +61,8 @@ class SimPlanRunner final : public VendorLibraries {
  private:
   absl::StatusOr<driver::CUdeviceptr> Allocate(size_t bytes);
   absl::Status Launch(const KernelLaunch& launch, absl::Span<const uint64_t> arguments);
-  absl::Status RunSteps(const KernelPlan& plan, absl::Span<const uint64_t> inputs, uint64_t output, uint64_t record);
+  absl::Status RunSteps(const KernelPlan& plan, absl::Span<const uint64_t> inputs, absl::Span<const uint64_t> outputs,
+                        uint64_t record);
 
   std::string violation_;  // at the end of the GPU
   bool is_violation_expected_ = false;

@@ -6,7 +6,9 @@
 #include <bit>
 #include <string>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 
 namespace cotan::cuda {
@@ -57,8 +59,8 @@ absl::StatusOr<int64_t> CudnnDescriptor::Get(cudnnBackendAttributeName_t name, c
 }
 
 absl::StatusOr<std::unique_ptr<Cudnn>> Cudnn::Create(const CudnnTable& table, const driver::DriverTable& driver,
-                                                     driver::CUstream stream) {
-  std::unique_ptr<Cudnn> result(new Cudnn(table, driver));
+                                                     driver::CUstream stream, bool tf32) {
+  std::unique_ptr<Cudnn> result(new Cudnn(table, driver, tf32));
   const absl::Status status = result->Initialize(stream);
   if (status.ok()) return result;
   return absl::UnavailableError(
@@ -80,6 +82,22 @@ absl::Status Cudnn::Initialize(driver::CUstream stream) {
   }
   COTAN_RETURN_IF_ERROR(properties.Finalize());
   device_properties_ = std::make_unique<CudnnDescriptor>(std::move(properties));
+  return ReadComputeCapability();
+}
+
+// The text has "deviceVer": 900 for Hopper.
+absl::Status Cudnn::ReadComputeCapability() {
+  constexpr cudnnBackendAttributeName_t kText = CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION;
+  COTAN_ASSIGN_OR_RETURN(const int64_t bytes, device_properties_->Get(kText, CUDNN_TYPE_CHAR, 0, nullptr));
+  std::string text(static_cast<size_t>(bytes), ' ');
+  COTAN_RETURN_IF_ERROR(device_properties_->Get(kText, CUDNN_TYPE_CHAR, bytes, text.data()).status());
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, "\"deviceVer\":");
+  const size_t digits = parts.size() == 2 ? parts[1].find_first_of(",}") : absl::string_view::npos;
+  int version = 0;
+  if (digits == absl::string_view::npos || !absl::SimpleAtoi(parts[1].substr(0, digits), &version)) {
+    return absl::InternalError("the properties of the device have no deviceVer");
+  }
+  compute_capability_ = version / 10;
   return absl::OkStatus();
 }
 

@@ -62,10 +62,11 @@ class CudnnDescriptor {
 class Cudnn {
  public:
   // Uses cuDNN on the device whose context is current, and queues work on `stream`. Both tables and the stream outlive
-  // the result.
+  // the result. If `tf32`, operations of f32 operands may round them to TF32; otherwise they are IEEE f32.
   // Unavailable: cuDNN does not work on this device, or is older than 9.8.
   static absl::StatusOr<std::unique_ptr<Cudnn>> Create(const cudnn::CudnnTable& table,
-                                                       const driver::DriverTable& driver, driver::CUstream stream);
+                                                       const driver::DriverTable& driver, driver::CUstream stream,
+                                                       bool tf32 = false);
   Cudnn(const Cudnn&) = delete;
   Cudnn& operator=(const Cudnn&) = delete;
   // All work on the stream is done, and no captured graph is launched any more.
@@ -73,6 +74,9 @@ class Cudnn {
 
   const cudnn::CudnnTable& table() const { return table_; }
   cudnn::cudnnHandle_t handle() const { return handle_; }
+  bool tf32() const { return tf32_; }
+  // Ten times the major plus the minor version of the device: 90 for Hopper.
+  int compute_capability() const { return compute_capability_; }
   // The device for which plans are made.
   const CudnnDescriptor& device_properties() const { return *device_properties_; }
 
@@ -85,11 +89,16 @@ class Cudnn {
   size_t workspace_bytes() const { return workspace_bytes_; }
 
  private:
-  Cudnn(const cudnn::CudnnTable& table, const driver::DriverTable& driver) : table_(table), driver_(driver) {}
+  Cudnn(const cudnn::CudnnTable& table, const driver::DriverTable& driver, bool tf32)
+      : table_(table), driver_(driver), tf32_(tf32) {}
   absl::Status Initialize(driver::CUstream stream);
+  // Reads compute_capability_ from the properties of the device.
+  absl::Status ReadComputeCapability();
 
   const cudnn::CudnnTable& table_;
   const driver::DriverTable& driver_;
+  const bool tf32_;
+  int compute_capability_ = 0;
   cudnn::cudnnHandle_t handle_ = nullptr;
   std::unique_ptr<CudnnDescriptor> device_properties_;
   std::vector<driver::CUdeviceptr> workspaces_;  // the last one is in use

@@ -46,12 +46,12 @@ TEST(CudnnTableTest, CudnnWithoutAGpuIsUnavailable) {
 
 TEST(EnginePolicyTest, EnginesMustBeDeterministicAndPreciseEnough) {
   const EnginePolicy ieee;
-  const EnginePolicy half = {.keep_input_precision = false};
+  const EnginePolicy tensor_cores = {.keep_input_precision = false};
   EXPECT_TRUE(IsEngineAllowed({cudnn::CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP}, ieee));
-  EXPECT_TRUE(IsEngineAllowed({cudnn::CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, half));
+  EXPECT_TRUE(IsEngineAllowed({cudnn::CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, tensor_cores));
   EXPECT_FALSE(IsEngineAllowed({cudnn::CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, ieee));
-  EXPECT_FALSE(IsEngineAllowed({cudnn::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS}, ieee));
-  for (const EnginePolicy& policy : {ieee, half}) {
+  for (const EnginePolicy& policy : {ieee, tensor_cores}) {
+    EXPECT_FALSE(IsEngineAllowed({cudnn::CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS}, policy));
     EXPECT_FALSE(IsEngineAllowed({cudnn::CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, policy));
     EXPECT_FALSE(IsEngineAllowed({cudnn::CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION}, policy));
   }

@@ -50,10 +50,10 @@ bool IsEngineAllowed(absl::Span<const cudnnBackendNumericalNote_t> notes, const 
     switch (note) {
       case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
       case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
+      case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
       case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13:  // loses several digits
         return true;
       case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
-      case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
         return policy.keep_input_precision;
       case CUDNN_NUMERICAL_NOTE_FFT:
       case CUDNN_NUMERICAL_NOTE_WINOGRAD:
@@ -100,11 +100,14 @@ absl::StatusOr<ExecutionPlan> ExecutionPlan::OfConfig(const Cudnn& cudnn, const 
   return plan;
 }
 
-absl::StatusOr<ExecutionPlan> ExecutionPlan::Create(const Cudnn& cudnn, const CudnnDescriptor& operation,
+absl::StatusOr<ExecutionPlan> ExecutionPlan::Create(const Cudnn& cudnn, absl::Span<const CudnnDescriptor> operations,
                                                     const EnginePolicy& policy) {
+  std::vector<cudnnBackendDescriptor_t> handles;
+  for (const CudnnDescriptor& operation : operations) handles.push_back(operation.get());
   COTAN_ASSIGN_OR_RETURN(CudnnDescriptor graph,
                          CudnnDescriptor::Create(cudnn.table(), CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR));
-  COTAN_RETURN_IF_ERROR(graph.Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, operation));
+  COTAN_RETURN_IF_ERROR(graph.Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                  static_cast<int64_t>(handles.size()), handles.data()));
   COTAN_RETURN_IF_ERROR(graph.Finalize());
   absl::Status reason = absl::UnimplementedError("the heuristics propose no engine");
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The choice of an engine of cuDNN for an operation, and its execution.
+// The choice of an engine of cuDNN for an operation graph, and its execution.
 #ifndef COTAN_KERNELS_CUDA_CUDNN_EXECUTION_PLAN_H_
 #define COTAN_KERNELS_CUDA_CUDNN_EXECUTION_PLAN_H_
 
@@ -16,10 +16,11 @@
 
 namespace cotan::cuda {
 
-// Which engines may compute an operation. Engines whose results differ from run to run never may, nor those that sum in
-// less than f32.
+// Which engines may compute an operation graph. Engines whose results differ from run to run never may, nor those that
+// sum in less than f32, nor those that convert f32 operands to a dtype of 16 bits.
 struct EnginePolicy {
-  // f32 and f64 operands are not rounded to a smaller dtype: no tensor cores (TF32), no conversion of inputs.
+  // f32 and f64 operands are not rounded: no tensor cores. False: tensor cores round f32 operands to TF32 (10 fraction
+  // bits); f16 and bf16 operands are not rounded either way.
   bool keep_input_precision = true;
   size_t max_workspace_bytes = size_t{256} << 20;
 };
@@ -27,21 +28,21 @@ struct EnginePolicy {
 // Returns whether an engine with these numerical notes may be used.
 bool IsEngineAllowed(absl::Span<const cudnn::cudnnBackendNumericalNote_t> notes, const EnginePolicy& policy);
 
-// An operation with a chosen engine. Its Cudnn outlives it.
+// An operation graph with a chosen engine. Its Cudnn outlives it.
 class ExecutionPlan {
  public:
-  // Makes a plan of `operation`, a finalized operation descriptor: of the engines that the heuristics propose, best
-  // first, and of the fallback engines, the first that is allowed and supported.
-  // Unimplemented: no engine supports the operation; the message has cuDNN's last reason.
-  static absl::StatusOr<ExecutionPlan> Create(const Cudnn& cudnn, const CudnnDescriptor& operation,
+  // Makes a plan of `operations`, finalized operation descriptors that are one graph: of the engines that the
+  // heuristics propose, best first, and of the fallback engines, the first that is allowed and supported.
+  // Unimplemented: no engine supports the graph; the message has cuDNN's last reason.
+  static absl::StatusOr<ExecutionPlan> Create(const Cudnn& cudnn, absl::Span<const CudnnDescriptor> operations,
                                               const EnginePolicy& policy);
 
   size_t workspace_bytes() const { return workspace_bytes_; }
   int64_t engine() const { return engine_; }  // cuDNN's number of the engine
   const std::vector<cudnn::cudnnBackendNumericalNote_t>& notes() const { return notes_; }
 
-  // Queues the operation; pointers[i] is the device address of the tensor with the unique id ids[i]. The workspace of
-  // `cudnn` has workspace_bytes().
+  // Queues the operations; pointers[i] is the device address of the tensor with the unique id ids[i], or the host's
+  // address of one that is passed by value. The workspace of `cudnn` has workspace_bytes().
   // Internal: cuDNN failed; the message is its own.
   absl::Status Execute(const Cudnn& cudnn, absl::Span<const int64_t> ids, absl::Span<void* const> pointers);
 

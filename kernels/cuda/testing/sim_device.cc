@@ -38,10 +38,10 @@ absl::StatusOr<std::unique_ptr<SimDevice>> SimDevice::Create(const Options& opti
                           precision](VendorLibraries& libraries) -> absl::StatusOr<std::shared_ptr<CublasLt>> {
     return CublasLt::Create(library->table(), libraries.driver(), precision);
   };
-  vendor.make_cudnn = [library =
-                           result->cudnn_.get()](VendorLibraries& libraries) -> absl::StatusOr<std::shared_ptr<Cudnn>> {
+  vendor.make_cudnn = [library = result->cudnn_.get(),
+                       tf32 = options.tf32](VendorLibraries& libraries) -> absl::StatusOr<std::shared_ptr<Cudnn>> {
     if (library == nullptr) return absl::UnavailableError("cuDNN is not installed");
-    return Cudnn::Create(library->table(), libraries.driver(), libraries.stream());
+    return Cudnn::Create(library->table(), libraries.driver(), libraries.stream(), tf32);
   };
   COTAN_ASSIGN_OR_RETURN(result->device_, CudaDevice::Create(vendor, {.kernel_cache = options.kernel_cache}));
   return result;

@@ -29,6 +29,7 @@ class SimDevice {
     // Draws the order of streams, blocks and warps; 0: in order.
     uint64_t seed = 0;
     int compute_capability = 90;
+    // As CudaOptions::tf32.
     bool tf32 = false;
     // As Vendor::records_work.
     bool records_work = true;

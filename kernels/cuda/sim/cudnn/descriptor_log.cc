@@ -18,6 +18,7 @@ size_t ElementBytes(cudnnBackendAttributeType_t type) {
     case CUDNN_TYPE_BACKEND_DESCRIPTOR:
       return 8;
     case CUDNN_TYPE_CHAR:
+    case CUDNN_TYPE_BOOLEAN:
       return 1;
     default:
       return 4;  // enumerations, float
@@ -57,6 +58,11 @@ void DescriptorLog::SetProposed(cudnnBackendDescriptor_t heuristic, int64_t coun
     const auto found = descriptors_.find(configs[i]);
     if (found != descriptors_.end()) found->second->proposed_by = Find(heuristic);
   }
+}
+
+void DescriptorLog::SetEngineNotes(cudnnBackendDescriptor_t plan, std::vector<cudnnBackendNumericalNote_t> notes) {
+  const auto found = descriptors_.find(plan);
+  if (found != descriptors_.end()) found->second->engine_notes = std::move(notes);
 }
 
 std::shared_ptr<const LoggedDescriptor> DescriptorLog::Find(cudnnBackendDescriptor_t descriptor) const {

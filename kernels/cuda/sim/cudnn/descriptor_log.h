@@ -33,6 +33,8 @@ struct LoggedDescriptor {
   std::map<cudnn::cudnnBackendAttributeName_t, Attribute> attributes;
   // The heuristic that proposed an engine configuration.
   std::shared_ptr<const LoggedDescriptor> proposed_by;
+  // The numerical notes of the engine of a finalized execution plan.
+  std::vector<cudnn::cudnnBackendNumericalNote_t> engine_notes;
 
   // Return the elements of an attribute.
   // FailedPrecondition: it was not set.
@@ -70,6 +72,9 @@ class DescriptorLog {
   // Records that `heuristic` proposed `configs`.
   void SetProposed(cudnn::cudnnBackendDescriptor_t heuristic, int64_t count,
                    const cudnn::cudnnBackendDescriptor_t* configs);
+
+  // Records the notes of the engine of `plan`.
+  void SetEngineNotes(cudnn::cudnnBackendDescriptor_t plan, std::vector<cudnn::cudnnBackendNumericalNote_t> notes);
 
   // Returns null if there is no such descriptor.
   std::shared_ptr<const LoggedDescriptor> Find(cudnn::cudnnBackendDescriptor_t descriptor) const;

@@ -15,6 +15,8 @@ namespace {
 
 using namespace cudnn;  // NOLINT(google-build-using-namespace): the vendor's names
 
+constexpr int64_t kMaxNotes = 16;
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SimCudnn>> SimCudnn::Create(Enqueue enqueue, std::string device_properties) {
@@ -106,6 +108,9 @@ void SimCudnn::FillDescriptorFunctions() {
     }
     const cudnnStatus_t status = real_->cudnnBackendFinalize(descriptor);
     if (status == CUDNN_STATUS_SUCCESS) log_.Finalize(descriptor);
+    if (status == CUDNN_STATUS_SUCCESS && logged->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+      log_.SetEngineNotes(descriptor, EngineNotes(*logged));
+    }
     return status;
   };
   table_.cudnnBackendSetAttribute = [this](cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
@@ -127,8 +132,27 @@ void SimCudnn::FillDescriptorFunctions() {
   };
 }
 
-absl::StatusOr<std::shared_ptr<ConvolutionCall>> SimCudnn::CallOf(cudnnBackendDescriptor_t plan) {
-  std::shared_ptr<ConvolutionCall>& call = calls_[plan];
+std::vector<cudnnBackendNumericalNote_t> SimCudnn::EngineNotes(const LoggedDescriptor& plan) const {
+  const auto config = plan.Values<cudnnBackendDescriptor_t>(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  std::vector<cudnnBackendNumericalNote_t> notes(kMaxNotes);
+  int64_t count = 0;
+  cudnnBackendDescriptor_t engine = nullptr;
+  if (!config.ok() ||
+      real_->cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != CUDNN_STATUS_SUCCESS) {
+    return {};
+  }
+  real_->cudnnBackendGetAttribute(config->front(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                  &count, &engine);
+  count = 0;
+  real_->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, kMaxNotes,
+                                  &count, notes.data());
+  real_->cudnnBackendDestroyDescriptor(engine);
+  notes.resize(static_cast<size_t>(std::min(count, kMaxNotes)));
+  return notes;
+}
+
+absl::StatusOr<std::shared_ptr<GraphCall>> SimCudnn::CallOf(cudnnBackendDescriptor_t plan) {
+  std::shared_ptr<GraphCall>& call = calls_[plan];
   if (call != nullptr) return call;
   const std::shared_ptr<const LoggedDescriptor> logged = log_.Find(plan);
   if (logged == nullptr || logged->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR || !logged->is_finalized) {
@@ -139,7 +163,7 @@ absl::StatusOr<std::shared_ptr<ConvolutionCall>> SimCudnn::CallOf(cudnnBackendDe
   const cudnnStatus_t status = real_->cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                                                                CUDNN_TYPE_INT64, 1, &count, &workspace_bytes);
   if (status != CUDNN_STATUS_SUCCESS) return absl::InternalError("a plan has no workspace size");
-  COTAN_ASSIGN_OR_RETURN(call, ConvolutionCall::Create(*logged, workspace_bytes));
+  COTAN_ASSIGN_OR_RETURN(call, GraphCall::Create(*logged, workspace_bytes));
   return call;
 }
 
@@ -147,14 +171,14 @@ cudnnStatus_t SimCudnn::Execute(cudnnHandle_t handle, cudnnBackendDescriptor_t p
   const std::lock_guard lock(mutex_);
   const auto found = handles_.find(handle);
   if (found == handles_.end()) return Fail(CUDNN_STATUS_BAD_PARAM, "cudnnBackendExecute: no such handle");
-  const absl::StatusOr<std::shared_ptr<ConvolutionCall>> call = CallOf(plan);
+  const absl::StatusOr<std::shared_ptr<GraphCall>> call = CallOf(plan);
   if (!call.ok()) return Fail(CUDNN_STATUS_BAD_PARAM, call.status().message());
   const std::shared_ptr<const LoggedDescriptor> logged_pack = log_.Find(pack);
   if (logged_pack == nullptr || logged_pack->type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR ||
       !logged_pack->is_finalized) {
     return Fail(CUDNN_STATUS_BAD_PARAM, "cudnnBackendExecute: the pack is not a finalized variant pack");
   }
-  const absl::StatusOr<ConvolutionAddresses> addresses = (*call)->Addresses(*logged_pack);
+  const absl::StatusOr<GraphAddresses> addresses = (*call)->Addresses(*logged_pack);
   if (!addresses.ok()) return Fail(CUDNN_STATUS_BAD_PARAM, addresses.status().message());
   const absl::Status status =
       enqueue_(found->second, (*call)->label(),

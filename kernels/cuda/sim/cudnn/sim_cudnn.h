@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -17,16 +18,16 @@
 #include "absl/strings/string_view.h"
 #include "kernels/cuda/cudnn/cudnn_table.h"
 #include "kernels/cuda/driver/driver_types.h"
-#include "kernels/cuda/sim/cudnn/convolution_call.h"
 #include "kernels/cuda/sim/cudnn/descriptor_log.h"
+#include "kernels/cuda/sim/cudnn/graph_call.h"
 #include "kernels/cuda/sim/device_memory.h"
 
 namespace cotan::cuda::sim {
 
-// Descriptors, heuristics and plans are NVIDIA's, for the device that a JSON text describes: which convolutions are
+// Descriptors, heuristics and plans are NVIDIA's, for the device that a JSON text describes: which operation graphs are
 // supported, by which engines and with which workspace, is cuDNN's answer. cudnnBackendExecute checks its arguments and
-// queues the convolution by definition; other operations are not simulated. The functions of the table are thread-safe
-// and used while the object lives.
+// queues the graph by definition (graph_call.h). The functions of the table are thread-safe and used while the object
+// lives.
 //
 //   SimGpu gpu({});
 //   COTAN_ASSIGN_OR_RETURN(const auto cudnn, SimCudnn::Create([&gpu](auto stream, auto label, auto function) {
@@ -60,7 +61,9 @@ class SimCudnn {
   cudnn::cudnnStatus_t Fail(cudnn::cudnnStatus_t status, absl::string_view message);
   cudnn::cudnnStatus_t Execute(cudnn::cudnnHandle_t handle, cudnn::cudnnBackendDescriptor_t plan,
                                cudnn::cudnnBackendDescriptor_t pack);
-  absl::StatusOr<std::shared_ptr<ConvolutionCall>> CallOf(cudnn::cudnnBackendDescriptor_t plan);
+  // Asks cuDNN for the notes of the engine of a finalized plan.
+  std::vector<cudnn::cudnnBackendNumericalNote_t> EngineNotes(const LoggedDescriptor& plan) const;
+  absl::StatusOr<std::shared_ptr<GraphCall>> CallOf(cudnn::cudnnBackendDescriptor_t plan);
 
   const Enqueue enqueue_;
   const cudnn::CudnnTable* real_ = nullptr;
@@ -71,7 +74,7 @@ class SimCudnn {
   std::map<cudnn::cudnnHandle_t, driver::CUstream> handles_;
   uintptr_t next_handle_ = 1;
   // By plan, prepared at its first execution.
-  absl::flat_hash_map<cudnn::cudnnBackendDescriptor_t, std::shared_ptr<ConvolutionCall>> calls_;
+  absl::flat_hash_map<cudnn::cudnnBackendDescriptor_t, std::shared_ptr<GraphCall>> calls_;
   std::string last_error_;
   int64_t num_executions_ = 0;
   bool refuse_plans_ = false;

@@ -176,6 +176,35 @@ TEST_F(SimCudnnTest, InputThatNothingWroteIsFound) {
   ExpectFound(Execute(problem), "unwritten operand");
 }
 
+TEST_F(SimCudnnTest, BiasIsAddedToEachChannelAndItsPointerIsNeeded) {
+  ConvolutionProblem problem = SomeProblem(DType::kFloat32);
+  problem.bias = ConvolutionOperand{{{64}, {1}, 0}, KernelArgument()};
+  Place(problem);
+  std::vector<float> bias(64);
+  for (size_t c = 0; c < bias.size(); ++c) bias[c] = static_cast<float>(c);
+  const uint64_t bias_address = *memory_.Allocate(bias.size() * sizeof(float), "bias");
+  ASSERT_TRUE(memory_
+                  .Write(bias_address, absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bias.data()),
+                                                           bias.size() * sizeof(float)))
+                  .ok());
+  absl::StatusOr<ExecutionPlan> plan = CudnnConvolution(problem).MakePlan(*cudnn_, kAlignment);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_TRUE(cudnn_->ReserveWorkspace(plan->workspace_bytes()).ok());
+  constexpr int64_t kBiasIds[] = {1, 2, 3, 4};
+  std::vector<void*> pointers;
+  for (const uint64_t address : {addresses_[0], addresses_[1], addresses_[2], bias_address}) {
+    pointers.push_back(reinterpret_cast<void*>(address));  // NOLINT(performance-no-int-to-ptr)
+  }
+  ExpectFound(plan->Execute(*cudnn_, kIds, absl::MakeConstSpan(pointers).first(3)), "no pointer of tensor 4");
+  ASSERT_TRUE(plan->Execute(*cudnn_, kBiasIds, pointers).ok());
+  std::vector<float> result(4 * 64 * 14 * 14);
+  ASSERT_TRUE(memory_
+                  .Read(addresses_[2],
+                        absl::MakeSpan(reinterpret_cast<std::byte*>(result.data()), result.size() * sizeof(float)))
+                  .ok());
+  for (size_t i = 0; i < result.size(); ++i) ASSERT_EQ(result[i], bias[i / (14 * 14) % 64]) << i;
+}
+
 TEST_F(SimCudnnTest, DestroyedHandleAndDescriptorAreFound) {
   const cudnn::CudnnTable& table = sim_->table();
   cudnn::cudnnHandle_t handle = nullptr;
