@@ -3,13 +3,13 @@
 #include "planning/merge_launches.h"
 
 #include <algorithm>
-#include <memory>
+#include <cstdint>
+#include <iterator>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "base/status_macros.h"
-#include "kernels/api/matmul_epilogue.h"
+#include "planning/epilogues.h"
 
 namespace cotan {
 namespace {
@@ -17,46 +17,84 @@ namespace {
 using serialization::Method;
 using serialization::Op;
 
-// Returns the dense row-major operand for `spec` in a new arena buffer.
-Operand NewBuffer(const TensorSpec& spec, Schedule& schedule) {
-  const int64_t bytes = NumElements(spec.layout.sizes) * static_cast<int64_t>(ByteSize(spec.dtype));
-  schedule.buffers.push_back({BufferKind::kArena, 0, bytes});
-  Operand operand;
-  operand.buffer = static_cast<int>(schedule.buffers.size()) - 1;
-  operand.geometry.dtype = spec.dtype;
-  operand.geometry.layout = spec.layout;
-  return operand;
+// An expression with inputs of more bytes does not wait for the end: the time to read them is longer than a launch
+// takes, and they take memory meanwhile.
+constexpr int64_t kMaxWaitingBytes = int64_t{8} << 20;
+
+// Returns true if the inputs of the step that only the plan has memory for are few bytes.
+bool HasSmallInputs(const ScheduledStep& step, const Schedule& schedule) {
+  int64_t bytes = 0;
+  for (const Operand& input : step.inputs) {
+    const Buffer& buffer = schedule.buffers[static_cast<size_t>(input.buffer)];
+    if (buffer.kind == BufferKind::kArena) bytes += buffer.bytes;
+  }
+  return bytes <= kMaxWaitingBytes;
 }
 
-absl::Status SplitEpilogues(const Method& method, absl::Span<const int64_t> symbols, Schedule& schedule) {
-  std::vector<ScheduledStep> steps;
-  for (ScheduledStep& step : schedule.steps) {
-    const Op& op = OpOf(method, step);
-    if (!op.has_matmul() || !op.matmul().has_epilogue()) {
-      steps.push_back(std::move(step));
-      continue;
-    }
-    std::vector<TensorSpec> inputs;
-    std::vector<TensorSpec> outputs;
-    for (const Operand& input : step.inputs) inputs.push_back(SpecOf(input));
-    for (const Operand& output : step.outputs) outputs.push_back(SpecOf(output));
-    COTAN_ASSIGN_OR_RETURN(MatmulParts parts,
-                           TakeApartMatmul({.op = op, .inputs = inputs, .outputs = outputs, .symbols = symbols}));
-    const Operand product = NewBuffer(parts.expr_inputs[0], schedule);
-    steps.push_back({.op = step.op,
-                     .inputs = {step.inputs[0], step.inputs[1]},
-                     .outputs = {product},
-                     .part = std::make_shared<const Op>(std::move(parts.product_op))});
-    ScheduledStep epilogue = {.op = step.op,
-                              .inputs = {product},
-                              .outputs = std::move(step.outputs),
-                              .part = std::make_shared<const Op>(std::move(parts.expr_op))};
-    epilogue.inputs.insert(epilogue.inputs.end(), step.inputs.begin() + 2, step.inputs.end());
-    steps.push_back(std::move(epilogue));
-  }
-  schedule.steps = std::move(steps);
-  return absl::OkStatus();
+bool Uses(const std::vector<Operand>& operands, int buffer) {
+  return std::any_of(operands.begin(), operands.end(), [&](const Operand& o) { return o.buffer == buffer; });
 }
+
+void Rename(std::vector<Operand>& operands, int from, int to) {
+  for (Operand& operand : operands) {
+    if (operand.buffer == from) operand.buffer = to;
+  }
+}
+
+// Gives results that overwrite an input of an expression that may wait a buffer of their own.
+class WaitingInputs {
+ public:
+  WaitingInputs(const Method& method, Schedule& schedule)
+      : method_(method), schedule_(schedule), memory_(FindSharedMemory(schedule)) {}
+
+  void Keep() {
+    for (size_t i = 0; i < schedule_.steps.size(); ++i) {
+      const ScheduledStep& step = schedule_.steps[i];
+      if (!OpOf(method_, step).has_expr() || !HasSmallInputs(step, schedule_) || IsUsedLater(i)) continue;
+      const std::vector<Operand> inputs = step.inputs;
+      for (const Operand& input : inputs) KeepAfter(i, input.buffer);
+    }
+  }
+
+ private:
+  int MemoryOf(const Operand& operand) const { return memory_[static_cast<size_t>(operand.buffer)]; }
+
+  // Returns true if a step after `step` accesses an output of it.
+  bool IsUsedLater(size_t step) const {
+    const std::vector<Operand>& outputs = schedule_.steps[step].outputs;
+    const auto is_output = [&](const Operand& operand) {
+      return std::any_of(outputs.begin(), outputs.end(),
+                         [&](const Operand& output) { return MemoryOf(output) == MemoryOf(operand); });
+    };
+    return std::any_of(schedule_.steps.begin() + static_cast<std::ptrdiff_t>(step) + 1, schedule_.steps.end(),
+                       [&](const ScheduledStep& later) {
+                         return std::any_of(later.inputs.begin(), later.inputs.end(), is_output) ||
+                                std::any_of(later.outputs.begin(), later.outputs.end(), is_output);
+                       });
+  }
+
+  // Lets steps after `step` leave an arena buffer as it is, unless `step` itself overwrites it.
+  void KeepAfter(size_t step, int buffer) {
+    std::vector<ScheduledStep>& steps = schedule_.steps;
+    const Buffer kept = schedule_.buffers[static_cast<size_t>(buffer)];
+    if (kept.kind != BufferKind::kArena || Uses(steps[step].outputs, buffer)) return;
+    size_t writer = step + 1;
+    while (writer < steps.size() && !Uses(steps[writer].outputs, buffer)) ++writer;
+    if (writer == steps.size()) return;
+    const auto own = static_cast<int>(schedule_.buffers.size());
+    schedule_.buffers.push_back(kept);
+    memory_.push_back(own);
+    Rename(steps[writer].outputs, buffer, own);
+    for (size_t i = writer + 1; i < steps.size(); ++i) {
+      Rename(steps[i].inputs, buffer, own);
+      Rename(steps[i].outputs, buffer, own);
+    }
+  }
+
+  const Method& method_;
+  Schedule& schedule_;
+  std::vector<int> memory_;  // by buffer
+};
 
 // Errors of these depend on data, or the host sees their order.
 bool IsOrdered(const Op& op) {
@@ -76,7 +114,11 @@ bool IsOrdered(const Op& op) {
 class Merger {
  public:
   Merger(const Method& method, Schedule& schedule)
-      : method_(method), schedule_(schedule), waits_for_(schedule.steps.size()), followers_(schedule.steps.size()) {}
+      : method_(method),
+        schedule_(schedule),
+        waits_for_(schedule.steps.size()),
+        followers_(schedule.steps.size()),
+        memory_(FindSharedMemory(schedule)) {}
 
   void Merge() {
     AddDependencies();
@@ -91,7 +133,7 @@ class Merger {
         ready_.erase(first);
         Emit({step});
       } else {
-        Emit(std::exchange(ready_expressions_, {}));
+        Emit(TakeExpressions());
       }
     }
     schedule_.steps = std::move(merged_);
@@ -104,20 +146,7 @@ class Merger {
     std::vector<int> readers;
   };
 
-  // Buffers of one state, argument or result are the same memory.
-  void FindMemory() {
-    absl::flat_hash_map<std::pair<BufferKind, int>, int> first;
-    for (size_t i = 0; i < schedule_.buffers.size(); ++i) {
-      const Buffer& buffer = schedule_.buffers[i];
-      const int own = static_cast<int>(i);
-      memory_.push_back(buffer.kind == BufferKind::kArena
-                            ? own
-                            : first.try_emplace(std::pair(buffer.kind, buffer.index), own).first->second);
-    }
-  }
-
   void AddDependencies() {
-    FindMemory();
     accesses_.resize(schedule_.buffers.size());
     int last_ordered = -1;
     for (size_t i = 0; i < schedule_.steps.size(); ++i) {
@@ -167,6 +196,22 @@ class Merger {
     (is_expression ? ready_expressions_ : ready_).push_back(step);
   }
 
+  // Returns true if nothing depends on the step, and its inputs do not take much memory while it waits.
+  bool MayWait(int step) const {
+    return followers_[static_cast<size_t>(step)].empty() &&
+           HasSmallInputs(schedule_.steps[static_cast<size_t>(step)], schedule_);
+  }
+
+  // Removes the ready expressions of the next group: all, except those that may wait if there are others.
+  std::vector<int> TakeExpressions() {
+    const auto waiting =
+        std::partition(ready_expressions_.begin(), ready_expressions_.end(), [&](int step) { return !MayWait(step); });
+    std::vector<int> waiting_steps;
+    if (waiting != ready_expressions_.begin()) waiting_steps.assign(waiting, ready_expressions_.end());
+    ready_expressions_.resize(ready_expressions_.size() - waiting_steps.size());
+    return std::exchange(ready_expressions_, std::move(waiting_steps));
+  }
+
   // Appends one step that executes `steps`, which are ready.
   void Emit(std::vector<int> steps) {
     std::sort(steps.begin(), steps.end());
@@ -207,7 +252,8 @@ class Merger {
 }  // namespace
 
 absl::Status MergeLaunches(const Method& method, absl::Span<const int64_t> symbols, Schedule& schedule) {
-  COTAN_RETURN_IF_ERROR(SplitEpilogues(method, symbols, schedule));
+  COTAN_RETURN_IF_ERROR(PlaceEpilogues(method, symbols, schedule));
+  WaitingInputs(method, schedule).Keep();
   Merger(method, schedule).Merge();
   return absl::OkStatus();
 }

@@ -13,12 +13,12 @@
 
 namespace cotan {
 
-// Splits matmuls with an epilogue into a matmul and an expression, and merges independent expressions into groups
-// (XLA: horizontal fusion; Inductor: combo kernels). Expressions wait until no other step can run, so that a group has
-// all that are ready then, such as the parameter updates of a whole backward. Other steps keep their order. Steps whose
-// errors depend on data keep their order too, and stay before the writes of states and arguments that followed them.
-// `symbols` as for MakeSchedule().
-// Errors of TakeApartMatmul().
+// Chooses the epilogues of products (PlaceEpilogues()), and merges independent expressions into groups (XLA: horizontal
+// fusion; Inductor: combo kernels). Expressions wait until no other step can run, so that a group has all that are
+// ready then. Those on which nothing depends wait for the end, such as the parameter updates of a whole backward,
+// unless their inputs take much memory meanwhile. Other steps keep their order. Steps whose errors depend on data keep
+// their order too, and stay before the writes of states and arguments that followed them. `symbols` as for
+// MakeSchedule(). Errors of PlaceEpilogues().
 absl::Status MergeLaunches(const serialization::Method& method, absl::Span<const int64_t> symbols, Schedule& schedule);
 
 }  // namespace cotan

@@ -48,4 +48,15 @@ absl::StatusOr<MatmulParts> TakeApartMatmul(const KernelRequest& request) {
   return parts;
 }
 
+bool IsSmallProduct(const TensorSpec& a, const TensorSpec& product, double spared_launches) {
+  constexpr double kPairsPerLaunch = 25e6;
+  constexpr double kStepsPerLaunch = 1024;
+  if (IsInteger(product.dtype)) return true;
+  const auto steps = static_cast<double>(a.layout.sizes.back());
+  const double pairs = static_cast<double>(NumElements(product.layout.sizes)) * steps;
+  const bool has_tensor_cores = ByteSize(product.dtype) == 2;
+  return pairs <= (has_tensor_cores ? 1 : 2) * kPairsPerLaunch * spared_launches &&
+         steps <= kStepsPerLaunch * spared_launches;
+}
+
 }  // namespace cotan

@@ -89,5 +89,21 @@ TEST(MatmulEpilogueTest, WhatIsNoProductIsRejected) {
   EXPECT_THAT(std::string(TakeApartMatmul({op, vector, outputs, {}}).status().message()), HasSubstr("not a matrix"));
 }
 
+TEST(MatmulEpilogueTest, SmallProductsAreThoseThatCostLessThanTheSparedLaunches) {
+  const auto is_small = [](DType dtype, int64_t m, int64_t k, int64_t n, double spared) {
+    TensorSpec a = Spec({m, k});
+    TensorSpec product = Spec({m, n});
+    a.dtype = product.dtype = dtype;
+    return IsSmallProduct(a, product, spared);
+  };
+  EXPECT_TRUE(is_small(kF32, 500, 100, 1000, 1));
+  EXPECT_FALSE(is_small(kF32, 500, 100, 1001, 1));
+  EXPECT_FALSE(is_small(kF32, 500, 100, 1000, 0.5));
+  EXPECT_FALSE(is_small(DType::kBFloat16, 500, 100, 1000, 1));
+  EXPECT_TRUE(is_small(DType::kBFloat16, 250, 100, 1000, 1));
+  EXPECT_FALSE(is_small(kF32, 1, 1025, 1, 1));
+  EXPECT_TRUE(is_small(DType::kInt64, 5000, 5000, 5000, 1));
+}
+
 }  // namespace
 }  // namespace cotan

@@ -106,8 +106,9 @@ void FindOperands(Problem& problem) {
   }
 }
 
-// Returns true if it is better to keep the value of a node in registers than to compute it again.
-bool IsWorthKeeping(const ExprNode& node) {
+// Returns true if the value of a full node is kept in registers rather than computed again.
+bool IsWorthKeeping(const ExprNode& node, Keep keep) {
+  if (keep == Keep::kValues) return node.level == ExprLevel::kFull;
   return node.fn == FN_INPUT || (node.level == ExprLevel::kFull && ExprCostOf(node.fn) >= ExprCost::kFunction);
 }
 
@@ -168,19 +169,19 @@ absl::StatusOr<Problem> AnalyzeExpr(const KernelRequest& request) {
   return problem;
 }
 
-PhaseNodes PhaseNodesOf(const Problem& problem, bool keep) {
+PhaseNodes PhaseNodesOf(const Problem& problem, Keep keep) {
   const NodeSet none(problem.program.nodes.size(), false);
-  PhaseNodes result = {std::vector<NodeSet>(static_cast<size_t>(problem.num_phases), none), none};
+  PhaseNodes result = {std::vector<NodeSet>(static_cast<size_t>(problem.num_phases), none), none, none};
   for (int p = 0; p < problem.num_phases; ++p) {
     for (const int root : RootsOf(problem, p)) {
       AddFullNodes(problem, root, result.full[static_cast<size_t>(p)], [](int) { return false; });
     }
   }
-  if (!keep) return result;
+  if (keep == Keep::kNothing) return result;
   const std::vector<NodeSet> all = std::exchange(result.full, std::vector<NodeSet>(result.full.size(), none));
   for (int p = problem.num_phases; p-- > 0;) {
     const auto is_available = [&](int i) {
-      if (!IsWorthKeeping(problem.node(i))) return false;
+      if (!IsWorthKeeping(problem.node(i), keep)) return false;
       for (int q = p; q-- > 0;) {
         if (!all[static_cast<size_t>(q)][static_cast<size_t>(i)]) continue;
         result.kept[static_cast<size_t>(i)] = true;
@@ -197,6 +198,37 @@ PhaseNodes PhaseNodesOf(const Problem& problem, bool keep) {
     for (const int root : roots) AddFullNodes(problem, root, result.full[static_cast<size_t>(p)], is_available);
   }
   return result;
+}
+
+NodeSet InvariantInputsOf(const Problem& problem) {
+  NodeSet result(problem.program.nodes.size(), false);
+  for (int i = 0; i < problem.NumNodes(); ++i) {
+    if (!problem.IsNeeded(i) || !problem.IsFull(i) || problem.node(i).fn != FN_INPUT) continue;
+    const DimVector& strides =
+        problem.operands[static_cast<size_t>(problem.operand_of[static_cast<size_t>(i)])].strides;
+    bool varies = false;
+    for (size_t d = 0; d < strides.size(); ++d) {
+      varies |= !problem.program.reduce[d] && problem.program.domain_sizes[d] > 1 && strides[d] != 0;
+    }
+    result[static_cast<size_t>(i)] = !varies;
+  }
+  return result;
+}
+
+void HoistInvariantInputs(const Problem& problem, PhaseNodes& nodes) {
+  const NodeSet invariant = InvariantInputsOf(problem);
+  for (size_t i = 0; i < invariant.size(); ++i) {
+    if (!invariant[i]) continue;
+    for (NodeSet& of_phase : nodes.full) {
+      if (of_phase[i]) nodes.invariant[i] = nodes.kept[i] = true;
+      of_phase[i] = false;
+    }
+  }
+}
+
+bool StoresAfterPhases(const Problem& problem) {
+  return std::any_of(problem.program.outputs.begin(), problem.program.outputs.end(),
+                     [&](int stored) { return problem.Time(stored) == 2 * problem.num_phases - 1; });
 }
 
 NodeSet ReducedNodesOf(const Problem& problem, const PhaseNodes& nodes, int first, int end) {

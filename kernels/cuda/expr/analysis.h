@@ -58,11 +58,27 @@ using NodeSet = std::vector<bool>;
 struct PhaseNodes {
   std::vector<NodeSet> full;  // [phase]: full nodes that are computed
   NodeSet kept;               // full nodes whose values stay in registers until later phases
+  NodeSet invariant;          // kept inputs that are loaded before the phases, and computed in none
 };
 
-// Returns the nodes of each phase. With `keep`, values that a later phase needs again are kept, unless they are cheap;
-// otherwise each phase computes everything from the inputs.
-PhaseNodes PhaseNodesOf(const Problem& problem, bool keep);
+// The values that stay in registers until a later phase needs them.
+enum class Keep : uint8_t {
+  kNothing,  // each phase computes everything from the inputs
+  kInputs,   // inputs, and values that are expensive
+  kValues,   // all: fewer than the inputs if several inputs make one value
+};
+
+// Returns the nodes of each phase.
+PhaseNodes PhaseNodesOf(const Problem& problem, Keep keep);
+
+// Returns the needed full inputs that are the same for all indices of dimensions that are not reduced.
+NodeSet InvariantInputsOf(const Problem& problem);
+
+// Makes the invariant inputs that the phases load values that are loaded before.
+void HoistInvariantInputs(const Problem& problem, PhaseNodes& nodes);
+
+// Returns true if an output is stored after the last phase.
+bool StoresAfterPhases(const Problem& problem);
 
 // Returns the reduced nodes that the full nodes and the reductions of phases [first, end) need, and what these need. A
 // reduction ends the search.

@@ -2,7 +2,6 @@
 
 // Compares generated kernels of random expressions with the reference kernel: the results are bitwise equal, in place
 // too where that is allowed.
-#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -38,10 +37,14 @@ ExprCase MakeCase(uint64_t seed) {
   return result;
 }
 
-// Compares runs of expressions from seeds; returns the number of runs in place, and in `launches` the largest number
-// of launches.
-int ExpectReference(int first, int end, const expr::ScheduleOptions& schedule, int& launches) {
-  int in_place = 0;
+struct Runs {
+  int in_place = 0;  // outputs in the memory of inputs
+  int shared = 0;    // expressions of which blocks share reductions
+};
+
+// Compares runs of expressions from seeds.
+Runs ExpectReference(int first, int end, const expr::ScheduleOptions& schedule) {
+  Runs runs;
   for (int i = first; i < end && !::testing::Test::HasFailure(); ++i) {
     ExprCase expr = MakeCase(static_cast<uint64_t>(i));
     expr.schedule = schedule;
@@ -50,33 +53,38 @@ int ExpectReference(int first, int end, const expr::ScheduleOptions& schedule, i
     const Tensors expected = expr.Reference();
     RunResult result;
     EXPECT_EQ(Difference(expected, expr.Run(options, &result)), "");
-    launches = std::max(launches, result.launches);
+    if (result.counters.global_atomics > 0) ++runs.shared;
     for (size_t input = 0; input < expr.inputs.size(); ++input) {
       for (size_t output = 0; output < expr.outputs.size(); ++output) {
         if (!expr.AllowsInPlace(input, output)) continue;
-        ++in_place;
+        ++runs.in_place;
         EXPECT_EQ(Difference(expected, expr.RunInPlace(input, output, options)), "")
             << "output " << output << " in place of input " << input;
       }
     }
   }
-  return in_place;
+  return runs;
 }
 
 TEST(ExprRandomTest, EqualsTheReferenceBitForBit) {
   const int first = Number("COTAN_TEST_FIRST", 0);
   const int end = first + Number("COTAN_TEST_ITERATIONS", 300);
-  int launches = 0;
-  EXPECT_GT(ExpectReference(first, end, {}, launches), (end - first) / 20);
+  EXPECT_GT(ExpectReference(first, end, {}).in_place, (end - first) / 20);
 }
 
-TEST(ExprRandomTest, PhasesInLaunchesOfTheirOwnEqualTheReferenceBitForBit) {
+TEST(ExprRandomTest, ReductionsThatBlocksShareEqualTheReferenceBitForBit) {
   const int first = Number("COTAN_TEST_FIRST", 0);
   const int end = first + Number("COTAN_TEST_ITERATIONS", 200);
-  int launches = 0;
-  EXPECT_GT(ExpectReference(first, end, {.threads = 32, .min_split_elements = 1, .min_part_steps = 1}, launches),
-            (end - first) / 20);
-  EXPECT_GE(launches, 3);
+  const Runs runs = ExpectReference(first, end, {.threads = 32, .wait_bytes = 0, .min_part_steps = 1});
+  EXPECT_GT(runs.in_place, (end - first) / 20);
+  EXPECT_GT(runs.shared, (end - first) / 40);
+}
+
+// Then blocks have many kept indices.
+TEST(ExprRandomTest, SchedulesForASmallGpuEqualTheReferenceBitForBit) {
+  const int first = Number("COTAN_TEST_FIRST", 0);
+  const int end = first + Number("COTAN_TEST_ITERATIONS", 100);
+  EXPECT_GT(ExpectReference(first, end, {.threads = 1024, .processors = 1}).in_place, (end - first) / 20);
 }
 
 }  // namespace

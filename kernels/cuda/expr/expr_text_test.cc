@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The texts of kernels: three of them as they are, and what ptxas needs for a variety.
+// The texts of kernels: four of them as they are, and what ptxas needs for a variety.
 #include <algorithm>
 #include <fstream>
 #include <memory>
@@ -39,7 +39,8 @@ KernelPlan PlanOf(const std::vector<ExprCase>& members) {
                         .symbols = {},
                         .guarded_outputs = true});
   }
-  absl::StatusOr<KernelPlan> plan = members.size() == 1 ? PlanExpr(requests[0]) : PlanExprGroup(requests);
+  absl::StatusOr<KernelPlan> plan =
+      members.size() == 1 ? PlanExprWith(requests[0], members[0].schedule) : PlanExprGroup(requests);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return plan.ok() ? *std::move(plan) : KernelPlan();
 }
@@ -63,11 +64,19 @@ void ExpectText(const std::string& file, const std::string& text) {
   EXPECT_TRUE(text == expected.str()) << "If the change is meant, " << file << " becomes:\n" << text << "// end";
 }
 
+// Groups have several rows.
+ExprCase LayerNormOfSmallGpu(std::mt19937_64& random) {
+  ExprCase expr = LayerNorm(kF32, 64, 768, random);
+  expr.schedule.processors = 2;
+  return expr;
+}
+
 TEST(ExprTextTest, TextsAreStable) {
   std::mt19937_64 random(1);
   ExpectText("adam.cu", TextOf(PlanOf(Adam(kF32, 1001, random))));
   ExpectText("softmax.cu", TextOf(PlanOf(Softmax(kBf16, 100, 1000, random))));
-  ExpectText("bias_update.cu", TextOf(PlanOf(BiasUpdate(3000, 40, random))));
+  ExpectText("bias_update.cu", TextOf(PlanOf(BiasUpdate(9000, 40, random))));
+  ExpectText("layer_norm.cu", TextOf(PlanOf(LayerNormOfSmallGpu(random))));
 }
 
 void ExpectNoLocalMemory(const KernelPlan& plan) {
@@ -114,7 +123,10 @@ TEST(ExprTextTest, KernelsNeedNoLocalMemory) {
   plans.push_back(PlanOf(BatchNorm({4, 2, 128, 130}, true, random)));
   plans.push_back(PlanOf(BatchNorm({16, 64, 7, 7}, false, random)));
   plans.push_back(PlanOf(CrossEntropy(512, 1000, random)));
+  plans.push_back(PlanOf(BatchNorm({16, 64, 16, 16}, true, random)));  // as many values in registers as possible
+  plans.push_back(PlanOf(LayerNormOfSmallGpu(random)));
   plans.push_back(PlanOf(BiasUpdate(3000, 40, random)));
+  plans.push_back(PlanOf(BiasUpdate(9000, 40, random)));
   std::vector<ExprCase> group;
   for (const int64_t count : {1000, 1004, 1001}) group.push_back(Adam(kF32, count, random));
   group.push_back(Softmax(kF32, 100, 64, random));

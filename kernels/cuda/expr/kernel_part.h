@@ -27,6 +27,9 @@ struct KernelPart {
   std::vector<KernelParameter> parameters;
   // If not 0, the statements use a variable `elements` with this value, and are otherwise the same for all sizes.
   int64_t elements = 0;
+  // If not 0, the statements use an array `counters` of so many uint32 in device memory, which are zero before and
+  // after each launch.
+  int64_t counters = 0;
   // It writes guarded outputs: ends at once after an earlier error.
   bool guarded = false;
   std::string body;

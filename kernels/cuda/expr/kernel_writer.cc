@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "kernels/cuda/expr/node_text.h"
 #include "kernels/cuda/expr/phase_writer.h"
 #include "kernels/cuda/expr/text_writer.h"
@@ -38,28 +39,44 @@ PartialTotals PlacePartialTotals(const Problem& problem, const Schedule& schedul
   return result;
 }
 
-// Writes one launch of an expression with reductions: of the phases [first, end). With parts, `first` is the only
-// phase, or the number of phases: then the launch has only what follows them.
+PhaseNodes NodesOfSchedule(const Problem& problem, const Schedule& schedule) {
+  PhaseNodes nodes = PhaseNodesOf(problem, schedule.keep);
+  if (schedule.rows > 1) HoistInvariantInputs(problem, nodes);
+  return nodes;
+}
+
+// Writes the phases [first, end) of an expression with reductions. With parts, `first` is the only phase, or the number
+// of phases: then only what follows them is written. Blocks are then items of the kernel, whose number within the phase
+// is a variable `item`.
 class ReductionWriter {
  public:
   ReductionWriter(const Problem& problem, const Schedule& schedule, const PartialTotals& totals, int first, int end)
       : problem_(problem),
         schedule_(schedule),
         totals_(totals),
-        nodes_(PhaseNodesOf(problem, schedule.steps > 0)),
+        nodes_(NodesOfSchedule(problem, schedule)),
         first_(first),
         end_(end),
         has_phases_(first < problem.num_phases),
         shared_(ReducedNodesOf(problem, nodes_, first, end)),
+        text_(schedule.parts > 1 ? 2 : 1),
         phase_(problem, schedule, nodes_, text_) {}
 
   KernelPart Write() {
+    WriteLane();
+    if (schedule_.rows > 1) {
+      phase_.WriteStart(first_, end_);
+      phase_.WriteInvariantInputs();
+      text_.Directive("#pragma unroll 1");
+      text_.Open("for (Index row = 0; row < ", schedule_.rows, "u; ++row)");
+    }
     WritePosition();
-    phase_.WriteStart(first_, end_);
+    if (schedule_.rows == 1) phase_.WriteStart(first_, end_);
     for (int time = 1; time < 2 * first_; time += 2) WriteTotalsOfParts(time);
     WriteReducedNodes(-1, 2 * first_ - 1);
     WriteStores(2 * first_ - 1);
     for (int p = first_; p < end_ && has_phases_; ++p) {
+      if (p > first_ && schedule_.RenewsLane()) text_.Line("Renew(lane);");
       phase_.WritePhase(p);
       if (schedule_.parts > 1) {
         WritePartialTotals(p);
@@ -71,6 +88,7 @@ class ReductionWriter {
       WriteReducedNodes(2 * p + 1, 2 * p + 1);
       WriteStores(2 * p + 1);
     }
+    if (schedule_.rows > 1) text_.Close();
     return Finish();
   }
 
@@ -79,24 +97,37 @@ class ReductionWriter {
   bool IsRows() const { return schedule_.kind == Schedule::Kind::kRows; }
   std::string Literal(int64_t value) const { return phase_.index().Literal(value); }
 
+  // Writes the number of the thread in its group.
+  void WriteLane() {
+    const absl::string_view lane = schedule_.RenewsLane() ? "Index lane = " : "const Index lane = ";
+    if (schedule_.groups == 1) {
+      text_.Line(lane, "threadIdx.x;");
+    } else if (IsRows()) {
+      text_.Line(lane, "threadIdx.x % ", schedule_.lanes, "u;");
+    } else {
+      text_.Line(lane, "threadIdx.x / ", schedule_.groups, "u;");
+    }
+  }
+
+  // Returns the number of the block, or of its row.
+  std::string BlockOfRow() {
+    if (HasParts()) return absl::StrCat("static_cast<Index>(item / ", schedule_.parts, "u)");
+    if (schedule_.parts > 1) return "static_cast<Index>(item)";
+    if (schedule_.rows == 1) return "static_cast<Index>(block)";
+    const std::string row = absl::StrCat("static_cast<Index>(block) * ", schedule_.rows, "u + row");
+    return schedule_.groups == 1 ? row : absl::StrCat("(", row, ")");
+  }
+
   // Writes which kept and reduced indices the thread handles.
   void WritePosition() {
-    const int lanes = schedule_.lanes;
     const int groups = schedule_.groups;
-    std::string group = "static_cast<Index>(block)";
-    if (HasParts()) {
-      text_.Line("const Index part = block % ", schedule_.parts, "u;");
-      group = absl::StrCat("static_cast<Index>(block / ", schedule_.parts, "u)");
-    }
+    if (HasParts()) text_.Line("const Index part = item % ", schedule_.parts, "u;");
     if (groups == 1) {
-      text_.Line("const Index lane = threadIdx.x;");
-      text_.Line("const Index k = ", group, ";");
+      text_.Line("const Index k = ", BlockOfRow(), ";");
     } else if (IsRows()) {
-      text_.Line("const Index lane = threadIdx.x % ", lanes, "u;");
-      text_.Line("const Index k = ", group, " * ", groups, "u + threadIdx.x / ", lanes, "u;");
+      text_.Line("const Index k = ", BlockOfRow(), " * ", groups, "u + threadIdx.x / ", schedule_.lanes, "u;");
     } else {
-      text_.Line("const Index lane = threadIdx.x / ", groups, "u;");
-      text_.Line("const Index k = ", group, " * ", groups, "u + threadIdx.x % ", groups, "u;");
+      text_.Line("const Index k = ", BlockOfRow(), " * ", groups, "u + threadIdx.x % ", groups, "u;");
     }
     const bool exact = schedule_.ExactGroups();
     if (!exact) text_.Line("const bool valid = k < ", Literal(schedule_.KeptCount()), ";");
@@ -165,8 +196,7 @@ class ReductionWriter {
       text_.Line("t", i, " = ", type, "::Add(t", i, ", partial", i, "[", PartialOffset("s"), "]);");
       text_.Close();
       text_.Line("const ", ValueType(dtype), " v", i, " = ", FinishedTotal(i), ";");
-      partials_.push_back(
-          {absl::StrCat("const ", TotalType(dtype), "*"), absl::StrCat("partial", i), PartialArgument(i)});
+      partials_.push_back({absl::StrCat(TotalType(dtype), "*"), absl::StrCat("partial", i), PartialArgument(i)});
     }
   }
 
@@ -212,13 +242,12 @@ class ReductionWriter {
   KernelPart Finish() {
     KernelPart part;
     part.entry = IsRows() ? "expr_rows" : "expr_columns";
-    if (schedule_.parts > 1) absl::StrAppend(&part.entry, first_ < problem_.num_phases ? "_part" : "_end");
     phase_.FinishPart(part);
     part.headers.push_back("reduce");
     std::sort(part.headers.begin(), part.headers.end());
     part.parameters.insert(part.parameters.end(), partials_.begin(), partials_.end());
     part.body = text_.Take();
-    part.blocks = CeilDiv(schedule_.KeptCount(), schedule_.groups) * (HasParts() ? schedule_.parts : 1);
+    part.blocks = schedule_.Tiles() * (HasParts() ? schedule_.parts : 1);
     part.threads = schedule_.threads;
     return part;
   }
@@ -231,10 +260,60 @@ class ReductionWriter {
   const int end_;
   const bool has_phases_;
   const NodeSet shared_;
-  TextWriter text_{1};
+  TextWriter text_;
   PhaseWriter phase_;
   std::vector<KernelParameter> partials_;
 };
+
+// Adds to a kernel the headers and parameters of one of its phases.
+void AddUses(const KernelPart& phase, KernelPart& kernel) {
+  kernel.wide |= phase.wide;
+  kernel.guarded |= phase.guarded;
+  for (const std::string& header : phase.headers) {
+    if (std::find(kernel.headers.begin(), kernel.headers.end(), header) == kernel.headers.end()) {
+      kernel.headers.push_back(header);
+    }
+  }
+  std::sort(kernel.headers.begin(), kernel.headers.end());
+  for (const KernelParameter& parameter : phase.parameters) {
+    const bool is_known = std::any_of(kernel.parameters.begin(), kernel.parameters.end(),
+                                      [&](const KernelParameter& other) { return other.name == parameter.name; });
+    if (!is_known) kernel.parameters.push_back(parameter);
+  }
+}
+
+// Writes one kernel of an expression whose reduced axis has parts: each phase has an item for each part of each tile
+// of kept indices, and what follows the last one an item for each tile.
+KernelPart WriteItems(const Problem& problem, const Schedule& schedule, const PartialTotals& totals) {
+  const int end = problem.num_phases + (StoresAfterPhases(problem) ? 1 : 0);
+  KernelPart kernel;
+  kernel.blocks = 0;
+  TextWriter phases(1);
+  for (int p = 0; p < end; ++p) {
+    const KernelPart phase = ReductionWriter(problem, schedule, totals, p, p + 1).Write();
+    AddUses(phase, kernel);
+    const std::string first = p == 0 ? "" : absl::StrCat(" - ", kernel.blocks, "u");
+    kernel.blocks += phase.blocks;
+    const std::string condition = absl::StrCat("if (ticket < ", kernel.blocks, "u)");
+    phases.Open(p == 0 ? condition : p + 1 < end ? absl::StrCat("else ", condition) : "else");
+    phases.Line("const uint32 item = ticket", first, ";");
+    const bool has_parts = p < problem.num_phases;
+    const std::string tile = has_parts ? absl::StrCat("item / ", schedule.parts, "u") : "item";
+    phases.Line("uint32* const finished = counters + (1u + ", tile, ");");
+    if (p > 0) phases.Line("WaitForItems(finished, ", p * schedule.parts, "u);");
+    phases.Append(phase.body);
+    phases.Line("FinishItem(finished, ", problem.num_phases * schedule.parts + (end - problem.num_phases), "u);");
+    phases.Close();
+    kernel.entry = phase.entry;
+  }
+  TextWriter text(1);
+  text.Line("const uint32 ticket = TakeItem(counters, ", kernel.blocks, "u);");
+  text.Append(phases.Take());
+  kernel.body = text.Take();
+  kernel.threads = schedule.threads;
+  kernel.counters = 1 + schedule.Tiles();
+  return kernel;
+}
 
 // Returns true if an output has the level; `full` or reduced.
 bool HasOutputs(const Problem& problem, bool full) {
@@ -260,7 +339,8 @@ void WritePointwise(const Problem& problem, bool full, const ScheduleOptions& op
   const Schedule schedule = SchedulePointwise(problem, full, options);
   const int64_t count = schedule.ReducedCount();
   if (count == 0) return;
-  const PhaseNodes nodes = {{NodesOf(problem, full)}, NodeSet(problem.program.nodes.size(), false)};
+  const NodeSet none(problem.program.nodes.size(), false);
+  const PhaseNodes nodes = {{NodesOf(problem, full)}, none, none};
   TextWriter text(1);
   PhaseWriter phase(problem, schedule, nodes, text);
   phase.WritePointwise(full);
@@ -287,20 +367,8 @@ OpParts WriteKernels(const Problem& problem, const ScheduleOptions& options) {
   const Schedule schedule = ScheduleReduction(problem, options);
   const PartialTotals totals = PlacePartialTotals(problem, schedule);
   result.scratch_bytes = totals.bytes;
-  if (schedule.parts == 1) {
-    result.parts.push_back(ReductionWriter(problem, schedule, totals, 0, problem.num_phases).Write());
-    return result;
-  }
-  for (int p = 0; p < problem.num_phases; ++p) {
-    result.parts.push_back(ReductionWriter(problem, schedule, totals, p, p + 1).Write());
-  }
-  const int last = 2 * problem.num_phases - 1;
-  const bool has_end = std::any_of(problem.program.outputs.begin(), problem.program.outputs.end(),
-                                   [&](int stored) { return problem.Time(stored) == last; });
-  if (has_end) {
-    result.parts.push_back(
-        ReductionWriter(problem, schedule, totals, problem.num_phases, problem.num_phases + 1).Write());
-  }
+  result.parts.push_back(schedule.parts == 1 ? ReductionWriter(problem, schedule, totals, 0, problem.num_phases).Write()
+                                             : WriteItems(problem, schedule, totals));
   return result;
 }
 

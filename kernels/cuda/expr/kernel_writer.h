@@ -13,7 +13,8 @@
 
 namespace cotan::cuda::expr {
 
-// The parts of an op, one per launch, in order.
+// The parts of an op, one per launch, in order: one, except of expressions without reductions that have outputs of both
+// levels.
 struct OpParts {
   std::vector<KernelPart> parts;
   int64_t scratch_bytes = 0;

@@ -28,6 +28,11 @@ std::string IncludesOf(absl::Span<const KernelPart* const> parts) {
   return absl::StrCat(text, "\nusing namespace cotan;\n\n");
 }
 
+// Returns the declaration of counters. A module belongs to one device, which runs its launches one after another.
+std::string CountersText(int64_t count) {
+  return count == 0 ? "" : absl::StrCat("__device__ uint32 counters[", count, "];\n\n");
+}
+
 // Returns the head of a kernel, with the brace.
 std::string HeadOf(int threads, absl::string_view entry, absl::Span<const std::string> parameters) {
   return absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", threads, ") ", entry, "(\n    ",
@@ -41,6 +46,7 @@ struct Family {
   std::vector<const KernelPart*> members;
   std::vector<size_t> first_parameter;  // per member, in the launch
   std::vector<int64_t> end_block;       // per member
+  std::vector<int64_t> first_counter;   // per member, in the launch
 };
 
 bool AreAlike(const KernelPart& a, const KernelPart& b) {
@@ -48,6 +54,7 @@ bool AreAlike(const KernelPart& a, const KernelPart& b) {
     return x.type == y.type && x.name == y.name;
   };
   return a.body == b.body && a.wide == b.wide && a.guarded == b.guarded && (a.elements != 0) == (b.elements != 0) &&
+         a.counters == b.counters &&
          std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(), b.parameters.end(), same_parameter);
 }
 
@@ -67,6 +74,8 @@ class GroupWriter {
         for (const KernelParameter& parameter : part->parameters) AddParameter(parameter);
         blocks_ += part->blocks;
         family.end_block.push_back(blocks_);
+        family.first_counter.push_back(counters_);
+        counters_ += part->counters;
       }
     }
     if (guarded_) {
@@ -78,6 +87,7 @@ class GroupWriter {
   }
 
   KernelLaunch Write() {
+    absl::StrAppend(&text_, CountersText(counters_));
     for (size_t f = 0; f < families_.size(); ++f) WriteFunction(f);
     absl::StrAppend(&text_, HeadOf(threads_, "expr_group", parameters_));
     TextWriter body(1);
@@ -103,6 +113,7 @@ class GroupWriter {
     const KernelPart& part = *family.members[0];
     std::vector<std::string> parameters = {"uint32 block"};
     if (part.elements != 0) parameters.push_back(absl::StrCat(IndexType(part), " elements"));
+    if (part.counters != 0) parameters.emplace_back("uint32* counters");
     for (const KernelParameter& parameter : part.parameters) {
       parameters.push_back(absl::StrCat(parameter.type, " ", parameter.name));
     }
@@ -133,6 +144,10 @@ class GroupWriter {
       body.Line(IndexType(part), " elements;");
       arguments.emplace_back("elements");
     }
+    if (part.counters != 0) {
+      body.Line("uint32* own_counters;");
+      arguments.emplace_back("own_counters");
+    }
     for (const KernelParameter& parameter : part.parameters) {
       body.Line(parameter.type, " ", parameter.name, ";");
       arguments.push_back(parameter.name);
@@ -156,6 +171,7 @@ class GroupWriter {
     const KernelPart& part = *family.members[first];
     body.Line("first = ", family.end_block[first] - part.blocks, "u;");
     if (part.elements != 0) body.Line("elements = ", IndexLiteral(part, part.elements), ";");
+    if (part.counters != 0) body.Line("own_counters = counters + ", family.first_counter[first], "u;");
     for (size_t i = 0; i < part.parameters.size(); ++i) {
       body.Line(part.parameters[i].name, " = p", family.first_parameter[first] + i, ";");
     }
@@ -166,6 +182,7 @@ class GroupWriter {
   std::vector<KernelArgument> arguments_;
   bool guarded_ = false;
   int64_t blocks_ = 0;
+  int64_t counters_ = 0;
   int threads_ = 0;
   std::string text_;
 };
@@ -190,11 +207,11 @@ absl::StatusOr<KernelLaunch> LaunchOf(const KernelPart& part) {
   TextWriter start(1);
   if (part.guarded) start.Line("COTAN_RETURN_ON_ERROR(record);");
   start.Line("using Index = ", IndexType(part), ";");
-  start.Line("const uint32 block = blockIdx.x;");
+  if (part.counters == 0) start.Line("const uint32 block = blockIdx.x;");
   if (part.elements != 0) start.Line("constexpr Index elements = ", IndexLiteral(part, part.elements), ";");
   const KernelPart* const parts[] = {&part};
-  launch.source.text =
-      absl::StrCat(IncludesOf(parts), HeadOf(part.threads, part.entry, parameters), start.Take(), part.body, "}\n");
+  launch.source.text = absl::StrCat(IncludesOf(parts), CountersText(part.counters),
+                                    HeadOf(part.threads, part.entry, parameters), start.Take(), part.body, "}\n");
   launch.source.entry = part.entry;
   launch.grid[0] = static_cast<unsigned>(part.blocks);
   launch.block[0] = static_cast<unsigned>(part.threads);

@@ -26,6 +26,12 @@ void AddOutput(ExprCase& expr, DType dtype, const StridedLayout& layout) {
   expr.outputs.push_back(std::make_unique<HostTensor>(dtype, layout));
 }
 
+// Returns the layout of [batch, channels, height, width].
+StridedLayout ImageLayout(const std::vector<int64_t>& sizes, bool channels_last) {
+  const std::vector<int64_t> nhwc = {0, 2, 3, 1};
+  return channels_last ? DenseLayout(sizes, nhwc) : DenseLayout(sizes);
+}
+
 StridedLayout RowMajor(const std::vector<int64_t>& sizes) { return DenseLayout(sizes); }
 
 }  // namespace
@@ -75,13 +81,57 @@ ExprCase BatchNorm(const std::vector<int64_t>& sizes, bool channels_last, std::m
   b.Output(b.Add(b.Mul(b.Input(3, kF32), b.Constant(kF32, 0.9)), b.Mul(mean, b.Constant(kF32, 0.1))));
   ExprCase expr;
   expr.op = b.Build();
-  const std::vector<int64_t> nhwc = {0, 2, 3, 1};
-  const StridedLayout layout = channels_last ? DenseLayout(sizes, nhwc) : RowMajor(sizes);
+  const StridedLayout layout = ImageLayout(sizes, channels_last);
   const StridedLayout channels = RowMajor({1, sizes[1], 1, 1});
   AddInput(expr, kF32, layout, random);
   for (int i = 0; i < 3; ++i) AddInput(expr, kF32, channels, random);
   AddOutput(expr, kF32, layout);
   AddOutput(expr, kF32, channels);
+  return expr;
+}
+
+ExprCase BatchNormBackward(const std::vector<int64_t>& sizes, bool channels_last, std::mt19937_64& random) {
+  const int reduce[] = {0, 2, 3};
+  ExprBuilder b(sizes, reduce);
+  const int scale = b.Constant(kF32, 1.0 / static_cast<double>(sizes[0] * sizes[2] * sizes[3]));
+  const int gradient = b.Apply(FN_SELECT, {b.Input(1, DType::kBool), b.Constant(kF32, 0), b.Input(0, kF32)});
+  const int rstd = b.Input(4, kF32);
+  const int centered = b.Sub(b.Input(2, kF32), b.Input(3, kF32));
+  const int bias = b.Sum(gradient);
+  const int weight = b.Mul(b.Sum(b.Mul(gradient, centered)), rstd);
+  const int along = b.Mul(b.Mul(b.Mul(centered, rstd), weight), scale);
+  const int inner = b.Sub(b.Sub(gradient, b.Mul(bias, scale)), along);
+  b.Output(b.Mul(inner, b.Mul(b.Input(5, kF32), rstd)));
+  b.Output(weight);
+  b.Output(bias);
+  ExprCase expr;
+  expr.op = b.Build();
+  const StridedLayout layout = ImageLayout(sizes, channels_last);
+  const StridedLayout channels = RowMajor({1, sizes[1], 1, 1});
+  AddInput(expr, kF32, layout, random);
+  AddInput(expr, DType::kBool, layout, random, 0, 2);
+  AddInput(expr, kF32, layout, random);
+  for (int i = 0; i < 3; ++i) AddInput(expr, kF32, channels, random);
+  AddOutput(expr, kF32, layout);
+  for (int i = 0; i < 2; ++i) AddOutput(expr, kF32, channels);
+  return expr;
+}
+
+ExprCase LayerNormBackward(int64_t rows, int64_t columns, std::mt19937_64& random) {
+  const int reduce[] = {1};
+  ExprBuilder b({rows, columns}, reduce);
+  const int scale = b.Constant(kF32, 1.0 / static_cast<double>(columns));
+  const int weighted = b.Mul(b.Input(0, kF32), b.Input(4, kF32));
+  const int normalized = b.Mul(b.Sub(b.Input(1, kF32), b.Input(2, kF32)), b.Input(3, kF32));
+  const int mean = b.Mul(b.Sum(weighted), scale);
+  const int along = b.Mul(b.Sum(b.Mul(weighted, normalized)), scale);
+  b.Output(b.Mul(b.Sub(b.Sub(weighted, mean), b.Mul(normalized, along)), b.Input(3, kF32)));
+  ExprCase expr;
+  expr.op = b.Build();
+  for (int i = 0; i < 2; ++i) AddInput(expr, kF32, RowMajor({rows, columns}), random);
+  for (int i = 0; i < 2; ++i) AddInput(expr, kF32, RowMajor({rows, 1}), random);
+  AddInput(expr, kF32, RowMajor({columns}), random);
+  AddOutput(expr, kF32, RowMajor({rows, columns}));
   return expr;
 }
 

@@ -21,6 +21,13 @@ ExprCase LayerNorm(DType dtype, int64_t rows, int64_t columns, std::mt19937_64& 
 // y, new running mean.
 ExprCase BatchNorm(const std::vector<int64_t>& sizes, bool channels_last, std::mt19937_64& random);
 
+// The backward of batch norm and of a ReLU after it, of f32. Inputs: gradient, bool mask of what the ReLU removed, x,
+// mean, reciprocal standard deviation, weight; outputs: gradients of x, weight, bias.
+ExprCase BatchNormBackward(const std::vector<int64_t>& sizes, bool channels_last, std::mt19937_64& random);
+
+// The gradient of the input of a layer norm of f32. Inputs: gradient, x, mean, reciprocal standard deviation, weight.
+ExprCase LayerNormBackward(int64_t rows, int64_t columns, std::mt19937_64& random);
+
 ExprCase ColumnSum(DType dtype, int64_t rows, int64_t columns, std::mt19937_64& random);
 
 // The gradient of a bias, summed over rows, and its SGD step. Inputs: gradient, bias, momentum; outputs: bias,

@@ -127,10 +127,14 @@ std::vector<size_t> PhaseWriter::OutputsOf(int p, bool full) const {
 void PhaseWriter::WriteAligned(int first, int end, bool full) {
   if (!IsPacked()) return;
   std::set<size_t> operands;
-  for (int p = first; p < end && p < NumPhases(); ++p) {
-    for (const Leaf& leaf : LeavesOf(nodes_.full[static_cast<size_t>(p)])) {
+  const auto add_inputs = [&](const NodeSet& nodes) {
+    for (const Leaf& leaf : LeavesOf(nodes)) {
       if (leaf.kind == PackKind::kConsecutive && problem_.node(leaf.node).fn == FN_INPUT) operands.insert(leaf.operand);
     }
+  };
+  add_inputs(nodes_.invariant);
+  for (int p = first; p < end && p < NumPhases(); ++p) {
+    add_inputs(nodes_.full[static_cast<size_t>(p)]);
     for (const size_t k : OutputsOf(p, full)) {
       if (KindOf(problem_.OutputOperand(k)) == PackKind::kConsecutive) operands.insert(problem_.OutputOperand(k));
     }
@@ -179,17 +183,17 @@ void PhaseWriter::WriteReducedStore(size_t output) {
              Value(problem_.Stored(output)), ");");
 }
 
-void PhaseWriter::WriteKeptArrays(int p) {
+void PhaseWriter::WriteKeptArrays(const NodeSet& nodes, bool exact) {
   for (int i = 0; i < problem_.NumNodes(); ++i) {
-    if (!nodes_.full[static_cast<size_t>(p)][static_cast<size_t>(i)] || !IsKept(i)) continue;
+    if (!nodes[static_cast<size_t>(i)] || !IsKept(i)) continue;
     const bool is_same = IsLeaf(problem_.node(i)) && LeafKind(i) == PackKind::kSame;
     std::string sizes = absl::StrCat("[", schedule_.steps, "]");
     if (IsPacked() && !is_same) absl::StrAppend(&sizes, "[", schedule_.pack, "]");
-    text_.Line(ValueType(problem_.node(i).dtype), " ", NameOf(i), sizes, schedule_.ExactSteps() ? ";" : " = {};");
+    text_.Line(ValueType(problem_.node(i).dtype), " ", NameOf(i), sizes, exact ? ";" : " = {};");
   }
 }
 
-bool PhaseWriter::OpenLoop() {
+bool PhaseWriter::OpenLoop(absl::string_view end, bool exact) {
   const std::string pack = IsPacked() ? absl::StrCat(" * ", schedule_.pack, "u") : "";
   if (schedule_.steps > 0) {
     text_.Directive(kUnrollAll);
@@ -200,14 +204,25 @@ bool PhaseWriter::OpenLoop() {
       text_.Line("const Index r = ", IsPacked() ? "(" : "", "j * ", schedule_.lanes, "u + lane", IsPacked() ? ")" : "",
                  pack, ";");
     }
-    if (schedule_.ExactSteps()) return false;
-    text_.Open("if (r < end)");
+    if (exact) return false;
+    text_.Open("if (r < ", end, ")");
     return true;
   }
   text_.Directive(kUnrollFew);
-  text_.Open("for (Index r = ", schedule_.parts > 1 ? "begin + " : "", "lane", pack,
-             "; r < end; r += ", schedule_.lanes * schedule_.pack, "u)");
+  text_.Open("for (Index r = ", schedule_.parts > 1 ? "begin + " : "", "lane", pack, "; r < ", end,
+             "; r += ", schedule_.lanes * schedule_.pack, "u)");
   return false;
+}
+
+void PhaseWriter::WriteInvariantInputs() {
+  const std::string end = index_.Literal(schedule_.ReducedCount());
+  WriteKeptArrays(nodes_.invariant, schedule_.ExactSteps());
+  const bool has_condition = OpenLoop(end, schedule_.ExactSteps());
+  has_count_ = IsPacked() && !schedule_.WholePacks();
+  if (has_count_) text_.Line("const int count = CountBefore<", schedule_.pack, ">(", end, ", r);");
+  WriteElements(nodes_.invariant, {}, {});
+  if (has_condition) text_.Close();
+  text_.Close();
 }
 
 void PhaseWriter::WritePhase(int p) {
@@ -216,8 +231,9 @@ void PhaseWriter::WritePhase(int p) {
     const ExprNode& node = problem_.node(i);
     text_.Line(TotalType(node.dtype), " t", i, " = ", ReductionType(node), "::Start();");
   }
-  WriteKeptArrays(p);
-  const bool has_condition = OpenLoop();
+  const bool exact = schedule_.ExactSteps() && schedule_.ExactGroups();
+  WriteKeptArrays(nodes_.full[static_cast<size_t>(p)], exact);
+  const bool has_condition = OpenLoop("end", exact);
   has_count_ = IsPacked() && !schedule_.WholePacks();
   if (has_count_) text_.Line("const int count = CountBefore<", schedule_.pack, ">(end, r);");
   WriteElements(nodes_.full[static_cast<size_t>(p)], OutputsOf(p, true), reductions);

@@ -26,6 +26,8 @@ class PhaseWriter {
 
   // Writes what the phases [first, end) need: generator states, whether pointers are aligned.
   void WriteStart(int first, int end);
+  // Writes the loads of inputs that are the same for all kept indices, before these are known.
+  void WriteInvariantInputs();
   // Writes phase `p`. Totals are in variables t<node> afterwards.
   void WritePhase(int p);
   // Writes a whole kernel without reductions: the nodes of phase 0 and the outputs of a level.
@@ -72,9 +74,10 @@ class PhaseWriter {
 
   std::vector<Leaf> LeavesOf(const NodeSet& nodes) const;
   std::vector<size_t> OutputsOf(int p, bool full) const;
-  void WriteKeptArrays(int p);
-  // Returns true if a condition is open within the loop.
-  bool OpenLoop();
+  // Declares the arrays of those of `nodes` that are kept. `exact`: all threads fill them.
+  void WriteKeptArrays(const NodeSet& nodes, bool exact);
+  // Opens a loop over the packs of a thread. Returns true if a condition is open within it, as always if not `exact`.
+  bool OpenLoop(absl::string_view end, bool exact);
   // Writes the elements at index r.
   void WriteElements(const NodeSet& nodes, const std::vector<size_t>& outputs, const std::vector<int>& reductions);
   // Writes the nodes, totals and stores of one element.

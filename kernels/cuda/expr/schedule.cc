@@ -3,6 +3,7 @@
 #include "kernels/cuda/expr/schedule.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/cuda/expr/node_text.h"
 
@@ -11,19 +12,24 @@ namespace {
 
 using serialization::FN_RANDOM_UNIFORM;
 
-// Blocks that fill a large GPU. A constant: results do not depend on the device.
-constexpr int64_t kManyBlocks = 132;
 constexpr int kWarp = 32;
 constexpr int kMaxThreads = 1024;
-// Bounds of what a thread keeps in registers between phases.
-constexpr int64_t kMaxKeptElements = 16;
-constexpr int64_t kMaxKeptElementsOfWarps = 32;
+constexpr int64_t kSectorBytes = 32;  // of an access to memory
+constexpr int64_t kThreadsOfProcessor = 2048;
+// Bounds of what a thread keeps in registers between phases: of all blocks, of groups of a warp, and of blocks of
+// kMaxThreads.
+constexpr int64_t kMaxKeptElements = 64;
 constexpr int64_t kMaxKeptRegisters = 64;
+constexpr int64_t kMaxKeptElementsOfWarps = 32;
+constexpr int64_t kMaxKeptElementsOfMany = 16;
+constexpr int64_t kMaxKeptRegistersOfMany = 32;
+// Rows that a group handles one after another, at most.
+constexpr int64_t kMaxRows = 16;
 // Additions that one thread makes in sequence, for the digits of f32 sums.
 constexpr int64_t kMaxSequence = 512;
 // Bounds of the instructions of an unrolled loop.
 constexpr int64_t kMaxPackInstructions = 800;
-constexpr int64_t kMaxKeptInstructions = 2500;
+constexpr int64_t kMaxKeptInstructions = 3000;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
@@ -40,11 +46,11 @@ bool TakesPart(const Problem& problem, size_t operand, bool full) {
   return of.kind == Operand::Kind::kInput || full;
 }
 
-// Returns roughly the instructions of one element.
-int64_t InstructionsOf(const Problem& problem) {
+// Returns roughly the instructions of one element: of the full nodes only, or of all.
+int64_t InstructionsOf(const Problem& problem, bool full_only) {
   int64_t sum = 0;
   for (int i = 0; i < problem.NumNodes(); ++i) {
-    if (!problem.IsNeeded(i)) continue;
+    if (!problem.IsNeeded(i) || (full_only && !problem.IsFull(i))) continue;
     const ExprNode& node = problem.node(i);
     const int64_t width = node.dtype == DType::kFloat64 || node.dtype == DType::kInt64 ? 3 : 1;
     switch (ExprCostOf(node.fn)) {
@@ -92,7 +98,7 @@ int PackOf(const Problem& problem, const Axis& axis, const Axis& other) {
   if (dense.empty()) return 1;
   size_t bytes = 1;
   for (const size_t i : dense) bytes = std::max(bytes, ByteSize(problem.operands[i].dtype));
-  const int64_t instructions = InstructionsOf(problem);
+  const int64_t instructions = InstructionsOf(problem, /*full_only=*/false);
   for (int64_t pack = 16 / static_cast<int64_t>(bytes); pack > 1; pack /= 2) {
     const bool fits = pack * instructions <= kMaxPackInstructions || pack == 2;
     const bool all = std::all_of(dense.begin(), dense.end(),
@@ -115,24 +121,52 @@ bool NeedsWideIndex(const Problem& problem) {
   return false;
 }
 
-// Returns the 32-bit registers that a thread needs for each element that it keeps.
-int64_t KeptRegistersOf(const Problem& problem) {
-  const PhaseNodes nodes = PhaseNodesOf(problem, /*keep=*/true);
+int64_t RegistersOf(const Problem& problem, const NodeSet& nodes) {
   int64_t registers = 0;
   for (int i = 0; i < problem.NumNodes(); ++i) {
-    if (nodes.kept[static_cast<size_t>(i)]) registers += ValueBytes(problem.node(i).dtype) / 4;
+    if (nodes[static_cast<size_t>(i)]) registers += ValueBytes(problem.node(i).dtype) / 4;
   }
   return registers;
 }
 
-// Keeps values in registers if `steps` packs fit.
-void KeepIfFits(const Problem& problem, int64_t steps, int64_t max_elements, Schedule& schedule) {
+// Returns the 32-bit registers that a thread needs for each element that it keeps.
+int64_t KeptRegistersOf(const Problem& problem, Keep keep) {
+  return RegistersOf(problem, PhaseNodesOf(problem, keep).kept);
+}
+
+bool FitsRegisters(int64_t registers, int64_t elements, const Schedule& schedule) {
+  if (schedule.threads >= kMaxThreads) {
+    return elements <= kMaxKeptElementsOfMany && registers * elements <= kMaxKeptRegistersOfMany;
+  }
+  return elements <= kMaxKeptElements && registers * elements <= kMaxKeptRegisters;
+}
+
+// Keeps values in registers if those of all packs of a thread fit.
+void KeepIfFits(const Problem& problem, Schedule& schedule) {
+  const int64_t unit = static_cast<int64_t>(schedule.lanes) * schedule.pack;
+  const int64_t steps = CeilDiv(schedule.ReducedCount(), unit);
   const int64_t elements = steps * schedule.pack;
-  if (problem.num_phases < 2 || schedule.parts > 1 || steps == 0 || elements > max_elements) return;
-  const int64_t registers = KeptRegistersOf(problem);
-  if (registers == 0 || registers * elements > kMaxKeptRegisters) return;
-  if (InstructionsOf(problem) * elements > kMaxKeptInstructions && elements > schedule.pack) return;
+  if (problem.num_phases < 2 || schedule.parts > 1 || steps == 0) return;
+  const int64_t of_inputs = KeptRegistersOf(problem, Keep::kInputs);
+  const int64_t of_values = KeptRegistersOf(problem, Keep::kValues);
+  const int64_t registers = std::min(of_inputs, of_values);
+  if (registers == 0 || !FitsRegisters(registers, elements, schedule)) return;
+  if (InstructionsOf(problem, /*full_only=*/true) * elements > kMaxKeptInstructions && elements > schedule.pack) return;
   schedule.steps = static_cast<int>(steps);
+  schedule.keep = of_values < of_inputs ? Keep::kValues : Keep::kInputs;
+}
+
+// Lets groups handle several kept indices if they read inputs that are the same for all, and the GPU stays filled.
+void ChooseRowsOfGroup(const Problem& problem, const ScheduleOptions& options, Schedule& schedule) {
+  if (schedule.steps == 0) return;
+  const int64_t full_grid = options.processors * (kThreadsOfProcessor / schedule.threads);
+  const int64_t rows = std::min(kMaxRows, CeilDiv(schedule.KeptCount(), schedule.groups) / full_grid);
+  const NodeSet kept = PhaseNodesOf(problem, schedule.keep).kept;
+  NodeSet both = InvariantInputsOf(problem);
+  if (rows < 2 || std::find(both.begin(), both.end(), true) == both.end()) return;
+  for (size_t i = 0; i < kept.size(); ++i) both[i] = both[i] || kept[i];
+  const int64_t elements = static_cast<int64_t>(schedule.steps) * schedule.pack;
+  if (FitsRegisters(RegistersOf(problem, both), elements, schedule)) schedule.rows = static_cast<int>(rows);
 }
 
 // Splits the reduced axis into about `parts` parts.
@@ -142,61 +176,143 @@ void Split(int64_t parts, Schedule& schedule) {
   schedule.parts = std::max<int64_t>(1, CeilDiv(schedule.ReducedCount(), std::max<int64_t>(schedule.part_size, 1)));
 }
 
-void ChooseRows(const Problem& problem, const ScheduleOptions& options, Schedule& schedule) {
-  schedule.kind = Schedule::Kind::kRows;
-  schedule.pack = PackOf(problem, schedule.reduced, schedule.kept);
-  const int64_t kept = schedule.KeptCount();
-  int64_t packs = CeilDiv(schedule.ReducedCount(), schedule.pack);
-  int64_t max_steps = std::max<int64_t>(1, kMaxKeptElements / schedule.pack);
-  const bool few_rows = kept * kWarp < kManyBlocks * options.threads;
-  const bool splits = kept < kManyBlocks && schedule.ReducedCount() >= options.min_split_elements;
-  if (!splits && (packs <= kWarp || (packs <= kWarp * max_steps * 2 && !few_rows))) {
-    schedule.lanes = static_cast<int>(std::min<int64_t>(kWarp, PowerOfTwoFrom(packs)));
-    schedule.groups = schedule.threads / schedule.lanes;
-    Split(1, schedule);
-    KeepIfFits(problem, CeilDiv(packs, schedule.lanes), kMaxKeptElementsOfWarps, schedule);
-    return;
+// Returns true if the reduced axis of a schedule without parts is better divided among more blocks.
+bool IsWorthSplitting(const Problem& problem, const ScheduleOptions& options, const Schedule& schedule) {
+  const int64_t tiles = schedule.Tiles();
+  if (tiles >= options.processors) return false;
+  int64_t read = 0;  // bytes of an element
+  int64_t written = 0;
+  for (size_t i = 0; i < problem.operands.size(); ++i) {
+    const Operand& operand = problem.operands[i];
+    const DimVector& strides = schedule.reduced.strides[i];
+    const bool is_full = std::any_of(strides.begin(), strides.end(), [](int64_t stride) { return stride != 0; });
+    if (!operand.InMemory() || !IsUsed(problem, i) || !is_full) continue;
+    (operand.kind == Operand::Kind::kInput ? read : written) += static_cast<int64_t>(ByteSize(operand.dtype));
   }
-  while (schedule.pack > 1 && 2 * packs <= schedule.threads) {  // more threads rather than wide packs
-    schedule.pack /= 2;
-    packs = CeilDiv(schedule.ReducedCount(), schedule.pack);
-    max_steps *= 2;
+  const int64_t phases = problem.num_phases;
+  const int64_t block = schedule.KeptPerBlock() * schedule.ReducedCount();
+  const int64_t share = CeilDiv(schedule.KeptCount() * schedule.ReducedCount(), options.processors);
+  const int64_t waits = phases - 1 + (StoresAfterPhases(problem) ? 1 : 0);
+  return block * (read * (schedule.steps > 0 ? 1 : phases) + written) >
+         share * (read * phases + written) + waits * options.wait_bytes;
+}
+
+// Chooses groups of a warp or less, several to a block.
+bool ChooseWarps(const ScheduleOptions& options, Schedule& schedule) {
+  const int64_t packs = CeilDiv(schedule.ReducedCount(), schedule.pack);
+  const int64_t max_steps = kMaxKeptElementsOfWarps / schedule.pack;
+  const bool few_rows = schedule.KeptCount() * kWarp < options.processors * static_cast<int64_t>(options.threads);
+  if (packs > kWarp && (packs > kWarp * max_steps || few_rows)) return false;
+  schedule.lanes = static_cast<int>(std::min<int64_t>(kWarp, PowerOfTwoFrom(packs)));
+  schedule.groups = schedule.threads / schedule.lanes;
+  return true;
+}
+
+// Chooses groups of a whole block.
+void ChooseBlocks(const Problem& problem, const ScheduleOptions& options, Schedule& schedule) {
+  const auto elements = [&](int threads) {
+    return CeilDiv(schedule.ReducedCount(), static_cast<int64_t>(threads) * schedule.pack) * schedule.pack;
+  };
+  while (schedule.pack > 1 && schedule.ReducedCount() <= schedule.threads * int64_t{schedule.pack} / 2) {
+    schedule.pack /= 2;  // more threads rather than wide packs
   }
-  if (problem.num_phases > 1 && !splits) {
-    while (schedule.threads < kMaxThreads && CeilDiv(packs, schedule.threads) > max_steps) schedule.threads *= 2;
-    if (CeilDiv(packs, schedule.threads) > max_steps) schedule.threads = 2 * options.threads;
+  if (problem.num_phases > 1) {
+    const int64_t bound = kMaxKeptElementsOfMany;
+    while (schedule.threads < kMaxThreads && elements(schedule.threads) > bound) schedule.threads *= 2;
+    if (elements(schedule.threads) > bound) schedule.threads = 2 * options.threads;
   }
   schedule.lanes = schedule.threads;
   schedule.groups = 1;
-  const int64_t steps = CeilDiv(packs, schedule.lanes);
-  int64_t parts = CeilDiv(steps * schedule.pack, kMaxSequence);
-  if (splits) {
-    parts = std::max(parts, std::min(CeilDiv(2 * kManyBlocks, kept), steps / options.min_part_steps));
-  }
-  Split(parts, schedule);
-  KeepIfFits(problem, steps, kMaxKeptElements, schedule);
 }
 
-void ChooseColumns(const Problem& problem, const ScheduleOptions& options, Schedule& schedule) {
-  schedule.kind = Schedule::Kind::kColumns;
-  const int64_t kept = schedule.KeptCount();
+// Chooses what depends on lanes and groups, of a schedule without parts.
+void FinishRows(const Problem& problem, const ScheduleOptions& options, Schedule& schedule) {
+  const int64_t elements = CeilDiv(schedule.ReducedCount(), schedule.lanes);
+  Split(schedule.lanes > kWarp ? CeilDiv(elements, kMaxSequence) : 1, schedule);
+  KeepIfFits(problem, schedule);
+  ChooseRowsOfGroup(problem, options, schedule);
+}
+
+Schedule ChooseRows(const Problem& problem, const ScheduleOptions& options, Schedule schedule) {
+  schedule.kind = Schedule::Kind::kRows;
+  schedule.pack = PackOf(problem, schedule.reduced, schedule.kept);
+  const Schedule start = schedule;
+  const bool has_warps = ChooseWarps(options, schedule);
+  if (!has_warps) ChooseBlocks(problem, options, schedule);
+  FinishRows(problem, options, schedule);
+  if (has_warps && schedule.rows == 1) {
+    // A block has room for inputs that are the same for all rows.
+    Schedule blocks = start;
+    ChooseBlocks(problem, options, blocks);
+    FinishRows(problem, options, blocks);
+    if (blocks.rows > 1) return blocks;
+  }
+  if (!IsWorthSplitting(problem, options, schedule)) return schedule;
+  Schedule split = start;
+  split.lanes = split.threads;
+  const int64_t steps = CeilDiv(split.ReducedCount(), static_cast<int64_t>(split.lanes) * split.pack);
+  const int64_t wanted = std::min(CeilDiv(2 * options.processors, split.KeptCount()), steps / options.min_part_steps);
+  Split(std::max(CeilDiv(steps * split.pack, kMaxSequence), wanted), split);
+  return split.parts > 1 ? split : schedule;
+}
+
+// Returns the kept indices, at most a warp, that a block has if there are few: 32 bytes of the widest of the operands
+// that are consecutive, if these begin at multiples of 32 bytes.
+int SectorOf(const Problem& problem, const Schedule& schedule) {
+  int64_t bytes = 1;
+  for (size_t i = 0; i < problem.operands.size(); ++i) {
+    if (!problem.operands[i].InMemory() || !IsUsed(problem, i) || StepOf(schedule.kept, i) != 1) continue;
+    bytes = std::max(bytes, static_cast<int64_t>(ByteSize(problem.operands[i].dtype)));
+  }
+  const int64_t sector = kSectorBytes / bytes;
+  for (size_t i = 0; i < problem.operands.size(); ++i) {
+    if (!problem.operands[i].InMemory() || !IsUsed(problem, i) || StepOf(schedule.kept, i) != 1) continue;
+    if (PackKindOf(schedule.kept, schedule.reduced, i, sector) != PackKind::kConsecutive) return kWarp;
+  }
+  return static_cast<int>(sector);
+}
+
+// Returns the threads of blocks of columns: more than usual if there are few blocks.
+int ThreadsOfColumns(const ScheduleOptions& options, const Schedule& schedule) {
+  const bool few_blocks = schedule.Tiles() < 2 * options.processors;
+  if (schedule.ReducedCount() < options.threads || !few_blocks) return options.threads;
+  return std::min(4 * options.threads, kMaxThreads);
+}
+
+// Sets threads and lanes of a schedule with `groups`.
+void SetThreads(int threads, Schedule& schedule) {
   const int64_t reduced = schedule.ReducedCount();
-  schedule.groups = static_cast<int>(std::min<int64_t>(kWarp, PowerOfTwoFrom(kept)));
-  const int64_t blocks = CeilDiv(kept, schedule.groups);
-  if (reduced >= options.threads && blocks < 2 * kManyBlocks)
-    schedule.threads = std::min(4 * options.threads, kMaxThreads);
-  schedule.lanes = schedule.threads / schedule.groups;
+  schedule.threads = threads;
+  schedule.lanes = threads / schedule.groups;
   if (PowerOfTwoFrom(reduced) < schedule.lanes) {  // few rows: more columns per block
     schedule.lanes = static_cast<int>(PowerOfTwoFrom(reduced));
-    schedule.groups = schedule.threads / schedule.lanes;
+    schedule.groups = threads / schedule.lanes;
   }
-  const int64_t steps = CeilDiv(reduced, schedule.lanes);
-  int64_t parts = CeilDiv(steps, kMaxSequence);
-  if (blocks < kManyBlocks && schedule.groups * reduced >= options.min_split_elements) {
-    parts = std::max(parts, std::min(CeilDiv(2 * kManyBlocks, blocks), steps / (2 * options.min_part_steps)));
+}
+
+Schedule ChooseColumns(const Problem& problem, const ScheduleOptions& options, Schedule schedule) {
+  schedule.kind = Schedule::Kind::kColumns;
+  schedule.groups = static_cast<int>(std::min<int64_t>(kWarp, PowerOfTwoFrom(schedule.KeptCount())));
+  Schedule split = schedule;
+  const int sector = SectorOf(problem, schedule);
+  while (schedule.groups > sector && schedule.Tiles() < options.processors) schedule.groups /= 2;
+  // Many threads, or more registers for each of fewer ones, may keep what the usual number cannot.
+  const Schedule tiles = schedule;
+  const int usual = ThreadsOfColumns(options, tiles);
+  for (const int threads : {usual, kMaxThreads, kMaxThreads / 2}) {
+    Schedule candidate = tiles;
+    SetThreads(threads, candidate);
+    Split(CeilDiv(CeilDiv(candidate.ReducedCount(), candidate.lanes), kMaxSequence), candidate);
+    KeepIfFits(problem, candidate);
+    if (threads == usual || candidate.steps > 0) schedule = candidate;
+    if (schedule.steps > 0 || problem.num_phases < 2) break;
   }
-  Split(parts, schedule);
-  KeepIfFits(problem, steps, kMaxKeptElements, schedule);
+  if (!IsWorthSplitting(problem, options, schedule)) return schedule;
+  SetThreads(ThreadsOfColumns(options, split), split);
+  const int64_t steps = CeilDiv(split.ReducedCount(), split.lanes);
+  const int64_t wanted = std::min(CeilDiv(2 * options.processors, split.Tiles()), steps / (2 * options.min_part_steps));
+  Split(std::max(CeilDiv(steps, kMaxSequence), wanted), split);
+  return split.parts > 1 ? split : schedule;
 }
 
 }  // namespace
@@ -213,12 +329,9 @@ Schedule ScheduleReduction(const Problem& problem, const ScheduleOptions& option
   schedule.kept = MakeAxis(kept, sizes, problem.operands);
   schedule.reduced = MakeAxis(reduced, sizes, problem.operands);
   const bool inner_is_reduced = order.empty() || problem.program.reduce[static_cast<size_t>(order.back())];
-  if (inner_is_reduced || schedule.KeptCount() == 1) {
-    ChooseRows(problem, options, schedule);
-  } else {
-    ChooseColumns(problem, options, schedule);
-  }
-  return schedule;
+  const bool rows = inner_is_reduced || schedule.KeptCount() == 1;
+  return rows ? ChooseRows(problem, options, std::move(schedule))
+              : ChooseColumns(problem, options, std::move(schedule));
 }
 
 Schedule SchedulePointwise(const Problem& problem, bool full, const ScheduleOptions& options) {

@@ -1,6 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // How an expression is spread over blocks and threads. Depends on the expression and its geometry alone.
+//
+// An expression with reductions is one launch, in one of two forms:
+// - A block has all of the reduced axis for its kept indices, and runs all phases. Values stay in registers between
+//   phases if they fit: then each operand passes between memory and the block once. Otherwise each phase reads its
+//   inputs again, mostly from the L2 cache. Where kept indices are consecutive in memory, a block has as few of them as
+//   are 32 bytes, the unit of accesses, until the GPU is filled.
+// - Parts of the reduced axis are items of one launch, see reduce.cuh: those of a phase leave totals in scratch memory,
+//   and those of the next phase wait for them. Each phase reads its inputs again.
+// The first form uses few multiprocessors if there are few kept indices; the second one waits between phases. The bytes
+// that one block moves in the first form are compared with the share of a multiprocessor in the second one plus
+// ScheduleOptions::wait_bytes for each wait: the form that moves fewer is taken.
 #ifndef COTAN_KERNELS_CUDA_EXPR_SCHEDULE_H_
 #define COTAN_KERNELS_CUDA_EXPR_SCHEDULE_H_
 
@@ -16,9 +27,12 @@ namespace cotan::cuda::expr {
 struct ScheduleOptions {
   // Threads of most blocks: a power of two, at least 32.
   int threads = 256;
-  // Elements of a block from which it is worth another launch to divide them among more blocks.
-  int64_t min_split_elements = 65536;
-  // Packs that each thread of a part then has at least.
+  // Multiprocessors of the GPU for which grids are sized: an H100. A constant: results do not depend on the device.
+  int processors = 132;
+  // Bytes that one block moves while the others wait for the end of a phase: two microseconds at 80 GB/s, which is
+  // about what one multiprocessor reads from the L2 cache.
+  int64_t wait_bytes = 160 << 10;
+  // Packs that each thread of a part has at least.
   int64_t min_part_steps = 4;
 };
 
@@ -38,22 +52,28 @@ struct Schedule {
   int threads = 256;  // of a block
   int lanes = 1;
   int groups = 1;
-  // If not 0, all phases are one launch and a thread handles this many packs, whose values stay in registers from phase
-  // to phase. Otherwise threads loop over packs and compute values again in each phase.
+  // Kept indices that a group handles one after another. Inputs that are the same for all of them stay in registers.
+  int rows = 1;
+  // If not 0, a thread handles this many packs, whose values stay in registers from phase to phase. Otherwise threads
+  // loop over packs and compute values again in each phase.
   int steps = 0;
-  // Parts of the reduced axis, which blocks of their own handle. With more than one, each phase is a launch that
-  // leaves totals in scratch memory; the next one adds them.
+  Keep keep = Keep::kNothing;  // of steps
+  // Parts of the reduced axis, which items of their own handle.
   int64_t parts = 1;
   int64_t part_size = 0;
 
   int64_t KeptCount() const { return kept.Count(); }
   int64_t ReducedCount() const { return reduced.Count(); }
-  bool ExactGroups() const { return KeptCount() % groups == 0; }
-  // Returns true if all packs are whole, and all threads have `steps` of them.
+  int64_t KeptPerBlock() const { return static_cast<int64_t>(groups) * rows; }
+  // Returns the number of blocks, of those with the same part.
+  int64_t Tiles() const { return (KeptCount() + KeptPerBlock() - 1) / KeptPerBlock(); }
+  bool ExactGroups() const { return KeptCount() % KeptPerBlock() == 0; }
+  // Returns true if values in registers leave no room for addresses.
+  bool RenewsLane() const { return steps * pack > 16; }
   bool WholePacks() const { return ReducedCount() % pack == 0; }
-  bool ExactSteps() const {
-    return steps > 0 && ExactGroups() && ReducedCount() == static_cast<int64_t>(lanes) * steps * pack;
-  }
+  // Returns true if all threads with a valid kept index have `steps` whole packs; all threads have one if also
+  // ExactGroups().
+  bool ExactSteps() const { return steps > 0 && ReducedCount() == static_cast<int64_t>(lanes) * steps * pack; }
 };
 
 // Returns the schedule of an expression with reductions. The domain has kept indices.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace cotan::cuda::expr {
 
@@ -31,6 +32,9 @@ class TextWriter {
   }
   // Writes a line that is not indented.
   void Directive(absl::string_view line) { absl::StrAppend(&text_, line, "\n"); }
+
+  // Writes lines as they are.
+  void Append(absl::string_view lines) { absl::StrAppend(&text_, lines); }
 
   std::string Take() { return std::move(text_); }
 

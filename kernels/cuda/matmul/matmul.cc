@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "kernels/api/matmul_epilogue.h"
 #include "kernels/api/op_check.h"
+#include "kernels/cuda/expr/analysis.h"
 #include "kernels/cuda/matmul/library_matmul.h"
 #include "kernels/cuda/matmul/matmul_problem.h"
 #include "kernels/cuda/matmul/strided_copy.h"
@@ -100,15 +101,22 @@ absl::StatusOr<KernelPlan> PlanWithEpilogue(const KernelRequest& request, Kernel
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   COTAN_ASSIGN_OR_RETURN(const MatmulParts parts, TakeApartMatmul(request));
   COTAN_ASSIGN_OR_RETURN(MatmulProblem problem, AnalyzeMatmul(parts.Product(request)));
-  problem[kMatmulD].argument = ScratchArgument(0);
   const TensorSpec& product = parts.expr_inputs[0];
+  KernelRequest epilogue_request = parts.Epilogue(request);
+  epilogue_request.guarded_outputs = request.guarded_outputs;
+  epilogue_request.name = request.name;
+  if (kernels == Kernels::kTiled || IsSmallProduct(request.inputs[0], product, /*spared_launches=*/1)) {
+    KernelPlan plan;
+    if (problem.IsEmpty()) return plan;
+    COTAN_ASSIGN_OR_RETURN(const expr::Problem epilogue, expr::AnalyzeExpr(epilogue_request));
+    plan.steps.emplace_back(PlanTiledProduct(problem, epilogue));
+    return plan;
+  }
+  problem[kMatmulD].argument = ScratchArgument(0);
   const int64_t bytes = NumElements(product.layout.sizes) * static_cast<int64_t>(ByteSize(product.dtype));
   const int64_t rest = (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
   KernelPlan plan = PlanProblem(problem, kernels, /*is_guarded=*/false, rest);
 
-  KernelRequest epilogue_request = parts.Epilogue(request);
-  epilogue_request.guarded_outputs = request.guarded_outputs;
-  epilogue_request.name = request.name;
   COTAN_ASSIGN_OR_RETURN(KernelPlan epilogue, plan_epilogue(epilogue_request));
   for (PlanStep& step : epilogue.steps) {
     MoveArguments(step, /*product=*/0, /*scratch=*/rest);

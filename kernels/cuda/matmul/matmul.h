@@ -13,11 +13,12 @@ namespace cotan::cuda {
 // compute in several steps by a kernel of this project. Sums, and an addend, are in f32 (f64 for f64) and are rounded
 // once; those of integers wrap around. They are added in the same order in each run.
 //
-// An epilogue is planned by `plan_epilogue` as an Expr op whose input 0 is the product, in scratch.
-// InvalidArgument, Unimplemented: from CheckOp() or `plan_epilogue`.
+// The epilogue of a small product (IsSmallProduct()) is a part of its kernel, which has the bits of the product
+// followed by an Expr op. Otherwise it is planned by `plan_epilogue` as an Expr op whose input 0 is the product, in
+// scratch. InvalidArgument, Unimplemented: from CheckOp() or `plan_epilogue`.
 absl::StatusOr<KernelPlan> PlanMatmul(const KernelRequest& request, PlanKernel plan_epilogue);
 
-// As PlanMatmul(), without cuBLASLt.
+// As PlanMatmul(), without cuBLASLt; epilogues are parts of all kernels.
 absl::StatusOr<KernelPlan> PlanTiledMatmul(const KernelRequest& request, PlanKernel plan_epilogue);
 
 }  // namespace cotan::cuda

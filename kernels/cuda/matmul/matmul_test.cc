@@ -413,9 +413,9 @@ absl::StatusOr<KernelPlan> PlanScale(const KernelRequest& request) {
   return plan;
 }
 
-TEST(MatmulTest, AnEpilogueReadsTheProductFromScratch) {
+TEST(MatmulTest, TheEpilogueOfALongSumReadsTheProductFromScratch) {
   std::mt19937_64 random(TestSeed());
-  for (const int64_t k : {0, 5, 40}) {
+  for (const int64_t k : {1030, 1100}) {
     HostTensor a = RandomTensor(kF32, {{6, k}, {2 * k + 1, 2}, 0}, random);  // copied to scratch for the library
     HostTensor b = RandomTensor(kF32, DenseLayout({k, 7}), random);
     HostTensor scale = RandomTensor(kF32, DenseLayout({6, 7}), random);
@@ -425,19 +425,16 @@ TEST(MatmulTest, AnEpilogueReadsTheProductFromScratch) {
     *op.mutable_matmul()->mutable_epilogue() = builder.expr();
     HostTensor expected(kF32, DenseLayout({6, 7}));
     ASSERT_TRUE(RunOp(reference::MakeMatmul, op, {&a, &b, &scale}, {&expected}).ok());
-    const auto fastest = [](const KernelRequest& request) { return PlanMatmul(request, PlanScale); };
-    const auto tiled = [](const KernelRequest& request) {
-      absl::StatusOr<KernelPlan> plan = PlanTiledMatmul(request, PlanScale);
+    const auto plan = [](const KernelRequest& request) {
+      absl::StatusOr<KernelPlan> plan = PlanMatmul(request, PlanScale);
       EXPECT_EQ(plan->error_at(0, 0).message(), "planned");
       return plan;
     };
-    for (const PlanFunction plan : {PlanFunction(fastest), PlanFunction(tiled)}) {
-      // The result takes the place of the scale.
-      HostTensor state = scale;
-      const absl::Status status = RunMatmul(plan, op, {&a, &b, &state}, {&state}).status();
-      ASSERT_TRUE(status.ok()) << status;
-      EXPECT_LE(ErrorInUnits(state, expected.Values()), cotan::testing::kMatmul);
-    }
+    // The result takes the place of the scale.
+    HostTensor state = scale;
+    const absl::Status status = RunMatmul(plan, op, {&a, &b, &state}, {&state}).status();
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_LE(ErrorInUnits(state, expected.Values()), cotan::testing::kMatmul);
   }
 }
 

@@ -6,9 +6,13 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "kernels/cuda/expr/epilogue_writer.h"
 
 namespace cotan::cuda {
 namespace {
@@ -16,32 +20,42 @@ namespace {
 constexpr int64_t kThreads = 256;
 constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxTile = 128;
+// With an epilogue, whose text is repeated for each element of a thread.
+constexpr int64_t kMaxEpilogueTile = 64;
 // Tiles that keep a GPU busy. A constant, so that plans do not depend on the device.
 constexpr int64_t kManyTiles = 132;
+// Steps from which the slices of a block share them if there are few tiles.
+constexpr int64_t kManySteps = 128;
+constexpr int64_t kSlices = 4;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 struct Tile {
   int64_t rows, columns;
+  int64_t slices = 1;
 };
 
 int64_t NumTiles(const MatmulProblem& problem, const Tile& tile) {
   return CeilDiv(problem.m, tile.rows) * CeilDiv(problem.n, tile.columns) * problem.BatchSize();
 }
 
-// Returns the largest tile that leaves many tiles, and few empty rows and columns.
-Tile ChooseTile(const MatmulProblem& problem) {
+// Returns the largest tile that leaves many tiles, and few empty rows and columns. The order in which a sum is added
+// does not depend on `max_side`.
+Tile ChooseTile(const MatmulProblem& problem, int64_t max_side) {
   const auto fit = [](int64_t extent, int64_t most) {
     int64_t side = most;
     while (side > 16 && side / 2 >= extent) side /= 2;
     return side;
   };
-  const int64_t most = ByteSize(problem.dtype) == 8 ? 64 : kMaxTile;
+  const int64_t most = ByteSize(problem.dtype) == 8 ? std::min<int64_t>(max_side, 64) : max_side;
   for (int64_t side = most; side > 32; side /= 2) {
     const Tile tile = {fit(problem.m, side), fit(problem.n, side)};
     if (NumTiles(problem, tile) >= kManyTiles) return tile;
   }
-  return {fit(problem.m, 32), fit(problem.n, 32)};
+  const Tile tile = {fit(problem.m, 32), fit(problem.n, 32)};
+  // A block that is alone on its processor waits for memory once for each tile of steps.
+  if (problem.k >= kManySteps && NumTiles(problem, tile) < kManyTiles) return {16, 16, kSlices};
+  return tile;
 }
 
 absl::string_view ElementName(DType dtype) {
@@ -103,8 +117,9 @@ std::string LocateText(const MatmulProblem& problem) {
 
 // Returns the geometry for matmul.cuh.
 std::string ShapeText(const MatmulProblem& problem, bool fits_int) {
-  std::string text = absl::StrCat("struct Shape {\n  using Element = ", ElementName(problem.dtype),
-                                  ";\n  using Index = ", fits_int ? "int" : "long long", ";\n");
+  std::string text = absl::StrCat(
+      "struct Shape {\n  using Element = ", ElementName(problem.dtype),
+      ";\n  using Sum = cotan::matmul::SumOf<Element>::Type;\n  using Index = ", fits_int ? "int" : "long long", ";\n");
   const auto constant = [&](absl::string_view name, int64_t value) {
     absl::StrAppend(&text, "  static constexpr Index k", name, " = ", value, ";\n");
   };
@@ -130,31 +145,72 @@ std::string ShapeText(const MatmulProblem& problem, bool fits_int) {
   return absl::StrCat(text, LocateText(problem), "};\n");
 }
 
-}  // namespace
+// A kernel that is being made.
+struct KernelText {
+  std::string includes;
+  std::string definitions;  // after the shape
+  std::string result;       // the object that receives the sums
+  std::vector<std::string> parameters;
+  std::vector<KernelArgument> arguments;
 
-KernelLaunch PlanTiledProduct(const MatmulProblem& problem, bool is_guarded) {
-  const Tile tile = ChooseTile(problem);
+  void Add(std::string parameter, const KernelArgument& argument) {
+    parameters.push_back(std::move(parameter));
+    arguments.push_back(argument);
+  }
+};
+
+KernelLaunch MakeLaunch(const MatmulProblem& problem, const Tile& tile, bool is_guarded, absl::string_view entry,
+                        KernelText text) {
   const int64_t num_tiles = NumTiles(problem, tile);
+  if (is_guarded) text.Add("const cotan::ErrorRecord* record", ErrorRecordArgument());
   KernelLaunch launch;
   launch.grid = {static_cast<unsigned>(std::min(num_tiles, kMaxInt)), 1, 1};
   launch.block = {static_cast<unsigned>(kThreads), 1, 1};
-  launch.source.entry = "matmul_tiles";
-  std::string parameters;
-  const auto add = [&](absl::string_view parameter, const KernelArgument& argument) {
-    absl::StrAppend(&parameters, parameters.empty() ? "" : ", ", parameter);
-    launch.arguments.push_back(argument);
-  };
-  add("const Shape::Element* a", problem[kMatmulA].argument);
-  add("const Shape::Element* b", problem[kMatmulB].argument);
-  if (problem.has_c) add("const Shape::Element* c", problem[kMatmulC].argument);
-  add("Shape::Element* d", problem[kMatmulD].argument);
-  if (is_guarded) add("const cotan::ErrorRecord* record", ErrorRecordArgument());
-  launch.source.text = absl::StrCat(
-      "#include \"cotan/matmul.cuh\"\n", ShapeText(problem, FitsInt(problem, num_tiles)),
-      "extern \"C\" __global__ void __launch_bounds__(", kThreads, ") ", launch.source.entry, "(", parameters, ") {\n",
-      is_guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "", "  cotan::matmul::TiledProduct<Shape, ", tile.rows, ", ",
-      tile.columns, ">(a, b, ", problem.has_c ? "c" : "nullptr", ", d);\n}\n");
+  launch.source.entry = std::string(entry);
+  launch.source.text =
+      absl::StrCat(text.includes, ShapeText(problem, FitsInt(problem, num_tiles)), text.definitions,
+                   "extern \"C\" __global__ void __launch_bounds__(", kThreads, ") ", entry, "(",
+                   absl::StrJoin(text.parameters, ", "), ") {\n",
+                   is_guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "", "  cotan::matmul::TiledProduct<Shape, ",
+                   tile.rows, ", ", tile.columns, ", ", tile.slices, ">(a, b, ", text.result, ");\n}\n");
+  launch.arguments = std::move(text.arguments);
   return launch;
+}
+
+// Returns the argument of the op for that of its epilogue.
+KernelArgument OfMatmul(KernelArgument argument) {
+  if (argument.kind == KernelArgument::Kind::kInput) ++argument.index;
+  return argument;
+}
+
+}  // namespace
+
+KernelLaunch PlanTiledProduct(const MatmulProblem& problem, bool is_guarded) {
+  KernelText text;
+  text.includes = "#include \"cotan/matmul.cuh\"\n";
+  text.result = absl::StrCat("cotan::matmul::StoreSums<Shape>{", problem.has_c ? "c" : "nullptr", ", d}");
+  text.Add("const Shape::Element* a", problem[kMatmulA].argument);
+  text.Add("const Shape::Element* b", problem[kMatmulB].argument);
+  if (problem.has_c) text.Add("const Shape::Element* c", problem[kMatmulC].argument);
+  text.Add("Shape::Element* d", problem[kMatmulD].argument);
+  return MakeLaunch(problem, ChooseTile(problem, kMaxTile), is_guarded, "matmul_tiles", std::move(text));
+}
+
+KernelLaunch PlanTiledProduct(const MatmulProblem& problem, const expr::Problem& epilogue) {
+  const expr::EpilogueText written = expr::WriteEpilogue(epilogue);
+  KernelText text;
+  for (const std::string& header : written.headers) {
+    absl::StrAppend(&text.includes, "#include \"cotan/", header, ".cuh\"\n");
+  }
+  text.definitions = absl::StrCat("using namespace cotan;\n", written.definition);
+  text.result = written.constructor;
+  text.Add("const Shape::Element* a", problem[kMatmulA].argument);
+  text.Add("const Shape::Element* b", problem[kMatmulB].argument);
+  for (const expr::KernelParameter& parameter : written.parameters) {
+    text.Add(absl::StrCat(parameter.type, " ", parameter.name), OfMatmul(parameter.argument));
+  }
+  return MakeLaunch(problem, ChooseTile(problem, kMaxEpilogueTile), epilogue.guarded_outputs, "matmul_epilogue",
+                    std::move(text));
 }
 
 }  // namespace cotan::cuda
