@@ -30,7 +30,8 @@ struct CudaKernelOptions {
 // Errors of MakeSchedule().
 absl::Status CheckCudaKernels(const serialization::Artifact& artifact, absl::Span<const DimVector> sizes);
 
-// Returns the file `bytes`, a .cotan file, with the kernels of all methods in place of those that it has.
+// Returns the file `bytes`, a .cotan file, with the kernels of ProgramKernels() in place of those that it has: those of
+// sessions and of Functions.
 // Errors of CheckCudaKernels() and ArtifactFile::Parse(). Unavailable: NVRTC is not installed. Internal: a kernel does
 // not compile.
 absl::StatusOr<std::string> EmbedCudaKernels(std::string bytes, const CudaKernelOptions& options);

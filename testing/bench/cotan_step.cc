@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "kernels/cpu/register_cpu.h"
 #include "runtime/execution/program.h"
 #include "runtime/tools/profile.h"
 
@@ -19,42 +18,45 @@ absl::StatusOr<Tensor> Borrow(const torch::Tensor& tensor) {
                            {tensor.sizes().data(), static_cast<size_t>(tensor.dim())});
 }
 
-absl::StatusOr<Tensor> BorrowBatch(const torch::Tensor& tensor) {
-  if (tensor.scalar_type() == at::kLong) return Borrow<int64_t>(tensor);
-  return Borrow<float>(tensor);
+absl::StatusOr<Tensor> BorrowBatch(const torch::Tensor& tensor, Device* device) {
+  COTAN_ASSIGN_OR_RETURN(Tensor borrowed,
+                         tensor.scalar_type() == at::kLong ? Borrow<int64_t>(tensor) : Borrow<float>(tensor));
+  if (device == nullptr) return borrowed;
+  return borrowed.ToDevice(*device);
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CotanStep>> CotanStep::Create(const std::string& artifact, int threads,
+absl::StatusOr<std::unique_ptr<CotanStep>> CotanStep::Create(const std::string& artifact, const SessionOptions& options,
                                                              const torch::Tensor& input, const torch::Tensor& label) {
   COTAN_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, Program::Load(artifact));
-  return Start(std::move(program), threads, input, label);
+  return Start(std::move(program), options, input, label);
 }
 
-absl::StatusOr<std::unique_ptr<CotanStep>> CotanStep::FromBytes(std::string artifact, int threads,
+absl::StatusOr<std::unique_ptr<CotanStep>> CotanStep::FromBytes(std::string artifact, const SessionOptions& options,
                                                                 const torch::Tensor& input,
                                                                 const torch::Tensor& label) {
   COTAN_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, Program::LoadBytes(std::move(artifact)));
-  return Start(std::move(program), threads, input, label);
+  return Start(std::move(program), options, input, label);
 }
 
-absl::StatusOr<std::unique_ptr<CotanStep>> CotanStep::Start(std::shared_ptr<const Program> program, int threads,
-                                                            const torch::Tensor& input, const torch::Tensor& label) {
-  SessionOptions options;
-  options.kernels = &CpuKernels();
-  options.threads = threads;
+absl::StatusOr<std::unique_ptr<CotanStep>> CotanStep::Start(std::shared_ptr<const Program> program,
+                                                            const SessionOptions& options, const torch::Tensor& input,
+                                                            const torch::Tensor& label) {
   COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(std::move(program), options));
   std::unique_ptr<CotanStep> step(new CotanStep(std::move(session)));
   COTAN_ASSIGN_OR_RETURN(step->train_step_, step->session_.FindMethod("train_step"));
   step->results_.resize(static_cast<size_t>(step->session_.NumResults(step->train_step_)));
-  COTAN_ASSIGN_OR_RETURN(step->batch_.emplace_back(), BorrowBatch(input));
-  COTAN_ASSIGN_OR_RETURN(step->batch_.emplace_back(), BorrowBatch(label));
+  COTAN_ASSIGN_OR_RETURN(step->batch_.emplace_back(), BorrowBatch(input, options.device));
+  COTAN_ASSIGN_OR_RETURN(step->batch_.emplace_back(), BorrowBatch(label, options.device));
   step->torch_batch_ = {input, label};
   return step;
 }
 
-absl::Status CotanStep::Run() { return session_.Run(train_step_, batch_, absl::MakeSpan(results_)); }
+absl::Status CotanStep::Run() {
+  COTAN_RETURN_IF_ERROR(session_.Run(train_step_, batch_, absl::MakeSpan(results_)));
+  return session_.Synchronize();
+}
 
 absl::StatusOr<std::string> CotanStep::ProfileText(int calls) {
   constexpr size_t kRows = 60;

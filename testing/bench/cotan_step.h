@@ -21,15 +21,16 @@ namespace cotan::testing {
 // A session of a compiled model and its batch.
 class CotanStep {
  public:
-  // Loads the artifact.
-  static absl::StatusOr<std::unique_ptr<CotanStep>> Create(const std::string& artifact, int threads,
+  // Loads the artifact and makes a session with `options`. The batch is copied to options.device unless that is null.
+  // NotFound: there is no such file. Errors of Program::Load(), Session::Create() and Tensor::ToDevice().
+  static absl::StatusOr<std::unique_ptr<CotanStep>> Create(const std::string& artifact, const SessionOptions& options,
                                                            const torch::Tensor& input, const torch::Tensor& label);
 
   // As Create(), from the bytes of the file.
-  static absl::StatusOr<std::unique_ptr<CotanStep>> FromBytes(std::string artifact, int threads,
+  static absl::StatusOr<std::unique_ptr<CotanStep>> FromBytes(std::string artifact, const SessionOptions& options,
                                                               const torch::Tensor& input, const torch::Tensor& label);
 
-  // Runs forward, loss, backward and update.
+  // Runs forward, loss, backward and update, and waits for the device.
   absl::Status Run();
 
   // Returns the bytes held after a step: states, arena, batch, results.
@@ -42,14 +43,15 @@ class CotanStep {
   absl::StatusOr<std::string> ProfileText(int calls);
 
  private:
-  static absl::StatusOr<std::unique_ptr<CotanStep>> Start(std::shared_ptr<const Program> program, int threads,
-                                                          const torch::Tensor& input, const torch::Tensor& label);
+  static absl::StatusOr<std::unique_ptr<CotanStep>> Start(std::shared_ptr<const Program> program,
+                                                          const SessionOptions& options, const torch::Tensor& input,
+                                                          const torch::Tensor& label);
   explicit CotanStep(Session session) : session_(std::move(session)) {}
 
   Session session_;
   MethodHandle train_step_;
   std::vector<torch::Tensor> torch_batch_;
-  std::vector<Tensor> batch_;    // views of torch_batch_
+  std::vector<Tensor> batch_;    // views of torch_batch_, or copies on the device
   std::vector<Tensor> results_;  // logits, loss
 };
 

@@ -20,6 +20,7 @@
 #include "base/status_macros.h"
 #include "examples/common/paths.h"
 #include "kernels/cpu/register_cpu.h"
+#include "runtime/session.h"
 #include "serialization/container/container.h"
 #include "testing/bench/cotan_step.h"
 #include "testing/bench/measure.h"
@@ -57,8 +58,9 @@ absl::StatusOr<std::string> StepAlone(const std::string& path) {
 absl::Status MeasureModel(const ModelCase& model, const std::string& path) {
   at::Generator generator = at::detail::createCPUGenerator(kSeed);
   const torch::Tensor input = model.make_input(generator), label = model.make_label(generator);
+  const SessionOptions on_cpu = {.kernels = &CpuKernels(), .threads = 1};
   COTAN_ASSIGN_OR_RETURN(const std::string whole, StepAlone(path));
-  COTAN_ASSIGN_OR_RETURN(const std::unique_ptr<CotanStep> plain, CotanStep::FromBytes(whole, 1, input, label));
+  COTAN_ASSIGN_OR_RETURN(const std::unique_ptr<CotanStep> plain, CotanStep::FromBytes(whole, on_cpu, input, label));
   COTAN_RETURN_IF_ERROR(plain->Run());
   for (const std::string& text : absl::GetFlag(FLAGS_limits)) {
     double share = 0;
@@ -75,7 +77,7 @@ absl::Status MeasureModel(const ModelCase& model, const std::string& path) {
       continue;
     }
     COTAN_ASSIGN_OR_RETURN(const std::unique_ptr<CotanStep> limited,
-                           CotanStep::FromBytes(std::move(file), 1, input, label));
+                           CotanStep::FromBytes(std::move(file), on_cpu, input, label));
     COTAN_RETURN_IF_ERROR(limited->Run());
     MeasureOptions options;
     options.seconds = absl::GetFlag(FLAGS_seconds);

@@ -2,6 +2,7 @@
 
 #include "testing/bench/report.h"
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace cotan::testing {
@@ -11,18 +12,20 @@ double MebiBytes(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20);
 
 }  // namespace
 
-std::string FormatJson(const StepResult& result) {
-  return absl::StrFormat(R"({"model": "%s", "threads": %d, "cotan_us": %.2f, "eager_us": %.2f, "ratio": %.3f, )"
-                         R"("cotan_peak_bytes": %d, "eager_peak_bytes": %d, "first_step_ms": %.3f})",
-                         result.model, result.threads, result.cotan.median_us, result.eager.median_us, result.ratio(),
-                         result.cotan_peak_bytes, result.eager_peak_bytes, result.first_step_ms);
+std::string FormatJson(absl::string_view device, const StepResult& result) {
+  return absl::StrFormat(R"({"model": "%s", "device": "%s", "threads": %d, "cotan_us": %.2f, "eager_us": %.2f, )"
+                         R"("ratio": %.3f, "cotan_peak_bytes": %d, "eager_peak_bytes": %d, "first_step_ms": %.3f})",
+                         result.model, device, result.threads, result.cotan.median_us, result.eager.median_us,
+                         result.ratio(), result.cotan_peak_bytes, result.eager_peak_bytes, result.first_step_ms);
 }
 
-std::string FormatTable(absl::Span<const StepResult> results) {
-  std::string table =
-      "| model  | threads | cotan µs (min)        | eager µs (min)        | ratio | "
-      "cotan peak MiB | eager peak MiB | first step ms |\n"
-      "|---|---|---|---|---|---|---|---|\n";
+std::string FormatTable(absl::string_view device, absl::Span<const StepResult> results) {
+  const bool on_cpu = device == "cpu";
+  std::string table = absl::StrFormat(
+      "| model  | threads | %-22s | %-22s | ratio | cotan peak MiB | eager peak MiB | first step ms |\n"
+      "|---|---|---|---|---|---|---|---|\n",
+      on_cpu ? "cotan µs (min)" : absl::StrCat("cotan on ", device, " µs (min)"),
+      on_cpu ? "eager µs (min)" : "eager on cpu µs (min)");
   for (const StepResult& result : results) {
     absl::StrAppendFormat(&table, "| %-6s | %7d | %9.1f (%9.1f) | %9.1f (%9.1f) | %5.2f | %14.2f | %14.2f | %13.1f |\n",
                           result.model, result.threads, result.cotan.median_us, result.cotan.min_us,

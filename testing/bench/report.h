@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "testing/bench/measure.h"
 
@@ -26,12 +27,14 @@ struct StepResult {
   double ratio() const { return eager.median_us / cotan.median_us; }
 };
 
-// Returns one line of JSON with the keys model, threads, cotan_us, eager_us, ratio,
-// cotan_peak_bytes, eager_peak_bytes, first_step_ms; times are medians.
-std::string FormatJson(const StepResult& result);
+// Returns one line of JSON with the keys model, device, threads, cotan_us, eager_us, ratio,
+// cotan_peak_bytes, eager_peak_bytes, first_step_ms; times are medians. `device` is that of Cotan's side;
+// LibTorch's is always the CPU.
+std::string FormatJson(absl::string_view device, const StepResult& result);
 
-// Returns a Markdown table with a row for each result.
-std::string FormatTable(absl::Span<const StepResult> results);
+// Returns a Markdown table with a row for each result. The columns of times name their devices if `device`, that of
+// Cotan's side, is not "cpu".
+std::string FormatTable(absl::string_view device, absl::Span<const StepResult> results);
 
 }  // namespace cotan::testing
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Measures Cotan's training step against LibTorch's, in turns in one process. See --help.
+// Measures Cotan's training step, on the CPU or a GPU, against LibTorch's on the CPU, in turns in one process. See
+// --help.
 #include <dlfcn.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/flags/flag.h"
@@ -18,15 +21,21 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "examples/common/paths.h"
+#include "runtime/session.h"
 #include "testing/bench/cotan_step.h"
 #include "testing/bench/eager_step.h"
 #include "testing/bench/measure.h"
 #include "testing/bench/report.h"
+#include "testing/cuda/open_backend.h"
 
 ABSL_FLAG(std::vector<std::string>, models, (std::vector<std::string>{"mlp", "cnn", "gpt", "resnet", "lstm", "gru"}),
           "which models to measure");
 ABSL_FLAG(std::vector<std::string>, threads, (std::vector<std::string>{"1"}),
           "numbers of threads, the same for both sides: 1,2");
+ABSL_FLAG(std::string, device, "cpu",
+          "where Cotan's side runs: cpu, cuda (the first GPU) or cuda_sim (a simulated GPU: times mean nothing). "
+          "The batch is on the device, and each step is waited for; LibTorch's side stays on the CPU");
+ABSL_FLAG(bool, once, false, "run one step of each side, and report its time");
 ABSL_FLAG(double, seconds, 4, "time to spend on each side of each measurement");
 ABSL_FLAG(int, min_calls, 5, "timed steps of each side, at least");
 ABSL_FLAG(bool, json, false, "print one JSON object per model and number of threads instead");
@@ -37,11 +46,36 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 
-double MillisecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+using Clock = std::chrono::steady_clock;
+
+double MillisecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-absl::StatusOr<StepResult> Measure(const ModelCase& model, const std::string& artifact, int threads) {
+// Returns the time of one step.
+Timing TimingSince(Clock::time_point start) {
+  const double microseconds = MillisecondsSince(start) * 1000;
+  return {microseconds, microseconds};
+}
+
+// Measures both sides in turns.
+absl::Status MeasureSteps(CotanStep& cotan, EagerStep& eager, StepResult& result) {
+  MeasureOptions options;
+  options.seconds = absl::GetFlag(FLAGS_seconds);
+  options.block_seconds = std::min(options.block_seconds, options.seconds / 4);
+  options.min_calls = absl::GetFlag(FLAGS_min_calls);
+  COTAN_ASSIGN_OR_RETURN(const auto timings, MeasureInTurns(
+                                                 options, [&] { return cotan.Run(); },
+                                                 [&] {
+                                                   eager.Run();
+                                                   return absl::OkStatus();
+                                                 }));
+  std::tie(result.cotan, result.eager) = timings;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepResult> Measure(const ModelCase& model, const std::string& artifact, const Backend& backend,
+                                   int threads) {
   at::set_num_threads(threads);
   at::Generator generator = at::detail::createCPUGenerator(kSeed);
   const torch::Tensor input = model.make_input(generator), label = model.make_label(generator);
@@ -49,24 +83,21 @@ absl::StatusOr<StepResult> Measure(const ModelCase& model, const std::string& ar
   StepResult result;
   result.model = model.name;
   result.threads = threads;
-  const auto start = std::chrono::steady_clock::now();
-  COTAN_ASSIGN_OR_RETURN(const std::unique_ptr<CotanStep> cotan, CotanStep::Create(artifact, threads, input, label));
+  const SessionOptions options = {.kernels = backend.kernels, .device = backend.device, .threads = threads};
+  const Clock::time_point start = Clock::now();
+  COTAN_ASSIGN_OR_RETURN(const std::unique_ptr<CotanStep> cotan, CotanStep::Create(artifact, options, input, label));
+  const Clock::time_point first_step = Clock::now();
   COTAN_RETURN_IF_ERROR(cotan->Run());
   result.first_step_ms = MillisecondsSince(start);
+  result.cotan = TimingSince(first_step);
   EagerStep eager(model, kSeed);
-
-  MeasureOptions options;
-  options.seconds = absl::GetFlag(FLAGS_seconds);
-  options.block_seconds = std::min(options.block_seconds, options.seconds / 4);
-  options.min_calls = absl::GetFlag(FLAGS_min_calls);
-  COTAN_ASSIGN_OR_RETURN(const auto timings, MeasureInTurns(
-                                                 options, [&] { return cotan->Run(); },
-                                                 [&] {
-                                                   eager.Run();
-                                                   return absl::OkStatus();
-                                                 }));
-  result.cotan = timings.first;
-  result.eager = timings.second;
+  if (absl::GetFlag(FLAGS_once)) {
+    const Clock::time_point eager_start = Clock::now();
+    eager.Run();
+    result.eager = TimingSince(eager_start);
+  } else {
+    COTAN_RETURN_IF_ERROR(MeasureSteps(*cotan, eager, result));
+  }
   if (const int calls = absl::GetFlag(FLAGS_profile); calls > 0) {
     COTAN_ASSIGN_OR_RETURN(const std::string profile, cotan->ProfileText(calls));
     absl::PrintF("%s\n%s\n", model.name, profile);
@@ -104,6 +135,8 @@ absl::Status PrintBinarySizes(const char* argv0) {
 }
 
 absl::Status Run(const char* argv0) {
+  const std::string device = absl::GetFlag(FLAGS_device);
+  COTAN_ASSIGN_OR_RETURN(const Backend backend, OpenBackend(device));
   COTAN_ASSIGN_OR_RETURN(const std::vector<int> thread_counts, ThreadCounts());
   std::vector<StepResult> results;
   for (const std::string& name : absl::GetFlag(FLAGS_models)) {
@@ -112,13 +145,13 @@ absl::Status Run(const char* argv0) {
     COTAN_ASSIGN_OR_RETURN(const std::string artifact,
                            examples::FindDataFile(argv0, absl::StrCat("testing/bench/", name, ".cotan")));
     for (int threads : thread_counts) {
-      COTAN_ASSIGN_OR_RETURN(results.emplace_back(), Measure(*model, artifact, threads));
-      if (absl::GetFlag(FLAGS_json)) absl::PrintF("%s\n", FormatJson(results.back()));
+      COTAN_ASSIGN_OR_RETURN(results.emplace_back(), Measure(*model, artifact, backend, threads));
+      if (absl::GetFlag(FLAGS_json)) absl::PrintF("%s\n", FormatJson(device, results.back()));
       std::fflush(stdout);
     }
   }
   if (absl::GetFlag(FLAGS_json)) return absl::OkStatus();
-  absl::PrintF("%s\n", FormatTable(results));
+  absl::PrintF("%s\n", FormatTable(device, results));
   return PrintBinarySizes(argv0);
 }
 
@@ -128,7 +161,9 @@ absl::Status Run(const char* argv0) {
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage(
       "Measures a training step (forward, cross entropy, backward, SGD with momentum) of Cotan\n"
-      "against LibTorch eager. Example: step --models=mlp,gpt --threads=1,2 --json");
+      "against LibTorch eager on the CPU. Examples:\n"
+      "  step --models=mlp,gpt --threads=1,2 --json\n"
+      "  step --device=cuda");
   if (const auto rest = absl::ParseCommandLine(argc, argv); rest.size() > 1) {
     absl::FPrintF(stderr, "step: unexpected argument '%s'; see --help\n", rest[1]);
     return 1;

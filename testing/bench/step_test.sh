@@ -9,7 +9,7 @@ fail() { echo "FAILED: $*"; exit 1; }
 json=$("$program" --json --threads=1,2 --seconds=0 --min_calls=1)
 echo "$json"
 [[ $(wc -l <<< "$json") == 12 ]] || fail "expected 6 models with 1 and 2 threads"
-for key in model threads cotan_us eager_us ratio cotan_peak_bytes eager_peak_bytes first_step_ms; do
+for key in model device threads cotan_us eager_us ratio cotan_peak_bytes eager_peak_bytes first_step_ms; do
   [[ $(grep -c "\"$key\": " <<< "$json") == 12 ]] || fail "no key $key"
 done
 table=$("$program" --models=mlp --seconds=0 --min_calls=1)
@@ -18,4 +18,10 @@ grep -q "^| mlp " <<< "$table" || fail "no line for mlp"
 grep -q "libtorch_cpu" <<< "$table" || fail "no sizes"
 "$program" --models=nonsense && fail "accepted a model that does not exist"
 "$program" --threads=0 && fail "accepted 0 threads"
+"$program" --device=quantum && fail "accepted an unknown device"
+# Without a GPU the error says so; with one the step runs on it.
+if ! error=$("$program" --device=cuda --models=mlp --once 2>&1 > /dev/null); then
+  echo "$error"
+  grep -q "UNAVAILABLE: .*CUDA" <<< "$error" || fail "the error of a missing GPU does not say so"
+fi
 exit 0

@@ -160,8 +160,8 @@ TEST_P(ModelsOnSimulatedGpu, RecordedAndQueuedStepsGiveTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, ModelsOnSimulatedGpu,
-                         ::testing::Values(ModelCase{"mlp", 16}, ModelCase{"cnn", 34}, ModelCase{"gpt", 134},
-                                           ModelCase{"resnet", 71}, ModelCase{"lstm", 22}, ModelCase{"gru", 21}),
+                         ::testing::Values(ModelCase{"mlp", 12}, ModelCase{"cnn", 22}, ModelCase{"gpt", 116},
+                                           ModelCase{"resnet", 49}, ModelCase{"lstm", 22}, ModelCase{"gru", 21}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -124,11 +124,11 @@ absl::StatusOr<std::vector<KernelResources>> CompileForArchitectures(const Kerne
   return result;
 }
 
-absl::Status CheckResources(absl::Span<const KernelResources> resources, int max_registers) {
+absl::Status CheckResources(absl::Span<const KernelResources> resources, const ResourceBounds& bounds) {
   std::string found;
   for (const KernelResources& kernel : resources) {
-    if (kernel.stack_frame == 0 && kernel.spill_stores == 0 && kernel.spill_loads == 0 &&
-        kernel.registers <= max_registers) {
+    if (kernel.stack_frame <= bounds.stack_frame && kernel.spill_stores <= bounds.spills &&
+        kernel.spill_loads <= bounds.spills && kernel.registers <= bounds.registers) {
       continue;
     }
     absl::StrAppend(&found, "\n", kernel.entry, " on sm_", kernel.compute_capability, ": ", kernel.registers,
@@ -137,7 +137,8 @@ absl::Status CheckResources(absl::Span<const KernelResources> resources, int max
   }
   if (found.empty()) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat("kernels need local memory or more than ", max_registers, " registers:", found,
+      absl::StrCat("kernels need more than ", bounds.registers, " registers, ", bounds.stack_frame,
+                   " bytes of stack frame, or ", bounds.spills, " bytes of spills:", found,
                    "\nIndex arrays with constants after unrolling, or give a thread fewer values."));
 }
 

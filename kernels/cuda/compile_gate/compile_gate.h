@@ -39,9 +39,21 @@ inline constexpr int kGateComputeCapabilities[] = {80, 90, 100, 120};
 absl::StatusOr<std::vector<KernelResources>> CompileForArchitectures(
     const KernelSource& source, absl::Span<const int> compute_capabilities = kGateComputeCapabilities);
 
-// Checks that no kernel has spills or a stack frame, or more than `max_registers` registers.
+// Limits of what a kernel needs, per thread.
+struct ResourceBounds {
+  int registers = 255;
+  int64_t stack_frame = 0;  // bytes
+  int64_t spills = 0;       // bytes of stores, and of loads
+};
+
+// Checks that no kernel needs more than `bounds`.
 // ResourceExhausted: one does; the message has all that do.
-absl::Status CheckResources(absl::Span<const KernelResources> resources, int max_registers);
+absl::Status CheckResources(absl::Span<const KernelResources> resources, const ResourceBounds& bounds);
+
+// As above, without spills and stack frames.
+inline absl::Status CheckResources(absl::Span<const KernelResources> resources, int max_registers) {
+  return CheckResources(resources, ResourceBounds{.registers = max_registers});
+}
 
 // Returns the resources of the kernels that `log`, the output of ptxas -v, describes.
 // Internal: the log has no kernel, or an unknown form.

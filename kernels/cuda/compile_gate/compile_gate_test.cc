@@ -48,6 +48,8 @@ TEST(CompileGateTest, ArrayIndexedAtRunTimeIsFound) {
   const absl::Status status = CheckResources(resources, 255);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(absl::StrContains(status.message(), "f on sm_100")) << status;
+  EXPECT_TRUE(CheckResources(resources, {.stack_frame = 4096}).ok());
+  EXPECT_FALSE(CheckResources(resources, {.stack_frame = 159}).ok());
 }
 
 // 100 values that are all alive at one time.
@@ -80,6 +82,8 @@ TEST(CompileGateTest, SpillsAreFound) {
     }
   }
   EXPECT_FALSE(CheckResources(resources, 255).ok());
+  EXPECT_FALSE(CheckResources(resources, {.stack_frame = 4096}).ok());
+  EXPECT_TRUE(CheckResources(resources, {.stack_frame = 4096, .spills = 4096}).ok());
 }
 
 TEST(CompileGateTest, ErrorsOfTheTextAreReturned) {
