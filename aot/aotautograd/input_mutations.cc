@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <variant>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -30,7 +31,25 @@ InputAtExit DescribeExit(const InputAtEntry& entry, const at::Tensor& input) {
       (FunctionalWrapperOf(input)->was_storage_changed() &&
        StorageAddress(RealTensorOf(SyncedProxyOf(input))) != StorageAddress(RealTensorOf(entry.proxy)));
   if (replaced) return {RealWithGeometryOf(input), false};
-  return {ReplayViews(ViewMetasOf(input), RealTensorOf(entry.proxy)).result, true};
+  ReplayedViews replayed = ReplayViews(ViewMetasOf(input), RealTensorOf(entry.proxy));
+  if (!replayed.complete) replayed.steps.clear();
+  return {std::move(replayed.result), true, std::move(replayed.steps)};
+}
+
+// Records the change of geometry within one storage: relative to the geometry at entry if it can be.
+void DescribeNewGeometry(const InputAtEntry& entry, const InputAtExit& exit, InputAliasInfo& info) {
+  info.geometry_after = GeometryOf(exit.real);
+  if (info.mutates_storage_metadata) return;
+  // A geometry alone does not have the effect of a step that sets the conj or neg bit.
+  const bool is_relative = std::none_of(exit.steps.begin(), exit.steps.end(), [](const ViewStep& step) {
+    return std::holds_alternative<view::AsStrided>(step) || std::holds_alternative<view::Conjugate>(step) ||
+           std::holds_alternative<view::Negate>(step);
+  });
+  if (exit.steps.empty() || !is_relative) {
+    info.geometry_at_entry = GeometryOf(RealTensorOf(entry.proxy));
+  } else {
+    info.view_steps_after = exit.steps;
+  }
 }
 
 // Returns whether a metadata- or storage-mutated input has writes to elements outside its final
@@ -75,7 +94,7 @@ InputAliasInfo DescribeInput(const InputAtEntry& entry, const at::Tensor& input,
   info.mutations_hidden_from_autograd = wrapper->are_all_mutations_hidden_from_autograd();
   info.mutations_under_no_grad_or_inference_mode = data && wrapper->are_all_mutations_under_no_grad_or_inference_mode();
   info.mutation_inductor_storage_resize = wrapper->was_inductor_storage_resized();
-  if (info.mutates_metadata) info.geometry_after = GeometryOf(exit.real);
+  if (info.mutates_metadata) DescribeNewGeometry(entry, exit, info);
   const GradFnChange history = GradFnChangeOf(entry, input);
   if (info.is_mutated() || history != GradFnChange::kKept) info.history = history;
   return info;

@@ -34,6 +34,8 @@ struct InputAtExit {
   at::Tensor real;  // with the geometry at exit
   // True if it has the storage that it had at entry.
   bool same_storage = true;
+  // From the geometry at entry to `real`; empty if it is another storage or the steps are not known.
+  std::vector<ViewStep> steps = {};
 };
 
 // Result of FindInputMutations().

@@ -113,6 +113,10 @@ class Collector {
       if (metadata.input_info(i).has_geometry_after()) {
         AddGeometry(*metadata.mutable_input_info(i)->mutable_geometry_after());
       }
+      if (metadata.input_info(i).has_geometry_at_entry()) {
+        AddGeometry(*metadata.mutable_input_info(i)->mutable_geometry_at_entry());
+      }
+      for (ViewStep& step : *metadata.mutable_input_info(i)->mutable_view_steps_after()) AddStep(step);
       if (metadata.input_info(i).new_storage().has_geometry()) {
         AddGeometry(*metadata.mutable_input_info(i)->mutable_new_storage()->mutable_geometry());
       }

@@ -17,23 +17,27 @@
 #include "runtime/function/stages/save_for_backward.h"
 #include "runtime/function/stages/subclass_wrappers.h"
 #include "runtime/function/stages/synthetic_bases.h"
+#include "runtime/function/stages/verify_call.h"
 #include "runtime/function/stages/wrap_results.h"
 #include "serialization/metadata/wrapper_meta.h"
 
 namespace cotan {
 
-absl::StatusOr<std::shared_ptr<CallPlan>> CallPlan::Create(std::shared_ptr<SessionCore> session, int method) {
+absl::StatusOr<std::shared_ptr<CallPlan>> CallPlan::Create(std::shared_ptr<SessionCore> session, int method,
+                                                           bool verify_calls) {
   COTAN_ASSIGN_OR_RETURN(FunctionMetadata metadata, FunctionMetadata::Create(session->program(), method));
   auto core = std::make_shared<FunctionCore>(std::move(session), std::move(metadata));
-  return std::shared_ptr<CallPlan>(new CallPlan(std::move(core)));
+  return std::shared_ptr<CallPlan>(new CallPlan(std::move(core), verify_calls));
 }
 
-CallPlan::CallPlan(std::shared_ptr<FunctionCore> core) : core_(std::move(core)), call_(*core_) {
+CallPlan::CallPlan(std::shared_ptr<FunctionCore> core, bool verify_calls) : core_(std::move(core)), call_(*core_) {
   Add<FlattenStage>();
   Add<CheckArgumentsStage>();
   Add<DedupeStage>();
   Add<SyntheticBasesStage>();
   Add<InPlaceChecksStage>();
+  const auto entry = std::make_shared<InputsAtEntry>();
+  if (verify_calls) stages_.push_back(std::make_unique<VerifyEntryStage>(entry));
   Add<ForwardStage>();
   Add<NewLeavesStage>();
   Add<RecordStage>();
@@ -41,6 +45,7 @@ CallPlan::CallPlan(std::shared_ptr<FunctionCore> core) : core_(std::move(core)),
   Add<InputMutationsStage>();
   Add<SaveForBackwardStage>();
   Add<OutputsStage>();
+  if (verify_calls) stages_.push_back(std::make_unique<VerifyExitStage>(metadata(), entry));
   Add<RewrapStage>();
   Add<GradModeStage>();
 }

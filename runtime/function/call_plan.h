@@ -26,6 +26,8 @@
 //   rewrap       subclass_wrappers   AOTDispatchSubclassWrapper   builds outputs of wrapper types
 //   grad mode    grad_mode           RuntimeWrapper               sets the grad mode at exit (grad_enabled_mutation)
 //
+// FunctionOptions.verify_calls adds "verify in" before "forward" and "verify out" after "results" (stages/verify_call).
+//
 // EffectTokensWrapper has no stage: effect tokens order the effects while a method is compiled, and the order of the
 // method's ops preserves that order (runtime/execution/effects.h).
 //
@@ -56,9 +58,11 @@ namespace cotan {
 // Not thread-safe: one call at a time.
 class CallPlan {
  public:
-  // Makes the stages of `method`. Messages and stages use the names of the user's arguments. Errors: as
-  // FunctionMetadata::Create(); VerifyArtifact() has checked that the metadata is consistent.
-  static absl::StatusOr<std::shared_ptr<CallPlan>> Create(std::shared_ptr<SessionCore> session, int method);
+  // Makes the stages of `method`, with those of `verify_calls` (FunctionOptions). Messages and stages use the names of
+  // the user's arguments. Errors: as FunctionMetadata::Create(); VerifyArtifact() has checked that the metadata is
+  // consistent.
+  static absl::StatusOr<std::shared_ptr<CallPlan>> Create(std::shared_ptr<SessionCore> session, int method,
+                                                          bool verify_calls = false);
 
   // Run the stages for Function::Call() and CallWrapped(). Errors: as of these.
   absl::Status Run(absl::Span<const Variable> arguments, std::vector<FunctionResult>& results);
@@ -71,7 +75,7 @@ class CallPlan {
   std::string ToString() const;
 
  private:
-  explicit CallPlan(std::shared_ptr<FunctionCore> core);
+  CallPlan(std::shared_ptr<FunctionCore> core, bool verify_calls);
 
   template <typename Stage>
   void Add() {

@@ -11,10 +11,11 @@
 
 namespace cotan {
 
-absl::StatusOr<Function> Function::Create(const Session& session, absl::string_view method) {
+absl::StatusOr<Function> Function::Create(const Session& session, absl::string_view method,
+                                          const FunctionOptions& options) {
   const std::shared_ptr<SessionCore>& core = SessionCoreOf(session);
   COTAN_ASSIGN_OR_RETURN(const int index, core->program().FindMethod(method));
-  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<CallPlan> plan, CallPlan::Create(core, index));
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<CallPlan> plan, CallPlan::Create(core, index, options.verify_calls));
   return Function(std::move(plan));
 }
 

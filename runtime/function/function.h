@@ -24,6 +24,13 @@ namespace cotan {
 
 class CallPlan;
 
+struct FunctionOptions {
+  // If true, each call copies its arguments and compares them and the results with the metadata afterwards: elements,
+  // geometry, storages, versions, requires_grad. Internal: a difference. For tests and for the search of faults; a call
+  // takes many times as long.
+  bool verify_calls = false;
+};
+
 // A forward method of a session, with its backward if it has one. Copies share one CallPlan. A Function and the
 // grad_fn of its results keep the session's states and plans alive. Not thread-safe: only one thread at a time may use
 // a session and the objects created from it.
@@ -40,7 +47,8 @@ class Function {
   // Returns the function of `method`. NotFound: the program has no such method. InvalidArgument: the method is a
   // backward. FailedPrecondition: the method has no metadata, its backward has no `gradient_inputs`, or it returns
   // gradients itself; compile the model again.
-  static absl::StatusOr<Function> Create(const Session& session, absl::string_view method);
+  static absl::StatusOr<Function> Create(const Session& session, absl::string_view method,
+                                         const FunctionOptions& options = {});
 
   // Calls the function with one argument for each user input (the session supplies parameters and buffers) and returns
   // one result for each output, in order.

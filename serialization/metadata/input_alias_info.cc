@@ -2,6 +2,7 @@
 
 #include "serialization/metadata/input_alias_info.h"
 
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -70,6 +71,19 @@ void SetProto(const NewStorage& storage, serialization::InputAliasInfo::NewStora
   if (storage.geometry.has_value()) *proto.mutable_geometry() = storage.geometry->ToProto();
 }
 
+// Checks view_steps_after and geometry_at_entry.
+absl::Status ValidateEntry(const InputAliasInfo& info, absl::string_view field) {
+  const bool has_steps = !info.view_steps_after.empty();
+  if (!has_steps && !info.geometry_at_entry.has_value()) return absl::OkStatus();
+  const std::string member = absl::StrCat(field, has_steps ? ".view_steps_after" : ".geometry_at_entry");
+  if (!info.geometry_after.has_value()) return InvalidField(member, "must not be set, as geometry_after is not");
+  if (info.mutates_storage_metadata) return InvalidField(member, "must not be set, as the storage is replaced");
+  if (has_steps && info.geometry_at_entry.has_value()) {
+    return InvalidField(member, "must not be set together with geometry_at_entry");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status InputAliasInfo::Validate(absl::string_view field) const {
@@ -97,6 +111,7 @@ absl::Status InputAliasInfo::Validate(absl::string_view field) const {
   if (geometry_after.has_value() && !mutates_metadata) {
     return InvalidField(absl::StrCat(field, ".geometry_after"), "must not be set, as the metadata is not mutated");
   }
+  COTAN_RETURN_IF_ERROR(ValidateEntry(*this, field));
   if (gradient_sizes.has_value() && (!geometry_after.has_value() || !requires_grad)) {
     return InvalidField(absl::StrCat(field, ".gradient_sizes"), "must not be set, as the input ",
                         requires_grad ? "keeps its geometry" : "does not require grad at exit");
@@ -138,6 +153,13 @@ absl::StatusOr<InputAliasInfo> InputAliasInfo::FromProto(const serialization::In
     COTAN_ASSIGN_OR_RETURN(info.geometry_after,
                            TensorGeometry::FromProto(proto.geometry_after(), absl::StrCat(field, ".geometry_after")));
   }
+  COTAN_ASSIGN_OR_RETURN(info.view_steps_after,
+                         ParseViewSteps(proto.view_steps_after(), absl::StrCat(field, ".view_steps_after")));
+  if (proto.has_geometry_at_entry()) {
+    COTAN_ASSIGN_OR_RETURN(
+        info.geometry_at_entry,
+        TensorGeometry::FromProto(proto.geometry_at_entry(), absl::StrCat(field, ".geometry_at_entry")));
+  }
   if (proto.has_new_storage()) {
     COTAN_ASSIGN_OR_RETURN(info.new_storage,
                            NewStorageFromProto(proto.new_storage(), absl::StrCat(field, ".new_storage")));
@@ -165,6 +187,8 @@ serialization::InputAliasInfo InputAliasInfo::ToProto() const {
   proto.set_history(static_cast<serialization::InputAliasInfo::History>(history));
   proto.set_keep_input_mutations(keep_input_mutations);
   if (geometry_after.has_value()) *proto.mutable_geometry_after() = geometry_after->ToProto();
+  for (const ViewStep& step : view_steps_after) *proto.add_view_steps_after() = cotan::ToProto(step);
+  if (geometry_at_entry.has_value()) *proto.mutable_geometry_at_entry() = geometry_at_entry->ToProto();
   if (new_storage.has_value()) SetProto(*new_storage, *proto.mutable_new_storage());
   if (gradient_sizes.has_value()) AddSymInts(*gradient_sizes, proto.mutable_gradient_sizes()->mutable_sizes());
   return proto;
@@ -186,6 +210,8 @@ std::string InputAliasInfo::ToString() const {
   }
   parts.push_back(DescribeMutation(*this));
   if (geometry_after.has_value()) parts.back() += absl::StrCat(" to ", geometry_after->ToString());
+  if (!view_steps_after.empty()) absl::StrAppend(&parts.back(), " by ", cotan::ToString(view_steps_after));
+  if (geometry_at_entry.has_value()) absl::StrAppend(&parts.back(), " from ", geometry_at_entry->ToString());
   if (new_storage.has_value()) absl::StrAppend(&parts.back(), " in ", StorageText(*new_storage));
   if (gradient_sizes.has_value()) {
     parts.push_back(absl::StrCat("its gradient is [", JoinSymInts(*gradient_sizes), "]"));

@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "serialization/metadata/tensor_geometry.h"
+#include "serialization/metadata/view_step.h"
 #include "serialization/schema/metadata.pb.h"
 
 namespace cotan {
@@ -53,8 +55,10 @@ struct InputAliasInfo {
   std::optional<TensorGeometry> geometry_after;  // unset: not recorded, or no mutates_metadata
   std::optional<bool> requires_grad_at_entry;    // unset: as requires_grad
   GradFnChange history = GradFnChange::kUnspecified;
-  std::optional<NewStorage> new_storage;       // unset: not recorded, or no mutates_storage_metadata
-  std::optional<SymIntVector> gradient_sizes;  // unset: those of geometry_after
+  std::optional<NewStorage> new_storage;            // unset: not recorded, or no mutates_storage_metadata
+  std::optional<SymIntVector> gradient_sizes;       // unset: those of geometry_after
+  std::vector<ViewStep> view_steps_after;           // from the geometry at entry to geometry_after
+  std::optional<TensorGeometry> geometry_at_entry;  // unset: not recorded, or view_steps_after
 
   // Returns whether the function changes anything about the input.
   bool is_mutated() const { return mutates_data || mutates_metadata || mutation_inductor_storage_resize; }
@@ -66,6 +70,7 @@ struct InputAliasInfo {
   //   - a storage that is replaced or resized if the program may not write the input itself (MutationTypeOf());
   //   - geometry_after without mutates_metadata, new_storage without mutates_storage_metadata, or a geometry of
   //     new_storage that is missing or superfluous for its owner;
+  //   - view_steps_after or geometry_at_entry without geometry_after, with another storage, or both;
   //   - history without requires_grad; gradient_sizes without geometry_after and requires_grad.
   absl::Status Validate(absl::string_view field) const;
 

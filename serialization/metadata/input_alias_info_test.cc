@@ -113,6 +113,27 @@ TEST(InputAliasInfo, KeepsTheNewGeometry) {
   EXPECT_FALSE(info.Validate("i").ok());
 }
 
+TEST(InputAliasInfo, KeepsTheStepsToTheNewGeometry) {
+  InputAliasInfo info;
+  info.mutates_metadata = true;
+  info.geometry_after = TensorGeometry{DType::kFloat32, {SymInt(3), SymInt(2)}, {SymInt(1), SymInt(3)}, SymInt(0)};
+  info.view_steps_after = {view::Permute{{1, 0}}};
+  const auto read = InputAliasInfo::FromProto(info.ToProto(), "i");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, info);
+  EXPECT_EQ(info.ToString(),
+            "mutates metadata to f32[3, 2]{1, 3} by permute(1, 0), hidden from autograd, written back by the runtime");
+  info.geometry_at_entry = info.geometry_after;
+  EXPECT_EQ(info.Validate("i"),
+            absl::InvalidArgumentError("i.view_steps_after: must not be set together with geometry_at_entry"));
+  info.view_steps_after.clear();
+  EXPECT_TRUE(info.Validate("i").ok());
+  EXPECT_EQ(*InputAliasInfo::FromProto(info.ToProto(), "i"), info);
+  info.geometry_after.reset();
+  EXPECT_EQ(info.Validate("i"),
+            absl::InvalidArgumentError("i.geometry_at_entry: must not be set, as geometry_after is not"));
+}
+
 TEST(InputAliasInfo, KeepsTheSizesOfItsGradient) {
   InputAliasInfo info;
   info.is_leaf = info.requires_grad = info.mutates_metadata = true;

@@ -113,9 +113,31 @@ class MethodCheck {
                         artifact_.symbols_size());
   }
 
+  // Checks the symbols of changes of geometry of inputs.
+  absl::Status CheckInputSymbols(const ViewAndMutationMetaFields& facts,
+                                 const serialization::ViewAndMutationMeta& proto) const {
+    for (size_t i = 0; i < facts.input_info.size(); ++i) {
+      const InputAliasInfo& info = facts.input_info[i];
+      const std::string field = Element("input_info", i);
+      if (info.geometry_after.has_value()) {
+        COTAN_RETURN_IF_ERROR(CheckGeometrySymbols(*info.geometry_after, absl::StrCat(field, ".geometry_after")));
+      }
+      if (info.geometry_at_entry.has_value()) {
+        COTAN_RETURN_IF_ERROR(CheckGeometrySymbols(*info.geometry_at_entry, absl::StrCat(field, ".geometry_at_entry")));
+      }
+      const auto& steps = proto.input_info(static_cast<int>(i)).view_steps_after();
+      for (int k = 0; k < steps.size(); ++k) {
+        const absl::Status status = CheckViewStep(steps.Get(k), artifact_.symbols_size());
+        if (!status.ok()) return InvalidField(Element(absl::StrCat(field, ".view_steps_after"), k), status.message());
+      }
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status CheckSymbols(const ViewAndMutationMeta& metadata,
                             const serialization::ViewAndMutationMeta& proto) const {
     const ViewAndMutationMetaFields& facts = metadata.facts();
+    COTAN_RETURN_IF_ERROR(CheckInputSymbols(facts, proto));
     for (size_t i = 0; i < facts.output_info.size(); ++i) {
       const OutputAliasInfo& info = facts.output_info[i];
       const std::string field = Element("output_info", i);

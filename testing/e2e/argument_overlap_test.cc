@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <functional>
@@ -20,6 +21,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "aot/compile.h"
+#include "base/layout.h"
 #include "base/status_macros.h"
 #include "base/test_seed.h"
 #include "kernels/cpu/register_cpu.h"
@@ -60,7 +62,7 @@ struct Row {
   const char* name;
   aot::TensorFunction function;
   DimVector x_sizes;
-  bool moves = false;             // x has a metadata mutation: it keeps the layout of the trace
+  bool sets_geometry = false;     // as_strided_, resize_, set_: x keeps the layout of the trace
   bool is_differentiable = true;  // with x and y computed from a leaf
 };
 
@@ -92,16 +94,14 @@ std::vector<Row> Rows() {
          in[0].mul_(2);
          return {in[1] + 1};
        },
-       {2, 2},
-       true},
+       {2, 2}},
       {"t_and_content_of_y",
        [](const Tensors& in) -> Tensors {
          in[0].t_();
          in[0].add_(in[1].view({2, 2}));
          return {in[1] * in[1]};
        },
-       {2, 2},
-       true},
+       {2, 2}},
       {"t_and_y_written",
        [](const Tensors& in) -> Tensors {
          in[0].t_();
@@ -109,24 +109,21 @@ std::vector<Row> Rows() {
          in[1].mul_(3);
          return {in[0].sum() + in[1]};
        },
-       {2, 2},
-       true},
+       {2, 2}},
       {"squeeze",
        [](const Tensors& in) -> Tensors {
          in[0].squeeze_(0);
          in[0].mul_(2);
          return {in[1] + 1};
        },
-       {1, 4},
-       true},
+       {1, 4}},
       {"unsqueeze",
        [](const Tensors& in) -> Tensors {
          in[0].unsqueeze_(1);
          in[0].mul_(2);
          return {in[1] + 1};
        },
-       {4},
-       true},
+       {4}},
       {"as_strided",
        [](const Tensors& in) -> Tensors {
          in[0].as_strided_({4}, {1}, 0);
@@ -193,10 +190,21 @@ struct Draw {
   bool y_is_x = false;  // the same object
 };
 
+// Exchanges the dimensions in memory, or leaves gaps, if the elements then fit into the storage.
+void DrawStrides(std::mt19937_64& random, StridedLayout& layout) {
+  StridedLayout drawn = layout;
+  if (random() % 2 == 0) std::reverse(drawn.strides.begin(), drawn.strides.end());
+  if (random() % 2 == 0) {
+    for (int64_t& stride : drawn.strides) stride *= 2;
+  }
+  if (StorageExtent(drawn) <= kElements) layout = drawn;
+}
+
 Draw DrawArguments(const Row& row, std::mt19937_64& random) {
   const auto pick = [&random](int64_t limit) { return static_cast<int64_t>(random() % static_cast<uint64_t>(limit)); };
   Draw draw;
-  draw.x = RowMajor(row.x_sizes, row.moves ? 0 : pick(kElements - 3));
+  draw.x = RowMajor(row.x_sizes, row.sets_geometry ? 0 : pick(kElements - 3));
+  if (!row.sets_geometry) DrawStrides(random, draw.x);
   draw.y = {.sizes = {4}, .strides = {1 + pick(3)}, .offset = 0};
   draw.y.offset = pick(kElements - 3 * draw.y.strides[0]);
   draw.y_is_x = row.x_sizes.size() == 1 && pick(8) == 0;

@@ -60,6 +60,8 @@ MetadataMutation MetadataMutationOf(const FunctionMetadata& function, const std:
                              ? info.mutations_under_no_grad_or_inference_mode
                              : info.history != GradFnChange::kNew || (is_tracked && function.makes_node());
   change.geometry = *info.geometry_after;
+  change.steps = info.view_steps_after;
+  change.at_entry = info.geometry_at_entry;
   change.gradient_sizes = info.gradient_sizes;
   change.is_written = std::any_of(writes.begin(), writes.end(), [&](const DataMutation& write) {
     return write.argument == argument && write.copies;

@@ -11,6 +11,7 @@
 #include "base/sym_int.h"
 #include "serialization/metadata/input_alias_info.h"
 #include "serialization/metadata/tensor_geometry.h"
+#include "serialization/metadata/view_step.h"
 
 namespace cotan {
 
@@ -37,13 +38,17 @@ struct DataMutation {
 struct MetadataMutation {
   int input = 0;
   TensorGeometry geometry;
+  // From the argument's geometry to the new one. Empty: the new one is `geometry`, if the argument has the geometry
+  // `at_entry`.
+  std::vector<ViewStep> steps;
+  std::optional<TensorGeometry> at_entry;  // unset: not recorded
   bool under_no_grad = false;
   // Set for a leaf whose gradient does not have the new sizes.
   std::optional<SymIntVector> gradient_sizes;
   int method_input = -1;    // the input or its base; -1: a state
   bool is_written = false;  // new data is copied in after the metadata mutation
-  // Set for a view of a base: the input's geometry at entry when traced. `geometry` is shifted by the difference of
-  // the storage offsets of the argument and `traced`.
+  // Set for a view of a base: the input's geometry at entry when traced. Without `steps` and `at_entry`, `geometry` is
+  // shifted by the difference of the storage offsets of the argument and `traced`.
   std::optional<TensorGeometry> traced;
 };
 

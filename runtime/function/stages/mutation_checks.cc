@@ -13,6 +13,7 @@
 #include "runtime/autograd/grad_mode.h"
 #include "runtime/session/memory_overlap.h"
 #include "runtime/tensor/tensor.h"
+#include "serialization/metadata/view_geometry.h"
 
 namespace cotan {
 namespace {
@@ -105,17 +106,56 @@ absl::StatusOr<Tensor> AllocateGrown(const Tensor& tensor, const StridedLayout& 
   return Tensor::InStorage(std::move(larger), tensor.dtype(), layout);
 }
 
+// Returns whether both layouts place each element alike.
+bool HaveSamePlaces(const StridedLayout& a, const StridedLayout& b) {
+  if (a.sizes != b.sizes || a.offset != b.offset) return false;
+  for (size_t d = 0; d < a.sizes.size(); ++d) {
+    if (a.sizes[d] > 1 && a.strides[d] != b.strides[d]) return false;
+  }
+  return true;
+}
+
+// Returns the layout that the steps of a metadata mutation give to the argument.
+absl::StatusOr<StridedLayout> ApplySteps(const CallContext& call, const MetadataMutation& change) {
+  const Tensor& given = call.input(change.input).tensor();
+  ViewGeometry geometry = {given.dtype(), given.layout()};
+  for (const ViewStep& step : change.steps) {
+    absl::StatusOr<ViewGeometry> next = ApplyViewStep(step, geometry, call.symbols());
+    if (!next.ok()) {
+      return Refuse(call.function, "the geometry of argument '", call.function.input(change.input).name, "', which is ",
+                    given.ToString(), ", cannot be changed as in the traced function: ", next.status().message());
+    }
+    geometry = *std::move(next);
+  }
+  return std::move(geometry.layout);
+}
+
+// Returns the layout of a metadata-mutated input at exit.
+absl::StatusOr<StridedLayout> LayoutAtExit(const CallContext& call, const MetadataMutation& change) {
+  if (!change.steps.empty()) return ApplySteps(call, change);
+  const Tensor& given = call.input(change.input).tensor();
+  COTAN_ASSIGN_OR_RETURN(StridedLayout layout, EvaluateLayout(change.geometry, call.symbols()));
+  if (change.at_entry.has_value()) {
+    COTAN_ASSIGN_OR_RETURN(const StridedLayout traced, EvaluateLayout(*change.at_entry, call.symbols()));
+    if (HaveSamePlaces(given.layout(), traced)) return layout;
+    return Refuse(call.function, "argument '", call.function.input(change.input).name,
+                  "', whose geometry is set (as_strided_, resize_), was ", change.at_entry->ToString(),
+                  " when the program was traced; the one given is ", given.ToString(),
+                  ": pass it with the strides and the offset that it had");
+  }
+  if (!change.traced.has_value()) return layout;
+  COTAN_ASSIGN_OR_RETURN(const StridedLayout traced, EvaluateLayout(*change.traced, call.symbols()));
+  layout.offset += given.layout().offset - traced.offset;
+  return layout;
+}
+
 // Computes and checks the new layouts of metadata-mutated inputs before anything is written.
 absl::Status FindNewGeometries(CallContext& call) {
   const FunctionMetadata& function = call.function;
   for (size_t i = 0; i < function.mutations.metadata.size(); ++i) {
     const MetadataMutation& change = function.mutations.metadata[i];
-    COTAN_ASSIGN_OR_RETURN(StridedLayout layout, EvaluateLayout(change.geometry, call.symbols()));
+    COTAN_ASSIGN_OR_RETURN(StridedLayout layout, LayoutAtExit(call, change));
     const Variable& target = call.input(change.input);
-    if (change.traced.has_value()) {
-      COTAN_ASSIGN_OR_RETURN(const StridedLayout traced, EvaluateLayout(*change.traced, call.symbols()));
-      layout.offset += target.layout().offset - traced.offset;
-    }
     COTAN_RETURN_IF_ERROR(CheckNewGeometry(call, change, layout));
     if (!function.input(change.input).is_detached() && !target.is_view()) {
       const GradModeGuard mode(call.IsTracked(change));

@@ -43,28 +43,6 @@ void ExpectSeparate(const CallFacts& facts, const char* a, const char* b) {
   EXPECT_THAT(facts.storage_alias_pairs, Not(Contains(Pair(a, b))));
 }
 
-void AddMemoryOfArguments(std::vector<KnownDifference>& all) {
-  const ExecutedProgram transposed = COTAN_PROGRAM((Tensor x), x.t_(); return x * 2;);
-  KnownDifference strides = {transposed.code,
-                             CaseOf(
-                                 "AnArgumentWithAMetadataMutationGetsStridesAndOffsetOfTheExample",
-                                 []() -> Tensors {
-                                   return {buf(0, {2, 3})};
-                                 },
-                                 transposed),
-                             OfEager([](const CallFacts& facts) {
-                               EXPECT_THAT(facts.inputs_after[0].strides, ElementsAre(2, 1));
-                               EXPECT_EQ(facts.inputs_after[0].values, ValuesOf(buf(0, {3, 2})));
-                             }),
-                             OfCotan([](const CallFacts& facts) {
-                               EXPECT_THAT(facts.inputs_after[0].strides, ElementsAre(1, 3));
-                               EXPECT_EQ(facts.inputs_after[0].values, ValuesOf(buf(0, {3, 2}).view({2, 3}).t()));
-                               EXPECT_EQ(facts.outputs[0].values, ValuesOf(buf(0, {3, 2}) * 2));
-                             })};
-  strides.called_with = []() -> Tensors { return {buf(0, {3, 2}).t()}; };
-  all.push_back(std::move(strides));
-}
-
 void AddMemoryOfResults(std::vector<KnownDifference>& all) {
   const ExecutedProgram split = COTAN_PROGRAM((Tensor x), return at::unsafe_split(x * 2, 1););
   all.push_back({split.code,
@@ -160,7 +138,6 @@ void AddGradients(std::vector<KnownDifference>& all) {
 
 std::vector<KnownDifference> KnownDifferences() {
   std::vector<KnownDifference> all;
-  AddMemoryOfArguments(all);
   AddMemoryOfResults(all);
   AddVersionsAndViews(all);
   AddGradients(all);

@@ -37,7 +37,6 @@ struct KnownDifference {
   ConfCase c;
   ExpectEager expect_eager;
   std::function<void(const DifferentCall&)> expect_cotan;
-  std::function<Tensors()> called_with = c.inputs;  // if not with tensors like those it is compiled with
 };
 
 // A program that Cotan refuses.

@@ -92,7 +92,8 @@ SessionOptions OnHost() { return {.kernels = &CpuKernels(), .threads = 1}; }
 absl::StatusOr<CompiledCase> CompiledCase::Load(std::string artifact, const SessionOptions& options) {
   COTAN_ASSIGN_OR_RETURN(auto program, Program::LoadBytes(std::move(artifact)));
   COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, options));
-  COTAN_ASSIGN_OR_RETURN(Function function, Function::Create(session, "forward"));
+  COTAN_ASSIGN_OR_RETURN(Function function,
+                         Function::Create(session, "forward", {.verify_calls = options.device == nullptr}));
   Device& device = options.device == nullptr ? HostDevice() : *options.device;
   return CompiledCase(std::move(session), std::move(function), device);
 }
