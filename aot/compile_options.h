@@ -93,8 +93,8 @@ struct DebugOptions {
   // If true, the artifact holds a reference run of every method: inputs, outputs and new states
   // computed by LibTorch on the examples, which `cotan verify` repeats.
   bool store_references = true;
-  // Folder that receives the graph's text after each stage, as "METHOD.NN.STAGE.txt" (dump.h); it
-  // is created if missing. A dump bypasses the cache. Empty: no dump.
+  // Folder that receives the graphs after each stage, the metadata, programs and schedules of the methods, and the
+  // time of each stage (dump.h lists the files); it is created if missing. A dump bypasses the cache. Empty: no dump.
   std::string dump_dir = {};
 };
 

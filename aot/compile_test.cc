@@ -6,12 +6,15 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "serialization/container/container.h"
@@ -207,6 +210,7 @@ std::vector<std::string> StagesOf(const std::string& method, const std::string& 
     const std::string name = entry.path().stem().string();
     if (!absl::StartsWith(name, method + ".")) continue;
     const std::vector<std::string> parts = absl::StrSplit(name, absl::MaxSplits('.', 2));
+    if (parts.size() < 3) continue;  // not of a stage: metadata, program, schedule
     EXPECT_TRUE(stages.emplace(parts[1], parts[2]).second) << name;
   }
   std::vector<std::string> in_order;
@@ -246,6 +250,51 @@ TEST(CompileTest, DumpsEachStageOfEachMethod) {
               AllOf(HasSubstr("user_output"), Not(HasSubstr("  gradient "))));
   EXPECT_THAT(LastGraphOf("backward", options.debug.dump_dir),
               AllOf(HasSubstr("  gradient "), Not(HasSubstr("user_output"))));
+}
+
+// The files of a dump except the timings, one after another.
+std::string ContentOf(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".txt") continue;
+    std::ostringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    files[entry.path().filename()] = text.str();
+  }
+  std::string content;
+  for (const auto& [name, text] : files) absl::StrAppend(&content, "== ", name, "\n", text);
+  return content;
+}
+
+TEST(CompileTest, DumpsEqualTheGoldenFile) {
+  CompileOptions options;
+  options.debug.dump_dir = ::testing::TempDir() + "/dump";
+  const auto function = [](const at::Tensor& x, const at::Tensor& w) { return at::mm(x, w).exp() * 2; };
+  const std::vector<at::Tensor> examples = {torch::ones({2, 3}), torch::ones({3, 4}).requires_grad_()};
+  ASSERT_TRUE(CompileFunction(function, examples, options).ok());
+  const std::string content = ContentOf(options.debug.dump_dir);
+  std::ostringstream golden;
+  golden << std::ifstream("aot/testdata/dump.golden").rdbuf();
+  EXPECT_EQ(content, golden.str());
+  if (content == golden.str()) return;
+  const std::string path = ::testing::TempDir() + "/dump.golden";
+  std::ofstream(path) << content;
+  std::printf("the new content is in %s\n", path.c_str());
+}
+
+TEST(CompileTest, DumpsTheTimeOfEachStage) {
+  CompileOptions options = TrainOptions();
+  options.debug.dump_dir = ::testing::TempDir() + "/times";
+  ASSERT_TRUE(CompileModule(SmallNet, Examples(), options).ok());
+  const auto json = nlohmann::json::parse(std::ifstream(options.debug.dump_dir + "/timings.json"));
+  std::map<std::string, std::vector<std::string>> stages;  // by method
+  for (const auto& time : json["stages"]) {
+    stages[time["method"]].push_back(time["stage"]);
+    EXPECT_GE(time["seconds"].get<double>(), 0);
+  }
+  for (const char* method : {"train_step", "forward", "eval"}) {
+    EXPECT_THAT(stages[method], ElementsAre("trace", "lower", "optimizer", "partition", "optimize", "emit", "record"));
+  }
 }
 
 TEST(CompileTest, SavesTheBytes) {

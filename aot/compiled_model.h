@@ -20,6 +20,9 @@ struct MethodSummary {
   std::string name;     // "train_step"
   int traced_ops = 0;   // nodes of the traced (joint) graph
   int runtime_ops = 0;  // ops of the method in the artifact
+  // Reason why this forward has no backward, although an output requires grad; empty: it has one, or needs none. Its
+  // calls are those of inference; a backward through them fails with this text.
+  std::string backward_refusal = {};
   // The memory of the method after rematerialization; set if CompileOptions.max_memory is.
   std::optional<MethodMemory> memory = {};
 };

@@ -140,6 +140,11 @@ absl::StatusOr<ExportedGraph> Export(const Exportable& exportable, const ExportO
     return Refuse("pre_dispatch is not supported: graphs are recorded below autograd",
                   options.trace_joint ? ", and such a graph could not contain gradients (trace_joint)" : "");
   }
+  if (!options.dynamic_dims.empty()) {
+    return absl::UnimplementedError(
+        "cannot export: dynamic_dims are not supported: an exported graph has the sizes of the examples; export it for "
+        "each size, or compile the model, whose artifact may have dynamic dimensions");
+  }
   COTAN_ASSIGN_OR_RETURN(const ViewAndMutationMetaFields facts, FactsOf(exportable, options.trace_joint, options.seed));
   if (options.trace_joint) COTAN_RETURN_IF_ERROR(CheckLossOnly(facts, options));
   COTAN_RETURN_IF_ERROR(CheckInputs(exportable, facts, options.trace_joint));
@@ -151,6 +156,7 @@ absl::StatusOr<ExportedGraph> Export(const Exportable& exportable, const ExportO
   trace.grad_enabled = options.trace_joint;
   trace.keep_input_mutations = false;
   trace.seed = options.seed;
+  trace.decompositions = &options.decompositions;
   COTAN_ASSIGN_OR_RETURN(TracedProgram traced,
                          Trace(exportable.function, exportable.states, exportable.examples, trace));
   if (options.trace_joint) {
@@ -214,7 +220,8 @@ absl::StatusOr<ExportedGraph> ExportTensorFunction(const TensorFunction& functio
 }
 
 absl::StatusOr<ExportedGraph> ExportJointTensorFunction(const TensorFunction& function,
-                                                        const std::vector<at::Tensor>& examples, bool trace_joint) {
+                                                        const std::vector<at::Tensor>& examples, bool trace_joint,
+                                                        const DecompositionTable& decompositions) {
   const Exportable exportable = {function, {}, examples};
   COTAN_ASSIGN_OR_RETURN(const ViewAndMutationMetaFields facts, FactsOf(exportable, trace_joint, /*seed=*/0));
   COTAN_RETURN_IF_ERROR(CheckInputs(exportable, facts, trace_joint));
@@ -232,6 +239,7 @@ absl::StatusOr<ExportedGraph> ExportJointTensorFunction(const TensorFunction& fu
   trace.backward = trace_joint ? Backward::kOutputs : Backward::kNone;
   trace.grad_enabled = trace_joint;
   trace.keep_input_mutations = false;
+  trace.decompositions = &decompositions;
   COTAN_ASSIGN_OR_RETURN(TracedProgram traced, Trace(function, {}, examples, trace));
   return Exported(std::move(traced));
 }

@@ -21,7 +21,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "aot/capture/decomposition.h"
 #include "aot/capture/traced_program.h"
+#include "aot/dynamic/dynamic_dim.h"
 #include "aot/frontend/callable.h"
 #include "aot/frontend/module.h"
 
@@ -41,6 +43,11 @@ struct ExportOptions {
   bool pre_dispatch = false;
   // Seed of LibTorch's default generator before a module is constructed.
   uint64_t seed = 0;
+  // Decompositions of ATen ops (capture/decomposition.h). InvalidArgument: an entry that CheckDecompositions() rejects.
+  DecompositionTable decompositions = {};
+  // Must be empty (Unimplemented): an exported graph has the sizes of the examples. The artifacts of the compile
+  // functions have dynamic dimensions.
+  std::vector<DynamicDim> dynamic_dims = {};
 };
 
 // An exported graph (see TracedProgram). Inputs: parameters, buffers, user inputs, then captured
@@ -71,11 +78,13 @@ absl::StatusOr<ExportedGraph> ExportTensorFunction(const TensorFunction& functio
 
 // Exports a joint graph with one tangent for each output that requires grad or, without
 // `trace_joint`, the graph of the function with gradients disabled (aot_export_joint_simple). The
-// forward of the partitioned graph has the inputs and outputs of the function.
+// forward of the partitioned graph has the inputs and outputs of the function. `decompositions` as in
+// ExportOptions.
 // InvalidArgument: the errors of ExportTensorFunction() without trace_joint; an input is written
 // to; an output shares memory with an input or with another tensor.
 absl::StatusOr<ExportedGraph> ExportJointTensorFunction(const TensorFunction& function,
-                                                        const std::vector<at::Tensor>& examples, bool trace_joint);
+                                                        const std::vector<at::Tensor>& examples, bool trace_joint,
+                                                        const DecompositionTable& decompositions = {});
 
 // Exports a module. `factory` is as for CompileModule().
 template <typename Factory>
@@ -93,9 +102,9 @@ absl::StatusOr<ExportedGraph> ExportFunction(Callable function, const std::vecto
 
 // Exports a callable with ExportJointTensorFunction().
 template <typename Callable>
-absl::StatusOr<ExportedGraph> ExportJoint(Callable function, const std::vector<at::Tensor>& examples,
-                                          bool trace_joint) {
-  return ExportJointTensorFunction(AdaptFunction(std::move(function)), examples, trace_joint);
+absl::StatusOr<ExportedGraph> ExportJoint(Callable function, const std::vector<at::Tensor>& examples, bool trace_joint,
+                                          const DecompositionTable& decompositions = {}) {
+  return ExportJointTensorFunction(AdaptFunction(std::move(function)), examples, trace_joint, decompositions);
 }
 
 }  // namespace cotan::aot

@@ -14,8 +14,11 @@
 namespace cotan::aot {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Tensors = std::vector<at::Tensor>;
 
 at::Tensor Parameter() { return torch::rand({3}).requires_grad_(true); }
@@ -155,6 +158,41 @@ TEST(ExportTest, RefusesPreDispatch) {
   ExportOptions options = Joint();
   options.pre_dispatch = true;
   EXPECT_THAT(Refusal(Loss, {Parameter(), torch::rand({3})}, options), HasSubstr("pre_dispatch"));
+}
+
+TEST(ExportTest, RefusesDynamicDimensions) {
+  ExportOptions options;
+  options.dynamic_dims = {{.argument = 0, .dim = 0, .symbol = "batch"}};
+  const auto exported =
+      ExportTensorFunction([](const Tensors& in) -> Tensors { return {in[0] + 1}; }, {torch::rand({3})}, options);
+  EXPECT_EQ(exported.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(exported.status().message(), HasSubstr("dynamic_dims are not supported"));
+}
+
+std::vector<std::string> OpsOf(const Graph& graph) {
+  std::vector<std::string> ops;
+  for (const Node& node : graph.nodes()) ops.push_back(node.op);
+  return ops;
+}
+
+TEST(ExportTest, DecomposesOpsOfTheForwardAndOfTheBackward) {
+  ExportOptions options = Joint();
+  options.decompositions["aten.tanh.default"] = [](const std::vector<c10::IValue>& a) -> std::vector<c10::IValue> {
+    return {at::sin(a[0].toTensor())};
+  };
+  options.decompositions["aten.tanh_backward.default"] =
+      [](const std::vector<c10::IValue>& a) -> std::vector<c10::IValue> {
+    return {a[0].toTensor() * at::cos(a[1].toTensor())};
+  };
+  const auto exported =
+      ExportTensorFunction([](const Tensors& in) -> Tensors { return {in[0].tanh().sum()}; }, {Parameter()}, options);
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_THAT(OpsOf(exported->graph),
+              AllOf(Contains("aten.sin.default"), Contains("aten.cos.default"), Not(Contains(HasSubstr("tanh")))));
+  const auto joint = ExportJointTensorFunction([](const Tensors& in) -> Tensors { return {in[0].tanh()}; },
+                                               {Parameter()}, true, options.decompositions);
+  ASSERT_TRUE(joint.ok()) << joint.status();
+  EXPECT_THAT(OpsOf(joint->graph), Not(Contains(HasSubstr("tanh"))));
 }
 
 TEST(ExportTest, RefusesWritesToWhatRequiresGrad) {

@@ -13,6 +13,7 @@
 #include "aot/lowering/complex/complex.h"
 #include "aot/lowering/lower.h"
 #include "aot/lowering/op_table.h"
+#include "aot/partitioner/forward_only.h"
 #include "aot/partitioner/partition.h"
 #include "aot/partitioner/saved_values.h"
 #include "aot/partitioner/structural_tangents.h"
@@ -107,6 +108,7 @@ void DescribeGradients(const Graph& backward, const TracedProgram& traced, seria
 // Adds what a caller of the method needs to know of the trace.
 void DescribeTrace(const MethodDraft& draft, const TracedProgram& traced, serialization::Method& method) {
   method.set_traced_without_grad(!traced.grad_enabled);
+  method.set_backward_refusal(traced.backward_refusal);
   for (const int input : traced.no_grad_view_inputs) {
     method.add_no_grad_view_inputs(static_cast<uint32_t>(input));
   }
@@ -141,7 +143,10 @@ absl::Status EmitDraft(MethodDraft& draft, const TracedProgram& traced, Compilat
   if (compilation.wrappers != nullptr && !is_backward) {
     COTAN_RETURN_IF_ERROR(WrapForward(*compilation.wrappers, method));
   }
-  compilation.summaries.push_back({draft.name, static_cast<int>(traced.graph.nodes().size()), method.ops_size()});
+  compilation.summaries.push_back({.name = draft.name,
+                                   .traced_ops = static_cast<int>(traced.graph.nodes().size()),
+                                   .runtime_ops = method.ops_size(),
+                                   .backward_refusal = method.backward_refusal()});
   compilation.artifact.AddMethod(std::move(method));
   return draft.dump.status();
 }
@@ -167,6 +172,24 @@ std::vector<ExpectedState> StatesAfter(const std::string& method, const TracedPr
   return ExpectedAfterStep(traced, *options.optimizer);
 }
 
+// --- lowering ------------------------------------------------------------------------
+
+absl::StatusOr<Graph> Lower(const Graph& traced, GraphDump& dump) {
+  Graph cleaned = traced;
+  COTAN_RETURN_IF_ERROR(GuardUndefinedTangents(cleaned));
+  COTAN_RETURN_IF_ERROR(CleanUp(cleaned, dump.Function()));
+  return LowerToPrims(cleaned);
+}
+
+// Makes the forward of a trace whose backward cannot be lowered for the reason `error`.
+absl::Status LeaveOutBackward(const absl::Status& error, TracedProgram& traced) {
+  COTAN_ASSIGN_OR_RETURN(traced.graph, ForwardOnly(traced.graph));
+  traced.backward_refusal = std::string(error.message());
+  traced.reference.tangents.clear();
+  traced.reference.gradients.clear();
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string Producer() { return absl::StrCat("cotan ", kVersion, ", LibTorch ", TORCH_VERSION); }
@@ -180,15 +203,26 @@ std::vector<std::string> UnsupportedLiveOps(const Graph& traced) {
   return UnsupportedOps(live);
 }
 
+std::vector<std::string> UnsupportedForwardOps(const Graph& traced) {
+  std::vector<std::string> ops = UnsupportedLiveOps(traced);
+  if (ops.empty() || !HasBackward(traced)) return ops;
+  const absl::StatusOr<Graph> forward = ForwardOnly(traced);
+  if (!forward.ok() || !UnsupportedLiveOps(*forward).empty()) return ops;
+  return {};
+}
+
 absl::StatusOr<TracedMethod> LowerMethod(absl::string_view name, TracedProgram traced, const CompileOptions& options) {
   TracedMethod method{std::move(traced), {}};
   MethodDraft& draft = method.drafts.emplace_back(
       MethodDraft{.name = std::string(name), .dump = GraphDump(options.debug.dump_dir, std::string(name))});
   draft.dump.Write("trace", method.traced.graph);
-  Graph cleaned = method.traced.graph;
-  COTAN_RETURN_IF_ERROR(GuardUndefinedTangents(cleaned));
-  COTAN_RETURN_IF_ERROR(CleanUp(cleaned, draft.dump.Function()));
-  COTAN_ASSIGN_OR_RETURN(draft.graph, LowerToPrims(cleaned));
+  absl::StatusOr<Graph> lowered = Lower(method.traced.graph, draft.dump);
+  if (absl::IsUnimplemented(lowered.status()) && name == kForward && HasBackward(method.traced.graph)) {
+    COTAN_RETURN_IF_ERROR(LeaveOutBackward(lowered.status(), method.traced));
+    lowered = Lower(method.traced.graph, draft.dump);
+  }
+  COTAN_RETURN_IF_ERROR(lowered.status());
+  draft.graph = *std::move(lowered);
   draft.dump.Write("lower", draft.graph);
   if (method.traced.rng_blocks != SymInt(0)) {
     COTAN_RETURN_IF_ERROR(AppendRngAdvance(draft.graph, method.traced.rng_blocks));

@@ -34,6 +34,7 @@ struct Compilation {
   const WrapperStructure* wrappers = nullptr;  // null: no wrapper types
   ArtifactBuilder artifact;
   std::vector<MethodSummary> summaries = {};
+  std::vector<StageTime> times = {};
 };
 
 // A method of the artifact before emission.
@@ -56,8 +57,12 @@ std::string Producer();
 
 // Returns the ops that cannot be lowered, among those that are left after clean-up.
 std::vector<std::string> UnsupportedLiveOps(const Graph& traced);
+// Returns the same; nothing if the forward of the joint graph has none of them, so that LowerMethod() can leave the
+// backward out.
+std::vector<std::string> UnsupportedForwardOps(const Graph& traced);
 
-// Cleans up and lowers a trace. Errors are those of GuardUndefinedTangents(), CleanUp() and
+// Cleans up and lowers a trace. If the backward of kForward cannot be lowered, but the forward can, the method has no
+// backward, and traced.backward_refusal has the reason. Errors are those of GuardUndefinedTangents(), CleanUp() and
 // LowerToPrims().
 absl::StatusOr<TracedMethod> LowerMethod(absl::string_view name, TracedProgram traced, const CompileOptions& options);
 

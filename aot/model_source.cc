@@ -96,6 +96,7 @@ void AddTrainMethods(TraceableModule& module, const std::vector<at::Tensor>& inp
   if (!options.methods.forward_backward) return;
   TraceOptions trace = TraceOptionsOf(std::string(kForward), options);
   trace.backward = Backward::kOutputs;
+  trace.unsupported_ops = UnsupportedForwardOps;
   trace.in_spec = nesting.in_spec;
   trace.out_spec = nesting.out_spec;
   sized.methods.push_back({&module, /*in_train_mode=*/true, module.forward(), inputs, std::move(trace)});
@@ -186,6 +187,7 @@ absl::StatusOr<SizedModel> FunctionSource::AtSizes(const DynamicShapes& shapes, 
   COTAN_ASSIGN_OR_RETURN(Arguments arguments, ArgumentsAt(shapes, values));
   TraceOptions trace = TraceOptionsOf(std::string(kForward), options());
   trace.backward = Backward::kOutputs;
+  trace.unsupported_ops = UnsupportedForwardOps;
   trace.grad_enabled = at::GradMode::is_enabled();
   if (wrappers_ != nullptr) trace.input_names = FlatNames(wrappers_->inputs, InputNames(*wrappers_));
   SizedModel sized;

@@ -21,6 +21,7 @@
 #include "aot/memory/fit_memory.h"
 #include "aot/method_stages.h"
 #include "base/status_macros.h"
+#include "serialization/container/container.h"
 
 namespace cotan::aot {
 namespace {
@@ -48,13 +49,28 @@ std::vector<KeyedTrace> Named(const SizedModel& model, const std::vector<TracedP
 
 // Takes a trace through the stages, to the artifact.
 absl::Status CompileMethod(const std::string& name, TracedProgram traced, Compilation& compilation) {
+  StageClock clock(name, compilation.times);
   COTAN_ASSIGN_OR_RETURN(TracedMethod method, LowerMethod(name, std::move(traced), compilation.options));
+  clock.Record("lower");
   COTAN_RETURN_IF_ERROR(AddUpdates(method, compilation));
+  clock.Record("optimizer");
   COTAN_RETURN_IF_ERROR(PartitionForward(method, compilation.options));
+  clock.Record("partition");
   COTAN_RETURN_IF_ERROR(OptimizeMethod(method));
+  clock.Record("optimize");
   COTAN_RETURN_IF_ERROR(EmitMethod(method, compilation));
+  clock.Record("emit");
   RecordReferences(method, compilation);
+  clock.Record("record");
   return absl::OkStatus();
+}
+
+// Writes the artifact's part of the dump, if there is one.
+absl::Status Dump(const std::string& bytes, const Compilation& compilation) {
+  const std::string& folder = compilation.options.debug.dump_dir;
+  if (folder.empty()) return absl::OkStatus();
+  COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(bytes));
+  return DumpArtifact(folder, file.artifact(), compilation.times);
 }
 
 // Compiles a model at fixed sizes. Adds the graphs of the traces to `graphs`, unless it is null.
@@ -79,12 +95,15 @@ absl::StatusOr<CompiledModel> CompileSized(const SizedModel& model, const Compil
     if (cache.in_use()) {
       traced = std::move(traces[i]);
     } else {
+      StageClock clock(model.methods[i].options.name, compilation.times);
       COTAN_ASSIGN_OR_RETURN(traced, TraceMethod(model.methods[i]));
+      clock.Record("trace");
     }
     if (graphs != nullptr) graphs->push_back(traced.graph);
     COTAN_RETURN_IF_ERROR(CompileMethod(model.methods[i].options.name, std::move(traced), compilation));
   }
   COTAN_ASSIGN_OR_RETURN(std::string bytes, std::move(compilation.artifact).Build(Producer()));
+  COTAN_RETURN_IF_ERROR(Dump(bytes, compilation));
   if (cache.in_use()) cache.Store(bytes, compilation.summaries);
   return CompiledModel(std::move(bytes), std::move(compilation.summaries), cache.outcome());
 }

@@ -90,6 +90,8 @@ struct TracedProgram {
   // Philox blocks that one run draws (constant for static shapes).
   SymInt rng_blocks = 0;
   ReferenceRun reference;
+  // Reason why the backward was omitted from `graph`; empty: it was not.
+  std::string backward_refusal = {};
 };
 
 }  // namespace cotan::aot

@@ -64,7 +64,8 @@ ABSL_FLAG(std::vector<std::string>, cuda_arch, {},
 ABSL_FLAG(std::vector<std::string>, cuda_sizes, {},
           "values of the dynamic dimensions for --cuda_arch, as 'batch=8:length=64,batch=1:length=64'; "
           "their maxima if empty");
-ABSL_FLAG(std::string, dump_dir, "", "folder for the graph's text after each stage");
+ABSL_FLAG(std::string, dump_dir, "",
+          "folder for the graph after each stage, metadata, programs, schedules, and timings");
 ABSL_FLAG(std::string, cache_dir, "", "folder of the compile cache");
 
 namespace cotan::aot {
@@ -236,6 +237,9 @@ void PrintSummary(const CompiledModel& compiled, const serialization::Artifact& 
       std::printf(", saved for the backward %s", BytesText(saved).c_str());
     }
     std::printf("\n");
+    if (!method.backward_refusal().empty()) {
+      std::printf("  no backward of '%s': %s\n", method.name().c_str(), method.backward_refusal().c_str());
+    }
   }
 }
 

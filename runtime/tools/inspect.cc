@@ -105,6 +105,9 @@ std::string MethodSummary(const Program& program, const Method& method) {
   if (!method.backward_method().empty()) {
     absl::StrAppend(&text, "  backward: ", method.backward_method(), ", ", method.num_saved(), " saved values\n");
   }
+  if (!method.backward_refusal().empty()) {
+    absl::StrAppend(&text, "  no backward: ", method.backward_refusal(), "\n");
+  }
   return text + MetadataText(method);
 }
 

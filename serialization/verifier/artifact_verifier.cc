@@ -319,6 +319,9 @@ class Verifier {
     if (method.num_saved() > static_cast<uint32_t>(method.outputs_size())) {
       return Invalid(method.num_saved(), " of ", method.outputs_size(), " outputs are saved");
     }
+    if (!method.backward_refusal().empty() && !method.backward_method().empty()) {
+      return Invalid("it has a backward method, and backward_refusal says that it has none");
+    }
     if (method.backward_method().empty()) {
       return method.num_saved() == 0 ? absl::OkStatus() : Invalid("it saves values, but has no backward method");
     }

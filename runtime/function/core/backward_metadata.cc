@@ -81,12 +81,26 @@ std::vector<int> DonatedValues(const FunctionMetadata& function) {
   return donated;
 }
 
+// Makes the edges of a node whose backward is refused: one for each argument that requires grad.
+void AddRefusal(const FunctionMetadata& function, BackwardMetadata& made) {
+  made.refusal = function.method_proto().backward_refusal();
+  for (int i = 0; i < function.program_metadata.num_inputs(); ++i) {
+    const InputAliasInfo& info = function.program_metadata.input(i);
+    if (info.requires_grad_at_entry.value_or(info.requires_grad)) made.gradient_inputs.push_back(i);
+  }
+  made.gradient_sizes.resize(made.gradient_inputs.size());
+}
+
 }  // namespace
 
 absl::StatusOr<BackwardMetadata> BackwardMetadata::Create(const FunctionMetadata& function) {
   const Method& forward = function.method_proto();
   BackwardMetadata made;
   made.donated = DonatedValues(function);
+  if (!forward.backward_refusal().empty()) {
+    AddRefusal(function, made);
+    return made;
+  }
   if (forward.backward_method().empty() || !function.metadata.facts().is_train) return made;
   COTAN_ASSIGN_OR_RETURN(made.method, function.program->FindMethod(forward.backward_method()));
   const Method& backward = function.program->method(made.method);

@@ -5,6 +5,7 @@
 #define COTAN_RUNTIME_FUNCTION_CORE_BACKWARD_METADATA_H_
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,6 +22,7 @@ struct BackwardMetadata {
   static absl::StatusOr<BackwardMetadata> Create(const FunctionMetadata& function);
 
   int method = -1;                   // -1: none
+  std::string refusal;               // reason why there is no backward, although outputs require grad
   std::vector<int> gradient_inputs;  // by output of the backward: its program argument
   // By output of the backward: the sizes of the gradient, if they differ from the argument's. A leaf whose metadata is
   // mutated under no_grad before its first use has gradients of the mutated sizes.

@@ -138,6 +138,10 @@ absl::Status CompiledBackward::CheckMemory(bool overwrites, absl::Span<const Ten
 absl::StatusOr<Gradients> CompiledBackward::Apply(BackwardContext& context, absl::Span<Tensor> incoming) {
   const FunctionMetadata& function = core_->metadata();
   if (is_freed_) return FreedError();
+  if (!function.backward.refusal.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("function '", function.name, "' was compiled without a backward: ", function.backward.refusal));
+  }
   if (static_cast<int>(incoming.size()) != function.num_tangents()) {
     return absl::InvalidArgumentError(absl::StrCat("the backward of '", function.name, "' takes ",
                                                    function.num_tangents(), " gradients, got ", incoming.size()));

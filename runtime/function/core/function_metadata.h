@@ -93,7 +93,7 @@ struct FunctionMetadata {
   int num_bases() const { return binding.num_bases(); }
   int num_tangents() const { return program_metadata.derived().num_tangents(); }
   // Returns whether a call in the grad mode of tracing makes a CompiledBackward node.
-  bool makes_node() const { return backward.method >= 0 || has_detached_grad_sink; }
+  bool makes_node() const { return backward.method >= 0 || !backward.refusal.empty() || has_detached_grad_sink; }
   const FunctionInput& input(int index) const { return inputs[static_cast<size_t>(index)]; }
 
   // --- For the creation of stages ---

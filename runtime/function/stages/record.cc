@@ -31,6 +31,7 @@ absl::Status RecordStage::Run(CallContext& call) {
 
 std::string RecordStage::ToString() const {
   const BackwardMetadata& backward = function_.backward;
+  if (!backward.refusal.empty()) return absl::StrCat("no backward: ", backward.refusal);
   if (backward.method < 0) return "no gradients: no input requires grad";
   std::vector<std::string> names;
   for (int argument : backward.gradient_inputs) names.push_back(function_.ArgumentName(argument));
