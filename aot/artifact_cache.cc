@@ -29,6 +29,8 @@ std::string KeyOf(std::vector<KeyedTrace> traces, const CompileOptions& options,
   KeyedOptions keyed = {.optimizer = options.optimizer,
                         .accumulate_gradients = options.methods.accumulate,
                         .store_references = options.debug.store_references,
+                        .partitioner = options.partitioner,
+                        .activation_memory_budget = options.activation_memory_budget,
                         .seed = options.module.seed,
                         .compiler = std::string(CompilerRevision()),
                         .producer = Producer()};

@@ -116,9 +116,13 @@ struct CompileOptions {
 
   TracingOptions tracing = {};
 
-  // Selects the values of "forward" that are saved for "backward"; all others are rematerialized.
-  // Null: the default of Partition(). With a policy, the cache is neither read nor written, because
-  // a function cannot be part of a cache key.
+  // How "forward" and "backward" are cut, and which values the former saves for the latter (docs/memory.md).
+  Partitioner partitioner = Partitioner::kMinCut;
+  // Share of the bytes that the minimum cut saves, in [0, 1]; the rest is rematerialized
+  // (PartitionOptions). It has to be 1 with Partitioner::kDefault.
+  double activation_memory_budget = 1;
+  // Overrides the partitioner for single values of "forward". With a policy, the cache is neither
+  // read nor written, because a function cannot be part of a cache key.
   SavePolicyFunction save_policy = nullptr;
   // Memory limit of every method; unset: none. ResourceExhausted if it cannot be met.
   std::optional<MemoryLimit> max_memory = {};
@@ -132,7 +136,8 @@ struct CompileOptions {
 
 // Checks that options do not contradict each other. All compile functions call it first.
 // InvalidArgument: loss.output and loss.function are both set; loss.targets without loss.function;
-// methods.accumulate without an optimizer.
+// methods.accumulate without an optimizer; activation_memory_budget is not a number in [0, 1], or not
+// 1 with Partitioner::kDefault.
 absl::Status CheckOptions(const CompileOptions& options);
 
 }  // namespace cotan::aot

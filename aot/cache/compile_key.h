@@ -14,6 +14,7 @@
 #include "aot/capture/traced_program.h"
 #include "aot/ir/size_estimate.h"
 #include "aot/optimizer/optimizer.h"
+#include "aot/partitioner/partition.h"
 #include "serialization/metadata/wrapper_meta.h"
 
 namespace cotan::aot {
@@ -29,6 +30,8 @@ struct KeyedOptions {
   std::optional<OptimizerConfig> optimizer;
   bool accumulate_gradients = false;
   bool store_references = true;
+  Partitioner partitioner = Partitioner::kMinCut;
+  double activation_memory_budget = 1;
   uint64_t seed = 0;
   std::string compiler;  // its CompilerRevision()
   std::string producer;  // Artifact.producer: the versions of Cotan and of LibTorch

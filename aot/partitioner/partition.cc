@@ -3,70 +3,33 @@
 #include "aot/partitioner/partition.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "aot/ir/builder.h"
-#include "aot/ir/prim_node.h"
-#include "aot/ir/size_estimate.h"
+#include "aot/partitioner/activation_budget.h"
+#include "aot/partitioner/joint_facts.h"
+#include "aot/partitioner/min_cut.h"
+#include "aot/partitioner/pool_offsets.h"
+#include "aot/transforms/common_subexpressions.h"
 #include "aot/transforms/dead_code.h"
 #include "base/status_macros.h"
-#include "kernels/api/expr_program.h"
 
 namespace cotan::aot {
 namespace {
 
-constexpr int64_t kSmallBytes = 4096;
+// Appended to the source of nodes that the backward repeats.
+constexpr absl::string_view kRecomputed = "(recomputed)";
 
-int64_t EstimatedBytes(const TensorType& type) {
-  int64_t bytes = static_cast<int64_t>(ByteSize(type.dtype));
-  for (const SymInt& size : type.sizes) bytes *= std::max<int64_t>(EstimatedSize(size), 1);
-  return bytes;
-}
-
-// Returns true if all functions of a pointwise program cost about as much as loading their
-// operands. Random draws count as cheap, because they load nothing: a dropout mask is drawn again.
-bool IsCheap(const serialization::Expr& expr) {
-  if (expr.reduce_dims_size() > 0) return false;
-  return std::all_of(expr.instructions().begin(), expr.instructions().end(),
-                     [](const serialization::ExprInstruction& instruction) {
-                       return IsCheapExprFn(instruction.fn()) || instruction.fn() == serialization::FN_RANDOM_UNIFORM;
-                     });
-}
-
-// Returns true if the node does no work at run time.
-bool IsFree(const Node& node) {
-  const std::optional<PrimOp> op = PrimOpOf(node);
-  return op.has_value() && PrimInfo(*op).cost == PrimCost::kFree;
-}
-
-// Returns true if the output is the new content of a graph input.
-bool IsOfInput(OutputKind kind) {
-  return kind == OutputKind::kMutatedInput || kind == OutputKind::kBackwardUpdate || UpdatesInput(kind);
-}
-
-// Returns true for the token of the effects in the backward.
-bool IsBackwardToken(const GraphInput& input) { return input.kind == InputKind::kToken && input.index == 1; }
-bool IsBackwardToken(const GraphOutput& output) { return output.kind == OutputKind::kToken && output.index == 1; }
-
-class Partitioner {
+// Builds the two programs of a choice.
+class Programs {
  public:
-  Partitioner(const Graph& joint, const SavePolicyFunction& policy)
-      : joint_(joint),
-        policy_(policy),
-        available_in_backward_(Size(), false),
-        saved_(Size(), false),
-        dependent_(Size(), false) {}
+  Programs(const JointFacts& facts, const SavedChoice& choice) : facts_(facts), joint_(*facts.joint), choice_(choice) {}
 
-  absl::StatusOr<Partitioned> Run() {
-    COTAN_RETURN_IF_ERROR(Classify());
-    ChooseSaved();
+  absl::StatusOr<Partitioned> Make() const {
     Partitioned result{joint_, Graph()};
     COTAN_RETURN_IF_ERROR(MakeForward(result.forward));
     COTAN_RETURN_IF_ERROR(MakeBackward(result.backward));
@@ -74,126 +37,8 @@ class Partitioner {
   }
 
  private:
-  size_t Size() const { return static_cast<size_t>(joint_.num_values()); }
-  static size_t At(ValueId id) { return static_cast<size_t>(id); }
-
-  // Finds the values that depend on a tangent, the producer of each value, and the inputs that the
-  // backward can read directly.
-  absl::Status Classify() {
-    absl::flat_hash_set<int> mutated;
-    for (const GraphOutput& output : joint_.outputs()) {
-      if (IsOfInput(output.kind) && output.kind != OutputKind::kBackwardUpdate) mutated.insert(output.index);
-    }
-    bool has_tangents = false;
-    for (size_t i = 0; i < joint_.inputs().size(); ++i) {
-      const GraphInput& input = joint_.inputs()[i];
-      if (input.kind == InputKind::kTangent || IsBackwardToken(input)) {
-        dependent_[At(input.value)] = true;
-        has_tangents = has_tangents || input.kind == InputKind::kTangent;
-        continue;
-      }
-      const bool is_state =
-          input.kind == InputKind::kParameter || input.kind == InputKind::kBuffer || input.kind == InputKind::kConstant;
-      available_in_backward_[At(input.value)] = is_state && !mutated.contains(static_cast<int>(i));
-    }
-    if (!has_tangents) return absl::InvalidArgumentError(absl::StrCat("@", joint_.name, " has no tangents to cut at"));
-    for (const Node& node : joint_.nodes()) {
-      bool depends = false;
-      for (const ValueId id : TensorOperands(node)) depends = depends || (id != kNoValue && dependent_[At(id)]);
-      for (const ValueId id : node.outputs) {
-        if (id == kNoValue) continue;
-        dependent_[At(id)] = depends;
-        producers_[id] = &node;
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  void ChooseSaved() {
-    for (const Node& node : joint_.nodes()) {
-      const bool runs_backward = std::any_of(node.outputs.begin(), node.outputs.end(),
-                                             [&](ValueId id) { return id != kNoValue && dependent_[At(id)]; });
-      if (!runs_backward) continue;
-      for (const ValueId id : TensorOperands(node)) {
-        if (id != kNoValue) MakeAvailableInBackward(id);
-      }
-    }
-    for (const GraphOutput& output : joint_.outputs()) {
-      if (output.kind == OutputKind::kBackwardUpdate) {
-        // The backward writes to the tensor that the forward got.
-        const ValueId written = joint_.inputs()[static_cast<size_t>(output.index)].value;
-        if (!available_in_backward_[At(written)]) saved_[At(written)] = true;
-        MakeAvailableInBackward(output.value);
-      }
-      if (output.kind == OutputKind::kGradient && output.value != kNoValue) MakeAvailableInBackward(output.value);
-    }
-  }
-
-  bool Provided(ValueId id) const { return dependent_[At(id)] || available_in_backward_[At(id)] || saved_[At(id)]; }
-
-  // Makes a value of the forward available in the backward: saves it, or recomputes it from saved
-  // values.
-  void MakeAvailableInBackward(ValueId id) {
-    if (Provided(id)) return;
-    if (IsRecomputable(id)) {
-      for (const ValueId operand : TensorOperands(*producers_.at(id))) MakeAvailableInBackward(operand);
-      available_in_backward_[At(id)] = true;
-      return;
-    }
-    saved_[At(id)] = true;
-  }
-
-  bool IsRecomputable(ValueId id) const {
-    const auto it = producers_.find(id);
-    if (it == producers_.end()) return false;
-    const Node& node = *it->second;
-    switch (PolicyOf(node)) {
-      case SavePolicy::kSave:
-        return false;
-      case SavePolicy::kRecompute:
-        return true;
-      case SavePolicy::kDefault:
-        break;
-    }
-    if (IsFree(node)) return true;
-    if (node.expr == nullptr || !IsCheap(*node.expr)) return false;
-    int64_t extra = 0;
-    bool stored_anyway = true;  // all operands are
-    for (const ValueId operand : TensorOperands(node)) {
-      extra += CostOf(operand, kMaxDepth);
-      stored_anyway = stored_anyway && IsStoredAnyway(operand);
-    }
-    const int64_t whole = EstimatedBytes(joint_.value(id).type);
-    return extra < whole || (stored_anyway && extra <= whole + whole / 8);
-  }
-
-  SavePolicy PolicyOf(const Node& node) const {
-    if (IsPrim(node, PrimKind::kEffect)) return SavePolicy::kSave;
-    return policy_ == nullptr ? SavePolicy::kDefault : policy_(joint_, node);
-  }
-
-  // Returns true if the value is in memory without being saved: results of kernels, graph inputs
-  // and small values. Results of expressions may be fused and never stored.
-  bool IsStoredAnyway(ValueId id) const {
-    if (Provided(id) || EstimatedBytes(joint_.value(id).type) <= kSmallBytes) return true;
-    const auto it = producers_.find(id);
-    if (it == producers_.end()) return true;
-    if (IsView(*it->second)) return IsStoredAnyway(TensorOperands(*it->second)[0]);
-    return it->second->expr == nullptr;
-  }
-
-  // Returns the bytes that must be saved to make the value available in the backward.
-  int64_t CostOf(ValueId id, int depth) const {
-    if (Provided(id)) return 0;
-    const int64_t whole = EstimatedBytes(joint_.value(id).type);
-    const auto it = producers_.find(id);
-    if (it == producers_.end() || depth == 0) return whole;
-    const Node& node = *it->second;
-    if (!IsFree(node) && (node.expr == nullptr || !IsCheap(*node.expr))) return whole;
-    int64_t parts = 0;
-    for (const ValueId operand : TensorOperands(node)) parts += CostOf(operand, depth - 1);
-    return std::min(parts, whole);
-  }
+  static size_t At(ValueId id) { return JointFacts::At(id); }
+  bool IsSaved(ValueId id) const { return choice_.saved[At(id)]; }
 
   absl::Status MakeForward(Graph& forward) const {
     forward.name = "forward";
@@ -207,10 +52,7 @@ class Partitioner {
     forward.inputs() = std::move(inputs);
     std::vector<GraphOutput> outputs;
     for (GraphOutput output : joint_.outputs()) {
-      if (output.kind == OutputKind::kGradient || output.kind == OutputKind::kBackwardUpdate ||
-          IsBackwardToken(output)) {
-        continue;
-      }
+      if (!IsOfForward(output)) continue;
       if (IsOfInput(output.kind)) output.index = position[static_cast<size_t>(output.index)];
       outputs.push_back(output);
     }
@@ -220,10 +62,7 @@ class Partitioner {
       forward.AddOutput(id, OutputKind::kSaved, count, absl::StrCat("saved.", count));
       ++count;
     }
-    forward.nodes().remove_if([&](const Node& node) {
-      return std::any_of(node.outputs.begin(), node.outputs.end(),
-                         [&](ValueId id) { return id != kNoValue && dependent_[At(id)]; });
-    });
+    forward.nodes().remove_if([&](const Node& node) { return facts_.RunsBackward(node); });
     COTAN_RETURN_IF_ERROR(EliminateDeadCode(forward).status());
     forward.Compact();
     return absl::OkStatus();
@@ -232,11 +71,11 @@ class Partitioner {
   std::vector<ValueId> SavedInOrder() const {
     std::vector<ValueId> saved;
     for (const GraphInput& input : joint_.inputs()) {
-      if (saved_[At(input.value)]) saved.push_back(input.value);
+      if (IsSaved(input.value)) saved.push_back(input.value);
     }
     for (const Node& node : joint_.nodes()) {
       for (const ValueId id : node.outputs) {
-        if (id != kNoValue && saved_[At(id)]) saved.push_back(id);
+        if (id != kNoValue && IsSaved(id)) saved.push_back(id);
       }
     }
     return saved;
@@ -260,7 +99,7 @@ class Partitioner {
       if (input.kind == InputKind::kTangent || IsBackwardToken(input)) inputs.push_back(input);
     }
     for (const GraphInput& input : joint_.inputs()) {
-      if (input.kind != InputKind::kTangent && available_in_backward_[At(input.value)]) inputs.push_back(input);
+      if (facts_.is_state[At(input.value)]) inputs.push_back(input);
     }
     std::vector<GraphOutput> outputs;
     for (GraphOutput output : joint_.outputs()) {
@@ -274,25 +113,55 @@ class Partitioner {
     }
     backward.inputs() = std::move(inputs);
     backward.outputs() = std::move(outputs);
-    // Keeps a node only if the backward needs a result that is not saved.
-    backward.nodes().remove_if([&](const Node& node) {
-      return std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) {
-        return id != kNoValue && !saved_[At(id)] && (dependent_[At(id)] || available_in_backward_[At(id)]);
-      });
-    });
+    backward.nodes() = BackwardNodes(backward);
     COTAN_RETURN_IF_ERROR(EliminateDeadCode(backward).status());
     backward.Compact();
     return absl::OkStatus();
   }
 
-  static constexpr int kMaxDepth = 6;
+  // Returns the nodes of the backward in order: those that depend on tangents as in the joint graph, and recomputed ones
+  // before their first reader.
+  Graph::NodeList BackwardNodes(const Graph& backward) const {
+    Graph::NodeList ordered;
+    absl::flat_hash_set<const Node*> placed;
+    for (const Node* node : facts_.nodes) {
+      if (!facts_.RunsBackward(*node)) continue;
+      for (const ValueId id : TensorOperands(*node)) PlaceRecomputed(id, placed, ordered);
+      ordered.push_back(*node);
+    }
+    for (const GraphOutput& output : backward.outputs()) PlaceRecomputed(output.value, placed, ordered);
+    return ordered;
+  }
 
+  // Appends the node that recomputes a value, after those that recompute its operands.
+  void PlaceRecomputed(ValueId value, absl::flat_hash_set<const Node*>& placed, Graph::NodeList& ordered) const {
+    std::vector<std::pair<const Node*, bool>> pending;  // a node, and whether its operands are placed
+    const auto add = [&](ValueId id) {
+      if (id == kNoValue || !choice_.recomputed[At(id)]) return;
+      const Node* producer = facts_.producer[At(id)];
+      if (!placed.contains(producer)) pending.emplace_back(producer, false);
+    };
+    add(value);
+    while (!pending.empty()) {
+      auto& [node, is_ready] = pending.back();
+      if (placed.contains(node)) {
+        pending.pop_back();
+      } else if (is_ready) {
+        placed.insert(node);
+        Node& copy = ordered.emplace_back(*node);
+        if (facts_.RunsForward(*node)) copy.source = absl::StrCat(node->source, node->source.empty() ? "" : " ", kRecomputed);
+        pending.pop_back();
+      } else {
+        is_ready = true;
+        const std::vector<ValueId> operands = TensorOperands(*node);
+        for (auto operand = operands.rbegin(); operand != operands.rend(); ++operand) add(*operand);
+      }
+    }
+  }
+
+  const JointFacts& facts_;
   const Graph& joint_;
-  const SavePolicyFunction& policy_;
-  std::vector<bool> available_in_backward_;  // the backward reads or recomputes it
-  std::vector<bool> saved_;
-  std::vector<bool> dependent_;  // on a tangent
-  absl::flat_hash_map<ValueId, const Node*> producers_;
+  const SavedChoice& choice_;
 };
 
 // Returns the values that depend on `id`.
@@ -325,8 +194,37 @@ void JoinTokens(Graph& joint) {
 
 }  // namespace
 
-absl::StatusOr<Partitioned> Partition(const Graph& joint, const SavePolicyFunction& policy) {
-  return Partitioner(joint, policy).Run();
+absl::Status CheckPartitionOptions(const PartitionOptions& options) {
+  const double budget = options.activation_memory_budget;
+  if (!(budget >= 0 && budget <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("activation_memory_budget is ", budget, ", but must be a number from 0 to 1"));
+  }
+  if (budget != 1 && options.partitioner != Partitioner::kMinCut) {
+    return absl::InvalidArgumentError(absl::StrCat("activation_memory_budget is ", budget,
+                                                   ", but only the partitioner min_cut can save less: leave it at 1, or "
+                                                   "choose min_cut"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Partitioned> Partition(const Graph& lowered, const PartitionOptions& options) {
+  COTAN_RETURN_IF_ERROR(CheckPartitionOptions(options));
+  Graph joint = lowered;
+  COTAN_RETURN_IF_ERROR(NarrowPoolIndices(joint));
+  // A view or a checked index that both programs read is one value, which is saved once. Expressions stay separate,
+  // because fusion decides about them.
+  COTAN_RETURN_IF_ERROR(
+      EliminateCommonSubexpressionsIf(joint, [](const Node& node) { return node.op != kExprOp; }).status());
+  COTAN_ASSIGN_OR_RETURN(const JointFacts facts, JointFactsOf(joint));
+  const std::vector<RecomputeClass> classes = RecomputeClasses(facts, options.save_policy);
+  SavedChoice choice;
+  if (options.partitioner == Partitioner::kDefault) {
+    COTAN_ASSIGN_OR_RETURN(choice, SavedUpTo(RecomputeClass::kCheap, facts, classes));
+  } else {
+    COTAN_ASSIGN_OR_RETURN(choice, SavedWithin(options.activation_memory_budget, facts, classes));
+  }
+  return Programs(facts, choice).Make();
 }
 
 absl::Status SeedLoss(Graph& joint, int tangent_index) {

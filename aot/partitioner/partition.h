@@ -6,11 +6,11 @@
 #define COTAN_AOT_PARTITIONER_PARTITION_H_
 
 #include <cstdint>
-#include <functional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "aot/ir/graph.h"
+#include "aot/partitioner/recompute_rules.h"
 
 namespace cotan::aot {
 
@@ -28,25 +28,32 @@ struct Partitioned {
   Graph backward;
 };
 
-// How the backward gets a value of the forward.
-enum class SavePolicy : uint8_t {
+// How to choose what the forward saves.
+enum class Partitioner : uint8_t {
+  // The forward saves what the backward reads of it; nothing but views and constants is computed twice. Corresponds to
+  // PyTorch's default_partition.
   kDefault,
-  kSave,
-  kRecompute,  // from operands, which in turn are saved or recomputed
+  // A minimum cut: cheap nodes are computed again (recompute_rules.h) if fewer bytes are saved. Corresponds to PyTorch's
+  // min_cut_rematerialization_partition.
+  kMinCut,
 };
 
-// Returns the policy for the results of `node`, a node of the lowered graph `joint` (prim.* and
-// cotan.*). `PrimOpOf(node)` (prim_node.h) is its op, `PrimInfo(op).cost` the op's cost class, and
-// `node.source` names its module. Corresponds to the policy function of PyTorch's selective
-// activation checkpointing.
-using SavePolicyFunction = std::function<SavePolicy(const Graph& joint, const Node& node)>;
+struct PartitionOptions {
+  Partitioner partitioner = Partitioner::kMinCut;
+  // For kMinCut: share of the bytes, in [0, 1]. 1: what the minimum cut saves if only cheap nodes are recomputed; 0: the
+  // least, for which all nodes but effects and checks may be recomputed; between: activation_budget.h.
+  double activation_memory_budget = 1;
+  // Overrides the partitioner for single nodes; effects still happen once. Null: no overrides.
+  SavePolicyFunction save_policy = nullptr;
+};
 
-// Cuts `joint`: nodes that depend on a tangent run in the backward, all others in the forward. By
-// default a value that the backward reads is saved; views, random draws, and cheap expressions of
-// values that are available in the backward anyway are recomputed. `policy`, if not null, overrides
-// this; effects still happen once.
-// InvalidArgument: the graph has no tangents.
-absl::StatusOr<Partitioned> Partition(const Graph& joint, const SavePolicyFunction& policy = nullptr);
+// Cuts `joint`: nodes that depend on a tangent run in the backward, and so do nodes whose results are not saved.
+// Repeated nodes come right before their first reader in the backward; "(recomputed)" is appended to their source.
+// InvalidArgument: the graph has no tangents, the budget is not a number in [0, 1], or it is not 1 without kMinCut.
+absl::StatusOr<Partitioned> Partition(const Graph& joint, const PartitionOptions& options = {});
+
+// Returns InvalidArgument if Partition() refuses the options.
+absl::Status CheckPartitionOptions(const PartitionOptions& options);
 
 // Replaces the tangent of the loss, number `tangent_index`, by 1 and removes it from the inputs;
 // used for methods that run forward and backward in one call.

@@ -2,45 +2,18 @@
 
 #include "aot/partitioner/partition.h"
 
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "aot/ir/text.h"
 #include "aot/ir/verifier.h"
-#include "aot/lowering/lower.h"
-#include "gtest/gtest.h"
+#include "aot/partitioner/test_cuts.h"
 
 namespace cotan::aot {
 namespace {
-
-Graph LoweredFrom(absl::string_view text) {
-  const absl::StatusOr<Graph> graph = ParseGraph(text);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  absl::StatusOr<Graph> lowered = LowerToPrims(*graph);
-  EXPECT_TRUE(lowered.ok()) << lowered.status();
-  return *std::move(lowered);
-}
-
-Partitioned Cut(absl::string_view text) {
-  absl::StatusOr<Partitioned> result = Partition(LoweredFrom(text));
-  EXPECT_TRUE(result.ok()) << result.status();
-  EXPECT_TRUE(VerifyGraph(result->forward).ok()) << VerifyGraph(result->forward);
-  EXPECT_TRUE(VerifyGraph(result->backward).ok()) << VerifyGraph(result->backward);
-  return *std::move(result);
-}
-
-std::vector<std::string> SavedTypes(const Graph& forward) {
-  std::vector<std::string> types;
-  for (const GraphOutput& output : forward.outputs()) {
-    if (output.kind == OutputKind::kSaved) types.push_back(PrintType(forward.value(output.value).type));
-  }
-  return types;
-}
-
-std::vector<std::string> InputNames(const Graph& graph) {
-  std::vector<std::string> names;
-  for (const GraphInput& input : graph.inputs())
-    names.push_back(absl::StrCat(InputKindName(input.kind), " ", input.name));
-  return names;
-}
 
 using Texts = std::vector<std::string>;
 
@@ -182,7 +155,7 @@ TEST(PartitionTest, APolicyChoosesWhatIsSaved) {
   gradient 0 "x" = %5
 })");
   const auto saved_under = [&](SavePolicy policy) {
-    const auto parts = Partition(joint, [policy](const Graph&, const Node&) { return policy; });
+    const auto parts = Partition(joint, {.save_policy = [policy](const Graph&, const Node&) { return policy; }});
     EXPECT_TRUE(parts.ok()) << parts.status();
     EXPECT_TRUE(VerifyGraph(parts->backward).ok()) << VerifyGraph(parts->backward);
     return SavedTypes(parts->forward).size();

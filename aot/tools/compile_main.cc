@@ -46,6 +46,11 @@ ABSL_FLAG(std::string, precision, "", "bf16 or f16: run under autocast; f32: no 
 ABSL_FLAG(std::string, max_memory, "",
           "memory limit of every method besides states, arguments and results, as '64MiB'; it is met by "
           "rematerialization");
+ABSL_FLAG(std::string, partitioner, "",
+          "how forward and backward are cut: min_cut computes cheap values again instead of saving them, default saves "
+          "what the backward reads; empty: the model's");
+ABSL_FLAG(double, activation_memory_budget, 1,
+          "share of the bytes that min_cut saves, from 0 to 1; the rest is rematerialized");
 ABSL_FLAG(int, memory_threads, 1, "number of threads of a session, for which --max_memory is computed");
 ABSL_FLAG(std::string, out, "", "file to write");
 ABSL_FLAG(std::string, optimizer, "",
@@ -105,6 +110,12 @@ absl::StatusOr<DType> ParsePrecision(const std::string& text) {
   return absl::InvalidArgumentError(absl::StrCat("there is no precision '", text, "'; there are f32, bf16 and f16"));
 }
 
+absl::StatusOr<Partitioner> ParsePartitioner(const std::string& text) {
+  if (text == "default") return Partitioner::kDefault;
+  if (text == "min_cut") return Partitioner::kMinCut;
+  return absl::InvalidArgumentError(absl::StrCat("there is no partitioner '", text, "'; there are default and min_cut"));
+}
+
 MemoryTarget CpuTarget() {
   return {.kernels = &CpuKernels(), .threads = std::max(absl::GetFlag(FLAGS_memory_threads), 1)};
 }
@@ -139,6 +150,12 @@ absl::Status ApplyFlags(size_t num_inputs, CompileOptions& options) {
   if (const std::string text = absl::GetFlag(FLAGS_max_memory); !text.empty()) {
     COTAN_ASSIGN_OR_RETURN(const int64_t bytes, ParseBytes(text));
     options.max_memory = MemoryLimit{bytes, CpuTarget()};
+  }
+  if (const std::string text = absl::GetFlag(FLAGS_partitioner); !text.empty()) {
+    COTAN_ASSIGN_OR_RETURN(options.partitioner, ParsePartitioner(text));
+  }
+  if (const double budget = absl::GetFlag(FLAGS_activation_memory_budget); budget != 1) {
+    options.activation_memory_budget = budget;
   }
   options.debug.dump_dir = absl::GetFlag(FLAGS_dump_dir);
   options.cache_dir = absl::GetFlag(FLAGS_cache_dir);

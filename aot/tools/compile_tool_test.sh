@@ -30,6 +30,10 @@ refuses() {
 }
 refuses "there is no model 'nothing'" --model=nothing
 refuses "give --model=NAME"
+refuses "there is no partitioner 'max_cut'; there are default and min_cut" --model=binary --partitioner=max_cut
+refuses "activation_memory_budget is 1.5, but must be a number from 0 to 1" --model=binary --activation_memory_budget=1.5
+refuses "activation_memory_budget is nan, but must be" --model=binary --activation_memory_budget=nan
+refuses "only the partitioner min_cut can save less" --model=binary --partitioner=default --activation_memory_budget=0.5
 refuses "there is no optimizer 'lion'" --model=binary --optimizer=lion
 refuses "the frozen pattern 'x*' matches no parameter" --model=binary --freeze='x*'
 

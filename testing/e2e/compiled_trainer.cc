@@ -30,6 +30,10 @@ absl::StatusOr<std::string> Compile(const ModelCase& model, const torch::Tensor&
   compile.loss.targets = {label};
   compile.optimizer = options.optimizer;
   compile.dynamic_dims = options.dynamic_dims;
+  compile.partitioner = options.partition.partitioner;
+  compile.activation_memory_budget = options.partition.activation_memory_budget;
+  compile.save_policy = options.partition.save_policy;
+  compile.methods = options.methods;
   compile.methods.accumulate = options.accumulate;
   compile.tracing.autocast = options.autocast;
   compile.module.seed = options.seed;

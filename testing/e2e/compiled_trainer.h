@@ -31,6 +31,8 @@ struct CompiledTrainerOptions {
   bool accumulate = false;  // methods accumulate and apply_optimizer instead of train_step
   int threads = 1;
   std::optional<aot::MemoryLimit> max_memory = {};
+  aot::MethodOptions methods = {};  // `accumulate` replaces its field
+  aot::PartitionOptions partition = {};
 };
 
 // The counterpart of EagerTrainer. The session's generator starts at seed 0,
