@@ -15,8 +15,8 @@ absl::Status CheckOptions(const CompileOptions& options) {
   if (options.methods.accumulate && !options.optimizer.has_value()) {
     return absl::InvalidArgumentError("methods.accumulate needs an optimizer");
   }
-  return CheckPartitionOptions({.partitioner = options.partitioner,
-                                .activation_memory_budget = options.activation_memory_budget});
+  return CheckPartitionOptions(
+      {.partitioner = options.partitioner, .activation_memory_budget = options.activation_memory_budget});
 }
 
 }  // namespace cotan::aot

@@ -240,9 +240,10 @@ absl::Status AddUpdates(TracedMethod& method, Compilation& compilation) {
 absl::Status PartitionForward(TracedMethod& method, const CompileOptions& options) {
   MethodDraft& forward = method.drafts[0];
   if (forward.name != kForward || method.traced.reference.tangents.empty()) return absl::OkStatus();
-  COTAN_ASSIGN_OR_RETURN(Partitioned parts, Partition(forward.graph, {.partitioner = options.partitioner,
-                                                                     .activation_memory_budget = options.activation_memory_budget,
-                                                                     .save_policy = options.save_policy}));
+  COTAN_ASSIGN_OR_RETURN(Partitioned parts,
+                         Partition(forward.graph, {.partitioner = options.partitioner,
+                                                   .activation_memory_budget = options.activation_memory_budget,
+                                                   .save_policy = options.save_policy}));
   MethodDraft backward{.name = std::string(kBackward),
                        .graph = std::move(parts.backward),
                        .dump = GraphDump(options.debug.dump_dir, std::string(kBackward))};

@@ -24,7 +24,7 @@ absl::StatusOr<SavedChoice> SavedUpTo(RecomputeClass first_saved, const JointFac
 //
 // Each value that is saved under budget 1 is an item of a knapsack: its weight is its size, its value the work of the
 // chain that computes it from what else is saved. The choices for all capacities (knapsack.h) are evaluated, from the
-// most to the least valuable, each by a minimum cut in which the chains of the items left out may be recomputed;
+// most to the least valuable, each by a minimum cut in which the chains of the omitted items may be recomputed;
 // the first that fits is taken. Corresponds to activation_memory_budget of PyTorch's min-cut partitioner.
 // Errors of MinimumCut().
 absl::StatusOr<SavedChoice> SavedWithin(double budget, const JointFacts& facts,

@@ -213,7 +213,8 @@ TEST(ActivationBudgetTest, ASmallerBudgetNeverSavesMoreAndTheBudgetIsKept) {
     for (double budget = 1; budget >= 0; budget -= 0.125) {
       const int64_t saved = SavedBytes(CutWithin(text, budget).forward);
       EXPECT_LE(saved, last) << budget << "\n" << text;
-      EXPECT_LE(static_cast<double>(saved - least), budget * static_cast<double>(most - least)) << budget << "\n" << text;
+      EXPECT_LE(static_cast<double>(saved - least), budget * static_cast<double>(most - least)) << budget << "\n"
+                                                                                                << text;
       between += saved < most && saved > least ? 1 : 0;
       last = saved;
     }

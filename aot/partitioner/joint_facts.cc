@@ -39,7 +39,8 @@ void ClassifyNodes(JointFacts& facts) {
   for (const Node& node : facts.joint->nodes()) {
     facts.nodes.push_back(&node);
     bool depends = false;
-    for (const ValueId id : TensorOperands(node)) depends = depends || (id != kNoValue && facts.dependent[JointFacts::At(id)]);
+    for (const ValueId id : TensorOperands(node))
+      depends = depends || (id != kNoValue && facts.dependent[JointFacts::At(id)]);
     for (const ValueId id : node.outputs) {
       if (id == kNoValue) continue;
       facts.dependent[JointFacts::At(id)] = depends;

@@ -38,7 +38,9 @@ struct JointFacts {
 
 // Returns true for the token of the effects in the backward.
 inline bool IsBackwardToken(const GraphInput& input) { return input.kind == InputKind::kToken && input.index == 1; }
-inline bool IsBackwardToken(const GraphOutput& output) { return output.kind == OutputKind::kToken && output.index == 1; }
+inline bool IsBackwardToken(const GraphOutput& output) {
+  return output.kind == OutputKind::kToken && output.index == 1;
+}
 
 // Returns true if the output is the new content of a graph input.
 bool IsOfInput(OutputKind kind);

@@ -78,8 +78,7 @@ int64_t FlowNetwork::BlockingFlow() {
     }
     int& e = current_[static_cast<size_t>(node)];
     const auto leads_on = [&](const Edge& edge) {
-      return edge.residual > 0 &&
-             level_[static_cast<size_t>(edge.to)] == level_[static_cast<size_t>(node)] + 1;
+      return edge.residual > 0 && level_[static_cast<size_t>(edge.to)] == level_[static_cast<size_t>(node)] + 1;
     };
     while (e != -1 && !leads_on(edges_[static_cast<size_t>(e)])) e = edges_[static_cast<size_t>(e)].next;
     if (e != -1) {

@@ -43,7 +43,7 @@ class Cut {
   int Source() const { return 2 * NumValues(); }
   int Sink() const { return 2 * NumValues() + 1; }
 
-  // Returns whether the backward has to be given the value. States and what it computes from tangents are at hand.
+  // Returns whether the backward has to be given the value. States and what it computes from tangents are available.
   bool IsEdge(ValueId id) const {
     const size_t at = JointFacts::At(id);
     return (facts_.is_input[at] || facts_.producer[at] != nullptr) && !facts_.dependent[at] && !facts_.is_state[at] &&

@@ -12,7 +12,7 @@
 
 namespace cotan::aot {
 
-// What the backward saves and recomputes, by value.
+// Values that the forward saves and that the backward recomputes, by value.
 struct SavedChoice {
   std::vector<bool> saved;
   std::vector<bool> recomputed;

@@ -119,8 +119,8 @@ class Programs {
     return absl::OkStatus();
   }
 
-  // Returns the nodes of the backward in order: those that depend on tangents as in the joint graph, and recomputed ones
-  // before their first reader.
+  // Returns the nodes of the backward in order: those that depend on tangents as in the joint graph, and recomputed
+  // ones before their first reader.
   Graph::NodeList BackwardNodes(const Graph& backward) const {
     Graph::NodeList ordered;
     absl::flat_hash_set<const Node*> placed;
@@ -149,7 +149,8 @@ class Programs {
       } else if (is_ready) {
         placed.insert(node);
         Node& copy = ordered.emplace_back(*node);
-        if (facts_.RunsForward(*node)) copy.source = absl::StrCat(node->source, node->source.empty() ? "" : " ", kRecomputed);
+        if (facts_.RunsForward(*node))
+          copy.source = absl::StrCat(node->source, node->source.empty() ? "" : " ", kRecomputed);
         pending.pop_back();
       } else {
         is_ready = true;
@@ -201,9 +202,10 @@ absl::Status CheckPartitionOptions(const PartitionOptions& options) {
         absl::StrCat("activation_memory_budget is ", budget, ", but must be a number from 0 to 1"));
   }
   if (budget != 1 && options.partitioner != Partitioner::kMinCut) {
-    return absl::InvalidArgumentError(absl::StrCat("activation_memory_budget is ", budget,
-                                                   ", but only the partitioner min_cut can save less: leave it at 1, or "
-                                                   "choose min_cut"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("activation_memory_budget is ", budget,
+                     ", but only the partitioner min_cut can save less: leave it at 1, or "
+                     "choose min_cut"));
   }
   return absl::OkStatus();
 }

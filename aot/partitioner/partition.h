@@ -33,15 +33,15 @@ enum class Partitioner : uint8_t {
   // The forward saves what the backward reads of it; nothing but views and constants is computed twice. Corresponds to
   // PyTorch's default_partition.
   kDefault,
-  // A minimum cut: cheap nodes are computed again (recompute_rules.h) if fewer bytes are saved. Corresponds to PyTorch's
-  // min_cut_rematerialization_partition.
+  // A minimum cut: cheap nodes are computed again (recompute_rules.h) if fewer bytes are saved.
+  // Corresponds to PyTorch's min_cut_rematerialization_partition.
   kMinCut,
 };
 
 struct PartitionOptions {
   Partitioner partitioner = Partitioner::kMinCut;
-  // For kMinCut: share of the bytes, in [0, 1]. 1: what the minimum cut saves if only cheap nodes are recomputed; 0: the
-  // least, for which all nodes but effects and checks may be recomputed; between: activation_budget.h.
+  // For kMinCut: share of the bytes, in [0, 1]. 1: what the minimum cut saves if only cheap nodes are recomputed; 0:
+  // the least, for which all nodes but effects and checks may be recomputed; between: activation_budget.h.
   double activation_memory_budget = 1;
   // Overrides the partitioner for single nodes; effects still happen once. Null: no overrides.
   SavePolicyFunction save_policy = nullptr;

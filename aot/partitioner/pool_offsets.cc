@@ -23,8 +23,11 @@ struct Windows {
 };
 
 Windows WindowsOf(const Graph& joint, const Node& backward) {
-  Windows windows{IntListAttribute(backward, "kernel"), IntListAttribute(backward, "stride"),
-                  IntListAttribute(backward, "padding"), IntListAttribute(backward, "dilation"), {}};
+  Windows windows{IntListAttribute(backward, "kernel"),
+                  IntListAttribute(backward, "stride"),
+                  IntListAttribute(backward, "padding"),
+                  IntListAttribute(backward, "dilation"),
+                  {}};
   const SymIntVector& sizes = joint.value(backward.outputs[0]).type.sizes;
   windows.input.assign(sizes.end() - static_cast<std::ptrdiff_t>(windows.kernel.size()), sizes.end());
   return windows;
@@ -77,8 +80,7 @@ Tensor IndicesOf(Builder& b, const Windows& windows, const Tensor& offsets) {
     const Tensor outer = FloorDiv(b, rest, kernel);
     const Tensor step = d == 0 ? rest : rest - outer * kernel;
     rest = outer;
-    const Tensor coordinate =
-        WindowStart(b, windows, d, offsets.sizes()) + step * Number(b, windows.dilation[d]);
+    const Tensor coordinate = WindowStart(b, windows, d, offsets.sizes()) + step * Number(b, windows.dilation[d]);
     const Tensor term = coordinate * b.Literal(scale);
     indices = indices.defined() ? indices + term : term;
     scale = scale * windows.input[d];

@@ -38,11 +38,13 @@ double Arithmetic(const Graph& graph, const Node& node) {
     case PrimKind::kConvolution: {
       // Each element of the weight meets each position of the result, or of the input of a transposed one.
       const SymIntVector& weight = graph.value(operands[1]).type.sizes;
-      const double per_channel = Elements(graph, operands[1]) / std::max<double>(1, static_cast<double>(EstimatedSize(weight[0])));
+      const double per_channel =
+          Elements(graph, operands[1]) / std::max<double>(1, static_cast<double>(EstimatedSize(weight[0])));
       return 2 * per_channel * std::max(Elements(graph, result), Elements(graph, operands[0]));
     }
     case PrimKind::kAttention:
-      return 4 * Elements(graph, operands[0]) * static_cast<double>(EstimatedSize(graph.value(operands[1]).type.sizes[2]));
+      return 4 * Elements(graph, operands[0]) *
+             static_cast<double>(EstimatedSize(graph.value(operands[1]).type.sizes[2]));
     case PrimKind::kRecurrent:
       return 2 * Elements(graph, operands[0]) * LastSize(graph, operands[1]);
     default:
@@ -134,8 +136,8 @@ std::vector<Reduction> ReductionsOf(const JointFacts& facts) {
   return reductions;
 }
 
-// Returns true if the reduction adds up along dimensions d and d + 1 of a tensor with these sizes, which it may read as a
-// view in which the two are one.
+// Returns true if the reduction adds up along dimensions d and d + 1 of a tensor with these sizes, which it may read as
+// a view in which the two are one.
 bool AddsAlong(const Reduction& reduction, const SymIntVector& sizes, size_t d) {
   if (reduction.sizes == sizes) return reduction.is_reduced[d] && reduction.is_reduced[d + 1];
   const size_t inner = sizes.size() - d - 2;  // dimensions inside of the two
@@ -178,6 +180,14 @@ int ChainOf(const Node& node, const std::vector<int>& chain) {
   return longest;
 }
 
+// Returns the value that a chain of views starts from.
+ValueId BaseOf(ValueId id, const JointFacts& facts) {
+  while (facts.producer[JointFacts::At(id)] != nullptr && IsView(*facts.producer[JointFacts::At(id)])) {
+    id = TensorOperands(*facts.producer[JointFacts::At(id)])[0];
+  }
+  return id;
+}
+
 // Returns true for cheap products of values that kernels of the backward read in any case, and for functions of them:
 // scores and probabilities of attention. The fused backwards of attention compute them again, too.
 bool FromProductAtHand(const Node& node, const JointFacts& facts, const std::vector<bool>& read_by_kernels,
@@ -185,7 +195,8 @@ bool FromProductAtHand(const Node& node, const JointFacts& facts, const std::vec
   const std::vector<ValueId> operands = TensorOperands(node);
   if (IsPrim(node, PrimOp::kMatmul)) {
     return std::all_of(operands.begin(), operands.end(), [&](ValueId id) {
-      return read_by_kernels[JointFacts::At(id)] || facts.is_state[JointFacts::At(id)];
+      const size_t base = JointFacts::At(BaseOf(id, facts));
+      return read_by_kernels[base] || facts.is_state[base];
     });
   }
   return (node.op == kExprOp || IsView(node)) && std::any_of(operands.begin(), operands.end(), [&](ValueId id) {
@@ -216,9 +227,10 @@ std::vector<RecomputeClass> RecomputeClasses(const JointFacts& facts, const Save
     int length = own == RecomputeClass::kHeavy ? 0 : ChainOf(*node, chain);
     if (own == RecomputeClass::kCheap) {
       const bool is_probability = FromProductAtHand(*node, facts, read_by_kernels, from_product);
-      const bool is_stored = !is_probability && std::any_of(node->outputs.begin(), node->outputs.end(), [&](ValueId id) {
-        return id != kNoValue && read_by_kernels[JointFacts::At(id)];
-      });
+      const bool is_stored =
+          !is_probability && std::any_of(node->outputs.begin(), node->outputs.end(), [&](ValueId id) {
+            return id != kNoValue && read_by_kernels[JointFacts::At(id)];
+          });
       if (is_stored || length == kMaxRecomputedChain) {
         own = RecomputeClass::kAvoided;
         length = 0;

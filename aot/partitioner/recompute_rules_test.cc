@@ -225,7 +225,8 @@ TEST(RecomputeRulesTest, EffectsAndTheirResultsAreNeverRepeated) {
   token_output 0 "token" = %4
   user_output 0 "y" = %3
   gradient 0 "w" = %6
-})", {.activation_memory_budget = 0});
+})",
+                              {.activation_memory_budget = 0});
   EXPECT_EQ(CountOps(cut.forward, "prim.effect"), 1);
   EXPECT_EQ(CountOps(cut.backward, "prim.effect"), 0);
 }
@@ -244,7 +245,8 @@ TEST(RecomputeRulesTest, ABufferThatIsWrittenLaterIsSaved) {
   mutated_input 0 "b" = %5
   user_output 0 "y" = %4
   gradient 1 "w" = %6
-})", {.activation_memory_budget = budget});
+})",
+                                {.activation_memory_budget = budget});
     EXPECT_EQ(InputNames(cut.backward), (Texts{"saved saved.0", "tangent t", "parameter w"})) << budget;
   }
 }

@@ -57,13 +57,14 @@ inline int64_t SavedBytes(const Graph& forward) {
 
 inline std::vector<std::string> InputNames(const Graph& graph) {
   std::vector<std::string> names;
-  for (const GraphInput& input : graph.inputs()) names.push_back(absl::StrCat(InputKindName(input.kind), " ", input.name));
+  for (const GraphInput& input : graph.inputs())
+    names.push_back(absl::StrCat(InputKindName(input.kind), " ", input.name));
   return names;
 }
 
 inline int CountOps(const Graph& graph, absl::string_view op) {
-  return static_cast<int>(std::count_if(graph.nodes().begin(), graph.nodes().end(),
-                                        [op](const Node& node) { return node.op == op; }));
+  return static_cast<int>(
+      std::count_if(graph.nodes().begin(), graph.nodes().end(), [op](const Node& node) { return node.op == op; }));
 }
 
 }  // namespace cotan::aot

@@ -113,7 +113,8 @@ absl::StatusOr<DType> ParsePrecision(const std::string& text) {
 absl::StatusOr<Partitioner> ParsePartitioner(const std::string& text) {
   if (text == "default") return Partitioner::kDefault;
   if (text == "min_cut") return Partitioner::kMinCut;
-  return absl::InvalidArgumentError(absl::StrCat("there is no partitioner '", text, "'; there are default and min_cut"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no partitioner '", text, "'; there are default and min_cut"));
 }
 
 MemoryTarget CpuTarget() {

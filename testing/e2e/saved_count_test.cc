@@ -25,10 +25,7 @@ struct Row {
 
 const std::vector<Row>& Rows() {
   static const auto& rows = *new std::vector<Row>{
-      {"cosines",
-       {{4}},
-       [](const Tensors& x) -> Tensors { return {x[0].cos().cos().cos()}; },
-       1},
+      {"cosines", {{4}}, [](const Tensors& x) -> Tensors { return {x[0].cos().cos().cos()}; }, 1},
       {"cosines_of_a_sum",
        {{4}, {4}, {4}, {4}},
        [](const Tensors& x) -> Tensors { return {(x[0] + x[1] + x[2] + x[3]).cos().cos()}; },
@@ -56,10 +53,7 @@ const std::vector<Row>& Rows() {
          return {at::cat({x[0].tanh(), x[1]})};
        },
        1},
-      {"outer_product",
-       {{6, 1}, {1, 6}},
-       [](const Tensors& x) -> Tensors { return {(x[0] * x[1]).cos().sum(1)}; },
-       2},
+      {"outer_product", {{6, 1}, {1, 6}}, [](const Tensors& x) -> Tensors { return {(x[0] * x[1]).cos().sum(1)}; }, 2},
       {"gelu_of_a_product", {{2, 3}, {3, 4}}, [](const Tensors& x) -> Tensors { return {at::gelu(x[0].mm(x[1]))}; }, 3},
       {"sum_of_sines", {{2, 3}}, [](const Tensors& x) -> Tensors { return {x[0].sin().sum()}; }, 1},
       {"embedding",

@@ -106,7 +106,7 @@ absl::StatusOr<std::map<std::string, ReferenceBytes>> ReadReferenceBytes(const s
                           .default_partition = Least(model, {"default", "default_inductor"})};
     }
   } catch (const Json::exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is no file of record_saved_bytes.py: ", error.what()));
+    return absl::InvalidArgumentError(absl::StrCat(path, " was not written by record_saved_bytes.py: ", error.what()));
   }
   return references;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the forwards of exported models (.pt2) save for their backwards, beside what PyTorch's partitioners save.
+// Bytes that the forwards of exported models (.pt2) save for their backwards, beside those that PyTorch's partitioners
+// save.
 #ifndef COTAN_TESTING_MODELS_SAVED_H_
 #define COTAN_TESTING_MODELS_SAVED_H_
 
@@ -33,7 +34,7 @@ struct ReferenceBytes {
 };
 
 // Returns the counts of the file that record_saved_bytes.py wrote, by name of the model.
-// NotFound: the file cannot be read. InvalidArgument: it is no such file.
+// NotFound: the file cannot be read. InvalidArgument: it was not written by that script.
 absl::StatusOr<std::map<std::string, ReferenceBytes>> ReadReferenceBytes(const std::string& path);
 
 }  // namespace cotan::testing

@@ -55,7 +55,8 @@ void Map2(void* out, const void* a, const void* b, const void*, int64_t n) {
 // Rounds the product before the sum, as two passes over the tile would: the bits of a value must not depend on whether
 // a program stores the product. GCC would use fused instructions; clang does so only within one expression.
 template <Contraction kContraction, typename T, bool kScalarA, bool kScalarC>
-__attribute__((optimize("fp-contract=off"))) void Contract(void* out, const void* a, const void* b, const void* c, int64_t n) {
+__attribute__((optimize("fp-contract=off"))) void Contract(void* out, const void* a, const void* b, const void* c,
+                                                           int64_t n) {
   auto* o = static_cast<T*>(out);
   const auto* x = static_cast<const T*>(a);
   const auto* y = static_cast<const T*>(b);

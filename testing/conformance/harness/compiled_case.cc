@@ -16,12 +16,15 @@ namespace {
 
 enum class Sizes : uint8_t { kFixed, kDynamic };
 
-absl::StatusOr<std::string> Compile(const ConfCase& c, bool keep_input_mutations, Sizes sizes) {
+absl::StatusOr<std::string> Compile(const ConfCase& c, bool keep_input_mutations, Sizes sizes,
+                                    const aot::PartitionOptions& partition) {
   g_roots.clear();
   const std::vector<at::Tensor> examples = c.inputs();
   aot::CompileOptions options;
   options.tracing.keep_input_mutations = keep_input_mutations;
   if (sizes == Sizes::kDynamic) options.dynamic_dims = DynamicDimsOf(examples);
+  options.partitioner = partition.partitioner;
+  options.activation_memory_budget = partition.activation_memory_budget;
   options.debug.store_references = false;
   options.tracing.undefined_outputs_are_none = true;
   at::AutoGradMode mode(c.grad);
@@ -29,9 +32,10 @@ absl::StatusOr<std::string> Compile(const ConfCase& c, bool keep_input_mutations
   return model.bytes();
 }
 
-absl::StatusOr<std::string> TryCompile(const ConfCase& c, bool keep_input_mutations, Sizes sizes) {
+absl::StatusOr<std::string> TryCompile(const ConfCase& c, bool keep_input_mutations, Sizes sizes,
+                                       const aot::PartitionOptions& partition = {}) {
   try {
-    return Compile(c, keep_input_mutations, sizes);
+    return Compile(c, keep_input_mutations, sizes, partition);
   } catch (const std::exception& e) {
     return absl::InternalError(absl::StrCat("the compiler threw: ", e.what()));
   }
@@ -39,8 +43,9 @@ absl::StatusOr<std::string> TryCompile(const ConfCase& c, bool keep_input_mutati
 
 }  // namespace
 
-absl::StatusOr<std::string> CompileCase(const ConfCase& c, bool keep_input_mutations) {
-  return TryCompile(c, keep_input_mutations, Sizes::kFixed);
+absl::StatusOr<std::string> CompileCase(const ConfCase& c, bool keep_input_mutations,
+                                        const aot::PartitionOptions& partition) {
+  return TryCompile(c, keep_input_mutations, Sizes::kFixed, partition);
 }
 
 absl::StatusOr<std::string> CompileDynamic(const ConfCase& c) {

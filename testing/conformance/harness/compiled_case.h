@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "aot/partitioner/partition.h"
 #include "testing/conformance/harness/conf_case.h"
 
 namespace cotan::conformance {
@@ -14,7 +15,8 @@ namespace cotan::conformance {
 // Compiles the case with fresh inputs, in its grad mode. Returns the bytes of an artifact with the
 // methods "forward" and, if an output requires grad, "backward". Errors: those of the compiler;
 // Internal if the case throws.
-absl::StatusOr<std::string> CompileCase(const ConfCase& c, bool keep_input_mutations);
+absl::StatusOr<std::string> CompileCase(const ConfCase& c, bool keep_input_mutations,
+                                        const aot::PartitionOptions& partition = {});
 
 // As CompileCase(), but with every size of the inputs dynamic (DynamicDimsOf()) and input mutations
 // outside of the program.
