@@ -108,6 +108,9 @@ std::string MethodSummary(const Program& program, const Method& method) {
   if (!method.backward_refusal().empty()) {
     absl::StrAppend(&text, "  no backward: ", method.backward_refusal(), "\n");
   }
+  if (!method.differentiable_backward().empty()) {
+    absl::StrAppend(&text, "  differentiable backward: ", method.differentiable_backward(), "\n");
+  }
   return text + MetadataText(method);
 }
 

@@ -2,6 +2,7 @@
 
 #include "serialization/verifier/artifact_verifier.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -162,6 +163,7 @@ class Verifier {
     COTAN_RETURN_IF_ERROR(CheckStateUpdates(method, defined));
     COTAN_RETURN_IF_ERROR(CheckInputUpdates(method, defined));
     COTAN_RETURN_IF_ERROR(CheckPair(method));
+    COTAN_RETURN_IF_ERROR(CheckDifferentiableBackward(method));
     if (!method.rng_blocks().empty()) COTAN_RETURN_IF_ERROR(ParseSize(method.rng_blocks(), num_symbols()).status());
     COTAN_RETURN_IF_ERROR(CheckNames(method));
     return VerifyMetadata(artifact_, method);
@@ -352,6 +354,29 @@ class Verifier {
       }
     }
     return absl::OkStatus();
+  }
+
+  // A differentiable backward comes after its forward, so that no chain of them is a circle.
+  absl::Status CheckDifferentiableBackward(const Method& method) const {
+    const std::string& name = method.differentiable_backward();
+    if (name.empty()) return absl::OkStatus();
+    const auto backward = methods_.find(method.backward_method());
+    if (backward == methods_.end()) return Invalid("it has a differentiable backward, but no backward method");
+    const auto found = methods_.find(name);
+    if (found == methods_.end()) return Invalid("its differentiable backward '", name, "' does not exist");
+    const auto is_backward = [&](const Method& other) { return other.backward_method() == name; };
+    if (std::any_of(artifact_.methods().begin(), artifact_.methods().end(), is_backward)) {
+      return Invalid("its differentiable backward '", name, "' is the backward method of another method");
+    }
+    const auto at = [&](const Method& wanted) {
+      return std::find_if(artifact_.methods().begin(), artifact_.methods().end(),
+                          [&](const Method& other) { return &other == &wanted; });
+    };
+    if (at(*found->second) <= at(method)) return Invalid("its differentiable backward '", name, "' comes before it");
+    const int num_results = found->second->metadata().output_info_size();
+    if (num_results == backward->second->outputs_size()) return absl::OkStatus();
+    return Invalid("its differentiable backward '", name, "' returns ", num_results, " gradients, '",
+                   method.backward_method(), "' ", backward->second->outputs_size());
   }
 
   static absl::Status CheckGradientInputs(const Method& backward) {

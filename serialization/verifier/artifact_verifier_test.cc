@@ -203,6 +203,19 @@ const std::vector<Fault>& Faults() {
       {"'elsewhere' does not exist", [](Artifact& a) { a.mutable_methods(1)->set_backward_method("elsewhere"); }},
       {"is already the backward method of another method",
        [](Artifact& a) { Step(a).set_backward_method("backward"); }},
+      {"it has a differentiable backward, but no backward method",
+       [](Artifact& a) { a.mutable_methods(0)->set_differentiable_backward("backward"); }},
+      {"its differentiable backward 'elsewhere' does not exist",
+       [](Artifact& a) { a.mutable_methods(1)->set_differentiable_backward("elsewhere"); }},
+      {"its differentiable backward 'backward' is the backward method of another method",
+       [](Artifact& a) { a.mutable_methods(1)->set_differentiable_backward("backward"); }},
+      {"its differentiable backward 'step' comes before it",
+       [](Artifact& a) { a.mutable_methods(1)->set_differentiable_backward("step"); }},
+      {"its differentiable backward 'again' returns 0 gradients, 'backward' 1",
+       [](Artifact& a) {
+         a.mutable_methods(1)->set_differentiable_backward("again");
+         a.add_methods()->set_name("again");
+       }},
       {"its backward method has a backward method",
        [](Artifact& a) { a.mutable_methods(2)->set_backward_method("step"); }},
       {"saved value 0 is f32[4], 'backward' takes f32[5]",
