@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "runtime/autograd/recorded_ops.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/autograd/variable_state.h"
 
@@ -25,11 +26,17 @@ bool HasStridesOf(const Tensor& tensor, const StridedLayout& layout) {
   return true;
 }
 
-// Returns `gradient`, or a copy with the strides of `leaf`, as the first value of grad().
-absl::StatusOr<Tensor> Own(TensorOps& ops, Tensor gradient, const Tensor& leaf) {
+// Returns the layout of the first value of grad(): that of the leaf, row-major if the leaf is not dense.
+StridedLayout LayoutOfGrad(const Tensor& leaf) {
   StridedLayout layout = leaf.layout();
   layout.offset = 0;
   if (!IsDenseNonOverlapping(layout)) layout.strides = ContiguousStrides(layout.sizes);
+  return layout;
+}
+
+// Returns `gradient`, or a copy with the strides of `leaf`, as the first value of grad().
+absl::StatusOr<Tensor> Own(TensorOps& ops, Tensor gradient, const Tensor& leaf) {
+  StridedLayout layout = LayoutOfGrad(leaf);
   if (IsExclusive(gradient) && HasStridesOf(gradient, layout)) return gradient;
   COTAN_ASSIGN_OR_RETURN(Tensor copy, Tensor::EmptyStrided(gradient.dtype(), std::move(layout), ops.device()));
   COTAN_RETURN_IF_ERROR(ops.Copy(gradient, copy));
@@ -54,15 +61,25 @@ AccumulateGrad::AccumulateGrad(Variable leaf, absl::Span<const int64_t> sizes)
   AddInput({leaf_.dtype(), DimVector(sizes.begin(), sizes.end()), &leaf_.tensor().device()});
 }
 
+absl::Status AccumulateGrad::CheckIsLeaf() const {
+  // Regenerates the grad_fn of a stale view.
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<Node> history, leaf_.grad_fn());
+  if (history == nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "a leaf variable has been moved into the graph interior: it was written in place after it was used");
+}
+
+absl::Status AccumulateGrad::RunPostAccumulateHooks() {
+  for (const VariableState::PostAccumulateHook& hook : leaf_.state()->post_accumulate_hooks) {
+    COTAN_RETURN_IF_ERROR(hook.run(leaf_));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Gradients> AccumulateGrad::Apply(BackwardContext& context, absl::Span<Tensor> incoming) {
   VariableState& leaf = *leaf_.state();
   if (!incoming[0].defined()) return Gradients();
-  // Regenerates the grad_fn of a stale view.
-  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<Node> history, leaf_.grad_fn());
-  if (history != nullptr) {
-    return absl::FailedPreconditionError(
-        "a leaf variable has been moved into the graph interior: it was written in place after it was used");
-  }
+  COTAN_RETURN_IF_ERROR(CheckIsLeaf());
   if (!leaf_.requires_grad()) return Gradients();
   if (!leaf.grad.defined()) {
     COTAN_ASSIGN_OR_RETURN(Tensor gradient, Own(context.ops(), std::move(incoming[0]), leaf.tensor));
@@ -71,10 +88,26 @@ absl::StatusOr<Gradients> AccumulateGrad::Apply(BackwardContext& context, absl::
     COTAN_RETURN_IF_ERROR(AddTo(context.ops(), incoming[0], leaf.grad.tensor()));
     leaf.grad.BumpVersion();
   }
-  for (const VariableState::PostAccumulateHook& hook : leaf.post_accumulate_hooks) {
-    COTAN_RETURN_IF_ERROR(hook.run(leaf_));
-  }
+  COTAN_RETURN_IF_ERROR(RunPostAccumulateHooks());
   return Gradients();
+}
+
+absl::Status AccumulateGrad::ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
+                                           std::vector<Variable>& results) {
+  if (!incoming[0].defined()) return absl::OkStatus();
+  COTAN_RETURN_IF_ERROR(CheckIsLeaf());
+  if (!leaf_.requires_grad()) return absl::OkStatus();
+  VariableState& leaf = *leaf_.state();
+  if (!leaf.grad.defined()) {
+    COTAN_ASSIGN_OR_RETURN(leaf.grad, RecordedCloneAs(context.ops(), incoming[0], LayoutOfGrad(leaf.tensor)));
+  } else if (leaf.grad.sizes() != incoming[0].sizes() || leaf.grad.dtype() != incoming[0].dtype()) {
+    return absl::InvalidArgumentError(absl::StrCat("the gradient ", incoming[0].tensor().ToString(),
+                                                   " cannot be added to the leaf's grad, which is ",
+                                                   leaf.grad.tensor().ToString()));
+  } else {
+    COTAN_ASSIGN_OR_RETURN(leaf.grad, RecordedAdd(context.ops(), leaf.grad, incoming[0]));
+  }
+  return RunPostAccumulateHooks();
 }
 
 }  // namespace cotan::autograd

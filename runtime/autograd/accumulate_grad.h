@@ -4,6 +4,9 @@
 #ifndef COTAN_RUNTIME_AUTOGRAD_ACCUMULATE_GRAD_H_
 #define COTAN_RUNTIME_AUTOGRAD_ACCUMULATE_GRAD_H_
 
+#include <vector>
+
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -24,8 +27,15 @@ class AccumulateGrad final : public Node {
 
   absl::string_view name() const override { return "AccumulateGrad"; }
   absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override;
+  // Gives the leaf a new grad(): a copy of the gradient, or the sum of both.
+  absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
+                             std::vector<Variable>& results) override;
 
  private:
+  // FailedPrecondition: the leaf has got a grad_fn.
+  absl::Status CheckIsLeaf() const;
+  absl::Status RunPostAccumulateHooks();
+
   Variable leaf_;
 };
 

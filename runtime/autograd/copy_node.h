@@ -5,7 +5,9 @@
 #define COTAN_RUNTIME_AUTOGRAD_COPY_NODE_H_
 
 #include <memory>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -21,6 +23,8 @@ class CopyNode final : public Node {
  public:
   absl::string_view name() const override { return "CopyBackward"; }
   absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override;
+  absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
+                             std::vector<Variable>& results) override;
 };
 
 // The grad_fn of a base after an in-place operation on a view of it (torch/csrc/autograd/functions/tensor.h,
@@ -34,6 +38,8 @@ class CopySlicesNode final : public Node {
 
   absl::string_view name() const override { return "CopySlices"; }
   absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override;
+  absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
+                             std::vector<Variable>& results) override;
   void ReleaseSaved() override { Release(std::move(function_)); }
 
  private:

@@ -11,8 +11,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "runtime/autograd/double_backward.h"
 #include "runtime/autograd/grad_mode.h"
 #include "runtime/autograd/node.h"
+#include "runtime/autograd/recorded_ops.h"
 
 namespace cotan::autograd {
 namespace {
@@ -268,19 +270,6 @@ absl::Status Run::PassOn(const Node& node, Gradients results) {
   return absl::OkStatus();
 }
 
-absl::Status CheckNoCreateGraph(absl::Span<const Variable> roots, bool create_graph) {
-  if (!create_graph) return absl::OkStatus();
-  std::string node = "AccumulateGrad";
-  if (!roots.empty() && roots[0].defined()) {
-    COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<Node> made_by, roots[0].grad_fn());
-    if (made_by != nullptr) node = std::string(made_by->name());
-  }
-  return absl::UnimplementedError(absl::StrCat(
-      "create_graph: the gradients of ", node,
-      " cannot be differentiated again: double backward is not supported. Compute second derivatives inside "
-      "the compiled function"));
-}
-
 // Returns the gradient of a root: `given`, or 1 for a real root of one element.
 absl::StatusOr<Tensor> RootGradient(TensorOps& ops, const Variable& root, const Tensor& given, int index) {
   if (given.defined()) {
@@ -322,11 +311,20 @@ absl::Status AddRoots(absl::Span<const Variable> roots, absl::Span<const Tensor>
   return absl::OkStatus();
 }
 
+// Returns variables without grad_fn over the tensors; undefined ones for undefined tensors.
+std::vector<Variable> AsVariables(absl::Span<const Tensor> tensors) {
+  std::vector<Variable> variables;
+  for (const Tensor& tensor : tensors) variables.push_back(tensor.defined() ? Variable(tensor) : Variable());
+  return variables;
+}
+
 }  // namespace
 
 absl::Status Backward(absl::Span<const Variable> roots, absl::Span<const Tensor> gradients, TensorOps& ops,
                       const BackwardOptions& options) {
-  COTAN_RETURN_IF_ERROR(CheckNoCreateGraph(roots, options.create_graph));
+  if (options.create_graph) {
+    return BackwardWithGraph(roots, AsVariables(gradients), ops);
+  }
   GradModeGuard no_grad(false);
   Run run(ops, options.retain_graph);
   COTAN_RETURN_IF_ERROR(AddRoots(roots, gradients, ops, run));
@@ -336,7 +334,11 @@ absl::Status Backward(absl::Span<const Variable> roots, absl::Span<const Tensor>
 absl::StatusOr<std::vector<Tensor>> Grad(absl::Span<const Variable> roots, absl::Span<const Variable> inputs,
                                          absl::Span<const Tensor> gradients, TensorOps& ops,
                                          const GradOptions& options) {
-  COTAN_RETURN_IF_ERROR(CheckNoCreateGraph(roots, options.create_graph));
+  if (options.create_graph) {
+    COTAN_ASSIGN_OR_RETURN(const std::vector<Variable> results,
+                           GradWithGraph(roots, inputs, AsVariables(gradients), ops, options.allow_unused));
+    return TensorsOf(results);
+  }
   GradModeGuard no_grad(false);
   Run run(ops, options.retain_graph);
   COTAN_RETURN_IF_ERROR(AddRoots(roots, gradients, ops, run));

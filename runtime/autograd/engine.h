@@ -18,7 +18,8 @@ namespace cotan::autograd {
 struct BackwardOptions {
   // Keep the saved values of the nodes, so that another backward may follow.
   bool retain_graph = false;
-  // Record the backward itself (double backward). Not supported: Unimplemented.
+  // Record the backward itself, so that grad() can be differentiated again: BackwardWithGraph() (double_backward.h).
+  // The graph is then retained.
   bool create_graph = false;
 };
 
@@ -30,13 +31,15 @@ struct BackwardOptions {
 // some leaves may have accumulated their gradients. InvalidArgument: the number of gradients differs from that of
 // roots; a gradient has other sizes than its root; a gradient of a root with several elements is undefined; a node
 // returned gradients of wrong number or type. FailedPrecondition: a root does not require grad; the graph has been
-// freed; a saved value has been modified. Unimplemented: create_graph is set. Errors of nodes and hooks are returned as
-// they are.
+// freed; a saved value has been modified. With create_graph, also the errors of BackwardWithGraph(). Errors of nodes
+// and hooks are returned as they are.
 absl::Status Backward(absl::Span<const Variable> roots, absl::Span<const Tensor> gradients, TensorOps& ops,
                       const BackwardOptions& options = {});
 
 struct GradOptions {
   bool retain_graph = false;
+  // Record the backward, as GradWithGraph() (double_backward.h). That function returns the variables with the history;
+  // Grad() returns their tensors.
   bool create_graph = false;
   // Allow inputs that no root depends on; their gradients are undefined. (The default is an error.)
   bool allow_unused = false;

@@ -16,7 +16,8 @@ namespace {
 // The node of ApplyFunction().
 class FunctionNode final : public Node {
  public:
-  FunctionNode(std::string name, BackwardFunction backward) : name_(std::move(name)), backward_(std::move(backward)) {}
+  FunctionNode(std::string name, BackwardFunction backward, RecordedBackwardFunction recorded)
+      : name_(std::move(name)), backward_(std::move(backward)), recorded_(std::move(recorded)) {}
 
   absl::string_view name() const override { return name_; }
 
@@ -25,21 +26,34 @@ class FunctionNode final : public Node {
     return backward_(context, incoming);
   }
 
-  void ReleaseSaved() override { backward_ = nullptr; }
+  absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
+                             std::vector<Variable>& results) override {
+    if (backward_ == nullptr) return FreedError();
+    if (recorded_ == nullptr) return NotDifferentiableError();
+    COTAN_ASSIGN_OR_RETURN(results, recorded_(context, incoming));
+    return absl::OkStatus();
+  }
+
+  void ReleaseSaved() override {
+    backward_ = nullptr;
+    recorded_ = nullptr;
+  }
 
  private:
   const std::string name_;
   BackwardFunction backward_;
+  RecordedBackwardFunction recorded_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::vector<Variable>> ApplyFunction(std::string name, absl::Span<const Variable> inputs,
-                                                    absl::Span<const Tensor> outputs, BackwardFunction backward) {
+                                                    absl::Span<const Tensor> outputs, BackwardFunction backward,
+                                                    RecordedBackwardFunction recorded) {
   const auto requires_grad = [](const Variable& input) { return input.defined() && input.requires_grad(); };
   std::shared_ptr<FunctionNode> node;
   if (GradMode::enabled() && std::any_of(inputs.begin(), inputs.end(), requires_grad)) {
-    node = std::make_shared<FunctionNode>(std::move(name), std::move(backward));
+    node = std::make_shared<FunctionNode>(std::move(name), std::move(backward), std::move(recorded));
     COTAN_RETURN_IF_ERROR(node->AddEdgesTo(inputs));
   }
   std::vector<Variable> results;

@@ -21,12 +21,20 @@ namespace cotan::autograd {
 using BackwardFunction =
     std::function<absl::StatusOr<Gradients>(BackwardContext& context, absl::Span<Tensor> incoming)>;
 
+// Computes the gradients of the inputs by operations on Variables, as Node::ApplyRecorded(): views, and calls of
+// compiled functions (Function::Call()).
+using RecordedBackwardFunction =
+    std::function<absl::StatusOr<std::vector<Variable>>(BackwardContext& context, absl::Span<const Variable> incoming)>;
+
 // Returns variables over `outputs`, which the caller computed from `inputs`, with a node that runs `backward` as
 // grad_fn. They have no grad_fn if gradients are disabled or no input requires grad. Outputs whose dtype is neither
 // floating point nor complex have no grad_fn and no entry in `incoming`. Undefined inputs have an undefined edge;
-// undefined outputs stay undefined and have no entry in `incoming`. FailedPrecondition: as Variable::GradientEdge().
+// undefined outputs stay undefined and have no entry in `incoming`. `recorded` is run instead of `backward` by a
+// backward that is recorded (double_backward.h); null: such a backward is refused. FailedPrecondition: as
+// Variable::GradientEdge().
 absl::StatusOr<std::vector<Variable>> ApplyFunction(std::string name, absl::Span<const Variable> inputs,
-                                                    absl::Span<const Tensor> outputs, BackwardFunction backward);
+                                                    absl::Span<const Tensor> outputs, BackwardFunction backward,
+                                                    RecordedBackwardFunction recorded = nullptr);
 
 }  // namespace cotan::autograd
 

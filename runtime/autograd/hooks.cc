@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "runtime/autograd/variable.h"
 
 namespace cotan::autograd {
 namespace {
@@ -31,14 +32,27 @@ bool Hooks::Remove(HookId id) {
 }
 
 absl::Status Hooks::RunGradientHooks(TensorOps& ops, absl::Span<Tensor> incoming) const {
+  COTAN_RETURN_IF_ERROR(RunReplacingHooks(incoming));
+  for (const auto& hook : retain_) {
+    const Tensor& gradient = incoming[static_cast<size_t>(hook.input)];
+    if (gradient.defined()) COTAN_RETURN_IF_ERROR(hook.run(ops, Variable(gradient)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Hooks::RunReplacingHooks(absl::Span<Tensor> incoming) const {
   for (const auto& hook : gradient_) {
     Tensor& gradient = incoming[static_cast<size_t>(hook.input)];
     if (!gradient.defined()) continue;
     COTAN_ASSIGN_OR_RETURN(Tensor replaced, hook.run(gradient));
     if (replaced.defined()) gradient = std::move(replaced);
   }
+  return absl::OkStatus();
+}
+
+absl::Status Hooks::RunRetainHooks(TensorOps& ops, absl::Span<const Variable> incoming) const {
   for (const auto& hook : retain_) {
-    const Tensor& gradient = incoming[static_cast<size_t>(hook.input)];
+    const Variable& gradient = incoming[static_cast<size_t>(hook.input)];
     if (gradient.defined()) COTAN_RETURN_IF_ERROR(hook.run(ops, gradient));
   }
   return absl::OkStatus();

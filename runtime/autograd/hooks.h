@@ -17,6 +17,7 @@
 namespace cotan {
 
 class TensorOps;
+class Variable;
 
 namespace autograd {
 
@@ -37,7 +38,7 @@ using PreHook = std::function<absl::Status(absl::Span<Tensor> incoming)>;
 // Called with a node's results, which it may replace, and its incoming gradients.
 using PostHook = std::function<absl::Status(Gradients& results, absl::Span<const Tensor> incoming)>;
 // Called with a defined gradient after all hooks that may replace it.
-using RetainHook = std::function<absl::Status(TensorOps& ops, const Tensor& gradient)>;
+using RetainHook = std::function<absl::Status(TensorOps& ops, const Variable& gradient)>;
 
 // The id of a hook, for removing it. Unique in the process, never 0.
 using HookId = uint64_t;
@@ -57,6 +58,9 @@ class Hooks {
 
   // Run the hooks of a kind; the first error is returned and the hooks after it do not run.
   absl::Status RunGradientHooks(TensorOps& ops, absl::Span<Tensor> incoming) const;
+  // Run the two halves of RunGradientHooks(): the hooks that may replace a gradient, then the retain hooks.
+  absl::Status RunReplacingHooks(absl::Span<Tensor> incoming) const;
+  absl::Status RunRetainHooks(TensorOps& ops, absl::Span<const Variable> incoming) const;
   absl::Status RunPreHooks(absl::Span<Tensor> incoming) const;
   absl::Status RunPostHooks(Gradients& results, absl::Span<const Tensor> incoming) const;
   bool has_post_hooks() const { return !post_.empty(); }

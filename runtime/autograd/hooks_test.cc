@@ -13,7 +13,7 @@ namespace {
 TEST(HooksTest, RunInOrderAndReplaceGradients) {
   Hooks hooks;
   std::string log;
-  hooks.AddRetainHook(0, [&](TensorOps&, const Tensor& gradient) {
+  hooks.AddRetainHook(0, [&](TensorOps&, const Variable& gradient) {
     log += absl::StrCat("retain ", ToVector(gradient)[0]);
     return absl::OkStatus();
   });
@@ -65,7 +65,7 @@ TEST(HooksTest, RetainHooksMoveToAnotherNode) {
   Hooks from;
   Hooks to;
   int runs = 0;
-  from.AddRetainHook(1, [&](TensorOps&, const Tensor&) {
+  from.AddRetainHook(1, [&](TensorOps&, const Variable&) {
     ++runs;
     return absl::OkStatus();
   });

@@ -63,6 +63,13 @@ absl::Status Node::FreedError() const {
                                                     "retain_graph in the first backward"));
 }
 
+absl::Status Node::NotDifferentiableError() const {
+  return absl::UnimplementedError(
+      absl::StrCat("create_graph: the gradients of ", name(),
+                   " cannot be differentiated again (double backward). Give the operation a backward on Variables "
+                   "(ApplyFunction()), or compute second derivatives inside the compiled function"));
+}
+
 void Release(std::shared_ptr<Node> node) {
   if (node == nullptr || node.use_count() > 1) return;
   if (pending != nullptr) {

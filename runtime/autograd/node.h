@@ -109,6 +109,15 @@ class Node {
   // dimensions. FailedPrecondition: saved values have been freed or modified.
   virtual absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) = 0;
 
+  // Computes the gradients like Apply(), by operations that are recorded if gradients are enabled, so that they can be
+  // differentiated again (create_graph). `results` has num_edges() undefined entries, which the node replaces; the
+  // engine casts and sums them as those of Apply(). The default returns Unimplemented: the node's backward cannot be
+  // differentiated.
+  virtual absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
+                                     std::vector<Variable>& results) {
+    return NotDifferentiableError();
+  }
+
   // Frees the saved values. Called after Apply() unless the graph is retained. A later Apply() returns FreedError() if
   // a value was freed.
   virtual void ReleaseSaved() {}
@@ -138,6 +147,8 @@ class Node {
 
   // Returns the error of a second backward through this node: FailedPrecondition.
   absl::Status FreedError() const;
+  // Returns the error of ApplyRecorded() of a node whose backward cannot be differentiated: Unimplemented.
+  absl::Status NotDifferentiableError() const;
 
  protected:
   // The sequence number of nodes that run before all other ready nodes.

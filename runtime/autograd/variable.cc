@@ -12,6 +12,7 @@
 #include "runtime/autograd/accumulate_grad.h"
 #include "runtime/autograd/copy_node.h"
 #include "runtime/autograd/grad_mode.h"
+#include "runtime/autograd/recorded_ops.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/autograd/variable_state.h"
 #include "runtime/autograd/view_node.h"
@@ -268,16 +269,14 @@ absl::Status Variable::RetainGrad() {
   if (is_leaf() || state_->retain_hook != 0) return absl::OkStatus();
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<Node> node, grad_fn());
   const std::weak_ptr<VariableState> weak = state_;
-  const auto keep = [weak](TensorOps& ops, const Tensor& gradient) -> absl::Status {
+  const auto keep = [weak](TensorOps& ops, const Variable& gradient) -> absl::Status {
     const std::shared_ptr<VariableState> state = weak.lock();
     if (state == nullptr) return absl::OkStatus();
-    Tensor kept;
     if (state->grad.defined()) {
-      COTAN_ASSIGN_OR_RETURN(kept, ops.Add(state->grad.tensor(), gradient));
+      COTAN_ASSIGN_OR_RETURN(state->grad, autograd::RecordedAdd(ops, state->grad, gradient));
     } else {
-      COTAN_ASSIGN_OR_RETURN(kept, ops.Clone(gradient));
+      COTAN_ASSIGN_OR_RETURN(state->grad, autograd::RecordedClone(ops, gradient));
     }
-    state->grad = Variable(std::move(kept));
     return absl::OkStatus();
   };
   state_->retain_hook = node->MutableHooks().AddRetainHook(state_->output_number, keep);

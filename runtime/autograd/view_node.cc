@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/overlap.h"
 #include "base/status_macros.h"
+#include "runtime/autograd/recorded_ops.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "serialization/metadata/view_geometry.h"
 
@@ -41,6 +42,23 @@ class ReshapeNode final : public Node {
     return Gradients{*std::move(seen)};
   }
 
+  absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
+                             std::vector<Variable>& results) override {
+    const Variable& gradient = incoming[0];
+    if (!gradient.defined() || gradient.sizes() == absl::MakeConstSpan(sizes_)) {
+      results[0] = gradient;
+      return absl::OkStatus();
+    }
+    const view::View back = {.sizes = SymIntVector(sizes_.begin(), sizes_.end())};
+    absl::StatusOr<Variable> seen = gradient.View({back});
+    if (absl::IsFailedPrecondition(seen.status())) {
+      COTAN_ASSIGN_OR_RETURN(const Variable dense, RecordedClone(context.ops(), gradient));
+      seen = dense.View({back});
+    }
+    COTAN_ASSIGN_OR_RETURN(results[0], std::move(seen));
+    return absl::OkStatus();
+  }
+
  private:
   const absl::string_view name_;
   const DimVector sizes_;  // of the source
@@ -58,6 +76,14 @@ class ReadingNode final : public Node {
     COTAN_ASSIGN_OR_RETURN(const Tensor read, ViewOf(incoming[0], step_));
     COTAN_ASSIGN_OR_RETURN(Tensor result, read.ResolveConjNeg());
     return Gradients{std::move(result)};
+  }
+
+  absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
+                             std::vector<Variable>& results) override {
+    if (!incoming[0].defined()) return absl::OkStatus();
+    COTAN_ASSIGN_OR_RETURN(const Variable read, incoming[0].View({step_}));
+    COTAN_ASSIGN_OR_RETURN(results[0], RecordedClone(context.ops(), read));
+    return absl::OkStatus();
   }
 
  private:
@@ -80,6 +106,13 @@ class PermuteNode final : public Node {
     return Gradients{std::move(result)};
   }
 
+  absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
+                             std::vector<Variable>& results) override {
+    if (!incoming[0].defined()) return absl::OkStatus();
+    COTAN_ASSIGN_OR_RETURN(results[0], incoming[0].View({back_}));
+    return absl::OkStatus();
+  }
+
  private:
   view::Permute back_;
 };
@@ -96,6 +129,13 @@ class ExpandNode final : public Node {
     return Gradients{std::move(result)};
   }
 
+  absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
+                             std::vector<Variable>& results) override {
+    if (!incoming[0].defined()) return absl::OkStatus();
+    COTAN_ASSIGN_OR_RETURN(results[0], RecordedSumTo(context.ops(), incoming[0], sizes_));
+    return absl::OkStatus();
+  }
+
  private:
   const DimVector sizes_;  // of the source
 };
@@ -103,11 +143,16 @@ class ExpandNode final : public Node {
 // A view given by strides, such as as_strided (as_strided_backward() in torch/csrc/autograd/FunctionsManual.cpp). The
 // gradient is added to a zero-filled storage with the layout of the view, and that is read with the layout of the
 // source. Elements of the storage that are not in the source are dropped; the gradient of a location that several
-// elements of the source share is divided evenly among them.
+// elements of the source share is divided evenly among them (`divides`).
+//
+// The gradient of this map, if it does not divide, is the same map with view and source exchanged.
 class StridedViewNode final : public Node {
  public:
-  StridedViewNode(absl::string_view name, ViewedGeometry source, ViewedGeometry view)
-      : name_(name), source_(std::move(source)), view_(std::move(view)) {
+  StridedViewNode(absl::string_view name, ViewedGeometry source, ViewedGeometry view, bool divides)
+      : name_(name),
+        source_(std::move(source)),
+        view_(std::move(view)),
+        divides_(divides && OverlapsItself(source_.layout)) {
     if (source_.dtype != view_.dtype) return;
     const int64_t unused = std::min(source_.layout.offset, view_.layout.offset);
     source_.layout.offset -= unused;
@@ -119,10 +164,25 @@ class StridedViewNode final : public Node {
   absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override {
     if (!incoming[0].defined()) return Gradients(1);
     COTAN_ASSIGN_OR_RETURN(Tensor result, Scatter(context.ops(), incoming[0]));
-    if (!OverlapsItself(source_.layout)) return Gradients{std::move(result)};
+    if (!divides_) return Gradients{std::move(result)};
     COTAN_ASSIGN_OR_RETURN(const Tensor counts, CountUses(context.ops()));
     COTAN_RETURN_IF_ERROR(context.ops().DivideBy(counts, Whole(result)));
     return Gradients{std::move(result)};
+  }
+
+  absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
+                             std::vector<Variable>& results) override {
+    if (!incoming[0].defined()) return absl::OkStatus();
+    COTAN_ASSIGN_OR_RETURN(results[0], RecordedGradient(context.ops(), incoming[0]));
+    return absl::OkStatus();
+  }
+
+  // Returns the gradient of the source. Unimplemented: elements of the source share memory.
+  absl::StatusOr<Variable> RecordedGradient(TensorOps& ops, const Variable& gradient) const {
+    if (divides_) return NotDifferentiableError();
+    COTAN_ASSIGN_OR_RETURN(Tensor result, Scatter(ops, gradient.tensor()));
+    return WithHistory(std::move(result), {gradient},
+                       std::make_shared<StridedViewNode>(name_, view_, source_, /*divides=*/false));
   }
 
  private:
@@ -169,6 +229,7 @@ class StridedViewNode final : public Node {
   const absl::string_view name_;
   ViewedGeometry source_;
   ViewedGeometry view_;
+  const bool divides_;
 };
 
 class MultiViewNode final : public Node {
@@ -188,6 +249,21 @@ class MultiViewNode final : public Node {
       COTAN_RETURN_IF_ERROR(context.ops().AddTo(incoming[i], place));
     }
     return Gradients{std::move(result)};
+  }
+
+  absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
+                             std::vector<Variable>& results) override {
+    const ViewedGeometry source = {dtype_, RowMajor(sizes_)};
+    for (size_t i = 0; i < incoming.size(); ++i) {
+      if (!incoming[i].defined()) continue;
+      COTAN_ASSIGN_OR_RETURN(Variable part,
+                             RecordedStridedGradient(context.ops(), source, {dtype_, views_[i]}, incoming[i]));
+      if (results[0].defined()) {
+        COTAN_ASSIGN_OR_RETURN(part, RecordedAdd(context.ops(), results[0], part));
+      }
+      results[0] = std::move(part);
+    }
+    return absl::OkStatus();
   }
 
  private:
@@ -248,7 +324,12 @@ absl::StatusOr<std::shared_ptr<Node>> MakeViewNode(const ViewStep& step, const V
 }
 
 std::shared_ptr<Node> MakeStridedViewNode(absl::string_view name, ViewedGeometry source, ViewedGeometry view) {
-  return std::make_shared<StridedViewNode>(name, std::move(source), std::move(view));
+  return std::make_shared<StridedViewNode>(name, std::move(source), std::move(view), /*divides=*/true);
+}
+
+absl::StatusOr<Variable> RecordedStridedGradient(TensorOps& ops, const ViewedGeometry& source,
+                                                 const ViewedGeometry& view, const Variable& gradient) {
+  return StridedViewNode("AsStridedBackward", source, view, /*divides=*/true).RecordedGradient(ops, gradient);
 }
 
 std::shared_ptr<Node> MakeMultiViewNode(const ViewedGeometry& source, std::vector<StridedLayout> views) {

@@ -13,6 +13,8 @@
 #include "base/dtype.h"
 #include "base/layout.h"
 #include "runtime/autograd/node.h"
+#include "runtime/autograd/tensor_ops.h"
+#include "runtime/autograd/variable.h"
 #include "runtime/tensor/tensor.h"
 #include "serialization/metadata/view_step.h"
 
@@ -32,6 +34,11 @@ absl::StatusOr<std::shared_ptr<Node>> MakeViewNode(const ViewStep& step, const V
 // Returns the node `name` of a view given by its layout in the source's storage (AsStridedBackward). The caller adds
 // its edge. `name` must outlive the node.
 std::shared_ptr<Node> MakeStridedViewNode(absl::string_view name, ViewedGeometry source, ViewedGeometry view);
+
+// Returns the gradient of the source of such a view, given that of the view: MakeStridedViewNode()'s, recorded if
+// gradients are enabled. The views may overlap themselves, the sources not: Unimplemented.
+absl::StatusOr<Variable> RecordedStridedGradient(TensorOps& ops, const ViewedGeometry& source,
+                                                 const ViewedGeometry& view, const Variable& gradient);
 
 // Returns the node of a multi-view operation (unbind); input i belongs to view i. `views`: the layouts of the views in
 // the storage of a row-major tensor with the dtype and sizes of `source`. The caller adds its edge.
