@@ -15,6 +15,7 @@
 #include "runtime/function/stages/outputs.h"
 #include "runtime/function/stages/record.h"
 #include "runtime/function/stages/save_for_backward.h"
+#include "runtime/function/stages/save_primals.h"
 #include "runtime/function/stages/subclass_wrappers.h"
 #include "runtime/function/stages/synthetic_bases.h"
 #include "runtime/function/stages/verify_call.h"
@@ -26,7 +27,13 @@ namespace cotan {
 absl::StatusOr<std::shared_ptr<CallPlan>> CallPlan::Create(std::shared_ptr<SessionCore> session, int method,
                                                            bool verify_calls) {
   COTAN_ASSIGN_OR_RETURN(FunctionMetadata metadata, FunctionMetadata::Create(session->program(), method));
-  auto core = std::make_shared<FunctionCore>(std::move(session), std::move(metadata));
+  const int differentiable = metadata.backward.differentiable.method;
+  auto core = std::make_shared<FunctionCore>(session, std::move(metadata));
+  if (differentiable >= 0) {
+    COTAN_ASSIGN_OR_RETURN(std::shared_ptr<CallPlan> backward,
+                           Create(std::move(session), differentiable, verify_calls));
+    core->SetDifferentiableBackward(std::move(backward));
+  }
   return std::shared_ptr<CallPlan>(new CallPlan(std::move(core), verify_calls));
 }
 
@@ -35,6 +42,7 @@ CallPlan::CallPlan(std::shared_ptr<FunctionCore> core, bool verify_calls) : core
   Add<CheckArgumentsStage>();
   Add<DedupeStage>();
   Add<SyntheticBasesStage>();
+  Add<SavePrimalsStage>();
   Add<InPlaceChecksStage>();
   const auto entry = std::make_shared<InputsAtEntry>();
   if (verify_calls) stages_.push_back(std::make_unique<VerifyEntryStage>(entry));

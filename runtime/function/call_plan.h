@@ -11,6 +11,7 @@
 //   check        check_arguments     (guards)                     checks that the arguments are as traced
 //   dedupe       dedupe              AOTDedupeWrapper             checks that duplicate inputs are one tensor
 //   bases        synthetic_bases     AOTSyntheticBaseWrapper      merges arguments in one storage to a base
+//   primals      save_primals        -                            keeps the arguments for the differentiable backward
 //   in place     in_place_checks     RuntimeWrapper               checks that autograd allows the mutations
 //   forward      forward             AOTDispatchAutograd          runs the program on plain tensors; it advances the
 //                                    (CompiledFunction.forward),  session's RNG state
@@ -46,6 +47,7 @@
 #include "absl/types/span.h"
 #include "runtime/autograd/variable.h"
 #include "runtime/function/core/call_context.h"
+#include "runtime/function/core/differentiable_backward.h"
 #include "runtime/function/core/function_core.h"
 #include "runtime/function/core/function_result.h"
 #include "runtime/function/core/wrappers.h"
@@ -56,7 +58,7 @@ namespace cotan {
 
 // The stages of the calls of one function, and the state of the call in progress, whose memory is kept between calls.
 // Not thread-safe: one call at a time.
-class CallPlan {
+class CallPlan final : public DifferentiableBackward {
  public:
   // Makes the stages of `method`, with those of `verify_calls` (FunctionOptions). Messages and stages use the names of
   // the user's arguments. Errors: as FunctionMetadata::Create(); VerifyArtifact() has checked that the metadata is
@@ -65,10 +67,10 @@ class CallPlan {
                                                           bool verify_calls = false);
 
   // Run the stages for Function::Call() and CallWrapped(). Errors: as of these.
-  absl::Status Run(absl::Span<const Variable> arguments, std::vector<FunctionResult>& results);
+  absl::Status Run(absl::Span<const Variable> arguments, std::vector<FunctionResult>& results) override;
   absl::Status RunWrapped(absl::Span<const WrappedVariable> arguments, std::vector<WrappedResult>& results);
 
-  const FunctionMetadata& metadata() const { return core_->metadata(); }
+  const FunctionMetadata& metadata() const override { return core_->metadata(); }
   const FunctionStats& stats() const { return core_->stats(); }
 
   // Returns "call of 'name'" and one line per stage: "  dedupe      b is a".

@@ -113,6 +113,33 @@ ProgramBuilder Square() {
   return program;
 }
 
+ProgramBuilder SquareOfOrderTwo() {
+  ProgramBuilder program = Square();
+  MethodBuilder g = program.AddMethod("g");
+  const uint32_t x = g.Input("x", DType::kFloat32, {"2"});
+  const uint32_t t = g.Input("tangent", DType::kFloat32, {"2"});
+  g.proto().add_outputs(Times(g, Times(g, x, 2.0), t));
+  g.proto().add_outputs(x);
+  g.proto().add_outputs(t);
+  MethodBuilder b = program.AddMethod("gb");
+  const uint32_t saved_x = b.Input("saved.x", DType::kFloat32, {"2"});
+  const uint32_t saved_t = b.Input("saved.t", DType::kFloat32, {"2"});
+  const uint32_t tangent = b.Input("tangent", DType::kFloat32, {"2"});
+  b.proto().add_outputs(Times(b, Times(b, saved_t, 2.0), tangent));
+  b.proto().add_outputs(Times(b, Times(b, saved_x, 2.0), tangent));
+  Pair(g, b, 2, {0, 1});
+  ViewAndMutationMetaFields facts;
+  facts.is_train = true;
+  facts.input_info = {LeafInput(), LeafInput()};
+  facts.output_info = {Fresh(true)};
+  facts.saved = SavedForBackward();
+  facts.saved->num_tensors = 2;
+  facts.saved->is_input = {true, true};
+  SetMetadata(g, facts);
+  program.artifact().mutable_methods(0)->set_differentiable_backward("g");
+  return program;
+}
+
 ProgramBuilder TwoParts() {
   ProgramBuilder program;
   MethodBuilder f = program.AddMethod("f");

@@ -45,6 +45,8 @@ uint32_t Plus(MethodBuilder& m, uint32_t a, double summand);
 // Return programs with a forward "f" and its backward "b", over f32[2]:
 //   f(x) = x * x, which saves x; metadata with deterministic = false
 ProgramBuilder Square();
+//   the same with a differentiable backward "g" of x and the tangent, whose backward is "gb"
+ProgramBuilder SquareOfOrderTwo();
 //   f(x, y) = (2 x, 3 y)
 ProgramBuilder TwoParts();
 //   f(x) = x.mul_(2); return x + 1, where x is not a leaf

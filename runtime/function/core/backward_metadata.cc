@@ -91,6 +91,39 @@ void AddRefusal(const FunctionMetadata& function, BackwardMetadata& made) {
   made.gradient_sizes.resize(made.gradient_inputs.size());
 }
 
+// Adds the states that the method reads, without the ones that are listed already.
+void AddReadStates(const Method& method, std::vector<int>& states) {
+  for (const serialization::StateRead& read : method.state_reads()) {
+    const int state = static_cast<int>(read.state());
+    if (std::find(states.begin(), states.end(), state) == states.end()) states.push_back(state);
+  }
+}
+
+absl::StatusOr<BackwardMetadata::Differentiable> DifferentiableOf(const FunctionMetadata& function) {
+  BackwardMetadata::Differentiable made;
+  const Program& program = *function.program;
+  if (function.method_proto().differentiable_backward().empty()) return made;
+  COTAN_ASSIGN_OR_RETURN(made.method, program.FindMethod(function.method_proto().differentiable_backward()));
+  const Method& method = program.method(made.method);
+  AddReadStates(method, made.read_states);
+  if (!method.backward_method().empty()) {
+    COTAN_ASSIGN_OR_RETURN(const int backward, program.FindMethod(method.backward_method()));
+    AddReadStates(program.method(backward), made.read_states);
+  }
+  const int num_given = function.num_arguments() + function.num_tangents();
+  if (method.inputs_size() == num_given) return made;
+  const auto& states = program.artifact().states();
+  const auto rng = std::find_if(states.begin(), states.end(), [](const serialization::State& state) {
+    return state.role() == serialization::State::RNG;
+  });
+  if (method.inputs_size() != num_given + 1 || rng == states.end()) {
+    return function.Unsupported(absl::StrCat("has a differentiable backward with ", method.inputs_size(),
+                                             " inputs, for ", num_given, " arguments and tangents"));
+  }
+  made.rng_state = static_cast<int>(rng - states.begin());
+  return made;
+}
+
 }  // namespace
 
 absl::StatusOr<BackwardMetadata> BackwardMetadata::Create(const FunctionMetadata& function) {
@@ -122,6 +155,7 @@ absl::StatusOr<BackwardMetadata> BackwardMetadata::Create(const FunctionMetadata
   }
   made.depends_on =
       Dependencies(backward, static_cast<size_t>(function.num_saved), static_cast<size_t>(function.num_tangents()));
+  COTAN_ASSIGN_OR_RETURN(made.differentiable, DifferentiableOf(function));
   return made;
 }
 

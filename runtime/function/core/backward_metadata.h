@@ -36,6 +36,14 @@ struct BackwardMetadata {
   std::vector<int> read_states;     // states that the backward reads
   std::vector<int> donated;         // saved values whose memory the backward may overwrite
 
+  // The method that computes the same gradients and can be differentiated itself (Method.differentiable_backward).
+  struct Differentiable {
+    int method = -1;               // -1: none
+    std::vector<int> read_states;  // states that it or its backward reads
+    int rng_state = -1;            // the state whose content at the call is its last argument; -1: none
+  };
+  Differentiable differentiable;
+
   // Returns the output of the backward that is the gradient of program argument `argument`; -1: none.
   int GradientOf(int argument) const;
 };

@@ -50,6 +50,7 @@ void CallContext::Clear() {
   for (Variable& input : metadata_mutated_inputs) input = Variable();
   mutated_leaf_edges.clear();
   node = nullptr;
+  primals.reset();
 }
 
 }  // namespace cotan

@@ -5,6 +5,7 @@
 #define COTAN_RUNTIME_FUNCTION_CORE_CALL_CONTEXT_H_
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -55,7 +56,8 @@ struct CallContext {
   std::vector<Tensor> shown_storages;  // by storage mutation: the input in the storage of another argument
 
   std::shared_ptr<CompiledBackward> node;
-  std::vector<Variable> returned;  // by returned value
+  std::optional<SavedPrimals> primals;  // of a recorded call of a function with a differentiable backward
+  std::vector<Variable> returned;       // by returned value
 
   // Written by input mutations.
   // By metadata mutation: an alias with the old metadata, if an output is a view of it.

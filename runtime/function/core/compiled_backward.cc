@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "runtime/autograd/recorded_ops.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/function/core/deterministic.h"
 #include "runtime/function/core/function_core.h"
@@ -38,12 +39,19 @@ void CompiledBackward::SaveShared(const Variable& variable, bool is_checked, boo
   saved_.push_back(std::move(saved));
 }
 
-void CompiledBackward::SealStates() {
+std::vector<CompiledBackward::StateVersion> CompiledBackward::VersionsOf(const std::vector<int>& states) const {
   SessionCore& session = core_->session();
-  for (int state : core_->metadata().backward.read_states) {
-    state_versions_.push_back(session.states().version(state));
-    variable_versions_.push_back(session.StateVariable(state).version());
+  std::vector<StateVersion> versions;
+  for (int state : states) {
+    versions.push_back({state, session.states().version(state), session.StateVariable(state).version()});
   }
+  return versions;
+}
+
+void CompiledBackward::SealStates() {
+  const BackwardMetadata& backward = core_->metadata().backward;
+  read_states_ = VersionsOf(backward.read_states);
+  states_read_differentiably_ = VersionsOf(backward.differentiable.read_states);
 }
 
 void CompiledBackward::ReleaseSaved() {
@@ -52,6 +60,7 @@ void CompiledBackward::ReleaseSaved() {
     if (saved_[i].is_own) core_->ReleaseSavedBuffer(static_cast<int>(i), std::move(saved_[i].own));
   }
   saved_.clear();
+  if (is_freed_) primals_.reset();
 }
 
 // --- the backward --------------------------------------------------------------
@@ -68,18 +77,16 @@ absl::Status CompiledBackward::CheckMode() const {
                    "disable them here (cotan::DeterministicMode)"));
 }
 
-absl::Status CompiledBackward::CheckStates() const {
-  const FunctionMetadata& function = core_->metadata();
+absl::Status CompiledBackward::CheckStates(const std::vector<StateVersion>& sealed) const {
   SessionCore& session = core_->session();
-  for (size_t i = 0; i < function.backward.read_states.size(); ++i) {
-    const int state = function.backward.read_states[i];
-    if (session.states().version(state) == state_versions_[i] &&
-        session.StateVariable(state).version() == variable_versions_[i]) {
+  for (const StateVersion& read : sealed) {
+    if (session.states().version(read.state) == read.version &&
+        session.StateVariable(read.state).version() == read.variable) {
       continue;
     }
-    return absl::FailedPreconditionError(
-        absl::StrCat("the backward of '", function.name, "' needs '", session.program().state(state).name(),
-                     "', which has been modified by an inplace operation since the forward: run the forward again"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the backward of '", core_->metadata().name, "' needs '", session.program().state(read.state).name(),
+        "', which has been modified by an inplace operation since the forward: run the forward again"));
   }
   return absl::OkStatus();
 }
@@ -157,7 +164,7 @@ absl::StatusOr<Gradients> CompiledBackward::Apply(BackwardContext& context, absl
   if (!any_defined && !has_effects) return gradients;
 
   COTAN_RETURN_IF_ERROR(CheckMode());
-  COTAN_RETURN_IF_ERROR(CheckStates());
+  COTAN_RETURN_IF_ERROR(CheckStates(read_states_));
   COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> values, Unpack());
   COTAN_ASSIGN_OR_RETURN(const Tangents tangents, TakeTangents(context, incoming));
   absl::InlinedVector<const Tensor*, 4> pointers;
@@ -188,6 +195,36 @@ absl::StatusOr<Gradients> CompiledBackward::Apply(BackwardContext& context, absl
   ++core_->stats().backwards;
   core_->stats().backwards_in_donated_memory += overwrites ? 1 : 0;
   return gradients;
+}
+
+absl::Status CompiledBackward::ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
+                                             std::vector<Variable>& results) {
+  DifferentiableBackward* const differentiable = core_->differentiable_backward();
+  if (is_freed_) return FreedError();
+  if (differentiable == nullptr) {
+    return absl::UnimplementedError(
+        absl::StrCat("create_graph: the gradients of ", name(),
+                     " cannot be differentiated again (double backward): the function was compiled with too low an "
+                     "order. Compile it "
+                     "with a higher CompileOptions::order: 2 for second derivatives, 3 for third ones"));
+  }
+  const std::vector<Tensor> tangents = autograd::TensorsOf(incoming);
+  absl::InlinedVector<bool, 8> is_defined;
+  bool any_defined = false;
+  for (int i = 0; i < num_edges(); ++i) {
+    is_defined.push_back(IsDefined(i, context, tangents));
+    any_defined = any_defined || is_defined.back();
+  }
+  if (!any_defined) return absl::OkStatus();
+  COTAN_RETURN_IF_ERROR(CheckMode());
+  COTAN_RETURN_IF_ERROR(CheckStates(states_read_differentiably_));
+  COTAN_ASSIGN_OR_RETURN(results,
+                         ApplyDifferentiableBackward(*differentiable, *primals_, *this, incoming, context.ops()));
+  for (size_t i = 0; i < is_defined.size() && i < results.size(); ++i) {
+    if (!is_defined[i]) results[i] = Variable();
+  }
+  ++core_->stats().backwards;
+  return absl::OkStatus();
 }
 
 }  // namespace cotan

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -18,6 +20,7 @@
 #include "runtime/autograd/node.h"
 #include "runtime/autograd/saved_variable.h"
 #include "runtime/autograd/variable.h"
+#include "runtime/function/core/differentiable_backward.h"
 #include "runtime/tensor/tensor.h"
 
 namespace cotan {
@@ -42,6 +45,8 @@ class CompiledBackward final : public autograd::Node {
   void SaveShared(const Variable& variable, bool is_checked, bool is_argument);
   // Records the versions of the states that the backward reads; Apply() fails if one has changed.
   void SealStates();
+  // Keeps the arguments of the call for the differentiable backward.
+  void SavePrimals(SavedPrimals primals) { primals_ = std::move(primals); }
 
   absl::string_view name() const override;
   // Runs the backward method and returns one gradient per edge. A gradient that depends on no defined tangent is
@@ -49,6 +54,11 @@ class CompiledBackward final : public autograd::Node {
   // the forward; deterministic algorithms are enabled but were disabled when the forward was traced. InvalidArgument:
   // the number, dtype or sizes of the tangents differ from the traced ones.
   absl::StatusOr<autograd::Gradients> Apply(autograd::BackwardContext& context, absl::Span<Tensor> incoming) override;
+  // Runs the differentiable backward and returns one gradient per edge, with history. Unimplemented: the function was
+  // not compiled with a sufficient CompileOptions::order. FailedPrecondition: as Apply(); an argument has been written
+  // since the forward. An undefined tangent counts as zeros.
+  absl::Status ApplyRecorded(autograd::BackwardContext& context, absl::Span<Variable> incoming,
+                             std::vector<Variable>& results) override;
   void ReleaseSaved() override;
 
  private:
@@ -60,7 +70,14 @@ class CompiledBackward final : public autograd::Node {
   };
 
   absl::Status CheckMode() const;
-  absl::Status CheckStates() const;
+  // The version of a state that a backward reads, and of its Variable.
+  struct StateVersion {
+    int state;
+    uint64_t version;
+    uint32_t variable;
+  };
+  std::vector<StateVersion> VersionsOf(const std::vector<int>& states) const;
+  absl::Status CheckStates(const std::vector<StateVersion>& sealed) const;
   // Returns whether gradient `i` is needed, and depends on a defined tangent or on none at all.
   bool IsDefined(int i, const autograd::BackwardContext& context, absl::Span<const Tensor> incoming) const;
   // Returns the saved values in order. FailedPrecondition: a checked one has been written.
@@ -77,8 +94,9 @@ class CompiledBackward final : public autograd::Node {
   const std::shared_ptr<FunctionCore> core_;
   const DimVector symbols_;
   std::vector<Saved> saved_;
-  std::vector<uint64_t> state_versions_;     // by read state
-  std::vector<uint32_t> variable_versions_;  // by read state: version() of its Variable
+  std::vector<StateVersion> read_states_;                 // by the backward
+  std::vector<StateVersion> states_read_differentiably_;  // by the differentiable backward
+  std::optional<SavedPrimals> primals_;                   // set if there is a differentiable backward
   bool is_freed_ = false;
 };
 

@@ -5,8 +5,10 @@
 #define COTAN_RUNTIME_FUNCTION_CORE_FUNCTION_CORE_H_
 
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "runtime/function/core/differentiable_backward.h"
 #include "runtime/function/core/function_metadata.h"
 #include "runtime/function/core/function_result.h"
 #include "runtime/session/method_plans.h"
@@ -33,6 +35,13 @@ class FunctionCore : public std::enable_shared_from_this<FunctionCore> {
   // before the first backward.
   MethodPlans& backward(bool donated) { return donated ? donated_backward_ : plain_backward_; }
 
+  // Returns the function that computes the gradients with history; null if the method has none.
+  DifferentiableBackward* differentiable_backward() const { return differentiable_backward_.get(); }
+  // Sets it, before the first call.
+  void SetDifferentiableBackward(std::shared_ptr<DifferentiableBackward> backward) {
+    differentiable_backward_ = std::move(backward);
+  }
+
   // Returns a buffer for saved value `index` that a previous backward released, or an undefined tensor if there is
   // none.
   Tensor AcquireSavedBuffer(int index);
@@ -46,6 +55,7 @@ class FunctionCore : public std::enable_shared_from_this<FunctionCore> {
   MethodPlans plain_forward_;
   MethodPlans plain_backward_;
   MethodPlans donated_backward_;
+  std::shared_ptr<DifferentiableBackward> differentiable_backward_;
   std::vector<std::vector<Tensor>> freed_;  // by saved value
   FunctionStats stats_;
 };

@@ -72,6 +72,7 @@ absl::Status SaveForBackwardStage::Run(CallContext& call) {
     }
   }
   call.node->SealStates();
+  if (call.primals.has_value()) call.node->SavePrimals(*std::move(call.primals));
   return absl::OkStatus();
 }
 
