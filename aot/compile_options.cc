@@ -2,7 +2,15 @@
 
 #include "aot/compile_options.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace cotan::aot {
+namespace {
+
+// Each order doubles the ops of the previous one, or worse.
+constexpr int kMaxOrder = 4;
+
+}  // namespace
 
 absl::Status CheckOptions(const CompileOptions& options) {
   if (options.loss.output.has_value() && options.loss.function != nullptr) {
@@ -14,6 +22,9 @@ absl::Status CheckOptions(const CompileOptions& options) {
   }
   if (options.methods.accumulate && !options.optimizer.has_value()) {
     return absl::InvalidArgumentError("methods.accumulate needs an optimizer");
+  }
+  if (options.order < 1 || options.order > kMaxOrder) {
+    return absl::InvalidArgumentError(absl::StrCat("order is ", options.order, "; it has to be 1 to ", kMaxOrder));
   }
   return CheckPartitionOptions(
       {.partitioner = options.partitioner, .activation_memory_budget = options.activation_memory_budget});

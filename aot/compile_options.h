@@ -116,6 +116,10 @@ struct CompileOptions {
 
   TracingOptions tracing = {};
 
+  // Number of times that "forward" can be differentiated, 1 to 4. With 2, its backward can be differentiated as well
+  // (autograd::GradWithGraph(), docs/higher_order.md); the artifact then also has the methods "backward.forward" and
+  // "backward.backward". Unimplemented if the function writes to an argument or has effects.
+  int order = 1;
   // How "forward" and "backward" are cut, and which values the former saves for the latter (docs/memory.md).
   Partitioner partitioner = Partitioner::kMinCut;
   // Share of the bytes that the minimum cut saves, in [0, 1]; the rest is rematerialized
@@ -137,7 +141,7 @@ struct CompileOptions {
 // Checks that options do not contradict each other. All compile functions call it first.
 // InvalidArgument: loss.output and loss.function are both set; loss.targets without loss.function;
 // methods.accumulate without an optimizer; activation_memory_budget is not a number in [0, 1], or not
-// 1 with Partitioner::kDefault.
+// 1 with Partitioner::kDefault; an order below 1 or above 4.
 absl::Status CheckOptions(const CompileOptions& options);
 
 }  // namespace cotan::aot

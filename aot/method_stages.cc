@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "aot/aotautograd/undefined_tangents.h"
 #include "aot/emit/emit.h"
 #include "aot/lowering/complex/complex.h"
 #include "aot/lowering/lower.h"
 #include "aot/lowering/op_table.h"
+#include "aot/orders.h"
 #include "aot/partitioner/forward_only.h"
 #include "aot/partitioner/partition.h"
 #include "aot/partitioner/saved_values.h"
@@ -133,14 +135,16 @@ absl::Status EmitDraft(MethodDraft& draft, const TracedProgram& traced, Compilat
   COTAN_ASSIGN_OR_RETURN(serialization::Method method, Emit(draft.graph, compilation.artifact.states()));
   method.set_name(draft.name);
   method.set_backward_method(draft.backward);
-  const bool is_backward = draft.name == kBackward;
-  if (is_backward) {
+  method.set_differentiable_backward(draft.differentiable_backward);
+  if (draft.is_backward) {
     DescribeGradients(draft.graph, traced, method);
   } else {
     DescribeTrace(draft, traced, method);
   }
-  if (compilation.wrappers != nullptr && is_backward) WrapBackward(*compilation.wrappers, method);
-  if (compilation.wrappers != nullptr && !is_backward) {
+  // A differentiable backward is called with flat values.
+  const bool is_wrapped = compilation.wrappers != nullptr && (draft.name == kForward || draft.name == kBackward);
+  if (is_wrapped && draft.is_backward) WrapBackward(*compilation.wrappers, method);
+  if (is_wrapped && !draft.is_backward) {
     COTAN_RETURN_IF_ERROR(WrapForward(*compilation.wrappers, method));
   }
   compilation.summaries.push_back({.name = draft.name,
@@ -239,14 +243,17 @@ absl::Status AddUpdates(TracedMethod& method, Compilation& compilation) {
 
 absl::Status PartitionForward(TracedMethod& method, const CompileOptions& options) {
   MethodDraft& forward = method.drafts[0];
-  if (forward.name != kForward || method.traced.reference.tangents.empty()) return absl::OkStatus();
+  const bool is_split = absl::EndsWith(forward.name, kForward);
+  if (!is_split || method.traced.reference.tangents.empty()) return absl::OkStatus();
+  const std::string name = BackwardName(forward.name);
   COTAN_ASSIGN_OR_RETURN(Partitioned parts,
                          Partition(forward.graph, {.partitioner = options.partitioner,
                                                    .activation_memory_budget = options.activation_memory_budget,
                                                    .save_policy = options.save_policy}));
-  MethodDraft backward{.name = std::string(kBackward),
+  MethodDraft backward{.name = name,
+                       .is_backward = true,
                        .graph = std::move(parts.backward),
-                       .dump = GraphDump(options.debug.dump_dir, std::string(kBackward))};
+                       .dump = GraphDump(options.debug.dump_dir, name)};
   forward.backward = backward.name;
   forward.graph = std::move(parts.forward);
   forward.dump.Write("partition", forward.graph);

@@ -40,9 +40,11 @@ struct Compilation {
 // A method of the artifact before emission.
 struct MethodDraft {
   std::string name;
-  std::string backward = {};  // the method that reads its saved values; empty: none
-  bool is_traced = true;      // false: the graph was built, as that of "apply_optimizer"
-  Graph graph = {};           // lowered
+  std::string backward = {};                 // the method that reads its saved values; empty: none
+  std::string differentiable_backward = {};  // Method.differentiable_backward
+  bool is_backward = false;                  // it is the `backward` of another draft
+  bool is_traced = true;                     // false: the graph was built, as that of "apply_optimizer"
+  Graph graph = {};                          // lowered
   GraphDump dump;
 };
 
@@ -72,8 +74,8 @@ absl::StatusOr<TracedMethod> LowerMethod(absl::string_view name, TracedProgram t
 // AppendAccumulation() and BuildApplyOptimizer().
 absl::Status AddUpdates(TracedMethod& method, Compilation& compilation);
 
-// Splits kForward into "forward" and "backward" if it has gradients. Does nothing for other
-// methods. Errors are those of Partition().
+// Splits kForward, or its differentiable backward of any order, into a forward and a backward if it has gradients. Does
+// nothing for other methods. Errors are those of Partition().
 absl::Status PartitionForward(TracedMethod& method, const CompileOptions& options);
 
 // Runs the passes on lowered graphs. Errors are those of Optimize() and OptimizePair().

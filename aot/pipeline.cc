@@ -9,8 +9,11 @@
 #include <vector>
 
 #include "absl/container/btree_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "aot/artifact_cache.h"
 #include "aot/dynamic/learn_sizes.h"
@@ -20,6 +23,7 @@
 #include "aot/ir/size_estimate.h"
 #include "aot/memory/fit_memory.h"
 #include "aot/method_stages.h"
+#include "aot/orders.h"
 #include "base/status_macros.h"
 #include "serialization/container/container.h"
 
@@ -31,26 +35,25 @@ constexpr int kAttempts = 3;
 
 // --- fixed sizes ---------------------------------------------------------------------
 
-// Traces all methods.
-absl::StatusOr<std::vector<TracedProgram>> TraceMethods(const SizedModel& model) {
-  std::vector<TracedProgram> traces;
-  for (const TraceRequest& request : model.methods) {
-    COTAN_ASSIGN_OR_RETURN(traces.emplace_back(), TraceMethod(request));
-  }
-  return traces;
+// Traces all methods of all orders and passes each trace on.
+absl::Status TraceMethods(const SizedModel& model, int order,
+                          absl::FunctionRef<absl::Status(OrderedTrace& trace)> use) {
+  for (const TraceRequest& request : model.methods) COTAN_RETURN_IF_ERROR(TraceOrders(request, order, use));
+  return absl::OkStatus();
 }
 
 // Returns the traces with the names of their methods.
-std::vector<KeyedTrace> Named(const SizedModel& model, const std::vector<TracedProgram>& traces) {
+std::vector<KeyedTrace> Named(const std::vector<OrderedTrace>& traces) {
   std::vector<KeyedTrace> named;
-  for (size_t i = 0; i < traces.size(); ++i) named.push_back({model.methods[i].options.name, &traces[i]});
+  for (const OrderedTrace& trace : traces) named.push_back({trace.name, &trace.traced});
   return named;
 }
 
 // Takes a trace through the stages, to the artifact.
-absl::Status CompileMethod(const std::string& name, TracedProgram traced, Compilation& compilation) {
-  StageClock clock(name, compilation.times);
-  COTAN_ASSIGN_OR_RETURN(TracedMethod method, LowerMethod(name, std::move(traced), compilation.options));
+absl::Status CompileMethod(OrderedTrace& trace, Compilation& compilation) {
+  StageClock clock(trace.name, compilation.times);
+  COTAN_ASSIGN_OR_RETURN(TracedMethod method, LowerMethod(trace.name, std::move(trace.traced), compilation.options));
+  method.drafts[0].differentiable_backward = trace.differentiable_backward;
   clock.Record("lower");
   COTAN_RETURN_IF_ERROR(AddUpdates(method, compilation));
   clock.Record("optimizer");
@@ -78,29 +81,33 @@ absl::StatusOr<CompiledModel> CompileSized(const SizedModel& model, const Compil
                                            const WrapperStructure* wrappers, std::vector<Graph>* graphs) {
   // The key of the cache needs all traces. Without a cache, only one trace is in memory at a time.
   COTAN_ASSIGN_OR_RETURN(ArtifactCache cache, ArtifactCache::Open(options));
-  std::vector<TracedProgram> traces;
+  std::vector<OrderedTrace> traces;
   if (cache.in_use()) {
-    COTAN_ASSIGN_OR_RETURN(traces, TraceMethods(model));
-    COTAN_ASSIGN_OR_RETURN(std::optional<CompiledModel> found, cache.Find(Named(model, traces), options, wrappers));
+    COTAN_RETURN_IF_ERROR(TraceMethods(model, options.order, [&](OrderedTrace& trace) {
+      traces.push_back(std::move(trace));
+      return absl::OkStatus();
+    }));
+    COTAN_ASSIGN_OR_RETURN(std::optional<CompiledModel> found, cache.Find(Named(traces), options, wrappers));
     if (found.has_value()) {
-      for (TracedProgram& traced : traces) {
-        if (graphs != nullptr) graphs->push_back(std::move(traced.graph));
+      for (OrderedTrace& trace : traces) {
+        if (graphs != nullptr) graphs->push_back(std::move(trace.traced.graph));
       }
       return *std::move(found);
     }
   }
   Compilation compilation{options, wrappers, ArtifactBuilder(options.module.seed)};
-  for (size_t i = 0; i < model.methods.size(); ++i) {
-    TracedProgram traced;
-    if (cache.in_use()) {
-      traced = std::move(traces[i]);
-    } else {
-      StageClock clock(model.methods[i].options.name, compilation.times);
-      COTAN_ASSIGN_OR_RETURN(traced, TraceMethod(model.methods[i]));
-      clock.Record("trace");
-    }
-    if (graphs != nullptr) graphs->push_back(traced.graph);
-    COTAN_RETURN_IF_ERROR(CompileMethod(model.methods[i].options.name, std::move(traced), compilation));
+  absl::Time traced_from = absl::Now();
+  const auto compile = [&](OrderedTrace& trace) {
+    if (graphs != nullptr) graphs->push_back(trace.traced.graph);
+    if (!cache.in_use()) compilation.times.push_back({trace.name, "trace", absl::Now() - traced_from});
+    const absl::Status status = CompileMethod(trace, compilation);
+    traced_from = absl::Now();
+    return status;
+  };
+  if (cache.in_use()) {
+    for (OrderedTrace& trace : traces) COTAN_RETURN_IF_ERROR(compile(trace));
+  } else {
+    COTAN_RETURN_IF_ERROR(TraceMethods(model, options.order, compile));
   }
   COTAN_ASSIGN_OR_RETURN(std::string bytes, std::move(compilation.artifact).Build(Producer()));
   COTAN_RETURN_IF_ERROR(Dump(bytes, compilation));
@@ -142,10 +149,10 @@ absl::StatusOr<std::vector<Graph>> TraceAt(const ModelSource& source, const Dyna
   const UsualSizesScope scope(UsualSizesAt(shapes, point));
   COTAN_ASSIGN_OR_RETURN(const SizedModel model, source.AtSizes(shapes, point));
   std::vector<Graph> graphs;
-  for (const TraceRequest& request : model.methods) {
-    COTAN_ASSIGN_OR_RETURN(TracedProgram traced, TraceMethod(request));
-    graphs.push_back(std::move(traced.graph));
-  }
+  COTAN_RETURN_IF_ERROR(TraceMethods(model, source.options().order, [&](OrderedTrace& trace) {
+    graphs.push_back(std::move(trace.traced.graph));
+    return absl::OkStatus();
+  }));
   return graphs;
 }
 

@@ -44,6 +44,15 @@ absl::Status CheckNoHiddenWrites(absl::Span<const InputDescription> inputs, cons
   return absl::OkStatus();
 }
 
+// Makes the input one that is only read.
+void DropWrites(InputAliasInfo& info) {
+  InputAliasInfo read;
+  read.is_leaf = info.is_leaf;
+  read.keep_input_mutations = info.keep_input_mutations;
+  read.requires_grad = info.requires_grad_at_entry.value_or(info.requires_grad);
+  info = std::move(read);
+}
+
 }  // namespace
 
 absl::Status CannotBeCompiled(absl::string_view name, absl::string_view diagnostics) {
@@ -64,6 +73,7 @@ absl::StatusOr<FirstPass> RunFirstPass(const TensorFunction& function, absl::Spa
                         absl::StrCat("tracing '", options.name, "': ", found.status().message()));
   }
   first.facts = std::move(found->facts);
+  for (size_t i = 0; i < states.size() && options.recomputes_forward; ++i) DropWrites(first.facts.input_info[i]);
   std::vector<InputDescription> descriptions = DescribeExamples(states, inputs);
   for (int i : found->metadata_mutated_inputs) descriptions[static_cast<size_t>(i)].has_metadata_mutation = true;
   for (int i : found->inputs_with_hidden_writes) descriptions[static_cast<size_t>(i)].has_hidden_writes = true;

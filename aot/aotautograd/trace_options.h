@@ -40,6 +40,9 @@ struct TraceOptions {
   // Names of inputs and outputs; missing ones are "input.I" and "output.I".
   std::vector<std::string> input_names = {};
   std::vector<std::string> output_names = {};
+  // The function is a vector-Jacobian product, which runs another one again (vjp.h): its writes to states are dropped,
+  // and it sets the RNG state that random ops read itself, so that the session's does not advance.
+  bool recomputes_forward = false;
   // Nesting of the caller's inputs and outputs, with one leaf for each; unset: flat tuples.
   std::optional<TreeSpec> in_spec = {};
   std::optional<TreeSpec> out_spec = {};

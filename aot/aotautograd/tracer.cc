@@ -96,7 +96,7 @@ absl::Status CheckSupported(JointTrace& trace) {
 // Removes the RNG state and effect tokens if they are unused, and sorts the graph inputs by kind.
 void FinishGraphInputs(JointTrace& trace) {
   std::vector<GraphInput>& inputs = trace.recorder.graph().inputs();
-  if (trace.recorder.random_blocks() == 0) {
+  if (trace.recorder.random_blocks() == 0 || trace.options.recomputes_forward) {
     std::erase_if(inputs, [](const GraphInput& i) { return i.kind == InputKind::kRngState; });
   }
   std::erase_if(inputs, [&trace](const GraphInput& i) {
@@ -134,7 +134,7 @@ absl::StatusOr<TracedProgram> Finish(JointTrace& trace) {
   trace.program.states.insert(trace.program.states.end(), trace.recorder.constants().begin(),
                               trace.recorder.constants().end());
   trace.program.grad_enabled = trace.options.grad_enabled;
-  trace.program.rng_blocks = SymInt(trace.recorder.random_blocks());
+  trace.program.rng_blocks = SymInt(trace.options.recomputes_forward ? 0 : trace.recorder.random_blocks());
   trace.program.graph = std::move(graph);
   COTAN_ASSIGN_OR_RETURN(const ViewAndMutationMeta metadata, ViewAndMutationMeta::Create(std::move(trace.first.facts)));
   COTAN_RETURN_IF_ERROR(AddSignature(metadata, trace));

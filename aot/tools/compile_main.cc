@@ -69,6 +69,9 @@ ABSL_FLAG(std::vector<std::string>, cuda_arch, {},
 ABSL_FLAG(std::vector<std::string>, cuda_sizes, {},
           "values of the dynamic dimensions for --cuda_arch, as 'batch=8:length=64,batch=1:length=64'; "
           "their maxima if empty");
+ABSL_FLAG(int, order, 0,
+          "number of times that the method \"forward\" can be differentiated, 1 to 4 (docs/higher_order.md); 0: the "
+          "model's");
 ABSL_FLAG(std::string, dump_dir, "",
           "folder for the graph after each stage, metadata, programs, schedules, and timings");
 ABSL_FLAG(std::string, cache_dir, "", "folder of the compile cache");
@@ -158,6 +161,7 @@ absl::Status ApplyFlags(size_t num_inputs, CompileOptions& options) {
   if (const double budget = absl::GetFlag(FLAGS_activation_memory_budget); budget != 1) {
     options.activation_memory_budget = budget;
   }
+  if (const int order = absl::GetFlag(FLAGS_order); order != 0) options.order = order;
   options.debug.dump_dir = absl::GetFlag(FLAGS_dump_dir);
   options.cache_dir = absl::GetFlag(FLAGS_cache_dir);
   return absl::OkStatus();
