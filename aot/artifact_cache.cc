@@ -21,6 +21,9 @@ namespace {
 absl::string_view ReasonToBypass(const CompileOptions& options) {
   if (!options.debug.dump_dir.empty()) return "dump_dir is set, and a cache entry has no graphs of the stages";
   if (options.save_policy != nullptr) return "save_policy is set, and a function cannot be part of a cache key";
+  if (options.saved_tensor_hooks.is_set() && options.saved_tensor_hooks.cache_key.empty()) {
+    return "saved_tensor_hooks is set without a cache_key, and functions cannot be part of a cache key";
+  }
   return "";
 }
 
@@ -36,6 +39,10 @@ std::string KeyOf(std::vector<KeyedTrace> traces, const CompileOptions& options,
                         .producer = Producer()};
   const absl::Span<const UsualSize> usual_sizes = CurrentUsualSizes();
   keyed.usual_sizes.assign(usual_sizes.begin(), usual_sizes.end());
+  if (const SavedTensorHooks& hooks = options.saved_tensor_hooks; hooks.is_set()) {
+    keyed.saved_tensor_hooks =
+        absl::StrCat(hooks.cache_key, " ", HookFilterName(hooks.filter), " ", hooks.min_elements);
+  }
   if (wrappers != nullptr) {
     keyed.input_wrappers = wrappers->inputs;
     keyed.output_wrappers = wrappers->outputs;

@@ -26,6 +26,10 @@ absl::Status CheckOptions(const CompileOptions& options) {
   if (options.order < 1 || options.order > kMaxOrder) {
     return absl::InvalidArgumentError(absl::StrCat("order is ", options.order, "; it has to be 1 to ", kMaxOrder));
   }
+  const SavedTensorHooks& hooks = options.saved_tensor_hooks;
+  if (hooks.is_set() && (hooks.pack == nullptr || hooks.unpack == nullptr)) {
+    return absl::InvalidArgumentError("saved_tensor_hooks needs both functions, pack and unpack");
+  }
   return CheckPartitionOptions(
       {.partitioner = options.partitioner, .activation_memory_budget = options.activation_memory_budget});
 }

@@ -19,6 +19,7 @@
 #include "aot/memory/fit_memory.h"
 #include "aot/optimizer/optimizer.h"
 #include "aot/partitioner/partition.h"
+#include "aot/saved_tensor_hooks/saved_tensor_hooks.h"
 #include "base/dtype.h"
 
 namespace cotan::aot {
@@ -128,6 +129,12 @@ struct CompileOptions {
   // Overrides the partitioner for single values of "forward". With a policy, the cache is neither
   // read nor written, because a function cannot be part of a cache key.
   SavePolicyFunction save_policy = nullptr;
+  // Functions that pack the values which live from the forward to the backward, and unpack them again: in "forward"
+  // and "backward", and inside of "train_step" and "accumulate", where the values are chosen as for the pair. Unset:
+  // none. Hooks without a cache_key bypass the cache. With hooks, no reference results of gradients and of trained
+  // parameters are stored, because eager's are those without packing. Errors are those of TracePair()
+  // (saved_tensor_hooks/traced_pair.h).
+  SavedTensorHooks saved_tensor_hooks = {};
   // Memory limit of every method; unset: none. ResourceExhausted if it cannot be met.
   std::optional<MemoryLimit> max_memory = {};
 
@@ -141,7 +148,7 @@ struct CompileOptions {
 // Checks that options do not contradict each other. All compile functions call it first.
 // InvalidArgument: loss.output and loss.function are both set; loss.targets without loss.function;
 // methods.accumulate without an optimizer; activation_memory_budget is not a number in [0, 1], or not
-// 1 with Partitioner::kDefault; an order below 1 or above 4.
+// 1 with Partitioner::kDefault; an order below 1 or above 4; saved_tensor_hooks with only one of its functions.
 absl::Status CheckOptions(const CompileOptions& options);
 
 }  // namespace cotan::aot

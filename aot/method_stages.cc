@@ -20,6 +20,8 @@
 #include "aot/partitioner/saved_values.h"
 #include "aot/partitioner/structural_tangents.h"
 #include "aot/references/reference.h"
+#include "aot/saved_tensor_hooks/pack_saved_values.h"
+#include "aot/saved_tensor_hooks/traced_pair.h"
 #include "base/status_macros.h"
 #include "base/version.h"
 
@@ -28,6 +30,32 @@ namespace {
 
 constexpr absl::string_view kBackward = "backward";
 constexpr absl::string_view kApplyOptimizer = "apply_optimizer";
+
+// --- saved values --------------------------------------------------------------------
+
+// Cuts a joint graph, and packs the saved values if there are saved-tensor hooks.
+absl::StatusOr<Partitioned> CutAndPack(const Graph& joint, const CompileOptions& options) {
+  COTAN_ASSIGN_OR_RETURN(Partitioned parts,
+                         Partition(joint, {.partitioner = options.partitioner,
+                                           .activation_memory_budget = options.activation_memory_budget,
+                                           .save_policy = options.save_policy}));
+  const SavedTensorHooks& hooks = options.saved_tensor_hooks;
+  if (!hooks.is_set()) return parts;
+  const PairTracer trace = [&hooks](const TensorType& type, const std::string& name) {
+    return TracePair(hooks, type, name);
+  };
+  COTAN_RETURN_IF_ERROR(PackSavedValues({hooks.filter, hooks.min_elements}, trace, parts));
+  return parts;
+}
+
+// Packs the values that live from the forward to the backward of a joint graph.
+absl::Status PackInside(MethodDraft& draft, const CompileOptions& options) {
+  if (!options.saved_tensor_hooks.is_set()) return absl::OkStatus();
+  COTAN_ASSIGN_OR_RETURN(const Partitioned parts, CutAndPack(draft.graph, options));
+  draft.graph = Rejoin(draft.graph, parts);
+  draft.dump.Write("saved_tensor_hooks", draft.graph);
+  return absl::OkStatus();
+}
 
 // --- updates -------------------------------------------------------------------------
 
@@ -170,7 +198,8 @@ std::vector<TensorData> TangentsOfRun(const ReferenceRun& run, const Graph& back
 // Returns the states after the reference run of a method; none if they are not comparable.
 std::vector<ExpectedState> StatesAfter(const std::string& method, const TracedProgram& traced,
                                        const CompileOptions& options) {
-  if (method != kTrainStep) return ExpectedAfterRun(traced);
+  // The recorded gradients are those of values that were not packed.
+  if (method != kTrainStep || options.saved_tensor_hooks.is_set()) return ExpectedAfterRun(traced);
   // The recorded gradients are those of the unscaled loss, which rounds differently in f16.
   if (options.optimizer->loss_scaling.has_value()) return {};
   return ExpectedAfterStep(traced, *options.optimizer);
@@ -237,6 +266,7 @@ absl::StatusOr<TracedMethod> LowerMethod(absl::string_view name, TracedProgram t
 absl::Status AddUpdates(TracedMethod& method, Compilation& compilation) {
   const std::string& name = method.drafts[0].name;
   if (name != kTrainStep && name != kAccumulate) return absl::OkStatus();
+  COTAN_RETURN_IF_ERROR(PackInside(method.drafts[0], compilation.options));
   COTAN_RETURN_IF_ERROR(SeedTangent(method.drafts[0].graph, compilation));
   return name == kTrainStep ? AddOptimizer(method, compilation) : AddAccumulation(method, compilation);
 }
@@ -246,10 +276,7 @@ absl::Status PartitionForward(TracedMethod& method, const CompileOptions& option
   const bool is_split = absl::EndsWith(forward.name, kForward);
   if (!is_split || method.traced.reference.tangents.empty()) return absl::OkStatus();
   const std::string name = BackwardName(forward.name);
-  COTAN_ASSIGN_OR_RETURN(Partitioned parts,
-                         Partition(forward.graph, {.partitioner = options.partitioner,
-                                                   .activation_memory_budget = options.activation_memory_budget,
-                                                   .save_policy = options.save_policy}));
+  COTAN_ASSIGN_OR_RETURN(Partitioned parts, CutAndPack(forward.graph, options));
   MethodDraft backward{.name = name,
                        .is_backward = true,
                        .graph = std::move(parts.backward),
@@ -286,7 +313,7 @@ void RecordReferences(const TracedMethod& method, Compilation& compilation) {
   const ReferenceRun& run = method.traced.reference;
   compilation.artifact.AddReference(first.name, run.inputs, run.outputs,
                                     StatesAfter(first.name, method.traced, compilation.options));
-  if (first.backward.empty()) return;
+  if (first.backward.empty() || compilation.options.saved_tensor_hooks.is_set()) return;
   compilation.artifact.AddReference(first.backward, TangentsOfRun(run, method.drafts[1].graph), run.gradients, {});
 }
 

@@ -68,14 +68,15 @@ std::vector<std::string> UnsupportedForwardOps(const Graph& traced);
 // LowerToPrims().
 absl::StatusOr<TracedMethod> LowerMethod(absl::string_view name, TracedProgram traced, const CompileOptions& options);
 
-// Completes kTrainStep and kAccumulate: sets the tangent of the loss to 1, or to the loss scale,
+// Completes kTrainStep and kAccumulate: packs the values that live from the forward to the backward, if there are
+// saved-tensor hooks, sets the tangent of the loss to 1, or to the loss scale,
 // and appends the optimizer, or the accumulation and the method "apply_optimizer". Does nothing for
-// other methods. Errors are those of ScaleLoss(), SeedLoss(), AppendOptimizer(),
+// other methods. Errors are those of Partition(), PackSavedValues(), ScaleLoss(), SeedLoss(), AppendOptimizer(),
 // AppendAccumulation() and BuildApplyOptimizer().
 absl::Status AddUpdates(TracedMethod& method, Compilation& compilation);
 
-// Splits kForward, or its differentiable backward of any order, into a forward and a backward if it has gradients. Does
-// nothing for other methods. Errors are those of Partition().
+// Splits kForward, or its differentiable backward of any order, into a forward and a backward if it has gradients, and
+// packs the saved values. Does nothing for other methods. Errors are those of Partition() and PackSavedValues().
 absl::Status PartitionForward(TracedMethod& method, const CompileOptions& options);
 
 // Runs the passes on lowered graphs. Errors are those of Optimize() and OptimizePair().

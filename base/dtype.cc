@@ -34,6 +34,8 @@ constexpr std::array<DTypeFacts, kNumDTypes> kFacts = {{
     {"f64", 8, true, false, false, 52},
     {"c64", 8, false, true, false, 23},
     {"c128", 16, false, true, false, 52},
+    {"f8e4m3fn", 1, true, false, false, 3},
+    {"f8e5m2", 1, true, false, false, 2},
 }};
 
 const DTypeFacts& Facts(DType dtype) {
@@ -59,6 +61,7 @@ absl::StatusOr<DType> ParseDType(absl::string_view name) {
 bool IsFloatingPoint(DType dtype) { return Facts(dtype).is_floating_point; }
 bool IsComplex(DType dtype) { return Facts(dtype).is_complex; }
 bool IsInteger(DType dtype) { return Facts(dtype).is_integer; }
+bool IsStorageOnly(DType dtype) { return dtype == DType::kFloat8E4m3fn || dtype == DType::kFloat8E5m2; }
 
 double Epsilon(DType dtype) {
   const int bits = Facts(dtype).mantissa_bits;

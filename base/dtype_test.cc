@@ -29,6 +29,15 @@ TEST(DTypeTest, EpsilonIsThatOfTheFormat) {
   EXPECT_EQ(Epsilon(DType::kFloat64), std::numeric_limits<double>::epsilon());
   EXPECT_EQ(Epsilon(DType::kBFloat16), 0.0078125);
   EXPECT_EQ(Epsilon(DType::kInt64), 0);
+  EXPECT_EQ(Epsilon(DType::kFloat8E4m3fn), 0.125);
+  EXPECT_EQ(Epsilon(DType::kFloat8E5m2), 0.25);
+}
+
+TEST(DTypeTest, OnlyTheEightBitFloatsAreForStorageAlone) {
+  for (int i = 0; i < kNumDTypes; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    EXPECT_EQ(IsStorageOnly(dtype), IsFloatingPoint(dtype) && ByteSize(dtype) == 1) << DTypeName(dtype);
+  }
 }
 
 TEST(DTypeTest, OutOfRangeValueIsUndefined) { EXPECT_EQ(ByteSize(static_cast<DType>(200)), 0u); }

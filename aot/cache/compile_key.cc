@@ -101,6 +101,7 @@ std::string CompileKey(absl::Span<const KeyedTrace> traces, const KeyedOptions& 
   for (const UsualSize& size : options.usual_sizes) {
     digest.Add("usual_size", absl::StrCat(size.traced, " ", size.usual));
   }
+  if (!options.saved_tensor_hooks.empty()) digest.Add("saved_tensor_hooks", options.saved_tensor_hooks);
   if (options.optimizer.has_value()) AddOptimizer(*options.optimizer, digest);
   for (const FlatMeta& meta : options.input_wrappers) digest.Add("input_wrapper", ToProto(meta).SerializeAsString());
   for (const FlatMeta& meta : options.output_wrappers) digest.Add("output_wrapper", ToProto(meta).SerializeAsString());

@@ -37,6 +37,7 @@ struct KeyedOptions {
   std::string producer;  // Artifact.producer: the versions of Cotan and of LibTorch
   // Sizes that cost models assume for dynamic dimensions.
   std::vector<UsualSize> usual_sizes = {};
+  std::string saved_tensor_hooks = {};  // a text that is equal for equal hooks; empty: none
   // Structure of the caller's arguments and results, if any is of a wrapper type.
   std::vector<FlatMeta> input_wrappers = {};
   std::vector<FlatMeta> output_wrappers = {};

@@ -60,6 +60,8 @@ TEST(CompileKeyTest, EverythingThatDecidesTheBytesDecidesTheKey) {
       [](Compiled& c) { c.traced.reference.outputs[0].bytes[0] = '\3'; },
       [](Compiled& c) { c.traced.reference.inputs.swap(c.traced.reference.outputs); },
       [](Compiled& c) { c.options.seed = 1; },
+      [](Compiled& c) { c.options.saved_tensor_hooks = "int8 donated 1024"; },
+      [](Compiled& c) { c.options.saved_tensor_hooks = "int8 all 1024"; },
       [](Compiled& c) { c.options.compiler = "another digest"; },
       [](Compiled& c) { c.options.producer = "another version"; },
       [](Compiled& c) { c.options.usual_sizes = {{.traced = 2, .usual = 64}}; },

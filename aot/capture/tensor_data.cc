@@ -36,6 +36,10 @@ DType ToDType(at::ScalarType type) {
       return DType::kComplex64;
     case at::kComplexDouble:
       return DType::kComplex128;
+    case at::kFloat8_e4m3fn:
+      return DType::kFloat8E4m3fn;
+    case at::kFloat8_e5m2:
+      return DType::kFloat8E5m2;
     default:
       return DType::kUndefined;
   }
@@ -69,6 +73,10 @@ at::ScalarType ToScalarType(DType dtype) {
       return at::kComplexFloat;
     case DType::kComplex128:
       return at::kComplexDouble;
+    case DType::kFloat8E4m3fn:
+      return at::kFloat8_e4m3fn;
+    case DType::kFloat8E5m2:
+      return at::kFloat8_e5m2;
   }
   return at::ScalarType::Undefined;
 }

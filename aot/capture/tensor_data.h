@@ -13,7 +13,7 @@
 
 namespace cotan::aot {
 
-// Returns kUndefined for types that Cotan does not have (quantized, float8, ...).
+// Returns kUndefined for types that Cotan does not have (quantized, float8 other than e4m3fn and e5m2, ...).
 DType ToDType(at::ScalarType type);
 // Returns the ScalarType of `dtype`, which must not be kUndefined.
 at::ScalarType ToScalarType(DType dtype);

@@ -261,6 +261,7 @@ absl::Status EmitPrim(PrimOp prim, const Node& node, Op& op) {
     case PrimOp::kUnfold:
     case PrimOp::kViewAsReal:
     case PrimOp::kViewAsComplex:
+    case PrimOp::kBarrier:
       break;
   }
   return absl::InternalError(absl::StrCat(node.op, " is a view, which has no kernel"));
@@ -271,6 +272,7 @@ absl::Status EmitPrim(PrimOp prim, const Node& node, Op& op) {
 absl::Status EmitPrimView(PrimOp prim, const Node& node, ViewStep& step) {
   switch (prim) {
     case PrimOp::kView:
+    case PrimOp::kBarrier:
       return FillStep(node, step.mutable_view());
     case PrimOp::kPermute:
       return FillStep(node, step.mutable_permute());

@@ -2,13 +2,18 @@
 
 #include "aot/lowering/lower.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "aot/fusion/fusion.h"
 #include "aot/fusion/matmul_epilogue.h"
+#include "aot/ir/prim_node.h"
 #include "aot/lowering/complex/complex.h"
 #include "aot/lowering/op_table.h"
 #include "aot/lowering/ops/lowering.h"
@@ -17,9 +22,12 @@
 #include "aot/transforms/common_subexpressions.h"
 #include "aot/transforms/constant_folding.h"
 #include "aot/transforms/dead_code.h"
+#include "aot/transforms/drop_barriers.h"
 #include "aot/transforms/hoist_index_checks.h"
 #include "aot/transforms/layout_assignment.h"
+#include "base/dtype.h"
 #include "base/status_macros.h"
+#include "serialization/schema/tensor_type.h"
 
 namespace cotan::aot {
 namespace {
@@ -28,6 +36,55 @@ namespace {
 // cheaper than storing.
 absl::StatusOr<bool> ShareViews(Graph& graph) {
   return EliminateCommonSubexpressionsIf(graph, [](const Node& node) { return node.op != kExprOp; });
+}
+
+// Returns the first storage-only dtype among the values; kUndefined if there is none.
+DType StorageDTypeOf(const Graph& graph, absl::Span<const ValueId> values) {
+  for (const ValueId value : values) {
+    if (value != kNoValue && IsStorageOnly(graph.value(value).type.dtype)) return graph.value(value).type.dtype;
+  }
+  return DType::kUndefined;
+}
+
+// Returns whether an expression only loads, stores and converts elements of storage-only dtypes.
+bool OnlyConverts(const serialization::Expr& expr) {
+  const auto is_storage = [&](uint32_t i) {
+    return IsStorageOnly(ToDType(expr.instructions(static_cast<int>(i)).dtype()));
+  };
+  for (int i = 0; i < expr.instructions_size(); ++i) {
+    const serialization::ExprInstruction& instruction = expr.instructions(i);
+    const serialization::ScalarFn fn = instruction.fn();
+    if (fn == serialization::FN_INPUT || fn == serialization::FN_CONSTANT || fn == serialization::FN_CAST) continue;
+    if (is_storage(static_cast<uint32_t>(i))) return false;
+    if (std::any_of(instruction.operands().begin(), instruction.operands().end(), is_storage)) return false;
+  }
+  return true;
+}
+
+// Returns whether a lowered node only moves or converts elements.
+bool OnlyMoves(const Node& node) {
+  if (node.op == kExprOp) return OnlyConverts(*node.expr);
+  return IsView(node) || IsPrim(node, PrimKind::kCopy) || IsPrim(node, PrimOp::kGather);
+}
+
+// Lowers a node.
+// Unimplemented: it computes in a storage-only dtype.
+absl::Status LowerChecked(const Graph& graph, const Node& node, Graph& lowered, Lowering& lowering) {
+  DType dtype = StorageDTypeOf(graph, TensorOperands(node));
+  if (dtype == DType::kUndefined) dtype = StorageDTypeOf(graph, node.outputs);
+  if (dtype == DType::kUndefined) return LowerNode(node, lowering);
+  const size_t before = lowered.nodes().size();
+  absl::Status status = LowerNode(node, lowering);
+  const auto first = std::next(lowered.nodes().begin(), static_cast<std::ptrdiff_t>(before));
+  for (auto it = first; it != lowered.nodes().end() && status.ok(); ++it) {
+    const bool touches = StorageDTypeOf(lowered, TensorOperands(*it)) != DType::kUndefined ||
+                         StorageDTypeOf(lowered, it->outputs) != DType::kUndefined;
+    if (touches && !OnlyMoves(*it)) status = absl::UnimplementedError(absl::StrCat("it becomes ", it->op));
+  }
+  if (status.ok()) return status;
+  return absl::UnimplementedError(absl::StrCat("@", graph.name, ": ", node.op, " computes in ", DTypeName(dtype),
+                                               ", which is for storage only: convert to f32 first (", status.message(),
+                                               ")"));
 }
 
 }  // namespace
@@ -58,7 +115,9 @@ absl::StatusOr<Graph> LowerToPrims(const Graph& traced) {
     const ValueId value = lowered.AddInput(graph.value(input.value).type, input.kind, input.index, input.name);
     lowering.Map(input.value, value);
   }
-  for (const Node& node : graph.nodes()) COTAN_RETURN_IF_ERROR(LowerNode(node, lowering));
+  for (const Node& node : graph.nodes()) {
+    COTAN_RETURN_IF_ERROR(LowerChecked(graph, node, lowered, lowering));
+  }
   for (const GraphOutput& output : graph.outputs()) {
     const ValueId value = output.value == kNoValue ? kNoValue : lowering.Mapped(output.value);
     lowered.AddOutput(value, output.kind, output.index, output.name);
@@ -87,6 +146,7 @@ absl::Status Optimize(Graph& graph, const DumpFunction& dump) {
       .Add("canonicalize_products", CanonicalizeProducts)
       .Add("share_views", ShareViews)
       .Add("fusion", FuseExpressions)
+      .Add("drop_barriers", DropBarriers)
       .Add("matmul_epilogues", FuseMatmulEpilogues)
       .Add("checks_first", HoistIndexChecks)
       .Add("layouts", AssignLayouts);

@@ -39,6 +39,32 @@ TEST(LowerToPrimsTest, ALinearLayerBecomesOneMatmulWithBias) {
 )");
 }
 
+// An 8-bit float is converted, copied, joined and viewed, but nothing is computed in it.
+TEST(LowerToPrimsTest, EightBitFloatsAreOnlyMovedAndConverted) {
+  const std::string moved = Lowered(R"(graph @g {
+  %0: f32[4,8] = user_input 0 "x"
+  %1: f8e4m3fn[4,8] = aten._to_copy.default(%0, none, none, none, none, false, none)
+  %2: f8e4m3fn[8,4] = aten.t.default(%1)
+  %3: f8e4m3fn[4,16] = aten.cat.default({%1, %1}, 1)
+  %4: bf16[8,4] = aten._to_copy.default(%2, none, none, none, none, false, none)
+  user_output 0 "y" = %3
+  user_output 1 "z" = %4
+})");
+  EXPECT_NE(moved.find("f8e4m3fn[4,16] = prim.concat"), std::string::npos) << moved;
+  const std::string sum = Lowered(R"(graph @g {
+  %0: f8e5m2[4] = user_input 0 "x"
+  %1: f8e5m2[4] = aten.add.Tensor(%0, %0, 1)
+  user_output 0 "y" = %1
+})");
+  EXPECT_NE(sum.find("aten.add.Tensor computes in f8e5m2, which is for storage only"), std::string::npos) << sum;
+  const std::string product = Lowered(R"(graph @g {
+  %0: f8e4m3fn[4,4] = user_input 0 "x"
+  %1: f8e4m3fn[4,4] = aten.mm.default(%0, %0)
+  user_output 0 "y" = %1
+})");
+  EXPECT_NE(product.find("aten.mm.default computes in f8e4m3fn"), std::string::npos) << product;
+}
+
 TEST(LowerToPrimsTest, SoftmaxBecomesExpressionsOverRows) {
   EXPECT_EQ(Lowered(R"(graph @g {
   %0: f32[4,8] = user_input 0 "x"

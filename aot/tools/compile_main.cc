@@ -25,6 +25,7 @@
 #include "aot/frontend/pt2/model.h"
 #include "aot/memory/fit_memory.h"
 #include "aot/model_registry.h"
+#include "aot/saved_tensor_hooks/hook_pairs.h"
 #include "aot/tools/artifact_summary.h"
 #include "aot/tools/dynamic_flag.h"
 #include "aot/tools/loss_flag.h"
@@ -52,6 +53,9 @@ ABSL_FLAG(std::string, partitioner, "",
 ABSL_FLAG(double, activation_memory_budget, 1,
           "share of the bytes that min_cut saves, from 0 to 1; the rest is rematerialized");
 ABSL_FLAG(int, memory_threads, 1, "number of threads of a session, for which --max_memory is computed");
+ABSL_FLAG(std::string, saved_tensor_hooks, "",
+          "how values are saved for the backward: bf16, fp8_e4m3, fp8_e4m3_scaled, fp8_e5m2, fp8_e5m2_scaled or int8, "
+          "with ':no_static' or ':all' for more than activations");
 ABSL_FLAG(std::string, out, "", "file to write");
 ABSL_FLAG(std::string, optimizer, "",
           "sgd, adam or adamw with settings, as 'adamw(lr=1e-3,weight_decay=0.01)'; "
@@ -162,6 +166,9 @@ absl::Status ApplyFlags(size_t num_inputs, CompileOptions& options) {
     options.activation_memory_budget = budget;
   }
   if (const int order = absl::GetFlag(FLAGS_order); order != 0) options.order = order;
+  if (const std::string text = absl::GetFlag(FLAGS_saved_tensor_hooks); !text.empty()) {
+    COTAN_ASSIGN_OR_RETURN(options.saved_tensor_hooks, ParseSavedTensorHooks(text));
+  }
   options.debug.dump_dir = absl::GetFlag(FLAGS_dump_dir);
   options.cache_dir = absl::GetFlag(FLAGS_cache_dir);
   return absl::OkStatus();

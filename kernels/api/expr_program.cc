@@ -286,7 +286,7 @@ class Resolver {
   }
 
   static absl::Status CheckExprDType(DTypeProto dtype) {
-    if (dtype <= DTYPE_UNDEFINED || dtype > DTYPE_C128) {
+    if (dtype <= DTYPE_UNDEFINED || dtype > DTYPE_F8E5M2) {
       return absl::InvalidArgumentError(absl::StrCat("unknown dtype ", static_cast<int>(dtype)));
     }
     if (IsComplex(static_cast<DType>(dtype))) {
@@ -304,6 +304,10 @@ class Resolver {
     if (node.fn == FN_CAST) return absl::OkStatus();
     // The dtype in which the function computes.
     DType dtype = facts.arity == 0 ? node.dtype : OperandDType(node, 0);
+    for (int k = 0; k < facts.arity; ++k) {
+      if (IsStorageOnly(OperandDType(node, k))) return NoArithmetic(OperandDType(node, k));
+    }
+    if (IsStorageOnly(node.dtype) && node.fn != FN_INPUT && node.fn != FN_CONSTANT) return NoArithmetic(node.dtype);
     if (node.fn == FN_SELECT) {
       if (dtype != DType::kBool) {
         return absl::InvalidArgumentError(absl::StrCat("the condition is ", DTypeName(dtype), ", not bool"));
@@ -321,6 +325,11 @@ class Resolver {
       return absl::InvalidArgumentError(absl::StrCat("yields ", DTypeName(result), ", not ", DTypeName(node.dtype)));
     }
     return absl::OkStatus();
+  }
+
+  static absl::Status NoArithmetic(DType dtype) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("does not compute in ", DTypeName(dtype), ", a dtype for storage: cast to f32 first"));
   }
 
   static absl::Status DTypeMismatch(DType a, DType b) {

@@ -130,6 +130,25 @@ TEST(ExprProgramTest, DTypesAreChecked) {
   ExpectRejected(Resolve(shift, {Spec(DType::kBool, {4})}, {Spec(DType::kBool, {4})}).status(), "does not take bool");
 }
 
+TEST(ExprProgramTest, EightBitFloatsAreOnlyLoadedStoredAndConverted) {
+  constexpr DType kF8 = DType::kFloat8E4m3fn;
+  ExprBuilder cast({4});
+  cast.Output(cast.Cast(cast.Cast(cast.Input(0, kF32), kF8), DType::kBFloat16));
+  EXPECT_TRUE(Resolve(cast, {Spec(kF32, {4})}, {Spec(DType::kBFloat16, {4})}).ok());
+  ExprBuilder sum({4});
+  const int x = sum.Input(0, kF8);
+  sum.Output(sum.Apply(FN_ADD, {x, x}));
+  ExpectRejected(Resolve(sum, {Spec(kF8, {4})}, {Spec(kF8, {4})}).status(), "(add): does not compute in f8e4m3fn");
+  ExprBuilder select({4});
+  const int y = select.Input(1, kF8);
+  select.Output(select.Apply(FN_SELECT, {select.Input(0, DType::kBool), y, y}));
+  ExpectRejected(Resolve(select, {Spec(DType::kBool, {4}), Spec(kF8, {4})}, {Spec(kF8, {4})}).status(),
+                 "does not compute in f8e4m3fn");
+  ExprBuilder position({4});
+  position.Output(position.Iota(kF8, 0));
+  ExpectRejected(Resolve(position, {}, {Spec(kF8, {4})}).status(), "does not compute in f8e4m3fn");
+}
+
 TEST(ExprProgramTest, UnknownFunctionsAreRejected) {
   ExprBuilder b({4});
   b.Output(b.Input(0, kF32));

@@ -40,12 +40,14 @@ absl::Status ExpectCounts(const KernelRequest& request, size_t min_inputs, size_
 }
 
 absl::Status ExpectFloat(absl::string_view operand, const TensorSpec& spec) {
-  if (IsFloatingPoint(spec.dtype)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(operand, " is ", Describe(spec), ", expected a float dtype"));
+  if (IsFloatingPoint(spec.dtype) && !IsStorageOnly(spec.dtype)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(operand, " is ", Describe(spec), ", expected a float dtype of 16 bits or more"));
 }
 
 absl::Status ExpectNumber(absl::string_view operand, const TensorSpec& spec) {
-  if (IsFloatingPoint(spec.dtype) || IsInteger(spec.dtype)) return absl::OkStatus();
+  const bool is_number = IsFloatingPoint(spec.dtype) || IsInteger(spec.dtype);
+  if (is_number && !IsStorageOnly(spec.dtype)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(operand, " is ", Describe(spec), ", expected an integer or float dtype"));
 }

@@ -20,9 +20,10 @@ namespace {
 
 using serialization::Op;
 
-constexpr DType kAll[] = {DType::kBool,    DType::kUInt8,   DType::kInt8,      DType::kInt16,
-                          DType::kInt32,   DType::kInt64,   DType::kFloat16,   DType::kBFloat16,
-                          DType::kFloat32, DType::kFloat64, DType::kComplex64, DType::kComplex128};
+constexpr DType kAll[] = {DType::kBool,         DType::kUInt8,     DType::kInt8,      DType::kInt16,
+                          DType::kInt32,        DType::kInt64,     DType::kFloat16,   DType::kBFloat16,
+                          DType::kFloat32,      DType::kFloat64,   DType::kComplex64, DType::kComplex128,
+                          DType::kFloat8E4m3fn, DType::kFloat8E5m2};
 constexpr DType kF64[] = {DType::kFloat64};
 constexpr DType kF64AndIntegers[] = {DType::kFloat64, DType::kInt32, DType::kInt64};
 constexpr DType kFloats[] = {DType::kFloat32, DType::kFloat64};

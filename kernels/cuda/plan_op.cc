@@ -71,6 +71,13 @@ absl::Span<const CudaOp> CudaOps() { return kOps; }
 absl::StatusOr<const CudaOp*> FindCudaOp(const KernelRequest& request) {
   const OpKind kind = request.op.kind_case();
   const DType dtype = request.outputs[0].dtype;
+  // Kernels that move elements are found by the result's dtype; expressions, also those inside of other ops, read
+  // operands of any dtype.
+  for (const TensorSpec& input : request.inputs) {
+    if (!IsStorageOnly(input.dtype)) continue;
+    return absl::NotFoundError(
+        absl::StrCat("no cuda kernel for ", OpKindName(kind), " reads ", DTypeName(input.dtype), "; the cpu's do"));
+  }
   for (const CudaOp& op : kOps) {
     if (op.kind == kind && std::find(op.dtypes.begin(), op.dtypes.end(), dtype) != op.dtypes.end()) return &op;
   }

@@ -10,6 +10,7 @@
 
 #include "absl/types/span.h"
 #include "base/dtype.h"
+#include "base/float8.h"
 #include "base/half.h"
 #include "base/layout.h"
 
@@ -55,6 +56,10 @@ inline Scalar Load(DType dtype, const void* base, int64_t index) {
       return {ReadAs<float>(base, index), 0};
     case DType::kFloat64:
       return {ReadAs<double>(base, index), 0};
+    case DType::kFloat8E4m3fn:
+      return {Float8E4m3fnToFloat(ReadAs<uint8_t>(base, index)), 0};
+    case DType::kFloat8E5m2:
+      return {Float8E5m2ToFloat(ReadAs<uint8_t>(base, index)), 0};
     case DType::kUndefined:
     case DType::kComplex64:
     case DType::kComplex128:
@@ -82,6 +87,10 @@ inline Scalar RoundTo(DType dtype, Scalar value) {
       return {BFloat16ToFloat(FloatToBFloat16(static_cast<float>(value.f))), 0};
     case DType::kFloat32:
       return {static_cast<float>(value.f), 0};
+    case DType::kFloat8E4m3fn:
+      return {Float8E4m3fnToFloat(FloatToFloat8E4m3fn(static_cast<float>(value.f))), 0};
+    case DType::kFloat8E5m2:
+      return {Float8E5m2ToFloat(FloatToFloat8E5m2(static_cast<float>(value.f))), 0};
     default:
       return value;
   }
@@ -109,6 +118,10 @@ inline void Store(DType dtype, void* base, int64_t index, Scalar value) {
       return WriteAs(base, index, static_cast<float>(value.f));
     case DType::kFloat64:
       return WriteAs(base, index, value.f);
+    case DType::kFloat8E4m3fn:
+      return WriteAs(base, index, FloatToFloat8E4m3fn(static_cast<float>(value.f)));
+    case DType::kFloat8E5m2:
+      return WriteAs(base, index, FloatToFloat8E5m2(static_cast<float>(value.f)));
     case DType::kUndefined:
     case DType::kComplex64:
     case DType::kComplex128:

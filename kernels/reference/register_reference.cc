@@ -2,6 +2,7 @@
 
 #include "kernels/reference/register_reference.h"
 
+#include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "kernels/reference/expr.h"
 #include "kernels/reference/ops.h"
@@ -13,6 +14,8 @@ using serialization::Op;
 
 constexpr DType kDTypes[] = {DType::kBool,  DType::kUInt8,   DType::kInt8,     DType::kInt16,   DType::kInt32,
                              DType::kInt64, DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
+
+constexpr DType kStorageDTypes[] = {DType::kFloat8E4m3fn, DType::kFloat8E5m2};
 
 struct Entry {
   OpKind kind;
@@ -42,15 +45,28 @@ constexpr Entry kEntries[] = {
     {Op::kRecurrentBackward, reference::MakeRecurrentBackward},
 };
 
-}  // namespace
+// The ops that only move or convert elements.
+constexpr Entry kStorageEntries[] = {
+    {Op::kExpr, reference::MakeExpr},
+    {Op::kCopy, reference::MakeCopy},
+    {Op::kGather, reference::MakeGather},
+    {Op::kConcat, reference::MakeConcat},
+};
 
-absl::Status RegisterReferenceKernels(KernelRegistry& registry) {
-  for (const Entry& entry : kEntries) {
-    for (const DType dtype : kDTypes) {
+absl::Status RegisterAll(absl::Span<const Entry> entries, absl::Span<const DType> dtypes, KernelRegistry& registry) {
+  for (const Entry& entry : entries) {
+    for (const DType dtype : dtypes) {
       COTAN_RETURN_IF_ERROR(registry.Register(DeviceType::kCpu, entry.kind, dtype, entry.factory));
     }
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RegisterReferenceKernels(KernelRegistry& registry) {
+  COTAN_RETURN_IF_ERROR(RegisterAll(kEntries, kDTypes, registry));
+  return RegisterAll(kStorageEntries, kStorageDTypes, registry);
 }
 
 }  // namespace cotan

@@ -241,11 +241,7 @@ bool Compare(ScalarFn fn, T a, T b) {
   }
 }
 
-double Lowest(DType dtype) {
-  return dtype == DType::kFloat16 || dtype == DType::kBFloat16 || IsFloatingPoint(dtype)
-             ? -std::numeric_limits<double>::infinity()
-             : 0;
-}
+double Lowest(DType dtype) { return IsFloatingPoint(dtype) ? -std::numeric_limits<double>::infinity() : 0; }
 
 int64_t LowestInteger(DType dtype) {
   if (dtype == DType::kBool || dtype == DType::kUInt8) return 0;

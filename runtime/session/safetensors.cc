@@ -29,10 +29,19 @@ struct DTypeCode {
 };
 
 constexpr std::array kCodes = {
-    DTypeCode{DType::kBool, "BOOL"},   DTypeCode{DType::kUInt8, "U8"},      DTypeCode{DType::kInt8, "I8"},
-    DTypeCode{DType::kInt16, "I16"},   DTypeCode{DType::kInt32, "I32"},     DTypeCode{DType::kInt64, "I64"},
-    DTypeCode{DType::kFloat16, "F16"}, DTypeCode{DType::kBFloat16, "BF16"}, DTypeCode{DType::kFloat32, "F32"},
-    DTypeCode{DType::kFloat64, "F64"}, DTypeCode{DType::kComplex64, "C64"},
+    DTypeCode{DType::kBool, "BOOL"},
+    DTypeCode{DType::kUInt8, "U8"},
+    DTypeCode{DType::kInt8, "I8"},
+    DTypeCode{DType::kInt16, "I16"},
+    DTypeCode{DType::kInt32, "I32"},
+    DTypeCode{DType::kInt64, "I64"},
+    DTypeCode{DType::kFloat16, "F16"},
+    DTypeCode{DType::kBFloat16, "BF16"},
+    DTypeCode{DType::kFloat32, "F32"},
+    DTypeCode{DType::kFloat64, "F64"},
+    DTypeCode{DType::kComplex64, "C64"},
+    DTypeCode{DType::kFloat8E4m3fn, "F8_E4M3"},
+    DTypeCode{DType::kFloat8E5m2, "F8_E5M2"},
 };
 
 // Returns true if `text` is UTF-8 without overlong forms or surrogates.

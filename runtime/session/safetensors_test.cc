@@ -117,6 +117,17 @@ TEST(SafetensorsTest, SizesOfTheHeaderAreChecked) {
   EXPECT_EQ(ParseSafetensors(std::string(16, '\xff')).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(SafetensorsTest, EightBitFloatsHaveTheFormatsNames) {
+  const std::string file = Written(
+      {.tensors = {{"a", DType::kFloat8E4m3fn, {2}, "12"}, {"b", DType::kFloat8E5m2, {1}, "3"}}, .metadata = {}});
+  EXPECT_NE(file.find("F8_E4M3"), std::string::npos);
+  EXPECT_NE(file.find("F8_E5M2"), std::string::npos);
+  const auto read = ParseSafetensors(file);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->tensors[0].dtype, DType::kFloat8E4m3fn);
+  EXPECT_EQ(read->tensors[1].dtype, DType::kFloat8E5m2);
+}
+
 TEST(SafetensorsTest, WhatTheFormatCannotHoldIsRefused) {
   EXPECT_FALSE(
       SafetensorsHeader({.tensors = {{"a", DType::kComplex128, {}, "0123456789abcdef"}}, .metadata = {}}).ok());

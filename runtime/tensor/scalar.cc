@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "base/float8.h"
 #include "base/half.h"
 
 namespace cotan {
@@ -59,6 +60,10 @@ absl::StatusOr<std::string> EncodeScalar(double value, DType dtype) {
       return BytesOf(FloatToFloat16(static_cast<float>(value)));
     case DType::kBFloat16:
       return BytesOf(FloatToBFloat16(static_cast<float>(value)));
+    case DType::kFloat8E4m3fn:
+      return BytesOf(FloatToFloat8E4m3fn(static_cast<float>(value)));
+    case DType::kFloat8E5m2:
+      return BytesOf(FloatToFloat8E5m2(static_cast<float>(value)));
     case DType::kFloat32:
       return BytesOf(static_cast<float>(value));
     case DType::kFloat64:
@@ -94,6 +99,10 @@ absl::StatusOr<double> DecodeScalar(absl::string_view bytes, DType dtype) {
       return Float16ToFloat(ValueOf<uint16_t>(bytes));
     case DType::kBFloat16:
       return BFloat16ToFloat(ValueOf<uint16_t>(bytes));
+    case DType::kFloat8E4m3fn:
+      return Float8E4m3fnToFloat(ValueOf<uint8_t>(bytes));
+    case DType::kFloat8E5m2:
+      return Float8E5m2ToFloat(ValueOf<uint8_t>(bytes));
     case DType::kFloat32:
     case DType::kComplex64:
       return ValueOf<float>(bytes);

@@ -23,8 +23,8 @@
 
 namespace cotan {
 
-// Returns the dtype whose elements have the C++ type T; kUndefined if there is none. f16 and bf16 have no C++
-// type.
+// Returns the dtype whose elements have the C++ type T; kUndefined if there is none. The floats of 8 and
+// 16 bits have no C++ type.
 template <typename T>
 constexpr DType DTypeOf() {
   if (std::is_same_v<T, bool>) return DType::kBool;

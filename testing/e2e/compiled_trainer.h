@@ -33,6 +33,7 @@ struct CompiledTrainerOptions {
   std::optional<aot::MemoryLimit> max_memory = {};
   aot::MethodOptions methods = {};  // `accumulate` replaces its field
   aot::PartitionOptions partition = {};
+  aot::SavedTensorHooks saved_tensor_hooks = {};
 };
 
 // The counterpart of EagerTrainer. The session's generator starts at seed 0,

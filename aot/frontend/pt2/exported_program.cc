@@ -105,11 +105,16 @@ DType ToDType(const Json& json) {
       return DType::kBool;
     case 13:
       return DType::kBFloat16;
+    case 29:
+      return DType::kFloat8E4m3fn;
+    case 30:
+      return DType::kFloat8E5m2;
     default:
       break;
   }
-  Unsupportable(absl::StrCat("the dtype with number ", code,
-                             " of the export schema (half complex, unsigned 16 to 64 bit, float8) is not supported"));
+  Unsupportable(absl::StrCat(
+      "the dtype with number ", code,
+      " of the export schema (half complex, unsigned 16 to 64 bit, float8 except e4m3fn and e5m2) is not supported"));
 }
 
 class ProgramParser {

@@ -427,8 +427,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeExpr(const KernelRequest& request) {
 }
 
 absl::Status RegisterExprKernels(KernelRegistry& registry) {
-  for (const DType dtype : {DType::kBool, DType::kUInt8, DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64,
-                            DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64}) {
+  for (const DType dtype :
+       {DType::kBool, DType::kUInt8, DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64, DType::kFloat16,
+        DType::kBFloat16, DType::kFloat32, DType::kFloat64, DType::kFloat8E4m3fn, DType::kFloat8E5m2}) {
     COTAN_RETURN_IF_ERROR(registry.Register(DeviceType::kCpu, serialization::Op::kExpr, dtype, MakeExpr));
   }
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "gtest/gtest.h"
+#include "kernels/reference/expr.h"
 #include "kernels/testing/expr_builder.h"
 #include "kernels/testing/host_tensor.h"
 
@@ -94,6 +95,36 @@ TEST(ExprKernelTest, ThreadsDoNotChangeABit) {
     ASSERT_TRUE(RunOp(factory, b.Build(), {&in}, {&other_variance, &other_full}, threads).ok());
     EXPECT_EQ(variance.bytes(), other_variance.bytes());
     EXPECT_EQ(full.bytes(), other_full.bytes());
+  }
+}
+
+// Loads and stores 8-bit floats in any layout, broadcast and reduced ones too.
+TEST(ExprKernelTest, EightBitFloatsAgreeWithTheReference) {
+  std::mt19937_64 random(9);
+  for (const DType narrow : {DType::kFloat8E4m3fn, DType::kFloat8E5m2}) {
+    for (const std::vector<int64_t>& sizes : {std::vector<int64_t>{7, 300}, {300, 7}, {2, 3, 33}, {1}, {2500}}) {
+      const int reduce[] = {0};
+      ExprBuilder b(sizes, reduce);
+      const int x = b.Cast(b.Input(0, narrow), kF32);
+      const int scale = b.Cast(b.Input(1, narrow), kF32);
+      const int product = b.Mul(x, scale);
+      b.Output(b.Cast(product, narrow));
+      b.Output(b.Cast(b.Max(product), narrow));
+      b.Output(b.Cast(b.Input(0, narrow), DType::kInt32));
+      std::vector<int64_t> reduced = sizes;
+      reduced[0] = 1;
+      HostTensor in(narrow, cotan::testing::RandomLayout(sizes, random, /*gaps=*/true, /*expand=*/false));
+      HostTensor factor(narrow, std::vector<int64_t>(sizes.size(), 1));
+      FillRandom(in, random, -30, 30);
+      FillRandom(factor, random, 0.5, 4);
+      HostTensor full(narrow, sizes), most(narrow, reduced), integers(DType::kInt32, sizes);
+      HostTensor full2(narrow, sizes), most2(narrow, reduced), integers2(DType::kInt32, sizes);
+      ASSERT_TRUE(RunOp(MakeExpr, b.Build(), {&in, &factor}, {&full, &most, &integers}).ok());
+      ASSERT_TRUE(RunOp(reference::MakeExpr, b.Build(), {&in, &factor}, {&full2, &most2, &integers2}).ok());
+      EXPECT_EQ(full.bytes(), full2.bytes());
+      EXPECT_EQ(most.bytes(), most2.bytes());
+      EXPECT_EQ(integers.bytes(), integers2.bytes());
+    }
   }
 }
 

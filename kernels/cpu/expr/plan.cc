@@ -80,7 +80,7 @@ class Compiler {
 
   // Returns a slot in the operand's memory if its tiles are dense there, otherwise -1.
   int DirectSlot(int operand, DType dtype) {
-    if (IsHalf(dtype) || !a_.TileIsDense(operand)) return -1;
+    if (IsNarrowFloat(dtype) || !a_.TileIsDense(operand)) return -1;
     return plan_slots_.Add({Slot::Kind::kMemory, operand, 0, 0});
   }
 
@@ -101,7 +101,7 @@ class Compiler {
       slots(i).main = plan_slots_.AddConstant(n, 1);
       return;
     }
-    if (n.fn == FN_INPUT && !IsHalf(n.dtype)) {
+    if (n.fn == FN_INPUT && !IsNarrowFloat(n.dtype)) {
       slots(i).main = plan_slots_.Add({Slot::Kind::kBase, n.index, 0, 0});
       return;
     }
@@ -116,7 +116,7 @@ class Compiler {
   void EmitHoisted(int i) {
     const ExprNode& n = node(i);
     const int operand = info(i).operand;
-    if (n.fn == FN_INPUT && !IsHalf(n.dtype) && a_.TileIsDense(operand)) {
+    if (n.fn == FN_INPUT && !IsNarrowFloat(n.dtype) && a_.TileIsDense(operand)) {
       slots(i).main = plan_slots_.Add({Slot::Kind::kBase, operand, 0, 0});
       return;
     }
@@ -177,7 +177,7 @@ class Compiler {
 
   // Adds the rounding of positions, which are written to f32 registers unrounded.
   void RoundIota(int i, int slot, std::vector<Step>& steps) {
-    if (node(i).fn != FN_IOTA || !IsHalf(node(i).dtype)) return;
+    if (node(i).fn != FN_IOTA || !IsNarrowFloat(node(i).dtype)) return;
     Step step;
     step.out = static_cast<uint16_t>(slot);
     step.in[0] = static_cast<uint16_t>(slot);
@@ -258,7 +258,7 @@ class Compiler {
             absl::StrCat("expr: function ", ExprFnName(n.fn), " does not support dtype ", DTypeName(dtype)));
       }
     }
-    const TileFn round = IsHalf(n.dtype) && !IsExactInHalf(n.fn) ? ops_.find_round(n.dtype) : nullptr;
+    const TileFn round = IsNarrowFloat(n.dtype) && !IsExactInHalf(n.fn) ? ops_.find_round(n.dtype) : nullptr;
     if (step.fn != nullptr) {
       steps.push_back(step);
       step.in[0] = step.out;
@@ -355,7 +355,7 @@ class Compiler {
   // its memory.
   bool CanComputeInto(size_t k, int i, int p) {
     const int operand = static_cast<int>(request_.inputs.size() + k);
-    if (IsHalf(request_.outputs[k].dtype) || !a_.TileIsDense(operand)) return false;
+    if (IsNarrowFloat(request_.outputs[k].dtype) || !a_.TileIsDense(operand)) return false;
     for (int later = i + 1; later < num_nodes(); ++later) {
       const bool computed = a_.IsComputed(later, p);
       const bool reduced = a_.IsReduced(later, p);

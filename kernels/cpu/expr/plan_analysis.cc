@@ -101,7 +101,8 @@ class Analyzer {
 
   bool CastKeepsRegister(int from, DType to) {
     const DType dtype = program_.nodes[static_cast<size_t>(from)].dtype;
-    return dtype == to || (IsHalf(dtype) && to == DType::kFloat32) || (dtype == DType::kBool && to == DType::kUInt8);
+    return dtype == to || (IsNarrowFloat(dtype) && to == DType::kFloat32) ||
+           (dtype == DType::kBool && to == DType::kUInt8);
   }
 
   void MarkNeeded() {
@@ -306,7 +307,7 @@ class Analyzer {
   double RecomputeCost(int i) {
     const NodeInfo& value = info(i);
     if (value.home != Home::kTile) return 0;
-    if (node(i).fn == FN_INPUT) return a_.TileIsDense(value.operand) && !IsHalf(node(i).dtype) ? 0 : 4;
+    if (node(i).fn == FN_INPUT) return a_.TileIsDense(value.operand) && !IsNarrowFloat(node(i).dtype) ? 0 : 4;
     double cost = FnCost(node(i).fn, node(i).dtype);
     for (int k = 0; k < Arity(i) && cost < 100; ++k) cost += RecomputeCost(OperandOf(i, k));
     return cost;
@@ -387,7 +388,7 @@ bool PlanAnalysis::TileIsDense(int operand) const {
 
 int64_t RegisterItemBytes(DType dtype) { return static_cast<int64_t>(ByteSize(RegisterDType(dtype))); }
 
-bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
+bool IsNarrowFloat(DType dtype) { return RegisterDType(dtype) != dtype; }
 
 PlanAnalysis AnalyzePlan(const ExprProgram& program, const KernelRequest& request) {
   return Analyzer(program, request).Analyze();

@@ -72,8 +72,8 @@ struct PlanAnalysis {
 // Returns the bytes per element in a register.
 int64_t RegisterItemBytes(DType dtype);
 
-// Returns true for f16 and bf16.
-bool IsHalf(DType dtype);
+// Returns true for the floats that are f32 in a register: those of 16 and 8 bits.
+bool IsNarrowFloat(DType dtype);
 
 // Analyzes `program`, the resolved op of `request`.
 PlanAnalysis AnalyzePlan(const ExprProgram& program, const KernelRequest& request);

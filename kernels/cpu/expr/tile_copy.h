@@ -103,6 +103,19 @@ struct Float16Store {
   static uint16_t Do(float x) { return FloatToFloat16Bits(x); }
 };
 
+struct Float8E4m3fnLoad {
+  static float Do(uint8_t x) { return Float8E4m3fnBitsToFloat(x); }
+};
+struct Float8E4m3fnStore {
+  static uint8_t Do(float x) { return FloatToFloat8E4m3fnBits(x); }
+};
+struct Float8E5m2Load {
+  static float Do(uint8_t x) { return Float8E5m2BitsToFloat(x); }
+};
+struct Float8E5m2Store {
+  static uint8_t Do(float x) { return FloatToFloat8E5m2Bits(x); }
+};
+
 template <typename Fn, typename From>
 void Load(void* to, const void* from, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
   auto* out = static_cast<decltype(Fn::Do(From{}))*>(to);
@@ -140,6 +153,10 @@ CopyFn FindLoad(DType dtype) {
       return Load<BFloat16Load, uint16_t>;
     case DType::kFloat16:
       return Load<Float16Load, uint16_t>;
+    case DType::kFloat8E4m3fn:
+      return Load<Float8E4m3fnLoad, uint8_t>;
+    case DType::kFloat8E5m2:
+      return Load<Float8E5m2Load, uint8_t>;
     case DType::kBool:
     case DType::kUInt8:
     case DType::kInt8:
@@ -160,6 +177,10 @@ CopyFn FindStore(DType dtype) {
       return Store<BFloat16Store, float>;
     case DType::kFloat16:
       return Store<Float16Store, float>;
+    case DType::kFloat8E4m3fn:
+      return Store<Float8E4m3fnStore, float>;
+    case DType::kFloat8E5m2:
+      return Store<Float8E5m2Store, float>;
     case DType::kBool:
     case DType::kUInt8:
     case DType::kInt8:

@@ -231,6 +231,60 @@ inline uint16_t FloatToFloat16Bits(float x) {
   return static_cast<uint16_t>(bits | ((rounded >> 16) & 0x8000));
 }
 
+// The 8-bit formats are described in base/float8.h.
+inline float RoundToFloat8E4m3fn(float x) {
+  const float magnitude = __builtin_fabsf(x);
+  // As in RoundToFloat16(): 3 mantissa bits, no bit below 2^-9.
+  const int32_t exponent = BitsOf(magnitude) & 0x7f800000;
+  const int32_t floor = 0x3c800000;  // 2^-6
+  const auto scale = static_cast<uint32_t>(exponent > floor ? exponent : floor) + (20u << 23);
+  const float step = FloatOf(static_cast<int32_t>(scale));  // of no use, but harmless, above the largest value
+  const float rounded = (magnitude + step) - step;
+  return x != x ? x : CopySign(magnitude < 448.0f ? rounded : 448.0f, x);
+}
+
+inline float RoundToFloat8E5m2(float x) {
+  const float magnitude = __builtin_fabsf(x);
+  const int32_t exponent = BitsOf(magnitude) & 0x7f800000;
+  const int32_t floor = 0x38800000;  // 2^-14
+  const auto scale = static_cast<uint32_t>(exponent > floor ? exponent : floor) + (21u << 23);
+  const float step = FloatOf(static_cast<int32_t>(scale));  // of no use, but harmless, above the largest value
+  const float rounded = (magnitude + step) - step;
+  return x != x ? x : CopySign(magnitude < 61440.0f ? rounded : kInfinityF, x);
+}
+
+inline float Float8E4m3fnBitsToFloat(uint8_t bits) {
+  const int32_t magnitude = bits & 0x7f;
+  const int32_t sign = static_cast<int32_t>(static_cast<uint32_t>(bits & 0x80) << 24);
+  const float scaled = FloatOf(magnitude << 20) * FloatOf(0x7b800000);  // * 2^120
+  return FloatOf(sign | (magnitude == 0x7f ? 0x7fc00000 : BitsOf(scaled)));
+}
+
+inline uint8_t FloatToFloat8E4m3fnBits(float x) {
+  const int32_t rounded = BitsOf(RoundToFloat8E4m3fn(x));
+  const int32_t magnitude = rounded & 0x7fffffff;
+  const int32_t normal = (magnitude - 0x3c000000) >> 20;
+  // A subnormal is a multiple of 2^-9; larger values, which may not fit an integer, are not converted.
+  const auto subnormal = static_cast<int32_t>((magnitude < 0x3c800000 ? FloatOf(magnitude) : 0.0f) * 512.0f);
+  int32_t bits = magnitude < 0x3c800000 ? subnormal : normal;
+  bits = magnitude > 0x7f800000 ? 0x7f : bits;
+  return static_cast<uint8_t>(bits | ((rounded >> 24) & 0x80));
+}
+
+inline float Float8E5m2BitsToFloat(uint8_t bits) { return Float16BitsToFloat(static_cast<uint16_t>(bits << 8)); }
+
+inline uint8_t FloatToFloat8E5m2Bits(float x) {
+  const int32_t rounded = BitsOf(RoundToFloat8E5m2(x));
+  const int32_t magnitude = rounded & 0x7fffffff;
+  const int32_t normal = (magnitude - 0x38000000) >> 21;
+  // A subnormal is a multiple of 2^-16.
+  const auto subnormal = static_cast<int32_t>((magnitude < 0x38800000 ? FloatOf(magnitude) : 0.0f) * 65536.0f);
+  int32_t bits = magnitude < 0x38800000 ? subnormal : normal;
+  bits = magnitude == 0x7f800000 ? 0x7c : bits;
+  bits = magnitude > 0x7f800000 ? 0x7f : bits;
+  return static_cast<uint8_t>(bits | ((rounded >> 24) & 0x80));
+}
+
 }  // namespace
 }  // namespace cotan::cpu::expr
 

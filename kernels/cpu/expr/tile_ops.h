@@ -3,8 +3,8 @@
 // The inner loops of the expression engine: functions on tiles, dense runs of elements in cache, in one
 // version per instruction set.
 //
-// A register is a buffer of one tile: bool as u8, f16 and bf16 as f32 rounded to their precision, every other
-// dtype as itself.
+// A register is a buffer of one tile: bool as u8, the narrow floats (f16, bf16, f8e4m3fn, f8e5m2) as f32 rounded to
+// their precision, every other dtype as itself.
 #ifndef COTAN_KERNELS_CPU_EXPR_TILE_OPS_H_
 #define COTAN_KERNELS_CPU_EXPR_TILE_OPS_H_
 
@@ -55,7 +55,7 @@ struct RandomRequest {
 
 // Returns the dtype of the values in a register for `dtype`.
 inline DType RegisterDType(DType dtype) {
-  if (dtype == DType::kFloat16 || dtype == DType::kBFloat16) return DType::kFloat32;
+  if (IsFloatingPoint(dtype) && ByteSize(dtype) < 4) return DType::kFloat32;
   return dtype;
 }
 
@@ -80,7 +80,7 @@ struct TileOps {
   TileFn (*find_contraction)(Contraction contraction, DType dtype, int scalars);
   // Returns the conversion between register dtypes, as static_cast; to bool: x != 0.
   TileFn (*find_cast)(DType from, DType to);
-  // Returns the rounding to f16 or bf16; null for other dtypes.
+  // Returns the rounding to a narrow float; null for other dtypes.
   TileFn (*find_round)(DType dtype);
   // Returns the copy from memory of `dtype` to a register, or back.
   CopyFn (*find_load)(DType dtype);

@@ -116,9 +116,18 @@ struct RoundToFloat16Fn {
   static float Do(float x) { return RoundToFloat16(x); }
 };
 
+struct RoundToFloat8E4m3fnFn {
+  static float Do(float x) { return RoundToFloat8E4m3fn(x); }
+};
+struct RoundToFloat8E5m2Fn {
+  static float Do(float x) { return RoundToFloat8E5m2(x); }
+};
+
 TileFn FindRound(DType dtype) {
   if (dtype == DType::kBFloat16) return Map1<RoundToBFloat16Fn, float>;
   if (dtype == DType::kFloat16) return Map1<RoundToFloat16Fn, float>;
+  if (dtype == DType::kFloat8E4m3fn) return Map1<RoundToFloat8E4m3fnFn, float>;
+  if (dtype == DType::kFloat8E5m2) return Map1<RoundToFloat8E5m2Fn, float>;
   return nullptr;
 }
 

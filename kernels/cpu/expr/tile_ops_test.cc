@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "base/float8.h"
 #include "base/half.h"
 #include "base/philox.h"
 #include "gtest/gtest.h"
@@ -164,6 +165,35 @@ TEST_P(TileOpsTest, HalfConversionsAgreeWithBase) {
       } else {
         ASSERT_EQ(loaded[i], exact) << values[i];
         ASSERT_EQ(rounded[i], exact) << values[i];
+      }
+    }
+  }
+}
+
+TEST_P(TileOpsTest, Float8ConversionsAgreeWithBase) {
+  std::mt19937 random(1);
+  std::vector<float> values = {0.0f,    -0.0f,   448,       449,        464,    465,    480,
+                               -1e9f,   57344,   61439,     61440,      65536,  1e-3f,  2e-6f,
+                               7.6e-6f, 7.7e-6f, kInfinity, -kInfinity, 1e-30f, 1e-40f, 0.0156f};
+  for (uint32_t half = 0; half < 0x10000; ++half) values.push_back(BFloat16ToFloat(static_cast<uint16_t>(half)));
+  for (int i = 0; i < 200'000; ++i) values.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
+  const auto n = static_cast<int64_t>(values.size());
+  std::vector<uint8_t> stored(values.size());
+  std::vector<float> loaded(values.size()), rounded(values.size());
+  for (const bool e4m3 : {false, true}) {
+    const DType dtype = e4m3 ? DType::kFloat8E4m3fn : DType::kFloat8E5m2;
+    ops().find_store(dtype)(stored.data(), values.data(), 1, n, 0, 1);
+    ops().find_load(dtype)(loaded.data(), stored.data(), 1, n, 0, 1);
+    ops().find_round(dtype)(rounded.data(), values.data(), nullptr, nullptr, n);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const uint8_t bits = e4m3 ? FloatToFloat8E4m3fn(values[i]) : FloatToFloat8E5m2(values[i]);
+      const float exact = e4m3 ? Float8E4m3fnToFloat(bits) : Float8E5m2ToFloat(bits);
+      ASSERT_EQ(stored[i], bits) << values[i];
+      if (std::isnan(exact)) {
+        ASSERT_TRUE(std::isnan(loaded[i]) && std::isnan(rounded[i])) << values[i];
+      } else {
+        ASSERT_EQ(std::bit_cast<uint32_t>(loaded[i]), std::bit_cast<uint32_t>(exact)) << values[i];
+        ASSERT_EQ(std::bit_cast<uint32_t>(rounded[i]), std::bit_cast<uint32_t>(exact)) << values[i];
       }
     }
   }

@@ -53,6 +53,8 @@ absl::string_view ElementTypeName(DType dtype) {
       return "float";
     case DType::kFloat64:
       return "double";
+    case DType::kFloat8E4m3fn:
+    case DType::kFloat8E5m2:
     case DType::kUndefined:
     case DType::kComplex64:
     case DType::kComplex128:
