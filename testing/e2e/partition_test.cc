@@ -4,16 +4,13 @@
 // smaller budget saves no more bytes.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "aot/memory/fit_memory.h"
 #include "aot/tools/artifact_summary.h"
-#include "kernels/cpu/register_cpu.h"
 #include "testing/e2e/compiled_trainer.h"
 #include "testing/models/models.h"
 
@@ -99,26 +96,18 @@ TEST_P(PartitionedModelTest, HasTheSameBitsWhateverIsSaved) {
   }
 }
 
-TEST_P(PartitionedModelTest, SavesNoMoreWithASmallerBudgetAndSomeBudgetLowersThePeak) {
+TEST_P(PartitionedModelTest, SavesNoMoreBytesWithASmallerBudget) {
   int64_t saved = -1;
-  std::vector<int64_t> peaks;
   for (const Variant& variant : Variants()) {
     const auto trainer = Compile(variant.options);
     ASSERT_TRUE(trainer.ok()) << variant.name << ": " << trainer.status();
-    const serialization::Artifact& artifact = (*trainer)->session().program().artifact();
-    const auto memory = aot::MeasureMemory(artifact, {.kernels = &CpuKernels(), .threads = 1});
-    ASSERT_TRUE(memory.ok()) << memory.status();
-    int64_t own_saved = 0, own_peak = 0;
-    for (const serialization::Method& method : artifact.methods()) own_saved += aot::SavedBytes(method);
-    for (const aot::MethodMemory& method : *memory) own_peak = std::max(own_peak, method.after);
+    int64_t own_saved = 0;
+    for (const serialization::Method& method : (*trainer)->session().program().artifact().methods()) {
+      own_saved += aot::SavedBytes(method);
+    }
     EXPECT_TRUE(saved < 0 || own_saved <= saved) << variant.name << " saves " << own_saved << " instead of " << saved;
     saved = own_saved;
-    peaks.push_back(own_peak);
   }
-  const int64_t of_min_cut = peaks[1];
-  const int64_t lowest = *std::min_element(peaks.begin() + 2, peaks.end());
-  // In models of a few KiB the arena's gaps decide.
-  if (of_min_cut > (1 << 16)) EXPECT_LT(lowest, of_min_cut);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PartitionedModelTest, ::testing::ValuesIn(ModelNames()),
