@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Sizes that the model and its training program share.
+#ifndef COTAN_EXAMPLES_FORCES_SIZES_H_
+#define COTAN_EXAMPLES_FORCES_SIZES_H_
+
+#include <cstdint>
+
+namespace cotan::forces {
+
+inline constexpr int64_t kAtoms = 5;   // of a cluster
+inline constexpr int64_t kBatch = 32;  // clusters in a step
+
+}  // namespace cotan::forces
+
+#endif  // COTAN_EXAMPLES_FORCES_SIZES_H_
