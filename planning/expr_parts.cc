@@ -31,7 +31,7 @@ std::vector<bool> DependOn(const Expr& expr, Property has) {
   return depends;
 }
 
-// Copies the instructions that some outputs need. `replaced` tells by instruction the input that it becomes; -1 for
+// Copies the instructions that some outputs need. `replaced` is, by instruction, the input that it becomes; -1 for
 // those that stay. Inputs get the numbers that `input` returns.
 template <typename InputNumber>
 Expr Copy(const Expr& from, const std::vector<int>& outputs, const std::vector<int>& replaced, InputNumber input) {

@@ -27,7 +27,7 @@ struct ExprParts {
   std::vector<int> rest_outputs;
 };
 
-// Splits `expr`, which ResolveExpr() made `program` of. `is_product` tells by input whether it is the product, of
+// Splits `expr`, which ResolveExpr() made `program` of. `is_product` says, by input, whether it is the product, of
 // `dtype`. The epilogue has the outputs that depend on the product and on no reduction; without reductions it has all.
 // Returns nothing if there is no such output, none of the product's dtype, or the rest would read the product itself.
 std::optional<ExprParts> SplitExpr(const serialization::Expr& expr, const ExprProgram& program,

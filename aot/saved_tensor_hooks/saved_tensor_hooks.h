@@ -27,7 +27,7 @@
 
 namespace cotan::aot {
 
-// What pack returned: its tensors, which the forward returns and the backward receives, and everything else,
+// The result of pack: its tensors, which the forward returns and the backward receives, and everything else,
 // which is known when the programs are compiled.
 struct PackedValue {
   std::vector<at::Tensor> tensors;

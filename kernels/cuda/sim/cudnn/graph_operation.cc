@@ -61,7 +61,7 @@ class PointwiseOperation final : public GraphOperation {
       COTAN_ASSIGN_OR_RETURN(TensorInfo input, ReadTensor(operation, kNames[i]));
       if (!IsBroadcastOf(input.layout.sizes, output_.layout.sizes)) {
         return absl::FailedPreconditionError(
-            absl::StrCat("tensor ", input.id, " of a pointwise operation is no broadcast of its result"));
+            absl::StrCat("tensor ", input.id, " of a pointwise operation does not broadcast to its result"));
       }
       inputs_.push_back(std::move(input));
     }

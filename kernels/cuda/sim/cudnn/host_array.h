@@ -16,7 +16,7 @@
 
 namespace cotan::cuda::sim {
 
-// What a tensor descriptor says.
+// The content of a tensor descriptor.
 struct TensorInfo {
   int64_t id = 0;
   int64_t alignment = 1;  // bytes

@@ -2,7 +2,7 @@
 
 // A libcuda.so.1 of a machine without a GPU. cuDNN's runtime-compiled engines, to which attention belongs, refuse to
 // make plans where this library or one of these functions is missing (seen with cuDNN 9.19). It truthfully counts no
-// device. Parameters that are not used are left out: the C calling convention of the platform allows that.
+// device. Parameters that are not used are omitted: the C calling convention of the platform allows that.
 
 namespace {
 
