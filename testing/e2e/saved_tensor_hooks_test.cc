@@ -89,6 +89,13 @@ aot::CompileOptions With(SavedTensorHooks hooks) {
   return options;
 }
 
+// Returns the same with everything saved that the backward reads: the minimum cut computes small products again.
+aot::CompileOptions WithAllSaved(SavedTensorHooks hooks) {
+  aot::CompileOptions options = With(std::move(hooks));
+  options.partitioner = aot::Partitioner::kDefault;
+  return options;
+}
+
 // Returns the types of the saved values.
 Texts SavedTypes(const serialization::Method& forward) {
   Texts types;
@@ -245,7 +252,8 @@ TEST(SavedTensorHooksTest, TheFilterChoosesWhatIsPacked) {
   };
   const auto compile = [&](HookFilter filter) {
     const SavedTensorHooks hooks = OfAnySize(aot::Float8Hooks(aot::Float8Format::kE4m3fn, true), filter);
-    auto model = aot::CompileModule(module, {torch::randn({8, 4}, torch::kDouble).requires_grad_()}, With(hooks));
+    auto model =
+        aot::CompileModule(module, {torch::randn({8, 4}, torch::kDouble).requires_grad_()}, WithAllSaved(hooks));
     EXPECT_TRUE(model.ok()) << model.status();
     return Compiled{*Program::LoadBytes(model->bytes()), *std::move(model)};
   };
@@ -309,7 +317,7 @@ TEST(SavedTensorHooksTest, PackRunsOncePerSavedValueWhateverItReturns) {
   const Tensors inputs = {torch::randn({4, 6}).requires_grad_(), torch::randn({6, 5}).requires_grad_()};
   const Tensors plain = RunWithGradients(Compile(function, inputs, {}), inputs);
   for (const auto& [hooks, tensors] : cases) {
-    const Compiled compiled = Compile(function, inputs, With(OfAnySize(hooks)));
+    const Compiled compiled = Compile(function, inputs, WithAllSaved(OfAnySize(hooks)));
     EXPECT_EQ(compiled.forward().num_saved(), static_cast<uint32_t>(3 * tensors));
     EXPECT_EQ(Conversions(compiled.forward()), 3);
     EXPECT_EQ(Conversions(compiled.backward()), 0);

@@ -106,7 +106,7 @@ TEST(ExportedProgramTest, TellsWhereTheTextDoesNotFitTheSchema) {
   ExpectError(ParseWith(R"({"as_int": 1}, "kind")", R"({}, "kind")").status(), Code::kInvalidArgument,
               "exactly one member");
   ExpectError(ParseWith("[1, {", "[2, {").status(), Code::kUnimplemented, "version 2 of the tree format");
-  ExpectError(ParseWith(R"("dtype": 7)", R"("dtype": 29)").status(), Code::kUnimplemented, "dtype with number 29");
+  ExpectError(ParseWith(R"("dtype": 7)", R"("dtype": 31)").status(), Code::kUnimplemented, "dtype with number 31");
   ExpectError(ParseWith(R"("layout": 7)", R"("layout": 1)").status(), Code::kUnimplemented, "sparse");
   ExpectError(ParseWith("Symbol('s0', positive=True, integer=True)", "Symbol(").status(), Code::kInvalidArgument,
               "is not understood");
