@@ -77,7 +77,7 @@ Texts InputsOf(const Graph& backward) {
 }
 
 Partitioned Packed(const PackedSelection& selection, const PairTracer& trace = ToBFloat16) {
-  absl::StatusOr<Partitioned> parts = Partition(Lowered(kJoint));
+  absl::StatusOr<Partitioned> parts = Partition(Lowered(kJoint), {.partitioner = Partitioner::kDefault});
   EXPECT_TRUE(parts.ok()) << parts.status();
   EXPECT_TRUE(PackSavedValues(selection, trace, *parts).ok());
   EXPECT_TRUE(VerifyGraph(parts->forward).ok()) << VerifyGraph(parts->forward) << PrintGraph(parts->forward);
@@ -127,7 +127,7 @@ TEST(PackSavedValuesTest, EachValueIsPackedOnceWhereItIsMadeAndUnpackedWhereItIs
 }
 
 TEST(PackSavedValuesTest, AnErrorOfThePairIsReturned) {
-  absl::StatusOr<Partitioned> parts = Partition(Lowered(kJoint));
+  absl::StatusOr<Partitioned> parts = Partition(Lowered(kJoint), {.partitioner = Partitioner::kDefault});
   const auto fails = [](const TensorType&, const std::string&) -> absl::StatusOr<TracedPair> {
     return absl::InvalidArgumentError("no");
   };
