@@ -71,7 +71,8 @@ absl::StatusOr<Gradients> AccumulateGrad::Apply(BackwardContext& context, absl::
     COTAN_RETURN_IF_ERROR(AddTo(context.ops(), incoming[0], leaf.grad.tensor()));
     leaf.grad.BumpVersion();
   }
-  for (const VariableState::PostAccumulateHook& hook : leaf.post_accumulate_hooks) {
+  const auto hooks = leaf.post_accumulate_hooks;  // a hook may change them
+  for (const VariableState::PostAccumulateHook& hook : hooks) {
     COTAN_RETURN_IF_ERROR(hook.run(leaf_));
   }
   return Gradients();

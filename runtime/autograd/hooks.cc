@@ -31,13 +31,15 @@ bool Hooks::Remove(HookId id) {
 }
 
 absl::Status Hooks::RunGradientHooks(TensorOps& ops, absl::Span<Tensor> incoming) const {
-  for (const auto& hook : gradient_) {
+  const auto gradient_hooks = gradient_;  // a hook may change them
+  for (const auto& hook : gradient_hooks) {
     Tensor& gradient = incoming[static_cast<size_t>(hook.input)];
     if (!gradient.defined()) continue;
     COTAN_ASSIGN_OR_RETURN(Tensor replaced, hook.run(gradient));
     if (replaced.defined()) gradient = std::move(replaced);
   }
-  for (const auto& hook : retain_) {
+  const auto retain_hooks = retain_;
+  for (const auto& hook : retain_hooks) {
     const Tensor& gradient = incoming[static_cast<size_t>(hook.input)];
     if (gradient.defined()) COTAN_RETURN_IF_ERROR(hook.run(ops, gradient));
   }
@@ -45,12 +47,14 @@ absl::Status Hooks::RunGradientHooks(TensorOps& ops, absl::Span<Tensor> incoming
 }
 
 absl::Status Hooks::RunPreHooks(absl::Span<Tensor> incoming) const {
-  for (const auto& hook : pre_) COTAN_RETURN_IF_ERROR(hook.run(incoming));
+  const auto hooks = pre_;
+  for (const auto& hook : hooks) COTAN_RETURN_IF_ERROR(hook.run(incoming));
   return absl::OkStatus();
 }
 
 absl::Status Hooks::RunPostHooks(Gradients& results, absl::Span<const Tensor> incoming) const {
-  for (const auto& hook : post_) COTAN_RETURN_IF_ERROR(hook.run(results, incoming));
+  const auto hooks = post_;
+  for (const auto& hook : hooks) COTAN_RETURN_IF_ERROR(hook.run(results, incoming));
   return absl::OkStatus();
 }
 
