@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/overlap.h"
 #include "base/status_macros.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/autograd/variable_state.h"
@@ -25,11 +26,17 @@ bool HasStridesOf(const Tensor& tensor, const StridedLayout& layout) {
   return true;
 }
 
-// Returns `gradient`, or a copy with the strides of `leaf`, as the first value of grad().
-absl::StatusOr<Tensor> Own(TensorOps& ops, Tensor gradient, const Tensor& leaf) {
+// Returns the layout of the first value of grad().
+StridedLayout LayoutOfGrad(const Tensor& leaf) {
   StridedLayout layout = leaf.layout();
   layout.offset = 0;
   if (!IsDenseNonOverlapping(layout)) layout.strides = ContiguousStrides(layout.sizes);
+  return layout;
+}
+
+// Returns `gradient`, or a copy with the strides of `leaf`, as the first value of grad().
+absl::StatusOr<Tensor> Own(TensorOps& ops, Tensor gradient, const Tensor& leaf) {
+  StridedLayout layout = LayoutOfGrad(leaf);
   if (IsExclusive(gradient) && HasStridesOf(gradient, layout)) return gradient;
   COTAN_ASSIGN_OR_RETURN(Tensor copy, Tensor::EmptyStrided(gradient.dtype(), std::move(layout), ops.device()));
   COTAN_RETURN_IF_ERROR(ops.Copy(gradient, copy));
@@ -54,15 +61,66 @@ AccumulateGrad::AccumulateGrad(Variable leaf, absl::Span<const int64_t> sizes)
   AddInput({leaf_.dtype(), DimVector(sizes.begin(), sizes.end()), &leaf_.tensor().device()});
 }
 
+absl::Status AccumulateGrad::CheckLeaf() const {
+  // Regenerates the grad_fn of a stale view.
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<Node> history, leaf_.grad_fn());
+  if (history == nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "a leaf variable has been moved into the graph interior: it was written in place after it was used");
+}
+
+absl::StatusOr<bool> AccumulateGrad::Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                              absl::Span<bool> results, CaptureRecord& record) {
+  const VariableState& leaf = *leaf_.state();
+  const GradientType& type = input(0);
+  const Tensor& place = leaf.grad.defined() ? leaf.grad.tensor() : leaf.tensor;
+  const bool fits = place.dtype() == type.dtype && place.sizes() == absl::MakeConstSpan(type.sizes) &&
+                    place.is_plain() && &place.device() == &context.ops().device() && !IsComplex(type.dtype);
+  if (incoming[0]) COTAN_RETURN_IF_ERROR(CheckLeaf());
+  const bool accumulates = incoming[0] && leaf_.requires_grad();
+  if (accumulates && (!fits || !leaf.post_accumulate_hooks.empty())) return false;
+  if (accumulates && leaf.grad.defined() && OverlapsItself(place.layout())) return false;
+  record.KeyText("AccumulateGrad");
+  record.Key(!accumulates ? 0 : leaf.grad.defined() ? 1 : 2);
+  if (!accumulates) return true;
+  if (leaf.grad.defined()) {
+    record.AddInput(place, InputUse::kWritten);
+  } else {
+    record.AddOutput(type.dtype, LayoutOfGrad(place));
+  }
+  return true;
+}
+
+absl::Status AccumulateGrad::Emit(CaptureEmitter& emitter, absl::Span<const CapturedValue> incoming,
+                                  absl::Span<CapturedValue> results) {
+  const VariableState& leaf = *leaf_.state();
+  if (!incoming[0].has_value() || !leaf_.requires_grad()) return absl::OkStatus();
+  LinkBuilder& link = emitter.link();
+  if (!leaf.grad.defined()) {
+    emitter.Output(0, *incoming[0]);
+    return absl::OkStatus();
+  }
+  serialization::TensorType type = link.TypeOf(*incoming[0]);
+  type.clear_dim_order();
+  const LinkBuilder::Value grad = emitter.Input(0, type, "grad");
+  COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value sum, link.Add(grad, *incoming[0]));
+  emitter.Update(0, sum);
+  return absl::OkStatus();
+}
+
+void AccumulateGrad::CompleteCapture(const BackwardContext& context, absl::Span<Tensor> outputs) {
+  VariableState& leaf = *leaf_.state();
+  if (!outputs.empty()) {
+    leaf.grad = Variable(std::move(outputs[0]));
+  } else if (leaf.grad.defined()) {
+    leaf.grad.BumpVersion();
+  }
+}
+
 absl::StatusOr<Gradients> AccumulateGrad::Apply(BackwardContext& context, absl::Span<Tensor> incoming) {
   VariableState& leaf = *leaf_.state();
   if (!incoming[0].defined()) return Gradients();
-  // Regenerates the grad_fn of a stale view.
-  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<Node> history, leaf_.grad_fn());
-  if (history != nullptr) {
-    return absl::FailedPreconditionError(
-        "a leaf variable has been moved into the graph interior: it was written in place after it was used");
-  }
+  COTAN_RETURN_IF_ERROR(CheckLeaf());
   if (!leaf_.requires_grad()) return Gradients();
   if (!leaf.grad.defined()) {
     COTAN_ASSIGN_OR_RETURN(Tensor gradient, Own(context.ops(), std::move(incoming[0]), leaf.tensor));

@@ -20,6 +20,25 @@ absl::StatusOr<Gradients> CopyNode::Apply(BackwardContext& context, absl::Span<T
   return results;
 }
 
+absl::StatusOr<bool> CopyNode::Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                        absl::Span<bool> results, CaptureRecord& record) {
+  if (IsComplex(input(0).dtype)) return false;
+  record.KeyText("CopyBackward");
+  for (size_t i = 0; i < results.size(); ++i) {
+    results[i] = incoming[0] && context.NeedsGradient(static_cast<int>(i));
+    record.Key(results[i] ? 1 : 0);
+  }
+  return true;
+}
+
+absl::Status CopyNode::Emit(CaptureEmitter& emitter, absl::Span<const CapturedValue> incoming,
+                            absl::Span<CapturedValue> results) {
+  if (!incoming[0].has_value()) return absl::OkStatus();
+  COTAN_ASSIGN_OR_RETURN(results[0], emitter.link().Zeros(emitter.link().TypeOf(*incoming[0])));
+  results[1] = incoming[0];
+  return absl::OkStatus();
+}
+
 CopySlicesNode::CopySlicesNode(ViewedGeometry base, ViewedGeometry view, Edge base_edge, std::shared_ptr<Node> function)
     : base_(std::move(base)), view_(std::move(view)), function_(std::move(function)) {
   AddEdge(std::move(base_edge));

@@ -21,6 +21,10 @@ class CopyNode final : public Node {
  public:
   absl::string_view name() const override { return "CopyBackward"; }
   absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override;
+  absl::StatusOr<bool> Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                absl::Span<bool> results, CaptureRecord& record) override;
+  absl::Status Emit(CaptureEmitter& emitter, absl::Span<const CapturedValue> incoming,
+                    absl::Span<CapturedValue> results) override;
 };
 
 // The grad_fn of a base after an in-place operation on a view of it (torch/csrc/autograd/functions/tensor.h,

@@ -21,6 +21,7 @@
 #include "absl/types/span.h"
 #include "base/dtype.h"
 #include "base/layout.h"
+#include "runtime/autograd/capture.h"
 #include "runtime/autograd/hooks.h"
 #include "runtime/tensor/tensor.h"
 
@@ -112,6 +113,23 @@ class Node {
   // Frees the saved values. Called after Apply() unless the graph is retained. A later Apply() returns FreedError() if
   // a value was freed.
   virtual void ReleaseSaved() {}
+
+  // --- Captured backwards (capture.h); by default a node is called through Apply() ---
+
+  // Describes the ops of Apply(): the same results, bit for bit, for all tensors of this description. `incoming`: which
+  // gradients are defined; sets in `results`, one for each edge, which results are. Reads the saved values and changes
+  // nothing. Returns false, before recording anything, if this call of the node cannot be captured. FailedPrecondition:
+  // as Apply().
+  virtual absl::StatusOr<bool> Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                        absl::Span<bool> results, CaptureRecord& record) {
+    return false;
+  }
+  // Emits the ops that were described last. `incoming` has values of the types of the inputs; sets `results`. Errors,
+  // and results of types that do not fit the edges, make the backward walk the node.
+  virtual absl::Status Emit(CaptureEmitter& emitter, absl::Span<const CapturedValue> incoming,
+                            absl::Span<CapturedValue> results);
+  // Called after the captured program has run, with the outputs that were described.
+  virtual void CompleteCapture(const BackwardContext& context, absl::Span<Tensor> outputs) {}
 
   // Returns the number of inputs: one for each differentiable result of the operation.
   int num_inputs() const { return static_cast<int>(inputs_.size()); }

@@ -20,6 +20,67 @@ StridedLayout RowMajor(const DimVector& sizes) {
   return {.sizes = sizes, .strides = ContiguousStrides(sizes), .offset = 0};
 }
 
+using Values = absl::Span<CapturedValue>;
+using ConstValues = absl::Span<const CapturedValue>;
+
+// Describes a node of one input and one edge, whose result is defined if its gradient is.
+bool DescribeUnary(absl::string_view name, DType dtype, absl::Span<const bool> incoming, absl::Span<bool> results,
+                   CaptureRecord& record) {
+  if (IsComplex(dtype)) return false;
+  record.KeyText(name);
+  results[0] = incoming[0];
+  return true;
+}
+
+void RecordLayout(const StridedLayout& layout, CaptureRecord& record) {
+  record.Sizes(layout.sizes);
+  record.Sizes(layout.strides);
+  record.Size(layout.offset);
+}
+
+// The numbers of a recorded layout, as expressions.
+struct SymLayout {
+  SymIntVector sizes;
+  SymIntVector strides;
+  SymInt offset;
+
+  // Reads the sizes from number `next` on, which it moves behind the layout.
+  SymLayout(const CaptureEmitter& emitter, int rank, int& next)
+      : sizes(emitter.Sizes(next, rank)), strides(emitter.Sizes(next + rank, rank)), offset(emitter.Size(next + 2 * rank)) {
+    next += 2 * rank + 1;
+  }
+  SymInt NumElements() const {
+    SymInt count = 1;
+    for (const SymInt& size : sizes) count = count * size;
+    return count;
+  }
+  absl::StatusOr<StridedLayout> Evaluate(absl::Span<const int64_t> symbols) const {
+    StridedLayout layout;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      COTAN_ASSIGN_OR_RETURN(const int64_t size, sizes[i].Evaluate(symbols));
+      COTAN_ASSIGN_OR_RETURN(const int64_t stride, strides[i].Evaluate(symbols));
+      layout.sizes.push_back(size);
+      layout.strides.push_back(stride);
+    }
+    COTAN_ASSIGN_OR_RETURN(layout.offset, offset.Evaluate(symbols));
+    return layout;
+  }
+};
+
+// Returns the storage index of each element in row-major order.
+std::vector<int64_t> StorageIndices(const StridedLayout& layout) {
+  std::vector<int64_t> indices = {layout.offset};
+  for (size_t d = 0; d < layout.sizes.size(); ++d) {
+    std::vector<int64_t> next;
+    next.reserve(indices.size() * static_cast<size_t>(layout.sizes[d]));
+    for (const int64_t index : indices) {
+      for (int64_t i = 0; i < layout.sizes[d]; ++i) next.push_back(index + i * layout.strides[d]);
+    }
+    indices = std::move(next);
+  }
+  return indices;
+}
+
 // A view of the same elements in the same order (view, squeeze, unsqueeze, alias): the gradient is viewed with the
 // sizes of the source, after a copy if its strides do not allow that.
 class ReshapeNode final : public Node {
@@ -39,6 +100,20 @@ class ReshapeNode final : public Node {
     }
     COTAN_RETURN_IF_ERROR(seen.status());
     return Gradients{*std::move(seen)};
+  }
+
+  absl::StatusOr<bool> Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                absl::Span<bool> results, CaptureRecord& record) override {
+    if (!DescribeUnary("Reshape", input(0).dtype, incoming, results, record)) return false;
+    record.Sizes(sizes_);
+    return true;
+  }
+
+  absl::Status Emit(CaptureEmitter& emitter, ConstValues incoming, Values results) override {
+    if (!incoming[0].has_value()) return absl::OkStatus();
+    const SymIntVector sizes = emitter.Sizes(0, static_cast<int>(sizes_.size()));
+    COTAN_ASSIGN_OR_RETURN(results[0], emitter.link().View(*incoming[0], view::View{.sizes = sizes}, sizes));
+    return absl::OkStatus();
   }
 
  private:
@@ -80,6 +155,22 @@ class PermuteNode final : public Node {
     return Gradients{std::move(result)};
   }
 
+  absl::StatusOr<bool> Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                absl::Span<bool> results, CaptureRecord& record) override {
+    if (!DescribeUnary("Permute", input(0).dtype, incoming, results, record)) return false;
+    for (const int dim : back_.dims) record.Key(static_cast<uint64_t>(dim));
+    return true;
+  }
+
+  absl::Status Emit(CaptureEmitter& emitter, ConstValues incoming, Values results) override {
+    if (!incoming[0].has_value()) return absl::OkStatus();
+    COTAN_ASSIGN_OR_RETURN(const SymIntVector from, emitter.link().SizesOf(*incoming[0]));
+    SymIntVector sizes;
+    for (const int dim : back_.dims) sizes.push_back(from[static_cast<size_t>(dim)]);
+    COTAN_ASSIGN_OR_RETURN(results[0], emitter.link().View(*incoming[0], back_, sizes));
+    return absl::OkStatus();
+  }
+
  private:
   view::Permute back_;
 };
@@ -94,6 +185,20 @@ class ExpandNode final : public Node {
     if (!incoming[0].defined()) return Gradients(1);
     COTAN_ASSIGN_OR_RETURN(Tensor result, context.ops().SumTo(incoming[0], sizes_));
     return Gradients{std::move(result)};
+  }
+
+  absl::StatusOr<bool> Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                absl::Span<bool> results, CaptureRecord& record) override {
+    if (!DescribeUnary("Expand", input(0).dtype, incoming, results, record)) return false;
+    record.Sizes(sizes_);
+    return true;
+  }
+
+  absl::Status Emit(CaptureEmitter& emitter, ConstValues incoming, Values results) override {
+    if (!incoming[0].has_value()) return absl::OkStatus();
+    const SymIntVector sizes = emitter.Sizes(0, static_cast<int>(sizes_.size()));
+    COTAN_ASSIGN_OR_RETURN(results[0], emitter.link().SumTo(*incoming[0], sizes));
+    return absl::OkStatus();
   }
 
  private:
@@ -125,6 +230,38 @@ class StridedViewNode final : public Node {
     return Gradients{std::move(result)};
   }
 
+  // Captured if each location of the storage has at most one element of the view and of the source.
+  absl::StatusOr<bool> Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                absl::Span<bool> results, CaptureRecord& record) override {
+    if (source_.dtype != view_.dtype || !source_.reading.is_plain() || !view_.reading.is_plain()) return false;
+    if (OverlapsItself(source_.layout) || OverlapsItself(view_.layout) || Covers(Extent())) return false;
+    if (!DescribeUnary("StridedView", view_.dtype, incoming, results, record)) return false;
+    RecordLayout(source_.layout, record);
+    RecordLayout(view_.layout, record);
+    record.Size(Extent());
+    return true;
+  }
+
+  absl::Status Emit(CaptureEmitter& emitter, ConstValues incoming, Values results) override {
+    if (!incoming[0].has_value()) return absl::OkStatus();
+    LinkBuilder& link = emitter.link();
+    int next = 0;
+    const SymLayout source(emitter, source_.layout.rank(), next);
+    const SymLayout seen(emitter, view_.layout.rank(), next);
+    const SymInt extent = emitter.Size(next);
+    const SymInt count = seen.NumElements();
+    const auto elements = [seen](absl::Span<const int64_t> symbols) -> absl::StatusOr<std::vector<int64_t>> {
+      COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, seen.Evaluate(symbols));
+      return StorageIndices(layout);
+    };
+    COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value flat,
+                           link.View(*incoming[0], view::View{.sizes = {count}}, {count}));
+    COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value whole, link.Scatter(flat, link.Index(count, elements), extent));
+    const view::AsStrided back = {.sizes = source.sizes, .strides = source.strides, .offset = source.offset};
+    COTAN_ASSIGN_OR_RETURN(results[0], link.View(whole, back, source.sizes));
+    return absl::OkStatus();
+  }
+
  private:
   // Returns the size of a storage that holds both layouts, in elements of the source's dtype.
   int64_t Extent() const {
@@ -132,6 +269,12 @@ class StridedViewNode final : public Node {
     const auto bytes = static_cast<int64_t>(ByteSize(source_.dtype));
     const int64_t view = StorageExtent(view_.layout) * static_cast<int64_t>(ByteSize(view_.dtype));
     return std::max(source, (view + bytes - 1) / bytes);
+  }
+
+  // Returns whether the view has as many elements as a storage of this size.
+  bool Covers(int64_t extent) const {
+    const int64_t view_bytes = NumElements(view_.layout.sizes) * static_cast<int64_t>(ByteSize(view_.dtype));
+    return view_bytes == extent * static_cast<int64_t>(ByteSize(source_.dtype));
   }
 
   // Returns all elements of the storage of `part`.
@@ -146,9 +289,7 @@ class StridedViewNode final : public Node {
     COTAN_ASSIGN_OR_RETURN(const Tensor whole, Tensor::Empty(source_.dtype, {extent}, ops.device()));
     COTAN_ASSIGN_OR_RETURN(Tensor place, Tensor::InStorage(whole.storage(), view_.dtype, view_.layout));
     place = place.WithConjNegBits(source_.reading ^ view_.reading);
-    const int64_t view_bytes = place.num_elements() * static_cast<int64_t>(ByteSize(view_.dtype));
-    const bool covers = view_bytes == extent * static_cast<int64_t>(ByteSize(source_.dtype));
-    if (covers && !OverlapsItself(view_.layout)) {
+    if (Covers(extent) && !OverlapsItself(view_.layout)) {
       COTAN_RETURN_IF_ERROR(ops.Copy(gradient, place));
     } else {
       COTAN_RETURN_IF_ERROR(ops.Fill(0, whole));

@@ -2,11 +2,13 @@
 
 #include "runtime/function/core/compiled_backward.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "linking/substitute.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/function/core/deterministic.h"
 #include "runtime/function/core/function_core.h"
@@ -84,12 +86,12 @@ absl::Status CompiledBackward::CheckStates() const {
   return absl::OkStatus();
 }
 
-bool CompiledBackward::IsDefined(int i, const BackwardContext& context, absl::Span<const Tensor> incoming) const {
+bool CompiledBackward::IsDefined(int i, const BackwardContext& context, absl::Span<const bool> incoming) const {
   if (!context.NeedsGradient(i)) return false;
   const std::vector<bool>& depends = core_->metadata().backward.depends_on[static_cast<size_t>(i)];
   bool depends_on_any = false;
   for (size_t t = 0; t < depends.size(); ++t) {
-    if (depends[t] && incoming[t].defined()) return true;
+    if (depends[t] && incoming[t]) return true;
     depends_on_any = depends_on_any || depends[t];
   }
   return !depends_on_any;
@@ -143,10 +145,12 @@ absl::StatusOr<Gradients> CompiledBackward::Apply(BackwardContext& context, absl
                                                    function.num_tangents(), " gradients, got ", incoming.size()));
   }
   Gradients gradients(static_cast<size_t>(num_edges()));
+  absl::InlinedVector<bool, 8> has_tangent;
+  for (const Tensor& tangent : incoming) has_tangent.push_back(tangent.defined());
   absl::InlinedVector<bool, 8> is_defined;
   bool any_defined = false;
   for (int i = 0; i < num_edges(); ++i) {
-    is_defined.push_back(IsDefined(i, context, incoming));
+    is_defined.push_back(IsDefined(i, context, has_tangent));
     any_defined = any_defined || is_defined.back();
   }
   const bool has_effects = !function.backward.written_values.empty() || !function.backward.updated_states.empty();
@@ -184,6 +188,99 @@ absl::StatusOr<Gradients> CompiledBackward::Apply(BackwardContext& context, absl
   ++core_->stats().backwards;
   core_->stats().backwards_in_donated_memory += overwrites ? 1 : 0;
   return gradients;
+}
+
+// --- captured backwards -------------------------------------------------------
+
+bool CompiledBackward::IsCapturable(const TensorOps& ops) const {
+  const BackwardMetadata& backward = core_->metadata().backward;
+  const ExecutionTarget& target = core_->session().target();
+  if (backward.method < 0 || !backward.written_values.empty() || !backward.updated_states.empty()) return false;
+  if (target.kernels != &ops.kernels() || target.device != &ops.device() || target.threads != ops.threads()) {
+    return false;
+  }
+  return !backward.has_effects;
+}
+
+absl::StatusOr<bool> CompiledBackward::Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                                absl::Span<bool> results, autograd::CaptureRecord& record) {
+  const FunctionMetadata& function = core_->metadata();
+  if (is_freed_) return FreedError();
+  if (static_cast<int>(incoming.size()) != function.num_tangents() || !IsCapturable(context.ops())) return false;
+  bool any_defined = false;
+  for (int i = 0; i < num_edges(); ++i) {
+    results[static_cast<size_t>(i)] = IsDefined(i, context, incoming);
+    any_defined = any_defined || results[static_cast<size_t>(i)];
+  }
+  record.Key(reinterpret_cast<uintptr_t>(function.program));
+  record.Key(static_cast<uint64_t>(function.backward.method) * 2 + (any_defined ? 1 : 0));
+  is_described_ = any_defined;
+  if (!any_defined) return true;
+
+  COTAN_RETURN_IF_ERROR(CheckMode());
+  COTAN_RETURN_IF_ERROR(CheckStates());
+  COTAN_ASSIGN_OR_RETURN(std::vector<Tensor> values, Unpack());
+  record.KeepAlive(core_->session().program_ptr());
+  record.Sizes(symbols_);
+  const std::vector<int>& donated = function.backward.donated;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const bool dies = !context.retains_graph() &&
+                      std::find(donated.begin(), donated.end(), static_cast<int>(i)) != donated.end();
+    record.AddInput(std::move(values[i]), dies ? autograd::InputUse::kDonated : autograd::InputUse::kRead);
+  }
+  for (const serialization::StateRead& read : function.program->method(function.backward.method).state_reads()) {
+    record.AddInput(core_->session().states().tensor(static_cast<int>(read.state())));
+  }
+  return true;
+}
+
+absl::Status CompiledBackward::Emit(autograd::CaptureEmitter& emitter,
+                                    absl::Span<const autograd::CapturedValue> incoming,
+                                    absl::Span<autograd::CapturedValue> results) {
+  if (!is_described_) return absl::OkStatus();
+  const FunctionMetadata& function = core_->metadata();
+  const Program& program = *function.program;
+  const serialization::Method& method = program.method(function.backward.method);
+  LinkBuilder& link = emitter.link();
+  const SymIntVector symbols = emitter.Sizes(0, static_cast<int>(symbols_.size()));
+  const auto type_of = [&](uint32_t value) -> absl::StatusOr<serialization::TensorType> {
+    serialization::TensorType type = method.values(static_cast<int>(value)).type();
+    COTAN_RETURN_IF_ERROR(SubstituteType(symbols, type));
+    return type;
+  };
+  std::vector<LinkBuilder::Value> inputs;
+  int next = 0;
+  for (; next < function.num_saved; ++next) {
+    COTAN_ASSIGN_OR_RETURN(serialization::TensorType type, type_of(method.inputs(next)));
+    inputs.push_back(emitter.Input(next, std::move(type), absl::StrCat("saved.", next)));
+  }
+  for (size_t t = 0; t < incoming.size(); ++t) {
+    COTAN_ASSIGN_OR_RETURN(const serialization::TensorType type, type_of(method.inputs(next + static_cast<int>(t))));
+    if (incoming[t].has_value()) {
+      inputs.push_back(*incoming[t]);
+      continue;
+    }
+    COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value zeros, link.Zeros(type));
+    inputs.push_back(zeros);
+  }
+  for (size_t t = 0; t < incoming.size() && function.backward.takes_flags; ++t) {
+    inputs.push_back(link.Flag(incoming[t].has_value()));
+  }
+  std::vector<LinkBuilder::Value> states;
+  for (const serialization::StateRead& read : method.state_reads()) {
+    const serialization::State& state = program.state(static_cast<int>(read.state()));
+    states.push_back(emitter.Input(next++, state.type(), state.name()));
+  }
+  COTAN_ASSIGN_OR_RETURN(const std::vector<LinkBuilder::Value> outputs, link.Splice(method, symbols, inputs, states));
+  for (size_t i = 0; i < results.size(); ++i) results[i] = outputs[i];
+  return absl::OkStatus();
+}
+
+void CompiledBackward::CompleteCapture(const BackwardContext& context, absl::Span<Tensor> outputs) {
+  if (!is_described_) return;
+  ++core_->stats().backwards;
+  const bool overwrites = !core_->metadata().backward.donated.empty() && !context.retains_graph();
+  core_->stats().backwards_in_donated_memory += overwrites ? 1 : 0;
 }
 
 }  // namespace cotan

@@ -51,6 +51,14 @@ class CompiledBackward final : public autograd::Node {
   absl::StatusOr<autograd::Gradients> Apply(autograd::BackwardContext& context, absl::Span<Tensor> incoming) override;
   void ReleaseSaved() override;
 
+  // Captured if the backward has no effects, writes nothing and runs on the device, kernels and threads of the engine's
+  // operations: the method is spliced into the captured program.
+  absl::StatusOr<bool> Describe(const autograd::BackwardContext& context, absl::Span<const bool> incoming,
+                                absl::Span<bool> results, autograd::CaptureRecord& record) override;
+  absl::Status Emit(autograd::CaptureEmitter& emitter, absl::Span<const autograd::CapturedValue> incoming,
+                    absl::Span<autograd::CapturedValue> results) override;
+  void CompleteCapture(const autograd::BackwardContext& context, absl::Span<Tensor> outputs) override;
+
  private:
   struct Saved {
     Tensor own;                            // defined unless the version is checked
@@ -62,7 +70,9 @@ class CompiledBackward final : public autograd::Node {
   absl::Status CheckMode() const;
   absl::Status CheckStates() const;
   // Returns whether gradient `i` is needed, and depends on a defined tangent or on none at all.
-  bool IsDefined(int i, const autograd::BackwardContext& context, absl::Span<const Tensor> incoming) const;
+  bool IsDefined(int i, const autograd::BackwardContext& context, absl::Span<const bool> incoming) const;
+  // Returns whether the method can be part of a captured program that runs with `ops`.
+  bool IsCapturable(const TensorOps& ops) const;
   // Returns the saved values in order. FailedPrecondition: a checked one has been written.
   absl::StatusOr<std::vector<Tensor>> Unpack() const;
   // Checks the arguments and states that the backward writes. InvalidArgument: one shares memory with another input of
@@ -80,6 +90,7 @@ class CompiledBackward final : public autograd::Node {
   std::vector<uint64_t> state_versions_;     // by read state
   std::vector<uint32_t> variable_versions_;  // by read state: version() of its Variable
   bool is_freed_ = false;
+  bool is_described_ = false;  // the last Describe() found a gradient to compute
 };
 
 }  // namespace cotan
