@@ -56,11 +56,6 @@ Hooks& Node::MutableHooks() {
   return *hooks_;
 }
 
-absl::Status Node::Emit(CaptureEmitter& emitter, absl::Span<const CapturedValue> incoming,
-                        absl::Span<CapturedValue> results) {
-  return absl::UnimplementedError(absl::StrCat(name(), " has no ops for a captured backward"));
-}
-
 absl::Status Node::FreedError() const {
   return absl::FailedPreconditionError(absl::StrCat(name(),
                                                     ": trying to backward through the graph a second time, but the "

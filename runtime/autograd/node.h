@@ -95,7 +95,7 @@ class BackwardContext {
 class Node {
  public:
   Node();
-  // Inline, so that the vtable is emitted in every library: this library is compiled without RTTI, and code with RTTI
+  // All virtual functions are inline, so that the vtable is emitted in every library: this library is compiled without RTTI, and code with RTTI
   // derives from Node as well.
   virtual ~Node() { ReleaseEdges(); }
   Node(const Node&) = delete;
@@ -127,7 +127,9 @@ class Node {
   // Emits the ops that were described last. `incoming` has values of the types of the inputs; sets `results`. Errors,
   // and results of types that do not fit the edges, make the backward walk the node.
   virtual absl::Status Emit(CaptureEmitter& emitter, absl::Span<const CapturedValue> incoming,
-                            absl::Span<CapturedValue> results);
+                            absl::Span<CapturedValue> results) {
+    return absl::UnimplementedError("the node has no ops for a captured backward");
+  }
   // Called after the captured program has run, with the outputs that were described.
   virtual void CompleteCapture(const BackwardContext& context, absl::Span<Tensor> outputs) {}
 
