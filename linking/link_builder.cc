@@ -248,6 +248,19 @@ absl::StatusOr<LinkBuilder::Value> LinkBuilder::Scatter(Value value, Value index
   return whole;
 }
 
+absl::StatusOr<LinkBuilder::Value> LinkBuilder::Replace(Value whole, const SymInt& n, Value part, const SymInt& k,
+                                                        Value index) {
+  const DType dtype = ToDType(TypeOf(whole).dtype());
+  COTAN_RETURN_IF_ERROR(RefuseComplex(dtype));
+  whole = Dense(whole, TypeOf(whole));
+  part = Dense(part, TypeOf(part));
+  const Value both = AddValue(RowMajorType(dtype, {n + k}), true);
+  AddOp({whole, part}, both, "concat").mutable_concat();
+  const Value replaced = AddValue(RowMajorType(dtype, {n}), true);
+  AddOp({both, index}, replaced, "gather").mutable_gather();
+  return replaced;
+}
+
 absl::Status LinkBuilder::CopyOp(const Op& op, absl::Span<const SymInt> symbols, const Method& method,
                                  std::vector<int64_t>& value_of) {
   std::vector<Value> outputs;
@@ -299,9 +312,8 @@ absl::Status CheckGuards(absl::Span<const SizeGuard> guards, absl::Span<const in
     COTAN_ASSIGN_OR_RETURN(const int64_t a, guard.a.Evaluate(symbols));
     COTAN_ASSIGN_OR_RETURN(const int64_t b, guard.b.Evaluate(symbols));
     if ((a == b) == guard.equal) continue;
-    return absl::InvalidArgumentError(absl::StrCat("sizes ", guard.a.ToString(), " = ", a, " and ",
-                                                   guard.b.ToString(), " = ", b,
-                                                   guard.equal ? " are no longer equal" : " are equal now"));
+    return absl::InvalidArgumentError(absl::StrCat("sizes ", guard.a.ToString(), " = ", a, " and ", guard.b.ToString(),
+                                                   " = ", b, guard.equal ? " are no longer equal" : " are equal now"));
   }
   return absl::OkStatus();
 }

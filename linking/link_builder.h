@@ -81,6 +81,9 @@ class LinkBuilder {
   // Returns zeros[n] plus value[i] at index[i], for a value of rank 1.
   absl::StatusOr<Value> Scatter(Value value, Value index, const SymInt& n);
 
+  // Returns `whole`[n] with `part`[k] written over it: element i is that of the concatenation of both at index[i].
+  absl::StatusOr<Value> Replace(Value whole, const SymInt& n, Value part, const SymInt& k, Value index);
+
   // Appends the ops of a method and returns its outputs, dense in the types that it declares. `inputs`: by input, made
   // dense; `states`: by state read. `symbols` replace the method's. Unimplemented: the method has effects, updates
   // states or inputs.

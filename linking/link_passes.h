@@ -8,7 +8,7 @@
 
 namespace cotan {
 
-// Removes ops whose results nobody reads, except those that a caller can observe: effects, and ops that fail for some
+// Removes ops whose results are unused, except those that a caller can observe: effects, and ops that fail for some
 // values of an index.
 void RemoveDeadOps(serialization::Method& method);
 

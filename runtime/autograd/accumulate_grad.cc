@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/overlap.h"
 #include "base/status_macros.h"
+#include "runtime/autograd/capture.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/autograd/variable_state.h"
 

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,13 +24,14 @@
 #include "base/layout.h"
 #include "base/sym_int.h"
 #include "linking/link_builder.h"
+#include "runtime/autograd/node.h"
 #include "runtime/tensor/tensor.h"
 
 namespace cotan::autograd {
 
 enum class InputUse : uint8_t {
   kRead,
-  kDonated,  // may be overwritten: nobody else has the memory
+  kDonated,  // may be overwritten: the memory is not used elsewhere
   kWritten,  // gets new elements (CaptureEmitter::Update())
 };
 
@@ -75,10 +75,7 @@ class CaptureRecord {
   std::vector<std::shared_ptr<const void>> kept_;
 };
 
-// A value of the captured program; unset: no gradient.
-using CapturedValue = std::optional<LinkBuilder::Value>;
-
-// What a node emits its ops with. Indices are those of the node's own calls of CaptureRecord.
+// Gives a node what it needs to emit its ops. Indices are those of the node's own calls of CaptureRecord.
 class CaptureEmitter {
  public:
   virtual ~CaptureEmitter() = default;

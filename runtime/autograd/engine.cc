@@ -97,8 +97,9 @@ absl::Status Execute(BackwardRun& run) {
 absl::Status QueueCallback(std::function<absl::Status()> callback) {
   BackwardRun* const run = BackwardRun::Current();
   if (run == nullptr) {
-    return absl::FailedPreconditionError("final callbacks can be queued only during backward: call QueueCallback() "
-                                         "from a hook or a node");
+    return absl::FailedPreconditionError(
+        "final callbacks can be queued only during backward: call QueueCallback() "
+        "from a hook or a node");
   }
   run->QueueCallback(std::move(callback));
   return absl::OkStatus();

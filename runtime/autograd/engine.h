@@ -35,9 +35,8 @@ struct BackwardOptions {
 // some leaves may have accumulated their gradients. InvalidArgument: the number of gradients differs from that of
 // roots; a gradient has other sizes than its root; a gradient of a root with several elements is undefined; a node
 // returned gradients of wrong number or type; options.inputs is empty. FailedPrecondition: a root or one of
-// options.inputs does not require grad; the graph has been
-// freed; a saved value has been modified. Unimplemented: create_graph is set. Errors of nodes and hooks are returned as
-// they are.
+// options.inputs does not require grad; the graph has been freed; a saved value has been modified. Unimplemented:
+// create_graph is set. Errors of nodes and hooks are returned as they are.
 absl::Status Backward(absl::Span<const Variable> roots, absl::Span<const Tensor> gradients, TensorOps& ops,
                       const BackwardOptions& options = {});
 

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +22,6 @@
 #include "absl/types/span.h"
 #include "base/dtype.h"
 #include "base/layout.h"
-#include "runtime/autograd/capture.h"
 #include "runtime/autograd/hooks.h"
 #include "runtime/tensor/tensor.h"
 
@@ -33,7 +33,12 @@ class Variable;
 
 namespace autograd {
 
+class CaptureEmitter;
+class CaptureRecord;
 class Node;
+
+// A value of a captured program: an index of LinkBuilder. Unset: no gradient.
+using CapturedValue = std::optional<uint32_t>;
 
 // The destination of a gradient: input `input` of `node`. Without a node, the gradient is not needed.
 struct Edge {
@@ -95,8 +100,8 @@ class BackwardContext {
 class Node {
  public:
   Node();
-  // All virtual functions are inline, so that the vtable is emitted in every library: this library is compiled without RTTI, and code with RTTI
-  // derives from Node as well.
+  // All virtual functions are inline, so that the vtable is emitted in every library: this library is compiled without
+  // RTTI, and code with RTTI derives from Node as well.
   virtual ~Node() { ReleaseEdges(); }
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -124,6 +129,8 @@ class Node {
                                         absl::Span<bool> results, CaptureRecord& record) {
     return false;
   }
+  // Returns whether Describe() and Apply() call unpack hooks (saved_tensor_hooks.h).
+  virtual bool UnpacksSaved() const { return false; }
   // Emits the ops that were described last. `incoming` has values of the types of the inputs; sets `results`. Errors,
   // and results of types that do not fit the edges, make the backward walk the node.
   virtual absl::Status Emit(CaptureEmitter& emitter, absl::Span<const CapturedValue> incoming,

@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/overlap.h"
 #include "base/status_macros.h"
+#include "runtime/autograd/capture.h"
+#include "runtime/autograd/captured_layout.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "serialization/metadata/view_geometry.h"
 
@@ -30,55 +32,6 @@ bool DescribeUnary(absl::string_view name, DType dtype, absl::Span<const bool> i
   record.KeyText(name);
   results[0] = incoming[0];
   return true;
-}
-
-void RecordLayout(const StridedLayout& layout, CaptureRecord& record) {
-  record.Sizes(layout.sizes);
-  record.Sizes(layout.strides);
-  record.Size(layout.offset);
-}
-
-// The numbers of a recorded layout, as expressions.
-struct SymLayout {
-  SymIntVector sizes;
-  SymIntVector strides;
-  SymInt offset;
-
-  // Reads the sizes from number `next` on, which it moves behind the layout.
-  SymLayout(const CaptureEmitter& emitter, int rank, int& next)
-      : sizes(emitter.Sizes(next, rank)), strides(emitter.Sizes(next + rank, rank)), offset(emitter.Size(next + 2 * rank)) {
-    next += 2 * rank + 1;
-  }
-  SymInt NumElements() const {
-    SymInt count = 1;
-    for (const SymInt& size : sizes) count = count * size;
-    return count;
-  }
-  absl::StatusOr<StridedLayout> Evaluate(absl::Span<const int64_t> symbols) const {
-    StridedLayout layout;
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      COTAN_ASSIGN_OR_RETURN(const int64_t size, sizes[i].Evaluate(symbols));
-      COTAN_ASSIGN_OR_RETURN(const int64_t stride, strides[i].Evaluate(symbols));
-      layout.sizes.push_back(size);
-      layout.strides.push_back(stride);
-    }
-    COTAN_ASSIGN_OR_RETURN(layout.offset, offset.Evaluate(symbols));
-    return layout;
-  }
-};
-
-// Returns the storage index of each element in row-major order.
-std::vector<int64_t> StorageIndices(const StridedLayout& layout) {
-  std::vector<int64_t> indices = {layout.offset};
-  for (size_t d = 0; d < layout.sizes.size(); ++d) {
-    std::vector<int64_t> next;
-    next.reserve(indices.size() * static_cast<size_t>(layout.sizes[d]));
-    for (const int64_t index : indices) {
-      for (int64_t i = 0; i < layout.sizes[d]; ++i) next.push_back(index + i * layout.strides[d]);
-    }
-    indices = std::move(next);
-  }
-  return indices;
 }
 
 // A view of the same elements in the same order (view, squeeze, unsqueeze, alias): the gradient is viewed with the
@@ -236,8 +189,11 @@ class StridedViewNode final : public Node {
     if (source_.dtype != view_.dtype || !source_.reading.is_plain() || !view_.reading.is_plain()) return false;
     if (OverlapsItself(source_.layout) || OverlapsItself(view_.layout) || Covers(Extent())) return false;
     if (!DescribeUnary("StridedView", view_.dtype, incoming, results, record)) return false;
-    RecordLayout(source_.layout, record);
-    RecordLayout(view_.layout, record);
+    for (const StridedLayout* layout : {&source_.layout, &view_.layout}) {
+      record.Sizes(layout->sizes);
+      record.Sizes(layout->strides);
+      record.Size(layout->offset);
+    }
     record.Size(Extent());
     return true;
   }
@@ -246,19 +202,19 @@ class StridedViewNode final : public Node {
     if (!incoming[0].has_value()) return absl::OkStatus();
     LinkBuilder& link = emitter.link();
     int next = 0;
-    const SymLayout source(emitter, source_.layout.rank(), next);
-    const SymLayout seen(emitter, view_.layout.rank(), next);
+    const view::AsStrided source = ReadLayout(emitter, source_.layout.rank(), next);
+    const view::AsStrided seen = ReadLayout(emitter, view_.layout.rank(), next);
     const SymInt extent = emitter.Size(next);
-    const SymInt count = seen.NumElements();
+    SymInt count = 1;
+    for (const SymInt& size : seen.sizes) count = count * size;
     const auto elements = [seen](absl::Span<const int64_t> symbols) -> absl::StatusOr<std::vector<int64_t>> {
-      COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, seen.Evaluate(symbols));
+      COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, Evaluate(seen, symbols));
       return StorageIndices(layout);
     };
     COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value flat,
                            link.View(*incoming[0], view::View{.sizes = {count}}, {count}));
     COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value whole, link.Scatter(flat, link.Index(count, elements), extent));
-    const view::AsStrided back = {.sizes = source.sizes, .strides = source.strides, .offset = source.offset};
-    COTAN_ASSIGN_OR_RETURN(results[0], link.View(whole, back, source.sizes));
+    COTAN_ASSIGN_OR_RETURN(results[0], link.View(whole, source, source.sizes));
     return absl::OkStatus();
   }
 

@@ -97,9 +97,8 @@ absl::StatusOr<CaptureCache::Found> CaptureCache::FindOrCapture(const Segment& s
 
 absl::Status CaptureCache::Capture(const Segment& segment, SizePattern pattern, const ExecutionTarget& target,
                                    int max_plans, Found& found) {
-  COTAN_ASSIGN_OR_RETURN(
-      std::unique_ptr<LinkedProgram> made,
-      LinkedProgram::Link(segment, std::move(pattern), absl::StrCat("backward.", found.family->id)));
+  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<LinkedProgram> made,
+                         LinkedProgram::Link(segment, std::move(pattern), absl::StrCat("backward.", found.family->id)));
   COTAN_ASSIGN_OR_RETURN(found.plan, made->MakePlan(segment, target, max_plans));
   found.program = made.get();
   found.is_new_plan = true;

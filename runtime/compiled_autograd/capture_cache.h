@@ -60,8 +60,8 @@ class CaptureCache {
     bool operator()(absl::Span<const uint64_t> a, absl::Span<const uint64_t> b) const { return a == b; }
   };
 
-  static absl::Status Capture(const Segment& segment, SizePattern pattern, const ExecutionTarget& target,
-                              int max_plans, Found& found);
+  static absl::Status Capture(const Segment& segment, SizePattern pattern, const ExecutionTarget& target, int max_plans,
+                              Found& found);
   CaptureFamily& FindFamily(const std::vector<uint64_t>& key);
   // Returns "new node NAME (node call I)": the first node that no family has at its place.
   std::string NewNode(const Segment& segment) const;

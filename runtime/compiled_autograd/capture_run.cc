@@ -83,6 +83,7 @@ absl::Status CaptureRun::VisitNode(Visit& visit) {
   }
   const bool has_node_hooks = hooks != nullptr && (hooks->has_pre_hooks() || hooks->has_post_hooks());
   if (!has_node_hooks) {
+    if (visit.node->UnpacksSaved()) COTAN_RETURN_IF_ERROR(Flush(absl::StrCat("unpack of ", visit.node->name())));
     COTAN_ASSIGN_OR_RETURN(const bool described, Describe(visit));
     if (described) return absl::OkStatus();
   }
@@ -250,8 +251,7 @@ absl::Status CaptureRun::RunSegment(const CaptureCache::Found& found) {
   if (settings_.trace) {
     Note(state_.trace, absl::StrCat("segment of ", segment_.nodes.size(), " nodes"));
   }
-  COTAN_RETURN_IF_ERROR(
-      found.program->Run(*found.plan, state_.arena, segment_, *target_.device, state_.outputs));
+  COTAN_RETURN_IF_ERROR(found.program->Run(*found.plan, state_.arena, segment_, *target_.device, state_.outputs));
   Complete();
   return absl::OkStatus();
 }
@@ -287,8 +287,8 @@ void CaptureRun::Complete() {
     const DescribedNode& node = segment_.nodes[i];
     if (!node.runs) continue;
     const auto first = static_cast<size_t>(node.first_output);
-    const size_t end = i + 1 < segment_.nodes.size() ? static_cast<size_t>(segment_.nodes[i + 1].first_output)
-                                                     : num_node_outputs;
+    const size_t end =
+        i + 1 < segment_.nodes.size() ? static_cast<size_t>(segment_.nodes[i + 1].first_output) : num_node_outputs;
     const BackwardContext context(run_.ops(), {}, run_.retains_graph());
     node.visit->node->CompleteCapture(context, outputs.subspan(first, end - first));
     if (!run_.retains_graph()) node.visit->node->ReleaseSaved();

@@ -29,7 +29,7 @@ struct CaptureStats {
   int64_t called_nodes = 0;     // nodes called through: user nodes, nodes with hooks
 };
 
-// What the backwards of a thread share.
+// The state that the backwards of a thread share.
 struct CaptureState {
   CaptureCache cache;
   LinkedArena arena;
@@ -67,7 +67,8 @@ class CaptureRun {
   absl::Status VisitNode(Visit& visit);
   // Adds the node to the segment; returns false if it has to be called through.
   absl::StatusOr<bool> Describe(Visit& visit);
-  void AddDescribed(Visit& visit, const DescribedNode& from, absl::Span<const bool> needed, absl::Span<const bool> results);
+  void AddDescribed(Visit& visit, const DescribedNode& from, absl::Span<const bool> needed,
+                    absl::Span<const bool> results);
   void BeginSegment();
   // Moves what arrives at the input into the segment; returns the index of the arrival.
   int AddArrival(Visit& visit, int input);
@@ -90,9 +91,9 @@ class CaptureRun {
   const CaptureSettings settings_;
   const ExecutionTarget target_;
   Segment& segment_;
-  std::vector<Pending> pending_;            // by visit
+  std::vector<Pending> pending_;                  // by visit
   std::vector<std::pair<Visit*, int>> arriving_;  // inputs with pending results, in order of the first
-  uint64_t previous_ = 0;                   // id of the segment before, and a hash of what followed
+  uint64_t previous_ = 0;                         // id of the segment before, and a hash of what followed
   bool captured_ = false;
   bool walked_ = false;
 };

@@ -79,7 +79,8 @@ absl::Status CompiledAutograd::Close() {
   if (!scope_->is_open) return absl::OkStatus();
   if (State().is_running) return absl::FailedPreconditionError("a captured backward is running: close the scope later");
   if (Innermost() != scope_) {
-    return absl::FailedPreconditionError("nested contexts must return before their parent: close the inner scope first");
+    return absl::FailedPreconditionError(
+        "nested contexts must return before their parent: close the inner scope first");
   }
   CloseUpTo(scope_->outer);
   return absl::OkStatus();

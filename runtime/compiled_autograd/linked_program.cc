@@ -218,8 +218,7 @@ absl::StatusOr<LinkedProgram::Plan*> LinkedProgram::MakePlan(const Segment& segm
   COTAN_ASSIGN_OR_RETURN(plan->executable, Executable::Make(*program_, 0, symbols, target, options));
   for (const IndexInput& index : index_inputs_) {
     COTAN_ASSIGN_OR_RETURN(const std::vector<int64_t> elements, index.elements(symbols));
-    COTAN_ASSIGN_OR_RETURN(const Tensor host,
-                           Tensor::From<int64_t>(elements, {static_cast<int64_t>(elements.size())}));
+    COTAN_ASSIGN_OR_RETURN(const Tensor host, Tensor::From<int64_t>(elements, {static_cast<int64_t>(elements.size())}));
     COTAN_ASSIGN_OR_RETURN(Tensor tensor, host.ToDevice(*target.device));
     plan->indices.push_back(std::move(tensor));
   }

@@ -21,14 +21,18 @@ using ::testing::HasSubstr;
 
 const CompiledFunction& Mlp() {
   static const CompiledFunction& function = *new CompiledFunction(
-      [](const Tensors& in) -> Tensors { return {at::linear(at::relu(at::linear(in[0], in[1], in[2])), in[3], in[4])}; },
+      [](const Tensors& in) -> Tensors {
+        return {at::linear(at::relu(at::linear(in[0], in[1], in[2])), in[3], in[4])};
+      },
       {at::randn({2, 4}), at::randn({8, 4}), at::randn({8}), at::randn({3, 8}), at::randn({3})});
   return function;
 }
 
 const CompiledFunction& DynamicMlp() {
   static const CompiledFunction& function = *new CompiledFunction(
-      [](const Tensors& in) -> Tensors { return {at::linear(at::relu(at::linear(in[0], in[1], in[2])), in[3], in[4])}; },
+      [](const Tensors& in) -> Tensors {
+        return {at::linear(at::relu(at::linear(in[0], in[1], in[2])), in[3], in[4])};
+      },
       {at::randn({6, 4}), at::randn({8, 4}), at::randn({8}), at::randn({3, 8}), at::randn({3})}, /*dynamic=*/true);
   return function;
 }
@@ -207,7 +211,8 @@ TEST(CapturedTest, ANodeThatLeadsToNoInputIsNotRun) {
       [](World& world) {
         const int x = world.Leaf(at::randn({4, 4}));
         const int a = world.Leaf(at::randn({4, 4}));
-        const int u = world.Node("U", a, [](const at::Tensor& t) { return t * 2; }, Scaled(world, "U", 2));
+        const int u = world.Node(
+            "U", a, [](const at::Tensor& t) { return t * 2; }, Scaled(world, "U", 2));
         world.Backward({world.Call(Sin(), {x})[0], u}, false, {x});
         return GradsOf(world, {x, a});
       },
@@ -263,7 +268,8 @@ TEST(CapturedTest, HooksOfAllKindsRunInLibTorchsOrder) {
               world.log.push_back(absl::StrCat(name, Text(incoming[0])));
             };
           };
-          const int n = world.Node("N", a, [](const at::Tensor& t) { return t * 2; }, Scaled(world, "N", 2));
+          const int n = world.Node(
+              "N", a, [](const at::Tensor& t) { return t * 2; }, Scaled(world, "N", 2));
           world.PreHook(n, note("pre N"));
           world.PostHook(n, note("post N"));
           world.TensorHook(a, Scaled(world, "tensor a", 3));
@@ -315,7 +321,8 @@ TEST(CapturedTest, UserNodesBetweenProgramsAreCalled) {
           const int x = world.Leaf(at::randn({4, 4}));
           const std::string name = round % 2 == 0 ? "N1" : "N2";
           const int a = world.Call(Sin(), {x})[0];
-          const int n = world.Node(name, a, [](const at::Tensor& t) { return t * 3; }, Scaled(world, name, 3));
+          const int n = world.Node(
+              name, a, [](const at::Tensor& t) { return t * 3; }, Scaled(world, name, 3));
           world.Backward(world.Call(Sin(), {n}));
           Append(all, GradsOf(world, {x}));
         }
@@ -330,8 +337,8 @@ TEST(CapturedTest, AUserNodeWithoutAGradientGivesNone) {
       [](World& world) {
         const int x = world.Leaf(at::randn({4, 4}));
         const int a = world.Call(Sin(), {x})[0];
-        const int n = world.Node("None", a, [](const at::Tensor& t) { return t * 3; },
-                                 [](const at::Tensor&) { return at::Tensor(); });
+        const int n = world.Node(
+            "None", a, [](const at::Tensor& t) { return t * 3; }, [](const at::Tensor&) { return at::Tensor(); });
         world.Backward(world.Call(Sin(), {n}));
         return GradsOf(world, {x});
       },

@@ -198,11 +198,10 @@ class CotanWorld final : public World {
     });
   }
   void PostHook(int value, NodeHook hook) override {
-    NodeOf(value).MutableHooks().AddPostHook(
-        [hook](autograd::Gradients& results, absl::Span<const Tensor> incoming) {
-          hook(ToTheirs(results), ToTheirs(incoming));
-          return absl::OkStatus();
-        });
+    NodeOf(value).MutableHooks().AddPostHook([hook](autograd::Gradients& results, absl::Span<const Tensor> incoming) {
+      hook(ToTheirs(results), ToTheirs(incoming));
+      return absl::OkStatus();
+    });
   }
   void PostAccumulateHook(int leaf, std::function<void()> hook) override {
     const auto run = [hook](Variable&) {
@@ -245,8 +244,7 @@ class CotanWorld final : public World {
   Loaded& Load(const CompiledFunction& function) {
     std::unique_ptr<Loaded>& loaded = loaded_[&function];
     if (loaded == nullptr) {
-      Session session =
-          *Session::Create(*Program::LoadBytes(function.bytes), {.kernels = &CpuKernels(), .threads = 1});
+      Session session = *Session::Create(*Program::LoadBytes(function.bytes), {.kernels = &CpuKernels(), .threads = 1});
       Function called = *Function::Create(session, "forward");
       loaded = std::make_unique<Loaded>(Loaded{std::move(session), std::move(called)});
     }

@@ -42,9 +42,7 @@ Tensors Backbone(const Tensors& in) {
 }
 Tensors Head(const Tensors& in) { return {at::linear(in[0], in[1], in[2])}; }
 Tensors Loss(const Tensors& in) { return {-at::log_softmax(in[0], 1).select(1, 0).mean()}; }
-Tensors Fused(const Tensors& in) {
-  return Loss(Head({Backbone({in.begin(), in.begin() + 5})[0], in[5], in[6]}));
-}
+Tensors Fused(const Tensors& in) { return Loss(Head({Backbone({in.begin(), in.begin() + 5})[0], in[5], in[6]})); }
 
 struct Called {
   static absl::StatusOr<std::unique_ptr<Called>> Create(Tensors (*function)(const Tensors&), Tensors examples) {
@@ -87,9 +85,12 @@ absl::Status Step(absl::StatusOr<Variable> loss, std::vector<Variable>& leaves, 
 absl::Status Measure(const Sizes& sizes) {
   at::manual_seed(1);
   const int64_t h = sizes.hidden;
-  const Tensors values = {at::randn({sizes.batch, sizes.features}), at::randn({h, sizes.features}),
-                          at::randn({h}),                           at::randn({h, h}),
-                          at::randn({h}),                           at::randn({sizes.classes, h}),
+  const Tensors values = {at::randn({sizes.batch, sizes.features}),
+                          at::randn({h, sizes.features}),
+                          at::randn({h}),
+                          at::randn({h, h}),
+                          at::randn({h}),
+                          at::randn({sizes.classes, h}),
                           at::randn({sizes.classes})};
   const at::Tensor features = at::randn({sizes.batch, h}), logits = at::randn({sizes.batch, sizes.classes});
   COTAN_ASSIGN_OR_RETURN(const auto fused, Called::Create(Fused, values));
@@ -147,7 +148,8 @@ absl::Status Measure(const Sizes& sizes) {
 int main(int argc, char** argv) {
   absl::ParseCommandLine(argc, argv);
   using cotan::testing::Sizes;
-  for (const Sizes& sizes : {Sizes{"tiny", 2, 4, 4, 3}, Sizes{"small", 64, 64, 128, 10}, Sizes{"large", 128, 512, 512, 64}}) {
+  for (const Sizes& sizes :
+       {Sizes{"tiny", 2, 4, 4, 3}, Sizes{"small", 64, 64, 128, 10}, Sizes{"large", 128, 512, 512, 64}}) {
     const absl::Status status = cotan::testing::Measure(sizes);
     if (status.ok()) continue;
     std::fprintf(stderr, "%s: %s\n", sizes.name, status.ToString().c_str());

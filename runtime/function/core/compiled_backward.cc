@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "linking/substitute.h"
+#include "runtime/autograd/capture.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/function/core/deterministic.h"
 #include "runtime/function/core/function_core.h"
@@ -30,14 +31,34 @@ absl::string_view CompiledBackward::name() const { return core_->metadata().node
 
 // --- save -----------------------------------------------------------------------
 
-void CompiledBackward::SaveOwn(Tensor value) { saved_.push_back({.own = std::move(value), .is_own = true}); }
-
-void CompiledBackward::SaveShared(const Variable& variable, bool is_checked, bool is_argument) {
+absl::Status CompiledBackward::SaveOwn(Tensor value) {
+  const autograd::SavedTensorHooks* const hooks = autograd::SavedTensorHooksScope::Current();
+  if (hooks == nullptr) {
+    saved_.push_back({.own = std::move(value), .is_own = true});
+    return absl::OkStatus();
+  }
   Saved saved;
+  COTAN_ASSIGN_OR_RETURN(saved.packed, autograd::PackedTensor::Pack(*hooks, value));
+  has_packed_ = true;
+  saved_.push_back(std::move(saved));
+  return absl::OkStatus();
+}
+
+absl::Status CompiledBackward::SaveShared(const Variable& variable, bool is_checked, bool is_argument) {
+  const autograd::SavedTensorHooks* const hooks = autograd::SavedTensorHooksScope::Current();
+  Saved saved;
+  const bool may_be_written = is_argument && !core_->metadata().backward.written_values.empty();
+  if (hooks != nullptr && !may_be_written) {
+    COTAN_ASSIGN_OR_RETURN(saved.packed, autograd::PackedTensor::Pack(*hooks, variable.tensor()));
+    has_packed_ = true;
+    saved_.push_back(std::move(saved));
+    return absl::OkStatus();
+  }
   if (is_checked) saved.checked = autograd::SavedVariable(variable);
   if (!is_checked) saved.own = variable.tensor();
-  if (is_argument && !core_->metadata().backward.written_values.empty()) saved.written = variable.Detach();
+  if (may_be_written) saved.written = variable.Detach();
   saved_.push_back(std::move(saved));
+  return absl::OkStatus();
 }
 
 void CompiledBackward::SealStates() {
@@ -103,6 +124,9 @@ absl::StatusOr<std::vector<Tensor>> CompiledBackward::Unpack() const {
   for (const Saved& saved : saved_) {
     if (saved.own.defined()) {
       values.push_back(saved.own);
+    } else if (saved.packed.has_value()) {
+      COTAN_ASSIGN_OR_RETURN(Tensor value, saved.packed->Unpack());
+      values.push_back(std::move(value));
     } else {
       COTAN_ASSIGN_OR_RETURN(Tensor value, saved.checked.Unpack(*this));
       values.push_back(std::move(value));
@@ -163,7 +187,7 @@ absl::StatusOr<Gradients> CompiledBackward::Apply(BackwardContext& context, absl
   absl::InlinedVector<const Tensor*, 4> pointers;
   for (const Tensor& tangent : tangents) pointers.push_back(&tangent);
 
-  const bool overwrites = !function.backward.donated.empty() && !context.retains_graph();
+  const bool overwrites = Overwrites(context);
   COTAN_ASSIGN_OR_RETURN(Executable* const executable, core_->backward(overwrites).Prepare(pointers, &symbols_));
   if (has_effects) COTAN_RETURN_IF_ERROR(CheckMemory(overwrites, values, pointers));
   for (size_t i = 0; i < values.size(); ++i) {
@@ -188,6 +212,10 @@ absl::StatusOr<Gradients> CompiledBackward::Apply(BackwardContext& context, absl
   ++core_->stats().backwards;
   core_->stats().backwards_in_donated_memory += overwrites ? 1 : 0;
   return gradients;
+}
+
+bool CompiledBackward::Overwrites(const BackwardContext& context) const {
+  return !core_->metadata().backward.donated.empty() && !context.retains_graph() && !has_packed_;
 }
 
 // --- captured backwards -------------------------------------------------------
@@ -224,8 +252,9 @@ absl::StatusOr<bool> CompiledBackward::Describe(const BackwardContext& context, 
   record.Sizes(symbols_);
   const std::vector<int>& donated = function.backward.donated;
   for (size_t i = 0; i < values.size(); ++i) {
-    const bool dies = !context.retains_graph() &&
-                      std::find(donated.begin(), donated.end(), static_cast<int>(i)) != donated.end();
+    const bool dies =
+        Overwrites(context) && std::find(donated.begin(), donated.end(), static_cast<int>(i)) != donated.end();
+    record.Key(dies ? 1 : 0);
     record.AddInput(std::move(values[i]), dies ? autograd::InputUse::kDonated : autograd::InputUse::kRead);
   }
   for (const serialization::StateRead& read : function.program->method(function.backward.method).state_reads()) {
@@ -279,8 +308,7 @@ absl::Status CompiledBackward::Emit(autograd::CaptureEmitter& emitter,
 void CompiledBackward::CompleteCapture(const BackwardContext& context, absl::Span<Tensor> outputs) {
   if (!is_described_) return;
   ++core_->stats().backwards;
-  const bool overwrites = !core_->metadata().backward.donated.empty() && !context.retains_graph();
-  core_->stats().backwards_in_donated_memory += overwrites ? 1 : 0;
+  core_->stats().backwards_in_donated_memory += Overwrites(context) ? 1 : 0;
 }
 
 }  // namespace cotan

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -16,6 +17,7 @@
 #include "absl/types/span.h"
 #include "base/layout.h"
 #include "runtime/autograd/node.h"
+#include "runtime/autograd/saved_tensor_hooks.h"
 #include "runtime/autograd/saved_variable.h"
 #include "runtime/autograd/variable.h"
 #include "runtime/tensor/tensor.h"
@@ -36,10 +38,11 @@ class CompiledBackward final : public autograd::Node {
   // --- ctx.save_for_backward(): called for each saved value in order, then SealStates() ---
 
   // Appends a saved value whose memory no other tensor uses.
-  void SaveOwn(Tensor value);
+  // Both pack the value if the thread has a SavedTensorHooksScope; errors are those of the hook.
+  absl::Status SaveOwn(Tensor value);
   // Appends a saved value that is an argument or a result. If `is_checked`, Apply() fails if the variable's version has
   // changed. If `is_argument`, the backward may mutate it.
-  void SaveShared(const Variable& variable, bool is_checked, bool is_argument);
+  absl::Status SaveShared(const Variable& variable, bool is_checked, bool is_argument);
   // Records the versions of the states that the backward reads; Apply() fails if one has changed.
   void SealStates();
 
@@ -57,6 +60,7 @@ class CompiledBackward final : public autograd::Node {
                                 absl::Span<bool> results, autograd::CaptureRecord& record) override;
   absl::Status Emit(autograd::CaptureEmitter& emitter, absl::Span<const autograd::CapturedValue> incoming,
                     absl::Span<autograd::CapturedValue> results) override;
+  bool UnpacksSaved() const override { return has_packed_; }
   void CompleteCapture(const autograd::BackwardContext& context, absl::Span<Tensor> outputs) override;
 
  private:
@@ -65,12 +69,15 @@ class CompiledBackward final : public autograd::Node {
     autograd::SavedVariable checked = {};  // the value with its version, if `own` is undefined
     Variable written = {};                 // detached alias of an argument, whose version the backward bumps
     bool is_own = false;                   // added by SaveOwn(): its buffer is recycled
+    std::optional<autograd::PackedTensor> packed = std::nullopt;  // in place of the value
   };
 
   absl::Status CheckMode() const;
   absl::Status CheckStates() const;
   // Returns whether gradient `i` is needed, and depends on a defined tangent or on none at all.
   bool IsDefined(int i, const autograd::BackwardContext& context, absl::Span<const bool> incoming) const;
+  // Returns whether the backward may overwrite its donated saved values.
+  bool Overwrites(const autograd::BackwardContext& context) const;
   // Returns whether the method can be part of a captured program that runs with `ops`.
   bool IsCapturable(const TensorOps& ops) const;
   // Returns the saved values in order. FailedPrecondition: a checked one has been written.
@@ -90,6 +97,7 @@ class CompiledBackward final : public autograd::Node {
   std::vector<uint64_t> state_versions_;     // by read state
   std::vector<uint32_t> variable_versions_;  // by read state: version() of its Variable
   bool is_freed_ = false;
+  bool has_packed_ = false;
   bool is_described_ = false;  // the last Describe() found a gradient to compute
 };
 
