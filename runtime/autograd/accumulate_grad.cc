@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/overlap.h"
 #include "base/status_macros.h"
+#include "runtime/autograd/capture.h"
 #include "runtime/autograd/recorded_ops.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/autograd/variable_state.h"
@@ -69,8 +71,57 @@ absl::Status AccumulateGrad::CheckIsLeaf() const {
       "a leaf variable has been moved into the graph interior: it was written in place after it was used");
 }
 
+absl::StatusOr<bool> AccumulateGrad::Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                              absl::Span<bool> results, CaptureRecord& record) {
+  const VariableState& leaf = *leaf_.state();
+  const GradientType& type = input(0);
+  const Tensor& place = leaf.grad.defined() ? leaf.grad.tensor() : leaf.tensor;
+  const bool fits = place.dtype() == type.dtype && place.sizes() == absl::MakeConstSpan(type.sizes) &&
+                    place.is_plain() && &place.device() == &context.ops().device() && !IsComplex(type.dtype);
+  if (incoming[0]) COTAN_RETURN_IF_ERROR(CheckIsLeaf());
+  const bool accumulates = incoming[0] && leaf_.requires_grad();
+  if (accumulates && (!fits || !leaf.post_accumulate_hooks.empty())) return false;
+  if (accumulates && leaf.grad.defined() && OverlapsItself(place.layout())) return false;
+  record.KeyText("AccumulateGrad");
+  record.Key(!accumulates ? 0 : leaf.grad.defined() ? 1 : 2);
+  if (!accumulates) return true;
+  if (leaf.grad.defined()) {
+    record.AddInput(place, InputUse::kWritten);
+  } else {
+    record.AddOutput(type.dtype, LayoutOfGrad(place));
+  }
+  return true;
+}
+
+absl::Status AccumulateGrad::Emit(CaptureEmitter& emitter, absl::Span<const CapturedValue> incoming,
+                                  absl::Span<CapturedValue> results) {
+  const VariableState& leaf = *leaf_.state();
+  if (!incoming[0].has_value() || !leaf_.requires_grad()) return absl::OkStatus();
+  LinkBuilder& link = emitter.link();
+  if (!leaf.grad.defined()) {
+    emitter.Output(0, *incoming[0]);
+    return absl::OkStatus();
+  }
+  serialization::TensorType type = link.TypeOf(*incoming[0]);
+  type.clear_dim_order();
+  const LinkBuilder::Value grad = emitter.Input(0, type, "grad");
+  COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value sum, link.Add(grad, *incoming[0]));
+  emitter.Update(0, sum);
+  return absl::OkStatus();
+}
+
+void AccumulateGrad::CompleteCapture(const BackwardContext& context, absl::Span<Tensor> outputs) {
+  VariableState& leaf = *leaf_.state();
+  if (!outputs.empty()) {
+    leaf.grad = Variable(std::move(outputs[0]));
+  } else if (leaf.grad.defined()) {
+    leaf.grad.BumpVersion();
+  }
+}
+
 absl::Status AccumulateGrad::RunPostAccumulateHooks() {
-  for (const VariableState::PostAccumulateHook& hook : leaf_.state()->post_accumulate_hooks) {
+  const auto hooks = leaf_.state()->post_accumulate_hooks;  // a hook may change them
+  for (const VariableState::PostAccumulateHook& hook : hooks) {
     COTAN_RETURN_IF_ERROR(hook.run(leaf_));
   }
   return absl::OkStatus();

@@ -27,6 +27,12 @@ class AccumulateGrad final : public Node {
 
   absl::string_view name() const override { return "AccumulateGrad"; }
   absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override;
+  absl::StatusOr<bool> Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                absl::Span<bool> results, CaptureRecord& record) override;
+  absl::Status Emit(CaptureEmitter& emitter, absl::Span<const CapturedValue> incoming,
+                    absl::Span<CapturedValue> results) override;
+  void CompleteCapture(const BackwardContext& context, absl::Span<Tensor> outputs) override;
+
   // Gives the leaf a new grad(): a copy of the gradient, or the sum of both.
   absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
                              std::vector<Variable>& results) override;

@@ -2,10 +2,15 @@
 
 #include "runtime/autograd/copy_node.h"
 
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/overlap.h"
 #include "base/status_macros.h"
+#include "runtime/autograd/capture.h"
+#include "runtime/autograd/captured_layout.h"
 #include "runtime/autograd/recorded_ops.h"
 #include "runtime/autograd/tensor_ops.h"
 
@@ -61,6 +66,25 @@ absl::StatusOr<Gradients> CopyNode::Apply(BackwardContext& context, absl::Span<T
   return results;
 }
 
+absl::StatusOr<bool> CopyNode::Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                        absl::Span<bool> results, CaptureRecord& record) {
+  if (IsComplex(input(0).dtype)) return false;
+  record.KeyText("CopyBackward");
+  for (size_t i = 0; i < results.size(); ++i) {
+    results[i] = incoming[0] && context.NeedsGradient(static_cast<int>(i));
+    record.Key(results[i] ? 1 : 0);
+  }
+  return true;
+}
+
+absl::Status CopyNode::Emit(CaptureEmitter& emitter, absl::Span<const CapturedValue> incoming,
+                            absl::Span<CapturedValue> results) {
+  if (!incoming[0].has_value()) return absl::OkStatus();
+  COTAN_ASSIGN_OR_RETURN(results[0], emitter.link().Zeros(emitter.link().TypeOf(*incoming[0])));
+  results[1] = incoming[0];
+  return absl::OkStatus();
+}
+
 absl::Status CopyNode::ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
                                      std::vector<Variable>& results) {
   if (!incoming[0].defined()) return absl::OkStatus();
@@ -104,6 +128,87 @@ absl::StatusOr<Gradients> CopySlicesNode::Apply(BackwardContext& context, absl::
   }
   results[0] = std::move(rest);
   return results;
+}
+
+StridedLayout CopySlicesNode::Place() const {
+  StridedLayout place = view_.layout;
+  place.offset -= base_.layout.offset;
+  return place;
+}
+
+absl::StatusOr<bool> CopySlicesNode::Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                              absl::Span<bool> results, CaptureRecord& record) {
+  if (incoming[0] && function_ == nullptr) return FreedError();
+  const StridedLayout place = Place();
+  const int64_t count = NumElements(base_.layout.sizes);
+  const bool fits = base_.dtype == view_.dtype && !IsComplex(base_.dtype) && base_.reading.is_plain() &&
+                    view_.reading.is_plain() && IsContiguous(base_.layout) && place.offset >= 0 &&
+                    StorageExtent(place) <= count && !OverlapsItself(place);
+  if (!fits) return false;
+  first_size_ = -1;
+  if (!incoming[0]) {
+    record.KeyText("CopySlices without gradient");
+    return true;
+  }
+  const int before = static_cast<int>(record.sizes().size());
+  const bool has_gradient = true;
+  COTAN_ASSIGN_OR_RETURN(const bool captured,
+                         function_->Describe(context, absl::MakeConstSpan(&has_gradient, 1), results, record));
+  if (!captured) return false;
+  first_size_ = static_cast<int>(record.sizes().size()) - before;
+  has_result_ = context.NeedsGradient(0);
+  results[0] = has_result_;
+  record.KeyText("CopySlices");
+  record.Key(has_result_ ? 1 : 0);
+  record.Sizes(base_.layout.sizes);
+  record.Sizes(place.sizes);
+  record.Sizes(place.strides);
+  record.Size(place.offset);
+  return true;
+}
+
+absl::Status CopySlicesNode::Emit(CaptureEmitter& emitter, absl::Span<const CapturedValue> incoming,
+                                  absl::Span<CapturedValue> results) {
+  if (first_size_ < 0) return absl::OkStatus();
+  LinkBuilder& link = emitter.link();
+  const int base_rank = base_.layout.rank();
+  const int rank = view_.layout.rank();
+  const SymIntVector base_sizes = emitter.Sizes(first_size_, base_rank);
+  const view::AsStrided place = {.sizes = emitter.Sizes(first_size_ + base_rank, rank),
+                                 .strides = emitter.Sizes(first_size_ + base_rank + rank, rank),
+                                 .offset = emitter.Size(first_size_ + base_rank + 2 * rank)};
+  SymInt n = 1, k = 1;
+  for (const SymInt& size : base_sizes) n = n * size;
+  for (const SymInt& size : place.sizes) k = k * size;
+  COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value slice, link.View(*incoming[0], place, place.sizes));
+  const CapturedValue written = link.Dense(slice, link.TypeOf(slice));
+  COTAN_RETURN_IF_ERROR(function_->Emit(emitter, absl::MakeConstSpan(&written, 1), results));
+  if (!has_result_) return absl::OkStatus();
+
+  LinkBuilder::Value part = *written;
+  if (results[0].has_value()) {
+    COTAN_ASSIGN_OR_RETURN(part, link.Conform(*results[0], base_.dtype, place.sizes));
+  } else {
+    COTAN_ASSIGN_OR_RETURN(part, link.Zeros(link.TypeOf(*written)));
+  }
+  const auto elements = [place, n](absl::Span<const int64_t> symbols) -> absl::StatusOr<std::vector<int64_t>> {
+    COTAN_ASSIGN_OR_RETURN(const int64_t count, n.Evaluate(symbols));
+    COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, Evaluate(place, symbols));
+    std::vector<int64_t> indices(static_cast<size_t>(count));
+    std::iota(indices.begin(), indices.end(), 0);
+    int64_t next = count;
+    for (const int64_t index : StorageIndices(layout)) indices[static_cast<size_t>(index)] = next++;
+    return indices;
+  };
+  COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value flat, link.View(*incoming[0], view::View{.sizes = {n}}, {n}));
+  COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value flat_part, link.View(part, view::View{.sizes = {k}}, {k}));
+  COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value rest, link.Replace(flat, n, flat_part, k, link.Index(n, elements)));
+  COTAN_ASSIGN_OR_RETURN(results[0], link.View(rest, view::View{.sizes = base_sizes}, base_sizes));
+  return absl::OkStatus();
+}
+
+void CopySlicesNode::CompleteCapture(const BackwardContext& context, absl::Span<Tensor> outputs) {
+  if (first_size_ >= 0) function_->CompleteCapture(context, outputs);
 }
 
 absl::Status CopySlicesNode::ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,

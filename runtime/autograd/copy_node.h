@@ -23,6 +23,10 @@ class CopyNode final : public Node {
  public:
   absl::string_view name() const override { return "CopyBackward"; }
   absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override;
+  absl::StatusOr<bool> Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                absl::Span<bool> results, CaptureRecord& record) override;
+  absl::Status Emit(CaptureEmitter& emitter, absl::Span<const CapturedValue> incoming,
+                    absl::Span<CapturedValue> results) override;
   absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
                              std::vector<Variable>& results) override;
 };
@@ -41,11 +45,22 @@ class CopySlicesNode final : public Node {
   absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
                              std::vector<Variable>& results) override;
   void ReleaseSaved() override { Release(std::move(function_)); }
+  // Captured if the base is row-major, the view is inside of it without overlap, and `function` can be captured.
+  absl::StatusOr<bool> Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                absl::Span<bool> results, CaptureRecord& record) override;
+  absl::Status Emit(CaptureEmitter& emitter, absl::Span<const CapturedValue> incoming,
+                    absl::Span<CapturedValue> results) override;
+  void CompleteCapture(const BackwardContext& context, absl::Span<Tensor> outputs) override;
 
  private:
+  // Returns the place of the view in the base; its offset counts from the base's first element.
+  StridedLayout Place() const;
+
   const ViewedGeometry base_;
   const ViewedGeometry view_;  // in the base's storage
   std::shared_ptr<Node> function_;
+  int first_size_ = 0;       // of the last description: after the function's sizes
+  bool has_result_ = false;  // of the last description: the gradient of the base is needed
 };
 
 }  // namespace cotan::autograd

@@ -2,15 +2,15 @@
 
 #include "runtime/autograd/double_backward.h"
 
-#include <memory>
-#include <queue>
+#include <optional>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "runtime/autograd/backward_run.h"
 #include "runtime/autograd/grad_mode.h"
+#include "runtime/autograd/graph_task.h"
 #include "runtime/autograd/hooks.h"
 #include "runtime/autograd/node.h"
 #include "runtime/autograd/recorded_ops.h"
@@ -69,168 +69,92 @@ absl::Status CheckKept(absl::Span<const Variable> variables, absl::Span<const Te
   return absl::OkStatus();
 }
 
-// One recorded run. The order of nodes is that of the engine (engine.cc).
+// A backward whose nodes run by operations on variables. Order, captures and callbacks are those of BackwardRun.
 class RecordedRun {
  public:
-  explicit RecordedRun(TensorOps& ops) : ops_(ops) {}
+  explicit RecordedRun(TensorOps& ops) : run_(ops, /*retain_graph=*/true) {}
 
   // Adds `gradient` at the input that `edge` leads to, as root `index`. Call before Execute().
   absl::Status AddRoot(const Edge& edge, Variable gradient, int index);
-  // Restricts the run to nodes that lead to a captured edge.
-  void CaptureOnly() { capture_only_ = true; }
-  // Makes the gradient along `edge` result `index`.
-  void Capture(const Edge& edge, int index) { Find(edge.node).first->captures.emplace_back(edge.input, index); }
+  GraphTask& task() { return run_.task(); }
 
-  // Runs the nodes and writes the captured gradients.
+  // Runs the nodes and the queued callbacks, and writes the captured gradients.
   absl::Status Execute(std::vector<Variable>& captured);
 
  private:
-  struct Work {
-    std::shared_ptr<Node> node;
-    int dependencies = 0;                       // edges to the node that are not processed yet
-    bool runs = true;                           // false: the node is only captured, or not needed
-    bool is_listed = false;                     // it is in order_
-    std::vector<Variable> incoming;             // by input
-    std::vector<std::pair<int, int>> captures;  // input, index of the result
-    bool awaited() const { return runs || !captures.empty(); }
-  };
-  struct LaterFirst {
-    bool operator()(const Work* a, const Work* b) const { return a->node->sequence() < b->node->sequence(); }
-  };
+  // Returns the gradients that have arrived at the node, one for each input.
+  std::vector<Variable>& Incoming(const GraphTask::Visit& visit);
+  absl::Status RunVisit(const GraphTask::Visit& visit, std::vector<Variable>& captured);
+  absl::Status RunHooks(const GraphTask::Visit& visit);
+  absl::StatusOr<std::vector<Variable>> Apply(const GraphTask::Visit& visit);
 
-  std::pair<Work*, bool> Find(const std::shared_ptr<Node>& node);
-  // Counts the edges to each reachable node and lists the nodes, each after the nodes that its edges lead to.
-  void ListNodes();
-  void MarkNeeded();
-  absl::Status RunWork(Work& work, std::vector<Variable>& captured);
-  absl::Status RunHooks(const Work& work) const;
-  absl::StatusOr<std::vector<Variable>> Apply(Work& work);
-
-  TensorOps& ops_;
-  bool capture_only_ = false;
-  absl::flat_hash_map<const Node*, std::unique_ptr<Work>> works_;
-  std::vector<Work*> roots_;
-  std::vector<Work*> order_;
+  BackwardRun run_;
+  std::vector<std::vector<Variable>> incoming_;  // by visit
 };
 
-std::pair<RecordedRun::Work*, bool> RecordedRun::Find(const std::shared_ptr<Node>& node) {
-  const auto [entry, is_new] = works_.try_emplace(node.get(), nullptr);
-  if (is_new) {
-    entry->second = std::make_unique<Work>();
-    entry->second->node = node;
-    entry->second->incoming.resize(static_cast<size_t>(node->num_inputs()));
+std::vector<Variable>& RecordedRun::Incoming(const GraphTask::Visit& visit) {
+  if (incoming_.size() < static_cast<size_t>(task().num_visits())) {
+    incoming_.resize(static_cast<size_t>(task().num_visits()));
   }
-  return {entry->second.get(), is_new};
+  std::vector<Variable>& incoming = incoming_[static_cast<size_t>(visit.index)];
+  if (incoming.empty()) incoming.resize(static_cast<size_t>(visit.node->num_inputs()));
+  return incoming;
 }
 
 absl::Status RecordedRun::AddRoot(const Edge& edge, Variable gradient, int index) {
-  absl::StatusOr<Variable> conforming = Conform(ops_, std::move(gradient), edge.node->input(edge.input));
+  absl::StatusOr<Variable> conforming = Conform(run_.ops(), std::move(gradient), edge.node->input(edge.input));
   COTAN_RETURN_IF_ERROR(In(absl::StrCat("root ", index), conforming.status()));
-  const auto [work, is_new] = Find(edge.node);
-  if (is_new) roots_.push_back(work);
-  return AddUp(ops_, *conforming, work->incoming[static_cast<size_t>(edge.input)]);
-}
-
-void RecordedRun::ListNodes() {
-  struct Visit {
-    Work* work;
-    int next_edge;
-  };
-  std::vector<Visit> path;
-  for (Work* root : roots_) {
-    if (!std::exchange(root->is_listed, true)) path.push_back({root, 0});
-    while (!path.empty()) {
-      Visit& visit = path.back();
-      const Node& node = *visit.work->node;
-      if (visit.next_edge == node.num_edges()) {
-        order_.push_back(visit.work);
-        path.pop_back();
-        continue;
-      }
-      const Edge& edge = node.edge(visit.next_edge++);
-      if (!edge.defined()) continue;
-      Work* const next = Find(edge.node).first;
-      ++next->dependencies;
-      if (!std::exchange(next->is_listed, true)) path.push_back({next, 0});
-    }
-  }
-}
-
-void RecordedRun::MarkNeeded() {
-  for (const auto& [node, work] : works_) work->runs = false;
-  for (Work* work : order_) {
-    for (int i = 0; i < work->node->num_edges(); ++i) {
-      const Edge& edge = work->node->edge(i);
-      if (edge.defined() && works_.at(edge.node.get())->awaited()) work->runs = true;
-    }
-  }
+  const GraphTask::Visit& visit = task().AddRoot(edge.node);
+  return AddUp(run_.ops(), *conforming, Incoming(visit)[static_cast<size_t>(edge.input)]);
 }
 
 absl::Status RecordedRun::Execute(std::vector<Variable>& captured) {
-  ListNodes();
-  if (capture_only_) MarkNeeded();
-  std::priority_queue<Work*, std::vector<Work*>, LaterFirst> ready;
-  for (Work* root : roots_) {
-    if (root->dependencies == 0) ready.push(root);
-  }
-  while (!ready.empty()) {
-    Work& work = *ready.top();
-    ready.pop();
-    COTAN_RETURN_IF_ERROR(RunWork(work, captured));
-    for (int i = 0; i < work.node->num_edges(); ++i) {
-      const Edge& edge = work.node->edge(i);
-      if (!edge.defined()) continue;
-      Work& next = *works_.at(edge.node.get());
-      if (--next.dependencies == 0) ready.push(&next);
-    }
-  }
-  return absl::OkStatus();
+  COTAN_RETURN_IF_ERROR(task().Execute([&](GraphTask::Visit& visit) { return RunVisit(visit, captured); }));
+  return run_.RunCallbacks();
 }
 
-absl::Status RecordedRun::RunHooks(const Work& work) const {
-  const Hooks* const hooks = work.node->hooks();
-  if (hooks == nullptr || !work.awaited()) return absl::OkStatus();
-  std::vector<Tensor> tensors = TensorsOf(work.incoming);
+absl::Status RecordedRun::RunHooks(const GraphTask::Visit& visit) {
+  const Hooks* const hooks = visit.node->hooks();
+  if (hooks == nullptr || !visit.awaited()) return absl::OkStatus();
+  const std::vector<Variable>& incoming = Incoming(visit);
+  std::vector<Tensor> tensors = TensorsOf(incoming);
   COTAN_RETURN_IF_ERROR(hooks->RunReplacingHooks(absl::MakeSpan(tensors)));
-  COTAN_RETURN_IF_ERROR(CheckKept(work.incoming, tensors, *work.node));
-  return hooks->RunRetainHooks(ops_, work.incoming);
+  COTAN_RETURN_IF_ERROR(CheckKept(incoming, tensors, *visit.node));
+  return hooks->RunRetainHooks(run_.ops(), incoming);
 }
 
-absl::Status RecordedRun::RunWork(Work& work, std::vector<Variable>& captured) {
-  COTAN_RETURN_IF_ERROR(RunHooks(work));
-  for (const auto& [input, index] : work.captures) {
-    captured[static_cast<size_t>(index)] = work.incoming[static_cast<size_t>(input)];
+absl::Status RecordedRun::RunVisit(const GraphTask::Visit& visit, std::vector<Variable>& captured) {
+  COTAN_RETURN_IF_ERROR(RunHooks(visit));
+  for (const auto& [input, index] : visit.captures) {
+    captured[static_cast<size_t>(index)] = Incoming(visit)[static_cast<size_t>(input)];
   }
-  if (!work.runs) return absl::OkStatus();
-  const absl::StatusOr<std::vector<Variable>> results = Apply(work);
-  COTAN_RETURN_IF_ERROR(In(absl::StrCat("in the backward of ", work.node->name()), results.status()));
-  for (int i = 0; i < work.node->num_edges(); ++i) {
-    const Edge& edge = work.node->edge(i);
+  if (!visit.runs) return absl::OkStatus();
+  const absl::StatusOr<std::vector<Variable>> results = Apply(visit);
+  if (!results.ok()) return InBackwardOf(*visit.node, results.status());
+  for (int i = 0; i < visit.node->num_edges(); ++i) {
+    const Edge& edge = visit.node->edge(i);
     const Variable& gradient = (*results)[static_cast<size_t>(i)];
     if (!edge.defined() || !gradient.defined()) continue;
-    Work& next = *works_.at(edge.node.get());
-    COTAN_RETURN_IF_ERROR(AddUp(ops_, gradient, next.incoming[static_cast<size_t>(edge.input)]));
+    std::vector<Variable>& next = Incoming(task().At(edge.node.get()));
+    COTAN_RETURN_IF_ERROR(AddUp(run_.ops(), gradient, next[static_cast<size_t>(edge.input)]));
   }
-  work.incoming.clear();
+  Incoming(visit).clear();
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Variable>> RecordedRun::Apply(Work& work) {
-  Node& node = *work.node;
+absl::StatusOr<std::vector<Variable>> RecordedRun::Apply(const GraphTask::Visit& visit) {
+  Node& node = *visit.node;
   const Hooks* const hooks = node.hooks();
-  std::vector<Tensor> before = TensorsOf(work.incoming);
+  std::vector<Variable>& incoming = Incoming(visit);
+  std::vector<Tensor> before = TensorsOf(incoming);
   if (hooks != nullptr) {
     COTAN_RETURN_IF_ERROR(hooks->RunPreHooks(absl::MakeSpan(before)));
-    COTAN_RETURN_IF_ERROR(CheckKept(work.incoming, before, node));
+    COTAN_RETURN_IF_ERROR(CheckKept(incoming, before, node));
   }
-  absl::InlinedVector<bool, 8> needed(static_cast<size_t>(node.num_edges()));
-  for (size_t i = 0; i < needed.size(); ++i) {
-    const Edge& edge = node.edge(static_cast<int>(i));
-    needed[i] = edge.defined() && works_.at(edge.node.get())->awaited();
-  }
-  BackwardContext context(ops_, needed, /*retains_graph=*/true);
+  const absl::InlinedVector<bool, 8> needed = run_.NeededEdges(node);
+  BackwardContext context(run_.ops(), needed, /*retains_graph=*/true);
   std::vector<Variable> results(needed.size());
-  COTAN_RETURN_IF_ERROR(node.ApplyRecorded(context, absl::MakeSpan(work.incoming), results));
+  COTAN_RETURN_IF_ERROR(node.ApplyRecorded(context, absl::MakeSpan(incoming), results));
   if (results.size() != needed.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the node returned ", results.size(), " gradients, expected ", needed.size()));
@@ -239,7 +163,7 @@ absl::StatusOr<std::vector<Variable>> RecordedRun::Apply(Work& work) {
     if (!needed[i]) results[i] = Variable();
     if (!results[i].defined()) continue;
     const Edge& edge = node.edge(static_cast<int>(i));
-    absl::StatusOr<Variable> conforming = Conform(ops_, results[i], edge.node->input(edge.input));
+    absl::StatusOr<Variable> conforming = Conform(run_.ops(), results[i], edge.node->input(edge.input));
     COTAN_RETURN_IF_ERROR(In(absl::StrCat("gradient ", i), conforming.status()));
     results[i] = *std::move(conforming);
   }
@@ -292,10 +216,12 @@ absl::Status AddRoots(absl::Span<const Variable> roots, absl::Span<const Variabl
 
 }  // namespace
 
-absl::Status BackwardWithGraph(absl::Span<const Variable> roots, absl::Span<const Variable> gradients, TensorOps& ops) {
+absl::Status BackwardWithGraph(absl::Span<const Variable> roots, absl::Span<const Variable> gradients, TensorOps& ops,
+                               const std::optional<std::vector<Variable>>& inputs) {
   const GradModeGuard grad(true);
   RecordedRun run(ops);
   COTAN_RETURN_IF_ERROR(AddRoots(roots, gradients, ops, run));
+  if (inputs.has_value()) COTAN_RETURN_IF_ERROR(AccumulateOnlyInto(*inputs, run.task()));
   std::vector<Variable> none;
   return run.Execute(none);
 }
@@ -306,13 +232,13 @@ absl::StatusOr<std::vector<Variable>> GradWithGraph(absl::Span<const Variable> r
   const GradModeGuard grad(true);
   RecordedRun run(ops);
   COTAN_RETURN_IF_ERROR(AddRoots(roots, gradients, ops, run));
-  run.CaptureOnly();
+  run.task().RestrictToNeeded();
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined() || !inputs[i].requires_grad()) {
       return absl::FailedPreconditionError(absl::StrCat("input ", i, " does not require grad"));
     }
     COTAN_ASSIGN_OR_RETURN(const Edge edge, inputs[i].GradientEdge());
-    if (edge.defined()) run.Capture(edge, static_cast<int>(i));
+    if (edge.defined()) run.task().Capture(edge, static_cast<int>(i));
   }
   std::vector<Variable> results(inputs.size());
   COTAN_RETURN_IF_ERROR(run.Execute(results));

@@ -8,6 +8,7 @@
 #ifndef COTAN_RUNTIME_AUTOGRAD_DOUBLE_BACKWARD_H_
 #define COTAN_RUNTIME_AUTOGRAD_DOUBLE_BACKWARD_H_
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,12 +21,13 @@ namespace cotan::autograd {
 
 // Adds the gradients of sum_i <gradients[i], roots[i]> to grad() of each leaf, as Backward() (engine.h). A gradient
 // that is added to an existing grad() replaces it by a new variable. Where a gradient depends on a variable that
-// requires grad, grad() has a grad_fn. The graph is retained.
+// requires grad, grad() has a grad_fn. The graph is retained. `inputs`: as BackwardOptions::inputs.
 //
 // Runs on the calling thread with gradients enabled. A hook may look at a gradient but not replace it, because its
 // replacement has no history: Unimplemented. Unimplemented also: a node cannot be differentiated (Node::
 // ApplyRecorded()); the message names it. Other errors: as Backward().
-absl::Status BackwardWithGraph(absl::Span<const Variable> roots, absl::Span<const Variable> gradients, TensorOps& ops);
+absl::Status BackwardWithGraph(absl::Span<const Variable> roots, absl::Span<const Variable> gradients, TensorOps& ops,
+                               const std::optional<std::vector<Variable>>& inputs = std::nullopt);
 
 // Returns the gradients of sum_i <gradients[i], roots[i]> with respect to `inputs`, as Grad() (engine.h), with history.
 // The graph is retained. `allow_unused`: the gradient of an input that no root depends on is undefined; otherwise it is

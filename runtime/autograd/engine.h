@@ -4,6 +4,8 @@
 #ifndef COTAN_RUNTIME_AUTOGRAD_ENGINE_H_
 #define COTAN_RUNTIME_AUTOGRAD_ENGINE_H_
 
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,6 +23,9 @@ struct BackwardOptions {
   // Record the backward itself, so that grad() can be differentiated again: BackwardWithGraph() (double_backward.h).
   // The graph is then retained.
   bool create_graph = false;
+  // If set: only these variables accumulate into grad(), as leaves do, non-leaves too; nodes that lead to none of them
+  // do not run. Not empty.
+  std::optional<std::vector<Variable>> inputs = std::nullopt;
 };
 
 // Adds the gradient of sum_i <gradients[i], roots[i]> to grad() of each leaf that the roots were computed from. An
@@ -30,11 +35,16 @@ struct BackwardOptions {
 // Runs on the calling thread with gradients disabled; nodes and hooks may call Backward() recursively. After an error
 // some leaves may have accumulated their gradients. InvalidArgument: the number of gradients differs from that of
 // roots; a gradient has other sizes than its root; a gradient of a root with several elements is undefined; a node
-// returned gradients of wrong number or type. FailedPrecondition: a root does not require grad; the graph has been
-// freed; a saved value has been modified. With create_graph, also the errors of BackwardWithGraph(). Errors of nodes
-// and hooks are returned as they are.
+// returned gradients of wrong number or type; options.inputs is empty. FailedPrecondition: a root or one of
+// options.inputs does not require grad; the graph has been freed; a saved value has been modified. With create_graph,
+// also the errors of BackwardWithGraph(). Errors of nodes and hooks are returned as they are.
 absl::Status Backward(absl::Span<const Variable> roots, absl::Span<const Tensor> gradients, TensorOps& ops,
                       const BackwardOptions& options = {});
+
+// Queues a function that the running backward calls after its last node; called from a hook or a node. Callbacks may
+// queue others. That of a recursive backward runs at its own end. An error becomes the status of the backward.
+// FailedPrecondition: no backward runs on this thread.
+absl::Status QueueCallback(std::function<absl::Status()> callback);
 
 struct GradOptions {
   bool retain_graph = false;

@@ -33,7 +33,8 @@ bool Hooks::Remove(HookId id) {
 
 absl::Status Hooks::RunGradientHooks(TensorOps& ops, absl::Span<Tensor> incoming) const {
   COTAN_RETURN_IF_ERROR(RunReplacingHooks(incoming));
-  for (const auto& hook : retain_) {
+  const auto hooks = retain_;  // a hook may change them
+  for (const auto& hook : hooks) {
     const Tensor& gradient = incoming[static_cast<size_t>(hook.input)];
     if (gradient.defined()) COTAN_RETURN_IF_ERROR(hook.run(ops, Variable(gradient)));
   }
@@ -41,7 +42,8 @@ absl::Status Hooks::RunGradientHooks(TensorOps& ops, absl::Span<Tensor> incoming
 }
 
 absl::Status Hooks::RunReplacingHooks(absl::Span<Tensor> incoming) const {
-  for (const auto& hook : gradient_) {
+  const auto hooks = gradient_;  // a hook may change them
+  for (const auto& hook : hooks) {
     Tensor& gradient = incoming[static_cast<size_t>(hook.input)];
     if (!gradient.defined()) continue;
     COTAN_ASSIGN_OR_RETURN(Tensor replaced, hook.run(gradient));
@@ -51,7 +53,8 @@ absl::Status Hooks::RunReplacingHooks(absl::Span<Tensor> incoming) const {
 }
 
 absl::Status Hooks::RunRetainHooks(TensorOps& ops, absl::Span<const Variable> incoming) const {
-  for (const auto& hook : retain_) {
+  const auto hooks = retain_;  // a hook may change them
+  for (const auto& hook : hooks) {
     const Variable& gradient = incoming[static_cast<size_t>(hook.input)];
     if (gradient.defined()) COTAN_RETURN_IF_ERROR(hook.run(ops, gradient));
   }
@@ -59,12 +62,14 @@ absl::Status Hooks::RunRetainHooks(TensorOps& ops, absl::Span<const Variable> in
 }
 
 absl::Status Hooks::RunPreHooks(absl::Span<Tensor> incoming) const {
-  for (const auto& hook : pre_) COTAN_RETURN_IF_ERROR(hook.run(incoming));
+  const auto hooks = pre_;
+  for (const auto& hook : hooks) COTAN_RETURN_IF_ERROR(hook.run(incoming));
   return absl::OkStatus();
 }
 
 absl::Status Hooks::RunPostHooks(Gradients& results, absl::Span<const Tensor> incoming) const {
-  for (const auto& hook : post_) COTAN_RETURN_IF_ERROR(hook.run(results, incoming));
+  const auto hooks = post_;
+  for (const auto& hook : hooks) COTAN_RETURN_IF_ERROR(hook.run(results, incoming));
   return absl::OkStatus();
 }
 

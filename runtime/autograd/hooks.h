@@ -46,7 +46,7 @@ HookId NextHookId();
 
 // The hooks of a node. The engine runs, in this order: gradient hooks and then retain hooks of the inputs with a
 // defined gradient; pre-hooks; the node; post-hooks. Hooks of one kind run in the order in which they were added. A
-// hook must not add or remove hooks of its own node.
+// hook may add and remove hooks of its own node: those of the kind that is running change at the next backward.
 class Hooks {
  public:
   HookId AddGradientHook(int input, GradientHook hook) { return Add(gradient_, input, std::move(hook)); }
@@ -63,6 +63,8 @@ class Hooks {
   absl::Status RunRetainHooks(TensorOps& ops, absl::Span<const Variable> incoming) const;
   absl::Status RunPreHooks(absl::Span<Tensor> incoming) const;
   absl::Status RunPostHooks(Gradients& results, absl::Span<const Tensor> incoming) const;
+  bool has_gradient_hooks() const { return !gradient_.empty() || !retain_.empty(); }
+  bool has_pre_hooks() const { return !pre_.empty(); }
   bool has_post_hooks() const { return !post_.empty(); }
 
   // Moves the retain hooks of `input` to input `to_input` of `to`: called when a variable with RetainGrad() gets

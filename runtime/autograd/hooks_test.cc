@@ -78,5 +78,27 @@ TEST(HooksTest, RetainHooksMoveToAnotherNode) {
   EXPECT_EQ(runs, 1);
 }
 
+TEST(HooksTest, AHookMayRemoveALaterOneAndItself) {
+  Hooks hooks;
+  std::string log;
+  HookId self = 0;
+  HookId later = 0;
+  self = hooks.AddPreHook([&](absl::Span<Tensor>) {
+    log += "first ";
+    EXPECT_EQ(hooks.Remove(later), log == "first ");
+    hooks.Remove(self);
+    return absl::OkStatus();
+  });
+  later = hooks.AddPreHook([&](absl::Span<Tensor>) {
+    log += "later ";
+    return absl::OkStatus();
+  });
+  Tensor gradients[] = {Vector({1})};
+  ASSERT_TRUE(hooks.RunPreHooks(absl::MakeSpan(gradients)).ok());
+  EXPECT_EQ(log, "first later ");  // removed hooks run in this backward, but not in the next
+  ASSERT_TRUE(hooks.RunPreHooks(absl::MakeSpan(gradients)).ok());
+  EXPECT_EQ(log, "first later ");
+}
+
 }  // namespace
 }  // namespace cotan::autograd

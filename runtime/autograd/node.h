@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,7 +33,12 @@ class Variable;
 
 namespace autograd {
 
+class CaptureEmitter;
+class CaptureRecord;
 class Node;
+
+// A value of a captured program: an index of LinkBuilder. Unset: no gradient.
+using CapturedValue = std::optional<uint32_t>;
 
 // The destination of a gradient: input `input` of `node`. Without a node, the gradient is not needed.
 struct Edge {
@@ -94,8 +100,8 @@ class BackwardContext {
 class Node {
  public:
   Node();
-  // Inline, so that the vtable is emitted in every library: this library is compiled without RTTI, and code with RTTI
-  // derives from Node as well.
+  // All virtual functions are inline, so that the vtable is emitted in every library: this library is compiled without
+  // RTTI, and code with RTTI derives from Node as well.
   virtual ~Node() { ReleaseEdges(); }
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
@@ -121,6 +127,27 @@ class Node {
   // Frees the saved values. Called after Apply() unless the graph is retained. A later Apply() returns FreedError() if
   // a value was freed.
   virtual void ReleaseSaved() {}
+
+  // --- Captured backwards (capture.h); by default a node is called through Apply() ---
+
+  // Describes the ops of Apply(): the same results, bit for bit, for all tensors of this description. `incoming`: which
+  // gradients are defined; sets in `results`, one for each edge, which results are. Reads the saved values and changes
+  // nothing. Returns false, before recording anything, if this call of the node cannot be captured. FailedPrecondition:
+  // as Apply().
+  virtual absl::StatusOr<bool> Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                        absl::Span<bool> results, CaptureRecord& record) {
+    return false;
+  }
+  // Returns whether Describe() and Apply() call unpack hooks (saved_tensor_hooks.h).
+  virtual bool UnpacksSaved() const { return false; }
+  // Emits the ops that were described last. `incoming` has values of the types of the inputs; sets `results`. Errors,
+  // and results of types that do not fit the edges, make the backward walk the node.
+  virtual absl::Status Emit(CaptureEmitter& emitter, absl::Span<const CapturedValue> incoming,
+                            absl::Span<CapturedValue> results) {
+    return absl::UnimplementedError("the node has no ops for a captured backward");
+  }
+  // Called after the captured program has run, with the outputs that were described.
+  virtual void CompleteCapture(const BackwardContext& context, absl::Span<Tensor> outputs) {}
 
   // Returns the number of inputs: one for each differentiable result of the operation.
   int num_inputs() const { return static_cast<int>(inputs_.size()); }

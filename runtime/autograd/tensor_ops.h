@@ -32,6 +32,8 @@ class TensorOps {
       : kernels_(kernels), device_(device), threads_(threads) {}
 
   Device& device() const { return device_; }
+  const KernelRegistry& kernels() const { return kernels_; }
+  int threads() const { return threads_; }
 
   // Return a new row-major tensor of zeros, of ones.
   absl::StatusOr<Tensor> Zeros(DType dtype, absl::Span<const int64_t> sizes);

@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/overlap.h"
 #include "base/status_macros.h"
+#include "runtime/autograd/capture.h"
+#include "runtime/autograd/captured_layout.h"
 #include "runtime/autograd/recorded_ops.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "serialization/metadata/view_geometry.h"
@@ -19,6 +21,18 @@ namespace {
 
 StridedLayout RowMajor(const DimVector& sizes) {
   return {.sizes = sizes, .strides = ContiguousStrides(sizes), .offset = 0};
+}
+
+using Values = absl::Span<CapturedValue>;
+using ConstValues = absl::Span<const CapturedValue>;
+
+// Describes a node of one input and one edge, whose result is defined if its gradient is.
+bool DescribeUnary(absl::string_view name, DType dtype, absl::Span<const bool> incoming, absl::Span<bool> results,
+                   CaptureRecord& record) {
+  if (IsComplex(dtype)) return false;
+  record.KeyText(name);
+  results[0] = incoming[0];
+  return true;
 }
 
 // A view of the same elements in the same order (view, squeeze, unsqueeze, alias): the gradient is viewed with the
@@ -40,6 +54,20 @@ class ReshapeNode final : public Node {
     }
     COTAN_RETURN_IF_ERROR(seen.status());
     return Gradients{*std::move(seen)};
+  }
+
+  absl::StatusOr<bool> Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                absl::Span<bool> results, CaptureRecord& record) override {
+    if (!DescribeUnary("Reshape", input(0).dtype, incoming, results, record)) return false;
+    record.Sizes(sizes_);
+    return true;
+  }
+
+  absl::Status Emit(CaptureEmitter& emitter, ConstValues incoming, Values results) override {
+    if (!incoming[0].has_value()) return absl::OkStatus();
+    const SymIntVector sizes = emitter.Sizes(0, static_cast<int>(sizes_.size()));
+    COTAN_ASSIGN_OR_RETURN(results[0], emitter.link().View(*incoming[0], view::View{.sizes = sizes}, sizes));
+    return absl::OkStatus();
   }
 
   absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
@@ -106,6 +134,22 @@ class PermuteNode final : public Node {
     return Gradients{std::move(result)};
   }
 
+  absl::StatusOr<bool> Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                absl::Span<bool> results, CaptureRecord& record) override {
+    if (!DescribeUnary("Permute", input(0).dtype, incoming, results, record)) return false;
+    for (const int dim : back_.dims) record.Key(static_cast<uint64_t>(dim));
+    return true;
+  }
+
+  absl::Status Emit(CaptureEmitter& emitter, ConstValues incoming, Values results) override {
+    if (!incoming[0].has_value()) return absl::OkStatus();
+    COTAN_ASSIGN_OR_RETURN(const SymIntVector from, emitter.link().SizesOf(*incoming[0]));
+    SymIntVector sizes;
+    for (const int dim : back_.dims) sizes.push_back(from[static_cast<size_t>(dim)]);
+    COTAN_ASSIGN_OR_RETURN(results[0], emitter.link().View(*incoming[0], back_, sizes));
+    return absl::OkStatus();
+  }
+
   absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
                              std::vector<Variable>& results) override {
     if (!incoming[0].defined()) return absl::OkStatus();
@@ -127,6 +171,20 @@ class ExpandNode final : public Node {
     if (!incoming[0].defined()) return Gradients(1);
     COTAN_ASSIGN_OR_RETURN(Tensor result, context.ops().SumTo(incoming[0], sizes_));
     return Gradients{std::move(result)};
+  }
+
+  absl::StatusOr<bool> Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                absl::Span<bool> results, CaptureRecord& record) override {
+    if (!DescribeUnary("Expand", input(0).dtype, incoming, results, record)) return false;
+    record.Sizes(sizes_);
+    return true;
+  }
+
+  absl::Status Emit(CaptureEmitter& emitter, ConstValues incoming, Values results) override {
+    if (!incoming[0].has_value()) return absl::OkStatus();
+    const SymIntVector sizes = emitter.Sizes(0, static_cast<int>(sizes_.size()));
+    COTAN_ASSIGN_OR_RETURN(results[0], emitter.link().SumTo(*incoming[0], sizes));
+    return absl::OkStatus();
   }
 
   absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
@@ -170,6 +228,41 @@ class StridedViewNode final : public Node {
     return Gradients{std::move(result)};
   }
 
+  // Captured if each location of the storage has at most one element of the view and of the source.
+  absl::StatusOr<bool> Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                absl::Span<bool> results, CaptureRecord& record) override {
+    if (source_.dtype != view_.dtype || !source_.reading.is_plain() || !view_.reading.is_plain()) return false;
+    if (OverlapsItself(source_.layout) || OverlapsItself(view_.layout) || Covers(Extent())) return false;
+    if (!DescribeUnary("StridedView", view_.dtype, incoming, results, record)) return false;
+    for (const StridedLayout* layout : {&source_.layout, &view_.layout}) {
+      record.Sizes(layout->sizes);
+      record.Sizes(layout->strides);
+      record.Size(layout->offset);
+    }
+    record.Size(Extent());
+    return true;
+  }
+
+  absl::Status Emit(CaptureEmitter& emitter, ConstValues incoming, Values results) override {
+    if (!incoming[0].has_value()) return absl::OkStatus();
+    LinkBuilder& link = emitter.link();
+    int next = 0;
+    const view::AsStrided source = ReadLayout(emitter, source_.layout.rank(), next);
+    const view::AsStrided seen = ReadLayout(emitter, view_.layout.rank(), next);
+    const SymInt extent = emitter.Size(next);
+    SymInt count = 1;
+    for (const SymInt& size : seen.sizes) count = count * size;
+    const auto elements = [seen](absl::Span<const int64_t> symbols) -> absl::StatusOr<std::vector<int64_t>> {
+      COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, Evaluate(seen, symbols));
+      return StorageIndices(layout);
+    };
+    COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value flat,
+                           link.View(*incoming[0], view::View{.sizes = {count}}, {count}));
+    COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value whole, link.Scatter(flat, link.Index(count, elements), extent));
+    COTAN_ASSIGN_OR_RETURN(results[0], link.View(whole, source, source.sizes));
+    return absl::OkStatus();
+  }
+
   absl::Status ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
                              std::vector<Variable>& results) override {
     if (!incoming[0].defined()) return absl::OkStatus();
@@ -194,6 +287,12 @@ class StridedViewNode final : public Node {
     return std::max(source, (view + bytes - 1) / bytes);
   }
 
+  // Returns whether the view has as many elements as a storage of this size.
+  bool Covers(int64_t extent) const {
+    const int64_t view_bytes = NumElements(view_.layout.sizes) * static_cast<int64_t>(ByteSize(view_.dtype));
+    return view_bytes == extent * static_cast<int64_t>(ByteSize(source_.dtype));
+  }
+
   // Returns all elements of the storage of `part`.
   static Tensor Whole(const Tensor& part) {
     const auto count = static_cast<int64_t>(part.storage()->bytes() / ByteSize(part.dtype()));
@@ -206,9 +305,7 @@ class StridedViewNode final : public Node {
     COTAN_ASSIGN_OR_RETURN(const Tensor whole, Tensor::Empty(source_.dtype, {extent}, ops.device()));
     COTAN_ASSIGN_OR_RETURN(Tensor place, Tensor::InStorage(whole.storage(), view_.dtype, view_.layout));
     place = place.WithConjNegBits(source_.reading ^ view_.reading);
-    const int64_t view_bytes = place.num_elements() * static_cast<int64_t>(ByteSize(view_.dtype));
-    const bool covers = view_bytes == extent * static_cast<int64_t>(ByteSize(source_.dtype));
-    if (covers && !OverlapsItself(view_.layout)) {
+    if (Covers(extent) && !OverlapsItself(view_.layout)) {
       COTAN_RETURN_IF_ERROR(ops.Copy(gradient, place));
     } else {
       COTAN_RETURN_IF_ERROR(ops.Fill(0, whole));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "runtime/compiled_autograd/compiled_autograd.h"
 #include "testing/autograd/random_program.h"
 
 namespace cotan::testing {
@@ -14,7 +15,8 @@ namespace {
 int num_programs = 600;
 uint64_t first_seed = 1;
 
-TEST(AutogradTest, RandomProgramsAgreeWithLibTorch) {
+// Runs the programs and expects no difference to LibTorch.
+void RunPrograms() {
   std::printf("seeds %llu ... %llu\n", static_cast<unsigned long long>(first_seed),
               static_cast<unsigned long long>(first_seed + static_cast<uint64_t>(num_programs) - 1));
   int steps = 0;
@@ -38,6 +40,20 @@ TEST(AutogradTest, RandomProgramsAgreeWithLibTorch) {
   EXPECT_GT(backwards, num_programs / 2);
   EXPECT_GT(refused, num_programs / 2);
   EXPECT_LT(refused, steps / 2);
+}
+
+TEST(AutogradTest, RandomProgramsAgreeWithLibTorch) { RunPrograms(); }
+
+TEST(AutogradTest, RandomProgramsWithCapturedBackwardsAgreeWithLibTorch) {
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  CompiledAutograd scope;
+  RunPrograms();
+  const CaptureStats& stats = CompiledAutograd::Stats();
+  std::printf("%lld captures, %lld hits, %lld segments, %lld of them walked\n", static_cast<long long>(stats.captures),
+              static_cast<long long>(stats.hits), static_cast<long long>(stats.segments),
+              static_cast<long long>(stats.walked_segments));
+  EXPECT_GT(stats.segments, num_programs / 2);
+  EXPECT_LT(stats.walked_segments, stats.segments / 20);
 }
 
 }  // namespace

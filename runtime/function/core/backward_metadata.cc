@@ -153,6 +153,8 @@ absl::StatusOr<BackwardMetadata> BackwardMetadata::Create(const FunctionMetadata
   for (const serialization::StateUpdate& update : backward.state_updates()) {
     made.updated_states.push_back(static_cast<int>(update.state()));
   }
+  const auto is_effect = [](const serialization::Op& op) { return op.has_effect(); };
+  made.has_effects = std::any_of(backward.ops().begin(), backward.ops().end(), is_effect);
   made.depends_on =
       Dependencies(backward, static_cast<size_t>(function.num_saved), static_cast<size_t>(function.num_tangents()));
   COTAN_ASSIGN_OR_RETURN(made.differentiable, DifferentiableOf(function));

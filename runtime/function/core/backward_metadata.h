@@ -31,6 +31,7 @@ struct BackwardMetadata {
   // that only decide whether the gradient is defined (structural tangents). All false: gradient g is always defined.
   std::vector<std::vector<bool>> depends_on;
   bool takes_flags = false;         // after the tangents, there is one input per tangent: is it defined?
+  bool has_effects = false;         // prints, metrics or assertions
   std::vector<int> written_values;  // saved values that are arguments mutated by the backward
   std::vector<int> updated_states;  // states that the backward writes
   std::vector<int> read_states;     // states that the backward reads

@@ -2,12 +2,14 @@
 
 #include "runtime/function/core/compiled_backward.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "runtime/autograd/recorded_ops.h"
+#include "linking/substitute.h"
+#include "runtime/autograd/capture.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/function/core/deterministic.h"
 #include "runtime/function/core/function_core.h"
@@ -29,14 +31,34 @@ absl::string_view CompiledBackward::name() const { return core_->metadata().node
 
 // --- save -----------------------------------------------------------------------
 
-void CompiledBackward::SaveOwn(Tensor value) { saved_.push_back({.own = std::move(value), .is_own = true}); }
-
-void CompiledBackward::SaveShared(const Variable& variable, bool is_checked, bool is_argument) {
+absl::Status CompiledBackward::SaveOwn(Tensor value) {
+  const autograd::SavedTensorHooks* const hooks = autograd::SavedTensorHooksScope::Current();
+  if (hooks == nullptr) {
+    saved_.push_back({.own = std::move(value), .is_own = true});
+    return absl::OkStatus();
+  }
   Saved saved;
+  COTAN_ASSIGN_OR_RETURN(saved.packed, autograd::PackedTensor::Pack(*hooks, value));
+  has_packed_ = true;
+  saved_.push_back(std::move(saved));
+  return absl::OkStatus();
+}
+
+absl::Status CompiledBackward::SaveShared(const Variable& variable, bool is_checked, bool is_argument) {
+  const autograd::SavedTensorHooks* const hooks = autograd::SavedTensorHooksScope::Current();
+  Saved saved;
+  const bool may_be_written = is_argument && !core_->metadata().backward.written_values.empty();
+  if (hooks != nullptr && !may_be_written) {
+    COTAN_ASSIGN_OR_RETURN(saved.packed, autograd::PackedTensor::Pack(*hooks, variable.tensor()));
+    has_packed_ = true;
+    saved_.push_back(std::move(saved));
+    return absl::OkStatus();
+  }
   if (is_checked) saved.checked = autograd::SavedVariable(variable);
   if (!is_checked) saved.own = variable.tensor();
-  if (is_argument && !core_->metadata().backward.written_values.empty()) saved.written = variable.Detach();
+  if (may_be_written) saved.written = variable.Detach();
   saved_.push_back(std::move(saved));
+  return absl::OkStatus();
 }
 
 std::vector<CompiledBackward::StateVersion> CompiledBackward::VersionsOf(const std::vector<int>& states) const {
@@ -91,12 +113,12 @@ absl::Status CompiledBackward::CheckStates(const std::vector<StateVersion>& seal
   return absl::OkStatus();
 }
 
-bool CompiledBackward::IsDefined(int i, const BackwardContext& context, absl::Span<const Tensor> incoming) const {
+bool CompiledBackward::IsDefined(int i, const BackwardContext& context, absl::Span<const bool> incoming) const {
   if (!context.NeedsGradient(i)) return false;
   const std::vector<bool>& depends = core_->metadata().backward.depends_on[static_cast<size_t>(i)];
   bool depends_on_any = false;
   for (size_t t = 0; t < depends.size(); ++t) {
-    if (depends[t] && incoming[t].defined()) return true;
+    if (depends[t] && incoming[t]) return true;
     depends_on_any = depends_on_any || depends[t];
   }
   return !depends_on_any;
@@ -108,6 +130,9 @@ absl::StatusOr<std::vector<Tensor>> CompiledBackward::Unpack() const {
   for (const Saved& saved : saved_) {
     if (saved.own.defined()) {
       values.push_back(saved.own);
+    } else if (saved.packed.has_value()) {
+      COTAN_ASSIGN_OR_RETURN(Tensor value, saved.packed->Unpack());
+      values.push_back(std::move(value));
     } else {
       COTAN_ASSIGN_OR_RETURN(Tensor value, saved.checked.Unpack(*this));
       values.push_back(std::move(value));
@@ -154,10 +179,12 @@ absl::StatusOr<Gradients> CompiledBackward::Apply(BackwardContext& context, absl
                                                    function.num_tangents(), " gradients, got ", incoming.size()));
   }
   Gradients gradients(static_cast<size_t>(num_edges()));
+  absl::InlinedVector<bool, 8> has_tangent;
+  for (const Tensor& tangent : incoming) has_tangent.push_back(tangent.defined());
   absl::InlinedVector<bool, 8> is_defined;
   bool any_defined = false;
   for (int i = 0; i < num_edges(); ++i) {
-    is_defined.push_back(IsDefined(i, context, incoming));
+    is_defined.push_back(IsDefined(i, context, has_tangent));
     any_defined = any_defined || is_defined.back();
   }
   const bool has_effects = !function.backward.written_values.empty() || !function.backward.updated_states.empty();
@@ -170,7 +197,7 @@ absl::StatusOr<Gradients> CompiledBackward::Apply(BackwardContext& context, absl
   absl::InlinedVector<const Tensor*, 4> pointers;
   for (const Tensor& tangent : tangents) pointers.push_back(&tangent);
 
-  const bool overwrites = !function.backward.donated.empty() && !context.retains_graph();
+  const bool overwrites = Overwrites(context);
   COTAN_ASSIGN_OR_RETURN(Executable* const executable, core_->backward(overwrites).Prepare(pointers, &symbols_));
   if (has_effects) COTAN_RETURN_IF_ERROR(CheckMemory(overwrites, values, pointers));
   for (size_t i = 0; i < values.size(); ++i) {
@@ -197,6 +224,103 @@ absl::StatusOr<Gradients> CompiledBackward::Apply(BackwardContext& context, absl
   return gradients;
 }
 
+bool CompiledBackward::Overwrites(const BackwardContext& context) const {
+  return !core_->metadata().backward.donated.empty() && !context.retains_graph() && !has_packed_;
+}
+
+// --- captured backwards -------------------------------------------------------
+
+bool CompiledBackward::IsCapturable(const TensorOps& ops) const {
+  const BackwardMetadata& backward = core_->metadata().backward;
+  const ExecutionTarget& target = core_->session().target();
+  if (backward.method < 0 || !backward.written_values.empty() || !backward.updated_states.empty()) return false;
+  if (target.kernels != &ops.kernels() || target.device != &ops.device() || target.threads != ops.threads()) {
+    return false;
+  }
+  return !backward.has_effects;
+}
+
+absl::StatusOr<bool> CompiledBackward::Describe(const BackwardContext& context, absl::Span<const bool> incoming,
+                                                absl::Span<bool> results, autograd::CaptureRecord& record) {
+  const FunctionMetadata& function = core_->metadata();
+  if (is_freed_) return FreedError();
+  if (static_cast<int>(incoming.size()) != function.num_tangents() || !IsCapturable(context.ops())) return false;
+  bool any_defined = false;
+  for (int i = 0; i < num_edges(); ++i) {
+    results[static_cast<size_t>(i)] = IsDefined(i, context, incoming);
+    any_defined = any_defined || results[static_cast<size_t>(i)];
+  }
+  record.Key(reinterpret_cast<uintptr_t>(function.program));
+  record.Key(static_cast<uint64_t>(function.backward.method) * 2 + (any_defined ? 1 : 0));
+  is_described_ = any_defined;
+  if (!any_defined) return true;
+
+  COTAN_RETURN_IF_ERROR(CheckMode());
+  COTAN_RETURN_IF_ERROR(CheckStates(read_states_));
+  COTAN_ASSIGN_OR_RETURN(std::vector<Tensor> values, Unpack());
+  record.KeepAlive(core_->session().program_ptr());
+  record.Sizes(symbols_);
+  const std::vector<int>& donated = function.backward.donated;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const bool dies =
+        Overwrites(context) && std::find(donated.begin(), donated.end(), static_cast<int>(i)) != donated.end();
+    record.Key(dies ? 1 : 0);
+    record.AddInput(std::move(values[i]), dies ? autograd::InputUse::kDonated : autograd::InputUse::kRead);
+  }
+  for (const serialization::StateRead& read : function.program->method(function.backward.method).state_reads()) {
+    record.AddInput(core_->session().states().tensor(static_cast<int>(read.state())));
+  }
+  return true;
+}
+
+absl::Status CompiledBackward::Emit(autograd::CaptureEmitter& emitter,
+                                    absl::Span<const autograd::CapturedValue> incoming,
+                                    absl::Span<autograd::CapturedValue> results) {
+  if (!is_described_) return absl::OkStatus();
+  const FunctionMetadata& function = core_->metadata();
+  const Program& program = *function.program;
+  const serialization::Method& method = program.method(function.backward.method);
+  LinkBuilder& link = emitter.link();
+  const SymIntVector symbols = emitter.Sizes(0, static_cast<int>(symbols_.size()));
+  const auto type_of = [&](uint32_t value) -> absl::StatusOr<serialization::TensorType> {
+    serialization::TensorType type = method.values(static_cast<int>(value)).type();
+    COTAN_RETURN_IF_ERROR(SubstituteType(symbols, type));
+    return type;
+  };
+  std::vector<LinkBuilder::Value> inputs;
+  int next = 0;
+  for (; next < function.num_saved; ++next) {
+    COTAN_ASSIGN_OR_RETURN(serialization::TensorType type, type_of(method.inputs(next)));
+    inputs.push_back(emitter.Input(next, std::move(type), absl::StrCat("saved.", next)));
+  }
+  for (size_t t = 0; t < incoming.size(); ++t) {
+    COTAN_ASSIGN_OR_RETURN(const serialization::TensorType type, type_of(method.inputs(next + static_cast<int>(t))));
+    if (incoming[t].has_value()) {
+      inputs.push_back(*incoming[t]);
+      continue;
+    }
+    COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value zeros, link.Zeros(type));
+    inputs.push_back(zeros);
+  }
+  for (size_t t = 0; t < incoming.size() && function.backward.takes_flags; ++t) {
+    inputs.push_back(link.Flag(incoming[t].has_value()));
+  }
+  std::vector<LinkBuilder::Value> states;
+  for (const serialization::StateRead& read : method.state_reads()) {
+    const serialization::State& state = program.state(static_cast<int>(read.state()));
+    states.push_back(emitter.Input(next++, state.type(), state.name()));
+  }
+  COTAN_ASSIGN_OR_RETURN(const std::vector<LinkBuilder::Value> outputs, link.Splice(method, symbols, inputs, states));
+  for (size_t i = 0; i < results.size(); ++i) results[i] = outputs[i];
+  return absl::OkStatus();
+}
+
+void CompiledBackward::CompleteCapture(const BackwardContext& context, absl::Span<Tensor> outputs) {
+  if (!is_described_) return;
+  ++core_->stats().backwards;
+  core_->stats().backwards_in_donated_memory += Overwrites(context) ? 1 : 0;
+}
+
 absl::Status CompiledBackward::ApplyRecorded(BackwardContext& context, absl::Span<Variable> incoming,
                                              std::vector<Variable>& results) {
   DifferentiableBackward* const differentiable = core_->differentiable_backward();
@@ -208,11 +332,12 @@ absl::Status CompiledBackward::ApplyRecorded(BackwardContext& context, absl::Spa
                      "order. Compile it "
                      "with a higher CompileOptions::order: 2 for second derivatives, 3 for third ones"));
   }
-  const std::vector<Tensor> tangents = autograd::TensorsOf(incoming);
+  absl::InlinedVector<bool, 8> has_tangent;
+  for (const Variable& tangent : incoming) has_tangent.push_back(tangent.defined());
   absl::InlinedVector<bool, 8> is_defined;
   bool any_defined = false;
   for (int i = 0; i < num_edges(); ++i) {
-    is_defined.push_back(IsDefined(i, context, tangents));
+    is_defined.push_back(IsDefined(i, context, has_tangent));
     any_defined = any_defined || is_defined.back();
   }
   if (!any_defined) return absl::OkStatus();

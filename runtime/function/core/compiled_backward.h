@@ -18,6 +18,7 @@
 #include "absl/types/span.h"
 #include "base/layout.h"
 #include "runtime/autograd/node.h"
+#include "runtime/autograd/saved_tensor_hooks.h"
 #include "runtime/autograd/saved_variable.h"
 #include "runtime/autograd/variable.h"
 #include "runtime/function/core/differentiable_backward.h"
@@ -39,10 +40,11 @@ class CompiledBackward final : public autograd::Node {
   // --- ctx.save_for_backward(): called for each saved value in order, then SealStates() ---
 
   // Appends a saved value whose memory no other tensor uses.
-  void SaveOwn(Tensor value);
+  // Both pack the value if the thread has a SavedTensorHooksScope; errors are those of the hook.
+  absl::Status SaveOwn(Tensor value);
   // Appends a saved value that is an argument or a result. If `is_checked`, Apply() fails if the variable's version has
   // changed. If `is_argument`, the backward may mutate it.
-  void SaveShared(const Variable& variable, bool is_checked, bool is_argument);
+  absl::Status SaveShared(const Variable& variable, bool is_checked, bool is_argument);
   // Records the versions of the states that the backward reads; Apply() fails if one has changed.
   void SealStates();
   // Keeps the arguments of the call for the differentiable backward.
@@ -61,12 +63,22 @@ class CompiledBackward final : public autograd::Node {
                              std::vector<Variable>& results) override;
   void ReleaseSaved() override;
 
+  // Captured if the backward has no effects, writes nothing and runs on the device, kernels and threads of the engine's
+  // operations: the method is spliced into the captured program.
+  absl::StatusOr<bool> Describe(const autograd::BackwardContext& context, absl::Span<const bool> incoming,
+                                absl::Span<bool> results, autograd::CaptureRecord& record) override;
+  absl::Status Emit(autograd::CaptureEmitter& emitter, absl::Span<const autograd::CapturedValue> incoming,
+                    absl::Span<autograd::CapturedValue> results) override;
+  bool UnpacksSaved() const override { return has_packed_; }
+  void CompleteCapture(const autograd::BackwardContext& context, absl::Span<Tensor> outputs) override;
+
  private:
   struct Saved {
     Tensor own;                            // defined unless the version is checked
     autograd::SavedVariable checked = {};  // the value with its version, if `own` is undefined
     Variable written = {};                 // detached alias of an argument, whose version the backward bumps
     bool is_own = false;                   // added by SaveOwn(): its buffer is recycled
+    std::optional<autograd::PackedTensor> packed = std::nullopt;  // in place of the value
   };
 
   absl::Status CheckMode() const;
@@ -79,7 +91,11 @@ class CompiledBackward final : public autograd::Node {
   std::vector<StateVersion> VersionsOf(const std::vector<int>& states) const;
   absl::Status CheckStates(const std::vector<StateVersion>& sealed) const;
   // Returns whether gradient `i` is needed, and depends on a defined tangent or on none at all.
-  bool IsDefined(int i, const autograd::BackwardContext& context, absl::Span<const Tensor> incoming) const;
+  bool IsDefined(int i, const autograd::BackwardContext& context, absl::Span<const bool> incoming) const;
+  // Returns whether the backward may overwrite its donated saved values.
+  bool Overwrites(const autograd::BackwardContext& context) const;
+  // Returns whether the method can be part of a captured program that runs with `ops`.
+  bool IsCapturable(const TensorOps& ops) const;
   // Returns the saved values in order. FailedPrecondition: a checked one has been written.
   absl::StatusOr<std::vector<Tensor>> Unpack() const;
   // Checks the arguments and states that the backward writes. InvalidArgument: one shares memory with another input of
@@ -98,6 +114,8 @@ class CompiledBackward final : public autograd::Node {
   std::vector<StateVersion> states_read_differentiably_;  // by the differentiable backward
   std::optional<SavedPrimals> primals_;                   // set if there is a differentiable backward
   bool is_freed_ = false;
+  bool has_packed_ = false;
+  bool is_described_ = false;  // the last Describe() found a gradient to compute
 };
 
 }  // namespace cotan

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 #include "runtime/function/core/compiled_backward.h"
 #include "runtime/tensor/tensor.h"
 
@@ -49,10 +50,11 @@ absl::Status SaveForBackwardStage::Run(CallContext& call) {
         const int argument = function_.method_arguments[static_cast<size_t>(place.index)];
         if (call.result(result).storage() !=
             call.argument(argument).tensor().storage()) {  // cloned by input_mutations.cc
-          call.node->SaveOwn(std::move(call.result(result)));
+          COTAN_RETURN_IF_ERROR(call.node->SaveOwn(std::move(call.result(result))));
           break;
         }
-        call.node->SaveShared(AsOfForward(call, argument, call.result(result)), is_checked, /*is_argument=*/true);
+        COTAN_RETURN_IF_ERROR(call.node->SaveShared(AsOfForward(call, argument, call.result(result)), is_checked,
+                                                    /*is_argument=*/true));
         ++call.core.stats().saved_without_copy;
         break;
       }
@@ -60,15 +62,15 @@ absl::Status SaveForBackwardStage::Run(CallContext& call) {
         const int shown = returned_values_[static_cast<size_t>(place.index)];
         const Variable* variable = shown < 0 ? nullptr : &call.returned[static_cast<size_t>(shown)];
         if (variable == nullptr || !variable->defined()) {  // used by no variable
-          call.node->SaveOwn(call.result(result));
+          COTAN_RETURN_IF_ERROR(call.node->SaveOwn(call.result(result)));
           break;
         }
-        call.node->SaveShared(*variable, is_checked, /*is_argument=*/false);
+        COTAN_RETURN_IF_ERROR(call.node->SaveShared(*variable, is_checked, /*is_argument=*/false));
         ++call.core.stats().saved_without_copy;
         break;
       }
       default:
-        call.node->SaveOwn(std::move(call.result(result)));
+        COTAN_RETURN_IF_ERROR(call.node->SaveOwn(std::move(call.result(result))));
     }
   }
   call.node->SealStates();

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/autograd/backward_run.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "runtime/autograd/variable.h"
+
+namespace cotan::autograd {
+namespace {
+
+thread_local BackwardRun* current_run = nullptr;
+thread_local BackwardExecutor* current_executor = nullptr;
+
+uint64_t NextRunId() {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Adds `gradient` to `sum`, in place if no other tensor shares the memory of `sum` (InputBuffer::accumulate() in
+// LibTorch).
+absl::Status AddUp(TensorOps& ops, Tensor gradient, Tensor& sum) {
+  if (!sum.defined()) {
+    sum = std::move(gradient);
+    return absl::OkStatus();
+  }
+  if (sum.storage().use_count() == 1 && IsDenseNonOverlapping(sum.layout())) return ops.AddTo(gradient, sum);
+  COTAN_ASSIGN_OR_RETURN(sum, ops.Add(sum, gradient));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> Conform(TensorOps& ops, Tensor gradient, const GradientType& type) {
+  if (&gradient.device() != type.device) {
+    return absl::InvalidArgumentError(absl::StrCat("a gradient ", gradient.ToString(), " of a value ", type.ToString(),
+                                                   " is on another device than the value"));
+  }
+  if (gradient.sizes() != absl::MakeConstSpan(type.sizes)) {
+    absl::StatusOr<Tensor> sum = ops.SumTo(gradient, type.sizes);
+    if (absl::IsInvalidArgument(sum.status())) {
+      return absl::InvalidArgumentError(absl::StrCat("invalid gradient: got ", gradient.ToString(),
+                                                     " but expected shape compatible with ", type.ToString()));
+    }
+    COTAN_RETURN_IF_ERROR(sum.status());
+    gradient = *std::move(sum);
+  }
+  return ops.Cast(gradient, type.dtype);
+}
+
+absl::Status AccumulateOnlyInto(absl::Span<const Variable> inputs, GraphTask& task) {
+  task.RestrictToNeeded();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined() || !inputs[i].requires_grad()) {
+      return absl::FailedPreconditionError(absl::StrCat("input ", i, " does not require grad"));
+    }
+    Variable input = inputs[i];
+    COTAN_RETURN_IF_ERROR(input.RetainGrad());
+    COTAN_ASSIGN_OR_RETURN(const Edge edge, input.GradientEdge());
+    if (edge.defined()) task.Require(edge.node);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InBackwardOf(const Node& node, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("in the backward of ", node.name(), ": ", status.message()));
+}
+
+BackwardExecutor* BackwardExecutor::Current() { return current_executor; }
+void BackwardExecutor::SetCurrent(BackwardExecutor* executor) { current_executor = executor; }
+
+BackwardRun::BackwardRun(TensorOps& ops, bool retain_graph)
+    : ops_(ops), retain_graph_(retain_graph), id_(NextRunId()), outer_(std::exchange(current_run, this)) {}
+
+BackwardRun::~BackwardRun() { current_run = outer_; }
+
+BackwardRun* BackwardRun::Current() { return current_run; }
+
+Gradients& BackwardRun::Incoming(const GraphTask::Visit& visit) {
+  const auto index = static_cast<size_t>(visit.index);
+  if (incoming_.size() <= index) incoming_.resize(std::max(index + 1, static_cast<size_t>(task_.num_visits())));
+  Gradients& gradients = incoming_[index];
+  if (gradients.empty()) gradients.resize(static_cast<size_t>(visit.node->num_inputs()));
+  return gradients;
+}
+
+absl::Status BackwardRun::AddRoot(const Edge& edge, Tensor gradient, int index) {
+  absl::StatusOr<Tensor> conforming = Conform(ops_, std::move(gradient), edge.node->input(edge.input));
+  if (!conforming.ok()) {
+    return absl::Status(conforming.status().code(), absl::StrCat("root ", index, ": ", conforming.status().message()));
+  }
+  const GraphTask::Visit& visit = task_.AddRoot(edge.node);
+  return AddUp(ops_, *std::move(conforming), Incoming(visit)[static_cast<size_t>(edge.input)]);
+}
+
+void BackwardRun::Capture(const Edge& edge, int index) {
+  task_.RestrictToNeeded();
+  task_.Capture(edge, index);
+  captured_.resize(std::max(captured_.size(), static_cast<size_t>(index) + 1));
+}
+
+absl::Status BackwardRun::Walk() {
+  return task_.Execute([this](GraphTask::Visit& visit) { return RunVisit(visit); });
+}
+
+absl::Status BackwardRun::RunCallbacks() {
+  while (!callbacks_.empty()) {
+    const std::function<absl::Status()> callback = std::move(callbacks_.front());
+    callbacks_.pop_front();
+    COTAN_RETURN_IF_ERROR(callback());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BackwardRun::RunVisit(GraphTask::Visit& visit) {
+  COTAN_RETURN_IF_ERROR(RunGradientHooks(visit));
+  return RunAfterHooks(visit);
+}
+
+absl::Status BackwardRun::RunGradientHooks(GraphTask::Visit& visit) {
+  const std::shared_ptr<Hooks> hooks = visit.node->shared_hooks();
+  if (hooks == nullptr || !visit.awaited()) return absl::OkStatus();
+  return hooks->RunGradientHooks(ops_, absl::MakeSpan(Incoming(visit)));
+}
+
+absl::Status BackwardRun::RunAfterHooks(GraphTask::Visit& visit) {
+  Node& node = *visit.node;
+  Gradients& incoming = Incoming(visit);
+  for (const auto& [input, index] : visit.captures) {
+    captured_[static_cast<size_t>(index)] = incoming[static_cast<size_t>(input)];
+  }
+  if (!visit.runs) {
+    incoming.clear();
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Gradients> applied = Apply(visit);
+  if (!applied.ok()) return InBackwardOf(node, applied.status());
+  if (!retain_graph_) node.ReleaseSaved();
+  Incoming(visit).clear();
+  return PassOn(node, *std::move(applied));
+}
+
+absl::InlinedVector<bool, 8> BackwardRun::NeededEdges(const Node& node) const {
+  absl::InlinedVector<bool, 8> needed(static_cast<size_t>(node.num_edges()));
+  for (size_t i = 0; i < needed.size(); ++i) needed[i] = task_.Needs(node.edge(static_cast<int>(i)));
+  return needed;
+}
+
+absl::StatusOr<Gradients> BackwardRun::Apply(GraphTask::Visit& visit) {
+  Node& node = *visit.node;
+  // Hooks may add the first hook of the node, or replace the object.
+  const std::shared_ptr<Hooks> hooks = node.shared_hooks();
+  // The entries of incoming_ may move while the node runs: a hook may start another step of this run.
+  Gradients incoming = std::move(Incoming(visit));
+  if (hooks != nullptr) COTAN_RETURN_IF_ERROR(hooks->RunPreHooks(absl::MakeSpan(incoming)));
+  Gradients before;
+  if (hooks != nullptr && hooks->has_post_hooks()) before = incoming;
+
+  const absl::InlinedVector<bool, 8> needed = NeededEdges(node);
+  BackwardContext context(ops_, needed, retain_graph_);
+  COTAN_ASSIGN_OR_RETURN(Gradients results, node.Apply(context, absl::MakeSpan(incoming)));
+  COTAN_RETURN_IF_ERROR(CheckResults(node, needed, results));
+  if (hooks != nullptr) COTAN_RETURN_IF_ERROR(hooks->RunPostHooks(results, before));
+  return results;
+}
+
+absl::Status BackwardRun::CheckResults(const Node& node, absl::Span<const bool> needed, Gradients& results) const {
+  if (static_cast<int>(results.size()) != node.num_edges()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the node returned ", results.size(), " gradients, expected ", node.num_edges()));
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].defined()) continue;
+    if (!needed[i]) {
+      Clear(results[i]);
+      continue;
+    }
+    const Edge& edge = node.edge(static_cast<int>(i));
+    absl::StatusOr<Tensor> conforming = Conform(ops_, std::move(results[i]), edge.node->input(edge.input));
+    if (!conforming.ok()) {
+      return absl::Status(conforming.status().code(),
+                          absl::StrCat("gradient ", i, ": ", conforming.status().message()));
+    }
+    results[i] = *std::move(conforming);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BackwardRun::PassOn(const Node& node, Gradients results) {
+  for (int i = 0; i < node.num_edges(); ++i) {
+    const Edge& edge = node.edge(i);
+    Tensor& gradient = results[static_cast<size_t>(i)];
+    if (!edge.defined() || !gradient.defined()) continue;
+    const GraphTask::Visit& next = task_.At(edge.node.get());
+    COTAN_RETURN_IF_ERROR(AddUp(ops_, std::move(gradient), Incoming(next)[static_cast<size_t>(edge.input)]));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cotan::autograd

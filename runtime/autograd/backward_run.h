@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// BackwardRun: one run of the engine. For this package and runtime/compiled_autograd.
+#ifndef COTAN_RUNTIME_AUTOGRAD_BACKWARD_RUN_H_
+#define COTAN_RUNTIME_AUTOGRAD_BACKWARD_RUN_H_
+
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "runtime/autograd/graph_task.h"
+#include "runtime/autograd/hooks.h"
+#include "runtime/autograd/node.h"
+#include "runtime/autograd/tensor_ops.h"
+#include "runtime/tensor/tensor.h"
+
+namespace cotan::autograd {
+
+// Returns `gradient` summed over broadcast dimensions and cast to `type` (validate_outputs() in
+// torch/csrc/autograd/engine.cpp). InvalidArgument: the device or the sizes do not match.
+absl::StatusOr<Tensor> Conform(TensorOps& ops, Tensor gradient, const GradientType& type);
+
+// The gradients of a running backward, with the steps of a node: hooks, Node::Apply(), checks of its results. The
+// object is the current one of its thread (Current()) while it exists; those of recursive backwards nest.
+class BackwardRun {
+ public:
+  BackwardRun(TensorOps& ops, bool retain_graph);
+  ~BackwardRun();
+  BackwardRun(const BackwardRun&) = delete;
+  BackwardRun& operator=(const BackwardRun&) = delete;
+
+  // Returns the innermost running backward of this thread; null outside of backwards.
+  static BackwardRun* Current();
+  // Returns a number that no other backward of the process has.
+  uint64_t id() const { return id_; }
+  bool is_nested() const { return outer_ != nullptr; }
+
+  GraphTask& task() { return task_; }
+  TensorOps& ops() const { return ops_; }
+  bool retains_graph() const { return retain_graph_; }
+
+  // Adds `gradient` at the input that `edge` leads to, as root `index`.
+  absl::Status AddRoot(const Edge& edge, Tensor gradient, int index);
+  // Makes the gradient along `edge` result `index` of captured(). Nodes that lead to no capture do not run.
+  void Capture(const Edge& edge, int index);
+  std::vector<Tensor>& captured() { return captured_; }
+
+  // Runs all nodes one by one.
+  absl::Status Walk();
+  // Runs the callbacks that were queued, and those that they queue.
+  absl::Status RunCallbacks();
+  void QueueCallback(std::function<absl::Status()> callback) { callbacks_.push_back(std::move(callback)); }
+
+  // --- Steps of one node ---
+
+  // Returns the gradients that have arrived at the node, one for each input.
+  Gradients& Incoming(const GraphTask::Visit& visit);
+  // Runs hooks, captures and node, and adds the results to the incoming gradients of the nodes that the edges lead to.
+  absl::Status RunVisit(GraphTask::Visit& visit);
+  // Runs the gradient hooks and retain hooks.
+  absl::Status RunGradientHooks(GraphTask::Visit& visit);
+  // As RunVisit(), for a node whose gradient hooks have run.
+  absl::Status RunAfterHooks(GraphTask::Visit& visit);
+  // Returns whether the gradient along each edge of the node is used.
+  absl::InlinedVector<bool, 8> NeededEdges(const Node& node) const;
+
+ private:
+  absl::StatusOr<Gradients> Apply(GraphTask::Visit& visit);
+  absl::Status CheckResults(const Node& node, absl::Span<const bool> needed, Gradients& results) const;
+  absl::Status PassOn(const Node& node, Gradients results);
+
+  TensorOps& ops_;
+  const bool retain_graph_;
+  const uint64_t id_;
+  BackwardRun* const outer_;
+  GraphTask task_;
+  std::vector<Gradients> incoming_;  // by visit; empty until a gradient arrives
+  std::vector<Tensor> captured_;
+  std::deque<std::function<absl::Status()>> callbacks_;
+};
+
+// Restricts the backward to what the gradients of `inputs` need; these accumulate into grad(), non-leaves too.
+// FailedPrecondition: an input does not require grad.
+absl::Status AccumulateOnlyInto(absl::Span<const Variable> inputs, GraphTask& task);
+
+// Returns `status` with the name of the node in front of its message.
+absl::Status InBackwardOf(const Node& node, const absl::Status& status);
+
+// Runs whole backwards in place of BackwardRun::Walk().
+class BackwardExecutor {
+ public:
+  virtual ~BackwardExecutor() = default;
+  virtual absl::Status Execute(BackwardRun& run) = 0;
+
+  // The executor of this thread; null: backwards are walked. Must outlive its use.
+  static BackwardExecutor* Current();
+  static void SetCurrent(BackwardExecutor* executor);
+};
+
+}  // namespace cotan::autograd
+
+#endif  // COTAN_RUNTIME_AUTOGRAD_BACKWARD_RUN_H_

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/autograd/backward_run.h"
+
+#include <string>
+
+#include "runtime/autograd/grad_mode.h"
+#include "runtime/autograd/test_support.h"
+
+namespace cotan::autograd {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Returns x with a node that calls `run` in the backward.
+Variable Calls(const Variable& x, std::function<absl::Status()> run) {
+  const auto backward = [run](BackwardContext&, absl::Span<Tensor> incoming) -> absl::StatusOr<Gradients> {
+    if (absl::Status status = run(); !status.ok()) return status;
+    return Gradients{incoming[0]};
+  };
+  return (*ApplyFunction("Calls", {x}, {x.tensor()}, backward))[0];
+}
+
+TEST(BackwardRunTest, CallbacksRunOnceAfterAllNodesAndMayQueueOthers) {
+  const Variable x = *Variable::Leaf(Vector({1}));
+  std::string log;
+  const Variable y = Calls(Scale(x, 2), [&] {
+    return QueueCallback([&] {
+      log += x.grad().defined() ? "A " : "early ";
+      return QueueCallback([&] {
+        log += "B ";
+        return absl::OkStatus();
+      });
+    });
+  });
+  ASSERT_TRUE(Backward({y}, {}, Ops()).ok());
+  EXPECT_EQ(log, "A B ");
+}
+
+TEST(BackwardRunTest, CallbacksOfARecursiveBackwardRunAtItsOwnEnd) {
+  const Variable x = *Variable::Leaf(Vector({1}));
+  const Variable z = *Variable::Leaf(Vector({1}));
+  std::string log;
+  const auto note = [&](const char* text) {
+    return QueueCallback([&log, text] {
+      log += text;
+      return absl::OkStatus();
+    });
+  };
+  const Variable y = Calls(x, [&]() -> absl::Status {
+    if (absl::Status status = note("outer "); !status.ok()) return status;
+    const Variable inner = Calls(z, [&] { return note("inner "); });
+    const GradModeGuard with_grad(true);
+    const Variable again = Calls(z, [&] { return note("inner "); });
+    absl::Status status = Backward({again}, {}, Ops());
+    log += "after ";
+    return status;
+  });
+  ASSERT_TRUE(Backward({y}, {}, Ops()).ok());
+  EXPECT_EQ(log, "inner after outer ");
+}
+
+TEST(BackwardRunTest, CallbacksAreRefusedOutsideOfBackwards) {
+  const absl::Status refused = QueueCallback([] { return absl::OkStatus(); });
+  EXPECT_THAT(refused, Fails(absl::StatusCode::kFailedPrecondition, "only during backward"));
+}
+
+TEST(BackwardRunTest, AnErrorOfACallbackIsThatOfTheBackward) {
+  const Variable x = *Variable::Leaf(Vector({1}));
+  const Variable y = Calls(x, [] { return QueueCallback([] { return absl::AbortedError("stop"); }); });
+  EXPECT_THAT(Backward({y}, {}, Ops()), Fails(absl::StatusCode::kAborted, "stop"));
+}
+
+TEST(BackwardRunTest, OnlyTheGivenInputsAccumulate) {
+  const Variable x = *Variable::Leaf(Vector({1}));
+  const Variable y = *Variable::Leaf(Vector({1}));
+  bool ran = false;
+  const Variable a = Scale(x, 2);
+  const Variable b = Calls(y, [&] {
+    ran = true;
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(Backward({a, b}, {}, Ops(), {.inputs = {{x}}}).ok());
+  EXPECT_THAT(ToVector(x.grad()), ElementsAre(2));
+  EXPECT_FALSE(y.grad().defined());
+  EXPECT_FALSE(ran);
+}
+
+TEST(BackwardRunTest, ANonLeafInputAccumulatesToo) {
+  const Variable x = *Variable::Leaf(Vector({1}));
+  const Variable a = Scale(x, 2);
+  const Variable b = Scale(a, 3);
+  ASSERT_TRUE(Backward({b}, {}, Ops(), {.inputs = {{a, x}}}).ok());
+  EXPECT_THAT(ToVector(a.grad()), ElementsAre(3));
+  EXPECT_THAT(ToVector(x.grad()), ElementsAre(6));
+}
+
+TEST(BackwardRunTest, NoInputsAreRefused) {
+  const Variable x = *Variable::Leaf(Vector({1}));
+  const absl::Status refused =
+      Backward({Scale(x, 2)}, {}, Ops(), {.retain_graph = false, .create_graph = false, .inputs = {{}}});
+  EXPECT_THAT(refused.message(), HasSubstr("cannot be empty"));
+}
+
+TEST(BackwardRunTest, TheRunIsCurrentOnlyWhileItRuns) {
+  const Variable x = *Variable::Leaf(Vector({1}));
+  uint64_t id = 0;
+  const Variable y = Calls(x, [&] {
+    id = BackwardRun::Current()->id();
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(Backward({y}, {}, Ops()).ok());
+  EXPECT_NE(id, 0);
+  EXPECT_EQ(BackwardRun::Current(), nullptr);
+}
+
+}  // namespace
+}  // namespace cotan::autograd

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/autograd/graph_task.h"
+
+#include "base/status_macros.h"
+
+namespace cotan::autograd {
+
+GraphTask::Visit& GraphTask::Find(const std::shared_ptr<Node>& node) {
+  const auto [entry, is_new] = by_node_.try_emplace(node.get(), nullptr);
+  if (is_new) {
+    Visit& visit = visits_.emplace_back();
+    visit.node = node;
+    visit.index = num_visits() - 1;
+    entry->second = &visit;
+  }
+  return *entry->second;
+}
+
+GraphTask::Visit& GraphTask::AddRoot(const std::shared_ptr<Node>& node) {
+  Visit& visit = Find(node);
+  if (!std::exchange(visit.is_seen, true)) roots_.push_back(&visit);
+  return visit;
+}
+
+void GraphTask::Capture(const Edge& edge, int index) { Find(edge.node).captures.emplace_back(edge.input, index); }
+
+bool GraphTask::WillRun(const Node* node) const {
+  const auto found = by_node_.find(node);
+  return found != by_node_.end() && found->second->awaited();
+}
+
+// Creates the visits of all nodes reachable from the roots and counts the edges to each.
+void GraphTask::CountDependencies() {
+  std::vector<Visit*> pending = roots_;
+  while (!pending.empty()) {
+    const Node& node = *pending.back()->node;
+    pending.pop_back();
+    for (int i = 0; i < node.num_edges(); ++i) {
+      if (!node.edge(i).defined()) continue;
+      Visit& next = Find(node.edge(i).node);
+      ++next.dependencies;
+      if (!std::exchange(next.is_seen, true)) pending.push_back(&next);
+    }
+  }
+}
+
+bool GraphTask::LeadsToNeeded(const Node& node) const {
+  for (int i = 0; i < node.num_edges(); ++i) {
+    if (Needs(node.edge(i))) return true;
+  }
+  return false;
+}
+
+// Sets Visit::runs for the nodes from which a capture can be reached. Visits nodes in post-order, so that the nodes
+// that the edges lead to are decided first.
+void GraphTask::MarkNeeded() {
+  for (Visit& visit : visits_) {
+    visit.runs = visit.required;
+    visit.is_seen = false;
+  }
+  struct Step {
+    Visit* visit;
+    int next_edge;
+  };
+  std::vector<Step> path;
+  for (Visit* root : roots_) {
+    if (!std::exchange(root->is_seen, true)) path.push_back({root, 0});
+    while (!path.empty()) {
+      Step& step = path.back();
+      const Node& node = *step.visit->node;
+      if (step.next_edge == node.num_edges()) {
+        step.visit->runs = step.visit->required || LeadsToNeeded(node);
+        path.pop_back();
+        continue;
+      }
+      const Edge& edge = node.edge(step.next_edge++);
+      if (!edge.defined()) continue;
+      Visit& next = At(edge.node.get());
+      if (!std::exchange(next.is_seen, true)) path.push_back({&next, 0});
+    }
+  }
+}
+
+absl::Status GraphTask::Execute(absl::FunctionRef<absl::Status(Visit&)> visit) {
+  CountDependencies();
+  if (restricted_) MarkNeeded();
+  for (Visit* root : roots_) {
+    if (root->dependencies == 0) ready_.push(root);
+  }
+  while (!ready_.empty()) {
+    Visit& next = *ready_.top();
+    ready_.pop();
+    COTAN_RETURN_IF_ERROR(visit(next));
+    const Node& node = *next.node;
+    for (int i = 0; i < node.num_edges(); ++i) {
+      if (!node.edge(i).defined()) continue;
+      Visit& target = At(node.edge(i).node.get());
+      if (--target.dependencies == 0) ready_.push(&target);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace cotan::autograd

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// GraphTask: the nodes of one backward and the order in which they run.
+#ifndef COTAN_RUNTIME_AUTOGRAD_GRAPH_TASK_H_
+#define COTAN_RUNTIME_AUTOGRAD_GRAPH_TASK_H_
+
+#include <deque>
+#include <memory>
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "runtime/autograd/node.h"
+
+namespace cotan::autograd {
+
+// The order of GraphTask and Engine::compute_dependencies() in torch/csrc/autograd/engine.cpp: a node is ready when all
+// nodes with edges to it have been visited; of the ready nodes the one with the highest sequence() comes first. The
+// order does not depend on the gradients, so that a walk of the graph and a captured program share it. Owns references
+// to the nodes. Used once, by one thread.
+class GraphTask {
+ public:
+  // A node that can be reached from the roots.
+  struct Visit {
+    std::shared_ptr<Node> node;
+    int index = 0;         // of this task, in the order of discovery
+    int dependencies = 0;  // edges from nodes that have not been visited yet
+    bool runs = true;      // false: the node is only captured, or not needed
+    bool required = false;
+    absl::InlinedVector<std::pair<int, int>, 1> captures;  // input of the node, index of the caller
+    bool awaited() const { return runs || !captures.empty(); }
+
+   private:
+    friend class GraphTask;
+    bool is_seen = false;
+  };
+
+  // Adds a node where the backward begins.
+  Visit& AddRoot(const std::shared_ptr<Node>& node);
+  // Restricts Execute() to nodes from which a capture or a required node can be reached.
+  void RestrictToNeeded() { restricted_ = true; }
+  // Adds (edge.input, index) to the captures of the edge's node.
+  void Capture(const Edge& edge, int index);
+  // Makes a node run although it is not on the way to a capture.
+  void Require(const std::shared_ptr<Node>& node) { Find(node).required = true; }
+
+  // Calls `visit` for each reachable node in order, also for those that do not run. Stops at the first error.
+  absl::Status Execute(absl::FunctionRef<absl::Status(Visit&)> visit);
+
+  // Returns the visit of a node that the roots lead to.
+  Visit& At(const Node* node) { return *by_node_.at(node); }
+  // Returns whether the gradient along the edge is used. Call it from Execute().
+  bool Needs(const Edge& edge) const { return edge.defined() && by_node_.at(edge.node.get())->awaited(); }
+  // Returns whether the node runs in this task; false for unknown nodes. Call it from Execute().
+  bool WillRun(const Node* node) const;
+  int num_visits() const { return static_cast<int>(visits_.size()); }
+
+ private:
+  struct LaterFirst {
+    bool operator()(const Visit* a, const Visit* b) const { return a->node->sequence() < b->node->sequence(); }
+  };
+
+  Visit& Find(const std::shared_ptr<Node>& node);
+  void CountDependencies();
+  void MarkNeeded();
+  bool LeadsToNeeded(const Node& node) const;
+
+  std::deque<Visit> visits_;  // elements stay put
+  absl::flat_hash_map<const Node*, Visit*> by_node_;
+  std::vector<Visit*> roots_;
+  std::priority_queue<Visit*, std::vector<Visit*>, LaterFirst> ready_;
+  bool restricted_ = false;
+};
+
+}  // namespace cotan::autograd
+
+#endif  // COTAN_RUNTIME_AUTOGRAD_GRAPH_TASK_H_

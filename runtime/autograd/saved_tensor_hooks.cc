@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/autograd/saved_tensor_hooks.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+
+namespace cotan::autograd {
+namespace {
+
+thread_local const SavedTensorHooksScope* innermost = nullptr;
+
+}  // namespace
+
+SavedTensorHooksScope::SavedTensorHooksScope(SavedTensorHooks hooks)
+    : hooks_(std::move(hooks)), outer_(std::exchange(innermost, this)) {}
+
+SavedTensorHooksScope::~SavedTensorHooksScope() { innermost = outer_; }
+
+const SavedTensorHooks* SavedTensorHooksScope::Current() { return innermost == nullptr ? nullptr : &innermost->hooks_; }
+
+absl::StatusOr<PackedTensor> PackedTensor::Pack(const SavedTensorHooks& hooks, const Tensor& value) {
+  PackedTensor packed;
+  COTAN_ASSIGN_OR_RETURN(packed.data_, hooks.pack(value));
+  packed.unpack_ = hooks.unpack;
+  packed.dtype_ = value.dtype();
+  packed.sizes_.assign(value.sizes().begin(), value.sizes().end());
+  packed.device_ = &value.device();
+  return packed;
+}
+
+absl::StatusOr<Tensor> PackedTensor::Unpack() const {
+  COTAN_ASSIGN_OR_RETURN(Tensor value, unpack_(data_));
+  if (value.defined() && value.dtype() == dtype_ && value.sizes() == absl::MakeConstSpan(sizes_) &&
+      &value.device() == device_) {
+    return value;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("an unpack hook returned ", value.ToString(), " for a saved value ",
+                                                 DTypeName(dtype_), "[", absl::StrJoin(sizes_, ","),
+                                                 "]: return the dtype, sizes and device that were packed"));
+}
+
+}  // namespace cotan::autograd

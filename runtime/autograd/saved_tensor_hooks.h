@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// SavedTensorHooks: functions that pack what compiled forwards save and unpack it for the backward
+// (torch.autograd.graph.saved_tensors_hooks).
+#ifndef COTAN_RUNTIME_AUTOGRAD_SAVED_TENSOR_HOOKS_H_
+#define COTAN_RUNTIME_AUTOGRAD_SAVED_TENSOR_HOOKS_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/dtype.h"
+#include "base/layout.h"
+#include "runtime/tensor/tensor.h"
+
+namespace cotan::autograd {
+
+using PackedData = std::shared_ptr<const void>;
+
+// `pack` is called once for each saved value, when it is saved; it must not write the tensor. `unpack` is called in
+// each backward directly before the node that saved the value runs. It returns a tensor of the same dtype, sizes and
+// device.
+struct SavedTensorHooks {
+  std::function<absl::StatusOr<PackedData>(const Tensor& value)> pack;
+  std::function<absl::StatusOr<Tensor>(const PackedData& packed)> unpack;
+};
+
+// Applies hooks to the calls of functions that this thread records, from construction to destruction. Scopes nest; only
+// the innermost one applies.
+class SavedTensorHooksScope {
+ public:
+  explicit SavedTensorHooksScope(SavedTensorHooks hooks);
+  ~SavedTensorHooksScope();
+  SavedTensorHooksScope(const SavedTensorHooksScope&) = delete;
+  SavedTensorHooksScope& operator=(const SavedTensorHooksScope&) = delete;
+
+  // Returns the hooks of the innermost scope; null if there is none.
+  static const SavedTensorHooks* Current();
+
+ private:
+  const SavedTensorHooks hooks_;
+  const SavedTensorHooksScope* const outer_;
+};
+
+// A saved value as its hooks packed it.
+class PackedTensor {
+ public:
+  // Calls hooks.pack(). Errors of the hook are returned as they are.
+  static absl::StatusOr<PackedTensor> Pack(const SavedTensorHooks& hooks, const Tensor& value);
+
+  // Calls hooks.unpack(). Errors of the hook are returned as they are. InvalidArgument: the tensor differs from the
+  // packed one in dtype, sizes or device.
+  absl::StatusOr<Tensor> Unpack() const;
+
+ private:
+  PackedData data_;
+  std::function<absl::StatusOr<Tensor>(const PackedData& packed)> unpack_;
+  DType dtype_ = DType::kUndefined;
+  DimVector sizes_;
+  Device* device_ = nullptr;
+};
+
+}  // namespace cotan::autograd
+
+#endif  // COTAN_RUNTIME_AUTOGRAD_SAVED_TENSOR_HOOKS_H_

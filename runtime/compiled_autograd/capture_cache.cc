@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/compiled_autograd/capture_cache.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+
+namespace cotan {
+namespace {
+
+// Returns "2 changed sizes (total of 14): sizes[3], sizes[7]".
+std::string ChangedSizes(const std::vector<int64_t>& before, const std::vector<int64_t>& now) {
+  std::vector<std::string> changed;
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (before[i] != now[i]) changed.push_back(absl::StrCat("sizes[", i, "]"));
+  }
+  return absl::StrCat(changed.size(), " changed sizes (total of ", now.size(), "): ", absl::StrJoin(changed, ", "));
+}
+
+}  // namespace
+
+std::string CaptureCache::NewNode(const Segment& segment) const {
+  const std::vector<uint64_t>& key = segment.record.key();
+  size_t common = 0;
+  for (const auto& [other, family] : families_) {
+    const auto [end, unused] = std::mismatch(key.begin(), key.end(), other.begin(), other.end());
+    common = std::max(common, static_cast<size_t>(end - key.begin()));
+  }
+  size_t node = 0;
+  while (node + 1 < segment.nodes.size() && segment.nodes[node + 1].first_key <= common) ++node;
+  return absl::StrCat("new node ", segment.nodes[node].visit->node->name(), " (node call ", node, ")");
+}
+
+CaptureFamily& CaptureCache::FindFamily(const std::vector<uint64_t>& key) {
+  if (last_ != nullptr && last_->key == key) return *last_;
+  const auto found = families_.find(absl::MakeConstSpan(key));
+  if (found != families_.end()) return *(last_ = found->second.get());
+  if (families_.size() == kMaxFamilies) {
+    const auto older = [](const auto& a, const auto& b) { return a.second->last_use < b.second->last_use; };
+    last_ = nullptr;
+    families_.erase(std::min_element(families_.begin(), families_.end(), older));
+  }
+  auto family = std::make_unique<CaptureFamily>();
+  family->id = next_id_++;
+  family->key = key;
+  last_ = family.get();
+  families_.emplace(absl::MakeConstSpan(last_->key), std::move(family));
+  return *last_;
+}
+
+absl::StatusOr<CaptureCache::Found> CaptureCache::FindOrCapture(const Segment& segment, const ExecutionTarget& target,
+                                                                int max_plans, bool dynamic) {
+  const std::vector<int64_t>& numbers = segment.record.sizes();
+  const bool is_known = (last_ != nullptr && last_->key == segment.record.key()) ||
+                        families_.contains(absl::MakeConstSpan(segment.record.key()));
+  const std::string new_node = is_known ? "" : NewNode(segment);
+  Found found;
+  found.family = &FindFamily(segment.record.key());
+  CaptureFamily& family = *found.family;
+  family.last_use = ++uses_;
+  COTAN_RETURN_IF_ERROR(family.refused);
+  for (const std::unique_ptr<LinkedProgram>& program : family.programs) {
+    found.program = program.get();
+    if ((found.plan = program->FindPlan(numbers)) != nullptr) return found;
+  }
+  std::string refused;
+  for (auto program = family.programs.rbegin(); program != family.programs.rend(); ++program) {
+    absl::StatusOr<LinkedProgram::Plan*> plan = (*program)->MakePlan(segment, target, max_plans);
+    if (plan.ok()) {
+      found.program = program->get();
+      found.plan = *plan;
+      found.is_new_plan = true;
+      return found;
+    }
+    if (!absl::IsInvalidArgument(plan.status())) return plan.status();
+    refused = std::string(plan.status().message());
+  }
+  if (!family.seen.empty()) {
+    found.reason = ChangedSizes(family.seen.back(), numbers);
+    if (refused != "other sizes" && !refused.empty()) absl::StrAppend(&found.reason, "; ", refused);
+  } else {
+    found.reason = new_node.empty() ? NewNode(segment) : new_node;
+  }
+  if (family.seen.size() == kMaxSeen) family.seen.erase(family.seen.begin());
+  family.seen.push_back(numbers);
+  const absl::Span<const std::vector<int64_t>> seen = absl::MakeConstSpan(family.seen);
+  const absl::Status captured =
+      Capture(segment, SizePattern::Of(dynamic ? seen : seen.last(1)), target, max_plans, found);
+  if (family.programs.empty()) family.refused = captured;
+  COTAN_RETURN_IF_ERROR(captured);
+  return found;
+}
+
+absl::Status CaptureCache::Capture(const Segment& segment, SizePattern pattern, const ExecutionTarget& target,
+                                   int max_plans, Found& found) {
+  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<LinkedProgram> made,
+                         LinkedProgram::Link(segment, std::move(pattern), absl::StrCat("backward.", found.family->id)));
+  COTAN_ASSIGN_OR_RETURN(found.plan, made->MakePlan(segment, target, max_plans));
+  found.program = made.get();
+  found.is_new_plan = true;
+  std::vector<std::unique_ptr<LinkedProgram>>& programs = found.family->programs;
+  if (programs.size() == kMaxSeen) programs.erase(programs.begin());
+  programs.push_back(std::move(made));
+  return absl::OkStatus();
+}
+
+}  // namespace cotan

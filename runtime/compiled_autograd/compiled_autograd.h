@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// CompiledAutograd: a scope in which backwards are captured (torch/_dynamo/compiled_autograd.py).
+//
+//   {
+//     CompiledAutograd scope;
+//     COTAN_RETURN_IF_ERROR(autograd::Backward({loss}, {}, ops));
+//   }
+//
+// The first backward of a graph links the backwards of all programs, the views and the accumulations into one method
+// and plans it; later backwards of an equal graph run the plan. Results are those of the engine, bit for bit; hooks and
+// user nodes are called in its order. docs/compiled_autograd.md describes keys, sizes, segments and refusals.
+#ifndef COTAN_RUNTIME_COMPILED_AUTOGRAD_COMPILED_AUTOGRAD_H_
+#define COTAN_RUNTIME_COMPILED_AUTOGRAD_COMPILED_AUTOGRAD_H_
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "runtime/autograd/backward_run.h"
+#include "runtime/compiled_autograd/capture_run.h"
+
+namespace cotan {
+
+struct CompiledAutogradOptions {
+  // Make symbols of sizes that change; false: capture again for each set of sizes.
+  bool dynamic = true;
+  // Record the steps of each backward (CompiledAutograd::Trace()).
+  bool trace = false;
+  // Number of plans that each captured program keeps; at least 1.
+  int max_plans = 8;
+};
+
+// Applies to the backwards of the thread that created it, from its construction to Close() or the destructor. Scopes
+// nest; the innermost one decides. What was captured stays with the thread when scopes end, until Reset().
+class CompiledAutograd {
+ public:
+  // A scope in which backwards are walked.
+  struct DisabledTag {};
+  static constexpr DisabledTag kDisabled = {};
+
+  explicit CompiledAutograd(CompiledAutogradOptions options = {});
+  explicit CompiledAutograd(DisabledTag);
+  // Closes the scope. Scopes inside of it that are still open lose their effect. A scope that is destroyed by another
+  // thread stays open on its own.
+  ~CompiledAutograd();
+  CompiledAutograd(const CompiledAutograd&) = delete;
+  CompiledAutograd& operator=(const CompiledAutograd&) = delete;
+
+  // Ends the scope before its destructor. FailedPrecondition: a scope inside of it is open ("nested contexts must
+  // return before their parent"); the scope belongs to another thread; a backward is running.
+  absl::Status Close();
+
+  // Returns whether backwards of this thread are captured.
+  static bool IsEnabled();
+  // Returns whether a captured backward is running on this thread.
+  static bool IsRunning();
+  // Drops everything that this thread has captured, its counters and messages, and switches all open scopes off.
+  // FailedPrecondition: a backward is running.
+  static absl::Status Reset();
+
+  static const CaptureStats& Stats();
+  // Return why each capture was made, why segments were walked, and the steps of the last backward.
+  static const std::vector<std::string>& Reasons();
+  static const std::vector<std::string>& Messages();
+  static const std::vector<std::string>& Trace();
+  // Returns the linked methods of the last backward that was captured, as text.
+  static const std::string& Text();
+
+ private:
+  class Executor;
+  struct Scope;
+
+  static std::shared_ptr<Scope>& Innermost();  // of this thread; null: none
+  // Closes scopes until `end` is the innermost one.
+  static void CloseUpTo(const std::shared_ptr<Scope>& end);
+  void Open(std::unique_ptr<Executor> executor);
+
+  const std::thread::id thread_;
+  std::shared_ptr<Scope> scope_;
+};
+
+}  // namespace cotan
+
+#endif  // COTAN_RUNTIME_COMPILED_AUTOGRAD_COMPILED_AUTOGRAD_H_

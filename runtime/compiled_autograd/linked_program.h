@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// LinkedProgram: a segment of a backward as a program of one method.
+#ifndef COTAN_RUNTIME_COMPILED_AUTOGRAD_LINKED_PROGRAM_H_
+#define COTAN_RUNTIME_COMPILED_AUTOGRAD_LINKED_PROGRAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/sym_int.h"
+#include "linking/link_builder.h"
+#include "runtime/compiled_autograd/segment.h"
+#include "runtime/execution/executable.h"
+#include "runtime/execution/program.h"
+#include "runtime/tensor/tensor.h"
+
+namespace cotan {
+
+// The numbers of a segment's record as constants and symbols.
+struct SizePattern {
+  std::vector<SymInt> sizes;     // by number of the record
+  std::vector<int64_t> symbols;  // their values when the pattern was made
+
+  // Returns a pattern in which a number is a symbol if it differs in `seen`, which are records of one key; numbers that
+  // are equal in each record share a symbol. The symbols have the values of the last record.
+  static SizePattern Of(absl::Span<const std::vector<int64_t>> seen);
+  // Returns whether the numbers are an instance, and sets the values of the symbols.
+  bool Match(absl::Span<const int64_t> numbers, std::vector<int64_t>& values) const;
+};
+
+// Memory of the intermediate values of all linked programs of a thread.
+class LinkedArena {
+ public:
+  // Binds the executable to the arena, which grows. ResourceExhausted: the device has not enough memory.
+  absl::Status Begin(Device& device, Executable& executable);
+
+ private:
+  std::shared_ptr<Storage> memory_;
+  uint64_t generation_ = 1;
+};
+
+// Keeps the programs alive whose methods were spliced. Not thread-safe.
+class LinkedProgram {
+ public:
+  // Emits the nodes of the segment. Unimplemented, InvalidArgument: an op or a combination of types that is not linked.
+  static absl::StatusOr<std::unique_ptr<LinkedProgram>> Link(const Segment& segment, SizePattern pattern,
+                                                             absl::string_view name);
+
+  // A plan for one set of numbers.
+  struct Plan {
+    std::vector<int64_t> numbers;
+    std::unique_ptr<Executable> executable;
+    std::vector<Tensor> indices;  // by index input
+  };
+
+  // Returns the plan that was made for these numbers; null if there is none.
+  Plan* FindPlan(absl::Span<const int64_t> numbers);
+  // Makes a plan. InvalidArgument: the numbers do not fit the pattern or a guard. Other errors: as MakePlan().
+  absl::StatusOr<Plan*> MakePlan(const Segment& segment, const ExecutionTarget& target, int max_plans);
+
+  // Runs the plan for the tensors of the segment. `outputs`: those of the record, then Segment::outputs. Errors: as
+  // Executable::Run().
+  absl::Status Run(Plan& plan, LinkedArena& arena, const Segment& segment, Device& device,
+                   std::vector<Tensor>& outputs) const;
+
+  // Returns the text of the method.
+  std::string ToString() const;
+
+ private:
+  LinkedProgram(SizePattern pattern) : pattern_(std::move(pattern)) {}
+
+  SizePattern pattern_;
+  std::shared_ptr<const Program> program_;
+  std::vector<std::shared_ptr<const void>> kept_;
+  std::vector<SizeGuard> guards_;
+  std::vector<IndexInput> index_inputs_;
+  std::vector<int> method_inputs_;  // by input of the record; -1: unused
+  std::vector<std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace cotan
+
+#endif  // COTAN_RUNTIME_COMPILED_AUTOGRAD_LINKED_PROGRAM_H_
