@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "linking/index_input.h"
 #include "linking/substitute.h"
 #include "serialization/schema/tensor_type.h"
 
@@ -97,9 +98,20 @@ LinkBuilder::Value LinkBuilder::Input(TensorType type, absl::string_view name) {
   return value;
 }
 
-LinkBuilder::Value LinkBuilder::Index(const SymInt& n, decltype(IndexInput::elements) elements) {
-  index_inputs_.push_back({num_inputs(), std::move(elements)});
-  return Input(RowMajorType(DType::kInt64, {n}), absl::StrCat("index.", index_inputs_.size() - 1));
+void LinkBuilder::AddLinkedSource(absl::string_view method, uint64_t fingerprint) {
+  for (const serialization::LinkedSource& source : method_.linked().sources()) {
+    if (source.fingerprint() == fingerprint) return;
+  }
+  serialization::LinkedSource& source = *method_.mutable_linked()->add_sources();
+  source.set_method(std::string(method));
+  source.set_fingerprint(fingerprint);
+}
+
+LinkBuilder::Value LinkBuilder::Index(const SymInt& n, const view::AsStrided& place,
+                                      const std::optional<SymInt>& extent) {
+  serialization::LinkedBackward& linked = *method_.mutable_linked();
+  *linked.add_index_inputs() = ToProto(num_inputs(), place, extent);
+  return Input(RowMajorType(DType::kInt64, {n}), absl::StrCat("index.", linked.index_inputs_size() - 1));
 }
 
 void LinkBuilder::Output(Value value, absl::string_view name) {
@@ -131,7 +143,10 @@ absl::StatusOr<bool> LinkBuilder::Equal(const SymInt& a, const SymInt& b) {
   if (a.is_constant() && b.is_constant()) return a.constant() == b.constant();
   COTAN_ASSIGN_OR_RETURN(const int64_t a_now, a.Evaluate(symbols_));
   COTAN_ASSIGN_OR_RETURN(const int64_t b_now, b.Evaluate(symbols_));
-  guards_.push_back({a, b, a_now == b_now});
+  serialization::SizeGuard& guard = *method_.mutable_linked()->add_guards();
+  guard.set_a(a.ToString());
+  guard.set_b(b.ToString());
+  guard.set_equal(a_now == b_now);
   return a_now == b_now;
 }
 
@@ -307,13 +322,13 @@ absl::StatusOr<std::vector<LinkBuilder::Value>> LinkBuilder::Splice(const Method
   return outputs;
 }
 
-absl::Status CheckGuards(absl::Span<const SizeGuard> guards, absl::Span<const int64_t> symbols) {
-  for (const SizeGuard& guard : guards) {
-    COTAN_ASSIGN_OR_RETURN(const int64_t a, guard.a.Evaluate(symbols));
-    COTAN_ASSIGN_OR_RETURN(const int64_t b, guard.b.Evaluate(symbols));
-    if ((a == b) == guard.equal) continue;
-    return absl::InvalidArgumentError(absl::StrCat("sizes ", guard.a.ToString(), " = ", a, " and ", guard.b.ToString(),
-                                                   " = ", b, guard.equal ? " are no longer equal" : " are equal now"));
+absl::Status CheckGuards(const serialization::LinkedBackward& linked, absl::Span<const int64_t> symbols) {
+  for (const serialization::SizeGuard& guard : linked.guards()) {
+    COTAN_ASSIGN_OR_RETURN(const int64_t a, EvaluateSize(guard.a(), symbols));
+    COTAN_ASSIGN_OR_RETURN(const int64_t b, EvaluateSize(guard.b(), symbols));
+    if ((a == b) == guard.equal()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("sizes ", guard.a(), " = ", a, " and ", guard.b(), " = ", b,
+                                                   guard.equal() ? " are no longer equal" : " are equal now"));
   }
   return absl::OkStatus();
 }

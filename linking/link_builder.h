@@ -8,7 +8,7 @@
 #define COTAN_LINKING_LINK_BUILDER_H_
 
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,19 +22,6 @@
 #include "serialization/schema/program.pb.h"
 
 namespace cotan {
-
-// A comparison of two sizes that decided how the method was built. Other sizes need another method if it differs.
-struct SizeGuard {
-  SymInt a;
-  SymInt b;
-  bool equal = true;
-};
-
-// An input of the method whose elements, i64, depend on the sizes only.
-struct IndexInput {
-  int input = 0;  // of the method
-  std::function<absl::StatusOr<std::vector<int64_t>>(absl::Span<const int64_t> symbols)> elements;
-};
 
 // Returns a row-major type.
 serialization::TensorType RowMajorType(DType dtype, absl::Span<const SymInt> sizes);
@@ -50,13 +37,15 @@ class LinkBuilder {
   // Appends an input and returns its value; a dense one of this type.
   Value Input(serialization::TensorType type, absl::string_view name);
   int num_inputs() const { return method_.inputs_size(); }
-  // Appends an input i64[n] with computed elements.
-  Value Index(const SymInt& n, decltype(IndexInput::elements) elements);
+  // Appends an input i64[n] with the elements of IndexElements() (index_input.h).
+  Value Index(const SymInt& n, const view::AsStrided& place, const std::optional<SymInt>& extent = std::nullopt);
   // Appends a result, which is computed in row-major order.
   void Output(Value value, absl::string_view name);
   // Makes `value` the new content of method input `input`.
   void Update(int input, Value value);
 
+  // Records that the ops of a method are spliced; `fingerprint` is MethodFingerprint() (fingerprint.h).
+  void AddLinkedSource(absl::string_view method, uint64_t fingerprint);
   // The prefix of the source of the ops that follow: "net.backward".
   void SetSource(absl::string_view source) { source_ = std::string(source); }
 
@@ -90,10 +79,9 @@ class LinkBuilder {
   absl::StatusOr<std::vector<Value>> Splice(const serialization::Method& method, absl::Span<const SymInt> symbols,
                                             absl::Span<const Value> inputs, absl::Span<const Value> states);
 
+  // The method; `linked` has its guards, index inputs and sources.
   const serialization::Method& method() const { return method_; }
   serialization::Method& method() { return method_; }
-  const std::vector<SizeGuard>& guards() const { return guards_; }
-  const std::vector<IndexInput>& index_inputs() const { return index_inputs_; }
 
  private:
   Value AddValue(serialization::TensorType type, bool is_dense);
@@ -104,13 +92,11 @@ class LinkBuilder {
   serialization::Method method_;
   std::vector<int64_t> symbols_;
   std::vector<bool> is_dense_;  // by value; false: a view
-  std::vector<SizeGuard> guards_;
-  std::vector<IndexInput> index_inputs_;
   std::string source_;
 };
 
 // Returns InvalidArgument unless all guards hold for these values of the symbols.
-absl::Status CheckGuards(absl::Span<const SizeGuard> guards, absl::Span<const int64_t> symbols);
+absl::Status CheckGuards(const serialization::LinkedBackward& linked, absl::Span<const int64_t> symbols);
 
 }  // namespace cotan
 

@@ -103,9 +103,9 @@ TEST(LinkBuilderTest, DecisionsOnSymbolsAreGuarded) {
   ASSERT_TRUE(equal.ok());
   EXPECT_TRUE(*equal);
   EXPECT_TRUE(*link.Equal(SymInt::Symbol(0), SymInt::Symbol(0)));
-  EXPECT_EQ(link.guards().size(), 1);
-  EXPECT_TRUE(CheckGuards(link.guards(), {7, 7}).ok());
-  EXPECT_THAT(CheckGuards(link.guards(), {7, 8}).message(), HasSubstr("no longer equal"));
+  EXPECT_EQ(link.method().linked().guards_size(), 1);
+  EXPECT_TRUE(CheckGuards(link.method().linked(), {7, 7}).ok());
+  EXPECT_THAT(CheckGuards(link.method().linked(), {7, 8}).message(), HasSubstr("no longer equal"));
 }
 
 TEST(LinkBuilderTest, AViewIsCopiedWhereADenseValueIsNeeded) {

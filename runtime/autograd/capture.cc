@@ -19,7 +19,6 @@ void CaptureRecord::Clear() {
   sizes_.clear();
   inputs_.clear();
   outputs_.clear();
-  kept_.clear();
 }
 
 }  // namespace cotan::autograd

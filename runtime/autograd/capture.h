@@ -10,19 +10,16 @@
 #define COTAN_RUNTIME_AUTOGRAD_CAPTURE_H_
 
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/hash/hash.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/dtype.h"
 #include "base/layout.h"
 #include "base/sym_int.h"
+#include "linking/fingerprint.h"
 #include "linking/link_builder.h"
 #include "runtime/autograd/node.h"
 #include "runtime/tensor/tensor.h"
@@ -48,23 +45,20 @@ class CaptureRecord {
     StridedLayout layout;
   };
 
-  // Appends a word that the captured program depends on.
+  // Appends a word that the captured program depends on. Keys are kept in files: a word is the same in each process.
   void Key(uint64_t word) { key_.push_back(word); }
-  void KeyText(absl::string_view text) { Key(absl::HashOf(text)); }
+  void KeyText(absl::string_view text) { Key(Fingerprint(text)); }
   // Appends numbers that may change from backward to backward. Rank, zeros and ones are part of the key.
   void Sizes(absl::Span<const int64_t> values);
   void Size(int64_t value) { Sizes({&value, 1}); }
   void AddInput(Tensor tensor, InputUse use = InputUse::kRead) { inputs_.push_back({std::move(tensor), use}); }
   void AddOutput(DType dtype, StridedLayout layout) { outputs_.push_back({dtype, std::move(layout)}); }
-  // Keeps an object, whose address is in the key, alive as long as the captured program.
-  void KeepAlive(std::shared_ptr<const void> object) { kept_.push_back(std::move(object)); }
 
   const std::vector<uint64_t>& key() const { return key_; }
   const std::vector<int64_t>& sizes() const { return sizes_; }
   std::vector<Input>& inputs() { return inputs_; }
   const std::vector<Input>& inputs() const { return inputs_; }
   const std::vector<Output>& outputs() const { return outputs_; }
-  const std::vector<std::shared_ptr<const void>>& kept() const { return kept_; }
   void Clear();
 
  private:
@@ -72,7 +66,6 @@ class CaptureRecord {
   std::vector<int64_t> sizes_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
-  std::vector<std::shared_ptr<const void>> kept_;
 };
 
 // Gives a node what it needs to emit its ops. Indices are those of the node's own calls of CaptureRecord.

@@ -2,7 +2,6 @@
 
 #include "runtime/autograd/copy_node.h"
 
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -191,18 +190,9 @@ absl::Status CopySlicesNode::Emit(CaptureEmitter& emitter, absl::Span<const Capt
   } else {
     COTAN_ASSIGN_OR_RETURN(part, link.Zeros(link.TypeOf(*written)));
   }
-  const auto elements = [place, n](absl::Span<const int64_t> symbols) -> absl::StatusOr<std::vector<int64_t>> {
-    COTAN_ASSIGN_OR_RETURN(const int64_t count, n.Evaluate(symbols));
-    COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, Evaluate(place, symbols));
-    std::vector<int64_t> indices(static_cast<size_t>(count));
-    std::iota(indices.begin(), indices.end(), 0);
-    int64_t next = count;
-    for (const int64_t index : StorageIndices(layout)) indices[static_cast<size_t>(index)] = next++;
-    return indices;
-  };
   COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value flat, link.View(*incoming[0], view::View{.sizes = {n}}, {n}));
   COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value flat_part, link.View(part, view::View{.sizes = {k}}, {k}));
-  COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value rest, link.Replace(flat, n, flat_part, k, link.Index(n, elements)));
+  COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value rest, link.Replace(flat, n, flat_part, k, link.Index(n, place, n)));
   COTAN_ASSIGN_OR_RETURN(results[0], link.View(rest, view::View{.sizes = base_sizes}, base_sizes));
   return absl::OkStatus();
 }

@@ -252,13 +252,9 @@ class StridedViewNode final : public Node {
     const SymInt extent = emitter.Size(next);
     SymInt count = 1;
     for (const SymInt& size : seen.sizes) count = count * size;
-    const auto elements = [seen](absl::Span<const int64_t> symbols) -> absl::StatusOr<std::vector<int64_t>> {
-      COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, Evaluate(seen, symbols));
-      return StorageIndices(layout);
-    };
     COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value flat,
                            link.View(*incoming[0], view::View{.sizes = {count}}, {count}));
-    COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value whole, link.Scatter(flat, link.Index(count, elements), extent));
+    COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value whole, link.Scatter(flat, link.Index(count, seen), extent));
     COTAN_ASSIGN_OR_RETURN(results[0], link.View(whole, source, source.sizes));
     return absl::OkStatus();
   }

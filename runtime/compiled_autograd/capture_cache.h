@@ -11,14 +11,29 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "runtime/compiled_autograd/linked_methods.h"
 #include "runtime/compiled_autograd/linked_program.h"
 #include "runtime/compiled_autograd/segment.h"
 
 namespace cotan {
 
+struct CaptureSettings {
+  bool dynamic = true;
+  bool trace = false;
+  int max_plans = 8;
+  bool capture = true;                          // false: only linked methods
+  std::shared_ptr<const LinkedMethods> linked;  // null: none
+};
+
 // The captures of one key: each was made for sizes that the earlier ones do not fit.
 struct CaptureFamily {
-  uint64_t id = 0;  // never 0
+  // The part of the key that holds in any process: without the first kTargetWords words.
+  absl::Span<const uint64_t> portable_key() const { return absl::MakeConstSpan(key).subspan(kTargetWords); }
+  // Number of the key's first words that say where the segment runs: addresses of kernels and device, threads.
+  static constexpr size_t kTargetWords = 3;
+
+  int number = 0;
+  uint64_t fingerprint = 0;  // of portable_key()
   std::vector<uint64_t> key;
   std::vector<std::vector<int64_t>> seen;  // numbers of the captures, at most kMaxSeen
   std::vector<std::unique_ptr<LinkedProgram>> programs;
@@ -40,9 +55,12 @@ class CaptureCache {
     bool is_new_plan = false;
   };
 
-  // Returns a program for the segment: one that was captured, or a new one. Errors of LinkedProgram.
-  absl::StatusOr<Found> FindOrCapture(const Segment& segment, const ExecutionTarget& target, int max_plans,
-                                      bool dynamic);
+  // Returns a program for the segment: one that was captured, one of settings.linked, or a new one. NotFound: there is
+  // none, and settings.capture is false. Errors of LinkedProgram.
+  absl::StatusOr<Found> FindOrCapture(const Segment& segment, const ExecutionTarget& target,
+                                      const CaptureSettings& settings);
+  // Returns the methods of all programs, with different names.
+  std::vector<serialization::Method> Methods() const;
 
   void Clear() {
     families_.clear();
@@ -60,16 +78,20 @@ class CaptureCache {
     bool operator()(absl::Span<const uint64_t> a, absl::Span<const uint64_t> b) const { return a == b; }
   };
 
-  static absl::Status Capture(const Segment& segment, SizePattern pattern, const ExecutionTarget& target, int max_plans,
-                              Found& found);
-  CaptureFamily& FindFamily(const std::vector<uint64_t>& key);
+  static absl::Status Capture(const Segment& segment, const SizePattern& pattern, const ExecutionTarget& target,
+                              int max_plans, Found& found);
+  // Returns the family of the key. A new one has the programs of `linked`.
+  absl::StatusOr<CaptureFamily*> FindFamily(const std::vector<uint64_t>& key, const LinkedMethods* linked);
+  // Sets found.plan to a new plan of one of the family's programs; returns why the last one does not fit.
+  static absl::StatusOr<std::string> FindPlan(const Segment& segment, const ExecutionTarget& target, int max_plans,
+                                              Found& found);
   // Returns "new node NAME (node call I)": the first node that no family has at its place.
   std::string NewNode(const Segment& segment) const;
 
   // The keys point to CaptureFamily::key.
   absl::flat_hash_map<absl::Span<const uint64_t>, std::unique_ptr<CaptureFamily>, KeyHash, KeyEqual> families_;
   CaptureFamily* last_ = nullptr;
-  uint64_t next_id_ = 1;
+  int next_number_ = 0;
   uint64_t uses_ = 0;
 };
 

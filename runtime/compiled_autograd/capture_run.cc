@@ -6,9 +6,9 @@
 #include <memory>
 #include <numeric>
 
-#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "linking/fingerprint.h"
 #include "runtime/session/memory_overlap.h"
 
 namespace cotan {
@@ -91,16 +91,18 @@ absl::Status CaptureRun::VisitNode(Visit& visit) {
   COTAN_RETURN_IF_ERROR(Flush(absl::StrCat("call ", visit.node->name())));
   if (settings_.trace) Note(state_.trace, absl::StrCat("call ", visit.node->name()));
   ++state_.stats.called_nodes;
-  previous_ = absl::HashOf(previous_, visit.node->name());
+  previous_ = Fingerprint({previous_, Fingerprint(visit.node->name())});
   return run_.RunAfterHooks(visit);
 }
 
 void CaptureRun::BeginSegment() {
   if (!segment_.record.key().empty()) return;
-  segment_.record.Key(previous_);
+  // CaptureFamily::kTargetWords words.
   segment_.record.Key(reinterpret_cast<uintptr_t>(target_.kernels));
   segment_.record.Key(reinterpret_cast<uintptr_t>(target_.device));
-  segment_.record.Key(static_cast<uint64_t>(target_.threads) * 2 + (run_.retains_graph() ? 1 : 0));
+  segment_.record.Key(static_cast<uint64_t>(target_.threads));
+  segment_.record.Key(previous_);
+  segment_.record.Key(run_.retains_graph() ? 1 : 0);
 }
 
 absl::StatusOr<bool> CaptureRun::Describe(Visit& visit) {
@@ -237,11 +239,11 @@ absl::Status CaptureRun::Flush(absl::string_view next) {
 
 absl::StatusOr<CaptureCache::Found> CaptureRun::FindProgram() {
   COTAN_RETURN_IF_ERROR(FindOverlap());
-  return state_.cache.FindOrCapture(segment_, target_, settings_.max_plans, settings_.dynamic);
+  return state_.cache.FindOrCapture(segment_, target_, settings_);
 }
 
 absl::Status CaptureRun::RunSegment(const CaptureCache::Found& found) {
-  previous_ = found.family->id;
+  previous_ = found.family->fingerprint;
   state_.stats.plans += found.is_new_plan ? 1 : 0;
   if (!found.reason.empty()) {
     if (!captured_) state_.text.clear();
@@ -326,7 +328,7 @@ absl::Status CaptureRun::WalkSegment(const absl::Status& reason) {
   }
   std::vector<Visit*> visits;
   for (const DescribedNode& node : segment_.nodes) visits.push_back(node.visit);
-  previous_ = absl::HashOf(segment_.record.key());
+  previous_ = Fingerprint(absl::MakeConstSpan(segment_.record.key()).subspan(CaptureFamily::kTargetWords));
   segment_.Clear();  // so that the engine may take over tensors
   for (Visit* const visit : visits) COTAN_RETURN_IF_ERROR(run_.RunAfterHooks(*visit));
   return absl::OkStatus();

@@ -45,12 +45,6 @@ struct CaptureState {
   static constexpr size_t kMaxMessages = 256;
 };
 
-struct CaptureSettings {
-  bool dynamic = true;
-  bool trace = false;
-  int max_plans = 8;
-};
-
 // Visits the nodes in the engine's order. Nodes that can be captured are described and collected; before a hook or a
 // node that is called through, the collected segment runs. Used for one backward.
 class CaptureRun {
@@ -93,7 +87,7 @@ class CaptureRun {
   Segment& segment_;
   std::vector<Pending> pending_;                  // by visit
   std::vector<std::pair<Visit*, int>> arriving_;  // inputs with pending results, in order of the first
-  uint64_t previous_ = 0;                         // id of the segment before, and a hash of what followed
+  uint64_t previous_ = 0;                         // fingerprint of the segment before, and of what followed
   bool captured_ = false;
   bool walked_ = false;
 };

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "linking/linked_artifact.h"
+#include "serialization/container/container.h"
+
 namespace cotan {
 namespace {
 
@@ -30,7 +33,11 @@ std::shared_ptr<CompiledAutograd::Scope>& CompiledAutograd::Innermost() {
 class CompiledAutograd::Executor final : public autograd::BackwardExecutor {
  public:
   explicit Executor(const CompiledAutogradOptions& options)
-      : settings_{.dynamic = options.dynamic, .trace = options.trace, .max_plans = std::max(1, options.max_plans)} {}
+      : settings_{.dynamic = options.dynamic,
+                  .trace = options.trace,
+                  .max_plans = std::max(1, options.max_plans),
+                  .capture = options.capture,
+                  .linked = options.linked} {}
 
   // A backward that a node or hook of another one starts is walked.
   absl::Status Execute(autograd::BackwardRun& run) override {
@@ -109,5 +116,13 @@ const std::vector<std::string>& CompiledAutograd::Reasons() { return State().rea
 const std::vector<std::string>& CompiledAutograd::Messages() { return State().messages; }
 const std::vector<std::string>& CompiledAutograd::Trace() { return State().trace; }
 const std::string& CompiledAutograd::Text() { return State().text; }
+
+absl::Status CompiledAutograd::SaveCaptures(const std::string& path) {
+  const std::vector<serialization::Method> methods = State().cache.Methods();
+  if (methods.empty()) {
+    return absl::FailedPreconditionError("this thread has captured nothing: run the backwards in a scope first");
+  }
+  return ArtifactWriter().Finish(LinkedArtifact(methods), path);
+}
 
 }  // namespace cotan

@@ -31,6 +31,10 @@ struct CompiledAutogradOptions {
   bool trace = false;
   // Number of plans that each captured program keeps; at least 1.
   int max_plans = 8;
+  // Methods that were linked ahead of time. A graph that one of them fits is not captured.
+  std::shared_ptr<const LinkedMethods> linked = nullptr;
+  // false: walk what no linked method fits; Messages() says so.
+  bool capture = true;
 };
 
 // Applies to the backwards of the thread that created it, from its construction to Close() or the destructor. Scopes
@@ -68,6 +72,10 @@ class CompiledAutograd {
   static const std::vector<std::string>& Trace();
   // Returns the linked methods of the last backward that was captured, as text.
   static const std::string& Text();
+
+  // Writes everything that this thread has captured to an artifact, for LinkedMethods and for //aot:link.
+  // FailedPrecondition: nothing was captured. Errors of ArtifactWriter::Finish().
+  static absl::Status SaveCaptures(const std::string& path);
 
  private:
   class Executor;

@@ -8,7 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "linking/index_input.h"
+#include "linking/link_builder.h"
 #include "linking/link_passes.h"
+#include "linking/linked_artifact.h"
 #include "runtime/autograd/backward_run.h"
 #include "serialization/container/container.h"
 #include "serialization/schema/tensor_type.h"
@@ -121,18 +124,25 @@ class Linker final : public autograd::CaptureEmitter {
   std::vector<CapturedValue> outputs_;  // of the record
 };
 
-absl::StatusOr<std::shared_ptr<const Program>> ToProgram(serialization::Method method, int num_symbols) {
-  serialization::Artifact artifact;
-  artifact.set_producer("compiled autograd");
-  for (int i = 0; i < num_symbols; ++i) {
-    serialization::SymbolProto& symbol = *artifact.add_symbols();
-    symbol.set_name(absl::StrCat("size.", i));
-    symbol.set_min(1);
-    symbol.set_max(kMaxElements);
-  }
-  *artifact.add_methods() = std::move(method);
-  COTAN_ASSIGN_OR_RETURN(std::string bytes, ArtifactWriter().Serialize(std::move(artifact)));
+// Describes the method for LinkedProgram::Load().
+void AddDescription(const Linker& linker, absl::Span<const uint64_t> key, const SizePattern& pattern,
+                    serialization::LinkedBackward& linked) {
+  for (const uint64_t word : key) linked.add_key(word);
+  for (const SymInt& size : pattern.sizes) linked.add_sizes(size.ToString());
+  linked.set_num_symbols(static_cast<uint32_t>(pattern.symbols.size()));
+  for (const int input : linker.method_inputs()) linked.add_inputs(static_cast<uint32_t>(input + 1));
+}
+
+absl::StatusOr<std::shared_ptr<const Program>> ToProgram(serialization::Method method) {
+  COTAN_ASSIGN_OR_RETURN(std::string bytes, ArtifactWriter().Serialize(LinkedArtifact({&method, 1})));
   return Program::LoadBytes(std::move(bytes), "captured backward");
+}
+
+// InvalidArgument: a tensor that the linked method reads or returns has another type than the segment's.
+absl::Status CheckType(absl::string_view what, int index, const TensorSpec& planned, DType dtype,
+                       absl::Span<const int64_t> sizes) {
+  if (planned.dtype == dtype && absl::MakeConstSpan(planned.layout.sizes) == sizes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the linked method has another type of ", what, " ", index));
 }
 
 }  // namespace
@@ -168,6 +178,19 @@ bool SizePattern::Match(absl::Span<const int64_t> numbers, std::vector<int64_t>&
   return true;
 }
 
+absl::StatusOr<SizePattern> SizePattern::Parse(const serialization::LinkedBackward& linked) {
+  SizePattern pattern;
+  pattern.symbols.resize(linked.num_symbols(), 1);
+  for (const std::string& text : linked.sizes()) {
+    COTAN_ASSIGN_OR_RETURN(SymInt size, ParseSize(text, static_cast<int>(linked.num_symbols())));
+    if (!size.is_constant() && size.kind() != SymInt::Kind::kSymbol) {
+      return absl::InvalidArgumentError(absl::StrCat("size '", text, "' is neither a constant nor a symbol"));
+    }
+    pattern.sizes.push_back(std::move(size));
+  }
+  return pattern;
+}
+
 absl::Status LinkedArena::Begin(Device& device, Executable& executable) {
   const auto bytes = static_cast<size_t>(executable.plan().arena_bytes);
   if (memory_ == nullptr || &memory_->device() != &device || memory_->bytes() < bytes) {
@@ -179,20 +202,29 @@ absl::Status LinkedArena::Begin(Device& device, Executable& executable) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<LinkedProgram>> LinkedProgram::Link(const Segment& segment, SizePattern pattern,
-                                                                   absl::string_view name) {
-  auto made = std::unique_ptr<LinkedProgram>(new LinkedProgram(std::move(pattern)));
-  Linker linker(segment, made->pattern_, name);
+absl::StatusOr<std::unique_ptr<LinkedProgram>> LinkedProgram::Link(const Segment& segment,
+                                                                   absl::Span<const uint64_t> key,
+                                                                   const SizePattern& pattern, absl::string_view name) {
+  Linker linker(segment, pattern, name);
   COTAN_RETURN_IF_ERROR(linker.Emit());
-  LinkBuilder& link = linker.link();
-  RemoveDeadOps(link.method());
-  AccumulateAsSoonAsPossible(link.method());
-  COTAN_ASSIGN_OR_RETURN(made->program_,
-                         ToProgram(std::move(link.method()), static_cast<int>(made->pattern_.symbols.size())));
-  made->kept_ = segment.record.kept();
-  made->guards_ = link.guards();
-  made->index_inputs_ = link.index_inputs();
-  made->method_inputs_ = linker.method_inputs();
+  serialization::Method& method = linker.link().method();
+  RemoveDeadOps(method);
+  AccumulateAsSoonAsPossible(method);
+  AddDescription(linker, key, pattern, *method.mutable_linked());
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, ToProgram(std::move(method)));
+  return Load(std::move(program), 0);
+}
+
+absl::StatusOr<std::unique_ptr<LinkedProgram>> LinkedProgram::Load(std::shared_ptr<const Program> program, int method) {
+  auto made = std::unique_ptr<LinkedProgram>(new LinkedProgram(std::move(program), method));
+  if (!made->method().has_linked()) {
+    return absl::InvalidArgumentError(absl::StrCat("method '", made->method().name(), "' is not a linked method"));
+  }
+  COTAN_ASSIGN_OR_RETURN(made->pattern_, SizePattern::Parse(made->linked()));
+  for (const uint32_t input : made->linked().inputs()) made->method_inputs_.push_back(static_cast<int>(input) - 1);
+  for (const serialization::IndexInput& index : made->linked().index_inputs()) {
+    made->index_inputs_.push_back(static_cast<int>(index.input()));
+  }
   return made;
 }
 
@@ -208,16 +240,23 @@ absl::StatusOr<LinkedProgram::Plan*> LinkedProgram::MakePlan(const Segment& segm
   auto plan = std::make_unique<Plan>();
   plan->numbers = segment.record.sizes();
   std::vector<int64_t> symbols;
-  if (!pattern_.Match(plan->numbers, symbols)) return absl::InvalidArgumentError("other sizes");
-  COTAN_RETURN_IF_ERROR(CheckGuards(guards_, symbols));
+  if (!pattern_.Match(plan->numbers, symbols)) return absl::InvalidArgumentError(kOtherSizes);
+  COTAN_RETURN_IF_ERROR(CheckGuards(linked(), symbols));
+  if (method_inputs_.size() != segment.record.inputs().size()) {
+    return absl::InvalidArgumentError("the linked method describes another number of tensors");
+  }
   ScheduleOptions options;
   for (size_t i = 0; i < method_inputs_.size(); ++i) {
     const bool dies = segment.record.inputs()[i].use == InputUse::kDonated;
     if (dies && method_inputs_[i] >= 0) options.donated.push_back(method_inputs_[i]);
   }
-  COTAN_ASSIGN_OR_RETURN(plan->executable, Executable::Make(*program_, 0, symbols, target, options));
-  for (const IndexInput& index : index_inputs_) {
-    COTAN_ASSIGN_OR_RETURN(const std::vector<int64_t> elements, index.elements(symbols));
+  COTAN_ASSIGN_OR_RETURN(plan->executable, Executable::Make(*program_, method_, symbols, target, options));
+  COTAN_RETURN_IF_ERROR(CheckTypes(segment, *plan->executable));
+  for (const serialization::IndexInput& index : linked().index_inputs()) {
+    COTAN_ASSIGN_OR_RETURN(const std::vector<int64_t> elements, IndexElements(index, symbols));
+    COTAN_RETURN_IF_ERROR(CheckType("index list", static_cast<int>(index.input()),
+                                    plan->executable->plan().inputs[index.input()], DType::kInt64,
+                                    {static_cast<int64_t>(elements.size())}));
     COTAN_ASSIGN_OR_RETURN(const Tensor host, Tensor::From<int64_t>(elements, {static_cast<int64_t>(elements.size())}));
     COTAN_ASSIGN_OR_RETURN(Tensor tensor, host.ToDevice(*target.device));
     plan->indices.push_back(std::move(tensor));
@@ -225,6 +264,33 @@ absl::StatusOr<LinkedProgram::Plan*> LinkedProgram::MakePlan(const Segment& segm
   if (static_cast<int>(plans_.size()) == max_plans) plans_.erase(plans_.begin());
   plans_.push_back(std::move(plan));
   return plans_.back().get();
+}
+
+absl::Status LinkedProgram::CheckTypes(const Segment& segment, const Executable& executable) const {
+  const cotan::Plan& plan = executable.plan();
+  const std::vector<autograd::CaptureRecord::Input>& inputs = segment.record.inputs();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (method_inputs_[i] < 0) continue;
+    const TensorSpec& planned = plan.inputs[static_cast<size_t>(method_inputs_[i])];
+    const Tensor& tensor = inputs[i].tensor;
+    COTAN_RETURN_IF_ERROR(CheckType("input", method_inputs_[i], planned, tensor.dtype(), tensor.sizes()));
+  }
+  const std::vector<autograd::CaptureRecord::Output>& outputs = segment.record.outputs();
+  if (plan.outputs.size() != outputs.size() + segment.outputs.size()) {
+    return absl::InvalidArgumentError("the linked method has another number of outputs");
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    COTAN_RETURN_IF_ERROR(CheckType("output", static_cast<int>(i), plan.outputs[i], outputs[i].dtype,
+                                    absl::MakeConstSpan(outputs[i].layout.sizes)));
+  }
+  for (size_t i = 0; i < segment.outputs.size(); ++i) {
+    const Arrival& arrival = segment.arrivals[static_cast<size_t>(segment.outputs[i].arrival)];
+    const auto sizes = absl::MakeConstSpan(segment.record.sizes())
+                           .subspan(static_cast<size_t>(arrival.first_size), static_cast<size_t>(arrival.rank));
+    const size_t output = outputs.size() + i;
+    COTAN_RETURN_IF_ERROR(CheckType("output", static_cast<int>(output), plan.outputs[output], arrival.dtype, sizes));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status LinkedProgram::Run(Plan& plan, LinkedArena& arena, const Segment& segment, Device& device,
@@ -236,7 +302,7 @@ absl::Status LinkedProgram::Run(Plan& plan, LinkedArena& arena, const Segment& s
     COTAN_RETURN_IF_ERROR(executable.SetInput(method_inputs_[i], segment.record.inputs()[i].tensor));
   }
   for (size_t i = 0; i < index_inputs_.size(); ++i) {
-    COTAN_RETURN_IF_ERROR(executable.SetInput(index_inputs_[i].input, plan.indices[i]));
+    COTAN_RETURN_IF_ERROR(executable.SetInput(index_inputs_[i], plan.indices[i]));
   }
   outputs.clear();
   int next = 0;
@@ -251,6 +317,6 @@ absl::Status LinkedProgram::Run(Plan& plan, LinkedArena& arena, const Segment& s
   return executable.Run();
 }
 
-std::string LinkedProgram::ToString() const { return MethodText(program_->artifact(), program_->method(0)); }
+std::string LinkedProgram::ToString() const { return MethodText(program_->artifact(), method()); }
 
 }  // namespace cotan

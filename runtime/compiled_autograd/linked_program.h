@@ -13,7 +13,6 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/sym_int.h"
-#include "linking/link_builder.h"
 #include "runtime/compiled_autograd/segment.h"
 #include "runtime/execution/executable.h"
 #include "runtime/execution/program.h"
@@ -29,6 +28,9 @@ struct SizePattern {
   // Returns a pattern in which a number is a symbol if it differs in `seen`, which are records of one key; numbers that
   // are equal in each record share a symbol. The symbols have the values of the last record.
   static SizePattern Of(absl::Span<const std::vector<int64_t>> seen);
+  // Reads the pattern of a linked method; symbols have no values. InvalidArgument: a size is neither a constant nor a
+  // symbol.
+  static absl::StatusOr<SizePattern> Parse(const serialization::LinkedBackward& linked);
   // Returns whether the numbers are an instance, and sets the values of the symbols.
   bool Match(absl::Span<const int64_t> numbers, std::vector<int64_t>& values) const;
 };
@@ -44,12 +46,18 @@ class LinkedArena {
   uint64_t generation_ = 1;
 };
 
-// Keeps the programs alive whose methods were spliced. Not thread-safe.
+// The message of LinkedProgram::MakePlan() if the numbers do not fit the pattern.
+inline constexpr absl::string_view kOtherSizes = "other sizes";
+
+// A method that links the nodes of a segment (Method.linked), with its plans. Not thread-safe.
 class LinkedProgram {
  public:
-  // Emits the nodes of the segment. Unimplemented, InvalidArgument: an op or a combination of types that is not linked.
-  static absl::StatusOr<std::unique_ptr<LinkedProgram>> Link(const Segment& segment, SizePattern pattern,
-                                                             absl::string_view name);
+  // Emits the nodes of the segment, whose portable key is `key`. Unimplemented, InvalidArgument: an op or a combination
+  // of types that is not linked.
+  static absl::StatusOr<std::unique_ptr<LinkedProgram>> Link(const Segment& segment, absl::Span<const uint64_t> key,
+                                                             const SizePattern& pattern, absl::string_view name);
+  // Uses a method of a program. InvalidArgument: it is not a linked method.
+  static absl::StatusOr<std::unique_ptr<LinkedProgram>> Load(std::shared_ptr<const Program> program, int method);
 
   // A plan for one set of numbers.
   struct Plan {
@@ -60,7 +68,8 @@ class LinkedProgram {
 
   // Returns the plan that was made for these numbers; null if there is none.
   Plan* FindPlan(absl::Span<const int64_t> numbers);
-  // Makes a plan. InvalidArgument: the numbers do not fit the pattern or a guard. Other errors: as MakePlan().
+  // Makes a plan. InvalidArgument: the numbers do not fit the pattern or a guard; the method has other inputs or
+  // outputs than the segment. Other errors: as Executable::Make().
   absl::StatusOr<Plan*> MakePlan(const Segment& segment, const ExecutionTarget& target, int max_plans);
 
   // Runs the plan for the tensors of the segment. `outputs`: those of the record, then Segment::outputs. Errors: as
@@ -68,18 +77,20 @@ class LinkedProgram {
   absl::Status Run(Plan& plan, LinkedArena& arena, const Segment& segment, Device& device,
                    std::vector<Tensor>& outputs) const;
 
+  const serialization::Method& method() const { return program_->method(method_); }
   // Returns the text of the method.
   std::string ToString() const;
 
  private:
-  LinkedProgram(SizePattern pattern) : pattern_(std::move(pattern)) {}
+  LinkedProgram(std::shared_ptr<const Program> program, int method) : program_(std::move(program)), method_(method) {}
+  const serialization::LinkedBackward& linked() const { return method().linked(); }
+  absl::Status CheckTypes(const Segment& segment, const Executable& executable) const;
 
+  const std::shared_ptr<const Program> program_;
+  const int method_;
   SizePattern pattern_;
-  std::shared_ptr<const Program> program_;
-  std::vector<std::shared_ptr<const void>> kept_;
-  std::vector<SizeGuard> guards_;
-  std::vector<IndexInput> index_inputs_;
   std::vector<int> method_inputs_;  // by input of the record; -1: unused
+  std::vector<int> index_inputs_;   // of the method
   std::vector<std::unique_ptr<Plan>> plans_;
 };
 

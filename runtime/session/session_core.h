@@ -33,7 +33,6 @@ class SessionCore {
   SessionCore& operator=(const SessionCore&) = delete;
 
   const Program& program() const { return *program_; }
-  const std::shared_ptr<const Program>& program_ptr() const { return program_; }
   const ExecutionTarget& target() const { return target_; }
   // Returns the number of plans cached by each MethodPlans.
   int max_plans() const { return max_plans_; }

@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Measures captured backwards: a network of three programs (backbone, head, loss) against one fused program, and the
-// overhead of a backward that has been captured before.
+// Measures captured backwards: a network of three programs (backbone, head, loss) against one fused program, captured
+// when it runs or linked and fused ahead of time, and the overhead of a backward that has been captured before.
 //
 //   ./bazelw run //testing/bench:captured [-- --seconds=N]
 #include <ATen/ATen.h>
 
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
+#include "absl/functional/function_ref.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "aot/compile.h"
+#include "aot/linking/fuse_linked.h"
 #include "base/status_macros.h"
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/autograd/engine.h"
@@ -23,6 +28,7 @@
 #include "runtime/execution/program.h"
 #include "runtime/function.h"
 #include "runtime/session.h"
+#include "serialization/container/container.h"
 #include "testing/bench/measure.h"
 
 ABSL_FLAG(double, seconds, 2, "time to spend on each side of each measurement");
@@ -64,6 +70,17 @@ struct Called {
   std::vector<FunctionResult> results = {};
 };
 
+// Returns what this thread has captured, fused as by //aot:link.
+absl::StatusOr<std::shared_ptr<const LinkedMethods>> LinkAheadOfTime() {
+  const std::string path = absl::StrCat(std::filesystem::temp_directory_path().string(), "/captures.cotan");
+  COTAN_RETURN_IF_ERROR(CompiledAutograd::SaveCaptures(path));
+  COTAN_ASSIGN_OR_RETURN(const auto captures, Program::Load(path));
+  COTAN_ASSIGN_OR_RETURN(serialization::Artifact fused, aot::FuseLinked(captures->artifact()));
+  COTAN_ASSIGN_OR_RETURN(std::string bytes, ArtifactWriter().Serialize(std::move(fused)));
+  COTAN_ASSIGN_OR_RETURN(const auto program, Program::LoadBytes(std::move(bytes)));
+  return LinkedMethods::Load(program);
+}
+
 // The leaves of the network, on which all variants work.
 std::vector<Variable> MakeLeaves(const Tensors& values) {
   std::vector<Variable> leaves;
@@ -80,6 +97,23 @@ absl::Status Step(absl::StatusOr<Variable> loss, std::vector<Variable>& leaves, 
   COTAN_RETURN_IF_ERROR(autograd::Backward({*loss}, {}, ops));
   for (Variable& leaf : leaves) leaf.SetGrad(Variable());
   return absl::OkStatus();
+}
+
+// Measures steps with backwards that were linked ahead of time, after steps that were captured.
+absl::Status MeasureLinked(const Sizes& sizes, absl::FunctionRef<absl::Status()> run_three,
+                           absl::FunctionRef<absl::Status()> run_fused) {
+  COTAN_ASSIGN_OR_RETURN(const auto methods, LinkAheadOfTime());
+  COTAN_RETURN_IF_ERROR(CompiledAutograd::Reset());
+  const auto linked = [&] {
+    CompiledAutograd scope({.linked = methods, .capture = false});
+    return run_three();
+  };
+  const MeasureOptions options = {.seconds = absl::GetFlag(FLAGS_seconds)};
+  COTAN_ASSIGN_OR_RETURN(const auto times, MeasureInTurns(options, linked, run_fused));
+  absl::PrintF("%-6s step: 3 programs linked ahead of time %9.1f us, 1 program %9.1f us, ratio %.3f\n", sizes.name,
+               times.first.min_us, times.second.min_us, times.first.min_us / times.second.min_us);
+  if (CompiledAutograd::Stats().walked_segments == 0) return CompiledAutograd::Reset();
+  return absl::InternalError(CompiledAutograd::Messages().back());
 }
 
 absl::Status Measure(const Sizes& sizes) {
@@ -139,7 +173,8 @@ absl::Status Measure(const Sizes& sizes) {
   const CaptureStats& stats = CompiledAutograd::Stats();
   absl::PrintF("%-6s %d captures, %d hits, %d walked segments\n", sizes.name, stats.captures, stats.hits,
                stats.walked_segments);
-  return stats.walked_segments == 0 ? absl::OkStatus() : absl::InternalError(CompiledAutograd::Messages().back());
+  if (stats.walked_segments != 0) return absl::InternalError(CompiledAutograd::Messages().back());
+  return MeasureLinked(sizes, run_three, run_fused);
 }
 
 }  // namespace

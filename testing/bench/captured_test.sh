@@ -4,4 +4,4 @@
 set -euo pipefail
 out=$("$TEST_SRCDIR/$TEST_WORKSPACE/testing/bench/captured" --seconds=0.05)
 echo "$out"
-[[ $(grep -c " us, ratio " <<<"$out") == 3 ]]
+[[ $(grep -c " us, ratio " <<<"$out") == 6 ]]

@@ -250,15 +250,14 @@ absl::StatusOr<bool> CompiledBackward::Describe(const BackwardContext& context, 
     results[static_cast<size_t>(i)] = IsDefined(i, context, incoming);
     any_defined = any_defined || results[static_cast<size_t>(i)];
   }
-  record.Key(reinterpret_cast<uintptr_t>(function.program));
-  record.Key(static_cast<uint64_t>(function.backward.method) * 2 + (any_defined ? 1 : 0));
+  record.Key(core_->backward_fingerprint());
+  record.Key(any_defined ? 1 : 0);
   is_described_ = any_defined;
   if (!any_defined) return true;
 
   COTAN_RETURN_IF_ERROR(CheckMode());
   COTAN_RETURN_IF_ERROR(CheckStates(read_states_));
   COTAN_ASSIGN_OR_RETURN(std::vector<Tensor> values, Unpack());
-  record.KeepAlive(core_->session().program_ptr());
   record.Sizes(symbols_);
   const std::vector<int>& donated = function.backward.donated;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -281,6 +280,7 @@ absl::Status CompiledBackward::Emit(autograd::CaptureEmitter& emitter,
   const Program& program = *function.program;
   const serialization::Method& method = program.method(function.backward.method);
   LinkBuilder& link = emitter.link();
+  link.AddLinkedSource(method.name(), core_->backward_fingerprint());
   const SymIntVector symbols = emitter.Sizes(0, static_cast<int>(symbols_.size()));
   const auto type_of = [&](uint32_t value) -> absl::StatusOr<serialization::TensorType> {
     serialization::TensorType type = method.values(static_cast<int>(value)).type();

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "linking/fingerprint.h"
+
 namespace cotan {
 namespace {
 
@@ -27,6 +29,13 @@ FunctionCore::FunctionCore(std::shared_ptr<SessionCore> session, FunctionMetadat
       donated_backward_(*session_, metadata_.backward.method, metadata_.num_saved,
                         {.results = {}, .donated = metadata_.backward.donated}),
       freed_(static_cast<size_t>(metadata_.num_saved)) {}
+
+uint64_t FunctionCore::backward_fingerprint() {
+  if (!backward_fingerprint_.has_value()) {
+    backward_fingerprint_ = MethodFingerprint(metadata_.program->artifact(), metadata_.backward.method);
+  }
+  return *backward_fingerprint_;
+}
 
 Tensor FunctionCore::AcquireSavedBuffer(int index) {
   std::vector<Tensor>& freed = freed_[static_cast<size_t>(index)];

@@ -4,7 +4,9 @@
 #ifndef COTAN_RUNTIME_FUNCTION_CORE_FUNCTION_CORE_H_
 #define COTAN_RUNTIME_FUNCTION_CORE_FUNCTION_CORE_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -35,6 +37,10 @@ class FunctionCore : public std::enable_shared_from_this<FunctionCore> {
   // before the first backward.
   MethodPlans& backward(bool donated) { return donated ? donated_backward_ : plain_backward_; }
 
+  // Returns MethodFingerprint() of the backward method (linking/fingerprint.h), computed by the first call.
+  // Precondition: there is one.
+  uint64_t backward_fingerprint();
+
   // Returns the function that computes the gradients with history; null if the method has none.
   DifferentiableBackward* differentiable_backward() const { return differentiable_backward_.get(); }
   // Sets it, before the first call.
@@ -57,6 +63,7 @@ class FunctionCore : public std::enable_shared_from_this<FunctionCore> {
   MethodPlans donated_backward_;
   std::shared_ptr<DifferentiableBackward> differentiable_backward_;
   std::vector<std::vector<Tensor>> freed_;  // by saved value
+  std::optional<uint64_t> backward_fingerprint_;
   FunctionStats stats_;
 };
 
