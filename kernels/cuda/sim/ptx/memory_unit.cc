@@ -46,41 +46,56 @@ const char* SpaceName(Space space) {
   }
 }
 
-// Returns whether the lanes are the first of a warp and access consecutive elements.
-bool IsRun(const WarpAccess& access) {
-  if ((access.mask & (access.mask + 1)) != 0 || !std::has_single_bit(access.size)) return false;
+// Sets `run` and `uniform`.
+void Classify(WarpAccess& access) {
+  const uint64_t first = access.address[std::countr_zero(access.mask)];
   const int lanes = std::popcount(access.mask);
-  bool run = true;
-  for (int i = 1; i < lanes; ++i)
-    run &= access.address[i] == access.address[0] + static_cast<uint64_t>(i) * access.size;
-  return run;
+  bool run = (access.mask & (access.mask + 1)) == 0 && std::has_single_bit(access.size);
+  for (int i = 1; run && i < lanes; ++i) run = access.address[i] == first + static_cast<uint64_t>(i) * access.size;
+  bool uniform = true;
+  for (uint32_t rest = access.mask; uniform && rest != 0; rest &= rest - 1) {
+    uniform = access.address[std::countr_zero(rest)] == first;
+  }
+  access.run = run;
+  access.uniform = uniform;
 }
 
-bool IsUniform(const WarpAccess& access) {
-  const uint64_t first = access.address[std::countr_zero(access.mask)];
-  bool uniform = true;
-  ForEachLane(access.mask, [&](int lane) { uniform &= access.address[lane] == first; });
-  return uniform;
-}
+// The words of shared memory that one pass may need, by bank.
+class Banks {
+ public:
+  void Add(uint64_t word) {
+    const size_t bank = word % kBanks;
+    uint64_t* const words = words_[bank];
+    for (uint32_t i = 0; i < count_[bank]; ++i) {
+      if (words[i] == word) return;
+    }
+    words[count_[bank]++] = word;
+    passes_ = std::max(passes_, count_[bank]);
+  }
+  uint32_t passes() const { return passes_; }
+
+ private:
+  static constexpr size_t kBanks = 32;
+  uint32_t passes_ = 0;
+  uint32_t count_[kBanks] = {};
+  uint64_t words_[kBanks][2 * kWarpSize];  // Only the counted ones are set.
+};
 
 // Returns the number of passes beyond one that a shared access takes: a bank serves one 4-byte word
 // a pass, to any number of lanes. Accesses of 8 and 16 bytes are served by halves and quarters of a warp.
 uint64_t BankConflicts(const WarpAccess& access) {
   const uint32_t at_once = std::max<uint32_t>(1, 128 / std::max<uint32_t>(access.size, 4));
   uint64_t conflicts = 0;
-  uint64_t words[kWarpSize * 16];
   for (uint32_t rest = access.mask; rest != 0;) {
-    size_t count = 0;
+    Banks banks;
+    uint64_t last = ~uint64_t{0};
     for (uint32_t i = 0; i < at_once && rest != 0; ++i, rest &= rest - 1) {
       const uint64_t address = access.address[std::countr_zero(rest)];
-      for (uint64_t word = address / 4; word <= (address + access.size - 1) / 4; ++word) words[count++] = word;
+      if (address == last) continue;
+      last = address;
+      for (uint64_t word = address / 4; word <= (address + access.size - 1) / 4; ++word) banks.Add(word);
     }
-    std::sort(words, words + count);
-    const auto distinct = std::unique(words, words + count) - words;
-    uint64_t of_bank[32] = {};
-    uint64_t passes = 0;
-    for (int64_t i = 0; i < distinct; ++i) passes = std::max(passes, ++of_bank[words[i] % 32]);
-    conflicts += passes - 1;
+    conflicts += banks.passes() - 1;
   }
   return conflicts;
 }
@@ -266,6 +281,7 @@ bool MemoryUnit::Locate(WarpAccess& access, bool store) {
   if (!std::has_single_bit(access.size) || misaligned % access.size != 0) return false;
   if (access.space == Space::kParam) return !store && LocateParameters(access);
   if (!(access.space == Space::kGlobal ? LocateGlobal(access) : LocateOnChip(access))) return false;
+  Classify(access);
   if (store) return true;
   bool written = true;
   ForEachLane(access.mask, [&](int lane) { written &= AllWritten(access.written[lane], access.size); });
@@ -273,6 +289,7 @@ bool MemoryUnit::Locate(WarpAccess& access, bool store) {
 }
 
 void MemoryUnit::ResolveSpace(WarpAccess& access) const {
+  Classify(access);
   if (access.space == Space::kConst) access.space = Space::kGlobal;
   if (access.space != Space::kGeneric) return;
   access.space = SpaceOf(access.address[std::countr_zero(access.mask)]);
@@ -331,36 +348,24 @@ bool MemoryUnit::LocateParameters(WarpAccess& access) {
 absl::Status MemoryUnit::CheckRaces(const WarpAccess& access, RaceDetector::Kind kind, int& lane) {
   if (access.space != Space::kGlobal && access.space != Space::kShared) return absl::OkStatus();
   RaceDetector& races = access.space == Space::kGlobal ? global_races_ : shared_races_;
-  if (IsRun(access)) {
+  if (access.run) {
     return races.AccessRun(access.address[0], access.size, std::popcount(access.mask), kind, access.point, lane);
   }
-  uint32_t mask = access.mask;
-  // The detector keeps two reads of a byte, of which those of the first lanes of a warp are as good as all.
-  if (kind != RaceDetector::Kind::kWrite && IsUniform(access)) {
-    const uint32_t first = mask & (0 - mask), rest = mask & ~first;
-    mask = first | (rest & (0 - rest));
-  }
-  AccessPoint point = access.point;
-  for (; mask != 0; mask &= mask - 1) {
-    lane = std::countr_zero(mask);
-    point.thread = access.point.thread + static_cast<uint32_t>(lane);
-    COTAN_RETURN_IF_ERROR(races.Access(access.address[lane], access.size, kind, point));
-  }
-  return absl::OkStatus();
+  return races.AccessLanes(access.address, access.size, access.mask, kind, access.point, lane);
 }
 
 void MemoryUnit::CountAccess(const WarpAccess& access, bool load) {
   if (access.space == Space::kShared) {
     ++counters_.shared_accesses;
-    if (!IsUniform(access) && !(IsRun(access) && access.size == 4)) {
+    if (!access.uniform && !(access.run && access.size == 4)) {
       counters_.shared_bank_conflicts += BankConflicts(access);
     }
   }
   if (access.space != Space::kGlobal) return;
   const auto lanes = static_cast<uint64_t>(std::popcount(access.mask));
-  const uint64_t sectors = IsRun(access) ? (access.address[0] + lanes * access.size - 1) / kSectorBytes -
-                                               access.address[0] / kSectorBytes + 1
-                                         : CountSectors(access);
+  const uint64_t sectors =
+      access.run ? (access.address[0] + lanes * access.size - 1) / kSectorBytes - access.address[0] / kSectorBytes + 1
+                 : CountSectors(access);
   (load ? counters_.global_load_bytes : counters_.global_store_bytes) += lanes * access.size;
   (load ? counters_.global_load_sectors : counters_.global_store_sectors) += sectors;
 }

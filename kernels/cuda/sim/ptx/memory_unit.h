@@ -45,6 +45,9 @@ struct WarpAccess {
   uint64_t address[kWarpSize];    // As ThreadAccess::address.
   std::byte* data[kWarpSize];     // Where the bytes are; set by Locate.
   uint8_t* written[kWarpSize];    // [byte]; null for parameters.
+  // Set by Locate and ResolveSpace.
+  bool run = false;      // The lanes are the first of the warp and access consecutive elements.
+  bool uniform = false;  // They access one element.
 };
 
 // One for a launch; StartBlock is called for each block. Errors are explained without the position:
@@ -65,7 +68,7 @@ class MemoryUnit {
   // Sets `data` and `written` of an access, resolves a generic space, and returns true, if all lanes may make it;
   // otherwise Load and Store, called for each, say what is wrong. Records nothing.
   bool Locate(WarpAccess& access, bool store);
-  // Replaces a generic space by that of the first lane.
+  // Replaces a generic space by that of the first lane and sets `run` and `uniform`.
   void ResolveSpace(WarpAccess& access) const;
   // Records an access that Locate allowed. `lane` gets the one whose access is a race, if there is one.
   absl::Status CheckRaces(const WarpAccess& access, RaceDetector::Kind kind, int& lane);

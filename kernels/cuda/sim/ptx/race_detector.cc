@@ -21,6 +21,9 @@ bool SameWarp(const AccessPoint& a, const AccessPoint& b) {
 }
 bool SameThread(const AccessPoint& a, const AccessPoint& b) { return a.block == b.block && a.thread == b.thread; }
 
+// Returns the bits of `size` bytes of a page.
+uint64_t BytesOf(uint64_t address, uint64_t size) { return (~uint64_t{0} >> (64 - size)) << address % 64; }
+
 absl::Status Race(const char* verb, const char* other_verb, const AccessPoint& other, const AccessPoint& point) {
   std::string who = absl::StrCat("thread ", other.thread);
   const char* missing = "without a barrier between them";
@@ -35,21 +38,89 @@ absl::Status Race(const char* verb, const char* other_verb, const AccessPoint& o
 }  // namespace
 
 absl::Status RaceDetector::Access(uint64_t address, uint32_t size, Kind kind, const AccessPoint& point) {
-  const bool words = address % 4 == 0 && size % 4 == 0;
-  for (uint64_t at = address; at < address + size;) {
-    Page& page = PageAt(at / kPageBytes);
-    if (page.saturated && page.block != point.block && (kind == Kind::kRead || page.read_only) &&
-        kind != Kind::kWrite) {
-      at = (at / kPageBytes + 1) * kPageBytes;
-      continue;
-    }
-    if (page.state != PageState::kCells || (!words && !page.bytewise)) Expand(page, !words);
-    if (kind == Kind::kWrite) page.saturated = false;
-    const uint32_t step = page.bytewise ? 1 : 4;
-    COTAN_RETURN_IF_ERROR(AccessCell(page.cells[at % kPageBytes / step], kind, point));
-    at += step;
+  const uint64_t end = address + size;
+  for (uint64_t at = address; at < end;) {
+    const uint64_t stop = std::min(end, (at / kPageBytes + 1) * kPageBytes);
+    COTAN_RETURN_IF_ERROR(AccessPage(PageAt(at / kPageBytes), at, static_cast<uint32_t>(stop - at), kind, point));
+    at = stop;
   }
   return absl::OkStatus();
+}
+
+absl::Status RaceDetector::AccessPage(Page& page, uint64_t address, uint32_t size, Kind kind,
+                                      const AccessPoint& point) {
+  const bool reads = kind != Kind::kWrite;
+  if (page.saturated && page.block != point.block && reads && (kind == Kind::kRead || page.read_only)) {
+    return absl::OkStatus();
+  }
+  if (IsSettled(page, BytesOf(address, size), kind, point)) return absl::OkStatus();
+  const bool words = address % 4 == 0 && size % 4 == 0;
+  if (page.state != PageState::kCells || (!words && !page.bytewise)) Expand(page, !words);
+  if (!reads) {
+    page.saturated = false;
+    page.settled = page.settled_read_only = 0;
+  }
+  const uint32_t step = page.bytewise ? 1 : 4;
+  const uint64_t begin = address % kPageBytes;
+  for (uint64_t at = begin; at < begin + size; at += step) {
+    Cell& cell = page.cells[at / step];
+    COTAN_RETURN_IF_ERROR(AccessCell(cell, kind, point));
+    if (reads) Settle(page, cell, BytesOf(at, step), point);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RaceDetector::AccessLanes(const uint64_t* addresses, uint32_t size, uint32_t mask, Kind kind,
+                                       const AccessPoint& point, int& lane) {
+  AccessPoint of_lane = point;
+  // Two reads of a byte are kept, of which those of the first two lanes are as good as all.
+  uint64_t last[2] = {~uint64_t{0}, ~uint64_t{0}};
+  for (; mask != 0; mask &= mask - 1) {
+    const int each = std::countr_zero(mask);
+    const uint64_t address = addresses[each];
+    if (kind != Kind::kWrite) {
+      if (address == last[0] && address == last[1]) continue;
+      last[1] = last[0];
+      last[0] = address;
+    }
+    const uint64_t in_page = address % kPageBytes;
+    if (in_page + size <= kPageBytes && IsSettled(PageAt(address / kPageBytes), BytesOf(in_page, size), kind, point)) {
+      continue;
+    }
+    lane = each;
+    of_lane.thread = point.thread + static_cast<uint32_t>(each);
+    COTAN_RETURN_IF_ERROR(Access(address, size, kind, of_lane));
+  }
+  return absl::OkStatus();
+}
+
+bool RaceDetector::IsSettled(const Page& page, uint64_t bytes, Kind kind, const AccessPoint& point) {
+  if (kind == Kind::kWrite || page.state != PageState::kCells || page.settled_block != point.block ||
+      page.settled_epoch != point.block_epoch) {
+    return false;
+  }
+  return (bytes & ~(kind == Kind::kReadOnly ? page.settled_read_only : page.settled)) == 0;
+}
+
+// Two warps of the block read the cell in this epoch, so that each write in the epoch is a race with one of them, and
+// a barrier orders all reads of the epoch before later writes of the block. Other blocks see no difference between the
+// reads of a block.
+void RaceDetector::Settle(Page& page, const Cell& cell, uint64_t bytes, const AccessPoint& point) {
+  const auto is_of_epoch = [&](const AccessPoint& read) {
+    return read.block == point.block && read.block_epoch == point.block_epoch && !read.strong;
+  };
+  if (!is_of_epoch(cell.reads[0]) || !is_of_epoch(cell.reads[1]) || SameWarp(cell.reads[0], cell.reads[1])) return;
+  const AccessPoint& write = cell.write;
+  const bool is_ordered =
+      write.block_epoch == 0 || (write.block == point.block && write.block_epoch < point.block_epoch);
+  if (!is_ordered) return;
+  if (page.settled_block != point.block || page.settled_epoch != point.block_epoch) {
+    page.settled_block = point.block;
+    page.settled_epoch = point.block_epoch;
+    page.settled = page.settled_read_only = 0;
+  }
+  page.settled |= bytes;
+  if (cell.read_only_line != 0) page.settled_read_only |= bytes;
 }
 
 absl::Status RaceDetector::AccessRun(uint64_t address, uint32_t size, int lanes, Kind kind, const AccessPoint& point,
@@ -59,10 +130,15 @@ absl::Status RaceDetector::AccessRun(uint64_t address, uint32_t size, int lanes,
   AccessPoint of_lane = point;
   for (uint64_t at = address; at < end;) {
     const uint64_t page_end = (at / kPageBytes + 1) * kPageBytes;
+    Page& page = PageAt(at / kPageBytes);
+    if (IsSettled(page, BytesOf(at, std::min(page_end, end) - at), kind, point)) {
+      at = page_end;
+      continue;
+    }
     const bool whole = at % kPageBytes == 0 && page_end <= end;
     AccessPoint first = point;
     first.thread = point.thread + static_cast<uint32_t>((at - address) >> shift);
-    if (whole && RunPage(PageAt(at / kPageBytes), shift, kind, first)) {
+    if (whole && RunPage(page, shift, kind, first)) {
       at = page_end;
       continue;
     }
@@ -70,9 +146,9 @@ absl::Status RaceDetector::AccessRun(uint64_t address, uint32_t size, int lanes,
     for (; at < stop; at += size) {
       lane = static_cast<int>((at - address) >> shift);
       of_lane.thread = point.thread + static_cast<uint32_t>(lane);
-      COTAN_RETURN_IF_ERROR(Access(at, size, kind, of_lane));
+      COTAN_RETURN_IF_ERROR(AccessPage(page, at, size, kind, of_lane));
     }
-    if (whole) Simplify(PageAt(page_end / kPageBytes - 1), shift, kind, first);
+    if (whole) Simplify(page, shift, kind, first);
   }
   return absl::OkStatus();
 }
@@ -124,6 +200,7 @@ void RaceDetector::Expand(Page& page, bool bytewise) {
     cell.reads[0] = point_of(page.read);
     cell.read_only_line = page.read_only_line;
   }
+  if (page.state != PageState::kCells) page.settled = page.settled_read_only = 0;
   page.state = PageState::kCells;
   page.bytewise = bytewise;
   page.cells = std::move(cells);
@@ -158,7 +235,8 @@ void RaceDetector::Simplify(Page& page, uint8_t shift, Kind kind, const AccessPo
 
 absl::Status RaceDetector::AccessCell(Cell& cell, Kind kind, const AccessPoint& point) {
   const AccessPoint& write = cell.write;
-  if (write.block_epoch != 0 && !IsOrdered(write, point)) {
+  const bool is_before_barrier = write.block == point.block && write.block_epoch < point.block_epoch;
+  if (write.block_epoch != 0 && !is_before_barrier && !IsOrdered(write, point)) {
     return Race(kind == Kind::kWrite ? "writes" : "reads", "writes", write, point);
   }
   if (kind == Kind::kWrite) {
@@ -232,13 +310,14 @@ void RaceDetector::Synchronize(uint64_t address, uint64_t block, bool reads, boo
 
 void RaceDetector::Clear() {
   ++generation_;
+  last_number_ = kNoPage;
   released_.clear();
   fenced_.clear();
   observed_.clear();
   acquired_.clear();
 }
 
-RaceDetector::Page& RaceDetector::PageAt(uint64_t number) {
+RaceDetector::Page& RaceDetector::FindPage(uint64_t number) {
   const uint64_t chunk_number = number / kChunkPages;
   CachedChunk& cached = cache_[chunk_number % kCachedChunks];
   if (cached.number != chunk_number) {

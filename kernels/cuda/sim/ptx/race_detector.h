@@ -40,9 +40,14 @@ class RaceDetector {
   // a byte that the launch reads with kReadOnly or the reverse.
   absl::Status Access(uint64_t address, uint32_t size, Kind kind, const AccessPoint& point);
 
-  // The same for `lanes` consecutive threads that access consecutive elements of `size` bytes, a
+  // The same for `lanes` consecutive threads that access consecutive aligned elements of `size` bytes, a
   // power of two up to 32. `point` is that of the first; `lane` gets the number of the one that fails.
   absl::Status AccessRun(uint64_t address, uint32_t size, int lanes, Kind kind, const AccessPoint& point, int& lane);
+
+  // The same for the lanes of `mask`, which are consecutive threads that access `size` bytes at `addresses`, by lane.
+  // `point` is that of lane 0.
+  absl::Status AccessLanes(const uint64_t* addresses, uint32_t size, uint32_t mask, Kind kind, const AccessPoint& point,
+                           int& lane);
 
   // Records a fence of at least device scope.
   void Fence(uint64_t block);
@@ -77,19 +82,37 @@ class RaceDetector {
     uint8_t shift = 0;  // Of kRun: log2 of the bytes of an element.
     // For kCells: nothing is written, and all cells have reads of two blocks, so that those of a third add nothing.
     bool saturated = false;
-    bool read_only = false;     // Of a saturated page: all cells have a read_only_line.
-    uint32_t first_thread = 0;  // Of kRun.
-    uint64_t block = 0;         // Of kRun, or the one whose access saturated the page.
-    Stamp write, read;          // Of kRun.
-    int read_only_line = 0;     // Of kRun.
+    bool read_only = false;      // Of a saturated page: all cells have a read_only_line.
+    uint32_t settled_epoch = 0;  // Of kCells: the block epoch of settled_block that the following two are of.
+    uint64_t settled_block = 0;
+    uint64_t settled = 0;            // Bytes, of which further reads in the epoch add nothing; see IsSettled().
+    uint64_t settled_read_only = 0;  // Those with a read_only_line.
+    uint32_t first_thread = 0;       // Of kRun.
+    uint64_t block = 0;              // Of kRun, or the one whose access saturated the page.
+    Stamp write, read;               // Of kRun.
+    int read_only_line = 0;          // Of kRun.
     std::unique_ptr<Cell[]> cells;
   };
+  static constexpr uint64_t kNoPage = ~uint64_t{0};
   static constexpr uint64_t kChunkPages = 64;
   struct Chunk {
     Page pages[kChunkPages];
   };
 
-  Page& PageAt(uint64_t number);
+  Page& PageAt(uint64_t number) {
+    if (number != last_number_) {
+      last_page_ = &FindPage(number);
+      last_number_ = number;
+    }
+    return *last_page_;
+  }
+  Page& FindPage(uint64_t number);
+  // Access() within a page.
+  absl::Status AccessPage(Page& page, uint64_t address, uint32_t size, Kind kind, const AccessPoint& point);
+  // Whether reads by `point` of the bytes with a bit in `bytes` are known to add nothing.
+  static bool IsSettled(const Page& page, uint64_t bytes, Kind kind, const AccessPoint& point);
+  // Sees whether a read by `point` left the cell at `bytes` settled.
+  static void Settle(Page& page, const Cell& cell, uint64_t bytes, const AccessPoint& point);
   // Records a run over a whole page and returns true, if that needs no cells.
   bool RunPage(Page& page, uint8_t shift, Kind kind, const AccessPoint& first);
   // Gives the page cells, one a byte if `bytewise`.
@@ -108,6 +131,8 @@ class RaceDetector {
   };
   absl::flat_hash_map<uint64_t, std::unique_ptr<Chunk>> chunks_;
   CachedChunk cache_[kCachedChunks];
+  uint64_t last_number_ = kNoPage;  // The page that was accessed last.
+  Page* last_page_ = nullptr;
   uint32_t generation_ = 1;
   absl::flat_hash_map<uint64_t, absl::flat_hash_set<uint64_t>> released_;  // Address -> blocks.
   absl::flat_hash_set<uint64_t> fenced_;                                   // Blocks.

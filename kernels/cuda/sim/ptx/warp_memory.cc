@@ -219,6 +219,7 @@ absl::Status WarpExecutor::WaitForCopies(Warp& warp, const Operation& operation,
         counted.size = access.size;
         counted.mask = 1;
         counted.address[0] = access.address;
+        memory_.ResolveSpace(counted);
         memory_.CountAccess(counted, true);
       }
       access.space = Space::kShared;
