@@ -48,27 +48,9 @@ constexpr int kRegistersOfProcessor = 65536;
 // Parts in which the kernels are gated, so that shards share them.
 constexpr int kParts = 8;
 
-// Kernels that may need more, by their names.
-struct Exception {
-  const char* entry;
-  cuda::ResourceBounds bounds;
-  const char* reason;
-};
-constexpr Exception kExceptions[] = {
-    {"pool_backward",
-     {.registers = kMaxRegisters, .stack_frame = 16, .spills = 28},
-     "one of cnn: ptxas takes 32 registers, for eight blocks of 256 threads on a processor, and spills a few values"},
-    {"recurrent_backward",
-     {.registers = kMaxRegisters, .stack_frame = 8, .spills = 4},
-     "one of gru: ptxas takes 32 registers, for four blocks of 512 threads on a processor, and spills one value"},
-};
-
 cuda::ResourceBounds BoundsOf(const KernelLaunch& launch) {
   const int threads = static_cast<int>(launch.block[0] * launch.block[1] * launch.block[2]);
   cuda::ResourceBounds bounds = {.registers = kMaxRegisters};
-  for (const Exception& exception : kExceptions) {
-    if (launch.source.entry == exception.entry) bounds = exception.bounds;
-  }
   // A block has to start.
   bounds.registers = std::min(bounds.registers, kRegistersOfProcessor / std::max(threads, 32));
   return bounds;

@@ -2,13 +2,26 @@
 
 #include "kernels/cuda/copy/kernel_text.h"
 
+#include <algorithm>
 #include <limits>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
 namespace cotan::cuda {
+namespace {
+
+constexpr int kRegistersOfProcessor = 65536;
+
+// Returns the arguments of __launch_bounds__: the second, blocks per processor, sets how many registers they may use.
+std::string LaunchBounds(const KernelText& kernel) {
+  if (kernel.registers == 0) return absl::StrCat(kernel.threads);
+  return absl::StrCat(kernel.threads, ", ", std::max(1, kRegistersOfProcessor / (kernel.threads * kernel.registers)));
+}
+
+}  // namespace
 
 absl::StatusOr<KernelLaunch> MakeLaunch(const KernelText& kernel) {
   if (kernel.blocks > std::numeric_limits<int32_t>::max()) {
@@ -26,7 +39,7 @@ absl::StatusOr<KernelLaunch> MakeLaunch(const KernelText& kernel) {
   };
   launch.source.entry = kernel.entry;
   launch.source.text = absl::StrCat("#include \"cotan/", kernel.header, "\"\n", kernel.definitions,
-                                    "extern \"C\" __global__ void __launch_bounds__(", kernel.threads, ") ",
+                                    "extern \"C\" __global__ void __launch_bounds__(", LaunchBounds(kernel), ") ",
                                     kernel.entry, "(", absl::StrJoin(parameters, ", ", declaration), ") {\n",
                                     kernel.guarded ? "  COTAN_RETURN_ON_ERROR(guard);\n" : "", kernel.body, "}\n");
   return launch;

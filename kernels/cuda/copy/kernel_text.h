@@ -31,6 +31,9 @@ struct KernelText {
   std::string body = {};  // statements
   int64_t blocks = 1;
   int threads = 256;
+  // Registers of a thread that ptxas may use, at least; 0 = it chooses. It prefers many blocks per processor, to the
+  // point of spilling some values.
+  int registers = 0;
 };
 
 // Returns the launch of the kernel.

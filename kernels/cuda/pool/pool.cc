@@ -22,6 +22,8 @@ namespace {
 using serialization::Pool;
 
 constexpr size_t kAxes = 3;
+// Coordinates of windows, indices and sums of a vector; with the 32 that ptxas chooses some are spilled.
+constexpr int kBackwardRegisters = 64;
 // The operands of the loops; three coordinates lie between the last two.
 constexpr size_t kTo = 0;
 constexpr size_t kFrom = 1;
@@ -71,6 +73,7 @@ class PoolPlanner {
     kernel.definitions = PoolText();
     kernel.body = absl::StrCat("  cotan::pool::", pool_.function, "<P>(", arguments, ");\n");
     kernel.blocks = CeilDiv(nest_.count() / vector_, kernel.threads);
+    if (pool_.is_backward) kernel.registers = kBackwardRegisters;
     return kernel;
   }
 

@@ -6,12 +6,15 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/test_seed.h"
 #include "gtest/gtest.h"
 #include "kernels/api/op_check.h"
 #include "kernels/cpu/pool/pool.h"
+#include "kernels/cuda/compile_gate/compile_gate.h"
 #include "kernels/cuda/testing/run_plan.h"
 #include "kernels/reference/ops.h"
 #include "kernels/testing/random_case.h"
@@ -263,6 +266,29 @@ TEST(CudaPoolTest, GuardedOutputsAreKeptAfterAnError) {
   expect_kept(PlanAvgPoolBackward, {&gradient}, c.input);
   *op.mutable_max_pool_backward() = c.op;
   expect_kept(PlanMaxPoolBackward, {&gradient, &indices}, c.input);
+}
+
+TEST(CudaPoolTest, BackwardsNeedNoLocalMemory) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat64}) {
+    for (const bool channels_last : {false, true}) {
+      SCOPED_TRACE(absl::StrCat(DTypeName(dtype), channels_last ? " channels last" : ""));
+      Case c = {.input = {32, 32}, .output = {32, 32}};
+      AddAxis(c, 14, 2, 2);
+      AddAxis(c, 14, 2, 2);
+      Op op;
+      *op.mutable_max_pool_backward() = c.op;
+      const StridedLayout dense = DenseLayout(c.output);
+      const StridedLayout last = {c.output, {32 * 49, 1, 32 * 7, 32}};
+      const TensorSpec result = {dtype, {c.input, {32 * 196, 1, 32 * 14, 32}}};
+      const TensorSpec inputs[] = {{dtype, channels_last ? last : dense}, {DType::kInt64, last}};
+      const absl::StatusOr<KernelPlan> plan =
+          PlanMaxPoolBackward({.op = op, .inputs = inputs, .outputs = {&result, 1}, .symbols = {}});
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      const auto resources = CompileForArchitectures(std::get<KernelLaunch>(plan->steps[0]).source);
+      ASSERT_TRUE(resources.ok()) << resources.status();
+      EXPECT_TRUE(CheckResources(*resources, 64).ok()) << CheckResources(*resources, 64);
+    }
+  }
 }
 
 TEST(CudaPoolTest, PlanesBeyondTwoToThe31HaveWideIndices) {

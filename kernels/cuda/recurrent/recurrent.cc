@@ -27,6 +27,8 @@ using serialization::Recurrent;
 
 // A100, H100, B200 and the GPUs of desktops allow a block as much.
 constexpr int64_t kSharedBytes = 96 << 10;
+// Of a thread; with those that ptxas chooses some values are spilled.
+constexpr int kRegisters = 128;
 
 // An operand of a kernel.
 struct Operand {
@@ -116,6 +118,7 @@ absl::Status AppendSteps(const Layer& layer, absl::Span<const Operand> operands,
                              absl::StrJoin(names, ", "), "}, ", layer.in_shared ? "nullptr" : "values", ");\n");
   kernel.blocks = layer.blocks();
   kernel.threads = static_cast<int>(layer.threads);
+  kernel.registers = kRegisters;
   COTAN_ASSIGN_OR_RETURN(KernelLaunch launch, MakeLaunch(kernel));
   launch.dynamic_shared_bytes = static_cast<unsigned>(layer.shared_bytes());
   plan.steps.push_back(std::move(launch));
