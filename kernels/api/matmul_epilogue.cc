@@ -19,7 +19,14 @@ KernelRequest MatmulParts::Product(const KernelRequest& request) const {
 }
 
 KernelRequest MatmulParts::Epilogue(const KernelRequest& request) const {
-  return {expr_op, expr_inputs, request.outputs, request.symbols, request.threads, request.device};
+  return {.op = expr_op,
+          .inputs = expr_inputs,
+          .outputs = request.outputs,
+          .symbols = request.symbols,
+          .threads = request.threads,
+          .device = request.device,
+          .guarded_outputs = request.guarded_outputs,
+          .name = request.name};
 }
 
 absl::StatusOr<MatmulParts> TakeApartMatmul(const KernelRequest& request) {

@@ -18,7 +18,8 @@ struct MatmulParts {
   serialization::Op expr_op;
   std::vector<TensorSpec> expr_inputs;  // the product, row-major, then the op's inputs from 2 on
 
-  // Return the request of each part; `request` is the one that was split.
+  // Return the request of each part; `request` is the one that was split. The outputs of the epilogue are those of the
+  // op, and guarded as they are; the product is written to memory of the op, which never is.
   KernelRequest Product(const KernelRequest& request) const;
   KernelRequest Epilogue(const KernelRequest& request) const;
 };

@@ -38,7 +38,13 @@ TEST(MatmulEpilogueTest, IsAProductAndAnExpressionThatReadsIt) {
   const std::vector<TensorSpec> inputs = {Spec({4, 2}), Spec({2, 3}), Spec({3})};
   const std::vector<TensorSpec> outputs = {Spec({4, 3})};
   const std::vector<int64_t> symbols = {7};
-  const KernelRequest request = {op, inputs, outputs, symbols, 2};
+  const KernelRequest request = {.op = op,
+                                 .inputs = inputs,
+                                 .outputs = outputs,
+                                 .symbols = symbols,
+                                 .threads = 2,
+                                 .guarded_outputs = true,
+                                 .name = "op 3"};
   const absl::StatusOr<MatmulParts> parts = TakeApartMatmul(request);
   ASSERT_TRUE(parts.ok()) << parts.status();
 
@@ -48,6 +54,7 @@ TEST(MatmulEpilogueTest, IsAProductAndAnExpressionThatReadsIt) {
   EXPECT_EQ(product.inputs.size(), 2u);
   EXPECT_THAT(product.outputs[0].layout.sizes, ElementsAre(4, 3));
   EXPECT_EQ(product.threads, 2);
+  EXPECT_FALSE(product.guarded_outputs);
 
   const KernelRequest epilogue = parts->Epilogue(request);
   EXPECT_TRUE(CheckOp(epilogue).ok()) << CheckOp(epilogue);
@@ -56,6 +63,9 @@ TEST(MatmulEpilogueTest, IsAProductAndAnExpressionThatReadsIt) {
   EXPECT_THAT(epilogue.inputs[1].layout.sizes, ElementsAre(3));
   EXPECT_EQ(epilogue.outputs.data(), outputs.data());
   EXPECT_EQ(epilogue.symbols, absl::MakeConstSpan(symbols));
+  EXPECT_EQ(epilogue.threads, 2);
+  EXPECT_TRUE(epilogue.guarded_outputs);
+  EXPECT_EQ(epilogue.name, "op 3");
 }
 
 TEST(MatmulEpilogueTest, TheProductIsRowMajorWhateverTheOperandsAre) {

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "kernels/cuda/attention/attention_graph.h"
 #include "kernels/cuda/cudnn/operation_graph.h"
@@ -76,6 +78,17 @@ class AttentionOperation final : public LibraryOperation {
   float masked_ = -std::numeric_limits<float>::infinity();
   float one_ = 1;
 };
+
+// Returns what a plan depends on: all but the scale, which is an operand.
+std::string KeyOf(const AttentionTensors& tensors) {
+  std::string key = absl::StrCat("attention ", DTypeName(tensors.dtype), tensors.is_backward ? " backward" : "",
+                                 tensors.is_causal ? " causal" : "");
+  for (const StridedLayout* layout : {&tensors.q, &tensors.k, &tensors.v, &tensors.result, &tensors.grad,
+                                      &tensors.grad_q, &tensors.grad_k, &tensors.grad_v}) {
+    absl::StrAppend(&key, " ", absl::StrJoin(layout->sizes, ","), ":", absl::StrJoin(layout->strides, ","));
+  }
+  return key;
+}
 
 // Returns the ids of the pointers of the call, in the order of its arguments.
 std::vector<int64_t> IdsOf(const AttentionTensors& tensors) {
@@ -161,7 +174,8 @@ absl::StatusOr<std::unique_ptr<LibraryOperation>> CudnnAttention::Prepare(Vendor
     return absl::UnimplementedError(absl::StrCat("attention by cuDNN needs sm_80 to sm_99 and cuDNN ", kMinVersion,
                                                  " or later; the device is sm_", capability, ", cuDNN is ", version));
   }
-  absl::StatusOr<ExecutionPlan> plan = MakePlan(*cudnn);
+  absl::StatusOr<ExecutionPlan> plan =
+      ExecutionPlan::FindOrMake(*cudnn, KeyOf(tensors_), [&] { return MakePlan(*cudnn); });
   // A graph that cuDNN finds invalid is not supported either.
   if (!plan.ok()) return absl::UnimplementedError(plan.status().message());
   COTAN_RETURN_IF_ERROR(cudnn->ReserveWorkspace(plan->workspace_bytes()));

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/attention/cudnn_attention.h"
 
+#include <memory>
 #include <random>
 #include <variant>
 #include <vector>
@@ -186,6 +187,31 @@ TEST_F(CudnnAttentionTest, MisalignedOperandIsAnError) {
   const absl::Status status = runner_.Run(*plan, call.inputs, call.expected, {.shift_bytes = 2});
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "not aligned to 16 bytes")) << status;
+}
+
+// Layers of a model have equal attentions.
+TEST_F(CudnnAttentionTest, EqualOpsShareAPlanWhileOneIsInUse) {
+  const AttentionCase layer = {.dtype = DType::kBFloat16, .size = 16, .value_size = 16};
+  AttentionCase causal = layer;
+  causal.is_causal = true;
+  AttentionOperands operands(layer, random_);
+  AttentionOperands others(causal, random_);
+  for (const bool is_backward : {false, true}) {
+    const auto prepare = [&](AttentionOperands& of) {
+      return CudnnAttention(Call(of, is_backward).Request()).Prepare(runner_);
+    };
+    absl::StatusOr<std::unique_ptr<LibraryOperation>> first = prepare(operands);
+    ASSERT_TRUE(first.ok()) << first.status();
+    runner_.sim_cudnn().RefusePlans(true);
+    absl::StatusOr<std::unique_ptr<LibraryOperation>> second = prepare(operands);
+    EXPECT_TRUE(second.ok()) << second.status();
+    EXPECT_EQ(prepare(others).status().code(), absl::StatusCode::kUnimplemented);
+    first->reset();
+    EXPECT_TRUE(prepare(operands).ok());
+    second->reset();
+    EXPECT_EQ(prepare(operands).status().code(), absl::StatusCode::kUnimplemented);
+    runner_.sim_cudnn().RefusePlans(false);
+  }
 }
 
 TEST_F(CudnnAttentionTest, RefusedPlansAreUnimplemented) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "base/status_macros.h"
 #include "base/test_seed.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/convolution/convolution_case.h"
@@ -268,6 +269,22 @@ TEST_F(ConvolutionTest, WorkspaceIsSharedAndOldOnesStayAllocated) {
   char byte = 0;
   EXPECT_EQ(runner_.driver().cuMemcpyHtoD_v2(reinterpret_cast<driver::CUdeviceptr>(first), &byte, 1),
             driver::CUDA_SUCCESS);
+}
+
+TEST_F(ConvolutionTest, EqualOpsShareAPlan) {
+  const ConvolutionOperands operands = MakeOperands(ConvolutionCase::Of({2, 8, 9}, {12, 8, 3}, 1, 1), Gradient::kNone,
+                                                    DType::kFloat32, Layouts::kRowMajor, false, random_);
+  const ConvolutionOperands others = MakeOperands(ConvolutionCase::Of({2, 8, 9}, {12, 8, 3}, 1, 0), Gradient::kNone,
+                                                  DType::kFloat32, Layouts::kRowMajor, false, random_);
+  const auto prepare = [&](const ConvolutionOperands& of) -> absl::StatusOr<std::unique_ptr<LibraryOperation>> {
+    COTAN_ASSIGN_OR_RETURN(const KernelPlan plan, PlanOf(of, Gradient::kNone));
+    return std::get<LibraryCall>(plan.steps.back()).spec->Prepare(runner_);
+  };
+  const auto first = prepare(operands);
+  ASSERT_TRUE(first.ok()) << first.status();
+  runner_.sim_cudnn().RefusePlans(true);
+  EXPECT_TRUE(prepare(operands).ok());
+  EXPECT_EQ(prepare(others).status().code(), absl::StatusCode::kUnimplemented);
 }
 
 TEST_F(ConvolutionTest, UnsupportedPlansAreUnimplemented) {

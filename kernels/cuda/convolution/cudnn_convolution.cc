@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 
 namespace cotan::cuda {
@@ -180,6 +182,20 @@ absl::Status CudnnConvolution::AddProduct(OperationGraph& graph, const CudnnDesc
   return absl::OkStatus();
 }
 
+std::string CudnnConvolution::KeyOf(int64_t alignment) const {
+  std::string key = absl::StrCat("convolution ", static_cast<int>(product_), " ", DTypeName(dtype_), " ", alignment);
+  const auto append = [&](const auto& numbers) { absl::StrAppend(&key, " ", absl::StrJoin(numbers, ",")); };
+  for (const StridedLayout* layout : {&wide_, &weights_, &narrow_, bias_ ? &*bias_ : nullptr}) {
+    if (layout == nullptr) continue;
+    append(layout->sizes);
+    append(layout->strides);
+  }
+  append(padding_);
+  append(stride_);
+  append(dilation_);
+  return key;
+}
+
 absl::StatusOr<ExecutionPlan> CudnnConvolution::MakePlan(const Cudnn& cudnn, int64_t alignment) const {
   OperationGraph graph(cudnn);
   const auto add_operand = [&](size_t i, const StridedLayout& layout) {
@@ -205,10 +221,13 @@ absl::StatusOr<ExecutionPlan> CudnnConvolution::MakePlan(const Cudnn& cudnn, int
 
 absl::StatusOr<std::unique_ptr<LibraryOperation>> CudnnConvolution::Prepare(VendorLibraries& libraries) const {
   COTAN_ASSIGN_OR_RETURN(Cudnn * cudnn, libraries.cudnn());
-  absl::StatusOr<ExecutionPlan> aligned = MakePlan(*cudnn, kVectorBytes);
+  const auto plan = [&](int64_t alignment) {
+    return ExecutionPlan::FindOrMake(*cudnn, KeyOf(alignment), [&] { return MakePlan(*cudnn, alignment); });
+  };
+  absl::StatusOr<ExecutionPlan> aligned = plan(kVectorBytes);
   // What cuDNN finds invalid, it does not support either.
   if (!aligned.ok()) return absl::UnimplementedError(aligned.status().message());
-  absl::StatusOr<ExecutionPlan> unaligned = MakePlan(*cudnn, static_cast<int64_t>(ByteSize(dtype_)));
+  absl::StatusOr<ExecutionPlan> unaligned = plan(static_cast<int64_t>(ByteSize(dtype_)));
   COTAN_RETURN_IF_ERROR(
       cudnn->ReserveWorkspace(std::max(aligned->workspace_bytes(), unaligned.ok() ? unaligned->workspace_bytes() : 0)));
   return std::make_unique<ConvolutionOperation>(*cudnn, *std::move(aligned),

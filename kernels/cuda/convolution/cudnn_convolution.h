@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "base/dtype.h"
@@ -39,6 +40,8 @@ class CudnnConvolution final : public LibraryCallSpec {
   absl::StatusOr<ExecutionPlan> MakePlan(const Cudnn& cudnn, int64_t alignment) const;
 
  private:
+  // Returns what the plan for operands with this alignment depends on.
+  std::string KeyOf(int64_t alignment) const;
   absl::StatusOr<CudnnDescriptor> MakeConvolution(const Cudnn& cudnn) const;
   // Adds the product with the tensors wide, weights and narrow.
   absl::Status AddProduct(OperationGraph& graph, const CudnnDescriptor& wide, const CudnnDescriptor& weights,

@@ -117,6 +117,16 @@ absl::Status Cudnn::ReserveWorkspace(size_t bytes) {
   return absl::OkStatus();
 }
 
+std::shared_ptr<const CudnnPlan> Cudnn::FindPlan(absl::string_view key) const {
+  const auto found = plans_.find(key);
+  return found == plans_.end() ? nullptr : found->second.lock();
+}
+
+void Cudnn::StorePlan(absl::string_view key, const std::shared_ptr<const CudnnPlan>& plan) {
+  absl::erase_if(plans_, [](const auto& entry) { return entry.second.expired(); });
+  plans_[key] = plan;
+}
+
 void* Cudnn::workspace() const {
   return workspaces_.empty() ? nullptr
                              : reinterpret_cast<void*>(workspaces_.back());  // NOLINT(performance-no-int-to-ptr)

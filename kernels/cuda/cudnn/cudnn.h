@@ -7,11 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "kernels/cuda/cudnn/cudnn_table.h"
 #include "kernels/cuda/driver/driver_table.h"
@@ -57,6 +60,14 @@ class CudnnDescriptor {
   cudnn::cudnnBackendDescriptor_t descriptor_;
 };
 
+// A finalized execution plan; see ExecutionPlan.
+struct CudnnPlan {
+  CudnnDescriptor descriptor;
+  size_t workspace_bytes = 0;
+  int64_t engine = -1;
+  std::vector<cudnn::cudnnBackendNumericalNote_t> notes = {};
+};
+
 // cuDNN on the stream of a device, with a workspace that all its operations share, because they run one after another.
 // Not thread-safe.
 class Cudnn {
@@ -88,6 +99,11 @@ class Cudnn {
   void* workspace() const;
   size_t workspace_bytes() const { return workspace_bytes_; }
 
+  // Returns the plan that StorePlan() got for `key` and that is still in use, else null.
+  std::shared_ptr<const CudnnPlan> FindPlan(absl::string_view key) const;
+  // Keeps `plan` for `key`, which says all that the plan depends on, as long as others own it.
+  void StorePlan(absl::string_view key, const std::shared_ptr<const CudnnPlan>& plan);
+
  private:
   Cudnn(const cudnn::CudnnTable& table, const driver::DriverTable& driver, bool tf32)
       : table_(table), driver_(driver), tf32_(tf32) {}
@@ -103,6 +119,7 @@ class Cudnn {
   std::unique_ptr<CudnnDescriptor> device_properties_;
   std::vector<driver::CUdeviceptr> workspaces_;  // the last one is in use
   size_t workspace_bytes_ = 0;                   // of the last one
+  absl::flat_hash_map<std::string, std::weak_ptr<const CudnnPlan>> plans_;
 };
 
 }  // namespace cotan::cuda

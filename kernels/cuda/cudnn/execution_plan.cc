@@ -93,11 +93,18 @@ absl::StatusOr<ExecutionPlan> ExecutionPlan::OfConfig(const Cudnn& cudnn, const 
     return absl::UnimplementedError(absl::StrCat("engine ", number, " needs a workspace of ", workspace_bytes,
                                                  " bytes, allowed are ", policy.max_workspace_bytes));
   }
-  ExecutionPlan plan(std::move(descriptor));
-  plan.workspace_bytes_ = static_cast<size_t>(workspace_bytes);
-  plan.engine_ = number;
-  plan.notes_ = std::move(notes);
-  return plan;
+  return ExecutionPlan(std::make_shared<const CudnnPlan>(
+      CudnnPlan{std::move(descriptor), static_cast<size_t>(workspace_bytes), number, std::move(notes)}));
+}
+
+absl::StatusOr<ExecutionPlan> ExecutionPlan::FindOrMake(Cudnn& cudnn, absl::string_view key,
+                                                        absl::FunctionRef<absl::StatusOr<ExecutionPlan>()> make) {
+  if (std::shared_ptr<const CudnnPlan> plan = cudnn.FindPlan(key); plan != nullptr) {
+    return ExecutionPlan(std::move(plan));
+  }
+  absl::StatusOr<ExecutionPlan> made = make();
+  if (made.ok()) cudnn.StorePlan(key, made->plan_);
+  return made;
 }
 
 absl::StatusOr<ExecutionPlan> ExecutionPlan::Create(const Cudnn& cudnn, absl::Span<const CudnnDescriptor> operations,
@@ -127,7 +134,7 @@ absl::StatusOr<ExecutionPlan> ExecutionPlan::Create(const Cudnn& cudnn, absl::Sp
 
 absl::Status ExecutionPlan::Execute(const Cudnn& cudnn, absl::Span<const int64_t> ids,
                                     absl::Span<void* const> pointers) {
-  void* workspace = workspace_bytes_ == 0 ? nullptr : cudnn.workspace();
+  void* workspace = plan_->workspace_bytes == 0 ? nullptr : cudnn.workspace();
   const bool is_same = pack_.has_value() && workspace == pack_workspace_ &&
                        std::equal(pointers.begin(), pointers.end(), pack_pointers_.begin(), pack_pointers_.end());
   if (!is_same) {
@@ -144,7 +151,7 @@ absl::Status ExecutionPlan::Execute(const Cudnn& cudnn, absl::Span<const int64_t
     pack_workspace_ = workspace;
   }
   const absl::Status status = cudnn.table().ToStatus(
-      cudnn.table().cudnnBackendExecute(cudnn.handle(), plan_.get(), pack_->get()), "cudnnBackendExecute");
+      cudnn.table().cudnnBackendExecute(cudnn.handle(), plan_->descriptor.get(), pack_->get()), "cudnnBackendExecute");
   return status.ok() ? status : absl::InternalError(status.message());
 }
 

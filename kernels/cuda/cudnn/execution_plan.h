@@ -6,11 +6,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "kernels/cuda/cudnn/cudnn.h"
 
@@ -37,9 +41,15 @@ class ExecutionPlan {
   static absl::StatusOr<ExecutionPlan> Create(const Cudnn& cudnn, absl::Span<const CudnnDescriptor> operations,
                                               const EnginePolicy& policy);
 
-  size_t workspace_bytes() const { return workspace_bytes_; }
-  int64_t engine() const { return engine_; }  // cuDNN's number of the engine
-  const std::vector<cudnn::cudnnBackendNumericalNote_t>& notes() const { return notes_; }
+  // Returns a plan with the engine of an earlier one for the same `key`, which names the operations, the layouts of
+  // their operands and the policy, if that one is still in use. Otherwise returns what `make` does. cuDNN compiles some
+  // plans at run time, so that each takes up to a second.
+  static absl::StatusOr<ExecutionPlan> FindOrMake(Cudnn& cudnn, absl::string_view key,
+                                                  absl::FunctionRef<absl::StatusOr<ExecutionPlan>()> make);
+
+  size_t workspace_bytes() const { return plan_->workspace_bytes; }
+  int64_t engine() const { return plan_->engine; }  // cuDNN's number of the engine
+  const std::vector<cudnn::cudnnBackendNumericalNote_t>& notes() const { return plan_->notes; }
 
   // Queues the operations; pointers[i] is the device address of the tensor with the unique id ids[i], or the host's
   // address of one that is passed by value. The workspace of `cudnn` has workspace_bytes().
@@ -47,15 +57,12 @@ class ExecutionPlan {
   absl::Status Execute(const Cudnn& cudnn, absl::Span<const int64_t> ids, absl::Span<void* const> pointers);
 
  private:
-  explicit ExecutionPlan(CudnnDescriptor plan) : plan_(std::move(plan)) {}
+  explicit ExecutionPlan(std::shared_ptr<const CudnnPlan> plan) : plan_(std::move(plan)) {}
   // Makes the plan of one engine, if the policy allows it.
   static absl::StatusOr<ExecutionPlan> OfConfig(const Cudnn& cudnn, const CudnnDescriptor& config,
                                                 const EnginePolicy& policy);
 
-  CudnnDescriptor plan_;
-  size_t workspace_bytes_ = 0;
-  int64_t engine_ = -1;
-  std::vector<cudnn::cudnnBackendNumericalNote_t> notes_;
+  std::shared_ptr<const CudnnPlan> plan_;
   // The pointers of the last execution, which the next one has, too, in most cases.
   std::optional<CudnnDescriptor> pack_;
   std::vector<void*> pack_pointers_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Plans of expressions: generated kernels, one or few launches per op.
+// Plans of expressions: generated kernels, one launch per op.
 //
 //   Expr --AnalyzeExpr()--> times and phases --Schedule...()--> threads --WriteKernels()--> parts --> launches
 #ifndef COTAN_KERNELS_CUDA_EXPR_EXPR_PLAN_H_

@@ -102,9 +102,7 @@ absl::StatusOr<KernelPlan> PlanWithEpilogue(const KernelRequest& request, Kernel
   COTAN_ASSIGN_OR_RETURN(const MatmulParts parts, TakeApartMatmul(request));
   COTAN_ASSIGN_OR_RETURN(MatmulProblem problem, AnalyzeMatmul(parts.Product(request)));
   const TensorSpec& product = parts.expr_inputs[0];
-  KernelRequest epilogue_request = parts.Epilogue(request);
-  epilogue_request.guarded_outputs = request.guarded_outputs;
-  epilogue_request.name = request.name;
+  const KernelRequest epilogue_request = parts.Epilogue(request);
   if (kernels == Kernels::kTiled || IsSmallProduct(request.inputs[0], product, /*spared_launches=*/1)) {
     KernelPlan plan;
     if (problem.IsEmpty()) return plan;

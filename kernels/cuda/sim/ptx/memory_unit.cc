@@ -48,6 +48,7 @@ const char* SpaceName(Space space) {
 
 // Sets `run` and `uniform`.
 void Classify(WarpAccess& access) {
+  if (access.mask == 0) return;
   const uint64_t first = access.address[std::countr_zero(access.mask)];
   const int lanes = std::popcount(access.mask);
   bool run = (access.mask & (access.mask + 1)) == 0 && std::has_single_bit(access.size);

@@ -109,7 +109,7 @@ class RaceDetector {
   Page& FindPage(uint64_t number);
   // Access() within a page.
   absl::Status AccessPage(Page& page, uint64_t address, uint32_t size, Kind kind, const AccessPoint& point);
-  // Whether reads by `point` of the bytes with a bit in `bytes` are known to add nothing.
+  // Returns true if reads by `point` of the bytes with a bit in `bytes` are known to add nothing.
   static bool IsSettled(const Page& page, uint64_t bytes, Kind kind, const AccessPoint& point);
   // Sees whether a read by `point` left the cell at `bytes` settled.
   static void Settle(Page& page, const Cell& cell, uint64_t bytes, const AccessPoint& point);
