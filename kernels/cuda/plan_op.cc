@@ -26,9 +26,13 @@ namespace {
 
 using serialization::Op;
 
-constexpr DType kAll[] = {DType::kBool,    DType::kUInt8,   DType::kInt8,      DType::kInt16,
-                          DType::kInt32,   DType::kInt64,   DType::kFloat16,   DType::kBFloat16,
-                          DType::kFloat32, DType::kFloat64, DType::kComplex64, DType::kComplex128};
+constexpr DType kAll[] = {DType::kBool,         DType::kUInt8,     DType::kInt8,      DType::kInt16,
+                          DType::kInt32,        DType::kInt64,     DType::kFloat16,   DType::kBFloat16,
+                          DType::kFloat32,      DType::kFloat64,   DType::kComplex64, DType::kComplex128,
+                          DType::kFloat8E4m3fn, DType::kFloat8E5m2};
+constexpr DType kConvertible[] = {DType::kBool,    DType::kUInt8,   DType::kInt8,         DType::kInt16,
+                                  DType::kInt32,   DType::kInt64,   DType::kFloat16,      DType::kBFloat16,
+                                  DType::kFloat32, DType::kFloat64, DType::kFloat8E4m3fn, DType::kFloat8E5m2};
 constexpr DType kReal[] = {DType::kBool,  DType::kUInt8,   DType::kInt8,     DType::kInt16,   DType::kInt32,
                            DType::kInt64, DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
 constexpr DType kSummable[] = {DType::kUInt8,   DType::kInt8,     DType::kInt16,   DType::kInt32,  DType::kInt64,
@@ -42,7 +46,7 @@ absl::StatusOr<KernelPlan> PlanProduct(const KernelRequest& request) { return Pl
 absl::StatusOr<KernelPlan> PlanOwnProduct(const KernelRequest& request) { return PlanTiledMatmul(request, PlanExpr); }
 
 constexpr CudaOp kOps[] = {
-    {Op::kExpr, kReal, PlanExpr},
+    {Op::kExpr, kConvertible, PlanExpr},
     {Op::kCopy, kAll, PlanCopy},
     {Op::kConcat, kAll, PlanConcat},
     {Op::kMatmul, kProducts, PlanProduct, PlanOwnProduct},
@@ -71,13 +75,6 @@ absl::Span<const CudaOp> CudaOps() { return kOps; }
 absl::StatusOr<const CudaOp*> FindCudaOp(const KernelRequest& request) {
   const OpKind kind = request.op.kind_case();
   const DType dtype = request.outputs[0].dtype;
-  // Kernels that move elements are found by the result's dtype; expressions, also those inside of other ops, read
-  // operands of any dtype.
-  for (const TensorSpec& input : request.inputs) {
-    if (!IsStorageOnly(input.dtype)) continue;
-    return absl::NotFoundError(
-        absl::StrCat("no cuda kernel for ", OpKindName(kind), " reads ", DTypeName(input.dtype), "; the cpu's do"));
-  }
   for (const CudaOp& op : kOps) {
     if (op.kind == kind && std::find(op.dtypes.begin(), op.dtypes.end(), dtype) != op.dtypes.end()) return &op;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A function that is compiled with its CUDA kernels runs on a machine without NVRTC: forward and backward, recorded or
-// not, with a retained graph and without.
+// not, with a retained graph and without, also where hooks pack what is saved.
 #include <ATen/ATen.h>
 
 #include <cstring>
@@ -13,14 +13,18 @@
 #include "absl/strings/str_cat.h"
 #include "aot/compile.h"
 #include "aot/cuda/embed_kernels.h"
+#include "aot/saved_tensor_hooks/hook_pairs.h"
+#include "base/dtype.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/register_cpu.h"
 #include "kernels/cuda/register_cuda.h"
 #include "kernels/cuda/testing/sim_device.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/grad_mode.h"
+#include "runtime/execution/program.h"
 #include "runtime/function.h"
 #include "runtime/session.h"
+#include "serialization/schema/tensor_type.h"
 #include "testing/tolerance.h"
 
 namespace cotan::testing {
@@ -45,6 +49,10 @@ struct Case {
   std::string name;
   Tensors (*function)(const Tensors&);
   Tensors examples;
+  // Packs what is saved, with relative errors up to `precision`.
+  aot::SavedTensorHooks hooks = {};
+  DType packed = DType::kUndefined;
+  double precision = 0;
 };
 
 std::vector<Case> Cases() {
@@ -54,10 +62,38 @@ std::vector<Case> Cases() {
           {"convolution", Convolution, {leaf({2, 3, 8, 8}), leaf({4, 3, 3, 3})}}};
 }
 
+std::vector<Case> PackedCases() {
+  const at::Generator generator = at::detail::createCPUGenerator(2);
+  // Smaller values are not packed.
+  const Tensors examples = {at::randn({16, 32}, generator).requires_grad_(true),
+                            (at::randn({32, 64}, generator) / 8).requires_grad_(true), at::randn({64}, generator)};
+  const auto pair = [](absl::string_view name) { return *aot::ParseSavedTensorHooks(absl::StrCat(name, ":all")); };
+  return {{"bf16", Perceptron, examples, pair("bf16"), DType::kBFloat16, 0x1p-8},
+          {"int8", Perceptron, examples, pair("int8"), DType::kInt8, 0x1p-6},
+          {"fp8_e4m3", Perceptron, examples, pair("fp8_e4m3"), DType::kFloat8E4m3fn, 0x1p-3},
+          {"fp8_e4m3_scaled", Perceptron, examples, pair("fp8_e4m3_scaled"), DType::kFloat8E4m3fn, 0x1p-3},
+          {"fp8_e5m2_scaled", Perceptron, examples, pair("fp8_e5m2_scaled"), DType::kFloat8E5m2, 0x1p-2}};
+}
+
+// Returns true if a forward saves a value of `dtype`.
+bool Saves(const std::string& bytes, DType dtype) {
+  const std::shared_ptr<const Program> program = *Program::LoadBytes(bytes);
+  for (const serialization::Method& method : program->artifact().methods()) {
+    for (int i = method.outputs_size() - static_cast<int>(method.num_saved()); i < method.outputs_size(); ++i) {
+      if (ToDType(method.values(static_cast<int>(method.outputs(i))).type().dtype()) == dtype) return true;
+    }
+  }
+  return false;
+}
+
 std::string Compiled(const Case& c) {
   aot::CompileOptions options;
   options.tracing.keep_input_mutations = false;
   options.debug.store_references = false;
+  if (c.packed != DType::kUndefined) {
+    options.saved_tensor_hooks = c.hooks;
+    options.partitioner = aot::Partitioner::kDefault;
+  }
   const absl::StatusOr<aot::CompiledModel> model = aot::CompileFunction(c.function, c.examples, options);
   EXPECT_TRUE(model.ok()) << model.status();
   absl::StatusOr<std::string> bytes =
@@ -137,6 +173,25 @@ void Use(Caller& caller, const Tensors& examples) {
   const GradModeGuard no_grad(false);
   caller.MakeArguments(examples);
   caller.Call();
+}
+
+TEST(FunctionKernelsTest, PackedValuesAreThoseOfTheCpu) {
+  for (const Case& c : PackedCases()) {
+    SCOPED_TRACE(c.name);
+    const std::string bytes = Compiled(c);
+    EXPECT_TRUE(Saves(bytes, c.packed));
+    Caller cpu(bytes, CpuKernels(), HostDevice());
+    Use(cpu, c.examples);
+    const std::unique_ptr<SimDevice> gpu = *SimDevice::Create({});
+    Caller simulated(bytes, CudaKernels(), gpu->device());
+    Use(simulated, c.examples);
+    ASSERT_EQ(simulated.values().size(), cpu.values().size());
+    // A value that differs in its last bit may be packed as the next value of the format.
+    for (size_t i = 0; i < cpu.values().size(); ++i) {
+      EXPECT_LE(ErrorInEps<float>(simulated.values()[i], cpu.values()[i]), c.precision / Epsilon(DType::kFloat32)) << i;
+    }
+    EXPECT_EQ(gpu->device().kernels().statistics().compiled, 0);
+  }
 }
 
 TEST(FunctionKernelsTest, ForwardAndBackwardNeedNoCompiler) {

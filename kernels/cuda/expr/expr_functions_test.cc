@@ -2,8 +2,12 @@
 
 // Compares each scalar function on each dtype with the reference.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <iterator>
 #include <limits>
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -28,6 +32,12 @@ constexpr DType kAllDTypes[] = {DType::kBool,  DType::kUInt8,   DType::kInt8,   
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+std::vector<DType> WithEightBitFloats() {
+  std::vector<DType> dtypes(std::begin(kAllDTypes), std::end(kAllDTypes));
+  dtypes.insert(dtypes.end(), {DType::kFloat8E4m3fn, DType::kFloat8E5m2});
+  return dtypes;
+}
 
 Values FloatValues(DType dtype) {
   Values values = {0.0,  -0.0, kInfinity, -kInfinity, kNan, 1.0,  -1.0,  2.0,    -2.0,   0.5,    -0.5,  1.5,
@@ -149,7 +159,7 @@ TEST_P(ExprFunctionsTest, CastsEqualTheReference) {
   ExprCase expr;
   ExprBuilder b(sizes);
   const int x = b.Input(0, from);
-  for (const DType to : kAllDTypes) {
+  for (const DType to : WithEightBitFloats()) {
     b.Output(b.Cast(x, to));
     expr.outputs.push_back(std::make_unique<HostTensor>(to, sizes));
   }
@@ -160,6 +170,56 @@ TEST_P(ExprFunctionsTest, CastsEqualTheReference) {
 
 INSTANTIATE_TEST_SUITE_P(AllDTypes, ExprFunctionsTest, ::testing::ValuesIn(kAllDTypes),
                          [](const auto& info) { return std::string(DTypeName(info.param)); });
+
+// Expects the values of the reference, and equal bits of the first `num_exact` outputs that are 8-bit floats. A NaN that
+// is computed has another sign on a GPU.
+void ExpectEqual(const ExprCase& expr, size_t num_exact) {
+  const Tensors expected = expr.Reference(), actual = expr.Run();
+  EXPECT_EQ(Difference(expected, actual), "");
+  for (size_t k = 0; k < num_exact; ++k) {
+    if (!IsStorageOnly(expected[k]->dtype())) continue;
+    EXPECT_EQ(expected[k]->bytes(), actual[k]->bytes()) << "output " << k;
+  }
+}
+
+// Every value of the formats, and f32 values of random bits and near the limits.
+TEST(ExprFloat8Test, ConversionsHaveTheBitsOfTheReference) {
+  std::mt19937 random(static_cast<uint32_t>(cotan::testing::TestSeed()));
+  for (const DType narrow : {DType::kFloat8E4m3fn, DType::kFloat8E5m2}) {
+    SCOPED_TRACE(DTypeName(narrow));
+    ExprCase load;
+    ExprBuilder widen({256});
+    const int x = widen.Input(0, narrow);
+    for (const DType to : WithEightBitFloats()) {
+      widen.Output(widen.Cast(x, to));
+      load.outputs.push_back(std::make_unique<HostTensor>(to, std::vector<int64_t>{256}));
+    }
+    load.op = widen.Build();
+    load.inputs.push_back(std::make_unique<HostTensor>(narrow, std::vector<int64_t>{256}));
+    for (int i = 0; i < 256; ++i) static_cast<uint8_t*>(load.inputs[0]->data())[i] = static_cast<uint8_t>(i);
+    ExpectEqual(load, load.outputs.size());
+
+    constexpr int64_t kCount = 8192;
+    ExprCase store;
+    ExprBuilder b({kCount});
+    const int scaled = b.Cast(b.Mul(b.Input(0, DType::kFloat32), b.Constant(DType::kFloat32, 1.5)), narrow);
+    b.Output(b.Cast(b.Input(0, DType::kFloat32), narrow));
+    b.Output(scaled);
+    b.Output(b.Cast(scaled, DType::kFloat32));
+    for (const DType to : {narrow, narrow, DType::kFloat32}) {
+      store.outputs.push_back(std::make_unique<HostTensor>(to, std::vector<int64_t>{kCount}));
+    }
+    store.op = b.Build();
+    Values values;
+    for (int64_t i = 0; i < kCount; ++i) {
+      const auto any = std::bit_cast<float>(static_cast<uint32_t>(random()));
+      const float near = std::ldexp(static_cast<float>(random() % 64) / 8 - 4, static_cast<int>(random() % 30) - 18);
+      values.push_back(i % 2 == 0 ? any : near);
+    }
+    store.inputs.push_back(std::make_unique<HostTensor>(DType::kFloat32, std::vector<int64_t>{kCount}, values));
+    ExpectEqual(store, 1);
+  }
+}
 
 TEST(ExprReductionsTest, EachReductionOfEachDTypeEqualsTheReference) {
   std::mt19937_64 random(cotan::testing::TestSeed());

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/float8.h"
 #include "base/half.h"
 
 namespace cotan::cuda::expr {
@@ -16,7 +17,8 @@ namespace {
 
 using namespace serialization;  // NOLINT: the enumerators of ScalarFn are many
 
-bool IsHalf(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
+// Returns true if a kernel holds values of this dtype as f32.
+bool IsNarrowFloat(DType dtype) { return IsFloatingPoint(dtype) && ByteSize(dtype) < 4; }
 
 // Returns a literal as an operand of any operator.
 std::string InParentheses(std::string literal) { return literal[0] == '-' ? absl::StrCat("(", literal, ")") : literal; }
@@ -32,6 +34,8 @@ std::string FloatLiteral(DType dtype, double value) {
   float rounded = static_cast<float>(value);
   if (dtype == DType::kFloat16) rounded = Float16ToFloat(FloatToFloat16(rounded));
   if (dtype == DType::kBFloat16) rounded = BFloat16ToFloat(FloatToBFloat16(rounded));
+  if (dtype == DType::kFloat8E4m3fn) rounded = Float8E4m3fnToFloat(FloatToFloat8E4m3fn(rounded));
+  if (dtype == DType::kFloat8E5m2) rounded = Float8E5m2ToFloat(FloatToFloat8E5m2(rounded));
   if (std::isnan(rounded)) return "__int_as_float(0x7fc00000)";
   if (std::isinf(rounded)) return absl::StrCat("__int_as_float(0x", rounded < 0 ? "f" : "7", "f800000)");
   const std::string text = absl::StrFormat("%.9g", rounded);
@@ -235,6 +239,10 @@ absl::string_view ElementType(DType dtype) {
       return "float16";
     case DType::kBFloat16:
       return "bfloat16";
+    case DType::kFloat8E4m3fn:
+      return "float8_e4m3fn";
+    case DType::kFloat8E5m2:
+      return "float8_e5m2";
     case DType::kFloat32:
       return "float";
     default:
@@ -242,7 +250,7 @@ absl::string_view ElementType(DType dtype) {
   }
 }
 
-absl::string_view ValueType(DType dtype) { return IsHalf(dtype) ? "float" : ElementType(dtype); }
+absl::string_view ValueType(DType dtype) { return IsNarrowFloat(dtype) ? "float" : ElementType(dtype); }
 
 int64_t ValueBytes(DType dtype) { return dtype == DType::kFloat64 || dtype == DType::kInt64 ? 8 : 4; }
 
@@ -255,11 +263,13 @@ std::string PositionText(DType dtype, absl::string_view position) {
   return RoundedText(dtype, absl::StrCat("static_cast<", ValueType(dtype), ">(", position, ")"));
 }
 
-bool CastIsIdentity(DType from, DType to) { return from == to || (IsHalf(from) && to == DType::kFloat32); }
+bool CastIsIdentity(DType from, DType to) { return from == to || (IsNarrowFloat(from) && to == DType::kFloat32); }
 
 std::string RoundedText(DType dtype, std::string value) {
   if (dtype == DType::kFloat16) return absl::StrCat("RoundToFloat16(", value, ")");
   if (dtype == DType::kBFloat16) return absl::StrCat("RoundToBfloat16(", value, ")");
+  if (dtype == DType::kFloat8E4m3fn) return absl::StrCat("RoundToFloat8E4m3fn(", value, ")");
+  if (dtype == DType::kFloat8E5m2) return absl::StrCat("RoundToFloat8E5m2(", value, ")");
   return value;
 }
 

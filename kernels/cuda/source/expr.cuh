@@ -24,6 +24,14 @@ template <>
 struct ElementOf<bfloat16> {
   using Value = float;
 };
+template <>
+struct ElementOf<float8_e4m3fn> {
+  using Value = float;
+};
+template <>
+struct ElementOf<float8_e5m2> {
+  using Value = float;
+};
 template <int kBytes>
 struct BitsOf;
 template <>
@@ -64,6 +72,14 @@ template <>
 __device__ inline float ValueOfBits<bfloat16>(uint16 bits) {
   return ToFloat(bfloat16{bits});
 }
+template <>
+__device__ inline float ValueOfBits<float8_e4m3fn>(uint8 bits) {
+  return ToFloat(float8_e4m3fn{bits});
+}
+template <>
+__device__ inline float ValueOfBits<float8_e5m2>(uint8 bits) {
+  return ToFloat(float8_e5m2{bits});
+}
 template <typename T>
 __device__ inline Bits<T> BitsOfValue(ValueOf<T> value) {
   return __builtin_bit_cast(Bits<T>, value);
@@ -79,6 +95,14 @@ __device__ inline uint16 BitsOfValue<float16>(float value) {
 template <>
 __device__ inline uint16 BitsOfValue<bfloat16>(float value) {
   return ToBfloat16(value).bits;
+}
+template <>
+__device__ inline uint8 BitsOfValue<float8_e4m3fn>(float value) {
+  return ToFloat8E4m3fn(value).bits;
+}
+template <>
+__device__ inline uint8 BitsOfValue<float8_e5m2>(float value) {
+  return ToFloat8E5m2(value).bits;
 }
 
 template <typename T>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Scalar functions of expressions (serialization/schema/expr.proto) on the types in which a kernel holds values: bool,
-// the integers, float (also for f16 and bf16, which are rounded after each function) and double.
+// the integers, float (also for f16 and bf16, which are rounded after each function, and for 8-bit floats, in which
+// nothing computes) and double.
 #pragma once
 
 #include "cotan/types.cuh"
@@ -15,9 +16,11 @@ inline constexpr bool kIsFloat<float> = true;
 template <>
 inline constexpr bool kIsFloat<double> = true;
 
-// Returns `x` rounded to f16 or bf16.
+// Returns `x` rounded to a narrower type.
 __device__ inline float RoundToFloat16(float x) { return ToFloat(ToFloat16(x)); }
 __device__ inline float RoundToBfloat16(float x) { return ToFloat(ToBfloat16(x)); }
+__device__ inline float RoundToFloat8E4m3fn(float x) { return ToFloat(ToFloat8E4m3fn(x)); }
+__device__ inline float RoundToFloat8E5m2(float x) { return ToFloat(ToFloat8E5m2(x)); }
 
 // Returns `x` converted to an integer as by way of i64; outside its range, and for NaN, the lowest i64.
 template <typename To, typename T>
