@@ -272,11 +272,12 @@ int SectorOf(const Problem& problem, const Schedule& schedule) {
   return static_cast<int>(sector);
 }
 
-// Returns the threads of blocks of columns: more than usual if there are few blocks.
+// Returns the threads of blocks of columns: more than usual if there are few blocks. Twice as many would have half the
+// registers each, which is no gain for what a block keeps, and the least that ptxas may spill with.
 int ThreadsOfColumns(const ScheduleOptions& options, const Schedule& schedule) {
   const bool few_blocks = schedule.Tiles() < 2 * options.processors;
   if (schedule.ReducedCount() < options.threads || !few_blocks) return options.threads;
-  return std::min(4 * options.threads, kMaxThreads);
+  return std::min(2 * options.threads, kMaxThreads);
 }
 
 // Sets threads and lanes of a schedule with `groups`.
@@ -299,7 +300,7 @@ Schedule ChooseColumns(const Problem& problem, const ScheduleOptions& options, S
   // Many threads, or more registers for each of fewer ones, may keep what the usual number cannot.
   const Schedule tiles = schedule;
   const int usual = ThreadsOfColumns(options, tiles);
-  for (const int threads : {usual, kMaxThreads, kMaxThreads / 2}) {
+  for (const int threads : {usual, kMaxThreads / 2, kMaxThreads}) {
     Schedule candidate = tiles;
     SetThreads(threads, candidate);
     Split(CeilDiv(CeilDiv(candidate.ReducedCount(), candidate.lanes), kMaxSequence), candidate);

@@ -24,6 +24,10 @@ struct Counters {
   uint64_t global_load_sectors = 0;
   uint64_t global_store_sectors = 0;
   uint64_t global_atomics = 0;
+  // Sectors that the launch loads or stores at least once: the traffic of memory behind an L2 cache that keeps what it
+  // got until the launch ends.
+  uint64_t distinct_load_sectors = 0;
+  uint64_t distinct_store_sectors = 0;
 
   uint64_t shared_accesses = 0;        // Of warps.
   uint64_t shared_bank_conflicts = 0;  // Additional passes because lanes use different words of a bank.

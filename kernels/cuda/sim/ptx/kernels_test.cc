@@ -74,8 +74,10 @@ TEST_P(KernelsTest, Softmax) {
   // x is read three times and y written once, in whole sectors.
   EXPECT_EQ(counters.global_load_bytes, 3 * x.size() * 4);
   EXPECT_EQ(counters.global_load_sectors, 3 * x.size() * 4 / 32);
+  EXPECT_EQ(counters.distinct_load_sectors, x.size() * 4 / 32);
   EXPECT_EQ(counters.global_store_bytes, x.size() * 4);
   EXPECT_EQ(counters.global_store_sectors, x.size() * 4 / 32);
+  EXPECT_EQ(counters.distinct_store_sectors, x.size() * 4 / 32);
   EXPECT_EQ(counters.shared_bank_conflicts, 0);
 }
 

@@ -101,8 +101,8 @@ uint64_t BankConflicts(const WarpAccess& access) {
   return conflicts;
 }
 
-uint64_t CountSectors(const WarpAccess& access) {
-  uint64_t sectors[kWarpSize * 3];
+// Sets `sectors` to those of an access, in ascending order, and returns their number.
+size_t FindSectors(const WarpAccess& access, uint64_t (&sectors)[kWarpSize * 3]) {
   size_t count = 0;
   ForEachLane(access.mask, [&](int lane) {
     const uint64_t address = access.address[lane];
@@ -111,7 +111,7 @@ uint64_t CountSectors(const WarpAccess& access) {
     }
   });
   std::sort(sectors, sectors + count);
-  return static_cast<uint64_t>(std::unique(sectors, sectors + count) - sectors);
+  return static_cast<size_t>(std::unique(sectors, sectors + count) - sectors);
 }
 
 // Returns whether `size` bytes from `written` on are all 1.
@@ -364,11 +364,36 @@ void MemoryUnit::CountAccess(const WarpAccess& access, bool load) {
   }
   if (access.space != Space::kGlobal) return;
   const auto lanes = static_cast<uint64_t>(std::popcount(access.mask));
-  const uint64_t sectors =
-      access.run ? (access.address[0] + lanes * access.size - 1) / kSectorBytes - access.address[0] / kSectorBytes + 1
-                 : CountSectors(access);
+  SectorSet& known = load ? loaded_sectors_ : stored_sectors_;
+  uint64_t sectors = 0, distinct = 0;
+  if (access.run) {
+    const uint64_t first = access.address[0] / kSectorBytes;
+    const uint64_t last = (access.address[0] + lanes * access.size - 1) / kSectorBytes;
+    sectors = last - first + 1;
+    distinct = known.Add(first, last);
+  } else {
+    uint64_t found[kWarpSize * 3];
+    sectors = FindSectors(access, found);
+    for (size_t i = 0; i < sectors; ++i) distinct += known.Add(found[i], found[i]);
+  }
   (load ? counters_.global_load_bytes : counters_.global_store_bytes) += lanes * access.size;
   (load ? counters_.global_load_sectors : counters_.global_store_sectors) += sectors;
+  (load ? counters_.distinct_load_sectors : counters_.distinct_store_sectors) += distinct;
+}
+
+uint64_t SectorSet::Add(uint64_t first, uint64_t last) {
+  uint64_t added = 0;
+  for (uint64_t number = first / 64; number <= last / 64; ++number) {
+    if (number != last_number_) {
+      last_word_ = &words_[number];
+      last_number_ = number;
+    }
+    const uint64_t begin = std::max(first, number * 64) % 64, end = std::min(last, number * 64 + 63) % 64;
+    const uint64_t bits = ~uint64_t{0} >> (63 - (end - begin)) << begin;
+    added += static_cast<uint64_t>(std::popcount(bits & ~*last_word_));
+    *last_word_ |= bits;
+  }
+  return added;
 }
 
 }  // namespace cotan::cuda::ptx

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/node_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "kernels/cuda/sim/ptx/counters.h"
@@ -48,6 +49,19 @@ struct WarpAccess {
   // Set by Locate and ResolveSpace.
   bool run = false;      // The lanes are the first of the warp and access consecutive elements.
   bool uniform = false;  // They access one element.
+};
+
+// The sectors of global memory that a launch accessed.
+class SectorSet {
+ public:
+  // Adds the sectors from `first` to `last` and returns how many of them are new.
+  uint64_t Add(uint64_t first, uint64_t last);
+
+ private:
+  // [sector / 64], a bit for each sector; nodes stay where they are.
+  absl::node_hash_map<uint64_t, uint64_t> words_;
+  uint64_t last_number_ = ~uint64_t{0};  // of the word that was used last
+  uint64_t* last_word_ = nullptr;
 };
 
 // One for a launch; StartBlock is called for each block. Errors are explained without the position:
@@ -114,6 +128,8 @@ class MemoryUnit {
   Bytes shared_;
   Bytes frames_;  // [thread][byte]
   uint64_t threads_;
+  SectorSet loaded_sectors_;
+  SectorSet stored_sectors_;
   static constexpr size_t kCachedBlocks = 4;
   GlobalBlock blocks_[kCachedBlocks];  // Of global memory, that were accessed lately.
   size_t next_block_ = 0;              // The one to be replaced.
