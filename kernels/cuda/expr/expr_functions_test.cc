@@ -171,8 +171,8 @@ TEST_P(ExprFunctionsTest, CastsEqualTheReference) {
 INSTANTIATE_TEST_SUITE_P(AllDTypes, ExprFunctionsTest, ::testing::ValuesIn(kAllDTypes),
                          [](const auto& info) { return std::string(DTypeName(info.param)); });
 
-// Expects the values of the reference, and equal bits of the first `num_exact` outputs that are 8-bit floats. A NaN that
-// is computed has another sign on a GPU.
+// Expects the values of the reference, and equal bits of the first `num_exact` outputs that are 8-bit floats. A NaN
+// that is computed has another sign on a GPU.
 void ExpectEqual(const ExprCase& expr, size_t num_exact) {
   const Tensors expected = expr.Reference(), actual = expr.Run();
   EXPECT_EQ(Difference(expected, actual), "");

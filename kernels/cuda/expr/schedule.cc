@@ -273,7 +273,7 @@ int SectorOf(const Problem& problem, const Schedule& schedule) {
 }
 
 // Returns the threads of blocks of columns: more than usual if there are few blocks. Twice as many would have half the
-// registers each, which is no gain for what a block keeps, and the least that ptxas may spill with.
+// registers each: a block would keep no more, and ptxas would spill sooner.
 int ThreadsOfColumns(const ScheduleOptions& options, const Schedule& schedule) {
   const bool few_blocks = schedule.Tiles() < 2 * options.processors;
   if (schedule.ReducedCount() < options.threads || !few_blocks) return options.threads;

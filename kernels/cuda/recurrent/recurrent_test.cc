@@ -316,11 +316,10 @@ void ExpectResources(Plan plan, const Op& op, Operands& operands) {
 
 TEST(CudaRecurrentTest, NoKernelSpillsOrIndexesLocalMemory) {
   std::mt19937_64 random(1);
-  for (const Case& c :
-       {Case{Recurrent::LSTM, false, 1, 64, 64}, Case{Recurrent::GRU, true, 1, 256, 256},
-        Case{Recurrent::LSTM, false, 1, 256, 512, DType::kBFloat16},
-        Case{Recurrent::GRU, false, 1, 256, 128, DType::kFloat64}, Case{Recurrent::LSTM, false, 1, 16, 1024},
-        Case{Recurrent::GRU, false, 64, 16, 128}}) {
+  for (const Case& c : {Case{Recurrent::LSTM, false, 1, 64, 64}, Case{Recurrent::GRU, true, 1, 256, 256},
+                        Case{Recurrent::LSTM, false, 1, 256, 512, DType::kBFloat16},
+                        Case{Recurrent::GRU, false, 1, 256, 128, DType::kFloat64},
+                        Case{Recurrent::LSTM, false, 1, 16, 1024}, Case{Recurrent::GRU, false, 64, 16, 128}}) {
     SCOPED_TRACE(absl::StrCat(DTypeName(c.dtype), " ", Recurrent::Cell_Name(c.cell), " ", c.batch, "x", c.hidden));
     Operands forward = ForwardOperands(c, random);
     ExpectResources(PlanRecurrent, c.Forward(), forward);
