@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "aot/capture/number.h"
 #include "aot/compile_options.h"
 #include "aot/compiled_model.h"
 #include "aot/frontend/callable.h"
@@ -51,7 +52,8 @@ absl::StatusOr<CompiledModel> CompileFlatFunction(const TensorFunction& function
 // Compiles a torch::nn module. `factory` returns a std::shared_ptr to it, a module holder, or a
 // ModuleInstance; frontend/callable.h describes the arguments and results that its forward() may
 // have. `examples`: one real CPU tensor for each input of the model; all sizes except those in
-// dynamic_dims are fixed to theirs.
+// dynamic_dims are fixed to theirs. A number that may differ from call to call has the example Number(0.5), or
+// SizeNumber(8) if it decides sizes (capture/number.h).
 // InvalidArgument: options that contradict each other; the factory, the model or the loss throws;
 // an option names a parameter, input or dimension that does not exist.
 // Unimplemented: the model uses a construct that Cotan cannot compile; the message lists every op

@@ -139,15 +139,14 @@ void ReplaceTensors(IValue& value, absl::FunctionRef<at::Tensor(const at::Tensor
 }
 
 absl::StatusOr<Argument> ToArgument(const IValue& value, const c10::Argument& declared,
-                                    absl::FunctionRef<Argument(const at::Tensor&)> record_tensor) {
+                                    absl::FunctionRef<Argument(const at::Tensor&)> record_tensor,
+                                    absl::FunctionRef<bool(const at::Tensor&)> is_constant) {
   const c10::TypePtr type = BareType(declared);
   if (value.isNone() || IsDropped(*type)) return None{};
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
     if (!tensor.defined()) return None{};
-    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-      return NumberOf(tensor);
-    }
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && is_constant(tensor)) return NumberOf(tensor);
     return record_tensor(tensor);
   }
   if (value.isTensorList() || value.isOptionalTensorList()) {

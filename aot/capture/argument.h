@@ -29,14 +29,17 @@ std::string NodeOpName(const c10::FunctionSchema& schema);
 // NotFound: the name is not NAMESPACE.NAME.OVERLOAD, or LibTorch has no such op.
 absl::StatusOr<c10::OperatorHandle> FindOperator(absl::string_view op);
 
+inline bool AnyTensor(const at::Tensor& /*tensor*/) { return true; }
+
 // Returns `value` as a node's argument; `declared` is its declaration in the op's schema. Calls
 // `record_tensor` for each defined tensor, in order.
 //
-// A wrapped number (TensorImpl::is_wrapped_number()) becomes that number, a complex number the list of its
-// two parts. Layouts, devices, generators and memory formats become None: graphs do not have them.
+// A wrapped number (TensorImpl::is_wrapped_number()) that `is_constant` accepts becomes that number, a complex number
+// the list of its two parts. Layouts, devices, generators and memory formats become None: graphs do not have them.
 // Unimplemented: a type or dtype that graphs do not have.
 absl::StatusOr<Argument> ToArgument(const c10::IValue& value, const c10::Argument& declared,
-                                    absl::FunctionRef<Argument(const at::Tensor&)> record_tensor);
+                                    absl::FunctionRef<Argument(const at::Tensor&)> record_tensor,
+                                    absl::FunctionRef<bool(const at::Tensor&)> is_constant = AnyTensor);
 
 // Returns the IValue of a node's argument: the inverse of ToArgument(). `tensor_of` returns the tensor of a
 // graph value. None becomes the schema's default, if there is one.

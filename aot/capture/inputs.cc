@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "aot/capture/non_leaf.h"
+#include "aot/capture/number.h"
 #include "aot/capture/proxy_tensor.h"
 #include "aot/capture/real_scope.h"
 
@@ -39,9 +40,12 @@ void RestoreStates(absl::Span<const ModuleState> states) {
 at::Tensor AddInputLike(const at::Tensor& example, Recorder& recorder, int index, const std::string& name) {
   const at::Tensor real = [&] {
     RealScope scope;
-    return example.detach();
+    at::Tensor detached = example.detach();
+    if (IsNumber(example)) detached.unsafeGetTensorImpl()->set_wrapped_number(false);
+    return detached;
   }();
   at::Tensor input = recorder.AddInput(real, InputKind::kUserInput, index, name);
+  if (IsNumber(example)) MarkNumber(input);
   input.requires_grad_(example.requires_grad());
   if (!example.is_leaf()) input = NonLeaf(input);
   if (example.is_view()) recorder.autograd_views().AddViewOfCaller(input);

@@ -23,7 +23,8 @@ void InstallStateProxies(absl::Span<const ModuleState> states, Recorder& recorde
 void RestoreStates(absl::Span<const ModuleState> states);
 
 // Adds a user input with the content of `example`, a real CPU tensor, and returns its functional tensor. It
-// requires grad and is a leaf as `example` is; its gradient can be computed in both cases.
+// requires grad and is a leaf as `example` is; its gradient can be computed in both cases. A wrapped number gives a
+// number (number.h).
 at::Tensor AddInputLike(const at::Tensor& example, Recorder& recorder, int index, const std::string& name);
 
 // Adds the RNG state as a graph input; random ops of `recorder` draw from Philox with `seed` and offset 0.

@@ -305,8 +305,9 @@ void Recorder::RecordArguments(const c10::FunctionSchema& schema, absl::Span<con
     if (proxy != nullptr && proxy->epoch() == epoch_) return Use{ValueOfProxy(*proxy)};
     return Use{CaptureConstant(proxy == nullptr ? tensor : proxy->real(), proxy)};
   };
+  const auto is_constant = [](const at::Tensor& tensor) { return AsProxy(tensor) == nullptr; };
   for (size_t i = 0; i < arguments.size(); ++i) {
-    absl::StatusOr<Argument> argument = ToArgument(arguments[i], schema.arguments()[i], use);
+    absl::StatusOr<Argument> argument = ToArgument(arguments[i], schema.arguments()[i], use, is_constant);
     if (!argument.ok()) ReportUnsupported(node.op, argument.status().message());
     node.arguments.push_back(argument.ok() ? *std::move(argument) : None{});
   }

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "aot/capture/effects.h"
+#include "aot/capture/number.h"
 
 namespace cotan::aot {
 namespace {
@@ -28,6 +29,7 @@ at::Tensor FunctionalAssertAsync(const at::Tensor& self, std::string_view messag
 }
 
 void AssertScalar(const at::Scalar& self, std::string_view message) {
+  if (IsSymbolicNumber(self)) return AssertAsyncMessage(PlainTensorOfNumber(self), message);
   TORCH_CHECK(self.toBool(), message.empty() ? std::string_view("Assertion is failed") : message);
 }
 

@@ -56,6 +56,7 @@
 #include "aot/decompositions/fourier_ops.h"
 #include "aot/decompositions/linalg_ops.h"
 #include "aot/decompositions/loss_ops.h"
+#include "aot/decompositions/number_ops.h"
 #include "aot/decompositions/pooling_ops.h"
 #include "aot/decompositions/random_ops.h"
 #include "aot/decompositions/recurrent_layer.h"
@@ -296,7 +297,10 @@ void CallWithoutInference(const c10::OperatorHandle& op, torch::jit::Stack* stac
 // mode does not have is reported as unsupported.
 void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   std::optional<TracedCall> call;
-  if (Recorder* recorder = CurrentRecorder()) call.emplace(*recorder, op, *stack);
+  if (Recorder* recorder = CurrentRecorder()) {
+    if (CallWithNumbers(op, *stack, *recorder)) return;
+    call.emplace(*recorder, op, *stack);
+  }
   try {
     if (CurrentRecorder() != nullptr && c10::InferenceMode::is_enabled()) return CallWithoutInference(op, stack);
     CallBelow(op, keys, stack);

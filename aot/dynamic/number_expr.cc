@@ -34,6 +34,39 @@ Expr WithoutNumbers(const Expr& expr) {
   return result;
 }
 
+// Returns whether instruction `i` is a product with a power of two that nothing else uses: fusion writes a quotient
+// with such a divisor like this.
+bool IsWrittenQuotient(const Expr& expr, int i) {
+  const ExprInstruction& product = expr.instructions(i);
+  if (product.fn() != serialization::FN_MUL || !IsFloat(product)) return false;
+  const uint32_t factor = product.operands(1);
+  const ExprInstruction& constant = expr.instructions(static_cast<int>(factor));
+  int exponent = 0;
+  if (constant.fn() != serialization::FN_CONSTANT || std::frexp(constant.float_value(), &exponent) != 0.5) return false;
+  int64_t uses = 0;
+  for (const ExprInstruction& user : expr.instructions()) {
+    uses += std::count(user.operands().begin(), user.operands().end(), factor);
+  }
+  return uses == 1 && std::count(expr.outputs().begin(), expr.outputs().end(), factor) == 0;
+}
+
+// Writes products with powers of two as quotients again where another program has a quotient: the divisor is a size,
+// which is a power of two at some points only.
+void DivideAlike(absl::Span<Expr* const> exprs) {
+  for (int i = 0; i < exprs[0]->instructions_size(); ++i) {
+    const bool any_quotient = std::any_of(exprs.begin(), exprs.end(), [i](const Expr* expr) {
+      return i < expr->instructions_size() && expr->instructions(i).fn() == serialization::FN_DIV;
+    });
+    for (Expr* expr : exprs) {
+      if (!any_quotient || i >= expr->instructions_size() || !IsWrittenQuotient(*expr, i)) continue;
+      ExprInstruction& product = *expr->mutable_instructions(i);
+      ExprInstruction& constant = *expr->mutable_instructions(static_cast<int>(product.operands(1)));
+      product.set_fn(serialization::FN_DIV);
+      constant.set_float_value(1 / constant.float_value());
+    }
+  }
+}
+
 bool IsWhole(double value) { return value == std::rint(value) && std::abs(value) < 9e15; }
 
 // Writes a new version of the first program, with constants computed from sizes.
@@ -149,6 +182,7 @@ class NumberWriter {
 }  // namespace
 
 absl::Status UnifyExprs(absl::Span<Expr* const> exprs, SizeFitter& fitter) {
+  DivideAlike(exprs);
   const std::string expected = WithoutNumbers(*exprs[0]).SerializeAsString();
   bool equal = true;
   for (const Expr* expr : exprs) {

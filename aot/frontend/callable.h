@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Converts callables on tensors to TensorFunction: a vector of tensors in, a vector of tensors out.
+// Converts callables on tensors and numbers to TensorFunction: a vector of tensors in, a vector of tensors out.
 //
 //   TensorFunction f = AdaptFunction([](at::Tensor x, at::Tensor y) { return x + y; });
+//   TensorFunction g = AdaptFunction([](at::Tensor x, c10::SymFloat scale) { return x * scale; });
 //   ModuleFactory m = AdaptFactory([] { return std::make_shared<Net>(); });
 #ifndef COTAN_AOT_FRONTEND_CALLABLE_H_
 #define COTAN_AOT_FRONTEND_CALLABLE_H_
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "aot/aotautograd/tracer.h"
+#include "aot/capture/number.h"
 
 namespace torch::nn {
 class Module;
@@ -70,43 +72,82 @@ struct ForwardOf {
   }
 };
 
-// The number of parameters of a function pointer or of a pointer to a member function.
+// The parameter types of a function pointer or of a pointer to a member function; `value` is their number.
 template <typename Signature>
-struct ArityOf;
+struct ParametersOf;
 template <typename R, typename... P>
-struct ArityOf<R (*)(P...)> : std::integral_constant<size_t, sizeof...(P)> {};
+struct ParametersOf<R (*)(P...)> : std::integral_constant<size_t, sizeof...(P)> {
+  using Types = std::tuple<std::remove_cvref_t<P>...>;
+};
 template <typename R, typename... P>
-struct ArityOf<R (*)(P...) noexcept> : ArityOf<R (*)(P...)> {};
+struct ParametersOf<R (*)(P...) noexcept> : ParametersOf<R (*)(P...)> {};
 template <typename R, typename C, typename... P>
-struct ArityOf<R (C::*)(P...)> : ArityOf<R (*)(P...)> {};
+struct ParametersOf<R (C::*)(P...)> : ParametersOf<R (*)(P...)> {};
 template <typename R, typename C, typename... P>
-struct ArityOf<R (C::*)(P...) const> : ArityOf<R (*)(P...)> {};
+struct ParametersOf<R (C::*)(P...) const> : ParametersOf<R (*)(P...)> {};
 template <typename R, typename C, typename... P>
-struct ArityOf<R (C::*)(P...) noexcept> : ArityOf<R (*)(P...)> {};
+struct ParametersOf<R (C::*)(P...) noexcept> : ParametersOf<R (*)(P...)> {};
 template <typename R, typename C, typename... P>
-struct ArityOf<R (C::*)(P...) const noexcept> : ArityOf<R (*)(P...)> {};
+struct ParametersOf<R (C::*)(P...) const noexcept> : ParametersOf<R (*)(P...)> {};
 
-// The largest number of tensors that `Callable` may take one by one: its number of parameters if it
-// has one signature.
+// `value` is the largest number of arguments that `Callable` may take one by one: its number of parameters if it has
+// one signature. `Types` are its parameters' types, if it has one.
 template <typename Callable>
-struct MaxTensors : std::integral_constant<size_t, kMaxTensorsOfTemplate> {};
+struct Parameters : std::integral_constant<size_t, kMaxTensorsOfTemplate> {};
 template <typename Callable>
-requires requires { ArityOf<Callable>::value; }
-struct MaxTensors<Callable> : ArityOf<Callable> {};
+requires requires { ParametersOf<Callable>::value; }
+struct Parameters<Callable> : ParametersOf<Callable> {};
 template <typename Callable>
-requires requires { ArityOf<decltype(&Callable::operator())>::value; }
-struct MaxTensors<Callable> : ArityOf<decltype(&Callable::operator())> {};
+requires requires { ParametersOf<decltype(&Callable::operator())>::value; }
+struct Parameters<Callable> : ParametersOf<decltype(&Callable::operator())> {};
 template <typename Module>
-requires requires { ArityOf<decltype(&Module::forward)>::value; }
-struct MaxTensors<ForwardOf<Module>> : ArityOf<decltype(&Module::forward)> {};
+requires requires { ParametersOf<decltype(&Module::forward)>::value; }
+struct Parameters<ForwardOf<Module>> : ParametersOf<decltype(&Module::forward)> {};
 
-template <size_t kIndex>
-using TensorAt = const at::Tensor&;
+// Converts one input to the type of the parameter that it is given to: a tensor, or a number (aot/capture/number.h).
+template <typename Parameter>
+struct Input {
+  using Type = const at::Tensor&;
+  static Type From(const at::Tensor& tensor, size_t /*index*/) { return tensor; }
+};
+template <>
+struct Input<c10::SymFloat> {
+  using Type = c10::SymFloat;
+  static Type From(const at::Tensor& tensor, size_t index) { return ToSymFloat(tensor, NameOf(index)); }
+  static std::string NameOf(size_t index) { return "input." + std::to_string(index); }
+};
+template <>
+struct Input<c10::SymInt> {
+  using Type = c10::SymInt;
+  static Type From(const at::Tensor& tensor, size_t index) {
+    return ToSymInt(tensor, Input<c10::SymFloat>::NameOf(index));
+  }
+};
+template <>
+struct Input<c10::SymBool> {
+  using Type = c10::SymBool;
+  static Type From(const at::Tensor& tensor, size_t index) {
+    return ToSymBool(tensor, Input<c10::SymFloat>::NameOf(index));
+  }
+};
+template <>
+struct Input<at::Scalar> {
+  using Type = at::Scalar;
+  static Type From(const at::Tensor& tensor, size_t index) {
+    return ToSymScalar(tensor, Input<c10::SymFloat>::NameOf(index));
+  }
+};
 
-// True if `Callable` can be called with `kCount` tensors.
+template <typename Callable, size_t kIndex>
+struct InputAt : Input<at::Tensor> {};
+template <typename Callable, size_t kIndex>
+requires requires { typename std::tuple_element_t<kIndex, typename Parameters<Callable>::Types>; }
+struct InputAt<Callable, kIndex> : Input<std::tuple_element_t<kIndex, typename Parameters<Callable>::Types>> {};
+
+// True if `Callable` can be called with `kCount` tensors, or numbers where it declares them.
 template <typename Callable, size_t kCount>
 inline constexpr bool kTakesTensors = []<size_t... kIndex>(std::index_sequence<kIndex...>) {
-  return std::is_invocable_v<Callable&, TensorAt<kIndex>...>;
+  return std::is_invocable_v<Callable&, typename InputAt<Callable, kIndex>::Type...>;
 }
 (std::make_index_sequence<kCount>());
 
@@ -116,7 +157,7 @@ inline constexpr bool kTakesVector = std::is_invocable_v<Callable&, const std::v
 // True if `Callable` takes `kCount` tensors or more.
 template <typename Callable, size_t kCount = 0>
 constexpr bool TakesSomeTensors() {
-  if constexpr (kCount > MaxTensors<Callable>::value) {
+  if constexpr (kCount > Parameters<Callable>::value) {
     return false;
   } else if constexpr (kTakesTensors<Callable, kCount>) {
     return true;
@@ -130,7 +171,7 @@ template <typename Callable, size_t... kIndex>
 std::vector<at::Tensor> CallSeparately(Callable& callable, const std::vector<at::Tensor>& inputs,
                                        std::index_sequence<kIndex...>) {
   std::vector<at::Tensor> results;
-  Flatten(callable(inputs[kIndex]...), results);
+  Flatten(callable(InputAt<Callable, kIndex>::From(inputs[kIndex], kIndex)...), results);
   return results;
 }
 
@@ -139,7 +180,7 @@ std::vector<at::Tensor> CallSeparately(Callable& callable, const std::vector<at:
 // inputs to compare with next.
 template <size_t kCount = 0, typename Callable>
 std::vector<at::Tensor> Call(Callable& callable, const std::vector<at::Tensor>& inputs) {
-  if constexpr (kCount <= MaxTensors<Callable>::value) {
+  if constexpr (kCount <= Parameters<Callable>::value) {
     if constexpr (kTakesTensors<Callable, kCount>) {
       if (inputs.size() == kCount) return CallSeparately(callable, inputs, std::make_index_sequence<kCount>());
     }
@@ -155,8 +196,10 @@ std::vector<at::Tensor> Call(Callable& callable, const std::vector<at::Tensor>& 
 
 template <typename Callable>
 constexpr void CheckCallable() {
-  static_assert(kTakesVector<Callable> || TakesSomeTensors<Callable>(),
-                "the callable must take tensors, or one std::vector<at::Tensor>; a template may take up to 16 tensors");
+  static_assert(
+      kTakesVector<Callable> || TakesSomeTensors<Callable>(),
+      "the callable must take tensors, or one std::vector<at::Tensor>; a template may take up to 16 tensors; a "
+      "number is a parameter of type c10::SymFloat, c10::SymInt, c10::SymBool or at::Scalar");
 }
 
 template <typename Module>
@@ -170,9 +213,10 @@ ModuleInstance FromModule(std::shared_ptr<Module> module) {
 }  // namespace internal
 
 // Adapts a callable on any number of tensors, or on one vector of tensors; a template or an
-// overloaded callable takes up to 16 tensors. It returns a tensor, or a vector, tuple or pair of
-// tensors, which may be nested. The result throws std::invalid_argument if it gets another number
-// of tensors than the callable takes.
+// overloaded callable takes up to 16 tensors. Parameters of type c10::SymFloat, c10::SymInt, c10::SymBool and
+// at::Scalar are numbers (aot/capture/number.h); a vector has them as tensors. It returns a tensor, or a vector, tuple
+// or pair of tensors, which may be nested. The result throws std::invalid_argument if it gets another number of tensors
+// than the callable takes, or another kind of number.
 template <typename Callable>
 TensorFunction AdaptFunction(Callable callable) {
   internal::CheckCallable<Callable>();

@@ -25,6 +25,20 @@ absl::StatusOr<std::vector<FunctionResult>> Function::Call(absl::Span<const Vari
   return results;
 }
 
+absl::StatusOr<std::vector<FunctionResult>> Function::Call(std::initializer_list<CallArgument<Variable>> arguments) {
+  std::vector<Variable> variables;
+  for (const CallArgument<Variable>& argument : arguments) {
+    if (argument.number() == nullptr) {
+      variables.push_back(argument.value());
+      continue;
+    }
+    COTAN_ASSIGN_OR_RETURN(Tensor tensor,
+                           plan_->metadata().TensorOfNumber(*argument.number(), static_cast<int>(variables.size())));
+    variables.emplace_back(std::move(tensor));
+  }
+  return Call(absl::MakeConstSpan(variables));
+}
+
 absl::Status Function::Call(absl::Span<const Variable> arguments, std::vector<FunctionResult>& results) {
   return plan_->Run(arguments, results);
 }

@@ -6,6 +6,7 @@
 #ifndef COTAN_RUNTIME_FUNCTION_FUNCTION_H_
 #define COTAN_RUNTIME_FUNCTION_FUNCTION_H_
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "runtime/autograd/variable.h"
 #include "runtime/function/core/function_result.h"  // IWYU pragma: export
 #include "runtime/function/core/wrappers.h"         // IWYU pragma: export
+#include "runtime/session/call_argument.h"
 #include "runtime/session/session.h"
 
 namespace cotan {
@@ -65,6 +67,9 @@ class Function {
   // enabled and an input requires grad. ResourceExhausted, Internal: from the device. Messages name the argument.
   // Unless the error is Internal, arguments and states are unchanged.
   absl::StatusOr<std::vector<FunctionResult>> Call(absl::Span<const Variable> arguments);
+  // Calls the function as above, with numbers for inputs that are numbers: Call({x, 0.5}). Errors of TensorOfNumber(),
+  // too.
+  absl::StatusOr<std::vector<FunctionResult>> Call(std::initializer_list<CallArgument<Variable>> arguments);
   // Calls the function as above and replaces `results`, reusing the vector's memory.
   absl::Status Call(absl::Span<const Variable> arguments, std::vector<FunctionResult>& results);
 

@@ -342,6 +342,24 @@ absl::StatusOr<std::vector<Tensor>> Session::Run(absl::string_view method, absl:
   return results;
 }
 
+absl::StatusOr<std::vector<Tensor>> Session::Run(absl::string_view method,
+                                                 std::initializer_list<CallArgument<Tensor>> arguments) {
+  COTAN_ASSIGN_OR_RETURN(const MethodHandle handle, FindMethod(method));
+  const serialization::Method& proto = program().method(handle.index);
+  std::vector<Tensor> tensors;
+  for (const CallArgument<Tensor>& argument : arguments) {
+    const auto index = static_cast<int>(tensors.size());
+    if (argument.number() == nullptr || index >= proto.inputs_size()) {
+      tensors.push_back(argument.number() == nullptr ? argument.value() : Tensor());
+      continue;
+    }
+    const serialization::TensorType& type = proto.values(static_cast<int>(proto.inputs(index))).type();
+    COTAN_ASSIGN_OR_RETURN(Tensor tensor, TensorOfNumber(*argument.number(), type, program().InputName(proto, index)));
+    tensors.push_back(std::move(tensor));
+  }
+  return Run(method, absl::MakeConstSpan(tensors));
+}
+
 absl::Status Session::Run(MethodHandle handle, absl::Span<const Tensor> arguments, absl::Span<Tensor> results) {
   return impl_->Run(handle, arguments, results, [](Executable& executable) { return executable.Run(); });
 }

@@ -5,6 +5,7 @@
 #define COTAN_RUNTIME_SESSION_SESSION_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "runtime/autograd/variable.h"
 #include "runtime/execution/effects.h"
 #include "runtime/execution/program.h"
+#include "runtime/session/call_argument.h"
 #include "runtime/tensor/tensor.h"
 
 namespace cotan {
@@ -104,6 +106,10 @@ class Session {
   // Internal: the device failed.
   // An error of an effect handler is returned as it is.
   absl::StatusOr<std::vector<Tensor>> Run(absl::string_view method, absl::Span<const Tensor> arguments);
+  // Runs a method as above, with numbers for inputs that are numbers: Run("forward", {x, 0.5}). Errors of
+  // TensorOfNumber(), too.
+  absl::StatusOr<std::vector<Tensor>> Run(absl::string_view method,
+                                          std::initializer_list<CallArgument<Tensor>> arguments);
 
   // Returns the handle of a method. NotFound: there is none of this name; the message lists all methods.
   absl::StatusOr<MethodHandle> FindMethod(absl::string_view name) const;

@@ -277,6 +277,9 @@ Graph ProgramParser::ParseGraph(const Json& json) {
   for (const auto& [name, value] : ToObject(json.at("sym_int_values"))) {
     graph.sym_int_values.emplace(name, ParseSymInt(value));
   }
+  if (const Json* floats = Find(json, "sym_float_values")) {
+    for (const auto& [name, value] : ToObject(*floats)) graph.sym_floats.insert(name);
+  }
   --depth_;
   return graph;
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -98,6 +99,7 @@ struct Graph {
   std::vector<Node> nodes;
   absl::flat_hash_map<std::string, TensorMeta> tensor_values;
   absl::flat_hash_map<std::string, SymInt> sym_int_values;
+  absl::flat_hash_set<std::string> sym_floats;  // numbers that are floats
 };
 
 // The role of a graph input.

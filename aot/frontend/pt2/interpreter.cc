@@ -21,6 +21,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "aot/capture/effects.h"
+#include "aot/capture/number.h"
 #include "aot/frontend/pt2/op_argument.h"
 #include "aot/frontend/pt2/scalar_op.h"
 
@@ -36,11 +37,6 @@ std::optional<c10::OperatorName> OperatorNameOf(absl::string_view target) {
   const std::vector<std::string> parts = absl::StrSplit(target, '.');
   if (parts.size() != 5 || parts[0] != "torch" || parts[1] != "ops") return std::nullopt;
   return c10::OperatorName(absl::StrCat(parts[2], "::", parts[3]), parts[4] == "default" ? "" : parts[4]);
-}
-
-std::optional<c10::OperatorHandle> FindOperator(absl::string_view target) {
-  const std::optional<c10::OperatorName> name = OperatorNameOf(target);
-  return name.has_value() ? c10::Dispatcher::singleton().findSchema(*name) : std::nullopt;
 }
 
 // Returns whether the node only checks properties that the trace records anyway.
@@ -199,7 +195,7 @@ std::vector<IValue> RunWithEffects(const Node& node, const Environment& values) 
   if (const HigherOrderFunction function = FindHigherOrder(inner.target)) {
     results = function(inner, values);
   } else {
-    const c10::OperatorHandle op = FindOperator(inner.target).value();
+    const c10::OperatorHandle op = FindTarget(inner.target).value();
     const std::vector<c10::Argument>& declared = op.schema().arguments();
     for (size_t i = 0; i < inner.inputs.size(); ++i) {
       if (!inner.inputs[i].name.empty()) continue;
@@ -221,16 +217,16 @@ std::string NumberText(const IValue& value) {
   throw std::invalid_argument("a printed value is neither a tensor nor a number");
 }
 
-// Runs a print node (format, values by name...): one effect for each tensor; numbers become part of
-// the text.
+// Runs a print node (format, values by name...): one effect for each tensor, and for each number that may differ from
+// call to call; other numbers become part of the text.
 std::vector<IValue> RunPrint(const Node& node, const Environment& values) {
   std::string text = OperandAs<std::string>(node, 0, "a text");
   std::vector<std::pair<std::string, at::Tensor>> tensors;
   for (size_t i = 1; i < node.inputs.size(); ++i) {
     const std::string& name = node.inputs[i].name;
     const IValue value = ValueOf(node.inputs[i].value, values);
-    if (value.isTensor()) {
-      tensors.emplace_back(name, value.toTensor());
+    if (value.isTensor() || IsSymbolicNumber(value)) {
+      tensors.emplace_back(name, value.isTensor() ? value.toTensor() : PlainTensorOfNumber(value));
     } else {
       text = absl::StrReplaceAll(text, {{absl::StrCat("{", name, "}"), NumberText(value)}});
     }
@@ -275,7 +271,7 @@ void RunNode(const Node& node, Environment& values) {
     for (const NamedArgument& input : node.inputs) operands.push_back(ValueOf(input.value, values));
     return BindAll(node, {RunScalarOp(node.target, operands)}, values);
   }
-  const std::optional<c10::OperatorHandle> op = FindOperator(node.target);
+  const std::optional<c10::OperatorHandle> op = FindTarget(node.target);
   if (!op.has_value()) throw std::invalid_argument("the op is not registered in LibTorch");
   BindAll(node, CallOp(node, *op, values), values);
 }
@@ -287,11 +283,11 @@ std::string PlaceOf(const Node& node) {
 void CollectUnknown(const Graph& graph, std::set<std::string>& unknown) {
   for (const Node& node : graph.nodes) {
     const bool known = OnlyChecks(node.target) || FindHigherOrder(node.target) != nullptr || IsScalarOp(node.target) ||
-                       FindOperator(node.target).has_value();
+                       FindTarget(node.target).has_value();
     if (!known) unknown.insert(PlaceOf(node));
     if (FindHigherOrder(node.target) == RunWithEffects) {
       const std::string* target = EffectfulTarget(node);
-      if (target == nullptr || (FindHigherOrder(*target) == nullptr && !FindOperator(*target).has_value())) {
+      if (target == nullptr || (FindHigherOrder(*target) == nullptr && !FindTarget(*target).has_value())) {
         unknown.insert(absl::StrCat(target == nullptr ? "an object's method" : *target, " by ", PlaceOf(node)));
       }
     }
@@ -302,6 +298,11 @@ void CollectUnknown(const Graph& graph, std::set<std::string>& unknown) {
 }
 
 }  // namespace
+
+std::optional<c10::OperatorHandle> FindTarget(absl::string_view target) {
+  const std::optional<c10::OperatorName> name = OperatorNameOf(target);
+  return name.has_value() ? c10::Dispatcher::singleton().findSchema(*name) : std::nullopt;
+}
 
 absl::Status CheckTargets(const Graph& graph) {
   std::set<std::string> unknown;

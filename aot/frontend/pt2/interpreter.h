@@ -6,13 +6,16 @@
 #define COTAN_AOT_FRONTEND_PT2_INTERPRETER_H_
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "aot/frontend/pt2/exported_program.h"
 
 namespace cotan::aot::pt2 {
@@ -22,6 +25,9 @@ using Environment = absl::flat_hash_map<std::string, c10::IValue>;
 
 // Unimplemented: the graph or a subgraph has unknown ops; the message lists all of them.
 absl::Status CheckTargets(const Graph& graph);
+
+// Returns the op of a node's target ("torch.ops.aten.add.Tensor"), from LibTorch's dispatcher; unset: it has none.
+std::optional<c10::OperatorHandle> FindTarget(absl::string_view target);
 
 // Runs all nodes. `values` has the inputs of the graph and receives all results.
 //

@@ -13,10 +13,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "aot/capture/number.h"
 #include "aot/capture/recorder.h"
 #include "aot/capture/tensor_data.h"
 #include "aot/frontend/pt2/archive.h"
 #include "aot/frontend/pt2/interpreter.h"
+#include "aot/frontend/pt2/number_inputs.h"
 #include "aot/frontend/pt2/pickled_tensors.h"
 #include "aot/frontend/pt2/weights.h"
 #include "base/status_macros.h"
@@ -127,7 +129,8 @@ struct Model::Inputs {
   };
   std::vector<State> states;
   std::vector<Constant> constants;
-  std::vector<std::string> tensors;  // graph names of the user's tensors
+  std::vector<std::string> tensors;  // graph names of the user's inputs
+  std::vector<UserInputKind> kinds;  // of `tensors`
   std::vector<std::string> tokens;   // graph names
 };
 
@@ -245,12 +248,8 @@ absl::StatusOr<Model> Model::Load(const std::string& path) {
         continue;
       }
       if (spec.kind == InputSpec::Kind::kUserInput) {
-        if (!content.program.graph.tensor_values.contains(name->name)) {
-          return absl::UnimplementedError(absl::StrCat("input '", name->name,
-                                                       "' is a number that may differ from call to call; make it a "
-                                                       "tensor without dimensions, or a constant of the model"));
-        }
         inputs->tensors.push_back(name->name);
+        inputs->kinds.push_back(KindOfUserInput(content.program.graph, name->name));
         continue;
       }
       bool requires_grad = false;
@@ -330,12 +329,15 @@ class Model::Call {
       values[constant.graph_name] = recorder == nullptr ? constant.tensor : recorder->Constant(constant.tensor);
     }
     for (const std::string& token : names_.tokens) values[token] = c10::IValue();
-    for (size_t i = 0; i < inputs_.size(); ++i) values[names_.tensors[i]] = inputs_[i];
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      values[names_.tensors[i]] = UserInputValue(names_.kinds[i], names_.tensors[i], inputs_[i]);
+    }
     return values;
   }
 
   // Applies the mutations that the graph returns as outputs, and returns the results that are
-  // tensors, in order. Results that are numbers or None are constants of the program.
+  // tensors, in order. Results that are numbers or None are constants of the program; throws if one depends on an
+  // input.
   TensorVector ReadOutputs(const std::vector<OutputSpec>& outputs, const Environment& values) const {
     TensorVector results;
     for (const OutputSpec& output : outputs) {
@@ -345,6 +347,11 @@ class Model::Call {
           if (std::holds_alternative<Name>(output.arg)) {
             const c10::IValue value = ValueOf(output.arg, values);
             if (value.isTensor()) results.push_back(value.toTensor());
+            if (IsSymbolicNumber(value)) {
+              throw std::invalid_argument(
+                  absl::StrCat("the result '", NameOfNumber(value),
+                               "' is a number that depends on an input; return it as a tensor"));
+            }
           }
           break;
         case OutputSpec::Kind::kBufferMutation:
@@ -398,7 +405,12 @@ StateFunction Model::function() const {
 
 std::vector<SymIntVector> Model::InputSizes() const {
   std::vector<SymIntVector> sizes;
-  for (const std::string& name : inputs_->tensors) sizes.push_back(program_->graph.tensor_values.at(name).sizes);
+  for (size_t i = 0; i < inputs_->tensors.size(); ++i) {
+    const std::string& name = inputs_->tensors[i];
+    SymIntVector& of_input = sizes.emplace_back();
+    if (inputs_->kinds[i] == UserInputKind::kTensor) of_input = program_->graph.tensor_values.at(name).sizes;
+    if (inputs_->kinds[i] == UserInputKind::kSize) of_input = {program_->graph.sym_int_values.at(name), SymInt(0)};
+  }
   return sizes;
 }
 
@@ -409,12 +421,25 @@ absl::StatusOr<TensorVector> Model::ExampleInputs(absl::Span<const int64_t> symb
   }
   at::Generator generator = at::detail::createCPUGenerator(/*seed=*/0);
   TensorVector examples;
-  for (const std::string& name : inputs_->tensors) {
+  const absl::Span<const int64_t> values = symbols.empty() ? absl::MakeConstSpan(hints) : symbols;
+  for (size_t i = 0; i < inputs_->tensors.size(); ++i) {
+    const std::string& name = inputs_->tensors[i];
+    if (inputs_->kinds[i] != UserInputKind::kTensor) {
+      const auto integer = program_->graph.sym_int_values.find(name);
+      int64_t hint = 0;
+      if (integer != program_->graph.sym_int_values.end()) {
+        COTAN_ASSIGN_OR_RETURN(hint, integer->second.Evaluate(values));
+      }
+      if (inputs_->kinds[i] == UserInputKind::kSize && hint < 0) {
+        return absl::InvalidArgumentError(absl::StrCat("input '", name, "' decides sizes and would be negative"));
+      }
+      examples.push_back(ExampleNumber(inputs_->kinds[i], hint));
+      continue;
+    }
     const TensorMeta& meta = program_->graph.tensor_values.at(name);
     std::vector<int64_t> sizes;
     for (const SymInt& size : meta.sizes) {
-      COTAN_ASSIGN_OR_RETURN(const int64_t value,
-                             size.Evaluate(symbols.empty() ? absl::MakeConstSpan(hints) : symbols));
+      COTAN_ASSIGN_OR_RETURN(const int64_t value, size.Evaluate(values));
       if (value < 0) return absl::InvalidArgumentError(absl::StrCat("input '", name, "' would have a negative size"));
       sizes.push_back(value);
     }

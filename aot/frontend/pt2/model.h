@@ -32,7 +32,7 @@ class Model {
   // missing. InvalidArgument: several programs; a tensor has another dtype or other sizes than in
   // the program; in_spec or out_spec has another number of leaves than the program has inputs or
   // outputs; numbers are stored big-endian. Unimplemented: states overlap without being the same
-  // tensor; an input is a symbolic number. Every message has `path`.
+  // tensor. Every message has `path`.
   static absl::StatusOr<Model> Load(const std::string& path);
 
   // Returns the exported program.
@@ -40,11 +40,13 @@ class Model {
   // Returns parameters, then buffers, in the order of the program; a tied tensor once, under its
   // first name.
   const std::vector<InitialState>& states() const { return states_; }
-  // Returns a function of states() and the tensor inputs. Its results are the flat tensor outputs
-  // of the program. It applies mutations to the states and inputs and does not return them.
+  // Returns a function of states() and the inputs. An input that is a number is one of cotan::aot::Number(), or of
+  // SizeNumber() if the program takes it as a size or as another integer setting of an op (aot/capture/number.h).
+  // Numbers that the export specialized are constants of the program, not inputs. Its results are the flat tensor
+  // outputs of the program. It applies mutations to the states and inputs and does not return them.
   StateFunction function() const;
 
-  // Returns the sizes of each tensor input; symbols are indexes in program().symbols.
+  // Returns the sizes of each input; symbols are indexes in program().symbols.
   std::vector<SymIntVector> InputSizes() const;
 
   // Returns the nesting of the arguments and results of forward(): trees over the tensor inputs and
@@ -52,8 +54,8 @@ class Model {
   const TreeSpec& in_spec() const { return in_spec_; }
   const TreeSpec& out_spec() const { return out_spec_; }
 
-  // Returns one tensor for each tensor input, with the sizes of the export: random floating point
-  // numbers, integers 0. `symbols` are values of the dynamic dimensions by index in
+  // Returns one tensor for each input, with the sizes of the export: random floating point
+  // numbers, integers 0, and the numbers of the export. `symbols` are values of the dynamic dimensions by index in
   // program().symbols; empty: the values of the export.
   // InvalidArgument: a symbol without a value, or a negative size.
   absl::StatusOr<std::vector<at::Tensor>> ExampleInputs(absl::Span<const int64_t> symbols = {}) const;

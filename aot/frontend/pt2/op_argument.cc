@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "aot/capture/dispatch_keys.h"
+#include "aot/capture/number.h"
 
 namespace cotan::aot::pt2 {
 namespace {
@@ -39,6 +40,7 @@ IValue WrappedNumber(const at::Scalar& number) {
 // Converts a number to the declared number type.
 IValue Coerce(const IValue& value, const c10::Type& type) {
   if (!value.isScalar()) return value;
+  if (IsSymbolicNumber(value)) return type.kind() == TypeKind::TensorType ? TensorOfNumber(value) : value;
   switch (type.kind()) {
     case TypeKind::FloatType:
       return value.toScalar().toDouble();

@@ -2,12 +2,15 @@
 
 #include "aot/frontend/pt2/scalar_op.h"
 
+#include <c10/core/SymNodeImpl.h>
+
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "aot/capture/number.h"
 
 namespace cotan::aot::pt2 {
 namespace {
@@ -123,6 +126,92 @@ const ScalarOp* Find(absl::string_view target) {
   return found == std::end(kOps) ? nullptr : found;
 }
 
+// --- Numbers that differ from call to call ---------------------------------------
+
+using c10::SymNode;
+using c10::SymNodeImpl;
+
+// Returns an operand as a symbolic number like `symbol`, a float if one of the two is.
+SymNode ToNode(const IValue& value, const SymNode& symbol) {
+  if (value.isSymInt()) return value.toSymInt().toSymNode();
+  if (value.isSymFloat()) return value.toSymFloat().toSymNodeImpl();
+  if (value.isSymBool()) return value.toSymBool().toSymNodeImpl();
+  if (value.isBool()) return symbol->wrap_bool(value.toBool());
+  if (value.isInt() && !symbol->is_float()) return symbol->wrap_int(value.toInt());
+  return symbol->wrap_float(Double(value));
+}
+
+IValue ToValue(const SymNode& node) {
+  if (node->is_int()) return c10::SymInt(node);
+  if (node->is_bool()) return c10::SymBool(node);
+  return c10::SymFloat(node);
+}
+
+SymNode Truncated(const SymNode& x) {
+  if (x->is_int()) return x;
+  return x->lt(x->wrap_float(0))->sym_ite(x->ceil(), x->floor());
+}
+SymNode Root(const SymNode& x) { return x->sym_float()->pow(x->wrap_float(0.5)); }
+SymNode Same(const SymNode& x) { return x; }
+
+struct UnarySymbolOp {
+  absl::string_view target;
+  SymNode (*run)(const SymNode& x);
+};
+constexpr UnarySymbolOp kUnarySymbolOps[] = {
+    {"_operator.neg", [](const SymNode& x) { return x->neg(); }},
+    {"_operator.pos", Same},
+    {"torch.sym_not", [](const SymNode& x) { return x->sym_not(); }},
+    {"torch.sym_float", [](const SymNode& x) { return x->sym_float(); }},
+    {"torch.sym_int", Truncated},
+    {"torch._sym_sqrt", Root},
+    {"math.ceil", [](const SymNode& x) { return x->is_int() ? x : x->ceil(); }},
+    {"math.floor", [](const SymNode& x) { return x->is_int() ? x : x->floor(); }},
+    {"math.trunc", Truncated},
+    {"math.sqrt", Root},
+};
+
+struct BinarySymbolOp {
+  absl::string_view target;
+  SymNode (SymNodeImpl::*run)(const SymNode& other);
+};
+constexpr BinarySymbolOp kBinarySymbolOps[] = {
+    {"_operator.add", &SymNodeImpl::add},      {"_operator.sub", &SymNodeImpl::sub},
+    {"_operator.mul", &SymNodeImpl::mul},      {"_operator.floordiv", &SymNodeImpl::floordiv},
+    {"_operator.mod", &SymNodeImpl::mod},      {"_operator.truediv", &SymNodeImpl::truediv},
+    {"_operator.eq", &SymNodeImpl::eq},        {"_operator.ne", &SymNodeImpl::ne},
+    {"_operator.lt", &SymNodeImpl::lt},        {"_operator.le", &SymNodeImpl::le},
+    {"_operator.gt", &SymNodeImpl::gt},        {"_operator.ge", &SymNodeImpl::ge},
+    {"_operator.and_", &SymNodeImpl::sym_and}, {"_operator.or_", &SymNodeImpl::sym_or},
+    {"torch.sym_max", &SymNodeImpl::sym_max},  {"torch.sym_min", &SymNodeImpl::sym_min},
+};
+
+// A power of integers is an integer or a float, depending on the exponent's sign, unless that is known.
+SymNode Pow(const std::vector<IValue>& x, const SymNode& base, const SymNode& exponent) {
+  if (base->is_float() || exponent->is_float()) return base->sym_float()->pow(exponent->sym_float());
+  if (x[1].isInt() && x[1].toInt() >= 0) return base->pow(exponent);
+  throw std::invalid_argument("a power of an integer whose exponent may be negative; make one of them a float");
+}
+
+// Returns the result of an op with symbolic operands. Division by zero is not an error: it gives what tensors give.
+IValue RunOnSymbols(absl::string_view target, const std::vector<IValue>& operands) {
+  const IValue& symbol = *std::find_if(operands.begin(), operands.end(), IsSymbolicNumber);
+  std::vector<SymNode> nodes;
+  for (const IValue& operand : operands) nodes.push_back(ToNode(operand, ToNode(symbol, SymNode())));
+  for (const UnarySymbolOp& op : kUnarySymbolOps) {
+    if (op.target == target) return ToValue(op.run(nodes[0]));
+  }
+  if (target == "_operator.pow") return ToValue(Pow(operands, nodes[0], nodes[1]));
+  if (target == "torch.sym_ite") return ToValue(nodes[0]->sym_ite(nodes[1], nodes[2]));
+  for (const BinarySymbolOp& op : kBinarySymbolOps) {
+    if (op.target != target) continue;
+    const bool mixed = nodes[0]->is_float() != nodes[1]->is_float();
+    const SymNode a = mixed ? nodes[0]->sym_float() : nodes[0];
+    return ToValue((a.get()->*op.run)(mixed ? nodes[1]->sym_float() : nodes[1]));
+  }
+  throw std::invalid_argument("it has no form for numbers that may differ from call to call");
+}
+
 }  // namespace
 
 bool IsScalarOp(absl::string_view target) { return Find(target) != nullptr; }
@@ -135,6 +224,7 @@ IValue RunScalarOp(absl::string_view target, const std::vector<IValue>& operands
   for (const IValue& operand : operands) {
     if (!operand.isScalar()) throw std::invalid_argument("an operand is not a number");
   }
+  if (std::any_of(operands.begin(), operands.end(), IsSymbolicNumber)) return RunOnSymbols(target, operands);
   return op.run(operands);
 }
 

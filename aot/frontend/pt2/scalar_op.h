@@ -16,9 +16,9 @@ namespace cotan::aot::pt2 {
 // Returns whether `target` is such an op: "_operator.mul", "torch.sym_max", "math.floor".
 bool IsScalarOp(absl::string_view target);
 
-// Returns the result of the op with Python's semantics: `//` and `%` round towards minus infinity.
-// Throws std::invalid_argument: a wrong number of operands, an operand that is not a number,
-// division by zero, a power that overflows.
+// Returns the result of the op; a symbolic number (aot/capture/number.h) if an operand is one. It has Python's
+// semantics: `//` and `%` round towards minus infinity. Throws std::invalid_argument: a wrong number of operands, an
+// operand that is not a number, division by zero, a power that overflows.
 c10::IValue RunScalarOp(absl::string_view target, const std::vector<c10::IValue>& operands);
 
 }  // namespace cotan::aot::pt2

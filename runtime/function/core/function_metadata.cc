@@ -215,6 +215,19 @@ std::string FunctionMetadata::InputNames(const std::vector<int>& of_inputs) cons
   return absl::StrJoin(of_inputs, ", ", [this](std::string* out, int index) { out->append(input(index).name); });
 }
 
+absl::StatusOr<Tensor> FunctionMetadata::TensorOfNumber(NumberValue number, int argument) const {
+  const int of_input = num_states + argument;
+  if (argument >= num_arguments()) return Refuse(*this, "takes ", num_arguments(), " arguments, got more");
+  const int of_program = ArgumentOf(of_input);
+  const int of_method = of_program < 0 ? -1 : MethodInputOf(of_program);
+  const serialization::Method& proto = method_proto();
+  if (of_method < 0 || of_method >= proto.inputs_size()) {
+    return Refuse(*this, "argument '", input(of_input).name, "' is no number of its own; give a tensor");
+  }
+  const auto value = static_cast<int>(proto.inputs(of_method));
+  return cotan::TensorOfNumber(number, proto.values(value).type(), input(of_input).name);
+}
+
 absl::Status FunctionMetadata::Unsupported(absl::string_view what) const {
   return absl::FailedPreconditionError(
       absl::StrCat("method '", name, "' ", what, ": compile the model again, or use Session::Run()"));

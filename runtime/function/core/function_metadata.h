@@ -30,6 +30,7 @@
 #include "runtime/function/core/backward_metadata.h"
 #include "runtime/function/core/mutations.h"
 #include "runtime/function/core/returned_values.h"
+#include "runtime/session/call_argument.h"
 #include "serialization/metadata/input_binding.h"
 #include "serialization/metadata/view_and_mutation_meta.h"
 #include "serialization/metadata/wrapper_meta.h"
@@ -95,6 +96,10 @@ struct FunctionMetadata {
   // Returns whether a call in the grad mode of tracing makes a CompiledBackward node.
   bool makes_node() const { return backward.method >= 0 || !backward.refusal.empty() || has_detached_grad_sink; }
   const FunctionInput& input(int index) const { return inputs[static_cast<size_t>(index)]; }
+
+  // Returns a number that is given as argument `argument`, as a tensor. InvalidArgument: there is no such argument, or
+  // the function does not have it as an input of its own. Errors of cotan::TensorOfNumber().
+  absl::StatusOr<Tensor> TensorOfNumber(NumberValue number, int argument) const;
 
   // --- For the creation of stages ---
 
