@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -114,6 +115,11 @@ struct CompileOptions {
   // examples' sizes (docs/dynamic_shapes.md). With dynamic dimensions the reference runs use sizes
   // that the compiler picks.
   std::vector<DynamicDim> dynamic_dims = {};
+  // Returns the examples of the inputs, then those of the targets, at the sizes that the symbols of dynamic_dims have.
+  // Unset: examples are cut off or repeated. Needed for examples that share memory: only the caller knows where each of
+  // them is in that memory at other sizes. InvalidArgument: it throws, or returns other sizes than those of
+  // dynamic_dims.
+  std::function<std::vector<at::Tensor>(const std::map<std::string, int64_t>& sizes)> examples_at_sizes = nullptr;
 
   TracingOptions tracing = {};
 

@@ -3,15 +3,19 @@
 #include "aot/model_source.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
+#include "aot/capture/real_scope.h"
 #include "aot/capture/tensor_data.h"
 #include "aot/dynamic/resize_examples.h"
 #include "aot/method_stages.h"
@@ -163,10 +167,46 @@ absl::StatusOr<DynamicShapes> ModelSource::Shapes() const {
   return ResolveDynamicDims(options_.dynamic_dims, SizesOf(AllExamples()));
 }
 
+namespace {
+
+// Returns the examples that CompileOptions::examples_at_sizes makes, after checking their sizes.
+absl::StatusOr<std::vector<at::Tensor>> ExamplesOfCaller(const DynamicShapes& shapes, const DimVector& values,
+                                                         const CompileOptions& options) {
+  std::map<std::string, int64_t> sizes;
+  for (size_t i = 0; i < shapes.symbols.size(); ++i) sizes[shapes.symbols[i].name] = values[i];
+  std::vector<at::Tensor> examples;
+  try {
+    const at::AutoGradMode grad_mode(true);  // non-leaf examples keep a grad_fn in any grad mode
+    examples = options.examples_at_sizes(sizes);
+  } catch (...) {
+    return StatusFromCurrentException("calling examples_at_sizes");
+  }
+  if (examples.size() != shapes.sizes.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("examples_at_sizes: it returns ", examples.size(), " examples, not ", shapes.sizes.size()));
+  }
+  for (size_t i = 0; i < examples.size(); ++i) {
+    DimVector expected;
+    for (const SymInt& size : shapes.sizes[i]) {
+      COTAN_ASSIGN_OR_RETURN(const int64_t value, size.Evaluate(values));
+      expected.push_back(value);
+    }
+    if (examples[i].sizes() == at::IntArrayRef(expected.data(), expected.size())) continue;
+    return absl::InvalidArgumentError(absl::StrCat("examples_at_sizes: example ", i, " has the sizes ",
+                                                   c10::str(examples[i].sizes()), ", not [",
+                                                   absl::StrJoin(expected, ", "), "] with ", shapes.ToString(values)));
+  }
+  return examples;
+}
+
+}  // namespace
+
 absl::StatusOr<ModelSource::Arguments> ModelSource::ArgumentsAt(const DynamicShapes& shapes,
                                                                 const DimVector& values) const {
   if (values.empty()) return Arguments{examples_, options_.loss.targets};
-  COTAN_ASSIGN_OR_RETURN(const std::vector<at::Tensor> resized, ResizeExamples(AllExamples(), shapes, values));
+  COTAN_ASSIGN_OR_RETURN(const std::vector<at::Tensor> resized, options_.examples_at_sizes == nullptr
+                                                                    ? ResizeExamples(AllExamples(), shapes, values)
+                                                                    : ExamplesOfCaller(shapes, values, options_));
   const auto targets = resized.begin() + static_cast<std::ptrdiff_t>(examples_.size());
   return Arguments{{resized.begin(), targets}, {targets, resized.end()}};
 }

@@ -38,11 +38,13 @@ struct BoundInputs {
 // An input with writes to elements outside its final view (as_strided_) also becomes a view of a
 // base, and so do a leaf whose metadata is mutated and its views that have a gradient.
 //
-// InvalidArgument: such inputs have different dtypes; those that require grad are views of
-// different tensors; the final view of an input does not contain elements of another input, which
-// is a view of it that requires grad; an input that is a view and requires grad is written, and its
-// final view does not contain elements of a result that is a view of it; `facts` and `inputs` have
-// different lengths.
+// Inputs of several dtypes may share memory; only those of the base's dtype get gradients.
+//
+// InvalidArgument: such inputs have different dtypes, and one that is complex or requires grad has
+// not the dtype of the base; those that require grad are views of different tensors; the final view of an input does
+// not contain elements of another input, which is a view of it that requires grad; an input that is a view and requires
+// grad is written, and its final view does not contain elements of a result that is a view of it; `facts` and `inputs`
+// have different lengths.
 absl::StatusOr<BoundInputs> BindInputs(const ViewAndMutationMetaFields& facts,
                                        absl::Span<const InputDescription> inputs);
 

@@ -3,6 +3,8 @@
 #include "aot/aotautograd/program_arguments.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/ScalarType.h>
 
 #include <algorithm>
 #include <numeric>
@@ -13,6 +15,7 @@
 #include "aot/capture/inputs.h"
 #include "aot/capture/non_leaf.h"
 #include "aot/capture/real_scope.h"
+#include "aot/capture/tensor_data.h"
 
 namespace cotan::aot {
 namespace {
@@ -90,10 +93,9 @@ class Adder {
       if (view == nullptr || view->base != index) continue;
       const RealScope real;
       const at::NoGradGuard no_grad;
-      example = ExampleOf(static_cast<size_t>(kept_[u]))
-                    .detach()
-                    .as_strided(Constants(base.geometry.sizes), Constants(base.geometry.strides),
-                                base.geometry.offset.constant())
+      example = at::empty({0}, at::TensorOptions(ToScalarType(base.geometry.dtype)))
+                    .set_(ExampleOf(static_cast<size_t>(kept_[u])).storage(), base.geometry.offset.constant(),
+                          Constants(base.geometry.sizes), Constants(base.geometry.strides))
                     .clone();
     }
     Add(example, base.requires_grad, base.is_leaf, /*is_view=*/false, absl::StrCat("base.", index));
@@ -150,6 +152,29 @@ class Adder {
     return std::find(mutated.begin(), mutated.end(), static_cast<int>(unique)) == mutated.end();
   }
 
+  // Returns the view of a base with this geometry. Elements of another dtype are made of the base's elements if they
+  // are larger, and otherwise the base's elements are divided into such.
+  at::Tensor ViewOfBase(const InputBinding::BaseView& view) const {
+    const at::Tensor& base = ArgumentOf(view.base);
+    const int64_t start = binding_.bases[static_cast<size_t>(view.base)].geometry.offset.constant();
+    const at::ScalarType dtype = ToScalarType(view.geometry.dtype);
+    std::vector<int64_t> sizes = Constants(view.geometry.sizes);
+    std::vector<int64_t> strides = Constants(view.geometry.strides);
+    const int64_t offset = view.geometry.offset.constant();
+    const auto base_bytes = static_cast<int64_t>(c10::elementSize(base.scalar_type()));
+    const auto bytes = static_cast<int64_t>(c10::elementSize(dtype));
+    if (bytes == base_bytes) {
+      const at::Tensor seen = base.as_strided(sizes, strides, offset - start);
+      return dtype == base.scalar_type() ? seen : seen.view(dtype);
+    }
+    if (bytes < base_bytes) return base.view(dtype).as_strided(sizes, strides, offset - start * (base_bytes / bytes));
+    const int64_t ratio = bytes / base_bytes;
+    for (int64_t& stride : strides) stride *= ratio;
+    sizes.push_back(ratio);
+    strides.push_back(1);
+    return base.as_strided(sizes, strides, offset * ratio - start).view(dtype).squeeze(-1);
+  }
+
   // Makes the view of a base that stands for an input. Views of the caller have a grad_fn under any
   // grad mode, except those made under no_grad. An input that is not a view is detached, unless
   // other inputs are views of it.
@@ -158,10 +183,7 @@ class Adder {
     const bool is_given = input >= states_.size();
     const bool made_under_no_grad = view.detached && is_given && ExampleOf(input).requires_grad();
     const c10::AutoGradMode grad_mode(!made_under_no_grad);
-    const at::Tensor& base = ArgumentOf(view.base);
-    const SymInt& start = binding_.bases[static_cast<size_t>(view.base)].geometry.offset;
-    const at::Tensor result = base.as_strided(Constants(view.geometry.sizes), Constants(view.geometry.strides),
-                                              view.geometry.offset.constant() - start.constant());
+    const at::Tensor result = ViewOfBase(view);
     const bool is_apart = is_given && !ExampleOf(input).is_view() && !IsRoot(view.base, unique);
     return (view.detached && !made_under_no_grad) || is_apart ? result.detach() : result;
   }

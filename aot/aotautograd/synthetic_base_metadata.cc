@@ -131,7 +131,7 @@ OutputAliasInfo BaseMetadata::RebasedOutput(OutputAliasInfo info) const {
   if (!info.view_steps.empty() && (view.geometry == base || ProduceGeometry(info.view_steps, base, info.geometry)))
     return info;
   info.view_steps.clear();
-  if (info.geometry.has_value() && info.geometry->dtype == view.geometry.dtype) {
+  if (info.geometry.has_value() && info.geometry->dtype == base.dtype) {
     info.view_steps = {view::AsStrided{info.geometry->sizes, info.geometry->strides, info.geometry->offset}};
   }
   return info;

@@ -53,6 +53,8 @@ class BaseChooser {
   // mutation.
   bool MutatesMetadataOfViews(int index, const Group& group) const;
   absl::StatusOr<SyntheticBase> ChooseBase(const Group& group) const;
+  // InvalidArgument: complex numbers share memory with elements of another dtype.
+  absl::Status CheckNoComplexBits(const Group& group) const;
   // InvalidArgument: an input of the group is written with a value that requires grad. No single
   // tensor covers the group, so the write has no base whose grad_fn could change.
   absl::Status CheckNoDifferentiableWrite(const Group& group) const;
@@ -65,8 +67,9 @@ class BaseChooser {
   // Returns whether a result with a gradient is a view of the input and contains elements outside
   // the final view of the input.
   bool ReturnsElementsOutsideFinalView(int index) const;
-  // Returns a base over the whole storage.
-  SyntheticBase StorageBase(const InputDescription& example) const;
+  // Returns a base over the whole storage, in elements of the group's smallest dtype: those of the others consist of
+  // them.
+  SyntheticBase StorageBase(const Group& group) const;
   // Returns the base of the view in autograd.
   SyntheticBase AutogradBase(const InputDescription& view) const;
   // Returns the common base in autograd of all inputs of the group that require grad, or of all
@@ -121,10 +124,12 @@ bool BaseChooser::NeedsBase(const Group& group) const {
   return false;
 }
 
-SyntheticBase BaseChooser::StorageBase(const InputDescription& example) const {
+SyntheticBase BaseChooser::StorageBase(const Group& group) const {
+  const int smallest = *std::min_element(
+      group.begin(), group.end(), [this](int a, int b) { return ByteSize(input(a).dtype) < ByteSize(input(b).dtype); });
   SyntheticBase chosen;
-  chosen.layout = {{example.storage_elements}, {1}, 0};
-  chosen.base = {ToGeometry(example.dtype, chosen.layout), /*requires_grad=*/false, /*is_leaf=*/true};
+  chosen.layout = {{input(smallest).storage_elements}, {1}, 0};
+  chosen.base = {ToGeometry(input(smallest).dtype, chosen.layout), /*requires_grad=*/false, /*is_leaf=*/true};
   return chosen;
 }
 
@@ -171,28 +176,39 @@ absl::Status BaseChooser::CheckNoDifferentiableWrite(const Group& group) const {
 }
 
 absl::StatusOr<SyntheticBase> BaseChooser::ChooseBase(const Group& group) const {
-  const InputDescription& first = input(group[0]);
-  for (int i : group) {
-    if (input(i).dtype == first.dtype) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("inputs ", group[0], " (", DTypeName(first.dtype), ") and ", i, " (", DTypeName(input(i).dtype),
-                     ") share memory that is written to: input mutations on views with different dtypes are not "
-                     "supported"));
-  }
+  COTAN_RETURN_IF_ERROR(CheckNoComplexBits(group));
   COTAN_ASSIGN_OR_RETURN(const uintptr_t identity, CommonBase(group));
   if (identity == 0) {
     COTAN_RETURN_IF_ERROR(CheckNoDifferentiableWrite(group));
-    return StorageBase(first);
+    return StorageBase(group);
   }
   const auto view =
       std::find_if(group.begin(), group.end(), [&](int i) { return IdentityOfBase(input(i)) == identity; });
   SyntheticBase chosen = AutogradBase(input(*view));
-  if (chosen.base.geometry.dtype == first.dtype) return chosen;
-  if (!chosen.base.requires_grad) return StorageBase(first);
-  return absl::InvalidArgumentError(
-      absl::StrCat("input ", *view, " (", DTypeName(first.dtype),
-                   ") shares memory that is written to and is a view of a ", DTypeName(chosen.base.geometry.dtype),
-                   " tensor: input mutations on views with different dtypes are not supported"));
+  const DType dtype = chosen.base.geometry.dtype;
+  const bool has_other_dtypes = std::any_of(group.begin(), group.end(), [&](int i) { return input(i).dtype != dtype; });
+  if (!has_other_dtypes) return chosen;
+  if (!chosen.base.requires_grad) return StorageBase(group);
+  // A gradient goes through views of the base's dtype only.
+  for (int i : group) {
+    if (input(i).dtype == dtype || (!input(i).requires_grad && !IsComplex(dtype))) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "input ", i, " (", DTypeName(input(i).dtype), ") shares memory that is written to and is a view of a ",
+        DTypeName(dtype), " tensor: input mutations on differentiable views with different dtypes are not supported"));
+  }
+  return chosen;
+}
+
+absl::Status BaseChooser::CheckNoComplexBits(const Group& group) const {
+  const DType dtype = input(group[0]).dtype;
+  for (int i : group) {
+    if (input(i).dtype == dtype || (!IsComplex(input(i).dtype) && !IsComplex(dtype))) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "inputs ", group[0], " (", DTypeName(dtype), ") and ", i, " (", DTypeName(input(i).dtype),
+        ") share memory that is written to: input mutations on complex views with different dtypes are not "
+        "supported; take the view inside"));
+  }
+  return absl::OkStatus();
 }
 
 // If an input shrinks (as_strided_), autograd regenerates the grad_fn of its views from the new

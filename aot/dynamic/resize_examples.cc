@@ -89,7 +89,9 @@ absl::StatusOr<std::vector<at::Tensor>> ResizeExamples(const std::vector<at::Ten
       if (!examples[k].is_alias_of(examples[i]) || examples[k].is_same(examples[i])) continue;
       if (IsFixed(shapes.sizes[k]) && IsFixed(shapes.sizes[i])) continue;
       return absl::UnimplementedError(
-          absl::StrCat("examples ", k, " and ", i, " share memory; with dynamic dimensions each needs its own"));
+          absl::StrCat("examples ", k, " and ", i,
+                       " share memory; with dynamic dimensions give CompileOptions::examples_at_sizes, "
+                       "which makes them at other sizes, or give each memory of its own"));
     }
     const auto same = absl::c_find_if(examples, [&](const at::Tensor& other) { return other.is_same(examples[i]); });
     const auto first = static_cast<size_t>(same - examples.begin());

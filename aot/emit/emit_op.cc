@@ -205,6 +205,10 @@ absl::Status FillStep(const Node& node, ViewStep::Unfold* step) {
 
 absl::Status FillStep(const Node&, ViewStep::ViewAsReal*) { return absl::OkStatus(); }
 absl::Status FillStep(const Node&, ViewStep::ViewAsComplex*) { return absl::OkStatus(); }
+absl::Status FillStep(const Node& node, ViewStep::DTypeView* step) {
+  step->set_dtype(static_cast<serialization::DTypeProto>(IntAttribute(node, "dtype")));
+  return absl::OkStatus();
+}
 
 // Sets the kind of `op` and its attributes.
 // Internal: the op is a view.
@@ -261,6 +265,7 @@ absl::Status EmitPrim(PrimOp prim, const Node& node, Op& op) {
     case PrimOp::kUnfold:
     case PrimOp::kViewAsReal:
     case PrimOp::kViewAsComplex:
+    case PrimOp::kViewDType:
     case PrimOp::kBarrier:
       break;
   }
@@ -292,6 +297,8 @@ absl::Status EmitPrimView(PrimOp prim, const Node& node, ViewStep& step) {
       return FillStep(node, step.mutable_view_as_real());
     case PrimOp::kViewAsComplex:
       return FillStep(node, step.mutable_view_as_complex());
+    case PrimOp::kViewDType:
+      return FillStep(node, step.mutable_dtype_view());
     case PrimOp::kCopy:
     case PrimOp::kMatmulEpilogue:
     case PrimOp::kMatmul:

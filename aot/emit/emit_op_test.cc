@@ -151,6 +151,7 @@ TEST(EmitViewStepTest, EveryViewHasItsStep) {
       {"%1: f32[4,6,8,3,4] = prim.unfold(%0, 3, 4, 2)", serialization::ViewStep::kUnfold},
       {"%1: f32[4,6,8,8,2] = prim.view_as_real(%0)", serialization::ViewStep::kViewAsReal},
       {"%1: c64[4,6,8] = prim.view_as_complex(%0)", serialization::ViewStep::kViewAsComplex},
+      {"%1: i32[4,6,8,8] = prim.view_dtype(%0, 5)", serialization::ViewStep::kDtypeView},
   };
   for (const auto& c : kCases) {
     const Node node = Parse(c.line);

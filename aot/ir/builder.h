@@ -151,6 +151,9 @@ class Builder {
   // Convert complex numbers to a last dimension of size 2 (real, imaginary), and back.
   Tensor ViewAsReal(const Tensor& a);
   Tensor ViewAsComplex(const Tensor& a);
+  // Returns the bytes of `a` as elements of another dtype; the last dimension has `sizes`' size. Copies a view whose
+  // elements change their size, because their bytes have to be contiguous.
+  Tensor ViewDType(const Tensor& a, DType dtype, SymIntVector sizes);
 
   // Ops that have their own kernels.
   Tensor Matmul(const Tensor& a, const Tensor& b, const Tensor& bias = Tensor());

@@ -140,6 +140,15 @@ Tensor Builder::ViewAsComplex(const Tensor& a) {
   return Emit(PrimOp::kViewAsComplex, {Use{pairs.id()}}, {type})[0];
 }
 
+Tensor Builder::ViewDType(const Tensor& a, DType dtype, SymIntVector sizes) {
+  if (dtype == a.dtype()) return a;
+  const Node* producer = Producer(a.id());
+  const bool needs_copy = ByteSize(dtype) != ByteSize(a.dtype()) && producer != nullptr && IsView(*producer);
+  const Tensor dense = needs_copy ? Emit(PrimOp::kCopy, {Use{a.id()}}, {{a.dtype(), a.sizes(), {}}})[0] : a;
+  return Emit(PrimOp::kViewDType, {Use{dense.id()}, SymInt(static_cast<int64_t>(dtype))},
+              {{dtype, std::move(sizes), {}}})[0];
+}
+
 Tensor Builder::Unfold(const Tensor& a, int64_t dim, int64_t size, int64_t step) {
   dim = WrapDim(dim, a.rank());
   TensorType type{a.dtype(), a.sizes(), {}};

@@ -57,6 +57,9 @@ namespace cotan::aot {
        "(Tensor x) -> Tensor")                                                                                        \
   PRIM(kViewAsComplex, "prim.view_as_complex", kView, kFree, kShared,                                                 \
        "(Tensor x) -> Tensor")                                                                                        \
+  /* The operand's bytes as elements of another dtype. */                                                              \
+  PRIM(kViewDType, "prim.view_dtype", kView, kFree, kShared,                                                          \
+       "(Tensor x, int dtype) -> Tensor")                                                                             \
   /* The operand itself. Fusion merges no producer and consumer through it; it is removed after fusion. */              \
   PRIM(kBarrier, "prim.barrier", kView, kFree, kShared,                                                               \
        "(Tensor x, SymInt[] sizes) -> Tensor")                                                                        \

@@ -323,6 +323,10 @@ absl::Status LowerSplit(Lowering& l) { return SplitAlong(l, l.integer(2)); }
 absl::Status LowerUnfold(Lowering& l) {
   return l.Return(l.b.Unfold(l.tensor(0), l.integer(1), l.integer(2), l.integer(3)));
 }
+absl::Status LowerViewDType(Lowering& l) {
+  return l.Return(l.b.ViewDType(l.tensor(0), l.result().dtype, l.result().sizes));
+}
+
 absl::Status LowerViewAsReal(Lowering& l) { return l.Return(l.b.ViewAsReal(l.tensor(0))); }
 absl::Status LowerViewAsComplex(Lowering& l) { return l.Return(l.b.ViewAsComplex(l.tensor(0))); }
 absl::Status LowerDiagonal(Lowering& l) {
@@ -390,9 +394,11 @@ constexpr OpRow kRows[] = {
     View("aten.unsqueeze.default", LowerView),
     View("aten.unsqueeze_copy.default", LowerView),
     View("aten.view.default", LowerView),
+    View("aten.view.dtype", LowerViewDType),
     View("aten.view_as_complex.default", LowerViewAsComplex),
     View("aten.view_as_real.default", LowerViewAsReal),
     View("aten.view_copy.default", LowerView),
+    View("aten.view_copy.dtype", LowerViewDType),
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/solve.h"
 #include "base/status_macros.h"
 #include "base/sym_int.h"
 #include "runtime/autograd/grad_mode.h"
@@ -20,20 +21,39 @@ std::optional<StridedLayout> ConstantLayout(const TensorGeometry& geometry) {
   return layout.ok() ? std::make_optional(*layout) : std::nullopt;
 }
 
-// Returns the values of the dynamic dimensions that are sizes of the views; 0 for the others.
-DimVector SymbolsOf(const CallContext& call, const SyntheticBasesStage::Base& base) {
-  DimVector symbols(static_cast<size_t>(call.core.session().program().artifact().symbols_size()), 0);
-  for (const SyntheticBasesStage::View& view : base.views) {
-    const absl::Span<const int64_t> sizes = call.input(view.input).sizes();
-    for (size_t i = 0; i < std::min(sizes.size(), view.geometry.sizes.size()); ++i) {
-      const SymInt& size = view.geometry.sizes[i];
-      if (size.kind() == SymInt::Kind::kSymbol) symbols[static_cast<size_t>(size.symbol())] = sizes[i];
-    }
+// Sets the symbols that the sizes `found` determine; `sizes` are their expressions.
+void SolveSymbols(absl::Span<const SymInt> sizes, absl::Span<const int64_t> found, DimVector& symbols) {
+  for (size_t i = 0; i < std::min(sizes.size(), found.size()); ++i) {
+    const std::optional<SymbolValue> solved = SolveForSymbol(sizes[i], found[i]);
+    if (solved.has_value()) symbols[static_cast<size_t>(solved->symbol)] = solved->value;
   }
-  return symbols;
+}
+
+// Returns `elements` elements of `from` as a number of elements of `to`; nullopt if it is not whole.
+std::optional<int64_t> InElementsOf(DType to, int64_t elements, DType from) {
+  const int64_t bytes = elements * static_cast<int64_t>(ByteSize(from));
+  const auto size = static_cast<int64_t>(ByteSize(to));
+  return bytes % size == 0 ? std::make_optional(bytes / size) : std::nullopt;
 }
 
 bool SameShape(const StridedLayout& a, const StridedLayout& b) { return a.sizes == b.sizes && a.strides == b.strides; }
+
+// Returns the sizes of the arguments that are inputs of their own in the method.
+std::vector<SyntheticBasesStage::InputSizes> OwnSizes(const FunctionMetadata& function) {
+  std::vector<SyntheticBasesStage::InputSizes> all;
+  const serialization::Method& method = function.method_proto();
+  for (int i = 0; i < std::min<int>(method.inputs_size(), static_cast<int>(function.method_arguments.size())); ++i) {
+    const int input = function.argument_inputs[static_cast<size_t>(function.method_arguments[static_cast<size_t>(i)])];
+    if (input < function.num_states) continue;
+    SyntheticBasesStage::InputSizes& sizes = all.emplace_back();
+    sizes.input = input;
+    for (const std::string& text : method.values(static_cast<int>(method.inputs(i))).type().sizes()) {
+      const absl::StatusOr<SymInt> size = SymInt::Parse(text);
+      sizes.sizes.push_back(size.ok() ? *size : SymInt(0));  // the verifier has parsed them
+    }
+  }
+  return all;
+}
 
 }  // namespace
 
@@ -56,7 +76,7 @@ std::unique_ptr<SyntheticBasesStage> SyntheticBasesStage::Create(const FunctionM
     }
     bases.push_back(std::move(base));
   }
-  return std::make_unique<SyntheticBasesStage>(function, std::move(bases));
+  return std::make_unique<SyntheticBasesStage>(function, std::move(bases), OwnSizes(function));
 }
 
 absl::Status SyntheticBasesStage::Run(CallContext& call) {
@@ -87,7 +107,11 @@ absl::StatusOr<SyntheticBasesStage::TracedBase> SyntheticBasesStage::EvaluateBas
                                                                                   const Base& base) const {
   TracedBase traced;
   DimVector symbols;
-  if (!base.layout.has_value()) symbols = SymbolsOf(call, base);
+  if (!base.layout.has_value()) {
+    symbols.resize(static_cast<size_t>(call.core.session().program().artifact().symbols_size()), 0);
+    for (const InputSizes& own : own_sizes_) SolveSymbols(own.sizes, call.input(own.input).sizes(), symbols);
+    for (const View& view : base.views) SolveSymbols(view.geometry.sizes, call.input(view.input).sizes(), symbols);
+  }
   COTAN_ASSIGN_OR_RETURN(traced.base, EvaluateLayout(base.geometry, symbols));
   for (const View& view : base.views) {
     COTAN_ASSIGN_OR_RETURN(StridedLayout layout, EvaluateLayout(view.geometry, symbols));
@@ -117,9 +141,17 @@ absl::StatusOr<Variable> SyntheticBasesStage::BaseOf(const CallContext& call, co
                   first.ToString());
   }
   StridedLayout layout = base_layout;
-  layout.offset += first.layout().offset - first_layout.offset;
+  const DType dtype = base.geometry.dtype;
+  const std::optional<int64_t> shift =
+      InElementsOf(dtype, first.layout().offset - first_layout.offset, base.views[0].geometry.dtype);
+  if (!shift.has_value()) {
+    return Refuse(function_, "argument '", function_.input(base.views[0].input).name,
+                  "' is at another place of its memory than when the program was traced, by a part of a ",
+                  DTypeName(dtype));
+  }
+  layout.offset += *shift;
   // An alias that shares the version counter; nothing is written yet.
-  absl::StatusOr<Tensor> made = Tensor::InStorage(first.tensor().storage(), first.dtype(), std::move(layout));
+  absl::StatusOr<Tensor> made = Tensor::InStorage(first.tensor().storage(), dtype, std::move(layout));
   if (made.ok()) return first.DetachAs(made->WithConjNegBits(first.tensor().reading()));
   return Refuse(function_, "argument '", function_.input(base.views[0].input).name,
                 "' has a smaller storage than when the program was traced: ", made.status().message());
@@ -136,7 +168,7 @@ absl::Status SyntheticBasesStage::CheckCreation(const View& view, const Variable
 }
 
 // Checks that each argument has the same layout relative to the base as when traced. All storage offsets may differ by
-// one constant.
+// one constant number of bytes.
 absl::Status SyntheticBasesStage::CheckViews(const CallContext& call, const Base& base,
                                              const StridedLayout& base_layout,
                                              absl::Span<const StridedLayout> traced_views,
@@ -145,8 +177,9 @@ absl::Status SyntheticBasesStage::CheckViews(const CallContext& call, const Base
   for (size_t i = 0; i < base.views.size(); ++i) {
     const Variable& given = call.input(base.views[i].input);
     StridedLayout expected = traced_views[i];
-    expected.offset += shift;
-    if (given.tensor().storage() == found.tensor().storage() && given.layout() == expected &&
+    const std::optional<int64_t> moved = InElementsOf(base.views[i].geometry.dtype, shift, base.geometry.dtype);
+    expected.offset += moved.value_or(0);
+    if (moved.has_value() && given.tensor().storage() == found.tensor().storage() && given.layout() == expected &&
         given.dtype() == base.views[i].geometry.dtype) {
       COTAN_RETURN_IF_ERROR(CheckCreation(base.views[i], given));
       continue;

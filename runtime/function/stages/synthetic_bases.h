@@ -44,9 +44,15 @@ class SyntheticBasesStage final : public CallStage {
     std::vector<View> views;  // at least one
   };
 
+  // Sizes of an input that no base covers: they may determine dynamic dimensions that a base depends on.
+  struct InputSizes {
+    int input = 0;
+    SymIntVector sizes;
+  };
+
   static std::unique_ptr<SyntheticBasesStage> Create(const FunctionMetadata& function);
-  SyntheticBasesStage(const FunctionMetadata& function, std::vector<Base> bases)
-      : function_(function), bases_(std::move(bases)) {}
+  SyntheticBasesStage(const FunctionMetadata& function, std::vector<Base> bases, std::vector<InputSizes> own_sizes)
+      : function_(function), bases_(std::move(bases)), own_sizes_(std::move(own_sizes)) {}
 
   absl::string_view name() const override { return "bases"; }
   absl::Status Run(CallContext& call) override;
@@ -65,6 +71,7 @@ class SyntheticBasesStage final : public CallStage {
 
   const FunctionMetadata& function_;
   const std::vector<Base> bases_;
+  const std::vector<InputSizes> own_sizes_;
 };
 
 }  // namespace cotan

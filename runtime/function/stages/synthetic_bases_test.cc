@@ -131,7 +131,7 @@ TEST(SyntheticBasesTest, DescribesBasesByTheirViews) {
   base.geometry = RowMajor({6});
   base.views.resize(2);
   base.views[1].input = 1;
-  EXPECT_EQ(SyntheticBasesStage(function, {base}).ToString(), "f32[6]{1} is the base of x, y");
+  EXPECT_EQ(SyntheticBasesStage(function, {base}, {}).ToString(), "f32[6]{1} is the base of x, y");
 }
 
 }  // namespace
