@@ -85,8 +85,16 @@ TEST(AnalyzeFunctionTest, MergesInputsThatShareMemory) {
             "detached => IG:d/ng | NA* | P0 | TR");
   const at::Tensor plain = Plain({4});
   EXPECT_EQ(BindingSummary({plain, plain.view(at::kInt)}, both),
-            "inputs 0 (f32) and 1 (i32) share memory that is written to: input mutations on views with different "
-            "dtypes are not supported");
+            "unique input 0 is f32[4]{1} of base 0 (f32[4]{1}); unique input 1 is i32[4]{1} of base 0 (f32[4]{1}) => "
+            "IG:d | NA |  | INF");
+  const at::Tensor pairs = plain.view(at::kComplexFloat);
+  EXPECT_EQ(BindingSummary({pairs, plain.view(at::kInt)},
+                           [](const Tensors& in) {
+                             in[0].mul_(2);
+                             return Tensors{in[1] + 1};
+                           }),
+            "inputs 0 (c64) and 1 (i32) share memory that is written to: input mutations on complex views with "
+            "different dtypes are not supported; take the view inside");
   EXPECT_EQ(BindingSummary({plain, plain, plain.slice(0, 1, 3)}, both),
             "input 1 is input 0; unique input 0 is f32[4]{1} of base 0 (f32[4]{1}); unique input 1 is f32[2]{1}+1 of "
             "base 0 (f32[4]{1}) => IG:d | NA |  | INF");

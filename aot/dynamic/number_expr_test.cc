@@ -2,6 +2,8 @@
 
 #include "aot/dynamic/number_expr.h"
 
+#include <cmath>
+
 #include "base/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -65,6 +67,26 @@ TEST(NumberExprTest, WholeNumbersBecomeSizes) {
                                 Scaled(13, serialization::DTYPE_I64)});
   ASSERT_TRUE(integer.ok()) << integer.status();
   EXPECT_EQ(integer->instructions(1).size(), "s0");
+}
+
+// x / number, or, like fusion, x * (1 / number) if that is exact.
+Expr Divided(double number) {
+  int exponent = 0;
+  const bool is_exact = std::frexp(number, &exponent) == 0.5;
+  Expr expr = Scaled(is_exact ? 1 / number : number);
+  if (!is_exact) expr.mutable_instructions(2)->set_fn(serialization::FN_DIV);
+  return expr;
+}
+
+TEST(NumberExprTest, QuotientsWrittenAsProductsAtPowersOfTwoAreQuotients) {
+  const auto unified = Unified({Divided(22), Divided(28), Divided(26)});
+  ASSERT_TRUE(unified.ok()) << unified.status();
+  SizeFitter fitter(std::vector<DimVector>{{11}, {16}, {13}});
+  std::vector<Expr> exprs = {Divided(11), Divided(16), Divided(13)};
+  const std::vector<Expr*> pointers = {&exprs[0], &exprs[1], &exprs[2]};
+  ASSERT_TRUE(UnifyExprs(pointers, fitter).ok());
+  EXPECT_EQ(exprs[1].instructions(1).size(), "s0");
+  EXPECT_EQ(exprs[1].instructions(2).fn(), serialization::FN_DIV);
 }
 
 TEST(NumberExprTest, QuotientsAreComputedWideAndRoundedOnce) {

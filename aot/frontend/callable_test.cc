@@ -27,6 +27,14 @@ TEST(CallableTest, TakesAsManyArgumentsAsThereAreInputs) {
   EXPECT_THROW(sum({kOne}), std::invalid_argument);
 }
 
+TEST(CallableTest, NumbersAreTakenByTheTypesOfTheParameters) {
+  const TensorFunction product = AdaptFunction([](const at::Tensor& x, c10::SymFloat a, c10::SymInt n, c10::SymBool b,
+                                                  at::Scalar any) { return x * a * n * b * any; });
+  EXPECT_THAT(Values(product({kOne, Number(0.5), Number(3), Number(true), Number(4)})), ::testing::ElementsAre(6));
+  EXPECT_THROW(product({kOne, Number(2), Number(3), Number(true), Number(4)}), std::invalid_argument);
+  EXPECT_THROW(product({kOne, Number(0.5), Number(3), kOne, Number(4)}), std::invalid_argument);
+}
+
 at::Tensor SumOfEight(at::Tensor a, at::Tensor b, at::Tensor c, at::Tensor d, at::Tensor e, at::Tensor f, at::Tensor g,
                       at::Tensor h) {
   return a + b + c + d + e + f + g + h;

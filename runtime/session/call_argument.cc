@@ -23,7 +23,7 @@ bool IsSizeNumber(const TensorType& type) {
 
 absl::StatusOr<Tensor> TensorOfInteger(int64_t number, DType dtype, absl::string_view name) {
   if (dtype == DType::kInt64) return Tensor::Scalar(number);
-  // 2^63 itself is no int64.
+  // 2^63 itself is not an int64.
   const auto rounded = static_cast<double>(number);
   const bool is_exact = rounded < 0x1p63 && static_cast<int64_t>(rounded) == number;
   COTAN_ASSIGN_OR_RETURN(const std::string bytes, EncodeScalar(rounded, dtype));

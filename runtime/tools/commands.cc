@@ -6,10 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 #include "runtime/execution/program.h"
+#include "runtime/session/call_argument.h"
 #include "runtime/session/safetensors.h"
 #include "runtime/session/session.h"
 #include "runtime/tools/bench.h"
@@ -23,8 +26,8 @@ namespace {
 
 using serialization::Reference;
 
-constexpr absl::string_view kOptions[] = {"threads",    "steps", "method",  "program",
-                                          "checkpoint", "save",  "profile", "device"};
+constexpr absl::string_view kOptions[] = {"threads", "steps",   "method", "program", "checkpoint",
+                                          "save",    "profile", "device", "numbers"};
 
 // The number of steps that a profile shows.
 constexpr size_t kProfileRows = 40;
@@ -75,7 +78,35 @@ void PrintTensor(const std::string& name, const Tensor& tensor, std::ostream& ou
 
 Device& DeviceOf(const SessionOptions& options) { return options.device == nullptr ? HostDevice() : *options.device; }
 
-// Calls a method repeatedly with its recorded arguments.
+// Returns "true", "false", an integer or another number.
+absl::StatusOr<NumberValue> ParseNumber(absl::string_view text) {
+  int64_t integer = 0;
+  double number = 0;
+  if (text == "true" || text == "false") return NumberValue(text == "true");
+  if (absl::SimpleAtoi(text, &integer)) return NumberValue(integer);
+  if (absl::SimpleAtod(text, &number)) return NumberValue(number);
+  return absl::InvalidArgumentError(absl::StrCat("--numbers: '", text, "' is not a number"));
+}
+
+// Replaces arguments that are numbers by those of `text`: "scale=0.5,input.2=3".
+absl::Status SetNumbers(const Program& program, const serialization::Method& method, absl::string_view text,
+                        std::vector<Tensor>& arguments) {
+  for (absl::string_view entry : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    const std::vector<absl::string_view> parts = absl::StrSplit(entry, absl::MaxSplits('=', 1));
+    size_t input = 0;
+    while (input < arguments.size() && program.InputName(method, static_cast<int>(input)) != parts[0]) ++input;
+    if (parts.size() != 2 || input == arguments.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--numbers: '", entry, "' is not INPUT=NUMBER with an input of '", method.name(), "'"));
+    }
+    COTAN_ASSIGN_OR_RETURN(const NumberValue number, ParseNumber(parts[1]));
+    const auto value = static_cast<int>(method.inputs(static_cast<int>(input)));
+    COTAN_ASSIGN_OR_RETURN(arguments[input], TensorOfNumber(number, method.values(value).type(), parts[0]));
+  }
+  return absl::OkStatus();
+}
+
+// Calls a method repeatedly with its recorded arguments, except for numbers that --numbers gives.
 absl::Status RunMethod(const Context& context) {
   COTAN_ASSIGN_OR_RETURN(const int steps, context.line.Number("steps", 1, 1));
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path, RecordedRuns::kMap));
@@ -84,9 +115,9 @@ absl::Status RunMethod(const Context& context) {
     COTAN_RETURN_IF_ERROR(session.LoadCheckpoint(context.line.Text("checkpoint", "")));
   const std::string method = context.line.Text("method", "train_step");
   COTAN_ASSIGN_OR_RETURN(const Reference* const reference, FindReference(*program, method));
-  COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> arguments,
-                         LoadArguments(*program, *reference, DeviceOf(context.options)));
+  COTAN_ASSIGN_OR_RETURN(std::vector<Tensor> arguments, LoadArguments(*program, *reference, DeviceOf(context.options)));
   COTAN_ASSIGN_OR_RETURN(const int index, program->FindMethod(method));
+  COTAN_RETURN_IF_ERROR(SetNumbers(*program, program->method(index), context.line.Text("numbers", ""), arguments));
   for (int step = 1; step <= steps; ++step) {
     COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> results, session.Run(method, arguments));
     context.out << method << ", call " << step << "\n";
@@ -120,6 +151,7 @@ absl::string_view Usage() {
          "            --method=NAME --steps=N --threads=N; --profile: the most expensive steps, minimum over N runs\n"
          "  run       calls a method with its recorded arguments and prints the results;\n"
          "            --method=NAME --steps=N --threads=N --checkpoint=IN --save=OUT (safetensors)\n"
+         "            --numbers=INPUT=NUMBER,...: other numbers for inputs that are numbers\n"
          "All but inspect: --device=cpu (the default) or --device=cuda\n";
 }
 

@@ -96,6 +96,33 @@ TEST(CommandsTest, InspectShowsStatesMethodsAndProgram) {
   EXPECT_THAT(RunTool({"inspect", "--program", path}).text, HasSubstr("method @eval(%0: f32[s0,3] \"input\") {"));
 }
 
+TEST(CommandsTest, RunTakesOtherNumbers) {
+  ProgramBuilder program;
+  testing::MethodBuilder method = program.AddMethod("scaled");
+  const uint32_t x = method.Input("x", DType::kFloat32, {"2"});
+  const uint32_t scale = method.Input("scale", DType::kFloat64, {});
+  method.Output("y", method.Pointwise({"2"}, {x, scale},
+                                      [](testing::ExprBuilder& b) { return b.Mul(0, b.Cast(1, DType::kFloat32)); }));
+  Reference& reference = *program.artifact().add_references();
+  reference.set_method("scaled");
+  Record(program, *Tensor::From<float>({1, -2}, {2}), *reference.add_inputs());
+  Record(program, *Tensor::Scalar(0.5), *reference.add_inputs());
+  Record(program, *Tensor::From<float>({0.5, -1}, {2}), *reference.add_outputs());
+  const std::string path = absl::StrCat(::testing::TempDir(), "/scaled.cotan");
+  const std::string bytes = program.Bytes();
+  ASSERT_TRUE(WriteFileAtomically(path, {bytes}).ok());
+
+  EXPECT_THAT(RunTool({"run", path, "--method=scaled"}).text, HasSubstr("y: f32[2] = [0.5, -1]"));
+  EXPECT_THAT(RunTool({"run", path, "--method=scaled", "--numbers=scale=-3"}).text, HasSubstr("= [-3, 6]"));
+  EXPECT_THAT(RunTool({"run", path, "--method=scaled", "--numbers=scale=1e3"}).text, HasSubstr("= [1000, -2000]"));
+  EXPECT_THAT(std::string(RunTool({"run", path, "--method=scaled", "--numbers=size=1"}).status.message()),
+              HasSubstr("'size=1' is not INPUT=NUMBER with an input of 'scaled'"));
+  EXPECT_THAT(std::string(RunTool({"run", path, "--method=scaled", "--numbers=scale=one"}).status.message()),
+              HasSubstr("'one' is not a number"));
+  EXPECT_THAT(std::string(RunTool({"run", path, "--method=scaled", "--numbers=x=1"}).status.message()),
+              HasSubstr("argument 'x': expected f32[2], got the integer 1"));
+}
+
 TEST(CommandsTest, InspectShowsMutatedBuffers) {
   ProgramBuilder program = LinearRegression();
   const uint32_t state =

@@ -14,7 +14,7 @@
 
 namespace cotan::aot::pt2 {
 
-// What the caller gives for an input of the user.
+// The kind of a user input, which the caller gives as
 //   kTensor   a tensor
 //   kFloat, kInt, kBool  a number for tensor arithmetic (Number(), aot/capture/number.h)
 //   kSize     an integer that decides a size or another setting of an op (SizeNumber())

@@ -222,7 +222,7 @@ absl::StatusOr<Tensor> FunctionMetadata::TensorOfNumber(NumberValue number, int 
   const int of_method = of_program < 0 ? -1 : MethodInputOf(of_program);
   const serialization::Method& proto = method_proto();
   if (of_method < 0 || of_method >= proto.inputs_size()) {
-    return Refuse(*this, "argument '", input(of_input).name, "' is no number of its own; give a tensor");
+    return Refuse(*this, "argument '", input(of_input).name, "' is not a number of its own; give a tensor");
   }
   const auto value = static_cast<int>(proto.inputs(of_method));
   return cotan::TensorOfNumber(number, proto.values(value).type(), input(of_input).name);

@@ -35,11 +35,10 @@ namespace {
 
 // Messages of refusals that docs/conformance.md documents.
 constexpr absl::string_view kRefusals[] = {
-    // No prim op reinterprets the bits of elements.
-    "aten.view.dtype: it is not supported",
+    // Complex numbers are pairs of real ones, whose bits are not those of the elements.
     "aten.view.dtype of complex numbers: it is not supported",
-    // The base of the inputs has one dtype; the reference refuses it, too.
-    "input mutations on views with different dtypes are not supported",
+    // The reference refuses views of all dtypes.
+    "input mutations on complex views with different dtypes are not supported",
     // Graph values have elements, but no storage.
     "it accesses memory outside the elements of its argument",
     // The elements would have to be written to the input's previous storage; the reference refuses

@@ -168,7 +168,7 @@ void AppendFunctions(std::vector<RefusalCase>& t) {
                  in[0].mul_(2);
                  return {in[0] + 1, in[1] + 1};
                },
-               "dtype"});
+               ""});
   t.push_back({"function_multi_output_view_mutated",
                []() -> Tensors {
                  return {leaf(0, {2, 3}).clone()};

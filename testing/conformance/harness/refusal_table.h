@@ -16,7 +16,7 @@ struct RefusalCase {
   const char* name;  // as in the golden, which has the entry point and options
   std::function<std::vector<at::Tensor>()> inputs;
   std::function<std::vector<at::Tensor>(std::vector<at::Tensor>)> f;
-  // Part of the message; "": the function is accepted.
+  // Part of the message; "": the function is accepted, also if the reference refuses it.
   const char* message;
 };
 
