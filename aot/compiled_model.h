@@ -30,8 +30,12 @@ struct MethodSummary {
 // A compiled artifact in memory. Movable, immutable, thread-safe.
 class CompiledModel {
  public:
-  CompiledModel(std::string bytes, std::vector<MethodSummary> methods, CacheOutcome cache = {})
-      : bytes_(std::move(bytes)), methods_(std::move(methods)), cache_(std::move(cache)) {}
+  CompiledModel(std::string bytes, std::vector<MethodSummary> methods, CacheOutcome cache = {},
+                std::vector<std::string> inlined_blocks = {})
+      : bytes_(std::move(bytes)),
+        methods_(std::move(methods)),
+        cache_(std::move(cache)),
+        inlined_blocks_(std::move(inlined_blocks)) {}
 
   // Writes the artifact to `path` atomically: the file is complete or unchanged. Errors of the file
   // system: ResourceExhausted, PermissionDenied, NotFound, Unavailable.
@@ -44,11 +48,15 @@ class CompiledModel {
   // dimensions the model is compiled at several sizes: the outcome of the first miss, if there is
   // one.
   const CacheOutcome& cache() const { return cache_; }
+  // Returns the declared blocks (blocks/block.h) that became part of their callers, with the reasons:
+  // "block 'layers.3': it has effects".
+  const std::vector<std::string>& inlined_blocks() const { return inlined_blocks_; }
 
  private:
   std::string bytes_;
   std::vector<MethodSummary> methods_;
   CacheOutcome cache_;
+  std::vector<std::string> inlined_blocks_;
 };
 
 }  // namespace cotan::aot

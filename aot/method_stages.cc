@@ -36,9 +36,7 @@ constexpr absl::string_view kApplyOptimizer = "apply_optimizer";
 // Cuts a joint graph, and packs the saved values if there are saved-tensor hooks.
 absl::StatusOr<Partitioned> CutAndPack(const Graph& joint, const CompileOptions& options) {
   COTAN_ASSIGN_OR_RETURN(Partitioned parts,
-                         Partition(joint, {.partitioner = options.partitioner,
-                                           .activation_memory_budget = options.activation_memory_budget,
-                                           .save_policy = options.save_policy}));
+                         Partition(joint, PartitionOptionsOf(options)));
   const SavedTensorHooks& hooks = options.saved_tensor_hooks;
   if (!hooks.is_set()) return parts;
   const PairTracer trace = [&hooks](const TensorType& type, const std::string& name) {
@@ -207,11 +205,11 @@ std::vector<ExpectedState> StatesAfter(const std::string& method, const TracedPr
 
 // --- lowering ------------------------------------------------------------------------
 
-absl::StatusOr<Graph> Lower(const Graph& traced, GraphDump& dump) {
+absl::StatusOr<Graph> Lower(const Graph& traced, BlockLowerer* blocks, GraphDump& dump) {
   Graph cleaned = traced;
   COTAN_RETURN_IF_ERROR(GuardUndefinedTangents(cleaned));
   COTAN_RETURN_IF_ERROR(CleanUp(cleaned, dump.Function()));
-  return LowerToPrims(cleaned);
+  return LowerToPrims(cleaned, blocks == nullptr ? nullptr : blocks->ForGraph().get());
 }
 
 // Makes the forward of a trace whose backward cannot be lowered for the reason `error`.
@@ -224,6 +222,12 @@ absl::Status LeaveOutBackward(const absl::Status& error, TracedProgram& traced) 
 }
 
 }  // namespace
+
+PartitionOptions PartitionOptionsOf(const CompileOptions& options) {
+  return {.partitioner = options.partitioner,
+          .activation_memory_budget = options.activation_memory_budget,
+          .save_policy = options.save_policy};
+}
 
 std::string Producer() { return absl::StrCat("cotan ", kVersion, ", LibTorch ", TORCH_VERSION); }
 
@@ -244,15 +248,17 @@ std::vector<std::string> UnsupportedForwardOps(const Graph& traced) {
   return {};
 }
 
-absl::StatusOr<TracedMethod> LowerMethod(absl::string_view name, TracedProgram traced, const CompileOptions& options) {
+absl::StatusOr<TracedMethod> LowerMethod(absl::string_view name, TracedProgram traced,
+                                         const Compilation& compilation) {
   TracedMethod method{std::move(traced), {}};
+  const std::string& dump_dir = compilation.options.debug.dump_dir;
   MethodDraft& draft = method.drafts.emplace_back(
-      MethodDraft{.name = std::string(name), .dump = GraphDump(options.debug.dump_dir, std::string(name))});
+      MethodDraft{.name = std::string(name), .dump = GraphDump(dump_dir, std::string(name))});
   draft.dump.Write("trace", method.traced.graph);
-  absl::StatusOr<Graph> lowered = Lower(method.traced.graph, draft.dump);
+  absl::StatusOr<Graph> lowered = Lower(method.traced.graph, compilation.blocks, draft.dump);
   if (absl::IsUnimplemented(lowered.status()) && name == kForward && HasBackward(method.traced.graph)) {
     COTAN_RETURN_IF_ERROR(LeaveOutBackward(lowered.status(), method.traced));
-    lowered = Lower(method.traced.graph, draft.dump);
+    lowered = Lower(method.traced.graph, compilation.blocks, draft.dump);
   }
   COTAN_RETURN_IF_ERROR(lowered.status());
   draft.graph = *std::move(lowered);

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "aot/aotautograd/wrap_method.h"
+#include "aot/blocks/lower_calls.h"
 #include "aot/capture/traced_program.h"
 #include "aot/compile_options.h"
 #include "aot/compiled_model.h"
@@ -35,6 +36,7 @@ struct Compilation {
   ArtifactBuilder artifact;
   std::vector<MethodSummary> summaries = {};
   std::vector<StageTime> times = {};
+  BlockLowerer* blocks = nullptr;  // of the blocks that the traces call
 };
 
 // A method of the artifact before emission.
@@ -54,6 +56,9 @@ struct TracedMethod {
   std::vector<MethodDraft> drafts;  // drafts[0] has the name of the trace
 };
 
+// Returns the options of the partitions of joint graphs.
+PartitionOptions PartitionOptionsOf(const CompileOptions& options);
+
 // Returns the producer string of an artifact: "cotan 0.2.0, LibTorch 2.15.0".
 std::string Producer();
 
@@ -66,7 +71,7 @@ std::vector<std::string> UnsupportedForwardOps(const Graph& traced);
 // Cleans up and lowers a trace. If the backward of kForward cannot be lowered, but the forward can, the method has no
 // backward, and traced.backward_refusal has the reason. Errors are those of GuardUndefinedTangents(), CleanUp() and
 // LowerToPrims().
-absl::StatusOr<TracedMethod> LowerMethod(absl::string_view name, TracedProgram traced, const CompileOptions& options);
+absl::StatusOr<TracedMethod> LowerMethod(absl::string_view name, TracedProgram traced, const Compilation& compilation);
 
 // Completes kTrainStep and kAccumulate: packs the values that live from the forward to the backward, if there are
 // saved-tensor hooks, sets the tangent of the loss to 1, or to the loss scale,

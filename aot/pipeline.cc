@@ -11,11 +11,14 @@
 #include "absl/container/btree_set.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "aot/artifact_cache.h"
+#include "aot/blocks/block_table.h"
+#include "aot/blocks/lower_calls.h"
 #include "aot/dynamic/learn_sizes.h"
 #include "aot/dynamic/sample_points.h"
 #include "aot/dynamic/trace_comparison.h"
@@ -35,24 +38,47 @@ constexpr int kAttempts = 3;
 
 // --- fixed sizes ---------------------------------------------------------------------
 
-// Traces all methods of all orders and passes each trace on.
-absl::Status TraceMethods(const SizedModel& model, int order,
+// Traces all methods of all orders and passes each trace on. Calls of blocks become ops, and the blocks are added to
+// `blocks`, if the options allow that.
+absl::Status TraceMethods(const SizedModel& model, const CompileOptions& options, BlockTable& blocks,
                           absl::FunctionRef<absl::Status(OrderedTrace& trace)> use) {
-  for (const TraceRequest& request : model.methods) COTAN_RETURN_IF_ERROR(TraceOrders(request, order, use));
+  const bool shares = options.order == 1 && !options.saved_tensor_hooks.is_set();
+  const BlockScope scope(shares ? &blocks : nullptr);
+  for (const TraceRequest& request : model.methods) {
+    blocks.StartMethod();
+    COTAN_RETURN_IF_ERROR(TraceOrders(request, options.order, use));
+  }
   return absl::OkStatus();
 }
 
+// Returns the options of the traces of blocks.
+TraceOptions BlockTraceOptions(const CompileOptions& options) {
+  TraceOptions trace;
+  trace.seed = options.module.seed;
+  trace.decompositions = &options.tracing.decompositions;
+  trace.unsupported_ops = UnsupportedLiveOps;
+  return trace;
+}
+
 // Returns the traces with the names of their methods.
-std::vector<KeyedTrace> Named(const std::vector<OrderedTrace>& traces) {
+std::vector<KeyedTrace> Named(const std::vector<OrderedTrace>& traces, const BlockTable& blocks) {
   std::vector<KeyedTrace> named;
   for (const OrderedTrace& trace : traces) named.push_back({trace.name, &trace.traced});
+  for (int i = 0; i < blocks.num_blocks(); ++i) {
+    named.push_back({blocks.block(i).traced.graph.name, &blocks.block(i).traced});
+  }
   return named;
+}
+
+// Adds the graphs of the blocks.
+void AddBlockGraphs(const BlockTable& blocks, std::vector<Graph>& graphs) {
+  for (int i = 0; i < blocks.num_blocks(); ++i) graphs.push_back(blocks.block(i).traced.graph);
 }
 
 // Takes a trace through the stages, to the artifact.
 absl::Status CompileMethod(OrderedTrace& trace, Compilation& compilation) {
   StageClock clock(trace.name, compilation.times);
-  COTAN_ASSIGN_OR_RETURN(TracedMethod method, LowerMethod(trace.name, std::move(trace.traced), compilation.options));
+  COTAN_ASSIGN_OR_RETURN(TracedMethod method, LowerMethod(trace.name, std::move(trace.traced), compilation));
   method.drafts[0].differentiable_backward = trace.differentiable_backward;
   clock.Record("lower");
   COTAN_RETURN_IF_ERROR(AddUpdates(method, compilation));
@@ -81,21 +107,27 @@ absl::StatusOr<CompiledModel> CompileSized(const SizedModel& model, const Compil
                                            const WrapperStructure* wrappers, std::vector<Graph>* graphs) {
   // The key of the cache needs all traces. Without a cache, only one trace is in memory at a time.
   COTAN_ASSIGN_OR_RETURN(ArtifactCache cache, ArtifactCache::Open(options));
+  BlockTable blocks(BlockTraceOptions(options), options.debug.store_references);
   std::vector<OrderedTrace> traces;
   if (cache.in_use()) {
-    COTAN_RETURN_IF_ERROR(TraceMethods(model, options.order, [&](OrderedTrace& trace) {
+    COTAN_RETURN_IF_ERROR(TraceMethods(model, options, blocks, [&](OrderedTrace& trace) {
       traces.push_back(std::move(trace));
       return absl::OkStatus();
     }));
-    COTAN_ASSIGN_OR_RETURN(std::optional<CompiledModel> found, cache.Find(Named(traces), options, wrappers));
+    COTAN_ASSIGN_OR_RETURN(std::optional<CompiledModel> found, cache.Find(Named(traces, blocks), options, wrappers));
     if (found.has_value()) {
       for (OrderedTrace& trace : traces) {
         if (graphs != nullptr) graphs->push_back(std::move(trace.traced.graph));
       }
+      if (graphs != nullptr) AddBlockGraphs(blocks, *graphs);
       return *std::move(found);
     }
   }
   Compilation compilation{options, wrappers, ArtifactBuilder(options.module.seed)};
+  BlockLowerer lowerer(blocks, PartitionOptionsOf(options), [&compilation](serialization::Method block) {
+    return compilation.artifact.AddBlock(std::move(block));
+  });
+  compilation.blocks = &lowerer;
   absl::Time traced_from = absl::Now();
   const auto compile = [&](OrderedTrace& trace) {
     if (graphs != nullptr) graphs->push_back(trace.traced.graph);
@@ -107,12 +139,13 @@ absl::StatusOr<CompiledModel> CompileSized(const SizedModel& model, const Compil
   if (cache.in_use()) {
     for (OrderedTrace& trace : traces) COTAN_RETURN_IF_ERROR(compile(trace));
   } else {
-    COTAN_RETURN_IF_ERROR(TraceMethods(model, options.order, compile));
+    COTAN_RETURN_IF_ERROR(TraceMethods(model, options, blocks, compile));
   }
+  if (graphs != nullptr) AddBlockGraphs(blocks, *graphs);
   COTAN_ASSIGN_OR_RETURN(std::string bytes, std::move(compilation.artifact).Build(Producer()));
   COTAN_RETURN_IF_ERROR(Dump(bytes, compilation));
   if (cache.in_use()) cache.Store(bytes, compilation.summaries);
-  return CompiledModel(std::move(bytes), std::move(compilation.summaries), cache.outcome());
+  return CompiledModel(std::move(bytes), std::move(compilation.summaries), cache.outcome(), blocks.refusals());
 }
 
 // --- dynamic sizes -------------------------------------------------------------------
@@ -143,26 +176,33 @@ absl::StatusOr<CompiledModel> CompileAt(const ModelSource& source, const Dynamic
   return CompileSized(model, options, source.wrappers(), &graphs);
 }
 
-// Returns the traced graphs of the methods at a point.
+// Returns the traced graphs of the methods, then of the blocks, at a point.
 absl::StatusOr<std::vector<Graph>> TraceAt(const ModelSource& source, const DynamicShapes& shapes,
                                            const DimVector& point) {
   const UsualSizesScope scope(UsualSizesAt(shapes, point));
   COTAN_ASSIGN_OR_RETURN(const SizedModel model, source.AtSizes(shapes, point));
+  BlockTable blocks(BlockTraceOptions(source.options()), /*computes_values=*/false);
   std::vector<Graph> graphs;
-  COTAN_RETURN_IF_ERROR(TraceMethods(model, source.options().order, [&](OrderedTrace& trace) {
+  COTAN_RETURN_IF_ERROR(TraceMethods(model, source.options(), blocks, [&](OrderedTrace& trace) {
     graphs.push_back(std::move(trace.traced.graph));
     return absl::OkStatus();
   }));
+  AddBlockGraphs(blocks, graphs);
   return graphs;
 }
 
 // Adds the graphs of one point.
-void AddGraphs(std::vector<Graph> graphs, std::vector<MethodTraces>& methods) {
-  methods.resize(std::max(methods.size(), graphs.size()));
+// InvalidArgument: there are more or fewer than at other points.
+absl::Status AddGraphs(std::vector<Graph> graphs, std::vector<MethodTraces>& methods) {
+  if (!methods.empty() && methods.size() != graphs.size()) {
+    return absl::InvalidArgumentError("the model calls other blocks at other sizes");
+  }
+  methods.resize(graphs.size());
   for (size_t m = 0; m < graphs.size(); ++m) {
     methods[m].name = graphs[m].name;
     methods[m].graphs.push_back(std::move(graphs[m]));
   }
+  return absl::OkStatus();
 }
 
 // Compares inputs and outputs of the programs with those traced at size 1 of each symbol.
@@ -172,9 +212,13 @@ absl::Status CheckSizesOfOne(const ModelSource& source, const DynamicShapes& sha
     if (shapes.symbols[i].min > 1) continue;
     DimVector point = first;
     point[i] = 1;
-    const absl::StatusOr<std::vector<Graph>> graphs = TraceAt(source, shapes, point);
+    absl::StatusOr<std::vector<Graph>> graphs = TraceAt(source, shapes, point);
     if (!graphs.ok()) return AtPoint(graphs.status(), shapes, point);
-    COTAN_RETURN_IF_ERROR(CheckOutputsAtSizeOne(shapes, point, methods, *graphs));
+    // There may be other blocks.
+    const auto count = static_cast<size_t>(std::count_if(
+        methods.begin(), methods.end(), [](const MethodTraces& m) { return !absl::StartsWith(m.name, "block."); }));
+    graphs->resize(count);
+    COTAN_RETURN_IF_ERROR(CheckOutputsAtSizeOne(shapes, point, methods.subspan(0, count), *graphs));
   }
   return absl::OkStatus();
 }
@@ -185,23 +229,24 @@ absl::StatusOr<CompiledModel> CompileAtPoints(const ModelSource& source, const D
                                               const std::vector<DimVector>& points, absl::btree_set<int64_t>& fixed) {
   std::vector<std::string> files;
   std::vector<MethodSummary> summaries;
+  std::vector<std::string> inlined_blocks;
   CacheOutcome outcome;
   std::vector<MethodTraces> methods;
   for (const DimVector& point : points) {
     std::vector<Graph> graphs;
     absl::StatusOr<CompiledModel> model = CompileAt(source, shapes, point, files.empty(), graphs);
     if (!model.ok()) return AtPoint(model.status(), shapes, point);
-    if (files.empty()) summaries = model->methods();
+    if (files.empty()) summaries = model->methods(), inlined_blocks = model->inlined_blocks();
     if (files.empty() || outcome.kind == CacheOutcome::Kind::kHit) outcome = model->cache();
     files.push_back(model->bytes());
-    AddGraphs(std::move(graphs), methods);
+    COTAN_RETURN_IF_ERROR(AddGraphs(std::move(graphs), methods));
   }
   const bool ends_are_traced = source.range_ends() == RangeEnds::kTraced;
   std::vector<DimVector> all_points = points;
   for (const DimVector& end : ends_are_traced ? ChooseEndPoints(shapes) : std::vector<DimVector>()) {
     absl::StatusOr<std::vector<Graph>> graphs = TraceAt(source, shapes, end);
     if (!graphs.ok()) return AtPoint(graphs.status(), shapes, end);
-    AddGraphs(*std::move(graphs), methods);
+    COTAN_RETURN_IF_ERROR(AddGraphs(*std::move(graphs), methods));
     all_points.push_back(end);
   }
   AddFixedSizes(methods, fixed);
@@ -209,7 +254,7 @@ absl::StatusOr<CompiledModel> CompileAtPoints(const ModelSource& source, const D
                          InferSymbolicSizes(shapes, all_points, static_cast<int>(points.size()), methods));
   if (ends_are_traced) COTAN_RETURN_IF_ERROR(CheckSizesOfOne(source, shapes, points[0], methods));
   COTAN_ASSIGN_OR_RETURN(std::string unified, UnifyArtifacts(shapes, points, learned, std::move(files)));
-  return CompiledModel(std::move(unified), std::move(summaries), std::move(outcome));
+  return CompiledModel(std::move(unified), std::move(summaries), std::move(outcome), std::move(inlined_blocks));
 }
 
 // Compiles at several sizes, at other ones if a size of the model coincides with them by chance.
@@ -239,7 +284,7 @@ absl::StatusOr<CompiledModel> FitModelIntoMemory(const CompiledModel& model, con
     method.runtime_ops = found->num_ops;
     method.memory = std::move(*found);
   }
-  return CompiledModel(std::move(file), std::move(methods), model.cache());
+  return CompiledModel(std::move(file), std::move(methods), model.cache(), model.inlined_blocks());
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ void RestoreStates(absl::Span<const ModuleState> states) {
   epoch->kind = TraceEpoch::Kind::kConstruction;
   for (const ModuleState& state : states) {
     // The traced function may have assigned a tensor with a grad_fn to a buffer.
-    state.tensor.unsafeGetTensorImpl()->set_autograd_meta(nullptr);
+    if (!state.is_borrowed) state.tensor.unsafeGetTensorImpl()->set_autograd_meta(nullptr);
     Reseat(state.tensor, MakeProxy(state.initial, kNoValue, epoch));
   }
 }

@@ -31,6 +31,8 @@ struct ModuleState {
   bool requires_grad = false;
   bool persistent = true;  // whether checkpoints hold it
   std::vector<std::string> aliases = {};
+  // The tensor belongs to another trace in progress: its place in the autograd graph survives this one.
+  bool is_borrowed = false;
 };
 
 }  // namespace cotan::aot

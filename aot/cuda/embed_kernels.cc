@@ -10,6 +10,7 @@
 #include "kernels/cuda/launch/kernel_plan.h"
 #include "kernels/cuda/nvrtc/nvrtc_table.h"
 #include "kernels/cuda/source/device_library.h"
+#include "serialization/calls/inline_calls.h"
 #include "serialization/container/container.h"
 
 namespace cotan::aot {
@@ -35,10 +36,12 @@ absl::Status CheckCudaKernels(const Artifact& artifact, absl::Span<const DimVect
 }
 
 absl::StatusOr<std::string> EmbedCudaKernels(std::string bytes, const CudaKernelOptions& options) {
-  COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(std::move(bytes)));
+  COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(std::move(bytes), "artifact", Calls::kKeep));
   Artifact artifact = file.artifact();
   artifact.clear_cuda_kernels();
-  COTAN_ASSIGN_OR_RETURN(const std::vector<cuda::KernelLaunch> kernels, ProgramKernels(artifact, options.sizes));
+  Artifact inlined = artifact;
+  COTAN_RETURN_IF_ERROR(InlineCalls(inlined));
+  COTAN_ASSIGN_OR_RETURN(const std::vector<cuda::KernelLaunch> kernels, ProgramKernels(inlined, options.sizes));
   ArtifactWriter writer;
   COTAN_RETURN_IF_ERROR(writer.AddSegmentsOf(file));
   if (!options.compute_capabilities.empty()) {

@@ -51,6 +51,7 @@ class Collector {
   void AddOp(Op& op) {
     if (op.has_expr()) AddExpr(*op.mutable_expr());
     if (op.has_matmul() && op.matmul().has_epilogue()) AddExpr(*op.mutable_matmul()->mutable_epilogue());
+    if (op.has_call()) Add(op.mutable_call()->mutable_slice());
     if (op.has_checked_index()) Add(op.mutable_checked_index()->mutable_size());
     if (!op.has_view()) return;
     for (ViewStep& step : *op.mutable_view()->mutable_steps()) AddStep(step);

@@ -39,13 +39,19 @@ Expr* ProgramOf(Op& op) {
   if (op.has_matmul() && op.matmul().has_epilogue()) return op.mutable_matmul()->mutable_epilogue();
   return nullptr;
 }
+const Expr* ProgramOf(const Op& op) {
+  if (op.has_expr()) return &op.expr();
+  return op.matmul().has_epilogue() ? &op.matmul().epilogue() : nullptr;
+}
 
 class Unifier {
  public:
+  // `artifacts`, one for each point, have the blocks that the methods call; empty: they call none.
   Unifier(const DynamicShapes& shapes, absl::Span<const DimVector> points, const LearnedSizes& learned,
-          absl::Span<Method* const> methods)
+          absl::Span<Method* const> methods, absl::Span<const Artifact> artifacts)
       : shapes_(shapes),
         methods_(methods),
+        artifacts_(artifacts),
         base_(*methods[0]),
         fitter_(std::vector<DimVector>(points.begin(), points.end())) {
     for (const SymInt& size : learned.windows) fitter_.AddKnown(size);
@@ -186,16 +192,41 @@ class Unifier {
 
   void LearnRandomSlices() {
     std::vector<Draw> draws;
-    for (int i = 0; i < base_.ops_size(); ++i) {
+    FindDraws({methods_.begin(), methods_.end()}, Integers(methods_.size(), 0), draws);
+    for (const SymInt& slice : SlicesOf(std::move(draws), fitter_)) fitter_.Remember(slice);
+  }
+
+  // Adds the draws of a method or block at each point, also those of the blocks that it calls. `slices` has its first
+  // Philox block at each point.
+  void FindDraws(const std::vector<const Method*>& methods, const Integers& slices, std::vector<Draw>& draws) const {
+    for (int i = 0; i < methods[0]->ops_size(); ++i) {
       std::vector<const Expr*> exprs;
-      for (Method* method : methods_) exprs.push_back(ProgramOf(*method->mutable_ops(i)));
+      for (const Method* method : methods) {
+        if (i >= method->ops_size()) return;
+        exprs.push_back(ProgramOf(method->ops(i)));
+      }
+      if (methods[0]->ops(i).has_call()) FindDrawsOfCall(methods, i, slices, draws);
       if (exprs[0] == nullptr) continue;
       for (int j = 0; j < exprs[0]->instructions_size(); ++j) {
         if (exprs[0]->instructions(j).fn() != serialization::FN_RANDOM_UNIFORM) continue;
-        if (std::optional<Draw> draw = DrawOf(exprs, j)) draws.push_back(*std::move(draw));
+        std::optional<Draw> draw = DrawOf(exprs, j);
+        if (!draw.has_value()) continue;
+        for (size_t k = 0; k < slices.size(); ++k) draw->slice[k] += slices[k];
+        draws.push_back(*std::move(draw));
       }
     }
-    for (const SymInt& slice : SlicesOf(std::move(draws), fitter_)) fitter_.Remember(slice);
+  }
+
+  void FindDrawsOfCall(const std::vector<const Method*>& methods, int op, Integers slices,
+                       std::vector<Draw>& draws) const {
+    std::vector<const Method*> blocks;
+    for (size_t k = 0; k < methods.size(); ++k) {
+      const serialization::Call& call = methods[k]->ops(op).call();
+      if (k >= artifacts_.size() || call.block() >= static_cast<uint32_t>(artifacts_[k].blocks_size())) return;
+      blocks.push_back(&artifacts_[k].blocks(static_cast<int>(call.block())));
+      slices[k] += call.slice().empty() ? 0 : Number(call.slice()).value_or(0);
+    }
+    FindDraws(blocks, slices, draws);
   }
 
   static std::optional<Draw> DrawOf(absl::Span<const Expr* const> exprs, int instruction) {
@@ -351,6 +382,7 @@ class Unifier {
 
   const DynamicShapes& shapes_;
   const absl::Span<Method* const> methods_;
+  const absl::Span<const Artifact> artifacts_;
   Method& base_;
   SizeFitter fitter_;
 };
@@ -379,7 +411,7 @@ absl::Status CheckStates(const ArtifactFile& a, const ArtifactFile& b) {
 
 absl::Status UnifyMethods(const DynamicShapes& shapes, absl::Span<const DimVector> points, const LearnedSizes& learned,
                           absl::Span<Method* const> methods) {
-  return Unifier(shapes, points, learned, methods).Run();
+  return Unifier(shapes, points, learned, methods, {}).Run();
 }
 
 absl::StatusOr<std::string> UnifyArtifacts(const DynamicShapes& shapes, absl::Span<const DimVector> points,
@@ -387,20 +419,27 @@ absl::StatusOr<std::string> UnifyArtifacts(const DynamicShapes& shapes, absl::Sp
   std::vector<ArtifactFile> parsed;
   std::vector<Artifact> artifacts;
   for (std::string& bytes : files) {
-    COTAN_ASSIGN_OR_RETURN(ArtifactFile file, ArtifactFile::Parse(std::move(bytes)));
+    COTAN_ASSIGN_OR_RETURN(ArtifactFile file, ArtifactFile::Parse(std::move(bytes), "artifact", Calls::kKeep));
     artifacts.push_back(file.artifact());
     parsed.push_back(std::move(file));
   }
   for (size_t k = 1; k < artifacts.size(); ++k) {
-    if (artifacts[k].methods_size() != artifacts[0].methods_size()) {
-      return absl::InvalidArgumentError("the model has other methods at other sizes");
+    if (artifacts[k].methods_size() != artifacts[0].methods_size() ||
+        artifacts[k].blocks_size() != artifacts[0].blocks_size()) {
+      return absl::InvalidArgumentError("the model has other methods or blocks at other sizes");
     }
     COTAN_RETURN_IF_ERROR(CheckStates(parsed[0], parsed[k]));
   }
   for (int i = 0; i < artifacts[0].methods_size(); ++i) {
     std::vector<Method*> methods;
     for (Artifact& artifact : artifacts) methods.push_back(artifact.mutable_methods(i));
-    COTAN_RETURN_IF_ERROR(UnifyMethods(shapes, points, learned, methods));
+    COTAN_RETURN_IF_ERROR(Unifier(shapes, points, learned, methods, artifacts).Run());
+  }
+  // From the last to the first: a block's draws are those of the blocks before it, at their fixed sizes, too.
+  for (int i = artifacts[0].blocks_size() - 1; i >= 0; --i) {
+    std::vector<Method*> blocks;
+    for (Artifact& artifact : artifacts) blocks.push_back(artifact.mutable_blocks(i));
+    COTAN_RETURN_IF_ERROR(Unifier(shapes, points, learned, blocks, artifacts).Run());
   }
   for (const DynamicSymbol& symbol : shapes.symbols) {
     serialization::SymbolProto& proto = *artifacts[0].add_symbols();

@@ -119,6 +119,11 @@ void ArtifactBuilder::AddReference(absl::string_view method, absl::Span<const Te
   reference.set_rng_seed(static_cast<int64_t>(seed_));
 }
 
+uint32_t ArtifactBuilder::AddBlock(serialization::Method block) {
+  *artifact_.add_blocks() = std::move(block);
+  return static_cast<uint32_t>(artifact_.blocks_size()) - 1;
+}
+
 absl::StatusOr<std::string> ArtifactBuilder::Build(std::string producer) && {
   artifact_.set_producer(std::move(producer));
   for (State& state : states_) *artifact_.add_states() = std::move(state);

@@ -32,6 +32,8 @@ class ArtifactBuilder {
   // Returns all states added so far; their indexes do not change.
   absl::Span<const serialization::State> states() const { return states_; }
 
+  // Adds a block and returns its index.
+  uint32_t AddBlock(serialization::Method block);
   void AddMethod(serialization::Method method) { *artifact_.add_methods() = std::move(method); }
 
   // Adds a reference run of `method` from the initial states, with the generator at (seed, 0). The

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "aot/ir/call_node.h"
 #include "aot/ir/prim_node.h"
 #include "aot/ir/text.h"
 #include "base/status_macros.h"
@@ -330,6 +331,14 @@ absl::Status EmitPrimView(PrimOp prim, const Node& node, ViewStep& step) {
 absl::Status EmitKernelOp(const Graph& graph, const Node& node, Op& op) {
   if (node.op == kExprOp) {
     *op.mutable_expr() = *node.expr;
+    return absl::OkStatus();
+  }
+  if (node.op == kCallOp) {
+    op.mutable_call()->set_block(static_cast<uint32_t>(std::get<SymInt>(node.arguments[1]).constant()));
+    if (const SymInt& slice = std::get<SymInt>(node.arguments[2]); slice != SymInt(0)) {
+      op.mutable_call()->set_slice(slice.ToString());
+    }
+    op.mutable_call()->set_path(std::get<std::string>(node.arguments[3]));
     return absl::OkStatus();
   }
   const std::optional<PrimOp> prim = PrimOpOf(node);

@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "aot/fusion/fusion.h"
 #include "aot/fusion/matmul_epilogue.h"
+#include "aot/ir/call_node.h"
 #include "aot/ir/prim_node.h"
 #include "aot/lowering/complex/complex.h"
 #include "aot/lowering/op_table.h"
@@ -99,7 +100,7 @@ absl::Status CleanUp(Graph& graph, const DumpFunction& dump) {
   return pipeline.Run(graph).status();
 }
 
-absl::StatusOr<Graph> LowerToPrims(const Graph& traced) {
+absl::StatusOr<Graph> LowerToPrims(const Graph& traced, CallLowering* calls) {
   Graph graph = traced;
   COTAN_RETURN_IF_ERROR(SplitComplex(graph));
   const std::vector<std::string> unsupported = UnsupportedOps(graph);
@@ -115,8 +116,15 @@ absl::StatusOr<Graph> LowerToPrims(const Graph& traced) {
     const ValueId value = lowered.AddInput(graph.value(input.value).type, input.kind, input.index, input.name);
     lowering.Map(input.value, value);
   }
+  if (calls != nullptr) calls->Start(graph);
   for (const Node& node : graph.nodes()) {
-    COTAN_RETURN_IF_ERROR(LowerChecked(graph, node, lowered, lowering));
+    if (!IsTracedCall(node.op)) {
+      COTAN_RETURN_IF_ERROR(LowerChecked(graph, node, lowered, lowering));
+    } else if (calls != nullptr) {
+      COTAN_RETURN_IF_ERROR(calls->Lower(graph, node, lowering));
+    } else {
+      return absl::InternalError(absl::StrCat("@", graph.name, " calls blocks, which are unknown here"));
+    }
   }
   for (const GraphOutput& output : graph.outputs()) {
     const ValueId value = output.value == kNoValue ? kNoValue : lowering.Mapped(output.value);

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "aot/ir/graph.h"
 #include "aot/ir/pass.h"
+#include "aot/lowering/ops/lowering.h"
 #include "base/sym_int.h"
 
 namespace cotan::aot {
@@ -22,11 +23,22 @@ namespace cotan::aot {
 // algebraic identities.
 absl::Status CleanUp(Graph& graph, const DumpFunction& dump = nullptr);
 
-// Returns `graph` in prim.* and cotan.expr nodes, with the same inputs and outputs in order and
-// kind. Complex numbers become pairs of real ones first (complex.h).
+// Lowers the calls of blocks in one graph (aot/blocks).
+class CallLowering {
+ public:
+  virtual ~CallLowering() = default;
+
+  // Prepares for the calls in `graph`, which LowerToPrims() passes to Lower() in order.
+  virtual void Start(const Graph& graph) = 0;
+  // Emits a node for which IsTracedCall() is true, and maps its results.
+  virtual absl::Status Lower(const Graph& graph, const Node& node, Lowering& lowering) = 0;
+};
+
+// Returns `graph` in prim.*, cotan.expr and cotan.call nodes, with the same inputs and outputs in order and
+// kind. Complex numbers become pairs of real ones first (complex.h). `calls` may be null if the graph has no calls.
 // Unimplemented: an op has no row (the message names all such ops), or its row does not cover the
 // arguments.
-absl::StatusOr<Graph> LowerToPrims(const Graph& graph);
+absl::StatusOr<Graph> LowerToPrims(const Graph& graph, CallLowering* calls = nullptr);
 
 // Appends an output that advances the generator by `blocks` Philox blocks: the new content of the
 // state that the input of kind kRngState names.

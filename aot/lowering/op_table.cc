@@ -6,6 +6,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "aot/ir/call_node.h"
 #include "aot/lowering/ops/lowering.h"
 #include "aot/lowering/ops/op_table_rows.h"
 
@@ -45,7 +46,7 @@ absl::Status LowerNode(const Node& node, Lowering& lowering) {
 std::vector<std::string> UnsupportedOps(const Graph& graph) {
   std::set<std::string> missing;
   for (const Node& node : graph.nodes()) {
-    if (!IsSupported(node.op)) missing.insert(node.op);
+    if (!IsSupported(node.op) && !IsTracedCall(node.op)) missing.insert(node.op);
   }
   return {missing.begin(), missing.end()};
 }

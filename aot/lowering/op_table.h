@@ -30,7 +30,7 @@ bool IsSupported(absl::string_view op);
 // Unimplemented: there is no row, or it does not cover these arguments.
 absl::Status LowerNode(const Node& node, Lowering& lowering);
 
-// Returns the ops of `graph` that cannot be compiled, sorted, without duplicates.
+// Returns the ops of `graph` that cannot be compiled, sorted, without duplicates. Calls of blocks are not among them.
 std::vector<std::string> UnsupportedOps(const Graph& graph);
 
 }  // namespace cotan::aot

@@ -270,6 +270,7 @@ void PrintSummary(const CompiledModel& compiled, const serialization::Artifact& 
       std::printf("  no backward of '%s': %s\n", method.name().c_str(), method.backward_refusal().c_str());
     }
   }
+  for (const std::string& block : compiled.inlined_blocks()) std::printf("  inlined: %s\n", block.c_str());
 }
 
 // Checks the model for --target, and adds the kernels of --cuda_arch.
@@ -285,7 +286,7 @@ absl::StatusOr<CompiledModel> ForTarget(CompiledModel compiled) {
   COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(compiled.bytes()));
   COTAN_ASSIGN_OR_RETURN(options.sizes, ParseCudaSizes(absl::GetFlag(FLAGS_cuda_sizes), file.artifact()));
   COTAN_ASSIGN_OR_RETURN(std::string bytes, EmbedCudaKernels(compiled.bytes(), options));
-  return CompiledModel(std::move(bytes), compiled.methods(), compiled.cache());
+  return CompiledModel(std::move(bytes), compiled.methods(), compiled.cache(), compiled.inlined_blocks());
 }
 
 absl::Status Run() {

@@ -292,6 +292,8 @@ absl::Status CheckKind(const KernelRequest& request) {
       return CheckEffect(request);
     case Op::kView:
       return absl::InvalidArgumentError("a view is resolved by the planner and has no kernel");
+    case Op::kCall:
+      return absl::InvalidArgumentError("a call is replaced by the ops of its block and has no kernel");
     case Op::KIND_NOT_SET:
       break;
   }

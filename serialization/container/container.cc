@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "serialization/calls/inline_calls.h"
 
 namespace cotan {
 namespace {
@@ -263,22 +264,22 @@ absl::StatusOr<std::string> ArtifactWriter::Serialize(Artifact artifact) && {
   return bytes;
 }
 
-absl::StatusOr<ArtifactFile> ArtifactFile::Open(const std::string& path, RecordedRuns recorded_runs) {
+absl::StatusOr<ArtifactFile> ArtifactFile::Open(const std::string& path, RecordedRuns recorded_runs, Calls calls) {
   ArtifactFile file;
   COTAN_ASSIGN_OR_RETURN(file.file_, MappedFile::Open(path));
-  COTAN_RETURN_IF_ERROR(WithName(path, file.Read()));
+  COTAN_RETURN_IF_ERROR(WithName(path, file.Read(calls)));
   if (recorded_runs == RecordedRuns::kSkip) file.file_.Shrink(file.contents_end_);
   return file;
 }
 
-absl::StatusOr<ArtifactFile> ArtifactFile::Parse(std::string bytes, absl::string_view name) {
+absl::StatusOr<ArtifactFile> ArtifactFile::Parse(std::string bytes, absl::string_view name, Calls calls) {
   ArtifactFile file;
   file.owned_ = std::make_unique<const std::string>(std::move(bytes));
-  COTAN_RETURN_IF_ERROR(WithName(name, file.Read()));
+  COTAN_RETURN_IF_ERROR(WithName(name, file.Read(calls)));
   return file;
 }
 
-absl::Status ArtifactFile::Read() {
+absl::Status ArtifactFile::Read(Calls calls) {
   const absl::string_view file = bytes();
   COTAN_ASSIGN_OR_RETURN(const Header header, DecodeHeader(file));
   size_ = header.file_size;
@@ -306,7 +307,7 @@ absl::Status ArtifactFile::Read() {
                                                      state.segment(), ", is in the section of recorded runs"));
     }
   }
-  return absl::OkStatus();
+  return calls == Calls::kInline ? InlineCalls(artifact_) : absl::OkStatus();
 }
 
 bool ArtifactFile::IsRecorded(uint32_t index) const {

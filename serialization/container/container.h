@@ -92,6 +92,10 @@ class ArtifactWriter {
 // checked when its segments are used.
 enum class RecordedRuns { kSkip, kMap };
 
+// Option to replace the calls of blocks by the blocks' ops (serialization/calls/inline_calls.h). Only tools that write
+// the artifact again keep them.
+enum class Calls { kInline, kKeep };
+
 // A file that was read: its table of contents and its segments. Header, checksums and segment ranges have
 // been checked; VerifyArtifact() (artifact_verifier.h) checks the Artifact's meaning. Immutable, movable;
 // thread-safe.
@@ -101,10 +105,14 @@ class ArtifactFile {
   // PermissionDenied: the file cannot be opened. DataLoss: truncated or damaged; the message says where.
   // InvalidArgument: not a .cotan file, or its content is inconsistent. Unimplemented: written by a newer
   // version.
-  static absl::StatusOr<ArtifactFile> Open(const std::string& path, RecordedRuns recorded_runs = RecordedRuns::kSkip);
+  // With Calls::kInline, the artifact has no blocks and its methods no calls; InvalidArgument also for the errors of
+  // InlineCalls().
+  static absl::StatusOr<ArtifactFile> Open(const std::string& path, RecordedRuns recorded_runs = RecordedRuns::kSkip,
+                                           Calls calls = Calls::kInline);
   // Checks the bytes of a file, with recorded runs, and takes ownership of them. `name` is for messages.
   // DataLoss, InvalidArgument, Unimplemented: as Open().
-  static absl::StatusOr<ArtifactFile> Parse(std::string bytes, absl::string_view name = "artifact");
+  static absl::StatusOr<ArtifactFile> Parse(std::string bytes, absl::string_view name = "artifact",
+                                            Calls calls = Calls::kInline);
 
   const serialization::Artifact& artifact() const { return artifact_; }
   // Returns the bytes of Artifact.segments[index], which is in range and not a segment of recorded runs
@@ -118,7 +126,7 @@ class ArtifactFile {
   uint64_t size() const { return size_; }
 
  private:
-  absl::Status Read();
+  absl::Status Read(Calls calls);
   absl::string_view bytes() const { return owned_ == nullptr ? file_.bytes() : *owned_; }
   bool IsRecorded(uint32_t index) const;
 

@@ -15,10 +15,11 @@ struct NamedKind {
   absl::string_view name;
 };
 
-// The planner resolves views, the session runs effects.
+// The planner resolves views, the session runs effects, readers of files replace calls.
 constexpr std::array kWithoutKernels = {
     NamedKind{Op::kView, "view"},
     NamedKind{Op::kEffect, "effect"},
+    NamedKind{Op::kCall, "call"},
 };
 
 constexpr std::array kWithKernels = {

@@ -16,8 +16,8 @@ using OpKind = serialization::Op::KindCase;
 // version.
 absl::string_view OpKindName(OpKind kind);
 
-// Returns every op kind that has kernels, in the order of the schema. ViewOp and Effect have none: the
-// planner resolves the former, the session runs the latter.
+// Returns every op kind that has kernels, in the order of the schema. ViewOp, Effect and Call have none: the planner
+// resolves the first, the session runs the second, readers of files replace the third.
 absl::Span<const OpKind> AllOpKinds();
 
 }  // namespace cotan

@@ -103,6 +103,11 @@ std::string RecurrentText(const serialization::Recurrent& op) {
                       op.reverse() ? " reverse" : "");
 }
 
+std::string CallText(const serialization::Call& op) {
+  return absl::StrCat(" block ", op.block(), op.slice().empty() ? "" : absl::StrCat(" slice ", op.slice()),
+                      op.path().empty() ? "" : absl::StrCat(" in ", op.path()));
+}
+
 // Returns the text after the operands.
 std::string AttributesText(const Op& op) {
   const auto append_step = [](std::string* out, const ViewStep& step) { absl::StrAppend(out, ViewStepText(step)); };
@@ -152,6 +157,8 @@ std::string AttributesText(const Op& op) {
       return RecurrentText(op.recurrent());
     case Op::kRecurrentBackward:
       return RecurrentText(op.recurrent_backward());
+    case Op::kCall:
+      return CallText(op.call());
     case Op::kMatmul:
       return op.matmul().has_epilogue() ? " with epilogue" : "";
     case Op::kCopy:

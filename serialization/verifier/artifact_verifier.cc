@@ -63,6 +63,7 @@ class Verifier {
   explicit Verifier(const Artifact& artifact) : artifact_(artifact) {}
 
   absl::Status Verify() {
+    if (artifact_.blocks_size() != 0) return Invalid("calls of blocks have not been replaced (InlineCalls)");
     COTAN_RETURN_IF_ERROR(CheckSymbols());
     COTAN_RETURN_IF_ERROR(CheckStates());
     for (const Method& method : artifact_.methods()) {
@@ -241,6 +242,7 @@ class Verifier {
       return absl::UnimplementedError(
           "unknown op; a newer version may have written it: update this build, or compile the model again");
     }
+    if (op.has_call()) return Invalid("a call of a block has not been replaced (InlineCalls)");
     for (uint32_t input : op.inputs()) COTAN_RETURN_IF_ERROR(Use(input, defined));
     if (op.has_effect()) return CheckEffect(op);
     if (op.outputs_size() == 0) return Invalid("it has no output");

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "aot/blocks/block_table.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "aot/capture/real_scope.h"
+#include "aot/capture/recorder.h"
+#include "aot/capture/tensor_data.h"
+
+namespace cotan::aot {
+namespace {
+
+thread_local BlockTable* current_table = nullptr;
+
+// Returns the inputs as the caller of a function would pass them.
+std::vector<at::Tensor> ExamplesOf(const std::vector<at::Tensor>& inputs) {
+  std::vector<at::Tensor> examples;
+  for (const at::Tensor& input : inputs) {
+    const ProxyTensorImpl* proxy = ProxyOf(input);
+    const RealScope real;
+    examples.push_back(proxy->real().detach());
+    examples.back().requires_grad_(input.requires_grad());
+  }
+  return examples;
+}
+
+}  // namespace
+
+void BlockTable::StartMethod() {
+  frames_.assign(1, Frame());
+  values_.clear();
+}
+
+void BlockTable::AddRefusal(const std::string& path, absl::string_view reason) {
+  std::string refusal = absl::StrCat("block '", path, "': ", reason);
+  if (std::find(refusals_.begin(), refusals_.end(), refusal) == refusals_.end()) {
+    refusals_.push_back(std::move(refusal));
+  }
+}
+
+int64_t BlockTable::AddValues(Values values) {
+  values_[next_call_] = std::move(values);
+  return next_call_++;
+}
+
+absl::StatusOr<int> BlockTable::Find(const BlockArguments& arguments) {
+  const std::shared_ptr<TraceEpoch>& epoch = CurrentRecorder()->epoch();
+  const size_t depth = frames_.size() - 1;
+  if (frames_[depth].first == nullptr) frames_[depth].first = epoch;
+  const bool is_second = frames_[depth].first != epoch;
+  if (is_second && frames_[depth].second != epoch) {
+    if (depth == 0) values_.clear();
+    frames_[depth].second = epoch;
+    frames_[depth].next = 0;
+  }
+  if (is_second) {
+    Frame& frame = frames_[depth];
+    const size_t call = frame.next++;
+    if (call < frame.blocks.size() && frame.signatures[call] == arguments.signature) {
+      if (frame.blocks[call] >= 0) return frame.blocks[call];
+      return absl::UnimplementedError("");
+    }
+  }
+  absl::StatusOr<int> found = absl::UnimplementedError("");
+  const std::string key = absl::StrCat(arguments.key, "\n", arguments.signature);
+  const auto known = by_key_.find(key);
+  if (!arguments.key.empty() && known != by_key_.end()) {
+    found = known->second;
+  } else {
+    found = Trace(arguments);
+    if (found.ok() && !arguments.key.empty()) by_key_.emplace(key, *found);
+  }
+  if (!is_second) {
+    frames_[depth].blocks.push_back(found.ok() ? *found : -1);
+    frames_[depth].signatures.push_back(arguments.signature);
+  }
+  return found;
+}
+
+absl::StatusOr<int> BlockTable::Trace(const BlockArguments& arguments) {
+  TraceOptions options = options_;
+  options.name = absl::StrCat("block.", blocks_.size());
+  options.grad_enabled = at::GradMode::is_enabled();
+  const bool is_cast = at::autocast::is_autocast_enabled(at::kCPU);
+  options.autocast = is_cast ? ToDType(at::autocast::get_autocast_dtype(at::kCPU)) : DType::kUndefined;
+  options.backward = options.grad_enabled ? TraceOptions::Backward::kOutputs : TraceOptions::Backward::kNone;
+  frames_.emplace_back();
+  const auto leave = absl::MakeCleanup([this] { frames_.pop_back(); });
+  absl::StatusOr<TracedBlock> traced =
+      TraceBlock(arguments.body, arguments.states, ExamplesOf(arguments.inputs), options);
+  if (!traced.ok()) return absl::UnimplementedError(traced.status().message());
+  const std::string fingerprint = absl::StrCat(arguments.signature, "\n", FingerprintOf(*traced));
+  const auto [entry, is_new] = by_fingerprint_.try_emplace(fingerprint, static_cast<int>(blocks_.size()));
+  if (is_new) blocks_.push_back(std::make_unique<TracedBlock>(*std::move(traced)));
+  return entry->second;
+}
+
+BlockScope::BlockScope(BlockTable* table) : previous_(current_table) {
+  if (table != nullptr) current_table = table;
+}
+
+BlockScope::~BlockScope() { current_table = previous_; }
+
+BlockTable* BlockScope::Current() { return current_table; }
+
+}  // namespace cotan::aot
