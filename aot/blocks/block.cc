@@ -95,9 +95,9 @@ std::vector<at::Tensor> CallBackward(const at::Tensor& ticket, const std::vector
 // The call as a node of LibTorch's autograd.
 class BlockFunction : public torch::autograd::Function<BlockFunction> {
  public:
-  static variable_list forward(AutogradContext* context, const variable_list& operands, int64_t block, int64_t slice,
+  static variable_list forward(AutogradContext* context, at::TensorList operands, int64_t block, int64_t slice,
                                const std::string& path) {
-    variable_list results = CallForward(operands, {static_cast<int>(block), slice, path});
+    variable_list results = CallForward(operands.vec(), {static_cast<int>(block), slice, path});
     context->saved_data["ticket"] = results.back();
     context->saved_data["block"] = block;
     context->saved_data["slice"] = slice;
@@ -225,8 +225,9 @@ std::vector<at::Tensor> Share(const BlockArguments& arguments, Place place) {
   const TracedBlock& block = BlockScope::Current()->block(place.block);
   const int64_t num_random = block.traced.rng_blocks.constant();
   if (num_random > 0) place.slice = CurrentRecorder()->TakeRandomSlice(num_random * kDrawsPerBlock);
+  const std::vector<at::Tensor> operands = OperandsOf(block, arguments);
   std::vector<at::Tensor> results =
-      BlockFunction::apply(OperandsOf(block, arguments), static_cast<int64_t>(place.block), place.slice, place.path);
+      BlockFunction::apply(at::TensorList(operands), static_cast<int64_t>(place.block), place.slice, place.path);
   for (size_t i = 0; i < block.written_states.size(); ++i) {
     arguments.states[block.written_states[i]].tensor.copy_(results[i]);
   }

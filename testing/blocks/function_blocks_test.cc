@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Blocks in functions of tensors: how many are stored and called, and results and gradients beside LibTorch eager.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "aot/blocks/block.h"
+#include "aot/compile.h"
+#include "runtime/autograd/engine.h"
+#include "testing/blocks/block_counts.h"
+#include "testing/higher_order/compiled.h"
+
+namespace cotan::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+using CallCounts = std::map<std::string, int>;
+
+aot::CompiledModel Compiling(const aot::TensorFunction& function, const Tensors& inputs,
+                             const aot::CompileOptions& options = {}) {
+  absl::StatusOr<aot::CompiledModel> model = aot::CompileFunction(function, inputs, options);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+// Expects the results and gradients of the compiled function on `inputs` to be those of eager.
+void ExpectEager(const aot::TensorFunction& function, const aot::CompiledModel& model, const Tensors& inputs) {
+  Tensors sources, roots, tangents;
+  const Tensors copies = Copies(inputs);
+  for (const at::Tensor& copy : copies) {
+    if (copy.requires_grad()) sources.push_back(copy);
+  }
+  const Tensors expected = function(copies);
+  auto compiled = Compiled::Load(model);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const Variables arguments = ToVariables(inputs);
+  const Variables results = (*compiled)(arguments);
+  ASSERT_EQ(results.size(), expected.size());
+  Variables variables, found_roots;
+  std::vector<Tensor> found_tangents;
+  for (const Variable& argument : arguments) {
+    if (argument.requires_grad()) variables.push_back(argument);
+  }
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ExpectNear(ToTorch(results[i].tensor()), expected[i].detach());
+    EXPECT_EQ(results[i].requires_grad(), expected[i].requires_grad()) << i;
+    if (!expected[i].requires_grad()) continue;
+    roots.push_back(expected[i]);
+    tangents.push_back(Constant(static_cast<int>(500 + i), expected[i].sizes()));
+    found_roots.push_back(results[i]);
+    found_tangents.push_back(ToCotan(tangents.back()));
+  }
+  if (roots.empty() || sources.empty()) return;
+  const Tensors gradients = torch::autograd::grad(roots, sources, tangents, false, false, true);
+  const auto found =
+      autograd::Grad(found_roots, variables, found_tangents, compiled->ops(), {.allow_unused = true});
+  ASSERT_TRUE(found.ok()) << found.status();
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    ExpectNear((*found)[i].defined() ? ToTorch((*found)[i]) : at::Tensor(), gradients[i]);
+  }
+}
+
+void ExpectBlocks(const aot::CompiledModel& model, int blocks, const CallCounts& calls) {
+  const BlockCounts counts = CountBlocks(model);
+  EXPECT_EQ(counts.blocks, blocks);
+  EXPECT_EQ(counts.calls, calls);
+  EXPECT_THAT(model.inlined_blocks(), IsEmpty());
+}
+
+// Compiles the function and checks both.
+void ExpectEagerWithBlocks(const aot::TensorFunction& function, const Tensors& inputs, int blocks,
+                           const CallCounts& calls) {
+  const aot::CompiledModel model = Compiling(function, inputs);
+  ExpectBlocks(model, blocks, calls);
+  ExpectEager(function, model, inputs);
+}
+
+at::Tensor Product(const at::Tensor& x, const at::Tensor& y) { return (x * y).sin(); }
+
+TEST(FunctionBlocksTest, TwoCallsShareOneForwardAndOneBackward) {  // PT-035
+  const aot::TensorFunction function = [](const Tensors& x) {
+    return Tensors{COTAN_BLOCK(Product, COTAN_BLOCK(Product, x[0], x[1]), x[1])};
+  };
+  ExpectEagerWithBlocks(function, {Leaf(1, {3, 4}), Leaf(2, {3, 4})}, 2, {{"forward", 2}, {"backward", 2}});
+}
+
+TEST(FunctionBlocksTest, NumbersInTheBodyArePartOfItsIdentity) {  // PT-036
+  const aot::TensorFunction function = [](const Tensors& x) {
+    at::Tensor y = x[0];
+    for (const double factor : {2.0, 3.0, 2.0}) y = COTAN_BLOCK([factor](at::Tensor t) { return (t * factor).sin(); }, y);
+    return Tensors{y};
+  };
+  ExpectEagerWithBlocks(function, {Leaf(1, {5})}, 4, {{"forward", 3}, {"backward", 3}});
+}
+
+TEST(FunctionBlocksTest, SizesArePartOfTheIdentity) {  // PT-038
+  const aot::TensorFunction function = [](const Tensors& x) {
+    return Tensors{COTAN_BLOCK(Product, x[0], x[0]), COTAN_BLOCK(Product, x[1], x[1])};
+  };
+  ExpectEagerWithBlocks(function, {Leaf(1, {8, 8}), Leaf(2, {16, 16})}, 4, {{"forward", 2}, {"backward", 2}});
+}
+
+TEST(FunctionBlocksTest, TheBackwardDoesNotRepeatAProduct) {  // PT-039
+  const auto body = [](at::Tensor x, at::Tensor y) { return torch::sin(torch::matmul(x, y)); };
+  const aot::TensorFunction function = [body](const Tensors& x) {
+    return Tensors{COTAN_BLOCK(body, x[0], x[1]).sin()};
+  };
+  const Tensors inputs{Leaf(1, {32, 32}), Leaf(2, {32, 32})};
+  const aot::CompiledModel model = Compiling(function, inputs);
+  ExpectBlocks(model, 2, {{"forward", 1}, {"backward", 1}});
+  const serialization::Artifact artifact = StoredArtifact(model);
+  EXPECT_EQ(CountOps(artifact.blocks(0), serialization::Op::kMatmul), 1);
+  EXPECT_EQ(CountOps(artifact.blocks(1), serialization::Op::kMatmul), 2);
+  ExpectEager(function, model, inputs);
+}
+
+TEST(FunctionBlocksTest, GradientsOfSeveralUsesAreAdded) {  // PT-040
+  const auto square = [](at::Tensor x) { return x * x; };
+  const auto difference = [square](at::Tensor x) { return square(x) - x.cos(); };
+  const aot::TensorFunction function = [=](const Tensors& x) {
+    const at::Tensor d = COTAN_BLOCK(difference, x[0]) - x[0].exp();
+    return Tensors{2 * d};
+  };
+  ExpectEagerWithBlocks(function, {Leaf(1, {6})}, 2, {{"forward", 1}, {"backward", 1}});
+}
+
+TEST(FunctionBlocksTest, ReturnedInputsAreInlinedWithTheReason) {  // PT-043
+  const aot::TensorFunction function = [](const Tensors& x) {
+    const auto body = [](at::Tensor a, at::Tensor b) { return std::pair(a, a * b); };
+    const auto [first, second] = COTAN_BLOCK(body, x[0], x[0].view({-1}).view({2, 3}));
+    return Tensors{first + 1, second};
+  };
+  const Tensors inputs{Leaf(1, {2, 3})};
+  const aot::CompiledModel model = Compiling(function, inputs);
+  EXPECT_EQ(CountBlocks(model).blocks, 0);
+  EXPECT_THAT(model.inlined_blocks(), ElementsAre(HasSubstr("return its clone()")));
+  ExpectEager(function, model, inputs);
+}
+
+TEST(FunctionBlocksTest, AViewOfAnIntermediateIsAResult) {
+  const auto body = [](at::Tensor x) { return x.sin().t(); };
+  const aot::TensorFunction function = [body](const Tensors& x) {
+    return Tensors{COTAN_BLOCK(body, COTAN_BLOCK(body, x[0])) * 2};
+  };
+  const Tensors inputs{Leaf(1, {3, 3})};
+  const aot::CompiledModel model = Compiling(function, inputs);
+  EXPECT_THAT(model.inlined_blocks(), IsEmpty());
+  ExpectEager(function, model, inputs);
+}
+
+TEST(FunctionBlocksTest, WritesToInputsAreInlinedWithTheReason) {
+  const auto body = [](at::Tensor x) { return x.mul_(2).sin(); };
+  const aot::TensorFunction function = [body](const Tensors& x) {
+    const at::Tensor own = x[0] * 1.5;
+    const at::Tensor y = COTAN_BLOCK(body, own);
+    return Tensors{y + own};
+  };
+  const Tensors inputs{Leaf(1, {4})};
+  const aot::CompiledModel model = Compiling(function, inputs);
+  EXPECT_THAT(model.inlined_blocks(), ElementsAre(HasSubstr("it writes to")));
+  ExpectEager(function, model, inputs);
+}
+
+// sin, with a backward of its own.
+class Cosine : public torch::autograd::Function<Cosine> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x) {
+    context->save_for_backward({x});
+    return x.sin();
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const at::Tensor x = context->get_saved_variables()[0];
+    return {x * gradients[0].cos()};
+  }
+};
+
+TEST(FunctionBlocksTest, NodesOfUsersArePartOfTheBlock) {  // PT-044
+  const auto body = [](at::Tensor x) { return Cosine::apply(x); };
+  const aot::TensorFunction function = [body](const Tensors& x) {
+    return Tensors{COTAN_BLOCK(body, COTAN_BLOCK(body, x[0]))};
+  };
+  ExpectEagerWithBlocks(function, {Leaf(1, {4})}, 2, {{"forward", 2}, {"backward", 2}});
+}
+
+// Scales gradients by a number that its forward does not use.
+class ScaledGradient : public torch::autograd::Function<ScaledGradient> {
+ public:
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double scale) {
+    context->saved_data["scale"] = scale;
+    return x.clone();
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    return {gradients[0] * context->saved_data["scale"].toDouble(), at::Tensor()};
+  }
+};
+
+TEST(FunctionBlocksTest, NumbersOfTheBackwardArePartOfTheIdentity) {
+  const aot::TensorFunction function = [](const Tensors& x) {
+    at::Tensor y = x[0];
+    for (const double scale : {2.0, -1.0}) {
+      y = COTAN_BLOCK([scale](at::Tensor t) { return ScaledGradient::apply(t, scale).sin(); }, y);
+    }
+    return Tensors{y};
+  };
+  ExpectEagerWithBlocks(function, {Leaf(1, {4})}, 4, {{"forward", 2}, {"backward", 2}});
+}
+
+TEST(FunctionBlocksTest, EqualTangentsOfOneCallDoNotServeAnother) {  // PT-047
+  const auto body = [](at::Tensor x) { return std::pair(x.sin(), x.cos()); };
+  const aot::TensorFunction function = [body](const Tensors& x) {
+    const auto first = COTAN_BLOCK(body, x[0]);
+    const auto second = COTAN_BLOCK(body, first.first);
+    return Tensors{(first.second + second.first + second.second).sum()};
+  };
+  ExpectEagerWithBlocks(function, {Leaf(1, {4})}, 2, {{"forward", 2}, {"backward", 2}});
+}
+
+TEST(FunctionBlocksTest, ResultsThatNobodyUsesGetNoGradient) {  // PT-049
+  const auto body = [](at::Tensor x) { return std::pair(x.sin(), x.exp()); };
+  const aot::TensorFunction function = [body](const Tensors& x) {
+    const auto first = COTAN_BLOCK(body, x[0]);
+    const auto second = COTAN_BLOCK(body, first.first);
+    return Tensors{second.first};
+  };
+  ExpectEagerWithBlocks(function, {Leaf(1, {4})}, 2, {{"forward", 2}, {"backward", 2}});
+}
+
+TEST(FunctionBlocksTest, InputsWithoutGradientGetNone) {  // PT-053
+  const auto body = [](at::Tensor x, at::Tensor w) { return torch::matmul(x, w).sin(); };
+  const aot::TensorFunction function = [body](const Tensors& x) { return Tensors{COTAN_BLOCK(body, x[0], x[1])}; };
+  const Tensors inputs{Constant(1, {4, 4}), Leaf(2, {4, 4})};
+  const aot::CompiledModel model = Compiling(function, inputs);
+  ExpectBlocks(model, 2, {{"forward", 1}, {"backward", 1}});
+  EXPECT_EQ(StoredArtifact(model).blocks(1).outputs_size(), 1);
+  ExpectEager(function, model, inputs);
+}
+
+TEST(FunctionBlocksTest, AnInputThatIsPassedTwiceGetsBothGradients) {
+  const aot::TensorFunction function = [](const Tensors& x) { return Tensors{COTAN_BLOCK(Product, x[0], x[0])}; };
+  ExpectEagerWithBlocks(function, {Leaf(1, {4})}, 2, {{"forward", 1}, {"backward", 1}});
+}
+
+TEST(FunctionBlocksTest, AGradientInsideOfTheFunctionCallsTheBackward) {  // PT-055
+  const auto body = [](at::Tensor x, at::Tensor w) { return torch::matmul(x, w).sin(); };
+  const aot::TensorFunction function = [body](const Tensors& x) {
+    const at::Tensor w = x[1].detach().requires_grad_();
+    const at::Tensor loss = (COTAN_BLOCK(body, x[0], w) + COTAN_BLOCK(body, x[0], w)).sum();
+    return Tensors{torch::autograd::grad({loss}, {w})[0]};
+  };
+  ExpectEagerWithBlocks(function, {Constant(1, {4, 4}), Constant(2, {4, 4})}, 2, {{"forward", 4}});
+}
+
+TEST(FunctionBlocksTest, ADifferentiatedBackwardIsRefused) {
+  const aot::TensorFunction function = [](const Tensors& x) {
+    const at::Tensor loss = COTAN_BLOCK(Product, x[0], x[1]).sum();
+    return Tensors{torch::autograd::grad({loss}, {x[0]}, {}, true, true)[0]};
+  };
+  const auto model = aot::CompileFunction(function, {Leaf(1, {4}), Leaf(2, {4})}, {});
+  EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(model.status().message(), HasSubstr("call it without COTAN_BLOCK"));
+}
+
+// Returns sin and its sign, which is not differentiable.
+class SineAndSign : public torch::autograd::Function<SineAndSign> {
+ public:
+  static variable_list forward(AutogradContext* context, const at::Tensor& x) {
+    context->save_for_backward({x});
+    const at::Tensor sign = x.sin().sign();
+    context->mark_non_differentiable({sign});
+    return {x.sin(), sign};
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    return {gradients[0] * context->get_saved_variables()[0].cos()};
+  }
+};
+
+TEST(FunctionBlocksTest, ResultsWithoutGradientStayWithoutGradient) {  // PT-056
+  const auto body = [](at::Tensor x) {
+    const variable_list results = SineAndSign::apply(x);
+    return std::pair(results[0], results[1]);
+  };
+  const aot::TensorFunction function = [body](const Tensors& x) {
+    const auto [sine, sign] = COTAN_BLOCK(body, x[0]);
+    return Tensors{sine, sign};
+  };
+  ExpectEagerWithBlocks(function, {Leaf(1, {4})}, 2, {{"forward", 1}, {"backward", 1}});
+}
+
+TEST(FunctionBlocksTest, WithoutGradientsThereIsNoBackward) {
+  const aot::TensorFunction function = [](const Tensors& x) {
+    return Tensors{COTAN_BLOCK(Product, COTAN_BLOCK(Product, x[0], x[1]), x[1])};
+  };
+  ExpectEagerWithBlocks(function, {Constant(1, {3, 4}), Constant(2, {3, 4})}, 1, {{"forward", 2}});
+}
+
+TEST(FunctionBlocksTest, BlocksMayCallBlocks) {
+  const auto inner = [](at::Tensor x) { return x.sin() * 2; };
+  const auto outer = [inner](at::Tensor x) { return COTAN_BLOCK(inner, COTAN_BLOCK(inner, x)) + x; };
+  const aot::TensorFunction function = [outer](const Tensors& x) {
+    return Tensors{COTAN_BLOCK(outer, COTAN_BLOCK(outer, x[0]))};
+  };
+  const Tensors inputs{Leaf(1, {4})};
+  const aot::CompiledModel model = Compiling(function, inputs);
+  ExpectBlocks(model, 4, {{"forward", 2}, {"backward", 2}});
+  ExpectEager(function, model, inputs);
+}
+
+TEST(FunctionBlocksTest, SizesMayBeDynamic) {  // PT-057
+  const auto body = [](at::Tensor x) { return (x.view({x.size(1), x.size(0)}).sin() * x.size(0)).sum(0); };
+  const aot::TensorFunction function = [body](const Tensors& x) {
+    return Tensors{COTAN_BLOCK(body, x[0]).sum() + COTAN_BLOCK(body, x[0] * 2).sum()};
+  };
+  aot::CompileOptions options;
+  options.dynamic_dims = {{0, 0, "rows", 2, 64}, {0, 1, "columns", 2, 64}};
+  const aot::CompiledModel model = Compiling(function, {Leaf(1, {8, 12})}, options);
+  ExpectBlocks(model, 2, {{"forward", 2}, {"backward", 2}});
+  for (const auto& [rows, columns] : {std::pair(64, 2), std::pair(8, 9), std::pair(16, 16), std::pair(4, 5)}) {
+    ExpectEager(function, model, {Leaf(3, {rows, columns})});
+  }
+}
+
+TEST(FunctionBlocksTest, CallsOfDropoutDrawTheirOwnNumbers) {  // PT-045
+  const auto body = [](at::Tensor x) { return torch::dropout(x, 0.5, true); };
+  const aot::TensorFunction function = [body](const Tensors& x) {
+    return Tensors{COTAN_BLOCK(body, x[0]), COTAN_BLOCK(body, x[0])};
+  };
+  const Tensors inputs{Leaf(1, {64})};
+  const aot::CompiledModel model = Compiling(function, inputs);
+  ExpectBlocks(model, 2, {{"forward", 2}, {"backward", 2}});
+  auto compiled = Compiled::Load(model);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const Variables arguments = ToVariables(inputs);
+  const Variables results = (*compiled)(arguments);
+  ASSERT_EQ(results.size(), 2u);
+  const at::Tensor first = ToTorch(results[0].tensor()), second = ToTorch(results[1].tensor());
+  EXPECT_FALSE(torch::equal(first != 0, second != 0));
+  const auto gradient = autograd::Grad({results[0], results[1]}, arguments,
+                                       {ToCotan(torch::ones({64})), ToCotan(torch::full({64}, 10))}, compiled->ops());
+  ASSERT_TRUE(gradient.ok()) << gradient.status();
+  ExpectNear(ToTorch((*gradient)[0]), (first != 0) * 2.0 + (second != 0) * 20.0);
+}
+
+}  // namespace
+}  // namespace cotan::testing

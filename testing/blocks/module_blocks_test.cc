@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Blocks with parameters and buffers of their own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "aot/blocks/block.h"
+#include "aot/capture/effects.h"
+#include "aot/compile.h"
+#include "runtime/autograd/engine.h"
+#include "testing/blocks/block_counts.h"
+#include "testing/higher_order/compiled.h"
+
+namespace cotan::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Each;
+using CallCounts = std::map<std::string, int>;
+
+template <typename Net>
+aot::CompiledModel Compiling(const Tensors& inputs, aot::MethodOptions methods = {}) {
+  aot::CompileOptions options;
+  options.methods = methods;
+  auto model = aot::CompileModule([] { return std::make_shared<Net>(); }, inputs, options);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+// Runs "forward" twice beside eager and compares results, buffers and accumulated gradients of parameters. The states of the two
+// start equal.
+template <typename Net>
+void ExpectEager(const aot::CompiledModel& model, const Tensors& inputs) {
+  auto compiled = Compiled::Load(model);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  torch::manual_seed(0);
+  const auto net = std::make_shared<Net>();
+  for (int call = 0; call < 2; ++call) {
+    const Variables arguments = ToVariables(inputs);
+    const Variables results = (*compiled)(arguments);
+    ASSERT_EQ(results.size(), 1u);
+    const at::Tensor expected = net->forward(Copies(inputs)[0]);
+    ExpectNear(ToTorch(results[0].tensor()), expected.detach());
+    for (const auto& item : net->named_buffers()) {
+      ExpectNear(ToTorch(*compiled->session().State(item.key())), item.value());
+    }
+    if (!expected.requires_grad()) continue;
+    const at::Tensor tangent = Constant(7, expected.sizes());
+    expected.backward(tangent);
+    ASSERT_TRUE(autograd::Backward({results[0]}, {ToCotan(tangent)}, compiled->ops()).ok());
+    for (const auto& item : net->named_parameters()) {
+      ExpectNear(ToTorch(*compiled->session().Gradient(item.key())), item.value().grad());
+    }
+  }
+}
+
+struct Affine : torch::nn::Module {
+  explicit Affine(double scale = 1, const std::string& name = "weight")
+      : scale(scale), weight(register_parameter(name, torch::randn({4, 4}, torch::kDouble))) {}
+  at::Tensor forward(at::Tensor x) { return torch::matmul(x, weight).sin() * scale; }
+
+  double scale;
+  at::Tensor weight;
+};
+
+template <typename Net>
+void ExpectEagerWithBlocks(int blocks, const CallCounts& calls) {
+  const Tensors inputs{Leaf(1, {3, 4})};
+  aot::MethodOptions methods;
+  methods.eval = false;
+  const aot::CompiledModel model = Compiling<Net>(inputs, methods);
+  EXPECT_THAT(model.inlined_blocks(), IsEmpty());
+  const BlockCounts counts = CountBlocks(model);
+  EXPECT_EQ(counts.blocks, blocks);
+  EXPECT_EQ(counts.calls, calls);
+  ExpectEager<Net>(model, inputs);
+}
+
+// Layers whose registered names differ.
+struct OtherNames : torch::nn::Module {
+  OtherNames() {
+    for (const char* name : {"a", "b", "c", "d", "e"}) {
+      layers.push_back(register_module(name, std::make_shared<Affine>(1.5, std::string("weight_") + name)));
+    }
+  }
+  at::Tensor forward(at::Tensor x) {
+    for (const auto& layer : layers) x = COTAN_BLOCK(layer, x);
+    return x;
+  }
+  std::vector<std::shared_ptr<Affine>> layers;
+};
+
+TEST(ModuleBlocksTest, NamesAreNoPartOfTheIdentity) {  // PT-037
+  ExpectEagerWithBlocks<OtherNames>(2, {{"forward", 5}, {"backward", 5}});
+}
+
+// The same constant in two instances, and another one between calls of one instance.
+struct Constants : torch::nn::Module {
+  at::Tensor forward(at::Tensor x) {
+    first->scale = 5;
+    x = COTAN_BLOCK(*first, x);
+    x = COTAN_BLOCK(*second, x);
+    first->scale = 10;
+    return COTAN_BLOCK(*first, x);
+  }
+  std::shared_ptr<Affine> first = register_module("first", std::make_shared<Affine>(5));
+  std::shared_ptr<Affine> second = register_module("second", std::make_shared<Affine>(5));
+};
+
+TEST(ModuleBlocksTest, ConstantsAreComparedAtEachCall) {  // PT-051
+  ExpectEagerWithBlocks<Constants>(4, {{"forward", 3}, {"backward", 3}});
+}
+
+// One module in two blocks, and outside of both.
+struct SharedWeight : torch::nn::Module {
+  at::Tensor forward(at::Tensor x) {
+    const at::Tensor before = layer->forward(x);
+    return COTAN_BLOCK(layer, COTAN_BLOCK(layer, before)) + before;
+  }
+  std::shared_ptr<Affine> layer = register_module("layer", std::make_shared<Affine>());
+};
+
+TEST(ModuleBlocksTest, GradientsOfSharedWeightsAreAdded) {  // PT-052
+  ExpectEagerWithBlocks<SharedWeight>(2, {{"forward", 2}, {"backward", 2}});
+}
+
+// Keys decide, whatever the layers are.
+template <bool kOneKey>
+struct Keyed : torch::nn::Module {
+  Keyed() {
+    for (int i = 0; i < 4; ++i) {
+      layers.push_back(register_module("layer" + std::to_string(i), std::make_shared<Affine>()));
+    }
+  }
+  at::Tensor forward(at::Tensor x) {
+    for (size_t i = 0; i < layers.size(); ++i) {
+      x = aot::CallKeyedBlock(kOneKey ? "layer" : "layer" + std::to_string(i), layers[i], x);
+    }
+    return x;
+  }
+  std::vector<std::shared_ptr<Affine>> layers;
+};
+
+TEST(ModuleBlocksTest, EqualKeysAreOneBlock) {  // PT-054
+  ExpectEagerWithBlocks<Keyed<true>>(2, {{"forward", 4}, {"backward", 4}});
+}
+
+// Counts its calls in a buffer.
+struct Counter : torch::nn::Module {
+  at::Tensor forward(at::Tensor x) {
+    count.add_(1);
+    return torch::matmul(x, weight) * count;
+  }
+  at::Tensor weight = register_parameter("weight", torch::randn({4, 4}, torch::kDouble));
+  at::Tensor count = register_buffer("count", torch::zeros({}, torch::kDouble));
+};
+struct TwoCounts : torch::nn::Module {
+  at::Tensor forward(at::Tensor x) { return COTAN_BLOCK(counter, COTAN_BLOCK(counter, x)); }
+  std::shared_ptr<Counter> counter = register_module("counter", std::make_shared<Counter>());
+};
+
+TEST(ModuleBlocksTest, EachCallWritesTheBuffer) {  // PT-041, PT-042
+  ExpectEagerWithBlocks<TwoCounts>(2, {{"forward", 2}, {"backward", 2}});
+}
+
+// Batch norm writes running statistics.
+struct Normalized : torch::nn::Module {
+  at::Tensor forward(at::Tensor x) { return torch::relu(norm(x) * 1.5); }
+  torch::nn::BatchNorm1d norm = [this] {
+    torch::nn::BatchNorm1d made(4);
+    made->to(torch::kDouble);
+    return register_module("norm", made);
+  }();
+};
+struct TwoNorms : torch::nn::Module {
+  at::Tensor forward(at::Tensor x) { return COTAN_BLOCK(second, COTAN_BLOCK(first, x)); }
+  std::shared_ptr<Normalized> first = register_module("first", std::make_shared<Normalized>());
+  std::shared_ptr<Normalized> second = register_module("second", std::make_shared<Normalized>());
+};
+
+TEST(ModuleBlocksTest, RunningStatisticsAreThoseOfEager) {
+  const Tensors inputs{Leaf(1, {5, 4})};
+  aot::MethodOptions methods;
+  methods.eval = false;
+  const aot::CompiledModel model = Compiling<TwoNorms>(inputs, methods);
+  EXPECT_THAT(model.inlined_blocks(), IsEmpty());
+  EXPECT_EQ(CountBlocks(model).calls, (CallCounts{{"forward", 2}, {"backward", 2}}));
+  ExpectEager<TwoNorms>(model, inputs);
+}
+
+// A layer with a tensor that the constructor captured.
+struct Captured : torch::nn::Module {
+  explicit Captured(double value = 2) : table(torch::full({4}, value, torch::kDouble)) {}
+  at::Tensor forward(at::Tensor x) { return (x * table).sin(); }
+  at::Tensor table;
+};
+struct TwoCaptured : torch::nn::Module {
+  at::Tensor forward(at::Tensor x) { return COTAN_BLOCK(second, COTAN_BLOCK(first, x)); }
+  Captured first{2}, second{3};
+};
+
+TEST(ModuleBlocksTest, CapturedTensorsBelongToTheCall) {
+  ExpectEagerWithBlocks<TwoCaptured>(2, {{"forward", 2}, {"backward", 2}});
+}
+
+// Prints.
+struct Printing : torch::nn::Module {
+  at::Tensor forward(at::Tensor x) {
+    const auto body = [](at::Tensor t) {
+      aot::Print(t, "value");
+      return t.sin();
+    };
+    return COTAN_BLOCK(body, COTAN_BLOCK(body, x));
+  }
+};
+
+TEST(ModuleBlocksTest, EffectsAreInlinedWithTheReason) {
+  const aot::CompiledModel model = Compiling<Printing>({Leaf(1, {3, 4})});
+  EXPECT_EQ(CountBlocks(model).blocks, 0);
+  EXPECT_THAT(model.inlined_blocks(), Each(HasSubstr("it has effects")));
+}
+
+}  // namespace
+}  // namespace cotan::testing

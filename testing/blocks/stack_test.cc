@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Trains a transformer whose layers are blocks, beside the same model without blocks and LibTorch eager.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "aot/compile.h"
+#include "aot/memory/fit_memory.h"
+#include "kernels/cpu/register_cpu.h"
+#include "testing/blocks/block_counts.h"
+#include "testing/blocks/stack.h"
+#include "testing/e2e/compiled_trainer.h"
+#include "testing/e2e/eager_trainer.h"
+#include "testing/e2e/philox_dropout.h"
+#include "testing/tolerance.h"
+
+namespace cotan::testing {
+namespace {
+
+using ::testing::IsEmpty;
+using TensorMap = std::map<std::string, torch::Tensor>;
+using CallCounts = std::map<std::string, int>;
+
+constexpr uint64_t kSeed = 5;
+constexpr int64_t kBatch = 4, kTime = 16, kVocabulary = 64;
+
+ModelCase StackOf(int64_t layers, LayerCalls calls, double dropout) {
+  TransformerOptions options;
+  options.vocabulary = kVocabulary, options.width = 32, options.heads = 2, options.layers = layers;
+  options.context = kTime, options.dropout = dropout;
+  ModelCase model;
+  model.name = "stack";
+  model.make_network = [=] { return std::make_shared<Stack>(options, calls); };
+  model.loss = [](torch::Tensor output, torch::Tensor label) {
+    return torch::nn::functional::cross_entropy(output, label);
+  };
+  return model;
+}
+
+struct Batch {
+  torch::Tensor input, label;
+};
+
+Batch BatchOf(int seed, int64_t rows = kBatch) {
+  const at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(seed));
+  return {torch::randint(0, kVocabulary, {rows, kTime}, generator, torch::kLong),
+          torch::randint(0, kVocabulary, {rows * kTime}, generator, torch::kLong)};
+}
+
+std::unique_ptr<CompiledTrainer> Train(const ModelCase& model, CompiledTrainerOptions options = {}) {
+  options.seed = kSeed;
+  options.optimizer.options = aot::SgdOptions{.lr = 0.05, .momentum = 0.9};
+  const Batch batch = BatchOf(0);
+  auto trainer = CompiledTrainer::Create(model, batch.input, batch.label, options);
+  EXPECT_TRUE(trainer.ok()) << trainer.status();
+  return trainer.ok() ? *std::move(trainer) : nullptr;
+}
+
+void ExpectSameBits(const TensorMap& actual, const TensorMap& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (const auto& [name, tensor] : expected) {
+    ASSERT_TRUE(actual.contains(name)) << name;
+    EXPECT_TRUE(torch::equal(actual.at(name), tensor))
+        << name << " differs by " << (actual.at(name) - tensor).abs().max().item<double>();
+  }
+}
+
+void ExpectSameSteps(CompiledTrainer& actual, CompiledTrainer& expected, int64_t rows = kBatch) {
+  for (int step = 0; step < 3; ++step) {
+    const Batch batch = BatchOf(step, rows);
+    const auto loss = actual.Step(batch.input, batch.label);
+    const auto expected_loss = expected.Step(batch.input, batch.label);
+    ASSERT_TRUE(loss.ok() && expected_loss.ok()) << loss.status() << expected_loss.status();
+    EXPECT_EQ(*loss, *expected_loss) << step;
+  }
+  ExpectSameBits(*actual.States(), *expected.States());
+}
+
+class StackTest : public ::testing::TestWithParam<LayerCalls> {};
+
+TEST_P(StackTest, StepsHaveTheBitsOfTheModelWithoutBlocks) {
+  for (const double dropout : {0.0, 0.1}) {
+    const ModelCase plain = StackOf(4, LayerCalls::kInline, dropout), blocks = StackOf(4, GetParam(), dropout);
+    const auto expected = Train(plain), actual = Train(blocks);
+    ASSERT_TRUE(expected != nullptr && actual != nullptr);
+    ExpectSameSteps(*actual, *expected);
+    const Batch batch = BatchOf(9);
+    ExpectSameBits(*actual->Gradients(batch.input, batch.label), *expected->Gradients(batch.input, batch.label));
+    EXPECT_TRUE(torch::equal(*actual->Predict(batch.input), *expected->Predict(batch.input)));
+  }
+}
+
+TEST_P(StackTest, StepsMatchEager) {
+  for (const double dropout : {0.0, 0.1}) {
+    const ModelCase model = StackOf(3, GetParam(), dropout);
+    const auto compiled = Train(model);
+    ASSERT_NE(compiled, nullptr);
+    aot::OptimizerConfig config;
+    config.options = aot::SgdOptions{.lr = 0.05, .momentum = 0.9};
+    EagerTrainer eager(model, kSeed, config);
+    PhiloxDropout philox;
+    philox.Seek(0, 0);
+    for (int step = 0; step < 4; ++step) {
+      const Batch batch = BatchOf(step);
+      const auto loss = compiled->Step(batch.input, batch.label);
+      ASSERT_TRUE(loss.ok()) << loss.status();
+      EXPECT_NEAR(*loss, eager.Step(batch.input, batch.label), 1e-5) << step;
+    }
+    const TensorMap states = *compiled->States();
+    for (const auto& [name, tensor] : eager.States()) {
+      EXPECT_TRUE(torch::allclose(states.at(name), tensor, 1e-4, 1e-5)) << name;
+    }
+  }
+}
+
+TEST_P(StackTest, BatchesMayBeDynamic) {
+  CompiledTrainerOptions options;
+  options.dynamic_dims = {{0, 0, "batch", 2, 32}, {1, 0, "batch * 16"}};
+  for (const double dropout : {0.0, 0.1}) {
+    const ModelCase plain = StackOf(3, LayerCalls::kInline, dropout), blocks = StackOf(3, GetParam(), dropout);
+    const auto expected = Train(plain, options), actual = Train(blocks, options);
+    ASSERT_TRUE(expected != nullptr && actual != nullptr);
+    for (const int64_t rows : {32, 2, 7}) ExpectSameSteps(*actual, *expected, rows);
+  }
+}
+
+TEST_P(StackTest, FitsIntoMemory) {
+  const ModelCase model = StackOf(4, GetParam(), 0.1);
+  const auto plain = Train(model);
+  ASSERT_NE(plain, nullptr);
+  const aot::MemoryTarget target{.kernels = &CpuKernels(), .threads = 1};
+  const auto memory = aot::MeasureMemory(plain->session().program().artifact(), target);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  int64_t needed = 0;
+  for (const aot::MethodMemory& method : *memory) needed = std::max(needed, method.after);
+  CompiledTrainerOptions options;
+  options.max_memory = aot::MemoryLimit{needed * 7 / 10, target};
+  const auto limited = Train(model, options);
+  ASSERT_NE(limited, nullptr);
+  ExpectSameSteps(*limited, *plain);
+  EXPECT_LE(limited->session().arena_bytes(), options.max_memory->bytes);
+  EXPECT_GT(plain->session().arena_bytes(), options.max_memory->bytes);
+}
+
+TEST_P(StackTest, AccumulatedGradientsHaveTheBitsOfTheModelWithoutBlocks) {
+  CompiledTrainerOptions options;
+  options.accumulate = true;
+  const ModelCase plain = StackOf(3, LayerCalls::kInline, 0), blocks = StackOf(3, GetParam(), 0);
+  const auto expected = Train(plain, options), actual = Train(blocks, options);
+  ASSERT_TRUE(expected != nullptr && actual != nullptr);
+  for (CompiledTrainer* trainer : {expected.get(), actual.get()}) {
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(trainer->Accumulate(BatchOf(i).input, BatchOf(i).label).ok());
+    ASSERT_TRUE(trainer->Update().ok());
+  }
+  ExpectSameBits(*actual->States(), *expected->States());
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, StackTest, ::testing::Values(LayerCalls::kDeclared, LayerCalls::kKeyed),
+                         [](const auto& info) { return info.param == LayerCalls::kKeyed ? "Keyed" : "Declared"; });
+
+// --- what is stored --------------------------------------------------------------------
+
+aot::CompiledModel Compile(int64_t layers, LayerCalls calls) {
+  const ModelCase model = StackOf(layers, calls, 0.1);
+  const Batch batch = BatchOf(0);
+  aot::CompileOptions options;
+  options.loss.function = [&model](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets) {
+    return model.loss(outputs[0], targets[0]);
+  };
+  options.loss.targets = {batch.label};
+  options.optimizer = aot::OptimizerConfig{aot::SgdOptions{.lr = 0.1}};
+  auto compiled = aot::CompileModule(model.make_network, {batch.input}, options);
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
+  return *std::move(compiled);
+}
+
+TEST(StoredStackTest, MethodsShareTheLayer) {
+  for (const LayerCalls calls : {LayerCalls::kDeclared, LayerCalls::kKeyed}) {
+    const aot::CompiledModel model = Compile(5, calls);
+    EXPECT_THAT(model.inlined_blocks(), IsEmpty());
+    const BlockCounts counts = CountBlocks(model);
+    // A forward that saves, a backward, and a forward of eval.
+    EXPECT_EQ(counts.blocks, 3);
+    EXPECT_EQ(counts.calls, (CallCounts{{"train_step", 10}, {"forward", 5}, {"backward", 5}, {"eval", 5}}));
+  }
+}
+
+TEST(StoredStackTest, ALayerAddsFewBytes) {
+  const size_t two = CountBlocks(Compile(2, LayerCalls::kKeyed)).program_bytes;
+  const size_t twelve = CountBlocks(Compile(12, LayerCalls::kKeyed)).program_bytes;
+  const size_t plain_two = CountBlocks(Compile(2, LayerCalls::kInline)).program_bytes;
+  const size_t plain_twelve = CountBlocks(Compile(12, LayerCalls::kInline)).program_bytes;
+  EXPECT_LT((twelve - two) * 10, plain_twelve - plain_two);
+}
+
+}  // namespace
+}  // namespace cotan::testing
