@@ -46,6 +46,18 @@ std::string JointRefusal(const TensorFunction& function, const Tensors& examples
 
 std::vector<std::string> Strings(const auto& field) { return {field.begin(), field.end()}; }
 
+std::vector<std::string> OpsOf(const Graph& graph) {
+  std::vector<std::string> ops;
+  for (const Node& node : graph.nodes()) ops.push_back(node.op);
+  return ops;
+}
+
+std::vector<std::string> TargetsOf(const auto& pairs) {
+  std::vector<std::string> targets;
+  for (const auto& pair : pairs) targets.push_back(pair.target());
+  return targets;
+}
+
 Tensors Loss(const Tensors& in) { return {(in[0] * in[1]).sum(), in[1] + 1}; }
 
 TEST(ExportTest, JointGraphHasGradientsAndNoTangents) {
@@ -122,6 +134,83 @@ TEST(ExportTest, ModulesExportTheirParametersByName) {
   EXPECT_EQ(exported->states.size(), 2u);
 }
 
+// A convolution, a batch norm and a relu; the loss and a detached result.
+struct ConvolvedNet : torch::nn::Module {
+  ConvolvedNet()
+      : conv(register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 3, 1).stride(2)))),
+        norm(register_module("norm", torch::nn::BatchNorm2d(3))) {}
+  Tensors forward(const at::Tensor& x) {
+    const at::Tensor y = torch::relu(norm(conv(x)));
+    return {y.sum(), y.detach()};
+  }
+  torch::nn::Conv2d conv;
+  torch::nn::BatchNorm2d norm;
+};
+
+TEST(ExportTest, StatesResultsAndGradientsOfANormalizedConvolutionHaveTheirNames) {
+  const auto make = [] { return std::make_shared<ConvolvedNet>(); };
+  ExportOptions options;
+  options.trace_joint = true;
+  options.output_loss_index = 0;
+  const auto joint = ExportModule(make, {torch::rand({1, 1, 3, 3})}, options);
+  ASSERT_TRUE(joint.ok()) << joint.status();
+  const serialization::GraphSignature& signature = joint->signature;
+  EXPECT_EQ(joint->graph.inputs().size(), 8u);
+  EXPECT_EQ(joint->graph.outputs().size(), 9u);
+  EXPECT_THAT(Strings(signature.parameters()), ElementsAre("conv.weight", "conv.bias", "norm.weight", "norm.bias"));
+  const std::vector<std::string> buffers = {"norm.running_mean", "norm.running_var", "norm.num_batches_tracked"};
+  EXPECT_EQ(Strings(signature.buffers()), buffers);
+  EXPECT_THAT(Strings(signature.user_inputs()), ElementsAre("input.0"));
+  EXPECT_THAT(Strings(signature.user_outputs()), ElementsAre("loss", "output.1"));
+  EXPECT_EQ(signature.loss_output(), "loss");
+  EXPECT_EQ(TargetsOf(signature.buffers_to_mutate()), buffers);
+  EXPECT_EQ(TargetsOf(signature.gradients_to_parameters()), Strings(signature.parameters()));
+
+  const auto inference = ExportModule(make, {torch::rand({1, 1, 3, 3})}, {});
+  ASSERT_TRUE(inference.ok()) << inference.status();
+  EXPECT_EQ(inference->graph.outputs().size(), 5u);
+  EXPECT_EQ(TargetsOf(inference->signature.buffers_to_mutate()), buffers);
+  EXPECT_EQ(inference->signature.user_outputs_size(), 2);
+  EXPECT_EQ(inference->signature.gradients_to_parameters_size(), 0);
+}
+
+TEST(ExportTest, WrittenBuffersComeBeforeWrittenInputs) {
+  ExportOptions options;
+  options.num_parameters_and_buffers = 1;
+  const auto exported = ExportTensorFunction(
+      [](const Tensors& in) -> Tensors {
+        at::Tensor buffer = in[0], x = in[1], y = in[2];
+        x.add_(4);
+        y.add_(4);
+        buffer.add_(5);
+        return {x + y + buffer};
+      },
+      {torch::zeros({3}), torch::zeros({3}), torch::ones({3})}, options);
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_THAT(TargetsOf(exported->signature.buffers_to_mutate()), ElementsAre("p0"));
+  EXPECT_THAT(TargetsOf(exported->signature.user_inputs_to_mutate()), ElementsAre("input.0", "input.1"));
+  const auto results = InterpretGraph(exported->graph, {torch::zeros({3}), torch::zeros({3}), torch::ones({3})});
+  ASSERT_TRUE(results.ok()) << results.status();
+  std::vector<float> firsts;
+  for (const at::Tensor& result : *results) firsts.push_back(result[0].item<float>());
+  EXPECT_THAT(firsts, ElementsAre(5, 4, 5, 14));
+}
+
+// Gradients take composite ops apart.
+TEST(ExportTest, JointGraphsNeedNoDecompositions) {
+  const Tensors given = {Parameter(), Parameter()};
+  const auto joint = ExportJointTensorFunction(
+      [](const Tensors& in) -> Tensors { return {at::matmul(in[0], in[1]) + (in[0] * in[1]).sum()}; }, given,
+      /*trace_joint=*/true);
+  ASSERT_TRUE(joint.ok()) << joint.status();
+  ASSERT_EQ(joint->graph.outputs().size(), 3u);
+  EXPECT_THAT(OpsOf(joint->graph), Not(Contains(HasSubstr("matmul"))));
+  const auto results = InterpretGraph(joint->graph, {given[0].detach(), given[1].detach(), torch::ones({})});
+  ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_TRUE(torch::allclose((*results)[1], 2 * given[1].detach()));
+  EXPECT_TRUE(torch::allclose((*results)[2], 2 * given[0].detach()));
+}
+
 TEST(ExportTest, RefusesWhatIsNoLoss) {
   const Tensors examples = {Parameter(), torch::rand({3})};
   EXPECT_THAT(Refusal([](const Tensors& in) -> Tensors { return {in[0] * in[1]}; }, examples, Joint()),
@@ -167,12 +256,6 @@ TEST(ExportTest, RefusesDynamicDimensions) {
       ExportTensorFunction([](const Tensors& in) -> Tensors { return {in[0] + 1}; }, {torch::rand({3})}, options);
   EXPECT_EQ(exported.status().code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(exported.status().message(), HasSubstr("dynamic_dims are not supported"));
-}
-
-std::vector<std::string> OpsOf(const Graph& graph) {
-  std::vector<std::string> ops;
-  for (const Node& node : graph.nodes()) ops.push_back(node.op);
-  return ops;
 }
 
 TEST(ExportTest, DecomposesOpsOfTheForwardAndOfTheBackward) {
