@@ -17,9 +17,10 @@ namespace {
 using serialization::Op;
 using serialization::Scan;
 
-constexpr DType kAll[] = {DType::kBool,    DType::kUInt8,   DType::kInt8,      DType::kInt16,
-                          DType::kInt32,   DType::kInt64,   DType::kFloat16,   DType::kBFloat16,
-                          DType::kFloat32, DType::kFloat64, DType::kComplex64, DType::kComplex128};
+constexpr DType kAll[] = {DType::kBool,         DType::kUInt8,     DType::kInt8,      DType::kInt16,
+                          DType::kInt32,        DType::kInt64,     DType::kFloat16,   DType::kBFloat16,
+                          DType::kFloat32,      DType::kFloat64,   DType::kComplex64, DType::kComplex128,
+                          DType::kFloat8E4m3fn, DType::kFloat8E5m2};
 constexpr DType kReal[] = {DType::kBool,  DType::kUInt8,   DType::kInt8,     DType::kInt16,   DType::kInt32,
                            DType::kInt64, DType::kFloat16, DType::kBFloat16, DType::kFloat32, DType::kFloat64};
 constexpr DType kSummable[] = {DType::kUInt8,   DType::kInt8,     DType::kInt16,   DType::kInt32,  DType::kInt64,

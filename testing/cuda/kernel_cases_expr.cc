@@ -2,6 +2,7 @@
 
 // Cases of expressions: each function of each dtype, each cast, normalisations, and random expressions.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -114,6 +115,24 @@ void AddCasts(KernelCaseList& list, DType dtype) {
 }
 
 // Sum, product, largest and smallest of small integers, along each of the dimensions.
+// 8-bit floats: all values of one, and f32 values of both signs.
+void AddNarrowCasts(KernelCaseList& list, DType dtype) {
+  HostTensor all(dtype, {256});
+  std::vector<double> wide;
+  for (int i = 0; i < 256; ++i) {
+    static_cast<uint8_t*>(all.data())[i] = static_cast<uint8_t>(i);
+    wide.push_back(std::ldexp(i % 2 == 0 ? 1 + i / 256.0 : -1 - i / 256.0, i % 40 - 22));
+  }
+  ExprBuilder b({256});
+  b.Output(b.Cast(b.Input(0, DType::kFloat32), dtype));
+  b.Output(b.Cast(b.Input(1, dtype), DType::kFloat32));
+  list.Add(absl::StrCat("expr/", DTypeName(dtype), "/casts"), b.Build(), kExact);
+  list.Input(DType::kFloat32, {256}, wide);
+  list.Input(std::move(all));
+  list.Output(dtype, DenseLayout({256}));
+  list.Output(DType::kFloat32, DenseLayout({256}));
+}
+
 void AddReductions(KernelCaseList& list, DType dtype) {
   for (const int dim : {0, 1}) {
     const int reduce[] = {dim};
@@ -216,6 +235,7 @@ void AddExprCases(KernelCaseList& list) {
     AddCasts(list, dtype);
     AddReductions(list, dtype);
   }
+  for (const DType dtype : {DType::kFloat8E4m3fn, DType::kFloat8E5m2}) AddNarrowCasts(list, dtype);
   for (const DType dtype : kFloats) {
     AddSoftmax(list, dtype, 13, 37);
     AddSoftmax(list, dtype, 2, 3000);
