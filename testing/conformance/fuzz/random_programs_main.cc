@@ -39,6 +39,7 @@ constexpr absl::string_view kRefusals[] = {
     "aten.view.dtype of complex numbers: it is not supported",
     // The reference refuses views of all dtypes.
     "input mutations on complex views with different dtypes are not supported",
+    "input mutations on differentiable views with different dtypes are not supported",
     // Graph values have elements, but no storage.
     "it accesses memory outside the elements of its argument",
     // The elements would have to be written to the input's previous storage; the reference refuses
