@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "aot/aotautograd/undefined_tangents.h"
+#include "aot/blocks/outline_updates.h"
 #include "aot/emit/emit.h"
 #include "aot/lowering/complex/complex.h"
 #include "aot/lowering/lower.h"
@@ -70,6 +71,7 @@ absl::Status SeedTangent(Graph& graph, Compilation& compilation) {
 absl::Status AddOptimizer(TracedMethod& method, Compilation& compilation) {
   MethodDraft& step = method.drafts[0];
   COTAN_ASSIGN_OR_RETURN(const NewStates slots, AppendOptimizer(*compilation.options.optimizer, step.graph));
+  if (compilation.blocks != nullptr) COTAN_RETURN_IF_ERROR(OutlineUpdates(slots, *compilation.blocks, step.graph));
   step.dump.Write("optimizer", step.graph);
   compilation.artifact.AddTracedStates(method.traced, step.graph);
   compilation.artifact.AddStates(slots);

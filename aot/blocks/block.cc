@@ -80,8 +80,7 @@ struct Place {
 
 // Returns the results, then the ticket.
 std::vector<at::Tensor> CallForward(const std::vector<at::Tensor>& operands, const Place& place) {
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("cotan::block", "").typed<decltype(BlockCpu)>();
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("cotan::block", "").typed<decltype(BlockCpu)>();
   return op.call(operands, place.block, place.slice, place.path);
 }
 

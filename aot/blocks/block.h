@@ -78,9 +78,7 @@ template <typename... T>
 struct Unflatten<std::tuple<T...>> {
   static_assert((std::is_same_v<T, at::Tensor> && ...), "a block returns tensors");
   static std::tuple<T...> Of(const std::vector<at::Tensor>& results) {
-    return [&]<size_t... kIndex>(std::index_sequence<kIndex...>) {
-      return std::tuple<T...>(results.at(kIndex)...);
-    }
+    return [&]<size_t... kIndex>(std::index_sequence<kIndex...>) { return std::tuple<T...>(results.at(kIndex)...); }
     (std::index_sequence_for<T...>());
   }
 };
@@ -131,7 +129,8 @@ auto CallFunctionBlock(std::string key, const Callable& function, const Inputs&.
 // Calls a module, or a function of tensors, as a block without a key.
 template <typename Callable, typename... Inputs>
 auto CallBlock(Callable&& callable, const Inputs&... inputs) {
-  if constexpr (requires { callable(static_cast<at::Tensor>(inputs)...); } && !requires { callable.ptr(); }) {
+  if constexpr (
+      requires { callable(static_cast<at::Tensor>(inputs)...); } && !requires { callable.ptr(); }) {
     return CallFunctionBlock({}, callable, inputs...);
   } else {
     return CallKeyedBlock({}, callable, inputs...);

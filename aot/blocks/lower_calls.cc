@@ -19,57 +19,6 @@ namespace {
 using Ref = LoweredBlock::Ref;
 using serialization::Method;
 
-// --- emission ------------------------------------------------------------------------
-
-// A graph as a block of the artifact.
-struct Emitted {
-  Method method;
-  std::vector<size_t> inputs;       // graph inputs that it takes
-  std::vector<TensorType> outputs;  // what it returns
-  // By graph output with a value: {is an input, index among inputs of the graph or outputs of the block}.
-  std::vector<std::pair<bool, size_t>> values;
-};
-
-// Emits a graph: its inputs and outputs become those of the block, except inputs without use, and outputs that are
-// inputs or equal to another.
-absl::StatusOr<Emitted> EmitBlock(Graph graph, const std::string& name) {
-  Emitted emitted;
-  absl::flat_hash_map<ValueId, size_t> input_of;
-  for (size_t i = 0; i < graph.inputs().size(); ++i) input_of.emplace(graph.inputs()[i].value, i);
-  absl::flat_hash_map<ValueId, size_t> output_of;
-  std::vector<GraphOutput> outputs;
-  for (const GraphOutput& output : graph.outputs()) {
-    if (output.value == kNoValue) continue;
-    if (const auto input = input_of.find(output.value); input != input_of.end()) {
-      emitted.values.emplace_back(true, input->second);
-      continue;
-    }
-    const auto [entry, is_new] = output_of.try_emplace(output.value, outputs.size());
-    emitted.values.emplace_back(false, entry->second);
-    if (!is_new) continue;
-    outputs.push_back({output.value, OutputKind::kUserOutput, static_cast<int>(outputs.size()), ""});
-    emitted.outputs.push_back(graph.value(output.value).type);
-  }
-  graph.outputs() = std::move(outputs);
-  absl::flat_hash_set<ValueId> used;
-  for (const Node& node : graph.nodes()) {
-    for (const ValueId id : TensorOperands(node)) used.insert(id);
-  }
-  std::vector<GraphInput> inputs;
-  for (size_t i = 0; i < graph.inputs().size(); ++i) {
-    if (!used.contains(graph.inputs()[i].value)) continue;
-    emitted.inputs.push_back(i);
-    inputs.push_back({graph.inputs()[i].value, InputKind::kUserInput, static_cast<int>(inputs.size()), ""});
-  }
-  graph.inputs() = std::move(inputs);
-  graph.name = name;
-  COTAN_ASSIGN_OR_RETURN(emitted.method, Emit(graph, {}));
-  emitted.method.clear_input_names();
-  emitted.method.clear_output_names();
-  for (serialization::Value& value : *emitted.method.mutable_values()) value.clear_name();
-  return emitted;
-}
-
 // Returns the operand that is an input of a graph of the block.
 size_t OperandOf(const GraphInput& input, const Graph& traced) {
   const auto is_same = [&](const GraphInput& other) { return other.kind == input.kind && other.index == input.index; };
@@ -130,10 +79,10 @@ class GraphCalls : public CallLowering {
     std::vector<Use> inputs;
     for (const Ref& ref : part.inputs) inputs.push_back(Use{call.ValueOf(ref)});
     std::vector<ValueId> outputs;
-    for (const Tensor& tensor : b.EmitNode(std::string(kCallOp),
-                                           {inputs, SymInt(static_cast<int64_t>(part.block)),
-                                            node.arguments.end()[-2], node.arguments.back()},
-                                           part.outputs, nullptr)) {
+    for (const Tensor& tensor :
+         b.EmitNode(std::string(kCallOp),
+                    {inputs, SymInt(static_cast<int64_t>(part.block)), node.arguments.end()[-2], node.arguments.back()},
+                    part.outputs, nullptr)) {
       outputs.push_back(tensor.id());
     }
     return outputs;
@@ -182,6 +131,50 @@ absl::StatusOr<const LoweredBlock*> BlockLowerer::Lowered(int block, bool has_ba
   return lowered_.emplace(key, std::make_unique<LoweredBlock>(*std::move(made))).first->second.get();
 }
 
+absl::StatusOr<AddedBlock> BlockLowerer::Add(Graph graph, const std::string& name) {
+  COTAN_RETURN_IF_ERROR(Optimize(graph));
+  return AddOptimized(std::move(graph), name);
+}
+
+absl::StatusOr<AddedBlock> BlockLowerer::AddOptimized(Graph graph, const std::string& name) {
+  AddedBlock added;
+  absl::flat_hash_map<ValueId, size_t> input_of;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) input_of.emplace(graph.inputs()[i].value, i);
+  absl::flat_hash_map<ValueId, size_t> output_of;
+  std::vector<GraphOutput> outputs;
+  for (const GraphOutput& output : graph.outputs()) {
+    if (output.value == kNoValue) continue;
+    if (const auto input = input_of.find(output.value); input != input_of.end()) {
+      added.values.emplace_back(true, input->second);
+      continue;
+    }
+    const auto [entry, is_new] = output_of.try_emplace(output.value, outputs.size());
+    added.values.emplace_back(false, entry->second);
+    if (!is_new) continue;
+    outputs.push_back({output.value, OutputKind::kUserOutput, static_cast<int>(outputs.size()), ""});
+    added.outputs.push_back(graph.value(output.value).type);
+  }
+  graph.outputs() = std::move(outputs);
+  absl::flat_hash_set<ValueId> used;
+  for (const Node& node : graph.nodes()) {
+    for (const ValueId id : TensorOperands(node)) used.insert(id);
+  }
+  std::vector<GraphInput> inputs;
+  for (size_t i = 0; i < graph.inputs().size(); ++i) {
+    if (!used.contains(graph.inputs()[i].value)) continue;
+    added.inputs.push_back(i);
+    inputs.push_back({graph.inputs()[i].value, InputKind::kUserInput, static_cast<int>(inputs.size()), ""});
+  }
+  graph.inputs() = std::move(inputs);
+  graph.name = name;
+  COTAN_ASSIGN_OR_RETURN(Method method, Emit(graph, {}));
+  method.clear_input_names();
+  method.clear_output_names();
+  for (serialization::Value& value : *method.mutable_values()) value.clear_name();
+  if (!added.outputs.empty()) added.block = add_(std::move(method));
+  return added;
+}
+
 absl::StatusOr<LoweredBlock> BlockLowerer::LowerForward(int block) {
   const Graph& traced = table_.block(block).traced.graph;
   Graph graph = traced;
@@ -191,17 +184,17 @@ absl::StatusOr<LoweredBlock> BlockLowerer::LowerForward(int block) {
   COTAN_RETURN_IF_ERROR(CleanUp(graph));
   COTAN_ASSIGN_OR_RETURN(Graph lowered, LowerToPrims(graph, ForGraph().get()));
   COTAN_RETURN_IF_ERROR(Optimize(lowered));
-  COTAN_ASSIGN_OR_RETURN(Emitted emitted, EmitBlock(lowered, absl::StrCat("block.", block, ".forward")));
+  COTAN_ASSIGN_OR_RETURN(AddedBlock added, AddOptimized(lowered, absl::StrCat("block.", block, ".forward")));
   LoweredBlock result;
-  for (const size_t input : emitted.inputs) {
+  for (const size_t input : added.inputs) {
     result.forward.inputs.push_back({Ref::Kind::kOperand, OperandOf(lowered.inputs()[input], traced)});
   }
-  for (const auto& [is_input, index] : emitted.values) {
+  for (const auto& [is_input, index] : added.values) {
     result.results.push_back(is_input ? Ref{Ref::Kind::kOperand, OperandOf(lowered.inputs()[index], traced)}
                                       : Ref{Ref::Kind::kForwardOutput, index});
   }
-  result.forward.outputs = std::move(emitted.outputs);
-  if (!result.forward.outputs.empty()) result.forward.block = add_(std::move(emitted.method));
+  result.forward.block = added.block;
+  result.forward.outputs = std::move(added.outputs);
   return result;
 }
 
@@ -212,8 +205,9 @@ absl::StatusOr<LoweredBlock> BlockLowerer::LowerPair(int block) {
   COTAN_ASSIGN_OR_RETURN(const Graph lowered, LowerToPrims(graph, ForGraph().get()));
   COTAN_ASSIGN_OR_RETURN(Partitioned parts, Partition(lowered, options_));
   COTAN_RETURN_IF_ERROR(OptimizePair(parts.forward, parts.backward));
-  COTAN_ASSIGN_OR_RETURN(Emitted forward, EmitBlock(parts.forward, absl::StrCat("block.", block, ".forward.saving")));
-  COTAN_ASSIGN_OR_RETURN(Emitted backward, EmitBlock(parts.backward, absl::StrCat("block.", block, ".backward")));
+  COTAN_ASSIGN_OR_RETURN(AddedBlock forward,
+                         AddOptimized(parts.forward, absl::StrCat("block.", block, ".forward.saving")));
+  COTAN_ASSIGN_OR_RETURN(AddedBlock backward, AddOptimized(parts.backward, absl::StrCat("block.", block, ".backward")));
 
   LoweredBlock result;
   const auto operand = [&](const GraphInput& input) { return Ref{Ref::Kind::kOperand, OperandOf(input, traced)}; };
@@ -235,10 +229,10 @@ absl::StatusOr<LoweredBlock> BlockLowerer::LowerPair(int block) {
   for (const auto& [is_input, index] : backward.values) {
     result.gradients.push_back(is_input ? of_backward(index) : Ref{Ref::Kind::kBackwardOutput, index});
   }
+  result.forward.block = forward.block;
   result.forward.outputs = std::move(forward.outputs);
+  result.backward.block = backward.block;
   result.backward.outputs = std::move(backward.outputs);
-  if (!result.forward.outputs.empty()) result.forward.block = add_(std::move(forward.method));
-  if (!result.backward.outputs.empty()) result.backward.block = add_(std::move(backward.method));
   return result;
 }
 

@@ -23,6 +23,15 @@
 
 namespace cotan::aot {
 
+// A graph that was added to the artifact as a block.
+struct AddedBlock {
+  uint32_t block = 0;                    // index in the artifact; unused if there are no outputs
+  std::vector<size_t> inputs = {};       // graph inputs that it takes; others are unused
+  std::vector<TensorType> outputs = {};  // types of what it returns
+  // By graph output with a value: {it is an input, index among inputs of the graph or outputs of the block}.
+  std::vector<std::pair<bool, size_t>> values = {};
+};
+
 // The forward of a block, and its backward if there is one, as blocks of the artifact.
 struct LoweredBlock {
   // A value in terms of a call.
@@ -56,10 +65,16 @@ class BlockLowerer {
   // as this object. Errors of CleanUp(), LowerToPrims(), Partition(), Optimize() and Emit().
   absl::StatusOr<const LoweredBlock*> Lowered(int block, bool has_backward);
 
+  // Optimizes a lowered graph and adds it to the artifact. Its inputs and outputs become those of the block, whatever
+  // their kinds. Errors of Optimize() and Emit().
+  absl::StatusOr<AddedBlock> Add(Graph graph, const std::string& name);
+
   // Returns an object that lowers the calls in a graph, for LowerToPrims().
   std::unique_ptr<CallLowering> ForGraph();
 
  private:
+  // Adds a graph that is optimized.
+  absl::StatusOr<AddedBlock> AddOptimized(Graph graph, const std::string& name);
   absl::StatusOr<LoweredBlock> LowerForward(int block);
   absl::StatusOr<LoweredBlock> LowerPair(int block);
 

@@ -72,8 +72,8 @@ absl::Status CheckOutputs(const TracedProgram& traced) {
   }
   for (int i = 0; i < traced.metadata.output_info_size(); ++i) {
     const serialization::OutputAliasInfo& info = traced.metadata.output_info(i);
-    const bool is_apart = info.output_type() == serialization::NON_ALIAS ||
-                          info.output_type() == serialization::UNSAFE_VIEW_ALIAS;
+    const bool is_apart =
+        info.output_type() == serialization::NON_ALIAS || info.output_type() == serialization::UNSAFE_VIEW_ALIAS;
     if (!is_apart || info.raw_type() != serialization::RAW_TENSOR) {
       return CannotBeShared("result ", i, " is an input or shares memory with an input or another result: return its ",
                             "clone()");

@@ -30,11 +30,11 @@ struct BlockOperand {
 // A block as one function. Its results are the outputs of the graph that are not gradients, in order: the new contents
 // of states that it writes, then what the body returns.
 struct TracedBlock {
-  TracedProgram traced;                 // a joint graph, or an inference graph if nothing requires grad
-  std::vector<BlockOperand> operands;   // in the order of the graph's inputs, without tangents
-  std::vector<at::Tensor> constants;    // captured tensors, real
-  std::vector<size_t> written_states;   // by result, as many as there are
-  std::vector<bool> is_differentiable;  // by result
+  TracedProgram traced;                       // a joint graph, or an inference graph if nothing requires grad
+  std::vector<BlockOperand> operands;         // in the order of the graph's inputs, without tangents
+  std::vector<at::Tensor> constants;          // captured tensors, real
+  std::vector<size_t> written_states;         // by result, as many as there are
+  std::vector<bool> is_differentiable;        // by result
   std::vector<std::vector<int64_t>> strides;  // by result
   std::vector<size_t> gradient_operands;      // by gradient: the operand
 

@@ -11,11 +11,11 @@
 namespace cotan {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using serialization::Artifact;
 using serialization::Method;
 using serialization::Op;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 void AddValues(int count, Method& method, const std::string& size = "4") {
   for (int i = 0; i < count; ++i) {
@@ -166,14 +166,18 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Damage{"NoSuchBlock", [](Artifact& a) { FirstCall(a).mutable_call()->set_block(1); },
                "calls block 1, and there are 1 before it"},
-        Damage{"BlockThatCallsItself", [](Artifact& a) { AddCall(0, {0, 1}, {2}, *a.mutable_blocks(0)); },
+        Damage{"BlockThatCallsItself",
+               [](Artifact& a) {
+                 AddCall(0, {0, 1}, {2}, *a.mutable_blocks(0));
+               },
                "calls block 0, and there are 0 before it"},
         Damage{"TooFewInputs", [](Artifact& a) { FirstCall(a).mutable_inputs()->RemoveLast(); },
                "it has 1 inputs, block 'layer' has 2"},
         Damage{"TooManyOutputs", [](Artifact& a) { FirstCall(a).add_outputs(3); }, "it has 2 outputs"},
         Damage{"InputOutOfRange", [](Artifact& a) { FirstCall(a).set_inputs(0, 99); }, "input 0: value 99 of"},
         Damage{"OutputOutOfRange", [](Artifact& a) { FirstCall(a).set_outputs(0, 99); }, "output 0: value 99 of"},
-        Damage{"OtherType", [](Artifact& a) { a.mutable_methods(0)->mutable_values(0)->mutable_type()->set_sizes(0, "5"); },
+        Damage{"OtherType",
+               [](Artifact& a) { a.mutable_methods(0)->mutable_values(0)->mutable_type()->set_sizes(0, "5"); },
                "input 0 is f32[5], block 'layer' has f32[4]"},
         Damage{"InnerValueOutOfRange", [](Artifact& a) { a.mutable_blocks(0)->mutable_ops(0)->set_inputs(0, 7); },
                "block 0, op 0: value 7 of 4"},

@@ -17,8 +17,8 @@ Artifact StoredArtifact(const aot::CompiledModel& model) {
 }
 
 int CountOps(const Method& method, Op::KindCase kind) {
-  return static_cast<int>(std::count_if(method.ops().begin(), method.ops().end(),
-                                        [kind](const Op& op) { return op.kind_case() == kind; }));
+  return static_cast<int>(
+      std::count_if(method.ops().begin(), method.ops().end(), [kind](const Op& op) { return op.kind_case() == kind; }));
 }
 
 BlockCounts CountBlocks(const aot::CompiledModel& model) {

@@ -5,12 +5,11 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <string>
-
 #include <utility>
 
 #include "absl/status/status.h"
@@ -26,7 +25,7 @@ namespace {
 constexpr int64_t kBatch = 2, kTime = 16;
 
 struct Measured {
-  double seconds = 0;
+  double seconds = 0;        // of the processor
   size_t program_bytes = 0;  // values and ops of methods and blocks
   size_t toc_bytes = 0;      // table of contents
 };
@@ -53,12 +52,12 @@ size_t ProgramBytes(const serialization::Method& method) {
 absl::StatusOr<Measured> Compile(int64_t layers, LayerCalls calls, const std::string& dump_dir = "") {
   TransformerOptions sizes;
   sizes.vocabulary = 64, sizes.width = 32, sizes.heads = 2, sizes.layers = layers, sizes.context = kTime;
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model,
                          aot::CompileModule([&] { return std::make_shared<Stack>(sizes, calls); },
                                             {torch::zeros({kBatch, kTime}, torch::kLong)}, OptionsFor(dump_dir)));
   Measured measured;
-  measured.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  measured.seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   for (const std::string& block : model.inlined_blocks()) std::printf("inlined: %s\n", block.c_str());
   COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(model.bytes(), "model", cotan::Calls::kKeep));
   for (const serialization::Method& method : file.artifact().methods()) measured.program_bytes += ProgramBytes(method);
@@ -67,21 +66,28 @@ absl::StatusOr<Measured> Compile(int64_t layers, LayerCalls calls, const std::st
   return measured;
 }
 
-absl::Status Run(const std::string& dump_dir) {
-  constexpr int kRepetitions = 3;
-  for (const auto& [calls, name] : {std::pair(LayerCalls::kInline, "inline"), std::pair(LayerCalls::kDeclared, "declared"),
-                                    std::pair(LayerCalls::kKeyed, "keyed")}) {
-    Measured shallow, deep;
-    for (int i = 0; i < kRepetitions; ++i) {
-      COTAN_ASSIGN_OR_RETURN(const Measured two, Compile(2, calls));
-      COTAN_ASSIGN_OR_RETURN(const Measured many, Compile(48, calls));
-      if (i == 0 || two.seconds < shallow.seconds) shallow = two;
-      if (i == 0 || many.seconds < deep.seconds) deep = many;
-    }
-    std::printf("%-9s 2 layers: %6.1f ms, program %8zu bytes, contents %8zu; 48 layers: %7.1f ms, program %8zu bytes, contents %8zu; "
-                "ratio %.2f\n",
-                name, shallow.seconds * 1e3, shallow.program_bytes, shallow.toc_bytes, deep.seconds * 1e3, deep.program_bytes, deep.toc_bytes,
-                deep.seconds / shallow.seconds);
+absl::Status Measure(LayerCalls calls, absl::string_view name) {
+  constexpr int kRepetitions = 5;
+  Measured shallow, deep;
+  for (int i = 0; i < kRepetitions; ++i) {
+    COTAN_ASSIGN_OR_RETURN(const Measured two, Compile(2, calls));
+    COTAN_ASSIGN_OR_RETURN(const Measured many, Compile(48, calls));
+    if (i == 0 || two.seconds < shallow.seconds) shallow = two;
+    if (i == 0 || many.seconds < deep.seconds) deep = many;
+  }
+  std::printf("%-8s  2 layers: %6.1f ms, program %7zu bytes of %7zu; 48 layers: %7.1f ms, program %7zu bytes of %7zu; ",
+              std::string(name).c_str(), shallow.seconds * 1e3, shallow.program_bytes, shallow.toc_bytes,
+              deep.seconds * 1e3, deep.program_bytes, deep.toc_bytes);
+  std::printf("%.2f times as long\n", deep.seconds / shallow.seconds);
+  return absl::OkStatus();
+}
+
+// `name`: inline, declared or keyed; "": all of them.
+absl::Status Run(absl::string_view name, const std::string& dump_dir) {
+  for (const auto& [calls, mode] :
+       {std::pair(LayerCalls::kInline, "inline"), std::pair(LayerCalls::kDeclared, "declared"),
+        std::pair(LayerCalls::kKeyed, "keyed")}) {
+    if (name.empty() || name == mode) COTAN_RETURN_IF_ERROR(Measure(calls, mode));
   }
   if (dump_dir.empty()) return absl::OkStatus();
   return Compile(48, LayerCalls::kKeyed, dump_dir).status();
@@ -91,7 +97,7 @@ absl::Status Run(const std::string& dump_dir) {
 }  // namespace cotan::testing
 
 int main(int argc, char** argv) {
-  const absl::Status status = cotan::testing::Run(argc > 1 ? argv[1] : "");
+  const absl::Status status = cotan::testing::Run(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "");
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
   return 1;

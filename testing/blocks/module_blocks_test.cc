@@ -20,9 +20,9 @@
 namespace cotan::testing {
 namespace {
 
+using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Each;
 using CallCounts = std::map<std::string, int>;
 
 template <typename Net>
@@ -34,8 +34,8 @@ aot::CompiledModel Compiling(const Tensors& inputs, aot::MethodOptions methods =
   return *std::move(model);
 }
 
-// Runs "forward" twice beside eager and compares results, buffers and accumulated gradients of parameters. The states of the two
-// start equal.
+// Runs "forward" twice beside eager and compares results, buffers and accumulated gradients of parameters. The states
+// of the two start equal.
 template <typename Net>
 void ExpectEager(const aot::CompiledModel& model, const Tensors& inputs) {
   auto compiled = Compiled::Load(model);
@@ -56,7 +56,9 @@ void ExpectEager(const aot::CompiledModel& model, const Tensors& inputs) {
     expected.backward(tangent);
     ASSERT_TRUE(autograd::Backward({results[0]}, {ToCotan(tangent)}, compiled->ops()).ok());
     for (const auto& item : net->named_parameters()) {
-      ExpectNear(ToTorch(*compiled->session().Gradient(item.key())), item.value().grad());
+      const auto parameter = compiled->session().Parameter(item.key());
+      ASSERT_TRUE(parameter.ok()) << parameter.status();
+      ExpectNear(ToTorch(parameter->grad().tensor()), item.value().grad());
     }
   }
 }

@@ -20,6 +20,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "aot/blocks/block.h"
 #include "aot/capture/effects.h"
 #include "aot/capture/number.h"
 #include "aot/frontend/pt2/op_argument.h"
@@ -171,9 +172,37 @@ std::vector<IValue> RunWithAutocast(const Node& node, const Environment& values)
   return CallSubgraph(node, SubgraphAt(node, 4), 5, values);
 }
 
-// (graph, identifier, inputs...)
+// Returns whether a result is a tensor.
+bool IsTensor(const Argument& output, const Graph& graph) {
+  const Name* name = std::get_if<Name>(&output);
+  return name != nullptr && !graph.sym_int_values.contains(name->name);
+}
+
+// (graph, identifier, inputs...): a block, if it takes and returns only tensors.
 std::vector<IValue> RunSubgraph(const Node& node, const Environment& values) {
-  return CallSubgraph(node, SubgraphAt(node, 0), 2, values);
+  const Graph& graph = SubgraphAt(node, 0);
+  std::vector<at::Tensor> inputs;
+  for (size_t i = 2; i < node.inputs.size(); ++i) {
+    const IValue value = ValueOf(node.inputs[i].value, values);
+    if (value.isTensor()) inputs.push_back(value.toTensor());
+  }
+  const auto is_tensor = [&](const Argument& output) { return IsTensor(output, graph); };
+  const bool takes_names = std::all_of(graph.inputs.begin(), graph.inputs.end(),
+                                       [](const Argument& input) { return std::holds_alternative<Name>(input); });
+  if (!takes_names || inputs.size() != graph.inputs.size() || inputs.size() + 2 != node.inputs.size() ||
+      !std::all_of(graph.outputs.begin(), graph.outputs.end(), is_tensor)) {
+    return CallSubgraph(node, graph, 2, values);
+  }
+  const auto body = [&graph](const std::vector<at::Tensor>& arguments) {
+    Environment inner;
+    for (size_t i = 0; i < arguments.size(); ++i) inner[std::get<Name>(graph.inputs[i]).name] = arguments[i];
+    RunGraph(graph, inner);
+    std::vector<at::Tensor> results;
+    for (const Argument& output : graph.outputs) results.push_back(ValueOf(output, inner).toTensor());
+    return results;
+  };
+  const std::vector<at::Tensor> results = RunBlock({.body = body}, inputs);
+  return {results.begin(), results.end()};
 }
 
 // Returns the target of a with_effects node: (token, op, arguments of the op...).

@@ -33,7 +33,7 @@ std::optional<c10::OperatorHandle> FindTarget(absl::string_view target);
 //
 // Devices become the CPU. Nodes that only check (_assert_tensor_metadata) are skipped. Supported
 // higher-order ops run one subgraph: wrap_with_set_grad_enabled, wrap_with_autocast,
-// invoke_subgraph; with_effects and print are supported as well.
+// invoke_subgraph, which is a block (aot/blocks/block.h); with_effects and print are supported as well.
 //
 // Throws std::exception, like any traced function: an argument does not match the op, a name has no
 // value, or the op throws. The message has the node and its module.
