@@ -36,8 +36,7 @@ constexpr absl::string_view kApplyOptimizer = "apply_optimizer";
 
 // Cuts a joint graph, and packs the saved values if there are saved-tensor hooks.
 absl::StatusOr<Partitioned> CutAndPack(const Graph& joint, const CompileOptions& options) {
-  COTAN_ASSIGN_OR_RETURN(Partitioned parts,
-                         Partition(joint, PartitionOptionsOf(options)));
+  COTAN_ASSIGN_OR_RETURN(Partitioned parts, Partition(joint, PartitionOptionsOf(options)));
   const SavedTensorHooks& hooks = options.saved_tensor_hooks;
   if (!hooks.is_set()) return parts;
   const PairTracer trace = [&hooks](const TensorType& type, const std::string& name) {
@@ -250,8 +249,7 @@ std::vector<std::string> UnsupportedForwardOps(const Graph& traced) {
   return {};
 }
 
-absl::StatusOr<TracedMethod> LowerMethod(absl::string_view name, TracedProgram traced,
-                                         const Compilation& compilation) {
+absl::StatusOr<TracedMethod> LowerMethod(absl::string_view name, TracedProgram traced, const Compilation& compilation) {
   TracedMethod method{std::move(traced), {}};
   const std::string& dump_dir = compilation.options.debug.dump_dir;
   MethodDraft& draft = method.drafts.emplace_back(

@@ -20,7 +20,7 @@
 
 namespace cotan::aot {
 
-// What a call of a block passes: tensors of the trace in progress and the caller's claim about their use.
+// Arguments of a call of a block: tensors of the trace in progress and the caller's claim about their use.
 struct BlockArguments {
   std::vector<ModuleState> states;  // parameters, then buffers
   std::vector<at::Tensor> inputs;   // functional

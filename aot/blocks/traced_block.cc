@@ -55,7 +55,7 @@ class StateKeeper {
   std::vector<c10::Storage> storages_;
 };
 
-// Returns the result without a view's relation to a value of the block that is no argument: nobody can observe it.
+// Returns the result without a view's relation to a value of the block that is not an argument: it is unobservable.
 at::Tensor Detached(const at::Tensor& result, const std::vector<at::Tensor>& arguments) {
   if (!result.defined() || !result.is_view()) return result;
   const at::TensorBase& base = result._base();

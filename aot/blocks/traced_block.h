@@ -47,8 +47,8 @@ struct TracedBlock {
 absl::StatusOr<TracedBlock> TraceBlock(const TensorFunction& body, absl::Span<const ModuleState> states,
                                        absl::Span<const at::Tensor> inputs, const TraceOptions& options);
 
-// Returns a text that is equal for blocks that compute the same. Names, sources and the contents of states and
-// constants are no part of it.
+// Returns a text that is equal for blocks that compute the same. It does not include names, sources and
+// the contents of states and constants.
 std::string FingerprintOf(const TracedBlock& block);
 
 }  // namespace cotan::aot

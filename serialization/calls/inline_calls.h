@@ -24,7 +24,7 @@ inline constexpr int kMaxCallDepth = 64;
 // InvalidArgument: a call names no block, or a block that does not come before the one that has the call; it has
 // another number of inputs or outputs than the block, or of other types; an index is out of range; a block lists an
 // input or output twice or has an input as output; a block has states, metadata or anything else that only an entry
-// point has; a slice is no size expression; the result would be larger than kMaxInlinedBytes or deeper than
+// point has; a slice is not a size expression; the result would be larger than kMaxInlinedBytes or deeper than
 // kMaxCallDepth. `artifact` is then unspecified.
 absl::Status InlineCalls(serialization::Artifact& artifact);
 
