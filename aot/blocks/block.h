@@ -9,9 +9,9 @@
 //   }
 //
 // While a model is traced, a call of a block becomes one op. Blocks are the same if their traces are: the same ops on
-// tensors of the same dtypes, sizes, strides and requires_grad, with the same numbers in them. Names, values of
-// parameters and captured tensors may differ. The block is partitioned, lowered, optimized and stored once; calls have
-// their own parameters, saved values and random numbers. Each call is traced to find out, unless it has a key
+// tensors of the same dtypes, sizes, strides and requires_grad, with the same numbers and captured tensors in
+// them. Names, parameters and buffers may differ. The block is partitioned, lowered, optimized and stored once; calls
+// have their own parameters, saved values and random numbers. Each call is traced to find out, unless it has a key
 // (CallKeyedBlock()). Outside of a trace, a block is an ordinary call.
 //
 // Some blocks cannot be shared and become part of the caller as without COTAN_BLOCK; CompiledModel::inlined_blocks()

@@ -188,6 +188,9 @@ std::string FingerprintOf(const TracedBlock& block) {
   for (size_t i = 0; i < block.num_results(); ++i) {
     absl::StrAppend(&text, block.is_differentiable[i] ? "d" : "n", absl::StrJoin(block.strides[i], ","), ";");
   }
+  for (const TracedState& state : block.traced.states) {
+    if (state.role == serialization::State::CONSTANT) absl::StrAppend(&text, "\n", state.initial.bytes);
+  }
   return text;
 }
 

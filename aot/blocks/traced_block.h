@@ -47,8 +47,8 @@ struct TracedBlock {
 absl::StatusOr<TracedBlock> TraceBlock(const TensorFunction& body, absl::Span<const ModuleState> states,
                                        absl::Span<const at::Tensor> inputs, const TraceOptions& options);
 
-// Returns a text that is equal for blocks that compute the same. It does not include names, sources and
-// the contents of states and constants.
+// Returns a text that is equal for blocks that compute the same, with captured tensors of the same content. It does not
+// include names, sources and the contents of states.
 std::string FingerprintOf(const TracedBlock& block);
 
 }  // namespace cotan::aot

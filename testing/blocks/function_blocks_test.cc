@@ -252,12 +252,12 @@ TEST(FunctionBlocksTest, AnInputThatIsPassedTwiceGetsBothGradients) {
 TEST(FunctionBlocksTest, AGradientInsideOfTheFunctionCallsTheBackward) {  // PT-055
   const auto body = [](at::Tensor x, at::Tensor w) { return torch::matmul(x, w).sin(); };
   const aot::TensorFunction function = [body](const Tensors& x) {
-    const at::Tensor w = x[1].detach().requires_grad_();
-    const at::Tensor loss = (COTAN_BLOCK(body, x[0], w) + COTAN_BLOCK(body, x[0], w)).sum();
+    const at::Tensor w = x[2].detach().requires_grad_();
+    const at::Tensor loss = (COTAN_BLOCK(body, x[0], w) + COTAN_BLOCK(body, x[1], w)).sum();
     return Tensors{torch::autograd::grad({loss}, {w})[0]};
   };
-  // The results of the forward calls are not used, and nothing is saved.
-  ExpectEagerWithBlocks(function, {Constant(1, {4, 4}), Constant(2, {4, 4})}, 2, {{"forward", 4}});
+  const Tensors inputs{Constant(1, {8, 512}), Constant(3, {8, 512}), Constant(2, {512, 8})};
+  ExpectEagerWithBlocks(function, inputs, 2, {{"forward", 4}});
 }
 
 TEST(FunctionBlocksTest, ADifferentiatedBackwardIsRefused) {
