@@ -10,6 +10,8 @@ where labels.txt is the output of `./bazelw query //...`. Checked are names in b
   Suite.TestName      a test in a *_test.cc of the project
   case:NAME           a case of the conformance suite
 
+and those in testing/autograd/cases.txt, whose ids must be unique and whose rows must have tests or a reason.
+
 Prints each name that does not exist with its document and line, and exits with 1 if there is one.
 """
 
@@ -59,6 +61,30 @@ def IsMissing(name, workspace, labels, tests, cases):
   return not ((workspace / name).exists() or (workspace / f"{name}.h").exists() or program in labels)
 
 
+def WrongRows(text, tests, cases):
+  """Returns (line number, message) for each row of cases.txt that is not as its head says."""
+  wrong = []
+  ids = set()
+  for number, line in enumerate(text.splitlines(), start=1):
+    if not line or line.startswith("# "):
+      continue
+    fields = line.split("\t")
+    if len(fields) not in (3, 4) or not all(fields):
+      wrong.append((number, "expected id, title, tests and, where needed, a note"))
+      continue
+    if fields[0] in ids:
+      wrong.append((number, f"the id {fields[0]} is there already"))
+    ids.add(fields[0])
+    if fields[2] == "-":
+      if len(fields) != 4:
+        wrong.append((number, f"{fields[0]} has neither a test nor a reason"))
+      continue
+    names = fields[2].split(", ")
+    wrong += [(number, f"`{name}` does not exist") for name in names
+              if not (name in tests or name.startswith("case:") and name[len("case:"):] in cases)]
+  return wrong
+
+
 def main():
   workspace = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
   labels = set(sys.stdin.read().split())
@@ -71,6 +97,10 @@ def main():
         if IsMissing(name, workspace, labels, tests, cases):
           print(f"{path.relative_to(workspace)}:{number}: `{name}` does not exist")
           missing += 1
+  path = workspace / "testing/autograd/cases.txt"
+  for number, message in WrongRows(path.read_text(), tests, cases):
+    print(f"{path.relative_to(workspace)}:{number}: {message}")
+    missing += 1
   sys.exit(1 if missing else 0)
 
 

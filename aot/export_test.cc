@@ -10,6 +10,7 @@
 #include "aot/capture/tensor_data.h"
 #include "aot/ir/text.h"
 #include "aot/ir/verifier.h"
+#include "aot/partitioner/partition.h"
 
 namespace cotan::aot {
 namespace {
@@ -209,6 +210,41 @@ TEST(ExportTest, JointGraphsNeedNoDecompositions) {
   ASSERT_TRUE(results.ok()) << results.status();
   EXPECT_TRUE(torch::allclose((*results)[1], 2 * given[1].detach()));
   EXPECT_TRUE(torch::allclose((*results)[2], 2 * given[0].detach()));
+}
+
+// The forward takes and returns what the function does, plus what it saves; the backward gets that and the tangents.
+TEST(ExportTest, SimpleJointGraphsMayBePartitioned) {
+  const TensorFunction function = [](const Tensors& in) -> Tensors { return {(in[0] * in[1]).sin(), in[1].exp()}; };
+  const Tensors given = {Parameter(), Parameter()}, plain = {given[0].detach(), given[1].detach()};
+  const auto joint = ExportJointTensorFunction(function, given, /*trace_joint=*/true);
+  ASSERT_TRUE(joint.ok()) << joint.status();
+  const auto parts = Partition(joint->graph, {.partitioner = Partitioner::kDefault});
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  ASSERT_EQ(parts->forward.inputs().size(), 2u);
+  const auto results = InterpretGraph(parts->forward, plain);
+  ASSERT_TRUE(results.ok()) << results.status();
+  const Tensors expected = function(given);
+  EXPECT_TRUE(torch::equal((*results)[0], expected[0]));
+  EXPECT_TRUE(torch::equal((*results)[1], expected[1]));
+
+  const Tensors tangents = {torch::rand({3}), torch::rand({3})};
+  Tensors arguments;
+  size_t saved = 2, tangent = 0;
+  for (const GraphInput& input : parts->backward.inputs()) {
+    if (input.kind == InputKind::kSaved) {
+      arguments.push_back((*results)[saved++]);
+    } else if (input.kind == InputKind::kTangent) {
+      arguments.push_back(tangents[tangent++]);
+    } else {
+      arguments.push_back(plain[static_cast<size_t>(input.index)]);
+    }
+  }
+  EXPECT_EQ(saved, results->size());
+  const auto gradients = InterpretGraph(parts->backward, arguments);
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  const Tensors eager = torch::autograd::grad(expected, given, tangents);
+  ASSERT_EQ(gradients->size(), 2u);
+  for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(torch::allclose((*gradients)[i], eager[i])) << i;
 }
 
 TEST(ExportTest, RefusesWhatIsNoLoss) {

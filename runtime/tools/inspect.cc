@@ -3,6 +3,7 @@
 #include "runtime/tools/inspect.h"
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -11,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "runtime/execution/effect_kernel.h"
 #include "serialization/metadata/graph_signature.h"
+#include "serialization/metadata/tree_spec.h"
 #include "serialization/metadata/view_and_mutation_meta.h"
 #include "serialization/schema/op_kind.h"
 #include "serialization/schema/tensor_type.h"
@@ -98,6 +100,18 @@ std::string MetadataText(const Method& method) {
                       metadata->ToString(signature->InputNames(), signature->user_outputs, "    "));
 }
 
+// Returns how arguments and results are nested; "" if both are flat tuples or not known.
+std::string StructureText(const Method& method) {
+  // VerifyArtifact() has checked it.
+  const absl::StatusOr<GraphSignature> signature = GraphSignature::FromProto(method.signature());
+  if (!signature.ok()) return "";
+  const auto text_of = [](absl::string_view what, const std::optional<TreeSpec>& spec) -> std::string {
+    if (!spec.has_value() || *spec == TreeSpec::FlatTuple(spec->num_leaves())) return "";
+    return absl::StrCat("  structure of ", what, ": ", spec->ToString(), "\n");
+  };
+  return absl::StrCat(text_of("arguments", signature->in_spec), text_of("results", signature->out_spec));
+}
+
 std::string MethodSummary(const Program& program, const Method& method) {
   std::string text = absl::StrCat("\n", SignatureText(program, method), "\n", OpsText(method), EffectsText(method),
                                   UpdatesText(program, method));
@@ -111,7 +125,7 @@ std::string MethodSummary(const Program& program, const Method& method) {
   if (!method.differentiable_backward().empty()) {
     absl::StrAppend(&text, "  differentiable backward: ", method.differentiable_backward(), "\n");
   }
-  return text + MetadataText(method);
+  return absl::StrCat(text, StructureText(method), MetadataText(method));
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ TEST(DonatedValuesTest, AResultIsNotDonatedThoughItIsSaved) {
   }
 }
 
-// The backward overwrites the sum, which nobody else sees.
+// The backward overwrites the sum, which is unobservable.
 Tensors SineOfAProduct(const Tensors& in) { return {in[0].mm(in[1]).sin()}; }
 
 TEST(DonatedValuesTest, ARetainedGraphKeepsItsValuesAndTheLastBackwardOverwritesThem) {

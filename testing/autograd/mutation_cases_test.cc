@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Results that nobody differentiates, writes in the function and in its backward, and values that are computed again,
+// Unused results, writes in the function and in its backward, and values that are computed again,
 // in compiled artifacts beside LibTorch eager. The issues of cases.txt.
 #include <ATen/autocast_mode.h>
 #include <gmock/gmock.h>
@@ -174,6 +174,31 @@ TEST(WrittenValuesTest, AResultThatIsSavedMayBeWrittenInTheBackward) {
   const auto model = aot::CompileFunction(function, {Leaf(0, {3})}, {});
   ASSERT_TRUE(model.ok()) << model.status();
   ExpectEager(function, {Leaf(0, {3})});
+}
+
+// Hooks belong to the version at which they were added.
+TEST(WrittenValuesTest, HooksSeeTheGradientOfTheirVersion) {
+  const auto twice_in_place = [](const Tensors& in) -> Tensors {
+    at::Tensor x = in[0];
+    x.mul_(2);
+    return {x + 0};
+  };
+  Compiled f = Compile(twice_in_place, {Leaf(0, {2}) * 1});
+  const Variable a = ToVariable(Leaf(0, {2}));
+  Compiled twice = Compile([](const Tensors& in) -> Tensors { return {in[0] * 2}; }, {Leaf(0, {2})});
+  Variable x = twice({a})[0];
+  std::vector<std::vector<double>> seen;
+  const auto note = [&](const Tensor& gradient) -> absl::StatusOr<Tensor> {
+    seen.push_back(*gradient.ToVector<double>());
+    return gradient;
+  };
+  ASSERT_TRUE(x.AddHook(note).ok());
+  f({x});
+  ASSERT_TRUE(x.AddHook(note).ok());
+  const Tensor one = ToCotan(torch::ones({2}));
+  ASSERT_TRUE(autograd::Backward({x}, {one}, f.ops()).ok());
+  EXPECT_THAT(seen, ElementsAre(ElementsAre(1, 1), ElementsAre(2, 2)));
+  ExpectNear(ToTorch(a.grad().tensor()), 4 * torch::ones({2}, torch::kDouble));
 }
 
 // --- Autocast ------------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ TEST(PartitionCasesTest, LayerNormSavesAtMostFiveValues) {
   ExpectEager(f, function, given);
 }
 
-// Sizes are symbols of both methods; they are no saved values.
+// Sizes are symbols of both methods; they are not saved.
 TEST(PartitionCasesTest, WhatOnlyNeedsSizesSavesNothing) {
   const auto function = [](const Tensors& in) -> Tensors {
     return {at::cat({in[0].expand({in[1].size(0) + in[2].size(0), in[0].size(0)}), in[1], in[2]})};
