@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "aot/aotautograd/functional_tensor.h"
 #include "aot/aotautograd/joint.h"
 #include "aot/aotautograd/materialized_grads.h"
 #include "aot/aotautograd/view_and_mutation.h"
@@ -50,6 +51,10 @@ class BackwardTracer {
   void AddGradients(const std::vector<at::Tensor>& gradients);
   // Adds the arguments that the backward writes as outputs.
   void AddBackwardMutations(const std::vector<int>& arguments);
+  // Returns the number of mutations of each output; 0 for one that is not a functional tensor or shares memory with an
+  // argument, whose mutations AddBackwardMutations() handles.
+  std::vector<uint64_t> OutputMutationCounts() const;
+  void ReportWrittenOutputs(const std::vector<uint64_t>& before);
   // Converts indexes of program arguments to those of the caller's inputs; bases have none.
   std::vector<int> CallerInputs(const std::vector<int>& arguments) const;
 
@@ -85,6 +90,7 @@ absl::Status BackwardTracer::Run() {
   }
   ReportUseBeforeNewStorage(roots);
   const std::vector<uint64_t> before = MutationCounts(trace_.arguments);
+  const std::vector<uint64_t> outputs_before = OutputMutationCounts();
   InstallEffectToken(trace_.recorder, /*index=*/1);
   MaterializedGrads materialized(trace_.recorder);
   if (roots.size() > 1) materialized.AddHooks(roots);
@@ -94,6 +100,7 @@ absl::Status BackwardTracer::Run() {
   trace_.has_backward_effects = trace_.AddTokenOutput(/*index=*/1);
   AddGradients(gradients);
   AddBackwardMutations(BackwardMutatedInputs(before, MutationCounts(trace_.arguments)));
+  ReportWrittenOutputs(outputs_before);
   return absl::OkStatus();
 }
 
@@ -200,6 +207,27 @@ void BackwardTracer::AddBackwardMutations(const std::vector<int>& arguments) {
   }
   trace_.facts.backward_mutated_inputs = arguments;
   trace_.first.facts.backward_mutated_inputs = CallerInputs(arguments);
+}
+
+std::vector<uint64_t> BackwardTracer::OutputMutationCounts() const {
+  std::vector<uint64_t> counts;
+  for (const at::Tensor& output : trace_.outputs) {
+    counts.push_back(0);
+    if (!output.defined() || !at::functionalization::impl::isFunctionalTensor(output)) continue;
+    const auto shares = [&](const at::Tensor& argument) { return argument.is_alias_of(output); };
+    if (std::any_of(trace_.arguments.begin(), trace_.arguments.end(), shares)) continue;
+    counts.back() = FunctionalWrapperOf(output)->mutation_counter();
+  }
+  return counts;
+}
+
+void BackwardTracer::ReportWrittenOutputs(const std::vector<uint64_t>& before) {
+  const std::vector<uint64_t> after = OutputMutationCounts();
+  for (size_t i = 0; i < after.size(); ++i) {
+    if (after[i] == before[i]) continue;
+    trace_.recorder.ReportUnsupported(absl::StrCat("'", trace_.output_names[i], "'"),
+                                      "the backward writes to it; let the backward write to a copy");
+  }
 }
 
 std::vector<int> BackwardTracer::CallerInputs(const std::vector<int>& arguments) const {

@@ -174,6 +174,12 @@ TEST(WrittenValuesTest, AResultThatIsSavedMayBeWrittenInTheBackward) {
   const auto model = aot::CompileFunction(function, {Leaf(0, {3})}, {});
   ASSERT_TRUE(model.ok()) << model.status();
   ExpectEager(function, {Leaf(0, {3})});
+
+  // The caller would see the write to a result itself.
+  const auto whole = [](const Tensors& in) -> Tensors { return {WritesItsResult::apply(in[0])}; };
+  const absl::Status refused = Compiled::Function(whole, {Leaf(0, {3})}, 1).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("'output.0': the backward writes to it"));
 }
 
 // Hooks belong to the version at which they were added.
