@@ -22,11 +22,11 @@ namespace cotan::aot {
 
 // Arguments of a call of a block: tensors of the trace in progress and the caller's claim about their use.
 struct BlockArguments {
-  std::vector<ModuleState> states;  // parameters, then buffers
-  std::vector<at::Tensor> inputs;   // functional
-  TensorFunction body;
-  std::string key;        // of BlockCall
-  std::string signature;  // types of states and inputs, and the modes of the thread
+  std::vector<ModuleState> states = {};  // parameters, then buffers
+  std::vector<at::Tensor> inputs = {};   // functional
+  TensorFunction body = {};
+  std::string key = {};        // of BlockCall
+  std::string signature = {};  // types of states and inputs, and the modes of the thread
 };
 
 // Blocks are numbered in the order of their first calls. Not thread-safe.
