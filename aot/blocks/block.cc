@@ -240,7 +240,9 @@ std::vector<at::Tensor> RunBlock(const BlockCall& call, const std::vector<at::Te
   BlockTable* table = BlockScope::Current();
   if (table == nullptr || CurrentRecorder() == nullptr) return call.body(inputs);
   RegisterOps();
-  BlockArguments arguments{.body = call.body, .key = call.key};
+  BlockArguments arguments;
+  arguments.body = call.body;
+  arguments.key = call.key;
   std::string reason;
   if (call.module != nullptr) reason = AddStates(*call.module, arguments.states);
   const std::string path = PathOf(arguments.states);
