@@ -85,14 +85,14 @@ void ExpectEagerWithBlocks(const aot::TensorFunction& function, const Tensors& i
 
 at::Tensor Product(const at::Tensor& x, const at::Tensor& y) { return (x * y).sin(); }
 
-TEST(FunctionBlocksTest, TwoCallsShareOneForwardAndOneBackward) {  // PT-035
+TEST(FunctionBlocksTest, TwoCallsShareOneForwardAndOneBackward) {
   const aot::TensorFunction function = [](const Tensors& x) {
     return Tensors{COTAN_BLOCK(Product, COTAN_BLOCK(Product, x[0], x[1]), x[1])};
   };
   ExpectEagerWithBlocks(function, {Leaf(1, {3, 4}), Leaf(2, {3, 4})}, 2, {{"forward", 2}, {"backward", 2}});
 }
 
-TEST(FunctionBlocksTest, NumbersInTheBodyArePartOfItsIdentity) {  // PT-036
+TEST(FunctionBlocksTest, NumbersInTheBodyArePartOfItsIdentity) {
   const aot::TensorFunction function = [](const Tensors& x) {
     at::Tensor y = x[0];
     for (const double factor : {2.0, 3.0, 2.0})
@@ -102,14 +102,14 @@ TEST(FunctionBlocksTest, NumbersInTheBodyArePartOfItsIdentity) {  // PT-036
   ExpectEagerWithBlocks(function, {Leaf(1, {5})}, 4, {{"forward", 3}, {"backward", 3}});
 }
 
-TEST(FunctionBlocksTest, SizesArePartOfTheIdentity) {  // PT-038
+TEST(FunctionBlocksTest, SizesArePartOfTheIdentity) {
   const aot::TensorFunction function = [](const Tensors& x) {
     return Tensors{COTAN_BLOCK(Product, x[0], x[0]), COTAN_BLOCK(Product, x[1], x[1])};
   };
   ExpectEagerWithBlocks(function, {Leaf(1, {8, 8}), Leaf(2, {16, 16})}, 4, {{"forward", 2}, {"backward", 2}});
 }
 
-TEST(FunctionBlocksTest, TheBackwardDoesNotRepeatAProduct) {  // PT-039
+TEST(FunctionBlocksTest, TheBackwardDoesNotRepeatAProduct) {
   const auto body = [](at::Tensor x, at::Tensor y) { return torch::sin(torch::matmul(x, y)); };
   const aot::TensorFunction function = [body](const Tensors& x) {
     return Tensors{COTAN_BLOCK(body, x[0], x[1]).sin()};
@@ -123,7 +123,7 @@ TEST(FunctionBlocksTest, TheBackwardDoesNotRepeatAProduct) {  // PT-039
   ExpectEager(function, model, inputs);
 }
 
-TEST(FunctionBlocksTest, GradientsOfSeveralUsesAreAdded) {  // PT-040
+TEST(FunctionBlocksTest, GradientsOfSeveralUsesAreAdded) {
   const auto square = [](at::Tensor x) { return x * x; };
   const auto difference = [square](at::Tensor x) { return square(x) - x.cos(); };
   const aot::TensorFunction function = [=](const Tensors& x) {
@@ -133,7 +133,7 @@ TEST(FunctionBlocksTest, GradientsOfSeveralUsesAreAdded) {  // PT-040
   ExpectEagerWithBlocks(function, {Leaf(1, {6})}, 2, {{"forward", 1}, {"backward", 1}});
 }
 
-TEST(FunctionBlocksTest, ReturnedInputsAreInlinedWithTheReason) {  // PT-043
+TEST(FunctionBlocksTest, ReturnedInputsAreInlinedWithTheReason) {
   const aot::TensorFunction function = [](const Tensors& x) {
     const auto body = [](at::Tensor a, at::Tensor b) { return std::pair(a, a * b); };
     const auto [first, second] = COTAN_BLOCK(body, x[0], x[0].view({-1}).view({2, 3}));
@@ -183,7 +183,7 @@ class Cosine : public torch::autograd::Function<Cosine> {
   }
 };
 
-TEST(FunctionBlocksTest, NodesOfUsersArePartOfTheBlock) {  // PT-044
+TEST(FunctionBlocksTest, NodesOfUsersArePartOfTheBlock) {
   const auto body = [](at::Tensor x) { return Cosine::apply(x); };
   const aot::TensorFunction function = [body](const Tensors& x) {
     return Tensors{COTAN_BLOCK(body, COTAN_BLOCK(body, x[0]))};
@@ -214,7 +214,7 @@ TEST(FunctionBlocksTest, NumbersOfTheBackwardArePartOfTheIdentity) {
   ExpectEagerWithBlocks(function, {Leaf(1, {4})}, 4, {{"forward", 2}, {"backward", 2}});
 }
 
-TEST(FunctionBlocksTest, EqualTangentsOfOneCallDoNotServeAnother) {  // PT-047
+TEST(FunctionBlocksTest, EqualTangentsOfOneCallDoNotServeAnother) {
   const auto body = [](at::Tensor x) { return std::pair(x.sin(), x.cos()); };
   const aot::TensorFunction function = [body](const Tensors& x) {
     const auto first = COTAN_BLOCK(body, x[0]);
@@ -224,7 +224,7 @@ TEST(FunctionBlocksTest, EqualTangentsOfOneCallDoNotServeAnother) {  // PT-047
   ExpectEagerWithBlocks(function, {Leaf(1, {4})}, 2, {{"forward", 2}, {"backward", 2}});
 }
 
-TEST(FunctionBlocksTest, ResultsThatNobodyUsesGetNoGradient) {  // PT-049
+TEST(FunctionBlocksTest, ResultsThatNobodyUsesGetNoGradient) {
   const auto body = [](at::Tensor x) { return std::pair(x.sin(), x.exp()); };
   const aot::TensorFunction function = [body](const Tensors& x) {
     const auto first = COTAN_BLOCK(body, x[0]);
@@ -234,7 +234,7 @@ TEST(FunctionBlocksTest, ResultsThatNobodyUsesGetNoGradient) {  // PT-049
   ExpectEagerWithBlocks(function, {Leaf(1, {4})}, 2, {{"forward", 2}, {"backward", 2}});
 }
 
-TEST(FunctionBlocksTest, InputsWithoutGradientGetNone) {  // PT-053
+TEST(FunctionBlocksTest, InputsWithoutGradientGetNone) {
   const auto body = [](at::Tensor x, at::Tensor w) { return torch::matmul(x, w).sin(); };
   const aot::TensorFunction function = [body](const Tensors& x) { return Tensors{COTAN_BLOCK(body, x[0], x[1])}; };
   const Tensors inputs{Constant(1, {4, 4}), Leaf(2, {4, 4})};
@@ -249,7 +249,7 @@ TEST(FunctionBlocksTest, AnInputThatIsPassedTwiceGetsBothGradients) {
   ExpectEagerWithBlocks(function, {Leaf(1, {4})}, 2, {{"forward", 1}, {"backward", 1}});
 }
 
-TEST(FunctionBlocksTest, AGradientInsideOfTheFunctionCallsTheBackward) {  // PT-055
+TEST(FunctionBlocksTest, AGradientInsideOfTheFunctionCallsTheBackward) {
   const auto body = [](at::Tensor x, at::Tensor w) { return torch::matmul(x, w).sin(); };
   const aot::TensorFunction function = [body](const Tensors& x) {
     const at::Tensor w = x[2].detach().requires_grad_();
@@ -284,7 +284,7 @@ class SineAndSign : public torch::autograd::Function<SineAndSign> {
   }
 };
 
-TEST(FunctionBlocksTest, ResultsWithoutGradientStayWithoutGradient) {  // PT-056
+TEST(FunctionBlocksTest, ResultsWithoutGradientStayWithoutGradient) {
   const auto body = [](at::Tensor x) {
     const variable_list results = SineAndSign::apply(x);
     return std::pair(results[0], results[1]);
@@ -315,7 +315,7 @@ TEST(FunctionBlocksTest, BlocksMayCallBlocks) {
   ExpectEager(function, model, inputs);
 }
 
-TEST(FunctionBlocksTest, SizesMayBeDynamic) {  // PT-057
+TEST(FunctionBlocksTest, SizesMayBeDynamic) {
   const auto body = [](at::Tensor x) { return (x.view({x.size(1), x.size(0)}).sin() * x.size(0)).sum(0); };
   const aot::TensorFunction function = [body](const Tensors& x) {
     return Tensors{COTAN_BLOCK(body, x[0]).sum() + COTAN_BLOCK(body, x[0] * 2).sum()};
@@ -329,7 +329,7 @@ TEST(FunctionBlocksTest, SizesMayBeDynamic) {  // PT-057
   }
 }
 
-TEST(FunctionBlocksTest, CallsOfDropoutDrawTheirOwnNumbers) {  // PT-045
+TEST(FunctionBlocksTest, CallsOfDropoutDrawTheirOwnNumbers) {
   const auto body = [](at::Tensor x) { return torch::dropout(x, 0.5, true); };
   const aot::TensorFunction function = [body](const Tensors& x) {
     return Tensors{COTAN_BLOCK(body, x[0]), COTAN_BLOCK(body, x[0])};

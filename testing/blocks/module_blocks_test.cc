@@ -99,7 +99,7 @@ struct OtherNames : torch::nn::Module {
   std::vector<std::shared_ptr<Affine>> layers;
 };
 
-TEST(ModuleBlocksTest, NamesAreNoPartOfTheIdentity) {  // PT-037
+TEST(ModuleBlocksTest, NamesAreNoPartOfTheIdentity) {
   ExpectEagerWithBlocks<OtherNames>(2, {{"forward", 5}, {"backward", 5}});
 }
 
@@ -116,7 +116,7 @@ struct Constants : torch::nn::Module {
   std::shared_ptr<Affine> second = register_module("second", std::make_shared<Affine>(5));
 };
 
-TEST(ModuleBlocksTest, ConstantsAreComparedAtEachCall) {  // PT-051
+TEST(ModuleBlocksTest, ConstantsAreComparedAtEachCall) {
   ExpectEagerWithBlocks<Constants>(4, {{"forward", 3}, {"backward", 3}});
 }
 
@@ -129,7 +129,7 @@ struct SharedWeight : torch::nn::Module {
   std::shared_ptr<Affine> layer = register_module("layer", std::make_shared<Affine>());
 };
 
-TEST(ModuleBlocksTest, GradientsOfSharedWeightsAreAdded) {  // PT-052
+TEST(ModuleBlocksTest, GradientsOfSharedWeightsAreAdded) {
   ExpectEagerWithBlocks<SharedWeight>(2, {{"forward", 2}, {"backward", 2}});
 }
 
@@ -150,7 +150,7 @@ struct Keyed : torch::nn::Module {
   std::vector<std::shared_ptr<Affine>> layers;
 };
 
-TEST(ModuleBlocksTest, EqualKeysAreOneBlock) {  // PT-054
+TEST(ModuleBlocksTest, EqualKeysAreOneBlock) {
   ExpectEagerWithBlocks<Keyed<true>>(2, {{"forward", 4}, {"backward", 4}});
 }
 
@@ -168,7 +168,7 @@ struct TwoCounts : torch::nn::Module {
   std::shared_ptr<Counter> counter = register_module("counter", std::make_shared<Counter>());
 };
 
-TEST(ModuleBlocksTest, EachCallWritesTheBuffer) {  // PT-041, PT-042
+TEST(ModuleBlocksTest, EachCallWritesTheBuffer) {
   ExpectEagerWithBlocks<TwoCounts>(2, {{"forward", 2}, {"backward", 2}});
 }
 
