@@ -115,6 +115,7 @@ std::vector<OpCase> ViewCases() {
                     {T({4, 6}), V(static_cast<int64_t>(at::kLong)), None(), None(), None(), V(false), None()}},
                    {"copy.default", {T({4, 6}), T({6}), V(false)}},
                    {"view_copy.default", {T({4, 6}), Ints({24})}},
+                   {"view_copy.dtype", {T({4, 6}), V(static_cast<int64_t>(at::kInt))}},
                    {"expand_copy.default", {T({3, 1}), Ints({3, 4}), V(false)}},
                    {"permute_copy.default", {T({2, 3, 4}), Ints({2, 0, 1})}},
                    {"transpose_copy.int", {T({2, 3, 4}), V(0), V(2)}},
@@ -140,6 +141,7 @@ std::vector<OpCase> ViewCases() {
 std::vector<OpCase> ViewAndCreationCases() {
   return {
       {"view.default", {T({4, 6}), Ints({2, 12})}},
+      {"view.dtype", {T({4, 6}), V(static_cast<int64_t>(at::kInt))}},
       {"reshape.default", {Transposed({4, 6}), Ints({3, 8})}},
       {"_unsafe_view.default", {T({4, 6}), Ints({24})}},
       {"permute.default", {T({2, 3, 4}), Ints({2, 0, 1})}},
