@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Measures the cost of a memory limit: training steps with and without a limit, in turns in one
-// process. See --help.
+// process; and the memory of training with the optimizer in the backward. See --help.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -22,6 +22,7 @@
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/session.h"
 #include "serialization/container/container.h"
+#include "testing/bench/backward_updates.h"
 #include "testing/bench/cotan_step.h"
 #include "testing/bench/measure.h"
 #include "testing/models/models.h"
@@ -32,6 +33,7 @@ ABSL_FLAG(std::vector<std::string>, limits, (std::vector<std::string>{"0.75", "0
           "limits of the step's arena, as shares of what it needs without one");
 ABSL_FLAG(double, seconds, 4, "time to spend on each side of each measurement");
 ABSL_FLAG(int, min_calls, 5, "timed steps of each side, at least");
+ABSL_FLAG(int64_t, updated_width, 1024, "width of the layers whose optimizer runs in the backward");
 
 namespace cotan::testing {
 namespace {
@@ -108,7 +110,7 @@ absl::Status Run(const char* argv0) {
                            examples::FindDataFile(argv0, absl::StrCat("testing/bench/", name, ".cotan")));
     COTAN_RETURN_IF_ERROR(MeasureModel(*model, path));
   }
-  return absl::OkStatus();
+  return PrintUpdatesInBackward({.width = absl::GetFlag(FLAGS_updated_width)});
 }
 
 }  // namespace
@@ -116,7 +118,8 @@ absl::Status Run(const char* argv0) {
 
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage(
-      "Measures training steps of Cotan whose arena is limited against the same without a limit.\n"
+      "Measures training steps of Cotan whose arena is limited against the same without a limit, and the\n"
+      "memory of training with the optimizer in the backward against that with updates after it.\n"
       "Example: memory --models=gpt --limits=0.75,0.5,0.3");
   if (const auto rest = absl::ParseCommandLine(argc, argv); rest.size() > 1) {
     absl::FPrintF(stderr, "memory: unexpected argument '%s'; see --help\n", rest[1]);
