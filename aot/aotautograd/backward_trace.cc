@@ -14,6 +14,7 @@
 #include "aot/aotautograd/functional_tensor.h"
 #include "aot/aotautograd/joint.h"
 #include "aot/aotautograd/materialized_grads.h"
+#include "aot/aotautograd/version_checks.h"
 #include "aot/aotautograd/view_and_mutation.h"
 #include "aot/capture/effects.h"
 #include "aot/capture/real_scope.h"
@@ -51,6 +52,11 @@ class BackwardTracer {
   void AddGradients(const std::vector<at::Tensor>& gradients);
   // Adds the arguments that the backward writes as outputs.
   void AddBackwardMutations(const std::vector<int>& arguments);
+  // Returns, for each argument and then each output, whether eager saves it without a check of its version. False for
+  // states, for arguments that the function writes, and for outputs that share memory with others.
+  std::vector<bool> WithoutVersionCheck(const std::vector<at::Tensor>& roots) const;
+  // Marks the graph inputs and outputs of those that the backward reads as they are.
+  void MarkWithoutVersionCheck(const std::vector<bool>& unchecked, size_t num_forward_nodes);
   // Returns the number of mutations of each output; 0 for one that is not a functional tensor or shares memory with an
   // argument, whose mutations AddBackwardMutations() handles.
   std::vector<uint64_t> OutputMutationCounts() const;
@@ -94,6 +100,8 @@ absl::Status BackwardTracer::Run() {
   InstallEffectToken(trace_.recorder, /*index=*/1);
   MaterializedGrads materialized(trace_.recorder);
   if (roots.size() > 1) materialized.AddHooks(roots);
+  const std::vector<bool> unchecked = WithoutVersionCheck(roots);
+  const size_t num_forward_nodes = trace_.recorder.graph().nodes().size();
   std::vector<at::Tensor> gradients(sources.size());
   if (!roots.empty() && !sources.empty()) gradients = Gradients(roots, tangents, sources);
   materialized.ReplaceClones();
@@ -101,6 +109,7 @@ absl::Status BackwardTracer::Run() {
   AddGradients(gradients);
   AddBackwardMutations(BackwardMutatedInputs(before, MutationCounts(trace_.arguments)));
   ReportWrittenOutputs(outputs_before);
+  MarkWithoutVersionCheck(unchecked, num_forward_nodes);
   return absl::OkStatus();
 }
 
@@ -207,6 +216,34 @@ void BackwardTracer::AddBackwardMutations(const std::vector<int>& arguments) {
   }
   trace_.facts.backward_mutated_inputs = arguments;
   trace_.first.facts.backward_mutated_inputs = CallerInputs(arguments);
+}
+
+std::vector<bool> BackwardTracer::WithoutVersionCheck(const std::vector<at::Tensor>& roots) const {
+  std::vector<at::Tensor> candidates;
+  for (size_t i = 0; i < trace_.arguments.size(); ++i) {
+    const bool is_input = trace_.GraphInputOf(static_cast<int>(i)).kind == InputKind::kUserInput;
+    const bool is_written = MutationTypeOf(trace_.facts.input_info[i]) != MutationType::kNotMutated;
+    candidates.push_back(is_input && !is_written ? trace_.arguments[i] : at::Tensor());
+  }
+  for (size_t i = 0; i < trace_.outputs.size(); ++i) {
+    const bool is_fresh = trace_.facts.output_info[i].output_type == OutputType::kNonAlias;
+    candidates.push_back(is_fresh ? trace_.outputs[i] : at::Tensor());
+  }
+  return SavedWithoutVersionCheck(roots, candidates);
+}
+
+void BackwardTracer::MarkWithoutVersionCheck(const std::vector<bool>& unchecked, size_t num_forward_nodes) {
+  Graph& graph = trace_.recorder.graph();
+  const size_t num_arguments = trace_.arguments.size();
+  for (size_t i = 0; i < num_arguments; ++i) {
+    GraphInput& input = trace_.GraphInputOf(static_cast<int>(i));
+    input.without_version_check = unchecked[i] && IsReadByBackwardAlone(graph, num_forward_nodes, input.value);
+  }
+  for (GraphOutput& output : graph.outputs()) {
+    if (output.kind != OutputKind::kUserOutput) continue;
+    output.without_version_check = unchecked[num_arguments + static_cast<size_t>(output.index)] &&
+                                   IsReadByBackwardAlone(graph, num_forward_nodes, output.value);
+  }
 }
 
 std::vector<uint64_t> BackwardTracer::OutputMutationCounts() const {

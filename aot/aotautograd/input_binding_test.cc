@@ -133,7 +133,7 @@ TEST(BindInputsTest, InputsThatDoNotOverlapStay) {
 TEST(BindInputsTest, PrefersTheBaseInAutograd) {
   const std::vector<InputDescription> inputs = {View(1, 1, 0, 4, 9), View(2, 1, 2, 4, 9)};
   ViewAndMutationMetaFields facts = Facts(inputs, 0);
-  facts.tangents.push_back({{ForwardTensor::Kind::kMutatedInput, 0}, {DType::kFloat32, {4}, {1}, 0}, ""});
+  facts.tangents.push_back({{ForwardTensor::Kind::kMutatedInput, 0}, {DType::kFloat32, {4}, {1}, 0}});
   const auto bound = BindInputs(facts, inputs);
   ASSERT_TRUE(bound.ok()) << bound.status();
   EXPECT_TRUE(bound->binding.bases[0].requires_grad);

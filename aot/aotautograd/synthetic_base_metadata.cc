@@ -182,7 +182,7 @@ void BaseMetadata::RewriteTangents(ViewAndMutationMetaFields& result) const {
     if (of_base) {
       const size_t base = static_cast<size_t>(source.index);
       const DType dtype = binding_.bases[base].geometry.dtype;
-      result.tangents.push_back({source, TangentGeometry(dtype, bases_[base].layout), ""});
+      result.tangents.push_back({source, TangentGeometry(dtype, bases_[base].layout)});
       continue;
     }
     const auto found = std::find_if(facts_.tangents.begin(), facts_.tangents.end(), [&](const TangentMeta& tangent) {

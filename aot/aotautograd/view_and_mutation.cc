@@ -77,7 +77,7 @@ absl::StatusOr<Analysis> Analyze(absl::Span<const InputAtEntry> entry, absl::Spa
     const at::Tensor& tensor = source.kind == ForwardTensor::Kind::kMutatedInput ? inputs[index]
                                : source.kind == ForwardTensor::Kind::kOutput     ? outputs[index]
                                                                                  : analysis.intermediate_bases[index];
-    facts.tangents.push_back({source, TangentGeometry(tensor), ""});
+    facts.tangents.push_back({source, TangentGeometry(tensor)});
   }
   COTAN_RETURN_IF_ERROR(facts.Validate());
   return analysis;

@@ -68,9 +68,6 @@ class Renumbering {
       }
     }
     result.flat_count = next_ - result.flat_start;
-    // The outer geometry cannot be derived from the remaining attributes.
-    result.outer_sizes_from_attribute.clear();
-    result.outer_strides_from_attribute.clear();
     return result;
   }
 

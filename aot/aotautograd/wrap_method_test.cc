@@ -24,9 +24,7 @@ FlatMeta Quantized(int start) {
                      .attributes = {{"data", PlainTensorMeta{start, {}}}, {"scale", PlainTensorMeta{start + 1, {}}}},
                      .outer_sizes = {SymInt(4)},
                      .outer_strides = {SymInt(1)},
-                     .metadata = "",
-                     .outer_sizes_from_attribute = "",
-                     .outer_strides_from_attribute = ""};
+                     .metadata = ""};
 }
 
 InputAliasInfo Input(bool requires_grad) {

@@ -137,6 +137,8 @@ struct GraphInput {
   InputKind kind = InputKind::kUserInput;
   int index = 0;     // by kind; otherwise position among inputs of this kind
   std::string name;  // state name, or the user's name ("input.0")
+  // If it is saved for the backward: its version is not checked.
+  bool without_version_check = false;
 };
 
 struct GraphOutput {
@@ -145,6 +147,8 @@ struct GraphOutput {
   OutputKind kind = OutputKind::kUserOutput;
   int index = 0;
   std::string name;
+  // If it is saved for the backward: its version is not checked.
+  bool without_version_check = false;
 };
 
 // Nodes in execution order: a node uses only inputs and results of earlier

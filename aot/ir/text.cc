@@ -30,6 +30,9 @@ constexpr absl::string_view kOutputKinds[] = {"user_output",    "mutated_input",
                                               "state_update",   "intermediate_base", "input_update", "input_storage",
                                               "shared_storage", "backward_update",   "token_output"};
 
+// Ends the line of an input or output.
+constexpr char kWithoutVersionCheck[] = " without_version_check";
+
 // Assigns numbers to values in the order of the calls of Name().
 class Numbering {
  public:
@@ -310,23 +313,25 @@ class GraphParser {
   absl::Status ParseInput(Cursor& cursor, InputKind kind, const std::vector<ValueId>& results,
                           const std::vector<std::string>& names) {
     if (results.size() != 1 || results[0] == kNoValue) return absl::InvalidArgumentError("an input defines one value");
-    GraphInput input{results[0], kind, 0, ""};
+    GraphInput input{.value = results[0], .kind = kind};
     COTAN_RETURN_IF_ERROR(cursor.Expect(" "));
     COTAN_ASSIGN_OR_RETURN(input.index, cursor.Int());
     COTAN_RETURN_IF_ERROR(cursor.Expect(" "));
     COTAN_ASSIGN_OR_RETURN(input.name, cursor.String());
+    input.without_version_check = cursor.Consume(kWithoutVersionCheck);
     if (graph_.value(input.value).name.empty()) graph_.value(input.value).name = input.name;
     graph_.inputs().push_back(std::move(input));
     return Define(results, names);
   }
 
   absl::Status ParseOutput(Cursor& cursor, OutputKind kind) {
-    GraphOutput output{kNoValue, kind, 0, ""};
+    GraphOutput output{.kind = kind};
     COTAN_ASSIGN_OR_RETURN(output.index, cursor.Int());
     COTAN_RETURN_IF_ERROR(cursor.Expect(" "));
     COTAN_ASSIGN_OR_RETURN(output.name, cursor.String());
     COTAN_RETURN_IF_ERROR(cursor.Expect(" = "));
     COTAN_ASSIGN_OR_RETURN(output.value, ParseValueOrNone(cursor));
+    output.without_version_check = cursor.Consume(kWithoutVersionCheck);
     graph_.outputs().push_back(std::move(output));
     return absl::OkStatus();
   }
@@ -449,7 +454,8 @@ std::string PrintGraph(const Graph& graph) {
   for (const GraphInput& input : graph.inputs()) {
     numbering.Define(input.value);
     absl::StrAppend(&text, "  ", PrintDefinition(graph, numbering, input.value, input.name), " = ",
-                    InputKindName(input.kind), " ", input.index, " ", Quote(input.name), "\n");
+                    InputKindName(input.kind), " ", input.index, " ", Quote(input.name),
+                    input.without_version_check ? kWithoutVersionCheck : "", "\n");
   }
   for (const Node& node : graph.nodes()) {
     for (const ValueId output : node.outputs) {
@@ -459,7 +465,7 @@ std::string PrintGraph(const Graph& graph) {
   }
   for (const GraphOutput& output : graph.outputs()) {
     absl::StrAppend(&text, "  ", OutputKindName(output.kind), " ", output.index, " ", Quote(output.name), " = ",
-                    numbering.Name(output.value), "\n");
+                    numbering.Name(output.value), output.without_version_check ? kWithoutVersionCheck : "", "\n");
   }
   return text + "}\n";
 }

@@ -18,7 +18,8 @@
 //   }
 //
 // Types are DTYPE[sizes] and, unless row-major, {dim_order}; a string after a type is the value's
-// name (an input's is by default that of the input); `_` is an absent result. Arguments: none,
+// name (an input's is by default that of the input); `_` is an absent result. Inputs and outputs
+// may end with " without_version_check". Arguments: none,
 // %value, {%value, none} (tensor list), true, 3 or (s0 * 2) (integer), 1.5 (number), "text", f32
 // (dtype), [1, s0] (integers), floats[1.0], bools[true].
 #ifndef COTAN_AOT_IR_TEXT_H_

@@ -10,7 +10,7 @@ namespace {
 constexpr absl::string_view kEverything = R"(graph @step {
   %0: f32[32,784] = user_input 0 "input.0"
   %1: f32[10,784]{1,0} = parameter 3 "0.we\"ight"
-  %2: i64[(s0 * 2),max(s1, 1)] = constant 0 ""
+  %2: i64[(s0 * 2),max(s1, 1)] = constant 0 "" without_version_check
   %3: f32[784,10] "a name" = aten.t.default(%1) from "0, the first"
   %4: f32[], _ = aten.many.Overload(%0, none, {%1, none}, {}, true, false, -3, (s0 // 2), 1.5, inf, "te\"xt", f32, [1, s0, max(s0, 1)], [], floats[1.0, 2.5], floats[], bools[true, false], bools[])
   %5: f32[32,1], %6: f32[32,784] = cotan.expr(%0) {
@@ -21,6 +21,7 @@ constexpr absl::string_view kEverything = R"(graph @step {
   }
   aten.effect.default()
   user_output 0 "output.0" = %3
+  user_output 1 "output.1" = %0 without_version_check
   gradient 1 "x" = none
   state_update 0 "rng" = %4
 }

@@ -114,6 +114,7 @@ absl::StatusOr<Graph> LowerToPrims(const Graph& traced, CallLowering* calls) {
   Lowering lowering(&graph, &builder);
   for (const GraphInput& input : graph.inputs()) {
     const ValueId value = lowered.AddInput(graph.value(input.value).type, input.kind, input.index, input.name);
+    lowered.inputs().back().without_version_check = input.without_version_check;
     lowering.Map(input.value, value);
   }
   if (calls != nullptr) calls->Start(graph);
@@ -129,6 +130,7 @@ absl::StatusOr<Graph> LowerToPrims(const Graph& traced, CallLowering* calls) {
   for (const GraphOutput& output : graph.outputs()) {
     const ValueId value = output.value == kNoValue ? kNoValue : lowering.Mapped(output.value);
     lowered.AddOutput(value, output.kind, output.index, output.name);
+    lowered.outputs().back().without_version_check = output.without_version_check;
   }
   COTAN_RETURN_IF_ERROR(EliminateDeadCode(lowered).status());
   return lowered;

@@ -72,6 +72,8 @@ void AppendSaved(bool is_input, bool is_donated, SavedForBackward& saved) {
   if (!saved.is_input().empty() || saved.num_tensors() == 0) saved.add_is_input(is_input);
   if (is_donated) saved.add_donated(saved.num_tensors());
   saved.set_num_tensors(saved.num_tensors() + 1);
+  // The values without check must be the last ones. A check that eager does not make can only refuse a call.
+  saved.clear_num_tensors_without_version_check();
 }
 
 void EraseSaved(uint32_t index, SavedForBackward& saved) {
@@ -168,6 +170,8 @@ SavedValues::Access SavedValues::AccessTo(uint32_t value, int dropped, int befor
 // Adds the ways to compute a saved value again: its producer alone, then with more and more of the
 // producers of its operands.
 void SavedValues::AddCandidates(int saved, std::vector<Candidate>& candidates) const {
+  const auto unchecked = static_cast<int>(forward_.metadata().saved().num_tensors_without_version_check());
+  if (saved >= num_saved() - unchecked) return;  // the backward reads its content at that time
   const uint32_t value = SavedValue(saved);
   const uint32_t taken = backward_.inputs(saved);
   const int producer = facts_.producer[value];

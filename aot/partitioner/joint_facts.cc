@@ -65,7 +65,7 @@ void MarkForward(JointFacts& facts) {
   }
 }
 
-// Sets is_read and must_save.
+// Sets is_read, must_save and without_version_check.
 void MarkRead(JointFacts& facts) {
   const auto read = [&](ValueId id) {
     if (id != kNoValue && !facts.dependent[JointFacts::At(id)]) facts.is_read[JointFacts::At(id)] = true;
@@ -80,6 +80,16 @@ void MarkRead(JointFacts& facts) {
     read(output.value);
     const ValueId written = facts.joint->inputs()[static_cast<size_t>(output.index)].value;
     if (!facts.is_state[JointFacts::At(written)]) facts.must_save[JointFacts::At(written)] = true;
+  }
+  const auto mark = [&](ValueId id) {
+    if (id == kNoValue || !facts.is_read[JointFacts::At(id)] || facts.is_state[JointFacts::At(id)]) return;
+    facts.must_save[JointFacts::At(id)] = facts.without_version_check[JointFacts::At(id)] = true;
+  };
+  for (const GraphInput& input : facts.joint->inputs()) {
+    if (input.without_version_check) mark(input.value);
+  }
+  for (const GraphOutput& output : facts.joint->outputs()) {
+    if (output.without_version_check) mark(output.value);
   }
 }
 
@@ -117,7 +127,7 @@ absl::StatusOr<JointFacts> JointFactsOf(const Graph& joint) {
   const auto size = static_cast<size_t>(joint.num_values());
   facts.producer.assign(size, nullptr);
   for (std::vector<bool>* flags : {&facts.dependent, &facts.is_state, &facts.is_input, &facts.in_forward,
-                                   &facts.is_output, &facts.is_read, &facts.must_save}) {
+                                   &facts.is_output, &facts.is_read, &facts.must_save, &facts.without_version_check}) {
     flags->assign(size, false);
   }
   if (!ClassifyInputs(facts)) {

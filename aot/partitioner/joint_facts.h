@@ -26,7 +26,9 @@ struct JointFacts {
   std::vector<bool> in_forward;
   std::vector<bool> is_output;  // of the forward
   std::vector<bool> is_read;    // by the backward, which does not compute it by itself
-  std::vector<bool> must_save;  // the backward writes to the tensor that the forward got
+  // The backward writes to the tensor that the forward got, or reads its content at that time (without_version_check).
+  std::vector<bool> must_save;
+  std::vector<bool> without_version_check;  // saved last
 
   static size_t At(ValueId id) { return static_cast<size_t>(id); }
   const TensorType& TypeOf(ValueId id) const { return joint->value(id).type; }

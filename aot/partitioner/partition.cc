@@ -60,6 +60,7 @@ class Programs {
     int count = 0;
     for (const ValueId id : SavedInOrder()) {
       forward.AddOutput(id, OutputKind::kSaved, count, absl::StrCat("saved.", count));
+      forward.outputs().back().without_version_check = facts_.without_version_check[At(id)];
       ++count;
     }
     forward.nodes().remove_if([&](const Node& node) { return facts_.RunsBackward(node); });
@@ -78,6 +79,8 @@ class Programs {
         if (id != kNoValue && IsSaved(id)) saved.push_back(id);
       }
     }
+    std::stable_partition(saved.begin(), saved.end(),
+                          [&](ValueId id) { return !facts_.without_version_check[At(id)]; });
     return saved;
   }
 

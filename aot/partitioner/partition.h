@@ -16,7 +16,8 @@ namespace cotan::aot {
 
 // Forward and backward of a method pair.
 //   forward:  inputs of the joint graph but the tangents; outputs: mutated
-//             inputs, user outputs, saved values (OutputKind::kSaved).
+//             inputs, user outputs, saved values (OutputKind::kSaved; those
+//             without_version_check last).
 //   backward: inputs: saved values (InputKind::kSaved, same order), tangents,
 //             and those parameters, buffers, constants and the RNG state that
 //             it reads and that the forward does not mutate; outputs: the

@@ -143,6 +143,30 @@ TEST(PartitionTest, ABackwardThatWritesToAnInputGetsThatInput) {
   EXPECT_EQ(parts->backward.outputs()[2].index, 2);
 }
 
+// Its content at the time of the backward counts, so that it is not computed again.
+TEST(PartitionTest, ValuesWithoutVersionCheckAreSavedLastAndAsTheyAre) {
+  const Partitioned cut = Cut(R"(graph @joint {
+  %0: f32[4] = user_input 0 "x" without_version_check
+  %1: f32[4] = user_input 1 "w"
+  %2: f32[4] = tangent 0 "t"
+  %3: f32[4] = tangent 1 "u"
+  %4: f32[4] = aten.mul.Tensor(%0, %1)
+  %5: f32[4] = aten.mul.Tensor(%1, %1)
+  %6: f32[4] = aten.mul.Tensor(%2, %0)
+  %7: f32[4] = aten.mul.Tensor(%3, %5)
+  %8: f32[4] = aten.mul.Tensor(%7, %1)
+  %9: f32[4] = aten.add.Tensor(%6, %8, 1)
+  user_output 0 "y" = %4
+  user_output 1 "z" = %5 without_version_check
+  gradient 1 "w" = %9
+})");
+  std::vector<bool> unchecked;
+  for (const GraphOutput& output : cut.forward.outputs()) {
+    if (output.kind == OutputKind::kSaved) unchecked.push_back(output.without_version_check);
+  }
+  EXPECT_EQ(unchecked, (std::vector<bool>{false, true, true}));
+}
+
 TEST(PartitionTest, APolicyChoosesWhatIsSaved) {
   const Graph joint = LoweredFrom(R"(graph @joint {
   %0: f32[64,64] = user_input 0 "x"

@@ -31,6 +31,9 @@ serialization::SavedForBackward DescribeSaved(const Graph& forward) {
     const ValueId owner = root_of(output.value);
     if (!is_input.contains(owner) && holders[owner] == 1) saved.add_donated(saved.num_tensors());
     saved.set_num_tensors(saved.num_tensors() + 1);
+    if (output.without_version_check) {
+      saved.set_num_tensors_without_version_check(saved.num_tensors_without_version_check() + 1);
+    }
   }
   return saved;
 }

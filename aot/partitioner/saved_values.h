@@ -10,7 +10,7 @@
 namespace cotan::aot {
 
 // Describes the outputs of kind kSaved of a lowered forward, in order. A saved value is donated if
-// it shares memory with no input and no other output.
+// it shares memory with no input and no other output. Values without_version_check are the last ones.
 serialization::SavedForBackward DescribeSaved(const Graph& forward);
 
 }  // namespace cotan::aot

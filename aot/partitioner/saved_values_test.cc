@@ -24,13 +24,14 @@ TEST(DescribeSavedTest, DonatedAreValuesThatNobodyElseSees) {
   saved_output 1 "saved.1" = %2
   saved_output 2 "saved.2" = %3
   saved_output 3 "saved.3" = %1
-  saved_output 4 "saved.4" = %5
+  saved_output 4 "saved.4" = %5 without_version_check
 })");
   ASSERT_TRUE(forward.ok()) << forward.status();
   const serialization::SavedForBackward saved = DescribeSaved(*forward);
   EXPECT_EQ(saved.num_tensors(), 5u);
   EXPECT_THAT(saved.is_input(), ElementsAre(true, false, false, false, false));
   EXPECT_THAT(saved.donated(), ElementsAre(1u, 4u));
+  EXPECT_EQ(saved.num_tensors_without_version_check(), 1u);
 }
 
 }  // namespace

@@ -47,6 +47,7 @@ class Canonicalizer {
     rewritten_.name = graph_.name;
     for (const GraphInput& input : graph_.inputs()) {
       names_[input.value] = rewritten_.AddInput(graph_.value(input.value).type, input.kind, input.index, input.name);
+      rewritten_.inputs().back().without_version_check = input.without_version_check;
     }
     for (const Node& node : graph_.nodes()) {
       b_.set_source(node.source);
@@ -62,6 +63,7 @@ class Canonicalizer {
     for (const GraphOutput& output : graph_.outputs()) {
       const ValueId value = output.value == kNoValue ? kNoValue : names_.at(output.value);
       rewritten_.AddOutput(value, output.kind, output.index, output.name);
+      rewritten_.outputs().back().without_version_check = output.without_version_check;
     }
     graph_ = std::move(rewritten_);
     COTAN_RETURN_IF_ERROR(EliminateDeadCode(graph_).status());

@@ -68,9 +68,7 @@ void DeriveReturnsAndTangents(const ViewAndMutationMetaFields& facts, DerivedMet
     derived.forward_returns.push_back({tensor, /*is_tensor_alias=*/false});
     derived.tangent_sources.push_back(tensor);
   }
-  derived.num_outputs_rng_offset = facts.is_rng_op_functionalized ? 1 : 0;
   derived.num_forward_returns = static_cast<int>(derived.forward_returns.size());
-  derived.num_forward = derived.num_forward_returns + derived.num_outputs_rng_offset;
 }
 
 void DeriveTangentTypes(const ViewAndMutationMetaFields& facts, DerivedMetadata& derived) {
@@ -93,11 +91,9 @@ DerivedMetadata DerivedMetadata::Of(const ViewAndMutationMetaFields& facts) {
   DeriveTangentTypes(facts, derived);
 
   const SavedForBackward saved = facts.saved.value_or(SavedForBackward());
-  derived.tensors_saved_for_backwards = saved.Tensors(derived.num_forward);
-  derived.tensors_saved_for_backwards_with_vc_check = saved.TensorsWithVersionCheck(derived.num_forward);
-  derived.tensors_saved_for_backwards_no_vc_check = saved.TensorsWithoutVersionCheck(derived.num_forward);
-  derived.opaque_objects_saved_for_backwards = saved.OpaqueObjects(derived.num_forward);
-  derived.symints_saved_for_backwards = saved.SymInts(derived.num_forward);
+  derived.tensors_saved_for_backwards = saved.Tensors(derived.num_forward_returns);
+  derived.tensors_saved_for_backwards_with_vc_check = saved.TensorsWithVersionCheck(derived.num_forward_returns);
+  derived.tensors_saved_for_backwards_no_vc_check = saved.TensorsWithoutVersionCheck(derived.num_forward_returns);
   return derived;
 }
 

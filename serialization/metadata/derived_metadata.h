@@ -47,11 +47,9 @@ struct DerivedMetadata {
   int num_tensor_outputs = 0;
 
   bool dynamic_outputs = false;  // some output has a dynamic dimension
-  int num_outputs_rng_offset = 0;
-  // Written-back inputs, outputs and intermediate bases.
+  // Written-back inputs, outputs and intermediate bases: the index of the first saved value. (The reference also has
+  // num_forward, which differs by a returned RNG offset; here that is a state.)
   int num_forward_returns = 0;
-  // num_forward_returns and the RNG offset if there is one: the index of the first saved value.
-  int num_forward = 0;
 
   // Length = num_forward_returns.
   std::vector<ForwardReturn> forward_returns;
@@ -60,12 +58,10 @@ struct DerivedMetadata {
   // Length = number of tangents: name of the wrapper type, "" for a plain tensor.
   std::vector<std::string> tangent_types;
 
-  // Positions among the forward's returns; all are empty, at num_forward, without recorded saved values.
+  // Positions among the forward's returns; all are empty, at num_forward_returns, without recorded saved values.
   SavedSlice tensors_saved_for_backwards;
   SavedSlice tensors_saved_for_backwards_with_vc_check;
   SavedSlice tensors_saved_for_backwards_no_vc_check;
-  SavedSlice opaque_objects_saved_for_backwards;
-  SavedSlice symints_saved_for_backwards;
 
   // Inputs that require grad and that the backward mutates: an error with create_graph.
   std::vector<int> backward_mutated_inputs_requiring_grad;

@@ -96,27 +96,21 @@ TEST(DerivedMetadata, AutogradDoesNotSeeAliasesAmongTheForwardReturns) {
   EXPECT_EQ(derived.num_forward_returns, 10);
 }
 
-TEST(DerivedMetadata, SavedValuesBeginAfterTheRngOffset) {
+TEST(DerivedMetadata, SavedValuesBeginAfterTheForwardReturns) {
   ViewAndMutationMetaFields facts = Example();
-  facts.is_rng_op_functionalized = true;
   facts.saved.emplace();
   facts.saved->num_tensors = 3;
   facts.saved->num_tensors_without_version_check = 1;
-  facts.saved->num_symints = 2;
   const DerivedMetadata derived = DerivedMetadata::Of(facts);
-  EXPECT_EQ(derived.num_outputs_rng_offset, 1);
-  EXPECT_EQ(derived.num_forward, 11);
-  EXPECT_EQ(derived.tensors_saved_for_backwards, (SavedSlice{11, 14}));
-  EXPECT_EQ(derived.tensors_saved_for_backwards_with_vc_check, (SavedSlice{11, 13}));
-  EXPECT_EQ(derived.tensors_saved_for_backwards_no_vc_check, (SavedSlice{13, 14}));
-  EXPECT_EQ(derived.opaque_objects_saved_for_backwards.size(), 0);
-  EXPECT_EQ(derived.symints_saved_for_backwards, (SavedSlice{14, 16}));
+  EXPECT_EQ(derived.num_forward_returns, 10);
+  EXPECT_EQ(derived.tensors_saved_for_backwards, (SavedSlice{10, 13}));
+  EXPECT_EQ(derived.tensors_saved_for_backwards_with_vc_check, (SavedSlice{10, 12}));
+  EXPECT_EQ(derived.tensors_saved_for_backwards_no_vc_check, (SavedSlice{12, 13}));
 }
 
 TEST(DerivedMetadata, NothingIsSavedBeforePartitioning) {
   const DerivedMetadata derived = DerivedMetadata::Of(Example());
   EXPECT_EQ(derived.tensors_saved_for_backwards, (SavedSlice{10, 10}));
-  EXPECT_EQ(derived.symints_saved_for_backwards, (SavedSlice{10, 10}));
 }
 
 TEST(DerivedMetadata, DynamicOutputsHaveADynamicDimension) {

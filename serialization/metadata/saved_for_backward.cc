@@ -36,32 +36,20 @@ absl::Status ValidateCount(absl::string_view field, int count) {
 
 }  // namespace
 
-SavedSlice SavedForBackward::Tensors(int num_forward) const { return {num_forward, num_forward + num_tensors}; }
+SavedSlice SavedForBackward::Tensors(int first) const { return {first, first + num_tensors}; }
 
-SavedSlice SavedForBackward::TensorsWithVersionCheck(int num_forward) const {
-  return {num_forward, num_forward + num_tensors - num_tensors_without_version_check};
+SavedSlice SavedForBackward::TensorsWithVersionCheck(int first) const {
+  return {first, first + num_tensors - num_tensors_without_version_check};
 }
 
-SavedSlice SavedForBackward::TensorsWithoutVersionCheck(int num_forward) const {
-  return {TensorsWithVersionCheck(num_forward).end, Tensors(num_forward).end};
-}
-
-SavedSlice SavedForBackward::OpaqueObjects(int num_forward) const {
-  const int begin = Tensors(num_forward).end;
-  return {begin, begin + num_opaque_objects};
-}
-
-SavedSlice SavedForBackward::SymInts(int num_forward) const {
-  const int begin = OpaqueObjects(num_forward).end;
-  return {begin, begin + num_symints};
+SavedSlice SavedForBackward::TensorsWithoutVersionCheck(int first) const {
+  return {TensorsWithVersionCheck(first).end, Tensors(first).end};
 }
 
 absl::Status SavedForBackward::Validate(absl::string_view field) const {
   COTAN_RETURN_IF_ERROR(ValidateCount(absl::StrCat(field, ".num_tensors"), num_tensors));
   COTAN_RETURN_IF_ERROR(
       ValidateCount(absl::StrCat(field, ".num_tensors_without_version_check"), num_tensors_without_version_check));
-  COTAN_RETURN_IF_ERROR(ValidateCount(absl::StrCat(field, ".num_opaque_objects"), num_opaque_objects));
-  COTAN_RETURN_IF_ERROR(ValidateCount(absl::StrCat(field, ".num_symints"), num_symints));
   if (num_tensors_without_version_check > num_tensors) {
     return InvalidField(absl::StrCat(field, ".num_tensors_without_version_check"), num_tensors_without_version_check,
                         " of ", num_tensors, " saved tensors");
@@ -86,9 +74,6 @@ absl::StatusOr<SavedForBackward> SavedForBackward::FromProto(const serialization
   COTAN_ASSIGN_OR_RETURN(
       saved.num_tensors_without_version_check,
       ParseCount(absl::StrCat(field, ".num_tensors_without_version_check"), proto.num_tensors_without_version_check()));
-  COTAN_ASSIGN_OR_RETURN(saved.num_opaque_objects,
-                         ParseCount(absl::StrCat(field, ".num_opaque_objects"), proto.num_opaque_objects()));
-  COTAN_ASSIGN_OR_RETURN(saved.num_symints, ParseCount(absl::StrCat(field, ".num_symints"), proto.num_symints()));
   saved.is_input.assign(proto.is_input().begin(), proto.is_input().end());
   COTAN_ASSIGN_OR_RETURN(saved.donated, ParseIndexes(absl::StrCat(field, ".donated"), proto.donated()));
   for (int i = 0; i < proto.dynamic_tensors_size(); ++i) {
@@ -107,8 +92,6 @@ serialization::SavedForBackward SavedForBackward::ToProto() const {
   serialization::SavedForBackward proto;
   proto.set_num_tensors(static_cast<uint32_t>(num_tensors));
   proto.set_num_tensors_without_version_check(static_cast<uint32_t>(num_tensors_without_version_check));
-  proto.set_num_opaque_objects(static_cast<uint32_t>(num_opaque_objects));
-  proto.set_num_symints(static_cast<uint32_t>(num_symints));
   for (bool value : is_input) proto.add_is_input(value);
   AddIndexes(donated, proto.mutable_donated());
   for (const DynamicDims& entry : dynamic_tensors) {

@@ -32,20 +32,14 @@ struct SavedForBackward {
 
   int num_tensors = 0;
   int num_tensors_without_version_check = 0;
-  int num_opaque_objects = 0;
-  int num_symints = 0;
   std::vector<bool> is_input;  // per saved tensor, or empty
   std::vector<int> donated;    // saved tensors, ascending
   std::vector<DynamicDims> dynamic_tensors;
 
-  // Return the positions of saved values among the forward returns; the first one is at `num_forward`.
-  SavedSlice Tensors(int num_forward) const;
-  SavedSlice TensorsWithVersionCheck(int num_forward) const;
-  SavedSlice TensorsWithoutVersionCheck(int num_forward) const;
-  SavedSlice OpaqueObjects(int num_forward) const;
-  SavedSlice SymInts(int num_forward) const;
-  // Returns the number of saved values of all kinds.
-  int size() const { return num_tensors + num_opaque_objects + num_symints; }
+  // Return the positions of saved values among the forward returns; the first one is at `first`.
+  SavedSlice Tensors(int first) const;
+  SavedSlice TensorsWithVersionCheck(int first) const;
+  SavedSlice TensorsWithoutVersionCheck(int first) const;
 
   // Returns InvalidArgument, with the member's path below `field`, for a count outside [0, kMaxCount]; more
   // tensors without version check than tensors; indexes that are out of range or do not ascend; a donated

@@ -12,8 +12,6 @@ SavedForBackward Example() {
   SavedForBackward saved;
   saved.num_tensors = 5;
   saved.num_tensors_without_version_check = 2;
-  saved.num_opaque_objects = 1;
-  saved.num_symints = 3;
   saved.is_input = {true, false, false, true, false};
   saved.donated = {1, 4};
   saved.dynamic_tensors = {{0, {1}}, {3, {0, 1}}};
@@ -27,9 +25,6 @@ TEST(SavedForBackward, PartsFollowEachOtherAfterTheOtherReturns) {
   EXPECT_EQ(saved.TensorsWithVersionCheck(4), (SavedSlice{4, 7}));
   EXPECT_EQ(saved.TensorsWithoutVersionCheck(4), (SavedSlice{7, 9}));
   EXPECT_EQ(saved.Tensors(4), (SavedSlice{4, 9}));
-  EXPECT_EQ(saved.OpaqueObjects(4), (SavedSlice{9, 10}));
-  EXPECT_EQ(saved.SymInts(4), (SavedSlice{10, 13}));
-  EXPECT_EQ(saved.size(), 9);
 }
 
 TEST(SavedForBackward, RoundTrips) {
@@ -70,8 +65,8 @@ TEST(SavedForBackward, RefusesCountsThatContradictEachOther) {
   saved.is_input.pop_back();
   EXPECT_EQ(RefusalOf(saved), "saved.is_input: 4 entries for 5 saved tensors");
   saved = Example();
-  saved.num_symints = kMaxCount + 1;
-  EXPECT_EQ(RefusalOf(saved), "saved.num_symints: 16777217 is outside [0, 16777216]");
+  saved.num_tensors = kMaxCount + 1;
+  EXPECT_EQ(RefusalOf(saved), "saved.num_tensors: 16777217 is outside [0, 16777216]");
 }
 
 }  // namespace

@@ -38,7 +38,6 @@ std::string ToString(const ForwardTensor& tensor);
 struct TangentMeta {
   ForwardTensor source;
   TensorGeometry expected;
-  std::string origin;
   friend bool operator==(const TangentMeta&, const TangentMeta&) = default;
 };
 
@@ -67,7 +66,6 @@ struct ViewAndMutationMetaFields {
   std::vector<std::string> tokens;
   int num_backward_tokens = 0;
   std::vector<int> backward_mutated_inputs;
-  bool is_rng_op_functionalized = false;
   std::vector<int> indices_of_inputs_to_detach;
   std::optional<SubclassMeta> subclass_meta;
 

@@ -34,7 +34,7 @@ ViewAndMutationMetaFields Example() {
   facts.output_info = {Output(OutputType::kNonAlias), Output(OutputType::kAliasOfIntermediateSaveAsOutput, 0),
                        Output(OutputType::kAliasOfIntermediate, 0)};
   facts.num_intermediate_bases = 1;
-  facts.tangents = {{{Kind::kOutput, 0}, Vector(), ""}, {{Kind::kIntermediateBase, 0}, Vector(), ""}};
+  facts.tangents = {{{Kind::kOutput, 0}, Vector()}, {{Kind::kIntermediateBase, 0}, Vector()}};
   return facts;
 }
 

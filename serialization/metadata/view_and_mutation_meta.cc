@@ -43,7 +43,6 @@ absl::StatusOr<TangentMeta> ParseTangent(const serialization::TangentMeta& proto
   COTAN_ASSIGN_OR_RETURN(tangent.source, ParseSource(proto, absl::StrCat(field, ".source")));
   COTAN_ASSIGN_OR_RETURN(tangent.expected,
                          TensorGeometry::FromProto(proto.expected(), absl::StrCat(field, ".expected")));
-  tangent.origin = proto.origin();
   return tangent;
 }
 
@@ -62,7 +61,6 @@ serialization::TangentMeta TangentToProto(const TangentMeta& tangent) {
       break;
   }
   *proto.mutable_expected() = tangent.expected.ToProto();
-  proto.set_origin(tangent.origin);
   return proto;
 }
 
@@ -161,7 +159,6 @@ absl::StatusOr<ViewAndMutationMeta> ViewAndMutationMeta::FromProto(const ProtoMe
     COTAN_ASSIGN_OR_RETURN(facts.saved, SavedForBackward::FromProto(proto.saved(), "saved"));
   }
   facts.tokens.assign(proto.tokens().begin(), proto.tokens().end());
-  facts.is_rng_op_functionalized = proto.is_rng_op_functionalized();
   return Create(std::move(facts));
 }
 
@@ -184,7 +181,6 @@ serialization::ViewAndMutationMeta ViewAndMutationMeta::ToProto() const {
   if (facts_.deterministic.has_value()) proto.set_deterministic(*facts_.deterministic);
   if (facts_.saved.has_value()) *proto.mutable_saved() = facts_.saved->ToProto();
   for (const std::string& token : facts_.tokens) proto.add_tokens(token);
-  proto.set_is_rng_op_functionalized(facts_.is_rng_op_functionalized);
   return proto;
 }
 

@@ -38,7 +38,6 @@ class Generator {
     if (facts.is_train) facts.saved = Saved();
     if (Coin()) facts.tokens = {"ordered", "print"};
     facts.num_backward_tokens = Below(3);
-    facts.is_rng_op_functionalized = Coin();
     if (Coin()) AddTangents(facts);
     if (with_wrappers) AddWrappers(facts);
     return facts;
@@ -160,8 +159,6 @@ class Generator {
     SavedForBackward saved;
     saved.num_tensors = Below(6);
     saved.num_tensors_without_version_check = Below(saved.num_tensors + 1);
-    saved.num_opaque_objects = Below(2);
-    saved.num_symints = Below(3);
     saved.donated = Subset(saved.num_tensors);
     if (Coin()) {
       saved.is_input.assign(static_cast<size_t>(saved.num_tensors), true);
@@ -173,7 +170,7 @@ class Generator {
 
   void AddTangents(ViewAndMutationMetaFields& facts) {
     for (const ForwardTensor& source : DerivedMetadata::Of(facts).tangent_sources) {
-      facts.tangents.push_back({source, Geometry(/*with_offset=*/false), Coin() ? "model.cc:12" : ""});
+      facts.tangents.push_back({source, Geometry(/*with_offset=*/false)});
     }
   }
 
@@ -323,7 +320,7 @@ TEST(ViewAndMutationMeta, EachFieldTakesPartInEquality) {
   EXPECT_FALSE(*ViewAndMutationMeta::Create(facts) == empty);
   facts.saved.emplace();
   ViewAndMutationMetaFields more = facts;
-  more.saved->num_symints = 1;
+  more.saved->num_tensors = 1;
   EXPECT_FALSE(*ViewAndMutationMeta::Create(facts) == *ViewAndMutationMeta::Create(more));
 }
 

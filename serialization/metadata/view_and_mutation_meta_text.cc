@@ -56,7 +56,6 @@ std::string Headline(const ViewAndMutationMetaFields& facts) {
   if (facts.grad_enabled_mutation.has_value()) {
     parts.push_back(absl::StrCat("leaves gradients ", *facts.grad_enabled_mutation ? "enabled" : "disabled"));
   }
-  if (facts.is_rng_op_functionalized) parts.push_back("returns the RNG offset");
   return absl::StrJoin(parts, "; ");
 }
 
@@ -100,8 +99,7 @@ void WriteOutputs(const ViewAndMutationMetaFields& facts, Names names, Writer& w
 void WriteTangents(const ViewAndMutationMetaFields& facts, Writer& writer) {
   for (size_t i = 0; i < facts.tangents.size(); ++i) {
     const TangentMeta& tangent = facts.tangents[i];
-    writer.Line("tangent ", i, " of ", ToString(tangent.source), ": ", tangent.expected.ToString(),
-                tangent.origin.empty() ? "" : ", from ", tangent.origin);
+    writer.Line("tangent ", i, " of ", ToString(tangent.source), ": ", tangent.expected.ToString());
   }
 }
 
@@ -129,10 +127,6 @@ void WriteSaved(const ViewAndMutationMetaFields& facts, const DerivedMetadata& d
   if (saved.num_tensors_without_version_check > 0) {
     absl::StrAppend(&text, ", ", saved.num_tensors_without_version_check, " without version check");
   }
-  if (saved.num_opaque_objects > 0) {
-    absl::StrAppend(&text, ", ", saved.num_opaque_objects, " opaque objects");
-  }
-  if (saved.num_symints > 0) absl::StrAppend(&text, ", ", saved.num_symints, " symints");
   if (!saved.donated.empty()) {
     absl::StrAppend(&text, ", donated: ", absl::StrJoin(saved.donated, " "));
   }

@@ -30,10 +30,9 @@ ViewAndMutationMetaFields Example() {
   facts.output_info[1].base_index = 4;
   facts.output_info[1].view_steps = {view::Permute{{1, 0}}};
   facts.output_info[2].scalar = int64_t{32};
-  facts.tangents = {{{ForwardTensor::Kind::kOutput, 0}, {DType::kFloat32, {}, {}, 0}, "loss.cc:7"}};
+  facts.tangents = {{{ForwardTensor::Kind::kOutput, 0}, {DType::kFloat32, {}, {}, 0}}};
   facts.saved.emplace();
   facts.saved->num_tensors = 2;
-  facts.saved->num_symints = 1;
   facts.saved->donated = {1};
   facts.tokens = {"ordered"};
   return facts;
@@ -51,9 +50,9 @@ TEST(ViewAndMutationMetaText, ShowsInputsOutputsAndWhatIsSaved) {
   output 0 "loss": non_alias, requires grad
   output 1 "view": alias_of_input 4 through permute(1, 0)
   output 2: the value 32
-  tangent 0 of output 0: f32[]{}, from loss.cc:7
+  tangent 0 of output 0: f32[]{}
   effects: ordered
-  saved for the backward: 2 tensors (forward returns 3-4), 1 symints, donated: 1
+  saved for the backward: 2 tensors (forward returns 3-4), donated: 1
 )");
 }
 

@@ -70,8 +70,6 @@ absl::StatusOr<WrapperMeta> ParseWrapper(const serialization::WrapperMeta& proto
   COTAN_ASSIGN_OR_RETURN(meta.outer_strides,
                          ParseSymInts(absl::StrCat(field, ".outer_strides"), proto.outer_strides()));
   meta.metadata = proto.metadata();
-  meta.outer_sizes_from_attribute = proto.outer_sizes_from_attribute();
-  meta.outer_strides_from_attribute = proto.outer_strides_from_attribute();
   return meta;
 }
 
@@ -106,16 +104,6 @@ class FlatCursor {
   }
 
  private:
-  static absl::Status CheckPlainAttribute(const WrapperMeta& meta, const std::string& name, const std::string& field) {
-    if (name.empty()) return absl::OkStatus();
-    for (const WrapperAttribute& attribute : meta.attributes) {
-      if (attribute.name == name && !std::holds_alternative<OpaqueMeta>(attribute.value)) {
-        return absl::OkStatus();
-      }
-    }
-    return InvalidField(field, "\"", name, "\" is not a tensor attribute of ", meta.type_name);
-  }
-
   absl::Status CheckOwnFields(const WrapperMeta& meta, const std::string& field) const {
     if (meta.type_name.empty()) return InvalidField(absl::StrCat(field, ".type_name"), "is empty");
     if (meta.flat_start != next_) {
@@ -132,10 +120,7 @@ class FlatCursor {
       return InvalidField(Element(absl::StrCat(field, ".attributes"), i), "the name \"", meta.attributes[i].name,
                           "\" occurs twice");
     }
-    COTAN_RETURN_IF_ERROR(
-        CheckPlainAttribute(meta, meta.outer_sizes_from_attribute, absl::StrCat(field, ".outer_sizes_from_attribute")));
-    return CheckPlainAttribute(meta, meta.outer_strides_from_attribute,
-                               absl::StrCat(field, ".outer_strides_from_attribute"));
+    return absl::OkStatus();
   }
 
   int next_ = 0;
@@ -175,8 +160,6 @@ serialization::WrapperMeta WrapperToProto(const WrapperMeta& meta) {
   AddSymInts(meta.outer_sizes, proto.mutable_outer_sizes());
   AddSymInts(meta.outer_strides, proto.mutable_outer_strides());
   proto.set_metadata(meta.metadata);
-  proto.set_outer_sizes_from_attribute(meta.outer_sizes_from_attribute);
-  proto.set_outer_strides_from_attribute(meta.outer_strides_from_attribute);
   return proto;
 }
 

@@ -52,8 +52,6 @@ struct WrapperMeta {
   SymIntVector outer_sizes;
   SymIntVector outer_strides;
   std::string metadata;
-  std::string outer_sizes_from_attribute;    // "" = none
-  std::string outer_strides_from_attribute;  // "" = none
   friend bool operator==(const WrapperMeta& a, const WrapperMeta& b);
 };
 
@@ -66,8 +64,7 @@ struct WrapperAttribute {
 inline bool operator==(const WrapperMeta& a, const WrapperMeta& b) {
   return a.type_name == b.type_name && a.flat_start == b.flat_start && a.flat_count == b.flat_count &&
          a.attributes == b.attributes && a.outer_sizes == b.outer_sizes && a.outer_strides == b.outer_strides &&
-         a.metadata == b.metadata && a.outer_sizes_from_attribute == b.outer_sizes_from_attribute &&
-         a.outer_strides_from_attribute == b.outer_strides_from_attribute;
+         a.metadata == b.metadata;
 }
 
 // One tensor of the user: a flat value or a wrapper.
@@ -90,8 +87,7 @@ bool HasWrappers(absl::Span<const FlatMeta> metas);
 
 // Returns InvalidArgument, with the member's path below `field`, unless the tensors take the flat values 0,
 // 1, 2, ... in order without gaps, and each wrapper has a type name, unique attribute names, a flat_count
-// equal to the sum of its attributes' counts, as many strides as sizes, and tensor attributes with the
-// names outer_sizes_from_attribute and outer_strides_from_attribute, unless these are empty.
+// equal to the sum of its attributes' counts, and as many strides as sizes.
 absl::Status ValidateFlatMetas(absl::Span<const FlatMeta> metas, absl::string_view field);
 
 // Converts without ValidateFlatMetas(). InvalidArgument: a kind that is not set; a count above kMaxCount; a

@@ -31,7 +31,6 @@ std::vector<FlatMeta> Nested() {
   jagged.flat_count = 3;
   jagged.attributes = {
       {"values", Quantized(1)}, {"offsets", PlainTensorMeta{3, {}}}, {"pool", OpaqueMeta{"pool_id", "7"}}};
-  jagged.outer_sizes_from_attribute = "values";
   return {PlainTensorMeta{0, TensorGeometry{DType::kFloat32, {2}, {1}, 0}}, std::move(jagged)};
 }
 
@@ -89,19 +88,6 @@ TEST(WrapperMeta, RefusesTwoAttributesOfOneName) {
   std::vector<FlatMeta> metas = Nested();
   Jagged(metas).attributes[1].name = "values";
   EXPECT_EQ(RefusalOf(metas), "inputs[1].wrapper.attributes[1]: the name \"values\" occurs twice");
-}
-
-TEST(WrapperMeta, RefusesSizesFromWhatIsNoTensorAttribute) {
-  std::vector<FlatMeta> metas = Nested();
-  Jagged(metas).outer_sizes_from_attribute = "lengths";
-  EXPECT_EQ(RefusalOf(metas),
-            "inputs[1].wrapper.outer_sizes_from_attribute: \"lengths\" is not a tensor attribute of "
-            "jagged");
-  metas = Nested();
-  Jagged(metas).outer_strides_from_attribute = "pool";
-  EXPECT_EQ(RefusalOf(metas),
-            "inputs[1].wrapper.outer_strides_from_attribute: \"pool\" is not a tensor attribute of "
-            "jagged");
 }
 
 TEST(WrapperMeta, RefusesTypesWithoutNameAndStridesWithoutSizes) {

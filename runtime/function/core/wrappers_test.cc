@@ -21,9 +21,7 @@ FlatMeta Quantized(int start) {
                      .attributes = {{"data", PlainTensorMeta{start, {}}}, {"scale", PlainTensorMeta{start + 1, {}}}},
                      .outer_sizes = {SymInt(2)},
                      .outer_strides = {SymInt(1)},
-                     .metadata = "axis=0",
-                     .outer_sizes_from_attribute = "",
-                     .outer_strides_from_attribute = ""};
+                     .metadata = "axis=0"};
 }
 
 FlatMeta Pair() {
@@ -34,9 +32,7 @@ FlatMeta Pair() {
                                     {"t", PlainTensorMeta{2, {}}}},
                      .outer_sizes = {},
                      .outer_strides = {},
-                     .metadata = "",
-                     .outer_sizes_from_attribute = "",
-                     .outer_strides_from_attribute = ""};
+                     .metadata = ""};
 }
 
 Variable Number(float value) { return Variable(*Tensor::Scalar(value)); }

@@ -157,7 +157,6 @@ void CompareFunction(const ViewAndMutationMetaFields& facts, const Json& golden,
   d.Expect("static_input_indices", facts.static_input_indices, golden["static_input_indices"].get<std::vector<int>>());
   d.Expect("num_backward_tokens", facts.num_backward_tokens, golden["num_backward_tokens"].get<int>());
   d.Expect("number of tokens", static_cast<int>(facts.tokens.size()), golden["tokens"].get<int>());
-  d.Expect("is_rng_op_functionalized", facts.is_rng_op_functionalized, golden["is_rng_op_functionalized"].get<bool>());
   // The reference sets it after the analysis: before that, the record has null.
   // The corpus was traced with deterministic algorithms disabled.
   d.Expect("deterministic", Text(facts.deterministic),
@@ -184,9 +183,7 @@ void CompareDerived(const DerivedMetadata& derived, const Json& golden, Differen
   expect("num_outputs_aliased_to_intermediates", derived.num_outputs_aliased_to_intermediates);
   expect("num_outputs_aliased", derived.num_outputs_aliased);
   expect("dynamic_outputs", derived.dynamic_outputs);
-  expect("num_outputs_rng_offset", derived.num_outputs_rng_offset);
   expect("num_forward_returns", derived.num_forward_returns);
-  expect("num_forward", derived.num_forward);
 }
 
 // --- Tangents -----------------------------------------------------------------------
@@ -408,7 +405,7 @@ void CompareMetadata(const serialization::Method& method, const Json& facts, con
   const bool wrapped = !analysis["metadata_after_wrappers"].is_null();
   CompareBackwardMutations(ProgramMetadata(method), analysis[wrapped ? "metadata_after_wrappers" : "metadata_user"], d);
   if (const auto meta = ViewAndMutationMeta::FromProto(ProgramMetadata(method)); meta.ok()) {
-    CompareSaved(*meta, analysis, /*has_symints=*/false, d);
+    CompareSaved(*meta, analysis, d);
   }
 }
 
@@ -426,7 +423,7 @@ void CompareDynamicMetadata(const serialization::Method& method, const Json& fac
   CompareAnalysis(method, at_sizes_of_case, "dynamic_keep_false", d, symbols);
   const Json& analysis = analyses["dynamic_keep_false"];
   const auto meta = ViewAndMutationMeta::FromProto(ProgramMetadata(method));
-  if (analysis.contains("metadata_final_diff") && meta.ok()) CompareSaved(*meta, analysis, /*has_symints=*/true, d);
+  if (analysis.contains("metadata_final_diff") && meta.ok()) CompareSaved(*meta, analysis, d);
 }
 
 }  // namespace cotan::conformance

@@ -14,9 +14,9 @@ namespace cotan::conformance {
 // Compares the inputs that the backward writes.
 void CompareBackwardMutations(const serialization::ViewAndMutationMeta& meta, const Json& golden, Differences& d);
 
-// Compares the saved values. `has_symints`: the reference saves sizes, which here are the call's own.
+// Compares the saved values.
 // Which values are saved is compared with Differences::ExpectOfPartition().
-void CompareSaved(const ViewAndMutationMeta& meta, const Json& analysis, bool has_symints, Differences& d);
+void CompareSaved(const ViewAndMutationMeta& meta, const Json& analysis, Differences& d);
 
 }  // namespace cotan::conformance
 
