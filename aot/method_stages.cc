@@ -69,8 +69,10 @@ absl::Status SeedTangent(Graph& graph, Compilation& compilation) {
 
 absl::Status AddOptimizer(TracedMethod& method, Compilation& compilation) {
   MethodDraft& step = method.drafts[0];
-  COTAN_ASSIGN_OR_RETURN(const NewStates slots, AppendOptimizer(*compilation.options.optimizer, step.graph));
-  if (compilation.blocks != nullptr) COTAN_RETURN_IF_ERROR(OutlineUpdates(slots, *compilation.blocks, step.graph));
+  std::optional<OutlinedUpdates> sharing;
+  if (compilation.blocks != nullptr) sharing.emplace(step.graph, *compilation.blocks);
+  COTAN_ASSIGN_OR_RETURN(const NewStates slots, AppendOptimizer(*compilation.options.optimizer, step.graph,
+                                                                sharing.has_value() ? &*sharing : nullptr));
   step.dump.Write("optimizer", step.graph);
   compilation.artifact.AddTracedStates(method.traced, step.graph);
   compilation.artifact.AddStates(slots);

@@ -127,13 +127,15 @@ absl::Status CheckStorageMutation(const InputAliasInfo& info) {
 
 // Returns for each input the input whose storage at entry `set_` gave it; -1 without one.
 std::vector<int> StorageSourcesOf(absl::Span<const InputAtEntry> entry, absl::Span<const at::Tensor> inputs) {
+  absl::flat_hash_map<const void*, int> first_of_storage;
+  for (size_t i = 0; i < entry.size(); ++i) {
+    first_of_storage.try_emplace(StorageAtEntry(entry[i]), static_cast<int>(i));
+  }
   std::vector<int> sources;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const auto source = std::find_if(entry.begin(), entry.end(), [&](const InputAtEntry& other) {
-      return StorageAddress(inputs[i]) != StorageAtEntry(entry[i]) &&
-             StorageAddress(inputs[i]) == StorageAtEntry(other);
-    });
-    sources.push_back(source == entry.end() ? -1 : static_cast<int>(source - entry.begin()));
+    const void* storage = StorageAddress(inputs[i]);
+    const auto source = storage == StorageAtEntry(entry[i]) ? first_of_storage.end() : first_of_storage.find(storage);
+    sources.push_back(source == first_of_storage.end() ? -1 : source->second);
   }
   return sources;
 }

@@ -219,6 +219,7 @@ absl::Status BaseChooser::CheckViewsOfShrunkInputs() const {
   const int count = static_cast<int>(inputs_.size());
   for (int i = 0; i < count; ++i) {
     COTAN_RETURN_IF_ERROR(CheckResultsInFinalView(i));
+    if (!info(i).mutates_metadata) continue;  // it does not shrink
     for (int j = 0; j < count; ++j) {
       const bool is_view = input(j).requires_grad && input(j).base.has_value() &&
                            input(j).base->identity == input(i).identity && input(j).dtype == input(i).dtype;

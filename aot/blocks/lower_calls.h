@@ -16,21 +16,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "aot/blocks/block_table.h"
+#include "aot/ir/call_node.h"
 #include "aot/ir/graph.h"
 #include "aot/lowering/lower.h"
 #include "aot/partitioner/partition.h"
 #include "serialization/schema/program.pb.h"
 
 namespace cotan::aot {
-
-// A graph that was added to the artifact as a block.
-struct AddedBlock {
-  uint32_t block = 0;                    // index in the artifact; unused if there are no outputs
-  std::vector<size_t> inputs = {};       // graph inputs that it takes; others are unused
-  std::vector<TensorType> outputs = {};  // types of what it returns
-  // By graph output with a value: {it is an input, index among inputs of the graph or outputs of the block}.
-  std::vector<std::pair<bool, size_t>> values = {};
-};
 
 // The forward of a block, and its backward if there is one, as blocks of the artifact.
 struct LoweredBlock {

@@ -44,11 +44,6 @@ double LargestMagnitude(const TensorData& tensor) {
   return 0;
 }
 
-bool Reads(const Graph& graph, absl::string_view state) {
-  return std::any_of(graph.inputs().begin(), graph.inputs().end(),
-                     [&](const GraphInput& input) { return input.name == state; });
-}
-
 std::string RngBytes(uint64_t seed) {
   const uint64_t words[2] = {seed, 0};
   return std::string(reinterpret_cast<const char*>(words), sizeof(words));
@@ -56,38 +51,42 @@ std::string RngBytes(uint64_t seed) {
 
 }  // namespace
 
-bool ArtifactBuilder::Has(absl::string_view name) const {
-  return std::any_of(states_.begin(), states_.end(), [&](const State& state) { return state.name() == name; });
+State* ArtifactBuilder::AddState(const std::string& name) {
+  if (!names_.insert(name).second) return nullptr;
+  State& state = states_.emplace_back();
+  state.set_name(name);
+  return &state;
 }
 
 void ArtifactBuilder::AddTracedStates(const TracedProgram& traced, const Graph& graph) {
+  absl::flat_hash_set<absl::string_view> read;
+  for (const GraphInput& input : graph.inputs()) read.insert(input.name);
   for (const TracedState& traced_state : traced.states) {
-    const bool is_constant = traced_state.role == State::CONSTANT;
-    if (Has(traced_state.name) || (is_constant && !Reads(graph, traced_state.name))) continue;
-    State& state = states_.emplace_back();
-    state.set_name(traced_state.name);
-    state.set_role(traced_state.role);
-    *state.mutable_type() = TypeOf(traced_state.initial);
-    state.set_segment(writer_.AddSegment(traced_state.initial.bytes));
-    state.set_requires_grad(traced_state.requires_grad);
-    state.set_persistent(traced_state.persistent);
-    for (const std::string& alias : traced_state.aliases) state.add_aliases(alias);
+    if (traced_state.role == State::CONSTANT && !read.contains(traced_state.name)) continue;
+    State* state = AddState(traced_state.name);
+    if (state == nullptr) continue;
+    state->set_role(traced_state.role);
+    *state->mutable_type() = TypeOf(traced_state.initial);
+    state->set_segment(writer_.AddSegment(traced_state.initial.bytes));
+    state->set_requires_grad(traced_state.requires_grad);
+    state->set_persistent(traced_state.persistent);
+    for (const std::string& alias : traced_state.aliases) state->add_aliases(alias);
   }
   for (const GraphInput& input : graph.inputs()) {
-    if (input.kind != InputKind::kRngState || Has(input.name)) continue;
-    State& state = states_.emplace_back();
-    state.set_name(input.name);
-    state.set_role(State::RNG);
-    state.mutable_type()->set_dtype(serialization::DTYPE_I64);
-    state.mutable_type()->add_sizes("2");
-    state.set_segment(writer_.AddSegment(RngBytes(seed_)));
-    state.set_persistent(true);
+    if (input.kind != InputKind::kRngState) continue;
+    State* state = AddState(input.name);
+    if (state == nullptr) continue;
+    state->set_role(State::RNG);
+    state->mutable_type()->set_dtype(serialization::DTYPE_I64);
+    state->mutable_type()->add_sizes("2");
+    state->set_segment(writer_.AddSegment(RngBytes(seed_)));
+    state->set_persistent(true);
   }
 }
 
 void ArtifactBuilder::AddStates(absl::Span<const State> states) {
   for (const State& state : states) {
-    if (!Has(state.name())) states_.push_back(state);
+    if (names_.insert(state.name()).second) states_.push_back(state);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -46,12 +47,14 @@ class ArtifactBuilder {
   absl::StatusOr<std::string> Build(std::string producer) &&;
 
  private:
-  bool Has(absl::string_view name) const;
+  // Returns the state of this name, which it adds; null if there is one.
+  serialization::State* AddState(const std::string& name);
   serialization::ReferenceTensor ReferenceOf(const TensorData& tensor, double slack);
 
   uint64_t seed_;
   serialization::Artifact artifact_;
   std::vector<serialization::State> states_;
+  absl::flat_hash_set<std::string> names_;  // of the states
   ArtifactWriter writer_;
 };
 

@@ -12,9 +12,11 @@
 
 #include <memory>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "aot/capture/dispatch_keys.h"
 #include "aot/capture/proxy_tensor.h"
 #include "aot/capture/real_scope.h"
@@ -45,19 +47,14 @@ std::vector<Registered> RegisteredTensors(const torch::nn::Module& module) {
   return all;
 }
 
-ModuleState* FindTensor(std::vector<ModuleState>& states, const at::Tensor& tensor) {
-  for (ModuleState& state : states) {
-    if (state.tensor.is_same(tensor)) return &state;
-  }
-  return nullptr;
-}
-
 // Returns the states of a new module. InvalidArgument: one of them is not a proxy.
 absl::StatusOr<std::vector<ModuleState>> CollectStates(const torch::nn::Module& module) {
   std::vector<ModuleState> states;
+  absl::flat_hash_map<const at::TensorImpl*, size_t> state_of;
   for (const Registered& registered : RegisteredTensors(module)) {
-    if (ModuleState* tied = FindTensor(states, registered.tensor)) {
-      tied->aliases.push_back(registered.name);
+    const at::TensorImpl* const tensor = registered.tensor.unsafeGetTensorImpl();
+    if (const auto tied = state_of.find(tensor); tied != state_of.end()) {
+      states[tied->second].aliases.push_back(registered.name);
       continue;
     }
     const ProxyTensorImpl* proxy = ProxyOf(registered.tensor);
@@ -67,6 +64,7 @@ absl::StatusOr<std::vector<ModuleState>> CollectStates(const torch::nn::Module& 
                        "' was not created by an op inside the factory. Create it there (torch::empty, zeros, "
                        "arange, ...), and give its content as CompileOptions.module.initial_values"));
     }
+    state_of.emplace(tensor, states.size());
     ModuleState& state = states.emplace_back();
     state.name = registered.name;
     state.role = registered.role;
@@ -198,12 +196,14 @@ TensorFunction TraceableModule::forward() const {
 }
 
 void TraceableModule::RefuseReplacedTensors() const {
+  absl::flat_hash_map<absl::string_view, const at::Tensor*> tensor_of;
+  for (const ModuleState& state : states_) {
+    tensor_of.emplace(state.name, &state.tensor);
+    for (const std::string& alias : state.aliases) tensor_of.emplace(alias, &state.tensor);
+  }
   for (const Registered& registered : RegisteredTensors(*instance_.module)) {
-    bool found = false;
-    for (const ModuleState& state : states_) {
-      found |= Names(state, registered.name) && state.tensor.is_same(registered.tensor);
-    }
-    if (found) continue;
+    const auto found = tensor_of.find(registered.name);
+    if (found != tensor_of.end() && found->second->is_same(registered.tensor)) continue;
     CurrentRecorder()->ReportUnsupported(absl::StrCat("'", registered.name, "'"),
                                          "forward() replaced or registered it; write to a tensor that the "
                                          "constructor registers in place instead (copy_)");

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "aot/ir/expr_text.h"
 #include "aot/ir/prim_node.h"
 #include "aot/ir/prim_verifier.h"
@@ -199,7 +200,9 @@ class GraphVerifier {
     }
     for (const GraphOutput& output : graph_.outputs()) {
       if (output.value == kNoValue && output.kind == OutputKind::kGradient) continue;
-      COTAN_RETURN_IF_ERROR(CheckUse(output.value, absl::StrCat("output '", output.name, "'")));
+      if (IsDefined(output.value)) continue;
+      return absl::InternalError(
+          absl::StrCat("output '", output.name, "' uses %", output.value, ", which is not defined before"));
     }
     return absl::OkStatus();
   }
@@ -225,10 +228,7 @@ class GraphVerifier {
     return absl::OkStatus();
   }
 
-  absl::Status CheckUse(ValueId id, absl::string_view where) const {
-    if (InRange(id) && defined_[static_cast<size_t>(id)]) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat(where, " uses %", id, ", which is not defined before"));
-  }
+  bool IsDefined(ValueId id) const { return InRange(id) && defined_[static_cast<size_t>(id)]; }
 
   absl::Status VerifyNode(const Node& node) {
     const std::optional<PrimOp> prim = PrimOpOf(node);
@@ -236,22 +236,20 @@ class GraphVerifier {
       return absl::InternalError(absl::StrCat("op '", node.op, "' is neither a prim op nor of another known dialect"));
     }
     if (prim.has_value()) COTAN_RETURN_IF_ERROR(VerifyPrim(*prim, node));
-    std::vector<TensorType> inputs;
-    for (const ValueId id : TensorOperands(node)) {
-      if (id == kNoValue) continue;
-      COTAN_RETURN_IF_ERROR(CheckUse(id, "node"));
-      inputs.push_back(graph_.value(id).type);
+    const std::vector<ValueId> operands = TensorOperands(node);
+    for (const ValueId id : operands) {
+      if (id == kNoValue || IsDefined(id)) continue;
+      return absl::InternalError(absl::StrCat("node uses %", id, ", which is not defined before"));
     }
-    std::vector<TensorType> outputs;
     for (const ValueId id : node.outputs) {
-      if (id == kNoValue) continue;
-      COTAN_RETURN_IF_ERROR(Define(id, node.op));
-      outputs.push_back(graph_.value(id).type);
+      if (id != kNoValue) COTAN_RETURN_IF_ERROR(Define(id, node.op));
     }
     const bool is_epilogue = prim == PrimOp::kMatmulEpilogue;
     if ((node.op == kExprOp || is_epilogue) != (node.expr != nullptr)) {
       return absl::InternalError("exactly cotan.expr and prim.matmul_epilogue carry a program");
     }
+    if (node.expr == nullptr) return absl::OkStatus();
+    std::vector<TensorType> inputs = TypesOf(operands);
     if (is_epilogue) {
       if (inputs.size() < 2 || inputs[0].sizes.size() != 2 || inputs[1].sizes.size() != 2) {
         return absl::InternalError("takes two matrices");
@@ -260,7 +258,17 @@ class GraphVerifier {
       inputs.erase(inputs.begin());
       inputs[0] = product;
     }
-    return node.expr == nullptr ? absl::OkStatus() : VerifyExpr(*node.expr, inputs, outputs);
+    return VerifyExpr(*node.expr, inputs, TypesOf(node.outputs));
+  }
+
+  // Returns the types of the values, without absent ones.
+  std::vector<TensorType> TypesOf(absl::Span<const ValueId> values) const {
+    std::vector<TensorType> types;
+    types.reserve(values.size());
+    for (const ValueId id : values) {
+      if (id != kNoValue) types.push_back(graph_.value(id).type);
+    }
+    return types;
   }
 
   const Graph& graph_;

@@ -5,6 +5,7 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -13,6 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "aot/ir/builder.h"
 #include "aot/ir/expr_text.h"
+#include "aot/optimizer/option_ranges.h"
+#include "aot/optimizer/shared_update.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {
@@ -23,10 +26,6 @@ using serialization::State;
 constexpr char kStepState[] = "optimizer.step";
 constexpr char kScaleState[] = "loss_scale";
 constexpr char kGrowthState[] = "loss_scale.growth_tracker";
-
-std::string SlotName(absl::string_view parameter, absl::string_view slot) {
-  return absl::StrCat("optimizer.", parameter, ".", slot);
-}
 
 std::string AccumulatorName(absl::string_view parameter) { return absl::StrCat("gradient.", parameter); }
 
@@ -42,40 +41,6 @@ State MakeState(std::string name, State::Role role, const TensorType& type, doub
   return state;
 }
 
-absl::Status CheckRange(absl::string_view what, double value, double low, double high) {
-  if (value >= low && value < high) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("optimizer: ", what, " is ", value, ", expected a number in [", low, ", ", high, ")"));
-}
-
-absl::Status Check(const OptimizerOptions& options) {
-  constexpr double kAny = std::numeric_limits<double>::infinity();
-  if (const auto* sgd = std::get_if<SgdOptions>(&options)) {
-    COTAN_RETURN_IF_ERROR(CheckRange("lr", sgd->lr, 0, kAny));
-    COTAN_RETURN_IF_ERROR(CheckRange("momentum", sgd->momentum, 0, kAny));
-    COTAN_RETURN_IF_ERROR(CheckRange("weight_decay", sgd->weight_decay, 0, kAny));
-    if (sgd->nesterov && (sgd->momentum == 0 || sgd->dampening != 0)) {
-      return absl::InvalidArgumentError("optimizer: Nesterov momentum requires a momentum and zero dampening");
-    }
-    return absl::OkStatus();
-  }
-  const AdamOptions& adam = std::get<AdamOptions>(options);
-  COTAN_RETURN_IF_ERROR(CheckRange("lr", adam.lr, 0, kAny));
-  COTAN_RETURN_IF_ERROR(CheckRange("beta1", adam.beta1, 0, 1));
-  COTAN_RETURN_IF_ERROR(CheckRange("beta2", adam.beta2, 0, 1));
-  COTAN_RETURN_IF_ERROR(CheckRange("eps", adam.eps, 0, kAny));
-  return CheckRange("weight_decay", adam.weight_decay, 0, kAny);
-}
-
-absl::Status Check(const LossScaling& scaling) {
-  constexpr double kAny = std::numeric_limits<double>::infinity();
-  constexpr double kTiny = std::numeric_limits<double>::min();
-  COTAN_RETURN_IF_ERROR(CheckRange("initial_scale", scaling.initial_scale, kTiny, kAny));
-  COTAN_RETURN_IF_ERROR(CheckRange("growth_factor", scaling.growth_factor, 1, kAny));
-  COTAN_RETURN_IF_ERROR(CheckRange("backoff_factor", scaling.backoff_factor, kTiny, 1));
-  return CheckRange("growth_interval", scaling.growth_interval, 1, kAny);
-}
-
 State ScaleState(const LossScaling& scaling) {
   return MakeState(kScaleState, State::OPTIMIZER_SLOT, {DType::kFloat32, {}, {}}, scaling.initial_scale, "");
 }
@@ -85,12 +50,16 @@ struct Target {
   std::string name;
   Tensor parameter;
   Tensor gradient;
+  bool is_shared = false;  // the update may be a call
+  size_t num_steps = 0;    // of Updater::gradient_steps_ that `gradient` has passed
 };
 
 // Emits the updates of all parameters into one graph.
 class Updater {
  public:
-  Updater(const OptimizerConfig& config, Graph* graph) : config_(config), graph_(graph), b_(graph) {}
+  // `sharing` may be null.
+  Updater(const OptimizerConfig& config, UpdateSharing* sharing, Graph* graph)
+      : config_(config), sharing_(sharing), graph_(graph), b_(graph) {}
 
   Tensor Value(ValueId id) { return b_.Value(id); }
 
@@ -101,15 +70,14 @@ class Updater {
 
   absl::StatusOr<NewStates> Run(std::vector<Target> targets) {
     COTAN_RETURN_IF_ERROR(CheckConfig(targets));
+    FindShared(targets);
     if (config_.loss_scaling.has_value()) Unscale(targets);
     Clip(targets);
-    for (const Target& target : targets) {
-      const int group = GroupOf(target.name);
-      const OptimizerOptions& options = OptionsOf(group);
-      if (const auto* sgd = std::get_if<SgdOptions>(&options)) {
-        UpdateSgd(*sgd, group, target);
+    for (Target& target : targets) {
+      if (target.is_shared) {
+        COTAN_RETURN_IF_ERROR(UpdateShared(target));
       } else {
-        UpdateAdam(std::get<AdamOptions>(options), group, target);
+        UpdateOne(target);
       }
     }
     if (step_.defined()) Update(kStepState, step_, new_step_);
@@ -119,11 +87,79 @@ class Updater {
   }
 
  private:
+  // What two updates have in common that are calls of one block.
+  struct UpdateType {
+    int group;
+    TensorType parameter, gradient;
+    friend bool operator==(const UpdateType&, const UpdateType&) = default;
+  };
+
+  // Sets Target::is_shared of those that have the type of another one.
+  void FindShared(std::vector<Target>& targets) const {
+    if (sharing_ == nullptr) return;
+    const auto is_same = [](const Target& a, const Target& b) {
+      return a.parameter.type() == b.parameter.type() && a.gradient.type() == b.gradient.type();
+    };
+    std::vector<std::vector<Target*>> types;
+    for (Target& target : targets) {
+      if (target.parameter.rank() == 0 || !sharing_->MayShare(target.gradient.id())) continue;
+      const auto found = std::find_if(types.begin(), types.end(),
+                                      [&](const std::vector<Target*>& type) { return is_same(*type[0], target); });
+      if (found == types.end()) {
+        types.push_back({&target});
+      } else {
+        found->push_back(&target);
+      }
+    }
+    for (const std::vector<Target*>& type : types) {
+      for (Target* target : type) target->is_shared = type.size() > 1;
+    }
+  }
+
+  void UpdateOne(Target& target) {
+    const int group = GroupOf(target.name);
+    const OptimizerOptions& options = OptionsOf(group);
+    if (const auto* sgd = std::get_if<SgdOptions>(&options)) {
+      UpdateSgd(*sgd, group, target);
+    } else {
+      UpdateAdam(std::get<AdamOptions>(options), group, target);
+    }
+  }
+
+  // Appends the update as a call. The first one of a type is built, and becomes the block.
+  absl::Status UpdateShared(Target& target) {
+    const UpdateType type{GroupOf(target.name), target.parameter.type(), target.gradient.type()};
+    const UpdatedParameter updated{target.name, target.parameter.id(), target.gradient.id()};
+    const auto known = std::find_if(made_.begin(), made_.end(), [&](const auto& made) { return made.first == type; });
+    if (known != made_.end() && known->second.has_value()) {
+      known->second->Append(updated, states_, *graph_);
+      return absl::OkStatus();
+    }
+    const UpdateStart start(*graph_, states_);
+    UpdateOne(target);
+    if (known != made_.end()) return absl::OkStatus();
+    COTAN_RETURN_IF_ERROR(b_.status());
+    COTAN_ASSIGN_OR_RETURN(std::optional<SharedUpdate> made,
+                           SharedUpdate::Outline(start, updated, *sharing_, states_, *graph_));
+    made_.emplace_back(type, std::move(made));
+    return absl::OkStatus();
+  }
+
+  // Returns the gradient after clipping and scaling, as far as these are known. It is computed again for each reader if
+  // the update is shared: then the update of a block takes what the call of the layer returns.
+  Tensor GradientOf(Target& target) {
+    Tensor gradient = target.gradient;
+    for (size_t i = target.num_steps; i < gradient_steps_.size(); ++i) gradient = gradient_steps_[i](gradient);
+    if (target.is_shared) return gradient;
+    target.num_steps = gradient_steps_.size();
+    return target.gradient = gradient;
+  }
+
   absl::Status CheckConfig(const std::vector<Target>& targets) const {
-    COTAN_RETURN_IF_ERROR(Check(config_.options));
+    COTAN_RETURN_IF_ERROR(CheckRanges(config_.options));
     for (size_t i = 0; i < config_.groups.size(); ++i) {
       const ParameterGroup& group = config_.groups[i];
-      COTAN_RETURN_IF_ERROR(Check(group.options));
+      COTAN_RETURN_IF_ERROR(CheckRanges(group.options));
       if (group.options.index() != config_.options.index()) {
         return absl::InvalidArgumentError("optimizer: parameter groups of different optimizers");
       }
@@ -133,7 +169,7 @@ class Updater {
         return absl::InvalidArgumentError(
             absl::StrCat("optimizer: parameter group ", i + 1, " matches no trainable parameter"));
     }
-    if (config_.loss_scaling.has_value()) COTAN_RETURN_IF_ERROR(Check(*config_.loss_scaling));
+    if (config_.loss_scaling.has_value()) COTAN_RETURN_IF_ERROR(CheckRanges(*config_.loss_scaling));
     if (config_.clip_norm.has_value()) {
       COTAN_RETURN_IF_ERROR(CheckRange("clip_norm", *config_.clip_norm, 0, std::numeric_limits<double>::infinity()));
     }
@@ -225,16 +261,18 @@ class Updater {
     scale_ = LossScale();
     const Tensor inverse = b_.Cast(b_.Literal(1.0) / b_.Cast(scale_, DType::kFloat64), DType::kFloat32);
     Tensor bad;
-    for (Target& target : targets) {
-      Tensor& g = target.gradient;
+    for (const Target& target : targets) {
+      const Tensor& g = target.gradient;
       // 0 for a finite number, NaN otherwise.
       const Tensor nothing = g * b_.Literal(0.0);
       std::vector<int64_t> dims(static_cast<size_t>(g.rank()));
       std::iota(dims.begin(), dims.end(), 0);
       const Tensor part = b_.Cast(b_.View(b_.ReduceMax(nothing, dims), {}), DType::kFloat32);
       bad = bad.defined() ? b_.Maximum(bad, part) : part;
-      g = g * Shared("inverse scale", 0, g.dtype(), [&] { return inverse; });
     }
+    gradient_steps_.push_back([this, inverse](const Tensor& g) {
+      return g * Shared("inverse scale", 0, g.dtype(), [&] { return inverse; });
+    });
     if (bad.defined()) skips_ = b_.Ne(bad, bad);
   }
 
@@ -266,15 +304,15 @@ class Updater {
   void Clip(std::vector<Target>& targets) {
     if (config_.clip_value.has_value()) {
       const Tensor limit = Hyperparameter("hyperparameter.clip_value", *config_.clip_value);
-      for (Target& target : targets) {
-        const Tensor bound = Shared("clip_value", 0, target.gradient.dtype(), [&] { return limit; });
-        target.gradient = b_.Minimum(b_.Maximum(target.gradient, -bound), bound);
-      }
+      gradient_steps_.push_back([this, limit](const Tensor& g) {
+        const Tensor bound = Shared("clip_value", 0, g.dtype(), [&] { return limit; });
+        return b_.Minimum(b_.Maximum(g, -bound), bound);
+      });
     }
     if (!config_.clip_norm.has_value() || targets.empty()) return;
     Tensor sum;
-    for (const Target& target : targets) {
-      const Tensor& g = target.gradient;
+    for (Target& target : targets) {
+      const Tensor g = GradientOf(target);
       std::vector<int64_t> dims(static_cast<size_t>(g.rank()));
       std::iota(dims.begin(), dims.end(), 0);
       const Tensor part = b_.Cast(b_.View(b_.ReduceSum(g * g, dims), {}), DType::kFloat32);
@@ -283,15 +321,14 @@ class Updater {
     const Tensor limit = Hyperparameter("hyperparameter.clip_norm", *config_.clip_norm);
     const Tensor norm = b_.Cast(b_.Sqrt(sum), DType::kFloat64);
     const Tensor factor = b_.Minimum(limit / (norm + b_.Literal(1e-6)), b_.Literal(1.0));
-    for (Target& target : targets) {
-      target.gradient = target.gradient * Shared("clip_factor", 0, target.gradient.dtype(), [&] { return factor; });
-    }
+    gradient_steps_.push_back(
+        [this, factor](const Tensor& g) { return g * Shared("clip_factor", 0, g.dtype(), [&] { return factor; }); });
   }
 
-  void UpdateSgd(const SgdOptions& options, int group, const Target& target) {
+  void UpdateSgd(const SgdOptions& options, int group, Target& target) {
     const Tensor& p = target.parameter;
     const DType dtype = p.dtype();
-    Tensor g = options.maximize ? -target.gradient : target.gradient;
+    Tensor g = options.maximize ? -GradientOf(target) : GradientOf(target);
     g = g + Scalar("weight_decay", group, options.weight_decay, dtype) * p;
     if (options.momentum != 0) {
       const Tensor momentum = Scalar("momentum", group, options.momentum, dtype);
@@ -308,14 +345,14 @@ class Updater {
     Update(target.name, p, p - Scalar("lr", group, options.lr, dtype) * g);
   }
 
-  void UpdateAdam(const AdamOptions& options, int group, const Target& target) {
+  void UpdateAdam(const AdamOptions& options, int group, Target& target) {
     const DType dtype = target.parameter.dtype();
     const auto hyper = [&](absl::string_view name, double value) {
       return Hyperparameter(HyperparameterName(name, group), value);
     };
     const Tensor one = b_.Literal(1.0);
     Tensor p = target.parameter;
-    Tensor g = options.maximize ? -target.gradient : target.gradient;
+    Tensor g = options.maximize ? -GradientOf(target) : GradientOf(target);
     if (options.decoupled_weight_decay) {
       p = p * Shared("decay", group, dtype,
                      [&] { return one - hyper("lr", options.lr) * hyper("weight_decay", options.weight_decay); });
@@ -348,6 +385,7 @@ class Updater {
   }
 
   const OptimizerConfig& config_;
+  UpdateSharing* const sharing_;
   Graph* graph_;
   Builder b_;
   NewStates states_;
@@ -356,7 +394,9 @@ class Updater {
   Tensor step_;
   Tensor new_step_;
   Tensor scale_;
-  Tensor skips_;  // bool; undefined: never
+  Tensor skips_;                                                          // bool; undefined: never
+  std::vector<std::function<Tensor(const Tensor&)>> gradient_steps_;      // clipping and scaling, in order
+  std::vector<std::pair<UpdateType, std::optional<SharedUpdate>>> made_;  // none: not shared
 };
 
 // Removes the gradients from the graph's outputs, and returns those of parameters with the
@@ -382,24 +422,8 @@ std::vector<Gradient> TakeGradients(Graph& graph) {
 
 }  // namespace
 
-std::string OptimizerName(const OptimizerOptions& options) {
-  if (std::holds_alternative<SgdOptions>(options)) return "sgd";
-  return std::get<AdamOptions>(options).decoupled_weight_decay ? "adamw" : "adam";
-}
-
-AdamOptions AdamW() {
-  AdamOptions options;
-  options.weight_decay = 0.01;
-  options.decoupled_weight_decay = true;
-  return options;
-}
-
-std::string HyperparameterName(absl::string_view hyperparameter, int group) {
-  return absl::StrCat("hyperparameter.", hyperparameter, ".", group);
-}
-
 absl::StatusOr<NewStates> ScaleLoss(const LossScaling& scaling, int tangent_index, Graph& joint) {
-  COTAN_RETURN_IF_ERROR(Check(scaling));
+  COTAN_RETURN_IF_ERROR(CheckRanges(scaling));
   const auto loss = std::find_if(joint.inputs().begin(), joint.inputs().end(), [&](const GraphInput& input) {
     return input.kind == InputKind::kTangent && input.index == tangent_index;
   });
@@ -421,10 +445,10 @@ absl::StatusOr<NewStates> ScaleLoss(const LossScaling& scaling, int tangent_inde
   return NewStates{ScaleState(scaling)};
 }
 
-absl::StatusOr<NewStates> AppendOptimizer(const OptimizerConfig& config, Graph& graph) {
+absl::StatusOr<NewStates> AppendOptimizer(const OptimizerConfig& config, Graph& graph, UpdateSharing* sharing) {
   const std::vector<Gradient> gradients = TakeGradients(graph);
   std::vector<Target> targets;
-  Updater updater(config, &graph);
+  Updater updater(config, sharing, &graph);
   for (const Gradient& gradient : gradients) {
     targets.push_back(
         {gradient.parameter.name, updater.Value(gradient.parameter.value), updater.Value(gradient.value)});
@@ -453,7 +477,7 @@ absl::StatusOr<ApplyOptimizer> BuildApplyOptimizer(const OptimizerConfig& config
   Graph& graph = result.graph;
   graph.name = "apply_optimizer";
   std::vector<Target> targets;
-  Updater updater(config, &graph);
+  Updater updater(config, /*sharing=*/nullptr, &graph);
   for (const NamedType& parameter : parameters) {
     const Tensor value = updater.Value(graph.AddInput(parameter.type, InputKind::kParameter, 0, parameter.name));
     const TensorType type{parameter.type.dtype, parameter.type.sizes, {}};

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "aot/ir/call_node.h"
 #include "aot/ir/graph.h"
 #include "serialization/schema/program.pb.h"
 
@@ -99,12 +100,26 @@ std::string HyperparameterName(absl::string_view hyperparameter, int group);
 // InvalidArgument: there is no such tangent.
 absl::StatusOr<NewStates> ScaleLoss(const LossScaling& scaling, int tangent_index, Graph& joint);
 
+// Stores equal updates once, as a block.
+class UpdateSharing {
+ public:
+  virtual ~UpdateSharing() = default;
+  // Returns whether the update of a parameter may be a call. `gradient` is a value of the graph.
+  virtual bool MayShare(ValueId gradient) const = 0;
+  // Adds an update as a block. Equal graphs get the same block.
+  virtual absl::StatusOr<AddedBlock> Add(Graph update) = 0;
+};
+
 // Appends the update of each parameter that has a gradient to a lowered graph whose tangents are
 // seeded (SeedLoss). Replaces the kGradient outputs of parameters by kStateUpdate outputs of
 // parameters and slots, and drops gradients of user inputs.
 // InvalidArgument: an option is out of range (the ranges of torch.optim), a group matches no
 // parameter, or groups use different optimizers.
-absl::StatusOr<NewStates> AppendOptimizer(const OptimizerConfig& config, Graph& graph);
+//
+// `sharing`, unless null: updates that it allows become calls, if there are two for parameters of one type. Each type
+// is built once. Numbers that updates share (bias corrections) stay in the graph. Errors of UpdateSharing::Add().
+absl::StatusOr<NewStates> AppendOptimizer(const OptimizerConfig& config, Graph& graph,
+                                          UpdateSharing* sharing = nullptr);
 
 // Replaces the kGradient outputs of parameters by updates of accumulator states: accumulator +=
 // gradient.

@@ -35,14 +35,15 @@ absl::Status CheckTokens(const TracedNames& names, int num_tokens) {
   return InvalidField("output_tokens", names.output_tokens.size(), " names for ", count, " effect tokens");
 }
 
-// Adds `result` to one of the three lists, by the role of its input.
-void AddResult(const InputResult& result, const GraphSignature& signature, std::vector<NamedTarget>& parameters,
-               std::vector<NamedTarget>& buffers, std::vector<NamedTarget>& user_inputs) {
+// Adds `result` to one of the three lists, by the role of its input. `input_names` are those of the signature.
+void AddResult(const InputResult& result, const GraphSignature& signature, absl::Span<const std::string> input_names,
+               std::vector<NamedTarget>& parameters, std::vector<NamedTarget>& buffers,
+               std::vector<NamedTarget>& user_inputs) {
   const auto index = static_cast<size_t>(result.input);
   const size_t num_parameters = signature.parameters.size();
   const size_t num_states = num_parameters + signature.buffers.size();
   std::vector<NamedTarget>& list = index >= num_states ? user_inputs : index >= num_parameters ? buffers : parameters;
-  list.push_back({result.name, signature.InputNames()[index]});
+  list.push_back({result.name, input_names[index]});
 }
 
 absl::Status AddMutations(const TracedNames& names, const ViewAndMutationMeta& metadata, GraphSignature& signature) {
@@ -57,7 +58,7 @@ absl::Status AddMutations(const TracedNames& names, const ViewAndMutationMeta& m
       return InvalidField(Element("new_contents", k), "input ", Quoted(input_names[index]), " occurs twice");
     }
     is_returned[index] = true;
-    AddResult(result, signature, signature.parameters_to_mutate, signature.buffers_to_mutate,
+    AddResult(result, signature, input_names, signature.parameters_to_mutate, signature.buffers_to_mutate,
               signature.user_inputs_to_mutate);
   }
   for (size_t i = 0; i < is_returned.size(); ++i) {
@@ -83,7 +84,8 @@ absl::Status AddBackward(const TracedNames& names, const ViewAndMutationMeta& me
       return InvalidField(Element("gradients", k), "input ", Quoted(input_names[static_cast<size_t>(result.input)]),
                           " does not require grad");
     }
-    AddResult(result, signature, backward.gradients_to_parameters, buffers, backward.gradients_to_user_inputs);
+    AddResult(result, signature, input_names, backward.gradients_to_parameters, buffers,
+              backward.gradients_to_user_inputs);
   }
   if (names.loss_index.has_value()) {
     COTAN_RETURN_IF_ERROR(

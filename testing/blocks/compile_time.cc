@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Compiles a transformer of 2 and of 48 layers, and prints how long it takes and how large the programs are: the layers
-// as part of the model, declared as blocks, and with a key.
+// as part of the model, declared as blocks, and with a key. `compile_time MODE` (inline, declared or keyed) measures
+// one of these. `compile_time MODE LAYERS [REPETITIONS [DUMP_DIR]]` only compiles a model of that depth, for
+// measurements of the whole process.
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "aot/compile.h"
 #include "base/status_macros.h"
 #include "serialization/container/container.h"
@@ -82,22 +87,43 @@ absl::Status Measure(LayerCalls calls, absl::string_view name) {
   return absl::OkStatus();
 }
 
-// `name`: inline, declared or keyed; "": all of them.
-absl::Status Run(absl::string_view name, const std::string& dump_dir) {
-  for (const auto& [calls, mode] :
-       {std::pair(LayerCalls::kInline, "inline"), std::pair(LayerCalls::kDeclared, "declared"),
-        std::pair(LayerCalls::kKeyed, "keyed")}) {
-    if (name.empty() || name == mode) COTAN_RETURN_IF_ERROR(Measure(calls, mode));
+constexpr std::pair<LayerCalls, absl::string_view> kModes[] = {
+    {LayerCalls::kInline, "inline"}, {LayerCalls::kDeclared, "declared"}, {LayerCalls::kKeyed, "keyed"}};
+
+// Arguments of the command line.
+struct Arguments {
+  std::string mode;    // empty: all
+  int64_t layers = 0;  // 0: 2 and 48
+  int repetitions = 1;
+  std::string dump_dir;
+};
+
+absl::Status Run(const Arguments& arguments) {
+  for (const auto& [calls, mode] : kModes) {
+    if (!arguments.mode.empty() && arguments.mode != mode) continue;
+    if (arguments.layers == 0) {
+      COTAN_RETURN_IF_ERROR(Measure(calls, mode));
+      continue;
+    }
+    for (int i = 0; i < arguments.repetitions; ++i) {
+      COTAN_ASSIGN_OR_RETURN(const Measured measured, Compile(arguments.layers, calls, arguments.dump_dir));
+      std::printf("%-8s %3lld layers: %7.1f ms\n", std::string(mode).c_str(), static_cast<long long>(arguments.layers),
+                  measured.seconds * 1e3);
+    }
   }
-  if (dump_dir.empty()) return absl::OkStatus();
-  return Compile(48, LayerCalls::kKeyed, dump_dir).status();
+  return absl::OkStatus();
 }
 
 }  // namespace
 }  // namespace cotan::testing
 
 int main(int argc, char** argv) {
-  const absl::Status status = cotan::testing::Run(argc > 1 ? argv[1] : "", argc > 2 ? argv[2] : "");
+  cotan::testing::Arguments arguments;
+  if (argc > 1) arguments.mode = argv[1];
+  if (argc > 2) arguments.layers = std::atoll(argv[2]);
+  if (argc > 3) arguments.repetitions = std::atoi(argv[3]);
+  if (argc > 4) arguments.dump_dir = argv[4];
+  const absl::Status status = cotan::testing::Run(arguments);
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
   return 1;
