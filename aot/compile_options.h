@@ -144,6 +144,10 @@ struct CompileOptions {
   // Memory limit of every method; unset: none. ResourceExhausted if it cannot be met.
   std::optional<MemoryLimit> max_memory = {};
 
+  // If true, equal runs of ops, such as the layers of a model, are stored once (serialization/calls/outline_calls.h).
+  // Changes the size of the file only; blocks that the model declares (docs/blocks.md) are stored once in any case.
+  bool outline_repeats = true;
+
   // Folder of the compile cache (cache/compile_cache.h); it is created if missing. An artifact in
   // it with the same traces and options is returned without compiling; otherwise the new one is
   // added. Empty: no cache.

@@ -28,6 +28,8 @@
 #include "aot/method_stages.h"
 #include "aot/orders.h"
 #include "base/status_macros.h"
+#include "serialization/calls/inline_calls.h"
+#include "serialization/calls/outline_calls.h"
 #include "serialization/container/container.h"
 
 namespace cotan::aot {
@@ -38,12 +40,19 @@ constexpr int kAttempts = 3;
 
 // --- fixed sizes ---------------------------------------------------------------------
 
+// Returns why no block can be shared with these options; empty: it can.
+std::string RefusalOfBlocks(const CompileOptions& options) {
+  if (options.order > 1) return "its backward is differentiated (CompileOptions.order is above 1)";
+  if (options.saved_tensor_hooks.is_set()) return "CompileOptions.saved_tensor_hooks pack the values that it saves";
+  return "";
+}
+
 // Traces all methods of all orders and passes each trace on. Calls of blocks become ops, and the blocks are added to
 // `blocks`, if the options allow that.
 absl::Status TraceMethods(const SizedModel& model, const CompileOptions& options, BlockTable& blocks,
                           absl::FunctionRef<absl::Status(OrderedTrace& trace)> use) {
-  const bool shares = options.order == 1 && !options.saved_tensor_hooks.is_set();
-  const BlockScope scope(shares ? &blocks : nullptr);
+  blocks.RefuseAll(RefusalOfBlocks(options));
+  const BlockScope scope(&blocks);
   for (const TraceRequest& request : model.methods) {
     blocks.StartMethod();
     COTAN_RETURN_IF_ERROR(TraceOrders(request, options.order, use));
@@ -142,6 +151,7 @@ absl::StatusOr<CompiledModel> CompileSized(const SizedModel& model, const Compil
     COTAN_RETURN_IF_ERROR(TraceMethods(model, options, blocks, compile));
   }
   if (graphs != nullptr) AddBlockGraphs(blocks, *graphs);
+  if (options.outline_repeats) compilation.artifact.OutlineRepeats();
   COTAN_ASSIGN_OR_RETURN(std::string bytes, std::move(compilation.artifact).Build(Producer()));
   COTAN_RETURN_IF_ERROR(Dump(bytes, compilation));
   if (cache.in_use()) cache.Store(bytes, compilation.summaries);
@@ -172,6 +182,7 @@ absl::StatusOr<CompiledModel> CompileAt(const ModelSource& source, const Dynamic
   CompileOptions options = source.options();
   options.debug.store_references = options.debug.store_references && is_first;
   if (!is_first) options.debug.dump_dir.clear();
+  options.outline_repeats = false;  // artifacts are unified method by method
   COTAN_ASSIGN_OR_RETURN(const SizedModel model, source.AtSizes(shapes, point));
   return CompileSized(model, options, source.wrappers(), &graphs);
 }
@@ -287,6 +298,33 @@ absl::StatusOr<CompiledModel> FitModelIntoMemory(const CompiledModel& model, con
   return CompiledModel(std::move(file), std::move(methods), model.cache(), model.inlined_blocks());
 }
 
+// --- repeats -------------------------------------------------------------------------
+
+// Returns whether all methods, with their calls replaced, need no more memory than `limit`. They have the same ops as
+// before, but the values inside of calls are numbered anew, on which the planner's choice between equal values depends.
+absl::StatusOr<bool> Fits(const serialization::Artifact& outlined, const MemoryLimit& limit) {
+  serialization::Artifact inlined = outlined;
+  COTAN_RETURN_IF_ERROR(InlineCalls(inlined));
+  COTAN_ASSIGN_OR_RETURN(const std::vector<MethodMemory> memory, MeasureMemory(inlined, limit.target));
+  return std::all_of(memory.begin(), memory.end(), [&](const MethodMemory& m) { return m.after <= limit.bytes; });
+}
+
+// Stores equal runs of ops of a complete artifact once, if it then still fits into the limit.
+absl::StatusOr<CompiledModel> OutlineRepeats(CompiledModel model, const CompileOptions& options) {
+  COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(model.bytes(), "the model", Calls::kKeep));
+  serialization::Artifact artifact = file.artifact();
+  OutlineCalls(artifact);
+  if (options.max_memory.has_value()) {
+    COTAN_ASSIGN_OR_RETURN(const bool fits, Fits(artifact, *options.max_memory));
+    if (!fits) return model;
+  }
+  ArtifactWriter writer;
+  COTAN_RETURN_IF_ERROR(writer.AddSegmentsOf(file));
+  artifact.clear_segments();
+  COTAN_ASSIGN_OR_RETURN(std::string bytes, std::move(writer).Serialize(std::move(artifact)));
+  return CompiledModel(std::move(bytes), model.methods(), model.cache(), model.inlined_blocks());
+}
+
 }  // namespace
 
 absl::StatusOr<CompiledModel> Compile(const ModelSource& source) {
@@ -301,8 +339,11 @@ absl::StatusOr<CompiledModel> Compile(const ModelSource& source) {
     compiled = CompileDynamic(source, shapes);
   }
   // After the cache, which stores artifacts without a limit.
-  if (!compiled.ok() || !options.max_memory.has_value()) return compiled;
-  return FitModelIntoMemory(*compiled, *options.max_memory);
+  if (compiled.ok() && options.max_memory.has_value()) compiled = FitModelIntoMemory(*compiled, *options.max_memory);
+  // At fixed sizes without a limit, the repeats have been outlined.
+  const bool is_rewritten = !shapes.symbols.empty() || options.max_memory.has_value();
+  if (!compiled.ok() || !options.outline_repeats || !is_rewritten) return compiled;
+  return OutlineRepeats(*std::move(compiled), options);
 }
 
 }  // namespace cotan::aot

@@ -246,6 +246,7 @@ std::vector<at::Tensor> RunBlock(const BlockCall& call, const std::vector<at::Te
   std::string reason;
   if (call.module != nullptr) reason = AddStates(*call.module, arguments.states);
   const std::string path = PathOf(arguments.states);
+  if (reason.empty()) reason = table->refusal_of_all();
   if (reason.empty() && !TakeInputs(inputs, arguments.inputs)) {
     reason = "an input is undefined, complex or of another call of the model";
   }

@@ -51,6 +51,9 @@ class BlockTable {
   // Returns the calls that were inlined, each once: "block 'layers.3': it has effects".
   const std::vector<std::string>& refusals() const { return refusals_; }
   void AddRefusal(const std::string& path, absl::string_view reason);
+  // Inlines all calls, for this reason.
+  void RefuseAll(std::string reason) { refusal_of_all_ = std::move(reason); }
+  const std::string& refusal_of_all() const { return refusal_of_all_; }
   bool computes_values() const { return computes_; }
 
   // Real values of a call, from its forward until its backward or the next trace.
@@ -77,6 +80,7 @@ class BlockTable {
   absl::flat_hash_map<std::string, int> by_fingerprint_;  // signature and fingerprint
   std::vector<Frame> frames_ = std::vector<Frame>(1);     // a frame for each block whose trace is in progress
   std::vector<std::string> refusals_;
+  std::string refusal_of_all_;  // empty: calls may be shared
   absl::flat_hash_map<int64_t, Values> values_;
   int64_t next_call_ = 0;
 };

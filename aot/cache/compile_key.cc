@@ -95,7 +95,7 @@ std::string CompileKey(absl::Span<const KeyedTrace> traces, const KeyedOptions& 
   Digest digest;
   digest.Add("compiler", options.compiler).Add("producer", options.producer);
   digest.Add("seed", absl::StrCat(options.seed));
-  digest.Add("flags", absl::StrCat(options.accumulate_gradients, options.store_references));
+  digest.Add("flags", absl::StrCat(options.accumulate_gradients, options.store_references, options.outline_repeats));
   digest.Add("partitioner", static_cast<int64_t>(options.partitioner));
   digest.Add("activation_memory_budget", Exact(options.activation_memory_budget));
   for (const UsualSize& size : options.usual_sizes) {

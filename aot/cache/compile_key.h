@@ -30,6 +30,7 @@ struct KeyedOptions {
   std::optional<OptimizerConfig> optimizer;
   bool accumulate_gradients = false;
   bool store_references = true;
+  bool outline_repeats = false;
   Partitioner partitioner = Partitioner::kMinCut;
   double activation_memory_budget = 1;
   uint64_t seed = 0;

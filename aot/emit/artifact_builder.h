@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "aot/capture/traced_program.h"
 #include "aot/ir/graph.h"
+#include "serialization/calls/outline_calls.h"
 #include "serialization/container/container.h"
 #include "serialization/schema/program.pb.h"
 
@@ -36,6 +37,9 @@ class ArtifactBuilder {
   // Adds a block and returns its index.
   uint32_t AddBlock(serialization::Method block);
   void AddMethod(serialization::Method method) { *artifact_.add_methods() = std::move(method); }
+
+  // Stores equal runs of ops of the methods once (serialization/calls/outline_calls.h).
+  void OutlineRepeats() { OutlineCalls(artifact_); }
 
   // Adds a reference run of `method` from the initial states, with the generator at (seed, 0). The
   // recorded tolerance of each output scales with the largest output.

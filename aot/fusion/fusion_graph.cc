@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <queue>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -174,23 +175,37 @@ bool FusionGraph::WaitsFor(int id, int other, absl::FunctionRef<bool(int)> kind)
   // Visits units from the last place to the first: a unit's readers come before it.
   constexpr char kOfOther = 1;
   constexpr char kOfId = 2;
-  std::vector<char> seen(sequence_.size());
+  seen_.resize(sequence_.size(), 0);
+  std::vector<size_t> seen_places;
+  std::priority_queue<size_t> pending;
+  int only_of_id = 0;  // places that were seen from `id` only, and not visited
   const auto see = [&](int unit, char whose) {
     for (const ValueId value : OperandsOf(unit)) {
       const int producer = Producer(value);
-      if (producer >= 0) seen[static_cast<size_t>(place_[static_cast<size_t>(producer)])] |= whose;
+      if (producer < 0) continue;
+      const auto place = static_cast<size_t>(place_[static_cast<size_t>(producer)]);
+      const char before = seen_[place];
+      seen_[place] |= whose;
+      if (before == 0) {
+        seen_places.push_back(place);
+        pending.push(place);
+      }
+      only_of_id += (seen_[place] == kOfId ? 1 : 0) - (before == kOfId ? 1 : 0);
     }
   };
   see(other, kOfOther);
   see(id, kOfId);
-  for (int place = std::max(place_[static_cast<size_t>(id)], place_[static_cast<size_t>(other)]); place >= 0; --place) {
-    const char whose = seen[static_cast<size_t>(place)];
-    if (whose == 0) continue;
-    const int unit = sequence_[static_cast<size_t>(place)];
-    if (whose == kOfId && kind(unit)) return true;
+  bool waits = false;
+  while (only_of_id > 0 && !waits) {
+    const char whose = seen_[pending.top()];
+    const int unit = sequence_[pending.top()];
+    pending.pop();
+    if (whose == kOfId) --only_of_id;
+    waits = whose == kOfId && kind(unit);
     see(unit, whose);
   }
-  return false;
+  for (const size_t seen : seen_places) seen_[seen] = 0;
+  return waits;
 }
 
 ValueId FusionGraph::ViewOf(ValueId value, const SymIntVector& sizes) {

@@ -153,6 +153,7 @@ class FusionGraph {
   bool in_order_ = true;
   std::vector<int64_t> mark_;  // by unit: the last walk that marked it
   int64_t walk_ = 0;
+  std::vector<char> seen_;  // by place; zeros between calls of WaitsFor()
   absl::flat_hash_set<ValueId> is_output_;
   absl::flat_hash_set<ValueId> new_states_;  // outputs that become states
   bool has_convolutions_ = false;

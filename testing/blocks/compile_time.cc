@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "aot/compile.h"
 #include "base/status_macros.h"
@@ -33,6 +34,7 @@ struct Measured {
   double seconds = 0;        // of the processor
   size_t program_bytes = 0;  // values and ops of methods and blocks
   size_t toc_bytes = 0;      // table of contents
+  std::string methods;       // and blocks, a line each
 };
 
 aot::CompileOptions OptionsFor(const std::string& dump_dir) {
@@ -65,8 +67,13 @@ absl::StatusOr<Measured> Compile(int64_t layers, LayerCalls calls, const std::st
   measured.seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   for (const std::string& block : model.inlined_blocks()) std::printf("inlined: %s\n", block.c_str());
   COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(model.bytes(), "model", cotan::Calls::kKeep));
-  for (const serialization::Method& method : file.artifact().methods()) measured.program_bytes += ProgramBytes(method);
-  for (const serialization::Method& block : file.artifact().blocks()) measured.program_bytes += ProgramBytes(block);
+  for (const auto* methods : {&file.artifact().methods(), &file.artifact().blocks()}) {
+    for (const serialization::Method& method : *methods) {
+      const size_t bytes = ProgramBytes(method);
+      measured.program_bytes += bytes;
+      absl::StrAppend(&measured.methods, "  ", method.name(), ": ", method.ops_size(), " ops, ", bytes, " bytes\n");
+    }
+  }
   measured.toc_bytes = file.artifact().ByteSizeLong();
   return measured;
 }
@@ -109,6 +116,7 @@ absl::Status Run(const Arguments& arguments) {
       COTAN_ASSIGN_OR_RETURN(const Measured measured, Compile(arguments.layers, calls, arguments.dump_dir));
       std::printf("%-8s %3lld layers: %7.1f ms\n", std::string(mode).c_str(), static_cast<long long>(arguments.layers),
                   measured.seconds * 1e3);
+      if (i == 0) std::printf("%s", measured.methods.c_str());
     }
   }
   return absl::OkStatus();

@@ -11,6 +11,7 @@
 
 #include "aot/blocks/block.h"
 #include "aot/compile.h"
+#include "aot/saved_tensor_hooks/saved_tensor_hooks.h"
 #include "runtime/autograd/engine.h"
 #include "testing/blocks/block_counts.h"
 #include "testing/higher_order/compiled.h"
@@ -131,6 +132,31 @@ TEST(FunctionBlocksTest, GradientsOfSeveralUsesAreAdded) {
     return Tensors{2 * d};
   };
   ExpectEagerWithBlocks(function, {Leaf(1, {6})}, 2, {{"forward", 1}, {"backward", 1}});
+}
+
+TEST(FunctionBlocksTest, BackwardsThatAreDifferentiatedAreInlinedWithTheReason) {
+  const aot::TensorFunction function = [](const Tensors& x) {
+    return Tensors{COTAN_BLOCK(Product, COTAN_BLOCK(Product, x[0], x[1]), x[1])};
+  };
+  const Tensors inputs{Leaf(1, {3, 4}), Leaf(2, {3, 4})};
+  aot::CompileOptions options;
+  options.order = 2;
+  EXPECT_THAT(Compiling(function, inputs, options).inlined_blocks(),
+              ElementsAre(HasSubstr("CompileOptions.order is above 1")));
+  ExpectEagerOrders(function, inputs);
+}
+
+TEST(FunctionBlocksTest, PackedValuesAreInlinedWithTheReason) {
+  const aot::TensorFunction function = [](const Tensors& x) {
+    return Tensors{COTAN_BLOCK(Product, COTAN_BLOCK(Product, x[0], x[1]), x[1])};
+  };
+  const Tensors inputs{Leaf(1, {3, 4}), Leaf(2, {3, 4})};
+  aot::CompileOptions options;
+  options.saved_tensor_hooks = aot::MakeSavedTensorHooks([](const at::Tensor& x) { return x * 2; },
+                                                         [](const at::Tensor& packed) { return packed * 0.5; });
+  const aot::CompiledModel model = Compiling(function, inputs, options);
+  EXPECT_THAT(model.inlined_blocks(), ElementsAre(HasSubstr("saved_tensor_hooks")));
+  ExpectEager(function, model, inputs);
 }
 
 TEST(FunctionBlocksTest, ReturnedInputsAreInlinedWithTheReason) {

@@ -9,12 +9,14 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "aot/compile.h"
 #include "aot/memory/fit_memory.h"
 #include "kernels/cpu/register_cpu.h"
+#include "serialization/container/container.h"
 #include "testing/blocks/block_counts.h"
 #include "testing/e2e/compiled_trainer.h"
 #include "testing/e2e/eager_trainer.h"
@@ -139,6 +141,27 @@ TEST_P(StackTest, BatchesMayBeDynamic) {
   }
 }
 
+TEST(UndeclaredStackTest, OutlinedStepsHaveTheSameBits) {
+  for (const bool is_dynamic : {false, true}) {
+    CompiledTrainerOptions options;
+    if (is_dynamic) options.dynamic_dims = {{0, 0, "batch", 2, 32}, {1, 0, "batch * 16"}};
+    const ModelCase model = StackOf(4, LayerCalls::kInline, is_dynamic ? 0 : 0.1);
+    const auto outlined = Train(model, options);
+    options.outline_repeats = false;
+    const auto flat = Train(model, options);
+    ASSERT_TRUE(outlined != nullptr && flat != nullptr);
+    ExpectSameSteps(*outlined, *flat);
+    const TensorMap states = *outlined->States();
+    for (const auto& [name, state] : *flat->States()) EXPECT_TRUE(torch::equal(states.at(name), state)) << name;
+    const Batch batch = BatchOf(9);
+    const TensorMap gradients = *outlined->Gradients(batch.input, batch.label);
+    for (const auto& [name, gradient] : *flat->Gradients(batch.input, batch.label)) {
+      EXPECT_TRUE(torch::equal(gradients.at(name), gradient)) << name;
+    }
+    EXPECT_EQ(outlined->session().arena_bytes(), flat->session().arena_bytes());
+  }
+}
+
 TEST_P(StackTest, FitsIntoMemory) {
   const ModelCase model = StackOf(4, GetParam(), 0.1);
   const auto plain = Train(model);
@@ -175,7 +198,8 @@ INSTANTIATE_TEST_SUITE_P(Calls, StackTest, ::testing::Values(LayerCalls::kDeclar
 
 // --- what is stored --------------------------------------------------------------------
 
-aot::CompiledModel Compile(int64_t layers, LayerCalls calls) {
+aot::CompiledModel Compile(int64_t layers, LayerCalls calls, bool outlines = false,
+                           const std::optional<aot::MemoryLimit>& max_memory = std::nullopt) {
   const ModelCase model = StackOf(layers, calls, 0.1);
   const Batch batch = BatchOf(0);
   aot::CompileOptions options;
@@ -184,6 +208,8 @@ aot::CompiledModel Compile(int64_t layers, LayerCalls calls) {
   };
   options.loss.targets = {batch.label};
   options.optimizer = aot::OptimizerConfig{aot::SgdOptions{.lr = 0.1}};
+  options.outline_repeats = outlines;
+  options.max_memory = max_memory;
   auto compiled = aot::CompileModule(model.make_network, {batch.input}, options);
   EXPECT_TRUE(compiled.ok()) << compiled.status();
   return *std::move(compiled);
@@ -206,6 +232,35 @@ TEST(StoredStackTest, ALayerAddsFewBytes) {
   const size_t plain_two = CountBlocks(Compile(2, LayerCalls::kInline)).program_bytes;
   const size_t plain_twelve = CountBlocks(Compile(12, LayerCalls::kInline)).program_bytes;
   EXPECT_LT((twelve - two) * 5, plain_twelve - plain_two);
+}
+
+TEST(StoredStackTest, AnUndeclaredLayerAddsFewBytes) {
+  const size_t two = CountBlocks(Compile(2, LayerCalls::kInline, /*outlines=*/true)).program_bytes;
+  const size_t twelve = CountBlocks(Compile(12, LayerCalls::kInline, /*outlines=*/true)).program_bytes;
+  const size_t plain_two = CountBlocks(Compile(2, LayerCalls::kInline)).program_bytes;
+  const size_t plain_twelve = CountBlocks(Compile(12, LayerCalls::kInline)).program_bytes;
+  EXPECT_LT(two, plain_two);
+  EXPECT_LT((twelve - two) * 2, plain_twelve - plain_two);
+}
+
+// A limit replaces the calls; what it plans is outlined again.
+TEST(StoredStackTest, LayersThatWereFittedIntoMemoryAddFewBytes) {
+  const aot::MemoryTarget target{.kernels = &CpuKernels(), .threads = 1};
+  for (const LayerCalls calls : {LayerCalls::kInline, LayerCalls::kKeyed}) {
+    const auto memory = aot::MeasureMemory(ArtifactFile::Parse(Compile(8, calls).bytes())->artifact(), target);
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    int64_t needed = 0;
+    for (const aot::MethodMemory& method : *memory) needed = std::max(needed, method.after);
+    const aot::MemoryLimit limit{needed * 95 / 100, target};
+    const aot::CompiledModel flat = Compile(8, calls, /*outlines=*/false, limit);
+    const aot::CompiledModel outlined = Compile(8, calls, /*outlines=*/true, limit);
+    EXPECT_EQ(CountBlocks(flat).blocks, 0);
+    EXPECT_GT(CountBlocks(outlined).calls.at("train_step"), 8);
+    EXPECT_LT(CountBlocks(outlined).program_bytes * 2, CountBlocks(flat).program_bytes);
+    const auto fitted = aot::MeasureMemory(ArtifactFile::Parse(outlined.bytes())->artifact(), target);
+    ASSERT_TRUE(fitted.ok()) << fitted.status();
+    for (const aot::MethodMemory& method : *fitted) EXPECT_LE(method.after, limit.bytes) << method.name;
+  }
 }
 
 }  // namespace
