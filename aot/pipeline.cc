@@ -301,7 +301,7 @@ absl::StatusOr<CompiledModel> FitModelIntoMemory(const CompiledModel& model, con
 // --- repeats -------------------------------------------------------------------------
 
 // Returns whether all methods, with their calls replaced, need no more memory than `limit`. They have the same ops as
-// before, but the values inside of calls are numbered anew, on which the planner's choice between equal values depends.
+// before, but values inside of calls have other numbers, on which the planner's choice between equal values depends.
 absl::StatusOr<bool> Fits(const serialization::Artifact& outlined, const MemoryLimit& limit) {
   serialization::Artifact inlined = outlined;
   COTAN_RETURN_IF_ERROR(InlineCalls(inlined));

@@ -151,11 +151,12 @@ TEST(UndeclaredStackTest, OutlinedStepsHaveTheSameBits) {
     const auto flat = Train(model, options);
     ASSERT_TRUE(outlined != nullptr && flat != nullptr);
     ExpectSameSteps(*outlined, *flat);
-    const TensorMap states = *outlined->States();
-    for (const auto& [name, state] : *flat->States()) EXPECT_TRUE(torch::equal(states.at(name), state)) << name;
+    const TensorMap states = *outlined->States(), expected = *flat->States();
+    for (const auto& [name, state] : expected) EXPECT_TRUE(torch::equal(states.at(name), state)) << name;
     const Batch batch = BatchOf(9);
     const TensorMap gradients = *outlined->Gradients(batch.input, batch.label);
-    for (const auto& [name, gradient] : *flat->Gradients(batch.input, batch.label)) {
+    const TensorMap expected_gradients = *flat->Gradients(batch.input, batch.label);
+    for (const auto& [name, gradient] : expected_gradients) {
       EXPECT_TRUE(torch::equal(gradients.at(name), gradient)) << name;
     }
     EXPECT_EQ(outlined->session().arena_bytes(), flat->session().arena_bytes());
