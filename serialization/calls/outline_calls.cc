@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "serialization/calls/inline_calls.h"
 #include "serialization/calls/op_window.h"
 
 namespace cotan {
@@ -323,6 +324,10 @@ class MethodOutliner {
 }  // namespace
 
 void OutlineCalls(Artifact& artifact) {
+  // Readers limit what calls expand to.
+  uint64_t bytes = 0;
+  for (const Method& method : artifact.methods()) bytes += method.ByteSizeLong();
+  if (bytes > kMaxInlinedBytes / 4) return;
   SymbolTable symbols;
   std::vector<Outlined> outlined;
   for (int i = 0; i < artifact.methods_size(); ++i) {

@@ -17,6 +17,7 @@ namespace cotan {
 // methods have the same ops in the same order; values that were inside of a run have other indexes and no names, and
 // ops whose module paths do not end in the same way have the common beginning of the paths of their run.
 //
+// An artifact whose methods are larger than a quarter of kMaxInlinedBytes (inline_calls.h) stays as it is.
 // `artifact` is verified, or has calls as Emit() makes them. Blocks that it has keep their indexes.
 void OutlineCalls(serialization::Artifact& artifact);
 
