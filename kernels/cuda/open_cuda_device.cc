@@ -34,4 +34,6 @@ absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(const CudaOptions& option
       {.ordinal = options.ordinal, .kernel_cache = options.kernel_cache.value_or(cuda::KernelCache::DefaultFolder())});
 }
 
+absl::StatusOr<PinnedMemory*> CudaPinnedMemory(Device& device) { return cuda::AsCudaDevice(&device); }
+
 }  // namespace cotan

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/api/device.h"
+#include "kernels/api/pinned_memory.h"
 
 namespace cotan {
 
@@ -33,6 +34,11 @@ struct CudaOptions {
 // Unavailable: there is no GPU or no driver, or the driver is too old.
 // InvalidArgument: `ordinal` is not below the number of visible GPUs.
 absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(const CudaOptions& options = {});
+
+// Returns the host memory that `device` copies to and from without the host, as for autograd::OffloadToHost()
+// (runtime/autograd/host_offload.h). It belongs to the device.
+// InvalidArgument: `device` is not a CUDA device.
+absl::StatusOr<PinnedMemory*> CudaPinnedMemory(Device& device);
 
 }  // namespace cotan
 

@@ -52,6 +52,7 @@ absl::Status CudaDevice::Open(const CudaDeviceOptions& options) {
   COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver(), cuStreamCreate(&stream_, driver::CU_STREAM_NON_BLOCKING));
   memory_ = std::make_unique<MemoryCache>(driver(), stream_, vendor_.keeps_freed_memory);
   staging_ = std::make_unique<HostStaging>(driver(), stream_);
+  host_blocks_ = std::make_unique<HostBlocks>(driver(), stream_, vendor_.keeps_freed_memory);
   errors_ = std::make_unique<ErrorLog>(driver(), stream_);
   kernels_ = std::make_unique<KernelLibrary>(driver(), KernelLibrary::Options{.compute_capability = compute_capability_,
                                                                               .cache_folder = options.kernel_cache,
@@ -66,6 +67,7 @@ CudaDevice::~CudaDevice() {
   cublaslt_ = nullptr;
   kernels_ = nullptr;
   errors_ = nullptr;
+  host_blocks_ = nullptr;
   staging_ = nullptr;
   memory_ = nullptr;
   if (stream_ != nullptr) static_cast<void>(driver().cuStreamDestroy_v2(stream_));
@@ -126,6 +128,28 @@ absl::StatusOr<std::unique_ptr<RecordedWork>> CudaDevice::Record(absl::FunctionR
   if (!vendor_.records_work) return std::unique_ptr<RecordedWork>();
   COTAN_RETURN_IF_ERROR(Activate());
   return Graph::Capture(driver(), stream_, queue);
+}
+
+absl::StatusOr<void*> CudaDevice::AllocateHost(size_t bytes) {
+  COTAN_RETURN_IF_ERROR(Activate());
+  return host_blocks_->Allocate(bytes);
+}
+
+void CudaDevice::FreeHost(void* memory) {
+  if (memory == nullptr || !Activate().ok()) return;
+  host_blocks_->Free(memory);
+}
+
+absl::Status CudaDevice::QueueCopyToHost(void* to, const void* from, size_t bytes) {
+  COTAN_RETURN_IF_ERROR(Activate());
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver(), cuMemcpyDtoHAsync_v2(to, AddressOf(from), bytes, stream_));
+  return absl::OkStatus();
+}
+
+absl::Status CudaDevice::QueueCopyToDevice(void* to, const void* from, size_t bytes) {
+  COTAN_RETURN_IF_ERROR(Activate());
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver(), cuMemcpyHtoDAsync_v2(AddressOf(to), from, bytes, stream_));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<CublasLt*> CudaDevice::cublaslt() {

@@ -13,8 +13,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/api/device.h"
+#include "kernels/api/pinned_memory.h"
 #include "kernels/cuda/compiler/kernel_library.h"
 #include "kernels/cuda/device/error_log.h"
+#include "kernels/cuda/device/host_blocks.h"
 #include "kernels/cuda/device/host_staging.h"
 #include "kernels/cuda/device/memory_cache.h"
 #include "kernels/cuda/driver/driver_table.h"
@@ -47,7 +49,7 @@ struct CudaDeviceOptions {
 //
 //   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Create(vendor, {}));
 //   options.device = device.get();  // SessionOptions
-class CudaDevice final : public Device, public VendorLibraries {
+class CudaDevice final : public Device, public PinnedMemory, public VendorLibraries {
  public:
   // Opens a GPU of `vendor`, whose tables outlive the device. OpenCudaDevice() opens one of this machine.
   // Unavailable: there is no GPU, or the driver is too old.
@@ -73,6 +75,12 @@ class CudaDevice final : public Device, public VendorLibraries {
   // Returns the work as a CUDA graph.
   absl::StatusOr<std::unique_ptr<RecordedWork>> Record(absl::FunctionRef<absl::Status()> queue) override;
 
+  Device& device() override { return *this; }
+  absl::StatusOr<void*> AllocateHost(size_t bytes) override;
+  void FreeHost(void* memory) override;
+  absl::Status QueueCopyToHost(void* to, const void* from, size_t bytes) override;
+  absl::Status QueueCopyToDevice(void* to, const void* from, size_t bytes) override;
+
   const driver::DriverTable& driver() const override { return *vendor_.driver; }
   driver::CUstream stream() const override { return stream_; }
   absl::StatusOr<CublasLt*> cublaslt() override;
@@ -96,6 +104,7 @@ class CudaDevice final : public Device, public VendorLibraries {
   int compute_capability_ = 0;
   std::unique_ptr<MemoryCache> memory_;
   std::unique_ptr<HostStaging> staging_;
+  std::unique_ptr<HostBlocks> host_blocks_;
   std::unique_ptr<ErrorLog> errors_;
   std::unique_ptr<KernelLibrary> kernels_;
   std::shared_ptr<CublasLt> cublaslt_;
