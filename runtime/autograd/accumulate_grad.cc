@@ -40,7 +40,7 @@ StridedLayout LayoutOfGrad(const Tensor& leaf) {
 absl::StatusOr<Tensor> Own(TensorOps& ops, Tensor gradient, const Tensor& leaf) {
   StridedLayout layout = LayoutOfGrad(leaf);
   if (IsExclusive(gradient) && HasStridesOf(gradient, layout)) return gradient;
-  COTAN_ASSIGN_OR_RETURN(Tensor copy, Tensor::EmptyStrided(gradient.dtype(), std::move(layout), ops.device()));
+  COTAN_ASSIGN_OR_RETURN(Tensor copy, Tensor::EmptyStrided(gradient.dtype(), std::move(layout), gradient.device()));
   COTAN_RETURN_IF_ERROR(ops.Copy(gradient, copy));
   return copy;
 }

@@ -35,10 +35,20 @@ absl::Status AddUp(TensorOps& ops, Tensor gradient, Tensor& sum) {
 
 }  // namespace
 
+absl::StatusOr<Tensor> MoveNumber(Tensor gradient, const GradientType& type) {
+  if (&gradient.device() == type.device) return gradient;
+  return type.device->type() == DeviceType::kCpu ? gradient.ToHost() : gradient.ToDevice(*type.device);
+}
+
 absl::StatusOr<Tensor> Conform(TensorOps& ops, Tensor gradient, const GradientType& type) {
-  if (&gradient.device() != type.device) {
+  const bool is_moved_number = type.sizes.empty() && gradient.device().type() != type.device->type();
+  if (&gradient.device() != type.device && !is_moved_number) {
     return absl::InvalidArgumentError(absl::StrCat("a gradient ", gradient.ToString(), " of a value ", type.ToString(),
                                                    " is on another device than the value"));
+  }
+  const bool fits = gradient.sizes() == absl::MakeConstSpan(type.sizes) && gradient.dtype() == type.dtype;
+  if (!fits && ops.device().type() != gradient.device().type()) {
+    COTAN_ASSIGN_OR_RETURN(gradient, gradient.ToDevice(ops.device()));
   }
   if (gradient.sizes() != absl::MakeConstSpan(type.sizes)) {
     absl::StatusOr<Tensor> sum = ops.SumTo(gradient, type.sizes);
@@ -49,7 +59,8 @@ absl::StatusOr<Tensor> Conform(TensorOps& ops, Tensor gradient, const GradientTy
     COTAN_RETURN_IF_ERROR(sum.status());
     gradient = *std::move(sum);
   }
-  return ops.Cast(gradient, type.dtype);
+  COTAN_ASSIGN_OR_RETURN(gradient, ops.Cast(gradient, type.dtype));
+  return MoveNumber(std::move(gradient), type);
 }
 
 absl::Status AccumulateOnlyInto(absl::Span<const Variable> inputs, GraphTask& task) {

@@ -20,8 +20,11 @@
 namespace cotan::autograd {
 
 // Returns `gradient` summed over broadcast dimensions and cast to `type` (validate_outputs() in
-// torch/csrc/autograd/engine.cpp). InvalidArgument: the device or the sizes do not match.
+// torch/csrc/autograd/engine.cpp). A gradient of a value without dimensions is moved between host and device.
+// InvalidArgument: the device or the sizes do not match.
 absl::StatusOr<Tensor> Conform(TensorOps& ops, Tensor gradient, const GradientType& type);
+// Returns the gradient of a value without dimensions on the device of the value. Errors of the copy.
+absl::StatusOr<Tensor> MoveNumber(Tensor gradient, const GradientType& type);
 
 // The gradients of a running backward, with the steps of a node: hooks, Node::Apply(), checks of its results. The
 // object is the current one of its thread (Current()) while it exists; those of recursive backwards nest.

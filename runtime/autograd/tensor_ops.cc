@@ -290,6 +290,11 @@ absl::StatusOr<Tensor> TensorOps::Add(const Tensor& a, const Tensor& b) {
     COTAN_ASSIGN_OR_RETURN(const Tensor plain_b, b.ResolveConjNeg());
     return Add(plain_a, plain_b);
   }
+  if (IsBesideGpu(a) || IsBesideGpu(b)) {
+    COTAN_ASSIGN_OR_RETURN(const Tensor moved_a, a.ToDevice(device_));
+    COTAN_ASSIGN_OR_RETURN(const Tensor moved_b, b.ToDevice(device_));
+    return Add(moved_a, moved_b);
+  }
   StridedLayout layout = a.layout();
   layout.offset = 0;
   if (!IsDenseNonOverlapping(layout)) layout = Contiguous(a.sizes());
@@ -302,6 +307,10 @@ absl::Status TensorOps::AddTo(const Tensor& value, const Tensor& to) {
   if (!value.is_plain() || !to.is_plain()) {
     COTAN_ASSIGN_OR_RETURN(const Tensor stored, value.WithConjNegBits(value.reading() ^ to.reading()).ResolveConjNeg());
     return AddTo(stored, to.WithConjNegBits({}));
+  }
+  if (IsBesideGpu(to)) {
+    COTAN_ASSIGN_OR_RETURN(const Tensor sum, Add(value, to));
+    return Copy(sum, to);
   }
   const auto add = [this](const Tensor& from, const Tensor& place) { return Combine(Kind::kAdd, place, from, place); };
   return ForEachPart(value, to, add);

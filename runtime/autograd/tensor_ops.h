@@ -52,10 +52,11 @@ class TensorOps {
   // Returns `tensor` if it has the dtype already, else a row-major copy with that dtype.
   absl::StatusOr<Tensor> Cast(const Tensor& tensor, DType dtype);
 
-  // Returns a + b. The dtypes and sizes must be equal; not for bool.
+  // Returns a + b, on the device. The dtypes and sizes must be equal; not for bool.
   absl::StatusOr<Tensor> Add(const Tensor& a, const Tensor& b);
   // Computes `to` += `value` in place; a location shared by several elements of `to` gets the sum of their values. The
-  // dtypes and sizes must be equal; not for bool.
+  // dtypes and sizes must be equal; not for bool. If the operations are those of a GPU, both may be on the host; the
+  // sum is then made on the device and waited for.
   absl::Status AddTo(const Tensor& value, const Tensor& to);
   // Computes `to` /= `value` in place, if both are complex by the real part of `value`. The dtypes and sizes must be
   // equal.
@@ -91,6 +92,10 @@ class TensorOps {
 
   absl::StatusOr<Kernel*> Prepare(const Key& key, absl::Span<const TensorSpec> inputs, const TensorSpec& output);
   absl::Status Run(Kind kind, double value, absl::Span<const Operand> inputs, const Tensor& output);
+  // Returns whether `tensor` is on the host and the operations are those of a GPU.
+  bool IsBesideGpu(const Tensor& tensor) const {
+    return device_.type() != DeviceType::kCpu && tensor.device().type() == DeviceType::kCpu;
+  }
   // Copies where an operand is not on device_.
   absl::Status CopyBetweenDevices(const Tensor& from, const Tensor& to);
   absl::Status CopySameSizes(const Tensor& from, const StridedLayout& from_layout, const Tensor& to);

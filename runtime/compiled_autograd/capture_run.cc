@@ -255,8 +255,7 @@ absl::Status CaptureRun::RunSegment(const CaptureCache::Found& found) {
     Note(state_.trace, absl::StrCat("segment of ", segment_.nodes.size(), " nodes"));
   }
   COTAN_RETURN_IF_ERROR(found.program->Run(*found.plan, state_.arena, segment_, *target_.device, state_.outputs));
-  Complete();
-  return absl::OkStatus();
+  return Complete();
 }
 
 // Returns InvalidArgument if a tensor that the segment writes shares memory with another one of it.
@@ -281,14 +280,16 @@ absl::Status CaptureRun::FindOverlap() const {
   return absl::OkStatus();
 }
 
-void CaptureRun::Complete() {
+absl::Status CaptureRun::Complete() {
   absl::Span<Tensor> outputs = absl::MakeSpan(state_.outputs);
   const size_t num_node_outputs = segment_.record.outputs().size();
   for (size_t i = 0; i < segment_.outputs.size(); ++i) {
     const SegmentOutput& output = segment_.outputs[i];
     Tensor& tensor = outputs[num_node_outputs + i];
     if (output.visit != nullptr) {
-      run_.Incoming(*output.visit)[static_cast<size_t>(output.input)] = std::move(tensor);
+      const GradientType& type = output.visit->node->input(output.input);
+      COTAN_ASSIGN_OR_RETURN(run_.Incoming(*output.visit)[static_cast<size_t>(output.input)],
+                             autograd::MoveNumber(std::move(tensor), type));
     } else {
       run_.captured()[static_cast<size_t>(output.captured)] = std::move(tensor);
     }
@@ -303,6 +304,7 @@ void CaptureRun::Complete() {
     node.visit->node->CompleteCapture(context, outputs.subspan(first, end - first));
     if (!run_.retains_graph()) node.visit->node->ReleaseSaved();
   }
+  return absl::OkStatus();
 }
 
 absl::Status CaptureRun::WalkSegment(const absl::Status& reason) {

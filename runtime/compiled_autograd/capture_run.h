@@ -75,7 +75,7 @@ class CaptureRun {
   absl::StatusOr<CaptureCache::Found> FindProgram();
   absl::Status RunSegment(const CaptureCache::Found& found);
   absl::Status FindOverlap() const;
-  void Complete();
+  absl::Status Complete();
   // Runs the nodes of the segment one by one, because of `reason`.
   absl::Status WalkSegment(const absl::Status& reason);
   void Note(std::vector<std::string>& list, std::string text) const;

@@ -103,6 +103,9 @@ absl::Status CompiledAutograd::Reset() {
   }
   CloseUpTo(nullptr);
   state.cache.Clear();
+  state.segment.Clear();
+  state.outputs.clear();
+  state.arena = {};
   state.stats = {};
   state.reasons.clear();
   state.messages.clear();

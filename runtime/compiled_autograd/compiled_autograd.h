@@ -61,7 +61,8 @@ class CompiledAutograd {
   static bool IsEnabled();
   // Returns whether a captured backward is running on this thread.
   static bool IsRunning();
-  // Drops everything that this thread has captured, its counters and messages, and switches all open scopes off.
+  // Drops everything that this thread has captured, its counters and messages, and switches all open scopes off. Call
+  // it before a device is closed on which backwards were captured: plans and their memory belong to the device.
   // FailedPrecondition: a backward is running.
   static absl::Status Reset();
 
