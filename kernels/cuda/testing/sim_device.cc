@@ -31,7 +31,7 @@ absl::StatusOr<std::unique_ptr<SimDevice>> SimDevice::Create(const Options& opti
   Vendor vendor;
   vendor.driver = &result->gpu_->table();
   vendor.executes_ptx = true;
-  vendor.keeps_freed_memory = false;
+  vendor.keeps_freed_memory = options.keeps_freed_memory;
   vendor.records_work = options.records_work;
   const F32Precision precision = options.tf32 ? F32Precision::kTf32 : F32Precision::kIeee;
   vendor.make_cublaslt = [library = result->cublaslt_.get(),

@@ -19,7 +19,7 @@
 namespace cotan::cuda::testing {
 
 // A CudaDevice on a SimGpu, with simulated cuBLASLt and, if the library is installed, cuDNN. Kernels are compiled by
-// NVRTC to PTX and interpreted, with all checks. Freed memory is not used again. Example:
+// NVRTC to PTX and interpreted, with all checks. Freed memory is not used again by default. Example:
 //
 //   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<SimDevice> gpu, SimDevice::Create({}));
 //   Session::Create(program, {.kernels = &CudaKernels(), .device = &gpu->device()});
@@ -33,6 +33,8 @@ class SimDevice {
     bool tf32 = false;
     // As Vendor::records_work.
     bool records_work = true;
+    // As Vendor::keeps_freed_memory. True: addresses repeat from step to step, and use after free is not seen.
+    bool keeps_freed_memory = false;
     uint64_t memory_bytes = uint64_t{16} << 30;
     // Folder of compiled kernels; "" = none.
     std::string kernel_cache = {};
