@@ -131,7 +131,7 @@ class Merger {
         const auto first = std::min_element(ready_.begin(), ready_.end());
         const int step = *first;
         ready_.erase(first);
-        Emit({step});
+        Emit(WithChecksAfter(step));
       } else {
         Emit(TakeExpressions());
       }
@@ -148,6 +148,7 @@ class Merger {
 
   void AddDependencies() {
     accesses_.resize(schedule_.buffers.size());
+    next_ordered_.assign(schedule_.steps.size(), -1);
     int last_ordered = -1;
     for (size_t i = 0; i < schedule_.steps.size(); ++i) {
       const ScheduledStep& step = schedule_.steps[i];
@@ -156,6 +157,7 @@ class Merger {
       for (const Operand& output : step.outputs) Write(output.buffer, index);
       if (IsOrdered(OpOf(method_, step))) {
         AddEdge(last_ordered, index);
+        if (last_ordered >= 0) next_ordered_[static_cast<size_t>(last_ordered)] = index;
         last_ordered = index;
       } else if (WritesLastingMemory(step)) {
         AddEdge(last_ordered, index);
@@ -212,7 +214,24 @@ class Merger {
     return std::exchange(ready_expressions_, std::move(waiting_steps));
   }
 
-  // Appends one step that executes `steps`, which are ready.
+  // Returns true if the step checks an index and writes temporary memory only.
+  bool IsCheck(int step) const {
+    const ScheduledStep& checked = schedule_.steps[static_cast<size_t>(step)];
+    return OpOf(method_, checked).has_checked_index() && !WritesLastingMemory(checked);
+  }
+
+  // Returns a ready step; if it checks an index, with the checks that would be next and wait for nothing else.
+  std::vector<int> WithChecksAfter(int step) const {
+    std::vector<int> steps = {step};
+    while (IsCheck(steps.back())) {
+      const int next = next_ordered_[static_cast<size_t>(steps.back())];
+      if (next < 0 || waits_for_[static_cast<size_t>(next)] != 1 || !IsCheck(next)) break;
+      steps.push_back(next);
+    }
+    return steps;
+  }
+
+  // Appends one step that executes `steps`, which are ready or wait for others of them.
   void Emit(std::vector<int> steps) {
     std::sort(steps.begin(), steps.end());
     ScheduledStep merged = std::move(schedule_.steps[static_cast<size_t>(steps[0])]);
@@ -226,6 +245,7 @@ class Merger {
     merged_.push_back(std::move(merged));
     for (int step : steps) {
       for (int follower : followers_[static_cast<size_t>(step)]) {
+        if (std::binary_search(steps.begin(), steps.end(), follower)) continue;
         if (--waits_for_[static_cast<size_t>(follower)] == 0) AddReady(follower);
       }
     }
@@ -242,6 +262,7 @@ class Merger {
   Schedule& schedule_;
   std::vector<int> waits_for_;               // by step: number of steps before it that are not emitted yet
   std::vector<std::vector<int>> followers_;  // by step
+  std::vector<int> next_ordered_;            // by step that is ordered: the next one; -1: none
   std::vector<int> memory_;                  // by buffer: the first buffer with the same memory
   std::vector<Accesses> accesses_;           // by buffer
   std::vector<int> ready_;

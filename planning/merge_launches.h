@@ -17,7 +17,8 @@ namespace cotan {
 // fusion; Inductor: combo kernels). Expressions wait until no other step can run, so that a group has all that are
 // ready then. Those on which nothing depends wait for the end, such as the parameter updates of a whole backward,
 // unless their inputs take much memory meanwhile. Other steps keep their order. Steps whose errors depend on data keep
-// their order too, and stay before the writes of states and arguments that followed them. `symbols` as for
+// their order too, and stay before the writes of states and arguments that followed them; checks of indices that follow
+// one another are merged, so that the first error is still the first one. `symbols` as for
 // MakeSchedule(). Errors of PlaceEpilogues().
 absl::Status MergeLaunches(const serialization::Method& method, absl::Span<const int64_t> symbols, Schedule& schedule);
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/reference/register_reference.h"
@@ -150,6 +151,31 @@ TEST(MergeLaunchesTest, StatesAreWrittenAfterTheChecksBeforeThem) {
   const Schedule schedule = MakeMerged(program);
   ASSERT_THAT(schedule.steps, SizeIs(2));
   EXPECT_EQ(schedule.steps[0].op, 0);
+}
+
+TEST(MergeLaunchesTest, ChecksThatFollowOneAnotherAreOneStep) {
+  ProgramBuilder program;
+  MethodBuilder m = program.AddMethod("run");
+  Op check;
+  check.mutable_checked_index()->set_size("4");
+  const auto add_check = [&](uint32_t index) {
+    const uint32_t checked = m.AddValue(DType::kInt64, kFour);
+    m.AddOp(check, {index}, {checked});
+    return checked;
+  };
+  const uint32_t first = add_check(m.Input("a", DType::kInt64, kFour));
+  const uint32_t second = add_check(m.Input("b", DType::kInt64, kFour));
+  const uint32_t reader = add_check(first);  // of the first one's result
+  const uint32_t last = add_check(m.Input("c", DType::kInt64, kFour));
+  for (const uint32_t value : {first, second, reader, last}) m.Output(absl::StrCat("checked", value), value);
+  const Schedule schedule = MakeMerged(program);
+  ASSERT_THAT(schedule.steps, SizeIs(2));
+  for (const int step : {0, 1}) {
+    const std::vector<GroupMember>& members = schedule.steps[static_cast<size_t>(step)].members;
+    ASSERT_THAT(members, SizeIs(2));
+    EXPECT_EQ(members[0].op, 2 * step);
+    EXPECT_EQ(members[1].op, 2 * step + 1);
+  }
 }
 
 TEST(MergeLaunchesTest, TrainingStepsGiveTheSameBitsAsWithoutGroups) {

@@ -14,7 +14,6 @@
 #include "aot/cuda/autograd_ops.h"
 #include "aot/cuda/function_schedules.h"
 #include "base/status_macros.h"
-#include "kernels/cuda/expr/expr_plan.h"
 #include "kernels/cuda/plan_op.h"
 #include "planning/merge_launches.h"
 #include "planning/schedule.h"
@@ -81,7 +80,7 @@ class KernelCollector {
     if (step.members.empty() && OpOf(method, step).has_effect()) return;  // runs in the host's handler
     StepRequests requests(method, schedule, step, sizes);
     const absl::Status status =
-        step.members.empty() ? AddOp(requests.requests()[0]) : AddSources(cuda::PlanExprGroup(requests.requests()));
+        step.members.empty() ? AddOp(requests.requests()[0]) : AddSources(cuda::PlanOpGroup(requests.requests()));
     if (status.ok()) return;
     const std::string& source = step.op < 0 ? "" : method.ops(step.op).source();
     Refuse(absl::StrCat("method '", method.name(), "', ", step.op < 0 ? "a copy" : absl::StrCat("op ", step.op),

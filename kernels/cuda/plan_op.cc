@@ -81,4 +81,11 @@ absl::StatusOr<const CudaOp*> FindCudaOp(const KernelRequest& request) {
   return absl::NotFoundError(absl::StrCat("no cuda kernel for ", OpKindName(kind), " of ", DTypeName(dtype)));
 }
 
+absl::StatusOr<KernelPlan> PlanOpGroup(absl::Span<const KernelRequest> requests) {
+  const OpKind kind = requests.empty() ? Op::kExpr : requests[0].op.kind_case();
+  if (kind == Op::kExpr) return PlanExprGroup(requests);
+  if (kind == Op::kCheckedIndex) return PlanCheckedIndexGroup(requests);
+  return absl::UnimplementedError(absl::StrCat("groups of ", OpKindName(kind), ": only expr and checked_index"));
+}
+
 }  // namespace cotan::cuda

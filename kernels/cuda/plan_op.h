@@ -28,6 +28,10 @@ absl::Span<const CudaOp> CudaOps();
 // Returns the entry for an op. NotFound: the backend lacks ops of this kind whose first output has this dtype.
 absl::StatusOr<const CudaOp*> FindCudaOp(const KernelRequest& request);
 
+// Plans independent ops of one kind as few launches: expressions, or checks of indices. Inputs and outputs are numbered
+// over all ops in order. Errors of PlanExprGroup() and PlanCheckedIndexGroup(). Unimplemented: ops of another kind.
+absl::StatusOr<KernelPlan> PlanOpGroup(absl::Span<const KernelRequest> requests);
+
 }  // namespace cotan::cuda
 
 #endif  // COTAN_KERNELS_CUDA_PLAN_OP_H_

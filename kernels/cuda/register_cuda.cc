@@ -7,7 +7,6 @@
 #include "base/status_macros.h"
 #include "kernels/cuda/device/cuda_device.h"
 #include "kernels/cuda/device/cuda_kernel.h"
-#include "kernels/cuda/expr/expr_plan.h"
 #include "kernels/cuda/plan_op.h"
 
 namespace cotan {
@@ -26,8 +25,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelRequest& request) {
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(absl::Span<const KernelRequest> requests) {
   COTAN_ASSIGN_OR_RETURN(cuda::CudaDevice * device, cuda::AsCudaDevice(requests[0].device));
-  COTAN_ASSIGN_OR_RETURN(const cuda::KernelPlan plan, cuda::PlanExprGroup(requests));
-  return cuda::CudaKernel::Create(*device, plan, requests[0].name);
+  COTAN_ASSIGN_OR_RETURN(const cuda::KernelPlan plan, cuda::PlanOpGroup(requests));
+  return cuda::CudaKernel::Create(*device, plan, "");
 }
 
 }  // namespace

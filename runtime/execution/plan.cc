@@ -95,9 +95,12 @@ class Planner {
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(const ScheduledStep& step, StepRequests& step_requests) const {
     const absl::Span<KernelRequest> requests = step_requests.requests();
     if (!step.members.empty()) {
-      for (KernelRequest& request : requests) {
-        request.threads = target_.threads;
-        request.device = target_.device;
+      std::vector<std::string> names;
+      for (const GroupMember& member : step.members) names.push_back(StepName(program_, *plan_, {.op = member.op}));
+      for (size_t i = 0; i < requests.size(); ++i) {
+        requests[i].threads = target_.threads;
+        requests[i].device = target_.device;
+        requests[i].name = names[i];
       }
       return target_.kernels->FindGroup(target_.device->type())(requests);
     }

@@ -96,6 +96,34 @@ TEST(CudaSessionTest, AnErrorOfAValueComesLaterAndLeavesStatesAsTheyWere) {
   EXPECT_THAT(*session.State("s")->ToVector<float>(), ElementsAre(3, 4, 5, 6));
 }
 
+TEST(CudaSessionTest, ChecksOfIndicesAreOneLaunchWithTheErrorOfTheFirst) {
+  ProgramBuilder program;
+  MethodBuilder m = program.AddMethod("run");
+  for (const char* const name : {"a", "b", "c"}) {
+    const uint32_t checked = m.AddValue(DType::kInt64, kFour);
+    Op op;
+    op.mutable_checked_index()->set_size("5");
+    m.AddOp(op, {m.Input(name, DType::kInt64, kFour)}, {checked}).set_source(absl::StrCat("table ", name));
+    m.Output(name, checked);
+  }
+  const std::shared_ptr<const Program> loaded = program.Load();
+  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  Session session = NewSession(loaded, *gpu);
+  Session on_cpu = *Session::Create(loaded, {.kernels = &CpuKernels(), .threads = 1});
+  const Tensor good = *Tensor::From<int64_t>({0, 1, 2, 4}, {4});
+  const Tensor bad = *Tensor::From<int64_t>({0, 1, 9, 8}, {4});
+  const Tensor worse = *Tensor::From<int64_t>({7, 1, 9, 8}, {4});
+  const auto results = session.Run("run", {good, good, good});
+  ASSERT_TRUE(results.ok()) << results.status();
+  EXPECT_THAT(*(*results)[2].ToVector<int64_t>(), ElementsAre(0, 1, 2, 4));
+  EXPECT_EQ(gpu->gpu().statistics().kernel_launches, 1);
+  for (const std::vector<Tensor>& arguments :
+       {std::vector<Tensor>{good, good, bad}, {good, bad, worse}, {worse, bad, good}}) {
+    ASSERT_TRUE(session.Run("run", arguments).ok());
+    EXPECT_EQ(session.Synchronize(), on_cpu.Run("run", arguments).status());
+  }
+}
+
 TEST(CudaSessionTest, CopyingAResultReturnsTheErrorOnce) {
   const std::unique_ptr<SimDevice> gpu = NewDevice();
   Session session = NewSession(CountedGather(), *gpu);

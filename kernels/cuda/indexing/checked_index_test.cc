@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/test_seed.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/indexing/checked_index.h"
@@ -83,6 +84,65 @@ TEST(CudaCheckedIndexTest, LowestPositionIsReportedForAnyOrderOfBlocks) {
           ExpectEqualsCpu(CheckedIndexOp("5"), index, index.layout(), {.guarded_outputs = guarded, .seed = seed}).ok());
     }
   }
+}
+
+// Runs ops of equal geometry as a group, named "op 0" and so on.
+absl::Status RunGroup(const std::vector<Op>& ops, const std::vector<HostTensor*>& indexes,
+                      const std::vector<HostTensor*>& outputs, const RunOptions& options, int* launches) {
+  const auto plan = [&](const KernelRequest& whole) -> absl::StatusOr<KernelPlan> {
+    std::vector<std::string> names;
+    for (size_t i = 0; i < ops.size(); ++i) names.push_back(absl::StrCat("op ", i));
+    std::vector<KernelRequest> requests;
+    for (size_t i = 0; i < ops.size(); ++i) {
+      requests.push_back({.op = ops[i],
+                          .inputs = whole.inputs.subspan(i, 1),
+                          .outputs = whole.outputs.subspan(i, 1),
+                          .symbols = whole.symbols,
+                          .guarded_outputs = whole.guarded_outputs,
+                          .name = names[i]});
+    }
+    return PlanCheckedIndexGroup(requests);
+  };
+  const auto result = RunPlan(plan, ops[0], indexes, outputs, options);
+  if (result.ok()) *launches = result->launches;
+  return result.status();
+}
+
+TEST(CudaCheckedIndexTest, AGroupIsOneLaunchWithTheValuesOfItsOpsOrTheErrorOfTheFirst) {
+  std::mt19937_64 random(TestSeed());
+  for (int round = 0; round < 24; ++round) {
+    const size_t count = round == 0 ? 70 : 1 + random() % 5;  // 64 ops to a launch
+    std::vector<Op> ops;
+    std::vector<HostTensor> indexes, expected, actual;
+    absl::Status error;
+    for (size_t i = 0; i < count; ++i) {
+      const auto size = static_cast<int64_t>(round == 0 ? 1 : random() % 700);
+      const DType dtype = random() % 2 == 0 ? DType::kInt32 : DType::kInt64;
+      ops.push_back(CheckedIndexOp("7", random() % 2 == 0));
+      const double slack = round % 3 == 2 && random() % 2 == 0 ? 1 : 0;
+      indexes.push_back(RandomTensor(dtype, RandomLayout({size}, random, true, true), random, 0, 6 + slack));
+      expected.emplace_back(dtype, DimVector{size});
+      actual.emplace_back(dtype, DimVector{size});
+      const absl::Status own = RunOp(cpu::MakeCheckedIndex, ops[i], {&indexes[i]}, {&expected[i]}, 1, {});
+      if (error.ok() && !own.ok()) error = absl::Status(own.code(), absl::StrCat("op ", i, ": ", own.message()));
+    }
+    std::vector<HostTensor*> inputs, outputs;
+    for (HostTensor& index : indexes) inputs.push_back(&index);
+    for (HostTensor& output : actual) outputs.push_back(&output);
+    int launches = 0;
+    EXPECT_EQ(RunGroup(ops, inputs, outputs, {.seed = random()}, &launches), error);
+    if (!error.ok()) continue;
+    EXPECT_LE(launches, round == 0 ? 2 : 1);
+    for (size_t i = 0; i < count; ++i) EXPECT_EQ(actual[i].Values(), expected[i].Values());
+  }
+}
+
+TEST(CudaCheckedIndexTest, AGroupHasNoGuardedOutputs) {
+  HostTensor index(DType::kInt32, {2}, {0, 0});
+  HostTensor output(DType::kInt32, {2});
+  int launches = 0;
+  EXPECT_EQ(RunGroup({CheckedIndexOp("3")}, {&index}, {&output}, {.guarded_outputs = true}, &launches).code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST(CudaCheckedIndexTest, AnyIndexOfAnEmptyRangeIsAnError) {

@@ -37,9 +37,10 @@ __device__ inline void Check(const Errors& errors, Index position, int64 value) 
   if (!R::Allows(value)) RecordError(errors.record, errors.op, static_cast<long long>(position), value);
 }
 
+// Returns the number of the thread in a grid whose blocks begin with `first_block`.
 template <typename Index>
-__device__ inline Index ThreadOfGrid() {
-  return static_cast<Index>(blockIdx.x) * static_cast<Index>(blockDim.x) + static_cast<Index>(threadIdx.x);
+__device__ inline Index ThreadOfGrid(unsigned first_block = 0) {
+  return static_cast<Index>(blockIdx.x - first_block) * static_cast<Index>(blockDim.x) + static_cast<Index>(threadIdx.x);
 }
 
 // Checks an index. `D` is a Dims of (index, position).
@@ -52,15 +53,17 @@ __device__ inline void CheckAll(const T* index, const Errors& errors) {
   Check<R>(errors, at[1], index[at[0]]);
 }
 
-// Copies an index with negative values resolved. `D` is a Dims of (index, output, position).
+// Copies an index with negative values resolved, by the blocks from `first_block` on. `D` is a Dims of (index, output,
+// position); errors have `first_position` added to the position.
 template <typename R, typename Index, bool kRecords, typename D, typename T>
-__device__ inline void ResolveAll(const T* index, T* output, const Errors& errors) {
-  const Index i = ThreadOfGrid<Index>();
+__device__ inline void ResolveAll(const T* index, T* output, const Errors& errors, unsigned first_block = 0,
+                                  int64 first_position = 0) {
+  const Index i = ThreadOfGrid<Index>(first_block);
   if (i >= static_cast<Index>(D::kCount)) return;
   Index at[3] = {};
   D::Locate(i, at);
   const int64 value = index[at[0]];
-  if (kRecords) Check<R>(errors, at[2], value);
+  if (kRecords) Check<R>(errors, static_cast<int64>(at[2]) + first_position, value);
   output[at[1]] = static_cast<T>(R::Resolve(value));
 }
 
