@@ -38,7 +38,8 @@ SimDriver::SimDriver(SimGpu::Options options)
       host_(Ignore),
       runner_({.seed = options_.seed,
                .check_unwritten_copies = options_.check_unwritten_copies,
-               .multiprocessors = options_.multiprocessors},
+               .multiprocessors = options_.multiprocessors,
+               .race_checks = options_.race_checks},
               memory_, host_, statistics_),
       queue_(options_.seed, runner_, memory_) {
   legacy_.lane = queue_.AddLane("the legacy default stream");

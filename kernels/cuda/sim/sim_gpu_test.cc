@@ -264,6 +264,21 @@ TEST_F(SimGpuTest, FindsFaultsOfKernels) {
   }
 }
 
+TEST_F(SimGpuTest, AnotherLaunchIsCheckedForRacesAgain) {
+  Start({.race_checks = 1});
+  LoadModule();
+  CUdeviceptr y = Allocate(128);
+  ASSERT_EQ(Launch("each", 1, nullptr, {&y}), CUDA_SUCCESS);
+  ASSERT_EQ(Launch("each", 1, nullptr, {&y}), CUDA_SUCCESS);
+  EXPECT_EQ(cu_->cuCtxSynchronize(), CUDA_SUCCESS);
+  ASSERT_EQ(Launch("each", 2, nullptr, {&y}), CUDA_SUCCESS);  // another grid
+  EXPECT_EQ(cu_->cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
+  EXPECT_THAT(gpu_->LastViolation(), HasSubstr("race: writes what block "));
+  Free(y);
+  cu_->cuModuleUnload(module_);
+  gpu_.reset();
+}
+
 TEST_F(SimGpuTest, SeveralDevicesAreSeparate) {
   SimGpu other({.on_violation = [](absl::string_view) {}});
   CUcontext context = nullptr;

@@ -2,10 +2,13 @@
 
 #include "kernels/cuda/sim/work.h"
 
+#include <cstdint>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
 #include "kernels/cuda/sim/global_memory.h"
@@ -93,6 +96,15 @@ absl::Status WorkRunner::Run(const Work& work, AccessLog* log) {
   return std::holds_alternative<KernelCall>(work) ? status : Annotate(work, status);
 }
 
+bool WorkRunner::ChecksRaces(const KernelCall& call) {
+  if (options_.race_checks == 0) return true;
+  const std::vector<std::byte>& parameters = call.launch.parameters;
+  std::string key = absl::StrCat(call.kernel->name(), " ", reinterpret_cast<uintptr_t>(call.kernel.get()), " ",
+                                 absl::StrJoin(call.launch.grid, ","), " ");
+  key.append(reinterpret_cast<const char*>(parameters.data()), parameters.size());
+  return ++race_checks_[key] <= options_.race_checks;
+}
+
 absl::Status WorkRunner::RunWork(const KernelCall& call) {
   if (call.kernel->unloaded) {
     return absl::FailedPreconditionError(
@@ -101,6 +113,7 @@ absl::Status WorkRunner::RunWork(const KernelCall& call) {
   ptx::Launch launch = call.launch;
   // Another order in each launch, and the same in each process.
   if (options_.seed != 0) launch.seed = options_.seed + num_kernels_++;
+  launch.check_races = ChecksRaces(call);
   DeviceGlobalMemory global(memory_);
   COTAN_ASSIGN_OR_RETURN(const ptx::Counters counters, ptx::Execute(call.kernel->program, launch, global));
   KernelStatistics& statistics = statistics_.kernels[call.kernel->name()];

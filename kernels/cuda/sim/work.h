@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "kernels/cuda/sim/access_log.h"
 #include "kernels/cuda/sim/device_memory.h"
@@ -81,6 +82,7 @@ class WorkRunner {
     uint64_t seed = 0;  // Of the order of blocks and warps.
     bool check_unwritten_copies = true;
     int multiprocessors = 1;
+    int race_checks = 0;  // See SimGpu::Options.
   };
 
   // Borrows all of them.
@@ -102,6 +104,8 @@ class WorkRunner {
   absl::Status RunWork(const HostFunction& call);
   absl::Status RunWork(const EventMark& mark);
   absl::Status CopyToHost(const MemoryCopy& copy);
+  // Returns whether a launch is checked for races, and counts it.
+  bool ChecksRaces(const KernelCall& call);
   void CountTransfer(TransferStatistics& statistics, uint64_t bytes, uint64_t bytes_per_ns);
 
   const Options options_;
@@ -110,6 +114,7 @@ class WorkRunner {
   Statistics& statistics_;
   uint64_t now_ns_ = 0;
   uint64_t num_kernels_ = 0;
+  absl::flat_hash_map<std::string, int> race_checks_;  // by kernel, grid and parameters
 };
 
 }  // namespace cotan::cuda::sim

@@ -19,6 +19,7 @@ absl::StatusOr<std::unique_ptr<SimDevice>> SimDevice::Create(const Options& opti
                                                                     .seed = options.seed,
                                                                     // ToHost() copies gaps between elements, too.
                                                                     .check_unwritten_copies = false,
+                                                                    .race_checks = options.race_checks,
                                                                     .on_violation = options.on_violation});
   const auto enqueue = [gpu = result->gpu_.get()](driver::CUstream stream, absl::string_view label,
                                                   std::function<absl::Status(sim::DeviceMemory&)> function) {

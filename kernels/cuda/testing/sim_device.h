@@ -36,6 +36,8 @@ class SimDevice {
     // As Vendor::keeps_freed_memory. True: addresses repeat from step to step, and use after free is not seen.
     bool keeps_freed_memory = false;
     uint64_t memory_bytes = uint64_t{16} << 30;
+    // As SimGpu::Options::race_checks.
+    int race_checks = 0;
     // Folder of compiled kernels; "" = none.
     std::string kernel_cache = {};
     // As SimGpu::Options::on_violation.

@@ -25,6 +25,7 @@ struct Launch {
   // 0 runs blocks and warps in order; another seed draws an order.
   uint64_t seed = 0;
   bool check_registers = true;                         // Reports reads of registers never written.
+  bool check_races = true;                             // Reports unordered accesses of threads to one byte.
   uint64_t max_warp_instructions = uint64_t{1} << 36;  // A launch that needs more hangs.
 };
 

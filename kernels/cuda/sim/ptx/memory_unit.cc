@@ -189,12 +189,18 @@ GlobalAccess MemoryUnit::ToGlobal(const ThreadAccess& access) const {
   return {access.address, access.size, access.point.block, access.point.thread, access.point.line};
 }
 
+absl::Status MemoryUnit::CheckRace(const ThreadAccess& access, RaceDetector::Kind kind) {
+  if (!launch_.check_races) return absl::OkStatus();
+  RaceDetector& races = access.space == Space::kGlobal ? global_races_ : shared_races_;
+  return races.Access(access.address, access.size, kind, access.point);
+}
+
 absl::Status MemoryUnit::LoadOnChip(const ThreadAccess& access, bool racy, std::byte* to) {
   Bytes* bytes = nullptr;
   uint64_t offset = 0;
   COTAN_RETURN_IF_ERROR(Locate(access, bytes, offset));
   if (access.space == Space::kShared && racy) {
-    COTAN_RETURN_IF_ERROR(shared_races_.Access(access.address, access.size, RaceDetector::Kind::kRead, access.point));
+    COTAN_RETURN_IF_ERROR(CheckRace(access, RaceDetector::Kind::kRead));
   }
   for (uint32_t i = 0; i < access.size; ++i) {
     if (bytes->written[offset + i]) continue;
@@ -218,7 +224,7 @@ absl::Status MemoryUnit::Load(ThreadAccess access, std::byte* to) {
   if (access.space != Space::kGlobal) return LoadOnChip(access, true, to);
   COTAN_RETURN_IF_ERROR(global_.Load(ToGlobal(access), to));
   const auto kind = access.read_only ? RaceDetector::Kind::kReadOnly : RaceDetector::Kind::kRead;
-  return global_races_.Access(access.address, access.size, kind, access.point);
+  return CheckRace(access, kind);
 }
 
 absl::Status MemoryUnit::Store(ThreadAccess access, const std::byte* from) {
@@ -226,13 +232,13 @@ absl::Status MemoryUnit::Store(ThreadAccess access, const std::byte* from) {
   if (access.space == Space::kParam) return absl::InvalidArgumentError("writes a parameter of the kernel");
   if (access.space == Space::kGlobal) {
     COTAN_RETURN_IF_ERROR(global_.Store(ToGlobal(access), from));
-    return global_races_.Access(access.address, access.size, RaceDetector::Kind::kWrite, access.point);
+    return CheckRace(access, RaceDetector::Kind::kWrite);
   }
   Bytes* bytes = nullptr;
   uint64_t offset = 0;
   COTAN_RETURN_IF_ERROR(Locate(access, bytes, offset));
   if (access.space == Space::kShared) {
-    COTAN_RETURN_IF_ERROR(shared_races_.Access(access.address, access.size, RaceDetector::Kind::kWrite, access.point));
+    COTAN_RETURN_IF_ERROR(CheckRace(access, RaceDetector::Kind::kWrite));
   }
   std::memcpy(bytes->data.data() + offset, from, access.size);
   std::fill_n(bytes->written.begin() + static_cast<int64_t>(offset), access.size, 1);
@@ -244,7 +250,7 @@ absl::Status MemoryUnit::Atomic(ThreadAccess access, absl::FunctionRef<uint64_t(
   if (access.space == Space::kGlobal) {
     ++counters_.global_atomics;
     COTAN_ASSIGN_OR_RETURN(previous, global_.Atomic(ToGlobal(access), update));
-    return global_races_.Access(access.address, access.size, RaceDetector::Kind::kWrite, access.point);
+    return CheckRace(access, RaceDetector::Kind::kWrite);
   }
   if (access.space != Space::kShared) return absl::InvalidArgumentError("atomic access outside of global and shared");
   previous = 0;
@@ -347,6 +353,7 @@ bool MemoryUnit::LocateParameters(WarpAccess& access) {
 }
 
 absl::Status MemoryUnit::CheckRaces(const WarpAccess& access, RaceDetector::Kind kind, int& lane) {
+  if (!launch_.check_races) return absl::OkStatus();
   if (access.space != Space::kGlobal && access.space != Space::kShared) return absl::OkStatus();
   RaceDetector& races = access.space == Space::kGlobal ? global_races_ : shared_races_;
   if (access.run) {

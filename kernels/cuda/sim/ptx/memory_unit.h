@@ -118,6 +118,8 @@ class MemoryUnit {
   bool LocateParameters(WarpAccess& access);
   absl::Status LoadOnChip(const ThreadAccess& access, bool racy, std::byte* to);
   GlobalAccess ToGlobal(const ThreadAccess& access) const;
+  // Records an access of a thread.
+  absl::Status CheckRace(const ThreadAccess& access, RaceDetector::Kind kind);
 
   const Program& program_;
   const Launch& launch_;
