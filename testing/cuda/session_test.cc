@@ -264,6 +264,27 @@ TEST(CudaSessionTest, AStepIsRecordedOnceForEachSetOfAddresses) {
   EXPECT_EQ(counts.calls.at("cuStreamBeginCapture_v2"), 1);
 }
 
+TEST(CudaSessionTest, AStepNeitherWaitsNorAllocates) {
+  for (const bool records_work : {true, false}) {
+    const std::unique_ptr<SimDevice> gpu = NewDevice({.records_work = records_work});
+    Session session = NewSession(LinearRegression().Load(), *gpu);
+    const MethodHandle step = *session.FindMethod("train_step");
+    std::vector<Tensor> results(static_cast<size_t>(session.NumResults(step)));
+    std::vector<Tensor> batch = Batch(4);
+    for (Tensor& argument : batch) argument = *argument.ToDevice(gpu->device());
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(session.Run(step, batch, absl::MakeSpan(results)).ok());
+    ASSERT_TRUE(session.Synchronize().ok());
+    gpu->gpu().ResetStatistics();
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(session.Run(step, batch, absl::MakeSpan(results)).ok());
+    const cuda::sim::Statistics counts = gpu->gpu().statistics();
+    EXPECT_EQ(counts.synchronizations, 0);
+    EXPECT_EQ(counts.allocations, 0);
+    EXPECT_EQ(counts.host_allocations, 0);
+    EXPECT_EQ(counts.graph_launches, records_work ? 3 : 0);
+    ASSERT_TRUE(session.Synchronize().ok());
+  }
+}
+
 TEST(CudaSessionTest, AHyperparameterMayChangeBetweenRecordedSteps) {
   const std::unique_ptr<SimDevice> gpu = NewDevice();
   const std::shared_ptr<const Program> program = LinearRegression().Load();

@@ -165,6 +165,40 @@ TEST(CudaDeviceTest, OutOfMemoryNamesNeedAndHave) {
   EXPECT_NE(status.message().find("614400 in use here"), std::string::npos) << status;
 }
 
+TEST(CudaDeviceTest, CopiesToPinnedMemoryAreQueuedAndItsBlocksAreUsedAgain) {
+  const std::unique_ptr<SimDevice> gpu = NewDevice({.keeps_freed_memory = true});
+  CudaDevice& device = gpu->device();
+  const std::vector<int32_t> numbers = Numbers(3);
+  const Block from(device, kBytes);
+  const Block to(device, kBytes);
+  ASSERT_TRUE(device.CopyFromHost(from.get(), numbers.data(), kBytes).ok());
+  const int64_t waits = gpu->gpu().statistics().synchronizations;
+  void* first = nullptr;
+  for (int i = 0; i < 2; ++i) {
+    const absl::StatusOr<void*> block = device.AllocateHost(kBytes);
+    ASSERT_TRUE(block.ok()) << block.status();
+    if (first != nullptr) {
+      EXPECT_EQ(*block, first);
+    }
+    first = *block;
+    ASSERT_TRUE(device.QueueCopyToHost(*block, from.get(), kBytes).ok());
+    ASSERT_TRUE(device.QueueCopyToDevice(to.get(), *block, kBytes).ok());
+    device.FreeHost(*block);  // while the copies are queued
+  }
+  EXPECT_EQ(gpu->gpu().statistics().synchronizations, waits);
+  std::vector<int32_t> result(32);
+  ASSERT_TRUE(device.CopyToHost(result.data(), to.get(), kBytes).ok());
+  EXPECT_EQ(result, numbers);
+}
+
+TEST(CudaDeviceTest, NoMemoryToPinIsAnError) {
+  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  gpu->gpu().FailCall("cuMemHostAlloc", 1, driver::CUDA_ERROR_OUT_OF_MEMORY);
+  const absl::Status status = gpu->device().AllocateHost(kBytes).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("128 bytes needed"), std::string::npos) << status;
+}
+
 TEST(CudaDeviceTest, AnotherDeviceIsNotACudaDevice) {
   EXPECT_EQ(AsCudaDevice(nullptr).status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(AsCudaDevice(&HostDevice()).status().code(), absl::StatusCode::kInvalidArgument);
