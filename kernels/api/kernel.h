@@ -86,8 +86,9 @@ class Kernel {
 // Unimplemented: this backend does not support a combination of dtypes or attributes; the message names it.
 using KernelFactory = absl::StatusOr<std::unique_ptr<Kernel>> (*)(const KernelRequest& request);
 
-// Prepares one kernel for independent expressions: none writes what another one reads or writes. Its inputs are those
-// of the first expression, then those of the second one, and so on; its outputs likewise. Errors as KernelFactory.
+// Prepares one kernel for independent expressions, or checks of indices: none writes what another one reads or writes.
+// Its inputs are those of the first op, then those of the second one, and so on; its outputs likewise. Errors as
+// KernelFactory; errors of values are those of the first op that has one.
 using GroupFactory = absl::StatusOr<std::unique_ptr<Kernel>> (*)(absl::Span<const KernelRequest> requests);
 
 }  // namespace cotan

@@ -21,7 +21,7 @@ struct HostOffloadOptions {
 // device memory of a value that nothing else uses is free for the rest of the forward; `unpack` queues the copy back
 // into new device memory, directly before the node's backward. Neither waits. The bits and the strides of a value are
 // kept. Values that are not on `memory.device()` are kept as they are. A value that something else uses as well, such
-// as a parameter, is copied, too, which frees nothing: min_bytes is no protection from that.
+// as a parameter, is copied, too, although that frees no memory.
 // `memory` outlives the hooks and all graphs that were recorded with them.
 //
 //   COTAN_ASSIGN_OR_RETURN(PinnedMemory* pinned, CudaPinnedMemory(*gpu));  // kernels/cuda/open_cuda_device.h

@@ -40,7 +40,8 @@ __device__ inline void Check(const Errors& errors, Index position, int64 value) 
 // Returns the number of the thread in a grid whose blocks begin with `first_block`.
 template <typename Index>
 __device__ inline Index ThreadOfGrid(unsigned first_block = 0) {
-  return static_cast<Index>(blockIdx.x - first_block) * static_cast<Index>(blockDim.x) + static_cast<Index>(threadIdx.x);
+  return static_cast<Index>(blockIdx.x - first_block) * static_cast<Index>(blockDim.x) +
+         static_cast<Index>(threadIdx.x);
 }
 
 // Checks an index. `D` is a Dims of (index, position).
