@@ -58,6 +58,15 @@ bool HasSameOrder(const TensorType& a, const TensorType& b) {
   return true;
 }
 
+absl::StatusOr<SymIntVector> ParseSizes(const TensorType& type) {
+  SymIntVector sizes;
+  for (const std::string& text : type.sizes()) {
+    COTAN_ASSIGN_OR_RETURN(SymInt size, SymInt::Parse(text));
+    sizes.push_back(std::move(size));
+  }
+  return sizes;
+}
+
 absl::Status RefuseComplex(DType dtype) {
   if (!IsComplex(dtype)) return absl::OkStatus();
   return absl::UnimplementedError("arithmetic of complex gradients is not linked");
@@ -129,14 +138,7 @@ void LinkBuilder::Update(int input, Value value) {
 
 const TensorType& LinkBuilder::TypeOf(Value value) const { return method_.values(static_cast<int>(value)).type(); }
 
-absl::StatusOr<SymIntVector> LinkBuilder::SizesOf(Value value) const {
-  SymIntVector sizes;
-  for (const std::string& text : TypeOf(value).sizes()) {
-    COTAN_ASSIGN_OR_RETURN(SymInt size, SymInt::Parse(text));
-    sizes.push_back(std::move(size));
-  }
-  return sizes;
-}
+absl::StatusOr<SymIntVector> LinkBuilder::SizesOf(Value value) const { return ParseSizes(TypeOf(value)); }
 
 absl::StatusOr<bool> LinkBuilder::Equal(const SymInt& a, const SymInt& b) {
   if (a == b) return true;
@@ -198,6 +200,11 @@ absl::StatusOr<LinkBuilder::Value> LinkBuilder::Conform(Value value, DType dtype
   AddInstruction(expr, serialization::FN_CAST, dtype, 1);
   StoreLast(type, expr);
   return cast;
+}
+
+absl::StatusOr<LinkBuilder::Value> LinkBuilder::ConformTo(Value value, const TensorType& type) {
+  COTAN_ASSIGN_OR_RETURN(const SymIntVector sizes, ParseSizes(type));
+  return Conform(value, ToDType(type.dtype()), sizes);
 }
 
 absl::StatusOr<LinkBuilder::Value> LinkBuilder::SumTo(Value value, absl::Span<const SymInt> sizes) {

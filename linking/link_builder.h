@@ -62,6 +62,8 @@ class LinkBuilder {
   // Returns the value summed over broadcast dimensions to `sizes`, then cast to `dtype`. InvalidArgument: `sizes` do
   // not broadcast to the value's.
   absl::StatusOr<Value> Conform(Value value, DType dtype, absl::Span<const SymInt> sizes);
+  // As Conform(), to the dtype and sizes of `type`.
+  absl::StatusOr<Value> ConformTo(Value value, const serialization::TensorType& type);
   absl::StatusOr<Value> SumTo(Value value, absl::Span<const SymInt> sizes);
   // Returns a view; `sizes` are those of the result.
   absl::StatusOr<Value> View(Value value, const ViewStep& step, absl::Span<const SymInt> sizes);

@@ -26,6 +26,7 @@ class AccumulateGrad final : public Node {
   AccumulateGrad(Variable leaf, absl::Span<const int64_t> sizes);
 
   absl::string_view name() const override { return "AccumulateGrad"; }
+  const Variable* leaf() const override { return &leaf_; }
   absl::StatusOr<Gradients> Apply(BackwardContext& context, absl::Span<Tensor> incoming) override;
   absl::StatusOr<bool> Describe(const BackwardContext& context, absl::Span<const bool> incoming,
                                 absl::Span<bool> results, CaptureRecord& record) override;

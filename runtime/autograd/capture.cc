@@ -17,6 +17,7 @@ void CaptureRecord::Sizes(absl::Span<const int64_t> values) {
 void CaptureRecord::Clear() {
   key_.clear();
   sizes_.clear();
+  has_dynamic_sizes_ = false;
   inputs_.clear();
   outputs_.clear();
 }

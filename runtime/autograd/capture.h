@@ -51,11 +51,17 @@ class CaptureRecord {
   // Appends numbers that may change from backward to backward. Rank, zeros and ones are part of the key.
   void Sizes(absl::Span<const int64_t> values);
   void Size(int64_t value) { Sizes({&value, 1}); }
+  // Appends the values of a program's dynamic dimensions, and makes all sizes of the record symbols where they can be.
+  void DynamicSizes(absl::Span<const int64_t> values) {
+    Sizes(values);
+    has_dynamic_sizes_ = has_dynamic_sizes_ || !values.empty();
+  }
   void AddInput(Tensor tensor, InputUse use = InputUse::kRead) { inputs_.push_back({std::move(tensor), use}); }
   void AddOutput(DType dtype, StridedLayout layout) { outputs_.push_back({dtype, std::move(layout)}); }
 
   const std::vector<uint64_t>& key() const { return key_; }
   const std::vector<int64_t>& sizes() const { return sizes_; }
+  bool has_dynamic_sizes() const { return has_dynamic_sizes_; }
   std::vector<Input>& inputs() { return inputs_; }
   const std::vector<Input>& inputs() const { return inputs_; }
   const std::vector<Output>& outputs() const { return outputs_; }
@@ -64,6 +70,7 @@ class CaptureRecord {
  private:
   std::vector<uint64_t> key_;
   std::vector<int64_t> sizes_;
+  bool has_dynamic_sizes_ = false;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
 };

@@ -108,6 +108,8 @@ class Node {
 
   // Returns the name for messages and ToString(), such as "ViewBackward".
   virtual absl::string_view name() const = 0;
+  // Returns the leaf in whose grad() the node sums gradients; null: it does not.
+  virtual const Variable* leaf() const { return nullptr; }
 
   // Returns the gradient along each edge, given the gradient of each input. `incoming` has num_inputs() entries of type
   // input(i), undefined where there is no gradient; the node may move them. The result has num_edges() entries; the

@@ -105,19 +105,31 @@ absl::StatusOr<CaptureCache::Found> CaptureCache::FindOrCapture(const Segment& s
   }
   if (family.seen.size() == kMaxSeen) family.seen.erase(family.seen.begin());
   family.seen.push_back(numbers);
-  const absl::Span<const std::vector<int64_t>> seen = absl::MakeConstSpan(family.seen);
-  const absl::Status captured =
-      Capture(segment, SizePattern::Of(settings.dynamic ? seen : seen.last(1)), target, settings.max_plans, found);
+  const absl::Status captured = Capture(segment, target, settings, found);
   if (family.programs.empty()) family.refused = captured;
   COTAN_RETURN_IF_ERROR(captured);
   return found;
 }
 
-absl::Status CaptureCache::Capture(const Segment& segment, const SizePattern& pattern, const ExecutionTarget& target,
-                                   int max_plans, Found& found) {
-  const std::string name = absl::StrCat("backward.", found.family->number, ".", found.family->seen.size() - 1);
+absl::Status CaptureCache::Capture(const Segment& segment, const ExecutionTarget& target,
+                                   const CaptureSettings& settings, Found& found) {
+  const CaptureFamily& family = *found.family;
+  const std::string name = absl::StrCat("backward.", family.number, ".", family.seen.size() - 1);
+  if (settings.dynamic && segment.record.has_dynamic_sizes()) {
+    absl::StatusOr<std::unique_ptr<LinkedProgram>> made =
+        LinkedProgram::LinkDynamic(segment, family.portable_key(), name);
+    if (made.ok()) return Plan(segment, target, settings.max_plans, *std::move(made), found);
+    if (!absl::IsUnimplemented(made.status()) && !absl::IsInvalidArgument(made.status())) return made.status();
+  }
+  const absl::Span<const std::vector<int64_t>> seen = absl::MakeConstSpan(family.seen);
+  const SizePattern pattern = SizePattern::Of(settings.dynamic ? seen : seen.last(1));
   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<LinkedProgram> made,
-                         LinkedProgram::Link(segment, found.family->portable_key(), pattern, name));
+                         LinkedProgram::Link(segment, family.portable_key(), pattern, name));
+  return Plan(segment, target, settings.max_plans, std::move(made), found);
+}
+
+absl::Status CaptureCache::Plan(const Segment& segment, const ExecutionTarget& target, int max_plans,
+                                std::unique_ptr<LinkedProgram> made, Found& found) {
   COTAN_ASSIGN_OR_RETURN(found.plan, made->MakePlan(segment, target, max_plans));
   found.program = made.get();
   found.is_new_plan = true;

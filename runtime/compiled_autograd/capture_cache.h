@@ -20,6 +20,7 @@ namespace cotan {
 struct CaptureSettings {
   bool dynamic = true;
   bool trace = false;
+  bool check_nan = false;
   int max_plans = 8;
   bool capture = true;                          // false: only linked methods
   std::shared_ptr<const LinkedMethods> linked;  // null: none
@@ -78,8 +79,11 @@ class CaptureCache {
     bool operator()(absl::Span<const uint64_t> a, absl::Span<const uint64_t> b) const { return a == b; }
   };
 
-  static absl::Status Capture(const Segment& segment, const SizePattern& pattern, const ExecutionTarget& target,
-                              int max_plans, Found& found);
+  // Links the segment and plans it.
+  static absl::Status Capture(const Segment& segment, const ExecutionTarget& target, const CaptureSettings& settings,
+                              Found& found);
+  static absl::Status Plan(const Segment& segment, const ExecutionTarget& target, int max_plans,
+                           std::unique_ptr<LinkedProgram> made, Found& found);
   // Returns the family of the key. A new one has the programs of `linked`.
   absl::StatusOr<CaptureFamily*> FindFamily(const std::vector<uint64_t>& key, const LinkedMethods* linked);
   // Sets found.plan to a new plan of one of the family's programs; returns why the last one does not fit.

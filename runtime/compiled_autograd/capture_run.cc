@@ -45,6 +45,7 @@ absl::Status CaptureRun::Execute() {
   if (settings_.trace) state_.trace.clear();
   absl::Status status = run_.task().Execute([this](Visit& visit) { return VisitNode(visit); });
   if (status.ok()) status = Flush("end");
+  if (status.ok() && settings_.check_nan) status = nan_check_.After(run_.captured());
   segment_.Clear();
   state_.outputs.clear();
   if (status.ok() && captured_) ++state_.stats.captures;
@@ -82,6 +83,7 @@ absl::Status CaptureRun::VisitNode(Visit& visit) {
     CaptureOnly(visit);
     return absl::OkStatus();
   }
+  if (settings_.check_nan) COTAN_RETURN_IF_ERROR(nan_check_.Before(*visit.node));
   const bool has_node_hooks = hooks != nullptr && (hooks->has_pre_hooks() || hooks->has_post_hooks());
   if (!has_node_hooks) {
     if (visit.node->UnpacksSaved()) COTAN_RETURN_IF_ERROR(Flush(absl::StrCat("unpack of ", visit.node->name())));
@@ -246,8 +248,12 @@ absl::Status CaptureRun::RunSegment(const CaptureCache::Found& found) {
   previous_ = found.family->fingerprint;
   state_.stats.plans += found.is_new_plan ? 1 : 0;
   if (!found.reason.empty()) {
-    if (!captured_) state_.text.clear();
+    if (!captured_) {
+      state_.text.clear();
+      state_.steps.clear();
+    }
     captured_ = true;
+    absl::StrAppend(&state_.steps, Steps());
     absl::StrAppend(&state_.text, found.program->ToString());
     Note(state_.reasons, found.reason);
   }
@@ -256,6 +262,27 @@ absl::Status CaptureRun::RunSegment(const CaptureCache::Found& found) {
   }
   COTAN_RETURN_IF_ERROR(found.program->Run(*found.plan, state_.arena, segment_, *target_.device, state_.outputs));
   return Complete();
+}
+
+std::string CaptureRun::Steps() const {
+  std::string text = absl::StrCat("segment of ", segment_.nodes.size(), " nodes\n");
+  for (size_t i = 0; i < segment_.nodes.size(); ++i) {
+    const DescribedNode& from = segment_.nodes[i];
+    absl::StrAppend(&text, i, " ", from.visit->node->name(), " ->");
+    for (int e = 0; e < from.num_edges; ++e) {
+      if (segment_.results[static_cast<size_t>(from.first_edge + e)] < 0) continue;
+      const Node* const to = from.visit->node->edge(e).node.get();
+      const auto same = [to](const DescribedNode& node) { return node.visit->node.get() == to; };
+      const auto found = std::find_if(segment_.nodes.begin(), segment_.nodes.end(), same);
+      if (found == segment_.nodes.end()) {
+        absl::StrAppend(&text, " out");
+      } else {
+        absl::StrAppend(&text, " ", found - segment_.nodes.begin());
+      }
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  return text;
 }
 
 // Returns InvalidArgument if a tensor that the segment writes shares memory with another one of it.

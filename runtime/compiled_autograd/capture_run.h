@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "runtime/autograd/backward_run.h"
 #include "runtime/compiled_autograd/capture_cache.h"
+#include "runtime/compiled_autograd/nan_check.h"
 #include "runtime/compiled_autograd/segment.h"
 
 namespace cotan {
@@ -38,6 +39,7 @@ struct CaptureState {
   std::vector<std::string> messages;  // why segments were walked, the last kMaxMessages
   std::vector<std::string> trace;     // steps of the last backward, if options ask for it
   std::string text;                   // of the linked methods of the last capture
+  std::string steps;                  // of the nodes of the last capture
   Segment segment;
   std::vector<Tensor> outputs;
   bool is_running = false;
@@ -78,6 +80,8 @@ class CaptureRun {
   absl::Status Complete();
   // Runs the nodes of the segment one by one, because of `reason`.
   absl::Status WalkSegment(const absl::Status& reason);
+  // Returns the nodes of the segment as text (CompiledAutograd::Steps()).
+  std::string Steps() const;
   void Note(std::vector<std::string>& list, std::string text) const;
 
   autograd::BackwardRun& run_;
@@ -88,6 +92,7 @@ class CaptureRun {
   std::vector<Pending> pending_;                  // by visit
   std::vector<std::pair<Visit*, int>> arriving_;  // inputs with pending results, in order of the first
   uint64_t previous_ = 0;                         // fingerprint of the segment before, and of what followed
+  NanCheck nan_check_;
   bool captured_ = false;
   bool walked_ = false;
 };

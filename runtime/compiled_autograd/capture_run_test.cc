@@ -2,7 +2,10 @@
 
 #include "runtime/compiled_autograd/capture_run.h"
 
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -291,6 +294,73 @@ TEST_F(CaptureRunTest, DonatedMemoryCountsAsInTheWalk) {
   ASSERT_TRUE(program.Backward(At(once, 0), {1, 1}, /*retain_graph=*/true).ok());
   ASSERT_TRUE(program.Backward(At(once, 0), {1, 1}).ok());
   EXPECT_EQ(program.f.stats().backwards, 2);
+}
+
+// Returns a copy of x with a node, and a reference to the memory of the copy.
+std::pair<Variable, std::weak_ptr<Storage>> Observed(const Variable& x, std::function<void()> run) {
+  const auto backward = [run](autograd::BackwardContext&,
+                              absl::Span<Tensor> incoming) -> absl::StatusOr<autograd::Gradients> {
+    run();
+    return autograd::Gradients{incoming[0]};
+  };
+  const Tensor copy = *x.tensor().Clone();
+  return {(*autograd::ApplyFunction("Observed", {x}, {copy}, backward))[0], copy.storage()};
+}
+
+TEST_F(CaptureRunTest, SavedValuesAreFreeWhenTheNextNodeIsCalled) {
+  LoadedFunction program(Square());
+  CompiledAutograd scope;
+  for (int round = 0; round < 3; ++round) {
+    const Variable x = Leaf({2, 3});
+    std::weak_ptr<Storage> saved;
+    bool was_free = false;
+    std::vector<FunctionResult> results;
+    {
+      auto [argument, memory] = Observed(x, [&] { was_free = saved.expired(); });
+      saved = memory;
+      results = program.Call({argument});
+    }
+    EXPECT_FALSE(saved.expired());
+    ASSERT_TRUE(program.Backward(At(results, 0), {1, 1}).ok());
+    EXPECT_TRUE(was_free) << round;
+    EXPECT_THAT(Values(x.grad()), ElementsAre(4, 6));
+  }
+  EXPECT_EQ(CompiledAutograd::Stats().captures, 1);
+}
+
+TEST_F(CaptureRunTest, AfterABackwardOnlyTheLeafHoldsItsGradient) {
+  LoadedFunction program(Square());
+  CompiledAutograd scope;
+  const Variable x = Leaf({2, 3});
+  for (int round = 1; round <= 3; ++round) {
+    const auto results = program.Call({x});
+    ASSERT_TRUE(program.Backward(At(results, 0), {1, 1}).ok());
+    EXPECT_THAT(Values(x.grad()), ElementsAre(4 * round, 6 * round));
+    EXPECT_EQ(x.grad().tensor().storage().use_count(), 1) << round;
+  }
+  EXPECT_EQ(CompiledAutograd::Stats().captures, 2);  // without and with a gradient
+}
+
+TEST_F(CaptureRunTest, TheGradientOfALeafWithStridesIsRowMajor) {
+  CompiledAutograd scope;
+  TensorOps ops(testing::TestKernels());
+  const Tensor whole = *Tensor::Zeros(DType::kFloat32, {4, 4});
+  Variable x =
+      *Variable::Leaf(*Tensor::InStorage(whole.storage(), DType::kFloat32, {.sizes = {2, 2}, .strides = {8, 2}}));
+  const auto seven = [](autograd::BackwardContext&, absl::Span<Tensor>) -> absl::StatusOr<autograd::Gradients> {
+    return autograd::Gradients{*Tensor::From<float>({7, 7, 7, 7}, {2, 2})};
+  };
+  const Variable y = (*autograd::ApplyFunction("Seven", {x}, {*x.tensor().Clone()}, seven))[0];
+  Tensor kept;
+  ASSERT_TRUE(x.AddHook([&kept](const Tensor& gradient) -> absl::StatusOr<Tensor> {
+                 kept = gradient;
+                 return Tensor();
+               }).ok());
+  ASSERT_TRUE(autograd::Backward({y}, {*ops.Ones(DType::kFloat32, {2, 2})}, ops).ok());
+  EXPECT_THAT(Values(x.grad()), ElementsAre(7, 7, 7, 7));
+  EXPECT_THAT(x.grad().tensor().layout().strides, ElementsAre(2, 1));
+  EXPECT_NE(x.grad().tensor().storage(), kept.storage());
+  EXPECT_EQ(CompiledAutograd::Stats().captures, 1);
 }
 
 }  // namespace

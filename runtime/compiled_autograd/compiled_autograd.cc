@@ -35,6 +35,7 @@ class CompiledAutograd::Executor final : public autograd::BackwardExecutor {
   explicit Executor(const CompiledAutogradOptions& options)
       : settings_{.dynamic = options.dynamic,
                   .trace = options.trace,
+                  .check_nan = options.check_nan,
                   .max_plans = std::max(1, options.max_plans),
                   .capture = options.capture,
                   .linked = options.linked} {}
@@ -111,6 +112,7 @@ absl::Status CompiledAutograd::Reset() {
   state.messages.clear();
   state.trace.clear();
   state.text.clear();
+  state.steps.clear();
   return absl::OkStatus();
 }
 
@@ -119,6 +121,7 @@ const std::vector<std::string>& CompiledAutograd::Reasons() { return State().rea
 const std::vector<std::string>& CompiledAutograd::Messages() { return State().messages; }
 const std::vector<std::string>& CompiledAutograd::Trace() { return State().trace; }
 const std::string& CompiledAutograd::Text() { return State().text; }
+const std::string& CompiledAutograd::Steps() { return State().steps; }
 
 absl::Status CompiledAutograd::SaveCaptures(const std::string& path) {
   const std::vector<serialization::Method> methods = State().cache.Methods();

@@ -29,6 +29,9 @@ struct CompiledAutogradOptions {
   bool dynamic = true;
   // Record the steps of each backward (CompiledAutograd::Trace()).
   bool trace = false;
+  // Refuse NaN: FailedPrecondition if a gradient that the backward increases is already NaN, or if the backward gives
+  // NaN gradients. Reads all gradients. Backwards that the walk runs are not checked.
+  bool check_nan = false;
   // Number of plans that each captured program keeps; at least 1.
   int max_plans = 8;
   // Methods that were linked ahead of time. A graph that one of them fits is not captured.
@@ -73,6 +76,9 @@ class CompiledAutograd {
   static const std::vector<std::string>& Trace();
   // Returns the linked methods of the last backward that was captured, as text.
   static const std::string& Text();
+  // Returns the nodes of that backward in the order in which they were linked, a line each: "2 AccumulateGrad ->", with
+  // the numbers of the nodes that its results go to.
+  static const std::string& Steps();
 
   // Writes everything that this thread has captured to an artifact, for LinkedMethods and for //aot:link.
   // FailedPrecondition: nothing was captured. Errors of ArtifactWriter::Finish().

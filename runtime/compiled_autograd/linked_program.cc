@@ -138,6 +138,17 @@ absl::StatusOr<std::shared_ptr<const Program>> ToProgram(serialization::Method m
   return Program::LoadBytes(std::move(bytes), "captured backward");
 }
 
+// Returns the program of what the linker emitted.
+absl::StatusOr<std::unique_ptr<LinkedProgram>> Finish(Linker& linker, absl::Span<const uint64_t> key,
+                                                      const SizePattern& pattern) {
+  serialization::Method& method = linker.link().method();
+  RemoveDeadOps(method);
+  AccumulateAsSoonAsPossible(method);
+  AddDescription(linker, key, pattern, *method.mutable_linked());
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, ToProgram(std::move(method)));
+  return LinkedProgram::Load(std::move(program), 0);
+}
+
 // InvalidArgument: a tensor that the linked method reads or returns has another type than the segment's.
 absl::Status CheckType(absl::string_view what, int index, const TensorSpec& planned, DType dtype,
                        absl::Span<const int64_t> sizes) {
@@ -162,6 +173,55 @@ SizePattern SizePattern::Of(absl::Span<const std::vector<int64_t>> seen) {
     pattern.sizes.push_back(SymInt::Symbol(entry->second));
   }
   return pattern;
+}
+
+SizePattern SizePattern::OfSymbols(absl::Span<const int64_t> numbers) {
+  SizePattern pattern;
+  for (const int64_t number : numbers) {
+    if (number <= 1) {
+      pattern.sizes.emplace_back(number);
+      continue;
+    }
+    pattern.sizes.push_back(SymInt::Symbol(static_cast<int>(pattern.symbols.size())));
+    pattern.symbols.push_back(number);
+  }
+  return pattern;
+}
+
+absl::StatusOr<bool> SizePattern::Unify(const serialization::LinkedBackward& linked) {
+  SymIntVector fixed;  // by symbol
+  for (size_t i = 0; i < symbols.size(); ++i) fixed.push_back(SymInt::Symbol(static_cast<int>(i)));
+  const auto resolve = [&](SymInt size) {
+    while (size.kind() == SymInt::Kind::kSymbol && !(fixed[static_cast<size_t>(size.symbol())] == size)) {
+      size = fixed[static_cast<size_t>(size.symbol())];
+    }
+    return size;
+  };
+  bool any = false;
+  for (const serialization::SizeGuard& guard : linked.guards()) {
+    if (!guard.equal()) continue;
+    COTAN_ASSIGN_OR_RETURN(SymInt a, SymInt::Parse(guard.a()));
+    COTAN_ASSIGN_OR_RETURN(SymInt b, SymInt::Parse(guard.b()));
+    a = resolve(std::move(a));
+    b = resolve(std::move(b));
+    if (a.is_constant()) std::swap(a, b);
+    const bool is_simple = b.is_constant() || b.kind() == SymInt::Kind::kSymbol;
+    if (a.kind() != SymInt::Kind::kSymbol || !is_simple || a == b) continue;
+    fixed[static_cast<size_t>(a.symbol())] = b;
+    any = true;
+  }
+  if (!any) return false;
+  std::vector<int64_t> kept;
+  std::map<int, int> number_of;  // by old symbol
+  for (SymInt& size : sizes) {
+    size = resolve(size);
+    if (size.is_constant()) continue;
+    const auto [entry, is_new] = number_of.try_emplace(size.symbol(), static_cast<int>(kept.size()));
+    if (is_new) kept.push_back(symbols[static_cast<size_t>(size.symbol())]);
+    size = SymInt::Symbol(entry->second);
+  }
+  symbols = std::move(kept);
+  return true;
 }
 
 bool SizePattern::Match(absl::Span<const int64_t> numbers, std::vector<int64_t>& values) const {
@@ -207,12 +267,21 @@ absl::StatusOr<std::unique_ptr<LinkedProgram>> LinkedProgram::Link(const Segment
                                                                    const SizePattern& pattern, absl::string_view name) {
   Linker linker(segment, pattern, name);
   COTAN_RETURN_IF_ERROR(linker.Emit());
-  serialization::Method& method = linker.link().method();
-  RemoveDeadOps(method);
-  AccumulateAsSoonAsPossible(method);
-  AddDescription(linker, key, pattern, *method.mutable_linked());
-  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, ToProgram(std::move(method)));
-  return Load(std::move(program), 0);
+  return Finish(linker, key, pattern);
+}
+
+absl::StatusOr<std::unique_ptr<LinkedProgram>> LinkedProgram::LinkDynamic(const Segment& segment,
+                                                                          absl::Span<const uint64_t> key,
+                                                                          absl::string_view name) {
+  SizePattern pattern = SizePattern::OfSymbols(segment.record.sizes());
+  while (true) {
+    Linker linker(segment, pattern, name);
+    COTAN_RETURN_IF_ERROR(linker.Emit());
+    SizePattern unified = pattern;
+    COTAN_ASSIGN_OR_RETURN(const bool changed, unified.Unify(linker.link().method().linked()));
+    if (!changed) return Finish(linker, key, pattern);
+    pattern = std::move(unified);
+  }
 }
 
 absl::StatusOr<std::unique_ptr<LinkedProgram>> LinkedProgram::Load(std::shared_ptr<const Program> program, int method) {

@@ -28,6 +28,11 @@ struct SizePattern {
   // Returns a pattern in which a number is a symbol if it differs in `seen`, which are records of one key; numbers that
   // are equal in each record share a symbol. The symbols have the values of the last record.
   static SizePattern Of(absl::Span<const std::vector<int64_t>> seen);
+  // Returns a pattern in which each number above 1 is a symbol of its own.
+  static SizePattern OfSymbols(absl::Span<const int64_t> numbers);
+  // Replaces a symbol by the constant or symbol that a guard says it is equal to. Returns whether it replaced any.
+  // InvalidArgument: malformed guards.
+  absl::StatusOr<bool> Unify(const serialization::LinkedBackward& linked);
   // Reads the pattern of a linked method; symbols have no values. InvalidArgument: a size is neither a constant nor a
   // symbol.
   static absl::StatusOr<SizePattern> Parse(const serialization::LinkedBackward& linked);
@@ -56,6 +61,11 @@ class LinkedProgram {
   // of types that is not linked.
   static absl::StatusOr<std::unique_ptr<LinkedProgram>> Link(const Segment& segment, absl::Span<const uint64_t> key,
                                                              const SizePattern& pattern, absl::string_view name);
+  // As Link(), with each size as a symbol that no decision of the link fixes: the method is linked until its guards fix
+  // no more symbols.
+  static absl::StatusOr<std::unique_ptr<LinkedProgram>> LinkDynamic(const Segment& segment,
+                                                                    absl::Span<const uint64_t> key,
+                                                                    absl::string_view name);
   // Uses a method of a program. InvalidArgument: it is not a linked method.
   static absl::StatusOr<std::unique_ptr<LinkedProgram>> Load(std::shared_ptr<const Program> program, int method);
 

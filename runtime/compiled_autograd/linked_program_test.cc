@@ -28,6 +28,28 @@ TEST(SizePatternTest, NumbersThatWereEqualOnlySometimesHaveTheirOwnSymbols) {
 
 TEST(SizePatternTest, OneRecordHasNoSymbols) { EXPECT_TRUE(SizePattern::Of(Records{{10, 10}}).symbols.empty()); }
 
+TEST(SizePatternTest, GuardsFixSymbols) {
+  SizePattern pattern = SizePattern::OfSymbols({10, 1, 4, 10, 30, 10});
+  ASSERT_EQ(pattern.symbols.size(), 5);
+  serialization::LinkedBackward linked;
+  const auto guard = [&](std::string a, std::string b, bool equal) {
+    serialization::SizeGuard& added = *linked.add_guards();
+    added.set_a(std::move(a));
+    added.set_b(std::move(b));
+    added.set_equal(equal);
+  };
+  guard("s0", "s2", true);
+  guard("4", "s1", true);
+  guard("s3", "(s0 * 3)", true);
+  guard("s4", "s1", false);
+  ASSERT_EQ(*pattern.Unify(linked), true);
+  EXPECT_THAT(pattern.sizes, ElementsAre(SymInt::Symbol(0), SymInt(1), SymInt(4), SymInt::Symbol(0), SymInt::Symbol(1),
+                                         SymInt::Symbol(2)));
+  EXPECT_THAT(pattern.symbols, ElementsAre(10, 30, 10));
+  linked.clear_guards();
+  EXPECT_EQ(*pattern.Unify(linked), false);
+}
+
 TEST(SizePatternTest, MatchesInstancesOnly) {
   const SizePattern pattern = SizePattern::Of(Records{{10, 4, 10}, {20, 4, 20}});
   std::vector<int64_t> values;

@@ -142,7 +142,7 @@ TEST_F(LinkedTest, FusedBackwardsAreFoundAndHaveTheBitsOfTheWalk) {
   const std::string fused = ::testing::TempDir() + "/step.cotan";
   const std::string text =
       Link(absl::StrCat(captures, " ", backbone_.path, " ", head_.path, " ", loss_.path, " --out=", fused), 0);
-  EXPECT_THAT(text, HasSubstr("4 linked methods"));
+  EXPECT_THAT(text, HasSubstr("2 linked methods"));
   const auto linked = LinkedMethods::Load(*Program::Load(fused));
   ASSERT_TRUE(linked.ok()) << linked.status();
   const CompiledAutogradOptions options = {.linked = *linked, .capture = false};

@@ -50,21 +50,15 @@ struct UserFunction : torch::autograd::Function<UserFunction> {
 };
 
 struct EagerPreHook final : torch::autograd::FunctionPreHook {
-  explicit EagerPreHook(World::NodeHook hook_in) : hook(std::move(hook_in)) {}
-  Tensors operator()(const Tensors& incoming) override {
-    hook({}, incoming);
-    return incoming;
-  }
-  World::NodeHook hook;
+  explicit EagerPreHook(World::ReplacingHook hook_in) : hook(std::move(hook_in)) {}
+  Tensors operator()(const Tensors& incoming) override { return hook({}, incoming); }
+  World::ReplacingHook hook;
 };
 
 struct EagerPostHook final : torch::autograd::FunctionPostHook {
-  explicit EagerPostHook(World::NodeHook hook_in) : hook(std::move(hook_in)) {}
-  Tensors operator()(const Tensors& results, const Tensors& incoming) override {
-    hook(results, incoming);
-    return results;
-  }
-  World::NodeHook hook;
+  explicit EagerPostHook(World::ReplacingHook hook_in) : hook(std::move(hook_in)) {}
+  Tensors operator()(const Tensors& results, const Tensors& incoming) override { return hook(results, incoming); }
+  World::ReplacingHook hook;
 };
 
 struct EagerPostAccumulateHook final : torch::autograd::PostAccumulateGradHook {
@@ -108,9 +102,23 @@ class EagerWorld final : public World {
     At(value).register_hook([hook](const at::Tensor& gradient) { return hook(gradient); });
   }
   void RetainGrad(int value) override { At(value).retain_grad(); }
-  void PreHook(int value, NodeHook hook) override { NodeOf(value)->add_pre_hook(std::make_unique<EagerPreHook>(hook)); }
+  void PreHook(int value, NodeHook hook) override {
+    ReplacingPreHook(value, [hook](const Tensors&, const Tensors& incoming) {
+      hook({}, incoming);
+      return incoming;
+    });
+  }
   void PostHook(int value, NodeHook hook) override {
-    NodeOf(value)->add_post_hook(std::make_unique<EagerPostHook>(hook));
+    ReplacingPostHook(value, [hook](const Tensors& results, const Tensors& incoming) {
+      hook(results, incoming);
+      return results;
+    });
+  }
+  void ReplacingPreHook(int value, ReplacingHook hook) override {
+    NodeOf(value)->add_pre_hook(std::make_unique<EagerPreHook>(std::move(hook)));
+  }
+  void ReplacingPostHook(int value, ReplacingHook hook) override {
+    NodeOf(value)->add_post_hook(std::make_unique<EagerPostHook>(std::move(hook)));
   }
   void PostAccumulateHook(int leaf, std::function<void()> hook) override {
     torch::autograd::impl::set_post_acc_grad_hooks(At(leaf), std::make_unique<EagerPostAccumulateHook>(hook));
@@ -200,6 +208,20 @@ class CotanWorld final : public World {
   void PostHook(int value, NodeHook hook) override {
     NodeOf(value).MutableHooks().AddPostHook([hook](autograd::Gradients& results, absl::Span<const Tensor> incoming) {
       hook(ToTheirs(results), ToTheirs(incoming));
+      return absl::OkStatus();
+    });
+  }
+  void ReplacingPreHook(int value, ReplacingHook hook) override {
+    NodeOf(value).MutableHooks().AddPreHook([hook](absl::Span<Tensor> incoming) {
+      const Tensors replaced = hook({}, ToTheirs(incoming));
+      for (size_t i = 0; i < incoming.size(); ++i) incoming[i] = ToOurs(replaced[i]);
+      return absl::OkStatus();
+    });
+  }
+  void ReplacingPostHook(int value, ReplacingHook hook) override {
+    NodeOf(value).MutableHooks().AddPostHook([hook](autograd::Gradients& results, absl::Span<const Tensor> incoming) {
+      const Tensors replaced = hook(ToTheirs(results), ToTheirs(incoming));
+      for (size_t i = 0; i < results.size(); ++i) results[i] = ToOurs(replaced[i]);
       return absl::OkStatus();
     });
   }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -26,6 +27,9 @@ using TensorFunction = std::function<Tensors(const Tensors&)>;
 class CompiledFunction {
  public:
   CompiledFunction(TensorFunction function, const Tensors& examples, bool dynamic = false);
+  // The artifact was compiled by the caller.
+  CompiledFunction(TensorFunction function_in, std::string bytes_in)
+      : function(std::move(function_in)), bytes(std::move(bytes_in)) {}
 
   const TensorFunction function;
   std::string bytes;
@@ -55,6 +59,10 @@ class World {
   // Hooks of the value's gradient node: grad_fn, or the accumulate node of a leaf.
   virtual void PreHook(int value, NodeHook hook) = 0;
   virtual void PostHook(int value, NodeHook hook) = 0;
+  // As PreHook() and PostHook(); the hook returns the gradients that replace `incoming`, or the results.
+  using ReplacingHook = std::function<Tensors(const Tensors& results, const Tensors& incoming)>;
+  virtual void ReplacingPreHook(int value, ReplacingHook hook) = 0;
+  virtual void ReplacingPostHook(int value, ReplacingHook hook) = 0;
   virtual void PostAccumulateHook(int leaf, std::function<void()> hook) = 0;
 
   // Backward with gradients of ones. `inputs`: of the backward; empty: all leaves.

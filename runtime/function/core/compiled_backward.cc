@@ -258,7 +258,7 @@ absl::StatusOr<bool> CompiledBackward::Describe(const BackwardContext& context, 
   COTAN_RETURN_IF_ERROR(CheckMode());
   COTAN_RETURN_IF_ERROR(CheckStates(read_states_));
   COTAN_ASSIGN_OR_RETURN(std::vector<Tensor> values, Unpack());
-  record.Sizes(symbols_);
+  record.DynamicSizes(symbols_);
   const std::vector<int>& donated = function.backward.donated;
   for (size_t i = 0; i < values.size(); ++i) {
     const bool dies =
@@ -296,7 +296,8 @@ absl::Status CompiledBackward::Emit(autograd::CaptureEmitter& emitter,
   for (size_t t = 0; t < incoming.size(); ++t) {
     COTAN_ASSIGN_OR_RETURN(const serialization::TensorType type, type_of(method.inputs(next + static_cast<int>(t))));
     if (incoming[t].has_value()) {
-      inputs.push_back(*incoming[t]);
+      COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value tangent, link.ConformTo(*incoming[t], type));
+      inputs.push_back(tangent);
       continue;
     }
     COTAN_ASSIGN_OR_RETURN(const LinkBuilder::Value zeros, link.Zeros(type));
