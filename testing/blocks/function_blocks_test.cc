@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "aot/blocks/block.h"
@@ -374,6 +375,46 @@ TEST(FunctionBlocksTest, CallsOfDropoutDrawTheirOwnNumbers) {
                                        {ToCotan(torch::ones({64})), ToCotan(torch::full({64}, 10))}, compiled->ops());
   ASSERT_TRUE(gradient.ok()) << gradient.status();
   ExpectNear(ToTorch((*gradient)[0]), (first != 0) * 2.0 + (second != 0) * 20.0);
+}
+
+TEST(FunctionBlocksTest, DropoutThatIsComputedAgainHasTheMaskOfTheForward) {
+  const auto body = [](at::Tensor x) { return torch::dropout(x.sin(), 0.5, true); };
+  const aot::TensorFunction function = [body](const Tensors& x) {
+    return Tensors{COTAN_BLOCK(body, COTAN_BLOCK(body, x[0]))};
+  };
+  const Tensors inputs{Leaf(1, {64})};
+  const aot::CompiledModel model = Compiling(function, inputs, {.activation_memory_budget = 0});
+  ExpectBlocks(model, 2, {{"forward", 2}, {"backward", 2}});
+  std::vector<at::Tensor> results, gradients;
+  for (int run = 0; run < 2; ++run) {
+    auto compiled = Compiled::Load(model);
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    const Variables arguments = ToVariables(inputs);
+    const Variables outputs = (*compiled)(arguments);
+    const auto gradient = autograd::Grad(outputs, arguments, {ToCotan(torch::ones({64}))}, compiled->ops());
+    ASSERT_TRUE(gradient.ok()) << gradient.status();
+    results.push_back(ToTorch(outputs[0].tensor()));
+    gradients.push_back(ToTorch((*gradient)[0]));
+  }
+  EXPECT_TRUE(torch::equal(results[0], results[1]));
+  EXPECT_TRUE(torch::equal(gradients[0], gradients[1]));
+  // y = 2 sin(2 sin(x)) where both masks keep the element, else 0.
+  const at::Tensor x = Constant(1, {64}), kept = (results[0] != 0).to(x.scalar_type());
+  ASSERT_GT(kept.sum().item<double>(), 0);
+  ExpectNear(results[0], kept * 2 * (2 * x.sin()).sin());
+  ExpectNear(gradients[0], kept * 4 * (2 * x.sin()).cos() * x.cos());
+}
+
+TEST(FunctionBlocksTest, AnEmptyPlaceAmongTheResultsIsInlinedWithTheReason) {
+  const auto body = [](at::Tensor x) { return std::tuple(2 * x, at::Tensor(), 3 * x); };
+  const aot::TensorFunction function = [body](const Tensors& x) {
+    const auto results = COTAN_BLOCK(body, x[0]);
+    return Tensors{std::get<0>(results) + std::get<2>(results)};
+  };
+  const aot::CompiledModel model = Compiling(function, {Leaf(1, {4})});
+  EXPECT_THAT(model.inlined_blocks(), ElementsAre(HasSubstr("undefined")));
+  EXPECT_EQ(CountBlocks(model).blocks, 0);
+  ExpectEager(function, model, {Leaf(1, {4})});
 }
 
 }  // namespace
