@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Views of results of compiled functions, written in place, beside LibTorch eager; each backward is walked and
+// captured. The rows C8 of cases.txt.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "runtime/autograd/engine.h"
+#include "runtime/autograd/grad_mode.h"
+#include "runtime/compiled_autograd/compiled_autograd.h"
+#include "testing/higher_order/compiled.h"
+
+namespace cotan::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Compiled Compile(const aot::TensorFunction& function, const Tensors& examples) {
+  auto compiled = Compiled::Function(function, examples, /*order=*/1);
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
+  return *std::move(compiled);
+}
+
+// Runs a program twice: its backwards are walked, then captured.
+void WalkedAndCaptured(absl::FunctionRef<void()> program) {
+  program();
+  SCOPED_TRACE("captured");
+  CompiledAutograd scope;
+  program();
+}
+
+Tensor Scalar(double value) { return ToCotan(torch::tensor(value, torch::kDouble)); }
+Tensor OnesOf(const Variable& variable) {
+  return ToCotan(torch::ones(std::vector<int64_t>(variable.sizes().begin(), variable.sizes().end()), torch::kDouble));
+}
+
+void ExpectGrad(const Variable& variable, const at::Tensor& expected) {
+  ASSERT_EQ(variable.grad().defined(), expected.defined());
+  if (expected.defined()) ExpectNear(ToTorch(variable.grad().tensor()), expected);
+}
+
+TEST(ViewCasesTest, AHistoryThatIsRegeneratedWithoutGradientsIsThatOfTheWrite) {
+  const aot::TensorFunction twice = [](const Tensors& in) -> Tensors { return {in[0] * 2}; };
+  const aot::TensorFunction sum = [](const Tensors& in) -> Tensors { return {in[0].sum()}; };
+  const at::Tensor a = Leaf(0, {2, 2});
+  at::Tensor c = twice({a})[0].view({2, 2});
+  c.select(0, 0).select(0, 0).fill_(3);
+  {
+    const torch::NoGradGuard no_grad;
+    ASSERT_NE(c.grad_fn(), nullptr);
+  }
+  sum({c})[0].backward();
+  ExpectNear(a.grad(), torch::tensor({0, 2, 2, 2}, torch::kDouble).view({2, 2}));
+
+  Compiled f = Compile(twice, {Leaf(0, {2, 2})}), g = Compile(sum, {Leaf(0, {2, 2})});
+  WalkedAndCaptured([&] {
+    const Variable ours = ToVariable(Leaf(0, {2, 2}));
+    const Variable view = *f({ours})[0].View({view::View{.sizes = {2, 2}}});
+    Variable element = *view.View({view::Select{.dim = 0, .index = 0}, view::Select{.dim = 0, .index = 0}});
+    ASSERT_TRUE(element.CopyInPlace(Variable(Scalar(3)), f.ops()).ok());
+    {
+      const GradModeGuard no_grad(false);
+      ASSERT_TRUE(view.grad_fn().ok());
+      ASSERT_NE(*view.grad_fn(), nullptr);
+    }
+    const absl::Status ran = autograd::Backward(g({view}), {}, f.ops());
+    ASSERT_TRUE(ran.ok()) << ran;
+    ExpectGrad(ours, a.grad());
+  });
+}
+
+// Expects the gradients of eager for tangents of 1; functions of one result.
+void ExpectEagerGradients(const aot::TensorFunction& function, const Tensors& given) {
+  const Tensors inputs = Copies(given);
+  const at::Tensor expected = function(inputs)[0];
+  expected.backward(torch::ones_like(expected));
+  Compiled f = Compile(function, Copies(given));
+  WalkedAndCaptured([&] {
+    const Variables ours = ToVariables(given);
+    const Variables results = f(ours);
+    ExpectNear(ToTorch(results[0].tensor()), expected.detach());
+    const absl::Status ran = autograd::Backward(results, {OnesOf(results[0])}, f.ops());
+    ASSERT_TRUE(ran.ok()) << ran;
+    for (size_t i = 0; i < ours.size(); ++i) ExpectGrad(ours[i], inputs[i].grad());
+  });
+}
+
+using Indices = std::vector<at::indexing::TensorIndex>;
+
+TEST(ViewCasesTest, WritesAtIndicesGiveZerosThereAndTheGradientToTheSource) {
+  const auto rest = at::indexing::Slice();
+  const at::Tensor list = torch::tensor({0, 2}), mask = torch::tensor({true, false, true});
+  const std::vector<Indices> all = {{1},          {list},          {1, list},
+                                    {list, list}, {mask},          {rest, mask},
+                                    {mask, 1},    {list, rest, 1}, {at::indexing::Slice(1, 3), list}};
+  for (size_t i = 0; i < all.size(); ++i) {
+    SCOPED_TRACE(i);
+    const Indices& index = all[i];
+    const at::Tensor x = Leaf(0, {3, 3, 3});
+    const auto number = [&index](const Tensors& in) -> Tensors {
+      at::Tensor y = in[0] + 2;
+      y.index_put_(index, 2);
+      return {y};
+    };
+    ExpectEagerGradients(number, {x});
+    const auto tensor = [&index](const Tensors& in) -> Tensors {
+      at::Tensor y = in[0] + 2;
+      y.index_put_(index, in[1]);
+      return {y};
+    };
+    // The size of the source's gradient is not known when the function is compiled.
+    const bool has_mask = i >= 4 && i < 7;
+    if (!has_mask) ExpectEagerGradients(tensor, {x, Leaf(1, x.index(index).sizes())});
+  }
+}
+
+TEST(ViewCasesTest, ABroadcastSourceGetsTheSumOfItsColumns) {
+  const auto function = [](const Tensors& in) -> Tensors {
+    const at::Tensor y = torch::zeros({2, 3, 4}, torch::kDouble);
+    y.select(0, 1).copy_(in[0]);
+    return {y * in[1]};
+  };
+  ExpectEagerGradients(function, {Leaf(0, {4}), Constant(1, {2, 3, 4})});
+  const at::Tensor x = Leaf(0, {4}), weight = Constant(1, {2, 3, 4});
+  function({x, weight})[0].sum().backward();
+  ExpectNear(x.grad(), weight[1].sum(0));
+}
+
+TEST(ViewCasesTest, OneElementThatIsCopiedTwiceGetsBothGradientsInEachRetainedBackward) {
+  const auto function = [](const Tensors& in) -> Tensors {
+    at::Tensor c = torch::zeros({3}, torch::kDouble);
+    c.index_put_({in[1]}, in[0].index({in[2]}));
+    return {c};
+  };
+  const Tensors given = {Leaf(0, {3}), torch::tensor({1, 2}), torch::tensor({1, 1})};
+  const Tensors inputs = Copies(given);
+  const at::Tensor c = function(inputs)[0];
+  c.backward(torch::ones({3}, torch::kDouble), /*keep_graph=*/true);
+  ExpectNear(inputs[0].grad(), torch::tensor({0, 2, 0}, torch::kDouble));
+  c.backward(torch::ones({3}, torch::kDouble));
+  ExpectNear(inputs[0].grad(), torch::tensor({0, 4, 0}, torch::kDouble));
+  EXPECT_ANY_THROW(c.backward(torch::ones({3}, torch::kDouble)));
+
+  Compiled f = Compile(function, given);
+  WalkedAndCaptured([&] {
+    const Variables ours = ToVariables(given);
+    const Variables results = f(ours);
+    const std::vector<Tensor> ones = {OnesOf(results[0])};
+    ASSERT_TRUE(autograd::Backward(results, ones, f.ops(), {.retain_graph = true}).ok());
+    EXPECT_THAT(*ours[0].grad().tensor().ToVector<double>(), ElementsAre(0, 2, 0));
+    ASSERT_TRUE(autograd::Backward(results, ones, f.ops()).ok());
+    EXPECT_THAT(*ours[0].grad().tensor().ToVector<double>(), ElementsAre(0, 4, 0));
+    const absl::Status again = autograd::Backward(results, ones, f.ops());
+    EXPECT_EQ(again.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(again.message()), HasSubstr("retain"));
+    EXPECT_THAT(*ours[0].grad().tensor().ToVector<double>(), ElementsAre(0, 4, 0));
+  });
+}
+
+}  // namespace
+}  // namespace cotan::testing
