@@ -3,6 +3,7 @@
 #include "runtime/autograd/accumulate_grad.h"
 
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -127,18 +128,24 @@ absl::Status AccumulateGrad::RunPostAccumulateHooks() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Gradients> AccumulateGrad::Apply(BackwardContext& context, absl::Span<Tensor> incoming) {
+absl::Status AccumulateGrad::Accumulate(TensorOps& ops, Tensor gradient) {
   VariableState& leaf = *leaf_.state();
+  const std::lock_guard lock(leaf.leaf_mutex);
+  if (!leaf.grad.defined()) {
+    COTAN_ASSIGN_OR_RETURN(gradient, Own(ops, std::move(gradient), leaf.tensor));
+    leaf.grad = Variable(std::move(gradient));
+    return absl::OkStatus();
+  }
+  COTAN_RETURN_IF_ERROR(AddTo(ops, gradient, leaf.grad.tensor()));
+  leaf.grad.BumpVersion();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Gradients> AccumulateGrad::Apply(BackwardContext& context, absl::Span<Tensor> incoming) {
   if (!incoming[0].defined()) return Gradients();
   COTAN_RETURN_IF_ERROR(CheckIsLeaf());
   if (!leaf_.requires_grad()) return Gradients();
-  if (!leaf.grad.defined()) {
-    COTAN_ASSIGN_OR_RETURN(Tensor gradient, Own(context.ops(), std::move(incoming[0]), leaf.tensor));
-    leaf.grad = Variable(std::move(gradient));
-  } else {
-    COTAN_RETURN_IF_ERROR(AddTo(context.ops(), incoming[0], leaf.grad.tensor()));
-    leaf.grad.BumpVersion();
-  }
+  COTAN_RETURN_IF_ERROR(Accumulate(context.ops(), std::move(incoming[0])));
   COTAN_RETURN_IF_ERROR(RunPostAccumulateHooks());
   return Gradients();
 }

@@ -20,7 +20,8 @@ namespace cotan::autograd {
 // `sizes`.
 //
 // The first gradient becomes grad() without a copy if no other tensor shares its memory and its strides are those of
-// the leaf (row-major if the leaf is not dense). Later gradients are added in place.
+// the leaf (row-major if the leaf is not dense). Later gradients are added in place. Apply() may be called by several
+// threads at the same time; hooks run outside of the lock.
 class AccumulateGrad final : public Node {
  public:
   AccumulateGrad(Variable leaf, absl::Span<const int64_t> sizes);
@@ -41,6 +42,8 @@ class AccumulateGrad final : public Node {
  private:
   // FailedPrecondition: the leaf has got a grad_fn.
   absl::Status CheckIsLeaf() const;
+  // Makes the gradient the leaf's grad(), or adds it.
+  absl::Status Accumulate(TensorOps& ops, Tensor gradient);
   absl::Status RunPostAccumulateHooks();
 
   Variable leaf_;

@@ -8,6 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "runtime/autograd/grad_mode.h"
+#include "runtime/autograd/new_thread.h"
+#include "runtime/autograd/saved_tensor_hooks.h"
 #include "runtime/autograd/variable.h"
 
 namespace cotan::autograd {
@@ -86,7 +89,11 @@ BackwardExecutor* BackwardExecutor::Current() { return current_executor; }
 void BackwardExecutor::SetCurrent(BackwardExecutor* executor) { current_executor = executor; }
 
 BackwardRun::BackwardRun(TensorOps& ops, bool retain_graph)
-    : ops_(ops), retain_graph_(retain_graph), id_(NextRunId()), outer_(std::exchange(current_run, this)) {}
+    : ops_(ops),
+      retain_graph_(retain_graph),
+      id_(NextRunId()),
+      outer_(std::exchange(current_run, this)),
+      depth_(outer_ == nullptr ? 0 : outer_->depth_ + 1) {}
 
 BackwardRun::~BackwardRun() { current_run = outer_; }
 
@@ -113,6 +120,24 @@ void BackwardRun::Capture(const Edge& edge, int index) {
   task_.RestrictToNeeded();
   task_.Capture(edge, index);
   captured_.resize(std::max(captured_.size(), static_cast<size_t>(index) + 1));
+}
+
+absl::Status BackwardRun::Run(absl::FunctionRef<absl::Status()> nodes) {
+  const auto run = [this, nodes]() -> absl::Status {
+    COTAN_RETURN_IF_ERROR(nodes());
+    return RunCallbacks();
+  };
+  if (depth_ == 0 || depth_ % kNestedOnOneStack != 0) return run();
+  const bool records = GradMode::enabled();
+  const SavedTensorHooksScope* const hooks = SavedTensorHooksScope::Innermost();
+  BackwardExecutor* const executor = current_executor;
+  return CallOnNewThread([&] {
+    current_run = this;
+    current_executor = executor;
+    GradMode::set_enabled(records);
+    SavedTensorHooksScope::SetInnermost(hooks);
+    return run();
+  });
 }
 
 absl::Status BackwardRun::Walk() {

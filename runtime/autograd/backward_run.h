@@ -8,6 +8,7 @@
 #include <functional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -51,10 +52,13 @@ class BackwardRun {
   void Capture(const Edge& edge, int index);
   std::vector<Tensor>& captured() { return captured_; }
 
+  // Calls `nodes`, which runs the nodes, then the callbacks that were queued and those that they queue. Each
+  // kNestedOnOneStack-th nested backward is run by a new thread with the grad mode, the hooks and the executor of this
+  // one, so that backwards may nest to any depth (Engine::execute_with_graph_task() in
+  // torch/csrc/autograd/engine.cpp). ResourceExhausted: that thread cannot be created.
+  absl::Status Run(absl::FunctionRef<absl::Status()> nodes);
   // Runs all nodes one by one.
   absl::Status Walk();
-  // Runs the callbacks that were queued, and those that they queue.
-  absl::Status RunCallbacks();
   void QueueCallback(std::function<absl::Status()> callback) { callbacks_.push_back(std::move(callback)); }
 
   // --- Steps of one node ---
@@ -71,6 +75,9 @@ class BackwardRun {
   absl::InlinedVector<bool, 8> NeededEdges(const Node& node) const;
 
  private:
+  static constexpr int kNestedOnOneStack = 60;
+
+  absl::Status RunCallbacks();
   absl::StatusOr<Gradients> Apply(GraphTask::Visit& visit);
   absl::Status CheckResults(const Node& node, absl::Span<const bool> needed, Gradients& results) const;
   absl::Status PassOn(const Node& node, Gradients results);
@@ -79,6 +86,7 @@ class BackwardRun {
   const bool retain_graph_;
   const uint64_t id_;
   BackwardRun* const outer_;
+  const int depth_;  // number of backwards around this one
   GraphTask task_;
   std::vector<Gradients> incoming_;  // by visit; empty until a gradient arrives
   std::vector<Tensor> captured_;

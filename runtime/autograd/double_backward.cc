@@ -109,8 +109,7 @@ absl::Status RecordedRun::AddRoot(const Edge& edge, Variable gradient, int index
 }
 
 absl::Status RecordedRun::Execute(std::vector<Variable>& captured) {
-  COTAN_RETURN_IF_ERROR(task().Execute([&](GraphTask::Visit& visit) { return RunVisit(visit, captured); }));
-  return run_.RunCallbacks();
+  return run_.Run([&] { return task().Execute([&](GraphTask::Visit& visit) { return RunVisit(visit, captured); }); });
 }
 
 absl::Status RecordedRun::RunHooks(const GraphTask::Visit& visit) {

@@ -62,8 +62,7 @@ absl::Status AddRoots(absl::Span<const Variable> roots, absl::Span<const Tensor>
 // Runs the nodes, then the queued callbacks.
 absl::Status Execute(BackwardRun& run) {
   BackwardExecutor* const executor = BackwardExecutor::Current();
-  COTAN_RETURN_IF_ERROR(executor == nullptr ? run.Walk() : executor->Execute(run));
-  return run.RunCallbacks();
+  return run.Run([&] { return executor == nullptr ? run.Walk() : executor->Execute(run); });
 }
 
 // Returns variables without grad_fn over the tensors; undefined ones for undefined tensors.

@@ -20,6 +20,10 @@ SavedTensorHooksScope::~SavedTensorHooksScope() { innermost = outer_; }
 
 const SavedTensorHooks* SavedTensorHooksScope::Current() { return innermost == nullptr ? nullptr : &innermost->hooks_; }
 
+const SavedTensorHooksScope* SavedTensorHooksScope::Innermost() { return innermost; }
+
+void SavedTensorHooksScope::SetInnermost(const SavedTensorHooksScope* scope) { innermost = scope; }
+
 absl::StatusOr<PackedTensor> PackedTensor::Pack(const SavedTensorHooks& hooks, const Tensor& value) {
   PackedTensor packed;
   COTAN_ASSIGN_OR_RETURN(packed.data_, hooks.pack(value));

@@ -40,6 +40,10 @@ class SavedTensorHooksScope {
   // Returns the hooks of the innermost scope; null if there is none.
   static const SavedTensorHooks* Current();
 
+  // Return and set the innermost scope of this thread, for threads that go on with a backward of another one.
+  static const SavedTensorHooksScope* Innermost();
+  static void SetInnermost(const SavedTensorHooksScope* scope);
+
  private:
   const SavedTensorHooks hooks_;
   const SavedTensorHooksScope* const outer_;

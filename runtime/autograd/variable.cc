@@ -3,6 +3,7 @@
 #include "runtime/autograd/variable.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 #include <variant>
 
@@ -200,6 +201,7 @@ absl::StatusOr<Edge> Variable::GradientEdge(absl::Span<const int64_t> leaf_sizes
   COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Node> node, grad_fn());
   if (node != nullptr) return Edge{std::move(node), state_->output_number};
   if (!state_->requires_grad) return Edge();
+  const std::lock_guard lock(state_->leaf_mutex);
   node = state_->accumulator.lock();
   if (node == nullptr) {
     node = std::make_shared<autograd::AccumulateGrad>(*this, leaf_sizes);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,8 @@ struct VariableState {
   Variable grad;
   HookId retain_hook = 0;  // of RetainGrad(); 0: not called
 
+  // Guards `accumulator`, and `grad` against backwards: several threads may use one leaf.
+  std::mutex leaf_mutex;
   // Fields of a leaf. Its AccumulateGrad node owns the leaf; the leaf has a weak reference.
   std::weak_ptr<Node> accumulator;
   std::shared_ptr<Hooks> leaf_hooks;  // null: none
