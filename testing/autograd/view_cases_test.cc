@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +14,8 @@
 #include "absl/functional/function_ref.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/grad_mode.h"
+#include "runtime/autograd/node.h"
+#include "runtime/autograd/tensor_ops.h"
 #include "runtime/compiled_autograd/compiled_autograd.h"
 #include "testing/higher_order/compiled.h"
 
@@ -162,6 +164,110 @@ TEST(ViewCasesTest, OneElementThatIsCopiedTwiceGetsBothGradientsInEachRetainedBa
     EXPECT_EQ(again.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(again.message()), HasSubstr("retain"));
     EXPECT_THAT(*ours[0].grad().tensor().ToVector<double>(), ElementsAre(0, 4, 0));
+  });
+}
+
+// v = factor v + share source, in place, as a node of the host program.
+struct EagerWrite : torch::autograd::Function<EagerWrite> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, at::Tensor v, const at::Tensor& source,
+                            int64_t factor, int64_t share) {
+    context->saved_data["factor"] = factor;
+    context->saved_data["share"] = share;
+    context->mark_dirty({v});
+    v.mul_(factor).add_(source, share);
+    return v;
+  }
+  static Tensors backward(torch::autograd::AutogradContext* context, const Tensors& incoming) {
+    const int64_t factor = context->saved_data["factor"].toInt(), share = context->saved_data["share"].toInt();
+    return {factor * incoming[0], share == 0 ? at::Tensor() : share * incoming[0], at::Tensor(), at::Tensor()};
+  }
+};
+
+// The gradients of EagerWrite; factor is 1 or 2, share 0 or 1.
+class WriteNode final : public autograd::Node {
+ public:
+  WriteNode(int factor, int share) : factor_(factor), share_(share) {}
+  absl::string_view name() const override { return "WriteBackward"; }
+  absl::StatusOr<autograd::Gradients> Apply(autograd::BackwardContext& context, absl::Span<Tensor> incoming) override {
+    autograd::Gradients gradients(2);
+    gradients[0] = factor_ == 1 ? incoming[0] : *context.ops().Add(incoming[0], incoming[0]);
+    if (share_ == 1) gradients[1] = incoming[0];
+    return gradients;
+  }
+  absl::Status ApplyRecorded(autograd::BackwardContext& context, absl::Span<Variable> incoming,
+                             std::vector<Variable>& results) override {
+    if (factor_ != 1 || share_ != 1) return NotDifferentiableError();
+    results[0] = results[1] = incoming[0];
+    return absl::OkStatus();
+  }
+
+ private:
+  const int factor_, share_;
+};
+
+void Write(Variable v, const Variable& source, int factor, int share, TensorOps& ops) {
+  ASSERT_TRUE(v.CheckInPlace(/*requires_grad=*/true).ok());
+  const auto node = std::make_shared<WriteNode>(factor, share);
+  ASSERT_TRUE(node->AddEdgesTo({v, source}).ok());
+  const at::Tensor written = factor * ToTorch(v.tensor()) + share * ToTorch(source.tensor());
+  ASSERT_TRUE(ops.Copy(ToCotan(written), v.tensor()).ok());
+  v.BumpVersion();
+  ASSERT_TRUE(v.RebaseHistory(node).ok());
+}
+
+Tensors Clone(const Tensors& in) { return {in[0].clone()}; }
+Tensors Sum(const Tensors& in) { return {in[0].sum()}; }
+
+TEST(ViewCasesTest, AHookOfTheHistoryBeforeAWriteDoesNotRunForWhatNeedsTheNewOne) {
+  const aot::TensorFunction twice = [](const Tensors& in) -> Tensors { return {in[0] * 2}; };
+  const aot::TensorFunction add = [](const Tensors& in) -> Tensors { return {in[0] + in[1]}; };
+  const at::Tensor x = Leaf(0, {4}), y = Leaf(1, {4});
+  int calls = 0;
+  at::Tensor out = Clone({x})[0].view({4});
+  out.register_hook([&calls](const at::Tensor&) { ++calls; });
+  const at::Tensor e = twice({y})[0], b = add({out, e})[0];
+  out = EagerWrite::apply(out, e, 1, 1);
+  const at::Tensor ones = torch::ones({4}, torch::kDouble);
+  const Tensors expected = torch::autograd::grad({add({out, b})[0]}, {b, e}, {ones});
+  EXPECT_EQ(calls, 0);
+  ExpectNear(expected[1], 2 * ones);
+
+  Compiled clone = Compile(Clone, {Leaf(0, {4})}), doubled = Compile(twice, {Leaf(0, {4})});
+  Compiled sum = Compile(add, {Leaf(0, {4}), Leaf(1, {4})});
+  WalkedAndCaptured([&] {
+    Variable view = *clone({ToVariable(x)})[0].View({view::View{.sizes = {4}}});
+    const auto hook = [&calls](const Tensor& gradient) -> absl::StatusOr<Tensor> {
+      ++calls;
+      return gradient;
+    };
+    ASSERT_TRUE(view.AddHook(hook).ok());
+    const Variable source = doubled({ToVariable(y)})[0], before = sum({view, source})[0];
+    Write(view, source, 1, 1, sum.ops());
+    const Variables root = sum({view, before});
+    ExpectNear(ToTorch(root[0].tensor()), (out + b).detach());
+    const auto gradients = autograd::Grad(root, {before, source}, {ToCotan(ones)}, sum.ops());
+    ASSERT_TRUE(gradients.ok()) << gradients.status();
+    for (size_t i = 0; i < expected.size(); ++i) ExpectNear(ToTorch((*gradients)[i]), expected[i]);
+    EXPECT_EQ(calls, 0);
+  });
+}
+
+TEST(ViewCasesTest, ANodeThatWritesAViewPassesItsGradientThroughTheBase) {
+  const at::Tensor a = Leaf(0, {4}), b = Leaf(1, {4});
+  const at::Tensor c = Clone({a})[0];
+  EagerWrite::apply(c.slice(0), b, 2, 0);
+  Sum({c})[0].backward();
+  ExpectNear(a.grad(), torch::full({4}, 2, torch::kDouble));
+  EXPECT_FALSE(b.grad().defined());
+
+  Compiled clone = Compile(Clone, {Leaf(0, {4})}), sum = Compile(Sum, {Leaf(0, {4})});
+  WalkedAndCaptured([&] {
+    const Variable ours = ToVariable(Leaf(0, {4})), other = ToVariable(Leaf(1, {4}));
+    const Variable base = clone({ours})[0];
+    Write(*base.View({view::Slice{.dim = 0, .start = 0, .end = 4}}), other, 2, 0, sum.ops());
+    ASSERT_TRUE(autograd::Backward(sum({base}), {}, sum.ops()).ok());
+    ExpectGrad(ours, a.grad());
+    EXPECT_FALSE(other.grad().defined());
   });
 }
 
