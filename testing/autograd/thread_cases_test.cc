@@ -2,24 +2,31 @@
 
 // Backwards on several threads and inside of one another, through compiled functions, beside LibTorch eager.
 // The rows C10 of cases.txt.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/torch.h>
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "runtime/autograd/backward_run.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/function_node.h"
 #include "runtime/autograd/grad_mode.h"
+#include "runtime/autograd/node.h"
 #include "testing/higher_order/compiled.h"
 
 namespace cotan::testing {
 namespace {
+
+using ::testing::HasSubstr;
 
 Compiled Load(const aot::CompiledModel& model) {
   auto compiled = Compiled::Load(model);
@@ -139,6 +146,138 @@ TEST(ThreadCasesTest, BackwardsInsideOfOneAnotherDoNotExhaustTheStack) {
       EXPECT_EQ(left, -1);
     }
   });
+}
+
+// t * t + t: applied twice, the gradient is 4 t^3 + 6 t^2 + 4 t + 1.
+Tensors SquarePlus(const Tensors& in) { return {in[0] * in[0] + in[0]}; }
+
+// A graph belongs to one thread at a time: the threads take turns.
+TEST(ThreadCasesTest, ThreadsThatTakeTurnsShareTheMiddleOfAGraph) {
+  Compiled f = Load(Compile(SquarePlus, {Leaf(0, {3, 3})}));
+  for (const bool retains : {false, true}) {
+    const at::Tensor x = Leaf(0, {3, 3});
+    const at::Tensor eager_middle = SquarePlus({x})[0];
+    for (int i = 0; i < (retains ? 5 : 1); ++i) {
+      SquarePlus({eager_middle})[0].backward(torch::ones_like(x), retains);
+    }
+    const at::Tensor t = x.detach();
+    ExpectNear(x.grad(), (retains ? 5 : 1) * (4 * t.pow(3) + 6 * t.pow(2) + 4 * t + 1));
+
+    const Variable ours = ToVariable(Leaf(0, {3, 3}));
+    const Variables middle = f({ours});
+    std::mutex turn;
+    int failures = 0;
+    OnThreads(5, [&](int) {
+      const std::lock_guard lock(turn);
+      const Variables end = f(middle);
+      const absl::Status ran = autograd::Backward(end, OnesOf(end[0]), f.ops(), {.retain_graph = retains});
+      if (ran.ok()) return;
+      ++failures;
+      EXPECT_THAT(std::string(ran.message()), HasSubstr("retain_graph"));
+    });
+    EXPECT_EQ(failures, retains ? 0 : 4);
+    ExpectNear(ToTorch(ours.grad().tensor()), x.grad());
+  }
+}
+
+// An identity that notes its name in its backward, and then runs `inner`.
+struct EagerNoted : torch::autograd::Function<EagerNoted> {
+  struct Note {
+    std::string name;
+    std::vector<std::string>* order;
+    std::function<void()> inner = nullptr;
+  };
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const Note* note) {
+    context->saved_data["note"] = reinterpret_cast<int64_t>(note);
+    return x.clone();
+  }
+  static Tensors backward(torch::autograd::AutogradContext* context, const Tensors& incoming) {
+    const auto* note = reinterpret_cast<const Note*>(context->saved_data["note"].toInt());
+    note->order->push_back(note->name);
+    if (note->inner != nullptr) note->inner();
+    return {incoming[0], at::Tensor()};
+  }
+};
+
+TEST(ThreadCasesTest, BackwardsInsideOfANodeRunBeforeOlderNodesThatAreReady) {
+  const aot::TensorFunction product = [](const Tensors& in) -> Tensors { return {in[0] * in[1]}; };
+  std::vector<std::string> eager_order, order;
+  int left = 9;
+  EagerNoted::Note again = {"R", &eager_order};
+  again.inner = [&] {
+    if (left-- == 0) return;
+    const at::AutoGradMode grad(true);
+    EagerNoted::apply(Leaf(0, {}), &again).backward();
+  };
+  const EagerNoted::Note once = {"A", &eager_order};
+  const at::Tensor a = EagerNoted::apply(Leaf(1, {}), &once), r = EagerNoted::apply(Leaf(2, {}), &again);
+  product({a, r})[0].backward();
+  ASSERT_EQ(eager_order.size(), 11);
+  EXPECT_EQ(eager_order.back(), "A");
+
+  Compiled f = Load(Compile(product, {Leaf(0, {}), Leaf(0, {})}));
+  left = 9;
+  std::function<absl::Status()> enter = [&] {
+    order.push_back("R");
+    if (left-- == 0) return absl::OkStatus();
+    const GradModeGuard grad(true);
+    return autograd::Backward({WithInner(ToVariable(Leaf(0, {})), enter)}, {}, f.ops());
+  };
+  const auto note = [&] {
+    order.push_back("A");
+    return absl::OkStatus();
+  };
+  const Variable x = WithInner(ToVariable(Leaf(1, {})), note);
+  const Variable y = WithInner(ToVariable(Leaf(2, {})), enter);
+  const absl::Status ran = autograd::Backward(f({x, y}), {}, f.ops());
+  ASSERT_TRUE(ran.ok()) << ran;
+  EXPECT_EQ(order, eager_order);
+}
+
+TEST(ThreadCasesTest, ANodeThatIsReadyWhenAnotherFailsIsFreed) {
+  const aot::TensorFunction product = [](const Tensors& in) -> Tensors { return {in[0] * in[1]}; };
+  Compiled f = Load(Compile(product, {Leaf(0, {2}), Leaf(0, {2})}));
+  bool has_run = false;
+  std::weak_ptr<autograd::Node> waiting;
+  {
+    const auto run = [&has_run] {
+      has_run = true;
+      return absl::OkStatus();
+    };
+    const Variable x = WithInner(ToVariable(Leaf(0, {2})), run);
+    const Variable y = WithInner(ToVariable(Leaf(1, {2})), [] { return absl::AbortedError("no luck"); });
+    waiting = *x.grad_fn();
+    const Variables results = f({x, y});
+    const absl::Status ran = autograd::Backward(results, OnesOf(results[0]), f.ops());
+    EXPECT_EQ(ran.code(), absl::StatusCode::kAborted);
+    EXPECT_THAT(std::string(ran.message()), HasSubstr("no luck"));
+    EXPECT_FALSE(has_run);
+    EXPECT_FALSE(waiting.expired());
+  }
+  EXPECT_TRUE(waiting.expired());
+}
+
+TEST(ThreadCasesTest, AHookKnowsWhetherTheGraphIsKept) {
+  std::vector<bool> eager_kept, kept;
+  const at::Tensor x = Leaf(0, {2}), h = SquarePlus({x})[0];
+  h.register_hook(
+      [&](const at::Tensor&) { eager_kept.push_back(torch::autograd::get_current_graph_task_keep_graph()); });
+  const at::Tensor y = SquarePlus({h})[0];
+  y.backward(torch::ones({2}, torch::kDouble), /*retain_graph=*/true);
+  y.backward(torch::ones({2}, torch::kDouble));
+
+  Compiled f = Load(Compile(SquarePlus, {Leaf(0, {2})}));
+  Variables middle = f({ToVariable(Leaf(0, {2}))});
+  const auto hook = [&kept](const Tensor& gradient) -> absl::StatusOr<Tensor> {
+    kept.push_back(autograd::BackwardRun::Current()->retains_graph());
+    return gradient;
+  };
+  ASSERT_TRUE(middle[0].AddHook(hook).ok());
+  const Variables end = f(middle);
+  ASSERT_TRUE(autograd::Backward(end, OnesOf(end[0]), f.ops(), {.retain_graph = true}).ok());
+  ASSERT_TRUE(autograd::Backward(end, OnesOf(end[0]), f.ops()).ok());
+  EXPECT_EQ(kept, (std::vector<bool>{true, false}));
+  EXPECT_EQ(eager_kept, kept);
 }
 
 }  // namespace
