@@ -85,6 +85,14 @@ absl::Status QueueCallback(std::function<absl::Status()> callback) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> RetainsGraph() {
+  const BackwardRun* const run = BackwardRun::Current();
+  if (run == nullptr) {
+    return absl::FailedPreconditionError("RetainsGraph() is known only during backward: call it from a hook or a node");
+  }
+  return run->retains_graph();
+}
+
 absl::Status Backward(absl::Span<const Variable> roots, absl::Span<const Tensor> gradients, TensorOps& ops,
                       const BackwardOptions& options) {
   if (options.inputs.has_value() && options.inputs->empty()) {

@@ -48,6 +48,10 @@ absl::Status Backward(absl::Span<const Variable> roots, absl::Span<const Tensor>
 // FailedPrecondition: no backward runs on this thread.
 absl::Status QueueCallback(std::function<absl::Status()> callback);
 
+// Returns whether the running backward keeps the saved values (retain_graph); called from a hook or a node.
+// FailedPrecondition: no backward runs on this thread.
+absl::StatusOr<bool> RetainsGraph();
+
 struct GradOptions {
   bool retain_graph = false;
   // Record the backward, as GradWithGraph() (double_backward.h). That function returns the variables with the history;

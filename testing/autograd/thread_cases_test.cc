@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/autograd/backward_run.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/function_node.h"
 #include "runtime/autograd/grad_mode.h"
+#include "runtime/autograd/multi_grad_hook.h"
 #include "runtime/autograd/node.h"
 #include "testing/higher_order/compiled.h"
 
@@ -269,7 +269,9 @@ TEST(ThreadCasesTest, AHookKnowsWhetherTheGraphIsKept) {
   Compiled f = Load(Compile(SquarePlus, {Leaf(0, {2})}));
   Variables middle = f({ToVariable(Leaf(0, {2}))});
   const auto hook = [&kept](const Tensor& gradient) -> absl::StatusOr<Tensor> {
-    kept.push_back(autograd::BackwardRun::Current()->retains_graph());
+    const absl::StatusOr<bool> retains = autograd::RetainsGraph();
+    if (!retains.ok()) return retains.status();
+    kept.push_back(*retains);
     return gradient;
   };
   ASSERT_TRUE(middle[0].AddHook(hook).ok());
@@ -278,6 +280,99 @@ TEST(ThreadCasesTest, AHookKnowsWhetherTheGraphIsKept) {
   ASSERT_TRUE(autograd::Backward(end, OnesOf(end[0]), f.ops()).ok());
   EXPECT_EQ(kept, (std::vector<bool>{true, false}));
   EXPECT_EQ(eager_kept, kept);
+  EXPECT_EQ(autograd::RetainsGraph().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// Notes the grad mode before and after an inner gradient, which needs it on.
+struct EagerMode : torch::autograd::Function<EagerMode> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, std::vector<bool>* modes) {
+    context->saved_data["modes"] = reinterpret_cast<int64_t>(modes);
+    return x.clone();
+  }
+  static Tensors backward(torch::autograd::AutogradContext* context, const Tensors& incoming) {
+    auto* modes = reinterpret_cast<std::vector<bool>*>(context->saved_data["modes"].toInt());
+    modes->push_back(at::GradMode::is_enabled());
+    {
+      const at::AutoGradMode grad(true);
+      const at::Tensor x = Leaf(3, {2});
+      torch::autograd::grad({SquarePlus({x})[0].sum()}, {x});
+    }
+    modes->push_back(at::GradMode::is_enabled());
+    return {incoming[0], at::Tensor()};
+  }
+};
+
+TEST(ThreadCasesTest, TheGradModeOfANodeIsRestoredAfterAnInnerGradient) {
+  Compiled f = *Compiled::Function(SquarePlus, {Leaf(0, {2})}, /*order=*/2);
+  std::vector<bool> eager_modes, modes;
+  const auto inner = [&]() -> absl::Status {
+    modes.push_back(GradMode::enabled());
+    {
+      const GradModeGuard grad(true);
+      const Variable x = ToVariable(Leaf(3, {2}));
+      const Variables y = f({x});
+      const auto gradients = autograd::Grad(y, {x}, OnesOf(y[0]), f.ops());
+      if (!gradients.ok()) return gradients.status();
+      ExpectNear(ToTorch((*gradients)[0]), 2 * Constant(3, {2}) + 1);
+    }
+    modes.push_back(GradMode::enabled());
+    return absl::OkStatus();
+  };
+  const auto backward = [&](autograd::BackwardContext&,
+                            absl::Span<Tensor> incoming) -> absl::StatusOr<autograd::Gradients> {
+    const absl::Status ran = inner();
+    if (!ran.ok()) return ran;
+    return autograd::Gradients{incoming[0]};
+  };
+  const auto recorded = [&](autograd::BackwardContext&,
+                            absl::Span<const Variable> incoming) -> absl::StatusOr<Variables> {
+    const absl::Status ran = inner();
+    if (!ran.ok()) return ran;
+    return Variables{incoming[0]};
+  };
+  for (const bool records : {false, true}) {
+    const at::Tensor x = Leaf(0, {2});
+    SquarePlus({EagerMode::apply(x, &eager_modes)})[0].backward(torch::ones({2}, torch::kDouble), records, records);
+    const Variable ours = ToVariable(Leaf(0, {2}));
+    const Variables end = f({(*autograd::ApplyFunction("Mode", {ours}, {ours.tensor()}, backward, recorded))[0]});
+    const absl::Status ran = autograd::Backward(end, OnesOf(end[0]), f.ops(), {.create_graph = records});
+    ASSERT_TRUE(ran.ok()) << ran;
+    EXPECT_TRUE(GradMode::enabled());
+    ExpectNear(ToTorch(ours.grad().tensor()), x.grad().detach());
+    x.mutable_grad().reset();  // a cycle of the graph and its gradient
+    Variable(ours).SetGrad({});
+  }
+  EXPECT_EQ(modes, (std::vector<bool>{false, false, true, true}));
+  EXPECT_EQ(eager_modes, modes);
+}
+
+// One retained graph, run by five threads in turn; a node at its end fails for one of them.
+TEST(ThreadCasesTest, AHookOfSeveralGradientsRunsOncePerBackwardOfEachThread) {
+  const aot::TensorFunction product = [](const Tensors& in) -> Tensors { return {in[0] * in[1]}; };
+  Compiled f = Load(Compile(product, {Leaf(0, {3}), Leaf(0, {3})}));
+  for (const auto mode : {autograd::MultiGradMode::kAll, autograd::MultiGradMode::kAny}) {
+    for (const bool fails : {false, true}) {
+      const bool is_any = mode == autograd::MultiGradMode::kAny;
+      std::mutex turn;
+      int calls = 0, runs = 0, errors = 0;
+      const Variable a = ToVariable(Leaf(0, {3})), b = ToVariable(Leaf(1, {3}));
+      const auto run = [&] { return ++runs == 3 && fails ? absl::AbortedError("the third") : absl::OkStatus(); };
+      const Variable between = WithInner(a, run);
+      const Variables end = f({between, b});
+      const auto hook = [&](const autograd::Gradients& gradients) {
+        ++calls;
+        for (const Tensor& gradient : gradients) EXPECT_TRUE(is_any || gradient.defined());
+        return absl::OkStatus();
+      };
+      ASSERT_TRUE(autograd::AddMultiGradHook({a, b}, mode, hook).ok());
+      OnThreads(5, [&](int) {
+        const std::lock_guard lock(turn);
+        errors += autograd::Backward(end, OnesOf(end[0]), f.ops(), {.retain_graph = true}).ok() ? 0 : 1;
+      });
+      EXPECT_EQ(errors, fails ? 1 : 0);
+      EXPECT_EQ(calls, fails && !is_any ? 4 : 5);
+    }
+  }
 }
 
 }  // namespace
