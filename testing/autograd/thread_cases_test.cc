@@ -346,6 +346,47 @@ TEST(ThreadCasesTest, TheGradModeOfANodeIsRestoredAfterAnInnerGradient) {
   EXPECT_EQ(eager_modes, modes);
 }
 
+TEST(ThreadCasesTest, AHookThatRemovesItselfRunsABackwardOnCopies) {
+  const at::Tensor p = Leaf(0, {3}), ones = torch::ones({3}, torch::kDouble);
+  int eager_calls = 0, calls = 0;
+  unsigned eager_id = 0;
+  eager_id = p.register_hook([&](const at::Tensor& gradient) {
+    ++eager_calls;
+    const at::Tensor leaf = p;  // LibTorch destroys the hook when it is removed
+    leaf.remove_hook(eager_id);
+    leaf.mutable_grad().reset();
+    const at::AutoGradMode grad(true);
+    const at::Tensor copy = leaf.detach().clone().set_requires_grad(true);
+    SquarePlus({copy})[0].backward(torch::ones_like(leaf));
+    return gradient + copy.grad();
+  });
+  Compiled f = Load(Compile(SquarePlus, {Leaf(0, {3})}));
+  Variable ours = ToVariable(Leaf(0, {3}));
+  autograd::HookId id = 0;
+  const auto hook = [&](const Tensor& gradient) -> absl::StatusOr<Tensor> {
+    ++calls;
+    EXPECT_TRUE(ours.RemoveHook(id));
+    ours.SetGrad({});
+    const GradModeGuard grad(true);
+    const Variable copy = ToVariable(Leaf(0, {3}));
+    const Variables end = f({copy});
+    const absl::Status ran = autograd::Backward(end, OnesOf(end[0]), f.ops());
+    if (!ran.ok()) return ran;
+    return f.ops().Add(gradient, copy.grad().tensor());
+  };
+  id = *ours.AddHook(hook);
+  for (int round = 0; round < 2; ++round) {
+    SquarePlus({p})[0].backward(ones);
+    const Variables end = f({ours});
+    const absl::Status ran = autograd::Backward(end, OnesOf(end[0]), f.ops());
+    ASSERT_TRUE(ran.ok()) << ran;
+    ExpectNear(ToTorch(ours.grad().tensor()), p.grad());
+    ExpectNear(p.grad(), (round + 2) * (2 * p.detach() + 1));
+  }
+  EXPECT_EQ(eager_calls, 1);
+  EXPECT_EQ(calls, 1);
+}
+
 // One retained graph, run by five threads in turn; a node at its end fails for one of them.
 TEST(ThreadCasesTest, AHookOfSeveralGradientsRunsOncePerBackwardOfEachThread) {
   const aot::TensorFunction product = [](const Tensors& in) -> Tensors { return {in[0] * in[1]}; };

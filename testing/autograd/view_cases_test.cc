@@ -12,9 +12,11 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "runtime/autograd/double_backward.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/grad_mode.h"
 #include "runtime/autograd/node.h"
+#include "runtime/autograd/saved_variable.h"
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/compiled_autograd/compiled_autograd.h"
 #include "testing/higher_order/compiled.h"
@@ -268,6 +270,154 @@ TEST(ViewCasesTest, ANodeThatWritesAViewPassesItsGradientThroughTheBase) {
     ASSERT_TRUE(autograd::Backward(sum({base}), {}, sum.ops()).ok());
     ExpectGrad(ours, a.grad());
     EXPECT_FALSE(other.grad().defined());
+  });
+}
+
+// The blocks [1:3, 2:4] and [1:3, 0:2] of a matrix.
+Variable BlockOf(const Variable& x, int64_t column) {
+  return *x.View(
+      {view::Slice{.dim = 1, .start = column, .end = column + 2}, view::Slice{.dim = 0, .start = 1, .end = 3}});
+}
+at::Tensor BlockOf(const at::Tensor& x, int64_t column) { return x.narrow(1, column, 2).narrow(0, 1, 2); }
+
+TEST(ViewCasesTest, NodesThatWriteViewsOfViewsHaveBothOrders) {
+  const aot::TensorFunction cube = [](const Tensors& in) -> Tensors { return {in[0] * in[0] * in[0]}; };
+  const at::Tensor a = Leaf(0, {4, 4}), b = Leaf(1, {2, 2}), t = Constant(2, {4, 4});
+  const at::Tensor x = Clone({a})[0];
+  for (const int64_t column : {2, 0}) EagerWrite::apply(BlockOf(x, column), b, 1, 1);
+  const Tensors linear = torch::autograd::grad({x}, {a, b}, {t}, /*retain_graph=*/true);
+  ExpectNear(linear[0], t);
+  ExpectNear(linear[1], BlockOf(t, 2) + BlockOf(t, 0));
+
+  const Tensors first = torch::autograd::grad(cube({x}), {a, b}, {t}, /*retain_graph=*/true, /*create_graph=*/true);
+  const Tensors second = torch::autograd::grad({first[0].sum()}, {a, b});
+  Compiled clone = *Compiled::Function(Clone, {Leaf(0, {4, 4})}, /*order=*/2);
+  Compiled f = *Compiled::Function(cube, {Leaf(0, {4, 4})}, /*order=*/2);
+  WalkedAndCaptured([&] {
+    const Variable ours = ToVariable(Leaf(0, {4, 4})), source = ToVariable(Leaf(1, {2, 2}));
+    const Variable base = clone({ours})[0];
+    for (const int64_t column : {2, 0}) Write(BlockOf(base, column), source, 1, 1, f.ops());
+    ExpectNear(ToTorch(base.tensor()), x.detach());
+    const std::vector<Tensor> tangent = {ToCotan(t)};
+    ASSERT_TRUE(autograd::Backward({base}, tangent, f.ops(), {.retain_graph = true}).ok());
+    ExpectGrad(ours, linear[0]);
+    ExpectGrad(source, linear[1]);
+    const auto once = autograd::GradWithGraph(f({base}), {ours, source}, {Variable(tangent[0])}, f.ops(), false);
+    ASSERT_TRUE(once.ok()) << once.status();
+    for (size_t i = 0; i < 2; ++i) ExpectNear(ToTorch((*once)[i].tensor()), first[i].detach());
+    const std::vector<Tensor> weights = {ToCotan(torch::ones({4, 4})), ToCotan(torch::zeros({2, 2}))};
+    const auto twice = autograd::Grad(*once, {ours, source}, weights, f.ops());
+    ASSERT_TRUE(twice.ok()) << twice.status();
+    for (size_t i = 0; i < 2; ++i) ExpectNear(ToTorch((*twice)[i]), second[i]);
+  });
+}
+
+// Saves the result that it writes.
+class ReluNode final : public autograd::Node {
+ public:
+  absl::string_view name() const override { return "ReluBackward"; }
+  void Save(const Variable& result) { result_ = autograd::SavedVariable(result); }
+  absl::StatusOr<autograd::Gradients> Apply(autograd::BackwardContext&, absl::Span<Tensor> incoming) override {
+    const absl::StatusOr<Tensor> result = result_.Unpack(*this);
+    if (!result.ok()) return result.status();
+    return autograd::Gradients{ToCotan(ToTorch(incoming[0]) * (ToTorch(*result) > 0))};
+  }
+  void ReleaseSaved() override { result_.Release(); }
+
+ private:
+  autograd::SavedVariable result_;
+};
+
+TEST(ViewCasesTest, ANodeThatSavesTheViewThatItWritesIsFreedWithTheView) {
+  const at::Tensor a = torch::arange(10, torch::kDouble).set_requires_grad(true);
+  at::Tensor view = Clone({a.slice(0, 0, 2)})[0].view({2});
+  view.relu_();
+  Sum(Clone({view}))[0].backward();
+  EXPECT_EQ(a.grad().sum().item<double>(), 1);
+
+  const aot::TensorFunction part = [](const Tensors& in) -> Tensors { return {in[0].slice(0, 0, 2).clone()}; };
+  Compiled clone = Compile(Clone, {Leaf(0, {2})}), first = Compile(part, {a});
+  Compiled sum = Compile(Sum, {Leaf(0, {2})});
+  const auto relu = [&](const Variable& x, std::weak_ptr<autograd::Node>& weak) {
+    Variable b = *first({x})[0].View({view::View{.sizes = {2}}});
+    EXPECT_TRUE(b.CheckInPlace(true).ok());
+    const auto node = std::make_shared<ReluNode>();
+    EXPECT_TRUE(node->AddEdgesTo({b}).ok());
+    EXPECT_TRUE(sum.ops().Copy(ToCotan(ToTorch(b.tensor()).relu()), b.tensor()).ok());
+    b.BumpVersion();
+    node->Save(b);
+    EXPECT_TRUE(b.RebaseHistory(node).ok());
+    weak = node;
+    return b;
+  };
+  WalkedAndCaptured([&] {
+    std::weak_ptr<autograd::Node> node;
+    const Variable ours = ToVariable(a);
+    Variables c = clone({relu(ours, node)});
+    EXPECT_FALSE(node.expired());
+    const absl::Status ran = autograd::Backward(sum(c), {}, sum.ops());
+    ASSERT_TRUE(ran.ok()) << ran;
+    ExpectGrad(ours, a.grad());
+    c.clear();
+    EXPECT_TRUE(node.expired());
+    c = clone({relu(ours, node)});
+    EXPECT_FALSE(node.expired());
+    c.clear();
+    EXPECT_TRUE(node.expired());
+  });
+}
+
+TEST(ViewCasesTest, BackwardsOfSingleViewsOfOneOperationGrowTheGradientEntryByEntry) {
+  const at::Tensor x = Leaf(0, {5});
+  const Tensors eager = Clone({x})[0].unbind();
+  Compiled clone = Compile(Clone, {Leaf(0, {5})}), end = Compile(Clone, {Leaf(0, {})});
+  WalkedAndCaptured([&] {
+    x.mutable_grad().reset();
+    const Variable ours = ToVariable(Leaf(0, {5}));
+    std::vector<ViewStep> steps;
+    for (int64_t i = 0; i < 5; ++i) steps.push_back(view::Select{.dim = 0, .index = i});
+    Variables parts = *clone({ours})[0].MultiView(steps);
+    std::vector<double> seen;
+    const auto hook = [&seen](const Tensor& gradient) -> absl::StatusOr<Tensor> {
+      seen.push_back(ToTorch(gradient).item<double>());
+      return gradient;
+    };
+    ASSERT_TRUE(parts[0].AddHook(hook).ok());
+    for (size_t i = 0; i < 5; ++i) {
+      eager[i].backward({}, /*retain_graph=*/true);
+      const absl::Status ran = autograd::Backward(end({parts[i]}), {}, end.ops(), {.retain_graph = true});
+      ASSERT_TRUE(ran.ok()) << ran;
+      ExpectGrad(ours, x.grad());
+      EXPECT_EQ(x.grad().sum().item<double>(), static_cast<double>(i + 1));
+    }
+    EXPECT_THAT(seen, ElementsAre(1));
+  });
+}
+
+TEST(ViewCasesTest, GradientsOfPartsDoNotReachTheHookOfTheWhole) {
+  const aot::TensorFunction combine = [](const Tensors& in) -> Tensors { return {in[0] + 2 * in[1]}; };
+  const at::Tensor x = Leaf(0, {4}), t = Constant(1, {2});
+  int calls = 0;
+  x.register_hook([&calls](const at::Tensor&) { ++calls; });
+  const Tensors eager = x.chunk(2);
+  const Tensors expected = torch::autograd::grad(combine(eager), eager, {t});
+  ExpectNear(expected[1], 2 * t);
+
+  Compiled f = Compile(combine, {Leaf(0, {2}), Leaf(1, {2})});
+  WalkedAndCaptured([&] {
+    Variable ours = ToVariable(x);
+    const auto hook = [&calls](const Tensor& gradient) -> absl::StatusOr<Tensor> {
+      ++calls;
+      return gradient;
+    };
+    ASSERT_TRUE(ours.AddHook(hook).ok());
+    const Variables parts =
+        *ours.MultiView({view::Slice{.dim = 0, .start = 0, .end = 2}, view::Slice{.dim = 0, .start = 2, .end = 4}});
+    const auto gradients = autograd::Grad(f(parts), parts, {ToCotan(t)}, f.ops());
+    ASSERT_TRUE(gradients.ok()) << gradients.status();
+    for (size_t i = 0; i < 2; ++i) ExpectNear(ToTorch((*gradients)[i]), expected[i]);
+    EXPECT_EQ(calls, 0);
+    EXPECT_FALSE(ours.grad().defined());
   });
 }
 
