@@ -15,6 +15,7 @@
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/function_node.h"
+#include "runtime/autograd/grad_mode.h"
 #include "runtime/autograd/hooks.h"
 #include "runtime/compiled_autograd/compiled_autograd.h"
 #include "runtime/execution/program.h"
@@ -61,10 +62,12 @@ struct EagerPostHook final : torch::autograd::FunctionPostHook {
   World::ReplacingHook hook;
 };
 
-struct EagerPostAccumulateHook final : torch::autograd::PostAccumulateGradHook {
-  explicit EagerPostAccumulateHook(std::function<void()> hook_in) : hook(std::move(hook_in)) {}
-  void operator()(const at::Tensor&) override { hook(); }
-  std::function<void()> hook;
+// LibTorch has one such hook for a leaf.
+struct EagerPostAccumulateHooks final : torch::autograd::PostAccumulateGradHook {
+  void operator()(const at::Tensor&) override {
+    for (const std::function<void()>& hook : hooks) hook();
+  }
+  std::vector<std::function<void()>> hooks;
 };
 
 at::Tensor ViewOfEager(const at::Tensor& x, const ViewStep& step) {
@@ -121,15 +124,28 @@ class EagerWorld final : public World {
     NodeOf(value)->add_post_hook(std::make_unique<EagerPostHook>(std::move(hook)));
   }
   void PostAccumulateHook(int leaf, std::function<void()> hook) override {
-    torch::autograd::impl::set_post_acc_grad_hooks(At(leaf), std::make_unique<EagerPostAccumulateHook>(hook));
+    EagerPostAccumulateHooks*& hooks = post_accumulate_hooks_[leaf];
+    if (hooks == nullptr) {
+      auto made = std::make_unique<EagerPostAccumulateHooks>();
+      hooks = made.get();
+      torch::autograd::impl::set_post_acc_grad_hooks(At(leaf), std::move(made));
+    }
+    hooks->hooks.push_back(std::move(hook));
   }
   void Backward(const std::vector<int>& roots, bool retain_graph, const std::vector<int>& inputs) override {
     torch::autograd::backward(At(roots), Ones(roots), retain_graph, /*create_graph=*/false, At(inputs));
+  }
+  void BackwardFrom(const std::vector<int>& roots, const Tensors& gradients) override {
+    torch::autograd::backward(At(roots), gradients);
   }
   Tensors Grad(const std::vector<int>& roots, const std::vector<int>& inputs) override {
     return torch::autograd::grad(At(roots), At(inputs), Ones(roots), std::nullopt, false, /*allow_unused=*/true);
   }
   at::Tensor Value(int value) override { return At(value); }
+  void SetValue(int value, const at::Tensor& elements) override {
+    const at::NoGradGuard no_grad;
+    At(value).copy_(elements);
+  }
   at::Tensor GradOf(int value) override { return At(value).grad(); }
   void SetGrad(int value, const at::Tensor& gradient) override { At(value).mutable_grad() = gradient; }
 
@@ -154,6 +170,7 @@ class EagerWorld final : public World {
   Tensors values_;
   std::vector<std::unique_ptr<GradientHook>> kept_;
   std::vector<c10::intrusive_ptr<torch::autograd::Node>> accumulators_;
+  std::map<int, EagerPostAccumulateHooks*> post_accumulate_hooks_;  // owned by the leaves
 };
 
 // --- the runtime ------------------------------------------------------------------
@@ -239,6 +256,13 @@ class CotanWorld final : public World {
     const absl::Status status = autograd::Backward(At(roots), Ones(roots), Ops(), options);
     EXPECT_TRUE(status.ok()) << status;
   }
+  void BackwardFrom(const std::vector<int>& roots, const Tensors& gradients) override {
+    const auto scope = MakeScope();
+    std::vector<Tensor> ours;
+    for (const at::Tensor& gradient : gradients) ours.push_back(ToOurs(gradient.clone()));
+    const absl::Status status = autograd::Backward(At(roots), ours, Ops());
+    EXPECT_TRUE(status.ok()) << status;
+  }
   Tensors Grad(const std::vector<int>& roots, const std::vector<int>& inputs) override {
     const auto scope = MakeScope();
     const auto gradients = autograd::Grad(At(roots), At(inputs), Ones(roots), Ops(), {.allow_unused = true});
@@ -246,6 +270,10 @@ class CotanWorld final : public World {
     return gradients.ok() ? ToTheirs(*gradients) : Tensors(inputs.size());
   }
   at::Tensor Value(int value) override { return ToTheirs(At(value).tensor()); }
+  void SetValue(int value, const at::Tensor& elements) override {
+    const GradModeGuard no_grad(false);
+    EXPECT_TRUE(At(value).CopyInPlace(Variable(ToOurs(elements.clone())), Ops()).ok());
+  }
   at::Tensor GradOf(int value) override {
     const Variable& grad = At(value).grad();
     return grad.defined() ? ToTheirs(grad.tensor()) : at::Tensor();

@@ -68,10 +68,13 @@ class World {
   // Backward with gradients of ones. `inputs`: of the backward; empty: all leaves.
   virtual void Backward(const std::vector<int>& roots, bool retain_graph = false,
                         const std::vector<int>& inputs = {}) = 0;
+  // The same with these gradients.
+  virtual void BackwardFrom(const std::vector<int>& roots, const Tensors& gradients) = 0;
   virtual Tensors Grad(const std::vector<int>& roots, const std::vector<int>& inputs) = 0;
 
   virtual at::Tensor Value(int value) = 0;
-  virtual at::Tensor GradOf(int value) = 0;  // undefined: none
+  virtual void SetValue(int value, const at::Tensor& elements) = 0;  // in place, with gradients disabled
+  virtual at::Tensor GradOf(int value) = 0;                          // undefined: none
   virtual void SetGrad(int value, const at::Tensor& gradient) = 0;
 
   std::vector<std::string> log;
