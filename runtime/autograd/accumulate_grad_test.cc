@@ -66,7 +66,7 @@ TEST_F(AccumulateGradTest, NoGradientLeavesItUndefined) {
 }
 
 TEST_F(AccumulateGradTest, AGradOfOtherSizesCannotBeAddedTo) {
-  leaf_.SetGrad(Variable(Vector({1, 2})));
+  ASSERT_TRUE(leaf_.SetGrad(Variable(Vector({1, 2}))).ok());
   EXPECT_THAT(Accumulate(leaf_, Count({2, 3})), Fails(absl::StatusCode::kInvalidArgument, "f32[2]"));
 }
 
@@ -105,7 +105,7 @@ TEST_F(AccumulateGradTest, HooksAfterItSeeTheSum) {
   ASSERT_TRUE(leaf_
                   .AddPostAccumulateHook([&](Variable& leaf) {
                     seen = ToVector(leaf.grad());
-                    leaf.SetGrad(Variable());
+                    leaf.ClearGrad();
                     return absl::OkStatus();
                   })
                   .ok());

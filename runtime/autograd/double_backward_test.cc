@@ -96,12 +96,12 @@ TEST(DoubleBackwardTest, WritesToPartsAreDifferentiatedTwice) {
 TEST(DoubleBackwardTest, GradIsReplacedAndHasHistory) {
   Variable x = LeafOf(Vector({3}));
   const Variable old(Vector({1}));
-  x.SetGrad(old);
+  ASSERT_TRUE(x.SetGrad(old).ok());
   ASSERT_TRUE(BackwardWithGraph({Times(x, x)}, {}, Ops()).ok());
   EXPECT_THAT(ToVector(x.grad()), ElementsAre(7));
   EXPECT_THAT(ToVector(old), ElementsAre(1));
   EXPECT_THAT(ToVector((*Grad({x.grad()}, {x}, {}, Ops()))[0]), ElementsAre(2));
-  x.SetGrad(Variable());
+  x.ClearGrad();
 }
 
 TEST(DoubleBackwardTest, GradientsOfSeveralPathsAreSummedWithHistory) {

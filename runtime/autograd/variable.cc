@@ -262,7 +262,23 @@ absl::Status Variable::RequiresGrad(bool requires_grad) {
 
 const Variable& Variable::grad() const { return state_->grad; }
 
-void Variable::SetGrad(Variable grad) { state_->grad = std::move(grad); }
+absl::Status Variable::SetGrad(Variable grad) {
+  if (!grad.defined() || grad.is_same(*this)) {
+    return absl::InvalidArgumentError(absl::StrCat("the grad() of ", tensor().ToString(), " cannot be ",
+                                                   grad.defined() ? "the variable itself" : "undefined: ClearGrad()"));
+  }
+  const bool fits = grad.dtype() == dtype() && absl::MakeConstSpan(grad.sizes()) == absl::MakeConstSpan(sizes()) &&
+                    &grad.tensor().device() == &tensor().device();
+  if (!fits) {
+    return absl::InvalidArgumentError(absl::StrCat("the grad() of ", tensor().ToString(), " cannot be ",
+                                                   grad.tensor().ToString(),
+                                                   ": dtype, sizes and device have to be equal"));
+  }
+  state_->grad = std::move(grad);
+  return absl::OkStatus();
+}
+
+void Variable::ClearGrad() { state_->grad = Variable(); }
 
 absl::Status Variable::RetainGrad() {
   if (!requires_grad()) {

@@ -112,7 +112,11 @@ class Variable {
 
   // Returns the sum of the gradients of all backwards so far; undefined before the first.
   const Variable& grad() const;
-  void SetGrad(Variable grad);
+  // Replaces grad(). InvalidArgument, and grad() is unchanged: `grad` is undefined or the variable itself, or its
+  // dtype, sizes or device are others.
+  absl::Status SetGrad(Variable grad);
+  // Makes grad() undefined.
+  void ClearGrad();
   // Makes backwards accumulate into grad() although the variable is not a leaf. Does nothing for leaves.
   // FailedPrecondition: the variable does not require grad; as grad_fn().
   absl::Status RetainGrad();

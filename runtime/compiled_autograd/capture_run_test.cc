@@ -138,7 +138,7 @@ TEST_F(CaptureRunTest, AModifiedSavedValueIsRefusedAsByTheWalk) {
 TEST_F(CaptureRunTest, AGradThatSharesMemoryIsWalkedAndTheLogSaysSo) {
   LoadedFunction program(Square());
   Variable x = Leaf({2, 3});
-  x.SetGrad(Variable(Vector({1, 1})));
+  ASSERT_TRUE(x.SetGrad(Variable(Vector({1, 1}))).ok());
   const auto once = program.Call({x});
   CompiledAutograd scope;
   ASSERT_TRUE(autograd::Backward({At(once, 0)}, {x.grad().tensor()}, program.session.ops()).ok());
@@ -191,7 +191,7 @@ TEST_F(CaptureRunTest, PostAccumulateHooksFreeEachGradientAtOnce) {
       float* const data = updated.tensor().data<float>();
       for (int i = 0; i < 2; ++i) data[i] -= updated.grad().tensor().data<float>()[i];
       updated.BumpVersion();
-      updated.SetGrad(Variable());
+      updated.ClearGrad();
       return absl::OkStatus();
     };
     ASSERT_TRUE(leaf.AddPostAccumulateHook(update).ok());

@@ -160,13 +160,13 @@ TEST_F(CompiledAutogradTest, ARetainedGraphIsCapturedAndWalkedInTurn) {
   Variable x = Leaf({2, 2});
   const auto results = program.Call({x});
   for (int round = 0; round < 5; ++round) {
-    x.SetGrad(Variable());
+    x.ClearGrad();
     {
       CompiledAutograd scope;
       ASSERT_TRUE(program.Backward(At(results, 0), {1, 1}, /*retain_graph=*/true).ok());
     }
     EXPECT_THAT(Values(x.grad()), ElementsAre(4, 4));
-    x.SetGrad(Variable());
+    x.ClearGrad();
     ASSERT_TRUE(program.Backward(At(results, 0), {1, 1}, /*retain_graph=*/true).ok());
     EXPECT_THAT(Values(x.grad()), ElementsAre(4, 4));
   }

@@ -32,7 +32,7 @@ class NanCheckTest : public ::testing::Test {
 
 TEST_F(NanCheckTest, GradientsThatAreAlreadyNanAreRefused) {
   Variable x = Leaf({3, 4});
-  x.SetGrad(Variable(Vector({0, kNan})));
+  ASSERT_TRUE(x.SetGrad(Variable(Vector({0, kNan}))).ok());
   CompiledAutograd scope({.check_nan = true});
   const auto results = program_.Call({x});
   const absl::Status status = program_.Backward(At(results, 0), {1, 1});

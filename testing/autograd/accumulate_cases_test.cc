@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/autograd/variable.h"
 #include "testing/autograd/three_ways.h"
 
 namespace cotan::testing {
@@ -126,13 +127,26 @@ TEST(AccumulateCasesTest, BothHalvesOfABackwardAreTheWhole) {
   }
 }
 
+TEST(AccumulateCasesTest, AGradOfAnotherTypeIsRefused) {
+  Variable x = *Variable::Leaf(*Tensor::From<float>({1, 2}, {2}));
+  const Variable grad(*Tensor::From<float>({3, 4}, {2}));
+  ASSERT_TRUE(x.SetGrad(grad).ok());
+  for (const Variable& other :
+       {Variable(*Tensor::From<float>({3}, {1})), Variable(*Tensor::From<double>({3, 4}, {2})), x, Variable()}) {
+    EXPECT_EQ(x.SetGrad(other).code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_TRUE(x.grad().is_same(grad));
+  }
+  x.ClearGrad();
+  EXPECT_FALSE(x.grad().defined());
+}
+
 // One tangent arrives at several places, none of which may add to it in place.
 TEST(AccumulateCasesTest, ASharedTangentIsNotAddedToInPlace) {
   const Outcome outcome = ExpectThreeWays(
       [](World& world) {
-        const CompiledFunction& three = Compiled(
-            "sum of three", [](const Tensors& in) -> Tensors { return {in[0] + in[1] + in[2]}; },
-            {{2, 2}, {2, 2}, {2, 2}});
+        const CompiledFunction& three =
+            Compiled("sum of three", [](const Tensors& in) -> Tensors { return {in[0] + in[1] + in[2]}; },
+                     {{2, 2}, {2, 2}, {2, 2}});
         const int x = world.Leaf(at::randn({2, 2})), y = world.Leaf(at::randn({2, 2}));
         std::vector<int> parts = {world.Call(PlusTwo(), {x})[0], world.Call(PlusTwo(), {y})[0],
                                   world.Call(PlusTwo(), {x})[0]};

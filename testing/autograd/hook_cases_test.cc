@@ -65,9 +65,9 @@ void HooksOfLeaf(World& world, int leaf, const std::string& name) {
 TEST(HookCasesTest, HooksOfAGraphRunInTheOrderOfTheEngine) {
   const Outcome outcome = ExpectThreeWays(
       [](World& world) {
-        const CompiledFunction& addmm = Compiled(
-            "addmm of squares", [](const Tensors& in) -> Tensors { return {at::addmm(in[0], in[1], in[2])}; },
-            {{2}, {2, 2}, {2, 2}});
+        const CompiledFunction& addmm =
+            Compiled("addmm of squares", [](const Tensors& in) -> Tensors { return {at::addmm(in[0], in[1], in[2])}; },
+                     {{2}, {2, 2}, {2, 2}});
         const int x = world.Leaf(at::randn({2, 2})), w = world.Leaf(at::randn({2, 2})), b = world.Leaf(at::randn({2}));
         const auto same = [](const at::Tensor& value) { return value.clone(); };
         const int identity = world.Node("I", x, same, same);
@@ -85,11 +85,10 @@ TEST(HookCasesTest, HooksOfAGraphRunInTheOrderOfTheEngine) {
         return GradsOf(world, {x, w, b});
       },
       /*captures=*/0);
-  EXPECT_THAT(outcome.log,
-              ElementsAre("pre Sum", "post Sum", "pre Addmm", "post Addmm", "tensor b", "pre accumulate b",
-                          "post-accumulate b", "post accumulate b", "pre T", "post T", "tensor w", "pre accumulate w",
-                          "post-accumulate w", "post accumulate w", "pre I", "post I", "tensor x", "pre accumulate x",
-                          "post-accumulate x", "post accumulate x"));
+  EXPECT_THAT(outcome.log, ElementsAre("pre Sum", "post Sum", "pre Addmm", "post Addmm", "tensor b", "pre accumulate b",
+                                       "post-accumulate b", "post accumulate b", "pre T", "post T", "tensor w",
+                                       "pre accumulate w", "post-accumulate w", "post accumulate w", "pre I", "post I",
+                                       "tensor x", "pre accumulate x", "post-accumulate x", "post accumulate x"));
 }
 
 TEST(HookCasesTest, FourKindsOfHooksChangeTheGradientOfALeafInTurn) {
@@ -113,8 +112,8 @@ TEST(HookCasesTest, HooksOfAnAccumulationSeeOneGradientAndNoResult) {
         const int a = world.Leaf(at::randn({2, 2}));
         world.TensorHook(a, Scaled(world, "tensor", 2));
         const auto note = [&world](const Tensors& results, const Tensors& incoming) {
-          world.log.push_back(absl::StrCat(results.size(), " of ", incoming.size(), ": ",
-                                           incoming[0].flatten()[0].item<double>()));
+          world.log.push_back(
+              absl::StrCat(results.size(), " of ", incoming.size(), ": ", incoming[0].flatten()[0].item<double>()));
         };
         world.PreHook(a, note);
         world.PostHook(a, note);
@@ -192,15 +191,15 @@ TEST(HookCasesTest, PreHooksMultiplyAndPostHooksSeeBothSides) {
 
 TEST(HookCasesTest, APreHookOfANodeWithTwoResultsSeesBothGradients) {
   const auto run = [](World& world, bool hooked) {
-    const CompiledFunction& var_mean = Compiled(
-        "var_mean",
-        [](const Tensors& in) -> Tensors {
-          const auto [variance, mean] = at::var_mean(in[0], at::OptionalIntArrayRef(0));
-          return {variance, mean};
-        },
-        {{3, 2}});
-    const CompiledFunction& total = Compiled(
-        "total of rows", [](const Tensors& in) -> Tensors { return {(in[0] + in[1]).sum()}; }, {{2}, {2}});
+    const CompiledFunction& var_mean = Compiled("var_mean",
+                                                [](const Tensors& in) -> Tensors {
+                                                  const auto [variance, mean] =
+                                                      at::var_mean(in[0], at::OptionalIntArrayRef(0));
+                                                  return {variance, mean};
+                                                },
+                                                {{3, 2}});
+    const CompiledFunction& total =
+        Compiled("total of rows", [](const Tensors& in) -> Tensors { return {(in[0] + in[1]).sum()}; }, {{2}, {2}});
     const int b = world.Leaf(at::randn({3, 2}));
     const std::vector<int> parts = world.Call(var_mean, {b});
     if (hooked) {
@@ -303,9 +302,9 @@ TEST(HookCasesTest, AHookBelongsToTheVersionAtWhichItWasAdded) {
 TEST(HookCasesTest, HooksOfTwoResultsAndOfAWrittenOne) {
   const Outcome outcome = ExpectThreeWays(
       [](World& world) {
-        const CompiledFunction& weighted = Compiled(
-            "weighted total", [](const Tensors& in) -> Tensors { return {(in[0] + 3 * in[1]).sum()}; },
-            {{2, 2}, {2, 2}});
+        const CompiledFunction& weighted =
+            Compiled("weighted total", [](const Tensors& in) -> Tensors { return {(in[0] + 3 * in[1]).sum()}; },
+                     {{2, 2}, {2, 2}});
         const std::vector<int> parts = world.Call(TwiceAndThrice(), {world.Leaf(at::randn({2, 2}))});
         world.TensorHook(parts[0], Seen(world, "first"));
         world.TensorHook(parts[1], Seen(world, "second"));
@@ -341,11 +340,14 @@ TEST(HookCasesTest, HooksOfViewsAreLostWhenTheirBaseIsWritten) {
 TEST(HookCasesTest, AHookOfAResultDoesNotSeeOtherUsesOfTheArgument) {
   const Outcome outcome = ExpectThreeWays(
       [](World& world) {
-        const CompiledFunction& both = Compiled(
-            "first and sum", [](const Tensors& in) -> Tensors { return {in[0] * 1, in[0] + in[1]}; }, {{2, 2}, {2, 2}});
-        const CompiledFunction& total = Compiled(
-            "total of three", [](const Tensors& in) -> Tensors { return {(in[0] + in[1] + in[2]).sum()}; },
-            {{2, 2}, {2, 2}, {2, 2}});
+        const CompiledFunction& both = Compiled("first and sum",
+                                                [](const Tensors& in) -> Tensors {
+                                                  return {in[0] * 1, in[0] + in[1]};
+                                                },
+                                                {{2, 2}, {2, 2}});
+        const CompiledFunction& total =
+            Compiled("total of three", [](const Tensors& in) -> Tensors { return {(in[0] + in[1] + in[2]).sum()}; },
+                     {{2, 2}, {2, 2}, {2, 2}});
         const int x = world.Leaf(at::randn({2, 2})), y = world.Leaf(at::randn({2, 2}));
         const std::vector<int> parts = world.Call(both, {x, y});
         world.TensorHook(parts[0], Seen(world, "q"));

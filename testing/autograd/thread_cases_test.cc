@@ -340,7 +340,7 @@ TEST(ThreadCasesTest, TheGradModeOfANodeIsRestoredAfterAnInnerGradient) {
     EXPECT_TRUE(GradMode::enabled());
     ExpectNear(ToTorch(ours.grad().tensor()), x.grad().detach());
     x.mutable_grad().reset();  // a cycle of the graph and its gradient
-    Variable(ours).SetGrad({});
+    Variable(ours).ClearGrad();
   }
   EXPECT_EQ(modes, (std::vector<bool>{false, false, true, true}));
   EXPECT_EQ(eager_modes, modes);
@@ -366,7 +366,7 @@ TEST(ThreadCasesTest, AHookThatRemovesItselfRunsABackwardOnCopies) {
   const auto hook = [&](const Tensor& gradient) -> absl::StatusOr<Tensor> {
     ++calls;
     EXPECT_TRUE(ours.RemoveHook(id));
-    ours.SetGrad({});
+    ours.ClearGrad();
     const GradModeGuard grad(true);
     const Variable copy = ToVariable(Leaf(0, {3}));
     const Variables end = f({copy});

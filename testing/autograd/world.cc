@@ -279,7 +279,8 @@ class CotanWorld final : public World {
     return grad.defined() ? ToTheirs(grad.tensor()) : at::Tensor();
   }
   void SetGrad(int value, const at::Tensor& gradient) override {
-    At(value).SetGrad(gradient.defined() ? Variable(ToOurs(gradient.clone())) : Variable());
+    if (!gradient.defined()) return At(value).ClearGrad();
+    EXPECT_TRUE(At(value).SetGrad(Variable(ToOurs(gradient.clone()))).ok());
   }
 
  private:

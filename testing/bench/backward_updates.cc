@@ -77,7 +77,7 @@ absl::Status Update(Variable& parameter) {
   const float* const gradient = parameter.grad().tensor().data<float>();
   for (int64_t i = 0; i < parameter.tensor().num_elements(); ++i) data[i] -= kLearningRate * gradient[i];
   parameter.BumpVersion();
-  parameter.SetGrad(Variable());
+  parameter.ClearGrad();
   return absl::OkStatus();
 }
 
@@ -111,7 +111,7 @@ class Trainer {
     for (Variable& weight : weights_) {
       if (weight.grad().defined()) COTAN_RETURN_IF_ERROR(Update(weight));
     }
-    input_.SetGrad(Variable());
+    input_.ClearGrad();
     return absl::OkStatus();
   }
 

@@ -95,7 +95,7 @@ std::vector<Variable> MakeLeaves(const Tensors& values) {
 absl::Status Step(absl::StatusOr<Variable> loss, std::vector<Variable>& leaves, TensorOps& ops) {
   COTAN_RETURN_IF_ERROR(loss.status());
   COTAN_RETURN_IF_ERROR(autograd::Backward({*loss}, {}, ops));
-  for (Variable& leaf : leaves) leaf.SetGrad(Variable());
+  for (Variable& leaf : leaves) leaf.ClearGrad();
   return absl::OkStatus();
 }
 
@@ -156,7 +156,7 @@ absl::Status Measure(const Sizes& sizes) {
   COTAN_ASSIGN_OR_RETURN(const Variable parts, loss->Call({scores}));
   const auto backward = [&](const Variable& root) {
     const absl::Status status = autograd::Backward({root}, {}, ops, {.retain_graph = true});
-    for (Variable& leaf : leaves) leaf.SetGrad(Variable());
+    for (Variable& leaf : leaves) leaf.ClearGrad();
     return status;
   };
   const auto captured_backward = [&] {

@@ -124,14 +124,14 @@ TEST(DoubleBackwardTest, BackwardReplacesAnExistingGrad) {
   Compiled f = CompileOf([](const Tensors& in) -> Tensors { return {in[0] * in[0] * 1.5}; }, 1, 2);
   Variable x = LeafOf({1});
   const Variable old(Ones(1));
-  x.SetGrad(old);
+  ASSERT_TRUE(x.SetGrad(old).ok());
   ASSERT_TRUE(autograd::BackwardWithGraph({f({x})[0]}, {Variable(Ones(1))}, f.ops()).ok());
   EXPECT_THAT(Values(x.grad()), ElementsAre(4));
   EXPECT_FALSE(x.grad().is_same(old));
   EXPECT_TRUE(x.grad().requires_grad());
   EXPECT_THAT(Values(old), ElementsAre(1));
   ASSERT_TRUE(autograd::Backward({f({x})[0]}, {Ones(1)}, f.ops()).ok());
-  x.SetGrad(Variable());  // ends the circle leaf, grad, node, leaf
+  x.ClearGrad();  // ends the circle leaf, grad, node, leaf
 }
 
 // AG-095.

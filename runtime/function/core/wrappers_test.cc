@@ -90,7 +90,7 @@ TEST(WrappersTest, WhatIsMadeOtherwiseIsRefusedByAttribute) {
 
 TEST(WrappersTest, GradientsAreMadeAsTheirWrapper) {
   Variable scale = *Variable::Leaf(*Tensor::Scalar(2.0f));
-  scale.SetGrad(Number(5));
+  ASSERT_TRUE(scale.SetGrad(Number(5)).ok());
   const WrappedVariable gradient = GradientOf(MakeQuantized(Number(1), scale));
   EXPECT_EQ(gradient.StructureText(), "quantized{data: plain, scale: plain}");
   EXPECT_FALSE(gradient.Tensors()[0].defined());
