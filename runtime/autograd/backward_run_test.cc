@@ -2,9 +2,13 @@
 
 #include "runtime/autograd/backward_run.h"
 
+#include <functional>
+#include <set>
 #include <string>
+#include <thread>
 
 #include "runtime/autograd/grad_mode.h"
+#include "runtime/autograd/saved_tensor_hooks.h"
 #include "runtime/autograd/test_support.h"
 
 namespace cotan::autograd {
@@ -59,6 +63,30 @@ TEST(BackwardRunTest, CallbacksOfARecursiveBackwardRunAtItsOwnEnd) {
   });
   ASSERT_TRUE(Backward({y}, {}, Ops()).ok());
   EXPECT_EQ(log, "inner after outer ");
+}
+
+TEST(BackwardRunTest, DeepBackwardsRunOnThreadsWithTheStateOfTheFirst) {
+  const Variable x = *Variable::Leaf(Vector({1}));
+  const SavedTensorHooksScope scope({});
+  const SavedTensorHooks* const hooks = SavedTensorHooksScope::Current();
+  std::set<std::thread::id> threads;
+  int left = 150, callbacks = 0;
+  std::function<absl::Status()> enter = [&]() -> absl::Status {
+    threads.insert(std::this_thread::get_id());
+    EXPECT_EQ(SavedTensorHooksScope::Current(), hooks);
+    EXPECT_FALSE(GradMode::enabled());
+    if (left-- == 0) return absl::OkStatus();
+    const auto count = [&] {
+      ++callbacks;
+      return absl::OkStatus();
+    };
+    if (absl::Status status = QueueCallback(count); !status.ok()) return status;
+    const GradModeGuard grad(true);
+    return Backward({Calls(x, enter)}, {}, Ops());
+  };
+  EXPECT_TRUE(Backward({Calls(x, enter)}, {}, Ops()).ok());
+  EXPECT_EQ(callbacks, 150);
+  EXPECT_EQ(threads.size(), 3);
 }
 
 TEST(BackwardRunTest, CallbacksAreRefusedOutsideOfBackwards) {

@@ -42,8 +42,8 @@ enum class ViewCreation : uint8_t {
 // is_same(), assignment and destruction are allowed on it.
 //
 // Owns its gradient and its grad_fn; shares ownership of its storage with the views of it. Not thread-safe: only one
-// thread at a time may use variables that share storage or graph. Exception: several threads may pass a leaf that is
-// not written meanwhile to functions of their own sessions, and run the backwards, unless these are captured
+// thread at a time may use variables that share storage or graph. Exception: several threads may use one leaf, while it
+// is not written, in functions of their own sessions and in the backwards of these, unless the backwards are captured
 // (CompiledAutograd).
 //
 //   COTAN_ASSIGN_OR_RETURN(Variable x, Variable::Leaf(tensor));

@@ -21,6 +21,7 @@
 #include "runtime/autograd/grad_mode.h"
 #include "runtime/autograd/multi_grad_hook.h"
 #include "runtime/autograd/node.h"
+#include "runtime/compiled_autograd/compiled_autograd.h"
 #include "testing/higher_order/compiled.h"
 
 namespace cotan::testing {
@@ -131,6 +132,7 @@ TEST(ThreadCasesTest, BackwardsInsideOfOneAnotherDoNotExhaustTheStack) {
   Compiled f = Load(Compile(Parabola, {Leaf(0, {1})}));
   OnSmallStack([&f] {
     for (const int depth : {2000, 200}) {
+      const CompiledAutograd scope;  // captures the first backward
       int left = depth;
       std::function<absl::Status()> enter = [&] {
         EXPECT_FALSE(GradMode::enabled() && left < depth);

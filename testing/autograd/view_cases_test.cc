@@ -26,6 +26,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 Compiled Compile(const aot::TensorFunction& function, const Tensors& examples) {
   auto compiled = Compiled::Function(function, examples, /*order=*/1);
@@ -37,8 +38,11 @@ Compiled Compile(const aot::TensorFunction& function, const Tensors& examples) {
 void WalkedAndCaptured(absl::FunctionRef<void()> program) {
   program();
   SCOPED_TRACE("captured");
-  CompiledAutograd scope;
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  const CompiledAutograd scope;
   program();
+  EXPECT_GT(CompiledAutograd::Stats().captures, 0);
+  EXPECT_THAT(CompiledAutograd::Messages(), IsEmpty());  // nothing that could be captured was walked
 }
 
 Tensor Scalar(double value) { return ToCotan(torch::tensor(value, torch::kDouble)); }
