@@ -79,12 +79,12 @@ TEST(ThreadCasesTest, ALeafOfSeveralThreadsGetsTheSum) {
   const at::Tensor alone = torch::full({5, 5}, 4.5, torch::kDouble);
 
   const Variable ours = *Variable::Leaf(ToCotan(torch::ones({5, 5})));
-  const auto on_ten_threads = [&](bool accumulates) {
+  const auto on_ten_threads = [&](int steps, bool accumulates) {
     std::vector<std::unique_ptr<Compiled>> functions(10);
     for (auto& f : functions) f = std::make_unique<Compiled>(Load(model));
     OnThreads(10, [&](int i) {
       Compiled& f = *functions[static_cast<size_t>(i)];
-      for (int step = 0; step < 20; ++step) {
+      for (int step = 0; step < steps; ++step) {
         const Variables results = f({ours});
         if (accumulates) {
           EXPECT_TRUE(autograd::Backward(results, OnesOf(results[0]), f.ops()).ok());
@@ -96,10 +96,10 @@ TEST(ThreadCasesTest, ALeafOfSeveralThreadsGetsTheSum) {
       }
     });
   };
-  on_ten_threads(/*accumulates=*/false);
+  on_ten_threads(20, /*accumulates=*/false);
   EXPECT_FALSE(ours.grad().defined());
-  on_ten_threads(/*accumulates=*/true);
-  ExpectNear(ToTorch(ours.grad().tensor()), 20 * x.grad());
+  on_ten_threads(2000, /*accumulates=*/true);  // so many that sums without a lock would lose some
+  ExpectNear(ToTorch(ours.grad().tensor()), 2000 * x.grad());
 }
 
 // Returns x after a node whose backward runs `inner` and passes the gradient on.
