@@ -361,6 +361,29 @@ TEST_F(ReturnsTest, AResultWithoutGradientGivesAnUndefinedTangent) {
   ExpectNear(ToTorch(x_.grad().tensor()), 4 * torch::ones({2}, torch::kDouble));
 }
 
+// The results are 6x, a value without gradient, and 6y; the hook of the node doubles what is defined.
+TEST_F(ReturnsTest, APreHookSeesNoGradientOfAResultThatIsNotUsed) {
+  const Variable y = ToVariable(Leaf(7, {2}));
+  int undefined = 0;
+  const auto six = [](autograd::BackwardContext&, absl::Span<Tensor> g) -> absl::StatusOr<autograd::Gradients> {
+    return autograd::Gradients{ToCotan(6 * ToTorch(g[0])), ToCotan(6 * ToTorch(g[2]))};
+  };
+  const Variables out = Node({twice_({x_})[0], y}, {x_.tensor(), x_.tensor(), y.tensor()}, six);
+  const auto doubles = [&](absl::Span<Tensor> incoming) -> absl::Status {
+    for (Tensor& gradient : incoming) {
+      undefined += gradient.defined() ? 0 : 1;
+      if (gradient.defined()) gradient = ToCotan(2 * ToTorch(gradient));
+    }
+    return absl::OkStatus();
+  };
+  out[0].GradientEdge()->node->MutableHooks().AddPreHook(doubles);
+  ASSERT_TRUE(
+      autograd::Backward({out[0], out[2]}, {ToCotan(torch::ones({2})), ToCotan(torch::ones({2}))}, twice_.ops()).ok());
+  EXPECT_EQ(undefined, 1);
+  ExpectNear(ToTorch(x_.grad().tensor()), 24 * torch::ones({2}, torch::kDouble));
+  ExpectNear(ToTorch(y.grad().tensor()), 12 * torch::ones({2}, torch::kDouble));
+}
+
 TEST_F(ReturnsTest, NoGradientIsNotZero) {
   const auto none = [](autograd::BackwardContext&, absl::Span<Tensor>) -> absl::StatusOr<autograd::Gradients> {
     return autograd::Gradients{Tensor()};
