@@ -1,11 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile flags that packages share."""
 
-# Code that runs on the device: //runtime, //kernels, //serialization and //base. Tests may omit them.
-COTAN_RUNTIME_COPTS = [
+# Code that libcotan.so (//capi) consists of. No definition is replaced at run time, so that calls are inlined as in
+# code of a program. .bazelrc has the flag for generated sources.
+COTAN_PIC_COPTS = [
+    "-fPIC",
+    "-fno-semantic-interposition",
+]
+
+# COTAN_RUNTIME_COPTS without the precompiled header, which has these flags, too.
+COTAN_RUNTIME_CODE_COPTS = [
     "-fno-exceptions",
     "-fno-rtti",
-]
+] + COTAN_PIC_COPTS
+
+# Code that runs on the device: //runtime, //kernels, //serialization and //base. Tests may omit them. Targets with them
+# depend on Abseil, which brings the precompiled header.
+COTAN_RUNTIME_COPTS = COTAN_RUNTIME_CODE_COPTS + select({
+    "@cotan//third_party:no_precompiled_headers": [],
+    # With -fpch-deps Bazel sees the headers in the precompiled one, and compiles a source again when one changes.
+    "//conditions:default": [
+        "-include",
+        "absl_pch/runtime.h",
+        "-fpch-deps",
+    ],
+})
 
 # For targets with OpenMP pragmas; they also depend on @openmp//:openmp.
 COTAN_OPENMP_COPTS = ["-fopenmp"]

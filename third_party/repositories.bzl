@@ -17,6 +17,8 @@ def cotan_repositories():
     """
     _bazel_repositories()
 
+def cotan_libraries():
+    """Declares the libraries only; the module extension of MODULE.bazel does the same."""
     system_library(
         name = "com_google_absl",
         build_file = Label("//third_party/absl:system.BUILD"),

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """C++ rules for sources that include LibTorch."""
 
+# GCC would collect garbage each time 128 MB more are in use, which reads, and so loads, all of the precompiled header.
+_HEAP = "--param=ggc-min-heapsize=1000000"
+
 def _with_pch(kwargs, pch):
     """Adds the precompiled header PCH of //third_party/libtorch/pch to the attributes of a C++ rule."""
-    package = Label("//third_party/libtorch/pch:off")
-    header = "%s/%s.h" % (package.package, pch)
+    label = Label("//third_party/libtorch/pch:" + pch)
+    header = "%s/%s.h" % (label.package, pch)
     kwargs["copts"] = kwargs.get("copts", []) + select({
-        str(package): [],
+        "@cotan//third_party:no_precompiled_headers": [],
         # With -fpch-deps Bazel sees the headers in the precompiled one, and compiles a source again when one changes.
-        "//conditions:default": ["-include", header, "-fpch-deps"],
+        "//conditions:default": ["-include", header, "-fpch-deps", _HEAP],
     })
-    kwargs["deps"] = kwargs.get("deps", []) + [str(package.relative(":" + pch))]
+    kwargs["deps"] = kwargs.get("deps", []) + [str(label)]
     return kwargs
 
 def torch_cc_library(name, pch = "aten", **kwargs):

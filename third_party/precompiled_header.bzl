@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GCC's precompiled headers, for the headers of LibTorch, which take 5 to 10 s to parse."""
+"""GCC's precompiled headers, for headers of libraries that take longer to parse than the sources that include them."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
-def _precompiled_header_impl(ctx):
+def _precompile(ctx, context, header):
+    """Declares the action that precompiles HEADER; returns its output."""
     toolchain = find_cpp_toolchain(ctx)
     features = cc_common.configure_features(
         ctx = ctx,
@@ -11,11 +12,6 @@ def _precompiled_header_impl(ctx):
         requested_features = ctx.features,
         unsupported_features = ctx.disabled_features,
     )
-    context = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps]).compilation_context
-
-    # GCC looks for HEADER.gch in the folder in which it finds HEADER, so that both are generated.
-    header = ctx.actions.declare_file(ctx.attr.name + ".h")
-    ctx.actions.symlink(output = header, target_file = ctx.file.header)
     compiled = ctx.actions.declare_file(ctx.attr.name + ".h.gch")
     included = ctx.actions.declare_file(ctx.attr.name + ".h.d")
 
@@ -45,32 +41,58 @@ def _precompiled_header_impl(ctx):
             action_name = "c++-compile",
             variables = variables,
         ),
-        inputs = depset([ctx.file.header], transitive = [toolchain.all_files, context.headers]),
+        inputs = depset([ctx.file.header, header], transitive = [toolchain.all_files, context.headers]),
         outputs = [compiled, included],
         mnemonic = "CppPrecompile",
         progress_message = "Precompiling " + ctx.file.header.short_path,
     )
-    own = cc_common.create_compilation_context(headers = depset([ctx.file.header, header, compiled]))
+    return compiled
+
+def _precompiled_header_impl(ctx):
+    deps = [dep[CcInfo] for dep in ctx.attr.deps]
+    context = cc_common.merge_cc_infos(cc_infos = deps).compilation_context
+
+    # GCC looks for HEADER.gch in the folder in which it finds HEADER, so that both are generated.
+    header = ctx.actions.declare_file(ctx.attr.name + ".h")
+    ctx.actions.symlink(output = header, target_file = ctx.file.header)
+    headers = [header]
+    if ctx.attr.precompile:
+        headers.append(_precompile(ctx, context, header))
+    own = cc_common.create_compilation_context(headers = depset([ctx.file.header] + headers))
     return [
-        DefaultInfo(files = depset([header, compiled])),
-        cc_common.merge_cc_infos(
-            direct_cc_infos = [CcInfo(compilation_context = own)],
-            cc_infos = [dep[CcInfo] for dep in ctx.attr.deps],
-        ),
+        DefaultInfo(files = depset(headers)),
+        cc_common.merge_cc_infos(direct_cc_infos = [CcInfo(compilation_context = own)], cc_infos = deps),
     ]
 
-precompiled_header = rule(
+_precompiled_header = rule(
     implementation = _precompiled_header_impl,
-    doc = """NAME.h and NAME.h.gch from a header.
-
-    A target that depends on it and compiles with `-include PACKAGE/NAME.h` parses the header from NAME.h.gch if its other
-    flags are equal. If they differ, GCC reads NAME.h, which has the same content.""",
+    doc = "As precompiled_header(), which sets `precompile`.",
     attrs = {
         "copts": attr.string_list(doc = "Flags of the targets that use it."),
         "deps": attr.label_list(providers = [CcInfo], doc = "Libraries whose headers it includes."),
         "header": attr.label(allow_single_file = [".h"], mandatory = True),
+        "precompile": attr.bool(doc = "If false, there is NAME.h alone."),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
     fragments = ["cpp"],
     toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
 )
+
+def precompiled_header(name, **kwargs):
+    """NAME.h and NAME.h.gch from a header.
+
+    A target that depends on it and compiles with `-include PACKAGE/NAME.h` parses the header from NAME.h.gch if its other
+    flags are equal. If they differ, GCC reads NAME.h, which has the same content.
+
+    Args:
+      name: the target, and the files it makes.
+      **kwargs: copts, deps and header of the rule, testonly, visibility.
+    """
+    _precompiled_header(
+        name = name,
+        precompile = select({
+            "@cotan//third_party:no_precompiled_headers": False,
+            "//conditions:default": True,
+        }),
+        **kwargs
+    )
