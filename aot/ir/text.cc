@@ -313,7 +313,7 @@ class GraphParser {
   absl::Status ParseInput(Cursor& cursor, InputKind kind, const std::vector<ValueId>& results,
                           const std::vector<std::string>& names) {
     if (results.size() != 1 || results[0] == kNoValue) return absl::InvalidArgumentError("an input defines one value");
-    GraphInput input{.value = results[0], .kind = kind};
+    GraphInput input{.value = results[0], .kind = kind, .name = ""};
     COTAN_RETURN_IF_ERROR(cursor.Expect(" "));
     COTAN_ASSIGN_OR_RETURN(input.index, cursor.Int());
     COTAN_RETURN_IF_ERROR(cursor.Expect(" "));
@@ -325,7 +325,7 @@ class GraphParser {
   }
 
   absl::Status ParseOutput(Cursor& cursor, OutputKind kind) {
-    GraphOutput output{.kind = kind};
+    GraphOutput output{.kind = kind, .name = ""};
     COTAN_ASSIGN_OR_RETURN(output.index, cursor.Int());
     COTAN_RETURN_IF_ERROR(cursor.Expect(" "));
     COTAN_ASSIGN_OR_RETURN(output.name, cursor.String());

@@ -41,8 +41,9 @@ std::vector<KernelPlan> Plans(const Case& c) {
   *backward_op.mutable_attention_backward() = op.attention();
   const std::vector<TensorSpec> results = {q, logsumexp};
   const std::vector<TensorSpec> gradients = {q, q, q};
-  return {PlanFlashAttention({.op = op, .inputs = forward, .outputs = results}).value(),
-          PlanFlashAttentionBackward({.op = backward_op, .inputs = backward, .outputs = gradients}).value()};
+  return {
+      PlanFlashAttention({.op = op, .inputs = forward, .outputs = results, .symbols = {}}).value(),
+      PlanFlashAttentionBackward({.op = backward_op, .inputs = backward, .outputs = gradients, .symbols = {}}).value()};
 }
 
 TEST(AttentionResourcesTest, NoKernelSpillsOrIndexesLocalMemory) {

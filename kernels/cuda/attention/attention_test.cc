@@ -168,7 +168,7 @@ TEST(AttentionTest, UnalignedOperandsAreReadByElement) {
   const auto planned = [&](const KernelRequest& request) {
     std::vector<TensorSpec> inputs(request.inputs.begin(), request.inputs.end());
     inputs[0].layout = layout;
-    return plan({.op = request.op, .inputs = inputs, .outputs = request.outputs});
+    return plan({.op = request.op, .inputs = inputs, .outputs = request.outputs, .symbols = {}});
   };
   const auto run = testing::RunPlan(planned, operands.ForwardOp(), operands.ForwardInputs(), {&result});
   ASSERT_TRUE(run.ok()) << run.status();
@@ -245,7 +245,7 @@ absl::StatusOr<KernelPlan> PlanOf(DType dtype, const DimVector& q, const DimVect
   const std::vector<TensorSpec> outputs = {spec(q)};
   serialization::Op op;
   op.mutable_attention()->set_scale(1);
-  return PlanFlashAttention({.op = op, .inputs = inputs, .outputs = outputs});
+  return PlanFlashAttention({.op = op, .inputs = inputs, .outputs = outputs, .symbols = {}});
 }
 
 TEST(AttentionTest, HugeOperandsAreIndexedWith64Bits) {
