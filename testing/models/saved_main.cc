@@ -18,6 +18,7 @@
 ABSL_FLAG(std::string, dir, "testing/models/data", "folder with NAME.pt2");
 ABSL_FLAG(std::string, references, "testing/models/data/saved_bytes.json", "file of record_saved_bytes.py");
 ABSL_FLAG(std::string, only, "", "only models whose name contains this");
+ABSL_FLAG(bool, check, false, "only default options; fail if a model saves more than PyTorch's min-cut partitioner");
 
 namespace cotan::testing {
 namespace {
@@ -31,6 +32,21 @@ void PrintCell(const absl::StatusOr<PairBytes>& bytes) {
   std::fflush(stdout);
 }
 
+// Prints the columns of a model.
+void PrintColumns(const std::string& path) {
+  PrintCell(MeasurePair(path, {.partitioner = aot::Partitioner::kDefault}));
+  for (const double budget : {1.0, 0.75, 0.5, 0.25, 0.0}) {
+    PrintCell(MeasurePair(path, {.activation_memory_budget = budget}));
+  }
+}
+
+// Prints the column of the default options. Returns whether the model saves at most what PyTorch saves.
+bool CheckColumn(const std::string& path, const ReferenceBytes& reference) {
+  const absl::StatusOr<PairBytes> bytes = MeasurePair(path, {});
+  PrintCell(bytes);
+  return bytes.ok() && (!reference.min_cut.has_value() || bytes->saved <= *reference.min_cut);
+}
+
 int Run() {
   const auto references = ReadReferenceBytes(absl::GetFlag(FLAGS_references));
   const auto models = FindModels(absl::GetFlag(FLAGS_dir));
@@ -39,10 +55,13 @@ int Run() {
     std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
     return 2;
   }
+  const bool checks = absl::GetFlag(FLAGS_check);
   std::printf("bytes saved / peak of forward and backward; PyTorch's: saved\n%-24s %12s %12s", "model", "torch default",
               "min-cut");
-  for (const char* column : {"default", "min_cut", "budget 0.75", "0.5", "0.25", "0"}) std::printf(" %20s", column);
+  const std::vector<const char*> all = {"default", "min_cut", "budget 0.75", "0.5", "0.25", "0"};
+  for (const char* column : checks ? std::vector<const char*>{"min_cut"} : all) std::printf(" %20s", column);
   std::printf("\n");
+  int too_much = 0;
   for (const std::string& path : *models) {
     const std::string file = path.substr(path.rfind('/') + 1);
     const std::string name = file.substr(0, file.rfind('.'));
@@ -51,13 +70,15 @@ int Run() {
     const ReferenceBytes reference = found == references->end() ? ReferenceBytes() : found->second;
     std::printf("%-24s %12s %12s", name.c_str(), Text(reference.default_partition).c_str(),
                 Text(reference.min_cut).c_str());
-    PrintCell(MeasurePair(path, {.partitioner = aot::Partitioner::kDefault}));
-    for (const double budget : {1.0, 0.75, 0.5, 0.25, 0.0}) {
-      PrintCell(MeasurePair(path, {.activation_memory_budget = budget}));
+    if (!checks) {
+      PrintColumns(path);
+    } else if (!CheckColumn(path, reference)) {
+      ++too_much;
+      std::printf("  more than PyTorch");
     }
     std::printf("\n");
   }
-  return 0;
+  return too_much == 0 ? 0 : 1;
 }
 
 }  // namespace
@@ -66,7 +87,7 @@ int Run() {
 int main(int argc, char** argv) {
   absl::SetProgramUsageMessage(
       "Prints the bytes that compiled forwards save for their backwards, beside PyTorch's.\n"
-      "  saved [--dir=DIR] [--references=FILE] [--only=TEXT]");
+      "  saved [--dir=DIR] [--references=FILE] [--only=TEXT] [--check]");
   absl::ParseCommandLine(argc, argv);
   return cotan::testing::Run();
 }

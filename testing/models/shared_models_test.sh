@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Checks the models in ../shared/models, beside the repository. Without this folder the XML report says
-# skipped; Bazel reports the test as passed.
+# Checks the models in ../shared/models, beside the repository, and what they save for the backward. Without this
+# folder the XML report says skipped; Bazel reports the test as passed.
 set -euo pipefail
 check="$1"
-data="$2"  # a file of testing/models/data
+data="$2"   # a file of testing/models/data
+saved="$3"
 
 repository="$(cd "$(dirname "$(readlink -f "$data")")/../../.." && pwd)"
 models="$repository/../shared/models"
@@ -18,3 +19,4 @@ END
   exit 0
 fi
 "$check" --dir="$models" --scratch="$TEST_TMPDIR"
+"$saved" --dir="$models" --check
