@@ -23,14 +23,19 @@ def _system_library_impl(rctx):
         arch = rctx.execute(["uname", "-m"]).stdout.strip()
         folder = rctx.path("/usr/lib/%s-linux-gnu" % arch)
         libraries = sorted([
-            file.basename
+            file.basename[:-len(".a")]
             for file in (folder.readdir() if folder.exists else [])
             if file.basename.startswith(rctx.attr.static_libraries) and file.basename.endswith(".a")
         ])
         if not libraries:
             _fail_missing(rctx, "%s/%s*.a" % (folder, rctx.attr.static_libraries))
     rctx.template("BUILD.bazel", rctx.attr.build_file, {
-        "%{static_libraries}": repr(["-l:" + library for library in libraries]),
+        "%{shared_libraries}": repr([
+            "-l:%s.so" % library
+            for library in libraries
+            if folder.get_child(library + ".so").exists
+        ]),
+        "%{static_libraries}": repr(["-l:%s.a" % library for library in libraries]),
     }, executable = False)
 
 system_library = repository_rule(
@@ -41,7 +46,8 @@ system_library = repository_rule(
         "build_file": attr.label(
             mandatory = True,
             allow_single_file = True,
-            doc = "Becomes BUILD.bazel, with %{static_libraries} replaced by a list of link flags.",
+            doc = "Becomes BUILD.bazel, with %{static_libraries} and %{shared_libraries} replaced by lists of link " +
+                  "flags.",
         ),
         "debian_package": attr.string(
             mandatory = True,

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the installed package cotan."""
+
+import os
+import sys
+import tempfile
+import unittest
+
+import cotan
+import numpy as np
+import torch
+from torch import nn
+
+
+class Regression(nn.Module):
+
+  def __init__(self):
+    super().__init__()
+    self.layers = nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5), nn.Tanh(), nn.Linear(8, 1))
+
+  def forward(self, features):
+    return self.layers(features)
+
+
+class Unsupported(nn.Module):
+
+  def forward(self, x):
+    return torch.linalg.svd(x)[0]
+
+
+def Data(count=16):
+  generator = torch.Generator().manual_seed(count)
+  features = torch.randn(count, 3, generator=generator)
+  return features, features.sum(1, keepdim=True)
+
+
+class CompileTest(unittest.TestCase):
+
+  def setUp(self):
+    torch.manual_seed(0)
+    self.net = Regression()
+    self.features, self.target = Data()
+    self.folder = tempfile.TemporaryDirectory()
+    self.addCleanup(self.folder.cleanup)
+
+  def Compile(self, **options):
+    return cotan.compile(self.net, (self.features,), loss=nn.functional.mse_loss, targets=(self.target,),
+                         **{"optimizer": "sgd(lr=0.1)", **options})
+
+  def test_a_step_equals_pytorch(self):
+    self.net.layers[1].p = 0.0
+    session = cotan.Session(self.Compile(optimizer=torch.optim.AdamW(self.net.parameters(), lr=0.01, betas=(0.8, 0.9))))
+    prediction, loss = session.run("train_step", self.features, self.target)
+    optimizer = torch.optim.AdamW(self.net.parameters(), lr=0.01, betas=(0.8, 0.9))
+    expected = self.net(self.features)
+    expected_loss = nn.functional.mse_loss(expected, self.target)
+    expected_loss.backward()
+    optimizer.step()
+    torch.testing.assert_close(prediction, expected.detach())
+    torch.testing.assert_close(loss, expected_loss.detach())
+    states = session.state_dict()
+    self.assertEqual(set(states), set(self.net.state_dict()))
+    for name, value in self.net.state_dict().items():
+      torch.testing.assert_close(states[name], value, msg=lambda text, name=name: f"{name}: {text}")
+
+  def test_training_and_evaluation_modes_are_exported_and_the_module_keeps_its_own(self):
+    self.net.eval()
+    self.net.layers[0].train()
+    session = cotan.Session(self.Compile())
+    self.assertFalse(self.net.training)
+    self.assertFalse(self.net.layers[1].training)
+    self.assertTrue(self.net.layers[0].training)
+    evaluated, = session.run("eval", self.features)
+    torch.testing.assert_close(evaluated, self.net(self.features).detach())
+    dropped, _ = session.run("train_step", self.features, self.target)
+    self.assertGreater((dropped - evaluated).abs().max().item(), 1e-3)
+
+  def test_named_dimensions_are_dynamic(self):
+    batch = ("batch", 2, 64)
+    program = self.Compile(dynamic={"features": {0: batch}, "target": {0: "batch"}})
+    self.assertEqual([(d.min, d.max) for d in program.dimensions], [(2, 64)])
+    session = cotan.Session(program)
+    for count in (2, 16, 64):
+      prediction, _ = session.run("train_step", *Data(count))
+      self.assertEqual(prediction.shape, (count, 1))
+
+  def test_tensors_and_arrays_give_equal_results_of_their_kind(self):
+    program = self.Compile()
+    from_tensors = cotan.Session(program).run("eval", self.features)[0]
+    from_arrays = cotan.Session(program).run("eval", self.features.numpy())[0]
+    self.assertIsInstance(from_tensors, torch.Tensor)
+    self.assertIsInstance(from_arrays, np.ndarray)
+    np.testing.assert_array_equal(from_tensors.numpy(), from_arrays)
+
+  def test_results_are_written_to_given_tensors(self):
+    session = cotan.Session(self.Compile())
+    expected = session.run("eval", self.features)[0]
+    given = torch.empty_like(expected)
+    result, = session.run("eval", self.features, out=[given])
+    self.assertIs(result, given)
+    self.assertTrue(torch.equal(given, expected))
+
+  def test_without_a_loss_there_are_forward_and_backward(self):
+    path = os.path.join(self.folder.name, "net.cotan")
+    program = cotan.compile(self.net.eval(), (self.features,), out=path)
+    self.assertIn("forward", program.methods)
+    self.assertIn("backward", program.methods)
+    self.assertNotIn("train_step", program.methods)
+    self.assertEqual(cotan.Session(path).program.methods, program.methods)
+
+  def test_numbers_of_16_bits_pass_as_tensors(self):
+    net = nn.Linear(3, 2).to(torch.bfloat16)
+    features = self.features.to(torch.bfloat16)
+    result, = cotan.Session(cotan.compile(net, (features,))).run("eval", features)
+    self.assertEqual(result.dtype, torch.bfloat16)
+    torch.testing.assert_close(result, net(features).detach(), rtol=0.02, atol=0.02)
+
+  def test_states_can_be_set_from_a_module(self):
+    session = cotan.Session(self.Compile())
+    other = Regression().eval()
+    session.load_state_dict(other.state_dict())
+    torch.testing.assert_close(session.run("eval", self.features)[0], other(self.features).detach())
+
+  def test_a_refused_op_is_named_with_its_line(self):
+    with self.assertRaises(cotan.CompileError) as caught:
+      cotan.compile(Unsupported(), (torch.randn(3, 3),))
+    text = str(caught.exception)
+    self.assertIn("svd", text)
+    self.assertRegex(text, r"cotan_test\.py:\d+, in forward: return torch\.linalg\.svd\(x\)\[0\]")
+
+  def test_arguments_that_do_not_fit_are_named(self):
+    with self.assertRaisesRegex(ValueError, "both loss and optimizer"):
+      cotan.compile(self.net, (self.features,), optimizer="sgd(lr=0.1)")
+    with self.assertRaisesRegex(ValueError, "'feature'; the arguments are features, target"):
+      self.Compile(dynamic={"feature": {0: "batch"}})
+    with self.assertRaisesRegex(ValueError, "LBFGS"):
+      self.Compile(optimizer=torch.optim.LBFGS(self.net.parameters()))
+    groups = [{"params": [p]} for p in self.net.parameters()]
+    with self.assertRaisesRegex(ValueError, "several parameter groups"):
+      self.Compile(optimizer=torch.optim.SGD(groups, lr=0.1))
+    with self.assertRaisesRegex(cotan.CompileError, "there is no optimizer 'adagrad'"):
+      self.Compile(optimizer="adagrad")
+
+  def test_another_version_of_pytorch_is_refused(self):
+    version = torch.__version__
+    torch.__version__ = "1.0.0"
+    try:
+      with self.assertRaisesRegex(cotan.CompileError, "pip install torch=="):
+        self.Compile()
+    finally:
+      torch.__version__ = version
+
+
+if __name__ == "__main__":
+  unittest.main(argv=sys.argv[:1])
