@@ -6,6 +6,7 @@ labels here are relative to Cotan's own root, wherever the call is.
 """
 
 load("//third_party:system_library.bzl", "system_library")
+load("//third_party/aarch64:aarch64_repository.bzl", "aarch64_repository")
 load("//third_party/bazel:folder_repository.bzl", "folder_repository")
 load("//third_party/cuda:cuda_repository.bzl", "cuda_repository")
 load("//third_party/libtorch:libtorch_repository.bzl", "libtorch_repository")
@@ -16,6 +17,8 @@ def cotan_repositories():
     Repositories of Bazel's own rules are not redeclared if the workspace has declared them before.
     """
     _bazel_repositories()
+    cotan_libraries()
+    native.register_toolchains("@local_aarch64//:cc_toolchain")
 
 def cotan_libraries():
     """Declares the libraries only; the module extension of MODULE.bazel does the same."""
@@ -82,6 +85,7 @@ def cotan_libraries():
         debian_package = "g++",
     )
     libtorch_repository(name = "libtorch")
+    aarch64_repository(name = "local_aarch64")
     cuda_repository(name = "local_cuda")
 
 def _bazel_repositories():

@@ -14,6 +14,14 @@ namespace {
 
 using serialization::Op;
 
+// Returns the value that a kernel may store for the node: casts and signs of bool may have the bytes of their operand.
+int SameValue(const std::vector<ExprNode>& nodes, int index) {
+  const ExprNode& node = nodes[static_cast<size_t>(index)];
+  const bool same =
+      node.fn == serialization::FN_CAST || (node.fn == serialization::FN_SIGN && node.dtype == DType::kBool);
+  return same ? SameValue(nodes, node.operands[0]) : index;
+}
+
 // Expressions run in phases: phase 0 visits the domain and computes the first reductions, then the values
 // that depend only on them; phase 1 visits the domain again, and so on. Time 2 p is phase p over the domain,
 // time 2 p + 1 the reduced values that become known after it, time -1 the values known before. A full value
@@ -40,11 +48,7 @@ bool ExprInPlaceSafe(const KernelRequest& request, int input, int output) {
   }
   // Another output that is the input itself may be stored after this one.
   for (size_t k = 0; k < program->outputs.size(); ++k) {
-    int stored = program->outputs[k];
-    while (nodes[static_cast<size_t>(stored)].fn == serialization::FN_CAST) {
-      stored = nodes[static_cast<size_t>(stored)].operands[0];
-    }
-    const ExprNode& node = nodes[static_cast<size_t>(stored)];
+    const ExprNode& node = nodes[static_cast<size_t>(SameValue(nodes, program->outputs[k]))];
     if (static_cast<int>(k) != output && node.fn == serialization::FN_INPUT && node.index == input) return false;
   }
   int last_use = -2;

@@ -71,6 +71,17 @@ TEST(InPlaceTest, AnInputThatAnotherOutputCopiesIsNotSafe) {
   EXPECT_TRUE(Safe(b, {Spec({3})}, {Spec({3}), Spec({3})}, 0, 1));
 }
 
+TEST(InPlaceTest, AnInputThatAnotherOutputStoresUnchangedIsNotSafe) {
+  ExprBuilder b({3});
+  const int x = b.Input(0, DType::kBool);
+  b.Output(b.Apply(FN_LOGICAL_NOT, {x}));
+  b.Output(b.Apply(FN_SIGN, {x}));  // the input itself
+  TensorSpec spec = Spec({3});
+  spec.dtype = DType::kBool;
+  EXPECT_FALSE(Safe(b, {spec}, {spec, spec}, 0, 0));
+  EXPECT_TRUE(Safe(b, {spec}, {spec, spec}, 0, 1));
+}
+
 TEST(InPlaceTest, OtherOps) {
   Op copy, scatter, matmul;
   copy.mutable_copy();

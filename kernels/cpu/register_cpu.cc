@@ -2,12 +2,18 @@
 
 #include "kernels/cpu/register_cpu.h"
 
+#ifdef __x86_64__
 #include "base/status_macros.h"
 #include "kernels/cpu/convolution/convolution.h"
 #include "kernels/cpu/matmul/matmul.h"
 #include "kernels/cpu/register_own_kernels.h"
+#else
+#include "kernels/cpu/register_portable.h"
+#endif
 
 namespace cotan {
+
+#ifdef __x86_64__
 namespace {
 
 using serialization::Op;
@@ -27,6 +33,9 @@ absl::Status RegisterCpuKernels(KernelRegistry& registry) {
   COTAN_RETURN_IF_ERROR(cpu::RegisterEntries(kEntries, registry));
   return cpu::RegisterOwnKernels(registry);
 }
+#else
+absl::Status RegisterCpuKernels(KernelRegistry& registry) { return RegisterPortableKernels(registry); }
+#endif
 
 const KernelRegistry& CpuKernels() {
   static const KernelRegistry& registry = *[] {

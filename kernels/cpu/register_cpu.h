@@ -9,7 +9,8 @@
 
 namespace cotan {
 
-// Registers kernels for every op: the expression engine, oneDNN and the portable kernels.
+// Registers kernels for every op: the expression engine, oneDNN and the portable kernels. On processors other than
+// x86-64, for which Debian's oneDNN has reference loops only, these are the kernels of RegisterPortableKernels().
 // AlreadyExists: `registry` already has CPU kernels.
 absl::Status RegisterCpuKernels(KernelRegistry& registry);
 
