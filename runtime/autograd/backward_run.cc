@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "runtime/autograd/grad_mode.h"
-#include "runtime/autograd/new_thread.h"
 #include "runtime/autograd/saved_tensor_hooks.h"
 #include "runtime/autograd/variable.h"
+#include "runtime/autograd/worker_thread.h"
 
 namespace cotan::autograd {
 namespace {
@@ -131,12 +131,17 @@ absl::Status BackwardRun::Run(absl::FunctionRef<absl::Status()> nodes) {
   const bool records = GradMode::enabled();
   const SavedTensorHooksScope* const hooks = SavedTensorHooksScope::Innermost();
   BackwardExecutor* const executor = current_executor;
-  return CallOnNewThread([&] {
+  return CallOnWorker([&] {
     current_run = this;
     current_executor = executor;
     GradMode::set_enabled(records);
     SavedTensorHooksScope::SetInnermost(hooks);
-    return run();
+    absl::Status status = run();
+    // The thread serves other backwards, and keeps nothing of this one.
+    current_run = nullptr;
+    current_executor = nullptr;
+    SavedTensorHooksScope::SetInnermost(nullptr);
+    return status;
   });
 }
 

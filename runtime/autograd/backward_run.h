@@ -53,8 +53,8 @@ class BackwardRun {
   std::vector<Tensor>& captured() { return captured_; }
 
   // Calls `nodes`, which runs the nodes, then the callbacks that were queued and those that they queue. Each
-  // kNestedOnOneStack-th nested backward is run by a new thread with the grad mode, the hooks and the executor of this
-  // one, so that backwards may nest to any depth (Engine::execute_with_graph_task() in
+  // kNestedOnOneStack-th nested backward is run by another thread with the grad mode, the hooks and the executor of
+  // this one, so that backwards may nest to any depth (Engine::execute_with_graph_task() in
   // torch/csrc/autograd/engine.cpp). ResourceExhausted: that thread cannot be created.
   absl::Status Run(absl::FunctionRef<absl::Status()> nodes);
   // Runs all nodes one by one.

@@ -33,12 +33,12 @@ struct BackwardOptions {
 // cast to the dtype of their root.
 //
 // Runs on the calling thread with gradients disabled; nodes and hooks may call Backward() recursively, to any depth:
-// every 60th nested backward runs on a new thread, for which the caller waits. After an error some leaves may have
+// every 60th nested backward runs on another thread, for which the caller waits. After an error some leaves may have
 // accumulated their gradients. InvalidArgument: the number of gradients differs from that of roots; a gradient has
 // other sizes than its root; a gradient of a root with several elements is undefined; a node returned gradients of
 // wrong number or type; options.inputs is empty. FailedPrecondition: a root or one of options.inputs does not require
 // grad; the graph has been freed; a saved value has been modified. With create_graph, also the errors of
-// BackwardWithGraph(). ResourceExhausted: a new thread cannot be created. Errors of nodes and hooks are returned as
+// BackwardWithGraph(). ResourceExhausted: a thread cannot be created. Errors of nodes and hooks are returned as
 // they are.
 absl::Status Backward(absl::Span<const Variable> roots, absl::Span<const Tensor> gradients, TensorOps& ops,
                       const BackwardOptions& options = {});
