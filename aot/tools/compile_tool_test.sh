@@ -6,6 +6,7 @@ compile="$1"        # with registered models
 archive_tool="$2"   # //aot:compile, without
 artifact="$3"       # made by cotan_program()
 archive="$4"        # mlp.pt2
+cotan="$5"          # the device's tool
 
 fail() { echo "FAIL: $1" >&2; exit 1; }
 
@@ -77,6 +78,32 @@ refuses "is not a memory size" --model="$archive" --max-memory=lots
 refuses "input.0:0=batch[1:64]" --model="$archive" --dynamic='batch'
 refuses "no_such.pt2" --model=no_such.pt2
 refuses "are for .pt2 models" --model=binary --loss=output:0
+
+# A backward that can be differentiated, and one whose values are packed. The device checks what was recorded of both,
+# and names the rest.
+"$compile" --model="$archive" --out="$TEST_TMPDIR/ordered.cotan" --order=2 > "$TEST_TMPDIR/summary" 2> /dev/null
+for method in forward backward backward.forward backward.backward; do
+  grep -q "^  $method " "$TEST_TMPDIR/summary" || fail "--order=2 gives no method $method"
+done
+"$cotan" inspect "$TEST_TMPDIR/ordered.cotan" > "$TEST_TMPDIR/inspected"
+grep -q '^  differentiable backward: backward.forward$' "$TEST_TMPDIR/inspected" || fail "forward has no second order"
+"$cotan" verify "$TEST_TMPDIR/ordered.cotan" > "$TEST_TMPDIR/verified" || fail "$(cat "$TEST_TMPDIR/verified")"
+for method in forward backward backward.forward backward.backward; do
+  grep -q "^ok   $method result " "$TEST_TMPDIR/verified" || fail "verify does not check $method of order 2"
+done
+! grep -q '^not checked' "$TEST_TMPDIR/verified" || fail "$(cat "$TEST_TMPDIR/verified")"
+"$compile" --model="$archive" --out="$TEST_TMPDIR/plain.cotan" > "$TEST_TMPDIR/summary" 2> /dev/null
+! grep -q 'backward.forward' "$TEST_TMPDIR/summary" || fail "without --order the backward can be differentiated"
+refuses "order is 5; it has to be 1 to 4" --model="$archive" --order=5
+refuses "order is -1; it has to be 1 to 4" --model="$archive" --order=-1
+"$compile" --model="$archive" --out="$TEST_TMPDIR/packed.cotan" --order=2 --saved_tensor_hooks=bf16:all \
+  > /dev/null 2> /dev/null
+"$cotan" verify "$TEST_TMPDIR/packed.cotan" > "$TEST_TMPDIR/verified" || fail "$(cat "$TEST_TMPDIR/verified")"
+grep -q '^ok   backward.forward result ' "$TEST_TMPDIR/verified" || fail "gradients of order 2 are not checked"
+for method in backward backward.backward; do
+  grep -q "^not checked: $method, of which no run is recorded$" "$TEST_TMPDIR/verified" ||
+    fail "verify does not say that it skips $method: $(cat "$TEST_TMPDIR/verified")"
+done
 
 status=0
 "$compile" --model=binary 2> "$TEST_TMPDIR/error" || status=$?

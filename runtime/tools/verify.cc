@@ -8,8 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "runtime/tools/references.h"
 
@@ -38,6 +41,7 @@ class Verifier {
       return absl::FailedPreconditionError("the artifact records no runs: compile it with references");
     }
     for (const Reference& reference : program_->artifact().references()) COTAN_RETURN_IF_ERROR(Replay(reference));
+    for (const Method& method : program_->artifact().methods()) ReportUnchecked(method);
     return result_;
   }
 
@@ -97,6 +101,31 @@ class Verifier {
     out_ << absl::StrFormat("%s %s %s: error %.3g, allowed %.3g\n", passed ? "ok  " : "FAIL", name, expected.ToString(),
                             difference.largest_error, allowed);
     return absl::OkStatus();
+  }
+
+  // Names what the recorded runs leave open of a method.
+  void ReportUnchecked(const Method& method) {
+    absl::flat_hash_set<absl::string_view> recorded;
+    bool is_replayed = false;
+    for (const Reference& reference : program_->artifact().references()) {
+      if (reference.method() != method.name()) continue;
+      is_replayed = true;
+      for (const ReferenceState& state : reference.states_after()) recorded.insert(state.state());
+    }
+    if (!is_replayed) {
+      ++result_.not_checked;
+      out_ << "not checked: " << method.name() << ", of which no run is recorded\n";
+      return;
+    }
+    std::vector<absl::string_view> states;
+    for (const serialization::StateUpdate& update : method.state_updates()) {
+      const absl::string_view name = program_->state(static_cast<int>(update.state())).name();
+      if (!recorded.contains(name)) states.push_back(name);
+    }
+    if (states.empty()) return;
+    result_.not_checked += static_cast<int>(states.size());
+    out_ << "not checked: " << method.name() << " states " << absl::StrJoin(states, ", ")
+         << ", which are not recorded\n";
   }
 
   const std::shared_ptr<const Program> program_;

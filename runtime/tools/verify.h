@@ -16,10 +16,13 @@ namespace cotan::tools {
 struct VerifyResult {
   int passed = 0;
   int failed = 0;
+  int not_checked = 0;  // methods and states
 };
 
 // Replays the artifact's recorded runs and writes a line for each result and each state after the run, with
-// its error and tolerance.
+// its error and tolerance. Then writes a line for each method without a recorded run, and one for the states that a
+// replayed method updates and whose new contents are not recorded: those of optimizers and generators, and with
+// saved-tensor hooks the trained parameters.
 // FailedPrecondition: the artifact has no recorded runs.
 // Errors of Session.
 absl::StatusOr<VerifyResult> Verify(std::shared_ptr<const Program> program, const SessionOptions& options,
