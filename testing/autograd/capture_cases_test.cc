@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,6 +22,7 @@
 #include "runtime/execution/program.h"
 #include "runtime/function.h"
 #include "runtime/session.h"
+#include "runtime/testing/limited_device.h"
 #include "testing/autograd/three_ways.h"
 #include "testing/e2e/compiled_trainer.h"
 
@@ -197,20 +200,69 @@ TEST(CaptureCasesTest, AHookInsideOfARecomputedProgramRunsOnTheSum) {
 }
 
 TEST(CaptureCasesTest, AHookMayDrawFromAGeneratorOfItsOwn) {
-  ExpectThreeWays(
+  const Outcome outcome = ExpectThreeWays(
       [](World& world) {
+        const CompiledFunction& squares =
+            Compiled("sum of squares", [](const Tensors& in) -> Tensors { return {(in[0] * in[0]).sum()}; }, {{1, 4}});
         at::Generator own = at::make_generator<at::CPUGeneratorImpl>(17);
+        const at::Tensor stored = own.get_state();
+        const at::Generator& ambient = at::detail::getDefaultCPUGenerator();
         Tensors all;
         for (int round = 0; round < 2; ++round) {
           const int x = world.Leaf(at::randn({1, 4}));
-          world.TensorHook(x, [own](const at::Tensor& g) { return at::rand(g.sizes(), own); });
-          world.Backward(world.Call(Sine(), {x}));
+          world.TensorHook(x, [&own, &stored](const at::Tensor& g) {
+            own.set_state(stored);
+            return at::rand(g.sizes(), own);
+          });
+          const int total = world.Call(squares, {x})[0];
+          const at::Tensor before = ambient.get_state();
+          world.Backward({total});
+          EXPECT_TRUE(at::equal(ambient.get_state(), before));
           Append(all, GradsOf(world, {x}));
           all.push_back(at::randn({3}));  // of the ambient generator
         }
         return all;
       },
       /*captures=*/1);
+  at::Generator same = at::make_generator<at::CPUGeneratorImpl>(17);
+  EXPECT_TRUE(at::equal(outcome.gradients[0], at::rand({1, 4}, same)));
+  EXPECT_TRUE(at::equal(outcome.gradients[2], outcome.gradients[0]));
+}
+
+// Twice x; the backward draws numbers that are not used.
+struct DrawsInBackward : torch::autograd::Function<DrawsInBackward> {
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) { return 2 * x; }
+  static Tensors backward(torch::autograd::AutogradContext*, const Tensors& gradients) {
+    at::randn({10, 10});
+    return {2 * gradients[0]};
+  }
+};
+
+TEST(CaptureCasesTest, UnusedDrawsOfAProgramMoveItsGenerator) {
+  const CompiledFunction f =
+      CompileFor([](const Tensors& in) -> Tensors { return {DrawsInBackward::apply(in[0])}; }, {Example({4})});
+  std::vector<RngState> moved;
+  for (const bool captured : {false, true}) {
+    ASSERT_TRUE(CompiledAutograd::Reset().ok());
+    Session session = *Session::Create(*Program::LoadBytes(f.bytes), {.kernels = &CpuKernels(), .threads = 1});
+    Function called = *Function::Create(session, "forward");
+    for (int round = 0; round < 2; ++round) {
+      const Variable x = *Variable::Leaf(*ToCotan(at::ones({4})));
+      const auto results = called.Call({x});
+      ASSERT_TRUE(results.ok()) << results.status();
+      const auto scope = captured ? std::make_unique<CompiledAutograd>() : nullptr;
+      const Tensor ones = *session.ops().Ones(DType::kFloat32, {4});
+      ASSERT_TRUE(autograd::Backward({std::get<Variable>((*results)[0])}, {ones}, session.ops()).ok());
+      EXPECT_EQ(*x.grad().tensor().ToVector<float>(), std::vector<float>(4, 2));
+      const auto rng = session.Rng();
+      ASSERT_TRUE(rng.ok()) << rng.status();
+      moved.push_back(*rng);
+    }
+  }
+  EXPECT_EQ(CompiledAutograd::Stats().captures, 1);
+  EXPECT_GE(moved[0].offset, 100 / 4);
+  EXPECT_EQ(moved[1].offset, 2 * moved[0].offset);
+  EXPECT_TRUE(moved[2] == moved[0] && moved[3] == moved[1]);
 }
 
 TEST(CaptureCasesTest, WhatIsWrittenInPlaceIsComputedAgainOnACopy) {
@@ -341,6 +393,99 @@ TEST(CaptureCasesTest, GradientsOfAWrittenArgumentAndOfAResultAreToldApart) {
       },
       /*captures=*/1);
   EXPECT_TRUE(at::equal(outcome.gradients[1], at::full({1, 4}, 2.0)));
+}
+
+// --- memory ------------------------------------------------------------------------
+
+constexpr int64_t kElements = 1'000'000;
+constexpr int64_t kVectorBytes = 4 * kElements;
+constexpr int64_t kSmallBytes = 1 << 16;  // of scalars and of the scratch memory of kernels
+
+Tensor FullVector(Device& device, float value) {
+  const Tensor vector = *Tensor::Empty(DType::kFloat32, {kElements}, device);
+  std::fill_n(vector.data<float>(), kElements, value);
+  return vector;
+}
+
+// Returns a copy of x by a node whose backward calls `run`.
+Variable Observed(const Variable& x, std::function<void()> run) {
+  const auto backward = [run](autograd::BackwardContext&,
+                              absl::Span<Tensor> incoming) -> absl::StatusOr<autograd::Gradients> {
+    run();
+    return autograd::Gradients{incoming[0]};
+  };
+  return (*autograd::ApplyFunction("Observed", {x}, {*x.tensor().Clone()}, backward))[0];
+}
+
+// A function on a device that counts its bytes.
+struct Counted {
+  explicit Counted(const CompiledFunction& f)
+      : session(*Session::Create(*Program::LoadBytes(f.bytes),
+                                 {.kernels = &CpuKernels(), .device = &device, .threads = 1})),
+        function(*Function::Create(session, "forward")) {
+    EXPECT_TRUE(CompiledAutograd::Reset().ok());
+  }
+  ~Counted() { EXPECT_TRUE(CompiledAutograd::Reset().ok()); }
+
+  Variable Call(const std::vector<Variable>& arguments) {
+    const auto results = function.Call(arguments);
+    EXPECT_TRUE(results.ok()) << results.status();
+    return std::get<Variable>((*results)[0]);
+  }
+  void Backward(const Variable& root, bool captured) {
+    const auto scope = captured ? std::make_unique<CompiledAutograd>() : nullptr;
+    const absl::Status status = autograd::Backward({root}, {}, session.ops());
+    EXPECT_TRUE(status.ok()) << status;
+  }
+
+  LimitedDevice device;
+  Session session;
+  Function function;
+};
+
+TEST(CaptureCasesTest, ALargeSavedValueIsFreeWhenTheNextNodeIsCalled) {
+  Counted f(CompileFor([](const Tensors& in) -> Tensors { return {(in[0] * in[0]).sum()}; }, {Example({kElements})}));
+  for (const bool captured : {false, true}) {
+    for (int round = 0; round < 3; ++round) {
+      const Variable x = *Variable::Leaf(FullVector(f.device, 3));
+      const int64_t before = f.device.live_bytes();
+      int64_t live = 0;
+      const Variable y = f.Call({Observed(x, [&] { live = f.device.live_bytes() - before; })});
+      EXPECT_GE(f.device.live_bytes() - before, kVectorBytes);  // the copy, which is saved
+      f.Backward(y, captured);
+      EXPECT_GE(live, kVectorBytes) << captured << round;  // the gradient that arrives
+      EXPECT_LE(live, kVectorBytes + kSmallBytes) << captured << round;
+      EXPECT_EQ(x.grad().tensor().data<float>()[kElements - 1], 6);
+    }
+  }
+  EXPECT_EQ(CompiledAutograd::Stats().captures, 1);
+}
+
+TEST(CaptureCasesTest, OnlyTheGradientIsLeftWhenALeafHasAccumulatedIt) {
+  Counted f(CompileFor([](const Tensors& in) -> Tensors { return {(2 * in[0] * in[1]).sum()}; },
+                       {Example({kElements}), at::randn({kElements})}));
+  for (const bool captured : {false, true}) {
+    Variable parameter = *Variable::Leaf(FullVector(f.device, 3));
+    const int64_t before = f.device.live_bytes();
+    int64_t live = 0;
+    const auto note = [&](Variable&) {
+      live = f.device.live_bytes() - before;
+      return absl::OkStatus();
+    };
+    ASSERT_TRUE(parameter.AddPostAccumulateHook(note).ok());
+    for (int round = 0; round < 3; ++round) {
+      const Variable y = f.Call({parameter, Variable(FullVector(f.device, 5))});
+      EXPECT_GE(f.device.live_bytes() - before, kVectorBytes);  // the argument, which is saved
+      f.Backward(y, captured);
+      EXPECT_EQ(parameter.grad().tensor().data<float>()[kElements - 1], 10);
+      EXPECT_LE(live, kVectorBytes + kSmallBytes) << captured << round;
+      EXPECT_LE(f.device.live_bytes() - before, kVectorBytes + kSmallBytes) << captured << round;
+      parameter.ClearGrad();
+      EXPECT_LE(f.device.live_bytes() - before, kSmallBytes) << captured << round;
+      EXPECT_EQ(parameter.tensor().data<float>()[kElements - 1], 3);
+    }
+  }
+  EXPECT_EQ(CompiledAutograd::Stats().captures, 1);
 }
 
 }  // namespace

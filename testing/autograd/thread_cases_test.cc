@@ -8,9 +8,11 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -131,11 +133,13 @@ void OnSmallStack(std::function<void()> run) {
 TEST(ThreadCasesTest, BackwardsInsideOfOneAnotherDoNotExhaustTheStack) {
   Compiled f = Load(Compile(Parabola, {Leaf(0, {1})}));
   OnSmallStack([&f] {
+    std::set<std::thread::id> threads[2];
     for (const int depth : {2000, 200}) {
       const CompiledAutograd scope;  // captures the first backward
       int left = depth;
       std::function<absl::Status()> enter = [&] {
         EXPECT_FALSE(GradMode::enabled() && left < depth);
+        threads[depth == 200].insert(std::this_thread::get_id());
         if (left-- == 0) return absl::OkStatus();
         const GradModeGuard grad(true);
         const Variable x = ToVariable(Leaf(0, {1}));
@@ -147,6 +151,9 @@ TEST(ThreadCasesTest, BackwardsInsideOfOneAnotherDoNotExhaustTheStack) {
       ASSERT_TRUE(ran.ok()) << ran;
       EXPECT_EQ(left, -1);
     }
+    EXPECT_EQ(threads[0].size(), 1 + 1999 / 60);
+    EXPECT_EQ(threads[1].size(), 1 + 199 / 60);
+    EXPECT_TRUE(std::includes(threads[0].begin(), threads[0].end(), threads[1].begin(), threads[1].end()));
   });
 }
 
