@@ -41,8 +41,8 @@ std::string KeyOf(std::vector<KeyedTrace> traces, const CompileOptions& options,
   const absl::Span<const UsualSize> usual_sizes = CurrentUsualSizes();
   keyed.usual_sizes.assign(usual_sizes.begin(), usual_sizes.end());
   if (const SavedTensorHooks& hooks = options.saved_tensor_hooks; hooks.is_set()) {
-    keyed.saved_tensor_hooks =
-        absl::StrCat(hooks.cache_key, " ", HookFilterName(hooks.filter), " ", hooks.min_elements);
+    keyed.saved_tensor_hooks = absl::StrCat(hooks.cache_key, " ", HookFilterName(hooks.filter), " ", hooks.min_elements,
+                                            hooks.on_host ? " on_host" : "");
   }
   if (wrappers != nullptr) {
     keyed.input_wrappers = wrappers->inputs;

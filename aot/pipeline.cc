@@ -42,8 +42,8 @@ constexpr int kAttempts = 3;
 
 // Returns why no block can be shared with these options; empty: it can.
 std::string RefusalOfBlocks(const CompileOptions& options) {
+  if (options.saved_tensor_hooks.on_host) return "CompileOptions.saved_tensor_hooks move the values that it saves";
   if (options.order > 1) return "its backward is differentiated (CompileOptions.order is above 1)";
-  if (options.saved_tensor_hooks.is_set()) return "CompileOptions.saved_tensor_hooks pack the values that it saves";
   return "";
 }
 
@@ -92,7 +92,7 @@ absl::Status CompileMethod(OrderedTrace& trace, Compilation& compilation) {
   clock.Record("lower");
   COTAN_RETURN_IF_ERROR(AddUpdates(method, compilation));
   clock.Record("optimizer");
-  COTAN_RETURN_IF_ERROR(PartitionForward(method, compilation.options));
+  COTAN_RETURN_IF_ERROR(PartitionForward(method, compilation));
   clock.Record("partition");
   COTAN_RETURN_IF_ERROR(OptimizeMethod(method));
   clock.Record("optimize");
@@ -133,9 +133,10 @@ absl::StatusOr<CompiledModel> CompileSized(const SizedModel& model, const Compil
     }
   }
   Compilation compilation{options, wrappers, ArtifactBuilder(options.module.seed)};
-  BlockLowerer lowerer(blocks, PartitionOptionsOf(options), [&compilation](serialization::Method block) {
-    return compilation.artifact.AddBlock(std::move(block));
-  });
+  BlockLowerer lowerer(
+      blocks, PartitionOptionsOf(options),
+      [&compilation](serialization::Method block) { return compilation.artifact.AddBlock(std::move(block)); },
+      [&compilation](Partitioned& block) { return PackBlockValues(compilation, block); });
   compilation.blocks = &lowerer;
   absl::Time traced_from = absl::Now();
   const auto compile = [&](OrderedTrace& trace) {

@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "linking/index_input.h"
 #include "linking/substitute.h"
+#include "serialization/schema/host_copy.h"
 #include "serialization/schema/tensor_type.h"
 
 namespace cotan {
@@ -318,6 +319,11 @@ absl::StatusOr<std::vector<LinkBuilder::Value>> LinkBuilder::Splice(const Method
   for (const Op& op : method.ops()) {
     if (op.has_effect()) {
       return absl::UnimplementedError(absl::StrCat("method '", method.name(), "' has effects"));
+    }
+    if (HostCopyOf(method, op) != HostCopy::kNone) {  // a linked method has no values on the host
+      const uint32_t copy = op.outputs(0);
+      value_of[copy] = Dense(static_cast<Value>(value_of[op.inputs(0)]), method.values(static_cast<int>(copy)).type());
+      continue;
     }
     COTAN_RETURN_IF_ERROR(CopyOp(op, symbols, method, value_of));
   }

@@ -76,8 +76,8 @@ class LinkBuilder {
   absl::StatusOr<Value> Replace(Value whole, const SymInt& n, Value part, const SymInt& k, Value index);
 
   // Appends the ops of a method and returns its outputs, dense in the types that it declares. `inputs`: by input, made
-  // dense; `states`: by state read. `symbols` replace the method's. Unimplemented: the method has effects, updates
-  // states or inputs.
+  // dense; `states`: by state read. `symbols` replace the method's. It has no copies to and from the host.
+  // Unimplemented: the method has effects, updates states or inputs.
   absl::StatusOr<std::vector<Value>> Splice(const serialization::Method& method, absl::Span<const SymInt> symbols,
                                             absl::Span<const Value> inputs, absl::Span<const Value> states);
 

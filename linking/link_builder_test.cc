@@ -65,6 +65,29 @@ TEST(LinkBuilderTest, AMethodIsSplicedTwiceWithItsOwnSymbols) {
   EXPECT_LT(text.find("1.net/"), text.find("0.net/"));
 }
 
+// A linked method has no values on the host, and no copies to and from it.
+TEST(LinkBuilderTest, ASavedValueOnTheHostIsReadWhereItIs) {
+  serialization::Method method = BackwardMethod();
+  *method.add_values() = method.values(0);
+  method.mutable_values(0)->set_on_host(true);
+  const int copied = method.values_size() - 1;
+  method.mutable_ops(0)->set_inputs(1, static_cast<uint32_t>(copied));
+  serialization::Op& copy = *method.add_ops();
+  copy.add_inputs(0);
+  copy.add_outputs(static_cast<uint32_t>(copied));
+  copy.mutable_copy();
+  method.mutable_ops()->SwapElements(0, 1);
+  LinkBuilder link("linked", {4});
+  const Value gradient = link.Input(F32({SymInt::Symbol(0)}), "gradient");
+  const Value saved = link.Input(F32({SymInt::Symbol(0)}), "saved");
+  const auto results = link.Splice(method, {SymInt::Symbol(0)}, {saved, gradient}, {});
+  ASSERT_TRUE(results.ok()) << results.status();
+  link.Output((*results)[0], "result");
+  const std::string text = TextOf(link, 1);
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("copy(")));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("on host")));
+}
+
 TEST(LinkBuilderTest, AMethodThatWritesIsNotSpliced) {
   serialization::Method method = BackwardMethod();
   method.add_input_updates();

@@ -13,9 +13,12 @@
 
 namespace cotan {
 
-// Returns one lifetime per buffer of the schedule (0 bytes if it is not in the arena), then one per step
+// Returns one lifetime per buffer of the schedule (0 bytes if it is not in the device's arena), then one per step
 // for its kernel's scratch of `scratch_bytes[step]` bytes.
 std::vector<BufferLifetime> ArenaLifetimes(const Schedule& schedule, absl::Span<const int64_t> scratch_bytes);
+
+// Returns one lifetime per buffer of the schedule (0 bytes if it is not in the arena on the host).
+std::vector<BufferLifetime> HostLifetimes(const Schedule& schedule);
 
 }  // namespace cotan
 

@@ -10,6 +10,7 @@
 
 #include "base/status_macros.h"
 #include "planning/epilogues.h"
+#include "planning/host_copies.h"
 
 namespace cotan {
 namespace {
@@ -125,13 +126,11 @@ class Merger {
     for (size_t i = 0; i < waits_for_.size(); ++i) {
       if (waits_for_[i] == 0) AddReady(static_cast<int>(i));
     }
-    while (!ready_.empty() || !ready_expressions_.empty()) {
+    while (!ready_.empty() || !ready_expressions_.empty() || !ready_host_values_.empty()) {
       if (!ready_.empty()) {
-        // The first one in the original order.
-        const auto first = std::min_element(ready_.begin(), ready_.end());
-        const int step = *first;
-        ready_.erase(first);
-        Emit(WithChecksAfter(step));
+        Emit(WithChecksAfter(TakeFirst(ready_)));
+      } else if (!ready_host_values_.empty() && OnlyWaitingExpressions()) {
+        Emit({TakeFirst(ready_host_values_)});
       } else {
         Emit(TakeExpressions());
       }
@@ -165,9 +164,13 @@ class Merger {
     }
   }
 
+  const Buffer& BufferOf(const Operand& operand) const {
+    return schedule_.buffers[static_cast<size_t>(operand.buffer)];
+  }
+
   bool WritesLastingMemory(const ScheduledStep& step) const {
     return std::any_of(step.outputs.begin(), step.outputs.end(), [&](const Operand& output) {
-      const BufferKind kind = schedule_.buffers[static_cast<size_t>(output.buffer)].kind;
+      const BufferKind kind = BufferOf(output).kind;
       return kind == BufferKind::kState || kind == BufferKind::kInput;
     });
   }
@@ -194,8 +197,23 @@ class Merger {
   }
 
   void AddReady(int step) {
-    const bool is_expression = OpOf(method_, schedule_.steps[static_cast<size_t>(step)]).has_expr();
-    (is_expression ? ready_expressions_ : ready_).push_back(step);
+    const ScheduledStep& ready = schedule_.steps[static_cast<size_t>(step)];
+    const bool is_on_host = IsHostCopy(schedule_, ready) && BufferOf(ready.inputs[0]).on_host;
+    const bool is_expression = OpOf(method_, ready).has_expr();
+    (is_on_host ? ready_host_values_ : is_expression ? ready_expressions_ : ready_).push_back(step);
+  }
+
+  // Removes and returns the first one in the original order.
+  static int TakeFirst(std::vector<int>& steps) {
+    const auto first = std::min_element(steps.begin(), steps.end());
+    const int step = *first;
+    steps.erase(first);
+    return step;
+  }
+
+  // Returns whether no expression is ready that others wait for.
+  bool OnlyWaitingExpressions() const {
+    return std::all_of(ready_expressions_.begin(), ready_expressions_.end(), [&](int step) { return MayWait(step); });
   }
 
   // Returns true if nothing depends on the step, and its inputs do not take much memory while it waits.
@@ -267,6 +285,7 @@ class Merger {
   std::vector<Accesses> accesses_;           // by buffer
   std::vector<int> ready_;
   std::vector<int> ready_expressions_;
+  std::vector<int> ready_host_values_;  // copies from the host, each made when nothing goes on without one
   std::vector<ScheduledStep> merged_;
 };
 

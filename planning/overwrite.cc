@@ -51,6 +51,7 @@ class Overwriter {
 
   // Returns whether results may overwrite the buffer after its last read.
   bool MayBeOverwritten(const Buffer& buffer) const {
+    if (buffer.on_host) return false;
     return buffer.kind == BufferKind::kArena ||
            (buffer.kind == BufferKind::kInput &&
             std::find(donated_.begin(), donated_.end(), buffer.index) != donated_.end());
@@ -60,7 +61,7 @@ class Overwriter {
   int DyingInput(const ScheduledStep& step, int index, int k, const std::vector<int>& last_use,
                  const absl::flat_hash_set<int>& taken) {
     const Operand& output = step.outputs[static_cast<size_t>(k)];
-    if (BufferOf(output).kind != BufferKind::kArena) return -1;
+    if (BufferOf(output).kind != BufferKind::kArena || BufferOf(output).on_host) return -1;
     for (const Operand& input : step.inputs) {
       const Buffer& buffer = BufferOf(input);
       if (!MayBeOverwritten(buffer) || buffer.bytes != BufferOf(output).bytes || taken.contains(input.buffer) ||

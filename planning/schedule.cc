@@ -12,7 +12,10 @@
 #include "base/status_macros.h"
 #include "kernels/api/op_check.h"
 #include "kernels/api/registry.h"
+#include "planning/host_copies.h"
+#include "planning/index_ops.h"
 #include "planning/overwrite.h"
+#include "serialization/schema/host_copy.h"
 #include "serialization/schema/tensor_type.h"
 
 namespace cotan {
@@ -40,29 +43,6 @@ int64_t BytesOf(const ViewGeometry& geometry) {
   return NumElements(geometry.layout.sizes) * static_cast<int64_t>(ByteSize(geometry.dtype));
 }
 
-// Returns the index operand of an op that may fail for its values; -1 for other ops.
-int IndexInput(const Op& op) {
-  switch (op.kind_case()) {
-    case Op::kGather:
-    case Op::kScatterAdd:
-    case Op::kMaxPoolBackward:
-      return 1;
-    case Op::kCheckedIndex:
-      return 0;
-    default:
-      return -1;
-  }
-}
-
-// Returns the size of the dimension that the index of a Gather or ScatterAdd addresses.
-int64_t IndexedSize(const Op& op, const ScheduledStep& step) {
-  const bool gather = op.has_gather();
-  const DimVector& sizes = gather ? step.inputs[0].geometry.layout.sizes : step.outputs[0].geometry.layout.sizes;
-  int64_t dim = gather ? op.gather().dim() : op.scatter_add().dim();
-  if (dim < 0) dim += static_cast<int64_t>(sizes.size());
-  return sizes[static_cast<size_t>(dim)];
-}
-
 class Scheduler {
  public:
   Scheduler(const serialization::Artifact& artifact, const Method& method, absl::Span<const int64_t> symbols,
@@ -79,6 +59,7 @@ class Scheduler {
     }
     CollectUpdates();
     COTAN_RETURN_IF_ERROR(AddOutputs());
+    DropUnreadHostCopies(schedule_);
     COTAN_RETURN_IF_ERROR(StageUpdates());
     COTAN_RETURN_IF_ERROR(WriteUpdates());
     OverwriteDyingInputs(method_, symbols_, options_.donated, schedule_);
@@ -93,6 +74,11 @@ class Scheduler {
   }
 
   Operand& ValueOf(uint32_t value) { return values_[value]; }
+
+  // Returns whether the value has host memory beside the device's.
+  bool IsOnHost(uint32_t value) const {
+    return options_.has_host_memory && method_.values(static_cast<int>(value)).on_host();
+  }
 
   int AddBuffer(BufferKind kind, int index, int64_t bytes) {
     schedule_.buffers.push_back({kind, index, bytes});
@@ -122,6 +108,8 @@ class Scheduler {
       COTAN_ASSIGN_OR_RETURN(ViewGeometry geometry, DenseGeometry(method_.values(static_cast<int>(value)).type()));
       schedule_.inputs.push_back({geometry.dtype, geometry.layout});
       Operand operand = NewOperand(BufferKind::kInput, i, std::move(geometry));
+      BufferOf(operand).on_host = IsOnHost(value);
+      schedule_.inputs_on_host.push_back(IsOnHost(value));
       old_content_.insert(operand.buffer);
       argument_of_.emplace(value, i);
       ValueOf(value) = std::move(operand);
@@ -147,6 +135,7 @@ class Scheduler {
   absl::Status AddOp(int index) {
     const Op& op = method_.ops(index);
     if (op.has_view()) return AddView(op);
+    if (HostCopyOf(method_, op) != HostCopy::kNone) return AddHostCopy(index);
     ScheduledStep step;
     step.op = index;
     for (uint32_t input : op.inputs()) step.inputs.push_back(ValueOf(input));
@@ -160,6 +149,40 @@ class Scheduler {
     const std::vector<TensorSpec> outputs = SpecsOf(step.outputs);
     COTAN_RETURN_IF_ERROR(CheckOp({.op = op, .inputs = inputs, .outputs = outputs, .symbols = symbols_}));
     schedule_.steps.push_back(std::move(step));
+    return absl::OkStatus();
+  }
+
+  // Adds a copy between the device and the host, which moves bytes: a value on the host has a dense layout, and comes
+  // back in that layout.
+  absl::Status AddHostCopy(int index) {
+    const Op& op = method_.ops(index);
+    Operand source = ValueOf(op.inputs(0));
+    const TensorType& type = method_.values(static_cast<int>(op.outputs(0))).type();
+    COTAN_ASSIGN_OR_RETURN(ViewGeometry geometry, DenseGeometry(type));
+    const TensorSpec from = SpecOf(source);
+    const TensorSpec to = {geometry.dtype, geometry.layout};
+    COTAN_RETURN_IF_ERROR(CheckOp({.op = op, .inputs = {&from, 1}, .outputs = {&to, 1}, .symbols = symbols_}));
+    if (!options_.has_host_memory) {
+      ++schedule_.stats.views;
+      ValueOf(op.outputs(0)) = std::move(source);
+      return absl::OkStatus();
+    }
+    const bool to_host = IsOnHost(op.outputs(0));
+    if (!to_host) {
+      geometry = source.geometry;
+    } else if (from.layout != to.layout) {
+      Operand dense = NewOperand(BufferKind::kArena, 0, geometry);
+      AddCopy(source, dense);
+      source = std::move(dense);
+    }
+    Operand result = NewOperand(BufferKind::kArena, 0, std::move(geometry));
+    BufferOf(result).on_host = to_host;
+    ScheduledStep step;
+    step.op = index;
+    step.inputs.push_back(std::move(source));
+    step.outputs.push_back(result);
+    schedule_.steps.push_back(std::move(step));
+    ValueOf(op.outputs(0)) = std::move(result);
     return absl::OkStatus();
   }
 
@@ -267,6 +290,7 @@ class Scheduler {
     const auto index = static_cast<int>(schedule_.outputs.size());
     COTAN_ASSIGN_OR_RETURN(ViewGeometry wanted, DenseGeometry(method_.values(static_cast<int>(value)).type()));
     schedule_.outputs.push_back({wanted.dtype, wanted.layout});
+    schedule_.outputs_on_host.push_back(IsOnHost(value));
     schedule_.places.push_back(PlaceOf(value, request));
     if (schedule_.places.back().kind != ResultBuffer::Kind::kOwn) return absl::OkStatus();
     own_result_.emplace(value, index);
@@ -405,6 +429,8 @@ class Scheduler {
   bool MayWriteEarly(const Update& update) {
     const int writer = writer_[static_cast<size_t>(update.source.buffer)];
     if (writer <= last_fallible_) return false;
+    // A copy from the host is made in spite of an earlier error of the device.
+    if (IsHostCopy(schedule_, schedule_.steps[static_cast<size_t>(writer)])) return false;
     for (int reader : readers_[update.target]) {
       if (reader > writer) return false;
       if (reader == writer && !MayOverwriteTarget(update, writer)) return false;

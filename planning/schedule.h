@@ -24,7 +24,7 @@ namespace cotan {
 
 // Owner of a buffer's memory.
 enum class BufferKind : uint8_t {
-  kArena,   // the plan's own, alive for some steps
+  kArena,   // the plan's own, alive for some steps; there is one arena on the device and one on the host
   kInput,   // argument `index` of the method
   kOutput,  // result `index` of the method
   kState,   // state `index` of the artifact
@@ -34,6 +34,8 @@ struct Buffer {
   BufferKind kind = BufferKind::kArena;
   int index = 0;      // by kind; 0 for kArena
   int64_t bytes = 0;  // accessible to steps
+  // Host memory beside a device: accessible only to steps that copy it to or from the device. See ScheduleOptions.
+  bool on_host = false;
 };
 
 // A tensor in a buffer. The layout's offset counts from the buffer's start, and
@@ -58,9 +60,12 @@ struct ResultRequest {
 
 struct ScheduleOptions {
   // One per element of Method.outputs, or empty: all kReturn.
-  std::vector<ResultRequest> results;
+  std::vector<ResultRequest> results = {};
   // Arguments that may be overwritten, as they are not read after the call.
-  std::vector<int> donated;
+  std::vector<int> donated = {};
+  // The device has memory of its own and copies from host memory (Device::pinned_memory()). False: values on the host
+  // (Value.on_host) are where all others are, and copies to and from them are not made.
+  bool has_host_memory = false;
 };
 
 // Location of a result after the method has run.
@@ -103,8 +108,10 @@ struct Schedule {
   // the new storages of Method.input_updates (sets_storage), in order.
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
-  std::vector<ResultBuffer> places;  // one per output
-  std::vector<int> written_inputs;   // arguments whose memory gets new contents, ascending
+  std::vector<ResultBuffer> places;   // one per output
+  std::vector<int> written_inputs;    // arguments whose memory gets new contents, ascending
+  std::vector<bool> inputs_on_host;   // one per argument
+  std::vector<bool> outputs_on_host;  // one per result
   ScheduleStats stats;
 };
 

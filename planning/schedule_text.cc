@@ -21,13 +21,15 @@ std::string Quoted(const std::string& name) { return name.empty() ? "" : absl::S
 std::string BufferText(const Artifact& artifact, const Method& method, const Buffer& buffer) {
   switch (buffer.kind) {
     case BufferKind::kArena:
-      return "arena";
+      return buffer.on_host ? "arena on the host" : "arena";
     case BufferKind::kInput:
       return absl::StrCat("input ", buffer.index,
-                          buffer.index < method.input_names_size() ? Quoted(method.input_names(buffer.index)) : "");
+                          buffer.index < method.input_names_size() ? Quoted(method.input_names(buffer.index)) : "",
+                          buffer.on_host ? " on the host" : "");
     case BufferKind::kOutput:
       return absl::StrCat("result ", buffer.index,
-                          buffer.index < method.output_names_size() ? Quoted(method.output_names(buffer.index)) : "");
+                          buffer.index < method.output_names_size() ? Quoted(method.output_names(buffer.index)) : "",
+                          buffer.on_host ? " on the host" : "");
     case BufferKind::kState:
       return absl::StrCat("state", Quoted(artifact.states(buffer.index).name()));
   }

@@ -15,6 +15,7 @@
 #include "aot/cuda/function_schedules.h"
 #include "base/status_macros.h"
 #include "kernels/cuda/plan_op.h"
+#include "planning/host_copies.h"
 #include "planning/merge_launches.h"
 #include "planning/schedule.h"
 #include "planning/step_requests.h"
@@ -54,7 +55,8 @@ class KernelCollector {
  private:
   absl::Status AddMethod(const Method& method, const DimVector& sizes) {
     COTAN_ASSIGN_OR_RETURN(const std::vector<ScheduleOptions> all_options, SchedulesOf(artifact_, method));
-    for (const ScheduleOptions& options : all_options) {
+    for (ScheduleOptions options : all_options) {
+      options.has_host_memory = true;
       COTAN_ASSIGN_OR_RETURN(Schedule schedule, MakeSchedule(artifact_, method, sizes, options));
       COTAN_RETURN_IF_ERROR(MergeLaunches(method, sizes, schedule));
       for (const ScheduledStep& step : schedule.steps) AddStep(method, schedule, step, sizes);
@@ -78,6 +80,7 @@ class KernelCollector {
 
   void AddStep(const Method& method, const Schedule& schedule, const ScheduledStep& step, const DimVector& sizes) {
     if (step.members.empty() && OpOf(method, step).has_effect()) return;  // runs in the host's handler
+    if (IsHostCopy(schedule, step)) return;                               // the driver's copy
     StepRequests requests(method, schedule, step, sizes);
     const absl::Status status =
         step.members.empty() ? AddOp(requests.requests()[0]) : AddSources(cuda::PlanOpGroup(requests.requests()));

@@ -79,6 +79,14 @@ class Emitter {
     return it->second;
   }
 
+  // Marks the value on the host of a copy to or from it.
+  void MarkHostValue(const Node& node) {
+    const bool to_host = IsPrim(node, PrimOp::kToHost);
+    if (!to_host && !IsPrim(node, PrimOp::kFromHost)) return;
+    const ValueId value = to_host ? node.outputs[0] : OperandOf(node, "x");
+    method_.mutable_values(static_cast<int>(Index(value)))->set_on_host(true);
+  }
+
   absl::StatusOr<uint32_t> StateIndex(const std::string& name, ValueId id) const {
     const auto it = states_.find(name);
     if (it == states_.end())
@@ -131,6 +139,7 @@ class Emitter {
         op.add_outputs(Index(id));
       }
       if (HasOptionalResult(node) && !uses_.contains(node.outputs.back())) op.mutable_outputs()->RemoveLast();
+      MarkHostValue(node);
       op.set_source(node.source);
       *method_.add_ops() = std::move(op);
       return absl::OkStatus();

@@ -40,6 +40,21 @@ constexpr absl::string_view kStep = R"(graph @train_step {
 }
 )";
 
+TEST(EmitTest, CopiesToAndFromTheHostMarkTheValueThere) {
+  const Graph graph = *ParseGraph(R"(graph @step {
+  %0: f32[8,4] = user_input 0 "x"
+  %1: f32[8,4] = prim.to_host(%0)
+  %2: f32[8,4] = prim.from_host(%1)
+  user_output 0 "y" = %2
+}
+)");
+  const absl::StatusOr<serialization::Method> method = Emit(graph, {});
+  ASSERT_TRUE(method.ok()) << method.status();
+  ASSERT_EQ(method->ops_size(), 2);
+  for (const serialization::Op& op : method->ops()) EXPECT_TRUE(op.has_copy());
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(method->values(i).on_host(), i == 1);
+}
+
 TEST(EmitTest, GraphsBecomeMethods) {
   const Graph graph = *ParseGraph(kStep);
   const std::vector<State> states = {MakeState("other", State::BUFFER, {}),

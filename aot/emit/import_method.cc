@@ -13,8 +13,10 @@
 #include "aot/emit/import_op.h"
 #include "aot/ir/builder.h"
 #include "aot/ir/expr_text.h"
+#include "aot/ir/prim_ops.h"
 #include "base/status_macros.h"
 #include "serialization/metadata/view_step.h"
+#include "serialization/schema/host_copy.h"
 
 namespace cotan::aot {
 namespace {
@@ -80,6 +82,9 @@ class Importer {
       types.push_back(std::move(type));
     }
     COTAN_ASSIGN_OR_RETURN(ImportedOp imported, ImportKernelOp(op, operands));
+    if (const HostCopy copy = HostCopyOf(method_, op); copy != HostCopy::kNone) {
+      imported.name = std::string(PrimName(copy == HostCopy::kToHost ? PrimOp::kToHost : PrimOp::kFromHost));
+    }
     Node& node = graph_.InsertNode(graph_.nodes().end(), std::move(imported.name), std::move(imported.arguments), types,
                                    op.source());
     node.expr = std::move(imported.expr);

@@ -33,7 +33,8 @@ TEST_P(ImportedNodeTest, IsEmittedAsItWas) {
 INSTANTIATE_TEST_SUITE_P(
     Prims, ImportedNodeTest,
     ::testing::Values(
-        "%1: f32[4,6,8,8]{0,2,3,1} = prim.copy(%0)", "%1: f32[8,6,8,8] = prim.concat({%0, %0}, 0)",
+        "%1: f32[4,6,8,8]{0,2,3,1} = prim.copy(%0)", "%1: f32[4,6,8,8] = prim.to_host(%0)",
+        "%1: f32[4,6,8,8]{0,2,3,1} = prim.from_host(%0)", "%1: f32[8,6,8,8] = prim.concat({%0, %0}, 0)",
         "%1: f32[4,6,8,8] = prim.matmul(%0, %0, none)", "%1: f32[4,6,8,8] = prim.matmul(%0, %0, %0)",
         "%1: f32[4,6,8,8] = prim.convolution(%0, %0, none, [1, 2], [3, 4], [5, 6], true, [7, 8], 9)",
         "%1: f32[4,6,8,8] = prim.convolution(%0, %0, %0, [1, 2], [3, 4], [5, 6], false, [0, 0], 1)",

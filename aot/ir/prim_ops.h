@@ -65,6 +65,12 @@ namespace cotan::aot {
        "(Tensor x, SymInt[] sizes) -> Tensor")                                                                        \
   PRIM(kCopy, "prim.copy", kCopy, kLinear, kStrided,                                                                  \
        "(Tensor x) -> Tensor")                                                                                        \
+  /* Copies between the device and host memory beside it (Value.on_host of program.proto). A value on the host is only    \
+     read by prim.from_host, and is an input or output only if it is saved for the backward. */                        \
+  PRIM(kToHost, "prim.to_host", kCopy, kLinear, kStrided,                                                              \
+       "(Tensor x) -> Tensor")                                                                                        \
+  PRIM(kFromHost, "prim.from_host", kCopy, kLinear, kStrided,                                                          \
+       "(Tensor x) -> Tensor")                                                                                        \
   PRIM(kConcat, "prim.concat", kCopy, kLinear, kDense,                                                                \
        "(Tensor[] tensors, int dim) -> Tensor")                                                                       \
   PRIM(kMatmul, "prim.matmul", kMatmul, kContraction, kDense,                                                         \

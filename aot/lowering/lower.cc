@@ -26,6 +26,7 @@
 #include "aot/transforms/drop_barriers.h"
 #include "aot/transforms/hoist_index_checks.h"
 #include "aot/transforms/layout_assignment.h"
+#include "aot/transforms/place_host_copies.h"
 #include "base/dtype.h"
 #include "base/status_macros.h"
 #include "serialization/schema/tensor_type.h"
@@ -159,6 +160,7 @@ absl::Status Optimize(Graph& graph, const DumpFunction& dump) {
       .Add("drop_barriers", DropBarriers)
       .Add("matmul_epilogues", FuseMatmulEpilogues)
       .Add("checks_first", HoistIndexChecks)
+      .Add("place_host_copies", PlaceHostCopies)
       .Add("layouts", AssignLayouts);
   pipeline.set_dump(dump);
   return pipeline.Run(graph).status();

@@ -18,7 +18,7 @@ namespace cotan::aot {
 // Memory of a method before and after rematerialization.
 struct MethodMemory {
   std::string name;
-  // Bytes of the arena and of saved values, before and after.
+  // Bytes of the arena and of saved values, before and after. Values on the host (Value.on_host) do not count.
   int64_t before = 0;
   int64_t after = 0;
   int repeated_ops = 0;

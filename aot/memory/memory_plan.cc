@@ -8,6 +8,7 @@
 #include "base/status_macros.h"
 #include "kernels/api/device.h"
 #include "kernels/api/kernel.h"
+#include "planning/host_copies.h"
 #include "planning/lifetimes.h"
 #include "serialization/schema/op_kind.h"
 #include "serialization/schema/tensor_type.h"
@@ -49,11 +50,15 @@ absl::StatusOr<int64_t> MemoryPlanner::ScratchOf(const Op& op, const ScheduledSt
 
 absl::StatusOr<MemoryPlan> MemoryPlanner::Plan(const Method& method, std::vector<int64_t>& scratch) const {
   MemoryPlan plan;
-  COTAN_ASSIGN_OR_RETURN(plan.schedule, MakeSchedule(artifact_, method, symbols_));
+  COTAN_ASSIGN_OR_RETURN(plan.schedule, MakeSchedule(artifact_, method, symbols_, {.has_host_memory = true}));
   scratch.resize(static_cast<size_t>(method.ops_size()), -1);
   std::vector<int64_t> by_step;
   for (const ScheduledStep& step : plan.schedule.steps) {
     const Op& op = OpOf(method, step);
+    if (IsHostCopy(plan.schedule, step)) {
+      by_step.push_back(scratch[static_cast<size_t>(step.op)] = 0);
+      continue;
+    }
     if (step.op < 0) {
       COTAN_ASSIGN_OR_RETURN(by_step.emplace_back(), ScratchOf(op, step));
       continue;

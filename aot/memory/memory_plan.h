@@ -34,7 +34,8 @@ struct MemoryPlan {
   std::vector<int64_t> BytesByStep() const;
 };
 
-// Plans methods of one artifact. Not thread-safe.
+// Plans methods of one artifact for a device with memory of its own: values on the host (Value.on_host) are not in the
+// arena. Not thread-safe.
 class MemoryPlanner {
  public:
   // `symbols`: values of the artifact's dynamic dimensions. `artifact` outlives the planner, which

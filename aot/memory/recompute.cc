@@ -54,8 +54,8 @@ absl::Status Recomputation::Measure() {
     step_of_[static_cast<size_t>(step.op)] = static_cast<int>(i);
     cost_[static_cast<size_t>(step.op)] = OpCost(op, step);
     for (int k = 0; k < op.outputs_size(); ++k) {
-      const auto buffer = static_cast<size_t>(step.outputs[static_cast<size_t>(k)].buffer);
-      is_in_arena_[op.outputs(k)] = plan_.schedule.buffers[buffer].kind == BufferKind::kArena;
+      const Buffer& buffer = plan_.schedule.buffers[static_cast<size_t>(step.outputs[static_cast<size_t>(k)].buffer)];
+      is_in_arena_[op.outputs(k)] = buffer.kind == BufferKind::kArena && !buffer.on_host;
     }
   }
   int next = static_cast<int>(plan_.schedule.steps.size());

@@ -123,7 +123,9 @@ absl::Status SavedValues::Measure() {
     if (step.op >= 0) cost_[static_cast<size_t>(step.op)] = OpCost(forward_.ops(step.op), step);
   }
   memory_ = {forward.arena_bytes, backward.arena_bytes, 0};
-  for (int saved = 0; saved < num_saved(); ++saved) memory_.saved += bytes_[SavedValue(saved)];
+  for (int saved = 0; saved < num_saved(); ++saved) {
+    if (!IsOnHost(SavedValue(saved))) memory_.saved += bytes_[SavedValue(saved)];
+  }
   return absl::OkStatus();
 }
 
@@ -173,6 +175,7 @@ void SavedValues::AddCandidates(int saved, std::vector<Candidate>& candidates) c
   const auto unchecked = static_cast<int>(forward_.metadata().saved().num_tensors_without_version_check());
   if (saved >= num_saved() - unchecked) return;  // the backward reads its content at that time
   const uint32_t value = SavedValue(saved);
+  if (IsOnHost(value)) return;  // it takes no memory of the device
   const uint32_t taken = backward_.inputs(saved);
   const int producer = facts_.producer[value];
   const int before = FirstReader(backward_, taken);

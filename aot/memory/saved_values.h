@@ -71,6 +71,7 @@ class SavedValues {
   int num_saved() const { return static_cast<int>(forward_.num_saved()); }
   int OutputOf(int saved) const { return forward_.outputs_size() - num_saved() + saved; }
   uint32_t SavedValue(int saved) const { return forward_.outputs(OutputOf(saved)); }
+  bool IsOnHost(uint32_t value) const { return forward_.values(static_cast<int>(value)).on_host(); }
 
   serialization::Method& forward_;
   serialization::Method& backward_;

@@ -39,6 +39,59 @@ TEST(SavedValuesTest, GradientsAreTheSameWithLessSaved) {
   EXPECT_EQ(RunTwice(std::move(program), kMethods), expected);
 }
 
+serialization::Op& InsertCopy(int position, uint32_t from, uint32_t to, serialization::Method& method) {
+  serialization::Op& op = *method.add_ops();
+  op.add_inputs(from);
+  op.add_outputs(to);
+  op.mutable_copy();
+  std::rotate(method.mutable_ops()->pointer_begin() + position, method.mutable_ops()->pointer_end() - 1,
+              method.mutable_ops()->pointer_end());
+  return *method.mutable_ops(position);
+}
+
+uint32_t AddValueLike(uint32_t value, serialization::Method& method) {
+  *method.add_values() = serialization::Value(method.values(static_cast<int>(value)));
+  return static_cast<uint32_t>(method.values_size()) - 1;
+}
+
+// Keeps every second saved value of a pair on the host.
+void SaveOnHost(Artifact& artifact) {
+  serialization::Method& forward = *artifact.mutable_methods(0);
+  serialization::Method& backward = *artifact.mutable_methods(1);
+  const auto num_saved = static_cast<int>(forward.num_saved());
+  for (int i = 0; i < num_saved; i += 2) {
+    const int output = forward.outputs_size() - num_saved + i;
+    const uint32_t copy = AddValueLike(forward.outputs(output), forward);
+    forward.mutable_values(static_cast<int>(copy))->set_on_host(true);
+    InsertCopy(forward.ops_size(), forward.outputs(output), copy, forward);
+    forward.set_outputs(output, copy);
+    const uint32_t taken = backward.inputs(i);
+    const uint32_t received = AddValueLike(taken, backward);
+    backward.mutable_values(static_cast<int>(received))->set_on_host(true);
+    backward.set_inputs(i, received);
+    InsertCopy(0, received, taken, backward);
+  }
+}
+
+TEST(SavedValuesTest, ValuesOnTheHostTakeNoMemoryAndStayThere) {
+  const std::vector<float> expected = RunTwice(DeepPair(kDepth), kMethods);
+  ProgramBuilder program = DeepPair(kDepth);
+  Artifact& artifact = program.artifact();
+  SaveOnHost(artifact);
+  const MemoryPlanner planner(artifact, {}, {.kernels = &TestKernels()});
+  auto saved = SavedValues::Start(*artifact.mutable_methods(0), *artifact.mutable_methods(1), planner);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_EQ(saved->memory().saved, kDepth / 2 * 4096);
+  ASSERT_TRUE(saved->FitBudget(64).ok());
+  EXPECT_LT(saved->memory().saved, kDepth / 2 * 4096);
+  int on_host = 0;
+  for (const uint32_t output : artifact.methods(0).outputs()) {
+    on_host += artifact.methods(0).values(static_cast<int>(output)).on_host() ? 1 : 0;
+  }
+  EXPECT_EQ(on_host, kDepth / 2);
+  EXPECT_EQ(RunTwice(std::move(program), kMethods), expected);
+}
+
 TEST(SavedValuesTest, GetsAsSmallAsItCan) {
   const std::vector<float> expected = RunTwice(DeepPair(kDepth), kMethods);
   ProgramBuilder program = DeepPair(kDepth);

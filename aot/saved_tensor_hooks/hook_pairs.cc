@@ -66,6 +66,7 @@ constexpr NamedPair kPairs[] = {
     {"fp8_e5m2", [] { return Float8Hooks(Float8Format::kE5m2, /*scaled=*/false); }},
     {"fp8_e5m2_scaled", [] { return Float8Hooks(Float8Format::kE5m2, /*scaled=*/true); }},
     {"int8", Int8Hooks},
+    {"host", HostOffloadHooks},
 };
 
 constexpr HookFilter kFilters[] = {HookFilter::kDonated, HookFilter::kNoStatic, HookFilter::kAll};
@@ -83,6 +84,13 @@ SavedTensorHooks Float8Hooks(Float8Format format, bool scaled) {
 }
 
 SavedTensorHooks Int8Hooks() { return Named(ScaledHooks(at::kChar, 127.0), "int8"); }
+
+SavedTensorHooks HostOffloadHooks() {
+  const auto same = [](const at::Tensor& x) { return x; };
+  SavedTensorHooks hooks = Named(MakeSavedTensorHooks(same, same), "host");
+  hooks.on_host = true;
+  return hooks;
+}
 
 absl::StatusOr<SavedTensorHooks> ParseSavedTensorHooks(absl::string_view text) {
   const std::vector<absl::string_view> words = absl::StrSplit(text, ':');

@@ -71,6 +71,17 @@ TEST(HookPairsTest, ValuesThatWouldNotBecomeSmallerAreLeftAlone) {
   EXPECT_EQ(BFloat16Hooks().pack(x).tensors[0].data_ptr(), x.data_ptr());
 }
 
+TEST(HookPairsTest, OnlyThePairForTheHostKeepsValuesThere) {
+  for (const Case& c : kCases) EXPECT_FALSE(ParseSavedTensorHooks(c.name)->on_host) << c.name;
+  const SavedTensorHooks hooks = *ParseSavedTensorHooks("host:no_static");
+  EXPECT_TRUE(hooks.on_host);
+  EXPECT_EQ(hooks.cache_key, "host");
+  EXPECT_EQ(hooks.filter, HookFilter::kNoStatic);
+  EXPECT_EQ(hooks.min_elements, kMinPackedElements);
+  const at::Tensor x = Values(3.7);
+  EXPECT_TRUE(hooks.unpack(hooks.pack(x)).equal(x));
+}
+
 TEST(HookPairsTest, NamesAreParsedWithTheirFilters) {
   EXPECT_EQ(ParseSavedTensorHooks("int8")->filter, HookFilter::kDonated);
   EXPECT_EQ(ParseSavedTensorHooks("int8:donated")->filter, HookFilter::kDonated);

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "aot/ir/call_node.h"
 #include "aot/ir/prim_node.h"
 #include "aot/ir/size_estimate.h"
 #include "aot/ir/text.h"
@@ -67,6 +68,12 @@ Position BeforeFirstUse(Graph& graph, ValueId value) {
   });
 }
 
+// Returns a copy of a value on the other side of host and device.
+ValueId HostCopy(PrimOp direction, ValueId value, Graph& graph, Position position) {
+  TensorType type = graph.value(value).type;
+  return graph.InsertNode(position, std::string(PrimName(direction)), {Use{value}}, {std::move(type)}).outputs[0];
+}
+
 // Returns a value behind a barrier.
 ValueId Barrier(ValueId value, Graph& graph, Position position) {
   const TensorType type = graph.value(value).type;
@@ -104,7 +111,7 @@ class Packer {
         COTAN_RETURN_IF_ERROR(Pack(saved[index], input.value));
       }
     }
-    if (selection_.filter == HookFilter::kAll) COTAN_RETURN_IF_ERROR(PackStates(others));
+    if (selection_.filter == HookFilter::kAll && !selection_.is_block) COTAN_RETURN_IF_ERROR(PackStates(others));
     Finish(std::move(others));
     return absl::OkStatus();
   }
@@ -120,28 +127,57 @@ class Packer {
 
   // Returns which saved values are packed.
   std::vector<bool> Choose(const std::vector<ValueId>& saved) const {
-    const serialization::SavedForBackward facts = DescribeSaved(forward_);
-    const absl::flat_hash_set<uint32_t> donated(facts.donated().begin(), facts.donated().end());
-    ValueMap root;  // the value that a view is of
+    ValueMap roots;  // the value that a view is of
     for (const Node& node : forward_.nodes()) {
       if (!IsView(node)) continue;
-      const auto found = root.find(TensorOperands(node)[0]);
-      root[node.outputs[0]] = found == root.end() ? TensorOperands(node)[0] : found->second;
+      const auto found = roots.find(TensorOperands(node)[0]);
+      roots[node.outputs[0]] = found == roots.end() ? TensorOperands(node)[0] : found->second;
     }
-    absl::flat_hash_set<ValueId> states;
-    for (const GraphInput& input : forward_.inputs()) {
-      if (IsStatic(input.kind)) states.insert(input.value);
-    }
+    const absl::flat_hash_set<ValueId> left_out = LeftToOthers();
+    const std::vector<bool> passing = PassingFilter(saved, roots);
     std::vector<bool> chosen;
     for (size_t i = 0; i < saved.size(); ++i) {
-      const auto found = root.find(saved[i]);
-      const bool is_static = states.contains(found == root.end() ? saved[i] : found->second);
-      const bool passes = selection_.filter == HookFilter::kAll ||
-                          (selection_.filter == HookFilter::kNoStatic && !is_static) ||
-                          donated.contains(static_cast<uint32_t>(i));
-      chosen.push_back(passes && IsPackable(forward_.value(saved[i]).type) && !IsWritten(i));
+      chosen.push_back(passing[i] && !left_out.contains(saved[i]) && IsPackable(forward_.value(saved[i]).type) &&
+                       !IsWritten(i));
     }
     return chosen;
+  }
+
+  // Returns which saved values pass the filter.
+  std::vector<bool> PassingFilter(const std::vector<ValueId>& saved, const ValueMap& roots) const {
+    absl::flat_hash_set<ValueId> inputs, states;
+    for (const GraphInput& input : forward_.inputs()) (IsStatic(input.kind) ? states : inputs).insert(input.value);
+    const serialization::SavedForBackward facts = DescribeSaved(forward_);
+    const absl::flat_hash_set<uint32_t> donated(facts.donated().begin(), facts.donated().end());
+    std::vector<bool> passing;
+    for (size_t i = 0; i < saved.size(); ++i) {
+      const auto found = roots.find(saved[i]);
+      const ValueId root = found == roots.end() ? saved[i] : found->second;
+      // Whether the callers of a block keep its results is not known here.
+      const bool is_donated = selection_.is_block ? !inputs.contains(root) && !states.contains(root)
+                                                  : donated.contains(static_cast<uint32_t>(i));
+      passing.push_back(selection_.filter == HookFilter::kAll ||
+                        (selection_.filter == HookFilter::kNoStatic && !states.contains(root)) || is_donated);
+    }
+    return passing;
+  }
+
+  // Returns the values that a caller or a called block packs.
+  absl::flat_hash_set<ValueId> LeftToOthers() const {
+    absl::flat_hash_set<ValueId> values;
+    if (selection_.is_block) {
+      for (const GraphInput& input : forward_.inputs()) values.insert(input.value);
+      for (const GraphOutput& output : forward_.outputs()) {
+        if (output.kind != OutputKind::kSaved) values.insert(output.value);
+      }
+    }
+    if (selection_.is_saved_by_block == nullptr) return values;
+    for (const Node& node : forward_.nodes()) {
+      for (size_t i = 0; node.op == kCallOp && i < node.outputs.size(); ++i) {
+        if (selection_.is_saved_by_block(node, i)) values.insert(node.outputs[i]);
+      }
+    }
+    return values;
   }
 
   bool IsPackable(const TensorType& type) const {
@@ -187,13 +223,20 @@ class Packer {
   // Packs `value` of the forward, which the backward receives as `received`.
   absl::Status Pack(ValueId value, ValueId received) {
     COTAN_ASSIGN_OR_RETURN(const TracedPair pair, trace_(forward_.value(value).type, Describe(value)));
-    const std::vector<ValueId> packed = Inline(pair.pack, {value}, forward_, AfterProducer(forward_, value));
+    const Position after = AfterProducer(forward_, value);
+    const std::vector<ValueId> packed = Inline(pair.pack, {value}, forward_, after);
     const Position first_use = BeforeFirstUse(backward_, received);
     std::vector<ValueId> arguments;
     for (const ValueId tensor : packed) {
-      const ValueId argument = backward_.AddValue(forward_.value(tensor).type);
-      Save(tensor, argument);
-      arguments.push_back(Barrier(argument, backward_, first_use));
+      const TensorType type = forward_.value(tensor).type;
+      const ValueId argument = backward_.AddValue(type);
+      if (selection_.on_host && EstimatedCount(type.sizes) >= selection_.min_elements) {
+        Save(HostCopy(PrimOp::kToHost, tensor, forward_, after), argument);
+        arguments.push_back(HostCopy(PrimOp::kFromHost, argument, backward_, first_use));
+      } else {
+        Save(tensor, argument);
+        arguments.push_back(Barrier(argument, backward_, first_use));
+      }
     }
     backward_.ReplaceAllUses(received, Inline(pair.unpack, arguments, backward_, first_use)[0]);
     return absl::OkStatus();

@@ -126,6 +126,25 @@ TEST(PackSavedValuesTest, EachValueIsPackedOnceWhereItIsMadeAndUnpackedWhereItIs
   EXPECT_NE(std::find(operands.begin(), operands.end(), unpacked), operands.end()) << PrintGraph(parts.backward);
 }
 
+TEST(PackSavedValuesTest, APackedTensorGoesToTheHostAndBackUnlessItIsSmall) {
+  for (const int64_t min_elements : {16, 17}) {
+    const Partitioned parts = Packed({.filter = HookFilter::kDonated, .min_elements = min_elements, .on_host = true});
+    const auto copies = [](const Graph& graph, PrimOp op) {
+      return std::count_if(graph.nodes().begin(), graph.nodes().end(), [op](const Node& n) { return IsPrim(n, op); });
+    };
+    const int expected = min_elements == 16 ? 1 : 0;
+    EXPECT_EQ(copies(parts.forward, PrimOp::kToHost), expected);
+    EXPECT_EQ(copies(parts.backward, PrimOp::kFromHost), expected);
+    EXPECT_EQ(copies(parts.backward, PrimOp::kBarrier), 0);
+    if (expected == 0) continue;
+    // In the forward: product, exp, cast, copy, sin.
+    const Node& copy = *std::next(parts.forward.nodes().begin(), 3);
+    EXPECT_TRUE(IsPrim(copy, PrimOp::kToHost)) << PrintGraph(parts.forward);
+    EXPECT_EQ(copy.outputs[0], parts.forward.outputs().back().value);
+    EXPECT_THAT(SavedTypes(parts.forward), ElementsAre("f32[4,4]", "bf16[4,4]"));
+  }
+}
+
 TEST(PackSavedValuesTest, AnErrorOfThePairIsReturned) {
   absl::StatusOr<Partitioned> parts = Partition(Lowered(kJoint), {.partitioner = Partitioner::kDefault});
   const auto fails = [](const TensorType&, const std::string&) -> absl::StatusOr<TracedPair> {

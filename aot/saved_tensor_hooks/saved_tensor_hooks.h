@@ -46,6 +46,9 @@ struct SavedTensorHooks {
   HookFilter filter = HookFilter::kDonated;
   // Values with fewer elements are saved as they are.
   int64_t min_elements = 0;
+  // Packed tensors with at least `min_elements` elements are kept in host memory from the forward to the backward,
+  // beside a device with memory of its own; see HostOffloadHooks() (hook_pairs.h).
+  bool on_host = false;
   // Name of the two functions in the key of the compile cache; equal names must mean equal functions. If it is
   // empty, the cache is neither read nor written.
   std::string cache_key = {};

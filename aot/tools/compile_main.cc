@@ -54,8 +54,8 @@ ABSL_FLAG(double, activation_memory_budget, 1,
           "share of the bytes that min_cut saves, from 0 to 1; the rest is rematerialized");
 ABSL_FLAG(int, memory_threads, 1, "number of threads of a session, for which --max_memory is computed");
 ABSL_FLAG(std::string, saved_tensor_hooks, "",
-          "how values are saved for the backward: bf16, fp8_e4m3, fp8_e4m3_scaled, fp8_e5m2, fp8_e5m2_scaled or int8, "
-          "with ':no_static' or ':all' for more than activations");
+          "how values are saved for the backward: bf16, fp8_e4m3, fp8_e4m3_scaled, fp8_e5m2, fp8_e5m2_scaled, int8, "
+          "or host (beside a GPU, in host memory), with ':no_static' or ':all' for more than activations");
 ABSL_FLAG(std::string, out, "", "file to write");
 ABSL_FLAG(std::string, optimizer, "",
           "sgd, adam or adamw with settings, as 'adamw(lr=1e-3,weight_decay=0.01)'; "

@@ -73,6 +73,12 @@ class LayoutAssigner {
     channels_last_.insert(id);
   }
 
+  // Gives a copy the layout of its source.
+  void Follow(ValueId source, ValueId copy) {
+    Set(copy, graph_.value(source).type.dim_order);
+    if (channels_last_.contains(source)) channels_last_.insert(copy);
+  }
+
   // Returns true if an operand of the node's rank is channels-last.
   bool FollowsChannelsLast(const Node& node, size_t rank) const {
     for (const ValueId id : TensorOperands(node)) {
@@ -89,6 +95,7 @@ class LayoutAssigner {
 
   void Assign(const Node& node, ValueId id) {
     const size_t rank = graph_.value(id).type.sizes.size();
+    if (IsPrim(node, PrimOp::kToHost) || IsPrim(node, PrimOp::kFromHost)) return Follow(OperandOf(node, "x"), id);
     if (IsPrim(node, PrimOp::kAttention) && rank == 4) return Set(id, {0, 2, 1, 3});
     if (IsPrim(node, PrimOp::kAttentionBackward)) return Set(id, {0, 2, 1, 3});
     if (rank < 3) return;

@@ -44,6 +44,28 @@ TEST(AssignLayoutsTest, WhatFollowsAConvolutionHasItsChannelsLast) {
 )");
 }
 
+TEST(AssignLayoutsTest, ACopyOnTheHostHasTheLayoutOfItsSource) {
+  EXPECT_EQ(After(AssignLayouts, R"(graph @g {
+  %0: f32[2,3,8,8] = user_input 0 "x"
+  %1: f32[4,3,3,3] = parameter 0 "w"
+  %2: f32[2,4,8,8] = prim.convolution(%0, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+  %3: f32[2,4,8,8] = prim.to_host(%2)
+  %4: f32[2,4,8,8] = prim.from_host(%3)
+  %5: f32[2,4,8,8] = prim.copy(%4)
+  user_output 0 "y" = %5
+})"),
+            R"(graph @g {
+  %0: f32[2,3,8,8] = user_input 0 "x"
+  %1: f32[4,3,3,3] = parameter 0 "w"
+  %2: f32[2,4,8,8]{0,2,3,1} = prim.convolution(%0, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+  %3: f32[2,4,8,8]{0,2,3,1} = prim.to_host(%2)
+  %4: f32[2,4,8,8]{0,2,3,1} = prim.from_host(%3)
+  %5: f32[2,4,8,8] = prim.copy(%4)
+  user_output 0 "y" = %5
+}
+)");
+}
+
 TEST(AssignLayoutsTest, WhatTheCallerSeesIsRowMajor) {
   constexpr absl::string_view kText = R"(graph @g {
   %0: f32[2,3,8,8] = user_input 0 "x"

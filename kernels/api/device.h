@@ -20,6 +20,8 @@ class CudaKernels;  // program.proto
 
 namespace cotan {
 
+class PinnedMemory;  // pinned_memory.h
+
 enum class DeviceType : uint8_t { kCpu = 0, kCuda = 1 };
 
 // Returns "cpu" or "cuda".
@@ -67,6 +69,10 @@ class Device {
 
   // Returns true if kernels are queued and run later. Errors that data cause then do not come from Kernel::Run().
   virtual bool queues_work() const { return false; }
+
+  // Returns the host memory that the device copies to and from in the order of its queue. It belongs to the device.
+  // Null: there is none, because the device works in host memory.
+  virtual PinnedMemory* pinned_memory() { return nullptr; }
 
   // Records the work that `queue` queues, which does not run. Null: the device does not record work, and `queue` was
   // not called. Errors of `queue`; Internal: it did what cannot be recorded, such as an allocation.

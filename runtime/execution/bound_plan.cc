@@ -41,7 +41,9 @@ void BoundPlan::Bind(const FixedAddresses& addresses) {
   addresses_changed_ = true;
   for (size_t i = 0; i < pointers_.size(); ++i) {
     const PlannedPointer& pointer = plan_.pointers[i];
-    if (pointer.kind == BufferKind::kArena) pointers_[i] = At(addresses.arena, pointer.offset);
+    if (pointer.kind == BufferKind::kArena) {
+      pointers_[i] = At(pointer.on_host ? addresses.host_arena : addresses.arena, pointer.offset);
+    }
     if (pointer.kind == BufferKind::kState) {
       pointers_[i] = At(addresses.states[static_cast<size_t>(pointer.index)], pointer.offset);
     }

@@ -20,6 +20,7 @@ namespace cotan {
 // Addresses that stay the same between calls.
 struct FixedAddresses {
   void* arena = nullptr;           // of plan.arena_bytes
+  void* host_arena = nullptr;      // of plan.host_bytes, in the device's pinned memory
   absl::Span<void* const> states;  // one per state of the artifact
 };
 

@@ -41,6 +41,7 @@ bool Executable::IsWritten(int input) const {
 
 absl::Status Executable::SetInput(int index, const Tensor& argument) {
   const TensorSpec& planned = plan_->inputs[static_cast<size_t>(index)];
+  if (plan_->inputs_on_host[static_cast<size_t>(index)]) return SetPinnedInput(index, argument);
   if (!argument.is_plain()) return SetInputReading(index, argument);
   if (&argument.device() != target_.device) return SetHostInput(index, argument);
   if (SameGeometry(argument.layout(), planned.layout)) {
@@ -51,6 +52,19 @@ absl::Status Executable::SetInput(int index, const Tensor& argument) {
   COTAN_RETURN_IF_ERROR(CopyIn(planned, argument, staging));
   bound_.SetInput(index, staging.memory.address());
   return IsWritten(index) ? AddCopyOut(planned, argument, staging) : absl::OkStatus();
+}
+
+absl::Status Executable::SetPinnedInput(int index, const Tensor& argument) {
+  const TensorSpec& planned = plan_->inputs[static_cast<size_t>(index)];
+  const bool fits = argument.is_plain() && argument.storage()->pinned() == target_.device->pinned_memory() &&
+                    SameGeometry(argument.layout(), planned.layout);
+  if (!fits) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input ", index, " of method '", program_.method(plan_->method).name(),
+                     "' is a saved value in the device's pinned memory, got ", argument.ToString()));
+  }
+  bound_.SetInput(index, argument.address());
+  return absl::OkStatus();
 }
 
 absl::Status Executable::SetInputReading(int index, const Tensor& argument) {
@@ -151,9 +165,18 @@ absl::Status Executable::CopyOutAll() {
 
 absl::Status Executable::SetOutput(int index, Tensor& result) {
   const TensorSpec& wanted = plan_->outputs[static_cast<size_t>(index)];
-  const bool fits = result.defined() && result.dtype() == wanted.dtype && &result.device() == target_.device &&
-                    SameGeometry(result.layout(), wanted.layout);
-  if (!fits) {
+  PinnedMemory* const pinned =
+      plan_->outputs_on_host[static_cast<size_t>(index)] ? target_.device->pinned_memory() : nullptr;
+  const auto is_there = [&] {
+    return pinned == nullptr ? &result.device() == target_.device : result.storage()->pinned() == pinned;
+  };
+  const bool fits =
+      result.defined() && result.dtype() == wanted.dtype && is_there() && SameGeometry(result.layout(), wanted.layout);
+  if (!fits && pinned != nullptr) {
+    const auto bytes = static_cast<size_t>(NumElements(wanted.layout.sizes)) * ByteSize(wanted.dtype);
+    COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Storage> storage, Storage::AllocatePinned(*pinned, bytes));
+    COTAN_ASSIGN_OR_RETURN(result, Tensor::InStorage(std::move(storage), wanted.dtype, wanted.layout));
+  } else if (!fits) {
     COTAN_ASSIGN_OR_RETURN(result, Tensor::EmptyStrided(wanted.dtype, wanted.layout, *target_.device));
   }
   bound_.SetOutput(index, result.address());

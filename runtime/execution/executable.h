@@ -39,14 +39,15 @@ class Executable {
   // argument of another layout than the planned one is copied before the steps run, and copied back
   // afterwards if the method writes it. The memory of the copy is allocated once; its kernels are prepared
   // once for each change of layout.
+  // A saved value that the plan has on the host is one of SetOutput(), or InvalidArgument is returned.
   // ResourceExhausted: the device has not enough memory.
   // NotFound: there is no kernel that copies this dtype.
   // Unimplemented: as NotFound, or the method writes an argument with a conjugate or negative bit.
   absl::Status SetInput(int index, const Tensor& argument);
 
   // Makes `result` the memory of plan().outputs[index] if it has the planned dtype and layout and is on the
-  // device; else replaces `result` by a new tensor.
-  // ResourceExhausted: the device has not enough memory.
+  // device, or in its pinned memory if the plan has it there; else replaces `result` by a new tensor.
+  // ResourceExhausted: the device or the host has not enough memory.
   absl::Status SetOutput(int index, Tensor& result);
   // Makes `result` the destination of plan().outputs[index] whatever its layout; one of another layout than
   // the planned one is filled by a copy after the steps have run. It has the planned dtype and sizes and is
@@ -87,6 +88,7 @@ class Executable {
 
   Executable(const Program& program, const ExecutionTarget& target, std::unique_ptr<Plan> plan);
   absl::Status AtStep(const absl::Status& status, int step) const;
+  absl::Status SetPinnedInput(int index, const Tensor& argument);
   absl::Status SetHostInput(int index, const Tensor& argument);
   absl::Status CopyBackToHost(const CopyBack& copy);
   absl::Status AllocateStaging(const TensorSpec& planned, Staging& staging) const;

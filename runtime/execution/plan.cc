@@ -8,6 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/memory_planner.h"
 #include "base/status_macros.h"
+#include "kernels/api/pinned_memory.h"
+#include "planning/host_copies.h"
 #include "planning/lifetimes.h"
 #include "planning/merge_launches.h"
 #include "planning/step_requests.h"
@@ -29,6 +31,22 @@ class DenseCopy final : public Kernel {
 
  private:
   Device& device_;
+  const size_t bytes_;
+};
+
+// Copies between the device and its pinned memory, in the order of the device's queue.
+class PinnedCopy final : public Kernel {
+ public:
+  PinnedCopy(PinnedMemory& pinned, bool to_host, size_t bytes) : pinned_(pinned), to_host_(to_host), bytes_(bytes) {}
+  absl::Status Run(const KernelArgs& args) override {
+    if (bytes_ == 0) return absl::OkStatus();
+    return to_host_ ? pinned_.QueueCopyToHost(args.outputs[0], args.inputs[0], bytes_)
+                    : pinned_.QueueCopyToDevice(args.outputs[0], args.inputs[0], bytes_);
+  }
+
+ private:
+  PinnedMemory& pinned_;
+  const bool to_host_;
   const size_t bytes_;
 };
 
@@ -55,6 +73,7 @@ class Planner {
         target_(target),
         options_(options),
         plan_(std::make_unique<Plan>()) {
+    options_.has_host_memory = target.device->pinned_memory() != nullptr;
     plan_->method = method;
     plan_->symbols.assign(symbols.begin(), symbols.end());
   }
@@ -68,6 +87,8 @@ class Planner {
     plan_->outputs = std::move(schedule_.outputs);
     plan_->places = std::move(schedule_.places);
     plan_->written_inputs = std::move(schedule_.written_inputs);
+    plan_->inputs_on_host = std::move(schedule_.inputs_on_host);
+    plan_->outputs_on_host = std::move(schedule_.outputs_on_host);
     plan_->stats = schedule_.stats;
     for (const ScheduledStep& step : schedule_.steps) {
       const absl::Status status = PrepareStep(step);
@@ -93,6 +114,11 @@ class Planner {
   static int NumOps(const ScheduledStep& step) { return std::max(1, static_cast<int>(step.members.size())); }
 
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(const ScheduledStep& step, StepRequests& step_requests) const {
+    if (IsHostCopy(schedule_, step)) {
+      const TensorSpec& moved = step_requests.inputs()[0];
+      const auto bytes = static_cast<size_t>(NumElements(moved.layout.sizes)) * ByteSize(moved.dtype);
+      return std::make_unique<PinnedCopy>(*target_.device->pinned_memory(), BufferOf(step.outputs[0]).on_host, bytes);
+    }
     const absl::Span<KernelRequest> requests = step_requests.requests();
     if (!step.members.empty()) {
       std::vector<std::string> names;
@@ -123,7 +149,13 @@ class Planner {
     COTAN_ASSIGN_OR_RETURN(arena_, PlanArena(lifetimes));
     plan_->arena_bytes = arena_.bytes;
     plan_->peak_bytes = PeakBytes(lifetimes);
+    COTAN_ASSIGN_OR_RETURN(host_arena_, PlanArena(HostLifetimes(schedule_)));
+    plan_->host_bytes = host_arena_.bytes;
     return absl::OkStatus();
+  }
+
+  const Buffer& BufferOf(const Operand& operand) const {
+    return schedule_.buffers[static_cast<size_t>(operand.buffer)];
   }
 
   void AddPointers() {
@@ -144,16 +176,18 @@ class Planner {
     const auto index = static_cast<size_t>(operand.buffer);
     const Buffer& buffer = schedule_.buffers[index];
     const int64_t offset = operand.geometry.layout.offset * static_cast<int64_t>(ByteSize(operand.geometry.dtype));
-    const int64_t base = buffer.kind == BufferKind::kArena ? arena_.offsets[index] : 0;
-    plan_->pointers.push_back({buffer.kind, buffer.index, base + offset});
+    const ArenaLayout& arena = buffer.on_host ? host_arena_ : arena_;
+    const int64_t base = buffer.kind == BufferKind::kArena ? arena.offsets[index] : 0;
+    plan_->pointers.push_back({buffer.kind, buffer.index, base + offset, buffer.on_host});
   }
 
   const Program& program_;
   const Method& method_;
   const ExecutionTarget& target_;
-  const ScheduleOptions& options_;
+  ScheduleOptions options_;
   Schedule schedule_;
   ArenaLayout arena_;
+  ArenaLayout host_arena_;
   std::unique_ptr<Plan> plan_;
 };
 

@@ -34,8 +34,9 @@ struct ExecutionTarget {
 // An address that becomes known when the plan is bound: an offset into the memory of a buffer.
 struct PlannedPointer {
   BufferKind kind = BufferKind::kArena;
-  int index = 0;       // by kind, see BufferKind; kArena: 0
-  int64_t offset = 0;  // bytes
+  int index = 0;         // by kind, see BufferKind; kArena: 0
+  int64_t offset = 0;    // bytes
+  bool on_host = false;  // kArena: in the arena on the host
 };
 
 // One kernel call. Its operands are plan.pointers[first_pointer ...]: the inputs, then the outputs.
@@ -51,15 +52,18 @@ struct PlannedStep {
 struct Plan {
   int method = 0;
   DimVector symbols;
-  std::vector<TensorSpec> inputs;    // dense; one per argument of the method
-  std::vector<TensorSpec> outputs;   // dense; one per result, see Schedule
-  std::vector<ResultBuffer> places;  // one per result
-  std::vector<int> written_inputs;   // arguments that get new contents, ascending
+  std::vector<TensorSpec> inputs;     // dense; one per argument of the method
+  std::vector<TensorSpec> outputs;    // dense; one per result, see Schedule
+  std::vector<ResultBuffer> places;   // one per result
+  std::vector<int> written_inputs;    // arguments that get new contents, ascending
+  std::vector<bool> inputs_on_host;   // one per argument: in the device's pinned memory
+  std::vector<bool> outputs_on_host;  // one per result
   std::vector<PlannedStep> steps;
   std::vector<PlannedPointer> pointers;
   std::vector<std::unique_ptr<Kernel>> kernels;
   int64_t arena_bytes = 0;
   int64_t peak_bytes = 0;  // most bytes of the arena alive at one step
+  int64_t host_bytes = 0;  // of the arena in the device's pinned memory
   ScheduleStats stats;
 };
 

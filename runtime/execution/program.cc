@@ -24,6 +24,13 @@ absl::StatusOr<std::shared_ptr<const Program>> Program::LoadBytes(std::string by
   return Verified(std::move(file), name);
 }
 
+absl::StatusOr<std::shared_ptr<const Program>> Program::LoadShared(absl::string_view bytes,
+                                                                   std::shared_ptr<const void> owner,
+                                                                   absl::string_view name) {
+  COTAN_ASSIGN_OR_RETURN(ArtifactFile file, ArtifactFile::ParseShared(bytes, std::move(owner), name));
+  return Verified(std::move(file), name);
+}
+
 absl::StatusOr<std::shared_ptr<const Program>> Program::Verified(ArtifactFile file, absl::string_view name) {
   const absl::Status status = VerifyArtifact(file.artifact());
   if (!status.ok()) return absl::Status(status.code(), absl::StrCat("'", name, "': ", status.message()));

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "kernels/api/pinned_memory.h"
 
 namespace cotan {
 namespace {
@@ -76,12 +77,25 @@ absl::StatusOr<std::shared_ptr<Storage>> Storage::Allocate(Device& device, size_
   return std::shared_ptr<Storage>(new Storage(device, data, bytes, /*owned=*/true));
 }
 
+absl::StatusOr<std::shared_ptr<Storage>> Storage::AllocatePinned(PinnedMemory& pinned, size_t bytes) {
+  void* data = nullptr;
+  if (bytes != 0) {
+    COTAN_ASSIGN_OR_RETURN(data, pinned.AllocateHost(bytes));
+  }
+  return std::shared_ptr<Storage>(new Storage(HostDevice(), data, bytes, /*owned=*/true, &pinned));
+}
+
 std::shared_ptr<Storage> Storage::Borrow(Device& device, void* data, size_t bytes) {
   return std::shared_ptr<Storage>(new Storage(device, data, bytes, /*owned=*/false));
 }
 
 Storage::~Storage() {
-  if (owned_ && data_ != nullptr) device_.Free(data_, bytes_);
+  if (!owned_ || data_ == nullptr) return;
+  if (pinned_ != nullptr) {
+    pinned_->FreeHost(data_);
+  } else {
+    device_.Free(data_, bytes_);
+  }
 }
 
 int64_t DenseBytes(DType dtype, absl::Span<const int64_t> sizes) {

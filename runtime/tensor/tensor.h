@@ -47,6 +47,10 @@ class Storage {
   // Allocates `bytes` bytes on `device` with undefined content; no memory if `bytes` is 0.
   // ResourceExhausted: the device has not enough memory.
   static absl::StatusOr<std::shared_ptr<Storage>> Allocate(Device& device, size_t bytes);
+  // Allocates `bytes` bytes of a device's pinned memory, which outlives the storage, with undefined content. Its
+  // device() is the host; what the device has queued is in it after pinned()->device().Synchronize().
+  // ResourceExhausted: the host has not enough memory.
+  static absl::StatusOr<std::shared_ptr<Storage>> AllocatePinned(PinnedMemory& pinned, size_t bytes);
   // Wraps memory that the caller owns and that outlives the storage.
   static std::shared_ptr<Storage> Borrow(Device& device, void* data, size_t bytes);
 
@@ -57,12 +61,15 @@ class Storage {
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
   Device& device() const { return device_; }
+  // Returns the memory that AllocatePinned() took it from; null for other storages.
+  PinnedMemory* pinned() const { return pinned_; }
 
  private:
-  Storage(Device& device, void* data, size_t bytes, bool owned)
-      : device_(device), data_(data), bytes_(bytes), owned_(owned) {}
+  Storage(Device& device, void* data, size_t bytes, bool owned, PinnedMemory* pinned = nullptr)
+      : device_(device), pinned_(pinned), data_(data), bytes_(bytes), owned_(owned) {}
 
   Device& device_;
+  PinnedMemory* pinned_;
   void* data_;
   size_t bytes_;
   bool owned_;

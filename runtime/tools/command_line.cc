@@ -47,4 +47,15 @@ absl::StatusOr<int> CommandLine::Number(absl::string_view option, int fallback, 
       absl::StrCat("--", option, "=", found->second, ": expected an integer of at least ", least));
 }
 
+absl::StatusOr<std::optional<double>> CommandLine::Real(absl::string_view option, double least, double most) const {
+  const auto found = options_.find(option);
+  if (found == options_.end()) return std::optional<double>();
+  double number = 0;
+  if (absl::SimpleAtod(found->second, &number) && number >= least && number <= most) {
+    return std::optional<double>(number);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", option, "=", found->second, ": expected a number from ", least, " to ", most));
+}
+
 }  // namespace cotan::tools

@@ -5,6 +5,7 @@
 #define COTAN_RUNTIME_TOOLS_COMMAND_LINE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,9 @@ class CommandLine {
   // Returns the value of an option as a number, or `fallback` if it is not given.
   // InvalidArgument: the value is not an integer of at least `least`.
   absl::StatusOr<int> Number(absl::string_view option, int fallback, int least) const;
+  // Returns the value of an option as a real number, or nothing if it is not given.
+  // InvalidArgument: the value is not a number in [least, most].
+  absl::StatusOr<std::optional<double>> Real(absl::string_view option, double least, double most) const;
 
  private:
   std::vector<std::string> words_;

@@ -42,6 +42,16 @@ TEST(CommandLineTest, NumbersAreWholeAndLargeEnough) {
   }
 }
 
+TEST(CommandLineTest, RealNumbersAreInTheirRange) {
+  EXPECT_EQ(*Parse({"--steps=2.5e-1"})->Real("steps", 0, 1), 0.25);
+  EXPECT_FALSE(Parse({})->Real("steps", 0, 1)->has_value());
+  for (const char* text : {"--steps=-1", "--steps=2", "--steps=nan", "--steps=x", "--steps"}) {
+    EXPECT_THAT(std::string(Parse({text})->Real("steps", 0, 1).status().message()),
+                HasSubstr("expected a number from 0 to 1"))
+        << text;
+  }
+}
+
 TEST(CommandLineTest, UnknownAndRepeatedOptionsAreRefused) {
   EXPECT_EQ(Parse({"--stpes=3"}).status().message(), "unknown option --stpes; there are: --steps, --save, --program");
   EXPECT_EQ(Parse({"--save=a", "--save=b"}).status().message(), "option --save is given twice");

@@ -2,6 +2,9 @@
 
 #include "runtime/tools/commands.h"
 
+#include <algorithm>
+#include <cstdio>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,7 +12,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "base/file.h"
 #include "base/status_macros.h"
 #include "runtime/execution/program.h"
 #include "runtime/session/call_argument.h"
@@ -26,22 +31,27 @@ namespace {
 
 using serialization::Reference;
 
-constexpr absl::string_view kOptions[] = {"threads", "steps",   "method", "program", "checkpoint",
-                                          "save",    "profile", "device", "numbers"};
+constexpr absl::string_view kOptions[] = {"threads", "steps",   "method", "program", "checkpoint", "save", "profile",
+                                          "device",  "numbers", "out",    "merge",   "trace",      "html"};
 
 // The number of steps that a profile shows.
 constexpr size_t kProfileRows = 40;
+
+// The number of calls of each method that a trace has.
+constexpr int kTracedCalls = 3;
 
 // The arguments of a command.
 struct Context {
   CommandLine line;
   std::string path;
+  std::vector<std::string> rest;  // after "--"
   SessionOptions options;
   std::ostream& out;
 };
 
 absl::Status InspectCommand(const Context& context) {
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path));
+  if (context.line.Has("html")) return WriteHtml(context, *program);
   context.out << context.path << ": " << InspectText(*program, context.line.Has("program"));
   return absl::OkStatus();
 }
@@ -56,14 +66,24 @@ absl::Status VerifyCommand(const Context& context) {
 
 absl::Status BenchCommand(const Context& context) {
   COTAN_ASSIGN_OR_RETURN(const int steps, context.line.Number("steps", 100, 1));
-  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path));
+  const std::string trace_path = context.line.Text("trace", "");
+  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, Program::Load(context.path));
   std::vector<std::string> methods = BenchMethods(*program);
+  if (trace_path.empty()) program.reset();  // Bench() loads another one
   if (context.line.Has("method")) methods = {context.line.Text("method", "")};
+  if (context.line.Has("trace") && trace_path.empty()) return absl::InvalidArgumentError("give --trace=FILE");
+  std::string profile;
+  std::vector<TracedMethod> traces;
   for (const std::string& method : methods) {
-    COTAN_ASSIGN_OR_RETURN(const BenchResult result,
-                           Bench(context.path, method, steps, context.line.Has("profile"), context.options));
+    COTAN_ASSIGN_OR_RETURN(BenchResult result, Bench(context.path, method,
+                                                     {.steps = steps,
+                                                      .profile = context.line.Has("profile"),
+                                                      .traced_calls = trace_path.empty() ? 0 : kTracedCalls},
+                                                     context.options));
     context.out << BenchText(result) << "\n";
     if (!result.profile.empty()) context.out << ProfileText(result.profile, kProfileRows);
+    profile += ProfileLines(method, result.profile);
+    traces.push_back(std::move(result.trace));
   }
   return absl::OkStatus();
 }
@@ -172,7 +192,7 @@ absl::Status RunCommand(absl::Span<const char* const> arguments, OpenBackend ope
   };
   options.effects.Set(EffectKind::kPrint, handler).Set(EffectKind::kMetric, handler);
   for (const Command& command : kCommands) {
-    if (command.name == name) return command.run({line, path, options, out});
+    if (command.name == name) return command.run({line, path, rest, options, out});
   }
   return absl::InvalidArgumentError(absl::StrCat("unknown command '", name, "'\n", Usage()));
 }

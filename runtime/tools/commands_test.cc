@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/session/session.h"
@@ -178,7 +179,7 @@ TEST(CommandsTest, VerifyNamesWhatDiffers) {
   const Outcome outcome = RunTool({"verify", WriteModel("wrong", /*error=*/1)});
   EXPECT_EQ(outcome.status.code(), absl::StatusCode::kAborted);
   EXPECT_THAT(outcome.text, HasSubstr("FAIL train_step result loss f32[]: error 1"));
-  EXPECT_THAT(outcome.text, HasSubstr("5 passed, 1 failed"));
+  EXPECT_THAT(outcome.text, HasSubstr("5 passed, 1 failed\n"));
 }
 
 // LinearRegression() with a running mean of 2e-8 on the device, and of `recorded` in a recorded run of the

@@ -110,11 +110,13 @@ int SymbolTable::SymbolOf(const Op& op, const Method& method) {
   const std::vector<std::string> slices(SlicesOf(op).size());
   SetSlices(slices, anonymous);
   std::string text = anonymous.SerializeAsString();
-  for (const uint32_t value : op.inputs()) {
-    absl::StrAppend(&text, ";", TensorTypeText(method.values(static_cast<int>(value)).type()));
+  for (const uint32_t index : op.inputs()) {
+    const serialization::Value& value = method.values(static_cast<int>(index));
+    absl::StrAppend(&text, ";", TensorTypeText(value.type()), value.on_host() ? " on host" : "");
   }
-  for (const uint32_t value : op.outputs()) {
-    absl::StrAppend(&text, ";=", method.values(static_cast<int>(value)).type().SerializeAsString());
+  for (const uint32_t index : op.outputs()) {
+    const serialization::Value& value = method.values(static_cast<int>(index));
+    absl::StrAppend(&text, value.on_host() ? ";on host=" : ";=", value.type().SerializeAsString());
   }
   return symbols_.try_emplace(std::move(text), static_cast<int>(symbols_.size())).first->second;
 }
@@ -180,6 +182,7 @@ Method ValueUses::BlockOf(size_t start, size_t length, const OpWindow& window) c
     names[value] = static_cast<uint32_t>(block.values_size());
     serialization::Value& copy = *block.add_values();
     *copy.mutable_type() = method_.values(static_cast<int>(value)).type();
+    copy.set_on_host(method_.values(static_cast<int>(value)).on_host());
   };
   for (const uint32_t value : window.inputs) add(value);
   for (size_t i = start; i < start + length; ++i) {

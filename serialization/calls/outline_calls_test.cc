@@ -124,6 +124,24 @@ TEST(OutlineCallsTest, LayersThatAreConnectedInAnotherWayStay) {
   EXPECT_EQ(InlinedOps(artifact, 0), ops);
 }
 
+TEST(OutlineCallsTest, ValuesOnTheHostStayThereAndAreNotTakenForOthers) {
+  const auto product = [](int layer) { return 3 + 4 * layer; };
+  Artifact one;
+  AddMethod(6, /*reversed=*/-1, one);
+  one.mutable_methods(0)->mutable_values(product(3))->set_on_host(true);
+  OutlineCalls(one);
+  EXPECT_EQ(CallsIn(one.methods(0)), 5);
+  Artifact all;
+  AddMethod(6, /*reversed=*/-1, all);
+  for (int i = 0; i < 6; ++i) all.mutable_methods(0)->mutable_values(product(i))->set_on_host(true);
+  OutlineCalls(all);
+  EXPECT_EQ(CallsIn(all.methods(0)), 6);
+  ASSERT_TRUE(InlineCalls(all).ok());
+  int on_host = 0;
+  for (const serialization::Value& value : all.methods(0).values()) on_host += value.on_host() ? 1 : 0;
+  EXPECT_EQ(on_host, 6);
+}
+
 TEST(OutlineCallsTest, MethodsShareABlock) {
   Artifact artifact;
   AddMethod(4, -1, artifact);

@@ -169,7 +169,8 @@ std::string AttributesText(const Op& op) {
 }
 
 std::string ValueText(const Method& method, uint32_t value) {
-  return absl::StrCat("%", value, ": ", TensorTypeText(method.values(static_cast<int>(value)).type()));
+  const serialization::Value& described = method.values(static_cast<int>(value));
+  return absl::StrCat("%", value, ": ", TensorTypeText(described.type()), described.on_host() ? " on host" : "");
 }
 
 std::string Quoted(absl::string_view name) { return absl::StrCat("\"", name, "\""); }

@@ -81,6 +81,25 @@ TEST(TextTest, AMethodReadsTopToBottom) {
             "}\n");
 }
 
+TEST(TextTest, AValueOnTheHostIsNamedWhereItIsMade) {
+  Artifact artifact;
+  Method& method = *artifact.add_methods();
+  method.set_name("backward");
+  for (int i = 0; i < 2; ++i) AddValue(method, {"2", "2"});
+  method.mutable_values(0)->set_on_host(true);
+  method.add_inputs(0);
+  Op& op = *method.add_ops();
+  op.add_inputs(0);
+  op.add_outputs(1);
+  op.mutable_copy();
+  method.add_outputs(1);
+  EXPECT_EQ(MethodText(artifact, method),
+            "method @backward(%0: f32[2,2] on host) {\n"
+            "  %1: f32[2,2] = copy(%0)\n"
+            "  return %1\n"
+            "}\n");
+}
+
 TEST(TextTest, AnEpilogueStandsUnderItsProduct) {
   Artifact artifact;
   Method& method = *artifact.add_methods();

@@ -14,6 +14,7 @@
 #include "base/status_macros.h"
 #include "serialization/metadata/view_geometry.h"
 #include "serialization/schema/tensor_type.h"
+#include "serialization/verifier/verify_host_values.h"
 #include "serialization/verifier/verify_linked.h"
 #include "serialization/verifier/verify_metadata.h"
 
@@ -168,6 +169,7 @@ class Verifier {
     COTAN_RETURN_IF_ERROR(CheckDifferentiableBackward(method));
     if (!method.rng_blocks().empty()) COTAN_RETURN_IF_ERROR(ParseSize(method.rng_blocks(), num_symbols()).status());
     COTAN_RETURN_IF_ERROR(CheckNames(method));
+    COTAN_RETURN_IF_ERROR(VerifyHostValues(artifact_, method));
     COTAN_RETURN_IF_ERROR(VerifyLinked(artifact_, method));
     return VerifyMetadata(artifact_, method);
   }

@@ -72,7 +72,8 @@ std::vector<Case> PackedCases() {
           {"int8", Perceptron, examples, pair("int8"), DType::kInt8, 0x1p-6},
           {"fp8_e4m3", Perceptron, examples, pair("fp8_e4m3"), DType::kFloat8E4m3fn, 0x1p-3},
           {"fp8_e4m3_scaled", Perceptron, examples, pair("fp8_e4m3_scaled"), DType::kFloat8E4m3fn, 0x1p-3},
-          {"fp8_e5m2_scaled", Perceptron, examples, pair("fp8_e5m2_scaled"), DType::kFloat8E5m2, 0x1p-2}};
+          {"fp8_e5m2_scaled", Perceptron, examples, pair("fp8_e5m2_scaled"), DType::kFloat8E5m2, 0x1p-2},
+          {"host", Perceptron, examples, pair("host"), DType::kFloat32, 0x1p-18}};
 }
 
 // Returns true if a forward saves a value of `dtype`.

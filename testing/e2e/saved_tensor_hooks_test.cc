@@ -83,6 +83,11 @@ SavedTensorHooks OfAnySize(SavedTensorHooks hooks, HookFilter filter = HookFilte
   return hooks;
 }
 
+SavedTensorHooks OnHost(SavedTensorHooks hooks) {
+  hooks.on_host = true;
+  return hooks;
+}
+
 aot::CompileOptions With(SavedTensorHooks hooks) {
   aot::CompileOptions options;
   options.saved_tensor_hooks = std::move(hooks);
@@ -179,6 +184,7 @@ std::vector<NamedHooks> AllHooks() {
       {"fp8_e5m2", aot::Float8Hooks(aot::Float8Format::kE5m2, false), 0x1p-3},
       {"fp8_e5m2_scaled", aot::Float8Hooks(aot::Float8Format::kE5m2, true), 0x1p-3},
       {"int8", aot::Int8Hooks(), 1.0 / 127},
+      {"host", aot::HostOffloadHooks(), 0},
   };
 }
 
@@ -193,7 +199,9 @@ TEST(SavedTensorHooksTest, OutputsStayAndGradientsAreWithinThePrecisionOfThePair
     EXPECT_TRUE(packed[0].equal(plain[0]));
     EXPECT_LE(Error(packed[1], plain[1]), 2 * named.bound);
     for (const std::string& type : SavedTypes(compiled.forward())) {
-      if (named.name == "bf16" || named.name == "with_extra") EXPECT_THAT(type, Not(HasSubstr("f32")));
+      if (named.name == "bf16" || named.name == "with_extra") {
+        EXPECT_THAT(type, Not(HasSubstr("f32")));
+      }
     }
   }
 }
@@ -359,6 +367,7 @@ TEST(SavedTensorHooksTest, EachPairIsACompilationAndOnlyNamedPairsAreCached) {
     EXPECT_EQ(outcome({}).kind, expected);
     EXPECT_EQ(outcome(aot::BFloat16Hooks()).kind, expected);
     EXPECT_EQ(outcome(aot::Int8Hooks()).kind, expected);
+    EXPECT_EQ(outcome(OnHost(aot::Int8Hooks())).kind, expected);
     EXPECT_EQ(outcome(OfAnySize(aot::Int8Hooks(), HookFilter::kAll)).kind, expected);
   }
   const auto same = [](const torch::Tensor& x) { return x; };
@@ -407,7 +416,9 @@ StepResult Train(const std::string& name, SavedTensorHooks hooks, bool accumulat
   for (int step = 0; step < 6; ++step) {
     const auto loss = accumulate ? (*trainer)->Accumulate(input, label) : (*trainer)->Step(input, label);
     EXPECT_TRUE(loss.ok()) << loss.status();
-    if (accumulate) EXPECT_TRUE((*trainer)->Update().ok());
+    if (accumulate) {
+      EXPECT_TRUE((*trainer)->Update().ok());
+    }
     result.losses.push_back(*loss);
   }
   Session& session = (*trainer)->session();
@@ -438,6 +449,14 @@ TEST_P(TrainWithHooks, SavesHalfOrAQuarterAndLearnsAsWell) {
 
 INSTANTIATE_TEST_SUITE_P(Models, TrainWithHooks, ::testing::Values("cnn", "gpt"),
                          [](const auto& info) { return info.param; });
+
+TEST_P(TrainWithHooks, ValuesForTheHostStayWhereTheyAreOnTheCpu) {
+  const StepResult plain = Train(GetParam(), {});
+  const StepResult moved = Train(GetParam(), aot::HostOffloadHooks());
+  EXPECT_EQ(moved.losses, plain.losses);
+  EXPECT_EQ(moved.saved, plain.saved);
+  EXPECT_LE(moved.peak, plain.peak);
+}
 
 TEST(SavedTensorHooksTest, TheAccumulatingStepIsPackedToo) {
   const StepResult plain = Train("mlp", {}, /*accumulate=*/true);

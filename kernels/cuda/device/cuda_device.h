@@ -75,6 +75,8 @@ class CudaDevice final : public Device, public PinnedMemory, public VendorLibrar
   // Returns the work as a CUDA graph.
   absl::StatusOr<std::unique_ptr<RecordedWork>> Record(absl::FunctionRef<absl::Status()> queue) override;
 
+  PinnedMemory* pinned_memory() override { return this; }
+
   Device& device() override { return *this; }
   absl::StatusOr<void*> AllocateHost(size_t bytes) override;
   void FreeHost(void* memory) override;

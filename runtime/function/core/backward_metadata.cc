@@ -142,6 +142,9 @@ absl::StatusOr<BackwardMetadata> BackwardMetadata::Create(const FunctionMetadata
         absl::StrCat("has a backward with 0 gradient_inputs for ", backward.outputs_size(), " outputs"));
   }
   made.takes_flags = TakesTangentFlags(backward, function.num_saved, function.num_tangents());
+  made.takes_host_values = std::any_of(backward.inputs().begin(), backward.inputs().end(), [&](uint32_t input) {
+    return backward.values(static_cast<int>(input)).on_host();
+  });
   made.gradient_inputs.assign(backward.gradient_inputs().begin(), backward.gradient_inputs().end());
   COTAN_ASSIGN_OR_RETURN(made.gradient_sizes, GradientSizes(function, backward, made.gradient_inputs));
   for (const serialization::StateRead& read : backward.state_reads()) {

@@ -32,6 +32,7 @@ struct BackwardMetadata {
   std::vector<std::vector<bool>> depends_on;
   bool takes_flags = false;         // after the tangents, there is one input per tangent: is it defined?
   bool has_effects = false;         // prints, metrics or assertions
+  bool takes_host_values = false;   // saved values are on the host, beside a device with memory of its own
   std::vector<int> written_values;  // saved values that are arguments mutated by the backward
   std::vector<int> updated_states;  // states that the backward writes
   std::vector<int> read_states;     // states that the backward reads

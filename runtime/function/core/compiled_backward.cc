@@ -33,7 +33,8 @@ absl::string_view CompiledBackward::name() const { return core_->metadata().node
 
 absl::Status CompiledBackward::SaveOwn(Tensor value) {
   const autograd::SavedTensorHooks* const hooks = autograd::SavedTensorHooksScope::Current();
-  if (hooks == nullptr) {
+  // Hooks do not know that copies to pinned memory may be queued.
+  if (hooks == nullptr || (value.defined() && value.storage()->pinned() != nullptr)) {
     saved_.push_back({.own = std::move(value), .is_own = true});
     return absl::OkStatus();
   }
@@ -237,6 +238,8 @@ bool CompiledBackward::IsCapturable(const TensorOps& ops) const {
   if (target.kernels != &ops.kernels() || target.device != &ops.device() || target.threads != ops.threads()) {
     return false;
   }
+  // A linked method has no inputs in pinned memory.
+  if (backward.takes_host_values && target.device->pinned_memory() != nullptr) return false;
   return !backward.has_effects;
 }
 

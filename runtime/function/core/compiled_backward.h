@@ -40,7 +40,8 @@ class CompiledBackward final : public autograd::Node {
   // --- ctx.save_for_backward(): called for each saved value in order, then SealStates() ---
 
   // Appends a saved value whose memory no other tensor uses.
-  // Both pack the value if the thread has a SavedTensorHooksScope; errors are those of the hook.
+  // Both pack the value if the thread has a SavedTensorHooksScope, unless the program has put it into the device's
+  // pinned memory; errors are those of the hook.
   absl::Status SaveOwn(Tensor value);
   // Appends a saved value that is an argument or a result. If `is_checked`, Apply() fails if the variable's version has
   // changed. If `is_argument`, the backward may mutate it.
@@ -63,8 +64,8 @@ class CompiledBackward final : public autograd::Node {
                              std::vector<Variable>& results) override;
   void ReleaseSaved() override;
 
-  // Captured if the backward has no effects, writes nothing and runs on the device, kernels and threads of the engine's
-  // operations: the method is spliced into the captured program.
+  // Captured if the backward has no effects, writes nothing, takes no values in pinned memory and runs on the device,
+  // kernels and threads of the engine's operations: the method is spliced into the captured program.
   absl::StatusOr<bool> Describe(const autograd::BackwardContext& context, absl::Span<const bool> incoming,
                                 absl::Span<bool> results, autograd::CaptureRecord& record) override;
   absl::Status Emit(autograd::CaptureEmitter& emitter, absl::Span<const autograd::CapturedValue> incoming,
