@@ -219,19 +219,21 @@ std::vector<at::Tensor> OperandsOf(const TracedBlock& block, const BlockArgument
   return operands;
 }
 
-// Records the call and writes the states that the block writes.
+// Records the call, writes the states that the block writes, and returns what the body returns.
 std::vector<at::Tensor> Share(const BlockArguments& arguments, Place place) {
   const TracedBlock& block = BlockScope::Current()->block(place.block);
   const int64_t num_random = block.traced.rng_blocks.constant();
   if (num_random > 0) place.slice = CurrentRecorder()->TakeRandomSlice(num_random * kDrawsPerBlock);
   const std::vector<at::Tensor> operands = OperandsOf(block, arguments);
-  std::vector<at::Tensor> results =
+  const std::vector<at::Tensor> results =
       BlockFunction::apply(at::TensorList(operands), static_cast<int64_t>(place.block), place.slice, place.path);
   for (size_t i = 0; i < block.written_states.size(); ++i) {
     arguments.states[block.written_states[i]].tensor.copy_(results[i]);
   }
-  results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(block.written_states.size()));
-  return results;
+  std::vector<at::Tensor> returned;
+  size_t next = block.written_states.size();
+  for (const bool is_empty : block.is_empty) returned.push_back(is_empty ? at::Tensor() : results[next++]);
+  return returned;
 }
 
 }  // namespace

@@ -131,6 +131,12 @@ absl::StatusOr<const LoweredBlock*> BlockLowerer::Lowered(int block, bool has_ba
   return lowered_.emplace(key, std::make_unique<LoweredBlock>(*std::move(made))).first->second.get();
 }
 
+bool BlockLowerer::IsSavedByBlock(const Node& call, size_t output) const {
+  const auto block = static_cast<uint32_t>(std::get<SymInt>(call.arguments[1]).constant());
+  const auto found = num_returned_.find(block);
+  return found != num_returned_.end() && output >= found->second;
+}
+
 absl::StatusOr<AddedBlock> BlockLowerer::Add(Graph graph, const std::string& name) {
   COTAN_RETURN_IF_ERROR(Optimize(graph));
   return AddOptimized(std::move(graph), name);
@@ -204,6 +210,7 @@ absl::StatusOr<LoweredBlock> BlockLowerer::LowerPair(int block) {
   COTAN_RETURN_IF_ERROR(CleanUp(graph));
   COTAN_ASSIGN_OR_RETURN(const Graph lowered, LowerToPrims(graph, ForGraph().get()));
   COTAN_ASSIGN_OR_RETURN(Partitioned parts, Partition(lowered, options_));
+  COTAN_RETURN_IF_ERROR(pack_(parts));
   COTAN_RETURN_IF_ERROR(OptimizePair(parts.forward, parts.backward));
   COTAN_ASSIGN_OR_RETURN(AddedBlock forward,
                          AddOptimized(parts.forward, absl::StrCat("block.", block, ".forward.saving")));
@@ -213,8 +220,10 @@ absl::StatusOr<LoweredBlock> BlockLowerer::LowerPair(int block) {
   const auto operand = [&](const GraphInput& input) { return Ref{Ref::Kind::kOperand, OperandOf(input, traced)}; };
   std::vector<Ref> saved;
   const size_t num_results = table_.block(block).num_results();
+  size_t num_returned = 0;
   for (size_t i = 0; i < forward.values.size(); ++i) {
     const auto& [is_input, index] = forward.values[i];
+    if (i < num_results && !is_input) num_returned = std::max(num_returned, index + 1);
     const Ref ref = is_input ? operand(parts.forward.inputs()[index]) : Ref{Ref::Kind::kForwardOutput, index};
     (i < num_results ? result.results : saved).push_back(ref);
   }
@@ -229,6 +238,7 @@ absl::StatusOr<LoweredBlock> BlockLowerer::LowerPair(int block) {
   for (const auto& [is_input, index] : backward.values) {
     result.gradients.push_back(is_input ? of_backward(index) : Ref{Ref::Kind::kBackwardOutput, index});
   }
+  if (!forward.outputs.empty()) num_returned_.emplace(forward.block, num_returned);
   result.forward.block = forward.block;
   result.forward.outputs = std::move(forward.outputs);
   result.backward.block = backward.block;

@@ -48,14 +48,19 @@ struct LoweredBlock {
 class BlockLowerer {
  public:
   using AddBlock = std::function<uint32_t(serialization::Method block)>;
+  // Packs the values that a block saves for itself (PackedSelection::is_block).
+  using PackBlock = std::function<absl::Status(Partitioned& block)>;
 
   // `table` outlives the object.
-  BlockLowerer(const BlockTable& table, PartitionOptions options, AddBlock add)
-      : table_(table), options_(std::move(options)), add_(std::move(add)) {}
+  BlockLowerer(const BlockTable& table, PartitionOptions options, AddBlock add, PackBlock pack)
+      : table_(table), options_(std::move(options)), add_(std::move(add)), pack_(std::move(pack)) {}
 
   // Returns the block, lowered, with the values that a backward needs if `has_backward`. The reference is valid as long
-  // as this object. Errors of CleanUp(), LowerToPrims(), Partition(), Optimize() and Emit().
+  // as this object. Errors of CleanUp(), LowerToPrims(), Partition(), the callback that packs, Optimize() and Emit().
   absl::StatusOr<const LoweredBlock*> Lowered(int block, bool has_backward);
+
+  // Returns whether an output of a cotan.call is a value that the block's backward reads and not a result of the block.
+  bool IsSavedByBlock(const Node& call, size_t output) const;
 
   // Optimizes a lowered graph and adds it to the artifact. Its inputs and outputs become those of the block, whatever
   // their kinds. Errors of Optimize() and Emit().
@@ -73,6 +78,9 @@ class BlockLowerer {
   const BlockTable& table_;
   const PartitionOptions options_;
   const AddBlock add_;
+  const PackBlock pack_;
+  // By block of the artifact: the number of outputs that are results. Further ones are saved values.
+  absl::flat_hash_map<uint32_t, size_t> num_returned_;
   absl::flat_hash_map<std::pair<int, bool>, std::unique_ptr<LoweredBlock>> lowered_;
 };
 

@@ -57,7 +57,7 @@ class StateKeeper {
 
 // Returns the result without a view's relation to a value of the block that is not an argument: it is unobservable.
 at::Tensor Detached(const at::Tensor& result, const std::vector<at::Tensor>& arguments) {
-  if (!result.defined() || !result.is_view()) return result;
+  if (!result.is_view()) return result;
   const at::TensorBase& base = result._base();
   for (const at::Tensor& argument : arguments) {
     if (argument.is_same(base) || (argument.is_view() && argument._base().is_same(base))) return result;
@@ -149,11 +149,14 @@ absl::StatusOr<TracedBlock> TraceBlock(const TensorFunction& body, absl::Span<co
   const TensorFunction function = [&](const std::vector<at::Tensor>& arguments) {
     std::vector<at::Tensor> all = arguments;
     for (const ModuleState& state : states) all.push_back(state.tensor);
-    std::vector<at::Tensor> results = body(arguments);
+    std::vector<at::Tensor> results;
     strides.clear();
-    for (at::Tensor& result : results) {
-      result = Detached(result, all);
-      strides.push_back(result.defined() ? result.strides().vec() : std::vector<int64_t>());
+    block.is_empty.clear();
+    for (const at::Tensor& result : body(arguments)) {
+      block.is_empty.push_back(!result.defined());
+      if (!result.defined()) continue;
+      results.push_back(Detached(result, all));
+      strides.push_back(results.back().strides().vec());
     }
     return results;
   };
@@ -188,6 +191,7 @@ std::string FingerprintOf(const TracedBlock& block) {
   for (size_t i = 0; i < block.num_results(); ++i) {
     absl::StrAppend(&text, block.is_differentiable[i] ? "d" : "n", absl::StrJoin(block.strides[i], ","), ";");
   }
+  for (const bool is_empty : block.is_empty) absl::StrAppend(&text, is_empty ? "-" : "t");
   for (const TracedState& state : block.traced.states) {
     if (state.role == serialization::State::CONSTANT) absl::StrAppend(&text, "\n", state.initial.bytes);
   }

@@ -28,7 +28,7 @@ struct BlockOperand {
 };
 
 // A block as one function. Its results are the outputs of the graph that are not gradients, in order: the new contents
-// of states that it writes, then what the body returns.
+// of states that it writes, then the defined tensors that the body returns.
 struct TracedBlock {
   TracedProgram traced;                       // a joint graph, or an inference graph if nothing requires grad
   std::vector<BlockOperand> operands;         // in the order of the graph's inputs, without tangents
@@ -37,6 +37,7 @@ struct TracedBlock {
   std::vector<bool> is_differentiable;        // by result
   std::vector<std::vector<int64_t>> strides;  // by result
   std::vector<size_t> gradient_operands;      // by gradient: the operand
+  std::vector<bool> is_empty;                 // by tensor that the body returns: it is undefined, and no result
 
   size_t num_results() const { return is_differentiable.size(); }
 };

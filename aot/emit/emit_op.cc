@@ -216,6 +216,8 @@ absl::Status FillStep(const Node& node, ViewStep::DTypeView* step) {
 absl::Status EmitPrim(PrimOp prim, const Node& node, Op& op) {
   switch (prim) {
     case PrimOp::kCopy:
+    case PrimOp::kToHost:
+    case PrimOp::kFromHost:
       return Fill(node, op.mutable_copy());
     case PrimOp::kMatmulEpilogue:
     case PrimOp::kMatmul:
@@ -301,6 +303,8 @@ absl::Status EmitPrimView(PrimOp prim, const Node& node, ViewStep& step) {
     case PrimOp::kViewDType:
       return FillStep(node, step.mutable_dtype_view());
     case PrimOp::kCopy:
+    case PrimOp::kToHost:
+    case PrimOp::kFromHost:
     case PrimOp::kMatmulEpilogue:
     case PrimOp::kMatmul:
     case PrimOp::kConvolution:
