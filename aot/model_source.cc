@@ -285,7 +285,8 @@ absl::Status Pt2Source::AddEval(const DynamicShapes& shapes, const DimVector& va
   if (!values.empty()) {
     COTAN_ASSIGN_OR_RETURN(inputs, ResizeExamples(eval_examples_, shapes, values));
   }
-  ModuleOptions module_options;
+  ModuleOptions module_options = options().module;
+  module_options.initial_values.clear();
   for (const InitialState& state : eval_model_->states()) {
     module_options.initial_values.emplace_back(state.name, StateOf(model_, state.name)->value);
   }

@@ -55,8 +55,10 @@
 #include "aot/decompositions/distance_ops.h"
 #include "aot/decompositions/fourier_ops.h"
 #include "aot/decompositions/linalg_ops.h"
+#include "aot/decompositions/linear_adapters.h"
 #include "aot/decompositions/loss_ops.h"
 #include "aot/decompositions/number_ops.h"
+#include "aot/decompositions/polynomial_ops.h"
 #include "aot/decompositions/pooling_ops.h"
 #include "aot/decompositions/random_ops.h"
 #include "aot/decompositions/recurrent_layer.h"
@@ -293,6 +295,17 @@ void CallWithoutInference(const c10::OperatorHandle& op, torch::jit::Stack* stac
   op.callBoxed(stack);
 }
 
+// Calls a product with an adapted weight and adds the adapter.
+void CallAdapted(const AdaptedCall& call, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                 torch::jit::Stack* stack) {
+  {
+    const LinearAdapterScope none({});  // for the ops that the call consists of
+    CallBelow(op, keys, stack);
+  }
+  const at::Tensor result = torch::jit::pop(*stack).toTensor();
+  torch::jit::push(*stack, ApplyAdapter(call, result));
+}
+
 // The fallback of all ops without a rewrite. Adds the op's name to errors of LibTorch; an error that eager
 // mode does not have is reported as unsupported.
 void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -351,6 +364,7 @@ void RegisterRewrites() {
     AddLossRewrites(m);
     AddResizeRewrites(m);
     AddPoolingRewrites(m);
+    AddPolynomialRewrites(m);
     AddLinearAlgebraRewrites(m);
     AddComposedRewrites(m);
   });

@@ -28,6 +28,7 @@
 #include "aot/saved_tensor_hooks/hook_pairs.h"
 #include "aot/tools/artifact_summary.h"
 #include "aot/tools/dynamic_flag.h"
+#include "aot/tools/lora_flag.h"
 #include "aot/tools/loss_flag.h"
 #include "aot/tools/optimizer_flag.h"
 #include "base/dtype.h"

@@ -20,6 +20,7 @@
 #include "runtime/session/call_argument.h"
 #include "runtime/session/safetensors.h"
 #include "runtime/session/session.h"
+#include "runtime/tools/adapters.h"
 #include "runtime/tools/bench.h"
 #include "runtime/tools/command_line.h"
 #include "runtime/tools/inspect.h"

@@ -172,7 +172,23 @@ TEST(CommandsTest, VerifyPassesOnWhatWasRecorded) {
   EXPECT_TRUE(outcome.status.ok()) << outcome.status << outcome.text;
   EXPECT_THAT(outcome.text, HasSubstr("ok   backward result weight f32[2,3]"));
   EXPECT_THAT(outcome.text, HasSubstr("ok   train_step state weight f32[2,3]"));
-  EXPECT_THAT(outcome.text, HasSubstr("6 passed, 0 failed"));
+  EXPECT_THAT(outcome.text, HasSubstr("\n6 passed, 0 failed\n"));
+}
+
+TEST(CommandsTest, VerifyNamesWhatTheRecordedRunsLeaveOpen) {
+  const Outcome outcome = RunTool({"verify", WriteModel("open"), "--threads=1"});
+  EXPECT_THAT(outcome.text, HasSubstr("not checked: eval, of which no run is recorded\n"));
+  EXPECT_THAT(outcome.text, HasSubstr("not checked: train_step states bias, optimizer.weight.momentum, step, rng, "
+                                      "which are not recorded\n"));
+  EXPECT_THAT(outcome.text, Not(HasSubstr("not checked: forward")));
+  EXPECT_THAT(outcome.text, Not(HasSubstr("not checked: backward")));
+}
+
+TEST(CommandsTest, AdaptersAreRefusedWhereThereAreNone) {
+  const Outcome outcome = RunTool({"adapters", WriteModel("plain"), "--out=/nowhere"});
+  EXPECT_EQ(outcome.status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(outcome.status.message()), HasSubstr("compile it with --lora="));
+  EXPECT_THAT(std::string(RunTool({"adapters", WriteModel("plain")}).status.message()), HasSubstr("--out=FOLDER"));
 }
 
 TEST(CommandsTest, VerifyNamesWhatDiffers) {
