@@ -7,9 +7,13 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/argsort.h>
+#include <ATen/ops/ceil.h>
+#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/cos.h>
+#include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/exp.h>
 #include <ATen/ops/floor.h>
 #include <ATen/ops/ge.h>
 #include <ATen/ops/leaky_relu.h>
@@ -17,7 +21,10 @@
 #include <ATen/ops/lt.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/real.h>
+#include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sqrt.h>
+#include <ATen/ops/tan.h>
+#include <ATen/ops/topk.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -289,6 +296,53 @@ at::Tensor& ExponentialInPlace(at::Tensor& self, double rate, OptionalGenerator 
   CheckGenerator(generator, "aten.exponential_");
   return self.copy_(at::log1p(-Draw(self.sizes())) * (-1 / rate));
 }
+at::Tensor& LogNormalInPlace(at::Tensor& self, double mean, double std, OptionalGenerator generator) {
+  CheckGenerator(generator, "aten.log_normal_");
+  TORCH_CHECK(std > 0, "log_normal_ expects std > 0.0, but found std=", std);
+  return self.copy_(at::exp(Normal(self.sizes(), self.scalar_type()) * std + mean));
+}
+at::Tensor& CauchyInPlace(at::Tensor& self, double median, double sigma, OptionalGenerator generator) {
+  CheckGenerator(generator, "aten.cauchy_");
+  TORCH_CHECK(sigma > 0, "cauchy_ expects sigma > 0.0, but found sigma=", sigma);
+  TORCH_CHECK(self.is_floating_point(), "cauchy_ expects a floating point dtype, but found ", self.scalar_type());
+  return self.copy_(at::tan((Draw(self.sizes()) - 0.5) * std::numbers::pi) * sigma + median);
+}
+// The number of trials until the first success. A draw of 0 also takes one.
+at::Tensor& GeometricInPlace(at::Tensor& self, double p, OptionalGenerator generator) {
+  CheckGenerator(generator, "aten.geometric_");
+  TORCH_CHECK(p > 0 && p < 1, "geometric_ expects p to be in (0, 1), but got p=", p);
+  return self.copy_(at::clamp_min(at::ceil(at::log1p(-Draw(self.sizes())) * (1 / std::log1p(-p))), 1));
+}
+
+// Returns draws of the rows of `weights`, [m, n], with replacement: the first index whose cumulative weight exceeds a
+// draw. 24 bits of a draw times the total stay below the total in any rounding.
+at::Tensor SampleWithReplacement(const at::Tensor& weights, int64_t count) {
+  const at::Tensor limits = at::cumsum(weights.to(at::kFloat), -1);
+  const at::Tensor draws = Draw({weights.size(0), count}) * limits.slice(-1, weights.size(-1) - 1);
+  return at::searchsorted(limits, draws, /*out_int32=*/false, /*right=*/true);
+}
+
+// Returns the same without replacement: the indices of the largest quotients of weights and exponential draws, as
+// LibTorch does it. No draw is 0, so that weights of 0 come last.
+at::Tensor SampleWithoutReplacement(const at::Tensor& weights, int64_t count) {
+  constexpr double kSmallest = 1e-30;
+  const at::Tensor draws = at::clamp_min(-at::log1p(-Draw(weights.sizes())), kSmallest);
+  return std::get<1>(at::topk(weights.to(at::kFloat) / draws, count, -1));
+}
+
+// The weights are not checked, because they are data: negative ones and rows of zeros give some index.
+at::Tensor Multinomial(const at::Tensor& self, c10::SymInt num_samples, bool replacement, OptionalGenerator generator) {
+  CheckGenerator(generator, "aten.multinomial");
+  const int64_t count = num_samples.expect_int();
+  TORCH_CHECK(self.dim() == 1 || self.dim() == 2, "multinomial expects 1 or 2 dimensions, but got ", self.dim());
+  TORCH_CHECK(self.is_floating_point(), "multinomial expects floating point weights, but got ", self.scalar_type());
+  TORCH_CHECK(count > 0 && (replacement || count <= self.size(-1)), "multinomial cannot draw ", count, " of ",
+              self.size(-1), replacement ? "" : " without replacement");
+  const at::Tensor weights = self.detach();
+  const at::Tensor rows = weights.dim() == 1 ? weights.unsqueeze(0) : weights;
+  const at::Tensor drawn = replacement ? SampleWithReplacement(rows, count) : SampleWithoutReplacement(rows, count);
+  return weights.dim() == 1 ? drawn.squeeze(0) : drawn;
+}
 
 }  // namespace
 
@@ -331,6 +385,10 @@ void AddRandomRewrites(torch::Library& library) {
   library.impl("normal.float_Tensor", NormalFloatTensor);
   library.impl("normal.Tensor_Tensor", NormalTensorTensor);
   library.impl("exponential_", ExponentialInPlace);
+  library.impl("log_normal_", LogNormalInPlace);
+  library.impl("cauchy_", CauchyInPlace);
+  library.impl("geometric_", GeometricInPlace);
+  library.impl("multinomial", Multinomial);
 }
 
 void DefineRandomUniform(torch::Library& library) {

@@ -223,12 +223,53 @@ TEST(RandomOpsTest, GradientOfComplexBernoulliDrawsIsInvalidArgument) {
   EXPECT_THAT(std::string(traced.status().message()), HasSubstr("aten.bernoulli has no gradient"));
 }
 
+TEST(RandomOpsTest, DrawsHaveTheMomentsOfTheirDistribution) {
+  const at::Tensor log_normal = ResultOf([](const at::Tensor& x) { return (x * 1).log_normal_(0.5, 0.25); }, {20000});
+  EXPECT_NEAR(log_normal.log().mean().item<double>(), 0.5, 0.01);
+  EXPECT_NEAR(log_normal.log().std().item<double>(), 0.25, 0.01);
+  const at::Tensor cauchy = ResultOf([](const at::Tensor& x) { return (x * 1).cauchy_(3, 2); }, {20000});
+  EXPECT_NEAR(cauchy.median().item<double>(), 3, 0.1);
+  EXPECT_NEAR(((cauchy - 3).abs() < 2).to(at::kFloat).mean().item<double>(), 0.5, 0.02);  // quartiles at 3 +- 2
+  const at::Tensor geometric = ResultOf([](const at::Tensor& x) { return (x * 1).geometric_(0.25); }, {20000});
+  EXPECT_NEAR(geometric.mean().item<double>(), 4, 0.1);
+  EXPECT_NEAR((geometric == 1).to(at::kFloat).mean().item<double>(), 0.25, 0.02);
+  EXPECT_GE(geometric.min().item<double>(), 1);
+}
+
+TEST(RandomOpsTest, MultinomialDrawsByWeight) {
+  const at::Tensor weights = at::tensor({0.0f, 1.0f, 0.0f, 3.0f, 0.0f});
+  const auto count = [](const at::Tensor& drawn) { return at::bincount(drawn.flatten(), {}, 5).to(at::kFloat); };
+  const at::Tensor with =
+      ResultOf([&](const at::Tensor& x) { return at::multinomial(x * weights, 4000, /*replacement=*/true); }, {2, 5});
+  ASSERT_EQ(with.sizes(), (std::vector<int64_t>{2, 4000}));
+  EXPECT_TRUE(at::allclose(count(with) / 8000, weights / 4, 0, 0.02)) << count(with);
+  // Both rows draw both indices of weight, and more often the heavier one first.
+  const at::Tensor without = ResultOf([&](const at::Tensor& x) { return at::multinomial(x * weights, 2); }, {4000, 5});
+  EXPECT_TRUE(std::get<0>(without.sort(-1)).equal(at::tensor({1, 3}, at::kLong).expand({4000, 2})));
+  EXPECT_TRUE(at::allclose(count(without.select(1, 0)) / 4000, weights / 4, 0, 0.02));
+  EXPECT_EQ(ResultOf([&](const at::Tensor& x) { return at::multinomial(x, 3); }, {5}).dim(), 1);
+}
+
+TEST(RandomOpsTest, ArgumentsOfDistributionsAreChecked) {
+  const auto error_of = [](const TensorFunction& function) {
+    return std::string(TraceDraws(function, {at::ones({4})}).status().message());
+  };
+  EXPECT_THAT(error_of([](const Tensors& in) -> Tensors { return {at::multinomial(in[0], 5)}; }),
+              HasSubstr("cannot draw 5 of 4 without replacement"));
+  EXPECT_THAT(error_of([](const Tensors& in) -> Tensors { return {(in[0] * 1).geometric_(1)}; }),
+              HasSubstr("p to be in (0, 1), but got p=1"));
+  EXPECT_THAT(error_of([](const Tensors& in) -> Tensors { return {(in[0] * 1).cauchy_(0, 0)}; }),
+              HasSubstr("found sigma=0"));
+  EXPECT_THAT(error_of([](const Tensors& in) -> Tensors { return {(in[0] * 1).log_normal_(0, -1)}; }),
+              HasSubstr("found std=-1"));
+}
+
 TEST(RandomOpsTest, OpsWithoutACounterBasedFormAreUnimplemented) {
   const auto error_of = [](const TensorFunction& function) {
     return std::string(TraceDraws(function, {at::ones({4})}).status().message());
   };
-  EXPECT_THAT(error_of([](const Tensors& in) -> Tensors { return {at::multinomial(in[0], 2)}; }),
-              HasSubstr("aten.multinomial.default: it draws random numbers"));
+  EXPECT_THAT(error_of([](const Tensors& in) -> Tensors { return {at::poisson(in[0])}; }),
+              HasSubstr("aten.poisson.default: it draws random numbers"));
   at::Generator generator = at::detail::createCPUGenerator(1);
   EXPECT_THAT(error_of([&](const Tensors& in) -> Tensors { return {in[0] + at::rand({4}, generator)}; }),
               HasSubstr("aten.rand: it draws from a generator of its own"));

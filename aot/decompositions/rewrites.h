@@ -12,15 +12,16 @@
 //   logical_and_, abs_, ..., cov, polar, block_diag, index_reduce -> composed_ops.h
 //   grid_sampler, affine_grid, max_unpool -> gathers, scatters (sampling_ops.h)
 //   cdist, pdist, weight_norm, renorm -> norms (distance_ops.h)
-//   scatter_reduce, masked_scatter, one_hot -> scatter_ops.h
+//   scatter_reduce, masked_scatter, one_hot, histc, segment_reduce -> scatter_ops.h
 //   _upsample_*2d_aa                -> matrix products (resize_ops.h)
 //   fractional_max_pool             -> gathers (pooling_ops.h)
+//   special_*_polynomial_*          -> recurrences (polynomial_ops.h)
 //   _linalg_check_errors            -> an assertion (linalg_ops.h)
 //   _fft_*                          -> matrix products (fourier_ops.h)
 //   ctc_loss, multi_margin_loss, multilabel_margin_loss -> loss_ops.h
 //   ops of symbolic numbers         -> ops of tensors (number_ops.h)
 //   equal                           -> a constant where it does not depend on data
-//   dropout, bernoulli, rand, ...   -> cotan::random_uniform and arithmetic
+//   dropout, bernoulli, rand, multinomial, ... -> cotan::random_uniform and arithmetic
 //
 // cotan::random_uniform(Tensor state, SymInt[] size, int slice) -> Tensor is the only random op: f32 in [0, 1)
 // from base/philox.h, where `state` is i64[2] {seed, offset} and `slice` is the op's first block among the

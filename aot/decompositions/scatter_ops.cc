@@ -14,16 +14,23 @@
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/eq.h>
 #include <ATen/ops/floor_divide.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ge.h>
 #include <ATen/ops/index_select.h>
+#include <ATen/ops/le.h>
+#include <ATen/ops/logical_and.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/prod.h>
+#include <ATen/ops/searchsorted.h>
 #include <ATen/ops/slice_scatter.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/StringUtil.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -145,6 +152,65 @@ at::Tensor OneHot(const at::Tensor& self, int64_t num_classes) {
   return at::eq(self.unsqueeze(-1), at::arange(num_classes, at::TensorOptions(at::kLong))).to(at::kLong);
 }
 
+// Counts the elements in each of `bins` equal ranges between min and max, or between the extremes of the data if both
+// are equal. Elements outside, NaN included, do not count.
+at::Tensor Histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max) {
+  TORCH_CHECK(bins > 0, "histc expects bins > 0, but got ", bins);
+  TORCH_CHECK(self.is_floating_point(), "histc expects a floating point dtype, but got ", self.scalar_type());
+  const at::Tensor x = self.detach().flatten();
+  if (x.numel() == 0) return at::zeros({bins}, x.options());
+  at::Tensor low = at::full({}, min, x.options()), high = at::full({}, max, x.options());
+  if (min.toDouble() == max.toDouble()) {
+    const at::Tensor least = at::amin(x), most = at::amax(x);
+    const at::Tensor widen = at::eq(least, most).to(x.scalar_type());
+    low = least - widen;
+    high = most + widen;
+  }
+  const at::Tensor inside = at::logical_and(at::ge(x, low), at::le(x, high));
+  const at::Tensor place = at::where(inside, (x - low) / (high - low) * bins, at::Scalar(0));
+  const at::Tensor index = at::clamp(place.to(at::kLong), 0, bins - 1);
+  return at::zeros({bins}, x.options()).scatter_add(0, index, inside.to(x.scalar_type()));
+}
+
+// Returns the end of each segment.
+at::Tensor EndsOf(const std::optional<at::Tensor>& lengths, const std::optional<at::Tensor>& offsets) {
+  TORCH_CHECK(lengths.has_value() || offsets.has_value(), "segment_reduce needs lengths or offsets");
+  return lengths.has_value() ? at::cumsum(*lengths, 0) : offsets->slice(0, 1);
+}
+
+// Computes segment_reduce along the first dimension: rows are scattered to their segments.
+at::Tensor SegmentReduce(const at::Tensor& data, std::string_view reduce, const std::optional<at::Tensor>& lengths,
+                         const std::optional<at::Tensor>& indices, const std::optional<at::Tensor>& offsets,
+                         int64_t axis, bool unsafe, const std::optional<at::Scalar>& initial) {
+  const bool along_first = axis == 0 && !indices.has_value() && (!lengths.has_value() || lengths->dim() == 1) &&
+                           (!offsets.has_value() || offsets->dim() == 1);
+  if (!along_first) {
+    CurrentRecorder()->ReportUnsupported("aten.segment_reduce.default", "segments are those of dimension 0 only");
+    return data;
+  }
+  const at::Tensor ends = EndsOf(lengths, offsets);
+  const int64_t rows = data.size(0);
+  const at::Tensor row = at::arange(rows, at::TensorOptions(at::kLong));
+  const at::Tensor segment = at::clamp(at::searchsorted(ends, row, /*out_int32=*/false, /*right=*/true), 0,
+                                       std::max<int64_t>(ends.size(0) - 1, 0));
+  std::vector<int64_t> sizes = data.sizes().vec();
+  std::vector<int64_t> ones(sizes.size(), 1);
+  ones[0] = rows;
+  const at::Tensor index = segment.view(ones).expand(sizes);
+  sizes[0] = ends.size(0);
+  const bool adds = reduce == "sum" || reduce == "mean";
+  const std::string kind = adds ? "sum" : reduce == "prod" ? "prod" : reduce == "max" ? "amax" : "amin";
+  TORCH_CHECK(adds || reduce == "prod" || reduce == "max" || reduce == "min", "unsupported segment_reduce '",
+              std::string(reduce), "'");
+  const at::Scalar identity = adds ? at::Scalar(0) : Identity(kind, data.scalar_type());
+  const at::Tensor start = at::full(sizes, initial.value_or(identity), data.options());
+  const at::Tensor reduced = ScatterReduce(start, 0, index, data, kind, /*include_self=*/true);
+  if (reduce != "mean") return reduced;
+  const at::Tensor count = Arrivals(start, 0, index).to(data.scalar_type());
+  // The mean of an empty segment is NaN, or the initial value.
+  return initial.has_value() ? at::where(count > 0, reduced / at::clamp(count, 1), start) : reduced / count;
+}
+
 }  // namespace
 
 void AddScatterRewrites(torch::Library& library) {
@@ -152,6 +218,8 @@ void AddScatterRewrites(torch::Library& library) {
   library.impl("masked_scatter", MaskedScatter);
   library.impl("masked_scatter_", MaskedScatterInPlace);
   library.impl("one_hot", OneHot);
+  library.impl("histc", Histc);
+  library.impl("segment_reduce", SegmentReduce);
 }
 
 }  // namespace cotan::aot

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Rewrites of scatters that reduce or depend on a mask, and of one_hot; see rewrites.h.
+// Rewrites of scatters that reduce or depend on a mask, of one_hot, histc and segment_reduce; see rewrites.h.
 #ifndef COTAN_AOT_DECOMPOSITIONS_SCATTER_OPS_H_
 #define COTAN_AOT_DECOMPOSITIONS_SCATTER_OPS_H_
 
@@ -10,8 +10,8 @@ class Library;
 
 namespace cotan::aot {
 
-// Adds the rewrites of scatter_reduce, masked_scatter, masked_scatter_ and one_hot to a library for
-// kRewriteKey.
+// Adds the rewrites of scatter_reduce, masked_scatter, masked_scatter_, one_hot, histc and segment_reduce to a library
+// for kRewriteKey.
 void AddScatterRewrites(torch::Library& library);
 
 }  // namespace cotan::aot

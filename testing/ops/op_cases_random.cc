@@ -30,6 +30,11 @@ void AddDraws(std::vector<OpCase>& cases) {
   cases.push_back({"uniform_.default", {T({3, 4}), V(-1.0), V(2.0), None()}});
   cases.push_back({"normal_.default", {T({3, 4}), V(1.0), V(2.0), None()}});
   cases.push_back({"exponential_.default", {T({3, 4}), V(0.5), None()}});
+  cases.push_back({"log_normal_.default", {T({3, 4}), V(0.5), V(0.25), None()}});
+  cases.push_back({"cauchy_.default", {T({3, 4}), V(0.5), V(2.0), None()}});
+  cases.push_back({"geometric_.default", {T({3, 4}), V(0.3), None()}});
+  cases.push_back({"multinomial.default", {Positive({3, 4}), V(2), V(false), None()}});
+  cases.push_back({"multinomial.default", {Positive({4}), V(9), V(true), None()}});
   cases.push_back({"normal.float_float", {V(1.0), V(2.0), Ints({3, 4}), None(), Dtype(), None(), None(), None()}});
   cases.push_back({"normal.Tensor_float", {T({3, 4}), V(2.0), None()}});
   cases.push_back({"normal.float_Tensor", {V(1.0), Positive({3, 4}), None()}});

@@ -48,6 +48,15 @@ void AddScatterReductions(std::vector<OpCase>& cases) {
     }
     cases.push_back({"scatter_reduce.two", {T({4, 5}), V(0), Index({6, 3}, 4), T({7, 4}), Text(reduce), V(true)}});
   }
+  for (const char* reduce : {"sum", "mean", "max", "min", "prod"}) {
+    const auto segments = [&](const Arg& lengths, const Arg& offsets, const Arg& initial) {
+      cases.push_back(
+          {"segment_reduce.default", {T({6, 3}), Text(reduce), lengths, None(), offsets, V(0), V(false), initial}});
+    };
+    segments(Longs({2, 1, 3}), None(), None());
+    segments(Longs({4, 0, 2}), None(), Num(0.25));
+    segments(None(), Longs({0, 3, 6}), None());
+  }
 }
 
 void AddTransforms(std::vector<OpCase>& cases) {
@@ -207,7 +216,22 @@ std::vector<OpCase> RewrittenCases() {
       {"max_unpool2d.default", {T({2, 3, 2, 2}), places, Ints({4, 4})}},
       {"max_unpool3d.default", {T({2, 1, 2, 2}), depths, Ints({2, 4, 4}), Ints({1, 2, 2}), Ints({0, 0, 0})}},
       {"one_hot.default", {Index({2, 3}, 5), V(5)}},
+      {"histc.default", {T({40, 5}), V(7), Num(-1), Num(1.5)}},
+      {"histc.default", {T({40, 5}), V(4), Num(0), Num(0)}},
       {"repeat.default", {T({2, 3}), Ints({2, 1, 2})}},
+      {"special_chebyshev_polynomial_t.n_scalar", {T({3, 4}), V(5)}},
+      {"special_chebyshev_polynomial_t.n_scalar", {T({3, 4}), V(-1)}},
+      {"special_chebyshev_polynomial_u.n_scalar", {T({3, 4}), V(1)}},
+      {"special_chebyshev_polynomial_v.n_scalar", {T({3, 4}), V(4)}},
+      {"special_chebyshev_polynomial_w.n_scalar", {T({3, 4}), V(7)}},
+      {"special_shifted_chebyshev_polynomial_t.n_scalar", {T({3, 4}), V(3)}},
+      {"special_shifted_chebyshev_polynomial_u.n_scalar", {T({3, 4}), V(2)}},
+      {"special_shifted_chebyshev_polynomial_v.n_scalar", {T({3, 4}), V(5)}},
+      {"special_shifted_chebyshev_polynomial_w.n_scalar", {T({3, 4}), V(0)}},
+      {"special_hermite_polynomial_h.n_scalar", {T({3, 4}), V(4)}},
+      {"special_hermite_polynomial_he.n_scalar", {T({3, 4}), V(6)}},
+      {"special_laguerre_polynomial_l.n_scalar", {T({3, 4}), V(5)}},
+      {"special_legendre_polynomial_p.n_scalar", {T({3, 4}), V(6)}},
       {"resize_.default", {T({4, 6}), Ints({2, 5}), None()}},
       {"sym_is_contiguous.default", {T({4, 6}), V(0)}},
       {"sym_numel.default", {T({4, 6})}},
