@@ -13,9 +13,9 @@
 #include "examples/chars/sizes.h"
 #include "examples/chars/text.h"
 #include "examples/chars/writer.h"
-#include "examples/common/interrupt.h"
 #include "examples/common/paths.h"
-#include "examples/common/progress.h"
+#include "runtime/training/interrupt.h"
+#include "runtime/training/progress.h"
 
 ABSL_FLAG(std::string, text, "", "text file to learn from; eleven sonnets if empty");
 ABSL_FLAG(int64_t, steps, 600, "training steps, those of a resumed run included");
@@ -31,7 +31,7 @@ ABSL_FLAG(std::string, artifact, "", "compiled model; the one built with this pr
 namespace cotan::chars {
 namespace {
 
-using examples::Interrupted;
+using training::Interrupted;
 
 absl::Status CheckFlags() {
   if (absl::GetFlag(FLAGS_resume) && absl::GetFlag(FLAGS_checkpoint).empty()) {
@@ -51,7 +51,7 @@ absl::StatusOr<std::string> FileOr(const std::string& user_path, const char* arg
 absl::Status TrainSteps(Writer& writer, absl::string_view text, int64_t first, int64_t end) {
   if (first >= end) return absl::OkStatus();
   constexpr double kDecay = 0.95;  // of the running mean that the bar shows
-  examples::ProgressBar bar(stdout, "training", end);
+  training::ProgressBar bar(stdout, "training", end);
   double mean = 0;
   std::string note;
   for (int64_t step = first; step < end && !Interrupted(); ++step) {
@@ -77,7 +77,7 @@ absl::Status Run(const char* argv0) {
     COTAN_RETURN_IF_ERROR(writer.session().LoadCheckpoint(checkpoint));
   }
   absl::PrintF("%d bytes of text, %d sequences of %d bytes in a step\n", text.size(), kBatch, kContext);
-  examples::CatchInterrupts();
+  training::CatchInterrupts();
   COTAN_ASSIGN_OR_RETURN(const int64_t step, writer.StepsDone());
   COTAN_RETURN_IF_ERROR(TrainSteps(writer, text, step, absl::GetFlag(FLAGS_steps)));
   if (!checkpoint.empty()) {

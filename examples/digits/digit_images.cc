@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "base/philox.h"
@@ -123,16 +122,6 @@ DigitImages DrawDigits(int64_t count, uint64_t seed) {
     DrawDigit(static_cast<int>(digit), random, &images.pixels[static_cast<size_t>(i * kPixels)]);
   }
   return images;
-}
-
-std::vector<int64_t> ShuffledOrder(int64_t count, uint64_t seed, uint64_t epoch) {
-  std::vector<int64_t> order(static_cast<size_t>(count));
-  std::iota(order.begin(), order.end(), int64_t{0});
-  Random random(seed, epoch << 40);
-  for (size_t i = order.size(); i > 1; --i) {
-    std::swap(order[i - 1], order[random.Below(static_cast<uint32_t>(i))]);
-  }
-  return order;
 }
 
 void FillBatch(const DigitImages& images, absl::Span<const int64_t> order, absl::Span<float> inputs,

@@ -26,9 +26,6 @@ struct DigitImages {
 // the first n of them do not depend on `count`.
 DigitImages DrawDigits(int64_t count, uint64_t seed);
 
-// Returns a random order of [0, count) that depends only on `seed` and `epoch`.
-std::vector<int64_t> ShuffledOrder(int64_t count, uint64_t seed, uint64_t epoch);
-
 // Writes the images at `order`, normalized to mean about 0 and standard deviation about 1, and
 // their labels. `inputs` has order.size() * kPixels elements, `labels` has order.size().
 void FillBatch(const DigitImages& images, absl::Span<const int64_t> order, absl::Span<float> inputs,

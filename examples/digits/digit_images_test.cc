@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 
 #include "examples/digits/fonts.h"
@@ -63,16 +62,6 @@ TEST(DrawDigitsTest, EveryImageHasInkAndBackground) {
     EXPECT_GT(std::count_if(begin, begin + kPixels, [](uint8_t p) { return p > 130; }), 15) << i;
     EXPECT_GT(std::count_if(begin, begin + kPixels, [](uint8_t p) { return p < 60; }), 400) << i;
   }
-}
-
-TEST(ShuffledOrderTest, IsAPermutationOfItsOwnForEachEpoch) {
-  std::vector<int64_t> all(100);
-  std::iota(all.begin(), all.end(), 0);
-  const auto first = ShuffledOrder(100, 5, 0), second = ShuffledOrder(100, 5, 1);
-  EXPECT_THAT(first, ::testing::UnorderedElementsAreArray(all));
-  EXPECT_THAT(second, ::testing::UnorderedElementsAreArray(all));
-  EXPECT_NE(first, second);
-  EXPECT_EQ(first, ShuffledOrder(100, 5, 0));
 }
 
 TEST(FillBatchTest, ScalesPixelsAndTakesLabelsInOrder) {

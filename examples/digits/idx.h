@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads IDX files, the format of MNIST.
+// Reads the digits of MNIST, which are IDX files (runtime/training/idx_dataset.h).
 #ifndef COTAN_EXAMPLES_DIGITS_IDX_H_
 #define COTAN_EXAMPLES_DIGITS_IDX_H_
 
@@ -11,12 +11,9 @@
 
 namespace cotan::digits {
 
-// Reads a pair of IDX files: unsigned bytes, images of 28 x 28 pixels and one
-// label for each.
-// NotFound: a file does not exist. Every message names the file.
-// InvalidArgument: compressed, of another kind or size than said above, longer
-// or shorter than its header says, a label above 9, other counts in the two
-// files, or no image at all.
+// Reads a pair of IDX files: unsigned bytes, images of 28 x 28 pixels and one label for each.
+// InvalidArgument: a file is of another kind or size than said above, a label is above 9, the counts of the two
+// files differ, or there is not one image. Other errors of training::ReadIdx(). Every message names the file.
 absl::StatusOr<DigitImages> ReadIdx(const std::string& images_path, const std::string& labels_path);
 
 struct Mnist {

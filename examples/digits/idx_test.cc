@@ -69,17 +69,18 @@ TEST_F(IdxTest, EveryTruncationIsRefused) {
 }
 
 TEST_F(IdxTest, TrailingBytesAreRefused) {
-  EXPECT_THAT(Read(images_ + "x", labels_).message(), HasSubstr("1569 follow"));
+  EXPECT_THAT(Read(images_ + "x", labels_).message(), HasSubstr("1569 bytes follow"));
 }
 
 TEST_F(IdxTest, OtherFileIsRefused) {
   EXPECT_THAT(Read("GIF89a and some more bytes", labels_).message(), HasSubstr("47494638"));
-  EXPECT_THAT(Read(labels_, images_).message(), HasSubstr("not an IDX file"));
+  EXPECT_THAT(Read(labels_, images_).message(), HasSubstr("images has u8[2]; expected u8[images,28,28]"));
+  EXPECT_THAT(Read(images_, images_).message(), HasSubstr("labels has u8[2,28,28]; expected u8[labels]"));
 }
 
 TEST_F(IdxTest, OtherImageSizeIsRefused) {
   const std::string wide = Header(3, {1, 28, 32}) + std::string(28 * 32, 'a');
-  EXPECT_THAT(Read(wide, labels_).message(), HasSubstr("dimension 2 is 32"));
+  EXPECT_THAT(Read(wide, labels_).message(), HasSubstr("u8[1,28,32]; expected u8[images,28,28]"));
 }
 
 TEST_F(IdxTest, CountsMustAgree) {

@@ -11,11 +11,11 @@
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "examples/common/backend.h"
-#include "examples/common/interrupt.h"
 #include "examples/common/paths.h"
-#include "examples/common/progress.h"
 #include "examples/digits/idx.h"
 #include "examples/digits/trainer.h"
+#include "runtime/training/interrupt.h"
+#include "runtime/training/progress.h"
 
 ABSL_FLAG(std::string, data, "",
           "folder with the four MNIST files, unpacked; without it the program draws digits itself");
@@ -31,7 +31,7 @@ ABSL_FLAG(std::string, artifact, "", "compiled model; the one built with this pr
 namespace cotan::digits {
 namespace {
 
-using examples::Interrupted;
+using training::Interrupted;
 
 absl::StatusOr<Mnist> LoadData() {
   if (const std::string folder = absl::GetFlag(FLAGS_data); !folder.empty()) {
@@ -85,7 +85,7 @@ class Progress {
 absl::StatusOr<int64_t> TrainEpoch(Trainer& trainer, const DigitImages& images, int64_t step) {
   const int64_t steps = Trainer::StepsPerEpoch(images);
   const int64_t epoch = step / steps;
-  examples::ProgressBar bar(stdout, absl::StrCat("epoch ", epoch + 1), steps);
+  training::ProgressBar bar(stdout, absl::StrCat("epoch ", epoch + 1), steps);
   Progress progress;
   while (step < (epoch + 1) * steps && !Interrupted()) {
     COTAN_ASSIGN_OR_RETURN(const StepResult result, trainer.Train(images, step++));
@@ -130,7 +130,7 @@ absl::Status Run(const char* argv0) {
   COTAN_ASSIGN_OR_RETURN(const int64_t step, trainer.StepsDone());
   absl::PrintF("%d images to train on in batches of %d, %d held out, starting at step %d\n", data.train.count(), kBatch,
                data.held_out.count(), step);
-  examples::CatchInterrupts();
+  training::CatchInterrupts();
   COTAN_RETURN_IF_ERROR(TrainEpochs(trainer, data.train, step, checkpoint));
   if (Interrupted()) return absl::CancelledError("interrupted");
   COTAN_ASSIGN_OR_RETURN(const Score score, trainer.Evaluate(data.held_out));

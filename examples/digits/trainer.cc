@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "runtime/training/shuffle.h"
 
 namespace cotan::digits {
 
@@ -32,7 +33,7 @@ absl::StatusOr<Trainer> Trainer::Create(const std::string& artifact, const Train
 absl::StatusOr<StepResult> Trainer::Train(const DigitImages& images, int64_t step) {
   const int64_t epoch = step / StepsPerEpoch(images);
   if (epoch != order_epoch_) {
-    order_ = ShuffledOrder(images.count(), options_.data_seed, static_cast<uint64_t>(epoch));
+    order_ = training::ShuffledOrder(images.count(), options_.data_seed, static_cast<uint64_t>(epoch));
     order_epoch_ = epoch;
   }
   const int64_t batch = step % StepsPerEpoch(images);

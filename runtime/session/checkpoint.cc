@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -98,7 +99,8 @@ absl::StatusOr<std::vector<StateValue>> Match(const Program& program, const Safe
   }
   std::vector<std::string> unexpected;
   for (const SafetensorsEntry& entry : file.tensors) {
-    if (by_name.contains(entry.name)) unexpected.push_back(absl::CEscape(entry.name));
+    const bool is_addition = absl::StartsWith(entry.name, kCheckpointAdditionPrefix);
+    if (by_name.contains(entry.name) && !is_addition) unexpected.push_back(absl::CEscape(entry.name));
   }
   if (missing.empty() && unexpected.empty() && mismatched.empty()) return values;
   std::string message = "a checkpoint of another model";
@@ -106,6 +108,18 @@ absl::StatusOr<std::vector<StateValue>> Match(const Program& program, const Safe
   if (!unexpected.empty()) absl::StrAppend(&message, "; unexpected: ", Listed(unexpected));
   if (!mismatched.empty()) absl::StrAppend(&message, "; of another type: ", Listed(mismatched));
   return absl::InvalidArgumentError(message);
+}
+
+absl::Status CheckAdditions(const SafetensorsFile& additions, const Program& program) {
+  const auto check = [&program](const std::string& name) {
+    if (absl::StartsWith(name, kCheckpointAdditionPrefix) && !program.FindState(name).ok()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("the addition '", name,
+                                                   "' of a checkpoint: its name does not begin with '",
+                                                   kCheckpointAdditionPrefix, "', or is that of a state"));
+  };
+  for (const SafetensorsEntry& entry : additions.tensors) COTAN_RETURN_IF_ERROR(check(entry.name));
+  for (const auto& pair : additions.metadata) COTAN_RETURN_IF_ERROR(check(pair.first));
+  return absl::OkStatus();
 }
 
 absl::Status LoadBytes(absl::string_view bytes, StateStore& states) {
@@ -117,7 +131,9 @@ absl::Status LoadBytes(absl::string_view bytes, StateStore& states) {
 
 }  // namespace
 
-absl::Status SaveCheckpoint(const StateStore& states, const std::string& path, FileSystem& files) {
+absl::Status SaveCheckpoint(const StateStore& states, const std::string& path, FileSystem& files,
+                            const SafetensorsFile& additions) {
+  COTAN_RETURN_IF_ERROR(CheckAdditions(additions, states.program()));
   std::vector<Tensor> tensors;  // own the bytes
   SafetensorsFile file;
   for (int index : PersistentStates(states.program())) {
@@ -126,6 +142,7 @@ absl::Status SaveCheckpoint(const StateStore& states, const std::string& path, F
     file.tensors.push_back({states.program().state(index).name(), tensor.dtype(), tensor.layout().sizes, bytes});
     tensors.push_back(std::move(tensor));
   }
+  file.tensors.insert(file.tensors.end(), additions.tensors.begin(), additions.tensors.end());
   // Tensors with wide elements come first, so that each tensor is aligned in the file.
   std::stable_sort(file.tensors.begin(), file.tensors.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
     return ByteSize(a.dtype) > ByteSize(b.dtype);
@@ -134,6 +151,7 @@ absl::Status SaveCheckpoint(const StateStore& states, const std::string& path, F
   for (const SafetensorsEntry& entry : file.tensors) crc = Crc32c(entry.bytes, crc);
   file.metadata = {{std::string(kVersionKey), absl::StrCat(kCheckpointVersion)},
                    {std::string(kChecksumKey), absl::StrCat(crc)}};
+  file.metadata.insert(file.metadata.end(), additions.metadata.begin(), additions.metadata.end());
   COTAN_ASSIGN_OR_RETURN(const std::string header, SafetensorsHeader(file));
   std::vector<absl::string_view> pieces = {header};
   for (const SafetensorsEntry& entry : file.tensors) pieces.push_back(entry.bytes);

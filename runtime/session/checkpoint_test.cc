@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -110,6 +111,33 @@ TEST(CheckpointTest, ResumingEqualsNeverStopping) {
   ASSERT_EQ(status, 0);
   resumed.resize(static_cast<size_t>(size));
   EXPECT_EQ(resumed, Bytes(whole));
+}
+
+TEST(CheckpointTest, AdditionsAreStoredAndIgnored) {
+  const std::string path = TestPath("additions.safetensors");
+  Session session = NewSession();
+  const StateStore& states = SessionCoreOf(session)->states();
+  SafetensorsFile additions;
+  const std::string bytes(8, '\x07');
+  additions.tensors.push_back({"cotan.test", DType::kInt64, {}, bytes});
+  additions.metadata.push_back({"cotan.note", "text"});
+  ASSERT_TRUE(SaveCheckpoint(states, path, SystemFiles(), additions).ok());
+  const absl::Status loaded = session.LoadCheckpoint(path);
+  EXPECT_TRUE(loaded.ok()) << loaded;
+  const std::string written = ReadAll(path);
+  const absl::StatusOr<SafetensorsFile> file = ParseSafetensors(written);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto is_test = [](const SafetensorsEntry& entry) { return entry.name == "cotan.test"; };
+  const auto found = std::find_if(file->tensors.begin(), file->tensors.end(), is_test);
+  ASSERT_NE(found, file->tensors.end());
+  EXPECT_EQ(found->bytes, bytes);
+  EXPECT_EQ(file->metadata.back(), (std::pair<std::string, std::string>("cotan.note", "text")));
+
+  additions.tensors[0].name = "weight";
+  const absl::Status refused = SaveCheckpoint(states, path, SystemFiles(), additions);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("the addition 'weight'"));
+  EXPECT_EQ(ReadAll(path), written);
 }
 
 TEST(CheckpointTest, HoldsEveryPersistentStateByName) {

@@ -446,6 +446,7 @@ absl::StatusOr<PlanSummary> Session::Summary(MethodHandle method) const {
   COTAN_ASSIGN_OR_RETURN(const Plan* const plan, impl_->LastPlan(method));
   return PlanSummary{.arena_bytes = plan->arena_bytes,
                      .peak_bytes = plan->peak_bytes,
+                     .host_bytes = plan->host_bytes,
                      .num_steps = static_cast<int>(plan->steps.size()),
                      .stats = plan->stats};
 }

@@ -59,6 +59,7 @@ struct MethodHandle {
 struct PlanSummary {
   int64_t arena_bytes = 0;  // the session's arena is as large as the largest
   int64_t peak_bytes = 0;   // most bytes of it alive at one step
+  int64_t host_bytes = 0;   // of values that the plan keeps in host memory beside the device's arena
   int num_steps = 0;
   ScheduleStats stats;
 };

@@ -27,7 +27,16 @@ absl::Status SessionCore::Begin(Executable& executable) {
     ++generation_;
     COTAN_ASSIGN_OR_RETURN(arena_, Storage::Allocate(*target_.device, static_cast<size_t>(bytes)));
   }
-  executable.Bind({.arena = arena_->data(), .states = states_.addresses()}, generation_);
+  const auto host_bytes = static_cast<size_t>(executable.plan().host_bytes);
+  if (host_bytes > (host_arena_ == nullptr ? 0 : host_arena_->bytes())) {
+    host_arena_ = nullptr;
+    ++generation_;
+    COTAN_ASSIGN_OR_RETURN(host_arena_, Storage::AllocatePinned(*target_.device->pinned_memory(), host_bytes));
+  }
+  executable.Bind({.arena = arena_->data(),
+                   .host_arena = host_arena_ == nullptr ? nullptr : host_arena_->data(),
+                   .states = states_.addresses()},
+                  generation_);
   return absl::OkStatus();
 }
 

@@ -40,9 +40,9 @@ class SessionCore {
   const StateStore& states() const { return states_; }
   TensorOps& ops() { return ops_; }
 
-  // Begins a call: binds the executable to the states and to the arena, which grows to the size that the plan
+  // Begins a call: binds the executable to the states and to the arenas, which grow to the size that the plan
   // needs.
-  // ResourceExhausted: the device has not enough memory.
+  // ResourceExhausted: the device or the host has not enough memory.
   absl::Status Begin(Executable& executable);
   int64_t arena_bytes() const { return arena_ == nullptr ? 0 : static_cast<int64_t>(arena_->bytes()); }
 
@@ -76,7 +76,8 @@ class SessionCore {
   TensorOps ops_;
   std::vector<Variable> variables_;  // by state; lazily created
   std::shared_ptr<Storage> arena_;
-  uint64_t generation_ = 1;  // identifies the addresses that executables are bound to
+  std::shared_ptr<Storage> host_arena_;  // in the device's pinned memory; null: no plan needs one
+  uint64_t generation_ = 1;              // identifies the addresses that executables are bound to
   int num_plans_made_ = 0;
 };
 

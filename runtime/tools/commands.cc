@@ -25,6 +25,10 @@
 #include "runtime/tools/command_line.h"
 #include "runtime/tools/inspect.h"
 #include "runtime/tools/references.h"
+#include "runtime/tools/run_process.h"
+#include "runtime/tools/trace.h"
+#include "runtime/tools/train.h"
+#include "runtime/tools/train_options.h"
 #include "runtime/tools/verify.h"
 
 namespace cotan::tools {
@@ -155,6 +159,10 @@ struct Command {
   absl::Status (*run)(const Context& context);
 };
 
+absl::Status TrainCommand(const Context& context) {
+  return Train(context.line, context.path, context.options, context.out);
+}
+
 constexpr Command kCommands[] = {
     {"inspect", InspectCommand},
     {"verify", VerifyCommand},
@@ -173,7 +181,10 @@ absl::string_view Usage() {
          "  run       calls a method with its recorded arguments and prints the results;\n"
          "            --method=NAME --steps=N --threads=N --checkpoint=IN --save=OUT (safetensors)\n"
          "            --numbers=INPUT=NUMBER,...: other numbers for inputs that are numbers\n"
-         "All but inspect: --device=cpu (the default) or --device=cuda\n";
+         "  adapters  writes the LoRA adapters to --out=FOLDER, with the names of PEFT; --merge: the model with the\n"
+         "            adapters added to its weights; --checkpoint=IN: values of this checkpoint\n"
+         "  train     trains on a data set, with checkpoints; cotan train --help\n"
+         "bench, run, verify, adapters, train: --device=cpu (the default) or --device=cuda\n";
 }
 
 absl::Status RunCommand(absl::Span<const char* const> arguments, OpenBackend open_backend, std::ostream& out) {
