@@ -64,6 +64,22 @@ def cotan_libraries():
         ],
     )
     system_library(
+        name = "libpng",
+        build_file = Label("//third_party/libpng:system.BUILD"),
+        debian_package = "libpng-dev",
+        headers = [
+            "png.h",
+            "pngconf.h",
+            "pnglibconf.h",
+        ],
+    )
+    system_library(
+        name = "turbojpeg",
+        build_file = Label("//third_party/turbojpeg:system.BUILD"),
+        debian_package = "libturbojpeg0-dev",
+        headers = ["turbojpeg.h"],
+    )
+    system_library(
         name = "openssl",
         build_file = Label("//third_party/openssl:system.BUILD"),
         debian_package = "libssl-dev",
