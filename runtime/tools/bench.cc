@@ -2,6 +2,8 @@
 
 #include "runtime/tools/bench.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -23,10 +25,29 @@ double MicrosecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
+// Times the steps of `calls` calls.
+absl::StatusOr<TracedMethod> Trace(Session& session, MethodHandle method, absl::Span<const Tensor> arguments,
+                                   absl::Span<Tensor> results, int calls) {
+  const auto nanoseconds_since = [](Clock::time_point start) {
+    return static_cast<int64_t>(std::chrono::nanoseconds(Clock::now() - start).count());
+  };
+  TracedMethod traced;
+  COTAN_ASSIGN_OR_RETURN(traced.names, session.StepNames(method));
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < calls; ++i) {
+    TracedCall call = {.start_ns = nanoseconds_since(start)};
+    COTAN_RETURN_IF_ERROR(session.RunTimed(method, arguments, results, call.step_ns));
+    call.duration_ns = nanoseconds_since(start) - call.start_ns;
+    traced.calls.push_back(std::move(call));
+  }
+  return traced;
+}
+
 }  // namespace
 
-absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& method, int steps, bool profile,
+absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& method, const BenchOptions& bench_options,
                                   const SessionOptions& options) {
+  const int steps = bench_options.steps;
   const Clock::time_point start = Clock::now();
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(path, RecordedRuns::kMap));
   COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, options));
@@ -54,8 +75,13 @@ absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& me
   result.min_us = times.front();
   COTAN_ASSIGN_OR_RETURN(result.plan, session.Summary(handle));
   result.state_bytes = session.state_bytes();
-  if (profile) {
+  if (bench_options.profile) {
     COTAN_ASSIGN_OR_RETURN(result.profile, Profile(session, handle, arguments, absl::MakeSpan(results), steps));
+  }
+  if (bench_options.traced_calls > 0) {
+    COTAN_ASSIGN_OR_RETURN(result.trace,
+                           Trace(session, handle, arguments, absl::MakeSpan(results), bench_options.traced_calls));
+    result.trace.method = method;
   }
   return result;
 }
@@ -81,6 +107,12 @@ std::string BenchText(const BenchResult& result) {
       result.method, result.median_us, result.min_us, result.steps, result.plan.num_steps, result.first_step_ms,
       result.plan.arena_bytes, result.plan.peak_bytes, result.state_bytes, result.plan.stats.updates_in_place,
       result.plan.stats.update_copies);
+}
+
+std::string ResidentText() {
+  struct rusage usage = {};
+  if (::getrusage(RUSAGE_SELF, &usage) != 0) return "";
+  return absl::StrFormat("resident memory: %.1f MiB at most\n", static_cast<double>(usage.ru_maxrss) / 1024);
 }
 
 }  // namespace cotan::tools

@@ -23,7 +23,10 @@
 #include "runtime/tools/adapters.h"
 #include "runtime/tools/bench.h"
 #include "runtime/tools/command_line.h"
+#include "runtime/tools/diff.h"
 #include "runtime/tools/inspect.h"
+#include "runtime/tools/inspect_html.h"
+#include "runtime/tools/reduce.h"
 #include "runtime/tools/references.h"
 #include "runtime/tools/run_process.h"
 #include "runtime/tools/trace.h"
@@ -53,6 +56,18 @@ struct Context {
   SessionOptions options;
   std::ostream& out;
 };
+
+absl::Status WriteHtml(const Context& context, const Program& program) {
+  const std::string path = context.line.Text("html", "");
+  if (path.empty()) return absl::InvalidArgumentError("give --html=FILE");
+  std::map<std::string, std::vector<ProfiledStep>> profile;
+  if (context.line.Has("profile")) {
+    COTAN_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(context.line.Text("profile", "")));
+    COTAN_ASSIGN_OR_RETURN(profile, ParseProfile(file.bytes()));
+  }
+  COTAN_ASSIGN_OR_RETURN(const std::string page, InspectHtml(program, context.path, profile));
+  return WriteFileAtomically(path, {page});
+}
 
 absl::Status InspectCommand(const Context& context) {
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path));
@@ -90,7 +105,19 @@ absl::Status BenchCommand(const Context& context) {
     profile += ProfileLines(method, result.profile);
     traces.push_back(std::move(result.trace));
   }
-  return absl::OkStatus();
+  context.out << ResidentText();
+  const std::string profile_path = context.line.Text("profile", "");
+  if (!profile_path.empty()) COTAN_RETURN_IF_ERROR(WriteFileAtomically(profile_path, {profile}));
+  if (trace_path.empty()) return absl::OkStatus();
+  return WriteFileAtomically(trace_path, {TraceText(*program, traces)});
+}
+
+absl::Status DiffCommand(const Context& context) {
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> a, Program::Load(context.path));
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> b, Program::Load(context.line.words()[2]));
+  const std::string text = DiffText(*a, *b);
+  context.out << text;
+  return text.empty() ? absl::OkStatus() : absl::AbortedError("the artifacts differ");
 }
 
 void PrintTensor(const std::string& name, const Tensor& tensor, std::ostream& out) {
@@ -154,6 +181,41 @@ absl::Status RunMethod(const Context& context) {
   return context.line.Has("save") ? session.SaveCheckpoint(context.line.Text("save", "")) : absl::OkStatus();
 }
 
+absl::Status AdaptersCommand(const Context& context) {
+  const std::string folder = context.line.Text("out", "");
+  if (folder.empty()) return absl::InvalidArgumentError("give --out=FOLDER, which exists");
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path));
+  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, context.options));
+  if (context.line.Has("checkpoint")) {
+    COTAN_RETURN_IF_ERROR(session.LoadCheckpoint(context.line.Text("checkpoint", "")));
+  }
+  return context.line.Has("merge") ? SaveMerged(session, folder) : SaveAdapters(session, folder);
+}
+
+// Replaces "{}" in the words after "--" by the candidate's file.
+absl::Status ReduceCommand(const Context& context) {
+  const std::string out = context.line.Text("out", "");
+  if (out.empty() || context.rest.empty()) {
+    return absl::InvalidArgumentError("expected `cotan reduce FILE.cotan --out=FILE -- COMMAND {}`");
+  }
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path, RecordedRuns::kMap));
+  const std::string candidate = absl::StrCat(out, ".candidate");
+  std::vector<std::string> words;
+  for (const std::string& word : context.rest) words.push_back(absl::StrReplaceAll(word, {{"{}", candidate}}));
+  const auto fails = [&](absl::string_view bytes) -> absl::StatusOr<bool> {
+    COTAN_RETURN_IF_ERROR(WriteFileAtomically(candidate, {bytes}));
+    COTAN_ASSIGN_OR_RETURN(const int status, RunProcess(words));
+    return status != 0;
+  };
+  const std::string first = program->artifact().methods().empty() ? "" : program->method(0).name();
+  absl::StatusOr<Reduction> reduction = Reduce(*program, context.line.Text("method", first), fails);
+  std::remove(candidate.c_str());
+  COTAN_RETURN_IF_ERROR(reduction.status());
+  context.out << out << ": " << reduction->num_ops << " ops, " << reduction->bytes.size() << " bytes, after "
+              << reduction->candidates << " candidates\n";
+  return WriteFileAtomically(out, {reduction->bytes});
+}
+
 struct Command {
   absl::string_view name;
   absl::Status (*run)(const Context& context);
@@ -164,20 +226,20 @@ absl::Status TrainCommand(const Context& context) {
 }
 
 constexpr Command kCommands[] = {
-    {"inspect", InspectCommand},
-    {"verify", VerifyCommand},
-    {"bench", BenchCommand},
-    {"run", RunMethod},
+    {"inspect", InspectCommand},   {"verify", VerifyCommand}, {"bench", BenchCommand}, {"run", RunMethod},
+    {"adapters", AdaptersCommand}, {"train", TrainCommand},   {"diff", DiffCommand},   {"reduce", ReduceCommand},
 };
 
 }  // namespace
 
 absl::string_view Usage() {
   return "usage: cotan COMMAND FILE.cotan [options]\n"
-         "  inspect   methods, signatures, metadata, states, ops; --program: the text of each method\n"
+         "  inspect   methods, signatures, metadata, states, ops; --program: the text of each method;\n"
+         "            --html=FILE: a page with graph, memory and steps; --profile=FILE of bench: with times\n"
          "  verify    replays the recorded runs on this device; a line for each result\n"
          "  bench     time per call of each method with a recorded run;\n"
-         "            --method=NAME --steps=N --threads=N; --profile: the most expensive steps, minimum over N runs\n"
+         "            --method=NAME --steps=N --threads=N; --profile: the most expensive steps, minimum over N runs;\n"
+         "            --profile=FILE: all of them, for inspect --html; --trace=FILE: three calls, for ui.perfetto.dev\n"
          "  run       calls a method with its recorded arguments and prints the results;\n"
          "            --method=NAME --steps=N --threads=N --checkpoint=IN --save=OUT (safetensors)\n"
          "            --numbers=INPUT=NUMBER,...: other numbers for inputs that are numbers\n"
@@ -188,8 +250,18 @@ absl::string_view Usage() {
 }
 
 absl::Status RunCommand(absl::Span<const char* const> arguments, OpenBackend open_backend, std::ostream& out) {
-  COTAN_ASSIGN_OR_RETURN(CommandLine line, CommandLine::Parse(arguments, kOptions));
-  if (line.words().size() != 2) {
+  const auto end = std::find(arguments.begin(), arguments.end(), absl::string_view("--"));
+  const bool is_train = !arguments.empty() && absl::string_view(arguments[0]) == "train";
+  COTAN_ASSIGN_OR_RETURN(CommandLine line,
+                         CommandLine::Parse(arguments.first(static_cast<size_t>(end - arguments.begin())),
+                                            is_train ? TrainOptionNames() : kOptions));
+  if (line.Has("help")) {
+    out << TrainUsage();
+    return absl::OkStatus();
+  }
+  const std::vector<std::string> rest(end == arguments.end() ? end : end + 1, arguments.end());
+  const bool is_diff = !line.words().empty() && line.words()[0] == "diff";
+  if (line.words().size() != (is_diff ? 3 : 2)) {
     return absl::InvalidArgumentError(absl::StrCat("expected a command and a file\n", Usage()));
   }
   COTAN_ASSIGN_OR_RETURN(const int threads, line.Number("threads", 0, 1));
@@ -207,6 +279,13 @@ absl::Status RunCommand(absl::Span<const char* const> arguments, OpenBackend ope
     if (command.name == name) return command.run({line, path, rest, options, out});
   }
   return absl::InvalidArgumentError(absl::StrCat("unknown command '", name, "'\n", Usage()));
+}
+
+int ExitStatus(absl::Span<const char* const> arguments, const absl::Status& status) {
+  if (status.ok()) return 0;
+  if (absl::IsCancelled(status)) return 130;  // as a shell reports SIGINT
+  const bool is_diff = !arguments.empty() && absl::string_view(arguments[0]) == "diff";
+  return is_diff && !absl::IsAborted(status) ? 2 : 1;
 }
 
 }  // namespace cotan::tools

@@ -33,9 +33,13 @@ using OpenBackend = absl::FunctionRef<absl::StatusOr<Backend>(absl::string_view 
 // Runs the command named by the first argument (argv without the program's name) on the backend that --device names
 // and writes its output to `out`.
 // InvalidArgument: there is no such command, or the options are invalid.
-// Aborted: `verify` found differences.
+// Aborted: `verify` or `diff` found differences.
 // Errors of `open_backend`, Program and Session.
 absl::Status RunCommand(absl::Span<const char* const> arguments, OpenBackend open_backend, std::ostream& out);
+
+// Returns the exit status of the process: 0 after success, else 1; as diff(1), `diff` has 1 for artifacts that differ
+// and 2 for errors.
+int ExitStatus(absl::Span<const char* const> arguments, const absl::Status& status);
 
 }  // namespace cotan::tools
 

@@ -265,6 +265,39 @@ TEST(CommandsTest, RunGoesOnFromACheckpoint) {
   EXPECT_EQ(last, whole.text.substr(whole.text.rfind("loss")));
 }
 
+TEST(CommandsTest, TrainLearnsFromATableAndContinues) {
+  std::string table = "a,b,c,sum,difference\n";
+  for (int i = 0; i < 24; ++i) {
+    const double a = i % 3, b = i % 4, c = i % 5;
+    absl::StrAppend(&table, a, ",", b, ",", c, ",", a + b, ",", b - c, "\n");
+  }
+  const std::string folder = ::testing::TempDir();
+  ASSERT_TRUE(WriteFileAtomically(folder + "/table.csv", {table}).ok());
+  const std::string path = WriteModel("trained");
+  const auto train = [&](std::vector<std::string> options) {
+    std::vector<std::string> arguments = {"train",      path,        "--data=" + folder + "/table.csv",
+                                          "--lr=0.02",  "--batch=8", "--targets=sum,difference",
+                                          "--threads=1"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return RunTool(arguments);
+  };
+  const Outcome whole = train({"--epochs=60", "--held_out=0.25", "--save=" + folder + "/whole"});
+  ASSERT_TRUE(whole.status.ok()) << whole.status;
+  EXPECT_THAT(whole.text, HasSubstr("18 examples in batches of 8, 6 held out; step 0 of 180\n"));
+  EXPECT_THAT(whole.text, HasSubstr("epoch 60: loss 0.0"));
+  EXPECT_THAT(whole.text, HasSubstr("step 180: held-out mse 0.0"));
+  const std::string checkpoint = "--checkpoint=" + folder + "/part";
+  ASSERT_TRUE(train({"--epochs=20", "--held_out=0.25", checkpoint}).status.ok());
+  const Outcome rest = train({"--epochs=60", "--held_out=0.25", checkpoint, "--resume", "--save=" + folder + "/parts"});
+  ASSERT_TRUE(rest.status.ok()) << rest.status;
+  EXPECT_THAT(rest.text, HasSubstr("step 60 of 180"));
+  EXPECT_EQ(MappedFile::Open(folder + "/parts")->bytes(), MappedFile::Open(folder + "/whole")->bytes());
+
+  EXPECT_THAT(RunTool({"train", "--help"}).text, HasSubstr("usage: cotan train FILE.cotan"));
+  EXPECT_THAT(std::string(train({"--epochs=0"}).status.message()), HasSubstr("--epochs=0"));
+  EXPECT_THAT(std::string(train({"--numbers=1"}).status.message()), HasSubstr("unknown option --numbers"));
+}
+
 TEST(CommandsTest, MistakesAreExplained) {
   EXPECT_THAT(std::string(RunTool({"inspect"}).status.message()), HasSubstr("usage: cotan"));
   EXPECT_THAT(std::string(RunTool({"explain", "x"}).status.message()), HasSubstr("unknown command 'explain'"));

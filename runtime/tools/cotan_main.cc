@@ -47,5 +47,5 @@ int main(int argc, char** argv) {
   const absl::Status status = cotan::tools::RunCommand(arguments, Open, std::cout);
   if (status.ok()) return 0;
   std::cerr << "cotan: " << status.message() << "\n";
-  return 1;
+  return cotan::tools::ExitStatus(arguments, status);
 }

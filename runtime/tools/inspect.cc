@@ -112,12 +112,22 @@ std::string StructureText(const Method& method) {
   return absl::StrCat(text_of("arguments", signature->in_spec), text_of("results", signature->out_spec));
 }
 
+// Returns how many saved values wait on the host beside a GPU; "" if none does.
+std::string HostText(const Method& method) {
+  int count = 0;
+  for (int i = method.outputs_size() - static_cast<int>(method.num_saved()); i < method.outputs_size(); ++i) {
+    count += method.values(static_cast<int>(method.outputs(i))).on_host() ? 1 : 0;
+  }
+  return count == 0 ? "" : absl::StrCat(", ", count, " of them on the host");
+}
+
 std::string MethodSummary(const Program& program, const Method& method) {
   std::string text = absl::StrCat("\n", SignatureText(program, method), "\n", OpsText(method), EffectsText(method),
                                   UpdatesText(program, method));
   if (!method.rng_blocks().empty()) absl::StrAppend(&text, "  random blocks per call: ", method.rng_blocks(), "\n");
   if (!method.backward_method().empty()) {
-    absl::StrAppend(&text, "  backward: ", method.backward_method(), ", ", method.num_saved(), " saved values\n");
+    absl::StrAppend(&text, "  backward: ", method.backward_method(), ", ", method.num_saved(), " saved values",
+                    HostText(method), "\n");
   }
   if (!method.backward_refusal().empty()) {
     absl::StrAppend(&text, "  no backward: ", method.backward_refusal(), "\n");

@@ -6,7 +6,11 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "base/status_macros.h"
 
 namespace cotan::tools {
@@ -43,6 +47,39 @@ std::string ProfileText(absl::Span<const ProfiledStep> steps, size_t rows) {
                           step.name);
   }
   return text;
+}
+
+std::string ProfileLines(absl::string_view method, absl::Span<const ProfiledStep> steps) {
+  const auto plain = [](absl::string_view text) {
+    return absl::StrReplaceAll(text, {{"\t", " "}, {"\n", " "}, {"\r", " "}});
+  };
+  std::string text;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    absl::StrAppendFormat(&text, "%s\t%d\t%.3f\t%s\n", plain(method), i, steps[i].min_us, plain(steps[i].name));
+  }
+  return text;
+}
+
+absl::StatusOr<std::map<std::string, std::vector<ProfiledStep>>> ParseProfile(absl::string_view text) {
+  std::map<std::string, std::vector<ProfiledStep>> methods;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    ++number;
+    const std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits('\t', 3));
+    ProfiledStep step;
+    size_t index = 0;
+    if (fields.size() == 4 && absl::SimpleAtoi(fields[1], &index) && absl::SimpleAtod(fields[2], &step.min_us)) {
+      std::vector<ProfiledStep>& steps = methods[std::string(fields[0])];
+      if (index == steps.size() && step.min_us >= 0) {
+        step.name = std::string(fields[3]);
+        steps.push_back(std::move(step));
+        continue;
+      }
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("line ", number, " of the profile is not a step in the form of `cotan bench --profile=FILE`"));
+  }
+  return methods;
 }
 
 }  // namespace cotan::tools
