@@ -415,11 +415,15 @@ class ExprKernel final : public Kernel {
 }  // namespace
 }  // namespace expr
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeExprWith(const KernelRequest& request, const ExprOptions& options) {
+absl::StatusOr<std::unique_ptr<Kernel>> MakeExprOn(const KernelRequest& request, const expr::TileOps& ops,
+                                                   double ns_per_thread) {
   COTAN_ASSIGN_OR_RETURN(const ExprProgram program, ResolveExpr(request));
-  const expr::TileOps& ops = options.ops != nullptr ? *options.ops : expr::BestTileOps();
   COTAN_ASSIGN_OR_RETURN(expr::Plan plan, expr::CompilePlan(program, request, ops));
-  return std::make_unique<expr::ExprKernel>(std::move(plan), request.threads, options.ns_per_thread, ops);
+  return std::make_unique<expr::ExprKernel>(std::move(plan), request.threads, ns_per_thread, ops);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeExprWith(const KernelRequest& request, const ExprOptions& options) {
+  return MakeExprOn(request, options.ops != nullptr ? *options.ops : expr::BestTileOps(), options.ns_per_thread);
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeExpr(const KernelRequest& request) {

@@ -30,6 +30,11 @@ struct ExprOptions {
 // Makes the kernel of MakeExpr() with other inner loops or another threading threshold.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeExprWith(const KernelRequest& request, const ExprOptions& options);
 
+// Makes the kernel of MakeExpr() with the inner loops `ops`, which outlive it. References no others, so that a binary
+// need not link them. Each loop that ExprNeeds (expr_needs.h) has for the op is in `ops`.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeExprOn(const KernelRequest& request, const expr::TileOps& ops,
+                                                   double ns_per_thread = ExprOptions{}.ns_per_thread);
+
 // Registers MakeExpr() for every dtype that expressions support.
 // AlreadyExists: `registry` already has a CPU kernel for expr.
 absl::Status RegisterExprKernels(KernelRegistry& registry);

@@ -37,7 +37,7 @@ void CastLoop(void* out, const void* a, const void*, const void*, int64_t n) {
 }
 
 template <typename From>
-TileFn FindCastFrom(DType to) {
+constexpr TileFn FindCastFrom(DType to) {
   switch (to) {
     case DType::kBool:
       return CastLoop<Bool, From>;
@@ -60,7 +60,7 @@ TileFn FindCastFrom(DType to) {
   }
 }
 
-TileFn FindCast(DType from, DType to) {
+constexpr TileFn FindCast(DType from, DType to) {
   switch (from) {
     case DType::kBool:
     case DType::kUInt8:
@@ -147,7 +147,7 @@ void Store(void* to, const void* from, int64_t rows, int64_t cols, int64_t row_s
   }
 }
 
-CopyFn FindLoad(DType dtype) {
+constexpr CopyFn FindLoad(DType dtype) {
   switch (dtype) {
     case DType::kBFloat16:
       return Load<BFloat16Load, uint16_t>;
@@ -171,7 +171,7 @@ CopyFn FindLoad(DType dtype) {
   }
 }
 
-CopyFn FindStore(DType dtype) {
+constexpr CopyFn FindStore(DType dtype) {
   switch (dtype) {
     case DType::kBFloat16:
       return Store<BFloat16Store, float>;

@@ -12,14 +12,8 @@ namespace {
 std::vector<const TileOps*> FindRunnable() {
   std::vector<const TileOps*> runnable = {&GenericTileOps()};
 #ifdef __x86_64__
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
-    runnable.push_back(&Avx2TileOps());
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512vl")) {
-      runnable.push_back(&Avx512TileOps());
-    }
-  }
+  if (BestIsa() >= Isa::kAvx2) runnable.push_back(&Avx2TileOps());
+  if (BestIsa() >= Isa::kAvx512) runnable.push_back(&Avx512TileOps());
 #endif
   return runnable;
 }

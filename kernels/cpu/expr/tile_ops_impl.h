@@ -123,7 +123,7 @@ struct RoundToFloat8E5m2Fn {
   static float Do(float x) { return RoundToFloat8E5m2(x); }
 };
 
-TileFn FindRound(DType dtype) {
+constexpr TileFn FindRound(DType dtype) {
   if (dtype == DType::kBFloat16) return Map1<RoundToBFloat16Fn, float>;
   if (dtype == DType::kFloat16) return Map1<RoundToFloat16Fn, float>;
   if (dtype == DType::kFloat8E4m3fn) return Map1<RoundToFloat8E4m3fnFn, float>;
@@ -132,10 +132,11 @@ TileFn FindRound(DType dtype) {
 }
 
 // --- Lookup ----------------------------------------------------------------
+// Lookups are constexpr so that selected_tile_ops.h can link single loops.
 
 // Forms with one scalar operand exist for the common float functions.
 template <typename Fn, typename T>
-TileFn Find2(int scalars) {
+constexpr TileFn Find2(int scalars) {
   if (scalars == 0) return Map2<Fn, T, 0>;
   if constexpr (kIsFloat<T>) {
     if (scalars == 1) return Map2<Fn, T, 1>;
@@ -145,7 +146,7 @@ TileFn Find2(int scalars) {
 }
 
 template <Contraction kContraction, typename T>
-TileFn FindContraction(int scalars) {
+constexpr TileFn FindContraction(int scalars) {
   switch (scalars) {
     case 0:
       return Contract<kContraction, T, false, false>;
@@ -161,7 +162,7 @@ TileFn FindContraction(int scalars) {
 }
 
 template <typename T>
-TileFn FindContraction(Contraction contraction, int scalars) {
+constexpr TileFn FindContraction(Contraction contraction, int scalars) {
   switch (contraction) {
     case Contraction::kNone:
       return nullptr;
@@ -175,7 +176,7 @@ TileFn FindContraction(Contraction contraction, int scalars) {
   return nullptr;
 }
 
-TileFn FindContraction(Contraction contraction, DType dtype, int scalars) {
+constexpr TileFn FindContraction(Contraction contraction, DType dtype, int scalars) {
   if (dtype == DType::kFloat32) return FindContraction<float>(contraction, scalars);
   if (dtype == DType::kFloat64) return FindContraction<double>(contraction, scalars);
   return nullptr;
@@ -183,7 +184,7 @@ TileFn FindContraction(Contraction contraction, DType dtype, int scalars) {
 
 // Comparisons and min/max of any type.
 template <typename T>
-TileFn FindOrder(ScalarFn fn, int scalars) {
+constexpr TileFn FindOrder(ScalarFn fn, int scalars) {
   switch (fn) {
     case FN_EQ:
       return Find2<EqFn, T>(scalars);
@@ -202,7 +203,7 @@ TileFn FindOrder(ScalarFn fn, int scalars) {
   }
 }
 
-TileFn FindBool(ScalarFn fn, int scalars) {
+constexpr TileFn FindBool(ScalarFn fn, int scalars) {
   if (scalars != 0) return nullptr;
   switch (fn) {
     case FN_LOGICAL_NOT:
@@ -222,7 +223,7 @@ TileFn FindBool(ScalarFn fn, int scalars) {
 }
 
 template <typename T>
-TileFn FindTranscendental(ScalarFn fn) {
+constexpr TileFn FindTranscendental(ScalarFn fn) {
   switch (fn) {
     case FN_EXP:
       return Map1<ExpFn, T>;
@@ -276,7 +277,7 @@ TileFn FindTranscendental(ScalarFn fn) {
 }
 
 template <typename T>
-TileFn FindFloat1(ScalarFn fn) {
+constexpr TileFn FindFloat1(ScalarFn fn) {
   switch (fn) {
     case FN_NEG:
       return Map1<NegFn, T>;
@@ -310,7 +311,7 @@ TileFn FindFloat1(ScalarFn fn) {
 }
 
 template <typename T>
-TileFn FindFloat2(ScalarFn fn, int scalars) {
+constexpr TileFn FindFloat2(ScalarFn fn, int scalars) {
   switch (fn) {
     case FN_ADD:
       return Find2<AddFn, T>(scalars);
@@ -352,7 +353,7 @@ TileFn FindFloat2(ScalarFn fn, int scalars) {
 }
 
 template <typename T>
-TileFn FindInteger(ScalarFn fn, int scalars) {
+constexpr TileFn FindInteger(ScalarFn fn, int scalars) {
   if (scalars != 0) return nullptr;
   switch (fn) {
     case FN_NEG:
@@ -396,7 +397,7 @@ TileFn FindInteger(ScalarFn fn, int scalars) {
   }
 }
 
-TileFn FindSelect(DType dtype, int scalars) {
+constexpr TileFn FindSelect(DType dtype, int scalars) {
   const bool f32 = dtype == DType::kFloat32;
   switch (dtype) {
     case DType::kBool:
@@ -415,7 +416,7 @@ TileFn FindSelect(DType dtype, int scalars) {
   }
 }
 
-TileFn Find(ScalarFn fn, DType dtype, int scalars) {
+constexpr TileFn Find(ScalarFn fn, DType dtype, int scalars) {
   if (fn == FN_SELECT) return FindSelect(dtype, scalars);
   switch (dtype) {
     case DType::kBool:
@@ -445,7 +446,7 @@ TileFn Find(ScalarFn fn, DType dtype, int scalars) {
   }
 }
 
-TileOps MakeTileOps(const char* name) {
+[[maybe_unused]] TileOps MakeTileOps(const char* name) {
   return {name, Find, FindContraction, FindCast, FindRound, FindLoad, FindStore, FindReduce, Random};
 }
 

@@ -5,14 +5,25 @@
 #ifndef COTAN_KERNELS_CPU_EXPR_TILE_OPS_ISA_H_
 #define COTAN_KERNELS_CPU_EXPR_TILE_OPS_ISA_H_
 
+#include <cstdint>
+
 #include "kernels/cpu/expr/tile_ops.h"
 
 namespace cotan::cpu::expr {
 
+// Instruction sets, each including those before it.
+enum class Isa : uint8_t {
+  kGeneric,
+  kAvx2,    // with FMA and F16C
+  kAvx512,  // with F, BW, DQ and VL
+};
+// Returns the last one that this processor supports.
+Isa BestIsa();
+
 const TileOps& GenericTileOps();
 #ifdef __x86_64__
-const TileOps& Avx2TileOps();    // with FMA and F16C
-const TileOps& Avx512TileOps();  // with F, BW, DQ and VL
+const TileOps& Avx2TileOps();
+const TileOps& Avx512TileOps();
 #endif
 
 }  // namespace cotan::cpu::expr

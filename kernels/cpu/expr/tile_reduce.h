@@ -190,13 +190,13 @@ void ReduceFinish(void* out, const void* total, int64_t width) {
 }
 
 template <typename Op>
-ReduceFns MakeReduce() {
+constexpr ReduceFns MakeReduce() {
   return {sizeof(typename Op::Total), ReduceInit<Op>,  ReduceRows<Op>, ReduceCols<Op>,
           ReduceCombine<Op>,          ReduceFinish<Op>};
 }
 
 template <typename T>
-ReduceFns FindReduceOf(ScalarFn fn) {
+constexpr ReduceFns FindReduceOf(ScalarFn fn) {
   switch (fn) {
     case FN_REDUCE_PROD:
       return MakeReduce<ProdOf<T>>();
@@ -209,7 +209,7 @@ ReduceFns FindReduceOf(ScalarFn fn) {
   }
 }
 
-ReduceFns FindReduce(ScalarFn fn, DType dtype) {
+constexpr ReduceFns FindReduce(ScalarFn fn, DType dtype) {
   switch (dtype) {
     case DType::kBool:
       return fn == FN_REDUCE_SUM || fn == FN_REDUCE_MAX ? MakeReduce<AnyOf>() : MakeReduce<AllOf>();

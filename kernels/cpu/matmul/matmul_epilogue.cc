@@ -16,6 +16,11 @@
 namespace cotan::cpu {
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmulEpilogue(const KernelRequest& request, KernelFactory product) {
+  return MakeMatmulEpilogueWith(request, product, MakeExpr);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmulEpilogueWith(const KernelRequest& request, KernelFactory product,
+                                                               KernelFactory expr) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   COTAN_ASSIGN_OR_RETURN(const MatmulParts parts, TakeApartMatmul(request));
   COTAN_ASSIGN_OR_RETURN(const ExprProgram program, ResolveExpr(parts.Epilogue(request)));
@@ -25,7 +30,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmulEpilogue(const KernelRequest& 
   const Slot values = pipeline->AddScratch(static_cast<size_t>(NumElements(spec.layout.sizes)) * ByteSize(spec.dtype));
   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> whole, product(parts.Product(request)));
   pipeline->Add(std::move(whole), {Slot::Input(0), Slot::Input(1)}, {values});
-  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> epilogue, MakeExpr(parts.Epilogue(request)));
+  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> epilogue, expr(parts.Epilogue(request)));
   std::vector<Slot> inputs = {values};
   for (size_t i = 2; i < request.inputs.size(); ++i) inputs.push_back(Slot::Input(i));
   std::vector<Slot> outputs;

@@ -18,6 +18,10 @@ namespace cotan::cpu {
 // InvalidArgument: from CheckOp(). Unimplemented: from `product`.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmulEpilogue(const KernelRequest& request, KernelFactory product);
 
+// Makes the kernel of MakeMatmulEpilogue() with `expr` in place of MakeExpr(). Errors of `expr`, too.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmulEpilogueWith(const KernelRequest& request, KernelFactory product,
+                                                               KernelFactory expr);
+
 }  // namespace cotan::cpu
 
 #endif  // COTAN_KERNELS_CPU_MATMUL_MATMUL_EPILOGUE_H_

@@ -21,6 +21,20 @@ namespace {
 
 size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+template <typename T>
+inline constexpr DType kDTypeOf = DType::kFloat32;
+template <>
+inline constexpr DType kDTypeOf<double> = DType::kFloat64;
+template <>
+inline constexpr DType kDTypeOf<int32_t> = DType::kInt32;
+template <>
+inline constexpr DType kDTypeOf<int64_t> = DType::kInt64;
+
+absl::Status WrongDType(absl::string_view op, DType dtype, DType expected) {
+  return absl::UnimplementedError(
+      absl::StrCat(op, ": dtype ", DTypeName(dtype), " is not supported; expected ", DTypeName(expected)));
+}
+
 // A batched product; threads share the matrices of the batch and blocks of their rows.
 template <typename T>
 class ProductKernel final : public Kernel {
@@ -80,6 +94,13 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& geomet
       return absl::UnimplementedError(
           absl::StrCat("matmul: dtype ", DTypeName(dtype), " is not supported; expected f32, f64, i32 or i64"));
   }
+}
+
+template <typename T>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeProductOf(const MatmulGeometry& geometry, Addend addend, DType dtype,
+                                                      int threads) {
+  if (dtype != kDTypeOf<T>) return WrongDType("matmul", dtype, kDTypeOf<T>);
+  return std::make_unique<ProductKernel<T>>(geometry, addend == Addend::kInOutput, threads);
 }
 
 // Sizes of a convolution on row-major operands, always with three spatial dimensions.
@@ -238,6 +259,16 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeImageKernel(DType dtype, const Convo
       absl::StrCat("convolution: dtype ", DTypeName(dtype), " is not supported; expected f32 or f64"));
 }
 
+template <typename T>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeImageKernelOf(DType dtype, const ConvolutionProblem& problem, int threads) {
+  if (dtype != kDTypeOf<T>) return WrongDType("convolution", dtype, kDTypeOf<T>);
+  return std::make_unique<ImageKernel<T>>(ImageGeometry(problem), problem.product, threads);
+}
+
+// Makes the kernel of a convolution on row-major operands.
+using ImageFactory = absl::StatusOr<std::unique_ptr<Kernel>> (*)(DType dtype, const ConvolutionProblem& problem,
+                                                                 int threads);
+
 // Returns a slot with the operand in row-major order.
 Slot BringRowMajor(const ConvolutionOperand& operand, size_t element, int threads, Pipeline& pipeline) {
   const StridedLayout& layout = operand.layout;
@@ -248,14 +279,7 @@ Slot BringRowMajor(const ConvolutionOperand& operand, size_t element, int thread
   return dense;
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Kernel>> MakePortableMatmul(const KernelRequest& request) {
-  if (request.op.matmul().has_epilogue()) return MakeMatmulEpilogue(request, MakePortableMatmul);
-  return MakeMatmulSteps(request, {MakeProduct, /*takes_bias=*/false});
-}
-
-absl::StatusOr<std::unique_ptr<Kernel>> MakePortableConvolution(const KernelRequest& request) {
+absl::StatusOr<std::unique_ptr<Kernel>> MakeConvolution(const KernelRequest& request, ImageFactory factory) {
   COTAN_ASSIGN_OR_RETURN(const ConvolutionProblem problem, DescribeConvolution(request));
   const DType dtype = request.outputs[0].dtype;
   const size_t element = ByteSize(dtype);
@@ -276,7 +300,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePortableConvolution(const KernelRequ
     const Slot first =
         BringRowMajor(is_forward || is_weights ? problem.source : problem.destination, element, threads, *pipeline);
     const Slot second = BringRowMajor(is_weights ? problem.destination : problem.weights, element, threads, *pipeline);
-    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, MakeImageKernel(dtype, problem, threads));
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, factory(dtype, problem, threads));
     pipeline->Add(std::move(kernel), {first, second}, {output});
   }
   if (problem.bias) {
@@ -289,5 +313,32 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePortableConvolution(const KernelRequ
   }
   return pipeline;
 }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakePortableMatmul(const KernelRequest& request) {
+  if (request.op.matmul().has_epilogue()) return MakeMatmulEpilogue(request, MakePortableMatmul);
+  return MakeMatmulSteps(request, {MakeProduct, /*takes_bias=*/false});
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakePortableConvolution(const KernelRequest& request) {
+  return MakeConvolution(request, MakeImageKernel);
+}
+
+template <typename T>
+absl::StatusOr<std::unique_ptr<Kernel>> MakePortableProductOf(const KernelRequest& request) {
+  return MakeMatmulSteps(request, {MakeProductOf<T>, /*takes_bias=*/false});
+}
+template absl::StatusOr<std::unique_ptr<Kernel>> MakePortableProductOf<float>(const KernelRequest& request);
+template absl::StatusOr<std::unique_ptr<Kernel>> MakePortableProductOf<double>(const KernelRequest& request);
+template absl::StatusOr<std::unique_ptr<Kernel>> MakePortableProductOf<int32_t>(const KernelRequest& request);
+template absl::StatusOr<std::unique_ptr<Kernel>> MakePortableProductOf<int64_t>(const KernelRequest& request);
+
+template <typename T>
+absl::StatusOr<std::unique_ptr<Kernel>> MakePortableConvolutionOf(const KernelRequest& request) {
+  return MakeConvolution(request, MakeImageKernelOf<T>);
+}
+template absl::StatusOr<std::unique_ptr<Kernel>> MakePortableConvolutionOf<float>(const KernelRequest& request);
+template absl::StatusOr<std::unique_ptr<Kernel>> MakePortableConvolutionOf<double>(const KernelRequest& request);
 
 }  // namespace cotan::cpu

@@ -19,6 +19,15 @@ namespace cotan::cpu {
 absl::StatusOr<std::unique_ptr<Kernel>> MakePortableMatmul(const KernelRequest& request);
 absl::StatusOr<std::unique_ptr<Kernel>> MakePortableConvolution(const KernelRequest& request);
 
+// Factories of the same kernels for one dtype, T: a matmul without epilogue (float, double, int32_t, int64_t), and the
+// convolution ops (float, double). Each references the code of its dtype only, so that a binary need not link the rest.
+//
+// InvalidArgument: from CheckOp(). Unimplemented: the op has another dtype.
+template <typename T>
+absl::StatusOr<std::unique_ptr<Kernel>> MakePortableProductOf(const KernelRequest& request);
+template <typename T>
+absl::StatusOr<std::unique_ptr<Kernel>> MakePortableConvolutionOf(const KernelRequest& request);
+
 }  // namespace cotan::cpu
 
 #endif  // COTAN_KERNELS_CPU_PORTABLE_PORTABLE_H_

@@ -1,0 +1,38 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: sizes_test.sh TABLE PROGRAM...
+# The table of sizes is true: each program has a row with its size, stripped, and the libraries that it needs.
+set -euo pipefail
+table=$1
+shift
+stripped=$TEST_TMPDIR/stripped
+allowed_percent=2
+failed=0
+
+# Prints the libraries that a program needs, besides the dynamic linker.
+libraries() {
+  local names
+  names=$(readelf --dynamic "$1" | sed --quiet 's/.*NEEDED.*\[\(lib[^]]*\)\.so.*/\1/p' | sort | paste --serial --delimiters=' ')
+  echo "${names:-none}"
+}
+
+for program in "$@"; do
+  name=//${program%/*}:${program##*/}
+  strip -o "$stripped" "$program"
+  bytes=$(stat --dereference --format=%s "$stripped")
+  needed=$(libraries "$program")
+  if [[ ${program##*/} != train ]] && grep --extended-regexp --quiet 'libdnnl|libgomp|OpenCL' <<< "$needed"; then
+    echo "FAILED: $name needs $needed"
+    failed=1
+  fi
+  row=$(grep --fixed-strings "| \`$name\` |" "$table" || true)
+  recorded=$(cut --delimiter='|' --fields=4 <<< "$row" | tr --delete ' ,')
+  difference=$((${recorded:-0} > bytes ? recorded - bytes : bytes - ${recorded:-0}))
+  if ((difference * 100 > bytes * allowed_percent)) || [[ $(cut --delimiter='|' --fields=5 <<< "$row") != " $needed " ]]; then
+    profile=$(cut --delimiter='|' --fields=2 <<< "$row")
+    echo "FAILED: the row of $name in docs/sizes.md must be"
+    printf "|%s| \`%s\` | %'d | %s |\n" "${profile:- ... }" "$name" "$bytes" "$needed"
+    failed=1
+  fi
+done
+exit "$failed"
