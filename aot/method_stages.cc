@@ -15,6 +15,7 @@
 #include "aot/lowering/complex/complex.h"
 #include "aot/lowering/lower.h"
 #include "aot/lowering/op_table.h"
+#include "aot/memory/repeat_dequantization.h"
 #include "aot/orders.h"
 #include "aot/partitioner/forward_only.h"
 #include "aot/partitioner/partition.h"
@@ -34,22 +35,34 @@ constexpr absl::string_view kApplyOptimizer = "apply_optimizer";
 
 // --- saved values --------------------------------------------------------------------
 
-// Cuts a joint graph, and packs the saved values if there are saved-tensor hooks.
-absl::StatusOr<Partitioned> CutAndPack(const Graph& joint, const CompileOptions& options) {
-  COTAN_ASSIGN_OR_RETURN(Partitioned parts, Partition(joint, PartitionOptionsOf(options)));
-  const SavedTensorHooks& hooks = options.saved_tensor_hooks;
-  if (!hooks.is_set()) return parts;
+// Packs the saved values of a function or of a block, if there are saved-tensor hooks.
+absl::Status Pack(const Compilation& compilation, bool is_block, Partitioned& parts) {
+  const SavedTensorHooks& hooks = compilation.options.saved_tensor_hooks;
+  if (!hooks.is_set()) return absl::OkStatus();
   const PairTracer trace = [&hooks](const TensorType& type, const std::string& name) {
     return TracePair(hooks, type, name);
   };
-  COTAN_RETURN_IF_ERROR(PackSavedValues({hooks.filter, hooks.min_elements}, trace, parts));
+  PackedSelection selection{
+      .filter = hooks.filter, .min_elements = hooks.min_elements, .on_host = hooks.on_host, .is_block = is_block};
+  if (compilation.blocks != nullptr) {
+    selection.is_saved_by_block = [&compilation](const Node& call, size_t output) {
+      return compilation.blocks->IsSavedByBlock(call, output);
+    };
+  }
+  return PackSavedValues(selection, trace, parts);
+}
+
+// Cuts a joint graph, and packs the saved values if there are saved-tensor hooks.
+absl::StatusOr<Partitioned> CutAndPack(const Graph& joint, const Compilation& compilation) {
+  COTAN_ASSIGN_OR_RETURN(Partitioned parts, Partition(joint, PartitionOptionsOf(compilation.options)));
+  COTAN_RETURN_IF_ERROR(Pack(compilation, /*is_block=*/false, parts));
   return parts;
 }
 
 // Packs the values that live from the forward to the backward of a joint graph.
-absl::Status PackInside(MethodDraft& draft, const CompileOptions& options) {
-  if (!options.saved_tensor_hooks.is_set()) return absl::OkStatus();
-  COTAN_ASSIGN_OR_RETURN(const Partitioned parts, CutAndPack(draft.graph, options));
+absl::Status PackInside(MethodDraft& draft, const Compilation& compilation) {
+  if (!compilation.options.saved_tensor_hooks.is_set()) return absl::OkStatus();
+  COTAN_ASSIGN_OR_RETURN(const Partitioned parts, CutAndPack(draft.graph, compilation));
   draft.graph = Rejoin(draft.graph, parts);
   draft.dump.Write("saved_tensor_hooks", draft.graph);
   return absl::OkStatus();
@@ -162,6 +175,7 @@ absl::Status EmitDraft(MethodDraft& draft, const TracedProgram& traced, Compilat
   draft.graph.name = draft.name;
   compilation.artifact.AddTracedStates(traced, draft.graph);
   COTAN_ASSIGN_OR_RETURN(serialization::Method method, Emit(draft.graph, compilation.artifact.states()));
+  RepeatDequantization(method);
   method.set_name(draft.name);
   method.set_backward_method(draft.backward);
   method.set_differentiable_backward(draft.differentiable_backward);
@@ -274,21 +288,25 @@ absl::StatusOr<TracedMethod> LowerMethod(absl::string_view name, TracedProgram t
 absl::Status AddUpdates(TracedMethod& method, Compilation& compilation) {
   const std::string& name = method.drafts[0].name;
   if (name != kTrainStep && name != kAccumulate) return absl::OkStatus();
-  COTAN_RETURN_IF_ERROR(PackInside(method.drafts[0], compilation.options));
+  COTAN_RETURN_IF_ERROR(PackInside(method.drafts[0], compilation));
   COTAN_RETURN_IF_ERROR(SeedTangent(method.drafts[0].graph, compilation));
   return name == kTrainStep ? AddOptimizer(method, compilation) : AddAccumulation(method, compilation);
 }
 
-absl::Status PartitionForward(TracedMethod& method, const CompileOptions& options) {
+absl::Status PackBlockValues(const Compilation& compilation, Partitioned& block) {
+  return Pack(compilation, /*is_block=*/true, block);
+}
+
+absl::Status PartitionForward(TracedMethod& method, const Compilation& compilation) {
   MethodDraft& forward = method.drafts[0];
   const bool is_split = absl::EndsWith(forward.name, kForward);
   if (!is_split || method.traced.reference.tangents.empty()) return absl::OkStatus();
   const std::string name = BackwardName(forward.name);
-  COTAN_ASSIGN_OR_RETURN(Partitioned parts, CutAndPack(forward.graph, options));
+  COTAN_ASSIGN_OR_RETURN(Partitioned parts, CutAndPack(forward.graph, compilation));
   MethodDraft backward{.name = name,
                        .is_backward = true,
                        .graph = std::move(parts.backward),
-                       .dump = GraphDump(options.debug.dump_dir, name)};
+                       .dump = GraphDump(compilation.options.debug.dump_dir, name)};
   forward.backward = backward.name;
   forward.graph = std::move(parts.forward);
   forward.dump.Write("partition", forward.graph);

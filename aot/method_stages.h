@@ -82,7 +82,11 @@ absl::Status AddUpdates(TracedMethod& method, Compilation& compilation);
 
 // Splits kForward, or its differentiable backward of any order, into a forward and a backward if it has gradients, and
 // packs the saved values. Does nothing for other methods. Errors are those of Partition() and PackSavedValues().
-absl::Status PartitionForward(TracedMethod& method, const CompileOptions& options);
+absl::Status PartitionForward(TracedMethod& method, const Compilation& compilation);
+
+// Packs the values that a block saves for itself, if there are saved-tensor hooks. Errors are those of
+// PackSavedValues().
+absl::Status PackBlockValues(const Compilation& compilation, Partitioned& block);
 
 // Runs the passes on lowered graphs. Errors are those of Optimize() and OptimizePair().
 absl::Status OptimizeMethod(TracedMethod& method);

@@ -180,6 +180,14 @@ void MappedFile::Shrink(size_t size) {
   if (size == 0) data_ = nullptr;
 }
 
+void MappedFile::ReleasePages(absl::string_view part) const {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  const auto offset = static_cast<size_t>(part.data() - bytes().data());
+  const size_t begin = (offset + page - 1) / page * page, end = (offset + part.size()) / page * page;
+  // A hint: on an error the pages stay. The mapping is private and read-only, so that no content is lost.
+  if (begin < end) ::madvise(static_cast<char*>(data_) + begin, end - begin, MADV_DONTNEED);
+}
+
 absl::StatusOr<int> FileSystem::Create(const std::string& path) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file < 0) return SystemError("write", path, errno);

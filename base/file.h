@@ -31,6 +31,9 @@ class MappedFile {
   absl::string_view bytes() const { return {static_cast<const char*>(data_), size_}; }
   // Unmaps everything after the first `size` bytes; `size` is at most bytes().size().
   void Shrink(size_t size);
+  // Lets the system take back the memory of whole pages within `part`, a part of bytes(). They are read from the file
+  // again when they are used. Thread-safe.
+  void ReleasePages(absl::string_view part) const;
 
  private:
   MappedFile(void* data, size_t size) : data_(data), size_(size) {}

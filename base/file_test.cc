@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -54,6 +55,31 @@ TEST(FileTest, AMappingOutlivesTheFilesReplacement) {
   MappedFile moved = *std::move(old);
   EXPECT_EQ(moved.bytes(), "old");
   EXPECT_EQ(ReadAll(path), "new!");
+}
+
+// Returns the kilobytes of files that are in this process's memory.
+int64_t ResidentKilobytesOfFiles() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  int64_t kilobytes = 0;
+  while (status >> word && word != "RssFile:") {
+  }
+  status >> kilobytes;
+  return kilobytes;
+}
+
+TEST(FileTest, ReleasedPagesAreNotInMemoryUntilTheyAreUsed) {
+  const std::string path = TestPath("released");
+  const std::string content(8 << 20, 'x');
+  ASSERT_TRUE(WriteFileAtomically(path, {content}).ok());
+  absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(file->bytes(), content);
+  const int64_t before = ResidentKilobytesOfFiles();
+  file->ReleasePages(file->bytes().substr(100, 200));  // no whole page
+  file->ReleasePages(file->bytes().substr(100, 6 << 20));
+  EXPECT_LT(ResidentKilobytesOfFiles(), before - 5 * 1024);
+  EXPECT_EQ(file->bytes(), content);
 }
 
 // Returns whether the pages of `bytes` are mapped; `bytes` starts at a page.

@@ -60,6 +60,7 @@
 #include "aot/decompositions/number_ops.h"
 #include "aot/decompositions/polynomial_ops.h"
 #include "aot/decompositions/pooling_ops.h"
+#include "aot/decompositions/quantized_weights.h"
 #include "aot/decompositions/random_ops.h"
 #include "aot/decompositions/recurrent_layer.h"
 #include "aot/decompositions/recurrent_ops.h"
@@ -316,6 +317,10 @@ void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch:
   }
   try {
     if (CurrentRecorder() != nullptr && c10::InferenceMode::is_enabled()) return CallWithoutInference(op, stack);
+    if (CallQuantizedEmbedding(op, stack)) return;
+    const AdaptedCall adapted = FindAdaptedCall(op, *stack);
+    DequantizeArguments(op, stack);
+    if (adapted.adapter != nullptr) return CallAdapted(adapted, op, keys, stack);
     CallBelow(op, keys, stack);
   } catch (c10::Error& error) {
     if (call.has_value()) call->ReportIfOnlyTracingFails();

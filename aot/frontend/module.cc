@@ -10,6 +10,7 @@
 #include <torch/nn/module.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
@@ -140,11 +141,13 @@ absl::StatusOr<TraceableModule> TraceableModule::Create(const ModuleFactory& fac
       return absl::InvalidArgumentError("the module factory returned null");
     }
     COTAN_ASSIGN_OR_RETURN(result.states_, CollectStates(*result.instance_.module));
+    for (Registered& registered : RegisteredTensors(*result.instance_.module)) {
+      result.registered_.emplace_back(std::move(registered.name), std::move(registered.tensor));
+    }
   } catch (...) {
     return StatusFromCurrentException("constructing the module");
   }
-  COTAN_RETURN_IF_ERROR(Freeze(options.frozen, result.states_));
-  COTAN_RETURN_IF_ERROR(SetInitialValues(options.initial_values, result.states_));
+  COTAN_RETURN_IF_ERROR(result.Apply(options));
   return result;
 }
 
@@ -169,12 +172,12 @@ absl::StatusOr<TraceableModule> TraceableModule::FromFunction(StateFunction func
       state.requires_grad = initial.requires_grad;
       state.persistent = initial.persistent;
       state.aliases = std::move(initial.aliases);
+      result.arguments_.push_back(state.tensor);
     }
   } catch (...) {
     return StatusFromCurrentException("preparing the model");
   }
-  COTAN_RETURN_IF_ERROR(Freeze(options.frozen, result.states_));
-  COTAN_RETURN_IF_ERROR(SetInitialValues(options.initial_values, result.states_));
+  COTAN_RETURN_IF_ERROR(result.Apply(options));
   return result;
 }
 
@@ -182,25 +185,52 @@ void TraceableModule::Train(bool on) {
   if (instance_.module != nullptr) instance_.module->train(on);
 }
 
+absl::Status TraceableModule::Apply(const ModuleOptions& options) {
+  if (!options.lora.modules.empty()) {
+    try {
+      COTAN_ASSIGN_OR_RETURN(adapters_, AddLoraAdapters(options.lora, options.seed, states_));
+    } catch (...) {
+      return StatusFromCurrentException("adding adapters");
+    }
+  }
+  COTAN_RETURN_IF_ERROR(Freeze(options.frozen, states_));
+  COTAN_RETURN_IF_ERROR(SetInitialValues(options.initial_values, states_));
+  if (options.quantize.parameters.empty()) return absl::OkStatus();
+  try {
+    COTAN_ASSIGN_OR_RETURN(quantized_, QuantizeParameters(options.quantize, states_));
+  } catch (...) {
+    return StatusFromCurrentException("quantizing parameters");
+  }
+  return absl::OkStatus();
+}
+
+std::vector<at::Tensor> TraceableModule::Call(const std::vector<at::Tensor>& inputs) const {
+  if (function_ != nullptr) return function_(arguments_, inputs);
+  std::vector<at::Tensor> outputs = instance_.forward(inputs);
+  RefuseReplacedTensors();
+  return outputs;
+}
+
 TensorFunction TraceableModule::forward() const {
   return [this](const std::vector<at::Tensor>& inputs) {
-    if (function_ != nullptr) {
-      std::vector<at::Tensor> states;
-      for (const ModuleState& state : states_) states.push_back(state.tensor);
-      return function_(states, inputs);
+    std::vector<LinearAdapter> adapters = adapters_;
+    const LinearAdapterScope scope(absl::MakeSpan(adapters));
+    const QuantizedWeightScope quantized(quantized_);
+    std::vector<at::Tensor> outputs = Call(inputs);
+    for (const LinearAdapter& adapter : adapters) {
+      if (adapter.is_used) continue;
+      CurrentRecorder()->ReportUnsupported(
+          absl::StrCat("the adapter of '", adapter.layer, "'"),
+          "forward() does not multiply by its weight as a linear layer does, or does so in a repeated block. Use "
+          "patterns of lora that match other layers");
     }
-    std::vector<at::Tensor> outputs = instance_.forward(inputs);
-    RefuseReplacedTensors();
     return outputs;
   };
 }
 
 void TraceableModule::RefuseReplacedTensors() const {
   absl::flat_hash_map<absl::string_view, const at::Tensor*> tensor_of;
-  for (const ModuleState& state : states_) {
-    tensor_of.emplace(state.name, &state.tensor);
-    for (const std::string& alias : state.aliases) tensor_of.emplace(alias, &state.tensor);
-  }
+  for (const auto& [name, tensor] : registered_) tensor_of.emplace(name, &tensor);
   for (const Registered& registered : RegisteredTensors(*instance_.module)) {
     const auto found = tensor_of.find(registered.name);
     if (found != tensor_of.end() && found->second->is_same(registered.tensor)) continue;

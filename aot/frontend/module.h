@@ -16,7 +16,10 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "aot/capture/traced_function.h"
+#include "aot/decompositions/linear_adapters.h"
 #include "aot/frontend/callable.h"
+#include "aot/frontend/lora.h"
+#include "aot/frontend/quantize.h"
 #include "serialization/schema/program.pb.h"
 
 namespace cotan::aot {
@@ -32,6 +35,10 @@ struct ModuleOptions {
   std::vector<std::string> frozen = {};
   // Initial content of parameters and buffers by name. Missing names keep their initial value.
   NamedTensors initial_values = {};
+  // Low-rank adapters, which are added to the states.
+  LoraOptions lora = {};
+  // Frozen parameters that are stored as small integers.
+  QuantizeOptions quantize = {};
 };
 
 // A parameter or buffer of a model that is a function instead of a torch::nn module.
@@ -56,20 +63,23 @@ class TraceableModule {
   // Makes a module by `factory`.
   // InvalidArgument: the factory throws or returns null; a parameter or buffer was not created by
   // an op within it; a pattern of `frozen` matches no parameter; an initial value names no
-  // parameter or buffer, or has another dtype or other sizes.
+  // parameter or buffer, or has another dtype or other sizes; errors of AddLoraAdapters() and
+  // QuantizeParameters().
   static absl::StatusOr<TraceableModule> Create(const ModuleFactory& factory, const ModuleOptions& options);
 
-  // Makes a module of a function of states. It has no train mode; options.seed is not used.
+  // Makes a module of a function of states. It has no train mode; options.seed is that of adapters only.
   // InvalidArgument: two states have the same name; a pattern of `frozen` matches no parameter; an
-  // initial value names no state, or has another dtype or other sizes.
+  // initial value names no state, or has another dtype or other sizes; errors of AddLoraAdapters()
+  // and QuantizeParameters().
   static absl::StatusOr<TraceableModule> FromFunction(StateFunction function, std::vector<InitialState> states,
                                                       const ModuleOptions& options);
 
   // Returns parameters, then buffers, in the order of registration; a tied tensor once, under its
-  // first name. Of a function: as given.
+  // first name. Of a function: as given. Then those of adapters and quantized weights: see
+  // AddLoraAdapters() and QuantizeParameters().
   absl::Span<const ModuleState> states() const { return states_; }
-  // Returns the module's forward(), for Trace(). Trace() returns Unimplemented, with names, if it
-  // replaces or registers parameters or buffers. Valid as long as this object exists and is not
+  // Returns the module's forward(), for Trace(). Trace() returns Unimplemented, with names, if it replaces or registers
+  // parameters or buffers, or does not use the layer of an adapter. Valid as long as this object exists and is not
   // moved.
   TensorFunction forward() const;
   // Sets train or eval mode; no effect for a function.
@@ -77,11 +87,18 @@ class TraceableModule {
 
  private:
   TraceableModule() = default;
+  // Applies the options to the states of the model.
+  absl::Status Apply(const ModuleOptions& options);
+  std::vector<at::Tensor> Call(const std::vector<at::Tensor>& inputs) const;
   void RefuseReplacedTensors() const;
 
-  ModuleInstance instance_;  // empty for a function
-  StateFunction function_;   // null for a module
+  ModuleInstance instance_;            // empty for a function
+  StateFunction function_;             // null for a module
+  std::vector<at::Tensor> arguments_;  // states of the function
+  NamedTensors registered_;            // by the module, when it was made
   std::vector<ModuleState> states_;
+  std::vector<LinearAdapter> adapters_;
+  std::vector<QuantizedWeight> quantized_;
 };
 
 }  // namespace cotan::aot

@@ -17,6 +17,11 @@ constexpr double kFlopsPerNs = 80;
 constexpr double kBytesPerNs = 8;
 constexpr double kNsPerCall = 200;
 
+// Reductions are repeated if they have at most so many terms, for at least so many results: a shorter result saves less
+// than two cache lines.
+constexpr double kMaxCheapTerms = 8;
+constexpr double kMinCheapResults = 32;
+
 double Elements(const Graph& graph, ValueId id) {
   return static_cast<double>(EstimatedCount(graph.value(id).type.sizes));
 }
@@ -59,12 +64,27 @@ bool IsCheapProduct(const Graph& graph, const Node& node) {
   return Arithmetic(graph, node) / kFlopsPerNs <= 2 * bytes / kBytesPerNs;
 }
 
-// Returns true if all functions of a pointwise program are vectorized.
-bool IsCheapProgram(const serialization::Expr& expr) {
-  if (expr.reduce_dims_size() > 0) return false;
+// Returns true if a program reduces few elements to each of many. PyTorch's rule counts bytes: an op whose results have
+// a quarter of its operands' bytes is cheap, where a variance has two results.
+bool ReducesFewTerms(const Graph& graph, const Node& node) {
+  const double results = Elements(graph, node.outputs[0]);
+  if (results < kMinCheapResults) return false;
+  double most = 0;
+  for (const ValueId id : TensorOperands(node)) {
+    if (id != kNoValue) most = std::max(most, Elements(graph, id));
+  }
+  return most <= kMaxCheapTerms * results;
+}
+
+// Returns true if all functions of a program are vectorized, and it is pointwise or reduces few terms.
+bool IsCheapProgram(const Graph& graph, const Node& node) {
+  const serialization::Expr& expr = *node.expr;
+  const bool reduces = expr.reduce_dims_size() > 0;
+  if (reduces && !ReducesFewTerms(graph, node)) return false;
   return std::all_of(expr.instructions().begin(), expr.instructions().end(),
-                     [](const serialization::ExprInstruction& instruction) {
-                       return !IsExprReduction(instruction.fn()) && ExprCostOf(instruction.fn()) <= ExprCost::kRandom;
+                     [reduces](const serialization::ExprInstruction& instruction) {
+                       return IsExprReduction(instruction.fn()) ? reduces
+                                                                : ExprCostOf(instruction.fn()) <= ExprCost::kRandom;
                      });
 }
 
@@ -93,7 +113,7 @@ RecomputeClass ClassOfKind(PrimKind kind) {
 RecomputeClass ClassOfOp(const Graph& graph, const Node& node) {
   if (node.op == kExprOp) {
     if (TensorOperands(node).empty()) return RecomputeClass::kFree;
-    return IsCheapProgram(*node.expr) ? RecomputeClass::kCheap : RecomputeClass::kHeavy;
+    return IsCheapProgram(graph, node) ? RecomputeClass::kCheap : RecomputeClass::kHeavy;
   }
   const std::optional<PrimOp> op = PrimOpOf(node);
   if (!op.has_value() || op == PrimOp::kCheckedIndex) return RecomputeClass::kNever;
@@ -171,6 +191,30 @@ bool SplitsReduction(const Node& node, const JointFacts& facts, const std::vecto
   return false;
 }
 
+// Marks values that cheap programs and views compute from 8-bit states, other states and constants alone: dequantized
+// weights.
+std::vector<bool> DequantizedValues(const JointFacts& facts) {
+  std::vector<bool> is_fixed = facts.is_state;  // computed from states and constants
+  std::vector<bool> is_dequantized(facts.producer.size(), false);
+  const auto reads_integers = [&](ValueId id) {
+    const DType dtype = facts.TypeOf(id).dtype;
+    return is_dequantized[JointFacts::At(id)] || dtype == DType::kInt8 || dtype == DType::kUInt8;
+  };
+  for (const Node* node : facts.nodes) {
+    if (!IsView(*node) && (node->op != kExprOp || !IsCheapProgram(*facts.joint, *node))) continue;
+    std::vector<ValueId> operands = TensorOperands(*node);
+    operands.erase(std::remove(operands.begin(), operands.end(), kNoValue), operands.end());
+    const bool fixed =
+        std::all_of(operands.begin(), operands.end(), [&](ValueId id) { return is_fixed[JointFacts::At(id)]; });
+    for (const ValueId id : node->outputs) {
+      if (!fixed || id == kNoValue) continue;
+      is_fixed[JointFacts::At(id)] = true;
+      is_dequantized[JointFacts::At(id)] = std::any_of(operands.begin(), operands.end(), reads_integers);
+    }
+  }
+  return is_dequantized;
+}
+
 // Returns the number of cheap nodes in a row that end with `node`.
 int ChainOf(const Node& node, const std::vector<int>& chain) {
   int longest = 0;
@@ -211,6 +255,7 @@ std::vector<RecomputeClass> RecomputeClasses(const JointFacts& facts, const Save
   const std::vector<Reduction> reductions = ReductionsOf(facts);
   std::vector<int> chain(facts.producer.size(), 0);  // by value: cheap nodes in a row
   std::vector<bool> from_product(facts.producer.size(), false);
+  const std::vector<bool> is_dequantized = DequantizedValues(facts);
   std::vector<RecomputeClass> classes;
   for (const Node* node : facts.nodes) {
     RecomputeClass& own = classes.emplace_back(RecomputeClass::kNever);
@@ -224,6 +269,8 @@ std::vector<RecomputeClass> RecomputeClasses(const JointFacts& facts, const Save
       continue;
     }
     if (!facts.RunsForward(*node)) own = RecomputeClass::kFree;
+    // A saved one would undo what the integers save.
+    if (node->outputs[0] != kNoValue && is_dequantized[JointFacts::At(node->outputs[0])]) own = RecomputeClass::kFree;
     int length = own == RecomputeClass::kHeavy ? 0 : ChainOf(*node, chain);
     if (own == RecomputeClass::kCheap) {
       const bool is_probability = FromProductAtHand(*node, facts, read_by_kernels, from_product);

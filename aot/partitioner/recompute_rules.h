@@ -34,14 +34,15 @@ enum class RecomputeClass : uint8_t {
   // No repeated work: views, constants, and nodes that no output of the forward depends on.
   kFree,
   // About as much work as reading the operands, and fusible or a copy: pointwise functions that compilers vectorize,
-  // random draws, copies, concatenation, gathering, pooling. A draw is a function of the generator's state and of its
-  // slice of Philox blocks, so that a repeated draw has the same numbers.
+  // random draws, copies, concatenation, gathering, pooling, reductions of at most 8 elements to each of at least 32.
+  // A draw is a function of the generator's state and of its slice of Philox blocks, so that a repeated draw has the
+  // same numbers.
   kCheap,
   // Cheap, but computing it again would move more memory than it saves: the backward passes it to a kernel, and would
   // have to store it in any case; or it ends a long chain of cheap nodes.
   kAvoided,
-  // Much work: matrix products, convolution, attention, recurrent layers, sorting, scans, sums by index, reductions,
-  // functions of libm.
+  // Much work: matrix products, convolution, attention, recurrent layers, sorting, scans, sums by index, other
+  // reductions, functions of libm.
   kHeavy,
   // Effects and checks of indices, which happen once, and what the SavePolicy requires to be saved.
   kNever,

@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "aot/ir/text.h"
 #include "aot/partitioner/test_cuts.h"
 
@@ -159,6 +160,32 @@ TEST(RecomputeRulesTest, ASumSavesNothing) {
 })");
   EXPECT_EQ(SavedTypes(cut.forward), Texts{});
   EXPECT_EQ(InputNames(cut.backward), Texts{"tangent t"});
+}
+
+// Returns a joint graph that multiplies the rows of x by their sums.
+std::string RowsTimesSums(int rows, int columns) {
+  return absl::StrReplaceAll(R"(graph @joint {
+  %0: f32[M,N] = user_input 0 "x"
+  %1: f32[M,N] = tangent 0 "t"
+  %2: f32[M,1] = aten.sum.dim_IntList(%0, [1], true, none)
+  %3: f32[M,N] = aten.mul.Tensor(%0, %2)
+  %4: f32[M,N] = aten.mul.Tensor(%1, %2)
+  %5: f32[M,N] = aten.mul.Tensor(%1, %0)
+  %6: f32[M,1] = aten.sum.dim_IntList(%5, [1], true, none)
+  %7: f32[M,N] = aten.add.Tensor(%4, %6, 1)
+  user_output 0 "y" = %3
+  gradient 0 "x" = %7
+})",
+                             {{"M", absl::StrCat(rows)}, {"N", absl::StrCat(columns)}});
+}
+
+TEST(RecomputeRulesTest, SumsOfFewTermsAreComputedAgain) {
+  EXPECT_EQ(SavedTypes(Cut(RowsTimesSums(32, 9)).forward), (Texts{"f32[32,9]", "f32[32,1]"}));
+  EXPECT_EQ(SavedTypes(Cut(RowsTimesSums(32, 8)).forward), Texts{"f32[32,8]"});
+}
+
+TEST(RecomputeRulesTest, FewSumsAreSaved) {
+  EXPECT_EQ(SavedTypes(Cut(RowsTimesSums(31, 8)).forward), (Texts{"f32[31,8]", "f32[31,1]"}));
 }
 
 // The backward passes the cosine to a matrix product and would have to store it.

@@ -31,6 +31,7 @@
 #include "aot/tools/lora_flag.h"
 #include "aot/tools/loss_flag.h"
 #include "aot/tools/optimizer_flag.h"
+#include "aot/tools/quantize_flag.h"
 #include "base/dtype.h"
 #include "base/status_macros.h"
 #include "base/version.h"
@@ -63,6 +64,12 @@ ABSL_FLAG(std::string, optimizer, "",
           "replaces that of the model");
 ABSL_FLAG(std::vector<std::string>, freeze, {},
           "patterns of parameters that are not trained, as 'backbone.*'; added to those of the model");
+ABSL_FLAG(std::string, lora, "",
+          "linear layers that get low-rank adapters, as '*.q_proj,*.v_proj:r=8,alpha=16'; their model is frozen");
+ABSL_FLAG(std::vector<std::string>, lora_train, {},
+          "with --lora: patterns of parameters that are trained, too, as 'classifier.*'");
+ABSL_FLAG(std::string, quantize, "",
+          "frozen parameters that are stored as 8-bit or 4-bit integers, as '*.weight:int8' or '*:int4,group=32'");
 ABSL_FLAG(double, clip_norm, 0, "limit of the norm of all gradients; 0: the model's default");
 ABSL_FLAG(bool, accumulate, false, "add methods that accumulate gradients over several batches");
 ABSL_FLAG(bool, references, true, "store the results of the example inputs for cotan verify");
@@ -153,6 +160,13 @@ absl::Status ApplyFlags(size_t num_inputs, CompileOptions& options) {
     options.optimizer->loss_scaling = LossScaling();
   }
   for (const std::string& pattern : absl::GetFlag(FLAGS_freeze)) options.module.frozen.push_back(pattern);
+  if (const std::string text = absl::GetFlag(FLAGS_lora); !text.empty()) {
+    COTAN_ASSIGN_OR_RETURN(options.module.lora, ParseLora(text));
+    options.module.lora.trained = absl::GetFlag(FLAGS_lora_train);
+  }
+  if (const std::string text = absl::GetFlag(FLAGS_quantize); !text.empty()) {
+    COTAN_ASSIGN_OR_RETURN(options.module.quantize, ParseQuantize(text));
+  }
   if (absl::GetFlag(FLAGS_accumulate)) options.methods.accumulate = true;
   if (!absl::GetFlag(FLAGS_references)) options.debug.store_references = false;
   if (absl::GetFlag(FLAGS_seed) >= 0) options.module.seed = static_cast<uint64_t>(absl::GetFlag(FLAGS_seed));

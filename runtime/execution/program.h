@@ -33,6 +33,11 @@ class Program {
   // for the file in messages. Errors as Load(), except those of reading a file.
   static absl::StatusOr<std::shared_ptr<const Program>> LoadBytes(std::string bytes,
                                                                   absl::string_view name = "artifact");
+  // Verifies the bytes of a .cotan file as LoadBytes() does, without a copy. They stay valid and unchanged as long as
+  // `owner`, which the program keeps and which is not null.
+  static absl::StatusOr<std::shared_ptr<const Program>> LoadShared(absl::string_view bytes,
+                                                                   std::shared_ptr<const void> owner,
+                                                                   absl::string_view name = "artifact");
 
   // Returns the artifact, which has passed VerifyArtifact() (serialization/verifier/artifact_verifier.h).
   const serialization::Artifact& artifact() const { return file_.artifact(); }
@@ -40,6 +45,8 @@ class Program {
   const serialization::State& state(int index) const { return artifact().states(index); }
   // Returns the bytes of artifact().segments(index), the content of a state. Valid as long as the program.
   absl::string_view segment(uint32_t index) const { return file_.segment(index); }
+  // Lets the system take back the memory of segment(index), if it is mapped from a file.
+  void ReleaseSegment(uint32_t index) const { file_.ReleaseSegment(index); }
   // Returns the bytes of a segment of a recorded run. Valid as long as the program.
   // FailedPrecondition: the program was loaded without recorded runs.
   // DataLoss: the segment is damaged.

@@ -16,6 +16,9 @@ namespace {
 
 using serialization::State;
 
+// A smaller initial value stays in memory: to read its pages again would take longer than to copy it.
+constexpr size_t kReleasedBytes = 1 << 20;
+
 // Returns true if the state is a constant that may stay in the program's memory: on the host, if it is
 // aligned.
 bool MayStayInPlace(const State& state, absl::string_view bytes, const Device& device) {
@@ -74,7 +77,10 @@ absl::Status StateStore::Reset(int state) {
   if (storage.bytes() == 0) return absl::OkStatus();
   if (proto.has_segment()) {
     const absl::string_view bytes = program_->segment(proto.segment());
-    return storage.device().CopyFromHost(storage.data(), bytes.data(), bytes.size());
+    COTAN_RETURN_IF_ERROR(storage.device().CopyFromHost(storage.data(), bytes.data(), bytes.size()));
+    // Otherwise a large state would be in memory twice.
+    if (bytes.size() >= kReleasedBytes) program_->ReleaseSegment(proto.segment());
+    return absl::OkStatus();
   }
   COTAN_ASSIGN_OR_RETURN(const std::string element, EncodeScalar(proto.fill(), tensor(state).dtype()));
   return Fill(storage, element);

@@ -273,8 +273,16 @@ absl::StatusOr<ArtifactFile> ArtifactFile::Open(const std::string& path, Recorde
 }
 
 absl::StatusOr<ArtifactFile> ArtifactFile::Parse(std::string bytes, absl::string_view name, Calls calls) {
+  auto owner = std::make_shared<const std::string>(std::move(bytes));
+  const absl::string_view view = *owner;
+  return ParseShared(view, std::move(owner), name, calls);
+}
+
+absl::StatusOr<ArtifactFile> ArtifactFile::ParseShared(absl::string_view bytes, std::shared_ptr<const void> owner,
+                                                       absl::string_view name, Calls calls) {
   ArtifactFile file;
-  file.owned_ = std::make_unique<const std::string>(std::move(bytes));
+  file.owner_ = std::move(owner);
+  file.memory_ = bytes;
   COTAN_RETURN_IF_ERROR(WithName(name, file.Read(calls)));
   return file;
 }
@@ -312,6 +320,10 @@ absl::Status ArtifactFile::Read(Calls calls) {
 
 bool ArtifactFile::IsRecorded(uint32_t index) const {
   return artifact_.segments(static_cast<int>(index)).offset() >= contents_end_;
+}
+
+void ArtifactFile::ReleaseSegment(uint32_t index) const {
+  if (owner_ == nullptr) file_.ReleasePages(segment(index));
 }
 
 absl::string_view ArtifactFile::segment(uint32_t index) const {

@@ -113,11 +113,18 @@ class ArtifactFile {
   // DataLoss, InvalidArgument, Unimplemented: as Open().
   static absl::StatusOr<ArtifactFile> Parse(std::string bytes, absl::string_view name = "artifact",
                                             Calls calls = Calls::kInline);
+  // Checks the bytes of a file as Parse() does, without a copy. They stay valid and unchanged as long as `owner`, which
+  // this object keeps and which is not null.
+  static absl::StatusOr<ArtifactFile> ParseShared(absl::string_view bytes, std::shared_ptr<const void> owner,
+                                                  absl::string_view name = "artifact", Calls calls = Calls::kInline);
 
   const serialization::Artifact& artifact() const { return artifact_; }
   // Returns the bytes of Artifact.segments[index], which is in range and not a segment of recorded runs
   // only. They are valid during the lifetime of this object and of an object that it is moved to.
   absl::string_view segment(uint32_t index) const;
+  // Lets the system take back the memory of segment(index), if it is mapped from a file; the next use reads the file
+  // again.
+  void ReleaseSegment(uint32_t index) const;
   // Returns the bytes of Artifact.segments[index] for any index in range. Checks the checksums of segments
   // of recorded runs at each call. FailedPrecondition: the file was opened without recorded runs. DataLoss:
   // the segment is damaged.
@@ -127,11 +134,12 @@ class ArtifactFile {
 
  private:
   absl::Status Read(Calls calls);
-  absl::string_view bytes() const { return owned_ == nullptr ? file_.bytes() : *owned_; }
+  absl::string_view bytes() const { return owner_ == nullptr ? file_.bytes() : memory_; }
   bool IsRecorded(uint32_t index) const;
 
   MappedFile file_;
-  std::unique_ptr<const std::string> owned_;  // instead of the file; stays put when moved
+  std::shared_ptr<const void> owner_;  // of memory_, which is used instead of the file; null: the file is used
+  absl::string_view memory_;
   serialization::Artifact artifact_;
   uint64_t contents_end_ = 0;  // where the section of recorded runs begins
   uint64_t size_ = 0;

@@ -3,6 +3,7 @@
 #include "serialization/container/container.h"
 
 #include <cstring>
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -108,6 +109,21 @@ TEST(ContainerTest, SegmentsAndContentsAreReadBack) {
   EXPECT_EQ(*moved.RecordedSegment(2), "odd");
   EXPECT_EQ(*moved.RecordedSegment(3), "state after");
   for (const serialization::Segment& segment : moved.artifact().segments()) EXPECT_EQ(segment.offset() % 64, 0u);
+}
+
+TEST(ContainerTest, SharedBytesAreNotCopiedAndKept) {
+  auto bytes = std::make_shared<const std::string>(SmallFile());
+  const std::weak_ptr<const std::string> alive = bytes;
+  const absl::string_view view = *bytes;
+  {
+    absl::StatusOr<ArtifactFile> file = ArtifactFile::ParseShared(view, std::move(bytes));
+    ASSERT_TRUE(file.ok()) << file.status();
+    const ArtifactFile moved = *std::move(file);
+    EXPECT_EQ(moved.segment(1), "aaaaaaaa");
+    EXPECT_EQ(moved.segment(1).data(), view.data() + moved.artifact().segments(1).offset());
+    EXPECT_FALSE(alive.expired());
+  }
+  EXPECT_TRUE(alive.expired());
 }
 
 TEST(ContainerTest, WhatOnlyRecordedRunsUseStandsBehindTheContents) {
