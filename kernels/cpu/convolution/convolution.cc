@@ -3,7 +3,6 @@
 #include "kernels/cpu/convolution/convolution.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -23,6 +22,7 @@ namespace cotan::cpu {
 namespace {
 
 using onednn::Argument;
+using onednn::MemoryLayout;
 
 using Operand = ConvolutionOperand;
 using Problem = ConvolutionProblem;
@@ -30,9 +30,9 @@ using Product = ConvolutionProduct;
 
 // The layouts of the three tensors of a product.
 struct Layouts {
-  dnnl_memory_desc_t source;
-  dnnl_memory_desc_t weights;
-  dnnl_memory_desc_t destination;
+  MemoryLayout source;
+  MemoryLayout weights;
+  MemoryLayout destination;
 };
 
 // A primitive descriptor and the layouts of its tensors.
@@ -75,28 +75,38 @@ StridedLayout Grouped(const StridedLayout& weights, int64_t groups) {
   return grouped;
 }
 
-absl::StatusOr<dnnl_memory_desc_t> Memory(DType dtype, const StridedLayout& layout) {
+absl::StatusOr<MemoryLayout> Memory(DType dtype, const StridedLayout& layout) {
   return onednn::StridedMemory(dtype, layout.sizes, layout.strides);
 }
 
-absl::StatusOr<dnnl_convolution_desc_t> ForwardOperation(const Problem& p, const dnnl_memory_desc_t& source,
-                                                         const dnnl_memory_desc_t& weights,
-                                                         const dnnl_memory_desc_t& destination) {
-  dnnl_convolution_desc_t operation;
-  std::optional<dnnl_memory_desc_t> bias;
-  if (p.bias.has_value()) {
-    COTAN_ASSIGN_OR_RETURN(bias, Memory(p.dtype, {{p.destination.layout.sizes[1]}, {1}, 0}));
-  }
-  COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_forward_desc_init(
-      &operation, dnnl_forward_training, dnnl_convolution_direct, &source, &weights, bias ? &*bias : nullptr,
-      &destination, p.stride.data(), p.dilation.data(), p.padding_before.data(), p.padding_after.data()));
-  return operation;
+// Returns the convolution with these layouts; the spans are those of `p`.
+onednn::ConvolutionDesc Describe(const Problem& p, const Layouts& layouts) {
+  return {.source = layouts.source,
+          .weights = layouts.weights,
+          .destination = layouts.destination,
+          .bias = {},
+          .stride = p.stride,
+          .dilation = p.dilation,
+          .padding_before = p.padding_before,
+          .padding_after = p.padding_after};
 }
 
-Plan PlanOf(onednn::OwnedDesc desc, dnnl_query_t source, dnnl_query_t weights, dnnl_query_t destination) {
-  const Layouts chosen = {onednn::ChosenMemory(desc.get(), source), onednn::ChosenMemory(desc.get(), weights),
-                          onednn::ChosenMemory(desc.get(), destination)};
-  return {std::move(desc), chosen};
+absl::StatusOr<onednn::OwnedDesc> MakeForwardDesc(const Problem& p, const Layouts& layouts,
+                                                  const_dnnl_primitive_attr_t attr) {
+  onednn::ConvolutionDesc convolution = Describe(p, layouts);
+  if (p.bias.has_value()) {
+    COTAN_ASSIGN_OR_RETURN(convolution.bias, Memory(p.dtype, {{p.destination.layout.sizes[1]}, {1}, 0}));
+  }
+  return onednn::MakeConvolutionForwardDesc(convolution, attr);
+}
+
+absl::StatusOr<Plan> PlanOf(onednn::OwnedDesc desc, dnnl_query_t source, dnnl_query_t weights,
+                            dnnl_query_t destination) {
+  Layouts chosen;
+  COTAN_ASSIGN_OR_RETURN(chosen.source, onednn::ChosenMemory(desc.get(), source));
+  COTAN_ASSIGN_OR_RETURN(chosen.weights, onednn::ChosenMemory(desc.get(), weights));
+  COTAN_ASSIGN_OR_RETURN(chosen.destination, onednn::ChosenMemory(desc.get(), destination));
+  return Plan{std::move(desc), std::move(chosen)};
 }
 
 // Returns layouts of which oneDNN chooses the weights', and those of the activations unless they are channels
@@ -104,49 +114,38 @@ Plan PlanOf(onednn::OwnedDesc desc, dnnl_query_t source, dnnl_query_t weights, d
 absl::StatusOr<Layouts> RequestedLayouts(const Problem& p, bool plain) {
   const StridedLayout source_layout = ChannelsLast(p.source.layout);
   const StridedLayout destination_layout = ChannelsLast(p.destination.layout);
-  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t weights,
+  COTAN_ASSIGN_OR_RETURN(const MemoryLayout weights,
                          onednn::AnyMemory(p.WeightsDType(), Grouped(p.weights.layout, p.groups).sizes));
-  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t source,
+  COTAN_ASSIGN_OR_RETURN(const MemoryLayout source,
                          plain ? Memory(p.dtype, source_layout) : onednn::AnyMemory(p.dtype, source_layout.sizes));
-  COTAN_ASSIGN_OR_RETURN(
-      const dnnl_memory_desc_t destination,
-      plain ? Memory(p.dtype, destination_layout) : onednn::AnyMemory(p.dtype, destination_layout.sizes));
+  COTAN_ASSIGN_OR_RETURN(const MemoryLayout destination, plain ? Memory(p.dtype, destination_layout)
+                                                               : onednn::AnyMemory(p.dtype, destination_layout.sizes));
   return Layouts{source, weights, destination};
 }
 
 // Returns the forward descriptor in the operands' own dtype, which oneDNN needs as a hint for a backward one.
-absl::StatusOr<onednn::OwnedDesc> ForwardHint(const Problem& p, const Layouts& layouts,
-                                              const_dnnl_primitive_attr_t attr) {
-  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t weights,
-                         onednn::AnyMemory(p.dtype, Grouped(p.weights.layout, p.groups).sizes));
-  COTAN_ASSIGN_OR_RETURN(const dnnl_convolution_desc_t forward,
-                         ForwardOperation(p, layouts.source, weights, layouts.destination));
-  return onednn::MakeDesc(&forward, attr);
+absl::StatusOr<onednn::OwnedDesc> ForwardHint(const Problem& p, Layouts layouts, const_dnnl_primitive_attr_t attr) {
+  COTAN_ASSIGN_OR_RETURN(layouts.weights, onednn::AnyMemory(p.dtype, Grouped(p.weights.layout, p.groups).sizes));
+  return MakeForwardDesc(p, layouts, attr);
 }
 
 // Makes a plan with `layouts`.
 absl::StatusOr<Plan> MakePlan(const Problem& p, const Layouts& layouts) {
-  const auto& [source, weights, destination] = layouts;
   COTAN_ASSIGN_OR_RETURN(const onednn::OwnedAttr attr, onednn::MakeAttr());
   if (p.product == Product::kForward) {
-    COTAN_ASSIGN_OR_RETURN(const dnnl_convolution_desc_t forward, ForwardOperation(p, source, weights, destination));
-    COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc desc, onednn::MakeDesc(&forward, attr.get()));
+    COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc desc, MakeForwardDesc(p, layouts, attr.get()));
     return PlanOf(std::move(desc), dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md);
   }
   COTAN_ASSIGN_OR_RETURN(const onednn::OwnedDesc hint, ForwardHint(p, layouts, attr.get()));
   const auto is_usable = [&](absl::string_view implementation) { return !IsMiscomputedByOneDnn(p, implementation); };
-  dnnl_convolution_desc_t operation;
+  const onednn::ConvolutionDesc convolution = Describe(p, layouts);
   if (p.product == Product::kBackwardData) {
-    COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_backward_data_desc_init(
-        &operation, dnnl_convolution_direct, &source, &weights, &destination, p.stride.data(), p.dilation.data(),
-        p.padding_before.data(), p.padding_after.data()));
-    COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc desc, onednn::MakeDesc(&operation, attr.get(), hint.get(), is_usable));
+    COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc desc,
+                           onednn::MakeConvolutionBackwardDataDesc(convolution, attr.get(), hint.get(), is_usable));
     return PlanOf(std::move(desc), dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md);
   }
-  COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_backward_weights_desc_init(
-      &operation, dnnl_convolution_direct, &source, &weights, nullptr, &destination, p.stride.data(), p.dilation.data(),
-      p.padding_before.data(), p.padding_after.data()));
-  COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc desc, onednn::MakeDesc(&operation, attr.get(), hint.get(), is_usable));
+  COTAN_ASSIGN_OR_RETURN(onednn::OwnedDesc desc,
+                         onednn::MakeConvolutionBackwardWeightsDesc(convolution, attr.get(), hint.get(), is_usable));
   return PlanOf(std::move(desc), dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md);
 }
 
@@ -167,17 +166,6 @@ absl::StatusOr<Plan> ChoosePlan(const Problem& problem) {
   return any_is_better ? std::move(any) : std::move(plain);
 }
 
-// Returns the layout of the first `images` images of `activation`.
-absl::StatusOr<dnnl_memory_desc_t> FirstImages(const dnnl_memory_desc_t& activation, int64_t images) {
-  dnnl_dims_t sizes = {};
-  std::copy_n(activation.dims, activation.ndims, sizes);
-  sizes[0] = images;
-  const dnnl_dims_t offsets = {};
-  dnnl_memory_desc_t part;
-  COTAN_RETURN_IF_DNNL_ERROR(dnnl_memory_desc_init_submemory(&part, &activation, sizes, offsets));
-  return part;
-}
-
 // Returns the plan of `images` images of `problem` in the layouts of `whole`. For a batch of another size
 // oneDNN may choose other layouts, of the weights too.
 absl::StatusOr<Plan> MakePartPlan(const Problem& problem, const Plan& whole, int64_t images) {
@@ -185,8 +173,8 @@ absl::StatusOr<Plan> MakePartPlan(const Problem& problem, const Plan& whole, int
   part.source.layout.sizes[0] = images;
   part.destination.layout.sizes[0] = images;
   Layouts layouts = whole.layouts;
-  COTAN_ASSIGN_OR_RETURN(layouts.source, FirstImages(whole.layouts.source, images));
-  COTAN_ASSIGN_OR_RETURN(layouts.destination, FirstImages(whole.layouts.destination, images));
+  COTAN_ASSIGN_OR_RETURN(layouts.source, onednn::FirstIndices(whole.layouts.source, images));
+  COTAN_ASSIGN_OR_RETURN(layouts.destination, onednn::FirstIndices(whole.layouts.destination, images));
   return MakePlan(part, layouts);
 }
 
@@ -256,16 +244,16 @@ class Builder {
     COTAN_ASSIGN_OR_RETURN(const Slot weights, BringWeights(plan.layouts.weights));
     const Operand& from = IsForward() ? problem_.source : problem_.destination;
     const Operand& to = IsForward() ? problem_.destination : problem_.source;
-    const dnnl_memory_desc_t& to_memory = To(plan);
+    const MemoryLayout& to_memory = To(plan);
     COTAN_ASSIGN_OR_RETURN(const Slot input, BringActivation(from, From(plan)));
     std::vector<Slot> inputs = {input, weights};
     if (problem_.bias && IsForward()) inputs.push_back(BringBias());
     COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, is_gemm ? MakeParts(plan) : MakeProduct(plan));
     const StridedLayout layout = ChannelsLast(to.layout);
-    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t plain, Memory(problem_.dtype, layout));
-    const bool is_plain = onednn::SameMemory(plain, to_memory);
+    COTAN_ASSIGN_OR_RETURN(const MemoryLayout plain, Memory(problem_.dtype, layout));
+    const bool is_plain = plain == to_memory;
     const bool in_place = is_plain && SameStrides(layout, to.layout);
-    const Slot output = in_place ? to.slot : pipeline_->AddScratch(dnnl_memory_desc_get_size(&to_memory));
+    const Slot output = in_place ? to.slot : pipeline_->AddScratch(to_memory.bytes());
     pipeline_->Add(std::move(product), std::move(inputs), {output});
     if (in_place) return absl::OkStatus();
     if (is_plain) {
@@ -273,15 +261,15 @@ class Builder {
                      {to.slot});
       return absl::OkStatus();
     }
-    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t user, Memory(problem_.dtype, to.layout));
+    COTAN_ASSIGN_OR_RETURN(const MemoryLayout user, Memory(problem_.dtype, to.layout));
     return AddReorder(to_memory, output, user, to.slot);
   }
 
   bool IsForward() const { return problem_.product == Product::kForward; }
-  const dnnl_memory_desc_t& From(const Plan& plan) const {
+  const MemoryLayout& From(const Plan& plan) const {
     return IsForward() ? plan.layouts.source : plan.layouts.destination;
   }
-  const dnnl_memory_desc_t& To(const Plan& plan) const {
+  const MemoryLayout& To(const Plan& plan) const {
     return IsForward() ? plan.layouts.destination : plan.layouts.source;
   }
 
@@ -290,8 +278,7 @@ class Builder {
     std::vector<Argument> arguments = {{IsForward() ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST, From(plan)},
                                        {DNNL_ARG_WEIGHTS, plan.layouts.weights}};
     if (problem_.bias && IsForward()) {
-      COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t bias,
-                             Memory(problem_.dtype, {problem_.bias->layout.sizes, {1}, 0}));
+      COTAN_ASSIGN_OR_RETURN(const MemoryLayout bias, Memory(problem_.dtype, {problem_.bias->layout.sizes, {1}, 0}));
       arguments.push_back({DNNL_ARG_BIAS, bias});
     }
     return onednn::MakePrimitive(plan.desc.get(), std::move(arguments),
@@ -333,8 +320,8 @@ class Builder {
   }
 
   // Returns the byte offset of an image.
-  size_t ImageOffset(const dnnl_memory_desc_t& memory, int64_t image) const {
-    return dnnl_memory_desc_get_size(&memory) / static_cast<size_t>(memory.dims[0]) * static_cast<size_t>(image);
+  size_t ImageOffset(const MemoryLayout& memory, int64_t image) const {
+    return memory.bytes() / static_cast<size_t>(problem_.source.layout.sizes[0]) * static_cast<size_t>(image);
   }
 
   // Adds the weight gradient: parts of the batch, whose number depends on the sizes only, compute partial
@@ -349,7 +336,7 @@ class Builder {
     COTAN_ASSIGN_OR_RETURN(const Plan whole, ChoosePlan(problem_));
     COTAN_ASSIGN_OR_RETURN(const Slot source, BringActivation(problem_.source, whole.layouts.source));
     COTAN_ASSIGN_OR_RETURN(const Slot destination, BringActivation(problem_.destination, whole.layouts.destination));
-    const size_t weight_bytes = dnnl_memory_desc_get_size(&whole.layouts.weights);
+    const size_t weight_bytes = whole.layouts.weights.bytes();
     auto team = std::make_unique<ParallelKernel>(threads_);
     std::vector<Slot> partial;
     for (int64_t i = 0; i < parts; ++i) {
@@ -373,12 +360,12 @@ class Builder {
       pipeline_->Add(std::make_unique<SumKernel>(partial.size(), weight_bytes / sizeof(float), threads_), partial,
                      {sum});
     }
-    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t user,
+    COTAN_ASSIGN_OR_RETURN(const MemoryLayout user,
                            Memory(problem_.dtype, Grouped(problem_.weights.layout, problem_.groups)));
     return AddReorder(whole.layouts.weights, sum, user, problem_.weights.slot);
   }
 
-  absl::Status AddReorder(const dnnl_memory_desc_t& from, Slot input, const dnnl_memory_desc_t& to, Slot output) {
+  absl::Status AddReorder(const MemoryLayout& from, Slot input, const MemoryLayout& to, Slot output) {
     COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> reorder, onednn::MakeReorder(from, to));
     pipeline_->Add(std::move(reorder), {input}, {output});
     return absl::OkStatus();
@@ -394,26 +381,26 @@ class Builder {
   }
 
   // Returns a slot with the operand in the layout `target` of oneDNN. `plain` describes `layout`.
-  absl::StatusOr<Slot> Bring(const Operand& operand, const StridedLayout& layout, const dnnl_memory_desc_t& target,
-                             const dnnl_memory_desc_t& plain) {
+  absl::StatusOr<Slot> Bring(const Operand& operand, const StridedLayout& layout, const MemoryLayout& target,
+                             const MemoryLayout& plain) {
     const Slot slot = BringStrided(operand, layout);
-    if (onednn::SameMemory(plain, target)) return slot;
-    const Slot ordered = pipeline_->AddScratch(dnnl_memory_desc_get_size(&target));
+    if (plain == target) return slot;
+    const Slot ordered = pipeline_->AddScratch(target.bytes());
     COTAN_RETURN_IF_ERROR(AddReorder(plain, slot, target, ordered));
     return ordered;
   }
 
-  absl::StatusOr<Slot> BringActivation(const Operand& operand, const dnnl_memory_desc_t& target) {
+  absl::StatusOr<Slot> BringActivation(const Operand& operand, const MemoryLayout& target) {
     const StridedLayout layout = ChannelsLast(operand.layout);
-    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t plain, Memory(problem_.dtype, layout));
+    COTAN_ASSIGN_OR_RETURN(const MemoryLayout plain, Memory(problem_.dtype, layout));
     return Bring(operand, layout, target, plain);
   }
 
-  absl::StatusOr<Slot> BringWeights(const dnnl_memory_desc_t& target) {
+  absl::StatusOr<Slot> BringWeights(const MemoryLayout& target) {
     const Operand& weights = problem_.weights;
     StridedLayout layout = weights.layout;
     if (HasZeroStride(layout)) layout.strides = ContiguousStrides(layout.sizes);
-    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t plain, Memory(problem_.dtype, Grouped(layout, problem_.groups)));
+    COTAN_ASSIGN_OR_RETURN(const MemoryLayout plain, Memory(problem_.dtype, Grouped(layout, problem_.groups)));
     return Bring(weights, layout, target, plain);
   }
 

@@ -21,10 +21,11 @@ namespace cotan::cpu {
 namespace {
 
 using onednn::Argument;
+using onednn::MemoryLayout;
 
 // Returns the descriptor of one operand with its batch dimensions; `batch_stride` selects the operand.
-absl::StatusOr<dnnl_memory_desc_t> OperandMemory(const MatmulGeometry& geometry, int64_t BatchLoop::*batch_stride,
-                                                 int64_t rows, int64_t columns, MatrixStrides strides, DType dtype) {
+absl::StatusOr<MemoryLayout> OperandMemory(const MatmulGeometry& geometry, int64_t BatchLoop::*batch_stride,
+                                           int64_t rows, int64_t columns, MatrixStrides strides, DType dtype) {
   DimVector sizes;
   DimVector steps;
   for (const BatchLoop& loop : geometry.batch) {
@@ -101,22 +102,19 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePanels(const MatmulGeometry& geometr
 absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Addend addend, DType dtype, int threads,
                                                     bool is_part) {
   const ScopedThreads scoped(threads);
-  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t a, OperandMemory(g, &BatchLoop::a, g.m, g.k, g.a, dtype));
-  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t b, OperandMemory(g, &BatchLoop::b, g.k, g.n, g.b, dtype));
-  COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t c, OperandMemory(g, &BatchLoop::c, g.m, g.n, g.c, dtype));
+  COTAN_ASSIGN_OR_RETURN(const MemoryLayout a, OperandMemory(g, &BatchLoop::a, g.m, g.k, g.a, dtype));
+  COTAN_ASSIGN_OR_RETURN(const MemoryLayout b, OperandMemory(g, &BatchLoop::b, g.k, g.n, g.b, dtype));
+  COTAN_ASSIGN_OR_RETURN(const MemoryLayout c, OperandMemory(g, &BatchLoop::c, g.m, g.n, g.c, dtype));
   std::vector<Argument> inputs = {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}};
+  MemoryLayout bias;
   if (addend == Addend::kBias) {
     DimVector sizes(g.batch.size() + 2, 1);
     sizes.back() = g.n;
-    COTAN_ASSIGN_OR_RETURN(const dnnl_memory_desc_t bias,
-                           onednn::StridedMemory(dtype, sizes, ContiguousStrides(sizes)));
+    COTAN_ASSIGN_OR_RETURN(bias, onednn::StridedMemory(dtype, sizes, ContiguousStrides(sizes)));
     inputs.push_back({DNNL_ARG_BIAS, bias});
   }
-  dnnl_matmul_desc_t operation;
-  COTAN_RETURN_IF_DNNL_ERROR(
-      dnnl_matmul_desc_init(&operation, &a, &b, addend == Addend::kBias ? &inputs[2].memory : nullptr, &c));
   COTAN_ASSIGN_OR_RETURN(const onednn::OwnedAttr attr, onednn::MakeAttr(addend == Addend::kInOutput));
-  COTAN_ASSIGN_OR_RETURN(const onednn::OwnedDesc desc, onednn::MakeDesc(&operation, attr.get()));
+  COTAN_ASSIGN_OR_RETURN(const onednn::OwnedDesc desc, onednn::MakeMatmulDesc(a, b, bias, c, attr.get()));
   if (!is_part && DependsOnThreads(g, desc.get())) {
     return g.batch.empty() ? MakePanels(g, addend, dtype, threads) : MakeBatchParts(g, addend, dtype, threads);
   }

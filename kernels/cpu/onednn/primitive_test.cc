@@ -33,7 +33,7 @@ TEST(PrimitiveTest, ReorderRunsAsAKernel) {
   const auto rows = StridedMemory(DType::kFloat32, {2, 3}, {3, 1});
   const auto columns = StridedMemory(DType::kFloat32, {2, 3}, {1, 2});
   ASSERT_TRUE(rows.ok() && columns.ok());
-  EXPECT_FALSE(SameMemory(*rows, *columns));
+  EXPECT_FALSE(*rows == *columns);
   const auto kernel = MakeReorder(*rows, *columns);
   ASSERT_TRUE(kernel.ok()) << kernel.status();
   ASSERT_EQ((*kernel)->scratch_bytes(), 0U);
