@@ -52,7 +52,9 @@ Schedule MakeFirst(ProgramBuilder& program, bool has_host_memory, bool merges = 
   absl::StatusOr<Schedule> schedule =
       MakeSchedule(loaded->artifact(), loaded->method(0), {}, {.has_host_memory = has_host_memory});
   EXPECT_TRUE(schedule.ok()) << schedule.status();
-  if (merges) EXPECT_TRUE(MergeLaunches(loaded->method(0), {}, *schedule).ok());
+  if (merges) {
+    EXPECT_TRUE(MergeLaunches(loaded->method(0), {}, *schedule).ok());
+  }
   return *std::move(schedule);
 }
 

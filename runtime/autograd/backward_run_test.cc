@@ -126,8 +126,8 @@ TEST(BackwardRunTest, ANonLeafInputAccumulatesToo) {
 
 TEST(BackwardRunTest, NoInputsAreRefused) {
   const Variable x = *Variable::Leaf(Vector({1}));
-  const absl::Status refused =
-      Backward({Scale(x, 2)}, {}, Ops(), {.retain_graph = false, .create_graph = false, .inputs = {{}}});
+  const absl::Status refused = Backward(
+      {Scale(x, 2)}, {}, Ops(), {.retain_graph = false, .create_graph = false, .inputs = std::vector<Variable>()});
   EXPECT_THAT(refused.message(), HasSubstr("cannot be empty"));
 }
 

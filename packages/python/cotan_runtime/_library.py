@@ -150,8 +150,9 @@ def _load():
   try:
     return ctypes.CDLL(path)
   except OSError as error:
-    raise ImportError(f"{error}. cotan-runtime needs libraries of the system; on Debian 12: "
-                      "apt-get install libdnnl2 libgomp1 libprotobuf-lite32 libabsl20220623") from error
+    raise ImportError(f"{error}. cotan-runtime needs libraries of the system that built it. Debian 12: "
+                      "apt-get install libdnnl2 libgomp1 libprotobuf-lite32 libabsl20220623. Debian 13: "
+                      "apt-get install libdnnl3.6 libgomp1 libprotobuf-lite32t64 libabsl20240722") from error
 
 
 _library = _load()
