@@ -12,6 +12,7 @@
 #include "kernels/cpu/matmul/matmul_epilogue.h"
 #include "kernels/cpu/matmul/matmul_geometry.h"
 #include "kernels/cpu/matmul/matmul_steps.h"
+#include "kernels/cpu/matmul/onednn_blocklist.h"
 #include "kernels/cpu/onednn/primitive.h"
 #include "kernels/cpu/threading/parallel.h"
 #include "kernels/cpu/threading/parallel_kernel.h"
@@ -114,7 +115,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Add
     inputs.push_back({DNNL_ARG_BIAS, bias});
   }
   COTAN_ASSIGN_OR_RETURN(const onednn::OwnedAttr attr, onednn::MakeAttr(addend == Addend::kInOutput));
-  COTAN_ASSIGN_OR_RETURN(const onednn::OwnedDesc desc, onednn::MakeMatmulDesc(a, b, bias, c, attr.get()));
+  const auto is_usable = [&](absl::string_view implementation) { return !IsMiscomputedByOneDnn(g, implementation); };
+  COTAN_ASSIGN_OR_RETURN(const onednn::OwnedDesc desc, onednn::MakeMatmulDesc(a, b, bias, c, attr.get(), is_usable));
   if (!is_part && DependsOnThreads(g, desc.get())) {
     return g.batch.empty() ? MakePanels(g, addend, dtype, threads) : MakeBatchParts(g, addend, dtype, threads);
   }

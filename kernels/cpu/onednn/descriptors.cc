@@ -70,11 +70,6 @@ absl::StatusOr<MemoryLayout> Copy(const_dnnl_memory_desc_t from) {
 
 dnnl_status_t AppendSum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1.0F, 0, dnnl_data_type_undef); }
 
-dnnl_status_t CreateMatmul(dnnl_primitive_desc_t* desc, dnnl_engine_t engine, MemoryHandle a, MemoryHandle b,
-                           MemoryHandle bias, MemoryHandle c, const_dnnl_primitive_attr_t attr) {
-  return dnnl_matmul_primitive_desc_create(desc, engine, a, b, bias, c, attr);
-}
-
 dnnl_status_t CreateForward(dnnl_primitive_desc_t* desc, dnnl_engine_t engine, const ConvolutionDesc& c,
                             const_dnnl_primitive_attr_t attr) {
   return dnnl_convolution_forward_primitive_desc_create(desc, engine, dnnl_forward_training, dnnl_convolution_direct,
@@ -91,6 +86,15 @@ absl::StatusOr<OwnedDesc> FirstUsable(OwnedDesc desc, NameFilter is_usable) {
     COTAN_RETURN_IF_DNNL_ERROR(next);
   }
   return desc;
+}
+
+absl::StatusOr<OwnedDesc> Matmul(const MemoryLayout& a, const MemoryLayout& b, const MemoryLayout& bias,
+                                 const MemoryLayout& c, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
+                                 NameFilter is_usable) {
+  dnnl_primitive_desc_t desc = nullptr;
+  COTAN_RETURN_IF_DNNL_ERROR(
+      dnnl_matmul_primitive_desc_create(&desc, engine, a.handle(), b.handle(), bias.handle(), c.handle(), attr));
+  return FirstUsable(OwnedDesc(desc), is_usable);
 }
 
 absl::StatusOr<OwnedDesc> BackwardData(const ConvolutionDesc& c, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
@@ -148,14 +152,6 @@ absl::StatusOr<MemoryLayout> Copy(const dnnl_memory_desc_t* from) {
 
 dnnl_status_t AppendSum(dnnl_post_ops_t ops) { return dnnl_post_ops_append_sum(ops, 1.0F); }
 
-dnnl_status_t CreateMatmul(dnnl_primitive_desc_t* desc, dnnl_engine_t engine, MemoryHandle a, MemoryHandle b,
-                           MemoryHandle bias, MemoryHandle c, const_dnnl_primitive_attr_t attr) {
-  dnnl_matmul_desc_t operation;
-  const dnnl_status_t status = dnnl_matmul_desc_init(&operation, a, b, bias, c);
-  if (status != dnnl_success) return status;
-  return dnnl_primitive_desc_create(desc, &operation, attr, engine, nullptr);
-}
-
 dnnl_status_t CreateForward(dnnl_primitive_desc_t* desc, dnnl_engine_t engine, const ConvolutionDesc& c,
                             const_dnnl_primitive_attr_t attr) {
   dnnl_convolution_desc_t operation;
@@ -172,11 +168,11 @@ struct IteratorDeleter {
 };
 
 // Returns the first implementation of `operation` for whose name `is_usable` returns true.
-absl::StatusOr<OwnedDesc> FirstUsable(const dnnl_convolution_desc_t& operation, dnnl_engine_t engine,
+absl::StatusOr<OwnedDesc> FirstUsable(const_dnnl_op_desc_t operation, dnnl_engine_t engine,
                                       const_dnnl_primitive_attr_t attr, const_dnnl_primitive_desc_t forward,
                                       NameFilter is_usable) {
   dnnl_primitive_desc_iterator_t raw = nullptr;
-  COTAN_RETURN_IF_DNNL_ERROR(dnnl_primitive_desc_iterator_create(&raw, &operation, attr, engine, forward));
+  COTAN_RETURN_IF_DNNL_ERROR(dnnl_primitive_desc_iterator_create(&raw, operation, attr, engine, forward));
   const std::unique_ptr<dnnl_primitive_desc_iterator, IteratorDeleter> implementations(raw);
   for (;;) {
     OwnedDesc desc(dnnl_primitive_desc_iterator_fetch(implementations.get()));
@@ -188,13 +184,21 @@ absl::StatusOr<OwnedDesc> FirstUsable(const dnnl_convolution_desc_t& operation, 
   }
 }
 
+absl::StatusOr<OwnedDesc> Matmul(const MemoryLayout& a, const MemoryLayout& b, const MemoryLayout& bias,
+                                 const MemoryLayout& c, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
+                                 NameFilter is_usable) {
+  dnnl_matmul_desc_t operation;
+  COTAN_RETURN_IF_DNNL_ERROR(dnnl_matmul_desc_init(&operation, a.handle(), b.handle(), bias.handle(), c.handle()));
+  return FirstUsable(&operation, engine, attr, /*forward=*/nullptr, is_usable);
+}
+
 absl::StatusOr<OwnedDesc> BackwardData(const ConvolutionDesc& c, dnnl_engine_t engine, const_dnnl_primitive_attr_t attr,
                                        const_dnnl_primitive_desc_t forward, NameFilter is_usable) {
   dnnl_convolution_desc_t operation;
   COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_backward_data_desc_init(
       &operation, dnnl_convolution_direct, c.source.handle(), c.weights.handle(), c.destination.handle(),
       c.stride.data(), c.dilation.data(), c.padding_before.data(), c.padding_after.data()));
-  return FirstUsable(operation, engine, attr, forward, is_usable);
+  return FirstUsable(&operation, engine, attr, forward, is_usable);
 }
 
 absl::StatusOr<OwnedDesc> BackwardWeights(const ConvolutionDesc& c, dnnl_engine_t engine,
@@ -204,7 +208,7 @@ absl::StatusOr<OwnedDesc> BackwardWeights(const ConvolutionDesc& c, dnnl_engine_
   COTAN_RETURN_IF_DNNL_ERROR(dnnl_dilated_convolution_backward_weights_desc_init(
       &operation, dnnl_convolution_direct, c.source.handle(), c.weights.handle(), nullptr, c.destination.handle(),
       c.stride.data(), c.dilation.data(), c.padding_before.data(), c.padding_after.data()));
-  return FirstUsable(operation, engine, attr, forward, is_usable);
+  return FirstUsable(&operation, engine, attr, forward, is_usable);
 }
 
 #endif
@@ -272,11 +276,10 @@ absl::StatusOr<OwnedAttr> MakeAttr(bool accumulate) {
 }
 
 absl::StatusOr<OwnedDesc> MakeMatmulDesc(const MemoryLayout& a, const MemoryLayout& b, const MemoryLayout& bias,
-                                         const MemoryLayout& c, const_dnnl_primitive_attr_t attr) {
+                                         const MemoryLayout& c, const_dnnl_primitive_attr_t attr,
+                                         NameFilter is_usable) {
   COTAN_ASSIGN_OR_RETURN(const dnnl_engine_t engine, CpuEngine());
-  dnnl_primitive_desc_t desc = nullptr;
-  COTAN_RETURN_IF_DNNL_ERROR(CreateMatmul(&desc, engine, a.handle(), b.handle(), bias.handle(), c.handle(), attr));
-  return OwnedDesc(desc);
+  return Matmul(a, b, bias, c, engine, attr, is_usable);
 }
 
 absl::StatusOr<OwnedDesc> MakeConvolutionForwardDesc(const ConvolutionDesc& convolution,

@@ -72,10 +72,12 @@ absl::StatusOr<MemoryLayout> ChosenMemory(const_dnnl_primitive_desc_t desc, dnnl
 // destination (post-op sum).
 absl::StatusOr<OwnedAttr> MakeAttr(bool accumulate = false);
 
-// Returns the descriptor of the product of matrices (or batches of them) `a` and `b`. `bias` may have no handle.
-// Unimplemented: oneDNN has no implementation. Other errors: see ToStatus().
+// Returns the descriptor of the product of matrices (or batches of them) `a` and `b`: the first of oneDNN's
+// implementations for whose name `is_usable` returns true. `bias` may have no handle.
+// Unimplemented: there is no (usable) implementation. Other errors: see ToStatus().
 absl::StatusOr<OwnedDesc> MakeMatmulDesc(const MemoryLayout& a, const MemoryLayout& b, const MemoryLayout& bias,
-                                         const MemoryLayout& c, const_dnnl_primitive_attr_t attr);
+                                         const MemoryLayout& c, const_dnnl_primitive_attr_t attr,
+                                         absl::FunctionRef<bool(absl::string_view name)> is_usable);
 
 // A convolution: operands in any of its three products, and steps per spatial dimension; dilation 0 is dense.
 struct ConvolutionDesc {
@@ -89,13 +91,13 @@ struct ConvolutionDesc {
   absl::Span<const int64_t> padding_after;
 };
 
-// Returns the descriptor of the forward product. Errors: see MakeMatmulDesc().
+// Returns the descriptor of the forward product.
+// Unimplemented: oneDNN has no implementation. Other errors: see ToStatus().
 absl::StatusOr<OwnedDesc> MakeConvolutionForwardDesc(const ConvolutionDesc& convolution,
                                                      const_dnnl_primitive_attr_t attr);
 
-// Returns the descriptor of the gradient of the source or of the weights: the first of oneDNN's implementations for
-// whose name `is_usable` returns true. `forward` is the hint that oneDNN asks for.
-// Unimplemented: there is no (usable) implementation. Other errors: see ToStatus().
+// Returns the descriptor of the gradient of the source or of the weights. `forward` is the hint that oneDNN asks for.
+// Implementations and errors: see MakeMatmulDesc().
 absl::StatusOr<OwnedDesc> MakeConvolutionBackwardDataDesc(const ConvolutionDesc& convolution,
                                                           const_dnnl_primitive_attr_t attr,
                                                           const_dnnl_primitive_desc_t forward,
