@@ -9,8 +9,8 @@
 
 namespace cotan::cpu {
 
-// Returns true if oneDNN's implementation of this name gives wrong results for `geometry`: 3.7 of Debian 13 does for
-// vectors with gaps. MatmulTest compares the products of random strides with reference values.
+// Returns true if oneDNN's implementation of this name gives wrong results for `geometry`, or may. Measured with 3.7.2
+// of Debian 13; 2.6.3 of Debian 12 has none. MatmulTest compares products of random strides with reference values.
 bool IsMiscomputedByOneDnn(const MatmulGeometry& geometry, absl::string_view implementation);
 
 }  // namespace cotan::cpu
