@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/api/op_check.h"
@@ -78,6 +79,13 @@ using Position = typename PositionsOf<T>::Element;
   return flat;
 }
 
+// Returns `a` where the bits of `mask` are set and `b` elsewhere.
+template <typename T>
+[[gnu::always_inline]] inline T Select(Position<T> mask, T a, T b) {
+  const auto bits = (absl::bit_cast<Position<T>>(a) & mask) | (absl::bit_cast<Position<T>>(b) & ~mask);
+  return absl::bit_cast<T>(bits);
+}
+
 // Computes the window's maximum and its position in kVectorSize lanes.
 template <typename T>
 [[gnu::always_inline]] inline void MaxOfLanes(const PoolGeometry& g, int64_t d, int64_t h, int64_t w, const T* input,
@@ -93,10 +101,13 @@ template <typename T>
         const T* value = input + offset;
         const auto here = static_cast<Position<T>>(flat);
         for (int64_t c = 0; c < kLanes; ++c) {
-          // True for a larger value and for NaN, which then stays.
-          const bool take = !(value[c] <= best[c]) & !((best[c] != best[c]) & (value[c] == value[c]));
-          best[c] = take ? value[c] : best[c];
-          position[c] = take ? here : position[c];
+          // All bits for a larger value and for NaN, which then stays. Compilers vectorize masks, and not all of them
+          // conditions.
+          const auto larger = static_cast<Position<T>>(value[c] > best[c]);
+          const auto nan = static_cast<Position<T>>(value[c] != value[c]);
+          const Position<T> take = -(larger | nan);
+          best[c] = Select(take, value[c], best[c]);
+          position[c] = (here & take) | (position[c] & ~take);
         }
       });
   for (int64_t c = 0; c < kLanes; ++c) output[c] = best[c];
