@@ -59,6 +59,12 @@ bool IndexesByIntegers(const c10::OperatorHandle& op, absl::Span<const c10::IVal
   return !has_mask;
 }
 
+// Returns whether the caller gives the size of the result, which otherwise depends on the content of a tensor.
+bool HasGivenSize(const c10::OperatorHandle& op, absl::Span<const c10::IValue> arguments) {
+  return op.schema().name() == "aten::repeat_interleave" && op.schema().overload_name() == "Tensor" &&
+         !arguments[1].isNone();
+}
+
 // Returns whether the op makes a table from numbers alone that cannot be written as an expression of the
 // element's index. Such tables are computed while tracing.
 bool IsTable(absl::string_view op) {
@@ -71,9 +77,9 @@ absl::string_view UnsupportedReason(const c10::OperatorHandle& op, absl::Span<co
     return "it reads the content of a tensor, so what is computed next could depend on data; "
            "compute with tensors instead (torch::where, masks)";
   }
-  if (op.hasTag(at::Tag::dynamic_output_shape) && !IndexesByIntegers(op, arguments)) {
+  if (op.hasTag(at::Tag::dynamic_output_shape) && !IndexesByIntegers(op, arguments) && !HasGivenSize(op, arguments)) {
     return "the size of its result depends on the content of a tensor; "
-           "compute with tensors of fixed sizes instead (torch::where, masks)";
+           "compute with tensors of given sizes instead (torch::where, masks, nonzero_static, output_size)";
   }
   if (op.hasTag(at::Tag::nondeterministic_seeded)) {
     return "it draws random numbers in a way that has no counter-based form";

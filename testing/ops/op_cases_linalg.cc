@@ -27,6 +27,8 @@ Arg Triangle(Sizes sizes, bool upper) {
 
 Arg Text(const char* text) { return V(c10::IValue(std::string(text))); }
 
+Arg Bound(double value) { return V(at::full({}, value, at::kDouble)); }
+
 }  // namespace
 
 std::vector<OpCase> LinearAlgebraCases() {
@@ -40,6 +42,10 @@ std::vector<OpCase> LinearAlgebraCases() {
       {"_linalg_solve_ex.default", {matrix, T({2, 5, 3}), V(true), V(false)}},
       {"_linalg_solve_ex.default", {matrix, T({2, 3, 5}), V(false), V(false)}},
       {"_linalg_solve_ex.default", {Regular({5, 5}), T({5}), V(true), V(false)}},
+      {"_linalg_eigh.default", {PositiveDefinite({2, 5, 5}), Text("L"), V(false)}},
+      {"_linalg_eigh.default", {T({4, 4}), Text("U"), V(false)}},
+      {"_linalg_svd.default", {T({2, 6, 3}), V(false), V(false), None()}},
+      {"_linalg_svd.default", {T({3, 5}), V(true), V(false), None()}},
       {"cholesky_inverse.default", {Triangle({4, 4}, false), V(false)}},
       {"cholesky_solve.default", {T({4, 2}), Triangle({4, 4}, true), V(true)}},
       {"linalg_cholesky_ex.default", {PositiveDefinite({2, 6, 6}), V(false), V(false)}},
@@ -49,6 +55,8 @@ std::vector<OpCase> LinearAlgebraCases() {
       {"linalg_lu.default", {matrix, V(true)}},
       {"linalg_lu_factor_ex.default", {matrix, V(true), V(false)}},
       {"linalg_lu_factor_ex.default", {spread, V(true), V(false)}},
+      {"linalg_pinv.atol_rtol_tensor", {T({2, 5, 3}), Bound(0), Bound(1e-3), V(false)}},
+      {"linalg_pinv.atol_rtol_tensor", {PositiveDefinite({4, 4}), Bound(1e-3), Bound(0), V(true)}},
       {"lu_unpack.default", {factors, pivots, V(true), V(true)}},
       {"triangular_solve.default", {T({4, 2}), Triangle({4, 4}, true), V(true), V(false), V(false)}},
       {"triangular_solve.default", {T({4, 2}), Triangle({4, 4}, false), V(false), V(true), V(false)}},

@@ -116,6 +116,15 @@ void AddLinearAlgebra(std::vector<OpCase>& cases) {
   cases.push_back({"linalg_solve.default", {Regular({4, 4}), T({4, 2}), V(true)}});
   cases.push_back({"linalg_solve.default", {Regular({4, 4}), T({4}), V(true)}});
   cases.push_back({"linalg_qr.default", {Regular({5, 3}), Text("reduced")}});
+  cases.push_back({"linalg_eigvalsh.default", {PositiveDefinite({3, 4, 4}), Text("L")}});
+  cases.push_back({"linalg_svdvals.default", {T({2, 3, 5}), None()}});
+  cases.push_back({"linalg_pinv.default", {Regular({4, 4}), V(1e-6), V(false)}});
+  cases.push_back(
+      {"linalg_matrix_norm.str_ord", {T({4, 6}), Text("nuc"), V(c10::List<int64_t>({-2, -1})), V(false), None()}});
+  cases.push_back({"linalg_cond.default", {Regular({4, 4}), None()}});
+  cases.push_back({"linalg_matrix_rank.default", {T({2, 4, 3}), V(1e-4), V(false)}});
+  cases.push_back({"linalg_matrix_rank.out", {T({2, 4, 3}), V(1e-4), V(false), Longs({0, 0})}});
+  cases.push_back({"linalg_matrix_rank.out_tol_tensor", {T({2, 4, 3}), Positive({2}), V(false), Longs({0, 0})}});
   cases.push_back({"cholesky_solve.default", {T({4, 2}), PositiveDefinite({4, 4}), V(false)}});
 }
 

@@ -29,8 +29,6 @@ constexpr Exception kExceptions[] = {
     {"_linalg_check_errors.default", "returns nothing; the cases of linalg_* call it"},
     {"_print.default", "returns nothing: //aot/capture:assert_ops_test"},
     {"gru.data", "lengths of sequences are constants of a program: recurrent_test"},
-    {"linalg_matrix_rank.out", "it needs singular values, which are refused"},
-    {"linalg_matrix_rank.out_tol_tensor", "it needs singular values, which are refused"},
     {"lstm.data", "lengths of sequences are constants of a program: recurrent_test"},
     {"rnn_relu.data", "lengths of sequences are constants of a program: recurrent_test"},
     {"rnn_tanh.data", "lengths of sequences are constants of a program: recurrent_test"},

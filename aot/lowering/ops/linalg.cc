@@ -3,55 +3,16 @@
 // Rows of decompositions of small matrices and of solvers that use them. The loops over columns are
 // unrolled; each step is a few expressions over the whole matrix.
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "aot/lowering/ops/lowering.h"
 #include "aot/lowering/ops/op_table_rows.h"
+#include "aot/lowering/ops/small_matrix.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {
 namespace {
-
-// Largest number of unrolled steps.
-constexpr int64_t kMaxRows = 32;
-
-Tensor Number(Lowering& l, double value) { return l.b.Literal(value); }
-Tensor Whole(Lowering& l, int64_t value) { return l.b.Literal(SymInt(value)); }
-
-absl::StatusOr<int64_t> ConstantSize(Lowering& l, const Tensor& x, int64_t dim) {
-  const SymInt& size = x.sizes()[static_cast<size_t>(l.b.WrapDim(dim, x.rank()))];
-  if (!size.is_constant()) return l.Unsupported("a matrix of dynamic size");
-  if (size.constant() > kMaxRows) {
-    return l.Unsupported(
-        absl::StrCat("a matrix of ", size.constant(), " rows or columns; at most ", kMaxRows, " are decomposed"));
-  }
-  return size.constant();
-}
-
-// Returns the number of rows of a square real matrix.
-absl::StatusOr<int64_t> RowsOf(Lowering& l, const Tensor& a) {
-  if (IsComplex(a.dtype())) return l.Unsupported("complex matrices");
-  COTAN_ASSIGN_OR_RETURN(const int64_t rows, ConstantSize(l, a, -2));
-  COTAN_ASSIGN_OR_RETURN(const int64_t columns, ConstantSize(l, a, -1));
-  if (rows != columns) return l.Unsupported("a matrix that is not square");
-  return rows;
-}
-
-Tensor Row(Lowering& l, const Tensor& a, int64_t i) { return l.b.Slice(a, -2, SymInt(i), SymInt(i + 1), 1); }
-Tensor Column(Lowering& l, const Tensor& a, int64_t i) { return l.b.Slice(a, -1, SymInt(i), SymInt(i + 1), 1); }
-Tensor Element(Lowering& l, const Tensor& a, int64_t i, int64_t j) { return Column(l, Row(l, a, i), j); }
-Tensor Transposed(Lowering& l, const Tensor& a) { return l.b.Transpose(a, -2, -1); }
-
-// Return the index of each row as [rows, 1], and of each column as [1, columns].
-Tensor RowIndex(Lowering& l, int64_t rows) { return l.b.Iota(0, DType::kInt64, {SymInt(rows), SymInt(1)}); }
-Tensor ColumnIndex(Lowering& l, int64_t columns) { return l.b.Iota(1, DType::kInt64, {SymInt(1), SymInt(columns)}); }
-
-Tensor Identity(Lowering& l, DType dtype, int64_t rows, int64_t columns) {
-  return l.b.Cast(l.b.Eq(RowIndex(l, rows), ColumnIndex(l, columns)), dtype);
-}
 
 Tensor ZeroInfo(Lowering& l, const Tensor& a) {
   SymIntVector batch = a.sizes();
@@ -344,54 +305,18 @@ absl::Status LowerSlogdet(Lowering& l) {
   return l.ReturnAll({WithSign(l, sign, diagonal.is_odd), logarithm, lu.factors, PivotsOf(l, lu, l.result(3).sizes)});
 }
 
-// A reflection I - factor v v^T.
-struct Reflection {
-  Tensor v;       // [..., rows, 1]
-  Tensor factor;  // [..., 1, 1]
-};
-
-Tensor Reflected(Lowering& l, const Reflection& reflection, const Tensor& a) {
-  const Tensor product = l.b.ReduceSum(reflection.v * a, {-2});
-  return a - reflection.factor * reflection.v * product;
-}
-
-// Returns the reflection that makes the elements of `column` below k zero, with LAPACK's choice of
-// signs; the identity where they are already zero.
-Reflection ReflectionOf(Lowering& l, const Tensor& column, int64_t rows, int64_t k) {
-  const Tensor row = RowIndex(l, rows);
-  const Tensor below = l.b.Select(l.b.Gt(row, Whole(l, k)), column, Number(l, 0));
-  const Tensor square = l.b.ReduceSum(below * below, {-2});
-  const Tensor first = Row(l, column, k);
-  const Tensor length = l.b.Sqrt(first * first + square);
-  const Tensor target = l.b.Select(l.b.Lt(first, Number(l, 0)), length, -length);
-  const Tensor is_done = l.b.Eq(square, Number(l, 0));
-  const Tensor scale = l.b.Select(is_done, Number(l, 1), first - target);
-  const Tensor v = l.b.Select(l.b.Eq(row, Whole(l, k)), Number(l, 1), below / scale);
-  const Tensor divisor = l.b.Select(is_done, Number(l, 1), target);
-  return {v, l.b.Select(is_done, Number(l, 0), (target - first) / divisor)};
-}
-
 // (A, mode) -> Q, R
 absl::Status LowerQr(Lowering& l) {
-  Tensor a = l.tensor(0);
+  const Tensor a = l.tensor(0);
   const std::string mode = l.text(1);
   if (IsComplex(a.dtype())) return l.Unsupported("complex matrices");
   COTAN_ASSIGN_OR_RETURN(const int64_t rows, ConstantSize(l, a, -2));
   COTAN_ASSIGN_OR_RETURN(const int64_t columns, ConstantSize(l, a, -1));
   if (rows == 0 || columns == 0) return l.Unsupported("an empty matrix");
-  const int64_t rank = std::min(rows, columns);
-  std::vector<Reflection> reflections;
-  for (int64_t k = 0; k < rank; ++k) {
-    reflections.push_back(ReflectionOf(l, Column(l, a, k), rows, k));
-    a = Reflected(l, reflections.back(), a);
-  }
-  const int64_t kept = mode == "complete" ? rows : rank;
-  const Tensor upper = l.b.Select(l.b.Le(RowIndex(l, rows), ColumnIndex(l, columns)), a, Number(l, 0));
-  const Tensor r = l.b.Slice(upper, -2, 0, SymInt(kept), 1);
-  if (mode == "r") return l.ReturnAll({l.b.Full(Number(l, 0), a.dtype(), l.result(0).sizes), r});
-  Tensor q = l.b.Expand(Identity(l, a.dtype(), rows, kept), l.result(0).sizes);
-  for (size_t k = reflections.size(); k-- > 0;) q = Reflected(l, reflections[k], q);
-  return l.ReturnAll({q, r});
+  const int64_t kept = mode == "complete" ? rows : std::min(rows, columns);
+  const Qr qr = QrOf(l, a, {rows, columns}, kept);
+  if (mode == "r") return l.ReturnAll({l.b.Full(Number(l, 0), a.dtype(), l.result(0).sizes), qr.r});
+  return l.ReturnAll({qr.q, qr.r});
 }
 
 constexpr OpRow NewRow(absl::string_view op, LowerFunction lower) { return {op, OpFamily::kComposite, lower}; }

@@ -30,6 +30,8 @@ absl::Span<const OpRow> SpecialRows();
 absl::Span<const OpRow> BesselRows();
 absl::Span<const OpRow> GammaRows();
 absl::Span<const OpRow> LinearAlgebraRows();
+absl::Span<const OpRow> SpectralRows();
+absl::Span<const OpRow> BoundedSizeRows();
 
 }  // namespace cotan::aot
 
