@@ -5,6 +5,7 @@
 #include <functional>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "capi/test_handles.h"
 #include "gtest/gtest.h"
@@ -60,6 +61,57 @@ TEST(AllocationTest, TensorsAndStatesReportThatMemoryIsShort) {
   EXPECT_GT(FailEachAllocation([&] { return cotan_session_get_state(session.get(), "bias", &out); }), 0);
   const TensorHandle state(out);
   EXPECT_EQ(Floats(state.get()), (std::vector<float>{0.25f, -0.25f}));
+}
+
+// Each call fails at each of its allocations in turn, and afterwards the program trains as if nothing had failed.
+TEST(AllocationTest, EachAllocationOfLoadingMayFail) {
+  const std::string& bytes = LinearRegressionBytes();
+  cotan_program* loaded = nullptr;
+  EXPECT_GT(FailEachAllocation([&] { return cotan_program_load_copy(bytes.data(), bytes.size(), "linear", &loaded); }),
+            10);
+  const ProgramHandle program(loaded);
+  cotan_session* created = nullptr;
+  EXPECT_GT(FailEachAllocation([&] { return cotan_session_create(program.get(), nullptr, &created); }), 10);
+  const SessionHandle session(created);
+  const ProgramHandle other_program = LoadLinearRegression();
+  const SessionHandle other = MakeSession(other_program.get());
+  EXPECT_EQ(TrainOnce(session.get()), TrainOnce(other.get()));
+}
+
+TEST(AllocationTest, EachAllocationOfPlanningAndRunningMayFail) {
+  const ProgramHandle program = LoadLinearRegression();
+  const SessionHandle session = MakeSession(program.get());
+  const SessionHandle other = MakeSession(program.get());
+  const TensorHandle input = F32({1, 2, 3, -1, 0.5f, 2}, {2, 3});
+  const TensorHandle target = F32({1, 0, -1, 2}, {2, 2});
+  cotan_tensor* arguments[] = {input.get(), target.get()};
+  cotan_tensor* results[] = {nullptr};
+  EXPECT_GT(
+      FailEachAllocation([&] { return cotan_session_run(session.get(), "train_step", arguments, 2, results, 1); }), 10);
+  const TensorHandle loss(results[0]);
+  EXPECT_EQ(Floats(loss.get()).at(0), TrainOnce(other.get()));
+  EXPECT_EQ(StateOf(session.get(), "weight"), StateOf(other.get(), "weight"));
+}
+
+TEST(AllocationTest, EachAllocationOfSavingAndLoadingStatesMayFail) {
+  const ProgramHandle program = LoadLinearRegression();
+  const SessionHandle session = MakeSession(program.get());
+  const SessionHandle other = MakeSession(program.get());
+  const std::string path = ::testing::TempDir() + "/allocation.safetensors";
+  TrainOnce(session.get());
+  EXPECT_GT(FailEachAllocation([&] { return cotan_session_save_checkpoint(session.get(), path.c_str()); }), 10);
+  const std::vector<float> before = StateOf(other.get(), "weight");
+  int failed = 0;
+  EXPECT_GT(FailEachAllocation([&] {
+              const cotan_status status = cotan_session_load_checkpoint(other.get(), path.c_str());
+              const int left = allocations_left;
+              allocations_left = -1;
+              if (status != COTAN_OK) EXPECT_EQ(StateOf(other.get(), "weight"), before) << ++failed;
+              allocations_left = left;
+              return status;
+            }),
+            10);
+  EXPECT_EQ(StateOf(other.get(), "weight"), StateOf(session.get(), "weight"));
 }
 
 TEST(AllocationTest, ATextThatCannotBeStoredIsReplaced) {

@@ -7,15 +7,20 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "base/test_seed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/session/safetensors.h"
@@ -287,12 +292,41 @@ TEST(CheckpointTest, ACrashAtAnyByteLeavesTheOldOrTheNewFileWhole) {
   EXPECT_THAT(Entries(folder), ElementsAre("crash.safetensors"));
 }
 
+// Returns how many processes are killed: COTAN_KILLS, or 100.
+int NumKills() {
+  const char* const text = std::getenv("COTAN_KILLS");
+  int kills = 100;
+  EXPECT_TRUE(text == nullptr || absl::SimpleAtoi(text, &kills)) << text;
+  return kills;
+}
+
+// The states of a session after each number of steps, computed when they are asked for.
+class StatesBySteps {
+ public:
+  // Returns whether `bytes` are the states after at most 10,000 steps.
+  bool Contains(const std::string& bytes) {
+    while (!seen_.contains(bytes)) {
+      if (seen_.size() > 10000) return false;
+      seen_.insert(Bytes(session_));
+      Train(session_, 1);
+    }
+    return true;
+  }
+
+ private:
+  Session session_ = NewSession();
+  absl::flat_hash_set<std::string> seen_;
+};
+
 TEST(CheckpointTest, AKilledProcessLeavesTheOldOrTheNewFileWhole) {
+  std::mt19937_64 random(testing::TestSeed());
   const std::string folder = NewFolder("killed");
   const std::string path = folder + "/killed.safetensors";
   Session session = NewSession();
   ASSERT_TRUE(session.SaveCheckpoint(path).ok());
-  for (int trial = 0; trial < 20; ++trial) {
+  StatesBySteps states;
+  const int kills = NumKills();
+  for (int trial = 0; trial < kills; ++trial) {
     const pid_t child = ::fork();
     if (child == 0) {
       Session writer = NewSession();
@@ -301,7 +335,7 @@ TEST(CheckpointTest, AKilledProcessLeavesTheOldOrTheNewFileWhole) {
         if (!writer.SaveCheckpoint(path).ok()) ::_exit(1);
       }
     }
-    ::usleep(static_cast<useconds_t>(2000 + 700 * trial));
+    ::usleep(static_cast<useconds_t>(500 + random() % 10000));
     ASSERT_EQ(::kill(child, SIGKILL), 0);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -309,6 +343,7 @@ TEST(CheckpointTest, AKilledProcessLeavesTheOldOrTheNewFileWhole) {
     Session loaded = NewSession();
     const absl::Status read = loaded.LoadCheckpoint(path);
     ASSERT_TRUE(read.ok()) << read;
+    ASSERT_TRUE(states.Contains(Bytes(loaded))) << "kill " << trial;
   }
   ASSERT_TRUE(session.SaveCheckpoint(path).ok());
   EXPECT_THAT(Entries(folder), ElementsAre("killed.safetensors"));

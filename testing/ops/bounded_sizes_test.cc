@@ -74,9 +74,9 @@ TEST(NonzeroStaticTest, ADetectionHeadReturnsBoxesAndTheirCount) {
     return {in[0].index_select(0, rows), in[1].index_select(0, rows), found.sum().clamp_max(4)};
   };
   const at::Tensor boxes = at::arange(24).reshape({6, 4}).to(at::kFloat);
-  ExpectAsEager(function, {{boxes, at::tensor({0.9F, 0.1F, 0.6F, 0.2F, 0.3F, 0.7F})},
-                           {boxes, at::zeros({6})},
-                           {boxes, at::ones({6})}});
+  ExpectAsEager(
+      function,
+      {{boxes, at::tensor({0.9F, 0.1F, 0.6F, 0.2F, 0.3F, 0.7F})}, {boxes, at::zeros({6})}, {boxes, at::ones({6})}});
 }
 
 // The distinct values of a tensor, at most five, as at::_unique2() sorts them.

@@ -76,7 +76,8 @@ TEST_F(SpectralTest, ValuesAreThoseOfLapack) {
 
 TEST_F(SpectralTest, SymmetricMatricesAreFunctionsOfTheirEigenvalues) {
   const auto inverse_root = [](const Tensors& in) -> Tensors {
-    const auto [values, vectors] = at::linalg_eigh(in[0].matmul(in[0].mT()) + 0.5 * at::eye(in[0].size(-1), at::kDouble));
+    const auto [values, vectors] =
+        at::linalg_eigh(in[0].matmul(in[0].mT()) + 0.5 * at::eye(in[0].size(-1), at::kDouble));
     return {(vectors * values.rsqrt().unsqueeze(-2)).matmul(vectors.mT())};
   };
   const auto upper = [](const Tensors& in) -> Tensors {
@@ -99,9 +100,14 @@ TEST_F(SpectralTest, SingularVectorsRestoreTheMatrix) {
     };
   };
   const std::vector<Case> cases = {
-      {"square", Random({2, 4, 4})},   {"tall", Random({7, 3})},          {"wide", Random({3, 7})},
-      {"one row", Random({1, 5})},     {"one column", Random({5, 1})},    {"of 20 rows", Random({20, 20})},
-      {"graded", Graded(8)},           {"zeros", at::zeros({4, 3}, at::kDouble)},
+      {"square", Random({2, 4, 4})},
+      {"tall", Random({7, 3})},
+      {"wide", Random({3, 7})},
+      {"one row", Random({1, 5})},
+      {"one column", Random({5, 1})},
+      {"of 20 rows", Random({20, 20})},
+      {"graded", Graded(8)},
+      {"zeros", at::zeros({4, 3}, at::kDouble)},
       {"ones", at::ones({5, 5}, at::kDouble)},
   };
   for (const Case& c : cases) {

@@ -50,7 +50,8 @@ absl::Status LowerRepeatInterleave(Lowering& l) {
   // Ends beyond the size, with which the call fails, add to a further element, which is dropped.
   const Tensor ends = l.b.Minimum(RunningSum(l, repeats), l.b.Literal(size));
   const Tensor excess = l.b.CheckedIndex(l.b.ReduceSum(l.b.Cast(repeats, DType::kInt64), {0}) - l.b.Literal(size), 1);
-  const Tensor marks = l.b.ScatterAdd(l.b.Full(one, DType::kInt64, ends.sizes()), ends, Tensor(), 0, -1, {size + SymInt(1)});
+  const Tensor marks =
+      l.b.ScatterAdd(l.b.Full(one, DType::kInt64, ends.sizes()), ends, Tensor(), 0, -1, {size + SymInt(1)});
   return l.Return(RunningSum(l, l.b.Slice(marks, 0, 0, size, 1)) + excess);
 }
 

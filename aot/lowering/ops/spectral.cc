@@ -175,8 +175,8 @@ absl::StatusOr<Tolerance> ToleranceOf(Lowering& l) {
   Tolerance tolerance;
   tolerance.atol = atol.defined() ? l.b.Cast(atol, DType::kFloat64) : zero;
   const Tensor epsilon = Double(l, Epsilon(a.dtype()) * static_cast<double>(std::max(rows, columns)));
-  tolerance.rtol = rtol.defined() ? l.b.Cast(rtol, DType::kFloat64)
-                                  : l.b.Select(l.b.Gt(tolerance.atol, zero), zero, epsilon);
+  tolerance.rtol =
+      rtol.defined() ? l.b.Cast(rtol, DType::kFloat64) : l.b.Select(l.b.Gt(tolerance.atol, zero), zero, epsilon);
   return tolerance;
 }
 

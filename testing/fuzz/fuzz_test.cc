@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Runs a fuzz target on its seeds, on each file of its corpus, and on COTAN_FUZZ_RUNS mutated inputs. Accepted inputs
+// are mutated further, so that changes add up.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "base/test_seed.h"
+#include "testing/fuzz/fuzz_target.h"
+
+namespace cotan::testing {
+namespace {
+
+constexpr size_t kMaxPool = 256;
+constexpr size_t kMaxInputBytes = 1 << 16;
+
+int NumRuns() {
+  const char* const text = std::getenv("COTAN_FUZZ_RUNS");
+  int runs = 0;
+  EXPECT_TRUE(text != nullptr && absl::SimpleAtoi(text, &runs)) << "COTAN_FUZZ_RUNS is not a number";
+  return runs;
+}
+
+// Returns the files below the folder COTAN_FUZZ_CORPUS, which may be absent.
+std::vector<std::string> CorpusInputs() {
+  std::vector<std::string> inputs;
+  const char* const folder = std::getenv("COTAN_FUZZ_CORPUS");
+  if (folder == nullptr || !std::filesystem::exists(folder)) return inputs;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    inputs.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  return inputs;
+}
+
+TEST(FuzzTest, SeedsAreAccepted) {
+  const std::vector<std::string> seeds = SeedInputs();
+  EXPECT_FALSE(seeds.empty());
+  for (size_t i = 0; i < seeds.size(); ++i) EXPECT_TRUE(RunInput(seeds[i])) << "seed " << i;
+}
+
+TEST(FuzzTest, TheCorpusIsSafe) {
+  for (const std::string& input : CorpusInputs()) RunInput(input);
+}
+
+TEST(FuzzTest, MutatedInputsAreSafe) {
+  std::mt19937_64 random(TestSeed());
+  std::vector<std::string> pool = SeedInputs();
+  for (std::string& input : CorpusInputs()) pool.push_back(std::move(input));
+  const size_t num_originals = pool.size();
+  const int runs = NumRuns();
+  int accepted = 0;
+  for (int run = 0; run < runs; ++run) {
+    std::string input = MutateInput(pool[random() % pool.size()], random);
+    if (!RunInput(input)) continue;
+    ++accepted;
+    if (input.size() > kMaxInputBytes) continue;
+    if (pool.size() < num_originals + kMaxPool) {
+      pool.push_back(std::move(input));
+    } else {
+      pool[num_originals + random() % kMaxPool] = std::move(input);
+    }
+  }
+  RecordProperty("accepted", accepted);
+  // Mutation that the reader always refuses would test its first check only.
+  EXPECT_GT(accepted, runs / 100);
+  EXPECT_LT(accepted, runs);
+}
+
+}  // namespace
+}  // namespace cotan::testing
