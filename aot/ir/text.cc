@@ -279,9 +279,9 @@ class GraphParser {
         raw += "\\\"";
         continue;
       }
-      const char c[2] = {cursor.Peek(), '\0'};
-      raw += c[0];
-      (void)cursor.Consume(c);
+      const char c = cursor.Peek();
+      raw += c;
+      (void)cursor.Consume(absl::string_view(&c, 1));
     }
     COTAN_RETURN_IF_ERROR(cursor.Expect("\""));
     std::string text;

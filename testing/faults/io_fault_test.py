@@ -17,7 +17,8 @@ import shutil
 import subprocess
 import sys
 
-# System calls and the errors that they may return when disks and memory are full, broken or forbidden.
+# System calls and the errors that they may return when disks and memory are full, broken or forbidden. None: brk()
+# fails by returning another address.
 _FAULTS = {
     "openat": ["EACCES", "EMFILE", "EIO", "ENOSPC"],
     "newfstatat": ["EIO"],
@@ -25,7 +26,7 @@ _FAULTS = {
     "mmap": ["ENOMEM"],
     "mprotect": ["ENOMEM"],
     "munmap": ["ENOMEM"],
-    "brk": ["ENOMEM"],
+    "brk": [None],
     "read": ["EIO"],
     "pread64": ["EIO"],
     "write": ["ENOSPC", "EIO", "EDQUOT"],
@@ -83,7 +84,7 @@ class Sweep:
 
   def fail(self, call, error, number):
     self._reset()
-    inject = f"{call}:error={error}:when={number}"
+    inject = f"{call}:{'retval=0' if error is None else f'error={error}'}:when={number}"
     done = subprocess.run([self._strace, "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e", f"inject={inject}",
                            *self._command()], capture_output=True, text=True, timeout=60)
     self.errors[done.returncode] += 1

@@ -39,9 +39,9 @@ class Choices {
     return byte;
   }
   int64_t Number() {
-    constexpr int64_t kLimits[] = {-1, INT64_MIN, INT64_MAX, int64_t{1} << 32, 1'000'000};
+    constexpr int64_t kLimits[] = {-1, INT64_MIN, INT64_MAX, INT64_MAX / 2, int64_t{1} << 48, 100};
     const uint8_t byte = Next();
-    return byte < 250 ? byte % 8 : kLimits[byte - 250 < 5 ? byte - 250 : 0];
+    return byte < 250 ? byte % 8 : kLimits[byte - 250];
   }
   const char* Name() { return kNames[Next() % kNames.size()]; }
 
@@ -69,22 +69,37 @@ class Caller {
  private:
   void Call() {
     switch (choices_.Next() % 16) {
-      case 0: return CreateSession();
-      case 1: return CreateTensor();
-      case 2: return BorrowTensor();
-      case 3: return Free();
+      case 0:
+        return CreateSession();
+      case 1:
+        return CreateTensor();
+      case 2:
+        return BorrowTensor();
+      case 3:
+        return Free();
       case 4:
-      case 5: return RunMethod();
-      case 6: return ReadState();
-      case 7: return Succeeded(cotan_session_set_state(Session(), choices_.Name(), Tensor()));
-      case 8: return Keep([&](cotan_tensor** out) { return cotan_session_gradient(Session(), choices_.Name(), out); });
-      case 9: return UseHyperparameter();
-      case 10: return UseRng();
-      case 11: return ReadTensor();
-      case 12: return ReadPlans();
-      case 13: return ReadProgram();
-      case 14: return LoadDamagedProgram();
-      default: Succeeded(cotan_session_load_checkpoint(Session(), choices_.Name()));
+      case 5:
+        return RunMethod();
+      case 6:
+        return ReadState();
+      case 7:
+        return Succeeded(cotan_session_set_state(Session(), choices_.Name(), Tensor()));
+      case 8:
+        return Keep([&](cotan_tensor** out) { return cotan_session_gradient(Session(), choices_.Name(), out); });
+      case 9:
+        return UseHyperparameter();
+      case 10:
+        return UseRng();
+      case 11:
+        return ReadTensor();
+      case 12:
+        return ReadPlans();
+      case 13:
+        return ReadProgram();
+      case 14:
+        return LoadDamagedProgram();
+      default:
+        Succeeded(cotan_session_load_checkpoint(Session(), choices_.Name()));
     }
   }
 
@@ -121,11 +136,11 @@ class Caller {
 
   void CreateSession() {
     cotan_session_options options = COTAN_SESSION_OPTIONS_INIT;
-    options.threads = static_cast<int32_t>(choices_.Next() % 3);
+    options.threads = static_cast<int32_t>(1 + choices_.Next() % 2);
     options.max_plans = static_cast<int32_t>(choices_.Number());
     if (choices_.Next() % 8 == 0) options.struct_size = static_cast<size_t>(choices_.Number());
     cotan_session* session = nullptr;
-    Succeeded(cotan_session_create(Program(), choices_.Next() % 2 == 0 ? nullptr : &options, &session));
+    Succeeded(cotan_session_create(Program(), choices_.Next() % 16 == 0 ? nullptr : &options, &session));
     if (session != nullptr) sessions_.emplace_back(session);
     if (sessions_.size() > 8) sessions_.erase(sessions_.begin());
   }
@@ -232,7 +247,8 @@ class Caller {
 
   void LoadDamagedProgram() {
     std::string bytes = capi::LinearRegressionBytes();
-    bytes[(size_t{choices_.Next()} * 256 + choices_.Next()) % bytes.size()] ^= static_cast<char>(1 + choices_.Next() % 8);
+    bytes[(size_t{choices_.Next()} * 256 + choices_.Next()) % bytes.size()] ^=
+        static_cast<char>(1 + choices_.Next() % 8);
     cotan_program* program = nullptr;
     Succeeded(cotan_program_load_copy(bytes.data(), choices_.Next() % 4 == 0 ? bytes.size() / 2 : bytes.size(),
                                       choices_.Name(), &program));
@@ -254,14 +270,17 @@ bool RunInput(absl::string_view input) { return Caller(input).Run(); }
 std::string MutateInput(absl::string_view input, std::mt19937_64& random) {
   std::string mutated = MutateBytes(input, random);
   if (random() % 4 == 0) mutated.insert(mutated.size(), MutateBytes(input, random));
-  return mutated.substr(0, 512);
+  return mutated.substr(0, 128);
 }
 
-// Sessions, arguments of "train_step" and calls.
+// A session; two tensors, a training step on them and a state; descriptions of the program; hyperparameters and plans.
 std::vector<std::string> SeedInputs() {
   using std::string_literals::operator""s;
-  return {"\0\1\2\0\0\1\1"s, "\x0d\1\1\1\1"s, "\x01\x01\x02\x09\x01\x00\x08\x01\x01\x02\x09\x01\x01\x0b\x01"s,
-          std::string(64, '\1') + std::string(64, '\4')};
+  const std::string session = "\0\1\1\2\1\1"s;
+  const std::string tensors = "\1\2\2\3\x09\1\1\1\2\2\2\x09\1\1"s;
+  const std::string step = "\4\2\2\1\1\1\0"s;
+  return {session, session + tensors + step + "\6\1\4\x0b\1\4\x0c\1\0"s, "\x0d\1\1\1\0"s,
+          session + "\x09\1\0\6\6\x0a\1\1\1\x0c\1\0"s};
 }
 
 }  // namespace cotan::testing

@@ -2,9 +2,14 @@
 
 // Runs a fuzz target on its seeds, on each file of its corpus, and on COTAN_FUZZ_RUNS mutated inputs. Accepted inputs
 // are mutated further, so that changes add up.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -28,6 +33,34 @@ int NumRuns() {
   EXPECT_TRUE(text != nullptr && absl::SimpleAtoi(text, &runs)) << "COTAN_FUZZ_RUNS is not a number";
   return runs;
 }
+
+// Keeps a copy of the input that runs in "input" among the outputs of the test, where it is after a crash. The file is
+// mapped, so that a copy costs no system call.
+class LastInput {
+ public:
+  LastInput() {
+    const char* const folder = std::getenv("TEST_UNDECLARED_OUTPUTS_DIR");
+    if (folder == nullptr) return;
+    const std::string path = std::string(folder) + "/input";
+    const int file = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (file < 0) return;
+    if (ftruncate(file, kMaxInputBytes) == 0) {
+      void* const memory = mmap(nullptr, kMaxInputBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+      if (memory != MAP_FAILED) memory_ = static_cast<char*>(memory);
+    }
+    close(file);
+  }
+
+  // Inputs end with zeros in the file.
+  void Set(const std::string& input) {
+    if (memory_ == nullptr) return;
+    std::memset(memory_, 0, kMaxInputBytes);
+    std::memcpy(memory_, input.data(), std::min(input.size(), kMaxInputBytes));
+  }
+
+ private:
+  char* memory_ = nullptr;
+};
 
 // Returns the files below the folder COTAN_FUZZ_CORPUS, which may be absent.
 std::vector<std::string> CorpusInputs() {
@@ -58,9 +91,11 @@ TEST(FuzzTest, MutatedInputsAreSafe) {
   for (std::string& input : CorpusInputs()) pool.push_back(std::move(input));
   const size_t num_originals = pool.size();
   const int runs = NumRuns();
+  LastInput last_input;
   int accepted = 0;
   for (int run = 0; run < runs; ++run) {
     std::string input = MutateInput(pool[random() % pool.size()], random);
+    last_input.Set(input);
     if (!RunInput(input)) continue;
     ++accepted;
     if (input.size() > kMaxInputBytes) continue;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "aot/ir/graph.h"
 #include "aot/ir/text.h"
 #include "aot/ir/verifier.h"
@@ -35,9 +35,14 @@ std::string MutateInput(absl::string_view input, std::mt19937_64& random) {
   absl::string_view& line = lines[random() % lines.size()];
   const absl::string_view other = lines[random() % lines.size()];
   switch (random() % 3) {
-    case 0: line = ""; break;
-    case 1: line = other; break;
-    default: lines.push_back(other);
+    case 0:
+      line = "";
+      break;
+    case 1:
+      line = other;
+      break;
+    default:
+      lines.push_back(other);
   }
   return absl::StrJoin(lines, "\n");
 }

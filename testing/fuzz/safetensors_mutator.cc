@@ -15,8 +15,20 @@
 namespace cotan::testing {
 namespace {
 
-constexpr absl::string_view kTexts[] = {"0",     "-1",   "1",    "18446744073709551615", "9223372036854775808", "1e3", "[]",
-                                        "[1,0]", "null", "\"\"", "\"F32\"",              "\"I64\"",             "{}",  "\\u0000"};
+constexpr absl::string_view kTexts[] = {"0",
+                                        "-1",
+                                        "1",
+                                        "18446744073709551615",
+                                        "9223372036854775808",
+                                        "1e3",
+                                        "[]",
+                                        "[1,0]",
+                                        "null",
+                                        "\"\"",
+                                        "\"F32\"",
+                                        "\"I64\"",
+                                        "{}",
+                                        "\\u0000"};
 
 // Replaces a word of the header, a number or name, by another one.
 std::string MutateHeader(absl::string_view header, std::mt19937_64& random) {

@@ -58,10 +58,14 @@ bool Read(Reader& reader, WireField& field) {
   field.number = static_cast<uint32_t>(tag >> 3);
   field.type = static_cast<Type>(tag & 7);
   switch (field.type) {
-    case Type::kVarint: return reader.Varint(field.integer);
-    case Type::kFixed64: return reader.Fixed(8, field.integer);
-    case Type::kFixed32: return reader.Fixed(4, field.integer);
-    case Type::kBytes: return reader.Bytes(field.bytes);
+    case Type::kVarint:
+      return reader.Varint(field.integer);
+    case Type::kFixed64:
+      return reader.Fixed(8, field.integer);
+    case Type::kFixed32:
+      return reader.Fixed(4, field.integer);
+    case Type::kBytes:
+      return reader.Bytes(field.bytes);
   }
   return false;
 }
@@ -80,16 +84,29 @@ size_t Below(size_t size, std::mt19937_64& random) { return random() % size; }
 
 // Returns a number that a hostile file might have: a neighbour, a limit, a small or any number.
 uint64_t MutateInteger(uint64_t value, std::mt19937_64& random) {
-  constexpr uint64_t kLimits[] = {0, 1, 0x7f, 0xffff, 0x7fffffff, 0xffffffff,
-                                  uint64_t{1} << 62, std::numeric_limits<int64_t>::max(), uint64_t{1} << 63,
+  constexpr uint64_t kLimits[] = {0,
+                                  1,
+                                  0x7f,
+                                  0xffff,
+                                  0x7fffffff,
+                                  0xffffffff,
+                                  uint64_t{1} << 62,
+                                  std::numeric_limits<int64_t>::max(),
+                                  uint64_t{1} << 63,
                                   std::numeric_limits<uint64_t>::max()};
   switch (Below(6, random)) {
-    case 0: return value + 1;
-    case 1: return value - 1;
-    case 2: return value ^ (uint64_t{1} << Below(64, random));
-    case 3: return kLimits[Below(std::size(kLimits), random)];
-    case 4: return Below(32, random);
-    default: return random() >> Below(64, random);
+    case 0:
+      return value + 1;
+    case 1:
+      return value - 1;
+    case 2:
+      return value ^ (uint64_t{1} << Below(64, random));
+    case 3:
+      return kLimits[Below(std::size(kLimits), random)];
+    case 4:
+      return Below(32, random);
+    default:
+      return random() >> Below(64, random);
   }
 }
 
@@ -130,10 +147,17 @@ void MutateFields(Fields& fields, const Fields& whole, std::mt19937_64& random) 
     }
   }
   switch (Below(6, random)) {
-    case 0: fields.erase(fields.begin() + static_cast<std::ptrdiff_t>(i)); break;
-    case 1: fields.insert(fields.begin() + static_cast<std::ptrdiff_t>(i), WireField(field)); break;
-    case 2: std::swap(field, fields[Below(fields.size(), random)]); break;
-    default: MutateValue(field, whole, random);
+    case 0:
+      fields.erase(fields.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
+    case 1:
+      fields.insert(fields.begin() + static_cast<std::ptrdiff_t>(i), WireField(field));
+      break;
+    case 2:
+      std::swap(field, fields[Below(fields.size(), random)]);
+      break;
+    default:
+      MutateValue(field, whole, random);
   }
 }
 
@@ -154,9 +178,15 @@ std::string SerializeFields(const Fields& fields) {
   for (const WireField& field : fields) {
     AppendVarint(uint64_t{field.number} << 3 | static_cast<uint64_t>(field.type), message);
     switch (field.type) {
-      case Type::kVarint: AppendVarint(field.integer, message); break;
-      case Type::kFixed64: AppendFixed(field.integer, 8, message); break;
-      case Type::kFixed32: AppendFixed(field.integer, 4, message); break;
+      case Type::kVarint:
+        AppendVarint(field.integer, message);
+        break;
+      case Type::kFixed64:
+        AppendFixed(field.integer, 8, message);
+        break;
+      case Type::kFixed32:
+        AppendFixed(field.integer, 4, message);
+        break;
       case Type::kBytes:
         AppendVarint(field.bytes.size(), message);
         message += field.bytes;

@@ -25,7 +25,10 @@ TEST(WireMutatorTest, FieldsOfAMessageAreWrittenAsTheyWereRead) {
 }
 
 TEST(WireMutatorTest, TruncatedMessagesAreNotRead) {
-  EXPECT_FALSE(ParseFields(absl::string_view("\x0a\x05" "abc", 5)).has_value());
+  EXPECT_FALSE(ParseFields(absl::string_view("\x0a\x05"
+                                             "abc",
+                                             5))
+                   .has_value());
   EXPECT_FALSE(ParseFields("\x08").has_value());
   EXPECT_FALSE(ParseFields("\x0d\x01\x02").has_value());
   EXPECT_FALSE(ParseFields("\x0b").has_value());  // a group
