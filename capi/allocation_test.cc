@@ -50,6 +50,9 @@ int FailEachAllocation(const std::function<cotan_status()>& call) {
   return 0;
 }
 
+// The analyzer follows operator new to malloc(), and handles not to their operator delete.
+// NOLINTBEGIN(clang-analyzer-unix.Malloc)
+
 TEST(AllocationTest, TensorsAndStatesReportThatMemoryIsShort) {
   const ProgramHandle program = LoadLinearRegression();
   const SessionHandle session = MakeSession(program.get());
@@ -122,6 +125,8 @@ TEST(AllocationTest, ATextThatCannotBeStoredIsReplaced) {
   EXPECT_EQ(status, COTAN_RESOURCE_EXHAUSTED);
   EXPECT_STREQ(cotan_last_error(), "not enough memory");
 }
+
+// NOLINTEND(clang-analyzer-unix.Malloc)
 
 }  // namespace
 }  // namespace cotan::capi

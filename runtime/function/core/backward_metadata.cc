@@ -57,7 +57,9 @@ std::vector<std::vector<bool>> Dependencies(const Method& backward, size_t num_s
   std::vector<std::vector<bool>> depends_on;
   for (uint32_t output : backward.outputs()) depends_on.push_back(of_value[output]);
   for (const serialization::StructuralTangents& idle : backward.structural_tangents()) {
-    for (uint32_t tangent : idle.tangents()) depends_on[idle.gradient()][tangent] = true;
+    for (uint32_t tangent : idle.tangents()) {
+      if (tangent < num_tangents) depends_on[idle.gradient()][tangent] = true;
+    }
   }
   return depends_on;
 }
@@ -140,6 +142,11 @@ absl::StatusOr<BackwardMetadata> BackwardMetadata::Create(const FunctionMetadata
   if (backward.gradient_inputs().empty() && !backward.outputs().empty()) {
     return function.Unsupported(
         absl::StrCat("has a backward with 0 gradient_inputs for ", backward.outputs_size(), " outputs"));
+  }
+  const int num_read = function.num_saved + function.num_tangents();
+  if (backward.inputs_size() < num_read) {
+    return function.Unsupported(absl::StrCat("has a backward with ", backward.inputs_size(), " inputs, for ", num_read,
+                                             " saved values and tangents"));
   }
   made.takes_flags = TakesTangentFlags(backward, function.num_saved, function.num_tangents());
   made.takes_host_values = std::any_of(backward.inputs().begin(), backward.inputs().end(), [&](uint32_t input) {
