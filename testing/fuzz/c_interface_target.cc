@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "capi/test_handles.h"
-#include "gtest/gtest.h"
 #include "include/cotan.h"
 #include "testing/fuzz/fuzz_target.h"
 #include "testing/fuzz/wire_mutator.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads tables of comma-separated values: each column of an accepted one has a row per example.
+// Reads tables of comma-separated values, with and without targets and classes.
 #include <iterator>
 #include <random>
 #include <string>

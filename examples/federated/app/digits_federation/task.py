@@ -7,8 +7,6 @@ import pathlib
 import cotan_runtime as cotan
 import numpy as np
 
-_KINDS = {8: np.uint8}
-
 
 def load_program(path):
   """Returns the program at a path and the checksum of its file, by which server and devices compare versions."""
@@ -40,10 +38,11 @@ def set_arrays(session, arrays):
 
 
 def _read_idx(path):
+  """Returns the unsigned bytes of an IDX file."""
   data = path.read_bytes()
   rank = data[3]
   sizes = np.frombuffer(data, ">u4", rank, 4)
-  return np.frombuffer(data, _KINDS[data[2]], offset=4 + 4 * rank).reshape(sizes)
+  return np.frombuffer(data, np.uint8, offset=4 + 4 * rank).reshape(sizes)
 
 
 def read_images(folder, name, part=0, parts=1):
