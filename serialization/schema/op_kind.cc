@@ -20,6 +20,8 @@ constexpr std::array kWithoutKernels = {
     NamedKind{Op::kView, "view"},
     NamedKind{Op::kEffect, "effect"},
     NamedKind{Op::kCall, "call"},
+    NamedKind{Op::kLinearAlgebra, "linear_algebra"},
+    NamedKind{Op::kCollective, "collective"},
 };
 
 constexpr std::array kWithKernels = {

@@ -103,6 +103,18 @@ std::string RecurrentText(const serialization::Recurrent& op) {
                       op.reverse() ? " reverse" : "");
 }
 
+std::string LinearAlgebraText(const serialization::LinearAlgebra& op) {
+  return absl::StrCat(" ", absl::AsciiStrToLower(serialization::LinearAlgebra::Function_Name(op.function())),
+                      op.upper() ? " upper" : "", op.transpose() ? " transpose" : "",
+                      op.unit_diagonal() ? " unit_diagonal" : "", op.full_matrices() ? " full_matrices" : "");
+}
+
+std::string CollectiveText(const serialization::Collective& op) {
+  return absl::StrCat(" ", absl::AsciiStrToLower(serialization::Collective::Function_Name(op.function())),
+                      op.mean() ? " mean" : "", op.ranks() == 0 ? "" : absl::StrCat(" ranks=", op.ranks()),
+                      op.starts() ? " starts" : "");
+}
+
 std::string CallText(const serialization::Call& op) {
   return absl::StrCat(" block ", op.block(), op.slice().empty() ? "" : absl::StrCat(" slice ", op.slice()),
                       op.path().empty() ? "" : absl::StrCat(" in ", op.path()));
@@ -159,6 +171,10 @@ std::string AttributesText(const Op& op) {
       return RecurrentText(op.recurrent_backward());
     case Op::kCall:
       return CallText(op.call());
+    case Op::kLinearAlgebra:
+      return LinearAlgebraText(op.linear_algebra());
+    case Op::kCollective:
+      return CollectiveText(op.collective());
     case Op::kMatmul:
       return op.matmul().has_epilogue() ? " with epilogue" : "";
     case Op::kCopy:
