@@ -10,7 +10,7 @@ namespace {
 Operand Of(const DimVector& sizes) {
   Operand operand;
   operand.geometry.dtype = DType::kFloat32;
-  operand.geometry.layout.sizes = sizes;
+  operand.geometry.layout = {sizes, ContiguousStrides(sizes)};
   return operand;
 }
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
+#include "runtime/tools/planned_method.h"
 #include "runtime/tools/references.h"
 
 namespace cotan::tools {
@@ -77,6 +78,11 @@ absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& me
   result.state_bytes = session.state_bytes();
   if (bench_options.profile) {
     COTAN_ASSIGN_OR_RETURN(result.profile, Profile(session, handle, arguments, absl::MakeSpan(results), steps));
+    if (bench_options.rates != nullptr) {
+      COTAN_ASSIGN_OR_RETURN(const int index, program->FindMethod(method));
+      COTAN_ASSIGN_OR_RETURN(const PlannedMethod planned, PlanMethod(program->artifact(), program->method(index)));
+      AddBounds(planned, *bench_options.rates, absl::MakeSpan(result.profile));
+    }
   }
   if (bench_options.traced_calls > 0) {
     COTAN_ASSIGN_OR_RETURN(result.trace,

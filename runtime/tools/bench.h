@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/execution/program.h"
 #include "runtime/session/session.h"
+#include "runtime/tools/machine_rates.h"
 #include "runtime/tools/profile.h"
 #include "runtime/tools/trace.h"
 
@@ -30,12 +31,13 @@ struct BenchResult {
 struct BenchOptions {
   int steps = 100;
   bool profile = false;
+  const MachineRates* rates = nullptr;  // borrowed; adds bounds to the profile
   int traced_calls = 0;
 };
 
 // Runs `method` of the file at `path` with its recorded arguments `steps` times, after steps / 10 warm-up
 // runs. Result tensors are reused (Session::Run(MethodHandle, ...)). With `profile`, runs it `steps` times
-// more to time each step of the plan; then `traced_calls` times more for the trace.
+// more to time each step of the plan, with bounds if there are `rates`; then `traced_calls` times more for the trace.
 // NotFound: the file does not exist, or the method has no recorded run.
 // Errors of Program and Session.
 absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& method, const BenchOptions& bench_options,

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "base/dtype.h"
 #include "base/file.h"
 #include "base/status_macros.h"
+#include "runtime/execution/physical_cores.h"
 #include "runtime/execution/program.h"
 #include "runtime/session/call_argument.h"
 #include "runtime/session/safetensors.h"
@@ -26,9 +29,11 @@
 #include "runtime/tools/diff.h"
 #include "runtime/tools/inspect.h"
 #include "runtime/tools/inspect_html.h"
+#include "runtime/tools/machine_rates.h"
 #include "runtime/tools/reduce.h"
 #include "runtime/tools/references.h"
 #include "runtime/tools/run_process.h"
+#include "runtime/tools/timeline.h"
 #include "runtime/tools/trace.h"
 #include "runtime/tools/train.h"
 #include "runtime/tools/train_options.h"
@@ -40,7 +45,7 @@ namespace {
 using serialization::Reference;
 
 constexpr absl::string_view kOptions[] = {"threads", "steps",   "method", "program", "checkpoint", "save", "profile",
-                                          "device",  "numbers", "out",    "merge",   "trace",      "html"};
+                                          "device",  "numbers", "out",    "merge",   "trace",      "html", "timeline"};
 
 // The number of steps that a profile shows.
 constexpr size_t kProfileRows = 40;
@@ -56,6 +61,8 @@ struct Context {
   SessionOptions options;
   std::ostream& out;
 };
+
+Device& DeviceOf(const SessionOptions& options) { return options.device == nullptr ? HostDevice() : *options.device; }
 
 absl::Status WriteHtml(const Context& context, const Program& program) {
   const std::string path = context.line.Text("html", "");
@@ -84,32 +91,69 @@ absl::Status VerifyCommand(const Context& context) {
   return absl::AbortedError("results of this device differ from the recorded ones: see the lines that begin with FAIL");
 }
 
-absl::Status BenchCommand(const Context& context) {
-  COTAN_ASSIGN_OR_RETURN(const int steps, context.line.Number("steps", 100, 1));
-  const std::string trace_path = context.line.Text("trace", "");
-  COTAN_ASSIGN_OR_RETURN(std::shared_ptr<const Program> program, Program::Load(context.path));
-  std::vector<std::string> methods = BenchMethods(*program);
-  if (trace_path.empty()) program.reset();  // Bench() loads another one
-  if (context.line.Has("method")) methods = {context.line.Text("method", "")};
-  if (context.line.Has("trace") && trace_path.empty()) return absl::InvalidArgumentError("give --trace=FILE");
+// Returns FILE of an option --NAME=FILE, or "" if the option is not given. InvalidArgument: it has no FILE.
+absl::StatusOr<std::string> FileOption(const CommandLine& line, const std::string& name) {
+  std::string path = line.Text(name, "");
+  if (line.Has(name) && path.empty()) return absl::InvalidArgumentError(absl::StrCat("give --", name, "=FILE"));
+  return path;
+}
+
+// Returns the rates that bound the steps of a profile; none for a device, whose rates are not measured.
+absl::StatusOr<std::optional<MachineRates>> RatesOf(const SessionOptions& options) {
+  if (DeviceOf(options).type() != DeviceType::kCpu) return std::nullopt;
+  const int threads = options.threads == 0 ? PhysicalCores() : options.threads;
+  return MachineRates::Measure(*options.kernels, threads, {DType::kFloat32, DType::kFloat64, DType::kBFloat16});
+}
+
+absl::StatusOr<std::vector<std::string>> MethodsToBench(const Context& context) {
+  if (context.line.Has("method")) return std::vector<std::string>{context.line.Text("method", "")};
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path));
+  return BenchMethods(*program);
+}
+
+absl::Status WriteBenchFiles(const Context& context, absl::Span<const BenchResult> results) {
+  COTAN_ASSIGN_OR_RETURN(const std::string trace_path, FileOption(context.line, "trace"));
+  COTAN_ASSIGN_OR_RETURN(const std::string timeline_path, FileOption(context.line, "timeline"));
+  const std::string profile_path = context.line.Text("profile", "");
   std::string profile;
   std::vector<TracedMethod> traces;
+  std::vector<TimelineMethod> timeline;
+  for (const BenchResult& result : results) {
+    profile += ProfileLines(result.method, result.profile);
+    traces.push_back(result.trace);
+    timeline.push_back({result.method, result.profile});
+  }
+  if (!profile_path.empty()) COTAN_RETURN_IF_ERROR(WriteFileAtomically(profile_path, {profile}));
+  if (!timeline_path.empty()) COTAN_RETURN_IF_ERROR(WriteFileAtomically(timeline_path, {TimelineSvg(timeline)}));
+  if (trace_path.empty()) return absl::OkStatus();
+  COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path));
+  return WriteFileAtomically(trace_path, {TraceText(*program, traces)});
+}
+
+absl::Status BenchCommand(const Context& context) {
+  COTAN_ASSIGN_OR_RETURN(const int steps, context.line.Number("steps", 100, 1));
+  COTAN_ASSIGN_OR_RETURN(const std::string trace_path, FileOption(context.line, "trace"));
+  COTAN_ASSIGN_OR_RETURN(const std::string timeline_path, FileOption(context.line, "timeline"));
+  COTAN_ASSIGN_OR_RETURN(const std::vector<std::string> methods, MethodsToBench(context));
+  BenchOptions options = {.steps = steps,
+                          .profile = context.line.Has("profile") || !timeline_path.empty(),
+                          .traced_calls = trace_path.empty() ? 0 : kTracedCalls};
+  std::optional<MachineRates> rates;
+  if (options.profile) {
+    COTAN_ASSIGN_OR_RETURN(rates, RatesOf(context.options));
+  }
+  if (rates.has_value()) {
+    options.rates = &*rates;
+    context.out << "rates of this machine: " << rates->ToString() << "\n";
+  }
+  std::vector<BenchResult> results;
   for (const std::string& method : methods) {
-    COTAN_ASSIGN_OR_RETURN(BenchResult result, Bench(context.path, method,
-                                                     {.steps = steps,
-                                                      .profile = context.line.Has("profile"),
-                                                      .traced_calls = trace_path.empty() ? 0 : kTracedCalls},
-                                                     context.options));
-    context.out << BenchText(result) << "\n";
-    if (!result.profile.empty()) context.out << ProfileText(result.profile, kProfileRows);
-    profile += ProfileLines(method, result.profile);
-    traces.push_back(std::move(result.trace));
+    COTAN_ASSIGN_OR_RETURN(results.emplace_back(), Bench(context.path, method, options, context.options));
+    context.out << BenchText(results.back()) << "\n";
+    if (options.profile) context.out << ProfileText(results.back().profile, kProfileRows);
   }
   context.out << ResidentText();
-  const std::string profile_path = context.line.Text("profile", "");
-  if (!profile_path.empty()) COTAN_RETURN_IF_ERROR(WriteFileAtomically(profile_path, {profile}));
-  if (trace_path.empty()) return absl::OkStatus();
-  return WriteFileAtomically(trace_path, {TraceText(*program, traces)});
+  return WriteBenchFiles(context, results);
 }
 
 absl::Status DiffCommand(const Context& context) {
@@ -127,8 +171,6 @@ void PrintTensor(const std::string& name, const Tensor& tensor, std::ostream& ou
   if (values.ok() && tensor.num_elements() <= kShown) out << " = [" << absl::StrJoin(*values, ", ") << "]";
   out << "\n";
 }
-
-Device& DeviceOf(const SessionOptions& options) { return options.device == nullptr ? HostDevice() : *options.device; }
 
 // Returns "true", "false", an integer or another number.
 absl::StatusOr<NumberValue> ParseNumber(absl::string_view text) {
@@ -239,7 +281,9 @@ absl::string_view Usage() {
          "  verify    replays the recorded runs on this device; a line for each result\n"
          "  bench     time per call of each method with a recorded run;\n"
          "            --method=NAME --steps=N --threads=N; --profile: the most expensive steps, minimum over N runs;\n"
-         "            --profile=FILE: all of them, for inspect --html; --trace=FILE: three calls, for ui.perfetto.dev\n"
+         "            --profile=FILE: all of them, for inspect --html; --trace=FILE: three calls, for "
+         "ui.perfetto.dev;\n"
+         "            --timeline=FILE: a picture (SVG) of the steps and their bounds\n"
          "  run       calls a method with its recorded arguments and prints the results;\n"
          "            --method=NAME --steps=N --threads=N --checkpoint=IN --save=OUT (safetensors)\n"
          "            --numbers=INPUT=NUMBER,...: other numbers for inputs that are numbers\n"

@@ -249,8 +249,21 @@ TEST(CommandsTest, AProfileNamesTheStepsAndTheirShares) {
   const Outcome outcome =
       RunTool({"bench", WriteModel("profiled"), "--method=train_step", "--steps=3", "--threads=1", "--profile"});
   ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  EXPECT_THAT(outcome.text, HasSubstr("rates of this machine: "));
   EXPECT_THAT(outcome.text, HasSubstr("100.0 %  all "));
+  EXPECT_THAT(outcome.text, HasSubstr("all 2 steps of kind matmul"));
   EXPECT_THAT(outcome.text, HasSubstr(" %  method 'train_step', op 1 (matmul)"));
+}
+
+TEST(CommandsTest, ATimelineIsAPictureOfAllMethods) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/timeline.svg");
+  const Outcome outcome = RunTool({"bench", WriteModel("timeline"), "--steps=2", "--threads=1", "--timeline=" + path});
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_THAT(std::string(file->bytes()), HasSubstr(">train_step: "));
+  EXPECT_THAT(std::string(file->bytes()), HasSubstr("matmul: "));
+  EXPECT_FALSE(RunTool({"bench", WriteModel("timeline"), "--timeline"}).status.ok());
 }
 
 TEST(CommandsTest, RunGoesOnFromACheckpoint) {

@@ -185,8 +185,8 @@ std::string MetadataText(const Method& method, GraphJson& graph) {
 
 std::string StepJson(const StepCost& step, size_t index, const ProfiledStep* timed) {
   return absl::StrCat("{\"step\": ", index, ", \"op\": ", step.op, ", \"name\": ", JsonString(step.name),
-                      ", \"source\": ", JsonString(step.source), ", \"bytes\": ", step.bytes,
-                      ", \"flops\": ", step.flops,
+                      ", \"source\": ", JsonString(step.source), ", \"bytes\": ", step.work.bytes,
+                      ", \"flops\": ", step.work.flops,
                       timed == nullptr ? "" : absl::StrFormat(", \"us\": %.3f", timed->min_us), "}");
 }
 

@@ -43,55 +43,13 @@ std::vector<int64_t> SymbolsOf(const Artifact& artifact, const Method& method) {
   return symbols;
 }
 
-int64_t ElementsOf(const Operand& operand) { return NumElements(operand.geometry.layout.sizes); }
-
-int64_t BytesOf(const Operand& operand) {
-  return ElementsOf(operand) * static_cast<int64_t>(ByteSize(operand.geometry.dtype));
-}
-
-// Returns the size of a dimension, 1 if there is none.
-int64_t SizeOf(const Operand& operand, size_t from_end) {
-  const auto& sizes = operand.geometry.layout.sizes;
-  return from_end < sizes.size() ? sizes[sizes.size() - 1 - from_end] : 1;
-}
-
-// Returns the operations of a convolution: each element of `positions` meets one filter of `weight`.
-int64_t ConvolutionFlops(const Operand& positions, int64_t weight_elements, int64_t filters) {
-  return 2 * ElementsOf(positions) * (weight_elements / std::max<int64_t>(filters, 1));
-}
-
-// Returns the floating-point operations of products; 0 for all other ops.
-int64_t FlopsOf(const Op& op, const ScheduledStep& step) {
-  const auto first_size = [](const Operand& operand) {
-    return operand.geometry.layout.sizes.empty() ? int64_t{1} : operand.geometry.layout.sizes[0];
-  };
-  switch (op.kind_case()) {
-    case Op::kMatmul:
-      return 2 * ElementsOf(step.inputs[0]) * SizeOf(step.inputs[1], 0);
-    case Op::kConvolution: {
-      const Operand& positions = op.convolution().transposed() ? step.inputs[0] : step.outputs[0];
-      return ConvolutionFlops(positions, ElementsOf(step.inputs[1]), first_size(step.inputs[1]));
-    }
-    case Op::kConvolutionBackwardInput:
-      return ConvolutionFlops(step.inputs[0], ElementsOf(step.inputs[1]), first_size(step.inputs[1]));
-    case Op::kConvolutionBackwardWeight:
-      return ConvolutionFlops(step.inputs[0], ElementsOf(step.outputs[0]), first_size(step.outputs[0]));
-    case Op::kAttention:
-      return 4 * ElementsOf(step.inputs[0]) * SizeOf(step.inputs[1], 1);
-    case Op::kAttentionBackward:
-      return 10 * ElementsOf(step.inputs[1]) * SizeOf(step.inputs[2], 1);
-    default:
-      return 0;
-  }
-}
-
 StepCost CostOf(const Method& method, const ScheduledStep& step) {
   const Op& op = OpOf(method, step);
-  StepCost cost = {.op = step.op, .name = std::string(OpKindName(op.kind_case())), .source = op.source()};
-  for (const Operand& input : step.inputs) cost.bytes += BytesOf(input);
-  for (const Operand& output : step.outputs) cost.bytes += BytesOf(output);
-  cost.flops = FlopsOf(op, step);
-  return cost;
+  return {.op = step.op,
+          .dtype = step.outputs.empty() ? DType::kUndefined : step.outputs[0].geometry.dtype,
+          .name = std::string(OpKindName(op.kind_case())),
+          .source = op.source(),
+          .work = WorkOf(op, step)};
 }
 
 }  // namespace

@@ -9,17 +9,19 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/dtype.h"
+#include "planning/op_work.h"
 #include "serialization/schema/program.pb.h"
 
 namespace cotan::tools {
 
 // A step of the schedule.
 struct StepCost {
-  int op = -1;         // index into Method.ops; -1: a copy that the planner added
-  std::string name;    // kind of the op: "matmul"
-  std::string source;  // Op.source
-  int64_t bytes = 0;   // of all operands: the least that a step moves, if each is read or written once
-  int64_t flops = 0;   // of products, convolutions and attention; 0 for ops that memory bounds
+  int op = -1;                      // index into Method.ops; -1: a copy that the planner added
+  DType dtype = DType::kUndefined;  // of its first output
+  std::string name;                 // kind of the op: "matmul"
+  std::string source;               // Op.source
+  OpWork work;
 };
 
 // A buffer of the arena on the device.

@@ -61,7 +61,7 @@ class MethodTrace {
     }
     const StepCost& cost = planned_.steps[step];
     absl::StrAppend(&json, ", \"op\": ", cost.op, ", \"source\": ", JsonString(cost.source),
-                    ", \"bytes\": ", cost.bytes, ", \"flops\": ", cost.flops, "}}");
+                    ", \"bytes\": ", cost.work.bytes, ", \"flops\": ", cost.work.flops, "}}");
     AppendCounter(start_ns, planned_.live_bytes[step], json);
   }
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "runtime/execution/program.h"
+#include "runtime/tools/planned_method.h"
 #include "runtime/tools/profile.h"
 
 namespace cotan::testing {
@@ -23,6 +23,11 @@ absl::StatusOr<Tensor> BorrowBatch(const torch::Tensor& tensor, Device* device) 
                          tensor.scalar_type() == at::kLong ? Borrow<int64_t>(tensor) : Borrow<float>(tensor));
   if (device == nullptr) return borrowed;
   return borrowed.ToDevice(*device);
+}
+
+absl::StatusOr<tools::PlannedMethod> PlanOf(const Program& program) {
+  COTAN_ASSIGN_OR_RETURN(const int method, program.FindMethod("train_step"));
+  return tools::PlanMethod(program.artifact(), program.method(method));
 }
 
 }  // namespace
@@ -43,8 +48,8 @@ absl::StatusOr<std::unique_ptr<CotanStep>> CotanStep::FromBytes(std::string arti
 absl::StatusOr<std::unique_ptr<CotanStep>> CotanStep::Start(std::shared_ptr<const Program> program,
                                                             const SessionOptions& options, const torch::Tensor& input,
                                                             const torch::Tensor& label) {
-  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(std::move(program), options));
-  std::unique_ptr<CotanStep> step(new CotanStep(std::move(session)));
+  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, options));
+  std::unique_ptr<CotanStep> step(new CotanStep(std::move(program), std::move(session)));
   COTAN_ASSIGN_OR_RETURN(step->train_step_, step->session_.FindMethod("train_step"));
   step->results_.resize(static_cast<size_t>(step->session_.NumResults(step->train_step_)));
   COTAN_ASSIGN_OR_RETURN(step->batch_.emplace_back(), BorrowBatch(input, options.device));
@@ -58,11 +63,26 @@ absl::Status CotanStep::Run() {
   return session_.Synchronize();
 }
 
-absl::StatusOr<std::string> CotanStep::ProfileText(int calls) {
+absl::StatusOr<std::string> CotanStep::ProfileText(int calls, const tools::MachineRates* rates) {
   constexpr size_t kRows = 60;
-  COTAN_ASSIGN_OR_RETURN(const std::vector<tools::ProfiledStep> steps,
+  COTAN_ASSIGN_OR_RETURN(std::vector<tools::ProfiledStep> steps,
                          tools::Profile(session_, train_step_, batch_, absl::MakeSpan(results_), calls));
+  if (rates != nullptr) {
+    COTAN_ASSIGN_OR_RETURN(const tools::PlannedMethod planned, PlanOf(*program_));
+    tools::AddBounds(planned, *rates, absl::MakeSpan(steps));
+  }
   return tools::ProfileText(steps, kRows);
+}
+
+absl::StatusOr<StepBound> CotanStep::Bound(const tools::MachineRates& rates) const {
+  COTAN_ASSIGN_OR_RETURN(const tools::PlannedMethod planned, PlanOf(*program_));
+  StepBound bound;
+  for (const tools::StepCost& step : planned.steps) {
+    bound.flops += step.work.flops;
+    bound.bytes += step.work.bytes;
+    bound.us += rates.BoundNs(step.work, step.dtype) / 1000;
+  }
+  return bound;
 }
 
 int64_t CotanStep::PeakBytes() const {

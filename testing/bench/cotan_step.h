@@ -14,9 +14,18 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "runtime/execution/program.h"
 #include "runtime/session.h"
+#include "runtime/tools/machine_rates.h"
 
 namespace cotan::testing {
+
+// The work of a training step, summed over the steps of its plan.
+struct StepBound {
+  int64_t flops = 0;
+  int64_t bytes = 0;
+  double us = 0;  // sum of the bounds of the steps
+};
 
 // A session of a compiled model and its batch.
 class CotanStep {
@@ -39,15 +48,20 @@ class CotanStep {
   // Returns the bytes of the arena only.
   int64_t ArenaBytes() const { return session_.arena_bytes(); }
 
-  // Returns a table of the most expensive steps of the plan; runs `calls` further calls.
-  absl::StatusOr<std::string> ProfileText(int calls);
+  // Returns a table of the steps of the plan, with bounds if there are `rates`; runs `calls` further calls.
+  absl::StatusOr<std::string> ProfileText(int calls, const tools::MachineRates* rates);
+
+  // Returns the work of a step, and the time that it takes at least. Errors of tools::PlanMethod().
+  absl::StatusOr<StepBound> Bound(const tools::MachineRates& rates) const;
 
  private:
   static absl::StatusOr<std::unique_ptr<CotanStep>> Start(std::shared_ptr<const Program> program,
                                                           const SessionOptions& options, const torch::Tensor& input,
                                                           const torch::Tensor& label);
-  explicit CotanStep(Session session) : session_(std::move(session)) {}
+  CotanStep(std::shared_ptr<const Program> program, Session session)
+      : program_(std::move(program)), session_(std::move(session)) {}
 
+  std::shared_ptr<const Program> program_;
   Session session_;
   MethodHandle train_step_;
   std::vector<torch::Tensor> torch_batch_;

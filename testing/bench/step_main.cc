@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -22,6 +23,7 @@
 #include "base/status_macros.h"
 #include "examples/common/paths.h"
 #include "runtime/session.h"
+#include "runtime/tools/machine_rates.h"
 #include "testing/bench/cotan_step.h"
 #include "testing/bench/eager_step.h"
 #include "testing/bench/measure.h"
@@ -39,7 +41,7 @@ ABSL_FLAG(bool, once, false, "run one step of each side, and report its time");
 ABSL_FLAG(double, seconds, 4, "time to spend on each side of each measurement");
 ABSL_FLAG(int, min_calls, 5, "timed steps of each side, at least");
 ABSL_FLAG(bool, json, false, "print one JSON object per model and number of threads instead");
-ABSL_FLAG(int, profile, 0, "also print the most expensive steps of Cotan's plan; minimum over this many calls");
+ABSL_FLAG(int, profile, 0, "also print the steps of Cotan's plan with their bounds; minimum over this many calls");
 
 namespace cotan::testing {
 namespace {
@@ -74,8 +76,24 @@ absl::Status MeasureSteps(CotanStep& cotan, EagerStep& eager, StepResult& result
   return absl::OkStatus();
 }
 
+// Adds the work of the step and its bound at the rates of this machine, and prints the profile that is asked for.
+// `rates` is null for a device.
+absl::Status AddBound(const tools::MachineRates* rates, CotanStep& cotan, StepResult& result) {
+  if (rates != nullptr) {
+    COTAN_ASSIGN_OR_RETURN(const StepBound bound, cotan.Bound(*rates));
+    result.flops = bound.flops;
+    result.bytes = bound.bytes;
+    result.bound_us = bound.us;
+  }
+  const int calls = absl::GetFlag(FLAGS_profile);
+  if (calls == 0) return absl::OkStatus();
+  COTAN_ASSIGN_OR_RETURN(const std::string profile, cotan.ProfileText(calls, rates));
+  absl::PrintF("%s\n%s\n", result.model, profile);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<StepResult> Measure(const ModelCase& model, const std::string& artifact, const Backend& backend,
-                                   int threads) {
+                                   const tools::MachineRates* rates, int threads) {
   at::set_num_threads(threads);
   at::Generator generator = at::detail::createCPUGenerator(kSeed);
   const torch::Tensor input = model.make_input(generator), label = model.make_label(generator);
@@ -98,10 +116,7 @@ absl::StatusOr<StepResult> Measure(const ModelCase& model, const std::string& ar
   } else {
     COTAN_RETURN_IF_ERROR(MeasureSteps(*cotan, eager, result));
   }
-  if (const int calls = absl::GetFlag(FLAGS_profile); calls > 0) {
-    COTAN_ASSIGN_OR_RETURN(const std::string profile, cotan->ProfileText(calls));
-    absl::PrintF("%s\n%s\n", model.name, profile);
-  }
+  COTAN_RETURN_IF_ERROR(AddBound(rates, *cotan, result));
   result.cotan_peak_bytes = cotan->PeakBytes();
   result.eager_peak_bytes = EagerPeakBytes(model, kSeed);
   return result;
@@ -134,10 +149,25 @@ absl::Status PrintBinarySizes(const char* argv0) {
   return absl::OkStatus();
 }
 
+// Returns the rates of the machine by number of threads; none for a device.
+absl::StatusOr<std::map<int, tools::MachineRates>> MeasureRates(const Backend& backend,
+                                                                absl::Span<const int> thread_counts) {
+  std::map<int, tools::MachineRates> rates;
+  if (backend.device != nullptr) return rates;
+  for (const int threads : thread_counts) {
+    COTAN_ASSIGN_OR_RETURN(rates[threads], tools::MachineRates::Measure(*backend.kernels, threads, {DType::kFloat32}));
+    if (!absl::GetFlag(FLAGS_json)) {
+      absl::PrintF("rates of this machine, threads = %d: %s\n", threads, rates[threads].ToString());
+    }
+  }
+  return rates;
+}
+
 absl::Status Run(const char* argv0) {
   const std::string device = absl::GetFlag(FLAGS_device);
   COTAN_ASSIGN_OR_RETURN(const Backend backend, OpenBackend(device));
   COTAN_ASSIGN_OR_RETURN(const std::vector<int> thread_counts, ThreadCounts());
+  COTAN_ASSIGN_OR_RETURN(const auto rates, MeasureRates(backend, thread_counts));
   std::vector<StepResult> results;
   for (const std::string& name : absl::GetFlag(FLAGS_models)) {
     const ModelCase* model = FindModel(name);
@@ -145,7 +175,9 @@ absl::Status Run(const char* argv0) {
     COTAN_ASSIGN_OR_RETURN(const std::string artifact,
                            examples::FindDataFile(argv0, absl::StrCat("testing/bench/", name, ".cotan")));
     for (int threads : thread_counts) {
-      COTAN_ASSIGN_OR_RETURN(results.emplace_back(), Measure(*model, artifact, backend, threads));
+      const auto found = rates.find(threads);
+      COTAN_ASSIGN_OR_RETURN(results.emplace_back(), Measure(*model, artifact, backend,
+                                                             found == rates.end() ? nullptr : &found->second, threads));
       if (absl::GetFlag(FLAGS_json)) absl::PrintF("%s\n", FormatJson(device, results.back()));
       std::fflush(stdout);
     }

@@ -9,12 +9,14 @@ fail() { echo "FAILED: $*"; exit 1; }
 json=$("$program" --json --threads=1,2 --seconds=0 --min_calls=1)
 echo "$json"
 [[ $(wc -l <<< "$json") == 12 ]] || fail "expected 6 models with 1 and 2 threads"
-for key in model device threads cotan_us eager_us ratio cotan_peak_bytes eager_peak_bytes first_step_ms; do
+for key in model device threads cotan_us eager_us ratio cotan_peak_bytes eager_peak_bytes first_step_ms flops bytes bound_us; do
   [[ $(grep -c "\"$key\": " <<< "$json") == 12 ]] || fail "no key $key"
 done
 table=$("$program" --models=mlp --seconds=0 --min_calls=1)
 echo "$table"
 grep -q "^| mlp " <<< "$table" || fail "no line for mlp"
+grep -q "^rates of this machine, threads = 1: f32 [1-9]" <<< "$table" || fail "no rates"
+grep -q "cotan / bound" <<< "$table" || fail "no bound"
 grep -q "libtorch_cpu" <<< "$table" || fail "no sizes"
 "$program" --models=nonsense && fail "accepted a model that does not exist"
 "$program" --threads=0 && fail "accepted 0 threads"
