@@ -69,7 +69,7 @@ pack() {
   ldd "$stage/bin/kernel_outputs" | awk '/^\tlib(dnnl|gomp|OpenCL)/ { print $1, $3 }' | while read -r name file; do
     strip --strip-unneeded -o "$stage/lib/$name" "$(readlink -f "$file")"
   done
-  cp testing/cuda/peers.py testing/cuda/gpu_report.py "$stage/"
+  cp testing/cuda/peers.py testing/cuda/gpu_report.py testing/bench/peer_models.py "$stage/"
   git describe --always --dirty > "$stage/version.txt" 2> /dev/null || echo unknown > "$stage/version.txt"
   chmod -R u+w "$stage"
   mkdir -p "$pack"
