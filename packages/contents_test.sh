@@ -28,7 +28,7 @@ diff <(echo "$expected") <(cd "$prefix" && find . ! -type d | sed 's|^\./||' | L
 grep -rl '@VERSION@' "$prefix/lib" && fail "a version is missing in the files above"
 
 # The packages that the README names for Debian 12 and 13, and what every C++ program has.
-known='libdnnl\.so\.[23]|libgomp\.so\.1|libprotobuf-lite\.so\.32|libabsl_[a-z0-9_]+\.so\.(20220623|20240722)'
+known='libdnnl\.so\.(2|3\.6)|libgomp\.so\.1|libprotobuf-lite\.so\.32|libabsl_[a-z0-9_]+\.so\.(20220623|20240722)'
 known+='|libstdc\+\+\.so\.6|libgcc_s\.so\.1|libm\.so\.6|libc\.so\.6|libpthread\.so\.0|libdl\.so\.2|ld-linux-[a-z0-9-]+\.so\.[12]'
 for file in lib/libcotan.so bin/cotan; do
   needed=$(readelf --dynamic "$prefix/$file" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p')
