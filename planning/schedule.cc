@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "kernels/api/op_check.h"
 #include "kernels/api/registry.h"
+#include "planning/computed_operands.h"
 #include "planning/host_copies.h"
 #include "planning/index_ops.h"
 #include "planning/overwrite.h"
@@ -62,6 +63,9 @@ class Scheduler {
     DropUnreadHostCopies(schedule_);
     COTAN_RETURN_IF_ERROR(StageUpdates());
     COTAN_RETURN_IF_ERROR(WriteUpdates());
+    if (options_.computed_operands) {
+      PlaceComputedOperands(method_, symbols_, *options_.computed_operands, schedule_);
+    }
     OverwriteDyingInputs(method_, symbols_, options_.donated, schedule_);
     return std::move(schedule_);
   }

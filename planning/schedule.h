@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "kernels/api/computed_operand.h"
 #include "kernels/api/kernel.h"
 #include "planning/schedule_stats.h"
 #include "serialization/metadata/view_geometry.h"
@@ -66,6 +67,9 @@ struct ScheduleOptions {
   // The device has memory of its own and copies from host memory (Device::pinned_memory()). False: values on the host
   // (Value.on_host) are where all others are, and copies to and from them are not made.
   bool has_host_memory = false;
+  // Kernels of the device for products whose right operand an expression computes (PlaceComputedOperands()). Null:
+  // none. They outlive the call.
+  const ComputedOperandKernels* computed_operands = nullptr;
 };
 
 // Location of a result after the method has run.
@@ -89,6 +93,14 @@ struct GroupMember {
   int num_outputs = 0;
 };
 
+// The right operand of a product that the kernel of the product computes.
+struct ComputedOperand {
+  int op = -1;         // the expression: index into Method.ops
+  int num_inputs = 0;  // of the expression
+  TensorSpec operand;  // as the product reads it
+  TensorSpec value;    // as the expression yields it
+};
+
 struct ScheduledStep {
   // Index into Method.ops; -1 for a copy that the schedule added.
   int op = -1;
@@ -99,6 +111,9 @@ struct ScheduledStep {
   // Independent ops that one kernel executes; empty for a single op. `op` is then the first member's, inputs and
   // outputs are those of the members, one after another.
   std::vector<GroupMember> members = {};
+  // Set for a product whose right operand its kernel computes: `inputs` are those of the product without that operand,
+  // then those of the expression.
+  std::shared_ptr<const ComputedOperand> computed = nullptr;
 };
 
 struct Schedule {

@@ -22,6 +22,10 @@ StepRequests::StepRequests(const serialization::Method& method, const Schedule& 
   for (const Operand& input : step.inputs) inputs_.push_back(SpecOf(input));
   for (const Operand& output : step.outputs) outputs_.push_back(SpecOf(output));
   const bool guarded = WritesLastingMemory(schedule, step);
+  if (step.computed != nullptr) {
+    AddPair(method, step, symbols, guarded);
+    return;
+  }
   if (step.members.empty()) {
     requests_.push_back({.op = OpOf(method, step),
                          .inputs = inputs_,
@@ -41,6 +45,25 @@ StepRequests::StepRequests(const serialization::Method& method, const Schedule& 
     inputs.remove_prefix(static_cast<size_t>(member.num_inputs));
     outputs.remove_prefix(static_cast<size_t>(member.num_outputs));
   }
+}
+
+void StepRequests::AddPair(const serialization::Method& method, const ScheduledStep& step,
+                           absl::Span<const int64_t> symbols, bool guarded) {
+  const ComputedOperand& computed = *step.computed;
+  inputs_.insert(inputs_.begin() + 1, computed.operand);
+  outputs_.push_back(computed.value);
+  const absl::Span<const TensorSpec> inputs = inputs_;
+  const absl::Span<const TensorSpec> outputs = outputs_;
+  const size_t product_inputs = inputs.size() - static_cast<size_t>(computed.num_inputs);
+  requests_.push_back({.op = OpOf(method, step),
+                       .inputs = inputs.first(product_inputs),
+                       .outputs = outputs.first(outputs.size() - 1),
+                       .symbols = symbols,
+                       .guarded_outputs = guarded});
+  requests_.push_back({.op = method.ops(computed.op),
+                       .inputs = inputs.subspan(product_inputs),
+                       .outputs = outputs.last(1),
+                       .symbols = symbols});
 }
 
 }  // namespace cotan

@@ -15,7 +15,8 @@
 
 namespace cotan {
 
-// The operands of a step and one request per op: more than one for a group. The requests have no device and no name.
+// The operands of a step and one request per op: more than one for a group, two for a product whose right operand is
+// computed: the product, then the expression, as in ComputedOperandRequest. The requests have no device and no name.
 // They borrow the operands, the schedule, the method and the symbols; the object is not moved or copied.
 class StepRequests {
  public:
@@ -24,11 +25,15 @@ class StepRequests {
   StepRequests(const StepRequests&) = delete;
   StepRequests& operator=(const StepRequests&) = delete;
 
+  // Returns the operands, one request's after another's.
   absl::Span<const TensorSpec> inputs() const { return inputs_; }
   absl::Span<const TensorSpec> outputs() const { return outputs_; }
   absl::Span<KernelRequest> requests() { return absl::MakeSpan(requests_); }
 
  private:
+  void AddPair(const serialization::Method& method, const ScheduledStep& step, absl::Span<const int64_t> symbols,
+               bool guarded);
+
   std::vector<TensorSpec> inputs_;
   std::vector<TensorSpec> outputs_;
   std::vector<KernelRequest> requests_;

@@ -10,6 +10,7 @@
 #include "kernels/api/kernel.h"
 #include "planning/host_copies.h"
 #include "planning/lifetimes.h"
+#include "planning/step_requests.h"
 #include "serialization/schema/op_kind.h"
 #include "serialization/schema/tensor_type.h"
 
@@ -48,9 +49,25 @@ absl::StatusOr<int64_t> MemoryPlanner::ScratchOf(const Op& op, const ScheduledSt
   return static_cast<int64_t>(kernel->scratch_bytes());
 }
 
+absl::StatusOr<int64_t> MemoryPlanner::ScratchOfPair(const Method& method, const Schedule& schedule,
+                                                     const ScheduledStep& step) const {
+  StepRequests pair(method, schedule, step, symbols_);
+  const absl::Span<KernelRequest> requests = pair.requests();
+  for (KernelRequest& request : requests) {
+    request.threads = target_.threads;
+    request.device = &HostDevice();
+  }
+  const ComputedOperandKernels& kernels = *target_.kernels->FindComputedOperands(DeviceType::kCpu);
+  COTAN_ASSIGN_OR_RETURN(const std::unique_ptr<Kernel> kernel,
+                         kernels.make({.product = requests[0], .expression = requests[1]}));
+  return static_cast<int64_t>(kernel->scratch_bytes());
+}
+
 absl::StatusOr<MemoryPlan> MemoryPlanner::Plan(const Method& method, std::vector<int64_t>& scratch) const {
   MemoryPlan plan;
-  COTAN_ASSIGN_OR_RETURN(plan.schedule, MakeSchedule(artifact_, method, symbols_, {.has_host_memory = true}));
+  const ScheduleOptions options = {.has_host_memory = true,
+                                   .computed_operands = target_.kernels->FindComputedOperands(DeviceType::kCpu)};
+  COTAN_ASSIGN_OR_RETURN(plan.schedule, MakeSchedule(artifact_, method, symbols_, options));
   scratch.resize(static_cast<size_t>(method.ops_size()), -1);
   std::vector<int64_t> by_step;
   for (const ScheduledStep& step : plan.schedule.steps) {
@@ -63,9 +80,10 @@ absl::StatusOr<MemoryPlan> MemoryPlanner::Plan(const Method& method, std::vector
       COTAN_ASSIGN_OR_RETURN(by_step.emplace_back(), ScratchOf(op, step));
       continue;
     }
-    int64_t& known = scratch[static_cast<size_t>(step.op)];
+    const bool is_pair = step.computed != nullptr;
+    int64_t& known = scratch[static_cast<size_t>(is_pair ? step.computed->op : step.op)];
     if (known < 0) {
-      COTAN_ASSIGN_OR_RETURN(known, ScratchOf(op, step));
+      COTAN_ASSIGN_OR_RETURN(known, is_pair ? ScratchOfPair(method, plan.schedule, step) : ScratchOf(op, step));
     }
     by_step.push_back(known);
   }

@@ -43,8 +43,9 @@ class MemoryPlanner {
   MemoryPlanner(const serialization::Artifact& artifact, DimVector symbols, const MemoryTarget& target)
       : artifact_(artifact), symbols_(std::move(symbols)), target_(target) {}
 
-  // Plans `method`. `scratch` caches the scratch bytes of each op, because preparing a kernel may
-  // be slow: elements that are -1 are computed and set, and missing elements are appended. Errors
+  // Plans `method`. `scratch` caches the scratch bytes of each op, because preparing a kernel may be slow: elements
+  // that are -1 are computed and set, and missing elements are appended. The scratch of a product with a computed
+  // operand counts as that of the operand's expression, as the two may become separate steps in a later plan. Errors
   // of MakeSchedule() and of the kernels' factories.
   // ResourceExhausted: the arena would exceed the address space.
   absl::StatusOr<MemoryPlan> Plan(const serialization::Method& method, std::vector<int64_t>& scratch) const;
@@ -54,6 +55,9 @@ class MemoryPlanner {
 
  private:
   absl::StatusOr<int64_t> ScratchOf(const serialization::Op& op, const ScheduledStep& step) const;
+  // Returns the scratch of a product and its computed operand (ScheduledStep::computed).
+  absl::StatusOr<int64_t> ScratchOfPair(const serialization::Method& method, const Schedule& schedule,
+                                        const ScheduledStep& step) const;
 
   const serialization::Artifact& artifact_;
   const DimVector symbols_;

@@ -22,6 +22,17 @@ GroupFactory KernelRegistry::FindGroup(DeviceType device) const {
   return found == groups_.end() ? nullptr : found->second;
 }
 
+absl::Status KernelRegistry::RegisterComputedOperands(DeviceType device, ComputedOperandKernels kernels) {
+  if (computed_operands_.try_emplace(device, kernels).second) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat("kernels of computed operands for ", DeviceTypeName(device),
+                                               " are registered twice: register one backend per device"));
+}
+
+const ComputedOperandKernels* KernelRegistry::FindComputedOperands(DeviceType device) const {
+  const auto found = computed_operands_.find(device);
+  return found == computed_operands_.end() ? nullptr : &found->second;
+}
+
 absl::StatusOr<KernelFactory> KernelRegistry::Find(DeviceType device, OpKind kind, DType dtype) const {
   const auto found = factories_.find(Key{device, kind, dtype});
   if (found != factories_.end()) return found->second;

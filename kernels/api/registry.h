@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/dtype.h"
+#include "kernels/api/computed_operand.h"
 #include "kernels/api/device.h"
 #include "kernels/api/kernel.h"
 #include "serialization/schema/op_kind.h"
@@ -35,6 +36,13 @@ class KernelRegistry {
   // Returns the factory for groups of expressions; null if there is none.
   GroupFactory FindGroup(DeviceType device) const;
 
+  // Sets the kernels of products whose right operand is computed; a device without them executes both ops.
+  // AlreadyExists: there are some for this device.
+  absl::Status RegisterComputedOperands(DeviceType device, ComputedOperandKernels kernels);
+  // Returns the kernels of products whose right operand is computed; null if there are none. Valid as long as the
+  // registry, until another device's are added.
+  const ComputedOperandKernels* FindComputedOperands(DeviceType device) const;
+
   // Returns the factory for ops of `kind` whose first output has `dtype`.
   // NotFound: there is none; the message names device, op, dtype and the backend to link.
   absl::StatusOr<KernelFactory> Find(DeviceType device, OpKind kind, DType dtype) const;
@@ -52,6 +60,7 @@ class KernelRegistry {
   };
   absl::flat_hash_map<Key, KernelFactory> factories_;
   absl::flat_hash_map<DeviceType, GroupFactory> groups_;
+  absl::flat_hash_map<DeviceType, ComputedOperandKernels> computed_operands_;
 };
 
 }  // namespace cotan

@@ -48,5 +48,17 @@ TEST(KernelRegistryTest, ADeviceHasAtMostOneFactoryOfGroups) {
   EXPECT_EQ(registry.RegisterGroup(DeviceType::kCuda, MakeNoGroup).code(), absl::StatusCode::kAlreadyExists);
 }
 
+bool TakesNothing(const ComputedOperandRequest&) { return false; }
+
+TEST(KernelRegistryTest, ADeviceHasKernelsOfComputedOperandsOnce) {
+  KernelRegistry registry;
+  EXPECT_EQ(registry.FindComputedOperands(DeviceType::kCpu), nullptr);
+  ASSERT_TRUE(registry.RegisterComputedOperands(DeviceType::kCpu, {.takes = TakesNothing}).ok());
+  ASSERT_NE(registry.FindComputedOperands(DeviceType::kCpu), nullptr);
+  EXPECT_EQ(registry.FindComputedOperands(DeviceType::kCpu)->takes, &TakesNothing);
+  EXPECT_EQ(registry.FindComputedOperands(DeviceType::kCuda), nullptr);
+  EXPECT_EQ(registry.RegisterComputedOperands(DeviceType::kCpu, {}).code(), absl::StatusCode::kAlreadyExists);
+}
+
 }  // namespace
 }  // namespace cotan

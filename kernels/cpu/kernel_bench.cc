@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Measures GFLOP/s of matmul, convolution, attention and recurrent kernels at the sizes of the benchmark's
-// models (mlp, cnn, gpt, resnet, lstm, gru), with 1 and 2 threads each.
+// models (mlp, cnn, gpt, resnet, lstm, gru), and of products with weights of 32, 8 and 4 bits at those of GPT-2 small,
+// with 1 and 2 threads each.
 //
 //   bazel run //kernels/cpu:kernel_bench -- --benchmark_filter=gpt
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
 #include "benchmark/benchmark.h"
 #include "kernels/api/device.h"
 #include "kernels/api/op_check.h"
 #include "kernels/cpu/register_cpu.h"
 #include "kernels/testing/host_tensor.h"
+#include "kernels/testing/quantized_case.h"
 #include "kernels/testing/random_case.h"
 
 namespace cotan {
@@ -31,6 +35,9 @@ struct OpCase {
   std::vector<HostTensor> inputs;
   std::vector<HostTensor> outputs;
   double flops = 0;
+  // The right operand of a matmul, if an expression computes it: it is not in `inputs`.
+  std::optional<testing::QuantizedMatrix> right = std::nullopt;
+  StridedLayout right_layout = {};  // as the product reads it
 };
 
 HostTensor Tensor(StridedLayout layout, DType dtype = DType::kFloat32) {
@@ -40,24 +47,35 @@ HostTensor Tensor(StridedLayout layout, DType dtype = DType::kFloat32) {
 
 StridedLayout ChannelsLast(const DimVector& sizes) { return DenseLayout(sizes, {0, 2, 3, 1}); }
 
+absl::StatusOr<std::unique_ptr<Kernel>> MakeKernel(const OpCase& c, int threads) {
+  std::vector<TensorSpec> inputs;
+  std::vector<TensorSpec> outputs;
+  for (const HostTensor& tensor : c.inputs) inputs.push_back(tensor.spec());
+  for (const HostTensor& tensor : c.outputs) outputs.push_back(tensor.spec());
+  const KernelRegistry& registry = CpuKernels();
+  if (!c.right) {
+    COTAN_ASSIGN_OR_RETURN(const KernelFactory factory,
+                           registry.Find(DeviceType::kCpu, c.op.kind_case(), c.outputs[0].dtype()));
+    return factory({c.op, inputs, outputs, {}, threads, nullptr});
+  }
+  inputs.push_back({DType::kFloat32, c.right_layout});
+  std::vector<TensorSpec> right_inputs;
+  for (const HostTensor& input : c.right->inputs) right_inputs.push_back(input.spec());
+  const TensorSpec value = {DType::kFloat32, DenseLayout(c.right->sizes)};
+  const KernelRequest product = {c.op, inputs, outputs, {}, threads, nullptr};
+  const KernelRequest expression = {c.right->op, right_inputs, {&value, 1}, {}, threads, nullptr};
+  return registry.FindComputedOperands(DeviceType::kCpu)->make({product, expression});
+}
+
 void RunCase(benchmark::State& state, OpCase& c, int threads) {
-  KernelRegistry registry;
-  std::vector<TensorSpec> input_specs;
-  std::vector<TensorSpec> output_specs;
   std::vector<void*> inputs;
   std::vector<void*> outputs;
-  for (HostTensor& tensor : c.inputs) {
-    input_specs.push_back(tensor.spec());
-    inputs.push_back(tensor.data());
+  for (HostTensor& tensor : c.inputs) inputs.push_back(tensor.data());
+  for (HostTensor& tensor : c.outputs) outputs.push_back(tensor.data());
+  if (c.right) {
+    for (HostTensor& input : c.right->inputs) inputs.push_back(input.data());
   }
-  for (HostTensor& tensor : c.outputs) {
-    output_specs.push_back(tensor.spec());
-    outputs.push_back(tensor.data());
-  }
-  const absl::Status registered = RegisterCpuKernels(registry);
-  const auto factory = registry.Find(DeviceType::kCpu, c.op.kind_case(), c.outputs[0].dtype());
-  if (!registered.ok() || !factory.ok()) return state.SkipWithError("no kernel");
-  const auto kernel = (*factory)({c.op, input_specs, output_specs, {}, threads, nullptr});
+  const auto kernel = MakeKernel(c, threads);
   if (!kernel.ok()) return state.SkipWithError(kernel.status().ToString().c_str());
   const size_t bytes = std::max<size_t>(64, (*kernel)->scratch_bytes());
   const auto scratch = HostDevice().Allocate(bytes);
@@ -93,6 +111,24 @@ void AddLinear(const std::string& name, int64_t rows, int64_t in, int64_t out, s
   cases.push_back(Matmul(name + "/forward", rows, in, out, false, true));
   cases.push_back(Matmul(name + "/grad_input", rows, out, in, false, false));
   cases.push_back(Matmul(name + "/grad_weight", out, rows, in, true, false));
+}
+
+// Adds the products of a frozen linear layer with a weight in 32, 8 and 4 bits, the last in groups of 32.
+void AddFrozenLinear(const std::string& name, int64_t rows, int64_t in, int64_t out, std::vector<OpCase>& cases) {
+  std::mt19937_64 random(1);
+  const OpCase forward = Matmul(name + "/forward", rows, in, out, false, true);
+  const OpCase grad_input = Matmul(name + "/grad_input", rows, out, in, false, false);
+  for (const OpCase& product : {forward, grad_input}) {
+    cases.push_back(product);
+    cases.back().name += "/f32";
+    for (const int bits : {8, 4}) {
+      OpCase& c = cases.emplace_back(product);
+      c.name += "/int" + std::to_string(bits);
+      c.right = testing::MakeQuantizedMatrix(out, in, bits, bits == 8 ? in : 32, random);
+      c.right_layout = c.inputs[1].layout();
+      c.inputs.pop_back();
+    }
+  }
 }
 
 // Adds the three products of a convolution of square images with side `side`.
@@ -239,6 +275,9 @@ std::vector<OpCase> AllCases() {
   AddConvolution("resnet/64x128_1x1", 16, 64, 16, 128, 1, 2, cases);
   AddRecurrent("lstm", serialization::Recurrent::LSTM, 64, 16, 128, cases);
   AddRecurrent("gru", serialization::Recurrent::GRU, 64, 16, 128, cases);
+  AddFrozenLinear("gpt2/qkv", 128, 768, 2304, cases);
+  AddFrozenLinear("gpt2/up", 128, 768, 3072, cases);
+  AddFrozenLinear("gpt2/down", 128, 3072, 768, cases);
   cases.push_back(Copy("copy/rows_to_channels_last", DenseLayout({16, 64, 32, 32}), ChannelsLast({16, 64, 32, 32})));
   cases.push_back(Copy("copy/transpose", DenseLayout({1024, 1024}), DenseLayout({1024, 1024}, {1, 0})));
   cases.push_back(Copy("copy/dense", DenseLayout({1024, 1024}), DenseLayout({1024, 1024})));

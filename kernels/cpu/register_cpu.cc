@@ -5,6 +5,7 @@
 #ifdef __x86_64__
 #include "base/status_macros.h"
 #include "kernels/cpu/convolution/convolution.h"
+#include "kernels/cpu/matmul/computed_operand.h"
 #include "kernels/cpu/matmul/matmul.h"
 #include "kernels/cpu/register_own_kernels.h"
 #else
@@ -31,6 +32,8 @@ constexpr cpu::KernelEntry kEntries[] = {
 
 absl::Status RegisterCpuKernels(KernelRegistry& registry) {
   COTAN_RETURN_IF_ERROR(cpu::RegisterEntries(kEntries, registry));
+  COTAN_RETURN_IF_ERROR(registry.RegisterComputedOperands(
+      DeviceType::kCpu, {cpu::TakesComputedOperand, cpu::MakeMatmulOfComputedOperand}));
   return cpu::RegisterOwnKernels(registry);
 }
 #else

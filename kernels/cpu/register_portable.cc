@@ -4,6 +4,7 @@
 
 #include "base/status_macros.h"
 #include "kernels/cpu/half_precision/half_precision.h"
+#include "kernels/cpu/matmul/computed_operand.h"
 #include "kernels/cpu/matmul/matmul_epilogue.h"
 #include "kernels/cpu/portable/portable.h"
 #include "kernels/cpu/register_own_kernels.h"
@@ -37,6 +38,8 @@ constexpr cpu::KernelEntry kEntries[] = {
 
 absl::Status RegisterPortableKernels(KernelRegistry& registry) {
   COTAN_RETURN_IF_ERROR(cpu::RegisterEntries(kEntries, registry));
+  COTAN_RETURN_IF_ERROR(registry.RegisterComputedOperands(
+      DeviceType::kCpu, {cpu::TakesComputedOperand, cpu::MakePortableMatmulOfComputedOperand}));
   return cpu::RegisterOwnKernels(registry);
 }
 

@@ -74,6 +74,7 @@ class Planner {
         options_(options),
         plan_(std::make_unique<Plan>()) {
     options_.has_host_memory = target.device->pinned_memory() != nullptr;
+    options_.computed_operands = target.kernels->FindComputedOperands(target.device->type());
     plan_->method = method;
     plan_->symbols.assign(symbols.begin(), symbols.end());
   }
@@ -111,7 +112,9 @@ class Planner {
     return StepName(program_, *plan_, {.op = step.op, .num_ops = NumOps(step)});
   }
 
-  static int NumOps(const ScheduledStep& step) { return std::max(1, static_cast<int>(step.members.size())); }
+  static int NumOps(const ScheduledStep& step) {
+    return step.computed != nullptr ? 2 : std::max(1, static_cast<int>(step.members.size()));
+  }
 
   absl::StatusOr<std::unique_ptr<Kernel>> PrepareKernel(const ScheduledStep& step, StepRequests& step_requests) const {
     if (IsHostCopy(schedule_, step)) {
@@ -130,6 +133,7 @@ class Planner {
       }
       return target_.kernels->FindGroup(target_.device->type())(requests);
     }
+    if (step.computed != nullptr) return PreparePair(step, requests);
     const KernelRequest& request = requests[0];
     if (step.op < 0) return PrepareCopy(request.inputs[0], request.outputs[0], target_, request.guarded_outputs);
     if (request.op.has_effect()) {
@@ -138,6 +142,18 @@ class Planner {
     // Devices that queue work name the op in errors that come later.
     const std::string name = target_.device->queues_work() ? NameOf(step) : std::string();
     return Prepare(request, target_, name);
+  }
+
+  // Prepares a product with the expression that computes its right operand.
+  absl::StatusOr<std::unique_ptr<Kernel>> PreparePair(const ScheduledStep& step,
+                                                      absl::Span<KernelRequest> requests) const {
+    const std::string name = target_.device->queues_work() ? NameOf(step) : std::string();
+    for (KernelRequest& request : requests) {
+      request.threads = target_.threads;
+      request.device = target_.device;
+      request.name = name;
+    }
+    return options_.computed_operands->make({.product = requests[0], .expression = requests[1]});
   }
 
   absl::Status PlaceBuffers() {

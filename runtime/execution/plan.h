@@ -46,7 +46,7 @@ struct PlannedStep {
   int num_inputs = 0;
   int64_t scratch_offset = 0;  // in the arena, bytes
   int op = -1;                 // index into Method.ops, of a group's first op; -1: a copy
-  int num_ops = 1;             // above 1: a group of expressions
+  int num_ops = 1;             // above 1: a group of expressions, or a product and its computed operand
 };
 
 struct Plan {
@@ -83,7 +83,7 @@ absl::StatusOr<std::unique_ptr<Plan>> MakePlan(const Program& program, int metho
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareCopy(const TensorSpec& from, const TensorSpec& to,
                                                     const ExecutionTarget& target, bool guarded = false);
 
-// Returns the name of a step for messages: "method 'eval', op 3 (matmul) from fc1"; of a group, "... and 4 more".
+// Returns the name of a step for messages: "method 'eval', op 3 (matmul) from fc1"; of several ops, "... and 4 more".
 std::string StepName(const Program& program, const Plan& plan, const PlannedStep& step);
 
 }  // namespace cotan

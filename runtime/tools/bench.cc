@@ -80,7 +80,8 @@ absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& me
     COTAN_ASSIGN_OR_RETURN(result.profile, Profile(session, handle, arguments, absl::MakeSpan(results), steps));
     if (bench_options.rates != nullptr) {
       COTAN_ASSIGN_OR_RETURN(const int index, program->FindMethod(method));
-      COTAN_ASSIGN_OR_RETURN(const PlannedMethod planned, PlanMethod(program->artifact(), program->method(index)));
+      COTAN_ASSIGN_OR_RETURN(const PlannedMethod planned,
+                             PlanMethod(program->artifact(), program->method(index), options.kernels));
       AddBounds(planned, *bench_options.rates, absl::MakeSpan(result.profile));
     }
   }

@@ -72,7 +72,7 @@ absl::Status WriteHtml(const Context& context, const Program& program) {
     COTAN_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(context.line.Text("profile", "")));
     COTAN_ASSIGN_OR_RETURN(profile, ParseProfile(file.bytes()));
   }
-  COTAN_ASSIGN_OR_RETURN(const std::string page, InspectHtml(program, context.path, profile));
+  COTAN_ASSIGN_OR_RETURN(const std::string page, InspectHtml(program, context.path, profile, context.options.kernels));
   return WriteFileAtomically(path, {page});
 }
 
@@ -127,7 +127,7 @@ absl::Status WriteBenchFiles(const Context& context, absl::Span<const BenchResul
   if (!timeline_path.empty()) COTAN_RETURN_IF_ERROR(WriteFileAtomically(timeline_path, {TimelineSvg(timeline)}));
   if (trace_path.empty()) return absl::OkStatus();
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path));
-  return WriteFileAtomically(trace_path, {TraceText(*program, traces)});
+  return WriteFileAtomically(trace_path, {TraceText(*program, traces, context.options.kernels)});
 }
 
 absl::Status BenchCommand(const Context& context) {

@@ -191,8 +191,8 @@ std::string StepJson(const StepCost& step, size_t index, const ProfiledStep* tim
 }
 
 absl::StatusOr<std::string> PlanJson(const Program& program, const Method& method,
-                                     const std::vector<ProfiledStep>* profile) {
-  const absl::StatusOr<PlannedMethod> plan = PlanMethod(program.artifact(), method);
+                                     const std::vector<ProfiledStep>* profile, const KernelRegistry* kernels) {
+  const absl::StatusOr<PlannedMethod> plan = PlanMethod(program.artifact(), method, kernels);
   if (!plan.ok()) return absl::StrCat("{\"error\": ", JsonString(plan.status().message()), "}");
   if (profile != nullptr && profile->size() != plan->steps.size()) {
     return absl::InvalidArgumentError(
@@ -252,12 +252,13 @@ std::string StateJson(const State& state) {
 }  // namespace
 
 absl::StatusOr<std::string> InspectHtml(const Program& program, absl::string_view file,
-                                        const std::map<std::string, std::vector<ProfiledStep>>& profile) {
+                                        const std::map<std::string, std::vector<ProfiledStep>>& profile,
+                                        const KernelRegistry* kernels) {
   std::vector<std::string> methods;
   for (const Method& method : program.artifact().methods()) {
     const auto timed = profile.find(method.name());
     COTAN_ASSIGN_OR_RETURN(const std::string plan,
-                           PlanJson(program, method, timed == profile.end() ? nullptr : &timed->second));
+                           PlanJson(program, method, timed == profile.end() ? nullptr : &timed->second, kernels));
     GraphJson graph(program, method);
     const std::string metadata = MetadataText(method, graph);
     methods.push_back(absl::StrCat(

@@ -20,7 +20,7 @@ namespace cotan::tools {
 class MachineRates {
  public:
   // Measures copies, and large products and convolutions of each of `dtypes`, with the kernels of the host in
-  // `kernels`; takes a few tenths of a second. A kernel that is not registered is left out. Errors of kernels.
+  // `kernels`; takes a few tenths of a second. a kernel that is not registered is omitted. Errors of kernels.
   static absl::StatusOr<MachineRates> Measure(const KernelRegistry& kernels, int threads,
                                               absl::Span<const DType> dtypes);
 

@@ -45,18 +45,24 @@ std::vector<int64_t> SymbolsOf(const Artifact& artifact, const Method& method) {
 
 StepCost CostOf(const Method& method, const ScheduledStep& step) {
   const Op& op = OpOf(method, step);
-  return {.op = step.op,
-          .dtype = step.outputs.empty() ? DType::kUndefined : step.outputs[0].geometry.dtype,
-          .name = std::string(OpKindName(op.kind_case())),
-          .source = op.source(),
-          .work = WorkOf(op, step)};
+  StepCost cost = {.op = step.op,
+                   .dtype = step.outputs.empty() ? DType::kUndefined : step.outputs[0].geometry.dtype,
+                   .name = std::string(OpKindName(op.kind_case())),
+                   .source = op.source(),
+                   .work = WorkOf(op, step)};
+  if (step.computed != nullptr)
+    absl::StrAppend(&cost.name, " + ", OpKindName(method.ops(step.computed->op).kind_case()));
+  return cost;
 }
 
 }  // namespace
 
-absl::StatusOr<PlannedMethod> PlanMethod(const Artifact& artifact, const Method& method) {
+absl::StatusOr<PlannedMethod> PlanMethod(const Artifact& artifact, const Method& method,
+                                         const KernelRegistry* kernels) {
   PlannedMethod planned = {.symbols = SymbolsOf(artifact, method)};
-  COTAN_ASSIGN_OR_RETURN(const Schedule schedule, MakeSchedule(artifact, method, planned.symbols));
+  ScheduleOptions options;
+  if (kernels != nullptr) options.computed_operands = kernels->FindComputedOperands(DeviceType::kCpu);
+  COTAN_ASSIGN_OR_RETURN(const Schedule schedule, MakeSchedule(artifact, method, planned.symbols, options));
   for (const ScheduledStep& step : schedule.steps) planned.steps.push_back(CostOf(method, step));
   const std::vector<BufferLifetime> lifetimes = ArenaLifetimes(schedule, {});
   COTAN_ASSIGN_OR_RETURN(const ArenaLayout arena, PlanArena(lifetimes));

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/dtype.h"
+#include "kernels/api/registry.h"
 #include "planning/op_work.h"
 #include "serialization/schema/program.pb.h"
 
@@ -19,7 +20,7 @@ namespace cotan::tools {
 struct StepCost {
   int op = -1;                      // index into Method.ops; -1: a copy that the planner added
   DType dtype = DType::kUndefined;  // of its first output
-  std::string name;                 // kind of the op: "matmul"
+  std::string name;                 // kind of the op: "matmul"; "matmul + expr" if its kernel computes an operand
   std::string source;               // Op.source
   OpWork work;
 };
@@ -42,8 +43,10 @@ struct PlannedMethod {
 };
 
 // Plans `method`, a method of the verified `artifact`, for the sizes of its recorded run, or, if none is recorded, for
-// the smallest ones. Errors of MakeSchedule() and PlanArena().
-absl::StatusOr<PlannedMethod> PlanMethod(const serialization::Artifact& artifact, const serialization::Method& method);
+// the smallest ones, and for the CPU kernels of `kernels`; null: for kernels of single ops. Errors of MakeSchedule()
+// and PlanArena().
+absl::StatusOr<PlannedMethod> PlanMethod(const serialization::Artifact& artifact, const serialization::Method& method,
+                                         const KernelRegistry* kernels = nullptr);
 
 }  // namespace cotan::tools
 

@@ -18,9 +18,10 @@ using ::testing::SizeIs;
 std::vector<std::string> Lines(const std::string& text) { return absl::StrSplit(text, '\n', absl::SkipEmpty()); }
 
 TEST(ProfileTextTest, WithoutBoundsTheMostExpensiveStepsComeFirst) {
-  const std::vector<ProfiledStep> steps = {{"cheap", 1}, {"dear", 3}, {"middle", 2}};
+  const std::vector<ProfiledStep> steps = {{"cheap", 1}, {"expensive", 3}, {"middle", 2}};
   const std::vector<std::string> lines = Lines(ProfileText(steps, 2));
-  EXPECT_THAT(lines, ElementsAre(HasSubstr("100.0 %  all 3 steps"), HasSubstr(" 50.0 %  dear"), HasSubstr("middle")));
+  EXPECT_THAT(lines,
+              ElementsAre(HasSubstr("100.0 %  all 3 steps"), HasSubstr(" 50.0 %  expensive"), HasSubstr("middle")));
   EXPECT_THAT(lines[0], Not(HasSubstr("bound")));
 }
 

@@ -16,10 +16,11 @@ namespace {
 // Writes the events of one method.
 class MethodTrace {
  public:
-  MethodTrace(const Program& program, const TracedMethod& traced, int thread) : traced_(traced), thread_(thread) {
+  MethodTrace(const Program& program, const TracedMethod& traced, const KernelRegistry* kernels, int thread)
+      : traced_(traced), thread_(thread) {
     const absl::StatusOr<int> index = program.FindMethod(traced.method);
     if (!index.ok()) return;
-    absl::StatusOr<PlannedMethod> planned = PlanMethod(program.artifact(), program.method(*index));
+    absl::StatusOr<PlannedMethod> planned = PlanMethod(program.artifact(), program.method(*index), kernels);
     if (planned.ok() && planned->steps.size() == traced.names.size()) planned_ = *std::move(planned);
   }
 
@@ -79,12 +80,12 @@ class MethodTrace {
 
 }  // namespace
 
-std::string TraceText(const Program& program, absl::Span<const TracedMethod> methods) {
+std::string TraceText(const Program& program, absl::Span<const TracedMethod> methods, const KernelRegistry* kernels) {
   std::string json =
       "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [\n"
       "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": 1, \"args\": {\"name\": \"cotan bench\"}}";
   int thread = 0;
-  for (const TracedMethod& method : methods) MethodTrace(program, method, ++thread).AppendTo(json);
+  for (const TracedMethod& method : methods) MethodTrace(program, method, kernels, ++thread).AppendTo(json);
   return json + "\n]}\n";
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "kernels/api/registry.h"
 #include "runtime/execution/program.h"
 
 namespace cotan::tools {
@@ -30,8 +31,8 @@ struct TracedMethod {
 // Returns the trace: a thread per method, since calls run on the caller's thread; a slice per call; in it a slice per
 // step with its op, source and bytes of operands; and the live bytes of the arena as a counter. Steps run one after
 // another, so that each begins where the one before ends; time between them is at the end of the call. Bytes are
-// missing if the device groups steps. Methods are those of `program`.
-std::string TraceText(const Program& program, absl::Span<const TracedMethod> methods);
+// missing if the device groups steps. Methods are those of `program`, planned with `kernels`.
+std::string TraceText(const Program& program, absl::Span<const TracedMethod> methods, const KernelRegistry* kernels);
 
 }  // namespace cotan::tools
 

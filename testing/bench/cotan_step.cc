@@ -25,9 +25,9 @@ absl::StatusOr<Tensor> BorrowBatch(const torch::Tensor& tensor, Device* device) 
   return borrowed.ToDevice(*device);
 }
 
-absl::StatusOr<tools::PlannedMethod> PlanOf(const Program& program) {
+absl::StatusOr<tools::PlannedMethod> PlanOf(const Program& program, const KernelRegistry* kernels) {
   COTAN_ASSIGN_OR_RETURN(const int method, program.FindMethod("train_step"));
-  return tools::PlanMethod(program.artifact(), program.method(method));
+  return tools::PlanMethod(program.artifact(), program.method(method), kernels);
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<CotanStep>> CotanStep::Start(std::shared_ptr<cons
                                                             const SessionOptions& options, const torch::Tensor& input,
                                                             const torch::Tensor& label) {
   COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, options));
-  std::unique_ptr<CotanStep> step(new CotanStep(std::move(program), std::move(session)));
+  std::unique_ptr<CotanStep> step(new CotanStep(std::move(program), options.kernels, std::move(session)));
   COTAN_ASSIGN_OR_RETURN(step->train_step_, step->session_.FindMethod("train_step"));
   step->results_.resize(static_cast<size_t>(step->session_.NumResults(step->train_step_)));
   COTAN_ASSIGN_OR_RETURN(step->batch_.emplace_back(), BorrowBatch(input, options.device));
@@ -68,14 +68,14 @@ absl::StatusOr<std::string> CotanStep::ProfileText(int calls, const tools::Machi
   COTAN_ASSIGN_OR_RETURN(std::vector<tools::ProfiledStep> steps,
                          tools::Profile(session_, train_step_, batch_, absl::MakeSpan(results_), calls));
   if (rates != nullptr) {
-    COTAN_ASSIGN_OR_RETURN(const tools::PlannedMethod planned, PlanOf(*program_));
+    COTAN_ASSIGN_OR_RETURN(const tools::PlannedMethod planned, PlanOf(*program_, kernels_));
     tools::AddBounds(planned, *rates, absl::MakeSpan(steps));
   }
   return tools::ProfileText(steps, kRows);
 }
 
 absl::StatusOr<StepBound> CotanStep::Bound(const tools::MachineRates& rates) const {
-  COTAN_ASSIGN_OR_RETURN(const tools::PlannedMethod planned, PlanOf(*program_));
+  COTAN_ASSIGN_OR_RETURN(const tools::PlannedMethod planned, PlanOf(*program_, kernels_));
   StepBound bound;
   for (const tools::StepCost& step : planned.steps) {
     bound.flops += step.work.flops;

@@ -58,10 +58,11 @@ class CotanStep {
   static absl::StatusOr<std::unique_ptr<CotanStep>> Start(std::shared_ptr<const Program> program,
                                                           const SessionOptions& options, const torch::Tensor& input,
                                                           const torch::Tensor& label);
-  CotanStep(std::shared_ptr<const Program> program, Session session)
-      : program_(std::move(program)), session_(std::move(session)) {}
+  CotanStep(std::shared_ptr<const Program> program, const KernelRegistry* kernels, Session session)
+      : program_(std::move(program)), kernels_(kernels), session_(std::move(session)) {}
 
   std::shared_ptr<const Program> program_;
+  const KernelRegistry* kernels_;
   Session session_;
   MethodHandle train_step_;
   std::vector<torch::Tensor> torch_batch_;

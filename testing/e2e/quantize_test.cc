@@ -234,27 +234,95 @@ struct Deep : nn::Module {
     for (nn::Linear& layer : layers) x = layer(x).tanh();
     return x;
   }
-  static constexpr int kLayers = 6;
-  static constexpr int64_t kSize = 256;
+  static constexpr int kLayers = 4;
+  static constexpr int64_t kSize = 640;
+  static constexpr int64_t kWeightBytes = kSize * kSize * 4;
   std::vector<nn::Linear> layers;
 };
 
-TEST(QuantizeMemoryTest, AStepHoldsFewDequantizedWeightsAtATime) {
-  aot::CompileOptions options = Options({.parameters = {"*.weight"}, .bits = 8});
+absl::StatusOr<aot::CompiledModel> CompileDeep(int bits, int64_t rows) {
+  aot::CompileOptions options = Options({.parameters = {"*.weight"}, .bits = bits});
   options.module.lora.modules = {"layer*"};
   options.loss.function = [](const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& targets) {
     return torch::mse_loss(outputs[0], targets[0]);
   };
-  options.loss.targets = {torch::zeros({2, Deep::kSize})};
-  const auto model = aot::CompileModule(aot::AdaptFactory([] { return std::make_shared<Deep>(); }),
-                                        {torch::zeros({2, Deep::kSize})}, options);
-  ASSERT_TRUE(model.ok()) << model.status();
-  const Session session = MakeSession(*model);
-  const auto memory = aot::MeasureMemory(session.program().artifact(), {.kernels = &CpuKernels(), .threads = 1});
-  ASSERT_TRUE(memory.ok()) << memory.status();
-  const int64_t weight = Deep::kSize * Deep::kSize * 4;
-  for (const aot::MethodMemory& method : *memory) {
-    EXPECT_LT(method.after, 5 * weight / 2) << method.name;
+  options.loss.targets = {torch::zeros({rows, Deep::kSize})};
+  return aot::CompileModule(aot::AdaptFactory([] { return std::make_shared<Deep>(); }),
+                            {torch::zeros({rows, Deep::kSize})}, options);
+}
+
+TEST(QuantizeMemoryTest, AStepHoldsNoDequantizedWeight) {
+  for (const int bits : {8, 4}) {
+    const auto model = CompileDeep(bits, 2);
+    ASSERT_TRUE(model.ok()) << model.status();
+    const Session session = MakeSession(*model);
+    const auto memory = aot::MeasureMemory(session.program().artifact(), {.kernels = &CpuKernels(), .threads = 1});
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    for (const aot::MethodMemory& method : *memory) {
+      EXPECT_LT(method.after, Deep::kWeightBytes / 2) << method.name << ", " << bits << " bits";
+    }
+  }
+}
+
+// The kernels of CpuKernels() for single ops.
+const KernelRegistry& KernelsOfSingleOps() {
+  static const KernelRegistry& registry = *[] {
+    auto* kernels = new KernelRegistry;
+    for (const OpKind kind : AllOpKinds()) {
+      for (int i = static_cast<int>(DType::kBool); i <= static_cast<int>(DType::kFloat8E5m2); ++i) {
+        const auto factory = CpuKernels().Find(DeviceType::kCpu, kind, static_cast<DType>(i));
+        if (!factory.ok()) continue;
+        EXPECT_TRUE(kernels->Register(DeviceType::kCpu, kind, static_cast<DType>(i), *factory).ok());
+      }
+    }
+    return kernels;
+  }();
+  return registry;
+}
+
+// Returns the results of three training steps and the states after them.
+TensorMap ThreeSteps(Session& session, int64_t rows) {
+  TensorMap tensors;
+  for (int step = 0; step < 3; ++step) {
+    torch::manual_seed(static_cast<uint64_t>(step));
+    const auto results =
+        session.Run("train_step", Arguments({torch::randn({rows, Deep::kSize}), torch::randn({rows, Deep::kSize})}));
+    EXPECT_TRUE(results.ok()) << results.status();
+    for (size_t i = 0; results.ok() && i < results->size(); ++i) {
+      tensors[absl::StrCat("result ", i, " of step ", step)] = ToTorch((*results)[i])->clone();
+    }
+  }
+  for (const auto& [name, state] : StatesOf(session)) tensors[name] = state.clone();
+  return tensors;
+}
+
+TEST(QuantizeMemoryTest, ProductsDequantizeInBlocksWithTheSameBits) {
+  constexpr int64_t kRows = 64;  // enough for the own product of processors with AVX-512
+  for (const int bits : {8, 4}) {
+    const auto model = CompileDeep(bits, kRows);
+    ASSERT_TRUE(model.ok()) << model.status();
+    const auto program = *Program::LoadBytes(model->bytes());
+    Session whole = *Session::Create(program, {.kernels = &KernelsOfSingleOps(), .threads = 1});
+    const TensorMap expected = ThreeSteps(whole, kRows);
+    const PlanSummary before = *whole.Summary(*whole.FindMethod("train_step"));
+    for (const int threads : {1, 2, 3}) {
+      Session session = *Session::Create(program, {.kernels = &CpuKernels(), .threads = threads});
+      const TensorMap actual = ThreeSteps(session, kRows);
+      for (const auto& [name, tensor] : expected) {
+        const bool is_same = actual.at(name).equal(tensor);
+        const bool is_close = torch::allclose(actual.at(name).to(torch::kFloat), tensor.to(torch::kFloat), 1e-4, 1e-5);
+        EXPECT_TRUE(__builtin_cpu_supports("avx512f") ? is_same : is_close) << name << ", " << threads << " threads";
+      }
+      const PlanSummary after = *session.Summary(*session.FindMethod("train_step"));
+      const auto memory = aot::MeasureMemory(program->artifact(), {.kernels = &CpuKernels(), .threads = threads});
+      ASSERT_TRUE(memory.ok()) << memory.status();
+      for (const aot::MethodMemory& method : *memory) {
+        if (method.name == "train_step") EXPECT_EQ(method.after, after.arena_bytes) << threads << " threads";
+      }
+      // Forward of all layers, and backward of all but the first, whose input needs no gradient.
+      EXPECT_EQ(after.num_steps, before.num_steps - (2 * Deep::kLayers - 1));
+      EXPECT_LT(after.arena_bytes, before.arena_bytes - (threads == 1 ? Deep::kWeightBytes / 2 : 0));
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/status_macros.h"
 #include "kernels/api/expr_program.h"
+#include "kernels/cpu/expr/dequantize.h"
 #include "kernels/cpu/expr/plan.h"
 #include "kernels/cpu/threading/parallel.h"
 
@@ -415,19 +416,35 @@ class ExprKernel final : public Kernel {
 }  // namespace
 }  // namespace expr
 
+namespace {
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeTiled(const ExprProgram& program, const KernelRequest& request,
+                                                  const expr::TileOps& ops, double ns_per_thread) {
+  COTAN_ASSIGN_OR_RETURN(expr::Plan plan, expr::CompilePlan(program, request, ops));
+  return std::make_unique<expr::ExprKernel>(std::move(plan), request.threads, ns_per_thread, ops);
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeExprOn(const KernelRequest& request, const expr::TileOps& ops,
                                                    double ns_per_thread) {
   COTAN_ASSIGN_OR_RETURN(const ExprProgram program, ResolveExpr(request));
-  COTAN_ASSIGN_OR_RETURN(expr::Plan plan, expr::CompilePlan(program, request, ops));
-  return std::make_unique<expr::ExprKernel>(std::move(plan), request.threads, ns_per_thread, ops);
+  return MakeTiled(program, request, ops, ns_per_thread);
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeExprWith(const KernelRequest& request, const ExprOptions& options) {
   return MakeExprOn(request, options.ops != nullptr ? *options.ops : expr::BestTileOps(), options.ns_per_thread);
 }
 
+namespace {
+absl::StatusOr<std::unique_ptr<Kernel>> MakeByTiles(const KernelRequest& request) { return MakeExprWith(request, {}); }
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Kernel>> MakeExpr(const KernelRequest& request) {
-  return MakeExprWith(request, ExprOptions{});
+  COTAN_ASSIGN_OR_RETURN(const ExprProgram program, ResolveExpr(request));
+  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, expr::MakeDequantize(program, request, MakeByTiles));
+  if (kernel != nullptr) return kernel;
+  return MakeTiled(program, request, expr::BestTileOps(), ExprOptions{}.ns_per_thread);
 }
 
 absl::Status RegisterExprKernels(KernelRegistry& registry) {

@@ -27,11 +27,12 @@ struct ExprOptions {
   double ns_per_thread = 20'000;
 };
 
-// Makes the kernel of MakeExpr() with other inner loops or another threading threshold.
+// Makes the kernel of MakeExpr() with other inner loops or another threading threshold, and without special cases
+// (dequantize.h).
 absl::StatusOr<std::unique_ptr<Kernel>> MakeExprWith(const KernelRequest& request, const ExprOptions& options);
 
-// Makes the kernel of MakeExpr() with the inner loops `ops`, which outlive it. References no others, so that a binary
-// need not link them. Each loop that ExprNeeds (expr_needs.h) has for the op is in `ops`.
+// Makes the kernel of MakeExprWith() with the inner loops `ops`, which outlive it. References no others, so that a
+// binary need not link them. Each loop that ExprNeeds (expr_needs.h) has for the op is in `ops`.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeExprOn(const KernelRequest& request, const expr::TileOps& ops,
                                                    double ns_per_thread = ExprOptions{}.ns_per_thread);
 

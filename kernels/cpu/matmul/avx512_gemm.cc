@@ -21,7 +21,6 @@ namespace {
 constexpr int64_t kVector = 16;           // floats
 constexpr int64_t kMaxVectors = 4;        // of a panel of the right matrix
 constexpr int64_t kMaxDepth = 512;        // of a panel, which stays in the second-level cache
-constexpr int64_t kMinRows = 48;          // see MakeAvx512Gemm()
 constexpr int64_t kNearBytes = 24 << 10;  // of a left matrix stored by columns, in the first-level cache
 
 // Computes c[rows, columns] (+)= a b for the columns of one panel.
@@ -184,7 +183,8 @@ class Avx512Gemm final : public Kernel {
     panels_ = (g_.n + kMaxVectors * kVector - 1) / (kMaxVectors * kVector);
     batch_ = g_.BatchSize();
     column_groups_ = std::min((threads_ + batch_ - 1) / batch_, panels_);
-    row_groups_ = std::clamp<int64_t>(threads_ / (batch_ * column_groups_), 1, (g_.m + kMinRows - 1) / kMinRows);
+    row_groups_ =
+        std::clamp<int64_t>(threads_ / (batch_ * column_groups_), 1, (g_.m + kAvx512GemmRows - 1) / kAvx512GemmRows);
     panel_floats_ = depth_ * std::min(kMaxVectors, (g_.n + kVector - 1) / kVector) * kVector;
     scratch_bytes_ = static_cast<size_t>(threads_ * panel_floats_) * sizeof(float);
   }
@@ -266,10 +266,9 @@ class Avx512Gemm final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> MakeAvx512Gemm(const MatmulGeometry& geometry, Addend addend, int threads) {
+std::unique_ptr<Kernel> MakeAvx512Gemm(const MatmulGeometry& geometry, Addend addend, int threads, int64_t min_rows) {
   if (!__builtin_cpu_supports("avx512f")) return nullptr;
-  // Packing the right matrix pays only if many rows use it.
-  if (geometry.m < kMinRows) return nullptr;
+  if (geometry.m < min_rows) return nullptr;
   // Columns of a left matrix with a large stride map to the same cache sets, so the left matrix would have to
   // be packed as well.
   const MatrixStrides left = NormalizeUnitStrides(geometry.m, geometry.k, geometry.a);
@@ -280,7 +279,8 @@ std::unique_ptr<Kernel> MakeAvx512Gemm(const MatmulGeometry& geometry, Addend ad
 
 #else
 
-std::unique_ptr<Kernel> MakeAvx512Gemm(const MatmulGeometry& /*geometry*/, Addend /*addend*/, int /*threads*/) {
+std::unique_ptr<Kernel> MakeAvx512Gemm(const MatmulGeometry& /*geometry*/, Addend /*addend*/, int /*threads*/,
+                                       int64_t /*min_rows*/) {
   return nullptr;
 }
 

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "base/status_macros.h"
+#include "kernels/cpu/expr/expr_kernel.h"
 #include "kernels/cpu/half_precision/half_precision.h"
 #include "kernels/cpu/matmul/avx512_gemm.h"
+#include "kernels/cpu/matmul/computed_operand.h"
 #include "kernels/cpu/matmul/matmul_epilogue.h"
 #include "kernels/cpu/matmul/matmul_geometry.h"
 #include "kernels/cpu/matmul/matmul_steps.h"
@@ -132,6 +134,15 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeFastestProduct(const MatmulGeometry&
   return MakeProduct(geometry, addend, dtype, threads, /*is_part=*/false);
 }
 
+// Returns the product with a block of a computed operand. Calls of oneDNN for blocks cost more than packing unless
+// there are very few rows.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeBlockProduct(const MatmulGeometry& geometry, Addend addend, DType dtype,
+                                                         int threads) {
+  constexpr int64_t kMinRows = 12;
+  if (std::unique_ptr<Kernel> kernel = MakeAvx512Gemm(geometry, addend, threads, kMinRows)) return kernel;
+  return MakeProduct(geometry, addend, dtype, threads, /*is_part=*/true);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmul(const KernelRequest& request) {
@@ -139,6 +150,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmul(const KernelRequest& request)
   const bool is_half = ByteSize(request.outputs[0].dtype) == 2;
   if (is_half && !onednn::HasFast(request.outputs[0].dtype)) return MakeWidenedKernel(request, MakeMatmul);
   return MakeMatmulSteps(request, {MakeFastestProduct, /*takes_bias=*/true});
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmulOfComputedOperand(const ComputedOperandRequest& request) {
+  return MakeComputedOperandProduct(request, {MakeBlockProduct, /*takes_bias=*/true}, MakeExpr);
 }
 
 }  // namespace cotan::cpu

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "kernels/api/computed_operand.h"
 #include "kernels/api/kernel.h"
 
 namespace cotan::cpu {
@@ -17,6 +18,12 @@ namespace cotan::cpu {
 //
 // InvalidArgument: from CheckOp().
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmul(const KernelRequest& request);
+
+// Makes the kernel of a product whose right operand an expression computes (computed_operand.h). Results are bitwise
+// equal for any thread count, and where avx512_gemm.h makes the product equal to those of MakeExpr() and MakeMatmul().
+//
+// InvalidArgument: TakesComputedOperand() is false.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmulOfComputedOperand(const ComputedOperandRequest& request);
 
 }  // namespace cotan::cpu
 

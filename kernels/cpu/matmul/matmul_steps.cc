@@ -14,8 +14,6 @@
 namespace cotan::cpu {
 namespace {
 
-bool IsRowMajor(int64_t columns, MatrixStrides strides) { return strides.column == 1 && strides.row >= columns; }
-
 // Returns true if a library can read the last two dimensions in place.
 bool IsPlain(const StridedLayout& layout) {
   const size_t rank = layout.sizes.size();
@@ -25,12 +23,6 @@ bool IsPlain(const StridedLayout& layout) {
   const MatrixStrides strides =
       NormalizeUnitStrides(rows, columns, {layout.strides[rank - 2], layout.strides[rank - 1]});
   return IsRowMajor(columns, strides) || IsRowMajor(rows, {strides.column, strides.row});
-}
-
-// Returns true if some batch dimension repeats both matrices.
-bool RepeatsProducts(const MatmulGeometry& geometry) {
-  return std::any_of(geometry.batch.begin(), geometry.batch.end(),
-                     [](const BatchLoop& loop) { return loop.a == 0 && loop.b == 0; });
 }
 
 // Returns the geometry of c^T = b^T a^T.
@@ -91,6 +83,13 @@ MatrixStrides NormalizeUnitStrides(int64_t rows, int64_t columns, MatrixStrides 
   if (columns == 1) return {rows == 1 ? 1 : strides.row, 1};
   if (rows == 1) return strides.column == 1 ? MatrixStrides{columns, 1} : MatrixStrides{1, strides.column};
   return strides;
+}
+
+bool IsRowMajor(int64_t columns, MatrixStrides strides) { return strides.column == 1 && strides.row >= columns; }
+
+bool RepeatsProducts(const MatmulGeometry& geometry) {
+  return std::any_of(geometry.batch.begin(), geometry.batch.end(),
+                     [](const BatchLoop& loop) { return loop.a == 0 && loop.b == 0; });
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMatmulSteps(const KernelRequest& request, const ProductMaker& maker) {

@@ -7,6 +7,7 @@
 
 #include <memory>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "base/dtype.h"
 #include "kernels/api/kernel.h"
@@ -21,8 +22,9 @@ enum class Addend { kNone, kBias, kInOutput };
 // geometry is 0; a and b are dense along rows or columns, c along rows, and no batch dimension repeats both a
 // and b.
 struct ProductMaker {
-  absl::StatusOr<std::unique_ptr<Kernel>> (*make)(const MatmulGeometry& geometry, Addend addend, DType dtype,
-                                                  int threads);
+  absl::FunctionRef<absl::StatusOr<std::unique_ptr<Kernel>>(const MatmulGeometry& geometry, Addend addend, DType dtype,
+                                                            int threads)>
+      make;
   // True if `make` accepts Addend::kBias. Otherwise the bias is first copied to the output (kInOutput).
   bool takes_bias;
 };
@@ -30,6 +32,12 @@ struct ProductMaker {
 // Returns strides in the form that libraries expect: a dimension of size 1 gets the stride that it has in a
 // dense matrix.
 MatrixStrides NormalizeUnitStrides(int64_t rows, int64_t columns, MatrixStrides strides);
+
+// Returns true if the rows are dense and do not overlap.
+bool IsRowMajor(int64_t columns, MatrixStrides strides);
+
+// Returns true if some batch dimension repeats both matrices.
+bool RepeatsProducts(const MatmulGeometry& geometry);
 
 // Returns the kernel of a matmul op without an epilogue.
 // InvalidArgument: from CheckOp().

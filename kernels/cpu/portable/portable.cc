@@ -10,6 +10,8 @@
 #include "base/status_macros.h"
 #include "kernels/cpu/convolution/convolution_problem.h"
 #include "kernels/cpu/copy/copy.h"
+#include "kernels/cpu/expr/expr_kernel.h"
+#include "kernels/cpu/matmul/computed_operand.h"
 #include "kernels/cpu/matmul/matmul_epilogue.h"
 #include "kernels/cpu/matmul/matmul_steps.h"
 #include "kernels/cpu/portable/portable_gemm.h"
@@ -319,6 +321,10 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeConvolution(const KernelRequest& req
 absl::StatusOr<std::unique_ptr<Kernel>> MakePortableMatmul(const KernelRequest& request) {
   if (request.op.matmul().has_epilogue()) return MakeMatmulEpilogue(request, MakePortableMatmul);
   return MakeMatmulSteps(request, {MakeProduct, /*takes_bias=*/false});
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakePortableMatmulOfComputedOperand(const ComputedOperandRequest& request) {
+  return MakeComputedOperandProduct(request, {MakeProductOf<float>, /*takes_bias=*/false}, MakeExpr);
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakePortableConvolution(const KernelRequest& request) {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "kernels/api/computed_operand.h"
 #include "kernels/api/kernel.h"
 
 namespace cotan::cpu {
@@ -18,6 +19,12 @@ namespace cotan::cpu {
 // InvalidArgument: from CheckOp(). Unimplemented: another dtype.
 absl::StatusOr<std::unique_ptr<Kernel>> MakePortableMatmul(const KernelRequest& request);
 absl::StatusOr<std::unique_ptr<Kernel>> MakePortableConvolution(const KernelRequest& request);
+
+// Makes the kernel of an f32 product whose right operand an expression computes (computed_operand.h). Results are
+// bitwise equal to those of MakeExpr() and MakePortableMatmul(), for any thread count.
+//
+// InvalidArgument: TakesComputedOperand() is false.
+absl::StatusOr<std::unique_ptr<Kernel>> MakePortableMatmulOfComputedOperand(const ComputedOperandRequest& request);
 
 // Factories of the same kernels for one dtype, T: a matmul without epilogue (float, double, int32_t, int64_t), and the
 // convolution ops (float, double). Each references the code of its dtype only, so that a binary need not link the rest.
