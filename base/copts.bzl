@@ -2,11 +2,14 @@
 """Compile flags that packages share."""
 
 # Code that libcotan.so (//capi) consists of. No definition is replaced at run time, so that calls are inlined as in
-# code of a program. .bazelrc has the flag for generated sources.
-COTAN_PIC_COPTS = [
-    "-fPIC",
-    "-fno-semantic-interposition",
-]
+# code of a program. .bazelrc has the flag for generated sources. Small binaries have a fixed address.
+COTAN_PIC_COPTS = select({
+    "@cotan//base:small": ["-fno-pic"],
+    "//conditions:default": [
+        "-fPIC",
+        "-fno-semantic-interposition",
+    ],
+})
 
 # COTAN_RUNTIME_COPTS without the precompiled header, which has these flags, too.
 COTAN_RUNTIME_CODE_COPTS = [
@@ -24,6 +27,12 @@ COTAN_RUNTIME_COPTS = COTAN_RUNTIME_CODE_COPTS + select({
         "absl_pch/runtime.h",
         "-fpch-deps",
     ],
+})
+
+# For code that runs in each step beside the inner loops, which have -O3: small binaries, else compiled for size, keep -O2.
+COTAN_STEP_COPTS = select({
+    "@cotan//base:small": ["-O2"],
+    "//conditions:default": [],
 })
 
 # For targets with OpenMP pragmas; they also depend on @openmp//:openmp.

@@ -4,14 +4,6 @@
 load("//base:copts.bzl", "COTAN_RUNTIME_COPTS")
 load("//kernels/cpu/expr:tile_copts.bzl", "TILE_COPTS", "TILE_ISA_COPTS")
 
-# Link flags of a binary without oneDNN. With the first ones the OpenMP runtime is part of the binary; with the second
-# ones everything is, and it needs no library at all.
-STATIC_OPENMP_LINKOPTS = [
-    "-Wl,--as-needed",
-    "-l:libgomp.a",
-]
-STATIC_LINKOPTS = ["-static"]
-
 def cotan_runtime(name, programs, visibility = None):
     """Makes the library NAME, which defines the functions of //kernels/selective:selected_kernels.h.
 

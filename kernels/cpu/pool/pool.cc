@@ -395,14 +395,13 @@ class AvgPoolBackward final : public Kernel {
   int threads_;
 };
 
-// Makes the kernel for the dtype of output 0, f32 or f64.
-template <template <typename> class KernelType, typename... Args>
-absl::StatusOr<std::unique_ptr<Kernel>> MakeFor(const KernelRequest& request, Args&&... args) {
+// Makes a kernel by the factory of the dtype of output 0, f32 or f64.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeFor(const KernelRequest& request, KernelFactory f32, KernelFactory f64) {
   switch (request.outputs[0].dtype) {
     case DType::kFloat32:
-      return std::make_unique<KernelType<float>>(std::forward<Args>(args)...);
+      return f32(request);
     case DType::kFloat64:
-      return std::make_unique<KernelType<double>>(std::forward<Args>(args)...);
+      return f64(request);
     default:
       return absl::UnimplementedError(
           absl::StrCat("pool: dtype ", DTypeName(request.outputs[0].dtype), " is not supported; expected f32 or f64"));
@@ -426,43 +425,72 @@ absl::Status CheckPlane(const PoolGeometry& geometry) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPool(const KernelRequest& request) {
+template <typename T>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolOf(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   const bool has_index = request.outputs.size() == 2;
   PoolGeometry geometry(request.op.max_pool(), request.inputs[0].layout, request.outputs[0].layout,
                         request.outputs[has_index ? 1 : 0].layout);
   COTAN_RETURN_IF_ERROR(CheckPlane(geometry));
   const int threads = ThreadsWorthwhile(request.threads, geometry.Work());
-  return MakeFor<MaxPool>(request, std::move(geometry), has_index, threads);
+  return std::make_unique<MaxPool<T>>(std::move(geometry), has_index, threads);
 }
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolBackward(const KernelRequest& request) {
+template <typename T>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolBackwardOf(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   PoolGeometry geometry(request.op.max_pool_backward(), request.outputs[0].layout, request.inputs[0].layout,
                         request.inputs[1].layout);
   COTAN_RETURN_IF_ERROR(CheckPlane(geometry));
   const int threads = ThreadsWorthwhile(request.threads, geometry.Work());
-  return MakeFor<MaxPoolBackward>(request, std::move(geometry), ZeroOutput(request), threads);
+  return std::make_unique<MaxPoolBackward<T>>(std::move(geometry), ZeroOutput(request), threads);
 }
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPool(const KernelRequest& request) {
+template <typename T>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPoolOf(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   const serialization::Pool& op = request.op.avg_pool();
   const StridedLayout& output = request.outputs[0].layout;
   PoolGeometry geometry(op, request.inputs[0].layout, output, output);
   const int threads = ThreadsWorthwhile(request.threads, geometry.Work());
-  return MakeFor<AvgPool>(request, std::move(geometry), Divisor{op.count_include_pad(), op.divisor_override()},
-                          threads);
+  return std::make_unique<AvgPool<T>>(std::move(geometry), Divisor{op.count_include_pad(), op.divisor_override()},
+                                      threads);
 }
 
-absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPoolBackward(const KernelRequest& request) {
+template <typename T>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPoolBackwardOf(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   const serialization::Pool& op = request.op.avg_pool_backward();
   const StridedLayout& output = request.inputs[0].layout;
   PoolGeometry geometry(op, request.outputs[0].layout, output, output);
   const int threads = ThreadsWorthwhile(request.threads, geometry.Work());
-  return MakeFor<AvgPoolBackward>(request, std::move(geometry), Divisor{op.count_include_pad(), op.divisor_override()},
-                                  ZeroOutput(request), threads);
+  return std::make_unique<AvgPoolBackward<T>>(
+      std::move(geometry), Divisor{op.count_include_pad(), op.divisor_override()}, ZeroOutput(request), threads);
 }
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPool(const KernelRequest& request) {
+  return MakeFor(request, MakeMaxPoolOf<float>, MakeMaxPoolOf<double>);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolBackward(const KernelRequest& request) {
+  return MakeFor(request, MakeMaxPoolBackwardOf<float>, MakeMaxPoolBackwardOf<double>);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPool(const KernelRequest& request) {
+  return MakeFor(request, MakeAvgPoolOf<float>, MakeAvgPoolOf<double>);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPoolBackward(const KernelRequest& request) {
+  return MakeFor(request, MakeAvgPoolBackwardOf<float>, MakeAvgPoolBackwardOf<double>);
+}
+
+template absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolOf<float>(const KernelRequest& request);
+template absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolOf<double>(const KernelRequest& request);
+template absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolBackwardOf<float>(const KernelRequest& request);
+template absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolBackwardOf<double>(const KernelRequest& request);
+template absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPoolOf<float>(const KernelRequest& request);
+template absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPoolOf<double>(const KernelRequest& request);
+template absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPoolBackwardOf<float>(const KernelRequest& request);
+template absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPoolBackwardOf<double>(const KernelRequest& request);
 
 }  // namespace cotan::cpu

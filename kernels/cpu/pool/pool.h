@@ -25,6 +25,16 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolBackward(const KernelRequest&
 absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPool(const KernelRequest& request);
 absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPoolBackward(const KernelRequest& request);
 
+// The same for output 0 of dtype T, float or double, alone.
+template <typename T>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolOf(const KernelRequest& request);
+template <typename T>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolBackwardOf(const KernelRequest& request);
+template <typename T>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPoolOf(const KernelRequest& request);
+template <typename T>
+absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPoolBackwardOf(const KernelRequest& request);
+
 }  // namespace cotan::cpu
 
 #endif  // COTAN_KERNELS_CPU_POOL_POOL_H_

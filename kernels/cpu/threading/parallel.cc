@@ -2,10 +2,9 @@
 
 #include "kernels/cpu/threading/parallel.h"
 
-#include <omp.h>
-
 #include <algorithm>
 
+#include "kernels/cpu/threading/team.h"
 #include "kernels/cpu/threading/tuning.h"
 
 namespace cotan::cpu {
@@ -22,25 +21,23 @@ void ParallelForWorker(int threads, int64_t count, int64_t grain,
     fn(worker, begin, std::min(grain, count - begin) + begin);
   };
   const int team = static_cast<int>(std::min<int64_t>(threads, chunks));
-  if (team <= 1 || omp_in_parallel() != 0) {
+  if (team <= 1 || InTeam()) {
     for (int64_t chunk = 0; chunk < chunks; ++chunk) run(0, chunk);
     return;
   }
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) run(omp_get_thread_num(), chunk);
+  // Each member takes adjacent chunks, the first ones one more if there is a rest.
+  RunTeam(team, [&](int member, int members) {
+    const int64_t each = chunks / members;
+    const int64_t rest = chunks % members;
+    const int64_t first = member * each + std::min<int64_t>(member, rest);
+    const int64_t end = first + each + (member < rest ? 1 : 0);
+    for (int64_t chunk = first; chunk < end; ++chunk) run(member, chunk);
+  });
 }
 
 int ThreadsWorthwhile(int threads, double flops) {
   if (flops >= kFlopsPerThread * threads) return threads;
   return std::max(1, static_cast<int>(flops / kFlopsPerThread));
-}
-
-ScopedThreads::ScopedThreads(int threads) : previous_(omp_get_max_threads()) {
-  if (threads != previous_) omp_set_num_threads(threads);
-}
-
-ScopedThreads::~ScopedThreads() {
-  if (omp_get_max_threads() != previous_) omp_set_num_threads(previous_);
 }
 
 }  // namespace cotan::cpu

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Fork-join parallelism of the CPU kernels, on the OpenMP runtime that oneDNN uses too, so that a process has
-// one pool of workers.
+// one pool of workers. In small binaries, which have no oneDNN, on threads of this project (team.h).
 #ifndef COTAN_KERNELS_CPU_THREADING_PARALLEL_H_
 #define COTAN_KERNELS_CPU_THREADING_PARALLEL_H_
 
@@ -31,7 +31,7 @@ void ParallelForWorker(int threads, int64_t count, int64_t grain,
 int ThreadsWorthwhile(int threads, double flops);
 
 // Sets OpenMP's default thread count of the calling thread to `threads` and restores it on destruction.
-// Libraries that use the default (oneDNN) then run on `threads` threads.
+// Libraries that use the default (oneDNN) then run on `threads` threads. Does nothing in small binaries.
 class ScopedThreads {
  public:
   explicit ScopedThreads(int threads);

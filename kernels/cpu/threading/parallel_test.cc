@@ -2,8 +2,6 @@
 
 #include "kernels/cpu/threading/parallel.h"
 
-#include <omp.h>
-
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/cpu/threading/team.h"
 
 namespace cotan::cpu {
 namespace {
@@ -42,7 +41,7 @@ TEST(ParallelForTest, LastChunkOfAHugeRangeDoesNotOverflow) {
 }
 
 TEST(ParallelForTest, LoneChunkRunsOnTheCaller) {
-  ParallelFor(8, 5, 5, [](int64_t, int64_t) { EXPECT_EQ(omp_in_parallel(), 0); });
+  ParallelFor(8, 5, 5, [](int64_t, int64_t) { EXPECT_FALSE(InTeam()); });
 }
 
 TEST(ParallelForTest, WorkersAreNumberedBelowTheThreadCountAndRunOneChunkAtATime) {
@@ -71,15 +70,6 @@ TEST(ThreadsWorthwhileTest, SmallWorkStaysOnOneThread) {
   EXPECT_EQ(ThreadsWorthwhile(8, 0), 1);
   EXPECT_EQ(ThreadsWorthwhile(8, 3.5e6), 3);
   EXPECT_EQ(ThreadsWorthwhile(8, 1e18), 8);
-}
-
-TEST(ScopedThreadsTest, RestoresTheDefault) {
-  const int before = omp_get_max_threads();
-  {
-    const ScopedThreads scoped(before + 3);
-    EXPECT_EQ(omp_get_max_threads(), before + 3);
-  }
-  EXPECT_EQ(omp_get_max_threads(), before);
 }
 
 }  // namespace
