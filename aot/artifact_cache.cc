@@ -30,6 +30,7 @@ absl::string_view ReasonToBypass(const CompileOptions& options) {
 std::string KeyOf(std::vector<KeyedTrace> traces, const CompileOptions& options, const WrapperStructure* wrappers) {
   absl::c_sort(traces, [](const KeyedTrace& a, const KeyedTrace& b) { return a.name < b.name; });
   KeyedOptions keyed = {.optimizer = options.optimizer,
+                        .data_parallel = options.data_parallel,
                         .accumulate_gradients = options.methods.accumulate,
                         .store_references = options.debug.store_references,
                         .outline_repeats = options.outline_repeats,

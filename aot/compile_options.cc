@@ -3,6 +3,7 @@
 #include "aot/compile_options.h"
 
 #include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
 
 namespace cotan::aot {
 namespace {
@@ -25,6 +26,10 @@ absl::Status CheckOptions(const CompileOptions& options) {
   }
   if (options.order < 1 || options.order > kMaxOrder) {
     return absl::InvalidArgumentError(absl::StrCat("order is ", options.order, "; it has to be 1 to ", kMaxOrder));
+  }
+  if (options.data_parallel.has_value()) {
+    COTAN_RETURN_IF_ERROR(CheckDataParallel(*options.data_parallel));
+    if (!options.optimizer.has_value()) return absl::InvalidArgumentError("data_parallel needs an optimizer");
   }
   const SavedTensorHooks& hooks = options.saved_tensor_hooks;
   if (hooks.is_set() && (hooks.pack == nullptr || hooks.unpack == nullptr)) {

@@ -18,6 +18,7 @@
 #include "aot/dynamic/dynamic_dim.h"
 #include "aot/frontend/module.h"
 #include "aot/memory/fit_memory.h"
+#include "aot/optimizer/data_parallel.h"
 #include "aot/optimizer/optimizer.h"
 #include "aot/partitioner/partition.h"
 #include "aot/saved_tensor_hooks/saved_tensor_hooks.h"
@@ -144,6 +145,13 @@ struct CompileOptions {
   // Memory limit of every method; unset: none. ResourceExhausted if it cannot be met.
   std::optional<MemoryLimit> max_memory = {};
 
+  // Set: several ranks train the model (docs/distributed.md). "train_step" averages the gradients and the loss over the
+  // ranks; with methods.accumulate, "apply_optimizer" averages the accumulated gradients, and the losses are each
+  // rank's own. Other outputs, and buffers such as running statistics without sync_batch_norm, are each rank's own. The
+  // examples have the sizes of one rank's part of the batch. Sessions then need SessionOptions.communicator. Unset: one
+  // process.
+  std::optional<DataParallelOptions> data_parallel = {};
+
   // If true, equal runs of ops, such as the layers of a model, are stored once (serialization/calls/outline_calls.h).
   // Changes the size of the file only; blocks that the model declares (docs/blocks.md) are stored once in any case.
   bool outline_repeats = true;
@@ -158,7 +166,8 @@ struct CompileOptions {
 // Checks that options do not contradict each other. All compile functions call it first.
 // InvalidArgument: loss.output and loss.function are both set; loss.targets without loss.function;
 // methods.accumulate without an optimizer; activation_memory_budget is not a number in [0, 1], or not
-// 1 with Partitioner::kDefault; an order below 1 or above 4; saved_tensor_hooks with only one of its functions.
+// 1 with Partitioner::kDefault; an order below 1 or above 4; saved_tensor_hooks with only one of its functions;
+// data_parallel without an optimizer. Errors of CheckDataParallel().
 absl::Status CheckOptions(const CompileOptions& options);
 
 }  // namespace cotan::aot

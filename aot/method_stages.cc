@@ -4,7 +4,9 @@
 
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -24,6 +26,7 @@
 #include "aot/references/reference.h"
 #include "aot/saved_tensor_hooks/pack_saved_values.h"
 #include "aot/saved_tensor_hooks/traced_pair.h"
+#include "aot/transforms/sync_batch_norm.h"
 #include "base/status_macros.h"
 #include "base/version.h"
 
@@ -80,12 +83,29 @@ absl::Status SeedTangent(Graph& graph, Compilation& compilation) {
   return SeedLoss(graph, /*tangent_index=*/0);
 }
 
+// Returns what the ranks average in a method; none without data_parallel.
+std::optional<DataParallelStep> ParallelStepOf(const CompileOptions& options) {
+  if (!options.data_parallel.has_value()) return std::nullopt;
+  return DataParallelStep{*options.data_parallel};
+}
+
+// Returns the index of the user output that is the loss.
+int LossOutputOf(const Graph& graph, const CompileOptions& options) {
+  const int index = options.loss.output.value_or(-1);  // the result of a loss function is last
+  if (index >= 0) return index;
+  const auto is_user_output = [](const GraphOutput& output) { return output.kind == OutputKind::kUserOutput; };
+  return index + static_cast<int>(std::count_if(graph.outputs().begin(), graph.outputs().end(), is_user_output));
+}
+
 absl::Status AddOptimizer(TracedMethod& method, Compilation& compilation) {
   MethodDraft& step = method.drafts[0];
   std::optional<OutlinedUpdates> sharing;
   if (compilation.blocks != nullptr) sharing.emplace(step.graph, *compilation.blocks);
+  std::optional<DataParallelStep> parallel = ParallelStepOf(compilation.options);
+  if (parallel.has_value()) parallel->loss_output = LossOutputOf(step.graph, compilation.options);
   COTAN_ASSIGN_OR_RETURN(const NewStates slots, AppendOptimizer(*compilation.options.optimizer, step.graph,
-                                                                sharing.has_value() ? &*sharing : nullptr));
+                                                                sharing.has_value() ? &*sharing : nullptr,
+                                                                parallel.has_value() ? &*parallel : nullptr));
   step.dump.Write("optimizer", step.graph);
   compilation.artifact.AddTracedStates(method.traced, step.graph);
   compilation.artifact.AddStates(slots);
@@ -110,8 +130,10 @@ absl::Status AddAccumulation(TracedMethod& method, Compilation& compilation) {
   COTAN_ASSIGN_OR_RETURN(const NewStates accumulators, AppendAccumulation(graph));
   compilation.artifact.AddTracedStates(method.traced, graph);
   compilation.artifact.AddStates(accumulators);
+  const std::optional<DataParallelStep> parallel = ParallelStepOf(compilation.options);
   COTAN_ASSIGN_OR_RETURN(ApplyOptimizer apply,
-                         BuildApplyOptimizer(*compilation.options.optimizer, TrainedParameters(method.traced.graph)));
+                         BuildApplyOptimizer(*compilation.options.optimizer, TrainedParameters(method.traced.graph),
+                                             parallel.has_value() ? &*parallel : nullptr));
   compilation.artifact.AddStates(apply.states);
   method.drafts.push_back({.name = std::string(kApplyOptimizer),
                            .is_traced = false,
@@ -222,10 +244,13 @@ std::vector<ExpectedState> StatesAfter(const std::string& method, const TracedPr
 
 // --- lowering ------------------------------------------------------------------------
 
-absl::StatusOr<Graph> Lower(const Graph& traced, BlockLowerer* blocks, GraphDump& dump) {
+absl::StatusOr<Graph> Lower(const Graph& traced, const Compilation& compilation, GraphDump& dump) {
   Graph cleaned = traced;
   COTAN_RETURN_IF_ERROR(GuardUndefinedTangents(cleaned));
   COTAN_RETURN_IF_ERROR(CleanUp(cleaned, dump.Function()));
+  const std::optional<DataParallelOptions>& parallel = compilation.options.data_parallel;
+  if (parallel.has_value() && parallel->sync_batch_norm) SynchronizeBatchNorm(cleaned);
+  BlockLowerer* const blocks = compilation.blocks;
   return LowerToPrims(cleaned, blocks == nullptr ? nullptr : blocks->ForGraph().get());
 }
 
@@ -271,10 +296,10 @@ absl::StatusOr<TracedMethod> LowerMethod(absl::string_view name, TracedProgram t
   MethodDraft& draft = method.drafts.emplace_back(
       MethodDraft{.name = std::string(name), .dump = GraphDump(dump_dir, std::string(name))});
   draft.dump.Write("trace", method.traced.graph);
-  absl::StatusOr<Graph> lowered = Lower(method.traced.graph, compilation.blocks, draft.dump);
+  absl::StatusOr<Graph> lowered = Lower(method.traced.graph, compilation, draft.dump);
   if (absl::IsUnimplemented(lowered.status()) && name == kForward && HasBackward(method.traced.graph)) {
     COTAN_RETURN_IF_ERROR(LeaveOutBackward(lowered.status(), method.traced));
-    lowered = Lower(method.traced.graph, compilation.blocks, draft.dump);
+    lowered = Lower(method.traced.graph, compilation, draft.dump);
   }
   COTAN_RETURN_IF_ERROR(lowered.status());
   draft.graph = *std::move(lowered);

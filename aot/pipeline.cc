@@ -43,6 +43,9 @@ constexpr int kAttempts = 3;
 // Returns why no block can be shared with these options; empty: it can.
 std::string RefusalOfBlocks(const CompileOptions& options) {
   if (options.saved_tensor_hooks.on_host) return "CompileOptions.saved_tensor_hooks move the values that it saves";
+  if (options.data_parallel.has_value() && options.data_parallel->sync_batch_norm) {
+    return "batch norm is computed with other ranks (CompileOptions.data_parallel.sync_batch_norm)";
+  }
   if (options.order > 1) return "its backward is differentiated (CompileOptions.order is above 1)";
   return "";
 }

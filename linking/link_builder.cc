@@ -317,8 +317,9 @@ absl::StatusOr<std::vector<LinkBuilder::Value>> LinkBuilder::Splice(const Method
     value_of[method.state_reads(i).value()] = states[static_cast<size_t>(i)];
   }
   for (const Op& op : method.ops()) {
-    if (op.has_effect()) {
-      return absl::UnimplementedError(absl::StrCat("method '", method.name(), "' has effects"));
+    if (op.has_effect() || op.has_collective()) {
+      return absl::UnimplementedError(
+          absl::StrCat("method '", method.name(), "' has ", op.has_effect() ? "effects" : "collectives"));
     }
     if (HostCopyOf(method, op) != HostCopy::kNone) {  // a linked method has no values on the host
       const uint32_t copy = op.outputs(0);

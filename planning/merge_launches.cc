@@ -101,6 +101,7 @@ class WaitingInputs {
 bool IsOrdered(const Op& op) {
   switch (op.kind_case()) {
     case Op::kEffect:
+    case Op::kCollective:
     case Op::kCheckedIndex:
     case Op::kGather:
     case Op::kScatterAdd:

@@ -13,8 +13,8 @@
 #include "kernels/api/op_check.h"
 #include "kernels/api/registry.h"
 #include "planning/computed_operands.h"
+#include "planning/fallible_steps.h"
 #include "planning/host_copies.h"
-#include "planning/index_ops.h"
 #include "planning/overwrite.h"
 #include "serialization/schema/host_copy.h"
 #include "serialization/schema/tensor_type.h"
@@ -22,7 +22,6 @@
 namespace cotan {
 namespace {
 
-using serialization::CheckedIndex;
 using serialization::InputUpdate;
 using serialization::Method;
 using serialization::Op;
@@ -148,7 +147,6 @@ class Scheduler {
       ValueOf(output) = NewOperand(BufferKind::kArena, 0, std::move(geometry));
       step.outputs.push_back(ValueOf(output));
     }
-    if (op.has_max_pool() && op.outputs_size() > 1) pool_indices_.insert(op.outputs(1));
     const std::vector<TensorSpec> inputs = SpecsOf(step.inputs);
     const std::vector<TensorSpec> outputs = SpecsOf(step.outputs);
     COTAN_RETURN_IF_ERROR(CheckOp({.op = op, .inputs = inputs, .outputs = outputs, .symbols = symbols_}));
@@ -393,6 +391,7 @@ class Scheduler {
   // Finds the step that writes each buffer, the last step that may fail because of data, and the steps that
   // read the old content of states and arguments.
   void FindWriters() {
+    FallibleSteps fallible(method_, symbols_);
     writer_.assign(schedule_.buffers.size(), -1);
     for (size_t i = 0; i < schedule_.steps.size(); ++i) {
       const ScheduledStep& step = schedule_.steps[i];
@@ -400,39 +399,17 @@ class Scheduler {
       for (const Operand& input : step.inputs) {
         if (IsOldContent(input)) readers_[TargetOf(input)].push_back(static_cast<int>(i));
       }
-      if (step.op >= 0 && MayFail(step)) last_fallible_ = static_cast<int>(i);
+      if (step.op >= 0 && fallible.MayFail(step)) last_fallible_ = static_cast<int>(i);
     }
-  }
-
-  // Returns whether the step can fail because of data: an effect, or the values of an index, unless an
-  // earlier step has checked the same index for a dimension of the same size, or a max_pool of this method
-  // computes the index. Must be called for the steps in order.
-  bool MayFail(const ScheduledStep& step) {
-    const Op& op = method_.ops(step.op);
-    if (op.has_effect()) return true;
-    const int input = IndexInput(op);
-    if (input < 0) return false;
-    if (op.has_max_pool_backward()) return !pool_indices_.contains(op.inputs(input));
-    if (op.has_checked_index()) {
-      NoteChecked(op.checked_index(), step.outputs[0].buffer);
-      return true;
-    }
-    const int64_t size = IndexedSize(op, step);
-    const auto checked = checked_.find(step.inputs[static_cast<size_t>(input)].buffer);
-    if (checked != checked_.end() && checked->second <= size) return false;
-    return passed_.emplace(op.inputs(input), size).second;
-  }
-
-  void NoteChecked(const CheckedIndex& op, int buffer) {
-    const absl::StatusOr<int64_t> size = EvaluateSize(op.size(), symbols_);
-    if (size.ok() && !op.has_ignored()) checked_.emplace(buffer, *size);
   }
 
   // Returns whether the target's memory may be written when the new content is computed: its old content is
   // not read later, and no later step can fail.
   bool MayWriteEarly(const Update& update) {
     const int writer = writer_[static_cast<size_t>(update.source.buffer)];
-    if (writer <= last_fallible_) return false;
+    if (writer < last_fallible_) return false;
+    // Collectives fail before they write.
+    if (writer == last_fallible_ && !WritesCollective(writer)) return false;
     // A copy from the host is made in spite of an earlier error of the device.
     if (IsHostCopy(schedule_, schedule_.steps[static_cast<size_t>(writer)])) return false;
     for (int reader : readers_[update.target]) {
@@ -440,6 +417,10 @@ class Scheduler {
       if (reader == writer && !MayOverwriteTarget(update, writer)) return false;
     }
     return true;
+  }
+
+  bool WritesCollective(int step) const {
+    return step >= 0 && OpOf(method_, schedule_.steps[static_cast<size_t>(step)]).has_collective();
   }
 
   bool MayOverwriteTarget(const Update& update, int step_index) {
@@ -465,12 +446,9 @@ class Scheduler {
   Schedule schedule_;
   std::vector<Operand> values_;                        // of the method
   absl::flat_hash_set<int> old_content_;               // buffers with a state's or argument's content at the start
-  absl::flat_hash_set<uint32_t> pool_indices_;         // values that max_pool computes
   absl::flat_hash_map<uint32_t, int> argument_of_;     // argument by value
   absl::flat_hash_map<uint32_t, int> new_content_of_;  // updated argument by value
   absl::flat_hash_map<uint32_t, int> own_result_;      // result in memory of its own by value
-  absl::flat_hash_map<int, int64_t> checked_;          // buffers of numbers in [0, size)
-  absl::flat_hash_set<std::pair<uint32_t, int64_t>> passed_;  // index value, size
   std::vector<Update> updates_;
   absl::flat_hash_set<Target> updated_;
   std::vector<int> writer_;                                // step by buffer

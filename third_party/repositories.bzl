@@ -100,6 +100,16 @@ def cotan_libraries():
         build_file = Label("//third_party/openmp:system.BUILD"),
         debian_package = "g++",
     )
+    system_library(
+        name = "openmpi",
+        build_file = Label("//third_party/openmpi:system.BUILD"),
+        debian_package = "libopenmpi-dev",
+        header_folder = "/usr/lib/x86_64-linux-gnu/openmpi/include",
+        headers = [
+            "mpi.h",
+            "mpi_portable_platform.h",
+        ],
+    )
     libtorch_repository(name = "libtorch")
     aarch64_repository(name = "local_aarch64")
     cuda_repository(name = "local_cuda")

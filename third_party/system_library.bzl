@@ -14,7 +14,7 @@ def _system_library_impl(rctx):
     # The headers get a folder of their own, since /usr/include itself cannot be searched early:
     # the C++ library relies on its place in the search order.
     for header in rctx.attr.headers:
-        _link(rctx, "/usr/include/" + header, "include/" + header)
+        _link(rctx, rctx.attr.header_folder + "/" + header, "include/" + header)
     for program in rctx.attr.programs:
         _link(rctx, "/usr/bin/" + program, "bin/" + program)
 
@@ -53,7 +53,8 @@ system_library = repository_rule(
             mandatory = True,
             doc = "Named in the error when a file is missing.",
         ),
-        "headers": attr.string_list(doc = "Files and folders of /usr/include, put below include/."),
+        "header_folder": attr.string(default = "/usr/include", doc = "Where the headers are."),
+        "headers": attr.string_list(doc = "Files and folders of header_folder, put below include/."),
         "programs": attr.string_list(doc = "Files of /usr/bin, put below bin/."),
         "static_libraries": attr.string(doc = "Prefix of the archives to link, such as libabsl_."),
     },

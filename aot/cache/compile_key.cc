@@ -103,6 +103,11 @@ std::string CompileKey(absl::Span<const KeyedTrace> traces, const KeyedOptions& 
   }
   if (!options.saved_tensor_hooks.empty()) digest.Add("saved_tensor_hooks", options.saved_tensor_hooks);
   if (options.optimizer.has_value()) AddOptimizer(*options.optimizer, digest);
+  if (options.data_parallel.has_value()) {
+    const DataParallelOptions& parallel = *options.data_parallel;
+    digest.Add("data_parallel", absl::StrCat(parallel.bucket_bytes, " ", parallel.shard_optimizer, " ",
+                                             parallel.sync_batch_norm, " ", parallel.ranks));
+  }
   for (const FlatMeta& meta : options.input_wrappers) digest.Add("input_wrapper", ToProto(meta).SerializeAsString());
   for (const FlatMeta& meta : options.output_wrappers) digest.Add("output_wrapper", ToProto(meta).SerializeAsString());
   for (const KeyedTrace& trace : traces) {

@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "aot/capture/traced_program.h"
 #include "aot/ir/size_estimate.h"
+#include "aot/optimizer/data_parallel.h"
 #include "aot/optimizer/optimizer.h"
 #include "aot/partitioner/partition.h"
 #include "serialization/metadata/wrapper_meta.h"
@@ -28,6 +29,7 @@ struct KeyedTrace {
 // Inputs of the compiler besides the traces.
 struct KeyedOptions {
   std::optional<OptimizerConfig> optimizer;
+  std::optional<DataParallelOptions> data_parallel = {};
   bool accumulate_gradients = false;
   bool store_references = true;
   bool outline_repeats = false;

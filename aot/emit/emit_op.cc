@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "aot/ir/call_node.h"
+#include "aot/ir/collective_node.h"
 #include "aot/ir/prim_node.h"
 #include "aot/ir/text.h"
 #include "base/status_macros.h"
@@ -343,6 +344,10 @@ absl::Status EmitKernelOp(const Graph& graph, const Node& node, Op& op) {
       op.mutable_call()->set_slice(slice.ToString());
     }
     op.mutable_call()->set_path(std::get<std::string>(node.arguments[3]));
+    return absl::OkStatus();
+  }
+  if (node.op == kCollectiveOp) {
+    *op.mutable_collective() = CollectiveOf(node);
     return absl::OkStatus();
   }
   const std::optional<PrimOp> prim = PrimOpOf(node);

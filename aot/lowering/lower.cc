@@ -26,6 +26,7 @@
 #include "aot/transforms/drop_barriers.h"
 #include "aot/transforms/hoist_index_checks.h"
 #include "aot/transforms/layout_assignment.h"
+#include "aot/transforms/overlap_collectives.h"
 #include "aot/transforms/place_host_copies.h"
 #include "base/dtype.h"
 #include "base/status_macros.h"
@@ -161,6 +162,7 @@ absl::Status Optimize(Graph& graph, const DumpFunction& dump) {
       .Add("matmul_epilogues", FuseMatmulEpilogues)
       .Add("checks_first", HoistIndexChecks)
       .Add("place_host_copies", PlaceHostCopies)
+      .Add("overlap_collectives", OverlapCollectives)
       .Add("layouts", AssignLayouts);
   pipeline.set_dump(dump);
   return pipeline.Run(graph).status();

@@ -33,7 +33,8 @@ std::vector<int64_t> MemoryPlan::BytesByStep() const {
 }
 
 absl::StatusOr<int64_t> MemoryPlanner::ScratchOf(const Op& op, const ScheduledStep& step) const {
-  if (op.has_effect()) return 0;  // runs in the host's handler
+  if (op.has_effect()) return 0;      // runs in the host's handler
+  if (op.has_collective()) return 0;  // in the buffers of the communicator
   std::vector<TensorSpec> inputs;
   std::vector<TensorSpec> outputs;
   for (const Operand& input : step.inputs) inputs.push_back(SpecOf(input));

@@ -78,7 +78,7 @@ class Rematerializer {
 
 }  // namespace
 
-bool IsRepeatable(const Op& op) { return !op.has_effect() && !op.has_checked_index(); }
+bool IsRepeatable(const Op& op) { return !op.has_effect() && !op.has_checked_index() && !op.has_collective(); }
 
 std::vector<RepeatedOp> RematerializeOps(const Rematerialization& repetition, const MethodFacts& facts, Method& method,
                                          absl::flat_hash_map<uint32_t, uint32_t>& copies) {

@@ -14,8 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "aot/ir/builder.h"
 #include "aot/ir/expr_text.h"
+#include "aot/optimizer/gradient_exchange.h"
 #include "aot/optimizer/option_ranges.h"
 #include "aot/optimizer/shared_update.h"
+#include "aot/optimizer/update_target.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {
@@ -24,42 +26,21 @@ namespace {
 using serialization::State;
 
 constexpr char kStepState[] = "optimizer.step";
-constexpr char kScaleState[] = "loss_scale";
+constexpr char kRankState[] = "optimizer.shard_rank";  // that the slots are of; negative: none
 constexpr char kGrowthState[] = "loss_scale.growth_tracker";
 
 std::string AccumulatorName(absl::string_view parameter) { return absl::StrCat("gradient.", parameter); }
 
-State MakeState(std::string name, State::Role role, const TensorType& type, double fill, std::string owner) {
-  State state;
-  state.set_name(std::move(name));
-  state.set_role(role);
-  state.mutable_type()->set_dtype(ToProto(type.dtype));
-  for (const SymInt& size : type.sizes) state.mutable_type()->add_sizes(size.ToString());
-  state.set_fill(fill);
-  state.set_owner(std::move(owner));
-  state.set_persistent(true);
-  return state;
-}
-
-State ScaleState(const LossScaling& scaling) {
-  return MakeState(kScaleState, State::OPTIMIZER_SLOT, {DType::kFloat32, {}, {}}, scaling.initial_scale, "");
-}
-
-// A parameter that gets an update.
-struct Target {
-  std::string name;
-  Tensor parameter;
-  Tensor gradient;
-  bool is_shared = false;  // the update may be a call
-  size_t num_steps = 0;    // of Updater::gradient_steps_ that `gradient` has passed
-};
+using Target = UpdateTarget;
 
 // Emits the updates of all parameters into one graph.
 class Updater {
  public:
-  // `sharing` may be null.
-  Updater(const OptimizerConfig& config, UpdateSharing* sharing, Graph* graph)
-      : config_(config), sharing_(sharing), graph_(graph), b_(graph) {}
+  // `sharing` and `parallel` may be null.
+  Updater(const OptimizerConfig& config, UpdateSharing* sharing, const DataParallelStep* parallel, Graph* graph)
+      : config_(config), sharing_(sharing), graph_(graph), b_(graph) {
+    if (parallel != nullptr) exchange_.emplace(*parallel, b_);
+  }
 
   Tensor Value(ValueId id) { return b_.Value(id); }
 
@@ -70,6 +51,8 @@ class Updater {
 
   absl::StatusOr<NewStates> Run(std::vector<Target> targets) {
     COTAN_RETURN_IF_ERROR(CheckConfig(targets));
+    for (Target& target : targets) target.group = GroupOf(target.name);
+    if (exchange_.has_value()) COTAN_RETURN_IF_ERROR(Exchange(targets));
     FindShared(targets);
     if (config_.loss_scaling.has_value()) Unscale(targets);
     Clip(targets);
@@ -81,12 +64,24 @@ class Updater {
       }
     }
     if (step_.defined()) Update(kStepState, step_, new_step_);
+    if (exchange_.has_value()) exchange_->GatherShards();
     if (config_.loss_scaling.has_value()) UpdateScale(*config_.loss_scaling);
     COTAN_RETURN_IF_ERROR(b_.status());
     return std::move(states_);
   }
 
  private:
+  // Averages the gradients of all ranks.
+  absl::Status Exchange(std::vector<Target>& targets) {
+    COTAN_RETURN_IF_ERROR(exchange_->Average(targets));
+    if (!exchange_->has_shards()) return absl::OkStatus();
+    const TensorType type{DType::kFloat32, {SymInt(1)}, {}};
+    const Tensor rank =
+        AddStateInput(MakeState(kRankState, State::OPTIMIZER_SLOT, type, -1, ""), InputKind::kOptimizerSlot, type);
+    graph_->AddOutput(exchange_->CheckRank(rank).id(), OutputKind::kStateUpdate, 0, kRankState);
+    return absl::OkStatus();
+  }
+
   // What two updates have in common that are calls of one block.
   struct UpdateType {
     int group;
@@ -117,18 +112,17 @@ class Updater {
   }
 
   void UpdateOne(Target& target) {
-    const int group = GroupOf(target.name);
-    const OptimizerOptions& options = OptionsOf(group);
+    const OptimizerOptions& options = OptionsOf(target.group);
     if (const auto* sgd = std::get_if<SgdOptions>(&options)) {
-      UpdateSgd(*sgd, group, target);
+      UpdateSgd(*sgd, target.group, target);
     } else {
-      UpdateAdam(std::get<AdamOptions>(options), group, target);
+      UpdateAdam(std::get<AdamOptions>(options), target.group, target);
     }
   }
 
   // Appends the update as a call. The first one of a type is built, and becomes the block.
   absl::Status UpdateShared(Target& target) {
-    const UpdateType type{GroupOf(target.name), target.parameter.type(), target.gradient.type()};
+    const UpdateType type{target.group, target.parameter.type(), target.gradient.type()};
     const UpdatedParameter updated{target.name, target.parameter.id(), target.gradient.id()};
     const auto known = std::find_if(made_.begin(), made_.end(), [&](const auto& made) { return made.first == type; });
     if (known != made_.end() && known->second.has_value()) {
@@ -215,15 +209,20 @@ class Updater {
   Tensor Slot(const Target& target, absl::string_view slot) {
     TensorType type = target.parameter.type();
     type.dim_order.clear();
-    return AddStateInput(MakeState(SlotName(target.name, slot), State::OPTIMIZER_SLOT, type, 0, target.name),
+    const std::string owner = target.is_shard ? "" : target.name;
+    return AddStateInput(MakeState(SlotName(target.name, slot), State::OPTIMIZER_SLOT, type, 0, owner),
                          InputKind::kOptimizerSlot, type);
   }
 
   // Sets the new content of a state, which keeps the old content if the step is skipped.
   void Update(const std::string& state, const Tensor& old, const Tensor& value) {
     const Tensor kept = skips_.defined() ? b_.Select(skips_, old, value) : value;
+    if (exchange_.has_value() && exchange_->UpdateShard(state, kept)) return;
     graph_->AddOutput(kept.id(), OutputKind::kStateUpdate, 0, state);
   }
+
+  // Returns a number that the ranks have computed each from its shards, for all.
+  Tensor OfAllRanks(const Tensor& number) { return exchange_.has_value() ? exchange_->SumOfShards(number) : number; }
 
   // Returns the number of updates before this one, in f64.
   const Tensor& Step() {
@@ -273,7 +272,9 @@ class Updater {
     gradient_steps_.push_back([this, inverse](const Tensor& g) {
       return g * Shared("inverse scale", 0, g.dtype(), [&] { return inverse; });
     });
-    if (bad.defined()) skips_ = b_.Ne(bad, bad);
+    if (!bad.defined()) return;
+    bad = OfAllRanks(bad);
+    skips_ = b_.Ne(bad, bad);
   }
 
   void UpdateScale(const LossScaling& scaling) {
@@ -319,7 +320,7 @@ class Updater {
       sum = sum.defined() ? sum + part : part;
     }
     const Tensor limit = Hyperparameter("hyperparameter.clip_norm", *config_.clip_norm);
-    const Tensor norm = b_.Cast(b_.Sqrt(sum), DType::kFloat64);
+    const Tensor norm = b_.Cast(b_.Sqrt(OfAllRanks(sum)), DType::kFloat64);
     const Tensor factor = b_.Minimum(limit / (norm + b_.Literal(1e-6)), b_.Literal(1.0));
     gradient_steps_.push_back(
         [this, factor](const Tensor& g) { return g * Shared("clip_factor", 0, g.dtype(), [&] { return factor; }); });
@@ -388,6 +389,7 @@ class Updater {
   UpdateSharing* const sharing_;
   Graph* graph_;
   Builder b_;
+  std::optional<GradientExchange> exchange_;  // with other ranks
   NewStates states_;
   std::map<std::string, Tensor> hyperparameters_;
   std::map<std::string, Tensor> shared_;
@@ -422,33 +424,11 @@ std::vector<Gradient> TakeGradients(Graph& graph) {
 
 }  // namespace
 
-absl::StatusOr<NewStates> ScaleLoss(const LossScaling& scaling, int tangent_index, Graph& joint) {
-  COTAN_RETURN_IF_ERROR(CheckRanges(scaling));
-  const auto loss = std::find_if(joint.inputs().begin(), joint.inputs().end(), [&](const GraphInput& input) {
-    return input.kind == InputKind::kTangent && input.index == tangent_index;
-  });
-  if (loss == joint.inputs().end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("@", joint.name, ": tangent ", tangent_index, " does not exist, so that it cannot be the loss"));
-  }
-  const ValueId tangent = loss->value;
-  const TensorType type = joint.value(tangent).type;
-  const ValueId scale = joint.AddInput({DType::kFloat32, {}, {}}, InputKind::kOptimizerSlot, 0, kScaleState);
-  Graph::NodeList users;
-  users.swap(joint.nodes());
-  Builder b(&joint);
-  const ValueId scaled = (b.Value(tangent) * b.Expand(b.Cast(b.Value(scale), type.dtype), type.sizes)).id();
-  COTAN_RETURN_IF_ERROR(b.status());
-  users.swap(joint.nodes());
-  joint.ReplaceAllUses(tangent, scaled);
-  joint.nodes().splice(joint.nodes().begin(), users);
-  return NewStates{ScaleState(scaling)};
-}
-
-absl::StatusOr<NewStates> AppendOptimizer(const OptimizerConfig& config, Graph& graph, UpdateSharing* sharing) {
+absl::StatusOr<NewStates> AppendOptimizer(const OptimizerConfig& config, Graph& graph, UpdateSharing* sharing,
+                                          const DataParallelStep* parallel) {
   const std::vector<Gradient> gradients = TakeGradients(graph);
   std::vector<Target> targets;
-  Updater updater(config, sharing, &graph);
+  Updater updater(config, sharing, parallel, &graph);
   for (const Gradient& gradient : gradients) {
     targets.push_back(
         {gradient.parameter.name, updater.Value(gradient.parameter.value), updater.Value(gradient.value)});
@@ -472,12 +452,13 @@ absl::StatusOr<NewStates> AppendAccumulation(Graph& graph) {
 }
 
 absl::StatusOr<ApplyOptimizer> BuildApplyOptimizer(const OptimizerConfig& config,
-                                                   absl::Span<const NamedType> parameters) {
+                                                   absl::Span<const NamedType> parameters,
+                                                   const DataParallelStep* parallel) {
   ApplyOptimizer result;
   Graph& graph = result.graph;
   graph.name = "apply_optimizer";
   std::vector<Target> targets;
-  Updater updater(config, /*sharing=*/nullptr, &graph);
+  Updater updater(config, /*sharing=*/nullptr, parallel, &graph);
   for (const NamedType& parameter : parameters) {
     const Tensor value = updater.Value(graph.AddInput(parameter.type, InputKind::kParameter, 0, parameter.name));
     const TensorType type{parameter.type.dtype, parameter.type.sizes, {}};

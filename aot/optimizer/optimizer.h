@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "aot/ir/call_node.h"
 #include "aot/ir/graph.h"
+#include "aot/optimizer/data_parallel.h"
 #include "serialization/schema/program.pb.h"
 
 namespace cotan::aot {
@@ -118,8 +119,11 @@ class UpdateSharing {
 //
 // `sharing`, unless null: updates that it allows become calls, if there are two for parameters of one type. Each type
 // is built once. Numbers that updates share (bias corrections) stay in the graph. Errors of UpdateSharing::Add().
-absl::StatusOr<NewStates> AppendOptimizer(const OptimizerConfig& config, Graph& graph,
-                                          UpdateSharing* sharing = nullptr);
+//
+// `parallel`, unless null: the optimizer is given the mean gradients of all ranks, and the loss becomes their mean,
+// too.
+absl::StatusOr<NewStates> AppendOptimizer(const OptimizerConfig& config, Graph& graph, UpdateSharing* sharing = nullptr,
+                                          const DataParallelStep* parallel = nullptr);
 
 // Replaces the kGradient outputs of parameters by updates of accumulator states: accumulator +=
 // gradient.
@@ -137,9 +141,10 @@ struct ApplyOptimizer {
 };
 
 // Returns a graph without inputs of the user that applies the optimizer to the accumulated gradients of
-// `parameters` and clears the accumulators. Errors of AppendOptimizer().
+// `parameters` and clears the accumulators; `parallel` as for AppendOptimizer(). Errors of AppendOptimizer().
 absl::StatusOr<ApplyOptimizer> BuildApplyOptimizer(const OptimizerConfig& config,
-                                                   absl::Span<const NamedType> parameters);
+                                                   absl::Span<const NamedType> parameters,
+                                                   const DataParallelStep* parallel = nullptr);
 
 }  // namespace cotan::aot
 

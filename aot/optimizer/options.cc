@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <limits>
+#include <string>
+#include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "aot/ir/expr_text.h"
 #include "aot/optimizer/option_ranges.h"
+#include "aot/optimizer/update_target.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot {
@@ -57,6 +61,19 @@ AdamOptions AdamW() {
 
 std::string HyperparameterName(absl::string_view hyperparameter, int group) {
   return absl::StrCat("hyperparameter.", hyperparameter, ".", group);
+}
+
+serialization::State MakeState(std::string name, serialization::State::Role role, const TensorType& type, double fill,
+                               std::string owner) {
+  serialization::State state;
+  state.set_name(std::move(name));
+  state.set_role(role);
+  state.mutable_type()->set_dtype(ToProto(type.dtype));
+  for (const SymInt& size : type.sizes) state.mutable_type()->add_sizes(size.ToString());
+  state.set_fill(fill);
+  state.set_owner(std::move(owner));
+  state.set_persistent(true);
+  return state;
 }
 
 }  // namespace cotan::aot

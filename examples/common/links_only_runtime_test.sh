@@ -8,11 +8,11 @@ dependencies=$2  # labels of all targets it was built from, one on each line
 
 libraries=$(readelf --dynamic "$program" | grep NEEDED)
 echo "$libraries"
-if grep -iE 'torch|c10|caffe|python' <<< "$libraries"; then
+if grep -iE 'lib(torch|c10|caffe|python)' <<< "$libraries"; then
   echo "FAILED: $program needs the libraries above"
   exit 1
 fi
-if ldd "$program" | grep -iE 'torch|c10|caffe|python'; then
+if ldd "$program" | grep -iE 'lib(torch|c10|caffe|python)'; then
   echo "FAILED: what $program loads needs the libraries above"
   exit 1
 fi

@@ -43,8 +43,8 @@ void AddArtifact(const serialization::Artifact& artifact, Selection& selection) 
   for (const Method& method : artifact.methods()) {
     if (!method.backward_method().empty()) AddGradientOps(method, selection);
     for (const serialization::Op& op : method.ops()) {
-      const bool has_kernel =
-          op.kind_case() != OpKind::kView && op.kind_case() != OpKind::kEffect && op.kind_case() != OpKind::kCall;
+      const bool has_kernel = op.kind_case() != OpKind::kView && op.kind_case() != OpKind::kEffect &&
+                              op.kind_case() != OpKind::kCall && op.kind_case() != OpKind::kCollective;
       if (!has_kernel || op.outputs().empty()) continue;
       const auto dtype = static_cast<DType>(method.values(static_cast<int>(op.outputs(0))).type().dtype());
       if (op.kind_case() == OpKind::kExpr) {

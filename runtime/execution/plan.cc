@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/memory_planner.h"
 #include "base/status_macros.h"
+#include "kernels/api/communicator.h"
 #include "kernels/api/pinned_memory.h"
 #include "planning/host_copies.h"
 #include "planning/lifetimes.h"
@@ -139,6 +140,7 @@ class Planner {
     if (request.op.has_effect()) {
       return PrepareEffect(request.op.effect(), request.inputs[0], *target_.device, target_.effects);
     }
+    if (request.op.has_collective()) return PrepareCollective(request, NameOf(step));
     // Devices that queue work name the op in errors that come later.
     const std::string name = target_.device->queues_work() ? NameOf(step) : std::string();
     return Prepare(request, target_, name);
@@ -154,6 +156,13 @@ class Planner {
       request.name = name;
     }
     return options_.computed_operands->make({.product = requests[0], .expression = requests[1]});
+  }
+
+  absl::StatusOr<std::unique_ptr<Kernel>> PrepareCollective(KernelRequest request, const std::string& name) const {
+    if (target_.communicator == nullptr) return absl::FailedPreconditionError("SessionOptions.communicator is not set");
+    request.device = target_.device;
+    request.name = name;
+    return target_.communicator->Prepare(request);
   }
 
   absl::Status PlaceBuffers() {

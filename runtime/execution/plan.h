@@ -23,12 +23,15 @@
 
 namespace cotan {
 
+class Communicator;  // kernels/api/communicator.h
+
 // The device and the resources that kernels are prepared for. All outlive the plans.
 struct ExecutionTarget {
   const KernelRegistry* kernels = nullptr;
   Device* device = nullptr;
   int threads = 1;
   const EffectHandlers* effects = nullptr;  // null: none
+  Communicator* communicator = nullptr;     // null: collectives are refused
 };
 
 // An address that becomes known when the plan is bound: an offset into the memory of a buffer.
@@ -71,7 +74,7 @@ struct Plan {
 // offsets.
 // InvalidArgument: as MakeSchedule().
 // NotFound: the registry has no kernel for an op.
-// FailedPrecondition: an effect has no handler.
+// FailedPrecondition: an effect has no handler, or a collective no communicator.
 // Unimplemented: a kernel does not support a combination of dtypes or attributes.
 // ResourceExhausted: the arena would be too large.
 absl::StatusOr<std::unique_ptr<Plan>> MakePlan(const Program& program, int method, absl::Span<const int64_t> symbols,

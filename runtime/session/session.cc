@@ -10,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "kernels/api/communicator.h"
 #include "kernels/api/device.h"
 #include "kernels/api/registry.h"
 #include "runtime/autograd/tensor_ops.h"
@@ -34,6 +35,21 @@ using StateProto = serialization::State;
 namespace {
 
 constexpr absl::string_view kForeignHandle = "the method handle is not one of this program";
+
+// Returns OK if the ranks of `communicator` can run the program; with none, if it has no collectives.
+absl::Status CheckCollectives(const Program& program, Communicator* communicator) {
+  if (communicator != nullptr) return communicator->CheckProgram(program.artifact());
+  for (const Method& method : program.artifact().methods()) {
+    for (const serialization::Op& op : method.ops()) {
+      if (!op.has_collective()) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("method '", method.name(),
+                       "' was compiled for data parallel training, but "
+                       "SessionOptions.communicator is not set (runtime/distributed)"));
+    }
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -308,9 +324,11 @@ absl::StatusOr<Session> Session::Create(std::shared_ptr<const Program> program, 
                                                    options.max_plans, "; threads >= 0 and max_plans >= 1 are needed"));
   }
   COTAN_RETURN_IF_ERROR(options.effects.Check(*program));
+  COTAN_RETURN_IF_ERROR(CheckCollectives(*program, options.communicator));
   const ExecutionTarget target = {.kernels = options.kernels,
                                   .device = options.device == nullptr ? &HostDevice() : options.device,
-                                  .threads = options.threads == 0 ? PhysicalCores() : options.threads};
+                                  .threads = options.threads == 0 ? PhysicalCores() : options.threads,
+                                  .communicator = options.communicator};
   COTAN_ASSIGN_OR_RETURN(std::shared_ptr<SessionCore> core,
                          SessionCore::Create(std::move(program), target, options.max_plans, options.effects));
   return Session(std::make_unique<Impl>(std::move(core)));

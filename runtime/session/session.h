@@ -23,6 +23,7 @@
 
 namespace cotan {
 
+class Communicator;    // kernels/api/communicator.h
 class Device;          // kernels/api/device.h
 class KernelRegistry;  // kernels/api/registry.h
 class SessionCore;     // runtime/session/session_core.h
@@ -41,12 +42,16 @@ struct SessionOptions {
   int max_plans = 8;
   // Handlers of the program's prints, metrics and assertions; copied.
   EffectHandlers effects = {};
+  // This rank's end of the group that trains one model, for programs with collectives (docs/distributed.md). Outlives
+  // the session. With one, the generator draws other numbers on each rank: see RngState. Null: the session is alone.
+  Communicator* communicator = nullptr;
 };
 
 // The state of the random generator (base/philox.h); determines all draws that follow.
 struct RngState {
   int64_t seed = 0;
-  int64_t offset = 0;  // in Philox blocks
+  // In Philox blocks. With SessionOptions.communicator, bits 46 to 62 are the rank; they are set whenever the state is.
+  int64_t offset = 0;
   friend bool operator==(const RngState&, const RngState&) = default;
 };
 
@@ -72,14 +77,15 @@ struct PlanSummary {
 //                          cotan::Session::Create(program, {.kernels = &cotan::CpuKernels()}));
 //   COTAN_ASSIGN_OR_RETURN(auto results, session.Run("train_step", {images, labels}));
 //
-// A call that fails with InvalidArgument, OutOfRange, NotFound, FailedPrecondition, ResourceExhausted or
+// A call that fails with InvalidArgument, OutOfRange, NotFound, FailedPrecondition, ResourceExhausted, Unavailable or
 // Unimplemented leaves all states unchanged. States are undefined only after a failure of the device
 // (Internal).
 class Session {
  public:
   // Creates a session whose states have their initial values.
   // InvalidArgument: `program` is null, options.kernels is null, or a number in `options` is out of range.
-  // FailedPrecondition: a print or metric of the program has no handler; the message names all of them.
+  // FailedPrecondition: a print or metric of the program has no handler; the message names all of them. The program has
+  // collectives, and options.communicator is null. Errors of Communicator::CheckProgram().
   // ResourceExhausted: the device has not enough memory.
   static absl::StatusOr<Session> Create(std::shared_ptr<const Program> program, const SessionOptions& options);
   Session(Session&&) noexcept;
@@ -106,6 +112,7 @@ class Session {
   // ResourceExhausted: the device has not enough memory.
   // Internal: the device failed.
   // An error of an effect handler is returned as it is.
+  // Unavailable: another rank has ended or does not answer; the message names it.
   absl::StatusOr<std::vector<Tensor>> Run(absl::string_view method, absl::Span<const Tensor> arguments);
   // Runs a method as above, with numbers for inputs that are numbers: Run("forward", {x, 0.5}). Errors of
   // TensorOfNumber(), too.

@@ -5,13 +5,15 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "kernels/api/communicator.h"
 
 namespace cotan {
 
 absl::StatusOr<std::shared_ptr<SessionCore>> SessionCore::Create(std::shared_ptr<const Program> program,
                                                                  const ExecutionTarget& target, int max_plans,
                                                                  EffectHandlers effects) {
-  COTAN_ASSIGN_OR_RETURN(StateStore states, StateStore::Create(program, *target.device));
+  const int rank = target.communicator == nullptr ? -1 : target.communicator->rank();
+  COTAN_ASSIGN_OR_RETURN(StateStore states, StateStore::Create(program, *target.device, rank));
   if (program->artifact().has_cuda_kernels()) {
     target.device->AddCompiledKernels(program->artifact().cuda_kernels(),
                                       [&](uint32_t segment) { return program->segment(segment); });

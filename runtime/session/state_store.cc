@@ -3,6 +3,7 @@
 #include "runtime/session/state_store.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 
@@ -42,8 +43,8 @@ absl::Status Fill(const Storage& storage, absl::string_view element) {
 
 }  // namespace
 
-absl::StatusOr<StateStore> StateStore::Create(std::shared_ptr<const Program> program, Device& device) {
-  StateStore store(std::move(program));
+absl::StatusOr<StateStore> StateStore::Create(std::shared_ptr<const Program> program, Device& device, int rank) {
+  StateStore store(std::move(program), rank);
   for (int i = 0; i < store.program_->artifact().states_size(); ++i) COTAN_RETURN_IF_ERROR(store.Add(i, device));
   return store;
 }
@@ -80,10 +81,21 @@ absl::Status StateStore::Reset(int state) {
     COTAN_RETURN_IF_ERROR(storage.device().CopyFromHost(storage.data(), bytes.data(), bytes.size()));
     // Otherwise a large state would be in memory twice.
     if (bytes.size() >= kReleasedBytes) program_->ReleaseSegment(proto.segment());
-    return absl::OkStatus();
+    return SetRank(state);
   }
   COTAN_ASSIGN_OR_RETURN(const std::string element, EncodeScalar(proto.fill(), tensor(state).dtype()));
-  return Fill(storage, element);
+  COTAN_RETURN_IF_ERROR(Fill(storage, element));
+  return SetRank(state);
+}
+
+absl::Status StateStore::SetRank(int state) {
+  if (rank_ < 0 || program_->state(state).role() != State::RNG) return absl::OkStatus();
+  const Storage& storage = *tensor(state).storage();
+  std::array<int64_t, 2> numbers;  // VerifyArtifact(): i64[2]
+  COTAN_RETURN_IF_ERROR(storage.device().CopyToHost(numbers.data(), storage.data(), sizeof(numbers)));
+  constexpr int64_t kBlocks = int64_t{1} << 46;
+  numbers[1] = (numbers[1] & (kBlocks - 1)) + rank_ * kBlocks;
+  return storage.device().CopyFromHost(storage.data(), numbers.data(), sizeof(numbers));
 }
 
 absl::StatusOr<Tensor> StateStore::Read(int state) const {
@@ -128,6 +140,7 @@ absl::Status StateStore::WriteAll(absl::Span<const StateValue> values) {
     if (bytes == 0) continue;
     const Tensor& target = tensor(values[i].state);
     COTAN_RETURN_IF_ERROR(target.device().CopyFromHost(target.address(), arranged[i].address(), bytes));
+    COTAN_RETURN_IF_ERROR(SetRank(values[i].state));
   }
   return absl::OkStatus();
 }

@@ -27,11 +27,11 @@ struct StateValue {
 // states is on one device and never moves. Movable; not thread-safe.
 class StateStore {
  public:
-  // Creates the states with their initial values. On the host, aligned constants are not copied: they stay in
-  // the program's memory.
-  // ResourceExhausted: the device has not enough memory.
+  // Creates the states with their initial values. With a rank, whenever the state of the random generator is set, the
+  // rank is set in it (RngState in session.h): a checkpoint of one rank may be read by all. On the host, aligned
+  // constants are not copied: they stay in the program's memory. ResourceExhausted: the device has not enough memory.
   // OutOfRange: a state's dtype cannot hold its fill value.
-  static absl::StatusOr<StateStore> Create(std::shared_ptr<const Program> program, Device& device);
+  static absl::StatusOr<StateStore> Create(std::shared_ptr<const Program> program, Device& device, int rank = -1);
 
   const Program& program() const { return *program_; }
   // Returns the addresses on the device, one per state.
@@ -63,12 +63,15 @@ class StateStore {
   void BumpVersion(int state) { ++versions_[static_cast<size_t>(state)]; }
 
  private:
-  explicit StateStore(std::shared_ptr<const Program> program) : program_(std::move(program)) {}
+  StateStore(std::shared_ptr<const Program> program, int rank) : program_(std::move(program)), rank_(rank) {}
   absl::Status Add(int state, Device& device);
+  // Sets the rank in the offset of the random generator. Does nothing for other states.
+  absl::Status SetRank(int state);
   // Returns `value` on the host in the layout of the state.
   absl::StatusOr<Tensor> Arranged(int state, const Tensor& value) const;
 
   std::shared_ptr<const Program> program_;
+  int rank_;  // -1: none
   std::vector<Tensor> tensors_;
   std::vector<void*> addresses_;
   std::vector<uint64_t> versions_;

@@ -15,7 +15,8 @@ struct NamedKind {
   absl::string_view name;
 };
 
-// The planner resolves views, the session runs effects, readers of files replace calls.
+// The planner resolves views, the session runs effects, readers of files replace calls, a communicator makes kernels of
+// collectives.
 constexpr std::array kWithoutKernels = {
     NamedKind{Op::kView, "view"},
     NamedKind{Op::kEffect, "effect"},

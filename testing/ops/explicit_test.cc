@@ -52,15 +52,20 @@ void Check(const OpCase& c, double tolerance) {
 // draws, empty tensors, and the results of embedding_bag that only its backward reads (the model dlrm
 // runs both). The backward of attention has a test of its own.
 TEST(ExplicitOpTest, EveryOtherRowHasACase) {
-  std::set<std::string> covered = {"cotan.random_uniform.default",
-                                   "cotan.effect.default",  // testing/e2e/effects_test
-                                   "cotan.recurrent.default", "cotan.recurrent_backward.default",  // recurrent_test
-                                   "aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default",
-                                   "aten.empty_strided.default", "aten.new_empty_strided.default",
-                                   // aot/lowering/complex_test and the conformance cases.
-                                   "aten.view_as_real.default", "aten.view_as_complex.default",
-                                   "aten._scaled_dot_product_flash_attention_for_cpu_backward.default",
-                                   "aten._embedding_bag.default", "aten._embedding_bag_forward_only.default"};
+  std::set<std::string> covered = {
+      "cotan.random_uniform.default",
+      "cotan.effect.default",  // testing/e2e/effects_test
+      // testing/distributed/train_step_test
+      "cotan.sync__native_batch_norm_legit.default", "cotan.sync__native_batch_norm_legit.no_stats",
+      "cotan.sync__native_batch_norm_legit_functional.default", "cotan.sync_native_batch_norm.default",
+      "cotan.sync_native_batch_norm_backward.default", "cotan.recurrent.default",
+      "cotan.recurrent_backward.default",  // recurrent_test
+      "aten.empty.memory_format", "aten.empty_like.default", "aten.new_empty.default", "aten.empty_strided.default",
+      "aten.new_empty_strided.default",
+      // aot/lowering/complex_test and the conformance cases.
+      "aten.view_as_real.default", "aten.view_as_complex.default",
+      "aten._scaled_dot_product_flash_attention_for_cpu_backward.default", "aten._embedding_bag.default",
+      "aten._embedding_bag_forward_only.default"};
   for (const OpCaseGroup& group : OpCases()) {
     for (const OpCase& c : group.cases) covered.insert("aten." + c.op);
   }

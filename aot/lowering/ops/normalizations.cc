@@ -4,6 +4,8 @@
 // f32, and may be combined with f32 statistics and weights.
 #include <numeric>
 
+#include "absl/strings/match.h"
+#include "aot/ir/collective_node.h"
 #include "aot/lowering/ops/lowering.h"
 #include "aot/lowering/ops/op_table_rows.h"
 
@@ -37,15 +39,33 @@ Tensor AsVector(Lowering& l, const Tensor& per_channel) { return l.b.View(per_ch
 struct BatchMoments {
   Tensor mean;  // [1, C, 1, ...]
   Tensor variance;
+  Tensor ranks;  // [1]: the number of ranks; undefined: one process
 };
+
+// Returns whether the row is one of those that SynchronizeBatchNorm() (aot/transforms) chooses.
+bool IsSynchronized(const Lowering& l) { return absl::StartsWith(l.node().op, "cotan.sync_"); }
+
+// Returns the sums of `tensors` over all ranks, and the number of ranks, [1].
+std::vector<Tensor> SumOverRanks(Lowering& l, std::vector<Tensor> tensors) {
+  tensors.push_back(l.b.Full(l.b.Literal(1.0), tensors[0].dtype(), {SymInt(1)}));
+  return AllReduce(l.b, tensors, /*mean=*/false);
+}
 
 // Two passes: squaring after subtracting the mean avoids cancellation. Deep networks amplify the
 // rounding errors of a single pass, for example at a relu whose input is close to 0.
 BatchMoments MomentsOf(Lowering& l, const Tensor& x) {
   const std::vector<int64_t> dims = BatchDims(x);
-  const Tensor mean = l.b.ReduceMean(x, dims);
+  Tensor mean = l.b.ReduceMean(x, dims);
+  Tensor ranks;
+  if (IsSynchronized(l)) {
+    const std::vector<Tensor> sums = SumOverRanks(l, {mean});
+    ranks = sums[1];
+    mean = sums[0] / ranks;
+  }
   const Tensor centered = x - mean;
-  return {mean, l.b.ReduceMean(centered * centered, dims)};
+  Tensor variance = l.b.ReduceMean(centered * centered, dims);
+  if (IsSynchronized(l)) variance = AllReduce(l.b, {variance}, /*mean=*/false)[0] / ranks;
+  return {mean, variance, ranks};
 }
 
 struct BatchNormArguments {
@@ -84,7 +104,13 @@ absl::Status BatchNorm(Lowering& l, const BatchNormArguments& arguments) {
                                  AsVector(l, invstd)};
   if (l.node().outputs.size() > 3) {
     const SymInt count = CountOf(x, BatchDims(x));
-    const Tensor unbiased = moments.variance * l.b.Literal(count) / l.b.Literal(count - SymInt(1));
+    Tensor unbiased;
+    if (moments.ranks.defined()) {
+      const Tensor all = moments.ranks * l.b.Literal(count);
+      unbiased = moments.variance * (all / (all - l.b.Literal(SymInt(1))));
+    } else {
+      unbiased = moments.variance * l.b.Literal(count) / l.b.Literal(count - SymInt(1));
+    }
     results.push_back(Blend(l, arguments.running_mean, AsVector(l, moments.mean), arguments.momentum));
     results.push_back(Blend(l, arguments.running_var, AsVector(l, unbiased), arguments.momentum));
   }
@@ -127,8 +153,14 @@ absl::Status LowerBatchNormBackward(Lowering& l) {
   const Tensor scale = weight.defined() ? invstd * PerChannel(l, weight, x) : invstd;
   Tensor grad_input = grad * scale;
   if (train) {
-    const Tensor count = l.b.Literal(CountOf(x, dims));
-    grad_input = grad_input - centered * (scale * invstd * sum_product / count) - scale * sum_grad / count;
+    Tensor count = l.b.Literal(CountOf(x, dims));
+    // The sums of all ranks; the gradients of weight and bias are this rank's, as those of other parameters.
+    std::vector<Tensor> sums = {sum_product, sum_grad};
+    if (IsSynchronized(l)) {
+      sums = SumOverRanks(l, sums);
+      count = sums[2] * count;
+    }
+    grad_input = grad_input - centered * (scale * invstd * sums[0] / count) - scale * sums[1] / count;
   }
   return l.ReturnCast({grad_input, AsVector(l, sum_product), AsVector(l, sum_grad)});
 }
@@ -267,6 +299,11 @@ constexpr OpRow kRows[] = {
     Row("aten.native_group_norm_backward.default", LowerGroupNormBackward),
     Row("aten.native_layer_norm.default", LowerLayerNorm),
     Row("aten.native_layer_norm_backward.default", LowerLayerNormBackward),
+    Row("cotan.sync__native_batch_norm_legit.default", LowerBatchNorm),
+    Row("cotan.sync__native_batch_norm_legit.no_stats", LowerBatchNormNoStats),
+    Row("cotan.sync__native_batch_norm_legit_functional.default", LowerBatchNorm),
+    Row("cotan.sync_native_batch_norm.default", LowerBatchNorm),
+    Row("cotan.sync_native_batch_norm_backward.default", LowerBatchNormBackward),
 };
 
 }  // namespace

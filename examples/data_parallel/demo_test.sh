@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# usage: demo_test.sh DEMO TRAIN
+# Two ranks learn digits; resumed from its first epoch, the second one is the same.
+set -euo pipefail
+
+flags=(--train_images=2560 --held_out_images=512)
+bash "$1" "$2" 2 "${flags[@]}" --epochs=2 > "$TEST_TMPDIR/whole"
+cat "$TEST_TMPDIR/whole"
+for epochs in 1 2; do
+  bash "$1" "$2" 2 "${flags[@]}" --epochs="$epochs" --checkpoint="$TEST_TMPDIR/digits.safetensors" \
+    > "$TEST_TMPDIR/resumed"
+done
+cat "$TEST_TMPDIR/resumed"
+result() { grep 'epoch 2' "$1" | sed 's/, [^,]*per step//'; }
+[[ $(result "$TEST_TMPDIR/whole") == "$(result "$TEST_TMPDIR/resumed")" ]]
+accuracy=$(sed -n 's/epoch 2.*accuracy \([0-9]*\).*/\1/p' "$TEST_TMPDIR/whole")
+((accuracy >= 60))

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "planning/fallible_steps.h"
+
+#include "absl/status/statusor.h"
+#include "planning/index_ops.h"
+#include "serialization/schema/tensor_type.h"
+
+namespace cotan {
+
+using serialization::CheckedIndex;
+using serialization::Collective;
+using serialization::Op;
+
+FallibleSteps::FallibleSteps(const serialization::Method& method, absl::Span<const int64_t> symbols)
+    : method_(method), symbols_(symbols) {
+  for (const Op& op : method.ops()) {
+    if (op.has_max_pool() && op.outputs_size() > 1) pool_indices_.insert(op.outputs(1));
+  }
+}
+
+bool FallibleSteps::MayFail(const ScheduledStep& step) {
+  const Op& op = method_.ops(step.op);
+  if (op.has_effect()) return true;
+  if (op.has_collective()) return CollectiveMayFail(op.collective());
+  const int input = IndexInput(op);
+  if (input < 0) return false;
+  if (op.has_max_pool_backward()) return !pool_indices_.contains(op.inputs(input));
+  if (op.has_checked_index()) {
+    NoteChecked(op.checked_index(), step.outputs[0].buffer);
+    return true;
+  }
+  const int64_t size = IndexedSize(op, step);
+  const auto checked = checked_.find(step.inputs[static_cast<size_t>(input)].buffer);
+  if (checked != checked_.end() && checked->second <= size) return false;
+  return passed_.emplace(op.inputs(input), size).second;
+}
+
+// A collective fails because of another rank. A WAIT waits for all that were started: the next one finds its result.
+bool FallibleSteps::CollectiveMayFail(const Collective& op) {
+  if (op.function() == Collective::SHARD) return false;
+  if (op.function() == Collective::WAIT) return std::exchange(exchanges_, false);
+  exchanges_ = exchanges_ || op.starts();
+  return true;
+}
+
+void FallibleSteps::NoteChecked(const CheckedIndex& op, int buffer) {
+  const absl::StatusOr<int64_t> size = EvaluateSize(op.size(), symbols_);
+  if (size.ok() && !op.has_ignored()) checked_.emplace(buffer, *size);
+}
+
+}  // namespace cotan

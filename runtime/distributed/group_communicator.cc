@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "runtime/distributed/group_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "kernels/api/device.h"
+#include "linking/fingerprint.h"
+
+namespace cotan {
+namespace {
+
+using serialization::Collective;
+using serialization::Method;
+using serialization::Op;
+
+// Waits for an exchange that is not among those that the program started.
+class ExchangeKernel final : public Kernel {
+ public:
+  ExchangeKernel(std::unique_ptr<Exchange> exchange, Bucket from, Bucket to)
+      : exchange_(std::move(exchange)), from_(std::move(from)), to_(std::move(to)) {}
+
+  absl::Status Run(const KernelArgs& args) override {
+    from_.Pack(args.inputs, exchange_->input());
+    COTAN_RETURN_IF_ERROR(exchange_->Start());
+    COTAN_RETURN_IF_ERROR(exchange_->Wait());
+    to_.Unpack(exchange_->output(), args.outputs);
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::unique_ptr<Exchange> exchange_;
+  const Bucket from_, to_;
+};
+
+class StartKernel final : public Kernel {
+ public:
+  StartKernel(std::shared_ptr<Exchange> exchange, Bucket from, StartedExchanges& started)
+      : exchange_(std::move(exchange)), from_(std::move(from)), started_(started) {
+    started_.Reserve();
+  }
+  ~StartKernel() override { started_.Forget(*exchange_); }
+
+  absl::Status Run(const KernelArgs& args) override {
+    COTAN_RETURN_IF_ERROR(started_.CheckIsFree(*exchange_));
+    from_.Pack(args.inputs, exchange_->input());
+    return started_.Start(*exchange_);
+  }
+
+ private:
+  const std::shared_ptr<Exchange> exchange_;
+  const Bucket from_;
+  StartedExchanges& started_;
+};
+
+class WaitKernel final : public Kernel {
+ public:
+  WaitKernel(std::shared_ptr<Exchange> exchange, Bucket to, StartedExchanges& started)
+      : exchange_(std::move(exchange)), to_(std::move(to)), started_(started) {}
+
+  absl::Status Run(const KernelArgs& args) override {
+    COTAN_RETURN_IF_ERROR(started_.WaitForAll());
+    to_.Unpack(exchange_->output(), args.outputs);
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::shared_ptr<Exchange> exchange_;
+  const Bucket to_;
+  StartedExchanges& started_;
+};
+
+class ShardKernel final : public Kernel {
+ public:
+  ShardKernel(Bucket bucket, int rank, int64_t elements)
+      : bucket_(std::move(bucket)), first_(rank * elements), elements_(elements) {
+    scratch_bytes_ = bucket_.scratch_bytes();
+  }
+
+  absl::Status Run(const KernelArgs& args) override {
+    const size_t size = ByteSize(bucket_.dtype());
+    const int64_t given = std::clamp<int64_t>(bucket_.elements() - first_, 0, elements_);
+    auto* const part = static_cast<char*>(args.outputs[0]);
+    std::memset(part + static_cast<size_t>(given) * size, 0, static_cast<size_t>(elements_ - given) * size);
+    bucket_.PackPart(args.inputs, first_, elements_, part, args.scratch);
+    return absl::OkStatus();
+  }
+
+ private:
+  const Bucket bucket_;
+  const int64_t first_, elements_;
+};
+
+// Returns why the op was not compiled for this many ranks; OK if it was.
+absl::Status CheckRanks(const Collective& op, int size) {
+  if (op.ranks() == size) return absl::OkStatus();
+  const bool any = op.ranks() == 0 && (op.function() == Collective::ALL_REDUCE || op.function() == Collective::WAIT);
+  if (any) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("compiled for ", op.ranks(),
+                                                    " ranks (DataParallelOptions.ranks), but ", size,
+                                                    " run: start as many, or compile the model for ", size));
+}
+
+// Returns the first error of CheckRanks() for the collectives of a program.
+absl::Status CheckProgramRanks(const serialization::Artifact& artifact, int size) {
+  for (const Method& method : artifact.methods()) {
+    for (const Op& op : method.ops()) {
+      if (!op.has_collective()) continue;
+      const absl::Status status = CheckRanks(op.collective(), size);
+      if (!status.ok()) {
+        return absl::Status(status.code(), absl::StrCat("method '", method.name(), "' was ", status.message()));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ExpectToken(absl::Span<const TensorSpec> tokens, absl::string_view what) {
+  if (tokens.size() == 1 && tokens[0].dtype == DType::kBool && tokens[0].layout.sizes == DimVector{0}) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, " of a collective that is waited for is not one token, bool[0]"));
+}
+
+// Returns the bucket of one vector of `elements`.
+absl::StatusOr<Bucket> ShardBucket(absl::Span<const TensorSpec> tensors, const Bucket& whole, int64_t elements) {
+  COTAN_ASSIGN_OR_RETURN(Bucket shard, Bucket::Of(tensors));
+  if (tensors.size() == 1 && shard.dtype() == whole.dtype() && shard.elements() == elements) return shard;
+  return absl::InvalidArgumentError(absl::StrCat("the shard has ", shard.elements(), " elements of ",
+                                                 DTypeName(shard.dtype()), ", expected ", elements, " of ",
+                                                 DTypeName(whole.dtype()), " in one tensor"));
+}
+
+absl::Status CheckSameTypes(absl::Span<const TensorSpec> a, absl::Span<const TensorSpec> b) {
+  const auto same = [](const TensorSpec& x, const TensorSpec& y) {
+    return x.dtype == y.dtype && x.layout.sizes == y.layout.sizes;
+  };
+  if (std::equal(a.begin(), a.end(), b.begin(), b.end(), same)) return absl::OkStatus();
+  return absl::InvalidArgumentError("the collective has outputs of other types than its inputs");
+}
+
+// Returns the kind of an exchange. InvalidArgument: the function is none.
+absl::StatusOr<ExchangeSpec::Kind> KindOf(const Collective& op) {
+  switch (op.function()) {
+    case Collective::ALL_REDUCE:
+      return ExchangeSpec::Kind::kAllReduce;
+    case Collective::REDUCE_SCATTER:
+      return ExchangeSpec::Kind::kReduceScatter;
+    case Collective::ALL_GATHER:
+      return ExchangeSpec::Kind::kAllGather;
+    default:
+      return absl::UnimplementedError(absl::StrCat("collective ", static_cast<int>(op.function()), " is unknown"));
+  }
+}
+
+}  // namespace
+
+// --- started exchanges ---------------------------------------------------------------
+
+absl::Status StartedExchanges::CheckIsFree(const Exchange& exchange) const {
+  if (std::find(started_.begin(), started_.end(), &exchange) == started_.end()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "an earlier call failed between the start of a collective and its end, so that the ranks no longer run the same "
+      "collectives: end all ranks and restart them from a checkpoint");
+}
+
+absl::Status StartedExchanges::Start(Exchange& exchange) {
+  COTAN_RETURN_IF_ERROR(exchange.Start());
+  started_.push_back(&exchange);
+  return absl::OkStatus();
+}
+
+absl::Status StartedExchanges::WaitForAll() {
+  for (Exchange* const exchange : started_) COTAN_RETURN_IF_ERROR(exchange->Wait());
+  started_.clear();
+  return absl::OkStatus();
+}
+
+void StartedExchanges::Forget(const Exchange& exchange) {
+  started_.erase(std::remove(started_.begin(), started_.end(), &exchange), started_.end());
+}
+
+// --- programs ------------------------------------------------------------------------
+
+absl::Status GroupCommunicator::CheckProgram(const serialization::Artifact& artifact) {
+  const uint64_t fingerprint = Fingerprint(artifact.SerializePartialAsString());
+  const std::string own = absl::StrCat(absl::Hex(fingerprint, absl::kZeroPad16));
+  COTAN_ASSIGN_OR_RETURN(const std::vector<std::string> all, Gather(own));
+  if (std::all_of(all.begin(), all.end(), [&](const std::string& other) { return other == all[0]; })) {
+    return CheckProgramRanks(artifact, size());
+  }
+  std::vector<std::string> differing;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i == 0 || all[i] != all[0]) differing.push_back(absl::StrCat("rank ", i, " has ", all[i]));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("the ranks have different programs: ", absl::StrJoin(differing, ", "),
+                   " (fingerprints of the .cotan files); give all ranks the same file"));
+}
+
+// --- kernels -------------------------------------------------------------------------
+
+absl::StatusOr<std::unique_ptr<Kernel>> GroupCommunicator::Prepare(const KernelRequest& request) {
+  const Collective& op = request.op.collective();
+  if (request.device != nullptr && request.device->type() != DeviceType::kCpu) {
+    return absl::UnimplementedError(
+        absl::StrCat("collectives run on the CPU only, the session is on ", DeviceTypeName(request.device->type())));
+  }
+  COTAN_RETURN_IF_ERROR(CheckRanks(op, size()));
+  if (op.function() == Collective::WAIT) return PrepareWait(request);
+  if (op.function() != Collective::SHARD) return PrepareExchange(request);
+  COTAN_ASSIGN_OR_RETURN(Bucket bucket, Bucket::Of(request.inputs));
+  const int64_t elements = bucket.ShardElements(size());
+  COTAN_RETURN_IF_ERROR(ShardBucket(request.outputs, bucket, elements).status());
+  return std::make_unique<ShardKernel>(std::move(bucket), rank(), elements);
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> GroupCommunicator::PrepareExchange(const KernelRequest& request) {
+  const Collective& op = request.op.collective();
+  ExchangeSpec spec;
+  COTAN_ASSIGN_OR_RETURN(spec.kind, KindOf(op));
+  COTAN_ASSIGN_OR_RETURN(Bucket from, Bucket::Of(request.inputs));
+  const bool gathers = spec.kind == ExchangeSpec::Kind::kAllGather;
+  spec.dtype = from.dtype();
+  spec.shard_elements = gathers ? from.elements() : from.ShardElements(size());
+  spec.mean = op.mean();
+  spec.op = static_cast<uint32_t>(Fingerprint(request.name));
+  if (gathers) COTAN_RETURN_IF_ERROR(ShardBucket(request.inputs, from, from.elements()).status());
+  if (op.starts()) {
+    COTAN_RETURN_IF_ERROR(ExpectToken(request.outputs, "the output"));
+    COTAN_ASSIGN_OR_RETURN(std::shared_ptr<Exchange> exchange, NewExchange(spec));
+    unpaired_.push_back({exchange, spec, std::vector<TensorSpec>(request.inputs.begin(), request.inputs.end())});
+    return std::make_unique<StartKernel>(std::move(exchange), std::move(from), started_);
+  }
+  COTAN_ASSIGN_OR_RETURN(Bucket to, Bucket::Of(request.outputs));
+  COTAN_RETURN_IF_ERROR(CheckResult(spec, request.inputs, request.outputs, to));
+  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Exchange> exchange, NewExchange(spec));
+  return std::make_unique<ExchangeKernel>(std::move(exchange), std::move(from), std::move(to));
+}
+
+absl::StatusOr<std::unique_ptr<Kernel>> GroupCommunicator::PrepareWait(const KernelRequest& request) {
+  COTAN_RETURN_IF_ERROR(ExpectToken(request.inputs, "the input"));
+  // Plans that could not be made left theirs.
+  while (!unpaired_.empty() && unpaired_.front().exchange.expired()) unpaired_.pop_front();
+  if (unpaired_.empty()) return absl::InvalidArgumentError("the program waits for a collective that it did not start");
+  const Unpaired started = std::move(unpaired_.front());
+  unpaired_.pop_front();
+  COTAN_ASSIGN_OR_RETURN(Bucket to, Bucket::Of(request.outputs));
+  COTAN_RETURN_IF_ERROR(CheckResult(started.spec, started.inputs, request.outputs, to));
+  return std::make_unique<WaitKernel>(started.exchange.lock(), std::move(to), started_);
+}
+
+absl::Status GroupCommunicator::CheckResult(const ExchangeSpec& spec, absl::Span<const TensorSpec> inputs,
+                                            absl::Span<const TensorSpec> outputs, const Bucket& to) const {
+  if (to.dtype() != spec.dtype) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the collective of ", DTypeName(spec.dtype), " has results of ", DTypeName(to.dtype())));
+  }
+  switch (spec.kind) {
+    case ExchangeSpec::Kind::kAllReduce:
+      return CheckSameTypes(inputs, outputs);
+    case ExchangeSpec::Kind::kReduceScatter:
+      return ShardBucket(outputs, to, spec.shard_elements).status();
+    case ExchangeSpec::Kind::kAllGather:
+      break;
+  }
+  if (to.ShardElements(size()) == spec.shard_elements) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("shards of ", spec.shard_elements, " elements on ", size(),
+                                                 " ranks do not make a bucket of ", to.elements()));
+}
+
+}  // namespace cotan

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Several ranks train as one process with the whole batch does, and each time with the same bits.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/test_seed.h"
+#include "testing/distributed/parallel_model.h"
+#include "testing/distributed/ranks.h"
+#include "testing/e2e/eager_trainer.h"
+#include "testing/tolerance.h"
+
+namespace cotan::testing {
+namespace {
+
+using aot::AdamOptions;
+using aot::DataParallelOptions;
+using aot::OptimizerConfig;
+using aot::OptimizerOptions;
+using aot::SgdOptions;
+
+OptimizerConfig Config(OptimizerOptions options) {
+  OptimizerConfig config;
+  config.options = options;
+  return config;
+}
+
+OptimizerConfig Clipped(OptimizerOptions options) {
+  OptimizerConfig config = Config(options);
+  config.clip_norm = 0.5;
+  config.clip_value = 0.1;
+  return config;
+}
+
+OptimizerConfig Scaled(OptimizerOptions options) {
+  OptimizerConfig config = Config(options);
+  config.loss_scaling.emplace();
+  return config;
+}
+
+OptimizerConfig Grouped(OptimizerOptions options, OptimizerOptions biases) {
+  OptimizerConfig config = Config(options);
+  config.groups.push_back({{"*.bias"}, biases});
+  return config;
+}
+
+struct ParallelCase {
+  std::string name;
+  int ranks = 2;
+  ModelCase model;
+  OptimizerConfig optimizer;
+  DataParallelOptions parallel;
+  int64_t accumulate = 0;  // calls before each update; 0: train_step
+};
+
+void PrintTo(const ParallelCase& parallel, std::ostream* os) { *os << parallel.name; }
+
+// Several buckets, so that their order matters.
+DataParallelOptions Averaged() { return {.bucket_bytes = 1024}; }
+DataParallelOptions Sharded(int ranks) { return {.bucket_bytes = 1024, .shard_optimizer = true, .ranks = ranks}; }
+DataParallelOptions Synchronised() { return {.bucket_bytes = 1024, .sync_batch_norm = true}; }
+
+const SgdOptions kSgd = {.lr = 0.1};
+const SgdOptions kMomentum = {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01};
+const AdamOptions kAdam = {.lr = 0.01};
+const AdamOptions kAdamW = {.lr = 0.01, .weight_decay = 0.1, .decoupled_weight_decay = true};
+
+std::vector<ParallelCase> Cases() {
+  DataParallelOptions both = Sharded(2);
+  both.sync_batch_norm = true;
+  return {
+      {"sgd_2", 2, Perceptron(), Config(kSgd), {}},
+      {"momentum_4", 4, Perceptron(), Config(kMomentum), Averaged()},
+      {"adam_2", 2, Perceptron(), Config(kAdam), Averaged()},
+      {"clipped_4", 4, Perceptron(), Clipped(kMomentum), Averaged()},
+      {"accumulated_2", 2, Perceptron(), Clipped(kAdam), Averaged(), 2},
+      {"scaled_2", 2, Perceptron(), Scaled(kSgd), Averaged()},
+      {"sharded_adam_2", 2, Perceptron(), Config(kAdamW), Sharded(2)},
+      {"sharded_clipped_4", 4, Perceptron(), Clipped(kAdam), Sharded(4)},
+      {"sharded_groups_2", 2, Perceptron(), Grouped(kMomentum, kMomentum), Sharded(2)},
+      {"sharded_scaled_2", 2, Perceptron(), Scaled(kMomentum), Sharded(2)},
+      {"sharded_accumulated_2", 2, Perceptron(), Config(kAdam), Sharded(2), 2},
+      {"synchronised_2", 2, NormalizedNetwork(), Config(kMomentum), Synchronised()},
+      {"synchronised_4", 4, NormalizedNetwork(), Config(kSgd), Synchronised()},
+      {"synchronised_sharded_2", 2, NormalizedNetwork(), Config(kMomentum), both},
+  };
+}
+
+class DataParallel : public ::testing::TestWithParam<ParallelCase> {};
+
+double Error(float actual, float expected) { return ErrorInEps<float>({&actual, 1}, {&expected, 1}); }
+
+// Losses and states of a process that has the whole batch.
+struct Whole {
+  std::vector<float> losses;
+  std::map<std::string, torch::Tensor> states;
+};
+
+Whole TrainWhole(const ParallelCase& parallel, const RankData& data) {
+  EagerTrainer eager(parallel.model, kModelSeed, parallel.optimizer);
+  Whole whole;
+  const int64_t batch = data.batch * parallel.ranks;
+  for (int64_t step = 0; step < data.steps; ++step) {
+    const auto [input, label] = RowsOf(data, step * batch, batch);
+    whole.losses.push_back(static_cast<float>(eager.Accumulate(input, label)));
+    if (parallel.accumulate == 0 || (step + 1) % parallel.accumulate == 0) eager.Update();
+  }
+  whole.states = eager.States();
+  return whole;
+}
+
+TEST_P(DataParallel, EqualsTheWholeBatchInOneProcess) {
+  const ParallelCase& parallel = GetParam();
+  constexpr int64_t kBatch = 5, kSteps = 6;
+  const uint64_t seed = TestSeed();
+  const RankData data = DrawData(parallel.model, parallel.ranks, kBatch, kSteps, seed);
+  const std::string program =
+      CompileParallel(parallel.model, kBatch, parallel.optimizer, parallel.parallel, parallel.accumulate > 0);
+  ASSERT_FALSE(program.empty());
+  const Whole whole = TrainWhole(parallel, data);
+
+  const std::string first = NewFolder(), second = NewFolder();
+  const std::vector<std::string> flags = {absl::StrCat("--accumulate=", parallel.accumulate)};
+  const std::vector<RankResult> results = RunRanks(parallel.ranks, first, program, data, flags);
+  RunRanks(parallel.ranks, second, program, data, flags);
+  const std::string last = absl::StrCat(".", kSteps - 1);
+  for (int r = 0; r < parallel.ranks; ++r) {
+    const RankResult& result = results[static_cast<size_t>(r)];
+    ASSERT_TRUE(result.is_done) << "rank " << r << ": " << result.error;
+    ASSERT_EQ(result.losses.size(), whole.losses.size());
+    // The loss of "accumulate" is the rank's own.
+    for (size_t i = 0; i < whole.losses.size() && parallel.accumulate == 0; ++i) {
+      EXPECT_LE(Error(result.losses[i], whole.losses[i]), kModelDrift) << "step " << i << " of rank " << r;
+      EXPECT_EQ(result.losses[i], results[0].losses[i]) << "step " << i << " of rank " << r;
+    }
+    const std::string checkpoint = BytesOf(absl::StrCat(first, "/", r, last));
+    EXPECT_EQ(checkpoint, BytesOf(absl::StrCat(second, "/", r, last))) << "rank " << r << " is different when repeated";
+    const auto states = StatesOf(absl::StrCat(first, "/", r, last));
+    for (const auto& [name, expected] : whole.states) {
+      const auto found = states.find(name);
+      if (found == states.end() || expected.scalar_type() != torch::kFloat) continue;
+      const torch::Tensor dense = expected.contiguous();
+      EXPECT_LE(ErrorInEps<float>(found->second, {dense.data_ptr<float>(), static_cast<size_t>(dense.numel())}),
+                kModelDrift)
+          << name << " of rank " << r;
+    }
+    EXPECT_TRUE(states.contains("layers.0.weight"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, DataParallel, ::testing::ValuesIn(Cases()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace cotan::testing
