@@ -15,7 +15,8 @@ using serialization::Op;
 FallibleSteps::FallibleSteps(const serialization::Method& method, absl::Span<const int64_t> symbols)
     : method_(method), symbols_(symbols) {
   for (const Op& op : method.ops()) {
-    if (op.has_max_pool() && op.outputs_size() > 1) pool_indices_.insert(op.outputs(1));
+    const bool has_indices = op.has_max_pool() || op.linear_algebra().function() == serialization::LinearAlgebra::LU;
+    if (has_indices && op.outputs_size() > 1) computed_indices_.insert(op.outputs(1));
   }
 }
 
@@ -25,7 +26,7 @@ bool FallibleSteps::MayFail(const ScheduledStep& step) {
   if (op.has_collective()) return CollectiveMayFail(op.collective());
   const int input = IndexInput(op);
   if (input < 0) return false;
-  if (op.has_max_pool_backward()) return !pool_indices_.contains(op.inputs(input));
+  if (op.has_max_pool_backward() || op.has_linear_algebra()) return !computed_indices_.contains(op.inputs(input));
   if (op.has_checked_index()) {
     NoteChecked(op.checked_index(), step.outputs[0].buffer);
     return true;

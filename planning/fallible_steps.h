@@ -22,8 +22,8 @@ class FallibleSteps {
   FallibleSteps(const serialization::Method& method, absl::Span<const int64_t> symbols);
 
   // Returns whether the step, whose op is one of the method, can fail: an effect, a collective, or the values of an
-  // index, unless an earlier step has checked the same index for a dimension of the same size, or a max_pool of this
-  // method computes the index. Must be called for the steps in order.
+  // index, unless an earlier step has checked the same index for a dimension of the same size, or a max_pool or an LU
+  // of this method computes the index. Must be called for the steps in order.
   bool MayFail(const ScheduledStep& step);
 
  private:
@@ -32,7 +32,7 @@ class FallibleSteps {
 
   const serialization::Method& method_;
   const absl::Span<const int64_t> symbols_;
-  absl::flat_hash_set<uint32_t> pool_indices_;                // values that max_pool computes
+  absl::flat_hash_set<uint32_t> computed_indices_;            // values that max_pool or LU computes
   absl::flat_hash_map<int, int64_t> checked_;                 // buffers of numbers in [0, size)
   absl::flat_hash_set<std::pair<uint32_t, int64_t>> passed_;  // index value, size
   bool exchanges_ = false;                                    // collectives were started since the last WAIT

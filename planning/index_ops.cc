@@ -14,6 +14,8 @@ int IndexInput(const Op& op) {
       return 1;
     case Op::kCheckedIndex:
       return 0;
+    case Op::kLinearAlgebra:
+      return op.linear_algebra().function() == serialization::LinearAlgebra::LU_SOLVE ? 1 : -1;
     default:
       return -1;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Ops that fail if an element of an index is out of range.
+// Ops that fail if an element of an index is out of range: an index of elements, or the pivots of an LU.
 #ifndef COTAN_PLANNING_INDEX_OPS_H_
 #define COTAN_PLANNING_INDEX_OPS_H_
 

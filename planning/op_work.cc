@@ -32,6 +32,28 @@ int64_t FlopsPerPosition(const Operand& weight) {
   return 2 * ElementsOf(weight) / std::max<int64_t>(SizesOf(weight)[0], 1);
 }
 
+// Returns about how many operations a function takes for each element of its matrix and each of its shorter side.
+int64_t FlopsPerTerm(serialization::LinearAlgebra::Function function) {
+  using serialization::LinearAlgebra;
+  switch (function) {
+    case LinearAlgebra::EIGH:
+      return 10;
+    case LinearAlgebra::SVD:
+      return 25;
+    case LinearAlgebra::QR:
+      return 4;
+    default:
+      return 1;
+  }
+}
+
+int64_t LinearAlgebraFlops(const serialization::LinearAlgebra& op, const ScheduledStep& step) {
+  const DimVector& sizes = SizesOf(step.inputs[0]);
+  if (step.inputs.size() > 1) return 2 * ElementsOf(step.outputs[0]) * sizes.back();  // a solve
+  const int64_t shorter = std::min(sizes[sizes.size() - 2], sizes.back());
+  return FlopsPerTerm(op.function()) * ElementsOf(step.inputs[0]) * shorter;
+}
+
 int64_t FlopsOf(const Op& op, const ScheduledStep& step) {
   switch (op.kind_case()) {
     case Op::kMatmul:
@@ -51,6 +73,8 @@ int64_t FlopsOf(const Op& op, const ScheduledStep& step) {
       return 2 * ElementsOf(step.inputs[0]) * SizesOf(step.inputs[1])[1];
     case Op::kRecurrentBackward:  // grad_hidden [T, N, H] meets the gates of G*H
       return 2 * ElementsOf(step.inputs[0]) * SizesOf(step.inputs[2])[0];
+    case Op::kLinearAlgebra:
+      return LinearAlgebraFlops(op.linear_algebra(), step);
     default:
       return 0;
   }

@@ -15,7 +15,8 @@ struct OpWork {
   // Bytes of all operands: what a step moves at least, if it reads or writes each element once. Expanded dimensions
   // count as one element.
   int64_t bytes = 0;
-  // Multiplications and additions of products, convolutions, attention and recurrent layers; 0 for other ops.
+  // Multiplications and additions of products, convolutions, attention, recurrent layers and, roughly, decompositions;
+  // 0 for other ops.
   int64_t flops = 0;
 };
 

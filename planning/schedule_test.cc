@@ -242,6 +242,34 @@ TEST(ScheduleTest, StatesAreWrittenAfterAllStepsThatMayFail) {
   EXPECT_EQ(MakeFirst(early).stats.updates_in_place, 1);
 }
 
+// state += 1; x = a solve by the factors of a matrix, with their pivots or given ones.
+ProgramBuilder WithSolve(bool given) {
+  ProgramBuilder program;
+  const uint32_t state = program.AddState("a", State::BUFFER, kFour, {1, 2, 3, 4});
+  MethodBuilder m = program.AddMethod("run");
+  const uint32_t matrix = m.Input("matrix", DType::kFloat32, {"2", "2"});
+  const uint32_t pivots = m.Input("pivots", DType::kInt32, {"2"});
+  const uint32_t old_state = m.Read(state, DType::kFloat32, kFour);
+  Op lu, solve;
+  lu.mutable_linear_algebra()->set_function(serialization::LinearAlgebra::LU);
+  solve.mutable_linear_algebra()->set_function(serialization::LinearAlgebra::LU_SOLVE);
+  const uint32_t factors = m.AddValue(DType::kFloat32, {"2", "2"});
+  const uint32_t computed = m.AddValue(DType::kInt32, {"2"});
+  m.AddOp(lu, {matrix}, {factors, computed, m.AddValue(DType::kInt32, {})});
+  m.Update(state, m.Pointwise(kFour, {old_state}, PlusOne));
+  const uint32_t x = m.AddValue(DType::kFloat32, {"2", "2"});
+  m.AddOp(solve, {factors, given ? pivots : computed, matrix}, {x});
+  m.Output("x", x);
+  return program;
+}
+
+TEST(ScheduleTest, PivotsOfAnLuCannotFail) {
+  ProgramBuilder computed = WithSolve(/*given=*/false);
+  EXPECT_EQ(MakeFirst(computed).stats.updates_in_place, 1);
+  ProgramBuilder given = WithSolve(/*given=*/true);
+  EXPECT_EQ(MakeFirst(given).stats.updates_in_place, 0);
+}
+
 // checked = index below `size`; state += 1; result = table[a view of checked].
 ProgramBuilder WithCheck(const std::string& size, bool ignores) {
   ProgramBuilder program;

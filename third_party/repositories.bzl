@@ -55,6 +55,12 @@ def cotan_libraries():
         headers = ["nlohmann"],
     )
     system_library(
+        name = "eigen",
+        build_file = Label("//third_party/eigen:system.BUILD"),
+        debian_package = "libeigen3-dev",
+        headers = ["eigen3"],
+    )
+    system_library(
         name = "libzip",
         build_file = Label("//third_party/libzip:system.BUILD"),
         debian_package = "libzip-dev",

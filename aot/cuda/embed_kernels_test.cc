@@ -81,5 +81,23 @@ TEST(EmbedKernelsTest, AllOpsWithoutAKernelAreNamed) {
   EXPECT_NE(status.message().find("op 1 from aten.mm"), std::string::npos) << status;
 }
 
+TEST(EmbedKernelsTest, ALargeDecompositionIsRefusedWithTheReason) {
+  ProgramBuilder program;
+  MethodBuilder m = program.AddMethod("run");
+  const uint32_t x = m.Input("x", DType::kFloat32, {"40", "40"});
+  const uint32_t y = m.AddValue(DType::kFloat32, {"40"});
+  serialization::Op op;
+  op.mutable_linear_algebra()->set_function(serialization::LinearAlgebra::EIGH);
+  m.AddOp(op, {x}, {y}).set_source("aten._linalg_eigh");
+  m.Output("y", y);
+  const std::string bytes = program.Bytes();
+  const absl::StatusOr<ArtifactFile> file = ArtifactFile::Parse(bytes);
+  ASSERT_TRUE(file.ok()) << file.status();
+  const absl::Status status = CheckCudaKernels(file->artifact(), {DimVector()});
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+  EXPECT_NE(status.message().find("op 0 from aten._linalg_eigh"), std::string::npos) << status;
+  EXPECT_NE(status.message().find("matrices of up to 32 rows"), std::string::npos) << status;
+}
+
 }  // namespace
 }  // namespace cotan::aot

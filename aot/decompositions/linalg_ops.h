@@ -10,8 +10,8 @@ class Library;
 
 namespace cotan::aot {
 
-// Adds the rewrites of _linalg_check_errors, _linalg_det, _linalg_slogdet and _linalg_solve_ex to a library
-// for kRewriteKey.
+// Adds the rewrites of _linalg_check_errors, _linalg_det, _linalg_slogdet, _linalg_solve_ex and linalg_lstsq to a
+// library for kRewriteKey.
 void AddLinearAlgebraRewrites(torch::Library& library);
 
 }  // namespace cotan::aot

@@ -141,6 +141,15 @@ absl::Status Fill(const Node& node, serialization::Recurrent* op) {
   return absl::OkStatus();
 }
 
+absl::Status Fill(const Node& node, serialization::LinearAlgebra* op) {
+  op->set_function(static_cast<serialization::LinearAlgebra::Function>(IntAttribute(node, "function")));
+  op->set_upper(Flag(node, "upper"));
+  op->set_transpose(Flag(node, "transpose"));
+  op->set_unit_diagonal(Flag(node, "unit_diagonal"));
+  op->set_full_matrices(Flag(node, "full_matrices"));
+  return absl::OkStatus();
+}
+
 absl::Status Fill(const Node& node, serialization::Effect* op) {
   using serialization::Effect;
   COTAN_ASSIGN_OR_RETURN(
@@ -257,6 +266,8 @@ absl::Status EmitPrim(PrimOp prim, const Node& node, Op& op) {
       return Fill(node, op.mutable_recurrent());
     case PrimOp::kRecurrentBackward:
       return Fill(node, op.mutable_recurrent_backward());
+    case PrimOp::kLinearAlgebra:
+      return Fill(node, op.mutable_linear_algebra());
     case PrimOp::kEffect:
       return Fill(node, op.mutable_effect());
     case PrimOp::kView:
@@ -325,6 +336,7 @@ absl::Status EmitPrimView(PrimOp prim, const Node& node, ViewStep& step) {
     case PrimOp::kAttentionBackward:
     case PrimOp::kRecurrent:
     case PrimOp::kRecurrentBackward:
+    case PrimOp::kLinearAlgebra:
     case PrimOp::kEffect:
       break;
   }

@@ -62,6 +62,14 @@ Attributes Of(const serialization::Recurrent& op) {
   return {{"cell", std::move(cell)}, {"reverse", op.reverse()}};
 }
 
+Attributes Of(const serialization::LinearAlgebra& op) {
+  return {{"function", SymInt(static_cast<int64_t>(op.function()))},
+          {"upper", op.upper()},
+          {"transpose", op.transpose()},
+          {"unit_diagonal", op.unit_diagonal()},
+          {"full_matrices", op.full_matrices()}};
+}
+
 struct PrimAndAttributes {
   PrimOp prim = PrimOp::kCopy;
   Attributes attributes;
@@ -116,6 +124,8 @@ absl::StatusOr<PrimAndAttributes> PrimOf(const Op& op) {
       return Result{PrimOp::kRecurrent, Of(op.recurrent())};
     case Op::kRecurrentBackward:
       return Result{PrimOp::kRecurrentBackward, Of(op.recurrent_backward())};
+    case Op::kLinearAlgebra:
+      return Result{PrimOp::kLinearAlgebra, Of(op.linear_algebra())};
     default:
       return absl::UnimplementedError(absl::StrCat("an op of kind ", static_cast<int>(op.kind_case()), " from ",
                                                    op.source(), " cannot be imported"));

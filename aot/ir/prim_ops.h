@@ -120,7 +120,11 @@ namespace cotan::aot {
        " -> (Tensor grad_projected, Tensor grad_h0, Tensor? last)")                                                   \
   /* `kind` is print, metric or assert; takes a token and returns the next one. */                                    \
   PRIM(kEffect, "prim.effect", kEffect, kLinear, kStrided,                                                            \
-       "(Tensor token, Tensor value, str kind, str name, str message) -> Tensor")
+       "(Tensor token, Tensor value, str kind, str name, str message) -> Tensor")                                     \
+  /* `function` is a serialization::LinearAlgebra::Function, whose comment lists operands and results. */             \
+  PRIM(kLinearAlgebra, "prim.linear_algebra", kLinearAlgebra, kContraction, kDense,                                   \
+       "(Tensor a, Tensor? second, Tensor? third, int function, bool upper, bool transpose, bool unit_diagonal,"      \
+       " bool full_matrices) -> (Tensor first, Tensor? second, Tensor? third)")
 // clang-format on
 
 #define COTAN_PRIM_ENUMERATOR(op, ...) op,
@@ -140,6 +144,7 @@ enum class PrimKind : uint8_t {
   kAttention,
   kRecurrent,
   kEffect,  // visible outside of the program; executed exactly once
+  kLinearAlgebra,
 };
 
 enum class PrimCost : uint8_t {

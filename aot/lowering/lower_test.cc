@@ -170,14 +170,17 @@ TEST(LowerToPrimsTest, AllUnsupportedOpsAreNamedAtOnce) {
   EXPECT_NE(message.find("aten.also_unheard_of.out, aten.unheard_of.default"), std::string::npos) << message;
 }
 
-TEST(LowerToPrimsTest, LargeMatricesAreNotDecomposed) {
-  EXPECT_THAT(
-      Lowered(R"(graph @g {
-  %0: f32[40,40] = user_input 0 "x"
-  %1: f32[40,40], %2: i32[] = aten.linalg_inv_ex.default(%0, false)
-  user_output 0 "y" = %1
-})"),
-      ::testing::HasSubstr("aten.linalg_inv_ex.default: a matrix of 40 rows or columns; at most 32 are decomposed"));
+// Smaller ones are unrolled.
+TEST(LowerToPrimsTest, LargeMatricesAreDecomposedByAnOpOfTheRuntime) {
+  const auto cholesky = [](const std::string& rows) {
+    return Lowered("graph @g {\n  %0: f32[" + rows + "," + rows + "] = user_input 0 \"x\"\n  %1: f32[" + rows + "," +
+                   rows +
+                   "], %2: i32[] = aten.linalg_cholesky_ex.default(%0, true, false)\n  user_output 0 \"y\" = %1\n}");
+  };
+  // Function CHOLESKY, upper.
+  EXPECT_THAT(cholesky("33"), ::testing::HasSubstr("%1: f32[33,33], %2: i32[] = prim.linear_algebra(%0, none, none, 6, "
+                                                   "true, false, false, false)"));
+  EXPECT_THAT(cholesky("32"), ::testing::Not(::testing::HasSubstr("linear_algebra")));
 }
 
 TEST(LowerToPrimsTest, AResultOfAnotherTypeThanTracedIsAnError) {

@@ -40,5 +40,14 @@ TEST(OpCostTest, LargerConvolutionsCostMore) {
   EXPECT_GT(cost(64), 3 * cost(16));
 }
 
+TEST(OpCostTest, AnEigendecompositionCostsMoreThanASolve) {
+  serialization::Op eigh, solve;
+  eigh.mutable_linear_algebra()->set_function(serialization::LinearAlgebra::EIGH);
+  solve.mutable_linear_algebra()->set_function(serialization::LinearAlgebra::TRIANGULAR_SOLVE);
+  const Operand matrix = Of({64, 64}), column = Of({64, 1});
+  EXPECT_GT(OpCost(eigh, {.op = 0, .inputs = {matrix}, .outputs = {Of({64}), matrix}}),
+            5 * OpCost(solve, {.op = 0, .inputs = {matrix, column}, .outputs = {column}}));
+}
+
 }  // namespace
 }  // namespace cotan::aot

@@ -102,6 +102,7 @@ RecomputeClass ClassOfKind(PrimKind kind) {
     case PrimKind::kSort:
     case PrimKind::kAttention:
     case PrimKind::kRecurrent:
+    case PrimKind::kLinearAlgebra:
       return RecomputeClass::kHeavy;
     case PrimKind::kEffect:
       return RecomputeClass::kNever;

@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "kernels/api/expr_program.h"
 #include "kernels/api/index_range.h"
+#include "kernels/api/linear_algebra_check.h"
 #include "kernels/api/matmul_epilogue.h"
 #include "kernels/api/operand_check.h"
 #include "kernels/api/recurrent_check.h"
@@ -294,10 +295,10 @@ absl::Status CheckKind(const KernelRequest& request) {
       return absl::InvalidArgumentError("a view is resolved by the planner and has no kernel");
     case Op::kCall:
       return absl::InvalidArgumentError("a call is replaced by the ops of its block and has no kernel");
+    case Op::kLinearAlgebra:
+      return op_check::CheckLinearAlgebra(request);
     case Op::kCollective:
       return absl::OkStatus();  // Communicator::Prepare() checks it, so that other programs do without the code
-    case Op::kLinearAlgebra:
-      return absl::UnimplementedError("this runtime does not support the op; the program needs a newer one");
     case Op::KIND_NOT_SET:
       break;
   }

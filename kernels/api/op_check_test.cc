@@ -157,6 +157,66 @@ TEST(OpCheckTest, RecurrentBackwardChecksTheOperandsOfItsCell) {
   ExpectRejected(Check(op, {steps, steps, Spec(kF32, {3, 3}), state}, {steps, steps}), "the gradient of h0");
 }
 
+Op LinearAlgebraOp(serialization::LinearAlgebra::Function function, bool full_matrices = false) {
+  Op op;
+  op.mutable_linear_algebra()->set_function(function);
+  op.mutable_linear_algebra()->set_full_matrices(full_matrices);
+  return op;
+}
+
+TEST(OpCheckTest, DecompositionsCheckEveryResult) {
+  using serialization::LinearAlgebra;
+  const TensorSpec square = Spec(kF32, {2, 5, 5}), tall = Spec(kF32, {2, 5, 3}), values = Spec(kF32, {2, 5});
+  const TensorSpec pivots = Spec(DType::kInt32, {2, 3}), info = Spec(DType::kInt32, {2});
+  const Op eigh = LinearAlgebraOp(LinearAlgebra::EIGH);
+  EXPECT_TRUE(Check(eigh, {square}, {values}).ok());
+  EXPECT_TRUE(Check(eigh, {square}, {values, square}).ok());
+  ExpectRejected(Check(eigh, {tall}, {values}), "as many rows as columns");
+  ExpectRejected(Check(eigh, {square}, {values, tall}), "the eigenvectors is f32[2,5,3], expected f32[2,5,5]");
+  ExpectRejected(Check(eigh, {square}, {Spec(kF32, {5})}), "the eigenvalues");
+  ExpectRejected(Check(eigh, {square}, {Spec(DType::kFloat64, {2, 5})}), "the eigenvalues");
+  ExpectRejected(Check(eigh, {square}, {}), "outputs");
+  ExpectRejected(Check(eigh, {}, {values}), "inputs");
+  ExpectRejected(Check(eigh, {square, square}, {values}), "inputs");
+  ExpectRejected(Check(eigh, {Spec(kF32, {5})}, {values}), "dimensions");
+  ExpectRejected(Check(eigh, {Spec(DType::kBFloat16, {5, 5})}, {Spec(DType::kBFloat16, {5})}), "expected f32 or f64");
+  const Op svd = LinearAlgebraOp(LinearAlgebra::SVD), full = LinearAlgebraOp(LinearAlgebra::SVD, true);
+  const TensorSpec three = Spec(kF32, {2, 3}), vh = Spec(kF32, {2, 3, 3});
+  EXPECT_TRUE(Check(svd, {tall}, {three, tall, vh}).ok());
+  EXPECT_TRUE(Check(full, {tall}, {three, square, vh}).ok());
+  ExpectRejected(Check(svd, {tall}, {three, tall}), "expected 1 or 3");
+  ExpectRejected(Check(full, {tall}, {three, tall, vh}), "U is");
+  ExpectRejected(Check(LinearAlgebraOp(LinearAlgebra::QR), {tall}, {tall, tall}), "R is");
+  const Op lu = LinearAlgebraOp(LinearAlgebra::LU);
+  EXPECT_TRUE(Check(lu, {tall}, {tall, pivots, info}).ok());
+  ExpectRejected(Check(lu, {tall}, {tall, Spec(kI64, {2, 3}), info}), "the pivots");
+  ExpectRejected(Check(lu, {tall}, {tall, pivots, pivots}), "info");
+  ExpectRejected(Check(LinearAlgebraOp(LinearAlgebra::CHOLESKY), {square}, {square}), "outputs");
+  ExpectRejected(Check(LinearAlgebraOp(LinearAlgebra::FUNCTION_UNSPECIFIED), {square}, {square}), "unknown");
+  ExpectRejected(Check(LinearAlgebraOp(static_cast<LinearAlgebra::Function>(99)), {square}, {square}), "unknown");
+  // Sizes whose products would exceed 64 bits.
+  const int64_t huge = int64_t{1} << 40;
+  ExpectRejected(Check(svd, {Spec(kF32, {0, huge, 3})}, {Spec(kF32, {0, 3})}), "the limit is");
+}
+
+TEST(OpCheckTest, SolvesCheckTheRightSide) {
+  using serialization::LinearAlgebra;
+  const TensorSpec square = Spec(kF32, {2, 5, 5}), right = Spec(kF32, {2, 5, 7}), pivots = Spec(DType::kInt32, {2, 5});
+  const Op by_lu = LinearAlgebraOp(LinearAlgebra::LU_SOLVE);
+  EXPECT_TRUE(Check(by_lu, {square, pivots, right}, {right}).ok());
+  ExpectRejected(Check(by_lu, {square, pivots}, {right}), "inputs");
+  ExpectRejected(Check(by_lu, {square, Spec(DType::kInt32, {2, 4}), right}, {right}), "the pivots");
+  ExpectRejected(Check(by_lu, {square, pivots, Spec(kF32, {2, 4, 7})}, {right}), "B is");
+  ExpectRejected(Check(by_lu, {square, pivots, Spec(kF32, {5, 7})}, {right}), "B is");
+  ExpectRejected(Check(by_lu, {square, pivots, right}, {square}), "X is");
+  const Op triangle = LinearAlgebraOp(LinearAlgebra::TRIANGULAR_SOLVE);
+  EXPECT_TRUE(Check(triangle, {square, right}, {right}).ok());
+  ExpectRejected(Check(triangle, {right, right}, {right}), "as many rows as columns");
+  const int64_t huge = int64_t{1} << 40;
+  ExpectRejected(Check(triangle, {Spec(kF32, {0, 5, 5}), Spec(kF32, {0, 5, huge})}, {Spec(kF32, {0, 5, huge})}),
+                 "the limit is");
+}
+
 TEST(OpCheckTest, LayoutsThatCannotBeAreRejected) {
   Op op;
   op.mutable_copy();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Measures GFLOP/s of matmul, convolution, attention and recurrent kernels at the sizes of the benchmark's
-// models (mlp, cnn, gpt, resnet, lstm, gru), and of products with weights of 32, 8 and 4 bits at those of GPT-2 small,
-// with 1 and 2 threads each.
+// models (mlp, cnn, gpt, resnet, lstm, gru), of products with weights of 32, 8 and 4 bits at those of GPT-2 small, and
+// the time of decompositions, with 1 and 2 threads each. //testing/bench:decompositions compares the latter with
+// LAPACK.
 //
 //   bazel run //kernels/cpu:kernel_bench -- --benchmark_filter=gpt
 #include <memory>
@@ -248,6 +249,24 @@ OpCase Copy(std::string name, StridedLayout from, StridedLayout to) {
   return c;
 }
 
+// Adds decompositions of a square matrix with `rows` rows.
+void AddDecompositions(const std::string& name, int64_t rows, std::vector<OpCase>& cases) {
+  using serialization::LinearAlgebra;
+  const DimVector square = {rows, rows}, vector = {rows};
+  const auto add = [&](const char* function_name, LinearAlgebra::Function function,
+                       const std::vector<DimVector>& outputs) {
+    OpCase c;
+    c.name = name + "/" + function_name;
+    c.op.mutable_linear_algebra()->set_function(function);
+    c.inputs.push_back(Tensor(DenseLayout(square)));
+    for (const DimVector& sizes : outputs) c.outputs.emplace_back(DType::kFloat32, sizes);
+    cases.push_back(std::move(c));
+  };
+  add("eigh", LinearAlgebra::EIGH, {vector, square});
+  add("svd", LinearAlgebra::SVD, {vector, square, square});
+  add("qr", LinearAlgebra::QR, {square, square});
+}
+
 std::vector<OpCase> AllCases() {
   std::vector<OpCase> cases;
   AddLinear("mlp/784x256", 32, 784, 256, cases);
@@ -278,6 +297,7 @@ std::vector<OpCase> AllCases() {
   AddFrozenLinear("gpt2/qkv", 128, 768, 2304, cases);
   AddFrozenLinear("gpt2/up", 128, 768, 3072, cases);
   AddFrozenLinear("gpt2/down", 128, 3072, 768, cases);
+  AddDecompositions("decompose_256", 256, cases);
   cases.push_back(Copy("copy/rows_to_channels_last", DenseLayout({16, 64, 32, 32}), ChannelsLast({16, 64, 32, 32})));
   cases.push_back(Copy("copy/transpose", DenseLayout({1024, 1024}), DenseLayout({1024, 1024}, {1, 0})));
   cases.push_back(Copy("copy/dense", DenseLayout({1024, 1024}), DenseLayout({1024, 1024})));

@@ -9,6 +9,7 @@
 #include "kernels/cpu/half_precision/half_precision.h"
 #include "kernels/cpu/indexing/checked_index.h"
 #include "kernels/cpu/indexing/gather.h"
+#include "kernels/cpu/linear_algebra/linear_algebra.h"
 #include "kernels/cpu/pool/pool.h"
 #include "kernels/cpu/portable/portable.h"
 #include "kernels/cpu/recurrent/recurrent.h"
@@ -65,6 +66,7 @@ constexpr KernelEntry kEntries[] = {
     {Op::kRecurrent, kHalves, MakeWidened<MakeRecurrent>},
     {Op::kRecurrentBackward, kFloats, MakeRecurrentBackward},
     {Op::kRecurrentBackward, kHalves, MakeWidened<MakeRecurrentBackward>},
+    {Op::kLinearAlgebra, kFloats, MakeLinearAlgebra},
 };
 
 }  // namespace

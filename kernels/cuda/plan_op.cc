@@ -3,6 +3,7 @@
 #include "kernels/cuda/plan_op.h"
 
 #include <algorithm>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -68,9 +69,18 @@ constexpr CudaOp kOps[] = {
     {Op::kRecurrentBackward, kFloats, PlanRecurrentBackward},
 };
 
+constexpr MissingOp kMissing[] = {
+    {Op::kLinearAlgebra,
+     "decompositions run on CPUs; those of matrices of up to 32 rows and columns are compiled to expressions, which "
+     "run "
+     "on all devices"},
+};
+
 }  // namespace
 
 absl::Span<const CudaOp> CudaOps() { return kOps; }
+
+absl::Span<const MissingOp> MissingOps() { return kMissing; }
 
 absl::StatusOr<const CudaOp*> FindCudaOp(const KernelRequest& request) {
   const OpKind kind = request.op.kind_case();
@@ -78,7 +88,11 @@ absl::StatusOr<const CudaOp*> FindCudaOp(const KernelRequest& request) {
   for (const CudaOp& op : kOps) {
     if (op.kind == kind && std::find(op.dtypes.begin(), op.dtypes.end(), dtype) != op.dtypes.end()) return &op;
   }
-  return absl::NotFoundError(absl::StrCat("no cuda kernel for ", OpKindName(kind), " of ", DTypeName(dtype)));
+  const std::string message = absl::StrCat("no cuda kernel for ", OpKindName(kind), " of ", DTypeName(dtype));
+  for (const MissingOp& missing : kMissing) {
+    if (missing.kind == kind) return absl::NotFoundError(absl::StrCat(message, ": ", missing.reason));
+  }
+  return absl::NotFoundError(message);
 }
 
 absl::StatusOr<KernelPlan> PlanOpGroup(absl::Span<const KernelRequest> requests) {

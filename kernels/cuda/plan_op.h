@@ -5,6 +5,7 @@
 #define COTAN_KERNELS_CUDA_PLAN_OP_H_
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/dtype.h"
 #include "kernels/api/kernel.h"
@@ -25,7 +26,16 @@ struct CudaOp {
 // Returns all ops. Each pair of kind and dtype occurs once.
 absl::Span<const CudaOp> CudaOps();
 
-// Returns the entry for an op. NotFound: the backend lacks ops of this kind whose first output has this dtype.
+// An op of the CPU that the backend does not have for any dtype.
+struct MissingOp {
+  OpKind kind;
+  absl::string_view reason;
+};
+
+absl::Span<const MissingOp> MissingOps();
+
+// Returns the entry for an op. NotFound: the backend lacks ops of this kind whose first output has this dtype; the
+// message has the reason of a MissingOp.
 absl::StatusOr<const CudaOp*> FindCudaOp(const KernelRequest& request);
 
 // Plans independent ops of one kind as few launches: expressions, or checks of indices. Inputs and outputs are numbered

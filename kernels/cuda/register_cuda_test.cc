@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/register_cuda.h"
 
+#include <set>
 #include <string>
 
 #include "gtest/gtest.h"
@@ -12,10 +13,17 @@
 namespace cotan {
 namespace {
 
-TEST(RegisterCudaTest, HasEveryOpAndDtypeThatTheCpuHas) {
+TEST(RegisterCudaTest, HasEveryOpAndDtypeThatTheCpuHasButThoseWithAReason) {
   KernelRegistry cuda;
   ASSERT_TRUE(RegisterCudaKernels(cuda).ok());
+  std::set<OpKind> missing;
+  for (const cuda::MissingOp& op : cuda::MissingOps()) {
+    EXPECT_FALSE(op.reason.empty());
+    EXPECT_FALSE(cuda.Find(DeviceType::kCuda, op.kind, DType::kFloat32).ok()) << OpKindName(op.kind);
+    missing.insert(op.kind);
+  }
   for (const OpKind kind : AllOpKinds()) {
+    if (missing.contains(kind)) continue;
     for (int number = 1; number < kNumDTypes; ++number) {
       const auto dtype = static_cast<DType>(number);
       if (!CpuKernels().Find(DeviceType::kCpu, kind, dtype).ok()) continue;
@@ -50,6 +58,16 @@ TEST(RegisterCudaTest, AnOpThatIsMissingIsNamed) {
       cuda::FindCudaOp({.op = op, .inputs = {&spec, 1}, .outputs = {&spec, 1}, .symbols = {}}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_NE(status.message().find("sort of c64"), std::string::npos) << status;
+}
+
+TEST(RegisterCudaTest, AnOpThatTheBackendDoesNotHaveIsExplained) {
+  serialization::Op op;
+  op.mutable_linear_algebra();
+  const TensorSpec spec = {DType::kFloat32, {{40, 40}, {40, 1}, 0}};
+  const absl::Status status =
+      cuda::FindCudaOp({.op = op, .inputs = {&spec, 1}, .outputs = {&spec, 1}, .symbols = {}}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(status.message().find("linear_algebra of f32: decompositions run on CPUs"), std::string::npos) << status;
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ KernelOr MakeScan(const KernelRequest& request);
 KernelOr MakeRecurrent(const KernelRequest& request);
 KernelOr MakeRecurrentBackward(const KernelRequest& request);
 KernelOr MakeSort(const KernelRequest& request);
+KernelOr MakeLinearAlgebra(const KernelRequest& request);
 KernelOr MakeConcat(const KernelRequest& request);
 KernelOr MakeAttention(const KernelRequest& request);
 KernelOr MakeAttentionBackward(const KernelRequest& request);

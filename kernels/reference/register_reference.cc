@@ -43,6 +43,7 @@ constexpr Entry kEntries[] = {
     {Op::kAttentionBackward, reference::MakeAttentionBackward},
     {Op::kRecurrent, reference::MakeRecurrent},
     {Op::kRecurrentBackward, reference::MakeRecurrentBackward},
+    {Op::kLinearAlgebra, reference::MakeLinearAlgebra},
 };
 
 // The ops that only move or convert elements.

@@ -18,6 +18,7 @@
 #include "kernels/cpu/half_precision/half_precision.h"
 #include "kernels/cpu/indexing/checked_index.h"
 #include "kernels/cpu/indexing/gather.h"
+#include "kernels/cpu/linear_algebra/linear_algebra.h"
 #include "kernels/cpu/matmul/matmul_epilogue.h"
 #include "kernels/cpu/pool/pool.h"
 #include "kernels/cpu/portable/portable.h"

@@ -60,6 +60,7 @@ constexpr OpFactory kFactories[] = {
     {.kind = OpKind::kSort, .enumerator = "kSort", .factory = "cpu::MakeSort", .takes_halves = true},
     {.kind = OpKind::kRecurrent, .enumerator = "kRecurrent", .factory = "cpu::MakeRecurrent"},
     {.kind = OpKind::kRecurrentBackward, .enumerator = "kRecurrentBackward", .factory = "cpu::MakeRecurrentBackward"},
+    {.kind = OpKind::kLinearAlgebra, .enumerator = "kLinearAlgebra", .factory = "cpu::MakeLinearAlgebra"},
 };
 
 // The enumerators of DType, in order.

@@ -21,7 +21,6 @@ constexpr std::array kWithoutKernels = {
     NamedKind{Op::kView, "view"},
     NamedKind{Op::kEffect, "effect"},
     NamedKind{Op::kCall, "call"},
-    NamedKind{Op::kLinearAlgebra, "linear_algebra"},
     NamedKind{Op::kCollective, "collective"},
 };
 
@@ -46,6 +45,7 @@ constexpr std::array kWithKernels = {
     NamedKind{Op::kSort, "sort"},
     NamedKind{Op::kRecurrent, "recurrent"},
     NamedKind{Op::kRecurrentBackward, "recurrent_backward"},
+    NamedKind{Op::kLinearAlgebra, "linear_algebra"},
 };
 
 constexpr auto kKinds = [] {

@@ -4,6 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace cotan::testing {
 namespace {
 
@@ -220,6 +222,14 @@ std::vector<OpCase> Sorting() {
   };
 }
 
+// Returns a matrix that is easy to invert, whatever its size.
+Arg NearIdentity(Sizes sizes) {
+  return [sizes](at::ScalarType dtype) {
+    const auto size = static_cast<double>(std::max(sizes[0], sizes[1]));
+    return at::eye(sizes[0], sizes[1], dtype) + (at::rand(sizes, dtype) - 0.5) / size;
+  };
+}
+
 // Omits Cholesky: its gradient is symmetric, but its result depends on one triangle only.
 std::vector<OpCase> LinearAlgebra() {
   return {
@@ -234,6 +244,13 @@ std::vector<OpCase> LinearAlgebra() {
       {"linalg_solve.default", {Regular({4, 4}), T({4, 2}), V(true)}},
       {"linalg_qr.default", {Regular({5, 3}), Text("reduced")}},
       {"linalg_solve_triangular.default", {Regular({3, 3}), T({3, 2}), V(true), V(true), V(false)}},
+      // The op of the runtime.
+      {"linalg_solve.default", {NearIdentity({34, 34}), T({34, 1}), V(true)}},
+      {"linalg_slogdet.default", {NearIdentity({33, 33})}},
+      {"linalg_svdvals.default", {T({2, 40}), None()}},
+      {"linalg_pinv.default", {NearIdentity({2, 40}), V(1e-6), V(false)}},
+      {"linalg_qr.default", {NearIdentity({40, 2}), Text("reduced")}},
+      {"linalg_solve_triangular.default", {NearIdentity({33, 33}), T({33, 1}), V(true), V(true), V(false)}},
   };
 }
 

@@ -121,6 +121,8 @@ void AddLinearAlgebra(std::vector<OpCase>& cases) {
   cases.push_back({"linalg_pinv.default", {Regular({4, 4}), V(1e-6), V(false)}});
   cases.push_back(
       {"linalg_matrix_norm.str_ord", {T({4, 6}), Text("nuc"), V(c10::List<int64_t>({-2, -1})), V(false), None()}});
+  cases.push_back({"linalg_lstsq.default", {Regular({6, 4}), T({6, 2}), None(), None()}});
+  cases.push_back({"linalg_lstsq.default", {Regular({2, 4, 6}), T({2, 4}), V(1e-3), Text("gelsy")}});
   cases.push_back({"linalg_cond.default", {Regular({4, 4}), None()}});
   cases.push_back({"linalg_matrix_rank.default", {T({2, 4, 3}), V(1e-4), V(false)}});
   cases.push_back({"linalg_matrix_rank.out", {T({2, 4, 3}), V(1e-4), V(false), Longs({0, 0})}});

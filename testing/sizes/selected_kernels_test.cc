@@ -63,6 +63,12 @@ TEST(SelectedKernelsTest, RefusesAProgramWithAnotherOp) {
   EXPECT_THAT(status.message(), HasSubstr("cotan_runtime()"));
 }
 
+TEST(SelectedKernelsTest, RefusesAProgramWithADecomposition) {
+  Op op;
+  op.mutable_linear_algebra();
+  EXPECT_THAT(CheckSelectedKernels(ArtifactOf(op, DType::kFloat32)).message(), HasSubstr("linear_algebra of f32"));
+}
+
 TEST(SelectedKernelsTest, RefusesAProgramWithAnOpOfAnotherDType) {
   Op op;
   op.mutable_max_pool();

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Rows of decompositions of small matrices and of solvers that use them. The loops over columns are
-// unrolled; each step is a few expressions over the whole matrix.
+// Rows of decompositions and of solvers that use them. For small matrices (IsUnrolled()) the loops over columns are
+// unrolled, and each step is a few expressions over the whole matrix; others go to the op of the runtime.
 #include <algorithm>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
+#include "aot/lowering/ops/linear_algebra_op.h"
 #include "aot/lowering/ops/lowering.h"
 #include "aot/lowering/ops/op_table_rows.h"
 #include "aot/lowering/ops/small_matrix.h"
@@ -14,11 +17,18 @@
 namespace cotan::aot {
 namespace {
 
-Tensor ZeroInfo(Lowering& l, const Tensor& a) {
-  SymIntVector batch = a.sizes();
-  batch.resize(batch.size() - 2);
-  return l.b.Full(Whole(l, 0), DType::kInt32, batch);
+using linear_algebra_op::Cholesky;
+using linear_algebra_op::Lu;
+using linear_algebra_op::Triangle;
+
+// Returns the number of rows. Unimplemented: the matrix is not square.
+absl::StatusOr<int64_t> SquareRows(Lowering& l, const Tensor& a) {
+  COTAN_ASSIGN_OR_RETURN(const MatrixSizes sizes, ConstantSizes(l, a));
+  if (sizes.rows != sizes.columns) return l.Unsupported("a matrix that is not square");
+  return sizes.rows;
 }
+
+Tensor ZeroInfo(Lowering& l, const Tensor& a) { return l.b.Full(Whole(l, 0), DType::kInt32, BatchOf(a)); }
 
 // Returns `info` with step + 1 where it is 0 and `failed`, of size [..., 1, 1], is true.
 Tensor Noted(Lowering& l, const Tensor& info, const Tensor& failed, int64_t step) {
@@ -26,13 +36,10 @@ Tensor Noted(Lowering& l, const Tensor& info, const Tensor& failed, int64_t step
   return l.b.Select(here, Whole(l, step + 1), info);
 }
 
-struct Cholesky {
-  Tensor lower;
-  Tensor info;
-};
+// Cholesky --------------------------------------------------------------------------------------------------
 
-absl::StatusOr<Cholesky> CholeskyOf(Lowering& l, Tensor a) {
-  COTAN_ASSIGN_OR_RETURN(const int64_t n, RowsOf(l, a));
+absl::StatusOr<Cholesky> UnrolledCholesky(Lowering& l, Tensor a) {
+  COTAN_ASSIGN_OR_RETURN(const int64_t n, SquareRows(l, a));
   if (n == 0) return Cholesky{a, ZeroInfo(l, a)};
   const Tensor row = RowIndex(l, n);
   Tensor info = ZeroInfo(l, a);
@@ -49,17 +56,22 @@ absl::StatusOr<Cholesky> CholeskyOf(Lowering& l, Tensor a) {
 
 // (self, upper, check_errors) -> L, info
 absl::Status LowerCholesky(Lowering& l) {
-  COTAN_ASSIGN_OR_RETURN(const Cholesky cholesky, CholeskyOf(l, l.tensor(0)));
-  return l.ReturnAll({l.flag(1) ? Transposed(l, cholesky.lower) : cholesky.lower, cholesky.info});
+  const Tensor a = l.tensor(0);
+  const bool upper = l.flag(1);
+  COTAN_ASSIGN_OR_RETURN(const bool unrolled, IsUnrolled(l, a));
+  if (!unrolled) {
+    const Cholesky cholesky = linear_algebra_op::CholeskyOf(l, a, upper);
+    return l.ReturnAll({cholesky.factor, cholesky.info});
+  }
+  COTAN_ASSIGN_OR_RETURN(const Cholesky cholesky, UnrolledCholesky(l, upper ? Transposed(l, a) : a));
+  return l.ReturnAll({upper ? Transposed(l, cholesky.factor) : cholesky.factor, cholesky.info});
 }
 
-struct Triangle {
-  bool upper = false;
-  bool unit = false;  // the diagonal counts as ones
-};
+// Triangles -------------------------------------------------------------------------------------------------
 
 // Solves a x = b for a triangular a of n rows.
-Tensor SolveTriangle(Lowering& l, const Tensor& a, Tensor b, int64_t n, const Triangle& triangle) {
+Tensor UnrolledTriangle(Lowering& l, const Tensor& a, Tensor b, int64_t n, const Triangle& triangle) {
+  if (n == 0) return b;
   std::vector<Tensor> rows(static_cast<size_t>(n));
   for (int64_t k = 0; k < n; ++k) {
     const int64_t i = triangle.upper ? n - 1 - k : k;
@@ -74,13 +86,18 @@ Tensor SolveTriangle(Lowering& l, const Tensor& a, Tensor b, int64_t n, const Tr
   return l.b.Concat(rows, -2);
 }
 
+// Solves a x = b, or x a = b without `left`.
 absl::StatusOr<Tensor> SolvedTriangle(Lowering& l, const Tensor& a, const Tensor& b, const Triangle& triangle,
                                       bool left) {
-  COTAN_ASSIGN_OR_RETURN(const int64_t n, RowsOf(l, a));
-  if (n == 0) return b;
-  if (left) return SolveTriangle(l, a, b, n, triangle);
+  COTAN_ASSIGN_OR_RETURN(const bool unrolled, IsUnrolled(l, a));
+  if (!unrolled) {
+    const Tensor x = linear_algebra_op::SolveTriangle(l, a, left ? b : Transposed(l, b), triangle, /*transpose=*/!left);
+    return left ? x : Transposed(l, x);
+  }
+  COTAN_ASSIGN_OR_RETURN(const int64_t n, SquareRows(l, a));
+  if (left) return UnrolledTriangle(l, a, b, n, triangle);
   const Triangle other{!triangle.upper, triangle.unit};
-  return Transposed(l, SolveTriangle(l, Transposed(l, a), Transposed(l, b), n, other));
+  return Transposed(l, UnrolledTriangle(l, Transposed(l, a), Transposed(l, b), n, other));
 }
 
 // (self, B, upper, left, unitriangular)
@@ -114,39 +131,43 @@ absl::Status LowerCholeskySolve(Lowering& l) {
 
 // (self, upper)
 absl::Status LowerCholeskyInverse(Lowering& l) {
-  COTAN_ASSIGN_OR_RETURN(const int64_t n, RowsOf(l, l.tensor(0)));
-  const Tensor identity = Identity(l, l.tensor(0).dtype(), n, n);
-  COTAN_ASSIGN_OR_RETURN(const Tensor x, SolvedByCholesky(l, l.tensor(0), identity, l.flag(1)));
+  const Tensor a = l.tensor(0);
+  const Tensor identity = Identity(l, a.dtype(), RowsOf(a), RowsOf(a));
+  COTAN_ASSIGN_OR_RETURN(const Tensor x, SolvedByCholesky(l, a, identity, l.flag(1)));
   return l.Return(x);
 }
 
+// LU --------------------------------------------------------------------------------------------------------
+
 // Returns a with rows `i` and `p` swapped; p is [..., 1, 1], counted from 0.
-Tensor Swapped(Lowering& l, const Tensor& a, int64_t rows, int64_t i, const Tensor& p) {
-  const Tensor row = RowIndex(l, rows);
+Tensor Swapped(Lowering& l, const Tensor& a, int64_t i, const Tensor& p) {
+  const Tensor row = RowIndex(l, RowsOf(a));
   const Tensor is_other = l.b.Eq(row, p);
   const Tensor other = l.b.ReduceSum(l.b.Select(is_other, a, l.b.Full(Number(l, 0), a.dtype(), {})), {-2});
   return l.b.Select(l.b.Eq(row, Whole(l, i)), other, l.b.Select(is_other, Row(l, a, i), a));
 }
 
-struct Lu {
-  Tensor factors;              // L below the diagonal, U from it on
-  std::vector<Tensor> pivots;  // [..., 1, 1] each: row i was swapped with it, from 0
-  Tensor info;
-};
+// Returns `pivots`, [..., 1, 1] each and counted from 0, in LAPACK's form: i32 [..., K], counted from 1.
+Tensor PivotsOf(Lowering& l, const std::vector<Tensor>& pivots, SymIntVector batch) {
+  batch.emplace_back(static_cast<int64_t>(pivots.size()));
+  if (pivots.empty()) return l.b.Full(Whole(l, 0), DType::kInt32, batch);
+  return l.b.Cast(l.b.View(l.b.Concat(pivots, -2), batch) + Whole(l, 1), DType::kInt32);
+}
 
-absl::StatusOr<Lu> LuOf(Lowering& l, Tensor a) {
-  COTAN_ASSIGN_OR_RETURN(const int64_t n, RowsOf(l, a));
-  const Tensor row = RowIndex(l, n), column = ColumnIndex(l, n);
-  Lu lu{a, {}, ZeroInfo(l, a)};
-  for (int64_t k = 0; k < n; ++k) {
+absl::StatusOr<Lu> UnrolledLu(Lowering& l, Tensor a) {
+  COTAN_ASSIGN_OR_RETURN(const MatrixSizes sizes, ConstantSizes(l, a));
+  const Tensor row = RowIndex(l, sizes.rows), column = ColumnIndex(l, sizes.columns);
+  std::vector<Tensor> pivots;
+  Tensor info = ZeroInfo(l, a);
+  for (int64_t k = 0; k < std::min(sizes.rows, sizes.columns); ++k) {
     const Tensor size = l.b.Select(l.b.Ge(row, Whole(l, k)), l.b.Abs(Column(l, a, k)), Number(l, -1));
     const Tensor is_largest = l.b.Eq(size, l.b.ReduceMax(size, {-2}));
-    const Tensor places = l.b.Select(is_largest, row, Whole(l, n - 1));
-    lu.pivots.push_back(l.b.Reduce(serialization::FN_REDUCE_MIN, places, {-2}));
-    a = Swapped(l, a, n, k, lu.pivots.back());
+    const Tensor places = l.b.Select(is_largest, row, Whole(l, sizes.rows - 1));
+    pivots.push_back(l.b.Reduce(serialization::FN_REDUCE_MIN, places, {-2}));
+    a = Swapped(l, a, k, pivots.back());
     const Tensor pivot = Element(l, a, k, k);
     const Tensor singular = l.b.Eq(pivot, Number(l, 0));
-    lu.info = Noted(l, lu.info, singular, k);
+    info = Noted(l, info, singular, k);
     const Tensor below = Column(l, a, k);
     const Tensor factor = l.b.Select(singular, below, below / pivot);
     const Tensor rest = a - factor * Row(l, a, k);
@@ -154,88 +175,110 @@ absl::StatusOr<Lu> LuOf(Lowering& l, Tensor a) {
         l.b.Select(l.b.Gt(column, Whole(l, k)), rest, l.b.Select(l.b.Eq(column, Whole(l, k)), factor, a));
     a = l.b.Select(l.b.Gt(row, Whole(l, k)), changed, a);
   }
-  lu.factors = a;
-  return lu;
+  return Lu{a, PivotsOf(l, pivots, BatchOf(a)), info};
 }
 
-// Returns pivots in LAPACK's form: i32 [..., n], counted from 1.
-Tensor PivotsOf(Lowering& l, const Lu& lu, const SymIntVector& sizes) {
-  if (lu.pivots.empty()) return l.b.Full(Whole(l, 0), DType::kInt32, sizes);
-  return l.b.Cast(l.b.View(l.b.Concat(lu.pivots, -2), sizes) + Whole(l, 1), DType::kInt32);
+absl::StatusOr<Lu> LuOf(Lowering& l, const Tensor& a) {
+  COTAN_ASSIGN_OR_RETURN(const bool unrolled, IsUnrolled(l, a));
+  return unrolled ? UnrolledLu(l, a) : linear_algebra_op::LuOf(l, a);
 }
 
-// Returns an Lu from the results of an LU op; the inverse of PivotsOf().
-Lu FromPivots(Lowering& l, const Tensor& factors, const Tensor& pivots, int64_t n) {
-  Lu lu{factors, {}, Tensor()};
+// Swaps the rows of b as the pivots of a factored matrix of n rows say, or undoes that if `reverse`.
+Tensor Permuted(Lowering& l, const Tensor& pivots, Tensor b, int64_t n, bool reverse) {
   const Tensor from_zero = l.b.Cast(l.b.Unsqueeze(pivots, -1), DType::kInt64) - Whole(l, 1);
-  for (int64_t i = 0; i < n; ++i) lu.pivots.push_back(Row(l, from_zero, i));
-  return lu;
-}
-
-Tensor Permuted(Lowering& l, const Lu& lu, Tensor b, bool reverse) {
-  const auto n = static_cast<int64_t>(lu.pivots.size());
   for (int64_t k = 0; k < n; ++k) {
     const int64_t i = reverse ? n - 1 - k : k;
-    b = Swapped(l, b, n, i, lu.pivots[static_cast<size_t>(i)]);
+    b = Swapped(l, b, i, Row(l, from_zero, i));
   }
   return b;
 }
 
-// Solves a x = b, or a^T x = b if `transpose`.
-Tensor SolvedByLu(Lowering& l, const Lu& lu, const Tensor& b, bool transpose) {
-  const auto n = static_cast<int64_t>(lu.pivots.size());
+// Solves a x = b, or a^T x = b if `transpose`, for a matrix of n rows.
+Tensor UnrolledSolve(Lowering& l, const Tensor& lu, const Tensor& pivots, const Tensor& b, int64_t n, bool transpose) {
   if (n == 0) return b;
   if (!transpose) {
-    const Tensor y = SolveTriangle(l, lu.factors, Permuted(l, lu, b, false), n, {.upper = false, .unit = true});
-    return SolveTriangle(l, lu.factors, y, n, {.upper = true});
+    const Tensor y = UnrolledTriangle(l, lu, Permuted(l, pivots, b, n, false), n, {.upper = false, .unit = true});
+    return UnrolledTriangle(l, lu, y, n, {.upper = true});
   }
-  const Tensor factors = Transposed(l, lu.factors);
-  const Tensor y = SolveTriangle(l, factors, b, n, {.upper = false});
-  return Permuted(l, lu, SolveTriangle(l, factors, y, n, {.upper = true, .unit = true}), true);
+  const Tensor factors = Transposed(l, lu);
+  const Tensor y = UnrolledTriangle(l, factors, b, n, {.upper = false});
+  return Permuted(l, pivots, UnrolledTriangle(l, factors, y, n, {.upper = true, .unit = true}), n, true);
 }
 
-Tensor SolvedByLu(Lowering& l, const Lu& lu, const Tensor& b, bool left, bool transpose) {
-  if (left) return SolvedByLu(l, lu, b, transpose);
-  return Transposed(l, SolvedByLu(l, lu, Transposed(l, b), !transpose));
+// Solves a x = b, or x a = b without `left`, with a^T in place of a if `transpose`.
+absl::StatusOr<Tensor> SolvedByLu(Lowering& l, const Tensor& lu, const Tensor& pivots, const Tensor& b, bool left,
+                                  bool transpose) {
+  if (!left) {
+    COTAN_ASSIGN_OR_RETURN(const Tensor x, SolvedByLu(l, lu, pivots, Transposed(l, b), /*left=*/true, !transpose));
+    return Transposed(l, x);
+  }
+  COTAN_ASSIGN_OR_RETURN(const bool unrolled, IsUnrolled(l, lu));
+  if (!unrolled) return linear_algebra_op::SolveByLu(l, lu, pivots, b, transpose);
+  COTAN_ASSIGN_OR_RETURN(const int64_t n, SquareRows(l, lu));
+  return UnrolledSolve(l, lu, pivots, b, n, transpose);
 }
 
 // (A, pivot, check_errors) -> LU, pivots, info
 absl::Status LowerLuFactor(Lowering& l) {
   if (!l.flag(1)) return l.Unsupported("LU without pivots");
   COTAN_ASSIGN_OR_RETURN(const Lu lu, LuOf(l, l.tensor(0)));
-  return l.ReturnAll({lu.factors, PivotsOf(l, lu, l.result(1).sizes), lu.info});
+  return l.ReturnAll({lu.factors, lu.pivots, lu.info});
 }
 
 // (LU, pivots, B, left, adjoint)
 absl::Status LowerLuSolve(Lowering& l) {
-  COTAN_ASSIGN_OR_RETURN(const int64_t n, RowsOf(l, l.tensor(0)));
-  const Lu lu = FromPivots(l, l.tensor(0), l.tensor(1), n);
-  return l.Return(SolvedByLu(l, lu, l.tensor(2), l.flag(3), l.flag(4)));
+  COTAN_ASSIGN_OR_RETURN(const Tensor x, SolvedByLu(l, l.tensor(0), l.tensor(1), l.tensor(2), l.flag(3), l.flag(4)));
+  return l.Return(x);
 }
 
-// Returns P, L and U with a = P L U.
-std::vector<Tensor> Unpacked(Lowering& l, const Lu& lu) {
-  const auto n = static_cast<int64_t>(lu.pivots.size());
-  const DType dtype = lu.factors.dtype();
-  const Tensor row = RowIndex(l, n), column = ColumnIndex(l, n);
-  const Tensor below = l.b.Select(l.b.Gt(row, column), lu.factors, Identity(l, dtype, n, n));
-  const Tensor upper = l.b.Select(l.b.Le(row, column), lu.factors, Number(l, 0));
-  const Tensor identity = l.b.Expand(Identity(l, dtype, n, n), lu.factors.sizes());
-  return {Permuted(l, lu, identity, true), below, upper};
+// Returns P of a = P L U, [..., M, M]: the matrix that undoes the swaps.
+absl::StatusOr<Tensor> PermutationOf(Lowering& l, const Tensor& factors, const Tensor& pivots) {
+  const SymInt rows = RowsOf(factors);
+  const Tensor identity = Identity(l, factors.dtype(), rows, rows);
+  COTAN_ASSIGN_OR_RETURN(const bool unrolled, IsUnrolled(l, factors));
+  SymIntVector sizes = BatchOf(factors);
+  if (unrolled) {
+    sizes.insert(sizes.end(), {rows, rows});
+    COTAN_ASSIGN_OR_RETURN(const MatrixSizes constant, ConstantSizes(l, factors));
+    return Permuted(l, pivots, l.b.Expand(identity, sizes), std::min(constant.rows, constant.columns), true);
+  }
+  // The solve with an LU whose L and U are identities swaps rows alone. Rows without a pivot stay where they are.
+  const SymInt missing = rows + pivots.sizes().back() * SymInt(-1);
+  sizes.push_back(missing);
+  const Tensor others = l.b.Iota(static_cast<int>(sizes.size()) - 1, DType::kInt32, sizes) +
+                        l.b.Literal(pivots.sizes().back() + SymInt(1));
+  const Tensor all = missing == SymInt(0) ? pivots : l.b.Concat({pivots, others}, -1);
+  return linear_algebra_op::SolveByLu(l, identity, all, identity, /*transpose=*/true);
+}
+
+// Returns L, [..., M, K], and U, [..., K, N].
+std::pair<Tensor, Tensor> TrianglesOf(Lowering& l, const Tensor& factors, const SymInt& shorter) {
+  const Tensor left = l.b.Slice(factors, -1, 0, shorter, 1), right = l.b.Slice(factors, -2, 0, shorter, 1);
+  const Tensor is_below = l.b.Gt(RowIndex(l, RowsOf(left)), ColumnIndex(l, shorter));
+  const Tensor is_upper = l.b.Le(RowIndex(l, shorter), ColumnIndex(l, ColumnsOf(right)));
+  return {l.b.Select(is_below, left, Identity(l, left.dtype(), RowsOf(left), shorter)),
+          l.b.Select(is_upper, right, Number(l, 0))};
 }
 
 // (A, pivot) -> P, L, U
 absl::Status LowerLu(Lowering& l) {
   if (!l.flag(1)) return l.Unsupported("LU without pivots");
   COTAN_ASSIGN_OR_RETURN(const Lu lu, LuOf(l, l.tensor(0)));
-  return l.ReturnAll(Unpacked(l, lu));
+  COTAN_ASSIGN_OR_RETURN(const Tensor permutation, PermutationOf(l, lu.factors, lu.pivots));
+  const auto [lower, upper] = TrianglesOf(l, lu.factors, lu.pivots.sizes().back());
+  return l.ReturnAll({permutation, lower, upper});
 }
 
-// (LU_data, LU_pivots, unpack_data, unpack_pivots) -> P, L, U
+// (LU_data, LU_pivots, unpack_data, unpack_pivots) -> P, L, U; what is not unpacked has no elements.
 absl::Status LowerLuUnpack(Lowering& l) {
-  if (!l.flag(2) || !l.flag(3)) return l.Unsupported("unpacking a part");
-  COTAN_ASSIGN_OR_RETURN(const int64_t n, RowsOf(l, l.tensor(0)));
-  return l.ReturnAll(Unpacked(l, FromPivots(l, l.tensor(0), l.tensor(1), n)));
+  const Tensor factors = l.tensor(0), pivots = l.tensor(1);
+  const auto empty = [&](int k) { return l.b.Full(Number(l, 0), factors.dtype(), l.result(k).sizes); };
+  Tensor permutation = empty(0), lower = empty(1), upper = empty(2);
+  if (l.flag(3)) {
+    COTAN_ASSIGN_OR_RETURN(permutation, PermutationOf(l, factors, pivots));
+  }
+  if (l.flag(2)) std::tie(lower, upper) = TrianglesOf(l, factors, pivots.sizes().back());
+  return l.ReturnAll({permutation, lower, upper});
 }
 
 // (A, B, left, check_errors) -> result, LU, pivots, info
@@ -247,17 +290,18 @@ absl::Status LowerSolve(Lowering& l) {
   of_vectors.pop_back();
   const bool is_vector = b.rank() == 1 || b.sizes() == of_vectors;
   if (is_vector) b = l.b.Unsqueeze(b, -1);
-  const Tensor x = SolvedByLu(l, lu, b, l.flag(2) || is_vector, /*transpose=*/false);
-  return l.ReturnAll({is_vector ? l.b.Squeeze(x, {-1}) : x, lu.factors, PivotsOf(l, lu, l.result(2).sizes), lu.info});
+  COTAN_ASSIGN_OR_RETURN(const Tensor x,
+                         SolvedByLu(l, lu.factors, lu.pivots, b, /*left=*/l.flag(2) || is_vector, /*transpose=*/false));
+  return l.ReturnAll({is_vector ? l.b.Squeeze(x, {-1}) : x, lu.factors, lu.pivots, lu.info});
 }
 
 // (A, check_errors) -> inverse, info
 absl::Status LowerInverse(Lowering& l) {
   const Tensor a = l.tensor(0);
   COTAN_ASSIGN_OR_RETURN(const Lu lu, LuOf(l, a));
-  const auto n = static_cast<int64_t>(lu.pivots.size());
-  const Tensor identity = l.b.Expand(Identity(l, a.dtype(), n, n), a.sizes());
-  return l.ReturnAll({SolvedByLu(l, lu, identity, false), lu.info});
+  const Tensor identity = l.b.Expand(Identity(l, a.dtype(), RowsOf(a), RowsOf(a)), a.sizes());
+  COTAN_ASSIGN_OR_RETURN(const Tensor x, SolvedByLu(l, lu.factors, lu.pivots, identity, /*left=*/true, false));
+  return l.ReturnAll({x, lu.info});
 }
 
 // The diagonal of U, [..., n], and true if the number of swaps is odd, [...].
@@ -266,23 +310,20 @@ struct Diagonal {
   Tensor is_odd;
 };
 
-Diagonal DiagonalOf(Lowering& l, const Lu& lu, const Tensor& a) {
-  SymIntVector batch = a.sizes();
-  batch.resize(batch.size() - 2);
-  Tensor swaps = l.b.Full(Whole(l, 0), DType::kInt64, batch);
-  for (size_t i = 0; i < lu.pivots.size(); ++i) {
-    const Tensor moved = l.b.Ne(lu.pivots[i], Whole(l, static_cast<int64_t>(i)));
-    swaps = swaps + l.b.View(l.b.Cast(moved, DType::kInt64), batch);
-  }
-  const Tensor odd = l.b.Binary(serialization::FN_REMAINDER, swaps, Whole(l, 2));
-  return {l.b.Diagonal(lu.factors, 0, a.rank() - 2, a.rank() - 1), l.b.Eq(odd, Whole(l, 1))};
-}
-
-Tensor WithSign(Lowering& l, const Tensor& x, const Tensor& is_odd) { return l.b.Select(is_odd, -x, x); }
-
 Tensor ReduceLast(Lowering& l, serialization::ScalarFn fn, const Tensor& x) {
   return l.b.Squeeze(l.b.Reduce(fn, x, {-1}), {-1});
 }
+
+Diagonal DiagonalOf(Lowering& l, const Lu& lu) {
+  const Tensor own = l.b.Iota(0, DType::kInt64, {lu.pivots.sizes().back()}) + Whole(l, 1);
+  const Tensor moved = l.b.Ne(l.b.Cast(lu.pivots, DType::kInt64), own);
+  const Tensor swaps = ReduceLast(l, serialization::FN_REDUCE_SUM, l.b.Cast(moved, DType::kInt64));
+  const Tensor odd = l.b.Binary(serialization::FN_REMAINDER, swaps, Whole(l, 2));
+  const int rank = lu.factors.rank();
+  return {l.b.Diagonal(lu.factors, 0, rank - 2, rank - 1), l.b.Eq(odd, Whole(l, 1))};
+}
+
+Tensor WithSign(Lowering& l, const Tensor& x, const Tensor& is_odd) { return l.b.Select(is_odd, -x, x); }
 
 // For determinants LibTorch factors the transpose of a contiguous matrix, and its gradients rely on
 // this. All matrices that reach these rows are contiguous (aot/decompositions/linalg_ops.h).
@@ -291,32 +332,48 @@ absl::StatusOr<Lu> LuOfTransposed(Lowering& l, const Tensor& a) { return LuOf(l,
 // (A) -> result, LU, pivots
 absl::Status LowerDet(Lowering& l) {
   COTAN_ASSIGN_OR_RETURN(const Lu lu, LuOfTransposed(l, l.tensor(0)));
-  const Diagonal diagonal = DiagonalOf(l, lu, l.tensor(0));
+  const Diagonal diagonal = DiagonalOf(l, lu);
   const Tensor product = ReduceLast(l, serialization::FN_REDUCE_PROD, diagonal.elements);
-  return l.ReturnAll({WithSign(l, product, diagonal.is_odd), lu.factors, PivotsOf(l, lu, l.result(2).sizes)});
+  return l.ReturnAll({WithSign(l, product, diagonal.is_odd), lu.factors, lu.pivots});
 }
 
 // (A) -> sign, logabsdet, LU, pivots
 absl::Status LowerSlogdet(Lowering& l) {
   COTAN_ASSIGN_OR_RETURN(const Lu lu, LuOfTransposed(l, l.tensor(0)));
-  const Diagonal diagonal = DiagonalOf(l, lu, l.tensor(0));
+  const Diagonal diagonal = DiagonalOf(l, lu);
   const Tensor sign = ReduceLast(l, serialization::FN_REDUCE_PROD, l.b.Sign(diagonal.elements));
   const Tensor logarithm = ReduceLast(l, serialization::FN_REDUCE_SUM, l.b.Log(l.b.Abs(diagonal.elements)));
-  return l.ReturnAll({WithSign(l, sign, diagonal.is_odd), logarithm, lu.factors, PivotsOf(l, lu, l.result(3).sizes)});
+  return l.ReturnAll({WithSign(l, sign, diagonal.is_odd), logarithm, lu.factors, lu.pivots});
+}
+
+// QR --------------------------------------------------------------------------------------------------------
+
+// Q of a matrix without elements is the identity, R zeros, both of the sizes of the results.
+absl::Status ReturnEmptyQr(Lowering& l, const Tensor& a, bool full_matrices) {
+  const SymInt kept = full_matrices ? RowsOf(a) : SymInt(0);
+  const Tensor r = l.b.Full(Number(l, 0), a.dtype(), l.result(1).sizes);
+  return l.ReturnAll({l.b.Expand(Identity(l, a.dtype(), RowsOf(a), kept), l.result(0).sizes), r});
 }
 
 // (A, mode) -> Q, R
 absl::Status LowerQr(Lowering& l) {
   const Tensor a = l.tensor(0);
   const std::string mode = l.text(1);
-  if (IsComplex(a.dtype())) return l.Unsupported("complex matrices");
-  COTAN_ASSIGN_OR_RETURN(const int64_t rows, ConstantSize(l, a, -2));
-  COTAN_ASSIGN_OR_RETURN(const int64_t columns, ConstantSize(l, a, -1));
-  if (rows == 0 || columns == 0) return l.Unsupported("an empty matrix");
-  const int64_t kept = mode == "complete" ? rows : std::min(rows, columns);
-  const Qr qr = QrOf(l, a, {rows, columns}, kept);
-  if (mode == "r") return l.ReturnAll({l.b.Full(Number(l, 0), a.dtype(), l.result(0).sizes), qr.r});
-  return l.ReturnAll({qr.q, qr.r});
+  const bool full = mode == "complete";
+  COTAN_ASSIGN_OR_RETURN(const bool unrolled, IsUnrolled(l, a));
+  if (IsEmpty(a) && mode != "r") return ReturnEmptyQr(l, a, full);
+  Tensor q, r;
+  if (unrolled && !IsEmpty(a)) {
+    COTAN_ASSIGN_OR_RETURN(const MatrixSizes sizes, ConstantSizes(l, a));
+    const Qr qr = QrOf(l, a, sizes, full ? sizes.rows : std::min(sizes.rows, sizes.columns));
+    q = qr.q;
+    r = qr.r;
+  } else {
+    const linear_algebra_op::Qr qr = linear_algebra_op::QrOf(l, a, full);
+    q = qr.q;
+    r = qr.r;
+  }
+  return l.ReturnAll({mode == "r" ? l.b.Full(Number(l, 0), a.dtype(), l.result(0).sizes) : q, r});
 }
 
 constexpr OpRow NewRow(absl::string_view op, LowerFunction lower) { return {op, OpFamily::kComposite, lower}; }

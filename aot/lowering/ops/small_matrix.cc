@@ -6,13 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "base/status_macros.h"
-
 namespace cotan::aot {
 namespace {
 
-// Largest number of unrolled steps.
+// Largest number of unrolled rows and columns.
 constexpr int64_t kMaxRows = 32;
 
 // A reflection I - factor v v^T.
@@ -47,22 +44,26 @@ Reflection ReflectionOf(Lowering& l, const Tensor& column, int64_t rows, int64_t
 Tensor Number(Lowering& l, double value) { return l.b.Literal(value); }
 Tensor Whole(Lowering& l, int64_t value) { return l.b.Literal(SymInt(value)); }
 
-absl::StatusOr<int64_t> ConstantSize(Lowering& l, const Tensor& x, int64_t dim) {
-  const SymInt& size = x.sizes()[static_cast<size_t>(l.b.WrapDim(dim, x.rank()))];
-  if (!size.is_constant()) return l.Unsupported("a matrix of dynamic size");
-  if (size.constant() > kMaxRows) {
-    return l.Unsupported(
-        absl::StrCat("a matrix of ", size.constant(), " rows or columns; at most ", kMaxRows, " are decomposed"));
-  }
-  return size.constant();
+absl::StatusOr<bool> IsUnrolled(Lowering& l, const Tensor& a) {
+  if (IsComplex(a.dtype())) return l.Unsupported("complex matrices");
+  const auto is_small = [](const SymInt& size) { return size.is_constant() && size.constant() <= kMaxRows; };
+  return is_small(RowsOf(a)) && is_small(ColumnsOf(a));
 }
 
-absl::StatusOr<int64_t> RowsOf(Lowering& l, const Tensor& a) {
-  if (IsComplex(a.dtype())) return l.Unsupported("complex matrices");
-  COTAN_ASSIGN_OR_RETURN(const int64_t rows, ConstantSize(l, a, -2));
-  COTAN_ASSIGN_OR_RETURN(const int64_t columns, ConstantSize(l, a, -1));
-  if (rows != columns) return l.Unsupported("a matrix that is not square");
-  return rows;
+absl::StatusOr<MatrixSizes> ConstantSizes(Lowering& l, const Tensor& a) {
+  if (!RowsOf(a).is_constant() || !ColumnsOf(a).is_constant()) return l.Unsupported("a matrix of dynamic size");
+  return MatrixSizes{RowsOf(a).constant(), ColumnsOf(a).constant()};
+}
+
+const SymInt& RowsOf(const Tensor& a) { return a.sizes()[a.sizes().size() - 2]; }
+const SymInt& ColumnsOf(const Tensor& a) { return a.sizes().back(); }
+
+bool IsEmpty(const Tensor& a) { return RowsOf(a) == SymInt(0) || ColumnsOf(a) == SymInt(0); }
+
+SymIntVector BatchOf(const Tensor& a) {
+  SymIntVector batch = a.sizes();
+  batch.resize(batch.size() - 2);
+  return batch;
 }
 
 Tensor Row(Lowering& l, const Tensor& a, int64_t i) { return l.b.Slice(a, -2, SymInt(i), SymInt(i + 1), 1); }
@@ -70,10 +71,10 @@ Tensor Column(Lowering& l, const Tensor& a, int64_t i) { return l.b.Slice(a, -1,
 Tensor Element(Lowering& l, const Tensor& a, int64_t i, int64_t j) { return Column(l, Row(l, a, i), j); }
 Tensor Transposed(Lowering& l, const Tensor& a) { return l.b.Transpose(a, -2, -1); }
 
-Tensor RowIndex(Lowering& l, int64_t rows) { return l.b.Iota(0, DType::kInt64, {SymInt(rows), SymInt(1)}); }
-Tensor ColumnIndex(Lowering& l, int64_t columns) { return l.b.Iota(1, DType::kInt64, {SymInt(1), SymInt(columns)}); }
+Tensor RowIndex(Lowering& l, const SymInt& rows) { return l.b.Iota(0, DType::kInt64, {rows, SymInt(1)}); }
+Tensor ColumnIndex(Lowering& l, const SymInt& columns) { return l.b.Iota(1, DType::kInt64, {SymInt(1), columns}); }
 
-Tensor Identity(Lowering& l, DType dtype, int64_t rows, int64_t columns) {
+Tensor Identity(Lowering& l, DType dtype, const SymInt& rows, const SymInt& columns) {
   return l.b.Cast(l.b.Eq(RowIndex(l, rows), ColumnIndex(l, columns)), dtype);
 }
 

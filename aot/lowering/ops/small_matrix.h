@@ -15,13 +15,30 @@ namespace cotan::aot {
 Tensor Number(Lowering& l, double value);
 Tensor Whole(Lowering& l, int64_t value);
 
-// Returns the size of a dimension.
-// Unimplemented: it is dynamic, or above 32, the largest number of unrolled steps.
-absl::StatusOr<int64_t> ConstantSize(Lowering& l, const Tensor& x, int64_t dim);
+// Sizes of a matrix without its batch.
+struct MatrixSizes {
+  int64_t rows = 0;
+  int64_t columns = 0;
+};
 
-// Returns the number of rows of a square real matrix.
-// Unimplemented: it is complex or not square; see ConstantSize().
-absl::StatusOr<int64_t> RowsOf(Lowering& l, const Tensor& a);
+// Returns true if decompositions of a matrix and solves with it are unrolled: it has at most 32 rows and columns.
+// Expressions run on every device. Matrices of more or of dynamic size go to an op of the runtime, which CPUs have
+// (linear_algebra_op.h).
+// Unimplemented: the matrix is complex.
+absl::StatusOr<bool> IsUnrolled(Lowering& l, const Tensor& a);
+
+// Returns the sizes of a matrix. Unimplemented: they are dynamic.
+absl::StatusOr<MatrixSizes> ConstantSizes(Lowering& l, const Tensor& a);
+
+// Returns the number of rows or columns.
+const SymInt& RowsOf(const Tensor& a);
+const SymInt& ColumnsOf(const Tensor& a);
+
+// Returns true if the matrix certainly has no elements.
+bool IsEmpty(const Tensor& a);
+
+// Returns the sizes of the batch: all but the last two.
+SymIntVector BatchOf(const Tensor& a);
 
 // Return parts of a matrix, with both dimensions.
 Tensor Row(Lowering& l, const Tensor& a, int64_t i);
@@ -30,16 +47,10 @@ Tensor Element(Lowering& l, const Tensor& a, int64_t i, int64_t j);
 Tensor Transposed(Lowering& l, const Tensor& a);
 
 // Return the index of each row as [rows, 1], and of each column as [1, columns].
-Tensor RowIndex(Lowering& l, int64_t rows);
-Tensor ColumnIndex(Lowering& l, int64_t columns);
+Tensor RowIndex(Lowering& l, const SymInt& rows);
+Tensor ColumnIndex(Lowering& l, const SymInt& columns);
 
-Tensor Identity(Lowering& l, DType dtype, int64_t rows, int64_t columns);
-
-// Sizes of a matrix without its batch.
-struct MatrixSizes {
-  int64_t rows = 0;
-  int64_t columns = 0;
-};
+Tensor Identity(Lowering& l, DType dtype, const SymInt& rows, const SymInt& columns);
 
 // a = q r, by Householder's reflections with LAPACK's choice of signs.
 struct Qr {
