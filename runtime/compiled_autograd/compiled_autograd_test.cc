@@ -2,6 +2,10 @@
 
 #include "runtime/compiled_autograd/compiled_autograd.h"
 
+#include <memory>
+#include <thread>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/testing/loaded_function.h"
@@ -95,6 +99,42 @@ TEST_F(CompiledAutogradTest, BackwardsOutsideOfTheScopeAreWalked) {
   EXPECT_THAT(Values(x.grad()), ElementsAre(18, 24));
   EXPECT_EQ(CompiledAutograd::Stats().captures, 1);
   EXPECT_EQ(CompiledAutograd::Stats().backwards, 1);
+}
+
+// Runs backwards of a session on this thread and returns the gradients. ThreadSanitizer runs these tests as well
+// (testing/sanitize).
+std::vector<float> GradientsOf(const std::shared_ptr<const Program>& program, float first) {
+  std::vector<float> gradients;
+  Session session = *Session::Create(program, {.kernels = &testing::TestKernels(), .threads = 1});
+  Function function = *Function::Create(session, "f");
+  CompiledAutograd scope;
+  for (int round = 0; round < 8; ++round) {
+    const Variable x = Leaf({first, static_cast<float>(round)});
+    std::vector<FunctionResult> results = *function.Call({x});
+    if (round % 2 == 1) results = *function.Call({At(results, 0)});
+    EXPECT_TRUE(autograd::Backward({At(results, 0)}, {testing::Vector({1, 10})}, session.ops()).ok());
+    const std::vector<float> values = Values(x.grad());
+    gradients.insert(gradients.end(), values.begin(), values.end());
+  }
+  EXPECT_EQ(CompiledAutograd::Stats().captures, 2);
+  EXPECT_EQ(CompiledAutograd::Stats().hits, 6);
+  EXPECT_TRUE(scope.Close().ok());
+  EXPECT_TRUE(CompiledAutograd::Reset().ok());
+  return gradients;
+}
+
+TEST_F(CompiledAutogradTest, ThreadsCaptureTheBackwardsOfOneProgramEachOnItsOwn) {
+  constexpr size_t kThreads = 4;
+  const std::shared_ptr<const Program> program = Square().Load();
+  std::vector<std::vector<float>> alone(kThreads), together(kThreads);
+  for (size_t t = 0; t < kThreads; ++t) alone[t] = GradientsOf(program, static_cast<float>(t));
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] { together[t] = GradientsOf(program, static_cast<float>(t)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(together, alone);
+  EXPECT_NE(alone[1], alone[2]);
 }
 
 TEST_F(CompiledAutogradTest, ScopesCloseFromTheInside) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "runtime/execution/running_handler.h"
 #include "runtime/tensor/tensor.h"
 
 namespace cotan {
@@ -17,11 +18,13 @@ using serialization::Effect;
 
 class EffectKernel final : public Kernel {
  public:
-  EffectKernel(const Effect& effect, EffectHandler handler, Device& device, StridedLayout layout, Tensor value)
+  EffectKernel(const Effect& effect, EffectHandler handler, const EffectHandlers* handlers, Device& device,
+               StridedLayout layout, Tensor value)
       : kind_(KindOf(effect)),
         name_(effect.name()),
         message_(effect.message()),
         handler_(std::move(handler)),
+        handlers_(handlers),
         device_(device),
         layout_(std::move(layout)),
         value_(std::move(value)) {
@@ -40,16 +43,21 @@ class EffectKernel final : public Kernel {
     }
     CopyStrided(from, layout_, value_.address(), value_.layout(), ByteSize(value_.dtype()));
     if (kind_ == EffectKind::kAssert) return RunAssertion();
-    return handler_({kind_, name_, message_, value_});
+    return Handle();
   }
 
  private:
+  absl::Status Handle() {
+    const RunningHandler running(handlers_);
+    return handler_({kind_, name_, message_, value_});
+  }
+
   absl::Status RunAssertion() {
     const bool* const holds = value_.data<bool>();
     int64_t failed = 0;
     while (failed < value_.num_elements() && holds[failed]) ++failed;
     if (failed == value_.num_elements()) return absl::OkStatus();
-    if (handler_ != nullptr) return handler_({kind_, name_, message_, value_});
+    if (handler_ != nullptr) return Handle();
     return absl::InvalidArgumentError(absl::StrCat("assertion '", name_, "' failed", message_.empty() ? "" : ": ",
                                                    message_, " (element ", failed, " of ", value_.ToString(),
                                                    " is false)"));
@@ -58,7 +66,8 @@ class EffectKernel final : public Kernel {
   const EffectKind kind_;
   const std::string name_;
   const std::string message_;
-  const EffectHandler handler_;  // null: a failed assertion is an error
+  const EffectHandler handler_;           // null: a failed assertion is an error
+  const EffectHandlers* const handlers_;  // of which it is one
   Device& device_;
   const StridedLayout layout_;  // on the device
   const Tensor value_;          // on the host
@@ -81,8 +90,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> PrepareEffect(const Effect& effect, cons
                                                       "': set a handler in SessionOptions.effects"));
   }
   COTAN_ASSIGN_OR_RETURN(Tensor host, Tensor::Empty(value.dtype, value.layout.sizes));
-  return std::make_unique<EffectKernel>(effect, handler == nullptr ? EffectHandler() : *handler, device, value.layout,
-                                        std::move(host));
+  return std::make_unique<EffectKernel>(effect, handler == nullptr ? EffectHandler() : *handler, handlers, device,
+                                        value.layout, std::move(host));
 }
 
 }  // namespace cotan

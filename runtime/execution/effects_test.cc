@@ -162,6 +162,45 @@ TEST(EffectHandlersTest, AHandlerThatFailsEndsTheCallAndLeavesStatesAsTheyWere) 
   EXPECT_THAT(*session.State("s")->ToVector<float>(), ElementsAre(1, 2));
 }
 
+// A handler that calls its own session would overwrite the memory of the steps that run.
+TEST(EffectHandlersTest, AHandlerMayReadItsSessionButNotChangeIt) {
+  const std::string path = ::testing::TempDir() + "/handler.safetensors";
+  Session* session = nullptr;
+  std::vector<absl::Status> refused;
+  SessionOptions options{.kernels = &TestKernels(), .threads = 1, .max_plans = 1};
+  options.effects.Set(EffectKind::kPrint, [&](const EffectEvent&) -> absl::Status {
+    EXPECT_THAT(*session->State("s")->ToVector<float>(), ElementsAre(1, 2)) << "as before the call";
+    EXPECT_TRUE(session->SaveCheckpoint(path).ok());
+    refused = {session->Run("run", {Bools(true, true)}).status(),
+               session->SetState("s", *Tensor::From<float>({0, 0}, {2})), session->LoadCheckpoint(path)};
+    return absl::OkStatus();
+  });
+  Session own = *Session::Create(DoublesState(Effect::PRINT).Load(), options);
+  session = &own;
+  ASSERT_TRUE(own.Run("run", {Bools(true, true)}).ok());
+  ASSERT_EQ(refused.size(), 3u);
+  for (const absl::Status& status : refused) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("a method of this session has called it"));
+  }
+  EXPECT_THAT(*own.State("s")->ToVector<float>(), ElementsAre(2, 4));
+  EXPECT_TRUE(own.SetState("s", *Tensor::From<float>({1, 2}, {2})).ok()) << "after the call";
+  EXPECT_TRUE(own.Run("run", {Bools(true, true)}).ok());
+}
+
+TEST(EffectHandlersTest, AHandlerMayCallAnotherSession) {
+  const std::shared_ptr<const Program> program = DoublesState(Effect::PRINT).Load();
+  SessionOptions options{.kernels = &TestKernels(), .threads = 1};
+  options.effects.Set(EffectKind::kPrint, Nothing());
+  Session other = *Session::Create(program, options);
+  options.effects.Set(EffectKind::kPrint,
+                      [&](const EffectEvent&) { return other.Run("run", {Bools(true, true)}).status(); });
+  Session session = *Session::Create(program, options);
+  for (int call = 0; call < 2; ++call) ASSERT_TRUE(session.Run("run", {Bools(true, true)}).ok());
+  EXPECT_THAT(*session.State("s")->ToVector<float>(), ElementsAre(4, 8));
+  EXPECT_THAT(*other.State("s")->ToVector<float>(), ElementsAre(4, 8));
+}
+
 TEST(EffectHandlersTest, OperandsThatDoNotFitTheKindAreRefused) {
   for (const auto& [kind, message] : {std::make_pair(Effect::ASSERT, "the condition is f32[2], expected bool[2]"),
                                       std::make_pair(Effect::METRIC, "the metric is f32[2], expected one number")}) {

@@ -27,6 +27,7 @@
 #include "runtime/session/session.h"
 #include "runtime/session/session_access.h"
 #include "runtime/testing/program_builder.h"
+#include "runtime/testing/session_states.h"
 
 namespace cotan {
 namespace {
@@ -35,6 +36,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::LinearRegression;
 using testing::ProgramBuilder;
+using testing::StateBytes;
 using testing::TestKernels;
 
 std::string TestPath(absl::string_view name) { return absl::StrCat(::testing::TempDir(), "/", name); }
@@ -48,16 +50,6 @@ void Train(Session& session, int steps) {
     const absl::Status status = session.Run("train_step", {input, target}).status();
     ASSERT_TRUE(status.ok()) << status;
   }
-}
-
-// Returns the concatenated bytes of all states.
-std::string Bytes(const Session& session) {
-  std::string bytes;
-  for (const auto& state : session.program().artifact().states()) {
-    const Tensor tensor = *session.State(state.name());
-    bytes.append(static_cast<const char*>(tensor.address()), tensor.storage()->bytes());
-  }
-  return bytes;
 }
 
 // Returns the path of an empty folder.
@@ -103,7 +95,7 @@ TEST(CheckpointTest, ResumingEqualsNeverStopping) {
     Session resumed = NewSession();
     if (!resumed.LoadCheckpoint(path).ok()) ::_exit(1);
     Train(resumed, 4);
-    const std::string bytes = Bytes(resumed);
+    const std::string bytes = StateBytes(resumed);
     const bool written = ::write(ends[1], bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
     ::_exit(written ? 0 : 1);
   }
@@ -115,7 +107,7 @@ TEST(CheckpointTest, ResumingEqualsNeverStopping) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_EQ(status, 0);
   resumed.resize(static_cast<size_t>(size));
-  EXPECT_EQ(resumed, Bytes(whole));
+  EXPECT_EQ(resumed, StateBytes(whole));
 }
 
 TEST(CheckpointTest, AdditionsAreStoredAndIgnored) {
@@ -167,14 +159,14 @@ TEST(CheckpointTest, ACheckpointOfAnotherModelListsTheDifferences) {
   ASSERT_TRUE(from.SaveCheckpoint(path).ok());
 
   Session session = NewSession();
-  const std::string before = Bytes(session);
+  const std::string before = StateBytes(session);
   const absl::Status status = session.LoadCheckpoint(path);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr(path));
   EXPECT_THAT(std::string(status.message()), HasSubstr("missing: bias, optimizer.weight.momentum, step"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("unexpected: gamma"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("of another type: weight (f32[4], expected f32[2,3])"));
-  EXPECT_EQ(Bytes(session), before);
+  EXPECT_EQ(StateBytes(session), before);
 }
 
 TEST(CheckpointTest, DamagedFilesChangeNothing) {
@@ -184,7 +176,7 @@ TEST(CheckpointTest, DamagedFilesChangeNothing) {
   ASSERT_TRUE(session.SaveCheckpoint(path).ok());
   const std::string whole = ReadAll(path);
   Train(session, 1);
-  const std::string before = Bytes(session);
+  const std::string before = StateBytes(session);
   for (size_t size = 0; size < whole.size(); ++size) {
     WriteAll(path, absl::string_view(whole).substr(0, size));
     ASSERT_FALSE(session.LoadCheckpoint(path).ok()) << size;
@@ -195,13 +187,13 @@ TEST(CheckpointTest, DamagedFilesChangeNothing) {
     flipped[i] = static_cast<char>(flipped[i] ^ 0x20);
     WriteAll(path, flipped);
     Session victim = NewSession();
-    const std::string initial = Bytes(victim);
+    const std::string initial = StateBytes(victim);
     if (victim.LoadCheckpoint(path).ok()) continue;
     ++refused;
-    ASSERT_EQ(Bytes(victim), initial) << i;
+    ASSERT_EQ(StateBytes(victim), initial) << i;
   }
   EXPECT_GT(refused, static_cast<int>(whole.size()) * 9 / 10);
-  EXPECT_EQ(Bytes(session), before);
+  EXPECT_EQ(StateBytes(session), before);
   WriteAll(path, whole);
   EXPECT_TRUE(session.LoadCheckpoint(path).ok());
 }
@@ -284,7 +276,7 @@ TEST(CheckpointTest, ACrashAtAnyByteLeavesTheOldOrTheNewFileWhole) {
     } else {
       Session loaded = NewSession();
       ASSERT_TRUE(loaded.LoadCheckpoint(path).ok()) << crash_at;
-      ASSERT_EQ(Bytes(loaded), Bytes(session));
+      ASSERT_EQ(StateBytes(loaded), StateBytes(session));
       WriteAll(path, old_file);
     }
   }
@@ -307,7 +299,7 @@ class StatesBySteps {
   bool Contains(const std::string& bytes) {
     while (!seen_.contains(bytes)) {
       if (seen_.size() > 10000) return false;
-      seen_.insert(Bytes(session_));
+      seen_.insert(StateBytes(session_));
       Train(session_, 1);
     }
     return true;
@@ -343,7 +335,7 @@ TEST(CheckpointTest, AKilledProcessLeavesTheOldOrTheNewFileWhole) {
     Session loaded = NewSession();
     const absl::Status read = loaded.LoadCheckpoint(path);
     ASSERT_TRUE(read.ok()) << read;
-    ASSERT_TRUE(states.Contains(Bytes(loaded))) << "kill " << trial;
+    ASSERT_TRUE(states.Contains(StateBytes(loaded))) << "kill " << trial;
   }
   ASSERT_TRUE(session.SaveCheckpoint(path).ok());
   EXPECT_THAT(Entries(folder), ElementsAre("killed.safetensors"));

@@ -10,6 +10,7 @@
 #include "base/overlap.h"
 #include "base/status_macros.h"
 #include "runtime/execution/arguments.h"
+#include "runtime/execution/running_handler.h"
 
 namespace cotan {
 namespace {
@@ -41,6 +42,7 @@ MethodPlans::MethodPlans(SessionCore& core, int method, int num_saved, ScheduleO
 }
 
 absl::StatusOr<Executable*> MethodPlans::Prepare(absl::Span<const Tensor* const> arguments, const DimVector* known) {
+  COTAN_RETURN_IF_ERROR(RunningHandler::CheckNone(core_.target().effects, "run a method"));
   Executable* executable = last();
   const bool same =
       executable != nullptr && (known == nullptr || executable->plan().symbols == *known) &&

@@ -16,6 +16,7 @@
 #include "runtime/autograd/tensor_ops.h"
 #include "runtime/execution/arguments.h"
 #include "runtime/execution/physical_cores.h"
+#include "runtime/execution/running_handler.h"
 #include "runtime/session/checkpoint.h"
 #include "runtime/session/memory_overlap.h"
 #include "runtime/session/method_plans.h"
@@ -77,6 +78,10 @@ class Session::Impl {
   absl::StatusOr<const Plan*> LastPlan(MethodHandle method) const;
   absl::StatusOr<int> FindHyperparameter(absl::string_view name, int group) const;
   absl::StatusOr<int> FindRng() const;
+  // FailedPrecondition: an effect handler of this session runs, which may not `action`.
+  absl::Status CheckNoHandlerRuns(absl::string_view action) const {
+    return RunningHandler::CheckNone(core_->target().effects, action);
+  }
 
  private:
   // The values that a forward saves for its backward.
@@ -411,6 +416,7 @@ absl::StatusOr<Tensor> Session::State(absl::string_view name) const {
 }
 
 absl::Status Session::SetState(absl::string_view name, const Tensor& value) {
+  COTAN_RETURN_IF_ERROR(impl_->CheckNoHandlerRuns("set a state"));
   COTAN_ASSIGN_OR_RETURN(const int state, program().FindState(name));
   return impl_->core()->states().Write(state, value);
 }
@@ -422,6 +428,7 @@ absl::StatusOr<double> Session::Hyperparameter(absl::string_view name, int group
 }
 
 absl::Status Session::SetHyperparameter(absl::string_view name, double value, int group) {
+  COTAN_RETURN_IF_ERROR(impl_->CheckNoHandlerRuns("set a hyperparameter"));
   COTAN_ASSIGN_OR_RETURN(const int state, impl_->FindHyperparameter(name, group));
   COTAN_ASSIGN_OR_RETURN(Tensor tensor, impl_->core()->states().Read(state));
   COTAN_ASSIGN_OR_RETURN(const std::string bytes, EncodeScalar(value, tensor.dtype()));
@@ -441,6 +448,7 @@ absl::StatusOr<RngState> Session::Rng() const {
 }
 
 absl::Status Session::SetRng(RngState rng) {
+  COTAN_RETURN_IF_ERROR(impl_->CheckNoHandlerRuns("set the random generator"));
   COTAN_ASSIGN_OR_RETURN(const int state, impl_->FindRng());
   COTAN_ASSIGN_OR_RETURN(const Tensor value, Tensor::From<int64_t>({rng.seed, rng.offset}, {2}));
   return impl_->core()->states().Write(state, value);
@@ -451,6 +459,7 @@ absl::Status Session::SaveCheckpoint(const std::string& path) const {
 }
 
 absl::Status Session::LoadCheckpoint(const std::string& path) {
+  COTAN_RETURN_IF_ERROR(impl_->CheckNoHandlerRuns("load a checkpoint"));
   return cotan::LoadCheckpoint(path, impl_->core()->states());
 }
 

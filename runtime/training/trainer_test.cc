@@ -2,9 +2,11 @@
 
 #include "runtime/training/trainer.h"
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -134,6 +136,34 @@ void ExpectEqualAfterResume(const TrainerOptions& base, int64_t interrupted_afte
   EXPECT_EQ(trainer.step(), interrupted_after);
   ASSERT_TRUE(trainer.Run({}).ok());
   EXPECT_EQ(ReadAll(options.checkpoint), ReadAll(TestPath("whole.safetensors")));
+}
+
+// ThreadSanitizer runs this test as well (testing/sanitize).
+TEST(TrainerTest, AnotherThreadStopsARun) {
+  TrainerOptions options = Options();
+  options.checkpoint = TestPath("stopped.safetensors");
+  options.epochs = 100000;
+  Session session = NewSession();
+  std::atomic<bool> stop = false;
+  std::atomic<int64_t> steps = 0;
+  std::thread stopper([&] {
+    while (steps < 5) std::this_thread::yield();
+    stop = true;
+  });
+  Trainer trainer = NewTrainer(session, options);
+  const absl::Status status = trainer.Run({.on_step =
+                                               [&](const StepReport& report) {
+                                                 steps = report.step;
+                                                 return absl::OkStatus();
+                                               },
+                                           .should_stop = [&] { return stop.load(); }});
+  stopper.join();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_FALSE(trainer.done());
+  Session resumed = NewSession();
+  Trainer next = NewTrainer(resumed, options);
+  ASSERT_TRUE(next.Resume(options.checkpoint).ok());
+  EXPECT_EQ(next.step(), trainer.step());
 }
 
 TEST(TrainerTest, ResumedRunsHaveTheBitsOfUninterruptedOnes) {

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "aot/compile.h"
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/session.h"
+#include "runtime/testing/session_states.h"
 #include "testing/e2e/compiled_trainer.h"
 
 namespace cotan::testing {
@@ -66,21 +66,12 @@ absl::StatusOr<Session> Trainer(int64_t ignore_index) {
   return SessionOf(aot::CompileModule([] { return std::make_shared<Classifier>(); }, {kIds}, options));
 }
 
-std::map<std::string, std::string> StatesOf(const Session& session) {
-  std::map<std::string, std::string> states;
-  for (const auto& state : session.program().artifact().states()) {
-    const Tensor value = *session.State(state.name());
-    states[state.name()] = std::string(static_cast<const char*>(value.address()), value.storage()->bytes());
-  }
-  return states;
-}
-
 // Returns the error of a step that must be rejected and change nothing.
 std::string Refusal(Session& session, const torch::Tensor& ids, const torch::Tensor& classes) {
-  const auto before = StatesOf(session);
+  const auto before = StateBytes(session);
   const absl::Status status = Call(session, "train_step", {ids, classes}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(StatesOf(session) == before);
+  EXPECT_TRUE(StateBytes(session) == before);
   return std::string(status.message());
 }
 

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <memory>
 #include <random>
@@ -23,9 +22,12 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/session.h"
+#include "runtime/testing/session_states.h"
 
 namespace cotan {
 namespace {
+
+using testing::StateBytes;
 
 constexpr int64_t kPixels = int64_t{28} * 28;
 constexpr int64_t kMaxBatch = 64;
@@ -74,16 +76,6 @@ void Train(Session& session, int64_t step) {
   ASSERT_TRUE(results.ok()) << results.status();
 }
 
-std::vector<std::string> StatesOf(const Session& session) {
-  std::vector<std::string> states;
-  for (const auto& state : session.program().artifact().states()) {
-    if (!state.persistent()) continue;
-    const Tensor value = *session.State(state.name());
-    states.emplace_back(static_cast<const char*>(value.address()), value.storage()->bytes());
-  }
-  return states;
-}
-
 TEST(SoakTest, MemoryStaysFlatAndInterruptionsChangeNoBit) {
   std::mt19937_64 random(testing::TestSeed());
   const std::string path = ::testing::TempDir() + "/soak.safetensors";
@@ -108,11 +100,11 @@ TEST(SoakTest, MemoryStaysFlatAndInterruptionsChangeNoBit) {
       }
     }
     if (step % 100 != 99) continue;
-    ASSERT_EQ(StatesOf(session), StatesOf(uninterrupted)) << "step " << step;
+    ASSERT_EQ(StateBytes(session), StateBytes(uninterrupted)) << "step " << step;
     if (step == 199) memory = ResidentBytes();
     if (step > 199) ASSERT_LE(ResidentBytes(), memory + kMemorySlack) << "step " << step;
   }
-  EXPECT_EQ(StatesOf(session), StatesOf(uninterrupted));
+  EXPECT_EQ(StateBytes(session), StateBytes(uninterrupted));
   EXPECT_GT(step, 200) << "too few steps to see a leak";
   EXPECT_GT(restarts, 0);
   std::printf("%d steps, %d evaluations, %d checkpoints, %d restarts, %.1f MiB after 200 steps, %.1f MiB at the end\n",

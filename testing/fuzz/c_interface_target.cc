@@ -11,6 +11,7 @@
 
 #include "capi/test_handles.h"
 #include "include/cotan.h"
+#include "testing/fuzz/choices.h"
 #include "testing/fuzz/fuzz_target.h"
 #include "testing/fuzz/wire_mutator.h"
 
@@ -25,27 +26,17 @@ using capi::TensorHandle;
 constexpr std::array<const char*, 10> kNames = {"train_step", "eval", "forward", "backward", "weight",
                                                 "bias",       "lr",   "",        "?",        nullptr};
 
-// Takes choices from the input; 0 after its end.
-class Choices {
+// Choices of arguments.
+class ArgumentChoices : public Choices {
  public:
-  explicit Choices(absl::string_view input) : input_(input) {}
+  using Choices::Choices;
 
-  bool done() const { return input_.empty(); }
-  uint8_t Next() {
-    if (input_.empty()) return 0;
-    const auto byte = static_cast<uint8_t>(input_[0]);
-    input_.remove_prefix(1);
-    return byte;
-  }
   int64_t Number() {
     constexpr int64_t kLimits[] = {-1, INT64_MIN, INT64_MAX, INT64_MAX / 2, int64_t{1} << 48, 100};
     const uint8_t byte = Next();
     return byte < 250 ? byte % 8 : kLimits[byte - 250];
   }
-  const char* Name() { return kNames[Next() % kNames.size()]; }
-
- private:
-  absl::string_view input_;
+  const char* Name() { return kNames[Below(kNames.size())]; }
 };
 
 // The handles of one sequence. At most eight of a kind live at a time.
@@ -254,7 +245,7 @@ class Caller {
     cotan_program_free(program);
   }
 
-  Choices choices_;
+  ArgumentChoices choices_;
   std::array<char, 256> memory_{};
   int succeeded_ = 0;
   ProgramHandle program_;

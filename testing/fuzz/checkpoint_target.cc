@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <map>
 #include <random>
 #include <string>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "runtime/session.h"
 #include "runtime/testing/program_builder.h"
+#include "runtime/testing/session_states.h"
 #include "runtime/testing/test_kernels.h"
 #include "runtime/training/training_checkpoint.h"
 #include "testing/fuzz/fuzz_target.h"
@@ -35,17 +35,6 @@ Session NewSession() {
   return *Session::Create(LinearRegression().Load(), {.kernels = &TestKernels(), .device = nullptr, .threads = 1});
 }
 
-// Returns the bytes of all states by name.
-std::map<std::string, std::string> StatesOf(const Session& session) {
-  std::map<std::string, std::string> states;
-  for (const auto& state : session.program().artifact().states()) {
-    const absl::StatusOr<Tensor> value = session.State(state.name());
-    Require(value.ok(), value.status().ToString());
-    states[state.name()] = std::string(static_cast<const char*>(value->address()), value->storage()->bytes());
-  }
-  return states;
-}
-
 }  // namespace
 
 bool RunInput(absl::string_view input) {
@@ -53,15 +42,15 @@ bool RunInput(absl::string_view input) {
   const std::string path = PathOf("checkpoint.safetensors"), copy = PathOf("copy.safetensors");
   std::ofstream(path, std::ios::binary) << input;
   (void)training::ReadTrainingCheckpoint(path).ok();  // accepted or refused
-  const std::map<std::string, std::string> before = StatesOf(session);
+  const std::string before = StateBytes(session);
   if (const absl::Status status = session.LoadCheckpoint(path); !status.ok()) {
-    Require(StatesOf(session) == before, "a refused checkpoint changes no state");
+    Require(StateBytes(session) == before, "a refused checkpoint changes no state");
     return false;
   }
   Require(session.SaveCheckpoint(copy).ok(), "loaded states can be saved");
-  const std::map<std::string, std::string> loaded = StatesOf(session);
+  const std::string loaded = StateBytes(session);
   Require(session.LoadCheckpoint(copy).ok(), "saved states can be loaded");
-  Require(StatesOf(session) == loaded, "saved states are loaded");
+  Require(StateBytes(session) == loaded, "saved states are loaded");
   return true;
 }
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fuzz targets: one reader of untrusted input each (fuzz_target.h)."""
 
-def fuzz_target(name, deps, runs = 10000, size = "medium", tags = []):
+load("//third_party/libtorch:defs.bzl", "torch_cc_library")
+
+def fuzz_target(name, deps, runs = 10000, size = "medium", tags = [], data = [], pch = None):
     """Declares a target with the source NAME_target.cc and the corpus in corpus/NAME, which may be absent.
 
     NAME_fuzz_test  runs seeds, corpus and mutated inputs.
@@ -13,17 +15,24 @@ def fuzz_target(name, deps, runs = 10000, size = "medium", tags = []):
       runs: number of mutated inputs of the test.
       size: of the test.
       tags: of the test.
+      data: files that the source reads.
+      pch: the precompiled header of a source that includes LibTorch.
     """
-    native.cc_library(
+    library = dict(
         name = name + "_target",
         testonly = True,
         srcs = [name + "_target.cc"],
+        data = data,
         deps = deps + [
             ":fuzz_target",
             "@com_google_absl//:absl",
         ],
         alwayslink = True,
     )
+    if pch:
+        torch_cc_library(pch = pch, **library)
+    else:
+        native.cc_library(**library)
     native.cc_test(
         name = name + "_fuzz_test",
         size = size,

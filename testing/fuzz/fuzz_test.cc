@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,6 +27,9 @@ namespace {
 
 constexpr size_t kMaxPool = 256;
 constexpr size_t kMaxInputBytes = 1 << 16;
+// Of one input; the process ends with SIGPROF if it takes more. Inputs take milliseconds, some ten times that with
+// sanitizers.
+constexpr time_t kMaxSeconds = 60;
 
 int NumRuns() {
   const char* const text = std::getenv("COTAN_FUZZ_RUNS");
@@ -62,6 +66,12 @@ class LastInput {
   char* memory_ = nullptr;
 };
 
+bool RunInputInTime(const std::string& input) {
+  const itimerval limit = {{0, 0}, {kMaxSeconds, 0}};
+  setitimer(ITIMER_PROF, &limit, nullptr);
+  return RunInput(input);
+}
+
 // Returns the files below the folder COTAN_FUZZ_CORPUS, which may be absent.
 std::vector<std::string> CorpusInputs() {
   std::vector<std::string> inputs;
@@ -78,11 +88,11 @@ std::vector<std::string> CorpusInputs() {
 TEST(FuzzTest, SeedsAreAccepted) {
   const std::vector<std::string> seeds = SeedInputs();
   EXPECT_FALSE(seeds.empty());
-  for (size_t i = 0; i < seeds.size(); ++i) EXPECT_TRUE(RunInput(seeds[i])) << "seed " << i;
+  for (size_t i = 0; i < seeds.size(); ++i) EXPECT_TRUE(RunInputInTime(seeds[i])) << "seed " << i;
 }
 
 TEST(FuzzTest, TheCorpusIsSafe) {
-  for (const std::string& input : CorpusInputs()) RunInput(input);
+  for (const std::string& input : CorpusInputs()) RunInputInTime(input);
 }
 
 TEST(FuzzTest, MutatedInputsAreSafe) {
@@ -96,7 +106,7 @@ TEST(FuzzTest, MutatedInputsAreSafe) {
   for (int run = 0; run < runs; ++run) {
     std::string input = MutateInput(pool[random() % pool.size()], random);
     last_input.Set(input);
-    if (!RunInput(input)) continue;
+    if (!RunInputInTime(input)) continue;
     ++accepted;
     if (input.size() > kMaxInputBytes) continue;
     if (pool.size() < num_originals + kMaxPool) {

@@ -40,13 +40,14 @@ def _sanitized_test_impl(ctx):
     ctx.actions.symlink(output = executable, target_file = test.files_to_run.executable, is_executable = True)
     return [
         DefaultInfo(executable = executable, runfiles = ctx.runfiles([executable]).merge(test.default_runfiles)),
-        testing.TestEnvironment(_ENVIRONMENT),
+        testing.TestEnvironment(dict(_ENVIRONMENT, **ctx.attr.env)),
     ]
 
 sanitized_test = rule(
     implementation = _sanitized_test_impl,
     test = True,
     attrs = {
+        "env": attr.string_dict(doc = "Environment of the test, in place of that of `test`."),
         "sanitizers": attr.string(default = "address,undefined", values = _FLAGS.keys()),
         "test": attr.label(cfg = _sanitized, mandatory = True, doc = "A cc_test."),
         "_allowlist_function_transition": attr.label(

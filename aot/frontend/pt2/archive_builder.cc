@@ -92,6 +92,31 @@ std::string Floats(int count) {
   return bytes;
 }
 
+// Instructions of a pickle.
+std::string PickledText(const std::string& text) {
+  std::string out = "X";
+  for (int i = 0; i < 4; ++i) out.push_back(static_cast<char>((text.size() >> (8 * i)) & 0xff));
+  return out + text;
+}
+
+std::string PickledInt(int value) { return {'K', static_cast<char>(value)}; }
+
+std::string PickledTuple(const std::vector<int>& values) {
+  std::string out = "(";
+  for (const int value : values) out += PickledInt(value);
+  return out + "t";
+}
+
+// Returns a pickled row-major tensor that fills the storage `key`.
+std::string PickledTensor(const std::string& key, const std::vector<int>& sizes) {
+  std::vector<int> strides(sizes.size());
+  int count = 1;
+  for (size_t d = sizes.size(); d-- > 0; count *= sizes[d]) strides[d] = count;
+  return "ctorch._utils\n_rebuild_tensor_v2\n((" + PickledText("storage") + "ctorch\nFloatStorage\n" +
+         PickledText(key) + PickledText("cpu") + PickledInt(count) + "tQ" + PickledInt(0) + PickledTuple(sizes) +
+         PickledTuple(strides) + "\x89" + "ccollections\nOrderedDict\n)R" + "tR";
+}
+
 }  // namespace
 
 std::string WriteArchive(const std::string& name, const ArchiveFiles& files, bool compressed) {
@@ -117,6 +142,20 @@ ArchiveFiles SmallModel() {
           {"m/data/constants/tensor_0", Floats(1)},
           {"m/archive_format", "pt2"},
           {"m/byteorder", "little"}};
+}
+
+ArchiveFiles SavedTensors(const std::vector<std::pair<std::string, std::vector<int>>>& sizes_by_name) {
+  ArchiveFiles files = {{"archive/data.pkl", ""}, {"archive/byteorder", "little"}};
+  std::string pickle = std::string("\x80\x02}", 3) + "(";
+  for (const auto& [name, sizes] : sizes_by_name) {
+    const std::string key = std::to_string(files.size() - 2);
+    pickle += PickledText(name) + PickledTensor(key, sizes);
+    int count = 1;
+    for (const int size : sizes) count *= size;
+    files.emplace_back("archive/data/" + key, Floats(count));
+  }
+  files[0].second = pickle + "u.";
+  return files;
 }
 
 void Replace(ArchiveFiles& files, const std::string& file, const std::string& from, const std::string& to) {

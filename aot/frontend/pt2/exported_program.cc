@@ -10,7 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "aot/frontend/pt2/symbolic.h"
 
@@ -135,15 +137,14 @@ class ProgramParser {
   friend std::vector<PayloadMeta> ParsePayloads(const Json& json);
 
   ExportedProgram program_;
+  absl::flat_hash_map<std::string, int> symbol_index_;
   int depth_ = 0;
 };
 
 int ProgramParser::SymbolIndex(absl::string_view name) {
-  for (size_t i = 0; i < program_.symbols.size(); ++i) {
-    if (program_.symbols[i].name == name) return static_cast<int>(i);
-  }
-  program_.symbols.push_back({.name = std::string(name)});
-  return static_cast<int>(program_.symbols.size()) - 1;
+  const auto [found, is_new] = symbol_index_.try_emplace(name, static_cast<int>(program_.symbols.size()));
+  if (is_new) program_.symbols.push_back({.name = std::string(name)});
+  return found->second;
 }
 
 SymInt ProgramParser::ParseSymInt(const Json& json) {
@@ -349,11 +350,21 @@ OutputSpec ToOutputSpec(const Json& json, const Argument& graph_output) {
   return spec;
 }
 
+// Returns the text of a key that is not a string: a number, or a tuple. json::dump() recurses.
+std::string KeyText(const Json& key, int depth) {
+  if (depth > kMaxDepth) Unsupportable(absl::StrCat("keys nested deeper than ", kMaxDepth));
+  if (!key.is_structured()) return key.dump();
+  if (!key.is_array()) Invalid(key, "a string, a number or a tuple was expected as a key");
+  std::vector<std::string> items;
+  for (const Json& item : key) items.push_back(KeyText(item, depth + 1));
+  return absl::StrCat("[", absl::StrJoin(items, ","), "]");
+}
+
 // Returns the keys of a dict from its context, a JSON text.
 std::vector<std::string> ToKeys(const Json& context) {
   const Json keys = Json::parse(ToText(context));
   std::vector<std::string> names;
-  for (const Json& key : ToArray(keys)) names.push_back(key.is_string() ? ToText(key) : key.dump());
+  for (const Json& key : ToArray(keys)) names.push_back(key.is_string() ? ToText(key) : KeyText(key, 0));
   return names;
 }
 

@@ -12,6 +12,7 @@
 namespace cotan::aot::pt2 {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -114,6 +115,21 @@ TEST(ExportedProgramTest, TellsWhereTheTextDoesNotFitTheSchema) {
   ExpectError(ParseExportedProgram("[]", "models/model.json").status(), Code::kInvalidArgument, "is damaged");
   ExpectError(ParseExportedProgram(std::string(1 << 20, '['), "models/model.json").status(), Code::kInvalidArgument,
               "is damaged");
+}
+
+TEST(ExportedProgramTest, ReadsKeysOfDictionaries) {
+  const auto with_keys = [](const std::string& keys) {
+    const std::string leaf = R"({\"type\": null, \"context\": null, \"children_spec\": []})";
+    return ParseWith(R"("out_spec": "[1, )" + leaf,
+                     R"("out_spec": "[1, {\"type\": \"builtins.dict\", \"context\": \")" + keys +
+                         R"(\", \"children_spec\": [)" + leaf + "]}");
+  };
+  EXPECT_THAT(with_keys(R"([\\\"a\\\"])")->out_spec.keys, ElementsAre("a"));
+  EXPECT_THAT(with_keys("[7]")->out_spec.keys, ElementsAre("7"));
+  EXPECT_THAT(with_keys("[[1, [2]]]")->out_spec.keys, ElementsAre("[1,[2]]"));
+  ExpectError(with_keys("[{}]").status(), absl::StatusCode::kInvalidArgument, "was expected as a key");
+  ExpectError(with_keys(std::string(100000, '[') + std::string(100000, ']')).status(), absl::StatusCode::kUnimplemented,
+              "keys nested deeper than 16");
 }
 
 TEST(ExportedProgramTest, RefusesInputsAndOutputsThatCannotBeCompiled) {

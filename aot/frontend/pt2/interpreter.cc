@@ -316,7 +316,9 @@ void CollectUnknown(const Graph& graph, std::set<std::string>& unknown) {
     if (!known) unknown.insert(PlaceOf(node));
     if (FindHigherOrder(node.target) == RunWithEffects) {
       const std::string* target = EffectfulTarget(node);
-      if (target == nullptr || (FindHigherOrder(*target) == nullptr && !FindTarget(*target).has_value())) {
+      const HigherOrderFunction function = target == nullptr ? nullptr : FindHigherOrder(*target);
+      const bool is_known = target != nullptr && (function != nullptr || FindTarget(*target).has_value());
+      if (!is_known || function == RunWithEffects) {
         unknown.insert(absl::StrCat(target == nullptr ? "an object's method" : *target, " by ", PlaceOf(node)));
       }
     }

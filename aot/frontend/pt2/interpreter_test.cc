@@ -107,6 +107,8 @@ TEST(InterpreterTest, RunsOpsThatTokensOrder) {
   EXPECT_TRUE(values.at("token_2").isNone());
   graph.nodes[1].inputs[1].value = std::string("torch.ops.mine.shout.default");
   EXPECT_THAT(std::string(CheckTargets(graph).message()), HasSubstr("torch.ops.mine.shout.default by torch.ops."));
+  graph.nodes[1].inputs[1].value = std::string("torch.ops.higher_order.with_effects");
+  EXPECT_THAT(std::string(CheckTargets(graph).message()), HasSubstr("with_effects by torch.ops.higher_order."));
 }
 
 std::string ErrorOf(const Node& node) {

@@ -21,6 +21,7 @@
 #include "aot/frontend/pt2/number_inputs.h"
 #include "aot/frontend/pt2/pickled_tensors.h"
 #include "aot/frontend/pt2/weights.h"
+#include "base/layout.h"
 #include "base/status_macros.h"
 
 namespace cotan::aot::pt2 {
@@ -113,8 +114,6 @@ bool SameTensor(const at::Tensor& a, const at::Tensor& b) {
          a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
 }
 
-bool SameStorage(const at::Tensor& a, const at::Tensor& b) { return a.numel() > 0 && a.is_alias_of(b); }
-
 }  // namespace
 
 // Sources of the inputs of the graph.
@@ -154,15 +153,15 @@ class Assembly {
 
   // Returns the state with which `tensor` is tied; unset if it is a new one.
   // Unimplemented: it overlaps another state without being the same.
-  absl::StatusOr<std::optional<size_t>> FindTied(const InputSpec& spec, const at::Tensor& tensor) const {
-    for (size_t i = 0; i < states.size(); ++i) {
-      if (SameTensor(states[i].value, tensor)) return i;
-      if (!SameStorage(states[i].value, tensor)) continue;
-      return absl::UnimplementedError(absl::StrCat("'", spec.name, "' and '", states[i].name,
-                                                   "' overlap in memory without being the same; give one of them "
-                                                   "memory of its own (clone) before exporting"));
-    }
-    return std::nullopt;
+  absl::StatusOr<std::optional<size_t>> FindTied(const InputSpec& spec, const at::Tensor& tensor) {
+    if (tensor.numel() == 0) return std::nullopt;
+    const auto [found, is_new] = state_in_.try_emplace(tensor.storage().unsafeGetStorageImpl(), states.size());
+    if (is_new) return std::nullopt;
+    const InitialState& state = states[found->second];
+    if (SameTensor(state.value, tensor)) return found->second;
+    return absl::UnimplementedError(absl::StrCat("'", spec.name, "' and '", state.name,
+                                                 "' overlap in memory without being the same; give one of them "
+                                                 "memory of its own (clone) before exporting"));
   }
 
   std::vector<InitialState> states;
@@ -186,6 +185,7 @@ class Assembly {
   }
 
   Content& content_;
+  absl::flat_hash_map<const c10::StorageImpl*, size_t> state_in_;  // by storage; one state has it
 };
 
 // Replaces leaves of `spec` that are not tensors by kNone. The first leaf is number `next`.
@@ -300,13 +300,33 @@ void ApplyMutation(const OutputSpec& output, const at::Tensor& target, const Env
   target.copy_(OutputTensor(output, values));
 }
 
-// Returns the index in `states` of the state with this name or alias; unset if there is none.
-std::optional<size_t> StateNamed(const std::vector<InitialState>& states, const std::string& name) {
+// Returns the index in `states` of each name and alias.
+StateIndices IndexStates(const std::vector<InitialState>& states) {
+  StateIndices indices;
   for (size_t i = 0; i < states.size(); ++i) {
-    const std::vector<std::string>& aliases = states[i].aliases;
-    if (states[i].name == name || std::find(aliases.begin(), aliases.end(), name) != aliases.end()) return i;
+    indices.try_emplace(states[i].name, i);
+    for (const std::string& alias : states[i].aliases) indices.try_emplace(alias, i);
   }
-  return std::nullopt;
+  return indices;
+}
+
+constexpr int64_t kMaxExampleElements = int64_t{1} << 48;
+
+// Returns an example of an input. InvalidArgument: it would have too many elements. ResourceExhausted: no memory.
+absl::StatusOr<at::Tensor> ExampleOf(const std::string& name, const std::vector<int64_t>& sizes, DType dtype,
+                                     at::Generator& generator) {
+  const int64_t elements = CheckedNumElements(sizes);
+  if (elements < 0 || elements > kMaxExampleElements) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("input '", name, "' would have sizes [", absl::StrJoin(sizes, ","), "], more than 2^48 elements"));
+  }
+  const at::TensorOptions options(ToScalarType(dtype));
+  try {
+    return IsFloatingPoint(dtype) ? at::randn(sizes, generator, options) : at::zeros(sizes, options);
+  } catch (const c10::Error& error) {
+    return absl::ResourceExhaustedError(absl::StrCat("input '", name, "' with sizes [", absl::StrJoin(sizes, ","),
+                                                     "]: ", error.what_without_backtrace()));
+  }
 }
 
 }  // namespace
@@ -390,12 +410,8 @@ class Model::Call {
 };
 
 StateFunction Model::function() const {
-  StateIndices state_of_target;
-  for (const OutputSpec& output : program_->outputs) {
-    if (const std::optional<size_t> index = StateNamed(states_, output.target)) state_of_target[output.target] = *index;
-  }
-  return [program = program_, names = inputs_, state_of_target = std::move(state_of_target)](
-             const TensorVector& states, const TensorVector& inputs) {
+  return [program = program_, names = inputs_, state_of_target = IndexStates(states_)](const TensorVector& states,
+                                                                                       const TensorVector& inputs) {
     const Call call(*names, state_of_target, states, inputs);
     Environment values = call.InitialValues();
     RunGraph(program->graph, values);
@@ -443,8 +459,7 @@ absl::StatusOr<TensorVector> Model::ExampleInputs(absl::Span<const int64_t> symb
       if (value < 0) return absl::InvalidArgumentError(absl::StrCat("input '", name, "' would have a negative size"));
       sizes.push_back(value);
     }
-    const at::TensorOptions options(ToScalarType(meta.dtype));
-    examples.push_back(IsFloatingPoint(meta.dtype) ? at::randn(sizes, generator, options) : at::zeros(sizes, options));
+    COTAN_ASSIGN_OR_RETURN(examples.emplace_back(), ExampleOf(name, sizes, meta.dtype, generator));
   }
   return examples;
 }

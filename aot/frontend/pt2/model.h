@@ -57,7 +57,8 @@ class Model {
   // Returns one tensor for each input, with the sizes of the export: random floating point
   // numbers, integers 0, and the numbers of the export. `symbols` are values of the dynamic dimensions by index in
   // program().symbols; empty: the values of the export.
-  // InvalidArgument: a symbol without a value, or a negative size.
+  // InvalidArgument: a symbol without a value, a negative size, or more than 2^48 elements. ResourceExhausted: the
+  // memory is full.
   absl::StatusOr<std::vector<at::Tensor>> ExampleInputs(absl::Span<const int64_t> symbols = {}) const;
 
  private:

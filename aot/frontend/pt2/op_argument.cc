@@ -56,13 +56,23 @@ IValue Coerce(const IValue& value, const c10::Type& type) {
       absl::StrCat("argument '", declared.name(), "' does not fit its type ", declared.type()->str()));
 }
 
+// Returns whether a type is one of the enums that LibTorch passes as integers, without a check of their range.
+bool IsEnum(const c10::Type& type) {
+  return type.kind() == TypeKind::ScalarTypeType || type.kind() == TypeKind::LayoutType ||
+         type.kind() == TypeKind::MemoryFormatType;
+}
+
 struct Visitor {
   const c10::Argument& declared;
   const c10::Type& type;  // bare
   const Environment& values;
 
   IValue operator()(NoValue) const { return IValue(); }
-  IValue operator()(const Name& name) const { return Coerce(ValueOf(Argument(name), values), type); }
+  IValue operator()(const Name& name) const {
+    const IValue value = ValueOf(Argument(name), values);
+    if (IsEnum(type) && value.isScalar()) Misfit(declared);
+    return Coerce(value, type);
+  }
   IValue operator()(bool value) const { return Single(value); }
   IValue operator()(int64_t value) const { return Single(value); }
   IValue operator()(double value) const { return Single(value); }
@@ -71,7 +81,10 @@ struct Visitor {
   }
   IValue operator()(const std::string& value) const { return value; }
   IValue operator()(const std::vector<std::string>& value) const { return value; }
-  IValue operator()(DType value) const { return static_cast<int64_t>(ToScalarType(value)); }
+  IValue operator()(DType value) const {
+    if (IsEnum(type) && type.kind() != TypeKind::ScalarTypeType) Misfit(declared);
+    return static_cast<int64_t>(ToScalarType(value));
+  }
   IValue operator()(MemoryFormat format) const {
     switch (format.code) {
       case 1:
@@ -159,6 +172,7 @@ struct Visitor {
 
   // Converts one number, also to a list of fixed length.
   IValue Single(const IValue& value) const {
+    if (IsEnum(type)) Misfit(declared);
     if (type.kind() != TypeKind::ListType || !declared.N().has_value() || !value.isInt()) return Coerce(value, type);
     return std::vector<int64_t>(static_cast<size_t>(*declared.N()), value.toInt());
   }

@@ -55,6 +55,10 @@ TEST(OpArgumentTest, EnumsOfTheSchemaBecomeLibTorchs) {
   EXPECT_EQ(Convert(MemoryFormat{2}, "aten::clone", "", "memory_format").toMemoryFormat(),
             at::MemoryFormat::ChannelsLast);
   EXPECT_THROW(Convert(Layout{1}, "aten::zeros", "", "layout"), std::invalid_argument);
+  // LibTorch would take any integer and index a table by it.
+  EXPECT_THROW(Convert(int64_t{1000}, "aten::to", "device", "dtype"), std::invalid_argument);
+  EXPECT_THROW(Convert(Name{"n"}, "aten::to", "device", "dtype", {{"n", 1000}}), std::invalid_argument);
+  EXPECT_THROW(Convert(DType::kFloat64, "aten::clone", "", "memory_format"), std::invalid_argument);
 }
 
 TEST(OpArgumentTest, ThrowsWhereItDoesNotFit) {

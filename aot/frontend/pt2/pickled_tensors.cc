@@ -25,15 +25,19 @@ using Values = std::vector<Value>;
 
 struct None {};
 struct Mark {};
+// Copies share the text, because a pickle may repeat one of its memo any number of times.
+struct Text {
+  std::shared_ptr<const std::string> text;
+};
 struct Global {
-  std::string name;  // "torch._utils _rebuild_tensor_v2"
+  Text name;  // "torch._utils _rebuild_tensor_v2"
 };
 struct Storage {
   at::Tensor elements;  // [n]
 };
 // Values that are not tensors are kept as unset items. Copies of a dict share it, because a pickle
 // changes a dict after it was stored in the memo.
-using Items = std::vector<std::pair<std::string, std::optional<StoredTensor>>>;
+using Items = std::vector<std::pair<Text, std::optional<StoredTensor>>>;
 struct Dict {
   std::shared_ptr<Items> items;
 };
@@ -43,11 +47,13 @@ struct Tuple {
 };
 
 struct Value {
-  std::variant<None, Mark, bool, int64_t, double, std::string, Global, Storage, StoredTensor, Dict, Tuple> v;
+  std::variant<None, Mark, bool, int64_t, double, Text, Global, Storage, StoredTensor, Dict, Tuple> v;
 };
 
 constexpr int kMaxDepth = 8;
+constexpr size_t kMaxName = 1000;  // bytes of the name of a global or of the key of a storage
 
+Text NewText(std::string text) { return {std::make_shared<const std::string>(std::move(text))}; }
 Dict NewDict() { return {std::make_shared<Items>()}; }
 
 DType StorageDType(absl::string_view global) {
@@ -197,7 +203,7 @@ absl::Status Reader::PushNumber(uint8_t opcode) {
 absl::Status Reader::PushText(size_t length_bytes) {
   COTAN_ASSIGN_OR_RETURN(const uint64_t length, TakeInteger(length_bytes));
   COTAN_ASSIGN_OR_RETURN(const absl::string_view text, Take(length));
-  Push({std::string(text)});
+  Push({NewText(std::string(text))});
   return absl::OkStatus();
 }
 
@@ -274,7 +280,7 @@ absl::Status Reader::FillDict(uint8_t opcode) {
   Dict* dict = stack_.empty() ? nullptr : std::get_if<Dict>(&stack_.back().v);
   if (dict == nullptr || items.size() % 2 != 0) return Damaged("not a dict");
   for (size_t i = 0; i < items.size(); i += 2) {
-    const std::string* key = std::get_if<std::string>(&items[i].v);
+    const Text* key = std::get_if<Text>(&items[i].v);
     if (key == nullptr) return Damaged("a key of the dict is not a string");
     const StoredTensor* tensor = std::get_if<StoredTensor>(&items[i + 1].v);
     dict->items->emplace_back(*key, tensor == nullptr ? std::nullopt : std::optional<StoredTensor>(*tensor));
@@ -283,15 +289,18 @@ absl::Status Reader::FillDict(uint8_t opcode) {
 }
 
 absl::Status Reader::PushGlobal(uint8_t opcode) {
+  Text module, name;
   if (opcode == 'c') {
-    COTAN_ASSIGN_OR_RETURN(const std::string module, TakeLine());
-    COTAN_ASSIGN_OR_RETURN(const std::string name, TakeLine());
-    Push({Global{absl::StrCat(module, " ", name)}});
-    return absl::OkStatus();
+    COTAN_ASSIGN_OR_RETURN(std::string line, TakeLine());
+    module = NewText(std::move(line));
+    COTAN_ASSIGN_OR_RETURN(std::string next_line, TakeLine());
+    name = NewText(std::move(next_line));
+  } else {
+    COTAN_ASSIGN_OR_RETURN(name, PopAs<Text>("a name"));
+    COTAN_ASSIGN_OR_RETURN(module, PopAs<Text>("a name"));
   }
-  COTAN_ASSIGN_OR_RETURN(const std::string name, PopAs<std::string>("a name"));
-  COTAN_ASSIGN_OR_RETURN(const std::string module, PopAs<std::string>("a name"));
-  Push({Global{absl::StrCat(module, " ", name)}});
+  if (module.text->size() + name.text->size() > kMaxName) return Damaged("a name that is too long");
+  Push({Global{NewText(absl::StrCat(*module.text, " ", *name.text))}});
   return absl::OkStatus();
 }
 
@@ -299,24 +308,26 @@ absl::Status Reader::PushGlobal(uint8_t opcode) {
 absl::Status Reader::LoadStorage() {
   COTAN_ASSIGN_OR_RETURN(const Tuple id, PopAs<Tuple>("the id of a storage"));
   const Values& fields = *id.items;
-  const std::string* kind = fields.size() == 5 ? std::get_if<std::string>(&fields[0].v) : nullptr;
+  const Text* kind = fields.size() == 5 ? std::get_if<Text>(&fields[0].v) : nullptr;
   const Global* type = kind != nullptr ? std::get_if<Global>(&fields[1].v) : nullptr;
-  const std::string* key = kind != nullptr ? std::get_if<std::string>(&fields[2].v) : nullptr;
-  if (kind == nullptr || *kind != "storage" || type == nullptr || key == nullptr) {
+  const Text* name = kind != nullptr ? std::get_if<Text>(&fields[2].v) : nullptr;
+  if (kind == nullptr || *kind->text != "storage" || type == nullptr || name == nullptr ||
+      name->text->size() > kMaxName) {
     return Damaged("not the id of a storage");
   }
-  const DType dtype = StorageDType(type->name);
+  const std::string& key = *name->text;
+  const DType dtype = StorageDType(*type->name.text);
   if (dtype == DType::kUndefined) {
-    return absl::UnimplementedError(absl::StrCat("a storage of type ", type->name, " is not supported"));
+    return absl::UnimplementedError(absl::StrCat("a storage of type ", *type->name.text, " is not supported"));
   }
-  if (const auto found = storages_.find(*key); found != storages_.end()) {
+  if (const auto found = storages_.find(key); found != storages_.end()) {
     if (found->second.scalar_type() != ToScalarType(dtype)) return Damaged("one storage with two dtypes");
     Push({Storage{found->second}});
     return absl::OkStatus();
   }
-  COTAN_ASSIGN_OR_RETURN(const std::string bytes, files_.Read(absl::StrCat("data/", *key)));
+  COTAN_ASSIGN_OR_RETURN(const std::string bytes, files_.Read(absl::StrCat("data/", key)));
   COTAN_ASSIGN_OR_RETURN(const at::Tensor elements, StorageFromBytes(bytes, dtype));
-  storages_.emplace(*key, elements);
+  storages_.emplace(key, elements);
   Push({Storage{elements}});
   return absl::OkStatus();
 }
@@ -361,14 +372,15 @@ absl::Status Reader::RebuildParameter(const Values& arguments) {
 absl::Status Reader::Call() {
   COTAN_ASSIGN_OR_RETURN(const Tuple arguments, PopAs<Tuple>("a tuple of arguments"));
   COTAN_ASSIGN_OR_RETURN(const Global function, PopAs<Global>("a function"));
-  if (function.name == "torch._utils _rebuild_tensor_v2") return RebuildTensor(*arguments.items);
-  if (function.name == "torch._utils _rebuild_parameter") return RebuildParameter(*arguments.items);
-  if (function.name == "collections OrderedDict" && arguments.items->empty()) {
+  const std::string& name = *function.name.text;
+  if (name == "torch._utils _rebuild_tensor_v2") return RebuildTensor(*arguments.items);
+  if (name == "torch._utils _rebuild_parameter") return RebuildParameter(*arguments.items);
+  if (name == "collections OrderedDict" && arguments.items->empty()) {
     Push({NewDict()});
     return absl::OkStatus();
   }
   return absl::UnimplementedError(
-      absl::StrCat("it is a pickle that calls ", function.name,
+      absl::StrCat("it is a pickle that calls ", name,
                    ", and nothing in a file is run here. Save plain tensors, or export again with torch 2.9 or later"));
 }
 
@@ -453,8 +465,8 @@ absl::StatusOr<StoredTensors> ReadDict(absl::string_view bytes, const std::strin
   if (dict == nullptr) return absl::InvalidArgumentError("it is not a dict of tensors");
   StoredTensors tensors;
   for (const auto& [key, tensor] : *dict->items) {
-    if (!tensor.has_value()) return absl::InvalidArgumentError(absl::StrCat("'", key, "' is not a tensor"));
-    tensors.insert_or_assign(key, *tensor);
+    if (!tensor.has_value()) return absl::InvalidArgumentError(absl::StrCat("'", *key.text, "' is not a tensor"));
+    tensors.insert_or_assign(*key.text, *tensor);
   }
   return tensors;
 }

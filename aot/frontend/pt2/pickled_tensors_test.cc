@@ -84,6 +84,15 @@ TEST(PickledTensorsTest, RefusesWhatIsNoDictOfTensors) {
   EXPECT_EQ(ReadPickledTensors("no zip", "saved.pt").status().code(), Code::kInvalidArgument);
 }
 
+// A text is kept once, however often the memo repeats it: these would be 100 GB.
+TEST(PickledTensorsTest, RepeatedTextsShareTheirMemory) {
+  std::string pickle = std::string("\x80\x02", 2) + Text(std::string(1 << 20, 'x')) + std::string("q\0", 2);
+  for (int i = 0; i < 100000; ++i) pickle += std::string("h\0", 2);
+  EXPECT_THAT(std::string(Read(pickle + ".").status().message()), HasSubstr("not a dict of tensors"));
+  const std::string global = std::string("h\0h\0\x93", 5);
+  EXPECT_THAT(std::string(Read(pickle + global + ".").status().message()), HasSubstr("a name that is too long"));
+}
+
 TEST(PickledTensorsTest, GarbledPicklesAreRefusedOrRead) {
   const std::string pickle = DictOf("w", Tensor(8, 2));
   constexpr uint32_t kSeed = 20260102;

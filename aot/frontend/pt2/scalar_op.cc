@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -24,7 +26,13 @@ void CheckDivisor(const IValue& value) {
   if (!Truth(value)) throw std::invalid_argument("division by zero");
 }
 
+[[noreturn]] void TooLarge() { throw std::invalid_argument("an integer that exceeds 64 bits"); }
+
 int64_t FloorDivide(int64_t a, int64_t b) {
+  if (b == -1) {
+    if (a == std::numeric_limits<int64_t>::min()) TooLarge();
+    return -a;
+  }
   const int64_t quotient = a / b;
   return quotient - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
 }
@@ -38,29 +46,63 @@ IValue Arithmetic(const IValue& a, const IValue& b, Function function) {
   return function(Double(a), Double(b));
 }
 
+struct Addition {
+  IValue operator()(int64_t a, int64_t b) const {
+    int64_t sum = 0;
+    if (__builtin_add_overflow(a, b, &sum)) TooLarge();
+    return sum;
+  }
+  IValue operator()(double a, double b) const { return a + b; }
+};
+
+struct Subtraction {
+  IValue operator()(int64_t a, int64_t b) const {
+    int64_t difference = 0;
+    if (__builtin_sub_overflow(a, b, &difference)) TooLarge();
+    return difference;
+  }
+  IValue operator()(double a, double b) const { return a - b; }
+};
+
+struct Multiplication {
+  IValue operator()(int64_t a, int64_t b) const {
+    int64_t product = 0;
+    if (__builtin_mul_overflow(a, b, &product)) TooLarge();
+    return product;
+  }
+  IValue operator()(double a, double b) const { return a * b; }
+};
+
 struct FloorDivision {
   IValue operator()(int64_t a, int64_t b) const { return FloorDivide(a, b); }
   IValue operator()(double a, double b) const { return std::floor(a / b); }
 };
 
 struct Modulo {
-  IValue operator()(int64_t a, int64_t b) const { return a - FloorDivide(a, b) * b; }
+  IValue operator()(int64_t a, int64_t b) const { return b == -1 ? int64_t{0} : a - FloorDivide(a, b) * b; }
   IValue operator()(double a, double b) const { return a - std::floor(a / b) * b; }
 };
 
 struct Power {
   IValue operator()(int64_t base, int64_t exponent) const {
     if (exponent < 0) return std::pow(static_cast<double>(base), static_cast<double>(exponent));
+    // Squares the base while bits of the exponent are left.
     int64_t result = 1;
-    for (int64_t i = 0; i < exponent; ++i) {
-      if (__builtin_mul_overflow(result, base, &result)) throw std::invalid_argument("a power that is too large");
+    for (int64_t square = base; exponent > 0; exponent /= 2) {
+      if (exponent % 2 == 1 && __builtin_mul_overflow(result, square, &result)) TooLarge();
+      if (exponent > 1 && __builtin_mul_overflow(square, square, &square)) TooLarge();
     }
     return result;
   }
   IValue operator()(double base, double exponent) const { return std::pow(base, exponent); }
 };
 
-IValue Rounded(double value) { return static_cast<int64_t>(value); }
+// `value` is an integer, infinite or NaN.
+IValue Rounded(double value) {
+  constexpr double kLimit = 0x1p63;
+  if (!(value >= -kLimit && value < kLimit)) TooLarge();
+  return static_cast<int64_t>(value);
+}
 
 struct ScalarOp {
   absl::string_view target;
@@ -71,12 +113,9 @@ struct ScalarOp {
 using Operands = const std::vector<IValue>&;
 
 constexpr ScalarOp kOps[] = {
-    {"_operator.add", 2,
-     [](Operands x) { return Arithmetic(x[0], x[1], [](auto a, auto b) { return IValue(a + b); }); }},
-    {"_operator.sub", 2,
-     [](Operands x) { return Arithmetic(x[0], x[1], [](auto a, auto b) { return IValue(a - b); }); }},
-    {"_operator.mul", 2,
-     [](Operands x) { return Arithmetic(x[0], x[1], [](auto a, auto b) { return IValue(a * b); }); }},
+    {"_operator.add", 2, [](Operands x) { return Arithmetic(x[0], x[1], Addition()); }},
+    {"_operator.sub", 2, [](Operands x) { return Arithmetic(x[0], x[1], Subtraction()); }},
+    {"_operator.mul", 2, [](Operands x) { return Arithmetic(x[0], x[1], Multiplication()); }},
     {"_operator.floordiv", 2,
      [](Operands x) {
        CheckDivisor(x[1]);
@@ -93,8 +132,7 @@ constexpr ScalarOp kOps[] = {
        return IValue(Double(x[0]) / Double(x[1]));
      }},
     {"_operator.pow", 2, [](Operands x) { return Arithmetic(x[0], x[1], Power()); }},
-    {"_operator.neg", 1,
-     [](Operands x) { return Arithmetic(IValue(0), x[0], [](auto a, auto b) { return IValue(a - b); }); }},
+    {"_operator.neg", 1, [](Operands x) { return Arithmetic(IValue(0), x[0], Subtraction()); }},
     {"_operator.pos", 1, [](Operands x) { return x[0]; }},
     {"_operator.eq", 2, [](Operands x) { return IValue(Double(x[0]) == Double(x[1])); }},
     {"_operator.ne", 2, [](Operands x) { return IValue(Double(x[0]) != Double(x[1])); }},

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
 #include <stdexcept>
+#include <vector>
 
 namespace cotan::aot::pt2 {
 namespace {
@@ -42,6 +45,25 @@ TEST(ScalarOpTest, ThrowsWhereThereIsNoResult) {
   EXPECT_THROW(RunScalarOp("_operator.add", {1}), std::invalid_argument);
   EXPECT_THROW(RunScalarOp("_operator.add", {1, "two"}), std::invalid_argument);
   EXPECT_THROW(RunScalarOp("_operator.pow", {10, 100}), std::invalid_argument);
+}
+
+TEST(ScalarOpTest, ResultsBeyond64BitsAreErrors) {
+  constexpr int64_t kMin = std::numeric_limits<int64_t>::min(), kMax = std::numeric_limits<int64_t>::max();
+  const auto refused = [](const char* op, const std::vector<IValue>& operands) {
+    EXPECT_THROW(RunScalarOp(op, operands), std::invalid_argument) << op;
+  };
+  refused("_operator.add", {kMax, 1});
+  refused("_operator.sub", {kMin, 1});
+  refused("_operator.mul", {kMax, 2});
+  refused("_operator.neg", {kMin});
+  refused("_operator.floordiv", {kMin, -1});
+  refused("_operator.pow", {2, kMax});
+  refused("math.ceil", {1e300});
+  refused("torch.sym_int", {std::numeric_limits<double>::quiet_NaN()});
+  EXPECT_EQ(RunScalarOp("_operator.floordiv", {kMax, -1}).toInt(), -kMax);
+  EXPECT_EQ(RunScalarOp("_operator.mod", {kMin, -1}).toInt(), 0);
+  EXPECT_EQ(RunScalarOp("_operator.pow", {-1, kMax}).toInt(), -1);
+  EXPECT_EQ(RunScalarOp("_operator.pow", {2, 62}).toInt(), int64_t{1} << 62);
 }
 
 }  // namespace

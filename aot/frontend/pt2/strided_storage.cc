@@ -12,11 +12,20 @@
 namespace cotan::aot::pt2 {
 namespace {
 
+// LibTorch's ops take no more dimensions.
+constexpr size_t kMaxRank = 64;
+
+// Returns whether the product of the sizes fits int64, also of those that are not 0. LibTorch throws otherwise.
+bool AreSizes(const DimVector& sizes) {
+  DimVector nonzero;
+  for (const int64_t size : sizes) nonzero.push_back(size == 0 ? 1 : size);
+  return sizes.size() <= kMaxRank && CheckedNumElements(nonzero) >= 0;
+}
+
 // Returns whether all elements are within the first `elements` elements of a storage.
 bool Fits(const StridedLayout& layout, int64_t elements) {
-  const int64_t count = CheckedNumElements(layout.sizes);
-  if (count < 0 || layout.sizes.size() != layout.strides.size() || layout.offset < 0) return false;
-  if (count == 0) return true;
+  if (!AreSizes(layout.sizes) || layout.sizes.size() != layout.strides.size() || layout.offset < 0) return false;
+  if (NumElements(layout.sizes) == 0) return true;
   int64_t last = layout.offset;
   for (size_t d = 0; d < layout.sizes.size(); ++d) {
     int64_t reach = 0;

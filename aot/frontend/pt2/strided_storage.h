@@ -18,7 +18,7 @@ namespace cotan::aot::pt2 {
 absl::StatusOr<at::Tensor> StorageFromBytes(absl::string_view bytes, DType dtype);
 
 // Returns a view of `storage`, a tensor [n], with `layout` (in elements).
-// InvalidArgument: the layout is invalid or exceeds the storage.
+// InvalidArgument: the layout is invalid, exceeds the storage, or has more than 64 dimensions.
 absl::StatusOr<at::Tensor> ViewOfStorage(const at::Tensor& storage, const StridedLayout& layout);
 
 }  // namespace cotan::aot::pt2

@@ -30,9 +30,17 @@ TEST(StridedStorageTest, ViewsWhatLiesWithin) {
 TEST(StridedStorageTest, RefusesWhatLeavesTheStorage) {
   const at::Tensor storage = at::arange(6);
   constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
-  const std::vector<StridedLayout> refused = {{{7}, {1}, 0},     {{2}, {6}, 0},           {{1}, {1}, 6},
-                                              {{2}, {kHuge}, 0}, {{kHuge, 4}, {0, 0}, 0}, {{2}, {1}, kHuge},
-                                              {{2}, {-1}, 3},    {{1}, {1}, -1}};
+  const std::vector<StridedLayout> refused = {{{7}, {1}, 0},
+                                              {{2}, {6}, 0},
+                                              {{1}, {1}, 6},
+                                              {{2}, {kHuge}, 0},
+                                              {{kHuge, 4}, {0, 0}, 0},
+                                              {{2}, {1}, kHuge},
+                                              {{2}, {-1}, 3},
+                                              {{1}, {1}, -1},
+                                              // LibTorch throws if the product of the other sizes exceeds int64.
+                                              {{0, kHuge, 4}, {1, 1, 1}, 0},
+                                              {DimVector(65, 1), DimVector(65, 1), 0}};
   for (const StridedLayout& layout : refused) {
     EXPECT_EQ(ViewOfStorage(storage, layout).status().code(), absl::StatusCode::kInvalidArgument) << ToString(layout);
   }

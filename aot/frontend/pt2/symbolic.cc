@@ -18,9 +18,20 @@ using Kind = SymInt::Kind;
 
 constexpr int kMaxDepth = 64;
 constexpr int64_t kMaxPower = 8;
+// Expressions are evaluated and printed recursively, as trees. Powers repeat their base.
+constexpr int kMaxOperands = 2000;  // of the text
+constexpr int kMaxNodes = 10'000;   // of the tree
 
 SymInt FloorDiv(const SymInt& a, const SymInt& b) { return SymInt::Binary(Kind::kFloorDiv, a, b); }
 SymInt Mod(const SymInt& a, const SymInt& b) { return SymInt::Binary(Kind::kMod, a, b); }
+
+// Returns the number of nodes of an expression as a tree, `limit` if there are more.
+int CountNodes(const SymInt& value, int limit) {
+  if (limit <= 1 || value.is_constant() || value.kind() == Kind::kSymbol) return 1;
+  const int left = CountNodes(value.lhs(), limit - 1);
+  if (left >= limit - 1) return limit;
+  return 1 + left + CountNodes(value.rhs(), limit - 1 - left);
+}
 
 //   expression := term (('+' | '-') term)*
 //   term       := power (('*' | '//' | '%') power)*
@@ -35,6 +46,7 @@ class Parser {
     COTAN_ASSIGN_OR_RETURN(SymInt result, Expression());
     SkipSpace();
     if (position_ != text_.size()) return Unexpected();
+    if (CountNodes(result, kMaxNodes) >= kMaxNodes) return TooLarge();
     return result;
   }
 
@@ -43,6 +55,12 @@ class Parser {
     return absl::InvalidArgumentError(
         absl::StrCat("the size expression '", text_, "' is not understood from character ", position_, " on"));
   }
+  absl::Status TooLarge() const {
+    return absl::UnimplementedError(absl::StrCat("the size expression '", text_.substr(0, 100), "...' has more than ",
+                                                 kMaxOperands, " operands, or more than ", kMaxNodes,
+                                                 " operations and operands when powers are written as products"));
+  }
+
   void SkipSpace() {
     while (position_ < text_.size() && absl::ascii_isspace(static_cast<unsigned char>(text_[position_]))) ++position_;
   }
@@ -108,6 +126,7 @@ class Parser {
   absl::StatusOr<SymInt> Operand() {
     SkipSpace();
     if (position_ == text_.size() || ++depth_ > kMaxDepth) return Unexpected();
+    if (++operands_ > kMaxOperands) return TooLarge();
     absl::StatusOr<SymInt> result = OperandAt(text_[position_]);
     --depth_;
     return result;
@@ -200,6 +219,7 @@ class Parser {
   absl::FunctionRef<int(absl::string_view)> symbol_index_;
   size_t position_ = 0;
   int depth_ = 0;
+  int operands_ = 0;
 };
 
 }  // namespace

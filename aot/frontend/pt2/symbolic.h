@@ -18,7 +18,7 @@ namespace cotan::aot::pt2 {
 // positive=True, integer=True))" and str() "17*s48". `symbol_index` returns the index of a symbol
 // by its name.
 // InvalidArgument: not an expression. Unimplemented: a function that SymInt does not have; the
-// message has its name.
+// message has its name; or more than 2000 operands, or 10,000 nodes as a tree.
 absl::StatusOr<SymInt> ParseSymbolic(absl::string_view text,
                                      absl::FunctionRef<int(absl::string_view name)> symbol_index);
 

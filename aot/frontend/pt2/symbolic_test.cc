@@ -71,5 +71,18 @@ TEST(SymbolicTest, RefusesDeepNesting) {
   EXPECT_EQ(Parse(std::string(100000, '-')).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+// Expressions are evaluated recursively, and a power repeats its base.
+TEST(SymbolicTest, RefusesLargeExpressions) {
+  std::string sum = "s0", power = "s0";
+  for (int i = 0; i < 100000; ++i) sum += " + s0";
+  for (int i = 0; i < 20; ++i) power = "(" + power + ")**8";
+  for (const std::string& text : {sum, power}) {
+    const absl::Status status = Parse(text).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("has more than 2000 operands, or more than 10000"));
+  }
+  EXPECT_EQ(At("(((s0**2)**2)**2)**2", 2, 0), 65536);
+}
+
 }  // namespace
 }  // namespace cotan::aot::pt2

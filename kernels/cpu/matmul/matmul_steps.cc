@@ -14,7 +14,21 @@
 namespace cotan::cpu {
 namespace {
 
-// Returns true if a library can read the last two dimensions in place.
+// Returns true if each dimension steps over the whole of those with smaller strides, as oneDNN demands; matrices of a
+// batch that overlap, such as sliding windows, do not. A batch dimension of stride 0 repeats the matrix.
+bool IsNested(const StridedLayout& layout) {
+  std::vector<std::pair<int64_t, int64_t>> steps;  // strides with their sizes
+  for (size_t d = 0; d < layout.sizes.size(); ++d) {
+    if (layout.sizes[d] > 1 && layout.strides[d] != 0) steps.emplace_back(layout.strides[d], layout.sizes[d]);
+  }
+  std::sort(steps.begin(), steps.end());
+  for (size_t i = 1; i < steps.size(); ++i) {
+    if (steps[i].first < steps[i - 1].first * steps[i - 1].second) return false;
+  }
+  return true;
+}
+
+// Returns true if a library can read the matrices in place.
 bool IsPlain(const StridedLayout& layout) {
   const size_t rank = layout.sizes.size();
   if (rank < 2) return true;  // CheckOp() reports it
@@ -22,7 +36,7 @@ bool IsPlain(const StridedLayout& layout) {
   const int64_t columns = layout.sizes[rank - 1];
   const MatrixStrides strides =
       NormalizeUnitStrides(rows, columns, {layout.strides[rank - 2], layout.strides[rank - 1]});
-  return IsRowMajor(columns, strides) || IsRowMajor(rows, {strides.column, strides.row});
+  return (IsRowMajor(columns, strides) || IsRowMajor(rows, {strides.column, strides.row})) && IsNested(layout);
 }
 
 // Returns the geometry of c^T = b^T a^T.

@@ -119,6 +119,13 @@ void ExpectRandomProducts(DType dtype, int count) {
 
 TEST(MatmulTest, RandomSizesStridesAndAddends) { ExpectRandomProducts(DType::kFloat32, 300); }
 
+TEST(MatmulTest, MatricesOfABatchMayOverlap) {
+  std::mt19937_64 random(TestSeed());
+  const StridedLayout windows = {{3, 2, 4}, {1, 4, 1}, 0}, columns = {{3, 4, 2}, {2, 1, 4}, 0};
+  HostTensor a = RandomTensor(DType::kFloat32, windows, random), b = RandomTensor(DType::kFloat32, columns, random);
+  ExpectProduct({&a, &b}, DenseLayout({3, 2, 2}));
+}
+
 TEST(MatmulTest, HalfPrecisionIsRoundedOnce) {
   ExpectRandomProducts(DType::kBFloat16, 150);
   ExpectRandomProducts(DType::kFloat16, 150);
