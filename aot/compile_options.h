@@ -155,6 +155,10 @@ struct CompileOptions {
   // If true, equal runs of ops, such as the layers of a model, are stored once (serialization/calls/outline_calls.h).
   // Changes the size of the file only; blocks that the model declares (docs/blocks.md) are stored once in any case.
   bool outline_repeats = true;
+  // If true, equal modules of a .pt2 model, such as the layers of a transformer, are blocks as if they were declared
+  // (docs/blocks.md): traced, partitioned, lowered and stored once. Compiling takes less time; fusion ends at their
+  // boundaries. No effect on other models, nor with module.lora or module.quantize.
+  bool find_blocks = false;
 
   // Folder of the compile cache (cache/compile_cache.h); it is created if missing. An artifact in
   // it with the same traces and options is returned without compiling; otherwise the new one is

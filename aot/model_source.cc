@@ -268,10 +268,19 @@ absl::StatusOr<DynamicShapes> Pt2Source::Shapes() const {
   return DeclareSymbols(options().dynamic_dims, KeepUsedSymbols(std::move(shapes)));
 }
 
+std::optional<pt2::RepeatLimits> Pt2Source::Repeats() const {
+  // Only some of equal layers may have adapters or quantized weights.
+  const ModuleOptions& module = options().module;
+  const bool has_equal_layers = module.lora.modules.empty() && module.quantize.parameters.empty();
+  if (!options().find_blocks || !has_equal_layers) return std::nullopt;
+  // Layers have more nodes; a norm or a convolution with its activation, of which a layer has several, has fewer.
+  return pt2::RepeatLimits{.min_calls = 2, .min_nodes = 12};
+}
+
 absl::StatusOr<SizedModel> Pt2Source::AtSizes(const DynamicShapes& shapes, const DimVector& values) const {
   COTAN_ASSIGN_OR_RETURN(const Arguments arguments, ArgumentsAt(shapes, values));
   COTAN_ASSIGN_OR_RETURN(TraceableModule made,
-                         TraceableModule::FromFunction(model_.function(), model_.states(), options().module));
+                         TraceableModule::FromFunction(model_.function(Repeats()), model_.states(), options().module));
   SizedModel sized;
   AddTrainMethods(Keep(std::move(made), sized), arguments.inputs, arguments.targets,
                   {model_.in_spec(), model_.out_spec()}, options(), sized);
@@ -290,8 +299,8 @@ absl::Status Pt2Source::AddEval(const DynamicShapes& shapes, const DimVector& va
   for (const InitialState& state : eval_model_->states()) {
     module_options.initial_values.emplace_back(state.name, StateOf(model_, state.name)->value);
   }
-  COTAN_ASSIGN_OR_RETURN(TraceableModule made,
-                         TraceableModule::FromFunction(eval_model_->function(), eval_model_->states(), module_options));
+  COTAN_ASSIGN_OR_RETURN(TraceableModule made, TraceableModule::FromFunction(eval_model_->function(Repeats()),
+                                                                             eval_model_->states(), module_options));
   AddEvalMethod(Keep(std::move(made), sized), inputs, {eval_model_->in_spec(), eval_model_->out_spec()}, options(),
                 sized);
   return absl::OkStatus();

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -136,6 +137,8 @@ class Pt2Source : public ModelSource {
         eval_model_(eval_model),
         eval_examples_(std::move(eval_examples)) {}
 
+  // Returns which modules become blocks; unset: none.
+  std::optional<pt2::RepeatLimits> Repeats() const;
   absl::Status AddEval(const DynamicShapes& shapes, const DimVector& values, SizedModel& sized) const;
 
   const pt2::Model& model_;

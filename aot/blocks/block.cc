@@ -130,27 +130,38 @@ class BlockFunction : public torch::autograd::Function<BlockFunction> {
 
 // --- calls ---------------------------------------------------------------------------
 
-// Adds the registered tensors of the module, each once; parameters come first. Returns why it cannot be done.
-std::string AddStates(const torch::nn::Module& module, std::vector<ModuleState>& states) {
+// Adds a parameter or buffer, unless it is there. Returns why it cannot be one of a block.
+std::string AddState(const std::string& name, serialization::State::Role role, const at::Tensor& tensor,
+                     std::vector<ModuleState>& states) {
+  const auto is_same = [&](const ModuleState& state) { return state.tensor.is_same(tensor); };
+  if (!tensor.defined() || std::any_of(states.begin(), states.end(), is_same)) return "";
+  const ProxyTensorImpl* proxy = ProxyOf(tensor);
+  if (proxy == nullptr || tensor.grad_fn() != nullptr) {
+    return absl::StrCat("'", name, "' was computed in the call of the model");
+  }
+  ModuleState& state = states.emplace_back();
+  state.name = name;
+  state.role = role;
+  state.tensor = tensor;
+  state.initial = proxy->real();
+  state.requires_grad = tensor.requires_grad();
+  state.is_borrowed = true;
+  return "";
+}
+
+// Adds the parameters and buffers of the call, each once; parameters come first. Returns why it cannot be done.
+std::string AddStates(const BlockCall& call, std::vector<ModuleState>& states) {
   std::string reason;
-  const auto add = [&](const std::string& name, const at::Tensor& tensor, serialization::State::Role role) {
-    const auto is_same = [&](const ModuleState& state) { return state.tensor.is_same(tensor); };
-    if (!tensor.defined() || std::any_of(states.begin(), states.end(), is_same)) return;
-    const ProxyTensorImpl* proxy = ProxyOf(tensor);
-    if (proxy == nullptr || tensor.grad_fn() != nullptr) {
-      reason = absl::StrCat("'", name, "' was computed in the call of the model");
-      return;
-    }
-    ModuleState& state = states.emplace_back();
-    state.name = name;
-    state.role = role;
-    state.tensor = tensor;
-    state.initial = proxy->real();
-    state.requires_grad = tensor.requires_grad();
-    state.is_borrowed = true;
+  const auto add = [&](const std::string& name, serialization::State::Role role, const at::Tensor& tensor) {
+    std::string found = AddState(name, role, tensor, states);
+    if (reason.empty()) reason = std::move(found);
   };
-  for (const auto& item : module.named_parameters()) add(item.key(), item.value(), serialization::State::PARAMETER);
-  for (const auto& item : module.named_buffers()) add(item.key(), item.value(), serialization::State::BUFFER);
+  for (const BlockState& state : call.states) add(state.name, state.role, state.tensor);
+  if (call.module == nullptr) return reason;
+  for (const auto& item : call.module->named_parameters()) {
+    add(item.key(), serialization::State::PARAMETER, item.value());
+  }
+  for (const auto& item : call.module->named_buffers()) add(item.key(), serialization::State::BUFFER, item.value());
   return reason;
 }
 
@@ -238,29 +249,34 @@ std::vector<at::Tensor> Share(const BlockArguments& arguments, Place place) {
 
 }  // namespace
 
-std::vector<at::Tensor> RunBlock(const BlockCall& call, const std::vector<at::Tensor>& inputs) {
+std::optional<std::vector<at::Tensor>> ShareBlock(const BlockCall& call, const std::vector<at::Tensor>& inputs) {
   BlockTable* table = BlockScope::Current();
-  if (table == nullptr || CurrentRecorder() == nullptr) return call.body(inputs);
+  if (table == nullptr || CurrentRecorder() == nullptr) return std::nullopt;
   RegisterOps();
   BlockArguments arguments;
   arguments.body = call.body;
   arguments.key = call.key;
-  std::string reason;
-  if (call.module != nullptr) reason = AddStates(*call.module, arguments.states);
-  const std::string path = PathOf(arguments.states);
+  std::string reason = AddStates(call, arguments.states);
+  if (reason.empty()) reason = call.refusal;
+  const std::string path = call.path.empty() ? PathOf(arguments.states) : call.path;
   if (reason.empty()) reason = table->refusal_of_all();
   if (reason.empty() && !TakeInputs(inputs, arguments.inputs)) {
     reason = "an input is undefined, complex or of another call of the model";
   }
   if (!reason.empty()) {
     table->AddRefusal(path, reason);
-    return call.body(inputs);
+    return std::nullopt;
   }
   arguments.signature = SignatureOf(arguments, call.module != nullptr && call.module->is_training());
   const absl::StatusOr<int> block = table->Find(arguments);
   if (block.ok()) return Share(arguments, {*block, 0, path});
   if (!block.status().message().empty()) table->AddRefusal(path, block.status().message());
-  return call.body(inputs);
+  return std::nullopt;
+}
+
+std::vector<at::Tensor> RunBlock(const BlockCall& call, const std::vector<at::Tensor>& inputs) {
+  std::optional<std::vector<at::Tensor>> results = ShareBlock(call, inputs);
+  return results.has_value() ? *std::move(results) : call.body(inputs);
 }
 
 }  // namespace cotan::aot

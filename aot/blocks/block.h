@@ -28,6 +28,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -36,21 +37,39 @@
 
 #include "aot/capture/traced_function.h"
 #include "aot/frontend/callable.h"
+#include "serialization/schema/program.pb.h"
 
 namespace cotan::aot {
 
+// A parameter or buffer that a block uses.
+struct BlockState {
+  std::string name;  // below the block's path
+  serialization::State::Role role = serialization::State::PARAMETER;
+  at::Tensor tensor;
+};
+
 // A call of a block.
 struct BlockCall {
-  // Owner of the parameters and buffers that `body` uses; null: it uses none.
+  // Owner of the parameters and buffers that `body` uses; null: it uses those in `states`.
   const torch::nn::Module* module = nullptr;
   // The block's computation.
   TensorFunction body;
   // If not empty: blocks with this key and tensors of the same types are the same, and only the first one is traced.
   std::string key = {};
+  // Without a module: its parameters, then its buffers, each tensor once.
+  std::vector<BlockState> states = {};
+  // Path for messages; empty: that of the module.
+  std::string path = {};
+  // Why the block cannot be shared, if the caller knows.
+  std::string refusal = {};
 };
 
 // Runs the block, as one op of the trace in progress if it can be shared. Throws what the body throws.
 std::vector<at::Tensor> RunBlock(const BlockCall& call, const std::vector<at::Tensor>& inputs);
+
+// Calls the block as one op of the trace in progress and returns its results. Unset: there is no trace, or the block
+// cannot be shared; the caller runs it. The reason is recorded for CompiledModel::inlined_blocks().
+std::optional<std::vector<at::Tensor>> ShareBlock(const BlockCall& call, const std::vector<at::Tensor>& inputs);
 
 namespace internal {
 

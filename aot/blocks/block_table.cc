@@ -76,7 +76,7 @@ absl::StatusOr<int> BlockTable::Find(const BlockArguments& arguments) {
     found = known->second;
   } else {
     found = Trace(arguments);
-    if (found.ok() && !arguments.key.empty()) by_key_.emplace(key, *found);
+    if (!arguments.key.empty()) by_key_.emplace(key, found);
   }
   if (!is_second) {
     frames_[depth].blocks.push_back(found.ok() ? *found : -1);

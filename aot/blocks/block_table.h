@@ -76,9 +76,9 @@ class BlockTable {
   const TraceOptions options_;
   const bool computes_;
   std::vector<std::unique_ptr<TracedBlock>> blocks_;
-  absl::flat_hash_map<std::string, int> by_key_;          // key and signature
-  absl::flat_hash_map<std::string, int> by_fingerprint_;  // signature and fingerprint
-  std::vector<Frame> frames_ = std::vector<Frame>(1);     // a frame for each block whose trace is in progress
+  absl::flat_hash_map<std::string, absl::StatusOr<int>> by_key_;  // key and signature
+  absl::flat_hash_map<std::string, int> by_fingerprint_;          // signature and fingerprint
+  std::vector<Frame> frames_ = std::vector<Frame>(1);             // a frame for each block whose trace is in progress
   std::vector<std::string> refusals_;
   std::string refusal_of_all_;  // empty: calls may be shared
   absl::flat_hash_map<int64_t, Values> values_;

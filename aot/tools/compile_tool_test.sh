@@ -47,6 +47,9 @@ grep -q "this tool has no registered models" "$TEST_TMPDIR/error" || fail "$(cat
 "$compile" --model="$archive" --out="$TEST_TMPDIR/archive.cotan" --loss=output:0 --optimizer='sgd(lr=0.1)' \
   --freeze='net.1.*' > "$TEST_TMPDIR/summary" 2> "$TEST_TMPDIR/progress"
 cmp "$TEST_TMPDIR/archive.cotan" "$TEST_TMPDIR/other.cotan" || fail "the two tools give other bytes"
+"$compile" --model="$archive" --out="$TEST_TMPDIR/blocks.cotan" --loss=output:0 --optimizer='sgd(lr=0.1)' \
+  --freeze='net.1.*' --find_blocks > /dev/null 2> /dev/null
+cmp "$TEST_TMPDIR/archive.cotan" "$TEST_TMPDIR/blocks.cotan" || fail "no module repeats, but the bytes differ"
 grep -q '52650 parameters (2410 trained)' "$TEST_TMPDIR/summary" || fail "the summary lacks the parameters"
 grep -q '^  train_step .* ops' "$TEST_TMPDIR/summary" || fail "the summary lacks train_step"
 grep -q 'saved for the backward' "$TEST_TMPDIR/summary" || fail "the summary lacks what is saved"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Compiles a transformer of 2 and of 48 layers, and prints how long it takes and how large the programs are: the layers
-// as part of the model, declared as blocks, and with a key. `compile_time MODE` (inline, declared or keyed) measures
-// one of these. `compile_time MODE LAYERS [REPETITIONS [DUMP_DIR]]` only compiles a model of that depth, for
-// measurements of the whole process.
+// as part of the model, declared as blocks, and with a key; and the same model from an archive, with its layers as part
+// of the model, and found as blocks. `compile_time MODE` (inline, declared, keyed, exported or found) measures one of
+// these. `compile_time MODE LAYERS [REPETITIONS [DUMP_DIR]]` only compiles a model of that depth, for measurements of
+// the whole process.
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -15,14 +16,18 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "aot/compile.h"
+#include "aot/frontend/pt2/archive_builder.h"
+#include "aot/frontend/pt2/model.h"
 #include "base/status_macros.h"
 #include "serialization/container/container.h"
+#include "testing/blocks/exported_stack.h"
 #include "testing/blocks/stack.h"
 
 namespace cotan::testing {
@@ -56,13 +61,45 @@ size_t ProgramBytes(const serialization::Method& method) {
   return bytes;
 }
 
-absl::StatusOr<Measured> Compile(int64_t layers, LayerCalls calls, const std::string& dump_dir = "") {
+// How the model is given to the compiler.
+enum class Mode : uint8_t { kInline, kDeclared, kKeyed, kExported, kFound };
+
+absl::StatusOr<aot::CompiledModel> CompileStack(int64_t layers, LayerCalls calls, const std::string& dump_dir) {
   TransformerOptions sizes;
   sizes.vocabulary = 64, sizes.width = 32, sizes.heads = 2, sizes.layers = layers, sizes.context = kTime;
+  return aot::CompileModule([&] { return std::make_shared<Stack>(sizes, calls); },
+                            {torch::zeros({kBatch, kTime}, torch::kLong)}, OptionsFor(dump_dir));
+}
+
+// Compiles an archive, which includes reading it.
+absl::StatusOr<aot::CompiledModel> CompileArchive(const std::string& path, bool find_blocks,
+                                                  const std::string& dump_dir) {
+  COTAN_ASSIGN_OR_RETURN(const aot::pt2::Model model, aot::pt2::Model::Load(path));
+  COTAN_ASSIGN_OR_RETURN(const std::vector<at::Tensor> examples, model.ExampleInputs());
+  aot::CompileOptions options = OptionsFor(dump_dir);
+  options.loss = {.output = 0};
+  options.find_blocks = find_blocks;
+  return aot::CompilePt2(model, examples, options, &model);
+}
+
+absl::StatusOr<aot::CompiledModel> CompileMode(int64_t layers, Mode mode, const std::string& archive,
+                                               const std::string& dump_dir) {
+  if (!archive.empty()) return CompileArchive(archive, mode == Mode::kFound, dump_dir);
+  const LayerCalls calls = mode == Mode::kKeyed      ? LayerCalls::kKeyed
+                           : mode == Mode::kDeclared ? LayerCalls::kDeclared
+                                                     : LayerCalls::kInline;
+  return CompileStack(layers, calls, dump_dir);
+}
+
+absl::StatusOr<Measured> Compile(int64_t layers, Mode mode, const std::string& dump_dir = "") {
+  std::string archive;
+  if (mode == Mode::kExported || mode == Mode::kFound) {
+    archive = aot::pt2::WriteArchive(
+        absl::StrCat("stack", layers, ".pt2"),
+        ExportedStack({.layers = layers, .batch = kBatch, .time = kTime, .vocabulary = 64, .width = 32, .heads = 2}));
+  }
   const std::clock_t start = std::clock();
-  COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model,
-                         aot::CompileModule([&] { return std::make_shared<Stack>(sizes, calls); },
-                                            {torch::zeros({kBatch, kTime}, torch::kLong)}, OptionsFor(dump_dir)));
+  COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model, CompileMode(layers, mode, archive, dump_dir));
   Measured measured;
   measured.seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   for (const std::string& block : model.inlined_blocks()) std::printf("inlined: %s\n", block.c_str());
@@ -78,12 +115,12 @@ absl::StatusOr<Measured> Compile(int64_t layers, LayerCalls calls, const std::st
   return measured;
 }
 
-absl::Status Measure(LayerCalls calls, absl::string_view name) {
+absl::Status Measure(Mode mode, absl::string_view name) {
   constexpr int kRepetitions = 5;
   Measured shallow, deep;
   for (int i = 0; i < kRepetitions; ++i) {
-    COTAN_ASSIGN_OR_RETURN(const Measured two, Compile(2, calls));
-    COTAN_ASSIGN_OR_RETURN(const Measured many, Compile(48, calls));
+    COTAN_ASSIGN_OR_RETURN(const Measured two, Compile(2, mode));
+    COTAN_ASSIGN_OR_RETURN(const Measured many, Compile(48, mode));
     if (i == 0 || two.seconds < shallow.seconds) shallow = two;
     if (i == 0 || many.seconds < deep.seconds) deep = many;
   }
@@ -94,8 +131,11 @@ absl::Status Measure(LayerCalls calls, absl::string_view name) {
   return absl::OkStatus();
 }
 
-constexpr std::pair<LayerCalls, absl::string_view> kModes[] = {
-    {LayerCalls::kInline, "inline"}, {LayerCalls::kDeclared, "declared"}, {LayerCalls::kKeyed, "keyed"}};
+constexpr std::pair<Mode, absl::string_view> kModes[] = {{Mode::kInline, "inline"},
+                                                         {Mode::kDeclared, "declared"},
+                                                         {Mode::kKeyed, "keyed"},
+                                                         {Mode::kExported, "exported"},
+                                                         {Mode::kFound, "found"}};
 
 // Arguments of the command line.
 struct Arguments {
@@ -106,15 +146,15 @@ struct Arguments {
 };
 
 absl::Status Run(const Arguments& arguments) {
-  for (const auto& [calls, mode] : kModes) {
-    if (!arguments.mode.empty() && arguments.mode != mode) continue;
+  for (const auto& [mode, name] : kModes) {
+    if (!arguments.mode.empty() && arguments.mode != name) continue;
     if (arguments.layers == 0) {
-      COTAN_RETURN_IF_ERROR(Measure(calls, mode));
+      COTAN_RETURN_IF_ERROR(Measure(mode, name));
       continue;
     }
     for (int i = 0; i < arguments.repetitions; ++i) {
-      COTAN_ASSIGN_OR_RETURN(const Measured measured, Compile(arguments.layers, calls, arguments.dump_dir));
-      std::printf("%-8s %3lld layers: %7.1f ms\n", std::string(mode).c_str(), static_cast<long long>(arguments.layers),
+      COTAN_ASSIGN_OR_RETURN(const Measured measured, Compile(arguments.layers, mode, arguments.dump_dir));
+      std::printf("%-8s %3lld layers: %7.1f ms\n", std::string(name).c_str(), static_cast<long long>(arguments.layers),
                   measured.seconds * 1e3);
       if (i == 0) std::printf("%s", measured.methods.c_str());
     }

@@ -246,12 +246,17 @@ Argument ProgramParser::ParseArgument(const Json& json) {
   return Unsupported{kind};
 }
 
-// Returns the path of the last module of "L__self__,,Net;L__self___fc,fc,torch.nn.Linear": "fc".
-std::string ModulePath(const Json& metadata) {
+// Returns the stack of modules that a node was called in, "L__self__,,Net;L__self___fc,fc,torch.nn.Linear".
+std::string ModuleStack(const Json& metadata) {
   const Json* stack = Find(metadata, "nn_module_stack");
-  if (stack == nullptr || !stack->is_string()) return "";
-  const std::vector<std::string> modules = absl::StrSplit(ToText(*stack), ';');
-  const std::vector<std::string> fields = absl::StrSplit(modules.back(), ',');
+  return stack == nullptr || !stack->is_string() ? "" : ToText(*stack);
+}
+
+// Returns the path of the last module of a stack: "fc".
+std::string ModulePath(absl::string_view stack) {
+  const size_t last = stack.rfind(';');
+  if (last != absl::string_view::npos) stack.remove_prefix(last + 1);
+  const std::vector<std::string> fields = absl::StrSplit(stack, ',');
   return fields.size() > 1 ? fields[1] : "";
 }
 
@@ -262,7 +267,8 @@ Node ProgramParser::ParseNode(const Json& json) {
     node.inputs.push_back({ToText(input.at("name")), ParseArgument(input.at("arg"))});
   }
   for (const Json& output : ToArray(json.at("outputs"))) node.outputs.push_back(ParseArgument(output));
-  if (const Json* metadata = Find(json, "metadata")) node.module_path = ModulePath(*metadata);
+  if (const Json* metadata = Find(json, "metadata")) node.module_stack = ModuleStack(*metadata);
+  node.module_path = ModulePath(node.module_stack);
   return node;
 }
 

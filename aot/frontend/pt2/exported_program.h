@@ -90,7 +90,8 @@ struct Node {
   std::string target;  // "torch.ops.aten.add.Tensor", "_operator.mul"
   std::vector<NamedArgument> inputs;
   std::vector<Argument> outputs;
-  std::string module_path;  // "layer1.0", "" at the top
+  std::string module_path;        // "layer1.0", "" at the top
+  std::string module_stack = {};  // its modules, outermost first: "KEY,PATH,TYPE;KEY,PATH,TYPE"; "" if it is not known
 };
 
 struct Graph {

@@ -40,13 +40,6 @@ std::optional<c10::OperatorName> OperatorNameOf(absl::string_view target) {
   return c10::OperatorName(absl::StrCat(parts[2], "::", parts[3]), parts[4] == "default" ? "" : parts[4]);
 }
 
-// Returns whether the node only checks properties that the trace records anyway.
-bool OnlyChecks(absl::string_view target) {
-  return target == "torch.ops.aten._assert_tensor_metadata.default" ||
-         target == "torch.ops.aten.sym_constrain_range.default" ||
-         target == "torch.ops.aten.sym_constrain_range_for_size.default";
-}
-
 std::vector<IValue> ArgumentsOf(const Node& node, const c10::FunctionSchema& schema, const Environment& values) {
   const std::vector<c10::Argument>& declared = schema.arguments();
   std::vector<std::optional<IValue>> given(declared.size());
@@ -290,7 +283,7 @@ void BindHigherOrder(const Node& node, const std::vector<IValue>& results, Envir
 
 // --- Nodes ---------------------------------------------------------------------
 
-void RunNode(const Node& node, Environment& values) {
+void Run(const Node& node, Environment& values) {
   if (OnlyChecks(node.target)) return;
   if (const HigherOrderFunction function = FindHigherOrder(node.target)) {
     return BindHigherOrder(node, function(node, values), values);
@@ -357,16 +350,24 @@ IValue ValueOf(const Argument& argument, const Environment& values) {
   throw std::invalid_argument("an argument or output of a kind that cannot be compiled");
 }
 
-void RunGraph(const Graph& graph, Environment& values) {
-  for (const Node& node : graph.nodes) {
-    try {
-      RunNode(node, values);
-    } catch (const c10::Error& error) {
-      throw std::invalid_argument(absl::StrCat(PlaceOf(node), ": ", error.what_without_backtrace()));
-    } catch (const std::exception& error) {
-      throw std::invalid_argument(absl::StrCat(PlaceOf(node), ": ", error.what()));
-    }
+bool OnlyChecks(absl::string_view target) {
+  return target == "torch.ops.aten._assert_tensor_metadata.default" ||
+         target == "torch.ops.aten.sym_constrain_range.default" ||
+         target == "torch.ops.aten.sym_constrain_range_for_size.default";
+}
+
+void RunNode(const Node& node, Environment& values) {
+  try {
+    Run(node, values);
+  } catch (const c10::Error& error) {
+    throw std::invalid_argument(absl::StrCat(PlaceOf(node), ": ", error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    throw std::invalid_argument(absl::StrCat(PlaceOf(node), ": ", error.what()));
   }
+}
+
+void RunGraph(const Graph& graph, Environment& values) {
+  for (const Node& node : graph.nodes) RunNode(node, values);
 }
 
 }  // namespace cotan::aot::pt2

@@ -29,6 +29,9 @@ absl::Status CheckTargets(const Graph& graph);
 // Returns the op of a node's target ("torch.ops.aten.add.Tensor"), from LibTorch's dispatcher; unset: it has none.
 std::optional<c10::OperatorHandle> FindTarget(absl::string_view target);
 
+// Returns whether the node only checks properties that the trace records anyway; RunGraph() skips it.
+bool OnlyChecks(absl::string_view target);
+
 // Runs all nodes. `values` has the inputs of the graph and receives all results.
 //
 // Devices become the CPU. Nodes that only check (_assert_tensor_metadata) are skipped. Supported
@@ -38,6 +41,8 @@ std::optional<c10::OperatorHandle> FindTarget(absl::string_view target);
 // Throws std::exception, like any traced function: an argument does not match the op, a name has no
 // value, or the op throws. The message has the node and its module.
 void RunGraph(const Graph& graph, Environment& values);
+// Runs one node of a graph as RunGraph() does.
+void RunNode(const Node& node, Environment& values);
 
 // Returns the value of an output of a graph. Throws std::invalid_argument: a name without a value,
 // or an unsupported kind.

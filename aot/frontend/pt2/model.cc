@@ -20,6 +20,7 @@
 #include "aot/frontend/pt2/interpreter.h"
 #include "aot/frontend/pt2/number_inputs.h"
 #include "aot/frontend/pt2/pickled_tensors.h"
+#include "aot/frontend/pt2/run_schedule.h"
 #include "aot/frontend/pt2/weights.h"
 #include "base/layout.h"
 #include "base/status_macros.h"
@@ -409,12 +410,14 @@ class Model::Call {
   const TensorVector& inputs_;
 };
 
-StateFunction Model::function() const {
-  return [program = program_, names = inputs_, state_of_target = IndexStates(states_)](const TensorVector& states,
-                                                                                       const TensorVector& inputs) {
+StateFunction Model::function(const std::optional<RepeatLimits>& repeats) const {
+  const auto schedule = std::make_shared<const Schedule>(repeats.has_value() ? FindModuleRuns(*program_, *repeats)
+                                                                             : PlainSchedule(*program_));
+  return [program = program_, schedule, names = inputs_, state_of_target = IndexStates(states_)](
+             const TensorVector& states, const TensorVector& inputs) {
     const Call call(*names, state_of_target, states, inputs);
     Environment values = call.InitialValues();
-    RunGraph(program->graph, values);
+    RunSchedule(*schedule, values);
     return call.ReadOutputs(program->outputs, values);
   };
 }

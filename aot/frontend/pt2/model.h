@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "absl/types/span.h"
 #include "aot/frontend/module.h"
 #include "aot/frontend/pt2/exported_program.h"
+#include "aot/frontend/pt2/module_runs.h"
 #include "serialization/metadata/tree_spec.h"
 
 namespace cotan::aot::pt2 {
@@ -43,8 +45,9 @@ class Model {
   // Returns a function of states() and the inputs. An input that is a number is one of cotan::aot::Number(), or of
   // SizeNumber() if the program takes it as a size or as another integer setting of an op (aot/capture/number.h).
   // Numbers that the export specialized are constants of the program, not inputs. Its results are the flat tensor
-  // outputs of the program. It applies mutations to the states and inputs and does not return them.
-  StateFunction function() const;
+  // outputs of the program. It applies mutations to the states and inputs and does not return them. With `repeats`,
+  // modules that repeat are blocks (module_runs.h).
+  StateFunction function(const std::optional<RepeatLimits>& repeats = std::nullopt) const;
 
   // Returns the sizes of each input; symbols are indexes in program().symbols.
   std::vector<SymIntVector> InputSizes() const;
