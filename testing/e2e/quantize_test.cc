@@ -317,7 +317,8 @@ TEST(QuantizeMemoryTest, ProductsDequantizeInBlocksWithTheSameBits) {
       const auto memory = aot::MeasureMemory(program->artifact(), {.kernels = &CpuKernels(), .threads = threads});
       ASSERT_TRUE(memory.ok()) << memory.status();
       for (const aot::MethodMemory& method : *memory) {
-        if (method.name == "train_step") EXPECT_EQ(method.after, after.arena_bytes) << threads << " threads";
+        if (method.name != "train_step") continue;
+        EXPECT_EQ(method.after, after.arena_bytes) << threads << " threads";
       }
       // Forward of all layers, and backward of all but the first, whose input needs no gradient.
       EXPECT_EQ(after.num_steps, before.num_steps - (2 * Deep::kLayers - 1));
