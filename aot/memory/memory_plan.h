@@ -6,9 +6,11 @@
 #define COTAN_AOT_MEMORY_MEMORY_PLAN_H_
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "base/layout.h"
 #include "base/memory_planner.h"
@@ -54,6 +56,8 @@ class MemoryPlanner {
   absl::StatusOr<int64_t> BytesOf(const serialization::TensorType& type) const;
 
  private:
+  // Returns the scratch of a step's kernel. Equal ops on equal operands have one kernel made: a model repeats its
+  // layers.
   absl::StatusOr<int64_t> ScratchOf(const serialization::Op& op, const ScheduledStep& step) const;
   // Returns the scratch of a product and its computed operand (ScheduledStep::computed).
   absl::StatusOr<int64_t> ScratchOfPair(const serialization::Method& method, const Schedule& schedule,
@@ -62,6 +66,8 @@ class MemoryPlanner {
   const serialization::Artifact& artifact_;
   const DimVector symbols_;
   const MemoryTarget target_;
+  // Scratch by RequestKey().
+  mutable absl::flat_hash_map<std::string, int64_t> scratch_by_request_;
 };
 
 }  // namespace cotan::aot

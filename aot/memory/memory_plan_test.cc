@@ -2,8 +2,13 @@
 
 #include "aot/memory/memory_plan.h"
 
+#include <memory>
+
 #include "aot/memory/test_programs.h"
+#include "base/status_macros.h"
 #include "gtest/gtest.h"
+#include "kernels/api/kernel.h"
+#include "kernels/api/registry.h"
 #include "runtime/session.h"
 
 namespace cotan::aot {
@@ -26,6 +31,32 @@ TEST(MemoryPlanTest, IsWhatASessionAllocates) {
   Session session = *Session::Create(program.Load(), {.kernels = &TestKernels(), .threads = 1});
   ASSERT_TRUE(session.Run("step", {*Tensor::From<float>(std::vector<float>(1024), {1024})}).ok());
   EXPECT_EQ(session.arena_bytes(), plan->arena_bytes);
+}
+
+int kernels_made = 0;
+
+absl::StatusOr<std::unique_ptr<Kernel>> CountAndMakeExpr(const KernelRequest& request) {
+  ++kernels_made;
+  COTAN_ASSIGN_OR_RETURN(const KernelFactory factory,
+                         TestKernels().Find(DeviceType::kCpu, serialization::Op::kExpr, request.outputs[0].dtype));
+  return factory(request);
+}
+
+TEST(MemoryPlanTest, EqualOpsOnEqualOperandsHaveOneKernelMade) {
+  KernelRegistry kernels;
+  for (const DType dtype : {DType::kFloat32, DType::kInt64}) {
+    ASSERT_TRUE(kernels.Register(DeviceType::kCpu, serialization::Op::kExpr, dtype, CountAndMakeExpr).ok());
+  }
+  const auto made_for = [&kernels](int depth) {
+    ProgramBuilder program = DeepStep(depth);
+    const MemoryPlanner planner(program.artifact(), {}, {.kernels = &kernels});
+    kernels_made = 0;
+    std::vector<int64_t> scratch;
+    EXPECT_TRUE(planner.Plan(program.artifact().methods(0), scratch).ok());
+    return kernels_made;
+  };
+  EXPECT_GT(made_for(6), 0);
+  EXPECT_EQ(made_for(6), made_for(24));
 }
 
 TEST(MemoryPlanTest, DynamicSizesAreThoseOfTheSymbols) {
