@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct RowGeometry {
   int64_t count = 0;
   bool has_long_index = false;  // i64, else i32
 
+  // `table`: in row-major order.
   RowGeometry(const StridedLayout& table, int64_t dim, const TensorSpec& index)
       : index_sizes(index.layout.sizes), has_long_index(index.dtype == DType::kInt64) {
     for (int64_t d = 0; d < table.rank(); ++d) {
@@ -46,10 +48,14 @@ struct RowGeometry {
     return has_long_index ? static_cast<const int64_t*>(index)[position] : static_cast<const int32_t*>(index)[position];
   }
 
-  // Returns the row of an index element; negative ones count from the end.
-  int64_t Row(const void* index, int64_t position) const {
-    const int64_t value = Index(index, position);
-    return value < 0 ? value + size : value;
+  // Calls fn with the index as a pointer to its type.
+  template <typename Fn>
+  void WithIndex(const void* index, Fn fn) const {
+    if (has_long_index) {
+      fn(static_cast<const int64_t*>(index));
+    } else {
+      fn(static_cast<const int32_t*>(index));
+    }
   }
 
   // Checks all elements.
@@ -64,10 +70,41 @@ struct RowGeometry {
   }
 };
 
+// Returns the row of an index element; negative ones count from the end.
+[[gnu::always_inline]] inline int64_t RowOf(int64_t index, int64_t size) { return index < 0 ? index + size : index; }
+
+// Calls fn(outer, first, last) for the parts of [begin, end) with one outer position each: `per_outer` items belong to
+// one, of which it has those in [first, last).
+template <typename Fn>
+void ForEachOuter(int64_t begin, int64_t end, int64_t per_outer, Fn fn) {
+  while (begin < end) {
+    const int64_t outer = begin / per_outer;
+    const int64_t first = begin % per_outer;
+    const int64_t last = std::min(per_outer, first + end - begin);
+    fn(outer, first, last);
+    begin += last - first;
+  }
+}
+
+// Gathers rows of one element.
+template <typename T, typename Index>
+void GatherElements(const T* table, const Index* index, int64_t size, int64_t count, T* rows) {
+  for (int64_t i = 0; i < count; ++i) rows[i] = table[RowOf(index[i], size)];
+}
+
+template <typename Index>
+void GatherRows(const char* table, const Index* index, int64_t size, int64_t count, size_t row_bytes, char* rows) {
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(rows + static_cast<size_t>(i) * row_bytes,
+                table + static_cast<size_t>(RowOf(index[i], size)) * row_bytes, row_bytes);
+  }
+}
+
 class GatherKernel final : public Kernel {
  public:
   GatherKernel(RowGeometry geometry, size_t element_size, int threads)
       : geometry_(std::move(geometry)),
+        is_single_(geometry_.inner == 1),
         row_bytes_(static_cast<size_t>(geometry_.inner) * element_size),
         threads_(threads) {}
 
@@ -76,27 +113,50 @@ class GatherKernel final : public Kernel {
     const auto* table = static_cast<const char*>(args.inputs[0]);
     auto* rows = static_cast<char*>(args.outputs[0]);
     const int64_t grain = std::max<int64_t>(1, kGatherBytesPerChunk / static_cast<int64_t>(row_bytes_ + 1));
-    ParallelFor(threads_, geometry_.outer * geometry_.count, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t outer = i / geometry_.count;
-        const int64_t row = geometry_.Row(args.inputs[1], i % geometry_.count);
-        std::memcpy(rows + static_cast<size_t>(i) * row_bytes_,
-                    table + static_cast<size_t>(outer * geometry_.size + row) * row_bytes_, row_bytes_);
-      }
+    geometry_.WithIndex(args.inputs[1], [&](const auto* index) {
+      ParallelFor(threads_, geometry_.outer * geometry_.count, grain, [&](int64_t begin, int64_t end) {
+        ForEachOuter(begin, end, geometry_.count, [&](int64_t outer, int64_t first, int64_t last) {
+          Gather(table + static_cast<size_t>(outer * geometry_.size) * row_bytes_, index + first, last - first,
+                 rows + static_cast<size_t>(outer * geometry_.count + first) * row_bytes_);
+        });
+      });
     });
     return absl::OkStatus();
   }
 
  private:
+  // Gathers `count` rows of one outer position.
+  template <typename Index>
+  void Gather(const char* table, const Index* index, int64_t count, char* rows) const {
+    if (is_single_ && row_bytes_ == sizeof(uint32_t)) {
+      GatherElements(reinterpret_cast<const uint32_t*>(table), index, geometry_.size, count,
+                     reinterpret_cast<uint32_t*>(rows));
+    } else if (is_single_ && row_bytes_ == sizeof(uint64_t)) {
+      GatherElements(reinterpret_cast<const uint64_t*>(table), index, geometry_.size, count,
+                     reinterpret_cast<uint64_t*>(rows));
+    } else {
+      GatherRows(table, index, geometry_.size, count, row_bytes_, rows);
+    }
+  }
+
   RowGeometry geometry_;
+  bool is_single_;  // rows have one element, which is aligned
   size_t row_bytes_;
   int threads_;
 };
 
-// Adds; integers wrap around.
-template <typename T>
-COTAN_SIMD_VERSIONS void AddRow(const T* __restrict from, T* __restrict to, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(to[i] + from[i]);
+// Adds columns [begin, end) of rows of `inner` elements to those of the table, in index order; integers wrap around.
+template <typename T, typename Index>
+COTAN_SIMD_VERSIONS void AddColumns(const T* __restrict rows, const Index* __restrict index,
+                                    const RowGeometry& geometry, int64_t padding_index, int64_t begin, int64_t end,
+                                    T* __restrict table) {
+  for (int64_t i = 0; i < geometry.count; ++i) {
+    const int64_t row = RowOf(index[i], geometry.size);
+    if (row == padding_index) continue;
+    const T* __restrict from = rows + i * geometry.inner;
+    T* __restrict to = table + row * geometry.inner;
+    for (int64_t c = begin; c < end; ++c) to[c] = static_cast<T>(to[c] + from[c]);
+  }
 }
 
 // Adds the rows to an output that holds the initial values.
@@ -108,22 +168,21 @@ class ScatterAddKernel final : public Kernel {
 
   absl::Status Run(const KernelArgs& args) override {
     const auto* rows = static_cast<const T*>(args.inputs[0]);
-    const void* index = args.inputs[1];
     auto* table = static_cast<T*>(args.outputs[0]);
-    COTAN_RETURN_IF_ERROR(geometry_.CheckIndex(index, serialization::Op::kScatterAdd));
+    COTAN_RETURN_IF_ERROR(geometry_.CheckIndex(args.inputs[1], serialization::Op::kScatterAdd));
     // A chunk is a range of columns at one outer position; each element is summed in index order.
     constexpr int64_t kColumns = 256 / sizeof(T);
     const int64_t chunks_per_row = (geometry_.inner + kColumns - 1) / kColumns;
-    ParallelFor(threads_, geometry_.outer * chunks_per_row, ChunkGrain(chunks_per_row),
-                [&](int64_t begin, int64_t end) {
-                  while (begin < end) {
-                    const int64_t outer = begin / chunks_per_row;
-                    const int64_t first = begin % chunks_per_row;
-                    const int64_t last = std::min(chunks_per_row, first + end - begin);
-                    AddColumns(rows, index, table, outer, first * kColumns, std::min(last * kColumns, geometry_.inner));
-                    begin += last - first;
-                  }
-                });
+    geometry_.WithIndex(args.inputs[1], [&](const auto* index) {
+      ParallelFor(threads_, geometry_.outer * chunks_per_row, ChunkGrain(chunks_per_row),
+                  [&](int64_t begin, int64_t end) {
+                    ForEachOuter(begin, end, chunks_per_row, [&](int64_t outer, int64_t first, int64_t last) {
+                      AddColumns(rows + outer * geometry_.count * geometry_.inner, index, geometry_, padding_index_,
+                                 first * kColumns, std::min(last * kColumns, geometry_.inner),
+                                 table + outer * geometry_.size * geometry_.inner);
+                    });
+                  });
+    });
     return absl::OkStatus();
   }
 
@@ -134,18 +193,48 @@ class ScatterAddKernel final : public Kernel {
     return std::max<int64_t>(1, (chunks + threads_ - 1) / threads_);
   }
 
-  void AddColumns(const T* rows, const void* index, T* table, int64_t outer, int64_t begin, int64_t end) const {
-    for (int64_t i = 0; i < geometry_.count; ++i) {
-      const int64_t row = geometry_.Row(index, i);
-      if (row == padding_index_) continue;
-      AddRow(rows + (outer * geometry_.count + i) * geometry_.inner + begin,
-             table + (outer * geometry_.size + row) * geometry_.inner + begin, end - begin);
-    }
-  }
-
   RowGeometry geometry_;
   int64_t padding_index_;
   int threads_;
+};
+
+// The operands of both ops with their dimensions in the order of memory, outermost first, so that operands in
+// channels-last layout are row-major as well.
+class Operands {
+ public:
+  // `rows` has the dimensions of the index in the place of dimension `dim` of `table`. Keeps the order of dimensions
+  // unless both are dense in the same other one, and the index has one dimension.
+  Operands(const StridedLayout& table, const StridedLayout& rows, int64_t index_rank, int64_t dim) : dim_(dim) {
+    if (index_rank != 1) return;
+    DimVector order(rows.sizes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&rows](int64_t a, int64_t b) {
+      return rows.strides[static_cast<size_t>(a)] > rows.strides[static_cast<size_t>(b)];
+    });
+    if (!IsContiguous(Reordered(table, order)) || !IsContiguous(Reordered(rows, order))) return;
+    dim_ = std::find(order.begin(), order.end(), dim) - order.begin();
+    order_ = std::move(order);
+  }
+
+  int64_t dim() const { return dim_; }
+
+  // Returns a table or rows with the dimensions in order.
+  TensorSpec InOrder(const TensorSpec& spec) const {
+    return order_.empty() ? spec : TensorSpec{spec.dtype, Reordered(spec.layout, order_)};
+  }
+
+ private:
+  static StridedLayout Reordered(const StridedLayout& layout, const DimVector& order) {
+    StridedLayout result;
+    for (const int64_t d : order) {
+      result.sizes.push_back(layout.sizes[static_cast<size_t>(d)]);
+      result.strides.push_back(layout.strides[static_cast<size_t>(d)]);
+    }
+    return result;
+  }
+
+  DimVector order_;  // empty: as it is
+  int64_t dim_;
 };
 
 StridedLayout RowMajor(const StridedLayout& layout) { return {layout.sizes, ContiguousStrides(layout.sizes), 0}; }
@@ -178,13 +267,15 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeScatterAddKernel(DType dtype, RowGeo
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeGather(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
-  const TensorSpec& table = request.inputs[0];
-  const TensorSpec& output = request.outputs[0];
+  const Operands operands(request.inputs[0].layout, request.outputs[0].layout, request.inputs[1].layout.rank(),
+                          request.op.gather().dim());
+  const TensorSpec table = operands.InOrder(request.inputs[0]);
+  const TensorSpec output = operands.InOrder(request.outputs[0]);
   const size_t element = ByteSize(output.dtype);
   auto pipeline = std::make_unique<Pipeline>(request.threads);
   const Slot rows = BringRowMajor(table, Slot::Input(0), request.threads, *pipeline);
   const Slot index = BringRowMajor(request.inputs[1], Slot::Input(1), request.threads, *pipeline);
-  RowGeometry geometry(table.layout, request.op.gather().dim(), request.inputs[1]);
+  RowGeometry geometry(table.layout, operands.dim(), request.inputs[1]);
   auto gather = std::make_unique<GatherKernel>(std::move(geometry), element, request.threads);
   if (IsContiguous(output.layout)) {
     pipeline->Add(std::move(gather), {rows, index}, {Slot::Output(0)});
@@ -200,25 +291,27 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeGather(const KernelRequest& request)
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeScatterAdd(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
-  const TensorSpec& output = request.outputs[0];
+  const serialization::ScatterAdd& op = request.op.scatter_add();
+  const Operands operands(request.outputs[0].layout, request.inputs[0].layout, request.inputs[1].layout.rank(),
+                          op.dim());
+  const TensorSpec output = operands.InOrder(request.outputs[0]);
   const size_t element = ByteSize(output.dtype);
   const bool is_dense = IsContiguous(output.layout);
   const StridedLayout dense = RowMajor(output.layout);
   auto pipeline = std::make_unique<Pipeline>(request.threads);
-  const Slot rows = BringRowMajor(request.inputs[0], Slot::Input(0), request.threads, *pipeline);
+  const Slot rows = BringRowMajor(operands.InOrder(request.inputs[0]), Slot::Input(0), request.threads, *pipeline);
   const Slot index = BringRowMajor(request.inputs[1], Slot::Input(1), request.threads, *pipeline);
   const Slot result =
       is_dense ? Slot::Output(0) : pipeline->AddScratch(static_cast<size_t>(NumElements(dense.sizes)) * element);
   if (request.inputs.size() == 3) {
-    pipeline->Add(MakeCopyKernel(element, dense.sizes, request.inputs[2].layout.strides,
+    pipeline->Add(MakeCopyKernel(element, dense.sizes, operands.InOrder(request.inputs[2]).layout.strides,
                                  is_dense ? output.layout.strides : dense.strides, request.threads),
                   {Slot::Input(2)}, {result});
   } else {
     pipeline->Add(MakeZeroKernel(element, dense, request.threads), {}, {result});
   }
-  const serialization::ScatterAdd& op = request.op.scatter_add();
   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> scatter,
-                         MakeScatterAddKernel(output.dtype, RowGeometry(dense, op.dim(), request.inputs[1]),
+                         MakeScatterAddKernel(output.dtype, RowGeometry(dense, operands.dim(), request.inputs[1]),
                                               op.padding_index(), request.threads));
   pipeline->Add(std::move(scatter), {rows, index}, {result});
   if (!is_dense) {

@@ -113,6 +113,32 @@ TEST(GatherTest, GatherAndItsTransposeOnRandomGeometries) {
   }
 }
 
+TEST(GatherTest, ChannelsLastOperandsHaveTheValuesOfRowMajorOnes) {
+  std::mt19937_64 random(TestSeed());
+  const DimVector channels_last = {0, 2, 3, 1};
+  for (const int64_t dim : {0, 1, 2, 3}) {
+    const DimVector sizes = {2, 3, 4, 5};
+    DimVector rows_sizes = sizes;
+    rows_sizes[static_cast<size_t>(dim)] = 7;
+    const auto size = static_cast<double>(sizes[static_cast<size_t>(dim)]);
+    HostTensor index = RandomTensor(DType::kInt32, testing::DenseLayout({7}), random, -size, size - 1);
+    HostTensor table = RandomTensor(DType::kFloat32, testing::DenseLayout(sizes), random);
+    HostTensor rows(DType::kFloat32, rows_sizes);
+    HostTensor sum(DType::kFloat32, sizes);
+    ASSERT_TRUE(RunOp(MakeGather, GatherOp(dim), {&table, &index}, {&rows}).ok());
+    ASSERT_TRUE(RunOp(MakeScatterAdd, ScatterAddOp(dim), {&rows, &index}, {&sum}).ok());
+
+    HostTensor same_table(DType::kFloat32, testing::DenseLayout(sizes, channels_last));
+    same_table.SetValues(table.Values());
+    HostTensor same_rows(DType::kFloat32, testing::DenseLayout(rows_sizes, channels_last));
+    HostTensor same_sum(DType::kFloat32, testing::DenseLayout(sizes, channels_last));
+    ASSERT_TRUE(RunOp(MakeGather, GatherOp(dim), {&same_table, &index}, {&same_rows}).ok());
+    ASSERT_TRUE(RunOp(MakeScatterAdd, ScatterAddOp(dim), {&same_rows, &index}, {&same_sum}).ok());
+    EXPECT_EQ(same_rows.Values(), rows.Values()) << dim;
+    EXPECT_EQ(same_sum.Values(), sum.Values()) << dim;
+  }
+}
+
 TEST(GatherTest, WideRowsHaveTheSameSumForAnyThreadCount) {
   std::mt19937_64 random(TestSeed());
   HostTensor rows = RandomTensor(DType::kFloat32, testing::DenseLayout({2, 500, 333}), random);
