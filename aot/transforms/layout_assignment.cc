@@ -109,7 +109,8 @@ class LayoutAssigner {
     if (IsPrim(node, PrimOp::kConvolution) || IsPrim(node, PrimOp::kConvolutionBackwardInput)) {
       return SetChannelsLast(id);
     }
-    const bool follows = node.expr != nullptr || IsPrim(node, PrimOp::kConcat) || IsPrim(node, PrimKind::kPool);
+    const bool follows = node.expr != nullptr || IsPrim(node, PrimOp::kConcat) || IsPrim(node, PrimKind::kPool) ||
+                         IsPrim(node, PrimOp::kGather) || IsPrim(node, PrimOp::kScatterAdd);
     if (follows && IsImage(id) && FollowsChannelsLast(node, rank)) return SetChannelsLast(id);
     // The layout of the operand of such a view determines the layout of its consumers.
     const bool keeps_order = IsPrim(node, PrimOp::kSlice) || IsPrim(node, PrimOp::kExpand);

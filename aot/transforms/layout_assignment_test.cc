@@ -66,6 +66,30 @@ TEST(AssignLayoutsTest, ACopyOnTheHostHasTheLayoutOfItsSource) {
 )");
 }
 
+TEST(AssignLayoutsTest, ResizedImagesHaveTheirChannelsLast) {
+  EXPECT_EQ(After(AssignLayouts, R"(graph @g {
+  %0: f32[2,3,8,8] = user_input 0 "x"
+  %1: f32[4,3,3,3] = parameter 0 "w"
+  %2: i64[16] = user_input 1 "rows"
+  %3: f32[2,4,8,8] = prim.convolution(%0, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+  %4: f32[2,4,16,8] = prim.gather(%3, %2, 2)
+  %5: f32[2,4,8,8] = prim.scatter_add(%4, %2, none, 2, -1)
+  %6: f32[2,4,8,8] = prim.copy(%5)
+  user_output 0 "y" = %6
+})"),
+            R"(graph @g {
+  %0: f32[2,3,8,8] = user_input 0 "x"
+  %1: f32[4,3,3,3] = parameter 0 "w"
+  %2: i64[16] = user_input 1 "rows"
+  %3: f32[2,4,8,8]{0,2,3,1} = prim.convolution(%0, %1, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+  %4: f32[2,4,16,8]{0,2,3,1} = prim.gather(%3, %2, 2)
+  %5: f32[2,4,8,8]{0,2,3,1} = prim.scatter_add(%4, %2, none, 2, -1)
+  %6: f32[2,4,8,8] = prim.copy(%5)
+  user_output 0 "y" = %6
+}
+)");
+}
+
 TEST(AssignLayoutsTest, WhatTheCallerSeesIsRowMajor) {
   constexpr absl::string_view kText = R"(graph @g {
   %0: f32[2,3,8,8] = user_input 0 "x"
