@@ -25,6 +25,7 @@
 #include "aot/transforms/dead_code.h"
 #include "aot/transforms/drop_barriers.h"
 #include "aot/transforms/hoist_index_checks.h"
+#include "aot/transforms/join_slices.h"
 #include "aot/transforms/layout_assignment.h"
 #include "aot/transforms/overlap_collectives.h"
 #include "aot/transforms/place_host_copies.h"
@@ -96,6 +97,7 @@ absl::Status CleanUp(Graph& graph, const DumpFunction& dump) {
   PassPipeline pipeline("clean_up");
   pipeline.Add("dead_code", EliminateDeadCode)
       .Add("algebraic", SimplifyAlgebra)
+      .Add("join_slices", JoinSlices)
       .Add("constant_folding", FoldConstants)
       .Add("common_subexpressions", EliminateCommonSubexpressions);
   pipeline.set_dump(dump);
