@@ -2,6 +2,12 @@
 
 #include "aot/lowering/lower.h"
 
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "aot/ir/text.h"
 #include "aot/ir/verifier.h"
 #include "gmock/gmock.h"
@@ -37,6 +43,20 @@ TEST(LowerToPrimsTest, ALinearLayerBecomesOneMatmulWithBias) {
   user_output 0 "y" = %4
 }
 )");
+}
+
+// ATen computes them in f32, too.
+TEST(LowerToPrimsTest, ActivationsAndSoftmaxOfHalvesAreRoundedOnce) {
+  for (const absl::string_view op :
+       {"gelu.default(%0, \"none\")", "gelu.default(%0, \"tanh\")", "silu.default(%0)", "mish.default(%0)",
+        "_softmax.default(%0, 1, false)", "_log_softmax.default(%0, 1, false)"}) {
+    const std::string text = Lowered(absl::StrCat(
+        "graph @g {\n%0: bf16[4,8] = user_input 0 \"x\"\n%1: bf16[4,8] = aten.", op, "\nuser_output 0 \"y\" = %1\n}"));
+    const std::vector<absl::string_view> halves = absl::StrSplit(text, ": bf16 = ");
+    ASSERT_EQ(halves.size(), 3) << text;
+    EXPECT_TRUE(absl::StartsWith(halves[1], "input 0")) << text;
+    EXPECT_TRUE(absl::StartsWith(halves[2], "cast")) << text;
+  }
 }
 
 // An 8-bit float is converted, copied, joined and viewed, but nothing is computed in it.

@@ -2,12 +2,14 @@
 
 #include "aot/transforms/canonicalize.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "aot/ir/builder.h"
 #include "aot/ir/prim_node.h"
 #include "aot/transforms/dead_code.h"
@@ -34,16 +36,29 @@ std::optional<std::pair<ValueId, ValueId>> SummandsOf(const Node& node) {
   return std::make_pair(std::get<Use>(node.arguments[0]).value, std::get<Use>(node.arguments[1]).value);
 }
 
+// Returns true if the node converts a value to another dtype, and does nothing else.
+bool IsConversion(const Node& node) {
+  if (node.expr == nullptr || node.arguments.size() != 1 || node.expr->instructions_size() != 2) return false;
+  return node.expr->instructions(1).fn() == serialization::FN_CAST && node.outputs.size() == 1;
+}
+
 class Canonicalizer {
  public:
   explicit Canonicalizer(Graph& graph) : graph_(graph), b_(&rewritten_) {}
 
   absl::StatusOr<bool> Run() {
     for (const Node& node : graph_.nodes()) {
-      for (const ValueId id : TensorOperands(node)) ++uses_[id];
+      const bool reads_any_order = IsPrim(node, PrimOp::kMatmul) || IsPrim(node, PrimOp::kPermute);
+      for (const ValueId id : TensorOperands(node)) {
+        ++uses_[id];
+        if (!reads_any_order) needs_order_.insert(id);
+      }
       for (const ValueId id : node.outputs) producers_[id] = &node;
     }
-    for (const GraphOutput& output : graph_.outputs()) ++uses_[output.value];
+    for (const GraphOutput& output : graph_.outputs()) {
+      ++uses_[output.value];
+      needs_order_.insert(output.value);
+    }
     rewritten_.name = graph_.name;
     for (const GraphInput& input : graph_.inputs()) {
       names_[input.value] = rewritten_.AddInput(graph_.value(input.value).type, input.kind, input.index, input.name);
@@ -76,6 +91,7 @@ class Canonicalizer {
     if (IsPrim(node, PrimOp::kPermute)) return Permute(node);
     if (IsPrim(node, PrimOp::kView)) return b_.View(New(node, "x"), graph_.value(node.outputs[0]).type.sizes);
     if (IsPrim(node, PrimOp::kMatmul)) return SplitBatch(node);
+    if (IsConversion(node)) return Convert(node);
     return AbsorbBias(node);
   }
 
@@ -90,14 +106,57 @@ class Canonicalizer {
     return IsNone(*it->second, "bias") ? it->second : nullptr;
   }
 
-  Tensor Permute(const Node& node) {
-    std::vector<int64_t> dims = IntListAttribute(node, "dims");
-    const Node* product = SoleProduct(OperandOf(node, "x"));
-    if (product != nullptr && SwapsLastTwo(dims)) {
-      changed_ = true;
-      return b_.Matmul(b_.Transpose(New(*product, "b"), -1, -2), b_.Transpose(New(*product, "a"), -1, -2));
+  // A value and the order of its dimensions in a permutation of it.
+  struct Permuted {
+    ValueId value;
+    std::vector<int64_t> dims;
+  };
+
+  // Returns what a permutation reads, behind other permutations and at most one conversion that have no other use.
+  Permuted Origin(const Node& node) {
+    Permuted result = {OperandOf(node, "x"), IntListAttribute(node, "dims")};
+    bool is_converted = false;
+    while (uses_[result.value] == 1 && producers_.contains(result.value)) {
+      const Node& producer = *producers_.at(result.value);
+      if (IsPrim(producer, PrimOp::kPermute)) {
+        const std::vector<int64_t> inner = IntListAttribute(producer, "dims");
+        for (int64_t& dim : result.dims) dim = inner[static_cast<size_t>(dim)];
+      } else if (IsConversion(producer) && !is_converted) {
+        is_converted = true;
+      } else {
+        break;
+      }
+      result.value = TensorOperands(producer)[0];
     }
-    return b_.Permute(New(node, "x"), std::move(dims));
+    return result;
+  }
+
+  Tensor Permute(const Node& node) {
+    const Permuted origin = Origin(node);
+    const DType dtype = graph_.value(node.outputs[0]).type.dtype;
+    if (std::is_sorted(origin.dims.begin(), origin.dims.end())) {
+      changed_ = true;
+      return b_.Cast(New(origin.value), dtype);
+    }
+    const Node* product = SoleProduct(origin.value);
+    if (product != nullptr && SwapsLastTwo(origin.dims)) {
+      changed_ = true;
+      const Tensor right = b_.Transpose(New(*product, "a"), -1, -2);
+      const Tensor left = b_.Transpose(New(*product, "b"), -1, -2);
+      return b_.Cast(b_.Matmul(left, right), dtype);
+    }
+    return b_.Permute(New(node, "x"), IntListAttribute(node, "dims"));
+  }
+
+  // convert(permute(x)), where the result is only an operand of products or permuted again
+  Tensor Convert(const Node& node) {
+    if (needs_order_.contains(node.outputs[0])) return Tensor();
+    const Node* permute = b_.Producer(New(TensorOperands(node)[0]).id());
+    if (permute == nullptr || !IsPrim(*permute, PrimOp::kPermute)) return Tensor();
+    changed_ = true;
+    std::vector<int64_t> dims = IntListAttribute(*permute, "dims");
+    const Tensor source = b_.Value(OperandOf(*permute, "x"));
+    return b_.Permute(b_.Cast(source, graph_.value(node.outputs[0]).type.dtype), std::move(dims));
   }
 
   // view(a @ b) + vector
@@ -186,6 +245,7 @@ class Canonicalizer {
   bool changed_ = false;
   absl::flat_hash_map<ValueId, ValueId> names_;  // from the graph to the rewritten one
   absl::flat_hash_map<ValueId, int> uses_;
+  absl::flat_hash_set<ValueId> needs_order_;  // values with other uses than by products and permutations
   absl::flat_hash_map<ValueId, const Node*> producers_;
 };
 

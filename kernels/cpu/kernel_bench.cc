@@ -95,23 +95,42 @@ void RunCase(benchmark::State& state, OpCase& c, int threads) {
 }
 
 // a is stored by columns if `a_columns`, b if `b_columns`.
-OpCase Matmul(std::string name, int64_t m, int64_t k, int64_t n, bool a_columns, bool b_columns) {
+OpCase Matmul(std::string name, int64_t m, int64_t k, int64_t n, bool a_columns, bool b_columns,
+              DType dtype = DType::kFloat32) {
   const DimVector columns = {1, 0};
   OpCase c;
   c.name = std::move(name);
   c.op.mutable_matmul();
-  c.inputs.push_back(Tensor(DenseLayout({m, k}, a_columns ? columns : DimVector{})));
-  c.inputs.push_back(Tensor(DenseLayout({k, n}, b_columns ? columns : DimVector{})));
-  c.outputs.push_back(Tensor(DenseLayout({m, n})));
+  c.inputs.push_back(Tensor(DenseLayout({m, k}, a_columns ? columns : DimVector{}), dtype));
+  c.inputs.push_back(Tensor(DenseLayout({k, n}, b_columns ? columns : DimVector{}), dtype));
+  c.outputs.push_back(Tensor(DenseLayout({m, n}), dtype));
   c.flops = 2.0 * static_cast<double>(m * n * k);
   return c;
 }
 
-// Adds the three products of a linear layer on `rows` rows.
+// Adds the three products of a linear layer on `rows` rows, in f32 and in bf16.
 void AddLinear(const std::string& name, int64_t rows, int64_t in, int64_t out, std::vector<OpCase>& cases) {
-  cases.push_back(Matmul(name + "/forward", rows, in, out, false, true));
-  cases.push_back(Matmul(name + "/grad_input", rows, out, in, false, false));
-  cases.push_back(Matmul(name + "/grad_weight", out, rows, in, true, false));
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const std::string prefix = dtype == DType::kFloat32 ? name : name + "/bf16";
+    cases.push_back(Matmul(prefix + "/forward", rows, in, out, false, true, dtype));
+    cases.push_back(Matmul(prefix + "/grad_input", rows, out, in, false, false, dtype));
+    cases.push_back(Matmul(prefix + "/grad_weight", out, rows, in, true, false, dtype));
+  }
+}
+
+// Adds the products of an attention that is not fused, for each of `batch` heads, and their gradients.
+void AddHeads(const std::string& name, int64_t batch, int64_t length, int64_t size, std::vector<OpCase>& cases) {
+  const auto add = [&](const char* product, int64_t m, int64_t k, int64_t n, bool a_columns, bool b_columns) {
+    OpCase& c = cases.emplace_back(Matmul(name + product, m, k, n, a_columns, b_columns));
+    const DimVector columns = {0, 2, 1};
+    c.inputs = {Tensor(DenseLayout({batch, m, k}, a_columns ? columns : DimVector{})),
+                Tensor(DenseLayout({batch, k, n}, b_columns ? columns : DimVector{}))};
+    c.outputs = {Tensor(DenseLayout({batch, m, n}))};
+    c.flops *= static_cast<double>(batch);
+  };
+  add("/scores", length, size, length, false, true);
+  add("/values", length, length, size, false, false);
+  add("/grad_keys", length, length, size, true, false);
 }
 
 // Adds the products of a frozen linear layer with a weight in 32, 8 and 4 bits, the last in groups of 32.
@@ -281,6 +300,9 @@ std::vector<OpCase> AllCases() {
   AddLinear("gpt/project", 512, 128, 128, cases);
   AddLinear("gpt/up", 512, 128, 512, cases);
   AddLinear("gpt/down", 512, 512, 128, cases);
+  AddHeads("gpt/heads", 32, 64, 32, cases);
+  AddLinear("lstm/input", 1024, 128, 512, cases);
+  AddLinear("lstm/tags", 1024, 128, 64, cases);
   AddAttention("gpt/attention_64", 8, 4, 64, 32, cases);
   AddAttention("gpt/attention_512", 2, 4, 512, 32, cases);
   AddEmbedding("gpt/embedding", 512, 512, 128, cases);

@@ -20,8 +20,8 @@ inline constexpr double kMomentum = 0.9;
 // A model, its batch and torch::optim::SGD. `model` must outlive it.
 class EagerStep {
  public:
-  // Draws parameters and batch from `seed`.
-  EagerStep(const ModelCase& model, uint64_t seed);
+  // Draws parameters and batch from `seed`. Forward and loss run under autocast to bf16 if `autocasts`.
+  EagerStep(const ModelCase& model, uint64_t seed, bool autocasts);
 
   // Zeroes the gradients, then runs forward, loss, backward and update.
   void Run();
@@ -31,11 +31,12 @@ class EagerStep {
   torch::Tensor input_, label_;
   std::shared_ptr<Network> network_;
   torch::optim::SGD optimizer_;
+  const bool autocasts_;
 };
 
 // Returns the peak bytes of LibTorch's CPU allocator while a new model runs two steps, with its
 // parameters, batch, gradients and momentum.
-int64_t EagerPeakBytes(const ModelCase& model, uint64_t seed);
+int64_t EagerPeakBytes(const ModelCase& model, uint64_t seed, bool autocasts);
 
 }  // namespace cotan::testing
 

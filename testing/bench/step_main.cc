@@ -37,6 +37,7 @@ ABSL_FLAG(std::vector<std::string>, threads, (std::vector<std::string>{"1"}),
 ABSL_FLAG(std::string, device, "cpu",
           "where Cotan's side runs: cpu, cuda (the first GPU) or cuda_sim (a simulated GPU: times mean nothing). "
           "The batch is on the device, and each step is waited for; LibTorch's side stays on the CPU");
+ABSL_FLAG(std::string, autocast, "", "bf16: both sides run under autocast to bf16; empty: in f32");
 ABSL_FLAG(bool, once, false, "run one step of each side, and report its time");
 ABSL_FLAG(double, seconds, 4, "time to spend on each side of each measurement");
 ABSL_FLAG(int, min_calls, 5, "timed steps of each side, at least");
@@ -49,6 +50,11 @@ namespace {
 constexpr uint64_t kSeed = 1;
 
 using Clock = std::chrono::steady_clock;
+
+bool IsUnderAutocast() { return absl::GetFlag(FLAGS_autocast) == "bf16"; }
+
+// Returns what follows the name of a model in those of its artifact and its result.
+absl::string_view ArtifactSuffix() { return IsUnderAutocast() ? "_bf16" : ""; }
 
 double MillisecondsSince(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -98,8 +104,9 @@ absl::StatusOr<StepResult> Measure(const ModelCase& model, const std::string& ar
   at::Generator generator = at::detail::createCPUGenerator(kSeed);
   const torch::Tensor input = model.make_input(generator), label = model.make_label(generator);
 
+  const bool autocasts = IsUnderAutocast();
   StepResult result;
-  result.model = model.name;
+  result.model = absl::StrCat(model.name, ArtifactSuffix());
   result.threads = threads;
   const SessionOptions options = {.kernels = backend.kernels, .device = backend.device, .threads = threads};
   const Clock::time_point start = Clock::now();
@@ -108,7 +115,7 @@ absl::StatusOr<StepResult> Measure(const ModelCase& model, const std::string& ar
   COTAN_RETURN_IF_ERROR(cotan->Run());
   result.first_step_ms = MillisecondsSince(start);
   result.cotan = TimingSince(first_step);
-  EagerStep eager(model, kSeed);
+  EagerStep eager(model, kSeed, autocasts);
   if (absl::GetFlag(FLAGS_once)) {
     const Clock::time_point eager_start = Clock::now();
     eager.Run();
@@ -118,7 +125,7 @@ absl::StatusOr<StepResult> Measure(const ModelCase& model, const std::string& ar
   }
   COTAN_RETURN_IF_ERROR(AddBound(rates, *cotan, result));
   result.cotan_peak_bytes = cotan->PeakBytes();
-  result.eager_peak_bytes = EagerPeakBytes(model, kSeed);
+  result.eager_peak_bytes = EagerPeakBytes(model, kSeed, autocasts);
   return result;
 }
 
@@ -154,8 +161,10 @@ absl::StatusOr<std::map<int, tools::MachineRates>> MeasureRates(const Backend& b
                                                                 absl::Span<const int> thread_counts) {
   std::map<int, tools::MachineRates> rates;
   if (backend.device != nullptr) return rates;
+  std::vector<DType> dtypes = {DType::kFloat32};
+  if (IsUnderAutocast()) dtypes.push_back(DType::kBFloat16);
   for (const int threads : thread_counts) {
-    COTAN_ASSIGN_OR_RETURN(rates[threads], tools::MachineRates::Measure(*backend.kernels, threads, {DType::kFloat32}));
+    COTAN_ASSIGN_OR_RETURN(rates[threads], tools::MachineRates::Measure(*backend.kernels, threads, dtypes));
     if (!absl::GetFlag(FLAGS_json)) {
       absl::PrintF("rates of this machine, threads = %d: %s\n", threads, rates[threads].ToString());
     }
@@ -164,6 +173,10 @@ absl::StatusOr<std::map<int, tools::MachineRates>> MeasureRates(const Backend& b
 }
 
 absl::Status Run(const char* argv0) {
+  const std::string autocast = absl::GetFlag(FLAGS_autocast);
+  if (!autocast.empty() && autocast != "bf16") {
+    return absl::InvalidArgumentError(absl::StrCat("--autocast: '", autocast, "' is neither bf16 nor empty"));
+  }
   const std::string device = absl::GetFlag(FLAGS_device);
   COTAN_ASSIGN_OR_RETURN(const Backend backend, OpenBackend(device));
   COTAN_ASSIGN_OR_RETURN(const std::vector<int> thread_counts, ThreadCounts());
@@ -172,8 +185,9 @@ absl::Status Run(const char* argv0) {
   for (const std::string& name : absl::GetFlag(FLAGS_models)) {
     const ModelCase* model = FindModel(name);
     if (model == nullptr) return absl::NotFoundError(absl::StrCat("no model '", name, "'"));
-    COTAN_ASSIGN_OR_RETURN(const std::string artifact,
-                           examples::FindDataFile(argv0, absl::StrCat("testing/bench/", name, ".cotan")));
+    COTAN_ASSIGN_OR_RETURN(
+        const std::string artifact,
+        examples::FindDataFile(argv0, absl::StrCat("testing/bench/", name, ArtifactSuffix(), ".cotan")));
     for (int threads : thread_counts) {
       const auto found = rates.find(threads);
       COTAN_ASSIGN_OR_RETURN(results.emplace_back(), Measure(*model, artifact, backend,

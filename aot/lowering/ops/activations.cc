@@ -16,6 +16,12 @@ Tensor Zero(Lowering& l) { return l.b.Literal(0.0); }
 Tensor One(Lowering& l) { return l.b.Literal(1.0); }
 Tensor Number(Lowering& l, double value) { return l.b.Literal(value); }
 
+// Returns grad * slope for halves whose slope was computed in f32. The slope is rounded first, so that it can be stored
+// in the forward in the memory of the argument (aot/fusion/derivatives.h).
+absl::Status ReturnScaled(Lowering& l, const Tensor& slope) {
+  return l.Return(l.operand(0) * l.b.Cast(slope, l.result().dtype));
+}
+
 absl::Status LowerThresholdBackward(Lowering& l) {
   return l.Return(l.b.Select(l.b.Le(l.operand(1), l.literal(2)), Zero(l), l.operand(0)));
 }
@@ -32,38 +38,37 @@ Tensor NormalCdf(Lowering& l, const Tensor& x) {
 }
 
 absl::Status LowerGelu(Lowering& l) {
-  const Tensor x = l.operand(0);
+  const Tensor x = l.wide(0);
   if (l.text(1) == "tanh") {
     const Tensor inner = Number(l, M_2_SQRTPI * M_SQRT1_2) * (x + Number(l, kGeluCubic) * (x * x * x));
-    return l.Return(Number(l, 0.5) * x * (One(l) + l.b.Tanh(inner)));
+    return l.ReturnCast({Number(l, 0.5) * x * (One(l) + l.b.Tanh(inner))});
   }
-  return l.Return(x * NormalCdf(l, x));
+  return l.ReturnCast({x * NormalCdf(l, x)});
 }
 
 absl::Status LowerGeluBackward(Lowering& l) {
-  const Tensor grad = l.operand(0);
-  const Tensor x = l.operand(1);
+  const Tensor x = l.wide(1);
   if (l.text(2) == "tanh") {
     const double beta = M_2_SQRTPI * M_SQRT1_2;
     const Tensor square = x * x;
     const Tensor tanh = l.b.Tanh(Number(l, beta) * (x + Number(l, kGeluCubic) * (square * x)));
     const Tensor left = Number(l, 0.5) * (One(l) + tanh);
     const Tensor inner = Number(l, beta) * (One(l) + Number(l, 3 * kGeluCubic) * square);
-    return l.Return(grad * (left + Number(l, 0.5) * x * (One(l) - tanh * tanh) * inner));
+    return ReturnScaled(l, left + Number(l, 0.5) * x * (One(l) - tanh * tanh) * inner);
   }
   const Tensor pdf = l.b.Exp(x * x * Number(l, -0.5)) * Number(l, M_2_SQRTPI * M_SQRT1_2 * 0.5);
-  return l.Return(grad * (x * pdf + NormalCdf(l, x)));
+  return ReturnScaled(l, x * pdf + NormalCdf(l, x));
 }
 
 absl::Status LowerSilu(Lowering& l) {
-  const Tensor x = l.operand(0);
-  return l.Return(x * l.b.Sigmoid(x));
+  const Tensor x = l.wide(0);
+  return l.ReturnCast({x * l.b.Sigmoid(x)});
 }
 
 absl::Status LowerSiluBackward(Lowering& l) {
-  const Tensor x = l.operand(1);
+  const Tensor x = l.wide(1);
   const Tensor s = l.b.Sigmoid(x);
-  return l.Return(l.operand(0) * (s * (One(l) + x * (One(l) - s))));
+  return ReturnScaled(l, s * (One(l) + x * (One(l) - s)));
 }
 
 // max(x, 0) + log1p(exp(-|x|)): softplus without overflow.
@@ -72,14 +77,14 @@ Tensor StableSoftplus(Lowering& l, const Tensor& x) {
 }
 
 absl::Status LowerMish(Lowering& l) {
-  const Tensor x = l.operand(0);
-  return l.Return(x * l.b.Tanh(StableSoftplus(l, x)));
+  const Tensor x = l.wide(0);
+  return l.ReturnCast({x * l.b.Tanh(StableSoftplus(l, x))});
 }
 
 absl::Status LowerMishBackward(Lowering& l) {
-  const Tensor x = l.operand(1);
+  const Tensor x = l.wide(1);
   const Tensor t = l.b.Tanh(StableSoftplus(l, x));
-  return l.Return(l.operand(0) * (t + x * l.b.Sigmoid(x) * (One(l) - t * t)));
+  return ReturnScaled(l, t + x * l.b.Sigmoid(x) * (One(l) - t * t));
 }
 
 absl::Status LowerSoftplus(Lowering& l) {

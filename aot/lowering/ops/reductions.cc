@@ -190,7 +190,7 @@ absl::Status LowerDist(Lowering& l) {
   return l.Return(l.b.Squeeze(NormOf(l, difference, l.number(2), dims), dims));
 }
 
-// Softmax family -----------------------------------------------------------
+// Softmax family; f16 and bf16 are computed in f32 and rounded once ---------
 
 struct Exponentials {
   Tensor shifted;  // x - max
@@ -205,40 +205,40 @@ Exponentials ExpOfShifted(Lowering& l, const Tensor& x, int64_t dim) {
 }
 
 absl::Status LowerSoftmax(Lowering& l) {
-  const Tensor x = l.operand(0);
-  if (x.rank() == 0) return l.Return(l.b.Full(l.b.Literal(1.0), x.dtype(), {}));
+  const Tensor x = l.wide(0);
+  if (x.rank() == 0) return l.Return(l.b.Full(l.b.Literal(1.0), l.result().dtype, {}));
   const Exponentials e = ExpOfShifted(l, x, l.integer(1));
-  return l.Return(e.exp / e.sum);
+  return l.ReturnCast({e.exp / e.sum});
 }
 
 // Rows whose elements are all -inf give 0.
 absl::Status LowerSafeSoftmax(Lowering& l) {
-  const Tensor x = l.operand(0);
+  const Tensor x = l.wide(0);
   const int64_t dim = l.integer(1);
   const Tensor max = l.b.ReduceMax(x, {dim});
   const Tensor empty = l.b.Eq(max, l.b.Literal(-std::numeric_limits<double>::infinity()));
   const Tensor exp = l.b.Exp(x - max);
-  return l.Return(l.b.Select(empty, l.b.Literal(0.0), exp / l.b.ReduceSum(exp, {dim})));
+  return l.ReturnCast({l.b.Select(empty, l.b.Literal(0.0), exp / l.b.ReduceSum(exp, {dim}))});
 }
 
 absl::Status LowerLogSoftmax(Lowering& l) {
-  const Tensor x = l.operand(0);
-  if (x.rank() == 0) return l.Return(l.b.Full(l.b.Literal(0.0), x.dtype(), {}));
+  const Tensor x = l.wide(0);
+  if (x.rank() == 0) return l.Return(l.b.Full(l.b.Literal(0.0), l.result().dtype, {}));
   const Exponentials e = ExpOfShifted(l, x, l.integer(1));
-  return l.Return(e.shifted - l.b.Log(e.sum));
+  return l.ReturnCast({e.shifted - l.b.Log(e.sum)});
 }
 
 absl::Status LowerSoftmaxBackward(Lowering& l) {
-  const Tensor grad = l.operand(0);
-  const Tensor y = l.operand(1);
+  const Tensor grad = l.wide(0);
+  const Tensor y = l.wide(1);
   const Tensor product = grad * y;
-  return l.Return(product - y * l.b.ReduceSum(product, {l.integer(2)}));
+  return l.ReturnCast({product - y * l.b.ReduceSum(product, {l.integer(2)})});
 }
 
 absl::Status LowerLogSoftmaxBackward(Lowering& l) {
-  const Tensor grad = l.operand(0);
-  const Tensor y = l.operand(1);
-  return l.Return(grad - l.b.Exp(y) * l.b.ReduceSum(grad, {l.integer(2)}));
+  const Tensor grad = l.wide(0);
+  const Tensor y = l.wide(1);
+  return l.ReturnCast({grad - l.b.Exp(y) * l.b.ReduceSum(grad, {l.integer(2)})});
 }
 
 // (i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim): the sum over `sumdim` of the product

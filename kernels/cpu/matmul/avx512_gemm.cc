@@ -18,10 +18,11 @@ namespace cotan::cpu {
 #ifdef COTAN_HAS_WIDE_MATMUL
 namespace {
 
-constexpr int64_t kVector = 16;           // floats
-constexpr int64_t kMaxVectors = 4;        // of a panel of the right matrix
-constexpr int64_t kMaxDepth = 512;        // of a panel, which stays in the second-level cache
-constexpr int64_t kNearBytes = 24 << 10;  // of a left matrix stored by columns, in the first-level cache
+constexpr int64_t kVector = 16;            // floats
+constexpr uint16_t kWholeVector = 0xffff;  // as a mask
+constexpr int64_t kMaxVectors = 4;         // of a panel of the right matrix
+constexpr int64_t kMaxDepth = 512;         // of a panel, which stays in the second-level cache
+constexpr int64_t kNearBytes = 24 << 10;   // of a left matrix stored by columns, in the first-level cache
 
 // Computes c[rows, columns] (+)= a b for the columns of one panel.
 struct Tile {
@@ -34,7 +35,7 @@ struct Tile {
   bool adds = false;
   float* c = nullptr;
   int64_t c_row = 0;
-  uint16_t mask = 0xffff;  // of the last vector
+  uint16_t mask = kWholeVector;  // of the last vector
 };
 
 template <int kRows, int kVectors>
@@ -62,7 +63,7 @@ COTAN_WIDE_TARGET void MakeTile(const Tile& tile) {
   }
 #pragma GCC unroll 4
   for (int v = 0; v < kVectors; ++v) {
-    const auto mask = static_cast<__mmask16>(v == kVectors - 1 ? tile.mask : 0xffff);
+    const auto mask = static_cast<__mmask16>(v == kVectors - 1 ? tile.mask : kWholeVector);
     const __m512 bias =
         tile.bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(mask, tile.bias + v * kVector);
 #pragma GCC unroll 12
@@ -70,7 +71,12 @@ COTAN_WIDE_TARGET void MakeTile(const Tile& tile) {
       float* const c = tile.c + i * tile.c_row + v * kVector;
       __m512 value = _mm512_add_ps(sum[i][v], bias);
       if (tile.adds) value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, c));
-      _mm512_mask_storeu_ps(c, mask, value);
+      // A store under a mask is slower on AMD Zen 4, also if all its bits are set.
+      if (mask == kWholeVector) {
+        _mm512_storeu_ps(c, value);
+      } else {
+        _mm512_mask_storeu_ps(c, mask, value);
+      }
     }
   }
 }

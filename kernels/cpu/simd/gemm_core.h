@@ -102,16 +102,21 @@ template <typename T>
 [[gnu::always_inline]] inline void MultiplyPacked(const T* a, int64_t a_row, int64_t a_column, const T* panels,
                                                   int64_t packed_depth, int64_t rows, int64_t columns, int64_t depth,
                                                   T* c, int64_t c_row, bool adds) {
-  constexpr int kTileRows = 6;
+  // With AVX-512, 16 sums hide the latency of multiply-adds. Lower tiles are for the last rows.
   for (int64_t n = 0; n < columns; n += kPanelColumns<T>) {
     const T* panel = panels + n * packed_depth;
     const int64_t count = std::min(kPanelColumns<T>, columns - n);
     int64_t m = 0;
-    for (; m + kTileRows <= rows; m += kTileRows) {
-      MultiplyTile<kTileRows>(a + m * a_row, a_row, a_column, panel, depth, c + m * c_row + n, c_row, count, adds);
+    for (; m + 8 <= rows; m += 8) {
+      MultiplyTile<8>(a + m * a_row, a_row, a_column, panel, depth, c + m * c_row + n, c_row, count, adds);
     }
-    for (; m + 2 <= rows; m += 2) {
+    if (m + 4 <= rows) {
+      MultiplyTile<4>(a + m * a_row, a_row, a_column, panel, depth, c + m * c_row + n, c_row, count, adds);
+      m += 4;
+    }
+    if (m + 2 <= rows) {
       MultiplyTile<2>(a + m * a_row, a_row, a_column, panel, depth, c + m * c_row + n, c_row, count, adds);
+      m += 2;
     }
     if (m < rows) {
       MultiplyTile<1>(a + m * a_row, a_row, a_column, panel, depth, c + m * c_row + n, c_row, count, adds);
