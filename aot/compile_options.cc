@@ -35,6 +35,7 @@ absl::Status CheckOptions(const CompileOptions& options) {
   if (hooks.is_set() && (hooks.pack == nullptr || hooks.unpack == nullptr)) {
     return absl::InvalidArgumentError("saved_tensor_hooks needs both functions, pack and unpack");
   }
+  COTAN_RETURN_IF_ERROR(CheckDataDependentSizes(options.tracing.data_dependent_sizes));
   return CheckPartitionOptions(
       {.partitioner = options.partitioner, .activation_memory_budget = options.activation_memory_budget});
 }

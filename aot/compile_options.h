@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "aot/capture/data_sizes.h"
 #include "aot/capture/decomposition.h"
 #include "aot/dynamic/dynamic_dim.h"
 #include "aot/frontend/module.h"
@@ -77,6 +78,9 @@ struct TracingOptions {
   // unobservable (AOTConfig.keep_inference_input_mutations). If false, it returns the new content
   // and the runtime copies it.
   bool keep_input_mutations = true;
+  // How many elements ops may return whose results have as many as the data decides (docs/dynamic_shapes.md); not
+  // declared: they are refused. Unimplemented with CompileOptions.order above 1, or with max_memory.
+  DataDependentSizes data_dependent_sizes = {};
   // If true, an undefined tensor among a function's results stands for None. If false, it is an
   // error (InvalidArgument).
   bool undefined_outputs_are_none = false;
@@ -171,7 +175,8 @@ struct CompileOptions {
 // InvalidArgument: loss.output and loss.function are both set; loss.targets without loss.function;
 // methods.accumulate without an optimizer; activation_memory_budget is not a number in [0, 1], or not
 // 1 with Partitioner::kDefault; an order below 1 or above 4; saved_tensor_hooks with only one of its functions;
-// data_parallel without an optimizer. Errors of CheckDataParallel().
+// data_parallel without an optimizer; a range of data-dependent sizes that CheckDataDependentSizes() rejects. Errors of
+// CheckDataParallel().
 absl::Status CheckOptions(const CompileOptions& options);
 
 }  // namespace cotan::aot

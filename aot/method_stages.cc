@@ -35,6 +35,7 @@ namespace {
 
 constexpr absl::string_view kBackward = "backward";
 constexpr absl::string_view kApplyOptimizer = "apply_optimizer";
+constexpr absl::string_view kSizes = ".sizes";  // after the name of a method: its sizing methods
 
 // --- saved values --------------------------------------------------------------------
 
@@ -192,6 +193,25 @@ void DescribeTrace(const MethodDraft& draft, const TracedProgram& traced, serial
   if (traced.rng_blocks != SymInt(0)) method.set_rng_blocks(traced.rng_blocks.ToString());
 }
 
+// Describes how a sizing method, whose inputs are the caller's arguments and `continued` of its own, goes on.
+void DescribeContinuation(const MethodDraft& draft, serialization::Method& method) {
+  int num_arguments = 0;
+  for (const GraphInput& input : draft.graph.inputs()) num_arguments += input.kind == InputKind::kUserInput ? 1 : 0;
+  serialization::Continuation& continuation = *method.mutable_continuation();
+  continuation.set_method(draft.continuation);
+  for (int i = 0; i < num_arguments; ++i) {
+    serialization::ContinuedInput& argument = *continuation.add_inputs();
+    argument.set_index(static_cast<uint32_t>(i));
+    argument.set_from_inputs(true);
+  }
+  for (const ContinuedValue& value : draft.continued) {
+    serialization::ContinuedInput& input = *continuation.add_inputs();
+    input.set_index(static_cast<uint32_t>(value.index + (value.from_inputs ? num_arguments : 0)));
+    input.set_from_inputs(value.from_inputs);
+    input.set_count(static_cast<uint32_t>(value.count + 1));
+  }
+}
+
 // Emits a draft and adds it to the artifact.
 absl::Status EmitDraft(MethodDraft& draft, const TracedProgram& traced, Compilation& compilation) {
   draft.graph.name = draft.name;
@@ -203,6 +223,8 @@ absl::Status EmitDraft(MethodDraft& draft, const TracedProgram& traced, Compilat
   method.set_differentiable_backward(draft.differentiable_backward);
   if (draft.is_backward) {
     DescribeGradients(draft.graph, traced, method);
+  } else if (!draft.continuation.empty()) {
+    DescribeContinuation(draft, method);
   } else {
     DescribeTrace(draft, traced, method);
   }
@@ -340,13 +362,44 @@ absl::Status PartitionForward(TracedMethod& method, const Compilation& compilati
   return absl::OkStatus();
 }
 
+absl::Status CutMethodAtSizes(TracedMethod& method, const Compilation& compilation) {
+  MethodDraft& called = method.drafts[0];
+  for (const MethodDraft& draft : method.drafts) {
+    if (&draft == &called || !HasLeadingRows(draft.graph)) continue;
+    return absl::UnimplementedError(
+        absl::StrCat("method '", draft.name, "': sizes of it depend on data that '", called.name, "' does not count"));
+  }
+  COTAN_ASSIGN_OR_RETURN(std::vector<SizingGraph> sizing, CutAtSizes(called.graph));
+  if (sizing.empty()) return absl::OkStatus();
+  called.dump.Write("cut_at_sizes", called.graph);
+  const std::string called_name = called.name;
+  const auto name_of = [&](size_t part) {
+    if (part == sizing.size()) return called_name;
+    return absl::StrCat(called_name, kSizes, part == 0 ? "" : absl::StrCat(".", part));
+  };
+  for (size_t part = 0; part < sizing.size(); ++part) {
+    MethodDraft draft{.name = name_of(part),
+                      .continuation = name_of(part + 1),
+                      .continued = std::move(sizing[part].continued),
+                      .graph = std::move(sizing[part].graph),
+                      .dump = GraphDump(compilation.options.debug.dump_dir, name_of(part))};
+    draft.dump.Write("cut_at_sizes", draft.graph);
+    method.drafts.push_back(std::move(draft));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status OptimizeMethod(TracedMethod& method) {
   MethodDraft& first = method.drafts[0];
+  size_t next = 0;
   if (!first.backward.empty()) {
     MethodDraft& backward = method.drafts[1];
-    return OptimizePair(first.graph, backward.graph, first.dump.Function(), backward.dump.Function());
+    COTAN_RETURN_IF_ERROR(OptimizePair(first.graph, backward.graph, first.dump.Function(), backward.dump.Function()));
+    next = 2;
   }
-  for (MethodDraft& draft : method.drafts) COTAN_RETURN_IF_ERROR(Optimize(draft.graph, draft.dump.Function()));
+  for (; next < method.drafts.size(); ++next) {
+    COTAN_RETURN_IF_ERROR(Optimize(method.drafts[next].graph, method.drafts[next].dump.Function()));
+  }
   return absl::OkStatus();
 }
 

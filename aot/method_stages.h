@@ -19,6 +19,7 @@
 #include "aot/dump.h"
 #include "aot/emit/artifact_builder.h"
 #include "aot/ir/graph.h"
+#include "aot/partitioner/cut_at_sizes.h"
 
 namespace cotan::aot {
 
@@ -42,11 +43,13 @@ struct Compilation {
 // A method of the artifact before emission.
 struct MethodDraft {
   std::string name;
-  std::string backward = {};                 // the method that reads its saved values; empty: none
-  std::string differentiable_backward = {};  // Method.differentiable_backward
-  bool is_backward = false;                  // it is the `backward` of another draft
-  bool is_traced = true;                     // false: the graph was built, as that of "apply_optimizer"
-  Graph graph = {};                          // lowered
+  std::string backward = {};                   // the method that reads its saved values; empty: none
+  std::string differentiable_backward = {};    // Method.differentiable_backward
+  bool is_backward = false;                    // it is the `backward` of another draft
+  bool is_traced = true;                       // false: the graph was built, as that of "apply_optimizer"
+  std::string continuation = {};               // of a sizing method: the draft that goes on; empty: none
+  std::vector<ContinuedValue> continued = {};  // of a sizing method: the further inputs of that draft
+  Graph graph = {};                            // lowered
   GraphDump dump;
 };
 
@@ -83,6 +86,10 @@ absl::Status AddUpdates(TracedMethod& method, Compilation& compilation);
 // Splits kForward, or its differentiable backward of any order, into a forward and a backward if it has gradients, and
 // packs the saved values. Does nothing for other methods. Errors are those of Partition() and PackSavedValues().
 absl::Status PartitionForward(TracedMethod& method, const Compilation& compilation);
+
+// Cuts the methods where their sizes depend on data; the sizing methods become further drafts.
+// Unimplemented: sizes of the backward depend on data that the forward does not count.
+absl::Status CutMethodAtSizes(TracedMethod& method, const Compilation& compilation);
 
 // Packs the values that a block saves for itself, if there are saved-tensor hooks. Errors are those of
 // PackSavedValues().

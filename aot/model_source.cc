@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -18,6 +19,7 @@
 #include "aot/capture/real_scope.h"
 #include "aot/capture/tensor_data.h"
 #include "aot/dynamic/resize_examples.h"
+#include "aot/frontend/pt2/data_size_nodes.h"
 #include "aot/method_stages.h"
 #include "base/status_macros.h"
 #include "serialization/metadata/tree_spec.h"
@@ -163,7 +165,6 @@ std::vector<at::Tensor> ModelSource::AllExamples() const {
 }
 
 absl::StatusOr<DynamicShapes> ModelSource::Shapes() const {
-  if (options_.dynamic_dims.empty()) return DynamicShapes();
   return ResolveDynamicDims(options_.dynamic_dims, SizesOf(AllExamples()));
 }
 
@@ -173,7 +174,9 @@ namespace {
 absl::StatusOr<std::vector<at::Tensor>> ExamplesOfCaller(const DynamicShapes& shapes, const DimVector& values,
                                                          const CompileOptions& options) {
   std::map<std::string, int64_t> sizes;
-  for (size_t i = 0; i < shapes.symbols.size(); ++i) sizes[shapes.symbols[i].name] = values[i];
+  for (size_t i = 0; i < shapes.symbols.size(); ++i) {
+    if (!shapes.symbols[i].from_data) sizes[shapes.symbols[i].name] = values[i];
+  }
   std::vector<at::Tensor> examples;
   try {
     const at::AutoGradMode grad_mode(true);  // non-leaf examples keep a grad_fn in any grad mode
@@ -203,7 +206,8 @@ absl::StatusOr<std::vector<at::Tensor>> ExamplesOfCaller(const DynamicShapes& sh
 
 absl::StatusOr<ModelSource::Arguments> ModelSource::ArgumentsAt(const DynamicShapes& shapes,
                                                                 const DimVector& values) const {
-  if (values.empty()) return Arguments{examples_, options_.loss.targets};
+  const bool is_fixed = absl::c_all_of(shapes.symbols, [](const DynamicSymbol& symbol) { return symbol.from_data; });
+  if (values.empty() || is_fixed) return Arguments{examples_, options_.loss.targets};
   COTAN_ASSIGN_OR_RETURN(const std::vector<at::Tensor> resized, options_.examples_at_sizes == nullptr
                                                                     ? ResizeExamples(AllExamples(), shapes, values)
                                                                     : ExamplesOfCaller(shapes, values, options_));
@@ -277,6 +281,11 @@ std::optional<pt2::RepeatLimits> Pt2Source::Repeats() const {
   return pt2::RepeatLimits{.min_calls = 2, .min_nodes = 12};
 }
 
+bool Pt2Source::has_data_sizes() const {
+  return pt2::HasBoundedDataSizes(model_.program().graph) ||
+         (eval_model_ != nullptr && pt2::HasBoundedDataSizes(eval_model_->program().graph));
+}
+
 absl::StatusOr<SizedModel> Pt2Source::AtSizes(const DynamicShapes& shapes, const DimVector& values) const {
   COTAN_ASSIGN_OR_RETURN(const Arguments arguments, ArgumentsAt(shapes, values));
   COTAN_ASSIGN_OR_RETURN(TraceableModule made,
@@ -291,7 +300,7 @@ absl::StatusOr<SizedModel> Pt2Source::AtSizes(const DynamicShapes& shapes, const
 absl::Status Pt2Source::AddEval(const DynamicShapes& shapes, const DimVector& values, SizedModel& sized) const {
   COTAN_RETURN_IF_ERROR(CheckEvalStates(*eval_model_, model_));
   std::vector<at::Tensor> inputs = eval_examples_;
-  if (!values.empty()) {
+  if (!values.empty()) {  // those of fixed sizes are kept
     COTAN_ASSIGN_OR_RETURN(inputs, ResizeExamples(eval_examples_, shapes, values));
   }
   ModuleOptions module_options = options().module;

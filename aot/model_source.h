@@ -56,6 +56,8 @@ class ModelSource {
   // InvalidArgument: dynamic_dims do not match the examples.
   virtual absl::StatusOr<DynamicShapes> Shapes() const;
   virtual RangeEnds range_ends() const { return RangeEnds::kTraced; }
+  // Returns whether the source itself declares maxima of sizes that depend on data.
+  virtual bool has_data_sizes() const { return false; }
 
   // Returns the model with its examples at the sizes that the symbols of `shapes` have with
   // `values`; empty: at the examples' sizes. Errors of ResizeExamples() and of TraceableModule.
@@ -125,6 +127,8 @@ class Pt2Source : public ModelSource {
   // declare a dimension that is fixed there.
   absl::StatusOr<DynamicShapes> Shapes() const override;
   RangeEnds range_ends() const override { return RangeEnds::kTrusted; }
+  // Returns whether an archive has such a symbol with a maximum, of torch._check().
+  bool has_data_sizes() const override;
   // InvalidArgument also: a state of the eval model is not a state of the model, or has another
   // dtype or other sizes there.
   absl::StatusOr<SizedModel> AtSizes(const DynamicShapes& shapes, const DimVector& values) const override;

@@ -3,6 +3,8 @@
 #include "aot/pipeline.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +21,8 @@
 #include "aot/artifact_cache.h"
 #include "aot/blocks/block_table.h"
 #include "aot/blocks/lower_calls.h"
+#include "aot/capture/data_sizes.h"
+#include "aot/capture/traced_program.h"
 #include "aot/dynamic/learn_sizes.h"
 #include "aot/dynamic/sample_points.h"
 #include "aot/dynamic/trace_comparison.h"
@@ -46,6 +50,7 @@ std::string RefusalOfBlocks(const CompileOptions& options) {
   if (options.data_parallel.has_value() && options.data_parallel->sync_batch_norm) {
     return "batch norm is computed with other ranks (CompileOptions.data_parallel.sync_batch_norm)";
   }
+  if (CurrentDataSizes() != nullptr) return "sizes of the model depend on data (docs/dynamic_shapes.md)";
   if (options.order > 1) return "its backward is differentiated (CompileOptions.order is above 1)";
   return "";
 }
@@ -96,6 +101,7 @@ absl::Status CompileMethod(OrderedTrace& trace, Compilation& compilation) {
   COTAN_RETURN_IF_ERROR(AddUpdates(method, compilation));
   clock.Record("optimizer");
   COTAN_RETURN_IF_ERROR(PartitionForward(method, compilation));
+  COTAN_RETURN_IF_ERROR(CutMethodAtSizes(method, compilation));
   clock.Record("partition");
   COTAN_RETURN_IF_ERROR(OptimizeMethod(method));
   clock.Record("optimize");
@@ -114,15 +120,29 @@ absl::Status Dump(const std::string& bytes, const Compilation& compilation) {
   return DumpArtifact(folder, file.artifact(), compilation.times);
 }
 
-// Compiles a model at fixed sizes. Adds the graphs of the traces to `graphs`, unless it is null.
+// --- reference runs ------------------------------------------------------------------
+
+// Reference runs by method.
+using References = std::map<std::string, ReferenceRun>;
+
+// Replaces the reference run of a trace, if there is one for its method.
+void UseReference(const References& references, OrderedTrace& trace) {
+  const auto found = references.find(trace.name);
+  if (found != references.end()) trace.traced.reference = found->second;
+}
+
+// Compiles a model at fixed sizes, with the reference runs `references` in place of those of its traces. Adds the
+// graphs of the traces to `graphs`, unless it is null.
 absl::StatusOr<CompiledModel> CompileSized(const SizedModel& model, const CompileOptions& options,
-                                           const WrapperStructure* wrappers, std::vector<Graph>* graphs) {
+                                           const WrapperStructure* wrappers, const References& references,
+                                           std::vector<Graph>* graphs) {
   // The key of the cache needs all traces. Without a cache, only one trace is in memory at a time.
   COTAN_ASSIGN_OR_RETURN(ArtifactCache cache, ArtifactCache::Open(options));
   BlockTable blocks(BlockTraceOptions(options), options.debug.store_references);
   std::vector<OrderedTrace> traces;
   if (cache.in_use()) {
     COTAN_RETURN_IF_ERROR(TraceMethods(model, options, blocks, [&](OrderedTrace& trace) {
+      UseReference(references, trace);
       traces.push_back(std::move(trace));
       return absl::OkStatus();
     }));
@@ -143,6 +163,7 @@ absl::StatusOr<CompiledModel> CompileSized(const SizedModel& model, const Compil
   compilation.blocks = &lowerer;
   absl::Time traced_from = absl::Now();
   const auto compile = [&](OrderedTrace& trace) {
+    UseReference(references, trace);
     if (graphs != nullptr) graphs->push_back(trace.traced.graph);
     if (!cache.in_use()) compilation.times.push_back({trace.name, "trace", absl::Now() - traced_from});
     const absl::Status status = CompileMethod(trace, compilation);
@@ -164,13 +185,81 @@ absl::StatusOr<CompiledModel> CompileSized(const SizedModel& model, const Compil
 
 // --- dynamic sizes -------------------------------------------------------------------
 
-// Returns the examples' sizes, which cost models assume instead of those of the point.
-std::vector<UsualSize> UsualSizesAt(const DynamicShapes& shapes, const DimVector& point) {
-  std::vector<UsualSize> usual;
-  for (size_t i = 0; i < point.size(); ++i) {
-    if (point[i] > 1) usual.push_back({point[i], shapes.symbols[i].example});
+// The sizes of a model that depend on data.
+struct DataSizes {
+  const DataDependentSizes& declared;
+  std::vector<DataSize> found = {};  // the last symbols of its DynamicShapes
+  References references = {};        // of the examples, which have other counts than the traces
+
+  // Returns the counts at a trace point.
+  DataSizeTable At(const DimVector& point) const {
+    const auto first = point.end() - static_cast<std::ptrdiff_t>(found.size());
+    return DataSizeTable(declared, found, DimVector(first, point.end()));
   }
-  return usual;
+};
+
+// Makes traces have the sizes of a point.
+class PointScope {
+ public:
+  PointScope(const DynamicShapes& shapes, const DimVector& point, const DataSizes& data)
+      : usual_(UsualSizesAt(shapes, point)), table_(data.At(point)), data_(data.found.empty() ? nullptr : &table_) {}
+
+  // Returns the error of the traces' sizes.
+  const absl::Status& status() const { return table_.status(); }
+
+ private:
+  // Returns the examples' sizes, which cost models assume instead of those of the point.
+  static std::vector<UsualSize> UsualSizesAt(const DynamicShapes& shapes, const DimVector& point) {
+    std::vector<UsualSize> usual;
+    for (size_t i = 0; i < point.size(); ++i) {
+      if (point[i] > 1) usual.push_back({point[i], std::max<int64_t>(shapes.symbols[i].example, 1)});
+    }
+    return usual;
+  }
+
+  const UsualSizesScope usual_;
+  DataSizeTable table_;
+  const DataSizeScope data_;
+};
+
+// Traces the model with its examples, finds the sizes that depend on data, and adds a symbol for each to `shapes`.
+absl::StatusOr<DataSizes> FindDataSizes(const ModelSource& source, DynamicShapes& shapes) {
+  const CompileOptions& options = source.options();
+  DataSizes data{options.tracing.data_dependent_sizes};
+  if (!data.declared.is_set() && !source.has_data_sizes()) return data;
+  DataSizeTable table(data.declared);
+  const DataSizeScope scope(&table);
+  COTAN_ASSIGN_OR_RETURN(const SizedModel model, source.AtSizes(shapes, {}));
+  BlockTable blocks(BlockTraceOptions(options), /*computes_values=*/false);
+  COTAN_RETURN_IF_ERROR(TraceMethods(model, options, blocks, [&](OrderedTrace& trace) {
+    data.references[trace.name] = std::move(trace.traced.reference);
+    return absl::OkStatus();
+  }));
+  COTAN_RETURN_IF_ERROR(table.status());
+  data.found = table.sizes();
+  if (data.found.empty()) data.references.clear();
+  for (const DataSize& size : data.found) {
+    shapes.symbols.push_back(
+        {.name = size.name, .min = size.range.min, .max = size.range.max, .example = size.example, .from_data = true});
+  }
+  return data;
+}
+
+// Returns Unimplemented if a size depends on data and an option does not allow that.
+absl::Status CheckDataSizes(const DataSizes& data, const CompileOptions& options) {
+  if (data.found.empty()) return absl::OkStatus();
+  const auto refuse = [&data](absl::string_view option, absl::string_view why) {
+    return absl::UnimplementedError(
+        absl::StrCat(option, " is set, and the size of '", data.found[0].name, "' depends on data: ", why));
+  };
+  if (options.order > 1) return refuse("order", "backwards of such methods are not differentiated; leave it at 1");
+  if (options.data_parallel.has_value()) {
+    return refuse("data_parallel", "a rank whose count is refused would leave the others waiting; leave it unset");
+  }
+  if (options.max_memory.has_value()) {
+    return refuse("max_memory", "the values that its methods pass on are not limited; leave it unset");
+  }
+  return absl::OkStatus();
 }
 
 // Adds the sizes of a point to the message of an error.
@@ -181,20 +270,22 @@ absl::Status AtPoint(const absl::Status& status, const DynamicShapes& shapes, co
 
 // Compiles the model at a point. Reference runs and dumps are those of the first.
 absl::StatusOr<CompiledModel> CompileAt(const ModelSource& source, const DynamicShapes& shapes, const DimVector& point,
-                                        bool is_first, std::vector<Graph>& graphs) {
-  const UsualSizesScope scope(UsualSizesAt(shapes, point));
+                                        const DataSizes& data, bool is_first, std::vector<Graph>& graphs) {
+  const PointScope scope(shapes, point, data);
   CompileOptions options = source.options();
   options.debug.store_references = options.debug.store_references && is_first;
   if (!is_first) options.debug.dump_dir.clear();
   options.outline_repeats = false;  // artifacts are unified method by method
   COTAN_ASSIGN_OR_RETURN(const SizedModel model, source.AtSizes(shapes, point));
-  return CompileSized(model, options, source.wrappers(), &graphs);
+  absl::StatusOr<CompiledModel> compiled = CompileSized(model, options, source.wrappers(), data.references, &graphs);
+  COTAN_RETURN_IF_ERROR(scope.status());
+  return compiled;
 }
 
 // Returns the traced graphs of the methods, then of the blocks, at a point.
 absl::StatusOr<std::vector<Graph>> TraceAt(const ModelSource& source, const DynamicShapes& shapes,
-                                           const DimVector& point) {
-  const UsualSizesScope scope(UsualSizesAt(shapes, point));
+                                           const DimVector& point, const DataSizes& data) {
+  const PointScope scope(shapes, point, data);
   COTAN_ASSIGN_OR_RETURN(const SizedModel model, source.AtSizes(shapes, point));
   BlockTable blocks(BlockTraceOptions(source.options()), /*computes_values=*/false);
   std::vector<Graph> graphs;
@@ -202,6 +293,7 @@ absl::StatusOr<std::vector<Graph>> TraceAt(const ModelSource& source, const Dyna
     graphs.push_back(std::move(trace.traced.graph));
     return absl::OkStatus();
   }));
+  COTAN_RETURN_IF_ERROR(scope.status());
   AddBlockGraphs(blocks, graphs);
   return graphs;
 }
@@ -220,28 +312,38 @@ absl::Status AddGraphs(std::vector<Graph> graphs, std::vector<MethodTraces>& met
   return absl::OkStatus();
 }
 
-// Compares inputs and outputs of the programs with those traced at size 1 of each symbol.
-absl::Status CheckSizesOfOne(const ModelSource& source, const DynamicShapes& shapes, const DimVector& first,
-                             absl::Span<const MethodTraces> methods) {
+// Compares inputs and outputs of the programs with those traced at a point with a size of 1 or 0.
+absl::Status CheckSmallSize(const ModelSource& source, const DynamicShapes& shapes, const DimVector& point,
+                            const DataSizes& data, absl::Span<const MethodTraces> methods) {
+  absl::StatusOr<std::vector<Graph>> graphs = TraceAt(source, shapes, point, data);
+  if (!graphs.ok()) return AtPoint(graphs.status(), shapes, point);
+  // There may be other blocks.
+  const auto count = static_cast<size_t>(std::count_if(
+      methods.begin(), methods.end(), [](const MethodTraces& m) { return !absl::StartsWith(m.name, "block."); }));
+  graphs->resize(count);
+  return CheckOutputsAtSmallSize(shapes, point, methods.subspan(0, count), *graphs);
+}
+
+// Does that with a size of 1 for each symbol whose range has it, and with a size of 0 for all sizes that depend on data
+// at once, because counts of counted rows are 0 as well.
+absl::Status CheckSmallSizes(const ModelSource& source, const DynamicShapes& shapes, const DimVector& first,
+                             const DataSizes& data, absl::Span<const MethodTraces> methods) {
+  DimVector none_found = first;
   for (size_t i = 0; i < first.size(); ++i) {
+    if (shapes.symbols[i].min == 0) none_found[i] = 0;
     if (shapes.symbols[i].min > 1) continue;
     DimVector point = first;
     point[i] = 1;
-    absl::StatusOr<std::vector<Graph>> graphs = TraceAt(source, shapes, point);
-    if (!graphs.ok()) return AtPoint(graphs.status(), shapes, point);
-    // There may be other blocks.
-    const auto count = static_cast<size_t>(std::count_if(
-        methods.begin(), methods.end(), [](const MethodTraces& m) { return !absl::StartsWith(m.name, "block."); }));
-    graphs->resize(count);
-    COTAN_RETURN_IF_ERROR(CheckOutputsAtSizeOne(shapes, point, methods.subspan(0, count), *graphs));
+    COTAN_RETURN_IF_ERROR(CheckSmallSize(source, shapes, point, data, methods));
   }
-  return absl::OkStatus();
+  return none_found == first ? absl::OkStatus() : CheckSmallSize(source, shapes, none_found, data, methods);
 }
 
 // Compiles at `points` and unifies the artifacts. Adds sizes that the traces have in common to
 // `fixed`.
 absl::StatusOr<CompiledModel> CompileAtPoints(const ModelSource& source, const DynamicShapes& shapes,
-                                              const std::vector<DimVector>& points, absl::btree_set<int64_t>& fixed) {
+                                              const std::vector<DimVector>& points, const DataSizes& data,
+                                              absl::btree_set<int64_t>& fixed) {
   std::vector<std::string> files;
   std::vector<MethodSummary> summaries;
   std::vector<std::string> inlined_blocks;
@@ -249,7 +351,7 @@ absl::StatusOr<CompiledModel> CompileAtPoints(const ModelSource& source, const D
   std::vector<MethodTraces> methods;
   for (const DimVector& point : points) {
     std::vector<Graph> graphs;
-    absl::StatusOr<CompiledModel> model = CompileAt(source, shapes, point, files.empty(), graphs);
+    absl::StatusOr<CompiledModel> model = CompileAt(source, shapes, point, data, files.empty(), graphs);
     if (!model.ok()) return AtPoint(model.status(), shapes, point);
     if (files.empty()) summaries = model->methods(), inlined_blocks = model->inlined_blocks();
     if (files.empty() || outcome.kind == CacheOutcome::Kind::kHit) outcome = model->cache();
@@ -259,7 +361,7 @@ absl::StatusOr<CompiledModel> CompileAtPoints(const ModelSource& source, const D
   const bool ends_are_traced = source.range_ends() == RangeEnds::kTraced;
   std::vector<DimVector> all_points = points;
   for (const DimVector& end : ends_are_traced ? ChooseEndPoints(shapes) : std::vector<DimVector>()) {
-    absl::StatusOr<std::vector<Graph>> graphs = TraceAt(source, shapes, end);
+    absl::StatusOr<std::vector<Graph>> graphs = TraceAt(source, shapes, end, data);
     if (!graphs.ok()) return AtPoint(graphs.status(), shapes, end);
     COTAN_RETURN_IF_ERROR(AddGraphs(*std::move(graphs), methods));
     all_points.push_back(end);
@@ -267,18 +369,20 @@ absl::StatusOr<CompiledModel> CompileAtPoints(const ModelSource& source, const D
   AddFixedSizes(methods, fixed);
   COTAN_ASSIGN_OR_RETURN(const LearnedSizes learned,
                          InferSymbolicSizes(shapes, all_points, static_cast<int>(points.size()), methods));
-  if (ends_are_traced) COTAN_RETURN_IF_ERROR(CheckSizesOfOne(source, shapes, points[0], methods));
+  if (ends_are_traced) COTAN_RETURN_IF_ERROR(CheckSmallSizes(source, shapes, points[0], data, methods));
   COTAN_ASSIGN_OR_RETURN(std::string unified, UnifyArtifacts(shapes, points, learned, std::move(files)));
   return CompiledModel(std::move(unified), std::move(summaries), std::move(outcome), std::move(inlined_blocks));
 }
 
 // Compiles at several sizes, at other ones if a size of the model coincides with them by chance.
-absl::StatusOr<CompiledModel> CompileDynamic(const ModelSource& source, const DynamicShapes& shapes) {
+absl::StatusOr<CompiledModel> CompileDynamic(const ModelSource& source, const DynamicShapes& shapes,
+                                             const DataSizes& data) {
   absl::Status error;
   absl::btree_set<int64_t> fixed;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    COTAN_ASSIGN_OR_RETURN(const std::vector<DimVector> points, ChooseSamplePoints(shapes, attempt, fixed));
-    absl::StatusOr<CompiledModel> model = CompileAtPoints(source, shapes, points, fixed);
+    COTAN_ASSIGN_OR_RETURN(const std::vector<DimVector> points,
+                           ChooseSamplePoints(WithWideDataSizes(shapes, attempt), attempt, fixed));
+    absl::StatusOr<CompiledModel> model = CompileAtPoints(source, shapes, points, data, fixed);
     if (model.ok() || model.status().code() == absl::StatusCode::kUnimplemented) return model;
     if (error.ok()) error = model.status();
   }
@@ -334,13 +438,15 @@ absl::StatusOr<CompiledModel> OutlineRepeats(CompiledModel model, const CompileO
 absl::StatusOr<CompiledModel> Compile(const ModelSource& source) {
   const CompileOptions& options = source.options();
   COTAN_RETURN_IF_ERROR(CheckOptions(options));
-  COTAN_ASSIGN_OR_RETURN(const DynamicShapes shapes, source.Shapes());
+  COTAN_ASSIGN_OR_RETURN(DynamicShapes shapes, source.Shapes());
+  COTAN_ASSIGN_OR_RETURN(const DataSizes data, FindDataSizes(source, shapes));
+  COTAN_RETURN_IF_ERROR(CheckDataSizes(data, options));
   absl::StatusOr<CompiledModel> compiled = absl::UnknownError("");
   if (shapes.symbols.empty()) {
     COTAN_ASSIGN_OR_RETURN(const SizedModel model, source.AtSizes(shapes, {}));
-    compiled = CompileSized(model, options, source.wrappers(), /*graphs=*/nullptr);
+    compiled = CompileSized(model, options, source.wrappers(), /*references=*/{}, /*graphs=*/nullptr);
   } else {
-    compiled = CompileDynamic(source, shapes);
+    compiled = CompileDynamic(source, shapes, data);
   }
   // After the cache, which stores artifacts without a limit.
   if (compiled.ok() && options.max_memory.has_value()) compiled = FitModelIntoMemory(*compiled, *options.max_memory);

@@ -27,8 +27,10 @@ struct ValueDescription {
   DimVector sizes;  // -1 for a size that depends on dynamic dimensions
 };
 
+// A method that callers call.
 struct MethodDescription {
   std::string name;
+  int index = 0;        // in the artifact
   int first_input = 0;  // the caller's input 0, among the inputs of the method
   std::vector<ValueDescription> inputs;
   std::vector<ValueDescription> outputs;
@@ -43,7 +45,7 @@ struct cotan_tensor {
 // Immutable.
 struct cotan_program {
   std::shared_ptr<const cotan::Program> program;
-  std::vector<cotan::capi::MethodDescription> methods;  // by index in the artifact
+  std::vector<cotan::capi::MethodDescription> methods;  // those that callers call
   std::vector<cotan::capi::ValueDescription> states;    // by index in the artifact
 };
 

@@ -17,6 +17,7 @@
 #include "include/cotan.h"
 #include "runtime/session/call_argument.h"
 #include "runtime/session/tangent_flags.h"
+#include "serialization/schema/continuation.h"
 #include "serialization/schema/program.pb.h"
 #include "serialization/schema/tensor_type.h"
 
@@ -53,7 +54,7 @@ MethodDescription Describe(const Program& program, const Method& method) {
   MethodDescription description;
   description.name = method.name();
   description.first_input = NumSaved(program, method);
-  int end = method.inputs_size();
+  int end = NumArguments(program.artifact(), method);
   const int num_tangents = (end - description.first_input) / 2;
   if (description.first_input > 0 && TakesTangentFlags(method, description.first_input, num_tangents)) {
     end -= num_tangents;
@@ -72,8 +73,11 @@ absl::Status MakeHandle(absl::StatusOr<std::shared_ptr<const Program>> program, 
   COTAN_RETURN_IF_ERROR(program.status());
   auto handle = std::make_unique<cotan_program>();
   handle->program = *std::move(program);
-  for (const Method& method : handle->program->artifact().methods()) {
-    handle->methods.push_back(Describe(*handle->program, method));
+  const auto& methods = handle->program->artifact().methods();
+  for (int i = 0; i < methods.size(); ++i) {
+    if (!IsCallable(methods.Get(i))) continue;
+    handle->methods.push_back(Describe(*handle->program, methods.Get(i)));
+    handle->methods.back().index = i;
   }
   for (const State& state : handle->program->artifact().states()) {
     handle->states.push_back(Describe(state.name(), state.type()));
@@ -148,7 +152,7 @@ absl::Status MakeNumber(const cotan_program* program, size_t method, size_t inpu
   COTAN_RETURN_IF_ERROR(CheckNotNull(out, "out"));
   COTAN_ASSIGN_OR_RETURN(const MethodDescription* description, FindMethod(program, method));
   COTAN_RETURN_IF_ERROR(CheckIndex(input, description->inputs.size(), "input"));
-  const Method& proto = program->program->method(static_cast<int>(method));
+  const Method& proto = program->program->method(description->index);
   const uint32_t index = proto.inputs(description->first_input + static_cast<int>(input));
   COTAN_ASSIGN_OR_RETURN(Tensor tensor, TensorOfNumber(value, proto.values(static_cast<int>(index)).type(),
                                                        description->inputs[input].name));
@@ -257,9 +261,14 @@ cotan_status cotan_program_find_method(const cotan_program* program, const char*
     COTAN_RETURN_IF_ERROR(CheckNotNull(program, "program"));
     COTAN_RETURN_IF_ERROR(CheckNotNull(name, "name"));
     COTAN_RETURN_IF_ERROR(CheckNotNull(index, "index"));
-    COTAN_ASSIGN_OR_RETURN(const int found, program->program->FindMethod(name));
-    *index = static_cast<size_t>(found);
-    return absl::OkStatus();
+    for (size_t i = 0; i < program->methods.size(); ++i) {
+      if (program->methods[i].name != name) continue;
+      *index = i;
+      return absl::OkStatus();
+    }
+    const absl::StatusOr<int> other = program->program->FindMethod(name);
+    return other.ok() ? absl::NotFoundError(absl::StrCat("method '", name, "' computes sizes for another one"))
+                      : other.status();
   });
 }
 

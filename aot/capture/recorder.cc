@@ -78,8 +78,9 @@ absl::string_view UnsupportedReason(const c10::OperatorHandle& op, absl::Span<co
            "compute with tensors instead (torch::where, masks)";
   }
   if (op.hasTag(at::Tag::dynamic_output_shape) && !IndexesByIntegers(op, arguments) && !HasGivenSize(op, arguments)) {
-    return "the size of its result depends on the content of a tensor; "
-           "compute with tensors of given sizes instead (torch::where, masks, nonzero_static, output_size)";
+    return "the size of its result depends on the content of a tensor; declare the maximum "
+           "(CompileOptions.tracing.data_dependent_sizes, --max_data_size), or compute with tensors of given sizes "
+           "(torch::where, masks, nonzero_static, output_size)";
   }
   if (op.hasTag(at::Tag::nondeterministic_seeded)) {
     return "it draws random numbers in a way that has no counter-based form";

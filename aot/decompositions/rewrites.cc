@@ -52,6 +52,7 @@
 #include "aot/capture/written_bases.h"
 #include "aot/decompositions/assert_ops.h"
 #include "aot/decompositions/composed_ops.h"
+#include "aot/decompositions/data_size_ops.h"
 #include "aot/decompositions/distance_ops.h"
 #include "aot/decompositions/fourier_ops.h"
 #include "aot/decompositions/linalg_ops.h"
@@ -316,6 +317,7 @@ void PassThrough(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch:
     call.emplace(*recorder, op, *stack);
   }
   try {
+    if (CurrentRecorder() != nullptr && CallWithDataSize(op, *stack, *CurrentRecorder())) return;
     if (CurrentRecorder() != nullptr && c10::InferenceMode::is_enabled()) return CallWithoutInference(op, stack);
     if (CallQuantizedEmbedding(op, stack)) return;
     const AdaptedCall adapted = FindAdaptedCall(op, *stack);
@@ -344,6 +346,7 @@ void RegisterRewrites() {
   static torch::Library* const definitions =
       MakeLibrary(torch::Library::DEF, "cotan", std::nullopt, [](torch::Library& m) {
         DefineRandomUniform(m);
+        DefineLeadingRows(m);
         DefineEffect(m);
         DefineRecurrent(m);
       });

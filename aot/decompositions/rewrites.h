@@ -19,6 +19,7 @@
 //   _linalg_check_errors            -> an assertion (linalg_ops.h)
 //   _fft_*                          -> matrix products (fourier_ops.h)
 //   ctc_loss, multi_margin_loss, multilabel_margin_loss -> loss_ops.h
+//   nonzero, masked_select, x[mask], unique, repeat_interleave -> cotan::leading_rows (data_size_ops.h)
 //   ops of symbolic numbers         -> ops of tensors (number_ops.h)
 //   equal                           -> a constant where it does not depend on data
 //   dropout, bernoulli, rand, multinomial, ... -> cotan::random_uniform and arithmetic

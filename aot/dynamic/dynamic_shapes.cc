@@ -110,6 +110,17 @@ absl::StatusOr<DynamicShapes> ResolveDynamicDims(absl::Span<const DynamicDim> di
   return shapes;
 }
 
+DynamicShapes WithWideDataSizes(DynamicShapes shapes, int attempt) {
+  // A trace may have more elements than the data ever has. In the declared range sizes are those that the model
+  // expects, but there may be too few that differ from each other.
+  constexpr int64_t kLeastWidth = 24, kWider = 32;
+  for (DynamicSymbol& symbol : shapes.symbols) {
+    const bool is_narrow = symbol.max - std::max<int64_t>(symbol.min, 2) < kLeastWidth;
+    if (symbol.from_data && (is_narrow || attempt > 0)) symbol.max += kWider << (4 * std::min(attempt, 3));
+  }
+  return shapes;
+}
+
 namespace {
 
 // Marks the symbols in `size`.

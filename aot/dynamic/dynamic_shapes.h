@@ -22,6 +22,8 @@ struct DynamicSymbol {
   int64_t min = 1;  // inclusive
   int64_t max = kNoMaximum;
   int64_t example = 0;  // its value in the example inputs; 0 = not determined by them
+  // The size depends on data: no input has it. `min` may be 0.
+  bool from_data = false;
 };
 
 struct DynamicShapes {
@@ -45,6 +47,10 @@ absl::StatusOr<DynamicShapes> ResolveDynamicDims(absl::Span<const DynamicDim> di
 // InvalidArgument: the sizes do not match `shapes`, give a symbol two values, or are outside its
 // range.
 absl::Status SolveExamples(absl::Span<const DimVector> examples, DynamicShapes& shapes);
+
+// Returns `shapes` with a wider range of each size that depends on data, in which programs are traced: the `attempt`-th
+// is wide enough for many such sizes that differ from each other.
+DynamicShapes WithWideDataSizes(DynamicShapes shapes, int attempt);
 
 // Returns `shapes` without symbols that no size uses.
 DynamicShapes KeepUsedSymbols(DynamicShapes shapes);

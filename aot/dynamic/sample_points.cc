@@ -85,6 +85,11 @@ bool OnOneLine(const std::vector<DimVector>& points, size_t a, size_t b) {
   return true;
 }
 
+// Returns whether the symbol has one value at all points, because its range has too few.
+bool IsSame(const std::vector<DimVector>& points, size_t symbol) {
+  return absl::c_all_of(points, [&](const DimVector& point) { return point[symbol] == points[0][symbol]; });
+}
+
 // Returns the number of elements of the largest argument.
 double LargestArgument(const DynamicShapes& shapes, const DimVector& point) {
   double largest = 0;
@@ -132,7 +137,7 @@ absl::StatusOr<std::vector<DimVector>> ChooseSamplePoints(const DynamicShapes& s
     for (size_t k = 0; k < num_points; ++k) points[k][i] = chooser.Next(shapes.symbols[i], from, k == 1);
     for (size_t m = 0; m < n; ++m) {
       const size_t j = order[m];
-      while (OnOneLine(points, j, i)) {
+      while (!IsSame(points, j) && OnOneLine(points, j, i)) {
         const int64_t last = points.back()[i];
         points.back()[i] = chooser.Next(shapes.symbols[i], last + 1, false);
         if (points.back()[i] <= last) break;  // the range has no further value

@@ -83,5 +83,15 @@ TEST(SamplePointsTest, ASymbolWithOneValueIsNamed) {
   EXPECT_THAT(ChooseSamplePoints(shapes, 0).status().message(), ::testing::HasSubstr("'batch' can only be 8"));
 }
 
+// Two narrow ranges have too few different sizes, beside one without an end.
+TEST(SamplePointsTest, NarrowRangesBesideAWideOneEnd) {
+  DynamicShapes shapes;
+  shapes.symbols = {{"n", 2}, {"a", 0, 3}, {"b", 0, 3}};
+  shapes.sizes = {{SymInt::Symbol(0), SymInt(2), SymInt(3)}};
+  const auto points = ChooseSamplePoints(shapes, 0, {});
+  ASSERT_TRUE(points.ok()) << points.status();
+  for (const DimVector& point : *points) EXPECT_LE(point[1], 3);
+}
+
 }  // namespace
 }  // namespace cotan::aot

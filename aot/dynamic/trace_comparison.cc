@@ -19,11 +19,11 @@ void AddFixedSizes(const Graph& a, const Graph& b, absl::btree_set<int64_t>& fix
   }
 }
 
-// Returns true if `at_one` has the sizes that are equal in `a` and `b`.
-bool HasFixedSizes(const TensorType& at_one, const TensorType& a, const TensorType& b) {
-  if (at_one.dtype != a.dtype || at_one.sizes.size() != a.sizes.size()) return false;
+// Returns true if `small` has the sizes that are equal in `a` and `b`.
+bool HasFixedSizes(const TensorType& small, const TensorType& a, const TensorType& b) {
+  if (small.dtype != a.dtype || small.sizes.size() != a.sizes.size()) return false;
   for (size_t d = 0; d < a.sizes.size(); ++d) {
-    if (a.sizes[d] == b.sizes[d] && at_one.sizes[d] != a.sizes[d]) return false;
+    if (a.sizes[d] == b.sizes[d] && small.sizes[d] != a.sizes[d]) return false;
   }
   return true;
 }
@@ -36,10 +36,10 @@ void AddFixedSizes(absl::Span<const MethodTraces> methods, absl::btree_set<int64
   }
 }
 
-absl::Status CheckOutputsAtSizeOne(const DynamicShapes& shapes, const DimVector& point,
-                                   absl::Span<const MethodTraces> methods, absl::Span<const Graph> at_one) {
-  for (size_t m = 0; m < at_one.size(); ++m) {
-    const Graph &one = at_one[m], &a = methods[m].graphs[0], &b = methods[m].graphs[1];
+absl::Status CheckOutputsAtSmallSize(const DynamicShapes& shapes, const DimVector& point,
+                                     absl::Span<const MethodTraces> methods, absl::Span<const Graph> small) {
+  for (size_t m = 0; m < small.size(); ++m) {
+    const Graph &one = small[m], &a = methods[m].graphs[0], &b = methods[m].graphs[1];
     for (size_t o = 0; o < a.outputs().size(); ++o) {
       const GraphOutput& output = a.outputs()[o];
       if (output.kind != OutputKind::kUserOutput || output.value == kNoValue) continue;

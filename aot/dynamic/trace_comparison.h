@@ -20,12 +20,12 @@ namespace cotan::aot {
 // one trace add none.
 void AddFixedSizes(absl::Span<const MethodTraces> methods, absl::btree_set<int64_t>& fixed);
 
-// Checks that `at_one`, the graphs of the methods at `point`, where a symbol is 1, return outputs
+// Checks that `small`, the graphs of the methods at `point`, where a symbol is 1 or 0, return outputs
 // of the dtypes, ranks and fixed sizes of the first two traces. Their ops may differ, because every
 // layout is dense there and size 1 broadcasts.
 // InvalidArgument: an output differs; the message names the method, the output and the sizes.
-absl::Status CheckOutputsAtSizeOne(const DynamicShapes& shapes, const DimVector& point,
-                                   absl::Span<const MethodTraces> methods, absl::Span<const Graph> at_one);
+absl::Status CheckOutputsAtSmallSize(const DynamicShapes& shapes, const DimVector& point,
+                                     absl::Span<const MethodTraces> methods, absl::Span<const Graph> small);
 
 }  // namespace cotan::aot
 

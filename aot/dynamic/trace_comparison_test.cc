@@ -35,7 +35,7 @@ TEST(TraceComparisonTest, SizesInCommonAreFixed) {
 
 TEST(TraceComparisonTest, OutputsAtSizeOneHaveTheFixedSizes) {
   const auto check = [](absl::string_view type) {
-    return CheckOutputsAtSizeOne(kShapes, {1}, {TwoTraces()}, {Returning(type)});
+    return CheckOutputsAtSmallSize(kShapes, {1}, {TwoTraces()}, {Returning(type)});
   };
   EXPECT_TRUE(check("f32[1,4,1]").ok());
   EXPECT_TRUE(check("f32[9,4,1]").ok());

@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "aot/dynamic/known_counts.h"
 #include "aot/dynamic/number_expr.h"
 #include "aot/dynamic/random_slices.h"
 #include "aot/dynamic/size_fields.h"
@@ -447,6 +448,7 @@ absl::StatusOr<std::string> UnifyArtifacts(const DynamicShapes& shapes, absl::Sp
     proto.set_min(symbol.min);
     proto.set_max(symbol.max);
   }
+  COTAN_RETURN_IF_ERROR(CheckCountsAreKnown(shapes, artifacts[0]));
   ArtifactWriter writer;
   COTAN_RETURN_IF_ERROR(writer.AddSegmentsOf(parsed[0]));
   artifacts[0].clear_segments();

@@ -26,7 +26,8 @@ absl::Status UnifyMethods(const DynamicShapes& shapes, absl::Span<const DimVecto
 
 // Unifies all methods of artifacts and returns the bytes of the result; `files[k]` are the bytes
 // compiled at points[k]. Keeps the reference runs of the first.
-// InvalidArgument: an error of UnifyMethods(), or the states, methods or captured constants differ.
+// InvalidArgument: an error of UnifyMethods(), or the states, methods or captured constants differ. Errors of
+// CheckCountsAreKnown().
 absl::StatusOr<std::string> UnifyArtifacts(const DynamicShapes& shapes, absl::Span<const DimVector> points,
                                            const LearnedSizes& learned, std::vector<std::string> files);
 

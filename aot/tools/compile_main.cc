@@ -58,6 +58,9 @@ ABSL_FLAG(int, memory_threads, 1, "number of threads of a session, for which --m
 ABSL_FLAG(std::string, saved_tensor_hooks, "",
           "how values are saved for the backward: bf16, fp8_e4m3, fp8_e4m3_scaled, fp8_e5m2, fp8_e5m2_scaled, int8, "
           "or host (beside a GPU, in host memory), with ':no_static' or ':all' for more than activations");
+ABSL_FLAG(int64_t, max_data_size, 0,
+          "how many elements ops return at most whose results have as many as the data decides (nonzero, x[mask], "
+          "unique), where a .pt2 archive has no maximum; 0: the model's");
 ABSL_FLAG(std::string, out, "", "file to write");
 ABSL_FLAG(std::string, optimizer, "",
           "sgd, adam or adamw with settings, as 'adamw(lr=1e-3,weight_decay=0.01)'; "
@@ -144,6 +147,9 @@ absl::Status ApplyFlags(size_t num_inputs, CompileOptions& options) {
   }
   if (const std::string text = absl::GetFlag(FLAGS_precision); !text.empty()) {
     COTAN_ASSIGN_OR_RETURN(options.tracing.autocast, ParsePrecision(text));
+  }
+  if (const int64_t most = absl::GetFlag(FLAGS_max_data_size); most != 0) {
+    options.tracing.data_dependent_sizes.range = SizeRange{.min = 0, .max = most};
   }
   if (const std::string text = absl::GetFlag(FLAGS_optimizer); !text.empty()) {
     COTAN_ASSIGN_OR_RETURN(OptimizerOptions optimizer, ParseOptimizer(text));
@@ -301,6 +307,11 @@ absl::StatusOr<CompiledModel> ForTarget(CompiledModel compiled) {
   if (target == "cpu" && options.compute_capabilities.empty()) return compiled;
   Progress("planning CUDA kernels");
   COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(compiled.bytes()));
+  for (const serialization::Method& method : file.artifact().methods()) {
+    if (!method.has_continuation()) continue;
+    return absl::UnimplementedError(absl::StrCat("--target=", target, ": method '", method.continuation().method(),
+                                                 "' has sizes that depend on data, which are counted on the CPU only"));
+  }
   COTAN_ASSIGN_OR_RETURN(options.sizes, ParseCudaSizes(absl::GetFlag(FLAGS_cuda_sizes), file.artifact()));
   COTAN_ASSIGN_OR_RETURN(std::string bytes, EmbedCudaKernels(compiled.bytes(), options));
   return CompiledModel(std::move(bytes), compiled.methods(), compiled.cache(), compiled.inlined_blocks());

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "serialization/schema/continuation.h"
 #include "serialization/verifier/artifact_verifier.h"
 
 namespace cotan {
@@ -48,9 +49,11 @@ Program::Program(ArtifactFile file) : file_(std::move(file)) {
 absl::StatusOr<int> Program::FindMethod(absl::string_view name) const {
   const auto found = methods_.find(name);
   if (found != methods_.end()) return found->second;
-  const auto append_name = [](std::string* out, const Method& method) { absl::StrAppend(out, method.name()); };
-  return absl::NotFoundError(
-      absl::StrCat("no method '", name, "'; there are: ", absl::StrJoin(artifact().methods(), ", ", append_name)));
+  std::vector<absl::string_view> names;
+  for (const Method& method : artifact().methods()) {
+    if (IsCallable(method)) names.push_back(method.name());
+  }
+  return absl::NotFoundError(absl::StrCat("no method '", name, "'; there are: ", absl::StrJoin(names, ", ")));
 }
 
 absl::StatusOr<int> Program::FindState(absl::string_view name) const {

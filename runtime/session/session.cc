@@ -20,8 +20,10 @@
 #include "runtime/session/checkpoint.h"
 #include "runtime/session/memory_overlap.h"
 #include "runtime/session/method_plans.h"
+#include "runtime/session/plan_summary.h"
 #include "runtime/session/session_access.h"
 #include "runtime/session/session_core.h"
+#include "runtime/session/sizing_chain.h"
 #include "runtime/session/state_store.h"
 #include "runtime/session/tangent_flags.h"
 #include "runtime/tensor/scalar.h"
@@ -73,9 +75,9 @@ class Session::Impl {
   absl::Status Run(MethodHandle method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
                    absl::FunctionRef<absl::Status(Executable&)> execute);
   absl::StatusOr<Tensor> Gradient(absl::string_view parameter) const;
-  // Returns the plan used last.
+  // Returns the plans used last: those of the sizing methods, then the method's own.
   // InvalidArgument: the handle is not one of this program. FailedPrecondition: the method has not run yet.
-  absl::StatusOr<const Plan*> LastPlan(MethodHandle method) const;
+  absl::StatusOr<std::vector<const Plan*>> LastPlans(MethodHandle method) const;
   absl::StatusOr<int> FindHyperparameter(absl::string_view name, int group) const;
   absl::StatusOr<int> FindRng() const;
   // FailedPrecondition: an effect handler of this session runs, which may not `action`.
@@ -100,6 +102,7 @@ class Session::Impl {
     int forward = -1;   // of a backward: its forward
     int backward = -1;  // of a forward: its backward
     std::unique_ptr<MethodPlans> plans;
+    std::unique_ptr<SizingChain> sizing;
     Saved saved;                    // a forward's
     std::vector<Tensor> gradients;  // a backward's last results
   };
@@ -108,8 +111,9 @@ class Session::Impl {
   MethodState& StateOf(MethodHandle method) { return methods_[static_cast<size_t>(method.index)]; }
 
   absl::Status CheckBackward(const MethodState& method) const;
-  absl::StatusOr<Executable*> Prepare(MethodState& method, absl::Span<const Tensor> arguments);
-  absl::Status SetArguments(MethodState& method, absl::Span<const Tensor> arguments, Executable& executable);
+  // `inputs` are those of the method without the saved values of a backward.
+  absl::StatusOr<Executable*> Prepare(MethodState& method, absl::Span<const Tensor* const> inputs);
+  absl::Status SetArguments(MethodState& method, absl::Span<const Tensor* const> inputs, Executable& executable);
   absl::Status SetResults(MethodState& method, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
                           Executable& executable);
   bool IsUsed(const Storage& storage, absl::Span<const Tensor> arguments,
@@ -144,6 +148,7 @@ Session::Impl::Impl(std::shared_ptr<SessionCore> core) : core_(std::move(core)) 
   for (MethodState& method : methods_) {
     const int num_saved = method.forward < 0 ? 0 : static_cast<int>(program().method(method.forward).num_saved());
     method.plans = std::make_unique<MethodPlans>(*core_, method.index, num_saved);
+    method.sizing = std::make_unique<SizingChain>(*core_, method.index);
   }
 }
 
@@ -167,6 +172,7 @@ absl::Status Session::Impl::Run(MethodHandle handle, absl::Span<const Tensor> ar
                                                    NumResults(handle), " results, got room for ", results.size()));
   }
   MethodState& method = StateOf(handle);
+  COTAN_RETURN_IF_ERROR(CheckCallable(program().method(handle.index)));
   if (method.sets_storage) {
     return absl::FailedPreconditionError(
         absl::StrCat("method '", program().method(handle.index).name(),
@@ -181,8 +187,14 @@ absl::Status Session::Impl::Run(MethodHandle handle, absl::Span<const Tensor> ar
     with_flags.resize(2 * arguments.size(), is_defined);
     arguments = with_flags;
   }
-  COTAN_ASSIGN_OR_RETURN(Executable* const executable, Prepare(method, arguments));
-  COTAN_RETURN_IF_ERROR(SetArguments(method, arguments, *executable));
+  absl::InlinedVector<const Tensor*, 16> inputs;
+  for (const Tensor& argument : arguments) inputs.push_back(&argument);
+  if (!method.sizing->empty()) {
+    COTAN_RETURN_IF_ERROR(method.sizing->Run(inputs, execute));
+    for (const Tensor& input : method.sizing->inputs()) inputs.push_back(&input);
+  }
+  COTAN_ASSIGN_OR_RETURN(Executable* const executable, Prepare(method, inputs));
+  COTAN_RETURN_IF_ERROR(SetArguments(method, inputs, *executable));
   COTAN_RETURN_IF_ERROR(SetResults(method, arguments, results, *executable));
   COTAN_RETURN_IF_ERROR(execute(*executable));
   Finish(method, results, *executable);
@@ -208,23 +220,21 @@ absl::Status Session::Impl::CheckBackward(const MethodState& method) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Executable*> Session::Impl::Prepare(MethodState& method, absl::Span<const Tensor> arguments) {
-  absl::InlinedVector<const Tensor*, 8> pointers;
-  for (const Tensor& argument : arguments) pointers.push_back(&argument);
-  const bool is_backward = method.forward >= 0;
-  return method.plans->Prepare(pointers,
-                               is_backward ? &methods_[static_cast<size_t>(method.forward)].saved.symbols : nullptr);
+absl::StatusOr<Executable*> Session::Impl::Prepare(MethodState& method, absl::Span<const Tensor* const> inputs) {
+  const DimVector* known = method.sizing->empty() ? nullptr : &method.sizing->symbols();
+  if (method.forward >= 0) known = &methods_[static_cast<size_t>(method.forward)].saved.symbols;
+  return method.plans->Prepare(inputs, known);
 }
 
-absl::Status Session::Impl::SetArguments(MethodState& method, absl::Span<const Tensor> arguments,
+absl::Status Session::Impl::SetArguments(MethodState& method, absl::Span<const Tensor* const> inputs,
                                          Executable& executable) {
   const int num_saved = method.plans->num_saved();
   for (int i = 0; i < num_saved; ++i) {
     const Saved& saved = methods_[static_cast<size_t>(method.forward)].saved;
     COTAN_RETURN_IF_ERROR(executable.SetInput(i, saved.values[static_cast<size_t>(i)]));
   }
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    COTAN_RETURN_IF_ERROR(executable.SetInput(num_saved + static_cast<int>(i), arguments[i]));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    COTAN_RETURN_IF_ERROR(executable.SetInput(num_saved + static_cast<int>(i), *inputs[i]));
   }
   return absl::OkStatus();
 }
@@ -287,14 +297,16 @@ absl::StatusOr<Tensor> Session::Impl::Gradient(absl::string_view parameter) cons
   return absl::NotFoundError(absl::StrCat("no method computes a gradient of '", parameter, "'"));
 }
 
-absl::StatusOr<const Plan*> Session::Impl::LastPlan(MethodHandle handle) const {
+absl::StatusOr<std::vector<const Plan*>> Session::Impl::LastPlans(MethodHandle handle) const {
   if (!IsValid(handle)) return absl::InvalidArgumentError(kForeignHandle);
   const MethodState& method = methods_[static_cast<size_t>(handle.index)];
   if (method.plans->last() == nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("method '", program().method(handle.index).name(), "' has not run yet, so its sizes are unknown"));
   }
-  return &method.plans->last()->plan();
+  COTAN_ASSIGN_OR_RETURN(std::vector<const Plan*> plans, method.sizing->LastPlans());
+  plans.push_back(&method.plans->last()->plan());
+  return plans;
 }
 
 absl::StatusOr<int> Session::Impl::FindHyperparameter(absl::string_view name, int group) const {
@@ -389,9 +401,11 @@ absl::Status Session::Run(MethodHandle handle, absl::Span<const Tensor> argument
 
 absl::Status Session::RunTimed(MethodHandle handle, absl::Span<const Tensor> arguments, absl::Span<Tensor> results,
                                std::vector<int64_t>& nanoseconds) {
+  nanoseconds.clear();
   return impl_->Run(handle, arguments, results, [&nanoseconds](Executable& executable) {
-    nanoseconds.resize(executable.plan().steps.size());
-    return executable.RunTimed(absl::MakeSpan(nanoseconds));
+    const size_t first = nanoseconds.size();
+    nanoseconds.resize(first + executable.plan().steps.size());
+    return executable.RunTimed(absl::MakeSpan(nanoseconds).subspan(first));
   });
 }
 
@@ -470,18 +484,16 @@ int64_t Session::arena_bytes() const { return impl_->core()->arena_bytes(); }
 int Session::num_plans_made() const { return impl_->core()->num_plans_made(); }
 
 absl::StatusOr<PlanSummary> Session::Summary(MethodHandle method) const {
-  COTAN_ASSIGN_OR_RETURN(const Plan* const plan, impl_->LastPlan(method));
-  return PlanSummary{.arena_bytes = plan->arena_bytes,
-                     .peak_bytes = plan->peak_bytes,
-                     .host_bytes = plan->host_bytes,
-                     .num_steps = static_cast<int>(plan->steps.size()),
-                     .stats = plan->stats};
+  COTAN_ASSIGN_OR_RETURN(const std::vector<const Plan*> plans, impl_->LastPlans(method));
+  return SummaryOf(plans);
 }
 
 absl::StatusOr<std::vector<std::string>> Session::StepNames(MethodHandle method) const {
-  COTAN_ASSIGN_OR_RETURN(const Plan* const plan, impl_->LastPlan(method));
+  COTAN_ASSIGN_OR_RETURN(const std::vector<const Plan*> plans, impl_->LastPlans(method));
   std::vector<std::string> names;
-  for (const PlannedStep& step : plan->steps) names.push_back(StepName(program(), *plan, step));
+  for (const Plan* plan : plans) {
+    for (const PlannedStep& step : plan->steps) names.push_back(StepName(program(), *plan, step));
+  }
   return names;
 }
 

@@ -14,6 +14,7 @@
 #include "serialization/metadata/graph_signature.h"
 #include "serialization/metadata/tree_spec.h"
 #include "serialization/metadata/view_and_mutation_meta.h"
+#include "serialization/schema/continuation.h"
 #include "serialization/schema/op_kind.h"
 #include "serialization/schema/tensor_type.h"
 #include "serialization/text/text.h"
@@ -55,7 +56,7 @@ std::string SignatureText(const Program& program, const Method& method) {
   std::vector<std::string> arguments;
   std::vector<std::string> results;
   const auto type_of = [&](uint32_t value) { return TensorTypeText(method.values(static_cast<int>(value)).type()); };
-  for (int i = 0; i < method.inputs_size(); ++i) {
+  for (int i = 0; i < NumArguments(program.artifact(), method); ++i) {
     arguments.push_back(absl::StrCat(program.InputName(method, i), ": ", type_of(method.inputs(i))));
   }
   const int num_results = method.outputs_size() - static_cast<int>(method.num_saved());
@@ -112,6 +113,24 @@ std::string StructureText(const Method& method) {
   return absl::StrCat(text_of("arguments", signature->in_spec), text_of("results", signature->out_spec));
 }
 
+// Returns how a sizing method goes on, with the maximum of each count, and which of them run before a method; "" if no
+// size depends on data.
+std::string SizingText(const Program& program, const Method& method) {
+  std::vector<std::string> before;
+  for (const int index : SizingMethodsOf(program.artifact(), method)) before.push_back(program.method(index).name());
+  std::string text;
+  if (!before.empty()) text = absl::StrCat("  sizes from: ", absl::StrJoin(before, ", "), "\n");
+  if (!method.has_continuation()) return text;
+  std::vector<std::string> counts;
+  for (const serialization::ContinuedInput& input : method.continuation().inputs()) {
+    if (input.count() == 0) continue;
+    const auto rows = static_cast<int>(method.outputs(static_cast<int>(input.index())));
+    counts.push_back(absl::StrCat(program.OutputName(method, static_cast<int>(input.count()) - 1), " (at most ",
+                                  method.values(rows).type().sizes(0), ")"));
+  }
+  return absl::StrCat(text, "  counts ", absl::StrJoin(counts, ", "), " for ", method.continuation().method(), "\n");
+}
+
 // Returns how many saved values wait on the host beside a GPU; "" if none does.
 std::string HostText(const Method& method) {
   int count = 0;
@@ -135,7 +154,7 @@ std::string MethodSummary(const Program& program, const Method& method) {
   if (!method.differentiable_backward().empty()) {
     absl::StrAppend(&text, "  differentiable backward: ", method.differentiable_backward(), "\n");
   }
-  return absl::StrCat(text, StructureText(method), MetadataText(method));
+  return absl::StrCat(text, SizingText(program, method), StructureText(method), MetadataText(method));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include "runtime/tools/inspect_html.h"
 
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -20,6 +22,7 @@
 #include "runtime/tools/planned_method.h"
 #include "serialization/metadata/graph_signature.h"
 #include "serialization/metadata/view_and_mutation_meta.h"
+#include "serialization/schema/continuation.h"
 #include "serialization/schema/op_kind.h"
 #include "serialization/schema/tensor_type.h"
 
@@ -228,6 +231,9 @@ std::string SignatureText(const Program& program, const Method& method) {
     absl::StrAppend(&text, i == 0 ? "" : ", ", program.OutputName(method, i), ": ", type_of(method.outputs(i)));
   }
   text += ")";
+  if (method.has_continuation()) {
+    absl::StrAppend(&text, "\ncomputes sizes for ", method.continuation().method(), ", which goes on");
+  }
   if (!method.backward_method().empty()) {
     absl::StrAppend(&text, "\nbackward: ", method.backward_method(), ", ", method.num_saved(), " saved values");
   }
@@ -249,6 +255,22 @@ std::string StateJson(const State& state) {
                       ", \"notes\": ", JsonString(absl::StrJoin(notes, ", ")), "}");
 }
 
+// Returns the measured steps of a method; none if it was not measured. The profile of a method with sizing methods has
+// their steps as well, whose names begin with that of their method.
+std::optional<std::vector<ProfiledStep>> StepsOf(const Program& program, const Method& method,
+                                                 const std::map<std::string, std::vector<ProfiledStep>>& profile) {
+  const bool is_alone = IsCallable(method) && SizingMethodsOf(program.artifact(), method).empty();
+  const auto own = profile.find(method.name());
+  if (is_alone) return own == profile.end() ? std::nullopt : std::make_optional(own->second);
+  std::vector<ProfiledStep> steps;
+  for (const auto& [called, measured] : profile) {
+    for (const ProfiledStep& step : measured) {
+      if (absl::StartsWith(step.name, absl::StrCat("method '", method.name(), "',"))) steps.push_back(step);
+    }
+  }
+  return steps.empty() ? std::nullopt : std::make_optional(std::move(steps));
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> InspectHtml(const Program& program, absl::string_view file,
@@ -256,9 +278,9 @@ absl::StatusOr<std::string> InspectHtml(const Program& program, absl::string_vie
                                         const KernelRegistry* kernels) {
   std::vector<std::string> methods;
   for (const Method& method : program.artifact().methods()) {
-    const auto timed = profile.find(method.name());
+    const std::optional<std::vector<ProfiledStep>> timed = StepsOf(program, method, profile);
     COTAN_ASSIGN_OR_RETURN(const std::string plan,
-                           PlanJson(program, method, timed == profile.end() ? nullptr : &timed->second, kernels));
+                           PlanJson(program, method, timed.has_value() ? &*timed : nullptr, kernels));
     GraphJson graph(program, method);
     const std::string metadata = MetadataText(method, graph);
     methods.push_back(absl::StrCat(

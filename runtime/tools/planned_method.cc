@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/memory_planner.h"
 #include "base/status_macros.h"
+#include "base/sym_int.h"
 #include "planning/lifetimes.h"
 #include "planning/schedule.h"
 #include "serialization/schema/op_kind.h"
@@ -34,9 +35,27 @@ void ReadSymbols(const Method& method, const Reference& run, std::vector<int64_t
   }
 }
 
+// Sets the symbols that are counted by a sizing method to the most that they may be.
+void SetCounted(const Artifact& artifact, std::vector<int64_t>& symbols) {
+  for (const Method& method : artifact.methods()) {
+    const auto next = std::find_if(artifact.methods().begin(), artifact.methods().end(), [&](const Method& other) {
+      return method.has_continuation() && other.name() == method.continuation().method();
+    });
+    for (int i = 0; i < method.continuation().inputs_size() && next != artifact.methods().end(); ++i) {
+      if (method.continuation().inputs(i).count() == 0) continue;
+      // VerifyArtifact(): a symbol.
+      const absl::StatusOr<SymInt> size =
+          SymInt::Parse(next->values(static_cast<int>(next->inputs(i))).type().sizes(0));
+      const auto index = static_cast<size_t>(size.ok() ? size->symbol() : 0);
+      if (size.ok()) symbols[index] = artifact.symbols(static_cast<int>(index)).max();
+    }
+  }
+}
+
 std::vector<int64_t> SymbolsOf(const Artifact& artifact, const Method& method) {
   std::vector<int64_t> symbols;
   for (const auto& symbol : artifact.symbols()) symbols.push_back(symbol.min());
+  SetCounted(artifact, symbols);
   for (const Reference& run : artifact.references()) {
     if (run.method() == method.name()) ReadSymbols(method, run, symbols);
   }

@@ -14,6 +14,7 @@
 #include "base/status_macros.h"
 #include "runtime/tools/planned_method.h"
 #include "serialization/container/container.h"
+#include "serialization/schema/continuation.h"
 #include "serialization/schema/tensor_type.h"
 
 namespace cotan::tools {
@@ -286,6 +287,10 @@ class Reducer {
 
 absl::StatusOr<Reduction> Reduce(const Program& program, absl::string_view method, StillFails fails) {
   COTAN_ASSIGN_OR_RETURN(const int index, program.FindMethod(method));
+  if (!SizingMethodsOf(program.artifact(), program.method(index)).empty() || !IsCallable(program.method(index))) {
+    return absl::UnimplementedError(absl::StrCat(
+        "method '", method, "' is one of several that compute its sizes from data: a single method is reduced"));
+  }
   return Reducer(program, program.method(index), fails).Run();
 }
 

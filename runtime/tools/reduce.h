@@ -27,8 +27,8 @@ using StillFails = absl::FunctionRef<absl::StatusOr<bool>(absl::string_view byte
 // constants, or the results of an op without inputs where sizes are dynamic. States that nothing needs are removed.
 // Metadata, signature and backward are dropped; recorded runs keep their arguments and the results that remain, with
 // the values of the whole program. Every candidate has passed VerifyArtifact() and has a plan. `program` was loaded
-// with recorded runs. NotFound: there is no such method. FailedPrecondition: the program with this method alone does
-// not fail. Errors of `fails` and of Program::RecordedSegment().
+// with recorded runs. NotFound: there is no such method. Unimplemented: its sizes depend on data. FailedPrecondition:
+// the program with this method alone does not fail. Errors of `fails` and of Program::RecordedSegment().
 absl::StatusOr<Reduction> Reduce(const Program& program, absl::string_view method, StillFails fails);
 
 }  // namespace cotan::tools

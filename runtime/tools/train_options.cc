@@ -15,6 +15,7 @@
 #include "runtime/training/csv_dataset.h"
 #include "runtime/training/idx_dataset.h"
 #include "runtime/training/safetensors_dataset.h"
+#include "serialization/schema/continuation.h"
 #include "serialization/schema/tensor_type.h"
 
 namespace cotan::tools {
@@ -90,9 +91,11 @@ absl::StatusOr<training::Metric> FindMetric(const CommandLine& line, const Progr
     return *metric;
   }
   const absl::StatusOr<int> index = program.FindMethod("train_step");
-  if (!index.ok() || program.method(*index).inputs_size() == 0) return training::Metric::kMeanSquaredError;
+  if (!index.ok()) return training::Metric::kMeanSquaredError;
   const serialization::Method& method = program.method(*index);
-  const auto last = static_cast<int>(method.inputs(method.inputs_size() - 1));
+  const int num_arguments = NumArguments(program.artifact(), method);
+  if (num_arguments == 0) return training::Metric::kMeanSquaredError;
+  const auto last = static_cast<int>(method.inputs(num_arguments - 1));
   return IsInteger(ToDType(method.values(last).type().dtype())) ? training::Metric::kAccuracy
                                                                 : training::Metric::kMeanSquaredError;
 }

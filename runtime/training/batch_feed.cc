@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "serialization/schema/continuation.h"
 #include "serialization/schema/tensor_type.h"
 
 namespace cotan::training {
@@ -20,9 +21,10 @@ using serialization::Method;
 std::string Quoted(absl::string_view name) { return absl::StrCat("'", name, "'"); }
 
 absl::Status CheckCounts(const Program& program, const Method& method, const Dataset& data) {
-  if (static_cast<size_t>(method.inputs_size()) == data.columns().size()) return absl::OkStatus();
+  const int num_arguments = NumArguments(program.artifact(), method);
+  if (static_cast<size_t>(num_arguments) == data.columns().size()) return absl::OkStatus();
   std::vector<std::string> inputs, columns;
-  for (int i = 0; i < method.inputs_size(); ++i) inputs.push_back(Quoted(program.InputName(method, i)));
+  for (int i = 0; i < num_arguments; ++i) inputs.push_back(Quoted(program.InputName(method, i)));
   for (const Column& column : data.columns()) columns.push_back(Quoted(column.name));
   return absl::InvalidArgumentError(absl::StrCat("method '", method.name(), "' has ", inputs.size(), " inputs (",
                                                  absl::StrJoin(inputs, ", "), "), but the data has ", columns.size(),
@@ -45,7 +47,7 @@ absl::StatusOr<BatchFeed> BatchFeed::Create(const Program& program, absl::string
   COTAN_RETURN_IF_ERROR(CheckCounts(program, proto, data));
   COTAN_RETURN_IF_ERROR(CheckNormalization(normalization));
   BatchFeed feed(&program, std::move(data));
-  for (int i = 0; i < proto.inputs_size(); ++i) {
+  for (int i = 0; i < NumArguments(program.artifact(), proto); ++i) {
     COTAN_RETURN_IF_ERROR(feed.AddInput(proto, i, i < normalized ? normalization : Normalization()));
   }
   COTAN_RETURN_IF_ERROR(feed.FindBatch());

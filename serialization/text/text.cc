@@ -203,6 +203,23 @@ std::string OpText(const Method& method, const Op& op) {
   return text;
 }
 
+// Returns the call with which a sizing method goes on: "  continue @step(%0, %1, %7[:%8])".
+std::string ContinuationText(const Method& method) {
+  if (!method.has_continuation()) return "";
+  std::string text = absl::StrCat("  continue @", method.continuation().method(), "(");
+  const auto output = [&method](uint32_t index) {
+    return index < static_cast<uint32_t>(method.outputs_size()) ? method.outputs(static_cast<int>(index)) : 0;
+  };
+  for (int i = 0; i < method.continuation().inputs_size(); ++i) {
+    const serialization::ContinuedInput& input = method.continuation().inputs(i);
+    const bool is_input = input.from_inputs() && input.index() < static_cast<uint32_t>(method.inputs_size());
+    absl::StrAppend(&text, i == 0 ? "%" : ", %",
+                    is_input ? method.inputs(static_cast<int>(input.index())) : output(input.index()));
+    if (input.count() != 0) absl::StrAppend(&text, "[:%", output(input.count() - 1), "]");
+  }
+  return absl::StrCat(text, ")\n");
+}
+
 }  // namespace
 
 std::string ExprText(const Expr& expr, absl::string_view indent) {
@@ -236,7 +253,7 @@ std::string MethodText(const Artifact& artifact, const Method& method) {
     if (i < method.output_names_size()) absl::StrAppend(&text, " ", Quoted(method.output_names(i)));
     if (i >= num_results) absl::StrAppend(&text, " saved");
   }
-  absl::StrAppend(&text, "\n}\n");
+  absl::StrAppend(&text, "\n", ContinuationText(method), "}\n");
   return text;
 }
 

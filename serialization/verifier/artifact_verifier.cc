@@ -13,7 +13,9 @@
 #include "base/layout.h"
 #include "base/status_macros.h"
 #include "serialization/metadata/view_geometry.h"
+#include "serialization/schema/continuation.h"
 #include "serialization/schema/tensor_type.h"
+#include "serialization/verifier/verify_continuation.h"
 #include "serialization/verifier/verify_host_values.h"
 #include "serialization/verifier/verify_linked.h"
 #include "serialization/verifier/verify_metadata.h"
@@ -76,6 +78,9 @@ class Verifier {
     for (const Method& method : artifact_.methods()) {
       COTAN_RETURN_IF_ERROR(At(absl::StrCat("method '", method.name(), "'"), CheckMethod(method)));
     }
+    for (const Method& method : artifact_.methods()) {
+      COTAN_RETURN_IF_ERROR(At(absl::StrCat("method '", method.name(), "'"), VerifyContinuation(artifact_, method)));
+    }
     for (int i = 0; i < artifact_.references_size(); ++i) {
       COTAN_RETURN_IF_ERROR(At(absl::StrCat("reference ", i), CheckReference(artifact_.references(i))));
     }
@@ -89,7 +94,7 @@ class Verifier {
     if (artifact_.symbols_size() > kMaxSymbols)
       return Invalid(artifact_.symbols_size(), " dynamic dimensions are too many");
     for (const SymbolProto& symbol : artifact_.symbols()) {
-      if (symbol.min() < 1 || symbol.max() < symbol.min() || symbol.max() > kMaxElements) {
+      if (symbol.min() < 0 || symbol.max() < symbol.min() || symbol.max() > kMaxElements) {
         return Invalid("dynamic dimension '", symbol.name(), "' has the range [", symbol.min(), ", ", symbol.max(),
                        "]");
       }
@@ -430,10 +435,11 @@ class Verifier {
     const auto found = methods_.find(reference.method());
     if (found == methods_.end()) return Invalid("no method is called '", reference.method(), "'");
     const Method& method = *found->second;
+    if (!IsCallable(method)) return Invalid("method '", method.name(), "' is not one that a caller calls");
     const int num_user_outputs = method.outputs_size() - static_cast<int>(method.num_saved());
     const auto pair = backwards_.find(method.name());
     const int num_saved = pair == backwards_.end() ? 0 : static_cast<int>(pair->second->num_saved());
-    const int num_user_inputs = method.inputs_size() - num_saved;
+    const int num_user_inputs = NumArguments(artifact_, method) - num_saved;
     if (reference.inputs_size() != num_user_inputs || reference.outputs_size() != num_user_outputs) {
       return Invalid(reference.inputs_size(), " inputs and ", reference.outputs_size(), " outputs; '", method.name(),
                      "' has ", num_user_inputs, " and ", num_user_outputs);

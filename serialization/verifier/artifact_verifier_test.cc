@@ -98,7 +98,7 @@ Method& Step(Artifact& a) { return *a.mutable_methods(0); }
 
 const std::vector<Fault>& Faults() {
   static const auto& faults = *new std::vector<Fault>{
-      {"has the range [0, 8]", [](Artifact& a) { a.mutable_symbols(0)->set_min(0); }},
+      {"has the range [-1, 8]", [](Artifact& a) { a.mutable_symbols(0)->set_min(-1); }},
       {"has the range [1, 0]", [](Artifact& a) { a.mutable_symbols(0)->set_max(0); }},
       {"a state has no name", [](Artifact& a) { a.mutable_states(0)->clear_name(); }},
       {"two states are called 'w'", [](Artifact& a) { a.mutable_states(0)->add_aliases("w"); }},

@@ -16,6 +16,7 @@
 #include "serialization/metadata/input_binding.h"
 #include "serialization/metadata/view_and_mutation_meta.h"
 #include "serialization/metadata/view_geometry.h"
+#include "serialization/schema/continuation.h"
 #include "serialization/schema/field.h"
 
 namespace cotan {
@@ -34,7 +35,8 @@ bool UsesOnlySymbols(const SymInt& value, int num_symbols) {
 
 class MethodCheck {
  public:
-  MethodCheck(const Artifact& artifact, const Method& method) : artifact_(artifact), method_(method) {}
+  MethodCheck(const Artifact& artifact, const Method& method)
+      : artifact_(artifact), method_(method), num_arguments_(NumArguments(artifact, method)) {}
 
   absl::Status Run() {
     COTAN_RETURN_IF_ERROR(In("metadata", Parse(&ViewAndMutationMeta::FromProto, method_.metadata(), metadata_)));
@@ -188,11 +190,11 @@ class MethodCheck {
     // Duplicates and views of a base are not inputs of the method; the parts of wrappers are, instead of
     // the wrappers.
     if (method_.has_input_binding() || has_wrappers() ||
-        signature_.user_inputs.size() == static_cast<size_t>(method_.inputs_size())) {
+        signature_.user_inputs.size() == static_cast<size_t>(num_arguments_)) {
       return absl::OkStatus();
     }
-    return InvalidField("user_inputs", signature_.user_inputs.size(), " names, but the method has ",
-                        method_.inputs_size(), " inputs");
+    return InvalidField("user_inputs", signature_.user_inputs.size(), " names, but the method has ", num_arguments_,
+                        " inputs");
   }
 
   absl::Status CheckInputsWithoutGradient() const {
@@ -252,10 +254,10 @@ class MethodCheck {
                           " entries, but the binding makes ", binding_.NumArguments(num_inputs), " arguments");
     }
     const int num_others = program_.num_inputs() - NumStateArguments();
-    if (num_others == method_.inputs_size()) return absl::OkStatus();
+    if (num_others == num_arguments_) return absl::OkStatus();
     return InvalidField(absl::StrCat(program_field(), ".input_info"), program_.num_inputs(), " entries, ",
-                        NumStateArguments(), " of them parameters and buffers, but the method has ",
-                        method_.inputs_size(), " inputs");
+                        NumStateArguments(), " of them parameters and buffers, but the method has ", num_arguments_,
+                        " inputs");
   }
 
   // Returns the number of program arguments that are parameters or buffers of the signature.
@@ -314,7 +316,7 @@ class MethodCheck {
   }
 
   // Inputs of the program that are states come after its bases and before its other inputs.
-  int NumStates() const { return program_.num_inputs() - method_.inputs_size(); }
+  int NumStates() const { return program_.num_inputs() - num_arguments_; }
   bool IsState(int input) const { return input >= NumBases() && input < NumBases() + NumStates(); }
 
   // Returns the forward returns that are outputs of the method: tensors that the runtime does not make from
@@ -340,7 +342,7 @@ class MethodCheck {
   absl::Status CheckReturns() const {
     const ViewAndMutationMetaFields& facts = program_.facts();
     if (NumStates() < 0) {
-      return InvalidField("input_info", program_.num_inputs(), " entries, but the method has ", method_.inputs_size(),
+      return InvalidField("input_info", program_.num_inputs(), " entries, but the method has ", num_arguments_,
                           " inputs");
     }
     const uint32_t num_saved = method_.num_saved();
@@ -379,7 +381,7 @@ class MethodCheck {
 
   // Checks that no input is updated twice and that a forward updates the inputs that its metadata lists.
   absl::Status CheckInputUpdates() const {
-    std::vector<bool> updated(static_cast<size_t>(method_.inputs_size()));
+    std::vector<bool> updated(static_cast<size_t>(num_arguments_));
     for (int i = 0; i < method_.input_updates_size(); ++i) {
       const uint32_t input = method_.input_updates(i).input();
       const std::string field = absl::StrCat(Element("input_updates", static_cast<size_t>(i)), ".input");
@@ -461,6 +463,7 @@ class MethodCheck {
 
   const Artifact& artifact_;
   const Method& method_;
+  const int num_arguments_;       // inputs that the caller gives
   ViewAndMutationMeta metadata_;  // the caller's
   ViewAndMutationMeta program_;
   GraphSignature signature_;

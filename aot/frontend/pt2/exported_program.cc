@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "aot/frontend/pt2/data_size_nodes.h"
 #include "aot/frontend/pt2/symbolic.h"
 
 namespace cotan::aot::pt2 {
@@ -46,6 +47,13 @@ int64_t ToInt(const Json& json) {
     Invalid(json, "an integer that is too large");
   }
   return json.get<int64_t>();
+}
+
+// Returns a bound of a size; the largest int64_t for the bound that torch.export computes of unbounded sizes.
+int64_t ToBound(const Json& json) {
+  constexpr auto kLargest = std::numeric_limits<int64_t>::max();
+  const bool is_larger = json.is_number_unsigned() && json.get<uint64_t>() > static_cast<uint64_t>(kLargest);
+  return is_larger ? kLargest : ToInt(json);
 }
 
 bool ToBool(const Json& json) {
@@ -263,8 +271,11 @@ std::string ModulePath(absl::string_view stack) {
 Node ProgramParser::ParseNode(const Json& json) {
   Node node;
   node.target = ToText(json.at("target"));
+  const bool compares = ComparesNumbers(node.target);
   for (const Json& input : ToArray(json.at("inputs"))) {
-    node.inputs.push_back({ToText(input.at("name")), ParseArgument(input.at("arg"))});
+    const Json* bound = compares ? Find(input.at("arg"), "as_int") : nullptr;
+    node.inputs.push_back(
+        {ToText(input.at("name")), bound == nullptr ? ParseArgument(input.at("arg")) : Argument(ToBound(*bound))});
   }
   for (const Json& output : ToArray(json.at("outputs"))) node.outputs.push_back(ParseArgument(output));
   if (const Json* metadata = Find(json, "metadata")) node.module_stack = ModuleStack(*metadata);
@@ -288,6 +299,8 @@ Graph ProgramParser::ParseGraph(const Json& json) {
     for (const auto& [name, value] : ToObject(*floats)) graph.sym_floats.insert(name);
   }
   --depth_;
+  FindDataSizes(program_.symbols, graph);
+  RemoveRangeAssertions(program_.symbols, graph);
   return graph;
 }
 
@@ -295,7 +308,7 @@ void ProgramParser::ParseRanges(const Json& json) {
   for (const auto& [name, range] : ToObject(json)) {
     Symbol& symbol = program_.symbols[static_cast<size_t>(SymbolIndex(name))];
     if (const Json* min = Find(range, "min_val")) symbol.min = ToInt(*min);
-    if (const Json* max = Find(range, "max_val")) symbol.max = ToInt(*max);
+    if (const Json* max = Find(range, "max_val")) symbol.max = ToBound(*max);
   }
 }
 

@@ -92,6 +92,8 @@ struct Node {
   std::vector<Argument> outputs;
   std::string module_path;        // "layer1.0", "" at the top
   std::string module_stack = {};  // its modules, outermost first: "KEY,PATH,TYPE;KEY,PATH,TYPE"; "" if it is not known
+  // The symbol of a size that depends on data ("u0") and that this node is the first to have; unset: there is none.
+  std::optional<Symbol> data_size = {};
 };
 
 struct Graph {

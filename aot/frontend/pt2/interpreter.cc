@@ -21,6 +21,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "aot/blocks/block.h"
+#include "aot/capture/data_sizes.h"
 #include "aot/capture/effects.h"
 #include "aot/capture/number.h"
 #include "aot/frontend/pt2/op_argument.h"
@@ -83,7 +84,14 @@ void BindAll(const Node& node, const std::vector<IValue>& results, Environment& 
   for (size_t i = 0; i < node.outputs.size(); ++i) Bind(node.outputs[i], results[i], values);
 }
 
+// Returns the range of a size that depends on data, if the archive has a maximum of it.
+std::optional<SizeRange> DataRangeOf(const Node& node) {
+  if (!node.data_size.has_value() || node.data_size->max.value_or(0) < 1) return std::nullopt;
+  return SizeRange{.min = std::max<int64_t>(node.data_size->min, 0), .max = *node.data_size->max};
+}
+
 std::vector<IValue> CallOp(const Node& node, const c10::OperatorHandle& op, const Environment& values) {
+  const DataRangeScope range(DataRangeOf(node));
   torch::jit::Stack stack = ArgumentsOf(node, op.schema(), values);
   op.callBoxed(stack);
   for (IValue& result : stack) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Rows of ops whose results have a size that the caller gives, in place of one that depends on data.
+// Rows of ops whose results have a size that the caller gives, in place of one that depends on data, and of the op that
+// cuts them to the number that the data has.
+#include "aot/ir/leading_rows.h"
 #include "aot/lowering/ops/lowering.h"
 #include "aot/lowering/ops/op_table_rows.h"
 
@@ -55,9 +57,19 @@ absl::Status LowerRepeatInterleave(Lowering& l) {
   return l.Return(RunningSum(l, l.b.Slice(marks, 0, 0, size, 1)) + excess);
 }
 
+// (buffer, count, size, name)
+absl::Status LowerLeadingRows(Lowering& l) {
+  Graph& graph = l.b.graph();
+  const Node& node = graph.InsertNode(graph.nodes().end(), std::string(kLeadingRowsOp),
+                                      {Use{l.tensor(0).id()}, Use{l.tensor(1).id()}, l.size(2), l.text(3)},
+                                      {l.result()}, l.node().source);
+  return l.Return(l.b.Value(node.outputs[0]));
+}
+
 constexpr OpRow kRows[] = {
     {"aten.nonzero_static.default", OpFamily::kKernel, LowerNonzeroStatic},
     {"aten.repeat_interleave.Tensor", OpFamily::kKernel, LowerRepeatInterleave},
+    {"cotan.leading_rows.default", OpFamily::kKernel, LowerLeadingRows},
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "serialization/metadata/graph_signature.h"
+#include "serialization/schema/continuation.h"
 
 namespace cotan {
 namespace {
@@ -46,6 +47,11 @@ class Builder {
 
  private:
   absl::Status Read() {
+    if (!IsCallable(method_)) {
+      return absl::InvalidArgumentError(absl::StrCat("method '", made_.name, "' computes sizes for '",
+                                                     method_.continuation().method(),
+                                                     "', which is the function to call"));
+    }
     for (const Method& other : program_.artifact().methods()) {
       if (other.backward_method() != made_.name) continue;
       return absl::InvalidArgumentError(absl::StrCat("method '", made_.name, "' is the backward of '", other.name(),
@@ -221,7 +227,7 @@ absl::StatusOr<Tensor> FunctionMetadata::TensorOfNumber(NumberValue number, int 
   const int of_program = ArgumentOf(of_input);
   const int of_method = of_program < 0 ? -1 : MethodInputOf(of_program);
   const serialization::Method& proto = method_proto();
-  if (of_method < 0 || of_method >= proto.inputs_size()) {
+  if (of_method < 0 || of_method >= NumArguments(program->artifact(), proto)) {
     return Refuse(*this, "argument '", input(of_input).name, "' is not a number of its own; give a tensor");
   }
   const auto value = static_cast<int>(proto.inputs(of_method));

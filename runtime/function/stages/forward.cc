@@ -33,7 +33,15 @@ absl::Status ForwardStage::RunProgram(CallContext& call) {
   for (size_t i = 0; i < function_.method_arguments.size(); ++i) {
     call.tensors[i] = &call.argument(function_.method_arguments[i]).tensor();
   }
-  COTAN_ASSIGN_OR_RETURN(call.executable, call.core.forward(call.is_recorded).Prepare(call.tensors));
+  const DimVector* known = nullptr;
+  if (!sizing_.has_value()) sizing_.emplace(call.core.session(), function_.method);
+  if (!sizing_->empty()) {
+    call.tensors.resize(function_.method_arguments.size());  // without those of the last call
+    COTAN_RETURN_IF_ERROR(sizing_->Run(call.tensors, [](Executable& executable) { return executable.Run(); }));
+    for (const Tensor& input : sizing_->inputs()) call.tensors.push_back(&input);
+    known = &sizing_->symbols();
+  }
+  COTAN_ASSIGN_OR_RETURN(call.executable, call.core.forward(call.is_recorded).Prepare(call.tensors, known));
   if (checks_mutations_) COTAN_RETURN_IF_ERROR(CheckMutations(call));
   for (size_t i = 0; i < call.tensors.size(); ++i) {
     COTAN_RETURN_IF_ERROR(call.executable->SetInput(static_cast<int>(i), *call.tensors[i]));

@@ -5,6 +5,7 @@
 #define COTAN_RUNTIME_FUNCTION_STAGES_FORWARD_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "runtime/function/core/function_metadata.h"
 #include "runtime/function/stages/call_stage.h"
 #include "runtime/function/stages/result_placement.h"
+#include "runtime/session/sizing_chain.h"
 
 namespace cotan {
 
@@ -34,8 +36,9 @@ class ForwardStage final : public CallStage {
 
   const FunctionMetadata& function_;
   ResultPlacement placement_;
-  const bool checks_mutations_;      // an input gets another geometry or storage
-  std::vector<int> updated_states_;  // states that the method writes
+  std::optional<SizingChain> sizing_;  // set by the first call
+  const bool checks_mutations_;        // an input gets another geometry or storage
+  std::vector<int> updated_states_;    // states that the method writes
   bool draws_random_numbers_ = false;
 };
 

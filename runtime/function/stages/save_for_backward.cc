@@ -47,6 +47,13 @@ absl::Status SaveForBackwardStage::Run(CallContext& call) {
     const ResultBuffer& place = call.executable->plan().places[static_cast<size_t>(result)];
     switch (place.kind) {
       case ResultBuffer::Kind::kInput: {
+        const bool is_continued = place.index >= static_cast<int>(function_.method_arguments.size());
+        if (is_continued) {  // a result of a sizing method, which does not use the memory again while it is saved
+          COTAN_RETURN_IF_ERROR(call.node->SaveShared(Variable(std::move(call.result(result))), /*is_checked=*/false,
+                                                      /*is_argument=*/false));
+          ++call.core.stats().saved_without_copy;
+          break;
+        }
         const int argument = function_.method_arguments[static_cast<size_t>(place.index)];
         if (call.result(result).storage() !=
             call.argument(argument).tensor().storage()) {  // cloned by input_mutations.cc
