@@ -33,5 +33,15 @@ TEST(Crc32cTest, PortableFormAgreesAtEveryLengthAndAlignment) {
   }
 }
 
+TEST(Crc32cTest, PortableFormAgreesOnLongTexts) {
+  std::string text(60000, '\0');
+  uint32_t random = 1;
+  for (char& byte : text) byte = static_cast<char>((random = random * 1664525 + 1013904223) >> 24);
+  for (const size_t length : {24575, 24576, 24577, 24584, 49151, 49152, 50000, 60000}) {
+    const absl::string_view part = absl::string_view(text).substr(60000 - length);
+    EXPECT_EQ(crc32c_internal::Portable(part, 5), Crc32c(part, 5)) << length;
+  }
+}
+
 }  // namespace
 }  // namespace cotan

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "base/tasks.h"
 #include "kernels/api/communicator.h"
 
 namespace cotan {
@@ -28,6 +29,7 @@ absl::Status SessionCore::Begin(Executable& executable) {
     arena_ = nullptr;  // freed first: the device may not hold both
     ++generation_;
     COTAN_ASSIGN_OR_RETURN(arena_, Storage::Allocate(*target_.device, static_cast<size_t>(bytes)));
+    if (target_.device->type() == DeviceType::kCpu) PopulatePages(arena_->data(), arena_->bytes());
   }
   const auto host_bytes = static_cast<size_t>(executable.plan().host_bytes);
   if (host_bytes > (host_arena_ == nullptr ? 0 : host_arena_->bytes())) {

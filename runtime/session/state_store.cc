@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "base/tasks.h"
 #include "runtime/tensor/scalar.h"
 #include "serialization/schema/tensor_type.h"
 
@@ -27,15 +29,18 @@ bool MayStayInPlace(const State& state, absl::string_view bytes, const Device& d
          reinterpret_cast<uintptr_t>(bytes.data()) % 64 == 0;
 }
 
-// Fills `storage` with copies of `element`, through a buffer that stays in cache.
-absl::Status Fill(const Storage& storage, absl::string_view element) {
+// The most bytes of an initial value that one thread copies at a time.
+constexpr size_t kPieceBytes = 4 << 20;
+
+// Fills the bytes [begin, end) of `storage` with copies of `element`, through a buffer that stays in cache.
+absl::Status Fill(const Storage& storage, size_t begin, size_t end, absl::string_view element) {
   constexpr size_t kBufferBytes = 64 << 10;  // a multiple of every element's size
   std::string buffer;
   buffer.reserve(kBufferBytes);
-  while (buffer.size() < std::min(kBufferBytes, storage.bytes())) buffer.append(element.data(), element.size());
+  while (buffer.size() < std::min(kBufferBytes, end - begin)) buffer.append(element.data(), element.size());
   auto* const to = static_cast<char*>(storage.data());
-  for (size_t at = 0; at < storage.bytes(); at += buffer.size()) {
-    const size_t size = std::min(buffer.size(), storage.bytes() - at);
+  for (size_t at = begin; at < end; at += buffer.size()) {
+    const size_t size = std::min(buffer.size(), end - at);
     COTAN_RETURN_IF_ERROR(storage.device().CopyFromHost(to + at, buffer.data(), size));
   }
   return absl::OkStatus();
@@ -45,22 +50,27 @@ absl::Status Fill(const Storage& storage, absl::string_view element) {
 
 absl::StatusOr<StateStore> StateStore::Create(std::shared_ptr<const Program> program, Device& device, int rank) {
   StateStore store(std::move(program), rank);
-  for (int i = 0; i < store.program_->artifact().states_size(); ++i) COTAN_RETURN_IF_ERROR(store.Add(i, device));
+  std::vector<int> uninitialized;
+  for (int i = 0; i < store.program_->artifact().states_size(); ++i) {
+    COTAN_ASSIGN_OR_RETURN(const bool is_initialized, store.Add(i, device));
+    if (!is_initialized) uninitialized.push_back(i);
+  }
+  COTAN_RETURN_IF_ERROR(store.InitializeAll(uninitialized, device));
   return store;
 }
 
-absl::Status StateStore::Add(int state, Device& device) {
+absl::StatusOr<bool> StateStore::Add(int state, Device& device) {
   const State& proto = program_->state(state);
   COTAN_ASSIGN_OR_RETURN(StridedLayout layout, DenseLayout(proto.type(), {}));
   const DType dtype = ToDType(proto.type().dtype());
   Tensor tensor;
-  bool filled = false;
+  bool is_initialized = false;
   if (proto.has_segment() && MayStayInPlace(proto, program_->segment(proto.segment()), device)) {
     const absl::string_view bytes = program_->segment(proto.segment());
     // Kernels only read it: VerifyArtifact() allows no updates of constants.
     auto storage = Storage::Borrow(device, const_cast<char*>(bytes.data()), bytes.size());
     COTAN_ASSIGN_OR_RETURN(tensor, Tensor::InStorage(std::move(storage), dtype, std::move(layout)));
-    filled = true;
+    is_initialized = true;
   } else {
     COTAN_ASSIGN_OR_RETURN(tensor, Tensor::EmptyStrided(dtype, std::move(layout), device));
     bytes_ += static_cast<int64_t>(tensor.storage()->bytes());
@@ -68,23 +78,65 @@ absl::Status StateStore::Add(int state, Device& device) {
   addresses_.push_back(tensor.address());
   tensors_.push_back(std::move(tensor));
   versions_.push_back(0);
-  return filled ? absl::OkStatus() : Reset(state);
+  return is_initialized;
+}
+
+absl::Status StateStore::InitializeAll(absl::Span<const int> states, const Device& device) {
+  constexpr size_t kBytesPerThread = 1 << 20, kMaxThreads = 8;  // more do not copy faster
+  struct Piece {
+    int state;
+    size_t begin, end;
+  };
+  std::vector<Piece> pieces;
+  std::vector<std::atomic<size_t>> pieces_left(tensors_.size());
+  for (const int state : states) {
+    const size_t bytes = tensor(state).storage()->bytes();
+    for (size_t begin = 0; begin < bytes; begin += kPieceBytes) {
+      pieces.push_back({state, begin, std::min(bytes, begin + kPieceBytes)});
+      pieces_left[static_cast<size_t>(state)].fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  const size_t wanted = std::clamp<size_t>(static_cast<size_t>(bytes_) / kBytesPerThread, 1, kMaxThreads);
+  const int threads = device.type() == DeviceType::kCpu ? std::min(static_cast<int>(wanted), UsableProcessors()) : 1;
+  std::vector<absl::Status> statuses(pieces.size());
+  RunTasks(threads, pieces.size(), [&](size_t i) {
+    const Piece& piece = pieces[i];
+    statuses[i] = Initialize(piece.state, piece.begin, piece.end);
+    // Otherwise large states would be in memory twice.
+    if (pieces_left[static_cast<size_t>(piece.state)].fetch_sub(1) == 1) Release(piece.state);
+  });
+  for (absl::Status& status : statuses) COTAN_RETURN_IF_ERROR(std::move(status));
+  for (const int state : states) {
+    BumpVersion(state);
+    COTAN_RETURN_IF_ERROR(SetRank(state));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StateStore::Initialize(int state, size_t begin, size_t end) const {
+  const State& proto = program_->state(state);
+  const Storage& storage = *tensor(state).storage();
+  if (proto.has_segment()) {
+    const absl::string_view bytes = program_->segment(proto.segment());
+    return storage.device().CopyFromHost(static_cast<char*>(storage.data()) + begin, bytes.data() + begin, end - begin);
+  }
+  COTAN_ASSIGN_OR_RETURN(const std::string element, EncodeScalar(proto.fill(), tensor(state).dtype()));
+  return Fill(storage, begin, end, element);
+}
+
+void StateStore::Release(int state) const {
+  const State& proto = program_->state(state);
+  if (proto.has_segment() && program_->segment(proto.segment()).size() >= kReleasedBytes) {
+    program_->ReleaseSegment(proto.segment());
+  }
 }
 
 absl::Status StateStore::Reset(int state) {
-  const State& proto = program_->state(state);
-  const Storage& storage = *tensor(state).storage();
   BumpVersion(state);
-  if (storage.bytes() == 0) return absl::OkStatus();
-  if (proto.has_segment()) {
-    const absl::string_view bytes = program_->segment(proto.segment());
-    COTAN_RETURN_IF_ERROR(storage.device().CopyFromHost(storage.data(), bytes.data(), bytes.size()));
-    // Otherwise a large state would be in memory twice.
-    if (bytes.size() >= kReleasedBytes) program_->ReleaseSegment(proto.segment());
-    return SetRank(state);
-  }
-  COTAN_ASSIGN_OR_RETURN(const std::string element, EncodeScalar(proto.fill(), tensor(state).dtype()));
-  COTAN_RETURN_IF_ERROR(Fill(storage, element));
+  const size_t bytes = tensor(state).storage()->bytes();
+  if (bytes == 0) return absl::OkStatus();
+  COTAN_RETURN_IF_ERROR(Initialize(state, 0, bytes));
+  Release(state);
   return SetRank(state);
 }
 

@@ -64,7 +64,14 @@ class StateStore {
 
  private:
   StateStore(std::shared_ptr<const Program> program, int rank) : program_(std::move(program)), rank_(rank) {}
-  absl::Status Add(int state, Device& device);
+  // Allocates a state. Returns whether it has its initial value, in the program's memory.
+  absl::StatusOr<bool> Add(int state, Device& device);
+  // Sets states to their initial values. Several threads copy to the host's memory.
+  absl::Status InitializeAll(absl::Span<const int> states, const Device& device);
+  // Writes the bytes [begin, end) of the initial value; `begin` is a multiple of the element's size. Thread-safe.
+  absl::Status Initialize(int state, size_t begin, size_t end) const;
+  // Lets the system take back the memory of a large initial value.
+  void Release(int state) const;
   // Sets the rank in the offset of the random generator. Does nothing for other states.
   absl::Status SetRank(int state);
   // Returns `value` on the host in the layout of the state.

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "base/tasks.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <vector>
+
+namespace cotan {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Work of less than this is not worth a thread: it costs tens of microseconds if a processor is idle, and milliseconds
+// if all are busy, since the caller waits for the end of what the thread has begun.
+constexpr std::chrono::milliseconds kAlone(1);
+
+// The calls of RunTasks() that have not started.
+struct Queue {
+  absl::FunctionRef<void(size_t i)> fn;
+  const size_t count;
+  std::atomic<size_t> next = 0;
+
+  // Makes calls until all have started or, after the call that ends behind `end`, some are left.
+  void Work(Clock::time_point end) {
+    for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) {
+      fn(i);
+      if (Clock::now() > end) return;
+    }
+  }
+};
+
+void* Main(void* queue) {
+  static_cast<Queue*>(queue)->Work(Clock::time_point::max());
+  return nullptr;
+}
+
+}  // namespace
+
+int UsableProcessors() {
+  cpu_set_t usable;
+  CPU_ZERO(&usable);
+  if (::sched_getaffinity(0, sizeof(usable), &usable) != 0) return 1;
+  return std::max(1, CPU_COUNT(&usable));
+}
+
+void RunTasks(int threads, size_t count, absl::FunctionRef<void(size_t i)> fn) {
+  Queue queue = {fn, count};
+  queue.Work(threads == 1 ? Clock::time_point::max() : Clock::now() + kAlone);
+  const size_t left = count - std::min(count, queue.next.load(std::memory_order_relaxed));
+  std::vector<pthread_t> started;
+  for (size_t i = 1; i < std::min(static_cast<size_t>(threads), left); ++i) {
+    pthread_t thread;
+    if (::pthread_create(&thread, nullptr, &Main, &queue) != 0) break;
+    started.push_back(thread);
+  }
+  queue.Work(Clock::time_point::max());
+  for (const pthread_t thread : started) ::pthread_join(thread, nullptr);
+}
+
+void PopulatePages(void* memory, size_t bytes) {
+  constexpr size_t kMinBytes = size_t{4} << 20, kPart = size_t{1} << 20;
+  const int processors = UsableProcessors();
+  if (processors == 1 || bytes < kMinBytes) return;
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  RunTasks(processors, (bytes + kPart - 1) / kPart, [&](size_t part) {
+    const size_t end = std::min(bytes, (part + 1) * kPart);
+    for (size_t at = part * kPart; at < end; at += page) static_cast<volatile char*>(memory)[at] = 0;
+  });
+}
+
+}  // namespace cotan
