@@ -11,6 +11,9 @@ namespace {
 
 constexpr char kOutOfMemory[] = "not enough memory";
 
+// Of any version: a larger size was not initialized, and memory behind the struct is not to be read.
+constexpr size_t kMaxStructSize = 4096;
+
 // The last failure of a thread.
 struct LastError {
   cotan_status code = COTAN_OK;
@@ -51,8 +54,9 @@ absl::Status CheckNotNull(const void* pointer, absl::string_view name) {
 }
 
 absl::Status CheckStructSize(size_t found, size_t first, absl::string_view name) {
-  if (found >= first) return absl::OkStatus();
+  if (found >= first && found <= kMaxStructSize) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(name, ".struct_size is ", found, ", expected at least ", first,
+                                                 " and at most ", kMaxStructSize,
                                                  ": initialize the struct with the initializer of cotan.h"));
 }
 

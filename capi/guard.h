@@ -45,7 +45,7 @@ cotan_status Guarded(const char* function, Body body) noexcept {
 absl::Status CheckNotNull(const void* pointer, absl::string_view name);
 
 // Returns InvalidArgument unless `found`, the caller's struct_size, has at least `first` bytes, the size of the first
-// version of `name`.
+// version of `name`, and at most 4096.
 absl::Status CheckStructSize(size_t found, size_t first, absl::string_view name);
 // Returns Unimplemented unless bytes [known, size) of a struct are zero.
 absl::Status CheckUnknownFields(const void* data, size_t known, size_t size, absl::string_view name);

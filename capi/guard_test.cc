@@ -2,6 +2,7 @@
 
 #include "capi/guard.h"
 
+#include <memory>
 #include <new>
 #include <stdexcept>
 
@@ -67,6 +68,13 @@ TEST(GuardTest, FieldsOfANewerCallerMustBeZero) {
   const absl::Status status = ReadStruct(reinterpret_cast<const Current*>(&next), sizeof(First), "options").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(status.message(), HasSubstr("options has a field that cotan"));
+}
+
+// Nothing behind the struct is read.
+TEST(GuardTest, AStructWhoseSizeIsNotInitializedIsRefused) {
+  const auto current = std::make_unique<Current>(Current{~size_t{0} / 2, 1, 2});
+  EXPECT_THAT(ReadStruct(current.get(), sizeof(First), "options").status().message(),
+              HasSubstr("options.struct_size is 9223372036854775807, expected at least 16 and at most 4096"));
 }
 
 TEST(GuardTest, AStructWithoutSizeIsRefused) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kernels/api/device.h"
 #include "kernels/api/kernel.h"
 #include "serialization/schema/program.pb.h"
 
@@ -26,12 +27,13 @@ class Communicator {
   // Returns the number of ranks, at least 1.
   virtual int size() const = 0;
 
-  // Compares the program with those of the other ranks, which call this function, too; waits for them. Errors are the
-  // same on all ranks.
+  // Compares the program, which is to run on `device`, with those of the other ranks, which call this function, too;
+  // waits for them. Except for Unimplemented, errors are the same on all ranks.
   // FailedPrecondition: another rank has another program, or the program was compiled for another number of ranks; the
   // message has both.
   // Unavailable: a rank has ended or does not answer; the message names it.
-  virtual absl::Status CheckProgram(const serialization::Artifact& artifact) = 0;
+  // Unimplemented: the program has collectives, and the engine does not support them on the device.
+  virtual absl::Status CheckProgram(const serialization::Artifact& artifact, const Device& device) = 0;
 
   // Prepares a kernel for a Collective op, which has not passed CheckOp(). The buffers of the collective are allocated
   // here; runs allocate nothing. Run() returns Unavailable if a rank has ended or does not answer, before it writes an

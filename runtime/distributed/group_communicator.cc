@@ -107,11 +107,20 @@ absl::Status CheckRanks(const Collective& op, int size) {
                                                     " run: start as many, or compile the model for ", size));
 }
 
-// Returns the first error of CheckRanks() for the collectives of a program.
-absl::Status CheckProgramRanks(const serialization::Artifact& artifact, int size) {
+absl::Status CheckDevice(const Device& device) {
+  if (device.type() == DeviceType::kCpu) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("collectives run on the CPU only (NCCL is not supported), but SessionOptions.device is ",
+                   DeviceTypeName(device.type()),
+                   ": create the session on the CPU, or compile the model without CompileOptions.data_parallel"));
+}
+
+// Returns the first error of CheckDevice() and CheckRanks() for the collectives of a program.
+absl::Status CheckCollectives(const serialization::Artifact& artifact, const Device& device, int size) {
   for (const Method& method : artifact.methods()) {
     for (const Op& op : method.ops()) {
       if (!op.has_collective()) continue;
+      COTAN_RETURN_IF_ERROR(CheckDevice(device));
       const absl::Status status = CheckRanks(op.collective(), size);
       if (!status.ok()) {
         return absl::Status(status.code(), absl::StrCat("method '", method.name(), "' was ", status.message()));
@@ -189,12 +198,12 @@ void StartedExchanges::Forget(const Exchange& exchange) {
 
 // --- programs ------------------------------------------------------------------------
 
-absl::Status GroupCommunicator::CheckProgram(const serialization::Artifact& artifact) {
+absl::Status GroupCommunicator::CheckProgram(const serialization::Artifact& artifact, const Device& device) {
   const uint64_t fingerprint = Fingerprint(artifact.SerializePartialAsString());
   const std::string own = absl::StrCat(absl::Hex(fingerprint, absl::kZeroPad16));
   COTAN_ASSIGN_OR_RETURN(const std::vector<std::string> all, Gather(own));
   if (std::all_of(all.begin(), all.end(), [&](const std::string& other) { return other == all[0]; })) {
-    return CheckProgramRanks(artifact, size());
+    return CheckCollectives(artifact, device, size());
   }
   std::vector<std::string> differing;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -209,10 +218,7 @@ absl::Status GroupCommunicator::CheckProgram(const serialization::Artifact& arti
 
 absl::StatusOr<std::unique_ptr<Kernel>> GroupCommunicator::Prepare(const KernelRequest& request) {
   const Collective& op = request.op.collective();
-  if (request.device != nullptr && request.device->type() != DeviceType::kCpu) {
-    return absl::UnimplementedError(
-        absl::StrCat("collectives run on the CPU only, the session is on ", DeviceTypeName(request.device->type())));
-  }
+  if (request.device != nullptr) COTAN_RETURN_IF_ERROR(CheckDevice(*request.device));
   COTAN_RETURN_IF_ERROR(CheckRanks(op, size()));
   if (op.function() == Collective::WAIT) return PrepareWait(request);
   if (op.function() != Collective::SHARD) return PrepareExchange(request);

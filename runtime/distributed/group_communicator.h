@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "kernels/api/communicator.h"
+#include "kernels/api/device.h"
 #include "runtime/distributed/bucket.h"
 #include "runtime/distributed/exchange.h"
 
@@ -42,7 +43,7 @@ class StartedExchanges {
 // A communicator over an engine: the derived class. Not thread-safe.
 class GroupCommunicator : public Communicator {
  public:
-  absl::Status CheckProgram(const serialization::Artifact& artifact) final;
+  absl::Status CheckProgram(const serialization::Artifact& artifact, const Device& device) final;
   absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelRequest& request) final;
 
  protected:

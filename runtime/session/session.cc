@@ -39,9 +39,9 @@ namespace {
 
 constexpr absl::string_view kForeignHandle = "the method handle is not one of this program";
 
-// Returns OK if the ranks of `communicator` can run the program; with none, if it has no collectives.
-absl::Status CheckCollectives(const Program& program, Communicator* communicator) {
-  if (communicator != nullptr) return communicator->CheckProgram(program.artifact());
+// Returns OK if the ranks of `communicator` can run the program on `device`; with none, if it has no collectives.
+absl::Status CheckCollectives(const Program& program, Communicator* communicator, const Device& device) {
+  if (communicator != nullptr) return communicator->CheckProgram(program.artifact(), device);
   for (const Method& method : program.artifact().methods()) {
     for (const serialization::Op& op : method.ops()) {
       if (!op.has_collective()) continue;
@@ -341,9 +341,10 @@ absl::StatusOr<Session> Session::Create(std::shared_ptr<const Program> program, 
                                                    options.max_plans, "; threads >= 0 and max_plans >= 1 are needed"));
   }
   COTAN_RETURN_IF_ERROR(options.effects.Check(*program));
-  COTAN_RETURN_IF_ERROR(CheckCollectives(*program, options.communicator));
+  Device& device = options.device == nullptr ? HostDevice() : *options.device;
+  COTAN_RETURN_IF_ERROR(CheckCollectives(*program, options.communicator, device));
   const ExecutionTarget target = {.kernels = options.kernels,
-                                  .device = options.device == nullptr ? &HostDevice() : options.device,
+                                  .device = &device,
                                   .threads = options.threads == 0 ? PhysicalCores() : options.threads,
                                   .communicator = options.communicator};
   COTAN_ASSIGN_OR_RETURN(std::shared_ptr<SessionCore> core,

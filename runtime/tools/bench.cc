@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
 #include "base/status_macros.h"
+#include "runtime/tools/one_rank.h"
 #include "runtime/tools/planned_method.h"
 #include "runtime/tools/references.h"
 
@@ -51,7 +52,8 @@ absl::StatusOr<BenchResult> Bench(const std::string& path, const std::string& me
   const int steps = bench_options.steps;
   const Clock::time_point start = Clock::now();
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(path, RecordedRuns::kMap));
-  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, options));
+  SingleRank rank;
+  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, WithOneRank(*program, options, rank)));
   COTAN_ASSIGN_OR_RETURN(const Reference* const reference, FindReference(*program, method));
   Device& device = options.device == nullptr ? HostDevice() : *options.device;
   COTAN_ASSIGN_OR_RETURN(const std::vector<Tensor> arguments, LoadArguments(*program, *reference, device));

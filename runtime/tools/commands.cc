@@ -30,6 +30,7 @@
 #include "runtime/tools/inspect.h"
 #include "runtime/tools/inspect_html.h"
 #include "runtime/tools/machine_rates.h"
+#include "runtime/tools/one_rank.h"
 #include "runtime/tools/reduce.h"
 #include "runtime/tools/references.h"
 #include "runtime/tools/run_process.h"
@@ -204,7 +205,8 @@ absl::Status SetNumbers(const Program& program, const serialization::Method& met
 absl::Status RunMethod(const Context& context) {
   COTAN_ASSIGN_OR_RETURN(const int steps, context.line.Number("steps", 1, 1));
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path, RecordedRuns::kMap));
-  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, context.options));
+  SingleRank rank;
+  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, WithOneRank(*program, context.options, rank)));
   if (context.line.Has("checkpoint"))
     COTAN_RETURN_IF_ERROR(session.LoadCheckpoint(context.line.Text("checkpoint", "")));
   const std::string method = context.line.Text("method", "train_step");
@@ -227,7 +229,8 @@ absl::Status AdaptersCommand(const Context& context) {
   const std::string folder = context.line.Text("out", "");
   if (folder.empty()) return absl::InvalidArgumentError("give --out=FOLDER, which exists");
   COTAN_ASSIGN_OR_RETURN(const std::shared_ptr<const Program> program, Program::Load(context.path));
-  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, context.options));
+  SingleRank rank;
+  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, WithOneRank(*program, context.options, rank)));
   if (context.line.Has("checkpoint")) {
     COTAN_RETURN_IF_ERROR(session.LoadCheckpoint(context.line.Text("checkpoint", "")));
   }

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/status_macros.h"
 #include "runtime/execution/program.h"
+#include "runtime/tools/one_rank.h"
 #include "runtime/tools/train_options.h"
 #include "runtime/training/interrupt.h"
 #include "runtime/training/loss_curve.h"
@@ -165,7 +166,8 @@ absl::Status Train(const CommandLine& line, const std::string& path, const Sessi
   COTAN_ASSIGN_OR_RETURN(TrainData data, ReadTrainData(line));
   options.trainer.inputs = data.inputs;
   options.trainer.targets = data.targets;
-  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, session_options));
+  SingleRank rank;
+  COTAN_ASSIGN_OR_RETURN(Session session, Session::Create(program, WithOneRank(*program, session_options, rank)));
   COTAN_ASSIGN_OR_RETURN(Trainer trainer, Trainer::Create(&session, data.train, data.held_out, options.trainer));
   if (options.resume) COTAN_RETURN_IF_ERROR(trainer.Resume(options.trainer.checkpoint));
   out << data.train.size() << " examples in batches of " << trainer.batch() << ", "

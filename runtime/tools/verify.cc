@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/status_macros.h"
+#include "runtime/tools/one_rank.h"
 #include "runtime/tools/references.h"
 #include "serialization/schema/continuation.h"
 
@@ -35,7 +36,7 @@ bool IsBackward(const Program& program, absl::string_view name) {
 class Verifier {
  public:
   Verifier(std::shared_ptr<const Program> program, const SessionOptions& options, std::ostream& out)
-      : program_(std::move(program)), options_(options), out_(out) {}
+      : program_(std::move(program)), options_(WithOneRank(*program_, options, rank_)), out_(out) {}
 
   absl::StatusOr<VerifyResult> Run() {
     if (program_->artifact().references_size() == 0) {
@@ -132,6 +133,7 @@ class Verifier {
   }
 
   const std::shared_ptr<const Program> program_;
+  SingleRank rank_;  // outlives session_
   const SessionOptions options_;
   std::ostream& out_;
   std::optional<Session> session_;

@@ -15,16 +15,19 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/file.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/register_cpu.h"
 #include "kernels/cuda/register_cuda.h"
 #include "kernels/cuda/testing/sim_device.h"
+#include "runtime/distributed/single_rank.h"
 #include "runtime/session.h"
 #include "runtime/session/checkpoint.h"
 #include "runtime/session/session_access.h"
 #include "runtime/testing/program_builder.h"
+#include "runtime/testing/session_states.h"
 
 namespace cotan::testing {
 namespace {
@@ -54,15 +57,6 @@ void Train(Session& session, int steps) {
     const absl::Status status = session.Run("train_step", Batch()).status();
     ASSERT_TRUE(status.ok()) << status;
   }
-}
-
-std::string Bytes(const Session& session) {
-  std::string bytes;
-  for (const auto& state : session.program().artifact().states()) {
-    const Tensor tensor = *session.State(state.name());
-    bytes.append(static_cast<const char*>(tensor.address()), tensor.storage()->bytes());
-  }
-  return bytes;
 }
 
 std::string ReadAll(const std::string& path) {
@@ -129,19 +123,19 @@ TEST(CudaSessionFaultsTest, AFullDiskLeavesTheOldCheckpointAndTheSession) {
   ASSERT_TRUE(session.SaveCheckpoint(path).ok());
   const std::string old_file = ReadAll(path);
   Train(session, 2);
-  const std::string states = Bytes(session);
+  const std::string states = StateBytes(session);
   for (const size_t room : {size_t{0}, old_file.size() / 2, old_file.size() - 1}) {
     FullDisk files(room);
     const absl::Status status = SaveCheckpoint(SessionCoreOf(session)->states(), path, files);
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << room;
     EXPECT_EQ(ReadAll(path), old_file);
   }
-  EXPECT_EQ(Bytes(session), states);
+  EXPECT_EQ(StateBytes(session), states);
   Train(session, 1);
   ASSERT_TRUE(session.SaveCheckpoint(path).ok());
   Session on_cpu = OnCpu();
   ASSERT_TRUE(on_cpu.LoadCheckpoint(path).ok());
-  EXPECT_EQ(Bytes(on_cpu), Bytes(session));
+  EXPECT_EQ(StateBytes(on_cpu), StateBytes(session));
 }
 
 TEST(CudaSessionFaultsTest, BadArgumentsAreRefusedWithTheTextOfTheCpu) {
@@ -149,7 +143,7 @@ TEST(CudaSessionFaultsTest, BadArgumentsAreRefusedWithTheTextOfTheCpu) {
   Session on_gpu = OnGpu(*gpu);
   Session on_cpu = OnCpu();
   Train(on_gpu, 2);
-  const std::string states = Bytes(on_gpu);
+  const std::string states = StateBytes(on_gpu);
   const Tensor x = Batch()[0], target = Batch()[1];
   const std::vector<std::vector<Tensor>> bad = {
       {},
@@ -170,9 +164,9 @@ TEST(CudaSessionFaultsTest, BadArgumentsAreRefusedWithTheTextOfTheCpu) {
   EXPECT_EQ(on_gpu.Run("no_such_step", {x}).status(), on_cpu.Run("no_such_step", {x}).status());
   EXPECT_EQ(on_gpu.SetHyperparameter("no_such_rate", 1), on_cpu.SetHyperparameter("no_such_rate", 1));
   EXPECT_TRUE(on_gpu.Synchronize().ok());
-  EXPECT_EQ(Bytes(on_gpu), states);
+  EXPECT_EQ(StateBytes(on_gpu), states);
   Train(on_gpu, 1);
-  EXPECT_NE(Bytes(on_gpu), states);
+  EXPECT_NE(StateBytes(on_gpu), states);
 }
 
 TEST(CudaSessionFaultsTest, ABadCheckpointIsRefusedWithTheTextOfTheCpuAndChangesNothing) {
@@ -183,7 +177,7 @@ TEST(CudaSessionFaultsTest, ABadCheckpointIsRefusedWithTheTextOfTheCpuAndChanges
   ASSERT_TRUE(on_gpu.SaveCheckpoint(path).ok());
   const std::string whole = ReadAll(path);
   Train(on_gpu, 2);
-  const std::string states = Bytes(on_gpu);
+  const std::string states = StateBytes(on_gpu);
   std::string renamed = whole;
   renamed[renamed.find("weight")] = 'W';
   for (const std::string& content :
@@ -192,8 +186,20 @@ TEST(CudaSessionFaultsTest, ABadCheckpointIsRefusedWithTheTextOfTheCpuAndChanges
     const absl::Status expected = on_cpu.LoadCheckpoint(path);
     ASSERT_FALSE(expected.ok()) << content.size();
     EXPECT_EQ(on_gpu.LoadCheckpoint(path), expected);
-    EXPECT_EQ(Bytes(on_gpu), states);
+    EXPECT_EQ(StateBytes(on_gpu), states);
   }
+}
+
+// There is no engine for GPUs, such as NCCL.
+TEST(CudaSessionFaultsTest, ADataParallelProgramIsRefused) {
+  const auto program = Program::Load("examples/data_parallel/digits_parallel.cotan");
+  ASSERT_TRUE(program.ok()) << program.status();
+  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  SingleRank rank;
+  const absl::Status status =
+      Session::Create(*program, {.kernels = &CudaKernels(), .device = &gpu->device(), .communicator = &rank}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "NCCL is not supported")) << status;
 }
 
 }  // namespace

@@ -125,10 +125,18 @@ class Caller {
   }
 
   void CreateSession() {
-    cotan_session_options options = COTAN_SESSION_OPTIONS_INIT;
+    // In a caller's cotan.h the struct may have more fields.
+    struct {
+      cotan_session_options options = COTAN_SESSION_OPTIONS_INIT;
+      std::array<char, 128> newer = {};
+    } caller;
+    cotan_session_options& options = caller.options;
     options.threads = static_cast<int32_t>(1 + choices_.Next() % 2);
     options.max_plans = static_cast<int32_t>(choices_.Number());
-    if (choices_.Next() % 8 == 0) options.struct_size = static_cast<size_t>(choices_.Number());
+    if (choices_.Next() % 8 == 0) {
+      options.struct_size = static_cast<size_t>(choices_.Number());
+      caller.newer.fill(static_cast<char>(choices_.Next() % 2));
+    }
     cotan_session* session = nullptr;
     Succeeded(cotan_session_create(Program(), choices_.Next() % 16 == 0 ? nullptr : &options, &session));
     if (session != nullptr) sessions_.emplace_back(session);

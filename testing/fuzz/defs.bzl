@@ -43,6 +43,7 @@ def fuzz_target(name, deps, runs = 10000, size = "medium", tags = [], data = [],
             "COTAN_FUZZ_RUNS": str(runs),
         },
         tags = tags,
+        visibility = ["//testing/sanitize:__pkg__"],
         deps = [
             ":fuzz_target",
             ":%s_target" % name,

@@ -14,5 +14,7 @@ folder=${COTAN_FUZZ_FOLDER:-/tmp/cotan_fuzz}/$target
 mkdir -p "$folder/corpus" "$folder/crashes"
 kept=testing/fuzz/corpus/$target
 [[ -d $kept ]] || kept=
+# Sizes of an input that are too large are errors of the target, not of the test.
+export ASAN_OPTIONS=allocator_may_return_null=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}
 COTAN_FUZZ_SEEDS=$folder/corpus "bazel-bin/testing/fuzz/${target}_fuzzer" -artifact_prefix="$folder/crashes/" \
   -print_final_stats=1 "$@" "$folder/corpus" $kept
