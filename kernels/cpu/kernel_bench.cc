@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Measures GFLOP/s of matmul, convolution, attention and recurrent kernels at the sizes of the benchmark's
-// models (mlp, cnn, gpt, resnet, lstm, gru), of products with weights of 32, 8 and 4 bits at those of GPT-2 small, and
-// the time of decompositions, with 1 and 2 threads each. //testing/bench:decompositions compares the latter with
-// LAPACK.
+// models (mlp, cnn, gpt, resnet, lstm, gru), of convolutions at those of image models with 224 x 224 pixels, of
+// products with weights of 32, 8 and 4 bits at those of GPT-2 small, and the time of decompositions, with 1 and 2
+// threads each. //testing/bench:decompositions compares the latter with LAPACK.
 //
 //   bazel run //kernels/cpu:kernel_bench -- --benchmark_filter=gpt
 #include <memory>
@@ -153,19 +153,19 @@ void AddFrozenLinear(const std::string& name, int64_t rows, int64_t in, int64_t 
 
 // Adds the three products of a convolution of square images with side `side`.
 void AddConvolution(const std::string& name, int64_t batch, int64_t in, int64_t side, int64_t out, int64_t kernel,
-                    int64_t stride, std::vector<OpCase>& cases) {
+                    int64_t stride, std::vector<OpCase>& cases, int64_t groups = 1) {
   serialization::Convolution op;
   for (int d = 0; d < 2; ++d) {
     op.add_stride(stride);
     op.add_padding(kernel / 2);
     op.add_dilation(1);
   }
-  op.set_groups(1);
+  op.set_groups(static_cast<int32_t>(groups));
   const int64_t result = ConvolutionOutputSize(op, 0, side, kernel);
   const HostTensor x = Tensor(ChannelsLast({batch, in, side, side}));
-  const HostTensor w = Tensor(DenseLayout({out, in, kernel, kernel}));
+  const HostTensor w = Tensor(DenseLayout({out, in / groups, kernel, kernel}));
   const HostTensor y = Tensor(ChannelsLast({batch, out, result, result}));
-  const double flops = 2.0 * static_cast<double>(y.numel() * in * kernel * kernel);
+  const double flops = 2.0 * static_cast<double>(y.numel() * in / groups * kernel * kernel);
   Op forward;
   Op grad_input;
   Op grad_weight;
@@ -314,6 +314,20 @@ std::vector<OpCase> AllCases() {
   AddConvolution("resnet/64x128_s2", 16, 64, 16, 128, 3, 2, cases);
   AddConvolution("resnet/128x128", 16, 128, 8, 128, 3, 1, cases);
   AddConvolution("resnet/64x128_1x1", 16, 64, 16, 128, 1, 2, cases);
+  AddConvolution("resnet50/64x64_56", 2, 64, 56, 64, 3, 1, cases);
+  AddConvolution("resnet50/256x256_14", 2, 256, 14, 256, 3, 1, cases);
+  AddConvolution("resnet50/512x512_7", 2, 512, 7, 512, 3, 1, cases);
+  AddConvolution("resnet50/256x64_1x1", 2, 256, 56, 64, 1, 1, cases);
+  AddConvolution("resnet50/64x256_1x1", 2, 64, 56, 256, 1, 1, cases);
+  AddConvolution("resnet50/1024x256_1x1", 2, 1024, 14, 256, 1, 1, cases);
+  AddConvolution("resnet50/2048x512_1x1", 2, 2048, 7, 512, 1, 1, cases);
+  AddConvolution("mobilenet/112x672_1x1", 2, 112, 14, 672, 1, 1, cases);
+  AddConvolution("mobilenet/24x72_1x1", 2, 24, 56, 72, 1, 1, cases);
+  AddConvolution("mobilenet/64x64_depthwise_s2", 2, 64, 112, 64, 3, 2, cases, 64);
+  AddConvolution("mobilenet/72x72_depthwise", 2, 72, 56, 72, 3, 1, cases, 72);
+  AddConvolution("mobilenet/672x672_depthwise", 2, 672, 14, 672, 3, 1, cases, 672);
+  AddConvolution("mobilenet/960x960_depthwise", 2, 960, 7, 960, 5, 1, cases, 960);
+  AddConvolution("convnext/96x96_depthwise", 2, 96, 56, 96, 7, 1, cases, 96);
   AddRecurrent("lstm", serialization::Recurrent::LSTM, 64, 16, 128, cases);
   AddRecurrent("gru", serialization::Recurrent::GRU, 64, 16, 128, cases);
   AddFrozenLinear("gpt2/qkv", 128, 768, 2304, cases);

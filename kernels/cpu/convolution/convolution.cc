@@ -8,7 +8,10 @@
 
 #include "base/status_macros.h"
 #include "kernels/cpu/convolution/convolution_problem.h"
+#include "kernels/cpu/convolution/depthwise.h"
 #include "kernels/cpu/convolution/onednn_blocklist.h"
+#include "kernels/cpu/convolution/pointwise.h"
+#include "kernels/cpu/convolution/winograd.h"
 #include "kernels/cpu/copy/copy.h"
 #include "kernels/cpu/half_precision/half_precision.h"
 #include "kernels/cpu/onednn/primitive.h"
@@ -204,6 +207,13 @@ class SumKernel final : public Kernel {
   int threads_;
 };
 
+// Returns a kernel of this project if one is faster than a convolution of oneDNN for `problem`, or null.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeOwn(const Problem& problem, int threads) {
+  std::unique_ptr<Kernel> kernel = MakeWinograd(problem, threads);
+  if (kernel == nullptr) kernel = MakeDepthwiseWeightGradient(problem, threads);
+  return kernel != nullptr ? std::move(kernel) : MakePointwise(problem, threads);
+}
+
 // Builds the steps of a convolution.
 class Builder {
  public:
@@ -219,10 +229,8 @@ class Builder {
     const bool is_sum_empty = problem_.IsSumEmpty();
     if (is_sum_empty) {
       pipeline_->Add(MakeZeroKernel(element_, result.layout, threads_), {}, {result.slot});
-    } else if (problem_.product == Product::kBackwardWeights) {
-      COTAN_RETURN_IF_ERROR(AddBackwardWeights());
     } else {
-      COTAN_RETURN_IF_ERROR(AddProduct());
+      COTAN_RETURN_IF_ERROR(AddSum());
     }
     const bool adds_bias = problem_.bias && (is_sum_empty || problem_.product != Product::kForward);
     if (adds_bias) {
@@ -233,6 +241,35 @@ class Builder {
   }
 
  private:
+  absl::Status AddSum() {
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> own, MakeOwn(problem_, threads_));
+    if (own == nullptr) return problem_.product == Product::kBackwardWeights ? AddBackwardWeights() : AddProduct();
+    AddOwn(std::move(own));
+    return absl::OkStatus();
+  }
+
+  // Adds a kernel of this project, which reads and writes activations channels last and weights with dense kernels.
+  void AddOwn(std::unique_ptr<Kernel> kernel) {
+    const Operand& result = problem_.Result();
+    const bool is_gradient_of_weights = problem_.product == Product::kBackwardWeights;
+    std::vector<Slot> inputs;
+    if (problem_.product != Product::kBackwardData) inputs.push_back(BringOwn(problem_.source));
+    if (problem_.product != Product::kForward) inputs.push_back(BringOwn(problem_.destination));
+    if (!is_gradient_of_weights) inputs.push_back(BringStrided(problem_.weights, OwnWeights(problem_)));
+    if (problem_.bias && IsForward()) inputs.push_back(BringBias());
+    const StridedLayout layout = is_gradient_of_weights ? OwnWeights(problem_) : ChannelsLast(result.layout);
+    if (SameStrides(layout, result.layout)) {
+      pipeline_->Add(std::move(kernel), std::move(inputs), {result.slot});
+      return;
+    }
+    const Slot output = pipeline_->AddScratch(element_ * static_cast<size_t>(Size(layout)));
+    pipeline_->Add(std::move(kernel), std::move(inputs), {output});
+    pipeline_->Add(MakeCopyKernel(element_, layout.sizes, layout.strides, result.layout.strides, threads_), {output},
+                   {result.slot});
+  }
+
+  Slot BringOwn(const Operand& activation) { return BringStrided(activation, ChannelsLast(activation.layout)); }
+
   // Adds the product of kForward or kBackwardData between reorders.
   absl::Status AddProduct() {
     COTAN_ASSIGN_OR_RETURN(Plan plan, ChoosePlan(problem_));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Convolutions of f32, bf16 and f16 by oneDNN: one to three spatial dimensions, groups, dilation, transposed.
+// Convolutions of f32, bf16 and f16 by oneDNN, and by kernels of this project where they are faster (winograd.h,
+// depthwise.h, pointwise.h): one to three spatial dimensions, groups, dilation, transposed.
 #ifndef COTAN_KERNELS_CPU_CONVOLUTION_CONVOLUTION_H_
 #define COTAN_KERNELS_CPU_CONVOLUTION_CONVOLUTION_H_
 

@@ -112,6 +112,11 @@ absl::StatusOr<ConvolutionProblem> DescribeConvolution(const KernelRequest& requ
   return problem;
 }
 
+StridedLayout OwnWeights(const ConvolutionProblem& problem) {
+  const DimVector& sizes = problem.weights.layout.sizes;
+  return {sizes, ContiguousStrides(sizes), 0};
+}
+
 std::unique_ptr<Kernel> MakeBiasKernel(DType dtype, StridedLayout layout, int64_t bias_stride, int threads) {
   if (dtype == DType::kFloat64) return std::make_unique<BiasKernel<double>>(std::move(layout), bias_stride, threads);
   return std::make_unique<BiasKernel<float>>(std::move(layout), bias_stride, threads);

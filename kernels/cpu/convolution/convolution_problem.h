@@ -59,6 +59,9 @@ struct ConvolutionProblem {
 // InvalidArgument, Unimplemented: from CheckOp().
 absl::StatusOr<ConvolutionProblem> DescribeConvolution(const KernelRequest& request);
 
+// Returns the row-major layout of the problem's weights, in which kernels of this project read and write them.
+StridedLayout OwnWeights(const ConvolutionProblem& problem);
+
 // Returns a kernel that adds input 0, one element per channel, `bias_stride` elements apart, to output 0 of
 // sizes [N, C, ...]. `dtype` is f64, otherwise f32 is assumed.
 std::unique_ptr<Kernel> MakeBiasKernel(DType dtype, StridedLayout layout, int64_t bias_stride, int threads);

@@ -301,6 +301,106 @@ TEST(ConvolutionTest, LargeBatchesHaveTheSameBitsForAnyThreadCount) {
   ExpectConvolution(c, random, true);
 }
 
+// 3 x 3 kernels with enough channels and pixels for Winograd's algorithm: odd sides, so that tiles are cut, all
+// paddings, channels that do not fill a vector or a panel.
+TEST(ConvolutionTest, ThreeByThreeKernelsOfAllPaddings) {
+  struct Geometry {
+    DimVector input;
+    int64_t channels;
+    DimVector padding;
+    bool transposed;
+  };
+  const Geometry geometries[] = {
+      {{2, 16, 15, 13}, 16, {1, 1}, false}, {{3, 20, 11, 14}, 33, {0, 2}, false}, {{1, 48, 19, 21}, 17, {2, 0}, false},
+      {{5, 33, 7, 10}, 40, {1, 0}, false},  {{2, 17, 12, 13}, 24, {3, 1}, false}, {{2, 24, 14, 13}, 20, {1, 1}, true},
+      {{9, 16, 8, 9}, 18, {0, 3}, true},
+  };
+  std::mt19937_64 random(TestSeed());
+  for (const Geometry& geometry : geometries) {
+    Case c;
+    c.op.set_groups(1);
+    c.op.set_transposed(geometry.transposed);
+    c.input = geometry.input;
+    c.weight = {geometry.channels, c.input[1], 3, 3};
+    if (geometry.transposed) std::swap(c.weight[0], c.weight[1]);
+    c.output = {c.input[0], geometry.channels};
+    for (int d = 0; d < 2; ++d) {
+      c.op.add_stride(1);
+      c.op.add_padding(geometry.padding[d]);
+      c.op.add_dilation(1);
+      if (geometry.transposed) c.op.add_output_padding(0);
+      c.output.push_back(ConvolutionOutputSize(c.op, d, c.input[d + 2], 3));
+    }
+    ExpectConvolution(c, random, /*has_bias=*/random() % 2 == 0);
+  }
+}
+
+// Channels that fill vectors and blocks and some that do not; rows of a kernel shorter and longer than those that are
+// summed in registers; windows that are nowhere or partly inside.
+TEST(ConvolutionTest, DepthwiseKernels) {
+  struct Geometry {
+    int64_t batch, channels;
+    DimVector sizes, kernel, stride, dilation, padding;
+  };
+  const Geometry geometries[] = {
+      {2, 16, {7, 6}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+      {3, 24, {9, 8}, {5, 5}, {2, 2}, {1, 1}, {2, 2}},
+      {1, 40, {7, 7}, {7, 7}, {1, 1}, {1, 1}, {3, 3}},
+      {5, 57, {4, 10}, {3, 9}, {1, 2}, {1, 1}, {1, 4}},
+      {2, 300, {5, 5}, {3, 3}, {1, 2}, {2, 2}, {2, 2}},
+      {2, 33, {6, 3}, {2, 4}, {3, 1}, {1, 3}, {0, 6}},
+      {4, 48, {15}, {5}, {2}, {1}, {2}},
+      {2, 31, {3, 2}, {1, 1}, {2, 1}, {1, 1}, {1, 0}},
+      {2, 32, {4, 2}, {3, 11}, {1, 1}, {1, 1}, {1, 5}},
+  };
+  std::mt19937_64 random(TestSeed());
+  for (const Geometry& geometry : geometries) {
+    Case c;
+    c.op.set_groups(static_cast<int32_t>(geometry.channels));
+    c.input = {geometry.batch, geometry.channels};
+    c.weight = {geometry.channels, 1};
+    c.output = c.input;
+    for (size_t d = 0; d < geometry.sizes.size(); ++d) {
+      c.op.add_stride(geometry.stride[d]);
+      c.op.add_padding(geometry.padding[d]);
+      c.op.add_dilation(geometry.dilation[d]);
+      c.input.push_back(geometry.sizes[d]);
+      c.weight.push_back(geometry.kernel[d]);
+      c.output.push_back(ConvolutionOutputSize(c.op, static_cast<int>(d), c.input[d + 2], c.weight[d + 2]));
+    }
+    ExpectConvolution(c, random, /*has_bias=*/false);
+  }
+}
+
+// Weights large enough, and pixels few enough, for a matrix product.
+TEST(ConvolutionTest, KernelsOfOneElementAndFewPixels) {
+  struct Geometry {
+    DimVector input;
+    int64_t channels;
+    DimVector stride;
+  };
+  const Geometry geometries[] = {{{2, 260, 3, 2}, 520, {1, 1}},
+                                 {{1, 300, 6, 5}, 450, {2, 3}},
+                                 {{3, 270, 4}, 500, {2}},
+                                 {{1, 400, 2, 2, 3}, 350, {1, 2, 2}}};
+  std::mt19937_64 random(TestSeed());
+  for (const Geometry& geometry : geometries) {
+    Case c;
+    c.op.set_groups(1);
+    c.input = geometry.input;
+    c.weight = {geometry.channels, c.input[1]};
+    c.output = {c.input[0], geometry.channels};
+    for (size_t d = 0; d < geometry.stride.size(); ++d) {
+      c.op.add_stride(geometry.stride[d]);
+      c.op.add_padding(0);
+      c.op.add_dilation(1);
+      c.weight.push_back(1);
+      c.output.push_back(ConvolutionOutputSize(c.op, static_cast<int>(d), c.input[d + 2], 1));
+    }
+    ExpectConvolution(c, random, /*has_bias=*/false);
+  }
+}
+
 TEST(ConvolutionTest, NoInputChannelsGiveTheBias) {
   std::mt19937_64 random(TestSeed());
   Case c;

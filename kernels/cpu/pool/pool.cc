@@ -8,15 +8,16 @@
 #include <limits>
 #include <utility>
 
-#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "kernels/api/op_check.h"
 #include "kernels/cpu/copy/copy.h"
 #include "kernels/cpu/pool/pool_geometry.h"
+#include "kernels/cpu/pool/pool_windows.h"
 #include "kernels/cpu/simd/gemm_core.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/threading/parallel.h"
+#include "kernels/cpu/threading/pipeline.h"
 #include "kernels/cpu/threading/tuning.h"
 
 namespace cotan::cpu {
@@ -25,120 +26,23 @@ namespace {
 // Lanes that are processed together: a window keeps them in registers and first-level cache.
 constexpr int64_t kLanes = 64;
 
-// Calls fn(offset in the input plane, flattened position) for each tap of the window at output (d, h, w) that
-// is inside the input.
-template <typename Fn>
-[[gnu::always_inline]] inline void ForEachTap(const std::array<PoolAxis, 3>& axes, int64_t d, int64_t h, int64_t w,
-                                              Fn fn) {
-  const WindowRange depth = axes[0].windows[static_cast<size_t>(d)];
-  const WindowRange height = axes[1].windows[static_cast<size_t>(h)];
-  const WindowRange width = axes[2].windows[static_cast<size_t>(w)];
-  for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
-    const int64_t id = depth.origin + kd * axes[0].dilation;
-    for (int64_t kh = height.begin; kh < height.end; ++kh) {
-      const int64_t ih = height.origin + kh * axes[1].dilation;
-      for (int64_t kw = width.begin; kw < width.end; ++kw) {
-        const int64_t iw = width.origin + kw * axes[2].dilation;
-        fn(id * axes[0].input_stride + ih * axes[1].input_stride + iw * axes[2].input_stride,
-           (id * axes[1].input + ih) * axes[2].input + iw);
-      }
-    }
-  }
-}
-
-// A vector of positions: as many elements, of the same size, as Vector<T>.
-template <typename T>
-struct PositionsOf;
-template <>
-struct PositionsOf<float> {
-  using Element = int32_t;
-  typedef int32_t Type __attribute__((vector_size(64)));
-  typedef int64_t Long __attribute__((vector_size(128)));
-};
-template <>
-struct PositionsOf<double> {
-  using Element = int64_t;
-  typedef int64_t Type __attribute__((vector_size(64)));
-  typedef int64_t Long __attribute__((vector_size(64)));
-};
-template <typename T>
-using Positions = typename PositionsOf<T>::Type;
-template <typename T>
-using Position = typename PositionsOf<T>::Element;
-
-// Returns the flattened position of the window's first tap inside the input, or 0 if there is none (a dilated
-// window may be entirely in the padding).
-[[gnu::always_inline]] inline int64_t FirstTap(const std::array<PoolAxis, 3>& axes, int64_t d, int64_t h, int64_t w) {
-  const std::array<int64_t, 3> at = {d, h, w};
-  int64_t flat = 0;
-  for (size_t i = 0; i < 3; ++i) {
-    const WindowRange& window = axes[i].windows[static_cast<size_t>(at[i])];
-    if (window.begin == window.end) return 0;
-    flat = flat * axes[i].input + window.origin + window.begin * axes[i].dilation;
-  }
-  return flat;
-}
-
-// Returns `a` where the bits of `mask` are set and `b` elsewhere.
-template <typename T>
-[[gnu::always_inline]] inline T Select(Position<T> mask, T a, T b) {
-  const auto bits = (absl::bit_cast<Position<T>>(a) & mask) | (absl::bit_cast<Position<T>>(b) & ~mask);
-  return absl::bit_cast<T>(bits);
-}
-
-// Computes the window's maximum and its position in kVectorSize lanes.
-template <typename T>
-[[gnu::always_inline]] inline void MaxOfLanes(const PoolGeometry& g, int64_t d, int64_t h, int64_t w, const T* input,
-                                              T* output, int64_t* index) {
-  constexpr int64_t kLanes = kVectorSize<T>;
-  T best[kLanes];
-  Position<T> position[kLanes];
-  const auto first = static_cast<Position<T>>(FirstTap(g.axes, d, h, w));
-  for (int64_t c = 0; c < kLanes; ++c) best[c] = -std::numeric_limits<T>::infinity();
-  for (int64_t c = 0; c < kLanes; ++c) position[c] = first;
-  ForEachTap(
-      g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
-        const T* value = input + offset;
-        const auto here = static_cast<Position<T>>(flat);
-        for (int64_t c = 0; c < kLanes; ++c) {
-          // All bits for a larger value and for NaN, which then stays. Compilers vectorize masks, and not all of them
-          // conditions.
-          const auto larger = static_cast<Position<T>>(value[c] > best[c]);
-          const auto nan = static_cast<Position<T>>(value[c] != value[c]);
-          const Position<T> take = -(larger | nan);
-          best[c] = Select(take, value[c], best[c]);
-          position[c] = (here & take) | (position[c] & ~take);
-        }
-      });
-  for (int64_t c = 0; c < kLanes; ++c) output[c] = best[c];
-  if (index == nullptr) return;
-  for (int64_t c = 0; c < kLanes; ++c) index[c] = position[c];
-}
-
-template <typename T>
-[[gnu::always_inline]] inline void MaxOfLane(const PoolGeometry& g, int64_t d, int64_t h, int64_t w, const T* input,
-                                             T* output, int64_t* index) {
-  T best = -std::numeric_limits<T>::infinity();
-  int64_t position = FirstTap(g.axes, d, h, w);
-  ForEachTap(
-      g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
-        const T value = input[offset];
-        const bool take = value > best || value != value;
-        best = take ? value : best;
-        position = take ? flat : position;
-      });
-  *output = best;
-  if (index != nullptr) *index = position;
-}
-
 // Computes one row (all w) of the output; `index` may be null.
 template <typename T>
 COTAN_SIMD_VERSIONS void MaxRow(const PoolGeometry& g, int64_t d, int64_t h, const T* input, T* output,
                                 int64_t* index) {
+  const int64_t side = IsWhole(g.axes[1], h) ? SquareSide(g) : 0;
   for (int64_t w = 0; w < g.axes[2].output; ++w) {
     T* to = output + w * g.axes[2].output_stride;
     int64_t* at = index == nullptr ? nullptr : index + w * g.axes[2].index_stride;
     int64_t lane = 0;
+    if (side != 0 && IsWhole(g.axes[2], w)) {
+      const WholeWindow window = WholeWindowAt(g.axes, d, h, w);
+      for (; lane + kVectorSize<T> <= g.lanes.size; lane += kVectorSize<T>) {
+        int64_t* const positions = at == nullptr ? nullptr : at + lane;
+        if (side == 2) MaxOfWhole<T, 2>(window, input + lane, to + lane, positions);
+        if (side == 3) MaxOfWhole<T, 3>(window, input + lane, to + lane, positions);
+      }
+    }
     for (; lane + kVectorSize<T> <= g.lanes.size; lane += kVectorSize<T>) {
       MaxOfLanes(g, d, h, w, input + lane, to + lane, at == nullptr ? nullptr : at + lane);
     }
@@ -153,10 +57,18 @@ COTAN_SIMD_VERSIONS void MaxRow(const PoolGeometry& g, int64_t d, int64_t h, con
 template <typename T>
 COTAN_SIMD_VERSIONS void MaxRowBackward(const PoolGeometry& g, bool assigns, int64_t d, int64_t h, const T* grad_output,
                                         const int64_t* index, T* grad_input) {
+  const int64_t side = IsWhole(g.axes[1], h) ? SquareSide(g) : 0;
   for (int64_t w = 0; w < g.axes[2].output; ++w) {
     const int64_t* at = index + w * g.axes[2].index_stride;
     const T* from = grad_output + w * g.axes[2].output_stride;
     int64_t lane = 0;
+    if (side != 0 && IsWhole(g.axes[2], w)) {
+      const WholeWindow window = WholeWindowAt(g.axes, d, h, w);
+      for (; lane + kVectorSize<T> <= g.lanes.size; lane += kVectorSize<T>) {
+        if (side == 2) MaxOfWholeBackward<T, 2>(window, assigns, from + lane, at + lane, grad_input + lane);
+        if (side == 3) MaxOfWholeBackward<T, 3>(window, assigns, from + lane, at + lane, grad_input + lane);
+      }
+    }
     for (; lane + kVectorSize<T> <= g.lanes.size; lane += kVectorSize<T>) {
       typename PositionsOf<T>::Long wide;
       std::memcpy(&wide, at + lane, sizeof(wide));
@@ -423,6 +335,44 @@ absl::Status CheckPlane(const PoolGeometry& geometry) {
       absl::StrCat("max_pool: the input plane has ", plane, " positions; at most 2^31 - 1 are supported"));
 }
 
+// Returns true if the dimension before `spatial` ones has lanes: it is dense.
+bool HasLanes(const StridedLayout& layout, int spatial) {
+  const int channel = layout.rank() - spatial - 1;
+  if (channel < 0) return false;
+  return layout.sizes[static_cast<size_t>(channel)] > 1 && layout.strides[static_cast<size_t>(channel)] == 1;
+}
+
+// Returns dense strides in which the dimension before `spatial` ones is the innermost.
+DimVector ChannelsLastStrides(const DimVector& sizes, int spatial) {
+  DimVector order;
+  const auto rank = static_cast<int64_t>(sizes.size());
+  const int64_t channel = rank - spatial - 1;
+  for (int64_t d = 0; d < rank; ++d) {
+    if (d != channel) order.push_back(d);
+  }
+  order.push_back(channel);
+  return DenseStrides(sizes, order);
+}
+
+// Returns the kernel of a backward whose gradient of the output alone has no lanes, as after a product with a flattened
+// pool: the gradient is copied to channels last first.
+absl::StatusOr<std::unique_ptr<Kernel>> MakeWithReorderedGradient(const KernelRequest& request, int spatial,
+                                                                  KernelFactory factory) {
+  const StridedLayout& from = request.inputs[0].layout;
+  TensorSpec inputs[] = {request.inputs[0], request.inputs[1]};
+  inputs[0].layout.strides = ChannelsLastStrides(from.sizes, spatial);
+  KernelRequest reordered = request;
+  reordered.inputs = inputs;
+  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, factory(reordered));
+  const size_t element = ByteSize(inputs[0].dtype);
+  auto pipeline = std::make_unique<Pipeline>(request.threads);
+  const Slot gradient = pipeline->AddScratch(element * static_cast<size_t>(NumElements(from.sizes)));
+  pipeline->Add(MakeCopyKernel(element, from.sizes, from.strides, inputs[0].layout.strides, request.threads),
+                {Slot::Input(0)}, {gradient});
+  pipeline->Add(std::move(kernel), {gradient, Slot::Input(1)}, {Slot::Output(0)});
+  return pipeline;
+}
+
 }  // namespace
 
 template <typename T>
@@ -439,6 +389,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolOf(const KernelRequest& reque
 template <typename T>
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPoolBackwardOf(const KernelRequest& request) {
   COTAN_RETURN_IF_ERROR(CheckOp(request));
+  const int spatial = request.op.max_pool_backward().kernel_size();
+  const bool results_have_lanes =
+      HasLanes(request.outputs[0].layout, spatial) && HasLanes(request.inputs[1].layout, spatial);
+  if (results_have_lanes && !HasLanes(request.inputs[0].layout, spatial)) {
+    return MakeWithReorderedGradient(request, spatial, MakeMaxPoolBackwardOf<T>);
+  }
   PoolGeometry geometry(request.op.max_pool_backward(), request.outputs[0].layout, request.inputs[0].layout,
                         request.inputs[1].layout);
   COTAN_RETURN_IF_ERROR(CheckPlane(geometry));

@@ -15,8 +15,8 @@ namespace cotan::cpu {
 // (channels last). Results are bitwise equal for any thread count.
 //
 // MakeMaxPoolBackward expects indices as max_pool wrote them, each within its own window. Run() fails with
-// InvalidArgument for an index outside the input plane if no dimension before the spatial ones is dense;
-// other indices that max_pool did not write give undefined values.
+// InvalidArgument for an index outside the input plane if the dimension before the spatial ones is not
+// dense in the indices and the result; other indices that max_pool did not write give undefined values.
 //
 // InvalidArgument: from CheckOp(). Unimplemented: another dtype, or max pooling of a plane of 2^31 elements
 // or more.

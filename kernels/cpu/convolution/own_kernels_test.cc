@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Which problems the kernels of this project take; ConvolutionTest compares their results.
+#include "gtest/gtest.h"
+#include "kernels/cpu/convolution/depthwise.h"
+#include "kernels/cpu/convolution/pointwise.h"
+#include "kernels/cpu/convolution/winograd.h"
+
+namespace cotan::cpu {
+namespace {
+
+StridedLayout Dense(const DimVector& sizes) { return {sizes, ContiguousStrides(sizes), 0}; }
+
+// Returns the problem of a square convolution with a padding of half a kernel.
+ConvolutionProblem Problem(ConvolutionProduct product, int64_t batch, int64_t in, int64_t side, int64_t out,
+                           int64_t kernel, int64_t groups = 1) {
+  ConvolutionProblem p;
+  p.product = product;
+  p.source.layout = Dense({batch, in, side, side});
+  p.weights.layout = Dense({out, in / groups, kernel, kernel});
+  p.destination.layout = Dense({batch, out, side, side});
+  p.groups = groups;
+  p.stride = {1, 1};
+  p.dilation = {0, 0};
+  p.padding_before = p.padding_after = {kernel / 2, kernel / 2};
+  return p;
+}
+
+constexpr ConvolutionProduct kProducts[] = {ConvolutionProduct::kForward, ConvolutionProduct::kBackwardData,
+                                            ConvolutionProduct::kBackwardWeights};
+
+bool HasAvx512() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512f");
+#else
+  return false;
+#endif
+}
+
+TEST(OwnKernelsTest, WinogradTakesDenseKernelsOfThreeWithEnoughTiles) {
+  for (const ConvolutionProduct product : kProducts) {
+    EXPECT_EQ(MakeWinograd(Problem(product, 2, 16, 14, 16, 3), 1) != nullptr, HasAvx512());
+    EXPECT_EQ(MakeWinograd(Problem(product, 2, 16, 7, 16, 3), 1), nullptr) << "32 tiles";
+    EXPECT_EQ(MakeWinograd(Problem(product, 2, 15, 14, 16, 3), 1), nullptr) << "15 channels";
+    EXPECT_EQ(MakeWinograd(Problem(product, 2, 16, 14, 16, 5), 1), nullptr) << "5x5";
+    EXPECT_EQ(MakeWinograd(Problem(product, 2, 32, 14, 32, 3, 2), 1), nullptr) << "groups";
+    ConvolutionProblem strided = Problem(product, 2, 16, 14, 16, 3);
+    strided.stride = {1, 2};
+    EXPECT_EQ(MakeWinograd(strided, 1), nullptr);
+    ConvolutionProblem half = Problem(product, 2, 16, 14, 16, 3);
+    half.dtype = DType::kBFloat16;
+    EXPECT_EQ(MakeWinograd(half, 1), nullptr);
+  }
+}
+
+TEST(OwnKernelsTest, DepthwiseTakesGradientsOfLargeKernels) {
+  const auto gradient = ConvolutionProduct::kBackwardWeights;
+  EXPECT_NE(MakeDepthwiseWeightGradient(Problem(gradient, 1, 24, 7, 24, 5, 24), 1), nullptr);
+  EXPECT_EQ(MakeDepthwiseWeightGradient(Problem(gradient, 1, 24, 7, 24, 3, 24), 1), nullptr);
+  EXPECT_EQ(MakeDepthwiseWeightGradient(Problem(gradient, 1, 15, 7, 15, 5, 15), 1), nullptr);
+  EXPECT_EQ(MakeDepthwiseWeightGradient(Problem(gradient, 1, 24, 7, 48, 5, 24), 1), nullptr) << "two kernels a channel";
+  EXPECT_EQ(MakeDepthwiseWeightGradient(Problem(ConvolutionProduct::kForward, 1, 24, 7, 24, 5, 24), 1), nullptr);
+}
+
+TEST(OwnKernelsTest, PointwiseTakesLargeWeightsOfFewPixels) {
+  for (const ConvolutionProduct product : kProducts) {
+    const auto made = MakePointwise(Problem(product, 1, 512, 4, 256, 1), 1);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(*made != nullptr, product != ConvolutionProduct::kBackwardData);
+    for (const ConvolutionProblem& other : {Problem(product, 1, 512, 23, 256, 1), Problem(product, 1, 256, 4, 256, 1),
+                                            Problem(product, 1, 512, 4, 256, 3)}) {
+      const auto refused = MakePointwise(other, 1);
+      ASSERT_TRUE(refused.ok()) << refused.status();
+      EXPECT_EQ(*refused, nullptr);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cotan::cpu

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "kernels/cpu/convolution/pointwise.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "kernels/cpu/copy/copy.h"
+#include "kernels/cpu/matmul/matmul.h"
+#include "kernels/cpu/threading/pipeline.h"
+
+namespace cotan::cpu {
+namespace {
+
+// A product of oneDNN's convolution reorders the weights first, which takes as long as the sums of some 200 pixels;
+// with small weights, which stay in cache, both kernels are equally fast (docs/performance.md).
+constexpr int64_t kMaxPixels = 512;
+constexpr int64_t kMinWeights = 128 * 1024;
+
+bool AllAre(const DimVector& values, int64_t value) {
+  return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
+}
+
+// Returns the pixels of the output of all images.
+int64_t Pixels(const ConvolutionProblem& p) {
+  return NumElements(p.destination.layout.sizes) / p.destination.layout.sizes[1];
+}
+
+bool Qualifies(const ConvolutionProblem& p) {
+  const DimVector& weights = p.weights.layout.sizes;
+  if (p.product == ConvolutionProduct::kBackwardData || p.dtype != DType::kFloat32) return false;
+  if (p.groups != 1 || p.bias || NumElements(weights) != weights[0] * weights[1]) return false;
+  const bool is_inside = AllAre(p.padding_before, 0) &&
+                         std::all_of(p.padding_after.begin(), p.padding_after.end(), [](int64_t v) { return v <= 0; });
+  return is_inside && Pixels(p) <= kMaxPixels && NumElements(weights) >= kMinWeights;
+}
+
+TensorSpec Matrix(int64_t rows, int64_t columns) { return {DType::kFloat32, {{rows, columns}, {columns, 1}, 0}}; }
+// The transposed matrix of a row-major one with these sizes.
+TensorSpec Transposed(int64_t rows, int64_t columns) { return {DType::kFloat32, {{columns, rows}, {1, columns}, 0}}; }
+
+// Returns a slot with the source pixels that the kernel meets, [pixels, channels]: the source itself without strides.
+Slot BringPixels(const ConvolutionProblem& p, int threads, Pipeline& pipeline) {
+  const Slot source = Slot::Input(0);
+  if (AllAre(p.stride, 1)) return source;
+  const int64_t channels = p.source.layout.sizes[1];
+  DimVector sizes = {p.source.layout.sizes[0]};
+  DimVector strides = {NumElements(p.source.layout.sizes) / p.source.layout.sizes[0]};
+  int64_t pixel_stride = strides[0];
+  for (size_t d = 0; d < p.stride.size(); ++d) {
+    pixel_stride /= p.source.layout.sizes[d + 2];
+    sizes.push_back(p.destination.layout.sizes[d + 2]);
+    strides.push_back(p.stride[d] * pixel_stride);
+  }
+  sizes.push_back(channels);
+  strides.push_back(1);
+  const Slot pixels = pipeline.AddScratch(static_cast<size_t>(NumElements(sizes)) * sizeof(float));
+  pipeline.Add(MakeCopyKernel(sizeof(float), sizes, strides, ContiguousStrides(sizes), threads), {source}, {pixels});
+  return pixels;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Kernel>> MakePointwise(const ConvolutionProblem& problem, int threads) {
+  if (!Qualifies(problem)) return nullptr;
+  const int64_t pixels = Pixels(problem);
+  const int64_t in = problem.source.layout.sizes[1];
+  const int64_t out = problem.destination.layout.sizes[1];
+  serialization::Op op;
+  op.mutable_matmul();
+  const auto make = [&](const TensorSpec& left, const TensorSpec& right, const TensorSpec& result) {
+    const TensorSpec inputs[] = {left, right};
+    return MakeMatmul({op, inputs, {&result, 1}, {}, threads});
+  };
+  auto pipeline = std::make_unique<Pipeline>(threads);
+  const Slot source = BringPixels(problem, threads, *pipeline);
+  if (problem.product == ConvolutionProduct::kForward) {
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product,
+                           make(Matrix(pixels, in), Transposed(out, in), Matrix(pixels, out)));
+    pipeline->Add(std::move(product), {source, Slot::Input(1)}, {Slot::Output(0)});
+    return pipeline;
+  }
+  COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product,
+                         make(Transposed(pixels, out), Matrix(pixels, in), Matrix(out, in)));
+  pipeline->Add(std::move(product), {Slot::Input(1), source}, {Slot::Output(0)});
+  return pipeline;
+}
+
+}  // namespace cotan::cpu

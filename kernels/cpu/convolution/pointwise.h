@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Convolutions with 1 x 1 kernels as matrix products.
+#ifndef COTAN_KERNELS_CPU_CONVOLUTION_POINTWISE_H_
+#define COTAN_KERNELS_CPU_CONVOLUTION_POINTWISE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/api/kernel.h"
+#include "kernels/cpu/convolution/convolution_problem.h"
+
+namespace cotan::cpu {
+
+// Returns the kernel of `problem`, kForward or kBackwardWeights, or null if the problem does not qualify. Those that
+// qualify are f32 with kernels of one element, no padding, groups or bias, large weights, and so few pixels that the
+// reorder of the weights for a convolution of oneDNN takes a good part of its time: these products read and write the
+// weights where they are.
+//
+// Operands: kForward: source, weights -> destination. kBackwardWeights: source, destination -> weights. Activations are
+// dense channels last, weights row-major (OwnWeights()).
+//
+// Results are bitwise equal for any thread count. Errors: those of MakeMatmul().
+absl::StatusOr<std::unique_ptr<Kernel>> MakePointwise(const ConvolutionProblem& problem, int threads);
+
+}  // namespace cotan::cpu
+
+#endif  // COTAN_KERNELS_CPU_CONVOLUTION_POINTWISE_H_

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Convolutions with 3 x 3 kernels by Winograd's minimal filtering F(2x2, 3x3): 16 multiplications for 2 x 2 output pixels
+// in place of 36. Larger tiles would need fewer, but round more; the errors of this one are those of a direct convolution
+// (docs/numerics.md).
+#ifndef COTAN_KERNELS_CPU_CONVOLUTION_WINOGRAD_H_
+#define COTAN_KERNELS_CPU_CONVOLUTION_WINOGRAD_H_
+
+#include <memory>
+
+#include "kernels/api/kernel.h"
+#include "kernels/cpu/convolution/convolution_problem.h"
+
+namespace cotan::cpu {
+
+// Returns the kernel of `problem`, or null if the processor lacks AVX-512 or the problem does not qualify. Those that
+// qualify are f32 in two dimensions with 3 x 3 kernels, no stride, dilation or groups, at least 16 channels on both
+// sides, and so many output pixels that the transform of the weights pays (measured on Zen 4, docs/performance.md).
+//
+// Operands: kForward: source, weights[, bias] -> destination. kBackwardData: destination, weights -> source.
+// kBackwardWeights: source, destination -> weights. Activations are dense channels last, weights row-major
+// (OwnWeights()).
+//
+// Results are bitwise equal for any thread count.
+std::unique_ptr<Kernel> MakeWinograd(const ConvolutionProblem& problem, int threads);
+
+}  // namespace cotan::cpu
+
+#endif  // COTAN_KERNELS_CPU_CONVOLUTION_WINOGRAD_H_
