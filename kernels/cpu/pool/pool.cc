@@ -6,7 +6,9 @@
 #include <atomic>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
@@ -22,9 +24,6 @@
 
 namespace cotan::cpu {
 namespace {
-
-// Lanes that are processed together: a window keeps them in registers and first-level cache.
-constexpr int64_t kLanes = 64;
 
 // Computes one row (all w) of the output; `index` may be null.
 template <typename T>
@@ -46,9 +45,15 @@ COTAN_SIMD_VERSIONS void MaxRow(const PoolGeometry& g, int64_t d, int64_t h, con
     for (; lane + kVectorSize<T> <= g.lanes.size; lane += kVectorSize<T>) {
       MaxOfLanes(g, d, h, w, input + lane, to + lane, at == nullptr ? nullptr : at + lane);
     }
-    for (; lane < g.lanes.size; ++lane) {
-      MaxOfLane(g, d, h, w, input + lane, to + lane, at == nullptr ? nullptr : at + lane);
-    }
+    ForEachFewLanes<T>(
+        lane, g.lanes.size, [&](int64_t first, auto count) __attribute__((always_inline)) {
+          int64_t* const positions = at == nullptr ? nullptr : at + first;
+          if constexpr (count() > 1) {
+            MaxOfFewLanes<T, count()>(g, d, h, w, input + first, to + first, positions);
+          } else {
+            MaxOfLane(g, d, h, w, input + first, to + first, positions);
+          }
+        });
   }
 }
 
@@ -84,19 +89,19 @@ COTAN_SIMD_VERSIONS void MaxRowBackward(const PoolGeometry& g, bool assigns, int
             Store<T>(sum + (here ? gradient : Vector<T>{}), to);
           });
     }
-    for (; lane < g.lanes.size; ++lane) {
-      ForEachTap(
-          g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
-            T& to = grad_input[offset + lane];
-            to = (assigns ? T{0} : to) + (at[lane] == flat ? from[lane] : T{0});
-          });
-    }
+    ForEachFewLanes<T>(
+        lane, g.lanes.size, [&](int64_t first, auto count) __attribute__((always_inline)) {
+          if constexpr (count() > 1) {
+            MaxOfFewLanesBackward<T, count()>(g, assigns, d, h, w, from + first, at + first, grad_input + first);
+          } else {
+            ForEachTap(
+                g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
+                  T& to = grad_input[offset + first];
+                  to = (assigns ? T{0} : to) + (at[first] == flat ? from[first] : T{0});
+                });
+          }
+        });
   }
-}
-
-template <typename T>
-[[gnu::always_inline]] inline void AddScaled(const T* from, T scale, T* to, int64_t count) {
-  for (int64_t c = 0; c < count; ++c) to[c] += from[c] * scale;
 }
 
 // The divisor of a window's sum.
@@ -116,22 +121,35 @@ struct Divisor {
   }
 };
 
+// Calls fn(first lane, std::integral_constant of a count) for all lanes in groups that fit a vector.
+template <typename T, typename Fn>
+[[gnu::always_inline]] inline void ForEachLaneGroup(int64_t lanes, Fn fn) {
+  int64_t lane = 0;
+  for (; lane + kVectorSize<T> <= lanes; lane += kVectorSize<T>) {
+    fn(lane, std::integral_constant<int64_t, kVectorSize<T>>());
+  }
+  ForEachFewLanes<T>(lane, lanes, fn);
+}
+
 template <typename T>
 COTAN_SIMD_VERSIONS void AverageRow(const PoolGeometry& g, const Divisor& divisor, int64_t d, int64_t h, const T* input,
                                     T* output) {
-  T sum[kLanes];
   for (int64_t w = 0; w < g.axes[2].output; ++w) {
     const T size = static_cast<T>(divisor.Of(g.axes, d, h, w));
-    for (int64_t lane = 0; lane < g.lanes.size; lane += kLanes) {
-      const int64_t count = std::min(kLanes, g.lanes.size - lane);
-      std::fill_n(sum, count, T{0});
-      ForEachTap(
-          g.axes, d, h, w, [&](int64_t offset, int64_t) __attribute__((always_inline)) {
-            AddScaled(input + offset + lane, T{1}, sum, count);
-          });
-      T* to = output + w * g.axes[2].output_stride + lane;
-      for (int64_t c = 0; c < count; ++c) to[c] = sum[c] / size;
-    }
+    T* const to = output + w * g.axes[2].output_stride;
+    ForEachLaneGroup<T>(
+        g.lanes.size, [&](int64_t lane, auto count) __attribute__((always_inline)) {
+          using Values = typename LaneVectors<T, count()>::Values;
+          Values sum = {};
+          ForEachTap(
+              g.axes, d, h, w, [&](int64_t offset, int64_t) __attribute__((always_inline)) {
+                Values value;
+                std::memcpy(&value, input + offset + lane, sizeof(value));
+                sum += value;
+              });
+          sum /= size;
+          std::memcpy(to + lane, &sum, sizeof(sum));
+        });
   }
 }
 
@@ -140,10 +158,19 @@ COTAN_SIMD_VERSIONS void AverageRowBackward(const PoolGeometry& g, const Divisor
                                             const T* grad_output, T* grad_input) {
   for (int64_t w = 0; w < g.axes[2].output; ++w) {
     const T scale = T{1} / static_cast<T>(divisor.Of(g.axes, d, h, w));
-    const T* gradient = grad_output + w * g.axes[2].output_stride;
-    ForEachTap(
-        g.axes, d, h, w, [&](int64_t offset, int64_t) __attribute__((always_inline)) {
-          AddScaled(gradient, scale, grad_input + offset, g.lanes.size);
+    const T* const from = grad_output + w * g.axes[2].output_stride;
+    ForEachLaneGroup<T>(
+        g.lanes.size, [&](int64_t lane, auto count) __attribute__((always_inline)) {
+          using Values = typename LaneVectors<T, count()>::Values;
+          Values gradient;
+          std::memcpy(&gradient, from + lane, sizeof(gradient));
+          ForEachTap(
+              g.axes, d, h, w, [&](int64_t offset, int64_t) __attribute__((always_inline)) {
+                Values sum;
+                std::memcpy(&sum, grad_input + offset + lane, sizeof(sum));
+                sum += gradient * scale;
+                std::memcpy(grad_input + offset + lane, &sum, sizeof(sum));
+              });
         });
   }
 }
@@ -359,7 +386,7 @@ DimVector ChannelsLastStrides(const DimVector& sizes, int spatial) {
 absl::StatusOr<std::unique_ptr<Kernel>> MakeWithReorderedGradient(const KernelRequest& request, int spatial,
                                                                   KernelFactory factory) {
   const StridedLayout& from = request.inputs[0].layout;
-  TensorSpec inputs[] = {request.inputs[0], request.inputs[1]};
+  std::vector<TensorSpec> inputs(request.inputs.begin(), request.inputs.end());
   inputs[0].layout.strides = ChannelsLastStrides(from.sizes, spatial);
   KernelRequest reordered = request;
   reordered.inputs = inputs;
@@ -369,7 +396,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeWithReorderedGradient(const KernelRe
   const Slot gradient = pipeline->AddScratch(element * static_cast<size_t>(NumElements(from.sizes)));
   pipeline->Add(MakeCopyKernel(element, from.sizes, from.strides, inputs[0].layout.strides, request.threads),
                 {Slot::Input(0)}, {gradient});
-  pipeline->Add(std::move(kernel), {gradient, Slot::Input(1)}, {Slot::Output(0)});
+  std::vector<Slot> operands = {gradient};
+  if (inputs.size() == 2) operands.push_back(Slot::Input(1));
+  pipeline->Add(std::move(kernel), operands, {Slot::Output(0)});
   return pipeline;
 }
 
@@ -418,6 +447,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPoolBackwardOf(const KernelReques
   COTAN_RETURN_IF_ERROR(CheckOp(request));
   const serialization::Pool& op = request.op.avg_pool_backward();
   const StridedLayout& output = request.inputs[0].layout;
+  if (HasLanes(request.outputs[0].layout, op.kernel_size()) && !HasLanes(output, op.kernel_size())) {
+    return MakeWithReorderedGradient(request, op.kernel_size(), MakeAvgPoolBackwardOf<T>);
+  }
   PoolGeometry geometry(op, request.outputs[0].layout, output, output);
   const int threads = ThreadsWorthwhile(request.threads, geometry.Work());
   return std::make_unique<AvgPoolBackward<T>>(

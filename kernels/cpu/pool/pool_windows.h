@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "absl/base/casts.h"
 #include "kernels/cpu/pool/pool_geometry.h"
@@ -104,6 +105,76 @@ template <typename T>
   for (int64_t c = 0; c < kLanes; ++c) output[c] = best[c];
   if (index == nullptr) return;
   for (int64_t c = 0; c < kLanes; ++c) index[c] = position[c];
+}
+
+// Vectors of kCount values, of their positions, and of positions as they are stored.
+template <typename T, int64_t kCount>
+struct LaneVectors {
+  typedef T Values __attribute__((vector_size(kCount * sizeof(T))));
+  typedef Position<T> Positions __attribute__((vector_size(kCount * sizeof(T))));
+  typedef int64_t Stored __attribute__((vector_size(kCount * sizeof(int64_t))));
+};
+
+// Calls fn(lane, std::integral_constant of a count) for groups of a half and a quarter of kVectorSize lanes and
+// for single ones, so that few channels, as those of a first layer, still fill vectors. `lane` is the first one;
+// fewer than kVectorSize are left.
+template <typename T, typename Fn>
+[[gnu::always_inline]] inline void ForEachFewLanes(int64_t lane, int64_t lanes, Fn fn) {
+  constexpr int64_t kHalf = kVectorSize<T> / 2;
+  constexpr int64_t kQuarter = kVectorSize<T> / 4;
+  if (lane + kHalf <= lanes) {
+    fn(lane, std::integral_constant<int64_t, kHalf>());
+    lane += kHalf;
+  }
+  if (lane + kQuarter <= lanes) {
+    fn(lane, std::integral_constant<int64_t, kQuarter>());
+    lane += kQuarter;
+  }
+  for (; lane < lanes; ++lane) fn(lane, std::integral_constant<int64_t, 1>());
+}
+
+// Computes MaxOfLanes() in kCount lanes, less than kVectorSize. GCC 12 compiles comparisons of 64-byte vectors to one
+// per lane, and loops over 8 lanes as well: each of the two forms is several times faster for its sizes.
+template <typename T, int64_t kCount>
+[[gnu::always_inline]] inline void MaxOfFewLanes(const PoolGeometry& g, int64_t d, int64_t h, int64_t w, const T* input,
+                                                 T* output, int64_t* index) {
+  using Vectors = LaneVectors<T, kCount>;
+  typename Vectors::Values best = typename Vectors::Values{} - std::numeric_limits<T>::infinity();
+  typename Vectors::Positions position =
+      typename Vectors::Positions{} + static_cast<Position<T>>(FirstTap(g.axes, d, h, w));
+  ForEachTap(
+      g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
+        typename Vectors::Values value;
+        std::memcpy(&value, input + offset, sizeof(value));
+        const typename Vectors::Positions take = (value > best) | (value != value);  // NaN then stays
+        best = take ? value : best;
+        position = take ? typename Vectors::Positions{} + static_cast<Position<T>>(flat) : position;
+      });
+  std::memcpy(output, &best, sizeof(best));
+  if (index == nullptr) return;
+  const auto stored = __builtin_convertvector(position, typename Vectors::Stored);
+  std::memcpy(index, &stored, sizeof(stored));
+}
+
+// Adds the gradient of a window to its taps in kCount lanes, or assigns it if `assigns`.
+template <typename T, int64_t kCount>
+[[gnu::always_inline]] inline void MaxOfFewLanesBackward(const PoolGeometry& g, bool assigns, int64_t d, int64_t h,
+                                                         int64_t w, const T* grad_output, const int64_t* index,
+                                                         T* grad_input) {
+  using Vectors = LaneVectors<T, kCount>;
+  typename Vectors::Stored stored;
+  std::memcpy(&stored, index, sizeof(stored));
+  const auto position = __builtin_convertvector(stored, typename Vectors::Positions);
+  typename Vectors::Values gradient;
+  std::memcpy(&gradient, grad_output, sizeof(gradient));
+  ForEachTap(
+      g.axes, d, h, w, [&](int64_t offset, int64_t flat) __attribute__((always_inline)) {
+        const typename Vectors::Positions here = position == static_cast<Position<T>>(flat);
+        typename Vectors::Values sum = {};
+        if (!assigns) std::memcpy(&sum, grad_input + offset, sizeof(sum));
+        sum += here ? gradient : typename Vectors::Values{};
+        std::memcpy(grad_input + offset, &sum, sizeof(sum));
+      });
 }
 
 // A 2-D window of kKernel x kKernel taps, all inside the input, in elements of the input and in flattened positions.
