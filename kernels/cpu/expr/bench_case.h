@@ -4,6 +4,7 @@
 #ifndef COTAN_KERNELS_CPU_EXPR_BENCH_CASE_H_
 #define COTAN_KERNELS_CPU_EXPR_BENCH_CASE_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -69,9 +70,8 @@ class BenchCase {
     if (!kernel.ok()) return state.SkipWithError(kernel.status().ToString().c_str());
     std::vector<void*> in = Data(inputs_), out = Data(outputs_);
     for (const auto& [k, input] : shared_) out[k] = in[input];
-    std::vector<char> scratch((*kernel)->scratch_bytes() + 64);
-    const KernelArgs args = {in.data(), out.data(),
-                             scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64)};
+    std::vector<Line> scratch((*kernel)->scratch_bytes() / sizeof(Line) + 1);
+    const KernelArgs args = {in.data(), out.data(), scratch.data()};
     const auto start = std::chrono::steady_clock::now();
     for (auto _ : state) {
       if (!(*kernel)->Run(args).ok()) return state.SkipWithError("run failed");
@@ -83,6 +83,9 @@ class BenchCase {
   }
 
  private:
+  struct alignas(64) Line {
+    char bytes[64];
+  };
   using Tensors = std::vector<std::unique_ptr<testing::HostTensor>>;
 
   void Report(benchmark::State& state, int64_t elements, double seconds) const {
@@ -106,9 +109,14 @@ class BenchCase {
     for (const auto& tensor : tensors) specs.push_back(tensor->spec());
     return specs;
   }
-  static std::vector<void*> Data(const Tensors& tensors) {
+  // Copies the tensors to memory that begins a line, as that of programs does.
+  std::vector<void*> Data(const Tensors& tensors) {
     std::vector<void*> data;
-    for (const auto& tensor : tensors) data.push_back(tensor->data());
+    for (const auto& tensor : tensors) {
+      std::vector<Line>& lines = memory_.emplace_back(tensor->bytes().size() / sizeof(Line) + 1);
+      std::memcpy(lines.data(), tensor->bytes().data(), tensor->bytes().size());
+      data.push_back(lines.data());
+    }
     return data;
   }
 
@@ -116,6 +124,7 @@ class BenchCase {
   Tensors inputs_, outputs_;
   std::vector<std::pair<size_t, size_t>> shared_;  // output, input
   std::vector<std::vector<TensorSpec>> specs_;
+  std::vector<std::vector<Line>> memory_;
   std::mt19937_64 random_{1};
 };
 
