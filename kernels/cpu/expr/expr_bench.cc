@@ -1,89 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Measures the expression engine against a copy of the same memory:
+// Measures the expression engine on one thread, each case beside a copy of as many bytes (BenchCase::Run()):
 //
 //   bazel run -c opt //kernels/cpu/expr:expr_bench -- --benchmark_filter=Gelu
 //
-// Each benchmark's argument is the number of elements of the domain. Counters: ns per element, and bytes of
-// operands read or written per nanosecond (GB/s).
+// Each benchmark's first argument is the number of elements of the domain.
 #include <cstring>
-#include <memory>
-#include <random>
 #include <vector>
 
 #include "benchmark/benchmark.h"
-#include "kernels/cpu/expr/expr_kernel.h"
+#include "kernels/cpu/expr/bench_case.h"
 #include "kernels/testing/expr_builder.h"
-#include "kernels/testing/host_tensor.h"
 
 namespace cotan::cpu {
 namespace {
 
 using namespace serialization;  // NOLINT
 using cotan::testing::ExprBuilder;
-using cotan::testing::FillRandom;
-using cotan::testing::HostTensor;
 
 constexpr DType kF32 = DType::kFloat32;
 
-// An op with its operands; `in` and `out` are sizes of f32 tensors.
-class Case {
- public:
-  Case(const ExprBuilder& builder, std::vector<std::vector<int64_t>> in, std::vector<std::vector<int64_t>> out)
-      : op_(builder.Build()) {
-    for (const auto& sizes : in) Add(inputs_, kF32, sizes);
-    for (const auto& sizes : out) Add(outputs_, kF32, sizes);
-  }
-
-  void AddRngState() {
-    Add(inputs_, DType::kInt64, {2});
-    inputs_.back()->SetValues({3, 4});
-  }
-
-  void Run(benchmark::State& state, int64_t elements) {
-    const auto kernel = MakeExpr({op_, Specs(inputs_), Specs(outputs_), {}, 1});
-    if (!kernel.ok()) return state.SkipWithError(kernel.status().ToString().c_str());
-    std::vector<void*> in = Data(inputs_), out = Data(outputs_);
-    std::vector<char> scratch((*kernel)->scratch_bytes() + 64);
-    const KernelArgs args = {in.data(), out.data(),
-                             scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64)};
-    for (auto _ : state) {
-      if (!(*kernel)->Run(args).ok()) return state.SkipWithError("run failed");
-      benchmark::ClobberMemory();
-    }
-    double bytes = 0;
-    for (const auto* tensors : {&inputs_, &outputs_}) {
-      for (const auto& tensor : *tensors) bytes += static_cast<double>(tensor->bytes().size());
-    }
-    state.counters["ns/el"] =
-        benchmark::Counter(static_cast<double>(elements) * 1e-9,
-                           benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
-    state.counters["GB/s"] = benchmark::Counter(bytes * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
-  }
-
- private:
-  using Tensors = std::vector<std::unique_ptr<HostTensor>>;
-
-  void Add(Tensors& tensors, DType dtype, absl::Span<const int64_t> sizes) {
-    tensors.push_back(std::make_unique<HostTensor>(dtype, sizes));
-    if (dtype == kF32) FillRandom(*tensors.back(), random_, 0.1, 1);
-  }
-  std::vector<TensorSpec> Specs(const Tensors& tensors) {
-    std::vector<TensorSpec>& specs = specs_.emplace_back();
-    for (const auto& tensor : tensors) specs.push_back(tensor->spec());
-    return specs;
-  }
-  static std::vector<void*> Data(const Tensors& tensors) {
-    std::vector<void*> data;
-    for (const auto& tensor : tensors) data.push_back(tensor->data());
-    return data;
-  }
-
-  const Op op_;
-  Tensors inputs_, outputs_;
-  std::vector<std::vector<TensorSpec>> specs_;
-  std::mt19937_64 random_{1};
-};
+// --- Pointwise ---------------------------------------------------------------
 
 void Memcpy(benchmark::State& state) {
   const int64_t n = state.range(0);
@@ -98,112 +35,55 @@ void Memcpy(benchmark::State& state) {
       benchmark::Counter(static_cast<double>(n) * 8e-9, benchmark::Counter::kIsIterationInvariantRate);
 }
 
-void Add(benchmark::State& state) {
+void Binary(benchmark::State& state, ScalarFn fn) {
   const int64_t n = state.range(0);
   ExprBuilder b({n});
-  b.Output(b.Add(b.Input(0, kF32), b.Input(1, kF32)));
-  Case(b, {{n}, {n}}, {{n}}).Run(state, n);
+  b.Output(b.Apply(fn, {b.Input(0, kF32), b.Input(1, kF32)}));
+  BenchCase(b, {{n}, {n}}, {{n}}).Run(state, n);
+}
+
+void Unary(benchmark::State& state, ScalarFn fn) {
+  const int64_t n = state.range(0);
+  ExprBuilder b({n});
+  b.Output(b.Apply(fn, {b.Input(0, kF32)}));
+  BenchCase(b, {{n}}, {{n}}).Run(state, n);
 }
 
 void AddBias(benchmark::State& state) {
   const int64_t rows = state.range(0) / 96;
   ExprBuilder b({rows, 96});
   b.Output(b.Add(b.Input(0, kF32), b.Input(1, kF32)));
-  Case(b, {{rows, 96}, {96}}, {{rows, 96}}).Run(state, rows * 96);
+  BenchCase(b, {{rows, 96}, {96}}, {{rows, 96}}).Run(state, rows * 96);
 }
 
-void Gelu(benchmark::State& state) {
+// The function; with a second output its derivative, too.
+void Gelu(benchmark::State& state, bool derivative) {
   const int64_t n = state.range(0);
   ExprBuilder b({n});
   const int x = b.Input(0, kF32);
+  const int half = b.Constant(kF32, 0.5);
   const int erf = b.Apply(FN_ERF, {b.Mul(x, b.Constant(kF32, 0.70710678))});
-  b.Output(b.Mul(b.Mul(x, b.Constant(kF32, 0.5)), b.Add(erf, b.Constant(kF32, 1))));
-  Case(b, {{n}}, {{n}}).Run(state, n);
+  const int cdf = b.Mul(half, b.Add(erf, b.Constant(kF32, 1)));
+  b.Output(b.Mul(x, cdf));
+  if (derivative) {
+    const int density = b.Apply(FN_EXP, {b.Mul(b.Mul(x, x), b.Constant(kF32, -0.5))});
+    b.Output(b.Add(cdf, b.Mul(x, b.Mul(density, b.Constant(kF32, 0.3989423)))));
+    return BenchCase(b, {{n}}, {{n}, {n}}).Run(state, n);
+  }
+  BenchCase(b, {{n}}, {{n}}).Run(state, n);
 }
 
-void Exp(benchmark::State& state) {
+void Dropout(benchmark::State& state) {
   const int64_t n = state.range(0);
   ExprBuilder b({n});
-  b.Output(b.Apply(FN_EXP, {b.Input(0, kF32)}));
-  Case(b, {{n}}, {{n}}).Run(state, n);
+  const int keep = b.Apply(FN_LT, {b.Random(1), b.Constant(kF32, 0.9)});
+  b.Output(b.Apply(FN_SELECT, {keep, b.Mul(b.Input(0, kF32), b.Constant(kF32, 1 / 0.9)), b.Constant(kF32, 0)}));
+  BenchCase c(b, {{n}}, {{n}});
+  c.AddRngState();
+  c.Run(state, n);
 }
 
-void Tanh(benchmark::State& state) {
-  const int64_t n = state.range(0);
-  ExprBuilder b({n});
-  b.Output(b.Apply(FN_TANH, {b.Input(0, kF32)}));
-  Case(b, {{n}}, {{n}}).Run(state, n);
-}
-
-// Arguments: elements, row length.
-void Softmax(benchmark::State& state) {
-  const int64_t width = state.range(1);
-  const int64_t rows = state.range(0) / width;
-  const int reduce[] = {1};
-  ExprBuilder b({rows, width}, reduce);
-  const int x = b.Input(0, kF32);
-  const int e = b.Apply(FN_EXP, {b.Sub(x, b.Max(x))});
-  b.Output(b.Div(e, b.Sum(e)));
-  Case(b, {{rows, width}}, {{rows, width}}).Run(state, rows * width);
-}
-
-void LayerNorm(benchmark::State& state) {
-  const int64_t width = state.range(1);
-  const int64_t rows = state.range(0) / width;
-  const int reduce[] = {1};
-  ExprBuilder b({rows, width}, reduce);
-  const int x = b.Input(0, kF32);
-  const int scale = b.Constant(kF32, 1.0 / static_cast<double>(width));
-  const int mean = b.Mul(b.Sum(x), scale);
-  const int centered = b.Sub(x, mean);
-  const int variance = b.Mul(b.Sum(b.Mul(centered, centered)), scale);
-  const int rstd = b.Apply(FN_RSQRT, {b.Add(variance, b.Constant(kF32, 1e-5))});
-  b.Output(b.Add(b.Mul(b.Mul(centered, rstd), b.Input(1, kF32)), b.Input(2, kF32)));
-  b.Output(mean);
-  b.Output(rstd);
-  Case(b, {{rows, width}, {width}, {width}}, {{rows, width}, {rows, 1}, {rows, 1}}).Run(state, rows * width);
-}
-
-void LayerNormBackward(benchmark::State& state) {
-  const int64_t width = state.range(1);
-  const int64_t rows = state.range(0) / width;
-  const int reduce[] = {1};
-  ExprBuilder b({rows, width}, reduce);
-  const int g = b.Mul(b.Input(0, kF32), b.Input(4, kF32));
-  const int rstd = b.Input(3, kF32);
-  const int normal = b.Mul(b.Sub(b.Input(1, kF32), b.Input(2, kF32)), rstd);
-  const int scale = b.Constant(kF32, 1.0 / static_cast<double>(width));
-  const int a = b.Mul(b.Sum(g), scale);
-  const int c = b.Mul(b.Sum(b.Mul(g, normal)), scale);
-  b.Output(b.Mul(rstd, b.Sub(b.Sub(g, a), b.Mul(normal, c))));
-  Case(b, {{rows, width}, {rows, width}, {rows, 1}, {rows, 1}, {width}}, {{rows, width}}).Run(state, rows * width);
-}
-
-// Channels innermost, as in NHWC. Arguments: elements, channels.
-void BatchNormStatistics(benchmark::State& state) {
-  const int64_t channels = state.range(1);
-  const int64_t rows = state.range(0) / channels;
-  const int reduce[] = {0};
-  ExprBuilder b({rows, channels}, reduce);
-  const int x = b.Input(0, kF32);
-  const int scale = b.Constant(kF32, 1.0 / static_cast<double>(rows));
-  const int mean = b.Mul(b.Sum(x), scale);
-  const int centered = b.Sub(x, mean);
-  b.Output(mean);
-  b.Output(b.Mul(b.Sum(b.Mul(centered, centered)), scale));
-  Case(b, {{rows, channels}}, {{1, channels}, {1, channels}}).Run(state, rows * channels);
-}
-
-void BatchNormRelu(benchmark::State& state) {
-  const int64_t channels = state.range(1);
-  const int64_t rows = state.range(0) / channels;
-  ExprBuilder b({rows, channels});
-  const int rstd = b.Apply(FN_RSQRT, {b.Add(b.Input(2, kF32), b.Constant(kF32, 1e-5))});
-  const int normal = b.Mul(b.Sub(b.Input(0, kF32), b.Input(1, kF32)), b.Mul(rstd, b.Input(3, kF32)));
-  b.Output(b.Apply(FN_RELU, {b.Add(normal, b.Input(4, kF32))}));
-  Case(b, {{rows, channels}, {channels}, {channels}, {channels}, {channels}}, {{rows, channels}})
-      .Run(state, rows * channels);
-}
+// --- Optimizers, which update their states in place --------------------------
 
 void SgdMomentum(benchmark::State& state) {
   const int64_t n = state.range(0);
@@ -213,7 +93,10 @@ void SgdMomentum(benchmark::State& state) {
   const int momentum = b.Add(b.Mul(b.Input(2, kF32), b.Input(4, kF32)), grad);
   b.Output(b.Sub(p, b.Mul(momentum, b.Input(5, kF32))));
   b.Output(momentum);
-  Case(b, {{n}, {n}, {n}, {}, {}, {}}, {{n}, {n}}).Run(state, n);
+  BenchCase c(b, {{n}, {n}, {n}, {}, {}, {}}, {{n}, {n}});
+  c.ShareMemory(0, 0);
+  c.ShareMemory(1, 2);
+  c.Run(state, n);
 }
 
 void Adam(benchmark::State& state) {
@@ -230,40 +113,239 @@ void Adam(benchmark::State& state) {
   b.Output(b.Sub(p, b.Mul(step, b.Div(m1, denominator))));
   b.Output(m1);
   b.Output(v1);
-  Case(b, {{n}, {n}, {n}, {n}, {}, {}, {}, {}}, {{n}, {n}, {n}}).Run(state, n);
-}
-
-void Dropout(benchmark::State& state) {
-  const int64_t n = state.range(0);
-  ExprBuilder b({n});
-  const int keep = b.Apply(FN_LT, {b.Random(1), b.Constant(kF32, 0.9)});
-  b.Output(b.Apply(FN_SELECT, {keep, b.Mul(b.Input(0, kF32), b.Constant(kF32, 1 / 0.9)), b.Constant(kF32, 0)}));
-  Case c(b, {{n}}, {{n}});
-  c.AddRngState();
+  BenchCase c(b, {{n}, {n}, {n}, {n}, {}, {}, {}, {}}, {{n}, {n}, {n}});
+  c.ShareMemory(0, 0);
+  c.ShareMemory(1, 2);
+  c.ShareMemory(2, 3);
   c.Run(state, n);
 }
 
+// --- Rows. Arguments: elements, row length -----------------------------------
+
+struct Rows {
+  explicit Rows(const benchmark::State& state) : width(state.range(1)), rows(state.range(0) / width) {}
+  std::vector<int64_t> full() const { return {rows, width}; }
+  std::vector<int64_t> reduced() const { return {rows, 1}; }
+  int64_t width;
+  int64_t rows;
+};
+constexpr int kLast[] = {1};
+
+void FullSum(benchmark::State& state) {
+  const int64_t n = state.range(0);
+  const int reduce[] = {0};
+  ExprBuilder b({n}, reduce);
+  b.Output(b.Sum(b.Input(0, kF32)));
+  BenchCase(b, {{n}}, {{1}}).Run(state, n);
+}
+
+void Softmax(benchmark::State& state) {
+  const Rows r(state);
+  ExprBuilder b(r.full(), kLast);
+  const int x = b.Input(0, kF32);
+  const int e = b.Apply(FN_EXP, {b.Sub(x, b.Max(x))});
+  b.Output(b.Div(e, b.Sum(e)));
+  BenchCase(b, {r.full()}, {r.full()}).Run(state, r.rows * r.width);
+}
+
+void SoftmaxBackward(benchmark::State& state) {
+  const Rows r(state);
+  ExprBuilder b(r.full(), kLast);
+  const int g = b.Input(0, kF32), y = b.Input(1, kF32);
+  const int product = b.Mul(g, y);
+  b.Output(b.Sub(product, b.Mul(y, b.Sum(product))));
+  BenchCase(b, {r.full(), r.full()}, {r.full()}).Run(state, r.rows * r.width);
+}
+
+// The loss of each row, and the logarithm of the sum of exponentials for the backward.
+void CrossEntropy(benchmark::State& state) {
+  const Rows r(state);
+  ExprBuilder b(r.full(), kLast);
+  const int x = b.Input(0, kF32);
+  const int max = b.Max(x);
+  const int sum = b.Sum(b.Apply(FN_EXP, {b.Sub(x, max)}));
+  const int log = b.Add(b.Apply(FN_LOG, {sum}), max);
+  const int hit = b.Apply(FN_EQ, {b.Iota(DType::kInt64, 1), b.Input(1, DType::kInt64)});
+  b.Output(b.Sub(log, b.Sum(b.Apply(FN_SELECT, {hit, x, b.Constant(kF32, 0)}))));
+  b.Output(log);
+  BenchCase c(b, {r.full()}, {r.reduced(), r.reduced()});
+  c.AddIndices(r.reduced(), r.width);
+  c.Run(state, r.rows * r.width);
+}
+
+void CrossEntropyBackward(benchmark::State& state) {
+  const Rows r(state);
+  ExprBuilder b(r.full(), kLast);
+  const int probability = b.Apply(FN_EXP, {b.Sub(b.Input(0, kF32), b.Input(1, kF32))});
+  const int hit = b.Apply(FN_EQ, {b.Iota(DType::kInt64, 1), b.Input(2, DType::kInt64)});
+  const int target = b.Apply(FN_SELECT, {hit, b.Constant(kF32, 1), b.Constant(kF32, 0)});
+  b.Output(b.Mul(b.Sub(probability, target), b.Constant(kF32, 1.0 / static_cast<double>(r.rows))));
+  BenchCase c(b, {r.full(), r.reduced()}, {r.full()});
+  c.AddIndices(r.reduced(), r.width);
+  c.Run(state, r.rows * r.width);
+}
+
+void LayerNorm(benchmark::State& state) {
+  const Rows r(state);
+  ExprBuilder b(r.full(), kLast);
+  const int x = b.Input(0, kF32);
+  const int scale = b.Constant(kF32, 1.0 / static_cast<double>(r.width));
+  const int mean = b.Mul(b.Sum(x), scale);
+  const int centered = b.Sub(x, mean);
+  const int variance = b.Mul(b.Sum(b.Mul(centered, centered)), scale);
+  const int rstd = b.Apply(FN_RSQRT, {b.Add(variance, b.Constant(kF32, 1e-5))});
+  b.Output(b.Add(b.Mul(b.Mul(centered, rstd), b.Input(1, kF32)), b.Input(2, kF32)));
+  b.Output(mean);
+  b.Output(rstd);
+  BenchCase(b, {r.full(), {r.width}, {r.width}}, {r.full(), r.reduced(), r.reduced()}).Run(state, r.rows * r.width);
+}
+
+// The gradient of the input.
+void LayerNormBackward(benchmark::State& state) {
+  const Rows r(state);
+  ExprBuilder b(r.full(), kLast);
+  const int g = b.Mul(b.Input(0, kF32), b.Input(4, kF32));
+  const int rstd = b.Input(3, kF32);
+  const int normal = b.Mul(b.Sub(b.Input(1, kF32), b.Input(2, kF32)), rstd);
+  const int scale = b.Constant(kF32, 1.0 / static_cast<double>(r.width));
+  const int a = b.Mul(b.Sum(g), scale);
+  const int c = b.Mul(b.Sum(b.Mul(g, normal)), scale);
+  b.Output(b.Mul(rstd, b.Sub(b.Sub(g, a), b.Mul(normal, c))));
+  BenchCase(b, {r.full(), r.full(), r.reduced(), r.reduced(), {r.width}}, {r.full()}).Run(state, r.rows * r.width);
+}
+
+// The gradients of weight and bias.
+void LayerNormWeights(benchmark::State& state) {
+  const Rows r(state);
+  const int reduce[] = {0};
+  ExprBuilder b(r.full(), reduce);
+  const int g = b.Input(0, kF32);
+  const int normal = b.Mul(b.Sub(b.Input(1, kF32), b.Input(2, kF32)), b.Input(3, kF32));
+  b.Output(b.Sum(b.Mul(g, normal)));
+  b.Output(b.Sum(g));
+  BenchCase(b, {r.full(), r.full(), r.reduced(), r.reduced()}, {{1, r.width}, {1, r.width}})
+      .Run(state, r.rows * r.width);
+}
+
+// --- Batch normalization. Arguments: elements, channels, elements of an image's channel; 0 of these: channels
+// innermost, as in NHWC ---
+
+struct Channels {
+  explicit Channels(const benchmark::State& state) : channels(state.range(1)), area(state.range(2)) {
+    const int64_t images = state.range(0) / channels / (area == 0 ? 1 : area);
+    full = area == 0 ? std::vector<int64_t>{images, channels} : std::vector<int64_t>{images, channels, area};
+    reduced = area == 0 ? std::vector<int64_t>{1, channels} : std::vector<int64_t>{1, channels, 1};
+    reduce = area == 0 ? std::vector<int>{0} : std::vector<int>{0, 2};
+    count = images * channels * (area == 0 ? 1 : area);
+    scale = static_cast<double>(channels) / static_cast<double>(count);
+  }
+  int64_t channels;
+  int64_t area;
+  int64_t count = 0;
+  double scale = 0;  // 1 / elements per channel
+  std::vector<int64_t> full;
+  std::vector<int64_t> reduced;
+  std::vector<int> reduce;
+};
+
+void BatchNormStatistics(benchmark::State& state) {
+  const Channels c(state);
+  ExprBuilder b(c.full, c.reduce);
+  const int x = b.Input(0, kF32);
+  const int scale = b.Constant(kF32, c.scale);
+  const int mean = b.Mul(b.Sum(x), scale);
+  const int centered = b.Sub(x, mean);
+  b.Output(mean);
+  b.Output(b.Mul(b.Sum(b.Mul(centered, centered)), scale));
+  BenchCase(b, {c.full}, {c.reduced, c.reduced}).Run(state, c.count);
+}
+
+enum class Activation { kNone, kRelu, kSilu };
+
+// Inputs x, mean, rstd, weight, bias.
+void BatchNorm(benchmark::State& state, Activation activation) {
+  const Channels c(state);
+  ExprBuilder b(c.full);
+  const int normal = b.Mul(b.Sub(b.Input(0, kF32), b.Input(1, kF32)), b.Mul(b.Input(2, kF32), b.Input(3, kF32)));
+  const int y = b.Add(normal, b.Input(4, kF32));
+  if (activation == Activation::kNone) b.Output(y);
+  if (activation == Activation::kRelu) b.Output(b.Apply(FN_RELU, {y}));
+  if (activation == Activation::kSilu) b.Output(b.Mul(y, b.Apply(FN_LOGISTIC, {y})));
+  BenchCase(b, {c.full, c.reduced, c.reduced, c.reduced, c.reduced}, {c.full}).Run(state, c.count);
+}
+
+// Inputs gradient, x, mean, rstd, weight, bias. Outputs the gradients of x, weight and bias.
+void BatchNormBackward(benchmark::State& state, Activation activation) {
+  const Channels c(state);
+  ExprBuilder b(c.full, c.reduce);
+  const int rstd = b.Input(3, kF32), weight = b.Input(4, kF32);
+  const int normal = b.Mul(b.Sub(b.Input(1, kF32), b.Input(2, kF32)), rstd);
+  int g = b.Input(0, kF32);
+  if (activation != Activation::kNone) {
+    const int y = b.Add(b.Mul(normal, weight), b.Input(5, kF32));
+    const int zero = b.Constant(kF32, 0), one = b.Constant(kF32, 1);
+    if (activation == Activation::kRelu) {
+      g = b.Apply(FN_SELECT, {b.Apply(FN_LE, {y, zero}), zero, g});
+    } else {
+      const int s = b.Apply(FN_LOGISTIC, {y});
+      g = b.Mul(g, b.Mul(s, b.Add(one, b.Mul(y, b.Sub(one, s)))));
+    }
+  }
+  const int sum = b.Sum(g), product = b.Sum(b.Mul(g, normal));
+  const int scale = b.Constant(kF32, c.scale);
+  const int rest = b.Sub(b.Sub(g, b.Mul(sum, scale)), b.Mul(normal, b.Mul(product, scale)));
+  b.Output(b.Mul(rest, b.Mul(rstd, weight)));
+  b.Output(product);
+  b.Output(sum);
+  BenchCase(b, {c.full, c.full, c.reduced, c.reduced, c.reduced, c.reduced}, {c.full, c.reduced, c.reduced})
+      .Run(state, c.count);
+}
+
+// --- Sizes -------------------------------------------------------------------
+
 constexpr int64_t kTiny = 64, kInCache = 4096, kOutOfCache = 16 << 20;
 
-BENCHMARK(Memcpy)->Arg(kTiny)->Arg(kInCache)->Arg(kOutOfCache);
-BENCHMARK(Add)->Arg(kTiny)->Arg(kInCache)->Arg(kOutOfCache);
-BENCHMARK(AddBias)->Arg(kInCache)->Arg(kOutOfCache);
-BENCHMARK(Exp)->Arg(kInCache);
-BENCHMARK(Tanh)->Arg(kInCache);
-BENCHMARK(Gelu)->Arg(kInCache)->Arg(kOutOfCache);
-BENCHMARK(Softmax)
-    ->Args({kInCache, 32})
-    ->Args({1 << 18, 64})
-    ->Args({1 << 18, 512})
-    ->Args({1 << 18, 4096})
-    ->Args({1 << 20, 50'000});
-BENCHMARK(LayerNorm)->Args({1 << 18, 128})->Args({1 << 18, 768});
-BENCHMARK(LayerNormBackward)->Args({1 << 18, 128})->Args({1 << 18, 768});
-BENCHMARK(BatchNormStatistics)->Args({1 << 18, 16})->Args({1 << 22, 64});
-BENCHMARK(BatchNormRelu)->Args({1 << 18, 16})->Args({1 << 22, 64});
-BENCHMARK(SgdMomentum)->Arg(kTiny)->Arg(kInCache)->Arg(4 << 20);
-BENCHMARK(Adam)->Arg(kTiny)->Arg(kInCache)->Arg(4 << 20);
-BENCHMARK(Dropout)->Arg(kInCache)->Arg(4 << 20);
+void RowSizes(benchmark::internal::Benchmark* b) {
+  for (const int64_t width : {8, 32, 50, 128, 768, 4096}) b->Args({1 << 18, width});
+  b->Args({1 << 20, 50'000});
+}
+void ChannelSizes(benchmark::internal::Benchmark* b) {
+  b->Args({1 << 18, 16, 0})->Args({1 << 20, 64, 0})->Args({1 << 20, 512, 0})->Args({1 << 22, 64, 0});
+  b->Args({1 << 18, 16, 784})->Args({1 << 20, 64, 256})->Args({1 << 20, 512, 49})->Args({1 << 22, 64, 3136});
+}
+void FlatSizes(benchmark::internal::Benchmark* b) { b->Arg(kTiny)->Arg(kInCache)->Arg(1 << 18)->Arg(4 << 20); }
+
+BENCHMARK(Memcpy)->Apply(FlatSizes)->Arg(kOutOfCache);
+BENCHMARK_CAPTURE(Binary, Add, FN_ADD)->Apply(FlatSizes)->Arg(kOutOfCache);
+BENCHMARK_CAPTURE(Binary, Mul, FN_MUL)->Apply(FlatSizes)->Arg(kOutOfCache);
+BENCHMARK(AddBias)->Apply(FlatSizes);
+BENCHMARK_CAPTURE(Unary, Exp, FN_EXP)->Arg(kInCache);
+BENCHMARK_CAPTURE(Unary, Log, FN_LOG)->Arg(kInCache);
+BENCHMARK_CAPTURE(Unary, Tanh, FN_TANH)->Arg(kInCache);
+BENCHMARK_CAPTURE(Unary, Erf, FN_ERF)->Arg(kInCache);
+BENCHMARK_CAPTURE(Unary, Logistic, FN_LOGISTIC)->Arg(kInCache);
+BENCHMARK_CAPTURE(Unary, Sqrt, FN_SQRT)->Arg(kInCache);
+BENCHMARK_CAPTURE(Unary, Reciprocal, FN_RECIPROCAL)->Arg(kInCache);
+BENCHMARK_CAPTURE(Gelu, Forward, false)->Apply(FlatSizes);
+BENCHMARK_CAPTURE(Gelu, AndDerivative, true)->Apply(FlatSizes);
+BENCHMARK(Dropout)->Apply(FlatSizes);
+BENCHMARK(SgdMomentum)->Apply(FlatSizes);
+BENCHMARK(Adam)->Apply(FlatSizes);
+BENCHMARK(FullSum)->Apply(FlatSizes);
+BENCHMARK(Softmax)->Apply(RowSizes);
+BENCHMARK(SoftmaxBackward)->Apply(RowSizes);
+BENCHMARK(CrossEntropy)->Apply(RowSizes);
+BENCHMARK(CrossEntropyBackward)->Apply(RowSizes);
+BENCHMARK(LayerNorm)->Apply(RowSizes);
+BENCHMARK(LayerNormBackward)->Apply(RowSizes);
+BENCHMARK(LayerNormWeights)->Apply(RowSizes);
+BENCHMARK(BatchNormStatistics)->Apply(ChannelSizes);
+BENCHMARK_CAPTURE(BatchNorm, Plain, Activation::kNone)->Apply(ChannelSizes);
+BENCHMARK_CAPTURE(BatchNorm, Relu, Activation::kRelu)->Apply(ChannelSizes);
+BENCHMARK_CAPTURE(BatchNorm, Silu, Activation::kSilu)->Apply(ChannelSizes);
+BENCHMARK_CAPTURE(BatchNormBackward, Plain, Activation::kNone)->Apply(ChannelSizes);
+BENCHMARK_CAPTURE(BatchNormBackward, Relu, Activation::kRelu)->Apply(ChannelSizes);
+BENCHMARK_CAPTURE(BatchNormBackward, Silu, Activation::kSilu)->Apply(ChannelSizes);
 
 }  // namespace
 }  // namespace cotan::cpu

@@ -98,6 +98,38 @@ TEST(ExprKernelTest, ThreadsDoNotChangeABit) {
   }
 }
 
+// Outputs of ops whose operands exceed the caches are written past them, unless they are in the memory of an input.
+TEST(ExprKernelTest, LargeOutputsAreTheSameInAnyMemory) {
+  struct alignas(64) Line {
+    float values[16];
+  };
+  constexpr int64_t kSize = (5 << 20) + 13;  // the last tile is short and ends within a line
+  ExprBuilder b({kSize});
+  const int x = b.Input(0, kF32);
+  b.Output(b.Add(b.Mul(x, b.Constant(kF32, 3)), b.Constant(kF32, 1)));
+  const Op op = b.Build();
+  const TensorSpec spec = {kF32, {{kSize}, {1}, 0}};
+  for (const int threads : {1, 2}) {
+    const auto kernel = MakeExpr({op, {&spec, 1}, {&spec, 1}, {}, threads});
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    std::vector<Line> in(kSize / 16 + 2), out(kSize / 16 + 2), scratch((*kernel)->scratch_bytes() / sizeof(Line) + 1);
+    float* const input = in.data()->values;
+    for (int64_t i = 0; i < kSize; ++i) input[i] = static_cast<float>(i % 1000);
+    for (const int64_t offset : {0, 1}) {  // the second output does not begin a line
+      float* const output = out.data()->values + offset;
+      output[kSize] = -7;
+      void* inputs[] = {input};
+      void* outputs[] = {output};
+      ASSERT_TRUE((*kernel)->Run({inputs, outputs, scratch.data()}).ok());
+      for (int64_t i = 0; i < kSize; ++i) ASSERT_EQ(output[i], static_cast<float>(i % 1000) * 3 + 1) << i;
+      EXPECT_EQ(output[kSize], -7);
+    }
+    void* pointers[] = {input};
+    ASSERT_TRUE((*kernel)->Run({pointers, pointers, scratch.data()}).ok());
+    for (int64_t i = 0; i < kSize; ++i) ASSERT_EQ(input[i], static_cast<float>(i % 1000) * 3 + 1) << i;
+  }
+}
+
 // Loads and stores 8-bit floats in any layout, broadcast and reduced ones too.
 TEST(ExprKernelTest, EightBitFloatsAgreeWithTheReference) {
   std::mt19937_64 random(9);

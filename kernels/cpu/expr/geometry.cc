@@ -35,6 +35,10 @@ PerOperand Scaled(const PerOperand& strides, int64_t factor) {
 
 int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
+void AddLoop(Tiling::Loop loop, std::vector<Tiling::Loop>& loops) {
+  if (loop.count != 1) loops.push_back(std::move(loop));
+}
+
 int64_t Product(const std::vector<Tiling::Loop>& loops) {
   int64_t product = 1;
   for (const Tiling::Loop& loop : loops) product *= loop.count;
@@ -80,10 +84,7 @@ Tiling MakeTiling(absl::Span<const LoopDim> dims, int num_operands, int64_t max_
   Tiling tiling;
   tiling.row_strides.assign(static_cast<size_t>(num_operands), 0);
   tiling.col_strides.assign(static_cast<size_t>(num_operands), 0);
-  if (dims.empty()) {
-    tiling.unit_loops.assign(2, {1, tiling.row_strides});
-    return tiling;
-  }
+  if (dims.empty()) return tiling;
   const LoopDim& inner = dims.back();
   const bool any_reduced = std::any_of(dims.begin(), dims.end(), [](const LoopDim& dim) { return dim.reduced; });
   if (any_reduced) tiling.mode = inner.reduced ? TileMode::kRows : TileMode::kColumns;
@@ -105,14 +106,16 @@ Tiling MakeTiling(absl::Span<const LoopDim> dims, int num_operands, int64_t max_
   }
   for (int d = 0; d + 1 < static_cast<int>(dims.size()); ++d) {
     const LoopDim& dim = dims[static_cast<size_t>(d)];
-    if (d != row_dim) (dim.reduced ? tiling.chunk_loops : tiling.unit_loops).push_back({dim.size, dim.strides});
+    if (d != row_dim) AddLoop({dim.size, dim.strides}, dim.reduced ? tiling.chunk_loops : tiling.unit_loops);
   }
   tiling.rows_in_units = tiling.mode != TileMode::kColumns;
   tiling.cols_in_units = tiling.mode != TileMode::kRows;
-  (tiling.rows_in_units ? tiling.unit_loops : tiling.chunk_loops)
-      .push_back({CeilDiv(tiling.row_size, tiling.row_block), Scaled(tiling.row_strides, tiling.row_block)});
-  (tiling.cols_in_units ? tiling.unit_loops : tiling.chunk_loops)
-      .push_back({CeilDiv(tiling.col_size, tiling.col_block), Scaled(tiling.col_strides, tiling.col_block)});
+  AddLoop(
+      {CeilDiv(tiling.row_size, tiling.row_block), Scaled(tiling.row_strides, tiling.row_block), Tiling::Axis::kRows},
+      tiling.rows_in_units ? tiling.unit_loops : tiling.chunk_loops);
+  AddLoop(
+      {CeilDiv(tiling.col_size, tiling.col_block), Scaled(tiling.col_strides, tiling.col_block), Tiling::Axis::kCols},
+      tiling.cols_in_units ? tiling.unit_loops : tiling.chunk_loops);
   tiling.units = Product(tiling.unit_loops);
   tiling.chunks = Product(tiling.chunk_loops);
   return tiling;

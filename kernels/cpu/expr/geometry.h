@@ -43,9 +43,12 @@ enum class TileMode : uint8_t {
 // columns of the innermost dimension or one row, so that a tile cut short at the end of a dimension is a
 // prefix of a whole one.
 struct Tiling {
+  // Names what a loop moves over: blocks of rows, blocks of columns, or another dimension.
+  enum class Axis : uint8_t { kOther, kRows, kCols };
   struct Loop {
     int64_t count = 0;
     PerOperand steps;  // elements from one iteration to the next
+    Axis axis = Axis::kOther;
   };
   TileMode mode = TileMode::kElements;
   int64_t row_size = 1;  // size of the dimension along the rows of tiles
@@ -54,8 +57,8 @@ struct Tiling {
   int64_t col_block = 1;
   PerOperand row_strides;
   PerOperand col_strides;
-  // Outermost first. The loops over blocks of rows and of columns come last, in this order, each in the list
-  // that rows_in_units or cols_in_units selects.
+  // Outermost first, without loops of one iteration. The loops over blocks of rows and of columns come last, in this
+  // order, each in the list that rows_in_units or cols_in_units selects.
   std::vector<Loop> unit_loops;
   std::vector<Loop> chunk_loops;
   bool rows_in_units = true;  // the loop over blocks of rows is in unit_loops

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/expr/plan_analysis.h"
+#include "kernels/cpu/expr/plan_outputs.h"
 #include "kernels/cpu/expr/plan_slots.h"
 
 namespace cotan::cpu::expr {
@@ -61,6 +62,7 @@ class Compiler {
     plan_.operands = a_.operands;
     plan_.splits = a_.splits;
     plan_.cost_ns = a_.cost_ns;
+    plan_.streams = ShouldStream(request_);
     EmitShared();
     EmitUnitSteps(-1, plan_.unit_start);
     for (int p = 0; p < a_.num_phases; ++p) EmitPhase(p);
@@ -351,44 +353,27 @@ class Compiler {
     return last;
   }
 
-  // Returns true if node i may be computed into output k: nothing that the phase reads afterwards may share
-  // its memory.
-  bool CanComputeInto(size_t k, int i, int p) {
-    const int operand = static_cast<int>(request_.inputs.size() + k);
-    if (IsNarrowFloat(request_.outputs[k].dtype) || !a_.TileIsDense(operand)) return false;
-    for (int later = i + 1; later < num_nodes(); ++later) {
-      const bool computed = a_.IsComputed(later, p);
-      const bool reduced = a_.IsReduced(later, p);
-      if (computed && MayAlias(later, operand)) return false;
-      if (!computed && !reduced) continue;
-      for (int j = 0; j < Arity(later); ++j) {
-        if (MayAlias(OperandOf(later, j), operand)) return false;
-      }
+  // Adds the slot of output k, whose tiles are computed in its memory, or streamed to it.
+  int AddDirectOutput(size_t k) {
+    const size_t operand = request_.inputs.size() + k;
+    if (!plan_.streams || !TilesBeginLines(a_, static_cast<int>(operand))) {
+      return plan_slots_.Add({Slot::Kind::kMemory, static_cast<int>(operand), 0, 0});
     }
-    // Stores at the end of the phase may read inputs, too.
-    for (size_t other = 0; other < program_.outputs.size(); ++other) {
-      if (other != k && a_.output_is_full[other] && a_.StorePhase(other) == p && MayAlias(a_.stored[other], operand))
-        return false;
-    }
-    return true;
+    const int slot = plan_slots_.Add({Slot::Kind::kStreamed, static_cast<int>(operand), plan_.register_bytes, 0});
+    plan_.register_bytes += AlignPlanBytes(a_.TileItems() * a_.operands[operand].item_bytes);
+    streamed_.push_back(slot);
+    return slot;
   }
 
-  // Returns true if node i is an input that may share the memory of output operand `output`.
-  bool MayAlias(int i, int output) {
-    if (node(i).fn != FN_INPUT || info(i).operand < 0) return false;
-    const auto a = static_cast<size_t>(info(i).operand);
-    const auto b = static_cast<size_t>(output);
-    return a_.operands[a].item_bytes == a_.operands[b].item_bytes && a_.strides[a] == a_.strides[b];
-  }
-
-  // Returns the output that node i is computed into, or -1.
-  int OutputToComputeInto(int i, int p) {
-    if (node(i).fn == FN_INPUT || info(i).kept) return -1;
-    for (size_t k = 0; k < program_.outputs.size(); ++k) {
-      if (a_.output_is_full[k] && a_.StorePhase(k) == p && a_.stored[k] == i && CanComputeInto(k, i, p))
-        return static_cast<int>(k);
+  void EmitStreams() {
+    for (const int slot : streamed_) {
+      Step step;
+      step.kind = Step::Kind::kStream;
+      step.in[0] = static_cast<uint16_t>(slot);
+      step.operand = plan_.slots[static_cast<size_t>(slot)].operand;
+      phase_->steps.push_back(step);
     }
-    return -1;
+    streamed_.clear();
   }
 
   void EmitPhase(int p) {
@@ -408,6 +393,7 @@ class Compiler {
       bool scalar = false;
       phase_->steps.push_back(StoreStep(k, OperandSlot(a_.stored[k], Context::kTile, false, &scalar), /*unit=*/false));
     }
+    EmitStreams();
     for (const auto& [i, slot] : live_) plan_slots_.GiveRegister(slot, node(i).dtype);
     live_.clear();
     EmitUnitSteps(p, phase_->finish);
@@ -423,10 +409,10 @@ class Compiler {
         return;
       }
     }
-    const int output = OutputToComputeInto(i, p);
+    const int output = OutputToComputeInto(a_, request_, i, p);
     if (output >= 0) {
       direct_[static_cast<size_t>(output)] = true;
-      slots(i).main = plan_slots_.Add({Slot::Kind::kMemory, static_cast<int>(request_.inputs.size()) + output, 0, 0});
+      slots(i).main = AddDirectOutput(static_cast<size_t>(output));
     } else if (value.kept && first) {
       slots(i).main = plan_slots_.AddKept(n.dtype, std::max<int64_t>(a_.tiling.chunks, 1));
     } else {
@@ -467,8 +453,12 @@ class Compiler {
     Step step;
     step.kind = Step::Kind::kReduce;
     step.index = static_cast<int>(plan_.reductions.size());
-    bool scalar = false;
-    step.in[0] = static_cast<uint16_t>(OperandSlot(n.operands[0], Context::kTile, false, &scalar));
+    for (int k = 0; k < Arity(i); ++k) {
+      bool scalar = false;
+      step.in[static_cast<size_t>(k)] =
+          static_cast<uint16_t>(OperandSlot(OperandOf(i, k), Context::kTile, false, &scalar));
+    }
+    if (info(i).sums_products) step.kind = Step::Kind::kSumProducts;
     phase_->steps.push_back(step);
     phase_->reductions.push_back(step.index);
     plan_.reductions.push_back(reduction);
@@ -488,6 +478,7 @@ class Compiler {
   std::vector<int> spread_;                // per node: slot of its spread value, or -1
   std::vector<std::pair<int, int>> live_;  // node, its register
   std::vector<bool> direct_;               // per output: computed into its memory
+  std::vector<int> streamed_;              // slots of outputs that may be streamed
 };
 
 }  // namespace

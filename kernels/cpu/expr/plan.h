@@ -57,6 +57,7 @@ struct Slot {
     kKept,      // offset in the worker's scratch, plus the chunk's number times `step`
     kUnit,      // offset in the reduced values of the unit
     kMemory,    // the tile in the memory of operand `operand`
+    kStreamed,  // the same, or `offset` in the worker's scratch if the run streams (see Plan::streams)
     kBase,      // the first element of operand `operand`
   };
   Kind kind = Kind::kRegister;
@@ -68,13 +69,15 @@ struct Slot {
 // One call of an inner loop on a tile, or on a block of reduced values.
 struct Step {
   enum class Kind : uint8_t {
-    kCompute,  // out = fn(in...)
-    kLoad,     // out = operand, strided
-    kStore,    // operand = in[0], strided
-    kSpread,   // out[r, c] = in[0][r * row_stride + c * col_stride]
-    kReduce,   // reduction `index` accumulates in[0]
-    kRandom,   // out = draws at positions of `operand`, state in op input `index`
-    kIota,     // out = positions of `operand`
+    kCompute,      // out = fn(in...)
+    kLoad,         // out = operand, strided
+    kStore,        // operand = in[0], strided
+    kStream,       // operand = in[0], past the caches; nothing if the run does not stream
+    kSpread,       // out[r, c] = in[0][r * row_stride + c * col_stride]
+    kReduce,       // reduction `index` accumulates in[0]
+    kSumProducts,  // reduction `index` accumulates in[0] * in[1]
+    kRandom,       // out = draws at positions of `operand`, state in op input `index`
+    kIota,         // out = positions of `operand`
   };
   Kind kind = Kind::kCompute;
   DType dtype = DType::kUndefined;  // kIota
@@ -111,11 +114,19 @@ struct Plan {
   Tiling tiling;
   std::vector<PlanOperand> operands;
   std::vector<Slot> slots;
+  // Indexes of the slots whose addresses change: those of kind kUnit, kMemory, kStreamed and kKept.
+  std::vector<uint16_t> unit_slots;
+  std::vector<uint16_t> memory_slots;
+  std::vector<uint16_t> streamed_slots;
+  std::vector<uint16_t> kept_slots;
   std::vector<Step> shared_uniform;  // on one element
   std::vector<Step> shared_tile;     // on a whole tile
   std::vector<Step> unit_start;
   std::vector<Phase> phases;
   std::vector<Reduction> reductions;
+  // True if outputs may be written past the caches, because the operands do not fit in them: a store then does not read
+  // the line first. A run does so unless an output shares memory with an input, which has read it.
+  bool streams = false;
   // Number of ranges into which the chunks of a unit are divided, so that several workers can share a unit.
   // It does not depend on the thread count.
   int64_t splits = 1;

@@ -257,7 +257,7 @@ class Analyzer {
     }
   }
 
-  // Merges products that have no other use into sums: one pass over the tile instead of two.
+  // Merges products that have no other use into sums and reductions: one pass over the tile instead of two.
   void ContractProducts() {
     std::vector<int> uses(a_.nodes.size(), 0);
     for (int stored : a_.stored) ++uses[static_cast<size_t>(stored)];
@@ -266,6 +266,11 @@ class Analyzer {
       for (int k = 0; k < Arity(i); ++k) ++uses[static_cast<size_t>(OperandOf(i, k))];
     }
     for (int i = 0; i < num_nodes(); ++i) {
+      if (node(i).fn == FN_REDUCE_SUM) {
+        const int product = OperandOf(i, 0);
+        if (uses[static_cast<size_t>(product)] == 1 && CanSumProducts(product, i)) SumProducts(product, i);
+        continue;
+      }
       const bool is_sum = node(i).fn == FN_ADD || node(i).fn == FN_SUB;
       if (!info(i).needed || !is_sum || info(i).home != Home::kTile) continue;
       for (int k = 0; k < 2; ++k) {
@@ -293,6 +298,21 @@ class Analyzer {
     operands = {OperandOf(product, 0), OperandOf(product, 1), other};
     // Only the first factor may be a scalar.
     if (info(operands[1]).home != Home::kTile) std::swap(operands[0], operands[1]);
+    info(product).needed = false;
+  }
+
+  // A factor that is not a tile would first be spread over one, which costs what the product costs.
+  bool CanSumProducts(int product, int sum) {
+    if (!CanContract(product, sum)) return false;
+    const std::array<int, 3>& factors = node(product).operands;
+    return info(factors[0]).home >= Home::kHoisted && info(factors[0]).home != Home::kUnit &&
+           info(factors[1]).home >= Home::kHoisted && info(factors[1]).home != Home::kUnit;
+  }
+
+  // Merges `product`, the operand of the reduction `sum`, into it.
+  void SumProducts(int product, int sum) {
+    info(sum).sums_products = true;
+    node(sum).operands = node(product).operands;
     info(product).needed = false;
   }
 
@@ -342,7 +362,8 @@ class Analyzer {
     a_.computed.assign(static_cast<size_t>(a_.num_phases), std::vector<bool>(a_.nodes.size(), false));
     for (int p = 0; p < a_.num_phases; ++p) {
       for (int i = 0; i < num_nodes(); ++i) {
-        if (info(i).needed && IsExprReduction(node(i).fn) && info(i).phase == p) Need(OperandOf(i, 0), p);
+        if (!info(i).needed || !IsExprReduction(node(i).fn) || info(i).phase != p) continue;
+        for (int k = 0; k < Arity(i); ++k) Need(OperandOf(i, k), p);
       }
       for (size_t k = 0; k < program_.outputs.size(); ++k) {
         if (a_.output_is_full[k] && a_.StorePhase(k) == p) Need(a_.stored[k], p);
@@ -370,7 +391,9 @@ class Analyzer {
 }  // namespace
 
 int PlanAnalysis::Arity(int i) const {
-  return info[static_cast<size_t>(i)].contraction == Contraction::kNone ? ExprArity(node(i).fn) : 3;
+  const NodeInfo& value = info[static_cast<size_t>(i)];
+  if (value.sums_products) return 2;
+  return value.contraction == Contraction::kNone ? ExprArity(node(i).fn) : 3;
 }
 
 bool PlanAnalysis::IsReduced(int i, int phase) const {

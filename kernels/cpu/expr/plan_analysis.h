@@ -38,6 +38,7 @@ struct NodeInfo {
   // If not kNone, the node is a sum that absorbed a product; its three operands are the a, b and c of the
   // Contraction.
   Contraction contraction = Contraction::kNone;
+  bool sums_products = false;  // a REDUCE_SUM that absorbed a product; its two operands are the factors
 };
 
 // The analysis of an expression. Nodes are numbered as in the program.

@@ -109,6 +109,29 @@ TEST(PlanAnalysisTest, ASumTakesInTheProductThatOnlyItReads) {
   EXPECT_TRUE(InfoOf(stored, product).needed);
 }
 
+TEST(PlanAnalysisTest, AReductionTakesInTheProductThatOnlyItReads) {
+  const int reduce[] = {1};
+  ExprBuilder b({500, 64}, reduce);
+  const int x = b.Input(0, kF32);
+  const int product = b.Mul(x, b.Input(1, kF32));
+  const int sum = b.Sum(product);
+  const int scaled = b.Mul(x, b.Input(2, kF32));  // the second factor is one value per row
+  const int other = b.Sum(scaled);
+  b.Output(sum);
+  b.Output(other);
+  const std::vector<TensorSpec> in = {Spec({500, 64}), Spec({500, 64}), Spec({500, 1})};
+  const PlanAnalysis once = Analyze(b, in, {Spec({500, 1}), Spec({500, 1})});
+  EXPECT_TRUE(InfoOf(once, sum).sums_products);
+  EXPECT_EQ(once.Arity(sum), 2);
+  EXPECT_FALSE(InfoOf(once, product).needed);
+  EXPECT_FALSE(InfoOf(once, other).sums_products);
+  EXPECT_TRUE(InfoOf(once, scaled).needed);
+
+  b.Output(product);
+  const PlanAnalysis stored = Analyze(b, in, {Spec({500, 1}), Spec({500, 1}), Spec({500, 64})});
+  EXPECT_FALSE(InfoOf(stored, sum).sums_products);
+}
+
 TEST(PlanAnalysisTest, FewLongReductionsAreSplit) {
   const int reduce[] = {0};
   const auto splits = [&](int64_t size) {

@@ -9,8 +9,13 @@
 namespace cotan::cpu::expr {
 
 int PlanSlots::Add(Slot slot) {
+  const auto index = static_cast<uint16_t>(plan_.slots.size());
   plan_.slots.push_back(slot);
-  return static_cast<int>(plan_.slots.size()) - 1;
+  if (slot.kind == Slot::Kind::kUnit) plan_.unit_slots.push_back(index);
+  if (slot.kind == Slot::Kind::kMemory) plan_.memory_slots.push_back(index);
+  if (slot.kind == Slot::Kind::kStreamed) plan_.streamed_slots.push_back(index);
+  if (slot.kind == Slot::Kind::kKept) plan_.kept_slots.push_back(index);
+  return index;
 }
 
 int PlanSlots::AddShared(int64_t bytes) {

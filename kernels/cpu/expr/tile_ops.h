@@ -36,6 +36,9 @@ struct ReduceFns {
   void (*cols)(void* total, const void* tile, int64_t rows, int64_t cols) = nullptr;
   void (*combine)(void* total, const void* other, int64_t width) = nullptr;
   void (*finish)(void* out, const void* total, int64_t width) = nullptr;
+  // Sums of f32 and f64 accumulate the products of two tiles, each rounded; null for other reductions.
+  void (*row_products)(void* total, const void* a, const void* b, int64_t rows, int64_t cols) = nullptr;
+  void (*col_products)(void* total, const void* a, const void* b, int64_t rows, int64_t cols) = nullptr;
 };
 
 // Number of elements of the largest tile.

@@ -242,6 +242,69 @@ TEST_P(TileOpsTest, SumsOfLongRunsAreAccurate) {
   }
 }
 
+// Rows and columns of every remainder of a vector, with as many rows as a vector has lanes and fewer.
+TEST_P(TileOpsTest, ReductionsOfAnyTileAreExact) {
+  std::mt19937 random(3);
+  std::vector<float> x(kMaxTile), y(kMaxTile);  // small integers: every order of additions gives the same sum
+  for (float& v : x) v = static_cast<float>(random() % 17) - 8;
+  for (float& v : y) v = static_cast<float>(random() % 9) - 4;
+  const ReduceFns sum = ops().find_reduce(FN_REDUCE_SUM, DType::kFloat32);
+  const ReduceFns max = ops().find_reduce(FN_REDUCE_MAX, DType::kFloat32);
+  for (const int64_t cols : {1, 2, 3, 5, 7, 8, 10, 15, 16, 17, 31, 33, 49, 63, 64, 65, 100, 200, 768, 1000, 1024}) {
+    for (const int64_t rows :
+         {int64_t{1}, int64_t{2}, int64_t{5}, int64_t{15}, int64_t{16}, int64_t{33}, kMaxTile / cols}) {
+      if (rows * cols > kMaxTile) continue;
+      std::vector<double> row(kMaxTile), col(kMaxTile), row_product(kMaxTile), col_product(kMaxTile);
+      std::vector<float> row_max(kMaxTile), col_max(kMaxTile);
+      max.init(row_max.data(), kMaxTile);
+      max.init(col_max.data(), kMaxTile);
+      std::vector<double> row2 = row, col2 = col, row_product2 = row, col_product2 = col;
+      std::vector<float> row_max2 = row_max, col_max2 = col_max;
+      sum.rows(row.data(), x.data(), rows, cols);
+      sum.cols(col.data(), x.data(), rows, cols);
+      sum.row_products(row_product.data(), x.data(), y.data(), rows, cols);
+      sum.col_products(col_product.data(), x.data(), y.data(), rows, cols);
+      max.rows(row_max.data(), x.data(), rows, cols);
+      max.cols(col_max.data(), x.data(), rows, cols);
+      for (int64_t i = 0; i < rows * cols; ++i) {
+        const auto r = static_cast<size_t>(i / cols), c = static_cast<size_t>(i % cols), k = static_cast<size_t>(i);
+        row2[r] += x[k];
+        col2[c] += x[k];
+        row_product2[r] += x[k] * y[k];
+        col_product2[c] += x[k] * y[k];
+        row_max2[r] = std::max(row_max2[r], x[k]);
+        col_max2[c] = std::max(col_max2[c], x[k]);
+      }
+      SCOPED_TRACE(testing::Message() << rows << " x " << cols);
+      ASSERT_EQ(row, row2);
+      ASSERT_EQ(col, col2);
+      ASSERT_EQ(row_product, row_product2);
+      ASSERT_EQ(col_product, col_product2);
+      ASSERT_EQ(row_max, row_max2);
+      ASSERT_EQ(col_max, col_max2);
+    }
+  }
+}
+
+// The product is rounded, as if it were stored: (1 + e)^2 - (1 + 2e) is 0, not e^2.
+TEST_P(TileOpsTest, SumsOfProductsRoundTheProducts) {
+  const float e = 0x1p-13f;
+  const ReduceFns sum = ops().find_reduce(FN_REDUCE_SUM, DType::kFloat32);
+  for (const int64_t n : {2, 40, 128, 1024}) {
+    std::vector<float> a(static_cast<size_t>(n), 1 + e), b(static_cast<size_t>(n), 1 + e);
+    for (size_t i = a.size() / 2; i < a.size(); ++i) {
+      a[i] = -1;
+      b[i] = 1 + 2 * e;
+    }
+    double rows = 0;
+    sum.row_products(&rows, a.data(), b.data(), 1, n);
+    EXPECT_EQ(rows, 0) << n;
+    double cols = 0;
+    sum.col_products(&cols, a.data(), b.data(), n, 1);
+    EXPECT_EQ(cols, 0) << n;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Isa, TileOpsTest, ::testing::ValuesIn(RunnableTileOps().begin(), RunnableTileOps().end()),
                          [](const auto& info) { return info.param->name; });
 

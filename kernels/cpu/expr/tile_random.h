@@ -1,67 +1,121 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Random numbers of a tile: Philox as in base/philox.h, 16 blocks at once.
+// Random numbers of a tile: Philox as in base/philox.h, several blocks at once.
 // All have internal linkage; tile_ops_impl.h gives the reason.
 #ifndef COTAN_KERNELS_CPU_EXPR_TILE_RANDOM_H_
 #define COTAN_KERNELS_CPU_EXPR_TILE_RANDOM_H_
 
-#include <cstdint>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
 
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "kernels/cpu/expr/tile_lanes.h"
 #include "kernels/cpu/expr/tile_ops.h"
 
 namespace cotan::cpu::expr {
 namespace {
 
-// Computes 16 blocks at once: lane k of block first + i is written to out[4 * i + k].
-inline void Philox16(uint64_t seed, uint64_t first, float* out) {
-  uint32_t c0[16], c1[16], c2[16], c3[16];
-  for (uint32_t i = 0; i < 16; ++i) {
-    c0[i] = static_cast<uint32_t>(first + i);
-    c1[i] = static_cast<uint32_t>((first + i) >> 32);
-    c2[i] = 0;
-    c3[i] = 0;
+// One word of as many blocks as there are lanes, each in the low half of a lane. The high halves are arbitrary.
+using PhiloxWords = VectorOf<uint64_t>::Type;
+constexpr int64_t kPhiloxLanes = VectorOf<uint64_t>::kLanes;
+// Vectors of blocks that are computed together: a single one would wait for its own products.
+constexpr int kPhiloxVectors = 2;
+constexpr int64_t kPhiloxBlocks = kPhiloxVectors * kPhiloxLanes;
+constexpr int64_t kPhiloxDraws = 4 * kPhiloxBlocks;
+
+// Returns the products of the low halves of the lanes with `factor`. Compilers do not find the instruction in a
+// product of 64-bit lanes.
+[[gnu::always_inline]] inline PhiloxWords MultiplyWords(PhiloxWords words, uint32_t factor) {
+#if defined(__AVX512F__)
+  // The form without a mask makes GCC warn about its own header.
+  return (PhiloxWords)_mm512_maskz_mul_epu32(0xff, (__m512i)words, _mm512_set1_epi64(factor));
+#elif defined(__AVX2__)
+  return (PhiloxWords)_mm256_mul_epu32((__m256i)words, _mm256_set1_epi64x(factor));
+#elif defined(__SSE2__)
+  return (PhiloxWords)_mm_mul_epu32((__m128i)words, _mm_set1_epi64x(factor));
+#elif defined(__ARM_NEON)
+  return (PhiloxWords)vmull_u32(vmovn_u64((uint64x2_t)words), vdup_n_u32(factor));
+#else
+  return (words & uint64_t{0xffffffff}) * uint64_t{factor};
+#endif
+}
+
+// Converts 32-bit draws, two in each lane, to uniform numbers.
+[[gnu::always_inline]] inline void StoreUniform(float* out, PhiloxWords draws) {
+  typedef int32_t Integers __attribute__((vector_size(kVectorBytes)));
+  typedef uint32_t Bits __attribute__((vector_size(kVectorBytes)));
+  const auto integers = (Integers)((Bits)draws >> 8);
+  StoreVector<float>(out, __builtin_convertvector(integers, VectorOf<float>::Type) * 0x1p-24f);
+}
+
+// Writes word k of the block in lane i to out[4 * i + k], as uniform numbers.
+template <size_t... kLane>
+[[gnu::always_inline]] inline void StoreBlocks(float* out, const PhiloxWords (&words)[4],
+                                               std::index_sequence<kLane...>) {
+  constexpr uint64_t kLow = 0xffffffff;
+  const PhiloxWords first = (words[0] & kLow) | (words[1] << 32);
+  const PhiloxWords second = (words[2] & kLow) | (words[3] << 32);
+  constexpr int kLanes = static_cast<int>(kPhiloxLanes);
+  StoreUniform(out, __builtin_shufflevector(first, second,
+                                            (static_cast<int>(kLane) / 2 + static_cast<int>(kLane) % 2 * kLanes)...));
+  StoreUniform(out + 2 * kLanes, __builtin_shufflevector(first, second,
+                                                         (kLanes / 2 + static_cast<int>(kLane) / 2 +
+                                                          static_cast<int>(kLane) % 2 * kLanes)...));
+}
+
+// Computes kPhiloxBlocks blocks: lane k of block first + i is written to out[4 * i + k].
+inline void PhiloxRun(uint64_t seed, uint64_t first, float* out) {
+  PhiloxWords words[kPhiloxVectors][4];
+  for (int v = 0; v < kPhiloxVectors; ++v) {
+    words[v][0] = LaneNumbers<uint64_t>() + (first + static_cast<uint64_t>(v * kPhiloxLanes));
+    words[v][1] = words[v][0] >> 32;
+    words[v][2] = words[v][3] = PhiloxWords{};
   }
   auto k0 = static_cast<uint32_t>(seed);
   auto k1 = static_cast<uint32_t>(seed >> 32);
+#pragma GCC unroll 10
   for (int round = 0; round < 10; ++round) {
-    for (int i = 0; i < 16; ++i) {
-      const uint64_t p0 = uint64_t{0xD2511F53u} * c0[i];
-      const uint64_t p1 = uint64_t{0xCD9E8D57u} * c2[i];
-      c0[i] = static_cast<uint32_t>(p1 >> 32) ^ c1[i] ^ k0;
-      c2[i] = static_cast<uint32_t>(p0 >> 32) ^ c3[i] ^ k1;
-      c1[i] = static_cast<uint32_t>(p1);
-      c3[i] = static_cast<uint32_t>(p0);
+    for (int v = 0; v < kPhiloxVectors; ++v) {
+      PhiloxWords(&w)[4] = words[v];
+      const PhiloxWords p0 = MultiplyWords(w[0], 0xD2511F53u);
+      const PhiloxWords p1 = MultiplyWords(w[2], 0xCD9E8D57u);
+      w[0] = (p1 >> 32) ^ w[1] ^ uint64_t { k0 };
+      w[2] = (p0 >> 32) ^ w[3] ^ uint64_t { k1 };
+      w[1] = p1;
+      w[3] = p0;
     }
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
-  const auto uniform = [](uint32_t bits) { return static_cast<float>(static_cast<int32_t>(bits >> 8)) * 0x1p-24f; };
-  for (int i = 0; i < 16; ++i) {
-    out[4 * i] = uniform(c0[i]);
-    out[4 * i + 1] = uniform(c1[i]);
-    out[4 * i + 2] = uniform(c2[i]);
-    out[4 * i + 3] = uniform(c3[i]);
+  for (int v = 0; v < kPhiloxVectors; ++v) {
+    StoreBlocks(out + 4 * v * kPhiloxLanes, words[v], std::make_index_sequence<static_cast<size_t>(kPhiloxLanes)>());
   }
 }
 
 void RandomRun(float* out, uint64_t seed, uint64_t first_block, int64_t index, int64_t n) {
-  float draws[64];
+  float draws[kPhiloxDraws];
   uint64_t block = first_block + static_cast<uint64_t>(index / 4);
   int64_t skip = index % 4;
   while (n > 0) {
-    if (skip == 0 && n >= 64) {
-      Philox16(seed, block, out);
-      out += 64;
-      n -= 64;
+    if (skip == 0 && n >= kPhiloxDraws) {
+      PhiloxRun(seed, block, out);
+      out += kPhiloxDraws;
+      n -= kPhiloxDraws;
     } else {
-      Philox16(seed, block, draws);
-      const int64_t count = n < 64 - skip ? n : 64 - skip;
+      PhiloxRun(seed, block, draws);
+      const int64_t count = n < kPhiloxDraws - skip ? n : kPhiloxDraws - skip;
       for (int64_t i = 0; i < count; ++i) out[i] = draws[skip + i];
       out += count;
       n -= count;
       skip = 0;
     }
-    block += 16;
+    block += static_cast<uint64_t>(kPhiloxBlocks);
   }
 }
 

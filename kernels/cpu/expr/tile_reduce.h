@@ -9,6 +9,7 @@
 
 #include "base/dtype.h"
 #include "kernels/cpu/expr/tile_functions.h"
+#include "kernels/cpu/expr/tile_lanes.h"
 #include "kernels/cpu/expr/tile_ops.h"
 
 namespace cotan::cpu::expr {
@@ -88,45 +89,65 @@ struct AllOf : MinOf<uint8_t> {
   static constexpr Total kStart = 1;
 };
 
-// Reduces a run of n elements. Sums and products of f32 within a tile stay in f32: a tile has at most
-// kMaxTile elements, spread over many partial results.
-template <typename Op>
-typename Op::Value ReduceRun(const typename Op::Value* x, int64_t n) {
-  using T = typename Op::Value;
-  typedef T Vector __attribute__((vector_size(64)));
-  constexpr int64_t kLanes = static_cast<int64_t>(64 / sizeof(T));
-  const auto load = [](const T* from) {
-    Vector v;
-    __builtin_memcpy(&v, from, sizeof(v));
-    return v;
-  };
-  int64_t i = 0;
-  T result = static_cast<T>(Op::kStart);
-  if (n >= kLanes) {
-    Vector total = load(x);
-    i = kLanes;
-    if (n >= 4 * kLanes) {
-      Vector t1 = load(x + kLanes);
-      Vector t2 = load(x + 2 * kLanes);
-      Vector t3 = load(x + 3 * kLanes);
-      for (i = 4 * kLanes; i + 4 * kLanes <= n; i += 4 * kLanes) {
-        total = Op::Step(total, load(x + i));
-        t1 = Op::Step(t1, load(x + i + kLanes));
-        t2 = Op::Step(t2, load(x + i + 2 * kLanes));
-        t3 = Op::Step(t3, load(x + i + 3 * kLanes));
-      }
-      total = Op::Step(Op::Step(total, t1), Op::Step(t2, t3));
-    }
-    for (; i + kLanes <= n; i += kLanes) total = Op::Step(total, load(x + i));
-    T lanes[kLanes];
-    __builtin_memcpy(lanes, &total, sizeof(lanes));
-    for (int64_t width = kLanes / 2; width > 0; width /= 2) {
-      for (int64_t k = 0; k < width; ++k) lanes[k] = static_cast<T>(Op::Step(lanes[k], lanes[k + width]));
-    }
-    result = lanes[0];
+// The values that a reduction accumulates: a tile.
+template <typename T>
+struct TileValues {
+  const T* x;
+  TileValues From(int64_t i) const { return {x + i}; }
+  [[gnu::always_inline]] T At(int64_t i) const { return x[i]; }
+  [[gnu::always_inline]] typename VectorOf<T>::Type VectorAt(int64_t i) const { return LoadVector(x + i); }
+};
+
+// The products of two tiles. Functions that use it do not contract (see Contract() in tile_ops_impl.h).
+template <typename T>
+struct TileProducts {
+  const T* x;
+  const T* y;
+  TileProducts From(int64_t i) const { return {x + i, y + i}; }
+  [[gnu::always_inline]] T At(int64_t i) const {
+    const T product = static_cast<T>(x[i] * y[i]);
+    return product;
   }
-  for (; i < n; ++i) result = static_cast<T>(Op::Step(result, x[i]));
-  return result;
+  [[gnu::always_inline]] typename VectorOf<T>::Type VectorAt(int64_t i) const {
+    const typename VectorOf<T>::Type product = LoadVector(x + i) * LoadVector(y + i);
+    return product;
+  }
+};
+
+// Reduces a run of n elements to one vector. Of fewer elements than lanes, `readable` may be read. Sums and products
+// of f32 within a tile stay in f32: a tile has at most kMaxTile elements, spread over many partial results.
+template <typename Op, typename Values>
+[[gnu::always_inline]] inline auto ReduceToVector(Values values, int64_t n, int64_t readable) {
+  using T = typename Op::Value;
+  using Vector = typename VectorOf<T>::Type;
+  constexpr int64_t kLanes = VectorOf<T>::kLanes;
+  const Vector neutral = Splat<T>(static_cast<T>(Op::kStart));
+  if (n < kLanes) {
+    if (readable >= kLanes) return LaneNumbers<T>() < Splat(static_cast<T>(n)) ? values.VectorAt(0) : neutral;
+    Vector lanes = neutral;
+    for (int64_t i = 0; i < n; ++i) lanes[i] = values.At(i);
+    return lanes;
+  }
+  Vector total = values.VectorAt(0);
+  int64_t i = kLanes;
+  if (n >= 4 * kLanes) {
+    Vector t1 = values.VectorAt(kLanes);
+    Vector t2 = values.VectorAt(2 * kLanes);
+    Vector t3 = values.VectorAt(3 * kLanes);
+    for (i = 4 * kLanes; i + 4 * kLanes <= n; i += 4 * kLanes) {
+      total = Op::Step(total, values.VectorAt(i));
+      t1 = Op::Step(t1, values.VectorAt(i + kLanes));
+      t2 = Op::Step(t2, values.VectorAt(i + 2 * kLanes));
+      t3 = Op::Step(t3, values.VectorAt(i + 3 * kLanes));
+    }
+    total = Op::Step(Op::Step(total, t1), Op::Step(t2, t3));
+  }
+  for (; i + kLanes <= n; i += kLanes) total = Op::Step(total, values.VectorAt(i));
+  if (i < n) {  // the last vector, without the lanes that are already in
+    const Vector rest = values.VectorAt(n - kLanes);
+    total = Op::Step(total, LaneNumbers<T>() >= Splat(static_cast<T>(kLanes - (n - i))) ? rest : neutral);
+  }
+  return total;
 }
 
 template <typename Op>
@@ -135,43 +156,116 @@ void ReduceInit(void* total, int64_t width) {
   for (int64_t i = 0; i < width; ++i) t[i] = Op::kStart;
 }
 
+template <typename Op, typename Values>
+[[gnu::always_inline]] inline void ReduceRowsOf(void* total, Values values, int64_t rows, int64_t cols) {
+  using T = typename Op::Value;
+  using Total = typename Op::Total;
+  constexpr int64_t kLanes = VectorOf<T>::kLanes;
+  auto* t = static_cast<Total*>(total);
+  int64_t r = 0;
+  if constexpr (kLanes <= 16) {
+    // As many rows at once as there are lanes.
+    for (; r + kLanes <= rows; r += kLanes) {
+      typename VectorOf<T>::Type partial[kLanes];
+      for (int64_t k = 0; k < kLanes; ++k) {
+        partial[k] = ReduceToVector<Op>(values.From((r + k) * cols), cols, (rows - r - k) * cols);
+      }
+      TransposeReduce<Op, kLanes / 2, T>(partial);
+      for (int64_t k = 0; k < kLanes; ++k) {
+        t[r + k] = static_cast<Total>(Op::Step(t[r + k], static_cast<Total>(partial[0][k])));
+      }
+    }
+  }
+  for (; r < rows; ++r) {
+    const auto partial = ReduceToVector<Op>(values.From(r * cols), cols, (rows - r) * cols);
+    t[r] = static_cast<Total>(Op::Step(t[r], static_cast<Total>(ReduceLanes<Op, kLanes / 2, T>(partial))));
+  }
+}
+
+// Reduces `rows` rows of `width` values to one, in kVectors vectors from column c on.
+template <typename Op, int kVectors, typename Values>
+[[gnu::always_inline]] inline void ReduceColumnBlock(Values values, int64_t rows, int64_t width, int64_t c,
+                                                     typename Op::Value* out) {
+  using T = typename Op::Value;
+  constexpr int64_t kLanes = VectorOf<T>::kLanes;
+  typename VectorOf<T>::Type total[kVectors];
+  for (int v = 0; v < kVectors; ++v) total[v] = values.VectorAt(c + v * kLanes);
+  for (int64_t r = 1; r < rows; ++r) {
+    for (int v = 0; v < kVectors; ++v) total[v] = Op::Step(total[v], values.VectorAt(r * width + c + v * kLanes));
+  }
+  for (int v = 0; v < kVectors; ++v) StoreVector(out + c + v * kLanes, total[v]);
+}
+
+// Returns how many rows of `cols` columns, a power of two, are processed as one: enough for several independent sums,
+// and for whole vectors, if there are so many rows.
+template <typename T>
+int64_t StackedRows(int64_t rows, int64_t cols) {
+  constexpr int64_t kLanes = VectorOf<T>::kLanes;
+  if (cols >= 4 * kLanes) return 1;
+  int64_t stacked = 1;
+  while (stacked < kLanes && stacked * cols % kLanes != 0) stacked *= 2;
+  while (stacked * cols < 4 * kLanes) stacked *= 2;
+  while (stacked > rows || stacked * cols > kMaxTile) stacked /= 2;
+  return stacked;
+}
+
+template <typename Op, typename Values>
+[[gnu::always_inline]] inline void ReduceColsOf(void* total, Values values, int64_t rows, int64_t cols) {
+  using T = typename Op::Value;
+  using Total = typename Op::Total;
+  constexpr int64_t kLanes = VectorOf<T>::kLanes;
+  auto* t = static_cast<Total*>(total);
+  const int64_t stacked = StackedRows<T>(rows, cols);
+  const int64_t width = stacked * cols;
+  const int64_t groups = rows / stacked;
+  T partial[kMaxTile];
+  int64_t c = 0;
+  for (; c + 8 * kLanes <= width; c += 8 * kLanes) ReduceColumnBlock<Op, 8>(values, groups, width, c, partial);
+  for (; c + 2 * kLanes <= width; c += 2 * kLanes) ReduceColumnBlock<Op, 2>(values, groups, width, c, partial);
+  for (; c + kLanes <= width; c += kLanes) ReduceColumnBlock<Op, 1>(values, groups, width, c, partial);
+  if (c < width && width >= kLanes) {  // the last vector; some of its columns are there already
+    ReduceColumnBlock<Op, 1>(values, groups, width, width - kLanes, partial);
+    c = width;
+  }
+  for (; c < width; ++c) {
+    partial[c] = values.At(c);
+    for (int64_t r = 1; r < groups; ++r) partial[c] = static_cast<T>(Op::Step(partial[c], values.At(r * width + c)));
+  }
+  for (int64_t half = stacked / 2; half > 0; half /= 2) {
+    const T* const upper = partial + half * cols;
+#pragma GCC ivdep
+    for (int64_t k = 0; k < half * cols; ++k) partial[k] = static_cast<T>(Op::Step(partial[k], upper[k]));
+  }
+  for (int64_t r = groups * stacked; r < rows; ++r) {
+#pragma GCC ivdep
+    for (int64_t k = 0; k < cols; ++k) partial[k] = static_cast<T>(Op::Step(partial[k], values.At(r * cols + k)));
+  }
+#pragma GCC ivdep
+  for (int64_t k = 0; k < cols; ++k) t[k] = static_cast<Total>(Op::Step(t[k], static_cast<Total>(partial[k])));
+}
+
 template <typename Op>
 void ReduceRows(void* total, const void* tile, int64_t rows, int64_t cols) {
-  using Total = typename Op::Total;
-  auto* t = static_cast<Total*>(total);
-  const auto* x = static_cast<const typename Op::Value*>(tile);
-  for (int64_t r = 0; r < rows; ++r, x += cols) {
-    t[r] = static_cast<Total>(Op::Step(t[r], static_cast<Total>(ReduceRun<Op>(x, cols))));
-  }
+  ReduceRowsOf<Op>(total, TileValues<typename Op::Value>{static_cast<const typename Op::Value*>(tile)}, rows, cols);
 }
 
 template <typename Op>
 void ReduceCols(void* total, const void* tile, int64_t rows, int64_t cols) {
+  ReduceColsOf<Op>(total, TileValues<typename Op::Value>{static_cast<const typename Op::Value*>(tile)}, rows, cols);
+}
+
+template <typename Op>
+__attribute__((optimize("fp-contract=off"))) void SumRowProducts(void* total, const void* a, const void* b,
+                                                                 int64_t rows, int64_t cols) {
   using T = typename Op::Value;
-  using Total = typename Op::Total;
-  auto* t = static_cast<Total*>(total);
-  const auto* x = static_cast<const T*>(tile);
-  // With few columns, several rows are processed at once as one longer row.
-  int64_t stacked = cols < 64 ? 64 / cols + 1 : 1;
-  if (stacked > rows) stacked = rows;
-  const int64_t width = stacked * cols;
-  T partial[kMaxTile];
-  for (int64_t c = 0; c < width; ++c) partial[c] = x[c];
-  int64_t r = stacked;
-  for (; r + stacked <= rows; r += stacked) {
-    const T* row = x + r * cols;
-#pragma GCC ivdep
-    for (int64_t c = 0; c < width; ++c) partial[c] = static_cast<T>(Op::Step(partial[c], row[c]));
-  }
-  for (int64_t c = cols; c < width; ++c) {
-    partial[c % cols] = static_cast<T>(Op::Step(partial[c % cols], partial[c]));
-  }
-  for (; r < rows; ++r) {
-    const T* row = x + r * cols;
-    for (int64_t c = 0; c < cols; ++c) partial[c] = static_cast<T>(Op::Step(partial[c], row[c]));
-  }
-#pragma GCC ivdep
-  for (int64_t c = 0; c < cols; ++c) t[c] = static_cast<Total>(Op::Step(t[c], static_cast<Total>(partial[c])));
+  ReduceRowsOf<Op>(total, TileProducts<T>{static_cast<const T*>(a), static_cast<const T*>(b)}, rows, cols);
+}
+
+template <typename Op>
+__attribute__((optimize("fp-contract=off"))) void SumColProducts(void* total, const void* a, const void* b,
+                                                                 int64_t rows, int64_t cols) {
+  using T = typename Op::Value;
+  ReduceColsOf<Op>(total, TileProducts<T>{static_cast<const T*>(a), static_cast<const T*>(b)}, rows, cols);
 }
 
 template <typename Op>
@@ -191,8 +285,19 @@ void ReduceFinish(void* out, const void* total, int64_t width) {
 
 template <typename Op>
 constexpr ReduceFns MakeReduce() {
-  return {sizeof(typename Op::Total), ReduceInit<Op>,  ReduceRows<Op>, ReduceCols<Op>,
-          ReduceCombine<Op>,          ReduceFinish<Op>};
+  return {sizeof(typename Op::Total), ReduceInit<Op>,   ReduceRows<Op>, ReduceCols<Op>,
+          ReduceCombine<Op>,          ReduceFinish<Op>, nullptr,        nullptr};
+}
+
+// A sum, which can also accumulate products.
+template <typename T>
+constexpr ReduceFns MakeSum() {
+  ReduceFns fns = MakeReduce<SumOf<T>>();
+  if constexpr (kIsFloat<T>) {
+    fns.row_products = SumRowProducts<SumOf<T>>;
+    fns.col_products = SumColProducts<SumOf<T>>;
+  }
+  return fns;
 }
 
 template <typename T>
@@ -205,7 +310,7 @@ constexpr ReduceFns FindReduceOf(ScalarFn fn) {
     case FN_REDUCE_MIN:
       return MakeReduce<MinOf<T>>();
     default:
-      return MakeReduce<SumOf<T>>();
+      return MakeSum<T>();
   }
 }
 
