@@ -69,12 +69,12 @@ template <size_t... kLane>
                                                           static_cast<int>(kLane) % 2 * kLanes)...));
 }
 
-// Computes kPhiloxBlocks blocks: lane k of block first + i is written to out[4 * i + k].
-inline void PhiloxRun(uint64_t seed, uint64_t first, float* out) {
+// Computes kPhiloxBlocks blocks: lane k of block i of `blocks` is written to out[4 * i + k].
+[[gnu::always_inline]] inline void PhiloxOf(uint64_t seed, const PhiloxWords (&blocks)[kPhiloxVectors], float* out) {
   PhiloxWords words[kPhiloxVectors][4];
   for (int v = 0; v < kPhiloxVectors; ++v) {
-    words[v][0] = LaneNumbers<uint64_t>() + (first + static_cast<uint64_t>(v * kPhiloxLanes));
-    words[v][1] = words[v][0] >> 32;
+    words[v][0] = blocks[v];
+    words[v][1] = blocks[v] >> 32;
     words[v][2] = words[v][3] = PhiloxWords{};
   }
   auto k0 = static_cast<uint32_t>(seed);
@@ -98,6 +98,16 @@ inline void PhiloxRun(uint64_t seed, uint64_t first, float* out) {
   }
 }
 
+// Computes kPhiloxBlocks blocks from block `first` on.
+inline void PhiloxRun(uint64_t seed, uint64_t first, float* out) {
+  PhiloxWords blocks[kPhiloxVectors];
+  for (int v = 0; v < kPhiloxVectors; ++v) {
+    blocks[v] = LaneNumbers<uint64_t>() + (first + static_cast<uint64_t>(v * kPhiloxLanes));
+  }
+  PhiloxOf(seed, blocks, out);
+}
+
+// Writes the draws of elements index, index + 1, ..., index + n - 1.
 void RandomRun(float* out, uint64_t seed, uint64_t first_block, int64_t index, int64_t n) {
   float draws[kPhiloxDraws];
   uint64_t block = first_block + static_cast<uint64_t>(index / 4);
@@ -119,16 +129,57 @@ void RandomRun(float* out, uint64_t seed, uint64_t first_block, int64_t index, i
   }
 }
 
+// As RandomRun for each column of the tile: elements follow each other from row to row, as the channels-last layout of
+// a tensor [N, C, H, W] has them.
+void RandomColumns(float* out, const RandomRequest& request) {
+  float draws[kPhiloxDraws];
+  for (int64_t c = 0; c < request.cols; ++c) {
+    const int64_t start = request.index + c * request.col_stride;
+    for (int64_t r = 0; r < request.rows; r += kPhiloxDraws) {
+      const int64_t count = request.rows - r < kPhiloxDraws ? request.rows - r : kPhiloxDraws;
+      RandomRun(draws, request.seed, request.first_block, start + r, count);
+      for (int64_t i = 0; i < count; ++i) out[(r + i) * request.cols + c] = draws[i];
+    }
+  }
+}
+
+// Any strides: the block of each element is computed for that element alone.
+void RandomElements(float* out, const RandomRequest& request) {
+  const int64_t count = request.rows * request.cols;
+  int64_t row = 0, col = 0;
+  for (int64_t first = 0; first < count; first += kPhiloxBlocks) {
+    uint64_t numbers[kPhiloxBlocks];
+    int64_t lanes[kPhiloxBlocks];
+    for (int64_t i = 0; i < kPhiloxBlocks; ++i) {
+      const int64_t index = request.index + row * request.row_stride + col * request.col_stride;
+      numbers[i] = request.first_block + static_cast<uint64_t>(index / 4);
+      lanes[i] = index % 4;
+      if (++col == request.cols) {
+        col = 0;
+        ++row;
+      }
+    }
+    PhiloxWords blocks[kPhiloxVectors];
+    for (int v = 0; v < kPhiloxVectors; ++v) blocks[v] = LoadVector(numbers + v * kPhiloxLanes);
+    float draws[kPhiloxDraws];
+    PhiloxOf(request.seed, blocks, draws);
+    const int64_t group = count - first < kPhiloxBlocks ? count - first : kPhiloxBlocks;
+    for (int64_t i = 0; i < group; ++i) out[first + i] = draws[4 * i + lanes[i]];
+  }
+}
+
 void Random(float* out, const RandomRequest& request) {
-  for (int64_t r = 0; r < request.rows; ++r, out += request.cols) {
-    const int64_t start = request.index + r * request.row_stride;
-    if (request.col_stride == 1) {
-      RandomRun(out, request.seed, request.first_block, start, request.cols);
-      continue;
+  // In shorter runs, the blocks that RandomRun computes in vain cost more than one for each element.
+  constexpr int64_t kShortRun = 8;
+  if (request.col_stride == 1 && request.cols >= kShortRun) {
+    for (int64_t r = 0; r < request.rows; ++r) {
+      RandomRun(out + r * request.cols, request.seed, request.first_block, request.index + r * request.row_stride,
+                request.cols);
     }
-    for (int64_t c = 0; c < request.cols; ++c) {
-      RandomRun(out + c, request.seed, request.first_block, start + c * request.col_stride, 1);
-    }
+  } else if (request.row_stride == 1 && request.rows >= kShortRun) {
+    RandomColumns(out, request);
+  } else {
+    RandomElements(out, request);
   }
 }
 
