@@ -214,6 +214,31 @@ TEST_P(TileOpsTest, DrawsArePhilox) {
   }
 }
 
+TEST_P(TileOpsTest, DrawsOfAnyStridesArePhilox) {
+  const uint64_t seed = 0x123456789abcdefu;
+  const uint64_t first = 77;
+  struct Tile {
+    int64_t rows, cols, row_stride, col_stride;
+  };
+  const Tile tiles[] = {
+      {3, 5, 5, 1},    {2, 100, 300, 1},  // along the columns
+      {100, 3, 1, 40}, {9, 16, 1, 1000},  // along the rows
+      {7, 9, 50, 3},   {5, 4, 2, 11},    {1, 33, 0, 2}, {4, 1, 64, 7},
+  };
+  for (const Tile& tile : tiles) {
+    for (const int64_t start : {0, 2, 4, 999}) {
+      std::vector<float> out(static_cast<size_t>(tile.rows * tile.cols), -1.0f);
+      ops().random(out.data(), {seed, first, start, tile.rows, tile.cols, tile.row_stride, tile.col_stride});
+      for (size_t i = 0; i < out.size(); ++i) {
+        const auto row = static_cast<int64_t>(i) / tile.cols;
+        const auto col = static_cast<int64_t>(i) % tile.cols;
+        const auto element = static_cast<uint64_t>(start + row * tile.row_stride + col * tile.col_stride);
+        ASSERT_EQ(out[i], UniformFloat(Philox(seed, first + element / 4).lane[element % 4])) << i;
+      }
+    }
+  }
+}
+
 TEST_P(TileOpsTest, SumsOfLongRunsAreAccurate) {
   std::mt19937 random(2);
   std::vector<float> x(1024);
