@@ -109,7 +109,7 @@ class Joiner {
     return !IsComplex(type.dtype) && TypeOf(a->value) == type && TypeOf(b->value) == type;
   }
 
-  // Collects the terms below a sum, as long as at most one is no slice.
+  // Collects the terms below a sum, as long as at most one is not a slice.
   void Collect(const Node& sum, Terms& terms) const {
     std::vector<ValueId> pending = {std::get<Use>(sum.arguments[1]).value, std::get<Use>(sum.arguments[0]).value};
     while (!pending.empty() && terms.others.size() <= 1) {

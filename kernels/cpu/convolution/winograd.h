@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Convolutions with 3 x 3 kernels by Winograd's minimal filtering F(2x2, 3x3): 16 multiplications for 2 x 2 output pixels
-// in place of 36. Larger tiles would need fewer, but round more; the errors of this one are those of a direct convolution
-// (docs/numerics.md).
+// Convolutions with 3 x 3 kernels by Winograd's minimal filtering F(2x2, 3x3): 16 multiplications for 2 x 2 output
+// pixels in place of 36. Larger tiles would need fewer, but round more; the errors of this one are those of a direct
+// convolution (docs/numerics.md).
 #ifndef COTAN_KERNELS_CPU_CONVOLUTION_WINOGRAD_H_
 #define COTAN_KERNELS_CPU_CONVOLUTION_WINOGRAD_H_
 
