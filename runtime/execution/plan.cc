@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/memory_planner.h"
 #include "base/status_macros.h"
-#include "base/tasks.h"
 #include "kernels/api/communicator.h"
 #include "kernels/api/pinned_memory.h"
 #include "planning/host_copies.h"
@@ -93,38 +92,20 @@ class Planner {
     plan_->inputs_on_host = std::move(schedule_.inputs_on_host);
     plan_->outputs_on_host = std::move(schedule_.outputs_on_host);
     plan_->stats = schedule_.stats;
-    COTAN_RETURN_IF_ERROR(PrepareSteps());
+    for (const ScheduledStep& step : schedule_.steps) {
+      const absl::Status status = PrepareStep(step);
+      if (!status.ok()) return absl::Status(status.code(), absl::StrCat(NameOf(step), ": ", status.message()));
+    }
     COTAN_RETURN_IF_ERROR(PlaceBuffers());
     AddPointers();
     return std::move(plan_);
   }
 
  private:
-  // Prepares the kernels of all steps. Returns the error of the first step that fails.
-  absl::Status PrepareSteps() {
-    const size_t count = schedule_.steps.size();
-    plan_->kernels.resize(count);
-    std::vector<absl::Status> statuses(count);
-    RunTasks(PreparingThreads(), count, [&](size_t i) { statuses[i] = PrepareStep(i); });
-    for (size_t i = 0; i < count; ++i) {
-      if (statuses[i].ok()) continue;
-      return absl::Status(statuses[i].code(), absl::StrCat(NameOf(schedule_.steps[i]), ": ", statuses[i].message()));
-    }
-    return absl::OkStatus();
-  }
-
-  // Kernels of the CPU are independent of each other, and oneDNN generates code for each. A communicator or a device
-  // that queues work may number what it prepares.
-  int PreparingThreads() const {
-    constexpr int kMaxThreads = 8;
-    if (target_.device->queues_work() || target_.communicator != nullptr) return 1;
-    return std::min(kMaxThreads, UsableProcessors());
-  }
-
-  absl::Status PrepareStep(size_t index) {
-    const ScheduledStep& step = schedule_.steps[index];
+  absl::Status PrepareStep(const ScheduledStep& step) {
     StepRequests requests(method_, schedule_, step, plan_->symbols);
-    COTAN_ASSIGN_OR_RETURN(plan_->kernels[index], PrepareKernel(step, requests));
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> kernel, PrepareKernel(step, requests));
+    plan_->kernels.push_back(std::move(kernel));
     return absl::OkStatus();
   }
 

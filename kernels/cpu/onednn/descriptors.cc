@@ -311,15 +311,10 @@ absl::string_view ImplementationName(const_dnnl_primitive_desc_t desc) {
   return name == nullptr ? "" : name;
 }
 
-bool IsBuiltOnGemm(const_dnnl_primitive_desc_t desc) {
-  const absl::string_view name = ImplementationName(desc);
-  return absl::StrContains(name, "gemm") && !absl::StrContains(name, "brg");
-}
-
 int ImplementationRank(const_dnnl_primitive_desc_t desc) {
   const absl::string_view name = ImplementationName(desc);
   if (absl::StrContains(name, "ref")) return 2;
-  return IsBuiltOnGemm(desc) ? 1 : 0;
+  return absl::StrContains(name, "gemm") && !absl::StrContains(name, "brg") ? 1 : 0;
 }
 
 }  // namespace cotan::cpu::onednn

@@ -110,9 +110,6 @@ absl::StatusOr<OwnedDesc> MakeConvolutionBackwardWeightsDesc(const ConvolutionDe
 // Returns the name of the implementation that oneDNN chose, for instance "brgconv:avx512_core" or "ref:any".
 absl::string_view ImplementationName(const_dnnl_primitive_desc_t desc);
 
-// Returns whether that implementation calls oneDNN's general matrix product, instead of code generated for its sizes.
-bool IsBuiltOnGemm(const_dnnl_primitive_desc_t desc);
-
 // Returns the rank of that implementation by its name: 0 for dedicated code, 1 for code built on a matrix
 // product, 2 for reference loops, which are about 100 times slower.
 int ImplementationRank(const_dnnl_primitive_desc_t desc);

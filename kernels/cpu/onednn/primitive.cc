@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/status_macros.h"
-#include "kernels/cpu/onednn/gemm_code.h"
 
 namespace cotan::cpu::onednn {
 namespace {
@@ -24,7 +23,6 @@ class PrimitiveKernel final : public Kernel {
     dnnl_primitive_t primitive = nullptr;
     COTAN_RETURN_IF_DNNL_ERROR(dnnl_primitive_create(&primitive, desc));
     kernel->primitive_.reset(primitive);
-    if (IsBuiltOnGemm(desc)) GenerateGemmCode();
     for (const Argument& input : inputs) COTAN_RETURN_IF_ERROR(kernel->AddArgument(engine, input));
     kernel->num_inputs_ = inputs.size();
     for (const Argument& output : outputs) COTAN_RETURN_IF_ERROR(kernel->AddArgument(engine, output));
