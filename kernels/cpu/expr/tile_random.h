@@ -69,8 +69,9 @@ template <size_t... kLane>
                                                           static_cast<int>(kLane) % 2 * kLanes)...));
 }
 
-// Computes kPhiloxBlocks blocks: lane k of block i of `blocks` is written to out[4 * i + k].
-[[gnu::always_inline]] inline void PhiloxOf(uint64_t seed, const PhiloxWords (&blocks)[kPhiloxVectors], float* out) {
+// Computes kPhiloxBlocks blocks: lane k of block i of `blocks` is written to out[4 * i + k]. Not inlined, because the
+// unrolled rounds are long.
+[[gnu::noinline]] void PhiloxOf(uint64_t seed, const PhiloxWords (&blocks)[kPhiloxVectors], float* out) {
   PhiloxWords words[kPhiloxVectors][4];
   for (int v = 0; v < kPhiloxVectors; ++v) {
     words[v][0] = blocks[v];
@@ -113,18 +114,15 @@ void RandomRun(float* out, uint64_t seed, uint64_t first_block, int64_t index, i
   uint64_t block = first_block + static_cast<uint64_t>(index / 4);
   int64_t skip = index % 4;
   while (n > 0) {
-    if (skip == 0 && n >= kPhiloxDraws) {
-      PhiloxRun(seed, block, out);
-      out += kPhiloxDraws;
-      n -= kPhiloxDraws;
-    } else {
-      PhiloxRun(seed, block, draws);
-      const int64_t count = n < kPhiloxDraws - skip ? n : kPhiloxDraws - skip;
+    const bool whole = skip == 0 && n >= kPhiloxDraws;
+    PhiloxRun(seed, block, whole ? out : draws);
+    const int64_t count = n < kPhiloxDraws - skip ? n : kPhiloxDraws - skip;
+    if (!whole) {
       for (int64_t i = 0; i < count; ++i) out[i] = draws[skip + i];
-      out += count;
-      n -= count;
-      skip = 0;
     }
+    out += count;
+    n -= count;
+    skip = 0;
     block += static_cast<uint64_t>(kPhiloxBlocks);
   }
 }

@@ -115,20 +115,15 @@ struct LaneVectors {
   typedef int64_t Stored __attribute__((vector_size(kCount * sizeof(int64_t))));
 };
 
-// Calls fn(lane, std::integral_constant of a count) for groups of a half and a quarter of kVectorSize lanes and
-// for single ones, so that few channels, as those of a first layer, still fill vectors. `lane` is the first one;
-// fewer than kVectorSize are left.
+// Calls fn(lane, std::integral_constant of a count) for a group of half of kVectorSize lanes, if there is one, and for
+// single ones, so that few channels, as those of a first layer, still fill vectors. `lane` is the first one; fewer than
+// kVectorSize are left.
 template <typename T, typename Fn>
 [[gnu::always_inline]] inline void ForEachFewLanes(int64_t lane, int64_t lanes, Fn fn) {
   constexpr int64_t kHalf = kVectorSize<T> / 2;
-  constexpr int64_t kQuarter = kVectorSize<T> / 4;
   if (lane + kHalf <= lanes) {
     fn(lane, std::integral_constant<int64_t, kHalf>());
     lane += kHalf;
-  }
-  if (lane + kQuarter <= lanes) {
-    fn(lane, std::integral_constant<int64_t, kQuarter>());
-    lane += kQuarter;
   }
   for (; lane < lanes; ++lane) fn(lane, std::integral_constant<int64_t, 1>());
 }
