@@ -428,7 +428,7 @@ StepResult Train(const std::string& name, SavedTensorHooks hooks, bool accumulat
   const Program& program = session.program();
   result.saved = SavedBytes(program.method(*program.FindMethod("forward")));
   for (const serialization::State& state : program.artifact().states()) {
-    if (state.kind() != serialization::State::PARAMETER) continue;
+    if (state.role() != serialization::State::PARAMETER) continue;
     const std::vector<float> values = *session.State(state.name())->ToVector<float>();
     result.weights.insert(result.weights.end(), values.begin(), values.end());
   }

@@ -54,7 +54,8 @@ void Check(const OpCase& c, double tolerance) {
 TEST(ExplicitOpTest, EveryOtherRowHasACase) {
   std::set<std::string> covered = {
       "cotan.random_uniform.default",
-      "cotan.effect.default",  // testing/e2e/effects_test
+      "cotan.effect.default",        // testing/e2e/effects_test
+      "cotan.leading_rows.default",  // data_sizes_test
       // testing/distributed/train_step_test
       "cotan.sync__native_batch_norm_legit.default", "cotan.sync__native_batch_norm_legit.no_stats",
       "cotan.sync__native_batch_norm_legit_functional.default", "cotan.sync_native_batch_norm.default",
