@@ -118,6 +118,7 @@ absl::StatusOr<MemoryPlan> MemoryPlanner::Plan(const Method& method, std::vector
       continue;
     }
     const bool is_pair = step.computed != nullptr;
+    // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): it has an element for each op
     int64_t& known = scratch[static_cast<size_t>(is_pair ? step.computed->op : step.op)];
     if (known < 0) {
       COTAN_ASSIGN_OR_RETURN(known, is_pair ? ScratchOfPair(method, plan.schedule, step) : ScratchOf(op, step));
