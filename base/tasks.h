@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Threads for work that is done once, such as loading and planning. Steps have their own (kernels/cpu/threading).
+// Threads for work that is done once, such as loading. Steps have their own (kernels/cpu/threading).
 #ifndef COTAN_BASE_TASKS_H_
 #define COTAN_BASE_TASKS_H_
 

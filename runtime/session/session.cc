@@ -98,9 +98,9 @@ class Session::Impl {
     int num_results = 0;
     std::vector<int> read_states;  // by state read
     std::vector<int> updated_states;
-    bool sets_storage = false;
-    int forward = -1;   // of a backward: its forward
-    int backward = -1;  // of a forward: its backward
+    absl::Status callable;  // why a session may not call it; OK if it may
+    int forward = -1;       // of a backward: its forward
+    int backward = -1;      // of a forward: its backward
     std::unique_ptr<MethodPlans> plans;
     std::unique_ptr<SizingChain> sizing;
     Saved saved;                    // a forward's
@@ -140,8 +140,12 @@ Session::Impl::Impl(std::shared_ptr<SessionCore> core) : core_(std::move(core)) 
     for (const StateRead& read : method.state_reads()) {
       methods_[i].read_states.push_back(static_cast<int>(read.state()));
     }
+    methods_[i].callable = CheckCallable(method);
     for (const serialization::InputUpdate& update : method.input_updates()) {
-      methods_[i].sets_storage = methods_[i].sets_storage || update.sets_storage();
+      if (!update.sets_storage()) continue;
+      methods_[i].callable = absl::FailedPreconditionError(
+          absl::StrCat("method '", method.name(),
+                       "' gives an argument another storage, which only a Function can (runtime/function/function.h)"));
     }
   }
   PairMethods();
@@ -172,12 +176,7 @@ absl::Status Session::Impl::Run(MethodHandle handle, absl::Span<const Tensor> ar
                                                    NumResults(handle), " results, got room for ", results.size()));
   }
   MethodState& method = StateOf(handle);
-  COTAN_RETURN_IF_ERROR(CheckCallable(program().method(handle.index)));
-  if (method.sets_storage) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("method '", program().method(handle.index).name(),
-                     "' gives an argument another storage, which only a Function can (runtime/function/function.h)"));
-  }
+  COTAN_RETURN_IF_ERROR(method.callable);
   COTAN_RETURN_IF_ERROR(CheckBackward(method));
   absl::InlinedVector<Tensor, 8> with_flags;
   if (method.forward >= 0 && TakesTangentFlags(program().method(handle.index), method.plans->num_saved(),

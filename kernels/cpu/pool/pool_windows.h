@@ -172,7 +172,7 @@ template <typename T, int64_t kCount>
       });
 }
 
-// A 2-D window of kKernel x kKernel taps, all inside the input, in elements of the input and in flattened positions.
+// A 2-D window of kSide x kSide taps, all inside the input, in elements of the input and in flattened positions.
 struct WholeWindow {
   int64_t offset;  // of the first tap
   int64_t row;     // from tap to tap
