@@ -192,8 +192,9 @@ void BackwardTracer::AddGradients(const std::vector<at::Tensor>& gradients) {
     const ValueId value = trace_.recorder.ValueOf(gradient);
     trace_.recorder.graph().AddOutput(value, OutputKind::kGradient, argument.graph_input,
                                       trace_.GraphInputOf(static_cast<int>(i)).name);
-    if (gradient.defined())
+    if (gradient.defined() && trace_.options.store_gradients) {
       trace_.program.reference.gradients.push_back(ToTensorData(trace_.recorder.RealOf(gradient)));
+    }
   }
   for (const ProgramArgument& argument : trace_.program_arguments.arguments) {
     const int input = argument.input_without_gradient;

@@ -50,6 +50,8 @@ struct TraceOptions {
   DType autocast = DType::kUndefined;
   // Seed of the random numbers that the example run draws.
   uint64_t seed = 0;
+  // If true, ReferenceRun.gradients has copies of the gradients of the example run; if false, it is empty.
+  bool store_gradients = true;
   // Decompositions of ATen ops, borrowed for the call; null: none besides the built-in ones.
   const DecompositionTable* decompositions = nullptr;
   // Returns the ops of a traced graph that are not supported by later stages; they are reported in

@@ -3,7 +3,6 @@
 #include "aot/memory/fit_memory.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -11,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "aot/dynamic/dynamic_dim.h"
 #include "aot/memory/recompute.h"
 #include "aot/memory/saved_values.h"
@@ -87,6 +87,21 @@ bool IsBackward(const Method& method, const Artifact& artifact) {
                      [&](const Method& forward) { return forward.backward_method() == method.name(); });
 }
 
+// Returns the bytes of the saved values of each forward, under its name and that of its backward.
+absl::StatusOr<absl::flat_hash_map<absl::string_view, int64_t>> SavedBytesByMethod(const Artifact& artifact,
+                                                                                   const MemoryPlanner& planner) {
+  absl::flat_hash_map<absl::string_view, int64_t> bytes;
+  for (const Method& forward : artifact.methods()) {
+    if (IsBackward(forward, artifact)) continue;
+    for (const Method& backward : artifact.methods()) {
+      if (backward.name().empty() || backward.name() != forward.backward_method()) continue;
+      COTAN_ASSIGN_OR_RETURN(bytes[forward.name()], SavedBytesOnDevice(forward, planner));
+      bytes[backward.name()] = bytes[forward.name()];
+    }
+  }
+  return bytes;
+}
+
 // Fits a forward and its backward: first drops saved values, then fits each method into the rest of
 // the limit.
 absl::StatusOr<std::vector<MethodMemory>> FitPair(int64_t limit, const MemoryPlanner& planner, Method& forward,
@@ -109,9 +124,17 @@ absl::StatusOr<std::vector<MethodMemory>> FitPair(int64_t limit, const MemoryPla
 }  // namespace
 
 absl::StatusOr<std::vector<MethodMemory>> MeasureMemory(const Artifact& artifact, const MemoryTarget& target) {
-  Artifact measured = artifact;
-  // With this limit no method is changed.
-  return FitIntoMemory(std::numeric_limits<int64_t>::max(), target, measured);
+  COTAN_ASSIGN_OR_RETURN(const MemoryPlanner planner, PlannerFor(artifact, target));
+  COTAN_ASSIGN_OR_RETURN(const auto saved_bytes, SavedBytesByMethod(artifact, planner));
+  std::vector<MethodMemory> memory;
+  for (const Method& method : artifact.methods()) {
+    std::vector<int64_t> scratch;
+    COTAN_ASSIGN_OR_RETURN(const MemoryPlan plan, planner.Plan(method, scratch));
+    const auto saved = saved_bytes.find(method.name());
+    const int64_t bytes = plan.arena_bytes + (saved == saved_bytes.end() ? 0 : saved->second);
+    memory.push_back({method.name(), bytes, bytes, 0, method.ops_size()});
+  }
+  return memory;
 }
 
 absl::StatusOr<std::vector<MethodMemory>> FitIntoMemory(int64_t limit, const MemoryTarget& target, Artifact& artifact) {

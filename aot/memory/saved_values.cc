@@ -103,6 +103,17 @@ absl::Status DescribeDims(const serialization::TensorType& type, SavedForBackwar
 
 }  // namespace
 
+absl::StatusOr<int64_t> SavedBytesOnDevice(const Method& forward, const MemoryPlanner& planner) {
+  int64_t bytes = 0;
+  for (int i = forward.outputs_size() - static_cast<int>(forward.num_saved()); i < forward.outputs_size(); ++i) {
+    const serialization::Value& value = forward.values(static_cast<int>(forward.outputs(i)));
+    if (value.on_host()) continue;
+    COTAN_ASSIGN_OR_RETURN(const int64_t of_value, planner.BytesOf(value.type()));
+    bytes += Aligned(of_value);
+  }
+  return bytes;
+}
+
 absl::StatusOr<SavedValues> SavedValues::Start(Method& forward, Method& backward, const MemoryPlanner& planner) {
   SavedValues values(forward, backward, planner);
   for (const serialization::Value& value : forward.values()) {
@@ -123,9 +134,7 @@ absl::Status SavedValues::Measure() {
     if (step.op >= 0) cost_[static_cast<size_t>(step.op)] = OpCost(forward_.ops(step.op), step);
   }
   memory_ = {forward.arena_bytes, backward.arena_bytes, 0};
-  for (int saved = 0; saved < num_saved(); ++saved) {
-    if (!IsOnHost(SavedValue(saved))) memory_.saved += bytes_[SavedValue(saved)];
-  }
+  COTAN_ASSIGN_OR_RETURN(memory_.saved, SavedBytesOnDevice(forward_, planner_));
   return absl::OkStatus();
 }
 

@@ -26,6 +26,10 @@ struct PairMemory {
   int64_t Total() const { return saved + (forward_arena > backward_arena ? forward_arena : backward_arena); }
 };
 
+// Returns the bytes of the values that a forward saves, each a multiple of kArenaAlignment, without those on the host.
+// Errors of MemoryPlanner::BytesOf().
+absl::StatusOr<int64_t> SavedBytesOnDevice(const serialization::Method& forward, const MemoryPlanner& planner);
+
 // The saved values of a method pair. Not thread-safe. Methods and planner outlive the object.
 class SavedValues {
  public:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,7 +19,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "aot/capture/real_scope.h"
 #include "aot/compile.h"
 #include "aot/cuda/cuda_flags.h"
 #include "aot/cuda/embed_kernels.h"
@@ -199,18 +199,6 @@ absl::Status ApplyFlags(size_t num_inputs, CompileOptions& options) {
 
 void Progress(absl::string_view what) { std::fprintf(stderr, "%s ...\n", std::string(what).c_str()); }
 
-// Returns the results of the model for its example inputs, without changing its states.
-absl::StatusOr<std::vector<at::Tensor>> ExampleOutputs(const pt2::Model& model,
-                                                       const std::vector<at::Tensor>& examples) {
-  try {
-    std::vector<at::Tensor> states;
-    for (const InitialState& state : model.states()) states.push_back(state.value.clone());
-    return model.function()(states, examples);
-  } catch (...) {
-    return StatusFromCurrentException("running the model once");
-  }
-}
-
 absl::StatusOr<CompiledModel> CompileArchive(const std::string& path) {
   Progress(absl::StrCat("reading ", path));
   COTAN_ASSIGN_OR_RETURN(const pt2::Model model, pt2::Model::Load(path));
@@ -224,8 +212,7 @@ absl::StatusOr<CompiledModel> CompileArchive(const std::string& path) {
   const std::string loss = absl::GetFlag(FLAGS_loss);
   if (!loss.empty()) {
     COTAN_ASSIGN_OR_RETURN(const LossFlag flag, ParseLoss(loss));
-    COTAN_ASSIGN_OR_RETURN(const std::vector<at::Tensor> outputs, ExampleOutputs(model, examples));
-    COTAN_RETURN_IF_ERROR(SetLoss(flag, outputs, options));
+    COTAN_RETURN_IF_ERROR(SetLoss(flag, model.OutputShapes(), options));
   }
   if (loss.empty() == options.optimizer.has_value()) {
     return absl::InvalidArgumentError(
@@ -317,6 +304,11 @@ absl::StatusOr<CompiledModel> ForTarget(CompiledModel compiled) {
   return CompiledModel(std::move(bytes), compiled.methods(), compiled.cache(), compiled.inlined_blocks());
 }
 
+// Returns the owner of bytes that live as long as `compiled`.
+std::shared_ptr<const void> Borrowed(const CompiledModel& compiled) {
+  return {std::shared_ptr<const void>(), &compiled};
+}
+
 absl::Status Run() {
   const std::vector<ModelDefinition> models = RegisteredModels();
   if (absl::GetFlag(FLAGS_list)) {
@@ -331,7 +323,7 @@ absl::Status Run() {
   const auto start = std::chrono::steady_clock::now();
   COTAN_ASSIGN_OR_RETURN(CompiledModel model, archive ? CompileArchive(name) : CompileRegistered(models, name));
   COTAN_ASSIGN_OR_RETURN(const CompiledModel compiled, ForTarget(std::move(model)));
-  COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(compiled.bytes()));
+  COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::ParseShared(compiled.bytes(), Borrowed(compiled)));
   COTAN_RETURN_IF_ERROR(compiled.Save(out));
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   PrintSummary(compiled, file.artifact(), out, elapsed.count());

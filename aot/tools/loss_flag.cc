@@ -100,11 +100,16 @@ absl::Status SetLoss(const LossFlag& loss, const std::vector<at::Tensor>& output
   }
   const LossKind& kind = *FindKind(loss.function);
   const at::Tensor& output = outputs[static_cast<size_t>(index)];
+  if (!output.defined()) {
+    return absl::InvalidArgumentError(absl::StrCat(loss.function, " cannot be taken of output ", index,
+                                                   ", whose sizes depend on data; return the loss from the model and "
+                                                   "give output:N"));
+  }
   if (!output.is_floating_point() || (kind.takes_classes && output.dim() == 0)) {
     return absl::InvalidArgumentError(absl::StrCat(loss.function, " cannot be taken of output ", index));
   }
   options.loss.targets = {kind.takes_classes ? at::zeros(ClassSizes(output), at::TensorOptions(at::kLong))
-                                             : at::zeros(output.sizes(), output.options())};
+                                             : at::zeros(output.sizes(), at::TensorOptions(output.scalar_type()))};
   options.loss.function = [compute = kind.compute, index](const std::vector<at::Tensor>& results,
                                                           const std::vector<at::Tensor>& targets) {
     return compute(results[static_cast<size_t>(index)], targets[0]);

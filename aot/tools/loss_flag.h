@@ -28,9 +28,9 @@ struct LossFlag {
 // InvalidArgument: another form or an unknown function; the message lists the functions.
 absl::StatusOr<LossFlag> ParseLoss(absl::string_view text);
 
-// Sets options.loss: the output, or function and targets. `outputs` are example outputs of the model;
-// sizes and dtype of the label follow from them.
-// InvalidArgument: the model does not have the output, or the function throws for it.
+// Sets options.loss: the output, or function and targets. `outputs` have sizes and dtypes of the model's outputs, from
+// which those of the label follow; their content is not read, and those whose sizes depend on data are undefined.
+// InvalidArgument: the model does not have the output, or the function cannot be taken of it.
 absl::Status SetLoss(const LossFlag& loss, const std::vector<at::Tensor>& outputs, CompileOptions& options);
 
 }  // namespace cotan::aot

@@ -53,5 +53,13 @@ TEST(LossFlagTest, RefusesOutputsThatAreNotThere) {
             absl::StatusCode::kInvalidArgument);
 }
 
+TEST(LossFlagTest, RefusesFunctionsOfOutputsWhoseSizesDependOnData) {
+  CompileOptions options;
+  const absl::Status status = SetLoss({"mse_loss", 0, "t"}, {at::Tensor()}, options);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("return the loss from the model"));
+  EXPECT_TRUE(SetLoss({"", 0, ""}, {at::Tensor()}, options).ok());
+}
+
 }  // namespace
 }  // namespace cotan::aot

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/crc32c.h"
 #include "base/status_macros.h"
 #include "google/protobuf/io/coded_stream.h"
@@ -272,9 +273,7 @@ absl::Status ArtifactWriter::Finish(Artifact artifact, const std::string& path, 
 
 absl::StatusOr<std::string> ArtifactWriter::Serialize(Artifact artifact) && {
   COTAN_ASSIGN_OR_RETURN(const std::vector<absl::string_view> pieces, Layout(std::move(artifact)));
-  std::string bytes;
-  for (absl::string_view piece : pieces) bytes.append(piece.data(), piece.size());
-  return bytes;
+  return absl::StrJoin(pieces, "");
 }
 
 absl::StatusOr<ArtifactFile> ArtifactFile::Open(const std::string& path, RecordedRuns recorded_runs, Calls calls) {

@@ -17,6 +17,7 @@
 #include "aot/capture/recorder.h"
 #include "aot/capture/tensor_data.h"
 #include "aot/frontend/pt2/archive.h"
+#include "aot/frontend/pt2/example_tensors.h"
 #include "aot/frontend/pt2/interpreter.h"
 #include "aot/frontend/pt2/number_inputs.h"
 #include "aot/frontend/pt2/pickled_tensors.h"
@@ -311,25 +312,6 @@ StateIndices IndexStates(const std::vector<InitialState>& states) {
   return indices;
 }
 
-constexpr int64_t kMaxExampleElements = int64_t{1} << 48;
-
-// Returns an example of an input. InvalidArgument: it would have too many elements. ResourceExhausted: no memory.
-absl::StatusOr<at::Tensor> ExampleOf(const std::string& name, const std::vector<int64_t>& sizes, DType dtype,
-                                     at::Generator& generator) {
-  const int64_t elements = CheckedNumElements(sizes);
-  if (elements < 0 || elements > kMaxExampleElements) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("input '", name, "' would have sizes [", absl::StrJoin(sizes, ","), "], more than 2^48 elements"));
-  }
-  const at::TensorOptions options(ToScalarType(dtype));
-  try {
-    return IsFloatingPoint(dtype) ? at::randn(sizes, generator, options) : at::zeros(sizes, options);
-  } catch (const c10::Error& error) {
-    return absl::ResourceExhaustedError(absl::StrCat("input '", name, "' with sizes [", absl::StrJoin(sizes, ","),
-                                                     "]: ", error.what_without_backtrace()));
-  }
-}
-
 }  // namespace
 
 // Fills the environment of one call and reads its outputs. Errors are thrown as std::invalid_argument.
@@ -462,9 +444,22 @@ absl::StatusOr<TensorVector> Model::ExampleInputs(absl::Span<const int64_t> symb
       if (value < 0) return absl::InvalidArgumentError(absl::StrCat("input '", name, "' would have a negative size"));
       sizes.push_back(value);
     }
-    COTAN_ASSIGN_OR_RETURN(examples.emplace_back(), ExampleOf(name, sizes, meta.dtype, generator));
+    COTAN_ASSIGN_OR_RETURN(examples.emplace_back(), ExampleInput(name, sizes, meta.dtype, generator));
   }
   return examples;
+}
+
+TensorVector Model::OutputShapes() const {
+  TensorVector shapes;
+  for (const OutputSpec& output : program_->outputs) {
+    const bool is_result = output.kind == OutputSpec::Kind::kUserOutput || output.kind == OutputSpec::Kind::kLoss;
+    const Name* name = std::get_if<Name>(&output.arg);
+    if (!is_result || name == nullptr) continue;
+    const auto meta = program_->graph.tensor_values.find(name->name);
+    if (meta == program_->graph.tensor_values.end()) continue;
+    shapes.push_back(ExportedShape(meta->second, program_->symbols));
+  }
+  return shapes;
 }
 
 }  // namespace cotan::aot::pt2

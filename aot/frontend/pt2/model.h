@@ -64,6 +64,10 @@ class Model {
   // memory is full.
   absl::StatusOr<std::vector<at::Tensor>> ExampleInputs(absl::Span<const int64_t> symbols = {}) const;
 
+  // Returns a tensor on the meta device for each result of function(), with the sizes of the export and dense strides;
+  // undefined if a size depends on data.
+  std::vector<at::Tensor> OutputShapes() const;
+
  private:
   struct Inputs;
   class Call;

@@ -115,6 +115,20 @@ TEST(Pt2ModelTest, MakesExampleInputsForAnySizes) {
   EXPECT_EQ(model->ExampleInputs(symbols)->at(0).sizes(), (std::vector<int64_t>{5, 3}));
 }
 
+TEST(Pt2ModelTest, KnowsTheShapesOfItsResultsWithoutRunning) {
+  const auto model = LoadFiles(SmallModel());
+  ASSERT_TRUE(model.ok()) << model.status();
+  const std::vector<at::Tensor> results = model->function()(
+      {model->states()[0].value.clone(), model->states()[1].value.clone()}, *model->ExampleInputs());
+  const std::vector<at::Tensor> shapes = model->OutputShapes();
+  ASSERT_EQ(shapes.size(), results.size());
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    EXPECT_TRUE(shapes[i].is_meta());
+    EXPECT_EQ(shapes[i].sizes(), results[i].sizes());
+    EXPECT_EQ(shapes[i].scalar_type(), results[i].scalar_type());
+  }
+}
+
 TEST(Pt2ModelTest, WritesMutationsOfTheFunctionalFormBack) {
   ArchiveFiles files = With(kProgram, "torch.ops.aten.add_.Tensor", "torch.ops.aten.add.Tensor");
   Replace(files, kProgram, R"("outputs": [{"as_tensor": {"name": "relu"}}])",
