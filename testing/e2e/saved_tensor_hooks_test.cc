@@ -351,7 +351,8 @@ TEST(SavedTensorHooksTest, SizesMayBeDynamic) {
     const Tensors arguments = inputs(n);
     const Tensors expected = RunWithGradients(plain, arguments);
     const Tensors actual = RunWithGradients(packed, arguments);
-    for (size_t i = 0; i < expected.size(); ++i) EXPECT_LE(Error(actual[i], expected[i]), i < 2 ? 1e-6 : 0x1p-3) << n;
+    // Gradients are sums of two values of 4 bits each, which may cancel.
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_LE(Error(actual[i], expected[i]), i < 2 ? 1e-6 : 0x1p-2) << n;
   }
 }
 

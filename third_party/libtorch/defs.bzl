@@ -31,5 +31,9 @@ def torch_cc_binary(name, pch = "aten", **kwargs):
     native.cc_binary(name = name, **_with_pch(kwargs, pch))
 
 def torch_cc_test(name, pch = "aten_test", **kwargs):
-    """A cc_test whose sources include LibTorch; pch is "torch_test" if they include torch/torch.h."""
+    """A cc_test whose sources include LibTorch; pch is "torch_test" if they include torch/torch.h.
+
+    LibTorch's default generator has the same seed at the start of each test (base/test_seed.h).
+    """
+    kwargs["deps"] = kwargs.get("deps", []) + [str(Label("//third_party/libtorch/test_seed"))]
     native.cc_test(name = name, **_with_pch(kwargs, pch))
