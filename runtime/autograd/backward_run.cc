@@ -195,7 +195,7 @@ absl::InlinedVector<bool, 8> BackwardRun::NeededEdges(const Node& node) const {
 absl::StatusOr<Gradients> BackwardRun::Apply(GraphTask::Visit& visit) {
   Node& node = *visit.node;
   // Hooks may add the first hook of the node, or replace the object.
-  const std::shared_ptr<Hooks> hooks = node.shared_hooks();
+  std::shared_ptr<Hooks> hooks = node.shared_hooks();
   // The entries of incoming_ may move while the node runs: a hook may start another step of this run.
   Gradients incoming = std::move(Incoming(visit));
   if (hooks != nullptr) COTAN_RETURN_IF_ERROR(hooks->RunPreHooks(absl::MakeSpan(incoming)));
@@ -206,6 +206,8 @@ absl::StatusOr<Gradients> BackwardRun::Apply(GraphTask::Visit& visit) {
   BackwardContext context(ops_, needed, retain_graph_);
   COTAN_ASSIGN_OR_RETURN(Gradients results, node.Apply(context, absl::MakeSpan(incoming)));
   COTAN_RETURN_IF_ERROR(CheckResults(node, needed, results));
+  // An unpack hook may have added a post-hook, which sees no incoming gradients if it is the first one.
+  hooks = node.shared_hooks();
   if (hooks != nullptr) COTAN_RETURN_IF_ERROR(hooks->RunPostHooks(results, before));
   return results;
 }
