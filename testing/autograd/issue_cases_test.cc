@@ -4,8 +4,10 @@
 // of compiled functions, hooks without a gradient, gradients that share memory, calls in any order.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/engine.h>
 
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -35,6 +37,8 @@ const CompiledFunction& Doubled() {
 const CompiledFunction& Sum() {
   return Compiled("sum", [](const Tensors& in) -> Tensors { return {in[0] + in[1]}; }, {{2, 2}, {2, 2}});
 }
+
+Tensors Sine(const Tensors& in) { return {in[0].sin()}; }
 
 at::Tensor Example(at::IntArrayRef sizes) { return at::randn(sizes).requires_grad_(); }
 
@@ -283,6 +287,79 @@ TEST(CaptureIssuesTest, ANodeInsideOfAProgramIsCapturedOnce) {
       },
       /*captures=*/1);
   EXPECT_EQ(CompiledAutograd::Stats().hits, 9);
+}
+
+// Queues a function in the backward that runs, of the runtime or of LibTorch.
+void QueueFinal(const std::function<void()>& callback) {
+  const absl::Status queued = autograd::QueueCallback([callback] {
+    callback();
+    return absl::OkStatus();
+  });
+  if (!queued.ok()) torch::autograd::Engine::get_default_engine().queue_callback(callback);
+}
+
+TEST(CaptureIssuesTest, FinalCallbacksRunOnceAfterAllHooksOfEachBackward) {
+  const Outcome outcome = ExpectThreeWays(
+      [](World& world) {
+        Tensors all;
+        for (int round = 0; round < 2; ++round) {
+          const int x = world.Leaf(at::randn({2, 2}));
+          const int y = world.Call(Doubled(), {x})[0];
+          world.TensorHook(y, [&world](const at::Tensor&) {
+            world.log.emplace_back("hook");
+            QueueFinal([&world] { world.log.emplace_back("final"); });
+            return at::Tensor();
+          });
+          world.PostAccumulateHook(x, [&world] { world.log.emplace_back("accumulated"); });
+          world.Backward(world.Call(Doubled(), {y}));
+          Append(all, GradsOf(world, {x}));
+        }
+        return all;
+      },
+      /*captures=*/1);
+  EXPECT_THAT(outcome.log, ElementsAre("hook", "accumulated", "final", "hook", "accumulated", "final"));
+}
+
+TEST(CaptureIssuesTest, AnErrorOfAFinalCallbackIsThatOfTheBackward) {
+  Loaded doubled(Doubled());
+  WalkedAndCaptured([&] {
+    Variable x = LeafOf(at::ones({2, 2}));
+    Variable y = doubled({x});
+    const auto hook = [](const Tensor&) -> absl::StatusOr<Tensor> {
+      const absl::Status queued = autograd::QueueCallback([] { return absl::AbortedError("the last word"); });
+      if (!queued.ok()) return queued;
+      return Tensor();
+    };
+    ASSERT_TRUE(y.AddHook(hook).ok());
+    const absl::Status failed = autograd::Backward({y}, {doubled.Ones({2, 2})}, doubled.session.ops());
+    EXPECT_EQ(failed.code(), absl::StatusCode::kAborted);
+    EXPECT_THAT(failed.message(), HasSubstr("the last word"));
+    EXPECT_TRUE(x.grad().defined());
+  });
+}
+
+int CountOf(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// Of a matrix product both gradients are compiled; what is not asked for is left out of the linked method.
+TEST(CaptureIssuesTest, OnlyTheGradientsThatAreAskedForAreComputedUnderTheNamesOfTheirNodes) {
+  const TensorFunction product = [](const Tensors& in) -> Tensors { return {in[0].matmul(in[1])}; };
+  Loaded first(Compiled("product", product, {{3, 4}, {4, 5}})), second(Compiled("sine", Sine, {{3, 5}}));
+  for (const bool both : {true, false}) {
+    const Variable a = LeafOf(Example({3, 4})), b = LeafOf(Example({4, 5}));
+    const Variable y = second({first({a, b})});
+    ASSERT_TRUE(CompiledAutograd::Reset().ok());
+    const CompiledAutograd scope;
+    const std::vector<Variable> inputs = both ? std::vector<Variable>{a, b} : std::vector<Variable>{b};
+    ASSERT_TRUE(autograd::Grad({y}, inputs, {second.Ones({3, 5})}, second.session.ops()).ok());
+    const std::string& text = CompiledAutograd::Text();
+    EXPECT_EQ(CountOf(text, "matmul"), both ? 2 : 1) << text;
+    EXPECT_GE(CountOf(text, "0.CompiledBackward('forward')"), 1) << text;
+    EXPECT_GE(CountOf(text, "1.CompiledBackward('forward')"), both ? 2 : 1) << text;
+  }
 }
 
 // #129938: nothing is saved. The second backward finds a gradient, which is another graph.

@@ -188,5 +188,70 @@ TEST_F(ModuleCasesTest, LinkedBackwardsOfModulesAreFoundAlsoBetweenHooks) {
   }
 }
 
+// Updates the parameter and drops its gradient.
+absl::Status Descend(Variable& parameter) {
+  const Tensor& gradient = parameter.grad().tensor();
+  const std::vector<float> by = *gradient.ToVector<float>();
+  float* const values = parameter.tensor().data<float>();
+  for (size_t i = 0; i < by.size(); ++i) values[i] -= 0.1F * by[i];
+  parameter.BumpVersion();
+  parameter.ClearGrad();
+  return absl::OkStatus();
+}
+
+// Each parameter is updated while the backward runs: parameters of the head before the gradients of the backbone exist.
+TEST_F(ModuleCasesTest, ParametersAreUpdatedInTheBackward) {
+  const int steps = 4;
+  std::vector<Values> trained;
+  for (const bool captured : {false, true}) {
+    Loaded backbone(backbone_), head(head_);
+    for (Session* session : {&backbone.session, &head.session}) {
+      for (const serialization::State& state : session->program().artifact().states()) {
+        if (state.role() != serialization::State::PARAMETER) continue;
+        ASSERT_TRUE(session->Parameter(state.name())->AddPostAccumulateHook(Descend).ok());
+      }
+    }
+    Values values;
+    for (int step = 0; step < steps; ++step) {
+      const Variable y = head(backbone(Variable(*ToCotan(Input(6)))));
+      const auto scope = captured ? std::make_unique<CompiledAutograd>() : nullptr;
+      const absl::Status status =
+          autograd::Backward({y}, {*head.session.ops().Ones(DType::kFloat32, {6, 3})}, head.session.ops());
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    for (const auto& [session, prefix] :
+         {std::pair(&backbone.session, "backbone."), std::pair(&head.session, "head.")}) {
+      for (const serialization::State& state : session->program().artifact().states()) {
+        if (state.role() != serialization::State::PARAMETER) continue;
+        EXPECT_FALSE(session->Parameter(state.name())->grad().defined());
+        values[prefix + state.name()] = ToTorch(*session->State(state.name()))->clone();
+      }
+    }
+    trained.push_back(std::move(values));
+  }
+  ExpectSameBits(trained[1], trained[0]);
+  EXPECT_EQ(CompiledAutograd::Stats().captures, 1);
+  EXPECT_EQ(CompiledAutograd::Stats().hits, steps - 1);
+
+  torch::manual_seed(0);
+  torch::nn::Sequential backbone = Backbone();
+  torch::manual_seed(0);
+  torch::nn::Sequential head = Head();
+  for (int step = 0; step < steps; ++step) {
+    backbone->zero_grad();
+    head->zero_grad();
+    head->forward(backbone->forward(Input(6))).sum().backward();
+    const at::NoGradGuard no_grad;
+    for (torch::nn::Sequential* module : {&backbone, &head}) {
+      for (at::Tensor& parameter : (*module)->parameters()) parameter.sub_(0.1 * parameter.grad());
+    }
+  }
+  for (const auto& [module, prefix] : {std::pair(&backbone, "backbone."), std::pair(&head, "head.")}) {
+    for (const auto& item : (*module)->named_parameters()) {
+      EXPECT_TRUE(at::allclose(trained[0].at(prefix + item.key()), item.value(), 1e-4, 1e-4)) << item.key();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cotan::testing
