@@ -36,6 +36,13 @@ absl::Status AddUp(TensorOps& ops, Tensor gradient, Tensor& sum) {
   return absl::OkStatus();
 }
 
+// Copies the gradients that the visit captures.
+void KeepCaptures(const GraphTask::Visit& visit, const Gradients& incoming, std::vector<Tensor>& captured) {
+  for (const auto& [input, index] : visit.captures) {
+    captured[static_cast<size_t>(index)] = incoming[static_cast<size_t>(input)];
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Tensor> MoveNumber(Tensor gradient, const GradientType& type) {
@@ -166,15 +173,18 @@ absl::Status BackwardRun::RunVisit(GraphTask::Visit& visit) {
 absl::Status BackwardRun::RunGradientHooks(GraphTask::Visit& visit) {
   const std::shared_ptr<Hooks> hooks = visit.node->shared_hooks();
   if (hooks == nullptr || !visit.awaited()) return absl::OkStatus();
+  // As in LibTorch, a captured gradient is the one before the hooks, if the node itself runs, too.
+  if (visit.runs) {
+    KeepCaptures(visit, Incoming(visit), captured_);
+    visit.captures.clear();
+  }
   return hooks->RunGradientHooks(ops_, absl::MakeSpan(Incoming(visit)));
 }
 
 absl::Status BackwardRun::RunAfterHooks(GraphTask::Visit& visit) {
   Node& node = *visit.node;
   Gradients& incoming = Incoming(visit);
-  for (const auto& [input, index] : visit.captures) {
-    captured_[static_cast<size_t>(index)] = incoming[static_cast<size_t>(input)];
-  }
+  KeepCaptures(visit, incoming, captured_);
   if (!visit.runs) {
     incoming.clear();
     return absl::OkStatus();

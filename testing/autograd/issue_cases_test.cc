@@ -344,7 +344,7 @@ int CountOf(const std::string& text, const std::string& part) {
   return count;
 }
 
-// Of a matrix product both gradients are compiled; what is not asked for is left out of the linked method.
+// Of a matrix product both gradients are compiled. The linked method has only those that are asked for.
 TEST(CaptureIssuesTest, OnlyTheGradientsThatAreAskedForAreComputedUnderTheNamesOfTheirNodes) {
   const TensorFunction product = [](const Tensors& in) -> Tensors { return {in[0].matmul(in[1])}; };
   Loaded first(Compiled("product", product, {{3, 4}, {4, 5}})), second(Compiled("sine", Sine, {{3, 5}}));
