@@ -2,7 +2,12 @@
 
 #include "aot/aotautograd/forward_trace.h"
 
+#include <ATen/core/VariableHooksInterface.h>
+#include <c10/util/Exception.h>
+
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +23,118 @@
 namespace cotan::aot {
 namespace {
 
+using at::TensorBase;
+
+// Watches, while it exists, what this thread asks of the gradients of `arguments`, the tensors that a traced function
+// gets. A trace has the function's part of such a gradient only; the caller's Variable has the sum of all parts. So
+// retain_grad() throws, and so does, in the backward that is traced, a hook that returns another tensor than the
+// gradient. Hooks that only look at the gradient see the function's part. Instances nest: the innermost one watches.
+class ArgumentHooks {
+ public:
+  explicit ArgumentHooks(const std::vector<at::Tensor>& arguments)
+      : arguments_(arguments), outer_(std::exchange(current_, this)) {}
+  ~ArgumentHooks() { current_ = outer_; }
+  ArgumentHooks(const ArgumentHooks&) = delete;
+  ArgumentHooks& operator=(const ArgumentHooks&) = delete;
+
+  // Returns the position of `tensor` among the arguments of the innermost instance of this thread; -1: it is none.
+  static int IndexOf(const TensorBase& tensor) {
+    for (size_t i = 0; current_ != nullptr && i < current_->arguments_.size(); ++i) {
+      if (current_->arguments_[i].is_same(tensor)) return static_cast<int>(i);
+    }
+    return -1;
+  }
+
+ private:
+  static thread_local const ArgumentHooks* current_;
+
+  const std::vector<at::Tensor>& arguments_;
+  const ArgumentHooks* const outer_;
+};
+
+thread_local const ArgumentHooks* ArgumentHooks::current_ = nullptr;
+
+// LibTorch's implementation of tensors with gradients, but for the calls that ArgumentHooks is about.
+class WatchedVariables final : public at::impl::VariableHooksInterface {
+ public:
+  explicit WatchedVariables(at::impl::VariableHooksInterface& inner) : inner_(inner) {}
+
+  unsigned _register_hook(const TensorBase& self, std::function<TensorBase(const TensorBase&)> hook) const override {
+    const int argument = ArgumentHooks::IndexOf(self);
+    if (argument < 0) return inner_._register_hook(self, std::move(hook));
+    return inner_._register_hook(self, [hook = std::move(hook), argument](const TensorBase& gradient) {
+      TensorBase replaced = hook(gradient);
+      TORCH_CHECK_VALUE(!replaced.defined() || replaced.is_same(gradient), "a hook that the function adds to argument ",
+                        argument,
+                        " replaces its gradient, of which the function computes only a part. Add the hook "
+                        "to the Variable that the function is called with (Variable::AddHook()), or to a value that "
+                        "the function computes from the argument");
+      return replaced;
+    });
+  }
+  void retain_grad(const TensorBase& self) const override {
+    const int argument = ArgumentHooks::IndexOf(self);
+    TORCH_CHECK_VALUE(argument < 0, "the function calls retain_grad() of argument ", argument,
+                      ", whose gradient only its caller knows. Call Variable::RetainGrad() of the Variable that the "
+                      "function is called with");
+    inner_.retain_grad(self);
+  }
+
+  TensorBase tensor_data(const TensorBase& self) const override { return inner_.tensor_data(self); }
+  TensorBase variable_data(const TensorBase& self) const override { return inner_.variable_data(self); }
+  const c10::intrusive_ptr<torch::autograd::Node>& grad_fn(const TensorBase& self) const override {
+    return inner_.grad_fn(self);
+  }
+  void remove_hook(const TensorBase& self, unsigned position) const override { inner_.remove_hook(self, position); }
+  bool is_view(const TensorBase& self) const override { return inner_.is_view(self); }
+  const TensorBase& base(const TensorBase& self) const override { return inner_.base(self); }
+  const std::string& name(const TensorBase& self) const override { return inner_.name(self); }
+  bool is_leaf(const TensorBase& self) const override { return inner_.is_leaf(self); }
+  int64_t output_nr(const TensorBase& self) const override { return inner_.output_nr(self); }
+  void set_data(const TensorBase& self, const TensorBase& data) const override { inner_.set_data(self, data); }
+  TensorBase data(const TensorBase& self) const override { return inner_.data(self); }
+  int64_t _version(const TensorBase& self) const override { return inner_._version(self); }
+  bool retains_grad(const TensorBase& self) const override { return inner_.retains_grad(self); }
+  void _backward(const at::Tensor& self, at::TensorList inputs, const std::optional<at::Tensor>& gradient,
+                 std::optional<bool> keep_graph, bool create_graph) const override {
+    inner_._backward(self, inputs, gradient, keep_graph, create_graph);
+  }
+  void requires_grad_(const TensorBase& self, bool requires_grad) const override {
+    inner_.requires_grad_(self, requires_grad);
+  }
+  void basic_autograd_not_implemented_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                                               torch::jit::Stack* stack) const override {
+    inner_.basic_autograd_not_implemented_fallback(op, keys, stack);
+  }
+  std::optional<c10::ScalarType> grad_dtype(const TensorBase& self) const override { return inner_.grad_dtype(self); }
+  void set_grad_dtype(const TensorBase& self, const std::optional<c10::ScalarType>& dtype) const override {
+    inner_.set_grad_dtype(self, dtype);
+  }
+
+ private:
+  at::impl::VariableHooksInterface& inner_;
+};
+
+// Installs WatchedVariables once; it stays, because other threads may use it.
+void WatchVariables() {
+  static const bool installed = [] {
+    at::impl::SetVariableHooks(new WatchedVariables(*at::impl::GetVariableHooks()));
+    return true;
+  }();
+  (void)installed;
+}
+
+// InvalidArgument: the function has called retain_grad() of one of its results, whose grad() the caller's Variable has.
+absl::Status CheckNotRetained(const std::vector<at::Tensor>& results) {
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].defined() || !results[i].requires_grad() || !results[i].retains_grad()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the function calls retain_grad() of its result ", i,
+                     ", whose grad() only its caller has: call Variable::RetainGrad() of the result of the call"));
+  }
+  return absl::OkStatus();
+}
+
 class ForwardTracer {
  public:
   explicit ForwardTracer(JointTrace& trace) : trace_(trace) {}
@@ -25,6 +142,8 @@ class ForwardTracer {
   absl::Status Run(const TensorFunction& function);
 
  private:
+  // Calls the function and sets the outputs. InvalidArgument: CheckNotRetained().
+  absl::Status Call(const TensorFunction& function);
   // Restricts the metadata to the gradient of the loss (kLoss).
   absl::Status DifferentiateLossOnly();
   void AddOutputs();
@@ -40,9 +159,21 @@ OutputKind InGraphMutationKind(const InputAliasInfo& info) {
   return is_new ? OutputKind::kInputStorage : OutputKind::kSharedStorage;
 }
 
+absl::Status ForwardTracer::Call(const TensorFunction& function) {
+  const std::vector<at::Tensor>& inputs = trace_.program_arguments.function_inputs;
+  if (trace_.options.backward != TraceOptions::Backward::kOutputs) {
+    trace_.outputs = function(inputs);
+    return absl::OkStatus();
+  }
+  WatchVariables();
+  const ArgumentHooks watched(inputs);
+  trace_.outputs = function(inputs);
+  return CheckNotRetained(trace_.outputs);
+}
+
 absl::Status ForwardTracer::Run(const TensorFunction& function) {
   const std::vector<InputAtEntry> entry = DescribeInputs(trace_.arguments);
-  trace_.outputs = function(trace_.program_arguments.function_inputs);
+  COTAN_RETURN_IF_ERROR(Call(function));
   trace_.has_effects = trace_.AddTokenOutput(/*index=*/0);
   trace_.output_names = NamesFor(trace_.outputs.size(), trace_.options.output_names, "output");
   if (const int loss = trace_.LossOutput(); loss >= 0 && loss < static_cast<int>(trace_.outputs.size())) {

@@ -36,6 +36,13 @@ absl::Status AddUp(TensorOps& ops, Tensor gradient, Tensor& sum) {
   return absl::OkStatus();
 }
 
+// Copies the gradients that the visit captures.
+void KeepCaptures(const GraphTask::Visit& visit, const Gradients& incoming, std::vector<Tensor>& captured) {
+  for (const auto& [input, index] : visit.captures) {
+    captured[static_cast<size_t>(index)] = incoming[static_cast<size_t>(input)];
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Tensor> MoveNumber(Tensor gradient, const GradientType& type) {
@@ -166,15 +173,18 @@ absl::Status BackwardRun::RunVisit(GraphTask::Visit& visit) {
 absl::Status BackwardRun::RunGradientHooks(GraphTask::Visit& visit) {
   const std::shared_ptr<Hooks> hooks = visit.node->shared_hooks();
   if (hooks == nullptr || !visit.awaited()) return absl::OkStatus();
+  // As in LibTorch, a captured gradient is the one before the hooks, if the node itself runs, too.
+  if (visit.runs) {
+    KeepCaptures(visit, Incoming(visit), captured_);
+    visit.captures.clear();
+  }
   return hooks->RunGradientHooks(ops_, absl::MakeSpan(Incoming(visit)));
 }
 
 absl::Status BackwardRun::RunAfterHooks(GraphTask::Visit& visit) {
   Node& node = *visit.node;
   Gradients& incoming = Incoming(visit);
-  for (const auto& [input, index] : visit.captures) {
-    captured_[static_cast<size_t>(index)] = incoming[static_cast<size_t>(input)];
-  }
+  KeepCaptures(visit, incoming, captured_);
   if (!visit.runs) {
     incoming.clear();
     return absl::OkStatus();
@@ -195,7 +205,7 @@ absl::InlinedVector<bool, 8> BackwardRun::NeededEdges(const Node& node) const {
 absl::StatusOr<Gradients> BackwardRun::Apply(GraphTask::Visit& visit) {
   Node& node = *visit.node;
   // Hooks may add the first hook of the node, or replace the object.
-  const std::shared_ptr<Hooks> hooks = node.shared_hooks();
+  std::shared_ptr<Hooks> hooks = node.shared_hooks();
   // The entries of incoming_ may move while the node runs: a hook may start another step of this run.
   Gradients incoming = std::move(Incoming(visit));
   if (hooks != nullptr) COTAN_RETURN_IF_ERROR(hooks->RunPreHooks(absl::MakeSpan(incoming)));
@@ -206,6 +216,8 @@ absl::StatusOr<Gradients> BackwardRun::Apply(GraphTask::Visit& visit) {
   BackwardContext context(ops_, needed, retain_graph_);
   COTAN_ASSIGN_OR_RETURN(Gradients results, node.Apply(context, absl::MakeSpan(incoming)));
   COTAN_RETURN_IF_ERROR(CheckResults(node, needed, results));
+  // An unpack hook may have added a post-hook, which sees no incoming gradients if it is the first one.
+  hooks = node.shared_hooks();
   if (hooks != nullptr) COTAN_RETURN_IF_ERROR(hooks->RunPostHooks(results, before));
   return results;
 }

@@ -67,8 +67,11 @@ TEST(BackwardRunTest, CallbacksOfARecursiveBackwardRunAtItsOwnEnd) {
 
 TEST(BackwardRunTest, DeepBackwardsRunOnThreadsWithTheStateOfTheFirst) {
   const Variable x = *Variable::Leaf(Vector({1}));
-  const SavedTensorHooksScope scope({});
+  const SavedTensorHooksScope scope(
+      {.pack = [](const Tensor&) -> absl::StatusOr<PackedData> { return absl::InternalError("nothing is saved"); },
+       .unpack = [](const PackedData&) -> absl::StatusOr<Tensor> { return absl::InternalError("nothing is saved"); }});
   const SavedTensorHooks* const hooks = SavedTensorHooksScope::Current();
+  ASSERT_NE(hooks, nullptr);
   std::set<std::thread::id> threads;
   int left = 150, callbacks = 0;
   std::function<absl::Status()> enter = [&]() -> absl::Status {

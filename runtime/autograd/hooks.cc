@@ -6,6 +6,7 @@
 #include <atomic>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "runtime/autograd/variable.h"
 
@@ -18,6 +19,23 @@ bool RemoveFrom(Entries& entries, HookId id) {
   if (found == entries.end()) return false;
   entries.erase(found);
   return true;
+}
+
+// InvalidArgument: a hook replaced no gradient by one, or a gradient by one of other dtype, sizes or device.
+absl::Status CheckReplacement(const Tensor& gradient, const Tensor& replaced) {
+  if (!replaced.defined()) return absl::OkStatus();
+  if (!gradient.defined()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a hook returned ", replaced.ToString(),
+        " where there is no gradient: it can't replace an undefined gradient; return an undefined tensor"));
+  }
+  const bool is_of_type = replaced.dtype() == gradient.dtype() && replaced.sizes() == gradient.sizes() &&
+                          &replaced.device() == &gradient.device();
+  if (is_of_type) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("a hook replaced the gradient ", gradient.ToString(), " by ",
+                                                 replaced.ToString(),
+                                                 ": a replacement has the dtype, the sizes and the device of the "
+                                                 "gradient"));
 }
 
 }  // namespace
@@ -45,8 +63,8 @@ absl::Status Hooks::RunReplacingHooks(absl::Span<Tensor> incoming) const {
   const auto hooks = gradient_;  // a hook may change them
   for (const auto& hook : hooks) {
     Tensor& gradient = incoming[static_cast<size_t>(hook.input)];
-    if (!gradient.defined()) continue;
     COTAN_ASSIGN_OR_RETURN(Tensor replaced, hook.run(gradient));
+    COTAN_RETURN_IF_ERROR(CheckReplacement(gradient, replaced));
     if (replaced.defined()) gradient = std::move(replaced);
   }
   return absl::OkStatus();
@@ -63,7 +81,11 @@ absl::Status Hooks::RunRetainHooks(TensorOps& ops, absl::Span<const Variable> in
 
 absl::Status Hooks::RunPreHooks(absl::Span<Tensor> incoming) const {
   const auto hooks = pre_;
-  for (const auto& hook : hooks) COTAN_RETURN_IF_ERROR(hook.run(incoming));
+  for (const auto& hook : hooks) {
+    const Gradients before(incoming.begin(), incoming.end());
+    COTAN_RETURN_IF_ERROR(hook.run(incoming));
+    for (size_t i = 0; i < before.size(); ++i) COTAN_RETURN_IF_ERROR(CheckReplacement(before[i], incoming[i]));
+  }
   return absl::OkStatus();
 }
 

@@ -25,14 +25,38 @@ TEST(HooksTest, RunInOrderAndReplaceGradients) {
     log += absl::StrCat("second ", ToVector(gradient)[0], " ");
     return Tensor();  // keeps the gradient
   });
-  hooks.AddGradientHook(1, [&](const Tensor&) -> absl::StatusOr<Tensor> {
-    log += "never";
+  hooks.AddGradientHook(1, [&](const Tensor& gradient) -> absl::StatusOr<Tensor> {
+    log += gradient.defined() ? "defined " : "undefined ";
     return Tensor();
   });
   Tensor gradients[] = {Vector({1}), Tensor()};
   ASSERT_TRUE(hooks.RunGradientHooks(Ops(), absl::MakeSpan(gradients)).ok());
   EXPECT_EQ(ToVector(gradients[0])[0], 7);
-  EXPECT_EQ(log, "first second 7 retain 7");
+  EXPECT_EQ(log, "first second 7 undefined retain 7");
+}
+
+TEST(HooksTest, AReplacementHasTheTypeOfTheGradient) {
+  Hooks hooks;
+  Tensor replacement;
+  hooks.AddGradientHook(0, [&](const Tensor&) -> absl::StatusOr<Tensor> { return replacement; });
+  Hooks pre;
+  pre.AddPreHook([&](absl::Span<Tensor> incoming) {
+    incoming[0] = replacement;
+    return absl::OkStatus();
+  });
+  const auto expect_refused = [&](Tensor gradient, const std::string& text) {
+    for (const bool is_pre : {false, true}) {
+      Tensor gradients[] = {gradient};
+      const absl::Status refused = is_pre ? pre.RunPreHooks(absl::MakeSpan(gradients))
+                                          : hooks.RunGradientHooks(Ops(), absl::MakeSpan(gradients));
+      EXPECT_THAT(refused, Fails(absl::StatusCode::kInvalidArgument, text));
+    }
+  };
+  replacement = Vector({1});
+  expect_refused(Vector({1, 2}), "replaced the gradient f32[2] by f32[1]");
+  expect_refused(Tensor(), "a hook returned f32[1] where there is no gradient");
+  replacement = *Tensor::From<double>({1, 2}, {2});
+  expect_refused(Vector({1, 2}), "replaced the gradient f32[2] by f64[2]");
 }
 
 TEST(HooksTest, CanBeRemovedByTheirNumber) {

@@ -30,6 +30,7 @@ class Collector {
   }
 
   absl::Status Arrived(size_t index, const Tensor& gradient) {
+    if (mode_ == MultiGradMode::kAny && !gradient.defined()) return absl::OkStatus();
     BackwardRun& run = *BackwardRun::Current();
     if (!run.is_nested() && !runs_.contains(run.id())) runs_.clear();  // of backwards that have failed
     const auto [entry, is_new] = runs_.try_emplace(run.id());

@@ -55,6 +55,18 @@ TEST_F(MultiGradHookTest, AnyRunsWithTheFirstGradientOnly) {
   EXPECT_EQ(log_.find("11"), std::string::npos);
 }
 
+// A node that is reached may give no gradient.
+TEST_F(MultiGradHookTest, RunsThoughAGradientIsUndefined) {
+  const auto first_only = [](BackwardContext&, absl::Span<Tensor> incoming) -> absl::StatusOr<Gradients> {
+    return Gradients{incoming[0], Tensor()};
+  };
+  const Variable out = (*ApplyFunction("First", {t_[1], t_[2]}, {t_[1].tensor()}, first_only))[0];
+  ASSERT_TRUE(AddMultiGradHook(t_, MultiGradMode::kAll, Note()).ok());
+  ASSERT_TRUE(AddMultiGradHook({t_[2], t_[1]}, MultiGradMode::kAny, Note()).ok());
+  ASSERT_TRUE(Backward({out}, {}, Ops()).ok());
+  EXPECT_TRUE(log_ == "0100 01 " || log_ == "01 0100 ") << log_;
+}
+
 TEST_F(MultiGradHookTest, ARemovedHookDoesNotRun) {
   auto handle = AddMultiGradHook({t_[1], t_[2]}, MultiGradMode::kAll, Note());
   ASSERT_TRUE(handle.ok());

@@ -18,13 +18,22 @@ SavedTensorHooksScope::SavedTensorHooksScope(SavedTensorHooks hooks)
 
 SavedTensorHooksScope::~SavedTensorHooksScope() { innermost = outer_; }
 
-const SavedTensorHooks* SavedTensorHooksScope::Current() { return innermost == nullptr ? nullptr : &innermost->hooks_; }
+const SavedTensorHooks* SavedTensorHooksScope::Current() {
+  const bool has_hooks =
+      innermost != nullptr && (innermost->hooks_.pack != nullptr || innermost->hooks_.unpack != nullptr);
+  return has_hooks ? &innermost->hooks_ : nullptr;
+}
 
 const SavedTensorHooksScope* SavedTensorHooksScope::Innermost() { return innermost; }
 
 void SavedTensorHooksScope::SetInnermost(const SavedTensorHooksScope* scope) { innermost = scope; }
 
 absl::StatusOr<PackedTensor> PackedTensor::Pack(const SavedTensorHooks& hooks, const Tensor& value) {
+  if (hooks.pack == nullptr || hooks.unpack == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("SavedTensorHooks has no function '",
+                                                   hooks.pack == nullptr ? "pack" : "unpack",
+                                                   "': set both, or none to save values as they are"));
+  }
   PackedTensor packed;
   COTAN_ASSIGN_OR_RETURN(packed.data_, hooks.pack(value));
   packed.unpack_ = hooks.unpack;

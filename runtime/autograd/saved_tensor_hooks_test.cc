@@ -27,6 +27,26 @@ TEST(SavedTensorHooksTest, TheInnermostScopeApplies) {
   EXPECT_EQ(SavedTensorHooksScope::Current(), hooks);
 }
 
+TEST(SavedTensorHooksTest, AScopeWithoutHooksSwitchesThoseAroundItOff) {
+  const SavedTensorHooksScope outer(Kept());
+  {
+    const SavedTensorHooksScope none({});
+    EXPECT_EQ(SavedTensorHooksScope::Current(), nullptr);
+  }
+  EXPECT_NE(SavedTensorHooksScope::Current(), nullptr);
+}
+
+TEST(SavedTensorHooksTest, BothFunctionsAreNeeded) {
+  SavedTensorHooks hooks = Kept();
+  hooks.unpack = nullptr;
+  EXPECT_THAT(PackedTensor::Pack(hooks, Vector({1})).status(),
+              Fails(absl::StatusCode::kInvalidArgument, "has no function 'unpack'"));
+  const SavedTensorHooksScope scope({.pack = nullptr, .unpack = Kept().unpack});
+  ASSERT_NE(SavedTensorHooksScope::Current(), nullptr);
+  EXPECT_THAT(PackedTensor::Pack(*SavedTensorHooksScope::Current(), Vector({1})).status(),
+              Fails(absl::StatusCode::kInvalidArgument, "has no function 'pack'"));
+}
+
 TEST(SavedTensorHooksTest, WhatWasPackedIsUnpacked) {
   const auto packed = PackedTensor::Pack(Kept(), Vector({1, 2}));
   ASSERT_TRUE(packed.ok());

@@ -27,6 +27,16 @@ bool IsRefusal(const absl::Status& status) {
   return absl::IsUnimplemented(status) || absl::IsNotFound(status) || absl::IsInvalidArgument(status);
 }
 
+// FailedPrecondition: the description of the node, which had no hooks, has added a post-hook.
+absl::Status CheckNoPostHooks(const Node& node) {
+  const Hooks* const hooks = node.hooks();
+  if (hooks == nullptr || !hooks->has_post_hooks()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("an unpack hook added a post-hook to ", node.name(),
+                   " while the backward is captured: add it before, or run this backward in a scope of "
+                   "CompiledAutograd::kDisabled"));
+}
+
 }  // namespace
 
 CaptureRun::CaptureRun(autograd::BackwardRun& run, CaptureState& state, const CaptureSettings& settings)
@@ -88,7 +98,7 @@ absl::Status CaptureRun::VisitNode(Visit& visit) {
   if (!has_node_hooks) {
     if (visit.node->UnpacksSaved()) COTAN_RETURN_IF_ERROR(Flush(absl::StrCat("unpack of ", visit.node->name())));
     COTAN_ASSIGN_OR_RETURN(const bool described, Describe(visit));
-    if (described) return absl::OkStatus();
+    if (described) return CheckNoPostHooks(*visit.node);
   }
   COTAN_RETURN_IF_ERROR(Flush(absl::StrCat("call ", visit.node->name())));
   if (settings_.trace) Note(state_.trace, absl::StrCat("call ", visit.node->name()));

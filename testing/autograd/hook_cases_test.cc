@@ -178,6 +178,27 @@ TEST(HookCasesTest, WhichHooksRunDependsOnWhatIsAskedFor) {
               ElementsAre(ElementsAre(1, 0, 0), ElementsAre(2, 1, 1), ElementsAre(2, 2, 2), ElementsAre(2, 2, 2)));
 }
 
+// As LibTorch does: before the hooks of the value if the backward goes on from it, after them if it ends there.
+TEST(HookCasesTest, AGradientThatIsAskedForIsTheOneBeforeTheHooksIfTheBackwardGoesOn) {
+  const Outcome outcome = ExpectThreeWays(
+      [](World& world) {
+        Tensors all;
+        for (const bool goes_on : {true, false}) {
+          const int x = world.Leaf(at::randn({2, 2}));
+          const int y = world.Call(Doubled(), {x})[0];
+          world.TensorHook(y, Scaled(world, "y", 10));
+          const int z = world.Call(Doubled(), {y})[0];
+          Append(all, world.Grad({z}, goes_on ? std::vector<int>{y, x} : std::vector<int>{y}));
+        }
+        return all;
+      },
+      /*captures=*/1);  // the second backward is the first segment of the first one
+  EXPECT_THAT(outcome.log, ElementsAre("y", "y"));
+  EXPECT_TRUE(at::equal(outcome.gradients[0], Full(2)));
+  EXPECT_TRUE(at::equal(outcome.gradients[1], Full(40)));
+  EXPECT_TRUE(at::equal(outcome.gradients[2], Full(20)));
+}
+
 TEST(HookCasesTest, PreHooksMultiplyAndPostHooksSeeBothSides) {
   const Outcome outcome = ExpectThreeWays(
       [](World& world) {

@@ -147,5 +147,46 @@ TEST(PartitionCasesTest, ASavedValueMayBeAGradientItself) {
   }
 }
 
+// Two parts of four products each, of which only the values between them are saved: what torch.utils.checkpoint does.
+TEST(PartitionCasesTest, CheckpointsByPolicySaveTheSameUnderABudget) {
+  const auto function = [](const Tensors& in) -> Tensors {
+    at::Tensor x = in[0];
+    for (int i = 0; i < 8; ++i) x = (x.mm(in[1]) * 0.02).tanh();
+    return {x};
+  };
+  const Tensors given = {Leaf(0, {96, 96}), Leaf(1, {96, 96})};
+  const auto between_parts = [](const aot::Graph& joint, const aot::Node& node) {
+    int earlier = 0;
+    for (const aot::Node& other : joint.nodes()) {
+      if (other.outputs == node.outputs) break;
+      earlier += other.op == node.op ? 1 : 0;
+    }
+    const bool is_between = node.op == "prim.matmul" && earlier == 3;
+    return is_between ? aot::SavePolicy::kSave : aot::SavePolicy::kRecompute;
+  };
+  struct Cut {
+    uint32_t num_saved;
+    int backward_ops, backward_products;
+  };
+  const auto cut = [&](double budget, const aot::SavePolicyFunction& policy) {
+    aot::CompileOptions options;
+    options.activation_memory_budget = budget;
+    options.save_policy = policy;
+    Compiled f = Compile(function, given, options);
+    ExpectEager(f, function, given);
+    const serialization::Method& backward = MethodOf(f, "backward");
+    Cut cut = {MethodOf(f, "forward").num_saved(), backward.ops_size(), 0};
+    for (const serialization::Op& op : backward.ops()) cut.backward_products += op.has_matmul() ? 1 : 0;
+    return cut;
+  };
+  const Cut all = cut(1, nullptr), alone = cut(1, between_parts), within = cut(0.01, between_parts);
+  EXPECT_EQ(alone.num_saved, 3u);  // both arguments, and the value between the parts
+  EXPECT_EQ(within.num_saved, alone.num_saved);
+  EXPECT_EQ(within.backward_ops, alone.backward_ops);
+  EXPECT_EQ(within.backward_products, alone.backward_products);
+  EXPECT_LT(alone.num_saved, all.num_saved);
+  EXPECT_GT(alone.backward_products, all.backward_products);
+}
+
 }  // namespace
 }  // namespace cotan::testing

@@ -1,23 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Saved-tensor hooks of compiled artifacts: writes to what unpack returns, and gradients of gradients. The rows G7 of
-// cases.txt that testing/e2e:saved_tensor_hooks_test does not have.
+// Saved-tensor hooks of compiled artifacts: hooks that are compiled into the program, and hooks of the host program.
+// The rows G7 of cases.txt that testing/e2e:saved_tensor_hooks_test does not have.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "aot/saved_tensor_hooks/saved_tensor_hooks.h"
 #include "runtime/autograd/double_backward.h"
 #include "runtime/autograd/engine.h"
+#include "runtime/autograd/saved_tensor_hooks.h"
+#include "runtime/compiled_autograd/compiled_autograd.h"
 #include "testing/higher_order/compiled.h"
 
 namespace cotan::testing {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 absl::StatusOr<Compiled> Compile(const aot::TensorFunction& function, const Tensors& examples,
                                  aot::SavedTensorHooks hooks, int order = 1) {
@@ -80,6 +89,271 @@ TEST(SavedHooksCasesTest, GradientsOfGradientsGoThroughHooks) {
   EXPECT_THAT(*(*first)[0].tensor().ToVector<double>(), ElementsAre(12, 27));
   ASSERT_TRUE(autograd::Backward({(*first)[0]}, {one.tensor()}, f->ops()).ok());
   EXPECT_THAT(*a.grad().tensor().ToVector<double>(), ElementsAre(12, -18));
+}
+
+// --- hooks of the host program ------------------------------------------------------
+
+using autograd::PackedData;
+using autograd::SavedTensorHooksScope;
+
+Tensor Times(const Tensor& x, double factor) {
+  std::vector<double> values = *x.ToVector<double>();
+  for (double& value : values) value *= factor;
+  return *Tensor::From<double>(values, x.sizes());
+}
+
+// Multiplies what is packed and what is unpacked by these factors, and notes each call as "p" or "u".
+autograd::SavedTensorHooks Factors(double pack, double unpack, std::string& log) {
+  return {.pack = [=, &log](const Tensor& value) -> absl::StatusOr<PackedData> {
+            log += 'p';
+            return std::make_shared<Tensor>(Times(value, pack));
+          },
+          .unpack = [=, &log](const PackedData& data) -> absl::StatusOr<Tensor> {
+            log += 'u';
+            return Times(*static_cast<const Tensor*>(data.get()), unpack);
+          }};
+}
+
+Compiled CompileOf(const aot::TensorFunction& function, const Tensors& examples,
+                   const aot::CompileOptions& options = {}) {
+  const auto model = aot::CompileFunction(function, examples, options);
+  EXPECT_TRUE(model.ok()) << model.status();
+  absl::StatusOr<Compiled> compiled = Compiled::Load(*model);
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
+  return *std::move(compiled);
+}
+
+Tensors Square(const Tensors& in) { return {in[0] * in[0]}; }
+
+Variable LeafOf(std::vector<double> values) { return *Variable::Leaf(ToCotan(torch::tensor(values, torch::kDouble))); }
+std::vector<double> GradOf(const Variable& variable) { return *variable.grad().tensor().ToVector<double>(); }
+absl::Status BackwardOf(const Variables& roots, Compiled& f, bool retain_graph = false) {
+  std::vector<Tensor> ones;
+  for (const Variable& root : roots) ones.push_back(*f.ops().Ones(DType::kFloat64, root.sizes()));
+  return autograd::Backward(roots, ones, f.ops(), {.retain_graph = retain_graph});
+}
+
+// Runs the case node by node and captured.
+void WalkedAndCaptured(const std::function<void()>& run) {
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  run();
+  const CompiledAutograd scope;
+  SCOPED_TRACE("captured");
+  run();
+}
+
+TEST(HostHooksTest, PackRunsInTheForwardAndUnpackInTheBackward) {
+  Compiled product =
+      CompileOf([](const Tensors& in) -> Tensors { return {in[0] * in[1]}; }, {Leaf(0, {2}), Constant(1, {2})});
+  WalkedAndCaptured([&] {
+    std::string log;
+    const Variable x = LeafOf({1, 2}), y(ToCotan(torch::tensor({3.0, 4.0}, torch::kDouble)));
+    Variables results;
+    {
+      const SavedTensorHooksScope scope(Factors(1, 1, log));
+      results = product({x, y});
+    }
+    EXPECT_EQ(log, "p");  // y
+    ASSERT_TRUE(BackwardOf(results, product, /*retain_graph=*/true).ok());
+    EXPECT_EQ(log, "pu");
+    ASSERT_TRUE(BackwardOf(results, product).ok());
+    EXPECT_EQ(log, "puu");
+    EXPECT_THAT(GradOf(x), ElementsAre(6, 8));
+    const absl::Status freed = BackwardOf(results, product);
+    EXPECT_EQ(freed.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(freed.message(), HasSubstr("retain_graph"));
+  });
+}
+
+TEST(HostHooksTest, GradientsAreThoseOfWhatUnpackReturns) {
+  Compiled square = CompileOf(Square, {Leaf(0, {2})});
+  WalkedAndCaptured([&] {
+    for (const auto& [pack, unpack, factor] : {std::tuple(2.0, 0.5, 2.0), std::tuple(2.0, 1.0, 4.0)}) {
+      std::string log;
+      const Variable a = LeafOf({1, -3});
+      const SavedTensorHooksScope scope(Factors(pack, unpack, log));
+      ASSERT_TRUE(BackwardOf(square({a}), square).ok());
+      EXPECT_THAT(GradOf(a), ElementsAre(factor, -3 * factor));
+    }
+  });
+}
+
+TEST(HostHooksTest, OnlyTheInnermostPairActsAndAnEmptyOneSwitchesOff) {
+  Compiled square = CompileOf(Square, {Leaf(0, {1})});
+  WalkedAndCaptured([&] {
+    std::string log;
+    const Variable a = LeafOf({1}), b = LeafOf({1}), c = LeafOf({1});
+    Variables roots;
+    {
+      const SavedTensorHooksScope outer(Factors(3, 3, log));
+      {
+        const SavedTensorHooksScope inner(Factors(5, 5, log));
+        roots.push_back(square({a})[0]);
+      }
+      roots.push_back(square({b})[0]);
+      const SavedTensorHooksScope none({});
+      roots.push_back(square({c})[0]);
+    }
+    EXPECT_EQ(log, "pp");
+    ASSERT_TRUE(BackwardOf(roots, square).ok());
+    EXPECT_EQ(log, "ppuu");
+    EXPECT_THAT(GradOf(a), ElementsAre(50));
+    EXPECT_THAT(GradOf(b), ElementsAre(18));
+    EXPECT_THAT(GradOf(c), ElementsAre(2));
+  });
+}
+
+TEST(HostHooksTest, ErrorsOfHooksAreThoseOfTheCallAndOfTheBackward) {
+  Compiled square = CompileOf(Square, {Leaf(0, {2})});
+  const Variable a = LeafOf({1, 2});
+  WalkedAndCaptured([&] {
+    std::string log;
+    autograd::SavedTensorHooks hooks = Factors(1, 1, log);
+    const auto pack = hooks.pack;
+    hooks.pack = [](const Tensor&) -> absl::StatusOr<PackedData> { return absl::ResourceExhaustedError("disk full"); };
+    {
+      const SavedTensorHooksScope scope(hooks);
+      const auto refused = square.function().Call({a});
+      EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+      EXPECT_THAT(refused.status().message(), HasSubstr("disk full"));
+    }
+    hooks.pack = pack;
+    hooks.unpack = [](const PackedData&) -> absl::StatusOr<Tensor> { return *Tensor::From<double>({1}, {1}); };
+    const SavedTensorHooksScope scope(hooks);
+    const absl::Status wrong = BackwardOf(square({a}), square);
+    EXPECT_EQ(wrong.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(wrong.message(), HasSubstr("an unpack hook returned f64[1] for a saved value f64[2]"));
+  });
+}
+
+TEST(HostHooksTest, WhatIsUnpackedIsNotOverwritten) {
+  Compiled f = CompileOf([](const Tensors& in) -> Tensors { return {in[0].exp().sin().exp()}; }, {Leaf(0, {4})},
+                         {.partitioner = aot::Partitioner::kDefault});
+  WalkedAndCaptured([&] {
+    std::vector<Tensor> kept;
+    const autograd::SavedTensorHooks hooks = {.pack = [&kept](const Tensor& value) -> absl::StatusOr<PackedData> {
+                                                kept.push_back(*value.Clone());
+                                                return std::make_shared<Tensor>(kept.back());
+                                              },
+                                              .unpack = [](const PackedData& data) -> absl::StatusOr<Tensor> {
+                                                return *static_cast<const Tensor*>(data.get());
+                                              }};
+    const Variable x = ToVariable(Leaf(0, {4}));
+    Variables y;
+    {
+      const SavedTensorHooksScope scope(hooks);
+      y = f({x});
+    }
+    ASSERT_FALSE(kept.empty());
+    std::vector<std::vector<double>> before;
+    for (const Tensor& value : kept) before.push_back(*value.ToVector<double>());
+    ASSERT_TRUE(BackwardOf(y, f).ok());
+    for (size_t i = 0; i < kept.size(); ++i) EXPECT_EQ(*kept[i].ToVector<double>(), before[i]);
+  });
+}
+
+TEST(HostHooksTest, SavedValuesMayWaitInFiles) {
+  Compiled square = CompileOf(Square, {Leaf(0, {3})});
+  WalkedAndCaptured([&] {
+    int files = 0;
+    const autograd::SavedTensorHooks hooks = {
+        .pack = [&files](const Tensor& value) -> absl::StatusOr<PackedData> {
+          const std::string path = absl::StrCat(::testing::TempDir(), "/saved.", files++);
+          const std::vector<double> values = *value.ToVector<double>();
+          std::ofstream(path, std::ios::binary)
+              .write(reinterpret_cast<const char*>(values.data()),
+                     static_cast<std::streamsize>(values.size() * sizeof(double)));
+          return std::make_shared<std::string>(path);
+        },
+        .unpack = [](const PackedData& data) -> absl::StatusOr<Tensor> {
+          std::vector<double> values(3);
+          std::ifstream(*static_cast<const std::string*>(data.get()), std::ios::binary)
+              .read(reinterpret_cast<char*>(values.data()), 3 * sizeof(double));
+          return Tensor::From<double>(values, {3});
+        }};
+    const Variable a = LeafOf({1, -2, 3});
+    const SavedTensorHooksScope scope(hooks);
+    ASSERT_TRUE(BackwardOf(square({a}), square).ok());
+    EXPECT_EQ(files, 1);
+    EXPECT_THAT(GradOf(a), ElementsAre(2, -4, 6));
+  });
+}
+
+TEST(HostHooksTest, SizesMayChangeUnderACapture) {
+  Compiled square = CompileOf(Square, {Leaf(0, {10})}, {.dynamic_dims = {{0, 0, "n", 2, 200}}});
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  const CompiledAutograd scope;
+  for (const int64_t n : {10, 100, 10, 20, 30}) {
+    std::string log;
+    const Variable x = ToVariable(Leaf(1, {n}));
+    const SavedTensorHooksScope hooks(Factors(1, 1, log));
+    ASSERT_TRUE(BackwardOf(square({x}), square).ok());
+    EXPECT_EQ(log, "pu");
+    ExpectNear(ToTorch(x.grad().tensor()), 2 * Constant(1, {n}));
+  }
+  EXPECT_LE(CompiledAutograd::Stats().captures, 2);
+  EXPECT_EQ(CompiledAutograd::Stats().walked_segments, 0);
+}
+
+TEST(HostHooksTest, UnpackMayAddAHookToItsNode) {
+  Compiled var_mean = CompileOf(
+      [](const Tensors& in) -> Tensors {
+        const auto [variance, mean] = at::var_mean(in[0], at::OptionalIntArrayRef(0));
+        return {variance + mean};
+      },
+      {Leaf(0, {4})});
+  const at::Tensor x = Leaf(0, {4});
+  const auto [variance, mean] = at::var_mean(x, at::OptionalIntArrayRef(0));
+  const at::Tensor reference = torch::autograd::grad({variance + mean}, {x})[0];
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  for (const bool captured : {false, true}) {
+    const Variable ours = ToVariable(Leaf(0, {4}));
+    std::shared_ptr<autograd::Node> node;
+    std::vector<size_t> incoming;
+    std::string log;
+    autograd::SavedTensorHooks hooks = Factors(1, 1, log);
+    const auto unpack = hooks.unpack;
+    hooks.unpack = [&, unpack](const PackedData& data) -> absl::StatusOr<Tensor> {
+      node->MutableHooks().AddPostHook([&](autograd::Gradients& results, absl::Span<const Tensor> before) {
+        incoming.push_back(before.size());
+        for (Tensor& result : results) result = Times(result, 0.5);
+        return absl::OkStatus();
+      });
+      return unpack(data);
+    };
+    Variables once;
+    {
+      const SavedTensorHooksScope scope(hooks);
+      once = var_mean({ours});
+    }
+    ASSERT_EQ(log, "p");
+    node = *once[0].grad_fn();
+    if (captured) {
+      const CompiledAutograd scope;
+      const absl::Status refused = BackwardOf(once, var_mean);
+      EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_THAT(refused.message(), HasSubstr("an unpack hook added a post-hook"));
+      continue;
+    }
+    ASSERT_TRUE(BackwardOf(once, var_mean).ok());
+    EXPECT_THAT(incoming, ElementsAre(0));  // as LibTorch's hooks, it sees no gradients
+    ExpectNear(ToTorch(ours.grad().tensor()), reference / 2);
+    ASSERT_TRUE(BackwardOf(var_mean({ours}), var_mean).ok());
+    ExpectNear(ToTorch(ours.grad().tensor()), reference / 2 + reference);
+  }
+}
+
+TEST(HostHooksTest, RecordedBackwardsComputeTheForwardAgainAndReadNothingPacked) {
+  std::string log;
+  const auto cube = [](const Tensors& in) -> Tensors { return {in[0] * in[0] * in[0]}; };
+  Compiled f = CompileOf(cube, {Leaf(0, {2})}, {.order = 2});
+  const Variable a = LeafOf({2, -3});
+  const SavedTensorHooksScope scope(Factors(1, 1, log));
+  const Variable one(ToCotan(torch::ones({2})));
+  const auto first = autograd::GradWithGraph({f({a})[0]}, {a}, {one}, f.ops());
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(BackwardOf({(*first)[0]}, f).ok());
+  EXPECT_THAT(GradOf(a), ElementsAre(12, -18));
 }
 
 }  // namespace

@@ -73,6 +73,22 @@ TEST(ThreadCasesTest, EachThreadRunsAGraphOfItsOwn) {
   for (size_t i = 0; i < gradients.size(); ++i) ExpectNear(gradients[i], expected[i]);
 }
 
+TEST(ThreadCasesTest, EachThreadCapturesItsOwnGraphs) {
+  const aot::CompiledModel model = Compile(Parabola, {Leaf(0, {5, 5})});
+  OnThreads(6, [&](int i) {
+    Compiled f = Load(model);
+    const CompiledAutograd scope;
+    for (int round = 0; round < 20; ++round) {
+      const Variable x = ToVariable(Leaf(20 * i + round, {5, 5}));
+      const Variables results = f({x});
+      EXPECT_TRUE(autograd::Backward(results, OnesOf(results[0]), f.ops()).ok());
+      ExpectNear(ToTorch(x.grad().tensor()), Constant(20 * i + round, {5, 5}) + 3.5);
+    }
+    EXPECT_EQ(CompiledAutograd::Stats().captures, 1);
+    EXPECT_EQ(CompiledAutograd::Stats().hits, 19);
+  });
+}
+
 TEST(ThreadCasesTest, ALeafOfSeveralThreadsGetsTheSum) {
   const aot::CompiledModel model = Compile(Parabola, {Leaf(0, {5, 5})});
   const at::Tensor x = torch::ones({5, 5}, torch::kDouble).set_requires_grad(true);

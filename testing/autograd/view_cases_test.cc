@@ -374,16 +374,21 @@ TEST(ViewCasesTest, ANodeThatSavesTheViewThatItWritesIsFreedWithTheView) {
 TEST(ViewCasesTest, BackwardsOfSingleViewsOfOneOperationGrowTheGradientEntryByEntry) {
   const at::Tensor x = Leaf(0, {5});
   const Tensors eager = Clone({x})[0].unbind();
+  std::vector<double> seen_by_eager;  // 0: undefined
+  eager[0].register_hook([&seen_by_eager](const at::Tensor& gradient) {
+    seen_by_eager.push_back(gradient.defined() ? gradient.item<double>() : 0);
+  });
   Compiled clone = Compile(Clone, {Leaf(0, {5})}), end = Compile(Clone, {Leaf(0, {})});
   WalkedAndCaptured([&] {
     x.mutable_grad().reset();
+    seen_by_eager.clear();
     const Variable ours = ToVariable(Leaf(0, {5}));
     std::vector<ViewStep> steps;
     for (int64_t i = 0; i < 5; ++i) steps.push_back(view::Select{.dim = 0, .index = i});
     Variables parts = *clone({ours})[0].MultiView(steps);
     std::vector<double> seen;
     const auto hook = [&seen](const Tensor& gradient) -> absl::StatusOr<Tensor> {
-      seen.push_back(ToTorch(gradient).item<double>());
+      seen.push_back(gradient.defined() ? ToTorch(gradient).item<double>() : 0);
       return gradient;
     };
     ASSERT_TRUE(parts[0].AddHook(hook).ok());
@@ -394,7 +399,8 @@ TEST(ViewCasesTest, BackwardsOfSingleViewsOfOneOperationGrowTheGradientEntryByEn
       ExpectGrad(ours, x.grad());
       EXPECT_EQ(x.grad().sum().item<double>(), static_cast<double>(i + 1));
     }
-    EXPECT_THAT(seen, ElementsAre(1));
+    EXPECT_THAT(seen, ElementsAre(1, 0, 0, 0, 0));
+    EXPECT_EQ(seen, seen_by_eager);
   });
 }
 

@@ -14,6 +14,7 @@
 #include "aot/compile.h"
 #include "aot/frontend/pt2/exported_program.h"
 #include "aot/frontend/pt2/interpreter.h"
+#include "runtime/autograd/engine.h"
 #include "testing/blocks/block_counts.h"
 #include "testing/higher_order/compiled.h"
 
@@ -73,9 +74,16 @@ void ExpectBlocks(const std::vector<std::shared_ptr<pt2::Graph>>& layers, int bl
   EXPECT_EQ(counts.calls, (std::map<std::string, int>{{"forward", calls}, {"backward", calls}}));
   auto compiled = Compiled::Load(*model);
   ASSERT_TRUE(compiled.ok()) << compiled.status();
-  const Variables results = (*compiled)(ToVariables(inputs));
+  const Variables arguments = ToVariables(inputs);
+  const Variables results = (*compiled)(arguments);
   ASSERT_EQ(results.size(), 1u);
-  ExpectNear(ToTorch(results[0].tensor()), function(inputs)[0].detach());
+  const at::Tensor expected = function(inputs)[0];
+  ExpectNear(ToTorch(results[0].tensor()), expected.detach());
+  const at::Tensor tangent = Constant(7, {3, 3});
+  const Tensors gradients = torch::autograd::grad({expected}, inputs, {tangent});
+  const auto found = autograd::Grad(results, arguments, {ToCotan(tangent)}, compiled->ops());
+  ASSERT_TRUE(found.ok()) << found.status();
+  for (size_t i = 0; i < gradients.size(); ++i) ExpectNear(ToTorch((*found)[i]), gradients[i]);
 }
 
 TEST(ExportedBlocksTest, SubgraphsAreStoredOnce) {

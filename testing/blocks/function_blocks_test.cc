@@ -194,6 +194,22 @@ TEST(FunctionBlocksTest, WritesToInputsAreInlinedWithTheReason) {
   ExpectEager(function, model, inputs);
 }
 
+// Hooks of an argument get the gradient of the caller's value, of which the block has a part only.
+TEST(FunctionBlocksTest, HooksThatReplaceTheGradientOfAnArgumentAreInlinedWithTheReason) {
+  const auto body = [](at::Tensor x) {
+    x.register_hook([](const at::Tensor& gradient) { return gradient.clamp(-0.5, 0.5); });
+    return x.exp();
+  };
+  const aot::TensorFunction function = [body](const Tensors& x) {
+    const at::Tensor y = x[0].sin();
+    return Tensors{COTAN_BLOCK(body, y) + 3 * y};
+  };
+  const Tensors inputs{Leaf(1, {4})};
+  const aot::CompiledModel model = Compiling(function, inputs);
+  EXPECT_THAT(model.inlined_blocks(), ElementsAre(HasSubstr("a hook that the function adds to argument 0")));
+  ExpectEager(function, model, inputs);
+}
+
 // sin, with a backward of its own.
 class Cosine : public torch::autograd::Function<Cosine> {
  public:

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "aot/wrapped_function.h"
 #include "kernels/cpu/register_cpu.h"
 #include "runtime/autograd/engine.h"
+#include "runtime/compiled_autograd/compiled_autograd.h"
 #include "runtime/function.h"
 #include "runtime/session.h"
 #include "runtime/tools/inspect.h"
@@ -50,10 +52,10 @@ struct Comparison {
 };
 
 // Calls `callable` on `examples` in LibTorch and compiled, takes gradients of all
-// float results (tangents are 0.5, 1.5, 2.5, ...), and compares results and
-// gradients of all parts of the arguments.
+// float results (tangents are 0.5, 1.5, 2.5, ...), node by node or captured, and
+// compares results and gradients of all parts of the arguments.
 template <typename Callable, typename... Arguments>
-Comparison CompareWithEager(Callable callable, const std::tuple<Arguments...>& examples) {
+Comparison CompareWithEager(Callable callable, const std::tuple<Arguments...>& examples, bool captured = false) {
   Comparison run;
   aot::CompileOptions options;
   const auto model = aot::CompileWrapped(callable, examples, options);
@@ -98,6 +100,7 @@ Comparison CompareWithEager(Callable callable, const std::tuple<Arguments...>& e
     }
   }
   torch::autograd::backward(roots, tangents);
+  const auto scope = captured ? std::make_unique<CompiledAutograd>() : nullptr;
   const absl::Status ran = autograd::Backward(run_roots, run_tangents, session.ops());
   EXPECT_TRUE(ran.ok()) << ran;
   for (size_t i = 0; i < eager_arguments.size(); ++i) {
@@ -159,6 +162,16 @@ std::tuple<at::Tensor, LowRankTensor> ApplyAndNegate(const at::Tensor& x, const 
 TEST(WrappersTest, GradientsEnterAndLeaveThroughLowRankPairs) {
   torch::manual_seed(3);
   CompareWithEager(ApplyAndNegate, std::make_tuple(Leaf({4, 6}), LowRankTensor{.a = Leaf({6, 2}), .b = Leaf({2, 5})}));
+}
+
+TEST(WrappersTest, GradientsOfWrappersAreCaptured) {
+  torch::manual_seed(3);
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  CompareWithEager(ApplyAndNegate, std::make_tuple(Leaf({4, 6}), LowRankTensor{.a = Leaf({6, 2}), .b = Leaf({2, 5})}),
+                   /*captured=*/true);
+  EXPECT_EQ(CompiledAutograd::Stats().captures, 1);
+  EXPECT_EQ(CompiledAutograd::Stats().called_nodes, 0);
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
 }
 
 std::tuple<at::Tensor, LowRankOfQuantized> ApplyNested(const at::Tensor& x, const LowRankOfQuantized& weight) {

@@ -13,6 +13,7 @@
 
 #include "runtime/autograd/engine.h"
 #include "runtime/autograd/function_node.h"
+#include "runtime/compiled_autograd/compiled_autograd.h"
 #include "testing/higher_order/compiled.h"
 
 namespace cotan::testing {
@@ -88,6 +89,26 @@ TEST(DoubleBackwardTest, CubeHasFourOrders) {
   if ((*fourth)[0].defined()) {
     EXPECT_THAT(Values((*fourth)[0]), ElementsAre(0));
   }
+}
+
+// CA-078 under a capture: recorded backwards are walked, the last one is captured once.
+TEST(DoubleBackwardTest, TheLastOfTheOrdersIsCaptured) {
+  Compiled f = CompileOf([](const Tensors& in) -> Tensors { return {in[0].pow(3)}; }, 1, 3);
+  ASSERT_TRUE(CompiledAutograd::Reset().ok());
+  const CompiledAutograd scope;
+  for (int round = 0; round < 3; ++round) {
+    const Variable x = LeafOf({2});
+    const Variable first = WithGraph(f, f({x})[0], {x})[0];
+    EXPECT_THAT(Values(first), ElementsAre(12));
+    const Variable second = WithGraph(f, first, {x})[0];
+    EXPECT_THAT(Values(second), ElementsAre(12));
+    const absl::Status ran = autograd::Backward({second}, {Ones(1)}, f.ops());
+    ASSERT_TRUE(ran.ok()) << ran;
+    EXPECT_THAT(Values(x.grad()), ElementsAre(6));
+  }
+  EXPECT_EQ(CompiledAutograd::Stats().captures, 1) << ::testing::PrintToString(CompiledAutograd::Reasons());
+  EXPECT_EQ(CompiledAutograd::Stats().hits, 2);
+  EXPECT_EQ(CompiledAutograd::Stats().walked_segments, 0) << ::testing::PrintToString(CompiledAutograd::Messages());
 }
 
 // CA-079.
