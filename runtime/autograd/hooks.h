@@ -31,9 +31,10 @@ inline void Clear(Tensor& gradient) {
   gradient = none;
 }
 
-// Called with a defined gradient; returns its replacement, or an undefined tensor to keep the gradient.
+// Called with the gradient, which is undefined if the node gets none for this input; returns its replacement, of the
+// same dtype, sizes and device, or an undefined tensor to keep the gradient.
 using GradientHook = std::function<absl::StatusOr<Tensor>(const Tensor& gradient)>;
-// Called with a node's incoming gradients, which it may replace.
+// Called with a node's incoming gradients, which it may replace by tensors of the same type or make undefined.
 using PreHook = std::function<absl::Status(absl::Span<Tensor> incoming)>;
 // Called with a node's results, which it may replace, and its incoming gradients.
 using PostHook = std::function<absl::Status(Gradients& results, absl::Span<const Tensor> incoming)>;
@@ -44,8 +45,8 @@ using RetainHook = std::function<absl::Status(TensorOps& ops, const Variable& gr
 using HookId = uint64_t;
 HookId NextHookId();
 
-// The hooks of a node. The engine runs, in this order: gradient hooks and then retain hooks of the inputs with a
-// defined gradient; pre-hooks; the node; post-hooks. Hooks of one kind run in the order in which they were added. A
+// The hooks of a node. The engine runs, in this order: gradient hooks; retain hooks of the inputs with a defined
+// gradient; pre-hooks; the node; post-hooks. Hooks of one kind run in the order in which they were added. A
 // hook may add and remove hooks of its own node: those of the kind that is running change at the next backward.
 class Hooks {
  public:
@@ -56,7 +57,8 @@ class Hooks {
   // Removes the hook and returns whether it existed.
   bool Remove(HookId id);
 
-  // Run the hooks of a kind; the first error is returned and the hooks after it do not run.
+  // Run the hooks of a kind; the first error is returned and the hooks after it do not run. InvalidArgument: a gradient
+  // hook or pre-hook returned a gradient of another type than it got, or one where there was none.
   absl::Status RunGradientHooks(TensorOps& ops, absl::Span<Tensor> incoming) const;
   // Run the two halves of RunGradientHooks(): the hooks that may replace a gradient, then the retain hooks.
   absl::Status RunReplacingHooks(absl::Span<Tensor> incoming) const;

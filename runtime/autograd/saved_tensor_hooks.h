@@ -22,7 +22,7 @@ using PackedData = std::shared_ptr<const void>;
 
 // `pack` is called once for each saved value, when it is saved; it must not write the tensor. `unpack` is called in
 // each backward directly before the node that saved the value runs. It returns a tensor of the same dtype, sizes and
-// device.
+// device. Both are set, or none: then values are saved as they are.
 struct SavedTensorHooks {
   std::function<absl::StatusOr<PackedData>(const Tensor& value)> pack;
   std::function<absl::StatusOr<Tensor>(const PackedData& packed)> unpack;
@@ -37,7 +37,7 @@ class SavedTensorHooksScope {
   SavedTensorHooksScope(const SavedTensorHooksScope&) = delete;
   SavedTensorHooksScope& operator=(const SavedTensorHooksScope&) = delete;
 
-  // Returns the hooks of the innermost scope; null if there is none.
+  // Returns the hooks of the innermost scope; null if there is none, or if it has no functions.
   static const SavedTensorHooks* Current();
 
   // Return and set the innermost scope of this thread, for threads that go on with a backward of another one.
@@ -52,7 +52,7 @@ class SavedTensorHooksScope {
 // A saved value as its hooks packed it.
 class PackedTensor {
  public:
-  // Calls hooks.pack(). Errors of the hook are returned as they are.
+  // Calls hooks.pack(). Errors of the hook are returned as they are. InvalidArgument: one of the functions is not set.
   static absl::StatusOr<PackedTensor> Pack(const SavedTensorHooks& hooks, const Tensor& value);
 
   // Calls hooks.unpack(). Errors of the hook are returned as they are. InvalidArgument: the tensor differs from the
