@@ -11,6 +11,9 @@
 #include <chrono>
 #include <vector>
 
+#include "absl/types/span.h"
+#include "base/large_pages.h"
+
 namespace cotan {
 namespace {
 
@@ -65,13 +68,22 @@ void RunTasks(int threads, size_t count, absl::FunctionRef<void(size_t i)> fn) {
 
 void PopulatePages(void* memory, size_t bytes) {
   constexpr size_t kMinBytes = size_t{4} << 20, kPart = size_t{1} << 20;
+  if (bytes < kMinBytes) return;
+  char* const begin = static_cast<char*>(memory);
+  const absl::Span<char> large = PopulateLargePages({begin, bytes});
   const int processors = UsableProcessors();
-  if (processors == 1 || bytes < kMinBytes) return;
+  if (processors == 1) return;
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  RunTasks(processors, (bytes + kPart - 1) / kPart, [&](size_t part) {
-    const size_t end = std::min(bytes, (part + 1) * kPart);
-    for (size_t at = part * kPart; at < end; at += page) static_cast<volatile char*>(memory)[at] = 0;
-  });
+  const auto populate = [&](char* from, char* to) {
+    const auto size = static_cast<size_t>(to - from);
+    RunTasks(processors, (size + kPart - 1) / kPart, [&](size_t part) {
+      const size_t end = std::min(size, (part + 1) * kPart);
+      for (size_t at = part * kPart; at < end; at += page) static_cast<volatile char*>(from)[at] = 0;
+    });
+  };
+  if (large.empty()) return populate(begin, begin + bytes);
+  populate(begin, large.data());
+  populate(large.data() + large.size(), begin + bytes);
 }
 
 }  // namespace cotan
