@@ -4,11 +4,13 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -43,6 +45,15 @@ void* Main(void* queue) {
   return nullptr;
 }
 
+// Allocates the pages of which [begin, end) has bytes.
+void Populate(char* begin, char* end) {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  char* const first = begin - reinterpret_cast<uintptr_t>(begin) % page;
+  // One call takes three quarters of the time of a fault for each page.
+  if (::madvise(first, static_cast<size_t>(end - first), MADV_POPULATE_WRITE) == 0) return;
+  for (char* at = begin; at < end; at += page) *static_cast<volatile char*>(at) = 0;  // Linux before 5.14
+}
+
 }  // namespace
 
 int UsableProcessors() {
@@ -72,14 +83,10 @@ void PopulatePages(void* memory, size_t bytes) {
   char* const begin = static_cast<char*>(memory);
   const absl::Span<char> large = PopulateLargePages({begin, bytes});
   const int processors = UsableProcessors();
-  if (processors == 1) return;
-  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   const auto populate = [&](char* from, char* to) {
     const auto size = static_cast<size_t>(to - from);
-    RunTasks(processors, (size + kPart - 1) / kPart, [&](size_t part) {
-      const size_t end = std::min(size, (part + 1) * kPart);
-      for (size_t at = part * kPart; at < end; at += page) static_cast<volatile char*>(from)[at] = 0;
-    });
+    RunTasks(processors, (size + kPart - 1) / kPart,
+             [&](size_t part) { Populate(from + part * kPart, std::min(to, from + (part + 1) * kPart)); });
   };
   if (large.empty()) return populate(begin, begin + bytes);
   populate(begin, large.data());

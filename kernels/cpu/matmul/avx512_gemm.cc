@@ -42,6 +42,40 @@ struct Tile {
   uint16_t mask = kWholeVector;  // of the last vector
 };
 
+// Returns some bias of a tile's rows, or zeros that leave what they are added to as it is, -0 included.
+COTAN_WIDE_TARGET inline __m512 LoadBias(__mmask16 mask, const float* bias) {
+  return bias == nullptr ? _mm512_set1_ps(-0.0F) : _mm512_maskz_loadu_ps(mask, bias);
+}
+
+template <int kRows, int kVectors>
+[[gnu::always_inline]] COTAN_WIDE_TARGET inline void StoreTile(const Tile& tile, __m512 (&sum)[kRows][kVectors]) {
+  if (tile.bias == nullptr && !tile.adds && tile.mask == kWholeVector) {
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) _mm512_storeu_ps(tile.c + i * tile.c_row + v * kVector, sum[i][v]);
+    }
+    return;
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) {
+    const auto mask = static_cast<__mmask16>(v == kVectors - 1 ? tile.mask : kWholeVector);
+    const __m512 bias = LoadBias(mask, tile.bias == nullptr ? nullptr : tile.bias + v * kVector);
+#pragma GCC unroll 12
+    for (int i = 0; i < kRows; ++i) {
+      float* const c = tile.c + i * tile.c_row + v * kVector;
+      __m512 value = _mm512_add_ps(sum[i][v], bias);
+      if (tile.adds) value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, c));
+      // A store under a mask is slower on AMD Zen 4, also if all its bits are set.
+      if (mask == kWholeVector) {
+        _mm512_storeu_ps(c, value);
+      } else {
+        _mm512_mask_storeu_ps(c, mask, value);
+      }
+    }
+  }
+}
+
 // If `kPacks`, the tile reads the right matrix in place and stores what it reads to the panel, which costs no time
 // beside the multiply-adds.
 template <bool kPacks, int kVectors, int kRows>
@@ -78,32 +112,7 @@ COTAN_WIDE_TARGET void MakeTile(const Tile& tile) {
       for (int v = 0; v < kVectors; ++v) sum[i][v] = _mm512_fmadd_ps(left, right[v], sum[i][v]);
     }
   }
-  if (tile.bias == nullptr && !tile.adds && last_mask == kWholeVector) {
-#pragma GCC unroll 12
-    for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) _mm512_storeu_ps(tile.c + i * tile.c_row + v * kVector, sum[i][v]);
-    }
-    return;
-  }
-#pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v) {
-    const auto mask = static_cast<__mmask16>(v == kVectors - 1 ? tile.mask : kWholeVector);
-    const __m512 bias =
-        tile.bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(mask, tile.bias + v * kVector);
-#pragma GCC unroll 12
-    for (int i = 0; i < kRows; ++i) {
-      float* const c = tile.c + i * tile.c_row + v * kVector;
-      __m512 value = _mm512_add_ps(sum[i][v], bias);
-      if (tile.adds) value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, c));
-      // A store under a mask is slower on AMD Zen 4, also if all its bits are set.
-      if (mask == kWholeVector) {
-        _mm512_storeu_ps(c, value);
-      } else {
-        _mm512_mask_storeu_ps(c, mask, value);
-      }
-    }
-  }
+  StoreTile(tile, sum);
 }
 
 using TileFn = void (*)(const Tile& tile);
@@ -191,7 +200,7 @@ COTAN_WIDE_TARGET void StoreTransposed(const float* block, int64_t width, int64_
   for (int64_t i = 0; i < rows; i += kVector) {
     const int64_t count = std::min(kVector, rows - i);
     const auto mask = static_cast<__mmask16>(kWholeVector >> (kVector - count));
-    const __m512 added = bias == nullptr ? _mm512_setzero_ps() : _mm512_maskz_loadu_ps(mask, bias + i);
+    const __m512 added = LoadBias(mask, bias == nullptr ? nullptr : bias + i);
     for (int64_t j = 0; j < columns; j += kVector) {
       Float16Lanes r[16];
 #pragma GCC unroll 16
