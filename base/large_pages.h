@@ -11,8 +11,8 @@
 
 namespace cotan {
 
-// Has the system allocate large pages for the whole ones in `memory`, whose content becomes undefined, as far as it has
-// them available. Returns the part that was allocated; it is empty if the system has no large pages of 2 MiB, or none is
+// Has the system allocate large pages for the whole ones in `memory`, whose content becomes undefined, as far as they
+// are available. Returns the part that was allocated; it is empty if the system has no large pages of 2 MiB, or none is
 // free.
 absl::Span<char> PopulateLargePages(absl::Span<char> memory);
 
