@@ -4,12 +4,17 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <vector>
+
+#include "absl/types/span.h"
+#include "base/large_pages.h"
 
 namespace cotan {
 namespace {
@@ -40,6 +45,15 @@ void* Main(void* queue) {
   return nullptr;
 }
 
+// Allocates the pages of which [begin, end) has bytes.
+void Populate(char* begin, char* end) {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  char* const first = begin - reinterpret_cast<uintptr_t>(begin) % page;
+  // One call takes three quarters of the time of a fault for each page.
+  if (::madvise(first, static_cast<size_t>(end - first), MADV_POPULATE_WRITE) == 0) return;
+  for (char* at = begin; at < end; at += page) *static_cast<volatile char*>(at) = 0;  // Linux before 5.14
+}
+
 }  // namespace
 
 int UsableProcessors() {
@@ -65,13 +79,18 @@ void RunTasks(int threads, size_t count, absl::FunctionRef<void(size_t i)> fn) {
 
 void PopulatePages(void* memory, size_t bytes) {
   constexpr size_t kMinBytes = size_t{4} << 20, kPart = size_t{1} << 20;
+  if (bytes < kMinBytes) return;
+  char* const begin = static_cast<char*>(memory);
+  const absl::Span<char> large = PopulateLargePages({begin, bytes});
   const int processors = UsableProcessors();
-  if (processors == 1 || bytes < kMinBytes) return;
-  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  RunTasks(processors, (bytes + kPart - 1) / kPart, [&](size_t part) {
-    const size_t end = std::min(bytes, (part + 1) * kPart);
-    for (size_t at = part * kPart; at < end; at += page) static_cast<volatile char*>(memory)[at] = 0;
-  });
+  const auto populate = [&](char* from, char* to) {
+    const auto size = static_cast<size_t>(to - from);
+    RunTasks(processors, (size + kPart - 1) / kPart,
+             [&](size_t part) { Populate(from + part * kPart, std::min(to, from + (part + 1) * kPart)); });
+  };
+  if (large.empty()) return populate(begin, begin + bytes);
+  populate(begin, large.data());
+  populate(large.data() + large.size(), begin + bytes);
 }
 
 }  // namespace cotan

@@ -18,9 +18,10 @@ int UsableProcessors();
 // are started in ascending order. threads >= 1; `fn` is safe to call from several threads at once.
 void RunTasks(int threads, size_t count, absl::FunctionRef<void(size_t i)> fn);
 
-// Has the system allocate the pages of fresh memory, on all usable processors: a page that is touched for the first
-// time inside of a step costs about a microsecond there. Its content is undefined, before and after. Does nothing for
-// memory of less than some megabytes, or with one processor.
+// Has the system allocate the pages of fresh memory: a page that is touched for the first time inside of a step costs
+// about a microsecond there. Large pages are used as far as the system has them available; the others are allocated on
+// all usable processors, if those are several. The content of the memory is undefined, before and after. Does nothing
+// for memory of less than some megabytes.
 void PopulatePages(void* memory, size_t bytes);
 
 }  // namespace cotan

@@ -2,8 +2,8 @@
 
 // Measures GFLOP/s of matmul, convolution, attention and recurrent kernels at the sizes of the benchmark's
 // models (mlp, cnn, gpt, resnet, lstm, gru), of convolutions at those of image models with 224 x 224 pixels, of
-// products with weights of 32, 8 and 4 bits at those of GPT-2 small, and the time of decompositions, with 1 and 2
-// threads each. //testing/bench:decompositions compares the latter with LAPACK.
+// products of BERT and ViT and of few rows, of products with weights of 32, 8 and 4 bits at those of GPT-2 small, and
+// the time of decompositions, with 1 and 2 threads each. //testing/bench:decompositions compares the latter with LAPACK.
 //
 //   bazel run //kernels/cpu:kernel_bench -- --benchmark_filter=gpt
 #include <memory>
@@ -303,6 +303,14 @@ std::vector<OpCase> AllCases() {
   AddHeads("gpt/heads", 32, 64, 32, cases);
   AddLinear("lstm/input", 1024, 128, 512, cases);
   AddLinear("lstm/tags", 1024, 128, 64, cases);
+  AddLinear("gru/input", 1024, 128, 384, cases);
+  AddLinear("resnet/128x10", 16, 128, 10, cases);
+  AddLinear("bert/project", 512, 768, 768, cases);
+  AddLinear("bert/up", 512, 768, 3072, cases);
+  AddLinear("vit/down", 394, 3072, 768, cases);
+  for (const int64_t rows : {1, 2, 4, 8, 16, 24}) {
+    AddLinear("rows/" + std::to_string(rows), rows, 512, 768, cases);
+  }
   AddAttention("gpt/attention_64", 8, 4, 64, 32, cases);
   AddAttention("gpt/attention_512", 2, 4, 512, 32, cases);
   AddEmbedding("gpt/embedding", 512, 512, 128, cases);

@@ -48,18 +48,61 @@ absl::Status Fill(const Storage& storage, size_t begin, size_t end, absl::string
 
 }  // namespace
 
+// The memory of small states of the host: one block, freed with the last of them, whose pages are allocated at once.
+class StateStore::SmallStates {
+ public:
+  // Allocates the block. ResourceExhausted: the host has not enough memory.
+  static absl::StatusOr<SmallStates> Allocate(const Program& program, Device& device) {
+    SmallStates small;
+    if (device.type() != DeviceType::kCpu) return small;
+    size_t bytes = 0;
+    for (const State& state : program.artifact().states()) {
+      COTAN_ASSIGN_OR_RETURN(const StridedLayout layout, DenseLayout(state.type(), {}));
+      const size_t size = Bytes(state, layout);
+      if (size <= kMaxBytes && state.role() != State::CONSTANT) bytes += RoundedUp(size);
+    }
+    if (bytes < kMinBlockBytes) return small;
+    COTAN_ASSIGN_OR_RETURN(small.block_, Storage::Allocate(device, bytes));
+    PopulatePages(small.block_->data(), bytes);
+    return small;
+  }
+
+  // Returns memory for a state in the block, or null if it is to have its own.
+  std::shared_ptr<Storage> Take(const State& state, const StridedLayout& layout) {
+    const size_t size = Bytes(state, layout);
+    if (block_ == nullptr || size > kMaxBytes || state.role() == State::CONSTANT) return nullptr;
+    auto part = Storage::Borrow(block_->device(), static_cast<char*>(block_->data()) + used_, size);
+    used_ += RoundedUp(size);
+    Storage* const storage = part.get();
+    return std::shared_ptr<Storage>(storage, [block = block_, part = std::move(part)](Storage*) {});
+  }
+
+ private:
+  static constexpr size_t kMaxBytes = 1 << 20;
+  static constexpr size_t kMinBlockBytes = 4 << 20;  // PopulatePages() does nothing for less
+
+  static size_t Bytes(const State& state, const StridedLayout& layout) {
+    return static_cast<size_t>(StorageExtent(layout)) * ByteSize(ToDType(state.type().dtype()));
+  }
+  static size_t RoundedUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+  std::shared_ptr<Storage> block_;
+  size_t used_ = 0;
+};
+
 absl::StatusOr<StateStore> StateStore::Create(std::shared_ptr<const Program> program, Device& device, int rank) {
+  COTAN_ASSIGN_OR_RETURN(SmallStates small, SmallStates::Allocate(*program, device));
   StateStore store(std::move(program), rank);
   std::vector<int> uninitialized;
   for (int i = 0; i < store.program_->artifact().states_size(); ++i) {
-    COTAN_ASSIGN_OR_RETURN(const bool is_initialized, store.Add(i, device));
+    COTAN_ASSIGN_OR_RETURN(const bool is_initialized, store.Add(i, small, device));
     if (!is_initialized) uninitialized.push_back(i);
   }
   COTAN_RETURN_IF_ERROR(store.InitializeAll(uninitialized, device));
   return store;
 }
 
-absl::StatusOr<bool> StateStore::Add(int state, Device& device) {
+absl::StatusOr<bool> StateStore::Add(int state, SmallStates& small, Device& device) {
   const State& proto = program_->state(state);
   COTAN_ASSIGN_OR_RETURN(StridedLayout layout, DenseLayout(proto.type(), {}));
   const DType dtype = ToDType(proto.type().dtype());
@@ -71,6 +114,9 @@ absl::StatusOr<bool> StateStore::Add(int state, Device& device) {
     auto storage = Storage::Borrow(device, const_cast<char*>(bytes.data()), bytes.size());
     COTAN_ASSIGN_OR_RETURN(tensor, Tensor::InStorage(std::move(storage), dtype, std::move(layout)));
     is_initialized = true;
+  } else if (std::shared_ptr<Storage> storage = small.Take(proto, layout)) {
+    COTAN_ASSIGN_OR_RETURN(tensor, Tensor::InStorage(std::move(storage), dtype, std::move(layout)));
+    bytes_ += static_cast<int64_t>(tensor.storage()->bytes());
   } else {
     COTAN_ASSIGN_OR_RETURN(tensor, Tensor::EmptyStrided(dtype, std::move(layout), device));
     bytes_ += static_cast<int64_t>(tensor.storage()->bytes());

@@ -64,8 +64,10 @@ class StateStore {
 
  private:
   StateStore(std::shared_ptr<const Program> program, int rank) : program_(std::move(program)), rank_(rank) {}
+  class SmallStates;
+
   // Allocates a state. Returns whether it has its initial value, in the program's memory.
-  absl::StatusOr<bool> Add(int state, Device& device);
+  absl::StatusOr<bool> Add(int state, SmallStates& small, Device& device);
   // Sets states to their initial values. Several threads copy to the host's memory.
   absl::Status InitializeAll(absl::Span<const int> states, const Device& device);
   // Writes the bytes [begin, end) of the initial value; `begin` is a multiple of the element's size. Thread-safe.

@@ -13,14 +13,13 @@
 
 namespace cotan::cpu {
 
-// Packing the right matrix pays only if that many rows use it.
-inline constexpr int64_t kAvx512GemmRows = 48;
+// Returns the kernel of a product under the conditions of ProductMaker, or null if the processor lacks AVX-512. Each
+// element is summed in the order of k, so results are bitwise equal for any thread count.
+std::unique_ptr<Kernel> MakeAvx512Gemm(const MatmulGeometry& geometry, Addend addend, int threads);
 
-// Returns the kernel of a product under the conditions of ProductMaker, or null if the processor lacks
-// AVX-512 or oneDNN is expected to be faster: fewer than `min_rows` rows, or a large left matrix that is stored by
-// columns. Each element is summed in the order of k, so results are bitwise equal for any thread count.
-std::unique_ptr<Kernel> MakeAvx512Gemm(const MatmulGeometry& geometry, Addend addend, int threads,
-                                       int64_t min_rows = kAvx512GemmRows);
+// Returns true if the kernel is expected to be as fast as oneDNN's: not for few terms of each sum, and not for few rows
+// and a right matrix that is stored by columns, which must be transposed.
+bool IsFastAvx512Gemm(const MatmulGeometry& geometry);
 
 }  // namespace cotan::cpu
 

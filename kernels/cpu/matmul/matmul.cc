@@ -128,7 +128,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Add
 // Returns the AVX-512 kernel where it is faster, otherwise oneDNN's.
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFastestProduct(const MatmulGeometry& geometry, Addend addend, DType dtype,
                                                            int threads) {
-  if (dtype == DType::kFloat32) {
+  if (dtype == DType::kFloat32 && IsFastAvx512Gemm(geometry)) {
     if (std::unique_ptr<Kernel> kernel = MakeAvx512Gemm(geometry, addend, threads)) return kernel;
   }
   return MakeProduct(geometry, addend, dtype, threads, /*is_part=*/false);
@@ -139,7 +139,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeFastestProduct(const MatmulGeometry&
 absl::StatusOr<std::unique_ptr<Kernel>> MakeBlockProduct(const MatmulGeometry& geometry, Addend addend, DType dtype,
                                                          int threads) {
   constexpr int64_t kMinRows = 12;
-  if (std::unique_ptr<Kernel> kernel = MakeAvx512Gemm(geometry, addend, threads, kMinRows)) return kernel;
+  if (geometry.m >= kMinRows) {
+    if (std::unique_ptr<Kernel> kernel = MakeAvx512Gemm(geometry, addend, threads)) return kernel;
+  }
   return MakeProduct(geometry, addend, dtype, threads, /*is_part=*/true);
 }
 

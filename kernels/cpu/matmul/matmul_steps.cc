@@ -39,17 +39,6 @@ bool IsPlain(const StridedLayout& layout) {
   return (IsRowMajor(columns, strides) || IsRowMajor(rows, {strides.column, strides.row})) && IsNested(layout);
 }
 
-// Returns the geometry of c^T = b^T a^T.
-MatmulGeometry Transposed(const MatmulGeometry& geometry) {
-  MatmulGeometry result = geometry;
-  std::swap(result.m, result.n);
-  result.a = {geometry.b.column, geometry.b.row};
-  result.b = {geometry.a.column, geometry.a.row};
-  result.c = {geometry.c.column, geometry.c.row};
-  for (BatchLoop& loop : result.batch) std::swap(loop.a, loop.b);
-  return result;
-}
-
 // Returns true if the addend is one dense row, equal for all rows of the output.
 bool IsBias(const StridedLayout& addend, int64_t n) {
   return addend.rank() >= 1 && NumElements(addend.sizes) == n && addend.sizes.back() == n &&
@@ -83,7 +72,7 @@ absl::Status AddProduct(const KernelRequest& request, const ProductMaker& maker,
     return absl::OkStatus();
   }
   if (transposes) {
-    geometry = Transposed(geometry);
+    geometry = TransposedProduct(geometry);
     std::swap(inputs[0], inputs[1]);
   }
   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product, maker.make(geometry, addend, dtype, request.threads));
@@ -97,6 +86,16 @@ MatrixStrides NormalizeUnitStrides(int64_t rows, int64_t columns, MatrixStrides 
   if (columns == 1) return {rows == 1 ? 1 : strides.row, 1};
   if (rows == 1) return strides.column == 1 ? MatrixStrides{columns, 1} : MatrixStrides{1, strides.column};
   return strides;
+}
+
+MatmulGeometry TransposedProduct(const MatmulGeometry& geometry) {
+  MatmulGeometry result = geometry;
+  std::swap(result.m, result.n);
+  result.a = {geometry.b.column, geometry.b.row};
+  result.b = {geometry.a.column, geometry.a.row};
+  result.c = {geometry.c.column, geometry.c.row};
+  for (BatchLoop& loop : result.batch) std::swap(loop.a, loop.b);
+  return result;
 }
 
 bool IsRowMajor(int64_t columns, MatrixStrides strides) { return strides.column == 1 && strides.row >= columns; }

@@ -33,6 +33,9 @@ struct ProductMaker {
 // dense matrix.
 MatrixStrides NormalizeUnitStrides(int64_t rows, int64_t columns, MatrixStrides strides);
 
+// Returns the geometry of c^T = b^T a^T.
+MatmulGeometry TransposedProduct(const MatmulGeometry& geometry);
+
 // Returns true if the rows are dense and do not overlap.
 bool IsRowMajor(int64_t columns, MatrixStrides strides);
 
