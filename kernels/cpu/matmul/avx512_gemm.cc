@@ -369,10 +369,8 @@ bool IsFastAvx512Gemm(const MatmulGeometry& geometry) {
   if (geometry.k < kMinDepth) return false;
   const MatmulGeometry g = WithUnitStrides(geometry);
   if (g.b.column == 1) return true;
-  const double ideal = static_cast<double>(g.m * g.k * g.n) / static_cast<double>(kVector);
-  const double efficiency = ideal / EstimateCycles(g, IsFasterTransposed(g));
-  // oneDNN is as slow for few columns.
-  return efficiency >= kMinEfficiency * std::min(1.0, static_cast<double>(g.n) / (2 * kVector));
+  const auto products = static_cast<double>(g.m * g.k * DivideRoundingUp(g.n, kVector));
+  return products >= kMinEfficiency * EstimateCycles(g, IsFasterTransposed(g));
 }
 
 #else

@@ -142,6 +142,8 @@ TEST_F(Avx512GemmTest, FewRowsAndTermsAreLeftToALibrary) {
   };
   EXPECT_TRUE(is_fast(512, 512, 64, true, false));
   EXPECT_TRUE(is_fast(32, 784, 256, false, true));
+  EXPECT_TRUE(is_fast(32, 128, 33, false, true));
+  EXPECT_TRUE(is_fast(16, 128, 10, false, true));
   EXPECT_TRUE(is_fast(1, 64, 64, false, false));
   EXPECT_FALSE(is_fast(8, 64, 64, false, true));
   EXPECT_FALSE(is_fast(64, 4, 64, true, false));
