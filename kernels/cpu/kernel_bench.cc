@@ -177,7 +177,7 @@ void AddConvolution(const std::string& name, int64_t batch, int64_t in, int64_t 
   cases.push_back({name + "/grad_weight", grad_weight, {y, x}, {w}, flops});
 }
 
-// Adds a transposed convolution of square images, which doubles their side.
+// Adds a transposed convolution of square images with a bias, which doubles their side.
 void AddUpsampling(const std::string& name, int64_t batch, int64_t in, int64_t side, int64_t out,
                    std::vector<OpCase>& cases) {
   OpCase c;
@@ -191,7 +191,8 @@ void AddUpsampling(const std::string& name, int64_t batch, int64_t in, int64_t s
   }
   op.set_groups(1);
   op.set_transposed(true);
-  c.inputs = {Tensor(ChannelsLast({batch, in, side, side})), Tensor(DenseLayout({in, out, 4, 4}))};
+  c.inputs = {Tensor(ChannelsLast({batch, in, side, side})), Tensor(DenseLayout({in, out, 4, 4})),
+              Tensor(DenseLayout({out}))};
   c.outputs = {Tensor(ChannelsLast({batch, out, 2 * side, 2 * side}))};
   c.flops = 2.0 * static_cast<double>(c.inputs[0].numel() * out * 16);
   cases.push_back(std::move(c));
