@@ -357,6 +357,8 @@ std::vector<OpCase> AllCases() {
   AddUpsampling("autoencoder/8x1", 8, 8, 14, 1, cases);
   AddUpsampling("autoencoder/16x8", 8, 16, 7, 8, cases);
   AddUpsampling("dcgan/64x3", 4, 64, 32, 3, cases);
+  AddUpsampling("dcgan/64x8", 4, 64, 16, 8, cases);
+  AddUpsampling("dcgan/256x3", 4, 256, 8, 3, cases);
   AddLinear("gpt/qkv", 512, 128, 384, cases);
   AddLinear("gpt/project", 512, 128, 128, cases);
   AddLinear("gpt/up", 512, 128, 512, cases);

@@ -3,6 +3,7 @@
 // Which problems the kernels of this project take; ConvolutionTest compares their results.
 #include "gtest/gtest.h"
 #include "kernels/cpu/convolution/depthwise.h"
+#include "kernels/cpu/convolution/few_channels.h"
 #include "kernels/cpu/convolution/pointwise.h"
 #include "kernels/cpu/convolution/winograd.h"
 
@@ -60,6 +61,21 @@ TEST(OwnKernelsTest, DepthwiseTakesGradientsOfLargeKernels) {
   EXPECT_EQ(MakeDepthwiseWeightGradient(Problem(gradient, 1, 15, 7, 15, 5, 15), 1), nullptr);
   EXPECT_EQ(MakeDepthwiseWeightGradient(Problem(gradient, 1, 24, 7, 48, 5, 24), 1), nullptr) << "two kernels a channel";
   EXPECT_EQ(MakeDepthwiseWeightGradient(Problem(ConvolutionProduct::kForward, 1, 24, 7, 24, 5, 24), 1), nullptr);
+}
+
+TEST(OwnKernelsTest, FewChannelsTakesGradientsOfData) {
+  const auto gradient = ConvolutionProduct::kBackwardData;
+  EXPECT_NE(MakeFewChannelsDataGradient(Problem(gradient, 1, 8, 7, 4, 3), 1), nullptr);
+  EXPECT_EQ(MakeFewChannelsDataGradient(Problem(gradient, 1, 9, 7, 4, 3), 1), nullptr);
+  EXPECT_EQ(MakeFewChannelsDataGradient(Problem(gradient, 1, 8, 7, 3, 3), 1), nullptr) << "3 channels to sum";
+  EXPECT_EQ(MakeFewChannelsDataGradient(Problem(gradient, 1, 8, 7, 4, 1), 1), nullptr) << "1x1";
+  EXPECT_EQ(MakeFewChannelsDataGradient(Problem(gradient, 1, 8, 7, 8, 3, 2), 1), nullptr) << "groups";
+  EXPECT_EQ(MakeFewChannelsDataGradient(Problem(ConvolutionProduct::kForward, 1, 8, 7, 4, 3), 1), nullptr);
+  ConvolutionProblem dilated = Problem(gradient, 1, 8, 7, 4, 3);
+  dilated.dilation = {1, 0};
+  EXPECT_NE(MakeFewChannelsDataGradient(dilated, 1), nullptr);
+  dilated.dilation = {0, 1};
+  EXPECT_EQ(MakeFewChannelsDataGradient(dilated, 1), nullptr);
 }
 
 TEST(OwnKernelsTest, PointwiseTakesLargeWeightsOfFewPixels) {

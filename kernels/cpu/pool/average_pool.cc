@@ -27,8 +27,8 @@ template <typename T, typename Fn>
 }
 
 template <typename T>
-COTAN_SIMD_VERSIONS void AverageRow(const PoolGeometry& g, const AverageDivisor& divisor, int64_t d, int64_t h, const T* input,
-                                    T* output) {
+COTAN_SIMD_VERSIONS void AverageRow(const PoolGeometry& g, const AverageDivisor& divisor, int64_t d, int64_t h,
+                                    const T* input, T* output) {
   for (int64_t w = 0; w < g.axes[2].output; ++w) {
     const T size = static_cast<T>(divisor.Of(g.axes, d, h, w));
     T* const to = output + w * g.axes[2].output_stride;
@@ -79,9 +79,11 @@ class Average final : public Kernel {
   absl::Status Run(const KernelArgs& args) override {
     const auto* input = static_cast<const T*>(args.inputs[0]);
     auto* output = static_cast<T*>(args.outputs[0]);
-    ForEachOutputRow(geometry_, threads_, [](int) {}, [&](int, int64_t d, int64_t h, const PoolOffsets& at) {
-      AverageRow(geometry_, divisor_, d, h, input + at.input, output + at.output);
-    });
+    ForEachOutputRow(
+        geometry_, threads_, [](int) {},
+        [&](int, int64_t d, int64_t h, const PoolOffsets& at) {
+          AverageRow(geometry_, divisor_, d, h, input + at.input, output + at.output);
+        });
     return absl::OkStatus();
   }
 
@@ -179,8 +181,7 @@ template std::unique_ptr<Kernel> MakeAverageKernel<double>(PoolGeometry geometry
                                                            int threads);
 template std::unique_ptr<Kernel> MakeAverageBackwardKernel<float>(PoolGeometry geometry, const AverageDivisor& divisor,
                                                                   std::unique_ptr<Kernel> zero, int threads);
-template std::unique_ptr<Kernel> MakeAverageBackwardKernel<double>(PoolGeometry geometry,
-                                                                   const AverageDivisor& divisor,
+template std::unique_ptr<Kernel> MakeAverageBackwardKernel<double>(PoolGeometry geometry, const AverageDivisor& divisor,
                                                                    std::unique_ptr<Kernel> zero, int threads);
 
 }  // namespace cotan::cpu

@@ -145,9 +145,7 @@ PoolRange CoverOf(const PoolAxis& axis, int64_t at) {
   return {begin, std::max(begin, std::min(position / axis.step + 1, axis.output))};
 }
 
-Row RowOf(const PoolGeometry& g) {
-  return {g.lanes.size, g.axes[2].kernel, g.axes[2].step, g.axes[2].output};
-}
+Row RowOf(const PoolGeometry& g) { return {g.lanes.size, g.axes[2].kernel, g.axes[2].step, g.axes[2].output}; }
 
 // Returns the positions of a padded row that windows contain.
 int64_t Positions(const PoolAxis& axis) { return std::max<int64_t>(0, axis.output - 1) * axis.step + axis.kernel; }
@@ -225,8 +223,7 @@ void AverageRows<T>::Backward(const T* grad_output, T* scratch, T* grad_input) c
   const auto& axes = g_.axes;
   const Row row = RowOf(g_);
   const std::vector<T>& sizes = sizes_[2];
-  const bool is_uniform =
-      std::all_of(sizes.begin(), sizes.end(), [&](T size) { return size == sizes.front(); });
+  const bool is_uniform = std::all_of(sizes.begin(), sizes.end(), [&](T size) { return size == sizes.front(); });
   T* const sums = scratch;
   T* const result = scratch + row_elements_;
   // A row with one lane is computed with its padding.
@@ -255,9 +252,9 @@ void AverageRows<T>::Backward(const T* grad_output, T* scratch, T* grad_input) c
     for (int64_t h = 0; h < axes[1].input; ++h) {
       const PoolRange& height = covers_[1][static_cast<size_t>(h)];
       // Rows of the same windows are equal.
-      if (h == 0 || height != covers_[1][static_cast<size_t>(h - 1)]) compute(covers_[0][static_cast<size_t>(d)], height);
-      std::copy_n(inside, axes[2].input * row.lanes,
-                  grad_input + d * axes[0].input_stride + h * axes[1].input_stride);
+      if (h == 0 || height != covers_[1][static_cast<size_t>(h - 1)])
+        compute(covers_[0][static_cast<size_t>(d)], height);
+      std::copy_n(inside, axes[2].input * row.lanes, grad_input + d * axes[0].input_stride + h * axes[1].input_stride);
     }
   }
 }
