@@ -392,6 +392,15 @@ std::vector<OpCase> AllCases() {
   AddConvolution("mobilenet/960x960_depthwise", 2, 960, 7, 960, 5, 1, cases, 960);
   AddConvolution("shufflenet/58x58_depthwise", 2, 58, 28, 58, 3, 1, cases, 58);
   AddConvolution("shufflenet/232x232_depthwise", 2, 232, 7, 232, 3, 1, cases, 232);
+  AddConvolution("mobilenet/240x240_depthwise_2", 4, 240, 2, 240, 3, 1, cases, 240);
+  AddConvolution("mobilenet/576x96_1x1", 4, 576, 2, 96, 1, 1, cases);
+  AddConvolution("mobilenet/96x576_1x1", 4, 96, 2, 576, 1, 1, cases);
+  AddConvolution("mobilenet/240x40_1x1", 4, 240, 4, 40, 1, 1, cases);
+  AddConvolution("mobilenet/40x240_1x1", 4, 40, 4, 240, 1, 1, cases);
+  AddConvolution("mobilenet/72x24_1x1", 4, 72, 8, 24, 1, 1, cases);
+  AddConvolution("mobilenet/64x384_1x1", 4, 64, 7, 384, 1, 1, cases);
+  AddConvolution("efficientnet/1152x192_1x1", 4, 1152, 2, 192, 1, 1, cases);
+  AddConvolution("efficientnet/192x1152_1x1", 4, 192, 2, 1152, 1, 1, cases);
   AddConvolution("regnet/104x104_grouped", 2, 104, 28, 104, 3, 1, cases, 13);
   AddConvolution("regnet/208x208_grouped_s2", 2, 208, 28, 208, 3, 2, cases, 26);
   AddConvolution("regnet/440x440_grouped", 2, 440, 7, 440, 3, 1, cases, 55);

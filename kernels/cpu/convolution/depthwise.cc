@@ -15,7 +15,10 @@ namespace cotan::cpu {
 namespace {
 
 constexpr int64_t kLanes = kVectorSize<float>;
-constexpr int64_t kMinKernel = 4;   // oneDNN is faster for 3 x 3, and ten times slower for 5 x 5
+// oneDNN is faster for 3 x 3, except for images of at most 2 x 2, and ten times slower for 5 x 5 (docs/performance.md).
+constexpr int64_t kMinKernel = 4;
+constexpr int64_t kSmallImage = 2;
+constexpr int64_t kMinKernelOfSmallImages = 3;
 constexpr int64_t kMaxVectors = 4;  // of channels of a block
 constexpr int64_t kBlockChannels = kMaxVectors * kLanes;
 constexpr int64_t kMaxTaps = 7;              // of a kernel row that are summed in registers
@@ -217,7 +220,8 @@ std::unique_ptr<Kernel> MakeDepthwiseWeightGradient(const ConvolutionProblem& pr
   if (!is_depthwise || channels < kLanes || problem.stride.size() > 2) return nullptr;
   const Axis columns = ConvolutionAxisOf(problem, problem.stride.size() - 1);
   const Axis rows = problem.stride.size() == 2 ? ConvolutionAxisOf(problem, 0) : Axis{};
-  if (std::max(rows.kernel, columns.kernel) < kMinKernel) return nullptr;
+  const bool is_small = std::max(rows.destination, columns.destination) <= kSmallImage;
+  if (std::max(rows.kernel, columns.kernel) < (is_small ? kMinKernelOfSmallImages : kMinKernel)) return nullptr;
   return std::make_unique<DepthwiseWeightGradient>(problem.source.layout.sizes[0], channels, rows, columns, threads);
 }
 

@@ -54,10 +54,11 @@ TEST(OwnKernelsTest, WinogradTakesDenseKernelsOfThreeWithEnoughTiles) {
   }
 }
 
-TEST(OwnKernelsTest, DepthwiseTakesGradientsOfLargeKernels) {
+TEST(OwnKernelsTest, DepthwiseTakesGradientsOfLargeKernelsAndSmallImages) {
   const auto gradient = ConvolutionProduct::kBackwardWeights;
   EXPECT_NE(MakeDepthwiseWeightGradient(Problem(gradient, 1, 24, 7, 24, 5, 24), 1), nullptr);
-  EXPECT_EQ(MakeDepthwiseWeightGradient(Problem(gradient, 1, 24, 7, 24, 3, 24), 1), nullptr);
+  EXPECT_EQ(MakeDepthwiseWeightGradient(Problem(gradient, 1, 24, 3, 24, 3, 24), 1), nullptr);
+  EXPECT_NE(MakeDepthwiseWeightGradient(Problem(gradient, 1, 24, 2, 24, 3, 24), 1), nullptr) << "2 x 2 pixels";
   EXPECT_EQ(MakeDepthwiseWeightGradient(Problem(gradient, 1, 15, 7, 15, 5, 15), 1), nullptr);
   EXPECT_EQ(MakeDepthwiseWeightGradient(Problem(gradient, 1, 24, 7, 48, 5, 24), 1), nullptr) << "two kernels a channel";
   EXPECT_EQ(MakeDepthwiseWeightGradient(Problem(ConvolutionProduct::kForward, 1, 24, 7, 24, 5, 24), 1), nullptr);
