@@ -79,17 +79,30 @@ TEST(OwnKernelsTest, FewChannelsTakesGradientsOfData) {
   EXPECT_EQ(MakeFewChannelsDataGradient(dilated, 1), nullptr);
 }
 
+bool IsPointwise(const ConvolutionProblem& problem) {
+  const auto made = MakePointwise(problem, 1);
+  EXPECT_TRUE(made.ok()) << made.status();
+  return made.ok() && *made != nullptr;
+}
+
 TEST(OwnKernelsTest, PointwiseTakesLargeWeightsOfFewPixels) {
   for (const ConvolutionProduct product : kProducts) {
-    const auto made = MakePointwise(Problem(product, 1, 512, 4, 256, 1), 1);
-    ASSERT_TRUE(made.ok()) << made.status();
-    EXPECT_EQ(*made != nullptr, product != ConvolutionProduct::kBackwardData);
-    for (const ConvolutionProblem& other : {Problem(product, 1, 512, 23, 256, 1), Problem(product, 1, 256, 4, 256, 1),
-                                            Problem(product, 1, 512, 4, 256, 3)}) {
-      const auto refused = MakePointwise(other, 1);
-      ASSERT_TRUE(refused.ok()) << refused.status();
-      EXPECT_EQ(*refused, nullptr);
-    }
+    EXPECT_EQ(IsPointwise(Problem(product, 1, 512, 9, 256, 1)), product != ConvolutionProduct::kBackwardData);
+    EXPECT_FALSE(IsPointwise(Problem(product, 1, 512, 23, 256, 1))) << "529 pixels";
+    EXPECT_FALSE(IsPointwise(Problem(product, 1, 256, 9, 256, 1))) << "64 Ki weights";
+    EXPECT_FALSE(IsPointwise(Problem(product, 1, 512, 4, 256, 3)));
+  }
+}
+
+TEST(OwnKernelsTest, PointwiseTakesAllProductsOfVeryFewPixels) {
+  for (const ConvolutionProduct product : kProducts) {
+    ConvolutionProblem problem = Problem(product, 4, 128, 4, 64, 1);
+    EXPECT_TRUE(IsPointwise(problem));
+    EXPECT_FALSE(IsPointwise(Problem(product, 4, 128, 4, 63, 1))) << "less than 8 Ki weights";
+    problem.stride = {2, 2};
+    problem.destination.layout = Dense({4, 64, 2, 2});
+    problem.padding_after = {-1, -1};
+    EXPECT_EQ(IsPointwise(problem), product != ConvolutionProduct::kBackwardData) << "strides";
   }
 }
 
