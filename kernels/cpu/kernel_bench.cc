@@ -364,6 +364,11 @@ std::vector<OpCase> AllCases() {
   AddLinear("gpt/up", 512, 128, 512, cases);
   AddLinear("gpt/down", 512, 512, 128, cases);
   AddHeads("gpt/heads", 32, 64, 32, cases);
+  AddHeads("vit/heads_17x16", 32, 17, 16, cases);
+  AddHeads("bert/heads_24x16", 32, 24, 16, cases);
+  AddHeads("bert/heads_32x64", 12, 32, 64, cases);
+  AddHeads("bert/heads_12x32", 16, 12, 32, cases);
+  AddHeads("swin/heads_49x32", 24, 49, 32, cases);
   AddLinear("lstm/input", 1024, 128, 512, cases);
   AddLinear("lstm/tags", 1024, 128, 64, cases);
   AddAttention("gpt/attention_64", 8, 4, 64, 32, cases);

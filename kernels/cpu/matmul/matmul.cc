@@ -23,6 +23,8 @@
 namespace cotan::cpu {
 namespace {
 
+constexpr int64_t kMinRowsOfBatch = 12;
+
 using onednn::Argument;
 using onednn::MemoryLayout;
 
@@ -129,7 +131,9 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeProduct(const MatmulGeometry& g, Add
 absl::StatusOr<std::unique_ptr<Kernel>> MakeFastestProduct(const MatmulGeometry& geometry, Addend addend, DType dtype,
                                                            int threads) {
   if (dtype == DType::kFloat32) {
-    if (std::unique_ptr<Kernel> kernel = MakeAvx512Gemm(geometry, addend, threads)) return kernel;
+    // oneDNN has no fast code for the strides of attention's heads inside of a packed projection.
+    const int64_t min_rows = geometry.batch.empty() ? kAvx512GemmRows : kMinRowsOfBatch;
+    if (std::unique_ptr<Kernel> kernel = MakeAvx512Gemm(geometry, addend, threads, min_rows)) return kernel;
   }
   return MakeProduct(geometry, addend, dtype, threads, /*is_part=*/false);
 }
