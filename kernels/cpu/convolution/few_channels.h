@@ -12,8 +12,8 @@
 namespace cotan::cpu {
 
 // Returns the kernel of the data gradient `problem`, or null if the problem does not qualify. Those that qualify are
-// f32 in one or two dimensions, with kernels of more than one element, without groups and without dilation along the last
-// dimension, with at most 8 channels of the source: oneDNN's code leaves most lanes of a vector empty then
+// f32 in one or two dimensions, with kernels of more than one element, without groups and without dilation along the
+// last dimension, with at most 8 channels of the source: oneDNN's code leaves most lanes of a vector empty then
 // (docs/performance.md). Strides and paddings are any.
 //
 // The kernel multiplies each row of the destination by all weights, and adds the products to the source (col2im).
