@@ -177,17 +177,65 @@ void AddConvolution(const std::string& name, int64_t batch, int64_t in, int64_t 
   cases.push_back({name + "/grad_weight", grad_weight, {y, x}, {w}, flops});
 }
 
-void AddMaxPool(const std::string& name, int64_t batch, int64_t channels, int64_t side, std::vector<OpCase>& cases) {
+// Adds a transposed convolution of square images with a bias, which doubles their side.
+void AddUpsampling(const std::string& name, int64_t batch, int64_t in, int64_t side, int64_t out,
+                   std::vector<OpCase>& cases) {
+  OpCase c;
+  c.name = name;
+  serialization::Convolution& op = *c.op.mutable_convolution();
+  for (int d = 0; d < 2; ++d) {
+    op.add_stride(2);
+    op.add_padding(1);
+    op.add_dilation(1);
+    op.add_output_padding(0);
+  }
+  op.set_groups(1);
+  op.set_transposed(true);
+  c.inputs = {Tensor(ChannelsLast({batch, in, side, side})), Tensor(DenseLayout({in, out, 4, 4})),
+              Tensor(DenseLayout({out}))};
+  c.outputs = {Tensor(ChannelsLast({batch, out, 2 * side, 2 * side}))};
+  c.flops = 2.0 * static_cast<double>(c.inputs[0].numel() * out * 16);
+  cases.push_back(std::move(c));
+}
+
+// Returns the attributes of a pool with square windows, padded by half a window if they overlap.
+serialization::Pool SquarePool(int64_t kernel, int64_t stride) {
   serialization::Pool op;
   for (int d = 0; d < 2; ++d) {
-    op.add_kernel(2);
-    op.add_stride(2);
-    op.add_padding(0);
+    op.add_kernel(kernel);
+    op.add_stride(stride);
+    op.add_padding(kernel > stride ? kernel / 2 : 0);
     op.add_dilation(1);
   }
+  return op;
+}
+
+// Adds an average pool and its backward, channels last and row-major.
+void AddAveragePool(const std::string& name, int64_t batch, int64_t channels, int64_t side, int64_t kernel,
+                    int64_t stride, std::vector<OpCase>& cases) {
+  const serialization::Pool op = SquarePool(kernel, stride);
+  const int64_t result = PoolOutputSize(op, 0, side);
+  Op forward;
+  Op backward;
+  *forward.mutable_avg_pool() = op;
+  *backward.mutable_avg_pool_backward() = op;
+  for (const bool is_last : {true, false}) {
+    const DimVector order = is_last ? DimVector{0, 2, 3, 1} : DimVector{};
+    const HostTensor x = Tensor(DenseLayout({batch, channels, side, side}, order));
+    const HostTensor y = Tensor(DenseLayout({batch, channels, result, result}, order));
+    const std::string prefix = name + (is_last ? "" : "/row_major");
+    cases.push_back({prefix + "/forward", forward, {x}, {y}});
+    cases.push_back({prefix + "/backward", backward, {y}, {x}});
+  }
+}
+
+void AddMaxPool(const std::string& name, int64_t batch, int64_t channels, int64_t side, std::vector<OpCase>& cases,
+                int64_t kernel = 2, int64_t stride = 2) {
+  const serialization::Pool op = SquarePool(kernel, stride);
+  const int64_t result = PoolOutputSize(op, 0, side);
   const HostTensor x = Tensor(ChannelsLast({batch, channels, side, side}));
-  const HostTensor y = Tensor(ChannelsLast({batch, channels, side / 2, side / 2}));
-  const HostTensor index = Tensor(ChannelsLast({batch, channels, side / 2, side / 2}), DType::kInt64);
+  const HostTensor y = Tensor(ChannelsLast({batch, channels, result, result}));
+  const HostTensor index = Tensor(ChannelsLast({batch, channels, result, result}), DType::kInt64);
   Op forward;
   Op backward;
   *forward.mutable_max_pool() = op;
@@ -296,11 +344,31 @@ std::vector<OpCase> AllCases() {
   AddMaxPool("cnn/max_pool_28", 32, 16, 28, cases);
   AddMaxPool("cnn/max_pool_14", 32, 32, 14, cases);
   AddLinear("cnn/1568x10", 32, 1568, 10, cases);
+  AddConvolution("lenet/1x6", 8, 1, 28, 6, 5, 1, cases);
+  AddConvolution("lenet/6x16", 8, 6, 14, 16, 5, 1, cases);
+  AddAveragePool("lenet/avg_pool_28", 8, 6, 28, 2, 2, cases);
+  AddAveragePool("lenet/avg_pool_10", 8, 16, 10, 2, 2, cases);
+  AddAveragePool("densenet/avg_pool_14", 2, 256, 14, 2, 2, cases);
+  AddAveragePool("inception/avg_pool_17", 2, 768, 17, 3, 1, cases);
+  AddMaxPool("lenet/max_pool_28", 8, 6, 28, cases);
+  AddMaxPool("lenet/max_pool_24", 8, 20, 24, cases);
+  AddMaxPool("resnet50/max_pool_112", 1, 64, 112, cases, 3, 2);
+  AddMaxPool("yolo/max_pool_20", 1, 128, 20, cases, 5, 1);
+  AddUpsampling("autoencoder/8x1", 8, 8, 14, 1, cases);
+  AddUpsampling("autoencoder/16x8", 8, 16, 7, 8, cases);
+  AddUpsampling("dcgan/64x3", 4, 64, 32, 3, cases);
+  AddUpsampling("dcgan/64x8", 4, 64, 16, 8, cases);
+  AddUpsampling("dcgan/256x3", 4, 256, 8, 3, cases);
   AddLinear("gpt/qkv", 512, 128, 384, cases);
   AddLinear("gpt/project", 512, 128, 128, cases);
   AddLinear("gpt/up", 512, 128, 512, cases);
   AddLinear("gpt/down", 512, 512, 128, cases);
   AddHeads("gpt/heads", 32, 64, 32, cases);
+  AddHeads("vit/heads_17x16", 32, 17, 16, cases);
+  AddHeads("bert/heads_24x16", 32, 24, 16, cases);
+  AddHeads("bert/heads_32x64", 12, 32, 64, cases);
+  AddHeads("bert/heads_12x32", 16, 12, 32, cases);
+  AddHeads("swin/heads_49x32", 24, 49, 32, cases);
   AddLinear("lstm/input", 1024, 128, 512, cases);
   AddLinear("lstm/tags", 1024, 128, 64, cases);
   AddLinear("gru/input", 1024, 128, 384, cases);
@@ -335,6 +403,24 @@ std::vector<OpCase> AllCases() {
   AddConvolution("mobilenet/72x72_depthwise", 2, 72, 56, 72, 3, 1, cases, 72);
   AddConvolution("mobilenet/672x672_depthwise", 2, 672, 14, 672, 3, 1, cases, 672);
   AddConvolution("mobilenet/960x960_depthwise", 2, 960, 7, 960, 5, 1, cases, 960);
+  AddConvolution("shufflenet/58x58_depthwise", 2, 58, 28, 58, 3, 1, cases, 58);
+  AddConvolution("shufflenet/232x232_depthwise", 2, 232, 7, 232, 3, 1, cases, 232);
+  AddConvolution("mobilenet/240x240_depthwise_2", 4, 240, 2, 240, 3, 1, cases, 240);
+  AddConvolution("mobilenet/576x96_1x1", 4, 576, 2, 96, 1, 1, cases);
+  AddConvolution("mobilenet/96x576_1x1", 4, 96, 2, 576, 1, 1, cases);
+  AddConvolution("mobilenet/240x40_1x1", 4, 240, 4, 40, 1, 1, cases);
+  AddConvolution("mobilenet/40x240_1x1", 4, 40, 4, 240, 1, 1, cases);
+  AddConvolution("mobilenet/72x24_1x1", 4, 72, 8, 24, 1, 1, cases);
+  AddConvolution("mobilenet/64x384_1x1", 4, 64, 7, 384, 1, 1, cases);
+  AddConvolution("efficientnet/1152x192_1x1", 4, 1152, 2, 192, 1, 1, cases);
+  AddConvolution("efficientnet/192x1152_1x1", 4, 192, 2, 1152, 1, 1, cases);
+  AddConvolution("regnet/104x104_grouped", 2, 104, 28, 104, 3, 1, cases, 13);
+  AddConvolution("regnet/208x208_grouped_s2", 2, 208, 28, 208, 3, 2, cases, 26);
+  AddConvolution("regnet/440x440_grouped", 2, 440, 7, 440, 3, 1, cases, 55);
+  AddConvolution("resnext/128x128_grouped", 2, 128, 56, 128, 3, 1, cases, 32);
+  AddConvolution("resnext/256x256_grouped", 2, 256, 28, 256, 3, 1, cases, 32);
+  AddConvolution("resnext/512x512_grouped", 2, 512, 14, 512, 3, 1, cases, 32);
+  AddConvolution("resnext/1024x1024_grouped", 2, 1024, 7, 1024, 3, 1, cases, 32);
   AddConvolution("convnext/96x96_depthwise", 2, 96, 56, 96, 7, 1, cases, 96);
   AddRecurrent("lstm", serialization::Recurrent::LSTM, 64, 16, 128, cases);
   AddRecurrent("gru", serialization::Recurrent::GRU, 64, 16, 128, cases);

@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "kernels/cpu/convolution/convolution_problem.h"
 #include "kernels/cpu/convolution/depthwise.h"
+#include "kernels/cpu/convolution/few_channels.h"
 #include "kernels/cpu/convolution/onednn_blocklist.h"
 #include "kernels/cpu/convolution/pointwise.h"
 #include "kernels/cpu/convolution/winograd.h"
@@ -211,6 +212,7 @@ class SumKernel final : public Kernel {
 absl::StatusOr<std::unique_ptr<Kernel>> MakeOwn(const Problem& problem, int threads) {
   std::unique_ptr<Kernel> kernel = MakeWinograd(problem, threads);
   if (kernel == nullptr) kernel = MakeDepthwiseWeightGradient(problem, threads);
+  if (kernel == nullptr) kernel = MakeFewChannelsDataGradient(problem, threads);
   return kernel != nullptr ? std::move(kernel) : MakePointwise(problem, threads);
 }
 

@@ -34,44 +34,64 @@ ConvolutionProblem Describe(const serialization::Convolution& op, DType dtype, C
   return problem;
 }
 
-// Adds input 0, one element per channel, to output 0.
+// Adds input 0, one element per channel, to output 0, by rows: all positions of the last dimension with all channels.
 template <typename T>
 class BiasKernel final : public Kernel {
  public:
   BiasKernel(StridedLayout layout, int64_t bias_stride, int threads)
-      : layout_(std::move(layout)), bias_stride_(bias_stride), threads_(threads) {
-    channels_ = layout_.sizes[1];
-    channel_stride_ = layout_.strides[1];
-    layout_.sizes[1] = 1;
+      : outer_(std::move(layout)), bias_stride_(bias_stride), threads_(threads) {
+    channels_ = Take(1, channel_stride_);
+    if (outer_.sizes.size() > 2) positions_ = Take(outer_.sizes.size() - 1, position_stride_);
   }
 
   absl::Status Run(const KernelArgs& args) override {
     const auto* bias = static_cast<const T*>(args.inputs[0]);
     auto* result = static_cast<T*>(args.outputs[0]);
-    ParallelFor(threads_, NumElements(layout_.sizes), std::max<int64_t>(1, 16 * 1024 / channels_),
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t i = begin; i < end; ++i) {
-                    T* row = result + Offset(i);
-                    for (int64_t c = 0; c < channels_; ++c) row[c * channel_stride_] += bias[c * bias_stride_];
-                  }
-                });
+    const int64_t grain = std::max<int64_t>(1, 16 * 1024 / std::max<int64_t>(1, channels_ * positions_));
+    ParallelFor(threads_, NumElements(outer_.sizes), grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) AddToRow(bias, result + Offset(i));
+    });
     return absl::OkStatus();
   }
 
  private:
+  // Removes dimension `d` from the outer ones. Returns its size.
+  int64_t Take(size_t d, int64_t& stride) {
+    stride = outer_.strides[d];
+    return std::exchange(outer_.sizes[d], 1);
+  }
+
+  void AddToRow(const T* bias, T* row) const {
+    if (channel_stride_ == 1 && channels_ > 1) {
+      for (int64_t i = 0; i < positions_; ++i) {
+        T* const to = row + i * position_stride_;
+        for (int64_t c = 0; c < channels_; ++c) to[c] += bias[c * bias_stride_];
+      }
+      return;
+    }
+    for (int64_t c = 0; c < channels_; ++c) {
+      T* const to = row + c * channel_stride_;
+      const T addend = bias[c * bias_stride_];
+      for (int64_t i = 0; i < positions_; ++i) to[i * position_stride_] += addend;
+    }
+  }
+
   int64_t Offset(int64_t position) const {
     int64_t offset = 0;
-    for (size_t d = layout_.sizes.size(); d-- > 0;) {
-      offset += position % layout_.sizes[d] * layout_.strides[d];
-      position /= layout_.sizes[d];
+    for (size_t d = outer_.sizes.size(); d-- > 0;) {
+      if (outer_.sizes[d] == 1) continue;
+      offset += position % outer_.sizes[d] * outer_.strides[d];
+      position /= outer_.sizes[d];
     }
     return offset;
   }
 
-  StridedLayout layout_;  // with one channel
+  StridedLayout outer_;  // with one channel and one position
   int64_t bias_stride_;
   int64_t channels_;
-  int64_t channel_stride_;
+  int64_t channel_stride_ = 1;
+  int64_t positions_ = 1;  // of the last dimension
+  int64_t position_stride_ = 1;
   int threads_;
 };
 

@@ -352,6 +352,8 @@ TEST(ConvolutionTest, DepthwiseKernels) {
       {4, 48, {15}, {5}, {2}, {1}, {2}},
       {2, 31, {3, 2}, {1, 1}, {2, 1}, {1, 1}, {1, 0}},
       {2, 32, {4, 2}, {3, 11}, {1, 1}, {1, 1}, {1, 5}},
+      {4, 40, {2, 1}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
+      {3, 21, {3, 4}, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
   };
   std::mt19937_64 random(TestSeed());
   for (const Geometry& geometry : geometries) {
@@ -369,6 +371,47 @@ TEST(ConvolutionTest, DepthwiseKernels) {
       c.output.push_back(ConvolutionOutputSize(c.op, static_cast<int>(d), c.input[d + 2], c.weight[d + 2]));
     }
     ExpectConvolution(c, random, /*has_bias=*/false);
+  }
+}
+
+// Few channels of the source: runs of all lengths, windows partly and nowhere inside, rows that no window meets, more
+// rows than a block has, and more products than are added at once.
+TEST(ConvolutionTest, DataGradientsWithFewChannels) {
+  struct Geometry {
+    DimVector input;
+    int64_t channels;
+    DimVector kernel, stride, dilation, padding;
+    bool transposed;
+  };
+  const Geometry geometries[] = {
+      {{3, 8, 7, 6}, 1, {4, 4}, {2, 2}, {1, 1}, {1, 1}, true},
+      {{2, 5, 6, 9}, 3, {3, 5}, {1, 2}, {2, 1}, {2, 2}, true},
+      {{2, 9, 3, 2}, 8, {5, 3}, {2, 3}, {1, 1}, {0, 2}, true},
+      {{1, 7, 40, 5}, 2, {4, 3}, {2, 1}, {1, 1}, {1, 1}, true},
+      {{2, 6, 9, 10}, 16, {5, 5}, {1, 1}, {1, 1}, {0, 0}, false},
+      {{1, 4, 70, 33}, 11, {3, 2}, {1, 1}, {1, 1}, {1, 1}, false},
+      {{2, 3, 8, 9}, 40, {2, 3}, {3, 4}, {1, 1}, {1, 1}, false},
+      {{4, 7, 20}, 6, {9}, {2}, {1}, {4}, false},
+      {{2, 2, 5, 4}, 33, {1, 7}, {1, 1}, {1, 1}, {0, 6}, false},
+  };
+  std::mt19937_64 random(TestSeed());
+  for (const Geometry& geometry : geometries) {
+    Case c;
+    c.op.set_groups(1);
+    c.op.set_transposed(geometry.transposed);
+    c.input = geometry.input;
+    c.weight = {geometry.channels, c.input[1]};
+    if (geometry.transposed) std::swap(c.weight[0], c.weight[1]);
+    c.output = {c.input[0], geometry.channels};
+    for (size_t d = 0; d < geometry.kernel.size(); ++d) {
+      c.op.add_stride(geometry.stride[d]);
+      c.op.add_padding(geometry.padding[d]);
+      c.op.add_dilation(geometry.dilation[d]);
+      if (geometry.transposed) c.op.add_output_padding(0);
+      c.weight.push_back(geometry.kernel[d]);
+      c.output.push_back(ConvolutionOutputSize(c.op, static_cast<int>(d), c.input[d + 2], c.weight[d + 2]));
+    }
+    for (const bool has_bias : {false, true}) ExpectConvolution(c, random, has_bias);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "kernels/cpu/convolution/convolution_axis.h"
 #include "kernels/cpu/simd/gemm_core.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/threading/parallel.h"
@@ -14,40 +15,18 @@ namespace cotan::cpu {
 namespace {
 
 constexpr int64_t kLanes = kVectorSize<float>;
-constexpr int64_t kMinKernel = 4;   // oneDNN is faster for 3 x 3, and ten times slower for 5 x 5
+// oneDNN is faster for 3 x 3, except for images of at most 2 x 2, and ten times slower for 5 x 5 (docs/performance.md).
+constexpr int64_t kMinKernel = 4;
+constexpr int64_t kSmallImage = 2;
+constexpr int64_t kMinKernelOfSmallImages = 3;
 constexpr int64_t kMaxVectors = 4;  // of channels of a block
 constexpr int64_t kBlockChannels = kMaxVectors * kLanes;
 constexpr int64_t kMaxTaps = 7;              // of a kernel row that are summed in registers
 constexpr int64_t kMaxTapsOfWideBlocks = 5;  // 5 taps of 4 vectors are 20 of 32 registers
 constexpr int64_t kBlocksForAllThreads = 8;  // with fewer blocks of channels the batch is split, too
 
-// One spatial dimension.
-struct Axis {
-  int64_t source = 1;
-  int64_t destination = 1;
-  int64_t kernel = 1;
-  int64_t stride = 1;
-  int64_t dilation = 1;
-  int64_t padding = 0;
-
-  // Returns the source position of tap 0 at output position `at`.
-  int64_t Origin(int64_t at) const { return at * stride - padding; }
-};
-
-// A range of output positions.
-struct Range {
-  int64_t begin;
-  int64_t end;
-};
-
-// Returns the output positions at which taps [first, first + count) are inside of the source.
-Range InteriorOf(const Axis& axis, int64_t first, int64_t count) {
-  const int64_t low = std::max<int64_t>(0, axis.padding - first * axis.dilation);
-  const int64_t begin = std::min((low + axis.stride - 1) / axis.stride, axis.destination);
-  const int64_t high = axis.source - 1 + axis.padding - (first + count - 1) * axis.dilation;
-  const int64_t end = high < 0 ? 0 : std::min(high / axis.stride + 1, axis.destination);
-  return {begin, std::max(begin, end)};
-}
+using Axis = ConvolutionAxis;
+using Range = ConvolutionRange;
 
 // A row of the gradient, a row of the source, and the first tap of the kernel row to sum.
 struct Rows {
@@ -232,15 +211,6 @@ class DepthwiseWeightGradient final : public Kernel {
   int64_t parts_;
 };
 
-Axis AxisOf(const ConvolutionProblem& p, size_t d) {
-  return {.source = p.source.layout.sizes[d + 2],
-          .destination = p.destination.layout.sizes[d + 2],
-          .kernel = p.weights.layout.sizes[d + 2],
-          .stride = p.stride[d],
-          .dilation = p.dilation[d] + 1,
-          .padding = p.padding_before[d]};
-}
-
 }  // namespace
 
 std::unique_ptr<Kernel> MakeDepthwiseWeightGradient(const ConvolutionProblem& problem, int threads) {
@@ -248,9 +218,10 @@ std::unique_ptr<Kernel> MakeDepthwiseWeightGradient(const ConvolutionProblem& pr
   const bool is_depthwise = problem.groups == channels && problem.destination.layout.sizes[1] == channels;
   if (problem.product != ConvolutionProduct::kBackwardWeights || problem.dtype != DType::kFloat32) return nullptr;
   if (!is_depthwise || channels < kLanes || problem.stride.size() > 2) return nullptr;
-  const Axis columns = AxisOf(problem, problem.stride.size() - 1);
-  const Axis rows = problem.stride.size() == 2 ? AxisOf(problem, 0) : Axis{};
-  if (std::max(rows.kernel, columns.kernel) < kMinKernel) return nullptr;
+  const Axis columns = ConvolutionAxisOf(problem, problem.stride.size() - 1);
+  const Axis rows = problem.stride.size() == 2 ? ConvolutionAxisOf(problem, 0) : Axis{};
+  const bool is_small = std::max(rows.destination, columns.destination) <= kSmallImage;
+  if (std::max(rows.kernel, columns.kernel) < (is_small ? kMinKernelOfSmallImages : kMinKernel)) return nullptr;
   return std::make_unique<DepthwiseWeightGradient>(problem.source.layout.sizes[0], channels, rows, columns, threads);
 }
 

@@ -13,8 +13,8 @@ namespace cotan::cpu {
 
 // Returns the kernel of the weight gradient `problem`, or null if the problem does not qualify. Those that qualify are
 // f32 in one or two dimensions with as many groups as input and output channels, at least 16 of them, and kernels of
-// more than 3 elements in a dimension: oneDNN has fast code for smaller ones (docs/performance.md). Strides, paddings
-// and dilations are any.
+// more than 3 elements in a dimension, or of 3 if the output has at most 2 positions in each: oneDNN has fast code for
+// the others (docs/performance.md). Strides, paddings and dilations are any.
 //
 // Operands: source, destination -> weights; activations are dense channels last, weights row-major (OwnWeights()).
 //

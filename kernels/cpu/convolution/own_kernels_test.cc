@@ -3,6 +3,7 @@
 // Which problems the kernels of this project take; ConvolutionTest compares their results.
 #include "gtest/gtest.h"
 #include "kernels/cpu/convolution/depthwise.h"
+#include "kernels/cpu/convolution/few_channels.h"
 #include "kernels/cpu/convolution/pointwise.h"
 #include "kernels/cpu/convolution/winograd.h"
 
@@ -53,26 +54,55 @@ TEST(OwnKernelsTest, WinogradTakesDenseKernelsOfThreeWithEnoughTiles) {
   }
 }
 
-TEST(OwnKernelsTest, DepthwiseTakesGradientsOfLargeKernels) {
+TEST(OwnKernelsTest, DepthwiseTakesGradientsOfLargeKernelsAndSmallImages) {
   const auto gradient = ConvolutionProduct::kBackwardWeights;
   EXPECT_NE(MakeDepthwiseWeightGradient(Problem(gradient, 1, 24, 7, 24, 5, 24), 1), nullptr);
-  EXPECT_EQ(MakeDepthwiseWeightGradient(Problem(gradient, 1, 24, 7, 24, 3, 24), 1), nullptr);
+  EXPECT_EQ(MakeDepthwiseWeightGradient(Problem(gradient, 1, 24, 3, 24, 3, 24), 1), nullptr);
+  EXPECT_NE(MakeDepthwiseWeightGradient(Problem(gradient, 1, 24, 2, 24, 3, 24), 1), nullptr) << "2 x 2 pixels";
   EXPECT_EQ(MakeDepthwiseWeightGradient(Problem(gradient, 1, 15, 7, 15, 5, 15), 1), nullptr);
   EXPECT_EQ(MakeDepthwiseWeightGradient(Problem(gradient, 1, 24, 7, 48, 5, 24), 1), nullptr) << "two kernels a channel";
   EXPECT_EQ(MakeDepthwiseWeightGradient(Problem(ConvolutionProduct::kForward, 1, 24, 7, 24, 5, 24), 1), nullptr);
 }
 
+TEST(OwnKernelsTest, FewChannelsTakesGradientsOfData) {
+  const auto gradient = ConvolutionProduct::kBackwardData;
+  EXPECT_NE(MakeFewChannelsDataGradient(Problem(gradient, 1, 8, 7, 4, 3), 1), nullptr);
+  EXPECT_EQ(MakeFewChannelsDataGradient(Problem(gradient, 1, 9, 7, 4, 3), 1), nullptr);
+  EXPECT_EQ(MakeFewChannelsDataGradient(Problem(gradient, 1, 8, 7, 3, 3), 1), nullptr) << "3 channels to sum";
+  EXPECT_EQ(MakeFewChannelsDataGradient(Problem(gradient, 1, 8, 7, 4, 1), 1), nullptr) << "1x1";
+  EXPECT_EQ(MakeFewChannelsDataGradient(Problem(gradient, 1, 8, 7, 8, 3, 2), 1), nullptr) << "groups";
+  EXPECT_EQ(MakeFewChannelsDataGradient(Problem(ConvolutionProduct::kForward, 1, 8, 7, 4, 3), 1), nullptr);
+  ConvolutionProblem dilated = Problem(gradient, 1, 8, 7, 4, 3);
+  dilated.dilation = {1, 0};
+  EXPECT_NE(MakeFewChannelsDataGradient(dilated, 1), nullptr);
+  dilated.dilation = {0, 1};
+  EXPECT_EQ(MakeFewChannelsDataGradient(dilated, 1), nullptr);
+}
+
+bool IsPointwise(const ConvolutionProblem& problem) {
+  const auto made = MakePointwise(problem, 1);
+  EXPECT_TRUE(made.ok()) << made.status();
+  return made.ok() && *made != nullptr;
+}
+
 TEST(OwnKernelsTest, PointwiseTakesLargeWeightsOfFewPixels) {
   for (const ConvolutionProduct product : kProducts) {
-    const auto made = MakePointwise(Problem(product, 1, 512, 4, 256, 1), 1);
-    ASSERT_TRUE(made.ok()) << made.status();
-    EXPECT_EQ(*made != nullptr, product != ConvolutionProduct::kBackwardData);
-    for (const ConvolutionProblem& other : {Problem(product, 1, 512, 23, 256, 1), Problem(product, 1, 256, 4, 256, 1),
-                                            Problem(product, 1, 512, 4, 256, 3)}) {
-      const auto refused = MakePointwise(other, 1);
-      ASSERT_TRUE(refused.ok()) << refused.status();
-      EXPECT_EQ(*refused, nullptr);
-    }
+    EXPECT_EQ(IsPointwise(Problem(product, 1, 512, 9, 256, 1)), product != ConvolutionProduct::kBackwardData);
+    EXPECT_FALSE(IsPointwise(Problem(product, 1, 512, 23, 256, 1))) << "529 pixels";
+    EXPECT_FALSE(IsPointwise(Problem(product, 1, 256, 9, 256, 1))) << "64 Ki weights";
+    EXPECT_FALSE(IsPointwise(Problem(product, 1, 512, 4, 256, 3)));
+  }
+}
+
+TEST(OwnKernelsTest, PointwiseTakesAllProductsOfVeryFewPixels) {
+  for (const ConvolutionProduct product : kProducts) {
+    ConvolutionProblem problem = Problem(product, 4, 128, 4, 64, 1);
+    EXPECT_TRUE(IsPointwise(problem));
+    EXPECT_FALSE(IsPointwise(Problem(product, 4, 128, 4, 63, 1))) << "less than 8 Ki weights";
+    problem.stride = {2, 2};
+    problem.destination.layout = Dense({4, 64, 2, 2});
+    problem.padding_after = {-1, -1};
+    EXPECT_EQ(IsPointwise(problem), product != ConvolutionProduct::kBackwardData) << "strides";
   }
 }
 

@@ -14,9 +14,12 @@ namespace cotan::cpu {
 namespace {
 
 // A product of oneDNN's convolution reorders the weights first, which takes as long as the sums of some 200 pixels;
-// with small weights, which stay in cache, both kernels are equally fast (docs/performance.md).
+// with small weights, which stay in cache, both kernels are equally fast unless there are very few pixels
+// (docs/performance.md). Gradients of data gain for very few pixels only.
 constexpr int64_t kMaxPixels = 512;
 constexpr int64_t kMinWeights = 128 * 1024;
+constexpr int64_t kVeryFewPixels = 64;
+constexpr int64_t kMinWeightsOfVeryFewPixels = 8 * 1024;
 
 bool AllAre(const DimVector& values, int64_t value) {
   return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == value; });
@@ -27,13 +30,23 @@ int64_t Pixels(const ConvolutionProblem& p) {
   return NumElements(p.destination.layout.sizes) / p.destination.layout.sizes[1];
 }
 
+bool IsWorthwhile(const ConvolutionProblem& p) {
+  const int64_t weights = NumElements(p.weights.layout.sizes);
+  if (Pixels(p) <= kVeryFewPixels && weights >= kMinWeightsOfVeryFewPixels) return true;
+  return p.product != ConvolutionProduct::kBackwardData && Pixels(p) <= kMaxPixels && weights >= kMinWeights;
+}
+
 bool Qualifies(const ConvolutionProblem& p) {
   const DimVector& weights = p.weights.layout.sizes;
-  if (p.product == ConvolutionProduct::kBackwardData || p.dtype != DType::kFloat32) return false;
-  if (p.groups != 1 || p.bias || NumElements(weights) != weights[0] * weights[1]) return false;
+  if (p.dtype != DType::kFloat32 || p.groups != 1 || p.bias) return false;
+  if (NumElements(weights) != weights[0] * weights[1]) return false;
+  // A gradient of data with strides leaves gaps.
+  if (p.product == ConvolutionProduct::kBackwardData && (!AllAre(p.stride, 1) || !AllAre(p.padding_after, 0))) {
+    return false;
+  }
   const bool is_inside = AllAre(p.padding_before, 0) &&
                          std::all_of(p.padding_after.begin(), p.padding_after.end(), [](int64_t v) { return v <= 0; });
-  return is_inside && Pixels(p) <= kMaxPixels && NumElements(weights) >= kMinWeights;
+  return is_inside && IsWorthwhile(p);
 }
 
 TensorSpec Matrix(int64_t rows, int64_t columns) { return {DType::kFloat32, {{rows, columns}, {columns, 1}, 0}}; }
@@ -74,6 +87,12 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakePointwise(const ConvolutionProblem& 
     return MakeMatmul({op, inputs, {&result, 1}, {}, threads});
   };
   auto pipeline = std::make_unique<Pipeline>(threads);
+  if (problem.product == ConvolutionProduct::kBackwardData) {
+    COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product,
+                           make(Matrix(pixels, out), Matrix(out, in), Matrix(pixels, in)));
+    pipeline->Add(std::move(product), {Slot::Input(0), Slot::Input(1)}, {Slot::Output(0)});
+    return pipeline;
+  }
   const Slot source = BringPixels(problem, threads, *pipeline);
   if (problem.product == ConvolutionProduct::kForward) {
     COTAN_ASSIGN_OR_RETURN(std::unique_ptr<Kernel> product,

@@ -366,7 +366,10 @@ std::unique_ptr<Kernel> MakeAvx512Gemm(const MatmulGeometry& geometry, Addend ad
 bool IsFastAvx512Gemm(const MatmulGeometry& geometry) {
   constexpr double kMinEfficiency = 0.8;
   constexpr int64_t kMinDepth = 8;  // otherwise writing the result takes the time
+  constexpr int64_t kMinRowsOfBatch = 12;
   if (geometry.k < kMinDepth) return false;
+  // oneDNN has no fast code for the strides of attention's heads inside of a packed projection.
+  if (!geometry.batch.empty() && geometry.m >= kMinRowsOfBatch) return true;
   const MatmulGeometry g = WithUnitStrides(geometry);
   if (g.b.column == 1) return true;
   const auto products = static_cast<double>(g.m * g.k * DivideRoundingUp(g.n, kVector));

@@ -18,7 +18,7 @@ namespace cotan::cpu {
 std::unique_ptr<Kernel> MakeAvx512Gemm(const MatmulGeometry& geometry, Addend addend, int threads);
 
 // Returns true if the kernel is expected to be as fast as oneDNN's: not for few terms of each sum, and not for few rows
-// and a right matrix that is stored by columns, which must be transposed.
+// and a right matrix that is stored by columns, which must be transposed, unless there is a batch of at least 12 rows.
 bool IsFastAvx512Gemm(const MatmulGeometry& geometry);
 
 }  // namespace cotan::cpu

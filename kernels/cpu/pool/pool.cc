@@ -2,7 +2,6 @@
 
 #include "kernels/cpu/pool/pool.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <limits>
@@ -14,13 +13,14 @@
 #include "base/status_macros.h"
 #include "kernels/api/op_check.h"
 #include "kernels/cpu/copy/copy.h"
+#include "kernels/cpu/pool/average_pool.h"
 #include "kernels/cpu/pool/pool_geometry.h"
+#include "kernels/cpu/pool/pool_rows.h"
 #include "kernels/cpu/pool/pool_windows.h"
 #include "kernels/cpu/simd/gemm_core.h"
 #include "kernels/cpu/simd/simd.h"
 #include "kernels/cpu/threading/parallel.h"
 #include "kernels/cpu/threading/pipeline.h"
-#include "kernels/cpu/threading/tuning.h"
 
 namespace cotan::cpu {
 namespace {
@@ -104,119 +104,6 @@ COTAN_SIMD_VERSIONS void MaxRowBackward(const PoolGeometry& g, bool assigns, int
   }
 }
 
-// The divisor of a window's sum.
-struct Divisor {
-  bool counts_padding;
-  int64_t fixed;  // 0 = none
-
-  int64_t Of(const std::array<PoolAxis, 3>& axes, int64_t d, int64_t h, int64_t w) const {
-    if (fixed != 0) return fixed;
-    const std::array<int64_t, 3> at = {d, h, w};
-    int64_t size = 1;
-    for (size_t i = 0; i < 3; ++i) {
-      const WindowRange window = axes[i].windows[static_cast<size_t>(at[i])];
-      size *= counts_padding ? axes[i].PaddedSize(at[i]) : window.end - window.begin;
-    }
-    return size;
-  }
-};
-
-// Calls fn(first lane, std::integral_constant of a count) for all lanes in groups that fit a vector.
-template <typename T, typename Fn>
-[[gnu::always_inline]] inline void ForEachLaneGroup(int64_t lanes, Fn fn) {
-  int64_t lane = 0;
-  for (; lane + kVectorSize<T> <= lanes; lane += kVectorSize<T>) {
-    fn(lane, std::integral_constant<int64_t, kVectorSize<T>>());
-  }
-  ForEachFewLanes<T>(lane, lanes, fn);
-}
-
-template <typename T>
-COTAN_SIMD_VERSIONS void AverageRow(const PoolGeometry& g, const Divisor& divisor, int64_t d, int64_t h, const T* input,
-                                    T* output) {
-  for (int64_t w = 0; w < g.axes[2].output; ++w) {
-    const T size = static_cast<T>(divisor.Of(g.axes, d, h, w));
-    T* const to = output + w * g.axes[2].output_stride;
-    ForEachLaneGroup<T>(
-        g.lanes.size, [&](int64_t lane, auto count) __attribute__((always_inline)) {
-          using Values = typename LaneVectors<T, count()>::Values;
-          Values sum = {};
-          ForEachTap(
-              g.axes, d, h, w, [&](int64_t offset, int64_t) __attribute__((always_inline)) {
-                Values value;
-                std::memcpy(&value, input + offset + lane, sizeof(value));
-                sum += value;
-              });
-          sum /= size;
-          std::memcpy(to + lane, &sum, sizeof(sum));
-        });
-  }
-}
-
-template <typename T>
-COTAN_SIMD_VERSIONS void AverageRowBackward(const PoolGeometry& g, const Divisor& divisor, int64_t d, int64_t h,
-                                            const T* grad_output, T* grad_input) {
-  for (int64_t w = 0; w < g.axes[2].output; ++w) {
-    const T scale = T{1} / static_cast<T>(divisor.Of(g.axes, d, h, w));
-    const T* const from = grad_output + w * g.axes[2].output_stride;
-    ForEachLaneGroup<T>(
-        g.lanes.size, [&](int64_t lane, auto count) __attribute__((always_inline)) {
-          using Values = typename LaneVectors<T, count()>::Values;
-          Values gradient;
-          std::memcpy(&gradient, from + lane, sizeof(gradient));
-          ForEachTap(
-              g.axes, d, h, w, [&](int64_t offset, int64_t) __attribute__((always_inline)) {
-                Values sum;
-                std::memcpy(&sum, grad_input + offset + lane, sizeof(sum));
-                sum += gradient * scale;
-                std::memcpy(grad_input + offset + lane, &sum, sizeof(sum));
-              });
-        });
-  }
-}
-
-int64_t Grain(double work_per_item) {
-  return std::max<int64_t>(1, static_cast<int64_t>(kPoolWorkPerChunk / (work_per_item + 1)));
-}
-
-// Returns the offsets of output row [d, h] of the outer index that begins at `start`.
-PoolOffsets RowOffsets(const PoolGeometry& g, const PoolOffsets& start, int64_t d, int64_t h) {
-  PoolOffsets at = start;
-  at.output += d * g.axes[0].output_stride + h * g.axes[1].output_stride;
-  at.index += d * g.axes[0].index_stride + h * g.axes[1].index_stride;
-  return at;
-}
-
-// Calls row(d, h, offsets of the row) for all rows of a forward pool. Threads share the rows.
-template <typename Row>
-void ForEachOutputRow(const PoolGeometry& g, int threads, Row row) {
-  const int64_t rows_per_outer = g.axes[0].output * g.axes[1].output;
-  if (g.OutputCount() == 0) return;
-  const int64_t rows = g.OuterCount() * rows_per_outer;
-  ParallelFor(threads, rows, Grain(g.Work() / static_cast<double>(rows)), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t d = i % rows_per_outer / g.axes[1].output;
-      const int64_t h = i % g.axes[1].output;
-      row(d, h, RowOffsets(g, g.OuterOffsets(i / rows_per_outer), d, h));
-    }
-  });
-}
-
-// Calls `row` for all rows of a backward pool. Windows may overlap, so threads share the outer dimensions.
-template <typename Row>
-void ForEachOutputRowByOuter(const PoolGeometry& g, int threads, Row row) {
-  if (g.OutputCount() == 0) return;
-  const int64_t outer = g.OuterCount();
-  ParallelFor(threads, outer, Grain(g.Work() / static_cast<double>(outer)), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const PoolOffsets start = g.OuterOffsets(i);
-      for (int64_t d = 0; d < g.axes[0].output; ++d) {
-        for (int64_t h = 0; h < g.axes[1].output; ++h) row(d, h, RowOffsets(g, start, d, h));
-      }
-    }
-  });
-}
-
 template <typename T>
 class MaxPool final : public Kernel {
  public:
@@ -227,9 +114,11 @@ class MaxPool final : public Kernel {
     const auto* input = static_cast<const T*>(args.inputs[0]);
     auto* output = static_cast<T*>(args.outputs[0]);
     auto* index = has_index_ ? static_cast<int64_t*>(args.outputs[1]) : nullptr;
-    ForEachOutputRow(geometry_, threads_, [&](int64_t d, int64_t h, const PoolOffsets& at) {
-      MaxRow(geometry_, d, h, input + at.input, output + at.output, has_index_ ? index + at.index : nullptr);
-    });
+    ForEachOutputRow(
+        geometry_, threads_, [](int) {},
+        [&](int, int64_t d, int64_t h, const PoolOffsets& at) {
+          MaxRow(geometry_, d, h, input + at.input, output + at.output, has_index_ ? index + at.index : nullptr);
+        });
     return absl::OkStatus();
   }
 
@@ -287,50 +176,6 @@ class MaxPoolBackward final : public Kernel {
   PoolGeometry geometry_;
   bool assigns_ = false;          // each input element has one window at most
   std::unique_ptr<Kernel> zero_;  // clears the gradient
-  int threads_;
-};
-
-template <typename T>
-class AvgPool final : public Kernel {
- public:
-  AvgPool(PoolGeometry geometry, Divisor divisor, int threads)
-      : geometry_(std::move(geometry)), divisor_(divisor), threads_(threads) {}
-
-  absl::Status Run(const KernelArgs& args) override {
-    const auto* input = static_cast<const T*>(args.inputs[0]);
-    auto* output = static_cast<T*>(args.outputs[0]);
-    ForEachOutputRow(geometry_, threads_, [&](int64_t d, int64_t h, const PoolOffsets& at) {
-      AverageRow(geometry_, divisor_, d, h, input + at.input, output + at.output);
-    });
-    return absl::OkStatus();
-  }
-
- private:
-  PoolGeometry geometry_;
-  Divisor divisor_;
-  int threads_;
-};
-
-template <typename T>
-class AvgPoolBackward final : public Kernel {
- public:
-  AvgPoolBackward(PoolGeometry geometry, Divisor divisor, std::unique_ptr<Kernel> zero, int threads)
-      : geometry_(std::move(geometry)), divisor_(divisor), zero_(std::move(zero)), threads_(threads) {}
-
-  absl::Status Run(const KernelArgs& args) override {
-    const auto* grad_output = static_cast<const T*>(args.inputs[0]);
-    auto* grad_input = static_cast<T*>(args.outputs[0]);
-    COTAN_RETURN_IF_ERROR(zero_->Run(args));
-    ForEachOutputRowByOuter(geometry_, threads_, [&](int64_t d, int64_t h, const PoolOffsets& at) {
-      AverageRowBackward(geometry_, divisor_, d, h, grad_output + at.output, grad_input + at.input);
-    });
-    return absl::OkStatus();
-  }
-
- private:
-  PoolGeometry geometry_;
-  Divisor divisor_;
-  std::unique_ptr<Kernel> zero_;
   int threads_;
 };
 
@@ -438,8 +283,7 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPoolOf(const KernelRequest& reque
   const StridedLayout& output = request.outputs[0].layout;
   PoolGeometry geometry(op, request.inputs[0].layout, output, output);
   const int threads = ThreadsWorthwhile(request.threads, geometry.Work());
-  return std::make_unique<AvgPool<T>>(std::move(geometry), Divisor{op.count_include_pad(), op.divisor_override()},
-                                      threads);
+  return MakeAverageKernel<T>(std::move(geometry), {op.count_include_pad(), op.divisor_override()}, threads);
 }
 
 template <typename T>
@@ -452,8 +296,8 @@ absl::StatusOr<std::unique_ptr<Kernel>> MakeAvgPoolBackwardOf(const KernelReques
   }
   PoolGeometry geometry(op, request.outputs[0].layout, output, output);
   const int threads = ThreadsWorthwhile(request.threads, geometry.Work());
-  return std::make_unique<AvgPoolBackward<T>>(
-      std::move(geometry), Divisor{op.count_include_pad(), op.divisor_override()}, ZeroOutput(request), threads);
+  return MakeAverageBackwardKernel<T>(std::move(geometry), {op.count_include_pad(), op.divisor_override()},
+                                      ZeroOutput(request), threads);
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> MakeMaxPool(const KernelRequest& request) {
