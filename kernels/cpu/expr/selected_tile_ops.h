@@ -109,6 +109,13 @@ struct Lookup {
     }
     return nullptr;
   }
+  // The operations of chains.
+  static constexpr bool Has(ScalarFn fn) {
+    for (const FunctionLoops& entry : Selection::kFunctions) {
+      if (entry.fn == fn && entry.dtype == DType::kFloat32) return true;
+    }
+    return false;
+  }
   static ReduceFns FindReduction(ScalarFn fn, DType dtype) {
     for (const ReductionLoops& entry : Selection::kReductions) {
       if (entry.fn == fn && entry.dtype == dtype) return entry.loops;
@@ -123,7 +130,7 @@ TileOps SelectedTileOps(const char* name) {
   void (*random)(float*, const RandomRequest&) = nullptr;
   if constexpr (Selection::kRandom) random = Random;
   return {name,           L::FindFunction,  L::FindProduct, L::FindConversion, L::FindRounding, L::FindLoading,
-          L::FindStoring, L::FindReduction, random};
+          L::FindStoring, L::FindReduction, random,         Chain<L>};
 }
 
 }  // namespace

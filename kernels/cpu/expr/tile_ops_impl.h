@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "kernels/cpu/expr/tile_chain.h"
 #include "kernels/cpu/expr/tile_copy.h"
 #include "kernels/cpu/expr/tile_functions.h"
 #include "kernels/cpu/expr/tile_ops.h"
@@ -222,23 +223,39 @@ constexpr TileFn FindBool(ScalarFn fn, int scalars) {
   }
 }
 
+// Functions of f32 on several vectors at once (tile_chain.h), and those of f64 from libm.
+template <ChainFn kFn, typename F64, typename T>
+constexpr TileFn FindPacked() {
+  if constexpr (sizeof(T) == sizeof(float)) {
+    return MapChained<kFn>;
+  } else {
+    return Map1<F64, T>;
+  }
+}
+
 template <typename T>
 constexpr TileFn FindTranscendental(ScalarFn fn) {
   switch (fn) {
     case FN_EXP:
-      return Map1<ExpFn, T>;
+      return FindPacked<ChainFn::kExp, ExpFn, T>();
+    case FN_EXPM1:
+      return FindPacked<ChainFn::kExpm1, Expm1Fn, T>();
+    case FN_LOG:
+      return FindPacked<ChainFn::kLog, LogFn, T>();
+    case FN_LOG1P:
+      return FindPacked<ChainFn::kLog1p, Log1pFn, T>();
+    case FN_TANH:
+      return FindPacked<ChainFn::kTanh, TanhFn, T>();
+    case FN_ERF:
+      return FindPacked<ChainFn::kErf, ErfFn, T>();
+    case FN_LOGISTIC:
+      return FindPacked<ChainFn::kLogistic, LogisticFn, T>();
     case FN_EXP2:
       return Map1<Exp2Fn, T>;
-    case FN_EXPM1:
-      return Map1<Expm1Fn, T>;
-    case FN_LOG:
-      return Map1<LogFn, T>;
     case FN_LOG2:
       return Map1<Log2Fn, T>;
     case FN_LOG10:
       return Map1<Log10Fn, T>;
-    case FN_LOG1P:
-      return Map1<Log1pFn, T>;
     case FN_TAN:
       return Map1<TanFn, T>;
     case FN_ASIN:
@@ -251,16 +268,12 @@ constexpr TileFn FindTranscendental(ScalarFn fn) {
       return Map1<SinhFn, T>;
     case FN_COSH:
       return Map1<CoshFn, T>;
-    case FN_TANH:
-      return Map1<TanhFn, T>;
     case FN_ASINH:
       return Map1<AsinhFn, T>;
     case FN_ACOSH:
       return Map1<AcoshFn, T>;
     case FN_ATANH:
       return Map1<AtanhFn, T>;
-    case FN_ERF:
-      return Map1<ErfFn, T>;
     case FN_ERFC:
       return Map1<ErfcFn, T>;
     case FN_ERFINV:
@@ -269,8 +282,6 @@ constexpr TileFn FindTranscendental(ScalarFn fn) {
       return Map1<LgammaFn, T>;
     case FN_DIGAMMA:
       return Map1<DigammaFn, T>;
-    case FN_LOGISTIC:
-      return Map1<LogisticFn, T>;
     default:
       return nullptr;
   }
@@ -447,7 +458,7 @@ constexpr TileFn Find(ScalarFn fn, DType dtype, int scalars) {
 }
 
 [[maybe_unused]] TileOps MakeTileOps(const char* name) {
-  return {name, Find, FindContraction, FindCast, FindRound, FindLoad, FindStore, FindReduce, Random};
+  return {name, Find, FindContraction, FindCast, FindRound, FindLoad, FindStore, FindReduce, Random, Chain<AllFunctions>};
 }
 
 }  // namespace
