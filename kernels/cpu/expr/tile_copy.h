@@ -136,7 +136,7 @@ template <typename Fn, typename From>
 void Load(void* to, const void* from, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
   auto* out = static_cast<decltype(Fn::Do(From{}))*>(to);
   const auto* in = static_cast<const From*>(from);
-  if constexpr (sizeof(From) == 4) {
+  if constexpr (sizeof(From) == sizeof(*out)) {  // the bits are copied
     if (col_stride == 0) return SpreadRows(out, in, rows, cols, row_stride);
   }
   for (int64_t r = 0; r < rows; ++r, out += cols, in += row_stride) {

@@ -5,7 +5,7 @@
 // Only the headers of tile_ops_impl.h include this file: everything has internal linkage, because each
 // instruction set compiles its own copy.
 //
-// The polynomial coefficients are minimax fits of this project. tile_ops_test.cc (TranscendentalsAreWithinFourUlp)
+// The polynomial coefficients are minimax fits of this project. tile_ops_test.cc (TranscendentalsAreAccurate)
 // sweeps these ranges and requires an error of at most 4 units in the last place:
 //
 //   sin          [-99000, 99000]; runs with an argument from 1e5 on use libm (see Trig)
