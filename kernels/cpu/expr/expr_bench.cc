@@ -193,7 +193,8 @@ void MaskedSoftmaxBackward(benchmark::State& state) {
   const int empty = b.Input(2, DType::kBool), y = b.Input(1, kF32);
   const int product = b.Mul(b.Apply(FN_SELECT, {empty, zero, b.Input(0, kF32)}), y);
   const int difference = b.Sub(product, b.Mul(y, b.Sum(product)));
-  const int chosen = b.Apply(FN_SELECT, {b.Input(3, DType::kBool), b.Apply(FN_SELECT, {empty, zero, difference}), zero});
+  const int chosen =
+      b.Apply(FN_SELECT, {b.Input(3, DType::kBool), b.Apply(FN_SELECT, {empty, zero, difference}), zero});
   b.Output(b.Mul(chosen, b.Constant(kF32, 0.25)));
   BenchCase c(b, {r.full(), r.full()}, {r.full()});
   c.AddFlags(r.reduced());

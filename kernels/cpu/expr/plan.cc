@@ -400,7 +400,7 @@ class Compiler {
       phase_->steps.push_back(StoreStep(k, OperandSlot(a_.stored[k], Context::kTile, false, &scalar), /*unit=*/false));
     }
     EmitStreams();
-    MakeChains(plan_, phase_->steps);
+    if (ops_.chain != nullptr) MakeChains(plan_, phase_->steps);
     for (const auto& [i, slot] : live_) plan_slots_.GiveRegister(slot, node(i).dtype);
     live_.clear();
     EmitUnitSteps(p, phase_->finish);

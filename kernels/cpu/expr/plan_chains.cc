@@ -3,7 +3,6 @@
 #include "kernels/cpu/expr/plan_chains.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "absl/types/span.h"
@@ -125,13 +124,15 @@ class ChainBuilder {
  public:
   // The run is steps [begin, end).
   ChainBuilder(const Plan& plan, const std::vector<Step>& steps, size_t begin, size_t end)
-      : plan_(plan), steps_(steps), begin_(begin), end_(end) {}
+      : plan_(plan), steps_(steps), begin_(begin), end_(end), computed_(plan.slots.size(), -1) {}
 
   // Appends the operations to `ops`.
   void Build(std::vector<ChainOp>& ops) {
     for (at_ = begin_; at_ < end_; ++at_) Add(steps_[at_]);
-    for (const auto& [slot, entry] : computed_) {
-      if (NextRead(slot, end_, steps_.size()) < steps_.size()) entries_[entry].stored = true;
+    for (size_t k = 0; k < entries_.size(); ++k) {
+      const uint16_t slot = entries_[k].out;
+      const bool last = entries_[k].has_out && computed_[slot] == static_cast<int>(k);
+      if (last && NextRead(slot, end_, steps_.size()) < steps_.size()) entries_[k].stored = true;
     }
     for (const Entry& entry : entries_) {
       ops.push_back(entry.op);
@@ -140,9 +141,10 @@ class ChainBuilder {
   }
 
  private:
-  // An operation, and the slot of its result if it is stored.
+  // An operation, and the slot of its result if it computes the value of one.
   struct Entry {
     ChainOp op;
+    bool has_out = false;
     bool stored = false;
     uint16_t out = 0;
   };
@@ -173,8 +175,8 @@ class ChainBuilder {
       op.source = ChainSource::kScalar;
     } else if (m.slot == saved_) {
       op.source = ChainSource::kSaved;
-    } else if (const auto it = computed_.find(m.slot); it != computed_.end()) {
-      entries_[it->second].stored = true;
+    } else if (computed_[m.slot] >= 0) {
+      entries_[static_cast<size_t>(computed_[m.slot])].stored = true;
     }
     entries_.push_back({op});
   }
@@ -206,10 +208,11 @@ class ChainBuilder {
 
   // The last operation computed the value of `slot`.
   void SetValue(uint16_t slot) {
-    const size_t entry = entries_.size() - 1;
-    entries_[entry].out = slot;
-    entries_[entry].stored = plan_.slots[slot].kind != Slot::Kind::kRegister;
-    computed_[slot] = entry;
+    Entry& entry = entries_.back();
+    entry.has_out = true;
+    entry.out = slot;
+    entry.stored = plan_.slots[slot].kind != Slot::Kind::kRegister;
+    computed_[slot] = static_cast<int>(entries_.size()) - 1;
     accumulated_ = slot;
     if (saved_ == slot) saved_ = -1;
   }
@@ -286,7 +289,7 @@ class ChainBuilder {
   const size_t begin_;
   const size_t end_;
   std::vector<Entry> entries_;
-  std::map<uint16_t, size_t> computed_;  // the entry that computed the value of a slot
+  std::vector<int> computed_;  // per slot, the entry that computed its value, or -1
   size_t at_ = 0;
   int accumulated_ = -1;  // the slot whose value is in the accumulator, or -1
   int saved_ = -1;        // the slot whose value is saved, or -1

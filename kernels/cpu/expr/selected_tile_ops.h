@@ -69,7 +69,7 @@ constexpr RoundLoops Round(DType dtype) { return {dtype, FindRound(dtype)}; }
 constexpr CopyLoops LoadOf(DType dtype) { return {dtype, FindLoad(dtype)}; }
 constexpr CopyLoops StoreOf(DType dtype) { return {dtype, FindStore(dtype)}; }
 
-// The functions of TileOps for a selection.
+// The functions of TileOps for a selection, without chains: their code is larger than that of all its loops.
 template <typename Selection>
 struct Lookup {
   static TileFn FindFunction(ScalarFn fn, DType dtype, int scalars) {
@@ -109,13 +109,6 @@ struct Lookup {
     }
     return nullptr;
   }
-  // The operations of chains.
-  static constexpr bool Has(ScalarFn fn) {
-    for (const FunctionLoops& entry : Selection::kFunctions) {
-      if (entry.fn == fn && entry.dtype == DType::kFloat32) return true;
-    }
-    return false;
-  }
   static ReduceFns FindReduction(ScalarFn fn, DType dtype) {
     for (const ReductionLoops& entry : Selection::kReductions) {
       if (entry.fn == fn && entry.dtype == dtype) return entry.loops;
@@ -129,8 +122,16 @@ TileOps SelectedTileOps(const char* name) {
   using L = Lookup<Selection>;
   void (*random)(float*, const RandomRequest&) = nullptr;
   if constexpr (Selection::kRandom) random = Random;
-  return {name,           L::FindFunction,  L::FindProduct, L::FindConversion, L::FindRounding, L::FindLoading,
-          L::FindStoring, L::FindReduction, random,         Chain<L>};
+  return {name,
+          L::FindFunction,
+          L::FindProduct,
+          L::FindConversion,
+          L::FindRounding,
+          L::FindLoading,
+          L::FindStoring,
+          L::FindReduction,
+          random,
+          nullptr};
 }
 
 }  // namespace

@@ -15,89 +15,12 @@
 namespace cotan::cpu::expr {
 namespace {
 
-using namespace serialization;  // NOLINT: the enumerators of ScalarFn are many
-
 // Vectors of the accumulator: as many as leave registers for the operands of an operation.
 #ifdef __AVX512F__
 constexpr int kChainVectors = 8;
 #else
 constexpr int kChainVectors = 4;
 #endif
-// Returns the function of expr.proto that an operation belongs to.
-constexpr ScalarFn FunctionOf(ChainFn fn) {
-  switch (fn) {
-    case ChainFn::kNone:
-    case ChainFn::kLoad:
-    case ChainFn::kStore:
-    case ChainFn::kSave:
-      return SCALAR_FN_UNSPECIFIED;
-    case ChainFn::kNeg:
-      return FN_NEG;
-    case ChainFn::kAbs:
-      return FN_ABS;
-    case ChainFn::kRelu:
-      return FN_RELU;
-    case ChainFn::kSqrt:
-      return FN_SQRT;
-    case ChainFn::kRsqrt:
-      return FN_RSQRT;
-    case ChainFn::kReciprocal:
-      return FN_RECIPROCAL;
-    case ChainFn::kExp:
-      return FN_EXP;
-    case ChainFn::kExpm1:
-      return FN_EXPM1;
-    case ChainFn::kLog:
-      return FN_LOG;
-    case ChainFn::kLog1p:
-      return FN_LOG1P;
-    case ChainFn::kTanh:
-      return FN_TANH;
-    case ChainFn::kErf:
-      return FN_ERF;
-    case ChainFn::kLogistic:
-      return FN_LOGISTIC;
-    case ChainFn::kSquare:
-    case ChainFn::kMul:
-      return FN_MUL;
-    case ChainFn::kAdd:
-      return FN_ADD;
-    case ChainFn::kSub:
-    case ChainFn::kSubFrom:
-      return FN_SUB;
-    case ChainFn::kDiv:
-    case ChainFn::kDivInto:
-      return FN_DIV;
-    case ChainFn::kMaximum:
-      return FN_MAXIMUM;
-    case ChainFn::kMinimum:
-      return FN_MINIMUM;
-    case ChainFn::kThen:
-    case ChainFn::kElse:
-      return FN_SELECT;
-    case ChainFn::kEq:
-      return FN_EQ;
-    case ChainFn::kNe:
-      return FN_NE;
-    case ChainFn::kLt:
-    case ChainFn::kGt:
-      return FN_LT;
-    case ChainFn::kLe:
-    case ChainFn::kGe:
-      return FN_LE;
-  }
-  return SCALAR_FN_UNSPECIFIED;
-}
-
-// Names the functions that a Chain has.
-struct AllFunctions {
-  static constexpr bool Has(ScalarFn) { return true; }
-};
-template <ChainFn kFn>
-struct OneFunction {
-  static constexpr bool Has(ScalarFn fn) { return fn == FunctionOf(kFn); }
-};
-
 // Copies the first n elements of a vector, n <= lanes.
 [[gnu::always_inline]] inline FloatVector LoadSome(const float* from, int64_t n) {
 #ifdef __AVX512F__
@@ -131,8 +54,9 @@ struct ChainRun {
     if constexpr (kSome) {
       return {{LoadSome(from, n)}};
     } else {
-      return Generate<FloatVector, kSize>(
-          [&](size_t k) __attribute__((always_inline)) { return LoadVector(from + k * kFloatLanes); });
+      return Generate<FloatVector, kSize>([&](size_t k) __attribute__((always_inline)) {
+        return LoadVector(from + k * kFloatLanes);
+      });
     }
   }
   [[gnu::always_inline]] FloatVector Scalar(uint16_t slot) const {
@@ -224,28 +148,28 @@ template <bool kFlagged, int kSize>
 }
 
 // Runs an operation that writes bools.
-template <typename Functions, int kSize>
+template <int kSize>
 [[gnu::always_inline]] inline void WriteComparison(const ChainRun<kSize>& run, const ChainOp& op,
                                                    const ChainState<kSize>& state) {
   using V = FloatVector;
   switch (op.fn) {
     case ChainFn::kEq:
-      if constexpr (Functions::Has(FN_EQ)) Compare(run, op, state, [](V a, V m) { return a == m; });
+      Compare(run, op, state, [](V a, V m) { return a == m; });
       break;
     case ChainFn::kNe:
-      if constexpr (Functions::Has(FN_NE)) Compare(run, op, state, [](V a, V m) { return a != m; });
+      Compare(run, op, state, [](V a, V m) { return a != m; });
       break;
     case ChainFn::kLt:
-      if constexpr (Functions::Has(FN_LT)) Compare(run, op, state, [](V a, V m) { return a < m; });
+      Compare(run, op, state, [](V a, V m) { return a < m; });
       break;
     case ChainFn::kLe:
-      if constexpr (Functions::Has(FN_LE)) Compare(run, op, state, [](V a, V m) { return a <= m; });
+      Compare(run, op, state, [](V a, V m) { return a <= m; });
       break;
     case ChainFn::kGt:
-      if constexpr (Functions::Has(FN_LT)) Compare(run, op, state, [](V a, V m) { return a > m; });
+      Compare(run, op, state, [](V a, V m) { return a > m; });
       break;
     case ChainFn::kGe:
-      if constexpr (Functions::Has(FN_LE)) Compare(run, op, state, [](V a, V m) { return a >= m; });
+      Compare(run, op, state, [](V a, V m) { return a >= m; });
       break;
     default:
       break;
@@ -253,62 +177,62 @@ template <typename Functions, int kSize>
 }
 
 // Runs an operation with one operand, the accumulator.
-template <typename Functions, int kSize>
+template <int kSize>
 [[gnu::always_inline]] inline void RunFunction(const ChainRun<kSize>& run, const ChainOp& op,
                                                ChainState<kSize>& state) {
   using V = FloatVector;
   switch (op.fn) {
     case ChainFn::kNeg:
-      if constexpr (Functions::Has(FN_NEG)) Apply(state.x, [](V a) { return -a; });
+      Apply(state.x, [](V a) { return -a; });
       break;
     case ChainFn::kAbs:
-      if constexpr (Functions::Has(FN_ABS)) Apply(state.x, [](V a) { return Abs(a); });
+      Apply(state.x, [](V a) { return Abs(a); });
       break;
     case ChainFn::kRelu:
-      if constexpr (Functions::Has(FN_RELU)) Apply(state.x, [](V a) { return AtLeast(0, a); });
+      Apply(state.x, [](V a) { return AtLeast(0, a); });
       break;
     case ChainFn::kSqrt:
-      if constexpr (Functions::Has(FN_SQRT)) Apply(state.x, [](V a) { return Sqrt(a); });
+      Apply(state.x, [](V a) { return Sqrt(a); });
       break;
     case ChainFn::kRsqrt:
-      if constexpr (Functions::Has(FN_RSQRT)) Apply(state.x, [](V a) { return 1.0f / Sqrt(a); });
+      Apply(state.x, [](V a) { return 1.0f / Sqrt(a); });
       break;
     case ChainFn::kReciprocal:
-      if constexpr (Functions::Has(FN_RECIPROCAL)) Apply(state.x, [](V a) { return 1.0f / a; });
+      Apply(state.x, [](V a) { return 1.0f / a; });
       break;
     case ChainFn::kExp:
-      if constexpr (Functions::Has(FN_EXP)) Apply(state.x, [](V a) { return Exp(a); });
+      Apply(state.x, [](V a) { return Exp(a); });
       break;
     case ChainFn::kExpm1:
-      if constexpr (Functions::Has(FN_EXPM1)) Apply(state.x, [](V a) { return Expm1(a); });
+      Apply(state.x, [](V a) { return Expm1(a); });
       break;
     case ChainFn::kLog:
-      if constexpr (Functions::Has(FN_LOG)) Apply(state.x, [](V a) { return Log(a); });
+      Apply(state.x, [](V a) { return Log(a); });
       break;
     case ChainFn::kLog1p:
-      if constexpr (Functions::Has(FN_LOG1P)) Apply(state.x, [](V a) { return Log1p(a); });
+      Apply(state.x, [](V a) { return Log1p(a); });
       break;
     case ChainFn::kTanh:
-      if constexpr (Functions::Has(FN_TANH)) Apply(state.x, [](V a) { return Tanh(a); });
+      Apply(state.x, [](V a) { return Tanh(a); });
       break;
     case ChainFn::kErf:
-      if constexpr (Functions::Has(FN_ERF)) Apply(state.x, [](V a) { return Erf(a); });
+      Apply(state.x, [](V a) { return Erf(a); });
       break;
     case ChainFn::kLogistic:
-      if constexpr (Functions::Has(FN_LOGISTIC)) Apply(state.x, [](V a) { return Logistic(a); });
+      Apply(state.x, [](V a) { return Logistic(a); });
       break;
     case ChainFn::kSquare:
-      if constexpr (Functions::Has(FN_MUL)) Apply(state.x, [](V a) { return a * a; });
+      Apply(state.x, [](V a) { return a * a; });
       break;
     default:
-      WriteComparison<Functions>(run, op, state);
+      WriteComparison(run, op, state);
       break;
   }
 }
 
 // Runs the operations on one run of elements. A product is rounded before a sum, because they are different
 // iterations.
-template <typename Functions, int kSize>
+template <int kSize>
 [[gnu::always_inline]] inline void RunChain(const ChainOp* op, const ChainOp* end, const ChainRun<kSize>& run) {
   using V = FloatVector;
   ChainState<kSize> state;
@@ -324,62 +248,63 @@ template <typename Functions, int kSize>
         state.saved = state.x;
         break;
       case ChainFn::kAdd:
-        if constexpr (Functions::Has(FN_ADD)) Combine(run, *op, state, [](V a, V m) { return a + m; });
+        Combine(run, *op, state, [](V a, V m) { return a + m; });
         break;
       case ChainFn::kSub:
-        if constexpr (Functions::Has(FN_SUB)) Combine(run, *op, state, [](V a, V m) { return a - m; });
+        Combine(run, *op, state, [](V a, V m) { return a - m; });
         break;
       case ChainFn::kSubFrom:
-        if constexpr (Functions::Has(FN_SUB)) Combine(run, *op, state, [](V a, V m) { return m - a; });
+        Combine(run, *op, state, [](V a, V m) { return m - a; });
         break;
       case ChainFn::kMul:
-        if constexpr (Functions::Has(FN_MUL)) Combine(run, *op, state, [](V a, V m) { return a * m; });
+        Combine(run, *op, state, [](V a, V m) { return a * m; });
         break;
       case ChainFn::kDiv:
-        if constexpr (Functions::Has(FN_DIV)) Combine(run, *op, state, [](V a, V m) { return a / m; });
+        Combine(run, *op, state, [](V a, V m) { return a / m; });
         break;
       case ChainFn::kDivInto:
-        if constexpr (Functions::Has(FN_DIV)) Combine(run, *op, state, [](V a, V m) { return m / a; });
+        Combine(run, *op, state, [](V a, V m) { return m / a; });
         break;
       case ChainFn::kMaximum:
-        if constexpr (Functions::Has(FN_MAXIMUM)) Combine(run, *op, state, [](V a, V m) { return (a > m) | (a != a) ? a : m; });
+        Combine(run, *op, state, [](V a, V m) { return (a > m) | (a != a) ? a : m; });
         break;
       case ChainFn::kMinimum:
-        if constexpr (Functions::Has(FN_MINIMUM)) Combine(run, *op, state, [](V a, V m) { return (a < m) | (a != a) ? a : m; });
+        Combine(run, *op, state, [](V a, V m) { return (a < m) | (a != a) ? a : m; });
         break;
       case ChainFn::kThen:
-        if constexpr (Functions::Has(FN_SELECT)) Select<true>(run, *op, state);
+        Select<true>(run, *op, state);
         break;
       case ChainFn::kElse:
-        if constexpr (Functions::Has(FN_SELECT)) Select<false>(run, *op, state);
+        Select<false>(run, *op, state);
         break;
       default:
-        RunFunction<Functions>(run, *op, state);
+        RunFunction(run, *op, state);
         break;
     }
   }
 }
 
-template <typename Functions>
-__attribute__((noinline)) void Chain(const ChainOp* ops, int64_t num_ops, char* const* slots, int64_t n) {
+[[maybe_unused]] void Chain(const ChainOp* ops, int64_t num_ops, char* const* slots, int64_t n) {
   constexpr int64_t kStep = kChainVectors * kFloatLanes;
   const ChainOp* const end = ops + num_ops;
   int64_t at = 0;
   for (; at + kStep <= n; at += kStep) {
-    RunChain<Functions>(ops, end, ChainRun<kChainVectors>{slots, at, kStep});
+    RunChain(ops, end, ChainRun<kChainVectors>{slots, at, kStep});
   }
   for (; at < n; at += kFloatLanes) {
     const int64_t rest = n - at < kFloatLanes ? n - at : kFloatLanes;
-    RunChain<Functions>(ops, end, ChainRun<1>{slots, at, rest});
+    RunChain(ops, end, ChainRun<1>{slots, at, rest});
   }
 }
 
-// One function of one operand as a TileFn.
-template <ChainFn kFn>
-void MapChained(void* out, const void* a, const void*, const void*, int64_t n) {
-  const ChainOp ops[] = {{.fn = ChainFn::kLoad, .slot = 1}, {.fn = kFn}, {.fn = ChainFn::kStore}};
-  char* const slots[] = {static_cast<char*>(out), static_cast<char*>(const_cast<void*>(a))};
-  Chain<OneFunction<kFn>>(ops, 3, slots, n);
+// A function of one operand as a TileFn.
+template <FloatVector (*kFn)(FloatVector)>
+void MapVectors(void* out, const void* a, const void*, const void*, int64_t n) {
+  auto* const to = static_cast<float*>(out);
+  const auto* const from = static_cast<const float*>(a);
+  int64_t i = 0;
+  for (; i + kFloatLanes <= n; i += kFloatLanes) StoreVector(to + i, kFn(LoadVector(from + i)));
+  if (i < n) StoreSome(to + i, kFn(LoadSome(from + i, n - i)), n - i);
 }
 
 }  // namespace

@@ -148,7 +148,8 @@ struct TileOps {
   // Writes uniform random numbers in [0, 1).
   void (*random)(float* out, const RandomRequest& request);
   // Runs a chain of f32 on n elements: all operations on one run of elements before the next. Each operation gives the
-  // bits that `find` gives for the function. Slots may share memory if they begin at the same element.
+  // bits that `find` gives for the function. Slots may share memory if they begin at the same element. Null if
+  // there are no chains.
   void (*chain)(const ChainOp* ops, int64_t num_ops, char* const* slots, int64_t n);
 };
 

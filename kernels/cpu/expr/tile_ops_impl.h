@@ -2,10 +2,10 @@
 
 // The bodies of TileOps: plain loops that the compiler vectorizes for the instruction set of the including
 // file. Each of tile_ops_{generic,avx2,avx512}.cc includes this file once. This file has the loops of pointwise
-// functions and their lookup; tile_copy.h, tile_reduce.h and tile_random.h have the other loops. Everything
-// in these files, tile_functions.h and tile_math.h has internal linkage, and no inline function of another
-// header is called: otherwise the linker could select a copy compiled for a newer processor for the rest of
-// the program.
+// functions and their lookup; tile_chain.h, tile_copy.h, tile_reduce.h and tile_random.h have the other loops.
+// Everything in these files, tile_functions.h, tile_math.h and tile_vector_math.h has internal linkage, and no
+// inline function of another header is called, except intrinsics, which are always inlined: otherwise the
+// linker could select a copy compiled for a newer processor for the rest of the program.
 #ifndef COTAN_KERNELS_CPU_EXPR_TILE_OPS_IMPL_H_
 #define COTAN_KERNELS_CPU_EXPR_TILE_OPS_IMPL_H_
 
@@ -223,11 +223,11 @@ constexpr TileFn FindBool(ScalarFn fn, int scalars) {
   }
 }
 
-// Functions of f32 on several vectors at once (tile_chain.h), and those of f64 from libm.
-template <ChainFn kFn, typename F64, typename T>
-constexpr TileFn FindPacked() {
+// Functions of f32 on vectors, and those of f64 from libm.
+template <FloatVector (*kF32)(FloatVector), typename F64, typename T>
+constexpr TileFn FindOfVectors() {
   if constexpr (sizeof(T) == sizeof(float)) {
-    return MapChained<kFn>;
+    return MapVectors<kF32>;
   } else {
     return Map1<F64, T>;
   }
@@ -237,19 +237,19 @@ template <typename T>
 constexpr TileFn FindTranscendental(ScalarFn fn) {
   switch (fn) {
     case FN_EXP:
-      return FindPacked<ChainFn::kExp, ExpFn, T>();
+      return FindOfVectors<Exp, ExpFn, T>();
     case FN_EXPM1:
-      return FindPacked<ChainFn::kExpm1, Expm1Fn, T>();
+      return FindOfVectors<Expm1, Expm1Fn, T>();
     case FN_LOG:
-      return FindPacked<ChainFn::kLog, LogFn, T>();
+      return FindOfVectors<Log, LogFn, T>();
     case FN_LOG1P:
-      return FindPacked<ChainFn::kLog1p, Log1pFn, T>();
+      return FindOfVectors<Log1p, Log1pFn, T>();
     case FN_TANH:
-      return FindPacked<ChainFn::kTanh, TanhFn, T>();
+      return FindOfVectors<Tanh, TanhFn, T>();
     case FN_ERF:
-      return FindPacked<ChainFn::kErf, ErfFn, T>();
+      return FindOfVectors<Erf, ErfFn, T>();
     case FN_LOGISTIC:
-      return FindPacked<ChainFn::kLogistic, LogisticFn, T>();
+      return FindOfVectors<Logistic, LogisticFn, T>();
     case FN_EXP2:
       return Map1<Exp2Fn, T>;
     case FN_LOG2:
@@ -458,7 +458,7 @@ constexpr TileFn Find(ScalarFn fn, DType dtype, int scalars) {
 }
 
 [[maybe_unused]] TileOps MakeTileOps(const char* name) {
-  return {name, Find, FindContraction, FindCast, FindRound, FindLoad, FindStore, FindReduce, Random, Chain<AllFunctions>};
+  return {name, Find, FindContraction, FindCast, FindRound, FindLoad, FindStore, FindReduce, Random, Chain};
 }
 
 }  // namespace

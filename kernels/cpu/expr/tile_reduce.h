@@ -189,7 +189,8 @@ void ReduceFlagRows(void* total, const void* tile, int64_t rows, int64_t cols) {
     for (; c < cols; ++c) rest = static_cast<uint8_t>(kAll ? rest & x[c] : rest | x[c]);
     constexpr uint64_t kTrue = 0x0101010101010101;
     const bool words = kAll ? (all & kTrue) == kTrue : (all & kTrue) != 0;
-    t[r] = static_cast<uint8_t>(kAll ? t[r] & rest & static_cast<uint8_t>(words) : t[r] | rest | static_cast<uint8_t>(words));
+    t[r] = static_cast<uint8_t>(kAll ? t[r] & rest & static_cast<uint8_t>(words)
+                                     : t[r] | rest | static_cast<uint8_t>(words));
   }
 }
 

@@ -192,9 +192,9 @@ struct ExpReduction {
   const IntVector exponent = (bits - 0x3f3504f3) >> 23;  // mantissa in [sqrt(1/2), sqrt(2))
   const FloatVector t = FloatOf(bits - (exponent << 23)) - 1.0f;
   const FloatVector n = __builtin_convertvector(small ? exponent - 23 : exponent, FloatVector);
-  const FloatVector p = Polynomial(t, SplatFloat(0.069150755451f), -0.11789659256f, 0.118730291194f, -0.12384377364f,
-                                   0.142186545839f, -0.166692490249f, 0.200022267319f, -0.249999866341f,
-                                   0.33333310438f);
+  const FloatVector p =
+      Polynomial(t, SplatFloat(0.069150755451f), -0.11789659256f, 0.118730291194f, -0.12384377364f, 0.142186545839f,
+                 -0.166692490249f, 0.200022267319f, -0.249999866341f, 0.33333310438f);
   const FloatVector square = t * t;
   FloatVector y = square * t * p + n * kLn2Low - 0.5f * square;
   y = (y + t) + n * kLn2High;
@@ -227,8 +227,8 @@ struct ExpReduction {
   const FloatVector square = t * t;
   const FloatVector p = Polynomial(square, SplatFloat(1.98668344e-06f), 0.000284542132f, 0.00388288247f, 0.0531003023f,
                                    0.19353627f, 1.12837914f);
-  const FloatVector q = Polynomial(square, SplatFloat(3.7417883e-05f), 0.00118543353f, 0.0152063463f, 0.115346111f,
-                                   0.504849613f, 1.0f);
+  const FloatVector q =
+      Polynomial(square, SplatFloat(3.7417883e-05f), 0.00118543353f, 0.0152063463f, 0.115346111f, 0.504849613f, 1.0f);
   return AtLeast(-1.0f, AtMost(1.0f, t * p / q));
 }
 
