@@ -111,7 +111,7 @@ enum class ChainFn : uint8_t {
   kGe,
 };
 
-// Where the operand m of an operation is.
+// Names the place of the operand m of an operation.
 enum class ChainSource : uint8_t {
   kMemory,
   kScalar,  // one element for all

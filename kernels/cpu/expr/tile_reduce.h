@@ -327,7 +327,7 @@ constexpr ReduceFns MakeReduce() {
           ReduceCombine<Op>,          ReduceFinish<Op>, nullptr,        nullptr};
 }
 
-// Whether all or any of the bools hold.
+// A reduction to whether all or any of the bools hold.
 template <typename Op, bool kAll>
 constexpr ReduceFns MakeFlagReduce() {
   ReduceFns fns = MakeReduce<Op>();
