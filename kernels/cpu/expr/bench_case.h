@@ -60,6 +60,13 @@ class BenchCase {
     for (double& value : values) value = static_cast<double>(random_() % static_cast<uint64_t>(limit));
     inputs_.back()->SetValues(values);
   }
+  // Adds an input of `sizes` bools, one of eight of them false.
+  void AddFlags(const std::vector<int64_t>& sizes) {
+    Add(inputs_, DType::kBool, sizes);
+    std::vector<double> values(static_cast<size_t>(inputs_.back()->numel()));
+    for (double& value : values) value = random_() % 8 != 0 ? 1 : 0;
+    inputs_.back()->SetValues(values);
+  }
   // Lets output k have the memory of input `input`, as states that a step updates have.
   void ShareMemory(size_t k, size_t input) { shared_.emplace_back(k, input); }
 

@@ -5,6 +5,7 @@
 //   bazel run -c opt //kernels/cpu/expr:expr_bench -- --benchmark_filter=Gelu
 //
 // Each benchmark's first argument is the number of elements of the domain.
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -157,6 +158,63 @@ void SoftmaxBackward(benchmark::State& state) {
   BenchCase(b, {r.full(), r.full()}, {r.full()}).Run(state, r.rows * r.width);
 }
 
+// Rows of 24 of 4 heads, with a mask for all heads, as BERT's attention has them; a row without a true value is zeros.
+struct MaskedRows {
+  explicit MaskedRows(const benchmark::State& state) : batch(state.range(0) / (4 * 24 * 24)) {}
+  std::vector<int64_t> full() const { return {batch, 4, 24, 24}; }
+  std::vector<int64_t> mask() const { return {batch, 1, 24, 24}; }
+  std::vector<int64_t> reduced() const { return {batch, 4, 24, 1}; }
+  int64_t elements() const { return batch * 4 * 24 * 24; }
+  int64_t batch;
+};
+constexpr int kLastOfFour[] = {3};
+
+void MaskedSoftmax(benchmark::State& state) {
+  const MaskedRows r(state);
+  ExprBuilder b(r.full(), kLastOfFour);
+  const int low = b.Constant(kF32, -INFINITY), zero = b.Constant(kF32, 0);
+  const int scaled = b.Mul(b.Input(0, kF32), b.Constant(kF32, 0.25));
+  const int masked = b.Apply(FN_SELECT, {b.Input(1, DType::kBool), scaled, low});
+  const int empty = b.Apply(FN_REDUCE_MIN, {b.Apply(FN_EQ, {masked, low})});
+  const int x = b.Apply(FN_SELECT, {empty, zero, masked});
+  const int e = b.Apply(FN_EXP, {b.Sub(x, b.Max(x))});
+  const int y = b.Div(e, b.Sum(e));
+  b.Output(y);
+  b.Output(b.Apply(FN_SELECT, {empty, zero, y}));
+  BenchCase c(b, {r.full()}, {r.full(), r.full()});
+  c.AddFlags(r.mask());
+  c.Run(state, r.elements());
+}
+
+void MaskedSoftmaxBackward(benchmark::State& state) {
+  const MaskedRows r(state);
+  ExprBuilder b(r.full(), kLastOfFour);
+  const int zero = b.Constant(kF32, 0);
+  const int empty = b.Input(2, DType::kBool), y = b.Input(1, kF32);
+  const int product = b.Mul(b.Apply(FN_SELECT, {empty, zero, b.Input(0, kF32)}), y);
+  const int difference = b.Sub(product, b.Mul(y, b.Sum(product)));
+  const int chosen =
+      b.Apply(FN_SELECT, {b.Input(3, DType::kBool), b.Apply(FN_SELECT, {empty, zero, difference}), zero});
+  b.Output(b.Mul(chosen, b.Constant(kF32, 0.25)));
+  BenchCase c(b, {r.full(), r.full()}, {r.full()});
+  c.AddFlags(r.reduced());
+  c.AddFlags(r.mask());
+  c.Run(state, r.elements());
+}
+
+// From the probabilities, with the gradient of the loss at the target's index.
+void LogSoftmaxBackward(benchmark::State& state) {
+  const Rows r(state);
+  ExprBuilder b(r.full(), kLast);
+  const int target = b.Cast(b.Input(1, DType::kInt64), DType::kInt32);
+  const int hit = b.Apply(FN_EQ, {b.Iota(DType::kInt32, 1), target});
+  const int g = b.Apply(FN_SELECT, {hit, b.Constant(kF32, -1.0 / static_cast<double>(r.rows)), b.Constant(kF32, 0)});
+  b.Output(b.Sub(g, b.Mul(b.Input(0, kF32), b.Sum(g))));
+  BenchCase c(b, {r.full()}, {r.full()});
+  c.AddIndices(r.reduced(), r.width);
+  c.Run(state, r.rows * r.width);
+}
+
 // The loss of each row, and the logarithm of the sum of exponentials for the backward.
 void CrossEntropy(benchmark::State& state) {
   const Rows r(state);
@@ -306,7 +364,7 @@ void BatchNormBackward(benchmark::State& state, Activation activation) {
 constexpr int64_t kTiny = 64, kInCache = 4096, kOutOfCache = 16 << 20;
 
 void RowSizes(benchmark::internal::Benchmark* b) {
-  for (const int64_t width : {8, 32, 50, 128, 768, 4096}) b->Args({1 << 18, width});
+  for (const int64_t width : {8, 24, 32, 50, 64, 128, 768, 4096}) b->Args({1 << 18, width});
   b->Args({1 << 20, 50'000});
 }
 void ChannelSizes(benchmark::internal::Benchmark* b) {
@@ -334,6 +392,9 @@ BENCHMARK(Adam)->Apply(FlatSizes);
 BENCHMARK(FullSum)->Apply(FlatSizes);
 BENCHMARK(Softmax)->Apply(RowSizes);
 BENCHMARK(SoftmaxBackward)->Apply(RowSizes);
+BENCHMARK(MaskedSoftmax)->Arg(18432)->Arg(1 << 18);
+BENCHMARK(MaskedSoftmaxBackward)->Arg(18432)->Arg(1 << 18);
+BENCHMARK(LogSoftmaxBackward)->Args({1 << 15, 512})->Args({1 << 18, 512});
 BENCHMARK(CrossEntropy)->Apply(RowSizes);
 BENCHMARK(CrossEntropyBackward)->Apply(RowSizes);
 BENCHMARK(LayerNorm)->Apply(RowSizes);

@@ -58,8 +58,8 @@ ReduceFns FindReduce(ScalarFn fn, DType dtype) {
 }
 
 TileOps RecordingOps() {
-  return {"recording", Find,       FindContraction,     FindCast, FindRound, FindLoad,
-          FindStore,   FindReduce, BestTileOps().random};
+  return {"recording", Find,       FindContraction,      FindCast,           FindRound, FindLoad,
+          FindStore,   FindReduce, BestTileOps().random, BestTileOps().chain};
 }
 
 TEST(ExprNeedsTest, CoverThePlansOfRandomExpressions) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cpu/expr/plan_analysis.h"
+#include "kernels/cpu/expr/plan_chains.h"
 #include "kernels/cpu/expr/plan_outputs.h"
 #include "kernels/cpu/expr/plan_slots.h"
 
@@ -232,6 +233,8 @@ class Compiler {
       if (scalar) scalars |= 1 << k;
     }
     step.fn = ops_.find_contraction(info(i).contraction, WorkDType(i), scalars);
+    step.scalars = static_cast<uint8_t>(scalars);
+    if (WorkDType(i) == DType::kFloat32) step.contraction = info(i).contraction;
     steps.push_back(step);
   }
 
@@ -255,6 +258,8 @@ class Compiler {
       step.fn = RegisterDType(n.dtype) == dtype ? nullptr : ops_.find_cast(dtype, RegisterDType(n.dtype));
     } else {
       step.fn = ops_.find(n.fn, dtype, scalars);
+      step.scalars = static_cast<uint8_t>(scalars);
+      if (dtype == DType::kFloat32) step.f32_fn = n.fn;
       if (step.fn == nullptr) {
         status_ = absl::UnimplementedError(
             absl::StrCat("expr: function ", ExprFnName(n.fn), " does not support dtype ", DTypeName(dtype)));
@@ -267,6 +272,7 @@ class Compiler {
     }
     if (round != nullptr) {
       step.fn = round;
+      step.f32_fn = SCALAR_FN_UNSPECIFIED;
       steps.push_back(step);
     }
   }
@@ -394,6 +400,7 @@ class Compiler {
       phase_->steps.push_back(StoreStep(k, OperandSlot(a_.stored[k], Context::kTile, false, &scalar), /*unit=*/false));
     }
     EmitStreams();
+    if (ops_.chain != nullptr) MakeChains(plan_, phase_->steps);
     for (const auto& [i, slot] : live_) plan_slots_.GiveRegister(slot, node(i).dtype);
     live_.clear();
     EmitUnitSteps(p, phase_->finish);

@@ -33,6 +33,7 @@
 #include "kernels/api/kernel.h"
 #include "kernels/cpu/expr/geometry.h"
 #include "kernels/cpu/expr/tile_ops.h"
+#include "serialization/schema/expr.pb.h"
 
 namespace cotan::cpu::expr {
 
@@ -78,6 +79,7 @@ struct Step {
     kSumProducts,  // reduction `index` accumulates in[0] * in[1]
     kRandom,       // out = draws at positions of `operand`, state in op input `index`
     kIota,         // out = positions of `operand`
+    kChain,        // runs Plan::chain_ops from `index` on, `count` of them
   };
   Kind kind = Kind::kCompute;
   DType dtype = DType::kUndefined;  // kIota
@@ -85,6 +87,11 @@ struct Step {
   std::array<uint16_t, 3> in = {0, 0, 0};
   int operand = 0;
   int index = 0;
+  int count = 0;
+  // kCompute of f32: what fn computes; bit k of `scalars` is set if operand k is one element for all.
+  serialization::ScalarFn f32_fn = serialization::SCALAR_FN_UNSPECIFIED;
+  Contraction contraction = Contraction::kNone;
+  uint8_t scalars = 0;
   TileFn fn = nullptr;
   CopyFn copy = nullptr;
   int64_t row_stride = 0;
@@ -124,6 +131,7 @@ struct Plan {
   std::vector<Step> unit_start;
   std::vector<Phase> phases;
   std::vector<Reduction> reductions;
+  std::vector<ChainOp> chain_ops;  // of all steps of kind kChain
   // True if outputs may be written past the caches, because the operands do not fit in them: a store then does not read
   // the line first. A run does so unless an output shares memory with an input, which has read it.
   bool streams = false;

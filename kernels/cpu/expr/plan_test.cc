@@ -34,6 +34,38 @@ int Count(const std::vector<Step>& steps, Step::Kind kind) {
   return static_cast<int>(std::count_if(steps.begin(), steps.end(), [&](const Step& s) { return s.kind == kind; }));
 }
 
+// Returns the operations of the chains in `steps`.
+std::vector<ChainFn> Chained(const Plan& plan, const std::vector<Step>& steps) {
+  std::vector<ChainFn> fns;
+  for (const Step& step : steps) {
+    for (int k = 0; k < step.count; ++k) fns.push_back(plan.chain_ops[static_cast<size_t>(step.index + k)].fn);
+  }
+  return fns;
+}
+
+TEST(PlanTest, ValuesOfChainsAreStoredIfLaterStepsReadThem) {
+  ExprBuilder b({5000});
+  const int x = b.Input(0, kF32);
+  const int y = b.Apply(FN_EXP, {b.Mul(x, b.Constant(kF32, 2))});
+  const int flag = b.Apply(FN_LT, {y, x});
+  b.Output(b.Apply(FN_SELECT, {flag, b.Sub(x, y), b.Apply(FN_NEG, {y})}));
+  const Plan plan = Compile(b, {Spec({5000})}, {Spec({5000})});
+  ASSERT_EQ(plan.phases[0].steps.size(), 1u);
+  // x is saved until the difference needs it, then the difference, because -y replaces it; y is stored.
+  EXPECT_EQ(Chained(plan, plan.phases[0].steps),
+            (std::vector<ChainFn>{ChainFn::kLoad, ChainFn::kSave, ChainFn::kMul, ChainFn::kExp, ChainFn::kStore,
+                                  ChainFn::kLt, ChainFn::kSubFrom, ChainFn::kSave, ChainFn::kLoad, ChainFn::kNeg,
+                                  ChainFn::kElse, ChainFn::kStore}));
+}
+
+TEST(PlanTest, FewSumsAndProductsAreNotChained) {
+  ExprBuilder b({5000});
+  b.Output(b.Mul(b.Sub(b.Input(0, kF32), b.Input(1, kF32)), b.Input(2, kF32)));
+  const Plan plan = Compile(b, {Spec({5000}), Spec({5000}), Spec({5000})}, {Spec({5000})});
+  EXPECT_EQ(Count(plan.phases[0].steps, Step::Kind::kCompute), 2);
+  EXPECT_TRUE(plan.chain_ops.empty());
+}
+
 TEST(PlanTest, DenseOperandsAreReadAndWrittenInPlace) {
   ExprBuilder b({5000});
   b.Output(b.Add(b.Input(0, kF32), b.Input(1, kF32)));
@@ -62,7 +94,8 @@ TEST(PlanTest, SoftmaxOfShortRowsComputesExpOnce) {
   const Plan plan = Compile(b, {Spec({500, 64})}, {Spec({500, 64})});
   ASSERT_EQ(plan.phases.size(), 3u);
   EXPECT_EQ(Count(plan.phases[0].steps, Step::Kind::kCompute), 0);
-  EXPECT_EQ(Count(plan.phases[1].steps, Step::Kind::kCompute), 2);  // sub, exp
+  EXPECT_EQ(Chained(plan, plan.phases[1].steps),
+            (std::vector<ChainFn>{ChainFn::kLoad, ChainFn::kSub, ChainFn::kExp, ChainFn::kStore}));
   EXPECT_EQ(Count(plan.phases[2].steps, Step::Kind::kCompute), 1);  // div
 }
 
@@ -76,7 +109,8 @@ TEST(PlanTest, CheapValuesOfLongReductionsAreComputedAgain) {
   const Plan plan = Compile(b, {Spec({1 << 20})}, {Spec({1}), Spec({1})});
   EXPECT_GT(plan.splits, 1);
   ASSERT_EQ(plan.phases.size(), 3u);
-  EXPECT_EQ(Count(plan.phases[2].steps, Step::Kind::kCompute), 3);  // sub again, sub, abs
+  EXPECT_EQ(Chained(plan, plan.phases[2].steps),
+            (std::vector<ChainFn>{ChainFn::kLoad, ChainFn::kSub, ChainFn::kSub, ChainFn::kAbs, ChainFn::kStore}));
 }
 
 TEST(PlanTest, DeadValuesAreLeftOut) {

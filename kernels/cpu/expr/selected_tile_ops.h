@@ -69,7 +69,7 @@ constexpr RoundLoops Round(DType dtype) { return {dtype, FindRound(dtype)}; }
 constexpr CopyLoops LoadOf(DType dtype) { return {dtype, FindLoad(dtype)}; }
 constexpr CopyLoops StoreOf(DType dtype) { return {dtype, FindStore(dtype)}; }
 
-// The functions of TileOps for a selection.
+// The functions of TileOps for a selection, without chains: their code is larger than that of all its loops.
 template <typename Selection>
 struct Lookup {
   static TileFn FindFunction(ScalarFn fn, DType dtype, int scalars) {
@@ -122,8 +122,16 @@ TileOps SelectedTileOps(const char* name) {
   using L = Lookup<Selection>;
   void (*random)(float*, const RandomRequest&) = nullptr;
   if constexpr (Selection::kRandom) random = Random;
-  return {name,           L::FindFunction,  L::FindProduct, L::FindConversion, L::FindRounding, L::FindLoading,
-          L::FindStoring, L::FindReduction, random};
+  return {name,
+          L::FindFunction,
+          L::FindProduct,
+          L::FindConversion,
+          L::FindRounding,
+          L::FindLoading,
+          L::FindStoring,
+          L::FindReduction,
+          random,
+          nullptr};
 }
 
 }  // namespace

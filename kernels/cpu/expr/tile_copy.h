@@ -9,6 +9,7 @@
 
 #include "base/dtype.h"
 #include "kernels/cpu/expr/tile_functions.h"
+#include "kernels/cpu/expr/tile_lanes.h"
 #include "kernels/cpu/expr/tile_ops.h"
 
 namespace cotan::cpu::expr {
@@ -116,10 +117,28 @@ struct Float8E5m2Store {
   static uint8_t Do(float x) { return FloatToFloat8E5m2Bits(x); }
 };
 
+// Writes row r of a dense tile full of from[r * row_stride], in whole vectors: what they write past the end of a row is
+// written again with the next one.
+template <typename T>
+void SpreadRows(T* out, const T* from, int64_t rows, int64_t cols, int64_t row_stride) {
+  constexpr int64_t kLanes = VectorOf<T>::kLanes;
+  T* const end = out + rows * cols;
+  for (int64_t r = 0; r < rows; ++r, out += cols) {
+    const auto value = Splat(from[r * row_stride]);
+    T* const row_end = out + cols;
+    T* to = out;
+    for (; to < row_end && to + kLanes <= end; to += kLanes) StoreVector(to, value);
+    for (; to < row_end; ++to) *to = value[0];
+  }
+}
+
 template <typename Fn, typename From>
 void Load(void* to, const void* from, int64_t rows, int64_t cols, int64_t row_stride, int64_t col_stride) {
   auto* out = static_cast<decltype(Fn::Do(From{}))*>(to);
   const auto* in = static_cast<const From*>(from);
+  if constexpr (sizeof(From) == sizeof(*out)) {  // the bits are copied
+    if (col_stride == 0) return SpreadRows(out, in, rows, cols, row_stride);
+  }
   for (int64_t r = 0; r < rows; ++r, out += cols, in += row_stride) {
     if (col_stride == 1) {
 #pragma GCC ivdep

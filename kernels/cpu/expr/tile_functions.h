@@ -40,24 +40,32 @@ struct FloatFn {
   static double Do(double x) { return kF64(x); }
 };
 
-using ExpFn = FloatFn<Exp, ::exp>;
+// Those of f64 whose f32 has vectors of its own (tile_chain.h).
+template <double (*kF64)(double)>
+struct DoubleFn {
+  static double Do(double x) { return kF64(x); }
+};
+inline double Logistic(double x) { return 1.0 / (1.0 + ::exp(-x)); }
+
+using ExpFn = DoubleFn<::exp>;
+using Expm1Fn = DoubleFn<::expm1>;
+using LogFn = DoubleFn<::log>;
+using Log1pFn = DoubleFn<::log1p>;
+using TanhFn = DoubleFn<::tanh>;
+using ErfFn = DoubleFn<::erf>;
+using LogisticFn = DoubleFn<Logistic>;
 using Exp2Fn = FloatFn<::exp2f, ::exp2>;
-using Expm1Fn = FloatFn<Expm1, ::expm1>;
-using LogFn = FloatFn<Log, ::log>;
 using Log2Fn = FloatFn<::log2f, ::log2>;
 using Log10Fn = FloatFn<::log10f, ::log10>;
-using Log1pFn = FloatFn<Log1p, ::log1p>;
 using TanFn = FloatFn<::tanf, ::tan>;
 using AsinFn = FloatFn<::asinf, ::asin>;
 using AcosFn = FloatFn<::acosf, ::acos>;
 using AtanFn = FloatFn<::atanf, ::atan>;
 using SinhFn = FloatFn<::sinhf, ::sinh>;
 using CoshFn = FloatFn<::coshf, ::cosh>;
-using TanhFn = FloatFn<Tanh, ::tanh>;
 using AsinhFn = FloatFn<::asinhf, ::asinh>;
 using AcoshFn = FloatFn<::acoshf, ::acosh>;
 using AtanhFn = FloatFn<::atanhf, ::atanh>;
-using ErfFn = FloatFn<Erf, ::erf>;
 using ErfcFn = FloatFn<::erfcf, ::erfc>;
 
 struct CeilFn {
@@ -89,10 +97,6 @@ struct ReciprocalFn {
   static T Do(T x) {
     return T{1} / x;
   }
-};
-struct LogisticFn {
-  static float Do(float x) { return Logistic(x); }
-  static double Do(double x) { return 1.0 / (1.0 + ::exp(-x)); }
 };
 struct SinFn {
   static float Do(float x) { return SinOfQuarter(x, 0); }

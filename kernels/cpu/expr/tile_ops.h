@@ -70,6 +70,61 @@ enum class Contraction : uint8_t {
   kSubMul,  // c - a * b
 };
 
+// An operation of a chain. A chain has an accumulator and a second value, both runs of f32 in vector registers. Most
+// operations take the accumulator, some of them also an operand m, and leave their result in the accumulator.
+enum class ChainFn : uint8_t {
+  kNone,
+  kLoad,   // m
+  kStore,  // writes the accumulator to m
+  kSave,   // copies the accumulator to the second value
+  kAdd,
+  kSub,
+  kSubFrom,  // m - accumulator
+  kMul,
+  kDiv,
+  kDivInto,  // m / accumulator
+  kMaximum,
+  kMinimum,
+  kThen,  // where the bool `flags` holds the accumulator, else m
+  kElse,  // where the bool `flags` holds m, else the accumulator
+  // No operand m.
+  kNeg,
+  kAbs,
+  kRelu,
+  kSqrt,
+  kRsqrt,
+  kReciprocal,
+  kExp,
+  kExpm1,
+  kLog,
+  kLog1p,
+  kTanh,
+  kErf,
+  kLogistic,
+  kSquare,
+  // These write a bool to `flags` and leave the accumulator.
+  kEq,
+  kNe,
+  kLt,  // accumulator < m
+  kLe,
+  kGt,
+  kGe,
+};
+
+// Names the place of the operand m of an operation.
+enum class ChainSource : uint8_t {
+  kMemory,
+  kScalar,  // one element for all
+  kSaved,   // the second value
+};
+
+struct ChainOp {
+  ChainFn fn = ChainFn::kNone;
+  ChainSource source = ChainSource::kMemory;
+  uint16_t slot = 0;   // of m
+  uint16_t flags = 0;  // the slot of bools
+};
+
 // The inner loops of one instruction set.
 struct TileOps {
   const char* name;
@@ -92,6 +147,10 @@ struct TileOps {
   ReduceFns (*find_reduce)(serialization::ScalarFn fn, DType dtype);
   // Writes uniform random numbers in [0, 1).
   void (*random)(float* out, const RandomRequest& request);
+  // Runs a chain of f32 on n elements: all operations on one run of elements before the next. Each operation gives the
+  // bits that `find` gives for the function. Slots may share memory if they begin at the same element. Null if
+  // there are no chains.
+  void (*chain)(const ChainOp* ops, int64_t num_ops, char* const* slots, int64_t n);
 };
 
 // Returns the best version that this processor supports. Thread-safe.

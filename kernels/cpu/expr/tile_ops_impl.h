@@ -2,16 +2,17 @@
 
 // The bodies of TileOps: plain loops that the compiler vectorizes for the instruction set of the including
 // file. Each of tile_ops_{generic,avx2,avx512}.cc includes this file once. This file has the loops of pointwise
-// functions and their lookup; tile_copy.h, tile_reduce.h and tile_random.h have the other loops. Everything
-// in these files, tile_functions.h and tile_math.h has internal linkage, and no inline function of another
-// header is called: otherwise the linker could select a copy compiled for a newer processor for the rest of
-// the program.
+// functions and their lookup; tile_chain.h, tile_copy.h, tile_reduce.h and tile_random.h have the other loops.
+// Everything in these files, tile_functions.h, tile_math.h and tile_vector_math.h has internal linkage, and no
+// inline function of another header is called, except intrinsics, which are always inlined: otherwise the
+// linker could select a copy compiled for a newer processor for the rest of the program.
 #ifndef COTAN_KERNELS_CPU_EXPR_TILE_OPS_IMPL_H_
 #define COTAN_KERNELS_CPU_EXPR_TILE_OPS_IMPL_H_
 
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "kernels/cpu/expr/tile_chain.h"
 #include "kernels/cpu/expr/tile_copy.h"
 #include "kernels/cpu/expr/tile_functions.h"
 #include "kernels/cpu/expr/tile_ops.h"
@@ -222,23 +223,39 @@ constexpr TileFn FindBool(ScalarFn fn, int scalars) {
   }
 }
 
+// Functions of f32 on vectors, and those of f64 from libm.
+template <FloatVector (*kF32)(FloatVector), typename F64, typename T>
+constexpr TileFn FindOfVectors() {
+  if constexpr (sizeof(T) == sizeof(float)) {
+    return MapVectors<kF32>;
+  } else {
+    return Map1<F64, T>;
+  }
+}
+
 template <typename T>
 constexpr TileFn FindTranscendental(ScalarFn fn) {
   switch (fn) {
     case FN_EXP:
-      return Map1<ExpFn, T>;
+      return FindOfVectors<Exp, ExpFn, T>();
+    case FN_EXPM1:
+      return FindOfVectors<Expm1, Expm1Fn, T>();
+    case FN_LOG:
+      return FindOfVectors<Log, LogFn, T>();
+    case FN_LOG1P:
+      return FindOfVectors<Log1p, Log1pFn, T>();
+    case FN_TANH:
+      return FindOfVectors<Tanh, TanhFn, T>();
+    case FN_ERF:
+      return FindOfVectors<Erf, ErfFn, T>();
+    case FN_LOGISTIC:
+      return FindOfVectors<Logistic, LogisticFn, T>();
     case FN_EXP2:
       return Map1<Exp2Fn, T>;
-    case FN_EXPM1:
-      return Map1<Expm1Fn, T>;
-    case FN_LOG:
-      return Map1<LogFn, T>;
     case FN_LOG2:
       return Map1<Log2Fn, T>;
     case FN_LOG10:
       return Map1<Log10Fn, T>;
-    case FN_LOG1P:
-      return Map1<Log1pFn, T>;
     case FN_TAN:
       return Map1<TanFn, T>;
     case FN_ASIN:
@@ -251,16 +268,12 @@ constexpr TileFn FindTranscendental(ScalarFn fn) {
       return Map1<SinhFn, T>;
     case FN_COSH:
       return Map1<CoshFn, T>;
-    case FN_TANH:
-      return Map1<TanhFn, T>;
     case FN_ASINH:
       return Map1<AsinhFn, T>;
     case FN_ACOSH:
       return Map1<AcoshFn, T>;
     case FN_ATANH:
       return Map1<AtanhFn, T>;
-    case FN_ERF:
-      return Map1<ErfFn, T>;
     case FN_ERFC:
       return Map1<ErfcFn, T>;
     case FN_ERFINV:
@@ -269,8 +282,6 @@ constexpr TileFn FindTranscendental(ScalarFn fn) {
       return Map1<LgammaFn, T>;
     case FN_DIGAMMA:
       return Map1<DigammaFn, T>;
-    case FN_LOGISTIC:
-      return Map1<LogisticFn, T>;
     default:
       return nullptr;
   }
@@ -447,7 +458,7 @@ constexpr TileFn Find(ScalarFn fn, DType dtype, int scalars) {
 }
 
 [[maybe_unused]] TileOps MakeTileOps(const char* name) {
-  return {name, Find, FindContraction, FindCast, FindRound, FindLoad, FindStore, FindReduce, Random};
+  return {name, Find, FindContraction, FindCast, FindRound, FindLoad, FindStore, FindReduce, Random, Chain};
 }
 
 }  // namespace

@@ -45,8 +45,8 @@ class TileOpsTest : public ::testing::TestWithParam<const TileOps*> {
     return y;
   }
 
-  // Expects an error of at most 4 ulp over a dense sweep of [low, high] and a logarithmic sweep near 0.
-  void ExpectAccurate(ScalarFn fn, double (*exact)(double), float low, float high) {
+  // Expects an error of at most `limit` ulp over a dense sweep of [low, high] and a logarithmic sweep near 0.
+  void ExpectAccurate(ScalarFn fn, double (*exact)(double), float low, float high, double limit = 4) {
     std::vector<float> x;
     for (int i = 0; i <= 40'000; ++i) x.push_back(low + (high - low) * static_cast<float>(i) / 40'000);
     for (float v = 1e-30f; v < 1e3f; v *= 1.01f) {
@@ -63,11 +63,11 @@ class TileOpsTest : public ::testing::TestWithParam<const TileOps*> {
         at = x[i];
       }
     }
-    EXPECT_LE(worst, 4) << ExprFnName(fn) << " at " << at;
+    EXPECT_LE(worst, limit) << ExprFnName(fn) << " at " << at;
   }
 };
 
-TEST_P(TileOpsTest, TranscendentalsAreWithinFourUlp) {
+TEST_P(TileOpsTest, TranscendentalsAreAccurate) {
   ExpectAccurate(FN_EXP, std::exp, -87, 88.7f);
   ExpectAccurate(FN_EXPM1, std::expm1, -87, 88.7f);
   ExpectAccurate(FN_LOG, std::log, 0, 1e6f);
@@ -75,7 +75,8 @@ TEST_P(TileOpsTest, TranscendentalsAreWithinFourUlp) {
   ExpectAccurate(FN_LOG1P, std::log1p, -0.999999f, 100);
   ExpectAccurate(FN_LOG1P, std::log1p, -0.5f, 0.5f);
   ExpectAccurate(FN_TANH, std::tanh, -12, 12);
-  ExpectAccurate(FN_ERF, std::erf, -5, 5);
+  ExpectAccurate(FN_ERF, std::erf, -5, 5, 6);  // see Erf()
+  ExpectAccurate(FN_ERF, std::erf, -1, 1);
   ExpectAccurate(
       FN_LOGISTIC, [](double x) { return 1 / (1 + std::exp(-x)); }, -80, 80);
   ExpectAccurate(FN_SIN, std::sin, -100, 100);

@@ -11,6 +11,7 @@
 #include "kernels/cpu/expr/tile_functions.h"
 #include "kernels/cpu/expr/tile_lanes.h"
 #include "kernels/cpu/expr/tile_ops.h"
+#include "kernels/cpu/expr/tile_vector_math.h"
 
 namespace cotan::cpu::expr {
 namespace {
@@ -61,6 +62,11 @@ inline constexpr float kHighest<float> = __builtin_inff();
 template <>
 inline constexpr double kHighest<double> = __builtin_inf();
 
+template <typename V>
+inline constexpr bool kIsFloatVector = false;
+template <>
+inline constexpr bool kIsFloatVector<FloatVector> = true;
+
 template <typename T>
 struct MaxOf {
   using Value = T;
@@ -68,7 +74,12 @@ struct MaxOf {
   static constexpr Total kStart = kLowest<T>;
   template <typename V>
   static V Step(V a, V b) {
-    return (b > a) | (b != b) ? b : a;
+    if constexpr (kIsFloatVector<V>) {  // one instruction, whose result is b if one of them is NaN
+      const V greater = GreaterOrSecond(a, b);
+      return a != a ? a : greater;
+    } else {
+      return (b > a) | (b != b) ? b : a;
+    }
   }
 };
 template <typename T>
@@ -78,7 +89,12 @@ struct MinOf {
   static constexpr Total kStart = kHighest<T>;
   template <typename V>
   static V Step(V a, V b) {
-    return (b < a) | (b != b) ? b : a;
+    if constexpr (kIsFloatVector<V>) {
+      const V lesser = LesserOrSecond(a, b);
+      return a != a ? a : lesser;
+    } else {
+      return (b < a) | (b != b) ? b : a;
+    }
   }
 };
 // any and all: bools are 0 and 1 in u8.
@@ -154,6 +170,28 @@ template <typename Op>
 void ReduceInit(void* total, int64_t width) {
   auto* t = static_cast<typename Op::Total*>(total);
   for (int64_t i = 0; i < width; ++i) t[i] = Op::kStart;
+}
+
+// Reduces rows of bools by words of eight: kAll of them, or any.
+template <bool kAll>
+void ReduceFlagRows(void* total, const void* tile, int64_t rows, int64_t cols) {
+  auto* t = static_cast<uint8_t*>(total);
+  const auto* x = static_cast<const uint8_t*>(tile);
+  for (int64_t r = 0; r < rows; ++r, x += cols) {
+    uint64_t all = kAll ? ~uint64_t{0} : 0;
+    uint8_t rest = kAll ? 1 : 0;
+    int64_t c = 0;
+    for (; c + 8 <= cols; c += 8) {
+      uint64_t word;
+      __builtin_memcpy(&word, x + c, sizeof(word));
+      all = kAll ? all & word : all | word;
+    }
+    for (; c < cols; ++c) rest = static_cast<uint8_t>(kAll ? rest & x[c] : rest | x[c]);
+    constexpr uint64_t kTrue = 0x0101010101010101;
+    const bool words = kAll ? (all & kTrue) == kTrue : (all & kTrue) != 0;
+    t[r] = static_cast<uint8_t>(kAll ? t[r] & rest & static_cast<uint8_t>(words)
+                                     : t[r] | rest | static_cast<uint8_t>(words));
+  }
 }
 
 template <typename Op, typename Values>
@@ -289,6 +327,14 @@ constexpr ReduceFns MakeReduce() {
           ReduceCombine<Op>,          ReduceFinish<Op>, nullptr,        nullptr};
 }
 
+// A reduction to whether all or any of the bools hold.
+template <typename Op, bool kAll>
+constexpr ReduceFns MakeFlagReduce() {
+  ReduceFns fns = MakeReduce<Op>();
+  fns.rows = ReduceFlagRows<kAll>;
+  return fns;
+}
+
 // A sum, which can also accumulate products.
 template <typename T>
 constexpr ReduceFns MakeSum() {
@@ -317,7 +363,8 @@ constexpr ReduceFns FindReduceOf(ScalarFn fn) {
 constexpr ReduceFns FindReduce(ScalarFn fn, DType dtype) {
   switch (dtype) {
     case DType::kBool:
-      return fn == FN_REDUCE_SUM || fn == FN_REDUCE_MAX ? MakeReduce<AnyOf>() : MakeReduce<AllOf>();
+      return fn == FN_REDUCE_SUM || fn == FN_REDUCE_MAX ? MakeFlagReduce<AnyOf, false>()
+                                                        : MakeFlagReduce<AllOf, true>();
     case DType::kUInt8:
       return FindReduceOf<uint8_t>(fn);
     case DType::kInt8:

@@ -226,6 +226,9 @@ void Worker::Execute(const std::vector<Step>& steps, const Extent& extent) {
       case Step::Kind::kCompute:
         step.fn(slots_[step.out], slots_[step.in[0]], slots_[step.in[1]], slots_[step.in[2]], count);
         break;
+      case Step::Kind::kChain:
+        ops_.chain(plan_.chain_ops.data() + step.index, step.count, slots_, count);
+        break;
       case Step::Kind::kLoad:
         step.copy(slots_[step.out], OperandAddress(step.operand), extent.rows, extent.cols, step.row_stride,
                   step.col_stride);
@@ -261,6 +264,7 @@ void Worker::ExecuteRare(const Step& step, const Extent& extent) {
     case Step::Kind::kIota:
       return WriteIota(step, slots_[step.out], extent.rows, extent.cols, offsets_[static_cast<size_t>(step.operand)]);
     case Step::Kind::kCompute:
+    case Step::Kind::kChain:
     case Step::Kind::kLoad:
     case Step::Kind::kStore:
     case Step::Kind::kSpread:
