@@ -54,7 +54,7 @@ class BlockTable {
   // Inlines all calls, for this reason.
   void RefuseAll(std::string reason) { refusal_of_all_ = std::move(reason); }
   const std::string& refusal_of_all() const { return refusal_of_all_; }
-  // Whether the calls in progress compute real values. The first run of a function only finds its metadata.
+  // Returns whether calls compute real values now: not in the first run of a function, which only finds its metadata.
   bool computes_values() const { return computes_ && frames_[0].second != nullptr; }
 
   // Real values of a call, from its forward until its backward or the next trace.

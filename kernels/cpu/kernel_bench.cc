@@ -3,7 +3,8 @@
 // Measures GFLOP/s of matmul, convolution, attention and recurrent kernels at the sizes of the benchmark's
 // models (mlp, cnn, gpt, resnet, lstm, gru), of convolutions at those of image models with 224 x 224 pixels, of
 // products of BERT and ViT and of few rows, of products with weights of 32, 8 and 4 bits at those of GPT-2 small, and
-// the time of decompositions, with 1 and 2 threads each. //testing/bench:decompositions compares the latter with LAPACK.
+// the time of decompositions, with 1 and 2 threads each. //testing/bench:decompositions compares the latter with
+// LAPACK.
 //
 //   bazel run //kernels/cpu:kernel_bench -- --benchmark_filter=gpt
 #include <memory>

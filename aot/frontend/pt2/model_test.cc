@@ -118,8 +118,8 @@ TEST(Pt2ModelTest, MakesExampleInputsForAnySizes) {
 TEST(Pt2ModelTest, KnowsTheShapesOfItsResultsWithoutRunning) {
   const auto model = LoadFiles(SmallModel());
   ASSERT_TRUE(model.ok()) << model.status();
-  const std::vector<at::Tensor> results = model->function()(
-      {model->states()[0].value.clone(), model->states()[1].value.clone()}, *model->ExampleInputs());
+  const std::vector<at::Tensor> results =
+      model->function()({model->states()[0].value.clone(), model->states()[1].value.clone()}, *model->ExampleInputs());
   const std::vector<at::Tensor> shapes = model->OutputShapes();
   ASSERT_EQ(shapes.size(), results.size());
   for (size_t i = 0; i < shapes.size(); ++i) {
