@@ -3,7 +3,7 @@
 // exp() on vectors of f32 and f64, for kernels that compute it between small products. The functions are
 // inlined into functions that are compiled for several instruction sets (see simd.h).
 //
-// Expressions have their own functions (expr/tile_math.h): scalar code for a translation unit per instruction
+// Expressions have their own functions (expr/tile_vector_math.h): scalar code for a translation unit per instruction
 // set, whose results are within 4 units in the last place over the whole range of f32, subnormal numbers
 // included.
 #ifndef COTAN_KERNELS_CPU_SIMD_SIMD_MATH_H_
