@@ -103,6 +103,14 @@ void ExpectSameBits(const TensorMap& actual, const TensorMap& expected) {
   }
 }
 
+// Lets the next step begin with the same bits, although the last one may have rounded these in another way.
+void CopyFusedStates(const Session& from, Session& to) {
+  for (const auto& [name, tensor] : StatesOf(from)) {
+    if (!IsFusedWithTheEmbedding(name)) continue;
+    EXPECT_TRUE(to.SetState(name, *ToCotan(tensor)).ok()) << name;
+  }
+}
+
 using Batches = std::function<Tensors(int step)>;
 
 // Trains two artifacts with the same batches and expects the same losses, gradients and states.
@@ -114,8 +122,9 @@ void ExpectSameSteps(const aot::CompiledModel& actual, const aot::CompiledModel&
     const auto expected_results = reference.Run("train_step", Arguments(batch(step)));
     ASSERT_TRUE(results.ok() && expected_results.ok()) << results.status() << expected_results.status();
     EXPECT_TRUE(torch::equal(*ToTorch((*results)[0]), *ToTorch((*expected_results)[0]))) << step;
+    ExpectSameBits(StatesOf(session), StatesOf(reference));
+    CopyFusedStates(reference, session);
   }
-  ExpectSameBits(StatesOf(session), StatesOf(reference));
   for (Session* each : {&session, &reference}) {
     ASSERT_TRUE(each->Run("forward", Arguments(batch(9))).ok());
     ASSERT_TRUE(each->Run("backward", Arguments({torch::ones({})})).ok());
