@@ -33,7 +33,6 @@
 #include "kernels/api/kernel.h"
 #include "kernels/cpu/expr/geometry.h"
 #include "kernels/cpu/expr/tile_ops.h"
-#include "serialization/schema/expr.pb.h"
 
 namespace cotan::cpu::expr {
 
