@@ -89,7 +89,9 @@ class RandomExprTest : public ::testing::Test {
     ASSERT_TRUE(kernel.ok());
     std::vector<char> scratch((*kernel)->scratch_bytes() + 64);
     ASSERT_TRUE((*kernel)->Run({input_data.data(), output_data.data(), scratch.data()}).ok());
-    std::memcpy(outputs[k]->data(), inputs[i]->data(), inputs[i]->bytes().size());
+    if (const auto bytes = inputs[i]->bytes(); !bytes.empty()) {
+      std::memcpy(outputs[k]->data(), bytes.data(), bytes.size());
+    }
     for (size_t o = 0; o < outputs.size(); ++o) {
       ASSERT_EQ(Difference(*expected[o], *outputs[o]), "") << "output " << o << ", output " << k << " in input " << i;
     }
