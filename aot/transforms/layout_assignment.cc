@@ -34,6 +34,7 @@ class LayoutAssigner {
       if (IsChannelsLast(graph_.value(input.value).type)) channels_last_.insert(input.value);
     }
     FindPermutedUses();
+    FindHalfKernels();
     for (const Node& node : graph_.nodes()) {
       for (const ValueId id : node.outputs) Assign(node, id);
     }
@@ -59,6 +60,25 @@ class LayoutAssigner {
       const std::vector<int64_t> dims = IntListAttribute(node, "dims");
       permuted_.emplace(source, DimVector(dims.begin(), dims.end()));
     }
+  }
+
+  // Finds the f16 and bf16 kernels of convolutions and gradients of kernels that only convolutions and expressions read.
+  void FindHalfKernels() {
+    for (const Node& node : graph_.nodes()) {
+      if (IsPrim(node, PrimOp::kConvolutionBackwardWeight)) AddHalfKernel(node.outputs[0]);
+      if (node.expr != nullptr) continue;
+      const bool reads_kernel = IsPrim(node, PrimOp::kConvolution) || IsPrim(node, PrimOp::kConvolutionBackwardInput);
+      const ValueId kernel = reads_kernel ? OperandOf(node, "weight") : kNoValue;
+      if (reads_kernel) AddHalfKernel(kernel);
+      for (const ValueId id : TensorOperands(node)) {
+        if (id != kernel) read_otherwise_.insert(id);
+      }
+    }
+  }
+
+  void AddHalfKernel(ValueId id) {
+    const DType dtype = graph_.value(id).type.dtype;
+    if (dtype == DType::kFloat16 || dtype == DType::kBFloat16) half_kernels_.insert(id);
   }
 
   void Set(ValueId id, DimVector order) {
@@ -109,6 +129,9 @@ class LayoutAssigner {
     if (IsPrim(node, PrimOp::kConvolution) || IsPrim(node, PrimOp::kConvolutionBackwardInput)) {
       return SetChannelsLast(id);
     }
+    if (half_kernels_.contains(id) && !read_otherwise_.contains(id) && IsImage(id)) {
+      return Set(id, ChannelsLast(rank));
+    }
     const bool follows = node.expr != nullptr || IsPrim(node, PrimOp::kConcat) || IsPrim(node, PrimKind::kPool) ||
                          IsPrim(node, PrimOp::kGather) || IsPrim(node, PrimOp::kScatterAdd);
     if (follows && IsImage(id) && FollowsChannelsLast(node, rank)) return SetChannelsLast(id);
@@ -120,6 +143,8 @@ class LayoutAssigner {
   Graph& graph_;
   absl::flat_hash_set<ValueId> fixed_;  // inputs and outputs of the graph
   absl::flat_hash_set<ValueId> channels_last_;
+  absl::flat_hash_set<ValueId> half_kernels_;
+  absl::flat_hash_set<ValueId> read_otherwise_;  // by a node that is no expression, other than as a kernel
   absl::flat_hash_map<ValueId, DimVector> permuted_;  // order in which the only reader reads a value
   bool changed_ = false;
 };

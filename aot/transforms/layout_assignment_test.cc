@@ -101,6 +101,64 @@ TEST(AssignLayoutsTest, WhatTheCallerSeesIsRowMajor) {
   EXPECT_EQ(After(AssignLayouts, kText), kText);
 }
 
+TEST(AssignLayoutsTest, KernelsInHalfPrecisionAreChannelsLast) {
+  EXPECT_EQ(After(AssignLayouts, R"(graph @g {
+  %0: bf16[2,3,8,8] = user_input 0 "x"
+  %1: f32[4,3,3,3] = parameter 0 "w"
+  %2: bf16[4,3,3,3] = cotan.expr(%1) {
+    domain [4,3,3,3]
+    0: f32 = input 0
+    1: bf16 = cast 0
+    store 1
+  }
+  %3: bf16[2,4,8,8] = prim.convolution(%0, %2, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+  %4: bf16[4,3,3,3] = prim.convolution_backward_weight(%3, %0, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+  %5: f32[4,3,3,3] = cotan.expr(%1, %4) {
+    domain [4,3,3,3]
+    0: f32 = input 0
+    1: bf16 = input 1
+    2: f32 = cast 1
+    3: f32 = add 0 2
+    store 3
+  }
+  user_output 0 "y" = %5
+})"),
+            R"(graph @g {
+  %0: bf16[2,3,8,8] = user_input 0 "x"
+  %1: f32[4,3,3,3] = parameter 0 "w"
+  %2: bf16[4,3,3,3]{0,2,3,1} = cotan.expr(%1) {
+    domain [4,3,3,3]
+    0: f32 = input 0
+    1: bf16 = cast 0
+    store 1
+  }
+  %3: bf16[2,4,8,8]{0,2,3,1} = prim.convolution(%0, %2, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+  %4: bf16[4,3,3,3]{0,2,3,1} = prim.convolution_backward_weight(%3, %0, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+  %5: f32[4,3,3,3] = cotan.expr(%1, %4) {
+    domain [4,3,3,3]
+    0: f32 = input 0
+    1: bf16 = input 1
+    2: f32 = cast 1
+    3: f32 = add 0 2
+    store 3
+  }
+  user_output 0 "y" = %5
+}
+)");
+}
+
+TEST(AssignLayoutsTest, AKernelThatIsViewedStaysRowMajor) {
+  constexpr absl::string_view kText = R"(graph @g {
+  %0: bf16[2,3,8,8] = user_input 0 "x"
+  %1: bf16[2,4,8,8] = user_input 1 "grad"
+  %2: bf16[4,3,3,3] = prim.convolution_backward_weight(%1, %0, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)
+  %3: bf16[108] = prim.view(%2, [108])
+  user_output 0 "y" = %3
+}
+)";
+  EXPECT_EQ(After(AssignLayouts, kText), kText);
+}
+
 TEST(AssignLayoutsTest, AProductThatIsOnlyReadPermutedIsWrittenSo) {
   EXPECT_EQ(After(AssignLayouts, R"(graph @g {
   %0: f32[2,3,7,7] = user_input 0 "p"
