@@ -4,7 +4,8 @@
 // as part of the model, declared as blocks, and with a key; and the same model from an archive, with its layers as part
 // of the model, and found as blocks. The second time of each is that of a whole process, which also loads LibTorch.
 // `compile_time MODE` (inline, declared, keyed, exported or found) measures one of these.
-// `compile_time MODE LAYERS [REPETITIONS [DUMP_DIR]]` only compiles a model of that depth.
+// `compile_time MODE LAYERS [REPETITIONS [DUMP_DIR]]` only compiles a model of that depth, and
+// `compile_time MODE ARCHIVE.pt2` an archive.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/resource.h>
@@ -28,6 +29,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "aot/compile.h"
@@ -99,13 +101,16 @@ absl::StatusOr<aot::CompiledModel> CompileMode(int64_t layers, Mode mode, const 
   return CompileStack(layers, calls, dump_dir);
 }
 
-absl::StatusOr<Measured> Compile(int64_t layers, Mode mode, const std::string& dump_dir = "") {
-  std::string archive;
-  if (mode == Mode::kExported || mode == Mode::kFound) {
-    archive = aot::pt2::WriteArchive(
-        absl::StrCat("stack", layers, ".pt2"),
-        ExportedStack({.layers = layers, .batch = kBatch, .time = kTime, .vocabulary = 64, .width = 32, .heads = 2}));
-  }
+// Writes the archive of a mode that compiles one, and returns its path; "" for the other modes.
+std::string ArchiveOf(int64_t layers, Mode mode) {
+  if (mode != Mode::kExported && mode != Mode::kFound) return "";
+  return aot::pt2::WriteArchive(
+      absl::StrCat("stack", layers, ".pt2"),
+      ExportedStack({.layers = layers, .batch = kBatch, .time = kTime, .vocabulary = 64, .width = 32, .heads = 2}));
+}
+
+absl::StatusOr<Measured> Compile(int64_t layers, Mode mode, const std::string& archive,
+                                 const std::string& dump_dir = "") {
   const std::clock_t start = std::clock();
   COTAN_ASSIGN_OR_RETURN(const aot::CompiledModel model, CompileMode(layers, mode, archive, dump_dir));
   Measured measured;
@@ -123,9 +128,9 @@ absl::StatusOr<Measured> Compile(int64_t layers, Mode mode, const std::string& d
   return measured;
 }
 
-// Returns the processor time of a process of this program that compiles a model once.
-absl::StatusOr<double> ProcessSeconds(absl::string_view mode, int64_t layers) {
-  std::string arguments[] = {"compile_time", std::string(mode), absl::StrCat(layers)};
+// Returns the processor time of a process of this program that compiles a model once: of some layers, or an archive.
+absl::StatusOr<double> ProcessSeconds(absl::string_view mode, int64_t layers, const std::string& archive) {
+  std::string arguments[] = {"compile_time", std::string(mode), archive.empty() ? absl::StrCat(layers) : archive};
   char* const argv[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), nullptr};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -146,12 +151,13 @@ absl::StatusOr<double> ProcessSeconds(absl::string_view mode, int64_t layers) {
 }
 
 // Compiles in processes of 2 and of 48 layers, in turns, and prints the least times.
-absl::Status MeasureProcesses(absl::string_view mode) {
+absl::Status MeasureProcesses(Mode mode, absl::string_view name) {
   constexpr int kRepetitions = 5;
+  const std::string two_layers = ArchiveOf(2, mode), many_layers = ArchiveOf(48, mode);
   double shallow = std::numeric_limits<double>::infinity(), deep = shallow;
   for (int i = 0; i < kRepetitions; ++i) {
-    COTAN_ASSIGN_OR_RETURN(const double two, ProcessSeconds(mode, 2));
-    COTAN_ASSIGN_OR_RETURN(const double many, ProcessSeconds(mode, 48));
+    COTAN_ASSIGN_OR_RETURN(const double two, ProcessSeconds(name, 2, two_layers));
+    COTAN_ASSIGN_OR_RETURN(const double many, ProcessSeconds(name, 48, many_layers));
     shallow = std::min(shallow, two);
     deep = std::min(deep, many);
   }
@@ -162,10 +168,11 @@ absl::Status MeasureProcesses(absl::string_view mode) {
 
 absl::Status Measure(Mode mode, absl::string_view name) {
   constexpr int kRepetitions = 5;
+  const std::string two_layers = ArchiveOf(2, mode), many_layers = ArchiveOf(48, mode);
   Measured shallow, deep;
   for (int i = 0; i < kRepetitions; ++i) {
-    COTAN_ASSIGN_OR_RETURN(const Measured two, Compile(2, mode));
-    COTAN_ASSIGN_OR_RETURN(const Measured many, Compile(48, mode));
+    COTAN_ASSIGN_OR_RETURN(const Measured two, Compile(2, mode, two_layers));
+    COTAN_ASSIGN_OR_RETURN(const Measured many, Compile(48, mode, many_layers));
     if (i == 0 || two.seconds < shallow.seconds) shallow = two;
     if (i == 0 || many.seconds < deep.seconds) deep = many;
   }
@@ -173,7 +180,7 @@ absl::Status Measure(Mode mode, absl::string_view name) {
               std::string(name).c_str(), shallow.seconds * 1e3, shallow.program_bytes, shallow.toc_bytes,
               deep.seconds * 1e3, deep.program_bytes, deep.toc_bytes);
   std::printf("%.2f times as long\n", deep.seconds / shallow.seconds);
-  return MeasureProcesses(name);
+  return MeasureProcesses(mode, name);
 }
 
 constexpr std::pair<Mode, absl::string_view> kModes[] = {{Mode::kInline, "inline"},
@@ -184,8 +191,9 @@ constexpr std::pair<Mode, absl::string_view> kModes[] = {{Mode::kInline, "inline
 
 // Arguments of the command line.
 struct Arguments {
-  std::string mode;    // empty: all
-  int64_t layers = 0;  // 0: 2 and 48
+  std::string mode;     // empty: all
+  int64_t layers = 0;   // 0: 2 and 48, or those of `archive`
+  std::string archive;  // empty: one of a mode's own, or none
   int repetitions = 1;
   std::string dump_dir;
 };
@@ -193,13 +201,15 @@ struct Arguments {
 absl::Status Run(const Arguments& arguments) {
   for (const auto& [mode, name] : kModes) {
     if (!arguments.mode.empty() && arguments.mode != name) continue;
-    if (arguments.layers == 0) {
+    if (arguments.layers == 0 && arguments.archive.empty()) {
       COTAN_RETURN_IF_ERROR(Measure(mode, name));
       continue;
     }
+    const std::string archive = arguments.archive.empty() ? ArchiveOf(arguments.layers, mode) : arguments.archive;
     for (int i = 0; i < arguments.repetitions; ++i) {
-      COTAN_ASSIGN_OR_RETURN(const Measured measured, Compile(arguments.layers, mode, arguments.dump_dir));
-      std::printf("%-8s %3lld layers: %7.1f ms\n", std::string(name).c_str(), static_cast<long long>(arguments.layers),
+      COTAN_ASSIGN_OR_RETURN(const Measured measured, Compile(arguments.layers, mode, archive, arguments.dump_dir));
+      std::printf("%-8s %s: %7.1f ms\n", std::string(name).c_str(),
+                  arguments.archive.empty() ? absl::StrCat(arguments.layers, " layers").c_str() : archive.c_str(),
                   measured.seconds * 1e3);
       if (i == 0) std::printf("%s", measured.methods.c_str());
     }
@@ -213,7 +223,11 @@ absl::Status Run(const Arguments& arguments) {
 int main(int argc, char** argv) {
   cotan::testing::Arguments arguments;
   if (argc > 1) arguments.mode = argv[1];
-  if (argc > 2) arguments.layers = std::atoll(argv[2]);
+  if (argc > 2 && absl::EndsWith(argv[2], ".pt2")) {
+    arguments.archive = argv[2];
+  } else if (argc > 2) {
+    arguments.layers = std::atoll(argv[2]);
+  }
   if (argc > 3) arguments.repetitions = std::atoi(argv[3]);
   if (argc > 4) arguments.dump_dir = argv[4];
   const absl::Status status = cotan::testing::Run(arguments);
