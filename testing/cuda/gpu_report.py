@@ -120,6 +120,13 @@ def bench_tables(records):
         if base and peer:
             row = [*map(str, key), f"{base:.1f}", f"{peer['median_us']:.1f}", peer["side"]]
             ratios.append("| " + " | ".join(row) + f" | {peer['median_us'] / base:.2f} |")
+    cold = [r for r in records if "cold_first_step_ms" in r]
+    if cold:
+        lines += ["", "First steps with nothing compiled, of several processes side by side:", ""]
+        lines += ["| precision | model | side | s |", "|---|---|---|---|"]
+        for r in cold:
+            seconds = f"{r['cold_first_step_ms'] / 1e3:.1f}"
+            lines.append(f"| {r['precision']} | {r['model']} | {r['side']} | {seconds} |")
     errors = [f"- {r.get('side')} {r.get('model')} {r.get('precision')}: {r['error']}" for r in records if "error" in r]
     return ratios + [""] + lines + ([""] + errors if errors else [])
 
@@ -149,7 +156,7 @@ def report(folder):
             lines += ["", f"## {check['check']}", "", *check["table"]]
     if bench:
         lines += ["", "## Steps", "", "Medians and minima over blocks of steps, each of which ends with a read of the"]
-        lines += ["loss. TF32 of Cotan applies to products; its convolutions of f32 are IEEE. `gpu_bytes`: growth of"]
+        lines += ["loss. `gpu_bytes`: growth of"]
         lines += ["the GPU's memory in use (Cotan), memory reserved by the allocator (PyTorch).", ""]
         lines += bench_tables(bench)
     with open(os.path.join(folder, "report.md"), "w") as file:

@@ -9,6 +9,9 @@ Cotan's; without it only PyTorch is measured.
 Figures of PyTorch: "eager" is SGD as it comes, "eager_fused" its fused kernels, "compile" is torch.compile of forward,
 backward and optimizer, "reduce-overhead" and "max-autotune" are that mode of it, "graph" is a CUDA graph of the whole
 eager step (with fused SGD), "graph_compile" one of the compiled step.
+
+With --prepare=N nothing is measured but the time of first steps, N of them side by side: it fills --inductor_cache, so
+that a later call with the same cache compiles nothing.
 """
 import argparse
 import json
@@ -47,6 +50,10 @@ class Step:
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9, fused=fused)
         self.bf16 = precision == "bf16"
         self.is_trees = mode in ("reduce-overhead", "max-autotune")
+        if self.is_trees:
+            # The optimizer's states must not be tensors that a graph of CUDA overwrites.
+            self.loss_of(self.x, self.y).backward()
+            self.optimizer.step()
         self.graph = None
         self.compute_loss, self.update = self.loss_of, self.optimizer.step
         if mode in ("compile", "graph_compile"):
@@ -141,6 +148,30 @@ def measure_torch(name, precision, mode, options):
     torch.cuda.empty_cache()
 
 
+def prepare(options):
+    """Compiles each model, precision and mode in a process of its own, options.prepare of them at a time."""
+    waiting = [(p, name, mode) for name in reversed(options.models) for p in options.precisions for mode in options.modes]
+    running = []
+    while waiting or running:
+        running = [process for process in running if process.poll() is None]
+        while waiting and len(running) < options.prepare:
+            precision, name, mode = waiting.pop()
+            command = [sys.executable, __file__, f"--precisions={precision}", f"--models={name}", f"--modes={mode}"]
+            command += ["--prepare=1", f"--inductor_cache={options.inductor_cache}"]
+            running.append(subprocess.Popen(command))
+        time.sleep(0.1)
+
+
+def prepare_one(name, precision, mode):
+    labels = {"side": "torch " + mode, "model": name, "precision": precision, "device": "cuda"}
+    try:
+        start = time.perf_counter()
+        Step(name, precision, mode).run().item()
+        emit({**labels, "cold_first_step_ms": (time.perf_counter() - start) * 1e3})
+    except Exception as error:
+        emit({**labels, "error": f"{type(error).__name__}: {str(error)[:400]}"})
+
+
 def measure_cotan(name, precision, options):
     file_precision = "bf16" if precision == "bf16" else "f32"
     artifact = os.path.join(options.artifacts, f"{name}_{file_precision}.cotan")
@@ -171,6 +202,8 @@ def parse():
     parser.add_argument("--budget", type=float, default=1e9, help="seconds after which no measurement begins")
     parser.add_argument("--cotan_bench", default="", help="Cotan's benchmark; empty: measure PyTorch only")
     parser.add_argument("--artifacts", default=".", help="folder of MODEL_PRECISION.cotan")
+    parser.add_argument("--prepare", type=int, default=0, help="compile only, this many processes side by side")
+    parser.add_argument("--inductor_cache", default="", help="folder of compiled kernels; empty: a new one")
     parser.add_argument("--steps", type=int, default=1000, help="of each of Cotan's measurements")
     parser.add_argument("--cotan_library_path", default="", help="LD_LIBRARY_PATH of Cotan's benchmark")
     options = parser.parse_args()
@@ -185,8 +218,12 @@ def main():
     options = parse()
     if not torch.cuda.is_available():
         sys.exit("peers.py: PyTorch finds no GPU")
-    # The time of the first step is that of a machine that never compiled the model.
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(prefix="peers_inductor_")
+    # With a new cache the time of the first step is that of a machine that never compiled the model.
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = options.inductor_cache or tempfile.mkdtemp(prefix="peers_inductor_")
+    if options.prepare == 1 and len(options.models) * len(options.precisions) * len(options.modes) == 1:
+        return prepare_one(options.models[0], options.precisions[0], options.modes[0])
+    if options.prepare > 0:
+        return prepare(options)
     end = time.monotonic() + options.budget
     emit({"side": "machine", "torch": torch.__version__, "gpu": torch.cuda.get_device_name()})
     for precision in options.precisions:

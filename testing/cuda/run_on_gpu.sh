@@ -4,27 +4,29 @@
 #
 #   run_on_gpu.sh --pack=DIR [--limit=MIB]
 #       On a build machine with the CUDA toolkit: builds, and makes the folder DIR, of at most MIB MiB (default 36).
-#   DIR/run_on_gpu.sh --there --out=DIR2 [--stages=suite,compare,sanitizer,bench] [--minutes=N] [--libraries=DIR3]
+#   DIR/run_on_gpu.sh --there --out=DIR2 [--stages=suite,compare,sanitizer,bench,timeline] [--minutes=N] [--libraries=DIR3]
 #                             [--device=cuda_sim] [--bench=OPTIONS]
-#       On the machine with the GPU: runs the stages in this order, and writes report.md and report.json with the date,
-#       the GPU and its driver, results.jsonl (a line per check), bench.jsonl (a line per measurement), log.txt (all
-#       output) and outputs.tar.gz (kernels' outputs) to DIR2. After N minutes (default 9) it begins nothing more.
-#       Exit status 1: a check failed; it goes on after one.
-#       OPTIONS are for peers.py, as "--precisions=f32 --models=mlp,gpt": torch.compile takes tens of seconds per model
-#       and precision, so that all of them do not fit into 9 minutes.
-#       --device=cuda_sim rehearses all but recorded runs, the sanitizer and PyTorch's part of bench without a GPU, and
-#       of the artifacts only the small ones.
-#       cuBLASLt, cuDNN and NVRTC are taken from the folders below DIR3; by default from the CUDA wheels beside the
-#       PyTorch of `python3`.
+#       On the machine with the GPU: runs the stages, and writes report.md and report.json with the date, the GPU and
+#       its driver, results.jsonl (a line per check), bench.jsonl (a line per measurement), log.txt (all output),
+#       timeline.txt (kernels of a step of each model) and outputs.tar.gz (kernels' outputs) to DIR2. Checks run side by
+#       side, as many as there are processors; measurements follow alone. After N minutes (default 9) it begins nothing
+#       more. Exit status 1: a check failed; it goes on after one.
+#       OPTIONS are for peers.py, as "--precisions=f32 --models=mlp,gpt": all models, precisions and modes take longer
+#       than 9 minutes.
+#       --device=cuda_sim rehearses all but recorded runs, the sanitizer, timelines and PyTorch's part of bench without a
+#       GPU, and of the artifacts only the small ones.
+#       cuBLASLt, cuDNN, NVRTC and CUPTI are taken from the folders below DIR3; by default from the CUDA wheels beside
+#       the PyTorch of `python3`.
 #
 # suite      the vendor's tables; artifacts against their recorded runs; every kernel against the reference; losses of
 #            10 steps of every artifact against the CPU's
 # compare    outputs of every kernel against those of the simulated GPU, bit by bit
 # sanitizer  every kernel under compute-sanitizer's memcheck; racecheck, initcheck and synccheck without library calls
-# bench      steps against PyTorch's, in turns (peers.py)
+# bench      steps against PyTorch's, in turns (peers.py); PyTorch compiles beside the checks
+# timeline   the kernels of a step of every artifact (kernel_timeline.cc)
 set -uo pipefail
 
-pack= there=false out= stages=suite,compare,sanitizer,bench minutes=9 limit=36 libraries= device=cuda bench_options=
+pack= there=false out= stages=suite,compare,sanitizer,bench,timeline minutes=9 limit=36 libraries= device=cuda bench_options=
 for argument in "$@"; do
   case $argument in
     --pack=*) pack=${argument#*=} ;;
@@ -58,8 +60,8 @@ pack() {
     binaries+=("kernels/cuda/$test")
   done
   ./bazelw build //testing/cuda:kernel_outputs //testing/cuda:bench //testing/cuda:bench_artifacts \
-    //runtime/tools:cotan "${tables[@]}"
-  binaries+=(testing/cuda/kernel_outputs testing/cuda/bench runtime/tools/cotan)
+    //testing/cuda:libkernel_timeline.so //runtime/tools:cotan "${tables[@]}"
+  binaries+=(testing/cuda/kernel_outputs testing/cuda/bench testing/cuda/libkernel_timeline.so runtime/tools/cotan)
 
   stage=$(mktemp -d)
   mkdir "$stage/bin" "$stage/lib" "$stage/artifacts"
@@ -69,7 +71,7 @@ pack() {
   ldd "$stage/bin/kernel_outputs" | awk '/^\tlib(dnnl|gomp|OpenCL)/ { print $1, $3 }' | while read -r name file; do
     strip --strip-unneeded -o "$stage/lib/$name" "$(readlink -f "$file")"
   done
-  cp testing/cuda/peers.py testing/cuda/gpu_report.py testing/bench/peer_models.py "$stage/"
+  cp testing/cuda/{peers,gpu_report,kernel_timeline}.py testing/bench/peer_models.py "$stage/"
   git describe --always --dirty > "$stage/version.txt" 2> /dev/null || echo unknown > "$stage/version.txt"
   chmod -R u+w "$stage"
   mkdir -p "$pack"
@@ -93,7 +95,7 @@ for path in {sysconfig.get_paths()["purelib"], *site.getsitepackages()}: print(p
     roots+=(/opt/torch/.venv/lib/python*/site-packages/nvidia /usr/local/cuda/lib64)
   fi
   local folders=("$package/lib")
-  for name in libcublasLt.so.13 libcudnn.so.9 libnvrtc.so.13; do
+  for name in libcublasLt.so.13 libcudnn.so.9 libnvrtc.so.13 libcupti.so.13; do
     local found; found=$(find -L "${roots[@]}" -name "$name" 2> /dev/null | head -1)
     if [[ -n $found ]]; then folders+=("$(dirname "$found")"); else echo "run_on_gpu.sh: found no $name" >&2; fi
   done
@@ -111,29 +113,39 @@ check() {
     echo "{\"check\": \"$name\", \"result\": \"not run: out of time\"}" >> "$out/results.jsonl"
     return
   fi
-  echo "=== $name: $*" >> "$out/log.txt"
-  local begin=$SECONDS status=0
-  LD_LIBRARY_PATH=$cotan_path timeout "$left" "$@" > "$work/last.txt" 2>&1 || status=$?
-  cat "$work/last.txt" >> "$out/log.txt"
+  local begin=$SECONDS status=0 output; output=$(mktemp -p "$work")
+  LD_LIBRARY_PATH=$cotan_path timeout "$left" "$@" > "$output" 2>&1 || status=$?
   local result=pass
-  if ((status == 124)); then result="out of time"; elif ((status != 0)); then result="FAIL ($status)"; failed=1; fi
-  echo "$name: $result"
-  if ((status != 0)); then tail -8 "$work/last.txt"; fi
-  python3 "$package/gpu_report.py" note "$out/results.jsonl" "$name" "$result" $((SECONDS - begin)) "$work/last.txt"
+  if ((status == 124)); then result="out of time"; elif ((status != 0)); then result="FAIL ($status)"; fi
+  # One write each, since checks run side by side.
+  local text; text="$name: $result"
+  if ((status != 0)); then text+=$'\n'$(tail -8 "$output"); fi
+  echo "$text"
+  { echo "=== $name: $*"; cat "$output"; } > "$output.log"
+  cat "$output.log" >> "$out/log.txt"
+  python3 "$package/gpu_report.py" note "$out/results.jsonl" "$name" "$result" $((SECONDS - begin)) "$output"
+  rm -f "$output" "$output.log"
+}
+
+# usage: start COMMAND...
+# Runs a command beside others, at most as many as there are processors.
+start() {
+  while (($(jobs -rp | wc -l) >= $(nproc))); do wait -n || true; done
+  "$@" &
 }
 
 suite() {
-  for test in $TABLE_TESTS; do check "table ${test##*/}" "$package/bin/${test##*/}"; done
+  for test in $TABLE_TESTS; do start check "table ${test##*/}" "$package/bin/${test##*/}"; done
   for model in $RECORDED; do
     if [[ $device != cuda ]]; then break; fi  # the tool knows no simulated GPU
-    check "verify $model" "$package/bin/cotan" verify "$package/artifacts/$model.cotan" --device="$device"
+    start check "verify $model" "$package/bin/cotan" verify "$package/artifacts/$model.cotan" --device="$device"
   done
-  check "kernels against reference" "$package/bin/kernel_outputs" --device="$device" --out="$work/gpu.bin"
+  start check "kernels against reference" "$package/bin/kernel_outputs" --device="$device"
   local models=$MODELS
   if [[ $device != cuda ]]; then models=$REHEARSED; fi
   for model in $models; do
-    check "losses ${model}_f32" bash -c 'losses "$@"' losses "$model" f32 8e-3  # as kModelDrift
-    check "losses ${model}_bf16" bash -c 'losses "$@"' losses "$model" bf16 6e-2  # as kAutocastGradient
+    start check "losses ${model}_f32" bash -c 'losses "$@"' losses "$model" f32 8e-3  # as kModelDrift
+    start check "losses ${model}_bf16" bash -c 'losses "$@"' losses "$model" bf16 6e-2  # as kAutocastGradient
   done
 }
 
@@ -143,9 +155,9 @@ losses() {
   local side
   for side in "$device" cpu; do
     "$package/bin/bench" --artifact="$package/artifacts/$1_$2.cotan" --device="$side" --inputs=resident --steps=1 \
-      --max_index="$(max_index "$1")" > "$work/losses_$side.json" || return 1
+      --max_index="$(max_index "$1")" > "$work/losses_$1_$2_$side.json" || return 1
   done
-  python3 "$package/gpu_report.py" losses "$work/losses_$device.json" "$work/losses_cpu.json" "$3"
+  python3 "$package/gpu_report.py" losses "$work/losses_$1_$2_$device.json" "$work/losses_$1_$2_cpu.json" "$3"
 }
 
 # Prints the number of classes of a model's inputs and labels.
@@ -157,11 +169,12 @@ max_index() {
   esac
 }
 
-compare() {
-  if [[ ! -s $work/gpu.bin ]]; then
-    check "kernels on the GPU" "$package/bin/kernel_outputs" --device="$device" --out="$work/gpu.bin"
-  fi
-  check "kernels on the simulated GPU" "$package/bin/kernel_outputs" --device=cuda_sim --out="$work/sim.bin"
+compare() { start compare_outputs; }
+
+compare_outputs() {
+  check "kernels on the simulated GPU" "$package/bin/kernel_outputs" --device=cuda_sim --out="$work/sim.bin" &
+  check "kernels on the GPU" "$package/bin/kernel_outputs" --device="$device" --out="$work/gpu.bin"
+  wait
   check "bits of GPU and simulated GPU" "$package/bin/kernel_outputs" --compare="$work/gpu.bin,$work/sim.bin"
   local outputs; outputs=$(cd "$work" && ls gpu.bin sim.bin 2> /dev/null)
   if [[ -n $outputs ]]; then tar -C "$work" -czf "$out/outputs.tar.gz" $outputs; fi
@@ -174,18 +187,25 @@ sanitizer() {
     echo '{"check": "compute-sanitizer", "result": "not run: not installed"}' >> "$out/results.jsonl"
     return
   fi
-  # Reports of the vendor's libraries would not say anything about these kernels.
-  local own=--skip=matmul,convolution
-  check "memcheck" "$tool" --tool memcheck --error-exitcode 9 "$package/bin/kernel_outputs" --device=cuda
-  check "leaks" "$tool" --tool memcheck --leak-check full --error-exitcode 9 \
+  # Reports of the vendor's libraries would not say anything about these kernels; cuDNN computes attention of halves.
+  local own=--skip=matmul,convolution,attention/f16,attention/bf16,attention_backward/f16,attention_backward/bf16
+  start check "memcheck" "$tool" --tool memcheck --error-exitcode 9 "$package/bin/kernel_outputs" --device=cuda
+  start check "leaks" "$tool" --tool memcheck --leak-check full --error-exitcode 9 \
     "$package/bin/kernel_outputs" --device=cuda --only=copy/f32,expr/f32,sort/f32
   for kind in racecheck initcheck synccheck; do
-    check "$kind" "$tool" --tool $kind --error-exitcode 9 "$package/bin/kernel_outputs" --device=cuda $own
+    start check "$kind" "$tool" --tool $kind --error-exitcode 9 "$package/bin/kernel_outputs" --device=cuda $own
   done
   for model in mlp cnn gpt lstm; do
-    check "memcheck $model" "$tool" --tool memcheck --error-exitcode 9 "$package/bin/bench" \
+    start check "memcheck $model" "$tool" --tool memcheck --error-exitcode 9 "$package/bin/bench" \
       --artifact="$package/artifacts/${model}_f32.cotan" --device=cuda --steps=3 --warmup=2 --inputs=resident,host
   done
+}
+
+# Lets PyTorch compile all that bench() measures, beside the checks, into one cache.
+prepare_bench() {
+  if [[ $device != cuda || ,$stages, != *,bench,* ]]; then return; fi
+  start timeout "$(seconds_left)" python3 "$package/peers.py" --prepare="$(nproc)" --inductor_cache="$work/inductor" \
+    $bench_options >> "$out/bench.jsonl" 2>> "$out/log.txt"
 }
 
 bench() {
@@ -200,16 +220,34 @@ bench() {
   fi
   # PyTorch finds its own libraries; Cotan's path is for its benchmark only.
   timeout "$left" python3 "$package/peers.py" --cotan_bench="$package/bin/bench" --artifacts="$package/artifacts" \
-    --cotan_library_path="$cotan_path" --budget=$((left - 15)) $bench_options \
+    --cotan_library_path="$cotan_path" --budget=$((left - 15)) --inductor_cache="$work/inductor" $bench_options \
     >> "$out/bench.jsonl" 2>> "$out/log.txt" ||
     { echo "bench: see log.txt"; failed=1; }
+}
+
+timeline() {
+  if [[ $device != cuda ]]; then return; fi
+  local files=() model precision
+  for precision in f32 bf16; do
+    for model in $MODELS; do
+      if (($(seconds_left) <= 10)); then break; fi
+      COTAN_TIMELINE=$work/${model}_$precision.timeline CUDA_INJECTION64_PATH=$package/bin/libkernel_timeline.so \
+        LD_LIBRARY_PATH=$cotan_path "$package/bin/bench" --artifact="$package/artifacts/${model}_$precision.cotan" \
+        --device=cuda --inputs=resident --steps=20 --warmup=3 --max_index="$(max_index "$model")" \
+        >> "$out/log.txt" 2>&1 || failed=1
+      files+=("${model}_$precision.timeline")
+    done
+  done
+  if ((${#files[@]} > 0)); then
+    (cd "$work" && python3 "$package/kernel_timeline.py" "${files[@]}") > "$out/timeline.txt" || failed=1
+  fi
 }
 
 there() {
   local here; here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
   mkdir -p "$out"
   out=$(cd "$out" && pwd)
-  rm -f "$out"/{results.jsonl,bench.jsonl,log.txt,outputs.tar.gz,report.md,report.json}
+  rm -f "$out"/{results.jsonl,bench.jsonl,log.txt,timeline.txt,outputs.tar.gz,report.md,report.json}
   package=$(mktemp -d) work=$(mktemp -d) failed=0 deadline=$((minutes * 60))
   # Python unpacks without xz.
   python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' \
@@ -220,10 +258,15 @@ there() {
   python3 "$package/gpu_report.py" machine "$out/machine.json" "$package/version.txt" "$cotan_path" "$device"
   for stage in ${stages//,/ }; do
     case $stage in
-      suite | compare | sanitizer | bench) "$stage" ;;
-      *) echo "run_on_gpu.sh: unknown stage $stage" >&2; failed=1 ;;
+      suite | compare | sanitizer | bench | timeline) ;;
+      *) echo "run_on_gpu.sh: unknown stage $stage" >&2; exit 2 ;;
     esac
   done
+  prepare_bench
+  for stage in suite compare sanitizer; do if [[ ,$stages, == *,$stage,* ]]; then $stage; fi; done
+  wait
+  for stage in bench timeline; do if [[ ,$stages, == *,$stage,* ]]; then $stage; fi; done
+  if grep -q '"result": "\(FAIL\|out of time\)' "$out/results.jsonl" 2> /dev/null; then failed=1; fi
   python3 "$package/gpu_report.py" report "$out"
   rm -rf "$work" "$package"
   exit $failed
@@ -235,6 +278,6 @@ if $there; then
 elif [[ -n $pack ]]; then
   pack
 else
-  sed -n '3,29s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+  sed -n '3,35s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
   exit 2
 fi
