@@ -29,6 +29,9 @@ constexpr int64_t kMaxBuckets = 256;
 constexpr int kPartitionThreads = 1024;
 // Warps that keep a GPU busy: lanes own fewer columns if there are not as many.
 constexpr int64_t kManyWarps = 1024;
+// Each block reads the index; there are smaller blocks if these are too few for a GPU.
+constexpr int64_t kManyBlocks = 128;
+constexpr int kMinThreads = 128;
 constexpr int64_t kScratchAlignment = 64;
 
 absl::string_view SumType(DType dtype) {
@@ -77,6 +80,7 @@ class ScatterPlanner {
     const int64_t count = positions_.count();
     is_long_ = count > kMaxSearched || (count > 0 && warps_ > kMaxComparisons / count);
     buckets_ = is_long_ ? std::min(kMaxBuckets, std::max<int64_t>(range_.size, 1)) : 1;
+    while (threads_ > kMinThreads && CeilDiv(warps_, threads_ / 32) < kManyBlocks) threads_ /= 2;
     index_type_ = IndexTypeFor(LargestIndex());
   }
 
@@ -146,17 +150,18 @@ class ScatterPlanner {
     const auto constant = [](absl::string_view name, int64_t value) {
       return absl::StrCat("  static constexpr cotan::int64 k", name, " = ", Literal(value), ";\n");
     };
-    return absl::StrCat(
-        "struct S {\n  using Element = ", ElementType(output_.dtype), ";\n  using Sum = ", SumType(output_.dtype),
-        ";\n  using IndexElement = ", ElementTypeName(index_.dtype), ";\n  using Index = ", index_type_,
-        ";\n  using R = ", RangeText(range_), ";\n  using Columns = ", columns_.Text(),
-        ";\n  using Positions = ", positions_.Text(), ";\n",
-        constant("Padding", std::max<int64_t>(request_.op.scatter_add().padding_index(), -1)),
-        constant("Count", positions_.count()), constant("Columns", columns_.count()),
-        constant("OutputRow", output_.layout.strides[dim_]),
-        constant("BaseRow", has_base_ ? request_.inputs[2].layout.strides[dim_] : 0), constant("Buckets", buckets_),
-        "  static constexpr int kVector = ", vector_, ";\n  static constexpr bool kHasBase = ", Bool(has_base_),
-        ";\n  static constexpr bool kRecords = ", Bool(records_), ";\n};\n");
+    return absl::StrCat("struct S {\n  using Element = ", ElementType(output_.dtype),
+                        ";\n  using Sum = ", SumType(output_.dtype),
+                        ";\n  using IndexElement = ", ElementTypeName(index_.dtype), ";\n  using Index = ", index_type_,
+                        ";\n  using R = ", RangeText(range_), ";\n  using Columns = ", columns_.Text(),
+                        ";\n  using Positions = ", positions_.Text(), ";\n",
+                        constant("Padding", std::max<int64_t>(request_.op.scatter_add().padding_index(), -1)),
+                        constant("Count", positions_.count()), constant("Columns", columns_.count()),
+                        constant("OutputRow", output_.layout.strides[dim_]),
+                        constant("BaseRow", has_base_ ? request_.inputs[2].layout.strides[dim_] : 0),
+                        constant("Buckets", buckets_), "  static constexpr int kThreads = ", threads_,
+                        ", kVector = ", vector_, ";\n  static constexpr bool kHasBase = ", Bool(has_base_),
+                        ";\n  static constexpr bool kRecords = ", Bool(records_), ";\n};\n");
   }
 
   // Appends the launch that makes the lists, and reserves the scratch for them.
@@ -207,6 +212,7 @@ class ScatterPlanner {
       kernel.body = absl::StrCat("  cotan::indexing::AddRows<S>(rows, index, ", base, ", output, ",
                                  records_ ? kErrors : kNoErrors, ");\n");
     }
+    kernel.threads = threads_;
     kernel.blocks = CeilDiv(warps_, kernel.threads / 32);
     COTAN_ASSIGN_OR_RETURN(KernelLaunch launch, MakeLaunch(kernel));
     plan_.steps.push_back(std::move(launch));
@@ -228,6 +234,7 @@ class ScatterPlanner {
   bool is_long_ = false;
   bool records_ = false;
   int64_t buckets_ = 1;
+  int threads_ = 256;  // of a block of AppendSums()
   absl::string_view index_type_;
   int64_t positions_at_ = 0;
   int64_t rows_at_ = 0;

@@ -18,10 +18,11 @@ constexpr int64_t kMostEntries = 8;
 constexpr int64_t kMostSlices = 16;
 // Steps of a sum that are not divided further.
 constexpr int64_t kSliceDepth = 8;
-// A block reads the weights in each step, as fast as it can. With more blocks than this, the L2 cache is the limit if
-// it has the weights; weights in shared memory have no such limit.
+// Blocks that keep their weights have one entry each as long as the processors of a GPU suffice. Blocks that read them
+// in each step wait for the L2 cache if they are more than some.
+constexpr int64_t kPersistentBlocks = 128;
 constexpr int64_t kCacheBlocks = 32;
-constexpr int64_t kSharedBlocks = 128;
+constexpr int64_t kMostPersistentEntries = 4;
 
 int64_t PowerOfTwo(int64_t at_least) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, at_least))));
@@ -47,13 +48,35 @@ void Share(int64_t entries, bool is_backward, int64_t shared_bytes, Layer& layer
   while (layer.slices > 1 && words() * layer.compute_bytes() > shared_bytes) layer.slices /= 2;
   layer.words = words();
   layer.in_shared = layer.words * layer.compute_bytes() <= shared_bytes;
-  layer.weights_in_shared =
-      layer.in_shared && layer.words * layer.compute_bytes() + layer.weight_bytes() <= shared_bytes;
 }
 
 int64_t EntriesFor(int64_t batch, int64_t blocks) { return std::min(kMostEntries, PowerOfTwo(CeilDiv(batch, blocks))); }
 
 absl::string_view Boolean(bool value) { return value ? "true" : "false"; }
+
+// Sets the layout of persistent weights, if they fit.
+void KeepWeights(int64_t shared_bytes, Layer& layer) {
+  PersistentSizes sizes = {layer.dtype, layer.hidden, layer.depth, layer.unit_rows};
+  sizes.entries = std::min(kMostPersistentEntries, EntriesFor(layer.batch, kPersistentBlocks));
+  for (; sizes.entries > 0 && !layer.persistent.has_value(); sizes.entries /= 2) {
+    layer.persistent = PersistentFor(sizes, shared_bytes);
+    layer.entries = sizes.entries;
+  }
+  if (layer.persistent.has_value()) layer.threads = layer.persistent->threads;
+}
+
+// Returns the types of products and memory as source text.
+std::string GeometryText(const Layer& layer) {
+  if (layer.persistent.has_value()) {
+    const Persistent& p = *layer.persistent;
+    return absl::StrCat("  using Product = cotan::recurrent::PersistentGeometry<", layer.depth, ", ", layer.unit_rows,
+                        ", ", p.units, ", ", p.lanes, ", ", p.registers, ", ", p.early, ">;\n");
+  }
+  return absl::StrCat("  using Product = cotan::recurrent::ProductGeometry<", layer.depth, ", ", layer.outputs, ", ",
+                      layer.padded, ", ", layer.slices, ", ", layer.vector,
+                      ">;\n  using Memory = cotan::recurrent::MemoryGeometry<", Boolean(layer.in_shared), ", ",
+                      layer.words, ">;\n");
+}
 
 }  // namespace
 
@@ -62,18 +85,19 @@ int64_t Layer::gates() const { return cell == Recurrent::LSTM ? 4 : cell == Recu
 int64_t Layer::weight_bytes() const { return depth * padded * static_cast<int64_t>(ByteSize(dtype)); }
 
 int64_t Layer::shared_bytes() const {
-  return (in_shared ? words * compute_bytes() : 0) + (weights_in_shared ? weight_bytes() : 0);
+  if (persistent.has_value()) return persistent->shared_bytes;
+  return in_shared ? words * compute_bytes() : 0;
 }
 
 int64_t Layer::values_offset() const { return CeilDiv(weight_bytes(), 64) * 64; }
 
-int64_t Layer::scratch_bytes() const { return values_offset() + (in_shared ? 0 : blocks() * words * compute_bytes()); }
+int64_t Layer::scratch_bytes() const {
+  if (persistent.has_value()) return 0;
+  return values_offset() + (in_shared ? 0 : blocks() * words * compute_bytes());
+}
 
 std::string Layer::Text() const {
-  std::string text = absl::StrCat("  using Element = ", ElementTypeName(dtype), ";\n  using Product = cotan::recurrent",
-                                  "::ProductGeometry<", depth, ", ", outputs, ", ", padded, ", ", slices, ", ", vector,
-                                  ">;\n  using Memory = cotan::recurrent::MemoryGeometry<", Boolean(in_shared), ", ",
-                                  Boolean(weights_in_shared), ", ", words, ">;\n");
+  std::string text = absl::StrCat("  using Element = ", ElementTypeName(dtype), ";\n", GeometryText(*this));
   const auto constant = [&](absl::string_view type, absl::string_view name, int64_t value) {
     absl::StrAppend(&text, "  static constexpr ", type, " ", name, " = ", value, ";\n");
   };
@@ -102,10 +126,11 @@ Layer LayerOf(const Recurrent& op, const TensorSpec& sequence, bool is_backward,
   const int64_t products = layer.gates() * layer.hidden;
   layer.depth = is_backward ? products : layer.hidden;
   layer.outputs = is_backward ? layer.hidden : products;
+  layer.unit_rows = is_backward ? 1 : layer.gates();
+  KeepWeights(shared_bytes, layer);
+  if (layer.persistent.has_value()) return layer;
   layer.vector = 16 / static_cast<int64_t>(ByteSize(layer.dtype));
   layer.padded = CeilDiv(layer.outputs, layer.vector) * layer.vector;
-  Share(EntriesFor(layer.batch, kSharedBlocks), is_backward, shared_bytes, layer);
-  if (layer.weights_in_shared) return layer;
   Share(EntriesFor(layer.batch, kCacheBlocks), is_backward, shared_bytes, layer);
   while (!layer.in_shared && layer.entries > 1) Share(layer.entries / 2, is_backward, shared_bytes, layer);
   return layer;

@@ -5,11 +5,13 @@
 #define COTAN_KERNELS_CUDA_RECURRENT_LAYER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
 #include "base/dtype.h"
 #include "kernels/api/kernel.h"
+#include "kernels/cuda/recurrent/persistent.h"
 #include "serialization/schema/program.pb.h"
 
 namespace cotan::cuda::recurrent {
@@ -23,12 +25,15 @@ struct Layer {
 
   // Geometry of the products with the weights: see ProductGeometry.
   int64_t depth = 0, outputs = 0, padded = 0;
+  int64_t unit_rows = 1;  // outputs of a hidden unit
   int64_t vector = 1, slices = 1;
 
   int64_t entries = 1;  // batch entries of a block
   int64_t threads = 32;
   int64_t words = 0;  // values of a block
-  bool in_shared = true, weights_in_shared = false;
+  bool in_shared = true;
+  // If set, the block keeps its weights, and the products have another geometry than that above.
+  std::optional<Persistent> persistent;
 
   int64_t blocks() const { return (batch + entries - 1) / entries; }
   int64_t gates() const;  // G of program.proto

@@ -29,6 +29,8 @@ using serialization::Recurrent;
 constexpr int64_t kSharedBytes = 96 << 10;
 // Of a thread; with those that ptxas chooses some values are spilled.
 constexpr int kRegisters = 128;
+// Of a thread that keeps weights: all that there are.
+constexpr int kPersistentRegisters = 255;
 
 // An operand of a kernel.
 struct Operand {
@@ -38,7 +40,7 @@ struct Operand {
   KernelArgument argument = {};
   bool is_output = false;
 
-  // The packed weights have no spec.
+  // The weights have no spec.
   bool exists() const { return spec != nullptr || sequence.empty(); }
 };
 
@@ -53,7 +55,10 @@ class Operands {
     list_.back().spec = &request_.inputs[index];
     list_.back().argument = InputArgument(static_cast<int>(index));
   }
-  void Weights() { list_.push_back({"weights", "", nullptr, ScratchArgument(0)}); }
+  // The packed weights, or the input with that number if they are persistent.
+  void Weights(const Layer& layer, int index) {
+    list_.push_back({"weights", "", nullptr, layer.persistent ? InputArgument(index) : ScratchArgument(0)});
+  }
   void Output(absl::string_view name, absl::string_view sequence, bool exists, size_t index) {
     list_.push_back({name, sequence});
     list_.back().is_output = true;
@@ -74,8 +79,15 @@ absl::Status CheckDtype(const TensorSpec& spec) {
   return absl::UnimplementedError(absl::StrCat("recurrent: dtype ", DTypeName(spec.dtype), " is not supported"));
 }
 
-std::string DefinitionText(const Layer& layer, absl::Span<const Operand> operands) {
-  std::string text = absl::StrCat("struct R {\n", layer.Text());
+// Returns the strides of persistent weights as constants of R.
+std::string WeightText(const Layer& layer, const TensorSpec& weight) {
+  if (!layer.persistent.has_value()) return "";
+  return absl::StrCat("  static constexpr long long kWeightRow = ", weight.layout.strides[0],
+                      ", kWeightColumn = ", weight.layout.strides[1], ";\n");
+}
+
+std::string DefinitionText(const Layer& layer, const TensorSpec& weight, absl::Span<const Operand> operands) {
+  std::string text = absl::StrCat("struct R {\n", layer.Text(), WeightText(layer, weight));
   for (const Operand& operand : operands) {
     if (!operand.sequence.empty()) absl::StrAppend(&text, SequenceText(operand.sequence, operand.spec));
   }
@@ -97,11 +109,14 @@ absl::Status AppendPack(const Layer& layer, const TensorSpec& weight, int index,
 }
 
 // Appends the launch of all time steps.
-absl::Status AppendSteps(const Layer& layer, absl::Span<const Operand> operands, bool is_backward, bool guarded,
-                         KernelPlan& plan) {
-  KernelText kernel = {.entry = is_backward ? "recurrent_backward" : "recurrent",
-                       .header = is_backward ? "recurrent_backward.cuh" : "recurrent_forward.cuh"};
-  kernel.definitions = DefinitionText(layer, operands);
+absl::Status AppendSteps(const Layer& layer, const TensorSpec& weight, absl::Span<const Operand> operands,
+                         bool is_backward, bool guarded, KernelPlan& plan) {
+  const absl::string_view file = is_backward ? "backward" : "forward", function = is_backward ? "Backward" : "Forward";
+  const absl::string_view persistent = layer.persistent.has_value() ? "Persistent" : "";
+  KernelText kernel = {
+      .entry = is_backward ? "recurrent_backward" : "recurrent",
+      .header = absl::StrCat("recurrent_", layer.persistent.has_value() ? "persistent_" : "", file, ".cuh")};
+  kernel.definitions = DefinitionText(layer, weight, operands);
   kernel.guarded = guarded;
   std::vector<absl::string_view> names;
   for (const Operand& operand : operands) {
@@ -110,15 +125,16 @@ absl::Status AppendSteps(const Layer& layer, absl::Span<const Operand> operands,
     kernel.parameters.push_back(
         {absl::StrCat(operand.is_output ? "" : "const ", "R::Element* ", operand.name), operand.argument});
   }
-  if (!layer.in_shared) {
+  absl::string_view values = layer.persistent.has_value() ? "" : layer.in_shared ? ", nullptr" : ", values";
+  if (!layer.persistent.has_value() && !layer.in_shared) {
     kernel.parameters.push_back(
         {layer.dtype == DType::kFloat64 ? "double* values" : "float* values", ScratchArgument(layer.values_offset())});
   }
-  kernel.body = absl::StrCat("  cotan::recurrent::", is_backward ? "Backward" : "Forward", "<R>({",
-                             absl::StrJoin(names, ", "), "}, ", layer.in_shared ? "nullptr" : "values", ");\n");
+  kernel.body = absl::StrCat("  cotan::recurrent::", persistent, function, "<R>({", absl::StrJoin(names, ", "), "}",
+                             values, ");\n");
   kernel.blocks = layer.blocks();
   kernel.threads = static_cast<int>(layer.threads);
-  kernel.registers = kRegisters;
+  kernel.registers = layer.persistent.has_value() ? kPersistentRegisters : kRegisters;
   COTAN_ASSIGN_OR_RETURN(KernelLaunch launch, MakeLaunch(kernel));
   launch.dynamic_shared_bytes = static_cast<unsigned>(layer.shared_bytes());
   plan.steps.push_back(std::move(launch));
@@ -137,7 +153,7 @@ absl::StatusOr<KernelPlan> PlanRecurrentWithin(int64_t shared_bytes, const Kerne
   const size_t states = is_lstm ? 2 : 1;
   Operands operands(request);
   operands.Input("projected", "Projected", true, 0);
-  operands.Weights();
+  operands.Weights(layer, 1);
   operands.Input("h0", "H0", true, 2);
   operands.Input("c0", "C0", is_lstm, 3);
   operands.Input("bias", "Bias", layer.cell == Recurrent::GRU && request.inputs.size() > 3, 3);
@@ -145,8 +161,8 @@ absl::StatusOr<KernelPlan> PlanRecurrentWithin(int64_t shared_bytes, const Kerne
   operands.Output("cell", "Cell", is_lstm, 1);
   operands.Output("gates", "Gates", request.outputs.size() > states, states);
   plan.scratch_bytes = static_cast<size_t>(layer.scratch_bytes());
-  COTAN_RETURN_IF_ERROR(AppendPack(layer, request.inputs[1], 1, false, plan));
-  COTAN_RETURN_IF_ERROR(AppendSteps(layer, operands.list(), false, request.guarded_outputs, plan));
+  if (!layer.persistent) COTAN_RETURN_IF_ERROR(AppendPack(layer, request.inputs[1], 1, false, plan));
+  COTAN_RETURN_IF_ERROR(AppendSteps(layer, request.inputs[1], operands.list(), false, request.guarded_outputs, plan));
   return plan;
 }
 
@@ -161,7 +177,7 @@ absl::StatusOr<KernelPlan> PlanRecurrentBackwardWithin(int64_t shared_bytes, con
   Operands operands(request);
   operands.Input("grad_hidden", "GradHidden", true, 0);
   operands.Input("hidden", "Hidden", true, 1);
-  operands.Weights();
+  operands.Weights(layer, 2);
   operands.Input("h0", "H0", true, 3);
   operands.Input("gates", "Gates", is_lstm || is_gru, 4);
   operands.Input("cell", "Cell", is_lstm, 5);
@@ -172,8 +188,8 @@ absl::StatusOr<KernelPlan> PlanRecurrentBackwardWithin(int64_t shared_bytes, con
   operands.Output("grad_c0", "GradC0", is_lstm, 2);
   operands.Output("grad_products", "GradProducts", is_gru, 2);
   plan.scratch_bytes = static_cast<size_t>(layer.scratch_bytes());
-  COTAN_RETURN_IF_ERROR(AppendPack(layer, request.inputs[2], 2, true, plan));
-  COTAN_RETURN_IF_ERROR(AppendSteps(layer, operands.list(), true, request.guarded_outputs, plan));
+  if (!layer.persistent) COTAN_RETURN_IF_ERROR(AppendPack(layer, request.inputs[2], 2, true, plan));
+  COTAN_RETURN_IF_ERROR(AppendSteps(layer, request.inputs[2], operands.list(), true, request.guarded_outputs, plan));
   return plan;
 }
 

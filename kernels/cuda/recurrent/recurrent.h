@@ -12,8 +12,9 @@
 
 namespace cotan::cuda {
 
-// Plan recurrent and recurrent_backward for floats, with any strides; f16 and bf16 are computed in f32. Two launches:
-// one packs the weights, the other one computes all time steps, with some batch entries per block.
+// Plan recurrent and recurrent_backward for floats, with any strides; f16 and bf16 are computed in f32. One launch
+// computes all time steps, with some batch entries per block, which keeps the weights in registers and shared memory.
+// If they do not fit, another launch packs them before, and each block reads them in each step.
 //
 // InvalidArgument: from CheckOp(). Unimplemented: another dtype, or more than 2^31 - 1 blocks of threads.
 absl::StatusOr<KernelPlan> PlanRecurrent(const KernelRequest& request);

@@ -9,6 +9,7 @@
 //   kCount: elements of the index; kColumns: elements of a row; kVector: consecutive elements per lane
 //   kOutputRow, kBaseRow: strides of rows of output and base; kHasBase
 //   Columns: Dims of (output, rows, base); Positions: Dims of (index, rows)
+//   kThreads: of a block
 //   kBuckets: parts into which PartitionIndex() divides the rows of the table
 //   kRecords: whether AddRows() checks the index
 #pragma once
@@ -45,17 +46,33 @@ __device__ inline int64 RowOf(int64 value) {
   return row == S::kPadding ? -1 : row;
 }
 
-// The list of all positions.
+// Positions that a warp searches before it adds the rows of those it found.
+template <typename S>
+struct Tile {
+  static constexpr int kLargest = 1024;
+  static constexpr int kSize = S::kCount > kLargest ? kLargest : S::kCount > 0 ? (S::kCount + 31) / 32 * 32 : 32;
+  static constexpr int kWarps = S::kThreads / 32;
+};
+
+// The list of all positions. A block reads a tile of the index into shared memory, where its warps search it.
 template <typename S>
 struct WholeIndex {
   using Index = typename S::Index;
   __device__ Index Begin() const { return 0; }
   __device__ Index End() const { return static_cast<Index>(S::kCount); }
-  __device__ bool IsIn(Index entry, Index row) const {
-    return RowOf<S>(IndexAt<S>(index, entry)) == static_cast<int64>(row);
+  __device__ void LoadTile(Index first) const {
+    if (first > 0) __syncthreads();
+#pragma unroll 8
+    for (int i = static_cast<int>(threadIdx.x); i < Tile<S>::kSize; i += S::kThreads) {
+      const Index entry = first + static_cast<Index>(i);
+      rows[i] = entry < End() ? static_cast<Index>(RowOf<S>(IndexAt<S>(index, entry))) : ~Index{0};
+    }
+    __syncthreads();
   }
+  __device__ bool IsIn(Index, int i, Index row) const { return rows[i] == row; }
   __device__ Index Position(Index entry) const { return entry; }
   const typename S::IndexElement* index;
+  Index* rows;  // shared memory, Tile<S>::kSize; ~0: nothing is added
 };
 
 // The list of positions in the bucket of a row, which PartitionIndex() made.
@@ -64,7 +81,11 @@ struct Bucket {
   using Index = typename S::Index;
   __device__ Index Begin() const { return starts[number]; }
   __device__ Index End() const { return starts[number + 1]; }
-  __device__ bool IsIn(Index entry, Index row) const { return rows[entry] == row; }
+  __device__ void LoadTile(Index) const {}
+  __device__ bool IsIn(Index first, int i, Index row) const {
+    const Index entry = first + static_cast<Index>(i);
+    return entry < End() && rows[entry] == row;
+  }
   __device__ Index Position(Index entry) const { return positions[entry]; }
   const Index* starts;
   const Index* positions;
@@ -72,44 +93,52 @@ struct Bucket {
   Index number;
 };
 
+// Writes the entries of the tile from `first` on that select `row` to `found`, in order; returns their number.
+template <typename S, typename List>
+__device__ inline int FindInTile(const List& list, typename S::Index first, typename S::Index row, uint16* found) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  int count = 0;
+#pragma unroll 8
+  for (int i = lane; i < Tile<S>::kSize; i += 32) {
+    const bool is_in = list.IsIn(first, i, row);
+    const unsigned lanes = __ballot_sync(0xffffffffu, is_in);
+    if (is_in) found[count + __popc(lanes & ((1u << lane) - 1))] = static_cast<uint16>(i);
+    count += __popc(lanes);
+  }
+  __syncwarp();
+  return count;
+}
+
 // Adds the rows at the positions of `list` that select `row`. `from` addresses the lane's columns.
 template <typename S, typename List>
 __device__ inline void AddListed(const List& list, typename S::Index row, const typename S::Element* from, bool aligned,
                                  bool active, typename S::Sum (&sums)[S::kVector]) {
   using Index = typename S::Index;
-  constexpr int kBatch = 4;  // of loads on their way
-  const Index lane = threadIdx.x % 32;
+  constexpr int kBatch = S::kVector > 4 ? 4 : 16 / S::kVector;  // of loads on their way
+  __shared__ uint16 all_found[Tile<S>::kWarps][Tile<S>::kSize];
+  uint16* const found = all_found[threadIdx.x / 32];
   const Index end = list.End();
-  for (Index first = list.Begin(); first < end; first += 32 * kBatch) {
-    unsigned found[kBatch];
+  for (Index first = list.Begin(); first < end; first += Tile<S>::kSize) {
+    list.LoadTile(first);
+    const int count = FindInTile<S>(list, first, row, found);
+    for (int e = 0; active && e < count; e += kBatch) {
+      typename S::Element values[kBatch][S::kVector] = {};
 #pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      const Index entry = first + static_cast<Index>(k * 32) + lane;
-      found[k] = __ballot_sync(0xffffffffu, entry < end && list.IsIn(entry, row));
-    }
+      for (int j = 0; j < kBatch; ++j) {
+        if (e + j >= count) continue;
+        const Index position = list.Position(first + static_cast<Index>(found[e + j]));
+        LoadElements<S::kVector>(from + RowsOffset<S>(position), aligned, values[j]);
+      }
 #pragma unroll
-    for (int k = 0; k < kBatch; ++k) {
-      while (found[k] != 0) {
-        typename S::Element values[kBatch][S::kVector] = {};
-        bool is_valid[kBatch];
+      for (int j = 0; j < kBatch; ++j) {
+        if (e + j >= count) continue;
 #pragma unroll
-        for (int j = 0; j < kBatch; ++j) {
-          is_valid[j] = found[k] != 0;
-          if (!is_valid[j]) continue;
-          const Index entry = first + static_cast<Index>(k * 32 + __ffs(static_cast<int>(found[k])) - 1);
-          found[k] &= found[k] - 1;
-          if (active) LoadElements<S::kVector>(from + RowsOffset<S>(list.Position(entry)), aligned, values[j]);
-        }
-#pragma unroll
-        for (int j = 0; j < kBatch; ++j) {
-          if (!is_valid[j] || !active) continue;
-#pragma unroll
-          for (int v = 0; v < S::kVector; ++v) {
-            sums[v] = Add(sums[v], static_cast<typename S::Sum>(Widen(values[j][v])));
-          }
+        for (int v = 0; v < S::kVector; ++v) {
+          sums[v] = Add(sums[v], static_cast<typename S::Sum>(Widen(values[j][v])));
         }
       }
     }
+    __syncwarp();
   }
 }
 
@@ -135,7 +164,8 @@ __device__ inline void AddShare(const Share<S>& share, const List& list, const t
   constexpr int kBytes = S::kVector * sizeof(typename S::Element);
   const bool aligned =
       IsAligned<kBytes>(rows) && IsAligned<kBytes>(output) && (!S::kHasBase || IsAligned<kBytes>(base));
-  const bool active = share.lane < static_cast<Index>(Share<S>::kLanes);
+  const bool active =
+      share.share < static_cast<Index>(Share<S>::kShares) && share.lane < static_cast<Index>(Share<S>::kLanes);
   Index at[3] = {};
   if (active) S::Columns::Locate(share.lane * S::kVector, at);
   typename S::Element values[S::kVector];
@@ -169,8 +199,8 @@ __device__ inline void AddRows(const typename S::Element* rows, const typename S
   using Index = typename S::Index;
   if (S::kRecords) CheckShare<S>(index, errors);
   const Share<S> share;
-  if (share.share >= static_cast<Index>(Share<S>::kShares)) return;
-  AddShare<S>(share, WholeIndex<S>{index}, rows, base, output);
+  __shared__ Index tile[Tile<S>::kSize];
+  AddShare<S>(share, WholeIndex<S>{index, tile}, rows, base, output);
 }
 
 // The kernel for an index that PartitionIndex() has divided.
@@ -180,7 +210,6 @@ __device__ inline void AddBuckets(const typename S::Element* rows, const typenam
                                   const typename S::Element* base, typename S::Element* output) {
   using Index = typename S::Index;
   const Share<S> share;
-  if (share.share >= static_cast<Index>(Share<S>::kShares)) return;
   const Bucket<S> bucket{starts, positions, entry_rows, share.row % static_cast<Index>(S::kBuckets)};
   AddShare<S>(share, bucket, rows, base, output);
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Recurrent layers over all time steps. A block has some batch entries, which depend on no others, and takes all steps:
-// first the product of their states with the packed weights, then the units. Weights and states lie in shared memory
-// as far as they fit.
+// first the product of their states with the weights, then the units. Weights that fit stay in registers and shared
+// memory (recurrent_persistent.cuh); others are packed, and read from the L2 cache in each step.
 //
 // A layer is a type R with
 //   Element; kCell; kSteps, kBatch, kHidden; kReverse
 //   kEntries: batch entries of a block; kThreads: of a block
-//   Product: the geometry of the products, and Memory: where the states lie
+//   Product: the geometry of the products, and, with packed weights, Memory: where the states lie
 //   a Sequence for each operand of recurrent_forward.cuh or recurrent_backward.cuh
 #pragma once
 
@@ -34,6 +34,7 @@ struct ComputeOf<double> {
 // An operand by time step, batch entry and feature; strides in elements.
 template <int64 step_stride, int64 row_stride, int64 column_stride>
 struct Sequence {
+  static constexpr int64 kStep = step_stride, kRow = row_stride, kColumn = column_stride;
   __device__ static int64 Offset(int64 step, int64 row, int64 column) {
     return step * step_stride + row * row_stride + column * column_stride;
   }
@@ -67,11 +68,10 @@ struct ProductGeometry {
   static_assert(padded % vector == 0);
 };
 
-// Where the block's values lie: `words` of the compute type in shared memory, or in scratch if !in_shared; the packed
-// weights follow in shared memory if weights_in_shared.
-template <bool in_shared, bool weights_in_shared, int64 words>
+// Where the block's values lie: `words` of the compute type in shared memory, or in scratch if !in_shared.
+template <bool in_shared, int64 words>
 struct MemoryGeometry {
-  static constexpr bool kInShared = in_shared, kWeightsInShared = weights_in_shared;
+  static constexpr bool kInShared = in_shared;
   static constexpr int64 kWords = words;
 };
 
@@ -86,26 +86,6 @@ __device__ inline typename ComputeOf<typename R::Element>::Type* BlockMemory(
     return reinterpret_cast<Compute*>(shared_bytes);
   } else {
     return scratch + static_cast<int64>(blockIdx.x) * R::Memory::kWords;
-  }
-}
-
-// Returns the packed weights, copied to shared memory if they fit. The caller waits for all threads.
-template <typename R>
-__device__ inline const typename R::Element* BlockWeights(const typename R::Element* packed) {
-  using Element = typename R::Element;
-  using P = typename R::Product;
-  if constexpr (!R::Memory::kWeightsInShared) {
-    return packed;
-  } else {
-    constexpr int64 kBytes = R::Memory::kWords * sizeof(typename ComputeOf<Element>::Type);
-    Element* const to = reinterpret_cast<Element*>(shared_bytes + (R::Memory::kInShared ? kBytes : 0));
-    constexpr int kCount = P::kDepth * P::kPadded;
-    for (int i = threadIdx.x * P::kVector; i < kCount; i += R::kThreads * P::kVector) {
-      Element values[P::kVector];
-      LoadElements<P::kVector>(packed + i, true, values);
-      StoreElements<P::kVector>(values, true, to + i);
-    }
-    return to;
   }
 }
 

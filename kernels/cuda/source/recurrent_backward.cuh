@@ -5,6 +5,7 @@
 #pragma once
 
 #include "cotan/recurrent.cuh"
+#include "cotan/recurrent_cells.cuh"
 
 namespace cotan::recurrent {
 
@@ -34,19 +35,24 @@ struct BackwardMemory {
   Compute* sums;
 };
 
-// Of the unit of an LSTM or GRU: saved values.
-template <typename Compute>
-struct Saved {
-  Compute gates[4];
-  Compute before;  // the state before the step: hidden of a GRU, cell of an LSTM
-};
-
-// Returns the state before the i-th step.
-template <typename R, typename States, typename First>
-__device__ inline typename ComputeOf<typename R::Element>::Type StateBefore(const typename R::Element* states,
-                                                                            const typename R::Element* first, int64 i,
-                                                                            int64 n, int64 j) {
-  return i == 0 ? First::Load(first, 0, n, j) : States::Load(states, StepAt<R>(i - 1), n, j);
+// Loads what the i-th step reads of unit j of batch entry n.
+template <typename R>
+__device__ inline void LoadSaved(const BackwardOperands<typename R::Element>& o, int64 i, int64 n, int64 j,
+                                 SavedUnit<typename R::Element>& to) {
+  const int64 t = StepAt<R>(i);
+  to.grad_hidden = o.grad_hidden[R::GradHidden::Offset(t, n, j)];
+  if constexpr (kSavesGates<R>) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) to.gates[k] = o.gates[R::Gates::Offset(t, n, k * R::kHidden + j)];
+  }
+  if constexpr (R::kCell == kLstm) {
+    to.cell = o.cell[R::Cell::Offset(t, n, j)];
+    to.before = i == 0 ? o.c0[R::C0::Offset(0, n, j)] : o.cell[R::Cell::Offset(StepAt<R>(i - 1), n, j)];
+  } else if constexpr (R::kCell == kGru) {
+    to.before = i == 0 ? o.h0[R::H0::Offset(0, n, j)] : o.hidden[R::Hidden::Offset(StepAt<R>(i - 1), n, j)];
+  } else {
+    to.hidden = o.hidden[R::Hidden::Offset(t, n, j)];
+  }
 }
 
 template <typename R>
@@ -60,14 +66,6 @@ struct BackwardUnit {
   int b;
   int64 n;
 
-  // Stores the gradients of gate k, after the projection and of the hidden product.
-  __device__ void Store(int k, Compute projected, Compute product) const {
-    const int64 column = k * R::kHidden + j;
-    R::GradProjected::Store(projected, o.grad_projected, t, n, column);
-    if constexpr (R::kCell == kGru) R::GradProducts::Store(product, o.grad_products, t, n, column);
-    memory.slopes[column * R::kEntries + b] = product;
-  }
-
   __device__ Compute& State() const { return memory.state[j * R::kEntries + b]; }
 
   // Returns the gradient of the state from the steps that are done.
@@ -76,41 +74,12 @@ struct BackwardUnit {
     return R::kCell == kGru ? State() + product : product;
   }
 
-  __device__ void Simple(Compute grad) const {
-    const Compute y = R::Hidden::Load(o.hidden, t, n, j);
-    Compute slope = grad * (1 - y * y);
-    if (R::kCell == kRelu) slope = y > 0 ? grad : Compute(0);
-    Store(0, slope, slope);
-  }
-
-  __device__ void Lstm(Compute grad, const Saved<Compute>& saved) const {
-    const Compute in = saved.gates[0], forget = saved.gates[1], fresh = saved.gates[2], out = saved.gates[3];
-    const Compute cell = Tanh(R::Cell::Load(o.cell, t, n, j));
-    const Compute grad_cell = State() + grad * out * (1 - cell * cell);
-    const Compute slopes[4] = {grad_cell * fresh * in * (1 - in), grad_cell * saved.before * forget * (1 - forget),
-                               grad_cell * in * (1 - fresh * fresh), grad * cell * out * (1 - out)};
-#pragma unroll
-    for (int k = 0; k < 4; ++k) Store(k, slopes[k], slopes[k]);
-    State() = grad_cell * forget;
-  }
-
-  __device__ void Gru(Compute grad, const Saved<Compute>& saved) const {
-    const Compute reset = saved.gates[0], update = saved.gates[1], fresh = saved.gates[2], product = saved.gates[3];
-    const Compute grad_update = grad * (saved.before - fresh) * update * (1 - update);
-    const Compute grad_fresh = grad * (1 - update) * (1 - fresh * fresh);
-    const Compute grad_reset = grad_fresh * product * reset * (1 - reset);
-    Store(0, grad_reset, grad_reset);
-    Store(1, grad_update, grad_update);
-    Store(2, grad_fresh, grad_fresh * reset);
-    State() = grad * update;
-  }
-
   // Brings the operands of the step before closer.
   __device__ void Prefetch() const {
     if (i == 0) return;
     const int64 next = StepAt<R>(i - 1);
     R::GradHidden::Prefetch(o.grad_hidden, next, n, j);
-    if constexpr (R::kCell == kLstm || R::kCell == kGru) {
+    if constexpr (kSavesGates<R>) {
 #pragma unroll
       for (int k = 0; k < 4; ++k) R::Gates::Prefetch(o.gates, next, n, k * R::kHidden + j);
     } else {
@@ -119,21 +88,20 @@ struct BackwardUnit {
   }
 
   __device__ void Run() const {
-    Compute grad = R::GradHidden::Load(o.grad_hidden, t, n, j);
+    SavedUnit<Element> saved = {};
+    LoadSaved<R>(o, i, n, j, saved);
+    const CellSlopes<R, Compute> slopes(saved);
+    Compute grad = slopes.grad_hidden;
     if (i + 1 < R::kSteps) grad = FromLater() + grad;
-    if constexpr (R::kCell == kTanh || R::kCell == kRelu) {
-      Simple(grad);
-    } else {
-      Saved<Compute> saved;
+    Compute state = kSavesGates<R> ? State() : Compute(0), projected[4], products[4];
+    slopes.Apply(grad, state, projected, products);
+    if constexpr (kSavesGates<R>) State() = state;
 #pragma unroll
-      for (int k = 0; k < 4; ++k) saved.gates[k] = R::Gates::Load(o.gates, t, n, k * R::kHidden + j);
-      if constexpr (R::kCell == kLstm) {
-        saved.before = StateBefore<R, typename R::Cell, typename R::C0>(o.cell, o.c0, i, n, j);
-        Lstm(grad, saved);
-      } else {
-        saved.before = StateBefore<R, typename R::Hidden, typename R::H0>(o.hidden, o.h0, i, n, j);
-        Gru(grad, saved);
-      }
+    for (int k = 0; k < kGatesOf<R>; ++k) {
+      const int64 column = k * R::kHidden + j;
+      R::GradProjected::Store(projected[k], o.grad_projected, t, n, column);
+      if constexpr (R::kCell == kGru) R::GradProducts::Store(products[k], o.grad_products, t, n, column);
+      memory.slopes[column * R::kEntries + b] = products[k];
     }
     Prefetch();
   }
@@ -147,10 +115,9 @@ __device__ inline void Backward(const BackwardOperands<typename R::Element>& o,
   using Unit = BackwardUnit<R>;
   constexpr int64 kUnits = int64{R::kHidden} * R::kEntries;
   constexpr int64 kSlopes = R::Product::kDepth * R::kEntries;
-  constexpr bool kHasState = R::kCell == kLstm || R::kCell == kGru;
+  constexpr bool kHasState = kSavesGates<R>;
   Compute* const block = BlockMemory<R>(scratch);
   const BackwardMemory<Compute> memory = {block + kSlopes, block, block + kSlopes + (kHasState ? kUnits : 0)};
-  const typename R::Element* const weights = BlockWeights<R>(o.weights);
   for (int64 item = threadIdx.x; item < kSlopes; item += R::kThreads) memory.slopes[item] = 0;
   __syncthreads();
   if constexpr (R::kCell == kLstm) {
@@ -162,7 +129,7 @@ __device__ inline void Backward(const BackwardOperands<typename R::Element>& o,
   for (int64 i = R::kSteps; i-- > 0;) {
     ForEachUnit<R>([&](int64 j, int b, int64 n) { Unit{o, memory, i, StepAt<R>(i), j, b, n}.Run(); });
     __syncthreads();
-    Multiply<R>(weights, memory.slopes, memory.sums);
+    Multiply<R>(o.weights, memory.slopes, memory.sums);
     __syncthreads();
   }
   ForEachUnit<R>([&](int64 j, int b, int64 n) {

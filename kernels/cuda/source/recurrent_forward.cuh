@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cotan/recurrent.cuh"
+#include "cotan/recurrent_cells.cuh"
 
 namespace cotan::recurrent {
 
@@ -34,41 +35,27 @@ __device__ inline void ForwardUnit(const ForwardOperands<typename R::Element>& o
                                    const ForwardMemory<typename ComputeOf<typename R::Element>::Type>& memory, int64 t,
                                    int64 j, int b, int64 n) {
   using Compute = typename ComputeOf<typename R::Element>::Type;
-  constexpr int kGates = R::kCell == kLstm ? 4 : R::kCell == kGru ? 3 : 1;
-  Compute x[kGates], h[kGates];
+  constexpr int kGates = kGatesOf<R>;
+  Compute x[kGates], h[kGates], saved[4];
 #pragma unroll
   for (int k = 0; k < kGates; ++k) {
     x[k] = R::Projected::Load(o.projected, t, n, k * R::kHidden + j);
     h[k] = Total<R>(memory.sums, k * R::kHidden + j, b);
     if (R::kCell == kGru && o.bias != nullptr) h[k] += R::Bias::Load(o.bias, 0, 0, k * R::kHidden + j);
   }
-  Compute& hidden = memory.hidden[j * R::kEntries + b];
-  if constexpr (R::kCell == kTanh) {
-    hidden = Tanh(x[0] + h[0]);
-  } else if constexpr (R::kCell == kRelu) {
-    hidden = Relu(x[0] + h[0]);
-  } else {
-    Compute saved[4];
-    saved[0] = Logistic(x[0] + h[0]);
-    saved[1] = Logistic(x[1] + h[1]);
-    if constexpr (R::kCell == kLstm) {
-      saved[2] = Tanh(x[2] + h[2]);
-      saved[3] = Logistic(x[3] + h[3]);
-      Compute& cell = memory.cell[j * R::kEntries + b];
-      cell = saved[1] * cell + saved[0] * saved[2];
-      R::Cell::Store(cell, o.cell, t, n, j);
-      hidden = saved[3] * Tanh(cell);
-    } else {
-      saved[2] = Tanh(x[2] + saved[0] * h[2]);
-      saved[3] = h[2];
-      hidden = saved[2] + saved[1] * (hidden - saved[2]);
-    }
-    if (o.gates != nullptr) {
-#pragma unroll
-      for (int k = 0; k < 4; ++k) R::Gates::Store(saved[k], o.gates, t, n, k * R::kHidden + j);
-    }
+  State<Compute> state = {memory.hidden[j * R::kEntries + b]};
+  if constexpr (R::kCell == kLstm) state.cell = memory.cell[j * R::kEntries + b];
+  ForwardCell<R>(x, h, state, saved);
+  memory.hidden[j * R::kEntries + b] = state.hidden;
+  if constexpr (R::kCell == kLstm) {
+    memory.cell[j * R::kEntries + b] = state.cell;
+    R::Cell::Store(state.cell, o.cell, t, n, j);
   }
-  R::Hidden::Store(hidden, o.hidden, t, n, j);
+  if (kSavesGates<R> && o.gates != nullptr) {
+#pragma unroll
+    for (int k = 0; k < 4; ++k) R::Gates::Store(saved[k], o.gates, t, n, k * R::kHidden + j);
+  }
+  R::Hidden::Store(state.hidden, o.hidden, t, n, j);
 }
 
 // The kernel. `scratch`: see BlockMemory().
@@ -78,10 +65,8 @@ __device__ inline void Forward(const ForwardOperands<typename R::Element>& o,
   using Compute = typename ComputeOf<typename R::Element>::Type;
   constexpr int64 kUnits = int64{R::kHidden} * R::kEntries;
   constexpr bool kHasCell = R::kCell == kLstm;
-  constexpr int kGates = R::kCell == kLstm ? 4 : R::kCell == kGru ? 3 : 1;
   Compute* const block = BlockMemory<R>(scratch);
   const ForwardMemory<Compute> memory = {block, block + kUnits, block + (kHasCell ? 2 : 1) * kUnits};
-  const typename R::Element* const weights = BlockWeights<R>(o.weights);
   for (int64 item = threadIdx.x; item < kUnits; item += R::kThreads) memory.hidden[item] = 0;
   __syncthreads();
   ForEachUnit<R>([&](int64 j, int b, int64 n) {
@@ -92,13 +77,13 @@ __device__ inline void Forward(const ForwardOperands<typename R::Element>& o,
 #pragma unroll 1
   for (int64 i = 0; i < R::kSteps; ++i) {
     const int64 t = StepAt<R>(i);
-    Multiply<R>(weights, memory.hidden, memory.sums);
+    Multiply<R>(o.weights, memory.hidden, memory.sums);
     __syncthreads();
     ForEachUnit<R>([&](int64 j, int b, int64 n) {
       ForwardUnit<R>(o, memory, t, j, b, n);
       if (i + 1 < R::kSteps) {
 #pragma unroll
-        for (int k = 0; k < kGates; ++k) {
+        for (int k = 0; k < kGatesOf<R>; ++k) {
           R::Projected::Prefetch(o.projected, StepAt<R>(i + 1), n, k * R::kHidden + j);
         }
       }
