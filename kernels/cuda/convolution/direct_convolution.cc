@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/status_macros.h"
 #include "kernels/cuda/convolution/convolution_copy.h"
 #include "kernels/cuda/convolution/convolution_problem.h"
+#include "kernels/cuda/convolution/patch_convolution.h"
 
 namespace cotan::cuda {
 namespace {
@@ -252,6 +254,7 @@ class DirectPlanner {
 
 absl::StatusOr<KernelPlan> PlanProblem(const KernelRequest& request) {
   COTAN_ASSIGN_OR_RETURN(const ConvolutionProblem problem, DescribeConvolution(request));
+  if (std::optional<KernelPlan> plan = PlanPatchConvolution(problem, request.guarded_outputs)) return *std::move(plan);
   return DirectPlanner(problem, request.guarded_outputs).Plan();
 }
 
