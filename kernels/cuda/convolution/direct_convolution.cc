@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +13,6 @@
 #include "base/status_macros.h"
 #include "kernels/cuda/convolution/convolution_copy.h"
 #include "kernels/cuda/convolution/convolution_problem.h"
-#include "kernels/cuda/convolution/patch_convolution.h"
 
 namespace cotan::cuda {
 namespace {
@@ -252,22 +250,11 @@ class DirectPlanner {
   KernelPlan plan_;
 };
 
-absl::StatusOr<KernelPlan> PlanProblem(const KernelRequest& request) {
-  COTAN_ASSIGN_OR_RETURN(const ConvolutionProblem problem, DescribeConvolution(request));
-  if (std::optional<KernelPlan> plan = PlanPatchConvolution(problem, request.guarded_outputs)) return *std::move(plan);
-  return DirectPlanner(problem, request.guarded_outputs).Plan();
-}
-
 }  // namespace
 
-absl::StatusOr<KernelPlan> PlanDirectConvolution(const KernelRequest& request) { return PlanProblem(request); }
-
-absl::StatusOr<KernelPlan> PlanDirectConvolutionBackwardInput(const KernelRequest& request) {
-  return PlanProblem(request);
-}
-
-absl::StatusOr<KernelPlan> PlanDirectConvolutionBackwardWeight(const KernelRequest& request) {
-  return PlanProblem(request);
+absl::StatusOr<KernelPlan> PlanDirectConvolution(const KernelRequest& request) {
+  COTAN_ASSIGN_OR_RETURN(const ConvolutionProblem problem, DescribeConvolution(request));
+  return DirectPlanner(problem, request.guarded_outputs).Plan();
 }
 
 }  // namespace cotan::cuda

@@ -13,7 +13,7 @@ namespace cotan::cuda {
 
 // Plans a convolution of f32 or f64 of one or two spatial dimensions without groups as one launch. Sums are in the
 // operands' dtype, in an order that depends on sizes alone; the bias is added last. The gradient of the weight takes
-// scratch if blocks share its sums. Nothing: PlanDirectConvolution() and its like take the problem.
+// scratch if blocks share its sums. Nothing: PlanDirectConvolution() takes the problem.
 std::optional<KernelPlan> PlanPatchConvolution(const ConvolutionProblem& problem, bool guarded);
 
 }  // namespace cotan::cuda

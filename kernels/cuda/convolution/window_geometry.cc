@@ -14,6 +14,9 @@ namespace cotan::cuda {
 namespace {
 
 constexpr int64_t kVector = 4;
+// Elements of a kernel, and of a row of it, which the kernels unroll.
+constexpr int64_t kMaxTaps = 64;
+constexpr int64_t kMaxRowTaps = 16;
 constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
 // The elements that kernels address beyond the end of an operand, without access, are fewer.
 constexpr int64_t kMaxExtent = kMaxInt / 4;
@@ -119,6 +122,7 @@ WindowGeometry PartGeometry(const ConvolutionProblem& problem, const std::array<
 bool HasWindowGeometry(const ConvolutionProblem& problem) {
   if (problem.dtype != DType::kFloat32 && problem.dtype != DType::kFloat64) return false;
   if (problem.groups != 1 || problem.spatial_dims > 2) return false;
+  if (problem.NumTaps() > kMaxTaps || problem.weights.layout.sizes[4] > kMaxRowTaps) return false;
   int64_t reach = 0;
   for (const ConvolutionOperand* operand : {&problem.wide, &problem.weights, &problem.narrow}) {
     if (NumElements(operand->layout.sizes) == 0 || StorageExtent(operand->layout) > kMaxExtent) return false;

@@ -56,8 +56,8 @@ struct WindowGeometry {
   }
 };
 
-// Returns whether `problem` has such a geometry: no groups, one or two spatial dimensions, f32 or f64, nothing empty,
-// and all offsets of elements fit 31 bits.
+// Returns whether `problem` has such a geometry: no groups, one or two spatial dimensions, f32 or f64, a kernel of up
+// to 64 elements (16 in a row), nothing empty, and all offsets of elements fit 31 bits.
 bool HasWindowGeometry(const ConvolutionProblem& problem);
 
 // Returns the geometries of a problem for which HasWindowGeometry(), each of which computes a part of the result: one

@@ -3,7 +3,6 @@
 #include "kernels/cuda/convolution/window_tiling.h"
 
 #include <algorithm>
-#include <array>
 
 #include "absl/strings/str_cat.h"
 #include "base/dtype.h"
@@ -14,10 +13,43 @@ namespace {
 // A block may have this much shared memory on all GPUs since sm_80.
 constexpr int64_t kMaxSharedBytes = 99 << 10;
 constexpr int64_t kMaxThreads = 512;
-constexpr int64_t kMinThreads = 64;
 constexpr int64_t kWarp = 32;
 // Registers of a thread for sums and operands; the kernels need some 40 more.
-constexpr int64_t kMaxValues = 84;
+constexpr int64_t kMaxValues = 80;
+constexpr int64_t kThreadChannels = 4;
+constexpr int64_t kMaxBoxColumns = 64;
+constexpr int64_t kMaxBoxRows = 32;
+constexpr int64_t kMaxBoxImages = 8;
+constexpr int64_t kMaxTileChannels = 64;
+constexpr int64_t kMaxSliceVectors = 4;
+constexpr int64_t kMaxTileSources = 8;
+constexpr int64_t kMaxSlices = 64;
+constexpr int64_t kMaxSplits = 128;
+
+// The GPU for which tilings are chosen: an H100.
+constexpr int64_t kProcessors = 132;
+constexpr int64_t kLanes = 128;                       // fused multiply-adds of a processor in a cycle
+constexpr int64_t kProcessorThreads = 512;            // of 128 registers
+constexpr int64_t kProcessorSharedBytes = 227 << 10;
+constexpr int64_t kReservedSharedBytes = 1 << 10;     // of each block
+
+// What work takes on it, in picoseconds, fitted to measurements.
+struct WindowCost {
+  int64_t launch;
+  int64_t product;   // of a cycle in which all lanes multiply
+  int64_t latency;   // of such a cycle with one warp
+  int64_t load;      // of a warp's values from shared memory
+  int64_t copy;      // of a warp's copies to shared memory
+  int64_t exchange;  // of a warp's sums between slices
+  int64_t chunk;     // of a chunk, or box: the threads wait for each other
+};
+struct WeightCost : WindowCost {
+  int64_t round;    // of windows that 128 threads add
+  int64_t split;    // of the last block of a tile
+  int64_t partial;  // of a sum of another block
+};
+constexpr WindowCost kWindowCost = {1400, 510, 2400, 90, 3000, 2000, 130};
+constexpr WeightCost kWeightCost = {{2200, 300, 4000, 160, 4000, 2000, 170}, 3000, 1000, 2000};
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
@@ -50,14 +82,230 @@ std::string BoxText(const WindowBox& box) {
 
 int64_t ElementBytes(const WindowGeometry& geometry) { return static_cast<int64_t>(ByteSize(geometry.dtype)); }
 
+// Returns sizes of boxes along a dimension of `size` in units of `unit`: each is the smallest for its number of boxes.
+std::vector<int64_t> BoxSizes(int64_t size, int64_t unit, int64_t limit) {
+  const int64_t units = CeilDiv(size, unit);
+  std::vector<int64_t> sizes;
+  for (int64_t boxes = 1; boxes <= units; ++boxes) {
+    const int64_t one = CeilDiv(units, boxes) * unit;
+    if (one <= limit && (sizes.empty() || sizes.back() != one)) sizes.push_back(one);
+  }
+  return sizes;
+}
+
+// Returns the boxes that may be worth while for a result.
+std::vector<WindowBox> CandidateBoxes(const WindowGeometry& geometry) {
+  const int64_t height = geometry.result[0], width = geometry.result[1];
+  std::vector<WindowBox> boxes;
+  for (const int64_t pixels : {8, 7, 6, 5, 4, 3, 2, 1}) {
+    const int64_t padded = RoundUp(width, pixels);
+    if (padded * 8 > width * 9 && padded - width > 1) continue;
+    for (const int64_t columns : BoxSizes(width, pixels, kMaxBoxColumns)) {
+      for (const int64_t rows : BoxSizes(height, 1, kMaxBoxRows)) {
+        for (int64_t images = 1; images <= std::min<int64_t>(geometry.images, kMaxBoxImages); images *= 2) {
+          if (images > 1 && (rows != height || columns < width)) break;
+          boxes.push_back({images, rows, columns, pixels});
+        }
+      }
+    }
+  }
+  return boxes;
+}
+
+// Returns the channels of a vector: as many as the tensor has next to each other, or a channel of few.
+int64_t VectorFor(int64_t channels) { return channels == 1 || channels == 3 ? 1 : channels == 2 ? 2 : 4; }
+
+// Blocks of the busiest processor, and how many of them run at a time.
+struct Load {
+  Load(int64_t blocks, int64_t threads, int64_t shared_bytes) {
+    most = CeilDiv(blocks, kProcessors);
+    const int64_t by_threads = kProcessorThreads / threads;
+    const int64_t by_memory = kProcessorSharedBytes / (shared_bytes + kReservedSharedBytes);
+    resident = std::clamp<int64_t>(std::min(by_threads, by_memory), 1, most);
+    waves = CeilDiv(most, resident);
+  }
+  int64_t most, resident, waves;
+};
+
+// Chooses among the tilings of a problem by estimates of their time.
+class WindowSearch {
+ public:
+  explicit WindowSearch(const std::vector<WindowGeometry>& parts) : parts_(parts) {}
+
+  std::optional<WindowTiling> Best() {
+    // Fewer channels at a time for wide kernels, whose windows would not fit into registers.
+    const int64_t vector = VectorFor(std::max<int64_t>(parts_[0].source_channels, 1));
+    for (int64_t loaded = vector; loaded > 0 && !best_; loaded /= 2) TryLoaded(vector, loaded);
+    return best_;
+  }
+
+ private:
+  void TryLoaded(int64_t vector, int64_t loaded) {
+    WindowTiling tiling;
+    tiling.vector = vector;
+    tiling.loaded = loaded;
+    tiling.thread_channels = kThreadChannels;
+    for (const WindowBox& box : CandidateBoxes(parts_[0])) {
+      tiling.box = box;
+      if (box.pixels * kThreadChannels + Patch(parts_[0], box).window * loaded > kMaxValues) continue;
+      for (int64_t channels = kThreadChannels; channels <= kMaxTileChannels; channels *= 2) {
+        if (channels >= 2 * parts_[0].channels && channels > kThreadChannels) break;
+        tiling.tile_channels = channels;
+        TrySlices(tiling);
+      }
+    }
+  }
+
+  void TrySlices(WindowTiling tiling) {
+    const int64_t vectors = CeilDiv(std::max<int64_t>(parts_[0].source_channels, 1), tiling.vector);
+    for (const int64_t slices : {1, 2, 3, 4, 8, 16}) {
+      tiling.slices = slices;
+      if (slices > vectors || tiling.NumThreads() > kMaxThreads) break;
+      for (tiling.slice_vectors = 1; tiling.slice_vectors <= CeilDiv(vectors, slices); ++tiling.slice_vectors) {
+        if (tiling.slice_vectors > kMaxSliceVectors) break;
+        const std::optional<int64_t> cost = Estimate(tiling);
+        if (!cost) break;
+        if (best_ && *cost >= best_cost_) continue;
+        best_ = tiling;
+        best_cost_ = *cost;
+      }
+    }
+  }
+
+  // Returns the time in picoseconds. Nothing: a block needs more shared memory than there is.
+  std::optional<int64_t> Estimate(const WindowTiling& tiling) const {
+    const int64_t threads = tiling.NumThreads();
+    const int64_t chunk = tiling.slices * tiling.slice_vectors * tiling.vector;
+    int64_t blocks = 0, shared_bytes = 0, products = 0, loads = 0, copies = 0, chunks_of_all = 0;
+    for (const WindowGeometry& part : parts_) {
+      const int64_t part_shared = tiling.SharedBytes(part);
+      if (part_shared > kMaxSharedBytes) return std::nullopt;
+      shared_bytes = std::max(shared_bytes, part_shared);
+      const Patch patch(part, tiling.box);
+      const int64_t part_blocks = tiling.NumBlocks(part);
+      const int64_t chunks = CeilDiv(part.source_channels, chunk) * part_blocks;
+      const int64_t values = tiling.slice_vectors * tiling.vector * threads;
+      blocks += part_blocks;
+      chunks_of_all += chunks;
+      products += chunks * values * part.NumTaps() * tiling.box.pixels * tiling.thread_channels;
+      loads += chunks * values * (part.taps[0] * patch.window + part.NumTaps() * tiling.thread_channels);
+      const int64_t copied = part.source_vector % tiling.vector == 0 ? 1 : tiling.vector;
+      copies += chunks * chunk * (part.NumTaps() * tiling.tile_channels + patch.plane * copied / tiling.vector);
+    }
+    const Load load(blocks, threads, shared_bytes);
+    // Of the busiest processor.
+    const auto share = [&](int64_t of_all) { return of_all * load.most / blocks; };
+    const int64_t warps = load.resident * threads / kWarp;
+    const int64_t exchanged = tiling.slices == 1 ? 0 : load.most * threads * tiling.box.pixels * tiling.thread_channels;
+    const int64_t cycles = share(products) / kLanes;
+    return kWindowCost.launch + cycles * kWindowCost.product + cycles * kWindowCost.latency / warps +
+           share(loads) / kWarp * kWindowCost.load + share(copies) / kWarp * kWindowCost.copy +
+           exchanged / kWarp * kWindowCost.exchange +
+           chunks_of_all * load.waves / blocks * kWindowCost.chunk;
+  }
+
+  const std::vector<WindowGeometry>& parts_;
+  std::optional<WindowTiling> best_;
+  int64_t best_cost_ = 0;
+};
+
+class WeightSearch {
+ public:
+  explicit WeightSearch(const WindowGeometry& geometry) : geometry_(geometry) {}
+
+  std::optional<WeightTiling> Best() {
+    // Fewer channels a thread for wide kernels, whose sums would not fit into registers.
+    for (int64_t vector = VectorFor(geometry_.source_channels); vector > 0 && !best_; vector /= 2) TryVector(vector);
+    return best_;
+  }
+
+ private:
+  void TryVector(int64_t vector) {
+    WeightTiling tiling;
+    tiling.vector = vector;
+    tiling.thread_channels = kThreadChannels;
+    for (const WindowBox& box : CandidateBoxes(geometry_)) {
+      tiling.box = box;
+      const int64_t sums = geometry_.taps[1] * kThreadChannels * vector;
+      if (sums + Patch(geometry_, box).window * vector > kMaxValues) continue;
+      for (int64_t channels = kThreadChannels; channels <= kMaxTileChannels; channels *= 2) {
+        if (channels >= 2 * geometry_.channels && channels > kThreadChannels) break;
+        tiling.tile_channels = channels;
+        TrySources(tiling);
+      }
+    }
+  }
+
+  void TrySources(WeightTiling tiling) {
+    const int64_t vectors = CeilDiv(geometry_.source_channels, tiling.vector);
+    for (tiling.tile_sources = 1; tiling.tile_sources <= kMaxTileSources; ++tiling.tile_sources) {
+      if (tiling.tile_sources > vectors) break;
+      for (int64_t slices = 1; slices <= kMaxSlices; slices *= 2) {
+        tiling.slices = slices;
+        const int64_t threads = tiling.NumThreads(geometry_);
+        if (threads > kMaxThreads || slices > 2 * NumGroups(tiling.box)) break;
+        TrySplits(tiling);
+      }
+    }
+  }
+
+  void TrySplits(WeightTiling tiling) {
+    const int64_t boxes = NumBoxes(geometry_, tiling.box);
+    const int64_t tiles = tiling.NumTiles(geometry_);
+    int64_t part_boxes = 0;
+    for (int64_t splits = 1; splits <= std::min(boxes, kMaxSplits); ++splits) {
+      if (CeilDiv(boxes, splits) == part_boxes) continue;  // no fewer boxes for each
+      part_boxes = CeilDiv(boxes, splits);
+      if (splits > 1 && tiles * (splits - 1) > 2 * kProcessors) break;
+      tiling.splits = splits;
+      const std::optional<int64_t> cost = Estimate(tiling);
+      if (!cost) return;
+      if (best_ && *cost >= best_cost_) continue;
+      best_ = tiling;
+      best_cost_ = *cost;
+    }
+  }
+
+  // As of WindowSearch.
+  std::optional<int64_t> Estimate(const WeightTiling& tiling) const {
+    const int64_t shared_bytes = tiling.SharedBytes(geometry_);
+    if (shared_bytes > kMaxSharedBytes) return std::nullopt;
+    const Patch patch(geometry_, tiling.box);
+    const int64_t threads = tiling.NumThreads(geometry_);
+    const Load load(tiling.NumTiles(geometry_) * tiling.splits, threads, shared_bytes);
+    const int64_t boxes = CeilDiv(NumBoxes(geometry_, tiling.box), tiling.splits);
+    const int64_t rounds = load.most * boxes * CeilDiv(NumGroups(tiling.box), tiling.slices) * threads;
+    const int64_t sums = geometry_.taps[1] * tiling.thread_channels * tiling.vector;
+    const int64_t cycles = rounds * tiling.box.pixels * sums / kLanes;
+    const int64_t loads = rounds * (patch.window * tiling.vector + tiling.box.pixels * tiling.thread_channels);
+    const int64_t copied = geometry_.source_vector % tiling.vector == 0 ? 1 : tiling.vector;
+    const int64_t windows = tiling.box.images * tiling.box.rows * tiling.box.columns;
+    const int64_t copies = load.most * boxes * (tiling.tile_sources * patch.plane * copied +
+                                                windows * tiling.tile_channels / (geometry_.result_vector));
+    const int64_t warps = load.resident * threads / kWarp;
+    const int64_t tile_sums = tiling.NumWorkers(geometry_) / tiling.slices * sums;
+    const int64_t shared_sums = tiling.splits == 1 ? 0 : kWeightCost.split + tile_sums * tiling.splits * kWeightCost.partial / kLanes;
+    return kWeightCost.launch + cycles * kWeightCost.product + cycles * kWeightCost.latency / warps +
+           loads / kWarp * kWeightCost.load + copies / kWarp * kWeightCost.copy +
+           load.most * threads * sums / kWarp * kWeightCost.exchange + boxes * load.waves * kWeightCost.chunk +
+           rounds / kLanes * kWeightCost.round + shared_sums;
+  }
+
+  const WindowGeometry& geometry_;
+  std::optional<WeightTiling> best_;
+  int64_t best_cost_ = 0;
+};
+
 }  // namespace
 
 std::string WindowTiling::Text() const {
-  return absl::StrCat(BoxText(box), ", ", tile_channels, ", ", thread_channels, ", ", vector, ", ", slices, ", ",
-                      slice_vectors, ", ", stages);
+  return absl::StrCat(BoxText(box), ", ", tile_channels, ", ", thread_channels, ", ", vector, ", ", loaded, ", ",
+                      slices, ", ", slice_vectors, ", ", stages);
 }
 
-int64_t WindowTiling::NumThreads() const { return NumGroups(box) * (tile_channels / thread_channels) * slices; }
+int64_t WindowTiling::NumWorkers() const { return NumGroups(box) * (tile_channels / thread_channels) * slices; }
+
+int64_t WindowTiling::NumThreads() const { return RoundUp(NumWorkers(), kWarp); }
 
 int64_t WindowTiling::NumBlocks(const WindowGeometry& geometry) const {
   return NumBoxes(geometry, box) * CeilDiv(geometry.channels, tile_channels);
@@ -67,8 +315,10 @@ int64_t WindowTiling::SharedBytes(const WindowGeometry& geometry) const {
   const int64_t planes = slices * slice_vectors;
   const int64_t stage = RoundUp(planes * Patch(geometry, box).plane * vector, 4) +
                         RoundUp(planes * vector * geometry.NumTaps() * (tile_channels + 4), 4);
-  const int64_t exchanged = slices == 1 ? 0 : NumThreads() * box.pixels * thread_channels;
-  return std::max(stages * stage, exchanged) * ElementBytes(geometry);
+  if (slices == 1) return stages * stage * ElementBytes(geometry);
+  int64_t pixels = box.pixels;  // that are exchanged at a time
+  while (pixels > 1 && (box.pixels % pixels != 0 || NumWorkers() * pixels * thread_channels > stages * stage)) --pixels;
+  return std::max(stages * stage, NumWorkers() * pixels * thread_channels) * ElementBytes(geometry);
 }
 
 std::string WeightTiling::Text() const {
@@ -76,7 +326,9 @@ std::string WeightTiling::Text() const {
                       slices, ", ", stages, ", ", splits);
 }
 
-int64_t WeightTiling::NumThreads(const WindowGeometry& geometry) const {
+int64_t WeightTiling::NumThreads(const WindowGeometry& geometry) const { return RoundUp(NumWorkers(geometry), kWarp); }
+
+int64_t WeightTiling::NumWorkers(const WindowGeometry& geometry) const {
   return tile_channels / thread_channels * tile_sources * geometry.taps[0] * slices;
 }
 
@@ -87,44 +339,19 @@ int64_t WeightTiling::NumTiles(const WindowGeometry& geometry) const {
 int64_t WeightTiling::SharedBytes(const WindowGeometry& geometry) const {
   const int64_t stage = RoundUp(tile_sources * Patch(geometry, box).plane * vector, 4) +
                         RoundUp(box.images * box.rows * box.columns * tile_channels, 4);
-  const int64_t exchanged = NumThreads(geometry) * geometry.taps[1] * thread_channels * vector;
+  const int64_t exchanged = NumWorkers(geometry) * thread_channels * vector;
   return std::max(stages * stage, exchanged) * ElementBytes(geometry);
 }
 
 int64_t WeightTiling::NumPartialElements(const WindowGeometry& geometry) const {
   if (splits == 1) return 0;
-  return NumTiles(geometry) * splits * NumThreads(geometry) / slices * geometry.taps[1] * thread_channels * vector;
+  return NumTiles(geometry) * splits * NumWorkers(geometry) / slices * geometry.taps[1] * thread_channels * vector;
 }
 
 std::optional<WindowTiling> ChooseWindowTiling(const std::vector<WindowGeometry>& parts) {
-  const WindowGeometry& g = parts[0];
-  WindowTiling t;
-  t.box.pixels = std::min<int64_t>(g.result[1], 4);
-  t.box.columns = RoundUp(std::min<int64_t>(g.result[1], 16), t.box.pixels);
-  t.box.rows = std::min<int64_t>(g.result[0], 4);
-  t.tile_channels = std::min<int64_t>(RoundUp(g.channels, 4), 16);
-  t.thread_channels = 4;
-  t.vector = std::min<int64_t>(4, g.source_channels == 0 ? 4 : g.source_channels == 3 ? 1 : g.source_channels);
-  if (t.vector == 3) t.vector = 1;
-  t.slices = 2;
-  for (const auto& p : parts) if (t.SharedBytes(p) > kMaxSharedBytes) return std::nullopt;
-  return t;
+  return WindowSearch(parts).Best();
 }
 
-std::optional<WeightTiling> ChooseWeightTiling(const WindowGeometry& g) {
-  WeightTiling t;
-  t.box.pixels = std::min<int64_t>(g.result[1], 4);
-  t.box.columns = RoundUp(std::min<int64_t>(g.result[1], 16), t.box.pixels);
-  t.box.rows = std::min<int64_t>(g.result[0], 4);
-  t.tile_channels = std::min<int64_t>(RoundUp(g.channels, 4), 8);
-  t.thread_channels = 4;
-  t.vector = std::min<int64_t>(4, g.source_channels);
-  if (t.vector == 3) t.vector = 1;
-  t.tile_sources = 2;
-  t.slices = 4;
-  t.splits = 2;
-  if (t.SharedBytes(g) > kMaxSharedBytes) return std::nullopt;
-  return t;
-}
+std::optional<WeightTiling> ChooseWeightTiling(const WindowGeometry& geometry) { return WeightSearch(geometry).Best(); }
 
 }  // namespace cotan::cuda

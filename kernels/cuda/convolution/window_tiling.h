@@ -27,12 +27,14 @@ struct WindowTiling {
   int64_t tile_channels = 0;
   int64_t thread_channels = 0;
   int64_t vector = 0;
+  int64_t loaded = 0;
   int64_t slices = 1;
   int64_t slice_vectors = 1;
   int64_t stages = 2;
 
   std::string Text() const;     // the template arguments
-  int64_t NumThreads() const;   // of a block
+  int64_t NumWorkers() const;   // threads of a block that multiply
+  int64_t NumThreads() const;   // of a block: whole warps
   int64_t NumBlocks(const WindowGeometry& geometry) const;
   int64_t SharedBytes(const WindowGeometry& geometry) const;  // of a block
 };
@@ -49,6 +51,7 @@ struct WeightTiling {
   int64_t splits = 1;
 
   std::string Text() const;
+  int64_t NumWorkers(const WindowGeometry& geometry) const;
   int64_t NumThreads(const WindowGeometry& geometry) const;
   int64_t NumTiles(const WindowGeometry& geometry) const;
   int64_t SharedBytes(const WindowGeometry& geometry) const;

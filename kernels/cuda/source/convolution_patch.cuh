@@ -19,21 +19,22 @@ namespace cotan::convolution {
 __device__ inline float FusedMultiplyAdd(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 __device__ inline double FusedMultiplyAdd(double a, double b, double c) { return __fma_rn(a, b, c); }
 
-// Starts to copy an element, or zero if it lies outside, from global to shared memory.
-template <typename T>
-__device__ inline void StartCopy(T* to, const T* from, bool inside) {
+// Returns the address of a pointer to shared memory within it.
+__device__ inline uint32 SharedAddress(const void* pointer) {
   uint64 address;
-  asm("cvta.to.shared.u64 %0, %1;" : "=l"(address) : "l"(to));
-  constexpr int kBytes = static_cast<int>(sizeof(T));
-  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
-  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(static_cast<uint32>(address)), "l"(from),
-               "n"(kBytes), "r"(inside ? kBytes : 0)
-               : "memory");
+  asm("cvta.to.shared.u64 %0, %1;" : "=l"(address) : "l"(pointer));
+  return static_cast<uint32>(address);
 }
-__device__ inline void StartCopy(Pack<double, 4>* to, const Pack<double, 4>* from, bool inside) {
+
+// Starts to copy an element, or zeros if it lies outside, from global to shared memory.
+template <typename T>
+__device__ inline void StartCopy(uint32 to, const T* from, bool inside) {
+  constexpr int kBytes = sizeof(T) < 16 ? static_cast<int>(sizeof(T)) : 16;
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    StartCopy(reinterpret_cast<Pack<double, 2>*>(to) + i, reinterpret_cast<const Pack<double, 2>*>(from) + i, inside);
+  for (int i = 0; i < static_cast<int>(sizeof(T)); i += kBytes) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to + i),
+                 "l"(reinterpret_cast<const unsigned char*>(from) + i), "n"(kBytes), "r"(inside ? kBytes : 0)
+                 : "memory");
   }
 }
 // Ends a group of copies of this thread.
@@ -42,6 +43,30 @@ __device__ inline void EndCopies() { asm volatile("cp.async.commit_group;" ::: "
 template <int kPending>
 __device__ inline void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// Calls line(i)(j) for each i below kLines and j below kItems. A warp has consecutive items of a line in its lanes, and
+// several lines, or a segment of one.
+template <int kLines, int kItems, int kThreads, typename Line>
+__device__ inline void ForEachItem(const Line& line) {
+  constexpr int kWarps = kThreads / 32;
+  static_assert(kThreads % 32 == 0);
+  constexpr int kSteps = (kItems + 31) / 32;
+  constexpr int kShares = kLines < kWarps ? kWarps / kLines : 1;
+  constexpr int kSegments = kShares < kSteps ? kShares : kSteps;
+  constexpr int kSegmentSteps = (kSteps + kSegments - 1) / kSegments;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  // The same in all lanes, which the compiler then knows.
+  const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);
+#pragma unroll 1
+  for (int unit = warp; unit < kLines * kSegments; unit += kWarps) {
+    const auto copy = line(unit / kSegments);
+    const int first = unit % kSegments * (kSegmentSteps * 32) + lane;
+#pragma unroll
+    for (int s = 0; s < kSegmentSteps; ++s) {
+      if (first + s * 32 < kItems) copy(first + s * 32);
+    }
+  }
 }
 
 // A box of the result, kImages_ x kRows_ x kColumns_, and the patch of the source that its windows cover. A thread has
@@ -58,6 +83,7 @@ struct Box {
   static constexpr int kColumns = kColumns_;
   static constexpr int kPixels = kPixels_;
   static constexpr int kVector = kVector_;
+  static constexpr uint32 kVectorBytes = sizeof(Vector);
   static constexpr int kRowGroups = kColumns / kPixels;
   static constexpr int kGroups = kImages * kRows * kRowGroups;
   static_assert(kColumns % kPixels == 0);
@@ -96,32 +122,34 @@ struct Box {
 
   // Starts to copy the patch of kPlanes planes from channel `channel` on; zeros where the source has no elements.
   template <int kPlanes, int kThreads>
-  __device__ void CopyPatch(const Element* source, Index channel, bool aligned, Vector* patch) const {
-    constexpr bool kChannelsInner = G::kSourceC == 1;
-    constexpr int kCount = kPlanes * kImages * kHeight * kWidth;
-#pragma unroll 2
-    for (int i = static_cast<int>(threadIdx.x); i < kCount; i += kThreads) {
-      const int place = kChannelsInner ? i / kPlanes : i % (kImages * kHeight * kWidth);
-      const int plane = kChannelsInner ? i % kPlanes : i / (kImages * kHeight * kWidth);
-      const int line = place / kWidth;
-      const int x = place % kWidth;
+  __device__ void CopyPatch(const Element* source, Index channel, bool aligned, uint32 patch) const {
+    // Lanes have neighbours in memory: planes of a place, or places of a row.
+    constexpr int kInnerPlanes = G::kSourceC == 1 ? kPlanes : 1;
+    constexpr int kLines = kImages * kHeight;
+    ForEachItem<kLines * (kPlanes / kInnerPlanes), kWidth * kInnerPlanes, kThreads>([&](int unit) {
+      const int line = unit % kLines;
+      const int first_plane = unit / kLines;
       const Index from_image = image + line / kHeight;
       const Index from_row = row * G::kStrideH - G::kPaddingH + line % kHeight * kStepH;
-      const Index from_column = column * G::kStrideW - G::kPaddingW + x * kStepW;
-      const bool inside = from_image < G::kImages && from_row >= 0 && from_row < G::kSourceH && from_column >= 0 &&
-                          from_column < G::kSourceW;
-      const Index c = channel + plane * kVector;
-      const Index offset = from_image * G::kSourceN + c * G::kSourceC + from_row * G::kSourceAtH +
-                           from_column * G::kSourceAtW;
-      CopyVector(source, offset, c, inside, aligned, patch + plane * kPlane + line * kPitch + x + x / kGroupWidth);
-    }
+      const bool line_inside = from_image < G::kImages && from_row >= 0 && from_row < G::kSourceH;
+      const Index offset = from_image * G::kSourceN + from_row * G::kSourceAtH;
+      return [=](int item) {
+        const int plane = first_plane + item % kInnerPlanes;
+        const int x = item / kInnerPlanes;
+        const Index from_column = column * G::kStrideW - G::kPaddingW + x * kStepW;
+        const bool inside = line_inside && from_column >= 0 && from_column < G::kSourceW;
+        const Index c = channel + plane * kVector;
+        CopyVector(source, offset + from_column * G::kSourceAtW + c * G::kSourceC, c, inside, aligned,
+                   patch + (plane * kPlane + line * kPitch + x + x / kGroupWidth) * kVectorBytes);
+      };
+    });
   }
 
   Index image, row, column;
 
  private:
   __device__ static void CopyVector(const Element* source, Index offset, Index channel, bool inside, bool aligned,
-                                    Vector* to) {
+                                    uint32 to) {
     if (kVector > 1 && G::kSourceVector % kVector == 0 && aligned) {
       const bool copied = inside && channel < G::kSourceChannels;
       StartCopy(to, reinterpret_cast<const Vector*>(source + (copied ? offset : 0)), copied);
@@ -130,7 +158,7 @@ struct Box {
 #pragma unroll
     for (int v = 0; v < kVector; ++v) {
       const bool copied = inside && channel + v < G::kSourceChannels;
-      StartCopy(&to->values[v], source + (copied ? offset + v * G::kSourceC : 0), copied);
+      StartCopy(to + v * static_cast<uint32>(sizeof(Element)), source + (copied ? offset + v * G::kSourceC : 0), copied);
     }
   }
 };

@@ -40,10 +40,12 @@ struct WeightGradient {
   using Element = typename G::Element;
   using Tile = Box<G, T::kImages, T::kRows, T::kColumns, T::kPixels, T::kVector>;
   using Vector = typename Tile::Vector;
+  static constexpr uint32 kElementBytes = sizeof(Element);
   static constexpr int kThreadChannels = T::kThreadChannels;
   static constexpr int kChannelGroups = T::kTileChannels / kThreadChannels;
   static constexpr int kSliceThreads = kChannelGroups * T::kTileSources * G::kTapsH;
-  static constexpr int kThreads = kSliceThreads * T::kSlices;
+  static constexpr int kWorkers = kSliceThreads * T::kSlices;
+  static constexpr int kThreads = (kWorkers + 31) / 32 * 32;  // Those beyond the workers only copy.
   static constexpr int kPackSize = kThreadChannels % 4 == 0 ? 4 : 1;
   using ChannelPack = Pack<Element, kPackSize>;
   static constexpr int kPacks = kThreadChannels / kPackSize;
@@ -55,7 +57,8 @@ struct WeightGradient {
   static constexpr int kStageElements = kPatchElements + (kWindows * T::kTileChannels + 3) / 4 * 4;
   static constexpr int kThreadSums = G::kTapsW * kThreadChannels * T::kVector;
   static constexpr int kTileSums = kSliceThreads * kThreadSums;
-  static constexpr int kExchanged = kTileSums * T::kSlices;
+  static constexpr int kColumnSums = kTileSums / G::kTapsW;  // those of one column of the kernel, which are exchanged
+  static constexpr int kExchanged = kColumnSums * T::kSlices;
   static constexpr int kStaged = T::kStages * kStageElements;
   static constexpr int kSharedBytes = (kStaged > kExchanged ? kStaged : kExchanged) * static_cast<int>(sizeof(Element));
   static constexpr Index kChannelTiles = (G::kChannels + T::kTileChannels - 1) / T::kTileChannels;
@@ -79,20 +82,21 @@ struct WeightGradient {
     const Index first_source = tile / kChannelTiles * (T::kTileSources * T::kVector);
     const Index begin = split * kPartBoxes;
     const Index end = begin + kPartBoxes < Tile::kBoxes ? begin + kPartBoxes : Tile::kBoxes;
+    const uint32 address = SharedAddress(shared);
     const bool source_aligned = IsAligned<16>(source);
     const bool gradient_aligned = IsAligned<16>(gradient);
     const auto start = [&](Index box) {
       if (box < end) {
-        Element* const stage = shared + static_cast<int>(box % T::kStages) * kStageElements;
+        const uint32 stage = address + box % T::kStages * (kStageElements * kElementBytes);
         const Tile at(box);
-        at.template CopyPatch<T::kTileSources, kThreads>(source, first_source, source_aligned,
-                                                         reinterpret_cast<Vector*>(stage));
-        CopyGradient(at, first_channel, gradient_aligned, stage + kPatchElements);
+        at.template CopyPatch<T::kTileSources, kThreads>(source, first_source, source_aligned, stage);
+        CopyGradient(at, first_channel, gradient_aligned, stage + kPatchElements * kElementBytes);
       }
       EndCopies();
     };
     const int thread = static_cast<int>(threadIdx.x) % kSliceThreads;
     const int slice = static_cast<int>(threadIdx.x) / kSliceThreads;
+    const int last_group = slice < T::kSlices ? Tile::kGroups : 0;
     const int channel_group = thread % kChannelGroups;
     const int plane = thread / kChannelGroups % T::kTileSources;
     const int tap = thread / kChannelGroups / T::kTileSources;
@@ -106,44 +110,61 @@ struct WeightGradient {
       start(box + T::kStages - 1);
       const Element* const stage = shared + static_cast<int>(box % T::kStages) * kStageElements;
 #pragma unroll 1
-      for (int group = slice; group < Tile::kGroups; group += T::kSlices) {
+      for (int group = slice; group < last_group; group += T::kSlices) {
         Multiply(reinterpret_cast<const Vector*>(stage) + plane * Tile::kPlane + Tile::WindowOf(group, tap),
                  stage + kPatchElements + group * T::kPixels * T::kTileChannels + channel_group * kPackSize, sums);
       }
     }
-    Exchange(thread, slice, sums, shared);
-    Finish(tile, split, first_channel, first_source, shared);
+    Element* const own = partial + (split * kTiles + tile) * kTileSums;
+#pragma unroll
+    for (int x = 0; x < G::kTapsW; ++x) {
+      Exchange(thread, slice, sums[x], shared);
+      for (int i = static_cast<int>(threadIdx.x); i < kColumnSums; i += kThreads) {
+        Element total = shared[i];
+#pragma unroll 8
+        for (int s = 1; s < T::kSlices; ++s) total += shared[s * kColumnSums + i];
+        if (T::kSplits > 1) {
+          own[x * kColumnSums + i] = total;
+        } else {
+          Write(x, i, total, first_channel, first_source);
+        }
+      }
+    }
+    if (T::kSplits > 1 && IsLast(tile)) AddPartialSums(tile, first_channel, first_source);
   }
 
  private:
   // Starts to copy a box of the gradient of the output, as [window, channel]; zeros where there is none.
-  __device__ void CopyGradient(const Tile& box, Index first_channel, bool aligned, Element* to) const {
-    constexpr bool kChannelsInner = G::kResultC == 1;
+  __device__ void CopyGradient(const Tile& box, Index first_channel, bool aligned, uint32 to) const {
     constexpr int kVectors = T::kTileChannels / kCopied;
-    constexpr int kCount = kWindows * kVectors;
-#pragma unroll 2
-    for (int i = static_cast<int>(threadIdx.x); i < kCount; i += kThreads) {
-      const int window = kChannelsInner ? i / kVectors : i % kWindows;
-      const int vector = kChannelsInner ? i % kVectors : i / kWindows;
-      const Index image = box.image + window / (T::kColumns * T::kRows);
-      const Index y = box.row + window / T::kColumns % T::kRows;
-      const Index x = box.column + window % T::kColumns;
-      const Index channel = first_channel + vector * kCopied;
-      const bool inside = image < G::kImages && y < G::kResultH && x < G::kResultW;
-      const Index offset = image * G::kResultN + channel * G::kResultC + y * G::kResultAtH + x * G::kResultAtW;
-      Element* const at = to + window * T::kTileChannels + vector * kCopied;
-      if (G::kResultVector == kCopied && kCopied > 1 && aligned) {
-        const bool copied = inside && channel < G::kChannels;
-        StartCopy(reinterpret_cast<CopiedPack*>(at),
-                  reinterpret_cast<const CopiedPack*>(gradient + (copied ? offset : 0)), copied);
-      } else {
+    constexpr int kInnerVectors = G::kResultC == 1 ? kVectors : 1;
+    constexpr int kLines = T::kImages * T::kRows;
+    ForEachItem<kLines * (kVectors / kInnerVectors), T::kColumns * kInnerVectors, kThreads>([&](int unit) {
+      const int line = unit % kLines;
+      const int first_vector = unit / kLines;
+      const Index image = box.image + line / T::kRows;
+      const Index y = box.row + line % T::kRows;
+      const bool line_inside = image < G::kImages && y < G::kResultH;
+      const Index line_offset = image * G::kResultN + y * G::kResultAtH;
+      return [=](int item) {
+        const int vector = first_vector + item % kInnerVectors;
+        const int x = item / kInnerVectors;
+        const bool inside = line_inside && box.column + x < G::kResultW;
+        const Index channel = first_channel + vector * kCopied;
+        const Index offset = line_offset + (box.column + x) * G::kResultAtW + channel * G::kResultC;
+        const uint32 at = to + ((line * T::kColumns + x) * T::kTileChannels + vector * kCopied) * kElementBytes;
+        if (G::kResultVector == kCopied && kCopied > 1 && aligned) {
+          const bool copied = inside && channel < G::kChannels;
+          StartCopy(at, reinterpret_cast<const CopiedPack*>(gradient + (copied ? offset : 0)), copied);
+          return;
+        }
 #pragma unroll
         for (int j = 0; j < kCopied; ++j) {
           const bool copied = inside && channel + j < G::kChannels;
-          StartCopy(at + j, gradient + (copied ? offset + j * G::kResultC : 0), copied);
+          StartCopy(at + j * kElementBytes, gradient + (copied ? offset + j * G::kResultC : 0), copied);
         }
-      }
-    }
+      };
+    });
   }
 
   // Adds the products of kPixels windows.
@@ -174,45 +195,31 @@ struct WeightGradient {
     }
   }
 
-  // Puts the sums of all slices to `shared`, as [slice, sum of the thread, thread, channel of the vector].
-  __device__ static void Exchange(int thread, int slice,
-                                  const Element (&sums)[G::kTapsW][kThreadChannels][T::kVector], Element* shared) {
+  // Puts the sums of all slices for a column of the kernel to `shared`, as [slice, channel of the thread, thread,
+  // channel of the vector].
+  __device__ static void Exchange(int thread, int slice, const Element (&sums)[kThreadChannels][T::kVector],
+                                  Element* shared) {
     __syncthreads();
-    Vector* const to = reinterpret_cast<Vector*>(shared);
 #pragma unroll
-    for (int x = 0; x < G::kTapsW; ++x) {
+    for (int j = 0; j < kThreadChannels; ++j) {
+      Vector vector;
 #pragma unroll
-      for (int j = 0; j < kThreadChannels; ++j) {
-        Vector vector;
-#pragma unroll
-        for (int v = 0; v < T::kVector; ++v) vector.values[v] = sums[x][j][v];
-        to[((slice * G::kTapsW + x) * kThreadChannels + j) * kSliceThreads + thread] = vector;
+      for (int v = 0; v < T::kVector; ++v) vector.values[v] = sums[j][v];
+      if (slice < T::kSlices) {
+        reinterpret_cast<Vector*>(shared)[(slice * kThreadChannels + j) * kSliceThreads + thread] = vector;
       }
     }
     __syncthreads();
   }
 
-  // Adds the sums of the slices in order, then those of the blocks of the tile.
-  __device__ void Finish(Index tile, Index split, Index first_channel, Index first_source,
-                         const Element* shared) const {
-    Element* const own = partial + (split * kTiles + tile) * kTileSums;
-    for (int i = static_cast<int>(threadIdx.x); i < kTileSums; i += kThreads) {
-      Element total = shared[i];
-#pragma unroll 8
-      for (int s = 1; s < T::kSlices; ++s) total += shared[s * kTileSums + i];
-      if (T::kSplits > 1) {
-        own[i] = total;
-      } else {
-        Write(i, total, first_channel, first_source);
-      }
-    }
-    if (T::kSplits == 1 || !IsLast(tile)) return;
+  // Adds the sums of all blocks of a tile, in order, and writes them.
+  __device__ void AddPartialSums(Index tile, Index first_channel, Index first_source) const {
     for (int i = static_cast<int>(threadIdx.x); i < kTileSums; i += kThreads) {
       const Element* const from = partial + tile * kTileSums + i;
       Element total = 0;
 #pragma unroll 8
       for (int s = 0; s < T::kSplits; ++s) total += from[s * static_cast<Index>(kTiles * kTileSums)];
-      Write(i, total, first_channel, first_source);
+      Write(i / kColumnSums, i % kColumnSums, total, first_channel, first_source);
     }
   }
 
@@ -229,13 +236,11 @@ struct WeightGradient {
     return is_last;
   }
 
-  // Writes sum i of a tile.
-  __device__ void Write(int i, Element sum, Index first_channel, Index first_source) const {
+  // Writes sum i of column x of the kernel.
+  __device__ void Write(int x, int i, Element sum, Index first_channel, Index first_source) const {
     const int v = i % T::kVector;
     const int thread = i / T::kVector % kSliceThreads;
-    const int item = i / T::kVector / kSliceThreads;
-    const int x = item / kThreadChannels;
-    const int j = item % kThreadChannels;
+    const int j = i / T::kVector / kSliceThreads;
     const int y = thread / kChannelGroups / T::kTileSources;
     const Index channel = first_channel + (j / kPackSize * kChannelGroups + thread % kChannelGroups) * kPackSize +
                           j % kPackSize;
