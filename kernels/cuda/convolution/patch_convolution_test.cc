@@ -121,15 +121,14 @@ TEST(PatchConvolutionTest, GuardedOutputsAreKeptAfterAnError) {
   for (const Gradient gradient : kAllProducts) {
     ExpectReference(c, gradient, DType::kFloat32, Layouts::kRowMajor, true, random, {.guarded_outputs = true});
     const ConvolutionOperands operands = MakeOperands(c, gradient, DType::kFloat32, Layouts::kRowMajor, true, random);
-    const absl::StatusOr<RunResult> result =
-        RunPlan(Plan, operands.op, operands.Inputs(), {operands.output.get()},
-                {.guarded_outputs = true, .failed_before = true});
+    const absl::StatusOr<RunResult> result = RunPlan(Plan, operands.op, operands.Inputs(), {operands.output.get()},
+                                                     {.guarded_outputs = true, .failed_before = true});
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(operands.output->bytes()[0], static_cast<char>(0xa5));
   }
 }
 
-// Blocks that share a sum count in memory that the module keeps; the order in which they end is drawn anew.
+// Blocks that share a sum count in memory that the module keeps; the order in which they end is drawn for each launch.
 TEST(PatchConvolutionTest, EachLaunchGivesTheSameBitsAtAnyAlignment) {
   std::mt19937_64 random(TestSeed());
   const ConvolutionCase c = ConvolutionCase::Of({8, 8, 16, 16}, {12, 8, 3, 3}, 1, 1);
@@ -142,8 +141,7 @@ TEST(PatchConvolutionTest, EachLaunchGivesTheSameBitsAtAnyAlignment) {
     ASSERT_TRUE(plan.ok()) << plan.status();
     std::vector<double> first;
     for (const int64_t shift_bytes : {0, 0, 4, 8}) {
-      const absl::Status status =
-          runner.Run(*plan, operands.Inputs(), *operands.output, {.shift_bytes = shift_bytes});
+      const absl::Status status = runner.Run(*plan, operands.Inputs(), *operands.output, {.shift_bytes = shift_bytes});
       ASSERT_TRUE(status.ok()) << status;
       if (first.empty()) first = operands.output->Values();
       EXPECT_EQ(operands.output->Values(), first) << shift_bytes;
@@ -155,10 +153,10 @@ TEST(PatchConvolutionTest, EachLaunchGivesTheSameBitsAtAnyAlignment) {
 TEST(PatchConvolutionTest, OthersAreNotTaken) {
   std::mt19937_64 random(TestSeed());
   const ConvolutionCase cases[] = {
-      ConvolutionCase::Of({2, 8, 9, 9}, {8, 4, 3, 3}, 1, 1, 1, 2),        // groups
-      ConvolutionCase::Of({1, 4, 5, 6, 7}, {8, 4, 3, 3, 3}, 1, 1),        // three dimensions
-      ConvolutionCase::Of({2, 0, 9, 9}, {8, 0, 3, 3}, 1, 1),              // no channels
-      ConvolutionCase::Of({1, 3, 20, 20}, {2, 3, 9, 9}, 1, 1),            // a large kernel
+      ConvolutionCase::Of({2, 8, 9, 9}, {8, 4, 3, 3}, 1, 1, 1, 2),  // groups
+      ConvolutionCase::Of({1, 4, 5, 6, 7}, {8, 4, 3, 3, 3}, 1, 1),  // three dimensions
+      ConvolutionCase::Of({2, 0, 9, 9}, {8, 0, 3, 3}, 1, 1),        // no channels
+      ConvolutionCase::Of({1, 3, 20, 20}, {2, 3, 9, 9}, 1, 1),      // a large kernel
   };
   for (const ConvolutionCase& c : cases) {
     const ConvolutionOperands operands =

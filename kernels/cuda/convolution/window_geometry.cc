@@ -30,8 +30,8 @@ Extent SpatialSizes(const StridedLayout& layout) { return {layout.sizes[3], layo
 // Returns the channels that lie next to each other, at a multiple of their number.
 int64_t VectorOf(const StridedLayout& layout) {
   if (layout.strides[1] != 1 || layout.sizes[1] % kVector != 0) return 1;
-  const bool aligned = layout.strides[0] % kVector == 0 && layout.strides[3] % kVector == 0 &&
-                       layout.strides[4] % kVector == 0;
+  const bool aligned =
+      layout.strides[0] % kVector == 0 && layout.strides[3] % kVector == 0 && layout.strides[4] % kVector == 0;
   return aligned ? kVector : 1;
 }
 
@@ -69,9 +69,9 @@ WindowGeometry ForwardGeometry(const ConvolutionProblem& problem) {
   return geometry;
 }
 
-// The elements of wide whose coordinate is `residue` modulo the stride, along one dimension. Of the kernel, the elements
-// `last`, `last` - step, ... meet windows; element i of the part is covered by window i - padding of narrow with `last`,
-// by a later one with each next one.
+// The elements of wide whose coordinate is `residue` modulo the stride, along one dimension. Of the kernel, the
+// elements `last`, `last` - step, ... meet windows; element i of the part is covered by window i - padding of narrow
+// with `last`, by a later one with each next one.
 struct Residue {
   int64_t residue, count, taps, last, step, padding, dilation;
 };
@@ -131,8 +131,8 @@ bool HasWindowGeometry(const ConvolutionProblem& problem) {
     }
   }
   for (size_t d = 0; d < kSpatialDims; ++d) {
-    reach = std::max({reach, problem.padding[d], problem.stride[d],
-                      problem.dilation[d] * problem.weights.layout.sizes[d + 2]});
+    reach = std::max(
+        {reach, problem.padding[d], problem.stride[d], problem.dilation[d] * problem.weights.layout.sizes[d + 2]});
   }
   return reach <= kMaxExtent;
 }
@@ -143,15 +143,16 @@ std::vector<WindowGeometry> WindowGeometries(const ConvolutionProblem& problem) 
   for (const Residue& y : ResiduesOf(problem, 1)) {
     for (const Residue& x : ResiduesOf(problem, 2)) parts.push_back(PartGeometry(problem, {y, x}));
   }
-  std::stable_sort(parts.begin(), parts.end(), [](const WindowGeometry& a, const WindowGeometry& b) {
-    return a.NumProducts() > b.NumProducts();
-  });
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const WindowGeometry& a, const WindowGeometry& b) { return a.NumProducts() > b.NumProducts(); });
+  // The largest part shares processors with the smallest one, where two blocks fit on each.
+  if (parts.size() > 2) std::swap(parts[parts.size() - 2], parts.back());
   return parts;
 }
 
 std::string GeometryText(const WindowGeometry& geometry, absl::string_view name) {
-  std::string text = absl::StrCat("struct ", name, " {\n  using Element = ", ElementName(geometry.dtype),
-                                  ";\n  using Index = int;\n");
+  std::string text =
+      absl::StrCat("struct ", name, " {\n  using Element = ", ElementName(geometry.dtype), ";\n  using Index = int;\n");
   const auto constant = [&](absl::string_view what, int64_t value) {
     absl::StrAppend(&text, "  static constexpr Index k", what, " = ", value, ";\n");
   };

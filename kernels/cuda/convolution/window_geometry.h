@@ -51,9 +51,7 @@ struct WindowGeometry {
 
   int64_t NumTaps() const { return taps[0] * taps[1]; }
   // Returns the products that the definition has, padding included.
-  int64_t NumProducts() const {
-    return images * result[0] * result[1] * channels * source_channels * NumTaps();
-  }
+  int64_t NumProducts() const { return images * result[0] * result[1] * channels * source_channels * NumTaps(); }
 };
 
 // Returns whether `problem` has such a geometry: no groups, one or two spatial dimensions, f32 or f64, a kernel of up
@@ -62,7 +60,7 @@ bool HasWindowGeometry(const ConvolutionProblem& problem);
 
 // Returns the geometries of a problem for which HasWindowGeometry(), each of which computes a part of the result: one
 // for kForward and kBackwardWeights, whose result is narrow; for kBackwardData one for each residue of the coordinates
-// of wide modulo the stride, those of the most taps first. A part that no window covers has no channels of the source.
+// of wide modulo the stride, that of the most taps first. A part that no window covers has no channels of the source.
 std::vector<WindowGeometry> WindowGeometries(const ConvolutionProblem& problem);
 
 // Returns the geometry as the type `name`.

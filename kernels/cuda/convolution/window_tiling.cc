@@ -25,31 +25,36 @@ constexpr int64_t kMaxSliceVectors = 4;
 constexpr int64_t kMaxTileSources = 8;
 constexpr int64_t kMaxSlices = 64;
 constexpr int64_t kMaxSplits = 128;
+constexpr int64_t kMaxWaves = 4;
 
 // The GPU for which tilings are chosen: an H100.
 constexpr int64_t kProcessors = 132;
-constexpr int64_t kLanes = 128;                       // fused multiply-adds of a processor in a cycle
-constexpr int64_t kProcessorThreads = 512;            // of 128 registers
+constexpr int64_t kLanes = 128;             // fused multiply-adds of a processor in a cycle
+constexpr int64_t kProcessorThreads = 512;  // of 128 registers
 constexpr int64_t kProcessorSharedBytes = 227 << 10;
-constexpr int64_t kReservedSharedBytes = 1 << 10;     // of each block
+constexpr int64_t kReservedSharedBytes = 1 << 10;  // of each block
 
-// What work takes on it, in picoseconds, fitted to measurements.
-struct WindowCost {
+// What work takes on it, in picoseconds, fitted to measurements of some 200 kernels (2026-11-26).
+struct SharedCost {
   int64_t launch;
-  int64_t product;   // of a cycle in which all lanes multiply
-  int64_t latency;   // of such a cycle with one warp
-  int64_t load;      // of a warp's values from shared memory
-  int64_t copy;      // of a warp's copies to shared memory
-  int64_t exchange;  // of a warp's sums between slices
-  int64_t chunk;     // of a chunk, or box: the threads wait for each other
+  int64_t product;   // a cycle in which all lanes multiply
+  int64_t latency;   // such a cycle, divided by the number of warps
+  int64_t load;      // values of a warp from shared memory
+  int64_t vectors;   // a warp's copies of vectors, which go to neighbouring places
+  int64_t exchange;  // sums of a warp between slices
+  int64_t chunk;     // a chunk or box, after which the threads wait for each other
 };
-struct WeightCost : WindowCost {
-  int64_t round;    // of windows that 128 threads add
-  int64_t split;    // of the last block of a tile
-  int64_t partial;  // of a sum of another block
+struct WindowCost : SharedCost {
+  int64_t weights;  // a warp's copies of weights, which many blocks read
+  int64_t store;    // a warp's vectors of the result
 };
-constexpr WindowCost kWindowCost = {1400, 510, 2400, 90, 3000, 2000, 130};
-constexpr WeightCost kWeightCost = {{2200, 300, 4000, 160, 4000, 2000, 170}, 3000, 1000, 2000};
+struct WeightCost : SharedCost {
+  int64_t round;    // windows that 128 threads add
+  int64_t split;    // to find the last block of a tile
+  int64_t partial;  // 128 sums that the last block adds
+};
+constexpr WindowCost kWindowCost = {{1050, 404, 2254, 160, 15070, 2770, 246}, 1170, 2600};
+constexpr WeightCost kWeightCost = {{2730, 31, 5800, 162, 8520, 2060, 50}, 20170, 390, 10640};
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
@@ -63,6 +68,7 @@ struct Patch {
     };
     const int64_t width = extent(1, box.columns);
     plane = box.images * extent(0, box.rows) * (width + (width - 1) / (box.pixels * move(1)));
+    if (plane % 4 == 0) ++plane;
     window = extent(1, box.pixels);
   }
   int64_t plane;   // vectors of a plane
@@ -93,7 +99,7 @@ std::vector<int64_t> BoxSizes(int64_t size, int64_t unit, int64_t limit) {
   return sizes;
 }
 
-// Returns the boxes that may be worth while for a result.
+// Returns the boxes that may suit a result.
 std::vector<WindowBox> CandidateBoxes(const WindowGeometry& geometry) {
   const int64_t height = geometry.result[0], width = geometry.result[1];
   std::vector<WindowBox> boxes;
@@ -176,7 +182,7 @@ class WindowSearch {
   std::optional<int64_t> Estimate(const WindowTiling& tiling) const {
     const int64_t threads = tiling.NumThreads();
     const int64_t chunk = tiling.slices * tiling.slice_vectors * tiling.vector;
-    int64_t blocks = 0, shared_bytes = 0, products = 0, loads = 0, copies = 0, chunks_of_all = 0;
+    int64_t blocks = 0, shared_bytes = 0, products = 0, loads = 0, vectors = 0, weights = 0, chunks_of_all = 0;
     for (const WindowGeometry& part : parts_) {
       const int64_t part_shared = tiling.SharedBytes(part);
       if (part_shared > kMaxSharedBytes) return std::nullopt;
@@ -190,18 +196,21 @@ class WindowSearch {
       products += chunks * values * part.NumTaps() * tiling.box.pixels * tiling.thread_channels;
       loads += chunks * values * (part.taps[0] * patch.window + part.NumTaps() * tiling.thread_channels);
       const int64_t copied = part.source_vector % tiling.vector == 0 ? 1 : tiling.vector;
-      copies += chunks * chunk * (part.NumTaps() * tiling.tile_channels + patch.plane * copied / tiling.vector);
+      vectors += chunks * chunk / tiling.vector * patch.plane * copied;
+      weights += chunks * chunk * part.NumTaps() * tiling.tile_channels;
     }
     const Load load(blocks, threads, shared_bytes);
     // Of the busiest processor.
     const auto share = [&](int64_t of_all) { return of_all * load.most / blocks; };
     const int64_t warps = load.resident * threads / kWarp;
     const int64_t exchanged = tiling.slices == 1 ? 0 : load.most * threads * tiling.box.pixels * tiling.thread_channels;
+    const int64_t stored =
+        load.most * threads / tiling.slices * tiling.box.pixels * tiling.thread_channels / parts_[0].result_vector;
     const int64_t cycles = share(products) / kLanes;
     return kWindowCost.launch + cycles * kWindowCost.product + cycles * kWindowCost.latency / warps +
-           share(loads) / kWarp * kWindowCost.load + share(copies) / kWarp * kWindowCost.copy +
-           exchanged / kWarp * kWindowCost.exchange +
-           chunks_of_all * load.waves / blocks * kWindowCost.chunk;
+           share(loads) / kWarp * kWindowCost.load + share(vectors) / kWarp * kWindowCost.vectors +
+           share(weights) / kWarp * kWindowCost.weights + exchanged / kWarp * kWindowCost.exchange +
+           chunks_of_all * load.waves / blocks * kWindowCost.chunk + stored / kWarp * kWindowCost.store;
   }
 
   const std::vector<WindowGeometry>& parts_;
@@ -253,10 +262,11 @@ class WeightSearch {
     const int64_t boxes = NumBoxes(geometry_, tiling.box);
     const int64_t tiles = tiling.NumTiles(geometry_);
     int64_t part_boxes = 0;
-    for (int64_t splits = 1; splits <= std::min(boxes, kMaxSplits); ++splits) {
-      if (CeilDiv(boxes, splits) == part_boxes) continue;  // no fewer boxes for each
+    // As many blocks as there are processors, or a few times as many.
+    for (int64_t waves = 0; waves <= kMaxWaves; ++waves) {
+      const int64_t splits = std::clamp<int64_t>(waves * kProcessors / tiles, 1, std::min(boxes, kMaxSplits));
+      if (CeilDiv(boxes, splits) == part_boxes) continue;
       part_boxes = CeilDiv(boxes, splits);
-      if (splits > 1 && tiles * (splits - 1) > 2 * kProcessors) break;
       tiling.splits = splits;
       const std::optional<int64_t> cost = Estimate(tiling);
       if (!cost) return;
@@ -280,13 +290,15 @@ class WeightSearch {
     const int64_t loads = rounds * (patch.window * tiling.vector + tiling.box.pixels * tiling.thread_channels);
     const int64_t copied = geometry_.source_vector % tiling.vector == 0 ? 1 : tiling.vector;
     const int64_t windows = tiling.box.images * tiling.box.rows * tiling.box.columns;
-    const int64_t copies = load.most * boxes * (tiling.tile_sources * patch.plane * copied +
-                                                windows * tiling.tile_channels / (geometry_.result_vector));
+    const int64_t copies =
+        load.most * boxes *
+        (tiling.tile_sources * patch.plane * copied + windows * tiling.tile_channels / (geometry_.result_vector));
     const int64_t warps = load.resident * threads / kWarp;
     const int64_t tile_sums = tiling.NumWorkers(geometry_) / tiling.slices * sums;
-    const int64_t shared_sums = tiling.splits == 1 ? 0 : kWeightCost.split + tile_sums * tiling.splits * kWeightCost.partial / kLanes;
+    const int64_t shared_sums =
+        tiling.splits == 1 ? 0 : kWeightCost.split + tile_sums * tiling.splits * kWeightCost.partial / kLanes;
     return kWeightCost.launch + cycles * kWeightCost.product + cycles * kWeightCost.latency / warps +
-           loads / kWarp * kWeightCost.load + copies / kWarp * kWeightCost.copy +
+           loads / kWarp * kWeightCost.load + copies / kWarp * kWeightCost.vectors +
            load.most * threads * sums / kWarp * kWeightCost.exchange + boxes * load.waves * kWeightCost.chunk +
            rounds / kLanes * kWeightCost.round + shared_sums;
   }

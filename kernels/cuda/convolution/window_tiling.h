@@ -32,9 +32,9 @@ struct WindowTiling {
   int64_t slice_vectors = 1;
   int64_t stages = 2;
 
-  std::string Text() const;     // the template arguments
-  int64_t NumWorkers() const;   // threads of a block that multiply
-  int64_t NumThreads() const;   // of a block: whole warps
+  std::string Text() const;    // the template arguments
+  int64_t NumWorkers() const;  // threads of a block that multiply
+  int64_t NumThreads() const;  // of a block: whole warps
   int64_t NumBlocks(const WindowGeometry& geometry) const;
   int64_t SharedBytes(const WindowGeometry& geometry) const;  // of a block
 };

@@ -94,7 +94,7 @@ class CudaDevice final : public Device, public PinnedMemory, public VendorLibrar
   absl::Status Activate() const;
   // Ten times the major plus the minor version: 90 for Hopper.
   int compute_capability() const { return compute_capability_; }
-  // Whether products of f32 may round their operands to TF32.
+  // Returns whether products of f32 may round their operands to TF32.
   bool tf32() const { return vendor_.tf32; }
   KernelLibrary& kernels() { return *kernels_; }
   ErrorLog& errors() { return *errors_; }

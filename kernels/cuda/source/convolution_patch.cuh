@@ -45,6 +45,17 @@ __device__ inline void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
+// The place of thread `i` in a grid of kInner x kOuter. Pairs of lanes share the inner coordinate, and others the outer
+// one: then two halves of a warp load vectors of 16 bytes from shared memory, not four quarters.
+template <int kInner, int kOuter>
+struct ThreadPlace {
+  static constexpr bool kPaired = kInner % 2 == 0 && kOuter % 2 == 0;
+  __device__ explicit ThreadPlace(int i)
+      : inner(kPaired ? i / 4 % (kInner / 2) * 2 + i % 2 : i % kInner),
+        outer(kPaired ? i / (2 * kInner) * 2 + i / 2 % 2 : i / kInner) {}
+  int inner, outer;
+};
+
 // Calls line(i)(j) for each i below kLines and j below kItems. A warp has consecutive items of a line in its lanes, and
 // several lines, or a segment of one.
 template <int kLines, int kItems, int kThreads, typename Line>
@@ -98,7 +109,8 @@ struct Box {
   static constexpr int kWidth = (kColumns - 1) * kMoveW + (G::kTapsW - 1) * G::kDilationW + 1;
   static constexpr int kGroupWidth = kPixels * kMoveW;
   static constexpr int kPitch = kWidth + (kWidth - 1) / kGroupWidth;
-  static constexpr int kPlane = kImages * kHeight * kPitch;
+  // No multiple of 64 bytes: vectors of neighbouring planes are in different banks.
+  static constexpr int kPlane = kImages * kHeight * kPitch + (kImages * kHeight * kPitch % 4 == 0 ? 1 : 0);
   // Elements of the patch that the windows of a thread's pixels cover in a row.
   static constexpr int kWindow = (kPixels - 1) * kMoveW + (G::kTapsW - 1) * G::kDilationW + 1;
 
@@ -126,7 +138,7 @@ struct Box {
     // Lanes have neighbours in memory: planes of a place, or places of a row.
     constexpr int kInnerPlanes = G::kSourceC == 1 ? kPlanes : 1;
     constexpr int kLines = kImages * kHeight;
-    ForEachItem<kLines * (kPlanes / kInnerPlanes), kWidth * kInnerPlanes, kThreads>([&](int unit) {
+    ForEachItem<kLines*(kPlanes / kInnerPlanes), kWidth * kInnerPlanes, kThreads>([&](int unit) {
       const int line = unit % kLines;
       const int first_plane = unit / kLines;
       const Index from_image = image + line / kHeight;
@@ -158,7 +170,8 @@ struct Box {
 #pragma unroll
     for (int v = 0; v < kVector; ++v) {
       const bool copied = inside && channel + v < G::kSourceChannels;
-      StartCopy(to + v * static_cast<uint32>(sizeof(Element)), source + (copied ? offset + v * G::kSourceC : 0), copied);
+      StartCopy(to + v * static_cast<uint32>(sizeof(Element)), source + (copied ? offset + v * G::kSourceC : 0),
+                copied);
     }
   }
 };

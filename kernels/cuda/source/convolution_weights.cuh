@@ -13,7 +13,7 @@
 
 namespace cotan::convolution {
 
-// How a block adds the products of kBoxes boxes of kImages x kRows x kColumns windows, for kTileChannels channels of the
+// How a block adds the products of boxes of kImages x kRows x kColumns windows, for kTileChannels channels of the
 // gradient of the output and kTileSources vectors of kVector channels of the input. A thread has kThreadChannels of
 // those channels, one of those vectors and one row of the kernel; it adds kPixels neighbouring windows at a time. The
 // threads form kSlices slices, which share the windows of a box. kStages boxes are in shared memory. kSplits blocks
@@ -46,6 +46,8 @@ struct WeightGradient {
   static constexpr int kSliceThreads = kChannelGroups * T::kTileSources * G::kTapsH;
   static constexpr int kWorkers = kSliceThreads * T::kSlices;
   static constexpr int kThreads = (kWorkers + 31) / 32 * 32;  // Those beyond the workers only copy.
+  // Of a slice, by the channels of the gradient of the output and the others.
+  using Place = ThreadPlace<kChannelGroups, T::kTileSources * G::kTapsH>;
   static constexpr int kPackSize = kThreadChannels % 4 == 0 ? 4 : 1;
   using ChannelPack = Pack<Element, kPackSize>;
   static constexpr int kPacks = kThreadChannels / kPackSize;
@@ -97,9 +99,10 @@ struct WeightGradient {
     const int thread = static_cast<int>(threadIdx.x) % kSliceThreads;
     const int slice = static_cast<int>(threadIdx.x) / kSliceThreads;
     const int last_group = slice < T::kSlices ? Tile::kGroups : 0;
-    const int channel_group = thread % kChannelGroups;
-    const int plane = thread / kChannelGroups % T::kTileSources;
-    const int tap = thread / kChannelGroups / T::kTileSources;
+    const Place place(thread);
+    const int channel_group = place.inner;
+    const int plane = place.outer % T::kTileSources;
+    const int tap = place.outer / T::kTileSources;
     Element sums[G::kTapsW][kThreadChannels][T::kVector] = {};
 #pragma unroll
     for (int i = 0; i < T::kStages - 1; ++i) start(begin + i);
@@ -139,7 +142,7 @@ struct WeightGradient {
     constexpr int kVectors = T::kTileChannels / kCopied;
     constexpr int kInnerVectors = G::kResultC == 1 ? kVectors : 1;
     constexpr int kLines = T::kImages * T::kRows;
-    ForEachItem<kLines * (kVectors / kInnerVectors), T::kColumns * kInnerVectors, kThreads>([&](int unit) {
+    ForEachItem<kLines*(kVectors / kInnerVectors), T::kColumns * kInnerVectors, kThreads>([&](int unit) {
       const int line = unit % kLines;
       const int first_vector = unit / kLines;
       const Index image = box.image + line / T::kRows;
@@ -177,8 +180,8 @@ struct WeightGradient {
     for (int i = 0; i < T::kPixels; ++i) {
 #pragma unroll
       for (int p = 0; p < kPacks; ++p) {
-        const ChannelPack factor = *reinterpret_cast<const ChannelPack*>(factors + i * T::kTileChannels +
-                                                                         p * kChannelGroups * kPackSize);
+        const ChannelPack factor =
+            *reinterpret_cast<const ChannelPack*>(factors + i * T::kTileChannels + p * kChannelGroups * kPackSize);
 #pragma unroll
         for (int x = 0; x < G::kTapsW; ++x) {
           const Vector& value = window[i * Tile::kMoveW + x * G::kDilationW];
@@ -239,12 +242,11 @@ struct WeightGradient {
   // Writes sum i of column x of the kernel.
   __device__ void Write(int x, int i, Element sum, Index first_channel, Index first_source) const {
     const int v = i % T::kVector;
-    const int thread = i / T::kVector % kSliceThreads;
+    const Place place(i / T::kVector % kSliceThreads);
     const int j = i / T::kVector / kSliceThreads;
-    const int y = thread / kChannelGroups / T::kTileSources;
-    const Index channel = first_channel + (j / kPackSize * kChannelGroups + thread % kChannelGroups) * kPackSize +
-                          j % kPackSize;
-    const Index c = first_source + thread / kChannelGroups % T::kTileSources * T::kVector + v;
+    const int y = place.outer / T::kTileSources;
+    const Index channel = first_channel + (j / kPackSize * kChannelGroups + place.inner) * kPackSize + j % kPackSize;
+    const Index c = first_source + place.outer % T::kTileSources * T::kVector + v;
     if (channel >= G::kChannels || c >= G::kSourceChannels) return;
     result[channel * G::kWeightResult + c * G::kWeightSource + y * G::kWeightAtH + x * G::kWeightAtW] = sum;
   }

@@ -96,8 +96,9 @@ struct Windows {
     const int thread = static_cast<int>(threadIdx.x) % kSliceThreads;
     const int slice = static_cast<int>(threadIdx.x) / kSliceThreads;
     const bool works = kWorkers == kThreads || slice < T::kSlices;
-    const int column_group = thread % kColumnGroups;
-    const int group = thread / kColumnGroups;
+    const ThreadPlace<kColumnGroups, Tile::kGroups> place(thread);
+    const int column_group = place.inner;
+    const int group = place.outer;
     Element sums[kPixels][kThreadChannels] = {};
 #pragma unroll
     for (int i = 0; i < T::kStages - 1; ++i) start(i);
@@ -156,9 +157,9 @@ struct Windows {
       const int inner_channel = kTapsInner ? inner / kTaps : inner % kInnerChannels;
       const Index inner_limit = kSourceInner ? G::kSourceChannels - channel : G::kChannels - first_channel;
       const Index outer_limit = kSourceInner ? G::kChannels - first_channel : G::kSourceChannels - channel;
-      const Element* const from = weights + (G::kWeightOffset + channel * G::kWeightSource +
-                                             first_channel * G::kWeightResult + inner_channel * kInnerStride +
-                                             tap / G::kTapsW * G::kWeightAtH + tap % G::kTapsW * G::kWeightAtW);
+      const Element* const from =
+          weights + (G::kWeightOffset + channel * G::kWeightSource + first_channel * G::kWeightResult +
+                     inner_channel * kInnerStride + tap / G::kTapsW * G::kWeightAtH + tap % G::kTapsW * G::kWeightAtW);
       constexpr int kOuterPitch = kSourceInner ? 1 : kTaps * kPitch;
       const int row = kSourceInner ? inner_channel * kTaps + tap : tap;
       const uint32 at = to + (row * kPitch + (kSourceInner ? 0 : inner_channel)) * kElementBytes;
@@ -207,8 +208,8 @@ struct Windows {
       for (int v = 0; v < T::kLoaded; ++v) {
 #pragma unroll
         for (int p = 0; p < kPacks; ++p) {
-          const ChannelPack factor = *reinterpret_cast<const ChannelPack*>(factors + (v * kTaps + x) * kPitch +
-                                                                           p * kColumnGroups * kPackSize);
+          const ChannelPack factor =
+              *reinterpret_cast<const ChannelPack*>(factors + (v * kTaps + x) * kPitch + p * kColumnGroups * kPackSize);
 #pragma unroll
           for (int i = 0; i < kPixels; ++i) {
             const Element value = window[i * Tile::kMoveW + x * G::kDilationW].values[v];
@@ -223,30 +224,41 @@ struct Windows {
     }
   }
 
-  // Adds the sums of the slices in order, and writes them.
+  // Adds the sums of the slices in order, and writes them. Each slice adds a share of the packs of a thread: it gets
+  // those of the other slices, and has its own.
   __device__ void Exchange(const Tile& tile, int thread, int slice, bool works, int group, Index channel,
                            const Element (&sums)[kPixels][kThreadChannels], ChannelPack* shared) const {
     constexpr int kItems = kExchangedPixels * kPacks;
 #pragma unroll
     for (int first = 0; first < kPixels; first += kExchangedPixels) {
+      const auto pack_of = [&](int item) {
+        ChannelPack pack;
+#pragma unroll
+        for (int j = 0; j < kPackSize; ++j) pack.values[j] = sums[first + item / kPacks][item % kPacks * kPackSize + j];
+        return pack;
+      };
       __syncthreads();
 #pragma unroll
       for (int item = 0; item < kItems; ++item) {
-        ChannelPack pack;
-#pragma unroll
-        for (int j = 0; j < kPackSize; ++j) {
-          pack.values[j] = sums[first + item / kPacks][item % kPacks * kPackSize + j];
+        if (works && item % T::kSlices != slice) {
+          shared[(slice * kItems + item) * kSliceThreads + thread] = pack_of(item);
         }
-        if (works) shared[(slice * kItems + item) * kSliceThreads + thread] = pack;
       }
       __syncthreads();
       if (!works) continue;
 #pragma unroll
-      for (int item = slice; item < kItems; item += T::kSlices) {
-        ChannelPack total = shared[item * kSliceThreads + thread];
+      for (int share = 0; share < kItems; share += T::kSlices) {
+        ChannelPack own = {};
+#pragma unroll
+        for (int s = 0; s < T::kSlices; ++s) {
+          if (s == slice && share + s < kItems) own = pack_of(share + s);
+        }
+        const int item = share + slice;
+        if (item >= kItems) break;
+        ChannelPack total = slice == 0 ? own : shared[item * kSliceThreads + thread];
 #pragma unroll
         for (int s = 1; s < T::kSlices; ++s) {
-          const ChannelPack pack = shared[(s * kItems + item) * kSliceThreads + thread];
+          const ChannelPack pack = s == slice ? own : shared[(s * kItems + item) * kSliceThreads + thread];
 #pragma unroll
           for (int j = 0; j < kPackSize; ++j) total.values[j] += pack.values[j];
         }
@@ -268,8 +280,8 @@ struct Windows {
       const bool has_bias = bias != nullptr && channel + j < G::kChannels;
       values[j] = has_bias ? sums[j] + bias[(channel + j) * G::kBias] : sums[j];
     }
-    Element* const to = result + G::kResultOffset + image * G::kResultN + channel * G::kResultC + y * G::kResultAtH +
-                        x * G::kResultAtW;
+    Element* const to =
+        result + G::kResultOffset + image * G::kResultN + channel * G::kResultC + y * G::kResultAtH + x * G::kResultAtW;
     if (G::kResultVector == kPackSize && kPackSize > 1 && IsAligned<16>(result)) {
       StoreElements<kPackSize>(values, true, to);
       return;
