@@ -19,6 +19,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(const CudaOptions& option
   cuda::Vendor vendor;
   COTAN_ASSIGN_OR_RETURN(vendor.driver, cuda::driver::DriverTable::Get());
   const cuda::F32Precision precision = options.tf32 ? cuda::F32Precision::kTf32 : cuda::F32Precision::kIeee;
+  vendor.tf32 = options.tf32;
   vendor.make_cublaslt =
       [precision](cuda::VendorLibraries& libraries) -> absl::StatusOr<std::shared_ptr<cuda::CublasLt>> {
     COTAN_ASSIGN_OR_RETURN(const cuda::cublaslt::CublasLtTable* table, cuda::cublaslt::CublasLtTable::Get());

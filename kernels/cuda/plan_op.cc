@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/convolution/convolution.h"
-#include "kernels/cuda/convolution/direct_convolution.h"
+#include "kernels/cuda/convolution/own_convolution.h"
 #include "kernels/cuda/copy/concat.h"
 #include "kernels/cuda/copy/copy.h"
 #include "kernels/cuda/expr/expr_plan.h"
@@ -51,9 +51,9 @@ constexpr CudaOp kOps[] = {
     {Op::kCopy, kAll, PlanCopy},
     {Op::kConcat, kAll, PlanConcat},
     {Op::kMatmul, kProducts, PlanProduct, PlanOwnProduct},
-    {Op::kConvolution, kFloats, PlanConvolution, PlanDirectConvolution},
-    {Op::kConvolutionBackwardInput, kFloats, PlanConvolutionBackwardInput, PlanDirectConvolutionBackwardInput},
-    {Op::kConvolutionBackwardWeight, kFloats, PlanConvolutionBackwardWeight, PlanDirectConvolutionBackwardWeight},
+    {Op::kConvolution, kFloats, PlanCudnnConvolution, PlanOwnConvolution, PrefersOwnConvolution},
+    {Op::kConvolutionBackwardInput, kFloats, PlanCudnnConvolution, PlanOwnConvolution, PrefersOwnConvolution},
+    {Op::kConvolutionBackwardWeight, kFloats, PlanCudnnConvolution, PlanOwnConvolution, PrefersOwnConvolution},
     {Op::kMaxPool, kFloats, PlanMaxPool},
     {Op::kMaxPoolBackward, kFloats, PlanMaxPoolBackward},
     {Op::kAvgPool, kFloats, PlanAvgPool},

@@ -21,6 +21,9 @@ struct CudaOp {
   PlanKernel plan;
   // Plans the op without a library that a machine may lack, or that may refuse the op on it. Null: `plan` does.
   PlanKernel own_kernels = nullptr;
+  // Returns whether `own_kernels` is expected to be faster than `plan`, whose library rounds operands of f32 products
+  // to TF32 if `tf32`. Null: never.
+  bool (*prefers_own)(const KernelRequest& request, bool tf32) = nullptr;
 };
 
 // Returns all ops. Each pair of kind and dtype occurs once.

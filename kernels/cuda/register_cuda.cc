@@ -15,7 +15,8 @@ namespace {
 absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelRequest& request) {
   COTAN_ASSIGN_OR_RETURN(cuda::CudaDevice * device, cuda::AsCudaDevice(request.device));
   COTAN_ASSIGN_OR_RETURN(const cuda::CudaOp* op, cuda::FindCudaOp(request));
-  COTAN_ASSIGN_OR_RETURN(const cuda::KernelPlan plan, op->plan(request));
+  const bool prefers_own = op->prefers_own != nullptr && op->prefers_own(request, device->tf32());
+  COTAN_ASSIGN_OR_RETURN(const cuda::KernelPlan plan, prefers_own ? op->own_kernels(request) : op->plan(request));
   absl::StatusOr<std::unique_ptr<Kernel>> kernel = cuda::CudaKernel::Create(*device, plan, request.name);
   const bool lacks_library = absl::IsUnavailable(kernel.status()) || absl::IsUnimplemented(kernel.status());
   if (!lacks_library || op->own_kernels == nullptr) return kernel;

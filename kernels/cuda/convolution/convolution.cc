@@ -9,7 +9,7 @@
 #include "kernels/cuda/convolution/convolution_copy.h"
 #include "kernels/cuda/convolution/convolution_problem.h"
 #include "kernels/cuda/convolution/cudnn_convolution.h"
-#include "kernels/cuda/convolution/direct_convolution.h"
+#include "kernels/cuda/convolution/own_convolution.h"
 
 namespace cotan::cuda {
 namespace {
@@ -105,26 +105,14 @@ class CudnnPlanner {
   KernelPlan plan_;
 };
 
-absl::StatusOr<KernelPlan> PlanProblem(const KernelRequest& request, PlanKernel direct) {
-  COTAN_ASSIGN_OR_RETURN(const ConvolutionProblem problem, DescribeConvolution(request));
-  if (IsEmpty(problem.wide) || IsEmpty(problem.weights) || IsEmpty(problem.narrow) || !HasDerivedSizes(problem)) {
-    return direct(request);
-  }
-  return CudnnPlanner(problem, request.guarded_outputs).Plan();
-}
-
 }  // namespace
 
-absl::StatusOr<KernelPlan> PlanConvolution(const KernelRequest& request) {
-  return PlanProblem(request, PlanDirectConvolution);
-}
-
-absl::StatusOr<KernelPlan> PlanConvolutionBackwardInput(const KernelRequest& request) {
-  return PlanProblem(request, PlanDirectConvolutionBackwardInput);
-}
-
-absl::StatusOr<KernelPlan> PlanConvolutionBackwardWeight(const KernelRequest& request) {
-  return PlanProblem(request, PlanDirectConvolutionBackwardWeight);
+absl::StatusOr<KernelPlan> PlanCudnnConvolution(const KernelRequest& request) {
+  COTAN_ASSIGN_OR_RETURN(const ConvolutionProblem problem, DescribeConvolution(request));
+  if (IsEmpty(problem.wide) || IsEmpty(problem.weights) || IsEmpty(problem.narrow) || !HasDerivedSizes(problem)) {
+    return PlanOwnConvolution(request);
+  }
+  return CudnnPlanner(problem, request.guarded_outputs).Plan();
 }
 
 }  // namespace cotan::cuda

@@ -37,11 +37,9 @@ using testing::SimPlanRunner;
 constexpr Gradient kAllProducts[] = {Gradient::kNone, Gradient::kInput, Gradient::kWeight};
 constexpr DType kAllDTypes[] = {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16};
 
-absl::StatusOr<KernelPlan> PlanOf(const ConvolutionOperands& operands, Gradient gradient, bool guarded = false) {
+absl::StatusOr<KernelPlan> PlanOf(const ConvolutionOperands& operands, bool guarded = false) {
   const ConvolutionSpecs specs = operands.Specs();
-  const KernelRequest request = specs.Request(guarded);
-  if (gradient == Gradient::kNone) return PlanConvolution(request);
-  return gradient == Gradient::kInput ? PlanConvolutionBackwardInput(request) : PlanConvolutionBackwardWeight(request);
+  return PlanCudnnConvolution(specs.Request(guarded));
 }
 
 int NumLibraryCalls(const KernelPlan& plan) {
@@ -64,7 +62,7 @@ class ConvolutionTest : public ::testing::Test {
         c.ToString() + " " + std::string(DTypeName(dtype)) + " product " + std::to_string(static_cast<int>(gradient));
     for (const auto& input : operands.inputs) trace += " " + cotan::ToString(input->layout());
     SCOPED_TRACE(trace + " -> " + cotan::ToString(operands.output->layout()));
-    const absl::StatusOr<KernelPlan> plan = PlanOf(operands, gradient, guarded);
+    const absl::StatusOr<KernelPlan> plan = PlanOf(operands, guarded);
     ASSERT_TRUE(plan.ok()) << plan.status();
     const absl::Status status = runner_.Run(*plan, operands.Inputs(), *operands.output, options);
     ASSERT_TRUE(status.ok()) << status;
@@ -120,7 +118,7 @@ TEST_F(ConvolutionTest, GuardedOutputsAreKeptAfterAnError) {
   for (const Gradient gradient : kAllProducts) {
     const ConvolutionOperands operands =
         MakeOperands(c, gradient, DType::kFloat32, Layouts::kChannelsLast, true, random_);
-    const absl::StatusOr<KernelPlan> plan = PlanOf(operands, gradient, /*guarded=*/true);
+    const absl::StatusOr<KernelPlan> plan = PlanOf(operands, /*guarded=*/true);
     ASSERT_TRUE(plan.ok()) << plan.status();
     const absl::Status status = runner_.Run(*plan, operands.Inputs(), *operands.output, {.failed_before = true});
     ASSERT_TRUE(status.ok()) << status;
@@ -197,7 +195,7 @@ TEST(ConvolutionPrecisionTest, Tf32RoundsFactorsButNotTheBias) {
   operands.output = std::make_unique<HostTensor>(DType::kFloat32, channels_last(c.output));
   for (const bool tf32 : {false, true}) {
     SimPlanRunner runner(tf32);
-    const absl::StatusOr<KernelPlan> plan = PlanOf(operands, Gradient::kNone);
+    const absl::StatusOr<KernelPlan> plan = PlanOf(operands);
     ASSERT_TRUE(plan.ok()) << plan.status();
     ASSERT_TRUE(runner.Run(*plan, operands.Inputs(), *operands.output).ok());
     const double expected = 8 * 9 * (tf32 ? 1 : kFine * kFine) + kFine;
@@ -219,7 +217,7 @@ TEST_F(ConvolutionTest, BiasIsAPartOfTheCallUnlessTheProductIsTransposed) {
     for (const DType dtype : kAllDTypes) {
       ConvolutionOperands operands = MakeOperands(one.c, Gradient::kNone, dtype, Layouts::kRowMajor, true, random_);
       operands.inputs[2] = std::make_unique<HostTensor>(dtype, DimVector{one.c.output[1]});
-      const absl::StatusOr<KernelPlan> plan = PlanOf(operands, Gradient::kNone, one.guarded);
+      const absl::StatusOr<KernelPlan> plan = PlanOf(operands, one.guarded);
       ASSERT_TRUE(plan.ok()) << plan.status();
       EXPECT_EQ(plan->steps.size(), one.steps);
       EXPECT_EQ(NumLibraryCalls(*plan), 1);
@@ -231,7 +229,7 @@ TEST_F(ConvolutionTest, BiasWithGapsHasALaunchOfItsOwn) {
   const ConvolutionCase c = ConvolutionCase::Of({2, 8, 9}, {12, 8, 3}, 1, 1);
   ConvolutionOperands operands = MakeOperands(c, Gradient::kNone, DType::kFloat32, Layouts::kRowMajor, true, random_);
   operands.inputs[2] = std::make_unique<HostTensor>(DType::kFloat32, StridedLayout{{12}, {2}, 0});
-  const absl::StatusOr<KernelPlan> plan = PlanOf(operands, Gradient::kNone);
+  const absl::StatusOr<KernelPlan> plan = PlanOf(operands);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->steps.size(), 2);
 }
@@ -248,7 +246,7 @@ TEST_F(ConvolutionTest, BiasIsAddedBeforeTheResultIsRounded) {
   add({1, 2, 1, 1}, {1, 1});
   add({1}, {0x1p-8});
   operands.output = std::make_unique<HostTensor>(DType::kBFloat16, DimVector{1, 1, 2, 2});
-  const absl::StatusOr<KernelPlan> plan = PlanOf(operands, Gradient::kNone);
+  const absl::StatusOr<KernelPlan> plan = PlanOf(operands);
   ASSERT_TRUE(plan.ok()) << plan.status();
   ASSERT_TRUE(runner_.Run(*plan, operands.Inputs(), *operands.output).ok());
   EXPECT_EQ(operands.output->Values(), std::vector<double>(4, 1 + 0x1p-7));
@@ -277,7 +275,7 @@ TEST_F(ConvolutionTest, EqualOpsShareAPlan) {
   const ConvolutionOperands others = MakeOperands(ConvolutionCase::Of({2, 8, 9}, {12, 8, 3}, 1, 0), Gradient::kNone,
                                                   DType::kFloat32, Layouts::kRowMajor, false, random_);
   const auto prepare = [&](const ConvolutionOperands& of) -> absl::StatusOr<std::unique_ptr<LibraryOperation>> {
-    COTAN_ASSIGN_OR_RETURN(const KernelPlan plan, PlanOf(of, Gradient::kNone));
+    COTAN_ASSIGN_OR_RETURN(const KernelPlan plan, PlanOf(of));
     return std::get<LibraryCall>(plan.steps.back()).spec->Prepare(runner_);
   };
   const auto first = prepare(operands);
@@ -290,7 +288,7 @@ TEST_F(ConvolutionTest, EqualOpsShareAPlan) {
 TEST_F(ConvolutionTest, UnsupportedPlansAreUnimplemented) {
   const ConvolutionOperands operands = MakeOperands(ConvolutionCase::Of({2, 8, 9}, {12, 8, 3}, 1, 1), Gradient::kNone,
                                                     DType::kFloat32, Layouts::kRowMajor, false, random_);
-  const absl::StatusOr<KernelPlan> plan = PlanOf(operands, Gradient::kNone);
+  const absl::StatusOr<KernelPlan> plan = PlanOf(operands);
   ASSERT_TRUE(plan.ok()) << plan.status();
   runner_.sim_cudnn().RefusePlans(true);
   const absl::Status status = runner_.Run(*plan, operands.Inputs(), *operands.output);
@@ -302,7 +300,7 @@ TEST_F(ConvolutionTest, ProductsOverNothingNeedNoLibrary) {
   const ConvolutionCase no_channels = ConvolutionCase::Of({2, 0, 5}, {3, 0, 2}, 1, 0);
   const ConvolutionOperands operands =
       MakeOperands(no_channels, Gradient::kNone, DType::kFloat32, Layouts::kRowMajor, true, random_);
-  EXPECT_EQ(NumLibraryCalls(*PlanOf(operands, Gradient::kNone)), 0);
+  EXPECT_EQ(NumLibraryCalls(*PlanOf(operands)), 0);
   ExpectReference(no_channels, Gradient::kNone, DType::kFloat32, Layouts::kRowMajor, true);
 }
 
@@ -310,7 +308,7 @@ TEST_F(ConvolutionTest, PlansOfDensePackedOperandsAreOneCall) {
   const ConvolutionCase c = ConvolutionCase::Of({2, 8, 9, 10}, {12, 8, 3, 3}, 1, 1);
   for (const Layouts layouts : {Layouts::kRowMajor, Layouts::kChannelsLast}) {
     const ConvolutionOperands operands = MakeOperands(c, Gradient::kNone, DType::kFloat32, layouts, false, random_);
-    const absl::StatusOr<KernelPlan> plan = PlanOf(operands, Gradient::kNone);
+    const absl::StatusOr<KernelPlan> plan = PlanOf(operands);
     ASSERT_TRUE(plan.ok()) << plan.status();
     EXPECT_EQ(plan->steps.size(), 1);
     EXPECT_EQ(plan->scratch_bytes, 0);
@@ -322,7 +320,7 @@ TEST(ConvolutionFaultTest, ShrunkenOperandIsFound) {
   std::mt19937_64 random(TestSeed());
   const ConvolutionOperands operands = MakeOperands(ConvolutionCase::Of({2, 8, 9}, {12, 8, 3}, 1, 1), Gradient::kNone,
                                                     DType::kFloat32, Layouts::kRowMajor, false, random);
-  const absl::StatusOr<KernelPlan> plan = PlanOf(operands, Gradient::kNone);
+  const absl::StatusOr<KernelPlan> plan = PlanOf(operands);
   ASSERT_TRUE(plan.ok()) << plan.status();
   SimPlanRunner runner;
   runner.ExpectViolation();

@@ -250,21 +250,11 @@ class DirectPlanner {
   KernelPlan plan_;
 };
 
-absl::StatusOr<KernelPlan> PlanProblem(const KernelRequest& request) {
-  COTAN_ASSIGN_OR_RETURN(const ConvolutionProblem problem, DescribeConvolution(request));
-  return DirectPlanner(problem, request.guarded_outputs).Plan();
-}
-
 }  // namespace
 
-absl::StatusOr<KernelPlan> PlanDirectConvolution(const KernelRequest& request) { return PlanProblem(request); }
-
-absl::StatusOr<KernelPlan> PlanDirectConvolutionBackwardInput(const KernelRequest& request) {
-  return PlanProblem(request);
-}
-
-absl::StatusOr<KernelPlan> PlanDirectConvolutionBackwardWeight(const KernelRequest& request) {
-  return PlanProblem(request);
+absl::StatusOr<KernelPlan> PlanDirectConvolution(const KernelRequest& request) {
+  COTAN_ASSIGN_OR_RETURN(const ConvolutionProblem problem, DescribeConvolution(request));
+  return DirectPlanner(problem, request.guarded_outputs).Plan();
 }
 
 }  // namespace cotan::cuda

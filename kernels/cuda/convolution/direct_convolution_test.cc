@@ -32,11 +32,6 @@ using testing::RunResult;
 
 constexpr Gradient kAllProducts[] = {Gradient::kNone, Gradient::kInput, Gradient::kWeight};
 
-PlanKernel PlanOf(Gradient gradient) {
-  if (gradient == Gradient::kNone) return PlanDirectConvolution;
-  return gradient == Gradient::kInput ? PlanDirectConvolutionBackwardInput : PlanDirectConvolutionBackwardWeight;
-}
-
 double Bound(DType dtype) {
   const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
   return is_half ? cotan::testing::kRounding : cotan::testing::kMatmul;
@@ -48,7 +43,7 @@ RunResult ExpectReference(const ConvolutionCase& c, Gradient gradient, DType dty
   SCOPED_TRACE(c.ToString() + " " + std::string(DTypeName(dtype)) + " product " +
                std::to_string(static_cast<int>(gradient)));
   const absl::StatusOr<RunResult> result =
-      RunPlan(PlanOf(gradient), operands.op, operands.Inputs(), {operands.output.get()}, options);
+      RunPlan(PlanDirectConvolution, operands.op, operands.Inputs(), {operands.output.get()}, options);
   EXPECT_TRUE(result.ok()) << result.status();
   if (!result.ok()) return {};
   EXPECT_LE(ErrorInUnits(*operands.output, operands.expected), Bound(dtype));
@@ -137,7 +132,7 @@ TEST(DirectConvolutionTest, GuardedOutputsAreKeptAfterAnError) {
     ExpectReference(c, gradient, DType::kFloat32, Layouts::kRowMajor, true, random, {.guarded_outputs = true});
     const ConvolutionOperands operands = MakeOperands(c, gradient, DType::kFloat32, Layouts::kRowMajor, true, random);
     const absl::StatusOr<RunResult> result =
-        RunPlan(PlanOf(gradient), operands.op, operands.Inputs(), {operands.output.get()},
+        RunPlan(PlanDirectConvolution, operands.op, operands.Inputs(), {operands.output.get()},
                 {.guarded_outputs = true, .failed_before = true});
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(operands.output->bytes()[0], static_cast<char>(0xa5));

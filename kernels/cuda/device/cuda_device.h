@@ -30,6 +30,8 @@ struct Vendor {
   // Make the handle of a library when it is first used. Errors as VendorLibraries::cublaslt() and cudnn().
   std::function<absl::StatusOr<std::shared_ptr<CublasLt>>(VendorLibraries&)> make_cublaslt;
   std::function<absl::StatusOr<std::shared_ptr<Cudnn>>(VendorLibraries&)> make_cudnn;
+  // The libraries may round operands of f32 products to TF32.
+  bool tf32 = false;
   // The device executes PTX, not machine code.
   bool executes_ptx = false;
   // False: work is queued again at each call instead of being recorded as a CUDA graph.
@@ -92,6 +94,8 @@ class CudaDevice final : public Device, public PinnedMemory, public VendorLibrar
   absl::Status Activate() const;
   // Ten times the major plus the minor version: 90 for Hopper.
   int compute_capability() const { return compute_capability_; }
+  // Returns whether products of f32 may round their operands to TF32.
+  bool tf32() const { return vendor_.tf32; }
   KernelLibrary& kernels() { return *kernels_; }
   ErrorLog& errors() { return *errors_; }
 

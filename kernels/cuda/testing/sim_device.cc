@@ -31,6 +31,7 @@ absl::StatusOr<std::unique_ptr<SimDevice>> SimDevice::Create(const Options& opti
   }
   Vendor vendor;
   vendor.driver = &result->gpu_->table();
+  vendor.tf32 = options.tf32;
   vendor.executes_ptx = true;
   vendor.keeps_freed_memory = options.keeps_freed_memory;
   vendor.records_work = options.records_work;
