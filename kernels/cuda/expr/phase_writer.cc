@@ -253,7 +253,9 @@ void PhaseWriter::WritePhase(int p) {
 }
 
 int PhaseWriter::PacksOfStage(int p) const {
-  if (OutputsOf(p, true).empty() || schedule_.steps == 1) return 1;
+  // Without stores and conditions, the compiler moves loads of unrolled loops to the front.
+  const bool exact = schedule_.ExactSteps() && schedule_.ExactGroups();
+  if (schedule_.steps == 1 || (exact && OutputsOf(p, true).empty())) return 1;
   int64_t registers = 0;
   for (const Leaf& leaf : LeavesOf(nodes_.full[static_cast<size_t>(p)])) {
     const ExprNode& node = problem_.node(leaf.node);

@@ -85,8 +85,8 @@ class PhaseWriter {
   void WriteKeptArrays(const NodeSet& nodes, bool exact);
   // Opens a loop over the packs of a thread. Returns true if a condition is open within it, as always if not `exact`.
   bool OpenLoop(absl::string_view end, bool exact);
-  // Writes a phase that stores values of all elements. A store would keep later loads from starting before it, as it may
-  // be to the same memory: so several packs are loaded before the first of them is stored.
+  // Writes a phase that loads several packs before it computes the values of the first one. A store would keep later
+  // loads from starting before it, as it may be to the same memory, and so may a condition.
   void WriteStagedPhase(int p, const std::vector<int>& reductions);
   // Opens a loop over the packs of a stage, within one over stages. As OpenLoop().
   bool OpenStage(int packs, bool exact);

@@ -33,8 +33,10 @@ constexpr int64_t kMaxKeptInstructions = 3000;
 // Estimates for CostOf(): of an access and its address, and of the time that loads from the L2 cache take.
 constexpr int64_t kAccessInstructions = 16;
 constexpr int64_t kLoadInstructions = 120'000;
-// Packs that a thread loads at the same time in loops that are not unrolled.
-constexpr int64_t kPacksAtATime = 4;
+// Packs that a thread loads at the same time if it keeps none.
+constexpr int64_t kPacksAtATime = 8;
+// Of a block that has to start and to add what its threads have.
+constexpr int64_t kBlockInstructions = 100'000;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
@@ -174,10 +176,14 @@ void ChooseRowsOfGroup(const Problem& problem, const ScheduleOptions& options, S
   if (FitsRegisters(RegistersOf(problem, both), elements, schedule)) schedule.rows = static_cast<int>(rows);
 }
 
-// Splits the reduced axis into about `parts` parts.
+// Splits the reduced axis into about `parts` parts: of equal sizes, if somewhat fewer parts are.
 void Split(int64_t parts, Schedule& schedule) {
   const int64_t unit = static_cast<int64_t>(schedule.lanes) * schedule.pack;
-  schedule.part_size = CeilDiv(CeilDiv(schedule.ReducedCount(), std::max<int64_t>(parts, 1)), unit) * unit;
+  const int64_t units = CeilDiv(schedule.ReducedCount(), unit);
+  const int64_t least = std::max<int64_t>(CeilDiv(units, std::max<int64_t>(parts, 1)), 1);
+  int64_t of_part = least;
+  while (parts > 1 && units % of_part != 0 && of_part <= least + least / 4) ++of_part;
+  schedule.part_size = (units % of_part == 0 ? of_part : least) * unit;
   schedule.parts = std::max<int64_t>(1, CeilDiv(schedule.ReducedCount(), std::max<int64_t>(schedule.part_size, 1)));
 }
 
@@ -201,7 +207,8 @@ int64_t CostOf(const Problem& problem, const ScheduleOptions& options, const Sch
   const int64_t blocks = CeilDiv(schedule.Tiles() * schedule.parts, options.processors);
   const int64_t waits = schedule.parts == 1 ? 0 : problem.num_phases - 1 + (StoresAfterPhases(problem) ? 1 : 0);
   const int64_t totals = CeilDiv(schedule.KeptPerBlock() * schedule.parts, schedule.threads);  // of a thread
-  return visits * blocks * schedule.KeptPerBlock() * of_part * of_element + loads * kLoadInstructions +
+  return blocks * (visits * schedule.KeptPerBlock() * of_part * of_element + kBlockInstructions) +
+         loads * kLoadInstructions +
          waits * options.wait_instructions * (2 + totals) / 2;
 }
 

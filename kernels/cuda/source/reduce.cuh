@@ -183,29 +183,39 @@ __device__ inline typename R::Total ReduceColumn(typename R::Total total) {
   }
 }
 
-// A value by which a thread divides many others.
+// A value by which a thread divides many others: `mantissa` / (`scale` * `scale2`), the mantissa in [1, 2) if the value
+// is finite and not 0.
 struct Divisor {
-  float value;
-  float reciprocal;
-  bool is_moderate;
+  float mantissa;
+  float reciprocal;  // of the mantissa, rounded to nearest
+  float scale = 1.0f;
+  float scale2 = 1.0f;
 
-  __device__ explicit Divisor(float value)
-      : value(value), reciprocal(1.0f / value), is_moderate(IsModerate(fabsf(value))) {}
-  // Returns true if quotients of moderate magnitudes and their remainders are normal numbers: 2^-60 to 2^60.
-  __device__ static bool IsModerate(float magnitude) {
-    return magnitude >= __uint_as_float(0x21800000u) && magnitude <= __uint_as_float(0x5d800000u);
+  __device__ explicit Divisor(float value) : mantissa(value) {
+    constexpr float kTwoTo64 = 18446744073709551616.0f;
+    const bool is_subnormal = fabsf(value) < 1.17549435e-38f;
+    const uint32 bits = __float_as_uint(is_subnormal ? value * kTwoTo64 : value);
+    const int32 exponent = static_cast<int32>(bits >> 23 & 0xffu);
+    if (exponent > 0 && exponent < 255) {
+      mantissa = __uint_as_float((bits & 0x807fffffu) | 0x3f800000u);
+      scale = is_subnormal ? kTwoTo64 : exponent > 127 ? 0.5f : 1.0f;
+      scale2 = __uint_as_float(static_cast<uint32>((exponent > 127 ? 255 : 254) - exponent) << 23);
+    }
+    reciprocal = 1.0f / mantissa;
   }
 };
 
-// Returns a / by.value, rounded to nearest: the quotient by the reciprocal is corrected by its remainder, twice. The
-// second time it is within one unit in the last place, and the reciprocal is rounded to nearest, from which it follows
-// that the result is. A division of its own would compute the reciprocal again.
+// Returns a / by, without branches. The quotient by the reciprocal is corrected by its remainder, twice: the second time
+// it is within one unit in the last place, and the reciprocal is rounded to nearest, from which it follows that the
+// result is rounded to nearest, too. So are all quotients but subnormal ones and those of |a| < 2^-100, which may be one
+// unit off.
 __device__ inline float Quotient(float a, const Divisor& by) {
-  const float quotient = a * by.reciprocal;
-  if (by.is_moderate && a == 0) return quotient;
-  if (!by.is_moderate || !Divisor::IsModerate(fabsf(a))) return a / by.value;
-  const float near = __fmaf_rn(__fmaf_rn(-quotient, by.value, a), by.reciprocal, quotient);
-  return __fmaf_rn(__fmaf_rn(-near, by.value, a), by.reciprocal, near);
+  const float first = a * by.reciprocal;
+  const float second = __fmaf_rn(__fmaf_rn(-first, by.mantissa, a), by.reciprocal, first);
+  const float third = __fmaf_rn(__fmaf_rn(-second, by.mantissa, a), by.reciprocal, second);
+  const float magnitude = fabsf(first);
+  const bool is_number = magnitude > 0 && magnitude < __uint_as_float(0x7f800000u);
+  return (is_number ? third : first) * by.scale * by.scale2;
 }
 
 // Hides from the compiler that `index` is what it was: addresses that depend on it are then computed again, instead of

@@ -66,12 +66,25 @@ extern "C" __global__ void __launch_bounds__(512, 1) expr_columns(
     const Index begin = part * 128u;
     const Index end = begin + 128u < 4096u ? begin + 128u : 4096u;
     float t6 = Sum<float>::Start();
-#pragma unroll 4
-    for (Index r = begin + lane; r < end; r += 64u) {
-      const float x0 = Load(in0 + (k + r * 16u));
-      const float v4 = x0 - v3;
-      const float v5 = v4 * v4;
-      t6 = Sum<float>::Add(t6, v5);
+#pragma unroll 1
+    for (Index first = begin + lane; first < end; first += 512u) {
+      float x0[8] = {};
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const Index r = first + i * 64u;
+        if (r < end) {
+          x0[i] = Load(in0 + (k + r * 16u));
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const Index r = first + i * 64u;
+        if (r < end) {
+          const float v4 = x0[i] - v3;
+          const float v5 = v4 * v4;
+          t6 = Sum<float>::Add(t6, v5);
+        }
+      }
     }
     const float total6 = ReduceColumn<Sum<float>, 8, 64>(t6);
     if (lane == 0) {

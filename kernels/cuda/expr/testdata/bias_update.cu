@@ -23,10 +23,23 @@ extern "C" __global__ void __launch_bounds__(512, 2) expr_columns(
   const Index begin = part * 144u;
   const Index end = !valid ? begin : begin + 144u < 9000u ? begin + 144u : 9000u;
   float t1 = Sum<float>::Start();
-#pragma unroll 4
-  for (Index r = begin + lane; r < end; r += 16u) {
-    const float x0 = Load(in0 + (k + r * 40u));
-    t1 = Sum<float>::Add(t1, x0);
+#pragma unroll 1
+  for (Index first = begin + lane; first < end; first += 128u) {
+    float x0[8] = {};
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const Index r = first + i * 16u;
+      if (r < end) {
+        x0[i] = Load(in0 + (k + r * 40u));
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const Index r = first + i * 16u;
+      if (r < end) {
+        t1 = Sum<float>::Add(t1, x0[i]);
+      }
+    }
   }
   team.Meet();
   const float total1 = ReduceColumn<Sum<float>, 32, 16>(t1);
