@@ -82,9 +82,7 @@ const TrafficCase kCases[] = {
      [](Random& r) {
        return BatchNormBackward({8, 32, 8, 8}, true, r);
      },
-     kAlone,
-     1.3,
-     "eight channels are 32 bytes of f32, and 8 bytes of a sector of the bool mask"},
+     kAlone, 1.3, "eight channels are 32 bytes of f32, and 8 bytes of a sector of the bool mask"},
     {"batch_norm_backward_nhwc_many_channels",
      [](Random& r) {
        return BatchNormBackward({8, 64, 8, 8}, true, r);

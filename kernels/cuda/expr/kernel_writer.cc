@@ -135,7 +135,9 @@ class ReductionWriter {
   }
 
   // Returns the column of the thread in its tile.
-  std::string Column() const { return schedule_.groups == 1 ? "0" : absl::StrCat("threadIdx.x % ", schedule_.groups, "u"); }
+  std::string Column() const {
+    return schedule_.groups == 1 ? "0" : absl::StrCat("threadIdx.x % ", schedule_.groups, "u");
+  }
 
   // Writes which kept and reduced indices the thread handles.
   void WritePosition() {

@@ -48,7 +48,7 @@ struct Family {
   std::vector<const KernelPart*> members;
   std::vector<size_t> first_parameter;  // per member, in the launch
   std::vector<int64_t> end_block;       // per member
-  std::vector<int64_t> first_word;   // per member, in the launch
+  std::vector<int64_t> first_word;      // per member, in the launch
 };
 
 bool AreAlike(const KernelPart& a, const KernelPart& b) {
@@ -69,7 +69,7 @@ class GroupWriter {
       if (family == families_.end()) family = families_.insert(family, Family{});
       family->members.push_back(part);
       guarded_ |= part->guarded;
-      resident_ = std::max(resident_, part->resident);
+      if (part->resident != 0) resident_ = resident_ == 0 ? part->resident : std::min(resident_, part->resident);
     }
     for (Family& family : families_) {
       for (const KernelPart* part : family.members) {
@@ -214,8 +214,9 @@ absl::StatusOr<KernelLaunch> LaunchOf(const KernelPart& part) {
   start.Line("const uint32 block = blockIdx.x;");
   if (part.elements != 0) start.Line("constexpr Index elements = ", IndexLiteral(part, part.elements), ";");
   const KernelPart* const parts[] = {&part};
-  launch.source.text = absl::StrCat(IncludesOf(parts), WordsText(part.words),
-                                    HeadOf(part.threads, part.resident, part.entry, parameters), start.Take(), part.body, "}\n");
+  launch.source.text =
+      absl::StrCat(IncludesOf(parts), WordsText(part.words),
+                   HeadOf(part.threads, part.resident, part.entry, parameters), start.Take(), part.body, "}\n");
   launch.source.entry = part.entry;
   launch.grid[0] = static_cast<unsigned>(part.blocks);
   launch.block[0] = static_cast<unsigned>(part.threads);

@@ -175,7 +175,8 @@ void PhaseWriter::WriteReducedNode(int i, bool stored) {
   if (IsNumber(node) || IsExprReduction(node.fn)) return;
   if (node.fn != FN_INPUT) return WriteNode(i);
   const auto operand = static_cast<size_t>(node.index);
-  const std::string load = absl::StrCat(schedule_.parts > 1 ? "LoadBefore(" : "Load(", ElementAt(operand, index_.Offset(schedule_.kept, operand, "k")), ")");
+  const std::string load = absl::StrCat(schedule_.parts > 1 ? "LoadBefore(" : "Load(",
+                                        ElementAt(operand, index_.Offset(schedule_.kept, operand, "k")), ")");
   const bool guarded = !stored && !schedule_.ExactGroups();
   text_.Line(Declared(i), " = ", guarded ? absl::StrCat("valid ? ", load, " : ", ValueType(node.dtype), "(0)") : load,
              ";");
@@ -185,7 +186,8 @@ void PhaseWriter::WriteReducedStore(size_t output) {
   const size_t operand = problem_.OutputOperand(output);
   stores_ = true;
   text_.Line(schedule_.parts > 1 ? "StoreAfter(" : "Store(",
-             ElementAt(operand, index_.Offset(schedule_.kept, operand, "k")), ", ", Value(problem_.Stored(output)), ");");
+             ElementAt(operand, index_.Offset(schedule_.kept, operand, "k")), ", ", Value(problem_.Stored(output)),
+             ");");
 }
 
 void PhaseWriter::WriteKeptArrays(const NodeSet& nodes, bool exact) {
@@ -259,7 +261,8 @@ int PhaseWriter::PacksOfStage(int p) const {
   int64_t registers = 0;
   for (const Leaf& leaf : LeavesOf(nodes_.full[static_cast<size_t>(p)])) {
     const ExprNode& node = problem_.node(leaf.node);
-    if (node.fn == FN_INPUT) registers += ValueBytes(node.dtype) / 4 * (leaf.kind == PackKind::kSame ? 1 : schedule_.pack);
+    if (node.fn == FN_INPUT)
+      registers += ValueBytes(node.dtype) / 4 * (leaf.kind == PackKind::kSame ? 1 : schedule_.pack);
   }
   if (registers == 0) return 1;
   int packs = kMaxStagePacks;
@@ -278,8 +281,8 @@ bool PhaseWriter::OpenStage(int packs, bool exact) {
     const std::string pack = IsPacked() ? absl::StrCat(" * ", schedule_.pack, "u") : "";
     text_.Line("const int j = first + i;");
     if (schedule_.steps % packs != 0) text_.Line("if (j >= ", schedule_.steps, ") break;");
-    text_.Line("const Index r = ", schedule_.parts > 1 ? "begin + " : "", "(j * ", schedule_.lanes, "u", lane, ")", pack,
-               ";");
+    text_.Line("const Index r = ", schedule_.parts > 1 ? "begin + " : "", "(j * ", schedule_.lanes, "u", lane, ")",
+               pack, ";");
   }
   if (!exact) text_.Open("if (r < end)");
   return !exact;
@@ -296,8 +299,8 @@ void PhaseWriter::WriteStagedPhase(int p, const std::vector<int>& reductions) {
   } else {
     text_.Directive("#pragma unroll 1");
     const std::string pack = IsPacked() ? absl::StrCat(" * ", schedule_.pack, "u") : "";
-    text_.Open("for (Index first = ", schedule_.parts > 1 ? "begin + " : "", "lane", pack, "; first < end; first += ",
-               packs * unit, "u)");
+    text_.Open("for (Index first = ", schedule_.parts > 1 ? "begin + " : "", "lane", pack,
+               "; first < end; first += ", packs * unit, "u)");
   }
   NodeSet leaves(nodes.size(), false);
   NodeSet others = nodes;
@@ -311,7 +314,8 @@ void PhaseWriter::WriteStagedPhase(int p, const std::vector<int>& reductions) {
     staged_[node] = true;
     const std::string pack =
         IsPacked() && leaf.kind != PackKind::kSame ? absl::StrCat("[", schedule_.pack, "]") : std::string();
-    text_.Line(ValueType(problem_.node(leaf.node).dtype), " ", leaf.name, "[", packs, "]", pack, exact ? ";" : " = {};");
+    text_.Line(ValueType(problem_.node(leaf.node).dtype), " ", leaf.name, "[", packs, "]", pack,
+               exact ? ";" : " = {};");
   }
   for (const bool loads : {true, false}) {
     const bool has_condition = OpenStage(packs, exact);

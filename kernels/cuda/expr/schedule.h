@@ -4,7 +4,8 @@
 //
 // An expression with reductions is one launch, in one of two forms:
 // - A block has all of the reduced axis for its kept indices, and runs all phases.
-// - The blocks of a *team* have a part each of the reduced axis for the same kept indices. They run all phases, too, and
+// - The blocks of a *team* have a part each of the reduced axis for the same kept indices. They run all phases, too,
+// and
 //   exchange the totals of each, see Team in reduce.cuh.
 // In both, values stay in registers between phases if they fit: then each operand passes between memory and the block
 // once. Otherwise each phase reads its inputs again, mostly from the L2 cache. Where kept indices are consecutive in

@@ -205,10 +205,10 @@ struct Divisor {
   }
 };
 
-// Returns a / by, without branches. The quotient by the reciprocal is corrected by its remainder, twice: the second time
-// it is within one unit in the last place, and the reciprocal is rounded to nearest, from which it follows that the
-// result is rounded to nearest, too. So are all quotients but subnormal ones and those of |a| < 2^-100, which may be one
-// unit off.
+// Returns a / by, without branches. The quotient by the reciprocal is corrected by its remainder, twice: the second
+// time it is within one unit in the last place, and the reciprocal is rounded to nearest, from which it follows that
+// the result is rounded to nearest, too. So are all quotients but subnormal ones and those of |a| < 2^-100, which may
+// be one unit off.
 __device__ inline float Quotient(float a, const Divisor& by) {
   const float first = a * by.reciprocal;
   const float second = __fmaf_rn(__fmaf_rn(-first, by.mantissa, a), by.reciprocal, first);
@@ -230,13 +230,12 @@ struct Team {
   // The state: how often blocks of the team started, in all launches, and how many of this launch have left.
   static constexpr uint64 kStarts = (1ull << 40) - 1;
   static constexpr uint64 kLeft = 1ull << 40;
-  static constexpr int kTotals = 1 + kParts;  // the word of the first total
 
   uint64* words;
-  uint64 state;        // as thread 0 saw it last
-  uint64 launch = 0;   // in thread 0
-  uint32 tag = 0;      // of this launch
-  uint32 left = 0;     // blocks whose parts this block handles, too
+  uint64 state;          // as thread 0 saw it last
+  uint64 launch = 0;     // in thread 0
+  uint32 tag = 0;        // of this launch
+  uint32 left = 0;       // blocks whose parts this block handles, too
   bool is_last = false;  // the last one to start
 
   // Joins the team. All threads do so, once, before they load anything else.
@@ -286,7 +285,8 @@ struct Team {
     if constexpr (sizeof(Total) == 8) Write(to + 1, static_cast<uint32>(bits >> 32));
   }
 
-  // Waits for the totals of a reduction and adds those of parts `lane`, `lane` + kLanes, ... of one of kColumns columns.
+  // Waits for the totals of a reduction and adds those of parts `lane`, `lane` + kLanes, ... of one of kColumns
+  // columns.
   template <typename R, int kColumns, int kLanes>
   __device__ typename R::Total Collect(uint32 first, uint32 lane, uint32 column) const {
     using Total = typename R::Total;
