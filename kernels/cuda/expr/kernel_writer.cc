@@ -103,7 +103,8 @@ class ReductionWriter {
         phase_.WriteDivisor(i);
       }
       WriteReducedNodes(2 * p + 1);
-      WriteStores(2 * p + 1);
+      if (StoresWait(p - 1)) WriteStores(2 * p - 1);
+      if (!StoresWait(p)) WriteStores(2 * p + 1);
     }
     if (schedule_.rows > 1) text_.Close();
     return Finish();
@@ -111,6 +112,11 @@ class ReductionWriter {
 
  private:
   bool HasParts() const { return schedule_.parts > 1; }
+  // Returns true if the reduced outputs of phase `p` are stored after the next phase, which only stores. The last block
+  // of a team would else keep its full outputs waiting for what the reduced ones need.
+  bool StoresWait(int p) const {
+    return HasParts() && p >= 0 && p + 2 == problem_.num_phases && phase_.ReductionsOf(p + 1).empty();
+  }
   bool IsRows() const { return schedule_.kind == Schedule::Kind::kRows; }
   std::string Literal(int64_t value) const { return phase_.index().Literal(value); }
 

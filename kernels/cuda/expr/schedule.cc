@@ -37,8 +37,6 @@ constexpr int64_t kLoadInstructions = 120'000;
 constexpr int64_t kPacksAtATime = 8;
 // Of a block that has to start and to add what its threads have.
 constexpr int64_t kBlockInstructions = 100'000;
-// Instructions of an element in a kernel that needs few registers.
-constexpr int64_t kFewInstructions = 8;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
@@ -213,18 +211,6 @@ int64_t CostOf(const Problem& problem, const ScheduleOptions& options, const Sch
          loads * kLoadInstructions + waits * options.wait_instructions * (2 + totals) / 2;
 }
 
-// Returns the blocks of kMaxThreads / 2 threads that a multiprocessor has registers for, if they keep nothing.
-int ResidentBlocks(const Problem& problem) {
-  int64_t registers = 0;  // of what a thread loads
-  for (int i = 0; i < problem.NumNodes(); ++i) {
-    const ExprNode& node = problem.node(i);
-    if (problem.IsNeeded(i) && problem.IsFull(i) && node.fn == serialization::FN_INPUT) {
-      registers += ValueBytes(node.dtype) / 4;
-    }
-  }
-  return registers <= 2 && InstructionsOf(problem, /*full_only=*/false) <= kFewInstructions ? 4 : 2;
-}
-
 // Returns `schedule`, or one of lower cost with a team for each tile of kept indices.
 Schedule SplitIfCheaper(const Problem& problem, const ScheduleOptions& options, const Schedule& split,
                         Schedule schedule) {
@@ -235,7 +221,7 @@ Schedule SplitIfCheaper(const Problem& problem, const ScheduleOptions& options, 
   int64_t cost = CostOf(problem, options, schedule);
   for (const int64_t half_blocks : {1, 2, 4}) {  // of each multiprocessor
     Schedule candidate = split;
-    candidate.resident = waits ? static_cast<int>(CeilDiv(half_blocks, 2)) : ResidentBlocks(problem);
+    candidate.resident = waits ? static_cast<int>(CeilDiv(half_blocks, 2)) : 2;
     const int64_t wanted = std::min(half_blocks * options.processors / 2 / tiles, steps / options.min_part_steps);
     Split(std::max(CeilDiv(steps * split.pack, kMaxSequence), wanted), candidate);
     KeepIfFits(problem, candidate);
