@@ -19,16 +19,15 @@ namespace cotan::cuda {
 namespace {
 
 using expr::KernelPart;
-using expr::OpParts;
+using OpParts = std::vector<KernelPart>;  // one per launch
 
 // Renumbers the operands of an op's parts for a group.
-void MoveArguments(int inputs_before, int outputs_before, int64_t scratch_before, OpParts& op) {
-  for (KernelPart& part : op.parts) {
+void MoveArguments(int inputs_before, int outputs_before, OpParts& op) {
+  for (KernelPart& part : op) {
     for (expr::KernelParameter& parameter : part.parameters) {
       KernelArgument& argument = parameter.argument;
       if (argument.kind == KernelArgument::Kind::kInput) argument.index += inputs_before;
       if (argument.kind == KernelArgument::Kind::kOutput) argument.index += outputs_before;
-      if (argument.kind == KernelArgument::Kind::kScratch) argument.offset += scratch_before;
     }
   }
 }
@@ -65,8 +64,7 @@ absl::StatusOr<KernelPlan> PlanExprWith(const KernelRequest& request, const expr
   COTAN_ASSIGN_OR_RETURN(const expr::Problem problem, expr::AnalyzeExpr(request));
   const OpParts op = expr::WriteKernels(problem, options);
   KernelPlan plan;
-  plan.scratch_bytes = static_cast<size_t>(op.scratch_bytes);
-  for (const KernelPart& part : op.parts) {
+  for (const KernelPart& part : op) {
     COTAN_ASSIGN_OR_RETURN(KernelLaunch launch, LaunchOf(part));
     plan.steps.emplace_back(std::move(launch));
   }
@@ -77,24 +75,21 @@ absl::StatusOr<KernelPlan> PlanExprGroup(absl::Span<const KernelRequest> request
   std::vector<OpParts> ops;
   int inputs = 0;
   int outputs = 0;
-  int64_t scratch = 0;
   size_t num_launches = 0;
   for (const KernelRequest& request : requests) {
     COTAN_ASSIGN_OR_RETURN(const expr::Problem problem, expr::AnalyzeExpr(request));
     OpParts op = expr::WriteKernels(problem, {});
-    MoveArguments(inputs, outputs, scratch, op);
+    MoveArguments(inputs, outputs, op);
     inputs += static_cast<int>(request.inputs.size());
     outputs += static_cast<int>(request.outputs.size());
-    scratch += op.scratch_bytes;
-    num_launches = std::max(num_launches, op.parts.size());
+    num_launches = std::max(num_launches, op.size());
     ops.push_back(std::move(op));
   }
   KernelPlan plan;
-  plan.scratch_bytes = static_cast<size_t>(scratch);
   for (size_t n = 0; n < num_launches; ++n) {
     std::map<int, std::vector<const KernelPart*>> by_threads;
     for (const OpParts& op : ops) {
-      if (n < op.parts.size()) by_threads[op.parts[n].threads].push_back(&op.parts[n]);
+      if (n < op.size()) by_threads[op[n].threads].push_back(&op[n]);
     }
     for (const auto& [threads, parts] : by_threads) COTAN_RETURN_IF_ERROR(AddLaunches(parts, plan));
   }

@@ -113,7 +113,7 @@ TEST(ExprPlanTest, BlocksShareLongReductionsInOneLaunch) {
     const ExprCase expr = BatchNorm({4, 2, 128, 130}, channels_last, random);
     const RunResult result = ExpectReference(expr, kReduction);
     EXPECT_EQ(result.launches, 1);
-    EXPECT_GE(result.counters.global_atomics, 90);  // each item adds to two counters
+    EXPECT_GE(result.counters.global_atomics, 50);  // each block joins its team, and all but the last one leave it
     const Tensors expected = expr.Run();
     ExpectSameBits(expr);
     EXPECT_EQ(Difference(expected, expr.RunInPlace(3, 1, {.seed = 5})), "");
@@ -132,7 +132,8 @@ TEST(ExprPlanTest, SumsOfColumns) {
       ExpectSameBits(expr);
     }
   }
-  const ExprCase expr = ColumnSum(kF32, 512, 256, random);
+  ExprCase expr = ColumnSum(kF32, 512, 256, random);
+  expr.schedule.wait_instructions = int64_t{1} << 40;
   EXPECT_LE(Traffic(expr, ExpectReference(expr, kReduction)), 1.01);
 }
 

@@ -75,7 +75,7 @@ TEST(ExprRandomTest, EqualsTheReferenceBitForBit) {
 TEST(ExprRandomTest, ReductionsThatBlocksShareEqualTheReferenceBitForBit) {
   const int first = Number("COTAN_TEST_FIRST", 0);
   const int end = first + Number("COTAN_TEST_ITERATIONS", 200);
-  const Runs runs = ExpectReference(first, end, {.threads = 32, .wait_bytes = 0, .min_part_steps = 1});
+  const Runs runs = ExpectReference(first, end, {.threads = 32, .wait_instructions = 0, .min_part_steps = 1});
   EXPECT_GT(runs.in_place, (end - first) / 20);
   EXPECT_GT(runs.shared, (end - first) / 40);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The texts of kernels: four of them as they are, and what ptxas needs for a variety.
+// The texts of kernels: five of them as they are, and what ptxas needs for a variety.
 #include <algorithm>
 #include <fstream>
 #include <memory>
@@ -76,6 +76,7 @@ TEST(ExprTextTest, TextsAreStable) {
   ExpectText("adam.cu", TextOf(PlanOf(Adam(kF32, 1001, random))));
   ExpectText("softmax.cu", TextOf(PlanOf(Softmax(kBf16, 100, 1000, random))));
   ExpectText("bias_update.cu", TextOf(PlanOf(BiasUpdate(9000, 40, random))));
+  ExpectText("batch_norm.cu", TextOf(PlanOf(BatchNorm({4, 16, 32, 32}, true, random))));
   ExpectText("layer_norm.cu", TextOf(PlanOf(LayerNormOfSmallGpu(random))));
 }
 

@@ -27,14 +27,16 @@ struct KernelPart {
   std::vector<KernelParameter> parameters;
   // If not 0, the statements use a variable `elements` with this value, and are otherwise the same for all sizes.
   int64_t elements = 0;
-  // If not 0, the statements use an array `counters` of so many uint32 in device memory, which are zero before and
-  // after each launch.
-  int64_t counters = 0;
+  // If not 0, the statements use an array `words` of so many uint64 in device memory, which are zero before the first
+  // launch, and which the launches leave to each other.
+  int64_t words = 0;
   // It writes guarded outputs: ends at once after an earlier error.
   bool guarded = false;
   std::string body;
   int64_t blocks = 1;
   int threads = 256;
+  // If not 0, blocks for which a multiprocessor needs registers at the same time.
+  int resident = 0;
 };
 
 }  // namespace cotan::cuda::expr

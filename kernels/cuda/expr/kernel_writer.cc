@@ -16,27 +16,31 @@
 namespace cotan::cuda::expr {
 namespace {
 
-constexpr int64_t kScratchAlignment = 64;
-
 int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
-// Where the totals of parts lie in scratch memory.
-struct PartialTotals {
-  std::vector<int64_t> offset;  // per node, of reductions
-  int64_t bytes = 0;
+// Where the totals of the parts of a tile are among the words of its team; see reduce.cuh.
+struct TeamWords {
+  std::vector<int64_t> first;  // per node, of reductions
+  int64_t count = 0;           // of a tile
 };
 
-PartialTotals PlacePartialTotals(const Problem& problem, const Schedule& schedule) {
-  PartialTotals result;
-  result.offset.assign(problem.program.nodes.size(), 0);
-  if (schedule.parts == 1) return result;
+TeamWords PlaceTeamWords(const Problem& problem, const Schedule& schedule) {
+  TeamWords words;
+  words.first.assign(problem.program.nodes.size(), 0);
+  words.count = 1 + schedule.parts;
   for (int i = 0; i < problem.NumNodes(); ++i) {
     if (!problem.IsNeeded(i) || !IsExprReduction(problem.node(i).fn)) continue;
-    result.offset[static_cast<size_t>(i)] = result.bytes;
-    const int64_t bytes = schedule.parts * schedule.KeptCount() * TotalBytes(problem.node(i).dtype);
-    result.bytes += CeilDiv(bytes, kScratchAlignment) * kScratchAlignment;
+    words.first[static_cast<size_t>(i)] = words.count;
+    words.count += schedule.parts * schedule.KeptPerBlock() * TotalBytes(problem.node(i).dtype) / 4;
   }
-  return result;
+  return words;
+}
+
+// Returns a schedule with the same parts that keeps nothing in registers.
+Schedule WithoutSteps(Schedule schedule) {
+  schedule.steps = 0;
+  schedule.keep = Keep::kNothing;
+  return schedule;
 }
 
 PhaseNodes NodesOfSchedule(const Problem& problem, const Schedule& schedule) {
@@ -45,55 +49,74 @@ PhaseNodes NodesOfSchedule(const Problem& problem, const Schedule& schedule) {
   return nodes;
 }
 
-// Writes the phases [first, end) of an expression with reductions. With parts, `first` is the only phase, or the number
-// of phases: then only what follows them is written. Blocks are then items of the kernel, whose number within the phase
-// is a variable `item`.
+// Adds to a part the headers and parameters of another one of its kernel.
+void AddUses(const KernelPart& other, KernelPart& part) {
+  part.guarded |= other.guarded;
+  for (const std::string& header : other.headers) {
+    if (std::find(part.headers.begin(), part.headers.end(), header) == part.headers.end()) {
+      part.headers.push_back(header);
+    }
+  }
+  for (const KernelParameter& parameter : other.parameters) {
+    const bool is_known = std::any_of(part.parameters.begin(), part.parameters.end(),
+                                      [&](const KernelParameter& known) { return known.name == parameter.name; });
+    if (!is_known) part.parameters.push_back(parameter);
+  }
+}
+
+// Writes an expression with reductions.
 class ReductionWriter {
  public:
-  ReductionWriter(const Problem& problem, const Schedule& schedule, const PartialTotals& totals, int first, int end)
+  ReductionWriter(const Problem& problem, const Schedule& schedule)
       : problem_(problem),
         schedule_(schedule),
-        totals_(totals),
+        reading_(WithoutSteps(schedule)),
+        words_(PlaceTeamWords(problem, schedule)),
         nodes_(NodesOfSchedule(problem, schedule)),
-        first_(first),
-        end_(end),
-        has_phases_(first < problem.num_phases),
-        shared_(ReducedNodesOf(problem, nodes_, first, end)),
-        text_(schedule.parts > 1 ? 2 : 1),
-        phase_(problem, schedule, nodes_, text_) {}
+        reading_nodes_(PhaseNodesOf(problem, Keep::kNothing)),
+        shared_(ReducedNodesOf(problem, nodes_, 0, problem.num_phases)),
+        text_(1),
+        phase_(problem, schedule, nodes_, text_),
+        reading_phase_(problem, reading_, reading_nodes_, text_) {}
 
   KernelPart Write() {
     WriteLane();
     if (schedule_.rows > 1) {
-      phase_.WriteStart(first_, end_);
+      phase_.WriteStart(0, problem_.num_phases);
       phase_.WriteInvariantInputs();
       text_.Directive("#pragma unroll 1");
       text_.Open("for (Index row = 0; row < ", schedule_.rows, "u; ++row)");
     }
     WritePosition();
-    if (schedule_.rows == 1) phase_.WriteStart(first_, end_);
-    for (int time = 1; time < 2 * first_; time += 2) WriteTotalsOfParts(time);
-    WriteReducedNodes(-1, 2 * first_ - 1);
-    WriteStores(2 * first_ - 1);
-    for (int p = first_; p < end_ && has_phases_; ++p) {
-      if (p > first_ && schedule_.RenewsLane()) text_.Line("Renew(lane);");
-      phase_.WritePhase(p);
-      if (schedule_.parts > 1) {
-        WritePartialTotals(p);
-        continue;
+    if (schedule_.rows == 1) phase_.WriteStart(0, problem_.num_phases);
+    WriteReducedNodes(-1);
+    WriteStores(-1);
+    for (int p = 0; p < problem_.num_phases; ++p) {
+      if (p > 0 && schedule_.RenewsLane()) text_.Line("Renew(lane);");
+      if (HasParts()) {
+        WriteSharedPhase(p);
+      } else {
+        phase_.WritePhase(p);
       }
       for (const int i : phase_.ReductionsOf(p)) {
         text_.Line("const ", ValueType(problem_.node(i).dtype), " v", i, " = ", FinishedTotal(i), ";");
+        phase_.WriteDivisor(i);
       }
-      WriteReducedNodes(2 * p + 1, 2 * p + 1);
-      WriteStores(2 * p + 1);
+      WriteReducedNodes(2 * p + 1);
+      if (StoresWait(p - 1)) WriteStores(2 * p - 1);
+      if (!StoresWait(p)) WriteStores(2 * p + 1);
     }
     if (schedule_.rows > 1) text_.Close();
     return Finish();
   }
 
  private:
-  bool HasParts() const { return schedule_.parts > 1 && has_phases_; }
+  bool HasParts() const { return schedule_.parts > 1; }
+  // Returns true if the reduced outputs of phase `p` are stored after the next phase, which only stores. The last block
+  // of a team would else keep its full outputs waiting for what the reduced ones need.
+  bool StoresWait(int p) const {
+    return HasParts() && p >= 0 && p + 2 == problem_.num_phases && phase_.ReductionsOf(p + 1).empty();
+  }
   bool IsRows() const { return schedule_.kind == Schedule::Kind::kRows; }
   std::string Literal(int64_t value) const { return phase_.index().Literal(value); }
 
@@ -109,19 +132,25 @@ class ReductionWriter {
     }
   }
 
-  // Returns the number of the block, or of its row.
+  // Returns the number of the block among those of a part, or of its row.
   std::string BlockOfRow() {
-    if (HasParts()) return absl::StrCat("static_cast<Index>(item / ", schedule_.parts, "u)");
-    if (schedule_.parts > 1) return "static_cast<Index>(item)";
+    if (HasParts()) return absl::StrCat("static_cast<Index>(block / ", schedule_.parts, "u)");
     if (schedule_.rows == 1) return "static_cast<Index>(block)";
     const std::string row = absl::StrCat("static_cast<Index>(block) * ", schedule_.rows, "u + row");
     return schedule_.groups == 1 ? row : absl::StrCat("(", row, ")");
   }
 
+  // Returns the column of the thread in its tile.
+  std::string Column() const {
+    return schedule_.groups == 1 ? "0" : absl::StrCat("threadIdx.x % ", schedule_.groups, "u");
+  }
+
   // Writes which kept and reduced indices the thread handles.
   void WritePosition() {
     const int groups = schedule_.groups;
-    if (HasParts()) text_.Line("const Index part = item % ", schedule_.parts, "u;");
+    if (HasParts()) {
+      text_.Line("Team<", schedule_.parts, "> team(words + block / ", schedule_.parts, "u * ", words_.count, "u);");
+    }
     if (groups == 1) {
       text_.Line("const Index k = ", BlockOfRow(), ";");
     } else if (IsRows()) {
@@ -131,18 +160,51 @@ class ReductionWriter {
     }
     const bool exact = schedule_.ExactGroups();
     if (!exact) text_.Line("const bool valid = k < ", Literal(schedule_.KeptCount()), ";");
-    const std::string count = Literal(schedule_.ReducedCount());
     if (HasParts()) {
-      const std::string size = Literal(schedule_.part_size);
-      text_.Line("const Index begin = part * ", size, ";");
-      const std::string end = absl::StrCat("begin + ", size, " < ", count, " ? begin + ", size, " : ", count);
-      text_.Line("const Index end = ", exact ? end : absl::StrCat("!valid ? begin : ", end), ";");
-    } else if (has_phases_) {
+      WritePart(absl::StrCat("block % ", schedule_.parts, "u"));
+    } else {
+      const std::string count = Literal(schedule_.ReducedCount());
       text_.Line("const Index end = ", exact ? count : absl::StrCat("valid ? ", count, " : 0"), ";");
     }
     std::vector<size_t> operands(problem_.operands.size());
     std::iota(operands.begin(), operands.end(), 0);
     for (const std::string& line : phase_.index().Coordinates(schedule_.kept, operands, "k")) text_.Line(line);
+  }
+
+  // Writes which reduced indices part `part` has.
+  void WritePart(absl::string_view part) {
+    const std::string count = Literal(schedule_.ReducedCount());
+    const std::string size = Literal(schedule_.part_size);
+    text_.Line("const Index part = ", part, ";");
+    text_.Line("const Index begin = part * ", size, ";");
+    const std::string end = absl::StrCat("begin + ", size, " < ", count, " ? begin + ", size, " : ", count);
+    text_.Line("const Index end = ", schedule_.ExactGroups() ? end : absl::StrCat("!valid ? begin : ", end), ";");
+  }
+
+  // Writes a phase of a block that has a part, up to the totals t<node> of all parts.
+  void WriteSharedPhase(int p) {
+    const std::vector<int> reductions = phase_.ReductionsOf(p);
+    phase_.WritePhase(p);
+    if (p == 0) text_.Line("team.Meet();");
+    WritePartialTotals(p);
+    if (p > 0) WritePartsLeft(p);
+    if (p == 0 && problem_.num_phases > 1) text_.Line("if (team.Leaves(part)) return;");
+    // Only the last block stores what follows.
+    if (p + 1 == problem_.num_phases && !reductions.empty()) text_.Line("if (!team.is_last) return;");
+    for (const int i : reductions) {
+      text_.Line("t", i, " = team.Collect<", ReductionType(problem_.node(i)), ", ", schedule_.groups, ", ",
+                 schedule_.lanes, ">(", words_.first[static_cast<size_t>(i)], "u, lane, ", Column(), ");");
+    }
+  }
+
+  // Writes phase `p` of the parts that blocks left.
+  void WritePartsLeft(int p) {
+    text_.Directive("#pragma unroll 1");
+    text_.Open("for (uint32 n = 0; n < team.left; ++n)");
+    WritePart("team.PartLeft(n)");
+    reading_phase_.WritePhase(p);
+    WritePartialTotals(p);
+    text_.Close();
   }
 
   // Returns the total of the group of threads for their totals.
@@ -164,47 +226,30 @@ class ReductionWriter {
     return absl::StrCat("static_cast<", ValueType(dtype), ">(", GroupTotal(i), ")");
   }
 
-  std::string PartialOffset(absl::string_view part) const {
-    return IsRows() ? absl::StrCat("k * ", Literal(schedule_.parts), " + ", part)
-                    : absl::StrCat(part, " * ", Literal(schedule_.KeptCount()), " + k");
-  }
-
-  KernelArgument PartialArgument(int i) const { return ScratchArgument(totals_.offset[static_cast<size_t>(i)]); }
-
+  // Publishes the totals of part `part`.
   void WritePartialTotals(int p) {
-    for (const int i : phase_.ReductionsOf(p)) {
+    const std::vector<int> reductions = phase_.ReductionsOf(p);
+    for (const int i : reductions) {
       text_.Line("const ", TotalType(problem_.node(i).dtype), " total", i, " = ", GroupTotal(i), ";");
-      text_.Line(schedule_.ExactGroups() ? "if (lane == 0) " : "if (valid && lane == 0) ", "partial", i, "[",
-                 PartialOffset("part"), "] = total", i, ";");
-      partials_.push_back(
-          {absl::StrCat(TotalType(problem_.node(i).dtype), "*"), absl::StrCat("partial", i), PartialArgument(i)});
     }
+    if (reductions.empty()) return;
+    text_.Open("if (lane == 0)");
+    for (const int i : reductions) {
+      const std::string at =
+          schedule_.groups == 1 ? "part" : absl::StrCat("part * ", schedule_.groups, "u + ", Column());
+      text_.Line("team.Publish(", words_.first[static_cast<size_t>(i)], "u, ", at, ", total", i, ");");
+    }
+    text_.Close();
   }
 
-  // Adds the totals of parts for the reductions of `time` that this launch needs.
-  void WriteTotalsOfParts(int time) {
-    const NodeSet stored = StoredNodesOf(problem_, 2 * first_ - 1, shared_);
-    for (const int i : phase_.ReductionsOf(time / 2)) {
-      if (!shared_[static_cast<size_t>(i)] && !stored[static_cast<size_t>(i)]) continue;
-      const DType dtype = problem_.node(i).dtype;
-      const std::string type = ReductionType(problem_.node(i));
-      text_.Line(TotalType(dtype), " t", i, " = ", type, "::Start();");
-      const std::string parts = Literal(schedule_.parts);
-      text_.Open("for (Index s = lane; s < ",
-                 schedule_.ExactGroups() ? parts : absl::StrCat("(valid ? ", parts, " : 0)"),
-                 "; s += ", schedule_.lanes, "u)");
-      text_.Line("t", i, " = ", type, "::Add(t", i, ", partial", i, "[", PartialOffset("s"), "]);");
-      text_.Close();
-      text_.Line("const ", ValueType(dtype), " v", i, " = ", FinishedTotal(i), ";");
-      partials_.push_back({absl::StrCat(TotalType(dtype), "*"), absl::StrCat("partial", i), PartialArgument(i)});
-    }
-  }
-
-  // Writes the reduced values of times [first_time, last_time] that all threads need.
-  void WriteReducedNodes(int first_time, int last_time) {
+  // Writes the reduced values of a time that all threads need.
+  void WriteReducedNodes(int time) {
     for (int i = 0; i < problem_.NumNodes(); ++i) {
-      const int time = problem_.Time(i);
-      if (shared_[static_cast<size_t>(i)] && time >= first_time && time <= last_time) phase_.WriteReducedNode(i, false);
+      const bool is_needed = shared_[static_cast<size_t>(i)] && problem_.Time(i) == time;
+      // Totals are written with their phase.
+      if (!is_needed || IsExprReduction(problem_.node(i).fn)) continue;
+      phase_.WriteReducedNode(i, false);
+      phase_.WriteDivisor(i);
     }
   }
 
@@ -229,7 +274,7 @@ class ReductionWriter {
       text_.Line("__syncwarp();");
     }
     std::string condition = schedule_.ExactGroups() ? "" : "valid && ";
-    if (HasParts()) absl::StrAppend(&condition, "part == 0 && ");
+    if (HasParts()) absl::StrAppend(&condition, time < 0 ? "part == 0 && " : "team.is_last && ");
     text_.Open("if (", condition, "lane == 0)");
     for (int i = 0; i < problem_.NumNodes(); ++i) {
       const bool is_total = IsExprReduction(problem_.node(i).fn);
@@ -243,77 +288,32 @@ class ReductionWriter {
     KernelPart part;
     part.entry = IsRows() ? "expr_rows" : "expr_columns";
     phase_.FinishPart(part);
+    if (HasParts()) {
+      KernelPart reading;
+      reading_phase_.FinishPart(reading);
+      AddUses(reading, part);
+      part.words = schedule_.Tiles() * words_.count;
+      part.resident = schedule_.resident;
+    }
     part.headers.push_back("reduce");
     std::sort(part.headers.begin(), part.headers.end());
-    part.parameters.insert(part.parameters.end(), partials_.begin(), partials_.end());
     part.body = text_.Take();
-    part.blocks = schedule_.Tiles() * (HasParts() ? schedule_.parts : 1);
+    part.blocks = schedule_.Tiles() * schedule_.parts;
     part.threads = schedule_.threads;
     return part;
   }
 
   const Problem& problem_;
   const Schedule& schedule_;
-  const PartialTotals& totals_;
+  const Schedule reading_;  // of parts that other blocks left
+  const TeamWords words_;
   const PhaseNodes nodes_;
-  const int first_;
-  const int end_;
-  const bool has_phases_;
+  const PhaseNodes reading_nodes_;
   const NodeSet shared_;
   TextWriter text_;
   PhaseWriter phase_;
-  std::vector<KernelParameter> partials_;
+  PhaseWriter reading_phase_;
 };
-
-// Adds to a kernel the headers and parameters of one of its phases.
-void AddUses(const KernelPart& phase, KernelPart& kernel) {
-  kernel.wide |= phase.wide;
-  kernel.guarded |= phase.guarded;
-  for (const std::string& header : phase.headers) {
-    if (std::find(kernel.headers.begin(), kernel.headers.end(), header) == kernel.headers.end()) {
-      kernel.headers.push_back(header);
-    }
-  }
-  std::sort(kernel.headers.begin(), kernel.headers.end());
-  for (const KernelParameter& parameter : phase.parameters) {
-    const bool is_known = std::any_of(kernel.parameters.begin(), kernel.parameters.end(),
-                                      [&](const KernelParameter& other) { return other.name == parameter.name; });
-    if (!is_known) kernel.parameters.push_back(parameter);
-  }
-}
-
-// Writes one kernel of an expression whose reduced axis has parts: each phase has an item for each part of each tile
-// of kept indices, and what follows the last one an item for each tile.
-KernelPart WriteItems(const Problem& problem, const Schedule& schedule, const PartialTotals& totals) {
-  const int end = problem.num_phases + (StoresAfterPhases(problem) ? 1 : 0);
-  KernelPart kernel;
-  kernel.blocks = 0;
-  TextWriter phases(1);
-  for (int p = 0; p < end; ++p) {
-    const KernelPart phase = ReductionWriter(problem, schedule, totals, p, p + 1).Write();
-    AddUses(phase, kernel);
-    const std::string first = p == 0 ? "" : absl::StrCat(" - ", kernel.blocks, "u");
-    kernel.blocks += phase.blocks;
-    const std::string condition = absl::StrCat("if (ticket < ", kernel.blocks, "u)");
-    phases.Open(p == 0 ? condition : p + 1 < end ? absl::StrCat("else ", condition) : "else");
-    phases.Line("const uint32 item = ticket", first, ";");
-    const bool has_parts = p < problem.num_phases;
-    const std::string tile = has_parts ? absl::StrCat("item / ", schedule.parts, "u") : "item";
-    phases.Line("uint32* const finished = counters + (1u + ", tile, ");");
-    if (p > 0) phases.Line("WaitForItems(finished, ", p * schedule.parts, "u);");
-    phases.Append(phase.body);
-    phases.Line("FinishItem(finished, ", problem.num_phases * schedule.parts + (end - problem.num_phases), "u);");
-    phases.Close();
-    kernel.entry = phase.entry;
-  }
-  TextWriter text(1);
-  text.Line("const uint32 ticket = TakeItem(counters, ", kernel.blocks, "u);");
-  text.Append(phases.Take());
-  kernel.body = text.Take();
-  kernel.threads = schedule.threads;
-  kernel.counters = 1 + schedule.Tiles();
-  return kernel;
-}
 
 // Returns true if an output has the level; `full` or reduced.
 bool HasOutputs(const Problem& problem, bool full) {
@@ -334,7 +334,8 @@ NodeSet NodesOf(const Problem& problem, bool full) {
   return nodes;
 }
 
-void WritePointwise(const Problem& problem, bool full, const ScheduleOptions& options, OpParts& result) {
+void WritePointwise(const Problem& problem, bool full, const ScheduleOptions& options,
+                    std::vector<KernelPart>& result) {
   if (!HasOutputs(problem, full)) return;
   const Schedule schedule = SchedulePointwise(problem, full, options);
   const int64_t count = schedule.ReducedCount();
@@ -351,13 +352,13 @@ void WritePointwise(const Problem& problem, bool full, const ScheduleOptions& op
   part.elements = count;
   part.threads = schedule.threads;
   part.blocks = CeilDiv(count, static_cast<int64_t>(schedule.threads) * schedule.pack);
-  result.parts.push_back(std::move(part));
+  result.push_back(std::move(part));
 }
 
 }  // namespace
 
-OpParts WriteKernels(const Problem& problem, const ScheduleOptions& options) {
-  OpParts result;
+std::vector<KernelPart> WriteKernels(const Problem& problem, const ScheduleOptions& options) {
+  std::vector<KernelPart> result;
   if (!problem.has_reductions) {
     WritePointwise(problem, true, options, result);
     WritePointwise(problem, false, options, result);
@@ -365,10 +366,7 @@ OpParts WriteKernels(const Problem& problem, const ScheduleOptions& options) {
   }
   if (NumElements(problem.program.reduced_sizes) == 0) return result;
   const Schedule schedule = ScheduleReduction(problem, options);
-  const PartialTotals totals = PlacePartialTotals(problem, schedule);
-  result.scratch_bytes = totals.bytes;
-  result.parts.push_back(schedule.parts == 1 ? ReductionWriter(problem, schedule, totals, 0, problem.num_phases).Write()
-                                             : WriteItems(problem, schedule, totals));
+  result.push_back(ReductionWriter(problem, schedule).Write());
   return result;
 }
 

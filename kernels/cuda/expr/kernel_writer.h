@@ -13,15 +13,9 @@
 
 namespace cotan::cuda::expr {
 
-// The parts of an op, one per launch, in order: one, except of expressions without reductions that have outputs of both
-// levels.
-struct OpParts {
-  std::vector<KernelPart> parts;
-  int64_t scratch_bytes = 0;
-};
-
-// Writes the kernels of an expression. Each stores at least one value or total.
-OpParts WriteKernels(const Problem& problem, const ScheduleOptions& options);
+// Writes the kernels of an expression: the parts of its launches, in order. There is one, except of expressions without
+// reductions that have outputs of both levels. Each stores at least one value or total.
+std::vector<KernelPart> WriteKernels(const Problem& problem, const ScheduleOptions& options);
 
 }  // namespace cotan::cuda::expr
 

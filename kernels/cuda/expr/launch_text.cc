@@ -28,14 +28,16 @@ std::string IncludesOf(absl::Span<const KernelPart* const> parts) {
   return absl::StrCat(text, "\nusing namespace cotan;\n\n");
 }
 
-// Returns the declaration of counters. A module belongs to one device, which runs its launches one after another.
-std::string CountersText(int64_t count) {
-  return count == 0 ? "" : absl::StrCat("__device__ uint32 counters[", count, "];\n\n");
+// Returns the declaration of words. A module belongs to one device, which runs its launches one after another.
+std::string WordsText(int64_t count) {
+  return count == 0 ? "" : absl::StrCat("__device__ uint64 words[", count, "];\n\n");
 }
 
-// Returns the head of a kernel, with the brace.
-std::string HeadOf(int threads, absl::string_view entry, absl::Span<const std::string> parameters) {
-  return absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", threads, ") ", entry, "(\n    ",
+// Returns the head of a kernel, with the brace. If `resident` is not 0, so many blocks have registers on a
+// multiprocessor at the same time, and ptxas does not spill for the sake of more.
+std::string HeadOf(int threads, int resident, absl::string_view entry, absl::Span<const std::string> parameters) {
+  const std::string bound = resident == 0 ? "" : absl::StrCat(", ", resident);
+  return absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", threads, bound, ") ", entry, "(\n    ",
                       absl::StrJoin(parameters, ",\n    "), ") {\n");
 }
 
@@ -46,7 +48,7 @@ struct Family {
   std::vector<const KernelPart*> members;
   std::vector<size_t> first_parameter;  // per member, in the launch
   std::vector<int64_t> end_block;       // per member
-  std::vector<int64_t> first_counter;   // per member, in the launch
+  std::vector<int64_t> first_word;      // per member, in the launch
 };
 
 bool AreAlike(const KernelPart& a, const KernelPart& b) {
@@ -54,7 +56,7 @@ bool AreAlike(const KernelPart& a, const KernelPart& b) {
     return x.type == y.type && x.name == y.name;
   };
   return a.body == b.body && a.wide == b.wide && a.guarded == b.guarded && (a.elements != 0) == (b.elements != 0) &&
-         a.counters == b.counters &&
+         a.words == b.words &&
          std::equal(a.parameters.begin(), a.parameters.end(), b.parameters.begin(), b.parameters.end(), same_parameter);
 }
 
@@ -67,6 +69,7 @@ class GroupWriter {
       if (family == families_.end()) family = families_.insert(family, Family{});
       family->members.push_back(part);
       guarded_ |= part->guarded;
+      if (part->resident != 0) resident_ = resident_ == 0 ? part->resident : std::min(resident_, part->resident);
     }
     for (Family& family : families_) {
       for (const KernelPart* part : family.members) {
@@ -74,8 +77,8 @@ class GroupWriter {
         for (const KernelParameter& parameter : part->parameters) AddParameter(parameter);
         blocks_ += part->blocks;
         family.end_block.push_back(blocks_);
-        family.first_counter.push_back(counters_);
-        counters_ += part->counters;
+        family.first_word.push_back(words_);
+        words_ += part->words;
       }
     }
     if (guarded_) {
@@ -87,9 +90,9 @@ class GroupWriter {
   }
 
   KernelLaunch Write() {
-    absl::StrAppend(&text_, CountersText(counters_));
+    absl::StrAppend(&text_, WordsText(words_));
     for (size_t f = 0; f < families_.size(); ++f) WriteFunction(f);
-    absl::StrAppend(&text_, HeadOf(threads_, "expr_group", parameters_));
+    absl::StrAppend(&text_, HeadOf(threads_, resident_, "expr_group", parameters_));
     TextWriter body(1);
     body.Line("const uint32 block = blockIdx.x;");
     WriteDispatch(0, families_.size(), body);
@@ -113,7 +116,7 @@ class GroupWriter {
     const KernelPart& part = *family.members[0];
     std::vector<std::string> parameters = {"uint32 block"};
     if (part.elements != 0) parameters.push_back(absl::StrCat(IndexType(part), " elements"));
-    if (part.counters != 0) parameters.emplace_back("uint32* counters");
+    if (part.words != 0) parameters.emplace_back("uint64* words");
     for (const KernelParameter& parameter : part.parameters) {
       parameters.push_back(absl::StrCat(parameter.type, " ", parameter.name));
     }
@@ -144,9 +147,9 @@ class GroupWriter {
       body.Line(IndexType(part), " elements;");
       arguments.emplace_back("elements");
     }
-    if (part.counters != 0) {
-      body.Line("uint32* own_counters;");
-      arguments.emplace_back("own_counters");
+    if (part.words != 0) {
+      body.Line("uint64* own_words;");
+      arguments.emplace_back("own_words");
     }
     for (const KernelParameter& parameter : part.parameters) {
       body.Line(parameter.type, " ", parameter.name, ";");
@@ -171,7 +174,7 @@ class GroupWriter {
     const KernelPart& part = *family.members[first];
     body.Line("first = ", family.end_block[first] - part.blocks, "u;");
     if (part.elements != 0) body.Line("elements = ", IndexLiteral(part, part.elements), ";");
-    if (part.counters != 0) body.Line("own_counters = counters + ", family.first_counter[first], "u;");
+    if (part.words != 0) body.Line("own_words = words + ", family.first_word[first], "u;");
     for (size_t i = 0; i < part.parameters.size(); ++i) {
       body.Line(part.parameters[i].name, " = p", family.first_parameter[first] + i, ";");
     }
@@ -182,8 +185,9 @@ class GroupWriter {
   std::vector<KernelArgument> arguments_;
   bool guarded_ = false;
   int64_t blocks_ = 0;
-  int64_t counters_ = 0;
+  int64_t words_ = 0;
   int threads_ = 0;
+  int resident_ = 0;
   std::string text_;
 };
 
@@ -207,11 +211,12 @@ absl::StatusOr<KernelLaunch> LaunchOf(const KernelPart& part) {
   TextWriter start(1);
   if (part.guarded) start.Line("COTAN_RETURN_ON_ERROR(record);");
   start.Line("using Index = ", IndexType(part), ";");
-  if (part.counters == 0) start.Line("const uint32 block = blockIdx.x;");
+  start.Line("const uint32 block = blockIdx.x;");
   if (part.elements != 0) start.Line("constexpr Index elements = ", IndexLiteral(part, part.elements), ";");
   const KernelPart* const parts[] = {&part};
-  launch.source.text = absl::StrCat(IncludesOf(parts), CountersText(part.counters),
-                                    HeadOf(part.threads, part.entry, parameters), start.Take(), part.body, "}\n");
+  launch.source.text =
+      absl::StrCat(IncludesOf(parts), WordsText(part.words),
+                   HeadOf(part.threads, part.resident, part.entry, parameters), start.Take(), part.body, "}\n");
   launch.source.entry = part.entry;
   launch.grid[0] = static_cast<unsigned>(part.blocks);
   launch.block[0] = static_cast<unsigned>(part.threads);

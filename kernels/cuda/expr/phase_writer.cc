@@ -20,6 +20,10 @@ bool IsNumber(const ExprNode& node) { return node.fn == FN_CONSTANT || node.fn =
 constexpr absl::string_view kUnrollFew = "#pragma unroll 4";
 constexpr absl::string_view kUnrollAll = "#pragma unroll";
 
+// Packs that are loaded before the first of them is stored, and registers for them, at most.
+constexpr int kMaxStagePacks = 8;
+constexpr int64_t kMaxStageRegisters = 32;
+
 }  // namespace
 
 PackKind PhaseWriter::KindOf(size_t operand) const {
@@ -48,9 +52,10 @@ std::string PhaseWriter::NameOf(int node) const {
   return problem_.node(node).fn == FN_INPUT ? absl::StrCat("x", problem_.node(node).index) : absl::StrCat("v", node);
 }
 
+std::string PhaseWriter::StepSubscript(int node) const { return IsKept(node) ? "[j]" : IsStaged(node) ? "[i]" : ""; }
+
 std::string PhaseWriter::Subscripts(int node, bool is_same) const {
-  std::string text;
-  if (IsKept(node)) text = "[j]";
+  std::string text = StepSubscript(node);
   if (IsPacked() && !is_same) absl::StrAppend(&text, "[e]");
   return text;
 }
@@ -61,12 +66,12 @@ std::string PhaseWriter::Value(int node) const {
   if (!IsElementwise(node)) return NameOf(node);
   if (!IsLeaf(of)) return absl::StrCat(NameOf(node), IsKept(node) ? Subscripts(node, false) : "");
   const PackKind kind = LeafKind(node);
-  const bool is_array = IsKept(node) || (IsPacked() && kind == PackKind::kConsecutive);
+  const bool is_array = IsKept(node) || IsStaged(node) || (IsPacked() && kind == PackKind::kConsecutive);
   return absl::StrCat(NameOf(node), is_array ? Subscripts(node, kind == PackKind::kSame) : "");
 }
 
 std::string PhaseWriter::Declared(int node) const {
-  if (IsElementwise(node) && IsKept(node)) return Value(node);
+  if (IsElementwise(node) && (IsKept(node) || IsStaged(node))) return Value(node);
   return absl::StrCat("const ", ValueType(problem_.node(node).dtype), " ", NameOf(node));
 }
 
@@ -170,7 +175,8 @@ void PhaseWriter::WriteReducedNode(int i, bool stored) {
   if (IsNumber(node) || IsExprReduction(node.fn)) return;
   if (node.fn != FN_INPUT) return WriteNode(i);
   const auto operand = static_cast<size_t>(node.index);
-  const std::string load = absl::StrCat("Load(", ElementAt(operand, index_.Offset(schedule_.kept, operand, "k")), ")");
+  const std::string load = absl::StrCat(schedule_.parts > 1 ? "LoadBefore(" : "Load(",
+                                        ElementAt(operand, index_.Offset(schedule_.kept, operand, "k")), ")");
   const bool guarded = !stored && !schedule_.ExactGroups();
   text_.Line(Declared(i), " = ", guarded ? absl::StrCat("valid ? ", load, " : ", ValueType(node.dtype), "(0)") : load,
              ";");
@@ -179,8 +185,9 @@ void PhaseWriter::WriteReducedNode(int i, bool stored) {
 void PhaseWriter::WriteReducedStore(size_t output) {
   const size_t operand = problem_.OutputOperand(output);
   stores_ = true;
-  text_.Line("Store(", ElementAt(operand, index_.Offset(schedule_.kept, operand, "k")), ", ",
-             Value(problem_.Stored(output)), ");");
+  text_.Line(schedule_.parts > 1 ? "StoreAfter(" : "Store(",
+             ElementAt(operand, index_.Offset(schedule_.kept, operand, "k")), ", ", Value(problem_.Stored(output)),
+             ");");
 }
 
 void PhaseWriter::WriteKeptArrays(const NodeSet& nodes, bool exact) {
@@ -198,11 +205,12 @@ bool PhaseWriter::OpenLoop(absl::string_view end, bool exact) {
   if (schedule_.steps > 0) {
     text_.Directive(kUnrollAll);
     text_.Open("for (int j = 0; j < ", schedule_.steps, "; ++j)");
+    const absl::string_view begin = schedule_.parts > 1 ? "begin + " : "";
     if (schedule_.lanes == 1) {
-      text_.Line("const Index r = j", pack, ";");
+      text_.Line("const Index r = ", begin, "j", pack, ";");
     } else {
-      text_.Line("const Index r = ", IsPacked() ? "(" : "", "j * ", schedule_.lanes, "u + lane", IsPacked() ? ")" : "",
-                 pack, ";");
+      text_.Line("const Index r = ", begin, IsPacked() ? "(" : "", "j * ", schedule_.lanes, "u + lane",
+                 IsPacked() ? ")" : "", pack, ";");
     }
     if (exact) return false;
     text_.Open("if (r < ", end, ")");
@@ -214,12 +222,16 @@ bool PhaseWriter::OpenLoop(absl::string_view end, bool exact) {
   return false;
 }
 
+void PhaseWriter::WriteCount(absl::string_view end) {
+  has_count_ = IsPacked() && !schedule_.WholePacks();
+  if (has_count_) text_.Line("const int count = CountBefore<", schedule_.pack, ">(", end, ", r);");
+}
+
 void PhaseWriter::WriteInvariantInputs() {
   const std::string end = index_.Literal(schedule_.ReducedCount());
   WriteKeptArrays(nodes_.invariant, schedule_.ExactSteps());
   const bool has_condition = OpenLoop(end, schedule_.ExactSteps());
-  has_count_ = IsPacked() && !schedule_.WholePacks();
-  if (has_count_) text_.Line("const int count = CountBefore<", schedule_.pack, ">(", end, ", r);");
+  WriteCount(end);
   WriteElements(nodes_.invariant, {}, {});
   if (has_condition) text_.Close();
   text_.Close();
@@ -231,13 +243,89 @@ void PhaseWriter::WritePhase(int p) {
     const ExprNode& node = problem_.node(i);
     text_.Line(TotalType(node.dtype), " t", i, " = ", ReductionType(node), "::Start();");
   }
+  const NodeSet& nodes = nodes_.full[static_cast<size_t>(p)];
   const bool exact = schedule_.ExactSteps() && schedule_.ExactGroups();
-  WriteKeptArrays(nodes_.full[static_cast<size_t>(p)], exact);
+  WriteKeptArrays(nodes, exact);
+  if (PacksOfStage(p) > 1) return WriteStagedPhase(p, reductions);
   const bool has_condition = OpenLoop("end", exact);
-  has_count_ = IsPacked() && !schedule_.WholePacks();
-  if (has_count_) text_.Line("const int count = CountBefore<", schedule_.pack, ">(end, r);");
-  WriteElements(nodes_.full[static_cast<size_t>(p)], OutputsOf(p, true), reductions);
+  WriteCount("end");
+  WriteElements(nodes, OutputsOf(p, true), reductions);
   if (has_condition) text_.Close();
+  text_.Close();
+}
+
+int PhaseWriter::PacksOfStage(int p) const {
+  // Without stores and conditions, the compiler moves loads of unrolled loops to the front.
+  const bool exact = schedule_.ExactSteps() && schedule_.ExactGroups();
+  if (schedule_.steps == 1 || (exact && OutputsOf(p, true).empty())) return 1;
+  int64_t registers = 0;
+  for (const Leaf& leaf : LeavesOf(nodes_.full[static_cast<size_t>(p)])) {
+    const ExprNode& node = problem_.node(leaf.node);
+    if (node.fn == FN_INPUT)
+      registers += ValueBytes(node.dtype) / 4 * (leaf.kind == PackKind::kSame ? 1 : schedule_.pack);
+  }
+  if (registers == 0) return 1;
+  int packs = kMaxStagePacks;
+  while (packs > 1 && packs * registers > kMaxStageRegisters) packs /= 2;
+  return schedule_.steps > 0 ? std::min(packs, schedule_.steps) : packs;
+}
+
+bool PhaseWriter::OpenStage(int packs, bool exact) {
+  text_.Directive(kUnrollAll);
+  text_.Open("for (int i = 0; i < ", packs, "; ++i)");
+  const std::string lane = schedule_.lanes == 1 ? "" : " + lane";
+  const int64_t unit = int64_t{schedule_.lanes} * schedule_.pack;
+  if (schedule_.steps == 0) {
+    text_.Line("const Index r = first + i * ", unit, "u;");
+  } else {
+    const std::string pack = IsPacked() ? absl::StrCat(" * ", schedule_.pack, "u") : "";
+    text_.Line("const int j = first + i;");
+    if (schedule_.steps % packs != 0) text_.Line("if (j >= ", schedule_.steps, ") break;");
+    text_.Line("const Index r = ", schedule_.parts > 1 ? "begin + " : "", "(j * ", schedule_.lanes, "u", lane, ")",
+               pack, ";");
+  }
+  if (!exact) text_.Open("if (r < end)");
+  return !exact;
+}
+
+void PhaseWriter::WriteStagedPhase(int p, const std::vector<int>& reductions) {
+  const NodeSet& nodes = nodes_.full[static_cast<size_t>(p)];
+  const bool exact = schedule_.ExactSteps() && schedule_.ExactGroups();
+  const int packs = PacksOfStage(p);
+  const int64_t unit = int64_t{schedule_.lanes} * schedule_.pack;
+  if (schedule_.steps > 0) {
+    text_.Directive(kUnrollAll);
+    text_.Open("for (int first = 0; first < ", schedule_.steps, "; first += ", packs, ")");
+  } else {
+    text_.Directive("#pragma unroll 1");
+    const std::string pack = IsPacked() ? absl::StrCat(" * ", schedule_.pack, "u") : "";
+    text_.Open("for (Index first = ", schedule_.parts > 1 ? "begin + " : "", "lane", pack,
+               "; first < end; first += ", packs * unit, "u)");
+  }
+  NodeSet leaves(nodes.size(), false);
+  NodeSet others = nodes;
+  staged_.assign(nodes.size(), false);
+  for (const Leaf& leaf : LeavesOf(nodes)) {
+    const auto node = static_cast<size_t>(leaf.node);
+    if (problem_.node(leaf.node).fn != FN_INPUT) continue;
+    leaves[node] = true;
+    others[node] = false;
+    if (IsKept(leaf.node)) continue;
+    staged_[node] = true;
+    const std::string pack =
+        IsPacked() && leaf.kind != PackKind::kSame ? absl::StrCat("[", schedule_.pack, "]") : std::string();
+    text_.Line(ValueType(problem_.node(leaf.node).dtype), " ", leaf.name, "[", packs, "]", pack,
+               exact ? ";" : " = {};");
+  }
+  for (const bool loads : {true, false}) {
+    const bool has_condition = OpenStage(packs, exact);
+    WriteCount("end");
+    WriteElements(loads ? leaves : others, loads ? std::vector<size_t>() : OutputsOf(p, true),
+                  loads ? std::vector<int>() : reductions);
+    if (has_condition) text_.Close();
+    text_.Close();
+  }
+  staged_.clear();
   text_.Close();
 }
 
@@ -332,8 +420,9 @@ void PhaseWriter::WritePackLeaf(const Leaf& leaf) {
   if (leaf.kind == PackKind::kSame) text_.Line(Declared(leaf.node), " = ", LeafValue(leaf, offset), ";");
   if (leaf.kind != PackKind::kConsecutive) return;
   const ExprNode& node = problem_.node(leaf.node);
-  const std::string array = absl::StrCat(leaf.name, IsKept(leaf.node) ? "[j]" : "");
-  if (!IsKept(leaf.node)) text_.Line(ValueType(node.dtype), " ", leaf.name, "[", schedule_.pack, "];");
+  const std::string step = StepSubscript(leaf.node);
+  const std::string array = absl::StrCat(leaf.name, step);
+  if (step.empty()) text_.Line(ValueType(node.dtype), " ", leaf.name, "[", schedule_.pack, "];");
   if (node.fn == FN_RANDOM_UNIFORM) {
     text_.Line("random", leaf.node, ".UniformPack(", array, ", ", offset.empty() ? "0" : offset, ");");
   } else {
@@ -347,8 +436,29 @@ void PhaseWriter::WriteElementLeaf(const Leaf& leaf) {
   text_.Line(Declared(leaf.node), " = ", LeafValue(leaf, ElementOffset(leaf.operand)), ";");
 }
 
+bool PhaseWriter::DividesByReduced(int i) const {
+  const ExprNode& node = problem_.node(i);
+  if (node.fn != FN_DIV || IsPointwise() || !problem_.IsFull(i) || ValueType(node.dtype) != "float") return false;
+  const int divisor = problem_.OperandsOf(i)[1];
+  return !problem_.IsFull(divisor) && !IsNumber(problem_.node(divisor));
+}
+
+void PhaseWriter::WriteDivisor(int i) {
+  for (int user = i + 1; user < problem_.NumNodes(); ++user) {
+    if (!problem_.IsNeeded(user) || !DividesByReduced(user) || problem_.OperandsOf(user)[1] != i) continue;
+    text_.Line("const Divisor divisor", i, "(", Value(i), ");");
+    return;
+  }
+}
+
 void PhaseWriter::WriteNode(int i) {
   const ExprNode& node = problem_.node(i);
+  if (DividesByReduced(i)) {
+    const std::string quotient =
+        absl::StrCat("Quotient(", Value(problem_.OperandsOf(i)[0]), ", divisor", problem_.OperandsOf(i)[1], ")");
+    text_.Line(Declared(i), " = ", RoundedText(node.dtype, quotient), ";");
+    return;
+  }
   std::vector<std::string> operands;
   for (const int operand : problem_.OperandsOf(i)) operands.push_back(Value(operand));
   const DType operand_dtype = problem_.node(problem_.OperandsOf(i).back()).dtype;

@@ -35,6 +35,8 @@ class PhaseWriter {
   // Writes the value of a reduced node that is not a reduction. `stored`: only for a store, in the thread that stores.
   void WriteReducedNode(int i, bool stored);
   void WriteReducedStore(size_t output);
+  // Writes what divisions by reduced node `i`, whose value is declared, have in common, if there are some.
+  void WriteDivisor(int i);
 
   // Returns the needed reductions of phase `p`.
   std::vector<int> ReductionsOf(int p) const;
@@ -53,6 +55,7 @@ class PhaseWriter {
 
   bool IsPointwise() const { return schedule_.kind == Schedule::Kind::kPointwise; }
   bool IsKept(int node) const { return nodes_.kept[static_cast<size_t>(node)]; }
+  bool IsStaged(int node) const { return !staged_.empty() && staged_[static_cast<size_t>(node)]; }
   int NumPhases() const { return static_cast<int>(nodes_.full.size()); }
   bool IsPacked() const { return schedule_.pack > 1; }
   bool IsElementwise(int node) const { return IsPointwise() || problem_.IsFull(node); }
@@ -60,9 +63,13 @@ class PhaseWriter {
   // Returns the kind of leaf `node`'s packs.
   PackKind LeafKind(int node) const;
   bool IsVectorDraw(int node) const;
+  // Returns true if full node `i` divides floats by a reduced value.
+  bool DividesByReduced(int i) const;
   // Returns the value of a node as it is named in the current place.
   std::string Value(int node) const;
-  // Returns the subscripts of a kept node's array, and of an array of a pack.
+  // Returns the subscript of a kept or staged node's array for the current step, or "".
+  std::string StepSubscript(int node) const;
+  // Returns the subscripts of a kept or staged node's array, and of an array of a pack.
   std::string Subscripts(int node, bool is_same) const;
   std::string NameOf(int node) const;
   // Returns the offset of an operand at the current indices. `index` is the reduced index.
@@ -78,6 +85,15 @@ class PhaseWriter {
   void WriteKeptArrays(const NodeSet& nodes, bool exact);
   // Opens a loop over the packs of a thread. Returns true if a condition is open within it, as always if not `exact`.
   bool OpenLoop(absl::string_view end, bool exact);
+  // Writes a phase that loads several packs before it computes the values of the first one. A store would keep later
+  // loads from starting before it, as it may be to the same memory, and so may a condition.
+  void WriteStagedPhase(int p, const std::vector<int>& reductions);
+  // Opens a loop over the packs of a stage, within one over stages. As OpenLoop().
+  bool OpenStage(int packs, bool exact);
+  // Returns the packs of a stage of phase `p`.
+  int PacksOfStage(int p) const;
+  // Writes the declaration of `count`, if packs are not whole.
+  void WriteCount(absl::string_view end);
   // Writes the elements at index r.
   void WriteElements(const NodeSet& nodes, const std::vector<size_t>& outputs, const std::vector<int>& reductions);
   // Writes the nodes, totals and stores of one element.
@@ -99,6 +115,7 @@ class PhaseWriter {
   const PhaseNodes& nodes_;
   TextWriter& text_;
   const IndexText index_;
+  NodeSet staged_;  // leaves that are loaded before the elements are computed
   std::set<size_t> used_operands_;
   std::set<int> streams_;  // nodes whose generator is declared
   bool has_random_ = false;

@@ -30,6 +30,13 @@ constexpr int64_t kMaxSequence = 512;
 // Bounds of the instructions of an unrolled loop.
 constexpr int64_t kMaxPackInstructions = 800;
 constexpr int64_t kMaxKeptInstructions = 3000;
+// Estimates for CostOf(): of an access and its address, and of the time that loads from the L2 cache take.
+constexpr int64_t kAccessInstructions = 16;
+constexpr int64_t kLoadInstructions = 120'000;
+// Packs that a thread loads at the same time if it keeps none.
+constexpr int64_t kPacksAtATime = 8;
+// Of a block that has to start and to add what its threads have.
+constexpr int64_t kBlockInstructions = 100'000;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
@@ -135,7 +142,7 @@ int64_t KeptRegistersOf(const Problem& problem, Keep keep) {
 }
 
 bool FitsRegisters(int64_t registers, int64_t elements, const Schedule& schedule) {
-  if (schedule.threads >= kMaxThreads) {
+  if (schedule.threads * schedule.resident >= kMaxThreads) {
     return elements <= kMaxKeptElementsOfMany && registers * elements <= kMaxKeptRegistersOfMany;
   }
   return elements <= kMaxKeptElements && registers * elements <= kMaxKeptRegisters;
@@ -144,9 +151,9 @@ bool FitsRegisters(int64_t registers, int64_t elements, const Schedule& schedule
 // Keeps values in registers if those of all packs of a thread fit.
 void KeepIfFits(const Problem& problem, Schedule& schedule) {
   const int64_t unit = static_cast<int64_t>(schedule.lanes) * schedule.pack;
-  const int64_t steps = CeilDiv(schedule.ReducedCount(), unit);
+  const int64_t steps = CeilDiv(schedule.parts > 1 ? schedule.part_size : schedule.ReducedCount(), unit);
   const int64_t elements = steps * schedule.pack;
-  if (problem.num_phases < 2 || schedule.parts > 1 || steps == 0) return;
+  if (problem.num_phases < 2 || steps == 0) return;
   const int64_t of_inputs = KeptRegistersOf(problem, Keep::kInputs);
   const int64_t of_values = KeptRegistersOf(problem, Keep::kValues);
   const int64_t registers = std::min(of_inputs, of_values);
@@ -169,32 +176,61 @@ void ChooseRowsOfGroup(const Problem& problem, const ScheduleOptions& options, S
   if (FitsRegisters(RegistersOf(problem, both), elements, schedule)) schedule.rows = static_cast<int>(rows);
 }
 
-// Splits the reduced axis into about `parts` parts.
+// Splits the reduced axis into about `parts` parts: of equal sizes, if somewhat fewer parts are.
 void Split(int64_t parts, Schedule& schedule) {
   const int64_t unit = static_cast<int64_t>(schedule.lanes) * schedule.pack;
-  schedule.part_size = CeilDiv(CeilDiv(schedule.ReducedCount(), std::max<int64_t>(parts, 1)), unit) * unit;
+  const int64_t units = CeilDiv(schedule.ReducedCount(), unit);
+  const int64_t least = std::max<int64_t>(CeilDiv(units, std::max<int64_t>(parts, 1)), 1);
+  int64_t of_part = least;
+  while (parts > 1 && units % of_part != 0 && of_part <= least + least / 4) ++of_part;
+  schedule.part_size = (units % of_part == 0 ? of_part : least) * unit;
   schedule.parts = std::max<int64_t>(1, CeilDiv(schedule.ReducedCount(), std::max<int64_t>(schedule.part_size, 1)));
 }
 
-// Returns true if the reduced axis of a schedule without parts is better divided among more blocks.
-bool IsWorthSplitting(const Problem& problem, const ScheduleOptions& options, const Schedule& schedule) {
-  const int64_t tiles = schedule.Tiles();
-  if (tiles >= options.processors) return false;
-  int64_t read = 0;  // bytes of an element
-  int64_t written = 0;
+// Returns true if an operand has different elements for different reduced indices.
+bool VariesAlongReduced(const Schedule& schedule, size_t operand) {
+  const DimVector& strides = schedule.reduced.strides[operand];
+  return std::any_of(strides.begin(), strides.end(), [](int64_t stride) { return stride != 0; });
+}
+
+// Returns the instructions that a multiprocessor executes, or could while it waits, until a schedule has ended.
+int64_t CostOf(const Problem& problem, const ScheduleOptions& options, const Schedule& schedule) {
+  int64_t accesses = 0;  // of an element
   for (size_t i = 0; i < problem.operands.size(); ++i) {
-    const Operand& operand = problem.operands[i];
-    const DimVector& strides = schedule.reduced.strides[i];
-    const bool is_full = std::any_of(strides.begin(), strides.end(), [](int64_t stride) { return stride != 0; });
-    if (!operand.InMemory() || !IsUsed(problem, i) || !is_full) continue;
-    (operand.kind == Operand::Kind::kInput ? read : written) += static_cast<int64_t>(ByteSize(operand.dtype));
+    if (problem.operands[i].InMemory() && IsUsed(problem, i) && VariesAlongReduced(schedule, i)) ++accesses;
   }
-  const int64_t phases = problem.num_phases;
-  const int64_t block = schedule.KeptPerBlock() * schedule.ReducedCount();
-  const int64_t share = CeilDiv(schedule.KeptCount() * schedule.ReducedCount(), options.processors);
-  const int64_t waits = phases - 1 + (StoresAfterPhases(problem) ? 1 : 0);
-  return block * (read * (schedule.steps > 0 ? 1 : phases) + written) >
-         share * (read * phases + written) + waits * options.wait_bytes;
+  const int64_t of_element = accesses * kAccessInstructions + InstructionsOf(problem, /*full_only=*/true);
+  const int64_t of_part = schedule.parts > 1 ? schedule.part_size : schedule.ReducedCount();
+  const int64_t visits = schedule.steps > 0 ? 1 : problem.num_phases;
+  const int64_t packs = CeilDiv(of_part, static_cast<int64_t>(schedule.lanes) * schedule.pack);
+  const int64_t loads = visits * CeilDiv(packs, schedule.steps > 0 ? kMaxKeptElements : kPacksAtATime);
+  const int64_t blocks = CeilDiv(schedule.Tiles() * schedule.parts, options.processors);
+  const int64_t waits = schedule.parts == 1 ? 0 : problem.num_phases - 1 + (StoresAfterPhases(problem) ? 1 : 0);
+  const int64_t totals = CeilDiv(schedule.KeptPerBlock() * schedule.parts, schedule.threads);  // of a thread
+  return blocks * (visits * schedule.KeptPerBlock() * of_part * of_element + kBlockInstructions) +
+         loads * kLoadInstructions + waits * options.wait_instructions * (2 + totals) / 2;
+}
+
+// Returns `schedule`, or one of lower cost with a team for each tile of kept indices.
+Schedule SplitIfCheaper(const Problem& problem, const ScheduleOptions& options, const Schedule& split,
+                        Schedule schedule) {
+  const int64_t steps = CeilDiv(split.ReducedCount(), static_cast<int64_t>(split.lanes) * split.pack);
+  const int64_t tiles = std::max<int64_t>(split.Tiles(), 1);
+  // Blocks that wait for each other are all resident. The others hide each other's latencies.
+  const bool waits = problem.num_phases > 1;
+  int64_t cost = CostOf(problem, options, schedule);
+  for (const int64_t half_blocks : {1, 2, 4}) {  // of each multiprocessor
+    Schedule candidate = split;
+    candidate.resident = waits ? static_cast<int>(CeilDiv(half_blocks, 2)) : 2;
+    const int64_t wanted = std::min(half_blocks * options.processors / 2 / tiles, steps / options.min_part_steps);
+    Split(std::max(CeilDiv(steps * split.pack, kMaxSequence), wanted), candidate);
+    KeepIfFits(problem, candidate);
+    const int64_t candidate_cost = CostOf(problem, options, candidate);
+    if (candidate.parts == 1 || candidate_cost >= cost) continue;
+    cost = candidate_cost;
+    schedule = candidate;
+  }
+  return schedule;
 }
 
 // Chooses groups of a warp or less, several to a block.
@@ -245,28 +281,27 @@ Schedule ChooseRows(const Problem& problem, const ScheduleOptions& options, Sche
     Schedule blocks = start;
     ChooseBlocks(problem, options, blocks);
     FinishRows(problem, options, blocks);
-    if (blocks.rows > 1) return blocks;
+    if (blocks.rows > 1 && blocks.ReducedCount() >= 2 * blocks.threads) return blocks;
   }
-  if (!IsWorthSplitting(problem, options, schedule)) return schedule;
   Schedule split = start;
   split.lanes = split.threads;
-  const int64_t steps = CeilDiv(split.ReducedCount(), static_cast<int64_t>(split.lanes) * split.pack);
-  const int64_t wanted = std::min(CeilDiv(2 * options.processors, split.KeptCount()), steps / options.min_part_steps);
-  Split(std::max(CeilDiv(steps * split.pack, kMaxSequence), wanted), split);
-  return split.parts > 1 ? split : schedule;
+  return SplitIfCheaper(problem, options, split, std::move(schedule));
 }
 
 // Returns the kept indices, at most a warp, that a block has if there are few: 32 bytes of the widest of the operands
-// that are consecutive, if these begin at multiples of 32 bytes.
+// that are consecutive and vary along the reduced axis, if these begin at multiples of 32 bytes.
 int SectorOf(const Problem& problem, const Schedule& schedule) {
+  const auto counts = [&](size_t i) {
+    return problem.operands[i].InMemory() && IsUsed(problem, i) && StepOf(schedule.kept, i) == 1 &&
+           VariesAlongReduced(schedule, i);
+  };
   int64_t bytes = 1;
   for (size_t i = 0; i < problem.operands.size(); ++i) {
-    if (!problem.operands[i].InMemory() || !IsUsed(problem, i) || StepOf(schedule.kept, i) != 1) continue;
-    bytes = std::max(bytes, static_cast<int64_t>(ByteSize(problem.operands[i].dtype)));
+    if (counts(i)) bytes = std::max(bytes, static_cast<int64_t>(ByteSize(problem.operands[i].dtype)));
   }
   const int64_t sector = kSectorBytes / bytes;
   for (size_t i = 0; i < problem.operands.size(); ++i) {
-    if (!problem.operands[i].InMemory() || !IsUsed(problem, i) || StepOf(schedule.kept, i) != 1) continue;
+    if (!counts(i)) continue;
     if (PackKindOf(schedule.kept, schedule.reduced, i, sector) != PackKind::kConsecutive) return kWarp;
   }
   return static_cast<int>(sector);
@@ -308,12 +343,10 @@ Schedule ChooseColumns(const Problem& problem, const ScheduleOptions& options, S
     if (threads == usual || candidate.steps > 0) schedule = candidate;
     if (schedule.steps > 0 || problem.num_phases < 2) break;
   }
-  if (!IsWorthSplitting(problem, options, schedule)) return schedule;
-  SetThreads(ThreadsOfColumns(options, split), split);
-  const int64_t steps = CeilDiv(split.ReducedCount(), split.lanes);
-  const int64_t wanted = std::min(CeilDiv(2 * options.processors, split.Tiles()), steps / (2 * options.min_part_steps));
-  Split(std::max(CeilDiv(steps, kMaxSequence), wanted), split);
-  return split.parts > 1 ? split : schedule;
+  // Few columns are few totals to exchange; many are consecutive accesses.
+  if (problem.num_phases > 1) split.groups = std::min(split.groups, sector);
+  SetThreads(std::min(2 * options.threads, kMaxThreads), split);
+  return SplitIfCheaper(problem, options, split, std::move(schedule));
 }
 
 }  // namespace

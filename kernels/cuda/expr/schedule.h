@@ -3,15 +3,17 @@
 // How an expression is spread over blocks and threads. Depends on the expression and its geometry alone.
 //
 // An expression with reductions is one launch, in one of two forms:
-// - A block has all of the reduced axis for its kept indices, and runs all phases. Values stay in registers between
-//   phases if they fit: then each operand passes between memory and the block once. Otherwise each phase reads its
-//   inputs again, mostly from the L2 cache. Where kept indices are consecutive in memory, a block has as few of them as
-//   are 32 bytes, the unit of accesses, until the GPU is filled.
-// - Parts of the reduced axis are items of one launch, see reduce.cuh: those of a phase leave totals in scratch memory,
-//   and those of the next phase wait for them. Each phase reads its inputs again.
-// The first form uses few multiprocessors if there are few kept indices; the second one waits between phases. The bytes
-// that one block moves in the first form are compared with the share of a multiprocessor in the second one plus
-// ScheduleOptions::wait_bytes for each wait: the form that moves fewer is taken.
+// - A block has all of the reduced axis for its kept indices, and runs all phases.
+// - The blocks of a *team* have a part each of the reduced axis for the same kept indices. They run all phases, too,
+// and
+//   exchange the totals of each, see Team in reduce.cuh.
+// In both, values stay in registers between phases if they fit: then each operand passes between memory and the block
+// once. Otherwise each phase reads its inputs again, mostly from the L2 cache. Where kept indices are consecutive in
+// memory, a block has as few of them as are 32 bytes, the unit of accesses, until the GPU is filled.
+//
+// The first form uses few multiprocessors if there are few kept indices; the second one waits between phases. The form
+// of lower cost is taken, where costs are estimates in instructions of threads: a multiprocessor of an H100 executes
+// some 200,000 in a microsecond.
 #ifndef COTAN_KERNELS_CUDA_EXPR_SCHEDULE_H_
 #define COTAN_KERNELS_CUDA_EXPR_SCHEDULE_H_
 
@@ -29,11 +31,11 @@ struct ScheduleOptions {
   int threads = 256;
   // Multiprocessors of the GPU for which grids are sized: an H100. A constant: results do not depend on the device.
   int processors = 132;
-  // Bytes that one block moves while the others wait for the end of a phase: two microseconds at 80 GB/s, which is
-  // about what one multiprocessor reads from the L2 cache.
-  int64_t wait_bytes = 160 << 10;
+  // Instructions that a multiprocessor executes while blocks exchange totals, of which a thread reads none: half a
+  // microsecond. Each total that a thread reads adds half of that.
+  int64_t wait_instructions = 100'000;
   // Packs that each thread of a part has at least.
-  int64_t min_part_steps = 4;
+  int64_t min_part_steps = 2;
 };
 
 // A *group* of `lanes` threads handles the reduced axis of one kept index; a block has `groups` of them, of consecutive
@@ -58,9 +60,11 @@ struct Schedule {
   // loop over packs and compute values again in each phase.
   int steps = 0;
   Keep keep = Keep::kNothing;  // of steps
-  // Parts of the reduced axis, which items of their own handle.
+  // Parts of the reduced axis, which blocks of their own handle.
   int64_t parts = 1;
   int64_t part_size = 0;
+  // Blocks for which a multiprocessor needs registers at the same time.
+  int resident = 1;
 
   int64_t KeptCount() const { return kept.Count(); }
   int64_t ReducedCount() const { return reduced.Count(); }
@@ -73,7 +77,7 @@ struct Schedule {
   bool WholePacks() const { return ReducedCount() % pack == 0; }
   // Returns true if all threads with a valid kept index have `steps` whole packs; all threads have one if also
   // ExactGroups().
-  bool ExactSteps() const { return steps > 0 && ReducedCount() == static_cast<int64_t>(lanes) * steps * pack; }
+  bool ExactSteps() const { return steps > 0 && ReducedCount() == parts * lanes * steps * pack; }
 };
 
 // Returns the schedule of an expression with reductions. The domain has kept indices.

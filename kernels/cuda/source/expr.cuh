@@ -114,6 +114,17 @@ __device__ inline void Store(T* to, ValueOf<T> value) {
   *reinterpret_cast<Bits<T>*>(to) = BitsOfValue<T>(value);
 }
 
+// As Load() and Store(), of an element that one block loads and another one stores afterwards in the same launch: the
+// first one's total of a reduction depends on the value, and the second one waits for that total.
+template <typename T>
+__device__ inline ValueOf<T> LoadBefore(const T* from) {
+  return ValueOfBits<T>(*reinterpret_cast<const volatile Bits<T>*>(from));
+}
+template <typename T>
+__device__ inline void StoreAfter(T* to, ValueOf<T> value) {
+  *reinterpret_cast<volatile Bits<T>*>(to) = BitsOfValue<T>(value);
+}
+
 // The type of a vector access.
 template <int kBytes, int kElement>
 struct VectorOf;

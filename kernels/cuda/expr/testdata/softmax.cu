@@ -44,6 +44,7 @@ extern "C" __global__ void __launch_bounds__(256) expr_rows(
     }
   }
   const float v5 = ReduceBlock<Sum<float>, 256>(t5);
+  const Divisor divisor5(v5);
 #pragma unroll
   for (int j = 0; j < 1; ++j) {
     const Index r = (j * 256u + lane) * 4u;
@@ -51,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(256) expr_rows(
       float y0[4];
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        const float v6 = v4[j][e] / v5;
+        const float v6 = Quotient(v4[j][e], divisor5);
         const float v7 = RoundToBfloat16(v6);
         y0[e] = v7;
       }
