@@ -161,11 +161,11 @@ std::string KindsWithEpilogue(const std::string& size, bool is_read) {
 }
 
 TEST(EpiloguesTest, EpiloguesOfLargeProductsAreSplitOff) {
-  EXPECT_EQ(KindsWithEpilogue("256", true), "-");
+  EXPECT_EQ(KindsWithEpilogue("430", true), "-");
   EXPECT_EQ(KindsWithEpilogue("512", true), "me");
   // Without a reader, an epilogue spares no launch: it would join a group.
-  EXPECT_EQ(KindsWithEpilogue("200", false), "-");
-  EXPECT_EQ(KindsWithEpilogue("256", false), "me");
+  EXPECT_EQ(KindsWithEpilogue("410", false), "-");
+  EXPECT_EQ(KindsWithEpilogue("430", false), "me");
 }
 
 // A product, of which an expression computes y = relu(product) and adds sums of columns of `summed` to a state.

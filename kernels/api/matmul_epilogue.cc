@@ -55,15 +55,16 @@ absl::StatusOr<MatmulParts> TakeApartMatmul(const KernelRequest& request) {
   return parts;
 }
 
+bool IsSmallProduct(DType dtype, double pairs, double steps, double spared_launches) {
+  if (IsInteger(dtype)) return true;
+  const double most_pairs = dtype == DType::kFloat32 ? 70e6 : 7e6;
+  return pairs <= most_pairs + 16e6 * spared_launches && steps <= 2048 + 512 * spared_launches;
+}
+
 bool IsSmallProduct(const TensorSpec& a, const TensorSpec& product, double spared_launches) {
-  constexpr double kPairsPerLaunch = 25e6;
-  constexpr double kStepsPerLaunch = 1024;
-  if (IsInteger(product.dtype)) return true;
   const auto steps = static_cast<double>(a.layout.sizes.back());
   const double pairs = static_cast<double>(NumElements(product.layout.sizes)) * steps;
-  const bool has_tensor_cores = ByteSize(product.dtype) == 2;
-  return pairs <= (has_tensor_cores ? 1 : 2) * kPairsPerLaunch * spared_launches &&
-         steps <= kStepsPerLaunch * spared_launches;
+  return IsSmallProduct(product.dtype, pairs, steps, spared_launches);
 }
 
 }  // namespace cotan

@@ -29,14 +29,18 @@ struct MatmulParts {
 // InvalidArgument: there are fewer than two inputs, or input 0 or 1 has a rank below 2.
 absl::StatusOr<MatmulParts> TakeApartMatmul(const KernelRequest& request);
 
-// Returns whether a GPU is expected to compute an epilogue sooner in a simple kernel of its product than after a
-// library's product. `a` is the left operand. `spared_launches` is what the epilogue costs by itself, in launches: 1 if
-// it takes a launch of its own, less if it only reads the product again. Depends on dtypes and sizes alone.
+// Returns whether a GPU is expected to compute a product sooner in a simple kernel than in a library that needs
+// `spared_launches` more, which may be a fraction. A product multiplies `pairs` pairs of elements, `steps` for each
+// sum.
 //
-// The estimate, for a Hopper GPU: a launch takes some 2.5 us within a graph. Meanwhile a simple kernel multiplies some
-// 25 million pairs, and a library some 50 million of f32 or f64, and many more of f16 and bf16 by tensor cores. A sum
-// of 1,024 steps takes a few tiles of a block some 5 us, twice the time of a library that divides it among blocks.
-// Libraries do not take integers.
+// The bounds are figures of an H100: a simple kernel takes products of f32 of up to 70 million pairs in less time than
+// cuBLASLt, and others, which have tensor cores, of up to 7 million. A launch within a graph takes some 1.2 us.
+// Meanwhile a simple kernel multiplies some 16 million pairs, and a sum advances by some 512 steps. Sums of more than
+// 2,048 steps leave most of a GPU idle unless they are divided among blocks. Libraries do not take integers.
+bool IsSmallProduct(DType dtype, double pairs, double steps, double spared_launches);
+
+// As above, for a product whose left operand is `a`. `spared_launches` is what its epilogue costs by itself: 1 if it
+// takes a launch of its own, less if it only reads the product again.
 bool IsSmallProduct(const TensorSpec& a, const TensorSpec& product, double spared_launches);
 
 }  // namespace cotan

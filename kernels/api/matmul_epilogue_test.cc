@@ -106,12 +106,14 @@ TEST(MatmulEpilogueTest, SmallProductsAreThoseThatCostLessThanTheSparedLaunches)
     a.dtype = product.dtype = dtype;
     return IsSmallProduct(a, product, spared);
   };
-  EXPECT_TRUE(is_small(kF32, 500, 100, 1000, 1));
-  EXPECT_FALSE(is_small(kF32, 500, 100, 1001, 1));
-  EXPECT_FALSE(is_small(kF32, 500, 100, 1000, 0.5));
-  EXPECT_FALSE(is_small(DType::kBFloat16, 500, 100, 1000, 1));
-  EXPECT_TRUE(is_small(DType::kBFloat16, 250, 100, 1000, 1));
-  EXPECT_FALSE(is_small(kF32, 1, 1025, 1, 1));
+  EXPECT_TRUE(is_small(kF32, 700, 100, 1000, 0));
+  EXPECT_FALSE(is_small(kF32, 700, 100, 1001, 0));
+  EXPECT_TRUE(is_small(kF32, 860, 100, 1000, 1));
+  EXPECT_FALSE(is_small(kF32, 860, 100, 1001, 1));
+  EXPECT_TRUE(is_small(DType::kBFloat16, 230, 100, 1000, 1));
+  EXPECT_FALSE(is_small(DType::kBFloat16, 230, 100, 1001, 1));
+  EXPECT_TRUE(is_small(kF32, 1, 2560, 1, 1));
+  EXPECT_FALSE(is_small(kF32, 1, 2561, 1, 1));
   EXPECT_TRUE(is_small(DType::kInt64, 5000, 5000, 5000, 1));
 }
 

@@ -42,15 +42,16 @@ std::vector<std::string> artifacts;
 constexpr int kMainArchitecture = 90;
 constexpr size_t kSampledForMain = 300;  // kernels for kMainArchitecture
 constexpr size_t kSampled = 12;          // kernels for each of the other architectures
-// Two blocks of 256 threads on a processor with 64 Ki registers.
+// Two blocks of 256 threads, or of 128, on a processor with 64 Ki registers.
 constexpr int kMaxRegisters = 128;
+constexpr int kMaxRegistersOfSmallBlocks = 255;
 constexpr int kRegistersOfProcessor = 65536;
 // Parts in which the kernels are gated, so that shards share them.
 constexpr int kParts = 8;
 
 cuda::ResourceBounds BoundsOf(const KernelLaunch& launch) {
   const int threads = static_cast<int>(launch.block[0] * launch.block[1] * launch.block[2]);
-  cuda::ResourceBounds bounds = {.registers = kMaxRegisters};
+  cuda::ResourceBounds bounds = {.registers = threads <= 128 ? kMaxRegistersOfSmallBlocks : kMaxRegisters};
   // A block has to start.
   bounds.registers = std::min(bounds.registers, kRegistersOfProcessor / std::max(threads, 32));
   return bounds;

@@ -26,16 +26,11 @@ constexpr int64_t kScratchAlignment = 64;
 
 enum class Kernels : uint8_t { kFastest, kTiled };
 
-// Returns whether one launch of the tiled kernel is expected to be faster than `num_launches` with cuBLASLt. A launch
-// takes some 2.5 us on a Hopper GPU, in which the tiled kernel multiplies some 25 million pairs, or a block adds
-// some 512 steps. These figures are estimates.
+// Returns whether the tiled kernel is expected to be faster than `num_launches` with cuBLASLt.
 bool PrefersTiled(const MatmulProblem& problem, int64_t num_launches) {
-  constexpr double kPairsPerLaunch = 25e6;
-  constexpr int64_t kStepsPerLaunch = 512;
-  const int64_t spared = num_launches - 1;
   const double pairs = static_cast<double>(problem.m) * static_cast<double>(problem.n) *
                        static_cast<double>(problem.k) * static_cast<double>(problem.BatchSize());
-  return pairs <= kPairsPerLaunch * static_cast<double>(spared) && problem.k <= kStepsPerLaunch * spared;
+  return IsSmallProduct(problem.dtype, pairs, static_cast<double>(problem.k), static_cast<double>(num_launches - 1));
 }
 
 // Sets d to c, or to 0.

@@ -9,11 +9,11 @@
 
 namespace cotan::cuda {
 
-// Plans a matmul op: of f16, bf16, f32 and f64 by cuBLASLt, of integers and of small products that cuBLASLt could only
-// compute in several steps by a kernel of this project. Sums, and an addend, are in f32 (f64 for f64) and are rounded
-// once; those of integers wrap around. They are added in the same order in each run.
+// Plans a matmul op: integers and small products (IsSmallProduct()) by a kernel of this project, others by cuBLASLt.
+// Sums, and an addend, are in f32 (f64 for f64) and are rounded once; those of integers wrap around. They are added in
+// the same order in each run.
 //
-// The epilogue of a small product (IsSmallProduct()) is a part of its kernel, which has the bits of the product
+// The epilogue of a small product is a part of its kernel, which has the bits of the product
 // followed by an Expr op. Otherwise it is planned by `plan_epilogue` as an Expr op whose input 0 is the product, in
 // scratch. InvalidArgument, Unimplemented: from CheckOp() or `plan_epilogue`.
 absl::StatusOr<KernelPlan> PlanMatmul(const KernelRequest& request, PlanKernel plan_epilogue);

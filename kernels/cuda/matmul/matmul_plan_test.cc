@@ -38,6 +38,7 @@ struct Request {
   }
   MatmulProblem Problem() const { return *AnalyzeMatmul(Get()); }
   KernelPlan Plan() const { return *PlanMatmul(Get(), NoEpilogue); }
+  KernelPlan Library() const { return PlanLibraryProduct(Problem(), guarded, /*scratch_begin=*/0)->plan; }
 
   serialization::Op op;
   std::vector<TensorSpec> inputs;
@@ -114,7 +115,7 @@ TEST(BlasStorageTest, UnitStridesAreFree) {
 
 TEST(MatmulPlanTest, AResultByRowsIsTheTransposedProduct) {
   const ProductDescription product =
-      OnlyProduct(Request({DenseLayout({3, 5}), DenseLayout({5, 4})}, DenseLayout({3, 4})).Plan());
+      OnlyProduct(Request({DenseLayout({3, 5}), DenseLayout({5, 4})}, DenseLayout({3, 4})).Library());
   EXPECT_EQ(product.m, 4);
   EXPECT_EQ(product.n, 3);
   EXPECT_EQ(product.k, 5);
@@ -125,7 +126,7 @@ TEST(MatmulPlanTest, AResultByRowsIsTheTransposedProduct) {
 
 TEST(MatmulPlanTest, AResultByColumnsExchangesNothing) {
   const ProductDescription product =
-      OnlyProduct(Request({DenseLayout({3, 5}), DenseLayout({5, 4})}, DenseLayout({3, 4}, {1, 0})).Plan());
+      OnlyProduct(Request({DenseLayout({3, 5}), DenseLayout({5, 4})}, DenseLayout({3, 4}, {1, 0})).Library());
   EXPECT_EQ(product.m, 3);
   EXPECT_EQ(product.a, (ProductMatrix{.leading_dimension = 5, .transposed = true}));
   EXPECT_EQ(product.d, (ProductMatrix{.leading_dimension = 3}));
@@ -133,7 +134,8 @@ TEST(MatmulPlanTest, AResultByColumnsExchangesNothing) {
 
 TEST(MatmulPlanTest, ABiasOfTheColumnsIsAnEpilogue) {
   const ProductDescription product = OnlyProduct(
-      Request({DenseLayout({7, 3, 5}), DenseLayout({5, 4}, {1, 0}), DenseLayout({4})}, DenseLayout({7, 3, 4})).Plan());
+      Request({DenseLayout({7, 3, 5}), DenseLayout({5, 4}, {1, 0}), DenseLayout({4})}, DenseLayout({7, 3, 4}))
+          .Library());
   EXPECT_EQ(product.addend, ProductAddend::kBias);
   EXPECT_EQ(product.m, 4);
   EXPECT_EQ(product.n, 21);
@@ -143,7 +145,7 @@ TEST(MatmulPlanTest, ABiasOfTheColumnsIsAnEpilogue) {
 
 TEST(MatmulPlanTest, ABiasOfTheRowsOfAResultByColumnsIsAnEpilogue) {
   const ProductDescription product = OnlyProduct(
-      Request({DenseLayout({3, 5}), DenseLayout({5, 4}), DenseLayout({3, 1})}, DenseLayout({3, 4}, {1, 0})).Plan());
+      Request({DenseLayout({3, 5}), DenseLayout({5, 4}), DenseLayout({3, 1})}, DenseLayout({3, 4}, {1, 0})).Library());
   EXPECT_EQ(product.addend, ProductAddend::kBias);
   EXPECT_EQ(product.m, 3);
 }
@@ -218,6 +220,39 @@ TEST(MatmulPlanTest, UnevenBatchesAreOneTiledKernelIfSmallAndCallsIfLarge) {
   const ProductDescription large = OnlyProduct(plan(1024));
   EXPECT_EQ(large.batch_count, 8);
   EXPECT_EQ(large.calls.size(), 4u);
+}
+
+TEST(MatmulPlanTest, SmallProductsAreTiled) {
+  const auto is_tiled = [](DType dtype, int64_t m, int64_t k, int64_t n) {
+    const KernelPlan plan = Request({DenseLayout({m, k}), DenseLayout({k, n})}, DenseLayout({m, n}), dtype).Plan();
+    return std::holds_alternative<KernelLaunch>(plan.steps.at(0));
+  };
+  EXPECT_TRUE(is_tiled(DType::kFloat32, 1024, 128, 512));
+  EXPECT_FALSE(is_tiled(DType::kFloat32, 1024, 256, 512));
+  EXPECT_TRUE(is_tiled(DType::kFloat32, 32, 2048, 10));
+  EXPECT_FALSE(is_tiled(DType::kFloat32, 32, 2049, 10));
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16, DType::kFloat64}) {
+    EXPECT_TRUE(is_tiled(dtype, 32, 784, 256));
+    EXPECT_FALSE(is_tiled(dtype, 512, 128, 128));
+  }
+}
+
+// Products keep the processors of an H100 busy if they can, with tiles that are as large as possible.
+TEST(MatmulPlanTest, TilesAreAsLargeAsLeavesNoProcessorIdle) {
+  const auto launch = [](int64_t m, int64_t k, int64_t n) {
+    const KernelPlan plan = Request({DenseLayout({m, k}), DenseLayout({k, n})}, DenseLayout({m, n})).Plan();
+    const auto& launch = std::get<KernelLaunch>(plan.steps.at(0));
+    return std::array<unsigned, 2>{launch.grid[0], launch.block[0]};
+  };
+  EXPECT_THAT(launch(1024, 128, 512), ElementsAre(16 * 8, 256));  // 64 x 64
+  EXPECT_THAT(launch(512, 128, 512), ElementsAre(16 * 16, 128));  // 32 x 32, 4 slices of 32 steps
+  EXPECT_THAT(launch(1024, 512, 128), ElementsAre(32 * 4, 256));  // 32 x 32, 8 slices
+  EXPECT_THAT(launch(512, 512, 128), ElementsAre(32 * 4, 256));   // 16 x 32
+  EXPECT_THAT(launch(128, 512, 128), ElementsAre(8 * 8, 512));    // 16 x 16, 16 slices
+  EXPECT_THAT(launch(32, 784, 256), ElementsAre(4 * 32, 512));    // 8 x 8
+  EXPECT_THAT(launch(32, 128, 10), ElementsAre(4 * 2, 256));      // 8 x 8, 8 slices
+  EXPECT_THAT(launch(10, 32, 128), ElementsAre(2 * 16, 128));     // 4 slices of 8 steps
+  EXPECT_THAT(launch(1, 1, 1), ElementsAre(1, 32));
 }
 
 TEST(MatmulPlanTest, IntegersAreTiled) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
@@ -17,44 +18,71 @@
 namespace cotan::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256;
 constexpr int64_t kMaxInt = std::numeric_limits<int32_t>::max();
-constexpr int64_t kMaxTile = 128;
-// With an epilogue, whose text is repeated for each element of a thread.
-constexpr int64_t kMaxEpilogueTile = 64;
-// Tiles that keep a GPU busy. A constant, so that plans do not depend on the device.
-constexpr int64_t kManyTiles = 132;
-// Steps from which the slices of a block share them if there are few tiles.
-constexpr int64_t kManySteps = 128;
-constexpr int64_t kSlices = 4;
+// Rows, columns and steps that a tile has behind the ends of a product, at most.
+constexpr int64_t kMaxTile = 512;
+// Processors of an H100. A constant, so that plans do not depend on the device.
+constexpr int64_t kProcessors = 132;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// The tiling of kernels/cuda/source/matmul.cuh.
 struct Tile {
-  int64_t rows, columns;
-  int64_t slices = 1;
+  int64_t rows, columns;                // of a block
+  int64_t thread_rows, thread_columns;  // of a thread
+  int64_t warp_rows, warp_columns;      // warps that share a tile
+  int64_t slices;                       // warps that divide the steps of a tile that no warps share, at most
+  // Time of an element relative to other tiles, if all processors are busy: smaller tiles load more for each product.
+  // Measured on an H100.
+  double cost;
+  int64_t steps = 16;
+
+  int64_t Threads() const { return 32 * warp_rows * warp_columns * slices; }
+  // Blocks of a processor, at least: their threads have up to 128 registers, those of small blocks 255.
+  int64_t ResidentBlocks() const { return (Threads() <= 128 ? 256 : 512) / Threads(); }
+};
+
+// Large tiles first.
+constexpr Tile kTiles[] = {
+    {64, 64, 4, 4, 4, 2, 1, 0.75}, {32, 32, 8, 4, 1, 1, 8, 1},  {16, 32, 4, 4, 1, 1, 8, 1.4},
+    {16, 16, 4, 2, 1, 1, 16, 1.9}, {8, 8, 2, 1, 1, 1, 16, 4.0},
 };
 
 int64_t NumTiles(const MatmulProblem& problem, const Tile& tile) {
   return CeilDiv(problem.m, tile.rows) * CeilDiv(problem.n, tile.columns) * problem.BatchSize();
 }
 
-// Returns the largest tile that leaves many tiles, and few empty rows and columns. The order in which a sum is added
-// does not depend on `max_side`.
-Tile ChooseTile(const MatmulProblem& problem, int64_t max_side) {
-  const auto fit = [](int64_t extent, int64_t most) {
-    int64_t side = most;
-    while (side > 16 && side / 2 >= extent) side /= 2;
-    return side;
+// Returns whether neighbouring columns are nearer in memory than neighbouring rows.
+bool ColumnsAreInner(const MatmulProblem& problem, MatmulRole role) {
+  if (problem.Columns(role) <= 1) return false;
+  return problem.Rows(role) <= 1 || problem[role].column_stride <= problem[role].row_stride;
+}
+
+// Returns the tile for a problem: of those with which the busiest processor is expected to finish first, the largest.
+// It does not depend on what becomes of the sums.
+Tile ChooseTile(const MatmulProblem& problem) {
+  const bool is_wide = ByteSize(problem.dtype) == 8;
+  const auto cost = [&](const Tile& tile) {
+    // Sums of 8 bytes do not fit the registers.
+    if (is_wide && tile.thread_rows * tile.thread_columns > 16) return std::numeric_limits<double>::infinity();
+    return static_cast<double>(CeilDiv(NumTiles(problem, tile), kProcessors) * tile.rows * tile.columns) * tile.cost;
   };
-  const int64_t most = ByteSize(problem.dtype) == 8 ? std::min<int64_t>(max_side, 64) : max_side;
-  for (int64_t side = most; side > 32; side /= 2) {
-    const Tile tile = {fit(problem.m, side), fit(problem.n, side)};
-    if (NumTiles(problem, tile) >= kManyTiles) return tile;
+  Tile tile = *std::min_element(std::begin(kTiles), std::end(kTiles),
+                                [&](const Tile& x, const Tile& y) { return cost(x) < cost(y); });
+  if (tile.slices == 1) return tile;
+  // The shared memory of a block limits the slices.
+  if (is_wide) tile.slices /= 2;
+  // Slices take as many steps each. Fewer slices of more steps wait for memory as often, and add fewer sums at the end.
+  if (problem.k <= 32) tile.steps = 8;
+  while (tile.slices > 1 && tile.slices / 2 * tile.steps >= problem.k) tile.slices /= 2;
+  if (tile.rows == 32 && tile.slices == 8 && tile.slices * tile.steps >= problem.k) {
+    tile.slices = 4;
+    tile.steps = 32;
+  } else if (tile.rows == 32 && tile.slices == 8 && ColumnsAreInner(problem, kMatmulA) &&
+             !ColumnsAreInner(problem, kMatmulB)) {
+    // Threads need the most registers if the steps of both operands are neighbours in memory.
+    tile.steps = 8;
   }
-  const Tile tile = {fit(problem.m, 32), fit(problem.n, 32)};
-  // A block that is alone on its processor waits for memory once for each tile of steps.
-  if (problem.k >= kManySteps && NumTiles(problem, tile) < kManyTiles) return {16, 16, kSlices};
   return tile;
 }
 
@@ -94,10 +122,18 @@ bool FitsInt(const MatmulProblem& problem, int64_t num_tiles) {
   return num_tiles <= kMaxInt / 2 && largest <= kMaxInt - kMaxTile && line <= (kMaxInt - largest) / (2 * kMaxTile);
 }
 
-// Returns whether neighbouring columns are nearer in memory than neighbouring rows.
-bool ColumnsAreInner(const MatmulProblem& problem, MatmulRole role) {
-  if (problem.Columns(role) <= 1) return false;
-  return problem.Rows(role) <= 1 || problem[role].column_stride <= problem[role].row_stride;
+// Returns whether rows or columns of an operand, whichever are nearer in memory, are quads of neighbours, aligned in
+// each matrix of the batch whose first element is.
+bool HasQuads(const MatmulProblem& problem, MatmulRole role) {
+  const MatmulMatrix& matrix = problem[role];
+  const bool by_columns = ColumnsAreInner(problem, role);
+  const int64_t inner = by_columns ? problem.Columns(role) : problem.Rows(role);
+  const int64_t outer = by_columns ? problem.Rows(role) : problem.Columns(role);
+  const int64_t inner_stride = by_columns ? matrix.column_stride : matrix.row_stride;
+  const int64_t outer_stride = by_columns ? matrix.row_stride : matrix.column_stride;
+  if (inner_stride != 1 || inner % 4 != 0 || (outer > 1 && outer_stride % 4 != 0)) return false;
+  return std::all_of(problem.batch.begin(), problem.batch.end(),
+                     [&](const MatmulBatch& dimension) { return dimension.strides[role] % 4 == 0; });
 }
 
 std::string LocateText(const MatmulProblem& problem) {
@@ -141,8 +177,25 @@ std::string ShapeText(const MatmulProblem& problem, bool fits_int) {
   flag("Adds", problem.has_c);
   flag("AStepInner", ColumnsAreInner(problem, kMatmulA));
   flag("BColumnInner", ColumnsAreInner(problem, kMatmulB));
-  flag("DColumnInner", ColumnsAreInner(problem, kMatmulD));
+  flag("AHasQuads", HasQuads(problem, kMatmulA));
+  flag("BHasQuads", HasQuads(problem, kMatmulB));
   return absl::StrCat(text, LocateText(problem), "};\n");
+}
+
+std::string TilingText(const Tile& tile) {
+  std::string text = "struct Tiles {\n";
+  const auto constant = [&](absl::string_view name, int64_t value) {
+    absl::StrAppend(&text, "  static constexpr int k", name, " = ", value, ";\n");
+  };
+  constant("TileRows", tile.rows);
+  constant("TileColumns", tile.columns);
+  constant("ThreadRows", tile.thread_rows);
+  constant("ThreadColumns", tile.thread_columns);
+  constant("WarpRows", tile.warp_rows);
+  constant("WarpColumns", tile.warp_columns);
+  constant("Slices", tile.slices);
+  constant("TileSteps", tile.steps);
+  return absl::StrCat(text, "};\n");
 }
 
 // A kernel that is being made.
@@ -159,20 +212,19 @@ struct KernelText {
   }
 };
 
-KernelLaunch MakeLaunch(const MatmulProblem& problem, const Tile& tile, bool is_guarded, absl::string_view entry,
-                        KernelText text) {
+KernelLaunch MakeLaunch(const MatmulProblem& problem, bool is_guarded, absl::string_view entry, KernelText text) {
+  const Tile tile = ChooseTile(problem);
   const int64_t num_tiles = NumTiles(problem, tile);
   if (is_guarded) text.Add("const cotan::ErrorRecord* record", ErrorRecordArgument());
   KernelLaunch launch;
   launch.grid = {static_cast<unsigned>(std::min(num_tiles, kMaxInt)), 1, 1};
-  launch.block = {static_cast<unsigned>(kThreads), 1, 1};
+  launch.block = {static_cast<unsigned>(tile.Threads()), 1, 1};
   launch.source.entry = std::string(entry);
-  launch.source.text =
-      absl::StrCat(text.includes, ShapeText(problem, FitsInt(problem, num_tiles)), text.definitions,
-                   "extern \"C\" __global__ void __launch_bounds__(", kThreads, ") ", entry, "(",
-                   absl::StrJoin(text.parameters, ", "), ") {\n",
-                   is_guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "", "  cotan::matmul::TiledProduct<Shape, ",
-                   tile.rows, ", ", tile.columns, ", ", tile.slices, ">(a, b, ", text.result, ");\n}\n");
+  launch.source.text = absl::StrCat(text.includes, ShapeText(problem, FitsInt(problem, num_tiles)), TilingText(tile),
+                                    text.definitions, "extern \"C\" __global__ void __launch_bounds__(", tile.Threads(),
+                                    ", ", tile.ResidentBlocks(), ") ", entry, "(", absl::StrJoin(text.parameters, ", "),
+                                    ") {\n", is_guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "",
+                                    "  cotan::matmul::TiledProduct<Shape, Tiles>(a, b, ", text.result, ");\n}\n");
   launch.arguments = std::move(text.arguments);
   return launch;
 }
@@ -186,6 +238,11 @@ KernelArgument OfMatmul(KernelArgument argument) {
 }  // namespace
 
 KernelLaunch PlanTiledProduct(const MatmulProblem& problem, bool is_guarded) {
+  const MatmulMatrix& d = problem[kMatmulD];
+  // Threads write neighbouring columns.
+  if (problem.m > 1 && problem.n > 1 && d.column_stride > d.row_stride) {
+    return PlanTiledProduct(TransposeMatmul(problem), is_guarded);
+  }
   KernelText text;
   text.includes = "#include \"cotan/matmul.cuh\"\n";
   text.result = absl::StrCat("cotan::matmul::StoreSums<Shape>{", problem.has_c ? "c" : "nullptr", ", d}");
@@ -193,7 +250,7 @@ KernelLaunch PlanTiledProduct(const MatmulProblem& problem, bool is_guarded) {
   text.Add("const Shape::Element* b", problem[kMatmulB].argument);
   if (problem.has_c) text.Add("const Shape::Element* c", problem[kMatmulC].argument);
   text.Add("Shape::Element* d", problem[kMatmulD].argument);
-  return MakeLaunch(problem, ChooseTile(problem, kMaxTile), is_guarded, "matmul_tiles", std::move(text));
+  return MakeLaunch(problem, is_guarded, "matmul_tiles", std::move(text));
 }
 
 KernelLaunch PlanTiledProduct(const MatmulProblem& problem, const expr::Problem& epilogue) {
@@ -209,8 +266,7 @@ KernelLaunch PlanTiledProduct(const MatmulProblem& problem, const expr::Problem&
   for (const expr::KernelParameter& parameter : written.parameters) {
     text.Add(absl::StrCat(parameter.type, " ", parameter.name), OfMatmul(parameter.argument));
   }
-  return MakeLaunch(problem, ChooseTile(problem, kMaxEpilogueTile), epilogue.guarded_outputs, "matmul_epilogue",
-                    std::move(text));
+  return MakeLaunch(problem, epilogue.guarded_outputs, "matmul_epilogue", std::move(text));
 }
 
 }  // namespace cotan::cuda

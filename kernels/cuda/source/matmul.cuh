@@ -1,54 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Matrix products of any dtype and any strides: d[i, j] = sum over s of a[i, s] * b[s, j] (+ c[i, j]), for each index
-// of a batch. Sums are in f32, of f64 in f64, in an order that the sizes fix; those of integers wrap around.
+// of a batch. Sums are in f32, of f64 in f64, in an order that the tiling fixes; those of integers wrap around.
 //
 // The geometry is a type with constants:
 //   Element; Sum = SumOf<Element>::Type; Index (int or long long, as extents and the number of tiles need)
 //   kRows, kColumns, kSteps, kBatch
 //   strides in elements: kARow, kAStep; kBStep, kBColumn; kCRow, kCColumn; kDRow, kDColumn
 //   kAdds: whether there is a c
-//   kAStepInner, kBColumnInner, kDColumnInner: which index of a matrix is nearer in memory
+//   kAStepInner, kBColumnInner: which index of a matrix is nearer in memory; that of d should be the column
+//   kAHasQuads, kBHasQuads: quads of neighbours along it are aligned in each matrix whose first element is, and all of
+//     a quad exists if its first element does
 //   Locate(batch, &a, &b, &c, &d): adds the offsets of the matrices of a batch index
+//
+// The tiling, too:
+//   kTileRows, kTileColumns: results of a block
+//   kThreadRows, kThreadColumns: results of a thread
+//   kWarpRows, kWarpColumns: warps that share a tile
+//   kSlices: warps, each with the whole tile, of which each takes every kSlices-th kTileSteps steps; 1 if warps share
+//     the tile
+//   kTileSteps: 8, 16 or 32
 #pragma once
 
 #include "cotan/error.cuh"
+#include "cotan/matmul_tile.cuh"
 #include "cotan/types.cuh"
 
 namespace cotan::matmul {
-
-// The type in which an element type is summed.
-template <typename Element>
-struct SumOf {
-  using Type = uint32;  // Overflow is defined, and the low bits are those of any wider type.
-};
-template <>
-struct SumOf<int64> {
-  using Type = uint64;
-};
-template <>
-struct SumOf<float16> {
-  using Type = float;
-};
-template <>
-struct SumOf<bfloat16> {
-  using Type = float;
-};
-template <>
-struct SumOf<float> {
-  using Type = float;
-};
-template <>
-struct SumOf<double> {
-  using Type = double;
-};
-
-template <typename Element>
-__device__ inline typename SumOf<Element>::Type Load(Element x) {
-  return static_cast<typename SumOf<Element>::Type>(x);
-}
-__device__ inline float Load(float16 x) { return ToFloat(x); }
-__device__ inline float Load(bfloat16 x) { return ToFloat(x); }
 
 template <typename Element>
 __device__ inline void Store(Element* to, typename SumOf<Element>::Type x) {
@@ -56,52 +34,6 @@ __device__ inline void Store(Element* to, typename SumOf<Element>::Type x) {
 }
 __device__ inline void Store(float16* to, float x) { *to = ToFloat16(x); }
 __device__ inline void Store(bfloat16* to, float x) { *to = ToBfloat16(x); }
-
-__device__ inline uint32 MultiplyAdd(uint32 x, uint32 y, uint32 z) { return x * y + z; }
-__device__ inline uint64 MultiplyAdd(uint64 x, uint64 y, uint64 z) { return x * y + z; }
-__device__ inline float MultiplyAdd(float x, float y, float z) { return __fmaf_rn(x, y, z); }
-__device__ inline double MultiplyAdd(double x, double y, double z) { return __fma_rn(x, y, z); }
-
-// Threads of a block.
-constexpr int kThreads = 256;
-// Steps that a slice of a block multiplies at a time.
-constexpr int kSliceSteps = 16;
-
-// A tile of kLines rows of a, or columns of b, by kSteps: its next elements are on their way in registers while the
-// current ones, in shared memory, are multiplied.
-template <typename Sum, int kLines, int kSteps, bool kStepInner>
-struct TileLoader {
-  static constexpr int kCount = kLines * kSteps / kThreads;
-  // One more than needed, so that threads with neighbouring steps write to different banks.
-  using Tile = Sum[kSteps][kLines + 1];
-
-  __device__ static int Line(int i) {
-    const int at = static_cast<int>(threadIdx.x) + i * kThreads;
-    return kStepInner ? at / kSteps : at % kLines;
-  }
-  __device__ static int Step(int i) {
-    const int at = static_cast<int>(threadIdx.x) + i * kThreads;
-    return kStepInner ? at % kSteps : at / kLines;
-  }
-
-  // Loads elements from `from`, which points to line `line0` of step 0. Elements beyond the ends are 0.
-  template <typename Index, Index kLineStride, Index kStepStride, typename Element>
-  __device__ void Load(const Element* from, Index line0, Index num_lines, Index step0, Index num_steps) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const Index line = line0 + Line(i);
-      const Index step = step0 + Step(i);
-      next[i] =
-          line < num_lines && step < num_steps ? matmul::Load(from[line * kLineStride + step * kStepStride]) : Sum(0);
-    }
-  }
-  __device__ void Put(Tile& tile) const {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) tile[Step(i)][Line(i)] = next[i];
-  }
-
-  Sum next[kCount];
-};
 
 // Receives the sums of a product: adds c and stores them. Offsets of elements are `c_at` and `d_at`.
 template <typename S>
@@ -145,125 +77,227 @@ struct ResultTile {
   Index row0, column0, c_offset, d_offset;
 };
 
-// Adds the products of kSliceSteps steps of two tiles, from `step0` on, to every kSide-th row and column.
-template <int kSide, typename Sum, int kRows, int kColumns, typename TileA, typename TileB>
-__device__ inline void MultiplyTiles(const TileA& a_tile, const TileB& b_tile, int step0, int row0, int column0,
-                                     Sum (&sums)[kRows][kColumns]) {
+// The sums of the slices of a block in shared memory.
+template <typename T, typename Sum>
+struct SliceSums {
+  static constexpr int kElements = T::kTileRows * T::kTileColumns;
+  static constexpr int kSize = kElements * T::kSlices;
+
+  // Places of eight columns are permuted from row to row, so that threads that write to four rows use different banks,
+  // whether their rows are neighbours or four rows apart. The place of a | b is the XOR of those of a and of b.
+  __device__ static constexpr int Offset(int row, int column) {
+    if constexpr (T::kTileColumns % 32 == 0) {
+      const int place = (row ^ row / 4) % 4;
+      return row * T::kTileColumns + (column ^ (place % 2 * 16 + place / 2 * 8));
+    } else if constexpr (T::kTileColumns == 16) {
+      return (row ^ row / 8 % 2) * 16 + (column ^ (row / 2 ^ row / 4) % 2 * 8);
+    } else {
+      return row * T::kTileColumns + column;
+    }
+  }
+
+  __device__ Sum Add(int row, int column) const {
+    const int at = Offset(row, column);
+    Sum sum = sums[at];
 #pragma unroll
-  for (int s = 0; s < kSliceSteps; ++s) {
-    Sum x[kRows];
-    Sum y[kColumns];
+    for (int i = 1; i < T::kSlices; ++i) sum += sums[i * kElements + at];
+    return sum;
+  }
+
+  Sum* sums;
+};
+
+// Adds the sums of the slices of a block, in order, and passes them on.
+template <int kThreads, typename T, typename Tile, typename Sum>
+__device__ inline void WriteSums(const Tile& to, const SliceSums<T, Sum>& slices) {
+  constexpr int kElements = SliceSums<T, Sum>::kElements;
+  constexpr int kCount = kElements < kThreads ? 1 : kElements / kThreads;
+  // All loads of a group are on their way before its first store, which the compiler cannot know to be elsewhere.
+  constexpr int kGroup = kCount < 4 ? kCount : 4;
+  static_assert(kElements < kThreads || kElements % (kThreads * kGroup) == 0);
+#pragma unroll 1
+  for (int first = 0; first < kCount; first += kGroup) {
+    typename Tile::Operands operands[kGroup] = {};
+    int rows[kGroup];
+    int columns[kGroup];
+    bool exists[kGroup];
 #pragma unroll
-    for (int i = 0; i < kRows; ++i) x[i] = a_tile[step0 + s][row0 + i * kSide];
+    for (int i = 0; i < kGroup; ++i) {
+      const uint32 at = threadIdx.x + static_cast<uint32>((first + i) * kThreads);
+      rows[i] = static_cast<int>(at / T::kTileColumns);
+      columns[i] = static_cast<int>(at % T::kTileColumns);
+      exists[i] = at < kElements && to.Has(rows[i], columns[i]);
+      if (exists[i]) operands[i] = to.Read(rows[i], columns[i]);
+    }
 #pragma unroll
-    for (int j = 0; j < kColumns; ++j) y[j] = b_tile[step0 + s][column0 + j * kSide];
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-      for (int j = 0; j < kColumns; ++j) sums[i][j] = MultiplyAdd(x[i], y[j], sums[i][j]);
+    for (int i = 0; i < kGroup; ++i) {
+      if (exists[i]) to.Write(slices.Add(rows[i], columns[i]), operands[i], rows[i], columns[i]);
     }
   }
 }
 
-// Passes the sums of a thread on.
-template <int kSide, typename Tile, typename Sum, int kRows, int kColumns>
-__device__ inline void WriteSums(const Tile& to, const Sum (&sums)[kRows][kColumns], int row0, int column0) {
-#pragma unroll
-  for (int i = 0; i < kRows; ++i) {
-    const int row = row0 + i * kSide;
-    // All loads are on their way before the first store, which the compiler cannot know to be elsewhere.
-    typename Tile::Operands operands[kColumns] = {};
-#pragma unroll
-    for (int j = 0; j < kColumns; ++j) {
-      if (to.Has(row, column0 + j * kSide)) operands[j] = to.Read(row, column0 + j * kSide);
-    }
-#pragma unroll
-    for (int j = 0; j < kColumns; ++j) {
-      if (to.Has(row, column0 + j * kSide)) to.Write(sums[i][j], operands[j], row, column0 + j * kSide);
+// A block's threads and shared memory.
+template <typename S, typename T>
+struct Tiling {
+  using Index = typename S::Index;
+  using Sum = typename S::Sum;
+  static constexpr int kLaneRows = T::kTileRows / T::kWarpRows / T::kThreadRows;
+  static constexpr int kLaneColumns = T::kTileColumns / T::kWarpColumns / T::kThreadColumns;
+  static_assert((kLaneRows == 4 && kLaneColumns == 8) || (kLaneRows == 8 && kLaneColumns == 4));
+  static constexpr int kWarps = T::kWarpRows * T::kWarpColumns;
+  static_assert(T::kSlices == 1 || kWarps == 1);
+  static constexpr int kSliceThreads = 32 * kWarps;
+  static constexpr int kThreads = kSliceThreads * T::kSlices;
+  static constexpr int kSteps = T::kTileSteps * T::kSlices;  // of all slices
+  using TileA = OperandTile<S, LeftOperand<S>, T::kTileRows, T::kTileSteps, kSliceThreads, T::kThreadRows, kLaneRows>;
+  using TileB =
+      OperandTile<S, RightOperand<S>, T::kTileColumns, T::kTileSteps, kSliceThreads, T::kThreadColumns, kLaneColumns>;
+  static constexpr int kSliceSize = TileA::kSize + TileB::kSize;
+  static constexpr int kShared =
+      kSliceSize * T::kSlices > SliceSums<T, Sum>::kSize ? kSliceSize* T::kSlices : SliceSums<T, Sum>::kSize;
+
+  // Waits for the threads of the slice.
+  __device__ static void Synchronize() {
+    if constexpr (kWarps == 1) {
+      __syncwarp();
+    } else {
+      __syncthreads();
     }
   }
-}
+};
 
-// Adds the sums of the slices of a block, in order, and passes them on. The tile has one element per thread, and
-// `partial` room for one sum per slice and element.
-template <int kSlices, int kSide, int kTileRows, int kTileColumns, bool kColumnInner, typename Tile, typename Sum,
-          int kRows, int kColumns>
-__device__ inline void WriteSlices(const Tile& to, const Sum (&sums)[kRows][kColumns], int slice, int row0, int column0,
-                                   Sum* partial) {
-  static_assert(kTileRows * kTileColumns == kThreads);
-#pragma unroll
-  for (int i = 0; i < kRows; ++i) {
-#pragma unroll
-    for (int j = 0; j < kColumns; ++j) {
-      const int row = row0 + i * kSide;
-      const int column = column0 + j * kSide;
-      const int at = kColumnInner ? row * kTileColumns + column : column * kTileRows + row;
-      partial[slice * kThreads + at] = sums[i][j];
+// The part of a thread in a slice.
+template <typename S, typename T>
+struct SliceThread {
+  using Of = Tiling<S, T>;
+  using Index = typename S::Index;
+  using Sum = typename S::Sum;
+  using Element = typename S::Element;
+
+  __device__ SliceThread() {
+    const int warp = thread / 32;
+    row0 = warp / T::kWarpColumns * (T::kTileRows / T::kWarpRows);
+    column0 = warp % T::kWarpColumns * (T::kTileColumns / T::kWarpColumns);
+    lane_row = LaneRow(thread % 32);
+    lane_column = LaneColumn(thread % 32);
+  }
+
+  // Lanes are a grid of 4 x 8 or 8 x 4. Half a warp has all of the longer side and two of the shorter one, so that it
+  // reads few different quads: shared memory serves 128 bytes at a time.
+  __device__ static int LongSide(int lane) { return lane / 2 % 8; }
+  __device__ static int ShortSide(int lane) { return lane % 2 + lane / 16 * 2; }
+  __device__ static int LaneRow(int lane) { return Of::kLaneRows == 8 ? LongSide(lane) : ShortSide(lane); }
+  __device__ static int LaneColumn(int lane) { return Of::kLaneRows == 8 ? ShortSide(lane) : LongSide(lane); }
+
+  // Adds the products of the slice's steps of the tile at (row, column) to `sums`. `tiles` has room for kSliceSize.
+  __device__ void Multiply(const Element* a, const Element* b, Index row, Index column, Sum* tiles) {
+    const bool a_quads = S::kAHasQuads && IsAligned(a);
+    const bool b_quads = S::kBHasQuads && IsAligned(b);
+    Sum* const b_tiles = tiles + Of::TileA::kSize;
+    typename Of::TileA a_tile;
+    typename Of::TileB b_tile;
+    const auto load = [&](Index step) {
+      if (a_quads) a_tile.Load(a, row, step, thread);
+      if (b_quads) b_tile.Load(b, column, step, thread);
+    };
+    constexpr Index kRounds = (S::kSteps + Of::kSteps - 1) / Of::kSteps;
+    Index step = slice * T::kTileSteps;
+    if (step >= S::kSteps) return;
+    load(step);
+#pragma unroll 1
+    for (Index round = 0; round < kRounds; ++round) {
+      if (a_quads) {
+        a_tile.Put(tiles, thread);
+      } else {
+        Of::TileA::Copy(a, row, step, thread, tiles);
+      }
+      if (b_quads) {
+        b_tile.Put(b_tiles, thread);
+      } else {
+        Of::TileB::Copy(b, column, step, thread, b_tiles);
+      }
+      Of::Synchronize();
+      step += Of::kSteps;
+      const bool ends = round + 1 == kRounds || step >= S::kSteps;
+      if (!ends) load(step);
+      MultiplyTiles(tiles, b_tiles);
+      if (ends) break;
+      Of::Synchronize();
     }
   }
-  __syncthreads();
-  const int at = static_cast<int>(threadIdx.x);
-  const int row = kColumnInner ? at / kTileColumns : at % kTileRows;
-  const int column = kColumnInner ? at % kTileColumns : at / kTileRows;
-  Sum sum = partial[at];
-#pragma unroll
-  for (int i = 1; i < kSlices; ++i) sum += partial[i * kThreads + at];
-  if (to.Has(row, column)) to.Write(sum, to.Read(row, column), row, column);
-  __syncthreads();
-}
 
-// Computes a product and passes its sums to `result`. A block computes tiles of kTileRows x kTileColumns. It consists
-// of kSlices (1 or 4) squares of threads: slice i multiplies the i-th 16 of each 16 kSlices steps, for the whole tile.
-// A thread has every kSide-th row and column. The sums of the slices are added in order.
-template <typename S, int kTileRows, int kTileColumns, int kSlices, typename Result>
+  __device__ static bool IsAligned(const Element* x) {
+    return reinterpret_cast<unsigned long long>(x) % alignof(Quad<Element>) == 0;
+  }
+
+  __device__ void MultiplyTiles(const Sum* a_tiles, const Sum* b_tiles) {
+#pragma unroll
+    for (int step = 0; step < T::kTileSteps; step += 4) {
+      Sum x[T::kThreadRows][4];
+      Sum y[T::kThreadColumns][4];
+      Of::TileA::Get(a_tiles, row0, lane_row, step, x);
+      Of::TileB::Get(b_tiles, column0, lane_column, step, y);
+#pragma unroll
+      for (int s = 0; s < 4; ++s) {
+#pragma unroll
+        for (int i = 0; i < T::kThreadRows; ++i) {
+#pragma unroll
+          for (int j = 0; j < T::kThreadColumns; ++j) sums[i][j] = MultiplyAdd(x[i][s], y[j][s], sums[i][j]);
+        }
+      }
+    }
+  }
+
+  __device__ void Put(Sum* to) const {
+    using Sums = SliceSums<T, Sum>;
+    Sum* const part = to + slice * Sums::kElements;
+    const int first =
+        Sums::Offset(row0 + Of::TileA::ThreadLine(0, lane_row), column0 + Of::TileB::ThreadLine(0, lane_column));
+#pragma unroll
+    for (int i = 0; i < T::kThreadRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < T::kThreadColumns; ++j) {
+        Sum* const at = part + (first ^ Sums::Offset(Of::TileA::ThreadLine(i, 0), Of::TileB::ThreadLine(j, 0)));
+        if constexpr (!Of::TileB::kHasThreadQuads) {
+          *at = sums[i][j];
+        } else if (j % 4 == 0) {
+          *reinterpret_cast<Quad<Sum>*>(at) = {sums[i][j], sums[i][j + 1], sums[i][j + 2], sums[i][j + 3]};
+        }
+      }
+    }
+  }
+
+  const int slice = static_cast<int>(threadIdx.x / Of::kSliceThreads);
+  const int thread = static_cast<int>(threadIdx.x % Of::kSliceThreads);
+  int row0, column0;  // of the warp, in the tile
+  int lane_row, lane_column;
+  Sum sums[T::kThreadRows][T::kThreadColumns] = {};
+};
+
+// Computes a product and passes its sums to `result`. A block computes tiles of the result. The sums of its slices are
+// added in order.
+template <typename S, typename T, typename Result>
 __device__ void TiledProduct(const typename S::Element* a, const typename S::Element* b, const Result& result) {
   using Index = typename S::Index;
   using Sum = typename S::Sum;
-  constexpr int kSide = kSlices == 1 ? 16 : 8;
-  constexpr int kSliceThreads = kSide * kSide;
-  static_assert(kSliceThreads * kSlices == kThreads && kTileRows % kSide == 0 && kTileColumns % kSide == 0);
-  constexpr int kTileSteps = kSliceSteps * kSlices;
-  using LoaderA = TileLoader<Sum, kTileRows, kTileSteps, S::kAStepInner>;
-  using LoaderB = TileLoader<Sum, kTileColumns, kTileSteps, !S::kBColumnInner>;
-  constexpr Index kRowTiles = (S::kRows + kTileRows - 1) / kTileRows;
-  constexpr Index kColumnTiles = (S::kColumns + kTileColumns - 1) / kTileColumns;
-  __shared__ typename LoaderA::Tile a_tile;
-  __shared__ typename LoaderB::Tile b_tile;
-  const int slice = static_cast<int>(threadIdx.x) / kSliceThreads;
-  const int thread = static_cast<int>(threadIdx.x) % kSliceThreads;
-  const int thread_row = S::kDColumnInner ? thread / kSide : thread % kSide;
-  const int thread_column = S::kDColumnInner ? thread % kSide : thread / kSide;
+  using Of = Tiling<S, T>;
+  constexpr Index kRowTiles = (S::kRows + T::kTileRows - 1) / T::kTileRows;
+  constexpr Index kColumnTiles = (S::kColumns + T::kTileColumns - 1) / T::kTileColumns;
+  __shared__ alignas(16) Sum shared[Of::kShared];
 
   for (Index tile = blockIdx.x; tile < kRowTiles * kColumnTiles * S::kBatch; tile += gridDim.x) {
-    const Index column0 = tile % kColumnTiles * kTileColumns;
-    const Index row0 = tile / kColumnTiles % kRowTiles * kTileRows;
+    const Index column0 = tile % kColumnTiles * T::kTileColumns;
+    const Index row0 = tile / kColumnTiles % kRowTiles * T::kTileRows;
     Index a_offset = 0, b_offset = 0, c_offset = 0, d_offset = 0;
     S::Locate(tile / kColumnTiles / kRowTiles, a_offset, b_offset, c_offset, d_offset);
-
-    LoaderA a_loader;
-    LoaderB b_loader;
-    const auto load = [&](Index step0) {
-      a_loader.template Load<Index, S::kARow, S::kAStep>(a + a_offset, row0, S::kRows, step0, S::kSteps);
-      b_loader.template Load<Index, S::kBColumn, S::kBStep>(b + b_offset, column0, S::kColumns, step0, S::kSteps);
-    };
-    Sum sums[kTileRows / kSide][kTileColumns / kSide] = {};
-    if (S::kSteps > 0) load(0);
-    for (Index step0 = 0; step0 < S::kSteps; step0 += kTileSteps) {
-      a_loader.Put(a_tile);
-      b_loader.Put(b_tile);
-      __syncthreads();
-      if (step0 + kTileSteps < S::kSteps) load(step0 + kTileSteps);
-      MultiplyTiles<kSide>(a_tile, b_tile, slice * kSliceSteps, thread_row, thread_column, sums);
-      __syncthreads();
-    }
+    SliceThread<S, T> thread;
+    thread.Multiply(a + a_offset, b + b_offset, row0, column0, shared + thread.slice * Of::kSliceSize);
+    __syncthreads();
+    thread.Put(shared);
+    __syncthreads();
     const ResultTile<S, Result> to = {result, row0, column0, c_offset, d_offset};
-    if constexpr (kSlices == 1) {
-      WriteSums<kSide>(to, sums, thread_row, thread_column);
-    } else {
-      static_assert(sizeof(a_tile) >= kSlices * kThreads * sizeof(Sum));
-      WriteSlices<kSlices, kSide, kTileRows, kTileColumns, S::kDColumnInner>(to, sums, slice, thread_row, thread_column,
-                                                                             &a_tile[0][0]);
-    }
+    WriteSums<Of::kThreads>(to, SliceSums<T, Sum>{shared});
+    __syncthreads();
   }
 }
 
