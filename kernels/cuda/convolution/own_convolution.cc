@@ -21,7 +21,7 @@ absl::StatusOr<KernelPlan> PlanOwnConvolution(const KernelRequest& request) {
 bool PrefersOwnConvolution(const KernelRequest& request, bool tf32) {
   const absl::StatusOr<ConvolutionProblem> problem = DescribeConvolution(request);
   if (!problem.ok() || (tf32 && problem->dtype == DType::kFloat32)) return false;
-  return PlanPatchConvolution(*problem, request.guarded_outputs).has_value();
+  return TakesPatchConvolution(*problem);
 }
 
 }  // namespace cotan::cuda

@@ -31,7 +31,6 @@ class PatchPlanner {
       : problem_(problem), guarded_(guarded), parts_(WindowGeometries(problem)) {}
 
   std::optional<KernelPlan> Plan() {
-    if (parts_.size() > kMaxParts) return std::nullopt;
     return problem_.product == Product::kBackwardWeights ? PlanWeights() : PlanWindows();
   }
 
@@ -117,8 +116,12 @@ class PatchPlanner {
 
 }  // namespace
 
+bool TakesPatchConvolution(const ConvolutionProblem& problem) {
+  return HasWindowGeometry(problem) && WindowGeometries(problem).size() <= kMaxParts;
+}
+
 std::optional<KernelPlan> PlanPatchConvolution(const ConvolutionProblem& problem, bool guarded) {
-  if (!HasWindowGeometry(problem)) return std::nullopt;
+  if (!TakesPatchConvolution(problem)) return std::nullopt;
   return PatchPlanner(problem, guarded).Plan();
 }
 

@@ -11,6 +11,9 @@
 
 namespace cotan::cuda {
 
+// Returns whether PlanPatchConvolution() takes the problem.
+bool TakesPatchConvolution(const ConvolutionProblem& problem);
+
 // Plans a convolution of f32 or f64 of one or two spatial dimensions without groups as one launch. Sums are in the
 // operands' dtype, in an order that depends on sizes alone; the bias is added last. The gradient of the weight takes
 // scratch if blocks share its sums. Nothing: PlanDirectConvolution() takes the problem.

@@ -59,9 +59,12 @@ struct WeightGradient {
   static constexpr int kStageElements = kPatchElements + (kWindows * T::kTileChannels + 3) / 4 * 4;
   static constexpr int kThreadSums = G::kTapsW * kThreadChannels * T::kVector;
   static constexpr int kTileSums = kSliceThreads * kThreadSums;
-  static constexpr int kColumnSums = kTileSums / G::kTapsW;  // those of one column of the kernel, which are exchanged
-  static constexpr int kExchanged = kColumnSums * T::kSlices;
+  static constexpr int kColumnSums = kTileSums / G::kTapsW;  // those of one column of the kernel
   static constexpr int kStaged = T::kStages * kStageElements;
+  // Columns whose sums the slices exchange at a time: all, if there is room for them.
+  static constexpr int kExchangedColumns = kTileSums * T::kSlices <= kStaged ? G::kTapsW : 1;
+  static constexpr int kExchangedSums = kExchangedColumns * kColumnSums;
+  static constexpr int kExchanged = kExchangedSums * T::kSlices;
   static constexpr int kSharedBytes = (kStaged > kExchanged ? kStaged : kExchanged) * static_cast<int>(sizeof(Element));
   static constexpr Index kChannelTiles = (G::kChannels + T::kTileChannels - 1) / T::kTileChannels;
   static constexpr Index kSourceTiles =
@@ -120,16 +123,21 @@ struct WeightGradient {
     }
     Element* const own = partial + (split * kTiles + tile) * kTileSums;
 #pragma unroll
-    for (int x = 0; x < G::kTapsW; ++x) {
-      Exchange(thread, slice, sums[x], shared);
-      for (int i = static_cast<int>(threadIdx.x); i < kColumnSums; i += kThreads) {
+    for (int first = 0; first < G::kTapsW; first += kExchangedColumns) {
+      __syncthreads();
+#pragma unroll
+      for (int x = 0; x < kExchangedColumns; ++x) {
+        if (slice < T::kSlices) Share(thread, sums[first + x], shared + (slice * kExchangedColumns + x) * kColumnSums);
+      }
+      __syncthreads();
+      for (int i = static_cast<int>(threadIdx.x); i < kExchangedSums; i += kThreads) {
         Element total = shared[i];
 #pragma unroll 8
-        for (int s = 1; s < T::kSlices; ++s) total += shared[s * kColumnSums + i];
+        for (int s = 1; s < T::kSlices; ++s) total += shared[s * kExchangedSums + i];
         if (T::kSplits > 1) {
-          own[x * kColumnSums + i] = total;
+          own[first * kColumnSums + i] = total;
         } else {
-          Write(x, i, total, first_channel, first_source);
+          Write(first * kColumnSums + i, total, first_channel, first_source);
         }
       }
     }
@@ -198,21 +206,16 @@ struct WeightGradient {
     }
   }
 
-  // Puts the sums of all slices for a column of the kernel to `shared`, as [slice, channel of the thread, thread,
-  // channel of the vector].
-  __device__ static void Exchange(int thread, int slice, const Element (&sums)[kThreadChannels][T::kVector],
-                                  Element* shared) {
-    __syncthreads();
+  // Puts the sums of a thread for a column of the kernel to `shared`, as [channel of the thread, thread, channel of the
+  // vector].
+  __device__ static void Share(int thread, const Element (&sums)[kThreadChannels][T::kVector], Element* shared) {
 #pragma unroll
     for (int j = 0; j < kThreadChannels; ++j) {
       Vector vector;
 #pragma unroll
       for (int v = 0; v < T::kVector; ++v) vector.values[v] = sums[j][v];
-      if (slice < T::kSlices) {
-        reinterpret_cast<Vector*>(shared)[(slice * kThreadChannels + j) * kSliceThreads + thread] = vector;
-      }
+      reinterpret_cast<Vector*>(shared)[j * kSliceThreads + thread] = vector;
     }
-    __syncthreads();
   }
 
   // Adds the sums of all blocks of a tile, in order, and writes them.
@@ -222,7 +225,7 @@ struct WeightGradient {
       Element total = 0;
 #pragma unroll 8
       for (int s = 0; s < T::kSplits; ++s) total += from[s * static_cast<Index>(kTiles * kTileSums)];
-      Write(i / kColumnSums, i % kColumnSums, total, first_channel, first_source);
+      Write(i, total, first_channel, first_source);
     }
   }
 
@@ -239,11 +242,13 @@ struct WeightGradient {
     return is_last;
   }
 
-  // Writes sum i of column x of the kernel.
-  __device__ void Write(int x, int i, Element sum, Index first_channel, Index first_source) const {
+  // Writes sum i of a tile.
+  __device__ void Write(int i, Element sum, Index first_channel, Index first_source) const {
     const int v = i % T::kVector;
     const Place place(i / T::kVector % kSliceThreads);
-    const int j = i / T::kVector / kSliceThreads;
+    const int item = i / T::kVector / kSliceThreads;
+    const int x = item / kThreadChannels;
+    const int j = item % kThreadChannels;
     const int y = place.outer / T::kTileSources;
     const Index channel = first_channel + (j / kPackSize * kChannelGroups + place.inner) * kPackSize + j % kPackSize;
     const Index c = first_source + place.outer % T::kTileSources * T::kVector + v;
