@@ -175,7 +175,10 @@ sanitizer() {
     return
   fi
   # Reports of the vendor's libraries would not say anything about these kernels.
-  local own=--skip=matmul,convolution
+  local own=--skip=matmul,convolution op dtype
+  for op in attention attention_backward; do
+    for dtype in f16 bf16; do own+=,$op/$dtype/plain,$op/$dtype/causal; done
+  done
   check "memcheck" "$tool" --tool memcheck --error-exitcode 9 "$package/bin/kernel_outputs" --device=cuda
   check "leaks" "$tool" --tool memcheck --leak-check full --error-exitcode 9 \
     "$package/bin/kernel_outputs" --device=cuda --only=copy/f32,expr/f32,sort/f32
