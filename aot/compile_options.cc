@@ -40,4 +40,13 @@ absl::Status CheckOptions(const CompileOptions& options) {
       {.partitioner = options.partitioner, .activation_memory_budget = options.activation_memory_budget});
 }
 
+AttentionRule AttentionRuleOf(const CompileOptions& options) {
+  AttentionRule rule;
+  rule.form = options.tracing.attention;
+  if (rule.form == AttentionForm::kAuto && options.order > 1) rule.form = AttentionForm::kComposed;
+  rule.for_cuda = options.target == CompileTarget::kCuda;
+  rule.sizes_vary = !options.dynamic_dims.empty() || options.tracing.data_dependent_sizes.range.has_value();
+  return rule;
+}
+
 }  // namespace cotan::aot

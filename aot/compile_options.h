@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "aot/capture/data_sizes.h"
 #include "aot/capture/decomposition.h"
+#include "aot/decompositions/attention_form.h"
 #include "aot/dynamic/dynamic_dim.h"
 #include "aot/frontend/module.h"
 #include "aot/memory/fit_memory.h"
@@ -74,6 +75,9 @@ struct TracingOptions {
   // Cotan does not support (capture/decomposition.h). InvalidArgument: an entry that
   // CheckDecompositions() rejects.
   DecompositionTable decompositions = {};
+  // Form of scaled_dot_product_attention (docs/performance.md). kAuto depends on CompileOptions.target and order.
+  // kFused keeps attentions composed whose operands the fused op does not take: with dropout, for instance.
+  AttentionForm attention = AttentionForm::kAuto;
   // If true, a program writes the new content of a mutated input to that input itself where this is
   // unobservable (AOTConfig.keep_inference_input_mutations). If false, it returns the new content
   // and the runtime copies it.
@@ -85,6 +89,10 @@ struct TracingOptions {
   // error (InvalidArgument).
   bool undefined_outputs_are_none = false;
 };
+
+// The device that a program is compiled for. It decides which of several equivalent forms an op has; the artifact runs
+// on any device.
+enum class CompileTarget : uint8_t { kCpu, kCuda };
 
 // A limit on the memory of a call of any method: the arena and the values saved for the backward,
 // without states, arguments and results. The compiler meets it by rematerialization
@@ -127,6 +135,7 @@ struct CompileOptions {
   std::function<std::vector<at::Tensor>(const std::map<std::string, int64_t>& sizes)> examples_at_sizes = nullptr;
 
   TracingOptions tracing = {};
+  CompileTarget target = CompileTarget::kCpu;
 
   // Number of times that "forward" can be differentiated, 1 to 4. With 2, its backward can be differentiated as well
   // (autograd::GradWithGraph(), docs/higher_order.md); the artifact then also has the methods "backward.forward" and
@@ -178,6 +187,10 @@ struct CompileOptions {
 // data_parallel without an optimizer; a range of data-dependent sizes that CheckDataDependentSizes() rejects. Errors of
 // CheckDataParallel().
 absl::Status CheckOptions(const CompileOptions& options);
+
+// Returns the form of the attentions of all traces. With an order above 1, kAuto is kComposed: the backward of a fused
+// attention computes it again to be differentiated.
+AttentionRule AttentionRuleOf(const CompileOptions& options);
 
 }  // namespace cotan::aot
 

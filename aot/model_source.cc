@@ -59,6 +59,7 @@ TraceOptions TraceOptionsOf(const std::string& name, const CompileOptions& optio
   trace.seed = options.module.seed;
   trace.store_gradients = options.debug.store_references;
   trace.autocast = options.tracing.autocast;
+  trace.attention = AttentionRuleOf(options);
   trace.keep_input_mutations = options.tracing.keep_input_mutations;
   trace.undefined_outputs_are_none = options.tracing.undefined_outputs_are_none;
   trace.decompositions = &options.tracing.decompositions;

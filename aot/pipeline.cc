@@ -72,6 +72,7 @@ absl::Status TraceMethods(const SizedModel& model, const CompileOptions& options
 TraceOptions BlockTraceOptions(const CompileOptions& options) {
   TraceOptions trace;
   trace.seed = options.module.seed;
+  trace.attention = AttentionRuleOf(options);
   trace.decompositions = &options.tracing.decompositions;
   trace.unsupported_ops = UnsupportedLiveOps;
   return trace;

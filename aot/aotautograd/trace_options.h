@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "aot/capture/decomposition.h"
+#include "aot/decompositions/attention_form.h"
 #include "aot/ir/graph.h"
 #include "base/dtype.h"
 #include "serialization/metadata/tree_spec.h"
@@ -48,6 +49,8 @@ struct TraceOptions {
   std::optional<TreeSpec> out_spec = {};
   // Mixed precision: bf16 or f16; kUndefined: none (capture/autocast.h).
   DType autocast = DType::kUndefined;
+  // Form of scaled_dot_product_attention.
+  AttentionRule attention = {};
   // Seed of the random numbers that the example run draws.
   uint64_t seed = 0;
   // If true, ReferenceRun.gradients has copies of the gradients of the example run; if false, it is empty.

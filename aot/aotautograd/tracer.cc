@@ -20,6 +20,7 @@
 #include "aot/capture/proxy_tensor.h"
 #include "aot/capture/real_scope.h"
 #include "aot/capture/recorder.h"
+#include "aot/decompositions/attention.h"
 #include "aot/decompositions/trace_scope.h"
 #include "base/status_macros.h"
 #include "serialization/metadata/view_and_mutation_meta.h"
@@ -47,11 +48,12 @@ int Rank(InputKind kind) {
   }
 }
 
-// Calls the function with the options' mixed precision. Throws if an output is undefined and the
+// Calls the function with the options' mixed precision and form of attention. Throws if an output is undefined and the
 // options do not allow that.
 std::vector<at::Tensor> CallWithOptions(const TensorFunction& function, const std::vector<at::Tensor>& arguments,
                                         const TraceOptions& options) {
   const AutocastScope autocast(options.autocast);
+  const AttentionScope attention(options.attention);
   std::vector<at::Tensor> outputs = function(arguments);
   for (size_t i = 0; i < outputs.size() && !options.undefined_outputs_are_none; ++i) {
     if (!outputs[i].defined()) throw std::invalid_argument(absl::StrCat("output ", i, " is an undefined tensor"));

@@ -71,6 +71,13 @@ bool IsTable(absl::string_view op) {
   return op == "aten.tril_indices.default" || op == "aten.triu_indices.default" || absl::StrContains(op, "_window.");
 }
 
+// Returns whether an op that may draw random numbers does not: an attention without dropout.
+bool DrawsNothing(const c10::OperatorHandle& op, absl::Span<const c10::IValue> arguments) {
+  constexpr size_t kDropout = 3;  // after query, key and value
+  return op.schema().name() == "aten::_scaled_dot_product_flash_attention_for_cpu" &&
+         arguments[kDropout].toDouble() == 0;
+}
+
 // Returns why the op is unsupported; empty if it is supported.
 absl::string_view UnsupportedReason(const c10::OperatorHandle& op, absl::Span<const c10::IValue> arguments) {
   if (op.hasTag(at::Tag::data_dependent_output)) {
@@ -82,7 +89,7 @@ absl::string_view UnsupportedReason(const c10::OperatorHandle& op, absl::Span<co
            "(CompileOptions.tracing.data_dependent_sizes, --max_data_size), or compute with tensors of given sizes "
            "(torch::where, masks, nonzero_static, output_size)";
   }
-  if (op.hasTag(at::Tag::nondeterministic_seeded)) {
+  if (op.hasTag(at::Tag::nondeterministic_seeded) && !DrawsNothing(op, arguments)) {
     return "it draws random numbers in a way that has no counter-based form";
   }
   if (op.schema().is_mutable()) return "it writes to its argument and has no functional form";

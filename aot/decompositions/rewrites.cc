@@ -10,32 +10,20 @@
 #include <ATen/ops/_native_batch_norm_legit.h>
 #include <ATen/ops/_native_batch_norm_legit_no_training.h>
 #include <ATen/ops/_neg_view.h>
-#include <ATen/ops/all.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/conj.h>
 #include <ATen/ops/copy.h>
 #include <ATen/ops/dot.h>
-#include <ATen/ops/eq.h>
 #include <ATen/ops/equal.h>
-#include <ATen/ops/ge.h>
 #include <ATen/ops/imag.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/select.h>
-#include <ATen/ops/softmax.h>
 #include <ATen/ops/view_as_real.h>
-#include <ATen/ops/where.h>
-#include <ATen/ops/zeros_like.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/functions/tensor.h>
 #include <torch/csrc/autograd/node.h>
 #include <torch/library.h>
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-#include <numeric>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -51,6 +39,7 @@
 #include "aot/capture/view_inverses.h"
 #include "aot/capture/written_bases.h"
 #include "aot/decompositions/assert_ops.h"
+#include "aot/decompositions/attention.h"
 #include "aot/decompositions/composed_ops.h"
 #include "aot/decompositions/data_size_ops.h"
 #include "aot/decompositions/distance_ops.h"
@@ -74,8 +63,6 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
-constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
-
 at::Tensor BatchNorm(const at::Tensor& input, const OptionalTensor& weight, const OptionalTensor& bias,
                      const OptionalTensor& running_mean, const OptionalTensor& running_var, bool training,
                      double momentum, double eps, bool cudnn_enabled) {
@@ -88,22 +75,6 @@ at::Tensor BatchNorm(const at::Tensor& input, const OptionalTensor& weight, cons
     return std::get<0>(at::_native_batch_norm_legit_no_training(input, weight, bias, mean, var, momentum, eps));
   }
   return std::get<0>(at::_native_batch_norm_legit(input, weight, bias, mean, var, training, momentum, eps));
-}
-
-// Repeats key and value heads so that each query head has its own.
-at::Tensor RepeatHeads(const at::Tensor& tensor, int64_t heads) {
-  const int64_t repeats = heads / tensor.size(-3);
-  if (repeats == 1) return tensor;
-  std::vector<int64_t> sizes = tensor.sizes().vec();
-  sizes.insert(sizes.end() - 2, repeats);
-  at::Tensor expanded = tensor.unsqueeze(-3).expand(sizes);
-  return expanded.flatten(-4, -3);
-}
-
-// Returns the causal mask: row i attends to columns 0..i.
-at::Tensor CausalKeep(int64_t rows, int64_t columns) {
-  const at::TensorOptions options(at::kLong);
-  return at::ge(at::arange(rows, options).unsqueeze(1), at::arange(columns, options).unsqueeze(0));
 }
 
 // The functional form has no derivative in LibTorch.
@@ -121,46 +92,6 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> Functiona
   auto [output, save_mean, save_invstd] =
       at::_native_batch_norm_legit(input, weight, bias, mean, var, training, momentum, eps);
   return {output, save_mean, save_invstd, mean, var};
-}
-
-// Gives the result the query's order of dimensions in memory, as LibTorch's fused attention does: models
-// view the permuted result.
-at::Tensor InOrderOf(const at::Tensor& query, const at::Tensor& result) {
-  std::vector<int64_t> order(static_cast<size_t>(query.dim()));
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return query.stride(a) > query.stride(b); });
-  if (std::is_sorted(order.begin(), order.end())) return result;
-  std::vector<int64_t> inverse(order.size());
-  for (size_t i = 0; i < order.size(); ++i) inverse[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
-  return result.permute(order).contiguous().permute(inverse);
-}
-
-at::Tensor Attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                     const OptionalTensor& mask, double dropout_p, bool is_causal, std::optional<double> scale,
-                     bool enable_gqa) {
-  TORCH_CHECK(!(is_causal && mask.has_value() && mask->defined()),
-              "scaled_dot_product_attention: give either a mask or is_causal, not both");
-  const double factor = scale.value_or(1 / std::sqrt(static_cast<double>(query.size(-1))));
-  const at::Tensor keys = enable_gqa ? RepeatHeads(key, query.size(-3)) : key;
-  const at::Tensor values = enable_gqa ? RepeatHeads(value, query.size(-3)) : value;
-  at::Tensor scores = at::matmul(query, keys.transpose(-2, -1)) * factor;
-  if (is_causal) {
-    scores = at::where(CausalKeep(query.size(-2), keys.size(-2)), scores, kMinusInfinity);
-  }
-  at::Tensor probabilities;
-  if (mask.has_value() && mask->defined()) {
-    scores = mask->scalar_type() == at::kBool ? at::where(*mask, scores, kMinusInfinity) : scores + *mask;
-    // A row that attends to no column gives zeros.
-    const at::Tensor empty_row = at::all(at::eq(scores, kMinusInfinity), -1, /*keepdim=*/true);
-    scores = at::where(empty_row, at::zeros_like(scores), scores);
-    probabilities = at::softmax(scores, -1);
-    probabilities = at::where(empty_row, at::zeros_like(probabilities), probabilities);
-  } else {
-    probabilities = at::softmax(scores, -1);
-  }
-  if (dropout_p > 0) probabilities = Dropout(probabilities, dropout_p);
-  const at::Tensor result = at::matmul(probabilities, values);
-  return result.dim() == 4 && dropout_p == 0 ? InOrderOf(query, result) : result;
 }
 
 // copy is the functional form of copy_; LibTorch has no derivative for it.

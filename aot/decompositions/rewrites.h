@@ -5,7 +5,7 @@
 //
 //   batch_norm                      -> _native_batch_norm_legit, which declares that it
 //                                      writes the statistics
-//   scaled_dot_product_attention    -> matmul, softmax
+//   scaled_dot_product_attention    -> matmul, softmax, or LibTorch's fused op (attention.h)
 //   _native_batch_norm_legit_functional -> _native_batch_norm_legit on copies of the statistics
 //   lstm, gru, rnn                  -> matmul, cotan::recurrent
 //   copy                            -> ops that LibTorch can differentiate

@@ -78,7 +78,12 @@ ABSL_FLAG(bool, accumulate, false, "add methods that accumulate gradients over s
 ABSL_FLAG(bool, references, true, "store the results of the example inputs for cotan verify");
 ABSL_FLAG(int64_t, seed, -1, "seed of initial parameters and random ops; -1: the model's default");
 ABSL_FLAG(bool, loss_scaling, false, "scale the loss as torch.amp.GradScaler does; for --precision=f16");
-ABSL_FLAG(std::string, target, "cpu", "cuda: refuse the model if the CUDA backend lacks a kernel for one of its ops");
+ABSL_FLAG(std::string, target, "cpu",
+          "cuda: compile for a GPU (attention in one op), and refuse the model if the CUDA backend lacks a kernel for "
+          "one of its ops");
+ABSL_FLAG(std::string, attention, "",
+          "form of scaled_dot_product_attention: fused (one op), composed (products and a softmax), or auto (fused where "
+          "that is expected to be faster on --target); empty: the model's");
 ABSL_FLAG(std::vector<std::string>, cuda_arch, {},
           "GPUs for which kernels are compiled into the artifact, as 'sm_90,sm_100'; implies --target=cuda");
 ABSL_FLAG(std::vector<std::string>, cuda_sizes, {},
@@ -136,6 +141,22 @@ absl::StatusOr<Partitioner> ParsePartitioner(const std::string& text) {
       absl::StrCat("there is no partitioner '", text, "'; there are default and min_cut"));
 }
 
+absl::StatusOr<AttentionForm> ParseAttention(const std::string& text) {
+  if (text == "auto") return AttentionForm::kAuto;
+  if (text == "composed") return AttentionForm::kComposed;
+  if (text == "fused") return AttentionForm::kFused;
+  return absl::InvalidArgumentError(absl::StrCat("--attention=", text, ": known are auto, composed and fused"));
+}
+
+// Returns whether --target or --cuda_arch names a GPU.
+absl::StatusOr<bool> IsForCuda() {
+  const std::string target = absl::GetFlag(FLAGS_target);
+  if (target != "cpu" && target != "cuda") {
+    return absl::InvalidArgumentError(absl::StrCat("--target=", target, ": known are cpu and cuda"));
+  }
+  return target == "cuda" || !absl::GetFlag(FLAGS_cuda_arch).empty();
+}
+
 MemoryTarget CpuTarget() {
   return {.kernels = &CpuKernels(), .threads = std::max(absl::GetFlag(FLAGS_memory_threads), 1)};
 }
@@ -148,6 +169,11 @@ absl::Status ApplyFlags(size_t num_inputs, CompileOptions& options) {
   if (const std::string text = absl::GetFlag(FLAGS_precision); !text.empty()) {
     COTAN_ASSIGN_OR_RETURN(options.tracing.autocast, ParsePrecision(text));
   }
+  if (const std::string text = absl::GetFlag(FLAGS_attention); !text.empty()) {
+    COTAN_ASSIGN_OR_RETURN(options.tracing.attention, ParseAttention(text));
+  }
+  COTAN_ASSIGN_OR_RETURN(const bool for_cuda, IsForCuda());
+  if (for_cuda) options.target = CompileTarget::kCuda;
   if (const int64_t most = absl::GetFlag(FLAGS_max_data_size); most != 0) {
     options.tracing.data_dependent_sizes.range = SizeRange{.min = 0, .max = most};
   }
@@ -285,18 +311,15 @@ void PrintSummary(const CompiledModel& compiled, const serialization::Artifact& 
 
 // Checks the model for --target, and adds the kernels of --cuda_arch.
 absl::StatusOr<CompiledModel> ForTarget(CompiledModel compiled) {
-  const std::string target = absl::GetFlag(FLAGS_target);
-  if (target != "cpu" && target != "cuda") {
-    return absl::InvalidArgumentError(absl::StrCat("--target=", target, ": known are cpu and cuda"));
-  }
+  COTAN_ASSIGN_OR_RETURN(const bool for_cuda, IsForCuda());
+  if (!for_cuda) return compiled;
   CudaKernelOptions options;
   COTAN_ASSIGN_OR_RETURN(options.compute_capabilities, ParseCudaArchitectures(absl::GetFlag(FLAGS_cuda_arch)));
-  if (target == "cpu" && options.compute_capabilities.empty()) return compiled;
   Progress("planning CUDA kernels");
   COTAN_ASSIGN_OR_RETURN(const ArtifactFile file, ArtifactFile::Parse(compiled.bytes()));
   for (const serialization::Method& method : file.artifact().methods()) {
     if (!method.has_continuation()) continue;
-    return absl::UnimplementedError(absl::StrCat("--target=", target, ": method '", method.continuation().method(),
+    return absl::UnimplementedError(absl::StrCat("--target=cuda: method '", method.continuation().method(),
                                                  "' has sizes that depend on data, which are counted on the CPU only"));
   }
   COTAN_ASSIGN_OR_RETURN(options.sizes, ParseCudaSizes(absl::GetFlag(FLAGS_cuda_sizes), file.artifact()));

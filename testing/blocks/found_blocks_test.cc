@@ -183,6 +183,25 @@ TEST(FoundStackTest, GradientsMatchEager) {
   ExpectEager(Compile(model, TrainingOptions(true)), model, TokensOf(options)(0));
 }
 
+TEST(FoundStackTest, LayersMayHaveFusedAttention) {
+  const ExportedStackOptions options;
+  const pt2::Model model = Load(ExportedStack(options));
+  aot::CompileOptions with_blocks = TrainingOptions(true), without = TrainingOptions(false);
+  with_blocks.tracing.attention = without.tracing.attention = aot::AttentionForm::kFused;
+  const aot::CompiledModel blocks = Compile(model, with_blocks);
+  EXPECT_THAT(blocks.inlined_blocks(), IsEmpty());
+  EXPECT_EQ(CountBlocks(blocks).calls.at("backward"), options.layers);
+  const serialization::Artifact stored = StoredArtifact(blocks);
+  int attentions = 0;
+  for (const serialization::Method& block : stored.blocks()) {
+    attentions +=
+        CountOps(block, serialization::Op::kAttention) + CountOps(block, serialization::Op::kAttentionBackward);
+  }
+  EXPECT_EQ(attentions, 2);  // of the only layer
+  ExpectSameSteps(blocks, Compile(model, without), TokensOf(options));
+  ExpectEager(blocks, model, TokensOf(options)(0));
+}
+
 TEST(FoundStackTest, BatchesMayBeDynamic) {
   for (const double dropout : {0.0, 0.1}) {
     const ExportedStackOptions options{.dropout = dropout, .has_dynamic_batch = true};

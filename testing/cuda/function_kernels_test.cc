@@ -45,6 +45,11 @@ Tensors Convolution(const Tensors& in) {
   return {(features * features).mean(), at::max_pool2d(features, 2)};
 }
 
+Tensors Attention(const Tensors& in) {
+  const at::Tensor attended = at::scaled_dot_product_attention(in[0], in[1], in[2], {}, 0.0, /*is_causal=*/true);
+  return {(attended * attended).mean(), attended};
+}
+
 struct Case {
   std::string name;
   Tensors (*function)(const Tensors&);
@@ -59,7 +64,8 @@ std::vector<Case> Cases() {
   const at::Generator generator = at::detail::createCPUGenerator(1);
   const auto leaf = [&](at::IntArrayRef sizes) { return at::randn(sizes, generator).requires_grad_(true); };
   return {{"perceptron", Perceptron, {leaf({4, 8}), leaf({8, 16}), at::randn({16}, generator)}},
-          {"convolution", Convolution, {leaf({2, 3, 8, 8}), leaf({4, 3, 3, 3})}}};
+          {"convolution", Convolution, {leaf({2, 3, 8, 8}), leaf({4, 3, 3, 3})}},
+          {"attention", Attention, {leaf({1, 2, 20, 8}), leaf({1, 2, 30, 8}), leaf({1, 2, 30, 8})}}};
 }
 
 std::vector<Case> PackedCases() {
@@ -90,6 +96,7 @@ bool Saves(const std::string& bytes, DType dtype) {
 std::string Compiled(const Case& c) {
   aot::CompileOptions options;
   options.tracing.keep_input_mutations = false;
+  options.tracing.attention = aot::AttentionForm::kFused;
   options.debug.store_references = false;
   if (c.packed != DType::kUndefined) {
     options.saved_tensor_hooks = c.hooks;

@@ -9,10 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/cpu/register_cpu.h"
+#include "kernels/cuda/cudnn/cudnn_table.h"
 #include "kernels/cuda/register_cuda.h"
+#include "kernels/cuda/sim/cudnn/no_device_driver.h"
 #include "kernels/cuda/testing/sim_device.h"
 #include "runtime/execution/program.h"
 #include "runtime/session.h"
@@ -82,6 +85,8 @@ class Training {
     const serialization::Reference& reference = **tools::FindReference(*program_, "train_step");
     arguments_ = *tools::LoadArguments(*program_, reference, HostDevice());
   }
+
+  const Program& program() const { return *program_; }
 
   // Trains for some steps and returns the losses.
   std::vector<float> Run(int steps) {
@@ -172,9 +177,47 @@ TEST_P(ModelsOnSimulatedGpu, TrainAsOnTheCpuWithTheSameBitsRecordedOrQueued) {
   EXPECT_EQ(other->gpu().statistics().graph_launches, 0);
 }
 
+// Returns the number of attentions, backwards included, of a program's training step.
+int AttentionsOf(const Program& program) {
+  const serialization::Method& method = program.method(*program.FindMethod("train_step"));
+  return static_cast<int>(std::count_if(method.ops().begin(), method.ops().end(), [](const serialization::Op& op) {
+    return op.has_attention() || op.has_attention_backward();
+  }));
+}
+
+TEST(FusedAttentionOnSimulatedGpu, ProgramsForCudaHaveIt) {
+  for (const char* const name : {"attention_f32", "attention_bf16"}) {
+    EXPECT_EQ(AttentionsOf(Training({name}, CpuKernels(), nullptr).program()), 2) << name;
+  }
+  EXPECT_EQ(AttentionsOf(Training({"gpt"}, CpuKernels(), nullptr).program()), 0);
+}
+
+// Attention in bf16 is cuDNN's, where it is installed: two library calls in the graph of a step.
+TEST(FusedAttentionOnSimulatedGpu, TrainsInBFloat16AsOnTheCpu) {
+  const absl::Status driver = cuda::sim::LoadNoDeviceDriver();
+  ASSERT_TRUE(driver.ok()) << driver;
+  const std::unique_ptr<SimDevice> gpu = NewDevice();
+  Training recorded({"attention_bf16"}, CudaKernels(), &gpu->device());
+  const std::vector<float> losses = recorded.Run(kSteps);
+  Training cpu({"attention_bf16"}, CpuKernels(), nullptr);
+  const std::vector<float> expected = cpu.Run(kSteps);
+  ASSERT_EQ(losses.size(), expected.size());
+  for (size_t i = 0; i < losses.size(); ++i) {
+    EXPECT_NEAR(losses[i], expected[i], kAutocastGradient * std::abs(expected[i])) << i;
+  }
+  const cuda::sim::Statistics counts = gpu->gpu().statistics();
+  EXPECT_EQ(counts.graph_launches, kSteps - 1);
+  int64_t library_attentions = 0;
+  for (const auto& [label, runs] : counts.host_functions) {
+    if (absl::StartsWith(label, "cudnn ")) library_attentions += runs;
+  }
+  EXPECT_EQ(library_attentions, cuda::cudnn::CudnnTable::Get().ok() ? 2 * kSteps : 0) << KernelsOf(counts);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, ModelsOnSimulatedGpu,
                          ::testing::Values(ModelCase{"mlp", 12}, ModelCase{"cnn", 22}, ModelCase{"gpt", 115},
-                                           ModelCase{"resnet", 49}, ModelCase{"lstm", 19}, ModelCase{"gru", 18}),
+                                           ModelCase{"resnet", 49}, ModelCase{"lstm", 19}, ModelCase{"gru", 18},
+                                           ModelCase{"attention_f32", 40}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -119,6 +120,25 @@ TEST(OptionsOfOrdersTest, FunctionsMayUseComplexValues) {
         return {at::view_as_real(z * z * z.conj()).sum(-1), at::abs(at::exp(z * 0.5))};
       },
       {Leaf(1, {4, 3}), Leaf(2, {4, 3})}, 1e-11);
+}
+
+// LibTorch has no derivative of the backward of its fused attention.
+TEST(OptionsOfOrdersTest, FusedAttentionHasTwoOrders) {
+  const auto fused = [](const Tensors& in) -> Tensors {
+    return {at::scaled_dot_product_attention(in[0], in[1], in[2], {}, 0.0, /*is_causal=*/true)};
+  };
+  const auto composed = [](const Tensors& in) -> Tensors {
+    const at::Tensor keep = at::ones({in[0].size(2), in[1].size(2)}, at::kBool).tril();
+    const at::Tensor scores = at::matmul(in[0], in[1].mT()) / 2;
+    return {at::matmul(at::softmax(scores.masked_fill(keep.logical_not(), -INFINITY), -1), in[2])};
+  };
+  const Tensors inputs = {Leaf(1, {2, 2, 5, 4}), Leaf(2, {2, 2, 6, 4}), Leaf(3, {2, 2, 6, 4})};
+  const Tensors tangents = {Constant(7, {2, 2, 5, 4})};
+  aot::CompileOptions options;
+  options.tracing.attention = aot::AttentionForm::kFused;
+  const auto actual = OrdersWith(fused, options, inputs, tangents);
+  ASSERT_TRUE(actual.ok()) << actual.status();
+  ExpectOrders(*actual, EagerOrders(composed, inputs, tangents), 1e-10);
 }
 
 }  // namespace

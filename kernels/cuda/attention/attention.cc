@@ -24,8 +24,8 @@ using attention::TileStride;
 // Bytes of the tiles of AttendPart().
 int64_t SharedBytes(const Geometry& geometry, const Tile& tile) {
   const int bytes = geometry.ComputeBytes();
-  const Columns size(geometry.size, bytes);
-  const Columns value_size(geometry.value_size, bytes);
+  const Columns size(geometry.size, bytes, tile.lanes);
+  const Columns value_size(geometry.value_size, bytes, tile.lanes);
   return bytes * ((tile.rows + tile.columns) * size.stride + tile.columns * value_size.stride +
                   tile.rows * TileStride(tile.columns, bytes));
 }
@@ -36,10 +36,9 @@ KernelLaunch MakeLaunch(const KernelRequest& request, const Geometry& geometry) 
   const bool has_bias = in.size() > 3;
   const bool has_logsumexp = out.size() > 1;
   const int bytes = geometry.ComputeBytes();
-  const Columns value_size(geometry.value_size, bytes);
   const auto shared_bytes = [&](const Tile& t) { return SharedBytes(geometry, t); };
-  const Tile tile =
-      attention::ChooseTile(geometry.queries, geometry.keys, geometry.Heads() * value_size.chunks, shared_bytes);
+  const Tile tile = attention::ChooseTile(geometry, geometry.queries, geometry.keys, has_bias, shared_bytes);
+  const Columns value_size(geometry.value_size, bytes, tile.lanes);
   const attention::Blocks blocks{geometry.Heads() * ((geometry.queries + tile.rows - 1) / tile.rows) *
                                  value_size.chunks};
   const std::vector<NamedOperand> operands = {{"Query", &in[0]},
@@ -71,8 +70,8 @@ KernelLaunch MakeLaunch(const KernelRequest& request, const Geometry& geometry) 
   if (has_logsumexp) add(std::string(geometry.ComputeType()), "logsumexp", OutputArgument(1));
   if (request.guarded_outputs) launch.arguments.push_back(ErrorRecordArgument());
   launch.source = attention::MakeSource(
-      "attention.cuh", attention::TypeText(geometry, operands, blocks, constants), "attention", "Attend",
-      tile.Threads(), parameters,
+      "attention.cuh", attention::TypeText(geometry, operands, tile, blocks, constants), "attention", "Attend", tile,
+      parameters,
       absl::StrCat("q, k, v, ", has_bias ? "bias" : "nullptr", ", result, ", has_logsumexp ? "logsumexp" : "nullptr"),
       request.guarded_outputs);
   return launch;

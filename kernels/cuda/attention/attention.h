@@ -6,7 +6,7 @@
 // With is_causal, query i attends to keys 0 to i, and fully masked tiles are not visited. A query whose keys are all
 // masked has result 0, logsumexp -inf and gradients 0.
 //
-// Each result is computed by one thread in one order: results are bitwise equal for any GPU. The backward has three
+// Each result is computed by one thread in one order: results are bitwise equal for any GPU. The backward has two
 // launches, and scratch for one number per query.
 //
 // Operands of up to 128 columns (64 in f64) are read once per tile of queries (q, and those of the backward that belong

@@ -27,46 +27,32 @@ class BackwardLaunches {
       : request_(request),
         geometry_(geometry),
         bytes_(geometry.ComputeBytes()),
-        size_(geometry.size, bytes_),
-        value_size_(geometry.value_size, bytes_),
         has_bias_(request.inputs.size() > 6),
         element_(geometry.ElementType()),
         compute_(geometry.ComputeType()) {}
 
-  KernelLaunch Dots() const {
-    int group = 1;
-    while (group < 32 && group < geometry_.value_size) group *= 2;
-    const int64_t rows = geometry_.Heads() * geometry_.queries;
-    const int rows_of_block = attention::kDotThreads / group;
-    const attention::Blocks blocks{(rows + rows_of_block - 1) / rows_of_block};
-    const std::string constants = absl::StrCat("  static constexpr int kGroup = ", group,
-                                               ";\n  static constexpr long long kRows = ", rows, ";\n");
-    Parameters parameters;
-    parameters.Add(absl::StrCat("const ", element_), "grad", InputArgument(0));
-    parameters.Add(absl::StrCat("const ", element_), "result", InputArgument(4));
-    parameters.Add(compute_, "dots", ScratchArgument(0));
-    return Make("attention_dots", "Dots", attention::kDotThreads, blocks, 0, constants, parameters,
-                "grad, result, dots", false);
-  }
-
+  // Computes the dots, too.
   KernelLaunch QueryGradient() const {
-    const Tile tile = TileFor(geometry_.queries, geometry_.keys, geometry_.Heads() * size_.chunks);
+    const Tile tile = TileFor(geometry_.queries, geometry_.keys);
     Parameters parameters = Operands();
+    parameters.Add(absl::StrCat("const ", element_), "result", InputArgument(4));
     parameters.Add(element_, "grad_q", OutputArgument(0));
+    parameters.Add(compute_, "dots", ScratchArgument(0));
     return MakeProduct("attention_grad_q", "QueryGradient", tile,
-                       {geometry_.Heads() * ((geometry_.queries + tile.rows - 1) / tile.rows) * size_.chunks},
-                       parameters, "grad_q");
+                       {geometry_.Heads() * ((geometry_.queries + tile.rows - 1) / tile.rows) * Size(tile).chunks},
+                       parameters, absl::StrCat("grad, q, k, v, result, ", Bias(), ", logsumexp, grad_q, dots"));
   }
 
   KernelLaunch KeyGradient() const {
-    const int chunks = std::max(size_.chunks, value_size_.chunks);
-    const Tile tile = TileFor(geometry_.keys, geometry_.queries, geometry_.Heads() * chunks);
+    const Tile tile = TileFor(geometry_.keys, geometry_.queries);
+    const int chunks = std::max(Size(tile).chunks, ValueSize(tile).chunks);
     Parameters parameters = Operands();
+    parameters.Add(absl::StrCat("const ", compute_), "dots", ScratchArgument(0));
     parameters.Add(element_, "grad_k", OutputArgument(1));
     parameters.Add(element_, "grad_v", OutputArgument(2));
     return MakeProduct("attention_grad_kv", "KeyGradient", tile,
                        {geometry_.Heads() * ((geometry_.keys + tile.rows - 1) / tile.rows) * chunks}, parameters,
-                       "grad_k, grad_v");
+                       absl::StrCat("grad, q, k, v, ", Bias(), ", logsumexp, dots, grad_k, grad_v"));
   }
 
  private:
@@ -89,37 +75,34 @@ class BackwardLaunches {
     parameters.Add(element, "v", InputArgument(3));
     if (has_bias_) parameters.Add(element, "bias", InputArgument(6));
     parameters.Add(absl::StrCat("const ", compute_), "logsumexp", InputArgument(5));
-    parameters.Add(absl::StrCat("const ", compute_), "dots", ScratchArgument(0));
     return parameters;
   }
 
+  absl::string_view Bias() const { return has_bias_ ? "bias" : "nullptr"; }
+
+  Columns Size(const Tile& tile) const { return Columns(geometry_.size, bytes_, tile.lanes); }
+  Columns ValueSize(const Tile& tile) const { return Columns(geometry_.value_size, bytes_, tile.lanes); }
+
   // Bytes of BackwardTiles.
   int64_t SharedBytes(const Tile& tile) const {
-    const bool is_resident = size_.chunks == 1 && value_size_.chunks == 1;
-    const int stride = is_resident ? size_.stride + value_size_.stride : std::max(size_.stride, value_size_.stride);
+    const Columns size = Size(tile), value_size = ValueSize(tile);
+    const bool is_resident = size.chunks == 1 && value_size.chunks == 1;
+    const int stride = is_resident ? size.stride + value_size.stride : std::max(size.stride, value_size.stride);
     return bytes_ *
            ((tile.rows + tile.columns) * stride + tile.rows * TileStride(tile.columns, bytes_) + 2 * tile.columns);
   }
 
-  Tile TileFor(int64_t rows, int64_t columns, int64_t parts) const {
-    return attention::ChooseTile(rows, columns, parts, [&](const Tile& tile) { return SharedBytes(tile); });
+  Tile TileFor(int64_t rows, int64_t columns) const {
+    return attention::ChooseTile(geometry_, rows, columns, has_bias_,
+                                 [&](const Tile& tile) { return SharedBytes(tile); });
   }
 
   KernelLaunch MakeProduct(absl::string_view entry, absl::string_view function, const Tile& tile,
-                           attention::Blocks blocks, const Parameters& parameters, absl::string_view outputs) const {
+                           attention::Blocks blocks, const Parameters& parameters, absl::string_view passed) const {
     const std::string constants = absl::StrCat(
         "  static constexpr int kTileRows = ", tile.rows, ";\n  static constexpr int kTileColumns = ", tile.columns,
         ";\n  static constexpr int kWeightStride = ", TileStride(tile.columns, bytes_),
         ";\n  static constexpr unsigned kSharedBytes = ", SharedBytes(tile), ";\n");
-    return Make(entry, function, tile.Threads(), blocks, static_cast<unsigned>(SharedBytes(tile)), constants,
-                parameters,
-                absl::StrCat("grad, q, k, v, ", has_bias_ ? "bias" : "nullptr", ", logsumexp, dots, ", outputs),
-                request_.guarded_outputs);
-  }
-
-  KernelLaunch Make(absl::string_view entry, absl::string_view function, unsigned threads, attention::Blocks blocks,
-                    unsigned shared_bytes, absl::string_view constants, const Parameters& parameters,
-                    absl::string_view passed, bool guarded) const {
     const auto in = request_.inputs;
     const auto out = request_.outputs;
     const std::vector<NamedOperand> operands = {{"Grad", &in[0]},
@@ -129,16 +112,17 @@ class BackwardLaunches {
                                                 {"Result", &in[4]},
                                                 {"LogSumExp", &in[5]},
                                                 {"Bias", has_bias_ ? &in[6] : nullptr},
-                                                {"GradQuery", &out[0], size_.vector},
-                                                {"GradKey", &out[1], size_.vector},
-                                                {"GradValue", &out[2], value_size_.vector}};
+                                                {"GradQuery", &out[0], Size(tile).vector},
+                                                {"GradKey", &out[1], Size(tile).vector},
+                                                {"GradValue", &out[2], ValueSize(tile).vector}};
     KernelLaunch launch;
-    launch.source =
-        attention::MakeSource("attention_backward.cuh", attention::TypeText(geometry_, operands, blocks, constants),
-                              entry, function, threads, parameters.texts, passed, guarded);
+    const bool guarded = request_.guarded_outputs;
+    launch.source = attention::MakeSource("attention_backward.cuh",
+                                          attention::TypeText(geometry_, operands, tile, blocks, constants), entry,
+                                          function, tile, parameters.texts, passed, guarded);
     launch.grid[0] = blocks.Grid();
-    launch.block[0] = threads;
-    launch.dynamic_shared_bytes = shared_bytes;
+    launch.block[0] = tile.Threads();
+    launch.dynamic_shared_bytes = static_cast<unsigned>(SharedBytes(tile));
     launch.arguments = parameters.arguments;
     if (guarded) launch.arguments.push_back(ErrorRecordArgument());
     return launch;
@@ -147,8 +131,6 @@ class BackwardLaunches {
   const KernelRequest& request_;
   const Geometry& geometry_;
   int bytes_;
-  Columns size_;
-  Columns value_size_;
   bool has_bias_;
   absl::string_view element_;
   absl::string_view compute_;
@@ -168,9 +150,8 @@ absl::StatusOr<KernelPlan> PlanFlashAttentionBackward(const KernelRequest& reque
   KernelPlan plan;
   if (rows > 0 && (has_grad_q || has_grad_kv)) {
     plan.scratch_bytes = static_cast<size_t>(rows * geometry.ComputeBytes());
-    plan.steps.push_back(launches.Dots());
+    plan.steps.push_back(launches.QueryGradient());
   }
-  if (has_grad_q) plan.steps.push_back(launches.QueryGradient());
   if (has_grad_kv) plan.steps.push_back(launches.KeyGradient());
   return plan;
 }

@@ -47,7 +47,7 @@ std::vector<KernelPlan> Plans(const Case& c) {
 }
 
 TEST(AttentionResourcesTest, NoKernelSpillsOrIndexesLocalMemory) {
-  for (const Case& c : {Case{DType::kFloat32, 64, false, 128}, Case{DType::kBFloat16, 64, true, 128},
+  for (const Case& c : {Case{DType::kFloat32, 64, false, 168}, Case{DType::kBFloat16, 64, true, 168},
                         Case{DType::kFloat16, 128, false, 168}, Case{DType::kFloat32, 256, false, 128},
                         Case{DType::kFloat64, 64, false, 168}}) {
     for (const KernelPlan& plan : Plans(c)) {

@@ -3,6 +3,7 @@
 #include "kernels/cuda/attention/attention_source.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <limits>
@@ -79,17 +80,13 @@ bool FitsInt(const Geometry& geometry, const std::vector<NamedOperand>& operands
   return true;
 }
 
-// Blocks that share a processor's 65,536 registers: 128 registers for each thread of large blocks, 168 of smaller ones,
-// whose tiles have more columns. Without a bound, ptxas chooses fewer registers and spills.
-unsigned BlocksPerProcessor(unsigned threads) { return threads >= 256 ? 2 : 384 / threads; }
-
-std::string ScaleText(double scale) {
+// Returns a function of the type that returns a number.
+std::string NumberText(absl::string_view name, double number) {
   uint64_t bits = 0;
-  std::memcpy(&bits, &scale, sizeof(bits));
-  return absl::StrCat(
-      "  static __device__ Compute Scale() {\n    return static_cast<Compute>(__longlong_as_double("
-      "static_cast<long long>(0x",
-      absl::Hex(bits), "ULL)));\n  }\n");
+  std::memcpy(&bits, &number, sizeof(bits));
+  return absl::StrCat("  static __device__ Compute ", name,
+                      "() {\n    return static_cast<Compute>(__longlong_as_double(static_cast<long long>(0x",
+                      absl::Hex(bits), "ULL)));\n  }\n");
 }
 
 std::string OperandText(const Geometry& geometry, const NamedOperand& operand) {
@@ -125,7 +122,28 @@ int TileStride(int columns, int compute_bytes) {
   return vector * ((columns + vector - 1) / vector | 1);
 }
 
-Columns::Columns(int64_t total, int compute_bytes) : total(total) {
+Tile ChooseTile(const Geometry& geometry, int64_t rows, int64_t columns, bool has_bias,
+                const std::function<int64_t(const Tile&)>& shared_bytes) {
+  constexpr int64_t kBlocksToFill = 128;
+  // Rows of few f32: a thread has twice as many columns, so that products read shared memory less often. More, or a
+  // bias, would not fit into registers.
+  const int64_t row_size = std::max(geometry.size, geometry.value_size);
+  const bool is_narrow = geometry.ComputeBytes() == 4 && row_size <= 64 && !has_bias;
+  const auto fit = [](int64_t size) { return size <= 16 ? 16 : size <= 32 ? 32 : 64; };
+  Tile tile{fit(rows), fit(columns)};
+  while (shared_bytes(tile) > kSharedLimit && tile.columns + tile.rows > 32) {
+    (tile.columns > 32 || tile.rows == 16 ? tile.columns : tile.rows) /= 2;
+  }
+  const int64_t chunks = Columns(row_size, geometry.ComputeBytes(), tile.lanes).chunks;
+  if (tile.rows == 64 && (rows + 63) / 64 * geometry.Heads() * chunks < kBlocksToFill) tile.rows = 32;
+  if (tile.rows == 64 && tile.columns == 64 && is_narrow) tile.lanes = 8;
+  // 128 registers for each thread of large blocks, 168 of smaller ones, whose threads have more columns.
+  const int threads = static_cast<int>(tile.Threads());
+  tile.blocks_per_processor = threads >= 256 ? 2 : 384 / threads;
+  return tile;
+}
+
+Columns::Columns(int64_t total, int compute_bytes, int lanes) : total(total), lanes(lanes) {
   const bool is_double = compute_bytes == 8;
   if (total <= (is_double ? 64 : 128)) {
     chunk = static_cast<int>(std::max<int64_t>(total, 1));
@@ -133,30 +151,33 @@ Columns::Columns(int64_t total, int compute_bytes) : total(total) {
     chunk = is_double ? 32 : 64;
     chunks = static_cast<int>((total + chunk - 1) / chunk);
   }
-  const auto covered = [&](int v) { return (chunk + kLanes * v - 1) / (kLanes * v) * kLanes * v; };
+  const auto covered = [&](int v) { return (chunk + lanes * v - 1) / (lanes * v) * lanes * v; };
   for (const int v : {2, 4}) {
-    if (chunk > kLanes && v * compute_bytes <= 16 && (v == 2 || covered(v) <= covered(vector))) vector = v;
+    if (chunk > lanes && v * compute_bytes <= 16 && (v == 2 || covered(v) <= covered(vector))) vector = v;
   }
-  groups = covered(vector) / (kLanes * vector);
+  groups = covered(vector) / (lanes * vector);
   stride = TileStride(covered(vector), compute_bytes);
 }
 
 std::string Columns::Text() const {
-  return absl::StrCat("cotan::attention::Columns<", total, ", ", chunks, ", ", chunk, ", ", vector, ", ", groups, ", ",
-                      stride, ">");
+  return absl::StrCat("cotan::attention::Columns<", total, ", ", chunks, ", ", chunk, ", ", lanes, ", ", vector, ", ",
+                      groups, ", ", stride, ">");
 }
 
 unsigned Blocks::Grid() const { return static_cast<unsigned>(std::min(count, kLargestInt)); }
 
-std::string TypeText(const Geometry& geometry, const std::vector<NamedOperand>& operands, Blocks blocks,
-                     absl::string_view constants) {
+std::string TypeText(const Geometry& geometry, const std::vector<NamedOperand>& operands, const Tile& tile,
+                     Blocks blocks, absl::string_view constants) {
   std::string text = absl::StrCat("struct X {\n  using Compute = ", geometry.ComputeType(),
                                   ";\n  using Index = ", FitsInt(geometry, operands) ? "int" : "long long",
                                   ";\n  using Block = ", blocks.count <= kLargestInt ? "unsigned" : "long long",
+                                  ";\n  static constexpr long long kAllHeads = ", geometry.Heads(),
                                   ";\n  static constexpr long long kHeads = ", geometry.heads,
                                   ";\n  static constexpr long long kQueries = ", geometry.queries,
                                   ";\n  static constexpr long long kKeys = ", geometry.keys,
                                   ";\n  static constexpr bool kIsCausal = ", geometry.is_causal ? "true" : "false",
+                                  ";\n  static constexpr int kLanes = ", tile.lanes,
+                                  ";\n  static constexpr int kThreadRows = ", tile.thread_rows,
                                   ";\n  static constexpr long long kBlocks = ", blocks.count,
                                   ";\n  static constexpr long long kGrid = ", blocks.Grid(), ";\n");
   for (const NamedOperand& operand : operands) {
@@ -167,20 +188,21 @@ std::string TypeText(const Geometry& geometry, const std::vector<NamedOperand>& 
     }
   }
   const int bytes = geometry.ComputeBytes();
-  absl::StrAppend(&text, "  using Size = ", Columns(geometry.size, bytes).Text(),
-                  ";\n  using ValueSize = ", Columns(geometry.value_size, bytes).Text(), ";\n", constants,
-                  ScaleText(geometry.scale), "};\n");
+  absl::StrAppend(&text, "  using Size = ", Columns(geometry.size, bytes, tile.lanes).Text(),
+                  ";\n  using ValueSize = ", Columns(geometry.value_size, bytes, tile.lanes).Text(), ";\n", constants,
+                  NumberText("Scale", geometry.scale), NumberText("ScaleInLn2", geometry.scale / std::log(2.0)),
+                  "};\n");
   return text;
 }
 
 KernelSource MakeSource(absl::string_view header, absl::string_view type_text, absl::string_view entry,
-                        absl::string_view function, unsigned threads, const std::vector<std::string>& parameters,
+                        absl::string_view function, const Tile& tile, const std::vector<std::string>& parameters,
                         absl::string_view passed, bool guarded) {
   std::vector<std::string> all = parameters;
   if (guarded) all.push_back("const cotan::ErrorRecord* record");
   return {absl::StrCat("#include \"cotan/", header, "\"\nnamespace {\n", type_text,
-                       "}  // namespace\nextern \"C\" __global__ void __launch_bounds__(", threads, ", ",
-                       BlocksPerProcessor(threads), ") ", entry, "(", absl::StrJoin(all, ", "), ") {\n",
+                       "}  // namespace\nextern \"C\" __global__ void __launch_bounds__(", tile.Threads(), ", ",
+                       tile.blocks_per_processor, ") ", entry, "(", absl::StrJoin(all, ", "), ") {\n",
                        guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "", "  cotan::attention::", function, "<X>(",
                        passed, ");\n}\n"),
           std::string(entry)};

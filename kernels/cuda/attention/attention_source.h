@@ -5,6 +5,7 @@
 #define COTAN_KERNELS_CUDA_ATTENTION_ATTENTION_SOURCE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,6 @@
 #include "serialization/schema/program.pb.h"
 
 namespace cotan::cuda::attention {
-
-inline constexpr int kLanes = 16;        // threads per row of a tile, as in cotan/attention_tile.cuh
-inline constexpr int kThreadRows = 4;    // rows of a tile per thread
-inline constexpr int kDotThreads = 256;  // threads of a block of the kernel of the dots
 
 // Shared memory that every GPU since sm_80 gives a block.
 inline constexpr int64_t kSharedLimit = 99 * 1024;
@@ -51,11 +48,12 @@ struct Columns {
   int64_t total = 0;
   int chunks = 1;
   int chunk = 1;   // columns of a chunk
+  int lanes = 1;   // threads of a row
   int vector = 1;  // consecutive columns of a lane
   int groups = 1;
   int stride = 1;  // of a tile's row, in elements
 
-  Columns(int64_t total, int compute_bytes);
+  Columns(int64_t total, int compute_bytes, int lanes);
   std::string Text() const;
 };
 
@@ -65,13 +63,19 @@ int TileStride(int columns, int compute_bytes);
 struct Tile {
   int rows = 64;
   int columns = 64;
-  unsigned Threads() const { return static_cast<unsigned>(rows / kThreadRows * kLanes); }
+  int lanes = 16;       // threads of a row
+  int thread_rows = 4;  // rows of a thread
+  // Blocks that share a processor's 65,536 registers. Without a bound, ptxas chooses fewer registers and spills.
+  int blocks_per_processor = 2;
+
+  unsigned Threads() const { return static_cast<unsigned>(rows / thread_rows * lanes); }
+  friend bool operator==(const Tile&, const Tile&) = default;
 };
 
-// Returns a tile for `rows` x `columns` scores of each of `parts` heads or chunks of heads: one that is not much larger
-// than the matrix, leaves enough blocks to fill a GPU, and whose shared_bytes(tile) are at most kSharedLimit.
-template <typename SharedBytes>
-Tile ChooseTile(int64_t rows, int64_t columns, int64_t parts, const SharedBytes& shared_bytes);
+// Returns a tile for `rows` x `columns` scores of each head: one that is not much larger than the matrix, leaves enough
+// blocks to fill a GPU, and whose shared_bytes(tile) are at most kSharedLimit.
+Tile ChooseTile(const Geometry& geometry, int64_t rows, int64_t columns, bool has_bias,
+                const std::function<int64_t(const Tile&)>& shared_bytes);
 
 // An operand of a kernel: its name in the text (Query, ...), and geometry.
 struct NamedOperand {
@@ -88,26 +92,14 @@ struct Blocks {
 };
 
 // Returns the text of the type X that describes the kernel, with `constants` = lines of its own.
-std::string TypeText(const Geometry& geometry, const std::vector<NamedOperand>& operands, Blocks blocks,
-                     absl::string_view constants);
+std::string TypeText(const Geometry& geometry, const std::vector<NamedOperand>& operands, const Tile& tile,
+                     Blocks blocks, absl::string_view constants);
 
 // Returns the text of a kernel "<entry>" that calls cotan::attention::<function><X>(`passed`) with `parameters`. If
 // guarded, the kernel ends at once after an error.
 KernelSource MakeSource(absl::string_view header, absl::string_view type_text, absl::string_view entry,
-                        absl::string_view function, unsigned threads, const std::vector<std::string>& parameters,
+                        absl::string_view function, const Tile& tile, const std::vector<std::string>& parameters,
                         absl::string_view passed, bool guarded);
-
-template <typename SharedBytes>
-Tile ChooseTile(int64_t rows, int64_t columns, int64_t parts, const SharedBytes& shared_bytes) {
-  constexpr int64_t kBlocksToFill = 128;
-  const auto fit = [](int64_t size) { return size <= 16 ? 16 : size <= 32 ? 32 : 64; };
-  Tile tile{fit(rows), fit(columns)};
-  while (shared_bytes(tile) > kSharedLimit && tile.columns + tile.rows > 32) {
-    (tile.columns > 32 || tile.rows == 16 ? tile.columns : tile.rows) /= 2;
-  }
-  if (tile.rows == 64 && (rows + 63) / 64 * parts < kBlocksToFill) tile.rows = 32;
-  return tile;
-}
 
 }  // namespace cotan::cuda::attention
 

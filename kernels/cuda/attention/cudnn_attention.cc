@@ -50,13 +50,17 @@ StridedLayout RowsOf(const StridedLayout& q) {
   return {sizes, ContiguousStrides(sizes), 0};
 }
 
-// A call with its scalars.
+// A call with its scalars: those that the graph has, since cuDNN refuses a variant pack with other ids.
 class AttentionOperation final : public LibraryOperation {
  public:
-  AttentionOperation(const Cudnn& cudnn, ExecutionPlan plan, std::vector<int64_t> ids, float scale)
-      : cudnn_(cudnn), plan_(std::move(plan)), ids_(std::move(ids)), scale_(scale) {
-    for (const int64_t id : {attention::kScale, attention::kMasked, attention::kOne}) ids_.push_back(id);
+  AttentionOperation(const Cudnn& cudnn, ExecutionPlan plan, std::vector<int64_t> ids, const AttentionTensors& tensors)
+      : cudnn_(cudnn), plan_(std::move(plan)), ids_(std::move(ids)), scale_(tensors.scale) {
+    AddScalar(attention::kScale, scale_);
+    if (tensors.is_causal) AddScalar(attention::kMasked, masked_);
+    if (tensors.is_backward) AddScalar(attention::kOne, one_);
   }
+  AttentionOperation(const AttentionOperation&) = delete;
+  AttentionOperation& operator=(const AttentionOperation&) = delete;
 
   absl::Status Enqueue(absl::Span<void* const> pointers) override {
     for (const void* pointer : pointers) {
@@ -65,15 +69,21 @@ class AttentionOperation final : public LibraryOperation {
                                               attention::kOperandAlignment, " bytes; copy the view that it is"));
     }
     pointers_.assign(pointers.begin(), pointers.end());
-    for (float* scalar : {&scale_, &masked_, &one_}) pointers_.push_back(scalar);
+    pointers_.insert(pointers_.end(), scalars_.begin(), scalars_.end());
     return plan_.Execute(cudnn_, ids_, pointers_);
   }
 
  private:
+  void AddScalar(int64_t id, float& value) {
+    ids_.push_back(id);
+    scalars_.push_back(&value);
+  }
+
   const Cudnn& cudnn_;
   ExecutionPlan plan_;
   std::vector<int64_t> ids_;
   std::vector<void*> pointers_;
+  std::vector<void*> scalars_;  // members below
   float scale_;
   float masked_ = -std::numeric_limits<float>::infinity();
   float one_ = 1;
@@ -179,7 +189,7 @@ absl::StatusOr<std::unique_ptr<LibraryOperation>> CudnnAttention::Prepare(Vendor
   // A graph that cuDNN finds invalid is not supported either.
   if (!plan.ok()) return absl::UnimplementedError(plan.status().message());
   COTAN_RETURN_IF_ERROR(cudnn->ReserveWorkspace(plan->workspace_bytes()));
-  return std::make_unique<AttentionOperation>(*cudnn, *std::move(plan), IdsOf(tensors_), tensors_.scale);
+  return std::make_unique<AttentionOperation>(*cudnn, *std::move(plan), IdsOf(tensors_), tensors_);
 }
 
 }  // namespace cotan::cuda

@@ -2,9 +2,10 @@
 
 // Parts of the attention kernels: staging of tiles of matrices in shared memory, and products of tiles.
 //
-// A block has kLanes * (rows of a tile / kThreadRows) threads. Thread (lane, group) owns the rows
+// A block has X::kLanes * (rows of a tile / X::kThreadRows) threads. Thread (lane, group) owns the rows
 // [group * kThreadRows, (group + 1) * kThreadRows) of a tile, all lanes of a group lie in one warp, and a row is
-// exchanged between the lanes of its group only: that needs no barrier of the block.
+// exchanged between the lanes of its group only: that needs no barrier of the block. More rows of a thread take fewer
+// reads of shared memory for each product, and more registers.
 //
 // Tiles lie row by row. Their stride is an odd number of 16-byte vectors, so that lanes that read vectors of
 // consecutive rows use different banks.
@@ -15,11 +16,17 @@
 
 namespace cotan::attention {
 
-inline constexpr int kLanes = 16;
-inline constexpr int kThreadRows = 4;
+inline constexpr double kLog2E = 1.4426950408889634;
+inline constexpr double kLn2 = 0.6931471805599453;
 
-__device__ inline int Lane() { return static_cast<int>(threadIdx.x) % kLanes; }
-__device__ inline int FirstRow() { return static_cast<int>(threadIdx.x) / kLanes * kThreadRows; }
+template <typename X>
+__device__ inline int Lane() {
+  return static_cast<int>(threadIdx.x) % X::kLanes;
+}
+template <typename X>
+__device__ inline int FirstRow() {
+  return static_cast<int>(threadIdx.x) / X::kLanes * X::kThreadRows;
+}
 
 __device__ inline float Widen(float16 x) { return ToFloat(x); }
 __device__ inline float Widen(bfloat16 x) { return ToFloat(x); }
@@ -34,10 +41,15 @@ __device__ inline void Narrow(double x, double& to) { to = x; }
 __device__ inline float MultiplyAdd(float a, float b, float c) { return __fmaf_rn(a, b, c); }
 __device__ inline double MultiplyAdd(double a, double b, double c) { return __fma_rn(a, b, c); }
 
-__device__ inline float Exp(float x) { return expf(x); }
-__device__ inline double Exp(double x) { return exp(x); }
-__device__ inline float Log(float x) { return logf(x); }
-__device__ inline double Log(double x) { return log(x); }
+// Powers of 2 and their logarithms: scores are kept in units of ln 2, so that a weight is one instruction.
+__device__ inline float Exp2(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+__device__ inline double Exp2(double x) { return exp2(x); }
+__device__ inline float Log2(float x) { return log2f(x); }
+__device__ inline double Log2(double x) { return log2(x); }
 __device__ inline float Max(float a, float b) { return fmaxf(a, b); }
 __device__ inline double Max(double a, double b) { return fmax(a, b); }
 
@@ -67,6 +79,29 @@ __device__ inline void StorePack(const T* from, T* to) {
   *reinterpret_cast<Pack<T, kSize>*>(to) = pack;
 }
 
+// Begins to copy 16 bytes to shared memory, or to fill them with zeros.
+__device__ inline void CopyAsync(const void* from, bool exists, void* to) {
+  asm volatile(
+      "{\n"
+      ".reg .u64 wide;\n"
+      ".reg .u32 to;\n"
+      "cvta.to.shared.u64 wide, %0;\n"
+      "cvt.u32.u64 to, wide;\n"
+      "cp.async.cg.shared.global [to], [%1], 16, %2;\n"
+      "}" ::"l"(to),
+      "l"(from), "r"(exists ? 16 : 0)
+      : "memory");
+}
+
+// Waits for the copies that this thread began.
+__device__ inline void WaitForCopies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// Waits for what the threads of the block staged.
+__device__ inline void FinishStaging() {
+  WaitForCopies();
+  __syncthreads();
+}
+
 // Element i of a vector of 32-bit words.
 __device__ inline float ElementOf(const uint32* words, int i, const float*) { return __uint_as_float(words[i]); }
 __device__ inline double ElementOf(const uint32* words, int i, const double*) {
@@ -92,16 +127,17 @@ struct Operand {
 };
 
 // Columns of an operand in tiles: `total` of them in chunks of `chunk`. Lane l has the elements
-// (group * kLanes + l) * vector + [0, vector) of a chunk.
-template <int64 total, int chunks, int chunk, int vector, int groups, int stride>
+// (group * lanes + l) * vector + [0, vector) of a chunk.
+template <int64 total, int chunks, int chunk, int lanes, int vector, int groups, int stride>
 struct Columns {
+  static constexpr int kLanes = lanes;
   static constexpr int64 kTotal = total;
   static constexpr int kChunks = chunks;
   static constexpr int kChunk = chunk;
   static constexpr int kVector = vector;
   static constexpr int kGroups = groups;
   static constexpr int kCount = groups * vector;           // per lane
-  static constexpr int kWidth = kLanes * groups * vector;  // of a tile, at least kChunk
+  static constexpr int kWidth = lanes * groups * vector;  // of a tile, at least kChunk
   static constexpr int kDepth = (chunk + 3) / 4 * 4;       // a multiple of 4
   static constexpr int kStride = stride;
   static_assert(kWidth >= kDepth && kStride >= kWidth);
@@ -122,7 +158,7 @@ __device__ inline void StageTile(const typename Matrix::Element* from, Index row
         const int r = i / kVectors;
         const int c = i % kVectors * Matrix::kVector;
         uint32 words[kWords] = {};
-        if (r < rows && c < columns) {
+        if ((r < rows) & (c < columns)) {
           LoadPack<kWords>(reinterpret_cast<const uint32*>(from + r * static_cast<Index>(Matrix::kRow) + c), words);
         }
         Compute values[Matrix::kVector];
@@ -141,7 +177,7 @@ __device__ inline void StageTile(const typename Matrix::Element* from, Index row
     const int r = kRowsInner ? i % kRows : i / kWidth;
     const int c = kRowsInner ? i / kRows : i % kWidth;
     Compute x = 0;
-    if (r < rows && c < columns) {
+    if ((r < rows) & (c < columns)) {
       x = Widen(from[r * static_cast<Index>(Matrix::kRow) + c * static_cast<Index>(Matrix::kColumn)]);
     }
     tile[r * kStride + c] = x;
@@ -160,26 +196,56 @@ __device__ inline void Stage(const typename Matrix::Element* matrix, Index row, 
       tile);
 }
 
+template <typename A, typename B>
+inline constexpr bool kIsSame = false;
+template <typename A>
+inline constexpr bool kIsSame<A, A> = true;
+
+// As Stage(), without waiting for the copies if that is possible: the elements need no conversion, and rows are aligned
+// to 16 bytes. FinishStaging() follows before the tile is read, in either case.
+template <typename Matrix, typename C, int kRows, int kThreads, typename Index, typename Compute>
+__device__ inline void StageAsync(const typename Matrix::Element* matrix, Index row, Index rows, int chunk,
+                                  Compute* tile) {
+  constexpr bool kIsCopy = kIsSame<typename Matrix::Element, Compute> && Matrix::kVector * sizeof(Compute) == 16;
+  if constexpr (kIsCopy) {
+    if (reinterpret_cast<uint64>(matrix) % 16 == 0) {
+      constexpr int kVectors = C::kWidth / Matrix::kVector;
+      const Index first = static_cast<Index>(chunk) * C::kChunk;
+      const Index rest = static_cast<Index>(C::kTotal) - first;
+      const Index columns = rest < C::kChunk ? rest : static_cast<Index>(C::kChunk);
+      const auto* from = matrix + row * static_cast<Index>(Matrix::kRow) + first;
+#pragma unroll 4
+      for (int i = static_cast<int>(threadIdx.x); i < kRows * kVectors; i += kThreads) {
+        const int r = i / kVectors;
+        const int c = i % kVectors * Matrix::kVector;
+        const bool exists = (r < rows) & (c < columns);
+        CopyAsync(exists ? from + r * static_cast<Index>(Matrix::kRow) + c : matrix, exists, tile + r * C::kStride + c);
+      }
+      return;
+    }
+  }
+  Stage<Matrix, C, kRows, kThreads>(matrix, row, rows, chunk, tile);
+}
+
 // sums[r][c] += sum over e < kDepth of left[FirstRow() + r][e] * right[Lane() + c * kLanes][e].
-template <int kDepth, int kStride, int kCount, typename Compute>
+template <typename X, int kDepth, int kStride, int kCount, typename Compute>
 __device__ inline void MultiplyTransposed(const Compute* left, const Compute* right,
-                                          Compute (&sums)[kThreadRows][kCount]) {
-  left += FirstRow() * kStride;
-  right += Lane() * kStride;
+                                          Compute (&sums)[X::kThreadRows][kCount]) {
+  left += FirstRow<X>() * kStride;
+  right += Lane<X>() * kStride;
 #pragma unroll 1
   for (int e = 0; e < kDepth; e += 4) {
-    Compute a[kThreadRows][4];
-    Compute b[kCount][4];
+    Compute a[X::kThreadRows][4];
 #pragma unroll
-    for (int r = 0; r < kThreadRows; ++r) LoadPack<4>(left + r * kStride + e, a[r]);
+    for (int r = 0; r < X::kThreadRows; ++r) LoadPack<4>(left + r * kStride + e, a[r]);
 #pragma unroll
-    for (int c = 0; c < kCount; ++c) LoadPack<4>(right + c * kLanes * kStride + e, b[c]);
+    for (int c = 0; c < kCount; ++c) {
+      Compute b[4];
+      LoadPack<4>(right + c * X::kLanes * kStride + e, b);
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
+      for (int k = 0; k < 4; ++k) {
 #pragma unroll
-      for (int r = 0; r < kThreadRows; ++r) {
-#pragma unroll
-        for (int c = 0; c < kCount; ++c) sums[r][c] = MultiplyAdd(a[r][k], b[c][k], sums[r][c]);
+        for (int r = 0; r < X::kThreadRows; ++r) sums[r][c] = MultiplyAdd(a[r][k], b[k], sums[r][c]);
       }
     }
   }
@@ -187,25 +253,25 @@ __device__ inline void MultiplyTransposed(const Compute* left, const Compute* ri
 
 // sums[r][...] += sum over i < depth, rounded up to a multiple of 4, of weights[FirstRow() + r][i] * right[i][...], for
 // the columns of the lane.
-template <typename C, int kWeightStride, typename Compute>
+template <typename X, typename C, typename Compute>
 __device__ inline void MultiplyRows(const Compute* weights, const Compute* right, int depth,
-                                    Compute (&sums)[kThreadRows][C::kCount]) {
-  weights += FirstRow() * kWeightStride;
-  right += Lane() * C::kVector;
+                                    Compute (&sums)[X::kThreadRows][C::kCount]) {
+  weights += FirstRow<X>() * X::kWeightStride;
+  right += Lane<X>() * C::kVector;
 #pragma unroll 1
   for (int i = 0; i < depth; i += 4) {
-    Compute a[kThreadRows][4];
+    Compute a[X::kThreadRows][4];
 #pragma unroll
-    for (int r = 0; r < kThreadRows; ++r) LoadPack<4>(weights + r * kWeightStride + i, a[r]);
+    for (int r = 0; r < X::kThreadRows; ++r) LoadPack<4>(weights + r * X::kWeightStride + i, a[r]);
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       Compute b[C::kCount];
 #pragma unroll
       for (int g = 0; g < C::kGroups; ++g) {
-        LoadPack<C::kVector>(right + (i + k) * C::kStride + g * kLanes * C::kVector, b + g * C::kVector);
+        LoadPack<C::kVector>(right + (i + k) * C::kStride + g * X::kLanes * C::kVector, b + g * C::kVector);
       }
 #pragma unroll
-      for (int r = 0; r < kThreadRows; ++r) {
+      for (int r = 0; r < X::kThreadRows; ++r) {
 #pragma unroll
         for (int c = 0; c < C::kCount; ++c) sums[r][c] = MultiplyAdd(a[r][k], b[c], sums[r][c]);
       }
@@ -214,19 +280,20 @@ __device__ inline void MultiplyRows(const Compute* weights, const Compute* right
 }
 
 // Stores the elements of this thread, in row row0 + FirstRow() + r, times factors[r], for the rows below `rows`.
-template <typename Matrix, typename C, typename Index, typename Compute>
-__device__ inline void StoreRows(const Compute (&sums)[kThreadRows][C::kCount], const Compute (&factors)[kThreadRows],
-                                 Index row0, Index rows, int chunk, typename Matrix::Element* matrix) {
+template <typename X, typename Matrix, typename C, typename Index, typename Compute>
+__device__ inline void StoreRows(const Compute (&sums)[X::kThreadRows][C::kCount],
+                                 const Compute (&factors)[X::kThreadRows], Index row0, Index rows, int chunk,
+                                 typename Matrix::Element* matrix) {
   using Element = typename Matrix::Element;
   const bool aligned = Matrix::kVector == C::kVector && C::kVector > 1 &&
                        reinterpret_cast<uint64>(matrix) % (C::kVector * sizeof(Element)) == 0;
 #pragma unroll
-  for (int r = 0; r < kThreadRows; ++r) {
-    const Index row = row0 + FirstRow() + r;
+  for (int r = 0; r < X::kThreadRows; ++r) {
+    const Index row = row0 + FirstRow<X>() + r;
     if (row >= rows) continue;
 #pragma unroll
     for (int g = 0; g < C::kGroups; ++g) {
-      const int c = (g * kLanes + Lane()) * C::kVector;
+      const int c = (g * X::kLanes + Lane<X>()) * C::kVector;
       const Index column = static_cast<Index>(chunk) * C::kChunk + c;
       Element* to = matrix + row * static_cast<Index>(Matrix::kRow) + column * static_cast<Index>(Matrix::kColumn);
       Element values[C::kVector];
@@ -252,12 +319,32 @@ struct Part {
   int chunk;
 };
 
-template <typename Block, int64 kHeads, int64 kTiles, int kChunks>
+// Return x, of which the compiler then knows no range. It computes the addresses of few heads with byte products (dp2a)
+// of registers that are partly never written: right, but the simulator of tests reports those.
+__device__ inline unsigned Opaque(unsigned x) {
+  asm("mov.b32 %0, %0;" : "+r"(x));
+  return x;
+}
+__device__ inline long long Opaque(long long x) {
+  asm("mov.b64 %0, %0;" : "+l"(x));
+  return x;
+}
+
+// Returns the part of a block: heads innermost, and tiles in the order of their numbers. With kIsFalling, the tiles with
+// most work come first, those with the highest numbers if kLastIsLargest; where all blocks run at once, two for each of
+// some 132 processors, the second half is in the opposite order, so that each processor has a large and a small tile.
+template <typename Block, int64 kHeads, int64 kTiles, int kChunks, int64 kAllHeads, bool kIsFalling, bool kLastIsLargest>
 __device__ inline Part PartOf(Block block) {
-  const Block tile = block / kChunks;
-  const Block head = tile / static_cast<Block>(kTiles);
+  constexpr int64 kLargeTiles = kAllHeads * kTiles * kChunks > 264 ? kTiles : (kTiles + 1) / 2;
+  const Block rest = block / kChunks;
+  const Block head = Opaque(rest % static_cast<Block>(kAllHeads));
+  int64 tile = static_cast<int64>(rest / static_cast<Block>(kAllHeads));
+  if (kIsFalling) {
+    if (tile >= kLargeTiles) tile = kTiles - 1 - (tile - kLargeTiles);
+    if (kLastIsLargest) tile = kTiles - 1 - tile;
+  }
   return {static_cast<int64>(head / static_cast<Block>(kHeads)), static_cast<int64>(head % static_cast<Block>(kHeads)),
-          static_cast<int64>(tile % static_cast<Block>(kTiles)), static_cast<int>(block % kChunks)};
+          tile, static_cast<int>(block % kChunks)};
 }
 
 // Returns the first element of a head.

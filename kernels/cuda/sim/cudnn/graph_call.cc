@@ -72,7 +72,21 @@ absl::Status GraphCall::AddInput(const TensorInfo& tensor) {
 absl::StatusOr<GraphAddresses> GraphCall::Addresses(const LoggedDescriptor& pack) const {
   COTAN_ASSIGN_OR_RETURN(const auto ids, pack.Values<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS));
   COTAN_ASSIGN_OR_RETURN(const auto pointers, pack.Values<uint64_t>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS));
-  if (ids.size() != pointers.size()) return absl::InvalidArgumentError("a variant pack has more ids than pointers");
+  if (ids.size() != pointers.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a variant pack has ", ids.size(), " ids and ", pointers.size(), " pointers"));
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto found = known_.find(ids[i]);
+    if (found == known_.end() || found->second.is_virtual) {
+      return absl::InvalidArgumentError(absl::StrCat("the variant pack has a pointer of tensor ", ids[i],
+                                                     ", which the graph does not have in memory"));
+    }
+    if (std::find(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(i), ids[i]) !=
+        ids.begin() + static_cast<ptrdiff_t>(i)) {
+      return absl::InvalidArgumentError(absl::StrCat("the variant pack has two pointers of tensor ", ids[i]));
+    }
+  }
   const auto find = [&](const TensorInfo& tensor) -> absl::StatusOr<uint64_t> {
     const auto found = std::find(ids.begin(), ids.end(), tensor.id);
     if (found == ids.end()) {

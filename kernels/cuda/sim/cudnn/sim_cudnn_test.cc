@@ -18,7 +18,6 @@
 namespace cotan::cuda::sim {
 namespace {
 
-constexpr int64_t kIds[] = {1, 2, 3};
 constexpr int64_t kAlignment = 16;
 
 // A forward convolution of [4,32,14,14] with [64,32,3,3], row-major, for which cuDNN wants a workspace in bf16.
@@ -84,10 +83,11 @@ class SimCudnnTest : public ::testing::Test {
     COTAN_ASSIGN_OR_RETURN(ExecutionPlan plan, CudnnConvolution(problem).MakePlan(*cudnn_, kAlignment));
     if (reserve) COTAN_RETURN_IF_ERROR(cudnn_->ReserveWorkspace(plan.workspace_bytes()));
     std::vector<void*> pointers;
-    for (const uint64_t address : addresses_) {
+    for (const int64_t id : ids_) {
+      const uint64_t address = addresses_[(id - 1) % 3];
       pointers.push_back(reinterpret_cast<void*>(address));  // NOLINT(performance-no-int-to-ptr)
     }
-    return plan.Execute(*cudnn_, kIds, pointers);
+    return plan.Execute(*cudnn_, ids_, pointers);
   }
 
   void ExpectFound(const absl::Status& status, absl::string_view text) {
@@ -101,6 +101,7 @@ class SimCudnnTest : public ::testing::Test {
   std::unique_ptr<SimCudnn> sim_;
   std::unique_ptr<Cudnn> cudnn_;
   uint64_t addresses_[3] = {};
+  std::vector<int64_t> ids_ = {1, 2, 3};  // of the variant pack
 };
 
 TEST_F(SimCudnnTest, ProductOfZerosIsWritten) {
@@ -195,7 +196,7 @@ TEST_F(SimCudnnTest, BiasIsAddedToEachChannelAndItsPointerIsNeeded) {
   for (const uint64_t address : {addresses_[0], addresses_[1], addresses_[2], bias_address}) {
     pointers.push_back(reinterpret_cast<void*>(address));  // NOLINT(performance-no-int-to-ptr)
   }
-  ExpectFound(plan->Execute(*cudnn_, kIds, absl::MakeConstSpan(pointers).first(3)), "no pointer of tensor 4");
+  ExpectFound(plan->Execute(*cudnn_, ids_, absl::MakeConstSpan(pointers).first(3)), "no pointer of tensor 4");
   ASSERT_TRUE(plan->Execute(*cudnn_, kBiasIds, pointers).ok());
   std::vector<float> result(4 * 64 * 14 * 14);
   ASSERT_TRUE(memory_
@@ -203,6 +204,22 @@ TEST_F(SimCudnnTest, BiasIsAddedToEachChannelAndItsPointerIsNeeded) {
                         absl::MakeSpan(reinterpret_cast<std::byte*>(result.data()), result.size() * sizeof(float)))
                   .ok());
   for (size_t i = 0; i < result.size(); ++i) ASSERT_EQ(result[i], bias[i / (14 * 14) % 64]) << i;
+}
+
+TEST_F(SimCudnnTest, PointersOfOtherTensorsThanThoseOfTheGraphAreFound) {
+  const ConvolutionProblem problem = SomeProblem(DType::kFloat32);
+  Place(problem);
+  ids_ = {1, 2, 3, 9};
+  ExpectFound(Execute(problem), "tensor 9, which the graph does not have in memory");
+  ids_ = {1, 2, 3, 1};
+  ExpectFound(Execute(problem), "two pointers of tensor 1");
+}
+
+TEST_F(SimCudnnTest, NullPointerIsFound) {
+  const ConvolutionProblem problem = SomeProblem(DType::kFloat32);
+  Place(problem);
+  addresses_[1] = 0;
+  ExpectFound(Execute(problem), "the address 0 of tensor 2");
 }
 
 TEST_F(SimCudnnTest, DestroyedHandleAndDescriptorAreFound) {

@@ -183,6 +183,8 @@ absl::Status WarpExecutor::Atomic(Warp& warp, const Operation& operation, uint32
 // The copy is made when it is waited for, so that a missing wait always shows.
 absl::Status WarpExecutor::StartCopy(Warp& warp, const Operation& operation, uint32_t mask) {
   async_copies_.resize(num_threads_);
+  WarpAccess counted;
+  counted.space = Space::kGlobal;
   for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
     uint64_t values[5] = {};  // Shared, global, bytes of the copy, bytes that are read, offset of the shared address.
@@ -191,7 +193,14 @@ absl::Status WarpExecutor::StartCopy(Warp& warp, const Operation& operation, uin
     const uint64_t bytes = std::min<uint64_t>(values[3] & LowBits(32), operation.count);
     pending.copies.push_back(
         {&operation, values[0] + values[4], values[1] + operation.offset, static_cast<uint32_t>(bytes), pending.group});
+    if (bytes == 0) continue;
+    counted.size = static_cast<uint32_t>(bytes);
+    counted.mask |= 1U << lane;
+    counted.address[lane] = values[1] + operation.offset;
   }
+  if (counted.mask == 0) return absl::OkStatus();
+  memory_.ResolveSpace(counted);
+  memory_.CountAccess(counted, true);
   return absl::OkStatus();
 }
 
@@ -214,13 +223,6 @@ absl::Status WarpExecutor::WaitForCopies(Warp& warp, const Operation& operation,
       if (copy.bytes > 0) {
         access.size = copy.bytes;
         status = memory_.Load(access, bytes);
-        WarpAccess counted;
-        counted.space = Space::kGlobal;
-        counted.size = access.size;
-        counted.mask = 1;
-        counted.address[0] = access.address;
-        memory_.ResolveSpace(counted);
-        memory_.CountAccess(counted, true);
       }
       access.space = Space::kShared;
       access.address = copy.shared_address;
