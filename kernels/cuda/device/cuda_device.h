@@ -34,6 +34,8 @@ struct Vendor {
   bool executes_ptx = false;
   // False: work is queued again at each call instead of being recorded as a CUDA graph.
   bool records_work = true;
+  // False: a kernel begins when earlier work has ended, on every GPU.
+  bool kernels_begin_early = true;
   // False: freed memory is returned to the driver at once, for checkers of memory.
   bool keeps_freed_memory = true;
 };
@@ -92,6 +94,8 @@ class CudaDevice final : public Device, public PinnedMemory, public VendorLibrar
   absl::Status Activate() const;
   // Ten times the major plus the minor version: 90 for Hopper.
   int compute_capability() const { return compute_capability_; }
+  // As Vendor::kernels_begin_early.
+  bool kernels_begin_early() const { return vendor_.kernels_begin_early; }
   KernelLibrary& kernels() { return *kernels_; }
   ErrorLog& errors() { return *errors_; }
 

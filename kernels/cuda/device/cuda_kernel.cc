@@ -32,7 +32,9 @@ CudaKernel::~CudaKernel() {
 
 absl::Status CudaKernel::Add(const KernelLaunch& launch) {
   Launch step{.launch = launch};
-  COTAN_ASSIGN_OR_RETURN(step.function, device_.kernels().Load(launch.source));
+  COTAN_ASSIGN_OR_RETURN(const LoadedKernel kernel, device_.kernels().Load(launch.source));
+  step.function = kernel.function;
+  step.begins_early = device_.kernels_begin_early() && kernel.compute_capability >= kFirstToBeginEarly;
   if (launch.dynamic_shared_bytes > kDefaultSharedBytes) {
     COTAN_CUDA_DRIVER_RETURN_IF_ERROR(
         device_.driver(), cuFuncSetAttribute(step.function, driver::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -93,10 +95,21 @@ driver::CUdeviceptr CudaKernel::Resolve(const KernelArgument& argument, const Ke
 absl::Status CudaKernel::Queue(Launch& step, const KernelArgs& args) {
   const KernelLaunch& launch = step.launch;
   for (size_t i = 0; i < launch.arguments.size(); ++i) step.addresses[i] = Resolve(launch.arguments[i], args);
-  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(
-      device_.driver(),
-      cuLaunchKernel(step.function, launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1],
-                     launch.block[2], launch.dynamic_shared_bytes, device_.stream(), step.parameters.data(), nullptr));
+  driver::CUlaunchAttribute early = {.id = driver::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                     .reserved = 0,
+                                     .value = {.programmaticStreamSerializationAllowed = 1}};
+  const driver::CUlaunchConfig config = {.gridDimX = launch.grid[0],
+                                         .gridDimY = launch.grid[1],
+                                         .gridDimZ = launch.grid[2],
+                                         .blockDimX = launch.block[0],
+                                         .blockDimY = launch.block[1],
+                                         .blockDimZ = launch.block[2],
+                                         .sharedMemBytes = launch.dynamic_shared_bytes,
+                                         .hStream = device_.stream(),
+                                         .attrs = &early,
+                                         .numAttrs = step.begins_early ? 1u : 0u};
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(device_.driver(),
+                                    cuLaunchKernelEx(&config, step.function, step.parameters.data(), nullptr));
   return absl::OkStatus();
 }
 

@@ -37,6 +37,8 @@ class CudaKernel final : public Kernel {
   struct Launch {
     KernelLaunch launch;
     driver::CUfunction function = nullptr;
+    // The kernel may begin before the one in front of it has ended, for which it waits itself.
+    bool begins_early = false;
     std::vector<driver::CUdeviceptr> addresses = {};
     std::vector<void*> parameters = {};
   };

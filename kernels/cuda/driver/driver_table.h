@@ -21,7 +21,10 @@ namespace cotan::cuda::driver {
 // - cuMemAlloc_v2: aligned to 256 bytes, content undefined. cuMemFree_v2 need not wait for queued work.
 // - cuMemcpy*_v2: ordered in the legacy default stream, hence not with non-blocking streams; done when they return.
 // - cuMemcpy*Async_v2: host memory comes from cuMemHostAlloc and stays unchanged until the copy ran.
-// - cuLaunchKernel: copies the parameters, `extra` is null.
+// - cuLaunchKernelEx: copies the parameters, `extra` is null. A kernel that is launched with
+//   CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION may begin before the kernel in front of it has ended, also in
+//   a captured graph; its instruction griddepcontrol.wait waits for that end. After work other than a kernel it begins
+//   when that work has ended.
 // - cuStreamWaitEvent: waits for the last cuEventRecord before the call; none is needed.
 // - Errors of queued work are returned by any later call, and by every call from then on.
 // - cuGraphExec*NodeSetParams*: take effect at the next cuGraphLaunch. Nodes are those of the graph from which the
@@ -47,9 +50,7 @@ namespace cotan::cuda::driver {
   X(cuModuleGetGlobal_v2, (CUdeviceptr * address, size_t * bytes, CUmodule module, const char* name))            \
   X(cuFuncGetAttribute, (int* value, CUfunction_attribute attribute, CUfunction function))                       \
   X(cuFuncSetAttribute, (CUfunction function, CUfunction_attribute attribute, int value))                        \
-  X(cuLaunchKernel,                                                                                              \
-    (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
-     unsigned block_z, unsigned shared_bytes, CUstream stream, void** parameters, void** extra))                 \
+  X(cuLaunchKernelEx, (const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra))       \
   X(cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))                                                \
   X(cuMemAlloc_v2, (CUdeviceptr * address, size_t bytes))                                                        \
   X(cuMemFree_v2, (CUdeviceptr address))                                                                         \

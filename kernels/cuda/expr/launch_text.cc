@@ -33,10 +33,10 @@ std::string CountersText(int64_t count) {
   return count == 0 ? "" : absl::StrCat("__device__ uint32 counters[", count, "];\n\n");
 }
 
-// Returns the head of a kernel, with the brace.
+// Returns the head of a kernel, up to its first statement.
 std::string HeadOf(int threads, absl::string_view entry, absl::Span<const std::string> parameters) {
   return absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", threads, ") ", entry, "(\n    ",
-                      absl::StrJoin(parameters, ",\n    "), ") {\n");
+                      absl::StrJoin(parameters, ",\n    "), ") {\n  WaitForEarlierWork();\n");
 }
 
 constexpr absl::string_view kRecordParameter = "const ErrorRecord* record";

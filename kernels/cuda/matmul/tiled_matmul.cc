@@ -170,7 +170,7 @@ KernelLaunch MakeLaunch(const MatmulProblem& problem, const Tile& tile, bool is_
   launch.source.text =
       absl::StrCat(text.includes, ShapeText(problem, FitsInt(problem, num_tiles)), text.definitions,
                    "extern \"C\" __global__ void __launch_bounds__(", kThreads, ") ", entry, "(",
-                   absl::StrJoin(text.parameters, ", "), ") {\n",
+                   absl::StrJoin(text.parameters, ", "), ") {\n  cotan::WaitForEarlierWork();\n",
                    is_guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "", "  cotan::matmul::TiledProduct<Shape, ",
                    tile.rows, ", ", tile.columns, ", ", tile.slices, ">(a, b, ", text.result, ");\n}\n");
   launch.arguments = std::move(text.arguments);
