@@ -181,9 +181,8 @@ KernelSource MakeSource(absl::string_view header, absl::string_view type_text, a
   return {absl::StrCat("#include \"cotan/", header, "\"\nnamespace {\n", type_text,
                        "}  // namespace\nextern \"C\" __global__ void __launch_bounds__(", threads, ", ",
                        BlocksPerProcessor(threads), ") ", entry, "(", absl::StrJoin(all, ", "),
-                       ") {\n  cotan::WaitForEarlierWork();\n",
-                       guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "", "  cotan::attention::", function, "<X>(",
-                       passed, ");\n}\n"),
+                       ") {\n  cotan::WaitForEarlierWork();\n", guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "",
+                       "  cotan::attention::", function, "<X>(", passed, ");\n}\n"),
           std::string(entry)};
 }
 

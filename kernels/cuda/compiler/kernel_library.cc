@@ -37,9 +37,10 @@ void KernelLibrary::AddImage(absl::string_view text, absl::string_view library_d
 absl::StatusOr<LoadedKernel> KernelLibrary::Load(const KernelSource& source) {
   if (const auto found = kernels_.find(source.text); found != kernels_.end()) return found->second;
   LoadedKernel kernel;
-  COTAN_ASSIGN_OR_RETURN(const driver::CUmodule module, LoadModule(source, kernel.compute_capability));
-  modules_.push_back(module);
-  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver_, cuModuleGetFunction(&kernel.function, module, source.entry.c_str()));
+  COTAN_ASSIGN_OR_RETURN(kernel.module, LoadModule(source, kernel.compute_capability));
+  modules_.push_back(kernel.module);
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver_,
+                                    cuModuleGetFunction(&kernel.function, kernel.module, source.entry.c_str()));
   kernels_[source.text] = kernel;
   return kernel;
 }

@@ -21,8 +21,9 @@ namespace cotan::cuda {
 
 // A function of a loaded module.
 struct LoadedKernel {
+  driver::CUmodule module = nullptr;
   driver::CUfunction function = nullptr;
-  // Of the image; not above that of the device.
+  // Compute capability of the image; not above that of the device.
   int compute_capability = 0;
 };
 

@@ -12,9 +12,9 @@
 
 namespace cotan::cuda {
 
-// Slots of kBytes in pinned memory and on the device, made at first use. A copy to the device crosses the bus in a stream
-// of its own, while earlier work of the main stream still runs, and the main stream then moves it to its place: a bus
-// transfer within the main stream would leave the GPU idle. Not thread-safe. The context is current in each call.
+// Slots of kBytes in pinned memory and on the device, made at first use. A copy to the device crosses the bus in a
+// stream of its own, while earlier work of the main stream still runs, and the main stream then moves it to its place:
+// a bus transfer within the main stream would leave the GPU idle. Not thread-safe. The context is current in each call.
 class HostStaging {
  public:
   static constexpr size_t kBytes = size_t{512} << 10;
@@ -46,7 +46,7 @@ class HostStaging {
   const driver::DriverTable& driver_;
   const driver::CUstream stream_;
   driver::CUstream transfers_ = nullptr;
-  char* pinned_ = nullptr;              // kSlots * kBytes
+  char* pinned_ = nullptr;             // kSlots * kBytes
   driver::CUdeviceptr on_device_ = 0;  // as many
   std::array<Slot, kSlots> slots_;
   size_t next_ = 0;

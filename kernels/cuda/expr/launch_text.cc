@@ -28,9 +28,11 @@ std::string IncludesOf(absl::Span<const KernelPart* const> parts) {
   return absl::StrCat(text, "\nusing namespace cotan;\n\n");
 }
 
+constexpr char kCounters[] = "counters";
+
 // Returns the declaration of counters. A module belongs to one device, which runs its launches one after another.
 std::string CountersText(int64_t count) {
-  return count == 0 ? "" : absl::StrCat("__device__ uint32 counters[", count, "];\n\n");
+  return count == 0 ? "" : absl::StrCat("__device__ uint32 ", kCounters, "[", count, "];\n\n");
 }
 
 // Returns the head of a kernel, up to its first statement.
@@ -99,6 +101,7 @@ class GroupWriter {
     launch.grid[0] = static_cast<unsigned>(blocks_);
     launch.block[0] = static_cast<unsigned>(threads_);
     launch.arguments = std::move(arguments_);
+    if (counters_ > 0) launch.shared_variable = kCounters;
     return launch;
   }
 
@@ -215,6 +218,7 @@ absl::StatusOr<KernelLaunch> LaunchOf(const KernelPart& part) {
   launch.source.entry = part.entry;
   launch.grid[0] = static_cast<unsigned>(part.blocks);
   launch.block[0] = static_cast<unsigned>(part.threads);
+  if (part.counters > 0) launch.shared_variable = kCounters;
   return launch;
 }
 

@@ -58,13 +58,17 @@ inline KernelArgument FaultIdArgument() { return {KernelArgument::Kind::kFaultId
 // Kernels that are compiled for this compute capability or a later one may begin before earlier work has ended.
 inline constexpr int kFirstToBeginEarly = 90;
 
-// One launch. The parameters of the kernel are `arguments`, in order: pointers, and an unsigned for kFaultId. All threads
-// call WaitForEarlierWork() (kernels/cuda/source/launch.cuh) before they access global memory; see kFirstToBeginEarly.
+// One launch. The parameters of the kernel are `arguments`, in order: pointers, and an unsigned for kFaultId. All
+// threads call WaitForEarlierWork() (kernels/cuda/source/launch.cuh) before they access global memory; see
+// kFirstToBeginEarly.
 struct KernelLaunch {
   KernelSource source;
   std::array<unsigned, 3> grid = {1, 1, 1};   // blocks; depends on sizes alone, never on the device
   std::array<unsigned, 3> block = {1, 1, 1};  // threads
   unsigned dynamic_shared_bytes = 0;
+  // Name of a variable of the module in device memory, which all launches of the source share, one after another; "" =
+  // none.
+  std::string shared_variable = {};
   std::vector<KernelArgument> arguments;
 };
 

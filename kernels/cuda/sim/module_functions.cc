@@ -26,7 +26,7 @@ constexpr char kElf[] =
     "ELF";
 constexpr char kContainer[] = "\x50\xed\x55\xba";
 constexpr int kProgrammaticCapability = 90;  // The first one with programmatic stream serialization.
-constexpr int kRegisters = 32;  // The PTX does not say how many a kernel gets.
+constexpr int kRegisters = 32;               // The PTX does not say how many a kernel gets.
 
 CUresult ResultOfLoad(const absl::Status& status) {
   switch (status.code()) {

@@ -22,8 +22,8 @@ struct Launch {
   std::vector<std::byte> parameters = {};
   int compute_capability = 90;  // Ten times the major plus the minor version: 80, 90, 100, 120.
 
-  // The kernel may begin before earlier work has ended: its threads execute griddepcontrol.wait before they access global
-  // memory, and before they exit.
+  // The kernel may begin before earlier work has ended: its threads execute griddepcontrol.wait before they access
+  // global memory, and before they exit.
   bool begins_early = false;
 
   // 0 runs blocks and warps in order; another seed draws an order.
