@@ -18,6 +18,8 @@ namespace cotan {
 absl::StatusOr<std::unique_ptr<Device>> OpenCudaDevice(const CudaOptions& options) {
   cuda::Vendor vendor;
   COTAN_ASSIGN_OR_RETURN(vendor.driver, cuda::driver::DriverTable::Get());
+  vendor.records_branches = options.parallel_branches;
+  vendor.kernels_begin_early = options.programmatic_launch;
   const cuda::F32Precision precision = options.tf32 ? cuda::F32Precision::kTf32 : cuda::F32Precision::kIeee;
   vendor.tf32 = options.tf32;
   vendor.make_cublaslt =

@@ -20,6 +20,11 @@ struct CudaOptions {
   // Computes products of f32 with operands rounded to TF32 (10 fraction bits) on tensor cores: all those of cuBLASLt,
   // and convolutions where cuDNN prefers a TF32 engine. Sums and biases stay f32. False: IEEE f32.
   bool tf32 = false;
+  // Lets a kernel begin while the one in front of it ends (programmatic dependent launch), on GPUs of compute
+  // capability 9.0 and later. Results are the same. False: for measurements.
+  bool programmatic_launch = true;
+  // Lets independent ops of a recorded step run at the same time. Results are the same. False: for measurements.
+  bool parallel_branches = true;
   // Folder of kernels that were compiled on this machine; "" = none. Unset: $COTAN_KERNEL_CACHE, else
   // $XDG_CACHE_HOME/cotan/kernels, else $HOME/.cache/cotan/kernels.
   std::optional<std::string> kernel_cache;

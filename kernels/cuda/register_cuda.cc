@@ -17,17 +17,17 @@ absl::StatusOr<std::unique_ptr<Kernel>> Prepare(const KernelRequest& request) {
   COTAN_ASSIGN_OR_RETURN(const cuda::CudaOp* op, cuda::FindCudaOp(request));
   const bool prefers_own = op->prefers_own != nullptr && op->prefers_own(request, device->tf32());
   COTAN_ASSIGN_OR_RETURN(const cuda::KernelPlan plan, prefers_own ? op->own_kernels(request) : op->plan(request));
-  absl::StatusOr<std::unique_ptr<Kernel>> kernel = cuda::CudaKernel::Create(*device, plan, request.name);
+  absl::StatusOr<std::unique_ptr<Kernel>> kernel = cuda::CudaKernel::Create(*device, plan, request.name, {&request, 1});
   const bool lacks_library = absl::IsUnavailable(kernel.status()) || absl::IsUnimplemented(kernel.status());
   if (!lacks_library || op->own_kernels == nullptr) return kernel;
   COTAN_ASSIGN_OR_RETURN(const cuda::KernelPlan own, op->own_kernels(request));
-  return cuda::CudaKernel::Create(*device, own, request.name);
+  return cuda::CudaKernel::Create(*device, own, request.name, {&request, 1});
 }
 
 absl::StatusOr<std::unique_ptr<Kernel>> PrepareGroup(absl::Span<const KernelRequest> requests) {
   COTAN_ASSIGN_OR_RETURN(cuda::CudaDevice * device, cuda::AsCudaDevice(requests[0].device));
   COTAN_ASSIGN_OR_RETURN(const cuda::KernelPlan plan, cuda::PlanOpGroup(requests));
-  return cuda::CudaKernel::Create(*device, plan, "");
+  return cuda::CudaKernel::Create(*device, plan, "", requests);
 }
 
 }  // namespace

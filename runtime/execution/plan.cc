@@ -22,6 +22,10 @@ namespace {
 using serialization::Method;
 using serialization::Op;
 
+// Steps for which the memory of a value rests before another value gets it: the first number by which the arena grows
+// by a quarter at most.
+constexpr int kRestingSteps[] = {4, 2, 1};
+
 // Copies between tensors of the same dense layout with Device::Copy().
 class DenseCopy final : public Kernel {
  public:
@@ -172,10 +176,25 @@ class Planner {
     }
     const std::vector<BufferLifetime> lifetimes = ArenaLifetimes(schedule_, scratch);
     COTAN_ASSIGN_OR_RETURN(arena_, PlanArena(lifetimes));
+    if (target_.device->queues_work()) COTAN_RETURN_IF_ERROR(LetMemoryRest(lifetimes));
     plan_->arena_bytes = arena_.bytes;
     plan_->peak_bytes = PeakBytes(lifetimes);
     COTAN_ASSIGN_OR_RETURN(host_arena_, PlanArena(HostLifetimes(schedule_)));
     plan_->host_bytes = host_arena_.bytes;
+    return absl::OkStatus();
+  }
+
+  // Lets memory rest for some steps before it is used again: a device that runs independent steps at the same time has
+  // to wait for the last use of what a step writes.
+  absl::Status LetMemoryRest(absl::Span<const BufferLifetime> lifetimes) {
+    for (const int steps : kRestingSteps) {
+      std::vector<BufferLifetime> longer(lifetimes.begin(), lifetimes.end());
+      for (BufferLifetime& lifetime : longer) lifetime.last += steps;
+      COTAN_ASSIGN_OR_RETURN(ArenaLayout arena, PlanArena(longer));
+      if (arena.bytes - arena_.bytes > arena_.bytes / 4) continue;
+      arena_ = std::move(arena);
+      return absl::OkStatus();
+    }
     return absl::OkStatus();
   }
 

@@ -19,6 +19,8 @@ ABSL_FLAG(std::string, artifact, "", "file to run");
 ABSL_FLAG(std::string, method, "train_step", "method to run");
 ABSL_FLAG(std::string, device, "cuda", "cuda, cuda_sim or cpu");
 ABSL_FLAG(bool, tf32, false, "round the operands of f32 products to TF32");
+ABSL_FLAG(bool, programmatic_launch, true, "let a kernel begin while the one in front of it ends");
+ABSL_FLAG(bool, parallel_branches, true, "let independent ops of a step run at the same time");
 ABSL_FLAG(std::vector<std::string>, inputs, (std::vector<std::string>{"resident", "host"}),
           "where arguments are: resident (on the device), host (copied in each step)");
 ABSL_FLAG(int, steps, 1000, "steps to measure");
@@ -48,6 +50,8 @@ absl::Status Run() {
   COTAN_ASSIGN_OR_RETURN(const ToolDevice device,
                          ToolDevice::Open({.name = absl::GetFlag(FLAGS_device),
                                            .tf32 = absl::GetFlag(FLAGS_tf32),
+                                           .programmatic_launch = absl::GetFlag(FLAGS_programmatic_launch),
+                                           .parallel_branches = absl::GetFlag(FLAGS_parallel_branches),
                                            .kernel_cache = absl::GetFlag(FLAGS_kernel_cache)}));
   const std::string label = absl::GetFlag(FLAGS_label);
   for (const std::string& inputs : absl::GetFlag(FLAGS_inputs)) {
@@ -60,6 +64,8 @@ absl::Status Run() {
                         {{"side", "cotan"},
                          {"model", label.empty() ? FileName(options.artifact) : label},
                          {"device", absl::GetFlag(FLAGS_device)},
+                         {"launches", absl::GetFlag(FLAGS_programmatic_launch) ? "programmatic" : "plain"},
+                         {"branches", absl::GetFlag(FLAGS_parallel_branches) ? "parallel" : "none"},
                          {"products", absl::GetFlag(FLAGS_tf32) ? "tf32" : "ieee"}})
               << std::endl;
   }

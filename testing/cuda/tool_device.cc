@@ -23,13 +23,18 @@ absl::StatusOr<ToolDevice> ToolDevice::Open(const ToolDeviceOptions& options) {
     result.kernels_ = &CpuKernels();
     result.device_ = &HostDevice();
   } else if (options.name == "cuda") {
-    COTAN_ASSIGN_OR_RETURN(result.gpu_, OpenCudaDevice({.tf32 = options.tf32, .kernel_cache = options.kernel_cache}));
+    COTAN_ASSIGN_OR_RETURN(result.gpu_, OpenCudaDevice({.tf32 = options.tf32,
+                                                        .programmatic_launch = options.programmatic_launch,
+                                                        .parallel_branches = options.parallel_branches,
+                                                        .kernel_cache = options.kernel_cache}));
     result.device_ = result.gpu_.get();
   } else if (options.name == "cuda_sim") {
     using cuda::testing::SimDevice;
     SimDevice::Options simulated;
     simulated.seed = options.seed;
     simulated.tf32 = options.tf32;
+    simulated.records_branches = options.parallel_branches;
+    simulated.kernels_begin_early = options.programmatic_launch;
     simulated.kernel_cache = options.kernel_cache.value_or(cuda::KernelCache::DefaultFolder());
     simulated.on_violation = [](absl::string_view text) {
       std::fprintf(stderr, "simulated GPU: %s\n", std::string(text).c_str());

@@ -23,6 +23,10 @@ struct ToolDeviceOptions {
   std::string name = "cuda_sim";
   // As CudaOptions::tf32.
   bool tf32 = false;
+  // As CudaOptions::programmatic_launch.
+  bool programmatic_launch = true;
+  // As CudaOptions::parallel_branches.
+  bool parallel_branches = true;
   // For a simulated GPU: draws the order of streams, blocks and warps; 0: in order.
   uint64_t seed = 0;
   // Folder of kernels that were compiled on this machine; "" = none. Unset: as CudaOptions::kernel_cache.

@@ -34,27 +34,30 @@ void KernelLibrary::AddImage(absl::string_view text, absl::string_view library_d
   });
 }
 
-absl::StatusOr<driver::CUfunction> KernelLibrary::Load(const KernelSource& source) {
-  if (const auto found = functions_.find(source.text); found != functions_.end()) return found->second;
-  COTAN_ASSIGN_OR_RETURN(const driver::CUmodule module, LoadModule(source));
-  modules_.push_back(module);
-  driver::CUfunction function = nullptr;
-  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver_, cuModuleGetFunction(&function, module, source.entry.c_str()));
-  functions_[source.text] = function;
-  return function;
+absl::StatusOr<LoadedKernel> KernelLibrary::Load(const KernelSource& source) {
+  if (const auto found = kernels_.find(source.text); found != kernels_.end()) return found->second;
+  LoadedKernel kernel;
+  COTAN_ASSIGN_OR_RETURN(kernel.module, LoadModule(source, kernel.compute_capability));
+  modules_.push_back(kernel.module);
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver_,
+                                    cuModuleGetFunction(&kernel.function, kernel.module, source.entry.c_str()));
+  kernels_[source.text] = kernel;
+  return kernel;
 }
 
-absl::StatusOr<driver::CUmodule> KernelLibrary::LoadModule(const KernelSource& source) {
+absl::StatusOr<driver::CUmodule> KernelLibrary::LoadModule(const KernelSource& source, int& compute_capability) {
   if (const auto found = images_.find(source.text); found != images_.end()) {
     for (const KernelImage& image : found->second) {
       // An image that this driver does not take (PTX of a later toolkit) leaves the next one.
       if (absl::StatusOr<driver::CUmodule> module = LoadImage(image.bytes); module.ok()) {
         ++statistics_.from_images;
+        compute_capability = image.target.compute_capability;
         return module;
       }
     }
   }
   COTAN_ASSIGN_OR_RETURN(const std::string image, Compile(source));
+  compute_capability = options_.compute_capability;
   return LoadImage(image);
 }
 

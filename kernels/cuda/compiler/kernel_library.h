@@ -19,6 +19,14 @@
 
 namespace cotan::cuda {
 
+// A function of a loaded module.
+struct LoadedKernel {
+  driver::CUmodule module = nullptr;
+  driver::CUfunction function = nullptr;
+  // Compute capability of the image; not above that of the device.
+  int compute_capability = 0;
+};
+
 // Owns the modules of a context. Not thread-safe. The context is current in each call, and outlives the library.
 class KernelLibrary {
  public:
@@ -43,7 +51,7 @@ class KernelLibrary {
   // Returns the function of `source`, from the modules loaded before, the images, the cache, or NVRTC, in this order.
   // FailedPrecondition: no image is compiled for this device, and NVRTC cannot compile it; the message has the flag
   // that compiles it ahead of time. Internal: the compiler or the driver failed.
-  absl::StatusOr<driver::CUfunction> Load(const KernelSource& source);
+  absl::StatusOr<LoadedKernel> Load(const KernelSource& source);
 
   // Numbers of kernels that Load() took from images, from the cache, and from NVRTC.
   struct Statistics {
@@ -55,14 +63,15 @@ class KernelLibrary {
 
  private:
   absl::StatusOr<std::string> Compile(const KernelSource& source);
-  absl::StatusOr<driver::CUmodule> LoadModule(const KernelSource& source);
+  // Also sets the compute capability of the image.
+  absl::StatusOr<driver::CUmodule> LoadModule(const KernelSource& source, int& compute_capability);
   absl::StatusOr<driver::CUmodule> LoadImage(absl::string_view image);
 
   const driver::DriverTable& driver_;
   const Options options_;
   const KernelCache cache_;
   absl::flat_hash_map<std::string, std::vector<KernelImage>> images_;  // by text
-  absl::flat_hash_map<std::string, driver::CUfunction> functions_;     // by text
+  absl::flat_hash_map<std::string, LoadedKernel> kernels_;             // by text
   std::vector<driver::CUmodule> modules_;
   Statistics statistics_;
 };

@@ -77,7 +77,7 @@ absl::StatusOr<KernelLaunch> MakeConvolutionCopy(DType dtype, const ConvolutionO
   launch.source.text =
       absl::StrCat(text, "};\nusing E = Shape::Element;\nextern \"C\" __global__ void __launch_bounds__(", kThreads,
                    ") ", launch.source.entry, "(const E* from", bias ? ", const E* bias" : "", ", E* to",
-                   guarded ? ", const cotan::ErrorRecord* record" : "", ") {\n",
+                   guarded ? ", const cotan::ErrorRecord* record" : "", ") {\n  cotan::WaitForEarlierWork();\n",
                    guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "", "  cotan::convolution::CopyWithBias<Shape, ",
                    bias ? "true" : "false", ", ", kUnroll, ">(from, ", bias ? "bias" : "nullptr", ", to);\n}\n");
   return launch;

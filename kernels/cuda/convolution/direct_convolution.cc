@@ -139,7 +139,7 @@ class DirectPlanner {
     launch.source.text = absl::StrCat(
         "#include \"cotan/convolution_product.cuh\"\n", ShapeText(), "using namespace cotan::convolution;\n",
         "using E = Shape::Element;\nusing P = ", ProductName(), "<Shape>;\n", "extern \"C\" __global__ void ",
-        "__launch_bounds__(", kThreads, ") ", entry, "(", parameters, ") {\n",
+        "__launch_bounds__(", kThreads, ") ", entry, "(", parameters, ") {\n  cotan::WaitForEarlierWork();\n",
         is_guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "", "  const P p = {{a, b, ",
         problem_.bias ? "bias" : "nullptr", ", ", writes_result ? "result" : "nullptr", "}};\n  ", body, "\n}\n");
     plan_.steps.push_back(std::move(launch));

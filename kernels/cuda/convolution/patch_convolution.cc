@@ -96,9 +96,10 @@ class PatchPlanner {
     if (is_split_) add("E* partial", ScratchArgument(0));
     if (guarded_) add("const cotan::ErrorRecord* record", ErrorRecordArgument());
     launch.source.entry = std::string(entry);
+    if (is_split_) launch.shared_variable = "counters";
     absl::StrAppend(&text, "extern \"C\" __global__ void __launch_bounds__(", threads, ", ",
-                    std::max<int64_t>(1, kBusyThreads / threads), ") ", entry, "(", parameters, ") {\n",
-                    guarded_ ? "  COTAN_RETURN_ON_ERROR(record);\n" : "",
+                    std::max<int64_t>(1, kBusyThreads / threads), ") ", entry, "(", parameters,
+                    ") {\n  cotan::WaitForEarlierWork();\n", guarded_ ? "  COTAN_RETURN_ON_ERROR(record);\n" : "",
                     "  extern __shared__ __align__(16) unsigned char bytes[];\n"
                     "  E* const shared = reinterpret_cast<E*>(bytes);\n",
                     body, "}\n");

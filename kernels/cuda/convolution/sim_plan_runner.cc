@@ -81,10 +81,17 @@ absl::Status SimPlanRunner::Launch(const KernelLaunch& launch, absl::Span<const 
   COTAN_CUDA_DRIVER_RETURN_IF_ERROR(cu, cuModuleGetFunction(&function, module, launch.source.entry.c_str()));
   std::vector<void*> parameters;
   for (const uint64_t& argument : arguments) parameters.push_back(const_cast<uint64_t*>(&argument));
-  return cu.ToStatus(
-      cu.cuLaunchKernel(function, launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1],
-                        launch.block[2], launch.dynamic_shared_bytes, stream_, parameters.data(), nullptr),
-      "cuLaunchKernel");
+  const driver::CUlaunchConfig config = {.gridDimX = launch.grid[0],
+                                         .gridDimY = launch.grid[1],
+                                         .gridDimZ = launch.grid[2],
+                                         .blockDimX = launch.block[0],
+                                         .blockDimY = launch.block[1],
+                                         .blockDimZ = launch.block[2],
+                                         .sharedMemBytes = launch.dynamic_shared_bytes,
+                                         .hStream = stream_,
+                                         .attrs = nullptr,
+                                         .numAttrs = 0};
+  return cu.ToStatus(cu.cuLaunchKernelEx(&config, function, parameters.data(), nullptr), "cuLaunchKernelEx");
 }
 
 absl::Status SimPlanRunner::RunSteps(const KernelPlan& plan, absl::Span<const uint64_t> inputs,

@@ -38,10 +38,11 @@ absl::StatusOr<KernelLaunch> MakeLaunch(const KernelText& kernel) {
     absl::StrAppend(out, parameter.declaration);
   };
   launch.source.entry = kernel.entry;
-  launch.source.text = absl::StrCat("#include \"cotan/", kernel.header, "\"\n", kernel.definitions,
-                                    "extern \"C\" __global__ void __launch_bounds__(", LaunchBounds(kernel), ") ",
-                                    kernel.entry, "(", absl::StrJoin(parameters, ", ", declaration), ") {\n",
-                                    kernel.guarded ? "  COTAN_RETURN_ON_ERROR(guard);\n" : "", kernel.body, "}\n");
+  launch.source.text =
+      absl::StrCat("#include \"cotan/", kernel.header, "\"\n", kernel.definitions,
+                   "extern \"C\" __global__ void __launch_bounds__(", LaunchBounds(kernel), ") ", kernel.entry, "(",
+                   absl::StrJoin(parameters, ", ", declaration), ") {\n  cotan::WaitForEarlierWork();\n",
+                   kernel.guarded ? "  COTAN_RETURN_ON_ERROR(guard);\n" : "", kernel.body, "}\n");
   return launch;
 }
 

@@ -12,13 +12,12 @@ absl::StatusOr<std::unique_ptr<CublasLt>> CublasLt::Create(const cublaslt::Cubla
   cublaslt::cublasLtHandle_t handle = nullptr;
   COTAN_CUBLASLT_RETURN_IF_ERROR(table, cublasLtCreate(&handle));
   result->handle_ = cublaslt::OwnedHandle(handle, {&table});
-  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver,
-                                    cuMemAlloc_v2(&result->workspace_, kWorkspaceBytes + kBiasAlignment + kBiasBytes));
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver, cuMemAlloc_v2(&result->memory_, kLanes * kLaneBytes));
   return result;
 }
 
 CublasLt::~CublasLt() {
-  if (workspace_ != 0) driver_.cuMemFree_v2(workspace_);
+  if (memory_ != 0) driver_.cuMemFree_v2(memory_);
 }
 
 }  // namespace cotan::cuda

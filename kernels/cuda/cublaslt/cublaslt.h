@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/cuda/cublaslt/cublaslt_table.h"
 #include "kernels/cuda/driver/driver_table.h"
+#include "kernels/cuda/launch/library_call.h"
 
 namespace cotan::cuda {
 
@@ -20,7 +21,7 @@ enum class F32Precision : uint8_t {
   kTf32,  // operands are rounded to 10 fraction bits, sums are in f32
 };
 
-// The handle of the library, and the memory that all products share: they run on one stream, one after the other.
+// The handle of the library, and the memory that all products of a lane share: they run one after the other.
 // The context of the device is current in the calls of Create() and the destructor, and no work is queued any more when
 // the destructor runs. Example:
 //
@@ -46,21 +47,30 @@ class CublasLt {
   const cublaslt::CublasLtTable& table() const { return table_; }
   cublaslt::cublasLtHandle_t handle() const { return handle_.get(); }
   F32Precision f32_precision() const { return precision_; }
+  // Makes workspace() and bias() those of a lane, below kLanes; of lane 0 at first.
+  void UseLane(int lane) { lane_ = lane; }
   // Aligned to 256 bytes.
-  void* workspace() const { return reinterpret_cast<void*>(workspace_); }
+  void* workspace() const { return reinterpret_cast<void*>(LaneMemory()); }
   // Returns kBiasBytes of memory of the device behind the workspace, for the bias of a product. Aligned to
   // kBiasAlignment and no more, so that the choice of an algorithm expects no more.
-  void* bias() const { return reinterpret_cast<void*>(workspace_ + kWorkspaceBytes + kBiasAlignment); }
+  void* bias() const { return reinterpret_cast<void*>(LaneMemory() + kWorkspaceBytes + kBiasAlignment); }
 
  private:
+  static constexpr size_t kAlignment = 256;
+  static constexpr size_t kLaneBytes =
+      (kWorkspaceBytes + kBiasAlignment + kBiasBytes + kAlignment - 1) / kAlignment * kAlignment;
+
   CublasLt(const cublaslt::CublasLtTable& table, const driver::DriverTable& driver, F32Precision precision)
       : table_(table), driver_(driver), precision_(precision) {}
+
+  driver::CUdeviceptr LaneMemory() const { return memory_ + static_cast<size_t>(lane_) * kLaneBytes; }
 
   const cublaslt::CublasLtTable& table_;
   const driver::DriverTable& driver_;
   const F32Precision precision_;
   cublaslt::OwnedHandle handle_ = nullptr;
-  driver::CUdeviceptr workspace_ = 0;
+  driver::CUdeviceptr memory_ = 0;  // kLanes * kLaneBytes
+  int lane_ = 0;
 };
 
 }  // namespace cotan::cuda

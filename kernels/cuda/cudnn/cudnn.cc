@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/status_macros.h"
+#include "kernels/cuda/launch/library_call.h"
 
 namespace cotan::cuda {
 namespace {
@@ -111,7 +112,7 @@ absl::Status Cudnn::ReserveWorkspace(size_t bytes) {
   if (bytes <= workspace_bytes_) return absl::OkStatus();
   const size_t rounded = std::bit_ceil(std::max(bytes, kMinWorkspaceBytes));
   driver::CUdeviceptr workspace = 0;
-  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver_, cuMemAlloc_v2(&workspace, rounded));
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver_, cuMemAlloc_v2(&workspace, kLanes * rounded));
   workspaces_.push_back(workspace);
   workspace_bytes_ = rounded;
   return absl::OkStatus();
@@ -128,8 +129,16 @@ void Cudnn::StorePlan(absl::string_view key, const std::shared_ptr<const CudnnPl
 }
 
 void* Cudnn::workspace() const {
-  return workspaces_.empty() ? nullptr
-                             : reinterpret_cast<void*>(workspaces_.back());  // NOLINT(performance-no-int-to-ptr)
+  if (workspaces_.empty()) return nullptr;
+  const driver::CUdeviceptr address = workspaces_.back() + static_cast<size_t>(lane_) * workspace_bytes_;
+  return reinterpret_cast<void*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
+absl::Status Cudnn::UseLane(driver::CUstream stream, int lane) {
+  if (lane == lane_) return absl::OkStatus();
+  COTAN_CUDNN_RETURN_IF_ERROR(table_, cudnnSetStream(handle_, stream));
+  lane_ = lane;
+  return absl::OkStatus();
 }
 
 }  // namespace cotan::cuda

@@ -68,7 +68,8 @@ struct CudnnPlan {
   std::vector<cudnn::cudnnBackendNumericalNote_t> notes = {};
 };
 
-// cuDNN on the stream of a device, with a workspace that all its operations share, because they run one after another.
+// cuDNN on the streams of a device, with a workspace that all operations of a lane share, because they run one after
+// another.
 // Not thread-safe.
 class Cudnn {
  public:
@@ -90,6 +91,9 @@ class Cudnn {
   int compute_capability() const { return compute_capability_; }
   // The device for which plans are made.
   const CudnnDescriptor& device_properties() const { return *device_properties_; }
+
+  // Queues the next operations on `stream`, with the workspace of `lane`, below kLanes. Errors of cuDNN.
+  absl::Status UseLane(driver::CUstream stream, int lane);
 
   // Makes workspace() have at least `bytes` bytes. A workspace that is replaced stays allocated, because captured
   // graphs have its address.
@@ -117,8 +121,9 @@ class Cudnn {
   int compute_capability_ = 0;
   cudnn::cudnnHandle_t handle_ = nullptr;
   std::unique_ptr<CudnnDescriptor> device_properties_;
-  std::vector<driver::CUdeviceptr> workspaces_;  // the last one is in use
-  size_t workspace_bytes_ = 0;                   // of the last one
+  std::vector<driver::CUdeviceptr> workspaces_;  // of all lanes; the last one is in use
+  size_t workspace_bytes_ = 0;                   // of a lane of the last one
+  int lane_ = 0;
   absl::flat_hash_map<std::string, std::weak_ptr<const CudnnPlan>> plans_;
 };
 

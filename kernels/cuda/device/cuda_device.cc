@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "kernels/cuda/cublaslt/cublaslt.h"
+#include "kernels/cuda/cudnn/cudnn.h"
 #include "kernels/cuda/device/graph.h"
 #include "serialization/schema/program.pb.h"
 
@@ -50,6 +52,7 @@ absl::Status CudaDevice::Open(const CudaDeviceOptions& options) {
       driver(), cuDeviceGetAttribute(&minor, driver::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device_));
   compute_capability_ = 10 * major + minor;
   COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver(), cuStreamCreate(&stream_, driver::CU_STREAM_NON_BLOCKING));
+  lanes_ = std::make_unique<Lanes>(driver(), stream_);
   memory_ = std::make_unique<MemoryCache>(driver(), stream_, vendor_.keeps_freed_memory);
   staging_ = std::make_unique<HostStaging>(driver(), stream_);
   host_blocks_ = std::make_unique<HostBlocks>(driver(), stream_, vendor_.keeps_freed_memory);
@@ -70,6 +73,7 @@ CudaDevice::~CudaDevice() {
   host_blocks_ = nullptr;
   staging_ = nullptr;
   memory_ = nullptr;
+  lanes_ = nullptr;
   if (stream_ != nullptr) static_cast<void>(driver().cuStreamDestroy_v2(stream_));
   static_cast<void>(driver().cuDevicePrimaryCtxRelease_v2(device_));
 }
@@ -92,6 +96,7 @@ void CudaDevice::Free(void* memory, size_t /*bytes*/) {
 
 absl::Status CudaDevice::CopyFromHost(void* to, const void* from, size_t bytes) {
   COTAN_RETURN_IF_ERROR(Activate());
+  NoteWork(/*is_kernel=*/false);
   return staging_->CopyToDevice(AddressOf(to), from, bytes);
 }
 
@@ -104,8 +109,10 @@ absl::Status CudaDevice::CopyToHost(void* to, const void* from, size_t bytes) {
 absl::Status CudaDevice::Copy(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return absl::OkStatus();
   COTAN_RETURN_IF_ERROR(Activate());
-  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver(), cuMemcpyDtoDAsync_v2(AddressOf(to), AddressOf(from), bytes, stream_));
-  return absl::OkStatus();
+  return QueueCopy(to, from, bytes, [&]() -> absl::Status {
+    COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver(), cuMemcpyDtoDAsync_v2(AddressOf(to), AddressOf(from), bytes, stream()));
+    return absl::OkStatus();
+  });
 }
 
 absl::Status CudaDevice::Synchronize() {
@@ -127,7 +134,40 @@ void CudaDevice::AddCompiledKernels(const serialization::CudaKernels& kernels,
 absl::StatusOr<std::unique_ptr<RecordedWork>> CudaDevice::Record(absl::FunctionRef<absl::Status()> queue) {
   if (!vendor_.records_work) return std::unique_ptr<RecordedWork>();
   COTAN_RETURN_IF_ERROR(Activate());
-  return Graph::Capture(driver(), stream_, queue);
+  if (!vendor_.records_branches) return Graph::Capture(driver(), stream_, queue);
+  return Graph::Capture(driver(), stream_, [&]() -> absl::Status {
+    follows_kernel_.fill(false);
+    absl::Status status = lanes_->Begin();
+    if (status.ok()) status = queue();
+    if (status.ok()) status = lanes_->Join();
+    lanes_->End();
+    status.Update(UseLane());
+    return status;
+  });
+}
+
+absl::Status CudaDevice::UseLane() {
+  if (cublaslt_ != nullptr) cublaslt_->UseLane(lanes_->lane());
+  return cudnn_ == nullptr ? absl::OkStatus() : cudnn_->UseLane(stream(), lanes_->lane());
+}
+
+absl::Status CudaDevice::QueuePiece(const MemoryAccess& access,
+                                    absl::FunctionRef<absl::Status(bool follows_one)> queue) {
+  bool follows_one = true;
+  if (!lanes_->is_active()) return queue(follows_one);
+  COTAN_RETURN_IF_ERROR(lanes_->BeginPiece(access, follows_one));
+  COTAN_RETURN_IF_ERROR(UseLane());
+  COTAN_RETURN_IF_ERROR(queue(follows_one));
+  return lanes_->EndPiece();
+}
+
+absl::Status CudaDevice::QueueCopy(const void* to, const void* from, size_t bytes,
+                                   absl::FunctionRef<absl::Status()> queue) {
+  const auto range = [&](const void* memory) { return MemoryRange{AddressOf(memory), AddressOf(memory) + bytes}; };
+  return QueuePiece({.reads = {range(from)}, .writes = {range(to)}}, [&](bool) {
+    NoteWork(/*is_kernel=*/false);
+    return queue();
+  });
 }
 
 absl::StatusOr<void*> CudaDevice::AllocateHost(size_t bytes) {
@@ -142,14 +182,18 @@ void CudaDevice::FreeHost(void* memory) {
 
 absl::Status CudaDevice::QueueCopyToHost(void* to, const void* from, size_t bytes) {
   COTAN_RETURN_IF_ERROR(Activate());
-  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver(), cuMemcpyDtoHAsync_v2(to, AddressOf(from), bytes, stream_));
-  return absl::OkStatus();
+  return QueueCopy(to, from, bytes, [&]() -> absl::Status {
+    COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver(), cuMemcpyDtoHAsync_v2(to, AddressOf(from), bytes, stream()));
+    return absl::OkStatus();
+  });
 }
 
 absl::Status CudaDevice::QueueCopyToDevice(void* to, const void* from, size_t bytes) {
   COTAN_RETURN_IF_ERROR(Activate());
-  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver(), cuMemcpyHtoDAsync_v2(AddressOf(to), from, bytes, stream_));
-  return absl::OkStatus();
+  return QueueCopy(to, from, bytes, [&]() -> absl::Status {
+    COTAN_CUDA_DRIVER_RETURN_IF_ERROR(driver(), cuMemcpyHtoDAsync_v2(AddressOf(to), from, bytes, stream()));
+    return absl::OkStatus();
+  });
 }
 
 absl::StatusOr<CublasLt*> CudaDevice::cublaslt() {

@@ -4,10 +4,12 @@
 #ifndef COTAN_KERNELS_CUDA_DEVICE_CUDA_DEVICE_H_
 #define COTAN_KERNELS_CUDA_DEVICE_CUDA_DEVICE_H_
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -18,6 +20,7 @@
 #include "kernels/cuda/device/error_log.h"
 #include "kernels/cuda/device/host_blocks.h"
 #include "kernels/cuda/device/host_staging.h"
+#include "kernels/cuda/device/lanes.h"
 #include "kernels/cuda/device/memory_cache.h"
 #include "kernels/cuda/driver/driver_table.h"
 #include "kernels/cuda/launch/library_call.h"
@@ -36,6 +39,10 @@ struct Vendor {
   bool executes_ptx = false;
   // False: work is queued again at each call instead of being recorded as a CUDA graph.
   bool records_work = true;
+  // False: a kernel begins when earlier work has ended, on every GPU.
+  bool kernels_begin_early = true;
+  // False: work is recorded as a chain, without branches.
+  bool records_branches = true;
   // False: freed memory is returned to the driver at once, for checkers of memory.
   bool keeps_freed_memory = true;
 };
@@ -47,7 +54,8 @@ struct CudaDeviceOptions {
   std::string kernel_cache = {};
 };
 
-// One GPU with one stream, on which all work is queued in order. Not thread-safe. Example:
+// One GPU with one stream, on which all work is queued in order; recorded work may have branches. Not thread-safe.
+// Example:
 //
 //   COTAN_ASSIGN_OR_RETURN(std::unique_ptr<CudaDevice> device, CudaDevice::Create(vendor, {}));
 //   options.device = device.get();  // SessionOptions
@@ -86,7 +94,7 @@ class CudaDevice final : public Device, public PinnedMemory, public VendorLibrar
   absl::Status QueueCopyToDevice(void* to, const void* from, size_t bytes) override;
 
   const driver::DriverTable& driver() const override { return *vendor_.driver; }
-  driver::CUstream stream() const override { return stream_; }
+  driver::CUstream stream() const override { return lanes_->stream(); }
   absl::StatusOr<CublasLt*> cublaslt() override;
   absl::StatusOr<Cudnn*> cudnn() override;
 
@@ -96,18 +104,35 @@ class CudaDevice final : public Device, public PinnedMemory, public VendorLibrar
   int compute_capability() const { return compute_capability_; }
   // Returns whether products of f32 may round their operands to TF32.
   bool tf32() const { return vendor_.tf32; }
+  // Queues a piece of work with `queue`, which gets true if its first launch comes after one other at most. While work
+  // is recorded, the piece has an order only with those that access the same memory. Errors of `queue`; Internal: the
+  // driver failed.
+  absl::Status QueuePiece(const MemoryAccess& access, absl::FunctionRef<absl::Status(bool follows_one)> queue);
+  // Returns whether QueuePiece() uses `access` now.
+  bool records_branches() const { return lanes_->is_active(); }
+  // Notes that work is queued on stream(); returns whether the work before it there was a kernel of this backend.
+  bool NoteWork(bool is_kernel) {
+    return std::exchange(follows_kernel_[static_cast<size_t>(lanes_->lane())], is_kernel);
+  }
+  // As Vendor::kernels_begin_early.
+  bool kernels_begin_early() const { return vendor_.kernels_begin_early; }
   KernelLibrary& kernels() { return *kernels_; }
   ErrorLog& errors() { return *errors_; }
 
  private:
   CudaDevice(const Vendor& vendor, driver::CUdevice device) : vendor_(vendor), device_(device) {}
   absl::Status Open(const CudaDeviceOptions& options);
+  absl::Status QueueCopy(const void* to, const void* from, size_t bytes, absl::FunctionRef<absl::Status()> queue);
+  // Lets the libraries use the lane of the next work.
+  absl::Status UseLane();
 
   const Vendor vendor_;
   const driver::CUdevice device_;
   driver::CUcontext context_ = nullptr;
   driver::CUstream stream_ = nullptr;
   int compute_capability_ = 0;
+  std::unique_ptr<Lanes> lanes_;
+  std::array<bool, kLanes> follows_kernel_ = {};  // the next work of a lane
   std::unique_ptr<MemoryCache> memory_;
   std::unique_ptr<HostStaging> staging_;
   std::unique_ptr<HostBlocks> host_blocks_;

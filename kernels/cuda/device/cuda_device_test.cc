@@ -12,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/device/cuda_kernel.h"
+#include "kernels/cuda/nvrtc/nvrtc_table.h"
+#include "kernels/cuda/source/device_library.h"
 #include "kernels/cuda/testing/sim_device.h"
 
 namespace cotan::cuda {
@@ -44,6 +46,7 @@ KernelPlan AddOne() {
   KernelLaunch launch;
   launch.source = {R"(#include "cotan/error.cuh"
 extern "C" __global__ void add_one(const int* x, int* y, cotan::ErrorRecord* record, unsigned op) {
+  cotan::WaitForEarlierWork();
   const int value = x[threadIdx.x];
   if (value < 0) cotan::RecordError(record, op, threadIdx.x, value);
   y[threadIdx.x] = value + 1;
@@ -69,7 +72,7 @@ constexpr size_t kBytes = 32 * sizeof(int32_t);
 
 TEST(CudaDeviceTest, CopiesLargerThanTheStagingBuffersArrive) {
   const std::unique_ptr<SimDevice> gpu = NewDevice();
-  std::vector<char> numbers(2 * HostStaging::kBytes + 12345);
+  std::vector<char> numbers((HostStaging::kSlots + 2) * HostStaging::kBytes + 12345);
   for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<char>(i * 7 + i / 1000);
   const Block a(gpu->device(), numbers.size());
   const Block b(gpu->device(), numbers.size());
@@ -80,6 +83,74 @@ TEST(CudaDeviceTest, CopiesLargerThanTheStagingBuffersArrive) {
   std::vector<char> result(numbers.size());
   ASSERT_TRUE(gpu->device().CopyToHost(result.data(), b.get(), result.size()).ok());
   EXPECT_EQ(result, numbers);
+}
+
+// With two arguments, as those of a training step.
+TEST(CudaDeviceTest, StepsWithArgumentsOnTheHostDoNotWaitForEachOther) {
+  for (const uint64_t seed : {0, 1, 2, 3}) {
+    const std::unique_ptr<SimDevice> gpu = NewDevice({.seed = seed});
+    CudaDevice& device = gpu->device();
+    const Block x(device, kBytes);
+    const Block ignored(device, kBytes);
+    std::vector<std::unique_ptr<Block>> results;
+    const absl::StatusOr<std::unique_ptr<Kernel>> kernel = CudaKernel::Create(device, AddOne(), "");
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    ASSERT_TRUE(device.Synchronize().ok());
+    const int64_t waits = gpu->gpu().statistics().synchronizations;
+    constexpr int kSteps = HostStaging::kSlots / 2;
+    for (int step = 0; step < kSteps; ++step) {
+      results.push_back(std::make_unique<Block>(device, kBytes));
+      ASSERT_TRUE(device.CopyFromHost(x.get(), Numbers(step).data(), kBytes).ok());
+      ASSERT_TRUE(device.CopyFromHost(ignored.get(), Numbers(step).data(), kBytes).ok());
+      void* const input = x.get();
+      void* const output = results.back()->get();
+      ASSERT_TRUE((*kernel)->Run({.inputs = &input, .outputs = &output}).ok());
+    }
+    EXPECT_EQ(gpu->gpu().statistics().synchronizations, waits);
+    for (int step = 0; step < kSteps; ++step) {
+      std::vector<int32_t> result(32);
+      ASSERT_TRUE(device.CopyToHost(result.data(), results[static_cast<size_t>(step)]->get(), kBytes).ok());
+      EXPECT_EQ(result, Numbers(step + 1)) << "seed " << seed;
+    }
+  }
+}
+
+TEST(CudaDeviceTest, KernelsBehindKernelsBeginEarlyIfTheyWaitForEarlierWorkThemselves) {
+  const auto early_runs = [](const SimDevice::Options& options, bool has_older_image) {
+    const std::unique_ptr<SimDevice> gpu = NewDevice(options);
+    CudaDevice& device = gpu->device();
+    const KernelPlan plan = AddOne();
+    if (has_older_image) {
+      const KernelSource& source = std::get<KernelLaunch>(plan.steps[0]).source;
+      const nvrtc::CompileTarget target = {nvrtc::ImageKind::kPtx, 80};
+      const absl::StatusOr<std::string> ptx = nvrtc::Compile(*ExpandIncludes(source.text), target);
+      EXPECT_TRUE(ptx.ok()) << ptx.status();
+      device.kernels().AddImage(source.text, DeviceLibraryDigest(), target, *ptx);
+    }
+    const Block x(device, kBytes);
+    const Block y(device, kBytes);
+    EXPECT_TRUE(device.CopyFromHost(x.get(), Numbers(1).data(), kBytes).ok());
+    const absl::StatusOr<std::unique_ptr<Kernel>> kernel = CudaKernel::Create(device, plan, "");
+    EXPECT_TRUE(kernel.ok()) << kernel.status();
+    void* const input = x.get();
+    void* const output = y.get();
+    const auto queue = [&]() -> absl::Status {
+      const absl::Status first = (*kernel)->Run({.inputs = &input, .outputs = &output});
+      return first.ok() ? (*kernel)->Run({.inputs = &input, .outputs = &output}) : first;
+    };
+    EXPECT_TRUE(queue().ok());
+    const absl::StatusOr<std::unique_ptr<RecordedWork>> work = device.Record(queue);
+    EXPECT_TRUE(work.ok()) << work.status();
+    EXPECT_TRUE((*work)->Run().ok());
+    EXPECT_TRUE(device.Synchronize().ok());
+    const sim::KernelStatistics counts = gpu->gpu().statistics().kernels.at("add_one");
+    EXPECT_EQ(counts.runs, 4);
+    return counts.early_runs;  // the second one of each pair
+  };
+  EXPECT_EQ(early_runs({}, false), 2);
+  EXPECT_EQ(early_runs({.kernels_begin_early = false}, false), 0);
+  EXPECT_EQ(early_runs({.compute_capability = 80}, false), 0);
+  EXPECT_EQ(early_runs({}, true), 0);
 }
 
 TEST(CudaDeviceTest, KernelsRunWhenSomethingWaits) {

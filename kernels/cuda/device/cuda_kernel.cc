@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/device/cuda_kernel.h"
 
+#include <limits>
 #include <utility>
 
 #include "base/status_macros.h"
@@ -15,13 +16,19 @@ constexpr unsigned kDefaultSharedBytes = 48 << 10;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Kernel>> CudaKernel::Create(CudaDevice& device, const KernelPlan& plan,
-                                                           absl::string_view name) {
+                                                           absl::string_view name,
+                                                           absl::Span<const KernelRequest> requests) {
   COTAN_RETURN_IF_ERROR(device.Activate());
   std::unique_ptr<CudaKernel> kernel(new CudaKernel(device));
   for (const PlanStep& step : plan.steps) {
     COTAN_RETURN_IF_ERROR(std::visit([&](const auto& one) { return kernel->Add(one); }, step));
   }
   kernel->scratch_bytes_ = plan.scratch_bytes;
+  kernel->knows_operands_ = !requests.empty();
+  for (const KernelRequest& request : requests) {
+    for (const TensorSpec& input : request.inputs) kernel->inputs_.push_back(ExtentOf(input));
+    for (const TensorSpec& output : request.outputs) kernel->outputs_.push_back(ExtentOf(output));
+  }
   if (plan.error_at != nullptr) kernel->fault_id_ = device.errors().Add(plan.error_at, name);
   return std::unique_ptr<Kernel>(std::move(kernel));
 }
@@ -32,7 +39,19 @@ CudaKernel::~CudaKernel() {
 
 absl::Status CudaKernel::Add(const KernelLaunch& launch) {
   Launch step{.launch = launch};
-  COTAN_ASSIGN_OR_RETURN(step.function, device_.kernels().Load(launch.source));
+  COTAN_ASSIGN_OR_RETURN(const LoadedKernel kernel, device_.kernels().Load(launch.source));
+  step.function = kernel.function;
+  step.begins_early = device_.kernels_begin_early() && kernel.compute_capability >= kFirstToBeginEarly;
+  if (!launch.shared_variable.empty()) {
+    driver::CUdeviceptr address = 0;
+    size_t bytes = 0;
+    COTAN_CUDA_DRIVER_RETURN_IF_ERROR(
+        device_.driver(), cuModuleGetGlobal_v2(&address, &bytes, kernel.module, launch.shared_variable.c_str()));
+    variables_.push_back({address, address + bytes});
+  }
+  for (const KernelArgument& argument : launch.arguments) {
+    reads_record_ |= argument.kind == KernelArgument::Kind::kErrorRecord;
+  }
   if (launch.dynamic_shared_bytes > kDefaultSharedBytes) {
     COTAN_CUDA_DRIVER_RETURN_IF_ERROR(
         device_.driver(), cuFuncSetAttribute(step.function, driver::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -64,10 +83,55 @@ absl::Status CudaKernel::Add(const LibraryCall& call) {
 
 absl::Status CudaKernel::Run(const KernelArgs& args) {
   COTAN_RETURN_IF_ERROR(device_.Activate());
+  next_may_begin_early_ = true;
+  if (!device_.records_branches()) return QueueSteps(args);
+  return device_.QueuePiece(AccessOf(args), [&](bool follows_one) {
+    next_may_begin_early_ = follows_one;
+    return QueueSteps(args);
+  });
+}
+
+absl::Status CudaKernel::QueueSteps(const KernelArgs& args) {
   for (Step& step : steps_) {
     COTAN_RETURN_IF_ERROR(std::visit([&](auto& one) { return Queue(one, args); }, step));
   }
   return absl::OkStatus();
+}
+
+CudaKernel::Extent CudaKernel::ExtentOf(const TensorSpec& spec) {
+  const auto bytes = static_cast<int64_t>(ByteSize(spec.dtype));
+  Extent extent = {0, bytes};
+  for (size_t d = 0; d < spec.layout.sizes.size(); ++d) {
+    if (spec.layout.sizes[d] == 0) return {};
+    const int64_t reach = spec.layout.strides[d] * (spec.layout.sizes[d] - 1) * bytes;
+    (reach < 0 ? extent.begin : extent.end) += reach;
+  }
+  return extent;
+}
+
+MemoryAccess CudaKernel::AccessOf(const KernelArgs& args) const {
+  MemoryAccess access;
+  if (!knows_operands_) {
+    access.writes.push_back({0, std::numeric_limits<uint64_t>::max()});
+    return access;
+  }
+  const auto add = [](const std::vector<Extent>& extents, void* const* pointers, std::vector<MemoryRange>& ranges) {
+    for (size_t i = 0; i < extents.size(); ++i) {
+      const auto address = reinterpret_cast<uint64_t>(pointers[i]);
+      if (extents[i].begin == extents[i].end) continue;
+      ranges.push_back(
+          {address + static_cast<uint64_t>(extents[i].begin), address + static_cast<uint64_t>(extents[i].end)});
+    }
+  };
+  add(inputs_, args.inputs, access.reads);
+  add(outputs_, args.outputs, access.writes);
+  const auto scratch = reinterpret_cast<uint64_t>(args.scratch);
+  if (scratch_bytes_ > 0) access.writes.push_back({scratch, scratch + scratch_bytes_});
+  access.writes.insert(access.writes.end(), variables_.begin(), variables_.end());
+  const MemoryRange record = {device_.errors().record(), device_.errors().record() + 1};
+  if (fault_id_ != 0) access.writes.push_back(record);
+  if (fault_id_ == 0 && reads_record_) access.reads.push_back(record);
+  return access;
 }
 
 driver::CUdeviceptr CudaKernel::Resolve(const KernelArgument& argument, const KernelArgs& args) const {
@@ -93,27 +157,46 @@ driver::CUdeviceptr CudaKernel::Resolve(const KernelArgument& argument, const Ke
 absl::Status CudaKernel::Queue(Launch& step, const KernelArgs& args) {
   const KernelLaunch& launch = step.launch;
   for (size_t i = 0; i < launch.arguments.size(); ++i) step.addresses[i] = Resolve(launch.arguments[i], args);
-  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(
-      device_.driver(),
-      cuLaunchKernel(step.function, launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1],
-                     launch.block[2], launch.dynamic_shared_bytes, device_.stream(), step.parameters.data(), nullptr));
+  // Behind a call of a library an early begin costs more than it gains.
+  const bool follows_kernel = device_.NoteWork(/*is_kernel=*/true);
+  const bool begins_early = step.begins_early && next_may_begin_early_ && follows_kernel;
+  driver::CUlaunchAttribute early = {.id = driver::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                     .reserved = 0,
+                                     .value = {.programmaticStreamSerializationAllowed = 1}};
+  const driver::CUlaunchConfig config = {.gridDimX = launch.grid[0],
+                                         .gridDimY = launch.grid[1],
+                                         .gridDimZ = launch.grid[2],
+                                         .blockDimX = launch.block[0],
+                                         .blockDimY = launch.block[1],
+                                         .blockDimZ = launch.block[2],
+                                         .sharedMemBytes = launch.dynamic_shared_bytes,
+                                         .hStream = device_.stream(),
+                                         .attrs = &early,
+                                         .numAttrs = begins_early ? 1u : 0u};
+  COTAN_CUDA_DRIVER_RETURN_IF_ERROR(device_.driver(),
+                                    cuLaunchKernelEx(&config, step.function, step.parameters.data(), nullptr));
+  next_may_begin_early_ = true;
   return absl::OkStatus();
 }
 
 absl::Status CudaKernel::Queue(const MemorySet& set, const KernelArgs& args) {
   if (set.bytes == 0) return absl::OkStatus();
+  device_.NoteWork(/*is_kernel=*/false);
   COTAN_CUDA_DRIVER_RETURN_IF_ERROR(
       device_.driver(),
       cuMemsetD8Async(Resolve(set.to, args), set.value, static_cast<size_t>(set.bytes), device_.stream()));
+  next_may_begin_early_ = true;
   return absl::OkStatus();
 }
 
 absl::Status CudaKernel::Queue(const MemoryCopy& copy, const KernelArgs& args) {
   // An output may be in the memory of its input.
   if (copy.bytes == 0 || Resolve(copy.to, args) == Resolve(copy.from, args)) return absl::OkStatus();
+  device_.NoteWork(/*is_kernel=*/false);
   COTAN_CUDA_DRIVER_RETURN_IF_ERROR(device_.driver(),
                                     cuMemcpyDtoDAsync_v2(Resolve(copy.to, args), Resolve(copy.from, args),
                                                          static_cast<size_t>(copy.bytes), device_.stream()));
+  next_may_begin_early_ = true;
   return absl::OkStatus();
 }
 
@@ -121,7 +204,10 @@ absl::Status CudaKernel::Queue(Call& call, const KernelArgs& args) {
   for (size_t i = 0; i < call.arguments.size(); ++i) {
     call.addresses[i] = reinterpret_cast<void*>(Resolve(call.arguments[i], args));
   }
-  return call.operation->Enqueue(call.addresses);
+  device_.NoteWork(/*is_kernel=*/false);
+  COTAN_RETURN_IF_ERROR(call.operation->Enqueue(call.addresses));
+  next_may_begin_early_ = true;
+  return absl::OkStatus();
 }
 
 }  // namespace cotan::cuda

@@ -22,10 +22,11 @@ namespace cotan::cuda {
 class CudaKernel final : public Kernel {
  public:
   // Loads the functions of the plan's kernels and prepares its library calls. `name` begins messages of errors that
-  // data cause.
-  // Errors of KernelLibrary::Load() and LibraryCallSpec::Prepare().
+  // data cause. `requests` are those of the plan, with its inputs and outputs in order; without any, the kernel is
+  // taken to access all memory. Errors of KernelLibrary::Load() and LibraryCallSpec::Prepare().
   static absl::StatusOr<std::unique_ptr<Kernel>> Create(CudaDevice& device, const KernelPlan& plan,
-                                                        absl::string_view name);
+                                                        absl::string_view name,
+                                                        absl::Span<const KernelRequest> requests = {});
   CudaKernel(const CudaKernel&) = delete;
   CudaKernel& operator=(const CudaKernel&) = delete;
   ~CudaKernel() override;
@@ -37,6 +38,8 @@ class CudaKernel final : public Kernel {
   struct Launch {
     KernelLaunch launch;
     driver::CUfunction function = nullptr;
+    // The kernel may begin before the one in front of it has ended, for which it waits itself.
+    bool begins_early = false;
     std::vector<driver::CUdeviceptr> addresses = {};
     std::vector<void*> parameters = {};
   };
@@ -47,7 +50,17 @@ class CudaKernel final : public Kernel {
   };
   using Step = std::variant<Launch, MemorySet, MemoryCopy, Call>;
 
+  // The bytes of an operand, counted from its address.
+  struct Extent {
+    int64_t begin = 0;
+    int64_t end = 0;
+  };
+
   explicit CudaKernel(CudaDevice& device) : device_(device) {}
+  static Extent ExtentOf(const TensorSpec& spec);
+  // Returns what the kernel accesses.
+  MemoryAccess AccessOf(const KernelArgs& args) const;
+  absl::Status QueueSteps(const KernelArgs& args);
   absl::Status Add(const KernelLaunch& launch);
   absl::Status Add(const MemorySet& set);
   absl::Status Add(const MemoryCopy& copy);
@@ -61,6 +74,12 @@ class CudaKernel final : public Kernel {
   CudaDevice& device_;
   std::vector<Step> steps_;
   unsigned fault_id_ = 0;  // 0: the op records no errors
+  bool knows_operands_ = false;
+  std::vector<Extent> inputs_;
+  std::vector<Extent> outputs_;
+  std::vector<MemoryRange> variables_;  // of modules
+  bool reads_record_ = false;           // the ErrorRecord
+  bool next_may_begin_early_ = true;    // the next launch comes after one other at most
 };
 
 }  // namespace cotan::cuda

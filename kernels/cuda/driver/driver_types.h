@@ -107,6 +107,36 @@ enum CUgraphNodeType : unsigned {
 
 enum CUmemorytype : unsigned { CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE = 2, CU_MEMORYTYPE_ARRAY = 3 };
 
+enum CUlaunchAttributeID : unsigned {
+  CU_LAUNCH_ATTRIBUTE_IGNORE = 0,
+  CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
+};
+
+union CUlaunchAttributeValue {
+  size_t reserved[8];
+  int programmaticStreamSerializationAllowed;
+};
+
+struct CUlaunchAttribute {
+  CUlaunchAttributeID id;
+  unsigned reserved;
+  CUlaunchAttributeValue value;
+};
+
+// Grid in blocks, block in threads.
+struct CUlaunchConfig {
+  unsigned gridDimX;
+  unsigned gridDimY;
+  unsigned gridDimZ;
+  unsigned blockDimX;
+  unsigned blockDimY;
+  unsigned blockDimZ;
+  unsigned sharedMemBytes;
+  CUstream hStream;
+  CUlaunchAttribute* attrs;
+  unsigned numAttrs;
+};
+
 // Grid in blocks, block in threads. kernelParams has the address of each parameter of `func`.
 struct CUDA_KERNEL_NODE_PARAMS_v2 {
   CUfunction func;

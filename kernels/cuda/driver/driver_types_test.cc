@@ -111,11 +111,28 @@ COTAN_SAME_VALUE(CU_EVENT_DISABLE_TIMING);
 COTAN_SAME_VALUE(CU_MEMORYTYPE_HOST);
 COTAN_SAME_VALUE(CU_MEMORYTYPE_DEVICE);
 COTAN_SAME_VALUE(CU_MEMORYTYPE_ARRAY);
+COTAN_SAME_VALUE(CU_LAUNCH_ATTRIBUTE_IGNORE);
+COTAN_SAME_VALUE(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
 #undef COTAN_SAME_VALUE
 
 #define COTAN_SAME_FIELD(type, field)                                       \
   static_assert(offsetof(driver::type, field) == offsetof(::type, field) && \
                 sizeof(driver::type::field) == sizeof(::type::field))
+static_assert(sizeof(driver::CUlaunchAttribute) == sizeof(::CUlaunchAttribute));
+static_assert(sizeof(driver::CUlaunchConfig) == sizeof(::CUlaunchConfig));
+COTAN_SAME_FIELD(CUlaunchAttribute, id);
+COTAN_SAME_FIELD(CUlaunchAttribute, value);
+COTAN_SAME_FIELD(CUlaunchAttributeValue, programmaticStreamSerializationAllowed);
+COTAN_SAME_FIELD(CUlaunchConfig, gridDimX);
+COTAN_SAME_FIELD(CUlaunchConfig, gridDimY);
+COTAN_SAME_FIELD(CUlaunchConfig, gridDimZ);
+COTAN_SAME_FIELD(CUlaunchConfig, blockDimX);
+COTAN_SAME_FIELD(CUlaunchConfig, blockDimY);
+COTAN_SAME_FIELD(CUlaunchConfig, blockDimZ);
+COTAN_SAME_FIELD(CUlaunchConfig, sharedMemBytes);
+COTAN_SAME_FIELD(CUlaunchConfig, hStream);
+COTAN_SAME_FIELD(CUlaunchConfig, attrs);
+COTAN_SAME_FIELD(CUlaunchConfig, numAttrs);
 static_assert(sizeof(driver::CUDA_KERNEL_NODE_PARAMS_v2) == sizeof(::CUDA_KERNEL_NODE_PARAMS_v2));
 static_assert(sizeof(driver::CUDA_MEMCPY3D_v2) == sizeof(::CUDA_MEMCPY3D_v2));
 COTAN_SAME_FIELD(CUDA_KERNEL_NODE_PARAMS_v2, func);

@@ -28,17 +28,19 @@ std::string IncludesOf(absl::Span<const KernelPart* const> parts) {
   return absl::StrCat(text, "\nusing namespace cotan;\n\n");
 }
 
+constexpr char kWords[] = "words";
+
 // Returns the declaration of words. A module belongs to one device, which runs its launches one after another.
 std::string WordsText(int64_t count) {
-  return count == 0 ? "" : absl::StrCat("__device__ uint64 words[", count, "];\n\n");
+  return count == 0 ? "" : absl::StrCat("__device__ uint64 ", kWords, "[", count, "];\n\n");
 }
 
-// Returns the head of a kernel, with the brace. If `resident` is not 0, so many blocks have registers on a
+// Returns the head of a kernel, up to its first statement. If `resident` is not 0, so many blocks have registers on a
 // multiprocessor at the same time, and ptxas does not spill for the sake of more.
 std::string HeadOf(int threads, int resident, absl::string_view entry, absl::Span<const std::string> parameters) {
   const std::string bound = resident == 0 ? "" : absl::StrCat(", ", resident);
   return absl::StrCat("extern \"C\" __global__ void __launch_bounds__(", threads, bound, ") ", entry, "(\n    ",
-                      absl::StrJoin(parameters, ",\n    "), ") {\n");
+                      absl::StrJoin(parameters, ",\n    "), ") {\n  WaitForEarlierWork();\n");
 }
 
 constexpr absl::string_view kRecordParameter = "const ErrorRecord* record";
@@ -102,6 +104,7 @@ class GroupWriter {
     launch.grid[0] = static_cast<unsigned>(blocks_);
     launch.block[0] = static_cast<unsigned>(threads_);
     launch.arguments = std::move(arguments_);
+    if (words_ > 0) launch.shared_variable = kWords;
     return launch;
   }
 
@@ -220,6 +223,7 @@ absl::StatusOr<KernelLaunch> LaunchOf(const KernelPart& part) {
   launch.source.entry = part.entry;
   launch.grid[0] = static_cast<unsigned>(part.blocks);
   launch.block[0] = static_cast<unsigned>(part.threads);
+  if (part.words > 0) launch.shared_variable = kWords;
   return launch;
 }
 

@@ -55,12 +55,20 @@ inline KernelArgument ScratchArgument(int64_t offset) { return {KernelArgument::
 inline KernelArgument ErrorRecordArgument() { return {KernelArgument::Kind::kErrorRecord}; }
 inline KernelArgument FaultIdArgument() { return {KernelArgument::Kind::kFaultId}; }
 
-// One launch. The parameters of the kernel are `arguments`, in order: pointers, and an unsigned for kFaultId.
+// Kernels that are compiled for this compute capability or a later one may begin before earlier work has ended.
+inline constexpr int kFirstToBeginEarly = 90;
+
+// One launch. The parameters of the kernel are `arguments`, in order: pointers, and an unsigned for kFaultId. All
+// threads call WaitForEarlierWork() (kernels/cuda/source/launch.cuh) before they access global memory; see
+// kFirstToBeginEarly.
 struct KernelLaunch {
   KernelSource source;
   std::array<unsigned, 3> grid = {1, 1, 1};   // blocks; depends on sizes alone, never on the device
   std::array<unsigned, 3> block = {1, 1, 1};  // threads
   unsigned dynamic_shared_bytes = 0;
+  // Name of a variable of the module in device memory, which all launches of the source share, one after another; "" =
+  // none.
+  std::string shared_variable = {};
   std::vector<KernelArgument> arguments;
 };
 
@@ -98,8 +106,8 @@ struct KernelPlan {
 // Makes the plan of an op. Depends on nothing but `request`, whose device is ignored.
 //
 // If request.guarded_outputs, every kernel and copy that writes an output leaves it as it is when the ErrorRecord has
-// an error: its last parameter is then ErrorRecordArgument(), and it begins with COTAN_RETURN_ON_ERROR (the other
-// steps do not write guarded outputs).
+// an error: its last parameter is then ErrorRecordArgument(), and COTAN_RETURN_ON_ERROR follows WaitForEarlierWork()
+// (the other steps do not write guarded outputs).
 // InvalidArgument: the op does not allow these operands (a corrupt program).
 // Unimplemented: no kernel supports a combination of dtypes or attributes; the message names it.
 using PlanKernel = absl::StatusOr<KernelPlan> (*)(const KernelRequest& request);

@@ -13,6 +13,9 @@
 
 namespace cotan::cuda {
 
+// Streams on which independent work of a captured graph runs at the same time.
+inline constexpr int kLanes = 3;
+
 class CublasLt;  // kernels/cuda/cublaslt/cublaslt.h
 class Cudnn;     // kernels/cuda/cudnn/cudnn.h
 
@@ -22,7 +25,7 @@ class VendorLibraries {
   virtual ~VendorLibraries() = default;
 
   virtual const driver::DriverTable& driver() const = 0;
-  // The stream on which all work of the device is queued.
+  // The stream on which the next work is queued.
   virtual driver::CUstream stream() const = 0;
   // Return the handle of the library on this device, which the first call makes.
   // Unavailable: the library is not installed, or does not work on this device.

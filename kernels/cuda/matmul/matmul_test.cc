@@ -407,12 +407,13 @@ absl::StatusOr<KernelPlan> PlanScale(const KernelRequest& request) {
   KernelPlan plan;
   plan.scratch_bytes = count * sizeof(float);
   plan.steps.push_back(MemoryCopy{ScratchArgument(0), InputArgument(1), count * 4});
-  plan.steps.push_back(
-      KernelLaunch{.source = {"extern \"C\" __global__ void scale(const float* x, const float* y, float* to) {\n"
-                              "  to[threadIdx.x] = x[threadIdx.x] * y[threadIdx.x];\n}\n",
-                              "scale"},
-                   .block = {count, 1, 1},
-                   .arguments = {InputArgument(0), ScratchArgument(0), OutputArgument(0)}});
+  plan.steps.push_back(KernelLaunch{
+      .source = {"#include \"cotan/launch.cuh\"\n"
+                 "extern \"C\" __global__ void scale(const float* x, const float* y, float* to) {\n"
+                 "  cotan::WaitForEarlierWork();\n  to[threadIdx.x] = x[threadIdx.x] * y[threadIdx.x];\n}\n",
+                 "scale"},
+      .block = {count, 1, 1},
+      .arguments = {InputArgument(0), ScratchArgument(0), OutputArgument(0)}});
   plan.error_at = [](int64_t, int64_t) { return absl::InternalError("planned"); };
   return plan;
 }

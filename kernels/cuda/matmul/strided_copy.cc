@@ -112,11 +112,11 @@ KernelLaunch PlanStridedCopy(const StridedCopy& copy) {
     absl::StrAppend(&parameters, ", const cotan::ErrorRecord* record");
     launch.arguments.push_back(ErrorRecordArgument());
   }
-  launch.source.text =
-      absl::StrCat(text, "extern \"C\" __global__ void __launch_bounds__(", kThreads, ") ", launch.source.entry, "(",
-                   parameters, ") {\n", copy.is_guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "",
-                   "  cotan::matmul::", is_wide ? "CopyWide<Wide, Narrow>" : "Copy<Narrow>", "(",
-                   copy.from ? "from" : "nullptr", ", to);\n}\n");
+  launch.source.text = absl::StrCat(text, "extern \"C\" __global__ void __launch_bounds__(", kThreads, ") ",
+                                    launch.source.entry, "(", parameters, ") {\n  cotan::WaitForEarlierWork();\n",
+                                    copy.is_guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "",
+                                    "  cotan::matmul::", is_wide ? "CopyWide<Wide, Narrow>" : "Copy<Narrow>", "(",
+                                    copy.from ? "from" : "nullptr", ", to);\n}\n");
   const int64_t blocks = std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, kMaxBlocks);
   launch.grid = {static_cast<unsigned>(blocks), 1, 1};
   launch.block = {static_cast<unsigned>(kThreads), 1, 1};

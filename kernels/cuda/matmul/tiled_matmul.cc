@@ -223,7 +223,7 @@ KernelLaunch MakeLaunch(const MatmulProblem& problem, bool is_guarded, absl::str
   launch.source.text = absl::StrCat(text.includes, ShapeText(problem, FitsInt(problem, num_tiles)), TilingText(tile),
                                     text.definitions, "extern \"C\" __global__ void __launch_bounds__(", tile.Threads(),
                                     ", ", tile.ResidentBlocks(), ") ", entry, "(", absl::StrJoin(text.parameters, ", "),
-                                    ") {\n", is_guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "",
+                                    ") {\n  cotan::WaitForEarlierWork();\n", is_guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "",
                                     "  cotan::matmul::TiledProduct<Shape, Tiles>(a, b, ", text.result, ");\n}\n");
   launch.arguments = std::move(text.arguments);
   return launch;

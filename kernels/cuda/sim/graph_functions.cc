@@ -104,13 +104,15 @@ CUresult SimDriver::GraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode n
     return InvalidValue(
         "cuGraphExecKernelNodeSetParams_v2: null, or a CUkernel, which the simulated GPU does not have");
   }
-  if (!std::holds_alternative<KernelCall>(graph->work(index))) {
+  const auto* before = std::get_if<KernelCall>(&graph->work(index));
+  if (before == nullptr) {
     return Fail(CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
                 absl::StrCat("cuGraphExecKernelNodeSetParams_v2: the node is a ", NameOf(graph->work(index)),
                              ", not a kernel of a module"));
   }
   KernelCall call;
   if (const CUresult result = MakeCall(*parameters, call); result != CUDA_SUCCESS) return result;
+  call.launch.begins_early = before->launch.begins_early;  // The edges of the graph stay.
   graph->SetWork(index, std::move(call), memory_);
   return CUDA_SUCCESS;
 }

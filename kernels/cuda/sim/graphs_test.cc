@@ -135,6 +135,31 @@ TEST_P(GraphsTest, ResultsThatAreReadTooEarlyAreNotThere) {
   EXPECT_EQ(out_[0], 2);
 }
 
+// `add` does not wait for earlier work.
+TEST_P(GraphsTest, NodesBeginEarlyAsTheyWereCaptured) {
+  CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                             .reserved = 0,
+                             .value = {.programmaticStreamSerializationAllowed = 1}};
+  CUlaunchConfig config = Blocks(2, 32);
+  config.hStream = stream_;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  unsigned n = kCount;
+  void* parameters[] = {&x_, &y_, &n};
+  Begin();
+  ASSERT_EQ(cu_->cuLaunchKernelEx(&config, Function("add"), parameters, nullptr), CUDA_SUCCESS);
+  End();
+  CUDA_KERNEL_NODE_PARAMS_v2 kernel = {};
+  kernel.func = Function("add");
+  kernel.gridDimX = kernel.gridDimY = kernel.gridDimZ = kernel.blockDimY = kernel.blockDimZ = 1;
+  kernel.blockDimX = 32;
+  kernel.kernelParams = parameters;
+  ASSERT_EQ(cu_->cuGraphExecKernelNodeSetParams_v2(exec_, Nodes()[0], &kernel), CUDA_SUCCESS);
+  ASSERT_EQ(cu_->cuGraphLaunch(exec_, stream_), CUDA_SUCCESS) << gpu_->LastViolation();
+  EXPECT_EQ(cu_->cuStreamSynchronize(stream_), CUDA_ERROR_LAUNCH_FAILED);
+  EXPECT_THAT(gpu_->LastViolation(), HasSubstr("accesses global memory before griddepcontrol.wait"));
+}
+
 TEST_P(GraphsTest, NodesAreListedAndChanged) {
   CaptureStep();
   const std::vector<CUgraphNode> nodes = Nodes();

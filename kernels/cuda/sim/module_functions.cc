@@ -25,7 +25,8 @@ constexpr char kElf[] =
     "\x7f"
     "ELF";
 constexpr char kContainer[] = "\x50\xed\x55\xba";
-constexpr int kRegisters = 32;  // The PTX does not say how many a kernel gets.
+constexpr int kProgrammaticCapability = 90;  // The first one with programmatic stream serialization.
+constexpr int kRegisters = 32;               // The PTX does not say how many a kernel gets.
 
 CUresult ResultOfLoad(const absl::Status& status) {
   switch (status.code()) {
@@ -192,27 +193,43 @@ CUresult SimDriver::MakeCall(const CUDA_KERNEL_NODE_PARAMS_v2& parameters, Kerne
   return status.ok() ? CUDA_SUCCESS : InvalidValue(status.message());
 }
 
-CUresult SimDriver::LaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                                 unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                                 CUstream stream, void** parameters, void** extra) {
-  const Stream* found = FindStream(stream);
+CUresult SimDriver::ReadAttributes(const CUlaunchConfig& config, ptx::Launch& launch) {
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    if (config.attrs == nullptr) return InvalidValue("cuLaunchKernelEx: attributes are null");
+    const CUlaunchAttribute& attribute = config.attrs[i];
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_IGNORE) continue;
+    if (attribute.id != CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) {
+      return InvalidValue(absl::StrCat("cuLaunchKernelEx: the simulated GPU has no attribute ", attribute.id));
+    }
+    launch.begins_early = attribute.value.programmaticStreamSerializationAllowed != 0;
+  }
+  if (!launch.begins_early || options_.compute_capability >= kProgrammaticCapability) return CUDA_SUCCESS;
+  return Fail(CUDA_ERROR_NOT_SUPPORTED,
+              absl::StrCat("cuLaunchKernelEx: programmatic stream serialization needs compute capability ",
+                           kProgrammaticCapability, ", the device has ", options_.compute_capability));
+}
+
+CUresult SimDriver::LaunchKernel(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
+  if (config == nullptr) return InvalidValue("cuLaunchKernelEx: null");
+  const Stream* found = FindStream(config->hStream);
   if (found == nullptr) return InvalidHandle("stream");
   const CUDA_KERNEL_NODE_PARAMS_v2 node = {.func = function,
-                                           .gridDimX = grid_x,
-                                           .gridDimY = grid_y,
-                                           .gridDimZ = grid_z,
-                                           .blockDimX = block_x,
-                                           .blockDimY = block_y,
-                                           .blockDimZ = block_z,
-                                           .sharedMemBytes = shared_bytes,
+                                           .gridDimX = config->gridDimX,
+                                           .gridDimY = config->gridDimY,
+                                           .gridDimZ = config->gridDimZ,
+                                           .blockDimX = config->blockDimX,
+                                           .blockDimY = config->blockDimY,
+                                           .blockDimZ = config->blockDimZ,
+                                           .sharedMemBytes = config->sharedMemBytes,
                                            .kernelParams = parameters,
                                            .extra = extra,
                                            .kern = nullptr,
                                            .ctx = nullptr};
   KernelCall call;
   if (const CUresult result = MakeCall(node, call); result != CUDA_SUCCESS) return result;
+  if (const CUresult result = ReadAttributes(*config, call.launch); result != CUDA_SUCCESS) return result;
   const bool captured = found->capture != nullptr;
-  const CUresult result = Submit(stream, std::move(call));
+  const CUresult result = Submit(config->hStream, std::move(call));
   if (result == CUDA_SUCCESS && !captured) ++statistics_.kernel_launches;
   return result;
 }

@@ -160,7 +160,7 @@ void SimDriver::FillTable() {
   add(t.cuModuleGetGlobal_v2, "cuModuleGetGlobal_v2", Needs::kContext, &SimDriver::ModuleGetGlobal);
   add(t.cuFuncGetAttribute, "cuFuncGetAttribute", Needs::kContext, &SimDriver::FuncGetAttribute);
   add(t.cuFuncSetAttribute, "cuFuncSetAttribute", Needs::kContext, &SimDriver::FuncSetAttribute);
-  add(t.cuLaunchKernel, "cuLaunchKernel", Needs::kContext, &SimDriver::LaunchKernel);
+  add(t.cuLaunchKernelEx, "cuLaunchKernelEx", Needs::kContext, &SimDriver::LaunchKernel);
   add(t.cuMemGetInfo_v2, "cuMemGetInfo_v2", Needs::kContext, &SimDriver::MemGetInfo);
   add(t.cuMemAlloc_v2, "cuMemAlloc_v2", Needs::kContext, &SimDriver::MemAlloc);
   add(t.cuMemFree_v2, "cuMemFree_v2", Needs::kRelease, &SimDriver::MemFree);

@@ -120,9 +120,9 @@ class SimDriver {
                                    const char* name);
   driver::CUresult FuncGetAttribute(int* value, driver::CUfunction_attribute attribute, driver::CUfunction function);
   driver::CUresult FuncSetAttribute(driver::CUfunction function, driver::CUfunction_attribute attribute, int value);
-  driver::CUresult LaunchKernel(driver::CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                                unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                                driver::CUstream stream, void** parameters, void** extra);
+  driver::CUresult LaunchKernel(const driver::CUlaunchConfig* config, driver::CUfunction function, void** parameters,
+                                void** extra);
+  driver::CUresult ReadAttributes(const driver::CUlaunchConfig& config, ptx::Launch& launch);
   driver::CUresult MakeCall(const driver::CUDA_KERNEL_NODE_PARAMS_v2& parameters, KernelCall& call);
   // Reads the kernel's parameters from where the caller has them.
   absl::Status ReadParameters(const Kernel& kernel, void** parameters, std::vector<std::byte>& bytes) const;

@@ -73,7 +73,7 @@ class SimGpu {
   // Queues a call of `function` in `stream` as a kernel, also into a capture: then each launch of the graph calls it.
   // `label` names it in messages and statistics. An error of the function is one of queued work. It may not call
   // table() or this object. Needs no current context.
-  // InvalidArgument: no such stream. Internal: a violation, as of cuLaunchKernel; the message is LastViolation().
+  // InvalidArgument: no such stream. Internal: a violation, as of cuLaunchKernelEx; the message is LastViolation().
   absl::Status EnqueueHostFunction(driver::CUstream stream, absl::string_view label,
                                    std::function<absl::Status(DeviceMemory&)> function);
 

@@ -94,9 +94,24 @@ class SimGpuTest : public ::testing::Test {
     return function;
   }
 
+  // Returns a launch of one-dimensional blocks in the default stream.
+  static driver::CUlaunchConfig Blocks(unsigned blocks, unsigned threads, unsigned shared_bytes = 0) {
+    return {.gridDimX = blocks,
+            .gridDimY = 1,
+            .gridDimZ = 1,
+            .blockDimX = threads,
+            .blockDimY = 1,
+            .blockDimZ = 1,
+            .sharedMemBytes = shared_bytes,
+            .hStream = nullptr,
+            .attrs = nullptr,
+            .numAttrs = 0};
+  }
   // Launches `blocks` blocks of 32 threads.
   driver::CUresult Launch(const char* name, unsigned blocks, driver::CUstream stream, std::vector<void*> parameters) {
-    return cu_->cuLaunchKernel(Function(name), blocks, 1, 1, 32, 1, 1, 0, stream, parameters.data(), nullptr);
+    driver::CUlaunchConfig config = Blocks(blocks, 32);
+    config.hStream = stream;
+    return cu_->cuLaunchKernelEx(&config, Function(name), parameters.data(), nullptr);
   }
   driver::CUresult Add(driver::CUdeviceptr x, driver::CUdeviceptr y, unsigned n, driver::CUstream stream) {
     return Launch("add", (n + 31) / 32, stream, {&x, &y, &n});

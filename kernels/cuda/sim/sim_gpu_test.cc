@@ -166,7 +166,8 @@ TEST_F(SimGpuTest, LoadsModules) {
   ASSERT_EQ(cu_->cuModuleGetFunction(&again, module_, "add"), CUDA_SUCCESS);
   EXPECT_EQ(function, again);
   UnloadModule();
-  EXPECT_EQ(cu_->cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_HANDLE);
+  const CUlaunchConfig one = Blocks(1, 1);
+  EXPECT_EQ(cu_->cuLaunchKernelEx(&one, function, nullptr, nullptr), CUDA_ERROR_INVALID_HANDLE);
 }
 
 TEST_F(SimGpuTest, RefusesImagesForOtherDevices) {
@@ -194,7 +195,8 @@ TEST_F(SimGpuTest, SharedMemoryNeedsAnOptIn) {
   ASSERT_EQ(cu_->cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, big), CUDA_SUCCESS);
   EXPECT_EQ(value, 64);
   const auto launch = [&](unsigned threads, unsigned shared) {
-    return cu_->cuLaunchKernel(big, 1, 1, 1, threads, 1, 1, shared, nullptr, nullptr, nullptr);
+    const CUlaunchConfig config = Blocks(1, threads, shared);
+    return cu_->cuLaunchKernelEx(&config, big, nullptr, nullptr);
   };
   EXPECT_EQ(launch(1, 32768), CUDA_SUCCESS);
   EXPECT_EQ(launch(65, 0), CUDA_ERROR_INVALID_VALUE);
@@ -215,23 +217,84 @@ TEST_F(SimGpuTest, RefusesWrongLaunches) {
   unsigned n = 2;
   void* parameters[] = {&from, &to, &n, nullptr};
   const CUfunction add = Function("add");
-  EXPECT_EQ(cu_->cuLaunchKernel(add, 1, 1, 1, 1025, 1, 1, 0, nullptr, parameters, nullptr), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(cu_->cuLaunchKernel(add, 0, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr), CUDA_ERROR_INVALID_VALUE);
-  EXPECT_EQ(cu_->cuLaunchKernel(add, 1, 65536, 1, 32, 1, 1, 0, nullptr, parameters, nullptr), CUDA_ERROR_INVALID_VALUE);
+  const auto launch = [&](const CUlaunchConfig& config, void** arguments) {
+    return cu_->cuLaunchKernelEx(&config, add, arguments, nullptr);
+  };
+  EXPECT_EQ(launch(Blocks(1, 1025), parameters), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(launch(Blocks(0, 32), parameters), CUDA_ERROR_INVALID_VALUE);
+  CUlaunchConfig high = Blocks(1, 32);
+  high.gridDimY = 65536;
+  EXPECT_EQ(launch(high, parameters), CUDA_ERROR_INVALID_VALUE);
+  CUlaunchAttribute cluster = {.id = static_cast<CUlaunchAttributeID>(4), .reserved = 0, .value = {}};
+  CUlaunchConfig other = Blocks(1, 32);
+  other.attrs = &cluster;
+  other.numAttrs = 1;
+  EXPECT_EQ(launch(other, parameters), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_THAT(gpu_->LastViolation(), HasSubstr("no attribute 4"));
   // Too few parameters.
-  EXPECT_EQ(cu_->cuLaunchKernel(add, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(launch(Blocks(1, 32), nullptr), CUDA_ERROR_INVALID_VALUE);
   void* two[] = {&from, &to, nullptr};
-  EXPECT_EQ(cu_->cuLaunchKernel(add, 1, 1, 1, 32, 1, 1, 0, nullptr, two, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(launch(Blocks(1, 32), two), CUDA_ERROR_INVALID_VALUE);
   EXPECT_THAT(gpu_->LastViolation(), HasSubstr("it takes 3 parameters, and number 2 (from 0) is missing"));
   void* garbage[] = {&from, &to, reinterpret_cast<void*>(16)};
-  EXPECT_EQ(cu_->cuLaunchKernel(add, 1, 1, 1, 32, 1, 1, 0, nullptr, garbage, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(launch(Blocks(1, 32), garbage), CUDA_ERROR_INVALID_VALUE);
   // Parameters are copied at the launch.
-  ASSERT_EQ(cu_->cuLaunchKernel(add, 1, 1, 1, 32, 1, 1, 0, nullptr, parameters, nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(launch(Blocks(1, 32), parameters), CUDA_SUCCESS);
   from = to = n = 0;
   EXPECT_EQ(Get(y, 2), (std::vector<float>{2, 3}));
   EXPECT_EQ(gpu_->statistics().kernel_launches, 1);
   Free(x);
   Free(y);
+  UnloadModule();
+}
+
+TEST_F(SimGpuTest, KernelsThatBeginEarlyWaitForEarlierWork) {
+  constexpr char kWaits[] = R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry waits(.param .u64 y) {
+.reg .b64 %rd<2>;
+ld.param.u64 %rd1, [y];
+griddepcontrol.wait;
+st.global.u32 [%rd1], 7;
+ret;
+}
+.visible .entry writes(.param .u64 y) {
+.reg .b64 %rd<2>;
+ld.param.u64 %rd1, [y];
+st.global.u32 [%rd1], 8;
+griddepcontrol.wait;
+ret;
+}
+)";
+  ASSERT_EQ(cu_->cuModuleLoadData(&module_, kWaits), CUDA_SUCCESS) << gpu_->LastViolation();
+  CUdeviceptr y = Allocate(4);
+  void* parameters[] = {&y};
+  CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                             .reserved = 0,
+                             .value = {.programmaticStreamSerializationAllowed = 1}};
+  CUlaunchConfig config = Blocks(1, 1);
+  config.hStream = CreateStream();
+  config.attrs = &early;
+  config.numAttrs = 1;
+  ASSERT_EQ(cu_->cuLaunchKernelEx(&config, Function("waits"), parameters, nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(cu_->cuCtxSynchronize(), CUDA_SUCCESS) << gpu_->LastViolation();
+  early.value.programmaticStreamSerializationAllowed = 0;
+  ASSERT_EQ(cu_->cuLaunchKernelEx(&config, Function("writes"), parameters, nullptr), CUDA_SUCCESS);
+  ASSERT_EQ(cu_->cuCtxSynchronize(), CUDA_SUCCESS) << gpu_->LastViolation();
+  EXPECT_EQ(gpu_->statistics().kernels.at("waits").early_runs, 1);
+  EXPECT_EQ(gpu_->statistics().kernels.at("writes").early_runs, 0);
+  Free(y);
+  ASSERT_EQ(cu_->cuStreamDestroy_v2(config.hStream), CUDA_SUCCESS);
+  UnloadModule();
+
+  Start({.compute_capability = 80});
+  LoadModule();
+  early.value.programmaticStreamSerializationAllowed = 1;
+  config.hStream = nullptr;
+  EXPECT_EQ(cu_->cuLaunchKernelEx(&config, Function("add"), nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cu_->cuLaunchKernelEx(&config, Function("big"), nullptr, nullptr), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(cu_->cuModuleLoadData(&module_, kWaits), CUDA_ERROR_NO_BINARY_FOR_GPU);
   UnloadModule();
 }
 
@@ -241,8 +304,8 @@ TEST_F(SimGpuTest, FindsFaultsOfKernels) {
     LoadModule();
     CUdeviceptr x = Put({1, 2, 3, 4, 5, 6, 7, 8}), y = Allocate(128);
     CUdeviceptr unaligned = x + 4;
-    ASSERT_EQ(cu_->cuLaunchKernel(Function("load4"), 1, 1, 1, 1, 1, 1, 0, nullptr,
-                                  std::vector<void*>{&unaligned, &y}.data(), nullptr),
+    const CUlaunchConfig one = Blocks(1, 1);
+    ASSERT_EQ(cu_->cuLaunchKernelEx(&one, Function("load4"), std::vector<void*>{&unaligned, &y}.data(), nullptr),
               CUDA_SUCCESS);
     EXPECT_EQ(cu_->cuCtxSynchronize(), CUDA_ERROR_MISALIGNED_ADDRESS);
     EXPECT_THAT(ErrorText(CUDA_ERROR_MISALIGNED_ADDRESS),

@@ -14,6 +14,7 @@ namespace cotan::cuda::sim {
 
 struct KernelStatistics {
   int64_t runs = 0;        // Within graphs, too.
+  int64_t early_runs = 0;  // Those with programmatic stream serialization.
   ptx::Counters counters;  // Sums over the runs.
 };
 

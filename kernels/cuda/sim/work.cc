@@ -118,6 +118,7 @@ absl::Status WorkRunner::RunWork(const KernelCall& call) {
   COTAN_ASSIGN_OR_RETURN(const ptx::Counters counters, ptx::Execute(call.kernel->program, launch, global));
   KernelStatistics& statistics = statistics_.kernels[call.kernel->name()];
   ++statistics.runs;
+  statistics.early_runs += launch.begins_early ? 1 : 0;
   Add(counters, statistics.counters);
   now_ns_ += kOverheadNs + counters.warp_instructions / static_cast<uint64_t>(options_.multiprocessors);
   return absl::OkStatus();

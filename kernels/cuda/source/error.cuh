@@ -4,6 +4,8 @@
 // arguments check the record first; the host reads it at the next synchronizing call.
 #pragma once
 
+#include "cotan/launch.cuh"
+
 namespace cotan {
 
 // In device memory; zeros at first. `op` is the fault id of the op that failed, 0 for none.
@@ -40,6 +42,6 @@ __device__ inline void RecordError(ErrorRecord* record, unsigned op, long long p
 
 }  // namespace cotan
 
-// Ends a kernel with guarded outputs if an earlier op failed.
+// Ends a kernel with guarded outputs if an earlier op failed; follows WaitForEarlierWork().
 #define COTAN_RETURN_ON_ERROR(record) \
   if ((record)->op != 0) return

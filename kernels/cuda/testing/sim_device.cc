@@ -35,6 +35,8 @@ absl::StatusOr<std::unique_ptr<SimDevice>> SimDevice::Create(const Options& opti
   vendor.executes_ptx = true;
   vendor.keeps_freed_memory = options.keeps_freed_memory;
   vendor.records_work = options.records_work;
+  vendor.records_branches = options.records_branches;
+  vendor.kernels_begin_early = options.kernels_begin_early;
   const F32Precision precision = options.tf32 ? F32Precision::kTf32 : F32Precision::kIeee;
   vendor.make_cublaslt = [library = result->cublaslt_.get(),
                           precision](VendorLibraries& libraries) -> absl::StatusOr<std::shared_ptr<CublasLt>> {

@@ -33,6 +33,10 @@ class SimDevice {
     bool tf32 = false;
     // As Vendor::records_work.
     bool records_work = true;
+    // As Vendor::records_branches.
+    bool records_branches = true;
+    // As Vendor::kernels_begin_early.
+    bool kernels_begin_early = true;
     // As Vendor::keeps_freed_memory. True: addresses repeat from step to step, and use after free is not seen.
     bool keeps_freed_memory = false;
     uint64_t memory_bytes = uint64_t{16} << 30;

@@ -11,6 +11,7 @@ extern "C" __global__ void __launch_bounds__(256) expr_pointwise(
     float* out1,
     float* out2,
     const ErrorRecord* record) {
+  WaitForEarlierWork();
   COTAN_RETURN_ON_ERROR(record);
   using Index = uint32;
   const uint32 block = blockIdx.x;

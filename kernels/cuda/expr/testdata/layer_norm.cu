@@ -9,6 +9,7 @@ extern "C" __global__ void __launch_bounds__(256) expr_rows(
     const float* in2,
     float* out0,
     const ErrorRecord* record) {
+  WaitForEarlierWork();
   COTAN_RETURN_ON_ERROR(record);
   using Index = uint32;
   const uint32 block = blockIdx.x;

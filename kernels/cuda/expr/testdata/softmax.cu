@@ -7,6 +7,7 @@ extern "C" __global__ void __launch_bounds__(256) expr_rows(
     const bfloat16* in0,
     bfloat16* out0,
     const ErrorRecord* record) {
+  WaitForEarlierWork();
   COTAN_RETURN_ON_ERROR(record);
   using Index = uint32;
   const uint32 block = blockIdx.x;

@@ -52,7 +52,7 @@ void BlockExecutor::Start(uint64_t block) {
     warp.index = static_cast<int>(i);
     const uint32_t lanes = std::min<uint32_t>(kWarpSize, threads - static_cast<uint32_t>(i) * kWarpSize);
     warp.live = static_cast<uint32_t>(LowBits(static_cast<int>(lanes)));
-    warp.at_barrier = warp.at_sync = warp.epoch = 0;
+    warp.at_barrier = warp.at_sync = warp.epoch = warp.waited = 0;
     std::fill(std::begin(warp.pc), std::end(warp.pc), 0);
     for (auto& calls : warp.returns) calls.clear();
     warp.values.resize(registers * kWarpSize);
@@ -176,12 +176,14 @@ absl::Status BlockExecutor::Control(Warp& warp, const Operation& operation, uint
         warp.pc[lane] = operation.target;
       });
       return absl::OkStatus();
-    case OpKind::kReturn:
+    case OpKind::kReturn: {
+      const uint32_t live = warp.live;
       ForEachLane(active, [&](int lane) { Return(warp, lane); });
-      return absl::OkStatus();
+      return executor_.CheckExit(warp, operation, live & ~warp.live);
+    }
     case OpKind::kExit:
       warp.live &= ~active;
-      return absl::OkStatus();
+      return executor_.CheckExit(warp, operation, active);
     default:
       return active == 0 ? absl::OkStatus() : ArriveAtBarrier(warp, operation, active);
   }

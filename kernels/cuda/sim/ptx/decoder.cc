@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,6 +26,9 @@
 
 namespace cotan::cuda::ptx {
 namespace {
+
+// The first compute capability with griddepcontrol.
+constexpr int kGridDependencyCapability = 90;
 
 class Decoder {
  public:
@@ -46,6 +51,8 @@ class Decoder {
       COTAN_RETURN_IF_ERROR(Barrier());
     } else if (opcode == "shfl" || opcode == "vote" || opcode == "match" || opcode == "redux") {
       COTAN_RETURN_IF_ERROR(WarpWide());
+    } else if (opcode == "griddepcontrol") {
+      COTAN_RETURN_IF_ERROR(GridDependency());
     } else if (opcode == "cp") {
       COTAN_RETURN_IF_ERROR(AsyncCopy());
     } else if (!Simple()) {
@@ -137,7 +144,6 @@ class Decoder {
         {"nanosleep", OpKind::kNop},
         {"prefetch", OpKind::kNop},
         {"prefetchu", OpKind::kNop},
-        {"griddepcontrol", OpKind::kNop},
         {"pmevent", OpKind::kNop},
     });
     if (instruction_.opcode == "activemask") {
@@ -151,6 +157,16 @@ class Decoder {
     // A fence of the block's scope orders nothing between blocks.
     operation_.acquire = operation_.release = !name_.Has("cta");
     return true;
+  }
+
+  // The kernels of a stream run one after the other here, so that launch_dependents does nothing.
+  absl::Status GridDependency() {
+    if (!name_.Has("wait") && !name_.Has("launch_dependents")) return Unsupported();
+    if (std::strtol(layout_.module->target.c_str() + std::strlen("sm_"), nullptr, 10) < kGridDependencyCapability) {
+      return Invalid(absl::StrCat("needs .target sm_", kGridDependencyCapability, ", found ", layout_.module->target));
+    }
+    operation_.kind = name_.Has("wait") ? OpKind::kGridWait : OpKind::kNop;
+    return absl::OkStatus();
   }
 
   // The last source is added to the first, or to the product of the first two.

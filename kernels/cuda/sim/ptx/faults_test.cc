@@ -24,7 +24,8 @@ constexpr int kCount = 512;
 class FaultsTest : public ::testing::TestWithParam<uint64_t> {
  protected:
   // Runs a kernel of testdata/faults.cu in two blocks of 256 threads. `in_place` passes x as y.
-  absl::Status Run(const std::string& kernel, bool in_place = false, bool initialise = false) {
+  absl::Status Run(const std::string& kernel, bool in_place = false, bool initialise = false,
+                   bool begins_early = false) {
     std::ifstream file("kernels/cuda/sim/ptx/testdata/faults.ptx");
     const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     const absl::StatusOr<Module> module = ParsePtx(text);
@@ -37,6 +38,7 @@ class FaultsTest : public ::testing::TestWithParam<uint64_t> {
     const Launch launch{.grid = {2, 1, 1},
                         .block = {256, 1, 1},
                         .parameters = ParameterBuffer().Add(x).Add(y).Add(kCount).Take(),
+                        .begins_early = begins_early,
                         .seed = GetParam()};
     return RunKernel(*module, kernel, launch, memory).status();
   }
@@ -107,6 +109,24 @@ TEST_P(FaultsTest, WrongMask) {
 TEST_P(FaultsTest, WrongRestrict) {
   ExpectFault(Run("wrong_restrict", true), absl::StatusCode::kFailedPrecondition, "wrong_restrict", ".nc");
   EXPECT_EQ(Run("wrong_restrict"), absl::OkStatus());
+}
+
+TEST_P(FaultsTest, AccessBeforeEarlierWorkEnded) {
+  EXPECT_EQ(Run("waits", false, true, true), absl::OkStatus());
+  for (const std::string kernel :
+       {"reads_before_wait", "writes_before_wait", "counts_before_wait", "selects_before_wait"}) {
+    ExpectFault(Run(kernel, false, true, true), absl::StatusCode::kFailedPrecondition, kernel,
+                "accesses global memory before griddepcontrol.wait");
+    // Nothing runs at the same time as a kernel that does not begin early.
+    EXPECT_EQ(Run(kernel, false, true), absl::OkStatus());
+  }
+}
+
+TEST_P(FaultsTest, ExitBeforeEarlierWorkEnded) {
+  ExpectFault(Run("exits_before_wait", false, true, true), absl::StatusCode::kFailedPrecondition, "exits_before_wait",
+              "exits without griddepcontrol.wait");
+  EXPECT_EQ(Run("correct", false, true, true).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Run("exits_before_wait", false, true), absl::OkStatus());
 }
 
 // Blocks and warps in order, and in two drawn orders.

@@ -22,6 +22,10 @@ struct Launch {
   std::vector<std::byte> parameters = {};
   int compute_capability = 90;  // Ten times the major plus the minor version: 80, 90, 100, 120.
 
+  // The kernel may begin before earlier work has ended: its threads execute griddepcontrol.wait before they access
+  // global memory, and before they exit.
+  bool begins_early = false;
+
   // 0 runs blocks and warps in order; another seed draws an order.
   uint64_t seed = 0;
   bool check_registers = true;                         // Reports reads of registers never written.

@@ -31,6 +31,7 @@ enum class OpKind : uint8_t {
   kAsyncCommit,
   kAsyncWait,
   kFence,
+  kGridWait,  // griddepcontrol.wait.
   kNop,
   kActiveMask,
   kBranch,

@@ -30,6 +30,7 @@ struct Warp {
   uint32_t at_sync = 0;  // Waits for the other lanes of `members`.
   uint32_t epoch = 0;    // See AccessPoint.
   uint32_t carry = 0;    // Carry flags.
+  uint32_t waited = 0;   // Lanes that executed griddepcontrol.wait.
   int pc[kWarpSize] = {};
   uint32_t members[kWarpSize] = {};
   int barrier[kWarpSize] = {};          // Number of the barrier that a lane waits at.

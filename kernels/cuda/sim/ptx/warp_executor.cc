@@ -140,6 +140,30 @@ AccessPoint WarpExecutor::PointOf(const Warp& warp, const Operation& operation, 
           .strong = operation.strong};
 }
 
+absl::Status WarpExecutor::CheckExit(const Warp& warp, const Operation& operation, uint32_t exited) const {
+  const uint32_t early = exited & ~warp.waited;
+  if (!launch_.begins_early || early == 0) return absl::OkStatus();
+  return Fault(warp, operation, std::countr_zero(early),
+               absl::FailedPreconditionError("exits without griddepcontrol.wait in a kernel that may begin early: the "
+                                             "next one could begin before earlier work has ended"));
+}
+
+absl::Status WarpExecutor::CheckWaited(Warp& warp, const Operation& operation, uint32_t mask, size_t source) const {
+  uint32_t early = mask & ~warp.waited;
+  if (!launch_.begins_early || early == 0) return absl::OkStatus();
+  if (operation.space != Space::kGlobal && operation.space != Space::kGeneric) return absl::OkStatus();
+  for (; early != 0; early &= early - 1) {
+    const int lane = std::countr_zero(early);
+    uint64_t address = 0;
+    COTAN_RETURN_IF_ERROR(Read(warp, operation, operation.sources[source], lane, address));
+    if (operation.space == Space::kGeneric && address + operation.offset >= kSharedWindow) continue;
+    return Fault(warp, operation, lane,
+                 absl::FailedPreconditionError("accesses global memory before griddepcontrol.wait in a kernel that may "
+                                               "begin early: earlier work may still run"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status WarpExecutor::Execute(Warp& warp, const Operation& operation, uint32_t mask) {
   switch (operation.kind) {
     case OpKind::kScalar:
@@ -167,6 +191,9 @@ absl::Status WarpExecutor::Execute(Warp& warp, const Operation& operation, uint3
       return WaitForCopies(warp, operation, mask);
     case OpKind::kFence:
       if (operation.release) memory_.Fence(block_);
+      return absl::OkStatus();
+    case OpKind::kGridWait:
+      warp.waited |= mask;
       return absl::OkStatus();
     case OpKind::kActiveMask:
       ForEachLane(mask, [&](int lane) { Write(warp, operation.results[0], lane, mask); });

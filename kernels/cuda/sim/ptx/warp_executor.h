@@ -31,6 +31,10 @@ class WarpExecutor {
   // Executes an operation other than those of control flow and block barriers.
   absl::Status Execute(Warp& warp, const Operation& operation, uint32_t mask);
 
+  // FailedPrecondition: the kernel may begin early, and a lane of `exited` has not waited for earlier work: the next
+  // kernel could begin before that has ended.
+  absl::Status CheckExit(const Warp& warp, const Operation& operation, uint32_t exited) const;
+
   // Reads a source of one lane.
   absl::Status Read(Warp& warp, const Operation& operation, const Value& value, int lane, uint64_t& bits) const;
 
@@ -61,6 +65,9 @@ class WarpExecutor {
     std::vector<PendingCopy> copies;
   };
 
+  // FailedPrecondition: the kernel may begin early, and a lane accesses global memory before it waits for earlier work.
+  // Source number `source` of the operation is the address.
+  absl::Status CheckWaited(Warp& warp, const Operation& operation, uint32_t mask, size_t source) const;
   absl::Status Scalar(Warp& warp, const Operation& operation, uint32_t mask);
   absl::Status Carry(Warp& warp, const Operation& operation, uint32_t mask);
   absl::Status Copy(Warp& warp, const Operation& operation, uint32_t mask);

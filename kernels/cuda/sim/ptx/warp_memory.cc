@@ -41,6 +41,7 @@ bool WarpExecutor::GatherAccess(Warp& warp, const Operation& operation, uint32_t
 }
 
 absl::Status WarpExecutor::Load(Warp& warp, const Operation& operation, uint32_t mask) {
+  COTAN_RETURN_IF_ERROR(CheckWaited(warp, operation, mask, 0));
   const int size = operation.type.Bytes();
   WarpAccess access;
   access.size = static_cast<uint32_t>(size * operation.results.size());
@@ -101,6 +102,7 @@ absl::Status WarpExecutor::LoadLanes(Warp& warp, const Operation& operation, uin
 }
 
 absl::Status WarpExecutor::Store(Warp& warp, const Operation& operation, uint32_t mask) {
+  COTAN_RETURN_IF_ERROR(CheckWaited(warp, operation, mask, 0));
   const int size = operation.type.Bytes();
   WarpAccess access;
   access.size = static_cast<uint32_t>(size * (operation.sources.size() - 1));
@@ -160,6 +162,7 @@ absl::Status WarpExecutor::StoreLanes(Warp& warp, const Operation& operation, ui
 }
 
 absl::Status WarpExecutor::Atomic(Warp& warp, const Operation& operation, uint32_t mask) {
+  COTAN_RETURN_IF_ERROR(CheckWaited(warp, operation, mask, 0));
   ThreadAccess access{.size = static_cast<uint32_t>(operation.type.Bytes())};
   for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
     const int lane = std::countr_zero(rest);
@@ -182,6 +185,7 @@ absl::Status WarpExecutor::Atomic(Warp& warp, const Operation& operation, uint32
 
 // The copy is made when it is waited for, so that a missing wait always shows.
 absl::Status WarpExecutor::StartCopy(Warp& warp, const Operation& operation, uint32_t mask) {
+  COTAN_RETURN_IF_ERROR(CheckWaited(warp, operation, mask, 1));
   async_copies_.resize(num_threads_);
   WarpAccess counted;
   counted.space = Space::kGlobal;

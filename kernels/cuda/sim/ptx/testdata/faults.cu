@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Each kernel but `correct` has one fault that the interpreter must find. Blocks of 256 threads, two of them.
+// Each kernel but `correct` and `waits` has one fault that the interpreter must find. Blocks of 256 threads, two of them.
 
 extern "C" __global__ void correct(const float* x, float* y, int n) {
   __shared__ float tile[256];
@@ -89,4 +89,49 @@ extern "C" __global__ void wrong_mask(const float* x, float* y, int n) {
 extern "C" __global__ void wrong_restrict(const float* __restrict__ x, float* __restrict__ y, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) y[i] = x[i] * 2.0f;
+}
+
+extern "C" __global__ void waits(const float* x, float* y, int n) {
+  __shared__ float tile[256];
+  tile[threadIdx.x] = threadIdx.x;
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = x[i] + tile[threadIdx.x];
+}
+
+extern "C" __global__ void reads_before_wait(const float* x, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  const float value = *const_cast<const volatile float*>(x + i);
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  y[i] = value;
+}
+
+extern "C" __global__ void writes_before_wait(const float* x, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i == 300) y[i] = 1.0f;
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  if (i != 300) y[i] = x[i];
+}
+
+extern "C" __global__ void counts_before_wait(const float* x, float* y, int n) {
+  if (threadIdx.x == 0) atomicAdd(y, 1.0f);
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// A generic address.
+extern "C" __global__ void selects_before_wait(const float* x, float* y, int n) {
+  __shared__ float tile[256];
+  tile[threadIdx.x] = 2.0f;
+  const float* from = threadIdx.x == 40 && n > 0 ? x : tile;
+  const float value = *reinterpret_cast<const volatile float*>(from + threadIdx.x);
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  y[blockIdx.x * blockDim.x + threadIdx.x] = value;
+}
+
+extern "C" __global__ void exits_before_wait(const float* x, float* y, int n) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= 400) return;
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+  y[i] = x[i];
 }
