@@ -78,7 +78,7 @@ Tile ChooseTile(const MatmulProblem& problem) {
   if (tile.rows == 32 && tile.slices == 8 && tile.slices * tile.steps >= problem.k) {
     tile.slices = 4;
     tile.steps = 32;
-  } else if (tile.rows == 32 && tile.slices == 8 && ColumnsAreInner(problem, kMatmulA) &&
+  } else if (tile.slices == 8 && tile.slices * tile.steps < problem.k && ColumnsAreInner(problem, kMatmulA) &&
              !ColumnsAreInner(problem, kMatmulB)) {
     // Threads need the most registers if the steps of both operands are neighbours in memory.
     tile.steps = 8;
