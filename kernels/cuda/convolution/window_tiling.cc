@@ -17,7 +17,8 @@ constexpr int64_t kMaxSharedBytes = 99 << 10;
 constexpr int64_t kMaxThreads = 512;
 constexpr int64_t kWarp = 32;
 // Registers of a thread for sums and operands; the kernels need some 40 more.
-constexpr int64_t kMaxValues = 84;
+constexpr int64_t kMaxWindowValues = 84;
+constexpr int64_t kMaxWeightValues = 88;
 constexpr int64_t kThreadChannels = 4;
 constexpr int64_t kMaxBoxColumns = 64;
 constexpr int64_t kMaxBoxRows = 32;
@@ -220,7 +221,7 @@ class WindowSearch {
     tiling.thread_channels = kThreadChannels;
     for (const WindowBox& box : CandidateBoxes(parts_[0])) {
       tiling.box = box;
-      if (box.pixels * kThreadChannels + Patch(parts_[0], box).window * loaded > kMaxValues) continue;
+      if (box.pixels * kThreadChannels + Patch(parts_[0], box).window * loaded > kMaxWindowValues) continue;
       for (int64_t channels = kThreadChannels; channels <= kMaxTileChannels; channels *= 2) {
         if (channels >= 2 * parts_[0].channels && channels > kThreadChannels) break;
         tiling.tile_channels = channels;
@@ -305,7 +306,7 @@ class WeightSearch {
     for (const WindowBox& box : CandidateBoxes(geometry_)) {
       tiling.box = box;
       const int64_t sums = geometry_.taps[1] * kThreadChannels * vector;
-      if (sums + Patch(geometry_, box).window * vector > kMaxValues) continue;
+      if (sums + Patch(geometry_, box).window * vector > kMaxWeightValues) continue;
       for (int64_t channels = kThreadChannels; channels <= kMaxTileChannels; channels *= 2) {
         if (channels >= 2 * geometry_.channels && channels > kThreadChannels) break;
         tiling.tile_channels = channels;
