@@ -40,8 +40,9 @@ struct AttentionOperands {
 bool IsFusable(const AttentionOperands& operands);
 
 // Returns whether an attention that is fusable is fused. kAuto fuses
-// - for CUDA, with rows of at most 128 elements: f32 at 64 keys or more; f16 and bf16 at 128 keys or more, without a mask
-//   and with rows of a multiple of 8 elements, which cuDNN computes on tensor cores; at any number of keys if sizes vary;
+// - for CUDA, with rows of at most 128 elements: f32 at 64 keys or more; f16 and bf16 at 128 keys or more, without a
+//   mask and with rows of a multiple of 8 elements, which cuDNN computes on tensor cores; at any number of keys if
+//   sizes vary;
 // - for the CPU, with a causal mask and sizes that do not vary: f32 and f64 at 256 keys or more, f16 and bf16 at 512.
 bool IsFused(const AttentionRule& rule, const AttentionOperands& operands);
 

@@ -82,8 +82,8 @@ ABSL_FLAG(std::string, target, "cpu",
           "cuda: compile for a GPU (attention in one op), and refuse the model if the CUDA backend lacks a kernel for "
           "one of its ops");
 ABSL_FLAG(std::string, attention, "",
-          "form of scaled_dot_product_attention: fused (one op), composed (products and a softmax), or auto (fused where "
-          "that is expected to be faster on --target); empty: the model's");
+          "form of scaled_dot_product_attention: fused (one op), composed (products and a softmax), or auto (fused "
+          "where that is expected to be faster on --target); empty: the model's");
 ABSL_FLAG(std::vector<std::string>, cuda_arch, {},
           "GPUs for which kernels are compiled into the artifact, as 'sm_90,sm_100'; implies --target=cuda");
 ABSL_FLAG(std::vector<std::string>, cuda_sizes, {},

@@ -18,8 +18,8 @@
 
 namespace cotan::attention {
 
-// Scales the scores of the rows of this thread, in units of ln 2, adds the bias, and masks with -inf. `key` is the key of
-// column 0 of the tile. Returns whether the tile may have masked scores.
+// Scales the scores of the rows of this thread, in units of ln 2, adds the bias, and masks with -inf. `key` is the key
+// of column 0 of the tile. Returns whether the tile may have masked scores.
 template <typename X, int kCount>
 __device__ inline bool FinishScores(const typename X::Query::Element* bias, typename X::Index query,
                                     typename X::Index key, typename X::Compute (&scores)[X::kThreadRows][kCount]) {
@@ -57,8 +57,8 @@ __device__ inline bool FinishScores(const typename X::Query::Element* bias, type
   return true;
 }
 
-// The maximum, in units of ln 2, and the sum of exponentials of the rows of a thread; the sum is over the columns of this
-// lane.
+// The maximum, in units of ln 2, and the sum of exponentials of the rows of a thread; the sum is over the columns of
+// this lane.
 template <typename X>
 struct SoftmaxRows {
   using Compute = typename X::Compute;
@@ -120,11 +120,12 @@ __device__ inline void FinishRows(const SoftmaxRows<X>& softmax,
     factors[r] = total == 0 ? Compute{0} : 1 / total;
     const Index row = query + FirstRow<X>() + r;
     if (X::kHasLogSumExp && chunk == 0 && Lane<X>() == 0 && row < X::kQueries) {
-      logsumexp[row * static_cast<Index>(X::LogSumExp::kRow)] = (softmax.max[r] + Log2(total)) * static_cast<Compute>(kLn2);
+      logsumexp[row * static_cast<Index>(X::LogSumExp::kRow)] =
+          (softmax.max[r] + Log2(total)) * static_cast<Compute>(kLn2);
     }
   }
   StoreRows<X, typename X::Result, typename X::ValueSize>(sums, factors, query, static_cast<Index>(X::kQueries), chunk,
-                                                       result);
+                                                          result);
 }
 
 // Offsets in shared memory of the tiles of the forward, in elements.

@@ -87,7 +87,7 @@ __device__ inline void AddProduct(const typename Right::Element* right, typename
     __syncthreads();
   }
   MultiplyRows<X, C>(tiles + Tiles::kWeights, tiles + tile,
-                                    static_cast<int>(columns < X::kTileColumns ? columns : X::kTileColumns), sums);
+                     static_cast<int>(columns < X::kTileColumns ? columns : X::kTileColumns), sums);
   if constexpr (!Tiles::kResident) __syncthreads();
 }
 
@@ -216,8 +216,8 @@ __device__ inline void QueryGradientPart(const Part& part, const typename X::Que
                                                                             tiles + Tiles::kRightValue);
       __syncthreads();
       MultiplyTransposed<X, Size::kDepth, Size::kStride>(tiles + Tiles::kLeft, tiles + Tiles::kRight, scores);
-      MultiplyTransposed<X, ValueSize::kDepth, ValueSize::kStride>(tiles + Tiles::kLeftValue, tiles + Tiles::kRightValue,
-                                                                slopes);
+      MultiplyTransposed<X, ValueSize::kDepth, ValueSize::kStride>(tiles + Tiles::kLeftValue,
+                                                                   tiles + Tiles::kRightValue, slopes);
     } else {
       MultiplyInChunks<X, typename X::Query, typename X::Key, Size>(q, query, queries, k, key, keys, scores);
       MultiplyInChunks<X, typename X::Grad, typename X::Value, ValueSize>(grad, query, queries, v, key, keys, slopes);
@@ -231,7 +231,8 @@ __device__ inline void QueryGradientPart(const Part& part, const typename X::Que
     AddProduct<X, typename X::Key, Size>(k, key, keys, part.chunk, Tiles::kRight, sums);
     __syncthreads();
   }
-  StoreRows<X, typename X::GradQuery, Size>(sums, Ones<X>().values, query, static_cast<Index>(X::kQueries), part.chunk, grad_q);
+  StoreRows<X, typename X::GradQuery, Size>(sums, Ones<X>().values, query, static_cast<Index>(X::kQueries), part.chunk,
+                                            grad_q);
 }
 
 // Replaces scores of a tile of keys and queries by weights. The bias is where the weights will be.
@@ -372,8 +373,10 @@ __device__ inline void KeyGradientPart(const Part& part, const typename X::Query
     AddProduct<X, typename X::Query, Size>(q, query, queries, part.chunk, Tiles::kRight, sums_k);
     __syncthreads();
   }
-  StoreRows<X, typename X::GradKey, Size>(sums_k, Ones<X>().values, key, static_cast<Index>(X::kKeys), part.chunk, grad_k);
-  StoreRows<X, typename X::GradValue, ValueSize>(sums_v, Ones<X>().values, key, static_cast<Index>(X::kKeys), part.chunk, grad_v);
+  StoreRows<X, typename X::GradKey, Size>(sums_k, Ones<X>().values, key, static_cast<Index>(X::kKeys), part.chunk,
+                                          grad_k);
+  StoreRows<X, typename X::GradValue, ValueSize>(sums_v, Ones<X>().values, key, static_cast<Index>(X::kKeys),
+                                                 part.chunk, grad_v);
 }
 
 // The kernel of grad_q. `bias` may be null.

@@ -136,9 +136,9 @@ struct Columns {
   static constexpr int kChunk = chunk;
   static constexpr int kVector = vector;
   static constexpr int kGroups = groups;
-  static constexpr int kCount = groups * vector;           // per lane
+  static constexpr int kCount = groups * vector;          // per lane
   static constexpr int kWidth = lanes * groups * vector;  // of a tile, at least kChunk
-  static constexpr int kDepth = (chunk + 3) / 4 * 4;       // a multiple of 4
+  static constexpr int kDepth = (chunk + 3) / 4 * 4;      // a multiple of 4
   static constexpr int kStride = stride;
   static_assert(kWidth >= kDepth && kStride >= kWidth);
 };
@@ -330,10 +330,12 @@ __device__ inline long long Opaque(long long x) {
   return x;
 }
 
-// Returns the part of a block: heads innermost, and tiles in the order of their numbers. With kIsFalling, the tiles with
-// most work come first, those with the highest numbers if kLastIsLargest; where all blocks run at once, two for each of
-// some 132 processors, the second half is in the opposite order, so that each processor has a large and a small tile.
-template <typename Block, int64 kHeads, int64 kTiles, int kChunks, int64 kAllHeads, bool kIsFalling, bool kLastIsLargest>
+// Returns the part of a block: heads innermost, and tiles in the order of their numbers. With kIsFalling, the tiles
+// with most work come first, those with the highest numbers if kLastIsLargest; where all blocks run at once, two for
+// each of some 132 processors, the second half is in the opposite order, so that each processor has a large and a small
+// tile.
+template <typename Block, int64 kHeads, int64 kTiles, int kChunks, int64 kAllHeads, bool kIsFalling,
+          bool kLastIsLargest>
 __device__ inline Part PartOf(Block block) {
   constexpr int64 kLargeTiles = kAllHeads * kTiles * kChunks > 264 ? kTiles : (kTiles + 1) / 2;
   const Block rest = block / kChunks;
