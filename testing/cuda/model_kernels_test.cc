@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "aot/cuda/cuda_flags.h"
 #include "aot/cuda/program_kernels.h"
@@ -51,7 +52,9 @@ constexpr int kParts = 8;
 
 cuda::ResourceBounds BoundsOf(const KernelLaunch& launch) {
   const int threads = static_cast<int>(launch.block[0] * launch.block[1] * launch.block[2]);
-  cuda::ResourceBounds bounds = {.registers = threads <= 128 ? kMaxRegistersOfSmallBlocks : kMaxRegisters};
+  // Recurrent layers keep weights in all registers of a processor.
+  const bool is_alone = absl::StartsWith(launch.source.entry, "recurrent");
+  cuda::ResourceBounds bounds = {.registers = threads <= 128 || is_alone ? kMaxRegistersOfSmallBlocks : kMaxRegisters};
   // A block has to start.
   bounds.registers = std::min(bounds.registers, kRegistersOfProcessor / std::max(threads, 32));
   return bounds;

@@ -195,6 +195,7 @@ TEST(FusedAttentionOnSimulatedGpu, ProgramsForCudaHaveIt) {
 
 // Attention in bf16 is cuDNN's, where it is installed: two library calls in the graph of a step.
 TEST(FusedAttentionOnSimulatedGpu, TrainsInBFloat16AsOnTheCpu) {
+  constexpr int kSteps = 4;
   const absl::Status driver = cuda::sim::LoadNoDeviceDriver();
   ASSERT_TRUE(driver.ok()) << driver;
   const std::unique_ptr<SimDevice> gpu = NewDevice();

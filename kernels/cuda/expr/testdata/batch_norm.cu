@@ -13,6 +13,7 @@ extern "C" __global__ void __launch_bounds__(512, 1) expr_columns(
     float* out0,
     float* out1,
     const ErrorRecord* record) {
+  WaitForEarlierWork();
   COTAN_RETURN_ON_ERROR(record);
   using Index = uint32;
   const uint32 block = blockIdx.x;

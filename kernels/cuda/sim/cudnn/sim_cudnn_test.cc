@@ -14,6 +14,7 @@
 #include "kernels/cuda/convolution/cudnn_convolution.h"
 #include "kernels/cuda/cudnn/cudnn.h"
 #include "kernels/cuda/cudnn/execution_plan.h"
+#include "kernels/cuda/launch/library_call.h"
 
 namespace cotan::cuda::sim {
 namespace {
@@ -133,7 +134,7 @@ TEST_F(SimCudnnTest, MissingWorkspaceIsFound) {
 TEST_F(SimCudnnTest, TooSmallWorkspaceIsFound) {
   const ConvolutionProblem problem = SomeProblem(DType::kBFloat16);
   Place(problem);
-  missing_workspace_bytes_ = (size_t{1} << 20) - 256;
+  missing_workspace_bytes_ = kLanes * (size_t{1} << 20) - 256;  // of the workspaces of all lanes
   ExpectFound(Execute(problem), "workspace");
 }
 
