@@ -258,6 +258,8 @@ there() {
   python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' \
     "$here/package.tar.xz" "$package" || exit 1
   cotan_path=$(library_path)
+  # Checks side by side would otherwise have more threads than there are processors, many times over.
+  export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive TORCHINDUCTOR_COMPILE_THREADS=2
   export package work device
   export -f losses max_index
   python3 "$package/gpu_report.py" machine "$out/machine.json" "$package/version.txt" "$cotan_path" "$device"
