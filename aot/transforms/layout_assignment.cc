@@ -62,7 +62,8 @@ class LayoutAssigner {
     }
   }
 
-  // Finds the f16 and bf16 kernels of convolutions and gradients of kernels that only convolutions and expressions read.
+  // Finds the f16 and bf16 kernels of convolutions and gradients of kernels that only convolutions and expressions
+  // read.
   void FindHalfKernels() {
     for (const Node& node : graph_.nodes()) {
       if (IsPrim(node, PrimOp::kConvolutionBackwardWeight)) AddHalfKernel(node.outputs[0]);
@@ -144,7 +145,7 @@ class LayoutAssigner {
   absl::flat_hash_set<ValueId> fixed_;  // inputs and outputs of the graph
   absl::flat_hash_set<ValueId> channels_last_;
   absl::flat_hash_set<ValueId> half_kernels_;
-  absl::flat_hash_set<ValueId> read_otherwise_;  // by a node that is no expression, other than as a kernel
+  absl::flat_hash_set<ValueId> read_otherwise_;       // other than as a kernel, by a node without a program
   absl::flat_hash_map<ValueId, DimVector> permuted_;  // order in which the only reader reads a value
   bool changed_ = false;
 };

@@ -60,16 +60,16 @@ State& GetState() {
 }
 
 Record ToRecord(const CUpti_ActivityKernel10& kernel) {
-  return {kernel.start,
-          kernel.end,
-          static_cast<uint64_t>(kernel.gridX) * static_cast<uint64_t>(kernel.gridY) *
-              static_cast<uint64_t>(kernel.gridZ),
-          static_cast<uint64_t>(kernel.blockX) * static_cast<uint64_t>(kernel.blockY) *
-              static_cast<uint64_t>(kernel.blockZ),
-          kernel.registersPerThread,
-          kernel.graphId,
-          kernel.graphNodeId,
-          kernel.name == nullptr ? "?" : kernel.name};
+  return {
+      kernel.start,
+      kernel.end,
+      static_cast<uint64_t>(kernel.gridX) * static_cast<uint64_t>(kernel.gridY) * static_cast<uint64_t>(kernel.gridZ),
+      static_cast<uint64_t>(kernel.blockX) * static_cast<uint64_t>(kernel.blockY) *
+          static_cast<uint64_t>(kernel.blockZ),
+      kernel.registersPerThread,
+      kernel.graphId,
+      kernel.graphNodeId,
+      kernel.name == nullptr ? "?" : kernel.name};
 }
 
 template <typename Activity>

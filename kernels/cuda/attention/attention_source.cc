@@ -202,9 +202,9 @@ KernelSource MakeSource(absl::string_view header, absl::string_view type_text, a
   if (guarded) all.push_back("const cotan::ErrorRecord* record");
   return {absl::StrCat("#include \"cotan/", header, "\"\nnamespace {\n", type_text,
                        "}  // namespace\nextern \"C\" __global__ void __launch_bounds__(", tile.Threads(), ", ",
-                       tile.blocks_per_processor, ") ", entry, "(", absl::StrJoin(all, ", "), ") {\n  cotan::WaitForEarlierWork();\n",
-                       guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "", "  cotan::attention::", function, "<X>(",
-                       passed, ");\n}\n"),
+                       tile.blocks_per_processor, ") ", entry, "(", absl::StrJoin(all, ", "),
+                       ") {\n  cotan::WaitForEarlierWork();\n", guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "",
+                       "  cotan::attention::", function, "<X>(", passed, ");\n}\n"),
           std::string(entry)};
 }
 

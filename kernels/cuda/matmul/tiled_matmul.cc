@@ -220,11 +220,12 @@ KernelLaunch MakeLaunch(const MatmulProblem& problem, bool is_guarded, absl::str
   launch.grid = {static_cast<unsigned>(std::min(num_tiles, kMaxInt)), 1, 1};
   launch.block = {static_cast<unsigned>(tile.Threads()), 1, 1};
   launch.source.entry = std::string(entry);
-  launch.source.text = absl::StrCat(text.includes, ShapeText(problem, FitsInt(problem, num_tiles)), TilingText(tile),
-                                    text.definitions, "extern \"C\" __global__ void __launch_bounds__(", tile.Threads(),
-                                    ", ", tile.ResidentBlocks(), ") ", entry, "(", absl::StrJoin(text.parameters, ", "),
-                                    ") {\n  cotan::WaitForEarlierWork();\n", is_guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "",
-                                    "  cotan::matmul::TiledProduct<Shape, Tiles>(a, b, ", text.result, ");\n}\n");
+  launch.source.text =
+      absl::StrCat(text.includes, ShapeText(problem, FitsInt(problem, num_tiles)), TilingText(tile), text.definitions,
+                   "extern \"C\" __global__ void __launch_bounds__(", tile.Threads(), ", ", tile.ResidentBlocks(), ") ",
+                   entry, "(", absl::StrJoin(text.parameters, ", "), ") {\n  cotan::WaitForEarlierWork();\n",
+                   is_guarded ? "  COTAN_RETURN_ON_ERROR(record);\n" : "",
+                   "  cotan::matmul::TiledProduct<Shape, Tiles>(a, b, ", text.result, ");\n}\n");
   launch.arguments = std::move(text.arguments);
   return launch;
 }

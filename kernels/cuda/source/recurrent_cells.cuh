@@ -10,7 +10,9 @@ namespace cotan::recurrent {
 
 // Numbers of gates, which the products with the weights have, and of values of a unit that are saved for the backward.
 template <typename R>
-inline constexpr int kGatesOf = R::kCell == kLstm ? 4 : R::kCell == kGru ? 3 : 1;
+inline constexpr int kGatesOf = R::kCell == kLstm  ? 4
+                                : R::kCell == kGru ? 3
+                                                   : 1;
 template <typename R>
 inline constexpr bool kSavesGates = R::kCell == kLstm || R::kCell == kGru;
 

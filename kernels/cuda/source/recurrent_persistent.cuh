@@ -161,9 +161,8 @@ struct Persistent {
   __device__ void Load(const Element* from) {
     constexpr bool kUnitVectors = kAlongUnits<kRowStride>;
     constexpr int kSize = kUnitVectors ? P::kUnits : kVector;
-    constexpr bool kDense = kUnitVectors
-                                ? kDepthStride % kSize == 0 && R::kHidden % kSize == 0
-                                : kDepthStride == 1 && kRowStride % kSize == 0 && P::kDepth % kSize == 0;
+    constexpr bool kDense = kUnitVectors ? kDepthStride % kSize == 0 && R::kHidden % kSize == 0
+                                         : kDepthStride == 1 && kRowStride % kSize == 0 && P::kDepth % kSize == 0;
     if constexpr (kDense) {
       if (IsAligned<kSize * sizeof(Element)>(from)) {
         LoadAll<kRowStride, kDepthStride, true>(from);

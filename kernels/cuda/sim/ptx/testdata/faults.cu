@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Each kernel but `correct` and `waits` has one fault that the interpreter must find. Blocks of 256 threads, two of them.
+// Each kernel but `correct` and `waits` has one fault that the interpreter must find. Two blocks of 256 threads.
 
 extern "C" __global__ void correct(const float* x, float* y, int n) {
   __shared__ float tile[256];
