@@ -33,7 +33,7 @@ absl::StatusOr<MatmulParts> TakeApartMatmul(const KernelRequest& request);
 // `spared_launches` more, which may be a fraction. A product multiplies `pairs` pairs of elements, `steps` for each
 // sum.
 //
-// The bounds are figures of an H100: a simple kernel takes products of f32 of up to 70 million pairs in less time than
+// The bounds are figures of an H200: a simple kernel takes products of f32 of up to 70 million pairs in less time than
 // cuBLASLt, and others, which have tensor cores, of up to 7 million. A launch within a graph takes some 1.2 us.
 // Meanwhile a simple kernel multiplies some 16 million pairs, and a sum advances by some 512 steps. Sums of more than
 // 2,048 steps leave most of a GPU idle unless they are divided among blocks. Libraries do not take integers.

@@ -33,7 +33,7 @@ struct Tile {
   int64_t warp_rows, warp_columns;      // warps that share a tile
   int64_t slices;                       // warps that divide the steps of a tile that no warps share, at most
   // Time of an element relative to other tiles, if all processors are busy: smaller tiles load more for each product.
-  // Measured on an H100.
+  // Measured on an H200.
   double cost;
   int64_t steps = 16;
 
