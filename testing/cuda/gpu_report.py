@@ -120,13 +120,6 @@ def bench_tables(records):
         if base and peer:
             row = [*map(str, key), f"{base:.1f}", f"{peer['median_us']:.1f}", peer["side"]]
             ratios.append("| " + " | ".join(row) + f" | {peer['median_us'] / base:.2f} |")
-    cold = [r for r in records if "cold_first_step_ms" in r]
-    if cold:
-        lines += ["", "First steps with nothing compiled, of several processes side by side:", ""]
-        lines += ["| precision | model | side | s |", "|---|---|---|---|"]
-        for r in cold:
-            seconds = f"{r['cold_first_step_ms'] / 1e3:.1f}"
-            lines.append(f"| {r['precision']} | {r['model']} | {r['side']} | {seconds} |")
     errors = [f"- {r.get('side')} {r.get('model')} {r.get('precision')}: {r['error']}" for r in records if "error" in r]
     return ratios + [""] + lines + ([""] + errors if errors else [])
 

@@ -10,10 +10,11 @@ Figures of PyTorch: "eager" is SGD as it comes, "eager_fused" its fused kernels,
 backward and optimizer, "reduce-overhead" and "max-autotune" are that mode of it, "graph" is a CUDA graph of the whole
 eager step (with fused SGD), "graph_compile" one of the compiled step.
 
-With --prepare=N nothing is measured but the time of first steps, N of them side by side: it fills --inductor_cache, so
-that a later call with the same cache compiles nothing.
+Each measurement of PyTorch has a process of its own. Groups of --side_by_side of them compile together, then they are
+measured one after another; "first_step_ms" is thus the time beside the others of the group, from an empty cache.
 """
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -129,47 +130,54 @@ def emit(record):
     print(json.dumps(record), flush=True)
 
 
-def measure_torch(name, precision, mode, options):
-    torch._dynamo.reset()
-    torch.cuda.reset_peak_memory_stats()
-    torch.cuda.synchronize()
-    labels = {"side": "torch " + mode, "model": name, "precision": precision, "device": "cuda"}
+class Peer:
+    """A process that compiles a step of PyTorch, and measures it when it is told to."""
+
+    def __init__(self, options, precision, name, mode):
+        self.labels = {"side": "torch " + mode, "model": name, "precision": precision, "device": "cuda"}
+        self.model, self.precision = name, precision
+        command = [sys.executable, __file__, "--one", f"--precisions={precision}", f"--models={name}", f"--modes={mode}"]
+        command += [f"--inputs={','.join(options.inputs)}", f"--seconds={options.seconds}"]
+        command += [f"--block={options.block}", f"--warmup={options.warmup}"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def wait_until_ready(self):
+        self.first = self.process.stdout.readline()
+
+    def measure(self):
+        if not self.first:
+            emit({**self.labels, "error": f"the process ended with status {self.process.wait()}"})
+            return
+        first = json.loads(self.first)
+        if "error" in first:
+            emit({**self.labels, **first})
+            return
+        print("measure", file=self.process.stdin, flush=True)
+        for line in self.process.stdout:
+            emit({**self.labels, **first, **json.loads(line)})
+        self.process.wait()
+
+    def stop(self, why):
+        self.process.kill()
+        self.process.wait()
+        emit({**self.labels, "error": why})
+
+
+def run_one(name, precision, mode, options):
+    """Is the process of a Peer: prints a line when the step is compiled, and one per measurement after a line came."""
     try:
         start = time.perf_counter()
         step = Step(name, precision, mode)
         step.run().item()
-        labels["first_step_ms"] = (time.perf_counter() - start) * 1e3
+        torch.cuda.synchronize()
+        emit({"first_step_ms": (time.perf_counter() - start) * 1e3})
+        if not sys.stdin.readline():
+            return
         for inputs in options.inputs:
             record = measure(step, options, inputs == "host")
-            emit({**labels, **record, "gpu_bytes": torch.cuda.max_memory_reserved()})
-    except Exception as error:  # the other modes are measured nevertheless
-        emit({**labels, "error": f"{type(error).__name__}: {str(error)[:400]}"})
-    step = None
-    torch.cuda.empty_cache()
-
-
-def prepare(options):
-    """Compiles each model, precision and mode in a process of its own, options.prepare of them at a time."""
-    waiting = [(p, name, mode) for name in reversed(options.models) for p in options.precisions for mode in options.modes]
-    running = []
-    while waiting or running:
-        running = [process for process in running if process.poll() is None]
-        while waiting and len(running) < options.prepare:
-            precision, name, mode = waiting.pop()
-            command = [sys.executable, __file__, f"--precisions={precision}", f"--models={name}", f"--modes={mode}"]
-            command += ["--prepare=1", f"--inductor_cache={options.inductor_cache}"]
-            running.append(subprocess.Popen(command))
-        time.sleep(0.1)
-
-
-def prepare_one(name, precision, mode):
-    labels = {"side": "torch " + mode, "model": name, "precision": precision, "device": "cuda"}
-    try:
-        start = time.perf_counter()
-        Step(name, precision, mode).run().item()
-        emit({**labels, "cold_first_step_ms": (time.perf_counter() - start) * 1e3})
+            emit({**record, "gpu_bytes": torch.cuda.max_memory_reserved()})
     except Exception as error:
-        emit({**labels, "error": f"{type(error).__name__}: {str(error)[:400]}"})
+        emit({"error": f"{type(error).__name__}: {str(error)[:400]}"})
 
 
 def measure_cotan(name, precision, options):
@@ -202,8 +210,9 @@ def parse():
     parser.add_argument("--budget", type=float, default=1e9, help="seconds after which no measurement begins")
     parser.add_argument("--cotan_bench", default="", help="Cotan's benchmark; empty: measure PyTorch only")
     parser.add_argument("--artifacts", default=".", help="folder of MODEL_PRECISION.cotan")
-    parser.add_argument("--prepare", type=int, default=0, help="compile only, this many processes side by side")
-    parser.add_argument("--inductor_cache", default="", help="folder of compiled kernels; empty: a new one")
+    parser.add_argument("--side_by_side", type=int, default=16, help="processes of PyTorch that compile together")
+    parser.add_argument("--wait_for", default="", help="file; nothing is measured before it exists")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--steps", type=int, default=1000, help="of each of Cotan's measurements")
     parser.add_argument("--cotan_library_path", default="", help="LD_LIBRARY_PATH of Cotan's benchmark")
     options = parser.parse_args()
@@ -214,30 +223,41 @@ def parse():
     return options
 
 
+def measure_group(peers, options, end):
+    """Waits until all peers are compiled, then measures each; Cotan before and after those of one model."""
+    for peer in peers:
+        peer.wait_until_ready()
+    while options.wait_for and not os.path.exists(options.wait_for):
+        time.sleep(0.1)
+    for (name, precision), group in itertools.groupby(peers, lambda peer: (peer.model, peer.precision)):
+        if time.monotonic() > end:
+            for peer in group:
+                peer.stop("not measured: out of time")
+            continue
+        if options.cotan_bench:
+            measure_cotan(name, precision, options)
+        for peer in group:
+            peer.measure()
+        if options.cotan_bench:
+            measure_cotan(name, precision, options)
+
+
 def main():
     options = parse()
     if not torch.cuda.is_available():
         sys.exit("peers.py: PyTorch finds no GPU")
-    # With a new cache the time of the first step is that of a machine that never compiled the model.
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = options.inductor_cache or tempfile.mkdtemp(prefix="peers_inductor_")
-    if options.prepare == 1 and len(options.models) * len(options.precisions) * len(options.modes) == 1:
-        return prepare_one(options.models[0], options.precisions[0], options.modes[0])
-    if options.prepare > 0:
-        return prepare(options)
+    if options.one:
+        return run_one(options.models[0], options.precisions[0], options.modes[0], options)
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(prefix="peers_inductor_")
     end = time.monotonic() + options.budget
     emit({"side": "machine", "torch": torch.__version__, "gpu": torch.cuda.get_device_name()})
-    for precision in options.precisions:
-        for name in options.models:
-            if time.monotonic() > end:
-                emit({"side": "none", "model": name, "precision": precision, "error": "not measured: out of time"})
-                continue
-            if options.cotan_bench:
-                measure_cotan(name, precision, options)
-            for mode in options.modes:
-                if time.monotonic() <= end:
-                    measure_torch(name, precision, mode, options)
-            if options.cotan_bench:
-                measure_cotan(name, precision, options)
+    cases = list(itertools.product(options.precisions, options.models, options.modes))
+    for first in range(0, len(cases), options.side_by_side):
+        if time.monotonic() > end:
+            emit({"side": "none", "error": f"not measured, out of time: {cases[first:]}"})
+            return
+        group = cases[first : first + options.side_by_side]
+        measure_group([Peer(options, *case) for case in group], options, end)
 
 
 if __name__ == "__main__":

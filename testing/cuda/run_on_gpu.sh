@@ -22,11 +22,12 @@
 #            10 steps of every artifact against the CPU's
 # compare    outputs of every kernel against those of the simulated GPU, bit by bit
 # sanitizer  every kernel under compute-sanitizer's memcheck; racecheck, initcheck and synccheck without library calls
-# bench      steps against PyTorch's, in turns (peers.py); PyTorch compiles beside the checks
+# bench      steps against PyTorch's, in turns (peers.py); PyTorch compiles the first of them beside the checks
 # timeline   the kernels of a step of every artifact (kernel_timeline.cc)
 set -uo pipefail
 
-pack= there=false out= stages=suite,compare,sanitizer,bench,timeline minutes=9 limit=36 libraries= device=cuda bench_options=
+pack= there=false out= stages=suite,compare,sanitizer,bench,timeline minutes=9 limit=36 libraries= device=cuda
+bench_options= peers=
 for argument in "$@"; do
   case $argument in
     --pack=*) pack=${argument#*=} ;;
@@ -134,6 +135,14 @@ start() {
   "$@" &
 }
 
+# Waits for all that start() began.
+wait_for_checks() {
+  local process
+  for process in $(jobs -rp); do
+    if [[ $process != "$peers" ]]; then wait "$process"; fi
+  done
+}
+
 suite() {
   for test in $TABLE_TESTS; do start check "table ${test##*/}" "$package/bin/${test##*/}"; done
   for model in $RECORDED; do
@@ -206,16 +215,17 @@ sanitizer() {
   done
 }
 
-# Lets PyTorch compile all that bench() measures, beside the checks, into one cache.
-prepare_bench() {
+# Starts the measurements of steps; they wait for the end of the checks, beside which PyTorch compiles.
+start_bench() {
   if [[ $device != cuda || ,$stages, != *,bench,* ]]; then return; fi
-  start timeout "$(seconds_left)" python3 "$package/peers.py" --prepare="$(nproc)" --inductor_cache="$work/inductor" \
-    $bench_options >> "$out/bench.jsonl" 2>> "$out/log.txt"
+  # PyTorch finds its own libraries; Cotan's path is for its benchmark only.
+  timeout "$(seconds_left)" python3 "$package/peers.py" --cotan_bench="$package/bin/bench" \
+    --artifacts="$package/artifacts" --cotan_library_path="$cotan_path" --budget=$(($(seconds_left) - 15)) \
+    --wait_for="$work/checked" $bench_options > "$out/bench.jsonl" 2>> "$out/log.txt" &
+  peers=$!
 }
 
 bench() {
-  local left; left=$(seconds_left)
-  if ((left <= 20)); then return; fi
   if [[ $device != cuda ]]; then
     for model in mlp gru; do
       LD_LIBRARY_PATH=$cotan_path "$package/bin/bench" --artifact="$package/artifacts/${model}_f32.cotan" \
@@ -223,11 +233,8 @@ bench() {
     done
     return
   fi
-  # PyTorch finds its own libraries; Cotan's path is for its benchmark only.
-  timeout "$left" python3 "$package/peers.py" --cotan_bench="$package/bin/bench" --artifacts="$package/artifacts" \
-    --cotan_library_path="$cotan_path" --budget=$((left - 15)) --inductor_cache="$work/inductor" $bench_options \
-    >> "$out/bench.jsonl" 2>> "$out/log.txt" ||
-    { echo "bench: see log.txt"; failed=1; }
+  touch "$work/checked"
+  wait "$peers" || { echo "bench: see log.txt"; failed=1; }
 }
 
 timeline() {
@@ -259,7 +266,7 @@ there() {
     "$here/package.tar.xz" "$package" || exit 1
   cotan_path=$(library_path)
   # Checks side by side would otherwise have more threads than there are processors, many times over.
-  export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive TORCHINDUCTOR_COMPILE_THREADS=2
+  export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive TORCHINDUCTOR_COMPILE_THREADS=1
   export package work device
   export -f losses max_index
   python3 "$package/gpu_report.py" machine "$out/machine.json" "$package/version.txt" "$cotan_path" "$device"
@@ -269,9 +276,9 @@ there() {
       *) echo "run_on_gpu.sh: unknown stage $stage" >&2; exit 2 ;;
     esac
   done
-  prepare_bench
+  start_bench
   for stage in suite compare sanitizer; do if [[ ,$stages, == *,$stage,* ]]; then $stage; fi; done
-  wait
+  wait_for_checks
   for stage in bench timeline; do if [[ ,$stages, == *,$stage,* ]]; then $stage; fi; done
   if grep -q '"result": "\(FAIL\|out of time\)' "$out/results.jsonl" 2> /dev/null; then failed=1; fi
   python3 "$package/gpu_report.py" report "$out"
