@@ -26,7 +26,10 @@ def read(path):
 
 
 def replays_of(rows):
-    """Returns the lists of nodes of all complete replays of the graph that ran first."""
+    """Returns the lists of nodes of all complete replays of the graph that ran first, in the order of its first replay.
+
+    Nodes of parallel branches may begin in another order in another replay.
+    """
     order = []
     for row in rows:
         if row[6] in order:
@@ -34,7 +37,8 @@ def replays_of(rows):
         order.append(row[6])
     count = len(order)
     groups = [rows[i : i + count] for i in range(0, len(rows) - count + 1, max(count, 1))]
-    return [group for group in groups if [row[6] for row in group] == order][WARMUP:]
+    by_node = [{row[6]: row for row in group} for group in groups]
+    return [[replay[node] for node in order] for replay in by_node if replay.keys() == set(order)][WARMUP:]
 
 
 def summarize(path, top):
