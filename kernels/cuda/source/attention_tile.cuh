@@ -11,7 +11,9 @@
 // consecutive rows use different banks.
 #pragma once
 
+#include "cotan/async_copy.cuh"
 #include "cotan/error.cuh"
+#include "cotan/multiply_add.cuh"
 #include "cotan/types.cuh"
 
 namespace cotan::attention {
@@ -37,9 +39,6 @@ __device__ inline void Narrow(float x, float16& to) { to = ToFloat16(x); }
 __device__ inline void Narrow(float x, bfloat16& to) { to = ToBfloat16(x); }
 __device__ inline void Narrow(float x, float& to) { to = x; }
 __device__ inline void Narrow(double x, double& to) { to = x; }
-
-__device__ inline float MultiplyAdd(float a, float b, float c) { return __fmaf_rn(a, b, c); }
-__device__ inline double MultiplyAdd(double a, double b, double c) { return __fma_rn(a, b, c); }
 
 // Powers of 2 and their logarithms: scores are kept in units of ln 2, so that a weight is one instruction.
 __device__ inline float Exp2(float x) {
@@ -79,26 +78,9 @@ __device__ inline void StorePack(const T* from, T* to) {
   *reinterpret_cast<Pack<T, kSize>*>(to) = pack;
 }
 
-// Begins to copy 16 bytes to shared memory, or to fill them with zeros.
-__device__ inline void CopyAsync(const void* from, bool exists, void* to) {
-  asm volatile(
-      "{\n"
-      ".reg .u64 wide;\n"
-      ".reg .u32 to;\n"
-      "cvta.to.shared.u64 wide, %0;\n"
-      "cvt.u32.u64 to, wide;\n"
-      "cp.async.cg.shared.global [to], [%1], 16, %2;\n"
-      "}" ::"l"(to),
-      "l"(from), "r"(exists ? 16 : 0)
-      : "memory");
-}
-
-// Waits for the copies that this thread began.
-__device__ inline void WaitForCopies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
-
 // Waits for what the threads of the block staged.
 __device__ inline void FinishStaging() {
-  WaitForCopies();
+  WaitForAllCopies();
   __syncthreads();
 }
 
@@ -219,7 +201,8 @@ __device__ inline void StageAsync(const typename Matrix::Element* matrix, Index 
         const int r = i / kVectors;
         const int c = i % kVectors * Matrix::kVector;
         const bool exists = (r < rows) & (c < columns);
-        CopyAsync(exists ? from + r * static_cast<Index>(Matrix::kRow) + c : matrix, exists, tile + r * C::kStride + c);
+        StartCopyOf16(SharedAddress(tile + r * C::kStride + c),
+                      exists ? from + r * static_cast<Index>(Matrix::kRow) + c : matrix, exists);
       }
       return;
     }

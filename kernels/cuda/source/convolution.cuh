@@ -13,6 +13,7 @@
 #pragma once
 
 #include "cotan/error.cuh"
+#include "cotan/multiply_add.cuh"
 #include "cotan/types.cuh"
 
 namespace cotan::convolution {
@@ -35,9 +36,6 @@ __device__ inline void Store(float16* to, float x) { *to = ToFloat16(x); }
 __device__ inline void Store(bfloat16* to, float x) { *to = ToBfloat16(x); }
 __device__ inline void Store(float* to, float x) { *to = x; }
 __device__ inline void Store(double* to, double x) { *to = x; }
-
-__device__ inline float MultiplyAdd(float a, float b, float c) { return __fmaf_rn(a, b, c); }
-__device__ inline double MultiplyAdd(double a, double b, double c) { return __fma_rn(a, b, c); }
 
 // A divisor of an index that may be a size of 0, in code that is then not executed.
 template <typename Index, Index kSize>

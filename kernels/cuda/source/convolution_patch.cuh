@@ -10,40 +10,13 @@
 //   kSourceVector: channels that an aligned source has next to each other, 4 or 1
 #pragma once
 
+#include "cotan/async_copy.cuh"
 #include "cotan/copy_values.cuh"
 #include "cotan/error.cuh"
+#include "cotan/multiply_add.cuh"
 #include "cotan/types.cuh"
 
 namespace cotan::convolution {
-
-__device__ inline float FusedMultiplyAdd(float a, float b, float c) { return __fmaf_rn(a, b, c); }
-__device__ inline double FusedMultiplyAdd(double a, double b, double c) { return __fma_rn(a, b, c); }
-
-// Returns the address of a pointer to shared memory within it.
-__device__ inline uint32 SharedAddress(const void* pointer) {
-  uint64 address;
-  asm("cvta.to.shared.u64 %0, %1;" : "=l"(address) : "l"(pointer));
-  return static_cast<uint32>(address);
-}
-
-// Starts to copy an element, or zeros if it lies outside, from global to shared memory.
-template <typename T>
-__device__ inline void StartCopy(uint32 to, const T* from, bool inside) {
-  constexpr int kBytes = sizeof(T) < 16 ? static_cast<int>(sizeof(T)) : 16;
-#pragma unroll
-  for (int i = 0; i < static_cast<int>(sizeof(T)); i += kBytes) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to + i),
-                 "l"(reinterpret_cast<const unsigned char*>(from) + i), "n"(kBytes), "r"(inside ? kBytes : 0)
-                 : "memory");
-  }
-}
-// Ends a group of copies of this thread.
-__device__ inline void EndCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-// Waits for all groups of copies of this thread but the last kPending.
-template <int kPending>
-__device__ inline void WaitForCopies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-}
 
 // The place of thread `i` in a grid of kInner x kOuter. Pairs of lanes share the inner coordinate, and others the outer
 // one: then two halves of a warp load vectors of 16 bytes from shared memory, not four quarters.

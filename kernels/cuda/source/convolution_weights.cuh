@@ -198,7 +198,7 @@ struct WeightGradient {
 #pragma unroll
             for (int v = 0; v < T::kVector; ++v) {
               Element& sum = sums[x][p * kPackSize + j][v];
-              sum = FusedMultiplyAdd(factor.values[j], value.values[v], sum);
+              sum = MultiplyAdd(factor.values[j], value.values[v], sum);
             }
           }
         }

@@ -216,7 +216,7 @@ struct Windows {
 #pragma unroll
             for (int j = 0; j < kPackSize; ++j) {
               Element& sum = sums[i][p * kPackSize + j];
-              sum = FusedMultiplyAdd(value, factor.values[j], sum);
+              sum = MultiplyAdd(value, factor.values[j], sum);
             }
           }
         }

@@ -8,6 +8,7 @@
 // one quad of lines for each step.
 #pragma once
 
+#include "cotan/multiply_add.cuh"
 #include "cotan/types.cuh"
 
 namespace cotan::matmul {
@@ -44,11 +45,6 @@ __device__ inline typename SumOf<Element>::Type Load(Element x) {
 }
 __device__ inline float Load(float16 x) { return ToFloat(x); }
 __device__ inline float Load(bfloat16 x) { return ToFloat(x); }
-
-__device__ inline uint32 MultiplyAdd(uint32 x, uint32 y, uint32 z) { return x * y + z; }
-__device__ inline uint64 MultiplyAdd(uint64 x, uint64 y, uint64 z) { return x * y + z; }
-__device__ inline float MultiplyAdd(float x, float y, float z) { return __fmaf_rn(x, y, z); }
-__device__ inline double MultiplyAdd(double x, double y, double z) { return __fma_rn(x, y, z); }
 
 // Four neighbours, which move together.
 template <typename T>

@@ -14,6 +14,7 @@
 #include "cotan/copy_values.cuh"
 #include "cotan/error.cuh"
 #include "cotan/math.cuh"
+#include "cotan/multiply_add.cuh"
 
 namespace cotan::recurrent {
 
@@ -52,9 +53,6 @@ struct Sequence {
     asm volatile("prefetch.global.L2 [%0];" ::"l"(from + Offset(step, row, column)));
   }
 };
-
-__device__ inline float MultiplyAdd(float x, float y, float z) { return __fmaf_rn(x, y, z); }
-__device__ inline double MultiplyAdd(double x, double y, double z) { return __fma_rn(x, y, z); }
 
 // --- Products ----------------------------------------------------------------
 
