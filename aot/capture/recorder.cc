@@ -232,7 +232,8 @@ ValueId Recorder::CaptureConstant(const at::Tensor& real, const ProxyTensorImpl*
   if (proxy != nullptr && proxy->epoch()->kind == TraceEpoch::Kind::kTrace) {
     ReportUnsupported(subject,
                       "it was computed in an earlier call of the function and kept in an attribute or a "
-                      "captured variable; make it a registered buffer");
+                      "captured variable, or by the function that calls this block; make it a registered buffer, or an "
+                      "argument of the block");
   }
   if (real.has_storage()) {
     const auto found = registered_storages.find(real.storage().data());

@@ -34,6 +34,10 @@ void Node::ReleaseEdges() {
   for (Edge& edge : edges_) Release(std::move(edge.node));
 }
 
+std::string Node::QualifiedName() const {
+  return program_name().empty() ? std::string(name()) : absl::StrCat(program_name(), ".", name());
+}
+
 absl::Status Node::AddEdgesTo(absl::Span<const Variable> variables) {
   for (const Variable& variable : variables) {
     if (!variable.defined()) {

@@ -108,6 +108,10 @@ class Node {
 
   // Returns the name for messages and ToString(), such as "ViewBackward".
   virtual absl::string_view name() const = 0;
+  // Returns the name of the program that the node runs a method of (Program::name()); empty: of none.
+  virtual absl::string_view program_name() const { return ""; }
+  // Returns name() after program_name(), such as "backbone.CompiledBackward('forward')".
+  std::string QualifiedName() const;
   // Returns the leaf in whose grad() the node sums gradients; null: it does not.
   virtual const Variable* leaf() const { return nullptr; }
 

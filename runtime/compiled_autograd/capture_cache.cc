@@ -33,7 +33,7 @@ std::string CaptureCache::NewNode(const Segment& segment) const {
   }
   size_t node = 0;
   while (node + 1 < segment.nodes.size() && segment.nodes[node + 1].first_key <= common) ++node;
-  return absl::StrCat("new node ", segment.nodes[node].visit->node->name(), " (node call ", node, ")");
+  return absl::StrCat("new node ", segment.nodes[node].visit->node->QualifiedName(), " (node call ", node, ")");
 }
 
 absl::StatusOr<CaptureFamily*> CaptureCache::FindFamily(const std::vector<uint64_t>& key, const LinkedMethods* linked) {

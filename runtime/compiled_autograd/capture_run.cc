@@ -278,7 +278,7 @@ std::string CaptureRun::Steps() const {
   std::string text = absl::StrCat("segment of ", segment_.nodes.size(), " nodes\n");
   for (size_t i = 0; i < segment_.nodes.size(); ++i) {
     const DescribedNode& from = segment_.nodes[i];
-    absl::StrAppend(&text, i, " ", from.visit->node->name(), " ->");
+    absl::StrAppend(&text, i, " ", from.visit->node->QualifiedName(), " ->");
     for (int e = 0; e < from.num_edges; ++e) {
       if (segment_.results[static_cast<size_t>(from.first_edge + e)] < 0) continue;
       const Node* const to = from.visit->node->edge(e).node.get();
@@ -348,7 +348,7 @@ absl::Status CaptureRun::WalkSegment(const absl::Status& reason) {
   ++state_.stats.walked_segments;
   walked_ = true;
   Note(state_.messages, absl::StrCat("walked ", segment_.nodes.size(), " nodes from ",
-                                     segment_.nodes[0].visit->node->name(), " on: ", reason.message()));
+                                     segment_.nodes[0].visit->node->QualifiedName(), " on: ", reason.message()));
   if (settings_.trace) Note(state_.trace, absl::StrCat("walk of ", segment_.nodes.size(), " nodes"));
   const auto restore = [&](Visit& visit, int input, const Arrival& arrival) {
     if (arrival.record_input < 0) return;

@@ -41,7 +41,7 @@ class Linker final : public autograd::CaptureEmitter {
       node_ = &segment_.nodes[i];
       if (!node_->runs) continue;
       const autograd::Node& node = *node_->visit->node;
-      link_.SetSource(absl::StrCat(i, ".", node.name()));
+      link_.SetSource(absl::StrCat(i, ".", node.QualifiedName()));
       COTAN_RETURN_IF_ERROR(autograd::InBackwardOf(node, EmitNode(*node_->visit->node)));
     }
     for (size_t i = 0; i < outputs_.size(); ++i) {

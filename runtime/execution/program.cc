@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "base/status_macros.h"
 #include "serialization/schema/continuation.h"
 #include "serialization/verifier/artifact_verifier.h"
@@ -35,10 +36,12 @@ absl::StatusOr<std::shared_ptr<const Program>> Program::LoadShared(absl::string_
 absl::StatusOr<std::shared_ptr<const Program>> Program::Verified(ArtifactFile file, absl::string_view name) {
   const absl::Status status = VerifyArtifact(file.artifact());
   if (!status.ok()) return absl::Status(status.code(), absl::StrCat("'", name, "': ", status.message()));
-  return std::shared_ptr<const Program>(new Program(std::move(file)));
+  return std::shared_ptr<const Program>(new Program(std::move(file), name));
 }
 
-Program::Program(ArtifactFile file) : file_(std::move(file)) {
+Program::Program(ArtifactFile file, absl::string_view name) : file_(std::move(file)) {
+  name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0
+  name_ = std::string(absl::StripSuffix(name, ".cotan"));
   for (int i = 0; i < artifact().methods_size(); ++i) methods_.emplace(method(i).name(), i);
   for (int i = 0; i < artifact().states_size(); ++i) {
     states_.emplace(state(i).name(), i);

@@ -39,6 +39,8 @@ class Program {
                                                                    std::shared_ptr<const void> owner,
                                                                    absl::string_view name = "artifact");
 
+  // Returns the name of the file without its folder and ".cotan", or what stood for the file.
+  const std::string& name() const { return name_; }
   // Returns the artifact, which has passed VerifyArtifact() (serialization/verifier/artifact_verifier.h).
   const serialization::Artifact& artifact() const { return file_.artifact(); }
   const serialization::Method& method(int index) const { return artifact().methods(index); }
@@ -64,10 +66,11 @@ class Program {
   std::string OutputName(const serialization::Method& method, int index) const;
 
  private:
-  explicit Program(ArtifactFile file);
+  Program(ArtifactFile file, absl::string_view name);
   static absl::StatusOr<std::shared_ptr<const Program>> Verified(ArtifactFile file, absl::string_view name);
 
   ArtifactFile file_;
+  std::string name_;
   absl::flat_hash_map<std::string, int> methods_;
   absl::flat_hash_map<std::string, int> states_;
 };

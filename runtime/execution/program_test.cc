@@ -38,6 +38,13 @@ TEST(ProgramTest, ErrorsNameTheFile) {
   EXPECT_EQ(Program::Load("/nonexistent/model.cotan").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(ProgramTest, TheNameIsThatOfTheFileWithoutFolderAndExtension) {
+  const std::string bytes = LinearRegression().Bytes();
+  EXPECT_EQ((*Program::LoadBytes(bytes))->name(), "artifact");
+  EXPECT_EQ((*Program::LoadBytes(bytes, "models/v1.2/backbone.cotan"))->name(), "backbone");
+  EXPECT_EQ((*Program::LoadBytes(bytes, "backbone"))->name(), "backbone");
+}
+
 TEST(ProgramTest, EveryTruncationIsRefused) {
   const std::string whole = LinearRegression().Bytes();
   for (size_t size = 0; size < whole.size(); ++size) {

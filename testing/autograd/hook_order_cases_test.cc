@@ -216,18 +216,18 @@ TEST(HookOrderCasesTest, StepsAreInTheEnginesOrder) {
       },
       /*captures=*/1);
   EXPECT_EQ(CompiledAutograd::Steps(), R"(segment of 11 nodes
-0 CompiledBackward('forward') -> 1
-1 CompiledBackward('forward') -> 2
-2 CompiledBackward('forward') -> 3 6 4
+0 total.CompiledBackward('forward') -> 1
+1 relu.CompiledBackward('forward') -> 2
+2 addmm.CompiledBackward('forward') -> 3 6 4
 3 AccumulateGrad ->
 4 PermuteBackward -> 5
 5 AccumulateGrad ->
-6 CompiledBackward('forward') -> 7
-7 CompiledBackward('forward') -> 8 9
+6 relu.CompiledBackward('forward') -> 7
+7 addmm.CompiledBackward('forward') -> 8 9
 8 AccumulateGrad ->
 9 PermuteBackward -> 10
 10 AccumulateGrad ->
-)");  // sum, relu, addmm, b2, t, W2, relu, addmm, b1, t, W1
+)");  // the leaves are b2, W2, b1, W1
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ const CompiledFunction& Compiled(const std::string& name, const TensorFunction& 
     Tensors examples;
     for (const std::vector<int64_t>& size : sizes) examples.push_back(at::randn(size));
     found = std::make_unique<CompiledFunction>(function, examples, dynamic);
+    found->name = name;
   }
   return *found;
 }

@@ -295,7 +295,8 @@ class CotanWorld final : public World {
   Loaded& Load(const CompiledFunction& function) {
     std::unique_ptr<Loaded>& loaded = loaded_[&function];
     if (loaded == nullptr) {
-      Session session = *Session::Create(*Program::LoadBytes(function.bytes), {.kernels = &CpuKernels(), .threads = 1});
+      Session session = *Session::Create(*Program::LoadBytes(function.bytes, function.name),
+                                         {.kernels = &CpuKernels(), .threads = 1});
       Function called = *Function::Create(session, "forward");
       loaded = std::make_unique<Loaded>(Loaded{std::move(session), std::move(called)});
     }

@@ -33,6 +33,7 @@ class CompiledFunction {
 
   const TensorFunction function;
   std::string bytes;
+  std::string name = "artifact";  // of the program
 };
 
 enum class Mode { kEager, kWalked, kCaptured };

@@ -29,6 +29,8 @@ CompiledBackward::~CompiledBackward() { CompiledBackward::ReleaseSaved(); }
 
 absl::string_view CompiledBackward::name() const { return core_->metadata().node_name; }
 
+absl::string_view CompiledBackward::program_name() const { return core_->metadata().program->name(); }
+
 // --- save -----------------------------------------------------------------------
 
 absl::Status CompiledBackward::SaveOwn(Tensor value) {

@@ -52,6 +52,7 @@ class CompiledBackward final : public autograd::Node {
   void SavePrimals(SavedPrimals primals) { primals_ = std::move(primals); }
 
   absl::string_view name() const override;
+  absl::string_view program_name() const override;
   // Runs the backward method and returns one gradient per edge. A gradient that depends on no defined tangent is
   // undefined. FailedPrecondition: the saved values have been freed; a saved value or a state has been written since
   // the forward; deterministic algorithms are enabled but were disabled when the forward was traced. InvalidArgument:
