@@ -131,7 +131,7 @@ def emit(record):
 
 
 class Peer:
-    """A process that compiles a step of PyTorch, and measures it when it is told to."""
+    """A process that compiles a step of PyTorch, and measures it on request."""
 
     def __init__(self, options, precision, name, mode):
         self.labels = {"side": "torch " + mode, "model": name, "precision": precision, "device": "cuda"}

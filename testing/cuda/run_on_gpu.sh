@@ -131,16 +131,16 @@ check() {
 # usage: start COMMAND...
 # Runs a command beside others, at most as many as there are processors.
 start() {
-  while (($(jobs -rp | wc -l) >= $(nproc))); do wait -n || true; done
+  while (($(running | wc -l) >= processors)); do wait -n || true; done
   "$@" &
 }
 
-# Waits for all that start() began.
+# Prints the processes that start() began and that still run.
+running() { jobs -rp | grep -vx "${peers:-none}"; }
+
 wait_for_checks() {
   local process
-  for process in $(jobs -rp); do
-    if [[ $process != "$peers" ]]; then wait "$process"; fi
-  done
+  for process in $(running); do wait "$process"; done
 }
 
 suite() {
@@ -265,6 +265,7 @@ there() {
   python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' \
     "$here/package.tar.xz" "$package" || exit 1
   cotan_path=$(library_path)
+  processors=$(nproc)  # which obeys OMP_NUM_THREADS
   # Checks side by side would otherwise have more threads than there are processors, many times over.
   export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive TORCHINDUCTOR_COMPILE_THREADS=1
   export package work device

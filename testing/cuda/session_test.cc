@@ -351,5 +351,22 @@ TEST(CudaSessionTest, EffectsSeeTheValuesOfTheDevice) {
   EXPECT_THAT(*session.State("s")->ToVector<float>(), ElementsAre(2, 4, 6, 8));
 }
 
+TEST(CudaSessionTest, CompiledKernelsAreKeptForLaterProcesses) {
+  const std::string folder = absl::StrCat(::testing::TempDir(), "/kept_kernels");
+  int64_t kernels = 0;
+  for (const bool is_first : {true, false}) {
+    const std::unique_ptr<SimDevice> gpu = NewDevice({.kernel_cache = folder});
+    Session session = NewSession(CountedGather(), *gpu);
+    const auto results = session.Run("run", {*Tensor::From<int64_t>({3, 0}, {2})});
+    ASSERT_TRUE(results.ok()) << results.status();
+    EXPECT_THAT(*(*results)[0].ToVector<float>(), ElementsAre(4, 1));
+    const cuda::KernelLibrary::Statistics& statistics = gpu->device().kernels().statistics();
+    if (is_first) kernels = statistics.compiled;
+    EXPECT_GT(kernels, 0);
+    EXPECT_EQ(statistics.compiled, is_first ? kernels : 0);
+    EXPECT_EQ(statistics.from_cache, is_first ? 0 : kernels);
+  }
+}
+
 }  // namespace
 }  // namespace cotan::testing

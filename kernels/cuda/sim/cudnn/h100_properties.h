@@ -6,7 +6,7 @@
 
 namespace cotan::cuda::sim {
 
-// What cuDNN 9.19 gives as CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION of that device, but for the index on the bus.
+// CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION of that device in cuDNN 9.19, but for the index on the bus.
 inline constexpr char kH100Properties[] = R"({
   "deviceName": "NVIDIA H100 80GB HBM3", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0, "pciDeviceId": 0,
   "isTccDriver": 0, "supportCoopLaunch": 1, "multiProcessorCount": 132, "smClockRateKHz": 1980000,
