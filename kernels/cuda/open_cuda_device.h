@@ -17,8 +17,8 @@ namespace cotan {
 struct CudaOptions {
   // GPU number, counted among those that CUDA_VISIBLE_DEVICES leaves visible.
   int ordinal = 0;
-  // Computes products of f32 with operands rounded to TF32 (10 fraction bits) on tensor cores: all those of cuBLASLt,
-  // and convolutions where cuDNN prefers a TF32 engine. Sums and biases stay f32. False: IEEE f32.
+  // Computes large products of f32 with operands rounded to TF32 (10 fraction bits) on tensor cores: those of cuBLASLt,
+  // and convolutions of cuDNN where it prefers a TF32 engine. Sums and biases stay f32. False: IEEE f32.
   bool tf32 = false;
   // Lets a kernel begin while the one in front of it ends (programmatic dependent launch), on GPUs of compute
   // capability 9.0 and later. Results are the same. False: for measurements.
